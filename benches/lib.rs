@@ -1,0 +1,1 @@
+//! Criterion benches over the workloads of the harness; see the bench targets beside this file.

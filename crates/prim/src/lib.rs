@@ -1,0 +1,2 @@
+//! The floor of the ephemera allocators.
+#![no_std]

@@ -1,0 +1,2 @@
+//! Ring of chunks for memory that does not live long.
+#![no_std]

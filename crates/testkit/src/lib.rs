@@ -1,0 +1,1 @@
+//! Hostile backing allocators, a naive oracle and one property suite.
