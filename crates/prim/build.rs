@@ -1,0 +1,91 @@
+//! Finds out whether this compiler offers `core::alloc::Allocator` without a feature gate, and says so with
+//! `cfg(ephemera_std_allocator)`.
+//!
+//! Nothing here knows version numbers: a probe with an implementation of the trait is compiled by the
+//! compiler that will compile the crate, for the same target and with the same flags. The answer is "no"
+//! if that fails for whatever reason, and if `--cfg ephemera_no_std_allocator` is among the flags.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+/// Uses of the standard trait like those in `src/traits.rs` and `src/backing.rs`. Compiles only where all
+/// the names are stable and the methods are the ones known today.
+const PROBE: &str = "\
+#![no_std]
+use core::{alloc::{AllocError, Allocator, Layout}, ptr::NonNull};
+type Block = Result<NonNull<[u8]>, AllocError>;
+pub struct Probe<A>(pub A);
+unsafe impl<A: Allocator> Allocator for Probe<A> {
+    fn allocate(&self, l: Layout) -> Block { self.0.allocate(l) }
+    fn allocate_zeroed(&self, l: Layout) -> Block { self.0.allocate_zeroed(l) }
+    unsafe fn deallocate(&self, p: NonNull<u8>, l: Layout) { unsafe { self.0.deallocate(p, l) } }
+    unsafe fn grow(&self, p: NonNull<u8>, o: Layout, n: Layout) -> Block { unsafe { self.0.grow(p, o, n) } }
+    unsafe fn grow_zeroed(&self, p: NonNull<u8>, o: Layout, n: Layout) -> Block { unsafe { self.0.grow_zeroed(p, o, n) } }
+    unsafe fn shrink(&self, p: NonNull<u8>, o: Layout, n: Layout) -> Block { unsafe { self.0.shrink(p, o, n) } }
+}
+";
+
+fn main() -> ExitCode {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rustc-check-cfg=cfg(ephemera_std_allocator)");
+    println!("cargo::rustc-check-cfg=cfg(ephemera_no_std_allocator)");
+    // The switch keeps a second implementation away. Feature `nightly` emits a single one anyhow, and needs
+    // to know whether the gate is still there.
+    let switched_off = env::var_os("CARGO_CFG_EPHEMERA_NO_STD_ALLOCATOR").is_some();
+    let one_trait = env::var_os("CARGO_FEATURE_NIGHTLY").is_some();
+    if switched_off && !one_trait {
+        return ExitCode::SUCCESS;
+    }
+    match probe_compiles() {
+        Ok(true) => println!("cargo::rustc-cfg=ephemera_std_allocator"),
+        Ok(false) => {}
+        Err(problem) => {
+            println!("cargo::error=the probe for `core::alloc::Allocator` could not run: {problem}");
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// Whether the compiler accepts [`PROBE`].
+///
+/// # Errors
+///
+/// What went wrong, if the probe could not be written or the compiler not be started: nobody should get
+/// fewer implementations because a disk is full.
+fn probe_compiles() -> Result<bool, String> {
+    let out_dir = required("OUT_DIR")?;
+    let source = Path::new(&out_dir).join("probe.rs");
+    std::fs::write(&source, PROBE).map_err(|error| format!("{}: {error}", source.display()))?;
+
+    let rustc = required("RUSTC")?;
+    // Cargo sets the wrapper for compiler caches and for Miri, whose driver needs its own front end.
+    let mut command = match env::var_os("RUSTC_WRAPPER").filter(|wrapper| !wrapper.is_empty()) {
+        Some(wrapper) => {
+            let mut command = Command::new(wrapper);
+            command.arg(&rustc);
+            command
+        }
+        None => Command::new(&rustc),
+    };
+    command
+        .args(["--edition=2021", "--crate-name=ephemera_probe", "--crate-type=lib", "--emit=metadata"])
+        .args(["--cap-lints=allow", "--target"])
+        .arg(required("TARGET")?)
+        .arg("--out-dir")
+        .arg(&out_dir)
+        .arg(&source);
+    if let Ok(flags) = env::var("CARGO_ENCODED_RUSTFLAGS") {
+        command.args(flags.split('\x1f').filter(|flag| !flag.is_empty()));
+    }
+    // The refusal that older compilers print belongs to a successful run: keep it out of the build's output.
+    let output = command.output().map_err(|error| format!("{}: {error}", Path::new(&rustc).display()))?;
+    Ok(output.status.success())
+}
+
+/// A variable that Cargo promises to build scripts.
+fn required(name: &str) -> Result<OsString, String> {
+    env::var_os(name).ok_or_else(|| format!("`{name}` is not set"))
+}

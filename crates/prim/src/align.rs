@@ -1,0 +1,231 @@
+//! Address arithmetic: rounding to powers of two, and what lies above and below the rounded address.
+//!
+//! Integers in, integers out. Nothing here looks at memory, so everything can be tested to the last case
+//! and evaluated at compile time. Where addresses come from and why they may be rounded is the business of
+//! [`raw`](crate::raw) and of the callers.
+//!
+//! All functions take a power of two where the name of the argument says `align` or `size_pow2`. Another
+//! value is a mistake of the caller: builds with debug assertions panic on it, others return a number
+//! without meaning.
+#![forbid(unsafe_code)]
+
+/// Returns the first multiple of `align` at or above `addr`, or `None` where that is beyond `usize::MAX`.
+///
+/// # Panics
+///
+/// With debug assertions, if `align` is not a power of two.
+///
+/// # Examples
+///
+/// ```
+/// use ephemera_prim::align::align_up;
+///
+/// assert_eq!(align_up(17, 16), Some(32));
+/// assert_eq!(align_up(32, 16), Some(32));
+/// assert_eq!(align_up(usize::MAX, 2), None);
+/// ```
+#[inline]
+#[must_use]
+pub const fn align_up(addr: usize, align: usize) -> Option<usize> {
+    debug_assert!(align.is_power_of_two(), "an alignment is a power of two");
+    match addr.checked_add(align - 1) {
+        Some(past) => Some(past & !(align - 1)),
+        None => None,
+    }
+}
+
+/// Returns the first multiple of `align` at or above `addr`, for an `addr` of which the caller knows that
+/// `addr + align` does not overflow. For other addresses the result wraps around to 0.
+///
+/// Addresses in blocks from [`raw::acquire`](crate::raw::acquire) stay below `usize::MAX` by
+/// [`raw::TOP_GUARD`](crate::raw::TOP_GUARD): for these every `align` up to that guard is safe to ask for.
+///
+/// # Panics
+///
+/// With debug assertions, if `align` is not a power of two.
+///
+/// # Examples
+///
+/// ```
+/// use ephemera_prim::align::align_up_wrapping;
+///
+/// assert_eq!(align_up_wrapping(17, 16), 32);
+/// assert_eq!(align_up_wrapping(usize::MAX, 2), 0);
+/// ```
+#[inline]
+#[must_use]
+pub const fn align_up_wrapping(addr: usize, align: usize) -> usize {
+    debug_assert!(align.is_power_of_two(), "an alignment is a power of two");
+    addr.wrapping_add(align - 1) & !(align - 1)
+}
+
+/// Returns the last multiple of `align` at or below `addr`.
+///
+/// # Panics
+///
+/// With debug assertions, if `align` is not a power of two.
+///
+/// # Examples
+///
+/// ```
+/// use ephemera_prim::align::align_down;
+///
+/// assert_eq!(align_down(31, 16), 16);
+/// assert_eq!(align_down(15, 16), 0);
+/// ```
+#[inline]
+#[must_use]
+pub const fn align_down(addr: usize, align: usize) -> usize {
+    debug_assert!(align.is_power_of_two(), "an alignment is a power of two");
+    addr & !(align - 1)
+}
+
+/// Returns the address at which the chunk starts that `addr` lies in, where chunks are `size_pow2` bytes
+/// and aligned to their size.
+///
+/// An address one past a chunk belongs to the next chunk.
+///
+/// # Panics
+///
+/// With debug assertions, if `size_pow2` is not a power of two.
+///
+/// # Examples
+///
+/// ```
+/// use ephemera_prim::align::base_of;
+///
+/// assert_eq!(base_of(0x1_2345, 0x1_0000), 0x1_0000);
+/// assert_eq!(base_of(0x2_0000, 0x1_0000), 0x2_0000);
+/// ```
+#[inline]
+#[must_use]
+pub const fn base_of(addr: usize, size_pow2: usize) -> usize {
+    align_down(addr, size_pow2)
+}
+
+/// Returns how many bytes `addr` lies behind the start of its chunk, where chunks are `size_pow2` bytes and
+/// aligned to their size. The result is less than `size_pow2`.
+///
+/// # Panics
+///
+/// With debug assertions, if `size_pow2` is not a power of two.
+///
+/// # Examples
+///
+/// ```
+/// use ephemera_prim::align::offset_in;
+///
+/// assert_eq!(offset_in(0x1_2345, 0x1_0000), 0x2345);
+/// ```
+#[inline]
+#[must_use]
+pub const fn offset_in(addr: usize, size_pow2: usize) -> usize {
+    debug_assert!(size_pow2.is_power_of_two(), "a chunk's size is a power of two");
+    addr & (size_pow2 - 1)
+}
+
+/// Returns whether `addr` is a multiple of `align`.
+///
+/// # Panics
+///
+/// With debug assertions, if `align` is not a power of two.
+///
+/// # Examples
+///
+/// ```
+/// use ephemera_prim::align::is_aligned;
+///
+/// assert!(is_aligned(48, 16));
+/// assert!(!is_aligned(40, 16));
+/// ```
+#[inline]
+#[must_use]
+pub const fn is_aligned(addr: usize, align: usize) -> bool {
+    offset_in(addr, align) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The definition, by search. For addresses far below `usize::MAX`.
+    fn naive_up(addr: usize, align: usize) -> usize {
+        let mut candidate = addr;
+        while candidate % align != 0 {
+            candidate += 1;
+        }
+        candidate
+    }
+
+    /// Between the shifts tried: all of them, but a sample under an interpreter.
+    const STRIDE: usize = if cfg!(miri) { 9 } else { 1 };
+
+    fn check_relations(addr: usize, align: usize) {
+        let down = align_down(addr, align);
+        assert!(down <= addr && addr - down < align);
+        assert!(is_aligned(down, align));
+        assert_eq!(down + offset_in(addr, align), addr);
+        assert_eq!(base_of(addr, align), down);
+        assert_eq!(is_aligned(addr, align), addr % align == 0);
+        match align_up(addr, align) {
+            Some(up) => {
+                assert!(up >= addr && up - addr < align);
+                assert!(is_aligned(up, align));
+                assert_eq!(align_up_wrapping(addr, align), up);
+                assert_eq!(up == down, is_aligned(addr, align));
+            }
+            None => {
+                assert!(!is_aligned(addr, align));
+                assert!(addr.checked_add(align - 1).is_none());
+                assert_eq!(align_up_wrapping(addr, align), 0);
+            }
+        }
+    }
+
+    #[test]
+    fn small_addresses_agree_with_a_search() {
+        for shift in (0..8).step_by(STRIDE.min(3)) {
+            let align = 1 << shift;
+            for addr in (0..1_000).step_by(STRIDE) {
+                assert_eq!(align_up(addr, align), Some(naive_up(addr, align)));
+                check_relations(addr, align);
+            }
+        }
+    }
+
+    #[test]
+    fn every_alignment_holds_around_every_power_of_two_and_both_ends() {
+        for align_shift in (0..usize::BITS).step_by(STRIDE) {
+            let align = 1_usize << align_shift;
+            for near_shift in (0..usize::BITS).step_by(STRIDE) {
+                let near = 1_usize << near_shift;
+                for step in 0..4_usize {
+                    check_relations(near.wrapping_add(step), align);
+                    check_relations(near.wrapping_sub(step), align);
+                    check_relations(step, align);
+                    check_relations(usize::MAX - step, align);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_top_of_the_address_space_is_refused_and_not_wrapped() {
+        assert_eq!(align_up(0, 1 << 29), Some(0));
+        assert_eq!(align_up(1, 1 << 29), Some(1 << 29));
+        assert_eq!(align_up(usize::MAX, 1), Some(usize::MAX));
+        assert_eq!(align_up(usize::MAX, 1 << 29), None);
+        let last = usize::MAX - ((1 << 29) - 1);
+        assert_eq!(align_up(last, 1 << 29), Some(last));
+        assert_eq!(align_up(last + 1, 1 << 29), None);
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "power of two")]
+    fn an_alignment_that_is_no_power_of_two_is_caught_in_debug_builds() {
+        let _ = align_up(8, 24);
+    }
+
+    const _: () = assert!(base_of(0x1234, 0x1000) == 0x1000, "usable in constants");
+}

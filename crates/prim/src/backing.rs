@@ -1,0 +1,193 @@
+//! Backing allocators that speak another `Allocator` trait.
+//!
+//! The allocators of this workspace take their memory from any `allocator_api2::alloc::Allocator` of
+//! version 0.2. One that implements the trait of another version enters through a newtype:
+//!
+//! * `Api04<A>` for the trait of allocator-api2 0.4 (feature `allocator-api2-04`),
+//! * `Std<A>` for `core::alloc::Allocator` (where the compiler offers it without a gate, or with
+//!   feature `nightly`).
+//!
+//! All six methods are handed on one by one, so that a backing allocator which grows in place, or gets
+//! zeroed memory from the system, still does. Errors lose nothing, since all the error types are empty.
+//!
+//! The newtypes have the size and layout of what they wrap.
+
+#[cfg(any(feature = "allocator-api2-04", feature = "nightly", ephemera_std_allocator))]
+use core::{alloc::Layout, ptr::NonNull};
+
+#[cfg(any(feature = "allocator-api2-04", feature = "nightly", ephemera_std_allocator))]
+use allocator_api2::alloc::{AllocError, Allocator};
+
+/// Implements the trait of allocator-api2 0.2 for a newtype by the methods of another trait.
+#[cfg(any(feature = "allocator-api2-04", feature = "nightly", ephemera_std_allocator))]
+macro_rules! hand_on {
+    ($newtype:ident by $($foreign:ident)::+) => {
+        // SAFETY: the foreign trait demands of `A` what the trait implemented here demands of the newtype:
+        // blocks stay valid while an equivalent allocator exists and may be passed to every method. What it
+        // does not demand, that clones are equivalent, is left to the `Clone` implementations of the newtype.
+        unsafe impl<A: $($foreign)::+> Allocator for $newtype<A> {
+            #[inline]
+            fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+                $($foreign)::+::allocate(&self.0, layout).map_err(|_| AllocError)
+            }
+
+            #[inline]
+            fn allocate_zeroed(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+                $($foreign)::+::allocate_zeroed(&self.0, layout).map_err(|_| AllocError)
+            }
+
+            #[inline]
+            unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
+                // SAFETY: the caller keeps the same contract; `block` came from `self.0`.
+                unsafe { $($foreign)::+::deallocate(&self.0, block, layout) }
+            }
+
+            #[inline]
+            unsafe fn grow(
+                &self,
+                block: NonNull<u8>,
+                old: Layout,
+                new: Layout,
+            ) -> Result<NonNull<[u8]>, AllocError> {
+                // SAFETY: the caller keeps the same contract; `block` came from `self.0`.
+                unsafe { $($foreign)::+::grow(&self.0, block, old, new) }.map_err(|_| AllocError)
+            }
+
+            #[inline]
+            unsafe fn grow_zeroed(
+                &self,
+                block: NonNull<u8>,
+                old: Layout,
+                new: Layout,
+            ) -> Result<NonNull<[u8]>, AllocError> {
+                // SAFETY: the caller keeps the same contract; `block` came from `self.0`.
+                unsafe { $($foreign)::+::grow_zeroed(&self.0, block, old, new) }.map_err(|_| AllocError)
+            }
+
+            #[inline]
+            unsafe fn shrink(
+                &self,
+                block: NonNull<u8>,
+                old: Layout,
+                new: Layout,
+            ) -> Result<NonNull<[u8]>, AllocError> {
+                // SAFETY: the caller keeps the same contract; `block` came from `self.0`.
+                unsafe { $($foreign)::+::shrink(&self.0, block, old, new) }.map_err(|_| AllocError)
+            }
+        }
+    };
+}
+
+/// Lets an allocator of allocator-api2 0.4 serve as one of 0.2.
+///
+/// # Examples
+///
+/// ```
+/// # #![cfg_attr(all(feature = "nightly", not(ephemera_std_allocator)), feature(allocator_api))]
+/// use allocator_api2_04::alloc::Allocator as Allocator04;
+/// use ephemera_prim::backing::Api04;
+/// use ephemera_prim::traits::Allocator;
+///
+/// fn as_backing<A: Allocator04>(allocator: A) -> impl Allocator {
+///     Api04(allocator)
+/// }
+/// ```
+#[cfg(feature = "allocator-api2-04")]
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(transparent)]
+pub struct Api04<A>(pub A);
+
+#[cfg(feature = "allocator-api2-04")]
+hand_on!(Api04 by allocator_api2_04::alloc::Allocator);
+
+#[cfg(any(ephemera_std_allocator, feature = "nightly"))]
+pub use self::standard::Std;
+
+#[cfg(any(ephemera_std_allocator, feature = "nightly"))]
+#[cfg_attr(
+    ephemera_std_allocator,
+    expect(clippy::incompatible_msrv, reason = "compiled only where the build script saw the trait compile")
+)]
+mod standard {
+    #[cfg(feature = "alloc")]
+    extern crate alloc;
+    #[cfg(feature = "std")]
+    extern crate std;
+
+    use super::{AllocError, Allocator, Layout, NonNull};
+
+    /// Lets an allocator of the standard library's trait serve as one of allocator-api2 0.2.
+    ///
+    /// The standard trait does not promise that a clone of an allocator can free what the original handed
+    /// out. The other trait does. So this type can be cloned where the promise is known to be kept: around
+    /// references, `Rc`, `Arc`, `Global` and `System`. Wrap a reference or an `Arc` to share another
+    /// allocator.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #![cfg_attr(all(feature = "nightly", not(ephemera_std_allocator)), feature(allocator_api))]
+    /// # #[cfg(feature = "alloc")] {
+    /// # extern crate alloc;
+    /// use ephemera_prim::backing::Std;
+    /// use ephemera_prim::traits::Allocator;
+    ///
+    /// fn takes_an_allocator(_: impl Allocator + Clone) {}
+    /// takes_an_allocator(Std(alloc::alloc::Global));
+    /// # }
+    /// ```
+    #[derive(Debug, Default)]
+    #[repr(transparent)]
+    pub struct Std<A>(pub A);
+
+    hand_on!(Std by core::alloc::Allocator);
+
+    // `Clone` for content whose clones are equivalent allocators, `Copy` where the content is `Copy`.
+
+    impl<A: ?Sized> Clone for Std<&A> {
+        #[inline]
+        fn clone(&self) -> Self {
+            *self
+        }
+    }
+
+    impl<A: ?Sized> Copy for Std<&A> {}
+
+    #[cfg(feature = "alloc")]
+    impl<A: ?Sized> Clone for Std<alloc::rc::Rc<A>> {
+        #[inline]
+        fn clone(&self) -> Self {
+            Self(alloc::rc::Rc::clone(&self.0))
+        }
+    }
+
+    #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+    impl<A: ?Sized> Clone for Std<alloc::sync::Arc<A>> {
+        #[inline]
+        fn clone(&self) -> Self {
+            Self(alloc::sync::Arc::clone(&self.0))
+        }
+    }
+
+    #[cfg(feature = "alloc")]
+    impl Clone for Std<alloc::alloc::Global> {
+        #[inline]
+        fn clone(&self) -> Self {
+            *self
+        }
+    }
+
+    #[cfg(feature = "alloc")]
+    impl Copy for Std<alloc::alloc::Global> {}
+
+    #[cfg(feature = "std")]
+    impl Clone for Std<std::alloc::System> {
+        #[inline]
+        fn clone(&self) -> Self {
+            *self
+        }
+    }
+
+    #[cfg(feature = "std")]
+    impl Copy for Std<std::alloc::System> {}
+}

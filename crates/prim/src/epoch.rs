@@ -1,0 +1,45 @@
+//! The trim epoch: how one thread asks all others to give back what they do not use.
+//!
+//! A shrink raises the epoch. Every thread compares it with the last one it obeyed, in its slow path only,
+//! and trims when they differ. A thread that never comes to its slow path again is not reached: what it
+//! keeps goes at its exit.
+
+use crate::sync::{AtomicUsize, Ordering};
+use crate::word::OwnerUsize;
+
+/// The epoch of one kind of pool, shared by its threads.
+#[derive(Debug)]
+pub struct Epoch(AtomicUsize);
+
+impl Epoch {
+    crate::const_unless_loom! {
+        /// The first epoch.
+        #[must_use]
+        pub fn new() -> Self {
+            Self(AtomicUsize::new(0))
+        }
+    }
+
+    /// Asks every thread to trim once.
+    #[cfg(any(ephemera_loom, target_has_atomic = "ptr"))]
+    pub fn raise(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether the epoch was raised since `seen`, which is brought up to date.
+    #[inline]
+    pub fn turned(&self, seen: &OwnerUsize) -> bool {
+        let now = self.0.load(Ordering::Relaxed);
+        let turned = now != seen.get();
+        if turned {
+            seen.set(now);
+        }
+        turned
+    }
+}
+
+impl Default for Epoch {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,233 @@
+//! The newtypes for backing allocators of other traits: each method reaches its namesake, and blocks are
+//! usable through them.
+#![cfg_attr(all(feature = "nightly", not(ephemera_std_allocator)), feature(allocator_api))]
+#![cfg(all(
+    feature = "alloc",
+    any(feature = "allocator-api2-04", feature = "nightly", ephemera_std_allocator)
+))]
+
+use core::alloc::Layout;
+use core::cell::RefCell;
+use core::ptr::NonNull;
+
+use ephemera_prim::traits::{AllocError, Allocator};
+
+/// The largest size and alignment that a `Recording` gives.
+const MOST: usize = 1 << 16;
+
+/// A global heap that speaks one trait and writes down which of its methods are called.
+macro_rules! recording_heap {
+    ($module:ident, $($api:ident)::+) => {
+        mod $module {
+            use super::*;
+            use $($api)::+::{AllocError, Allocator};
+            use allocator_api2::alloc::{Allocator as Heap, Global};
+
+            #[derive(Debug, Default)]
+            pub(super) struct Recording {
+                pub(super) calls: RefCell<Vec<&'static str>>,
+            }
+
+            impl Recording {
+                fn note(&self, call: &'static str, layout: Layout) -> Result<(), AllocError> {
+                    self.calls.borrow_mut().push(call);
+                    if layout.size().max(layout.align()) > MOST { Err(AllocError) } else { Ok(()) }
+                }
+            }
+
+            // SAFETY: every method is that of the global heap, of which there is one.
+            unsafe impl Allocator for Recording {
+                fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+                    self.note("allocate", layout)?;
+                    Heap::allocate(&Global, layout).map_err(|_| AllocError)
+                }
+
+                fn allocate_zeroed(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+                    self.note("allocate_zeroed", layout)?;
+                    Heap::allocate_zeroed(&Global, layout).map_err(|_| AllocError)
+                }
+
+                unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
+                    self.calls.borrow_mut().push("deallocate");
+                    // SAFETY: the caller keeps the same contract.
+                    unsafe { Heap::deallocate(&Global, block, layout) }
+                }
+
+                unsafe fn grow(
+                    &self,
+                    block: NonNull<u8>,
+                    old: Layout,
+                    new: Layout,
+                ) -> Result<NonNull<[u8]>, AllocError> {
+                    self.note("grow", new)?;
+                    // SAFETY: the caller keeps the same contract.
+                    unsafe { Heap::grow(&Global, block, old, new) }.map_err(|_| AllocError)
+                }
+
+                unsafe fn grow_zeroed(
+                    &self,
+                    block: NonNull<u8>,
+                    old: Layout,
+                    new: Layout,
+                ) -> Result<NonNull<[u8]>, AllocError> {
+                    self.note("grow_zeroed", new)?;
+                    // SAFETY: the caller keeps the same contract.
+                    unsafe { Heap::grow_zeroed(&Global, block, old, new) }.map_err(|_| AllocError)
+                }
+
+                unsafe fn shrink(
+                    &self,
+                    block: NonNull<u8>,
+                    old: Layout,
+                    new: Layout,
+                ) -> Result<NonNull<[u8]>, AllocError> {
+                    self.note("shrink", new)?;
+                    // SAFETY: the caller keeps the same contract.
+                    unsafe { Heap::shrink(&Global, block, old, new) }.map_err(|_| AllocError)
+                }
+            }
+        }
+    };
+}
+
+/// Runs a block through all six methods, checks its bytes, and that an impossible size is refused.
+fn walk_through_all_methods(allocator: &impl Allocator) {
+    let bytes = |size| Layout::from_size_align(size, 8).expect("a small layout");
+    let byte = |block: NonNull<[u8]>, at: usize| {
+        // SAFETY: every use below asks for a byte of the block.
+        unsafe { block.cast::<u8>().add(at) }
+    };
+    let read = |block: NonNull<[u8]>, at: usize| {
+        // SAFETY: every use below reads what was written, or handed out as zeroed.
+        unsafe { byte(block, at).read() }
+    };
+    let write = |block: NonNull<[u8]>, at: usize, value: u8| {
+        // SAFETY: the block is allocated and nobody else has it.
+        unsafe { byte(block, at).write(value) }
+    };
+
+    let block = allocator.allocate(bytes(8)).expect("8 bytes");
+    (0..8).for_each(|at| write(block, at, 7));
+    // SAFETY: `block` is allocated, of 8 bytes.
+    let block = unsafe { allocator.grow(block.cast(), bytes(8), bytes(64)) }.expect("64 bytes");
+    assert!((0..8).all(|at| read(block, at) == 7));
+    (8..64).for_each(|at| write(block, at, 9));
+    // SAFETY: `block` is allocated, of 64 bytes.
+    let block = unsafe { allocator.grow_zeroed(block.cast(), bytes(64), bytes(256)) }.expect("256 bytes");
+    assert!((0..8).all(|at| read(block, at) == 7));
+    assert!((8..64).all(|at| read(block, at) == 9));
+    assert!((64..256).all(|at| read(block, at) == 0));
+    // SAFETY: `block` is allocated, of 256 bytes.
+    let block = unsafe { allocator.shrink(block.cast(), bytes(256), bytes(16)) }.expect("16 bytes");
+    assert!((0..8).all(|at| read(block, at) == 7));
+    assert!((8..16).all(|at| read(block, at) == 9));
+    // SAFETY: `block` is allocated, of 16 bytes.
+    unsafe { allocator.deallocate(block.cast(), bytes(16)) };
+
+    let zeroed = allocator.allocate_zeroed(bytes(48)).expect("48 bytes");
+    assert!((0..48).all(|at| read(zeroed, at) == 0));
+    // SAFETY: `zeroed` is allocated, of 48 bytes.
+    unsafe { allocator.deallocate(zeroed.cast(), bytes(48)) };
+}
+
+/// The calls that [`walk_through_all_methods`] makes.
+const CALLS: [&str; 7] =
+    ["allocate", "grow", "grow_zeroed", "shrink", "deallocate", "allocate_zeroed", "deallocate"];
+
+/// Asks a `Recording` behind a newtype for more than it gives, by each method that can fail.
+fn all_refusals_arrive(allocator: &impl Allocator) {
+    let small = Layout::new::<u64>();
+    let large = Layout::from_size_align(MOST + 1, 8).expect("a small layout");
+    let block = allocator.allocate(small).expect("8 bytes").cast::<u8>();
+    assert_eq!(allocator.allocate(large), Err(AllocError));
+    assert_eq!(allocator.allocate_zeroed(large), Err(AllocError));
+    // SAFETY: `block` is allocated, for `small`.
+    assert_eq!(unsafe { allocator.grow(block, small, large) }, Err(AllocError));
+    // SAFETY: as before, since growing failed.
+    assert_eq!(unsafe { allocator.grow_zeroed(block, small, large) }, Err(AllocError));
+    let odd = Layout::from_size_align(1, 2 * MOST).expect("a valid layout");
+    // SAFETY: as before, since growing failed. `odd` is no larger than `small`.
+    assert_eq!(unsafe { allocator.shrink(block, small, odd) }, Err(AllocError));
+    // SAFETY: as before, since shrinking failed.
+    unsafe { allocator.deallocate(block, small) };
+}
+
+#[cfg(feature = "allocator-api2-04")]
+mod api04 {
+    use super::*;
+    use ephemera_prim::backing::Api04;
+
+    recording_heap!(heap, allocator_api2_04::alloc);
+
+    #[test]
+    fn every_method_reaches_its_namesake() {
+        let backing = Api04(heap::Recording::default());
+        walk_through_all_methods(&backing);
+        assert_eq!(*backing.0.calls.borrow(), CALLS);
+    }
+
+    #[test]
+    fn errors_of_every_method_are_handed_on() {
+        all_refusals_arrive(&Api04(heap::Recording::default()));
+    }
+
+    #[test]
+    fn the_newtype_is_as_its_content() {
+        assert_eq!(size_of::<Api04<u16>>(), size_of::<u16>());
+        let recording = heap::Recording::default();
+        let backing = Api04(&recording);
+        let copy = backing;
+        walk_through_all_methods(&backing);
+        walk_through_all_methods(&copy);
+        assert_eq!(recording.calls.borrow().len(), 2 * CALLS.len());
+    }
+}
+
+#[cfg(any(feature = "nightly", ephemera_std_allocator))]
+mod standard {
+    use super::*;
+    use ephemera_prim::backing::Std;
+    use std::rc::Rc;
+    use std::sync::Arc;
+
+    recording_heap!(heap, core::alloc);
+
+    #[test]
+    fn every_method_reaches_its_namesake() {
+        let backing = Std(heap::Recording::default());
+        walk_through_all_methods(&backing);
+        assert_eq!(*backing.0.calls.borrow(), CALLS);
+    }
+
+    #[test]
+    fn errors_of_every_method_are_handed_on() {
+        all_refusals_arrive(&Std(heap::Recording::default()));
+    }
+
+    #[test]
+    fn a_clone_frees_what_the_original_handed_out() {
+        fn across_clones<A: Allocator + Clone>(allocator: A) {
+            let layout = Layout::new::<u64>();
+            let block = allocator.allocate(layout).expect("8 bytes");
+            let clone = allocator.clone();
+            drop(allocator);
+            // SAFETY: the newtype is cloned only around types whose clones are equivalent allocators.
+            unsafe { clone.deallocate(block.cast(), layout) };
+        }
+        across_clones(Std(std::alloc::Global));
+        across_clones(Std(std::alloc::System));
+        let recording = heap::Recording::default();
+        across_clones(Std(&recording));
+        assert_eq!(*recording.calls.borrow(), ["allocate", "deallocate"]);
+        let shared = Rc::new(heap::Recording::default());
+        across_clones(Std(Rc::clone(&shared)));
+        assert_eq!(*shared.calls.borrow(), ["allocate", "deallocate"]);
+        across_clones(Std(Arc::new(std::alloc::Global)));
+    }
+
+    #[test]
+    fn the_newtype_is_as_its_content() {
+        assert_eq!(size_of::<Std<u16>>(), size_of::<u16>());
+        walk_through_all_methods(&Std(std::alloc::System));
+    }
+}

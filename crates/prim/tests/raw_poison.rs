@@ -1,0 +1,136 @@
+//! That the tools notice the use of poisoned memory: a child process reads a poisoned byte, and the tool
+//! must report it. Each test belongs to one setting of `ephemera_poison`:
+//!
+//! ```text
+//! RUSTFLAGS='-Zsanitizer=address --cfg ephemera_poison="asan"' \
+//!     cargo +nightly test -p ephemera-prim --test raw_poison --target x86_64-unknown-linux-gnu
+//! RUSTFLAGS='--cfg ephemera_poison="valgrind"' cargo test -p ephemera-prim --test raw_poison
+//! ```
+//!
+//! Under Miri a test cannot outlive the error that it wants to see. There the same read is made when
+//! `EPHEMERA_POISONED_READ` is set, and the run has to fail with "memory is uninitialized":
+//!
+//! ```text
+//! EPHEMERA_POISONED_READ=1 MIRIFLAGS=-Zmiri-env-forward=EPHEMERA_POISONED_READ \
+//!     cargo +nightly miri test -p ephemera-prim --test raw_poison
+//! ```
+#![cfg_attr(all(feature = "nightly", not(ephemera_std_allocator)), feature(allocator_api))]
+#![cfg(feature = "std")]
+
+use core::alloc::Layout;
+
+use allocator_api2::alloc::Global;
+use ephemera_prim::poison::{poison, unpoison};
+use ephemera_prim::raw::{acquire, release};
+
+/// Tells the test binary that it is the child, and what to do.
+const VARIABLE: &str = "EPHEMERA_POISONED_READ";
+
+/// The name of the test in which the child works.
+#[cfg(all(not(miri), any(ephemera_poison = "asan", ephemera_poison = "valgrind")))]
+const CHILD_TEST: &str = "a_block_is_usable_unless_it_is_poisoned";
+
+/// Takes a block, poisons it, unpoisons it again unless the variable asks for the bad read, and reads.
+///
+/// Without the variable this is a test of its own: the pair of calls leaves usable memory behind.
+#[test]
+fn a_block_is_usable_unless_it_is_poisoned() {
+    let bad_read = std::env::var_os(VARIABLE).is_some();
+    let layout = Layout::from_size_align(256, 64).expect("a small layout");
+    let block = acquire(&Global, layout).expect("256 bytes");
+    // SAFETY: the block is this test's own, 256 bytes.
+    unsafe { block.write_bytes(5, 256) };
+    // SAFETY: the block is this test's own, and its bytes are not needed.
+    unsafe { poison(block, 256) };
+    if !bad_read {
+        // SAFETY: the block is this test's own, and its bytes are not needed.
+        unsafe { unpoison(block, 256) };
+        // SAFETY: the block is this test's own, 256 bytes.
+        unsafe { block.write_bytes(6, 256) };
+    }
+    // SAFETY: the block has 256 bytes.
+    let middle = unsafe { block.add(128) };
+    // SAFETY: the byte lies in the block. In the child it is poisoned: that is the error to be reported. A
+    // volatile read is not optimised away.
+    let seen = unsafe { middle.read_volatile() };
+    // SAFETY: the block came from `acquire` with this layout and is not used any more.
+    unsafe { release(&Global, block, layout) };
+    assert_eq!(seen, if bad_read { 5 } else { 6 });
+    if bad_read {
+        std::println!("the read of a poisoned byte went unnoticed");
+    }
+}
+
+/// Runs [`CHILD_TEST`] of this binary in a process of its own, under `tool` if there is one.
+#[cfg(all(not(miri), any(ephemera_poison = "asan", ephemera_poison = "valgrind")))]
+fn run_child(tool: &[&str], bad_read: bool) -> (std::process::ExitStatus, String) {
+    use std::process::Command;
+
+    let binary = std::env::current_exe().expect("the path of this test binary");
+    let mut command = match tool {
+        [program, arguments @ ..] => {
+            let mut command = Command::new(program);
+            command.args(arguments).arg(&binary);
+            command
+        }
+        [] => Command::new(&binary),
+    };
+    command.args(["--exact", CHILD_TEST, "--nocapture", "--test-threads=1"]).env_remove(VARIABLE);
+    if bad_read {
+        command.env(VARIABLE, "1");
+    }
+    let output = command.output().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
+    let mut report = String::from_utf8_lossy(&output.stdout).into_owned();
+    report.push_str(&String::from_utf8_lossy(&output.stderr));
+    assert!(report.contains("running 1 test"), "the child did not run its test:\n{report}");
+    (output.status, report)
+}
+
+#[cfg(all(not(miri), ephemera_poison = "asan"))]
+#[test]
+fn address_sanitizer_reports_a_poisoned_read_and_only_that() {
+    let (status, report) = run_child(&[], true);
+    assert!(!status.success(), "{report}");
+    assert!(report.contains("use-after-poison"), "{report}");
+
+    let (status, report) = run_child(&[], false);
+    assert!(status.success(), "{report}");
+}
+
+#[cfg(all(not(miri), ephemera_poison = "valgrind"))]
+#[test]
+fn memcheck_reports_a_poisoned_read_and_only_that() {
+    const MEMCHECK: [&str; 4] =
+        ["valgrind", "--tool=memcheck", "--error-exitcode=99", "--errors-for-leak-kinds=none"];
+
+    let (status, report) = run_child(&MEMCHECK, true);
+    assert_eq!(status.code(), Some(99), "{report}");
+    assert!(report.contains("Invalid read of size 1"), "{report}");
+
+    let (status, report) = run_child(&MEMCHECK, false);
+    assert!(status.success(), "{report}");
+    assert!(!report.contains("Invalid read"), "{report}");
+
+    // Outside of valgrind the requests do nothing: the child sees the old byte.
+    let (status, report) = run_child(&[], true);
+    assert!(status.success(), "{report}");
+}
+
+#[cfg(not(any(miri, ephemera_poison = "asan", ephemera_poison = "valgrind")))]
+#[test]
+fn poisoning_without_a_tool_leaves_the_bytes_alone() {
+    let layout = Layout::from_size_align(64, 64).expect("a small layout");
+    let block = acquire(&Global, layout).expect("64 bytes");
+    // SAFETY: the block is this test's own, 64 bytes.
+    unsafe { block.write_bytes(5, 64) };
+    // SAFETY: the block is this test's own.
+    unsafe { poison(block, 64) };
+    // SAFETY: no tool is set, so that poisoning is the empty operation.
+    assert_eq!(unsafe { block.read() }, 5);
+    // SAFETY: the block came from `acquire` with this layout and is not used any more.
+    unsafe { release(&Global, block, layout) };
+    std::println!(
+        "SKIPPED: whether a tool reports a poisoned read. Build with --cfg ephemera_poison=\"asan\" or \
+         \"valgrind\" to find out."
+    );
+}

@@ -1,0 +1,176 @@
+//! The heap: what one owner allocates from.
+//!
+//! ```text
+//!   front[class] --> chunk being filled
+//!   empties[class] --> drained chunk --> drained chunk          (at most `retain`)
+//!   chunks[class] <-> every chunk of the class, wherever else it is or is not
+//! ```
+//!
+//! A chunk that is neither a front nor empty is on no list but that of all chunks: it waits for its last
+//! block, and nothing looks at it until then. `fast` has what every allocation and free goes through,
+//! `slow` how fronts are found and chunks come and go, `resize` growing and shrinking, `large` what goes
+//! to the backing allocator.
+//!
+//! # Invariants
+//! * **H1** The words of a heap and of its chunks are written by their owner alone: the thread of a
+//!   `RingAlloc`, the holder of the record of a `OneRingAlloc` heap.
+//! * **H2** A front is never null once the heap was entered: it is a chunk of its class, or the full chunk.
+//! * **H3** A chunk is drained (`live` is zero) exactly if it may be rewound, reused or given back.
+//! * **H4** A drained chunk is a front or on the stack of empties.
+//! * **H5** Every chunk is on the list of all chunks of its class; it leaves it behind the gate, before it is freed.
+
+mod fast;
+mod large;
+mod list;
+mod resize;
+mod slow;
+
+pub(crate) use fast::{allocate, deallocate};
+pub(crate) use resize::{allocate_zeroed, grow, grow_zeroed, shrink};
+#[cfg(any(feature = "std", ephemera_loom))]
+pub(crate) use slow::book_foreign;
+pub(crate) use slow::{dissolve, refill, trim};
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use allocator_api2::alloc::{AllocError, Allocator};
+use ephemera_prim::gate::Gate;
+use ephemera_prim::word::{OwnerPtr, OwnerUsize};
+
+use crate::account::Account;
+use crate::chunk::{Chunk, ChunkPtr};
+use crate::geometry::{CLASSES, Class, Geometry};
+
+/// The heap's own words. They hold no memory by themselves: whoever has the heap gives chunks back first.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Heap {
+    fronts: [OwnerPtr<Chunk>; CLASSES],
+    empties: [OwnerPtr<Chunk>; CLASSES],
+    empties_len: [OwnerUsize; CLASSES],
+    chunks: [OwnerPtr<Chunk>; CLASSES],
+    /// Closed while a chunk leaves `chunks`, or while somebody walks along it.
+    gate: Gate,
+}
+
+impl Heap {
+    ephemera_prim::const_unless_loom! {
+        /// A heap without chunks. It must be entered before it is used.
+        pub(crate) fn new() -> Self {
+            Self {
+                fronts: [OwnerPtr::null(), OwnerPtr::null()],
+                empties: [OwnerPtr::null(), OwnerPtr::null()],
+                empties_len: [OwnerUsize::new(0), OwnerUsize::new(0)],
+                chunks: [OwnerPtr::null(), OwnerPtr::null()],
+                gate: Gate::new(),
+            }
+        }
+    }
+
+    #[cfg(not(ephemera_loom))]
+    ephemera_prim::const_unless_loom! {
+        /// A heap whose fronts are full: for threads that own nothing.
+        pub(crate) fn nowhere() -> Self {
+            Self { fronts: [OwnerPtr::new(full_chunk()), OwnerPtr::new(full_chunk())], ..Self::new() }
+        }
+    }
+
+    /// Makes the heap ready for use (H2).
+    pub(crate) fn enter(&self) {
+        for front in &self.fronts {
+            if front.get().is_null() {
+                front.set(full_chunk());
+            }
+        }
+    }
+
+    #[inline]
+    fn front(&self, class: Class) -> ChunkPtr {
+        let front = self.fronts[class.index()].get();
+        // SAFETY: H2.
+        let front = unsafe { NonNull::new_unchecked(front) };
+        // SAFETY: C1: a front is not freed before it stops being the front.
+        unsafe { ChunkPtr::new(front) }
+    }
+
+    fn set_front(&self, class: Class, chunk: *mut Chunk) {
+        self.fronts[class.index()].set(chunk);
+    }
+}
+
+/// The chunk that stands for none.
+#[cfg(not(ephemera_loom))]
+#[inline]
+const fn full_chunk() -> *mut Chunk {
+    static FULL: Chunk = Chunk::full();
+    (&raw const FULL).cast_mut()
+}
+
+/// The chunk that stands for none.
+#[cfg(ephemera_loom)]
+fn full_chunk() -> *mut Chunk {
+    loom::lazy_static! {
+        static ref FULL: Chunk = Chunk::full();
+    }
+    (&raw const *FULL).cast_mut()
+}
+
+/// What a heap stands in: whose it is and where its chunks come from.
+///
+/// # Safety
+/// `heap` returns one heap, which the calling thread owns (H1) and which was entered; its chunks all came from `backing`.
+/// `owns` is true exactly of chunks of that heap. `backing` stays valid and equivalent throughout.
+pub(crate) unsafe trait Env {
+    type Geometry: Geometry;
+    type Backing: Allocator;
+    type Account: Account;
+
+    fn heap(&self) -> &Heap;
+    /// A block, when the front of `heap` has no room for it.
+    fn refill(&self, layout: Layout, class: Class) -> Result<NonNull<u8>, AllocError>;
+    fn backing(&self) -> &Self::Backing;
+    fn account(&self) -> &Self::Account;
+    /// The identity that chunks of this heap carry.
+    fn identity(&self) -> *const ();
+    /// Whether this heap's owner may write the words of `chunk`.
+    fn owns(&self, chunk: ChunkPtr) -> bool;
+    /// Empty chunks of each class to keep.
+    fn retain(&self) -> usize;
+    /// Books what other threads gave back.
+    fn settle(&self);
+    /// Whether somebody asked all owners to trim since this was called last.
+    fn trim_asked(&self) -> bool;
+    /// Frees what other heaps hold in vain, before a request is refused.
+    fn last_resort(&self);
+    /// Gives back a count of a chunk that another owner has.
+    ///
+    /// # Safety
+    /// `given` stands for something of `chunk` that the caller had and gives up, and `chunk` is not owned.
+    unsafe fn give_back(&self, chunk: ChunkPtr, given: crate::live::Live);
+}
+
+/// The chunk that a block of this class lies in, and whether it is the heap's front.
+///
+/// # Safety
+/// `block` is a live block of `class` from a heap of geometry `G`.
+#[inline]
+unsafe fn chunk_of<G: Geometry>(heap: &Heap, block: NonNull<u8>, class: Class) -> (ChunkPtr, bool) {
+    let front = heap.front(class);
+    let size = class.chunk_size::<G>();
+    if ephemera_prim::header::base_addr(block, size) == front.addr() {
+        return (front, true);
+    }
+    // SAFETY: chunks are aligned to their size, start with a `Chunk` and were exposed when they were made; the
+    // chunk of a live block is not freed (H3).
+    let header = unsafe { ephemera_prim::header::header_of::<Chunk>(block, size) };
+    // SAFETY: C1, as above; the exposed pointer was that to the whole chunk.
+    (unsafe { ChunkPtr::new(header) }, false)
+}
+
+/// A pointer that is no block: for layouts of size zero. Aligned as the layout wants.
+#[inline]
+fn dangling(layout: Layout) -> NonNull<u8> {
+    // SAFETY: an alignment is not zero.
+    unsafe { NonNull::new_unchecked(core::ptr::without_provenance_mut(layout.align())) }
+}

@@ -1,0 +1,170 @@
+//! Where fronts come from and where drained chunks go.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use allocator_api2::alloc::AllocError;
+use ephemera_prim::raw;
+
+use super::{Env, Heap, full_chunk};
+use crate::account::Account;
+use crate::chunk::{Chunk, ChunkPtr};
+use crate::geometry::Class;
+use crate::live::Live;
+
+/// A block, when the front has no room for it: what other threads gave back is booked first, then an empty
+/// chunk is taken, then one from the backing allocator.
+#[cold]
+#[inline(never)]
+pub(crate) fn refill<E: Env>(env: &E, layout: Layout, class: Class) -> Result<NonNull<u8>, AllocError> {
+    if env.trim_asked() {
+        trim(env);
+    }
+    env.settle();
+    let heap = env.heap();
+    // Booking may have drained the front, and so rewound it.
+    if let Some(block) = heap.front(class).bump(layout.size(), layout.align()) {
+        return Ok(block);
+    }
+    let chunk = match heap.pop_empty(class) {
+        Some(chunk) => chunk,
+        None => obtain(env, class)?,
+    };
+    install(env, class, chunk);
+    // Every geometry is checked for this: the largest block fits an empty chunk.
+    chunk.bump(layout.size(), layout.align()).ok_or(AllocError)
+}
+
+/// Makes `chunk` the front. The last front goes on without the heap, until its last block comes home.
+fn install<E: Env>(env: &E, class: Class, chunk: ChunkPtr) {
+    let heap = env.heap();
+    let last = heap.front(class);
+    heap.set_front(class, chunk.as_ptr());
+    // Only a backing allocator that allocates from this very heap can leave a drained front behind.
+    if last.as_ptr() != full_chunk() && last.live() == Live::NONE {
+        drained(env, last, class);
+    }
+}
+
+/// A chunk from the backing allocator.
+fn obtain<E: Env>(env: &E, class: Class) -> Result<ChunkPtr, AllocError> {
+    let layout = class.chunk_layout::<E::Geometry>();
+    let memory = acquire(env, layout.size(), || raw::acquire(env.backing(), layout))?;
+    // SAFETY: just acquired with that layout.
+    let chunk = unsafe { ChunkPtr::create::<E::Geometry>(memory, class, env.identity()) };
+    env.heap().link(chunk, class);
+    Ok(chunk)
+}
+
+/// Takes memory under the limit: reserved first, asked for then, and before either refusal is passed on, what
+/// is held in vain is given back and the request made once more.
+pub(super) fn acquire<E: Env, T>(
+    env: &E,
+    bytes: usize,
+    ask: impl Fn() -> Result<T, AllocError>,
+) -> Result<T, AllocError> {
+    let attempt = || {
+        if !env.account().reserve(bytes) {
+            return Err(AllocError);
+        }
+        ask().inspect_err(|_| env.account().release(bytes))
+    };
+    attempt().or_else(|_| {
+        trim(env);
+        env.last_resort();
+        attempt()
+    })
+}
+
+/// A chunk was drained that is not the front: kept for the next need, or given back.
+#[cold]
+#[inline(never)]
+pub(super) fn drained<E: Env>(env: &E, chunk: ChunkPtr, class: Class) {
+    chunk.rewind();
+    let heap = env.heap();
+    if heap.empties_len(class) >= env.retain() && give_back(env, chunk, class) {
+        return;
+    }
+    heap.push_empty(chunk, class);
+}
+
+/// Gives a drained chunk to the backing allocator, unless somebody walks along the list of chunks for longer
+/// than this thread may wait: `false`, and the chunk stays.
+fn give_back<E: Env>(env: &E, chunk: ChunkPtr, class: Class) -> bool {
+    if !env.heap().unlink(chunk, class) {
+        return false;
+    }
+    let layout = class.chunk_layout::<E::Geometry>();
+    // SAFETY: drained and on no list any more (H4, H5): nobody has a pointer to it; it came from `backing` with this layout.
+    unsafe { raw::release(env.backing(), chunk.end_of_life(), layout) };
+    env.account().release(layout.size());
+    true
+}
+
+/// Books what was given back, then gives back every drained chunk, the fronts among them.
+pub(crate) fn trim<E: Env>(env: &E) {
+    env.settle();
+    for class in Class::ALL {
+        let heap = env.heap();
+        let front = heap.front(class);
+        if front.as_ptr() != full_chunk() && front.live() == Live::NONE {
+            heap.set_front(class, full_chunk());
+            front.rewind();
+            heap.push_empty(front, class);
+        }
+        while let Some(chunk) = heap.pop_empty(class) {
+            if !give_back(env, chunk, class) {
+                heap.push_empty(chunk, class);
+                break;
+            }
+        }
+    }
+}
+
+/// Books one chunk's foreign frees, as they came out of the inbox.
+#[cfg(any(feature = "std", ephemera_loom))]
+pub(crate) fn book_foreign<E: Env>(env: &E, chunk: ChunkPtr, given: Live) {
+    if chunk.book(given) != Live::NONE {
+        return;
+    }
+    let class = chunk.class();
+    if env.heap().front(class) == chunk {
+        chunk.rewind();
+    } else {
+        drained(env, chunk, class);
+    }
+}
+
+/// Gives back what can be, at the end of a heap for one thread; chunks with live blocks are left alone.
+/// Returns what was alive in those.
+pub(crate) fn dissolve<E: Env>(env: &E) -> Live {
+    trim(env);
+    let mut left = 0;
+    env.heap().walk(|_, chunk| left += chunk.live().word());
+    Live::from_word(left)
+}
+
+impl Heap {
+    fn empties_len(&self, class: Class) -> usize {
+        self.empties_len[class.index()].get()
+    }
+
+    /// Keeps a drained chunk (H4).
+    fn push_empty(&self, chunk: ChunkPtr, class: Class) {
+        let top = &self.empties[class.index()];
+        chunk.below().set(top.get());
+        top.set(chunk.as_ptr());
+        self.empties_len[class.index()].add(1);
+    }
+
+    /// Takes the drained chunk that was kept last: the likeliest to be in the caches.
+    fn pop_empty(&self, class: Class) -> Option<ChunkPtr> {
+        let top = &self.empties[class.index()];
+        let raw: *mut Chunk = top.get();
+        // SAFETY: C1: chunks on the stack of empties are freed only after they were popped.
+        let chunk = unsafe { ChunkPtr::from_raw(raw) }?;
+        top.set(chunk.below().get());
+        self.empties_len[class.index()].sub(1);
+        Some(chunk)
+    }
+}

@@ -1,0 +1,13 @@
+//! `OneRingAlloc`: the ring that every thread has.
+
+#[cfg(all(test, ephemera_loom))]
+mod models;
+pub(crate) mod shard;
+#[cfg(not(ephemera_loom))]
+mod thread;
+
+#[cfg(not(ephemera_loom))]
+pub use handle::OneRingAlloc;
+
+#[cfg(not(ephemera_loom))]
+mod handle;

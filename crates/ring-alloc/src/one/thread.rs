@@ -1,0 +1,79 @@
+//! The one world of the process, and which record this thread stands for in it.
+
+use core::alloc::Layout;
+use core::cell::Cell;
+use core::ptr::NonNull;
+use std::thread::LocalKey;
+
+use allocator_api2::alloc::AllocError;
+use ephemera_prim::local::{self, Here, Tenant};
+use ephemera_prim::record::{FIRST, Record, Registry};
+
+use super::shard::{Owner, Shard, World};
+use crate::geometry::{Class, Standard};
+use crate::heap;
+
+type Own = Shard<Standard>;
+
+pub(super) static WORLD: World<Standard> =
+    World::new(Registry::new([const { Record::new(Own::new()) }; FIRST], Own::new), refill);
+
+/// Threads that did not allocate yet.
+static NOWHERE: Record<Own> = Record::new(Own::nowhere());
+/// Threads whose exit guard is gone.
+static GONE: Record<Own> = Record::new(Own::nowhere());
+
+std::thread_local! {
+    static HERE: Here<Own> = const { Cell::new(&NOWHERE) };
+}
+
+impl Tenant for Own {
+    fn registry() -> &'static Registry<Self> {
+        &WORLD.registry
+    }
+
+    #[inline]
+    fn here() -> &'static LocalKey<Here<Self>> {
+        &HERE
+    }
+
+    #[inline]
+    fn nowhere() -> &'static Record<Self> {
+        &NOWHERE
+    }
+
+    #[inline]
+    fn gone() -> &'static Record<Self> {
+        &GONE
+    }
+
+    fn enter(&self) {
+        Self::enter(self);
+    }
+
+    fn leave(record: &'static Record<Self>) {
+        heap::trim(&owner(record));
+    }
+}
+
+fn owner(record: &'static Record<Own>) -> Owner<'static, Standard> {
+    Owner { record, world: &WORLD }
+}
+
+/// This thread, as the owner of what hangs on its record.
+#[inline]
+pub(super) fn this() -> Owner<'static, Standard> {
+    owner(local::current::<Own>())
+}
+
+/// The owner of this thread's record, if it has one already.
+pub(super) fn bound() -> Option<Owner<'static, Standard>> {
+    local::bound::<Own>().map(owner)
+}
+
+/// Finds a block in the heap of this thread's record, which it gets here at its first allocation, or in that of a record
+/// leased for this one operation, when its guard is gone.
+fn refill(_: &Owner<'_, Standard>, layout: Layout, class: Class) -> Result<NonNull<u8>, AllocError> {
+    let held = local::hold::<Own>().ok_or(AllocError)?;
+    heap::refill(&owner(held.record()), layout, class)
+}
