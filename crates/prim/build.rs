@@ -2,8 +2,9 @@
 //! `cfg(ephemera_std_allocator)`.
 //!
 //! Nothing here knows version numbers: a probe with an implementation of the trait is compiled by the
-//! compiler that will compile the crate, for the same target and with the same flags. The answer is "no"
-//! if that fails for whatever reason, and if `--cfg ephemera_no_std_allocator` is among the flags.
+//! compiler that will compile the crate, for the same target and with the same flags. Where the target's
+//! `core` is only being built (`-Zbuild-std`), the host's stands in: both are of one toolchain. The answer
+//! is "no" if the probe does not compile, and if `--cfg ephemera_no_std_allocator` is among the flags.
 
 use std::env;
 use std::ffi::OsString;
@@ -38,7 +39,7 @@ fn main() -> ExitCode {
     if switched_off && !one_trait {
         return ExitCode::SUCCESS;
     }
-    match probe_compiles() {
+    match trait_is_open() {
         Ok(true) => println!("cargo::rustc-cfg=ephemera_std_allocator"),
         Ok(false) => {}
         Err(problem) => {
@@ -49,19 +50,31 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// What compiles for every target whose `core` is installed.
+const CONTROL: &str = "#![no_std]\n";
+
 /// Whether the compiler accepts [`PROBE`].
 ///
 /// # Errors
 ///
-/// What went wrong, if the probe could not be written or the compiler not be started: nobody should get
-/// fewer implementations because a disk is full.
-fn probe_compiles() -> Result<bool, String> {
+/// What went wrong, if a probe could not be written or the compiler not be started: nobody should get fewer
+/// implementations because a disk is full.
+fn trait_is_open() -> Result<bool, String> {
+    if compiles(PROBE, true)? {
+        return Ok(true);
+    }
+    Ok(!compiles(CONTROL, true)? && compiles(PROBE, false)?)
+}
+
+/// Whether the compiler accepts `source` as a library, either for the target and with the flags of this
+/// build, or for the host and without.
+fn compiles(source: &str, for_target: bool) -> Result<bool, String> {
     let out_dir = required("OUT_DIR")?;
-    let source = Path::new(&out_dir).join("probe.rs");
-    std::fs::write(&source, PROBE).map_err(|error| format!("{}: {error}", source.display()))?;
+    let file = Path::new(&out_dir).join("probe.rs");
+    std::fs::write(&file, source).map_err(|error| format!("{}: {error}", file.display()))?;
 
     let rustc = required("RUSTC")?;
-    // Cargo sets the wrapper for compiler caches and for Miri, whose driver needs its own front end.
+    // Cargo names a wrapper for compiler caches, and for Miri, whose driver needs its own front end.
     let mut command = match env::var_os("RUSTC_WRAPPER").filter(|wrapper| !wrapper.is_empty()) {
         Some(wrapper) => {
             let mut command = Command::new(wrapper);
@@ -72,15 +85,15 @@ fn probe_compiles() -> Result<bool, String> {
     };
     command
         .args(["--edition=2021", "--crate-name=ephemera_probe", "--crate-type=lib", "--emit=metadata"])
-        .args(["--cap-lints=allow", "--target"])
-        .arg(required("TARGET")?)
-        .arg("--out-dir")
+        .args(["--cap-lints=allow", "--out-dir"])
         .arg(&out_dir)
-        .arg(&source);
-    if let Ok(flags) = env::var("CARGO_ENCODED_RUSTFLAGS") {
+        .arg(&file);
+    if for_target {
+        command.arg("--target").arg(required("TARGET")?);
+        let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
         command.args(flags.split('\x1f').filter(|flag| !flag.is_empty()));
     }
-    // The refusal that older compilers print belongs to a successful run: keep it out of the build's output.
+    // What older compilers say about the probe is no news to anybody: keep it out of the build's output.
     let output = command.output().map_err(|error| format!("{}: {error}", Path::new(&rustc).display()))?;
     Ok(output.status.success())
 }

@@ -22,6 +22,7 @@ pub mod epoch;
 pub mod gate;
 pub mod header;
 pub mod poison;
+pub mod prefetch;
 pub mod raw;
 pub mod sync;
 pub mod traits;

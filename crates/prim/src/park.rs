@@ -123,7 +123,12 @@ impl<P: Park> Lot<P> {
         loop {
             link.store(head, Ordering::Relaxed);
             // ORDERING: Release. Pairs with the Acquire in `Lot::collect`. Publishes: the pool and its link.
-            match self.arrivals.compare_exchange_weak(head, pool.as_ptr(), Ordering::Release, Ordering::Relaxed) {
+            match self.arrivals.compare_exchange_weak(
+                head,
+                pool.as_ptr(),
+                Ordering::Release,
+                Ordering::Relaxed,
+            ) {
                 Ok(_) => return,
                 Err(now) => head = now,
             }
@@ -139,7 +144,8 @@ impl<P: Park> Lot<P> {
         self.passed.store(0, Ordering::Relaxed);
         let freed = self.sweep_behind_gate();
         self.count.fetch_sub(freed, Ordering::Relaxed);
-        self.barren.store(if freed == 0 { self.barren.load(Ordering::Relaxed) + 1 } else { 0 }, Ordering::Relaxed);
+        self.barren
+            .store(if freed == 0 { self.barren.load(Ordering::Relaxed) + 1 } else { 0 }, Ordering::Relaxed);
         drop(pass);
         freed
     }

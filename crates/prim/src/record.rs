@@ -59,8 +59,8 @@ impl<S> Record<S> {
     #[inline]
     pub fn try_lease(&self) -> Option<Lease<'_, S>> {
         // ORDERING: `LEASE`. Pairs with `Lease::drop`.
-        let taken = self.is_free()
-            && self.lease.compare_exchange(FREE, HELD, LEASE, Ordering::Relaxed).is_ok();
+        let taken =
+            self.is_free() && self.lease.compare_exchange(FREE, HELD, LEASE, Ordering::Relaxed).is_ok();
         taken.then_some(Lease { record: self })
     }
 
@@ -105,22 +105,25 @@ impl<S> Drop for Lease<'_, S> {
 }
 
 /// How many records are static; more threads than this at one time get records that are allocated, once, for ever.
-pub const FIRST: usize = 64;
+pub const FIRST: usize = if cfg!(ephemera_loom) { 2 } else { 64 };
 
 /// All records of one kind of shard.
 #[derive(Debug)]
-pub struct Registry<S: 'static, const N: usize = FIRST> {
-    first: [Record<S>; N],
+pub struct Registry<S: 'static> {
+    first: [Record<S>; FIRST],
     later: AtomicPtr<Record<S>>,
     /// Makes the shard of a later record.
-    #[cfg_attr(not(feature = "alloc"), expect(dead_code, reason = "without a heap there are no later records"))]
+    #[cfg_attr(
+        not(feature = "alloc"),
+        expect(dead_code, reason = "without a heap there are no later records")
+    )]
     make: fn() -> S,
 }
 
-impl<S, const N: usize> Registry<S, N> {
+impl<S> Registry<S> {
     crate::const_unless_loom! {
         /// A registry of these records; `make` is for the shards of those that come later.
-        pub fn new(first: [Record<S>; N], make: fn() -> S) -> Self {
+        pub fn new(first: [Record<S>; FIRST], make: fn() -> S) -> Self {
             Self { first, later: AtomicPtr::new(ptr::null_mut()), make }
         }
     }
@@ -140,7 +143,7 @@ impl<S, const N: usize> Registry<S, N> {
 
     /// How many records were allocated beyond the static ones. They are never freed.
     pub fn later_records(&self) -> usize {
-        self.records().count() - N
+        self.records().count() - FIRST
     }
 
     /// The lease of some free record.
@@ -174,7 +177,8 @@ impl<S, const N: usize> Registry<S, N> {
         loop {
             let head = record.later.load(Ordering::Relaxed);
             // ORDERING: Release. Pairs with the Acquire in `Registry::records`. Publishes: the new record.
-            match self.later.compare_exchange_weak(head, place.as_ptr(), Ordering::Release, Ordering::Relaxed) {
+            match self.later.compare_exchange_weak(head, place.as_ptr(), Ordering::Release, Ordering::Relaxed)
+            {
                 Ok(_) => return Some(Lease { record }),
                 Err(now) => record.later.store(now, Ordering::Relaxed),
             }

@@ -248,9 +248,9 @@ pub mod __reexport {
     pub use core::alloc::Layout;
     pub use core::ptr::NonNull;
 
-    /// Has methods of the same names for every type, so that a missing inherent method does not resolve to
-    /// the trait method under construction, which would call itself: where that trait is in scope the name
-    /// is ambiguous, else the arguments do not match. Inherent methods win over both.
+    /// Has methods of the same names for every type. The method that an implementation is about to define
+    /// is a candidate for its own body, so where the inherent method is missing, it would call itself. With
+    /// this trait in scope the name is ambiguous, and that is an error. Inherent methods win over both.
     pub trait InherentMethodMissing {
         fn allocate(_: Missing) {}
         fn allocate_zeroed(_: Missing) {}

@@ -14,7 +14,7 @@
 //! EPHEMERA_POISONED_READ=1 MIRIFLAGS=-Zmiri-env-forward=EPHEMERA_POISONED_READ \
 //!     cargo +nightly miri test -p ephemera-prim --test raw_poison
 //! ```
-#![cfg_attr(all(feature = "nightly", not(ephemera_std_allocator)), feature(allocator_api))]
+#![cfg_attr(all(feature = "nightly", feature = "std", not(ephemera_std_allocator)), feature(allocator_api))]
 #![cfg(feature = "std")]
 
 use core::alloc::Layout;

@@ -2,22 +2,23 @@
 //!
 //! ```text
 //!  base (aligned to the chunk's size)
-//!  | line 1: cursor, end, live, links | line 2: owner, foreign word | blocks ... | top block | free ... | slack
-//!    written by the holder alone        written by other threads      ^first                 ^cursor    ^end
+//!  | line 1: cursor, end, sums, links | line 2: owner, foreign word | blocks ... | top block | free ... | slack
+//!    written by the owner alone         written by other threads      ^first                 ^cursor    ^end
 //! ```
 //!
-//! A block has no header. `live` counts the blocks (and their bytes) that were handed out and are not booked
-//! as given back; a chunk whose `live` is zero is *drained* and has no block that anybody may use.
+//! A block has no header. The chunk adds up what was handed out (`taken`) and what was booked as come home (`back`), see
+//! `live`; a chunk whose sums are equal is *drained* and has no block that anybody may use.
 
 use core::ptr::{self, NonNull};
 
 use ephemera_prim::foreign::{Foreign, Unit};
 use ephemera_prim::poison::{poison, unpoison};
+use ephemera_prim::prefetch;
 use ephemera_prim::raw;
 use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
 
-use crate::cursor::{self, place};
 use crate::geometry::{Class, Geometry};
+use crate::cursor::{place, room_of};
 use crate::live::Live;
 
 /// The header of a chunk. Never borrowed as a whole: each field by itself, through [`ChunkPtr`].
@@ -26,31 +27,40 @@ use crate::live::Live;
 pub(crate) struct Chunk {
     cursor: OwnerUsize,
     end: usize,
-    live: OwnerU64,
+    taken: OwnerU64,
+    back: OwnerU64,
+    first: usize,
     next: OwnerPtr<Chunk>,
     prev: OwnerPtr<Chunk>,
     below: OwnerPtr<Chunk>,
-    class: Class,
     remote: Remote,
 }
 
-/// The line that other threads write to. The owner is there too: it never changes, and who reads it is on
-/// the way to the foreign word.
+/// The line that other threads write to. What never changes is there too: who reads it is on the way to the foreign word.
 #[derive(Debug)]
 #[repr(C, align(64))]
 struct Remote {
     owner: *const (),
+    class: Class,
     foreign: Foreign<Chunk>,
 }
 
 /// Bytes of a chunk that its header takes.
 pub(crate) const HEADER: usize = size_of::<Chunk>();
 
+/// How far ahead of a block its chunk is asked for, in bytes.
+const PREFETCH: usize = 0;
+
 #[cfg(not(ephemera_loom))]
 const _: () = assert!(HEADER == 128, "a header is two cache lines");
 
-// SAFETY: all fields are atomics but `end`, `class` and `owner`, which never change once the chunk is made; `owner` is an
-// identity, compared and only followed to a record, which is itself shared between threads.
+// SAFETY: all fields are atomics but `end`, `first`, `class` and `owner`, which never change once the chunk is made; `owner` is
+// an identity, compared and only followed to a record, which is itself shared between threads.
+#[cfg(any(ephemera_loom, target_has_atomic = "64"))]
+unsafe impl Sync for Chunk {}
+
+// SAFETY: there are types for one thread only on this target, and the one static chunk is never written.
+#[cfg(not(any(ephemera_loom, target_has_atomic = "64")))]
 unsafe impl Sync for Chunk {}
 
 impl Chunk {
@@ -60,12 +70,13 @@ impl Chunk {
             Self {
                 cursor: OwnerUsize::new(0),
                 end: 0,
-                live: OwnerU64::new(0),
+                taken: OwnerU64::new(Live::NONE.word()),
+                back: OwnerU64::new(Live::NONE.word()),
+                first: 0,
                 next: OwnerPtr::null(),
                 prev: OwnerPtr::null(),
                 below: OwnerPtr::null(),
-                class: Class::SMALL,
-                remote: Remote { owner: ptr::null(), foreign: Foreign::new() },
+                remote: Remote { owner: ptr::null(), class: Class::SMALL, foreign: Foreign::new() },
             }
         }
     }
@@ -120,27 +131,26 @@ impl ChunkPtr {
         self.0.addr().get()
     }
 
-    /// Makes a chunk of fresh memory: nothing live, everything free.
+    /// Makes a chunk of fresh memory: nothing handed out.
     ///
     /// # Safety
     /// `memory` was acquired with the chunk layout of `class` and is the caller's alone.
     pub(crate) unsafe fn create<G: Geometry>(memory: NonNull<u8>, class: Class, owner: *const ()) -> Self {
         let chunk = memory.cast::<Chunk>();
         raw::expose(chunk.as_ptr());
-        let bytes = class.chunk_layout::<G>().size();
-        let base = chunk.addr().get();
+        let (base, bytes) = (chunk.addr().get(), class.chunk_layout::<G>().size());
         let header = Chunk {
             cursor: OwnerUsize::new(base + HEADER),
             end: base + bytes,
-            class,
-            remote: Remote { owner, foreign: Foreign::new() },
+            first: base + HEADER,
+            remote: Remote { owner, class, foreign: Foreign::new() },
             ..Chunk::full()
         };
         // SAFETY: the memory is the caller's, aligned to the chunk's size and larger than a header.
         unsafe { chunk.write(header) };
         let this = Self(chunk);
         // SAFETY: behind the header lies memory of the chunk in which no block lives yet.
-        unsafe { poison(this.at(base + HEADER), bytes - HEADER) };
+        unsafe { poison(this.at(this.first()), bytes - HEADER) };
         this
     }
 
@@ -156,35 +166,29 @@ impl ChunkPtr {
         unsafe { (*self.as_ptr()).end }
     }
 
+    /// The sum of what was handed out.
+    #[inline]
+    fn taken(&self) -> &OwnerU64 {
+        // SAFETY: C1; a reference to the word alone.
+        unsafe { &(*self.as_ptr()).taken }
+    }
+
+    /// The sum of what was booked as come home.
+    #[inline]
+    fn back(&self) -> &OwnerU64 {
+        // SAFETY: C1; a reference to the word alone.
+        unsafe { &(*self.as_ptr()).back }
+    }
+
     /// The class of its blocks.
     #[cfg(any(feature = "std", ephemera_loom))]
     pub(crate) fn class(self) -> Class {
         // SAFETY: C1; `class` never changes.
-        unsafe { (*self.as_ptr()).class }
-    }
-
-    #[inline]
-    fn live_word(&self) -> &OwnerU64 {
-        // SAFETY: C1; a reference to the word alone.
-        unsafe { &(*self.as_ptr()).live }
-    }
-
-    /// What the owner has handed out and not booked as given back.
-    #[inline]
-    pub(crate) fn live(self) -> Live {
-        Live::from_word(self.live_word().get())
-    }
-
-    /// What is alive, with foreign frees that are not booked yet taken off. Exact at rest.
-    pub(crate) fn live_now(self) -> Live {
-        // SAFETY: C1.
-        let foreign = unsafe { Chunk::foreign(self.0) };
-        // SAFETY: C1; nobody has it mutably.
-        let given = unsafe { foreign.as_ref() }.unbooked();
-        self.live().less(Live::from_word(given))
+        unsafe { (*self.as_ptr()).remote.class }
     }
 
     /// Who may write this chunk's words: the address of a record, or null in a ring for one thread.
+    #[cfg(any(feature = "std", ephemera_loom))]
     #[inline]
     pub(crate) fn owner(self) -> *const () {
         // SAFETY: C1; `owner` never changes.
@@ -222,7 +226,8 @@ impl ChunkPtr {
 
     #[inline]
     fn first(self) -> usize {
-        self.addr() + HEADER
+        // SAFETY: C1; `first` never changes.
+        unsafe { (*self.as_ptr()).first }
     }
 
     /// A block at the cursor, counted, if it fits.
@@ -230,57 +235,99 @@ impl ChunkPtr {
     pub(crate) fn bump(self, size: usize, align: usize) -> Option<NonNull<u8>> {
         let place = place(self.cursor().get(), self.end(), size, align)?;
         self.cursor().set(place.cursor);
-        self.live_word().add(Live::block(size).word());
+        self.taken().add(Live::block(size).word());
         let block = self.at(place.start);
+        prefetch::for_write(self.as_ptr().cast::<u8>().with_addr(place.cursor), PREFETCH);
         // SAFETY: between the old cursor and the new one lies no other block.
         unsafe { unpoison(block, size) };
         Some(block)
     }
 
-    /// Books a block, or some bytes of one, as given back, and returns what is left.
+    /// A block of the front comes home. The last one alive makes the chunk start over, so that what does not
+    /// live long stays in the same cache lines; the top one moves the cursor back.
+    ///
+    /// These are branches, and the first place is read, not computed from the block: with conditional moves or arithmetic,
+    /// every allocation would wait for the free before it, and that one for its allocation.
     #[inline]
-    pub(crate) fn book(self, given: Live) -> Live {
-        Live::from_word(self.live_word().sub(given.word()))
+    pub(crate) fn free_front(self, start: usize, size: usize) {
+        if self.book(Live::block(size)) {
+            self.rewind();
+        } else if start + room_of(size) == self.cursor().get() {
+            self.cursor().set(start);
+        }
     }
 
-    /// The front's cursor after a block of `size` bytes at `start` was booked as given back.
+    /// Books a block, or bytes of one, that came home. `true` if that drains the chunk: it must then be rewound.
     #[inline]
-    pub(crate) fn retreat(self, start: usize, size: usize, left: Live) {
-        let drained = left == Live::NONE;
-        self.cursor().set(cursor::after_free(self.cursor().get(), start, size, self.first(), drained));
+    #[must_use]
+    pub(crate) fn book(self, given: Live) -> bool {
+        let back = self.back().get().wrapping_add(given.word());
+        if back == self.taken().get() {
+            return true;
+        }
+        self.back().set(back);
+        false
     }
 
-    /// Starts over in a drained chunk.
+    /// Whether nothing is alive in it, as far as was booked.
+    #[inline]
+    pub(crate) fn is_drained(self) -> bool {
+        self.back().get() == self.taken().get()
+    }
+
+    /// What was handed out and did not come home, as far as was booked.
+    fn live(self) -> Live {
+        self.live_less(Live::NONE)
+    }
+
+    fn live_less(self, unbooked: Live) -> Live {
+        let (taken, back) = (Live::from_word(self.taken().get()), Live::from_word(self.back().get()));
+        taken.minus(back, unbooked)
+    }
+
+    /// What is alive, foreign frees that are not booked yet taken off. Exact at rest.
+    pub(crate) fn live_now(self) -> Live {
+        // SAFETY: C1.
+        let foreign = unsafe { Chunk::foreign(self.0) };
+        // SAFETY: C1; nobody has it mutably.
+        let unbooked = Live::from_word(unsafe { foreign.as_ref() }.unbooked());
+        self.live_less(unbooked)
+    }
+
+    /// Starts over in a drained chunk. Constants go into all its words, so nothing waits for what was there.
     #[inline]
     pub(crate) fn rewind(self) {
-        debug_assert!(self.live() == Live::NONE, "a chunk with live blocks was rewound");
+        self.taken().set(Live::NONE.word());
+        self.back().set(Live::NONE.word());
         self.cursor().set(self.first());
     }
 
-    /// Gives the top block, of `old` bytes at `start`, `new` bytes instead, if it is the top one and they fit.
+    /// Gives the block of `old` bytes at `start` `new` bytes instead, if it is the top one and they fit.
     #[inline]
     pub(crate) fn grow_top(self, start: usize, old: usize, new: usize) -> bool {
-        if start + old != self.cursor().get() || new > self.end() - start {
+        if start + room_of(old) != self.cursor().get() || start + room_of(new) > self.end() {
             return false;
         }
-        self.cursor().set(start + new);
-        self.live_word().add(Live::bytes_only(new - old).word());
+        self.cursor().set(start + room_of(new));
+        self.taken().add(Live::resized(new - old).word());
         // SAFETY: behind the top block lies no other block.
         unsafe { unpoison(self.at(start + old), new - old) };
         true
     }
 
-    /// Moves the cursor back behind a top block that lost bytes.
+    /// Takes what the block of `old` bytes at `start` loses, and moves the cursor back if it is the top one of the front.
     #[inline]
-    pub(crate) fn shrink_top(self, start: usize, old: usize, new: usize) {
-        if start + old == self.cursor().get() {
-            self.cursor().set(start + new);
+    pub(crate) fn shrink(self, start: usize, old: usize, new: usize, front: bool) {
+        if front && start + room_of(old) == self.cursor().get() {
+            self.cursor().set(start + room_of(new));
         }
+        let drained = self.book(Live::resized(old - new));
+        debug_assert!(!drained, "a block that shrank is still alive");
     }
 
     /// The chunk goes back to the backing allocator: nobody else may touch it from here.
     pub(crate) fn end_of_life(self) -> NonNull<u8> {
-        debug_assert!(self.live() == Live::NONE, "a chunk with live blocks goes back");
+        debug_assert!(self.is_drained(), "a chunk with live blocks goes back: {:?}", self.live());
         // SAFETY: C1.
         let foreign = unsafe { Chunk::foreign(self.0) };
         // SAFETY: C1.

@@ -64,16 +64,22 @@ impl Class {
 
     /// The class of a layout, or `None` for sizes of zero and for what goes to the backing allocator.
     ///
-    /// One comparison decides about `None`, and none of the rest is a branch: sizes to either side of
-    /// the border between the classes, mixed, cost no misprediction.
     #[inline]
     pub(crate) const fn of<G: Geometry>(layout: Layout) -> Option<Self> {
-        let (size, align) = (layout.size(), layout.align());
-        // Wraps for zero, which thereby is none too.
-        if size.wrapping_sub(1) >= G::MEDIUM_MAX || align > G::MEDIUM_ALIGN {
-            return None;
+        if Self::is_small::<G>(layout) {
+            Some(Self::SMALL)
+        } else if layout.size() != 0 && layout.size() <= G::MEDIUM_MAX && layout.align() <= G::MEDIUM_ALIGN {
+            Some(Self::MEDIUM)
+        } else {
+            None
         }
-        Some(Self((size > G::SMALL_MAX) as usize | (align > G::SMALL_ALIGN) as usize))
+    }
+
+    /// Whether a layout is of the small class: what the fast path asks.
+    #[inline]
+    pub(crate) const fn is_small<G: Geometry>(layout: Layout) -> bool {
+        // A size of zero wraps around and is not.
+        layout.size().wrapping_sub(1) < G::SMALL_MAX && layout.align() <= G::SMALL_ALIGN
     }
 
     #[inline]

@@ -1,12 +1,18 @@
-//! Blocks and bytes alive in a chunk, in one word, so that one addition counts both.
+//! Blocks and bytes in one word, so that one addition counts both. Pure arithmetic.
+//!
+//! A chunk has two such sums: what was handed out, and what came home. An allocation changes the one and a free the
+//! other, so that neither waits for the other's store. They start over with the chunk, and may wrap around before: what
+//! counts is their difference, which is what is alive.
 #![forbid(unsafe_code)]
 
 use core::fmt;
 
-const BYTES_BITS: u32 = 40;
+/// A chunk of at most 1 MiB has fewer bytes than 2^24; and `1 << 24` with a size added is one instruction on x86-64.
+const BYTES_BITS: u32 = 24;
 const BYTES_MASK: u64 = (1 << BYTES_BITS) - 1;
 
-/// `blocks << 40 | bytes`: a count of blocks with their bytes. A chunk of at most 1 MiB overflows neither half.
+/// `blocks << 24 + bytes`: a count of blocks with their bytes, or a sum of such counts. Of what is alive at one time in
+/// a chunk of at most 1 MiB, neither half overflows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Live(u64);
 
@@ -16,12 +22,12 @@ impl Live {
     /// One block of this many bytes.
     #[inline]
     pub(crate) const fn block(bytes: usize) -> Self {
-        Self(1 << BYTES_BITS | bytes as u64)
+        Self((1 << BYTES_BITS) + bytes as u64)
     }
 
-    /// Bytes that a block gained or lost, the block staying one.
+    /// Bytes that a block gains or loses.
     #[inline]
-    pub(crate) const fn bytes_only(bytes: usize) -> Self {
+    pub(crate) const fn resized(bytes: usize) -> Self {
         Self(bytes as u64)
     }
 
@@ -43,10 +49,11 @@ impl Live {
         (self.0 & BYTES_MASK) as usize
     }
 
-    /// What is alive when `given` was given back and is not booked yet. Both were read at different moments when
-    /// other threads are at work, hence never below zero.
-    pub(crate) const fn less(self, given: Self) -> Self {
-        Self(self.0.saturating_sub(given.0))
+    /// What is alive, if `self` was handed out and `back` and `unbooked` came home. Exact at rest; while an owner is at work
+    /// the three are read at different moments, and a difference below zero is none.
+    pub(crate) const fn minus(self, back: Self, unbooked: Self) -> Self {
+        let left = self.0.wrapping_sub(back.0).wrapping_sub(unbooked.0);
+        if (left as i64) < 0 { Self::NONE } else { Self(left) }
     }
 }
 
@@ -62,11 +69,20 @@ mod tests {
 
     #[test]
     fn one_word_counts_blocks_and_bytes() {
-        let sum = Live::block(100).word() + Live::block(28).word() + Live::bytes_only(2).word();
+        let sum = Live::block(100).word() + Live::block(28).word() + Live::resized(2).word();
         let live = Live::from_word(sum);
         assert_eq!((live.blocks(), live.bytes()), (2, 130));
-        assert_eq!(live.less(Live::block(130)).blocks(), 1);
-        assert_eq!(Live::from_word(sum - 2 * (1 << 40) - 130), Live::NONE);
+        assert_eq!(live.minus(Live::block(30), Live::NONE), Live::block(100));
+        assert_eq!(live.minus(Live::block(30), Live::block(100)), Live::NONE);
+        assert_eq!(live.minus(Live::from_word(sum + 1), Live::NONE), Live::NONE);
+    }
+
+    #[test]
+    fn sums_that_wrapped_around_differ_by_what_is_alive() {
+        let back = Live::from_word(u64::MAX - 5);
+        let out = Live::from_word(back.word().wrapping_add(Live::block(77).word()));
+        assert!(out.word() < back.word());
+        assert_eq!(out.minus(back, Live::NONE), Live::block(77));
     }
 
     #[test]

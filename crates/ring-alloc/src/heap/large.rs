@@ -13,17 +13,17 @@ use crate::account::Account;
 
 /// A block of a layout without a class.
 #[inline(never)]
-pub(super) fn allocate<E: Env>(env: &E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
+pub(super) fn allocate<E: Env>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
     take(env, layout, |backing| backing.allocate(layout))
 }
 
 /// The same, with all bytes zero.
-pub(super) fn allocate_zeroed<E: Env>(env: &E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
+pub(super) fn allocate_zeroed<E: Env>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
     take(env, layout, |backing| backing.allocate_zeroed(layout))
 }
 
 fn take<E: Env>(
-    env: &E,
+    env: E,
     layout: Layout,
     ask: impl Fn(&E::Backing) -> Result<NonNull<[u8]>, AllocError>,
 ) -> Result<NonNull<u8>, AllocError> {
@@ -40,7 +40,7 @@ fn take<E: Env>(
 /// # Safety
 /// `block` is a live block of this layout, from a heap over an equivalent backing allocator.
 #[inline(never)]
-pub(super) unsafe fn deallocate<E: Env>(env: &E, block: NonNull<u8>, layout: Layout) {
+pub(super) unsafe fn deallocate<E: Env>(env: E, block: NonNull<u8>, layout: Layout) {
     if layout.size() == 0 {
         return;
     }
@@ -55,7 +55,7 @@ pub(super) unsafe fn deallocate<E: Env>(env: &E, block: NonNull<u8>, layout: Lay
 /// # Safety
 /// As `Allocator::grow`; both layouts are without a class and not of size zero.
 pub(super) unsafe fn grow<E: Env>(
-    env: &E,
+    env: E,
     block: NonNull<u8>,
     old: Layout,
     new: Layout,
@@ -80,7 +80,7 @@ pub(super) unsafe fn grow<E: Env>(
 /// # Safety
 /// As `Allocator::shrink`; both layouts are without a class and not of size zero.
 pub(super) unsafe fn shrink<E: Env>(
-    env: &E,
+    env: E,
     block: NonNull<u8>,
     old: Layout,
     new: Layout,

@@ -15,7 +15,7 @@
 //! * **H1** The words of a heap and of its chunks are written by their owner alone: the thread of a
 //!   `RingAlloc`, the holder of the record of a `OneRingAlloc` heap.
 //! * **H2** A front is never null once the heap was entered: it is a chunk of its class, or the full chunk.
-//! * **H3** A chunk is drained (`live` is zero) exactly if it may be rewound, reused or given back.
+//! * **H3** A chunk is drained (its sums are equal) exactly if it may be rewound, reused or given back.
 //! * **H4** A drained chunk is a front or on the stack of empties.
 //! * **H5** Every chunk is on the list of all chunks of its class; it leaves it behind the gate, before it is freed.
 
@@ -121,14 +121,14 @@ fn full_chunk() -> *mut Chunk {
 /// # Safety
 /// `heap` returns one heap, which the calling thread owns (H1) and which was entered; its chunks all came from `backing`.
 /// `owns` is true exactly of chunks of that heap. `backing` stays valid and equivalent throughout.
-pub(crate) unsafe trait Env {
+pub(crate) unsafe trait Env: Copy {
     type Geometry: Geometry;
     type Backing: Allocator;
     type Account: Account;
 
     fn heap(&self) -> &Heap;
     /// A block, when the front of `heap` has no room for it.
-    fn refill(&self, layout: Layout, class: Class) -> Result<NonNull<u8>, AllocError>;
+    fn refill(self, layout: Layout, class: Class) -> Result<NonNull<u8>, AllocError>;
     fn backing(&self) -> &Self::Backing;
     fn account(&self) -> &Self::Account;
     /// The identity that chunks of this heap carry.
@@ -147,7 +147,7 @@ pub(crate) unsafe trait Env {
     ///
     /// # Safety
     /// `given` stands for something of `chunk` that the caller had and gives up, and `chunk` is not owned.
-    unsafe fn give_back(&self, chunk: ChunkPtr, given: crate::live::Live);
+    unsafe fn give_back(self, chunk: ChunkPtr, given: crate::live::Live);
 }
 
 /// The chunk that a block of this class lies in, and whether it is the heap's front.

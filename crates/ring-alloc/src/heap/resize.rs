@@ -18,7 +18,7 @@ use crate::live::Live;
 
 /// A block of this layout, all bytes zero.
 #[inline]
-pub(crate) fn allocate_zeroed<E: Env>(env: &E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
+pub(crate) fn allocate_zeroed<E: Env>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
     if Class::of::<E::Geometry>(layout).is_none() {
         return large::allocate_zeroed(env, layout);
     }
@@ -34,7 +34,7 @@ pub(crate) fn allocate_zeroed<E: Env>(env: &E, layout: Layout) -> Result<NonNull
 /// `block` is a live block of layout `old`, and `new` is not smaller.
 #[inline]
 pub(crate) unsafe fn grow<E: Env>(
-    env: &E,
+    env: E,
     block: NonNull<u8>,
     old: Layout,
     new: Layout,
@@ -53,7 +53,7 @@ pub(crate) unsafe fn grow<E: Env>(
 /// As [`grow`].
 #[inline]
 pub(crate) unsafe fn grow_zeroed<E: Env>(
-    env: &E,
+    env: E,
     block: NonNull<u8>,
     old: Layout,
     new: Layout,
@@ -72,7 +72,7 @@ pub(crate) unsafe fn grow_zeroed<E: Env>(
 /// As [`grow`].
 #[inline]
 unsafe fn grow_in_place<E: Env>(
-    env: &E,
+    env: E,
     block: NonNull<u8>,
     old: Layout,
     new: Layout,
@@ -98,7 +98,7 @@ fn same_class<E: Env>(block: NonNull<u8>, old: Layout, new: Layout) -> Option<Cl
 /// As [`grow`].
 #[inline(never)]
 unsafe fn grow_elsewhere<E: Env>(
-    env: &E,
+    env: E,
     block: NonNull<u8>,
     old: Layout,
     new: Layout,
@@ -123,7 +123,7 @@ unsafe fn grow_elsewhere<E: Env>(
 /// `block` is a live block of layout `old`, and `new` is not larger.
 #[inline]
 pub(crate) unsafe fn shrink<E: Env>(
-    env: &E,
+    env: E,
     block: NonNull<u8>,
     old: Layout,
     new: Layout,
@@ -143,15 +143,11 @@ pub(crate) unsafe fn shrink<E: Env>(
     let tail = unsafe { block.add(new.size()) };
     // SAFETY: the caller gives the tail up; it is not booked yet.
     unsafe { poison(tail, less) };
-    let given = Live::bytes_only(less);
-    if front {
-        chunk.shrink_top(start, old.size(), new.size());
-        chunk.book(given);
-    } else if env.owns(chunk) {
-        chunk.book(given);
+    if env.owns(chunk) {
+        chunk.shrink(start, old.size(), new.size(), front);
     } else {
         // SAFETY: the tail was the caller's; the block itself stays counted, so the chunk lives on.
-        unsafe { env.give_back(chunk, given) };
+        unsafe { env.give_back(chunk, Live::resized(less)) };
     }
     Ok(chunk.at(start))
 }
@@ -160,7 +156,7 @@ pub(crate) unsafe fn shrink<E: Env>(
 /// As [`shrink`].
 #[inline(never)]
 unsafe fn shrink_elsewhere<E: Env>(
-    env: &E,
+    env: E,
     block: NonNull<u8>,
     old: Layout,
     new: Layout,
@@ -184,7 +180,7 @@ fn is_large<E: Env>(layout: Layout) -> bool {
 /// # Safety
 /// `block` is a live block of layout `old`; neither layout has less than `keep` bytes.
 unsafe fn relocate<E: Env>(
-    env: &E,
+    env: E,
     block: NonNull<u8>,
     old: Layout,
     new: Layout,

@@ -16,7 +16,7 @@ use crate::live::Live;
 /// chunk is taken, then one from the backing allocator.
 #[cold]
 #[inline(never)]
-pub(crate) fn refill<E: Env>(env: &E, layout: Layout, class: Class) -> Result<NonNull<u8>, AllocError> {
+pub(crate) fn refill<E: Env>(env: E, layout: Layout, class: Class) -> Result<NonNull<u8>, AllocError> {
     if env.trim_asked() {
         trim(env);
     }
@@ -36,18 +36,18 @@ pub(crate) fn refill<E: Env>(env: &E, layout: Layout, class: Class) -> Result<No
 }
 
 /// Makes `chunk` the front. The last front goes on without the heap, until its last block comes home.
-fn install<E: Env>(env: &E, class: Class, chunk: ChunkPtr) {
+fn install<E: Env>(env: E, class: Class, chunk: ChunkPtr) {
     let heap = env.heap();
     let last = heap.front(class);
     heap.set_front(class, chunk.as_ptr());
     // Only a backing allocator that allocates from this very heap can leave a drained front behind.
-    if last.as_ptr() != full_chunk() && last.live() == Live::NONE {
+    if last.as_ptr() != full_chunk() && last.is_drained() {
         drained(env, last, class);
     }
 }
 
 /// A chunk from the backing allocator.
-fn obtain<E: Env>(env: &E, class: Class) -> Result<ChunkPtr, AllocError> {
+fn obtain<E: Env>(env: E, class: Class) -> Result<ChunkPtr, AllocError> {
     let layout = class.chunk_layout::<E::Geometry>();
     let memory = acquire(env, layout.size(), || raw::acquire(env.backing(), layout))?;
     // SAFETY: just acquired with that layout.
@@ -59,7 +59,7 @@ fn obtain<E: Env>(env: &E, class: Class) -> Result<ChunkPtr, AllocError> {
 /// Takes memory under the limit: reserved first, asked for then, and before either refusal is passed on, what
 /// is held in vain is given back and the request made once more.
 pub(super) fn acquire<E: Env, T>(
-    env: &E,
+    env: E,
     bytes: usize,
     ask: impl Fn() -> Result<T, AllocError>,
 ) -> Result<T, AllocError> {
@@ -79,7 +79,7 @@ pub(super) fn acquire<E: Env, T>(
 /// A chunk was drained that is not the front: kept for the next need, or given back.
 #[cold]
 #[inline(never)]
-pub(super) fn drained<E: Env>(env: &E, chunk: ChunkPtr, class: Class) {
+pub(super) fn drained<E: Env>(env: E, chunk: ChunkPtr, class: Class) {
     chunk.rewind();
     let heap = env.heap();
     if heap.empties_len(class) >= env.retain() && give_back(env, chunk, class) {
@@ -90,7 +90,7 @@ pub(super) fn drained<E: Env>(env: &E, chunk: ChunkPtr, class: Class) {
 
 /// Gives a drained chunk to the backing allocator, unless somebody walks along the list of chunks for longer
 /// than this thread may wait: `false`, and the chunk stays.
-fn give_back<E: Env>(env: &E, chunk: ChunkPtr, class: Class) -> bool {
+fn give_back<E: Env>(env: E, chunk: ChunkPtr, class: Class) -> bool {
     if !env.heap().unlink(chunk, class) {
         return false;
     }
@@ -102,12 +102,12 @@ fn give_back<E: Env>(env: &E, chunk: ChunkPtr, class: Class) -> bool {
 }
 
 /// Books what was given back, then gives back every drained chunk, the fronts among them.
-pub(crate) fn trim<E: Env>(env: &E) {
+pub(crate) fn trim<E: Env>(env: E) {
     env.settle();
     for class in Class::ALL {
         let heap = env.heap();
         let front = heap.front(class);
-        if front.as_ptr() != full_chunk() && front.live() == Live::NONE {
+        if front.as_ptr() != full_chunk() && front.is_drained() {
             heap.set_front(class, full_chunk());
             front.rewind();
             heap.push_empty(front, class);
@@ -123,8 +123,8 @@ pub(crate) fn trim<E: Env>(env: &E) {
 
 /// Books one chunk's foreign frees, as they came out of the inbox.
 #[cfg(any(feature = "std", ephemera_loom))]
-pub(crate) fn book_foreign<E: Env>(env: &E, chunk: ChunkPtr, given: Live) {
-    if chunk.book(given) != Live::NONE {
+pub(crate) fn book_foreign<E: Env>(env: E, chunk: ChunkPtr, given: Live) {
+    if !chunk.book(given) {
         return;
     }
     let class = chunk.class();
@@ -136,12 +136,15 @@ pub(crate) fn book_foreign<E: Env>(env: &E, chunk: ChunkPtr, given: Live) {
 }
 
 /// Gives back what can be, at the end of a heap for one thread; chunks with live blocks are left alone.
-/// Returns what was alive in those.
-pub(crate) fn dissolve<E: Env>(env: &E) -> Live {
+/// Returns how many blocks and bytes are alive in those.
+pub(crate) fn dissolve<E: Env>(env: E) -> (usize, usize) {
     trim(env);
-    let mut left = 0;
-    env.heap().walk(|_, chunk| left += chunk.live().word());
-    Live::from_word(left)
+    let mut left = (0, 0);
+    env.heap().walk(|_, chunk| {
+        let live = chunk.live_now();
+        left = (left.0 + live.blocks(), left.1 + live.bytes());
+    });
+    left
 }
 
 impl Heap {

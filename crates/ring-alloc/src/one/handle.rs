@@ -5,7 +5,8 @@ use core::ptr::NonNull;
 
 use allocator_api2::alloc::AllocError;
 
-use super::thread::{self, WORLD};
+use super::shard::clean;
+use super::thread::{self, Process, WORLD};
 use crate::heap;
 use crate::stats::Stats;
 
@@ -39,7 +40,7 @@ impl OneRingAlloc {
     /// [`AllocError`] when the limit would be exceeded, or when the global heap refuses.
     #[inline]
     pub fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        let block = heap::allocate(&thread::this(), layout)?;
+        let block = heap::allocate(thread::this(), layout)?;
         Ok(NonNull::slice_from_raw_parts(block, layout.size()))
     }
 
@@ -49,7 +50,7 @@ impl OneRingAlloc {
     /// As [`OneRingAlloc::allocate`].
     #[inline]
     pub fn allocate_zeroed(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        let block = heap::allocate_zeroed(&thread::this(), layout)?;
+        let block = heap::allocate_zeroed(thread::this(), layout)?;
         Ok(NonNull::slice_from_raw_parts(block, layout.size()))
     }
 
@@ -60,7 +61,7 @@ impl OneRingAlloc {
     #[inline]
     pub unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
         // SAFETY: the caller's.
-        unsafe { heap::deallocate(&thread::this(), block, layout) };
+        unsafe { heap::deallocate(thread::this(), block, layout) };
     }
 
     /// Grows a block. The top block of one of this thread's chunks stays where it is if the chunk has room; blocks
@@ -74,7 +75,7 @@ impl OneRingAlloc {
     #[inline]
     pub unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
         // SAFETY: the caller's.
-        let grown = unsafe { heap::grow(&thread::this(), block, old, new) }?;
+        let grown = unsafe { heap::grow(thread::this(), block, old, new) }?;
         Ok(NonNull::slice_from_raw_parts(grown, new.size()))
     }
 
@@ -88,7 +89,7 @@ impl OneRingAlloc {
     #[inline]
     pub unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
         // SAFETY: the caller's.
-        let grown = unsafe { heap::grow_zeroed(&thread::this(), block, old, new) }?;
+        let grown = unsafe { heap::grow_zeroed(thread::this(), block, old, new) }?;
         Ok(NonNull::slice_from_raw_parts(grown, new.size()))
     }
 
@@ -102,7 +103,7 @@ impl OneRingAlloc {
     #[inline]
     pub unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
         // SAFETY: the caller's.
-        let shrunk = unsafe { heap::shrink(&thread::this(), block, old, new) }?;
+        let shrunk = unsafe { heap::shrink(thread::this(), block, old, new) }?;
         Ok(NonNull::slice_from_raw_parts(shrunk, new.size()))
     }
 
@@ -113,7 +114,7 @@ impl OneRingAlloc {
     #[inline]
     pub fn clean_local(&self) {
         if let Some(owner) = thread::bound() {
-            heap::trim(&owner);
+            heap::trim(owner);
         }
     }
 
@@ -124,7 +125,7 @@ impl OneRingAlloc {
     /// [`clean_local`](OneRingAlloc::clean_local).
     #[inline]
     pub fn clean_global(&self) {
-        WORLD.clean();
+        clean(Process);
     }
 
     /// Sets the most bytes that all threads together may hold from the global heap, chunks and large blocks, from

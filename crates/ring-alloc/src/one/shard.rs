@@ -9,15 +9,15 @@ use core::ptr::{self, NonNull};
 use allocator_api2::alloc::{AllocError, Global};
 use ephemera_prim::epoch::Epoch;
 use ephemera_prim::foreign::Inbox;
-use ephemera_prim::record::{FIRST, Record, Registry};
+use ephemera_prim::record::{Record, Registry};
 use ephemera_prim::word::OwnerUsize;
 
 use crate::account::SharedAccount;
 use crate::chunk::{Chunk, ChunkPtr, HEADER};
 use crate::geometry::{self, Class, Geometry};
 use crate::heap::{self, Env, Heap};
-use crate::live::Live;
 use crate::stats::Stats;
+use crate::live::Live;
 
 /// One owner's heap, and what other threads gave back to it.
 #[derive(Debug)]
@@ -74,35 +74,16 @@ impl<G: Geometry> Shard<G> {
 
 /// What all threads share.
 #[derive(Debug)]
-pub(crate) struct World<G: 'static, const N: usize = FIRST> {
-    pub(crate) registry: Registry<Shard<G>, N>,
+pub(crate) struct World<G: 'static> {
+    pub(crate) registry: Registry<Shard<G>>,
     pub(crate) account: SharedAccount,
     epoch: Epoch,
-    refill: Refill<G, N>,
 }
 
-/// Finds a block when the front has no room for it: in the slow path a thread may have to get its record first.
-pub(crate) type Refill<G, const N: usize> =
-    fn(&Owner<'_, G, N>, Layout, Class) -> Result<NonNull<u8>, AllocError>;
-
-impl<G: Geometry, const N: usize> World<G, N> {
+impl<G: Geometry> World<G> {
     ephemera_prim::const_unless_loom! {
-        pub(crate) fn new(registry: Registry<Shard<G>, N>, refill: Refill<G, N>) -> Self {
-            Self { registry, account: SharedAccount::new(), epoch: Epoch::new(), refill }
-        }
-    }
-
-    /// Gives back what records that no thread holds have in vain, and asks the threads that hold one to do the same
-    /// when they next come to their slow path.
-    pub(crate) fn clean(&self) {
-        self.epoch.raise();
-        self.clean_free();
-    }
-
-    fn clean_free(&self) {
-        for lease in self.registry.records().filter_map(Record::try_lease) {
-            lease.record().shard().enter();
-            heap::trim(&Owner { record: lease.record(), world: self });
+        pub(crate) fn new(registry: Registry<Shard<G>>) -> Self {
+            Self { registry, account: SharedAccount::new(), epoch: Epoch::new() }
         }
     }
 
@@ -117,30 +98,50 @@ impl<G: Geometry, const N: usize> World<G, N> {
     }
 }
 
-/// A thread as the owner of the heap on its record; NOWHERE and GONE own a heap without chunks.
-#[derive(Debug)]
-pub(crate) struct Owner<'w, G: 'static, const N: usize = FIRST> {
-    pub(crate) record: &'w Record<Shard<G>>,
-    pub(crate) world: &'w World<G, N>,
+/// Which world it is: the one of the process, or that of a model.
+pub(crate) trait Realm: Copy {
+    type Geometry: Geometry;
+
+    fn world(&self) -> &World<Self::Geometry>;
+
+    /// A block, when the front has no room for it: a thread may have to get its record first.
+    fn refill(owner: Owner<'_, Self>, layout: Layout, class: Class) -> Result<NonNull<u8>, AllocError>;
 }
 
-impl<G: Geometry, const N: usize> Owner<'_, G, N> {
-    /// Books what other threads gave back to this record.
-    fn drain(&self) {
-        // SAFETY: this thread holds the record (the promise of `Env`).
-        let taken = unsafe { self.record.shard().remote.inbox.take() };
-        for (chunk, given) in taken {
-            // SAFETY: C1: a chunk with an unbooked foreign free is not freed (F3).
-            let chunk = unsafe { ChunkPtr::new(chunk) };
-            heap::book_foreign(self, chunk, Live::from_word(given));
-        }
+/// Gives back what records that no thread holds have in vain, and asks the threads that hold one to do the same
+/// when they next come to their slow path.
+pub(crate) fn clean<R: Realm>(realm: R) {
+    realm.world().epoch.raise();
+    clean_free(realm);
+}
+
+fn clean_free<R: Realm>(realm: R) {
+    for lease in realm.world().registry.records().filter_map(Record::try_lease) {
+        lease.record().shard().enter();
+        heap::trim(Owner { record: lease.record(), realm });
     }
 }
 
+/// A thread as the owner of the heap on its record; NOWHERE and GONE own a heap without chunks.
+#[derive(Debug)]
+pub(crate) struct Owner<'w, R: Realm> {
+    pub(crate) record: &'w Record<Shard<R::Geometry>>,
+    pub(crate) realm: R,
+}
+
+impl<R: Realm> Clone for Owner<'_, R> {
+    #[inline]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R: Realm> Copy for Owner<'_, R> {}
+
 // SAFETY: the record's holder owns the heap on it (L1), and chunks carry the record as their identity. All chunks
 // come from the global heap.
-unsafe impl<G: Geometry, const N: usize> Env for Owner<'_, G, N> {
-    type Geometry = G;
+unsafe impl<R: Realm> Env for Owner<'_, R> {
+    type Geometry = R::Geometry;
     type Backing = Global;
     type Account = SharedAccount;
 
@@ -150,8 +151,8 @@ unsafe impl<G: Geometry, const N: usize> Env for Owner<'_, G, N> {
     }
 
     #[inline]
-    fn refill(&self, layout: Layout, class: Class) -> Result<NonNull<u8>, AllocError> {
-        (self.world.refill)(self, layout, class)
+    fn refill(self, layout: Layout, class: Class) -> Result<NonNull<u8>, AllocError> {
+        R::refill(self, layout, class)
     }
 
     fn backing(&self) -> &Global {
@@ -159,7 +160,7 @@ unsafe impl<G: Geometry, const N: usize> Env for Owner<'_, G, N> {
     }
 
     fn account(&self) -> &SharedAccount {
-        &self.world.account
+        &self.realm.world().account
     }
 
     #[inline]
@@ -173,24 +174,31 @@ unsafe impl<G: Geometry, const N: usize> Env for Owner<'_, G, N> {
     }
 
     fn retain(&self) -> usize {
-        G::RETAIN
+        R::Geometry::RETAIN
     }
 
+    /// Books what other threads gave back to this record.
     fn settle(&self) {
-        self.drain();
+        // SAFETY: this thread holds the record (the promise of `Env`).
+        let taken = unsafe { self.record.shard().remote.inbox.take() };
+        for (chunk, given) in taken {
+            // SAFETY: C1: a chunk whose last blocks are booked only now was not freed (F3).
+            let chunk = unsafe { ChunkPtr::new(chunk) };
+            heap::book_foreign(*self, chunk, Live::from_word(given));
+        }
     }
 
     fn trim_asked(&self) -> bool {
-        self.world.epoch.turned(&self.record.shard().epoch_seen)
+        self.realm.world().epoch.turned(&self.record.shard().epoch_seen)
     }
 
     fn last_resort(&self) {
-        self.world.clean_free();
+        clean_free(self.realm);
     }
 
     #[inline(never)]
-    unsafe fn give_back(&self, chunk: ChunkPtr, given: Live) {
-        let owner = chunk.owner().cast::<Record<Shard<G>>>();
+    unsafe fn give_back(self, chunk: ChunkPtr, given: Live) {
+        let owner = chunk.owner().cast::<Record<Shard<R::Geometry>>>();
         // SAFETY: a chunk's owner is the record that it was made under, and records are never freed (L3).
         let owner = unsafe { &*owner };
         let inbox = &owner.shard().remote.inbox;
@@ -199,7 +207,7 @@ unsafe impl<G: Geometry, const N: usize> Env for Owner<'_, G, N> {
         if pushed && owner.is_free() {
             // Nobody would look into that inbox until some thread takes the record.
             if let Some(lease) = owner.try_lease() {
-                Owner { record: lease.record(), world: self.world }.drain();
+                Owner { record: lease.record(), realm: self.realm }.settle();
             }
         }
     }

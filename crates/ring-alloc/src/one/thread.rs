@@ -9,14 +9,14 @@ use allocator_api2::alloc::AllocError;
 use ephemera_prim::local::{self, Here, Tenant};
 use ephemera_prim::record::{FIRST, Record, Registry};
 
-use super::shard::{Owner, Shard, World};
+use super::shard::{Owner, Realm, Shard, World};
 use crate::geometry::{Class, Standard};
 use crate::heap;
 
 type Own = Shard<Standard>;
 
 pub(super) static WORLD: World<Standard> =
-    World::new(Registry::new([const { Record::new(Own::new()) }; FIRST], Own::new), refill);
+    World::new(Registry::new([const { Record::new(Own::new()) }; FIRST], Own::new));
 
 /// Threads that did not allocate yet.
 static NOWHERE: Record<Own> = Record::new(Own::nowhere());
@@ -52,28 +52,44 @@ impl Tenant for Own {
     }
 
     fn leave(record: &'static Record<Self>) {
-        heap::trim(&owner(record));
+        heap::trim(owner(record));
     }
 }
 
-fn owner(record: &'static Record<Own>) -> Owner<'static, Standard> {
-    Owner { record, world: &WORLD }
+/// The world of the process.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Process;
+
+impl Realm for Process {
+    type Geometry = Standard;
+
+    #[inline]
+    fn world(&self) -> &World<Standard> {
+        &WORLD
+    }
+
+    /// Finds a block in the heap of this thread's record, which it gets here at its first allocation, or in that of a
+    /// record leased for this one operation, when its guard is gone.
+    #[cold]
+    #[inline(never)]
+    fn refill(_: Owner<'_, Self>, layout: Layout, class: Class) -> Result<NonNull<u8>, AllocError> {
+        let held = local::hold::<Own>().ok_or(AllocError)?;
+        heap::refill(owner(held.record()), layout, class)
+    }
+}
+
+#[inline]
+fn owner(record: &'static Record<Own>) -> Owner<'static, Process> {
+    Owner { record, realm: Process }
 }
 
 /// This thread, as the owner of what hangs on its record.
 #[inline]
-pub(super) fn this() -> Owner<'static, Standard> {
+pub(super) fn this() -> Owner<'static, Process> {
     owner(local::current::<Own>())
 }
 
 /// The owner of this thread's record, if it has one already.
-pub(super) fn bound() -> Option<Owner<'static, Standard>> {
+pub(super) fn bound() -> Option<Owner<'static, Process>> {
     local::bound::<Own>().map(owner)
-}
-
-/// Finds a block in the heap of this thread's record, which it gets here at its first allocation, or in that of a record
-/// leased for this one operation, when its guard is gone.
-fn refill(_: &Owner<'_, Standard>, layout: Layout, class: Class) -> Result<NonNull<u8>, AllocError> {
-    let held = local::hold::<Own>().ok_or(AllocError)?;
-    heap::refill(&owner(held.record()), layout, class)
 }

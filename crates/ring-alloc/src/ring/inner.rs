@@ -15,8 +15,8 @@ use crate::account::{Account, LocalAccount};
 use crate::chunk::{ChunkPtr, HEADER};
 use crate::geometry::{self, Class, Geometry};
 use crate::heap::{self, Env, Heap};
-use crate::live::Live;
 use crate::stats::Stats;
+use crate::live::Live;
 
 /// What a ring is made with.
 #[derive(Debug, Clone, Copy)]
@@ -86,7 +86,7 @@ impl<A: Allocator, G: Geometry> Inner<A, G> {
             let inner = unsafe { this.as_ref() };
             heap::dissolve(inner)
         };
-        if left != Live::NONE {
+        if left.0 != 0 {
             report(left);
         }
         // SAFETY: as above.
@@ -105,7 +105,7 @@ impl<A: Allocator, G: Geometry> Inner<A, G> {
 }
 
 // SAFETY: the handles do not leave their thread, which therefore owns the one heap; all its chunks come from `backing`.
-unsafe impl<A: Allocator, G: Geometry> Env for Inner<A, G> {
+unsafe impl<A: Allocator, G: Geometry> Env for &Inner<A, G> {
     type Geometry = G;
     type Backing = A;
     type Account = LocalAccount;
@@ -116,7 +116,7 @@ unsafe impl<A: Allocator, G: Geometry> Env for Inner<A, G> {
     }
 
     #[inline]
-    fn refill(&self, layout: Layout, class: Class) -> Result<NonNull<u8>, AllocError> {
+    fn refill(self, layout: Layout, class: Class) -> Result<NonNull<u8>, AllocError> {
         heap::refill(self, layout, class)
     }
 
@@ -150,7 +150,7 @@ unsafe impl<A: Allocator, G: Geometry> Env for Inner<A, G> {
     fn last_resort(&self) {}
 
     #[inline]
-    unsafe fn give_back(&self, chunk: ChunkPtr, _: Live) {
+    unsafe fn give_back(self, chunk: ChunkPtr, _: Live) {
         // It owns every chunk, so nothing comes here.
         debug_assert!(self.owns(chunk), "a ring for one thread met a chunk that is not its own");
     }
@@ -158,19 +158,17 @@ unsafe impl<A: Allocator, G: Geometry> Env for Inner<A, G> {
 
 /// Says that blocks outlive their ring. Must not unwind, so an error of standard error is nobody's business.
 #[cold]
-fn report(left: Live) {
+fn report((blocks, bytes): (usize, usize)) {
     #[cfg(all(feature = "std", debug_assertions))]
     {
         use std::io::Write;
         let _ = std::writeln!(
             std::io::stderr(),
-            "ring-alloc: a RingAlloc was dropped with {} blocks ({} bytes) alive; their chunks are left alone",
-            left.blocks(),
-            left.bytes()
+            "ring-alloc: a RingAlloc was dropped with {blocks} blocks ({bytes} bytes) alive; their chunks are left alone"
         );
     }
     #[cfg(not(all(feature = "std", debug_assertions)))]
-    let _ = left;
+    let _ = (blocks, bytes);
 }
 
 /// The count of handles is about to overflow: handles were leaked, 2^32 of them at least.

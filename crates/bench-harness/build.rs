@@ -1,0 +1,56 @@
+//! Notes at build time what a report must say: the compiler, the profile, and the versions of the contenders.
+
+use std::env;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+fn main() {
+    let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
+    let lock_path = root.join("../../Cargo.lock");
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed={}", lock_path.display());
+
+    let lock = fs::read_to_string(lock_path).unwrap_or_default();
+    let packages: Vec<&str> = lock.split("[[package]]").skip(1).collect();
+    for (variable, package, published) in [
+        ("MIMALLOC", "mimalloc", true),
+        ("JEMALLOC", "tikv-jemalloc-sys", true),
+        ("BUMPALO", "bumpalo", true),
+        ("BLINK_ALLOC", "blink-alloc", true),
+        ("UPSTREAM_RING_ALLOC", "ring-alloc", true),
+        ("RING_ALLOC", "ring-alloc", false),
+    ] {
+        // Two packages share the name `ring-alloc`: the published one has a source, the workspace's own has none.
+        let found = packages.iter().find(|package_text| {
+            field(package_text, "name") == Some(package)
+                && field(package_text, "source").is_some() == published
+        });
+        let version = found.and_then(|text| field(text, "version")).unwrap_or("unknown");
+        // `0.7.1+5.3.1-0-g8103…` is a binding's version and the library's own.
+        let version = version
+            .split_once('+')
+            .map_or(version, |(_, library)| library.split('-').next().unwrap_or(library));
+        println!("cargo::rustc-env=EPHEMERA_VERSION_{variable}={version}");
+    }
+
+    let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let version = Command::new(rustc).arg("--version").output();
+    let version =
+        version.map_or_else(|_| "unknown".to_owned(), |out| String::from_utf8_lossy(&out.stdout).into());
+    println!("cargo::rustc-env=EPHEMERA_RUSTC={}", version.trim());
+    for (variable, from) in [("TARGET", "TARGET"), ("OPT_LEVEL", "OPT_LEVEL")] {
+        println!("cargo::rustc-env=EPHEMERA_{variable}={}", env::var(from).unwrap_or_default());
+    }
+    // The directory below `target` that is built into carries the name of the profile: `…/<profile>/build/<crate>/out`.
+    let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
+    let profile = out.ancestors().nth(3).and_then(|directory| directory.file_name());
+    let profile = profile.map_or_else(|| "unknown".to_owned(), |name| name.to_string_lossy().into_owned());
+    println!("cargo::rustc-env=EPHEMERA_PROFILE={profile}");
+}
+
+/// The value of `name = "value"` in a package of the lock file.
+fn field<'l>(package: &'l str, name: &str) -> Option<&'l str> {
+    let value = |line: &'l str| line.strip_prefix(name)?.trim_start().strip_prefix("= \"")?.strip_suffix('"');
+    package.lines().find_map(value)
+}

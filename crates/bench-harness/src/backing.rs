@@ -1,0 +1,69 @@
+//! A backing allocator that counts the bytes a contender holds, for both generations of the trait.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use allocator_api2::alloc::{AllocError, Allocator, Global};
+use allocator_api2_04::alloc as v04;
+
+static HELD: AtomicU64 = AtomicU64::new(0);
+static PEAK: AtomicU64 = AtomicU64::new(0);
+
+/// The global heap, counted process-wide.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counting;
+
+/// Forgets the peak so far; what is held stays counted.
+pub fn reset_peak() {
+    PEAK.store(HELD.load(Relaxed), Relaxed);
+}
+
+/// Most bytes held at a time since [`reset_peak`].
+pub fn peak() -> u64 {
+    PEAK.load(Relaxed)
+}
+
+/// Bytes held now.
+pub fn held() -> u64 {
+    HELD.load(Relaxed)
+}
+
+fn take(bytes: usize) {
+    let held = HELD.fetch_add(bytes as u64, Relaxed) + bytes as u64;
+    PEAK.fetch_max(held, Relaxed);
+}
+
+fn give(bytes: usize) {
+    HELD.fetch_sub(bytes as u64, Relaxed);
+}
+
+// SAFETY: blocks come from and go to `Global`, whose copies are equivalent. The provided `grow` and `shrink` copy.
+unsafe impl Allocator for Counting {
+    fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        let block = Global.allocate(layout)?;
+        take(layout.size());
+        Ok(block)
+    }
+
+    unsafe fn deallocate(&self, ptr: NonNull<u8>, layout: Layout) {
+        give(layout.size());
+        // SAFETY: the caller's duty is the callee's: the block came from `Global` with this layout.
+        unsafe { Global.deallocate(ptr, layout) }
+    }
+}
+
+// SAFETY: as above.
+unsafe impl v04::Allocator for Counting {
+    fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, v04::AllocError> {
+        let block = Global.allocate(layout).map_err(|AllocError| v04::AllocError)?;
+        take(layout.size());
+        Ok(block)
+    }
+
+    unsafe fn deallocate(&self, ptr: NonNull<u8>, layout: Layout) {
+        give(layout.size());
+        // SAFETY: the caller's duty is the callee's: the block came from `Global` with this layout.
+        unsafe { Global.deallocate(ptr, layout) }
+    }
+}

@@ -1,0 +1,105 @@
+//! The command line.
+
+use core::error::Error;
+use core::time::Duration;
+use std::fs;
+use std::path::PathBuf;
+
+use bench_harness::contenders::{self, Entry, TWIN};
+use bench_harness::runner::Plan;
+use bench_harness::workloads::json::Document;
+use bench_harness::workloads::{Scale, Spec, catalogue};
+use clap::Parser;
+use regex::Regex;
+
+/// Compares allocators: paired, interleaved, as ratios with intervals.
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    after_help = "Examples:
+  bench-runner --quick
+  bench-runner --filter '^S1/' --peers mimalloc,bumpalo
+  bench-runner --full --out target/bench-full --seed 7
+  bench-runner --smoke"
+)]
+pub(crate) struct Arguments {
+    /// Three processes of 15 rounds each, in under two minutes (the default)
+    #[arg(long, conflicts_with = "full")]
+    pub(crate) quick: bool,
+    /// Seven processes of 40 rounds each, and more workloads
+    #[arg(long)]
+    pub(crate) full: bool,
+    /// Only workloads whose name this regular expression finds
+    #[arg(long, value_name = "RE")]
+    pub(crate) filter: Option<Regex>,
+    /// Only these contenders, beside the reference and the loop
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) peers: Vec<String>,
+    /// Where the report goes
+    #[arg(long, value_name = "DIR", default_value = "target/bench")]
+    pub(crate) out: PathBuf,
+    /// Seeds sizes and orders: the same seed, the same operations
+    #[arg(long, value_name = "N", default_value_t = 4141)]
+    pub(crate) seed: u64,
+    /// Run every workload once over every contender and compare checksums, without figures
+    #[arg(long)]
+    pub(crate) smoke: bool,
+    /// List workloads and contenders
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// Measure: what the runner passes to its own processes
+    #[arg(long, hide = true)]
+    pub(crate) child: Option<String>,
+}
+
+impl Arguments {
+    /// The workloads chosen.
+    pub(crate) fn specs(&self) -> Result<Vec<Spec>, Box<dyn Error>> {
+        let all = self.full || self.smoke || self.list;
+        let wanted = |spec: &Spec| match &self.filter {
+            Some(filter) => filter.is_match(&spec.id),
+            None => all || spec.scale == Scale::Quick,
+        };
+        let specs: Vec<Spec> = catalogue().into_iter().filter(wanted).collect();
+        if specs.is_empty() {
+            return Err("no workload has such a name; `--list` shows all".into());
+        }
+        Ok(specs)
+    }
+
+    /// The contenders chosen: the loop, the reference and its twin always.
+    fn entries(&self) -> Result<Vec<Entry>, Box<dyn Error>> {
+        let known = contenders::all();
+        for peer in &self.peers {
+            if !known.iter().any(|entry| entry.key == peer) {
+                let keys: Vec<&str> = known.iter().map(|entry| entry.key).collect();
+                return Err(
+                    format!("no contender `{peer}` in this build; there are {}", keys.join(", ")).into()
+                );
+            }
+        }
+        let wanted = |key: &str| self.peers.is_empty() || self.peers.iter().any(|peer| peer == key);
+        let chosen =
+            known.into_iter().enumerate().filter(|(index, entry)| *index <= TWIN || wanted(entry.key));
+        Ok(chosen.map(|(_, entry)| entry).collect())
+    }
+
+    /// What to run.
+    pub(crate) fn plan(&self) -> Result<Plan, Box<dyn Error>> {
+        let (processes, rounds, target) = if self.full { (7, 40, 4000) } else { (3, 15, 1500) };
+        let scratch = self.out.join("scratch");
+        fs::create_dir_all(&scratch)?;
+        Ok(Plan {
+            specs: self.specs()?,
+            entries: self.entries()?,
+            processes,
+            rounds,
+            target: Duration::from_micros(target),
+            memory: true,
+            seed: self.seed,
+            document: if self.smoke { None } else { Document::find() },
+            document_length: if self.smoke { 200_000 } else { 5_000_000 },
+            scratch,
+        })
+    }
+}

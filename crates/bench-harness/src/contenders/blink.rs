@@ -1,0 +1,110 @@
+//! blink-alloc: a bump arena that speaks allocator-api2 0.4. Version 0.4.0 compares the start of a freed block with its
+//! cursor, which stands at the end of the last one: it takes back nothing before a reset.
+
+use core::alloc::Layout;
+use core::fmt;
+use core::ptr::{NonNull, null_mut};
+
+use allocator_api2_04::alloc::{AllocError, Allocator, Global};
+use blink_alloc::BlinkAlloc;
+
+use crate::alloc::{Caps, Contender, Info, MemoryBy, RawAlloc};
+use crate::backing::Counting;
+
+/// An arena over `A` that is reset at the end of every sample or batch, inside the time measured.
+pub struct Blink<A: Allocator>(BlinkAlloc<A>);
+
+/// A reference to the arena.
+pub struct BlinkRef<'a, A: Allocator>(&'a BlinkAlloc<A>);
+
+impl<A: Allocator> fmt::Debug for Blink<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Blink").finish_non_exhaustive()
+    }
+}
+
+impl<A: Allocator> fmt::Debug for BlinkRef<'_, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BlinkRef").finish_non_exhaustive()
+    }
+}
+
+impl<A: Allocator> Clone for BlinkRef<'_, A> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<A: Allocator> Copy for BlinkRef<'_, A> {}
+
+#[inline(always)]
+fn thin(block: Result<NonNull<[u8]>, AllocError>) -> *mut u8 {
+    block.map_or(null_mut(), |block| block.cast::<u8>().as_ptr())
+}
+
+// SAFETY: `Allocator` makes the promises of `RawAlloc`: valid, exclusive blocks, equivalent references.
+unsafe impl<A: Allocator> RawAlloc for BlinkRef<'_, A> {
+    #[inline(always)]
+    unsafe fn raw_alloc(&self, layout: Layout) -> *mut u8 {
+        thin(Allocator::allocate(self.0, layout))
+    }
+
+    #[inline(always)]
+    unsafe fn raw_alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        thin(Allocator::allocate_zeroed(self.0, layout))
+    }
+
+    #[inline(always)]
+    unsafe fn raw_dealloc(&self, ptr: *mut u8, layout: Layout) {
+        // SAFETY: the caller hands over a block of this allocator, and blocks are never null.
+        let ptr = unsafe { NonNull::new_unchecked(ptr) };
+        // SAFETY: the caller's duty is the callee's.
+        unsafe { Allocator::deallocate(self.0, ptr, layout) }
+    }
+
+    #[inline(always)]
+    unsafe fn raw_grow(&self, ptr: *mut u8, old: Layout, new: Layout) -> *mut u8 {
+        // SAFETY: the caller hands over a block of this allocator, and blocks are never null.
+        let ptr = unsafe { NonNull::new_unchecked(ptr) };
+        // SAFETY: the caller's duty is the callee's.
+        thin(unsafe { Allocator::grow(self.0, ptr, old, new) })
+    }
+
+    #[inline(always)]
+    unsafe fn raw_shrink(&self, ptr: *mut u8, old: Layout, new: Layout) -> *mut u8 {
+        // SAFETY: the caller hands over a block of this allocator, and blocks are never null.
+        let ptr = unsafe { NonNull::new_unchecked(ptr) };
+        // SAFETY: the caller's duty is the callee's.
+        thin(unsafe { Allocator::shrink(self.0, ptr, old, new) })
+    }
+}
+
+/// A backing allocator that can be made from nothing, as the card needs it.
+pub trait Backing: Allocator + Default + 'static {}
+
+impl Backing for Global {}
+impl Backing for Counting {}
+
+impl<A: Backing> Contender for Blink<A> {
+    const INFO: Info = Info {
+        name: "blink-alloc",
+        version: env!("EPHEMERA_VERSION_BLINK_ALLOC"),
+        caps: Caps::ARENA,
+        memory: MemoryBy::Backing,
+        notes: "takes back no block by itself; reset",
+    };
+    type Metered = Blink<Counting>;
+    type Ref<'a> = BlinkRef<'a, A>;
+
+    fn create() -> Self {
+        Self(BlinkAlloc::new_in(A::default()))
+    }
+
+    fn by_ref(&self) -> BlinkRef<'_, A> {
+        BlinkRef(&self.0)
+    }
+
+    fn reset(&mut self) {
+        self.0.reset();
+    }
+}

@@ -1,0 +1,34 @@
+//! bumpalo: a bump arena, which takes back its last block alone and everything by a reset.
+
+use bumpalo::Bump;
+
+use super::api02::Api02;
+use crate::alloc::{Caps, Contender, Info, MemoryBy};
+
+/// An arena that is reset at the end of every sample or batch, inside the time measured.
+#[derive(Debug)]
+pub struct Bumpalo(Bump);
+
+impl Contender for Bumpalo {
+    const INFO: Info = Info {
+        name: "bumpalo",
+        version: env!("EPHEMERA_VERSION_BUMPALO"),
+        caps: Caps::ARENA,
+        memory: MemoryBy::HighWater,
+        notes: "takes back its last block alone; reset",
+    };
+    type Metered = Self;
+    type Ref<'a> = Api02<&'a Bump>;
+
+    fn create() -> Self {
+        Self(Bump::new())
+    }
+
+    fn by_ref(&self) -> Self::Ref<'_> {
+        Api02(&self.0)
+    }
+
+    fn reset(&mut self) {
+        self.0.reset();
+    }
+}

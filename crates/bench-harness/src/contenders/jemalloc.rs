@@ -1,0 +1,28 @@
+//! jemalloc, called through `GlobalAlloc`: a C library, so that no call of it is inlined.
+
+use super::global::Global;
+use crate::alloc::{Caps, Contender, Info, MemoryBy};
+
+/// jemalloc with its default options.
+#[derive(Clone, Copy, Debug)]
+pub struct Jemalloc;
+
+impl Contender for Jemalloc {
+    const INFO: Info = Info {
+        name: "jemalloc",
+        version: env!("EPHEMERA_VERSION_JEMALLOC"),
+        caps: Caps::GENERAL,
+        memory: MemoryBy::HighWater,
+        notes: "C, not inlined",
+    };
+    type Metered = Self;
+    type Ref<'a> = Global<tikv_jemallocator::Jemalloc>;
+
+    fn create() -> Self {
+        Self
+    }
+
+    fn by_ref(&self) -> Self::Ref<'_> {
+        Global(tikv_jemallocator::Jemalloc)
+    }
+}

@@ -1,0 +1,111 @@
+//! The allocator that does nothing: a cursor that wraps around in a buffer, and a `dealloc` without a body.
+//!
+//! What a workload costs over it is the loop's own cost; "net" columns take it off. Blocks overlap once the cursor came
+//! round, so that no workload which reads its memory back runs over it.
+
+use core::alloc::Layout;
+use core::cell::Cell;
+use core::ptr::null_mut;
+
+use crate::alloc::{Caps, Contender, Info, MemoryBy, RawAlloc};
+
+/// Largest block that is served: what lies behind the last place where one may start.
+const SLACK: usize = 64 * 1024;
+/// Starts of blocks stay below this by default, well inside a first-level cache.
+const WRAP: usize = 16 * 1024;
+/// Blocks start at multiples of this.
+const STEP: usize = 16;
+
+/// A cache line's worth of zeros.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Line(#[expect(dead_code, reason = "its size and alignment are what matters")] [u8; 64]);
+
+/// The buffer and its cursor.
+#[derive(Debug)]
+pub struct Void {
+    base: *mut u8,
+    mask: usize,
+    cursor: Cell<usize>,
+    _buffer: Vec<Line>,
+}
+
+impl Void {
+    fn with_wrap(wrap: usize) -> Self {
+        let mut buffer = vec![Line([0; 64]); (wrap + SLACK) / 64];
+        // Rounded down to a multiple of the step, so that the mask alone wraps and aligns.
+        let mask = (wrap - 1) & !(STEP - 1);
+        Self { base: buffer.as_mut_ptr().cast(), mask, cursor: Cell::new(0), _buffer: buffer }
+    }
+
+    #[inline(always)]
+    fn next(&self, layout: Layout) -> *mut u8 {
+        let at = self.cursor.get();
+        self.cursor.set(at.wrapping_add(layout.size() + (STEP - 1)) & self.mask);
+        self.base.wrapping_add(at)
+    }
+
+    #[cold]
+    fn refuse() -> *mut u8 {
+        null_mut()
+    }
+}
+
+// SAFETY: blocks are bytes of the buffer, aligned to a step and no longer than the slack. They overlap, which the card
+// says; `raw_dealloc` touches nothing, so any thread may call it.
+unsafe impl RawAlloc for Void {
+    #[inline(always)]
+    unsafe fn raw_alloc(&self, layout: Layout) -> *mut u8 {
+        if layout.size() > SLACK || layout.align() > STEP {
+            return Self::refuse();
+        }
+        self.next(layout)
+    }
+
+    unsafe fn raw_alloc_zeroed(&self, _layout: Layout) -> *mut u8 {
+        Self::refuse()
+    }
+
+    #[inline(always)]
+    unsafe fn raw_dealloc(&self, _ptr: *mut u8, _layout: Layout) {}
+
+    unsafe fn raw_grow(&self, _ptr: *mut u8, _old: Layout, _new: Layout) -> *mut u8 {
+        Self::refuse()
+    }
+
+    unsafe fn raw_shrink(&self, _ptr: *mut u8, _old: Layout, _new: Layout) -> *mut u8 {
+        Self::refuse()
+    }
+}
+
+impl Contender for Void {
+    const INFO: Info = Info {
+        name: "nothing",
+        version: "none",
+        caps: Caps {
+            free_individually: true,
+            any_size: false,
+            any_thread_free: true,
+            shared_alloc: false,
+            grow_in_place: false,
+            reset: false,
+            keeps_contents: false,
+        },
+        memory: MemoryBy::HighWater,
+        notes: "the loop's own cost: a wrapping cursor, no bookkeeping, no free",
+    };
+    type Metered = Self;
+    type Ref<'a> = &'a Self;
+
+    fn create() -> Self {
+        Self::with_wrap(WRAP)
+    }
+
+    fn by_ref(&self) -> &Self {
+        self
+    }
+
+    fn expect_live(&mut self, bytes: usize) {
+        *self = Self::with_wrap((2 * bytes).next_power_of_two().max(WRAP));
+    }
+}

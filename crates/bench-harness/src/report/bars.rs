@@ -1,0 +1,130 @@
+//! The bars: what this workspace's allocators are held to, as ratios to others in the same run.
+
+use super::pairs::{Pairs, Rounds};
+use crate::contenders::{Entry, VOID};
+use crate::runner::Outcome;
+use crate::stats::Estimate;
+
+/// A ratio that a contender should stay below.
+#[derive(Clone, Debug)]
+pub struct Bar {
+    /// The workload.
+    pub workload: String,
+    /// Key of the contender.
+    pub of: &'static str,
+    /// Key of the contender it is compared to.
+    pub to: &'static str,
+    /// Whether the loop's cost is taken off.
+    pub pairs: Pairs,
+    /// The bar itself.
+    pub at_most: f64,
+}
+
+/// A bar, and what was measured.
+#[derive(Clone, Debug)]
+pub struct Judged {
+    /// The bar.
+    pub bar: Bar,
+    /// What was measured; none where one of the two did not run.
+    pub measured: Option<Estimate>,
+}
+
+impl Judged {
+    /// Whether the median is at or below the bar.
+    #[must_use]
+    pub fn met(&self) -> Option<bool> {
+        self.measured.map(|measured| measured.mid <= self.bar.at_most)
+    }
+}
+
+const RING: &str = "ring";
+const ONE: &str = "one-ring";
+
+/// All bars of `ring-alloc`.
+#[must_use]
+pub fn bars() -> Vec<Bar> {
+    use Pairs::{Net, Whole};
+
+    let mut all = Vec::new();
+    let mut bar = |workload: &str, of, to, pairs, at_most| {
+        all.push(Bar { workload: workload.to_owned(), of, to, pairs, at_most });
+    };
+    bar("S1/pair/4", RING, "bumpalo", Whole, 1.4);
+    bar("S1/pair/4", RING, "upstream-ring", Whole, 1.05);
+    bar("S1/pair/4", ONE, "upstream-one-ring", Whole, 0.1);
+    bar("S1/pair/4", ONE, "mimalloc", Whole, 0.45);
+    for window in ["16x136", "16x1032", "1024x136", "1024x1032"] {
+        let workload = format!("W/window/{window}");
+        bar(&workload, RING, "upstream-ring", Net, 0.45);
+        bar(&workload, RING, "mimalloc", Net, 0.35);
+        bar(&workload, ONE, "mimalloc", Net, 0.4);
+        bar(&workload, ONE, "glibc", Net, 0.2);
+    }
+    for (how, limits) in [("push", [0.5, 0.6, 1.0, 1.1]), ("reserve_exact", [0.4, 0.35, 0.3, 1.05])] {
+        for (n, at_most) in [10, 146, 2134, 17_453].into_iter().zip(limits) {
+            let workload = format!("S5/{how}/{n}");
+            bar(&workload, RING, "glibc", Whole, at_most);
+            bar(&workload, ONE, "glibc", Whole, at_most);
+        }
+    }
+    for batch in [64, 4096] {
+        let workload = format!("S8/handoff/{batch}");
+        bar(&workload, ONE, "mimalloc", Net, 0.6);
+        bar(&workload, ONE, "upstream-one-ring", Net, 0.8);
+    }
+    bar("R1/json", RING, "mimalloc", Whole, 0.8);
+    all
+}
+
+/// Measures every bar whose workload was run.
+#[must_use]
+pub fn judge(bars: &[Bar], outcomes: &[Outcome], entries: &[Entry], seed: u64) -> Vec<Judged> {
+    let void = entries[VOID].key;
+    let mut judged = Vec::new();
+    for outcome in outcomes {
+        let rounds = Rounds::new(&outcome.samples, void, seed);
+        let ran = |key: &str| outcome.states.get(key).is_some_and(|state| state.ran());
+        for bar in bars.iter().filter(|bar| bar.workload == outcome.spec.id) {
+            let measured = rounds.ratio(bar.of, bar.to, bar.pairs).filter(|_| ran(bar.of) && ran(bar.to));
+            judged.push(Judged { bar: bar.clone(), measured });
+        }
+    }
+    judged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contenders;
+    use crate::workloads::catalogue;
+
+    #[test]
+    fn every_bar_names_a_workload_of_the_catalogue() {
+        let known = catalogue();
+        for bar in bars() {
+            assert!(known.iter().any(|spec| spec.id == bar.workload), "{}", bar.workload);
+            assert!(bar.at_most > 0.0);
+        }
+    }
+
+    #[test]
+    #[cfg(all(feature = "ours", feature = "c-peers"))]
+    fn every_bar_names_contenders_of_the_registry() {
+        let known = contenders::all();
+        for bar in bars() {
+            for key in [bar.of, bar.to] {
+                assert!(known.iter().any(|entry| entry.key == key), "{key}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_bar_is_met_at_its_value_and_missed_above() {
+        let judged = |mid: f64| {
+            let measured = Some(Estimate { mid, low95: mid, high95: mid, low99: mid, high99: mid });
+            Judged { bar: bars()[0].clone(), measured }.met()
+        };
+        assert_eq!((judged(1.4), judged(1.41)), (Some(true), Some(false)));
+        assert_eq!(judge(&bars(), &[], &contenders::all(), 1).len(), 0);
+    }
+}

@@ -1,0 +1,101 @@
+//! The machine-readable files: `summary.json` and `results.jsonl`.
+
+use std::io::{self, Write};
+
+use serde_json::{Value, json};
+
+use super::model::{Report, Row, Table};
+use super::pairs::Pairs;
+use crate::runner::{Outcome, State};
+use crate::stats::Estimate;
+
+fn interval(estimate: Option<Estimate>) -> Value {
+    estimate.map_or(Value::Null, |e| json!([e.low95, e.high95]))
+}
+
+fn row(row: &Row) -> Value {
+    let (state, reason) = match &row.state {
+        State::Ran => ("ran", None),
+        State::Missing(why) => ("missing", Some(why)),
+        State::Crashed(how) => ("crashed", Some(how)),
+        State::Wrong(what) => ("wrong", Some(what)),
+    };
+    json!({
+        "allocator": row.name,
+        "key": row.key,
+        "version": row.version,
+        "state": state,
+        "reason": reason,
+        "ratio": row.ratio.map(|ratio| ratio.mid),
+        "interval": interval(row.ratio),
+        "verdict": row.verdict,
+        "ns_per_op": row.ns,
+        "least_ns_per_op": row.least_ns,
+        "net_ns_per_op": row.net_ns,
+        "net_ratio": row.net_ratio.map(|ratio| ratio.mid),
+        "net_interval": interval(row.net_ratio),
+        "peak_bytes": row.peak,
+        "peak_live_bytes": row.peak_live,
+        "peak_counted_by": row.peak.map(|_| if row.peak_exact { "backing allocator" } else { "resident set" }),
+        "notes": row.notes,
+    })
+}
+
+fn table(table: &Table) -> Value {
+    json!({
+        "id": table.id,
+        "title": table.title,
+        "op": table.op,
+        "ops_per_sample": table.ops_per_sample,
+        "aa": table.aa.map(|aa| aa.mid),
+        "aa_interval": interval(table.aa),
+        "trusted": table.trusted,
+        "contaminated": table.contaminated,
+        "rows": table.rows.iter().map(row).collect::<Vec<_>>(),
+    })
+}
+
+/// The whole report.
+///
+/// # Errors
+///
+/// Where a part cannot be written as JSON.
+pub fn summary(report: &Report) -> Result<Value, serde_json::Error> {
+    let bars = report.bars.iter().map(|judged| {
+        json!({
+            "workload": judged.bar.workload,
+            "allocator": judged.bar.of,
+            "against": judged.bar.to,
+            "net": judged.bar.pairs == Pairs::Net,
+            "at_most": judged.bar.at_most,
+            "measured": judged.measured.map(|measured| measured.mid),
+            "interval": interval(judged.measured),
+            "met": judged.met(),
+        })
+    });
+    Ok(json!({
+        "harness": env!("CARGO_PKG_VERSION"),
+        "mode": report.mode,
+        "seed": report.seed,
+        "processes": report.trials.0,
+        "rounds": report.trials.1,
+        "document": report.document,
+        "host": serde_json::to_value(&report.host)?,
+        "calibration": serde_json::to_value(&report.calibration)?,
+        "workloads": report.tables.iter().map(table).collect::<Vec<_>>(),
+        "bars": bars.collect::<Vec<_>>(),
+    }))
+}
+
+/// Every sample, warm-up included, an object a line.
+///
+/// # Errors
+///
+/// Where writing fails.
+pub fn write_samples(outcomes: &[Outcome], out: &mut dyn Write) -> io::Result<()> {
+    for sample in outcomes.iter().flat_map(|outcome| &outcome.samples) {
+        serde_json::to_writer(&mut *out, sample)?;
+        out.write_all(b"\n")?;
+    }
+    out.flush()
+}

@@ -1,0 +1,16 @@
+//! From samples to tables: the model that the terminal, the Markdown page, the JSON files and the pictures share.
+
+mod bars;
+mod json;
+mod matrix;
+mod model;
+mod pairs;
+mod svg;
+mod text;
+
+pub use self::bars::{Bar, Judged, bars, judge};
+pub use self::json::{summary, write_samples};
+pub use self::model::{Report, Row, Table};
+pub use self::pairs::{Pairs, Rounds};
+pub use self::svg::write_pictures;
+pub use self::text::{host_block, markdown, terminal};

@@ -1,0 +1,165 @@
+//! The tables as data.
+
+use super::bars::{Judged, bars, judge};
+use super::pairs::{Pairs, Rounds};
+use crate::calibrate::Calibration;
+use crate::contenders::{Entry, REFERENCE, TWIN, VOID};
+use crate::host::Host;
+use crate::runner::{Outcome, State};
+use crate::stats::{Estimate, Verdict, verdict};
+
+/// A contender in a table.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Its key.
+    pub key: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// Its version.
+    pub version: String,
+    /// What became of it.
+    pub state: State,
+    /// Its cost over the reference's.
+    pub ratio: Option<Estimate>,
+    /// What that comes to; none for the reference and the loop.
+    pub verdict: Option<Verdict>,
+    /// Nanoseconds an operation.
+    pub ns: Option<f64>,
+    /// The least sample, in nanoseconds an operation.
+    pub least_ns: Option<f64>,
+    /// Nanoseconds an operation less the loop's.
+    pub net_ns: Option<f64>,
+    /// Its net cost over the reference's.
+    pub net_ratio: Option<Estimate>,
+    /// Most bytes taken at a time.
+    pub peak: Option<u64>,
+    /// Most bytes that the workload held at a time.
+    pub peak_live: Option<u64>,
+    /// Whether a backing allocator counted the peak.
+    pub peak_exact: bool,
+    /// What a reader should know.
+    pub notes: &'static str,
+}
+
+/// One workload.
+#[derive(Clone, Debug)]
+pub struct Table {
+    /// Its name.
+    pub id: String,
+    /// What it does.
+    pub title: String,
+    /// What an operation is.
+    pub op: &'static str,
+    /// Operations in a sample.
+    pub ops_per_sample: Option<u64>,
+    /// The reference over itself.
+    pub aa: Option<Estimate>,
+    /// Whether the reference, judged like any contender, came out equal to itself.
+    pub trusted: bool,
+    /// Share of rounds in which something else ran.
+    pub contaminated: f64,
+    /// The contenders, in the registry's order.
+    pub rows: Vec<Row>,
+}
+
+/// All of a run.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// `quick` or `full`.
+    pub mode: String,
+    /// Seed of tables and orders.
+    pub seed: u64,
+    /// The host.
+    pub host: Host,
+    /// Its own costs.
+    pub calibration: Calibration,
+    /// Where the text of R1 is from, and its fingerprint.
+    pub document: String,
+    /// How many processes, and rounds in each.
+    pub trials: (u32, u32),
+    /// The tables.
+    pub tables: Vec<Table>,
+    /// The bars of the project, judged by this run.
+    pub bars: Vec<Judged>,
+}
+
+impl Table {
+    /// Analyses one outcome.
+    #[must_use]
+    pub fn new(outcome: &Outcome, entries: &[Entry], host: &Host, seed: u64) -> Self {
+        let key = |index: usize| entries[index].key;
+        let rounds = Rounds::new(&outcome.samples, key(VOID), seed);
+        let aa = rounds.ratio(key(TWIN), key(REFERENCE), Pairs::Whole);
+        let floor = aa.map_or(0.0, |aa| (aa.mid - 1.0).abs());
+        let trusted = aa.is_none_or(|aa| verdict(&aa, 0.0) == Verdict::Same);
+        let rows = entries
+            .iter()
+            .enumerate()
+            .map(|(index, entry)| row(outcome, &rounds, (index, entry), entries, floor));
+        let mut rows: Vec<Row> = rows.collect();
+        for row in &mut rows {
+            let version = host.contenders.iter().find(|(name, _)| name == row.name);
+            row.version = version.map(|(_, version)| version.clone()).unwrap_or_default();
+        }
+        Self {
+            id: outcome.spec.id.clone(),
+            title: outcome.spec.title.clone(),
+            op: outcome.spec.op,
+            ops_per_sample: outcome.units.map(|units| units * outcome.ops_per_unit),
+            aa,
+            trusted,
+            contaminated: rounds.contaminated(),
+            rows,
+        }
+    }
+
+    /// The row of a contender.
+    #[must_use]
+    pub fn row(&self, key: &str) -> Option<&Row> {
+        self.rows.iter().find(|row| row.key == key)
+    }
+}
+
+fn row(
+    outcome: &Outcome,
+    rounds: &Rounds<'_>,
+    (index, entry): (usize, &Entry),
+    entries: &[Entry],
+    floor: f64,
+) -> Row {
+    let key = entry.key;
+    let state = outcome.states.get(key).cloned().unwrap_or_default();
+    let shown = state.ran();
+    let reference = entries[REFERENCE].key;
+    let ratio = rounds.ratio(key, reference, Pairs::Whole).filter(|_| shown);
+    let memory = outcome.memory.iter().find(|memory| memory.contender == key).filter(|_| index != VOID);
+    Row {
+        key,
+        name: entry.info.name,
+        version: String::new(),
+        ratio,
+        verdict: ratio
+            .filter(|_| index > REFERENCE)
+            .map(|ratio| verdict(&ratio, if index == TWIN { 0.0 } else { floor })),
+        ns: rounds.cost(key).filter(|_| shown),
+        least_ns: rounds.least(key).filter(|_| shown),
+        net_ns: rounds.net_cost(key).filter(|_| shown && index != VOID),
+        net_ratio: rounds.ratio(key, reference, Pairs::Net).filter(|_| shown && index != VOID),
+        peak: memory.map(|memory| memory.peak),
+        peak_live: memory.map(|memory| memory.peak_live),
+        peak_exact: memory.is_some_and(|memory| memory.exact),
+        notes: entry.info.notes,
+        state,
+    }
+}
+
+impl Report {
+    /// Analyses all outcomes and judges the bars.
+    #[must_use]
+    pub fn new(outcomes: &[Outcome], entries: &[Entry], mut head: Self) -> Self {
+        head.tables =
+            outcomes.iter().map(|outcome| Table::new(outcome, entries, &head.host, head.seed)).collect();
+        head.bars = judge(&bars(), outcomes, entries, head.seed);
+        head
+    }
+}

@@ -1,0 +1,264 @@
+//! The tables as text: aligned for a terminal, and as a Markdown page. One set of cells for both.
+
+use core::fmt::Write;
+
+use super::matrix::matrix;
+use super::model::{Report, Row, Table};
+use super::pairs::Pairs;
+use crate::runner::State;
+
+const HEAD: [&str; 9] = [
+    "allocator",
+    "ratio (95 % CI)",
+    "verdict",
+    "ns/op",
+    "net ns",
+    "net ratio (95 % CI)",
+    "peak",
+    "peak/live",
+    "notes",
+];
+
+/// Live bytes from which on the peak is shown as a multiple of them.
+const SHARE_FROM: u64 = 64 * 1024;
+
+/// What every column means; printed once.
+const LEGEND: &str = "ratio: median of paired ratios to the reference, below 1 is faster. net: less the same loop over an \
+allocator that does nothing. peak: bytes taken from the system in a process of its own; `*` counted by a backing \
+allocator, else the growth of the resident set. `–`: not able to run this workload.";
+
+/// Bytes for people.
+fn bytes(count: u64) -> String {
+    match count {
+        0..10_240 => format!("{count} B"),
+        10_240..10_485_760 => format!("{} KiB", count / 1024),
+        _ => format!("{} MiB", count / (1024 * 1024)),
+    }
+}
+
+/// A cost with as many digits as it bears.
+fn ns(cost: f64) -> String {
+    match cost.abs() {
+        0.0..100.0 => format!("{cost:.2}"),
+        100.0..10_000.0 => format!("{cost:.0}"),
+        _ => format!("{:.1}k", cost / 1000.0),
+    }
+}
+
+fn dash<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {
+    value.map_or_else(|| "–".to_owned(), show)
+}
+
+fn cells(row: &Row, reference: bool) -> Vec<String> {
+    let twin = row.name.starts_with("A/A");
+    let version = if row.version == "none" || twin { "" } else { &row.version };
+    let name = format!("{} {version}", row.name).trim().to_owned();
+    let notes = match &row.state {
+        State::Ran => row.notes.to_owned(),
+        State::Missing(why) => why.clone(),
+        State::Crashed(how) => format!("crashed: {how}"),
+        State::Wrong(what) => format!("wrong: {what}"),
+    };
+    let interval = |e: crate::stats::Estimate| format!("{:.3} [{:.3}, {:.3}]", e.mid, e.low95, e.high95);
+    let ratio = if reference { "1.000".to_owned() } else { dash(row.ratio, interval) };
+    let net = if reference { "1.000".to_owned() } else { dash(row.net_ratio, interval) };
+    let verdict = match (&row.state, reference) {
+        (State::Crashed(_), _) => "crashed".to_owned(),
+        (State::Wrong(_), _) => "wrong".to_owned(),
+        (_, true) => "ref".to_owned(),
+        _ => dash(row.verdict, |verdict| verdict.word().to_owned()),
+    };
+    let mark = if row.peak_exact { "*" } else { "" };
+    // Beside a few live blocks, a share says no more than that a library has a size.
+    let live = row.peak.zip(row.peak_live.filter(|&live| live >= SHARE_FROM));
+    vec![
+        name,
+        ratio,
+        verdict,
+        dash(row.ns, ns),
+        dash(row.net_ns, ns),
+        net,
+        dash(row.peak, |peak| bytes(peak) + mark),
+        dash(live, |(peak, live)| format!("{:.2}", peak as f64 / live as f64)),
+        notes,
+    ]
+}
+
+fn grid(table: &Table) -> Vec<Vec<String>> {
+    let head = HEAD.iter().map(|&column| column.to_owned()).collect();
+    let reference = table.rows.get(crate::contenders::REFERENCE).map(|row| row.key);
+    let rows = table.rows.iter().map(|row| cells(row, Some(row.key) == reference));
+    core::iter::once(head).chain(rows).collect()
+}
+
+/// Columns padded to their widest cell. With `bars`, as Markdown.
+fn align(grid: &[Vec<String>], bars: bool) -> String {
+    let columns = grid.first().map_or(0, Vec::len);
+    let wide = |column: usize| grid.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(wide).collect();
+    let mut text = String::new();
+    for (index, row) in grid.iter().enumerate() {
+        let padded = row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:<width$}"));
+        let line = padded.collect::<Vec<_>>().join(if bars { " | " } else { "  " });
+        let line = if bars { format!("| {line} |") } else { line.trim_end().to_owned() };
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{line}");
+        if index == 0 {
+            let rule: Vec<String> = widths.iter().map(|&width| "-".repeat(width)).collect();
+            let rule = if bars { format!("|-{}-|", rule.join("-|-")) } else { rule.join("  ") };
+            let _ = writeln!(text, "{rule}");
+        }
+    }
+    text
+}
+
+fn heading(table: &Table) -> String {
+    let aa = table
+        .aa
+        .map_or("not run".to_owned(), |aa| format!("{:.3} [{:.3}, {:.3}]", aa.mid, aa.low95, aa.high95));
+    let mut line = format!("{}: {}; ns per {}; A/A {aa}", table.id, table.title, table.op);
+    if table.contaminated > 0.2 {
+        let _ = write!(line, "; {:.0} % of rounds contaminated", table.contaminated * 100.0);
+    }
+    line
+}
+
+const UNTRUSTED: &str = "UNTRUSTED: the reference differs from itself in this table";
+
+fn bar_grid(report: &Report) -> Vec<Vec<String>> {
+    let head = ["workload", "allocator", "against", "costs", "at most", "measured (95 % CI)", ""];
+    let mut grid = vec![head.map(str::to_owned).to_vec()];
+    let row = |key: &str| report.tables.iter().find_map(|table| table.row(key));
+    let name = |key: &str| row(key).map_or(key, |row| row.name).to_owned();
+    for judged in &report.bars {
+        let bar = &judged.bar;
+        let word = match judged.met() {
+            Some(true) => "met",
+            Some(false) => "missed",
+            None => "not run",
+        };
+        grid.push(vec![
+            bar.workload.clone(),
+            name(bar.of),
+            name(bar.to),
+            if bar.pairs == Pairs::Net { "net" } else { "whole" }.to_owned(),
+            bar.at_most.to_string(),
+            dash(judged.measured, |e| format!("{:.3} [{:.3}, {:.3}]", e.mid, e.low95, e.high95)),
+            word.to_owned(),
+        ]);
+    }
+    grid
+}
+
+/// The host and its own costs, as lines.
+#[must_use]
+pub fn host_block(report: &Report) -> Vec<(&'static str, String)> {
+    let (host, cal) = (&report.host, &report.calibration);
+    let versions: Vec<String> = host
+        .contenders
+        .iter()
+        .filter(|(name, version)| version != "none" && !name.starts_with("A/A"))
+        .map(|(name, version)| format!("{name} {version}"))
+        .collect();
+    vec![
+        ("cpu", format!("{}, {} CPUs", host.cpu, host.cpus)),
+        ("system", format!("{}, {}, huge pages {}", host.kernel, host.libc, host.huge_pages)),
+        ("build", format!("{}, {}, {}", host.rustc, host.target, host.profile)),
+        ("commit", host.commit.clone()),
+        ("contenders", versions.join(", ")),
+        ("document", report.document.clone()),
+        (
+            "trials",
+            format!("{} processes of {} rounds, seed {}", report.trials.0, report.trials.1, report.seed),
+        ),
+        (
+            "load",
+            format!(
+                "{} at the start; {} ticks stolen so far",
+                host.load,
+                dash(host.steal, |n| n.to_string())
+            ),
+        ),
+        ("loop", format!("{:.2} ns; pair over nothing {:.2} ns", cal.loop_ns, cal.void_pair_ns)),
+        ("atomic addition", format!("{:.1} ns", cal.rmw_ns)),
+        (
+            "clock",
+            format!(
+                "{:.0} ns for nothing, {:.0} ns at 99.9 %, {:.1} µs at worst, steps of {:.0} ns",
+                cal.timer_median_ns,
+                cal.timer_p999_ns,
+                cal.timer_max_ns / 1000.0,
+                cal.timer_step_ns
+            ),
+        ),
+        ("A/A floor", format!("{:.3} %", cal.aa_floor * 100.0)),
+        ("false sharing", dash(cal.false_sharing, |factor| format!("{factor:.1} times slower on one line"))),
+    ]
+}
+
+/// The report for a terminal.
+#[must_use]
+pub fn terminal(report: &Report) -> String {
+    let mut text = String::new();
+    for table in &report.tables {
+        let _ = writeln!(text, "\n{}", heading(table));
+        if !table.trusted {
+            let _ = writeln!(text, "!! {UNTRUSTED}");
+        }
+        text.push_str(&align(&grid(table), false));
+    }
+    let _ = writeln!(text, "\n{LEGEND}");
+    if report.tables.len() > 1 {
+        let _ = writeln!(text, "\nRatios to the reference\n{}", align(&matrix(report), false));
+    }
+    if !report.bars.is_empty() {
+        let _ = writeln!(text, "\nBars of ring-alloc\n{}", align(&bar_grid(report), false));
+    }
+    text
+}
+
+/// The report as a page.
+#[must_use]
+pub fn markdown(report: &Report) -> String {
+    let mut text = format!("# Allocators compared ({})\n\n| | |\n|---|---|\n", report.mode);
+    for (name, value) in host_block(report) {
+        let _ = writeln!(text, "| {name} | {value} |");
+    }
+    let _ = writeln!(text, "\n{LEGEND}\n");
+    for table in &report.tables {
+        let _ = writeln!(text, "### {}\n", heading(table));
+        if !table.trusted {
+            let _ = writeln!(text, "**{UNTRUSTED}.**\n");
+        }
+        let _ = writeln!(text, "{}", align(&grid(table), true));
+    }
+    if report.tables.len() > 1 {
+        let _ = writeln!(
+            text,
+            "## Ratios to the reference\n\nBelow 1 is faster. A mean over unlike workloads says little.\n"
+        );
+        let _ = writeln!(text, "{}", align(&matrix(report), true));
+    }
+    if !report.bars.is_empty() {
+        let _ = writeln!(text, "## Bars of ring-alloc\n\n{}", align(&bar_grid(report), true));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up() {
+        let grid = [["a", "bb"], ["ccc", "–"]].map(|row| row.map(str::to_owned).to_vec());
+        assert_eq!(align(&grid, false), "a    bb\n---  --\nccc  –\n");
+        assert_eq!(align(&grid, true), "| a   | bb |\n|-----|----|\n| ccc | –  |\n");
+    }
+
+    #[test]
+    fn figures_bear_their_digits() {
+        assert_eq!([ns(1.234), ns(123.4), ns(12_345.0), ns(-0.1)], ["1.23", "123", "12.3k", "-0.10"]);
+        assert_eq!([bytes(100), bytes(20_480), bytes(50 << 20)], ["100 B", "20 KiB", "50 MiB"]);
+    }
+}

@@ -1,0 +1,269 @@
+//! The child: builds the cells of one workload, checks them, times them in rounds.
+
+use std::fs::{self, File};
+use std::io::{self, Seek, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::record::{Checked, Job, Line, Memory, Mode, Sample};
+use crate::alloc::MemoryBy;
+use crate::contenders::{self, Entry, REFERENCE};
+use crate::workloads::json::Document;
+use crate::workloads::rng::Rng;
+use crate::workloads::{Cell, Context, Kind, Spec, catalogue};
+use crate::{backing, os, tally};
+
+/// Samples of each contender before the first round.
+const WARM_UP: i32 = 3;
+/// Share of contaminated rounds above which a child takes half as many again.
+const TOO_MANY: f64 = 0.2;
+/// The shortest sample of the reference that is worth timing, whatever the slowest contender takes.
+const SHORTEST_NS: f64 = 300_000.0;
+
+/// Names a contender that shall crash: how the tests see that a crash is a cell.
+const FAULT: &str = "EPHEMERA_TEST_FAULT";
+
+/// Does a job and writes the answer to `out`, a JSON object a line.
+///
+/// # Errors
+///
+/// Where the job names a workload or contender that does not exist, or where writing fails.
+pub fn serve(job: &Job, out: &mut dyn Write) -> io::Result<()> {
+    let unknown = |what: &str| io::Error::other(format!("no such {what}"));
+    let spec =
+        catalogue().into_iter().find(|spec| spec.id == job.workload).ok_or_else(|| unknown("workload"))?;
+    let known = contenders::all();
+    let find = |key: &String| {
+        known.iter().find(|entry| entry.key == key).copied().ok_or_else(|| unknown("contender"))
+    };
+    let entries = job.contenders.iter().map(find).collect::<io::Result<Vec<Entry>>>()?;
+
+    let cpus = os::cpus();
+    if let Some(&cpu) = cpus.last() {
+        os::pin(cpu);
+    }
+    let child = Child {
+        spec: &spec,
+        entries: &entries,
+        job,
+        context: Context {
+            seed: job.seed,
+            document: Arc::new(document(&spec, job)),
+            second_cpu: (cpus.len() > 1).then(|| cpus[0]),
+        },
+    };
+    let mut turn = Turn::new(&job.marker)?;
+    let mut lines = Vec::new();
+    if matches!(job.mode, Mode::Check | Mode::CheckAndTime) {
+        child.check(&mut turn, &mut lines)?;
+    }
+    match job.mode {
+        Mode::Check => {}
+        Mode::CheckAndTime | Mode::Time => child.time(&mut turn, &mut lines)?,
+        Mode::Memory => child.memory(&mut turn, &mut lines)?,
+    }
+    for line in lines {
+        serde_json::to_writer(&mut *out, &line)?;
+        out.write_all(b"\n")?;
+    }
+    out.flush()
+}
+
+/// The text of R1; a short one for the other workloads, which do not look at it.
+fn document(spec: &Spec, job: &Job) -> Document {
+    if !matches!(spec.kind, Kind::Json) {
+        return Document::generated(job.seed, 1000);
+    }
+    match &job.document {
+        Some(path) => Document::load(Some(path), job.seed),
+        None => Document::generated(job.seed, job.document_length),
+    }
+}
+
+/// The note of whose turn it is, for the parent to read if this process dies.
+struct Turn {
+    note: File,
+    /// The contender at whose turn the process aborts.
+    fault: Option<String>,
+}
+
+impl Turn {
+    fn new(path: &Path) -> io::Result<Self> {
+        let note = fs::OpenOptions::new().create(true).write(true).truncate(true).open(path)?;
+        Ok(Self { note, fault: std::env::var(FAULT).ok() })
+    }
+
+    fn of(&mut self, key: &str) -> io::Result<()> {
+        self.note.rewind()?;
+        // One line of fixed width, so that a shorter key leaves nothing of a longer one.
+        writeln!(self.note, "{key:<32}")?;
+        if self.fault.as_deref() == Some(key) {
+            std::process::abort();
+        }
+        Ok(())
+    }
+}
+
+struct Child<'a> {
+    spec: &'a Spec,
+    entries: &'a [Entry],
+    job: &'a Job,
+    context: Context,
+}
+
+impl Child<'_> {
+    /// Runs every contender counted, then one unit of it as it will be timed.
+    fn check(&self, turn: &mut Turn, lines: &mut Vec<Line>) -> io::Result<()> {
+        let units = self.spec.check_units();
+        for entry in self.entries {
+            turn.of(entry.key)?;
+            tally::reset();
+            let mut cell = (entry.checked)(self.spec, &self.context);
+            let checksum = cell.run(units);
+            let tally = tally::read();
+            drop(cell);
+            (entry.timed)(self.spec, &self.context).run(1);
+            lines.push(Line::Checked(Checked {
+                contender: entry.key.to_owned(),
+                asked: self.spec.asked(units),
+                tally,
+                checksum,
+            }));
+        }
+        Ok(())
+    }
+
+    /// Takes samples in rounds.
+    fn time(&self, turn: &mut Turn, lines: &mut Vec<Line>) -> io::Result<()> {
+        let mut rng = Rng::new(self.job.seed ^ u64::from(self.job.process), 6);
+        // Which contender comes first decides where the others' memory lies: by chance, anew in each process.
+        let mut set_up: Vec<usize> = (0..self.entries.len()).collect();
+        rng.shuffle(&mut set_up);
+        let mut cells: Vec<Option<Box<dyn Cell>>> = self.entries.iter().map(|_| None).collect();
+        for &index in &set_up {
+            turn.of(self.entries[index].key)?;
+            cells[index] = Some((self.entries[index].timed)(self.spec, &self.context));
+        }
+        let mut cells: Vec<Box<dyn Cell>> = cells.into_iter().flatten().collect();
+        let units = match self.job.units {
+            Some(units) => units,
+            None => self.sample_size(&mut cells, turn)?,
+        };
+        let ops_per_unit = cells[0].ops_per_unit();
+        lines.push(Line::Size { units, ops_per_unit });
+
+        let mut samples = Vec::new();
+        let mut order: Vec<usize> = (0..cells.len()).collect();
+        let mut rounds = self.job.rounds as i32;
+        let mut contaminated = 0;
+        let mut round = -WARM_UP;
+        while round < rounds {
+            self.shuffle(&mut order, round, &mut rng);
+            let before = os::steal();
+            let start = samples.len();
+            for &index in &order {
+                turn.of(self.entries[index].key)?;
+                samples.push(self.sample(index, &mut *cells[index], units, round));
+            }
+            let steal = os::steal().zip(before).map(|(after, before)| after.saturating_sub(before));
+            samples[start..].iter_mut().for_each(|sample| sample.steal = steal);
+            round += 1;
+            if round > 0 {
+                contaminated += u32::from(samples[start..].iter().any(Sample::contaminated));
+            }
+            if round == self.job.rounds as i32 && f64::from(contaminated) > TOO_MANY * f64::from(round) {
+                rounds += rounds / 2;
+            }
+        }
+        lines.extend(samples.into_iter().map(Line::Sample));
+        // Cells end in their turn too: what a contender does at its end may be what kills it.
+        for (entry, cell) in self.entries.iter().zip(cells) {
+            turn.of(entry.key)?;
+            drop(cell);
+        }
+        Ok(())
+    }
+
+    /// A random order, the reference first in even rounds and last in odd ones.
+    fn shuffle(&self, order: &mut [usize], round: i32, rng: &mut Rng) {
+        rng.shuffle(order);
+        let reference = contenders::all()[REFERENCE].key;
+        if let Some(at) = order.iter().position(|&index| self.entries[index].key == reference) {
+            let place = if round % 2 == 0 { 0 } else { order.len() - 1 };
+            order.swap(at, place);
+        }
+    }
+
+    fn sample(&self, index: usize, cell: &mut dyn Cell, units: u64, round: i32) -> Sample {
+        let before = os::usage();
+        let start = Instant::now();
+        core::hint::black_box(cell.run(core::hint::black_box(units)));
+        let took = start.elapsed();
+        let used = os::usage().zip(before);
+        Sample {
+            workload: self.spec.id.clone(),
+            contender: self.entries[index].key.to_owned(),
+            process: self.job.process,
+            round,
+            ns: took.as_secs_f64() * 1e9,
+            ops: units * cell.ops_per_unit(),
+            involuntary_switches: used
+                .map(|(after, before)| after.involuntary_switches - before.involuntary_switches),
+            minor_faults: used.map(|(after, before)| after.minor_faults - before.minor_faults),
+            steal: None,
+        }
+    }
+
+    /// Units of a sample: so many that the contenders take the target on average, the same for all.
+    fn sample_size(&self, cells: &mut [Box<dyn Cell>], turn: &mut Turn) -> io::Result<u64> {
+        let mut all = 0.0;
+        let mut reference: f64 = 0.0;
+        for (entry, cell) in self.entries.iter().zip(cells.iter_mut()) {
+            turn.of(entry.key)?;
+            let mut units = 1;
+            let per_unit = loop {
+                let start = Instant::now();
+                core::hint::black_box(cell.run(units));
+                let took = start.elapsed().as_secs_f64() * 1e9;
+                if took > SHORTEST_NS / 2.0 {
+                    break took / units as f64;
+                }
+                units *= 2;
+            };
+            all += per_unit;
+            if entry.key == contenders::all()[REFERENCE].key {
+                reference = per_unit;
+            }
+        }
+        let units = (self.job.target_ns * cells.len() as f64 / all).max(SHORTEST_NS / reference.max(1e-3));
+        Ok((units as u64).max(1))
+    }
+
+    /// Measures the one contender of the job, counted and over a counting backing allocator.
+    fn memory(&self, turn: &mut Turn, lines: &mut Vec<Line>) -> io::Result<()> {
+        for entry in self.entries {
+            turn.of(entry.key)?;
+            tally::reset();
+            backing::reset_peak();
+            let held = backing::held();
+            os::trim();
+            os::reset_peak();
+            let resident = os::resident();
+            let mut cell = (entry.metered)(self.spec, &self.context);
+            cell.run(self.spec.memory_units);
+            let exact = entry.info.memory == MemoryBy::Backing;
+            let peak = if exact {
+                Some(backing::peak() - held)
+            } else {
+                os::resident_peak().zip(resident).map(|(peak, before)| peak.saturating_sub(before))
+            };
+            let peak_live = tally::read().peak_live;
+            drop(cell);
+            lines.extend(peak.map(|peak| {
+                Line::Memory(Memory { contender: entry.key.to_owned(), peak, peak_live, exact })
+            }));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,330 @@
+//! The parent: starts children, reads their answers, turns deaths into cells.
+
+use core::fmt;
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+
+use std::{env, fs, thread};
+
+use super::record::{Checked, Job, Line, Mode, Outcome, State};
+use crate::contenders::{Entry, REFERENCE, TWIN, VOID};
+use crate::workloads::Spec;
+use crate::workloads::rng::Rng;
+
+/// After which a child is taken for hung.
+const LIMIT: Duration = Duration::from_secs(180);
+
+/// What is to be run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The workloads.
+    pub specs: Vec<Spec>,
+    /// The contenders; the loop, the reference and its twin first.
+    pub entries: Vec<Entry>,
+    /// Processes of each workload.
+    pub processes: u32,
+    /// Rounds of each process.
+    pub rounds: u32,
+    /// What a sample should take on average.
+    pub target: Duration,
+    /// Whether memory is measured.
+    pub memory: bool,
+    /// Seeds tables and orders.
+    pub seed: u64,
+    /// The text of R1, if there is a real one.
+    pub document: Option<PathBuf>,
+    /// Length of the generated one.
+    pub document_length: usize,
+    /// A directory for notes of the children.
+    pub scratch: PathBuf,
+}
+
+impl Plan {
+    /// Steps that [`run`] reports on its way.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
+        let memory = self.specs.iter().filter(|spec| self.memory && spec.holds_memory).count();
+        self.specs.len() as u64 * u64::from(self.processes) + memory as u64
+    }
+}
+
+/// Why a run ended early.
+#[derive(Debug)]
+pub enum Error {
+    /// A child could not be started, or its answer not be read.
+    Child(io::Error),
+    /// A child died and nobody's turn was noted.
+    Died {
+        /// The workload.
+        workload: String,
+        /// How.
+        how: String,
+    },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Child(error) => write!(f, "a measuring process could not be run: {error}"),
+            Self::Died { workload, how } => write!(f, "{workload}: the measuring process ended early: {how}"),
+        }
+    }
+}
+
+impl core::error::Error for Error {}
+
+impl From<io::Error> for Error {
+    fn from(error: io::Error) -> Self {
+        Self::Child(error)
+    }
+}
+
+/// Runs the plan; `step` hears what comes next.
+///
+/// # Errors
+///
+/// Where children cannot be run at all; a contender that crashes is no error but a [`State`].
+pub fn run(plan: &Plan, mut step: impl FnMut(&str)) -> Result<Vec<Outcome>, Error> {
+    let mut outcomes: Vec<Outcome> = plan.specs.iter().map(|spec| outcome(plan, spec)).collect();
+    // Processes of one workload are spread over the run, so that a busy minute hits one process of many workloads.
+    for process in 0..plan.processes {
+        for outcome in &mut outcomes {
+            step(&outcome.spec.id);
+            let mode = if process == 0 { Mode::CheckAndTime } else { Mode::Time };
+            attempt(plan, outcome, mode, process)?;
+        }
+    }
+    if plan.memory {
+        for outcome in outcomes.iter_mut().filter(|outcome| outcome.spec.holds_memory) {
+            step(&format!("{} (memory)", outcome.spec.id));
+            // The loop takes no memory, and the twin would take the reference's.
+            let taking = |key: &String| ![key_of(VOID), key_of(TWIN)].contains(&key.as_str());
+            for key in running(outcome).into_iter().filter(taking) {
+                let job = Job { contenders: vec![key.clone()], ..job(plan, outcome, Mode::Memory, 0) };
+                match child(&job)? {
+                    Ok(lines) => absorb(outcome, lines),
+                    Err(how) => drop(outcome.states.insert(key, State::Crashed(how))),
+                }
+            }
+        }
+    }
+    outcomes.iter_mut().for_each(compare);
+    Ok(outcomes)
+}
+
+/// Runs every workload once, verified, without figures.
+///
+/// # Errors
+///
+/// As for [`run`].
+pub fn smoke(plan: &Plan, mut step: impl FnMut(&str)) -> Result<Vec<Outcome>, Error> {
+    let mut outcomes: Vec<Outcome> = plan.specs.iter().map(|spec| outcome(plan, spec)).collect();
+    for outcome in &mut outcomes {
+        step(&outcome.spec.id);
+        attempt(plan, outcome, Mode::Check, 0)?;
+        compare(outcome);
+    }
+    Ok(outcomes)
+}
+
+fn outcome(plan: &Plan, spec: &Spec) -> Outcome {
+    let state = |entry: &Entry| match spec.need.missing(&entry.info.caps) {
+        Some(reason) => State::Missing(reason.to_owned()),
+        None => State::Ran,
+    };
+    let states: BTreeMap<String, State> =
+        plan.entries.iter().map(|entry| (entry.key.to_owned(), state(entry))).collect();
+    Outcome {
+        spec: spec.clone(),
+        states,
+        samples: Vec::new(),
+        checks: Vec::new(),
+        memory: Vec::new(),
+        units: None,
+        ops_per_unit: 1,
+    }
+}
+
+/// Keys of the contenders that can still run.
+fn running(outcome: &Outcome) -> Vec<String> {
+    outcome.states.iter().filter(|(_, state)| state.ran()).map(|(key, _)| key.clone()).collect()
+}
+
+fn job(plan: &Plan, outcome: &Outcome, mode: Mode, process: u32) -> Job {
+    Job {
+        mode,
+        workload: outcome.spec.id.clone(),
+        contenders: running(outcome),
+        process,
+        rounds: plan.rounds,
+        units: outcome.units,
+        target_ns: plan.target.as_secs_f64() * 1e9,
+        seed: plan.seed,
+        document: plan.document.clone(),
+        document_length: plan.document_length,
+        marker: plan.scratch.join("turn"),
+    }
+}
+
+/// Runs a child until it lives to its end, each time without the contender that killed it.
+fn attempt(plan: &Plan, outcome: &mut Outcome, mode: Mode, process: u32) -> Result<(), Error> {
+    loop {
+        let job = job(plan, outcome, mode, process);
+        match child(&job)? {
+            Ok(lines) => {
+                absorb(outcome, lines);
+                return Ok(());
+            }
+            Err(how) => {
+                let culprit = fs::read_to_string(&job.marker).unwrap_or_default().trim().to_owned();
+                match outcome.states.get_mut(&culprit) {
+                    Some(state) if state.ran() => *state = State::Crashed(how),
+                    _ => return Err(Error::Died { workload: job.workload, how }),
+                }
+            }
+        }
+    }
+}
+
+fn absorb(outcome: &mut Outcome, lines: Vec<Line>) {
+    for line in lines {
+        match line {
+            Line::Checked(checked) => outcome.checks.push(checked),
+            Line::Size { units, ops_per_unit } => {
+                outcome.units = Some(units);
+                outcome.ops_per_unit = ops_per_unit;
+            }
+            Line::Sample(sample) => outcome.samples.push(sample),
+            Line::Memory(memory) => outcome.memory.push(memory),
+        }
+    }
+}
+
+/// Runs one child: its lines, or how it died.
+fn child(job: &Job) -> Result<Result<Vec<Line>, String>, Error> {
+    let _ = fs::remove_file(&job.marker);
+    let orders = serde_json::to_string(job).map_err(io::Error::from)?;
+    // The length of the environment moves the stack, and with it what shares a line or a page: by chance, anew each time.
+    let padding = Rng::new(job.seed ^ u64::from(job.process), 7).below(4096) as usize;
+    let mut child = Command::new(env::current_exe()?)
+        .arg("--child")
+        .arg(orders)
+        .env("EPHEMERA_PADDING", "x".repeat(padding))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let stdout = child.stdout.take().map(reader);
+    let stderr = child.stderr.take().map(reader);
+    let answer = stdout.and_then(|text| text.recv_timeout(LIMIT).ok());
+    if answer.is_none() {
+        // It may have ended by itself just now.
+        let _ = child.kill();
+    }
+    let status = child.wait()?;
+    let said = stderr.and_then(|text| text.recv_timeout(LIMIT).ok()).unwrap_or_default();
+    let Some(answer) = answer.filter(|_| status.success()) else {
+        return Ok(Err(death(status, &said)));
+    };
+    let lines = answer.lines().map(serde_json::from_str).collect::<Result<Vec<Line>, _>>();
+    Ok(lines.map_err(|error| format!("its answer could not be read: {error}")))
+}
+
+/// Reads a pipe to its end on a thread of its own.
+fn reader(mut pipe: impl Read + Send + 'static) -> mpsc::Receiver<String> {
+    let (send, receive) = mpsc::channel();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if pipe.read_to_end(&mut bytes).is_ok() {
+            // The other end gave up waiting: nobody is left to tell.
+            let _ = send.send(String::from_utf8_lossy(&bytes).into_owned());
+        }
+    });
+    receive
+}
+
+/// In a few words, how a process died.
+fn death(status: ExitStatus, said: &str) -> String {
+    #[cfg(unix)]
+    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
+        return match signal {
+            libc::SIGKILL => "killed: took longer than 180 s, or memory ran out".to_owned(),
+            libc::SIGSEGV => "segmentation fault".to_owned(),
+            libc::SIGABRT => format!("aborted: {}", last_line(said)),
+            other => format!("signal {other}"),
+        };
+    }
+    format!("{status}: {}", last_line(said))
+}
+
+fn last_line(said: &str) -> &str {
+    let mut lines = said.lines().filter(|line| !line.is_empty() && !line.starts_with("note: "));
+    lines.next_back().unwrap_or("said nothing")
+}
+
+/// Compares checks: against arithmetic, against the contents written, against the reference.
+fn compare(outcome: &mut Outcome) {
+    let Some(reference) = outcome.checks.iter().find(|check| check.contender == key_of(REFERENCE)).cloned()
+    else {
+        return;
+    };
+    for check in &outcome.checks {
+        if let Some(wrong) = wrong(check, &reference)
+            && let Some(state) = outcome.states.get_mut(&check.contender)
+            && state.ran()
+        {
+            *state = State::Wrong(wrong);
+        }
+    }
+}
+
+fn key_of(index: usize) -> &'static str {
+    crate::contenders::all()[index].key
+}
+
+/// In what a check differs from what it should be.
+fn wrong(check: &Checked, reference: &Checked) -> Option<String> {
+    let asked = check.asked.unwrap_or(reference.tally.allocs);
+    if check.tally.allocs != asked {
+        return Some(format!("{} allocations asked, {} seen", asked, check.tally.allocs));
+    }
+    // Blocks of the allocator that does nothing overlap; it can only be counted.
+    if check.contender == key_of(VOID) {
+        return None;
+    }
+    if check.tally.damaged > 0 {
+        return Some(format!("{} blocks lost what was written", check.tally.damaged));
+    }
+    (check.checksum != reference.checksum).then(|| "checksum differs from the reference's".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tally::Tally;
+
+    fn check(contender: &str, allocs: u64, damaged: u64, checksum: u64) -> Checked {
+        let tally = Tally { allocs, resizes: 0, frees: allocs, bytes: 64 * allocs, peak_live: 64, damaged };
+        Checked { contender: contender.to_owned(), asked: Some(10), tally, checksum }
+    }
+
+    #[test]
+    fn a_check_must_see_all_allocations_all_contents_and_the_same_sum() {
+        let reference = check(key_of(REFERENCE), 10, 0, 77);
+        assert_eq!(wrong(&reference, &reference), None);
+        assert!(
+            wrong(&check("x", 9, 0, 77), &reference).is_some_and(|why| why.contains("10 allocations asked"))
+        );
+        assert!(wrong(&check("x", 10, 1, 77), &reference).is_some_and(|why| why.contains("lost")));
+        assert!(wrong(&check("x", 10, 0, 78), &reference).is_some_and(|why| why.contains("checksum")));
+        assert_eq!(wrong(&check(key_of(VOID), 10, 5, 1), &reference), None);
+        assert!(
+            wrong(&check(key_of(VOID), 0, 0, 77), &reference).is_some(),
+            "the loop must be the same loop"
+        );
+    }
+}

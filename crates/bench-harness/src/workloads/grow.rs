@@ -1,0 +1,76 @@
+//! S5, grow: a vector filled from empty, either as it likes or by one element at a time.
+
+use core::hint::black_box;
+
+use allocator_api2::vec::Vec;
+
+use super::{Cell, Context, mix};
+use crate::alloc::{Contender, Handle, RawAlloc};
+use crate::tally;
+
+/// Numbers after which an arena is reset, at the end of a vector.
+const BETWEEN_RESETS: u64 = 4096;
+
+/// Pushes `n` numbers onto an empty vector and drops it.
+#[inline(never)]
+pub fn push<R: RawAlloc + Copy>(alloc: R, n: u32) -> u64 {
+    let mut vec = Vec::new_in(Handle(alloc));
+    for i in 0..n {
+        vec.push(i);
+    }
+    finish::<R>(&vec)
+}
+
+/// The same, with `reserve_exact(1)` before each push: every element is one growth.
+#[inline(never)]
+pub fn reserve_exact<R: RawAlloc + Copy>(alloc: R, n: u32) -> u64 {
+    let mut vec = Vec::new_in(Handle(alloc));
+    for i in 0..n {
+        vec.reserve_exact(1);
+        vec.push(i);
+    }
+    finish::<R>(&vec)
+}
+
+/// Hides the vector from the optimiser; in a check run, verifies it.
+#[inline(always)]
+fn finish<R: RawAlloc + Copy>(vec: &Vec<u32, Handle<R>>) -> u64 {
+    black_box(vec.as_ptr());
+    if !R::CHECKED {
+        return 0;
+    }
+    if vec.iter().enumerate().any(|(i, &number)| i != number as usize) {
+        tally::damaged();
+    }
+    vec.iter().fold(vec.capacity() as u64, |sum, &number| mix(sum, u64::from(number)))
+}
+
+struct Grow<C> {
+    alloc: C,
+    n: u32,
+    exact: bool,
+}
+
+impl<C: Contender> Cell for Grow<C> {
+    fn run(&mut self, units: u64) -> u64 {
+        let n = black_box(self.n);
+        let between_resets = (BETWEEN_RESETS / u64::from(n)).max(1);
+        let mut sum = 0;
+        let mut left = units;
+        while left > 0 {
+            let vectors = left.min(between_resets);
+            for _ in 0..vectors {
+                let alloc = self.alloc.by_ref();
+                sum = mix(sum, if self.exact { reserve_exact(alloc, n) } else { push(alloc, n) });
+            }
+            self.alloc.reset();
+            left -= vectors;
+        }
+        sum
+    }
+}
+
+/// A cell that builds vectors of `n` numbers.
+pub fn cell<C: Contender>(n: u32, exact: bool, _context: &Context) -> Box<dyn Cell> {
+    Box::new(Grow { alloc: C::create(), n, exact })
+}

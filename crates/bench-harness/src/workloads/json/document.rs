@@ -1,0 +1,174 @@
+//! The text of R1: a real document where the toolchain's sources are installed, else one that is generated.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use allocator_api2::alloc::Global;
+
+use super::{parse, walk};
+use crate::workloads::rng::Rng;
+
+/// Where it lies below a toolchain's root when its sources are installed.
+const REAL: &str = "lib/rustlib/src/rust/library/stdarch/intrinsics_data/arm_intrinsics.json";
+/// Length of the generated document.
+const GENERATED: usize = 5_000_000;
+
+/// A JSON text, and where it is from.
+#[derive(Debug)]
+pub struct Document {
+    /// The bytes.
+    pub text: Vec<u8>,
+    /// Values in it.
+    pub nodes: u64,
+    /// What a table says about it.
+    pub origin: String,
+}
+
+impl Document {
+    /// Finds the real document below any installed toolchain; the longest, since the file was cut down for some releases.
+    #[must_use]
+    pub fn find() -> Option<PathBuf> {
+        let length = |path: &PathBuf| path.metadata().map_or(0, |file| file.len());
+        toolchains().iter().map(|root| root.join(REAL)).filter(|path| path.is_file()).max_by_key(length)
+    }
+
+    /// Reads the document at `path`, or generates one where there is none or where it is not JSON.
+    #[must_use]
+    pub fn load(path: Option<&Path>, seed: u64) -> Self {
+        let real = path.and_then(|path| std::fs::read(path).ok()).and_then(|text| {
+            let origin = format!("arm_intrinsics.json of rust-src, {} bytes", text.len());
+            Self::new(text, origin)
+        });
+        real.unwrap_or_else(|| Self::generated(seed, GENERATED))
+    }
+
+    /// A generated document of at least `length` bytes.
+    ///
+    /// # Panics
+    ///
+    /// Never: what the generator writes is JSON, which its tests check.
+    #[must_use]
+    pub fn generated(seed: u64, length: usize) -> Self {
+        let text = generate(seed, length);
+        let origin = format!("generated, {} bytes (rust-src is not installed)", text.len());
+        Self::new(text, origin).expect("the generator writes JSON")
+    }
+
+    fn new(text: Vec<u8>, origin: String) -> Option<Self> {
+        let nodes = walk(&parse(&text, Global).ok()?).nodes;
+        Some(Self { text, nodes, origin })
+    }
+
+    /// A fingerprint (FNV-1a, 64 bits), so that readers see whether two reports parsed the same text.
+    #[must_use]
+    pub fn fingerprint(&self) -> u64 {
+        self.text
+            .iter()
+            .fold(0xCBF2_9CE4_8422_2325, |sum, &byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3))
+    }
+}
+
+/// Roots of the active toolchain and of all others that rustup knows.
+fn toolchains() -> Vec<PathBuf> {
+    let mut roots: Vec<PathBuf> =
+        output("rustc", &["--print", "sysroot"]).into_iter().map(PathBuf::from).collect();
+    let listed = output("rustup", &["toolchain", "list", "--verbose"]);
+    // A line is a name, remarks in brackets, and the path.
+    roots.extend(
+        listed.iter().filter_map(|line| line.find(std::path::MAIN_SEPARATOR).map(|at| line[at..].into())),
+    );
+    roots
+}
+
+/// Lines of a command's output; none where it does not run.
+fn output(program: &str, arguments: &[&str]) -> Vec<String> {
+    let Ok(done) = Command::new(program).args(arguments).output() else { return Vec::new() };
+    String::from_utf8_lossy(&done.stdout).lines().map(|line| line.trim().to_owned()).collect()
+}
+
+const SYLLABLES: [&str; 16] =
+    ["va", "dd", "qs", "mul", "ld", "st", "cvt", "sh", "lane", "hi", "lo", "min", "max", "abs", "ro", "tbl"];
+
+/// Writes a catalogue of made-up instructions, the same for a seed everywhere, of at least `length` bytes: mostly short
+/// strings, small objects in lists, some numbers, booleans, nulls and escapes.
+#[must_use]
+pub fn generate(seed: u64, length: usize) -> Vec<u8> {
+    let mut rng = Rng::new(seed, 4);
+    let mut text = String::with_capacity(length + 4096);
+    text.push_str("[\n");
+    while text.len() < length {
+        if text.len() > 2 {
+            text.push_str(",\n");
+        }
+        entry(&mut text, &mut rng);
+    }
+    text.push_str("\n]\n");
+    text.into_bytes()
+}
+
+fn entry(text: &mut String, rng: &mut Rng) {
+    use core::fmt::Write;
+
+    text.push_str("  {\n    \"name\": ");
+    string(text, rng, 2, 5);
+    text.push_str(",\n    \"arguments\": [");
+    for i in 0..=rng.below(4) {
+        text.push_str(if i == 0 { "" } else { ", " });
+        string(text, rng, 2, 6);
+    }
+    text.push_str("],\n    \"returns\": {\"value\": ");
+    string(text, rng, 1, 3);
+    // Writing to a string does not fail.
+    let _ = write!(text, "}},\n    \"cycles\": {}.{}", rng.below(40), rng.below(100));
+    let _ = write!(text, ",\n    \"widths\": [{}, {}]", 8 << rng.below(4), rng.below(1000));
+    text.push_str(if rng.below(2) == 0 { ",\n    \"safe\": true" } else { ",\n    \"safe\": false" });
+    text.push_str(",\n    \"registers\": {");
+    for i in 0..=rng.below(3) {
+        let _ = write!(text, "{}\"r{i}\": {{\"range\": null, \"kind\": ", if i == 0 { "" } else { ", " });
+        string(text, rng, 1, 2);
+        text.push('}');
+    }
+    text.push_str("},\n    \"steps\": [[");
+    for i in 0..=rng.below(6) {
+        text.push_str(if i == 0 { "" } else { ", " });
+        string(text, rng, 3, 20);
+    }
+    text.push_str("]]\n  }");
+}
+
+/// A quoted string of `low` to `high` syllables, now and then with an escape.
+fn string(text: &mut String, rng: &mut Rng, low: u64, high: u64) {
+    text.push('"');
+    for _ in 0..low + rng.below(high - low + 1) {
+        text.push_str(SYLLABLES[rng.below(16) as usize]);
+        match rng.below(24) {
+            0 => text.push('_'),
+            1 => text.push_str("\\n"),
+            2 => text.push(' '),
+            _ => {}
+        }
+    }
+    text.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_generator_is_deterministic_and_long_enough() {
+        let text = generate(3, 50_000);
+        assert!((50_000..60_000).contains(&text.len()), "{}", text.len());
+        assert_eq!(text, generate(3, 50_000));
+        assert_ne!(text, generate(4, 50_000));
+        let document = Document::generated(3, 50_000);
+        assert!(document.nodes > 1_000, "{}", document.nodes);
+        assert_eq!(document.fingerprint(), Document::generated(3, 50_000).fingerprint());
+    }
+
+    #[test]
+    fn a_file_that_is_no_json_is_replaced_by_the_generated_document() {
+        let document = Document::load(Some(Path::new(file!())), 1);
+        assert!(document.origin.starts_with("generated"), "{}", document.origin);
+    }
+}

@@ -1,0 +1,57 @@
+//! R1, JSON: a document parsed into a tree, walked and dropped; nodes, strings and child vectors live in the contender.
+//!
+//! The parser is the harness's own, so that it is generic over the allocator; it is checked against `serde_json`.
+
+mod document;
+mod parser;
+mod tree;
+
+pub use self::document::{Document, generate};
+pub use self::parser::{ParseError, parse};
+pub use self::tree::{Member, Node, Text, Walk, walk};
+
+use std::sync::Arc;
+
+use super::{Cell, Context};
+use crate::alloc::{Contender, Handle, RawAlloc};
+use crate::tally;
+
+/// Parses, walks and drops; the checksum is the walk's.
+///
+/// # Errors
+///
+/// Where the document is not JSON.
+#[inline(never)]
+pub fn round_trip<R: RawAlloc + Copy>(alloc: R, text: &[u8]) -> Result<u64, ParseError> {
+    let tree = parse(text, Handle(alloc))?;
+    Ok(walk(&tree).sum)
+}
+
+struct Json<C> {
+    alloc: C,
+    document: Arc<Document>,
+}
+
+impl<C: Contender> Cell for Json<C> {
+    fn run(&mut self, units: u64) -> u64 {
+        let mut sum = 0;
+        for _ in 0..units {
+            match round_trip(self.alloc.by_ref(), &self.document.text) {
+                Ok(walked) => sum = walked,
+                // The document was parsed when it was loaded; only memory that changed under the parser leads here.
+                Err(_) => tally::damaged(),
+            }
+            self.alloc.reset();
+        }
+        sum
+    }
+
+    fn ops_per_unit(&self) -> u64 {
+        self.document.nodes
+    }
+}
+
+/// A cell that parses the document of the context.
+pub fn cell<C: Contender>(context: &Context) -> Box<dyn Cell> {
+    Box::new(Json { alloc: C::create(), document: Arc::clone(&context.document) })
+}

@@ -1,0 +1,99 @@
+//! Random numbers that are the same on every machine, and the tables that are made of them before a loop starts.
+#![forbid(unsafe_code)]
+
+/// SplitMix64: one multiplication chain, a period of 2^64, good enough to draw sizes and orders from.
+#[derive(Clone, Debug)]
+pub struct Rng(u64);
+
+impl Rng {
+    /// Starts a stream; `stream` tells apart tables of one seed.
+    #[must_use]
+    pub fn new(seed: u64, stream: u64) -> Self {
+        Self(seed ^ stream.wrapping_mul(0xD1B5_4A32_D192_ED03))
+    }
+
+    /// The next 64 bits.
+    pub fn word(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `bound`, which is above zero; the bias of 2^-64 times `bound` does not matter here.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.word()) * u128::from(bound)) >> 64) as u64
+    }
+
+    /// A fraction in [0, 1).
+    pub fn fraction(&mut self) -> f64 {
+        (self.word() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// Puts a slice into random order.
+    pub fn shuffle<T>(&mut self, slice: &mut [T]) {
+        for i in (1..slice.len()).rev() {
+            slice.swap(i, self.below(i as u64 + 1) as usize);
+        }
+    }
+}
+
+/// `N` sizes, uniform from `low` to `high`, both included.
+#[must_use]
+pub fn uniform<const N: usize>(seed: u64, low: u16, high: u16) -> Box<[u16; N]> {
+    let mut rng = Rng::new(seed, 1);
+    filled(|| low + rng.below(u64::from(high - low) + 1) as u16)
+}
+
+/// `N` sizes from `low` to `high` whose density falls with the square of the size.
+#[must_use]
+pub fn inverse_square<const N: usize>(seed: u64, low: u16, high: u16) -> Box<[u16; N]> {
+    let mut rng = Rng::new(seed, 2);
+    let (a, b) = (1.0 / f64::from(low), 1.0 / f64::from(high));
+    filled(|| ((1.0 / (a - rng.fraction() * (a - b))) as u16).clamp(low, high))
+}
+
+/// `N` places below `bound`.
+#[must_use]
+pub fn places<const N: usize>(seed: u64, bound: u16) -> Box<[u16; N]> {
+    let mut rng = Rng::new(seed, 3);
+    filled(|| rng.below(u64::from(bound)) as u16)
+}
+
+/// A boxed array filled by calls.
+fn filled<const N: usize>(mut next: impl FnMut() -> u16) -> Box<[u16; N]> {
+    let mut table = Box::new([0; N]);
+    table.fill_with(&mut next);
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_the_same_for_one_seed_and_within_their_bounds() {
+        let table = uniform::<4096>(7, 8, 136);
+        assert_eq!(table, uniform::<4096>(7, 8, 136));
+        assert_ne!(table, uniform::<4096>(8, 8, 136));
+        assert_eq!((table.iter().min(), table.iter().max()), (Some(&8), Some(&136)));
+        let mean = table.iter().map(|&s| f64::from(s)).sum::<f64>() / 4096.0;
+        assert!((mean - 72.0).abs() < 3.0, "{mean}");
+
+        let steep = inverse_square::<8000>(7, 4, 32_768);
+        assert!(steep.iter().all(|&s| (4..=32_768).contains(&s)));
+        let small = steep.iter().filter(|&&s| s < 8).count();
+        assert!((3_500..4_500).contains(&small), "half of them lie below twice the least: {small}");
+        assert!(places::<4096>(7, 5000).iter().all(|&p| p < 5000));
+    }
+
+    #[test]
+    fn a_shuffle_keeps_every_element() {
+        let mut order: Vec<usize> = (0..100).collect();
+        Rng::new(1, 0).shuffle(&mut order);
+        assert_ne!(order, (0..100).collect::<Vec<_>>());
+        order.sort_unstable();
+        assert_eq!(order, (0..100).collect::<Vec<_>>());
+    }
+}

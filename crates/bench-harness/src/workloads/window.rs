@@ -1,0 +1,123 @@
+//! FIFO window: a fixed number of live blocks, the oldest freed before each allocation. What a ring is made for.
+
+use core::ptr::null_mut;
+
+use super::{Cell, Context, layout, rng, touch, verify};
+use crate::alloc::{Contender, RawAlloc};
+
+/// Sizes in the table; a multiple of every window.
+const TABLE: usize = 4096;
+
+/// The live blocks of a window of `W`, a power of two.
+#[derive(Debug)]
+pub struct Window<const W: usize> {
+    slots: Box<[*mut u8; W]>,
+    sizes: Box<[u16; TABLE]>,
+    next: usize,
+}
+
+impl<const W: usize> Window<W> {
+    const VALID: () =
+        assert!(W.is_power_of_two() && W <= TABLE, "a window is masked, and its sizes come round with it");
+
+    /// Allocates the first `W` blocks, of sizes uniform from 8 to `high`.
+    pub fn fill<R: RawAlloc + Copy>(alloc: R, seed: u64, high: u16) -> Self {
+        const { Self::VALID };
+        let sizes = rng::uniform::<TABLE>(seed, 8, high);
+        let mut slots = Box::new([null_mut(); W]);
+        for (i, slot) in slots.iter_mut().enumerate() {
+            let size = usize::from(sizes[i]);
+            // SAFETY: sizes start at eight.
+            *slot = unsafe { alloc.alloc(layout(size, 8)) };
+            // SAFETY: the block is that long and the window's own.
+            unsafe { touch(*slot, size, i as u8) };
+        }
+        Self { slots, sizes, next: W }
+    }
+
+    /// Frees all blocks.
+    ///
+    /// # Safety
+    ///
+    /// `alloc` is the allocator of [`fill`](Self::fill) and [`churn`].
+    pub unsafe fn clear<R: RawAlloc + Copy>(self, alloc: R) {
+        for i in self.next - W..self.next {
+            let size = usize::from(self.sizes[i % TABLE]);
+            // SAFETY: the block is live, came from this allocator for this layout, and the window ends here.
+            unsafe { alloc.dealloc(self.slots[i % W], layout(size, 8)) };
+        }
+    }
+}
+
+/// Replaces the oldest block of a window, `ops` times.
+///
+/// # Safety
+///
+/// `alloc` is the allocator that filled the window.
+#[inline(never)]
+pub unsafe fn churn<R: RawAlloc + Copy, const W: usize>(alloc: R, window: &mut Window<W>, ops: u64) -> u64 {
+    let slots = &mut *window.slots;
+    let sizes = &*window.sizes;
+    let mut i = window.next;
+    let mut sum = 0;
+    for _ in 0..ops {
+        let slot = &mut slots[i & (W - 1)];
+        let old = usize::from(sizes[i.wrapping_sub(W) & (TABLE - 1)]);
+        // SAFETY: the block in the slot was allocated and touched `W` operations ago.
+        unsafe { verify::<R>(*slot, old, i.wrapping_sub(W) as u8, &mut sum) };
+        // SAFETY: it came from this allocator for this layout, and the slot is overwritten below.
+        unsafe { alloc.dealloc(*slot, layout(old, 8)) };
+        let size = usize::from(sizes[i & (TABLE - 1)]);
+        // SAFETY: sizes start at eight.
+        let block = unsafe { alloc.alloc(layout(size, 8)) };
+        // SAFETY: the block is that long and the window's own.
+        unsafe { touch(block, size, i as u8) };
+        *slot = block;
+        i = i.wrapping_add(1);
+    }
+    window.next = i;
+    sum
+}
+
+struct Churn<C: Contender, const W: usize> {
+    window: Option<Window<W>>,
+    alloc: C,
+}
+
+impl<C: Contender, const W: usize> Churn<C, W> {
+    fn boxed(context: &Context, high: u16) -> Box<dyn Cell> {
+        let alloc = C::create();
+        let window = Some(Window::fill(alloc.by_ref(), context.seed, high));
+        Box::new(Self { window, alloc })
+    }
+}
+
+impl<C: Contender, const W: usize> Cell for Churn<C, W> {
+    fn run(&mut self, units: u64) -> u64 {
+        let Some(window) = &mut self.window else { return 0 };
+        // SAFETY: the cell's own allocator filled the window.
+        unsafe { churn(self.alloc.by_ref(), window, units) }
+    }
+}
+
+impl<C: Contender, const W: usize> Drop for Churn<C, W> {
+    fn drop(&mut self) {
+        if let Some(window) = self.window.take() {
+            // SAFETY: the cell's own allocator filled the window.
+            unsafe { window.clear(self.alloc.by_ref()) };
+        }
+    }
+}
+
+/// A cell of 16 or 1,024 live blocks with sizes to `high`.
+///
+/// # Panics
+///
+/// For any other number of blocks.
+pub fn cell<C: Contender>(blocks: usize, high: u16, context: &Context) -> Box<dyn Cell> {
+    match blocks {
+        16 => Churn::<C, 16>::boxed(context, high),
+        1024 => Churn::<C, 1024>::boxed(context, high),
+        other => panic!("no window workload of {other} blocks; there are 16 and 1024"),
+    }
+}

@@ -1,0 +1,107 @@
+//! The runner as a whole, through its command line.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// A fresh directory for the output of one test.
+fn directory(test: &str) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
+    // Of an earlier run, if there was one.
+    let _ = fs::remove_dir_all(&path);
+    path
+}
+
+fn runner(test: &str, arguments: &[&str], fault: Option<&str>) -> (Output, PathBuf) {
+    let out = directory(test);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bench-runner"));
+    command.args(arguments).arg("--out").arg(&out);
+    if let Some(key) = fault {
+        command.env("EPHEMERA_TEST_FAULT", key);
+    }
+    (command.output().expect("the runner starts"), out)
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn row<'t>(table: &'t Value, key: &str) -> &'t Value {
+    let rows = table["rows"].as_array().expect("rows are an array");
+    rows.iter().find(|row| row["key"] == key).unwrap_or_else(|| panic!("no row {key}"))
+}
+
+#[test]
+fn every_workload_gives_the_same_checksum_over_every_contender() {
+    let (output, _) = runner("smoke", &["--smoke"], None);
+    assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+    let said = text(&output.stdout);
+    assert_eq!(
+        said.matches("contenders agree").count(),
+        bench_harness::workloads::catalogue().len(),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_run_writes_tables_samples_and_pictures() {
+    let arguments =
+        ["--quick", "--filter", "^(S1/pair/64|W/window/16x136)$", "--peers", "bumpalo,upstream-ring"];
+    let (output, out) = runner("quick", &arguments, None);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+
+    let summary = fs::read_to_string(out.join("summary.json")).expect("the summary is there");
+    let summary: Value = serde_json::from_str(&summary).expect("the summary is JSON");
+    let tables = summary["workloads"].as_array().expect("workloads are an array");
+    assert_eq!(tables.len(), 2);
+    for table in tables {
+        assert_eq!(row(table, "glibc")["ratio"], 1.0);
+        assert!(row(table, "glibc-aa")["interval"].is_array());
+        assert!(row(table, "upstream-ring")["ns_per_op"].as_f64().is_some_and(|ns| ns > 0.0));
+    }
+    assert_eq!(row(&tables[1], "bumpalo")["state"], "missing");
+    assert_eq!(row(&tables[1], "bumpalo")["reason"], "cannot free block by block");
+    assert!(row(&tables[1], "upstream-ring")["peak_bytes"].as_u64().is_some_and(|peak| peak >= 16 * 1024));
+
+    let samples = fs::read_to_string(out.join("results.jsonl")).expect("the samples are there");
+    // Three processes of at least fifteen rounds and three to warm up; five contenders in one workload, four in the other.
+    assert!(samples.lines().count() >= 3 * 18 * (5 + 4), "{}", samples.lines().count());
+    assert!(samples.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()));
+    let report = fs::read_to_string(out.join("report.md")).expect("the page is there");
+    assert!(report.contains("### S1/pair/64") && report.contains("A/A"), "{report}");
+    for picture in ["S1.svg", "W.svg"] {
+        let svg = fs::read_to_string(out.join("svg").join(picture)).expect("the picture is there");
+        assert!(svg.contains("upstream RingAlloc"), "{svg}");
+    }
+}
+
+#[test]
+fn a_contender_that_crashes_is_a_cell() {
+    let arguments = ["--filter", "^S1/pair/16$", "--peers", "bumpalo,blink-alloc"];
+    let (output, out) = runner("crash", &arguments, Some("bumpalo"));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let summary = fs::read_to_string(out.join("summary.json")).expect("the summary is there");
+    let summary: Value = serde_json::from_str(&summary).expect("the summary is JSON");
+    let table = &summary["workloads"][0];
+    assert_eq!(row(table, "bumpalo")["state"], "crashed");
+    assert_eq!(row(table, "bumpalo")["ratio"], Value::Null);
+    assert_eq!(row(table, "blink-alloc")["state"], "ran");
+    assert!(text(&output.stdout).contains("crashed"));
+}
+
+#[test]
+fn a_crash_fails_the_smoke_test() {
+    let (output, _) = runner("smoke-crash", &["--smoke", "--filter", "^S1/pair/16$"], Some("bumpalo"));
+    assert!(!output.status.success());
+}
+
+#[test]
+fn wrong_arguments_are_explained() {
+    let (output, _) = runner("peers", &["--peers", "nobody"], None);
+    assert!(!output.status.success());
+    assert!(text(&output.stderr).contains("there are nothing, glibc"), "{}", text(&output.stderr));
+    let (output, _) = runner("filter", &["--filter", "^nothing$"], None);
+    assert!(text(&output.stderr).contains("--list"), "{}", text(&output.stderr));
+}

@@ -1,0 +1,157 @@
+//! Counts calls, bytes and blocks.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use allocator_api2::alloc::{AllocError, Allocator, Global};
+
+use super::gauge::{Gauge, Level};
+
+/// Calls of each kind, refused ones included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Calls {
+    /// Calls of `allocate`.
+    pub allocate: usize,
+    /// Calls of `allocate_zeroed`.
+    pub allocate_zeroed: usize,
+    /// Calls of `deallocate`.
+    pub deallocate: usize,
+    /// Calls of `grow`.
+    pub grow: usize,
+    /// Calls of `grow_zeroed`.
+    pub grow_zeroed: usize,
+    /// Calls of `shrink`.
+    pub shrink: usize,
+    /// Calls of any kind that the inner allocator refused.
+    pub refused: usize,
+}
+
+/// Passes every call on and counts it.
+#[derive(Debug, Default)]
+pub struct Counting<A = Global> {
+    inner: A,
+    gauge: Gauge,
+    allocate: AtomicUsize,
+    allocate_zeroed: AtomicUsize,
+    deallocate: AtomicUsize,
+    grow: AtomicUsize,
+    grow_zeroed: AtomicUsize,
+    shrink: AtomicUsize,
+    refused: AtomicUsize,
+}
+
+impl Counting {
+    /// Counts what goes to the global allocator.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self::over(Global)
+    }
+}
+
+impl<A> Counting<A> {
+    /// Counts what goes to `inner`.
+    #[must_use]
+    pub const fn over(inner: A) -> Self {
+        Self {
+            inner,
+            gauge: Gauge::new(),
+            allocate: AtomicUsize::new(0),
+            allocate_zeroed: AtomicUsize::new(0),
+            deallocate: AtomicUsize::new(0),
+            grow: AtomicUsize::new(0),
+            grow_zeroed: AtomicUsize::new(0),
+            shrink: AtomicUsize::new(0),
+            refused: AtomicUsize::new(0),
+        }
+    }
+
+    /// The allocator below.
+    #[must_use]
+    pub const fn inner(&self) -> &A {
+        &self.inner
+    }
+
+    /// Calls so far.
+    #[must_use]
+    pub fn calls(&self) -> Calls {
+        Calls {
+            allocate: self.allocate.load(Relaxed),
+            allocate_zeroed: self.allocate_zeroed.load(Relaxed),
+            deallocate: self.deallocate.load(Relaxed),
+            grow: self.grow.load(Relaxed),
+            grow_zeroed: self.grow_zeroed.load(Relaxed),
+            shrink: self.shrink.load(Relaxed),
+            refused: self.refused.load(Relaxed),
+        }
+    }
+
+    /// What is held now, the peak, and what was ever taken.
+    #[must_use]
+    pub fn held(&self) -> Level {
+        self.gauge.level()
+    }
+
+    /// The peak starts again from what is held now.
+    pub fn reset_peak(&self) {
+        self.gauge.reset_peak();
+    }
+
+    /// Counts a call, and books its block if it was served: a new one, or one that had `old` bytes.
+    fn count(
+        &self,
+        kind: &AtomicUsize,
+        given: Result<NonNull<[u8]>, AllocError>,
+        old: Option<usize>,
+        new: usize,
+    ) -> Result<NonNull<[u8]>, AllocError> {
+        kind.fetch_add(1, Relaxed);
+        match (given, old) {
+            (Ok(_), None) => self.gauge.take(new),
+            (Ok(_), Some(old)) => self.gauge.resize(old, new),
+            (Err(AllocError), _) => _ = self.refused.fetch_add(1, Relaxed),
+        }
+        given
+    }
+}
+
+// SAFETY: every call goes to `inner`, which keeps the contract; only counters are touched besides.
+unsafe impl<A: Allocator> Allocator for Counting<A> {
+    fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        self.count(&self.allocate, self.inner.allocate(layout), None, layout.size())
+    }
+
+    fn allocate_zeroed(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        self.count(&self.allocate_zeroed, self.inner.allocate_zeroed(layout), None, layout.size())
+    }
+
+    unsafe fn deallocate(&self, ptr: NonNull<u8>, layout: Layout) {
+        self.deallocate.fetch_add(1, Relaxed);
+        self.gauge.give(layout.size());
+        // SAFETY: the caller's duties are passed on as they are.
+        unsafe { self.inner.deallocate(ptr, layout) };
+    }
+
+    unsafe fn grow(&self, ptr: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        // SAFETY: the caller's duties are passed on as they are.
+        let given = unsafe { self.inner.grow(ptr, old, new) };
+        self.count(&self.grow, given, Some(old.size()), new.size())
+    }
+
+    unsafe fn grow_zeroed(
+        &self,
+        ptr: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+    ) -> Result<NonNull<[u8]>, AllocError> {
+        // SAFETY: the caller's duties are passed on as they are.
+        let given = unsafe { self.inner.grow_zeroed(ptr, old, new) };
+        self.count(&self.grow_zeroed, given, Some(old.size()), new.size())
+    }
+
+    unsafe fn shrink(&self, ptr: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        // SAFETY: the caller's duties are passed on as they are.
+        let given = unsafe { self.inner.shrink(ptr, old, new) };
+        self.count(&self.shrink, given, Some(old.size()), new.size())
+    }
+}

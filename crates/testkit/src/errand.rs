@@ -1,0 +1,227 @@
+//! Work for another thread: what the suite asks of a subject that may be used, or may take blocks back, elsewhere.
+//!
+//! Of the blocks that a thread is sent to free, it frees the later half only while it is torn down: from a
+//! thread-local destructor that was registered before the thread first touched the allocator.
+
+use alloc::vec::Vec;
+use core::alloc::Layout;
+use core::cell::RefCell;
+use core::ptr::{self, NonNull};
+use std::panic::resume_unwind;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, PoisonError};
+use std::thread::{self, ThreadId};
+
+use allocator_api2::alloc::{AllocError, Allocator};
+
+use crate::block::Block;
+use crate::config::{EXCHANGE_ROUNDS, EXCHANGE_THREADS};
+use crate::rng::SplitMix;
+use crate::violation::Violation;
+
+/// What is to be done.
+#[derive(Debug)]
+enum Work {
+    /// Check these blocks and free them.
+    Free(Vec<Block>),
+    /// Allocate a block and come back with it.
+    Allocate(Layout),
+    /// Several threads allocate, pass blocks on to each other, check and free them, all at the same time.
+    Exchange { seed: u64 },
+}
+
+/// Work that a subject does on another thread, or here if it has no way to.
+#[derive(Debug)]
+pub struct Errand(Work);
+
+/// What came of an errand.
+#[derive(Debug)]
+pub struct Done {
+    /// The thread that did it.
+    pub(crate) thread: ThreadId,
+    /// What a block turned out to be.
+    pub(crate) outcome: Result<(), Violation>,
+    /// The block that was allocated, or why none was. Of no meaning for other errands.
+    pub(crate) given: Result<Given, AllocError>,
+}
+
+/// A fresh block on its way between threads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Given(pub(crate) NonNull<[u8]>);
+
+// SAFETY: nobody else knows the block yet. The allocator it is from is shared with this thread by `A: Sync`.
+unsafe impl Send for Given {}
+
+impl Errand {
+    /// Checks `blocks` and frees them in order.
+    ///
+    /// # Safety
+    ///
+    /// The allocator that the errand is run with served them all, or is equivalent to the one that did.
+    pub(crate) unsafe fn free(blocks: Vec<Block>) -> Self {
+        Self(Work::Free(blocks))
+    }
+
+    pub(crate) const fn allocate(layout: Layout) -> Self {
+        Self(Work::Allocate(layout))
+    }
+
+    pub(crate) const fn exchange(seed: u64) -> Self {
+        Self(Work::Exchange { seed })
+    }
+
+    /// Does it on the calling thread.
+    #[must_use]
+    pub fn run_here<A: Allocator>(self, alloc: &A) -> Done {
+        let mut given = Err(AllocError);
+        let outcome = match self.0 {
+            Work::Free(blocks) => blocks.into_iter().try_for_each(|block| {
+                block.check()?;
+                // SAFETY: who made the errand vouched for the allocator.
+                unsafe { block.free(alloc) };
+                Ok(())
+            }),
+            Work::Allocate(layout) => {
+                given = alloc.allocate(layout).map(Given);
+                Ok(())
+            }
+            Work::Exchange { seed } => {
+                let (to, from) = channel();
+                trade(alloc, seed, to, &from)
+            }
+        };
+        Done { thread: thread::current().id(), outcome, given }
+    }
+
+    /// Does it on a thread of its own, or on several, and joins them. What panics there panics here.
+    #[must_use]
+    pub fn run_elsewhere<A: Allocator + Sync>(mut self, alloc: &A) -> Done {
+        let late_outcome = Mutex::new(Ok(()));
+        thread::scope(|scope| {
+            let Work::Exchange { seed } = self.0 else {
+                let errand = || {
+                    if let Work::Free(blocks) = &mut self.0 {
+                        let late = blocks.split_off(blocks.len() / 2);
+                        // SAFETY: the thread is joined below, by its handle, before `alloc` and `late_outcome` end.
+                        unsafe { free_at_exit(alloc, late, &late_outcome) };
+                    }
+                    self.run_here(alloc)
+                };
+                // The end of the scope would not wait for the thread's destructors; its handle does.
+                let joined = scope.spawn(errand).join();
+                let mut done = joined.unwrap_or_else(|panic| resume_unwind(panic));
+                let late_outcome = *late_outcome.lock().unwrap_or_else(PoisonError::into_inner);
+                done.outcome = done.outcome.and(late_outcome);
+                return done;
+            };
+            let (senders, receivers): (Vec<_>, Vec<_>) = (0..EXCHANGE_THREADS).map(|_| channel()).unzip();
+            let mut neighbours = senders;
+            neighbours.rotate_left(1);
+            let threads: Vec<_> = (0_u64..)
+                .zip(neighbours.into_iter().zip(receivers))
+                .map(|(index, (to, from))| {
+                    scope.spawn(move || {
+                        let outcome = trade(alloc, seed.wrapping_add(index), to, &from);
+                        Done { thread: thread::current().id(), outcome, given: Err(AllocError) }
+                    })
+                })
+                .collect();
+            let all: Vec<Done> = threads
+                .into_iter()
+                .map(|handle| handle.join().unwrap_or_else(|panic| resume_unwind(panic)))
+                .collect();
+            let thread = all[0].thread;
+            Done {
+                thread,
+                outcome: all.into_iter().try_for_each(|done| done.outcome),
+                given: Err(AllocError),
+            }
+        })
+    }
+}
+
+/// Blocks that are freed when the thread ends.
+struct Late {
+    blocks: Vec<Block>,
+    /// Points to the allocator, whose type only `free` knows.
+    alloc: *const (),
+    free: unsafe fn(*const (), Vec<Block>) -> Result<(), Violation>,
+    outcome: *const Mutex<Result<(), Violation>>,
+}
+
+thread_local! {
+    static LATE: RefCell<Option<Late>> = const { RefCell::new(None) };
+}
+
+impl Drop for Late {
+    fn drop(&mut self) {
+        // SAFETY: `free_at_exit` was promised that the allocator outlives the thread, and set the function that fits.
+        let outcome = unsafe { (self.free)(self.alloc, core::mem::take(&mut self.blocks)) };
+        // SAFETY: it was promised the same of the mutex.
+        let slot = unsafe { &*self.outcome };
+        *slot.lock().unwrap_or_else(PoisonError::into_inner) = outcome;
+    }
+}
+
+/// Frees `blocks` to `alloc` when the calling thread ends, and says in `outcome` what they turned out to be.
+///
+/// # Safety
+///
+/// `alloc` and `outcome` outlive the calling thread, its destructors included. `alloc` served the blocks.
+unsafe fn free_at_exit<A: Allocator>(alloc: &A, blocks: Vec<Block>, outcome: &Mutex<Result<(), Violation>>) {
+    /// Takes the allocator by a pointer to it.
+    unsafe fn free<A: Allocator>(alloc: *const (), blocks: Vec<Block>) -> Result<(), Violation> {
+        // SAFETY: `free_at_exit` made the pointer from a reference that is still good.
+        let alloc = unsafe { &*alloc.cast::<A>() };
+        blocks.into_iter().try_for_each(|block| {
+            block.check()?;
+            // SAFETY: the caller of `free_at_exit` vouched for the allocator.
+            unsafe { block.free(alloc) };
+            Ok(())
+        })
+    }
+    let alloc = ptr::from_ref(alloc).cast::<()>();
+    LATE.set(Some(Late { blocks, alloc, free: free::<A>, outcome: ptr::from_ref(outcome) }));
+}
+
+/// One thread of an exchange: allocates, keeps some blocks, passes others on, frees its own and what it is sent.
+fn trade<A: Allocator>(
+    alloc: &A,
+    seed: u64,
+    to: Sender<Block>,
+    from: &Receiver<Block>,
+) -> Result<(), Violation> {
+    let mut rng = SplitMix::new(seed);
+    let mut kept = Vec::new();
+    let free = |block: Block| {
+        block.check()?;
+        // SAFETY: all threads of an exchange share one allocator, and a block has one owner at a time.
+        unsafe { block.free(alloc) };
+        Ok(())
+    };
+    for _ in 0..EXCHANGE_ROUNDS {
+        let largest = if rng.below(8) == 0 { 3_000 } else { 200 };
+        let size = rng.below(largest);
+        let align = 1 << rng.below(7);
+        let layout = Layout::from_size_align(size, align).expect("small sizes and powers of two");
+        if let Ok(given) = alloc.allocate(layout) {
+            let seed = (rng.next() >> 56) as u8;
+            // SAFETY: the allocator just served the block for this layout.
+            let block = unsafe { Block::fill(given.cast(), layout, seed) };
+            if rng.below(2) == 0 {
+                kept.push(block);
+            } else if let Err(refused) = to.send(block) {
+                // The neighbour found something wrong and is gone.
+                free(refused.0)?;
+            }
+        }
+        if rng.below(2) == 0 && !kept.is_empty() {
+            free(kept.swap_remove(rng.below(kept.len())))?;
+        }
+        from.try_iter().take(2).try_for_each(free)?;
+    }
+    drop(to);
+    kept.into_iter().try_for_each(free)?;
+    // Ends when the neighbour has dropped its sender.
+    from.iter().try_for_each(free)
+}

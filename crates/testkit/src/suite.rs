@@ -1,0 +1,355 @@
+//! Runs programs on a subject, with the oracle beside it.
+
+use alloc::vec::Vec;
+use core::alloc::Layout;
+use core::ptr::NonNull;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use allocator_api2::alloc::{AllocError, Allocator};
+
+use crate::config::{
+    LIVE_BLOCKS, LIVE_BYTES, MODEST_ALIGN, MODEST_SIZE, RARE_ALIGN, RARE_ALIGN_LIVE, REFUSAL_POINTS,
+};
+use crate::errand::{Done, Errand};
+use crate::ops::{Extent, Op, clamped};
+use crate::oracle::Oracle;
+use crate::program::Program;
+use crate::subject::Subject;
+use crate::violation::{Failure, Refusing, Stage, Violation};
+
+/// What a run did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Blocks allocated.
+    pub served: usize,
+    /// Blocks grown or shrunk.
+    pub resized: usize,
+    /// Requests refused, rightly.
+    pub refused: usize,
+    /// Operations left out: no block to act on, or too much live already.
+    pub skipped: usize,
+    /// Blocks freed on another thread.
+    pub handed_over: usize,
+    /// Most blocks live at once.
+    pub peak: usize,
+}
+
+impl Report {
+    /// Adds what another run did; the peak is the larger one.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            served: self.served + other.served,
+            resized: self.resized + other.resized,
+            refused: self.refused + other.refused,
+            skipped: self.skipped + other.skipped,
+            handed_over: self.handed_over + other.handed_over,
+            peak: self.peak.max(other.peak),
+        }
+    }
+}
+
+/// Holds back every other run on a subject with global state, until dropped.
+pub fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs `program` and says what it did.
+///
+/// # Panics
+///
+/// If anything is wrong, with the [`Failure`].
+pub fn run<S: Subject>(subject: &S, program: &Program) -> Report {
+    try_run(subject, program).unwrap_or_else(|failure| panic!("{failure}"))
+}
+
+/// Runs `program` and says what it did. After a failure the blocks that were live are left alone.
+///
+/// # Errors
+///
+/// The first thing that is wrong.
+pub fn try_run<S: Subject>(subject: &S, program: &Program) -> Result<Report, Failure> {
+    try_run_refusing(subject, program, Refusing::Nothing)
+}
+
+/// Runs `program` once for each call that it makes to the backing allocator, with that call refused, and again with
+/// every later one refused too. Each run gets a subject of its own.
+///
+/// The runs are added up. Does nothing for a subject without [`Subject::refusals`].
+///
+/// # Panics
+///
+/// If anything is wrong, with the [`Failure`].
+pub fn run_with_failures<S: Subject>(make: impl Fn() -> S, program: &Program) -> Report {
+    try_run_with_failures(make, program).unwrap_or_else(|failure| panic!("{failure}"))
+}
+
+/// As [`run_with_failures`].
+///
+/// # Errors
+///
+/// The first thing that is wrong.
+pub fn try_run_with_failures<S: Subject>(make: impl Fn() -> S, program: &Program) -> Result<Report, Failure> {
+    let subject = make();
+    if subject.refusals().is_none() {
+        return Ok(Report::default());
+    }
+    let mut report = try_run(&subject, program)?;
+    let calls = subject.refusals().map_or(0, |refusals| refusals.calls()) as usize;
+    let points = calls.min(REFUSAL_POINTS);
+    for point in 0..points {
+        let call = (point * calls / points) as u64 + 1;
+        for refusing in [Refusing::Once(call), Refusing::From(call)] {
+            report = report.and(try_run_refusing(&make(), program, refusing)?);
+        }
+    }
+    Ok(report)
+}
+
+fn try_run_refusing<S: Subject>(
+    subject: &S,
+    program: &Program,
+    refusing: Refusing,
+) -> Result<Report, Failure> {
+    let _turn = S::GLOBAL_STATE.then(turn);
+    let fail = |violation, stage| Failure::new(violation, stage, refusing, program);
+
+    let before = subject.finish(subject.fresh());
+    if before != 0 && !S::GLOBAL_STATE {
+        return Err(fail(Violation::BytesLeft { before: 0, after: before }, Stage::Fresh));
+    }
+    let alloc = subject.fresh();
+    if let Some(refusals) = subject.refusals() {
+        refusals.arm(refusing);
+    }
+    let mut run = Run { subject, alloc: &alloc, oracle: Oracle::new(S::EXACT), report: Report::default() };
+    for (index, op) in program.ops().enumerate() {
+        run.step(op).map_err(|violation| fail(violation, Stage::Op(index, op)))?;
+        run.report.peak = run.report.peak.max(run.oracle.len());
+    }
+    run.close().map_err(|violation| fail(violation, Stage::Closing))?;
+    let report = run.report;
+    // What global state holds because of an earlier failed run is not this run's fault.
+    let after = subject.finish(alloc);
+    if after > before {
+        return Err(fail(Violation::BytesLeft { before, after }, Stage::Finish));
+    }
+    Ok(report)
+}
+
+/// Lets several threads exchange blocks of one allocator, where the subject can use it on other threads.
+///
+/// # Panics
+///
+/// If anything is wrong.
+pub fn run_exchange<S: Subject>(subject: &S, seed: u64) {
+    let _turn = S::GLOBAL_STATE.then(turn);
+    let before = subject.finish(subject.fresh());
+    let alloc = subject.fresh();
+    let done = subject.elsewhere(&alloc, Errand::exchange(seed));
+    assert!(done.thread != thread::current().id() || !S::HAND_OVER, "{}", Violation::NotElsewhere);
+    if let Err(violation) = done.outcome {
+        panic!("exchange with seed {seed}: {violation}");
+    }
+    let after = subject.finish(alloc);
+    assert!(after <= before, "exchange with seed {seed}: {}", Violation::BytesLeft { before, after });
+}
+
+/// Whether every allocator has to serve it, unless something below refuses.
+pub(crate) fn is_modest(layout: Layout) -> bool {
+    layout.size() <= MODEST_SIZE && layout.align() <= MODEST_ALIGN
+}
+
+/// How a block is resized.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Resize {
+    Grow,
+    GrowZeroed,
+    Shrink,
+}
+
+/// A program in progress.
+struct Run<'r, 's, S: Subject + 's> {
+    subject: &'s S,
+    alloc: &'r S::Alloc<'s>,
+    oracle: Oracle,
+    report: Report,
+}
+
+impl<S: Subject> Run<'_, '_, S> {
+    fn step(&mut self, op: Op) -> Result<(), Violation> {
+        match op {
+            Op::Allocate { size, align } => {
+                self.allocate(size, align, false, |run, layout| Ok(run.alloc.allocate(layout)))
+            }
+            Op::AllocateZeroed { size, align } => {
+                self.allocate(size, align, true, |run, layout| Ok(run.alloc.allocate_zeroed(layout)))
+            }
+            Op::AllocateElsewhere { size, align } => self.allocate(size, align, false, |run, layout| {
+                let done = run.elsewhere(Errand::allocate(layout))?;
+                Ok(done.given.map(|given| given.0))
+            }),
+            Op::Grow { pick, by } => self.resize(pick, by, None, Resize::Grow),
+            Op::GrowZeroed { pick, by } => self.resize(pick, by, None, Resize::GrowZeroed),
+            Op::GrowAlign { pick, by, align } => self.resize(pick, by, Some(align), Resize::Grow),
+            Op::GrowZeroedAlign { pick, by, align } => self.resize(pick, by, Some(align), Resize::GrowZeroed),
+            Op::Shrink { pick, by } => self.resize(pick, by, None, Resize::Shrink),
+            Op::ShrinkAlign { pick, by, align } => self.resize(pick, by, Some(align), Resize::Shrink),
+            Op::Free { pick } => self.free(usize::from(pick)),
+            Op::FreeFifo => self.free(0),
+            Op::FreeLifo => self.free(self.oracle.len().wrapping_sub(1)),
+            Op::HandOver { pick, count } => self.hand_over(usize::from(pick), usize::from(count)),
+            Op::Trim => {
+                self.subject.trim(self.alloc);
+                Ok(())
+            }
+            Op::CheckAll => self.oracle.check(),
+        }
+    }
+
+    fn allocate(
+        &mut self,
+        size: Extent,
+        align: usize,
+        zeroed: bool,
+        call: impl FnOnce(&Self, Layout) -> Result<Result<NonNull<[u8]>, AllocError>, Violation>,
+    ) -> Result<(), Violation> {
+        let layout = clamped(size.resolve(self.subject.sizes()), align);
+        if self.oracle.len() >= LIVE_BLOCKS || !self.has_room(size, layout.size(), align) {
+            return self.skip();
+        }
+        let refused_before = self.backing_refused();
+        match call(self, layout)? {
+            Ok(given) => {
+                self.report.served += 1;
+                // SAFETY: the allocator just served `given` for `layout`; it is freed only after it is removed.
+                unsafe { self.oracle.insert(given, layout, zeroed) }
+            }
+            Err(AllocError) => self.refused(layout, refused_before),
+        }
+    }
+
+    fn resize(&mut self, pick: u16, by: Extent, align: Option<usize>, how: Resize) -> Result<(), Violation> {
+        let Some(index) = self.pick(usize::from(pick)) else {
+            return self.skip();
+        };
+        let block = &self.oracle.blocks()[index];
+        let (start, old) = (block.start(), block.layout());
+        let align = align.unwrap_or(old.align());
+        let size = match how {
+            Resize::Grow | Resize::GrowZeroed => by.grown(old.size(), self.subject.sizes()),
+            Resize::Shrink => by.shrunk(old.size(), self.subject.sizes()),
+        };
+        let new = clamped(size, align);
+        // Clamped to a larger alignment, a huge block may have become smaller.
+        if how != Resize::Shrink && (new.size() < old.size() || !self.has_room(by, new.size(), align)) {
+            return self.skip();
+        }
+        if align == RARE_ALIGN && !self.has_room(Extent::Bytes(0), 0, align) {
+            return self.skip();
+        }
+        block.check()?;
+        let refused_before = self.backing_refused();
+        let given = match how {
+            // SAFETY: the block is live, of this allocator, has layout `old`, and `new` is not smaller.
+            Resize::Grow => unsafe { self.alloc.grow(start, old, new) },
+            // SAFETY: as above.
+            Resize::GrowZeroed => unsafe { self.alloc.grow_zeroed(start, old, new) },
+            // SAFETY: the block is live, of this allocator, has layout `old`, and `new` is not larger.
+            Resize::Shrink => unsafe { self.alloc.shrink(start, old, new) },
+        };
+        match given {
+            Ok(given) => {
+                self.report.resized += 1;
+                // SAFETY: the allocator just returned `given` for block `index` and layout `new`.
+                unsafe { self.oracle.resized(index, given, new, how == Resize::GrowZeroed) }
+            }
+            Err(AllocError) => self.refused(new, refused_before),
+        }
+    }
+
+    fn free(&mut self, pick: usize) -> Result<(), Violation> {
+        let Some(index) = self.pick(pick) else {
+            return self.skip();
+        };
+        let block = self.oracle.remove(index)?;
+        // SAFETY: this allocator served the block.
+        unsafe { block.free(self.alloc) };
+        Ok(())
+    }
+
+    fn hand_over(&mut self, pick: usize, count: usize) -> Result<(), Violation> {
+        let mut blocks = Vec::new();
+        for _ in 0..count {
+            if let Some(index) = self.pick(pick) {
+                blocks.push(self.oracle.remove(index)?);
+            }
+        }
+        if blocks.is_empty() {
+            return self.skip();
+        }
+        if S::HAND_OVER {
+            self.report.handed_over += blocks.len();
+        }
+        // SAFETY: `elsewhere` runs it with the allocator of this run, which served all of them.
+        let errand = unsafe { Errand::free(blocks) };
+        self.elsewhere(errand).map(drop)
+    }
+
+    /// Frees what is left, alternating between the oldest and the youngest.
+    fn close(&mut self) -> Result<(), Violation> {
+        self.oracle.check()?;
+        while !self.oracle.is_empty() {
+            self.free(0)?;
+            if !self.oracle.is_empty() {
+                self.free(self.oracle.len() - 1)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn elsewhere(&self, errand: Errand) -> Result<Done, Violation> {
+        let done = self.subject.elsewhere(self.alloc, errand);
+        if S::HAND_OVER && done.thread == thread::current().id() {
+            return Err(Violation::NotElsewhere);
+        }
+        done.outcome.map(|()| done)
+    }
+
+    /// Judges a refusal: right where the backing allocator refused, for huge requests, and where the subject says so.
+    /// All blocks have to be as they were.
+    fn refused(&mut self, layout: Layout, refused_before: u64) -> Result<(), Violation> {
+        if is_modest(layout) && self.backing_refused() == refused_before && !self.subject.may_refuse(layout) {
+            return Err(Violation::Refused { layout });
+        }
+        self.report.refused += 1;
+        self.oracle.check()
+    }
+
+    fn backing_refused(&self) -> u64 {
+        self.subject.refusals().map_or(0, |refusals| refusals.refused())
+    }
+
+    fn has_room(&self, extent: Extent, size: usize, align: usize) -> bool {
+        let rare = |&align: &usize| align == RARE_ALIGN;
+        let aligns = self.oracle.blocks().iter().map(|block| block.layout().align());
+        if rare(&align) && aligns.filter(rare).count() >= RARE_ALIGN_LIVE {
+            return false;
+        }
+        if extent.is_huge() {
+            return S::REFUSES_HUGE || !cfg!(miri);
+        }
+        self.oracle.bytes().saturating_add(size) <= LIVE_BYTES
+    }
+
+    fn pick(&self, pick: usize) -> Option<usize> {
+        pick.checked_rem(self.oracle.len())
+    }
+
+    fn skip(&mut self) -> Result<(), Violation> {
+        self.report.skipped += 1;
+        Ok(())
+    }
+}

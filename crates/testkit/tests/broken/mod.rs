@@ -1,0 +1,266 @@
+//! An allocator with a fault that can be chosen. Whatever it does, it frees all memory when it is dropped.
+
+use alloc::collections::BTreeMap;
+use core::alloc::Layout;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::Mutex;
+use std::thread::{self, ThreadId};
+
+use allocator_api2::alloc::{AllocError, Allocator};
+use ephemera_testkit::backing::{FailNth, Refusals};
+use ephemera_testkit::errand::{Done, Errand};
+use ephemera_testkit::subject::Subject;
+
+/// The promise that is broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// None: the control.
+    Nothing,
+    /// Serves live memory again.
+    Overlaps,
+    /// Is off by one byte.
+    Misaligns,
+    /// Keeps every fifth block that is freed.
+    Leaks,
+    /// Keeps blocks that are freed on another thread.
+    LeaksForeign,
+    /// Keeps blocks that are freed after its thread-local state is gone.
+    LeaksLate,
+    /// Does not copy the last byte.
+    LosesBytes,
+    /// Ignores "zeroed" in `allocate_zeroed`.
+    NeverZeroes,
+    /// Zeroes one byte too few in `grow_zeroed`.
+    ZeroesTooLate,
+    /// Writes to a live block.
+    Corrupts,
+    /// Returns a slice that is too short.
+    GivesLess,
+    /// Returns a slice that is too long.
+    GivesMore,
+    /// Refuses every seventh request for no reason.
+    Refuses,
+    /// Writes to the old block before it knows whether a grow succeeds.
+    SpoilsOnRefusal,
+    /// Keeps a block where a second one was refused.
+    LeaksOnRefusal,
+    /// Says that it hands blocks over, and does not.
+    StaysHere,
+}
+
+/// A block of the backing allocator.
+struct Home {
+    start: NonNull<u8>,
+    layout: Layout,
+    thread: ThreadId,
+}
+
+thread_local! {
+    /// Stands for the state that an allocator keeps for each thread; it has a destructor.
+    static STATE: Box<u8> = Box::new(0);
+}
+
+/// The allocator.
+pub(crate) struct Broken {
+    fault: Fault,
+    backing: FailNth,
+    homes: Mutex<BTreeMap<usize, Home>>,
+    calls: AtomicUsize,
+}
+
+// SAFETY: the pointers are to blocks of the global allocator, which any thread may use and free.
+unsafe impl Send for Broken {}
+// SAFETY: as above, and the list is behind a lock.
+unsafe impl Sync for Broken {}
+
+impl Broken {
+    pub(crate) fn new(fault: Fault) -> Self {
+        Self {
+            fault,
+            backing: FailNth::new(),
+            homes: Mutex::new(BTreeMap::new()),
+            calls: AtomicUsize::new(0),
+        }
+    }
+
+    /// Takes a block from below and lists it.
+    fn take(&self, layout: Layout) -> Result<NonNull<u8>, AllocError> {
+        let start = self.backing.allocate(layout)?.cast::<u8>();
+        // SAFETY: the block was just served.
+        unsafe { start.write_bytes(0xee, layout.size()) };
+        if layout.size() != 0 {
+            let home = Home { start, layout, thread: thread::current().id() };
+            self.homes.lock().expect("no panics").insert(start.addr().get(), home);
+        }
+        Ok(start)
+    }
+
+    fn give(&self, ptr: NonNull<u8>) {
+        if let Some(home) = self.homes.lock().expect("no panics").remove(&ptr.addr().get()) {
+            // SAFETY: it came from the backing allocator with this layout and just left the list.
+            unsafe { self.backing.deallocate(home.start, home.layout) };
+        }
+    }
+
+    fn spoil(&self, start: NonNull<u8>, len: usize) {
+        if len == 0 {
+            return;
+        }
+        // SAFETY: the block has `len` bytes.
+        let last = unsafe { start.add(len - 1) };
+        // SAFETY: it was written when it was taken.
+        let byte = unsafe { last.read() };
+        // SAFETY: it lies in the block.
+        unsafe { last.write(!byte) };
+    }
+
+    fn every(&self, count: usize) -> bool {
+        self.calls.fetch_add(1, Relaxed) % count == count - 1
+    }
+
+    /// Allocates, copies and frees, with faults.
+    fn resize(&self, ptr: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        if self.fault == Fault::SpoilsOnRefusal {
+            self.spoil(ptr, old.size());
+        }
+        let given = self.allocate(new)?;
+        if self.fault == Fault::SpoilsOnRefusal {
+            self.spoil(ptr, old.size());
+        }
+        let mut kept = old.size().min(new.size());
+        if self.fault == Fault::LosesBytes {
+            kept = kept.saturating_sub(1);
+        }
+        // SAFETY: both blocks have `kept` bytes and are different ones.
+        unsafe { given.cast().copy_from_nonoverlapping(ptr, kept) };
+        // SAFETY: the caller's duties are passed on as they are.
+        unsafe { self.deallocate(ptr, old) };
+        Ok(given)
+    }
+}
+
+// SAFETY: on purpose it keeps the contract only with `Fault::Nothing`. The suite sees a broken promise before it
+// uses memory that does not bear it.
+unsafe impl Allocator for Broken {
+    fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        let size = layout.size();
+        match self.fault {
+            Fault::Overlaps if size != 0 => {
+                let homes = self.homes.lock().expect("no panics");
+                let fits = |home: &&Home| {
+                    home.layout.size() >= size && home.start.addr().get().is_multiple_of(layout.align())
+                };
+                if let Some(home) = homes.values().find(fits) {
+                    return Ok(NonNull::slice_from_raw_parts(home.start, size));
+                }
+            }
+            Fault::Misaligns if layout.align() > 1 && size != 0 => {
+                let longer = Layout::from_size_align(size + 1, layout.align()).map_err(|_| AllocError)?;
+                let start = self.take(longer)?;
+                // SAFETY: the block has one byte more.
+                return Ok(NonNull::slice_from_raw_parts(unsafe { start.add(1) }, size));
+            }
+            Fault::GivesLess if size != 0 => {
+                return Ok(NonNull::slice_from_raw_parts(self.take(layout)?, size - 1));
+            }
+            Fault::GivesMore => {
+                let longer = Layout::from_size_align(size + 1, layout.align()).map_err(|_| AllocError)?;
+                return Ok(NonNull::slice_from_raw_parts(self.take(longer)?, size + 1));
+            }
+            Fault::Refuses if self.every(7) => return Err(AllocError),
+            Fault::Corrupts if self.every(5) => {
+                if let Some(home) = self.homes.lock().expect("no panics").values().next() {
+                    self.spoil(home.start, home.layout.size());
+                }
+            }
+            Fault::LeaksOnRefusal => {
+                let header = self.take(Layout::new::<[u64; 2]>())?;
+                let start = self.take(layout)?;
+                self.give(header);
+                return Ok(NonNull::slice_from_raw_parts(start, size));
+            }
+            _ => {}
+        }
+        Ok(NonNull::slice_from_raw_parts(self.take(layout)?, size))
+    }
+
+    fn allocate_zeroed(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        let given = self.allocate(layout)?;
+        if self.fault != Fault::NeverZeroes {
+            // SAFETY: the block was just served and has that many bytes.
+            unsafe { given.cast::<u8>().write_bytes(0, given.len()) };
+        }
+        Ok(given)
+    }
+
+    unsafe fn deallocate(&self, ptr: NonNull<u8>, _layout: Layout) {
+        let keep = match self.fault {
+            Fault::Leaks => self.every(5),
+            Fault::LeaksForeign => {
+                let homes = self.homes.lock().expect("no panics");
+                homes.get(&ptr.addr().get()).is_some_and(|home| home.thread != thread::current().id())
+            }
+            Fault::LeaksLate => STATE.try_with(|_| ()).is_err(),
+            _ => false,
+        };
+        if !keep {
+            self.give(ptr);
+        }
+    }
+
+    unsafe fn grow(&self, ptr: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        self.resize(ptr, old, new)
+    }
+
+    unsafe fn grow_zeroed(
+        &self,
+        ptr: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+    ) -> Result<NonNull<[u8]>, AllocError> {
+        let given = self.resize(ptr, old, new)?;
+        let mut from = old.size();
+        if self.fault == Fault::ZeroesTooLate {
+            from = new.size().min(from + 1);
+        }
+        // SAFETY: `from` is at most the length of the block.
+        let tail = unsafe { given.cast::<u8>().add(from) };
+        // SAFETY: so many bytes of the block follow.
+        unsafe { tail.write_bytes(0, new.size() - from) };
+        Ok(given)
+    }
+
+    unsafe fn shrink(&self, ptr: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        self.resize(ptr, old, new)
+    }
+}
+
+impl Drop for Broken {
+    fn drop(&mut self) {
+        let starts: Vec<NonNull<u8>> =
+            self.homes.get_mut().expect("no panics").values().map(|home| home.start).collect();
+        starts.into_iter().for_each(|start| self.give(start));
+    }
+}
+
+impl Subject for Broken {
+    type Alloc<'s> = &'s Self;
+    const HAND_OVER: bool = true;
+
+    fn fresh(&self) -> &Self {
+        self
+    }
+
+    fn elsewhere(&self, alloc: &&Self, errand: Errand) -> Done {
+        if self.fault == Fault::StaysHere { errand.run_here(alloc) } else { errand.run_elsewhere(alloc) }
+    }
+
+    fn refusals(&self) -> Option<&Refusals> {
+        Some(self.backing.refusals())
+    }
+
+    fn finish(&self, _alloc: &Self) -> usize {
+        self.homes.lock().expect("no panics").values().map(|home| home.layout.size()).sum()
+    }
+}

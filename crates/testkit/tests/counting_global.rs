@@ -1,0 +1,33 @@
+//! The counting global allocator, as the global allocator of a test program.
+
+use ephemera_testkit::backing::CountingGlobal;
+
+#[global_allocator]
+static GLOBAL: CountingGlobal = CountingGlobal::new(4096);
+
+/// Stands for a chunk: aligned as nothing of the test harness is.
+#[repr(align(4096))]
+struct Page([u8; 4096]);
+
+/// One test only, since the counts are those of the whole program.
+#[test]
+fn aligned_requests_are_counted_apart() {
+    let before = GLOBAL.aligned();
+    assert_eq!((before.bytes, before.blocks), (0, 0));
+
+    let small = vec![0_u8; 10_000];
+    let page = Box::new(Page([1; 4096]));
+    let mut pages: Vec<Page> = Vec::with_capacity(2);
+    pages.push(Page([2; 4096]));
+    pages.reserve_exact(3);
+    assert_eq!(page.0[0] + pages[0].0[4095] + small[0], 3);
+
+    let now = GLOBAL.aligned();
+    assert_eq!((now.bytes, now.blocks, now.taken), (5 * 4096, 2, 5 * 4096));
+    assert!(GLOBAL.held().bytes >= now.bytes + small.len());
+    drop((small, page, pages));
+    let after = GLOBAL.aligned();
+    assert_eq!((after.bytes, after.blocks, after.peak), (0, 0, 5 * 4096));
+    GLOBAL.reset_peaks();
+    assert_eq!(GLOBAL.aligned().peak, 0);
+}
