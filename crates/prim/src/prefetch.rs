@@ -6,10 +6,9 @@
 //! memory that lies in the second-level cache, and 1.5 ns with a hint (0.7 ns in the first level, either way).
 //! The runtimes that allocate by bump have done the same for long ("allocation prefetch").
 
-/// Asks for the line at `block + ahead` bytes, to be written soon. A hint: nothing is accessed, any address will do.
+/// Asks for the line at this address, which will be written soon. A hint: nothing is accessed, any address will do.
 #[inline]
-pub fn for_write(block: *const u8, ahead: usize) {
-    let line = block.wrapping_add(ahead);
+pub fn for_write(line: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use core::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};

@@ -48,9 +48,6 @@ struct Remote {
 /// Bytes of a chunk that its header takes.
 pub(crate) const HEADER: usize = size_of::<Chunk>();
 
-/// How far ahead of a block its chunk is asked for, in bytes.
-const PREFETCH: usize = 0;
-
 #[cfg(not(ephemera_loom))]
 const _: () = assert!(HEADER == 128, "a header is two cache lines");
 
@@ -237,7 +234,7 @@ impl ChunkPtr {
         self.cursor().set(place.cursor);
         self.taken().add(Live::block(size).word());
         let block = self.at(place.start);
-        prefetch::for_write(self.as_ptr().cast::<u8>().with_addr(place.cursor), PREFETCH);
+        prefetch::for_write(self.as_ptr().cast::<u8>().with_addr(place.cursor));
         // SAFETY: between the old cursor and the new one lies no other block.
         unsafe { unpoison(block, size) };
         Some(block)
@@ -298,7 +295,10 @@ impl ChunkPtr {
     #[inline]
     pub(crate) fn rewind(self) {
         self.taken().set(Live::NONE.word());
-        self.back().set(Live::NONE.word());
+        // A store less for blocks that come and go one by one, whose free is known to be the top one's.
+        if self.back().get() != Live::NONE.word() {
+            self.back().set(Live::NONE.word());
+        }
         self.cursor().set(self.first());
     }
 
