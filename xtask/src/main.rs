@@ -1,2 +1,118 @@
-//! `cargo xtask`.
-fn main() {}
+//! `cargo xtask`: the workspace's own commands. This file only reads the command line; each command is a file.
+
+#![expect(clippy::std_instead_of_alloc, reason = "a program that always has std")]
+
+mod bench;
+mod ci;
+mod controls;
+mod cpeers;
+mod libtest;
+mod loom;
+mod matrix;
+mod miri;
+mod progress;
+mod sanitize;
+mod shell;
+mod steps;
+mod test;
+mod tidy;
+mod toolchain;
+mod workspace;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+use crate::workspace::Workspace;
+
+/// Builds, checks and measures the ephemera workspace.
+#[derive(Debug, Parser)]
+#[command(
+    name = "xtask",
+    bin_name = "cargo xtask",
+    after_help = "Examples:
+  cargo xtask bench --quick     tables: our allocators beside the others
+  cargo xtask test              all tests
+  cargo xtask ci                what continuous integration runs
+  cargo xtask help miri         more about one command"
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Compare allocators: build the harness, run it, print tables.
+    Bench(bench::Options),
+    /// All tests: unit, integration, doc, loom models, Miri.
+    Test(test::Options),
+    /// Everything that must hold before a change goes in.
+    Ci(ci::Options),
+    /// Models under loom.
+    Loom(loom::Options),
+    /// Negative controls: weakened variants that a test must catch.
+    Controls(controls::Options),
+    /// Tests under Miri.
+    Miri(miri::Options),
+    /// Tests under a sanitizer.
+    Sanitize(sanitize::Options),
+    /// Checks of the text: file sizes, orderings, versions, features.
+    Tidy(tidy::Options),
+    /// Install the toolchains and targets that the other commands use.
+    #[command(after_help = "Examples:\n  cargo xtask toolchains")]
+    Toolchains,
+}
+
+fn main() -> ExitCode {
+    if let Some(control) = controls::wrapper::control() {
+        return match controls::wrapper::compile(&control) {
+            Ok(code) => ExitCode::from(u8::try_from(code).unwrap_or(101)),
+            Err(error) => told(&error),
+        };
+    }
+    match run(&Cli::parse().command) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => told(&error),
+    }
+}
+
+/// `false` if a check failed.
+fn run(command: &Command) -> Result<bool> {
+    let ws = Workspace::load()?;
+    match command {
+        Command::Bench(options) => bench::main(&ws, options),
+        Command::Test(options) => test::main(&ws, options),
+        Command::Ci(options) => ci::main(&ws, options),
+        Command::Loom(options) => loom::main(&ws, options),
+        Command::Controls(options) => controls::main(&ws, options),
+        Command::Miri(options) => miri::main(&ws, options),
+        Command::Sanitize(options) => sanitize::main(&ws, options),
+        Command::Tidy(options) => tidy::main(&ws, options),
+        Command::Toolchains => toolchain::prepare(&ws).map(|()| true),
+    }
+}
+
+fn told(error: &anyhow::Error) -> ExitCode {
+    eprintln!("error: {error:#}");
+    ExitCode::FAILURE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Cli;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_sound_and_every_command_has_examples() {
+        let mut cli = Cli::command();
+        cli.build();
+        cli.clone().debug_assert();
+        for command in cli.get_subcommands().filter(|command| command.get_name() != "help") {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("cargo xtask"), "{} has no example", command.get_name());
+        }
+    }
+}

@@ -112,6 +112,7 @@ mod shared {
             }
         }
 
+        #[cfg(not(ephemera_loom))]
         pub(crate) fn set_limit(&self, bytes: usize) {
             self.limit.store(bytes, Ordering::Relaxed);
         }

@@ -8,7 +8,6 @@ mod global;
 mod jemalloc;
 #[cfg(feature = "c-peers")]
 mod mimalloc;
-#[cfg(feature = "ours")]
 mod ours;
 mod system;
 mod upstream;
@@ -22,7 +21,6 @@ pub use self::global::Global;
 pub use self::jemalloc::Jemalloc;
 #[cfg(feature = "c-peers")]
 pub use self::mimalloc::{Library, MiMalloc};
-#[cfg(feature = "ours")]
 pub use self::ours::{DefaultRing as RingAlloc, OneRing as OneRingAlloc, Ring as RingAllocIn};
 pub use self::system::System;
 pub use self::upstream::{
@@ -86,9 +84,7 @@ pub fn all() -> Vec<Entry> {
         entry::<Blink<allocator_api2_04::alloc::Global>>("blink-alloc"),
         entry::<UpstreamRingAlloc>("upstream-ring"),
         entry::<UpstreamOneRingAlloc>("upstream-one-ring"),
-        #[cfg(feature = "ours")]
         entry::<RingAlloc>("ring"),
-        #[cfg(feature = "ours")]
         entry::<OneRingAlloc>("one-ring"),
     ]
 }

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg(all(feature = "ours", feature = "c-peers"))]
+    #[cfg(feature = "c-peers")]
     fn every_bar_names_contenders_of_the_registry() {
         let known = contenders::all();
         for bar in bars() {

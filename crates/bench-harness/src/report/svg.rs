@@ -72,11 +72,11 @@ fn draw(area: &Area<'_>, tables: &[&Table]) -> Result<(), Box<dyn Error>> {
                 _ => INK,
             };
             let ends = vec![(place(ratio.low95, range), y), (place(ratio.high95, range), y)];
-            area.draw(&Text::new(row.name, (10, y - 7), text(13)))?;
+            area.draw(&Text::new(row.name, (10, y - 5), text(13)))?;
             area.draw(&PathElement::new(ends, colour.stroke_width(3)))?;
             area.draw(&Circle::new((place(ratio.mid, range), y), 4, colour.filled()))?;
             let figures = format!("{:.3} [{:.3}, {:.3}]", ratio.mid, ratio.low95, ratio.high95);
-            area.draw(&Text::new(figures, (RIGHT + 12, y - 7), text(12)))?;
+            area.draw(&Text::new(figures, (RIGHT + 12, y - 5), text(12)))?;
         }
         top = bottom + 16;
     }

@@ -5,6 +5,7 @@ use core::fmt::Write;
 use super::matrix::matrix;
 use super::model::{Report, Row, Table};
 use super::pairs::Pairs;
+use crate::os;
 use crate::runner::State;
 
 const HEAD: [&str; 9] = [
@@ -150,6 +151,16 @@ fn bar_grid(report: &Report) -> Vec<Vec<String>> {
     grid
 }
 
+/// What this system lets a measuring process do about its neighbours.
+fn isolation() -> String {
+    let pinned = os::cpus()
+        .last()
+        .map_or("not pinned: not available here".to_owned(), |cpu| format!("pinned to CPU {cpu}"));
+    let switches = if os::usage().is_some() { "counted" } else { "not available here" };
+    let steal = if os::steal().is_some() { "counted" } else { "not available here" };
+    format!("{pinned}; involuntary switches {switches}; stolen time {steal}")
+}
+
 /// The host and its own costs, as lines.
 #[must_use]
 pub fn host_block(report: &Report) -> Vec<(&'static str, String)> {
@@ -179,6 +190,7 @@ pub fn host_block(report: &Report) -> Vec<(&'static str, String)> {
                 dash(host.steal, |n| n.to_string())
             ),
         ),
+        ("isolation", isolation()),
         ("loop", format!("{:.2} ns; pair over nothing {:.2} ns", cal.loop_ns, cal.void_pair_ns)),
         ("atomic addition", format!("{:.1} ns", cal.rmw_ns)),
         (

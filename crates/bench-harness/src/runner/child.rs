@@ -237,7 +237,7 @@ impl Child<'_> {
             }
         }
         let units = (self.job.target_ns * cells.len() as f64 / all).max(SHORTEST_NS / reference.max(1e-3));
-        Ok((units as u64).max(1))
+        Ok((units as u64).max(self.spec.least_units()))
     }
 
     /// Measures the one contender of the job, counted and over a counting backing allocator.

@@ -123,6 +123,12 @@ impl Spec {
         }
     }
 
+    /// The least a sample may have: several times what may be on its way, so that the channel is in its steady state.
+    #[must_use]
+    pub fn least_units(&self) -> u64 {
+        if let Kind::Handoff(_, in_flight) = self.kind { 4 * in_flight as u64 } else { 1 }
+    }
+
     /// Units of a check.
     #[must_use]
     pub fn check_units(&self) -> u64 {
@@ -199,7 +205,7 @@ pub fn catalogue() -> Vec<Spec> {
         );
         all.push(Spec::new(format!("S6/straggler/{name}"), title, Kind::Straggler(one_in)));
     }
-    for (blocks, in_flight) in [(64, 100), (4096, 8)] {
+    for (blocks, in_flight) in [(64, 100), (4096, 4)] {
         let title = format!(
             "64 bytes allocated here, freed there, batches of {blocks}, at most {in_flight} on their way"
         );

@@ -1,0 +1,163 @@
+//! A program as users of ring-alloc 0.2 write it, with nothing but that version's API.
+#![cfg(feature = "std")]
+
+use core::alloc::Layout;
+use core::cmp::Ordering;
+use core::hash::{Hash, Hasher};
+use core::ptr::NonNull;
+use std::collections::hash_map::DefaultHasher;
+
+use allocator_api2::alloc::{AllocError, Allocator, Global};
+use allocator_api2::boxed::Box;
+use allocator_api2::vec::Vec;
+use ephemera_testkit::backing::Counting;
+use ephemera_testkit::suite::turn;
+use ring_alloc::{OneRingAlloc, RingAlloc};
+
+fn hash(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// What a library does that takes any allocator.
+fn squares<A: Allocator + Clone>(alloc: A, upto: u64) -> Vec<Box<u64, A>, A> {
+    let mut squares = Vec::new_in(alloc.clone());
+    for number in 0..upto {
+        squares.push(Box::new_in(number * number, alloc.clone()));
+    }
+    squares
+}
+
+fn sum<A: Allocator>(boxes: &[Box<u64, A>]) -> u64 {
+    boxes.iter().map(|boxed| **boxed).sum()
+}
+
+/// A default type parameter: no allocator is named.
+struct Parser {
+    ring: RingAlloc,
+}
+
+impl Parser {
+    fn words(&self, text: &str) -> Vec<Vec<u8, RingAlloc>, RingAlloc> {
+        let mut words = Vec::new_in(self.ring.clone());
+        for word in text.split(' ') {
+            let mut bytes = Vec::new_in(self.ring.clone());
+            bytes.extend_from_slice(word.as_bytes());
+            words.push(bytes);
+        }
+        words
+    }
+}
+
+#[test]
+fn a_handle_is_one_pointer_wide() {
+    assert_eq!(size_of::<RingAlloc>(), size_of::<usize>());
+    assert_eq!(size_of::<Option<RingAlloc>>(), size_of::<usize>());
+    assert_eq!(size_of::<RingAlloc<&'static Counting>>(), size_of::<usize>());
+    assert_eq!(size_of::<OneRingAlloc>(), 0);
+    assert_eq!(size_of::<Box<u8, OneRingAlloc>>(), size_of::<usize>());
+}
+
+#[test]
+fn a_ring_over_the_global_heap() {
+    let ring: RingAlloc = RingAlloc::new();
+    assert_eq!(sum(&squares(ring.clone(), 100)), 328_350);
+    let parser = Parser { ring: RingAlloc::default() };
+    let words = parser.words("memory that does not live long");
+    assert_eq!(words.len(), 6);
+    assert_eq!(&words[3][..], b"not");
+    drop(words);
+    parser.ring.flush();
+    ring.flush();
+}
+
+#[test]
+fn a_ring_over_another_allocator() -> Result<(), AllocError> {
+    let backing = Counting::new();
+    let ring = RingAlloc::new_in(&backing);
+    let other: RingAlloc<&Counting<Global>> = RingAlloc::try_new_in(&backing)?;
+    assert_eq!(sum(&squares(ring.clone(), 10)), 285);
+    assert_eq!(sum(&squares(other.clone(), 10)), 285);
+    assert!(backing.held().bytes > 0);
+    drop((ring, other));
+    assert_eq!(backing.held().bytes, 0);
+    Ok(())
+}
+
+#[test]
+fn blocks_by_hand() -> Result<(), AllocError> {
+    let ring = RingAlloc::new();
+    let layout = Layout::new::<[u32; 4]>();
+    let block: NonNull<[u8]> = ring.allocate(layout)?;
+    assert_eq!(block.len(), layout.size());
+    let numbers = block.cast::<[u32; 4]>();
+    // SAFETY: a fresh block of this type's layout.
+    unsafe { numbers.write([1, 2, 3, 4]) };
+    // SAFETY: written above.
+    assert_eq!(unsafe { numbers.read() }, [1, 2, 3, 4]);
+    // SAFETY: a live block of this ring and layout.
+    unsafe { ring.deallocate(block.cast(), layout) };
+
+    let block = OneRingAlloc.allocate(layout)?;
+    // SAFETY: a live block of this allocator and layout.
+    unsafe { OneRingAlloc.deallocate(block.cast(), layout) };
+    Ok(())
+}
+
+#[test]
+fn handles_are_equal_by_identity() {
+    let (ring, other) = (RingAlloc::new(), RingAlloc::new());
+    let clone = ring.clone();
+    assert!(ring == clone && ring != other);
+    assert_eq!(hash(&ring), hash(&clone));
+    assert_ne!(hash(&ring), hash(&other));
+}
+
+#[test]
+fn a_clone_frees_what_its_origin_allocated() -> Result<(), AllocError> {
+    let ring = RingAlloc::new();
+    let layout = Layout::new::<u64>();
+    let block = ring.allocate(layout)?;
+    let clone = ring.clone();
+    drop(ring);
+    // SAFETY: a live block of this ring and layout.
+    unsafe { clone.deallocate(block.cast(), layout) };
+    Ok(())
+}
+
+#[test]
+fn the_unit_type_is_a_value_like_any_other() {
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    struct Holder {
+        ring: OneRingAlloc,
+    }
+
+    let copy = OneRingAlloc;
+    let (one, two) = (copy, copy);
+    assert_eq!(one, two);
+    assert!(one <= two && one >= two);
+    assert_eq!(one.cmp(&two), Ordering::Equal);
+    assert_eq!(one.partial_cmp(&two), Some(Ordering::Equal));
+    assert_eq!(hash(&one), hash(&two));
+    assert_eq!(format!("{one:?}"), "OneRingAlloc");
+    assert_eq!(Holder::default(), Holder { ring: OneRingAlloc });
+}
+
+#[test]
+fn conc_the_ring_of_all_threads() {
+    let _turn = turn();
+    let here = squares(OneRingAlloc, 50);
+    let thread = std::thread::spawn(move || {
+        let there = squares(OneRingAlloc, 60);
+        assert_eq!(sum(&here), 40_425);
+        drop(here);
+        OneRingAlloc.clean_local();
+        there
+    });
+    let there = thread.join().expect("the thread does not panic");
+    assert_eq!(sum(&there), 70_210);
+    drop(there);
+    OneRingAlloc.clean_local();
+    OneRingAlloc.clean_global();
+}

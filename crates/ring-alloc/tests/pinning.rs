@@ -1,0 +1,161 @@
+//! A block that stays costs its own chunk and nothing more.
+#![cfg(feature = "std")]
+
+extern crate alloc;
+
+use alloc::collections::VecDeque;
+
+use allocator_api2::alloc::Allocator;
+use allocator_api2::boxed::Box;
+use allocator_api2::vec::Vec;
+use ephemera_testkit::SplitMix;
+use ephemera_testkit::backing::Counting;
+use ephemera_testkit::suite::turn;
+use ring_alloc::{OneRingAlloc, RingAlloc};
+
+/// Allocations beside one stuck block.
+const TRAFFIC: usize = if cfg!(miri) { 3_000 } else { 2_000_000 };
+/// Numbers of blocks that stay.
+const STUCK: &[usize] = if cfg!(miri) { &[3] } else { &[10, 100, 1_000] };
+/// Between two that stay: more than a chunk of 64 KiB holds of what is drawn.
+const APART: usize = if cfg!(miri) { 300 } else { 800 };
+
+/// What `k` blocks that stay may cost, in bytes.
+const fn price(k: usize) -> usize {
+    (k + 8) * (64 << 10)
+}
+
+/// The order in which a window of blocks is freed.
+#[derive(Debug, Clone, Copy)]
+enum Order {
+    Oldest,
+    Youngest,
+    Any,
+}
+
+const ORDERS: [Order; 3] = [Order::Oldest, Order::Youngest, Order::Any];
+
+/// 2,000,000 blocks of 64 bytes, 100 of them alive at a time, one more for ever.
+fn traffic_beside_one<A: Allocator + Copy>(alloc: A, order: Order) {
+    let mut rng = SplitMix::new(3);
+    let mut window = VecDeque::new();
+    let mut stuck = None;
+    for turn in 0..TRAFFIC {
+        let block = Box::new_in([turn as u64; 8], alloc);
+        if turn == 150 {
+            stuck = Some(block);
+            continue;
+        }
+        window.push_back(block);
+        if window.len() > 100 {
+            let gone = match order {
+                Order::Oldest => window.pop_front(),
+                Order::Youngest => window.pop_back(),
+                Order::Any => window.swap_remove_back(rng.below(window.len())),
+            };
+            assert!(gone.is_some_and(|gone| gone[0] == gone[7]));
+        }
+    }
+    assert_eq!(stuck.as_deref(), Some(&[150; 8]));
+}
+
+/// Traffic of small blocks in which every so-manieth stays; `look` is called now and then.
+fn spread<A: Allocator + Copy>(alloc: A, k: usize, mut look: impl FnMut()) {
+    let mut rng = SplitMix::new(5);
+    let mut window = VecDeque::new();
+    let mut stuck: std::vec::Vec<Vec<u8, A>> = std::vec::Vec::new();
+    for turn in 0..k * APART {
+        let mut block = Vec::with_capacity_in(1 + rng.below(256), alloc);
+        block.push(turn as u8);
+        if turn % APART == 0 {
+            stuck.push(block);
+            look();
+        } else {
+            window.push_back(block);
+        }
+        if window.len() > 100 {
+            window.pop_front();
+        }
+    }
+    drop(window);
+    look();
+    assert_eq!(stuck.len(), k);
+    assert!(stuck.iter().enumerate().all(|(at, block)| block[0] == (at * APART) as u8));
+}
+
+/// Many blocks at once, of which all but `k` are freed: the order of freeing is none that the ring could like.
+fn spike<A: Allocator + Copy>(alloc: A, k: usize, look: impl FnOnce()) {
+    let mut rng = SplitMix::new(7);
+    let mut all: std::vec::Vec<_> = (0..k * APART).map(|turn| Box::new_in([turn; 8], alloc)).collect();
+    let mut stuck = std::vec::Vec::new();
+    for at in (0..k).rev() {
+        stuck.push(all.swap_remove(at * APART));
+    }
+    while !all.is_empty() {
+        let gone = all.swap_remove(rng.below(all.len()));
+        assert_eq!(gone[0], gone[7]);
+    }
+    look();
+    assert!(stuck.iter().all(|block| block[3] % APART == 0));
+}
+
+#[test]
+fn one_stuck_block_costs_one_chunk() {
+    for order in ORDERS {
+        let backing = Counting::new();
+        let ring = RingAlloc::new_in(&backing);
+        traffic_beside_one(&ring, order);
+        // Not the peak alone: less was ever taken, freed chunks and all.
+        assert!(backing.held().taken < 1 << 20, "{order:?}: {:?}", backing.held());
+        drop(ring);
+        assert_eq!(backing.held().bytes, 0);
+    }
+}
+
+#[test]
+fn stuck_blocks_in_traffic_cost_a_chunk_each() {
+    for &k in STUCK {
+        let backing = Counting::new();
+        let ring = RingAlloc::new_in(&backing);
+        spread(&ring, k, || {});
+        assert!(backing.held().peak <= price(k), "{k} stuck: {:?}", backing.held());
+        drop(ring);
+        assert_eq!(backing.held().bytes, 0);
+    }
+}
+
+#[test]
+fn stuck_blocks_of_a_spike_cost_a_chunk_each() {
+    for &k in STUCK {
+        let backing = Counting::new();
+        let ring = RingAlloc::new_in(&backing);
+        spike(&ring, k, || {
+            assert!(backing.held().bytes <= price(k), "{k} stuck: {:?}", backing.held());
+            assert!(ring.stats().pinned_chunks() <= k);
+        });
+        drop(ring);
+        assert_eq!(backing.held().bytes, 0);
+    }
+}
+
+#[test]
+fn the_same_holds_for_the_ring_of_all_threads() {
+    let _turn = turn();
+    let clean = || {
+        OneRingAlloc.clean_local();
+        OneRingAlloc.clean_global();
+        OneRingAlloc.stats().bytes_held
+    };
+    let before = clean();
+    let held = || OneRingAlloc.stats().bytes_held - before;
+    for order in ORDERS {
+        traffic_beside_one(OneRingAlloc, order);
+        assert!(held() < 1 << 20, "{order:?}: {} bytes", held());
+    }
+    for &k in STUCK {
+        assert_eq!(clean(), before);
+        spread(OneRingAlloc, k, || assert!(held() <= price(k), "{k} stuck: {} bytes", held()));
+        spike(OneRingAlloc, k, || assert!(held() <= price(k), "{k} stuck: {} bytes", held()));
+    }
+    assert_eq!(clean(), before);
+}

@@ -1,0 +1,130 @@
+//! The suite of all allocators, stamped on the rings: chunks that run full soon and those of programs, with nothing
+//! kept, under a limit, and on all threads.
+#![cfg(feature = "std")]
+
+#[path = "support/tiny.rs"]
+mod tiny;
+
+use core::alloc::Layout;
+
+use ephemera_testkit::allocator_suite;
+use ephemera_testkit::backing::{Hostile, Refusals};
+use ephemera_testkit::errand::{Done, Errand};
+use ephemera_testkit::subject::Subject;
+use ring_alloc::{Builder, Geometry, OneRingAlloc, RingAlloc, Standard};
+use tiny::Tiny;
+
+/// Bytes that the limited ring may hold: a few chunks of each class, and few of the larger blocks that are drawn.
+const LIMIT: usize = if cfg!(miri) { 400 << 10 } else { 1 << 20 };
+
+/// A ring of geometry `G` over the hostile allocators.
+struct Ring<G> {
+    backing: Hostile,
+    builder: Builder<G>,
+    sizes: &'static [usize],
+    limit: usize,
+}
+
+/// Class edges, and what just fits a chunk.
+const fn sizes<G: Geometry>() -> &'static [usize] {
+    const {
+        &[
+            G::SMALL_MAX,
+            G::MEDIUM_MAX,
+            G::SMALL_ALIGN,
+            G::MEDIUM_ALIGN,
+            G::SMALL_CHUNK - 128 - 16,
+            G::MEDIUM_CHUNK - 128 - 16,
+            G::SMALL_CHUNK,
+            G::MEDIUM_CHUNK,
+        ]
+    }
+}
+
+impl<G: Geometry> Ring<G> {
+    fn new(builder: Builder<G>) -> Self {
+        Self { backing: Hostile::new(), builder, sizes: sizes::<G>(), limit: usize::MAX }
+    }
+}
+
+impl<G: Geometry + Copy> Subject for Ring<G> {
+    type Alloc<'s> = RingAlloc<&'s Hostile, G>;
+    const REFUSES_HUGE: bool = true;
+
+    fn fresh(&self) -> Self::Alloc<'_> {
+        self.builder.build_in(&self.backing)
+    }
+
+    fn sizes(&self) -> &[usize] {
+        self.sizes
+    }
+
+    fn may_refuse(&self, _: Layout) -> bool {
+        self.limit != usize::MAX
+    }
+
+    fn trim(&self, ring: &Self::Alloc<'_>) {
+        ring.flush();
+        assert_eq!(ring.stats().bytes_held, self.backing.held().bytes);
+    }
+
+    fn refusals(&self) -> Option<&Refusals> {
+        Some(self.backing.refusals())
+    }
+
+    fn finish(&self, ring: Self::Alloc<'_>) -> usize {
+        let stats = ring.stats();
+        assert_eq!((stats.blocks_live(), stats.bytes_live(), stats.pinned_chunks()), (0, 0, 0));
+        assert_eq!(stats.bytes_held, self.backing.held().bytes);
+        drop(ring);
+        assert!(self.backing.held().peak <= self.limit, "the limit was exceeded");
+        self.backing.held().bytes
+    }
+}
+
+fn tiny() -> Builder<Tiny> {
+    Builder::new().geometry()
+}
+
+allocator_suite!(tiny_chunks, Ring::new(tiny()));
+allocator_suite!(tiny_chunks_none_kept, Ring::new(tiny().retain(0)));
+allocator_suite!(tiny_chunks_limited, Ring { limit: 1 << 16, ..Ring::new(tiny().limit(1 << 16)) });
+allocator_suite!(standard_chunks, Ring::<Standard>::new(Builder::new()));
+allocator_suite!(standard_chunks_none_kept, Ring::<Standard>::new(Builder::new().retain(0)));
+allocator_suite!(standard_chunks_limited, Ring { limit: LIMIT, ..Ring::<Standard>::new(Builder::new().limit(LIMIT)) });
+
+/// The ring of all threads.
+struct One;
+
+impl Subject for One {
+    type Alloc<'s> = OneRingAlloc;
+    const HAND_OVER: bool = true;
+    const GLOBAL_STATE: bool = true;
+
+    fn fresh(&self) -> OneRingAlloc {
+        OneRingAlloc
+    }
+
+    fn sizes(&self) -> &[usize] {
+        sizes::<Standard>()
+    }
+
+    fn trim(&self, ring: &OneRingAlloc) {
+        ring.clean_global();
+        ring.clean_local();
+    }
+
+    fn elsewhere(&self, ring: &OneRingAlloc, errand: Errand) -> Done {
+        errand.run_elsewhere(ring)
+    }
+
+    fn finish(&self, ring: OneRingAlloc) -> usize {
+        ring.clean_local();
+        ring.clean_global();
+        let stats = ring.stats();
+        assert_eq!((stats.blocks_live(), stats.bytes_live(), stats.unread_heaps), (0, 0, 0));
+        stats.bytes_held
+    }
+}
+
+allocator_suite!(all_threads, One);

@@ -1,0 +1,75 @@
+//! Blocks of one allocator beside the naive oracle, which checks everything that is done with them.
+
+use core::alloc::Layout;
+
+use allocator_api2::alloc::{AllocError, Allocator};
+use ephemera_testkit::oracle::Oracle;
+
+/// Live blocks of `alloc`, oldest first. Frees what is left when it is dropped.
+#[derive(Debug)]
+pub struct Checked<'a, A: Allocator> {
+    alloc: &'a A,
+    pub oracle: Oracle,
+}
+
+/// A layout of which the test knows that it is one.
+pub fn layout(size: usize, align: usize) -> Layout {
+    Layout::from_size_align(size, align).expect("a layout")
+}
+
+impl<'a, A: Allocator> Checked<'a, A> {
+    pub fn new(alloc: &'a A) -> Self {
+        Self { alloc, oracle: Oracle::new(true) }
+    }
+
+    /// Allocates a block and returns its address. After a refusal all blocks are as they were.
+    pub fn allocate(&mut self, layout: Layout) -> Result<usize, AllocError> {
+        let Ok(given) = self.alloc.allocate(layout) else {
+            self.oracle.check().expect("a refusal changes nothing");
+            return Err(AllocError);
+        };
+        // SAFETY: just served for this layout, and freed only after it was removed.
+        unsafe { self.oracle.insert(given, layout, false) }.expect("a good block");
+        Ok(given.addr().get())
+    }
+
+    /// Grows block `index`, or shrinks it if `new` is smaller, and returns its address. After a refusal all blocks are
+    /// as they were.
+    pub fn resize(&mut self, index: usize, new: Layout, zeroed: bool) -> Result<usize, AllocError> {
+        let (start, old) = (self.oracle.blocks()[index].start(), self.oracle.blocks()[index].layout());
+        let grows = new.size() >= old.size();
+        let given = if grows && zeroed {
+            // SAFETY: the block is live, of this allocator and layout, and not larger than `new`.
+            unsafe { self.alloc.grow_zeroed(start, old, new) }
+        } else if grows {
+            // SAFETY: as above.
+            unsafe { self.alloc.grow(start, old, new) }
+        } else {
+            // SAFETY: the block is live, of this allocator and layout, and larger than `new`.
+            unsafe { self.alloc.shrink(start, old, new) }
+        };
+        let Ok(given) = given else {
+            self.oracle.check().expect("a refusal changes nothing");
+            return Err(AllocError);
+        };
+        // SAFETY: just served in place of block `index`.
+        unsafe { self.oracle.resized(index, given, new, grows && zeroed) }.expect("a good block");
+        Ok(given.addr().get())
+    }
+
+    /// Frees block `index`.
+    pub fn free(&mut self, index: usize) {
+        let block = self.oracle.remove(index).expect("a block holds what was written to it");
+        // SAFETY: this allocator served it.
+        unsafe { block.free(self.alloc) };
+    }
+}
+
+impl<A: Allocator> Drop for Checked<'_, A> {
+    fn drop(&mut self) {
+        // After a failed check the blocks are nobody's: a second panic would hide the first.
+        while !std::thread::panicking() && !self.oracle.is_empty() {
+            self.free(0);
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! A geometry whose chunks run full after a few blocks.
+
+use ring_alloc::Geometry;
+
+/// Blocks to 64 bytes in chunks of 256, blocks to 256 in chunks of 512, one empty chunk kept.
+#[derive(Debug, Clone, Copy)]
+pub struct Tiny;
+
+impl Geometry for Tiny {
+    const SMALL_MAX: usize = 64;
+    const SMALL_ALIGN: usize = 16;
+    const SMALL_CHUNK: usize = 256;
+    const MEDIUM_MAX: usize = 256;
+    const MEDIUM_ALIGN: usize = 64;
+    const MEDIUM_CHUNK: usize = 512;
+    const RETAIN: usize = 1;
+}

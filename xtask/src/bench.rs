@@ -1,0 +1,156 @@
+//! `cargo xtask bench`: builds the harness as its users would and runs it.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use clap::Args;
+
+use crate::cpeers::{HARNESS, Support};
+use crate::shell::Cmd;
+use crate::steps::{Outcome, Step};
+use crate::workspace::Workspace;
+
+/// The harness's program.
+const RUNNER: &str = "bench-runner";
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  cargo xtask bench --quick                                  tables in about two minutes of measuring
+  cargo xtask bench --full --out results                     everything, into a directory of your own
+  cargo xtask bench --quick --filter 'S[12]'                 workloads whose name matches
+  cargo xtask bench --quick --peers ring-alloc,glibc,mimalloc
+  cargo xtask bench --seed 7 --quick                         other streams of operations, the same every time
+  cargo xtask bench -- --help                                what else the harness understands
+
+Writes report.md, summary.json and results.jsonl to --out. Contenders written in C are left out, and named,
+where there is no C compiler.")]
+pub(crate) struct Options {
+    /// Fewer rounds; about two minutes.
+    #[arg(long, conflicts_with = "full")]
+    quick: bool,
+    /// All rounds, memory and tails.
+    #[arg(long)]
+    full: bool,
+    /// A regular expression that chooses workloads.
+    #[arg(long, value_name = "RE")]
+    filter: Option<String>,
+    /// Contenders by name, separated by commas.
+    #[arg(long, value_name = "LIST")]
+    peers: Option<String>,
+    /// Where reports go [default: target/bench].
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// The seed of all random choices.
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Arguments for the harness as they are.
+    #[arg(last = true)]
+    rest: Vec<String>,
+}
+
+/// Runs the command.
+pub(crate) fn main(ws: &Workspace, options: &Options) -> Result<bool> {
+    let runner = runner(ws, "bench")?;
+    eprintln!(
+        "Building the harness with fat LTO. The first time that takes some minutes; measuring starts afterwards."
+    );
+    if !build(ws, "bench")? {
+        bail!("the harness does not build; the messages are above");
+    }
+    runner.arg("--").args(options.passed(ws)?).run()
+}
+
+/// Every workload once, as a test: the check that `ci` runs.
+pub(crate) fn smoke() -> Step<'static> {
+    Step::new("bench-smoke", "each workload once with every contender", |ws| {
+        if !build(ws, "release")? {
+            bail!("the harness does not build");
+        }
+        let out = ws.target_dir("bench-smoke");
+        let ran = runner(ws, "release")?.args(["--", "--smoke", "--out"]).arg(out).run()?;
+        Ok(match (ran, Support::detect(ws).told()) {
+            (false, _) => Outcome::Failed("bench-runner --smoke failed".to_owned()),
+            (true, Some(left_out)) => Outcome::Passed(left_out),
+            (true, None) => Outcome::Passed(String::new()),
+        })
+    })
+}
+
+impl Options {
+    fn passed(&self, ws: &Workspace) -> Result<Vec<String>> {
+        // The harness is started at the root; the user is where he is.
+        let out = match &self.out {
+            Some(dir) => std::path::absolute(dir)?,
+            None => ws.target_dir("bench"),
+        };
+        let mut args = Vec::new();
+        for (flag, on) in [("--quick", self.quick), ("--full", self.full)] {
+            if on {
+                args.push(flag.to_owned());
+            }
+        }
+        let seed = self.seed.map(|seed| seed.to_string());
+        for (flag, value) in [("--filter", &self.filter), ("--peers", &self.peers), ("--seed", &seed)] {
+            if let Some(value) = value {
+                args.extend([flag.to_owned(), value.clone()]);
+            }
+        }
+        args.extend(["--out".to_owned(), out.to_string_lossy().into_owned()]);
+        args.extend(self.rest.iter().cloned());
+        Ok(args)
+    }
+}
+
+fn build(ws: &Workspace, profile: &str) -> Result<bool> {
+    if let Some(left_out) = Support::detect(ws).told() {
+        eprintln!("{left_out}");
+    }
+    harness(ws, "build", profile)?.run()
+}
+
+fn runner(ws: &Workspace, profile: &str) -> Result<Cmd> {
+    Ok(harness(ws, "run", profile)?.arg("--quiet"))
+}
+
+fn harness(ws: &Workspace, what: &str, profile: &str) -> Result<Cmd> {
+    if !ws.package(HARNESS)?.bins.iter().any(|bin| bin == RUNNER) {
+        bail!("the package {HARNESS} has no program {RUNNER}: this checkout is not complete");
+    }
+    let cargo = ws.cargo().args([what, "--profile", profile, "--package", HARNESS, "--bin", RUNNER]);
+    Ok(if Support::detect(ws).whole() { cargo } else { cargo.arg("--no-default-features") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Options;
+    use crate::workspace::tests::sample;
+
+    fn options() -> Options {
+        Options {
+            quick: false,
+            full: false,
+            filter: None,
+            peers: None,
+            out: None,
+            seed: None,
+            rest: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn arguments_go_through_and_the_output_has_a_default() {
+        let args = options().passed(&sample()).unwrap();
+        assert_eq!(args, ["--out", "/ws/target/bench"]);
+        let all = Options {
+            quick: true,
+            filter: Some("S[12]".into()),
+            peers: Some("a,b".into()),
+            seed: Some(7),
+            out: Some("/tmp/r".into()),
+            rest: vec!["--icount".into()],
+            ..options()
+        };
+        let args = all.passed(&sample()).unwrap().join(" ");
+        assert_eq!(args, "--quick --filter S[12] --peers a,b --seed 7 --out /tmp/r --icount");
+    }
+}

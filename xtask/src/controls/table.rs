@@ -1,0 +1,144 @@
+//! The table of negative controls, `xtask/controls.toml`.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+
+use crate::workspace::Workspace;
+
+/// Where the table is, from the root.
+pub(crate) const FILE: &str = "xtask/controls.toml";
+
+/// Seeds that a Miri control is run with, if its row names no other number.
+const SEEDS: u32 = 16;
+
+/// One weakening and the test that must notice it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Control {
+    /// The value of `ephemera_weaken` that compiles the weakening in. Each kind may have a row for it.
+    pub(crate) name: String,
+    /// The package whose test must fail, which need not be the one that is weakened.
+    pub(crate) package: String,
+    /// How the test is run.
+    pub(crate) kind: Kind,
+    /// The filter that chooses the test.
+    pub(crate) test: String,
+    /// The test target, `lib` or an integration test's name; all of the package's without.
+    #[serde(default)]
+    pub(crate) target: Option<String>,
+    /// How many seeds Miri tries.
+    #[serde(default = "seeds")]
+    pub(crate) seeds: u32,
+    /// What is weakened and what then goes wrong, in one sentence.
+    pub(crate) what: String,
+}
+
+/// How a control's test is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Kind {
+    /// As a loom model.
+    Loom,
+    /// Under Miri, with many seeds.
+    Miri,
+    /// As an ordinary test.
+    Test,
+}
+
+impl Kind {
+    /// As it is written in the table.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Loom => "loom",
+            Self::Miri => "miri",
+            Self::Test => "test",
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    #[serde(default)]
+    control: Vec<Control>,
+}
+
+fn seeds() -> u32 {
+    SEEDS
+}
+
+/// Reads the table and checks its rows.
+pub(crate) fn load(ws: &Workspace) -> Result<Vec<Control>> {
+    let text = std::fs::read_to_string(ws.root.join(FILE)).with_context(|| format!("cannot read {FILE}"))?;
+    parse(&text, ws).with_context(|| FILE.to_owned())
+}
+
+fn parse(text: &str, ws: &Workspace) -> Result<Vec<Control>> {
+    let table: Table = toml::from_str(text)?;
+    let mut names = BTreeSet::new();
+    for control in &table.control {
+        let name = &control.name;
+        if name.is_empty() || !name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+        {
+            bail!("control `{name}`: a name is made of lower-case letters, digits and underscores");
+        }
+        if !names.insert((name, control.kind.word())) {
+            bail!("control `{name}` is listed twice as {}", control.kind.word());
+        }
+        if control.test.is_empty() || control.what.is_empty() || control.seeds == 0 {
+            bail!("control `{name}`: `test`, `what` and `seeds` may not be empty");
+        }
+        let package = ws.package(&control.package).with_context(|| format!("control `{name}`"))?;
+        if let Some(target) = control.target.as_deref()
+            && target != "lib"
+            && !package.tests.iter().any(|test| test == target)
+        {
+            bail!("control `{name}`: {} has no integration test `{target}`", package.name);
+        }
+    }
+    Ok(table.control)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Kind, load, parse};
+    use crate::workspace::Workspace;
+    use crate::workspace::tests::sample;
+
+    fn row(name: &str, more: &str) -> String {
+        format!(
+            "[[control]]\nname = \"{name}\"\npackage = \"prim\"\nkind = \"loom\"\ntest = \"loom_a\"\nwhat = \"w\"\n{more}\n"
+        )
+    }
+
+    #[test]
+    fn rows_are_read_with_their_defaults() {
+        let text = format!("{}{}", row("a_1", ""), row("b", "target = \"exit\"\nseeds = 3"));
+        let rows = parse(&text, &sample()).unwrap();
+        assert_eq!(
+            (rows[0].kind, rows[0].seeds, rows[0].target.as_deref()),
+            (Kind::Loom, super::SEEDS, None)
+        );
+        assert_eq!((rows[1].seeds, rows[1].target.as_deref()), (3, Some("exit")));
+        assert!(parse("", &sample()).unwrap().is_empty());
+    }
+
+    #[test]
+    fn mistakes_in_a_row_are_named() {
+        let said = |text: &str| format!("{:#}", parse(text, &sample()).unwrap_err());
+        assert!(said(&format!("{}{}", row("a", ""), row("a", ""))).contains("twice"));
+        let other = row("a", "").replace("loom\"", "miri\"");
+        assert_eq!(parse(&format!("{}{other}", row("a", "")), &sample()).unwrap().len(), 2);
+        assert!(said(&row("a-b", "")).contains("lower-case"));
+        assert!(said(&row("a", "target = \"nothing\"")).contains("no integration test `nothing`"));
+        assert!(said(&row("a", "colour = 1")).contains("colour"));
+        assert!(said(&row("a", "").replace("prim", "ringal")).contains("no package is named `ringal`"));
+    }
+
+    #[test]
+    fn the_committed_table_is_sound() {
+        load(&Workspace::load().unwrap()).unwrap();
+    }
+}

@@ -1,0 +1,140 @@
+//! Runs `cargo test` in two halves, build and run, and counts the tests that ran: a filter that matches
+//! nothing ends with status 0 and must not pass for a check.
+
+use anyhow::{Result, bail};
+
+use crate::shell::{Captured, Cmd};
+use crate::steps::Outcome;
+
+/// What the test programs of one command said.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Tests that were started; under many seeds of Miri each counts once a seed.
+    pub(crate) started: u64,
+    /// Tests that passed.
+    pub(crate) passed: u64,
+    /// Tests that failed. A test that ended its whole process is not among them.
+    pub(crate) failed: u64,
+}
+
+/// Reads the lines `running N tests` and `test result: …`.
+pub(crate) fn counts(text: &str) -> Counts {
+    let mut counts = Counts::default();
+    for line in text.lines().map(str::trim) {
+        if let Some(rest) = line.strip_prefix("running ") {
+            let mut words = rest.split(' ');
+            let number = words.next().and_then(|word| word.parse::<u64>().ok());
+            if let (Some(number), Some("test" | "tests")) = (number, words.next()) {
+                counts.started += number;
+            }
+        } else if let Some((_, rest)) = line.split_once("test result: ") {
+            for part in rest.split([';', '.']) {
+                let mut words = part.trim().split(' ');
+                let number = words.next().and_then(|word| word.parse::<u64>().ok());
+                match (number, words.next()) {
+                    (Some(number), Some("passed")) => counts.passed += number,
+                    (Some(number), Some("failed")) => counts.failed += number,
+                    _ => {}
+                }
+            }
+        }
+    }
+    counts
+}
+
+/// The names that `--list` printed.
+pub(crate) fn listed(text: &str) -> Vec<&str> {
+    text.lines().filter_map(|line| line.trim().strip_suffix(": test")).collect()
+}
+
+/// A `cargo test` command without what follows `--`, and what follows.
+#[derive(Debug, Clone)]
+pub(crate) struct TestRun {
+    /// `cargo test …`.
+    pub(crate) cargo: Cmd,
+    /// Arguments of the test programs: filters and flags.
+    pub(crate) harness: Vec<String>,
+}
+
+impl TestRun {
+    /// Builds the test programs, with cargo's own progress.
+    pub(crate) fn build(&self) -> Result<bool> {
+        self.cargo.clone().arg("--no-run").run()
+    }
+
+    /// The whole command.
+    pub(crate) fn command(&self) -> Cmd {
+        self.cargo.clone().arg("--").args(&self.harness)
+    }
+
+    /// Builds, runs and counts. At least one test must have run, or the outcome is a failure that says
+    /// `nothing`.
+    pub(crate) fn check(&self, nothing: &str) -> Result<Outcome> {
+        let counts = self.counted()?;
+        if counts.started == 0 {
+            return Ok(Outcome::Failed(nothing.to_owned()));
+        }
+        Ok(Outcome::Passed(format!("{} tests", counts.passed)))
+    }
+
+    /// Builds, runs and counts; that none ran is no error.
+    ///
+    /// # Errors
+    /// A build or a test that failed.
+    pub(crate) fn counted(&self) -> Result<Counts> {
+        if !self.build()? {
+            bail!("does not compile");
+        }
+        // Everything that fails, not only what fails first.
+        let ran = self.cargo.clone().args(["--no-fail-fast", "--"]).args(&self.harness).tee()?;
+        let counts = counts(&ran.text);
+        if !ran.success {
+            bail!("{}", self.why(&ran, counts));
+        }
+        Ok(counts)
+    }
+
+    fn why(&self, ran: &Captured, counts: Counts) -> String {
+        let what = match counts.failed {
+            0 if counts.started == 0 => "the test command failed before a test ran".to_owned(),
+            0 => "a test ended the process".to_owned(),
+            1 => "1 test failed:".to_owned(),
+            n => format!("{n} tests failed, the first is:"),
+        };
+        let first = ran.text.lines().find_map(|line| line.trim().strip_suffix(" ... FAILED"));
+        let named = first.map(|name| format!(" {}", name.trim_start_matches("test "))).unwrap_or_default();
+        format!("{what}{named}\nagain: {}", self.command().shown())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Counts, counts, listed};
+
+    #[test]
+    fn counts_add_up_over_programs() {
+        let text = "   Running unittests src/lib.rs\nrunning 2 tests\ntest a ... ok\ntest b ... FAILED\n\n\
+            test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 3 filtered out; finished in 0.01s\n\
+            running 1 test\ntest c ... ok\ntest result: ok. 1 passed; 0 failed; 0 ignored; 0 measured";
+        assert_eq!(counts(text), Counts { started: 3, passed: 2, failed: 1 });
+    }
+
+    #[test]
+    fn a_filter_without_a_match_counts_nothing() {
+        let text =
+            "running 0 tests\n\ntest result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 9 filtered out";
+        assert_eq!(counts(text), Counts::default());
+    }
+
+    #[test]
+    fn a_crash_leaves_started_tests_without_a_result() {
+        let text =
+            "running 1 test\nerror: test failed\n  process didn't exit successfully (signal: 11, SIGSEGV)";
+        assert_eq!(counts(text), Counts { started: 1, passed: 0, failed: 0 });
+    }
+
+    #[test]
+    fn names_are_taken_from_a_list() {
+        assert_eq!(listed("a::conc_free: test\nb: benchmark\n\n2 tests, 1 benchmark"), ["a::conc_free"]);
+    }
+}

@@ -1,0 +1,153 @@
+//! `cargo xtask loom`: every interleaving of the small models, and the controls that show that they can fail.
+
+use anyhow::Result;
+use clap::Args;
+
+use crate::controls::{self, Kind};
+use crate::libtest::TestRun;
+use crate::steps::{Outcome, Step, run};
+use crate::workspace::{Package, Workspace};
+
+/// The packages that have models, by directory.
+pub(crate) const MODELLED: [&str; 2] = ["prim", "ring-alloc"];
+
+/// The switch that turns the shim of `prim` to loom's types.
+pub(crate) const CFG: &str = "--cfg ephemera_loom";
+
+/// Preemptions a model is explored with, where the model sets no bound of its own.
+const PREEMPTIONS: u32 = 3;
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  cargo xtask loom                          all models of all packages
+  cargo xtask loom --package prim           of one package
+  cargo xtask loom retire                   models whose name begins with loom_retire
+  cargo xtask loom --preemptions 4          a deeper search
+  cargo xtask loom --controls               also: every weakened variant must fail its model
+
+A model is a unit test named loom_*, or any test of an integration test file named loom*.")]
+pub(crate) struct Options {
+    /// The package, by name or directory.
+    #[arg(long, short)]
+    package: Option<String>,
+    /// How a model's name begins, with or without `loom_`.
+    model: Option<String>,
+    /// The bound of preemptions for models that set none.
+    #[arg(long, default_value_t = PREEMPTIONS)]
+    preemptions: u32,
+    /// Run the negative controls of kind `loom` too.
+    #[arg(long)]
+    controls: bool,
+}
+
+/// Runs the command.
+pub(crate) fn main(ws: &Workspace, options: &Options) -> Result<bool> {
+    let packages = ws.choose(options.package.as_deref(), &MODELLED)?;
+    let mut todo = Vec::new();
+    if let Some(model) = options.model.as_deref() {
+        // One package may well have no model of that name, so the packages are one step here.
+        todo.push(Step::new("loom", format!("models named {model}"), move |ws| {
+            let mut ran = 0;
+            for package in &packages {
+                ran += models(ws, package, Some(model), options.preemptions)?;
+            }
+            Ok(verdict(ran, &format!("no model is named `{model}`")))
+        }));
+    } else {
+        todo.extend(packages.into_iter().map(|package| step(package, options.preemptions)));
+    }
+    if options.controls {
+        todo.extend(controls::steps(ws, |control| {
+            let chosen = options
+                .package
+                .as_deref()
+                .is_none_or(|name| ws.package(name).is_ok_and(|p| p.name == control.package));
+            control.kind == Kind::Loom && chosen
+        })?);
+    }
+    Ok(run(ws, todo))
+}
+
+/// A step for each package with models.
+pub(crate) fn steps(ws: &Workspace) -> Result<Vec<Step<'_>>> {
+    Ok(ws.choose(None, &MODELLED)?.into_iter().map(|package| step(package, PREEMPTIONS)).collect())
+}
+
+fn step(package: &Package, preemptions: u32) -> Step<'_> {
+    Step::new(format!("loom/{}", package.short()), "models under loom", move |ws| {
+        let ran = models(ws, package, None, preemptions)?;
+        Ok(verdict(ran, &format!("{} has no model: no test is named loom_*", package.name)))
+    })
+}
+
+fn verdict(ran: u64, nothing: &str) -> Outcome {
+    if ran == 0 { Outcome::Failed(nothing.to_owned()) } else { Outcome::Passed(format!("{ran} models")) }
+}
+
+/// Runs a package's models and returns how many ran.
+fn models(ws: &Workspace, package: &Package, model: Option<&str>, preemptions: u32) -> Result<u64> {
+    let mut ran = 0;
+    for (targets, filter) in selection(package, model) {
+        let run = TestRun { cargo: base(ws, package, preemptions).args(targets), harness: filter };
+        ran += run.counted()?.passed;
+    }
+    Ok(ran)
+}
+
+/// Which targets to run with which filter: unit tests are told by their names, whole files by theirs.
+fn selection(package: &Package, model: Option<&str>) -> Vec<(Vec<String>, Vec<String>)> {
+    let model = model.map(|name| name.strip_prefix("loom_").unwrap_or(name));
+    let mut runs = vec![(vec!["--lib".to_owned()], vec![format!("loom_{}", model.unwrap_or(""))])];
+    let files: Vec<_> = files(package);
+    if !files.is_empty() {
+        runs.push((files, model.map(str::to_owned).into_iter().collect()));
+    }
+    runs
+}
+
+/// `--test NAME` for every integration test that is a model.
+pub(crate) fn files(package: &Package) -> Vec<String> {
+    let models = package.tests.iter().filter(|name| name.starts_with("loom"));
+    models.flat_map(|name| ["--test".to_owned(), name.clone()]).collect()
+}
+
+/// `cargo test` of a package under loom, without targets.
+pub(crate) fn base(ws: &Workspace, package: &Package, preemptions: u32) -> crate::shell::Cmd {
+    let preemptions = std::env::var("LOOM_MAX_PREEMPTIONS").unwrap_or_else(|_| preemptions.to_string());
+    ws.cargo()
+        .args(["test", "--package", &package.name, "--profile", "loom", "--target-dir"])
+        .arg(ws.target_dir("loom"))
+        .env_append("RUSTFLAGS", CFG)
+        .env("LOOM_MAX_PREEMPTIONS", preemptions)
+}
+
+/// As [`base`], with the default bound.
+pub(crate) fn control_base(ws: &Workspace, package: &Package) -> crate::shell::Cmd {
+    base(ws, package, PREEMPTIONS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::selection;
+    use crate::workspace::tests::sample;
+
+    #[test]
+    fn unit_models_are_chosen_by_name_and_files_as_a_whole() {
+        let ws = sample();
+        let prim = ws.package("prim").unwrap();
+        let all = selection(prim, None);
+        assert_eq!(all[0], (vec!["--lib".to_owned()], vec!["loom_".to_owned()]));
+        assert_eq!(all[1], (vec!["--test".to_owned(), "loom_inbox".to_owned()], vec![]));
+        for model in ["take", "loom_take"] {
+            let one = selection(prim, Some(model));
+            assert_eq!(one[0].1, ["loom_take"]);
+            assert_eq!(one[1].1, ["take"]);
+        }
+    }
+
+    #[test]
+    fn a_package_without_model_files_has_one_run() {
+        let ws = sample();
+        assert_eq!(selection(ws.package("bench-harness").unwrap(), None).len(), 1);
+    }
+}

@@ -1,0 +1,123 @@
+//! `cargo xtask sanitize`: the tests under AddressSanitizer, ThreadSanitizer or LeakSanitizer.
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+
+use crate::libtest::TestRun;
+use crate::steps::{Outcome, Step, run};
+use crate::toolchain::{self, Missing};
+use crate::workspace::Workspace;
+
+/// The packages whose tests are run, by directory.
+const PACKAGES: [&str; 3] = ["prim", "testkit", "ring-alloc"];
+
+/// What is looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Sanitizer {
+    /// Wrong addresses: AddressSanitizer, with freed blocks poisoned by `prim`'s hooks.
+    Address,
+    /// Data races: ThreadSanitizer, with a standard library built for it.
+    Thread,
+    /// Memory that is lost: LeakSanitizer.
+    Leak,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  cargo xtask sanitize                       address
+  cargo xtask sanitize thread                builds the standard library first: minutes
+  cargo xtask sanitize leak --package prim   one package
+
+Options of your own in ASAN_OPTIONS, TSAN_OPTIONS and LSAN_OPTIONS are kept.")]
+pub(crate) struct Options {
+    /// What to look for.
+    #[arg(value_enum, default_value_t = Sanitizer::Address)]
+    sanitizer: Sanitizer,
+    /// The package, by name or directory.
+    #[arg(long, short)]
+    package: Option<String>,
+}
+
+/// Runs the command.
+pub(crate) fn main(ws: &Workspace, options: &Options) -> Result<bool> {
+    let packages = ws.choose(options.package.as_deref(), &PACKAGES)?;
+    let names = packages.into_iter().map(|package| package.name.clone()).collect();
+    Ok(run(ws, vec![step(options.sanitizer, names)]))
+}
+
+/// The step that `ci` runs.
+pub(crate) fn address(ws: &Workspace) -> Result<Step<'static>> {
+    let names = ws.choose(None, &PACKAGES)?.into_iter().map(|package| package.name.clone()).collect();
+    Ok(step(Sanitizer::Address, names))
+}
+
+fn step(sanitizer: Sanitizer, packages: Vec<String>) -> Step<'static> {
+    let short = sanitizer.short();
+    Step::new(short, format!("tests under {}", sanitizer.title()), move |ws| {
+        let components: &[&str] = if sanitizer == Sanitizer::Thread { &["rust-src"] } else { &[] };
+        let nightly = match toolchain::nightly(components, Missing::Install) {
+            Ok(nightly) => nightly,
+            Err(why) => return Ok(Outcome::Skipped(why)),
+        };
+        let host = toolchain::host(&nightly)?;
+        if !host.starts_with("x86_64-unknown-linux") && !host.starts_with("aarch64-unknown-linux") {
+            return Ok(Outcome::Skipped(format!(
+                "sanitizers are set up for 64-bit Linux here, not for {host}"
+            )));
+        }
+        // `--target` keeps the flags off build scripts and procedural macros.
+        let mut cargo = ws
+            .cargo_of(&nightly)
+            .args(["test", "--lib", "--tests", "--target", &host, "--target-dir"])
+            .arg(ws.target_dir(short))
+            .env_append("RUSTFLAGS", sanitizer.flags());
+        for package in &packages {
+            cargo = cargo.args(["--package", package]);
+        }
+        let mut harness = vec!["--skip".to_owned(), crate::test::COMPILE_FAIL.to_owned()];
+        match sanitizer {
+            Sanitizer::Address => cargo = options(cargo, "ASAN_OPTIONS", "detect_stack_use_after_return=1"),
+            Sanitizer::Thread => {
+                eprintln!(
+                    "the standard library is built for ThreadSanitizer first: a few minutes when it is new"
+                );
+                cargo = options(cargo.arg("-Zbuild-std"), "TSAN_OPTIONS", "halt_on_error=1");
+                harness.push("--test-threads=1".to_owned());
+            }
+            Sanitizer::Leak => {}
+        }
+        TestRun { cargo, harness }.check("no test ran")
+    })
+}
+
+/// Ours first, so that the user's, which the runtime reads last, win.
+fn options(cargo: crate::shell::Cmd, name: &str, ours: &str) -> crate::shell::Cmd {
+    let users = std::env::var(name).unwrap_or_default();
+    cargo.env(name, if users.is_empty() { ours.to_owned() } else { format!("{ours}:{users}") })
+}
+
+impl Sanitizer {
+    fn short(self) -> &'static str {
+        match self {
+            Self::Address => "asan",
+            Self::Thread => "tsan",
+            Self::Leak => "lsan",
+        }
+    }
+
+    fn title(self) -> &'static str {
+        match self {
+            Self::Address => "AddressSanitizer",
+            Self::Thread => "ThreadSanitizer",
+            Self::Leak => "LeakSanitizer",
+        }
+    }
+
+    fn flags(self) -> &'static str {
+        match self {
+            Self::Address => "-Zsanitizer=address --cfg ephemera_poison=\"asan\"",
+            Self::Thread => "-Zsanitizer=thread",
+            Self::Leak => "-Zsanitizer=leak",
+        }
+    }
+}

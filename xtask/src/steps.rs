@@ -1,0 +1,194 @@
+//! A list of checks: each with a headline, its time and its result, and a table at the end whose last line
+//! counts them.
+
+use core::time::Duration;
+use std::time::Instant;
+
+use anyhow::{Result, bail};
+use console::style;
+
+use crate::shell;
+use crate::workspace::Workspace;
+
+/// How a check ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It ran and is satisfied; with a remark, if there is one.
+    Passed(String),
+    /// It ran and is not, or could not run although it should have.
+    Failed(String),
+    /// What it needs cannot be had here; with what that is and how to get it.
+    Skipped(String),
+}
+
+/// What a step does.
+type Body<'w> = Box<dyn FnOnce(&Workspace) -> Result<Outcome> + 'w>;
+
+/// One check.
+pub(crate) struct Step<'w> {
+    /// Its name, `group` or `group/part`: what `--only` takes.
+    pub(crate) name: String,
+    /// What it shows, in half a sentence.
+    pub(crate) what: String,
+    run: Body<'w>,
+}
+
+/// A line of the final table.
+#[derive(Debug)]
+pub(crate) struct Row {
+    name: String,
+    outcome: Outcome,
+    took: Duration,
+}
+
+impl<'w> Step<'w> {
+    /// A check named `name` that shows `what`.
+    pub(crate) fn new(
+        name: impl Into<String>,
+        what: impl Into<String>,
+        run: impl FnOnce(&Workspace) -> Result<Outcome> + 'w,
+    ) -> Self {
+        Self { name: name.into(), what: what.into(), run: Box::new(run) }
+    }
+
+    /// A check that is known not to run, and why.
+    pub(crate) fn skipped(name: impl Into<String>, what: impl Into<String>, why: impl Into<String>) -> Self {
+        let why = why.into();
+        Self::new(name, what, move |_| Ok(Outcome::Skipped(why)))
+    }
+}
+
+/// Keeps the steps that `only` names, by full name or by group.
+///
+/// # Errors
+/// A name that is no step.
+pub(crate) fn select<'w>(steps: Vec<Step<'w>>, only: &[String]) -> Result<Vec<Step<'w>>> {
+    if only.is_empty() {
+        return Ok(steps);
+    }
+    let named = |step: &Step<'_>, name: &str| {
+        step.name == name || step.name.strip_prefix(name).is_some_and(|rest| rest.starts_with('/'))
+    };
+    if let Some(unknown) = only.iter().find(|name| !steps.iter().any(|step| named(step, name))) {
+        let names: Vec<_> = steps.iter().map(|step| step.name.as_str()).collect();
+        bail!("no step is named `{unknown}`; there are: {}", names.join(", "));
+    }
+    Ok(steps.into_iter().filter(|step| only.iter().any(|name| named(step, name))).collect())
+}
+
+/// Runs the steps in order and prints the table. `true` if none failed.
+pub(crate) fn run(ws: &Workspace, steps: Vec<Step<'_>>) -> bool {
+    let total = steps.len();
+    let mut rows: Vec<Row> = Vec::with_capacity(total);
+    for (index, step) in steps.into_iter().enumerate() {
+        eprintln!("\n{}", style(format!("== {}/{total}  {}: {}", index + 1, step.name, step.what)).bold());
+        let start = Instant::now();
+        let outcome = if shell::time_is_up() {
+            Outcome::Failed("not run: the time for the whole run is over".to_owned())
+        } else {
+            (step.run)(ws).unwrap_or_else(|error| Outcome::Failed(format!("{error:#}")))
+        };
+        let row = Row { name: step.name, outcome, took: start.elapsed() };
+        eprintln!("-- {}: {} in {}", row.name, row.outcome.told(), seconds(row.took));
+        if let Outcome::Skipped(_) = row.outcome {
+            eprintln!("{}", style(format!("!! {} DID NOT RUN", row.name)).yellow().bold());
+        }
+        rows.push(row);
+    }
+    println!("\n{}", table(&rows));
+    println!("{}", last_line(&rows));
+    !rows.iter().any(|row| matches!(row.outcome, Outcome::Failed(_)))
+}
+
+impl Outcome {
+    fn word(&self) -> &'static str {
+        match self {
+            Self::Passed(_) => "passed",
+            Self::Failed(_) => "FAILED",
+            Self::Skipped(_) => "not run",
+        }
+    }
+
+    fn remark(&self) -> &str {
+        match self {
+            Self::Passed(text) | Self::Failed(text) | Self::Skipped(text) => text,
+        }
+    }
+
+    fn told(&self) -> String {
+        match self.remark() {
+            "" => self.word().to_owned(),
+            remark => format!("{} ({remark})", self.word()),
+        }
+    }
+}
+
+fn seconds(took: Duration) -> String {
+    format!("{:.1} s", took.as_secs_f64())
+}
+
+fn table(rows: &[Row]) -> String {
+    let wide = rows.iter().map(|row| row.name.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for row in rows {
+        let first = row.outcome.remark().lines().next().unwrap_or("");
+        let line = format!("{:wide$}  {:7}  {:>9}  {first}", row.name, row.outcome.word(), seconds(row.took));
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    let total = rows.iter().map(|row| row.took).sum();
+    text.push_str(&format!("{:wide$}  {:7}  {:>9}", "total", "", seconds(total)));
+    text
+}
+
+/// `N passed, N failed`, and `, N skipped` where some could not run.
+fn last_line(rows: &[Row]) -> String {
+    let count = |wanted: fn(&Outcome) -> bool| rows.iter().filter(|row| wanted(&row.outcome)).count();
+    let passed = count(|outcome| matches!(outcome, Outcome::Passed(_)));
+    let failed = count(|outcome| matches!(outcome, Outcome::Failed(_)));
+    let skipped = count(|outcome| matches!(outcome, Outcome::Skipped(_)));
+    let tail = if skipped == 0 { String::new() } else { format!(", {skipped} skipped") };
+    format!("{passed} passed, {failed} failed{tail}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Outcome, Row, Step, last_line, select, table};
+    use core::time::Duration;
+
+    fn row(name: &str, outcome: Outcome) -> Row {
+        Row { name: name.to_owned(), outcome, took: Duration::from_millis(1250) }
+    }
+
+    fn step(name: &str) -> Step<'static> {
+        Step::new(name, "", |_| Ok(Outcome::Passed(String::new())))
+    }
+
+    #[test]
+    fn the_last_line_counts_every_outcome() {
+        let passed = || row("a", Outcome::Passed(String::new()));
+        assert_eq!(last_line(&[passed(), passed()]), "2 passed, 0 failed");
+        let rows =
+            [passed(), row("b", Outcome::Failed(String::new())), row("c", Outcome::Skipped("x".into()))];
+        assert_eq!(last_line(&rows), "1 passed, 1 failed, 1 skipped");
+    }
+
+    #[test]
+    fn the_table_shows_the_reason_and_the_time() {
+        let text = table(&[row("miri", Outcome::Skipped("no nightly\nmore".into()))]);
+        assert_eq!(text, "miri  not run      1.2 s  no nightly\ntotal               1.2 s");
+    }
+
+    #[test]
+    fn steps_are_chosen_by_name_or_group_and_unknown_ones_refused() {
+        let all = || vec![step("loom/prim"), step("loom/ring-alloc"), step("loom-long"), step("fmt")];
+        let names = |only: &[&str]| {
+            let only: Vec<_> = only.iter().map(|name| (*name).to_owned()).collect();
+            select(all(), &only).map(|steps| steps.into_iter().map(|step| step.name).collect::<Vec<_>>())
+        };
+        assert_eq!(names(&["loom"]).unwrap(), ["loom/prim", "loom/ring-alloc"]);
+        assert_eq!(names(&["fmt", "loom/prim"]).unwrap(), ["loom/prim", "fmt"]);
+        assert_eq!(names(&[]).unwrap().len(), 4);
+        assert!(names(&["lint"]).unwrap_err().to_string().contains("`lint`"));
+    }
+}

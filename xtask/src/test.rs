@@ -1,0 +1,109 @@
+//! `cargo xtask test`: the one test command.
+
+use anyhow::Result;
+use clap::Args;
+
+use crate::cpeers::{HARNESS, Support};
+use crate::libtest::TestRun;
+use crate::loom;
+use crate::miri;
+use crate::shell::Cmd;
+use crate::steps::{Outcome, Step, run};
+use crate::toolchain::Missing;
+use crate::workspace::Workspace;
+
+/// Part of the name of tests that compare a compiler's messages: they hold for the pinned compiler alone.
+pub(crate) const COMPILE_FAIL: &str = "compile_fail";
+
+/// The criterion benches, which have no tests.
+pub(crate) const BENCHES: &str = "benches";
+
+/// Library packages that can implement both versions of the trait at once, with the feature that adds the second.
+const BOTH_TRAITS: [(&str, &str); 2] = [("prim", "allocator-api2-04"), ("ring-alloc", "allocator-api2-04")];
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  cargo xtask test           unit, integration and doc tests, loom models, and Miri with
+                             Tree Borrows where it is installed
+  cargo xtask test --fast    without loom and Miri
+
+For one test use cargo itself: cargo test -p ring-alloc NAME")]
+pub(crate) struct Options {
+    /// Leave out loom and Miri.
+    #[arg(long)]
+    fast: bool,
+}
+
+/// Runs the command.
+pub(crate) fn main(ws: &Workspace, options: &Options) -> Result<bool> {
+    let mut todo = steps();
+    if options.fast {
+        for name in ["loom", "miri"] {
+            todo.push(Step::skipped(name, "left out", "left out by --fast"));
+        }
+    } else {
+        todo.extend(loom::steps(ws)?);
+        // The other model is for `ci` and `miri`: this command is to end within minutes.
+        todo.extend(miri::steps(ws, miri::Model::Tree, miri::TEST_SEEDS, Missing::Report)?);
+    }
+    Ok(run(ws, todo))
+}
+
+/// The steps that need no more than the pinned compiler.
+pub(crate) fn steps() -> Vec<Step<'static>> {
+    vec![
+        Step::new("test/unit", "unit and integration tests, examples built", |ws| {
+            each(ws, &["--lib", "--bins", "--tests", "--examples"])
+        }),
+        Step::new("test/doc", "examples in the documentation", |ws| {
+            let ran = doc(ws)?;
+            Ok(Outcome::Passed(format!("{ran} tests")))
+        }),
+        Step::new("test/both-traits", "unit and integration tests with both versions of the trait", |ws| {
+            let mut cargo = ws.cargo().args(["test", "--lib", "--tests"]);
+            for (dir, feature) in BOTH_TRAITS {
+                let name = &ws.package(dir)?.name;
+                cargo = cargo.args(["--package", name, "--features", &format!("{name}/{feature}")]);
+            }
+            TestRun { cargo, harness: Vec::new() }.check("no test ran")
+        }),
+    ]
+}
+
+/// The commands that cover the workspace without the criterion benches: two where the C contenders cannot be
+/// built, since a package's features are chosen for a whole command.
+pub(crate) fn workspace(ws: &Workspace, cargo: &Cmd) -> Vec<Cmd> {
+    let whole = cargo.clone().args(["--workspace", "--exclude", BENCHES]);
+    let support = Support::detect(ws);
+    let Some(left_out) = support.told() else { return vec![whole] };
+    eprintln!("{left_out}");
+    vec![
+        whole.args(["--exclude", HARNESS]),
+        cargo.clone().args(["--package", HARNESS, "--no-default-features"]),
+    ]
+}
+
+fn each(ws: &Workspace, targets: &[&str]) -> Result<Outcome> {
+    let mut passed = 0;
+    for cargo in workspace(ws, &ws.cargo().arg("test")) {
+        passed += TestRun { cargo: cargo.args(targets), harness: Vec::new() }.counted()?.passed;
+    }
+    Ok(if passed == 0 {
+        Outcome::Failed("no test ran".to_owned())
+    } else {
+        Outcome::Passed(format!("{passed} tests"))
+    })
+}
+
+/// Doc tests cannot be built apart from being run.
+fn doc(ws: &Workspace) -> Result<u64> {
+    let mut passed = 0;
+    for cargo in workspace(ws, &ws.cargo().arg("test")) {
+        let ran = cargo.arg("--doc").tee()?;
+        if !ran.success {
+            anyhow::bail!("an example in the documentation failed");
+        }
+        passed += crate::libtest::counts(&ran.text).passed;
+    }
+    Ok(passed)
+}

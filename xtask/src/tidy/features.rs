@@ -1,0 +1,83 @@
+//! Every feature of a crate is documented where it is declared, with `##`.
+
+use super::{File, Finding};
+
+/// Checks the manifests of the crates.
+pub(super) fn check(files: &[File]) -> Vec<Finding> {
+    let manifests =
+        files.iter().filter(|file| file.path.starts_with("crates/") && file.name() == "Cargo.toml");
+    manifests.flat_map(check_manifest).collect()
+}
+
+fn check_manifest(file: &File) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut inside = false;
+    let mut documented = false;
+    // Brackets of a list that goes over several lines.
+    let mut open = 0_i32;
+    for (index, line) in file.text.lines().map(str::trim).enumerate() {
+        if open == 0 && line.starts_with('[') {
+            inside = line == "[features]";
+            documented = false;
+            continue;
+        }
+        if !inside {
+            continue;
+        }
+        if open == 0 {
+            if line.starts_with("##") {
+                documented = true;
+            } else if line.is_empty() {
+                documented = false;
+            } else if let Some((name, _)) = line.split_once('=').filter(|_| !line.starts_with('#')) {
+                let name = name.trim().trim_matches('"');
+                if name != "default" && !documented {
+                    let text = format!(
+                        "feature `{name}` is not documented: write `## <what it adds>` in the line above"
+                    );
+                    findings.push(Finding::error(&file.path, index + 1, text));
+                }
+                documented = false;
+            }
+        }
+        if !line.starts_with('#') {
+            open += brackets(line);
+        }
+    }
+    findings
+}
+
+/// How many more brackets a line opens than it closes.
+fn brackets(line: &str) -> i32 {
+    line.chars().map(|c| i32::from(c == '[') - i32::from(c == ']')).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+    use crate::tidy::File;
+
+    fn found(path: &str, text: &str) -> Vec<String> {
+        check(&[File::new(path, text)]).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn documented_features_pass() {
+        let text = "[features]\ndefault = [\"std\"]\n## The standard library.\nstd = [\n    \"alloc\",\n]\n\n\
+            ## The heap,\n## in two lines.\nalloc = []\n\n[dependencies]\nx = \"1\"\n";
+        assert!(found("crates/a/Cargo.toml", text).is_empty());
+    }
+
+    #[test]
+    fn others_are_named_with_their_line() {
+        let text = "[features]\n## Documented.\nstd = []\nalloc = []\n# one hash is no documentation\nnightly = []\n";
+        let found = found("crates/a/Cargo.toml", text);
+        assert!(found[0].starts_with("crates/a/Cargo.toml:4: feature `alloc`"), "{found:?}");
+        assert!(found[1].starts_with("crates/a/Cargo.toml:6: feature `nightly`"), "{found:?}");
+    }
+
+    #[test]
+    fn only_crates_are_looked_at() {
+        assert!(found("xtask/Cargo.toml", "[features]\na = []\n").is_empty());
+    }
+}

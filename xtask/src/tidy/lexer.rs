@@ -1,0 +1,187 @@
+//! Tells code from comments and from the contents of strings, line by line. It knows as much of Rust as that
+//! takes: nested comments, raw strings, and that `'a` may be a lifetime.
+
+/// A line of a Rust file.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct Line {
+    /// Its code; of strings and characters only the quotes are left.
+    pub(crate) code: String,
+    /// Its comment, with the slashes; several are joined.
+    pub(crate) comment: String,
+}
+
+impl Line {
+    /// Whether it holds a comment and nothing else.
+    pub(crate) fn only_comment(&self) -> bool {
+        self.code.trim().is_empty() && !self.comment.is_empty()
+    }
+}
+
+/// Where the reader stands.
+enum State {
+    Code,
+    LineComment,
+    /// Depth of nesting.
+    BlockComment(u32),
+    Text,
+    /// Number of `#` that close it.
+    RawText(usize),
+}
+
+/// Splits a file into lines.
+pub(crate) fn lex(text: &str) -> Vec<Line> {
+    let chars: Vec<char> = text.chars().collect();
+    let at = |index: usize| chars.get(index).copied().unwrap_or('\0');
+    let mut lines = vec![Line::default()];
+    let mut state = State::Code;
+    let mut index = 0;
+    while index < chars.len() {
+        let (c, next) = (at(index), at(index + 1));
+        if c == '\n' {
+            if matches!(state, State::LineComment) {
+                state = State::Code;
+            }
+            lines.push(Line::default());
+            index += 1;
+            continue;
+        }
+        let Some(line) = lines.last_mut() else { break };
+        let mut step = 1;
+        match state {
+            State::Code => match (c, next) {
+                ('/', '/') => {
+                    state = State::LineComment;
+                    line.comment.push(c);
+                }
+                ('/', '*') => {
+                    state = State::BlockComment(1);
+                    line.comment.push_str("/*");
+                    step = 2;
+                }
+                ('"', _) => {
+                    state = State::Text;
+                    line.code.push('"');
+                }
+                ('\'', _) => {
+                    line.code.push('\'');
+                    if let Some(length) = character(&chars[index..]) {
+                        line.code.push('\'');
+                        step = length;
+                    }
+                }
+                ('r', '"' | '#') if !ends_in_word(&line.code) => match raw_text(&chars[index..]) {
+                    Some(hashes) => {
+                        state = State::RawText(hashes);
+                        line.code.push('"');
+                        step = hashes + 2;
+                    }
+                    None => line.code.push(c),
+                },
+                _ => line.code.push(c),
+            },
+            State::LineComment => line.comment.push(c),
+            State::BlockComment(depth) => {
+                line.comment.push(c);
+                match (c, next) {
+                    ('/', '*') => {
+                        state = State::BlockComment(depth + 1);
+                        line.comment.push(next);
+                        step = 2;
+                    }
+                    ('*', '/') => {
+                        state = if depth == 1 { State::Code } else { State::BlockComment(depth - 1) };
+                        line.comment.push(next);
+                        step = 2;
+                    }
+                    _ => {}
+                }
+            }
+            State::Text => match (c, next) {
+                // A backslash before the end of the line: the line still ends.
+                ('\\', '\n') => {}
+                ('\\', _) => step = 2,
+                ('"', _) => {
+                    state = State::Code;
+                    line.code.push('"');
+                }
+                _ => {}
+            },
+            State::RawText(hashes) => {
+                if c == '"' && chars[index + 1..].iter().take_while(|c| **c == '#').count() >= hashes {
+                    state = State::Code;
+                    line.code.push('"');
+                    step = 1 + hashes;
+                }
+            }
+        }
+        index += step;
+    }
+    if text.ends_with('\n') {
+        lines.pop();
+    }
+    lines
+}
+
+/// `r` belongs to the word before it, except as in `br"…"` and `cr"…"`.
+fn ends_in_word(code: &str) -> bool {
+    let word: String = code.chars().rev().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+    !matches!(word.as_str(), "" | "b" | "c")
+}
+
+/// How long the character literal at the start is; `None` for a lifetime.
+fn character(chars: &[char]) -> Option<usize> {
+    match chars.get(1)? {
+        '\\' => chars.iter().skip(3).position(|c| *c == '\'').map(|end| end + 4),
+        _ => (chars.get(2) == Some(&'\'')).then_some(3),
+    }
+}
+
+/// How many `#` a raw string that starts here has; `None` if it is a raw identifier.
+fn raw_text(chars: &[char]) -> Option<usize> {
+    let hashes = chars[1..].iter().take_while(|c| **c == '#').count();
+    (chars.get(1 + hashes) == Some(&'"')).then_some(hashes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::lex;
+
+    fn code(text: &str) -> String {
+        lex(text).into_iter().map(|line| line.code).collect::<Vec<_>>().join("\n")
+    }
+
+    fn comments(text: &str) -> Vec<String> {
+        lex(text).into_iter().map(|line| line.comment).collect()
+    }
+
+    #[test]
+    fn comments_are_kept_apart_line_by_line() {
+        assert_eq!(comments("a(); // one\n/// two\nb"), ["// one", "/// two", ""]);
+        assert_eq!(comments("a /* x /* y */ z\nend */ b"), ["/* x /* y */ z", "end */"]);
+        assert_eq!(code("a /* x /* y */ z\nend */ b"), "a \n b");
+        assert!(lex("  // only\n")[0].only_comment() && !lex("a // too\n")[0].only_comment());
+    }
+
+    #[test]
+    fn strings_lose_their_contents() {
+        assert_eq!(code(r#"f("// no \" comment", 'x')"#), r#"f("", '')"#);
+        assert_eq!(code("f(r#\"a \" // b\"#, br\"c\", r#type)"), "f(\"\", b\"\", r#type)");
+        assert_eq!(code("f(\"one\ntwo\\\n  three\") // c"), "f(\"\n\n\") ");
+    }
+
+    #[test]
+    fn characters_are_told_from_lifetimes() {
+        assert_eq!(
+            code(r"fn f<'a>(x: &'a str) { g('\'', '\u{1F}', '/', b'\\') }"),
+            "fn f<'a>(x: &'a str) { g('', '', '', b'') }"
+        );
+        assert_eq!(code("'outer: loop { break 'outer } // c"), "'outer: loop { break 'outer } ");
+    }
+
+    #[test]
+    fn every_line_is_there() {
+        assert_eq!(lex("a\nb\n").len(), 2);
+        assert_eq!(lex("a\n\nb").len(), 3);
+        assert!(lex("").len() <= 1);
+    }
+}

@@ -1,0 +1,281 @@
+//! Every ordering stronger than `Relaxed` says what it is for, and with which function it pairs.
+
+use std::collections::BTreeSet;
+
+use super::source::Token;
+use super::{File, Finding};
+
+/// The orderings that need a reason.
+const STRONG: [&str; 4] = ["Acquire", "Release", "AcqRel", "SeqCst"];
+
+/// How far above its use the reason may begin.
+const ABOVE: usize = 6;
+
+/// How a reason begins.
+const MARK: &str = "ORDERING:";
+
+/// Checks the code of the crates, and the comments of all packages.
+pub(super) fn check(files: &[File]) -> Vec<Finding> {
+    let functions: BTreeSet<String> = files.iter().flat_map(functions).collect();
+    let mut findings = Vec::new();
+    for file in files.iter().filter(|file| file.is_package_code()) {
+        if is_library_code(&file.path) {
+            let tokens = file.tokens();
+            let constants = constants(&tokens);
+            for line in uses(&tokens) {
+                match reason(file, line, &constants) {
+                    None => findings.push(Finding::error(
+                        &file.path,
+                        line,
+                        format!(
+                            "an ordering without a reason: write `// {MARK} <what it orders>. Pairs with \
+                             `<function>`.` within the {ABOVE} lines above"
+                        ),
+                    )),
+                    Some(text) if pair(&text).is_none() => findings.push(Finding::error(
+                        &file.path,
+                        line,
+                        format!(
+                            "its {MARK} comment says no \"Pairs with\": name the function at the other end"
+                        ),
+                    )),
+                    Some(_) => {}
+                }
+            }
+        }
+        for line in 1..=file.lines.len() {
+            if !starts_reason(&file.lines[line - 1].comment) {
+                continue;
+            }
+            let text = comment_at(file, line);
+            let Some(pair) = pair(&text) else { continue };
+            let names: Vec<_> = backticked(pair).map(last_name).collect();
+            if !names.iter().any(|name| functions.contains(*name)) {
+                let said = if names.is_empty() {
+                    "nothing in backticks".to_owned()
+                } else {
+                    format!("`{}`", names.join("`, `"))
+                };
+                findings.push(Finding::error(
+                    &file.path,
+                    line,
+                    format!(
+                        "\"Pairs with\" names {said}, and no such function exists: name the one it is now"
+                    ),
+                ));
+            }
+        }
+    }
+    findings
+}
+
+fn is_library_code(path: &str) -> bool {
+    path.strip_prefix("crates/")
+        .and_then(|rest| rest.split_once('/'))
+        .is_some_and(|(_, rest)| rest.starts_with("src/"))
+}
+
+/// The names that follow `fn`.
+fn functions(file: &File) -> Vec<String> {
+    let tokens = file.tokens();
+    let after = tokens.windows(2).filter(|pair| pair[0].text == "fn");
+    after.map(|pair| pair[1].text.to_owned()).collect()
+}
+
+/// The lines that use a strong ordering, once each: `Ordering::Acquire`, or `Acquire` where it was imported.
+fn uses(tokens: &[Token<'_>]) -> Vec<usize> {
+    let mut types = BTreeSet::from(["Ordering"]);
+    let mut bare = BTreeSet::new();
+    let mut outside = vec![true; tokens.len()];
+    for start in (0..tokens.len()).filter(|index| starts_use(tokens, *index)) {
+        let end = tokens[start..]
+            .iter()
+            .position(|token| token.text == ";")
+            .map_or(tokens.len(), |length| start + length);
+        outside[start..end].fill(false);
+        imports(&tokens[start..end], &mut types, &mut bare);
+    }
+    let mut lines = Vec::new();
+    for (index, token) in tokens.iter().enumerate() {
+        let qualified = index >= 2 && tokens[index - 1].text == "::";
+        let strong = if qualified {
+            STRONG.contains(&token.text) && types.contains(tokens[index - 2].text)
+        } else {
+            bare.contains(token.text)
+        };
+        if strong && outside[index] && lines.last() != Some(&token.line) {
+            lines.push(token.line);
+        }
+    }
+    lines
+}
+
+fn starts_use(tokens: &[Token<'_>], index: usize) -> bool {
+    let before = index.checked_sub(1).map(|before| tokens[before].text);
+    tokens[index].text == "use" && matches!(before, None | Some(";" | "{" | "}" | ")" | "]" | "pub"))
+}
+
+/// What one `use` brings in: other names of the type, and orderings without it.
+fn imports<'a>(tokens: &[Token<'a>], types: &mut BTreeSet<&'a str>, bare: &mut BTreeSet<&'a str>) {
+    let mut seen = false;
+    for (index, token) in tokens.iter().enumerate() {
+        let at = |ahead: usize| tokens.get(index + ahead).map_or("", |token| token.text);
+        let known_as = if at(1) == "as" { at(2) } else { token.text };
+        match token.text {
+            "Ordering" if at(1) == "::" => seen = true,
+            "Ordering" => {
+                types.insert(known_as);
+            }
+            "*" if seen => bare.extend(STRONG),
+            text if seen && STRONG.contains(&text) => {
+                bare.insert(known_as);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The comment that gives the reason for the ordering in `line`. What stands above a constant holds for all of it.
+fn reason(file: &File, line: usize, constants: &[(usize, usize)]) -> Option<String> {
+    let constant = constants.iter().find(|(first, last)| (*first..=*last).contains(&line));
+    let begins = constant.map_or(line, |(first, _)| *first);
+    let start =
+        (begins.saturating_sub(ABOVE).max(1)..=line).rev().find_map(|above| reason_through(file, above))?;
+    Some(comment_at(file, start))
+}
+
+/// Where the reason begins that `line` is a part of.
+fn reason_through(file: &File, line: usize) -> Option<usize> {
+    let at = |line: usize| &file.lines[line - 1];
+    if starts_reason(&at(line).comment) {
+        return Some(line);
+    }
+    let mut run = (1..=line).rev().take_while(|above| at(*above).only_comment());
+    run.find(|above| starts_reason(&at(*above).comment))
+}
+
+/// First and last lines of constants of the type `Ordering`.
+fn constants(tokens: &[Token<'_>]) -> Vec<(usize, usize)> {
+    let heads = tokens
+        .windows(4)
+        .enumerate()
+        .filter(|(_, head)| head[0].text == "const" && head[2].text == ":" && head[3].text == "Ordering");
+    let whole = heads.filter_map(|(index, head)| {
+        let mut depth = 0_i32;
+        let end = tokens[index..].iter().find(|token| {
+            depth += i32::from(token.text == "{") - i32::from(token.text == "}");
+            depth == 0 && token.text == ";"
+        })?;
+        Some((head[0].line, end.line))
+    });
+    whole.collect()
+}
+
+fn starts_reason(comment: &str) -> bool {
+    comment.strip_prefix("//").is_some_and(|rest| rest.trim_start().starts_with(MARK))
+}
+
+/// The comment that begins in `line`, with the lines that continue it.
+fn comment_at(file: &File, line: usize) -> String {
+    let mut text = file.lines[line - 1].comment.clone();
+    let next =
+        file.lines[line..].iter().take_while(|next| next.only_comment() && !starts_reason(&next.comment));
+    for next in next {
+        text.push(' ');
+        text.push_str(next.comment.trim_start_matches('/').trim());
+    }
+    text
+}
+
+fn pair(text: &str) -> Option<&str> {
+    ["Pairs with", "pairs with"].iter().find_map(|words| text.split_once(words)).map(|(_, rest)| rest)
+}
+
+fn backticked(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+/// `take` of `Inbox::take`, `take()` and `inbox.take(…)`.
+fn last_name(path: &str) -> &str {
+    let path = path.split('(').next().unwrap_or(path);
+    path.rsplit([':', '.']).next().unwrap_or(path).trim()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+    use crate::tidy::File;
+
+    const PEER: &str = "//! D.\nimpl Inbox { fn take(&self) {} }\n";
+
+    fn found(text: &str) -> Vec<String> {
+        let files = [File::new("crates/a/src/b.rs", text), File::new("crates/a/src/peer.rs", PEER)];
+        check(&files).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn an_ordering_needs_a_reason_nearby() {
+        let use_it = "x.load(Ordering::Acquire);\n";
+        assert!(found(use_it)[0].starts_with("crates/a/src/b.rs:1: an ordering without a reason"));
+        let good = "// ORDERING: Acquire. Pairs with the swap in `Inbox::take`.\n";
+        assert!(found(&format!("{good}{use_it}")).is_empty());
+        assert!(found(&format!("{good}{}{use_it}", "y();\n".repeat(5))).is_empty());
+        assert_eq!(found(&format!("{good}{}{use_it}", "y();\n".repeat(6))).len(), 1);
+        let long = format!("{good}{}", "// And more of it.\n".repeat(9));
+        assert!(found(&format!("{long}{}{use_it}", "y();\n".repeat(5))).is_empty());
+        assert!(found("x.load(Ordering::SeqCst); // ORDERING: all. Pairs with `take`.\n").is_empty());
+    }
+
+    #[test]
+    fn a_reason_above_a_constant_holds_for_all_of_it() {
+        let body =
+            format!("const X: Ordering = if a {{\n{}    Ordering::AcqRel\n}};\n", "    b();\n".repeat(9));
+        assert!(found(&format!("// ORDERING: a. Pairs with `take`.\n{body}")).is_empty());
+        assert_eq!(found(&body).len(), 1);
+        let function = body.replace("const X: Ordering =", "").replace("};", "}");
+        assert_eq!(found(&format!("// ORDERING: a. Pairs with `take`.\n{function}")).len(), 1);
+    }
+
+    #[test]
+    fn a_reason_names_the_other_end() {
+        let with = |reason: &str| found(&format!("// ORDERING: {reason}\nx.load(Ordering::Acquire);\n"));
+        assert!(with("because.")[0].contains("no \"Pairs with\""));
+        assert!(with("a. Pairs with `Inbox::gone`.")[0].contains("`gone`, and no such function"));
+        assert!(with("a. Pairs with the release.")[0].contains("nothing in backticks"));
+        assert!(with("a. Pairs\n// with `gone` and\n// `Inbox::take()`.").is_empty());
+    }
+
+    #[test]
+    fn imported_names_count_and_imports_do_not() {
+        let import = "use core::sync::atomic::{AtomicU8, Ordering::{Acquire, Relaxed, Release as Rel}};\n";
+        assert!(found(import).is_empty());
+        assert_eq!(
+            found(&format!("{import}x.load(Acquire);\nx.load(Relaxed);\nx.store(1, Rel);\n")).len(),
+            2
+        );
+        assert_eq!(found("use core::sync::atomic::Ordering as O;\nx.load(O::SeqCst);\n").len(), 1);
+        assert_eq!(found("use a::Ordering::*;\nx.load(AcqRel);\n").len(), 1);
+        assert_eq!(
+            found("pub(crate) use core::sync::{\n    Ordering::Acquire,\n};\nx.load(Acquire);\n").len(),
+            1
+        );
+    }
+
+    #[test]
+    fn other_things_of_these_names_do_not_count() {
+        assert!(found("let a = Phase::Acquire; struct Release; f(\"Ordering::Acquire\");\n").is_empty());
+        assert!(
+            found("/// `x.load(Ordering::Acquire)`\n// Ordering::SeqCst\nx.load(Ordering::Relaxed);\n")
+                .is_empty()
+        );
+    }
+
+    #[test]
+    fn tests_beside_the_sources_need_no_reason_but_theirs_must_be_true() {
+        let files = |text: &str| {
+            check(&[File::new("crates/a/tests/t.rs", text), File::new("crates/a/src/p.rs", PEER)])
+        };
+        assert!(files("x.load(Ordering::Acquire);\n").is_empty());
+        assert_eq!(files("// ORDERING: a. Pairs with `gone`.\n").len(), 1);
+    }
+}

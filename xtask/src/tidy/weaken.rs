@@ -1,0 +1,63 @@
+//! Every weakening in the code has a row in the table of negative controls, and every row a weakening.
+
+use super::{File, Finding};
+use crate::controls::FILE;
+
+/// How a weakening is written.
+const CFG: &str = concat!("ephemera_", "weaken");
+
+/// Checks the crates against the names in the table.
+pub(super) fn check(files: &[File], names: &[String]) -> Vec<Finding> {
+    let crates = || files.iter().filter(|file| file.is_rust() && file.path.starts_with("crates/"));
+    let mut findings = Vec::new();
+    for file in crates() {
+        for (index, line) in file.text.lines().enumerate() {
+            for name in weakenings(line).filter(|name| !names.iter().any(|listed| listed == name)) {
+                let text =
+                    format!("the weakening `{name}` has no row in {FILE}: name the test that must notice it");
+                findings.push(Finding::error(&file.path, index + 1, text));
+            }
+        }
+    }
+    for name in names {
+        let quoted = format!("\"{name}\"");
+        if !crates().any(|file| file.text.contains(&quoted)) {
+            let table = files.iter().find(|file| file.path == FILE);
+            let line = table.and_then(|table| table.text.lines().position(|line| line.contains(&quoted)));
+            let text =
+                format!("no crate weakens anything under `{name}`: take the row out, or mend its name");
+            findings.push(Finding::error(FILE, line.map_or(1, |index| index + 1), text));
+        }
+    }
+    findings
+}
+
+/// The values that a line compares the cfg with.
+fn weakenings(line: &str) -> impl Iterator<Item = &str> {
+    line.match_indices(CFG).filter_map(|(at, _)| {
+        let rest = line[at + CFG.len()..].trim_start().strip_prefix('=')?;
+        rest.trim_start().strip_prefix('"')?.split('"').next()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CFG, check};
+    use crate::controls::FILE;
+    use crate::tidy::File;
+
+    fn found(code: &str, names: &[&str]) -> Vec<String> {
+        let files = [File::new("crates/a/src/b.rs", code), File::new(FILE, "\nname = \"a\"\n")];
+        let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+        check(&files, &names).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn code_and_table_must_agree() {
+        let code = format!("#[cfg({CFG} = \"a\")]\nfn f() {{}}\n");
+        assert!(found(&code, &["a"]).is_empty());
+        assert!(found(&code, &[])[0].starts_with("crates/a/src/b.rs:1: the weakening `a`"));
+        assert!(found("fn f() {}\n", &["a"])[0].starts_with("xtask/controls.toml:2: no crate weakens"));
+        assert_eq!(found(&format!("if cfg!({CFG}=\"b\") {{}}"), &["a"]).len(), 2);
+    }
+}

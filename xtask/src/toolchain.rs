@@ -1,0 +1,198 @@
+//! Toolchains, components and targets: which are there, and rustup asked for the others.
+
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+
+use anyhow::{Context, Result};
+
+use crate::workspace::Workspace;
+
+/// The nightly for Miri, sanitizers and the stable `std::alloc::Allocator`.
+pub(crate) const NIGHTLY: &str = "nightly-2026-10-29";
+
+/// Whatever nightly is installed: the second choice.
+const ANY_NIGHTLY: &str = "nightly";
+
+/// Whether rustup may be asked to download what is missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Missing {
+    /// Download it.
+    Install,
+    /// Report it.
+    Report,
+}
+
+/// A toolchain that has what was asked for, or the sentence that says what is missing and how to get it.
+pub(crate) type Found = core::result::Result<String, String>;
+
+/// Said once a run: which nightly stands for [`NIGHTLY`].
+static SAID: Mutex<Option<String>> = Mutex::new(None);
+
+/// [`NIGHTLY`] with `components`, else the installed nightly with them. Says which, once.
+pub(crate) fn nightly(components: &[&str], missing: Missing) -> Found {
+    let name = pick(&[NIGHTLY, ANY_NIGHTLY], components, missing).ok_or_else(|| {
+        format!("no nightly with {} here; {}", components.join(", "), how(NIGHTLY, components))
+    })?;
+    let mut said = SAID.lock().unwrap_or_else(|gone| gone.into_inner());
+    if said.as_deref() != Some(&name) {
+        let version = rustc_version(&name).unwrap_or_else(|| "version unknown".to_owned());
+        let second =
+            if name == NIGHTLY { "" } else { ", since the one this workspace is written for cannot be had" };
+        eprintln!("nightly: {name} ({version}){second}");
+        *said = Some(name.clone());
+    }
+    Ok(name)
+}
+
+/// The release `version`, such as `1.85.0`.
+pub(crate) fn release(version: &str, missing: Missing) -> Found {
+    pick(&[version], &[], missing)
+        .ok_or_else(|| format!("no toolchain {version} here; {}", how(version, &[])))
+}
+
+/// The standard library for `triple` in `toolchain`.
+pub(crate) fn target(toolchain: &str, triple: &str, missing: Missing) -> core::result::Result<(), String> {
+    let has = || {
+        lines(&["target", "list", "--installed", "--toolchain", toolchain]).iter().any(|line| line == triple)
+    };
+    let get = ["target", "add", "--toolchain", toolchain, triple];
+    if has() || (missing == Missing::Install && rustup(&get) && has()) {
+        return Ok(());
+    }
+    Err(format!("{toolchain} has no target {triple} here; to get it: rustup {}", get.join(" ")))
+}
+
+/// The channel that `rust-toolchain.toml` pins.
+pub(crate) fn pinned(ws: &Workspace) -> Result<String> {
+    let text = std::fs::read_to_string(ws.root.join("rust-toolchain.toml"))?;
+    let table: toml::Table = text.parse().context("rust-toolchain.toml")?;
+    let channel =
+        table.get("toolchain").and_then(|toolchain| toolchain.get("channel")).and_then(toml::Value::as_str);
+    channel.map(str::to_owned).context("rust-toolchain.toml names no channel")
+}
+
+/// The oldest release that the library crates build with, as rustup names it: `1.85.0` for `1.85`.
+pub(crate) fn oldest(ws: &Workspace) -> Result<String> {
+    let text = std::fs::read_to_string(ws.root.join("Cargo.toml"))?;
+    let table: toml::Table = text.parse().context("Cargo.toml")?;
+    let package = table.get("workspace").and_then(|workspace| workspace.get("package"));
+    let version = package.and_then(|package| package.get("rust-version")).and_then(toml::Value::as_str);
+    let version = version.context("Cargo.toml has no workspace.package.rust-version")?;
+    Ok(if version.matches('.').count() == 1 { format!("{version}.0") } else { version.to_owned() })
+}
+
+/// The triple of this machine.
+pub(crate) fn host(toolchain: &str) -> Result<String> {
+    let asked = Command::new("rustup")
+        .args(["run", toolchain, "rustc", "-vV"])
+        .output()
+        .context("cannot start rustup")?;
+    let text = String::from_utf8_lossy(&asked.stdout).into_owned();
+    let triple = text.lines().find_map(|line| line.strip_prefix("host: "));
+    triple
+        .map(str::to_owned)
+        .with_context(|| format!("rustc of {toolchain} does not say what host it is for"))
+}
+
+/// Installs what `ci` uses, so that a failure to do so is seen early, and prints what there is.
+pub(crate) fn prepare(ws: &Workspace) -> Result<()> {
+    let report = |what: &str, found: Found| match found {
+        Ok(name) => println!("{what}: {name}"),
+        Err(why) => println!("{what}: NOT HERE, its checks will not run: {why}"),
+    };
+    let pinned = pinned(ws)?;
+    println!("everything else: {pinned} (rust-toolchain.toml)");
+    report("oldest compiler", release(&oldest(ws)?, Missing::Install));
+    report("nightly", nightly(&["miri", "rust-src"], Missing::Install));
+    for triple in crate::matrix::TARGETS {
+        report("target", target(&pinned, triple, Missing::Install).map(|()| (*triple).to_owned()));
+    }
+    Ok(())
+}
+
+fn pick(names: &[&str], components: &[&str], missing: Missing) -> Option<String> {
+    let ready = |name: &&&str| {
+        let installed = lines(&["component", "list", "--installed", "--toolchain", name]);
+        !installed.is_empty()
+            && components.iter().all(|wanted| installed.iter().any(|has| is_component(has, wanted)))
+    };
+    // What is here wins over a download, in the order of preference only among equals: the first name is asked
+    // for before a later one is taken.
+    for name in names {
+        if ready(&name) {
+            return Some((*name).to_owned());
+        }
+        if missing == Missing::Install {
+            let mut get = vec!["toolchain", "install", name, "--profile", "minimal", "--no-self-update"];
+            for component in components {
+                get.extend(["--component", component]);
+            }
+            if *name == ANY_NIGHTLY {
+                // An installed nightly gets its components but is not moved to another day.
+                get.push("--no-update");
+            }
+            if rustup(&get) && ready(&name) {
+                return Some((*name).to_owned());
+            }
+        }
+    }
+    None
+}
+
+/// rustup lists `miri-x86_64-unknown-linux-gnu` for `miri`, and `rust-src` as it is.
+fn is_component(listed: &str, wanted: &str) -> bool {
+    listed.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+}
+
+fn how(name: &str, components: &[&str]) -> String {
+    let with: String = components.iter().map(|component| format!(" --component {component}")).collect();
+    format!("to get it: rustup toolchain install {name} --profile minimal{with}")
+}
+
+fn rustc_version(name: &str) -> Option<String> {
+    let asked = Command::new("rustup").args(["run", name, "rustc", "-V"]).output().ok()?;
+    Some(String::from_utf8_lossy(&asked.stdout).trim().to_owned())
+}
+
+fn lines(args: &[&str]) -> Vec<String> {
+    let asked = Command::new("rustup").args(args).stdin(Stdio::null()).output();
+    let Ok(asked) = asked else { return Vec::new() };
+    if !asked.status.success() {
+        return Vec::new();
+    }
+    String::from_utf8_lossy(&asked.stdout).lines().map(|line| line.trim().to_owned()).collect()
+}
+
+fn rustup(args: &[&str]) -> bool {
+    eprintln!("$ rustup {}", args.join(" "));
+    Command::new("rustup").args(args).stdin(Stdio::null()).status().is_ok_and(|status| status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{how, is_component, oldest, pinned};
+    use crate::workspace::Workspace;
+
+    #[test]
+    fn a_component_is_told_from_one_with_a_longer_name() {
+        assert!(is_component("miri-x86_64-unknown-linux-gnu", "miri"));
+        assert!(is_component("rust-src", "rust-src"));
+        assert!(!is_component("rustfmt-x86_64-unknown-linux-gnu", "rust"));
+    }
+
+    #[test]
+    fn the_way_to_get_a_toolchain_names_its_components() {
+        let said = how("nightly", &["miri", "rust-src"]);
+        assert!(
+            said.ends_with("install nightly --profile minimal --component miri --component rust-src"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn versions_come_from_the_files_of_the_workspace() {
+        let ws = Workspace::load().unwrap();
+        assert_eq!(oldest(&ws).unwrap().matches('.').count(), 2);
+        assert_eq!(pinned(&ws).unwrap().matches('.').count(), 2);
+    }
+}

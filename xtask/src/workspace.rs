@@ -1,0 +1,188 @@
+//! Where the workspace and its output are, and what packages it has, as cargo tells it.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+
+use crate::shell::Cmd;
+
+/// The workspace.
+#[derive(Debug, Clone)]
+pub(crate) struct Workspace {
+    /// Its root directory.
+    pub(crate) root: PathBuf,
+    /// Cargo's output directory: `target`, or what `CARGO_TARGET_DIR` says.
+    pub(crate) target: PathBuf,
+    /// Its members.
+    pub(crate) packages: Vec<Package>,
+}
+
+/// A member of the workspace.
+#[derive(Debug, Clone)]
+pub(crate) struct Package {
+    /// Its name in `Cargo.toml`.
+    pub(crate) name: String,
+    /// The last part of its directory, which is shorter for some and is accepted too.
+    pub(crate) dir: String,
+    /// Its version.
+    pub(crate) version: String,
+    /// The names of its integration tests.
+    pub(crate) tests: Vec<String>,
+    /// The names of its programs.
+    pub(crate) bins: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<RawPackage>,
+    target_directory: PathBuf,
+    workspace_root: PathBuf,
+}
+
+#[derive(Deserialize)]
+struct RawPackage {
+    name: String,
+    version: String,
+    manifest_path: PathBuf,
+    targets: Vec<RawTarget>,
+}
+
+#[derive(Deserialize)]
+struct RawTarget {
+    name: String,
+    kind: Vec<String>,
+}
+
+impl Workspace {
+    /// Asks cargo.
+    pub(crate) fn load() -> Result<Self> {
+        // `cargo run` says where this package is now; the other is where it was when it was compiled.
+        let here = std::env::var_os("CARGO_MANIFEST_DIR")
+            .map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
+        let root = here.parent().context("the package xtask has no directory above it")?.to_owned();
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let asked = std::process::Command::new(cargo)
+            .args(["metadata", "--no-deps", "--format-version", "1"])
+            .current_dir(&root)
+            .output()
+            .context("cannot start cargo")?;
+        if !asked.status.success() {
+            bail!("cargo metadata failed: {}", String::from_utf8_lossy(&asked.stderr).trim());
+        }
+        Self::parse(&asked.stdout)
+    }
+
+    fn parse(json: &[u8]) -> Result<Self> {
+        let data: Metadata = serde_json::from_slice(json).context("cargo metadata is not what we expect")?;
+        let packages = data.packages.into_iter().map(Package::from).collect();
+        Ok(Self { root: data.workspace_root, target: data.target_directory, packages })
+    }
+
+    /// The member that `name` means: its package name or its directory.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(crate) fn package(&self, name: &str) -> Result<&Package> {
+        self.packages.iter().find(|package| package.name == name || package.dir == name).with_context(|| {
+            let names: Vec<_> = self.packages.iter().map(|package| package.name.as_str()).collect();
+            format!("no package is named `{name}`; there are: {}", names.join(", "))
+        })
+    }
+
+    /// The members among `default` that the user chose; all of them if he chose none.
+    ///
+    /// # Errors
+    /// A choice that is no member.
+    pub(crate) fn choose(&self, chosen: Option<&str>, default: &[&str]) -> Result<Vec<&Package>> {
+        match chosen {
+            Some(name) => Ok(vec![self.package(name)?]),
+            None => default.iter().map(|name| self.package(name)).collect(),
+        }
+    }
+
+    /// `cargo` of the toolchain that `rust-toolchain.toml` pins, to be run at the root.
+    pub(crate) fn cargo(&self) -> Cmd {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        Cmd::new(cargo, &self.root)
+    }
+
+    /// `cargo` of the toolchain `name`, to be run at the root.
+    pub(crate) fn cargo_of(&self, name: &str) -> Cmd {
+        Cmd::new("rustup", &self.root).args(["run", name, "cargo"]).without("RUSTUP_TOOLCHAIN")
+    }
+
+    /// A directory below cargo's output directory.
+    pub(crate) fn target_dir(&self, name: &str) -> PathBuf {
+        self.target.join(name)
+    }
+}
+
+impl Package {
+    /// Its directory's name: `prim` for `ephemera-prim`.
+    pub(crate) fn short(&self) -> &str {
+        &self.dir
+    }
+}
+
+impl From<RawPackage> for Package {
+    fn from(raw: RawPackage) -> Self {
+        let dir = raw.manifest_path.parent().and_then(Path::file_name).unwrap_or_default();
+        let of_kind = |kind: &str| {
+            let wanted = raw.targets.iter().filter(|target| target.kind.iter().any(|has| has == kind));
+            wanted.map(|target| target.name.clone()).collect()
+        };
+        Self {
+            dir: dir.to_string_lossy().into_owned(),
+            version: raw.version,
+            tests: of_kind("test"),
+            bins: of_kind("bin"),
+            name: raw.name,
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::Workspace;
+
+    const SAMPLE: &str = r#"{
+        "target_directory": "/ws/target", "workspace_root": "/ws",
+        "packages": [
+            {"name": "ephemera-prim", "version": "0.1.0", "manifest_path": "/ws/crates/prim/Cargo.toml", "targets": [
+                {"name": "ephemera_prim", "kind": ["lib"]},
+                {"name": "loom_inbox", "kind": ["test"]},
+                {"name": "exit", "kind": ["test"]}]},
+            {"name": "bench-harness", "version": "0.2.0", "manifest_path": "/ws/crates/bench-harness/Cargo.toml", "targets": [
+                {"name": "bench-runner", "kind": ["bin"]}]}
+        ]}"#;
+
+    /// A workspace of two packages, for tests of other files.
+    pub(crate) fn sample() -> Workspace {
+        Workspace::parse(SAMPLE.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn packages_are_found_by_name_and_by_directory() {
+        let ws = sample();
+        assert_eq!(ws.package("prim").unwrap().name, "ephemera-prim");
+        assert_eq!(ws.package("ephemera-prim").unwrap().tests, ["loom_inbox", "exit"]);
+        assert_eq!(ws.package("bench-harness").unwrap().bins, ["bench-runner"]);
+        assert!(ws.package("ringal").unwrap_err().to_string().contains("bench-harness"));
+    }
+
+    #[test]
+    fn a_choice_of_the_user_replaces_the_default() {
+        let ws = sample();
+        assert_eq!(ws.choose(None, &["prim", "bench-harness"]).unwrap().len(), 2);
+        assert_eq!(ws.choose(Some("bench-harness"), &["prim"]).unwrap()[0].name, "bench-harness");
+        assert!(ws.choose(Some("nothing"), &["prim"]).is_err());
+    }
+
+    #[test]
+    fn the_real_workspace_loads() {
+        let ws = Workspace::load().unwrap();
+        assert!(ws.package("xtask").is_ok());
+        assert!(ws.root.join("rust-toolchain.toml").is_file());
+    }
+}
