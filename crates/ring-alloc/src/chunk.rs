@@ -11,14 +11,15 @@
 
 use core::ptr::{self, NonNull};
 
+#[cfg(target_has_atomic = "64")]
 use ephemera_prim::foreign::{Foreign, Unit};
 use ephemera_prim::poison::{poison, unpoison};
 use ephemera_prim::prefetch;
 use ephemera_prim::raw;
 use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
 
-use crate::geometry::{Class, Geometry};
 use crate::cursor::{place, room_of};
+use crate::geometry::{Class, Geometry};
 use crate::live::Live;
 
 /// The header of a chunk. Never borrowed as a whole: each field by itself, through [`ChunkPtr`].
@@ -42,7 +43,21 @@ pub(crate) struct Chunk {
 struct Remote {
     owner: *const (),
     class: Class,
+    #[cfg(target_has_atomic = "64")]
     foreign: Foreign<Chunk>,
+}
+
+impl Remote {
+    ephemera_prim::const_unless_loom! {
+        fn new(owner: *const (), class: Class) -> Self {
+            Self {
+                owner,
+                class,
+                #[cfg(target_has_atomic = "64")]
+                foreign: Foreign::new(),
+            }
+        }
+    }
 }
 
 /// Bytes of a chunk that its header takes.
@@ -73,12 +88,13 @@ impl Chunk {
                 next: OwnerPtr::null(),
                 prev: OwnerPtr::null(),
                 below: OwnerPtr::null(),
-                remote: Remote { owner: ptr::null(), class: Class::SMALL, foreign: Foreign::new() },
+                remote: Remote::new(ptr::null(), Class::Small),
             }
         }
     }
 }
 
+#[cfg(target_has_atomic = "64")]
 // SAFETY: the field's address is the same for as long as the chunk lives, and `&raw` makes no reference.
 unsafe impl Unit for Chunk {
     #[inline]
@@ -118,6 +134,7 @@ impl ChunkPtr {
         self.0.as_ptr()
     }
 
+    #[cfg(any(feature = "std", ephemera_loom))]
     #[inline]
     pub(crate) fn as_non_null(self) -> NonNull<Chunk> {
         self.0
@@ -140,7 +157,7 @@ impl ChunkPtr {
             cursor: OwnerUsize::new(base + HEADER),
             end: base + bytes,
             first: base + HEADER,
-            remote: Remote { owner, class, foreign: Foreign::new() },
+            remote: Remote::new(owner, class),
             ..Chunk::full()
         };
         // SAFETY: the memory is the caller's, aligned to the chunk's size and larger than a header.
@@ -161,6 +178,22 @@ impl ChunkPtr {
     fn end(self) -> usize {
         // SAFETY: C1; `end` never changes.
         unsafe { (*self.as_ptr()).end }
+    }
+
+    /// What other threads gave back.
+    #[cfg(target_has_atomic = "64")]
+    fn foreign(&self) -> &Foreign<Chunk> {
+        // SAFETY: C1; a reference to the foreign words alone, which are atomics.
+        unsafe { &(*self.as_ptr()).remote.foreign }
+    }
+
+    /// What other threads gave back and the owner has not booked yet.
+    fn unbooked(self) -> Live {
+        #[cfg(target_has_atomic = "64")]
+        return Live::from_word(self.foreign().unbooked());
+        // Without 64-bit atomics there are only types for one thread.
+        #[cfg(not(target_has_atomic = "64"))]
+        return Live::NONE;
     }
 
     /// The sum of what was handed out.
@@ -284,11 +317,7 @@ impl ChunkPtr {
 
     /// What is alive, foreign frees that are not booked yet taken off. Exact at rest.
     pub(crate) fn live_now(self) -> Live {
-        // SAFETY: C1.
-        let foreign = unsafe { Chunk::foreign(self.0) };
-        // SAFETY: C1; nobody has it mutably.
-        let unbooked = Live::from_word(unsafe { foreign.as_ref() }.unbooked());
-        self.live_less(unbooked)
+        self.live_less(self.unbooked())
     }
 
     /// Starts over in a drained chunk. Constants go into all its words, so nothing waits for what was there.
@@ -328,10 +357,8 @@ impl ChunkPtr {
     /// The chunk goes back to the backing allocator: nobody else may touch it from here.
     pub(crate) fn end_of_life(self) -> NonNull<u8> {
         debug_assert!(self.is_drained(), "a chunk with live blocks goes back: {:?}", self.live());
-        // SAFETY: C1.
-        let foreign = unsafe { Chunk::foreign(self.0) };
-        // SAFETY: C1.
-        unsafe { foreign.as_ref() }.end();
+        #[cfg(target_has_atomic = "64")]
+        self.foreign().end();
         self.0.cast()
     }
 }

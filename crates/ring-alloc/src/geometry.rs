@@ -53,23 +53,24 @@ impl Geometry for Standard {
     const MEDIUM_CHUNK: usize = 256 << 10;
 }
 
-/// A class of blocks: its index, and what follows from it under a geometry.
+/// A class of blocks: an index, and what follows from it under a geometry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Class(usize);
+pub(crate) enum Class {
+    Small = 0,
+    Medium = 1,
+}
 
 impl Class {
-    pub(crate) const SMALL: Self = Self(0);
-    pub(crate) const MEDIUM: Self = Self(1);
-    pub(crate) const ALL: [Self; CLASSES] = [Self::SMALL, Self::MEDIUM];
+    pub(crate) const ALL: [Self; CLASSES] = [Self::Small, Self::Medium];
 
     /// The class of a layout, or `None` for sizes of zero and for what goes to the backing allocator.
     ///
     #[inline]
     pub(crate) const fn of<G: Geometry>(layout: Layout) -> Option<Self> {
         if Self::is_small::<G>(layout) {
-            Some(Self::SMALL)
+            Some(Self::Small)
         } else if layout.size() != 0 && layout.size() <= G::MEDIUM_MAX && layout.align() <= G::MEDIUM_ALIGN {
-            Some(Self::MEDIUM)
+            Some(Self::Medium)
         } else {
             None
         }
@@ -84,23 +85,32 @@ impl Class {
 
     #[inline]
     pub(crate) const fn index(self) -> usize {
-        self.0
+        self as usize
     }
 
     /// Size and alignment of the chunks of this class, in bytes.
     #[inline]
     pub(crate) const fn chunk_size<G: Geometry>(self) -> usize {
-        if self.0 == 0 { G::SMALL_CHUNK } else { G::MEDIUM_CHUNK }
+        match self {
+            Self::Small => G::SMALL_CHUNK,
+            Self::Medium => G::MEDIUM_CHUNK,
+        }
     }
 
     /// What a chunk of this class asks of the backing allocator.
     #[inline]
     pub(crate) const fn chunk_layout<G: Geometry>(self) -> Layout {
-        let size = self.chunk_size::<G>();
-        match Layout::from_size_align(size - SLACK, size) {
-            Ok(layout) => layout,
-            Err(_) => unreachable!(),
+        match self {
+            Self::Small => const { chunk_layout(G::SMALL_CHUNK) },
+            Self::Medium => const { chunk_layout(G::MEDIUM_CHUNK) },
         }
+    }
+}
+
+const fn chunk_layout(size: usize) -> Layout {
+    match Layout::from_size_align(size - SLACK, size) {
+        Ok(layout) => layout,
+        Err(_) => panic!("chunk sizes are powers of two"),
     }
 }
 
@@ -114,7 +124,10 @@ pub(crate) const fn check<G: Geometry>(header: usize) {
     assert!(G::SMALL_ALIGN <= G::MEDIUM_ALIGN, "the small class is the smaller one");
     assert!(G::MEDIUM_CHUNK <= 1 << 20, "a chunk is 1 MiB at most: address arithmetic rests on it");
     assert!(fits(header, G::SMALL_ALIGN, G::SMALL_MAX, G::SMALL_CHUNK), "a small block fits an empty chunk");
-    assert!(fits(header, G::MEDIUM_ALIGN, G::MEDIUM_MAX, G::MEDIUM_CHUNK), "a medium block fits an empty chunk");
+    assert!(
+        fits(header, G::MEDIUM_ALIGN, G::MEDIUM_MAX, G::MEDIUM_CHUNK),
+        "a medium block fits an empty chunk"
+    );
 }
 
 /// Whether the largest block fits behind the header at the first place of the largest alignment.

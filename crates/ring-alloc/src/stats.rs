@@ -73,14 +73,15 @@ impl Stats {
     /// What an account knows, chunks not read yet.
     pub(crate) fn of_account(account: &impl Account) -> Self {
         let (blocks, bytes) = account.large_now();
-        let large = ClassStats { bytes_held: bytes, blocks_live: blocks, bytes_live: bytes, ..ClassStats::default() };
+        let large =
+            ClassStats { bytes_held: bytes, blocks_live: blocks, bytes_live: bytes, ..ClassStats::default() };
         Self { large, bytes_held: account.held(), limit: account.limit(), ..Self::default() }
     }
 
     /// Adds the chunks of a heap.
     pub(crate) fn add_heap<G: Geometry>(&mut self, heap: &Heap) {
         let read = heap.walk(|class, chunk| {
-            let stats = if class == Class::SMALL { &mut self.small } else { &mut self.medium };
+            let stats = if class == Class::Small { &mut self.small } else { &mut self.medium };
             let live = chunk.live_now();
             stats.chunks += 1;
             stats.bytes_held += class.chunk_layout::<G>().size();

@@ -63,7 +63,7 @@ fn traffic_beside_one<A: Allocator + Copy>(alloc: A, order: Order) {
 fn spread<A: Allocator + Copy>(alloc: A, k: usize, mut look: impl FnMut()) {
     let mut rng = SplitMix::new(5);
     let mut window = VecDeque::new();
-    let mut stuck: std::vec::Vec<Vec<u8, A>> = std::vec::Vec::new();
+    let mut stuck: alloc::vec::Vec<Vec<u8, A>> = alloc::vec::Vec::new();
     for turn in 0..k * APART {
         let mut block = Vec::with_capacity_in(1 + rng.below(256), alloc);
         block.push(turn as u8);
@@ -86,8 +86,8 @@ fn spread<A: Allocator + Copy>(alloc: A, k: usize, mut look: impl FnMut()) {
 /// Many blocks at once, of which all but `k` are freed: the order of freeing is none that the ring could like.
 fn spike<A: Allocator + Copy>(alloc: A, k: usize, look: impl FnOnce()) {
     let mut rng = SplitMix::new(7);
-    let mut all: std::vec::Vec<_> = (0..k * APART).map(|turn| Box::new_in([turn; 8], alloc)).collect();
-    let mut stuck = std::vec::Vec::new();
+    let mut all: alloc::vec::Vec<_> = (0..k * APART).map(|turn| Box::new_in([turn; 8], alloc)).collect();
+    let mut stuck = alloc::vec::Vec::new();
     for at in (0..k).rev() {
         stuck.push(all.swap_remove(at * APART));
     }

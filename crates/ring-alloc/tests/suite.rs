@@ -91,7 +91,10 @@ allocator_suite!(tiny_chunks_none_kept, Ring::new(tiny().retain(0)));
 allocator_suite!(tiny_chunks_limited, Ring { limit: 1 << 16, ..Ring::new(tiny().limit(1 << 16)) });
 allocator_suite!(standard_chunks, Ring::<Standard>::new(Builder::new()));
 allocator_suite!(standard_chunks_none_kept, Ring::<Standard>::new(Builder::new().retain(0)));
-allocator_suite!(standard_chunks_limited, Ring { limit: LIMIT, ..Ring::<Standard>::new(Builder::new().limit(LIMIT)) });
+allocator_suite!(
+    standard_chunks_limited,
+    Ring { limit: LIMIT, ..Ring::<Standard>::new(Builder::new().limit(LIMIT)) }
+);
 
 /// The ring of all threads.
 struct One;

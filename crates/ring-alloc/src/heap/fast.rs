@@ -14,7 +14,7 @@ use crate::live::Live;
 #[inline]
 pub(crate) fn allocate<E: Env>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
     if Class::is_small::<E::Geometry>(layout) {
-        return allocate_in(env, layout, Class::SMALL);
+        return allocate_in(env, layout, Class::Small);
     }
     allocate_other(env, layout)
 }
@@ -44,7 +44,7 @@ fn allocate_in<E: Env>(env: E, layout: Layout, class: Class) -> Result<NonNull<u
 pub(crate) unsafe fn deallocate<E: Env>(env: E, block: NonNull<u8>, layout: Layout) {
     if Class::is_small::<E::Geometry>(layout) {
         // SAFETY: the caller's block, of this class.
-        unsafe { deallocate_in(env, block, layout, Class::SMALL) };
+        unsafe { deallocate_in(env, block, layout, Class::Small) };
     } else {
         // SAFETY: the caller's block.
         unsafe { deallocate_other(env, block, layout) };

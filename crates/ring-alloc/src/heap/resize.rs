@@ -71,12 +71,7 @@ pub(crate) unsafe fn grow_zeroed<E: Env>(
 /// # Safety
 /// As [`grow`].
 #[inline]
-unsafe fn grow_in_place<E: Env>(
-    env: E,
-    block: NonNull<u8>,
-    old: Layout,
-    new: Layout,
-) -> Option<NonNull<u8>> {
+unsafe fn grow_in_place<E: Env>(env: E, block: NonNull<u8>, old: Layout, new: Layout) -> Option<NonNull<u8>> {
     let class = same_class::<E>(block, old, new)?;
     // SAFETY: a live block of this class.
     let (chunk, front) = unsafe { chunk_of::<E::Geometry>(env.heap(), block, class) };
@@ -104,6 +99,9 @@ unsafe fn grow_elsewhere<E: Env>(
     new: Layout,
     zeroed: bool,
 ) -> Result<NonNull<u8>, AllocError> {
+    if old.size() == new.size() && same_class::<E>(block, old, new).is_some() {
+        return Ok(block);
+    }
     if is_large::<E>(old) && is_large::<E>(new) {
         // SAFETY: the caller's block and layouts, both the backing allocator's.
         return unsafe { large::grow(env, block, old, new, zeroed) };

@@ -10,6 +10,7 @@ use super::{Env, Heap, full_chunk};
 use crate::account::Account;
 use crate::chunk::{Chunk, ChunkPtr};
 use crate::geometry::Class;
+#[cfg(any(feature = "std", ephemera_loom))]
 use crate::live::Live;
 
 /// A block, when the front has no room for it: what other threads gave back is booked first, then an empty

@@ -73,7 +73,12 @@ impl OneRingAlloc {
     /// # Safety
     /// `block` is a live block of `OneRingAlloc`, `old` fits it, and `new.size()` is not smaller than `old.size()`.
     #[inline]
-    pub unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+    pub unsafe fn grow(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+    ) -> Result<NonNull<[u8]>, AllocError> {
         // SAFETY: the caller's.
         let grown = unsafe { heap::grow(thread::this(), block, old, new) }?;
         Ok(NonNull::slice_from_raw_parts(grown, new.size()))
@@ -87,7 +92,12 @@ impl OneRingAlloc {
     /// # Safety
     /// As [`OneRingAlloc::grow`].
     #[inline]
-    pub unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+    pub unsafe fn grow_zeroed(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+    ) -> Result<NonNull<[u8]>, AllocError> {
         // SAFETY: the caller's.
         let grown = unsafe { heap::grow_zeroed(thread::this(), block, old, new) }?;
         Ok(NonNull::slice_from_raw_parts(grown, new.size()))
@@ -101,7 +111,12 @@ impl OneRingAlloc {
     /// # Safety
     /// `block` is a live block of `OneRingAlloc`, `old` fits it, and `new.size()` is not larger than `old.size()`.
     #[inline]
-    pub unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+    pub unsafe fn shrink(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+    ) -> Result<NonNull<[u8]>, AllocError> {
         // SAFETY: the caller's.
         let shrunk = unsafe { heap::shrink(thread::this(), block, old, new) }?;
         Ok(NonNull::slice_from_raw_parts(shrunk, new.size()))

@@ -16,8 +16,8 @@ use crate::account::SharedAccount;
 use crate::chunk::{Chunk, ChunkPtr, HEADER};
 use crate::geometry::{self, Class, Geometry};
 use crate::heap::{self, Env, Heap};
-use crate::stats::Stats;
 use crate::live::Live;
+use crate::stats::Stats;
 
 /// One owner's heap, and what other threads gave back to it.
 #[derive(Debug)]

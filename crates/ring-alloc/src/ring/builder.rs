@@ -63,7 +63,8 @@ impl<G: Geometry> Builder<G> {
 
     /// The ring, over the global heap.
     ///
-    /// Calls [`handle_alloc_error`](allocator_api2::alloc::handle_alloc_error) when there is no memory for its state.
+    /// # Panics
+    /// When there is no memory for its state: by way of `handle_alloc_error`, where there is one.
     #[cfg(feature = "alloc")]
     #[must_use]
     pub fn build(self) -> RingAlloc<Global, G> {
@@ -72,7 +73,8 @@ impl<G: Geometry> Builder<G> {
 
     /// The ring, over `backing`.
     ///
-    /// Calls [`handle_alloc_error`](allocator_api2::alloc::handle_alloc_error) when there is no memory for its state.
+    /// # Panics
+    /// When there is no memory for its state: by way of `handle_alloc_error`, where there is one.
     #[must_use]
     pub fn build_in<A: Allocator>(self, backing: A) -> RingAlloc<A, G> {
         match self.try_build_in(backing) {

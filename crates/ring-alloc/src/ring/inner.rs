@@ -15,8 +15,8 @@ use crate::account::{Account, LocalAccount};
 use crate::chunk::{ChunkPtr, HEADER};
 use crate::geometry::{self, Class, Geometry};
 use crate::heap::{self, Env, Heap};
-use crate::stats::Stats;
 use crate::live::Live;
+use crate::stats::Stats;
 
 /// What a ring is made with.
 #[derive(Debug, Clone, Copy)]

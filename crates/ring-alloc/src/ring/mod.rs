@@ -11,9 +11,9 @@ use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
 
+use allocator_api2::alloc::{AllocError, Allocator};
 #[cfg(feature = "alloc")]
-use allocator_api2::alloc::Global;
-use allocator_api2::alloc::{AllocError, Allocator, handle_alloc_error};
+use allocator_api2::alloc::{Global, handle_alloc_error};
 
 use crate::geometry::{Geometry, Standard};
 use crate::heap;
@@ -84,7 +84,8 @@ impl RingAlloc<Global> {
 impl<A: Allocator> RingAlloc<A> {
     /// A ring over `backing`, which also has the ring's own state.
     ///
-    /// Calls [`handle_alloc_error`] when there is no memory for that; see [`RingAlloc::try_new_in`].
+    /// # Panics
+    /// When there is no memory for that: by way of `handle_alloc_error`, where there is one. [`RingAlloc::try_new_in`] does not.
     #[must_use]
     #[inline]
     pub fn new_in(backing: A) -> Self {
@@ -171,7 +172,12 @@ impl<A: Allocator, G: Geometry> RingAlloc<A, G> {
     /// # Safety
     /// `block` is a live block of this ring, `old` fits it, and `new.size()` is not smaller than `old.size()`.
     #[inline]
-    pub unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+    pub unsafe fn grow(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+    ) -> Result<NonNull<[u8]>, AllocError> {
         // SAFETY: the caller's.
         let grown = unsafe { heap::grow(self.inner(), block, old, new) }?;
         Ok(NonNull::slice_from_raw_parts(grown, new.size()))
@@ -185,7 +191,12 @@ impl<A: Allocator, G: Geometry> RingAlloc<A, G> {
     /// # Safety
     /// As [`RingAlloc::grow`].
     #[inline]
-    pub unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+    pub unsafe fn grow_zeroed(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+    ) -> Result<NonNull<[u8]>, AllocError> {
         // SAFETY: the caller's.
         let grown = unsafe { heap::grow_zeroed(self.inner(), block, old, new) }?;
         Ok(NonNull::slice_from_raw_parts(grown, new.size()))
@@ -199,7 +210,12 @@ impl<A: Allocator, G: Geometry> RingAlloc<A, G> {
     /// # Safety
     /// `block` is a live block of this ring, `old` fits it, and `new.size()` is not larger than `old.size()`.
     #[inline]
-    pub unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+    pub unsafe fn shrink(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+    ) -> Result<NonNull<[u8]>, AllocError> {
         // SAFETY: the caller's.
         let shrunk = unsafe { heap::shrink(self.inner(), block, old, new) }?;
         Ok(NonNull::slice_from_raw_parts(shrunk, new.size()))
@@ -275,8 +291,13 @@ impl<A: Allocator, G: Geometry> fmt::Debug for RingAlloc<A, G> {
     }
 }
 
-/// Aborts, by way of the handler that the program set, if there is one.
+/// There is no memory for the state of a new ring, and the caller did not ask for a `Result`.
 #[cold]
 fn no_memory<A: Allocator, G: Geometry>() -> ! {
-    handle_alloc_error(Layout::new::<Inner<A, G>>())
+    let layout = Layout::new::<Inner<A, G>>();
+    #[cfg(feature = "alloc")]
+    handle_alloc_error(layout);
+    // The handler is `alloc`'s.
+    #[cfg(not(feature = "alloc"))]
+    panic!("no memory for the {} bytes of a ring's own state", layout.size());
 }

@@ -7,23 +7,23 @@ use ephemera_testkit::oracle::Oracle;
 
 /// Live blocks of `alloc`, oldest first. Frees what is left when it is dropped.
 #[derive(Debug)]
-pub struct Checked<'a, A: Allocator> {
+pub(crate) struct Checked<'a, A: Allocator> {
     alloc: &'a A,
-    pub oracle: Oracle,
+    pub(crate) oracle: Oracle,
 }
 
 /// A layout of which the test knows that it is one.
-pub fn layout(size: usize, align: usize) -> Layout {
+pub(crate) fn layout(size: usize, align: usize) -> Layout {
     Layout::from_size_align(size, align).expect("a layout")
 }
 
 impl<'a, A: Allocator> Checked<'a, A> {
-    pub fn new(alloc: &'a A) -> Self {
+    pub(crate) fn new(alloc: &'a A) -> Self {
         Self { alloc, oracle: Oracle::new(true) }
     }
 
     /// Allocates a block and returns its address. After a refusal all blocks are as they were.
-    pub fn allocate(&mut self, layout: Layout) -> Result<usize, AllocError> {
+    pub(crate) fn allocate(&mut self, layout: Layout) -> Result<usize, AllocError> {
         let Ok(given) = self.alloc.allocate(layout) else {
             self.oracle.check().expect("a refusal changes nothing");
             return Err(AllocError);
@@ -35,7 +35,7 @@ impl<'a, A: Allocator> Checked<'a, A> {
 
     /// Grows block `index`, or shrinks it if `new` is smaller, and returns its address. After a refusal all blocks are
     /// as they were.
-    pub fn resize(&mut self, index: usize, new: Layout, zeroed: bool) -> Result<usize, AllocError> {
+    pub(crate) fn resize(&mut self, index: usize, new: Layout, zeroed: bool) -> Result<usize, AllocError> {
         let (start, old) = (self.oracle.blocks()[index].start(), self.oracle.blocks()[index].layout());
         let grows = new.size() >= old.size();
         let given = if grows && zeroed {
@@ -58,7 +58,7 @@ impl<'a, A: Allocator> Checked<'a, A> {
     }
 
     /// Frees block `index`.
-    pub fn free(&mut self, index: usize) {
+    pub(crate) fn free(&mut self, index: usize) {
         let block = self.oracle.remove(index).expect("a block holds what was written to it");
         // SAFETY: this allocator served it.
         unsafe { block.free(self.alloc) };

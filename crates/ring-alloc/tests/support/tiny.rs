@@ -4,7 +4,7 @@ use ring_alloc::Geometry;
 
 /// Blocks to 64 bytes in chunks of 256, blocks to 256 in chunks of 512, one empty chunk kept.
 #[derive(Debug, Clone, Copy)]
-pub struct Tiny;
+pub(crate) struct Tiny;
 
 impl Geometry for Tiny {
     const SMALL_MAX: usize = 64;

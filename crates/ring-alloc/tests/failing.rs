@@ -1,0 +1,126 @@
+//! The backing allocator fails, at each of its calls in turn: requests fail, blocks stay whole, and all memory goes back.
+#![cfg(feature = "std")]
+
+extern crate alloc;
+
+#[path = "support/checked.rs"]
+mod checked;
+#[path = "support/tiny.rs"]
+mod tiny;
+
+use allocator_api2::boxed::Box;
+use allocator_api2::vec::Vec;
+use checked::{Checked, layout};
+use ephemera_testkit::backing::Hostile;
+use ephemera_testkit::violation::Refusing;
+use ring_alloc::{Builder, Geometry, RingAlloc, Standard};
+use tiny::Tiny;
+
+/// Allocates, resizes and frees through every class, and returns how many requests failed.
+fn script<G: Geometry>(backing: &Hostile) -> usize {
+    let Ok(ring) = Builder::new().geometry::<G>().try_build_in(backing) else { return 1 };
+    let (small, medium, large) = (G::SMALL_MAX, G::MEDIUM_MAX, G::MEDIUM_MAX * 3);
+    let mut failed = 0;
+    let mut blocks = Checked::new(&ring);
+    let rounds = if cfg!(miri) && large > 10_000 { 2 } else { 5 };
+    for round in 0..rounds {
+        for size in [small, medium, large, small / 2, medium / 2, 8] {
+            failed += usize::from(blocks.allocate(layout(size, 8)).is_err());
+        }
+        for (pick, size) in
+            [(0, large), (1, small), (2, medium), (0, large + 64), (1, 0), (3, large - 64), (1, 16)]
+        {
+            if pick < blocks.oracle.len() {
+                failed += usize::from(blocks.resize(pick, layout(size, 16), size % 3 == 0).is_err());
+            }
+        }
+        if round % 2 == 0 {
+            while blocks.oracle.len() > 2 {
+                blocks.free(1);
+            }
+            ring.flush();
+        }
+        let stats = ring.stats();
+        assert_eq!(stats.bytes_held, backing.held().bytes);
+        assert_eq!((stats.blocks_live(), stats.bytes_live()), live(&blocks));
+    }
+    failed
+}
+
+/// Blocks and bytes alive, those of size zero not counted.
+fn live<A: allocator_api2::alloc::Allocator>(blocks: &Checked<'_, A>) -> (usize, usize) {
+    let some = blocks.oracle.blocks().iter().filter(|block| block.layout().size() != 0);
+    (some.count(), blocks.oracle.bytes())
+}
+
+fn fails_everywhere<G: Geometry>() {
+    let clean = Hostile::new();
+    assert_eq!(script::<G>(&clean), 0);
+    let calls = clean.refusals().calls();
+    assert!(calls > 8, "{calls} calls");
+    let step = if cfg!(miri) { 5 } else { 1 };
+    for call in (1..=calls).step_by(step) {
+        // Alone, a refusal is asked about again after a trim, so that the request may be served after all.
+        let backing = Hostile::new();
+        backing.refusals().arm(Refusing::Once(call));
+        script::<G>(&backing);
+        assert_eq!(backing.refusals().refused(), 1);
+        assert_eq!(backing.outstanding(), [], "call {call} refused");
+
+        let backing = Hostile::new();
+        backing.refusals().arm(Refusing::From(call));
+        assert!(script::<G>(&backing) > 0, "calls from {call} on refused");
+        assert_eq!(backing.outstanding(), [], "calls from {call} on refused");
+    }
+}
+
+#[test]
+fn every_call_of_a_script_fails_in_tiny_chunks() {
+    fails_everywhere::<Tiny>();
+}
+
+#[test]
+fn every_call_of_a_script_fails_in_standard_chunks() {
+    fails_everywhere::<Standard>();
+}
+
+#[test]
+fn a_ring_that_cannot_be_made_is_an_error() {
+    let backing = Hostile::new();
+    backing.refusals().arm(Refusing::Once(1));
+    assert!(RingAlloc::try_new_in(&backing).is_err());
+    assert_eq!((backing.refusals().calls(), backing.held().blocks), (1, 0));
+    let ring = RingAlloc::try_new_in(&backing).expect("the second call is served");
+    assert_eq!(*Box::new_in(5_u8, &ring), 5);
+}
+
+#[test]
+fn collections_see_an_error_and_stay_whole() {
+    let backing = Hostile::new();
+    let ring = RingAlloc::new_in(&backing);
+    let mut bytes: Vec<u8, _> = Vec::new_in(ring.clone());
+    bytes.extend(0..=255);
+    backing.refusals().arm(Refusing::From(1));
+    for more in [40 << 10, 100 << 10, 1 << 20] {
+        assert!(bytes.try_reserve_exact(more).is_err());
+    }
+    assert!(bytes.iter().copied().eq(0..=255));
+    backing.refusals().arm(Refusing::Nothing);
+    bytes.try_reserve_exact(1 << 20).expect("served again");
+    assert!(bytes.iter().copied().eq(0..=255));
+    drop((bytes, ring));
+    assert_eq!(backing.outstanding(), []);
+}
+
+#[test]
+fn a_refused_large_block_is_served_from_what_was_kept() {
+    // Below: room for three chunks, or for something large once they went back.
+    let backing = ephemera_testkit::backing::Limited::over(Hostile::new(), 120 << 10);
+    let ring = RingAlloc::new_in(&backing);
+    let blocks: alloc::vec::Vec<_> = (0..90).map(|_| Box::new_in([1_u8; 1000], &ring)).collect();
+    assert!(ring.allocate(layout(90 << 10, 8)).is_err());
+    drop(blocks);
+    assert!(backing.held() > 90 << 10, "chunks were kept");
+    let mut large: Vec<u8, _> = Vec::new_in(&ring);
+    large.try_reserve_exact(90 << 10).expect("kept chunks go back before a refusal is passed on");
+}

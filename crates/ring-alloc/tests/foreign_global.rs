@@ -1,0 +1,60 @@
+//! What the ring of all threads takes from the global allocator, counted there: all of it comes back.
+#![cfg(feature = "std")]
+
+extern crate alloc;
+
+use core::hint::black_box;
+use std::sync::mpsc::channel;
+use std::thread;
+
+use allocator_api2::boxed::Box;
+use allocator_api2::vec::Vec;
+use ephemera_testkit::backing::CountingGlobal;
+use ring_alloc::{OneRingAlloc, RingAlloc};
+
+/// Nothing but chunks is aligned to so much.
+#[global_allocator]
+static GLOBAL: CountingGlobal = CountingGlobal::new(32 << 10);
+
+const BLOCKS: usize = if cfg!(miri) { 60 } else { 20_000 };
+
+/// One test only, since the counts are those of the whole program.
+#[test]
+fn no_chunk_is_left_after_threads_and_cleaning() {
+    assert_eq!(GLOBAL.aligned().blocks, 0);
+    let (to, from) = channel::<Box<[usize; 16], OneRingAlloc>>();
+    let threads: [_; 3] = core::array::from_fn(|thread| {
+        let to = to.clone();
+        thread::spawn(move || {
+            let mut large = Vec::with_capacity_in(50_000 * (thread + 1), OneRingAlloc);
+            large.push(1_u8);
+            for number in 0..BLOCKS {
+                let block = Box::new_in([number; 16], OneRingAlloc);
+                if number % 2 == 0 {
+                    to.send(block).expect("the other end is there");
+                }
+            }
+        })
+    });
+    drop(to);
+    let kept: alloc::vec::Vec<_> = from.iter().filter(|block| block[0] % 10 == 0).collect();
+    for thread in threads {
+        thread.join().expect("no thread panics");
+    }
+    let held = GLOBAL.aligned();
+    assert!(held.blocks > 0 && held.bytes <= OneRingAlloc.stats().bytes_held, "{held:?}");
+    assert_eq!(OneRingAlloc.stats().blocks_live(), kept.len());
+    drop(kept);
+    OneRingAlloc.clean_local();
+    OneRingAlloc.clean_global();
+    let after = GLOBAL.aligned();
+    assert_eq!((after.bytes, after.blocks, OneRingAlloc.stats().bytes_held), (0, 0, 0), "{after:?}");
+
+    let ring = RingAlloc::new();
+    drop(black_box(
+        (0..BLOCKS).map(|number| Box::new_in(number, ring.clone())).collect::<alloc::vec::Vec<_>>(),
+    ));
+    assert!(GLOBAL.aligned().blocks > 0);
+    drop(ring);
+    assert_eq!(GLOBAL.aligned().blocks, 0);
+}

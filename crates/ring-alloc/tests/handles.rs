@@ -1,0 +1,345 @@
+//! Handles of one ring: what they share, what lies in the ring's own memory, and what stays when the last one goes.
+#![cfg(feature = "std")]
+
+extern crate alloc;
+
+use alloc::rc::Rc;
+use core::alloc::Layout;
+use core::cell::{Cell, RefCell};
+use core::panic::AssertUnwindSafe;
+use core::ptr::{self, NonNull};
+use std::panic::catch_unwind;
+
+use allocator_api2::alloc::{AllocError, Allocator, Global};
+use allocator_api2::boxed::Box;
+use allocator_api2::vec::Vec;
+use ephemera_testkit::backing::Counting;
+use ring_alloc::{Builder, RingAlloc};
+
+/// What a general heap would leak, this one frees when it is dropped: blocks that outlive their ring.
+#[derive(Debug, Default)]
+struct Reclaims {
+    blocks: RefCell<alloc::vec::Vec<(NonNull<u8>, Layout)>>,
+}
+
+impl Reclaims {
+    fn held(&self) -> usize {
+        self.blocks.borrow().iter().map(|(_, layout)| layout.size()).sum()
+    }
+}
+
+// SAFETY: every block is the global heap's own, remembered until it is freed.
+unsafe impl Allocator for Reclaims {
+    fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        let given = Global.allocate(layout)?;
+        self.blocks.borrow_mut().push((given.cast(), layout));
+        Ok(given)
+    }
+
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
+        let mut blocks = self.blocks.borrow_mut();
+        let place =
+            blocks.iter().position(|&there| there == (block, layout)).expect("a block of this allocator");
+        blocks.swap_remove(place);
+        // SAFETY: the caller gives it up.
+        unsafe { Global.deallocate(block, layout) };
+    }
+}
+
+impl Drop for Reclaims {
+    fn drop(&mut self) {
+        for (block, layout) in self.blocks.take() {
+            // SAFETY: it was not freed, and whoever borrowed the allocator is gone.
+            unsafe { Global.deallocate(block, layout) };
+        }
+    }
+}
+
+#[test]
+fn the_last_handle_frees_the_ring() {
+    let backing = Counting::new();
+    let ring = RingAlloc::new_in(&backing);
+    let clones: [_; 3] = core::array::from_fn(|_| ring.clone());
+    drop(Box::new_in(1_u8, &ring));
+    drop(Box::new_in([1_u8; 5_000], &clones[0]));
+    drop(ring);
+    assert!(backing.held().bytes > 0);
+    assert!(clones[0] == clones[2]);
+    drop(clones);
+    assert_eq!(backing.held().bytes, 0);
+}
+
+#[test]
+fn clone_from_frees_what_was_there() {
+    let (first, second) = (Counting::new(), Counting::new());
+    let mut ring = RingAlloc::new_in(&first);
+    drop(Box::new_in(1_u8, &ring));
+    let other = RingAlloc::new_in(&second);
+    ring.clone_from(&other);
+    assert!(ring == other);
+    assert_eq!(first.held().bytes, 0);
+    let same = ring.clone();
+    ring.clone_from(&same);
+    drop((ring, same, other));
+    assert_eq!(second.held().bytes, 0);
+}
+
+#[test]
+fn blocks_that_outlive_the_ring_stay_valid() {
+    let backing = Reclaims::default();
+    let ring = RingAlloc::new_in(&backing);
+    let dead = Box::new_in([0_u64; 600], ring.clone());
+    let small: &mut [u64; 8] = Box::leak(Box::new_in([1; 8], ring.clone()));
+    let medium: &mut [u64; 600] = Box::leak(Box::new_in([2; 600], ring.clone()));
+    let large: &mut [u64; 20_000] = Box::leak(Box::new_in([3; 20_000], ring.clone()));
+    drop(dead);
+    // The leaked handles: three of them, never dropped.
+    for _ in 0..3 {
+        // SAFETY: stands for the handle of a leaked box, which nobody has any more.
+        drop(unsafe { ptr::read(&raw const ring) });
+    }
+    drop(ring);
+    small[7] += medium[599];
+    medium[0] += large[19_999];
+    large[0] = small[7];
+    assert_eq!((small[7], medium[0], large[0]), (3, 5, 3));
+    let held = backing.held();
+    assert!(
+        held > size_of_val(small) + size_of_val(medium) + size_of_val(large),
+        "their chunks are left alone"
+    );
+    assert!(held < 2 * (256 << 10) + (200 << 10), "and nothing else: {held} bytes");
+}
+
+#[test]
+fn a_box_holds_its_own_allocator() {
+    let backing = Counting::new();
+    let ring = RingAlloc::new_in(&backing);
+    let mut boxed = Box::new_in((ring.clone(), 7), ring);
+    boxed.1 += 1;
+    assert!(boxed.0 == *Box::allocator(&boxed));
+    assert_eq!(*Box::new_in(boxed.1, boxed.0.clone()), 8);
+    drop(boxed);
+    assert_eq!(backing.held().bytes, 0);
+}
+
+#[test]
+fn the_last_handle_lies_in_the_ring_itself() {
+    let backing = Reclaims::default();
+    let ring = RingAlloc::new_in(&backing);
+    let other = Box::new_in([9_u8; 100], ring.clone());
+    let (place, handle) = Box::into_raw_with_allocator(Box::new_in(ring.clone(), ring));
+    drop((other, handle));
+    // SAFETY: the box was taken apart; what it held, the last handle, is dropped here and not freed.
+    unsafe { ptr::drop_in_place(place) };
+    // The memory that the handle was dropped in is still there, bytes and all.
+    let bytes = place.cast::<u8>();
+    // SAFETY: the block outlives the ring, and its bytes were written.
+    assert_eq!(unsafe { bytes.read() }, unsafe { bytes.read() });
+    // SAFETY: as above.
+    unsafe { bytes.write_bytes(1, size_of::<usize>()) };
+    assert!(backing.held() > 0);
+}
+
+#[test]
+fn a_ring_is_used_after_a_flush() {
+    let backing = Counting::new();
+    let ring = RingAlloc::new_in(&backing);
+    let empty = backing.held().bytes;
+    for round in 0..4 {
+        let kept = Box::new_in([round; 30], &ring);
+        let blocks: alloc::vec::Vec<_> = (0..500).map(|number| Box::new_in([number; 30], &ring)).collect();
+        ring.flush();
+        assert!(blocks.iter().enumerate().all(|(number, block)| block[29] == number));
+        drop(blocks);
+        ring.flush();
+        assert_eq!(ring.stats().chunks(), 1, "the chunk of the kept block");
+        assert_eq!(kept[29], round);
+        drop(kept);
+        ring.flush();
+        ring.flush();
+        assert_eq!(backing.held().bytes, empty);
+    }
+}
+
+#[test]
+fn two_boxes_in_one_chunk() {
+    let ring = RingAlloc::new();
+    let mut first = Box::new_in(1_u64, ring.clone());
+    let mut second = Box::new_in(2_u64, ring.clone());
+    let (one, two) = (&mut *first, &mut *second);
+    core::mem::swap(one, two);
+    *one += 10;
+    *two += 20;
+    drop(second);
+    let third = Box::new_in(3_u64, ring.clone());
+    *first += *third;
+    assert_eq!((*first, ring.stats().small.chunks), (15, 1));
+    drop(first);
+    assert_eq!(*third, 3);
+}
+
+#[test]
+fn leaked_boxes_are_taken_back() {
+    let ring = RingAlloc::new();
+    let leaked: &mut [u32; 4] = Box::leak(Box::new_in([1, 2, 3, 4], &ring));
+    leaked[0] = 9;
+    let neighbour = Box::new_in(5_u8, &ring);
+    // SAFETY: leaked from a box of this ring, and not used otherwise.
+    let back = unsafe { Box::from_raw_in(ptr::from_mut(leaked), &ring) };
+    assert_eq!((*back, *neighbour), ([9, 2, 3, 4], 5));
+    let raw = Box::into_raw(back);
+    // SAFETY: the box's own pointer.
+    unsafe { (*raw)[1] = 8 };
+    // SAFETY: just taken out of a box of this ring.
+    drop(unsafe { Box::from_raw_in(raw, &ring) });
+    drop(neighbour);
+    assert_eq!(ring.stats().blocks_live(), 0);
+}
+
+#[test]
+fn nothing_is_kept_without_need() {
+    let backing = Counting::new();
+    let ring = Builder::new().retain(0).build_in(&backing);
+    let blocks: alloc::vec::Vec<_> =
+        (0..1_000_usize).map(|number| Box::new_in([number; 20], &ring)).collect();
+    assert!(ring.stats().chunks() > 3);
+    drop(blocks);
+    assert_eq!((ring.stats().chunks(), ring.stats().small.empty_chunks), (1, 1), "the front alone");
+}
+
+#[test]
+fn a_panicking_destructor_leaves_the_ring_whole() {
+    /// Has memory of the ring itself, which goes also when its own destructor panics.
+    struct Noisy<'a> {
+        number: usize,
+        dropped: &'a Cell<usize>,
+        bytes: Vec<u8, RingAlloc<&'a Counting>>,
+    }
+
+    impl Drop for Noisy<'_> {
+        fn drop(&mut self) {
+            self.dropped.set(self.dropped.get() + self.bytes.len());
+            if self.number == 3 {
+                std::panic::resume_unwind(alloc::boxed::Box::new(()));
+            }
+        }
+    }
+
+    let backing = Counting::new();
+    let ring = RingAlloc::new_in(&backing);
+    let dropped = Cell::new(0);
+    let mut elements = Vec::new_in(ring.clone());
+    elements.extend((0..9).map(|number| {
+        let mut bytes = Vec::new_in(ring.clone());
+        bytes.extend_from_slice(&[7; 10]);
+        Noisy { number, dropped: &dropped, bytes }
+    }));
+    let caught = catch_unwind(AssertUnwindSafe(|| drop(elements)));
+    assert!(caught.is_err());
+    assert_eq!(dropped.get(), 90, "the others are dropped all the same");
+    assert_eq!(ring.stats().blocks_live(), 0);
+
+    let mut again = Vec::new_in(ring.clone());
+    again.extend(0..1_000);
+    let caught = catch_unwind(AssertUnwindSafe(|| {
+        let _boxed = Box::new_in(again, ring.clone());
+        std::panic::resume_unwind(alloc::boxed::Box::new(()));
+    }));
+    assert!(caught.is_err());
+    drop(ring);
+    assert_eq!(backing.held().bytes, 0);
+}
+
+/// A backing allocator that allocates from the ring above it whenever it is called.
+#[derive(Clone, Default)]
+struct Reenters(Rc<Below>);
+
+#[derive(Default)]
+struct Below {
+    ring: RefCell<Option<RingAlloc<Reenters>>>,
+    blocks: RefCell<alloc::vec::Vec<(NonNull<u8>, Layout)>>,
+    busy: Cell<bool>,
+    calls: Cell<usize>,
+}
+
+/// What it allocates from the ring: a block of every class.
+const OWN: [Layout; 3] =
+    [Layout::new::<[u64; 5]>(), Layout::new::<[u64; 700]>(), Layout::new::<[u64; 9_000]>()];
+
+impl Below {
+    fn reenter(&self) {
+        let Some(ring) = self.ring.borrow().clone() else { return };
+        if self.busy.replace(true) {
+            return;
+        }
+        self.calls.set(self.calls.get() + 1);
+        for layout in OWN {
+            if let Ok(block) = ring.allocate(layout) {
+                self.blocks.borrow_mut().push((block.cast(), layout));
+            }
+        }
+        // One of three stays for later calls.
+        while self.blocks.borrow().len() > 7 {
+            let (block, layout) = self.blocks.borrow_mut().swap_remove(1);
+            // SAFETY: a live block of this ring, with its layout.
+            unsafe { ring.deallocate(block, layout) };
+        }
+        if self.calls.get() % 3 == 0 {
+            ring.flush();
+        }
+        self.busy.set(false);
+    }
+}
+
+// SAFETY: blocks are the global heap's own.
+unsafe impl Allocator for Reenters {
+    fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        self.0.reenter();
+        Global.allocate(layout)
+    }
+
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
+        self.0.reenter();
+        // SAFETY: the caller's duties are passed on as they are.
+        unsafe { Global.deallocate(block, layout) };
+    }
+}
+
+#[test]
+fn a_backing_allocator_may_use_the_ring_above_it() {
+    for retain in [0, 1, 4] {
+        let backing = Reenters::default();
+        let ring = Builder::new().retain(retain).build_in(backing.clone());
+        let below = &*backing.0;
+        *below.ring.borrow_mut() = Some(ring.clone());
+        let mut blocks = alloc::vec::Vec::new();
+        for number in 0..if cfg!(miri) { 60 } else { 2_000 } {
+            let mut bytes = Vec::with_capacity_in([40, 900, 6_000, 80_000][number % 4], ring.clone());
+            bytes.resize(30, number as u8);
+            blocks.push(bytes);
+            if number % 3 == 0 {
+                blocks.swap_remove(number / 3 % blocks.len());
+            }
+            if number % 50 == 49 {
+                blocks.truncate(10);
+                ring.flush();
+            }
+        }
+        assert!(below.calls.get() > 5, "{} calls from below", below.calls.get());
+        assert!(blocks.iter().all(|bytes| bytes.iter().all(|&byte| byte == bytes[0])));
+        drop(blocks);
+        below.ring.take();
+        let own = below.blocks.take();
+        assert_eq!(ring.stats().blocks_live(), own.len());
+        for (block, layout) in own {
+            // SAFETY: a live block of this ring, with its layout.
+            unsafe { ring.deallocate(block, layout) };
+        }
+        assert_eq!(ring.stats().blocks_live(), 0);
+        ring.flush();
+        assert_eq!(ring.stats().chunks(), 0);
+        drop(ring);
+        assert_eq!(Rc::strong_count(&backing.0), 1);
+    }
+}

@@ -1,0 +1,61 @@
+//! Maps of hashbrown in a ring: what grows by doubling, with over-aligned tables, and is cloned with its allocator.
+#![cfg(feature = "std")]
+
+use allocator_api2::alloc::Allocator;
+use ephemera_testkit::backing::Hostile;
+use ephemera_testkit::suite::turn;
+use hashbrown::{DefaultHashBuilder, HashMap, HashSet};
+use ring_alloc::{OneRingAlloc, RingAlloc};
+
+/// Enough for tables of every class.
+const KEYS: u32 = if cfg!(miri) { 300 } else { 20_000 };
+
+fn use_a_map<A: Allocator + Clone>(alloc: A) {
+    let mut squares: HashMap<u32, u64, DefaultHashBuilder, A> = HashMap::new_in(alloc.clone());
+    for key in 0..KEYS {
+        squares.insert(key, u64::from(key) * u64::from(key));
+    }
+    squares.retain(|key, _| key % 3 != 0);
+    let copy = squares.clone();
+    for key in 0..KEYS {
+        let expected = (key % 3 != 0).then(|| u64::from(key) * u64::from(key));
+        assert_eq!(squares.remove(&key), expected);
+    }
+    squares.shrink_to_fit();
+    drop(squares);
+    assert_eq!(copy.len(), (0..KEYS).filter(|key| key % 3 != 0).count());
+    assert!(copy.iter().all(|(&key, &square)| square == u64::from(key).pow(2)));
+
+    let mut words: HashSet<allocator_api2::vec::Vec<u8, A>, DefaultHashBuilder, A> =
+        HashSet::new_in(alloc.clone());
+    for byte in 0..100_u8 {
+        let mut word = allocator_api2::vec::Vec::new_in(alloc.clone());
+        word.extend(core::iter::repeat_n(byte % 50, usize::from(byte % 50)));
+        words.insert(word);
+    }
+    assert_eq!(words.len(), 50);
+}
+
+#[test]
+fn a_map_in_a_ring() {
+    let backing = Hostile::new();
+    let ring = RingAlloc::new_in(&backing);
+    use_a_map(ring.clone());
+    assert_eq!(ring.stats().blocks_live(), 0);
+    use_a_map(&ring);
+    drop(ring);
+    assert_eq!(backing.outstanding(), []);
+}
+
+#[test]
+fn a_map_in_the_ring_of_all_threads() {
+    let _turn = turn();
+    use_a_map(OneRingAlloc);
+    let map: HashMap<u32, u32, DefaultHashBuilder, OneRingAlloc> =
+        (0..KEYS).map(|key| (key, key + 1)).collect();
+    let elsewhere = std::thread::spawn(move || map.values().filter(|&&value| value % 2 == 0).count());
+    assert_eq!(elsewhere.join().expect("the thread does not panic"), KEYS as usize / 2);
+    OneRingAlloc.clean_local();
+    OneRingAlloc.clean_global();
+    assert_eq!(OneRingAlloc.stats().blocks_live(), 0);
+}

@@ -1,0 +1,294 @@
+//! The cap on bytes held is exact, refusals leave everything as it was, and statistics agree with what is counted below.
+#![cfg(feature = "std")]
+
+extern crate alloc;
+
+#[path = "support/checked.rs"]
+mod checked;
+#[path = "support/tiny.rs"]
+mod tiny;
+
+use allocator_api2::alloc::{AllocError, Allocator};
+use allocator_api2::boxed::Box;
+use allocator_api2::vec::Vec;
+use checked::{Checked, layout};
+use ephemera_testkit::SplitMix;
+use ephemera_testkit::backing::Counting;
+use ephemera_testkit::suite::turn;
+use ring_alloc::{Builder, Geometry, OneRingAlloc, Standard};
+use tiny::Tiny;
+
+/// What a ring asks for a chunk of each class and for its own state, found out by asking for one.
+#[derive(Debug, Clone, Copy)]
+struct Prices {
+    state: usize,
+    small: usize,
+    medium: usize,
+}
+
+fn prices<G: Geometry>() -> Prices {
+    let backing = Counting::new();
+    let ring = Builder::new().geometry::<G>().build_in(&backing);
+    let state = backing.held().bytes;
+    let mut blocks = Checked::new(&ring);
+    blocks.allocate(layout(1, 1)).expect("served");
+    let small = backing.held().bytes - state;
+    blocks.allocate(layout(G::SMALL_MAX + 1, 1)).expect("served");
+    Prices { state, small, medium: backing.held().bytes - state - small }
+}
+
+/// Allocates until it is refused; returns how many blocks were served.
+fn fill<A: Allocator>(blocks: &mut Checked<'_, A>, size: usize) -> usize {
+    (0..).take_while(|_| blocks.allocate(layout(size, 8)).is_ok()).count()
+}
+
+fn limit_is_exact<G: Geometry>() {
+    let Prices { state, small, medium } = prices::<G>();
+    for (size, chunk) in
+        [(G::SMALL_MAX, small), (G::MEDIUM_MAX, medium), (G::MEDIUM_MAX + 8, G::MEDIUM_MAX + 8)]
+    {
+        let limit = state + 3 * chunk;
+        let backing = Counting::new();
+        let ring = Builder::new().geometry::<G>().limit(limit).build_in(&backing);
+        let mut blocks = Checked::new(&ring);
+        let served = fill(&mut blocks, size);
+        assert_eq!(
+            (backing.held().bytes, backing.held().peak),
+            (limit, limit),
+            "{size} bytes: all of it is used"
+        );
+        assert_eq!((ring.stats().bytes_held, ring.stats().limit), (limit, limit));
+        assert_eq!(backing.calls().refused, 0, "the ring does not ask for what it may not have");
+        drop(blocks);
+
+        let backing = Counting::new();
+        let ring = Builder::new().geometry::<G>().limit(limit - 1).build_in(&backing);
+        let fewer = fill(&mut Checked::new(&ring), size);
+        assert!(fewer < served, "{size} bytes: one byte less is a chunk less");
+        assert!(backing.held().peak <= limit - chunk, "{size} bytes: {:?}", backing.held());
+    }
+}
+
+#[test]
+fn a_limit_is_exact() {
+    limit_is_exact::<Tiny>();
+    limit_is_exact::<Standard>();
+}
+
+#[test]
+fn the_state_of_a_ring_counts() {
+    let state = prices::<Standard>().state;
+    let backing = Counting::new();
+    assert!(Builder::new().limit(state - 1).try_build_in(&backing).is_err());
+    assert_eq!(backing.calls().allocate, 0);
+    let ring = Builder::new().limit(state).try_build_in(&backing).expect("just enough");
+    assert!(ring.allocate(layout(1, 1)).is_err());
+    assert!(ring.allocate(layout(0, 1)).is_ok());
+}
+
+#[test]
+fn large_blocks_grow_to_the_limit_and_not_beyond() {
+    let backing = Counting::new();
+    let state = prices::<Standard>().state;
+    let ring = Builder::new().limit(state + 200_000).build_in(&backing);
+    let mut blocks = Checked::new(&ring);
+    blocks.allocate(layout(100_000, 8)).expect("served");
+    assert_eq!(blocks.resize(0, layout(200_001, 8), false), Err(AllocError));
+    assert_eq!(blocks.resize(0, layout(200_001, 8), true), Err(AllocError));
+    blocks.resize(0, layout(200_000, 8), false).expect("exactly the limit");
+    assert_eq!(blocks.allocate(layout(1, 1)), Err(AllocError));
+    blocks.resize(0, layout(150_000, 8), false).expect("less is always to be had");
+    blocks.allocate(layout(1, 1)).expect("there is room for a chunk again");
+    assert_eq!(backing.held().peak, state + 200_000);
+}
+
+#[test]
+fn empties_of_another_class_are_given_back_before_a_refusal() {
+    let Prices { state, small, medium } = prices::<Tiny>();
+    for (first, second) in [(64, 256), (256, 64), (64, 500), (256, 500), (500, 64)] {
+        let backing = Counting::new();
+        let limit = state + 2 * small + medium;
+        let ring = Builder::new().geometry::<Tiny>().retain(8).limit(limit).build_in(&backing);
+        let mut blocks = Checked::new(&ring);
+        assert!(fill(&mut blocks, first) > 0);
+        assert_eq!(blocks.allocate(layout(500, 8)), Err(AllocError));
+        while !blocks.oracle.is_empty() {
+            blocks.free(0);
+        }
+        blocks
+            .allocate(layout(second, 8))
+            .unwrap_or_else(|_| panic!("{second} bytes after {first} were refused"));
+        assert!(backing.held().peak <= limit);
+    }
+}
+
+#[test]
+fn a_refusal_leaves_everything_as_it_was() {
+    let backing = Counting::new();
+    let ring = Builder::new().geometry::<Tiny>().limit(4_000).build_in(&backing);
+    let mut blocks = Checked::new(&ring);
+    assert!(fill(&mut blocks, 40) > 10);
+    let before = ring.stats();
+    assert_eq!(blocks.allocate(layout(60, 16)), Err(AllocError));
+    for (index, size) in [(0, 64), (1, 200), (2, 2_000)] {
+        assert_eq!(blocks.resize(index, layout(size, 8), true), Err(AllocError), "{size} bytes");
+    }
+    assert_eq!(ring.stats(), before);
+    // A shrink never needs room, unless it moves.
+    for index in 0..blocks.oracle.len() {
+        blocks.resize(index, layout(8, 8), false).expect("in place");
+    }
+    while blocks.oracle.len() > 1 {
+        blocks.free(0);
+    }
+    blocks.allocate(layout(64, 16)).expect("there is room again");
+}
+
+/// Random operations; after each, what the ring says is what is counted below it and beside it.
+fn stats_are_exact<G: Geometry>(limit: usize, steps: usize) {
+    let backing = Counting::new();
+    let ring = Builder::new().geometry::<G>().limit(limit).build_in(&backing);
+    let mut blocks = Checked::new(&ring);
+    let mut rng = SplitMix::new(11);
+    let Prices { state, small, medium } = prices::<G>();
+    for step in 0..steps {
+        let most = [G::SMALL_MAX, G::SMALL_MAX, G::MEDIUM_MAX, 2 * G::MEDIUM_MAX][rng.below(4)];
+        let asked = layout(1 + rng.below(most), 1 << rng.below(8));
+        let pick = rng.below(blocks.oracle.len().max(1));
+        match rng.below(8) {
+            0..4 => drop(blocks.allocate(asked)),
+            4 if !blocks.oracle.is_empty() => drop(blocks.resize(pick, asked, false)),
+            5 if step % 50 == 0 => ring.flush(),
+            _ if !blocks.oracle.is_empty() => blocks.free(pick),
+            _ => {}
+        }
+        let stats = ring.stats();
+        assert_eq!((stats.blocks_live(), stats.bytes_live()), (blocks.oracle.len(), blocks.oracle.bytes()));
+        assert_eq!(stats.bytes_held, backing.held().bytes);
+        assert!(backing.held().peak <= limit);
+        assert_eq!(stats.chunks(), stats.small.chunks + stats.medium.chunks);
+        assert_eq!(
+            (stats.small.bytes_held, stats.medium.bytes_held),
+            (stats.small.chunks * small, stats.medium.chunks * medium)
+        );
+        let (large, chunks) = (stats.large.bytes_held, stats.small.bytes_held + stats.medium.bytes_held);
+        assert_eq!(stats.bytes_held, state + large + chunks);
+        assert_eq!(large, stats.large.bytes_live);
+        assert_eq!(backing.held().blocks, 1 + stats.chunks() + stats.large.blocks_live);
+        for class in [stats.small, stats.medium] {
+            let filling = class.chunks - class.empty_chunks - class.pinned_chunks;
+            assert!(filling <= 1, "one front at most has live blocks: {class:?}");
+        }
+    }
+    drop(blocks);
+    assert_eq!((ring.stats().blocks_live(), ring.stats().pinned_chunks()), (0, 0));
+    ring.flush();
+    assert_eq!((ring.stats().chunks(), backing.held().bytes), (0, state));
+}
+
+#[test]
+fn statistics_are_exact_at_every_step() {
+    let steps = if cfg!(miri) { 150 } else { 5_000 };
+    stats_are_exact::<Tiny>(usize::MAX, steps);
+    stats_are_exact::<Tiny>(8_000, steps);
+    stats_are_exact::<Standard>(1 << 20, if cfg!(miri) { 40 } else { 3_000 });
+}
+
+#[test]
+fn pinned_chunks_wait_for_their_last_block() {
+    let ring = Builder::new().geometry::<Tiny>().retain(9).build_in(Counting::new());
+    let block = || Box::new_in([7_u8; 64], &ring);
+    let pinned =
+        || (ring.stats().small.chunks, ring.stats().pinned_chunks(), ring.stats().small.empty_chunks);
+    let first = block();
+    assert_eq!(pinned(), (1, 0, 0), "the front is not pinned");
+    let second = block();
+    assert_eq!(pinned(), (2, 1, 0), "a tiny chunk has room for one");
+    let third = block();
+    assert_eq!(pinned(), (3, 2, 0));
+    drop(second);
+    assert_eq!(pinned(), (3, 1, 1));
+    drop(third);
+    assert_eq!(pinned(), (3, 1, 2), "the front, and the one behind it");
+    drop(first);
+    assert_eq!(pinned(), (3, 0, 3));
+    ring.flush();
+    assert_eq!(pinned(), (0, 0, 0));
+}
+
+#[test]
+fn what_is_kept_is_what_was_asked_for() {
+    for retain in [0, 1, 5] {
+        let ring = Builder::new().geometry::<Tiny>().retain(retain).build_in(Counting::new());
+        let blocks: alloc::vec::Vec<_> = (0..20).map(|byte| Box::new_in([byte; 64], &ring)).collect();
+        assert_eq!(ring.stats().chunks(), 20);
+        drop(blocks);
+        assert_eq!(ring.stats().chunks(), retain + 1, "and the front");
+    }
+}
+
+/// Takes the limit off again, also when a test fails.
+struct Unlimited;
+
+impl Drop for Unlimited {
+    fn drop(&mut self) {
+        OneRingAlloc.set_limit(usize::MAX);
+    }
+}
+
+fn clean() -> usize {
+    OneRingAlloc.clean_local();
+    OneRingAlloc.clean_global();
+    OneRingAlloc.stats().bytes_held
+}
+
+#[test]
+fn the_ring_of_all_threads_keeps_its_limit() {
+    let _turn = turn();
+    let _unlimited = Unlimited;
+    let before = clean();
+    let limit = before + 3 * prices::<Standard>().small;
+    OneRingAlloc.set_limit(limit);
+    assert_eq!(OneRingAlloc.stats().limit, limit);
+    let mut blocks = Checked::new(&OneRingAlloc);
+    assert!(fill(&mut blocks, 1_000) >= 90, "three chunks of 32 KiB");
+    let stats = OneRingAlloc.stats();
+    assert_eq!((stats.bytes_held, stats.blocks_live()), (limit, blocks.oracle.len()));
+    assert_eq!(stats.bytes_live(), blocks.oracle.bytes());
+    // Lowered, it refuses; what is held stays, and what is freed does not have to be asked for again.
+    OneRingAlloc.set_limit(0);
+    assert_eq!(blocks.allocate(layout(100_000, 8)), Err(AllocError));
+    blocks.free(blocks.oracle.len() - 1);
+    blocks.allocate(layout(1_000, 8)).expect("from a chunk that is held already");
+    drop(blocks);
+    assert_eq!(clean(), before);
+    assert!(OneRingAlloc.allocate(layout(1, 1)).is_err());
+    OneRingAlloc.set_limit(usize::MAX);
+    drop(Box::new_in(1_u8, OneRingAlloc));
+    assert_eq!(clean(), before);
+}
+
+#[test]
+fn conc_what_ended_threads_left_is_used_before_a_refusal() {
+    let _turn = turn();
+    let _unlimited = Unlimited;
+    let before = clean();
+    let left = std::thread::spawn(|| {
+        let mut left = Vec::with_capacity_in(100, OneRingAlloc);
+        left.push(1_u8);
+        left
+    });
+    let left = left.join().expect("the thread does not panic");
+    // Freed here, it leaves an empty chunk on a record that nobody has.
+    drop(left);
+    let held = OneRingAlloc.stats().bytes_held;
+    assert!(held > before);
+    OneRingAlloc.set_limit(held);
+    let mut large: Vec<u8, _> = Vec::new_in(OneRingAlloc);
+    assert!(large.try_reserve_exact(held - before + 1).is_err() && held - before < 65_536);
+    // The chunk of a thread that ended makes room for one of this thread.
+    let small = Vec::<u8, _>::with_capacity_in(64, OneRingAlloc);
+    assert_eq!(OneRingAlloc.stats().bytes_held, held);
+    drop((large, small));
+    assert_eq!(clean(), before);
+}

@@ -1,0 +1,78 @@
+//! Containers of the standard library whose `_in` constructors still need a gate, in the rings.
+//!
+//! For nightly compilers: `RUSTFLAGS="--cfg ephemera_std_unstable_tests"`. What is cloned with its allocator wants
+//! `AllocatorClone`, an unstable trait that no allocator of a stable crate can have, but every reference to one has.
+#![cfg(ephemera_std_unstable_tests)]
+#![feature(allocator_ext, btreemap_alloc)]
+
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+use std::sync::{Arc, Weak};
+use std::thread;
+
+use ephemera_testkit::suite::turn;
+use ring_alloc::{OneRingAlloc, RingAlloc};
+
+#[test]
+fn conc_an_arc_is_shared_between_threads() {
+    let _turn = turn();
+    let shared = Arc::new_in([1_u64, 2, 3], &OneRingAlloc);
+    let neighbour = Arc::new_in(4_u64, &OneRingAlloc);
+    let weak: Weak<_, _> = Arc::downgrade(&shared);
+    let threads: [_; 2] = std::array::from_fn(|_| {
+        let (shared, weak) = (shared.clone(), weak.clone());
+        thread::spawn(move || shared[0] + weak.upgrade().map_or(0, |shared| shared[2]))
+    });
+    drop(shared);
+    for thread in threads {
+        assert_eq!(thread.join().expect("the thread does not panic"), 4);
+    }
+    assert!(weak.upgrade().is_none());
+    assert_eq!(*neighbour, 4);
+    drop((weak, neighbour));
+    OneRingAlloc.clean_local();
+    OneRingAlloc.clean_global();
+    assert_eq!(OneRingAlloc.stats().blocks_live(), 0);
+}
+
+#[test]
+fn reference_counts_in_a_ring() {
+    let ring = RingAlloc::new();
+    let first = Rc::new_in(1_u8, &ring);
+    let second = first.clone();
+    let third = Rc::new_in(3_u8, &ring);
+    drop(first);
+    assert_eq!((*second, *third), (1, 3));
+    drop((second, third));
+    assert_eq!(ring.stats().blocks_live(), 0);
+}
+
+#[test]
+fn collections_in_a_ring() {
+    let ring = RingAlloc::new();
+    let mut queue = VecDeque::new_in(ring.clone());
+    for number in 0..200_usize {
+        queue.push_back(number);
+        if number % 3 == 0 {
+            queue.pop_front();
+        }
+    }
+    assert_eq!(queue.iter().sum::<usize>(), (67..200).sum());
+    drop(queue);
+    assert_eq!(ring.stats().blocks_live(), 0);
+}
+
+#[test]
+fn a_tree_in_the_ring_of_all_threads() {
+    let _turn = turn();
+    let mut tree = BTreeMap::new_in(&OneRingAlloc);
+    for key in 0..300_u32 {
+        tree.insert(key * 7 % 300, key);
+    }
+    assert!(tree.keys().copied().eq(0..300));
+    tree.retain(|key, _| key % 2 == 0);
+    assert_eq!(tree.len(), 150);
+    drop(tree);
+    OneRingAlloc.clean_local();
+    assert_eq!(OneRingAlloc.stats().blocks_live(), 0);
+}

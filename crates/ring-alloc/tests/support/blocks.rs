@@ -1,0 +1,66 @@
+//! What tests with threads share: numbered blocks, and a turn at whose end nothing may be held that was not before.
+
+use std::sync::MutexGuard;
+use std::thread::{self, JoinHandle};
+
+use allocator_api2::vec::Vec;
+use ephemera_testkit::suite::turn;
+use ring_alloc::OneRingAlloc;
+
+/// Bytes in a block that knows its number.
+pub(crate) type Bytes = Vec<u8, OneRingAlloc>;
+
+/// Sizes of all classes.
+pub(crate) const SIZES: [usize; 6] = [1, 40, 700, 3_000, 20_000, 100_000];
+
+/// The turn of one test. At its end nothing may be held that was not before.
+pub(crate) struct Balanced {
+    before: usize,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Balanced {
+    pub(crate) fn new() -> Self {
+        let turn = turn();
+        Self { before: clean(), _turn: turn }
+    }
+}
+
+impl Drop for Balanced {
+    fn drop(&mut self) {
+        if !thread::panicking() {
+            assert_eq!(clean(), self.before);
+            let stats = OneRingAlloc.stats();
+            assert_eq!((stats.blocks_live(), stats.bytes_live(), stats.unread_heaps), (0, 0, 0));
+        }
+    }
+}
+
+/// Gives back what can be and says what is still held.
+fn clean() -> usize {
+    OneRingAlloc.clean_local();
+    OneRingAlloc.clean_global();
+    OneRingAlloc.stats().bytes_held
+}
+
+pub(crate) fn filled(number: usize, size: usize) -> Bytes {
+    let mut bytes = Vec::with_capacity_in(size, OneRingAlloc);
+    bytes.resize(size, number as u8);
+    bytes
+}
+
+pub(crate) fn check(number: usize, bytes: &Bytes) {
+    assert!(bytes.iter().all(|&byte| byte == number as u8), "block {number} holds something else");
+}
+
+pub(crate) fn some(count: usize) -> alloc::vec::Vec<Bytes> {
+    (0..count).map(|number| filled(number, SIZES[number % SIZES.len()])).collect()
+}
+
+pub(crate) fn check_all(blocks: &[Bytes]) {
+    blocks.iter().enumerate().for_each(|(number, bytes)| check(number, bytes));
+}
+
+pub(crate) fn joined<T>(thread: JoinHandle<T>) -> T {
+    thread.join().expect("the thread does not panic")
+}

@@ -1,0 +1,92 @@
+//! Which traits the rings have and which they must not have.
+#![cfg(feature = "std")]
+
+use core::fmt::Debug;
+use core::hash::Hash;
+use core::panic::{RefUnwindSafe, UnwindSafe};
+
+use allocator_api2::alloc::{Allocator, Global};
+use allocator_api2::boxed::Box;
+use allocator_api2::vec::Vec;
+use ephemera_testkit::backing::Counting;
+use ring_alloc::{Builder, ClassStats, OneRingAlloc, RingAlloc, Standard, Stats};
+use static_assertions::{assert_impl_all, assert_not_impl_any};
+
+assert_impl_all!(OneRingAlloc: Send, Sync, Copy, Unpin, UnwindSafe, RefUnwindSafe);
+assert_impl_all!(OneRingAlloc: Allocator, Default, Debug, Ord, Hash);
+assert_impl_all!(Vec<u8, OneRingAlloc>: Send, Sync);
+assert_impl_all!(Box<u8, OneRingAlloc>: Send, Sync, Unpin);
+
+// One thread's: not even where what lies below it may be used by all.
+assert_not_impl_any!(RingAlloc: Send, Sync, Copy);
+assert_not_impl_any!(RingAlloc<&'static Counting>: Send, Sync, Copy);
+assert_not_impl_any!(RingAlloc<OneRingAlloc>: Send, Sync);
+assert_not_impl_any!(&'static RingAlloc: Send);
+assert_not_impl_any!(Vec<u8, RingAlloc>: Send, Sync);
+assert_impl_all!(RingAlloc: Allocator, Clone, Default, Debug, Eq, Hash, Unpin);
+assert_impl_all!(RingAlloc<RingAlloc>: Allocator, Clone);
+
+assert_impl_all!(Stats: Send, Sync, Copy, Debug, Default, Eq);
+assert_impl_all!(ClassStats: Send, Sync, Copy, Debug, Default, Eq);
+assert_impl_all!(Builder: Send, Sync, Copy, Debug, Default);
+assert_impl_all!(Standard: Copy, Debug, Default);
+
+/// What is covariant stays so: a ring that may not outlive what is below it.
+fn shorter<'a>(ring: RingAlloc<&'static Counting<Global>>) -> RingAlloc<&'a Counting<Global>> {
+    ring
+}
+
+#[test]
+fn a_ring_lies_in_another_ring() {
+    let below = RingAlloc::new();
+    let above = RingAlloc::new_in(below.clone());
+    assert_eq!(*Box::new_in(3_u8, above.clone()), 3);
+    assert!(below.stats().blocks_live() > 0);
+    drop(above);
+    assert_eq!(below.stats().blocks_live(), 0);
+    drop(shorter(RingAlloc::new_in(ephemera_testkit::backing::immortal(Counting::new()))));
+}
+
+#[test]
+fn a_trait_object_is_an_allocator() {
+    let ring = RingAlloc::new();
+    let rings: [&dyn Allocator; 2] = [&ring, &OneRingAlloc];
+    for ring in rings {
+        let mut numbers = Vec::new_in(ring);
+        numbers.extend(0..100);
+        assert_eq!(numbers.iter().sum::<i32>(), 4950);
+    }
+}
+
+/// The trait of allocator-api2 0.4.
+#[cfg(feature = "allocator-api2-04")]
+mod api04 {
+    use allocator_api2_04::alloc::Allocator;
+    use allocator_api2_04::boxed::Box;
+    use allocator_api2_04::vec::Vec;
+    use ring_alloc::{OneRingAlloc, RingAlloc};
+
+    /// A stranger to this workspace, who knows the newer trait alone.
+    fn words<A: Allocator + Clone>(alloc: A) -> usize {
+        let mut words = Vec::new_in(alloc.clone());
+        for word in "a b c d".split(' ') {
+            words.push(Box::new_in(word, alloc.clone()));
+        }
+        words.shrink_to_fit();
+        words.iter().map(|word| word.len()).sum()
+    }
+
+    #[test]
+    fn the_newer_trait_is_implemented_too() {
+        let ring = RingAlloc::new();
+        assert_eq!(words(ring.clone()) + words(OneRingAlloc), 8);
+        assert_eq!(ring.stats().blocks_live(), 0);
+        assert!(Allocator::allocate(&ring, core::alloc::Layout::new::<[u8; 1 << 20]>()).is_ok_and(|block| {
+            // SAFETY: just served with this layout.
+            unsafe {
+                Allocator::deallocate(&ring, block.cast(), core::alloc::Layout::new::<[u8; 1 << 20]>())
+            };
+            block.len() == 1 << 20
+        }));
+    }
+}
