@@ -43,3 +43,22 @@ impl Default for Epoch {
         Self::new()
     }
 }
+
+#[cfg(all(test, target_has_atomic = "ptr", not(ephemera_loom)))]
+mod tests {
+    use super::Epoch;
+    use crate::word::OwnerUsize;
+
+    #[test]
+    fn each_reader_sees_a_raise_once() {
+        let epoch = Epoch::new();
+        let seen = [OwnerUsize::new(0), OwnerUsize::new(0)];
+        assert!(!epoch.turned(&seen[0]));
+        epoch.raise();
+        assert!(epoch.turned(&seen[0]) && !epoch.turned(&seen[0]));
+        epoch.raise();
+        epoch.raise();
+        assert!(epoch.turned(&seen[0]) && !epoch.turned(&seen[0]), "two raises are one request");
+        assert!(epoch.turned(&seen[1]) && !epoch.turned(&seen[1]));
+    }
+}

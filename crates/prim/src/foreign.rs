@@ -4,31 +4,19 @@
 //! with plain loads and stores; every other thread gives back with **one** read-modify-write on the unit's
 //! foreign word. Whoever finds that word at zero also pushes the unit to the record's inbox.
 //!
-//! ```text
-//!            give_back: word 0 -> n, then push             take: head -> null, then per unit:
-//!  other ------------------------------------------> inbox -----------------------------> holder
-//!            give_back: word m -> m + n (m > 0), no push   read link, then word -> 0, book n
-//! ```
+//! The crate's design has the picture, the invariants F1 to F5, and the orderings in pairs.
 //!
-//! # Invariants
-//! * **F1** A unit is in the inbox, or about to be pushed, exactly while its word is not zero.
-//! * **F2** The word goes back to zero only in [`Taken::next`], that is for a unit that was dequeued.
-//! * **F3** A unit is not freed while its word is not zero: what the word holds is not booked yet, and the
-//!   holder frees a unit only when everything is booked as home.
-//! * **F4** After its read-modify-write (where that found another value than zero) or after its push, a
-//!   freeing thread touches the unit no more.
-//!
-//! F1 to F3 are why a holder must never take the word at another moment, say when it retires the unit or
-//! for its statistics: a pusher may stand between its add and its push, and the next one to find zero
-//! would link the unit twice.
+//! A holder must never take the word at another moment than when it dequeues the unit, say when it retires
+//! the unit or for its statistics: a pusher may stand between its add and its push, and the next one to find
+//! zero would link the unit twice.
 
 use core::ptr::{self, NonNull};
 
-use crate::sync::{AtomicPtr, AtomicU64, Ordering};
+use crate::sync::{AtomicPtr, AtomicU64, Ordering, guess};
 use crate::witness::Witness;
 
-// ORDERING: AcqRel. Pairs with itself and with `Taken::next`. Release publishes the end of use of the block;
-// Acquire orders the pusher's write of the link behind the holder's read of it, which came before the zero.
+// ORDERING: AcqRel. Pairs with `Taken::next`, in both directions. Release publishes the end of use of the block;
+// Acquire orders the pusher's write of the link behind the holder's read of it, which came before the zero (F5).
 const GIVE: Ordering = if cfg!(ephemera_weaken = "give_relaxed") {
     Ordering::Relaxed
 } else if cfg!(ephemera_weaken = "give_release") {
@@ -59,7 +47,11 @@ const TAKE: Ordering =
 pub struct Foreign<U> {
     word: AtomicU64,
     link: AtomicPtr<U>,
+    /// Of the unit: whoever gives back touches it, whoever frees it ends it.
     witness: Witness,
+    /// Of the link: loom runs no load after a store that follows it, so that the link's value alone would not show
+    /// that the next pusher's write is ordered behind the holder's read.
+    linked: Witness,
 }
 
 impl<U> Foreign<U> {
@@ -67,7 +59,12 @@ impl<U> Foreign<U> {
         /// Nothing given back.
         #[must_use]
         pub fn new() -> Self {
-            Self { word: AtomicU64::new(0), link: AtomicPtr::new(ptr::null_mut()), witness: Witness::new() }
+            Self {
+                word: AtomicU64::new(0),
+                link: AtomicPtr::new(ptr::null_mut()),
+                witness: Witness::new(),
+                linked: Witness::new(),
+            }
         }
     }
 
@@ -77,11 +74,24 @@ impl<U> Foreign<U> {
         self.word.load(Ordering::Relaxed)
     }
 
+    /// Somebody who neither owns the unit nor gives back to it reads its words, for statistics say.
+    #[inline]
+    pub fn touch(&self) {
+        self.witness.touch();
+    }
+
     /// The unit is about to be freed: its word is zero and nobody else may touch it (F3).
     #[inline]
     pub fn end(&self) {
         self.witness.end();
-        debug_assert!(self.unbooked() == 0, "a unit is freed with foreign frees unbooked");
+        self.linked.end();
+        crate::invariant!(self.unbooked() == 0, "a unit is freed with foreign frees unbooked");
+    }
+
+    /// Takes the word without a dequeue: what F2 forbids, for the model that shows why.
+    #[cfg(all(test, ephemera_loom))]
+    pub(crate) fn steal(&self) -> u64 {
+        self.word.swap(0, BOOK)
     }
 }
 
@@ -95,7 +105,8 @@ impl<U> Default for Foreign<U> {
 ///
 /// # Safety
 /// [`Unit::foreign`] returns the address of one and the same `Foreign` inside the unit, for as long as the
-/// unit lives, without making a reference to anything else in it.
+/// unit lives, without making a reference to anything else in it. A unit may be given back to, and freed, by any
+/// thread.
 pub unsafe trait Unit: Sized {
     /// Where the unit keeps its foreign word.
     ///
@@ -179,11 +190,16 @@ impl<U: Unit> Inbox<U> {
         first
     }
 
+    /// # Safety
+    /// `foreign` is that of `unit`, and the caller's read-modify-write found its word at zero.
     #[cold]
     unsafe fn push(&self, unit: NonNull<U>, foreign: NonNull<Foreign<U>>) {
         // SAFETY: the caller found the word at zero: the unit lives until it is dequeued (F3), which is after this push.
         let link = unsafe { &(*foreign.as_ptr()).link };
-        let mut head = self.head.load(Ordering::Relaxed);
+        // SAFETY: as above.
+        let linked = unsafe { &(*foreign.as_ptr()).linked };
+        linked.write();
+        let mut head = guess(&self.head);
         loop {
             link.store(head, Ordering::Relaxed);
             // ORDERING: `PUSH`. Pairs with `Inbox::take`.
@@ -211,6 +227,9 @@ impl<U: Unit> Inbox<U> {
 }
 
 /// Units that were taken from an inbox, each with what was given back to it.
+///
+/// Each lives until it is yielded (F3), whoever holds the record by then; but only the holder may book it. Dropped
+/// half-way it loses the rest: those units are never linked again, and so never freed.
 #[derive(Debug)]
 #[must_use = "what is not booked is lost"]
 pub struct Taken<U> {
@@ -228,10 +247,131 @@ impl<U: Unit> Iterator for Taken<U> {
         let link = unsafe { &(*foreign.as_ptr()).link };
         // SAFETY: as above.
         let word = unsafe { &(*foreign.as_ptr()).word };
+        // SAFETY: as above.
+        let linked = unsafe { &(*foreign.as_ptr()).linked };
+        linked.touch();
         self.next = link.load(Ordering::Relaxed);
         // ORDERING: `BOOK`. Pairs with `Inbox::give_back_add`.
         let given = word.swap(0, BOOK);
-        debug_assert!(given != 0, "a unit in the inbox had nothing given back");
+        crate::invariant!(given != 0, "a unit in the inbox had nothing given back");
         Some((unit, given))
+    }
+}
+
+#[cfg(all(test, feature = "std", not(ephemera_loom)))]
+mod tests {
+    use alloc::boxed::Box;
+    use alloc::sync::Arc;
+    use alloc::vec::Vec;
+    use core::ptr::NonNull;
+
+    use super::{Foreign, Inbox, Unit};
+
+    /// A unit in raw memory.
+    struct Chunk {
+        foreign: Foreign<Chunk>,
+    }
+
+    // SAFETY: the address of one field.
+    unsafe impl Unit for Chunk {
+        unsafe fn foreign(unit: NonNull<Self>) -> NonNull<Foreign<Self>> {
+            // SAFETY: the caller's unit is alive; no reference is made.
+            let field = unsafe { &raw mut (*unit.as_ptr()).foreign };
+            // SAFETY: a field of what a non-null pointer points at.
+            unsafe { NonNull::new_unchecked(field) }
+        }
+    }
+
+    fn chunk() -> NonNull<Chunk> {
+        NonNull::from(Box::leak(Box::new(Chunk { foreign: Foreign::new() })))
+    }
+
+    /// # Safety
+    /// From [`chunk`], and in no inbox.
+    unsafe fn free(chunk: NonNull<Chunk>) {
+        // SAFETY: alive, by the caller.
+        let chunk = unsafe { Box::from_raw(chunk.as_ptr()) };
+        chunk.foreign.end();
+    }
+
+    #[test]
+    fn the_first_who_gives_back_pushes_and_the_holder_takes_the_sum() {
+        let inbox = Inbox::new();
+        let unit = chunk();
+        for round in 1..3 {
+            assert!(inbox.is_empty());
+            // SAFETY: the unit is alive and of this inbox; what is given back stands for nothing.
+            assert!(unsafe { inbox.give_back_add(unit, round) });
+            // SAFETY: as above.
+            assert!(!unsafe { inbox.give_back_add(unit, 1 << 40) });
+            assert!(!inbox.is_empty());
+            // SAFETY: this thread alone takes.
+            let taken: Vec<_> = unsafe { inbox.take() }.collect();
+            assert_eq!(taken, [(unit, (1 << 40) + round)]);
+        }
+        // SAFETY: this thread alone takes.
+        assert_eq!(unsafe { inbox.take() }.count(), 0);
+        // SAFETY: in no inbox.
+        unsafe { free(unit) };
+    }
+
+    #[test]
+    fn all_units_come_out_and_may_be_freed_at_once() {
+        let inbox = Inbox::new();
+        let units: Vec<_> = (0..5).map(|_| chunk()).collect();
+        for (bit, unit) in units.iter().enumerate() {
+            // SAFETY: the unit is alive and of this inbox; what is given back stands for nothing.
+            assert!(unsafe { inbox.give_back_bits(*unit, 1 << bit) });
+        }
+        // SAFETY: as above.
+        assert!(!unsafe { inbox.give_back_bits(units[2], 1 << 63) });
+        let mut sum = 0;
+        // SAFETY: this thread alone takes.
+        for (unit, bits) in unsafe { inbox.take() } {
+            sum |= bits;
+            // SAFETY: yielded, hence in no inbox any more.
+            unsafe { free(unit) };
+        }
+        assert_eq!(sum, 0b11111 | 1 << 63);
+    }
+
+    #[test]
+    fn conc_what_threads_give_back_is_booked_once() {
+        const THREADS: u64 = 3;
+        const EACH: u64 = if cfg!(miri) { 20 } else { 5_000 };
+        struct Shared(Inbox<Chunk>, [NonNull<Chunk>; 2]);
+        // SAFETY: the units are shared by their foreign words alone until all threads are joined.
+        unsafe impl Send for Shared {}
+        // SAFETY: as above.
+        unsafe impl Sync for Shared {}
+
+        let shared = Arc::new(Shared(Inbox::new(), [chunk(), chunk()]));
+        let gives = |_| {
+            let shared = Arc::clone(&shared);
+            std::thread::spawn(move || {
+                for turn in 0..EACH {
+                    let unit = shared.1[usize::from(turn % 2 == 1)];
+                    // SAFETY: the unit is alive until the joins; what is given back stands for nothing.
+                    unsafe { shared.0.give_back_add(unit, 1) };
+                }
+            })
+        };
+        let threads: Vec<_> = (0..THREADS).map(gives).collect();
+        let mut booked = 0;
+        // SAFETY: this thread alone takes, here and below.
+        let take = || unsafe { shared.0.take() }.map(|(_, given)| given).sum::<u64>();
+        while threads.iter().any(|thread| !thread.is_finished()) {
+            booked += take();
+            std::thread::yield_now();
+        }
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        booked += take();
+        assert_eq!(booked, THREADS * EACH);
+        for unit in shared.1 {
+            // SAFETY: all is booked, and all threads are gone.
+            unsafe { free(unit) };
+        }
     }
 }

@@ -6,6 +6,14 @@
 
 use crate::sync::{AtomicBool, Ordering, spin_hint};
 
+// ORDERING: Acquire. Pairs with the Release in `Pass::drop`: what the one before did behind the gate is seen.
+#[cfg(any(ephemera_loom, target_has_atomic = "ptr"))]
+const ENTER: Ordering =
+    if cfg!(ephemera_weaken = "enter_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
+// ORDERING: Release. Pairs with the Acquire in `Gate::take`. Publishes: what was done behind the gate.
+const OPEN: Ordering =
+    if cfg!(ephemera_weaken = "open_relaxed") { Ordering::Relaxed } else { Ordering::Release };
+
 /// How often [`Gate::enter`] looks before it gives up.
 pub const TRIES: usize = if cfg!(ephemera_loom) { 2 } else { 1_000 };
 
@@ -15,8 +23,10 @@ pub struct Gate {
     closed: AtomicBool,
 }
 
-/// The right to be behind a [`Gate`]; opens it when dropped.
+/// The right to be behind a [`Gate`]; opens it when dropped, also while a panic unwinds. One that is forgotten
+/// keeps the gate shut for ever, which every caller is prepared for: a fork does the same.
 #[derive(Debug)]
+#[must_use = "the gate opens again as soon as this is dropped"]
 pub struct Pass<'a> {
     gate: &'a Gate,
 }
@@ -33,7 +43,7 @@ impl Gate {
     /// Goes in if nobody is there.
     #[inline]
     pub fn try_enter(&self) -> Option<Pass<'_>> {
-        self.take().then_some(Pass { gate: self })
+        self.take().then(|| Pass { gate: self })
     }
 
     /// Goes in, looking again a bounded number of times while somebody is there.
@@ -49,8 +59,8 @@ impl Gate {
 
     #[cfg(any(ephemera_loom, target_has_atomic = "ptr"))]
     fn take(&self) -> bool {
-        // ORDERING: Acquire. Pairs with the Release in `Pass::drop`: what the one before did behind the gate is seen.
-        self.closed.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        // ORDERING: `ENTER`. Pairs with `Pass::drop`.
+        self.closed.compare_exchange(false, true, ENTER, Ordering::Relaxed).is_ok()
     }
 
     /// Without compare-and-swap there are only types for one thread.
@@ -70,8 +80,8 @@ impl Default for Gate {
 
 impl Drop for Pass<'_> {
     fn drop(&mut self) {
-        // ORDERING: Release. Pairs with the Acquire in `Gate::take`. Publishes: what was done behind the gate.
-        self.gate.closed.store(false, Ordering::Release);
+        // ORDERING: `OPEN`. Pairs with `Gate::take`.
+        self.gate.closed.store(false, OPEN);
     }
 }
 
@@ -88,5 +98,17 @@ mod tests {
         assert!(gate.enter().is_none(), "a held gate is given up on, not waited for");
         drop(first);
         assert!(gate.enter().is_some());
+    }
+
+    #[test]
+    #[cfg(feature = "std")]
+    fn a_panic_behind_it_opens_the_gate() {
+        let gate = Gate::new();
+        let caught = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| {
+            let _pass = gate.try_enter();
+            std::panic::resume_unwind(alloc::boxed::Box::new(()));
+        }));
+        assert!(caught.is_err());
+        assert!(gate.try_enter().is_some());
     }
 }

@@ -10,6 +10,7 @@
 //! It has no stability promise of its own: depend on the allocators, not on this crate.
 #![doc = include_str!("../DESIGN.md")]
 #![no_std]
+#![cfg_attr(all(feature = "nightly", not(ephemera_std_allocator)), feature(allocator_api))]
 
 #[cfg(feature = "alloc")]
 extern crate alloc;
@@ -21,6 +22,7 @@ pub mod backing;
 pub mod epoch;
 pub mod gate;
 pub mod header;
+pub mod invariant;
 pub mod poison;
 pub mod prefetch;
 pub mod raw;
@@ -37,3 +39,6 @@ pub mod local;
 pub mod park;
 #[cfg(target_has_atomic = "64")]
 pub mod record;
+
+#[cfg(all(test, feature = "alloc", ephemera_loom))]
+mod models;

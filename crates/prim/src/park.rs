@@ -5,33 +5,69 @@
 //! pool is marked closed and put into a lot. From then on the bits of its pages are only ever set, and a
 //! *sweep*, by one thread at a time, adds up what came home and frees the pages that are whole.
 //!
-//! ```text
-//!  drop of the pool:   closed <- true (Release);  park;  sweep
-//!  every free:         c = closed (Acquire);  give the slot back;  if c { sweep }
-//! ```
-//!
-//! # Invariants
-//! * **P1** Only the thread behind the gate takes from the inboxes of parked pools, gathers, and frees.
-//! * **P2** A sweep never writes the words that owners write: an owner may be giving back a slot by load and
-//!   store at that moment. It keeps what it took in a word of its own, beside them.
-//! * **P3** A pool is in the lot exactly once, from `park` until its sweep says that it is free.
-//!
-//! # What may stay
-//! A free that sees `closed` not yet set, and a sweep that looks before that free's bit arrives, just miss
-//! each other; so do two sweeps of which the second finds the gate shut. The pages concerned stay until the
-//! next sweep: at the next creation or drop of any pool of that kind, at its `reclaim`, or before a refusal.
+//! The crate's design has the invariants P1 to P4, and says what may stay until a later sweep.
 
 use core::ptr::{self, NonNull};
 
 use crate::gate::Gate;
-use crate::sync::{AtomicPtr, AtomicUsize, Ordering};
+use crate::sync::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, guess};
 use crate::word::OwnerPtr;
+
+// ORDERING: Release. Pairs with the Acquire in `Closed::get`. Publishes: what the drop of the pool left in it for the
+// frees to come. Sweeps do not rest on it: all that they touch is ordered by the lot.
+const CLOSE: Ordering =
+    if cfg!(ephemera_weaken = "close_relaxed") { Ordering::Relaxed } else { Ordering::Release };
+// ORDERING: Acquire. Pairs with the Release in `Closed::set`.
+const CLOSED: Ordering =
+    if cfg!(ephemera_weaken = "closed_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
+// ORDERING: Release. Pairs with the Acquire in `Lot::collect`. Publishes: the pool and its link.
+const PARK: Ordering =
+    if cfg!(ephemera_weaken = "park_relaxed") { Ordering::Relaxed } else { Ordering::Release };
+// ORDERING: Acquire. Pairs with the Release in `Lot::park`.
+const COLLECT: Ordering =
+    if cfg!(ephemera_weaken = "collect_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
+
+/// Whether a pool was dropped. Set once; read by each free before the last touch of what it frees (P4).
+#[derive(Debug)]
+pub struct Closed(AtomicBool);
+
+impl Closed {
+    crate::const_unless_loom! {
+        /// Not yet.
+        #[must_use]
+        pub fn new() -> Self {
+            Self(AtomicBool::new(false))
+        }
+    }
+
+    /// The pool is dropped: what was written before this is seen by whoever finds it set.
+    #[inline]
+    pub fn set(&self) {
+        // ORDERING: `CLOSE`. Pairs with `Closed::get`.
+        self.0.store(true, CLOSE);
+    }
+
+    /// Whether the pool was dropped, as far as this thread has seen. If so, sweep after the free.
+    #[inline]
+    #[must_use]
+    pub fn get(&self) -> bool {
+        // ORDERING: `CLOSED`. Pairs with `Closed::set`.
+        self.0.load(CLOSED)
+    }
+}
+
+impl Default for Closed {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 /// A pool that can be parked.
 ///
 /// # Safety
 /// [`Park::link`] returns the address of one and the same pointer in the pool, for as long as the pool lives.
-/// [`Park::sweep`] returns `true` if and only if it freed the pool.
+/// [`Park::sweep`] returns `true` if and only if it freed the pool, and does not unwind. Any thread may sweep and free
+/// a pool, whatever thread made it: all that it holds is fit for that.
 pub unsafe trait Park: Sized {
     /// The pool's link in the lot.
     ///
@@ -119,23 +155,19 @@ impl<P: Park> Lot<P> {
         let link = unsafe { P::link(pool) };
         // SAFETY: as above; nobody sweeps it before it is pushed below.
         let link = unsafe { link.as_ref() };
-        let mut head = self.arrivals.load(Ordering::Relaxed);
+        let mut head = guess(&self.arrivals);
         loop {
             link.store(head, Ordering::Relaxed);
-            // ORDERING: Release. Pairs with the Acquire in `Lot::collect`. Publishes: the pool and its link.
-            match self.arrivals.compare_exchange_weak(
-                head,
-                pool.as_ptr(),
-                Ordering::Release,
-                Ordering::Relaxed,
-            ) {
+            // ORDERING: `PARK`. Pairs with `Lot::collect`.
+            match self.arrivals.compare_exchange_weak(head, pool.as_ptr(), PARK, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(now) => head = now,
             }
         }
     }
 
-    /// Sweeps the parked pools, unless another thread is at it, and returns how many it freed.
+    /// Sweeps the parked pools, unless another thread is at it, and returns how many it freed. A sweep within a sweep
+    /// (a backing allocator that drops a pool of this kind) finds the gate shut and returns zero.
     pub fn sweep(&self, effort: Effort) -> usize {
         if self.count() == 0 || (effort == Effort::Passing && !self.due()) {
             return 0;
@@ -172,11 +204,13 @@ impl<P: Park> Lot<P> {
         freed
     }
 
-    /// Takes all pools of the lot into one list: the arrivals, then those that were parked before.
+    /// Takes all pools of the lot into one list: the arrivals, then those that were parked before. They are in no
+    /// other list then: a sweep that unwinds, against its promise, loses pools and frees none of them twice.
     fn collect(&self) -> *mut P {
         let parked = self.parked.get();
-        // ORDERING: Acquire. Pairs with the Release in `Lot::park`.
-        let head = self.arrivals.swap(ptr::null_mut(), Ordering::Acquire);
+        self.parked.set(ptr::null_mut());
+        // ORDERING: `COLLECT`. Pairs with `Lot::park`.
+        let head = self.arrivals.swap(ptr::null_mut(), COLLECT);
         let mut last = head;
         while let Some(pool) = NonNull::new(last) {
             // SAFETY: pools in the lot are alive (P3).
@@ -191,5 +225,142 @@ impl<P: Park> Lot<P> {
             last = next;
         }
         parked
+    }
+}
+
+#[cfg(all(test, feature = "std", not(ephemera_loom)))]
+mod tests {
+    use alloc::boxed::Box;
+    use alloc::sync::Arc;
+    use alloc::vec::Vec;
+    use core::ptr::{self, NonNull};
+    use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+    use super::{AtomicPtr, Closed, Effort, Lot, Park, RAREST};
+
+    /// A pool that is free when its switch says so, and counts its sweeps.
+    struct Pool {
+        link: AtomicPtr<Pool>,
+        home: Arc<AtomicBool>,
+        sweeps: Arc<AtomicUsize>,
+    }
+
+    // SAFETY: the address of one field; `sweep` says whether it freed the pool, which is fit for any thread.
+    unsafe impl Park for Pool {
+        unsafe fn link(pool: NonNull<Self>) -> NonNull<AtomicPtr<Self>> {
+            // SAFETY: the caller's pool is alive; no reference is made.
+            let field = unsafe { &raw mut (*pool.as_ptr()).link };
+            // SAFETY: a field of what a non-null pointer points at.
+            unsafe { NonNull::new_unchecked(field) }
+        }
+
+        unsafe fn sweep(pool: NonNull<Self>) -> bool {
+            // SAFETY: alive, by the caller; the reference ends before the pool is freed.
+            let this = unsafe { pool.as_ref() };
+            this.sweeps.fetch_add(1, Ordering::Relaxed);
+            let home = this.home.load(Ordering::Relaxed);
+            if home {
+                // SAFETY: from a box, and nobody else frees it.
+                drop(unsafe { Box::from_raw(pool.as_ptr()) });
+            }
+            home
+        }
+    }
+
+    /// Parks a pool. Returns its switch and the count of its sweeps.
+    fn park(lot: &Lot<Pool>) -> (Arc<AtomicBool>, Arc<AtomicUsize>) {
+        let (home, sweeps) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let link = AtomicPtr::new(ptr::null_mut());
+        let pool = Pool { link, home: Arc::clone(&home), sweeps: Arc::clone(&sweeps) };
+        let pool = NonNull::from(Box::leak(Box::new(pool)));
+        // SAFETY: alive and new; from here the lot's.
+        unsafe { lot.park(pool) };
+        (home, sweeps)
+    }
+
+    #[test]
+    fn closed_is_set_once_for_all() {
+        let closed = Closed::new();
+        assert!(!closed.get());
+        closed.set();
+        assert!(closed.get());
+    }
+
+    #[test]
+    fn pools_stay_until_they_are_home_in_any_order() {
+        let lot = Lot::new();
+        assert_eq!(lot.sweep(Effort::Full), 0);
+        let pools: Vec<_> = (0..4).map(|_| park(&lot)).collect();
+        assert_eq!((lot.count(), lot.sweep(Effort::Full)), (4, 0));
+        for (left, which) in [(3, 1), (2, 3), (1, 0), (0, 2)] {
+            pools[which].0.store(true, Ordering::Relaxed);
+            assert_eq!((lot.sweep(Effort::Full), lot.count()), (1, left));
+        }
+        assert_eq!(lot.sweep(Effort::Full), 0);
+    }
+
+    #[test]
+    fn arrivals_join_those_that_stayed() {
+        let lot = Lot::new();
+        let early = park(&lot);
+        assert_eq!(lot.sweep(Effort::Full), 0);
+        let late = park(&lot);
+        early.0.store(true, Ordering::Relaxed);
+        late.0.store(true, Ordering::Relaxed);
+        assert_eq!((lot.sweep(Effort::Full), lot.count()), (2, 0));
+    }
+
+    #[test]
+    fn after_each_look_in_vain_twice_as_many_calls_are_let_pass() {
+        let lot = Lot::new();
+        let (home, sweeps) = park(&lot);
+        let looks = || sweeps.load(Ordering::Relaxed);
+        for look in 0..5 {
+            for passed in 0..(1 << look) - 1 {
+                assert_eq!(lot.sweep(Effort::Passing), 0);
+                assert_eq!(looks(), look, "call {passed} was not let pass");
+            }
+            assert_eq!(lot.sweep(Effort::Passing), 0);
+            assert_eq!(looks(), look + 1);
+        }
+        // However long in vain, no more than so many.
+        for _ in 0..2 * RAREST.ilog2() {
+            lot.sweep(Effort::Full);
+        }
+        let before = looks();
+        for _ in 0..RAREST {
+            lot.sweep(Effort::Passing);
+        }
+        assert_eq!(looks(), before + 1);
+        // A full effort always looks, and one that frees something sets the back-off to nothing.
+        let (other, _) = park(&lot);
+        other.store(true, Ordering::Relaxed);
+        assert_eq!(lot.sweep(Effort::Full), 1);
+        home.store(true, Ordering::Relaxed);
+        assert_eq!(lot.sweep(Effort::Passing), 1);
+    }
+
+    #[test]
+    fn conc_each_pool_is_freed_once() {
+        const THREADS: usize = 3;
+        const EACH: usize = if cfg!(miri) { 4 } else { 300 };
+        let lot = Arc::new(Lot::new());
+        let works = |_| {
+            let lot = Arc::clone(&lot);
+            std::thread::spawn(move || {
+                let mut freed = 0;
+                for turn in 0..EACH {
+                    let (home, _) = park(&lot);
+                    freed += lot.sweep(if turn % 2 == 0 { Effort::Full } else { Effort::Passing });
+                    home.store(true, Ordering::Relaxed);
+                    freed += lot.sweep(Effort::Passing);
+                }
+                freed
+            })
+        };
+        let threads: Vec<_> = (0..THREADS).map(works).collect();
+        let mut freed: usize = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
+        freed += lot.sweep(Effort::Full);
+        assert_eq!((freed, lot.count()), (THREADS * EACH, 0));
     }
 }

@@ -45,6 +45,9 @@ pub fn acquire<A: Allocator + ?Sized>(backing: &A, layout: Layout) -> Result<Non
 
 /// Gives a block back to `backing`, after marking all of it as usable for the sanitizers (R2).
 ///
+/// Under loom the block is kept for ever instead: a model that touches a freed header must find the header's
+/// [`Witness`](crate::witness::Witness), and not the next block at that address.
+///
 /// # Safety
 ///
 /// * `block` was returned by [`acquire`] for `layout` from `backing` or an equivalent allocator, and was not
@@ -54,6 +57,9 @@ pub fn acquire<A: Allocator + ?Sized>(backing: &A, layout: Layout) -> Result<Non
 pub unsafe fn release<A: Allocator + ?Sized>(backing: &A, block: NonNull<u8>, layout: Layout) {
     // SAFETY: the caller gives up the whole block, `layout.size()` bytes that `backing` handed out.
     unsafe { unpoison(block, layout.size()) };
+    if cfg!(ephemera_loom) {
+        return;
+    }
     // SAFETY: the caller vouches that `backing` handed out `block` for `layout` and that it is in use.
     unsafe { backing.deallocate(block, layout) };
 }

@@ -20,6 +20,16 @@ pub fn spin_hint() {
     loom::thread::yield_now();
 }
 
+/// The head of a list that a push is to try first: as it is now, to be confirmed by the exchange that follows.
+///
+/// Loom reverses an operation only with the last one on the same atomic. A load here would be that one, and no model
+/// would ever see the push come before another thread's look at the head; so there the guess is blind.
+#[cfg(target_has_atomic = "64")]
+#[inline]
+pub(crate) fn guess<T>(head: &AtomicPtr<T>) -> *mut T {
+    if cfg!(ephemera_loom) { core::ptr::null_mut() } else { head.load(Ordering::Relaxed) }
+}
+
 /// `const fn` everywhere but under loom, whose atomics cannot be made at compile time.
 #[macro_export]
 #[doc(hidden)]

@@ -190,10 +190,13 @@ impl ChunkPtr {
     /// What other threads gave back and the owner has not booked yet.
     fn unbooked(self) -> Live {
         #[cfg(target_has_atomic = "64")]
-        return Live::from_word(self.foreign().unbooked());
+        {
+            self.foreign().touch();
+            Live::from_word(self.foreign().unbooked())
+        }
         // Without 64-bit atomics there are only types for one thread.
         #[cfg(not(target_has_atomic = "64"))]
-        return Live::NONE;
+        Live::NONE
     }
 
     /// The sum of what was handed out.
@@ -305,30 +308,21 @@ impl ChunkPtr {
         self.back().get() == self.taken().get()
     }
 
-    /// What was handed out and did not come home, as far as was booked.
-    fn live(self) -> Live {
-        self.live_less(Live::NONE)
-    }
-
-    fn live_less(self, unbooked: Live) -> Live {
-        let (taken, back) = (Live::from_word(self.taken().get()), Live::from_word(self.back().get()));
-        taken.minus(back, unbooked)
-    }
-
     /// What is alive, foreign frees that are not booked yet taken off. Exact at rest.
     pub(crate) fn live_now(self) -> Live {
-        self.live_less(self.unbooked())
+        let (taken, back) = (Live::from_word(self.taken().get()), Live::from_word(self.back().get()));
+        taken.minus(back, self.unbooked())
     }
 
     /// Starts over in a drained chunk. Constants go into all its words, so nothing waits for what was there.
     #[inline]
     pub(crate) fn rewind(self) {
+        self.cursor().set(self.first());
         self.taken().set(Live::NONE.word());
-        // A store less for blocks that come and go one by one, whose free is known to be the top one's.
+        // A store less for blocks that come and go one by one.
         if self.back().get() != Live::NONE.word() {
             self.back().set(Live::NONE.word());
         }
-        self.cursor().set(self.first());
     }
 
     /// Gives the block of `old` bytes at `start` `new` bytes instead, if it is the top one and they fit.
@@ -351,12 +345,12 @@ impl ChunkPtr {
             self.cursor().set(start + room_of(new));
         }
         let drained = self.book(Live::resized(old - new));
-        debug_assert!(!drained, "a block that shrank is still alive");
+        ephemera_prim::invariant!(!drained, "a block that shrank is still alive");
     }
 
     /// The chunk goes back to the backing allocator: nobody else may touch it from here.
     pub(crate) fn end_of_life(self) -> NonNull<u8> {
-        debug_assert!(self.is_drained(), "a chunk with live blocks goes back: {:?}", self.live());
+        ephemera_prim::invariant!(self.is_drained(), "a chunk with live blocks goes back");
         #[cfg(target_has_atomic = "64")]
         self.foreign().end();
         self.0.cast()

@@ -51,7 +51,7 @@
 //! where the compiler offers it without a gate (Rust 1.100), with no feature at all. If some crate in the build turns on
 //! `allocator-api2/nightly`, two of these are one and the same trait: turn on feature `nightly` here too, or build with
 //! `--cfg ephemera_no_std_allocator`. Backing allocators that speak only one of the other traits enter through
-//! [`Std`](backing::Std) and [`Api04`](backing::Api04).
+//! the newtypes `Std` and `Api04` of [`backing`].
 //!
 //! How it works: see the module [`design`].
 #![no_std]

@@ -14,11 +14,11 @@ use ephemera_testkit::suite::turn;
 use ring_alloc::{OneRingAlloc, RingAlloc};
 
 /// Allocations beside one stuck block.
-const TRAFFIC: usize = if cfg!(miri) { 3_000 } else { 2_000_000 };
+const TRAFFIC: usize = if cfg!(miri) { 1_000 } else { 2_000_000 };
 /// Numbers of blocks that stay.
-const STUCK: &[usize] = if cfg!(miri) { &[3] } else { &[10, 100, 1_000] };
+const STUCK: &[usize] = if cfg!(miri) { &[2] } else { &[10, 100, 1_000] };
 /// Between two that stay: more than a chunk of 64 KiB holds of what is drawn.
-const APART: usize = if cfg!(miri) { 300 } else { 800 };
+const APART: usize = if cfg!(miri) { 270 } else { 800 };
 
 /// What `k` blocks that stay may cost, in bytes.
 const fn price(k: usize) -> usize {

@@ -4,9 +4,15 @@
 //! operation stay.
 #![forbid(unsafe_code)]
 
-/// Picks the second value under Miri.
+/// Picks the second value under Miri, and a quarter of the first one under AddressSanitizer, whose quarantine makes blocks dear.
 const fn here_or_miri(here: usize, miri: usize) -> usize {
-    if cfg!(miri) { miri } else { here }
+    if cfg!(miri) {
+        miri
+    } else if cfg!(ephemera_poison = "asan") {
+        here.div_ceil(4)
+    } else {
+        here
+    }
 }
 
 /// Seeds that are run for each profile.
@@ -42,8 +48,9 @@ pub const LARGEST_DRAWN: usize = here_or_miri(1 << 20, 32 << 10);
 pub const LIVE_BYTES: usize = here_or_miri(48 << 20, 4 << 20);
 /// Blocks that may be live at once; allocations beyond are skipped.
 pub const LIVE_BLOCKS: usize = here_or_miri(512, 64);
-/// Alignment that is drawn now and then and that hardly any program asks for.
-pub const RARE_ALIGN: usize = 1 << 29;
+/// Alignment that is drawn now and then and that hardly any program asks for. AddressSanitizer makes its red zones as large as
+/// the alignment, and remembers them.
+pub const RARE_ALIGN: usize = if cfg!(ephemera_poison = "asan") { 1 << 22 } else { 1 << 29 };
 /// Blocks of [`RARE_ALIGN`] that may be live at once: each takes as much address space.
 pub const RARE_ALIGN_LIVE: usize = 2;
 

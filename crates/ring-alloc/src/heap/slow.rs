@@ -31,9 +31,12 @@ pub(crate) fn refill<E: Env>(env: E, layout: Layout, class: Class) -> Result<Non
         Some(chunk) => chunk,
         None => obtain(env, class)?,
     };
+    // Every geometry is checked for this: the largest block fits an empty chunk. It is taken before the chunk becomes the
+    // front: to install it may give back the last one, and a backing allocator that then flushes this very heap must not
+    // find the new one drained.
+    let block = chunk.bump(layout.size(), layout.align());
     install(env, class, chunk);
-    // Every geometry is checked for this: the largest block fits an empty chunk.
-    chunk.bump(layout.size(), layout.align()).ok_or(AllocError)
+    block.ok_or(AllocError)
 }
 
 /// Makes `chunk` the front. The last front goes on without the heap, until its last block comes home.

@@ -14,7 +14,8 @@ use loom::thread;
 
 use super::shard::{Owner, Realm, Shard, World, clean};
 use crate::account::Account;
-use crate::geometry::{Class, Geometry};
+use crate::chunk::HEADER;
+use crate::geometry::{Class, Geometry, SLACK};
 use crate::heap;
 
 /// Chunks of two blocks.
@@ -22,16 +23,18 @@ use crate::heap;
 struct Tiny;
 
 impl Geometry for Tiny {
-    const SMALL_MAX: usize = 400;
+    const SMALL_MAX: usize = 700;
     const SMALL_ALIGN: usize = 8;
     const SMALL_CHUNK: usize = 2 << 10;
-    const MEDIUM_MAX: usize = 400;
+    const MEDIUM_MAX: usize = 700;
     const MEDIUM_ALIGN: usize = 8;
     const MEDIUM_CHUNK: usize = 2 << 10;
     const RETAIN: usize = 0;
 }
 
-const BLOCK: Layout = Layout::new::<[u64; 50]>();
+const BLOCK: Layout = Layout::new::<[u32; 175]>();
+
+const _: () = assert!((Tiny::SMALL_CHUNK - SLACK - HEADER) / BLOCK.size() == 2, "a chunk has two blocks");
 
 #[derive(Debug, Clone)]
 struct Model(Arc<World<Tiny>>);

@@ -152,7 +152,7 @@ unsafe impl<A: Allocator, G: Geometry> Env for &Inner<A, G> {
     #[inline]
     unsafe fn give_back(self, chunk: ChunkPtr, _: Live) {
         // It owns every chunk, so nothing comes here.
-        debug_assert!(self.owns(chunk), "a ring for one thread met a chunk that is not its own");
+        ephemera_prim::invariant!(self.owns(chunk), "a ring for one thread met a chunk that is not its own");
     }
 }
 

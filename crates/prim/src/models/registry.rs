@@ -1,0 +1,108 @@
+//! The registry: no record is held twice, and records that were added are seen whole.
+
+use loom::cell::UnsafeCell;
+use loom::thread;
+
+use super::memory::Kept;
+use super::{explore, explore_within};
+use crate::record::{FIRST, Record, Registry};
+
+/// Counts its holders; written by the holder alone.
+struct Shard {
+    holders: UnsafeCell<u32>,
+}
+
+impl Shard {
+    fn new() -> Self {
+        Self { holders: UnsafeCell::new(0) }
+    }
+
+    fn hold(&self) {
+        // SAFETY: loom reports the race before this write.
+        self.holders.with_mut(|holders| unsafe { *holders += 1 });
+    }
+
+    fn leave(&self) {
+        self.holders.with_mut(|holders| {
+            // SAFETY: loom reports the race before this access.
+            let holders = unsafe { &mut *holders };
+            assert_eq!(core::mem::replace(holders, 0), 1, "a record had two holders");
+        });
+    }
+}
+
+fn registry() -> Kept<Registry<Shard>> {
+    Kept::new(Registry::new(core::array::from_fn(|_| Record::new(Shard::new())), Shard::new))
+}
+
+/// Holds some record for a moment.
+fn visit(registry: &Registry<Shard>) -> usize {
+    let lease = registry.lease_any().unwrap();
+    lease.record().shard().hold();
+    thread::yield_now();
+    lease.record().shard().leave();
+    core::ptr::from_ref(lease.record()).addr()
+}
+
+/// Three threads, two static records: one may have to wait, or to add; none shares.
+#[test]
+fn loom_registry_leases_a_record_to_one_thread() {
+    explore_within(4, || {
+        let registry = registry();
+        let others = [0, 1].map(|_| {
+            let registry = registry.clone();
+            thread::spawn(move || visit(registry.get()))
+        });
+        visit(registry.get());
+        for other in others {
+            other.join().unwrap();
+        }
+        assert!(registry.get().later_records() <= 3 - FIRST);
+        assert!(registry.get().records().all(Record::is_free));
+    });
+}
+
+/// Two threads add records while a third looks through them all and holds what it can.
+#[test]
+fn loom_registry_shows_added_records_as_they_were_made() {
+    explore(|| {
+        let registry = registry();
+        let held: [_; FIRST] = core::array::from_fn(|_| registry.get().lease_free().unwrap());
+        let others = [0, 1].map(|_| {
+            let registry = registry.clone();
+            thread::spawn(move || visit(registry.get()))
+        });
+        for record in registry.get().records().skip(FIRST) {
+            if let Some(lease) = record.try_lease() {
+                lease.record().shard().hold();
+                lease.record().shard().leave();
+            }
+        }
+        for other in others {
+            other.join().unwrap();
+        }
+        let later = registry.get().later_records();
+        assert!((1..=2).contains(&later), "{later} records were added for two threads");
+        drop(held);
+        assert!(registry.get().records().all(Record::is_free));
+    });
+}
+
+/// A shard of a later record is seen as it was made by a thread that only looks, as statistics do.
+#[test]
+fn loom_registry_lets_statistics_read_added_records() {
+    explore(|| {
+        let registry = registry();
+        let held: [_; FIRST] = core::array::from_fn(|_| registry.get().lease_free().unwrap());
+        let looker = registry.clone();
+        let looker = thread::spawn(move || {
+            let shards = looker.get().records().map(Record::shard);
+            // SAFETY: loom reports the race before this read; nobody holds it to write.
+            shards.map(|shard| shard.holders.with(|count| unsafe { *count })).sum::<u32>()
+        });
+        drop(registry.get().lease_any().unwrap());
+        assert_eq!(looker.join().unwrap(), 0);
+        drop(held);
+        assert_eq!(registry.get().later_records(), 1);
+    });
+}

@@ -1,0 +1,68 @@
+//! Owner words: what is published is seen by those who observe.
+
+use loom::cell::UnsafeCell;
+use loom::thread;
+
+use super::explore;
+use super::memory::Kept;
+use crate::word::{OwnerPtr, OwnerU64};
+
+struct Words {
+    bits: OwnerU64,
+    pointer: OwnerPtr<Words>,
+    slots: [UnsafeCell<u32>; 2],
+}
+
+impl Words {
+    fn write(&self, index: usize) {
+        // SAFETY: loom reports the race before this write.
+        self.slots[index].with_mut(|slot| unsafe { *slot += 1 });
+    }
+}
+
+/// The owner gives back slot after slot by plain stores; who observes a bit may use the slot.
+#[test]
+fn loom_word_bits_publish_the_end_of_use() {
+    explore(|| {
+        let words = Kept::new(Words {
+            bits: OwnerU64::new(0),
+            pointer: OwnerPtr::null(),
+            slots: [UnsafeCell::new(0), UnsafeCell::new(0)],
+        });
+        let owner = words.clone();
+        let owner = thread::spawn(move || {
+            for (index, bits) in [(0, 0b01), (1, 0b11)] {
+                owner.get().write(index);
+                owner.get().bits.publish(bits);
+            }
+        });
+        let home = words.get().bits.observe();
+        for index in (0..2).filter(|index| home & 1 << index != 0) {
+            words.get().write(index);
+        }
+        owner.join().unwrap();
+        assert_eq!(words.get().bits.get(), 3);
+    });
+}
+
+/// A pointer that is followed leads to what was made before it was published.
+#[test]
+fn loom_word_pointers_publish_what_they_point_at() {
+    explore(|| {
+        let words = Kept::new(Words {
+            bits: OwnerU64::new(0),
+            pointer: OwnerPtr::null(),
+            slots: [UnsafeCell::new(0), UnsafeCell::new(0)],
+        });
+        let owner = words.clone();
+        let owner = thread::spawn(move || {
+            owner.get().write(0);
+            owner.get().pointer.publish(owner.pointer().as_ptr());
+        });
+        let seen = words.get().pointer.follow();
+        if !seen.is_null() {
+            words.get().write(0);
+        }
+        owner.join().unwrap();
+    });
+}
