@@ -105,7 +105,10 @@ fn walk(ws: &Workspace, dir: &str, cell: Cell) -> Result<Outcome> {
         let mut cargo = match cell.compiler {
             // Code that is dead without a feature shows here; on other compilers lints come and go.
             Compiler::Pinned => ws.cargo().env_append("RUSTFLAGS", "-Dwarnings"),
-            Compiler::Oldest | Compiler::Nightly => ws.cargo_of(&compiler),
+            Compiler::Oldest => ws.cargo_of(&compiler),
+            Compiler::Nightly => {
+                ws.cargo_of(&compiler).env_append("RUSTFLAGS", toolchain::std_tests(&compiler))
+            }
         };
         cargo = match cell.act {
             Act::Check => cargo.args(["check", "--lib"]),

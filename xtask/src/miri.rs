@@ -167,7 +167,8 @@ pub(crate) fn control_base(ws: &Workspace, package: &Package, seeds: u32) -> Opt
 }
 
 fn base(ws: &Workspace, package: &Package, nightly: &str, flags: &str) -> Cmd {
-    ws.cargo_of(nightly).args(["miri", "test", "--package", &package.name]).env_append("MIRIFLAGS", flags)
+    let miri = ws.cargo_of(nightly).args(["miri", "test", "--package", &package.name]);
+    miri.env_append("MIRIFLAGS", flags).env_append("RUSTFLAGS", toolchain::std_tests(nightly))
 }
 
 fn flags(package: &Package, model: Model) -> String {

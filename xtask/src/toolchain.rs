@@ -28,6 +28,16 @@ pub(crate) type Found = core::result::Result<String, String>;
 /// Said once a run: which nightly stands for [`NIGHTLY`].
 static SAID: Mutex<Option<String>> = Mutex::new(None);
 
+/// Turns on the tests of the standard library's `Allocator`, where a toolchain is one that has the trait without a gate. For
+/// `RUSTFLAGS`; empty elsewhere.
+pub(crate) fn std_tests(toolchain: &str) -> &'static str {
+    if toolchain.starts_with(NIGHTLY) {
+        "--cfg ephemera_std_tests --cfg ephemera_std_unstable_tests"
+    } else {
+        ""
+    }
+}
+
 /// [`NIGHTLY`] with `components`, else the installed nightly with them. Says which, once.
 pub(crate) fn nightly(components: &[&str], missing: Missing) -> Found {
     let name = pick(&[NIGHTLY, ANY_NIGHTLY], components, missing).ok_or_else(|| {

@@ -15,7 +15,8 @@ use ring_alloc::{Builder, Geometry, OneRingAlloc, RingAlloc, Standard};
 use tiny::Tiny;
 
 /// Bytes that the limited ring may hold: a few chunks of each class, and few of the larger blocks that are drawn.
-const LIMIT: usize = if cfg!(miri) { 400 << 10 } else { 1 << 20 };
+#[cfg(not(miri))]
+const LIMIT: usize = 1 << 20;
 
 /// A ring of geometry `G` over the hostile allocators.
 struct Ring<G> {
@@ -87,13 +88,24 @@ fn tiny() -> Builder<Tiny> {
 }
 
 allocator_suite!(tiny_chunks, Ring::new(tiny()));
-allocator_suite!(tiny_chunks_none_kept, Ring::new(tiny().retain(0)));
 allocator_suite!(tiny_chunks_limited, Ring { limit: 1 << 16, ..Ring::new(tiny().limit(1 << 16)) });
 allocator_suite!(standard_chunks, Ring::<Standard>::new(Builder::new()));
-allocator_suite!(standard_chunks_none_kept, Ring::<Standard>::new(Builder::new().retain(0)));
+
+// Miri has time for each path once: it has seen these, in tiny chunks or without a limit.
 allocator_suite!(
+    #[cfg(not(miri))]
+    tiny_chunks_none_kept,
+    Ring::new(tiny().retain(0)),
+);
+allocator_suite!(
+    #[cfg(not(miri))]
+    standard_chunks_none_kept,
+    Ring::<Standard>::new(Builder::new().retain(0)),
+);
+allocator_suite!(
+    #[cfg(not(miri))]
     standard_chunks_limited,
-    Ring { limit: LIMIT, ..Ring::<Standard>::new(Builder::new().limit(LIMIT)) }
+    Ring { limit: LIMIT, ..Ring::<Standard>::new(Builder::new().limit(LIMIT)) },
 );
 
 /// The ring of all threads.

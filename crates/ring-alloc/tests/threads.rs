@@ -67,11 +67,11 @@ fn conc_foreign_blocks_grow_and_shrink() {
     let mut blocks = some(12);
     let mut blocks = joined(thread::spawn(move || {
         for (number, bytes) in blocks.iter_mut().enumerate() {
-            let old = bytes.len();
-            bytes.reserve_exact(old / 2 + 9);
-            bytes.resize(old + old / 2 + 9, number as u8);
+            let old = bytes.capacity();
+            bytes.reserve_exact(old + old / 2 + 9 - bytes.len());
+            bytes.resize(bytes.len() + 9, number as u8);
             bytes.truncate(old / 2 + 1);
-            bytes.shrink_to_fit();
+            bytes.shrink_to(old / 2 + 1);
         }
         check_all(&blocks);
         blocks
@@ -86,13 +86,20 @@ fn conc_foreign_blocks_grow_and_shrink() {
 }
 
 #[test]
+fn conc_a_thread_gives_its_chunks_back_when_it_ends() {
+    let balanced = Balanced::new();
+    joined(thread::spawn(|| check_all(&some(60))));
+    assert_eq!(OneRingAlloc.stats().bytes_held, balanced.before, "without anybody cleaning");
+}
+
+#[test]
 fn conc_shrunk_abroad_then_freed_at_home() {
     let _balanced = Balanced::new();
     let mut bytes = filled(3, 600);
     let neighbour = filled(4, 600);
     let bytes = joined(thread::spawn(move || {
         bytes.truncate(100);
-        bytes.shrink_to_fit();
+        bytes.shrink_to(100);
         bytes
     }));
     assert_eq!((OneRingAlloc.stats().blocks_live(), OneRingAlloc.stats().bytes_live()), (2, 700));

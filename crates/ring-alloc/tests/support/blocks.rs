@@ -15,7 +15,7 @@ pub(crate) const SIZES: [usize; 6] = [1, 40, 700, 3_000, 20_000, 100_000];
 
 /// The turn of one test. At its end nothing may be held that was not before.
 pub(crate) struct Balanced {
-    before: usize,
+    pub(crate) before: usize,
     _turn: MutexGuard<'static, ()>,
 }
 
@@ -45,7 +45,8 @@ fn clean() -> usize {
 
 pub(crate) fn filled(number: usize, size: usize) -> Bytes {
     let mut bytes = Vec::with_capacity_in(size, OneRingAlloc);
-    bytes.resize(size, number as u8);
+    // Miri knows what was written; a few bytes will do there.
+    bytes.resize(if cfg!(miri) { size.min(40) } else { size }, number as u8);
     bytes
 }
 
