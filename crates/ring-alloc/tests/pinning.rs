@@ -14,7 +14,7 @@ use ephemera_testkit::suite::turn;
 use ring_alloc::{OneRingAlloc, RingAlloc};
 
 /// Allocations beside one stuck block.
-const TRAFFIC: usize = if cfg!(miri) { 1_000 } else { 2_000_000 };
+const TRAFFIC: usize = if cfg!(miri) { 400 } else { 2_000_000 };
 /// Numbers of blocks that stay.
 const STUCK: &[usize] = if cfg!(miri) { &[2] } else { &[10, 100, 1_000] };
 /// Between two that stay: more than a chunk of 64 KiB holds of what is drawn.
@@ -33,7 +33,8 @@ enum Order {
     Any,
 }
 
-const ORDERS: [Order; 3] = [Order::Oldest, Order::Youngest, Order::Any];
+const ORDERS: &[Order] =
+    if cfg!(miri) { &[Order::Any] } else { &[Order::Oldest, Order::Youngest, Order::Any] };
 
 /// 2,000,000 blocks of 64 bytes, 100 of them alive at a time, one more for ever.
 fn traffic_beside_one<A: Allocator + Copy>(alloc: A, order: Order) {
@@ -101,7 +102,7 @@ fn spike<A: Allocator + Copy>(alloc: A, k: usize, look: impl FnOnce()) {
 
 #[test]
 fn one_stuck_block_costs_one_chunk() {
-    for order in ORDERS {
+    for &order in ORDERS {
         let backing = Counting::new();
         let ring = RingAlloc::new_in(&backing);
         traffic_beside_one(&ring, order);
@@ -148,7 +149,7 @@ fn the_same_holds_for_the_ring_of_all_threads() {
     };
     let before = clean();
     let held = || OneRingAlloc.stats().bytes_held - before;
-    for order in ORDERS {
+    for &order in ORDERS {
         traffic_beside_one(OneRingAlloc, order);
         assert!(held() < 1 << 20, "{order:?}: {} bytes", held());
     }

@@ -2,10 +2,11 @@
 //!
 //! For compilers that have that trait, 1.100 and later: `RUSTFLAGS="--cfg ephemera_std_tests"`.
 #![cfg(ephemera_std_tests)]
+#![expect(clippy::incompatible_msrv, reason = "the cfg is set for compilers that have the trait")]
 
+use core::marker::PhantomData;
+use core::ptr;
 use std::alloc::Allocator;
-use std::marker::PhantomData;
-use std::ptr;
 
 use ephemera_testkit::backing::Counting;
 use ephemera_testkit::suite::turn;
@@ -105,7 +106,7 @@ fn two_boxes_in_one_chunk() {
     let mut first = Box::new_in(1_u64, ring.clone());
     let mut second = Box::new_in(2_u64, ring.clone());
     let (one, two) = (&mut *first, &mut *second);
-    std::mem::swap(one, two);
+    core::mem::swap(one, two);
     *one += 10;
     *two += 20;
     // Freed while the other one is borrowed mutably.
@@ -171,12 +172,8 @@ struct Phantom<A: Allocator>(PhantomData<A>);
 
 #[test]
 fn both_traits_are_implemented_side_by_side() {
-    fn standard<A: std::alloc::Allocator>(_: &Phantom<A>) {}
-    fn older<A: allocator_api2::alloc::Allocator>(_: &Phantom<A>)
-    where
-        A: std::alloc::Allocator,
-    {
-    }
+    fn standard<A: Allocator>(_: &Phantom<A>) {}
+    fn older<A: allocator_api2::alloc::Allocator + Allocator>(_: &Phantom<A>) {}
     standard(&Phantom::<OneRingAlloc>(PhantomData));
     older(&Phantom::<OneRingAlloc>(PhantomData));
     standard(&Phantom::<RingAlloc>(PhantomData));

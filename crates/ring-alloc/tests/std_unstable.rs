@@ -5,9 +5,11 @@
 #![cfg(ephemera_std_unstable_tests)]
 #![feature(allocator_ext, btreemap_alloc)]
 
-use std::collections::{BTreeMap, VecDeque};
-use std::rc::Rc;
-use std::sync::{Arc, Weak};
+extern crate alloc;
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::rc::Rc;
+use alloc::sync::{Arc, Weak};
 use std::thread;
 
 use ephemera_testkit::suite::turn;
@@ -19,7 +21,7 @@ fn conc_an_arc_is_shared_between_threads() {
     let shared = Arc::new_in([1_u64, 2, 3], &OneRingAlloc);
     let neighbour = Arc::new_in(4_u64, &OneRingAlloc);
     let weak: Weak<_, _> = Arc::downgrade(&shared);
-    let threads: [_; 2] = std::array::from_fn(|_| {
+    let threads: [_; 2] = core::array::from_fn(|_| {
         let (shared, weak) = (shared.clone(), weak.clone());
         thread::spawn(move || shared[0] + weak.upgrade().map_or(0, |shared| shared[2]))
     });

@@ -61,6 +61,8 @@ fn a_trait_object_is_an_allocator() {
 /// The trait of allocator-api2 0.4.
 #[cfg(feature = "allocator-api2-04")]
 mod api04 {
+    use core::alloc::Layout;
+
     use allocator_api2_04::alloc::Allocator;
     use allocator_api2_04::boxed::Box;
     use allocator_api2_04::vec::Vec;
@@ -81,12 +83,11 @@ mod api04 {
         let ring = RingAlloc::new();
         assert_eq!(words(ring.clone()) + words(OneRingAlloc), 8);
         assert_eq!(ring.stats().blocks_live(), 0);
-        assert!(Allocator::allocate(&ring, core::alloc::Layout::new::<[u8; 1 << 20]>()).is_ok_and(|block| {
-            // SAFETY: just served with this layout.
-            unsafe {
-                Allocator::deallocate(&ring, block.cast(), core::alloc::Layout::new::<[u8; 1 << 20]>())
-            };
-            block.len() == 1 << 20
-        }));
+        let layout = Layout::new::<[u8; 1 << 20]>();
+        let block = Allocator::allocate(&ring, layout).expect("served");
+        assert_eq!(block.len(), layout.size());
+        // SAFETY: just served with this layout.
+        unsafe { Allocator::deallocate(&ring, block.cast(), layout) };
+        assert_eq!(ring.stats().blocks_live(), 0);
     }
 }
