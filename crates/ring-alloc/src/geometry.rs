@@ -122,7 +122,8 @@ pub(crate) const fn check<G: Geometry>(header: usize) {
     assert!(G::MEDIUM_ALIGN.is_power_of_two(), "alignments are powers of two");
     assert!(G::SMALL_MAX <= G::MEDIUM_MAX, "the small class is the smaller one");
     assert!(G::SMALL_ALIGN <= G::MEDIUM_ALIGN, "the small class is the smaller one");
-    assert!(G::MEDIUM_CHUNK <= 1 << 20, "a chunk is 1 MiB at most: address arithmetic rests on it");
+    assert!(G::SMALL_CHUNK <= LARGEST_CHUNK, "a chunk is 1 MiB at most: counts and addresses rest on it");
+    assert!(G::MEDIUM_CHUNK <= LARGEST_CHUNK, "a chunk is 1 MiB at most: counts and addresses rest on it");
     assert!(fits(header, G::SMALL_ALIGN, G::SMALL_MAX, G::SMALL_CHUNK), "a small block fits an empty chunk");
     assert!(
         fits(header, G::MEDIUM_ALIGN, G::MEDIUM_MAX, G::MEDIUM_CHUNK),
@@ -130,14 +131,18 @@ pub(crate) const fn check<G: Geometry>(header: usize) {
     );
 }
 
-/// Whether the largest block fits behind the header at the first place of the largest alignment.
+/// Largest chunk of any geometry, in bytes.
+const LARGEST_CHUNK: usize = 1 << 20;
+
+/// Whether the largest block fits behind the header at the first place of the largest alignment. The first comparisons keep the
+/// sum from wrapping around, which it does silently where overflow is not checked.
 const fn fits(header: usize, align: usize, max: usize, chunk: usize) -> bool {
-    header.next_multiple_of(align) + max + SLACK <= chunk
+    align <= chunk && max <= chunk && header.next_multiple_of(align) + max + SLACK <= chunk
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Class, Geometry, Standard};
+    use super::{Class, Geometry, SLACK, Standard, fits};
     use core::alloc::Layout;
 
     fn class(size: usize, align: usize) -> Option<usize> {
@@ -156,6 +161,14 @@ mod tests {
         assert_eq!(class(1, Standard::MEDIUM_ALIGN * 2), None);
         assert_eq!(class(isize::MAX as usize, 1), None);
         assert_eq!(class(8, 1 << 29), None);
+    }
+
+    #[test]
+    fn sums_that_would_wrap_around_do_not_fit() {
+        assert!(fits(128, 4096, 64 << 10, 256 << 10));
+        assert!(!fits(128, 64, usize::MAX - 143, 1 << 20));
+        assert!(!fits(128, 1 << (usize::BITS - 2), usize::MAX - usize::MAX / 4, 1 << 20));
+        assert!(!fits(128, 8, (64 << 10) - 128 - SLACK + 1, 64 << 10));
     }
 
     #[test]

@@ -68,16 +68,38 @@ pub(super) fn acquire<E: Env, T>(
     ask: impl Fn() -> Result<T, AllocError>,
 ) -> Result<T, AllocError> {
     let attempt = || {
-        if !env.account().reserve(bytes) {
-            return Err(AllocError);
-        }
-        ask().inspect_err(|_| env.account().release(bytes))
+        let reserved = Reserved::take(env.account(), bytes)?;
+        let got = ask()?;
+        reserved.keep();
+        Ok(got)
     };
     attempt().or_else(|_| {
         trim(env);
         env.last_resort();
         attempt()
     })
+}
+
+/// Bytes that are reserved and not granted yet: released again unless kept, also when the backing allocator unwinds.
+struct Reserved<'a, A: Account> {
+    account: &'a A,
+    bytes: usize,
+}
+
+impl<'a, A: Account> Reserved<'a, A> {
+    fn take(account: &'a A, bytes: usize) -> Result<Self, AllocError> {
+        if account.reserve(bytes) { Ok(Self { account, bytes }) } else { Err(AllocError) }
+    }
+
+    fn keep(self) {
+        core::mem::forget(self);
+    }
+}
+
+impl<A: Account> Drop for Reserved<'_, A> {
+    fn drop(&mut self) {
+        self.account.release(self.bytes);
+    }
 }
 
 /// A chunk was drained that is not the front: kept for the next need, or given back.

@@ -84,17 +84,20 @@ impl<A: Allocator, G: Geometry> Inner<A, G> {
         let left = {
             // SAFETY: I1: the last handle is on its way out, the state is still there.
             let inner = unsafe { this.as_ref() };
-            heap::dissolve(inner)
+            let (chunks, large) = (heap::dissolve(inner), inner.account.large_now());
+            (chunks.0 + large.0, chunks.1 + large.1)
         };
-        if left.0 != 0 {
-            report(left);
-        }
         // SAFETY: as above.
         let backing = unsafe { &raw const (*this.as_ptr()).backing };
         // SAFETY: as above; nobody reads it again.
         let backing = unsafe { backing.read() };
         // SAFETY: acquired with this layout from this backing allocator.
         unsafe { raw::release(&backing, this.cast(), Self::LAYOUT) };
+        if left.0 != 0 {
+            report(left);
+            // Its memory may go with it, and there are blocks in it.
+            core::mem::forget(backing);
+        }
     }
 
     pub(super) fn stats(&self) -> Stats {
@@ -164,7 +167,7 @@ fn report((blocks, bytes): (usize, usize)) {
         use std::io::Write;
         let _ = std::writeln!(
             std::io::stderr(),
-            "ring-alloc: a RingAlloc was dropped with {blocks} blocks ({bytes} bytes) alive; their chunks are left alone"
+            "ring-alloc: a RingAlloc was dropped with {blocks} blocks ({bytes} bytes) alive; they are left alone"
         );
     }
     #[cfg(not(all(feature = "std", debug_assertions)))]

@@ -25,8 +25,8 @@ macro_rules! ring_alloc {
         /// Ring of chunks for one thread, over a backing allocator `A`.
         ///
         /// A handle to shared state, one pointer wide: clones allocate from and free to the same ring. The ring
-        /// is freed with its last handle. Blocks that are alive then stay valid for ever: their chunks
-        /// are left alone, and a debug build with `std` says so on standard error.
+        /// is freed with its last handle. Blocks that are alive then stay valid for ever: they
+        /// and the backing allocator are left alone, and a debug build with `std` says so on standard error.
         ///
         /// `G` is the geometry of its chunks, see [`Geometry`].
         ///
