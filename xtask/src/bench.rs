@@ -18,7 +18,7 @@ const RUNNER: &str = "bench-runner";
   cargo xtask bench --quick                                  tables in about two minutes of measuring
   cargo xtask bench --full --out results                     everything, into a directory of your own
   cargo xtask bench --quick --filter 'S[12]'                 workloads whose name matches
-  cargo xtask bench --quick --peers ring-alloc,glibc,mimalloc
+  cargo xtask bench --quick --peers ring,one-ring,mimalloc
   cargo xtask bench --seed 7 --quick                         other streams of operations, the same every time
   cargo xtask bench -- --help                                what else the harness understands
 

@@ -11,6 +11,7 @@ mod loom;
 mod matrix;
 mod miri;
 mod progress;
+mod readme;
 mod sanitize;
 mod shell;
 mod steps;
@@ -46,6 +47,8 @@ struct Cli {
 enum Command {
     /// Compare allocators: build the harness, run it, print tables.
     Bench(bench::Options),
+    /// Put the last measurement's table into README.md.
+    Readme(readme::Options),
     /// All tests: unit, integration, doc, loom models, Miri.
     Test(test::Options),
     /// Everything that must hold before a change goes in.
@@ -84,6 +87,7 @@ fn run(command: &Command) -> Result<bool> {
     let ws = Workspace::load()?;
     match command {
         Command::Bench(options) => bench::main(&ws, options),
+        Command::Readme(options) => readme::main(&ws, options),
         Command::Test(options) => test::main(&ws, options),
         Command::Ci(options) => ci::main(&ws, options),
         Command::Loom(options) => loom::main(&ws, options),
