@@ -51,8 +51,35 @@ pub fn at_exit(hook: fn()) -> Result<(), Gone> {
     kept.ok().flatten().ok_or(Gone)
 }
 
-/// The thread-local of a [`Tenant`].
-pub type Here<S> = Cell<&'static Record<S>>;
+/// What a [`Tenant`] keeps in its thread-local: the record that this thread stands for.
+///
+/// A pointer and not a reference: our oldest compiler refuses a constant with a reference to a static that can change.
+///
+/// # Invariant
+/// It points at a record that is never freed nor moved.
+#[derive(Debug)]
+pub struct Here<S: 'static>(Cell<*const Record<S>>);
+
+impl<S> Here<S> {
+    /// The first value, NOWHERE.
+    ///
+    /// # Safety
+    /// `nowhere` points at a static.
+    #[must_use]
+    pub const unsafe fn new(nowhere: *const Record<S>) -> Self {
+        Self(Cell::new(nowhere))
+    }
+
+    #[inline]
+    fn get(&self) -> &'static Record<S> {
+        // SAFETY: the invariant: `new` got a static, and `set` a reference that lives as long.
+        unsafe { &*self.0.get() }
+    }
+
+    fn set(&self, record: &'static Record<S>) {
+        self.0.set(record);
+    }
+}
 
 /// An allocator whose shards hang on records: what it must say for threads to come and go.
 ///
@@ -101,7 +128,7 @@ impl<S> Held<S> {
 #[inline]
 #[must_use]
 pub fn current<S: Tenant>() -> &'static Record<S> {
-    S::here().try_with(Cell::get).unwrap_or(S::gone())
+    S::here().try_with(Here::get).unwrap_or(S::gone())
 }
 
 /// The record of this thread, if it has one.
@@ -172,7 +199,7 @@ fn exit<S: Tenant>() {
 #[cfg(all(test, not(ephemera_loom)))]
 mod tests {
     use alloc::vec::Vec;
-    use core::cell::{Cell, RefCell};
+    use core::cell::RefCell;
     use std::sync::Mutex;
     use std::thread::{self, LocalKey};
 
@@ -215,7 +242,10 @@ mod tests {
 
                 fn here() -> &'static LocalKey<Here<Self>> {
                     std::thread_local! {
-                        static HERE: Here<$name> = Cell::new($name::nowhere());
+                        static HERE: Here<$name> = {
+                            // SAFETY: a reference to a static.
+                            unsafe { Here::new($name::nowhere()) }
+                        };
                     }
                     &HERE
                 }

@@ -1,7 +1,6 @@
 //! The one world of the process, and which record this thread stands for in it.
 
 use core::alloc::Layout;
-use core::cell::Cell;
 use core::ptr::NonNull;
 use std::thread::LocalKey;
 
@@ -24,7 +23,10 @@ static NOWHERE: Record<Own> = Record::new(Own::nowhere());
 static GONE: Record<Own> = Record::new(Own::nowhere());
 
 std::thread_local! {
-    static HERE: Here<Own> = const { Cell::new(&NOWHERE) };
+    static HERE: Here<Own> = const {
+        // SAFETY: a static.
+        unsafe { Here::new(&raw const NOWHERE) }
+    };
 }
 
 impl Tenant for Own {
