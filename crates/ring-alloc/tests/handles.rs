@@ -187,7 +187,7 @@ fn leaked_boxes_are_taken_back() {
     // SAFETY: leaked from a box of this ring, and not used otherwise.
     let back = unsafe { Box::from_raw_in(ptr::from_mut(leaked), &ring) };
     assert_eq!((*back, *neighbour), ([9, 2, 3, 4], 5));
-    let raw = Box::into_raw(back);
+    let (raw, _) = Box::into_raw_with_allocator(back);
     // SAFETY: the box's own pointer.
     unsafe { (*raw)[1] = 8 };
     // SAFETY: just taken out of a box of this ring.
