@@ -18,7 +18,7 @@ const fn here_or_miri(here: usize, miri: usize) -> usize {
 /// Seeds that are run for each profile.
 pub const SEEDS: usize = here_or_miri(96, 1);
 /// Operations of a program drawn from a seed.
-pub const SEED_OPS: usize = here_or_miri(400, 40);
+pub const SEED_OPS: usize = here_or_miri(400, 32);
 /// Cases of the proptest test. `PROPTEST_CASES` in the environment raises or lowers it where it is set.
 pub const PROPTEST_CASES: u32 = here_or_miri(256, 2) as u32;
 /// Steps that proptest may take to make a failing program shorter.
@@ -60,6 +60,6 @@ pub const MODEST_SIZE: usize = 16 << 20;
 pub const MODEST_ALIGN: usize = 1 << 16;
 
 /// Blocks to this size are filled and read whole, in bytes.
-pub const FILLED_WHOLE: usize = 4 << 20;
+pub const FILLED_WHOLE: usize = here_or_miri(4 << 20, 1 << 10);
 /// Of larger blocks, this much is filled and read at each end, in bytes.
-pub const FILLED_EDGE: usize = 64 << 10;
+pub const FILLED_EDGE: usize = here_or_miri(64 << 10, 256);
