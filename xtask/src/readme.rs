@@ -45,6 +45,8 @@ struct Host {
 struct Workload {
     id: String,
     title: String,
+    /// Whether the reference was equal to itself.
+    trusted: bool,
     rows: Vec<Row>,
 }
 
@@ -97,7 +99,8 @@ fn table(summary: &Summary) -> Result<String> {
     for workload in &summary.workloads {
         // A title says more behind a colon: where a document is from.
         let title = workload.title.split(':').next().unwrap_or(&workload.title);
-        write!(out, "| `{}`: {title} |", workload.id)?;
+        let doubt = if workload.trusted { "" } else { " (untrusted: the reference differed from itself)" };
+        write!(out, "| `{}`: {title}{doubt} |", workload.id)?;
         for (key, _) in COLUMNS {
             let ratio = workload.rows.iter().find(|row| row.key == key).and_then(|row| row.ratio);
             match ratio {
@@ -118,14 +121,17 @@ mod tests {
 
     const SUMMARY: &str = r#"{"mode": "quick", "other": 1,
         "host": {"commit": "abc", "cpu": "a cpu", "cpus": 2, "kernel": "k", "libc": "l", "rustc": "r"},
-        "workloads": [{"id": "S1", "title": "pairs: many", "rows": [
+        "workloads": [{"id": "S1", "title": "pairs: many", "trusted": false, "rows": [
             {"key": "ring", "ratio": 0.255}, {"key": "mimalloc", "ratio": null}]}]}"#;
 
     #[test]
     fn a_table_has_a_cell_for_every_column() {
         let summary: Summary = serde_json::from_str(SUMMARY).expect("it is a summary");
         let table = table(&summary).expect("writing to a string does not fail");
-        assert!(table.contains("| `S1`: pairs | 0.26 | – |"), "{table}");
+        assert!(
+            table.contains("| `S1`: pairs (untrusted: the reference differed from itself) | 0.26 | – |"),
+            "{table}"
+        );
         assert!(table.contains("Commit abc, quick run; a cpu, 2 CPUs, k, l, r."), "{table}");
     }
 
