@@ -46,7 +46,7 @@ impl Default for Builder {
 
 impl<G: Geometry> Builder<G> {
     /// The most bytes that the ring may hold from its backing allocator: chunks, large blocks and the ring's own
-    /// state (about 400 bytes). Requests beyond that fail with [`AllocError`], after the ring gave back what it held in vain.
+    /// state (about 200 bytes). Requests beyond that fail with [`AllocError`], after the ring gave back what it held in vain.
     pub const fn limit(self, bytes: usize) -> Self {
         Self { limit: bytes, ..self }
     }

@@ -71,7 +71,7 @@ ring_alloc!();
 
 #[cfg(feature = "alloc")]
 impl RingAlloc<Global> {
-    /// A ring over the global heap. It holds about 400 bytes until its first allocation.
+    /// A ring over the global heap. It holds about 200 bytes until its first allocation.
     ///
     /// Calls [`handle_alloc_error`] when there is no memory for that; see [`RingAlloc::try_new_in`].
     #[must_use]
