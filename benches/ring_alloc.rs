@@ -11,7 +11,7 @@ use core::time::Duration;
 use std::time::Instant;
 
 use bench_harness::contenders::{self, TWIN};
-use bench_harness::workloads::json::Document;
+use bench_harness::workloads::blocks::json::Document;
 use bench_harness::workloads::{Context, Scale, catalogue};
 use criterion::Criterion;
 
@@ -22,7 +22,7 @@ fn all(criterion: &mut Criterion) {
     let context = Context { seed, document, second_cpu: None };
     for spec in catalogue().iter().filter(|spec| spec.scale == Scale::Quick) {
         let mut group = criterion.benchmark_group(&spec.id);
-        for (index, entry) in contenders::all().iter().enumerate() {
+        for (index, entry) in contenders::of(spec.class()).iter().enumerate() {
             // Without pairs, the reference's second registration says nothing.
             if index == TWIN || spec.need.missing(&entry.info.caps).is_some() {
                 continue;

@@ -18,10 +18,20 @@ fn main() {
         ("JEMALLOC", "tikv-jemalloc-sys", true),
         ("BUMPALO", "bumpalo", true),
         ("BLINK_ALLOC", "blink-alloc", true),
+        ("INFINITY_POOL", "infinity_pool", true),
+        ("PLURALITY", "plurality", true),
+        ("SHARDED_SLAB", "sharded-slab", true),
+        ("SLAB", "slab", true),
+        ("TYPED_ARENA", "typed-arena", true),
+        ("UPSTREAM_RINGAL", "ringal", true),
         ("UPSTREAM_RING_ALLOC", "ring-alloc", true),
+        ("UPSTREAM_SHARED_ARENA", "shared_arena", true),
+        ("RINGAL", "ringal", false),
         ("RING_ALLOC", "ring-alloc", false),
+        ("SHARED_ARENA", "shared_arena", false),
+        ("TYPED_POOL", "typed-pool", false),
     ] {
-        // Two packages share the name `ring-alloc`: the published one has a source, the workspace's own has none.
+        // Ours share their names with published ones: those have a source, the workspace's own have none.
         let found = packages.iter().find(|package_text| {
             field(package_text, "name") == Some(package)
                 && field(package_text, "source").is_some() == published

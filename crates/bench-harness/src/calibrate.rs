@@ -7,9 +7,9 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use crate::alloc::Contender;
-use crate::contenders::{System, Void};
-use crate::workloads::pair::pair;
+use crate::blocks::Contender;
+use crate::contenders::blocks::{System, Void};
+use crate::workloads::blocks::pair::pair;
 use crate::{os, stats};
 
 /// Costs in nanoseconds unless said otherwise.

@@ -1,5 +1,6 @@
 //! The host and the build, as the head of a report states them.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -96,7 +97,12 @@ impl Host {
             commit: commit(Path::new(".")),
             load: os::load_average().unwrap_or_else(unknown),
             steal: os::steal(),
-            contenders: contenders.iter().map(version).collect(),
+            contenders: {
+                let mut all: Vec<_> = contenders.iter().map(version).collect();
+                let mut seen = BTreeSet::new();
+                all.retain(|(name, _)| seen.insert(name.clone()));
+                all
+            },
             libc,
         }
     }

@@ -3,7 +3,9 @@
 use core::alloc::Layout;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::alloc::{Contender, Info, RawAlloc};
+use crate::blocks::{Contender, RawAlloc};
+use crate::card::Info;
+use crate::objects::{Maker, Object, Pool};
 
 static ALLOCS: AtomicU64 = AtomicU64::new(0);
 static RESIZES: AtomicU64 = AtomicU64::new(0);
@@ -134,5 +136,46 @@ unsafe impl<R: RawAlloc> RawAlloc for CountedRef<R> {
         born(new.size());
         // SAFETY: the caller's duty is the callee's.
         unsafe { self.0.raw_shrink(ptr, old, new) }
+    }
+}
+
+impl<M: Maker> Maker for Counted<M> {
+    const INFO: Info = M::INFO;
+    type Pool<T: Object> = Counted<M::Pool<T>>;
+
+    fn make<T: Object>() -> Self::Pool<T> {
+        Counted(M::make())
+    }
+}
+
+// SAFETY: every call is forwarded to the contender's own pool, which keeps the contract.
+unsafe impl<T: Object, P: Pool<T>> Pool<T> for Counted<P> {
+    const CHECKED: bool = true;
+    type Handle = P::Handle;
+
+    fn raw_put(&self, value: T) -> Option<P::Handle> {
+        ALLOCS.fetch_add(1, Relaxed);
+        born(size_of::<T>());
+        self.0.raw_put(value)
+    }
+
+    unsafe fn look<R>(&self, handle: &P::Handle, look: impl FnOnce(&T) -> R) -> R {
+        // SAFETY: the caller's duty is the callee's.
+        unsafe { self.0.look(handle, look) }
+    }
+
+    unsafe fn raw_take(&self, handle: P::Handle) {
+        FREES.fetch_add(1, Relaxed);
+        died(size_of::<T>());
+        // SAFETY: the caller's duty is the callee's.
+        unsafe { self.0.raw_take(handle) }
+    }
+
+    fn reset(&mut self) {
+        self.0.reset();
+    }
+
+    fn expect_live(&mut self, objects: usize) {
+        self.0.expect_live(objects);
     }
 }

@@ -1,43 +1,23 @@
-//! The allocators that are compared: one file each, and the registry that the runner goes through.
+//! The allocators that are compared: a folder for each class, one file each, and the registry that the runner goes through.
 
-mod api02;
-mod blink;
-mod bumpalo;
-mod global;
-#[cfg(feature = "c-peers")]
-mod jemalloc;
-#[cfg(feature = "c-peers")]
-mod mimalloc;
-mod ours;
-mod system;
-mod upstream;
-mod void;
+pub mod blocks;
+pub mod objects;
 
-pub use self::api02::Api02;
-pub use self::blink::{Backing, Blink, BlinkRef};
-pub use self::bumpalo::Bumpalo;
-pub use self::global::Global;
-#[cfg(feature = "c-peers")]
-pub use self::jemalloc::Jemalloc;
-#[cfg(feature = "c-peers")]
-pub use self::mimalloc::{Library, MiMalloc};
-pub use self::ours::{DefaultRing as RingAlloc, OneRing as OneRingAlloc, Ring as RingAllocIn};
-pub use self::system::System;
-pub use self::upstream::{
-    DefaultRing as UpstreamRingAlloc, OneRing as UpstreamOneRingAlloc, Ring as UpstreamRingAllocIn,
-};
-pub use self::void::Void;
-
-use crate::alloc::{Contender, Info};
+use crate::blocks::Contender;
+use crate::card::{Class, Info};
+use crate::objects::Maker;
 use crate::tally::Counted;
-use crate::workloads::{Cell, Context, Spec};
+use crate::workloads::{Cell, Context, Kind, Spec};
 
-/// Index of the allocator that does nothing.
+/// Index, in each class, of the allocator that does nothing.
 pub const VOID: usize = 0;
-/// Index of the reference.
+/// Index, in each class, of the reference.
 pub const REFERENCE: usize = 1;
-/// Index of the reference's second registration, whose ratio must be 1.
+/// Index, in each class, of the reference's second registration, whose ratio must be 1.
 pub const TWIN: usize = 2;
+
+/// Keys of the three; the same in each class.
+pub const ALWAYS: [&str; 3] = ["nothing", "glibc", "glibc-aa"];
 
 /// Builds a cell of a workload over one contender.
 type Build = fn(&Spec, &Context) -> Box<dyn Cell>;
@@ -45,8 +25,10 @@ type Build = fn(&Spec, &Context) -> Box<dyn Cell>;
 /// A contender as the runner sees it, its type erased: three ways to build a cell.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    /// The word that `--peers` and the files know it by.
+    /// The word that `--peers` and the files know it by; unique within its class.
     pub key: &'static str,
+    /// What it hands out.
+    pub class: Class,
     /// Its card.
     pub info: Info,
     /// For time.
@@ -57,34 +39,92 @@ pub struct Entry {
     pub metered: Build,
 }
 
-fn entry<C: Contender>(key: &'static str) -> Entry {
+/// An entry for blocks.
+fn blocks<C: Contender>(key: &'static str) -> Entry {
+    fn build<C: Contender>(spec: &Spec, context: &Context) -> Box<dyn Cell> {
+        let Kind::Blocks(workload) = spec.kind else { other_class(spec) };
+        workload.build::<C>(context)
+    }
     Entry {
         key,
+        class: Class::Blocks,
         info: C::INFO,
-        timed: |spec, context| spec.kind.build::<C>(context),
-        checked: |spec, context| spec.kind.build::<Counted<C>>(context),
-        metered: |spec, context| spec.kind.build::<Counted<C::Metered>>(context),
+        timed: build::<C>,
+        checked: build::<Counted<C>>,
+        metered: build::<Counted<C::Metered>>,
     }
 }
 
-/// All contenders of this build, in the order of the tables: the loop, the reference, its twin, then the rest.
+/// An entry for objects.
+fn objects<M: Maker>(key: &'static str) -> Entry {
+    fn build<M: Maker>(spec: &Spec, context: &Context) -> Box<dyn Cell> {
+        let Kind::Objects(workload) = spec.kind else { other_class(spec) };
+        workload.build::<M>(context)
+    }
+    Entry {
+        key,
+        class: Class::Objects,
+        info: M::INFO,
+        timed: build::<M>,
+        checked: build::<Counted<M>>,
+        metered: build::<Counted<M>>,
+    }
+}
+
+/// The runner pairs workloads with contenders of their class alone.
+fn other_class(spec: &Spec) -> ! {
+    panic!("{} is for {:?}", spec.id, spec.class())
+}
+
+/// The reference, registered once more.
+fn twin(mut entry: Entry) -> Entry {
+    entry.info.name = "A/A (the reference again)";
+    entry.info.notes = "must be 1";
+    entry
+}
+
+/// The contenders of a class in this build, in the order of the tables: the loop, the reference, its twin, then the rest.
+#[must_use]
+pub fn of(class: Class) -> Vec<Entry> {
+    match class {
+        Class::Blocks => blocks::all(),
+        Class::Objects => objects::all(),
+    }
+}
+
+/// All contenders of this build, class by class.
+#[must_use]
 pub fn all() -> Vec<Entry> {
-    let mut twin = entry::<System>("glibc-aa");
-    twin.info.name = "A/A (the reference again)";
-    twin.info.notes = "must be 1";
-    vec![
-        entry::<Void>("nothing"),
-        entry::<System>("glibc"),
-        twin,
-        #[cfg(feature = "c-peers")]
-        entry::<MiMalloc>("mimalloc"),
-        #[cfg(feature = "c-peers")]
-        entry::<Jemalloc>("jemalloc"),
-        entry::<Bumpalo>("bumpalo"),
-        entry::<Blink<allocator_api2_04::alloc::Global>>("blink-alloc"),
-        entry::<UpstreamRingAlloc>("upstream-ring"),
-        entry::<UpstreamOneRingAlloc>("upstream-one-ring"),
-        entry::<RingAlloc>("ring"),
-        entry::<OneRingAlloc>("one-ring"),
-    ]
+    Class::ALL.into_iter().flat_map(of).collect()
+}
+
+/// What `--peers` understands: every key once.
+#[must_use]
+pub fn keys() -> Vec<&'static str> {
+    let mut keys: Vec<&str> = Vec::new();
+    for entry in all() {
+        if !keys.contains(&entry.key) {
+            keys.push(entry.key);
+        }
+    }
+    keys
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_class_begins_with_the_three() {
+        for class in Class::ALL {
+            let entries = of(class);
+            let keys: Vec<&str> = entries.iter().map(|entry| entry.key).collect();
+            assert_eq!(keys[..3], ALWAYS);
+            assert!(entries.iter().all(|entry| entry.class == class));
+            let mut unique = keys.clone();
+            unique.sort_unstable();
+            unique.dedup();
+            assert_eq!(unique.len(), keys.len(), "{keys:?}");
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use super::bars::{Judged, bars, judge};
 use super::pairs::{Pairs, Rounds};
 use crate::calibrate::Calibration;
+use crate::card::Class;
 use crate::contenders::{Entry, REFERENCE, TWIN, VOID};
 use crate::host::Host;
 use crate::runner::{Outcome, State};
@@ -48,6 +49,8 @@ pub struct Table {
     pub id: String,
     /// What it does.
     pub title: String,
+    /// What its contenders hand out.
+    pub class: Class,
     /// What an operation is.
     pub op: &'static str,
     /// Operations in a sample.
@@ -104,6 +107,7 @@ impl Table {
         Self {
             id: outcome.spec.id.clone(),
             title: outcome.spec.title.clone(),
+            class: outcome.spec.class(),
             op: outcome.spec.op,
             ops_per_sample: outcome.units.map(|units| units * outcome.ops_per_unit),
             aa,
@@ -157,9 +161,16 @@ impl Report {
     /// Analyses all outcomes and judges the bars.
     #[must_use]
     pub fn new(outcomes: &[Outcome], entries: &[Entry], mut head: Self) -> Self {
-        head.tables =
-            outcomes.iter().map(|outcome| Table::new(outcome, entries, &head.host, head.seed)).collect();
-        head.bars = judge(&bars(), outcomes, entries, head.seed);
+        head.tables = outcomes
+            .iter()
+            .map(|outcome| {
+                let class = outcome.spec.class();
+                let entries: Vec<Entry> =
+                    entries.iter().filter(|entry| entry.class == class).copied().collect();
+                Table::new(outcome, &entries, &head.host, head.seed)
+            })
+            .collect();
+        head.bars = judge(&bars(), outcomes, head.seed);
         head
     }
 }

@@ -5,6 +5,7 @@ use core::fmt::Write;
 use super::matrix::matrix;
 use super::model::{Report, Row, Table};
 use super::pairs::Pairs;
+use crate::card::Class;
 use crate::os;
 use crate::runner::State;
 
@@ -208,6 +209,12 @@ pub fn host_block(report: &Report) -> Vec<(&'static str, String)> {
     ]
 }
 
+/// The matrices of the classes that were run, where there is more than one table to put together.
+fn matrices(report: &Report) -> Vec<(Class, Vec<Vec<String>>)> {
+    let grids = Class::ALL.into_iter().map(|class| (class, matrix(report, class)));
+    grids.filter(|(_, grid)| grid.len() > 2).collect()
+}
+
 /// The report for a terminal.
 #[must_use]
 pub fn terminal(report: &Report) -> String {
@@ -220,11 +227,11 @@ pub fn terminal(report: &Report) -> String {
         text.push_str(&align(&grid(table), false));
     }
     let _ = writeln!(text, "\n{LEGEND}");
-    if report.tables.len() > 1 {
-        let _ = writeln!(text, "\nRatios to the reference\n{}", align(&matrix(report), false));
+    for (class, grid) in matrices(report) {
+        let _ = writeln!(text, "\nRatios to the reference, {}\n{}", class.word(), align(&grid, false));
     }
     if !report.bars.is_empty() {
-        let _ = writeln!(text, "\nBars of ring-alloc\n{}", align(&bar_grid(report), false));
+        let _ = writeln!(text, "\nBars\n{}", align(&bar_grid(report), false));
     }
     text
 }
@@ -244,15 +251,16 @@ pub fn markdown(report: &Report) -> String {
         }
         let _ = writeln!(text, "{}", align(&grid(table), true));
     }
-    if report.tables.len() > 1 {
+    for (class, grid) in matrices(report) {
         let _ = writeln!(
             text,
-            "## Ratios to the reference\n\nBelow 1 is faster. A mean over unlike workloads says little.\n"
+            "## Ratios to the reference, {}\n\nBelow 1 is faster. A mean over unlike workloads says little.\n",
+            class.word()
         );
-        let _ = writeln!(text, "{}", align(&matrix(report), true));
+        let _ = writeln!(text, "{}", align(&grid, true));
     }
     if !report.bars.is_empty() {
-        let _ = writeln!(text, "## Bars of ring-alloc\n\n{}", align(&bar_grid(report), true));
+        let _ = writeln!(text, "## Bars\n\n{}", align(&bar_grid(report), true));
     }
     text
 }

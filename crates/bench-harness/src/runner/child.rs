@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::record::{Checked, Job, Line, Memory, Mode, Sample};
-use crate::alloc::MemoryBy;
-use crate::contenders::{self, Entry, REFERENCE};
-use crate::workloads::json::Document;
+use crate::card::MemoryBy;
+use crate::contenders::{self, ALWAYS, Entry, REFERENCE};
+use crate::workloads::blocks::json::Document;
 use crate::workloads::rng::Rng;
-use crate::workloads::{Cell, Context, Kind, Spec, catalogue};
+use crate::workloads::{Cell, Context, Spec, catalogue};
 use crate::{backing, os, tally};
 
 /// Samples of each contender before the first round.
@@ -33,7 +33,7 @@ pub fn serve(job: &Job, out: &mut dyn Write) -> io::Result<()> {
     let unknown = |what: &str| io::Error::other(format!("no such {what}"));
     let spec =
         catalogue().into_iter().find(|spec| spec.id == job.workload).ok_or_else(|| unknown("workload"))?;
-    let known = contenders::all();
+    let known = contenders::of(spec.class());
     let find = |key: &String| {
         known.iter().find(|entry| entry.key == key).copied().ok_or_else(|| unknown("contender"))
     };
@@ -72,7 +72,7 @@ pub fn serve(job: &Job, out: &mut dyn Write) -> io::Result<()> {
 
 /// The text of R1; a short one for the other workloads, which do not look at it.
 fn document(spec: &Spec, job: &Job) -> Document {
-    if !matches!(spec.kind, Kind::Json) {
+    if !spec.parses() {
         return Document::generated(job.seed, 1000);
     }
     match &job.document {
@@ -188,7 +188,7 @@ impl Child<'_> {
     /// A random order, the reference first in even rounds and last in odd ones.
     fn shuffle(&self, order: &mut [usize], round: i32, rng: &mut Rng) {
         rng.shuffle(order);
-        let reference = contenders::all()[REFERENCE].key;
+        let reference = ALWAYS[REFERENCE];
         if let Some(at) = order.iter().position(|&index| self.entries[index].key == reference) {
             let place = if round % 2 == 0 { 0 } else { order.len() - 1 };
             order.swap(at, place);
@@ -232,7 +232,7 @@ impl Child<'_> {
                 units *= 2;
             };
             all += per_unit;
-            if entry.key == contenders::all()[REFERENCE].key {
+            if entry.key == ALWAYS[REFERENCE] {
                 reference = per_unit;
             }
         }

@@ -11,7 +11,8 @@ use std::sync::mpsc;
 use std::{env, fs, thread};
 
 use super::record::{Checked, Job, Line, Mode, Outcome, State};
-use crate::contenders::{Entry, REFERENCE, TWIN, VOID};
+use crate::card::Class;
+use crate::contenders::{ALWAYS, Entry, REFERENCE, TWIN, VOID};
 use crate::workloads::Spec;
 use crate::workloads::rng::Rng;
 
@@ -23,7 +24,7 @@ const LIMIT: Duration = Duration::from_secs(180);
 pub struct Plan {
     /// The workloads.
     pub specs: Vec<Spec>,
-    /// The contenders; the loop, the reference and its twin first.
+    /// The contenders; of each class the loop, the reference and its twin first.
     pub entries: Vec<Entry>,
     /// Processes of each workload.
     pub processes: u32,
@@ -44,6 +45,11 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The contenders of a class.
+    pub fn entries_of(&self, class: Class) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().filter(move |entry| entry.class == class)
+    }
+
     /// Steps that [`run`] reports on its way.
     #[must_use]
     pub fn steps(&self) -> u64 {
@@ -137,7 +143,7 @@ fn outcome(plan: &Plan, spec: &Spec) -> Outcome {
         None => State::Ran,
     };
     let states: BTreeMap<String, State> =
-        plan.entries.iter().map(|entry| (entry.key.to_owned(), state(entry))).collect();
+        plan.entries_of(spec.class()).map(|entry| (entry.key.to_owned(), state(entry))).collect();
     Outcome {
         spec: spec.clone(),
         states,
@@ -283,7 +289,7 @@ fn compare(outcome: &mut Outcome) {
 }
 
 fn key_of(index: usize) -> &'static str {
-    crate::contenders::all()[index].key
+    ALWAYS[index]
 }
 
 /// In what a check differs from what it should be.

@@ -5,9 +5,9 @@ use core::time::Duration;
 use std::fs;
 use std::path::PathBuf;
 
-use bench_harness::contenders::{self, Entry, TWIN};
+use bench_harness::contenders::{self, ALWAYS, Entry};
 use bench_harness::runner::Plan;
-use bench_harness::workloads::json::Document;
+use bench_harness::workloads::blocks::json::Document;
 use bench_harness::workloads::{Scale, Spec, catalogue};
 use clap::Parser;
 use regex::Regex;
@@ -72,16 +72,15 @@ impl Arguments {
         let known = contenders::all();
         for peer in &self.peers {
             if !known.iter().any(|entry| entry.key == peer) {
-                let keys: Vec<&str> = known.iter().map(|entry| entry.key).collect();
-                return Err(
-                    format!("no contender `{peer}` in this build; there are {}", keys.join(", ")).into()
-                );
+                return Err(format!(
+                    "no contender `{peer}` in this build; there are {}",
+                    contenders::keys().join(", ")
+                )
+                .into());
             }
         }
         let wanted = |key: &str| self.peers.is_empty() || self.peers.iter().any(|peer| peer == key);
-        let chosen =
-            known.into_iter().enumerate().filter(|(index, entry)| *index <= TWIN || wanted(entry.key));
-        Ok(chosen.map(|(_, entry)| entry).collect())
+        Ok(known.into_iter().filter(|entry| ALWAYS.contains(&entry.key) || wanted(entry.key)).collect())
     }
 
     /// What to run.

@@ -9,12 +9,12 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use bench_harness::calibrate::Calibration;
+use bench_harness::card::{Class, Info};
 use bench_harness::contenders;
 use bench_harness::host::Host;
 use bench_harness::report::{self, Report};
 use bench_harness::runner::{self, Outcome, Plan, State};
-use bench_harness::workloads::Kind;
-use bench_harness::workloads::json::Document;
+use bench_harness::workloads::blocks::json::Document;
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -58,13 +58,12 @@ impl Arguments {
         for spec in self.specs()? {
             writeln!(out, "  {:<24} {}", spec.id, spec.title)?;
         }
-        writeln!(out, "contenders")?;
-        for entry in contenders::all() {
-            writeln!(
-                out,
-                "  {:<24} {} {}  {}",
-                entry.key, entry.info.name, entry.info.version, entry.info.notes
-            )?;
+        for class in Class::ALL {
+            writeln!(out, "contenders that hand out {}", class.word())?;
+            for entry in contenders::of(class) {
+                let Info { name, version, notes, .. } = entry.info;
+                writeln!(out, "  {:<24} {name} {version}  {notes}", entry.key)?;
+            }
         }
         Ok(())
     }
@@ -98,7 +97,7 @@ impl Arguments {
             tables: Vec::new(),
             bars: Vec::new(),
         };
-        for spec in plan.specs.iter_mut().filter(|spec| matches!(spec.kind, Kind::Json)) {
+        for spec in plan.specs.iter_mut().filter(|spec| spec.parses()) {
             spec.title = format!("{}: {}", spec.title, document.origin);
         }
         drop(document);

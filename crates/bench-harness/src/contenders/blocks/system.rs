@@ -3,7 +3,8 @@
 use std::alloc::System as Malloc;
 
 use super::global::Global;
-use crate::alloc::{Caps, Contender, Info, MemoryBy};
+use crate::blocks::Contender;
+use crate::card::{Caps, Info, MemoryBy};
 
 /// The system's allocator.
 #[derive(Clone, Copy, Debug)]

@@ -6,8 +6,9 @@ use allocator_api2::alloc::{Allocator, Global};
 use upstream_ring_alloc as published;
 
 use super::api02::Api02;
-use crate::alloc::{Caps, Contender, Info, MemoryBy};
 use crate::backing::Counting;
+use crate::blocks::Contender;
+use crate::card::{Caps, Info, MemoryBy};
 
 /// The published `RingAlloc` over `A`.
 pub struct Ring<A: Allocator>(published::RingAlloc<A>);

@@ -2,8 +2,9 @@
 
 use core::ptr::null_mut;
 
-use super::{Cell, Context, layout, rng, touch, verify};
-use crate::alloc::{Contender, RawAlloc};
+use super::{layout, touch, verify};
+use crate::blocks::{Contender, RawAlloc};
+use crate::workloads::{Cell, Context, rng};
 
 /// Sizes in the table. No multiple of [`PLACES`], so that place and size do not come round together.
 const SIZES: usize = 8000;

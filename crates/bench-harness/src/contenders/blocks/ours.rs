@@ -6,8 +6,9 @@ use allocator_api2::alloc::{Allocator, Global};
 use ring_alloc as ours;
 
 use super::api02::Api02;
-use crate::alloc::{Caps, Contender, Info, MemoryBy};
 use crate::backing::Counting;
+use crate::blocks::Contender;
+use crate::card::{Caps, Info, MemoryBy};
 
 /// Our `RingAlloc` over `A`.
 pub struct Ring<A: Allocator>(ours::RingAlloc<A>);

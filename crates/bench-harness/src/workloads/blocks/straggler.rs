@@ -4,8 +4,9 @@
 use core::ptr::null_mut;
 use std::collections::VecDeque;
 
-use super::{Cell, Context, layout, rng, touch, verify};
-use crate::alloc::{Contender, RawAlloc};
+use super::{layout, touch, verify};
+use crate::blocks::{Contender, RawAlloc};
+use crate::workloads::{Cell, Context, rng};
 
 /// Live blocks of the window.
 pub const WINDOW: usize = 4096;
@@ -137,7 +138,7 @@ impl<C: Contender> Drop for Straggle<C> {
 }
 
 /// Operations until as many blocks are late as ever will be.
-fn steady(one_in: usize) -> u64 {
+pub(crate) fn steady(one_in: usize) -> u64 {
     (if one_in == 0 { 2 * WINDOW } else { WINDOW * (LONGER + 2) }) as u64
 }
 

@@ -3,7 +3,7 @@
 use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::copy_nonoverlapping;
 
-use crate::alloc::RawAlloc;
+use crate::blocks::RawAlloc;
 
 /// A [`GlobalAlloc`] as a [`RawAlloc`]; growing and shrinking is its `realloc`.
 #[derive(Clone, Copy, Debug)]

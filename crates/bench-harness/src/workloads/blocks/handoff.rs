@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-use super::{Cell, Context, layout, mix};
-use crate::alloc::{Contender, RawAlloc};
+use super::layout;
+use crate::blocks::{Contender, RawAlloc};
+use crate::workloads::{Cell, Context, mix};
 use crate::{os, tally};
 
 /// Size of a block.

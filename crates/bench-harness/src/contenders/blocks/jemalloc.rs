@@ -1,7 +1,8 @@
 //! jemalloc, called through `GlobalAlloc`: a C library, so that no call of it is inlined.
 
 use super::global::Global;
-use crate::alloc::{Caps, Contender, Info, MemoryBy};
+use crate::blocks::Contender;
+use crate::card::{Caps, Info, MemoryBy};
 
 /// jemalloc with its default options.
 #[derive(Clone, Copy, Debug)]

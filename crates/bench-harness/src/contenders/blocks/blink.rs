@@ -8,8 +8,9 @@ use core::ptr::{NonNull, null_mut};
 use allocator_api2_04::alloc::{AllocError, Allocator, Global};
 use blink_alloc::BlinkAlloc;
 
-use crate::alloc::{Caps, Contender, Info, MemoryBy, RawAlloc};
 use crate::backing::Counting;
+use crate::blocks::{Contender, RawAlloc};
+use crate::card::{Caps, Info, MemoryBy};
 
 /// An arena over `A` that is reset at the end of every sample or batch, inside the time measured.
 pub struct Blink<A: Allocator>(BlinkAlloc<A>);

@@ -5,7 +5,7 @@ use core::ptr::{NonNull, null_mut};
 
 use allocator_api2::alloc::{AllocError, Allocator};
 
-use crate::alloc::RawAlloc;
+use crate::blocks::RawAlloc;
 
 /// An [`Allocator`] as a [`RawAlloc`]. Wrap a value where copies of it are cheap, else a reference.
 #[derive(Clone, Copy, Debug)]

@@ -7,7 +7,8 @@ use core::alloc::Layout;
 use core::cell::Cell;
 use core::ptr::null_mut;
 
-use crate::alloc::{Caps, Contender, Info, MemoryBy, RawAlloc};
+use crate::blocks::{Contender, RawAlloc};
+use crate::card::{Caps, Info, MemoryBy};
 
 /// Largest block that is served: what lies behind the last place where one may start.
 const SLACK: usize = 64 * 1024;

@@ -3,7 +3,8 @@
 use core::alloc::{GlobalAlloc, Layout};
 
 use super::global::Global;
-use crate::alloc::{Caps, Contender, Info, MemoryBy};
+use crate::blocks::Contender;
+use crate::card::{Caps, Info, MemoryBy};
 
 /// mimalloc, without its secure mode.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,8 @@
 use bumpalo::Bump;
 
 use super::api02::Api02;
-use crate::alloc::{Caps, Contender, Info, MemoryBy};
+use crate::blocks::Contender;
+use crate::card::{Caps, Info, MemoryBy};
 
 /// An arena that is reset at the end of every sample or batch, inside the time measured.
 #[derive(Debug)]

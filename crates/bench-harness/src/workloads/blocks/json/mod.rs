@@ -12,9 +12,9 @@ pub use self::tree::{Member, Node, Text, Walk, walk};
 
 use std::sync::Arc;
 
-use super::{Cell, Context};
-use crate::alloc::{Contender, Handle, RawAlloc};
+use crate::blocks::{Contender, Handle, RawAlloc};
 use crate::tally;
+use crate::workloads::{Cell, Context};
 
 /// Parses, walks and drops; the checksum is the walk's.
 ///

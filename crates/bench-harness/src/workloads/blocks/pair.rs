@@ -1,7 +1,8 @@
 //! S1, pair: allocate one block, touch it, free it. The fast path alone, and the one place where an arena frees too.
 
-use super::{Cell, Context, layout, mix, touch, verify};
-use crate::alloc::{Contender, RawAlloc};
+use super::{layout, touch, verify};
+use crate::blocks::{Contender, RawAlloc};
+use crate::workloads::{Cell, Context, mix};
 
 /// Pairs after which an arena is reset: one of them does not take back even its last block.
 const BETWEEN_RESETS: u64 = 256;

@@ -4,9 +4,9 @@ use core::hint::black_box;
 
 use allocator_api2::vec::Vec;
 
-use super::{Cell, Context, mix};
-use crate::alloc::{Contender, Handle, RawAlloc};
+use crate::blocks::{Contender, Handle, RawAlloc};
 use crate::tally;
+use crate::workloads::{Cell, Context, mix};
 
 /// Numbers after which an arena is reset, at the end of a vector.
 const BETWEEN_RESETS: u64 = 4096;

@@ -2,9 +2,10 @@
 
 use core::ptr::null_mut;
 
-use super::{Cell, Context, layout, mix};
-use crate::alloc::{Contender, RawAlloc};
+use super::layout;
+use crate::blocks::{Contender, RawAlloc};
 use crate::tally;
+use crate::workloads::{Cell, Context, mix};
 
 /// Runs one batch of as many blocks as `blocks` has room for.
 #[inline(never)]

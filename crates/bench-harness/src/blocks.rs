@@ -1,4 +1,4 @@
-//! The harness's own allocator traits: what a contender must offer and how a workload calls it.
+//! Blocks of any size: what an allocator must offer to be a contender, and how a workload calls it.
 //!
 //! The crates that are compared share no trait (allocator-api2 0.2, 0.4 and `GlobalAlloc` are three), so the harness
 //! has one of its own, dispatched statically. A contender implements the `raw_*` methods; a workload calls the others,
@@ -11,15 +11,17 @@ use core::ptr::NonNull;
 
 use allocator_api2::alloc::{AllocError, Allocator};
 
+use crate::card::Info;
+
 /// An allocator of any size, as the workloads see it.
 ///
 /// # Safety
 ///
 /// * A block returned by `raw_alloc`, `raw_alloc_zeroed`, `raw_grow` or `raw_shrink` is null or fits the layout asked for
 ///   and stays valid, exclusive to its holder, until it is handed to `raw_dealloc`, `raw_grow` or `raw_shrink` (unless
-///   [`Caps::keeps_contents`] is off: then blocks may share memory, and must not be read as anything but bytes).
+///   [`Caps::keeps_contents`](crate::card::Caps::keeps_contents) is off: then blocks may share memory, and must not be read as anything but bytes).
 /// * Copies and references of one allocator are equivalent: each may free what another one gave.
-/// * Where the contender's [`Caps::any_thread_free`] is on, `raw_dealloc` may be called on any thread, at the same time as
+/// * Where the contender's [`Caps::any_thread_free`](crate::card::Caps::any_thread_free) is on, `raw_dealloc` may be called on any thread, at the same time as
 ///   `raw_alloc` on the thread that made the allocator.
 pub unsafe trait RawAlloc {
     /// Whether the workload shall verify what it wrote: on in the check run alone, off in the timed one.
@@ -131,68 +133,6 @@ unsafe impl<A: RawAlloc> RawAlloc for &A {
         // SAFETY: the caller's duty is the callee's.
         unsafe { (**self).raw_shrink(ptr, old, new) }
     }
-}
-
-/// What a contender can do. A workload that needs more prints a dash and the reason.
-#[derive(Clone, Copy, Debug)]
-pub struct Caps {
-    /// Memory of any block can be used again after it is freed, in any order.
-    pub free_individually: bool,
-    /// Serves every size and alignment.
-    pub any_size: bool,
-    /// Blocks may be freed on a thread that did not allocate them.
-    pub any_thread_free: bool,
-    /// Several threads may allocate at the same time.
-    pub shared_alloc: bool,
-    /// The last block at least can grow where it is.
-    pub grow_in_place: bool,
-    /// Everything can be taken back at once.
-    pub reset: bool,
-    /// What is written into a block is still there later. Off for the allocator that does nothing.
-    pub keeps_contents: bool,
-}
-
-impl Caps {
-    /// A general allocator: all but `reset`.
-    pub const GENERAL: Self = Self {
-        free_individually: true,
-        any_size: true,
-        any_thread_free: true,
-        shared_alloc: true,
-        grow_in_place: true,
-        reset: false,
-        keeps_contents: true,
-    };
-
-    /// An allocator for one thread that frees block by block.
-    pub const LOCAL: Self = Self { any_thread_free: false, shared_alloc: false, ..Self::GENERAL };
-
-    /// A bump arena: takes back the last block, and everything by a reset.
-    pub const ARENA: Self = Self { free_individually: false, reset: true, ..Self::LOCAL };
-}
-
-/// How the memory of a contender is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MemoryBy {
-    /// Its backing allocator counts.
-    Backing,
-    /// The resident set's high-water mark of a process of its own.
-    HighWater,
-}
-
-/// A contender's card.
-#[derive(Clone, Copy, Debug)]
-pub struct Info {
-    /// The name of its rows.
-    pub name: &'static str,
-    /// Version, as the lock file had it when the harness was built.
-    pub version: &'static str,
-    /// What it can do.
-    pub caps: Caps,
-    /// How its memory is measured.
-    pub memory: MemoryBy,
-    /// What a reader of a table should know about it.
-    pub notes: &'static str,
 }
 
 /// An allocator that can be put into a table.

@@ -1,0 +1,50 @@
+//! Contenders that hand out blocks of any size.
+
+mod api02;
+mod blink;
+mod bumpalo;
+mod global;
+#[cfg(feature = "c-peers")]
+mod jemalloc;
+#[cfg(feature = "c-peers")]
+mod mimalloc;
+mod ours;
+mod system;
+mod upstream;
+mod void;
+
+pub use self::api02::Api02;
+pub use self::blink::{Backing, Blink, BlinkRef};
+pub use self::bumpalo::Bumpalo;
+pub use self::global::Global;
+#[cfg(feature = "c-peers")]
+pub use self::jemalloc::Jemalloc;
+#[cfg(feature = "c-peers")]
+pub use self::mimalloc::{Library, MiMalloc};
+pub use self::ours::{DefaultRing as RingAlloc, OneRing as OneRingAlloc, Ring as RingAllocIn};
+pub use self::system::System;
+pub use self::upstream::{
+    DefaultRing as UpstreamRingAlloc, OneRing as UpstreamOneRingAlloc, Ring as UpstreamRingAllocIn,
+};
+pub use self::void::Void;
+
+use super::{Entry, blocks as entry, twin};
+
+/// The registry, in the order of the tables.
+pub(super) fn all() -> Vec<Entry> {
+    vec![
+        entry::<Void>("nothing"),
+        entry::<System>("glibc"),
+        twin(entry::<System>("glibc-aa")),
+        #[cfg(feature = "c-peers")]
+        entry::<MiMalloc>("mimalloc"),
+        #[cfg(feature = "c-peers")]
+        entry::<Jemalloc>("jemalloc"),
+        entry::<Bumpalo>("bumpalo"),
+        entry::<Blink<allocator_api2_04::alloc::Global>>("blink-alloc"),
+        entry::<UpstreamRingAlloc>("upstream-ring"),
+        entry::<UpstreamOneRingAlloc>("upstream-one-ring"),
+        entry::<RingAlloc>("ring"),
+        entry::<OneRingAlloc>("one-ring"),
+    ]
+}

@@ -1,0 +1,164 @@
+//! The textbook: slots in chunks, freed ones on a list through themselves, the last one freed handed out first. What every
+//! pool must beat; with a mutex, and without.
+
+use core::cell::{Cell, RefCell};
+use core::mem::{ManuallyDrop, MaybeUninit};
+use core::ptr::{self, NonNull};
+use std::sync::{Mutex, PoisonError};
+
+use crate::card::{Caps, Info, MemoryBy};
+use crate::objects::{Maker, Object, Pool};
+
+/// Slots of a chunk.
+const CHUNK: usize = 64;
+
+/// A slot: an object or, when it is free, the link to the next free one. Only its size and alignment matter here; it is read
+/// and written as the one or the other.
+union Slot<T> {
+    _object: ManuallyDrop<T>,
+    _next: *mut Slot<T>,
+}
+
+/// The list. Memory goes back when it is dropped.
+pub struct FreeList<T> {
+    head: Cell<*mut Slot<T>>,
+    chunks: RefCell<Vec<Chunk<T>>>,
+}
+
+type Chunk<T> = Box<[MaybeUninit<Slot<T>>; CHUNK]>;
+
+impl<T> core::fmt::Debug for FreeList<T> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("FreeList").field("chunks", &self.chunks.borrow().len()).finish_non_exhaustive()
+    }
+}
+
+// SAFETY: whoever has the list has all of it; objects in its slots are `Send` by their trait.
+unsafe impl<T: Send> Send for FreeList<T> {}
+
+impl<T> FreeList<T> {
+    fn new() -> Self {
+        Self { head: Cell::new(ptr::null_mut()), chunks: RefCell::new(Vec::new()) }
+    }
+
+    /// Links the slots of a new chunk.
+    #[cold]
+    #[inline(never)]
+    fn grow(&self) -> *mut Slot<T> {
+        let mut chunk = Box::new([const { MaybeUninit::uninit() }; CHUNK]);
+        let first: *mut Slot<T> = chunk.as_mut_ptr().cast();
+        for index in 0..CHUNK {
+            // SAFETY: within the chunk.
+            let slot = unsafe { first.add(index) };
+            let next = if index + 1 == CHUNK { ptr::null_mut() } else { slot.wrapping_add(1) };
+            // SAFETY: the slot is the chunk's own memory, and holds a link.
+            unsafe { slot.cast::<*mut Slot<T>>().write(next) };
+        }
+        self.chunks.borrow_mut().push(chunk);
+        first
+    }
+
+    #[inline(always)]
+    fn put(&self, value: T) -> NonNull<T> {
+        let mut slot = self.head.get();
+        if slot.is_null() {
+            slot = self.grow();
+        }
+        // SAFETY: a slot on the list is free, and its link was written when it came there.
+        self.head.set(unsafe { slot.cast::<*mut Slot<T>>().read() });
+        let object = slot.cast::<T>();
+        // SAFETY: the slot is this object's own, large enough and aligned.
+        unsafe { object.write(value) };
+        // SAFETY: it lies in a chunk.
+        unsafe { NonNull::new_unchecked(object) }
+    }
+
+    /// Drops an object and puts its slot onto the list.
+    ///
+    /// # Safety
+    ///
+    /// The object came from [`put`](Self::put) and is used up.
+    #[inline(always)]
+    unsafe fn take(&self, object: NonNull<T>) {
+        // SAFETY: the object is alive.
+        unsafe { object.drop_in_place() };
+        let slot = object.as_ptr().cast::<Slot<T>>();
+        // SAFETY: the slot is free from here on.
+        unsafe { slot.cast::<*mut Slot<T>>().write(self.head.get()) };
+        self.head.set(slot);
+    }
+}
+
+const fn card(name: &'static str, caps: Caps, notes: &'static str) -> Info {
+    Info { name, version: "none", caps, memory: MemoryBy::HighWater, notes }
+}
+
+/// The list for one thread.
+#[derive(Clone, Copy, Debug)]
+pub struct Textbook;
+
+impl Maker for Textbook {
+    const INFO: Info = card("textbook free list", Caps::LOCAL, "one thread; gives nothing back");
+    type Pool<T: Object> = FreeList<T>;
+
+    fn make<T: Object>() -> FreeList<T> {
+        FreeList::new()
+    }
+}
+
+// SAFETY: a slot is off the list while its object is alive, and chunks do not move.
+unsafe impl<T: Object> Pool<T> for FreeList<T> {
+    type Handle = NonNull<T>;
+
+    #[inline(always)]
+    fn raw_put(&self, value: T) -> Option<NonNull<T>> {
+        Some(self.put(value))
+    }
+
+    #[inline(always)]
+    unsafe fn look<R>(&self, handle: &NonNull<T>, look: impl FnOnce(&T) -> R) -> R {
+        // SAFETY: the object is alive.
+        look(unsafe { handle.as_ref() })
+    }
+
+    #[inline(always)]
+    unsafe fn raw_take(&self, handle: NonNull<T>) {
+        // SAFETY: the caller's duty is the callee's.
+        unsafe { self.take(handle) }
+    }
+}
+
+/// The list behind a mutex.
+#[derive(Clone, Copy, Debug)]
+pub struct LockedTextbook;
+
+impl Maker for LockedTextbook {
+    const INFO: Info = card("textbook and a mutex", Caps::GENERAL, "a lock; gives nothing back");
+    type Pool<T: Object> = Mutex<FreeList<T>>;
+
+    fn make<T: Object>() -> Self::Pool<T> {
+        Mutex::new(FreeList::new())
+    }
+}
+
+// SAFETY: as for the list alone; the lock makes it fit for all threads.
+unsafe impl<T: Object> Pool<T> for Mutex<FreeList<T>> {
+    type Handle = NonNull<T>;
+
+    #[inline(always)]
+    fn raw_put(&self, value: T) -> Option<NonNull<T>> {
+        Some(self.lock().unwrap_or_else(PoisonError::into_inner).put(value))
+    }
+
+    #[inline(always)]
+    unsafe fn look<R>(&self, handle: &NonNull<T>, look: impl FnOnce(&T) -> R) -> R {
+        // SAFETY: the object is alive.
+        look(unsafe { handle.as_ref() })
+    }
+
+    #[inline(always)]
+    unsafe fn raw_take(&self, handle: NonNull<T>) {
+        // SAFETY: the caller's duty is the callee's.
+        unsafe { self.lock().unwrap_or_else(PoisonError::into_inner).take(handle) }
+    }
+}

@@ -1,0 +1,160 @@
+//! The list of workloads with their parameters: what `--list` shows and `--filter` chooses from.
+
+mod blocks;
+mod objects;
+
+pub use self::blocks::BlockWorkload;
+pub use self::objects::ObjectWorkload;
+use crate::card::{Caps, Class};
+
+/// A workload and its parameters, by the class of its contenders.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// Over blocks of any size.
+    Blocks(BlockWorkload),
+    /// Over objects of one type.
+    Objects(ObjectWorkload),
+}
+
+/// What a workload says about itself.
+struct Facts {
+    /// What an operation is.
+    op: &'static str,
+    /// What a contender must be able to do.
+    need: Need,
+    /// Units of the memory pass.
+    memory_units: u64,
+    /// Whether it holds more than a block or a vector.
+    holds_memory: bool,
+}
+
+/// A capability that a workload may need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// Frees block by block, or takes back the last block.
+    FreeLast,
+    /// Frees block by block, or everything at the end of a batch.
+    FreeOrReset,
+    /// Frees block by block, in any order.
+    Free,
+    /// Blocks grow, and hold what was written.
+    Contents,
+    /// Frees on another thread.
+    OtherThread,
+    /// Several threads allocate at the same time, and free.
+    Shared,
+}
+
+impl Need {
+    /// Why a contender cannot run the workload, if so.
+    #[must_use]
+    pub fn missing(self, caps: &Caps) -> Option<&'static str> {
+        let (met, reason) = match self {
+            Self::FreeLast => (true, ""),
+            Self::FreeOrReset => (caps.free_individually || caps.reset, "cannot free"),
+            Self::Free => (caps.free_individually, "cannot free block by block"),
+            Self::Contents => (caps.keeps_contents && caps.any_size, "keeps no contents"),
+            Self::OtherThread => (caps.any_thread_free && caps.free_individually, "one thread only"),
+            Self::Shared => (caps.shared_alloc && caps.free_individually, "one thread allocates"),
+        };
+        (!met).then_some(reason)
+    }
+}
+
+/// How much is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// In `--quick` and `--full`.
+    Quick,
+    /// In `--full` alone.
+    Full,
+}
+
+/// A row of the catalogue: one table of the report.
+#[derive(Clone, Debug)]
+pub struct Spec {
+    /// Its name: family, workload, parameters, as a path.
+    pub id: String,
+    /// What it does, in a line.
+    pub title: String,
+    /// What an operation is.
+    pub op: &'static str,
+    /// Which runs have it.
+    pub scale: Scale,
+    /// What a contender must be able to do.
+    pub need: Need,
+    /// Units of the memory pass.
+    pub memory_units: u64,
+    /// The workload itself.
+    pub kind: Kind,
+    /// Whether its memory says something about the contender: whether it holds more than a block or a vector.
+    pub holds_memory: bool,
+}
+
+impl Spec {
+    /// The first part of the name: `S1`.
+    #[must_use]
+    pub fn family(&self) -> &str {
+        self.id.split('/').next().unwrap_or(&self.id)
+    }
+
+    /// What its contenders hand out.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        match self.kind {
+            Kind::Blocks(_) => Class::Blocks,
+            Kind::Objects(_) => Class::Objects,
+        }
+    }
+
+    /// Allocations that a fresh cell and `units` units make, where that is a matter of arithmetic.
+    #[must_use]
+    pub fn asked(&self, units: u64) -> Option<u64> {
+        match &self.kind {
+            Kind::Blocks(workload) => workload.asked(units),
+            Kind::Objects(workload) => workload.asked(units),
+        }
+    }
+
+    /// The least units a sample may have.
+    #[must_use]
+    pub fn least_units(&self) -> u64 {
+        match &self.kind {
+            Kind::Blocks(workload) => workload.least_units(),
+            Kind::Objects(workload) => workload.least_units(),
+        }
+    }
+
+    /// Whether the workload parses the document of R1.
+    #[must_use]
+    pub fn parses(&self) -> bool {
+        matches!(self.kind, Kind::Blocks(BlockWorkload::Json))
+    }
+
+    /// Units of a check.
+    #[must_use]
+    pub fn check_units(&self) -> u64 {
+        (self.memory_units / 8).max(1)
+    }
+
+    fn new(id: String, title: String, kind: Kind) -> Self {
+        let Facts { op, need, memory_units, holds_memory } = match &kind {
+            Kind::Blocks(workload) => workload.facts(),
+            Kind::Objects(workload) => workload.facts(),
+        };
+        Self { id, title, op, scale: Scale::Quick, need, memory_units, kind, holds_memory }
+    }
+
+    fn full(mut self) -> Self {
+        self.scale = Scale::Full;
+        self
+    }
+}
+
+/// All workloads, in the order of the report.
+#[must_use]
+pub fn catalogue() -> Vec<Spec> {
+    let mut all = blocks::all();
+    all.extend(objects::all());
+    all
+}

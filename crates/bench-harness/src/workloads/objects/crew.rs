@@ -1,0 +1,97 @@
+//! A second thread for workloads of two, with a job that is known from the start.
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+use crate::os;
+
+/// A pool known to several threads.
+#[derive(Debug)]
+pub(super) struct Shared<P>(pub(super) Arc<P>);
+
+// SAFETY: cells with several threads are built for contenders whose card says that these may make or drop objects, each
+// workload by its `Need`. The value itself is dropped after the others were joined.
+unsafe impl<P> Send for Shared<P> {}
+
+/// Handles on their way to another thread.
+#[derive(Debug)]
+pub(super) struct Travelling<H>(pub(super) Vec<H>);
+
+// SAFETY: as for `Shared`: the card says that any thread may drop the objects.
+unsafe impl<H> Send for Travelling<H> {}
+
+/// Where two threads meet before they start: by spinning, so that they start within a few nanoseconds.
+#[derive(Debug, Default)]
+pub(super) struct Meeting(AtomicUsize);
+
+impl Meeting {
+    /// Returns once both have come for the `round`th time, counted from zero.
+    pub(super) fn wait(&self, round: usize) {
+        // ORDERING: what either did before the meeting, the other sees behind it. Pairs with the load in `wait`.
+        self.0.fetch_add(1, Ordering::AcqRel);
+        let mut turns = 0_u32;
+        // ORDERING: as above. Pairs with the addition in `wait`.
+        while self.0.load(Ordering::Acquire) < 2 * (round + 1) {
+            core::hint::spin_loop();
+            turns += 1;
+            if turns.is_multiple_of(1 << 12) {
+                // Where both share a processor, spinning alone would keep the other from coming.
+                std::thread::yield_now();
+            }
+        }
+    }
+}
+
+/// The second thread: does so many units when told, and answers with a checksum.
+#[derive(Debug)]
+pub(super) struct Mate {
+    orders: Option<SyncSender<u64>>,
+    answers: Receiver<u64>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Mate {
+    /// Starts the thread. `prepare` runs on it and makes what does the work.
+    pub(super) fn new<W: FnMut(u64) -> u64>(
+        cpu: Option<usize>,
+        prepare: impl FnOnce() -> W + Send + 'static,
+    ) -> Self {
+        let (orders, todo) = sync_channel::<u64>(1);
+        let (done, answers) = sync_channel(1);
+        let thread = std::thread::spawn(move || {
+            if let Some(cpu) = cpu {
+                os::pin(cpu);
+            }
+            let mut work = prepare();
+            while let Ok(units) = todo.recv() {
+                if done.send(work(units)).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { orders: Some(orders), answers, thread: Some(thread) }
+    }
+
+    /// Tells the thread to do so many units.
+    pub(super) fn order(&self, units: u64) {
+        let orders = self.orders.as_ref().expect("the thread is there until the cell is dropped");
+        orders.send(units).expect("the second thread ended early");
+    }
+
+    /// Waits for its answer.
+    pub(super) fn answer(&self) -> u64 {
+        self.answers.recv().expect("the second thread ended early")
+    }
+}
+
+impl Drop for Mate {
+    fn drop(&mut self) {
+        self.orders = None;
+        if let Some(thread) = self.thread.take() {
+            // A thread that panicked has said so already.
+            let _ = thread.join();
+        }
+    }
+}

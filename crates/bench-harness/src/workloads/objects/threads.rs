@@ -1,0 +1,144 @@
+//! S9, threads: two at once, each of which fills a batch of its own and drops it; and threads that come and go, each of which
+//! drops what the last one made.
+
+use core::marker::PhantomData;
+use std::sync::Arc;
+
+use super::batch::batch;
+use super::crew::{Mate, Meeting, Shared, Travelling};
+use crate::objects::{Maker, Object, Pool, Words};
+use crate::os;
+use crate::workloads::{Cell, Context, mix};
+
+fn room<H>(n: usize) -> Vec<H> {
+    let mut handles = Vec::new();
+    handles.reserve_exact(n);
+    handles
+}
+
+/// Two threads over one pool.
+struct AtOnce<T: Object, P: Pool<T>> {
+    mate: Mate,
+    meeting: Arc<Meeting>,
+    rounds: usize,
+    handles: Vec<P::Handle>,
+    pool: Shared<P>,
+    objects: PhantomData<T>,
+}
+
+/// So many batches.
+fn batches<T: Object, P: Pool<T>>(pool: &P, handles: &mut Vec<P::Handle>, units: u64) -> u64 {
+    (0..units).fold(0, |sum, _| mix(sum, batch::<T, P>(pool, handles)))
+}
+
+impl<T: Object, P: Pool<T>> AtOnce<T, P> {
+    fn new(pool: P, n: usize, context: &Context) -> Self {
+        let pool = Shared(Arc::new(pool));
+        let meeting = Arc::new(Meeting::default());
+        let theirs = Shared(Arc::clone(&pool.0));
+        let met = Arc::clone(&meeting);
+        let mate = Mate::new(context.second_cpu, move || {
+            let theirs = theirs;
+            let mut handles = room(n);
+            let mut round = 0;
+            move |units| {
+                met.wait(round);
+                round += 1;
+                batches::<T, P>(&theirs.0, &mut handles, units)
+            }
+        });
+        Self { mate, meeting, rounds: 0, handles: room(n), pool, objects: PhantomData }
+    }
+}
+
+impl<T: Object, P: Pool<T>> Cell for AtOnce<T, P> {
+    fn run(&mut self, units: u64) -> u64 {
+        self.mate.order(units);
+        self.meeting.wait(self.rounds);
+        self.rounds += 1;
+        let mine = batches::<T, P>(&self.pool.0, &mut self.handles, units);
+        mix(mine, self.mate.answer())
+    }
+
+    /// Of one thread: what an operation costs it while the other one does the same.
+    fn ops_per_unit(&self) -> u64 {
+        self.handles.capacity() as u64
+    }
+}
+
+/// A cell of two threads with `n` objects of 40 bytes each.
+pub fn at_once<M: Maker>(n: usize, context: &Context) -> Box<dyn Cell> {
+    type T = Words<5>;
+    Box::new(AtOnce::<T, _>::new(M::make::<T>(), n, context))
+}
+
+/// Objects that a thread leaves to the next one.
+struct Generations<T: Object, P: Pool<T>> {
+    left: Vec<P::Handle>,
+    n: usize,
+    pool: Shared<P>,
+    cpu: Option<usize>,
+    objects: PhantomData<T>,
+}
+
+impl<T: Object, P: Pool<T>> Generations<T, P> {
+    /// Replaces every object, on a thread of its own.
+    fn next(&mut self) -> u64 {
+        let theirs = Shared(Arc::clone(&self.pool.0));
+        let left = Travelling(core::mem::take(&mut self.left));
+        let (n, cpu) = (self.n, self.cpu);
+        let thread = std::thread::spawn(move || {
+            if let Some(cpu) = cpu {
+                os::pin(cpu);
+            }
+            let (theirs, mut left) = (theirs, left);
+            let mut sum = 0;
+            left.0.reserve_exact(n - left.0.len());
+            for i in 0..n {
+                let made = theirs.0.put(T::new(i as u64));
+                let Some(slot) = left.0.get_mut(i) else {
+                    left.0.push(made);
+                    continue;
+                };
+                let old = core::mem::replace(slot, made);
+                // SAFETY: made with this tag by the thread before.
+                unsafe { super::verify::<T, P>(&theirs.0, &old, i as u64, &mut sum) };
+                // SAFETY: the handle is this pool's.
+                unsafe { theirs.0.take(old) };
+            }
+            (left, sum)
+        });
+        let (left, sum) = thread.join().expect("the thread ended well");
+        self.left = left.0;
+        sum
+    }
+}
+
+impl<T: Object, P: Pool<T>> Cell for Generations<T, P> {
+    fn run(&mut self, units: u64) -> u64 {
+        (0..units).fold(0, |sum, _| mix(sum, self.next()))
+    }
+
+    fn ops_per_unit(&self) -> u64 {
+        self.n as u64
+    }
+}
+
+impl<T: Object, P: Pool<T>> Drop for Generations<T, P> {
+    fn drop(&mut self) {
+        for handle in self.left.drain(..) {
+            // SAFETY: the handle is this pool's.
+            unsafe { self.pool.0.take(handle) };
+        }
+    }
+}
+
+/// A cell in which thread after thread replaces `n` objects of 40 bytes that the one before made.
+pub fn generations<M: Maker>(n: usize, context: &Context) -> Box<dyn Cell> {
+    type T = Words<5>;
+    let pool = Shared(Arc::new(M::make::<T>()));
+    let mut cell =
+        Generations { left: Vec::new(), n, pool, cpu: context.second_cpu, objects: PhantomData::<T> };
+    cell.next();
+    Box::new(cell)
+}
