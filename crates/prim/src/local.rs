@@ -10,6 +10,7 @@
 //! every free is a foreign free.
 
 use core::cell::Cell;
+use core::ptr::NonNull;
 use std::thread::LocalKey;
 
 use crate::record::{Lease, Record, Registry};
@@ -53,12 +54,13 @@ pub fn at_exit(hook: fn()) -> Result<(), Gone> {
 
 /// What a [`Tenant`] keeps in its thread-local: the record that this thread stands for.
 ///
-/// A pointer and not a reference: our oldest compiler refuses a constant with a reference to a static that can change.
+/// A pointer and not a reference: our oldest compiler refuses a constant with a reference to a static that can change. And
+/// one that is known not to be null: the fast path would compare it otherwise.
 ///
 /// # Invariant
 /// It points at a record that is never freed nor moved.
 #[derive(Debug)]
-pub struct Here<S: 'static>(Cell<*const Record<S>>);
+pub struct Here<S: 'static>(Cell<NonNull<Record<S>>>);
 
 impl<S> Here<S> {
     /// The first value, NOWHERE.
@@ -67,17 +69,18 @@ impl<S> Here<S> {
     /// `nowhere` points at a static.
     #[must_use]
     pub const unsafe fn new(nowhere: *const Record<S>) -> Self {
-        Self(Cell::new(nowhere))
+        // SAFETY: the address of a static is not null.
+        Self(Cell::new(unsafe { NonNull::new_unchecked(nowhere.cast_mut()) }))
     }
 
     #[inline]
     fn get(&self) -> &'static Record<S> {
         // SAFETY: the invariant: `new` got a static, and `set` a reference that lives as long.
-        unsafe { &*self.0.get() }
+        unsafe { self.0.get().as_ref() }
     }
 
     fn set(&self, record: &'static Record<S>) {
-        self.0.set(record);
+        self.0.set(NonNull::from(record));
     }
 }
 

@@ -31,21 +31,18 @@ pub(crate) struct Chunk {
     taken: OwnerU64,
     back: OwnerU64,
     first: usize,
-    /// What the cursor is masked with before the line there is asked for: see [`ChunkPtr::aim`].
-    aim: OwnerUsize,
     next: OwnerPtr<Chunk>,
+    prev: OwnerPtr<Chunk>,
     below: OwnerPtr<Chunk>,
     remote: Remote,
 }
 
-/// The line that other threads write to. What never changes is there too: who reads it is on the way to the foreign word;
-/// and what the owner seldom needs.
+/// The line that other threads write to. What never changes is there too: who reads it is on the way to the foreign word.
 #[derive(Debug)]
 #[repr(C, align(64))]
 struct Remote {
     owner: *const (),
     class: Class,
-    prev: OwnerPtr<Chunk>,
     #[cfg(target_has_atomic = "64")]
     foreign: Foreign<Chunk>,
 }
@@ -56,16 +53,12 @@ impl Remote {
             Self {
                 owner,
                 class,
-                prev: OwnerPtr::null(),
                 #[cfg(target_has_atomic = "64")]
                 foreign: Foreign::new(),
             }
         }
     }
 }
-
-/// The mask that leaves the cursor as it is.
-const AHEAD: usize = usize::MAX;
 
 /// Bytes of a chunk that its header takes.
 pub(crate) const HEADER: usize = size_of::<Chunk>();
@@ -92,8 +85,8 @@ impl Chunk {
                 taken: OwnerU64::new(Live::NONE.word()),
                 back: OwnerU64::new(Live::NONE.word()),
                 first: 0,
-                aim: OwnerUsize::new(AHEAD),
                 next: OwnerPtr::null(),
+                prev: OwnerPtr::null(),
                 below: OwnerPtr::null(),
                 remote: Remote::new(ptr::null(), Class::Small),
             }
@@ -246,7 +239,7 @@ impl ChunkPtr {
     #[inline]
     pub(crate) fn prev(&self) -> &OwnerPtr<Chunk> {
         // SAFETY: C1; a reference to the word alone.
-        unsafe { &(*self.as_ptr()).remote.prev }
+        unsafe { &(*self.as_ptr()).prev }
     }
 
     /// The chunk below it on the stack of empties.
@@ -270,27 +263,6 @@ impl ChunkPtr {
         unsafe { (*self.as_ptr()).first }
     }
 
-    /// Whether the last blocks of a drained chunk came home from other threads decides what `bump` asks for: the line at
-    /// the cursor or, as good as nothing, the header's.
-    ///
-    /// A line that another core has read is still shared with it. Asking for it just before it is written is worse than
-    /// not to ask: on an Emerald Rapids core, blocks of 64 bytes that are made here and freed there cost the maker 25 to 37 ns
-    /// with the hint and 6 to 9 without; blocks that stay with their thread 1.5 with and 3.1 without.
-    pub(crate) fn aim(self, far: bool) {
-        // SAFETY: C1; a reference to the word alone.
-        let aim = unsafe { &(*self.as_ptr()).aim };
-        // The base is aligned to the chunk's size, a power of two above all offsets.
-        aim.set(if far { !((self.end() - self.addr()).next_power_of_two() - 1) } else { AHEAD });
-    }
-
-    /// The line to ask for, when the cursor is where it is.
-    #[inline]
-    fn ahead(self, cursor: usize) -> *const u8 {
-        // SAFETY: C1; a reference to the word alone.
-        let aim = unsafe { &(*self.as_ptr()).aim };
-        self.as_ptr().cast::<u8>().with_addr(cursor & aim.get())
-    }
-
     /// A block at the cursor, counted, if it fits.
     #[inline]
     pub(crate) fn bump(self, size: usize, align: usize) -> Option<NonNull<u8>> {
@@ -298,7 +270,7 @@ impl ChunkPtr {
         self.cursor().set(place.cursor);
         self.taken().add(Live::block(size).word());
         let block = self.at(place.start);
-        prefetch::for_write(self.ahead(place.cursor));
+        prefetch::for_write(self.as_ptr().cast::<u8>().with_addr(place.cursor));
         // SAFETY: between the old cursor and the new one lies no other block.
         unsafe { unpoison(block, size) };
         Some(block)
@@ -382,34 +354,5 @@ impl ChunkPtr {
         #[cfg(target_has_atomic = "64")]
         self.foreign().end();
         self.0.cast()
-    }
-}
-
-#[cfg(all(test, not(ephemera_loom)))]
-mod tests {
-    use core::ptr;
-
-    use allocator_api2::alloc::Global;
-    use ephemera_prim::raw;
-
-    use super::ChunkPtr;
-    use crate::geometry::{Class, Standard};
-
-    #[test]
-    fn the_line_asked_for_is_ahead_or_the_headers() {
-        for class in Class::ALL {
-            let layout = class.chunk_layout::<Standard>();
-            let memory = raw::acquire(&Global, layout).unwrap();
-            // SAFETY: just acquired with that layout.
-            let chunk = unsafe { ChunkPtr::create::<Standard>(memory, class, ptr::null()) };
-            let (first, last) = (chunk.first(), chunk.end() - 1);
-            assert_eq!((chunk.ahead(first).addr(), chunk.ahead(last).addr()), (first, last));
-            chunk.aim(true);
-            assert_eq!((chunk.ahead(first).addr(), chunk.ahead(last).addr()), (chunk.addr(), chunk.addr()));
-            chunk.aim(false);
-            assert_eq!(chunk.ahead(last).addr(), last);
-            // SAFETY: nothing lives in it; acquired above with that layout.
-            unsafe { raw::release(&Global, chunk.end_of_life(), layout) };
-        }
     }
 }

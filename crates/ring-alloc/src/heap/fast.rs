@@ -77,7 +77,7 @@ unsafe fn deallocate_in<E: Env>(env: E, block: NonNull<u8>, layout: Layout, clas
         chunk.free_front(block.addr().get(), layout.size());
     } else if env.owns(chunk) {
         if chunk.book(Live::block(layout.size())) {
-            slow::drained(env, chunk, class, false);
+            slow::drained(env, chunk, class);
         }
     } else {
         // SAFETY: the block was the caller's, in a chunk of another owner.

@@ -46,7 +46,7 @@ fn install<E: Env>(env: E, class: Class, chunk: ChunkPtr) {
     heap.set_front(class, chunk.as_ptr());
     // Only a backing allocator that allocates from this very heap can leave a drained front behind.
     if last.as_ptr() != full_chunk() && last.is_drained() {
-        drained(env, last, class, false);
+        drained(env, last, class);
     }
 }
 
@@ -102,12 +102,11 @@ impl<A: Account> Drop for Reserved<'_, A> {
     }
 }
 
-/// A chunk was drained that is not the front: kept for the next need, or given back. `far` if by other threads.
+/// A chunk was drained that is not the front: kept for the next need, or given back.
 #[cold]
 #[inline(never)]
-pub(super) fn drained<E: Env>(env: E, chunk: ChunkPtr, class: Class, far: bool) {
+pub(super) fn drained<E: Env>(env: E, chunk: ChunkPtr, class: Class) {
     chunk.rewind();
-    chunk.aim(far);
     let heap = env.heap();
     if heap.empties_len(class) >= env.retain() && give_back(env, chunk, class) {
         return;
@@ -157,9 +156,8 @@ pub(crate) fn book_foreign<E: Env>(env: E, chunk: ChunkPtr, given: Live) {
     let class = chunk.class();
     if env.heap().front(class) == chunk {
         chunk.rewind();
-        chunk.aim(true);
     } else {
-        drained(env, chunk, class, true);
+        drained(env, chunk, class);
     }
 }
 
