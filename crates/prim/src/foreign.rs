@@ -171,6 +171,29 @@ impl<U: Unit> Inbox<U> {
         unsafe { self.give(unit, |word| word.fetch_or(bits, GIVE)) }
     }
 
+    /// Gives back by replacing the word: for units that keep a list of what comes back. `next` makes the new word of
+    /// the old one, and is called again where another thread was faster. Returns whether the unit was pushed.
+    ///
+    /// # Safety
+    /// As [`Inbox::give_back_add`]; what `next` returns is never zero and stands for the old word and for what is given
+    /// back.
+    #[inline]
+    pub unsafe fn give_back_list(&self, unit: NonNull<U>, mut next: impl FnMut(u64) -> u64) -> bool {
+        let change = |word: &AtomicU64| {
+            // Blind under loom, for the reason that `guess` states.
+            let mut old = if cfg!(ephemera_loom) { 0 } else { word.load(Ordering::Relaxed) };
+            loop {
+                // ORDERING: `GIVE`. Pairs with `Taken::next`.
+                match word.compare_exchange_weak(old, next(old), GIVE, Ordering::Relaxed) {
+                    Ok(_) => return old,
+                    Err(now) => old = now,
+                }
+            }
+        };
+        // SAFETY: the caller's duties are those of `give`.
+        unsafe { self.give(unit, change) }
+    }
+
     /// # Safety
     /// As [`Inbox::give_back_add`]; `change` is one read-modify-write that gives back and returns the old word.
     #[inline]
@@ -333,6 +356,29 @@ mod tests {
             unsafe { free(unit) };
         }
         assert_eq!(sum, 0b11111 | 1 << 63);
+    }
+
+    #[test]
+    fn a_list_is_pushed_once_and_taken_with_all_that_was_added() {
+        let inbox = Inbox::new();
+        let unit = chunk();
+        let mut seen = Vec::new();
+        for number in 1..4_u64 {
+            let next = |old: u64| {
+                seen.push(old);
+                old << 8 | number
+            };
+            // SAFETY: the unit is alive and of this inbox; what is given back stands for nothing.
+            assert_eq!(unsafe { inbox.give_back_list(unit, next) }, number == 1);
+        }
+        // A weak exchange may fail and be tried again.
+        seen.dedup();
+        assert_eq!(seen, [0, 0x1, 0x102]);
+        // SAFETY: this thread alone takes.
+        let taken: Vec<_> = unsafe { inbox.take() }.collect();
+        assert_eq!(taken, [(unit, 0x1_0203)]);
+        // SAFETY: in no inbox.
+        unsafe { free(unit) };
     }
 
     #[test]

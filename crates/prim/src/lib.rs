@@ -35,7 +35,7 @@ pub mod word;
 pub mod foreign;
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 pub mod local;
-#[cfg(target_has_atomic = "64")]
+#[cfg(target_has_atomic = "ptr")]
 pub mod park;
 #[cfg(target_has_atomic = "64")]
 pub mod record;

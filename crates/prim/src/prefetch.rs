@@ -15,12 +15,12 @@ pub fn for_write(line: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: a prefetch never faults and changes nothing that a program can see; processors without it do nothing.
     unsafe {
-        core::arch::asm!("prefetchw [{}]", in(reg) line, options(nomem, nostack, preserves_flags));
+        core::arch::asm!("prefetchw [{}]", in(reg) line.addr(), options(nomem, nostack, preserves_flags));
     }
     #[cfg(all(target_arch = "aarch64", not(miri)))]
     // SAFETY: as above.
     unsafe {
-        core::arch::asm!("prfm pstl1keep, [{}]", in(reg) line, options(nomem, nostack, preserves_flags));
+        core::arch::asm!("prfm pstl1keep, [{}]", in(reg) line.addr(), options(nomem, nostack, preserves_flags));
     }
     #[cfg(not(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri))))]
     let _ = line;

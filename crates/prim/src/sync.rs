@@ -24,7 +24,7 @@ pub fn spin_hint() {
 ///
 /// Loom reverses an operation only with the last one on the same atomic. A load here would be that one, and no model
 /// would ever see the push come before another thread's look at the head; so there the guess is blind.
-#[cfg(target_has_atomic = "64")]
+#[cfg(target_has_atomic = "ptr")]
 #[inline]
 pub(crate) fn guess<T>(head: &AtomicPtr<T>) -> *mut T {
     if cfg!(ephemera_loom) { core::ptr::null_mut() } else { head.load(Ordering::Relaxed) }

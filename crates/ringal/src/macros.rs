@@ -1,0 +1,74 @@
+//! `ringal!`: a ring for each thread.
+
+/// A ring for each thread, made when the thread first uses it.
+///
+/// | form | value |
+/// |---|---|
+/// | `ringal!(@init, bytes)` | declares the rings: where a `thread_local!` may stand, in scope of the uses below |
+/// | `ringal!(@fixed, n)` | as [`RingAl::fixed`](crate::RingAl::fixed) |
+/// | `ringal!(@ext, n, \|buffer\| ...)` | `Some` of what the closure makes of an [`ExtBuf`](crate::ExtBuf) |
+/// | `ringal!(@generic, n)`, `ringal!(@generic::<T>, n)` | as [`RingAl::generic`](crate::RingAl::generic) |
+///
+/// All are `None` when the ring has no room; in the closure of `@ext`, which has the ring; and on a thread that is past the end of
+/// its thread-locals. Buffers outlive their thread.
+///
+/// # Examples
+///
+/// ```
+/// use ringal::ringal;
+/// use std::io::Write;
+///
+/// ringal!(@init, 64 << 10);
+///
+/// let mut fixed = ringal!(@fixed, 64).expect("an empty ring has room");
+/// fixed.write_all(b"hello")?;
+/// let line = ringal!(@ext, 16, |mut buffer| {
+///     assert!(ringal!(@fixed, 8).is_none());
+///     write!(buffer, "{} and more", 42).map(|()| buffer.finalize())
+/// });
+/// assert_eq!(line.expect("there is room")?, "42 and more");
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[macro_export]
+macro_rules! ringal {
+    (@init, $bytes:expr) => {
+        // By glob, so that a `RingAl` of the program's own import wins.
+        #[allow(unused_imports, reason = "programs written for the namesake take these names from here")]
+        use $crate::names::*;
+
+        ::std::thread_local! {
+            /// The ring of each thread.
+            pub static RINGAL: ::core::cell::RefCell<$crate::RingAl> =
+                ::core::cell::RefCell::new($crate::RingAl::new($bytes));
+        }
+    };
+    (@fixed, $bytes:expr) => {
+        $crate::macros::with(&RINGAL, |ring| ring.fixed($bytes)).flatten()
+    };
+    (@ext, $bytes:expr, $use:expr) => {
+        $crate::macros::with(&RINGAL, |ring| $crate::macros::extendable(ring, $bytes, $use)).flatten()
+    };
+    (@generic, $count:expr) => {
+        $crate::macros::with(&RINGAL, |ring| ring.generic($count)).flatten()
+    };
+    (@generic::<$element:ty>, $count:expr) => {
+        $crate::macros::with(&RINGAL, |ring| ring.generic::<$element>($count)).flatten()
+    };
+}
+
+use core::cell::RefCell;
+use std::thread::LocalKey;
+
+use crate::{ExtBuf, RingAl};
+
+/// Calls `f` with this thread's ring, unless that is in use or gone.
+#[doc(hidden)]
+pub fn with<R>(rings: &'static LocalKey<RefCell<RingAl>>, f: impl FnOnce(&mut RingAl) -> R) -> Option<R> {
+    rings.try_with(|ring| Some(f(&mut *ring.try_borrow_mut().ok()?))).ok().flatten()
+}
+
+/// Gives the closure's parameter its type.
+#[doc(hidden)]
+pub fn extendable<'a, R>(ring: &'a mut RingAl, bytes: usize, f: impl FnOnce(ExtBuf<'a>) -> R) -> Option<R> {
+    ring.extendable(bytes).map(f)
+}

@@ -1,0 +1,71 @@
+//! Rings in given memory.
+//!
+//! All that such a ring writes lies in that memory, and it never frees it. The header that buffers look at is a static one that is
+//! shared by all such rings, never closed and never written.
+#![cfg(not(ephemera_loom))]
+
+use core::mem::MaybeUninit;
+use core::ptr::NonNull;
+
+use super::chain::Chain;
+use super::{Memory, RingAl};
+use crate::CreateError;
+use crate::geometry::{GRANULE, LARGEST, OVERHEAD};
+use crate::store::{StorePtr, format};
+
+impl RingAl {
+    /// A ring in memory that lives for ever: a static, or what was leaked. Of `n` bytes it serves one buffer of `n - 64` or
+    /// more. What is cut off at both ends aligns it to 16.
+    ///
+    /// # Errors
+    /// [`CreateError::TooSmall`] for memory without room for one region.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use core::mem::MaybeUninit;
+    /// use ringal::RingAl;
+    ///
+    /// static mut POOL: [MaybeUninit<u8>; 4096] = [MaybeUninit::uninit(); 4096];
+    ///
+    /// let pool = &raw mut POOL;
+    /// // SAFETY: this is the only use of the static.
+    /// let pool = unsafe { &mut *pool };
+    /// let mut ring = RingAl::from_static(pool)?;
+    /// assert!(ring.fixed(4096 - 64).is_some());
+    /// # Ok::<(), ringal::CreateError>(())
+    /// ```
+    pub fn from_static(memory: &'static mut [MaybeUninit<u8>]) -> Result<Self, CreateError> {
+        let bytes = memory.len();
+        // SAFETY: valid for ever and nobody else's, since the reference is consumed.
+        unsafe { Self::from_raw_parts(NonNull::from(memory).cast(), bytes) }
+    }
+
+    /// A ring in `bytes` bytes from `memory` on. Of `n` bytes it serves one buffer of `n - 64` or more.
+    ///
+    /// # Errors
+    /// [`CreateError::TooSmall`] for memory without room for one region, [`CreateError::TooLarge`] for more than half the
+    /// address space.
+    ///
+    /// # Safety
+    /// The memory is valid for reads and writes, in one allocation, and nobody else uses it, until the ring and all its
+    /// buffers are dropped. (When [`RingAl::stats`] says that none is held, they are.)
+    pub unsafe fn from_raw_parts(memory: NonNull<u8>, bytes: usize) -> Result<Self, CreateError> {
+        let too_small = CreateError::TooSmall { bytes, least: GRANULE + OVERHEAD };
+        let lead = memory.as_ptr().align_offset(GRANULE);
+        let end = bytes.saturating_sub(lead) & !(GRANULE - 1);
+        if end < OVERHEAD {
+            return Err(too_small);
+        }
+        if end > LARGEST {
+            return Err(CreateError::TooLarge { bytes, align: GRANULE });
+        }
+        // SAFETY: `lead` is less than `bytes`, since `end` is not zero.
+        let base = unsafe { memory.add(lead) };
+        // SAFETY: the caller's memory, aligned and cut to the granule.
+        unsafe { format(base, end) };
+        // SAFETY: just formatted, and valid while the ring or a buffer lives.
+        let chain = unsafe { Chain::new(base, end) };
+        Ok(Self { chain, store: StorePtr::given(), memory: Memory::Given })
+    }
+}

@@ -1,0 +1,160 @@
+//! The chain from inside: where it restarts, what it remembers, how its marks survive merges.
+
+use alloc::vec::Vec;
+
+use super::RingAl;
+use super::chain::NOWHERE;
+use crate::FixedBufMut;
+use crate::geometry::{GRANULE, OVERHEAD, region_of};
+
+fn fill(ring: &mut RingAl, bytes: usize, count: usize) -> Vec<FixedBufMut> {
+    (0..count).map(|_| ring.fixed(bytes).unwrap()).collect()
+}
+
+/// A ring of many strides.
+const LARGE: usize = if cfg!(miri) { 16 << 10 } else { 1 << 20 };
+
+/// Bytes such that a region has a round number of granules.
+const SMALL: usize = 2 * GRANULE;
+
+fn guards_are_in_order(ring: &RingAl) {
+    let chain = &ring.chain;
+    let mut guards = Vec::new();
+    chain.walk(|at, word| {
+        assert!(word.len() >= GRANULE && word.len() % GRANULE == 0);
+        guards.push(at);
+    });
+    for mark in [chain.head, chain.low, chain.frontier] {
+        assert!(
+            mark == chain.end || mark == NOWHERE || guards.contains(&mark),
+            "a mark at {mark}: {chain:?}"
+        );
+    }
+    assert!(chain.stop <= chain.end && chain.stop <= chain.frontier);
+}
+
+#[test]
+fn exact_fits_change_no_guard() {
+    let mut ring = RingAl::new(4 << 10);
+    drop(fill(&mut ring, SMALL, 10));
+    let regions = ring.stats().regions;
+    for _ in 0..100 {
+        assert!(ring.fixed(SMALL).is_some());
+        guards_are_in_order(&ring);
+    }
+    assert!(ring.stats().regions <= regions + 4 * ring.chain.stride / region_of(SMALL) + 1);
+}
+
+#[test]
+fn a_restart_goes_on_from_the_frontier_behind_what_is_held() {
+    let mut ring = RingAl::new(LARGE);
+    let unit = region_of(SMALL);
+    let per_stride = ring.chain.stride.div_ceil(unit);
+    let mut held = fill(&mut ring, SMALL, per_stride);
+    let left_off = ring.chain.head;
+    assert!(left_off >= ring.chain.stop);
+    // The first is free, the next nine are not: one request there, the next at the frontier.
+    drop(held.remove(0));
+    let first = ring.fixed(SMALL).unwrap();
+    assert_eq!((ring.chain.head, ring.chain.frontier), (unit, left_off));
+    guards_are_in_order(&ring);
+    let second = ring.fixed(SMALL).unwrap();
+    assert_eq!((ring.chain.head, ring.chain.frontier), (left_off + unit, NOWHERE));
+    guards_are_in_order(&ring);
+    drop((first, second, held));
+    assert!(ring.fixed(ring.capacity()).is_some());
+}
+
+#[test]
+fn a_merge_over_the_marks_moves_them() {
+    let mut ring = RingAl::new(LARGE);
+    let per_stride = ring.chain.stride.div_ceil(region_of(SMALL));
+    let mut held = fill(&mut ring, SMALL, per_stride + 1);
+    let frontier = ring.chain.head;
+    drop(held.remove(0));
+    while ring.chain.frontier == NOWHERE {
+        held.push(ring.fixed(SMALL).unwrap());
+        held.swap_remove(0);
+    }
+    drop(held);
+    // From the restarted head over the frontier and far beyond.
+    assert!(ring.fixed(2 * frontier).is_some());
+    guards_are_in_order(&ring);
+    assert!(ring.fixed(ring.capacity()).is_some());
+    guards_are_in_order(&ring);
+    assert_eq!(ring.chain.low, 0);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "takes many strides of a large ring")]
+fn a_place_that_stays_taken_is_given_up() {
+    let mut ring = RingAl::new(LARGE);
+    let kept = ring.fixed(SMALL).unwrap();
+    let stride = ring.chain.stride;
+    // Fewer bytes than a lap.
+    for _ in 0..20 * stride / 4 / region_of(SMALL) {
+        if ring.chain.low != 0 {
+            break;
+        }
+        drop(fill(&mut ring, SMALL, 4));
+    }
+    assert_ne!(ring.chain.low, 0, "{:?}", ring.chain);
+    assert!(ring.chain.high < ring.chain.end);
+    drop(kept);
+    assert!(ring.fixed(ring.capacity()).is_some());
+}
+
+#[test]
+fn refusals_keep_as_many_guards_as_it_takes() {
+    // Of 40 regions, requests of an eighth are blocked by 8 of them or fewer; requests of two regions are not.
+    let mut ring = RingAl::new(40 * region_of(SMALL));
+    let held = fill(&mut ring, SMALL, 40);
+    let eighth = 6 * region_of(SMALL) - OVERHEAD;
+    assert!(ring.fixed(eighth).is_none());
+    assert!(ring.chain.refusal_stands(region_of(eighth)) && ring.chain.refusal_stands(region_of(2 * eighth)));
+    assert!(!ring.chain.refusal_stands(region_of(SMALL)));
+    assert!(ring.fixed(SMALL + GRANULE).is_none());
+    assert!(!ring.chain.refusal_stands(region_of(SMALL + GRANULE)), "forty guards are too many to keep");
+    assert!(ring.fixed(eighth).is_none());
+    drop(held);
+    assert!(!ring.chain.refusal_stands(region_of(eighth)));
+    assert!(ring.fixed(eighth).is_some());
+}
+
+#[test]
+fn growth_in_vain_loses_nothing() {
+    let mut ring = RingAl::new(12 * region_of(SMALL));
+    let mut held = fill(&mut ring, SMALL, 12);
+    drop(held.drain(2..6));
+    let mut growing = ring.extendable(1).unwrap();
+    growing.extend([7; SMALL]);
+    assert!(growing.try_reserve(20 * SMALL).is_err());
+    assert_eq!(growing.finalize(), [7; SMALL]);
+    guards_are_in_order(&ring);
+    assert_eq!(ring.stats().free_bytes, 4 * region_of(SMALL));
+    drop(held);
+    assert!(ring.fixed(ring.capacity()).is_some());
+}
+
+#[test]
+fn a_move_into_a_run_around_the_open_region_keeps_the_bytes() {
+    let mut ring = RingAl::new(12 * region_of(SMALL));
+    let mut held = fill(&mut ring, SMALL, 12);
+    // Free: 3, 4, 5 and 6. The buffer opens at 5 and can only grow downwards.
+    drop(held.drain(5..7));
+    let mut at = ring.extendable(SMALL).unwrap();
+    at.extend(0..SMALL as u8);
+    let before = at.as_ptr().addr();
+    drop(at.finalize());
+    drop(held.drain(3..5));
+    ring.chain.head = 5 * region_of(SMALL);
+    ring.chain.stop = ring.chain.end;
+    let mut growing = ring.extendable(SMALL).unwrap();
+    assert_eq!(growing.as_ptr().addr(), before);
+    growing.extend(0..SMALL as u8);
+    growing.try_reserve(2 * SMALL + GRANULE).unwrap();
+    assert!(growing.as_ptr().addr() < before, "it moved down");
+    let moved = growing.finalize();
+    assert!(moved.iter().copied().eq(0..SMALL as u8));
+    guards_are_in_order(&ring);
+}

@@ -1,0 +1,91 @@
+//! What a guard's word says: how far the next guard is, and whether a buffer stands in between. Pure arithmetic.
+//!
+//! ```text
+//!  | in use: 1 bit | bytes from this guard to the next, a multiple of the granule |
+//!    top bit
+//! ```
+//!
+//! With the bit on top, "free and at least this long" is one signed comparison.
+#![forbid(unsafe_code)]
+
+use core::fmt;
+
+const TAKEN: usize = 1 << (usize::BITS - 1);
+
+/// The longest region: what a signed word holds.
+pub(crate) const LONGEST: usize = TAKEN - 1;
+
+/// The word of a guard: the length of its region in bytes, guard included, and whether it is taken.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Word(usize);
+
+impl Word {
+    /// A free region of this many bytes.
+    #[inline]
+    pub(crate) const fn free(len: usize) -> Self {
+        Self(len)
+    }
+
+    /// A taken region of this many bytes.
+    #[inline]
+    pub(crate) const fn taken(len: usize) -> Self {
+        Self(len | TAKEN)
+    }
+
+    #[inline]
+    pub(crate) const fn from_bits(bits: usize) -> Self {
+        Self(bits)
+    }
+
+    #[inline]
+    pub(crate) const fn bits(self) -> usize {
+        self.0
+    }
+
+    #[inline]
+    pub(crate) const fn is_taken(self) -> bool {
+        self.0 & TAKEN != 0
+    }
+
+    /// Bytes from this guard to the next.
+    #[inline]
+    pub(crate) const fn len(self) -> usize {
+        self.0 & !TAKEN
+    }
+
+    /// Whether the region is free and has `need` bytes. A taken one is negative, and `need` never is.
+    #[inline]
+    pub(crate) const fn fits(self, need: usize) -> bool {
+        self.0 as isize >= need as isize
+    }
+}
+
+impl fmt::Debug for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Word({} bytes, {})", self.len(), if self.is_taken() { "taken" } else { "free" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LONGEST, Word};
+
+    #[test]
+    fn length_and_bit_come_back() {
+        for len in [0, 16, 4096, LONGEST & !15, LONGEST] {
+            for word in [Word::free(len), Word::taken(len)] {
+                assert_eq!((word.len(), Word::from_bits(word.bits())), (len, word));
+            }
+            assert!(!Word::free(len).is_taken() && Word::taken(len).is_taken());
+        }
+    }
+
+    #[test]
+    fn only_what_is_free_and_long_enough_fits() {
+        assert!(Word::free(32).fits(32) && Word::free(48).fits(32) && Word::free(LONGEST).fits(LONGEST));
+        assert!(!Word::free(16).fits(32));
+        for len in [0, 16, 32, 48, LONGEST] {
+            assert!(!Word::taken(len).fits(16) && !Word::taken(len).fits(0), "{len}");
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Feature `bytes`.
+#![cfg(all(feature = "bytes", feature = "std"))]
+
+use bytes::{Buf, BufMut, Bytes};
+use ringal::RingAl;
+
+#[test]
+fn frozen_buffers_become_bytes_without_copying() {
+    let mut ring = RingAl::new(1024);
+    let mut buffer = ring.fixed(100).unwrap();
+    buffer.put_slice(b"shared by many");
+    let place = buffer.as_ptr();
+    let mut bytes = Bytes::from(buffer.freeze().slice(7..));
+    assert_eq!((bytes.as_ptr(), &bytes[..]), (place.wrapping_add(7), &b"by many"[..]));
+    let tail = bytes.split_off(3);
+    drop(bytes);
+    assert_eq!(ring.stats().held, 1);
+    drop(ring.fixed(900));
+    assert_eq!(&tail[..], b"many");
+    drop(tail);
+    assert_eq!(ring.stats().held, 0);
+    let direct: Bytes = ring.fixed(10).unwrap().into();
+    assert!(direct.is_empty());
+}
+
+#[test]
+fn fixed_buffers_take_what_is_put() {
+    let mut ring = RingAl::new(1024);
+    let mut buffer = ring.fixed(11).unwrap();
+    buffer.put_u32(0x01020304);
+    buffer.put_bytes(7, 3);
+    assert_eq!((&buffer[..], buffer.remaining_mut()), (&[1, 2, 3, 4, 7, 7, 7][..], 4));
+    buffer.put(&b"rest"[..]);
+    assert!(!buffer.has_remaining_mut());
+    let overfull = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| buffer.put_u8(1)));
+    assert!(overfull.is_err());
+}
+
+#[test]
+fn extendable_buffers_grow_under_what_is_put() {
+    let mut ring = RingAl::new(4096);
+    // Free regions of 100 bytes, with one held near the start, so that the buffer must grow and then move.
+    let mut regions: Vec<_> = (0..20).map(|_| ring.fixed(100).unwrap()).collect();
+    let held = regions.remove(4);
+    drop(ring.fixed(2000));
+    drop(regions);
+    drop(ring.fixed(1800));
+    let mut buffer = ring.extendable(10).unwrap();
+    for number in 0..500_u32 {
+        assert!(buffer.has_remaining_mut());
+        buffer.put_u32(number);
+    }
+    buffer.put_bytes(9, 50);
+    buffer.put((&b"chain"[..]).chain(&b"ed"[..]));
+    // By hand, as readers do it.
+    for _ in 0..100 {
+        if buffer.has_remaining_mut() {
+            let chunk = buffer.chunk_mut();
+            assert!(chunk.len() > 0);
+            chunk.write_byte(0, 5);
+            // SAFETY: one byte was written.
+            unsafe { buffer.advance_mut(1) };
+        }
+    }
+    assert_eq!(buffer.len(), 2000 + 50 + 7 + 100);
+    assert!(buffer[..2000].chunks(4).zip(0_u32..).all(|(bytes, number)| bytes == number.to_be_bytes()));
+    assert!(buffer.ends_with(&[5; 100]) && buffer[2050..].starts_with(b"chained"));
+    let overfull = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| buffer.put_bytes(1, 5000)));
+    assert!(overfull.is_err());
+    while buffer.has_remaining_mut() {
+        buffer.put_u8(1);
+    }
+    assert_eq!(buffer.chunk_mut().len(), 0);
+    drop(held);
+}

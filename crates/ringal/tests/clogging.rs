@@ -1,0 +1,227 @@
+//! What stays in a ring costs its own bytes and nothing more; what comes home is served again, wherever the ring stopped.
+#![cfg(feature = "std")]
+
+extern crate alloc;
+
+use alloc::collections::VecDeque;
+
+use ephemera_testkit::SplitMix;
+use ringal::{Refused, RingAl};
+
+#[test]
+fn one_held_buffer_never_clogs() {
+    let mut ring = RingAl::new(64 << 10);
+    let mut rng = SplitMix::new(1);
+    let _kept = ring.fixed(100).unwrap();
+    let mut recent = VecDeque::new();
+    for number in 0..if cfg!(miri) { 500 } else { 200_000 } {
+        let size = rng.below(2_000);
+        let buffer =
+            ring.fixed(size).unwrap_or_else(|| panic!("buffer {number} of {size} bytes: {:?}", ring.stats()));
+        recent.push_back(buffer);
+        if recent.len() > 8 {
+            recent.pop_front();
+        }
+    }
+}
+
+#[test]
+fn buffers_held_all_over_the_store_do_not_clog_either() {
+    let mut ring = RingAl::new(64 << 10);
+    let mut kept = Vec::new();
+    let mut fill = Vec::new();
+    while let Some(buffer) = ring.fixed(1_000) {
+        fill.push(buffer);
+    }
+    for (number, buffer) in fill.into_iter().enumerate() {
+        if number % 4 == 0 {
+            kept.push(buffer);
+        }
+    }
+    assert!(kept.len() > 10);
+    let mut rng = SplitMix::new(2);
+    for _ in 0..if cfg!(miri) { 100 } else { 20_000 } {
+        assert!(ring.fixed(rng.below(3_000)).is_some(), "{:?}", ring.stats());
+    }
+    assert_eq!(ring.stats().held, kept.len());
+}
+
+#[test]
+fn half_the_ring_is_served_at_every_stop() {
+    for bytes in [1 << 10, 10_000] {
+        let mut ring = RingAl::new(bytes);
+        let half = ring.capacity() / 2 - 64;
+        for stop in (0..bytes).step_by(if cfg!(miri) { 999 } else { 7 }) {
+            drop(ring.fixed(stop % half));
+            assert!(ring.fixed(half).is_some() && ring.fixed(half).is_some(), "stopped at {stop}");
+        }
+    }
+}
+
+#[test]
+fn the_whole_capacity_is_served_at_every_stop() {
+    for bytes in [256, 1_000, 4_096] {
+        let mut ring = RingAl::new(bytes);
+        assert!(ring.capacity() >= bytes - 64, "{} of {bytes}", ring.capacity());
+        for step in 1..if cfg!(miri) { 5 } else { 300 } {
+            for size in [step % bytes, step * 7 % bytes, step * 31 % bytes] {
+                drop(ring.fixed(size));
+            }
+            assert!(ring.fixed(ring.capacity()).is_some());
+            assert!(ring.fixed(ring.capacity() + 1).is_none());
+        }
+    }
+}
+
+#[test]
+fn what_is_in_use_stays_near_what_is_alive() {
+    let mut ring = RingAl::new(4 << 20);
+    for _ in 0..if cfg!(miri) { 500 } else { 100_000 } {
+        assert!(ring.fixed(64).is_some());
+    }
+    let window = ring.stats().high_water;
+    assert!(window <= 20 << 10, "one buffer at a time reached {window} bytes");
+
+    let mut alive = VecDeque::new();
+    for _ in 0..if cfg!(miri) { 500 } else { 100_000 } {
+        alive.push_back(ring.fixed(1_000).unwrap());
+        if alive.len() > 100 {
+            alive.pop_front();
+        }
+    }
+    let window = ring.stats().high_water;
+    assert!(window <= 250 << 10, "100 KiB alive reached {window} bytes");
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "fills a large store")]
+fn what_stays_at_the_start_does_not_make_the_window_large() {
+    let mut ring = RingAl::new(1 << 20);
+    let kept: Vec<_> = (0..100).map(|_| ring.fixed(64).unwrap()).collect();
+    // One lap to find the place behind what stays, or less.
+    for _ in 0..40_000 {
+        assert!(ring.fixed(64).is_some());
+    }
+    let mut places = Vec::new();
+    for _ in 0..40_000 {
+        places.push(ring.fixed(64).unwrap().as_ptr().addr());
+    }
+    let (first, last) = (places.iter().min().unwrap(), places.iter().max().unwrap());
+    assert!(last - first <= 40 << 10, "the window is {} bytes", last - first);
+    drop(kept);
+    assert!(ring.fixed(ring.capacity()).is_some());
+}
+
+#[test]
+fn refusals_are_remembered_no_longer_than_they_are_true() {
+    let mut ring = RingAl::new(8 << 10);
+    let mut held: Vec<_> = (0..7).map(|_| ring.fixed(1_000).unwrap()).collect();
+    for _ in 0..3 {
+        let refused = ring.try_fixed(2_000).unwrap_err();
+        assert!(
+            matches!(refused, Refused::Exhausted { asked: 2_000, largest_free, held }
+            if largest_free < 2_000 && held > 7_000),
+            "{refused}"
+        );
+    }
+    // A neighbour of a neighbour does not help, both together do.
+    drop(held.remove(5));
+    assert!(ring.fixed(2_000).is_none() && ring.fixed(2_100).is_none());
+    drop(held.remove(3));
+    assert!(ring.fixed(2_000).is_none());
+    drop(held.remove(3));
+    let served = ring.fixed(2_000).expect("three neighbours are free");
+    assert!(ring.fixed(2_000).is_none());
+    drop(served);
+    assert!(ring.fixed(2_000).is_some());
+}
+
+#[test]
+fn a_refusal_does_not_outlive_a_watched_region_that_was_split() {
+    const SIZE: usize = 1024;
+    let overhead = 4096 - RingAl::new(4096).capacity();
+    let unit = SIZE + overhead;
+    let mut ring = RingAl::new(3 * unit);
+    let (first, second) = (ring.fixed(SIZE).unwrap(), ring.fixed(SIZE).unwrap());
+    // What is left of the second when an empty buffer takes its place, and the third.
+    let large = (unit - overhead) + unit - overhead;
+    assert!(ring.fixed(large).is_none(), "the second stands in the way");
+    drop((first, second));
+    // Each takes what the head is at, and merges nothing.
+    let first = ring.fixed(SIZE).unwrap();
+    let second = ring.fixed(0).unwrap();
+    let rest = ring.fixed(unit - 2 * overhead).unwrap();
+    let third = ring.fixed(SIZE).unwrap();
+    drop((rest, third));
+    assert!(ring.fixed(large).is_some(), "the second stands in the way no more, although its guard is taken");
+    drop((first, second));
+}
+
+#[test]
+fn sizes_that_overflow_are_refused() {
+    let mut ring = RingAl::new(1 << 10);
+    let capacity = ring.capacity();
+    for asked in
+        [capacity + 1, 1 << 20, isize::MAX as usize - 16, isize::MAX as usize, usize::MAX - 15, usize::MAX]
+    {
+        assert!(ring.fixed(asked).is_none() && ring.extendable(asked).is_none());
+        assert!(ring.fixed_aligned(asked, 4096).is_none() && ring.generic::<u8>(asked).is_none());
+        assert_eq!(ring.try_fixed(asked).unwrap_err(), Refused::TooLarge { asked, capacity });
+        assert_eq!(ring.try_extendable(asked).unwrap_err(), Refused::TooLarge { asked, capacity });
+        assert_eq!(ring.try_generic::<u8>(asked).unwrap_err(), Refused::TooLarge { asked, capacity });
+    }
+    for count in [usize::MAX / 8, usize::MAX / 8 + 2, usize::MAX / 2 + 2, usize::MAX] {
+        assert!(ring.generic::<u64>(count).is_none());
+        assert!(matches!(ring.try_generic::<u64>(count), Err(Refused::TooLarge { .. })));
+    }
+    for align in [1 << 29, 1 << 30, usize::MAX, usize::MAX / 2 + 2] {
+        assert!(ring.fixed_aligned(8, align).is_none() || align <= 1 << 29);
+    }
+    assert!(matches!(ring.try_fixed_aligned(8, usize::MAX), Err(Refused::TooLarge { .. })));
+    assert!(RingAl::try_new(usize::MAX).is_err() && RingAl::try_new(isize::MAX as usize).is_err());
+    assert!(RingAl::builder(64).align(usize::MAX).try_build().is_err());
+    assert_eq!(ring.stats().held, 0);
+}
+
+#[test]
+fn nothing_at_all_is_served_too() {
+    let mut ring = RingAl::new(0);
+    let empty = ring.fixed(0).unwrap();
+    assert_eq!((empty.len(), empty.spare(), empty.capacity()), (0, 0, 0));
+    let frozen = empty.freeze();
+    assert!(frozen.is_empty() && frozen.clone().slice(..).is_empty());
+    let mut ring = RingAl::new(256);
+    let mut units = ring.generic::<()>(usize::MAX).unwrap();
+    assert_eq!((units.push(()), units.len(), units.pop(), units.pop()), (None, 1, Some(()), None));
+    assert_eq!(ring.extendable(0).unwrap().finalize().capacity(), 0);
+}
+
+#[test]
+fn every_alignment_is_honoured() {
+    #[repr(align(64))]
+    struct Line([u8; 64]);
+    #[repr(align(4096))]
+    struct Page([u8; 4096]);
+
+    let mut ring = RingAl::new(128 << 10);
+    let mut held = Vec::new();
+    for round in 0..8_u8 {
+        let mut lines = ring.generic::<Line>(2).unwrap();
+        assert!(lines.push(Line([round; 64])).is_none() && lines.push(Line([round; 64])).is_none());
+        assert_eq!(lines.as_ptr().addr() % 64, 0);
+        let mut neighbour = ring.fixed(10 + usize::from(round)).unwrap();
+        neighbour.extend([!round; 64]);
+        let mut page = ring.generic::<Page>(1).unwrap();
+        assert!(page.push(Page([round; 4096])).is_none());
+        assert_eq!(page.as_ptr().addr() % 4096, 0);
+        held.push((lines, neighbour, page));
+    }
+    for ((lines, neighbour, page), round) in held.iter().zip(0_u8..) {
+        assert!(lines.iter().all(|line| line.0 == [round; 64]) && page[0].0 == [round; 4096]);
+        assert!(neighbour.iter().all(|&byte| byte == !round));
+    }
+    for align in [1, 2, 16, 100, 512, 4096] {
+        let buffer = ring.fixed_aligned(1_000, align).unwrap();
+        assert_eq!(buffer.as_ptr().addr() % align.next_power_of_two(), 0);
+    }
+}

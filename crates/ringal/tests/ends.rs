@@ -1,0 +1,292 @@
+//! The end of rings and buffers: nothing waits, nothing is lost, nothing stays behind.
+#![cfg(feature = "std")]
+
+extern crate alloc;
+
+use alloc::sync::Arc;
+use core::panic::AssertUnwindSafe;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use std::io::Write;
+use std::panic::catch_unwind;
+use std::thread;
+
+use ephemera_testkit::backing::CountingGlobal;
+use ephemera_testkit::suite::turn;
+use ringal::{FixedBuf, RingAl, ringal};
+
+/// Nothing but stores is aligned to so much: all rings here ask for it.
+const STORE: usize = 1 << 13;
+
+#[global_allocator]
+static GLOBAL: CountingGlobal = CountingGlobal::new(STORE);
+
+fn ring(bytes: usize) -> RingAl {
+    RingAl::builder(bytes).align(STORE).build()
+}
+
+/// Stores held from the heap, after a sweep.
+fn stores() -> usize {
+    RingAl::reclaim();
+    GLOBAL.aligned().blocks
+}
+
+#[test]
+fn a_ring_without_buffers_is_freed_at_once() {
+    let _turn = turn();
+    let mut ring = ring(1 << 10);
+    drop(ring.fixed(100));
+    drop(ring.extendable(100));
+    assert_eq!(GLOBAL.aligned().blocks, 1);
+    drop(ring);
+    assert_eq!((GLOBAL.aligned().blocks, RingAl::parked()), (0, 0));
+}
+
+#[test]
+fn buffers_outlive_their_ring_and_free_it() {
+    let _turn = turn();
+    let mut ring = ring(1 << 10);
+    let mut written = ring.fixed(100).unwrap();
+    let frozen = ring.fixed(10).unwrap().freeze();
+    let mut names = ring.generic::<String>(2).unwrap();
+    drop(ring);
+    assert_eq!((stores(), RingAl::parked()), (1, 1));
+    written.write_all(b"after the ring").unwrap();
+    assert_eq!(names.push("name".to_owned()), None);
+    let copy = frozen.clone();
+    drop(frozen);
+    drop(names);
+    assert_eq!(&written[..], b"after the ring");
+    drop(written);
+    assert_eq!(stores(), 1);
+    // The last release frees it, without any further call.
+    drop(copy);
+    assert_eq!((GLOBAL.aligned().blocks, RingAl::parked()), (0, 0));
+}
+
+#[test]
+fn a_written_buffer_may_be_frozen_and_thawed_after_the_ring() {
+    let _turn = turn();
+    let mut ring = ring(1 << 10);
+    let mut buffer = ring.fixed(100).unwrap();
+    buffer.extend(*b"0123456789");
+    let other = ring.fixed(1).unwrap();
+    drop(ring);
+    let part = buffer.freeze().slice(5..);
+    let mut again = part.try_mut().unwrap();
+    assert_eq!((&again[..], again.capacity() >= 100), (&b"56789"[..], true));
+    again.extend(*b"abc");
+    assert_eq!(again, *b"56789abc");
+    drop((again, other));
+    assert_eq!(stores(), 0);
+}
+
+#[test]
+fn rings_that_come_and_go_leave_nothing_behind() {
+    let _turn = turn();
+    let rounds = if cfg!(miri) { 20 } else { 5_000 };
+    let mut late = alloc::collections::VecDeque::new();
+    for number in 0..rounds {
+        let mut ring = ring(1 << 10);
+        late.push_back(ring.fixed(number % 500).unwrap());
+        late.push_back(ring.fixed(1).unwrap());
+        while late.len() > 7 {
+            late.pop_front();
+        }
+    }
+    assert!(GLOBAL.aligned().blocks <= 20, "{} stores for 7 buffers", GLOBAL.aligned().blocks);
+    late.clear();
+    assert_eq!((stores(), RingAl::parked()), (0, 0));
+}
+
+#[test]
+fn many_parked_stores_are_freed_by_whoever_comes_next() {
+    let _turn = turn();
+    let mut late: Vec<_> = (0..30).map(|_| ring(256).fixed(1).unwrap()).collect();
+    assert_eq!(stores(), 30);
+    while let Some(buffer) = late.pop() {
+        drop(buffer);
+    }
+    assert_eq!((stores(), RingAl::parked()), (0, 0));
+}
+
+#[test]
+fn a_forgotten_buffer_costs_its_bytes() {
+    let _turn = turn();
+    let mut ring = ring(1 << 10);
+    core::mem::forget(ring.extendable(300).unwrap());
+    assert_eq!(ring.stats().held, 0);
+    let leaked = core::mem::ManuallyDrop::new(ring.fixed(300).unwrap());
+    assert_eq!(ring.stats().held, 1);
+    assert!(ring.fixed(500).is_some());
+    drop(ring);
+    assert_eq!(stores(), 1);
+    drop(core::mem::ManuallyDrop::into_inner(leaked));
+    assert_eq!(stores(), 0);
+}
+
+#[test]
+fn conc_a_ring_is_dropped_while_others_release() {
+    const THREADS: usize = 3;
+    let _turn = turn();
+    for round in 0..if cfg!(miri) { 1 } else { 200 } {
+        let mut ring = ring(4 << 10);
+        let threads: [_; THREADS] = core::array::from_fn(|thread| {
+            let mut mine: Vec<_> = (0..4).map(|_| ring.fixed(16 + round % 64).unwrap()).collect();
+            let shared = ring.fixed(8).unwrap().freeze();
+            let other = shared.clone();
+            mine[0].extend([thread as u8; 4]);
+            (thread::spawn(move || drop((mine, shared))), other)
+        });
+        drop(ring);
+        for (thread, shared) in threads {
+            drop(shared);
+            thread.join().unwrap();
+        }
+        assert_eq!((stores(), RingAl::parked()), (0, 0), "round {round}");
+    }
+}
+
+#[test]
+fn conc_a_thread_ends_before_its_buffers() {
+    ringal!(@init, 1 << 12);
+    let _turn = turn();
+    let buffers = thread::spawn(|| {
+        let mut written = ringal!(@fixed, 100).unwrap();
+        written.write_all(b"from a thread that is gone").unwrap();
+        let line = ringal!(@ext, 8, |mut line| {
+            write!(line, "{:030}", 7).unwrap();
+            line.finalize().freeze()
+        });
+        (written, line.unwrap())
+    });
+    let (written, line) = buffers.join().unwrap();
+    assert_eq!(&written[..], b"from a thread that is gone");
+    assert!(line.ends_with(b"07"));
+    drop((written, line));
+    assert_eq!(RingAl::reclaim(), 0, "the last release freed the store");
+    assert_eq!(RingAl::parked(), 0);
+}
+
+#[test]
+fn a_ring_of_a_thread_that_ends_refuses() {
+    ringal!(@init, 1 << 12);
+    let _turn = turn();
+
+    /// Uses the thread's ring when the thread's locals go.
+    struct AtExit(Arc<AtomicUsize>);
+    impl Drop for AtExit {
+        fn drop(&mut self) {
+            // Made before or after the ring: it is there or it is not, and neither panics.
+            let served = ringal!(@fixed, 10).is_some();
+            self.0.fetch_add(if served { 2 } else { 1 }, Ordering::Relaxed);
+        }
+    }
+    thread_local!(static EXIT: core::cell::RefCell<Option<AtExit>> = const { core::cell::RefCell::new(None) });
+
+    let seen = Arc::new(AtomicUsize::new(0));
+    let theirs = Arc::clone(&seen);
+    thread::spawn(move || {
+        EXIT.set(Some(AtExit(theirs)));
+        assert!(ringal!(@fixed, 10).is_some());
+    })
+    .join()
+    .unwrap();
+    assert_ne!(seen.load(Ordering::Relaxed), 0);
+}
+
+/// Counts its drops; the one that is told to, panics.
+struct Counted(Arc<AtomicUsize>, bool);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        assert!(!self.1, "told to panic");
+    }
+}
+
+#[test]
+fn elements_are_dropped_once() {
+    let _turn = turn();
+    let drops = Arc::new(AtomicUsize::new(0));
+    let mut ring = ring(4 << 10);
+    let mut buffer = ring.generic::<Counted>(10).unwrap();
+    for _ in 0..10 {
+        assert!(buffer.push(Counted(Arc::clone(&drops), false)).is_none());
+    }
+    drop(buffer.push(Counted(Arc::clone(&drops), false)));
+    drop((buffer.pop(), buffer.remove(0), buffer.swap_remove(3)));
+    assert_eq!(drops.load(Ordering::Relaxed), 4);
+    buffer.truncate(5);
+    assert_eq!(drops.load(Ordering::Relaxed), 6);
+    drop(buffer);
+    assert_eq!((drops.load(Ordering::Relaxed), ring.stats().held), (11, 0));
+}
+
+#[test]
+fn a_panicking_destructor_loses_no_region_and_drops_nothing_twice() {
+    let _turn = turn();
+    let drops = Arc::new(AtomicUsize::new(0));
+    let mut ring = ring(4 << 10);
+    for panicking in 0..5 {
+        drops.store(0, Ordering::Relaxed);
+        let mut buffer = ring.generic::<Counted>(5).unwrap();
+        for number in 0..5 {
+            let _ = buffer.push(Counted(Arc::clone(&drops), number == panicking));
+        }
+        assert!(catch_unwind(AssertUnwindSafe(|| drop(buffer))).is_err());
+        assert_eq!((drops.load(Ordering::Relaxed), ring.stats().held), (5, 0));
+    }
+    let mut buffer = ring.generic::<Counted>(5).unwrap();
+    for number in 0..5 {
+        let _ = buffer.push(Counted(Arc::clone(&drops), number == 3));
+    }
+    drops.store(0, Ordering::Relaxed);
+    assert!(catch_unwind(AssertUnwindSafe(|| buffer.truncate(2))).is_err());
+    assert_eq!((drops.load(Ordering::Relaxed), buffer.len()), (3, 2));
+}
+
+#[test]
+fn a_panicking_iterator_leaves_what_it_gave() {
+    let _turn = turn();
+    let mut ring = ring(4 << 10);
+    let faulty = || (0..10_u8).map(|number| if number == 4 { panic!("at four") } else { number });
+    let mut fixed = ring.fixed(8).unwrap();
+    assert!(catch_unwind(AssertUnwindSafe(|| fixed.extend(faulty()))).is_err());
+    assert_eq!(fixed, [0, 1, 2, 3]);
+    let mut growing = ring.extendable(0).unwrap();
+    assert!(catch_unwind(AssertUnwindSafe(|| growing.extend(faulty()))).is_err());
+    assert_eq!(growing.finalize(), [0, 1, 2, 3]);
+}
+
+#[test]
+fn user_code_may_use_the_ring_that_it_runs_beside() {
+    ringal!(@init, 1 << 12);
+    let _turn = turn();
+
+    /// Holds a buffer of the same ring, and takes another when it is dropped.
+    struct Again(#[expect(dead_code, reason = "held, not read")] FixedBuf, Arc<AtomicUsize>);
+    impl Drop for Again {
+        fn drop(&mut self) {
+            self.1.fetch_add(usize::from(ringal!(@fixed, 64).is_some()), Ordering::Relaxed);
+        }
+    }
+
+    let served = Arc::new(AtomicUsize::new(0));
+    let mut buffer = ringal!(@generic::<Again>, 3).unwrap();
+    for _ in 0..3 {
+        let held = ringal!(@fixed, 16).unwrap().freeze();
+        let _ = buffer.push(Again(held, Arc::clone(&served)));
+    }
+    drop(buffer);
+    assert_eq!(served.load(Ordering::Relaxed), 3);
+
+    // In the closure of `@ext` the ring is in use: nested uses are refused, and a panic gives it back.
+    let nested = ringal!(@ext, 16, |buffer| {
+        drop(buffer);
+        (ringal!(@fixed, 1).is_none(), ringal!(@ext, 1, drop).is_none())
+    });
+    assert_eq!(nested, Some((true, true)));
+    let panicked = catch_unwind(|| ringal!(@ext, 16, |_buffer| panic!("in the closure")));
+    assert!(panicked.is_err());
+    assert!(ringal!(@fixed, 1).is_some());
+}

@@ -1,0 +1,55 @@
+//! Programs of requests and releases beside an oracle of intervals, with 1 to 40 buffers alive.
+#![cfg(feature = "std")]
+
+extern crate alloc;
+
+#[path = "support/model.rs"]
+mod model;
+
+use ephemera_testkit::SplitMix;
+use model::{Model, Program};
+use proptest::prelude::*;
+use ringal::RingAl;
+
+/// Runs a program on a ring and returns what was served and refused.
+fn run(store: usize, most: usize, bytes: &[u8]) -> (usize, usize) {
+    let mut model = Model::new(RingAl::new(store), most);
+    model.run(&mut Program(bytes));
+    (model.served, model.refused)
+}
+
+fn random(seed: u64, len: usize) -> Vec<u8> {
+    let mut rng = SplitMix::new(seed);
+    (0..len).map(|_| rng.next() as u8).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: if cfg!(miri) { 2 } else { 200 },
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn prop_requests_are_served_where_there_is_room(
+        store in 64_usize..8_000,
+        most in 1_usize..=40,
+        program in prop::collection::vec(any::<u8>(), 0..if cfg!(miri) { 60 } else { 900 }),
+    ) {
+        run(store, most, &program);
+    }
+}
+
+/// Long programs, so that heads lap, restart and meet what stayed.
+#[test]
+fn seeds() {
+    let (seeds, len) = if cfg!(miri) { (2, 160) } else { (16, 3_000) };
+    let (mut served, mut refused) = (0, 0);
+    for seed in 0..seeds {
+        let most = 1 + seed as usize * 7 % 40;
+        let counts = run(256 << (seed % 6), most, &random(seed, len));
+        served += counts.0;
+        refused += counts.1;
+    }
+    assert!(served > seeds as usize && refused > 0, "served {served}, refused {refused}");
+}

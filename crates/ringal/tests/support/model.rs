@@ -1,0 +1,385 @@
+//! A ring beside an oracle of intervals: what is served where, what is refused, what the bytes are.
+//!
+//! The oracle knows the store as a line and the live regions on it. After every operation it checks that
+//! * a region overlaps no other, lies in the store, and is aligned as asked;
+//! * a request is served if and only if some gap between live regions is long enough for it;
+//! * every live buffer has the bytes that were written to it;
+//! * the statistics say what the oracle knows.
+//!
+//! Programs are bytes, so that proptest and a fuzzer draw the same ones.
+
+use alloc::collections::BTreeMap;
+use std::io::Write;
+
+use ringal::{FixedBuf, FixedBufMut, GenericBufMut, Refused, RingAl};
+
+/// Bytes of a guard, and of all that a region has besides its buffer.
+const GRANULE: usize = if cfg!(feature = "checked") { 4 * size_of::<usize>() } else { 16 };
+const OVERHEAD: usize = GRANULE + if cfg!(feature = "checked") { 32 } else { 0 };
+
+/// The bytes of a region with a buffer of so many.
+pub(crate) fn region(bytes: usize) -> usize {
+    bytes.next_multiple_of(GRANULE) + OVERHEAD
+}
+
+/// Over-aligned elements.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[repr(align(128))]
+pub(crate) struct Wide([u8; 100]);
+
+#[derive(Debug)]
+enum Holder {
+    Mut(FixedBufMut),
+    Frozen(Vec<FixedBuf>),
+    Words(GenericBufMut<u64>),
+    Wides(GenericBufMut<Wide>),
+}
+
+#[derive(Debug)]
+struct Live {
+    holder: Holder,
+    /// Bytes of the region.
+    region: usize,
+    seed: u8,
+}
+
+/// What is alive, by the offset of its guard in the store.
+#[derive(Debug)]
+pub(crate) struct Model {
+    ring: RingAl,
+    base: usize,
+    end: usize,
+    live: BTreeMap<usize, Live>,
+    most: usize,
+    seed: u8,
+    pub(crate) served: usize,
+    pub(crate) refused: usize,
+}
+
+/// The rest of a program.
+pub(crate) struct Program<'a>(pub(crate) &'a [u8]);
+
+impl Program<'_> {
+    fn byte(&mut self) -> Option<u8> {
+        let (&first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(first)
+    }
+
+    /// A size: mostly small, now and then a large part of the store or nonsense.
+    fn size(&mut self, store: usize) -> Option<usize> {
+        let (kind, fine) = (self.byte()?, usize::from(self.byte()?));
+        Some(match kind {
+            0..100 => fine,
+            100..180 => fine * 8,
+            180..220 => store / 16 + fine,
+            220..240 => store / 4 + fine,
+            240..250 => (store / 2).saturating_sub(fine),
+            250..254 => store - fine.min(store),
+            254 => usize::MAX - fine,
+            _ => isize::MAX as usize - fine,
+        })
+    }
+}
+
+fn pattern(seed: u8, len: usize) -> impl Iterator<Item = u8> {
+    (0..len).map(move |at| (at as u8).wrapping_mul(31).wrapping_add(seed))
+}
+
+fn is_pattern(seed: u8, bytes: &[u8]) -> bool {
+    bytes.iter().copied().eq(pattern(seed, bytes.len()))
+}
+
+impl Model {
+    /// A ring of this many bytes, with at most `most` buffers alive.
+    pub(crate) fn new(mut ring: RingAl, most: usize) -> Self {
+        let whole = ring.fixed(ring.capacity()).expect("an empty ring serves its capacity");
+        let base = whole.as_ptr().addr() - GRANULE;
+        let end = region(whole.capacity());
+        drop(whole);
+        Self { ring, base, end, live: BTreeMap::new(), most, seed: 0, served: 0, refused: 0 }
+    }
+
+    /// Runs a program to its end, then gives everything back.
+    pub(crate) fn run(&mut self, program: &mut Program<'_>) {
+        while self.step(program).is_some() {
+            self.check();
+        }
+        while let Some((_, live)) = self.live.pop_first() {
+            live.check();
+        }
+        let stats = self.ring.stats();
+        assert_eq!((stats.held, stats.held_bytes, stats.largest_free), (0, 0, stats.capacity));
+        assert!(self.ring.fixed(stats.capacity).is_some(), "an empty ring serves its capacity");
+    }
+
+    fn step(&mut self, program: &mut Program<'_>) -> Option<()> {
+        let kind = program.byte()?;
+        if self.live.len() >= self.most {
+            self.release(program.byte()?);
+        }
+        match kind % 16 {
+            0..5 => {
+                let bytes = program.size(self.end)?;
+                self.fixed(bytes);
+            }
+            5 => {
+                let (bytes, align) = (program.size(self.end)?, 1 << (program.byte()? % 12));
+                self.aligned(bytes, align);
+            }
+            6 => {
+                let count = program.size(self.end)?;
+                if kind & 16 == 0 { self.words(count) } else { self.wides(count % 40) }
+            }
+            7..9 => self.extendable(program)?,
+            9 => self.freeze(program.byte()?),
+            10 => self.thaw(program.byte()?),
+            _ => self.release(program.byte()?),
+        }
+        Some(())
+    }
+
+    /// The gaps between live regions: offset and length.
+    fn gaps(&self) -> Vec<(usize, usize)> {
+        let mut gaps = Vec::new();
+        let mut at = 0;
+        for (&start, live) in &self.live {
+            assert!(start >= at, "two regions overlap at {start}");
+            gaps.push((at, start - at));
+            at = start + live.region;
+        }
+        assert!(at <= self.end, "a region goes beyond the store");
+        gaps.push((at, self.end - at));
+        gaps
+    }
+
+    fn longest_gap(&self) -> usize {
+        self.gaps().into_iter().map(|(_, len)| len).max().unwrap_or(0)
+    }
+
+    /// Whether a gap has room for a buffer of so many bytes.
+    fn has_room(&self, bytes: usize, align: usize) -> bool {
+        if bytes > self.end {
+            return false;
+        }
+        self.gaps().into_iter().any(|(start, len)| {
+            let first = self.base + start + GRANULE;
+            let lead = first.next_multiple_of(align.max(GRANULE)) - first;
+            len >= region(bytes) + lead
+        })
+    }
+
+    fn next_seed(&mut self) -> u8 {
+        self.seed = self.seed.wrapping_add(37);
+        self.seed
+    }
+
+    fn keep(&mut self, addr: usize, region: usize, seed: u8, holder: Holder) {
+        let start = addr - GRANULE - self.base;
+        assert!(self.live.insert(start, Live { holder, region, seed }).is_none(), "a region is served twice");
+        self.served += 1;
+    }
+
+    fn keep_bytes(&mut self, mut buffer: FixedBufMut) {
+        let seed = self.next_seed();
+        let fill: Vec<u8> = pattern(seed, buffer.capacity()).collect();
+        buffer.clear();
+        assert_eq!(buffer.write(&fill).expect("never fails"), fill.len());
+        let (addr, region) = (buffer.as_ptr().addr(), region(buffer.capacity()));
+        self.keep(addr, region, seed, Holder::Mut(buffer));
+    }
+
+    fn fixed(&mut self, bytes: usize) {
+        let room = self.has_room(bytes, 1);
+        match self.ring.try_fixed(bytes) {
+            Ok(buffer) => {
+                assert!(room, "{bytes} bytes were served without room");
+                assert_eq!((buffer.capacity(), buffer.len()), (bytes, 0));
+                self.keep_bytes(buffer);
+            }
+            Err(refused) => {
+                assert!(!room, "{bytes} bytes were refused with room: {refused}");
+                self.check_refusal(bytes, refused);
+            }
+        }
+    }
+
+    fn check_refusal(&mut self, bytes: usize, refused: Refused) {
+        self.refused += 1;
+        let capacity = self.end - OVERHEAD;
+        match refused {
+            Refused::TooLarge { asked, capacity: said } => {
+                assert!(bytes > capacity && asked == bytes && said == capacity);
+            }
+            Refused::Exhausted { asked, .. } => assert!(bytes <= capacity && asked == bytes),
+            _ => panic!("{refused}"),
+        }
+    }
+
+    fn aligned(&mut self, bytes: usize, align: usize) {
+        let room = self.has_room(bytes, align);
+        match self.ring.fixed_aligned(bytes, align) {
+            Some(buffer) => {
+                assert!(room, "{bytes} bytes were served without room");
+                assert_eq!(buffer.as_ptr().addr() % align, 0);
+                self.keep_bytes(buffer);
+            }
+            None => {
+                assert!(!room, "{bytes} bytes at {align} were refused with room");
+                self.refused += 1;
+            }
+        }
+    }
+
+    fn words(&mut self, count: usize) {
+        let bytes = count.checked_mul(8);
+        let room = bytes.is_some_and(|bytes| self.has_room(bytes, 8));
+        let Some(mut buffer) = self.ring.generic::<u64>(count) else {
+            assert!(!room, "{count} words were refused with room");
+            self.refused += 1;
+            return;
+        };
+        assert!(room, "{count} words were served without room");
+        let seed = self.next_seed();
+        for word in 0..count as u64 {
+            assert_eq!(buffer.push(word * u64::from(seed)), None);
+        }
+        assert_eq!(buffer.push(0), Some(0));
+        self.keep(buffer.as_ptr().addr(), region(count * 8), seed, Holder::Words(buffer));
+    }
+
+    fn wides(&mut self, count: usize) {
+        let room = self.has_room(count * size_of::<Wide>(), align_of::<Wide>());
+        let Some(mut buffer) = self.ring.generic::<Wide>(count) else {
+            assert!(!room, "{count} wide elements were refused with room");
+            self.refused += 1;
+            return;
+        };
+        assert!(room, "{count} wide elements were served without room");
+        assert_eq!(buffer.as_ptr().addr() % align_of::<Wide>(), 0);
+        let seed = self.next_seed();
+        while buffer.len() < count {
+            assert_eq!(buffer.insert(Wide([seed; 100]), 0), None);
+        }
+        assert!(buffer.insert(Wide([0; 100]), 0).is_some());
+        self.keep(buffer.as_ptr().addr(), region(count * size_of::<Wide>()), seed, Holder::Wides(buffer));
+    }
+
+    /// Writes pieces until a piece does not fit, then finalizes, drops or forgets the buffer.
+    fn extendable(&mut self, program: &mut Program<'_>) -> Option<()> {
+        let bytes = program.size(self.end)?;
+        let (pieces, piece, end) = (program.byte()? % 12, program.size(self.end)?, program.byte()?);
+        let (room, longest, seed) = (self.has_room(bytes, 1), self.longest_gap(), self.next_seed());
+        let Some(mut buffer) = self.ring.extendable(bytes) else {
+            assert!(!room, "an extendable buffer of {bytes} bytes was refused with room");
+            self.refused += 1;
+            return Some(());
+        };
+        assert!(room, "an extendable buffer of {bytes} bytes was served without room");
+        let piece = piece % (self.end / 2);
+        let whole: Vec<u8> = pattern(seed, piece * usize::from(pieces)).collect();
+        for part in 0..usize::from(pieces) {
+            let fits = region(buffer.len() + piece) <= longest;
+            let written = buffer.write(&whole[part * piece..][..piece]);
+            assert_eq!(written.is_ok(), fits, "a piece of {piece} bytes in a gap of {longest}");
+            if !fits {
+                break;
+            }
+        }
+        assert!(is_pattern(seed, &buffer), "an extendable buffer lost bytes");
+        match end % 4 {
+            0 => drop(buffer),
+            1 => core::mem::forget(buffer),
+            _ => {
+                let len = buffer.len();
+                let buffer = buffer.finalize();
+                assert!(is_pattern(seed, &buffer), "a finalized buffer lost bytes");
+                assert_eq!((buffer.len(), buffer.capacity()), (len, len.max(bytes)));
+                self.keep_bytes(buffer);
+            }
+        }
+        Some(())
+    }
+
+    fn pick(&self, index: u8) -> Option<usize> {
+        let index = usize::from(index) % self.live.len().max(1);
+        self.live.keys().nth(index).copied()
+    }
+
+    fn release(&mut self, index: u8) {
+        let Some(start) = self.pick(index) else { return };
+        let Some(live) = self.live.get_mut(&start) else { return };
+        live.check();
+        if let Holder::Frozen(handles) = &mut live.holder
+            && handles.len() > 1
+        {
+            handles.pop();
+            return;
+        }
+        self.live.remove(&start);
+    }
+
+    /// Freezes a buffer, or clones and slices a frozen one.
+    fn freeze(&mut self, index: u8) {
+        let Some(start) = self.pick(index) else { return };
+        let Some(Live { holder, region, seed }) = self.live.remove(&start) else { return };
+        let holder = match holder {
+            Holder::Mut(buffer) => Holder::Frozen(vec![buffer.freeze()]),
+            Holder::Frozen(mut handles) => {
+                let half = handles[0].len() / 2;
+                handles.push(handles[0].slice(..half));
+                handles.push(handles[0].clone());
+                assert!(handles[0].ptr_eq(&handles[1]) && !handles[0].is_unique());
+                Holder::Frozen(handles)
+            }
+            other => other,
+        };
+        self.live.insert(start, Live { holder, region, seed });
+    }
+
+    /// Makes a frozen buffer writable again, if there is one handle.
+    fn thaw(&mut self, index: u8) {
+        let Some(start) = self.pick(index) else { return };
+        let Some(live) = self.live.get_mut(&start) else { return };
+        let Holder::Frozen(handles) = &mut live.holder else { return };
+        let Some(handle) = handles.pop() else { return };
+        match handle.try_mut() {
+            Ok(buffer) => {
+                assert!(handles.is_empty(), "a shared buffer became writable");
+                assert_eq!(region(buffer.capacity()), live.region);
+                live.holder = Holder::Mut(buffer);
+            }
+            Err(handle) => {
+                assert!(!handles.is_empty(), "the only handle did not become writable");
+                handles.push(handle);
+            }
+        }
+    }
+
+    fn check(&self) {
+        // Under Miri, whoever wrote to another's bytes is found out at the latest when these are released.
+        if !cfg!(miri) {
+            self.live.values().for_each(Live::check);
+        }
+        let (stats, gaps) = (self.ring.stats(), self.gaps());
+        let free: usize = gaps.iter().map(|gap| gap.1).sum();
+        let held: usize = self.live.values().map(|live| live.region).sum();
+        assert_eq!((stats.held, stats.held_bytes, stats.free_bytes), (self.live.len(), held, free));
+        assert_eq!(stats.largest_free, self.longest_gap().saturating_sub(OVERHEAD));
+        assert_eq!(stats.capacity, self.end - OVERHEAD);
+    }
+}
+
+impl Live {
+    fn check(&self) {
+        let same = match &self.holder {
+            Holder::Mut(buffer) => is_pattern(self.seed, buffer),
+            Holder::Frozen(handles) => handles.iter().all(|handle| is_pattern(self.seed, handle)),
+            Holder::Words(words) => {
+                words.iter().zip(0..).all(|(&word, at)| word == at * u64::from(self.seed))
+            }
+            Holder::Wides(wides) => wides.iter().all(|wide| *wide == Wide([self.seed; 100])),
+        };
+        assert!(same, "a live buffer was written to: {self:?}");
+    }
+}
