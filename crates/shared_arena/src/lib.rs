@@ -1,7 +1,125 @@
 //! Pages of slots with a bitfield: a pool of one type that threads can share.
+//!
+//! An arena hands out slots for values of one type and takes them back one by one, on any thread. The thread that claims a slot does so
+//! from pages of its own, without a lock or an atomic read-modify-write; a value dropped by another thread costs one. Handles
+//! are one pointer wide and may outlive their arena.
+//!
+//! | arena | allocated by | handles | handles go to other threads |
+//! |---|---|---|---|
+//! | [`SharedArena`] | any threads | [`ArenaBox`], [`ArenaArc`], [`ArenaRc`] | all but `ArenaRc` |
+//! | [`Arena`] | one thread at a time | the same | the same |
+//! | [`Pool`] | one thread, also without `std` | [`PoolBox`], [`ArenaRc`] | none |
+//!
+//! # Examples
+//!
+//! ```
+//! # #[cfg(feature = "std")] {
+//! use shared_arena::SharedArena;
+//!
+//! let arena = SharedArena::new();
+//! let mut message = arena.alloc([0_u8; 40]);
+//! message[0] = 1;
+//! let thread = std::thread::spawn(move || message[0]);
+//! assert_eq!(thread.join().unwrap(), 1);
+//!
+//! // In place, for what is too large to be moved.
+//! let large = arena.alloc_with(|slot| slot.write([7; 40]));
+//! assert_eq!((large[39], arena.stats().0), (7, 1));
+//! # }
+//! ```
+//!
+//! # Trade-offs
+//!
+//! * Memory is taken in groups of pages that grow with the arena: about 3 KiB for a first small value, then up to 16 KiB (words), 32 KiB (40
+//!   bytes) or 256 KiB (256 bytes and more) at a time. A value that lives long keeps its group, and nothing more.
+//! * Besides the values, 48 bytes for each page of 63, and 8 for each slot of a page that ever had a counted handle.
+//! * Each thread that uses an arena has pages of its own in it. What a thread that goes on without allocating keeps empty, nobody else can use.
+//! * A value forgotten with `mem::forget` keeps its slot for ever.
+//!
+//! # Memory comes back
+//!
+//! By itself: groups that were found empty twice in a row go ([`Trim::Idle`]; a thread looks now and then when it needs a page). By request:
+//! `shrink_to_fit`, which gives back what is empty in the caller's pages, in those of threads that ended and in those nobody used yet, and asks
+//! the other threads to follow when they next need a page. (The pages of a thread that ended are out of reach while a younger thread that does not use
+//! this arena has taken its place.) Under a limit: [`Builder::limit`]; then the `try_alloc` forms give the value back. [`Statistics`] says
+//! what is held.
+//!
+//! An arena that is dropped while handles live stays until the last of them is dropped, which frees it. Where that drop ran at the very moment of
+//! another one, the memory may wait for the next arena to be created or dropped, or for [`reclaim`].
+//!
+//! # Coming from shared_arena 0.8
+//!
+//! Change nothing. Initialisers may be `FnOnce`, and `slot.write(value)` is a safe one; [`Pool::shrink_to_fit`] takes `&self`; [`ArenaArc`] is
+//! `Send` and `Sync` as `Arc` is, so that `T: Send + Sync` is asked for.
+//!
+//! How it works: see the module [`design`].
 #![no_std]
+#![cfg_attr(ephemera_loom, allow(dead_code, reason = "models do without the handles"))]
 
 #[cfg(feature = "alloc")]
 extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
+
+#[cfg(feature = "alloc")]
+mod account;
+#[cfg(all(feature = "alloc", not(ephemera_loom)))]
+mod arena;
+#[cfg(feature = "alloc")]
+mod bits;
+#[cfg(feature = "alloc")]
+mod close;
+#[cfg(feature = "alloc")]
+mod counts;
+#[cfg(feature = "alloc")]
+mod error;
+#[cfg(feature = "alloc")]
+mod geometry;
+#[cfg(feature = "alloc")]
+mod group;
+#[cfg(all(feature = "alloc", not(ephemera_loom)))]
+mod handle;
+#[cfg(all(test, feature = "std", not(ephemera_loom)))]
+mod hostile;
+#[cfg(all(test, feature = "std", ephemera_loom))]
+mod models;
+#[cfg(feature = "alloc")]
+mod owner;
+#[cfg(feature = "alloc")]
+mod shard;
+#[cfg(all(feature = "alloc", not(ephemera_loom)))]
+mod slot;
+#[cfg(feature = "alloc")]
+mod stats;
+#[cfg(feature = "alloc")]
+mod store;
+#[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
+mod thread;
+#[cfg(feature = "alloc")]
+mod trim;
+#[cfg(all(feature = "std", target_has_atomic = "64"))]
+mod world;
+
+#[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
+pub use arena::{Arena, SharedArena};
+#[cfg(all(feature = "alloc", not(ephemera_loom)))]
+pub use arena::{Build, Builder, Pool, Trim};
+#[cfg(feature = "alloc")]
+pub use error::{Refused, TryAllocError};
+#[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
+pub use handle::{AllocArc, ArenaArc, ArenaBox, Weak};
+#[cfg(all(feature = "alloc", not(ephemera_loom)))]
+pub use handle::{AllocRc, ArenaRc, PoolBox};
+#[cfg(feature = "alloc")]
+pub use stats::Statistics;
+
+/// Frees arenas that were dropped with values in use, whose values have gone since. Returns how many.
+///
+/// There is rarely a need to: the drop of the last value does it, as do later creations and drops of any arena.
+#[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
+pub fn reclaim() -> usize {
+    arena::reclaim()
+}
+
+#[doc = include_str!("../DESIGN.md")]
+pub mod design {}

@@ -1,0 +1,163 @@
+//! The door through which a store takes its memory: counted, and under its limit.
+//!
+//! In slow paths only. Whatever a store holds came through here, itself included, so that `held` is all of it.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use allocator_api2::alloc::Global;
+use ephemera_prim::raw;
+use ephemera_prim::sync::{AtomicUsize, Ordering};
+
+use crate::error::Refused;
+
+/// No limit.
+pub(crate) const UNLIMITED: usize = usize::MAX;
+
+/// What a store holds, in bytes.
+#[derive(Debug)]
+pub(crate) struct Account {
+    held: AtomicUsize,
+    limit: usize,
+}
+
+impl Account {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { held: AtomicUsize::new(0), limit }
+    }
+
+    pub(crate) fn held(&self) -> usize {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// An error that says what was asked for.
+    pub(crate) fn refused(&self, asked: usize) -> Refused {
+        Refused { asked, held: self.held(), limit: self.limit }
+    }
+
+    /// Whether the limit has room for so much.
+    pub(crate) fn allows(&self, bytes: usize) -> bool {
+        self.within(self.held(), bytes).is_some()
+    }
+
+    /// Memory of this layout, not initialised.
+    pub(crate) fn acquire(&self, layout: Layout) -> Result<NonNull<u8>, Refused> {
+        let bytes = layout.size();
+        if !self.add(bytes) {
+            return Err(self.refused(bytes));
+        }
+        take(layout).ok_or_else(|| {
+            self.sub(bytes);
+            self.refused(bytes)
+        })
+    }
+
+    /// Gives memory back.
+    ///
+    /// # Safety
+    /// `block` came from `acquire` of this account with `layout`, and nobody uses it any more.
+    pub(crate) unsafe fn release(&self, block: NonNull<u8>, layout: Layout) {
+        // SAFETY: the caller's.
+        unsafe { raw::release(&Global, block, layout) };
+        self.sub(layout.size());
+    }
+
+    /// The sum that `more` bytes would make, if the limit allows it.
+    fn within(&self, held: usize, more: usize) -> Option<usize> {
+        held.checked_add(more).filter(|&sum| sum <= self.limit)
+    }
+
+    #[cfg(target_has_atomic = "ptr")]
+    fn add(&self, bytes: usize) -> bool {
+        let add = |held| self.within(held, bytes);
+        self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
+    }
+
+    #[cfg(target_has_atomic = "ptr")]
+    fn sub(&self, bytes: usize) {
+        self.held.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Without compare-and-swap there are only types for one thread.
+    #[cfg(not(target_has_atomic = "ptr"))]
+    fn add(&self, bytes: usize) -> bool {
+        let sum = self.within(self.held(), bytes);
+        sum.inspect(|&sum| self.held.store(sum, Ordering::Relaxed)).is_some()
+    }
+
+    #[cfg(not(target_has_atomic = "ptr"))]
+    fn sub(&self, bytes: usize) {
+        self.held.store(self.held() - bytes, Ordering::Relaxed);
+    }
+}
+
+#[cfg(not(all(test, feature = "std")))]
+fn take(layout: Layout) -> Option<NonNull<u8>> {
+    raw::acquire(&Global, layout).ok()
+}
+
+/// The global heap, but as hostile as a test wants it on this thread.
+#[cfg(all(test, feature = "std"))]
+fn take(layout: Layout) -> Option<NonNull<u8>> {
+    if hostile::refuses() {
+        return None;
+    }
+    raw::acquire(&Global, layout).ok()
+}
+
+/// A heap that refuses when it is told to.
+#[cfg(all(test, feature = "std"))]
+pub(crate) mod hostile {
+    use core::cell::Cell;
+
+    std::thread_local! {
+        static CALLS: Cell<usize> = const { Cell::new(0) };
+        static REFUSED: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
+    }
+
+    /// Refuses this thread's calls `from..to`, counted from now on, and returns how many there were since the last time.
+    pub(crate) fn refuse(from: usize, to: usize) -> usize {
+        REFUSED.set((from, to));
+        CALLS.replace(0)
+    }
+
+    pub(super) fn refuses() -> bool {
+        let call = CALLS.get();
+        CALLS.set(call + 1);
+        let (from, to) = REFUSED.get();
+        from <= call && call < to
+    }
+}
+
+#[cfg(all(test, feature = "std", not(ephemera_loom)))]
+mod tests {
+    use super::{Account, UNLIMITED, hostile};
+    use core::alloc::Layout;
+
+    #[test]
+    fn held_is_what_was_granted() {
+        let layout = Layout::new::<[u64; 8]>();
+        let account = Account::new(100);
+        let block = account.acquire(layout).unwrap();
+        assert_eq!((account.held(), account.limit()), (64, 100));
+        let refused = account.acquire(layout).unwrap_err();
+        assert_eq!((refused.asked, refused.held, refused.limit), (64, 64, 100));
+        assert!(refused.by_limit() && account.held() == 64);
+        // SAFETY: from above.
+        unsafe { account.release(block, layout) };
+        assert_eq!(account.held(), 0);
+    }
+
+    #[test]
+    fn a_refusal_by_the_heap_books_nothing() {
+        let account = Account::new(UNLIMITED);
+        hostile::refuse(0, 1);
+        let refused = account.acquire(Layout::new::<u64>()).unwrap_err();
+        assert!(!refused.by_limit() && account.held() == 0);
+        assert_eq!(hostile::refuse(0, 0), 1);
+    }
+}

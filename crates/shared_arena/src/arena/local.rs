@@ -1,0 +1,50 @@
+//! The arena that one thread at a time has.
+
+use core::cell::Cell;
+use core::marker::PhantomData;
+use core::mem::MaybeUninit;
+use core::pin::Pin;
+
+use super::builder::{Build, Builder};
+use super::shared::Core;
+use crate::error::{Refused, TryAllocError};
+use crate::handle::sealed::Sealed;
+use crate::handle::{AllocArc, AllocRc, ArenaArc, ArenaBox, ArenaRc};
+use crate::stats::Statistics;
+use crate::thread;
+
+/// A pool of values of one type that one thread at a time has, and whose values any thread may drop.
+///
+/// It is a [`SharedArena`](crate::SharedArena) that cannot be shared: as fast, no faster. It may be sent to another thread; its pages stay with
+/// the threads that claimed from them.
+///
+/// # Examples
+///
+/// ```
+/// use shared_arena::Arena;
+///
+/// let arena = Arena::with_capacity(1_000);
+/// assert_eq!(arena.stats(), (0, 1_008));
+/// let value = arena.alloc(5);
+/// std::thread::spawn(move || drop(value)).join().unwrap();
+/// assert_eq!(arena.stats(), (0, 1_008));
+/// ```
+///
+/// ```compile_fail,E0277
+/// # use shared_arena::Arena;
+/// fn sync<T: Sync>() {}
+/// sync::<Arena<u8>>();
+/// ```
+pub struct Arena<T> {
+    core: Core<T>,
+    not_sync: PhantomData<Cell<()>>,
+}
+
+impl<T> Arena<T> {
+    fn from_core(core: Core<T>) -> Self {
+        Self { core, not_sync: PhantomData }
+    }
+}
+
+arena_methods!(Arena, ArenaBox);
+sendable_methods!(Arena);

@@ -1,0 +1,143 @@
+//! The pool for one thread.
+
+use core::marker::PhantomData;
+use core::mem::MaybeUninit;
+use core::pin::Pin;
+use core::ptr::NonNull;
+
+use super::builder::{Build, Builder};
+use crate::close;
+use crate::error::{Refused, TryAllocError};
+use crate::group::Of;
+use crate::handle::sealed::Sealed;
+use crate::handle::{AllocRc, ArenaRc, PoolBox};
+use crate::owner::Owner;
+use crate::shard::ShardPtr;
+use crate::slot::{Single, Slot, pool_mark};
+use crate::stats::Statistics;
+use crate::store::{Seat, Settings, Store};
+use crate::trim::{Fate, Which};
+
+/// A pool of values of one type for one thread: no atomics, no thread-local, no `std`.
+///
+/// Handles are one pointer wide, stay on the thread, and may outlive the pool.
+///
+/// # Examples
+///
+/// ```
+/// use shared_arena::Pool;
+///
+/// let pool = Pool::new();
+/// let one = pool.alloc([1_u8; 40]);
+/// let two = pool.alloc_rc([2_u8; 40]);
+/// assert_eq!((one[0], two[0], pool.stats().0), (1, 2, 2));
+/// drop((one, two));
+/// assert!(pool.shrink_to_fit());
+/// assert_eq!(pool.stats(), (0, 0));
+/// ```
+///
+/// ```compile_fail,E0277
+/// # use shared_arena::Pool;
+/// fn send<T: Send>() {}
+/// send::<Pool<u8>>();
+/// ```
+///
+/// ```compile_fail,E0277
+/// # use shared_arena::Pool;
+/// fn sync<T: Sync>() {}
+/// sync::<Pool<u8>>();
+/// ```
+pub struct Pool<T> {
+    core: Core<T>,
+}
+
+/// Where the one shard of a pool sits.
+const SEAT: Seat = Seat::numbered(1);
+
+/// The store of a pool and its shard.
+///
+/// # Invariant
+/// **A1** `store` is alive as long as this, and was made with the geometry of `T`; `shard` is its only one. All is used by one thread.
+struct Core<T> {
+    store: NonNull<Store>,
+    shard: ShardPtr,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<T> Core<T> {
+    fn create(settings: Settings) -> Result<Self, Refused> {
+        let store = Store::create(Of::<T>::GEOMETRY, settings, true)?;
+        // SAFETY: just made.
+        let this = unsafe { store.as_ref() };
+        // SAFETY: this thread is the pool's one thread.
+        match unsafe { this.make_shard(SEAT, pool_mark()) } {
+            Ok(shard) => Ok(Self { store, shard, of: PhantomData }),
+            Err(refused) => {
+                // SAFETY: it has no group, and nobody has seen it.
+                unsafe { Store::dissolve(store) };
+                Err(refused)
+            }
+        }
+    }
+
+    #[inline]
+    fn store(&self) -> &Store {
+        // SAFETY: A1.
+        unsafe { self.store.as_ref() }
+    }
+
+    #[inline]
+    fn owner(&self) -> Owner<'_> {
+        // SAFETY: O1: this is the pool's one thread, and the pool is borrowed.
+        unsafe { Owner::new(self.store(), self.shard) }
+    }
+
+    #[inline]
+    fn claim(&self) -> Result<Slot<T, Single>, Refused> {
+        let slot = match self.shard.claim(&Of::<T>::GEOMETRY) {
+            Some(slot) => slot,
+            None => self.claim_slow()?,
+        };
+        // SAFETY: a fresh slot of a pool for `T`.
+        Ok(unsafe { Slot::adopt(slot.cast()) })
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn claim_slow(&self) -> Result<NonNull<u8>, Refused> {
+        self.owner().serve_or_grow()
+    }
+
+    #[inline]
+    fn claim_counted(&self) -> Result<Slot<T, Single>, Refused> {
+        let slot = self.claim()?;
+        slot.start_counts(self.store())?;
+        Ok(slot)
+    }
+}
+
+impl<T> Drop for Core<T> {
+    fn drop(&mut self) {
+        // SAFETY: A1; the pool is being dropped, by its one thread.
+        if let Some(out) = unsafe { close::gather(self.store) } {
+            // SAFETY: slots are out, so the store lives; the pool is being dropped.
+            unsafe { close::disown(self.store, out) };
+        }
+    }
+}
+
+impl<T> Pool<T> {
+    fn from_core(core: Core<T>) -> Self {
+        Self { core }
+    }
+
+    /// Gives groups of pages without a value back to the heap, and returns whether there were any.
+    ///
+    /// Goes once through all pages.
+    pub fn shrink_to_fit(&self) -> bool {
+        let freed = self.core.owner().trim(Which::Empty, Fate::Release) + self.core.store().release_unbound();
+        freed != 0
+    }
+}
+
+arena_methods!(Pool, PoolBox);

@@ -1,0 +1,277 @@
+//! Where things lie in a group: integers in, integers out.
+//!
+//! ```text
+//!  base (aligned to `group`)
+//!  | head | near 0, 1, … | far 0, 1, … | rare 0, 1, … | slots of page 0 | one unused | slots of page 1 | …
+//!         ^near          ^far          ^rare          ^first            each page: 64 strides apart
+//! ```
+//!
+//! A group has up to `pages` pages; where its parts lie does not depend on how many it has. A page has 63 slots and takes the
+//! room of 64, so that page and slot of an address are a shift and a mask once it was divided by the stride, which is known when
+//! the type is.
+#![forbid(unsafe_code)]
+
+use ephemera_prim::align::align_up;
+
+/// Room that a page takes, in strides.
+const SPACING: usize = 64;
+
+/// Bytes that a group stays below its alignment: general allocators put a header in front of a block, and one of exactly its
+/// alignment would push the next one to the alignment after.
+const SLACK: usize = 16;
+
+/// No two parts that different threads write share a cache line.
+const LINE: usize = 64;
+
+/// Bytes of a group's head, and of what each page has in each of the three parts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sizes {
+    pub(crate) head: usize,
+    pub(crate) near: usize,
+    pub(crate) far: usize,
+    pub(crate) rare: usize,
+}
+
+/// Bounds on the geometries of all types.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// Slots in a page, at most 63: the topmost bit of the word is not a slot.
+    pub(crate) slots: usize,
+    /// Pages in a group, at most.
+    pub(crate) pages: usize,
+    /// Pages that a group should have room for, unless that makes it too large.
+    pub(crate) goal: usize,
+    /// The smallest group, in bytes.
+    pub(crate) smallest: usize,
+    /// The largest group whose pages are full ones. Beyond, a group is one page with fewer slots.
+    pub(crate) largest: usize,
+}
+
+/// What the library uses.
+pub(crate) const LIMITS: Limits = if cfg!(ephemera_loom) {
+    Limits { slots: 2, pages: 2, goal: 2, smallest: 16 << 10, largest: 256 << 10 }
+} else {
+    Limits { slots: 63, pages: 256, goal: 8, smallest: 16 << 10, largest: 256 << 10 }
+};
+
+/// The geometry of the groups of one type: a function of the type's size and alignment alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Geometry {
+    /// What groups are aligned to: a power of two, and more than any group has bytes.
+    pub(crate) group: usize,
+    /// Where the parts begin, in bytes from the base.
+    pub(crate) near: usize,
+    pub(crate) far: usize,
+    pub(crate) rare: usize,
+    /// Where the first slot is.
+    pub(crate) first: usize,
+    /// From one slot to the next: a multiple of the type's alignment, and never zero.
+    pub(crate) stride: usize,
+    /// Slots in a page.
+    pub(crate) slots: usize,
+    /// Pages in the largest group; 0 if not even one slot can be had.
+    pub(crate) pages: usize,
+}
+
+/// Which slot an address is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Position {
+    /// The page in its group.
+    pub(crate) page: usize,
+    /// The slot in its page, and the number of its bit.
+    pub(crate) slot: usize,
+}
+
+impl Geometry {
+    /// The geometry for values of this size and alignment.
+    pub(crate) const fn new(size: usize, align: usize, sizes: Sizes, limits: Limits) -> Self {
+        let stride = if size == 0 { align } else { size };
+        let per_page = stride.saturating_mul(SPACING).saturating_add(sizes.near + sizes.far + sizes.rare);
+        let mut group = limits.smallest;
+        while group < limits.largest && group / limits.goal < per_page {
+            group *= 2;
+        }
+        loop {
+            if let Some(geometry) = Self::within(group, stride, align, sizes, limits) {
+                return geometry;
+            }
+            group = match group.checked_mul(2) {
+                Some(larger) if larger <= isize::MAX as usize => larger,
+                _ => return Self::none(limits, stride),
+            };
+        }
+    }
+
+    /// No group at all: a type too large for the address space.
+    const fn none(limits: Limits, stride: usize) -> Self {
+        let (group, slots) = (limits.smallest, limits.slots);
+        Self { group, near: 0, far: 0, rare: 0, first: 0, stride, slots, pages: 0 }
+    }
+
+    /// The geometry with groups of this alignment, if they have room for a slot.
+    const fn within(group: usize, stride: usize, align: usize, sizes: Sizes, limits: Limits) -> Option<Self> {
+        let room = group - SLACK;
+        let mut pages = room / stride.saturating_mul(SPACING) + 1;
+        if pages > limits.pages {
+            pages = limits.pages;
+        }
+        while pages > 0 {
+            if let Some(it) = Self::lay_out(group, pages, limits.slots, stride, align, sizes) {
+                match it.bytes(pages) {
+                    Some(bytes) if bytes <= room => return Some(it),
+                    _ => {}
+                }
+            }
+            pages -= 1;
+        }
+        match Self::lay_out(group, 1, limits.slots, stride, align, sizes) {
+            Some(it) if it.first < room && (room - it.first) / stride > 0 => {
+                Some(Self { slots: (room - it.first) / stride, ..it })
+            }
+            _ => None,
+        }
+    }
+
+    const fn lay_out(
+        group: usize,
+        pages: usize,
+        slots: usize,
+        stride: usize,
+        align: usize,
+        sizes: Sizes,
+    ) -> Option<Self> {
+        let near = up(sizes.head, LINE);
+        let far = up(near + pages * sizes.near, LINE);
+        let rare = up(far + pages * sizes.far, LINE);
+        let end = rare + pages * sizes.rare;
+        match align_up(end, if align > LINE { align } else { LINE }) {
+            Some(first) => Some(Self { group, near, far, rare, first, stride, slots, pages }),
+            None => None,
+        }
+    }
+
+    /// Bytes of a group of `pages` pages; `None` if that is beyond the address space.
+    pub(crate) const fn bytes(&self, pages: usize) -> Option<usize> {
+        let Some(before) = pages.saturating_sub(1).checked_mul(SPACING) else { return None };
+        let Some(strides) = before.checked_add(self.slots) else { return None };
+        match strides.checked_mul(self.stride) {
+            Some(bytes) => bytes.checked_add(self.first),
+            None => None,
+        }
+    }
+
+    /// A bit for each slot of a page.
+    #[inline]
+    pub(crate) const fn all(&self) -> u64 {
+        (1 << self.slots) - 1
+    }
+
+    /// The slot that begins `offset` bytes behind the group's base.
+    #[inline]
+    pub(crate) const fn position(&self, offset: usize) -> Position {
+        let strides = (offset - self.first) / self.stride;
+        Position { page: strides / SPACING, slot: strides % SPACING }
+    }
+
+    /// Where slot 0 of a page is, in bytes from the group's base.
+    #[inline]
+    pub(crate) const fn page_offset(&self, page: usize) -> usize {
+        self.first + page * SPACING * self.stride
+    }
+
+    /// Pages for this many slots; `usize::MAX` where no number of pages would do.
+    pub(crate) const fn pages_for(&self, slots: usize) -> usize {
+        if slots != 0 && self.pages == 0 { usize::MAX } else { slots.div_ceil(self.slots) }
+    }
+}
+
+/// Of small numbers: headers do not come near the end of the address space.
+const fn up(offset: usize, align: usize) -> usize {
+    (offset + align - 1) & !(align - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Geometry, LINE, Limits, SLACK, Sizes};
+
+    const SIZES: Sizes = Sizes { head: 64, near: 16, far: 16, rare: 16 };
+    const LIMITS: Limits = Limits { slots: 63, pages: 256, goal: 8, smallest: 16 << 10, largest: 256 << 10 };
+
+    fn of(size: usize, align: usize) -> Geometry {
+        Geometry::new(size, align, SIZES, LIMITS)
+    }
+
+    /// What holds of every geometry with which groups can be made.
+    fn check(it: &Geometry, size: usize, align: usize) {
+        assert!(it.group.is_power_of_two() && it.pages > 0);
+        assert!((1..=63).contains(&it.slots) && it.all().count_ones() as usize == it.slots);
+        let bytes = it.bytes(it.pages).unwrap();
+        assert!(bytes <= it.group - SLACK, "{it:?}");
+        assert!(it.near >= SIZES.head && it.near % LINE == 0);
+        assert!(it.near + it.pages * SIZES.near <= it.far && it.far % LINE == 0);
+        assert!(it.far + it.pages * SIZES.far <= it.rare && it.rare % LINE == 0);
+        assert!(it.rare + it.pages * SIZES.rare <= it.first);
+        assert!(it.first % align == 0 && it.stride % align == 0 && it.stride >= size.max(1));
+        assert!(it.pages == 1 || it.slots == 63, "only a lone page has fewer slots");
+        for page in [0, it.pages / 2, it.pages - 1] {
+            for slot in [0, it.slots / 2, it.slots - 1] {
+                let offset = it.page_offset(page) + slot * it.stride;
+                let position = it.position(offset);
+                assert_eq!((position.page, position.slot), (page, slot));
+                assert!(offset + size <= bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn every_size_and_alignment_has_its_place() {
+        /// Beyond, there may be no geometry.
+        const MOST: usize = if usize::BITS == 64 { usize::MAX >> 30 } else { usize::MAX >> 6 };
+        let step = if cfg!(miri) { 7 } else { 1 };
+        for align_shift in (0..30).step_by(step) {
+            let align = 1_usize << align_shift;
+            for factor in [0, 1, 2, 3, 5, 8, 13, 40, 100, 1_000, 10_000, 100_000] {
+                let Some(size) = align.checked_mul(factor) else { continue };
+                if size <= MOST {
+                    check(&of(size, align), size, align);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn usual_types() {
+        let word = of(8, 8);
+        assert_eq!((word.group, word.slots), (16 << 10, 63));
+        // Nine and a half bytes for each value of eight.
+        assert!(word.group * 2 / (word.pages * word.slots) < 19, "{word:?}");
+        let forty = of(40, 8);
+        assert_eq!((forty.group, forty.pages), (32 << 10, 12));
+        let kilobyte = of(1 << 10, 8);
+        assert_eq!((kilobyte.group, kilobyte.slots), (256 << 10, 63));
+        let large = of(64 << 10, 64);
+        assert_eq!((large.group, large.pages, large.slots), (256 << 10, 1, 3));
+        let huge = of(3 << 20, 8);
+        assert_eq!((huge.group, huge.pages, huge.slots), (4 << 20, 1, 1));
+        assert_eq!(of(0, 1).stride, 1);
+        assert_eq!(of(0, 256).stride, 256);
+    }
+
+    #[test]
+    fn what_the_address_space_cannot_hold_has_no_pages() {
+        for size in [isize::MAX as usize, isize::MAX as usize / 2 + 1] {
+            let it = of(size, 1);
+            assert_eq!(it.pages, 0);
+            assert_eq!((it.pages_for(0), it.pages_for(1)), (0, usize::MAX));
+        }
+        assert_eq!(of(0, 1 << (usize::BITS - 2)).pages, 0);
+        assert_eq!(of(8, 8).bytes(usize::MAX), None);
+    }
+
+    #[test]
+    fn capacities_are_rounded_up_to_pages() {
+        let it = of(8, 8);
+        assert_eq!([0, 1, 63, 64, 1_000].map(|slots| it.pages_for(slots)), [0, 1, 1, 2, 16]);
+        assert_eq!(it.pages_for(usize::MAX), usize::MAX / 63 + 1);
+    }
+}

@@ -1,0 +1,84 @@
+//! The near part of a page: what its owner writes.
+
+use core::ptr::NonNull;
+
+use ephemera_prim::word::{OwnerPtr, OwnerU64};
+
+use super::GroupPtr;
+use crate::bits::Bits;
+use crate::geometry::Geometry;
+
+/// What the owner of a page writes.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Near {
+    local: OwnerU64,
+    /// The next page with free slots.
+    next: OwnerPtr<Near>,
+}
+
+impl Near {
+    /// Of a page whose slots are all free.
+    pub(super) fn new(geometry: &Geometry) -> Self {
+        Self { local: OwnerU64::new(Bits::listed(geometry.all()).word()), next: OwnerPtr::null() }
+    }
+}
+
+impl GroupPtr {
+    #[inline]
+    pub(crate) fn near(self, geometry: &Geometry, page: usize) -> NearPtr {
+        NearPtr(self.part(geometry.near, page))
+    }
+
+    /// The page whose near part this is.
+    #[inline]
+    pub(crate) fn page_of_near(self, geometry: &Geometry, near: NearPtr) -> usize {
+        (near.0.addr().get() - self.0.addr().get() - geometry.near) / size_of::<Near>()
+    }
+}
+
+/// A pointer to the near part of a page.
+///
+/// # Invariant
+/// As G1: the page's group is not freed while it is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NearPtr(NonNull<Near>);
+
+impl NearPtr {
+    /// # Safety
+    /// G1, unless the pointer is null.
+    #[inline]
+    pub(crate) unsafe fn from_raw(near: *mut Near) -> Option<Self> {
+        NonNull::new(near).map(Self)
+    }
+
+    #[inline]
+    pub(crate) fn as_ptr(self) -> *mut Near {
+        self.0.as_ptr()
+    }
+
+    /// The group of this page.
+    pub(crate) fn group(self, geometry: &Geometry) -> GroupPtr {
+        // SAFETY: this module made the pointer, and the group is not freed while it is used.
+        unsafe { GroupPtr::around(self.0, geometry.group) }
+    }
+
+    /// The word of free slots.
+    #[inline]
+    pub(crate) fn local(&self) -> &OwnerU64 {
+        // SAFETY: G1; a reference to the word alone.
+        unsafe { &(*self.as_ptr()).local }
+    }
+
+    /// The free slots, as the owner sees them.
+    #[inline]
+    pub(crate) fn bits(self) -> Bits {
+        Bits::of(self.local().get())
+    }
+
+    #[inline]
+    pub(crate) fn next(&self) -> &OwnerPtr<Near> {
+        // SAFETY: G1; a reference to the word alone.
+        unsafe { &(*self.as_ptr()).next }
+    }
+}

@@ -1,0 +1,34 @@
+//! The handle that has its value alone, of a pool for one thread.
+
+use crate::slot::Single;
+
+boxed! {
+    /// A value in a [`Pool`](crate::Pool), as a `Box` has one: the handle has it alone, and drops it. It may outlive the pool.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use shared_arena::Pool;
+    ///
+    /// let pool = Pool::new();
+    /// let mut text = pool.alloc(String::from("one thread"));
+    /// text.push('!');
+    /// drop(pool);
+    /// assert_eq!(*text, "one thread!");
+    /// ```
+    ///
+    /// It stays on the thread of its pool:
+    ///
+    /// ```compile_fail,E0277
+    /// # use shared_arena::PoolBox;
+    /// fn send<T: Send>() {}
+    /// send::<PoolBox<u8>>();
+    /// ```
+    ///
+    /// ```compile_fail,E0277
+    /// # use shared_arena::PoolBox;
+    /// fn sync<T: Sync>() {}
+    /// sync::<PoolBox<u8>>();
+    /// ```
+    PoolBox, Single
+}

@@ -1,0 +1,158 @@
+//! The heap refuses, at each of its calls in turn: what needs memory fails, what is there stays whole, and all of it goes back.
+
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use core::cell::Cell;
+
+use crate::account::hostile::refuse;
+use crate::{Arena, ArenaArc, Build, Builder, Pool, Refused, SharedArena};
+
+/// A value of a hundred bytes that counts.
+#[derive(Clone)]
+struct Value {
+    alive: Rc<Cell<usize>>,
+    number: usize,
+    _weight: [u64; 12],
+}
+
+impl Value {
+    fn new(alive: &Rc<Cell<usize>>, number: usize) -> Self {
+        alive.set(alive.get() + 1);
+        Self { alive: Rc::clone(alive), number, _weight: [0; 12] }
+    }
+}
+
+impl Drop for Value {
+    fn drop(&mut self) {
+        self.alive.set(self.alive.get() - 1);
+    }
+}
+
+const COUNT: usize = if cfg!(miri) { 80 } else { 1_200 };
+
+/// What all arenas offer that the script needs.
+trait Script: Build {
+    type Boxed: core::ops::Deref<Target = Value>;
+    type Counted: core::ops::Deref<Target = Value> + Clone;
+    fn boxed(&self, value: Value) -> Result<Self::Boxed, Value>;
+    fn counted(&self, value: Value) -> Result<Self::Counted, Value>;
+    fn shrink(&self);
+    fn used(&self) -> usize;
+}
+
+macro_rules! script {
+    ($arena:ident, $boxed:ident, $counted:ident, $try_counted:ident) => {
+        impl Script for $arena<Value> {
+            type Boxed = crate::$boxed<Value>;
+            type Counted = crate::$counted<Value>;
+
+            fn boxed(&self, value: Value) -> Result<Self::Boxed, Value> {
+                self.try_alloc(value).map_err(|error| error.into_value())
+            }
+
+            fn counted(&self, value: Value) -> Result<Self::Counted, Value> {
+                self.$try_counted(value).map_err(|error| error.into_value())
+            }
+
+            fn shrink(&self) {
+                self.shrink_to_fit();
+            }
+
+            fn used(&self) -> usize {
+                self.stats().0
+            }
+        }
+    };
+}
+
+script!(SharedArena, ArenaBox, ArenaArc, try_alloc_arc);
+script!(Arena, ArenaBox, ArenaRc, try_alloc_rc);
+script!(Pool, PoolBox, ArenaRc, try_alloc_rc);
+
+/// Returns how many requests were refused.
+fn run<A: Script>() -> Result<usize, Refused> {
+    let alive = Rc::new(Cell::new(0));
+    let arena: A = Builder::new().capacity(70).try_build()?;
+    let (mut boxes, mut counted, mut refused) = (Vec::new(), Vec::new(), 0);
+    for round in 0..2 {
+        for number in 0..COUNT {
+            match arena.boxed(Value::new(&alive, number)) {
+                Ok(value) => boxes.push(value),
+                Err(value) => {
+                    assert_eq!(value.number, number, "the value comes back");
+                    refused += 1;
+                }
+            }
+            if number % 20 == 0 {
+                match arena.counted(Value::new(&alive, number)) {
+                    Ok(value) => counted.extend([value.clone(), value]),
+                    Err(value) => {
+                        assert_eq!(value.number, number, "the value comes back");
+                        refused += 1;
+                    }
+                }
+            }
+        }
+        assert_eq!(
+            (alive.get(), arena.used()),
+            (boxes.len() + counted.len() / 2, boxes.len() + counted.len() / 2)
+        );
+        let kept = boxes.len() / 10;
+        boxes.truncate(kept);
+        // Two values with two handles each, and none in the end.
+        counted.truncate(4 * (1 - round));
+        arena.shrink();
+    }
+    drop(arena);
+    assert!(boxes.iter().all(|value| value.number < COUNT) && alive.get() == boxes.len());
+    drop((boxes, counted));
+    assert_eq!(alive.get(), 0);
+    Ok(refused)
+}
+
+fn at_every_call<A: Script>() {
+    refuse(0, 0);
+    assert_eq!(run::<A>(), Ok(0));
+    let calls = refuse(0, 0);
+    assert!(calls > 5, "{calls} calls");
+    let step = if cfg!(miri) { 3 } else { 1 };
+    for call in (0..calls).step_by(step) {
+        // Alone, a refusal may be made good: with a smaller group, or after what is empty went back.
+        refuse(call, call + 1);
+        let _once = run::<A>();
+        refuse(call, usize::MAX);
+        assert_ne!(run::<A>(), Ok(0), "calls from {call} on refused");
+    }
+    refuse(0, 0);
+    // Each run frees its store by itself, whose account then says that nothing was left.
+    assert_eq!(crate::reclaim(), 0);
+}
+
+#[test]
+fn a_shared_arena() {
+    at_every_call::<SharedArena<Value>>();
+}
+
+#[test]
+fn an_arena() {
+    at_every_call::<Arena<Value>>();
+}
+
+#[test]
+fn a_pool() {
+    at_every_call::<Pool<Value>>();
+}
+
+/// A clone for a shared value needs memory: where there is none, the infallible form ends the process, so it is not asked for.
+#[test]
+fn handles_need_no_memory() {
+    let alive = Rc::new(Cell::new(0));
+    let arena = SharedArena::new();
+    let arc = arena.alloc_arc(Value::new(&alive, 1));
+    refuse(0, usize::MAX);
+    let (clone, weak) = (arc.clone(), ArenaArc::downgrade(&arc));
+    drop(arena);
+    assert!(weak.upgrade().is_some_and(|up| ArenaArc::ptr_eq(&up, &clone)));
+    drop((arc, clone, weak));
+    assert_eq!((alive.get(), refuse(0, 0)), (0, 0), "handles ask for nothing");
+}

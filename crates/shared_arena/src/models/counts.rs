@@ -1,0 +1,168 @@
+//! The counts of shared handles: the value is dropped after its last use, once, and the slot is given back after that, once.
+
+use core::mem::replace;
+
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::thread;
+
+use super::check;
+use crate::counts::Count;
+
+/// A slot with a value that several handles share. The `Arc` only keeps the memory: it is dropped where the model ends.
+struct Shared {
+    count: Count,
+    value: UnsafeCell<Value>,
+    slot: UnsafeCell<bool>,
+}
+
+#[derive(PartialEq, Debug)]
+enum Value {
+    Alive(u32),
+    Gone,
+}
+
+impl Shared {
+    fn new() -> Arc<Self> {
+        let count = Count::new();
+        count.start();
+        Arc::new(Self { count, value: UnsafeCell::new(Value::Alive(7)), slot: UnsafeCell::new(true) })
+    }
+
+    fn read(&self) {
+        self.value.with(|value| {
+            // SAFETY: loom reports the race before this read.
+            assert!(unsafe { &*value } != &Value::Gone, "read after it was dropped");
+        });
+    }
+
+    fn write(&self) {
+        self.value.with_mut(|value| {
+            // SAFETY: loom reports the race before this access.
+            let Value::Alive(number) = (unsafe { &mut *value }) else {
+                panic!("written after it was dropped")
+            };
+            *number += 1;
+        });
+    }
+
+    fn drop_value(&self) {
+        self.value.with_mut(|value| {
+            // SAFETY: loom reports the race before this access.
+            assert!(replace(unsafe { &mut *value }, Value::Gone) != Value::Gone, "dropped twice");
+        });
+    }
+
+    /// What `ArenaArc` does when it is dropped.
+    fn drop_strong(&self) {
+        self.read();
+        if self.count.drop_strong() {
+            self.drop_value();
+            self.drop_weak();
+        }
+    }
+
+    /// What `Weak` does when it is dropped.
+    fn drop_weak(&self) {
+        if self.count.drop_weak() {
+            // The slot is used again: by a value of whatever kind.
+            self.value.with_mut(|value| {
+                // SAFETY: loom reports the race before this access.
+                assert!(unsafe { &*value } == &Value::Gone, "given back with a value in it");
+            });
+            self.slot.with_mut(|slot| {
+                // SAFETY: loom reports the race before this access.
+                assert!(replace(unsafe { &mut *slot }, false), "given back twice");
+            });
+        }
+    }
+
+    fn ended(&self) {
+        // SAFETY: loom reports the race before this read.
+        assert!(!self.slot.with(|slot| unsafe { *slot }), "the slot was lost");
+    }
+}
+
+#[test]
+fn loom_the_last_strong_handle_drops_the_value() {
+    check(3, || {
+        let shared = Shared::new();
+        shared.count.clone_strong();
+        shared.count.clone_strong();
+        let others = [0, 1].map(|_| {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || shared.drop_strong())
+        });
+        shared.drop_strong();
+        for other in others {
+            other.join().unwrap();
+        }
+        shared.ended();
+    });
+}
+
+#[test]
+fn loom_an_upgrade_beside_the_last_strong_handle() {
+    check(3, || {
+        let shared = Shared::new();
+        shared.count.clone_weak();
+        let there = Arc::clone(&shared);
+        let other = thread::spawn(move || {
+            if there.count.upgrade() {
+                there.drop_strong();
+            }
+            there.drop_weak();
+        });
+        shared.drop_strong();
+        other.join().unwrap();
+        shared.ended();
+    });
+}
+
+#[test]
+fn loom_the_last_weak_handle_gives_the_slot_back() {
+    check(3, || {
+        let shared = Shared::new();
+        shared.count.clone_weak();
+        shared.count.clone_weak();
+        let others = [0, 1].map(|_| {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || shared.drop_weak())
+        });
+        shared.drop_strong();
+        for other in others {
+            other.join().unwrap();
+        }
+        shared.ended();
+    });
+}
+
+#[test]
+fn loom_who_is_alone_writes_after_the_others_read() {
+    check(3, || {
+        let shared = Shared::new();
+        shared.count.clone_strong();
+        shared.count.clone_weak();
+        let there = Arc::clone(&shared);
+        let strong = thread::spawn(move || there.drop_strong());
+        let there = Arc::clone(&shared);
+        let weak = thread::spawn(move || {
+            if there.count.upgrade() {
+                there.drop_strong();
+            }
+            there.drop_weak();
+        });
+        if shared.count.is_unique() {
+            shared.write();
+        }
+        if shared.count.take_unique() {
+            shared.drop_value();
+            shared.drop_weak();
+        } else {
+            shared.drop_strong();
+        }
+        strong.join().unwrap();
+        weak.join().unwrap();
+        shared.ended();
+    });
+}

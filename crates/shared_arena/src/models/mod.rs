@@ -1,0 +1,336 @@
+//! Loom models of what threads do to one arena, over the real stores, shards, groups and records, in a world of their own.
+//!
+//! Each ends with the arena dropped and nothing parked: a slot that is lost keeps its store parked, and a group or a slot that two
+//! threads have trips its witness. Which ordering or step each model breaks without is in `controls.toml`.
+
+mod counts;
+mod end;
+
+use core::ptr::NonNull;
+
+use ephemera_prim::park::Effort;
+use ephemera_prim::record::{Lease, Record, Registry};
+use loom::sync::Arc;
+use loom::thread;
+
+use crate::account::UNLIMITED;
+use crate::geometry::Geometry;
+use crate::group::{GroupPtr, Of};
+use crate::shard::used;
+use crate::stats::Statistics;
+use crate::store::{Settings, Store};
+use crate::world::{self, Place, World, identity};
+
+/// Pages have two slots, and groups two pages.
+type Value = u64;
+const GEOMETRY: &Geometry = &Of::<Value>::GEOMETRY;
+const _: () = assert!(GEOMETRY.slots == 2 && GEOMETRY.pages == 2, "models are small");
+
+/// A world, and the one arena in it.
+#[derive(Clone)]
+struct Model {
+    world: Arc<World>,
+    store: Sent<Store>,
+}
+
+/// A pointer on its way to another thread.
+struct Sent<T>(NonNull<T>);
+
+impl<T> Clone for Sent<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Sent<T> {}
+
+// SAFETY: what a model sends is fit for any thread, and loom reports what it is not.
+unsafe impl<T> Send for Sent<T> {}
+// SAFETY: as above.
+unsafe impl<T> Sync for Sent<T> {}
+
+type Slot = Sent<Value>;
+
+/// A thread that holds a record, as `thread.rs` does it with a thread-local.
+struct Thread<'w> {
+    model: &'w Model,
+    lease: Lease<'w, Place>,
+}
+
+impl Model {
+    fn new(capacity: usize) -> Self {
+        let records = core::array::from_fn(|_| Record::new(Place::new()));
+        let registry = Registry::new(records, Place::new);
+        for (number, record) in registry.records().enumerate() {
+            record.shard().enter(|| number + 1);
+        }
+        let settings = Settings { limit: UNLIMITED, trims: false };
+        let store = Store::create(*GEOMETRY, settings, false).unwrap();
+        let model = Self { world: Arc::new(World::new(registry)), store: Sent(store) };
+        model.store().reserve(capacity).unwrap();
+        model
+    }
+
+    fn store(&self) -> &Store {
+        // SAFETY: stores are not given back in a model.
+        unsafe { self.store.0.as_ref() }
+    }
+
+    fn start(&self) -> Thread<'_> {
+        let lease = self.world.registry.lease_any().unwrap();
+        lease.record().shard().enter(|| unreachable!("all records have their seats"));
+        Thread { model: self, lease }
+    }
+
+    /// Frees as a thread does that has no record: NOWHERE, or GONE.
+    fn free_elsewhere(&self, slot: Slot) {
+        let nowhere = 0_u8;
+        free(&self.world, (&raw const nowhere).cast(), slot);
+    }
+
+    fn shrink(&self) -> bool {
+        // SAFETY: this thread holds no record.
+        unsafe { world::shrink(self.store(), None) }
+    }
+
+    /// The drop of the arena.
+    fn close(&self) {
+        // SAFETY: the model does it once, and claims nothing afterwards.
+        unsafe { world::close(&self.world, self.store.0) };
+    }
+
+    /// All slots came home: at the latest the next sweep frees the store.
+    fn ended(&self) {
+        self.world.lot.sweep(Effort::Full);
+        assert_eq!(self.world.lot.count(), 0, "a slot was lost");
+    }
+
+    fn close_and_end(&self) {
+        self.close();
+        self.ended();
+    }
+}
+
+/// What `ArenaBox` does when it is dropped.
+fn free(world: &World, here: *const (), slot: Slot) {
+    // SAFETY: whoever has a slot may look at its group.
+    let group = unsafe { GroupPtr::around(slot.0, GEOMETRY.group) };
+    if group.record().get().cast_const() == here {
+        // SAFETY: a slot of the group is out, so it is bound.
+        let shard = unsafe { group.shard_of() };
+        // SAFETY: the slot is the caller's, who holds the record.
+        unsafe { shard.put(GEOMETRY, group, slot.0.cast()) };
+    } else {
+        used(GEOMETRY, slot.0.cast());
+        let position = GEOMETRY.position(slot.0.addr().get() & (GEOMETRY.group - 1));
+        // SAFETY: the slot is the caller's.
+        unsafe { world::give_back(world, group, group.far(GEOMETRY, position.page), 1 << position.slot) };
+    }
+}
+
+impl Thread<'_> {
+    fn claim(&self) -> Slot {
+        let (store, record) = (self.model.store(), self.lease.record());
+        let slot = store.shard(record.shard().seat()).and_then(|shard| shard.claim(GEOMETRY));
+        let slot = slot.unwrap_or_else(|| {
+            // SAFETY: this thread holds the record.
+            unsafe { world::claim_slow(&self.model.world, store, record) }.unwrap()
+        });
+        Sent(slot.cast())
+    }
+
+    fn free(&self, slot: Slot) {
+        free(&self.model.world, identity(self.lease.record()), slot);
+    }
+
+    fn shrink(&self) -> bool {
+        // SAFETY: this thread holds the record.
+        unsafe { world::shrink(self.model.store(), Some(self.lease.record())) }
+    }
+}
+
+fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound.get_or_insert(preemptions);
+    builder.check(model);
+}
+
+#[test]
+fn loom_a_foreign_free_beside_the_owners() {
+    check(3, || {
+        let model = Model::new(0);
+        let thread = model.start();
+        let (mine, yours) = (thread.claim(), thread.claim());
+        let there = model.clone();
+        let other = thread::spawn(move || there.free_elsewhere(yours));
+        thread.free(mine);
+        // Whether it is the other thread's slot, depends on what that did.
+        let (first, second) = (thread.claim(), thread.claim());
+        thread.free(first);
+        thread.free(second);
+        other.join().unwrap();
+        drop(thread);
+        model.close_and_end();
+    });
+}
+
+#[test]
+fn loom_two_foreign_frees_in_one_page() {
+    check(3, || {
+        let model = Model::new(0);
+        let thread = model.start();
+        let others = [thread.claim(), thread.claim()].map(|slot| {
+            let there = model.clone();
+            thread::spawn(move || there.free_elsewhere(slot))
+        });
+        let again = thread.claim();
+        thread.free(again);
+        for other in others {
+            other.join().unwrap();
+        }
+        assert!(thread.shrink(), "all pages are free");
+        drop(thread);
+        model.close_and_end();
+    });
+}
+
+#[test]
+fn loom_shrink_beside_a_foreign_free_of_an_ended_thread() {
+    check(3, || {
+        let model = Model::new(0);
+        let thread = model.start();
+        let (first, second) = (thread.claim(), thread.claim());
+        drop(thread);
+        let there = model.clone();
+        let other = thread::spawn(move || {
+            there.free_elsewhere(first);
+            there.free_elsewhere(second);
+        });
+        let early = model.shrink();
+        other.join().unwrap();
+        assert!(early != model.shrink(), "the page goes once");
+        model.close_and_end();
+    });
+}
+
+#[test]
+fn loom_shrink_beside_the_owner() {
+    check(2, || {
+        let model = Model::new(0);
+        let thread = model.start();
+        let slot = thread.claim();
+        let there = model.clone();
+        let other = thread::spawn(move || there.shrink());
+        thread.free(slot);
+        let slot = thread.claim();
+        thread.free(slot);
+        drop(thread);
+        other.join().unwrap();
+        model.close_and_end();
+    });
+}
+
+#[test]
+fn loom_the_owner_ends_while_another_frees_and_a_third_goes_on() {
+    check(2, || {
+        let model = Model::new(0);
+        let thread = model.start();
+        let (kept, sent) = (thread.claim(), thread.claim());
+        let there = model.clone();
+        let other = thread::spawn(move || there.free_elsewhere(sent));
+        let there = model.clone();
+        let next = thread::spawn(move || {
+            let thread = there.start();
+            let slot = thread.claim();
+            thread.free(kept);
+            thread.free(slot);
+        });
+        drop(thread);
+        other.join().unwrap();
+        next.join().unwrap();
+        model.close_and_end();
+    });
+}
+
+#[test]
+fn loom_two_threads_bind_what_nobody_has() {
+    check(2, || {
+        let model = Model::new(2);
+        let there = model.clone();
+        let other = thread::spawn(move || {
+            let thread = there.start();
+            let slot = thread.claim();
+            thread.free(slot);
+        });
+        let thread = model.start();
+        let slot = thread.claim();
+        thread.free(slot);
+        drop(thread);
+        other.join().unwrap();
+        model.close_and_end();
+    });
+}
+
+#[test]
+fn loom_statistics_beside_a_trim() {
+    check(2, || {
+        let model = Model::new(0);
+        let thread = model.start();
+        let slot = thread.claim();
+        thread.free(slot);
+        let there = model.clone();
+        let reader = thread::spawn(move || {
+            let statistics = Statistics::of(there.store(), 8);
+            assert!(statistics.unread || statistics.slots <= 2);
+        });
+        thread.shrink();
+        let slot = thread.claim();
+        thread.free(slot);
+        reader.join().unwrap();
+        drop(thread);
+        model.close_and_end();
+    });
+}
+
+#[test]
+fn loom_statistics_beside_a_first_claim() {
+    check(2, || {
+        let model = Model::new(0);
+        let there = model.clone();
+        let reader = thread::spawn(move || {
+            let statistics = Statistics::of(there.store(), 8);
+            assert!(statistics.unread || statistics.slots <= 2);
+        });
+        let thread = model.start();
+        let slot = thread.claim();
+        thread.free(slot);
+        reader.join().unwrap();
+        drop(thread);
+        model.close_and_end();
+    });
+}
+
+/// Two threads make the counts of two slots in one page: one array stays, and both see it as it was made.
+#[test]
+fn loom_two_threads_make_the_counts_of_a_page() {
+    check(3, || {
+        let model = Model::new(0);
+        let thread = model.start();
+        let slots = [thread.claim(), thread.claim()];
+        let start = |model: &Model, slot: Slot| {
+            // SAFETY: the slot is out.
+            let group = unsafe { GroupPtr::around(slot.0, GEOMETRY.group) };
+            let position = GEOMETRY.position(slot.0.addr().get() & (GEOMETRY.group - 1));
+            let count = group.make_counts(model.store(), GEOMETRY, position.page, position.slot).unwrap();
+            count.start();
+            assert!(count.drop_strong() && count.drop_weak());
+        };
+        let there = model.clone();
+        let other = thread::spawn(move || start(&there, slots[1]));
+        start(&model, slots[0]);
+        other.join().unwrap();
+        slots.into_iter().for_each(|slot| thread.free(slot));
+        drop(thread);
+        model.close_and_end();
+    });
+}

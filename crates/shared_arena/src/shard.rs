@@ -1,0 +1,294 @@
+//! A shard: what one owner has of an arena, and the two operations that are fast.
+//!
+//! ```text
+//!   hot ------> one slot that was freed last
+//!   bits, base  the current page: its free slots, taken out of the page's word all at once
+//!   avail ----> page with free slots --> page with free slots        (LISTED in their words, as the current page)
+//!   groups ---> every group of the shard, wherever its pages are
+//! ```
+//!
+//! A slot is claimed from `hot`, else from `bits`; only then something is looked for, once in up to 63 claims. A free
+//! fills `hot`, else sets a bit of its page, and links the page if that was full. Nothing else happens at a free: what is empty is
+//! found by those who have the arena itself, so that a free needs not know whether the arena still lives.
+
+use core::ptr::{self, NonNull};
+
+#[cfg(target_has_atomic = "64")]
+use ephemera_prim::foreign::Inbox;
+use ephemera_prim::poison::unpoison;
+use ephemera_prim::prefetch;
+use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
+
+use crate::bits::Bits;
+use crate::geometry::Geometry;
+#[cfg(target_has_atomic = "64")]
+use crate::group::Far;
+use crate::group::{Group, GroupPtr, Near, NearPtr};
+
+/// What one owner has of an arena. Lives as long as the arena's store. Never borrowed as a whole.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Shard {
+    hot: OwnerPtr<u8>,
+    bits: OwnerU64,
+    base: OwnerPtr<u8>,
+    current: OwnerPtr<Near>,
+    avail: OwnerPtr<Near>,
+    groups: OwnerPtr<Group>,
+    /// The identity that groups of this shard carry.
+    record: *const (),
+    /// Pages of all its groups.
+    pages: OwnerUsize,
+    quiet: Quiet,
+    #[cfg(target_has_atomic = "64")]
+    remote: Remote,
+}
+
+/// What only slow paths look at.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Quiet {
+    /// Pages taken since the shard last looked for idle groups.
+    pub(crate) taken: OwnerUsize,
+    /// The trim epoch that was obeyed last.
+    pub(crate) epoch: OwnerUsize,
+    /// Pages booked since somebody last looked through a shard that no thread held.
+    pub(crate) booked: OwnerUsize,
+    /// How often its record had been entered at that moment.
+    pub(crate) entered: OwnerUsize,
+}
+
+/// On a line of its own: other threads push here.
+#[cfg(target_has_atomic = "64")]
+#[derive(Debug)]
+#[repr(C, align(64))]
+struct Remote {
+    inbox: Inbox<Far>,
+}
+
+impl Shard {
+    pub(crate) fn new(record: *const ()) -> Self {
+        Self {
+            hot: OwnerPtr::null(),
+            bits: OwnerU64::new(0),
+            base: OwnerPtr::null(),
+            current: OwnerPtr::null(),
+            avail: OwnerPtr::null(),
+            groups: OwnerPtr::null(),
+            record,
+            pages: OwnerUsize::new(0),
+            quiet: Quiet {
+                taken: OwnerUsize::new(0),
+                epoch: OwnerUsize::new(0),
+                booked: OwnerUsize::new(0),
+                // No record was entered so often.
+                entered: OwnerUsize::new(usize::MAX),
+            },
+            #[cfg(target_has_atomic = "64")]
+            remote: Remote { inbox: Inbox::new() },
+        }
+    }
+}
+
+/// A pointer to a shard.
+///
+/// # Invariant
+/// **S1** It points at a shard that is not freed while it is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ShardPtr(NonNull<Shard>);
+
+macro_rules! words {
+    ($($(#[$meta:meta])* $name:ident: $word:ty,)*) => {$(
+        $(#[$meta])*
+        #[inline]
+        pub(crate) fn $name(&self) -> &$word {
+            // SAFETY: S1; a reference to the word alone.
+            unsafe { &(*self.0.as_ptr()).$name }
+        }
+    )*};
+}
+
+impl ShardPtr {
+    /// # Safety
+    /// S1.
+    #[inline]
+    pub(crate) unsafe fn new(shard: NonNull<Shard>) -> Self {
+        Self(shard)
+    }
+
+    /// # Safety
+    /// S1, unless the pointer is null.
+    #[inline]
+    pub(crate) unsafe fn from_raw(shard: *mut Shard) -> Option<Self> {
+        NonNull::new(shard).map(Self)
+    }
+
+    #[inline]
+    pub(crate) fn as_ptr(self) -> *mut Shard {
+        self.0.as_ptr()
+    }
+
+    words! {
+        hot: OwnerPtr<u8>,
+        bits: OwnerU64,
+        base: OwnerPtr<u8>,
+        current: OwnerPtr<Near>,
+        avail: OwnerPtr<Near>,
+        groups: OwnerPtr<Group>,
+        pages: OwnerUsize,
+        quiet: Quiet,
+    }
+
+    #[cfg(target_has_atomic = "64")]
+    pub(crate) fn inbox(&self) -> &Inbox<Far> {
+        // SAFETY: S1; a reference to the inbox alone.
+        unsafe { &(*self.0.as_ptr()).remote.inbox }
+    }
+
+    pub(crate) fn record(self) -> *const () {
+        // SAFETY: S1; `record` never changes.
+        unsafe { (*self.0.as_ptr()).record }
+    }
+
+    /// A slot, if one is at hand. The owner's alone.
+    #[inline]
+    pub(crate) fn claim(self, geometry: &Geometry) -> Option<NonNull<u8>> {
+        let slot = match NonNull::new(self.hot().get()) {
+            Some(slot) => {
+                self.hot().set(ptr::null_mut());
+                slot
+            }
+            None => self.claim_current(geometry)?,
+        };
+        // SAFETY: a free slot of a group of this shard: its bytes are ours until it is handed out.
+        unsafe { unpoison(slot, geometry.stride) };
+        used(geometry, slot);
+        Some(slot)
+    }
+
+    /// A slot of the current page.
+    #[inline]
+    fn claim_current(self, geometry: &Geometry) -> Option<NonNull<u8>> {
+        let bits = self.bits().get();
+        if bits == 0 {
+            return None;
+        }
+        self.bits().set(bits & (bits - 1));
+        let offset = bits.trailing_zeros() as usize * geometry.stride;
+        // SAFETY: O2: `bits` are slots of the page that begins at `base`.
+        let slot = unsafe { self.base().get().add(offset) };
+        prefetch::for_write(slot.wrapping_add(ahead(geometry)));
+        // SAFETY: an address in a group is not null.
+        Some(unsafe { NonNull::new_unchecked(slot) })
+    }
+
+    /// Takes back a slot of a group of this shard. The owner's alone; the last store is the last touch (P4).
+    ///
+    /// # Safety
+    /// `slot` was claimed from `group`, which is this shard's, and the caller gives it up.
+    #[inline]
+    pub(crate) unsafe fn put(self, geometry: &Geometry, group: GroupPtr, slot: NonNull<u8>) {
+        used(geometry, slot);
+        if self.hot().get().is_null() {
+            // Publishes the end of use of the slot, for a sweep.
+            self.hot().publish(slot.as_ptr());
+            return;
+        }
+        let position = geometry.position(slot.addr().get() & (geometry.group - 1));
+        let near = group.near(geometry, position.page);
+        let bits = near.bits();
+        if bits.is_unlisted() {
+            return self.put_first(group, near, 1 << position.slot);
+        }
+        // The same. Behind it the group may be gone, and the shard.
+        near.local().publish(bits.and(1 << position.slot).word());
+    }
+
+    /// Takes back the first slot of a page that was full: links the page before the slot is given back.
+    #[cold]
+    #[inline(never)]
+    fn put_first(self, group: GroupPtr, near: NearPtr, slot: u64) {
+        if cfg!(ephemera_weaken = "arena_link_after_give_back") {
+            near.local().publish(Bits::listed(slot).word());
+        }
+        group.touch();
+        self.list(near);
+        near.local().publish(Bits::listed(slot).word());
+    }
+
+    /// Links a page that was full. Sweeps read none of these words.
+    fn list(self, near: NearPtr) {
+        near.next().set(self.avail().get());
+        self.avail().set(near.as_ptr());
+    }
+
+    /// Gives slots back to their page's word and links the page if it was full. The owner's alone, in slow paths.
+    pub(crate) fn book(self, near: NearPtr, slots: u64) {
+        let bits = near.bits();
+        if bits.is_unlisted() {
+            self.list(near);
+        }
+        near.local().set(bits.with(slots).word());
+    }
+
+    /// Gives the slot at hand and those of the current page back to their pages' words: the first half of O2.
+    pub(crate) fn give_back_front(self, geometry: &Geometry) {
+        if let Some(slot) = NonNull::new(self.hot().get()) {
+            self.hot().set(ptr::null_mut());
+            // SAFETY: G1: the group of a free slot of this shard lives; the slot's pointer comes from it.
+            let group = unsafe { GroupPtr::around(slot, geometry.group) };
+            let position = geometry.position(slot.addr().get() & (geometry.group - 1));
+            self.book(group.near(geometry, position.page), 1 << position.slot);
+        }
+        // SAFETY: G1: the current page's group is this shard's.
+        if let Some(near) = unsafe { NearPtr::from_raw(self.current().get()) } {
+            near.local().set(near.bits().with(self.bits().get()).word());
+        }
+        self.bits().set(0);
+    }
+
+    /// The slots that are free and in no page's word: the one at hand, and those of the current page. For whoever may not write.
+    pub(crate) fn front_slots(self, geometry: &Geometry, group: GroupPtr, page: usize) -> u64 {
+        let mut slots = 0;
+        let hot = self.hot_observed();
+        if hot.addr() & !(geometry.group - 1) == group.as_ptr().addr() {
+            let position = geometry.position(hot.addr() & (geometry.group - 1));
+            if position.page == page {
+                slots |= 1 << position.slot;
+            }
+        }
+        if self.current().get() == group.near(geometry, page).as_ptr() {
+            slots |= self.bits().get();
+        }
+        slots
+    }
+
+    /// The slot at hand, and with it the end of its use.
+    fn hot_observed(self) -> *mut u8 {
+        self.hot().follow()
+    }
+}
+
+/// How far ahead of a slot to ask for cache lines, in bytes: four slots, within reason.
+const fn ahead(geometry: &Geometry) -> usize {
+    match geometry.stride {
+        0..16 => 64,
+        16..128 => 4 * geometry.stride,
+        _ => 512,
+    }
+}
+
+/// For loom: who hands a slot out, and who gives it back, has it for himself.
+#[inline]
+pub(crate) fn used(geometry: &Geometry, slot: NonNull<u8>) {
+    #[cfg(ephemera_loom)]
+    {
+        // SAFETY: G1: the slot is free or the caller's, so its group lives; the pointer comes from it.
+        let group = unsafe { GroupPtr::around(slot, geometry.group) };
+        let position = geometry.position(slot.addr().get() & (geometry.group - 1));
+        group.touch();
+        group.use_slot(geometry, position.page, position.slot);
+    }
+    #[cfg(not(ephemera_loom))]
+    let _ = (geometry, slot);
+}

@@ -1,0 +1,103 @@
+//! The one world of the process, and which record this thread stands for in it.
+
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::LocalKey;
+
+use ephemera_prim::local::{self, Here, Tenant};
+use ephemera_prim::record::{FIRST, Record, Registry};
+
+use crate::error::Refused;
+use crate::geometry::Geometry;
+use crate::group::{Far, GroupPtr};
+use crate::store::Store;
+use crate::world::{self, Place, World, identity};
+
+pub(crate) static WORLD: World =
+    World::new(Registry::new([const { Record::new(Place::new()) }; FIRST], Place::new));
+
+/// Threads that did not allocate yet.
+static NOWHERE: Record<Place> = Record::new(Place::new());
+/// Threads whose exit guard is gone.
+static GONE: Record<Place> = Record::new(Place::new());
+
+std::thread_local! {
+    static HERE: Here<Place> = const {
+        // SAFETY: a static.
+        unsafe { Here::new(&raw const NOWHERE) }
+    };
+}
+
+impl Tenant for Place {
+    fn registry() -> &'static Registry<Self> {
+        &WORLD.registry
+    }
+
+    #[inline]
+    fn here() -> &'static LocalKey<Here<Self>> {
+        &HERE
+    }
+
+    #[inline]
+    fn nowhere() -> &'static Record<Self> {
+        &NOWHERE
+    }
+
+    #[inline]
+    fn gone() -> &'static Record<Self> {
+        &GONE
+    }
+
+    fn enter(&self) {
+        /// The number of the next record that is used for the first time; 0 is nobody's.
+        static NEXT: AtomicUsize = AtomicUsize::new(1);
+        Self::enter(self, || NEXT.fetch_add(1, Ordering::Relaxed));
+    }
+
+    /// Nothing: the pages stay with the record, for the next thread that takes it, for a thread of the same arena that needs
+    /// pages, and for `shrink_to_fit`.
+    fn leave(_: &'static Record<Self>) {}
+}
+
+/// The identity of this thread, as groups carry it.
+#[inline]
+pub(crate) fn here() -> *const () {
+    identity(local::current::<Place>())
+}
+
+/// A slot from this thread's shard of the store.
+#[inline]
+pub(crate) fn claim(store: &Store, geometry: &Geometry) -> Result<NonNull<u8>, Refused> {
+    let seat = local::current::<Place>().shard().seat();
+    if let Some(shard) = store.shard(seat) {
+        if let Some(slot) = shard.claim(geometry) {
+            return Ok(slot);
+        }
+    }
+    claim_slow(store)
+}
+
+/// The same, for a thread that may have to get its record first, or lease one for this operation, when its guard is gone.
+#[cold]
+#[inline(never)]
+fn claim_slow(store: &Store) -> Result<NonNull<u8>, Refused> {
+    let no_record = || store.account().refused(size_of::<Record<Place>>());
+    let held = local::hold::<Place>().ok_or_else(no_record)?;
+    // SAFETY: held, bound or leased, until after this call.
+    unsafe { world::claim_slow(&WORLD, store, held.record()) }
+}
+
+/// Gives back what is empty in the store, as far as this thread can reach it.
+pub(crate) fn shrink(store: &Store) -> bool {
+    // SAFETY: a thread holds the record that it is bound to.
+    unsafe { world::shrink(store, local::bound::<Place>()) }
+}
+
+/// Gives back a slot that is not home on this thread, or whose arena was dropped.
+///
+/// # Safety
+/// As [`world::give_back`].
+pub(crate) unsafe fn give_back(group: GroupPtr, far: NonNull<Far>, bit: u64) {
+    // SAFETY: the caller's.
+    unsafe { world::give_back(&WORLD, group, far, bit) };
+}

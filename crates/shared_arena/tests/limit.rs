@@ -1,0 +1,82 @@
+//! Under a limit: what is refused gives the value back, and what is empty is used before a refusal.
+#![cfg(feature = "std")]
+
+extern crate alloc;
+
+#[path = "support/tally.rs"]
+mod tally;
+
+use shared_arena::{Arena, Pool, SharedArena, Trim};
+use tally::Tally;
+
+const LIMIT: usize = if cfg!(miri) { 32 << 10 } else { 64 << 10 };
+
+#[test]
+fn values_come_back_when_there_is_no_room() {
+    let tally = Tally::default();
+    let arena = SharedArena::builder().limit(LIMIT).build();
+    let mut values = Vec::new();
+    let error = loop {
+        match arena.try_alloc(tally.value(values.len())) {
+            Ok(value) => values.push(value),
+            Err(error) => break error,
+        }
+    };
+    let refused = error.refused();
+    assert!(refused.by_limit() && refused.limit == LIMIT && refused.held <= LIMIT);
+    assert_eq!(refused.held, arena.statistics().bytes_held);
+    assert_eq!(error.into_value().number(), values.len());
+    assert!(values.len() * size_of::<tally::Counted>() > LIMIT / 2, "{} values", values.len());
+    assert!(arena.try_alloc_arc(tally.value(0)).is_err() && arena.try_alloc_rc(tally.value(0)).is_err());
+    assert!(arena.try_alloc_with(|_| unreachable!("there is no slot")).is_err());
+    assert_eq!(tally.alive(), values.len());
+    // One goes, one comes.
+    values.pop();
+    values.push(arena.try_alloc(tally.value(values.len())).expect("a slot is free"));
+    assert!(values.iter().enumerate().all(|(number, value)| value.number() == number));
+}
+
+#[test]
+fn counted_handles_need_room_for_their_counts() {
+    // A page of boxes fits, its counts do not.
+    let probe = Pool::<u64>::new();
+    drop(probe.alloc(1));
+    let held = probe.statistics().bytes_held;
+    let pool = Pool::<u64>::builder().limit(held + 100).build();
+    let error = pool.try_alloc_rc(5).unwrap_err();
+    assert_eq!((error.into_value(), pool.stats()), (5, (0, 63)), "the slot is free again");
+    assert_eq!(*pool.try_alloc(6).unwrap(), 6);
+}
+
+#[test]
+fn a_limit_holds_for_each_kind() {
+    let arena = Arena::<[u8; 100]>::builder().limit(LIMIT).trim(Trim::Manual).build();
+    let pool = Pool::<[u8; 100]>::builder().limit(LIMIT).build();
+    let boxes: Vec<_> = (0..).map_while(|number: u32| arena.try_alloc([number as u8; 100]).ok()).collect();
+    let pooled: Vec<_> = (0..).map_while(|number: u32| pool.try_alloc([number as u8; 100]).ok()).collect();
+    for (count, statistics) in [(boxes.len(), arena.statistics()), (pooled.len(), pool.statistics())] {
+        assert_eq!((statistics.used, statistics.limit), (count, LIMIT));
+        assert!(statistics.bytes_held <= LIMIT && statistics.bytes_used > LIMIT / 2, "{statistics:?}");
+        assert_eq!(statistics.overhead(), statistics.bytes_held - count * 100);
+    }
+}
+
+#[test]
+fn conc_what_an_ended_thread_left_is_used_before_a_refusal() {
+    let arena = SharedArena::<[u64; 8]>::builder().limit(LIMIT).build();
+    let fill = || {
+        let values: Vec<_> = (0..).map_while(|number| arena.try_alloc([number; 8]).ok()).collect();
+        values.len()
+    };
+    let there = std::thread::scope(|scope| scope.spawn(fill).join().unwrap());
+    let here = fill();
+    assert!(here + 63 >= there && there > 4 * 63, "{here} here, {there} there");
+}
+
+#[test]
+fn a_limit_for_capacity() {
+    let refused = Pool::<u64>::builder().capacity(100_000).limit(LIMIT).try_build().unwrap_err();
+    assert!(refused.by_limit());
+    let pool = Pool::<u64>::builder().capacity(2_000).limit(LIMIT).build();
+    assert_eq!(pool.stats(), (0, 32 * 63));
+}

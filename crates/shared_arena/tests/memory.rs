@@ -1,0 +1,214 @@
+//! What is held, what it costs, and that all of it goes back.
+#![cfg(feature = "std")]
+
+extern crate alloc;
+
+#[path = "support/turn.rs"]
+mod turn;
+
+use ephemera_testkit::backing::CountingGlobal;
+use shared_arena::{Arena, ArenaArc, ArenaBox, Pool, SharedArena, Trim, reclaim};
+use turn::turn;
+
+#[global_allocator]
+static GLOBAL: CountingGlobal = CountingGlobal::new(16 << 10);
+
+/// Groups of pages that the process holds, in bytes.
+fn groups() -> usize {
+    GLOBAL.aligned().bytes
+}
+
+/// Runs a test by itself; at its end no group may be held that was not before.
+fn balanced(test: impl FnOnce()) {
+    let _turn = turn();
+    let before = groups();
+    test();
+    assert_eq!(groups(), before, "pages were left behind");
+}
+
+const MANY: usize = if cfg!(miri) { 1_000 } else { 126_000 };
+
+#[test]
+fn a_live_word_costs_less_than_ten_bytes() {
+    balanced(|| {
+        let arena = SharedArena::new();
+        let values: Vec<ArenaBox<u64>> = (0..MANY as u64).map(|value| arena.alloc(value)).collect();
+        let statistics = arena.statistics();
+        assert_eq!(statistics.used, MANY);
+        // A few groups, of which the last is not full, weigh more in a small sample.
+        let most = if cfg!(miri) { 24 } else { 10 };
+        assert!(statistics.bytes_held <= most * MANY, "{statistics:?}");
+        assert!(groups() <= statistics.bytes_held);
+        drop(values);
+        assert!(arena.shrink_to_fit());
+        let statistics = arena.statistics();
+        assert_eq!((statistics.pages, groups()), (0, 0));
+        assert!(statistics.bytes_held < 1_024, "{statistics:?}");
+    });
+}
+
+#[test]
+fn small_arenas_stay_small() {
+    balanced(|| {
+        let (shared, pool) = (SharedArena::new(), Pool::new());
+        let empty = [shared.statistics().bytes_held, pool.statistics().bytes_held];
+        assert!(empty.iter().all(|&bytes| bytes < 1_024), "{empty:?}");
+        let values = (shared.alloc(1_u64), pool.alloc(2_u64));
+        let one = [shared.statistics().bytes_held, pool.statistics().bytes_held];
+        assert!(one.iter().all(|&bytes| bytes < 4_096), "{one:?}");
+        drop(values);
+    });
+}
+
+#[test]
+fn shrinking_leaves_what_is_used() {
+    balanced(|| {
+        let arena = Arena::<[u64; 8]>::new();
+        let mut values: Vec<_> = (0..MANY / 4).map(|value| arena.alloc([value as u64; 8])).collect();
+        let full = arena.statistics();
+        let kept = values.split_off(values.len() - 10);
+        drop(values);
+        assert_eq!(arena.statistics().pages, full.pages, "a free gives nothing back by itself");
+        assert!(arena.shrink_to_fit());
+        let few = arena.statistics();
+        assert!(few.groups <= 2 && few.used == 10, "{few:?}");
+        assert!(!arena.shrink_to_fit());
+        // What is left is used again.
+        let more: Vec<_> = (0..few.free()).map(|value| arena.alloc([value as u64; 8])).collect();
+        assert_eq!(arena.statistics().pages, few.pages);
+        drop((kept, more));
+    });
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "many pages")]
+fn idle_pages_go_by_themselves() {
+    balanced(|| {
+        let kept_after = |trim| {
+            let pool = Pool::<[u64; 8]>::builder().trim(trim).build();
+            drop((0..20_000).map(|value| pool.alloc([value; 8])).collect::<Vec<_>>());
+            let most = pool.statistics().pages;
+            for _ in 0..40 {
+                drop((0..2_000).map(|value| pool.alloc([value; 8])).collect::<Vec<_>>());
+            }
+            (most, pool.statistics().pages)
+        };
+        let (most, kept) = kept_after(Trim::Idle);
+        assert!(kept < most / 2, "{kept} of {most} pages kept");
+        let (most, kept) = kept_after(Trim::Manual);
+        assert_eq!(kept, most);
+    });
+}
+
+#[test]
+fn what_comes_and_goes_stays() {
+    balanced(|| {
+        let pool = Pool::<[u64; 8]>::new();
+        let count = if cfg!(miri) { 500 } else { 20_000 };
+        let round = || {
+            let values: Vec<_> = (0..count).map(|value| pool.alloc([value; 8])).collect();
+            assert!(values.iter().zip(0..).all(|(value, expected)| value[7] == expected));
+        };
+        round();
+        let held = pool.statistics().bytes_held;
+        for _ in 0..if cfg!(miri) { 2 } else { 20 } {
+            round();
+        }
+        assert_eq!(pool.statistics().bytes_held, held);
+    });
+}
+
+#[test]
+fn arenas_of_which_nothing_is_out_are_freed_at_once() {
+    balanced(|| {
+        let before = groups();
+        let (shared, arena, pool) = (SharedArena::new(), Arena::with_capacity(500), Pool::new());
+        drop((shared.alloc(1), arena.alloc_arc(2), pool.alloc_rc(3)));
+        assert!(groups() > before);
+        drop((shared, arena, pool));
+        assert_eq!(groups(), before);
+    });
+}
+
+#[test]
+fn the_last_handle_frees_what_its_arena_left() {
+    balanced(|| {
+        let before = groups();
+        let count: u64 = if cfg!(miri) { 70 } else { 200 };
+        for order in 0..if cfg!(miri) { 2 } else { 6 } {
+            let (shared, pool) = (SharedArena::new(), Pool::new());
+            let mut boxes: Vec<_> = (0..count).map(|value| shared.alloc(value)).collect();
+            let mut pooled: Vec<_> = (0..count).map(|value| pool.alloc(value)).collect();
+            let arcs: Vec<_> = (0..70_u64).map(|value| shared.alloc_arc(value)).collect();
+            let rcs: Vec<_> = (0..70_u64).map(|value| pool.alloc_rc(value)).collect();
+            let weak = ArenaArc::downgrade(&arcs[order]);
+            drop((shared, pool));
+            assert!(boxes.iter().zip(0..).all(|(value, expected)| **value == expected));
+            while !boxes.is_empty() {
+                drop(boxes.swap_remove((boxes.len() * order) / 7));
+                drop(pooled.swap_remove((pooled.len() * order) / 7));
+            }
+            drop((arcs, rcs));
+            assert!(groups() > before && weak.upgrade().is_none(), "a weak handle keeps its slot");
+            drop(weak);
+            assert_eq!(groups(), before, "in order {order}");
+        }
+        assert_eq!(reclaim(), 0, "nothing was left to find");
+    });
+}
+
+#[test]
+fn conc_parked_arenas_are_found() {
+    balanced(|| {
+        let before = groups();
+        let arena = SharedArena::new();
+        let values: Vec<_> = (0..200_u64).map(|value| arena.alloc(value)).collect();
+        std::thread::spawn(move || drop(arena)).join().unwrap();
+        let threads = values.into_iter().enumerate().map(|(number, value)| (number % 3, value));
+        let mut shares = [Vec::new(), Vec::new(), Vec::new()];
+        threads.for_each(|(thread, value)| shares[thread].push(value));
+        shares
+            .map(|share| std::thread::spawn(move || drop(share)))
+            .into_iter()
+            .for_each(|it| it.join().unwrap());
+        // A sweep may have found the gate shut, or looked too early. The next one finds it.
+        reclaim();
+        assert_eq!(groups(), before);
+    });
+}
+
+#[test]
+fn a_page_that_one_value_pins_costs_its_group_alone() {
+    balanced(|| {
+        let pool = Pool::<u64>::new();
+        let mut values: Vec<_> = (0..MANY as u64).map(|value| Some(pool.alloc(value))).collect();
+        let groups_then = pool.statistics().groups;
+        let keep = values.len() / 2;
+        values
+            .iter_mut()
+            .enumerate()
+            .filter(|(number, _)| *number != keep)
+            .for_each(|(_, value)| *value = None);
+        assert!(pool.shrink_to_fit());
+        let statistics = pool.statistics();
+        assert_eq!((statistics.groups, statistics.used), (1, 1));
+        assert!(groups_then > 1 && statistics.bytes_held < 20 << 10, "{statistics:?}");
+    });
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "many pages")]
+fn shrinking_takes_time_in_proportion_to_the_pages() {
+    // Counted in visits, not in time: all groups go in one pass, and their slots may have been freed in any order.
+    balanced(|| {
+        let arena = SharedArena::<[u64; 4]>::new();
+        let mut values: Vec<_> = (0..1_000_000_u64).map(|value| arena.alloc([value; 4])).collect();
+        let mut order = 1_usize;
+        while !values.is_empty() {
+            order = order.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            drop(values.swap_remove((order >> 33) % values.len()));
+        }
+        assert!(arena.shrink_to_fit());
+        assert_eq!((arena.statistics().pages, arena.shrink_to_fit()), (0, false));
+    });
+}

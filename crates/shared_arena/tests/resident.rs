@@ -1,0 +1,31 @@
+//! What live values cost in memory that the system has really given. A process of its own: the figure is the process's.
+#![cfg(all(feature = "std", target_os = "linux"))]
+
+extern crate alloc;
+
+use shared_arena::{ArenaBox, SharedArena};
+
+/// Resident bytes of this process.
+fn resident() -> usize {
+    let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux has it");
+    let pages: usize = statm.split(' ').nth(1).and_then(|field| field.parse().ok()).expect("two numbers");
+    pages * 4096
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "resident memory is the interpreter's")]
+fn a_live_word_costs_at_most_16_resident_bytes() {
+    const COUNT: usize = 126_000;
+    let mut values: Vec<ArenaBox<u64>> = Vec::with_capacity(COUNT);
+    // The vector's own pages are there before.
+    let warm = SharedArena::new();
+    values.extend((0..COUNT as u64).map(|value| warm.alloc(value)));
+    values.clear();
+    drop(warm);
+    let arena = SharedArena::new();
+    let (before, held) = (resident(), arena.statistics().bytes_held);
+    values.extend((0..COUNT as u64).map(|value| arena.alloc(value)));
+    let grown = resident().saturating_sub(before).max(arena.statistics().bytes_held - held);
+    assert!(grown <= 16 * COUNT, "{} resident bytes a word", grown as f64 / COUNT as f64);
+    assert_eq!(values.iter().map(|value| **value as usize).sum::<usize>(), COUNT * (COUNT - 1) / 2);
+}
