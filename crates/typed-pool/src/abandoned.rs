@@ -1,0 +1,44 @@
+//! What pools left behind that were dropped with slots out.
+
+#[cfg(all(target_has_atomic = "ptr", not(ephemera_loom)))]
+use ephemera_prim::sync::{AtomicUsize, Ordering};
+
+/// What the pools of this process left behind, all together, that were dropped with slots out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Abandoned {
+    /// Such pools.
+    pub pools: usize,
+    /// Slots that were out.
+    pub slots: usize,
+    /// Bytes of the units that hold them, and of blocks without a unit. They are kept for ever.
+    pub bytes: usize,
+}
+
+#[cfg(all(target_has_atomic = "ptr", not(ephemera_loom)))]
+static TOTAL: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
+
+/// Counts a pool that is dropped with `slots` out, and the `bytes` that it leaves.
+#[cold]
+pub(crate) fn add(slots: usize, bytes: usize) {
+    #[cfg(all(target_has_atomic = "ptr", not(ephemera_loom)))]
+    for (total, more) in TOTAL.iter().zip([1, slots, bytes]) {
+        total.fetch_add(more, Ordering::Relaxed);
+    }
+    #[cfg(not(all(target_has_atomic = "ptr", not(ephemera_loom))))]
+    let _ = (slots, bytes);
+}
+
+/// What pools left behind that were dropped with slots out: a [`TypedPool`](crate::TypedPool) keeps the units of such slots for ever.
+///
+/// All zero on targets without atomic read-modify-writes.
+#[must_use]
+pub fn abandoned() -> Abandoned {
+    #[cfg(all(target_has_atomic = "ptr", not(ephemera_loom)))]
+    {
+        let [pools, slots, bytes] = [0, 1, 2].map(|word: usize| TOTAL[word].load(Ordering::Relaxed));
+        Abandoned { pools, slots, bytes }
+    }
+    #[cfg(not(all(target_has_atomic = "ptr", not(ephemera_loom))))]
+    Abandoned::default()
+}

@@ -1,0 +1,220 @@
+//! From a layout to a slot of its class, or to the global heap.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+use std::thread::LocalKey;
+
+use allocator_api2::alloc::{AllocError, Global};
+use ephemera_prim::header::header_of;
+use ephemera_prim::poison::{poison, unpoison};
+
+use crate::class;
+use crate::geometry::LINK;
+use crate::heap::{self, Env};
+use crate::stats::Stats;
+use crate::threads::{self, Family, Here};
+use crate::unit::{Reach, Unit};
+
+type Cell = &'static LocalKey<Here>;
+type Block = Result<NonNull<[u8]>, AllocError>;
+
+fn block_of(slot: NonNull<u8>, layout: Layout) -> NonNull<[u8]> {
+    NonNull::slice_from_raw_parts(slot, layout.size())
+}
+
+/// A block of this layout, not initialised.
+///
+/// # Errors
+/// When the limit would be exceeded, or the global heap refuses.
+#[inline]
+pub fn allocate(here: Cell, family: &'static Family, layout: Layout) -> Block {
+    let slot = match class::of(layout) {
+        Some(class) => allocate_in(here, family, layout, class)?,
+        None => heap::allocate_large(&Global, family.account(), layout, false)?,
+    };
+    Ok(block_of(slot, layout))
+}
+
+/// A block of this layout, all bytes zero.
+///
+/// # Errors
+/// As [`allocate`].
+#[inline]
+pub fn allocate_zeroed(here: Cell, family: &'static Family, layout: Layout) -> Block {
+    let Some(class) = class::of(layout) else {
+        let block = heap::allocate_large(&Global, family.account(), layout, true)?;
+        return Ok(block_of(block, layout));
+    };
+    let slot = allocate_in(here, family, layout, class)?;
+    // SAFETY: a fresh slot of that many bytes.
+    unsafe { slot.write_bytes(0, layout.size()) };
+    Ok(block_of(slot, layout))
+}
+
+#[inline]
+fn allocate_in(
+    here: Cell,
+    family: &'static Family,
+    layout: Layout,
+    class: usize,
+) -> Result<NonNull<u8>, AllocError> {
+    // SAFETY: a family of an allocator has a heap for each class.
+    let owner = unsafe { Here::get(here).owner(class) };
+    match owner.heap().take(layout.size()) {
+        Some(slot) => Ok(slot),
+        // SAFETY: as above.
+        None => unsafe { threads::refill(family, class, layout.size()) },
+    }
+}
+
+/// Gives back a block, on any thread.
+///
+/// # Safety
+/// `block` is a live block of this family, and `layout` fits it.
+#[inline]
+pub unsafe fn deallocate(here: Cell, family: &'static Family, block: NonNull<u8>, layout: Layout) {
+    let Some(class) = class::of(layout) else {
+        // SAFETY: the caller's block; without a class it is the global heap's own.
+        return unsafe { heap::deallocate_large(&Global, family.account(), block, layout) };
+    };
+    // SAFETY: a family of an allocator has a heap for each class.
+    let owner = unsafe { Here::get(here).owner(class) };
+    // SAFETY: the caller's block, of this class.
+    unsafe { heap::give(owner, block, class::unit_size(class), layout.size(), Reach::Block) };
+}
+
+/// Grows a block: in place if its class stays the same. With `zeroed`, the bytes from `old.size()` on are zero.
+///
+/// # Errors
+/// As [`allocate`]; the old block is then as it was.
+///
+/// # Safety
+/// `block` is a live block of this family, `old` fits it, and `new` is not smaller.
+#[inline]
+pub unsafe fn grow(
+    here: Cell,
+    family: &'static Family,
+    block: NonNull<u8>,
+    old: Layout,
+    new: Layout,
+    zeroed: bool,
+) -> Block {
+    let slot = match (class::of(old), class::of(new)) {
+        (Some(class), Some(same)) if class == same => {
+            // SAFETY: the caller's block, of this class; a slot has room for all layouts of its class.
+            let slot = unsafe { whole_slot(block, class) };
+            // SAFETY: within the slot; nobody has what is behind the old block.
+            let tail = unsafe { slot.add(old.size()) };
+            // SAFETY: as above.
+            unsafe { unpoison(tail, new.size() - old.size()) };
+            slot
+        }
+        (None, None) if old.size() != 0 => {
+            // SAFETY: the caller's; without a class it is the global heap's own.
+            let grown = unsafe { heap::grow_large(&Global, family.account(), block, (old, new), zeroed) }?;
+            return Ok(block_of(grown, new));
+        }
+        // SAFETY: the caller's; the old size is the smaller one.
+        _ => unsafe { relocate(here, family, block, (old, new), old.size()) }?,
+    };
+    if zeroed {
+        // SAFETY: the new block has that many bytes.
+        let tail = unsafe { slot.add(old.size()) };
+        // SAFETY: as above.
+        unsafe { tail.write_bytes(0, new.size() - old.size()) };
+    }
+    Ok(block_of(slot, new))
+}
+
+/// Shrinks a block: in place if its class stays the same.
+///
+/// # Errors
+/// As [`allocate`]; the old block is then as it was.
+///
+/// # Safety
+/// `block` is a live block of this family, `old` fits it, and `new` is not larger.
+#[inline]
+pub unsafe fn shrink(
+    here: Cell,
+    family: &'static Family,
+    block: NonNull<u8>,
+    old: Layout,
+    new: Layout,
+) -> Block {
+    let slot = match (class::of(old), class::of(new)) {
+        (Some(class), Some(same)) if class == same => {
+            // What is freed is marked, but for the bytes that the link will need.
+            let kept = new.size().max(LINK);
+            if old.size() > kept {
+                // SAFETY: the block's own tail.
+                let tail = unsafe { block.add(kept) };
+                // SAFETY: the caller gives it up.
+                unsafe { poison(tail, old.size() - kept) };
+            }
+            // SAFETY: the caller's block, of this class.
+            unsafe { whole_slot(block, class) }
+        }
+        (None, None) if new.size() != 0 => {
+            // SAFETY: the caller's; without a class it is the global heap's own.
+            unsafe { heap::shrink_large(&Global, family.account(), block, (old, new)) }?
+        }
+        // SAFETY: the caller's; the new size is the smaller one.
+        _ => unsafe { relocate(here, family, block, (old, new), new.size()) }?,
+    };
+    Ok(block_of(slot, new))
+}
+
+/// Moves a block: a new one, `keep` bytes copied, the old one freed. If there is no new one, the old one is as it was.
+///
+/// # Safety
+/// `block` is a live block of the first layout; neither layout has less than `keep` bytes.
+#[inline(never)]
+unsafe fn relocate(
+    here: Cell,
+    family: &'static Family,
+    block: NonNull<u8>,
+    (old, new): (Layout, Layout),
+    keep: usize,
+) -> Result<NonNull<u8>, AllocError> {
+    let moved = allocate(here, family, new)?.cast::<u8>();
+    // SAFETY: two blocks, both with `keep` bytes at least, and a new block overlaps no live one.
+    unsafe { moved.copy_from_nonoverlapping(block, keep) };
+    // SAFETY: the caller's block, given up.
+    unsafe { deallocate(here, family, block, old) };
+    Ok(moved)
+}
+
+/// The same block by a pointer with the right to all of its slot.
+///
+/// # Safety
+/// `block` is a live block of this class.
+#[inline]
+unsafe fn whole_slot(block: NonNull<u8>, class: usize) -> NonNull<u8> {
+    // SAFETY: units are aligned to their mask, start with a `Unit` and were exposed when they were made; that of a live slot is not
+    // freed (H4).
+    let unit = unsafe { header_of::<Unit>(block, class::unit_size(class)) };
+    let slot = unit.as_ptr().cast::<u8>().with_addr(block.addr().get());
+    // SAFETY: the block's address is not null.
+    unsafe { NonNull::new_unchecked(slot) }
+}
+
+/// Gives back what this thread has in vain.
+pub fn trim(family: &'static Family) {
+    threads::trim_here(family);
+}
+
+/// As [`trim`], also for what ended threads left behind, and asks the others.
+pub fn trim_all(family: &'static Family) {
+    threads::trim_all(family);
+}
+
+/// Sets the most bytes that may be held.
+pub fn set_limit(family: &'static Family, bytes: usize) {
+    family.account().set_limit(bytes);
+}
+
+/// What all threads hold and what of it is alive.
+#[must_use]
+pub fn stats(family: &'static Family) -> Stats {
+    family.stats()
+}

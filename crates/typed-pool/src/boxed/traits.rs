@@ -1,0 +1,168 @@
+//! What a box passes on to its value, and how boxes are made.
+
+use core::borrow::{Borrow, BorrowMut};
+use core::cmp::Ordering;
+use core::error::Error;
+use core::fmt;
+use core::future::Future;
+use core::hash::{Hash, Hasher};
+use core::iter::FusedIterator;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+
+use super::{Pool, PoolOf, PooledBox};
+
+impl<T: Default, P: PoolOf<T>> Default for PooledBox<T, P> {
+    fn default() -> Self {
+        Self::make_with(T::default)
+    }
+}
+
+impl<T, P: PoolOf<T>> From<T> for PooledBox<T, P> {
+    fn from(value: T) -> Self {
+        Self::make(value)
+    }
+}
+
+impl<T: ?Sized, P: Pool> From<PooledBox<T, P>> for Pin<PooledBox<T, P>> {
+    fn from(boxed: PooledBox<T, P>) -> Self {
+        PooledBox::into_pin(boxed)
+    }
+}
+
+/// Into a slot of this thread's pool, whichever thread's the other box is from.
+impl<T: Clone, P: PoolOf<T>> Clone for PooledBox<T, P> {
+    fn clone(&self) -> Self {
+        Self::make_with(|| T::clone(self))
+    }
+
+    fn clone_from(&mut self, source: &Self) {
+        T::clone_from(self, source);
+    }
+}
+
+impl<T: ?Sized, P: Pool> AsRef<T> for PooledBox<T, P> {
+    fn as_ref(&self) -> &T {
+        self
+    }
+}
+
+impl<T: ?Sized, P: Pool> AsMut<T> for PooledBox<T, P> {
+    fn as_mut(&mut self) -> &mut T {
+        self
+    }
+}
+
+impl<T: ?Sized, P: Pool> Borrow<T> for PooledBox<T, P> {
+    fn borrow(&self) -> &T {
+        self
+    }
+}
+
+impl<T: ?Sized, P: Pool> BorrowMut<T> for PooledBox<T, P> {
+    fn borrow_mut(&mut self) -> &mut T {
+        self
+    }
+}
+
+impl<T: ?Sized + fmt::Debug, P: Pool> fmt::Debug for PooledBox<T, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<T: ?Sized + fmt::Display, P: Pool> fmt::Display for PooledBox<T, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<T: ?Sized, P: Pool> fmt::Pointer for PooledBox<T, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Pointer::fmt(&self.value, f)
+    }
+}
+
+impl<T: ?Sized + PartialEq, P: Pool> PartialEq for PooledBox<T, P> {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl<T: ?Sized + Eq, P: Pool> Eq for PooledBox<T, P> {}
+
+impl<T: ?Sized + PartialOrd, P: Pool> PartialOrd for PooledBox<T, P> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        (**self).partial_cmp(&**other)
+    }
+}
+
+impl<T: ?Sized + Ord, P: Pool> Ord for PooledBox<T, P> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (**self).cmp(&**other)
+    }
+}
+
+impl<T: ?Sized + Hash, P: Pool> Hash for PooledBox<T, P> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (**self).hash(state);
+    }
+}
+
+impl<T: ?Sized + Hasher, P: Pool> Hasher for PooledBox<T, P> {
+    fn finish(&self) -> u64 {
+        (**self).finish()
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        (**self).write(bytes);
+    }
+}
+
+impl<T: ?Sized + Iterator, P: Pool> Iterator for PooledBox<T, P> {
+    type Item = T::Item;
+
+    fn next(&mut self) -> Option<T::Item> {
+        (**self).next()
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (**self).size_hint()
+    }
+
+    fn nth(&mut self, n: usize) -> Option<T::Item> {
+        (**self).nth(n)
+    }
+}
+
+impl<T: ?Sized + DoubleEndedIterator, P: Pool> DoubleEndedIterator for PooledBox<T, P> {
+    fn next_back(&mut self) -> Option<T::Item> {
+        (**self).next_back()
+    }
+
+    fn nth_back(&mut self, n: usize) -> Option<T::Item> {
+        (**self).nth_back(n)
+    }
+}
+
+impl<T: ?Sized + ExactSizeIterator, P: Pool> ExactSizeIterator for PooledBox<T, P> {
+    fn len(&self) -> usize {
+        (**self).len()
+    }
+}
+
+impl<T: ?Sized + FusedIterator, P: Pool> FusedIterator for PooledBox<T, P> {}
+
+impl<T: ?Sized + Future + Unpin, P: Pool> Future for PooledBox<T, P> {
+    type Output = T::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T::Output> {
+        Pin::new(&mut **self).poll(context)
+    }
+}
+
+impl<T: ?Sized + Error, P: Pool> Error for PooledBox<T, P> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        (**self).source()
+    }
+}

@@ -1,0 +1,123 @@
+//! Size classes of the pooled allocators. Pure arithmetic.
+//!
+//! Strides of 8 bytes to 64, then four to each doubling, to 1,024. Each layout goes to the first class whose stride holds
+//! its size, rounded up to its alignment. That stride is then a multiple of the alignment: between two powers of two the strides are the multiples
+//! of a quarter of the smaller one, so that the rounded size either is a stride itself or is aligned to less than that quarter.
+#![forbid(unsafe_code)]
+
+use core::alloc::Layout;
+
+use crate::geometry::unit_of;
+
+/// How many classes there are.
+pub(crate) const CLASSES: usize = 24;
+/// Largest size and alignment that has a class.
+pub(crate) const CLASS_MAX: usize = 1_024;
+
+/// Strides to this one are the multiples of 8.
+const FINE_MAX: usize = 64;
+
+/// The class of a layout. `None` for size zero and for what goes to the backing allocator.
+#[inline]
+pub(crate) const fn of(layout: Layout) -> Option<usize> {
+    // A size of zero wraps around and has no class.
+    if layout.size().wrapping_sub(1) >= CLASS_MAX || layout.align() > CLASS_MAX {
+        return None;
+    }
+    let align = if cfg!(ephemera_weaken = "class_ignores_alignment") { 1 } else { layout.align() };
+    let last = ((layout.size() + align - 1) & !(align - 1)) - 1;
+    if last < FINE_MAX {
+        return Some(last / 8);
+    }
+    let doubling = last.ilog2() as usize;
+    Some(8 + (doubling - 6) * 4 + (last >> (doubling - 2)) - 4)
+}
+
+/// Bytes from one slot of a class to the next.
+#[inline]
+pub(crate) const fn stride(class: usize) -> usize {
+    if class < 8 {
+        return (class + 1) * 8;
+    }
+    let (doubling, quarter) = ((class - 8) / 4, (class - 8) % 4);
+    (FINE_MAX << doubling) / 4 * (5 + quarter)
+}
+
+/// What a slot of a class holds: its stride, and the largest alignment of which that is a multiple.
+pub(crate) const fn layout(class: usize) -> Layout {
+    let stride = stride(class);
+    match Layout::from_size_align(stride, 1 << stride.trailing_zeros()) {
+        Ok(layout) => layout,
+        Err(_) => panic!("strides are small"),
+    }
+}
+
+/// Bytes of the units of each class.
+const UNITS: [usize; CLASSES] = {
+    let mut units = [0; CLASSES];
+    let mut class = 0;
+    while class < CLASSES {
+        units[class] = unit_of(layout(class));
+        class += 1;
+    }
+    units
+};
+
+/// Bytes of the units of a class: what the addresses of its slots are masked with.
+#[inline]
+pub(crate) const fn unit_size(class: usize) -> usize {
+    UNITS[class]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CLASS_MAX, CLASSES, layout, of, stride, unit_size};
+    use crate::geometry::Spec;
+    use core::alloc::Layout;
+
+    fn all(mut check: impl FnMut(Layout)) {
+        let step = if cfg!(miri) { 19 } else { 1 };
+        for align in (0..11).map(|power| 1 << power) {
+            for size in (1..=CLASS_MAX).step_by(step).chain([CLASS_MAX]) {
+                check(Layout::from_size_align(size, align).expect("a layout"));
+            }
+        }
+    }
+
+    #[test]
+    fn each_layout_goes_to_the_first_class_that_holds_it() {
+        all(|wanted| {
+            let padded = wanted.pad_to_align();
+            let Some(class) = of(wanted) else {
+                panic!("{wanted:?} has no class");
+            };
+            assert!(class < CLASSES && stride(class) >= padded.size());
+            assert!(class == 0 || stride(class - 1) < padded.size(), "{wanted:?} fits a smaller class");
+            assert_eq!(stride(class) % wanted.align(), 0, "{wanted:?}");
+            assert!(layout(class).align() >= wanted.align());
+        });
+    }
+
+    #[test]
+    fn strides_grow_and_end_at_the_largest() {
+        assert!((1..CLASSES).all(|class| stride(class - 1) < stride(class)));
+        assert_eq!((stride(0), stride(7), stride(8), stride(CLASSES - 1)), (8, 64, 80, CLASS_MAX));
+    }
+
+    #[test]
+    fn a_slot_has_the_unit_of_its_class() {
+        for class in 0..CLASSES {
+            let Some(spec) = Spec::of(layout(class)) else { panic!("class {class} has no units") };
+            assert_eq!((spec.stride, spec.unit), (stride(class), unit_size(class)));
+        }
+    }
+
+    #[test]
+    fn nothing_and_too_much_have_no_class() {
+        for (size, align) in
+            [(0, 1), (0, 4_096), (CLASS_MAX + 1, 1), (1, CLASS_MAX * 2), (isize::MAX as usize, 1)]
+        {
+            assert_eq!(of(Layout::from_size_align(size, align).expect("a layout")), None);
+        }
+    }
+}

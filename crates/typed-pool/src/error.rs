@@ -1,0 +1,63 @@
+//! There was no memory, and what could not be stored comes back.
+
+use core::alloc::Layout;
+use core::error::Error;
+use core::fmt;
+
+use allocator_api2::alloc::AllocError;
+
+/// No slot could be had for a value: the limit would be exceeded, or the backing allocator refused. The value is given back.
+///
+/// # Examples
+///
+/// ```
+/// # #[cfg(feature = "alloc")] {
+/// use typed_pool::TypedPool;
+///
+/// let pool: TypedPool<u64> = TypedPool::builder().limit(0).build();
+/// let refused = pool.try_alloc(7).unwrap_err();
+/// assert_eq!(refused.to_string(), "no slot for a value of 8 bytes, aligned to 8");
+/// assert_eq!(refused.into_value(), 7);
+/// # }
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Refused<T>(T);
+
+impl<T> Refused<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self(value)
+    }
+
+    /// The value that was to be stored.
+    #[inline]
+    pub fn into_value(self) -> T {
+        self.0
+    }
+
+    /// The layout for which there was no slot: the size in bytes, and the alignment.
+    #[must_use]
+    pub const fn layout(&self) -> Layout {
+        Layout::new::<T>()
+    }
+}
+
+impl<T> fmt::Debug for Refused<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Refused").field("layout", &self.layout()).finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Display for Refused<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let layout = self.layout();
+        write!(f, "no slot for a value of {} bytes, aligned to {}", layout.size(), layout.align())
+    }
+}
+
+impl<T> Error for Refused<T> {}
+
+impl<T> From<Refused<T>> for AllocError {
+    fn from(_: Refused<T>) -> Self {
+        Self
+    }
+}

@@ -1,0 +1,168 @@
+//! From a slot's size and alignment to the unit that it lies in. Pure arithmetic.
+//!
+//! A slot finds the header of its unit by masking its address. The mask follows from the size and alignment of what lies in
+//! the slot, and from nothing else: that is how a `PooledBox<dyn Trait>`, which knows these two at run time only, finds it.
+#![forbid(unsafe_code)]
+
+use core::alloc::Layout;
+
+use crate::unit::HEADER;
+
+/// Bytes at the start of a free slot that hold the link to the next one.
+pub(crate) const LINK: usize = size_of::<*mut u8>();
+
+/// Largest stride that has units. What is larger is the backing allocator's own block.
+pub(crate) const STRIDE_MAX: usize = 32 << 10;
+/// Largest alignment that has units.
+pub(crate) const ALIGN_MAX: usize = 4 << 10;
+
+/// Smallest and largest unit: what an address is masked with.
+const UNIT_MIN: usize = 32 << 10;
+const UNIT_MAX: usize = 256 << 10;
+/// A unit has room for about so many slots, where `UNIT_MIN` and `UNIT_MAX` let it.
+const SLOTS: usize = 64;
+
+/// Bytes at the end of a unit's alignment that a unit does not use: room for the header that general allocators put in front of the
+/// next block, so that units may stand shoulder to shoulder.
+const SLACK: usize = 16;
+
+/// Where slots of one kind lie in their units.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Spec {
+    /// Bytes from one slot to the next.
+    pub(crate) stride: usize,
+    /// Offset of the first slot in its unit.
+    pub(crate) first: usize,
+    /// Alignment of a unit, a power of two; no unit is larger.
+    pub(crate) unit: usize,
+    /// Slots that fit a unit.
+    pub(crate) slots: usize,
+}
+
+impl Spec {
+    /// What stands for no slots at all.
+    pub(crate) const NONE: Self = Self { stride: 0, first: 0, unit: 1, slots: 0 };
+
+    /// For values of this layout. `None` for size zero, and for what has no units.
+    pub(crate) const fn of(layout: Layout) -> Option<Self> {
+        if !is_pooled(layout) {
+            return None;
+        }
+        let (stride, unit) = (stride_of(layout), unit_of(layout));
+        let align = if layout.align() > HEADER { layout.align() } else { 1 };
+        let first = HEADER.next_multiple_of(align);
+        Some(Self { stride, first, unit, slots: (unit - SLACK - first) / stride })
+    }
+
+    /// What a unit of that many slots asks of the backing allocator.
+    pub(crate) const fn layout(self, slots: usize) -> Layout {
+        debug_assert!(slots <= self.slots, "more slots than fit a unit");
+        match Layout::from_size_align(self.first + slots * self.stride, self.unit) {
+            Ok(layout) => layout,
+            Err(_) => panic!("units are powers of two, and far from the largest layout"),
+        }
+    }
+
+    /// The end of the last slot's place, as an offset.
+    pub(crate) const fn end(self, slots: usize) -> usize {
+        self.first + slots * self.stride
+    }
+}
+
+/// Whether values of this layout lie in units.
+#[inline]
+pub(crate) const fn is_pooled(layout: Layout) -> bool {
+    // A size of zero wraps around and does not.
+    layout.size().wrapping_sub(1) < STRIDE_MAX && layout.align() <= ALIGN_MAX
+}
+
+/// The mask's size for a layout that has units.
+#[inline]
+pub(crate) const fn unit_of(layout: Layout) -> usize {
+    let unit = (stride_of(layout) * SLOTS).next_power_of_two();
+    if unit < UNIT_MIN {
+        UNIT_MIN
+    } else if unit > UNIT_MAX {
+        UNIT_MAX
+    } else {
+        unit
+    }
+}
+
+#[inline]
+const fn stride_of(layout: Layout) -> usize {
+    let align = if layout.align() < LINK { LINK } else { layout.align() };
+    let size = if layout.size() < LINK { LINK } else { layout.size() };
+    (size + align - 1) & !(align - 1)
+}
+
+// The largest slot of the largest alignment fits; addresses stay clear of overflow.
+const _: () =
+    assert!(HEADER.next_multiple_of(ALIGN_MAX) + STRIDE_MAX + SLACK <= UNIT_MAX, "a slot fits its unit");
+const _: () = assert!(UNIT_MAX <= ephemera_prim::raw::TOP_GUARD / 2, "a cursor does not wrap around");
+
+#[cfg(test)]
+mod tests {
+    use super::{ALIGN_MAX, LINK, SLACK, STRIDE_MAX, Spec, unit_of};
+    use crate::unit::HEADER;
+    use core::alloc::Layout;
+
+    fn layout(size: usize, align: usize) -> Layout {
+        Layout::from_size_align(size, align).expect("a layout")
+    }
+
+    fn for_each(mut check: impl FnMut(Layout)) {
+        let step = if cfg!(miri) { 9_001 } else { 37 };
+        for align in (0..13).map(|power| 1 << power) {
+            for size in (1..40).chain((40..STRIDE_MAX + 1).step_by(step)) {
+                check(layout(size, align));
+            }
+            check(layout(STRIDE_MAX, align));
+        }
+    }
+
+    #[test]
+    fn slots_hold_their_values_and_a_link_and_fit_their_unit() {
+        for_each(|layout| {
+            let Some(spec) = Spec::of(layout) else { panic!("{layout:?} has no units") };
+            assert!(spec.stride >= layout.size() && spec.stride >= LINK);
+            assert_eq!((spec.stride % layout.align(), spec.first % layout.align()), (0, 0));
+            assert_eq!((spec.stride % LINK, spec.first % LINK), (0, 0));
+            assert!(spec.first >= HEADER && spec.slots > 0);
+            let whole = spec.layout(spec.slots);
+            assert!(whole.size() + SLACK <= spec.unit && whole.align() == spec.unit);
+            assert!(spec.end(spec.slots) + spec.stride + SLACK > spec.unit, "room for one more");
+        });
+    }
+
+    #[test]
+    fn the_unit_follows_from_the_value_alone() {
+        for_each(|layout| {
+            assert_eq!(Spec::of(layout).map(|spec| spec.unit), Some(unit_of(layout)));
+            assert_eq!(unit_of(layout.pad_to_align()), unit_of(layout));
+        });
+    }
+
+    #[test]
+    fn nothing_and_too_much_have_no_units() {
+        let none = [
+            layout(0, 1),
+            layout(0, ALIGN_MAX),
+            layout(STRIDE_MAX + 1, 1),
+            layout(1, ALIGN_MAX * 2),
+            layout(8, 1 << 29),
+            layout(isize::MAX as usize, 1),
+        ];
+        assert!(none.into_iter().all(|layout| Spec::of(layout).is_none()));
+    }
+
+    #[test]
+    fn small_values_have_many_slots_a_unit() {
+        let slots = |size| Spec::of(layout(size, 8)).map(|spec| (spec.unit >> 10, spec.slots));
+        if HEADER == 128 {
+            assert_eq!(slots(32), Some((32, 1019)));
+            assert_eq!(slots(1_024), Some((64, 63)));
+            assert_eq!(slots(STRIDE_MAX), Some((256, 7)));
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! Where fronts come from, and where units go whose slots came home.
+//!
+//! Slots of the front are not counted one by one: an allocation from it and a free to it only move the list. What is out
+//! is known where it matters. A front that ran dry has all of its slots out; from then on each free counts down
+//! `until`, and a front that is given up before is counted along its list.
+
+use core::ptr::{self, NonNull};
+
+use allocator_api2::alloc::AllocError;
+use ephemera_prim::raw;
+
+use super::{ChunkLen, Env, FIRST_LEN, Heap, RETAIN};
+use crate::account::Account;
+#[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+use crate::unit::Given;
+use crate::unit::{Place, UnitPtr, link_of};
+
+/// Of the slots of a unit that ran dry, one in so many must be home before it is allocated from again. The slow path then
+/// runs once for as many allocations.
+const SHARE: usize = 8;
+
+/// A slot for a value of `size` bytes, when the front has none: what other threads gave back is booked first, then a unit of the
+/// queue is taken, then an empty one, then one from the backing allocator.
+#[cold]
+#[inline(never)]
+pub(crate) fn refill<E: Env>(env: E, size: usize) -> Result<NonNull<u8>, AllocError> {
+    let heap = env.heap();
+    heap.owned.write();
+    if env.trim_asked() {
+        trim(env);
+    }
+    env.settle();
+    // What came home may belong to the front.
+    if let Some(slot) = heap.take(size) {
+        return Ok(slot);
+    }
+    heap.give_up_front();
+    let unit = match heap.pop_queue().or_else(|| heap.pop_empty()) {
+        Some(unit) => unit,
+        None => obtain(env)?,
+    };
+    heap.install(unit);
+    heap.take(size).ok_or(AllocError)
+}
+
+/// Takes units until the heap has `slots` more than now.
+pub(crate) fn reserve<E: Env>(env: E, slots: usize) -> Result<(), AllocError> {
+    let mut left = slots;
+    while left != 0 {
+        let now = left.min(env.heap().spec.slots);
+        let unit = acquire(env, now)?;
+        env.heap().push_empty(unit);
+        left -= now;
+    }
+    Ok(())
+}
+
+/// Units from the backing allocator: one to allocate from now, others that come with it kept as empties.
+fn obtain<E: Env>(env: E) -> Result<UnitPtr, AllocError> {
+    let heap = env.heap();
+    let (slots, units) = heap.next_chunk();
+    let first = match acquire(env, slots) {
+        Ok(unit) => unit,
+        Err(AllocError) => {
+            // Before anybody else has to give anything up: units that have a free slot, and too few to be in the queue.
+            match heap.scrape() {
+                Some(unit) => return Ok(unit),
+                None => env.last_resort(),
+            }
+            acquire(env, slots)?
+        }
+    };
+    // Only units that it gave back and now misses make a heap keep more of them.
+    if let Some(given_back) = heap.given_back.get().checked_sub(1) {
+        heap.given_back.set(given_back);
+        heap.keep.set(heap.keep.get() + 1);
+    }
+    for _ in 1..units {
+        match acquire(env, slots) {
+            Ok(unit) => heap.push_empty(unit),
+            Err(AllocError) => break,
+        }
+    }
+    Ok(first)
+}
+
+/// One unit under the limit: reserved first, asked for then. It is empty, and on the list of all units alone.
+fn acquire<E: Env>(env: E, slots: usize) -> Result<UnitPtr, AllocError> {
+    let spec = env.heap().spec;
+    let layout = spec.layout(slots);
+    let memory = reserved(env.account(), layout.size(), || raw::acquire(env.backing(), layout))?;
+    // SAFETY: just acquired with that layout.
+    let unit = unsafe { UnitPtr::create(memory, spec, slots, env.identity()) };
+    env.heap().add(unit);
+    Ok(unit)
+}
+
+/// Asks for memory under the limit: what is not granted is released again.
+pub(super) fn reserved<A: Account, T>(
+    account: &A,
+    bytes: usize,
+    ask: impl FnOnce() -> Result<T, AllocError>,
+) -> Result<T, AllocError> {
+    let reserved = Reserved::take(account, bytes)?;
+    let got = ask()?;
+    core::mem::forget(reserved);
+    Ok(got)
+}
+
+/// Bytes that are reserved and not granted yet: released again unless forgotten, also when the backing allocator unwinds.
+struct Reserved<'a, A: Account> {
+    account: &'a A,
+    bytes: usize,
+}
+
+impl<'a, A: Account> Reserved<'a, A> {
+    fn take(account: &'a A, bytes: usize) -> Result<Self, AllocError> {
+        if account.reserve(bytes) { Ok(Self { account, bytes }) } else { Err(AllocError) }
+    }
+}
+
+impl<A: Account> Drop for Reserved<'_, A> {
+    fn drop(&mut self) {
+        self.account.release(self.bytes);
+    }
+}
+
+/// So many slots of a unit came home as were awaited: a share of a full one, which is allocated from again, or all.
+#[cold]
+#[inline(never)]
+pub(super) fn looked_at<E: Env>(env: E, unit: UnitPtr) {
+    let live = unit.live();
+    if live == 0 {
+        drained(env, unit);
+    } else {
+        env.heap().enqueue(unit, live);
+    }
+}
+
+/// Nothing in a unit is alive that is not the front: kept for the next need, or given back.
+fn drained<E: Env>(env: E, unit: UnitPtr) {
+    let heap = env.heap();
+    heap.owned.write();
+    if unit.place() == Place::Partial {
+        heap.unqueue(unit);
+    }
+    unit.rewind(heap.spec);
+    if heap.empties_len.get() >= heap.keep.get() && give_back(env, unit) {
+        return;
+    }
+    heap.push_empty(unit);
+}
+
+/// Gives an empty unit to the backing allocator, unless somebody walks along the list of units for longer than this
+/// thread may wait: `false`, and the unit stays.
+fn give_back<E: Env>(env: E, unit: UnitPtr) -> bool {
+    let heap = env.heap();
+    if !heap.remove(unit) {
+        return false;
+    }
+    heap.given_back.set(heap.given_back.get() + 1);
+    let layout = heap.spec.layout(unit.slots());
+    env.account().release(layout.size());
+    // SAFETY: nothing in it is alive and it is on no list any more (H4, H6): nobody has a pointer to it; it came from
+    // `backing` with this layout.
+    unsafe { raw::release(env.backing(), unit.end_of_life(), layout) };
+    true
+}
+
+/// Books what was given back, then gives back every unit in which nothing is alive, the front among them.
+pub(crate) fn trim<E: Env>(env: E) {
+    env.settle();
+    let heap = env.heap();
+    heap.owned.write();
+    heap.give_up_front();
+    while let Some(unit) = heap.pop_empty() {
+        if !give_back(env, unit) {
+            heap.push_empty(unit);
+            break;
+        }
+    }
+    heap.keep.set(RETAIN);
+    heap.given_back.set(0);
+}
+
+/// Books one unit's foreign frees, as they came out of the inbox.
+#[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+pub(crate) fn book<E: Env>(env: E, unit: UnitPtr, given: Given) {
+    let heap = env.heap();
+    heap.owned.write();
+    let first = unit.at(given.last());
+    if heap.front() == Some(unit) {
+        heap.free.set(chain(first, heap.free.get()));
+        return;
+    }
+    let until = unit.until().get();
+    let live = unit.live() - given.count();
+    if live == 0 {
+        return drained(env, unit);
+    }
+    unit.free().set(chain(first, unit.free().get()));
+    if given.count() < until {
+        unit.until().set(until - given.count());
+    } else {
+        heap.enqueue(unit, live);
+    }
+}
+
+/// Links `rest` behind the chain that starts with `first`; nothing is read if there is no rest.
+#[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+fn chain(first: *mut u8, rest: *mut u8) -> *mut u8 {
+    if rest.is_null() {
+        return first;
+    }
+    let mut last = first;
+    loop {
+        // SAFETY: free slots, linked by those who gave them back; booked, they are the owner's.
+        let next = unsafe { link_of(last) };
+        if next.is_null() {
+            break;
+        }
+        last = next;
+    }
+    // SAFETY: the last of these slots, which starts with its link.
+    unsafe { last.cast::<*mut u8>().write(rest) };
+    first
+}
+
+impl Heap {
+    /// Makes `unit` the front. It is on no list but that of all units, and has a free slot.
+    fn install(&self, unit: UnitPtr) {
+        // A backing allocator that allocates from this very heap leaves one behind.
+        self.give_up_front();
+        unit.set_place(Place::Front);
+        self.front.set(unit.as_ptr());
+        self.free.set(unit.free().replace(ptr::null_mut()));
+        self.cursor.set(unit.cursor().get());
+        self.end.set(unit.at(self.spec.end(unit.slots())));
+    }
+
+    /// Slots of the front that are free: linked, and never handed out. The owner's alone.
+    pub(crate) fn free_in_front(&self) -> usize {
+        let mut free = (self.end.get().addr() - self.cursor.get().addr()) / self.spec.stride.max(1);
+        let mut slot = self.free.get();
+        while !slot.is_null() {
+            free += 1;
+            // SAFETY: H3: what the heap links is free, and the caller owns it.
+            slot = unsafe { link_of(slot) };
+        }
+        free
+    }
+
+    /// The front is none any more: full, in the queue, or empty.
+    fn give_up_front(&self) {
+        let Some(unit) = self.front() else { return };
+        let (mut free, slots) = (self.free_in_front(), unit.slots());
+        if cfg!(ephemera_weaken = "front_counts_the_unbooked") {
+            free += unit.unbooked();
+        }
+        unit.free().set(self.free.replace(ptr::null_mut()));
+        unit.cursor().set(self.cursor.replace(ptr::null_mut()));
+        self.end.set(ptr::null_mut());
+        self.front.set(ptr::null_mut());
+        if free == 0 {
+            unit.set_place(Place::Full);
+            unit.set_live(slots, slots.div_ceil(SHARE));
+        } else if free == slots {
+            unit.rewind(self.spec);
+            self.push_empty(unit);
+        } else {
+            unit.set_live(slots - free, slots - free);
+            self.queue_first(unit);
+        }
+    }
+
+    /// A unit with that many slots out, and a free one, is allocated from again when its turn comes.
+    fn enqueue(&self, unit: UnitPtr, live: usize) {
+        unit.set_live(live, live);
+        if unit.place() == Place::Full {
+            self.queue_last(unit);
+        }
+    }
+
+    /// Puts every full unit that has a free slot into the queue, and takes a unit.
+    fn scrape(&self) -> Option<UnitPtr> {
+        self.for_each(|unit| {
+            if unit.place() == Place::Full && unit.live() < unit.slots() {
+                self.enqueue(unit, unit.live());
+            }
+        });
+        self.pop_queue()
+    }
+
+    /// Slots of each of the next units, and how many units come at once.
+    fn next_chunk(&self) -> (usize, usize) {
+        let whole = self.spec.slots;
+        match self.chunk_len {
+            ChunkLen::Grows => (whole.min(FIRST_LEN << self.units_len.get().min(16)), 1),
+            ChunkLen::Fixed(len) if len <= whole => (len.max(1), 1),
+            ChunkLen::Fixed(len) => (whole, len.div_ceil(whole)),
+        }
+    }
+}

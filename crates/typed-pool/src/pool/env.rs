@@ -1,0 +1,97 @@
+//! The pool as the owner of its heap: where units come from, and what is left at its end.
+
+use core::alloc::Layout;
+use core::mem::ManuallyDrop;
+use core::ptr::{self, NonNull};
+
+use allocator_api2::alloc::{AllocError, Allocator};
+
+use super::TypedPool;
+use crate::abandoned;
+use crate::account::{Account, LocalAccount};
+use crate::heap::{self, Env, Heap};
+use crate::unit::UnitPtr;
+
+/// Room for more than so many bytes is first asked for in one piece.
+const LARGE_RESERVE: usize = 64 << 20;
+
+impl<T, A: Allocator> TypedPool<T, A> {
+    /// Takes room for so many values more from the backing allocator.
+    ///
+    /// # Errors
+    /// [`AllocError`] when the limit would be exceeded, or the backing allocator refuses; what was taken until then is kept.
+    pub(super) fn try_reserve(&self, slots: usize) -> Result<(), AllocError> {
+        if Self::SPEC.is_none() {
+            return Ok(());
+        }
+        // More than there can be is refused as a whole, before all memory was taken for a part of it.
+        let whole = Layout::array::<T>(slots).map_err(|_| AllocError)?;
+        if whole.size() > LARGE_RESERVE {
+            let probe = self.backing.allocate(whole)?;
+            // SAFETY: just allocated with this layout.
+            unsafe { self.backing.deallocate(probe.cast(), whole) };
+        }
+        heap::reserve(self, slots)
+    }
+}
+
+// SAFETY: a pool does not leave its thread while it is borrowed; it owns the one heap, whose units all come from `backing`.
+unsafe impl<T, A: Allocator> Env for &TypedPool<T, A> {
+    type Backing = A;
+    type Account = LocalAccount;
+
+    #[inline]
+    fn heap(&self) -> &Heap {
+        &self.heap
+    }
+
+    fn backing(&self) -> &A {
+        &self.backing
+    }
+
+    fn account(&self) -> &LocalAccount {
+        &self.account
+    }
+
+    fn identity(&self) -> *const () {
+        ptr::null()
+    }
+
+    #[inline]
+    fn owns(&self, _: UnitPtr) -> bool {
+        true
+    }
+
+    fn settle(self) {}
+
+    fn trim_asked(&self) -> bool {
+        false
+    }
+
+    fn last_resort(self) {}
+
+    #[inline]
+    unsafe fn give_back(self, unit: UnitPtr, _: NonNull<u8>, _: usize) {
+        // It owns every unit, so nothing comes here.
+        ephemera_prim::invariant!(self.owns(unit), "a pool for one thread met a unit that is not its own");
+    }
+}
+
+impl<T, A: Allocator> Drop for TypedPool<T, A> {
+    fn drop(&mut self) {
+        heap::trim(&*self);
+        let left = self.len();
+        if left == 0 {
+            // SAFETY: dropped here alone, and used no more.
+            unsafe { ManuallyDrop::drop(&mut self.backing) };
+            return;
+        }
+        abandoned::add(left, self.account.now().held);
+        #[cfg(feature = "std")]
+        debug_assert!(
+            std::thread::panicking(),
+            "a TypedPool<{}> was dropped with {left} slots out: their units are kept",
+            core::any::type_name::<T>()
+        );
+    }
+}

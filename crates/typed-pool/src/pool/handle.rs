@@ -1,0 +1,223 @@
+//! The handle of a value in a `TypedPool`.
+
+use core::borrow::{Borrow, BorrowMut};
+use core::cmp::Ordering;
+use core::fmt;
+use core::hash::{Hash, Hasher};
+use core::marker::PhantomData;
+use core::mem;
+use core::ops::{Deref, DerefMut};
+use core::pin::Pin;
+use core::ptr::NonNull;
+
+use allocator_api2::alloc::Allocator;
+#[cfg(feature = "alloc")]
+use allocator_api2::alloc::Global;
+
+use super::TypedPool;
+
+macro_rules! typed_box {
+    ($($default:tt)*) => {
+        /// A value in a [`TypedPool`], owned: dropped with the handle, which then frees its slot.
+        ///
+        /// Bound to the pool by `'p`; stays on its thread.
+        ///
+        /// ```compile_fail,E0277
+        /// fn send<T: Send>(_: T) {}
+        /// send(typed_pool::TypedPool::new().alloc(1_u8));
+        /// ```
+        pub struct TypedBox<'p, T, A: Allocator $($default)*> {
+            slot: NonNull<T>,
+            pool: &'p TypedPool<T, A>,
+            marker: PhantomData<T>,
+        }
+    };
+}
+
+#[cfg(feature = "alloc")]
+typed_box!(= Global);
+#[cfg(not(feature = "alloc"))]
+typed_box!();
+
+/// A slot that is nobody's yet, or nobody's any more: it is free again when this is dropped.
+pub(super) struct Claim<'p, T, A: Allocator> {
+    slot: NonNull<T>,
+    pool: &'p TypedPool<T, A>,
+}
+
+impl<'p, T, A: Allocator> Claim<'p, T, A> {
+    #[inline]
+    pub(super) fn new(pool: &'p TypedPool<T, A>, slot: NonNull<T>) -> Self {
+        Self { slot, pool }
+    }
+
+    #[inline]
+    pub(super) fn keep(self) -> NonNull<T> {
+        let slot = self.slot;
+        mem::forget(self);
+        slot
+    }
+}
+
+impl<T, A: Allocator> Drop for Claim<'_, T, A> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: whoever made the claim had a live slot of this pool and gave it up.
+        unsafe { self.pool.deallocate(self.slot) };
+    }
+}
+
+impl<'p, T, A: Allocator> TypedBox<'p, T, A> {
+    /// # Safety
+    /// `slot` is a live slot of `pool` with a value in it, and nobody else has it.
+    #[inline]
+    pub(super) unsafe fn new(pool: &'p TypedPool<T, A>, slot: NonNull<T>) -> Self {
+        Self { slot, pool, marker: PhantomData }
+    }
+
+    /// Takes the value out and frees its slot.
+    #[inline]
+    #[must_use]
+    pub fn into_inner(this: Self) -> T {
+        let (pool, slot) = (this.pool, Self::into_raw(this));
+        // SAFETY: the handle's value, which nobody else has.
+        let value = unsafe { slot.read() };
+        drop(Claim::new(pool, slot));
+        value
+    }
+
+    /// The value for as long as the pool is borrowed. It is never dropped, and its slot never freed.
+    #[inline]
+    #[must_use]
+    pub fn leak(this: Self) -> &'p mut T {
+        // SAFETY: the handle's value, which nobody else has, and which nobody frees.
+        unsafe { Self::into_raw(this).as_mut() }
+    }
+
+    /// The raw slot, with the value in it. [`TypedPool::from_raw`] makes a handle of it again, [`TypedPool::deallocate`] frees it.
+    #[inline]
+    #[must_use]
+    pub fn into_raw(this: Self) -> NonNull<T> {
+        let slot = this.slot;
+        mem::forget(this);
+        slot
+    }
+
+    /// The pool that the value lies in.
+    #[inline]
+    #[must_use]
+    pub fn pool(this: &Self) -> &'p TypedPool<T, A> {
+        this.pool
+    }
+}
+
+impl<T, A: Allocator> Drop for TypedBox<'_, T, A> {
+    #[inline]
+    fn drop(&mut self) {
+        // Freed behind the value, also where that panics; the value's destructor may use the pool.
+        let _claim = Claim::new(self.pool, self.slot);
+        // SAFETY: the handle's value, dropped here alone.
+        unsafe { self.slot.drop_in_place() };
+    }
+}
+
+impl<T, A: Allocator> Deref for TypedBox<'_, T, A> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: the handle's value.
+        unsafe { self.slot.as_ref() }
+    }
+}
+
+impl<T, A: Allocator> DerefMut for TypedBox<'_, T, A> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: the handle's value, which nobody else has.
+        unsafe { self.slot.as_mut() }
+    }
+}
+
+/// The value does not move with its handle, and is dropped in its place, or stays there for ever.
+impl<T, A: Allocator> Unpin for TypedBox<'_, T, A> {}
+
+impl<'p, T, A: Allocator> From<TypedBox<'p, T, A>> for Pin<TypedBox<'p, T, A>>
+where
+    A: 'static,
+    T: 'static,
+{
+    fn from(this: TypedBox<'p, T, A>) -> Self {
+        // SAFETY: the value stays in its slot until it is dropped; a leaked one stays there for ever, since its unit is kept, and so is
+        // the backing allocator.
+        unsafe { Pin::new_unchecked(this) }
+    }
+}
+
+impl<T, A: Allocator> AsRef<T> for TypedBox<'_, T, A> {
+    fn as_ref(&self) -> &T {
+        self
+    }
+}
+
+impl<T, A: Allocator> AsMut<T> for TypedBox<'_, T, A> {
+    fn as_mut(&mut self) -> &mut T {
+        self
+    }
+}
+
+impl<T, A: Allocator> Borrow<T> for TypedBox<'_, T, A> {
+    fn borrow(&self) -> &T {
+        self
+    }
+}
+
+impl<T, A: Allocator> BorrowMut<T> for TypedBox<'_, T, A> {
+    fn borrow_mut(&mut self) -> &mut T {
+        self
+    }
+}
+
+impl<T: fmt::Debug, A: Allocator> fmt::Debug for TypedBox<'_, T, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<T: fmt::Display, A: Allocator> fmt::Display for TypedBox<'_, T, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<T, A: Allocator> fmt::Pointer for TypedBox<'_, T, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Pointer::fmt(&self.slot, f)
+    }
+}
+
+impl<T: PartialEq, A: Allocator> PartialEq for TypedBox<'_, T, A> {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl<T: Eq, A: Allocator> Eq for TypedBox<'_, T, A> {}
+
+impl<T: PartialOrd, A: Allocator> PartialOrd for TypedBox<'_, T, A> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        (**self).partial_cmp(&**other)
+    }
+}
+
+impl<T: Ord, A: Allocator> Ord for TypedBox<'_, T, A> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (**self).cmp(&**other)
+    }
+}
+
+impl<T: Hash, A: Allocator> Hash for TypedBox<'_, T, A> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (**self).hash(state);
+    }
+}

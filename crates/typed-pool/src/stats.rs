@@ -1,0 +1,80 @@
+//! What a pool holds and what of it is alive.
+
+use crate::account::Booked;
+use crate::heap::Heap;
+use crate::unit::Place;
+
+/// What a pool holds from its backing allocator and what of it is alive.
+///
+/// Gathered by walking along the units, so that next to nothing is counted for it while slots come and go. Exact at rest:
+/// when no operation is in progress on another thread. A thread that is running (or was not joined) may keep the free slots of the
+/// unit that it allocates from to itself: those units are counted in `unsettled_slots`, and not in `slots_live`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Units held.
+    pub units: usize,
+    /// Of these, units in which nothing is alive.
+    pub empty_units: usize,
+    /// Slots of all units.
+    pub slots: usize,
+    /// Slots alive.
+    pub slots_live: usize,
+    /// Slots of the units that other, running threads allocate from: of these only those threads know which are alive.
+    pub unsettled_slots: usize,
+    /// Blocks that are the backing allocator's own: too large for a unit, or aligned to too much.
+    pub large_blocks: usize,
+    /// Bytes of these, as they were asked for.
+    pub large_bytes: usize,
+    /// Bytes held from the backing allocator, as they were asked for: units and large blocks.
+    pub bytes_held: usize,
+    /// The limit on `bytes_held`, in bytes; `usize::MAX` for none.
+    pub limit: usize,
+    /// Heaps of other threads that could not be read, since another reader stood in the way for long: what they have is missing above.
+    pub unread_heaps: usize,
+    /// Bytes of the heaps' own words, one set for each thread that was there at the same time. They are never freed, and are not part of
+    /// `bytes_held`.
+    pub state_bytes: usize,
+    /// Records of threads beyond the static ones. They are never freed, and are not part of `bytes_held`.
+    pub extra_records: usize,
+}
+
+impl Stats {
+    /// Slots and large blocks alive.
+    #[must_use]
+    pub fn live(&self) -> usize {
+        self.slots_live + self.large_blocks
+    }
+
+    /// What an account knows, units not read yet.
+    pub(crate) fn of_account(booked: Booked) -> Self {
+        Self {
+            large_blocks: booked.large_blocks,
+            large_bytes: booked.large_bytes,
+            bytes_held: booked.held,
+            limit: booked.limit,
+            ..Self::default()
+        }
+    }
+
+    /// Adds the units of a heap. `owned` says whether the calling thread owns it, so that the front can be counted.
+    pub(crate) fn add_heap(&mut self, heap: &Heap, owned: bool) {
+        let read = heap.walk(|unit| {
+            self.units += 1;
+            self.slots += unit.slots();
+            let out = match unit.place() {
+                Place::Front if owned => unit.slots() - heap.free_in_front(),
+                Place::Front => {
+                    self.unsettled_slots += unit.slots();
+                    return;
+                }
+                _ => unit.live(),
+            };
+            // While an owner is at work the words are read at different moments: a difference below zero is none.
+            let live = out.saturating_sub(unit.unbooked());
+            self.slots_live += live;
+            self.empty_units += usize::from(live == 0);
+        });
+        self.unread_heaps += usize::from(!read);
+    }
+}

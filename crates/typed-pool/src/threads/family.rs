@@ -1,0 +1,113 @@
+//! A family of pools: one type's, or the size classes of one allocator.
+
+use core::alloc::Layout;
+
+use ephemera_prim::epoch::Epoch;
+use ephemera_prim::record::Registry;
+
+use super::table::Shard;
+use crate::account::SharedAccount;
+#[cfg(not(ephemera_loom))]
+use crate::class::{self, CLASSES};
+use crate::geometry::Spec;
+use crate::heap::ChunkLen;
+
+#[cfg(not(ephemera_loom))]
+type Cell = fn() -> &'static std::thread::LocalKey<super::Here>;
+
+/// What the pools of one family have in common, on all threads. Made by this crate's macros, as a `static`.
+///
+/// Not public API: named by what the macros expand to.
+#[doc(hidden)]
+#[derive(Debug)]
+#[cfg_attr(ephemera_loom, expect(unreachable_pub, reason = "models have no macros that name it"))]
+pub struct Family {
+    kind: Kind,
+    chunk_len: ChunkLen,
+    pub(super) account: SharedAccount,
+    pub(super) epoch: Epoch,
+    pub(super) registry: *const Registry<Shard>,
+    /// The family's thread-local.
+    #[cfg(not(ephemera_loom))]
+    pub(super) cell: Cell,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    /// Values of one layout.
+    Type(Layout),
+    /// Values of all layouts that have a class.
+    #[cfg(not(ephemera_loom))]
+    Classes,
+}
+
+// SAFETY: all fields are shared between threads by themselves but the pointer, which is to a registry of records, shared
+// as well, that lives as long as the family.
+unsafe impl Sync for Family {}
+// SAFETY: as above; nothing in it belongs to a thread.
+unsafe impl Send for Family {}
+
+#[cfg(not(ephemera_loom))]
+impl Family {
+    /// The pools of one type. `chunk_len` is zero for chunks that grow.
+    #[must_use]
+    pub const fn of_type<T>(chunk_len: usize, cell: Cell) -> Self {
+        let chunk_len = if chunk_len == 0 { ChunkLen::Grows } else { ChunkLen::Fixed(chunk_len) };
+        Self::new(Kind::Type(Layout::new::<T>()), chunk_len, cell)
+    }
+
+    /// The pools of an allocator, by size class.
+    #[must_use]
+    pub const fn of_classes(cell: Cell) -> Self {
+        Self::new(Kind::Classes, ChunkLen::Grows, cell)
+    }
+
+    const fn new(kind: Kind, chunk_len: ChunkLen, cell: Cell) -> Self {
+        let registry = &raw const super::here::REGISTRY;
+        Self { kind, chunk_len, account: SharedAccount::new(), epoch: Epoch::new(), registry, cell }
+    }
+}
+
+#[cfg(all(test, ephemera_loom))]
+impl Family {
+    /// A family of a model, over a registry that outlives it.
+    pub(super) fn of_model(layout: Layout, slots: usize, registry: *const Registry<Shard>) -> Self {
+        let (kind, chunk_len) = (Kind::Type(layout), ChunkLen::Fixed(slots));
+        Self { kind, chunk_len, account: SharedAccount::new(), epoch: Epoch::new(), registry }
+    }
+}
+
+impl Family {
+    /// How many heaps a record has for it.
+    pub(super) const fn heaps(&self) -> usize {
+        match self.kind {
+            Kind::Type(_) => 1,
+            #[cfg(not(ephemera_loom))]
+            Kind::Classes => CLASSES,
+        }
+    }
+
+    /// Where slots of one of its heaps lie.
+    #[cfg_attr(ephemera_loom, expect(unused_variables, reason = "models have families of one type only"))]
+    pub(super) fn spec(&self, heap: usize) -> Spec {
+        let layout = match self.kind {
+            Kind::Type(layout) => layout,
+            #[cfg(not(ephemera_loom))]
+            Kind::Classes => class::layout(heap),
+        };
+        Spec::of(layout).unwrap_or(Spec::NONE)
+    }
+
+    pub(super) const fn chunk_len(&self) -> ChunkLen {
+        self.chunk_len
+    }
+
+    pub(super) fn registry(&self) -> &Registry<Shard> {
+        // SAFETY: a static, or outlives this family (`of_model`).
+        unsafe { &*self.registry }
+    }
+
+    pub(crate) fn account(&self) -> &SharedAccount {
+        &self.account
+    }
+}

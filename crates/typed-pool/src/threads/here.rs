@@ -1,0 +1,162 @@
+//! Where the calling thread is: its record, and its heaps of each family.
+
+use core::cell::Cell;
+use core::ptr::{self, NonNull};
+use std::thread::LocalKey;
+
+use allocator_api2::alloc::AllocError;
+use ephemera_prim::local::{self, Held, Here as RecordHere, Tenant};
+use ephemera_prim::record::{FIRST, Record, Registry};
+
+use super::Family;
+use super::owner;
+use super::table::{Heaps, Shard, ThreadHeap};
+use crate::class::CLASSES;
+use crate::stats::Stats;
+
+pub(super) static REGISTRY: Registry<Shard> =
+    Registry::new([const { Record::new(Shard::new()) }; FIRST], Shard::new);
+
+/// Threads that did not allocate yet.
+static NOWHERE: Record<Shard> = Record::new(Shard::new());
+/// Threads whose exit guard is gone.
+static GONE: Record<Shard> = Record::new(Shard::new());
+
+/// The heaps of threads that own nothing, as many as any family has. Nothing is ever written to them: they have no front.
+static NO_HEAPS: [ThreadHeap; CLASSES] = [const { ThreadHeap::nowhere() }; CLASSES];
+
+std::thread_local! {
+    static HERE: RecordHere<Shard> = const {
+        // SAFETY: a static.
+        unsafe { RecordHere::new(&raw const NOWHERE) }
+    };
+}
+
+impl Tenant for Shard {
+    fn registry() -> &'static Registry<Self> {
+        &REGISTRY
+    }
+
+    #[inline]
+    fn here() -> &'static LocalKey<RecordHere<Self>> {
+        &HERE
+    }
+
+    #[inline]
+    fn nowhere() -> &'static Record<Self> {
+        &NOWHERE
+    }
+
+    #[inline]
+    fn gone() -> &'static Record<Self> {
+        &GONE
+    }
+
+    fn enter(&self) {}
+
+    /// Gives back what is empty, then lets the thread's cells forget the record: what the thread frees from here on is foreign.
+    fn leave(record: &'static Record<Self>) {
+        for heaps in Heaps::of_record(record) {
+            // SAFETY: the thread still holds the record.
+            unsafe { heaps.trim() };
+        }
+        if cfg!(ephemera_weaken = "cells_keep_the_record") {
+            return;
+        }
+        for heaps in Heaps::of_record(record) {
+            forget(heaps.family());
+        }
+    }
+}
+
+/// A family's thread-local: the thread's heaps of it. Made by this crate's macros.
+///
+/// Not public API: named by what the macros expand to.
+///
+/// # Invariant
+/// **T2** It points at the table of the family on the record that the thread holds, or at the heaps of threads that own
+/// nothing.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Here(Cell<*const ThreadHeap>);
+
+impl Here {
+    /// A thread that owns nothing.
+    #[must_use]
+    pub const fn nowhere() -> Self {
+        Self(Cell::new((&raw const NO_HEAPS).cast()))
+    }
+
+    /// This thread's heaps.
+    #[inline]
+    pub(crate) fn get(key: &'static LocalKey<Self>) -> Heaps<'static> {
+        let first = key.try_with(|here| here.0.get()).unwrap_or((&raw const NO_HEAPS).cast());
+        // SAFETY: T2, and T1: both are for ever.
+        unsafe { Heaps::new(first) }
+    }
+}
+
+/// The thread's heaps of this family, from now on.
+fn remember(heaps: Heaps<'static>) {
+    // Where the cell is gone, the slow path is taken each time.
+    let _ = (heaps.family().cell)().try_with(|here| here.0.set(heaps.as_ptr()));
+}
+
+/// None, from now on.
+fn forget(family: &Family) {
+    let _ = (family.cell)().try_with(|here| here.0.set((&raw const NO_HEAPS).cast()));
+}
+
+/// The record that this thread holds; NOWHERE and GONE are none that any unit names.
+#[inline]
+pub(crate) fn this_record() -> *const Record<Shard> {
+    local::current::<Shard>()
+}
+
+/// A slot of the heap of that index, when the thread's front has none: a thread may have to get its record first, at its first
+/// allocation, and its table, at the family's first on this record. When its guard is gone, it leases a record for this one
+/// operation.
+///
+/// # Safety
+/// The family has more heaps than `heap`.
+#[cold]
+#[inline(never)]
+pub(crate) unsafe fn refill(
+    family: &'static Family,
+    heap: usize,
+    size: usize,
+) -> Result<NonNull<u8>, AllocError> {
+    let held = local::hold::<Shard>().ok_or(AllocError)?;
+    // SAFETY: held; both are for ever.
+    let heaps = unsafe { Heaps::find_or_make(held.record(), family) }.ok_or(AllocError)?;
+    if matches!(held, Held::Bound(_)) {
+        remember(heaps);
+    }
+    // SAFETY: held; the caller's index.
+    unsafe { owner::refill(heaps, heap, size) }
+}
+
+/// Gives back what this thread has in vain.
+pub(crate) fn trim_here(family: &'static Family) {
+    let heaps = local::bound::<Shard>().and_then(|record| Heaps::find(record, family));
+    if let Some(heaps) = heaps {
+        // SAFETY: bound to this thread.
+        unsafe { heaps.trim() };
+    }
+}
+
+/// Gives back what this thread and records that no thread holds have in vain, and asks the threads that hold one to do the same
+/// when they next come to their slow path.
+pub(crate) fn trim_all(family: &'static Family) {
+    trim_here(family);
+    family.epoch.raise();
+    owner::clean_free(family);
+}
+
+impl Family {
+    /// What all threads hold of it and what of that is alive.
+    pub(crate) fn stats(&'static self) -> Stats {
+        let own = local::bound::<Shard>().map_or(ptr::null(), ptr::from_ref);
+        owner::stats_of(self, own)
+    }
+}

@@ -1,0 +1,201 @@
+//! A thread as the owner of a heap on its record, and what other threads do to that heap.
+
+use core::alloc::Layout;
+use core::ptr::{self, NonNull};
+
+use allocator_api2::alloc::{AllocError, Global};
+use ephemera_prim::record::Record;
+
+use super::Family;
+use super::table::{Heaps, Shard, ThreadHeap};
+use crate::account::{Account, SharedAccount};
+use crate::heap::{self, Env, Heap};
+use crate::stats::Stats;
+use crate::unit::{Given, Reach, Unit, UnitPtr, link};
+
+/// Once in so many visits to the slow path, all heaps of the record are looked after.
+const ROUND: usize = 64;
+
+/// A thread as the owner of one heap.
+///
+/// # Invariant
+/// The thread holds the heap's record, or the heap is one of threads that own nothing.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Owner<'w> {
+    heap: &'w ThreadHeap,
+}
+
+impl<'w> Owner<'w> {
+    /// # Safety
+    /// The invariant.
+    #[inline]
+    pub(super) unsafe fn new(heap: &'w ThreadHeap) -> Self {
+        Self { heap }
+    }
+}
+
+// SAFETY: the record's holder owns the heaps on it (L1), and units carry the heap as their identity. All units come from the
+// global heap.
+unsafe impl Env for Owner<'_> {
+    type Backing = Global;
+    type Account = SharedAccount;
+
+    #[inline]
+    fn heap(&self) -> &Heap {
+        &self.heap.heap
+    }
+
+    fn backing(&self) -> &Global {
+        &Global
+    }
+
+    fn account(&self) -> &SharedAccount {
+        self.heap.family().account()
+    }
+
+    #[inline]
+    fn identity(&self) -> *const () {
+        ptr::from_ref(self.heap).cast()
+    }
+
+    #[inline]
+    fn owns(&self, unit: UnitPtr) -> bool {
+        unit.owner() == self.identity()
+    }
+
+    fn settle(self) {
+        // SAFETY: this thread holds the record (the promise of `Owner`).
+        for (unit, given) in unsafe { self.heap.remote.inbox.take() } {
+            // SAFETY: U1: a unit whose last slots are booked only now was not freed (F3).
+            heap::book(self, unsafe { UnitPtr::new(unit) }, Given::from_word(given));
+        }
+    }
+
+    fn trim_asked(&self) -> bool {
+        self.heap.family().epoch.turned(&self.heap.epoch_seen)
+    }
+
+    fn last_resort(self) {
+        let family = self.heap.family();
+        if let Some(heaps) = Heaps::find(self.heap.record(), family) {
+            // SAFETY: this thread holds the record.
+            unsafe { heaps.trim() };
+        }
+        clean_free(family);
+    }
+
+    #[inline(never)]
+    unsafe fn give_back(self, unit: UnitPtr, block: NonNull<u8>, size: usize) {
+        // SAFETY: the caller's duties.
+        unsafe { give_to_owner(unit, block, size) };
+    }
+}
+
+/// Gives back what records that no thread holds have in vain.
+pub(super) fn clean_free(family: &Family) {
+    for lease in family.registry().records().filter_map(Record::try_lease) {
+        if let Some(heaps) = Heaps::find(lease.record(), family) {
+            // SAFETY: leased.
+            unsafe { heaps.trim() };
+        }
+    }
+}
+
+/// What a family holds and what of it is alive. `own` is the record that the calling thread holds.
+pub(super) fn stats_of(family: &Family, own: *const Record<Shard>) -> Stats {
+    let mut stats = Stats::of_account(family.account().now());
+    for record in family.registry().records() {
+        let Some(heaps) = Heaps::find(record, family) else { continue };
+        stats.state_bytes += family.heaps() * size_of::<ThreadHeap>();
+        let owned = ptr::eq(record, own);
+        let lease = if owned { None } else { record.try_lease() };
+        heaps.gather(&mut stats, owned || lease.is_some());
+    }
+    stats.extra_records = family.registry().later_records();
+    stats
+}
+
+/// Gives back a slot to the heap that its unit is of.
+///
+/// # Safety
+/// `block` is a slot of `unit`, which is of a table's heap, of a value of `size` bytes, which the caller has and gives up.
+#[inline(never)]
+unsafe fn give_to_owner(unit: UnitPtr, block: NonNull<u8>, size: usize) {
+    // SAFETY: T1: a unit's owner is the heap that it was made for, which is never freed.
+    let heap = unsafe { &*unit.owner().cast::<ThreadHeap>() };
+    let offset = unit.offset_of(block);
+    let next = |word: u64| {
+        let given = Given::from_word(word);
+        let last = if given.last() == 0 { ptr::null_mut() } else { unit.at(given.last()) };
+        // SAFETY: the caller's slot; the unit's last one given back is at that offset.
+        unsafe { link(block, size, Reach::Block, last) };
+        given.and(offset).word()
+    };
+    // SAFETY: the slot is given up by the one who had it, in a unit of that heap; the new word counts it and those of the old one, and
+    // no slot is at offset zero.
+    let pushed = unsafe { heap.remote.inbox.give_back_list(unit.as_non_null(), next) };
+    if pushed && heap.record().is_free() && !cfg!(ephemera_weaken = "push_without_a_look") {
+        // Nobody would look into that inbox until some thread takes the record, nor does anybody need its empty units.
+        if let Some(_lease) = heap.record().try_lease() {
+            heap::trim(Owner { heap });
+        }
+    }
+}
+
+/// Gives back a slot of which nothing is known but its layout, on a thread that holds the record `own`, if any.
+///
+/// # Safety
+/// `block` is a live slot of a family's heap for a value of this layout.
+#[inline]
+pub(crate) unsafe fn give_erased(own: *const Record<Shard>, block: NonNull<u8>, layout: Layout) {
+    let unit_size = crate::geometry::unit_of(layout);
+    // SAFETY: units are aligned to their mask, start with a `Unit` and were exposed when they were made; that of a live slot is not
+    // freed (H4).
+    let header = unsafe { ephemera_prim::header::header_of::<Unit>(block, unit_size) };
+    // SAFETY: U1, as above; the exposed pointer was that to the whole unit.
+    let unit = unsafe { UnitPtr::new(header) };
+    // SAFETY: T1: a unit's owner is the heap that it was made for, which is never freed.
+    let heap = unsafe { &*unit.owner().cast::<ThreadHeap>() };
+    if ptr::eq(heap.record, own) {
+        // SAFETY: the caller's slot, and its thread holds the record.
+        unsafe { heap::give(Owner { heap }, block, unit_size, layout.size(), Reach::Slot) };
+        return;
+    }
+    // SAFETY: the caller's slot.
+    unsafe { heap::mark_free(block, layout.size()) };
+    // SAFETY: the caller's slot, of that unit.
+    unsafe { give_to_owner(unit, block, layout.size()) };
+}
+
+/// The slow path of a thread that holds the heaps' record: a slot of the heap of that index.
+///
+/// # Safety
+/// The calling thread holds the record, and the family has more heaps than `heap`.
+pub(super) unsafe fn refill(heaps: Heaps<'_>, heap: usize, size: usize) -> Result<NonNull<u8>, AllocError> {
+    let record = heaps.first().record();
+    let visits = record.shard().visits.get().wrapping_add(1);
+    record.shard().visits.set(visits);
+    if visits % ROUND == 0 {
+        look_after_all(record);
+    }
+    // SAFETY: the caller's.
+    let owner = unsafe { heaps.owner(heap) };
+    match owner.heap().take(size) {
+        Some(slot) => Ok(slot),
+        None => heap::refill(owner, size),
+    }
+}
+
+/// Books what came home to any heap of the record, and trims where that was asked for. The thread may use few of them: others were left by
+/// the threads that had the record before.
+#[cold]
+fn look_after_all(record: &Record<Shard>) {
+    for heap in Heaps::of_record(record).flat_map(Heaps::all) {
+        let owner = Owner { heap };
+        if owner.trim_asked() {
+            heap::trim(owner);
+        } else {
+            owner.settle();
+        }
+    }
+}

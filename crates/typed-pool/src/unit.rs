@@ -1,0 +1,381 @@
+//! A unit: its header, and the pointer by which the heap reaches it.
+//!
+//! ```text
+//!  base (aligned to the mask of its slots)
+//!  | line 1: free list, until, slack, | line 2: owner, slots,  | slot | slot | slot | not handed out yet ...
+//!  |         cursor, links            |         foreign word   |                    ^cursor
+//!    the owner alone writes here        other threads write here
+//! ```
+//!
+//! A slot has no header. A free slot starts with the pointer to the next free one.
+
+use core::cell::Cell;
+use core::ptr::{self, NonNull};
+
+#[cfg(target_has_atomic = "64")]
+use ephemera_prim::foreign::{self, Foreign};
+use ephemera_prim::poison::poison;
+use ephemera_prim::raw;
+use ephemera_prim::word::{OwnerPtr, OwnerUsize};
+
+use crate::geometry::{LINK, Spec};
+
+/// The header of a unit. Never borrowed as a whole: each field by itself, through [`UnitPtr`].
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Unit {
+    free: Cell<*mut u8>,
+    until: OwnerUsize,
+    slack: OwnerUsize,
+    place: OwnerUsize,
+    cursor: Cell<*mut u8>,
+    after: Cell<*mut Unit>,
+    before: Cell<*mut Unit>,
+    next: OwnerPtr<Unit>,
+    remote: Remote,
+}
+
+/// The line that other threads write to. What never changes is there too: who reads it is on the way to the foreign word.
+#[derive(Debug)]
+#[repr(C, align(64))]
+struct Remote {
+    owner: *const (),
+    slots: usize,
+    prev: Cell<*mut Unit>,
+    #[cfg(target_has_atomic = "64")]
+    foreign: Foreign<Unit>,
+}
+
+/// Bytes of a unit that its header takes.
+pub(crate) const HEADER: usize = size_of::<Unit>();
+
+#[cfg(not(ephemera_loom))]
+const _: () = assert!(HEADER == 128, "a header is two cache lines");
+
+/// Where a unit is in its heap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// The front: its free slots are the heap's.
+    Front = 0,
+    /// No slot of it was free when it stopped being the front, and fewer than an eighth came home since. On no list.
+    Full = 1,
+    /// In the queue of units to become the front.
+    Partial = 2,
+    /// Nothing in it is alive. On the stack of empties.
+    Empty = 3,
+}
+
+#[cfg(target_has_atomic = "64")]
+// SAFETY: the field's address is the same for as long as the unit lives, and `&raw` makes no reference.
+unsafe impl foreign::Unit for Unit {
+    #[inline]
+    unsafe fn foreign(unit: NonNull<Self>) -> NonNull<Foreign<Self>> {
+        // SAFETY: the unit is alive, by the caller.
+        let field = unsafe { &raw mut (*unit.as_ptr()).remote.foreign };
+        // SAFETY: a field of what is not null.
+        unsafe { NonNull::new_unchecked(field) }
+    }
+}
+
+/// What other threads gave back to a unit: how many slots, and the offset of the last of them, which leads to the others.
+/// Never zero in a unit's foreign word: no slot is at offset zero.
+#[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Given(u64);
+
+#[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+impl Given {
+    #[inline]
+    pub(crate) const fn from_word(word: u64) -> Self {
+        Self(word)
+    }
+
+    #[inline]
+    pub(crate) const fn word(self) -> u64 {
+        self.0
+    }
+
+    /// One more slot, at `offset`.
+    #[inline]
+    pub(crate) const fn and(self, offset: usize) -> Self {
+        Self((self.count() as u64 + 1) << 32 | offset as u64)
+    }
+
+    pub(crate) const fn count(self) -> usize {
+        (self.0 >> 32) as usize
+    }
+
+    /// Offset of the slot that was given back last; zero for none.
+    #[inline]
+    pub(crate) const fn last(self) -> usize {
+        (self.0 & 0xFFFF_FFFF) as usize
+    }
+}
+
+/// A pointer to a unit.
+///
+/// # Invariant
+/// **U1** It points at the header of a unit that is not freed for as long as the pointer is used, and it may access the
+/// whole unit. Whoever makes one sees to that; methods rest on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct UnitPtr(NonNull<Unit>);
+
+impl UnitPtr {
+    /// # Safety
+    /// U1.
+    #[inline]
+    pub(crate) unsafe fn new(unit: NonNull<Unit>) -> Self {
+        Self(unit)
+    }
+
+    /// # Safety
+    /// U1, unless the pointer is null.
+    #[inline]
+    pub(crate) unsafe fn from_raw(unit: *mut Unit) -> Option<Self> {
+        NonNull::new(unit).map(Self)
+    }
+
+    #[inline]
+    pub(crate) fn as_ptr(self) -> *mut Unit {
+        self.0.as_ptr()
+    }
+
+    #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+    #[inline]
+    pub(crate) fn as_non_null(self) -> NonNull<Unit> {
+        self.0
+    }
+
+    /// Makes an empty unit of fresh memory.
+    ///
+    /// # Safety
+    /// `memory` was acquired with the layout of `spec` for that many slots and is the caller's alone.
+    pub(crate) unsafe fn create(memory: NonNull<u8>, spec: Spec, slots: usize, owner: *const ()) -> Self {
+        let unit = memory.cast::<Unit>();
+        raw::expose(unit.as_ptr());
+        let header = Unit {
+            free: Cell::new(ptr::null_mut()),
+            until: OwnerUsize::new(0),
+            slack: OwnerUsize::new(0),
+            place: OwnerUsize::new(Place::Empty as usize),
+            cursor: Cell::new(ptr::null_mut()),
+            after: Cell::new(ptr::null_mut()),
+            before: Cell::new(ptr::null_mut()),
+            next: OwnerPtr::null(),
+            remote: Remote {
+                owner,
+                slots,
+                prev: Cell::new(ptr::null_mut()),
+                #[cfg(target_has_atomic = "64")]
+                foreign: Foreign::new(),
+            },
+        };
+        // SAFETY: the memory is the caller's, aligned to the unit's size and larger than a header.
+        unsafe { unit.write(header) };
+        let this = Self(unit);
+        this.rewind(spec);
+        this
+    }
+
+    /// The free slots, linked. Null while the unit is a front, whose free slots are the heap's.
+    #[inline]
+    pub(crate) fn free(&self) -> &Cell<*mut u8> {
+        // SAFETY: U1; a reference to the word alone.
+        unsafe { &(*self.as_ptr()).free }
+    }
+
+    /// The first slot that was never handed out. Of no meaning while the unit is a front.
+    pub(crate) fn cursor(&self) -> &Cell<*mut u8> {
+        // SAFETY: U1; a reference to the word alone.
+        unsafe { &(*self.as_ptr()).cursor }
+    }
+
+    /// How many slots must still come home until something is to be done with this unit, which is no front.
+    #[inline]
+    pub(crate) fn until(&self) -> &OwnerUsize {
+        // SAFETY: U1; a reference to the word alone.
+        unsafe { &(*self.as_ptr()).until }
+    }
+
+    /// How many slots are out beyond those of `until`. Zero in all units that are not full.
+    pub(crate) fn slack(&self) -> &OwnerUsize {
+        // SAFETY: U1; a reference to the word alone.
+        unsafe { &(*self.as_ptr()).slack }
+    }
+
+    /// The next unit in the queue or on the stack of empties, whichever it is on.
+    pub(crate) fn after(&self) -> &Cell<*mut Unit> {
+        // SAFETY: U1; a reference to the word alone.
+        unsafe { &(*self.as_ptr()).after }
+    }
+
+    /// The unit before it in the queue.
+    pub(crate) fn before(&self) -> &Cell<*mut Unit> {
+        // SAFETY: U1; a reference to the word alone.
+        unsafe { &(*self.as_ptr()).before }
+    }
+
+    /// The next unit of the heap's list of all units.
+    pub(crate) fn next(&self) -> &OwnerPtr<Unit> {
+        // SAFETY: U1; a reference to the word alone.
+        unsafe { &(*self.as_ptr()).next }
+    }
+
+    /// The unit before it in that list.
+    pub(crate) fn prev(&self) -> &Cell<*mut Unit> {
+        // SAFETY: U1; a reference to the word alone.
+        unsafe { &(*self.as_ptr()).remote.prev }
+    }
+
+    /// Who may write this unit's words: the address of a heap.
+    #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+    #[inline]
+    pub(crate) fn owner(self) -> *const () {
+        // SAFETY: U1; `owner` never changes.
+        unsafe { (*self.as_ptr()).remote.owner }
+    }
+
+    /// How many slots it has.
+    #[inline]
+    pub(crate) fn slots(self) -> usize {
+        // SAFETY: U1; `slots` never changes.
+        unsafe { (*self.as_ptr()).remote.slots }
+    }
+
+    /// What other threads gave back.
+    #[cfg(target_has_atomic = "64")]
+    fn foreign(&self) -> &Foreign<Unit> {
+        // SAFETY: U1; a reference to the foreign words alone, which are atomics.
+        unsafe { &(*self.as_ptr()).remote.foreign }
+    }
+
+    fn place_word(&self) -> &OwnerUsize {
+        // SAFETY: U1; a reference to the word alone.
+        unsafe { &(*self.as_ptr()).place }
+    }
+
+    pub(crate) fn place(self) -> Place {
+        match self.place_word().get() {
+            0 => Place::Front,
+            1 => Place::Full,
+            2 => Place::Partial,
+            _ => Place::Empty,
+        }
+    }
+
+    pub(crate) fn set_place(self, place: Place) {
+        self.place_word().set(place as usize);
+    }
+
+    /// How many slots are out, foreign frees that are not booked yet among them. Not for a front.
+    pub(crate) fn live(self) -> usize {
+        self.until().get() + self.slack().get()
+    }
+
+    /// `until` and `slack` for a unit with that many slots out, of which `until` must come home until it is looked at.
+    pub(crate) fn set_live(self, live: usize, until: usize) {
+        self.until().set(until);
+        self.slack().set(live - until);
+    }
+
+    /// How many slots other threads gave back that are not booked yet.
+    pub(crate) fn unbooked(self) -> usize {
+        #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+        {
+            self.foreign().touch();
+            Given::from_word(self.foreign().unbooked()).count()
+        }
+        // There are pools for one thread only.
+        #[cfg(not(all(any(feature = "std", ephemera_loom), target_has_atomic = "64")))]
+        0
+    }
+
+    /// A pointer to this offset of the unit, with the right to all of it.
+    #[inline]
+    pub(crate) fn at(self, offset: usize) -> *mut u8 {
+        self.as_ptr().cast::<u8>().wrapping_add(offset)
+    }
+
+    /// The offset of a slot of this unit.
+    #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+    #[inline]
+    pub(crate) fn offset_of(self, slot: NonNull<u8>) -> usize {
+        slot.addr().get() - self.0.addr().get()
+    }
+
+    /// Nothing in it is alive: all of its slots are as if never handed out.
+    pub(crate) fn rewind(self, spec: Spec) {
+        self.free().set(ptr::null_mut());
+        self.cursor().set(self.at(spec.first));
+        self.set_live(0, 0);
+        self.set_place(Place::Empty);
+        // SAFETY: an address behind the header is not null.
+        let first = unsafe { NonNull::new_unchecked(self.at(spec.first)) };
+        // SAFETY: behind the header lie the slots, none of which anybody has.
+        unsafe { poison(first, spec.end(self.slots()) - spec.first) };
+    }
+
+    /// The unit goes back to the backing allocator: nobody else may touch it from here.
+    pub(crate) fn end_of_life(self) -> NonNull<u8> {
+        ephemera_prim::invariant!(self.place() == Place::Empty, "a unit with live slots goes back");
+        #[cfg(target_has_atomic = "64")]
+        self.foreign().end();
+        self.0.cast()
+    }
+}
+
+/// The slot that a free slot links to.
+///
+/// # Safety
+/// `slot` is a free slot, linked, and the caller owns the list that it is on.
+#[inline]
+pub(crate) unsafe fn link_of(slot: *mut u8) -> *mut u8 {
+    // SAFETY: a free slot starts with its link; slots are aligned to that.
+    unsafe { slot.cast::<*mut u8>().read() }
+}
+
+/// What a pointer to a block that is given back may touch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// All that later values of its slot will be: the slots of its heap are for values of one type.
+    Slot,
+    /// The block alone, which may be smaller than the next one in its slot.
+    #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+    Block,
+}
+
+/// Makes `block` a free slot that links to `next`. Returns the slot, by a pointer with the right to all that it will hold.
+///
+/// The link goes through the caller's own pointer where that may write one: it may be all that the rules of borrowing let touch the block. For
+/// the slot the caller's pointer will do where it reaches that far. Else it is one made of the address: the same bits, and nothing to compute.
+///
+/// # Safety
+/// `block` is a slot of a unit, of a value of `size` bytes, which the caller has and gives up; `reach` is true of it.
+#[inline]
+pub(crate) unsafe fn link(block: NonNull<u8>, size: usize, reach: Reach, next: *mut u8) -> *mut u8 {
+    let own = if size >= LINK && reach == Reach::Slot {
+        block.as_ptr()
+    } else {
+        // SAFETY: the unit was exposed when it was made, and is not freed (H4).
+        unsafe { raw::with_exposed(block.addr().get()) }
+    };
+    let through = if size >= LINK { block.as_ptr() } else { own };
+    // SAFETY: the slot has room for a link, is aligned to it, and is the caller's.
+    unsafe { through.cast::<*mut u8>().write(next) };
+    own
+}
+
+#[cfg(test)]
+mod tests {
+    #[cfg(all(feature = "std", target_has_atomic = "64"))]
+    #[test]
+    fn what_was_given_back_counts_and_leads_to_the_last() {
+        use super::Given;
+        let none = Given::from_word(0);
+        assert_eq!((none.count(), none.last()), (0, 0));
+        let one = none.and(128);
+        let two = one.and(262_000);
+        assert_eq!((one.count(), one.last(), two.count(), two.last()), (1, 128, 2, 262_000));
+        assert_eq!(Given::from_word(two.word()), two);
+    }
+}

@@ -1,0 +1,103 @@
+//! Pools that are dropped with slots out: units stay, and it is said how many. One test, since the counts are the process's.
+#![cfg(feature = "std")]
+
+extern crate alloc;
+
+use alloc::string::String;
+use core::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
+use std::sync::Mutex;
+
+use ephemera_testkit::backing::{Counting, Hostile};
+use typed_pool::{TypedBox, TypedPool, abandoned};
+
+/// What is left for ever is reached from here, so that leak checkers see that it is meant to be.
+static KEPT: Mutex<Option<Kept>> = Mutex::new(None);
+
+struct Kept(
+    #[expect(dead_code, reason = "reached by leak checkers")] core::ptr::NonNull<i32>,
+    #[expect(dead_code, reason = "reached by leak checkers")] alloc::sync::Arc<()>,
+);
+
+// SAFETY: nobody uses the pointer.
+unsafe impl Send for Kept {}
+
+/// Drops a pool with slots out, and returns what it said.
+fn dropped<T, A: allocator_api2::alloc::Allocator>(pool: TypedPool<T, A>) -> String {
+    match catch_unwind(AssertUnwindSafe(|| drop(pool))) {
+        Ok(()) => String::new(),
+        Err(panic) => panic.downcast_ref::<String>().cloned().expect("a message"),
+    }
+}
+
+#[test]
+fn slots_that_outlive_their_pool() {
+    std::panic::set_hook(alloc::boxed::Box::new(|_| {}));
+    assert_eq!(abandoned().pools, 0);
+    let backing: &Hostile = ephemera_testkit::backing::immortal(Hostile::new());
+
+    // Three leaked values and a raw slot, in one unit; another unit goes back.
+    let pool = typed_pool::Builder::<[u64; 4]>::new().chunk_len(8).build_in(backing);
+    let leaked: [_; 3] = core::array::from_fn(|number| TypedBox::leak(pool.alloc([number as u64; 4])));
+    let raw = pool.allocate().expect("memory");
+    drop((0..12).map(|_| pool.alloc([9; 4])).collect::<alloc::vec::Vec<_>>());
+    let leaked = leaked.map(core::ptr::from_mut);
+    let said = dropped(pool);
+    if cfg!(debug_assertions) {
+        assert!(said.contains("[u64; 4]") && said.contains("4 slots"), "it said: {said}");
+    } else {
+        assert_eq!(said, "");
+    }
+    let left = abandoned();
+    assert_eq!((left.pools, left.slots, left.bytes), (1, 4, backing.held().bytes));
+    assert_eq!(backing.outstanding().len(), 1);
+    // They are still there.
+    for (number, value) in leaked.into_iter().enumerate() {
+        // SAFETY: leaked for ever.
+        assert_eq!(unsafe { *value }, [number as u64; 4]);
+    }
+    // SAFETY: a slot that was never given back.
+    unsafe { raw.write([1; 4]) };
+
+    // While a panic unwinds it says nothing more, or the process would end.
+    let pool = TypedPool::<u64, _>::new_in(backing);
+    let panic = catch_unwind(AssertUnwindSafe(move || {
+        let pool = pool;
+        core::mem::forget(pool.alloc(1));
+        std::panic::resume_unwind(alloc::boxed::Box::new("first"));
+    }));
+    assert_eq!(panic.expect_err("it panics").downcast_ref(), Some(&"first"));
+    assert_eq!((abandoned().pools, abandoned().slots), (2, 5));
+
+    // A backing allocator of its own is kept with them; one of a pool that leaves nothing is dropped.
+    let shared = alloc::sync::Arc::new(());
+    #[derive(Debug)]
+    struct Owned(Counting, #[expect(dead_code, reason = "counted")] alloc::sync::Arc<()>);
+    // SAFETY: all calls go to one allocator.
+    unsafe impl allocator_api2::alloc::Allocator for Owned {
+        fn allocate(
+            &self,
+            layout: core::alloc::Layout,
+        ) -> Result<core::ptr::NonNull<[u8]>, allocator_api2::alloc::AllocError> {
+            self.0.allocate(layout)
+        }
+        unsafe fn deallocate(&self, block: core::ptr::NonNull<u8>, layout: core::alloc::Layout) {
+            // SAFETY: the caller's.
+            unsafe { self.0.deallocate(block, layout) };
+        }
+    }
+    let pool = TypedPool::new_in(Owned(Counting::new(), shared.clone()));
+    drop(pool.alloc(1));
+    assert_eq!(dropped(pool), "");
+    assert_eq!(alloc::sync::Arc::strong_count(&shared), 1);
+    let pool = TypedPool::new_in(Owned(Counting::new(), shared.clone()));
+    let kept = Kept(TypedBox::into_raw(pool.alloc(1)), shared.clone());
+    dropped(pool);
+    assert_eq!(alloc::sync::Arc::strong_count(&shared), 3);
+    *KEPT.lock().expect("nobody panics") = Some(kept);
+    // Values without memory count as well.
+    let pool = TypedPool::<()>::new();
+    core::mem::forget(pool.alloc(()));
+    dropped(pool);
+    assert_eq!((abandoned().pools, abandoned().slots), (4, 7));
+}

@@ -1,0 +1,135 @@
+//! What the process holds: a thread that makes and another that drops, spikes, and values that stay. The tests take turns,
+//! since what is resident is the process's.
+#![cfg(feature = "std")]
+
+extern crate alloc;
+
+#[path = "support/threads.rs"]
+mod support;
+
+use alloc::vec::Vec;
+use std::sync::mpsc::sync_channel;
+use std::thread;
+
+use ephemera_testkit::suite::turn;
+use support::{here_or_miri, joined};
+use typed_pool::{PooledBox, pooled, pooled_allocator};
+
+/// Bytes of the process that are resident, where the system says.
+fn resident() -> Option<usize> {
+    if cfg!(any(not(target_os = "linux"), miri)) {
+        return None;
+    }
+    let pages = std::fs::read_to_string("/proc/self/statm").ok()?;
+    pages.split_whitespace().nth(1)?.parse::<usize>().ok().map(|pages| pages * 4096)
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "three million values")]
+fn what_one_thread_makes_and_another_drops_takes_no_more_room() {
+    let _turn = turn();
+    struct Value([u64; 4]);
+    pooled!(Value);
+    let (to, from) = sync_channel::<Vec<PooledBox<Value>>>(4);
+    let before = resident();
+    let maker = thread::spawn(move || {
+        for batch in 0..30_000_u64 {
+            let values = (0..100).map(|number| PooledBox::new(Value([batch, number, 1, 2]))).collect();
+            to.send(values).expect("the other thread is there");
+        }
+    });
+    let mut dropped = 0_u64;
+    for (batch, values) in from.iter().enumerate() {
+        assert!(values.iter().all(|value| value.0[0] == batch as u64));
+        dropped += values.len() as u64;
+        if batch % 1_000 == 0 {
+            let stats = PooledBox::<Value>::stats();
+            assert!(stats.bytes_held < 1 << 20, "{stats:?}");
+        }
+    }
+    joined(maker);
+    assert_eq!(dropped, 3_000_000);
+    if let (Some(before), Some(after)) = (before, resident()) {
+        assert!(after.saturating_sub(before) < 8 << 20, "grew from {before} to {after}");
+    }
+    PooledBox::<Value>::trim_all();
+    assert_eq!(PooledBox::<Value>::stats().bytes_held, 0);
+}
+
+#[test]
+fn a_spike_goes_back() {
+    let _turn = turn();
+    pooled_allocator! {
+        struct Nodes;
+    }
+    let spike: Vec<_> = (0..here_or_miri(200_000, 300))
+        .map(|number| allocator_api2::boxed::Box::new_in([number; 4], Nodes))
+        .collect();
+    let peak = Nodes.stats();
+    assert_eq!(peak.slots_live, spike.len());
+    assert!(peak.bytes_held < spike.len() * 34 + (40 << 10), "{peak:?}");
+    drop(spike);
+    let rest = Nodes.stats();
+    assert!(rest.slots_live == 0 && rest.bytes_held < 192 << 10, "{rest:?}");
+    Nodes.trim();
+    assert_eq!(Nodes.stats().bytes_held, 0);
+}
+
+#[test]
+fn values_that_stay_hold_their_units_and_no_more() {
+    let _turn = turn();
+    struct Value([usize; 4]);
+    pooled!(Value, chunk_len = 64);
+    let mut all: Vec<_> =
+        (0..here_or_miri(6_400, 640)).map(|number| PooledBox::new(Value([number; 4]))).collect();
+    // Every thousandth stays (or every hundredth).
+    let mut number = 0;
+    all.retain(|_| {
+        number += 1;
+        number % here_or_miri(1_000, 100) == 0
+    });
+    let stats = PooledBox::<Value>::stats();
+    assert_eq!(stats.slots_live, 6);
+    assert!(stats.units <= 6 + 4 + 1, "{stats:?}");
+    // What is made next lies around them.
+    let units = stats.units;
+    let more: Vec<_> = (0..here_or_miri(300, 100)).map(|number| PooledBox::new(Value([number; 4]))).collect();
+    assert_eq!(PooledBox::<Value>::stats().units, units);
+    assert!(more.iter().enumerate().all(|(number, value)| value.0[3] == number));
+}
+
+/// A large pool touches what it uses: room for a million values, of which a few are made.
+#[test]
+#[cfg_attr(miri, ignore = "about resident memory")]
+fn room_that_is_not_used_is_hardly_touched() {
+    let _turn = turn();
+    let before = resident();
+    let pool = typed_pool::TypedPool::<[u64; 4]>::with_capacity(1_000_000);
+    let values: Vec<_> = (0..100).map(|number| pool.alloc([number; 4])).collect();
+    let held = pool.stats().bytes_held;
+    assert!(held > 32_000_000);
+    if let (Some(before), Some(after)) = (before, resident()) {
+        assert!(after.saturating_sub(before) < held / 2, "of {held} bytes, {before} to {after} are resident");
+    }
+    drop(values);
+}
+
+/// As many free as there are: random replacement at a steady level holds little more than the level.
+#[test]
+#[cfg_attr(miri, ignore = "a count too large")]
+fn a_steady_level_with_random_replacement_stays_level() {
+    let _turn = turn();
+    struct Value([u64; 4]);
+    pooled!(Value);
+    let mut rng = ephemera_testkit::SplitMix::new(5);
+    let mut all: Vec<_> = (0..20_000).map(|number| PooledBox::new(Value([number; 4]))).collect();
+    let before = PooledBox::<Value>::stats().bytes_held;
+    for number in 0..400_000_u64 {
+        let index = rng.below(all.len());
+        all[index] = PooledBox::new(Value([number; 4]));
+    }
+    let after = PooledBox::<Value>::stats();
+    assert!(after.bytes_held < before + before / 4, "{before} bytes became {after:?}");
+    assert_eq!(after.slots_live, 20_000);
+    assert!(all.iter().all(|value| value.0[0] == value.0[3]));
+}

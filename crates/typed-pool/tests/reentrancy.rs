@@ -1,0 +1,128 @@
+//! A backing allocator that uses the pool above it, in the middle of the pool's own work.
+#![cfg(feature = "std")]
+
+extern crate alloc;
+
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use core::alloc::Layout;
+use core::cell::{Cell, RefCell};
+use core::ptr::NonNull;
+
+use allocator_api2::alloc::{AllocError, Allocator, Global};
+use typed_pool::{Builder, TypedPool};
+
+type Value = [u64; 5];
+
+/// A backing allocator that allocates from the pool above it whenever it is called.
+#[derive(Default)]
+struct Below {
+    pool: RefCell<Option<Rc<TypedPool<Value, Reenters>>>>,
+    slots: RefCell<Vec<NonNull<Value>>>,
+    busy: Cell<bool>,
+    calls: Cell<usize>,
+    /// Unwinds instead of serving this call.
+    panics_at: Cell<usize>,
+}
+
+#[derive(Clone, Default)]
+struct Reenters(Rc<Below>);
+
+impl Below {
+    fn reenter(&self) {
+        let Some(pool) = self.pool.borrow().clone() else { return };
+        if self.busy.replace(true) {
+            return;
+        }
+        self.calls.set(self.calls.get() + 1);
+        for _ in 0..5 {
+            if let Ok(slot) = pool.allocate() {
+                // SAFETY: a fresh slot.
+                unsafe { slot.write([self.calls.get() as u64; 5]) };
+                self.slots.borrow_mut().push(slot);
+            }
+        }
+        // Some stay for later calls.
+        while self.slots.borrow().len() > 7 {
+            let slot = self.slots.borrow_mut().swap_remove(1);
+            // SAFETY: a live slot of this pool.
+            unsafe { pool.deallocate(slot) };
+        }
+        if self.calls.get() % 3 == 0 {
+            pool.trim();
+        }
+        self.busy.set(false);
+    }
+}
+
+// SAFETY: blocks are the global heap's own.
+unsafe impl Allocator for Reenters {
+    fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        self.0.reenter();
+        if !self.0.busy.get() && self.0.calls.get() == self.0.panics_at.get() {
+            self.0.panics_at.set(usize::MAX);
+            std::panic::resume_unwind(alloc::boxed::Box::new("refused loudly"));
+        }
+        Global.allocate(layout)
+    }
+
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
+        self.0.reenter();
+        // SAFETY: the caller's duties are passed on as they are.
+        unsafe { Global.deallocate(block, layout) };
+    }
+}
+
+fn run(chunk_len: usize, panics_at: usize) {
+    let backing = Reenters::default();
+    backing.0.panics_at.set(panics_at);
+    let pool = Rc::new(Builder::<Value>::new().chunk_len(chunk_len).build_in(backing.clone()));
+    *backing.0.pool.borrow_mut() = Some(pool.clone());
+    let mut live: Vec<(u64, NonNull<Value>)> = Vec::new();
+    for number in 0..if cfg!(miri) { 80 } else { 3_000 } {
+        let slot = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| pool.allocate()));
+        let Ok(slot) = slot else { continue };
+        let slot = slot.expect("memory");
+        // SAFETY: a fresh slot.
+        unsafe { slot.write([number; 5]) };
+        live.push((number, slot));
+        if number % 40 > 20 {
+            for _ in 0..2 {
+                let (number, slot) = live.swap_remove(number as usize % live.len());
+                // SAFETY: a live slot with that value.
+                assert_eq!(unsafe { slot.read() }, [number; 5]);
+                // SAFETY: as above, given back once.
+                unsafe { pool.deallocate(slot) };
+                if live.is_empty() {
+                    break;
+                }
+            }
+        }
+    }
+    assert!(backing.0.calls.get() > 3, "it was never in the middle of anything");
+    assert_eq!(backing.0.panics_at.get(), usize::MAX);
+    let own = backing.0.slots.take();
+    assert_eq!(pool.len(), live.len() + own.len());
+    backing.0.pool.take();
+    for slot in live.into_iter().map(|(_, slot)| slot).chain(own) {
+        // SAFETY: a live slot of this pool, given back once.
+        unsafe { pool.deallocate(slot) };
+    }
+    pool.trim();
+    assert_eq!((pool.len(), pool.stats().bytes_held), (0, 0));
+}
+
+#[test]
+fn a_backing_allocator_may_use_the_pool_above_it() {
+    for chunk_len in [1, 3, 8].into_iter().take(if cfg!(miri) { 2 } else { 3 }) {
+        run(chunk_len, usize::MAX);
+    }
+}
+
+/// Against its contract; the pool stays whole nevertheless.
+#[test]
+fn a_backing_allocator_that_unwinds_loses_nothing() {
+    for call in [1, 2, 3] {
+        run(2, call);
+    }
+}

@@ -1,0 +1,12 @@
+//! What tests with threads share.
+
+use std::thread::JoinHandle;
+
+/// Picks the second value under Miri.
+pub(crate) const fn here_or_miri(here: usize, miri: usize) -> usize {
+    if cfg!(miri) { miri } else { here }
+}
+
+pub(crate) fn joined<T>(thread: JoinHandle<T>) -> T {
+    thread.join().expect("the thread does not panic")
+}

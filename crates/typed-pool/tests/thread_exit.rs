@@ -1,0 +1,229 @@
+//! Values are dropped and made in destructors of thread-locals, whenever those were registered.
+#![cfg(feature = "std")]
+
+extern crate alloc;
+
+#[path = "support/threads.rs"]
+mod support;
+
+use alloc::vec::Vec;
+use core::cell::RefCell;
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+
+use allocator_api2::boxed::Box as Block;
+use support::{here_or_miri, joined};
+use typed_pool::{PooledBox, pooled, pooled_allocator};
+
+pooled_allocator! {
+    /// The tests' own.
+    struct Blocks;
+}
+
+struct Value(usize, [u64; 3]);
+pooled!(Value, chunk_len = 8);
+
+/// A value of a type with a pool, and a block of an allocator with pools.
+struct Both(PooledBox<Value>, Block<[u32; 5], Blocks>);
+
+fn both(number: usize) -> Both {
+    Both(PooledBox::new(Value(number, [7; 3])), Block::new_in([number as u32; 5], Blocks))
+}
+
+fn some(count: usize) -> Vec<Both> {
+    (0..count).map(both).collect()
+}
+
+fn check_all(all: &[Both]) {
+    for Both(value, block) in all {
+        assert_eq!((value.1, **block), ([7; 3], [value.0 as u32; 5]));
+    }
+}
+
+/// Lives in a thread-local; its destructor drops what it was given and makes more.
+struct AtExit {
+    values: Vec<Both>,
+    to: Sender<Both>,
+}
+
+impl Drop for AtExit {
+    fn drop(&mut self) {
+        check_all(&self.values);
+        self.values.truncate(2);
+        let fresh = some(12);
+        check_all(&fresh);
+        self.values.clear();
+        check_all(&fresh);
+        self.to.send(both(9)).unwrap_or_else(|_| unreachable!("the other end is there"));
+        PooledBox::<Value>::trim_all();
+        Blocks.trim_all();
+        self.to.send(both(9)).unwrap_or_else(|_| unreachable!("the other end is there"));
+    }
+}
+
+thread_local! {
+    static EARLY: RefCell<Option<AtExit>> = const { RefCell::new(None) };
+    static LATE: RefCell<Option<AtExit>> = const { RefCell::new(None) };
+}
+
+/// What a thread does to its thread-locals, in order.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Step {
+    /// Registers the destructor of the first one.
+    Early,
+    /// The same for the second one.
+    Late,
+    /// First use of the pools.
+    Use,
+}
+
+fn exits(steps: &'static [Step]) {
+    let (to, from) = channel();
+    let abroad = some(6);
+    joined(thread::spawn(move || {
+        let register = |slot: &RefCell<Option<AtExit>>| {
+            *slot.borrow_mut() = Some(AtExit { values: Vec::new(), to: to.clone() });
+        };
+        for step in steps {
+            match step {
+                Step::Early => EARLY.with(register),
+                Step::Late => LATE.with(register),
+                Step::Use => check_all(&some(6)),
+            }
+        }
+        // Values of this thread for one destructor, of another thread for the other one.
+        let fill = |slot: &RefCell<Option<AtExit>>, values| {
+            if let Some(at_exit) = slot.borrow_mut().as_mut() {
+                at_exit.values = values;
+            }
+        };
+        if steps.contains(&Step::Use) {
+            EARLY.with(|slot| fill(slot, some(12)));
+        }
+        LATE.with(|slot| fill(slot, abroad));
+    }));
+    let sent: Vec<Both> = from.iter().collect();
+    assert_eq!(sent.len(), 2 * steps.iter().filter(|step| **step != Step::Use).count());
+    check_all(&sent);
+}
+
+/// Nothing is left. The tests of this file take turns, since its pools are those of the process.
+fn all_is_back(test: impl FnOnce()) {
+    let _turn = ephemera_testkit::suite::turn();
+    test();
+    PooledBox::<Value>::trim_all();
+    Blocks.trim_all();
+    let (values, blocks) = (PooledBox::<Value>::stats(), Blocks.stats());
+    assert_eq!((values.slots_live, values.bytes_held), (0, 0), "{values:?}");
+    assert_eq!((blocks.slots_live, blocks.bytes_held), (0, 0), "{blocks:?}");
+}
+
+#[test]
+fn conc_a_destructor_registered_before_the_first_use() {
+    all_is_back(|| exits(&[Step::Early, Step::Use]));
+}
+
+#[test]
+fn conc_a_destructor_registered_after_the_first_use() {
+    all_is_back(|| exits(&[Step::Use, Step::Early]));
+}
+
+#[test]
+fn conc_destructors_on_both_sides_of_the_first_use() {
+    all_is_back(|| {
+        exits(&[Step::Early, Step::Use, Step::Late]);
+        exits(&[Step::Late, Step::Use, Step::Early]);
+    });
+}
+
+#[test]
+fn conc_destructors_that_are_the_first_to_use_the_pools() {
+    all_is_back(|| exits(&[Step::Early, Step::Late]));
+}
+
+/// What a destructor makes behind its thread's exit lives with whoever takes the record next.
+#[test]
+fn conc_a_record_is_taken_over_while_values_of_its_last_thread_live() {
+    all_is_back(|| {
+        let (to, from) = channel();
+        joined(thread::spawn(move || {
+            EARLY.with(|slot| *slot.borrow_mut() = Some(AtExit { values: Vec::new(), to }));
+            check_all(&some(6));
+        }));
+        let left: Vec<Both> = from.iter().collect();
+        let next = thread::spawn(|| {
+            let values = some(here_or_miri(200, 20));
+            check_all(&values);
+            values
+        });
+        check_all(&left);
+        drop(left);
+        check_all(&joined(next));
+    });
+}
+
+/// What one destructor makes while the thread that took its thread's record makes values as well.
+struct Behind {
+    here: Sender<Sender<Vec<Both>>>,
+}
+
+impl Drop for Behind {
+    fn drop(&mut self) {
+        let (to, from) = channel();
+        self.here.send(to).expect("the test waits");
+        let values = some(12);
+        check_all(&values);
+        from.recv().map(|others| check_all(&others)).expect("the other thread's");
+        check_all(&values);
+    }
+}
+
+thread_local! {
+    static BEHIND: RefCell<Option<Behind>> = const { RefCell::new(None) };
+}
+
+#[test]
+fn conc_behind_its_exit_a_thread_owns_nothing() {
+    all_is_back(|| {
+        for users_first in [true, false] {
+            let (here, from) = channel();
+            let ends = thread::spawn(move || {
+                let register = || BEHIND.with(|slot| *slot.borrow_mut() = Some(Behind { here }));
+                if users_first {
+                    register();
+                    check_all(&some(2));
+                } else {
+                    check_all(&some(2));
+                    register();
+                }
+            });
+            let to = from.recv().expect("the destructor");
+            // Takes the record that the other thread gave up, if it did.
+            let values = joined(thread::spawn(|| {
+                let values = some(12);
+                check_all(&values);
+                values
+            }));
+            to.send(values).expect("the destructor waits");
+            joined(ends);
+        }
+    });
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "fifty threads, several times")]
+fn fifty_threads_that_do_all_of_it_in_turn() {
+    all_is_back(|| {
+        for round in 0..50 {
+            let steps: &'static [Step] = match round % 5 {
+                0 => &[Step::Early, Step::Use],
+                1 => &[Step::Use, Step::Early],
+                2 => &[Step::Early, Step::Use, Step::Late],
+                3 => &[Step::Late, Step::Use, Step::Early],
+                _ => &[Step::Early, Step::Late],
+            };
+            exits(steps);
+        }
+        assert!(PooledBox::<Value>::stats().state_bytes < 64 << 10);
+    });
+}

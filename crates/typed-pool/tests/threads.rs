@@ -1,0 +1,399 @@
+//! Values go from thread to thread and outlive their threads; nothing is lost.
+//!
+//! The tests take turns: a thread of one that takes over the record of another one's looks after what was left there, but not at once.
+#![cfg(feature = "std")]
+
+extern crate alloc;
+
+#[path = "support/threads.rs"]
+mod support;
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::Barrier;
+use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
+use std::thread;
+
+use ephemera_testkit::suite::turn;
+use support::{here_or_miri, joined};
+use typed_pool::{AnyPool, Pooled, PooledBox, Stats, pooled, pooled_allocator, unsize};
+
+/// A value that knows its number, of a type with a pool of its own in each test.
+trait Numbered: Pooled + Send {
+    fn new(number: usize) -> Self;
+    fn number(&self) -> usize;
+    fn is_whole(&self) -> bool;
+
+    fn boxed(number: usize) -> PooledBox<Self> {
+        PooledBox::new(Self::new(number))
+    }
+
+    fn some(count: usize) -> Vec<PooledBox<Self>> {
+        (0..count).map(Self::boxed).collect()
+    }
+
+    fn check_all(values: &[PooledBox<Self>]) {
+        assert!(values.iter().all(|value| value.is_whole()));
+    }
+
+    fn stats() -> Stats {
+        PooledBox::<Self>::stats()
+    }
+
+    /// Nothing is held once everybody trimmed.
+    fn all_is_back() {
+        PooledBox::<Self>::trim_all();
+        let stats = Self::stats();
+        assert_eq!((stats.slots_live, stats.bytes_held, stats.unread_heaps), (0, 0, 0), "{stats:?}");
+    }
+}
+
+macro_rules! value {
+    ($name:ident $(, chunk_len = $len:literal)?) => {
+        struct $name(usize, [u64; 3]);
+        pooled!($name $(, chunk_len = $len)?);
+
+        impl Numbered for $name {
+            fn new(number: usize) -> Self {
+                Self(number, [number as u64 + 1; 3])
+            }
+
+            fn number(&self) -> usize {
+                self.0
+            }
+
+            fn is_whole(&self) -> bool {
+                self.1 == [self.0 as u64 + 1; 3]
+            }
+        }
+    };
+}
+
+#[test]
+fn conc_values_are_dropped_on_another_thread() {
+    let _turn = turn();
+    value!(Value);
+    let values = Value::some(here_or_miri(300, 40));
+    joined(thread::spawn(move || {
+        Value::check_all(&values);
+        drop(values);
+    }));
+    assert_eq!(Value::stats().slots_live, 0);
+    Value::all_is_back();
+}
+
+#[test]
+fn conc_values_outlive_their_thread() {
+    let _turn = turn();
+    const COUNT: usize = here_or_miri(100, 30);
+    value!(Value);
+    let values = joined(thread::spawn(|| Value::some(COUNT)));
+    Value::check_all(&values);
+    assert_eq!(Value::stats().slots_live, COUNT);
+    drop(values);
+    let stats = Value::stats();
+    assert_eq!((stats.slots_live, stats.bytes_held), (0, 0), "without anybody trimming");
+}
+
+#[test]
+fn conc_values_of_an_ended_thread_are_dropped_while_another_has_its_record() {
+    let _turn = turn();
+    value!(Value);
+    let mut values = joined(thread::spawn(|| Value::some(40)));
+    let (to, from) = channel();
+    let next = thread::spawn(move || {
+        let own = Value::some(40);
+        from.recv().expect("the word to go on");
+        let more = Value::some(40);
+        Value::check_all(&own);
+        Value::check_all(&more);
+    });
+    Value::check_all(&values);
+    values.truncate(20);
+    to.send(()).expect("the thread waits");
+    drop(values);
+    joined(next);
+    Value::all_is_back();
+}
+
+/// A thread that took over a record, and uses other pools than the one before, books what comes home to that one's.
+#[test]
+fn conc_what_comes_home_to_a_record_is_booked_by_whoever_has_it() {
+    let _turn = turn();
+    value!(Left, chunk_len = 8);
+    value!(Used, chunk_len = 2);
+    let booked = || {
+        let left = joined(thread::spawn(|| Left::some(40)));
+        let (to_test, from_thread) = channel();
+        let (to_thread, from_test) = channel::<()>();
+        let next = thread::spawn(move || {
+            let _first = Used::boxed(0);
+            to_test.send(()).expect("the test waits");
+            from_test.recv().expect("the word to go on");
+            // As many visits to the slow path as it takes, and a few more.
+            Used::check_all(&Used::some(2 * 70));
+            to_test.send(()).expect("the test waits");
+            from_test.recv().expect("the word to end");
+        });
+        from_thread.recv().expect("the thread is there");
+        Left::check_all(&left);
+        drop(left);
+        let before = Left::stats().units;
+        to_thread.send(()).expect("the thread waits");
+        from_thread.recv().expect("the thread is there");
+        // Of five empty units four are kept.
+        let booked = (before, Left::stats().units) == (5, 4);
+        to_thread.send(()).expect("the thread waits");
+        joined(next);
+        Left::all_is_back();
+        booked
+    };
+    // The next thread may get another record, where one of an earlier test gave up its own meanwhile.
+    assert!((0..5).any(|_| booked()));
+    Used::all_is_back();
+}
+
+#[test]
+fn conc_slots_freed_abroad_are_used_again() {
+    let _turn = turn();
+    value!(Value, chunk_len = 16);
+    let kept: Vec<_> = Value::some(64).into_iter().step_by(8).collect();
+    for _ in 0..here_or_miri(50, 2) {
+        let values = Value::some(56);
+        joined(thread::spawn(move || drop(values)));
+    }
+    Value::check_all(&kept);
+    // Eight values, one in each half of a unit; what was freed around them is used.
+    let stats = Value::stats();
+    assert!(stats.units <= 4 + 5 + 1, "{stats:?}");
+    drop(kept);
+    Value::all_is_back();
+}
+
+#[test]
+fn conc_a_thread_gives_its_units_back_when_it_ends() {
+    let _turn = turn();
+    value!(Value);
+    joined(thread::spawn(|| Value::check_all(&Value::some(200))));
+    let stats = Value::stats();
+    assert_eq!((stats.units, stats.bytes_held), (0, 0), "without anybody trimming");
+    assert!(stats.state_bytes > 0);
+}
+
+#[test]
+fn conc_a_producer_and_a_consumer() {
+    let _turn = turn();
+    value!(Value);
+    let (to, from) = sync_channel::<PooledBox<Value>>(8);
+    let producer = thread::spawn(move || {
+        for number in 0..here_or_miri(100_000, 90) {
+            to.send(Value::boxed(number)).expect("the consumer is there");
+        }
+    });
+    for value in &from {
+        assert!(value.is_whole());
+        // At most eight are on their way: what the consumer frees, the producer uses again.
+        assert!(value.number() % 1_000 != 0 || Value::stats().bytes_held < 256 << 10);
+    }
+    joined(producer);
+    Value::all_is_back();
+}
+
+#[test]
+fn conc_threads_pass_values_around() {
+    let _turn = turn();
+    value!(Value, chunk_len = 8);
+    type Ends = (Vec<Sender<PooledBox<Value>>>, Vec<Receiver<PooledBox<Value>>>);
+    let (senders, receivers): Ends = (0..3).map(|_| channel()).unzip();
+    let threads: Vec<_> = receivers
+        .into_iter()
+        .enumerate()
+        .map(|(index, from)| {
+            let to = senders[(index + 1) % 3].clone();
+            thread::spawn(move || {
+                let mut own = Vec::new();
+                for number in 0..here_or_miri(5_000, 20) {
+                    to.send(Value::boxed(number)).expect("the neighbour is there");
+                    own.push(Value::boxed(number));
+                    if number % 3 == 0 {
+                        own.swap_remove(number % own.len());
+                    }
+                    own.truncate(40);
+                    from.try_iter().take(2).for_each(|value| Value::check_all(&[value]));
+                }
+                drop(to);
+                Value::check_all(&own);
+                from.iter().for_each(|value| Value::check_all(&[value]));
+            })
+        })
+        .collect();
+    drop(senders);
+    threads.into_iter().for_each(joined);
+    Value::all_is_back();
+}
+
+#[test]
+fn conc_trim_all_while_others_work() {
+    let _turn = turn();
+    value!(Value, chunk_len = 4);
+    let done = Arc::new(AtomicBool::new(false));
+    let workers: [_; 2] = core::array::from_fn(|_| {
+        let done = Arc::clone(&done);
+        thread::spawn(move || {
+            for round in 0..here_or_miri(500, 4) {
+                Value::check_all(&Value::some(6 + round % 17));
+            }
+            done.store(true, Relaxed);
+        })
+    });
+    while !done.load(Relaxed) {
+        PooledBox::<Value>::trim_all();
+        let stats = Value::stats();
+        assert!(stats.units < 100, "{stats:?}");
+        thread::yield_now();
+    }
+    workers.into_iter().for_each(joined);
+    Value::all_is_back();
+}
+
+#[test]
+fn conc_trait_objects_are_dropped_anywhere() {
+    let _turn = turn();
+    trait Number: Send {
+        fn get(&self) -> usize;
+    }
+    value!(Value, chunk_len = 4);
+    impl Number for Value {
+        fn get(&self) -> usize {
+            self.number()
+        }
+    }
+    let mut objects: Vec<PooledBox<dyn Number, AnyPool>> =
+        Value::some(12).into_iter().map(|value| unsize!(value => dyn Number)).collect();
+    let mut other = joined(thread::spawn(move || {
+        let here: PooledBox<dyn Number, AnyPool> = unsize!(Value::boxed(12) => dyn Number);
+        objects.drain(..6).enumerate().for_each(|(index, object)| assert_eq!(object.get(), index));
+        objects.push(here);
+        objects
+    }));
+    assert_eq!(Value::stats().slots_live, 7);
+    let last = other.pop().expect("the other thread's");
+    assert_eq!((last.get(), other[0].get()), (12, 6));
+    drop((last, other));
+    Value::all_is_back();
+}
+
+/// Threads that come one after another, each with values that the next one drops.
+fn one_after_another(threads: usize) {
+    value!(Value);
+    let mut left = Vec::new();
+    for _ in 0..threads {
+        left = joined(thread::spawn(move || {
+            Value::check_all(&left);
+            drop(left);
+            let mut values = Value::some(here_or_miri(300, 40));
+            values.truncate(12);
+            values
+        }));
+        let stats = Value::stats();
+        assert_eq!(stats.slots_live, 12);
+        assert!(stats.units < 10, "{stats:?}");
+    }
+    drop(left);
+    Value::all_is_back();
+}
+
+#[test]
+fn conc_threads_one_after_another_use_the_same_memory() {
+    let _turn = turn();
+    one_after_another(here_or_miri(50, 3));
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "a thousand threads")]
+fn many_threads_one_after_another_leave_bounded_memory() {
+    let _turn = turn();
+    one_after_another(1_000);
+}
+
+#[test]
+fn more_threads_at_once_than_records() {
+    let _turn = turn();
+    value!(Value);
+    // So many records are static.
+    let first = here_or_miri(64, 4);
+    let count = first + here_or_miri(16, 2);
+    let barrier = Arc::new(Barrier::new(count));
+    let threads: Vec<_> = (0..count)
+        .map(|number| {
+            let barrier = Arc::clone(&barrier);
+            thread::spawn(move || {
+                let value = Value::boxed(number);
+                // All have a record now.
+                barrier.wait();
+                value
+            })
+        })
+        .collect();
+    let values: Vec<_> = threads.into_iter().map(joined).collect();
+    Value::check_all(&values);
+    assert!(Value::stats().extra_records >= count - first);
+    drop(values);
+    Value::all_is_back();
+}
+
+#[test]
+fn conc_statistics_tell_what_only_a_running_thread_knows() {
+    let _turn = turn();
+    value!(Value, chunk_len = 64);
+    let (to_thread, from_test) = channel::<()>();
+    let (to_test, from_thread) = channel();
+    let thread = thread::spawn(move || {
+        let values = Value::some(70);
+        to_test.send(()).expect("the test waits");
+        from_test.recv().expect("the word to go on");
+        values
+    });
+    from_thread.recv().expect("the thread is there");
+    let stats = Value::stats();
+    assert_eq!((stats.slots, stats.slots_live, stats.unsettled_slots), (128, 64, 64));
+    to_thread.send(()).expect("the thread waits");
+    let values = joined(thread);
+    let stats = Value::stats();
+    assert_eq!((stats.slots_live, stats.unsettled_slots), (70, 0));
+    drop(values);
+    Value::all_is_back();
+}
+
+#[test]
+fn conc_blocks_of_an_allocator_change_hands() {
+    let _turn = turn();
+    pooled_allocator! {
+        struct Blocks;
+    }
+    type Bytes = allocator_api2::vec::Vec<u8, Blocks>;
+    let filled = |number: usize| {
+        let mut bytes = Bytes::new_in(Blocks);
+        bytes.resize([3, 8, 24, 100, 700, 1_024, 5_000][number % 7], number as u8);
+        bytes
+    };
+    let check = |number: usize, bytes: &Bytes| assert!(bytes.iter().all(|&byte| byte == number as u8));
+    let blocks: Vec<_> = (0..28).map(filled).collect();
+    let blocks = joined(thread::spawn(move || {
+        let mut blocks = blocks;
+        blocks.iter().enumerate().for_each(|(number, bytes)| check(number, bytes));
+        // Grown and shrunk abroad, then half of them freed here.
+        for (number, bytes) in blocks.iter_mut().enumerate() {
+            bytes.resize(bytes.len() + 9, number as u8);
+            bytes.shrink_to_fit();
+        }
+        blocks.truncate(14);
+        blocks
+    }));
+    blocks.iter().enumerate().for_each(|(number, bytes)| check(number, bytes));
+    assert_eq!(Blocks.stats().live(), 14);
+    drop(blocks);
+    Blocks.trim_all();
+    assert_eq!((Blocks.stats().live(), Blocks.stats().bytes_held), (0, 0));
+}
