@@ -1,0 +1,108 @@
+//! A global allocator that records: for Rust programs that would rather not be preloaded.
+
+use core::alloc::{GlobalAlloc, Layout};
+
+use crate::format::{self, op};
+use crate::process::record;
+use crate::stream::Call;
+
+/// The power of two of an alignment, as an event carries it.
+#[inline]
+pub(crate) fn align_log2(align: usize) -> u8 {
+    (align.trailing_zeros() as u8).min(31)
+}
+
+/// Notes a block that came.
+#[inline]
+pub(crate) fn born(op: u8, align_log2: u8, ptr: *mut u8, size: usize) {
+    if !ptr.is_null() {
+        let lead = format::lead(op, align_log2);
+        record(&Call { lead, address: ptr.addr() as u64, size: Some(size as u64) });
+    }
+}
+
+/// Notes a block that goes: before it is gone.
+#[inline]
+pub(crate) fn goes(op: u8, ptr: *mut u8) {
+    record(&Call { lead: format::lead(op, 0), address: ptr.addr() as u64, size: None });
+}
+
+/// Notes the end of a `realloc`: where the block is now, or that it stayed.
+#[inline]
+pub(crate) fn resized(old: *mut u8, new: *mut u8, size: usize) {
+    let (address, size) = if new.is_null() { (old, 0) } else { (new, size.max(1)) };
+    let lead = format::lead(op::RESIZED, 0);
+    record(&Call { lead, address: address.addr() as u64, size: Some(size as u64) });
+}
+
+/// Records every call on its way to `A`, once [`start`](crate::start) was called.
+///
+/// Blocks from before are unknown to the trace; who reads it counts them when they are freed.
+///
+/// # Examples
+///
+/// ```
+/// use std::alloc::System;
+///
+/// use ephemera_recorder::TraceAlloc;
+///
+/// #[global_allocator]
+/// static HEAP: TraceAlloc<System> = TraceAlloc::new(System);
+///
+/// let path = std::env::temp_dir().join(format!("ephemera-doc-{}", std::process::id()));
+/// let path = std::ffi::CString::new(path.to_string_lossy().into_owned())?;
+/// ephemera_recorder::start(&path, 1 << 20)?;
+/// drop(vec![1, 2, 3]);
+///
+/// let file = format!("{}.{}", path.to_string_lossy(), std::process::id());
+/// let trace = ephemera_recorder::Trace::open(file.as_ref())?;
+/// assert!(trace.events().count() >= 2);
+/// # std::fs::remove_file(file)?;
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TraceAlloc<A>(A);
+
+impl<A> TraceAlloc<A> {
+    /// Wraps an allocator.
+    #[must_use]
+    pub const fn new(alloc: A) -> Self {
+        Self(alloc)
+    }
+}
+
+// SAFETY: every call is forwarded to the allocator within, whose contract is the same; recording neither allocates nor
+// unwinds (I5).
+unsafe impl<A: GlobalAlloc> GlobalAlloc for TraceAlloc<A> {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's duty is the callee's.
+        let block = unsafe { self.0.alloc(layout) };
+        born(op::ALLOC, align_log2(layout.align()), block, layout.size());
+        block
+    }
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's duty is the callee's.
+        let block = unsafe { self.0.alloc_zeroed(layout) };
+        born(op::ZEROED, align_log2(layout.align()), block, layout.size());
+        block
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
+        goes(op::FREE, ptr);
+        // SAFETY: the caller's duty is the callee's.
+        unsafe { self.0.dealloc(ptr, layout) }
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        goes(op::RESIZE, ptr);
+        // SAFETY: the caller's duty is the callee's.
+        let block = unsafe { self.0.realloc(ptr, layout, new_size) };
+        resized(ptr, block, new_size);
+        block
+    }
+}

@@ -1,0 +1,263 @@
+//! The functions that a preloaded library puts in front of the C library's.
+//!
+//! A block is recorded after it came and before it goes, so that the sequence has it free in between (I4).
+
+use core::ffi::{c_int, c_void};
+use core::ptr::null_mut;
+
+use crate::alloc::{align_log2, born, goes, resized};
+use crate::format::{Origin, op};
+use crate::process::launch;
+use crate::real::{Real, early, early_size, is_early, real};
+use crate::{DEFAULT_LIMIT, os};
+
+/// Run by the loader before the program's own initialisers.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static BEGIN: extern "C" fn() = begin;
+
+/// Starts recording where the environment names a trace. Without one, or where it fails, the program runs as it would.
+extern "C" fn begin() {
+    let variable = |name: &core::ffi::CStr| {
+        // SAFETY: the name ends with a zero, and no thread changes the environment while the loader runs.
+        let value = unsafe { libc::getenv(name.as_ptr()) };
+        // SAFETY: a value of the environment ends with a zero and stays where it is until the program changes it.
+        (!value.is_null()).then(|| unsafe { core::ffi::CStr::from_ptr(value) }.to_bytes())
+    };
+    let Some(path) = variable(c"EPHEMERA_TRACE") else { return };
+    let limit = variable(c"EPHEMERA_TRACE_LIMIT")
+        .and_then(|digits| core::str::from_utf8(digits).ok()?.parse().ok())
+        .unwrap_or(DEFAULT_LIMIT);
+    let errno = os::errno();
+    // Whoever started the program finds no trace then; there is nobody here to be told.
+    let _ = launch(path, limit, Origin::Program);
+    os::set_errno(errno);
+}
+
+/// Sets the error number and returns null.
+fn refused() -> *mut c_void {
+    os::set_errno(libc::ENOMEM);
+    null_mut()
+}
+
+/// `malloc`.
+///
+/// # Safety
+///
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn malloc(size: usize) -> *mut c_void {
+    let Some(real) = real() else { return early(1, size).cast() };
+    // SAFETY: any size is valid.
+    let block = unsafe { (real.malloc)(size) };
+    born(op::ALLOC, 0, block.cast(), size);
+    block
+}
+
+/// `calloc`.
+///
+/// # Safety
+///
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
+    let Some(real) = real() else {
+        return count.checked_mul(size).map_or_else(refused, |bytes| early(1, bytes).cast());
+    };
+    // SAFETY: any sizes are valid.
+    let block = unsafe { (real.calloc)(count, size) };
+    // A product that overflows was refused.
+    born(op::ZEROED, 0, block.cast(), count.wrapping_mul(size));
+    block
+}
+
+/// Moves a piece of the early area to the heap.
+///
+/// # Safety
+///
+/// The block is such a piece.
+#[cold]
+unsafe fn move_early(block: *mut c_void, size: usize) -> *mut c_void {
+    // SAFETY: any size is valid.
+    let moved = unsafe { malloc(size) };
+    if !moved.is_null() {
+        // SAFETY: the caller says so.
+        let old = unsafe { early_size(block) };
+        // SAFETY: both are as long as that, and a new block overlaps none.
+        unsafe { moved.copy_from_nonoverlapping(block, old.min(size)) };
+    }
+    moved
+}
+
+/// `realloc`.
+///
+/// # Safety
+///
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut c_void {
+    if block.is_null() {
+        // SAFETY: any size is valid.
+        return unsafe { malloc(size) };
+    }
+    if is_early(block) {
+        // SAFETY: that was checked.
+        return unsafe { move_early(block, size) };
+    }
+    let Some(real) = real() else { return refused() };
+    if size == 0 {
+        // The C library frees here, and returns null.
+        goes(op::FREE, block.cast());
+        // SAFETY: the caller's duty is the callee's.
+        let left = unsafe { (real.realloc)(block, 0) };
+        born(op::ALLOC, 0, left.cast(), 0);
+        return left;
+    }
+    goes(op::RESIZE, block.cast());
+    // SAFETY: the caller's duty is the callee's.
+    let moved = unsafe { (real.realloc)(block, size) };
+    resized(block.cast(), moved.cast(), size);
+    moved
+}
+
+/// `reallocarray`.
+///
+/// # Safety
+///
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn reallocarray(block: *mut c_void, count: usize, size: usize) -> *mut c_void {
+    match count.checked_mul(size) {
+        // SAFETY: the caller's duty is the callee's.
+        Some(bytes) => unsafe { realloc(block, bytes) },
+        None => refused(),
+    }
+}
+
+/// `free`.
+///
+/// # Safety
+///
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn free(block: *mut c_void) {
+    if block.is_null() || is_early(block) {
+        return;
+    }
+    if let Some(real) = real() {
+        goes(op::FREE, block.cast());
+        // SAFETY: the caller's duty is the callee's.
+        unsafe { (real.free)(block) }
+    }
+}
+
+/// `free_sized` of C23.
+///
+/// # Safety
+///
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn free_sized(block: *mut c_void, _size: usize) {
+    // SAFETY: the caller's duty is the callee's.
+    unsafe { free(block) }
+}
+
+/// `free_aligned_sized` of C23.
+///
+/// # Safety
+///
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn free_aligned_sized(block: *mut c_void, _align: usize, _size: usize) {
+    // SAFETY: the caller's duty is the callee's.
+    unsafe { free(block) }
+}
+
+/// A block of an alignment, and the error number where there is none.
+fn aligned(real: Option<&Real>, align: usize, size: usize) -> (*mut c_void, c_int) {
+    let Some(real) = real else { return (early(align, size).cast(), 0) };
+    let mut block = null_mut();
+    // SAFETY: the place is valid; the function checks the alignment.
+    let status = unsafe { (real.posix_memalign)(&raw mut block, align, size) };
+    if status != 0 {
+        return (null_mut(), status);
+    }
+    born(op::ALLOC, align_log2(align), block.cast(), size);
+    (block, 0)
+}
+
+/// `posix_memalign`.
+///
+/// # Safety
+///
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn posix_memalign(place: *mut *mut c_void, align: usize, size: usize) -> c_int {
+    let (block, status) = aligned(real(), align, size);
+    if status == 0 {
+        // SAFETY: the caller gives a valid place.
+        unsafe { *place = block };
+    }
+    status
+}
+
+/// `memalign`: any alignment, rounded up to a power of two.
+///
+/// # Safety
+///
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn memalign(align: usize, size: usize) -> *mut c_void {
+    let align = align.checked_next_power_of_two().unwrap_or(0).max(size_of::<usize>());
+    let (block, status) = aligned(real(), align, size);
+    if status != 0 {
+        os::set_errno(status);
+    }
+    block
+}
+
+/// `aligned_alloc`.
+///
+/// # Safety
+///
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn aligned_alloc(align: usize, size: usize) -> *mut c_void {
+    if !align.is_power_of_two() {
+        os::set_errno(libc::EINVAL);
+        return null_mut();
+    }
+    // SAFETY: the caller's duty is the callee's.
+    unsafe { memalign(align, size) }
+}
+
+/// The size of a page.
+fn page() -> usize {
+    // SAFETY: the call takes a number.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}
+
+/// `valloc`.
+///
+/// # Safety
+///
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn valloc(size: usize) -> *mut c_void {
+    // SAFETY: the caller's duty is the callee's.
+    unsafe { memalign(page(), size) }
+}
+
+/// `pvalloc`: whole pages.
+///
+/// # Safety
+///
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn pvalloc(size: usize) -> *mut c_void {
+    match size.checked_next_multiple_of(page()) {
+        // SAFETY: the caller's duty is the callee's.
+        Some(size) => unsafe { memalign(page(), size) },
+        None => refused(),
+    }
+}

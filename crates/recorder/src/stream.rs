@@ -1,0 +1,166 @@
+//! A stream: the end of a chunk that one thread writes to, without locks.
+
+use core::sync::atomic::Ordering::{Relaxed, Release};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
+
+use crate::format::{self, Base, CHUNK, CHUNK_HEAD, LONGEST, chunk};
+
+/// What happened to a block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call {
+    /// Op and alignment.
+    pub(crate) lead: u8,
+    /// Where the block is.
+    pub(crate) address: u64,
+    /// Its size, for ops that have one.
+    pub(crate) size: Option<u64>,
+}
+
+/// Where a thread writes. All zeros is a stream without a chunk: what a fork leaves to the child.
+///
+/// Its fields are the holder's alone (I2), and atomic only because a signal handler may come in between: each event reads them
+/// first and writes them last, so one that comes in between is lost, and nothing else is.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub(crate) struct Stream {
+    /// The chunk; null without one.
+    pub(crate) chunk: AtomicPtr<u8>,
+    /// Where the next event goes, from the chunk's beginning.
+    pub(crate) at: AtomicUsize,
+    /// Number of the thread that holds the stream; 0 nobody.
+    pub(crate) holder: AtomicUsize,
+    sequence: AtomicU64,
+    time: AtomicU64,
+    address: AtomicU64,
+    /// The next stream that nobody holds, by its index plus one.
+    pub(crate) next: AtomicU32,
+}
+
+/// Room that a chunk must have for an event that begins at `at`.
+#[inline]
+fn fits(at: usize) -> bool {
+    // A stream without a chunk stands at 0, a chunk's events begin behind its head.
+    at.wrapping_sub(CHUNK_HEAD) <= CHUNK - CHUNK_HEAD - LONGEST
+}
+
+impl Stream {
+    /// Writes one event; whether the stream is `thread`'s and had room.
+    #[inline]
+    pub(crate) fn write(&self, thread: usize, clock: u64, sequence: &AtomicU64, call: &Call) -> bool {
+        let at = self.at.load(Relaxed);
+        if !fits(at) || self.holder.load(Relaxed) != thread {
+            return false;
+        }
+        let base = Base {
+            sequence: self.sequence.load(Relaxed),
+            time: self.time.load(Relaxed),
+            address: self.address.load(Relaxed),
+        };
+        // Relaxed: all additions to one counter have one order, which agrees with any order that the program or its
+        // allocator gave the calls themselves (I4).
+        let event = Base {
+            sequence: sequence.fetch_add(1, Relaxed),
+            time: crate::os::ticks_since(clock).max(base.time),
+            address: call.address,
+        };
+        let (bytes, length) = format::encode(call.lead, &base, &event, call.size);
+        self.append(at, &bytes[..length]);
+        self.sequence.store(event.sequence, Relaxed);
+        self.time.store(event.time, Relaxed);
+        self.address.store(event.address, Relaxed);
+        true
+    }
+
+    /// Notes that `thread` writes from here on; whether there was room.
+    pub(crate) fn hand_over(&self, thread: u32) -> bool {
+        let at = self.at.load(Relaxed);
+        if !fits(at) {
+            return false;
+        }
+        let mut bytes = [0; LONGEST];
+        bytes[0] = format::lead(format::op::THREAD, 0);
+        let length = 1 + format::put(&mut bytes[1..], thread.into());
+        self.append(at, &bytes[..length]);
+        true
+    }
+
+    /// Copies bytes to the end of the chunk and counts them in its head.
+    #[inline]
+    fn append(&self, at: usize, bytes: &[u8]) {
+        let chunk = self.chunk.load(Relaxed);
+        // SAFETY: `at` lies within the chunk (I2).
+        let end = unsafe { chunk.add(at) };
+        // SAFETY: the chunk has room for the longest event behind `at`, which the callers checked, and it is this thread's (I2).
+        unsafe { end.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        let at = at + bytes.len();
+        // SAFETY: the chunk's head lies at its beginning.
+        let used = unsafe { chunk.add(chunk::USED) };
+        // SAFETY: the field is aligned to four, since chunks begin at pages, and is accessed as an atomic alone.
+        let used = unsafe { AtomicU32::from_ptr(used.cast()) };
+        // ORDERING: Release. Pairs with the Acquire of whoever maps the file while it is written; who reads it later, by
+        // `open`, finds all stores of the dead process. Publishes: the event's bytes.
+        used.store((at - CHUNK_HEAD) as u32, Release);
+        self.at.store(at, Relaxed);
+    }
+
+    /// Whether there is room for one more event.
+    pub(crate) fn has_room(&self) -> bool {
+        fits(self.at.load(Relaxed))
+    }
+
+    /// Begins a new chunk, which nobody else knows.
+    ///
+    /// # Safety
+    ///
+    /// `chunk` is valid for [`CHUNK`] bytes, aligned to a page, zeroed, and this stream's from here on.
+    pub(crate) unsafe fn begin(&self, chunk: *mut u8, stream: u32, thread: u32, base: &Base) {
+        let mut head = [0; CHUNK_HEAD];
+        head[..4].copy_from_slice(&format::CHUNK_MAGIC);
+        head[chunk::THREAD..][..4].copy_from_slice(&thread.to_le_bytes());
+        head[chunk::STREAM..][..4].copy_from_slice(&stream.to_le_bytes());
+        head[chunk::SEQUENCE..][..8].copy_from_slice(&base.sequence.to_le_bytes());
+        head[chunk::TIME..][..8].copy_from_slice(&base.time.to_le_bytes());
+        // SAFETY: the caller says so.
+        unsafe { chunk.copy_from_nonoverlapping(head.as_ptr(), CHUNK_HEAD) };
+        self.sequence.store(base.sequence, Relaxed);
+        self.time.store(base.time, Relaxed);
+        self.address.store(0, Relaxed);
+        self.chunk.store(chunk, Relaxed);
+        self.at.store(CHUNK_HEAD, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_without_a_chunk_has_no_room() {
+        let stream = Stream::default();
+        let call = Call { lead: 1, address: 16, size: Some(1) };
+        let sequence = AtomicU64::new(0);
+        assert!(!stream.write(0, 0, &sequence, &call));
+        assert!(!stream.hand_over(1));
+        assert_eq!(sequence.into_inner(), 0, "an event that was not written has no number");
+    }
+
+    #[test]
+    fn a_chunk_is_filled_and_not_beyond() {
+        let mut words = vec![0_u64; CHUNK / 8 + 1];
+        words[CHUNK / 8] = u64::MAX;
+        let stream = Stream::default();
+        stream.holder.store(7, Relaxed);
+        // SAFETY: the vector has the bytes, aligned well enough for the head's words, and nobody else uses them.
+        unsafe { stream.begin(words.as_mut_ptr().cast(), 3, 7, &Base::default()) };
+        let sequence = AtomicU64::new(0);
+        let mut written = 0_u64;
+        while stream.write(7, 0, &sequence, &Call { lead: 1, address: !written << 9, size: Some(!written) }) {
+            written += 1;
+            assert!(!stream.write(8, 0, &sequence, &Call { lead: 1, address: 0, size: None }), "not its own");
+        }
+        assert_eq!(sequence.into_inner(), written);
+        assert!(written > 500, "{written}");
+        assert!(stream.at.load(Relaxed) <= CHUNK);
+        assert_eq!(words[CHUNK / 8], u64::MAX);
+    }
+}

@@ -1,0 +1,185 @@
+//! What a trace amounts to, in a few numbers.
+#![forbid(unsafe_code)]
+
+use core::fmt;
+use std::collections::BTreeSet;
+
+use crate::book::{Book, Step};
+use crate::error::Error;
+use crate::format::Stop;
+use crate::reader::Trace;
+
+/// Counts of a trace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Events in all.
+    pub events: u64,
+    /// Blocks that came.
+    pub blocks: u64,
+    /// Blocks that went.
+    pub frees: u64,
+    /// Calls of `realloc` that were served.
+    pub resizes: u64,
+    /// Threads that asked for anything.
+    pub threads: u64,
+    /// Bytes asked for.
+    pub bytes: u64,
+    /// Most bytes alive at a time.
+    pub peak_bytes: u64,
+    /// Most blocks alive at a time.
+    pub peak_blocks: u64,
+    /// Nanoseconds from the start to the last event.
+    pub time: u64,
+    /// Blocks that went and of which the trace knows nothing: they came before the recording.
+    pub unknown: u64,
+    /// Blocks that went twice.
+    pub twice: u64,
+    /// Blocks whose end was not seen although their address came again.
+    pub lost: u64,
+    /// Blocks alive at the end.
+    pub left: u64,
+}
+
+impl Summary {
+    /// Reads a whole trace.
+    ///
+    /// # Errors
+    ///
+    /// As [`Trace::events`].
+    pub fn of(trace: &Trace) -> Result<Self, Error> {
+        let mut book = Book::new();
+        let mut sum = Self::default();
+        let mut threads = BTreeSet::new();
+        let mut last = 0;
+        let mut live: u64 = 0;
+        let mut sizes: Vec<u64> = Vec::new();
+        for event in trace.events() {
+            let event = event?;
+            sum.events += 1;
+            sum.time = sum.time.max(event.time);
+            if event.thread != last {
+                last = event.thread;
+                threads.insert(last);
+            }
+            let mut goes = |id: u32| live -= core::mem::take(&mut sizes[id as usize]);
+            let comes = match book.apply(&event) {
+                Step::Alloc { id, lost } => {
+                    sum.lost += u64::from(lost.is_some());
+                    lost.into_iter().for_each(goes);
+                    Some(id)
+                }
+                Step::Found { id, lost } => {
+                    sum.resizes += 1;
+                    sum.lost += u64::from(lost.is_some());
+                    lost.into_iter().for_each(goes);
+                    Some(id)
+                }
+                Step::Refused { lost, .. } => {
+                    sum.lost += u64::from(lost.is_some());
+                    lost.into_iter().for_each(goes);
+                    None
+                }
+                Step::Free { id } => {
+                    sum.frees += 1;
+                    goes(id);
+                    None
+                }
+                Step::Resize { id, lost, .. } => {
+                    sum.resizes += 1;
+                    sum.lost += u64::from(lost.is_some());
+                    lost.into_iter().chain([id]).for_each(goes);
+                    Some(id)
+                }
+                Step::Unknown => {
+                    sum.unknown += 1;
+                    None
+                }
+                Step::Twice => {
+                    sum.twice += 1;
+                    None
+                }
+                Step::Pending => None,
+            };
+            if let Some(id) = comes {
+                let size = book.block(id).size;
+                if sizes.len() <= id as usize {
+                    sizes.resize(id as usize + 1, 0);
+                }
+                sizes[id as usize] = size;
+                live += size;
+                sum.bytes += size;
+                sum.peak_bytes = sum.peak_bytes.max(live);
+                sum.peak_blocks = sum.peak_blocks.max(book.live());
+            }
+        }
+        sum.threads = threads.len() as u64;
+        sum.blocks = book.births();
+        sum.left = book.live();
+        Ok(sum)
+    }
+}
+
+/// A number with its thousands set apart.
+#[must_use]
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "events      {:>15}   in {:.3} s", grouped(self.events), self.time as f64 / 1e9)?;
+        writeln!(f, "blocks      {:>15}   {} bytes", grouped(self.blocks), grouped(self.bytes))?;
+        writeln!(f, "resized     {:>15}", grouped(self.resizes))?;
+        writeln!(f, "threads     {:>15}", grouped(self.threads))?;
+        writeln!(f, "peak alive  {:>15}   {} bytes", grouped(self.peak_blocks), grouped(self.peak_bytes))?;
+        write!(f, "left        {:>15}   at the end", grouped(self.left))?;
+        for (count, what) in [
+            (self.unknown, "frees of blocks from before the recording"),
+            (self.twice, "blocks freed twice"),
+            (self.lost, "blocks whose end was not seen"),
+        ] {
+            if count > 0 {
+                write!(f, "\n            {:>15}   {what}", grouped(count))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Trace {
+    /// What a reader must know about the trace before he trusts a figure of it.
+    #[must_use]
+    pub fn caveats(&self) -> Vec<String> {
+        let mut said = Vec::new();
+        match self.stop {
+            Some(Stop::Limit) => said.push(format!(
+                "the trace reached its limit of {} bytes: what came later is not in it (raise --max-bytes)",
+                grouped(self.limit)
+            )),
+            Some(Stop::Disk) => said.push(
+                "the trace could not grow (no space left, or its directory was out of reach): what came \
+                 later is not in it"
+                    .to_owned(),
+            ),
+            Some(Stop::Threads) => {
+                said.push("more threads ran at a time than can be recorded: the trace ends there".to_owned());
+            }
+            None => {}
+        }
+        if self.origin == Some(crate::format::Origin::Fork) {
+            said.push("the process is a fork: blocks of its parent are unknown".to_owned());
+        }
+        if let Some(at) = self.truncated {
+            said.push(format!("the file ends within a chunk, at byte {}: it was cut off", grouped(at)));
+        }
+        said
+    }
+}

@@ -1,0 +1,236 @@
+//! Tests of the format as a whole: what was written is read again, what was cut off or damaged is told.
+
+use std::path::PathBuf;
+
+use proptest::prelude::*;
+
+use crate::format::{CHUNK, CHUNK_HEAD, HEAD, Stop, head};
+use crate::{Book, Error, Event, Step, Summary, Trace, What, Writer};
+
+/// A file that goes with the test.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str, bytes: &[u8]) -> Self {
+        let path = std::env::temp_dir().join(format!("ephemera-{}-{name}", std::process::id()));
+        std::fs::write(&path, bytes).expect("the directory for temporary files can be written");
+        Self(path)
+    }
+
+    fn open(&self) -> Result<Trace, Error> {
+        Trace::open(&self.0)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // A file that is gone is what we want.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn event(sequence: u64, thread: u32, what: What) -> Event {
+    Event { sequence, time: sequence * 64, thread, what }
+}
+
+fn alloc(address: u64, size: u64) -> What {
+    What::Alloc { address, size, align_log2: 0, zeroed: false }
+}
+
+/// `count` blocks that come and go, on three threads in turn.
+fn simple(count: u64) -> (Writer, Vec<Event>) {
+    let mut writer = Writer::new("a test\0of it");
+    let mut events = Vec::new();
+    for i in 0..count {
+        let thread = (i % 3) as u32 + 1;
+        let address = 0x5555_0000_0000 + i % 100 * 64;
+        events.push(event(2 * i, thread, alloc(address, i)));
+        events.push(event(2 * i + 1, thread, What::Free { address }));
+    }
+    events.iter().for_each(|event| writer.push(event));
+    (writer, events)
+}
+
+fn read(trace: &Trace) -> Result<Vec<Event>, Error> {
+    trace.events().collect()
+}
+
+fn what() -> impl Strategy<Value = What> {
+    let address = prop_oneof![any::<u64>(), (0..1000_u64).prop_map(|n| 0x7fff_0000_0000 + n * 16)];
+    (address, any::<u64>(), 0..32_u8, any::<bool>(), 0..4).prop_map(
+        |(address, size, align_log2, zeroed, op)| match op {
+            0 => What::Alloc { address, size, align_log2, zeroed },
+            1 => What::Free { address },
+            2 => What::Resize { address },
+            _ => What::Resized { address, size },
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 64 }, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_written_is_read(
+        calls in prop::collection::vec((what(), 1..6_u32, 1..1_u64 << 40, 0..1_u64 << 40), 0..3000)
+    ) {
+        let mut writer = Writer::new("x");
+        let (mut sequence, mut time) = (0, 0);
+        let mut events = Vec::new();
+        for (what, thread, step, pause) in calls {
+            sequence += step;
+            time += pause >> 5 << 5;
+            events.push(Event { sequence, time, thread, what });
+        }
+        events.iter().for_each(|event| writer.push(event));
+        let file = Scratch::new("round", writer.bytes());
+        let trace = file.open().expect("it was just written");
+        prop_assert_eq!(read(&trace).expect("it is whole"), events);
+    }
+
+    #[test]
+    fn damage_never_panics(at in 0..HEAD + 3 * CHUNK, value: u8, many in 1..40_usize) {
+        let (writer, _) = simple(2000);
+        let mut bytes = writer.bytes().to_vec();
+        let end = (at + many).min(bytes.len());
+        bytes[at.min(end)..end].fill(value);
+        let file = Scratch::new("damage", &bytes);
+        if let Ok(trace) = file.open() {
+            // Whatever comes: an answer or an error.
+            let _ = Summary::of(&trace);
+        }
+    }
+}
+
+#[test]
+fn a_head_is_read() {
+    let (mut writer, _) = simple(10);
+    writer.stop(Stop::Limit, 15);
+    let file = Scratch::new("head", writer.bytes());
+    let trace = file.open().expect("it was just written");
+    assert_eq!(trace.command, "a test of it");
+    assert_eq!(trace.stop, Some(Stop::Limit));
+    assert!(trace.caveats()[0].contains("limit"), "{:?}", trace.caveats());
+    let events = read(&trace).expect("it is whole");
+    assert_eq!(events.len(), 15, "what came after the stop is incomplete and left out");
+}
+
+#[test]
+fn a_cut_file_is_read_up_to_the_cut() {
+    let (writer, events) = simple(4000);
+    let bytes = writer.bytes();
+    assert!(bytes.len() >= HEAD + 3 * CHUNK);
+    for cut in [HEAD + 1000, HEAD + CHUNK + 777, HEAD + 2 * CHUNK + 5, HEAD + CHUNK_HEAD] {
+        let file = Scratch::new("cut", &bytes[..cut]);
+        let trace = file.open().expect("the head is whole");
+        let read = read(&trace).expect("what is there is whole");
+        assert!(read.len() < events.len());
+        assert!(read.iter().all(|event| events[event.sequence as usize] == *event), "cut at {cut}");
+        if cut > HEAD + CHUNK_HEAD {
+            assert!(!read.is_empty());
+            assert_eq!(trace.truncated, Some(cut as u64));
+            assert!(trace.caveats().iter().any(|said| said.contains("cut off")));
+        }
+    }
+}
+
+#[test]
+fn what_is_no_trace_is_refused() {
+    for bytes in [&b""[..], b"short", &[7; 9000]] {
+        assert!(matches!(Scratch::new("none", bytes).open(), Err(Error::Foreign { .. })));
+    }
+    let (writer, _) = simple(1);
+    let mut newer = writer.bytes().to_vec();
+    newer[head::VERSION] = 9;
+    let error = Scratch::new("newer", &newer).open().expect_err("the version is another");
+    assert!(matches!(error, Error::Version { found: 9 }), "{error}");
+    assert!(error.to_string().contains("version 9"));
+}
+
+#[test]
+fn damage_is_told_with_its_place() {
+    let (writer, _) = simple(1000);
+    let place = HEAD + CHUNK_HEAD;
+    for (at, value, why) in [
+        (HEAD, b'X', "CHNK"),
+        (HEAD + 11, 0xff, "more than fits"),
+        (HEAD + 7, 0xff, "thread"),
+        (place, 7, "operation"),
+        (place, 0, "operation"),
+    ] {
+        let mut bytes = writer.bytes().to_vec();
+        bytes[at] = value;
+        let file = Scratch::new("places", &bytes);
+        let error = file.open().and_then(|trace| read(&trace)).expect_err("a byte was changed");
+        let Error::Corrupt { offset, why: said } = error else { panic!("{error}") };
+        assert!(said.contains(why), "{said}");
+        assert_eq!(offset, if at < place { HEAD as u64 } else { place as u64 });
+    }
+}
+
+#[test]
+fn blocks_are_found_by_address_again_and_again() {
+    let mut book = Book::new();
+    let mut now = 0;
+    let mut step = |thread: u32, what: What| {
+        now += 1;
+        book.apply(&event(now, thread, what))
+    };
+    let Step::Alloc { id: first, lost: None } = step(1, alloc(16, 100)) else { panic!("a block") };
+    assert_eq!(step(1, What::Free { address: 32 }), Step::Unknown);
+    assert_eq!(step(2, What::Free { address: 16 }), Step::Free { id: first });
+    assert_eq!(step(2, What::Free { address: 16 }), Step::Twice);
+    let Step::Alloc { id: second, lost: None } = step(1, alloc(16, 8)) else { panic!("a block") };
+    let Step::Alloc { id: third, lost } = step(1, alloc(16, 9)) else { panic!("a block") };
+    assert_eq!(lost, Some(second), "its end was not seen");
+    // Through `realloc`, during which another thread gets the same address.
+    assert_eq!(step(1, What::Resize { address: 16 }), Step::Pending);
+    let Step::Alloc { id: other, lost: None } = step(2, alloc(16, 5)) else { panic!("a block") };
+    assert_eq!(
+        step(1, What::Resized { address: 48, size: 90 }),
+        Step::Resize { id: third, old: 9, lost: None }
+    );
+    assert_eq!(step(1, What::Resize { address: 48 }), Step::Pending);
+    assert_eq!(step(1, What::Resized { address: 48, size: 0 }), Step::Refused { id: third, lost: None });
+    assert_eq!(step(1, What::Resize { address: 999 }), Step::Unknown);
+    assert!(matches!(step(1, What::Resized { address: 64, size: 7 }), Step::Found { lost: None, .. }));
+    assert_eq!(step(1, What::Free { address: 16 }), Step::Free { id: other });
+    assert_eq!(book.live(), 2);
+    assert_eq!(book.block(third).size, 90);
+}
+
+#[test]
+fn a_summary_counts() {
+    let mut writer = Writer::new("x");
+    let calls = [
+        (1, alloc(16, 100)),
+        (1, alloc(160, 50)),
+        (2, What::Free { address: 16 }),
+        (1, What::Resize { address: 160 }),
+        (1, What::Resized { address: 160, size: 70 }),
+        (2, What::Free { address: 4096 }),
+        (1, What::Free { address: 16 }),
+    ];
+    for (i, (thread, what)) in calls.into_iter().enumerate() {
+        writer.push(&event(i as u64, thread, what));
+    }
+    let file = Scratch::new("sum", writer.bytes());
+    let sum = Summary::of(&file.open().expect("it was just written")).expect("it is whole");
+    let expected = Summary {
+        events: 7,
+        blocks: 2,
+        frees: 1,
+        resizes: 1,
+        threads: 2,
+        bytes: 220,
+        peak_bytes: 150,
+        peak_blocks: 2,
+        time: 6 * 64,
+        unknown: 1,
+        twice: 1,
+        lost: 0,
+        left: 1,
+    };
+    assert_eq!(sum, expected);
+    assert!(sum.to_string().contains("freed twice"));
+}

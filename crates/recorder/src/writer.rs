@@ -1,0 +1,102 @@
+//! Writes a trace by hand: what tests and generators use. The recorder itself writes into mapped memory.
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+
+use crate::format::{self, Base, CHUNK, CHUNK_HEAD, HEAD, LONGEST, Origin, Stop, TICK_LOG2, chunk, head, op};
+use crate::reader::{Event, What};
+
+/// A trace in memory, to be written to a file.
+#[derive(Debug)]
+pub struct Writer {
+    bytes: Vec<u8>,
+    open: BTreeMap<u32, Open>,
+}
+
+/// The chunk that a thread writes to.
+#[derive(Debug)]
+struct Open {
+    offset: usize,
+    used: usize,
+    base: Base,
+}
+
+impl Writer {
+    /// A trace of `command` without events.
+    #[must_use]
+    pub fn new(command: &str) -> Self {
+        let mut bytes = vec![0; HEAD];
+        bytes[..8].copy_from_slice(&format::MAGIC);
+        let command = &command.as_bytes()[..command.len().min(HEAD - head::COMMAND)];
+        let words = [
+            (head::VERSION, format::VERSION),
+            (head::CHUNK, CHUNK as u32),
+            (head::PID, 1),
+            (head::ORIGIN, Origin::Program as u32),
+            (head::COMMAND_LENGTH, command.len() as u32),
+        ];
+        for (at, word) in words {
+            bytes[at..][..4].copy_from_slice(&word.to_le_bytes());
+        }
+        bytes[head::COMMAND..][..command.len()].copy_from_slice(command);
+        Self { bytes, open: BTreeMap::new() }
+    }
+
+    /// Appends an event. Sequence numbers rise within a thread, and no two events have the same; times do not fall within a
+    /// thread, and are rounded down to ticks.
+    pub fn push(&mut self, event: &Event) {
+        let (op, align_log2, address, size) = match event.what {
+            What::Alloc { address, size, align_log2, zeroed } => {
+                (if zeroed { op::ZEROED } else { op::ALLOC }, align_log2, address, Some(size))
+            }
+            What::Free { address } => (op::FREE, 0, address, None),
+            What::Resize { address } => (op::RESIZE, 0, address, None),
+            What::Resized { address, size } => (op::RESIZED, 0, address, Some(size)),
+        };
+        let next = Base { sequence: event.sequence, time: event.time >> TICK_LOG2, address };
+        let room = |open: &Open| CHUNK_HEAD + open.used + LONGEST <= CHUNK;
+        if !self.open.get(&event.thread).is_some_and(room) {
+            let offset = self.bytes.len();
+            self.bytes.resize(offset + CHUNK, 0);
+            let bytes = &mut self.bytes[offset..];
+            bytes[..4].copy_from_slice(&format::CHUNK_MAGIC);
+            bytes[chunk::THREAD..][..4].copy_from_slice(&event.thread.to_le_bytes());
+            bytes[chunk::STREAM..][..4].copy_from_slice(&event.thread.to_le_bytes());
+            bytes[chunk::SEQUENCE..][..8].copy_from_slice(&next.sequence.to_le_bytes());
+            bytes[chunk::TIME..][..8].copy_from_slice(&next.time.to_le_bytes());
+            let base = Base { address: 0, ..next };
+            self.open.insert(event.thread, Open { offset, used: 0, base });
+        }
+        let Some(open) = self.open.get_mut(&event.thread) else { return };
+        let (encoded, length) = format::encode(format::lead(op, align_log2), &open.base, &next, size);
+        self.bytes[open.offset + CHUNK_HEAD + open.used..][..length].copy_from_slice(&encoded[..length]);
+        open.used += length;
+        open.base = next;
+        let used = (open.used as u32).to_le_bytes();
+        self.bytes[open.offset + chunk::USED..][..4].copy_from_slice(&used);
+    }
+
+    /// Says that the recording ended early.
+    pub fn stop(&mut self, why: Stop, sequence: u64) {
+        self.bytes[head::STOP..][..4].copy_from_slice(&(why as u32).to_le_bytes());
+        self.bytes[head::STOP_SEQUENCE..][..8].copy_from_slice(&sequence.to_le_bytes());
+    }
+
+    /// The file's bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Writes the file.
+    ///
+    /// # Errors
+    ///
+    /// Where the file cannot be made or written.
+    pub fn save(&self, path: &Path) -> io::Result<()> {
+        File::create(path)?.write_all(&self.bytes)
+    }
+}

@@ -1,0 +1,292 @@
+//! Programs recorded with the recorder preloaded: one of ours for each way to go wrong, and those that most machines have.
+#![cfg(target_os = "linux")]
+
+use core::time::Duration;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Output};
+use std::sync::OnceLock;
+
+use ephemera_recorder::format::{Origin, Stop};
+use ephemera_recorder::{Summary, Trace, What};
+
+/// The size that the program of these tests uses.
+const SIZE: u64 = 7777;
+
+/// The recorder, built to be preloaded: once for all tests.
+fn recorder() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        // A weakened build (`cargo xtask controls`) has a wrapper, and a directory of its own.
+        let wrapper = std::env::var_os("RUSTC_WORKSPACE_WRAPPER").unwrap_or_default();
+        let kind = Path::new(&wrapper).file_name().unwrap_or("plain".as_ref()).to_owned();
+        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("preload").join(kind);
+        let built = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--release", "--lib", "--features", "preload", "--manifest-path"])
+            .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))
+            .arg("--target-dir")
+            .arg(&dir)
+            // What builds the tests need not fit: instrumented code cannot be preloaded.
+            .env_remove("RUSTFLAGS")
+            .env_remove("CARGO_ENCODED_RUSTFLAGS")
+            .status();
+        assert!(built.expect("cargo is there").success(), "the recorder builds");
+        dir.join("release").join("libephemera_recorder.so")
+    })
+}
+
+/// The program of these tests.
+fn busy() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_recorder_busy"))
+}
+
+/// A directory for the traces of one test.
+struct Dir(PathBuf);
+
+impl Dir {
+    fn new(name: &str) -> Self {
+        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).expect("cargo's directory can be written");
+        Self(dir)
+    }
+
+    fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        command.env("LD_PRELOAD", recorder()).env("EPHEMERA_TRACE", self.0.join("t"));
+        command
+    }
+
+    fn run(&self, mode: &str) -> Output {
+        self.command(busy()).arg(mode).output().expect("the program is there")
+    }
+
+    fn traces(&self) -> Vec<Trace> {
+        let mut paths: Vec<_> = std::fs::read_dir(&self.0)
+            .expect("it is there")
+            .map(|entry| entry.expect("it is there").path())
+            .collect();
+        paths.sort_by_key(|path| (path.as_os_str().len(), path.clone()));
+        paths.iter().map(|path| Trace::open(path).expect("a trace")).collect()
+    }
+
+    /// The only trace.
+    fn trace(&self) -> Trace {
+        let mut traces = self.traces();
+        assert_eq!(traces.len(), 1);
+        traces.remove(0)
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        // What is left lies in cargo's directory for such things.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn good(output: &Output) -> ExitStatus {
+    assert!(output.status.success(), "{}: {}", output.status, String::from_utf8_lossy(&output.stderr));
+    output.status
+}
+
+/// Blocks of the size, and those of them that were freed on the thread that made them, and on another.
+fn counted(trace: &Trace) -> (u64, u64, u64) {
+    let mut alive = std::collections::HashMap::new();
+    let (mut blocks, mut here, mut elsewhere) = (0, 0, 0);
+    let mut last = None;
+    for event in trace.events() {
+        let event = event.expect("a whole trace");
+        assert!(last < Some(event.sequence), "in order");
+        last = Some(event.sequence);
+        match event.what {
+            What::Alloc { address, size, .. } => {
+                assert_eq!(alive.insert(address, (size, event.thread)), None, "an address is free first");
+                blocks += u64::from(size == SIZE);
+            }
+            What::Free { address } | What::Resize { address } => {
+                if let Some((SIZE, thread)) = alive.remove(&address) {
+                    *(if thread == event.thread { &mut here } else { &mut elsewhere }) += 1;
+                }
+            }
+            What::Resized { address, size } => {
+                alive.insert(address, (size, event.thread));
+            }
+        }
+    }
+    (blocks, here, elsewhere)
+}
+
+#[test]
+fn conc_threads_and_frees_on_other_threads_are_told_apart() {
+    let dir = Dir::new("threads");
+    good(&dir.run("threads"));
+    let trace = dir.trace();
+    assert_eq!(trace.origin, Some(Origin::Program));
+    assert!(trace.command.ends_with("recorder_busy threads"), "{}", trace.command);
+    let (blocks, here, elsewhere) = counted(&trace);
+    assert_eq!((blocks, here, elsewhere), (4500, 4000, 500));
+    let sum = Summary::of(&trace).expect("a whole trace");
+    assert_eq!((sum.threads, sum.lost, sum.twice), (6, 0, 0));
+}
+
+#[test]
+fn conc_threads_that_follow_one_another_share_a_stream() {
+    let dir = Dir::new("one-by-one");
+    good(&dir.run("one-by-one"));
+    let trace = dir.trace();
+    assert_eq!(counted(&trace), (300, 300, 0));
+    assert!(Summary::of(&trace).expect("a whole trace").threads > 300);
+    assert!(trace.bytes < 300 << 10, "{} bytes for 300 threads", trace.bytes);
+}
+
+#[test]
+fn a_child_of_a_fork_has_a_trace_of_its_own() {
+    let dir = Dir::new("fork");
+    good(&dir.run("fork"));
+    let traces = dir.traces();
+    let (child, parent): (Vec<_>, Vec<_>) =
+        traces.iter().partition(|trace| trace.origin == Some(Origin::Fork));
+    assert_eq!((child.len(), parent.len()), (1, 1));
+    assert_eq!(child[0].parent, parent[0].pid);
+    assert_eq!(counted(parent[0]), (41, 41, 0));
+    assert_eq!(counted(child[0]), (20, 20, 0));
+    let sum = Summary::of(child[0]).expect("a whole trace");
+    assert_eq!(sum.unknown, 1, "the parent's block");
+    assert!(child[0].caveats()[0].contains("fork"));
+}
+
+#[test]
+fn a_process_that_runs_another_program_has_two() {
+    let dir = Dir::new("exec");
+    good(&dir.run("exec"));
+    let traces = dir.traces();
+    assert_eq!(traces.len(), 2);
+    assert_eq!(traces[0].pid, traces[1].pid);
+    assert_eq!(counted(&traces[0]).0, 40);
+    assert_eq!(counted(&traces[1]).0, 60);
+    assert!(traces[1].command.ends_with("recorder_busy churn"));
+}
+
+#[test]
+fn nothing_is_lost_when_a_process_aborts_or_is_killed() {
+    let dir = Dir::new("abort");
+    assert!(!dir.run("abort").status.success());
+    assert_eq!(counted(&dir.trace()), (70, 70, 0));
+
+    let dir = Dir::new("killed");
+    let mut child = dir.command(busy()).arg("endless").spawn().expect("the program is there");
+    let begun = || std::fs::read_dir(&dir.0).is_ok_and(|mut entries| entries.next().is_some());
+    while !begun() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::thread::sleep(Duration::from_millis(20));
+    child.kill().expect("it runs");
+    child.wait().expect("it ran");
+    let (blocks, here, elsewhere) = counted(&dir.trace());
+    assert!(blocks > 0 && here + 1 >= blocks && elsewhere == 0, "{blocks} {here}");
+}
+
+#[test]
+fn a_program_may_close_every_descriptor() {
+    let dir = Dir::new("close");
+    good(&dir.run("close"));
+    let trace = dir.trace();
+    assert_eq!(counted(&trace), (50_050, 50_050, 0));
+    assert!(trace.bytes > 256 << 10, "the file grew since");
+}
+
+#[test]
+fn the_whole_family_is_recorded_and_works() {
+    let dir = Dir::new("family");
+    good(&dir.run("family"));
+    let trace = dir.trace();
+    let events: Vec<_> = trace.events().map(|event| event.expect("a whole trace").what).collect();
+    for log2 in [6, 8, 12] {
+        let found = events.iter().any(
+            |what| matches!(what, What::Alloc { size: SIZE, align_log2, zeroed: false, .. } if *align_log2 == log2),
+        );
+        assert!(found, "aligned to 2^{log2}");
+    }
+    assert!(events.iter().any(|what| matches!(what, What::Alloc { size: SIZE, zeroed: true, .. })));
+    assert!(events.iter().any(|what| matches!(what, What::Resized { size, .. } if *size == 5 * SIZE)));
+    assert!(events.iter().any(|what| matches!(what, What::Resized { size: 0, .. })), "refused");
+    let sum = Summary::of(&trace).expect("a whole trace");
+    assert_eq!((sum.unknown, sum.twice, sum.lost), (0, 0, 0));
+}
+
+#[test]
+fn the_limit_ends_the_trace_and_not_the_program() {
+    let dir = Dir::new("limit");
+    let output = dir.command(busy()).arg("many").env("EPHEMERA_TRACE_LIMIT", "200000").output();
+    good(&output.expect("the program is there"));
+    let trace = dir.trace();
+    assert_eq!(trace.stop, Some(Stop::Limit));
+    assert!(trace.bytes <= 200_704, "{}", trace.bytes);
+    let (blocks, ..) = counted(&trace);
+    assert!((10_000..200_000).contains(&blocks), "{blocks}");
+    assert!(trace.caveats()[0].contains("limit of 200,704 bytes"), "{:?}", trace.caveats());
+}
+
+#[test]
+fn without_a_path_nothing_is_recorded() {
+    let dir = Dir::new("off");
+    let output = dir.command(busy()).arg("family").env_remove("EPHEMERA_TRACE").output();
+    good(&output.expect("the program is there"));
+    let output = dir.command(busy()).arg("family").env("EPHEMERA_TRACE", "/no/such/directory/t").output();
+    good(&output.expect("the program is there"));
+    assert!(dir.traces().is_empty());
+}
+
+/// Programs that nobody here wrote. One that is missing is said to be, and is no failure.
+#[test]
+fn programs_of_the_machine_run_as_they_do_alone() {
+    let source = Path::new(env!("CARGO_TARGET_TMPDIR")).join("recorded.c");
+    std::fs::write(&source, "#include <stdio.h>\nint main(void) { return printf(\"%d\\n\", 1) < 0; }\n")
+        .expect("cargo's directory can be written");
+    let source = source.to_string_lossy().into_owned();
+    let programs: [&[&str]; 8] = [
+        &["ls", "/"],
+        &["git", "--version"],
+        &["python3", "-c", "print(sum(len(str(i)) for i in range(10000)))"],
+        &["gcc", "-c", &source, "-o", "/dev/null"],
+        &["sqlite3", ":memory:", "create table t(a); insert into t values(1),(2); select sum(a) from t;"],
+        &["rustc", "--version"],
+        &["cargo", "metadata", "--no-deps", "--format-version", "1", "--manifest-path", MANIFEST],
+        &["bash", "-c", "for i in 1 2 3; do (echo $i | cat); done"],
+    ];
+    let mut ran = Vec::new();
+    for (index, words) in programs.into_iter().enumerate() {
+        let Ok(alone) = Command::new(words[0]).args(&words[1..]).output() else {
+            println!("not here: {}", words[0]);
+            continue;
+        };
+        if !alone.status.success() {
+            println!("does not work here: {}", words[0]);
+            continue;
+        }
+        let dir = Dir::new(&format!("program-{index}"));
+        let recorded = dir.command(Path::new(words[0])).args(&words[1..]).output().expect("it ran before");
+        good(&recorded);
+        assert_eq!(recorded.stdout, alone.stdout, "{words:?}");
+        let traces = dir.traces();
+        assert!(!traces.is_empty(), "{words:?}");
+        let mut events = 0;
+        for trace in &traces {
+            let sum = Summary::of(trace).expect("a whole trace");
+            assert_eq!(sum.lost, 0, "{words:?}: {}", trace.command);
+            events += sum.events;
+        }
+        assert!(events > 10, "{words:?}");
+        if words[0] == "gcc" {
+            assert!(
+                traces.iter().any(|trace| trace.command.contains("cc1")),
+                "the compiler proper is a child"
+            );
+        }
+        ran.push(format!("{} ({} processes, {events} events)", words[0], traces.len()));
+    }
+    println!("ran: {}", ran.join(", "));
+    assert!(!ran.is_empty(), "none of these programs is here");
+}
+
+/// Ours, for cargo.
+const MANIFEST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
