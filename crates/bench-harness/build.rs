@@ -18,6 +18,8 @@ fn main() {
         ("JEMALLOC", "tikv-jemalloc-sys", true),
         ("BUMPALO", "bumpalo", true),
         ("BLINK_ALLOC", "blink-alloc", true),
+        ("BYTES", "bytes", true),
+        ("BYTESBUF", "bytesbuf", true),
         ("INFINITY_POOL", "infinity_pool", true),
         ("PLURALITY", "plurality", true),
         ("SHARDED_SLAB", "sharded-slab", true),
@@ -44,6 +46,13 @@ fn main() {
         println!("cargo::rustc-env=EPHEMERA_VERSION_{variable}={version}");
     }
 
+    println!("cargo::rustc-check-cfg=cfg(ephemera_cpp)");
+    println!("cargo::rerun-if-changed=cpp/hash_set.cpp");
+    match hash_set() {
+        Ok(()) => println!("cargo::rustc-cfg=ephemera_cpp"),
+        Err(why) => println!("cargo::rustc-env=EPHEMERA_CPP_ABSENT={why}"),
+    }
+
     let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let version = Command::new(rustc).arg("--version").output();
     let version =
@@ -57,6 +66,20 @@ fn main() {
     let profile = out.ancestors().nth(3).and_then(|directory| directory.file_name());
     let profile = profile.map_or_else(|| "unknown".to_owned(), |name| name.to_string_lossy().into_owned());
     println!("cargo::rustc-env=EPHEMERA_PROFILE={profile}");
+}
+
+/// Compiles the hash set in C++; why not, where it cannot.
+#[cfg(feature = "c-peers")]
+fn hash_set() -> Result<(), &'static str> {
+    let mut build = cc::Build::new();
+    build.cpp(true).std("c++17").opt_level(3).file("cpp/hash_set.cpp");
+    // Without a compiler, no reason to fail: the harness is complete without it.
+    build.cargo_warnings(false).try_compile("ephemera_hash_set").map_err(|_error| "no C++ compiler was found")
+}
+
+#[cfg(not(feature = "c-peers"))]
+fn hash_set() -> Result<(), &'static str> {
+    Err("built without feature `c-peers`")
 }
 
 /// The value of `name = "value"` in a package of the lock file.

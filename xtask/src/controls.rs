@@ -4,8 +4,8 @@
 mod table;
 pub(crate) mod wrapper;
 
-use core::cell::RefCell;
 use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Result, bail};
 use clap::Args;
@@ -15,7 +15,7 @@ pub(crate) use table::{Control, FILE, Kind, load};
 use crate::libtest::{TestRun, counts};
 use crate::loom;
 use crate::miri;
-use crate::shell::{Captured, Cmd};
+use crate::shell::{self, Captured, Cmd};
 use crate::steps::{Outcome, Step, run};
 use crate::toolchain::{self, Missing};
 use crate::workspace::Workspace;
@@ -76,15 +76,13 @@ pub(crate) fn steps(ws: &Workspace, wanted: impl Fn(&Control) -> bool) -> Result
             format!("controls/{}/{}", control.name, control.kind.word()),
             format!("must fail: {}", control.what),
         );
-        Step::new(name, what, move |ws| check(ws, &control))
+        Step::new(name, what, move |ws| check(ws, &control)).beside()
     };
     Ok(all.into_iter().filter(|control| wanted(control)).map(step).collect())
 }
 
-thread_local! {
-    /// Tests seen to pass without a cfg in this run: several controls often share one.
-    static SEEN: RefCell<BTreeSet<String>> = const { RefCell::new(BTreeSet::new()) };
-}
+/// Tests seen to pass without a cfg in this run: several controls often share one.
+static SEEN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 fn check(ws: &Workspace, control: &Control) -> Result<Outcome> {
     let Some(commands) = commands(ws, control)? else {
@@ -138,18 +136,18 @@ fn commands(ws: &Workspace, control: &Control) -> Result<Option<Vec<TestRun>>> {
 /// How many tests run and pass without the cfg.
 fn sound(plain: &TestRun) -> Result<u64> {
     let shown = plain.command().shown();
-    if SEEN.with_borrow(|seen| seen.contains(&shown)) {
+    if SEEN.lock().unwrap_or_else(PoisonError::into_inner).contains(&shown) {
         return Ok(1);
     }
     quiet_build(&plain.cargo, "without the cfg")?;
     let ran = plain.command().quiet("running it as it is")?;
     if !ran.success {
-        eprintln!("{}", end_of(&ran.text));
+        shell::say(&end_of(&ran.text));
         bail!("it fails without the cfg already; again: {shown}");
     }
     let counts = counts(&ran.text);
     if counts.started > 0 {
-        SEEN.with_borrow_mut(|seen| seen.insert(shown));
+        SEEN.lock().unwrap_or_else(PoisonError::into_inner).insert(shown);
     }
     Ok(counts.started)
 }
@@ -165,11 +163,11 @@ fn falls(ws: &Workspace, control: &Control, plain: &TestRun) -> Result<bool> {
         Kind::Loom | Kind::Test => wrapper::wrap(ws, &control.name, weak.cargo)?,
     };
     quiet_build(&weak.cargo, "with the cfg")?;
-    eprintln!("$ {}", weak.command().shown());
+    shell::say(&format!("$ {}", weak.command().shown()));
     let ran = weak.command().quiet("running it weakened")?;
     let judged = judge(control.kind, &ran);
     if !matches!(judged, Ok(true)) {
-        eprintln!("{}", end_of(&ran.text));
+        shell::say(&end_of(&ran.text));
     }
     judged
 }
@@ -177,7 +175,7 @@ fn falls(ws: &Workspace, control: &Control, plain: &TestRun) -> Result<bool> {
 fn quiet_build(cargo: &Cmd, which: &str) -> Result<()> {
     let built = cargo.clone().arg("--no-run").quiet(&format!("building {which}"))?;
     if !built.success {
-        eprintln!("{}", built.text);
+        shell::say(&built.text);
         bail!("does not compile {which}");
     }
     Ok(())

@@ -9,7 +9,7 @@ use crate::steps::{Outcome, Step, run};
 use crate::workspace::{Package, Workspace};
 
 /// The packages that have models, by directory.
-pub(crate) const MODELLED: [&str; 2] = ["prim", "ring-alloc"];
+pub(crate) const MODELLED: [&str; 5] = ["prim", "ring-alloc", "ringal", "shared_arena", "typed-pool"];
 
 /// The switch that turns the shim of `prim` to loom's types.
 pub(crate) const CFG: &str = "--cfg ephemera_loom";
@@ -78,6 +78,7 @@ fn step(package: &Package, preemptions: u32) -> Step<'_> {
         let ran = models(ws, package, None, preemptions)?;
         Ok(verdict(ran, &format!("{} has no model: no test is named loom_*", package.name)))
     })
+    .beside()
 }
 
 fn verdict(ran: u64, nothing: &str) -> Outcome {
@@ -116,7 +117,7 @@ pub(crate) fn base(ws: &Workspace, package: &Package, preemptions: u32) -> crate
     let preemptions = std::env::var("LOOM_MAX_PREEMPTIONS").unwrap_or_else(|_| preemptions.to_string());
     ws.cargo()
         .args(["test", "--package", &package.name, "--profile", "loom", "--target-dir"])
-        .arg(ws.target_dir("loom"))
+        .arg(ws.lane_dir("loom"))
         .env_append("RUSTFLAGS", CFG)
         .env("LOOM_MAX_PREEMPTIONS", preemptions)
 }

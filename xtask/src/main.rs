@@ -2,6 +2,7 @@
 
 #![expect(clippy::std_instead_of_alloc, reason = "a program that always has std")]
 
+mod advise;
 mod bench;
 mod ci;
 mod controls;
@@ -12,6 +13,8 @@ mod matrix;
 mod miri;
 mod progress;
 mod readme;
+mod record;
+mod replay;
 mod sanitize;
 mod shell;
 mod steps;
@@ -47,6 +50,12 @@ struct Cli {
 enum Command {
     /// Compare allocators: build the harness, run it, print tables.
     Bench(bench::Options),
+    /// Record what a program asks of its allocator.
+    Record(record::Options),
+    /// Replay a recorded program over every general allocator.
+    Replay(replay::Options),
+    /// Say what a recorded program would gain from another allocator, or that it would not.
+    Advise(advise::Options),
     /// Put the last measurement's table into README.md.
     Readme(readme::Options),
     /// All tests: unit, integration, doc, loom models, Miri.
@@ -87,6 +96,9 @@ fn run(command: &Command) -> Result<bool> {
     let ws = Workspace::load()?;
     match command {
         Command::Bench(options) => bench::main(&ws, options),
+        Command::Record(options) => record::main(&ws, options),
+        Command::Replay(options) => replay::main(&ws, options),
+        Command::Advise(options) => advise::main(&ws, options),
         Command::Readme(options) => readme::main(&ws, options),
         Command::Test(options) => test::main(&ws, options),
         Command::Ci(options) => ci::main(&ws, options),

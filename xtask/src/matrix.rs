@@ -9,14 +9,40 @@ use crate::test::COMPILE_FAIL;
 use crate::toolchain::{self, Missing};
 use crate::workspace::Workspace;
 
-/// The crates, by directory.
-const CRATES: [&str; 2] = ["prim", "ring-alloc"];
+/// A crate and its feature sets.
+#[derive(Debug, Clone, Copy)]
+struct Crate {
+    /// Its directory.
+    dir: &'static str,
+    /// Sets that it must build with.
+    features: &'static [&'static str],
+    /// Sets without `std`.
+    no_std: &'static [&'static str],
+    /// Sets that its tests run with on the nightly, a step each.
+    nightly: &'static [&'static [&'static str]],
+}
 
-/// Feature sets that every crate must build with, by themselves.
-const FEATURES: [&str; 4] = ["", "alloc", "std", "std,allocator-api2-04"];
+/// What a crate has that implements the allocator traits.
+const ALLOCATOR: Crate = Crate {
+    dir: "",
+    features: &["", "alloc", "std", "std,allocator-api2-04"],
+    no_std: &["", "alloc"],
+    nightly: &[&["std"], &["std,nightly"]],
+};
 
-/// Feature sets without `std`.
-const NO_STD: [&str; 2] = ["", "alloc"];
+/// The crates.
+const CRATES: [Crate; 5] = [
+    Crate { dir: "prim", ..ALLOCATOR },
+    Crate { dir: "ring-alloc", ..ALLOCATOR },
+    Crate {
+        dir: "ringal",
+        features: &["", "alloc", "std", "alloc,bytes", "std,tls,drop,generic,bytes,checked"],
+        no_std: &["", "alloc", "alloc,bytes"],
+        nightly: &[],
+    },
+    Crate { dir: "shared_arena", features: &["", "alloc", "std"], no_std: &["alloc"], nightly: &[] },
+    Crate { dir: "typed-pool", ..ALLOCATOR },
+];
 
 /// A target with 32-bit atomics and no `std`, and one of 32 bits with everything.
 pub(crate) const TARGETS: &[&str] = &["thumbv7em-none-eabihf", "i686-unknown-linux-gnu"];
@@ -50,24 +76,29 @@ struct Cell {
     target: &'static str,
 }
 
-/// The table. Every row holds for every crate.
-const TABLE: [Cell; 6] = [
-    Cell { compiler: Compiler::Oldest, act: Act::Check, features: &FEATURES, target: "" },
-    Cell { compiler: Compiler::Pinned, act: Act::Check, features: &FEATURES, target: "" },
-    Cell { compiler: Compiler::Nightly, act: Act::Test, features: &["std"], target: "" },
-    Cell { compiler: Compiler::Nightly, act: Act::Test, features: &["std,nightly"], target: "" },
-    Cell { compiler: Compiler::Pinned, act: Act::Check, features: &NO_STD, target: TARGETS[0] },
-    Cell { compiler: Compiler::Pinned, act: Act::Check, features: &FEATURES, target: TARGETS[1] },
-];
+impl Crate {
+    /// The rows of this crate.
+    fn rows(&self) -> Vec<Cell> {
+        use Act::{Check, Test};
+        use Compiler::{Nightly, Oldest, Pinned};
+        let row = |compiler, act, features, target| Cell { compiler, act, features, target };
+        let mut rows = vec![row(Oldest, Check, self.features, ""), row(Pinned, Check, self.features, "")];
+        rows.extend(self.nightly.iter().map(|sets| row(Nightly, Test, sets, "")));
+        rows.push(row(Pinned, Check, self.no_std, TARGETS[0]));
+        rows.push(row(Pinned, Check, self.features, TARGETS[1]));
+        rows
+    }
+}
 
-/// A step for each row and crate.
+/// A step for each crate and row.
 pub(crate) fn steps() -> Vec<Step<'static>> {
     let mut steps = Vec::new();
-    for dir in CRATES {
-        for cell in TABLE {
+    for of in &CRATES {
+        let dir = of.dir;
+        for cell in of.rows() {
             let sets: Vec<_> = cell.features.iter().map(|set| shown(set)).collect();
             let what = format!("{} with {}", cell.act.word(), sets.join(" | "));
-            steps.push(Step::new(name(dir, &cell), what, move |ws| walk(ws, dir, cell)));
+            steps.push(Step::new(name(dir, &cell), what, move |ws| walk(ws, dir, cell)).beside());
         }
     }
     steps
@@ -115,7 +146,7 @@ fn walk(ws: &Workspace, dir: &str, cell: Cell) -> Result<Outcome> {
             Act::Test => cargo.args(["test", "--lib", "--tests"]),
         };
         cargo = cargo.args(["--package", &package.name, "--no-default-features", "--target-dir"]);
-        cargo = cargo.arg(ws.target_dir("matrix"));
+        cargo = cargo.arg(ws.lane_dir("matrix"));
         if !set.is_empty() {
             cargo = cargo.args(["--features", set]);
         }
@@ -173,5 +204,7 @@ mod tests {
         assert!(names.contains("matrix/prim/oldest/features"));
         assert!(names.contains("matrix/ring-alloc/pinned/thumbv7em"));
         assert!(names.contains("matrix/ring-alloc/nightly/nightly"));
+        assert!(names.contains("matrix/ringal/oldest/features"));
+        assert!(!names.contains("matrix/ringal/nightly/nightly"));
     }
 }

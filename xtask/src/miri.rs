@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 
 use crate::libtest::{TestRun, listed};
-use crate::shell::Cmd;
+use crate::shell::{self, Cmd};
 use crate::steps::{Outcome, Step, run};
 use crate::toolchain::{self, Missing};
 use crate::workspace::{Package, Workspace};
@@ -14,18 +14,21 @@ use crate::workspace::{Package, Workspace};
 struct Gate {
     /// The package's directory.
     dir: &'static str,
-    /// Whether alignment may only come from the layout asked for. A crate that finds its headers by masking an
-    /// address relies on the address itself.
-    symbolic_alignment: bool,
+    /// Whether every pointer must come from another one. A crate that finds its headers by masking an address cannot
+    /// have that, and relies on the alignment of the address itself.
+    strict: bool,
     /// Whether `ci` and `test`, which have little time, run it too. The suite of testkit runs there as part of its users' tests.
     always: bool,
 }
 
 /// The gates, in order.
-const GATES: [Gate; 3] = [
-    Gate { dir: "prim", symbolic_alignment: false, always: true },
-    Gate { dir: "testkit", symbolic_alignment: false, always: false },
-    Gate { dir: "ring-alloc", symbolic_alignment: false, always: true },
+const GATES: [Gate; 6] = [
+    Gate { dir: "prim", strict: false, always: true },
+    Gate { dir: "testkit", strict: false, always: false },
+    Gate { dir: "ring-alloc", strict: false, always: true },
+    Gate { dir: "ringal", strict: true, always: true },
+    Gate { dir: "shared_arena", strict: false, always: true },
+    Gate { dir: "typed-pool", strict: false, always: true },
 ];
 
 /// What Miri needs.
@@ -43,8 +46,11 @@ pub(crate) const CI_SEEDS: u32 = 4;
 /// Seeds in `cargo xtask test`, which has minutes.
 pub(crate) const TEST_SEEDS: u32 = 2;
 
-/// Header lookup by masking needs exposed provenance.
-const ALWAYS: &str = "-Zmiri-permissive-provenance";
+/// For crates that find headers by masking: that needs exposed provenance.
+const EXPOSED: &str = "-Zmiri-permissive-provenance";
+
+/// For the others.
+const STRICT: &str = "-Zmiri-strict-provenance -Zmiri-symbolic-alignment-check";
 
 /// More switches, spurious failures of weak exchanges, and no address used again by another thread, which would
 /// order the two threads and hide races.
@@ -111,25 +117,35 @@ fn plan<'w>(packages: &[&'w Package], model: Model, seeds: u32, missing: Missing
         let package = *package;
         for model in models.iter().copied() {
             let (name, what) = (format!("miri/{}/{}", package.short(), model.word()), model.title());
-            steps.push(Step::new(name, what, move |ws| {
-                let nightly = match toolchain::nightly(&COMPONENTS, missing) {
-                    Ok(nightly) => nightly,
-                    Err(why) => return Ok(Outcome::Skipped(why)),
-                };
-                let cargo = base(ws, package, &nightly, &flags(package, model)).args(["--lib", "--tests"]);
-                // A package that is only types and tables has no test; its users' tests run it.
-                Ok(Outcome::Passed(format!("{} tests", TestRun { cargo, harness: skip() }.counted()?.passed)))
-            }));
+            steps.push(
+                Step::new(name, what, move |ws| {
+                    let nightly = match toolchain::nightly(&COMPONENTS, missing) {
+                        Ok(nightly) => nightly,
+                        Err(why) => return Ok(Outcome::Skipped(why)),
+                    };
+                    let cargo =
+                        base(ws, package, &nightly, &flags(package, model)).args(["--lib", "--tests"]);
+                    // A package that is only types and tables has no test; its users' tests run it.
+                    Ok(Outcome::Passed(format!(
+                        "{} tests",
+                        TestRun { cargo, harness: skip() }.counted()?.passed
+                    )))
+                })
+                .beside(),
+            );
         }
         if let Some(model) = models.last().copied().filter(|_| seeds > 0) {
             let what = format!("threaded tests, {seeds} seeds, {}", model.title());
-            steps.push(Step::new(format!("miri/{}/seeds", package.short()), what, move |ws| {
-                let nightly = match toolchain::nightly(&COMPONENTS, missing) {
-                    Ok(nightly) => nightly,
-                    Err(why) => return Ok(Outcome::Skipped(why)),
-                };
-                many_seeds(ws, package, &nightly, model, seeds)
-            }));
+            steps.push(
+                Step::new(format!("miri/{}/seeds", package.short()), what, move |ws| {
+                    let nightly = match toolchain::nightly(&COMPONENTS, missing) {
+                        Ok(nightly) => nightly,
+                        Err(why) => return Ok(Outcome::Skipped(why)),
+                    };
+                    many_seeds(ws, package, &nightly, model, seeds)
+                })
+                .beside(),
+            );
         }
     }
     steps
@@ -145,7 +161,7 @@ fn many_seeds(ws: &Workspace, package: &Package, nightly: &str, model: Model, se
         let list =
             plain.clone().args(["--", "--list", THREADED]).quiet(&format!("listing {}", target.join(" ")))?;
         if !list.success {
-            eprintln!("{}", list.text);
+            shell::say(&list.text);
             bail!("cannot list the tests of {} {}", package.name, target.join(" "));
         }
         let here = listed(&list.text).len();
@@ -174,12 +190,10 @@ fn base(ws: &Workspace, package: &Package, nightly: &str, flags: &str) -> Cmd {
 }
 
 fn flags(package: &Package, model: Model) -> String {
-    let mut flags = ALWAYS.to_owned();
+    let strict = GATES.iter().any(|gate| gate.dir == package.dir && gate.strict);
+    let mut flags = if strict { STRICT } else { EXPOSED }.to_owned();
     if model == Model::Tree {
         flags.push_str(" -Zmiri-tree-borrows");
-    }
-    if GATES.iter().any(|gate| gate.dir == package.dir && gate.symbolic_alignment) {
-        flags.push_str(" -Zmiri-symbolic-alignment-check");
     }
     flags
 }

@@ -44,6 +44,7 @@ struct Host {
 #[derive(Debug, Deserialize)]
 struct Workload {
     id: String,
+    class: String,
     title: String,
     /// Whether the reference was equal to itself.
     trusted: bool,
@@ -56,16 +57,62 @@ struct Row {
     ratio: Option<f64>,
 }
 
-/// The columns: what the harness calls a contender, and what the table calls it.
-const COLUMNS: [(&str, &str); 8] = [
-    ("ring", "`RingAlloc`"),
-    ("one-ring", "`OneRingAlloc`"),
-    ("upstream-ring", "upstream `RingAlloc`"),
-    ("upstream-one-ring", "upstream `OneRingAlloc`"),
-    ("mimalloc", "mimalloc"),
-    ("jemalloc", "jemalloc"),
-    ("bumpalo", "bumpalo"),
-    ("blink-alloc", "blink-alloc"),
+/// One table: a class of contenders, what stands above it, and its columns: what the harness calls a contender, and what
+/// the table calls it.
+struct Part {
+    class: &'static str,
+    heading: &'static str,
+    columns: &'static [(&'static str, &'static str)],
+}
+
+const PARTS: [Part; 3] = [
+    Part {
+        class: "blocks",
+        heading: "Blocks of any size",
+        columns: &[
+            ("ring", "`RingAlloc`"),
+            ("one-ring", "`OneRingAlloc`"),
+            ("pooled-allocator", "`PooledAllocator`"),
+            ("upstream-ring", "upstream `RingAlloc`"),
+            ("upstream-one-ring", "upstream `OneRingAlloc`"),
+            ("mimalloc", "mimalloc"),
+            ("jemalloc", "jemalloc"),
+            ("bumpalo", "bumpalo"),
+            ("blink-alloc", "blink-alloc"),
+        ],
+    },
+    Part {
+        class: "objects",
+        heading: "Objects of one type",
+        columns: &[
+            ("shared", "`SharedArena`"),
+            ("arena", "`Arena`"),
+            ("pool", "`Pool`"),
+            ("typed-pool", "`TypedPool`"),
+            ("pooled-box", "`PooledBox`"),
+            ("upstream-shared", "upstream `SharedArena`"),
+            ("upstream-arena", "upstream `Arena`"),
+            ("upstream-pool", "upstream `Pool`"),
+            ("plurality", "plurality"),
+            ("infinity", "infinity_pool"),
+            ("sharded-slab", "sharded-slab"),
+            ("slab", "slab"),
+            ("textbook", "textbook"),
+            ("mimalloc", "mimalloc"),
+            ("jemalloc", "jemalloc"),
+        ],
+    },
+    Part {
+        class: "buffers",
+        heading: "Byte buffers",
+        columns: &[
+            ("ringal", "`RingAl`"),
+            ("upstream-ringal", "upstream `RingAl`"),
+            ("bytes", "bytes"),
+            ("bytesbuf", "bytesbuf"),
+            ("mimalloc", "`Vec` on mimalloc"),
+        ],
+    },
 ];
 
 /// Runs the command.
@@ -89,30 +136,43 @@ fn spliced(readme: &str, table: &str) -> Result<String> {
 }
 
 fn table(summary: &Summary) -> Result<String> {
-    let mut out = String::from("| workload |");
-    for (_, title) in COLUMNS {
-        write!(out, " {title} |")?;
+    let mut out = String::new();
+    for Part { class, heading, columns } in PARTS {
+        let mut workloads = summary.workloads.iter().filter(|workload| workload.class == class).peekable();
+        if workloads.peek().is_none() {
+            continue;
+        }
+        write!(out, "### {heading}\n\n| workload |")?;
+        for (_, title) in columns {
+            write!(out, " {title} |")?;
+        }
+        writeln!(out, "\n|---|{}", "---|".repeat(columns.len()))?;
+        for workload in workloads {
+            out.push_str(&workload.row(columns)?);
+        }
+        out.push('\n');
     }
-    out.push_str("\n|---|");
-    out.push_str(&"---|".repeat(COLUMNS.len()));
-    out.push('\n');
-    for workload in &summary.workloads {
+    let Host { commit, cpu, cpus, kernel, libc, rustc } = &summary.host;
+    writeln!(out, "Commit {commit}, {} run; {cpu}, {cpus} CPUs, {kernel}, {libc}, {rustc}.", summary.mode)?;
+    Ok(out)
+}
+
+impl Workload {
+    fn row(&self, columns: &[(&str, &str)]) -> Result<String> {
         // A title says more behind a colon: where a document is from.
-        let title = workload.title.split(':').next().unwrap_or(&workload.title);
-        let doubt = if workload.trusted { "" } else { " (untrusted: the reference differed from itself)" };
-        write!(out, "| `{}`: {title}{doubt} |", workload.id)?;
-        for (key, _) in COLUMNS {
-            let ratio = workload.rows.iter().find(|row| row.key == key).and_then(|row| row.ratio);
+        let title = self.title.split(':').next().unwrap_or(&self.title);
+        let doubt = if self.trusted { "" } else { " (untrusted: the reference differed from itself)" };
+        let mut out = format!("| `{}`: {title}{doubt} |", self.id);
+        for (key, _) in columns {
+            let ratio = self.rows.iter().find(|row| row.key == *key).and_then(|row| row.ratio);
             match ratio {
                 Some(ratio) => write!(out, " {ratio:.2} |")?,
                 None => out.push_str(" – |"),
             }
         }
         out.push('\n');
+        Ok(out)
     }
-    let Host { commit, cpu, cpus, kernel, libc, rustc } = &summary.host;
-    writeln!(out, "\nCommit {commit}, {} run; {cpu}, {cpus} CPUs, {kernel}, {libc}, {rustc}.", summary.mode)?;
-    Ok(out)
 }
 
 #[cfg(test)]
@@ -121,7 +181,7 @@ mod tests {
 
     const SUMMARY: &str = r#"{"mode": "quick", "other": 1,
         "host": {"commit": "abc", "cpu": "a cpu", "cpus": 2, "kernel": "k", "libc": "l", "rustc": "r"},
-        "workloads": [{"id": "S1", "title": "pairs: many", "trusted": false, "rows": [
+        "workloads": [{"id": "S1", "class": "blocks", "title": "pairs: many", "trusted": false, "rows": [
             {"key": "ring", "ratio": 0.255}, {"key": "mimalloc", "ratio": null}]}]}"#;
 
     #[test]
@@ -132,6 +192,8 @@ mod tests {
             table.contains("| `S1`: pairs (untrusted: the reference differed from itself) | 0.26 | – |"),
             "{table}"
         );
+        assert!(table.starts_with("### Blocks of any size\n"), "{table}");
+        assert!(!table.contains("Byte buffers"), "{table}");
         assert!(table.contains("Commit abc, quick run; a cpu, 2 CPUs, k, l, r."), "{table}");
     }
 

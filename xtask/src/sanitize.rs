@@ -9,7 +9,7 @@ use crate::toolchain::{self, Missing};
 use crate::workspace::Workspace;
 
 /// The packages whose tests are run, by directory.
-const PACKAGES: [&str; 3] = ["prim", "testkit", "ring-alloc"];
+const PACKAGES: [&str; 6] = ["prim", "testkit", "ring-alloc", "ringal", "shared_arena", "typed-pool"];
 
 /// Impossible sizes are asked for on purpose: the runtime must refuse them as malloc does, not end the process. And
 /// a test that asks for too much of what is possible ends itself, at 8 GB, and not the machine.

@@ -1,6 +1,7 @@
 //! Child processes: shown as a line that can be pasted into a shell, streamed or captured, and stopped
 //! when the time that was set for the whole run is over.
 
+use core::cell::{Cell, RefCell};
 use core::fmt::Write as _;
 use core::time::Duration;
 use std::ffi::{OsStr, OsString};
@@ -41,6 +42,45 @@ pub(crate) fn set_deadline(after: Duration) {
 /// Whether the time that [`set_deadline`] allowed is over.
 pub(crate) fn time_is_up() -> bool {
     DEADLINE.get().is_some_and(|end| Instant::now() >= *end)
+}
+
+thread_local! {
+    /// What this thread would have printed, while it is in [`keeping`].
+    static KEPT: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+thread_local! {
+    /// Which of the threads that run steps side by side this is; zero elsewhere.
+    static LANE: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The lane of this thread.
+pub(crate) fn lane() -> usize {
+    LANE.get()
+}
+
+/// Makes this thread that of a lane.
+pub(crate) fn set_lane(lane: usize) {
+    LANE.set(lane);
+}
+
+/// Calls `work` with all that it runs kept back; returns what was said beside the result.
+pub(crate) fn keeping<T>(work: impl FnOnce() -> T) -> (T, String) {
+    let before = KEPT.replace(Some(String::new()));
+    let result = work();
+    (result, KEPT.replace(before).unwrap_or_default())
+}
+
+/// Prints a line, or keeps it back.
+pub(crate) fn say(line: &str) {
+    let kept = KEPT.with_borrow_mut(|kept| kept.as_mut().map(|kept| kept.push_str(&format!("{line}\n"))));
+    if kept.is_none() {
+        eprintln!("{line}");
+    }
+}
+
+fn is_keeping() -> bool {
+    KEPT.with_borrow(Option::is_some)
 }
 
 /// A command to be run in the workspace.
@@ -124,6 +164,9 @@ impl Cmd {
 
     /// Runs it with its output going where ours goes; `true` if it ended with status 0.
     pub(crate) fn run(&self) -> Result<bool> {
+        if is_keeping() {
+            return Ok(self.tee()?.success);
+        }
         eprintln!("$ {}", self.shown());
         let mut child = self.spawn(Stdio::inherit, Stdio::inherit)?;
         Ok(wait(&mut child)?.success())
@@ -139,13 +182,19 @@ impl Cmd {
 
     /// Runs it, shows its output as it comes, and keeps it.
     pub(crate) fn tee(&self) -> Result<Captured> {
-        eprintln!("$ {}", self.shown());
-        self.collect(true)
+        say(&format!("$ {}", self.shown()));
+        let keeping = is_keeping();
+        let captured = self.collect(!keeping)?;
+        if keeping {
+            say(&captured.text);
+        }
+        Ok(captured)
     }
 
     /// Runs it and keeps its output; a terminal shows `doing` meanwhile.
     pub(crate) fn quiet(&self, doing: &str) -> Result<Captured> {
-        let _spinner = Spinner::start(doing);
+        // Two spinners on one line help nobody.
+        let _spinner = (!is_keeping()).then(|| Spinner::start(doing));
         self.collect(false)
     }
 

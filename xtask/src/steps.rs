@@ -1,7 +1,10 @@
 //! A list of checks: each with a headline, its time and its result, and a table at the end whose last line
-//! counts them.
+//! counts them. Checks that use one core each and share nothing run beside one another.
 
+use core::fmt::Display;
 use core::time::Duration;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::Instant;
 
 use anyhow::{Result, bail};
@@ -22,7 +25,7 @@ pub(crate) enum Outcome {
 }
 
 /// What a step does.
-type Body<'w> = Box<dyn FnOnce(&Workspace) -> Result<Outcome> + 'w>;
+type Body<'w> = Box<dyn FnOnce(&Workspace) -> Result<Outcome> + Send + 'w>;
 
 /// One check.
 pub(crate) struct Step<'w> {
@@ -31,6 +34,8 @@ pub(crate) struct Step<'w> {
     /// What it shows, in half a sentence.
     pub(crate) what: String,
     run: Body<'w>,
+    /// Whether it may run beside its neighbours that say the same.
+    beside: bool,
 }
 
 /// A line of the final table.
@@ -46,9 +51,14 @@ impl<'w> Step<'w> {
     pub(crate) fn new(
         name: impl Into<String>,
         what: impl Into<String>,
-        run: impl FnOnce(&Workspace) -> Result<Outcome> + 'w,
+        run: impl FnOnce(&Workspace) -> Result<Outcome> + Send + 'w,
     ) -> Self {
-        Self { name: name.into(), what: what.into(), run: Box::new(run) }
+        Self { name: name.into(), what: what.into(), run: Box::new(run), beside: false }
+    }
+
+    /// The same check, which may run beside its neighbours: what it prints is kept until it ends.
+    pub(crate) fn beside(self) -> Self {
+        Self { beside: true, ..self }
     }
 
     /// A check that is known not to run, and why.
@@ -80,24 +90,85 @@ pub(crate) fn select<'w>(steps: Vec<Step<'w>>, only: &[String]) -> Result<Vec<St
 pub(crate) fn run(ws: &Workspace, steps: Vec<Step<'_>>) -> bool {
     let total = steps.len();
     let mut rows: Vec<Row> = Vec::with_capacity(total);
-    for (index, step) in steps.into_iter().enumerate() {
-        eprintln!("\n{}", style(format!("== {}/{total}  {}: {}", index + 1, step.name, step.what)).bold());
-        let start = Instant::now();
-        let outcome = if shell::time_is_up() {
-            Outcome::Failed("not run: the time for the whole run is over".to_owned())
-        } else {
-            (step.run)(ws).unwrap_or_else(|error| Outcome::Failed(format!("{error:#}")))
-        };
-        let row = Row { name: step.name, outcome, took: start.elapsed() };
-        eprintln!("-- {}: {} in {}", row.name, row.outcome.told(), seconds(row.took));
-        if let Outcome::Skipped(_) = row.outcome {
-            eprintln!("{}", style(format!("!! {} DID NOT RUN", row.name)).yellow().bold());
+    let start = Instant::now();
+    let mut steps = steps.into_iter().enumerate().peekable();
+    while let Some(first) = steps.next() {
+        let mut group = vec![first];
+        while group[0].1.beside
+            && let Some(next) = steps.next_if(|(_, step)| step.beside)
+        {
+            group.push(next);
         }
-        rows.push(row);
+        rows.extend(if group.len() > 1 { side_by_side(ws, group, total) } else { alone(ws, group, total) });
     }
-    println!("\n{}", table(&rows));
+    println!("\n{}", table(&rows, start.elapsed()));
     println!("{}", last_line(&rows));
     !rows.iter().any(|row| matches!(row.outcome, Outcome::Failed(_)))
+}
+
+/// Runs steps one after the other; what they print is seen as it comes.
+fn alone(ws: &Workspace, group: Vec<(usize, Step<'_>)>, total: usize) -> Vec<Row> {
+    let one = |(index, step): (usize, Step<'_>)| {
+        eprintln!("\n{}", headline(index, total, &step));
+        let row = perform(ws, step);
+        eprintln!("{}", row.told());
+        row
+    };
+    group.into_iter().map(one).collect()
+}
+
+/// Runs steps on as many threads as there are cores, each with its output kept until it ends. Rows are in order.
+fn side_by_side(ws: &Workspace, group: Vec<(usize, Step<'_>)>, total: usize) -> Vec<Row> {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let rows: Vec<Mutex<Option<Row>>> = group.iter().map(|_| Mutex::new(None)).collect();
+    let todo = Mutex::new(group.into_iter().zip(&rows));
+    let work = |lane: usize| {
+        shell::set_lane(lane);
+        // A thread that panicked took its own step along, not the list.
+        while let Some(((index, step), place)) = todo.lock().unwrap_or_else(PoisonError::into_inner).next() {
+            eprintln!("\n{} ...", headline(index, total, &step));
+            let head = headline(index, total, &step);
+            let (row, said) = shell::keeping(|| perform(ws, step));
+            eprintln!("\n{head}\n{}{}", said, row.told());
+            *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(row);
+        }
+    };
+    thread::scope(|scope| {
+        let work = &work;
+        for lane in 1..cores {
+            scope.spawn(move || work(lane));
+        }
+        work(0);
+    });
+    drop(todo);
+    rows.into_iter().filter_map(|row| row.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
+}
+
+fn headline(index: usize, total: usize, step: &Step<'_>) -> impl Display + use<> {
+    style(format!("== {}/{total}  {}: {}", index + 1, step.name, step.what)).bold()
+}
+
+fn perform(ws: &Workspace, step: Step<'_>) -> Row {
+    let start = Instant::now();
+    let outcome = if shell::time_is_up() {
+        Outcome::Failed("not run: the time for the whole run is over".to_owned())
+    } else {
+        (step.run)(ws).unwrap_or_else(|error| Outcome::Failed(format!("{error:#}")))
+    };
+    Row { name: step.name, outcome, took: start.elapsed() }
+}
+
+impl Row {
+    /// How it ended, in a line; two where it did not run.
+    fn told(&self) -> String {
+        let line = format!("-- {}: {} in {}", self.name, self.outcome.told(), seconds(self.took));
+        match self.outcome {
+            Outcome::Skipped(_) => {
+                format!("{line}\n{}", style(format!("!! {} DID NOT RUN", self.name)).yellow().bold())
+            }
+            _ => line,
+        }
+    }
 }
 
 impl Outcome {
@@ -127,7 +198,8 @@ fn seconds(took: Duration) -> String {
     format!("{:.1} s", took.as_secs_f64())
 }
 
-fn table(rows: &[Row]) -> String {
+/// The rows, and the time from the first to the last: less than their sum where some ran side by side.
+fn table(rows: &[Row], total: Duration) -> String {
     let wide = rows.iter().map(|row| row.name.len()).max().unwrap_or(0);
     let mut text = String::new();
     for row in rows {
@@ -136,7 +208,6 @@ fn table(rows: &[Row]) -> String {
         text.push_str(line.trim_end());
         text.push('\n');
     }
-    let total = rows.iter().map(|row| row.took).sum();
     text.push_str(&format!("{:wide$}  {:7}  {:>9}", "total", "", seconds(total)));
     text
 }
@@ -153,8 +224,10 @@ fn last_line(rows: &[Row]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Outcome, Row, Step, last_line, select, table};
     use core::time::Duration;
+    use std::sync::Mutex;
+
+    use super::{Outcome, Row, Step, last_line, select, side_by_side, table};
 
     fn row(name: &str, outcome: Outcome) -> Row {
         Row { name: name.to_owned(), outcome, took: Duration::from_millis(1250) }
@@ -162,6 +235,30 @@ mod tests {
 
     fn step(name: &str) -> Step<'static> {
         Step::new(name, "", |_| Ok(Outcome::Passed(String::new())))
+    }
+
+    #[test]
+    fn steps_side_by_side_all_run_and_are_listed_in_order() {
+        let ws = crate::workspace::tests::sample();
+        let (ran, late) = (Mutex::new(Vec::new()), "c");
+        let step = |name: &'static str| {
+            let ran = &ran;
+            Step::new(name, "", move |_: &_| {
+                ran.lock().unwrap().push(name);
+                if name == late {
+                    anyhow::bail!("for a reason")
+                }
+                Ok(Outcome::Passed(String::new()))
+            })
+        };
+        let group = ["a", "b", late, "d"].map(|name| step(name).beside());
+        let rows = side_by_side(&ws, group.into_iter().enumerate().collect(), 4);
+        let names: Vec<_> = rows.iter().map(|row| row.name.as_str()).collect();
+        assert_eq!(names, ["a", "b", "c", "d"]);
+        assert_eq!(rows[2].outcome, Outcome::Failed("for a reason".to_owned()));
+        let mut ran = ran.into_inner().unwrap();
+        ran.sort_unstable();
+        assert_eq!(ran, ["a", "b", "c", "d"]);
     }
 
     #[test]
@@ -175,7 +272,8 @@ mod tests {
 
     #[test]
     fn the_table_shows_the_reason_and_the_time() {
-        let text = table(&[row("miri", Outcome::Skipped("no nightly\nmore".into()))]);
+        let text =
+            table(&[row("miri", Outcome::Skipped("no nightly\nmore".into()))], Duration::from_millis(1250));
         assert_eq!(text, "miri  not run      1.2 s  no nightly\ntotal               1.2 s");
     }
 

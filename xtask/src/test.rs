@@ -19,7 +19,8 @@ pub(crate) const COMPILE_FAIL: &str = "compile_fail";
 pub(crate) const BENCHES: &str = "benches";
 
 /// Library packages that can implement both versions of the trait at once, with the feature that adds the second.
-const BOTH_TRAITS: [(&str, &str); 2] = [("prim", "allocator-api2-04"), ("ring-alloc", "allocator-api2-04")];
+const BOTH_TRAITS: [(&str, &str); 3] =
+    [("prim", "allocator-api2-04"), ("ring-alloc", "allocator-api2-04"), ("typed-pool", "allocator-api2-04")];
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -58,6 +59,11 @@ pub(crate) fn steps() -> Vec<Step<'static>> {
         Step::new("test/doc", "examples in the documentation", |ws| {
             let ran = doc(ws)?;
             Ok(Outcome::Passed(format!("{ran} tests")))
+        }),
+        Step::new("test/ringal-features", "tests of ringal with `bytes` and `checked`", |ws| {
+            let cargo = ws.cargo().args(["test", "--lib", "--tests", "--package", "ringal"]);
+            TestRun { cargo: cargo.args(["--features", "bytes,checked"]), harness: Vec::new() }
+                .check("no test ran")
         }),
         Step::new("test/both-traits", "unit and integration tests with both versions of the trait", |ws| {
             let mut cargo = ws.cargo().args(["test", "--lib", "--tests"]);

@@ -40,10 +40,11 @@ pub(crate) fn std_tests(toolchain: &str) -> &'static str {
 
 /// [`NIGHTLY`] with `components`, else the installed nightly with them. Says which, once.
 pub(crate) fn nightly(components: &[&str], missing: Missing) -> Found {
+    // Taken first: steps that run side by side must not install it twice.
+    let mut said = SAID.lock().unwrap_or_else(|gone| gone.into_inner());
     let name = pick(&[NIGHTLY, ANY_NIGHTLY], components, missing).ok_or_else(|| {
         format!("no nightly with {} here; {}", components.join(", "), how(NIGHTLY, components))
     })?;
-    let mut said = SAID.lock().unwrap_or_else(|gone| gone.into_inner());
     if said.as_deref() != Some(&name) {
         let version = rustc_version(&name).unwrap_or_else(|| "version unknown".to_owned());
         let second =

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
-use crate::shell::Cmd;
+use crate::shell::{self, Cmd};
 
 /// The workspace.
 #[derive(Debug, Clone)]
@@ -115,6 +115,14 @@ impl Workspace {
     /// A directory below cargo's output directory.
     pub(crate) fn target_dir(&self, name: &str) -> PathBuf {
         self.target.join(name)
+    }
+
+    /// The same for what cargo builds: steps that run side by side would wait for each other's builds in one directory.
+    pub(crate) fn lane_dir(&self, name: &str) -> PathBuf {
+        match shell::lane() {
+            0 => self.target.join(name),
+            lane => self.target.join(format!("{name}-{lane}")),
+        }
     }
 }
 

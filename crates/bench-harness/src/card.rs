@@ -7,11 +7,15 @@ pub enum Class {
     Blocks,
     /// Objects of one type.
     Objects,
+    /// Byte buffers.
+    Buffers,
+    /// Nodes of data structures.
+    Nodes,
 }
 
 impl Class {
     /// All classes, in the order of the report.
-    pub const ALL: [Self; 2] = [Self::Blocks, Self::Objects];
+    pub const ALL: [Self; 4] = [Self::Blocks, Self::Objects, Self::Buffers, Self::Nodes];
 
     /// The word for a heading.
     #[must_use]
@@ -19,6 +23,8 @@ impl Class {
         match self {
             Self::Blocks => "blocks",
             Self::Objects => "objects",
+            Self::Buffers => "buffers",
+            Self::Nodes => "nodes of data structures",
         }
     }
 }

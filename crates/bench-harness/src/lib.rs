@@ -1,9 +1,11 @@
 //! Compares allocators: paired, interleaved, as ratios with intervals.
 //!
 //! A *contender* ([`contenders`]) is an allocator behind one of the harness's own traits: it hands out blocks of any size
-//! ([`blocks::RawAlloc`]) or objects of one type ([`objects::Pool`]). A *workload* ([`workloads`]) is a function generic over it. The *runner* ([`runner`]) puts all contenders of one workload into one
-//! process, takes a sample of each in every round in random order, and repeats that in several processes; the *statistics*
-//! ([`stats`]) are medians of the ratios of samples of the same round, with an interval from a hierarchical bootstrap.
+//! ([`blocks::RawAlloc`]), byte buffers ([`buffers::Source`]) or objects of one type ([`objects::Pool`]).
+//! A *workload* ([`workloads`]) is a function generic over it. The *runner* ([`runner`]) puts all contenders of one
+//! workload into one process, takes a sample of each in every round in random order, and repeats that in several
+//! processes; the *statistics* ([`stats`]) are medians of the ratios of samples of the same round, with an interval from a
+//! hierarchical bootstrap.
 //! The *report* ([`report`]) prints them beside memory, the loop's own cost and a card of the host ([`host`],
 //! [`calibrate`]).
 //!
@@ -22,14 +24,17 @@
 
 pub mod backing;
 pub mod blocks;
+pub mod buffers;
 pub mod calibrate;
 pub mod card;
 pub mod contenders;
 pub mod host;
+pub mod nodes;
 pub mod objects;
 pub mod os;
 pub mod report;
 pub mod runner;
 pub mod stats;
 pub mod tally;
+pub mod trace;
 pub mod workloads;

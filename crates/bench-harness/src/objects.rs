@@ -6,10 +6,12 @@
 use core::hint::black_box;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use typed_pool::Pooled;
+
 use crate::card::Info;
 
-/// What the workloads put into pools.
-pub trait Object: Send + Sync + 'static {
+/// What the workloads put into pools. The supertrait is what one of them asks of its types.
+pub trait Object: Send + Sync + Pooled + 'static {
     /// Makes one, every word of it filled with `tag`.
     fn new(tag: u64) -> Self;
 
@@ -21,7 +23,10 @@ pub trait Object: Send + Sync + 'static {
 #[derive(Clone, Copy, Debug)]
 pub struct Words<const N: usize>([u64; N]);
 
-impl<const N: usize> Object for Words<N> {
+impl<const N: usize> Object for Words<N>
+where
+    Self: Pooled,
+{
     #[inline(always)]
     fn new(tag: u64) -> Self {
         Self([tag; N])

@@ -1,8 +1,14 @@
 //! Counts what reaches a contender: for the check run and the memory pass, never for a timed one.
 
+mod buffers;
+mod nodes;
+
 use core::alloc::Layout;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+pub use self::buffers::{CountedBuffer, Own, Several};
+#[cfg(ephemera_cpp)]
+pub(crate) use self::nodes::add_allocations;
 use crate::blocks::{Contender, RawAlloc};
 use crate::card::Info;
 use crate::objects::{Maker, Object, Pool};

@@ -1,10 +1,14 @@
 //! The allocators that are compared: a folder for each class, one file each, and the registry that the runner goes through.
 
 pub mod blocks;
+pub mod buffers;
+pub mod nodes;
 pub mod objects;
 
 use crate::blocks::Contender;
+use crate::buffers::Source;
 use crate::card::{Class, Info};
+use crate::nodes::Family;
 use crate::objects::Maker;
 use crate::tally::Counted;
 use crate::workloads::{Cell, Context, Kind, Spec};
@@ -31,12 +35,16 @@ pub struct Entry {
     pub class: Class,
     /// Its card.
     pub info: Info,
+    /// Why this build cannot run it, if so.
+    pub absent: Option<&'static str>,
     /// For time.
     pub timed: Build,
     /// For the check: counted, contents verified.
     pub checked: Build,
     /// For memory: counted, over a counting backing allocator where it has one.
     pub metered: Build,
+    /// For traces: only what hands out blocks can replay one.
+    pub replay: Option<crate::trace::replay::Build>,
 }
 
 /// An entry for blocks.
@@ -49,9 +57,11 @@ fn blocks<C: Contender>(key: &'static str) -> Entry {
         key,
         class: Class::Blocks,
         info: C::INFO,
+        absent: None,
         timed: build::<C>,
         checked: build::<Counted<C>>,
         metered: build::<Counted<C::Metered>>,
+        replay: Some(crate::trace::replay::build::<C>),
     }
 }
 
@@ -65,9 +75,47 @@ fn objects<M: Maker>(key: &'static str) -> Entry {
         key,
         class: Class::Objects,
         info: M::INFO,
+        absent: None,
         timed: build::<M>,
         checked: build::<Counted<M>>,
         metered: build::<Counted<M>>,
+        replay: None,
+    }
+}
+
+/// An entry for buffers.
+fn buffers<S: Source>(key: &'static str) -> Entry {
+    fn build<S: Source>(spec: &Spec, context: &Context) -> Box<dyn Cell> {
+        let Kind::Buffers(workload) = spec.kind else { other_class(spec) };
+        workload.build::<S>(context)
+    }
+    Entry {
+        key,
+        class: Class::Buffers,
+        info: S::INFO,
+        absent: None,
+        timed: build::<S>,
+        checked: build::<Counted<S>>,
+        metered: build::<Counted<S>>,
+        replay: None,
+    }
+}
+
+/// An entry for nodes.
+fn nodes<F: Family>(key: &'static str) -> Entry {
+    fn build<F: Family>(spec: &Spec, context: &Context) -> Box<dyn Cell> {
+        let Kind::Nodes(workload) = spec.kind else { other_class(spec) };
+        workload.build::<F>(context)
+    }
+    Entry {
+        key,
+        class: Class::Nodes,
+        info: F::INFO,
+        absent: None,
+        timed: build::<F>,
+        checked: build::<Counted<F>>,
+        metered: build::<Counted<F::Metered>>,
+        replay: None,
     }
 }
 
@@ -89,6 +137,8 @@ pub fn of(class: Class) -> Vec<Entry> {
     match class {
         Class::Blocks => blocks::all(),
         Class::Objects => objects::all(),
+        Class::Buffers => buffers::all(),
+        Class::Nodes => nodes::all(),
     }
 }
 

@@ -39,6 +39,33 @@ impl Judged {
 
 const RING: &str = "ring";
 const ONE: &str = "one-ring";
+const BUFFERS: &str = "ringal";
+
+/// Bars of the pools: workload, contender, who it is compared to, the ratio. Whole costs, as their users pay them.
+const POOLS: [(&str, &str, &str, f64); 22] = [
+    ("S1-objects/pair/32", "typed-pool", "mimalloc", 0.65),
+    ("S1-objects/pair/32", "typed-pool", "glibc", 0.35),
+    ("S1-objects/pair/32", "pooled-box", "mimalloc", 0.65),
+    ("S1-objects/pair/32", "pooled-box", "glibc", 0.35),
+    ("S1-objects/pair/32", "pooled-allocator", "mimalloc", 0.65),
+    ("S1-objects/pair/32", "pooled-allocator", "glibc", 0.35),
+    ("S2-objects/batch/20000x32", "pooled-box", "mimalloc", 1.0),
+    ("S2-set/erase-insert", "pooled-allocator", "glibc", 0.75),
+    ("S2-set/erase-insert", "pooled-allocator", "mimalloc", 1.0),
+    ("S8-objects/handoff/4096x32", "pooled-box", "mimalloc", 0.55),
+    ("S1-objects/pair/40", "shared", "upstream-shared", 0.16),
+    ("S1-objects/pair/40", "shared", "mimalloc", 0.6),
+    ("S1-objects/pair/40", "arena", "upstream-arena", 0.28),
+    ("S1-objects/pair/40", "pool", "upstream-pool", 0.5),
+    ("S2-objects/batch/100000x40", "shared", "upstream-shared", 0.4),
+    ("S2-objects/batch/100000x40", "arena", "upstream-arena", 0.6),
+    ("S2-objects/batch/100000x40", "pool", "upstream-pool", 0.9),
+    ("S2-objects/batch/100000x40", "shared", "mimalloc", 1.0),
+    ("S9-objects/at-once/10000", "shared", "mimalloc", 1.0),
+    ("S9-objects/at-once/10000", "shared", "upstream-shared", 0.3),
+    ("S8-objects/handoff/4096x40", "shared", "upstream-shared", 0.75),
+    ("S8-objects/handoff/4096x40", "shared", "mimalloc", 0.6),
+];
 
 /// All bars.
 #[must_use]
@@ -73,6 +100,24 @@ pub fn bars() -> Vec<Bar> {
         bar(&workload, ONE, "upstream-one-ring", Net, 0.8);
     }
     bar("R1/json", RING, "mimalloc", Whole, 0.8);
+    for capacity in [64, 256, 4096] {
+        let workload = format!("S1-buffers/fixed/{capacity}");
+        bar(&workload, BUFFERS, "upstream-ringal", Whole, 0.42);
+        bar(&workload, BUFFERS, "glibc", Whole, 0.5);
+    }
+    bar("S1-buffers/extend", BUFFERS, "upstream-ringal", Whole, 0.85);
+    bar("S1-buffers/extend", BUFFERS, "glibc", Whole, 0.5);
+    bar("S1-buffers/freeze", BUFFERS, "upstream-ringal", Whole, 0.75);
+    bar("S1-buffers/freeze", BUFFERS, "bytes", Whole, 0.75);
+    for batch in ["4096x64", "1024x1024"] {
+        let workload = format!("S8-buffers/handoff/{batch}");
+        bar(&workload, BUFFERS, "upstream-ringal", Net, 1.0);
+        bar(&workload, BUFFERS, "glibc", Net, 0.25);
+    }
+    bar("S8-buffers/handoff/64x65536", BUFFERS, "glibc", Whole, 0.9);
+    for (workload, of, to, at_most) in POOLS {
+        bar(workload, of, to, Whole, at_most);
+    }
     all
 }
 
@@ -94,7 +139,6 @@ pub fn judge(bars: &[Bar], outcomes: &[Outcome], seed: u64) -> Vec<Judged> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contenders;
     use crate::workloads::catalogue;
 
     #[test]
@@ -109,6 +153,8 @@ mod tests {
     #[test]
     #[cfg(feature = "c-peers")]
     fn every_bar_names_contenders_of_the_registry() {
+        use crate::contenders;
+
         let known = contenders::all();
         for bar in bars() {
             let spec = catalogue().into_iter().find(|spec| spec.id == bar.workload).expect("tested above");

@@ -37,6 +37,15 @@ fn row(row: &Row) -> Value {
         "peak_bytes": row.peak,
         "peak_live_bytes": row.peak_live,
         "peak_counted_by": row.peak.map(|_| if row.peak_exact { "backing allocator" } else { "resident set" }),
+        "refused": row.refused,
+        "latencies_ns": row.latencies.as_ref().map(|latencies| json!({
+            "requests": latencies.requests,
+            "per_second": latencies.rate,
+            "p50": latencies.p50,
+            "p99": latencies.p99,
+            "p999": latencies.p999,
+            "max": latencies.max,
+        })),
         "notes": row.notes,
     })
 }
@@ -44,6 +53,7 @@ fn row(row: &Row) -> Value {
 fn table(table: &Table) -> Value {
     json!({
         "id": table.id,
+        "class": table.class.word(),
         "title": table.title,
         "op": table.op,
         "ops_per_sample": table.ops_per_sample,

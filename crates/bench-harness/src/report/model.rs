@@ -6,7 +6,7 @@ use crate::calibrate::Calibration;
 use crate::card::Class;
 use crate::contenders::{Entry, REFERENCE, TWIN, VOID};
 use crate::host::Host;
-use crate::runner::{Outcome, State};
+use crate::runner::{Latencies, Outcome, Refusals, State};
 use crate::stats::{Estimate, Verdict, verdict};
 
 /// A contender in a table.
@@ -38,6 +38,10 @@ pub struct Row {
     pub peak_live: Option<u64>,
     /// Whether a backing allocator counted the peak.
     pub peak_exact: bool,
+    /// Share of requests that it refused and the heap served.
+    pub refused: Option<f64>,
+    /// Its latencies under a load.
+    pub latencies: Option<Latencies>,
     /// What a reader should know.
     pub notes: &'static str,
 }
@@ -152,9 +156,20 @@ fn row(
         peak: memory.map(|memory| memory.peak),
         peak_live: memory.map(|memory| memory.peak_live),
         peak_exact: memory.is_some_and(|memory| memory.exact),
+        refused: refused(outcome, key).filter(|_| shown),
+        latencies: outcome.latencies.iter().find(|latencies| latencies.contender == key).cloned(),
         notes: entry.info.notes,
         state,
     }
+}
+
+/// Share of a contender's requests that it refused, over all processes; none where it refused nothing.
+fn refused(outcome: &Outcome, key: &str) -> Option<f64> {
+    let of = |counted: fn(&Refusals) -> u64| -> u64 {
+        outcome.refusals.iter().filter(|refusals| refusals.contender == key).map(counted).sum()
+    };
+    let asked = of(|refusals| refusals.asked);
+    (asked > 0).then(|| of(|refusals| refusals.refused) as f64 / asked as f64)
 }
 
 impl Report {

@@ -7,7 +7,7 @@ use super::model::{Report, Row, Table};
 use super::pairs::Pairs;
 use crate::card::Class;
 use crate::os;
-use crate::runner::State;
+use crate::runner::{Latencies, State};
 
 const HEAD: [&str; 9] = [
     "allocator",
@@ -56,7 +56,10 @@ fn cells(row: &Row, reference: bool) -> Vec<String> {
     let version = if row.version == "none" || twin { "" } else { &row.version };
     let name = format!("{} {version}", row.name).trim().to_owned();
     let notes = match &row.state {
-        State::Ran => row.notes.to_owned(),
+        State::Ran => match row.refused {
+            Some(share) => format!("refused {:.2} %, heap instead; {}", share * 100.0, row.notes),
+            None => row.notes.to_owned(),
+        },
         State::Missing(why) => why.clone(),
         State::Crashed(how) => format!("crashed: {how}"),
         State::Wrong(what) => format!("wrong: {what}"),
@@ -91,6 +94,22 @@ fn grid(table: &Table) -> Vec<Vec<String>> {
     let reference = table.rows.get(crate::contenders::REFERENCE).map(|row| row.key);
     let rows = table.rows.iter().map(|row| cells(row, Some(row.key) == reference));
     core::iter::once(head).chain(rows).collect()
+}
+
+/// Latencies of a table that has some, below a line that says under what load.
+fn latencies(table: &Table) -> Option<(String, Vec<Vec<String>>)> {
+    let measured = || table.rows.iter().filter_map(|row| Some((row.name, row.latencies.as_ref()?)));
+    let (_, first) = measured().next()?;
+    let line = format!(
+        "{}, open loop, {:.0} requests a second (60 % of what the reference does in the closed loop), {} of them each",
+        table.id, first.rate, first.requests
+    );
+    let micros = |ns: u64| format!("{:.1}", ns as f64 / 1000.0);
+    let cells = |(name, of): (&str, &Latencies)| {
+        [name.to_owned(), micros(of.p50), micros(of.p99), micros(of.p999), micros(of.max)].to_vec()
+    };
+    let head = ["allocator", "p50 µs", "p99 µs", "p99.9 µs", "longest µs"].map(str::to_owned).to_vec();
+    Some((line, core::iter::once(head).chain(measured().map(cells)).collect()))
 }
 
 /// Columns padded to their widest cell. With `bars`, as Markdown.
@@ -225,6 +244,9 @@ pub fn terminal(report: &Report) -> String {
             let _ = writeln!(text, "!! {UNTRUSTED}");
         }
         text.push_str(&align(&grid(table), false));
+        if let Some((line, grid)) = latencies(table) {
+            let _ = writeln!(text, "{line}\n{}", align(&grid, false));
+        }
     }
     let _ = writeln!(text, "\n{LEGEND}");
     for (class, grid) in matrices(report) {
@@ -250,6 +272,9 @@ pub fn markdown(report: &Report) -> String {
             let _ = writeln!(text, "**{UNTRUSTED}.**\n");
         }
         let _ = writeln!(text, "{}", align(&grid(table), true));
+        if let Some((line, grid)) = latencies(table) {
+            let _ = writeln!(text, "{line}:\n\n{}", align(&grid, true));
+        }
     }
     for (class, grid) in matrices(report) {
         let _ = writeln!(

@@ -6,10 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::record::{Checked, Job, Line, Memory, Mode, Sample};
+use super::record::{Checked, Job, Latencies, Line, Memory, Mode, Refusals, Sample};
 use crate::card::MemoryBy;
 use crate::contenders::{self, ALWAYS, Entry, REFERENCE};
 use crate::workloads::blocks::json::Document;
+use crate::workloads::nodes::Sources;
 use crate::workloads::rng::Rng;
 use crate::workloads::{Cell, Context, Spec, catalogue};
 use crate::{backing, os, tally};
@@ -50,6 +51,7 @@ pub fn serve(job: &Job, out: &mut dyn Write) -> io::Result<()> {
         context: Context {
             seed: job.seed,
             document: Arc::new(document(&spec, job)),
+            sources: Arc::new(sources(&spec, job)),
             second_cpu: (cpus.len() > 1).then(|| cpus[0]),
         },
     };
@@ -62,12 +64,20 @@ pub fn serve(job: &Job, out: &mut dyn Write) -> io::Result<()> {
         Mode::Check => {}
         Mode::CheckAndTime | Mode::Time => child.time(&mut turn, &mut lines)?,
         Mode::Memory => child.memory(&mut turn, &mut lines)?,
+        Mode::Latencies => child.latencies(&mut turn, &mut lines)?,
     }
     for line in lines {
         serde_json::to_writer(&mut *out, &line)?;
         out.write_all(b"\n")?;
     }
     out.flush()
+}
+
+/// The sources of R4 and R5, made now where the workload needs them, so that no time and no memory of theirs is measured.
+fn sources(spec: &Spec, job: &Job) -> Sources {
+    let sources = Sources::new(job.corpus.as_deref());
+    sources.prepare(spec, job.seed);
+    sources
 }
 
 /// The text of R1; a short one for the other workloads, which do not look at it.
@@ -153,6 +163,7 @@ impl Child<'_> {
         let ops_per_unit = cells[0].ops_per_unit();
         lines.push(Line::Size { units, ops_per_unit });
 
+        let refused_before: Vec<u64> = cells.iter().map(|cell| cell.refused()).collect();
         let mut samples = Vec::new();
         let mut order: Vec<usize> = (0..cells.len()).collect();
         let mut rounds = self.job.rounds as i32;
@@ -177,6 +188,14 @@ impl Child<'_> {
             }
         }
         lines.extend(samples.into_iter().map(Line::Sample));
+        let units = units * (rounds + WARM_UP).unsigned_abs() as u64;
+        let asked = self.spec.asked(units).unwrap_or(units) - self.spec.asked(0).unwrap_or(0);
+        for ((entry, cell), before) in self.entries.iter().zip(&cells).zip(refused_before) {
+            let refused = cell.refused() - before;
+            if refused > 0 {
+                lines.push(Line::Refusals(Refusals { contender: entry.key.to_owned(), refused, asked }));
+            }
+        }
         // Cells end in their turn too: what a contender does at its end may be what kills it.
         for (entry, cell) in self.entries.iter().zip(cells) {
             turn.of(entry.key)?;
@@ -238,6 +257,31 @@ impl Child<'_> {
         }
         let units = (self.job.target_ns * cells.len() as f64 / all).max(SHORTEST_NS / reference.max(1e-3));
         Ok((units as u64).max(self.spec.least_units()))
+    }
+
+    /// Measures the latencies of the one contender of the job.
+    fn latencies(&self, turn: &mut Turn, lines: &mut Vec<Line>) -> io::Result<()> {
+        let Some(load) = &self.job.load else { return Ok(()) };
+        for entry in self.entries {
+            turn.of(entry.key)?;
+            let mut cell = (entry.timed)(self.spec, &self.context);
+            // Until the contender and the connections are warm.
+            cell.run(self.spec.memory_units);
+            let latencies = cell.latencies(load);
+            drop(cell);
+            lines.extend(latencies.map(|latencies| {
+                Line::Latencies(Latencies {
+                    contender: entry.key.to_owned(),
+                    requests: latencies.len(),
+                    rate: 1.0 / load.interval.as_secs_f64(),
+                    p50: latencies.value_at_quantile(0.5),
+                    p99: latencies.value_at_quantile(0.99),
+                    p999: latencies.value_at_quantile(0.999),
+                    max: latencies.max(),
+                })
+            }));
+        }
+        Ok(())
     }
 
     /// Measures the one contender of the job, counted and over a counting backing allocator.

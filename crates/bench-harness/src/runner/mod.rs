@@ -10,4 +10,4 @@ mod record;
 
 pub use self::child::serve;
 pub use self::parent::{Error, Plan, run, smoke};
-pub use self::record::{Checked, Job, Line, Memory, Mode, Outcome, Sample, State};
+pub use self::record::{Checked, Job, Latencies, Line, Memory, Mode, Outcome, Refusals, Sample, State};

@@ -13,11 +13,14 @@ use std::{env, fs, thread};
 use super::record::{Checked, Job, Line, Mode, Outcome, State};
 use crate::card::Class;
 use crate::contenders::{ALWAYS, Entry, REFERENCE, TWIN, VOID};
-use crate::workloads::Spec;
+use crate::stats;
 use crate::workloads::rng::Rng;
+use crate::workloads::{Load, Spec};
 
 /// After which a child is taken for hung.
 const LIMIT: Duration = Duration::from_secs(180);
+/// The load under which latencies are measured, as a share of what the reference does in a closed loop.
+const LOAD: f64 = 0.6;
 
 /// What is to be run.
 #[derive(Clone, Debug)]
@@ -32,6 +35,8 @@ pub struct Plan {
     pub rounds: u32,
     /// What a sample should take on average.
     pub target: Duration,
+    /// How long latencies are measured, where a workload has them.
+    pub latencies: Duration,
     /// Whether memory is measured.
     pub memory: bool,
     /// Seeds tables and orders.
@@ -40,6 +45,8 @@ pub struct Plan {
     pub document: Option<PathBuf>,
     /// Length of the generated one.
     pub document_length: usize,
+    /// Where the sources of R4 and R5 lie, if they are there.
+    pub corpus: Option<PathBuf>,
     /// A directory for notes of the children.
     pub scratch: PathBuf,
 }
@@ -54,6 +61,7 @@ impl Plan {
     #[must_use]
     pub fn steps(&self) -> u64 {
         let memory = self.specs.iter().filter(|spec| self.memory && spec.holds_memory).count();
+        let memory = memory + self.specs.iter().filter(|spec| spec.has_latencies()).count();
         self.specs.len() as u64 * u64::from(self.processes) + memory as u64
     }
 }
@@ -118,8 +126,29 @@ pub fn run(plan: &Plan, mut step: impl FnMut(&str)) -> Result<Vec<Outcome>, Erro
             }
         }
     }
+    for outcome in outcomes.iter_mut().filter(|outcome| outcome.spec.has_latencies()) {
+        step(&format!("{} (latencies)", outcome.spec.id));
+        let load = Load::share(LOAD, median_cost(outcome), plan.latencies);
+        for key in running(outcome).into_iter().filter(|key| key != key_of(TWIN)) {
+            let job = Job { contenders: vec![key.clone()], load, ..job(plan, outcome, Mode::Latencies, 0) };
+            match child(&job)? {
+                Ok(lines) => absorb(outcome, lines),
+                Err(how) => drop(outcome.states.insert(key, State::Crashed(how))),
+            }
+        }
+    }
     outcomes.iter_mut().for_each(compare);
     Ok(outcomes)
+}
+
+/// What an operation takes with the reference, in nanoseconds: the median of all samples, zero without any.
+fn median_cost(outcome: &Outcome) -> f64 {
+    let samples = outcome.samples.iter().filter(|sample| sample.round >= 0);
+    let mut costs: Vec<f64> = samples
+        .filter(|sample| sample.contender == key_of(REFERENCE))
+        .map(|sample| sample.ns / sample.ops.max(1) as f64)
+        .collect();
+    stats::median(&mut costs).unwrap_or(0.0)
 }
 
 /// Runs every workload once, verified, without figures.
@@ -138,7 +167,7 @@ pub fn smoke(plan: &Plan, mut step: impl FnMut(&str)) -> Result<Vec<Outcome>, Er
 }
 
 fn outcome(plan: &Plan, spec: &Spec) -> Outcome {
-    let state = |entry: &Entry| match spec.need.missing(&entry.info.caps) {
+    let state = |entry: &Entry| match entry.absent.or_else(|| spec.need.missing(&entry.info.caps)) {
         Some(reason) => State::Missing(reason.to_owned()),
         None => State::Ran,
     };
@@ -150,6 +179,8 @@ fn outcome(plan: &Plan, spec: &Spec) -> Outcome {
         samples: Vec::new(),
         checks: Vec::new(),
         memory: Vec::new(),
+        refusals: Vec::new(),
+        latencies: Vec::new(),
         units: None,
         ops_per_unit: 1,
     }
@@ -172,6 +203,8 @@ fn job(plan: &Plan, outcome: &Outcome, mode: Mode, process: u32) -> Job {
         seed: plan.seed,
         document: plan.document.clone(),
         document_length: plan.document_length,
+        corpus: plan.corpus.clone(),
+        load: None,
         marker: plan.scratch.join("turn"),
     }
 }
@@ -206,6 +239,8 @@ fn absorb(outcome: &mut Outcome, lines: Vec<Line>) {
             }
             Line::Sample(sample) => outcome.samples.push(sample),
             Line::Memory(memory) => outcome.memory.push(memory),
+            Line::Refusals(refusals) => outcome.refusals.push(refusals),
+            Line::Latencies(latencies) => outcome.latencies.push(latencies),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::tally::Tally;
-use crate::workloads::Spec;
+use crate::workloads::{Load, Spec};
 
 /// What a child is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,6 +19,8 @@ pub enum Mode {
     Time,
     /// Measure the memory of one contender.
     Memory,
+    /// Measure the latencies of one contender.
+    Latencies,
 }
 
 /// The whole of a child's orders; handed over as JSON in one argument.
@@ -44,6 +46,10 @@ pub struct Job {
     pub document: Option<PathBuf>,
     /// Length of the generated text where there is none.
     pub document_length: usize,
+    /// Where the sources of R4 and R5 lie, if they are there.
+    pub corpus: Option<PathBuf>,
+    /// For latencies.
+    pub load: Option<Load>,
     /// The file in which the child notes whose turn it is.
     pub marker: PathBuf,
 }
@@ -105,6 +111,36 @@ pub struct Memory {
     pub exact: bool,
 }
 
+/// What a bounded contender refused in the timed rounds of one process, and the heap served in its stead.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusals {
+    /// Key of the contender.
+    pub contender: String,
+    /// Requests that were refused.
+    pub refused: u64,
+    /// Requests in all.
+    pub asked: u64,
+}
+
+/// Latencies of one contender under a load, in nanoseconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Latencies {
+    /// Key of the contender.
+    pub contender: String,
+    /// Requests that were made.
+    pub requests: u64,
+    /// Requests in a second.
+    pub rate: f64,
+    /// The median.
+    pub p50: u64,
+    /// What 99 % stayed within.
+    pub p99: u64,
+    /// What 99.9 % stayed within.
+    pub p999: u64,
+    /// The longest.
+    pub max: u64,
+}
+
 /// A line of a child's answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -122,6 +158,10 @@ pub enum Line {
     Sample(Sample),
     /// The memory of a contender.
     Memory(Memory),
+    /// What a contender refused, if anything.
+    Refusals(Refusals),
+    /// The latencies of a contender.
+    Latencies(Latencies),
 }
 
 /// What became of a contender in a workload.
@@ -159,6 +199,10 @@ pub struct Outcome {
     pub checks: Vec<Checked>,
     /// Memory, where it was measured.
     pub memory: Vec<Memory>,
+    /// Refusals, where there were any.
+    pub refusals: Vec<Refusals>,
+    /// Latencies, where they were measured.
+    pub latencies: Vec<Latencies>,
     /// Units of a sample.
     pub units: Option<u64>,
     /// Operations of a unit.

@@ -6,14 +6,25 @@
 //! called through a `dyn` once a sample.
 
 pub mod blocks;
+pub mod buffers;
 mod catalogue;
+mod crew;
+mod load;
+pub mod nodes;
 pub mod objects;
 pub mod rng;
 
 use std::sync::Arc;
 
+use hdrhistogram::Histogram;
+
 use self::blocks::json::Document;
-pub use self::catalogue::{BlockWorkload, Kind, Need, ObjectWorkload, Scale, Spec, catalogue};
+pub use self::catalogue::{
+    BlockWorkload, BufferWorkload, Kind, Need, NodeWorkload, ObjectWorkload, Scale, Spec, catalogue,
+};
+use self::nodes::Sources;
+
+pub use self::load::Load;
 
 /// What a cell needs to know beside its parameters.
 #[derive(Clone, Debug)]
@@ -22,6 +33,8 @@ pub struct Context {
     pub seed: u64,
     /// The text that R1 parses.
     pub document: Arc<Document>,
+    /// The sources that R4 and R5 work on.
+    pub sources: Arc<Sources>,
     /// Where a second thread is pinned to, if anywhere.
     pub second_cpu: Option<usize>,
 }
@@ -34,6 +47,17 @@ pub trait Cell {
     /// Operations in a unit: what a time is divided by.
     fn ops_per_unit(&self) -> u64 {
         1
+    }
+
+    /// Requests so far that a bounded contender refused, and that were served from the heap.
+    fn refused(&self) -> u64 {
+        0
+    }
+
+    /// Latencies under a load, in nanoseconds; none for a workload that has none.
+    fn latencies(&mut self, load: &Load) -> Option<Histogram<u64>> {
+        let _ = load;
+        None
     }
 }
 

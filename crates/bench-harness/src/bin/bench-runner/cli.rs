@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use bench_harness::contenders::{self, ALWAYS, Entry};
 use bench_harness::runner::Plan;
 use bench_harness::workloads::blocks::json::Document;
+use bench_harness::workloads::nodes::Corpus;
 use bench_harness::workloads::{Scale, Spec, catalogue};
 use clap::Parser;
 use regex::Regex;
@@ -94,10 +95,12 @@ impl Arguments {
             processes,
             rounds,
             target: Duration::from_micros(target),
+            latencies: Duration::from_millis(if self.full { 4000 } else { 300 }),
             memory: true,
             seed: self.seed,
             document: if self.smoke { None } else { Document::find() },
             document_length: if self.smoke { 200_000 } else { 5_000_000 },
+            corpus: if self.smoke { None } else { Corpus::find() },
             scratch,
         })
     }

@@ -9,6 +9,7 @@ mod jemalloc;
 #[cfg(feature = "c-peers")]
 mod mimalloc;
 mod ours;
+mod pooled;
 mod system;
 mod upstream;
 mod void;
@@ -22,6 +23,7 @@ pub use self::jemalloc::Jemalloc;
 #[cfg(feature = "c-peers")]
 pub use self::mimalloc::{Library, MiMalloc};
 pub use self::ours::{DefaultRing as RingAlloc, OneRing as OneRingAlloc, Ring as RingAllocIn};
+pub use self::pooled::Pooled as PooledAllocator;
 pub use self::system::System;
 pub use self::upstream::{
     DefaultRing as UpstreamRingAlloc, OneRing as UpstreamOneRingAlloc, Ring as UpstreamRingAllocIn,
@@ -46,5 +48,6 @@ pub(super) fn all() -> Vec<Entry> {
         entry::<UpstreamOneRingAlloc>("upstream-one-ring"),
         entry::<RingAlloc>("ring"),
         entry::<OneRingAlloc>("one-ring"),
+        entry::<PooledAllocator>("pooled-allocator"),
     ]
 }

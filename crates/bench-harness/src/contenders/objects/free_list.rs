@@ -37,7 +37,7 @@ impl<T> core::fmt::Debug for FreeList<T> {
 unsafe impl<T: Send> Send for FreeList<T> {}
 
 impl<T> FreeList<T> {
-    fn new() -> Self {
+    pub(in crate::contenders) fn new() -> Self {
         Self { head: Cell::new(ptr::null_mut()), chunks: RefCell::new(Vec::new()) }
     }
 
@@ -59,7 +59,7 @@ impl<T> FreeList<T> {
     }
 
     #[inline(always)]
-    fn put(&self, value: T) -> NonNull<T> {
+    pub(in crate::contenders) fn put(&self, value: T) -> NonNull<T> {
         let mut slot = self.head.get();
         if slot.is_null() {
             slot = self.grow();
@@ -79,7 +79,7 @@ impl<T> FreeList<T> {
     ///
     /// The object came from [`put`](Self::put) and is used up.
     #[inline(always)]
-    unsafe fn take(&self, object: NonNull<T>) {
+    pub(in crate::contenders) unsafe fn take(&self, object: NonNull<T>) {
         // SAFETY: the object is alive.
         unsafe { object.drop_in_place() };
         let slot = object.as_ptr().cast::<Slot<T>>();

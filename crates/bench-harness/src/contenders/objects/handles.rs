@@ -3,6 +3,7 @@
 use core::ops::Deref;
 
 use infinity_pool as infinity;
+use shared_arena as ours;
 use upstream_shared_arena as upstream;
 
 use crate::card::{Caps, Info, MemoryBy};
@@ -93,4 +94,22 @@ contender! {
     /// infinity_pool's `LocalPinnedPool`.
     InfinityLocal = infinity::LocalPinnedPool<T>, infinity::LocalPinnedPool::new(), insert -> infinity::LocalPooledMut<T>,
     card("infinity_pool LocalPinnedPool", env!("EPHEMERA_VERSION_INFINITY_POOL"), Caps::LOCAL, "one thread")
+}
+
+contender! {
+    /// Our `Pool`.
+    OurPool = ours::Pool<T>, ours::Pool::new(), alloc -> ours::PoolBox<T>,
+    card("Pool", env!("EPHEMERA_VERSION_SHARED_ARENA"), Caps::LOCAL, "one thread")
+}
+
+contender! {
+    /// Our `Arena`.
+    OurArena = ours::Arena<T>, ours::Arena::new(), alloc -> ours::ArenaBox<T>,
+    card("Arena", env!("EPHEMERA_VERSION_SHARED_ARENA"), MAKES_HERE, "one thread makes")
+}
+
+contender! {
+    /// Our `SharedArena`.
+    OurShared = ours::SharedArena<T>, ours::SharedArena::new(), alloc -> ours::ArenaBox<T>,
+    card("SharedArena", env!("EPHEMERA_VERSION_SHARED_ARENA"), Caps::GENERAL, "")
 }

@@ -4,18 +4,21 @@ mod boxes;
 mod free_list;
 mod handles;
 mod keys;
+mod pooled;
 mod typed_arena;
 
 pub use self::boxes::Boxes;
 pub use self::free_list::{FreeList, LockedTextbook, Textbook};
 pub use self::handles::{
-    Handles, Infinity, InfinityLocal, Plurality, UpstreamArena, UpstreamPool, UpstreamShared,
+    Handles, Infinity, InfinityLocal, OurArena, OurPool, OurShared, Plurality, UpstreamArena, UpstreamPool,
+    UpstreamShared,
 };
 pub use self::keys::{LockedSlab, PlainSlab, ShardedSlab};
+pub use self::pooled::{Boxed, EveryPool, Typed};
 pub use self::typed_arena::{Bump, TypedArena};
 #[cfg(feature = "c-peers")]
 use super::blocks::{Jemalloc, MiMalloc};
-use super::blocks::{OneRingAlloc, System, Void};
+use super::blocks::{OneRingAlloc, PooledAllocator, System, Void};
 use super::{Entry, objects as entry, twin};
 
 /// The registry, in the order of the tables.
@@ -41,5 +44,11 @@ pub(super) fn all() -> Vec<Entry> {
         entry::<UpstreamArena>("upstream-arena"),
         entry::<UpstreamShared>("upstream-shared"),
         entry::<Boxes<OneRingAlloc>>("one-ring"),
+        entry::<OurPool>("pool"),
+        entry::<OurArena>("arena"),
+        entry::<OurShared>("shared"),
+        entry::<Typed>("typed-pool"),
+        entry::<Boxed>("pooled-box"),
+        entry::<Boxes<PooledAllocator>>("pooled-allocator"),
     ]
 }

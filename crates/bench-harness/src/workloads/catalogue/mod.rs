@@ -1,9 +1,13 @@
 //! The list of workloads with their parameters: what `--list` shows and `--filter` chooses from.
 
 mod blocks;
+mod buffers;
+mod nodes;
 mod objects;
 
 pub use self::blocks::BlockWorkload;
+pub use self::buffers::BufferWorkload;
+pub use self::nodes::NodeWorkload;
 pub use self::objects::ObjectWorkload;
 use crate::card::{Caps, Class};
 
@@ -14,6 +18,10 @@ pub enum Kind {
     Blocks(BlockWorkload),
     /// Over objects of one type.
     Objects(ObjectWorkload),
+    /// Over byte buffers.
+    Buffers(BufferWorkload),
+    /// Over nodes of data structures.
+    Nodes(NodeWorkload),
 }
 
 /// What a workload says about itself.
@@ -43,6 +51,12 @@ pub enum Need {
     OtherThread,
     /// Several threads allocate at the same time, and free.
     Shared,
+    /// Holds nodes of several types until all of them go.
+    Tree,
+    /// Holds nodes of several types that go one by one.
+    Nodes,
+    /// Holds nodes of one type that go one by one.
+    OneType,
 }
 
 impl Need {
@@ -56,6 +70,10 @@ impl Need {
             Self::Contents => (caps.keeps_contents && caps.any_size, "keeps no contents"),
             Self::OtherThread => (caps.any_thread_free && caps.free_individually, "one thread only"),
             Self::Shared => (caps.shared_alloc && caps.free_individually, "one thread allocates"),
+            Self::Tree | Self::Nodes | Self::OneType if !caps.keeps_contents => (false, "keeps no contents"),
+            Self::Tree | Self::Nodes if !caps.any_size => (false, "is a hash set alone"),
+            Self::Tree => (true, ""),
+            Self::Nodes | Self::OneType => (caps.free_individually, "cannot free node by node"),
         };
         (!met).then_some(reason)
     }
@@ -104,6 +122,8 @@ impl Spec {
         match self.kind {
             Kind::Blocks(_) => Class::Blocks,
             Kind::Objects(_) => Class::Objects,
+            Kind::Buffers(_) => Class::Buffers,
+            Kind::Nodes(_) => Class::Nodes,
         }
     }
 
@@ -113,6 +133,8 @@ impl Spec {
         match &self.kind {
             Kind::Blocks(workload) => workload.asked(units),
             Kind::Objects(workload) => workload.asked(units),
+            Kind::Buffers(workload) => workload.asked(units),
+            Kind::Nodes(workload) => workload.asked(units),
         }
     }
 
@@ -122,13 +144,21 @@ impl Spec {
         match &self.kind {
             Kind::Blocks(workload) => workload.least_units(),
             Kind::Objects(workload) => workload.least_units(),
+            Kind::Buffers(workload) => workload.least_units(),
+            Kind::Nodes(_) => 1,
         }
     }
 
     /// Whether the workload parses the document of R1.
     #[must_use]
     pub fn parses(&self) -> bool {
-        matches!(self.kind, Kind::Blocks(BlockWorkload::Json))
+        matches!(self.kind, Kind::Blocks(BlockWorkload::Json) | Kind::Nodes(NodeWorkload::Json(_)))
+    }
+
+    /// Whether latencies are measured beside time.
+    #[must_use]
+    pub fn has_latencies(&self) -> bool {
+        matches!(self.kind, Kind::Buffers(BufferWorkload::Http))
     }
 
     /// Units of a check.
@@ -141,6 +171,8 @@ impl Spec {
         let Facts { op, need, memory_units, holds_memory } = match &kind {
             Kind::Blocks(workload) => workload.facts(),
             Kind::Objects(workload) => workload.facts(),
+            Kind::Buffers(workload) => workload.facts(),
+            Kind::Nodes(workload) => workload.facts(),
         };
         Self { id, title, op, scale: Scale::Quick, need, memory_units, kind, holds_memory }
     }
@@ -156,5 +188,7 @@ impl Spec {
 pub fn catalogue() -> Vec<Spec> {
     let mut all = blocks::all();
     all.extend(objects::all());
+    all.extend(buffers::all());
+    all.extend(nodes::all());
     all
 }

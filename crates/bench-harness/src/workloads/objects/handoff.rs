@@ -5,9 +5,9 @@ use core::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use super::crew::{Mate, Shared, Travelling};
 use super::{by_words, verify};
 use crate::objects::{Maker, Object, Pool};
+use crate::workloads::crew::{Mate, Shared, Travelling};
 use crate::workloads::{Cell, Context, mix};
 
 struct Handoff<T: Object, P: Pool<T>> {

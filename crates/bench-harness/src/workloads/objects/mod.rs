@@ -1,7 +1,6 @@
 //! Workloads over pools of objects of one type.
 
 pub mod batch;
-mod crew;
 pub mod handoff;
 pub mod pair;
 pub mod sharing;

@@ -9,8 +9,8 @@ use core::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
-use super::crew::{Mate, Meeting, Shared, Travelling};
 use crate::objects::{Counter, Maker, Object, Pool};
+use crate::workloads::crew::{Mate, Meeting, Shared, Travelling};
 use crate::workloads::{Cell, Context};
 
 /// Objects of a thread in a unit.

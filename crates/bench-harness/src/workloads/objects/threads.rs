@@ -5,9 +5,9 @@ use core::marker::PhantomData;
 use std::sync::Arc;
 
 use super::batch::batch;
-use super::crew::{Mate, Meeting, Shared, Travelling};
 use crate::objects::{Maker, Object, Pool, Words};
 use crate::os;
+use crate::workloads::crew::{Mate, Meeting, Shared, Travelling};
 use crate::workloads::{Cell, Context, mix};
 
 fn room<H>(n: usize) -> Vec<H> {

@@ -69,7 +69,7 @@ impl Document {
 }
 
 /// Roots of the active toolchain and of all others that rustup knows.
-fn toolchains() -> Vec<PathBuf> {
+pub(crate) fn toolchains() -> Vec<PathBuf> {
     let mut roots: Vec<PathBuf> =
         output("rustc", &["--print", "sysroot"]).into_iter().map(PathBuf::from).collect();
     let listed = output("rustup", &["toolchain", "list", "--verbose"]);

@@ -6,9 +6,10 @@ mod document;
 mod parser;
 mod tree;
 
+pub(crate) use self::document::toolchains;
 pub use self::document::{Document, generate};
 pub use self::parser::{ParseError, parse};
-pub use self::tree::{Member, Node, Text, Walk, walk};
+pub use self::tree::{Member, Node, Storage, Text, Walk, walk};
 
 use std::sync::Arc;
 

@@ -2,11 +2,9 @@
 
 use core::fmt;
 
-use allocator_api2::alloc::Allocator;
-use allocator_api2::boxed::Box;
 use allocator_api2::vec::Vec;
 
-use super::tree::{Member, Node, Text};
+use super::tree::{Member, Node, Storage, Text};
 
 /// Deepest nesting that is followed.
 const DEPTH: usize = 256;
@@ -33,21 +31,21 @@ impl core::error::Error for ParseError {}
 /// # Errors
 ///
 /// Where the text is not JSON, or nested deeper than 256.
-pub fn parse<A: Allocator + Copy>(text: &[u8], alloc: A) -> Result<Node<A>, ParseError> {
-    let mut parser = Parser { text, at: 0, depth: 0, alloc };
+pub fn parse<S: Storage>(text: &[u8], storage: S) -> Result<Node<S>, ParseError> {
+    let mut parser = Parser { text, at: 0, depth: 0, storage };
     let root = parser.value()?;
     parser.blank();
     if parser.at == text.len() { Ok(root) } else { Err(parser.expected("the end")) }
 }
 
-struct Parser<'t, A> {
+struct Parser<'t, S> {
     text: &'t [u8],
     at: usize,
     depth: usize,
-    alloc: A,
+    storage: S,
 }
 
-impl<A: Allocator + Copy> Parser<'_, A> {
+impl<S: Storage> Parser<'_, S> {
     fn expected(&self, expected: &'static str) -> ParseError {
         ParseError { at: self.at, expected }
     }
@@ -69,7 +67,7 @@ impl<A: Allocator + Copy> Parser<'_, A> {
         found
     }
 
-    fn word(&mut self, word: &'static str, node: Node<A>) -> Result<Node<A>, ParseError> {
+    fn word(&mut self, word: &'static str, node: Node<S>) -> Result<Node<S>, ParseError> {
         if self.text[self.at..].starts_with(word.as_bytes()) {
             self.at += word.len();
             Ok(node)
@@ -78,7 +76,7 @@ impl<A: Allocator + Copy> Parser<'_, A> {
         }
     }
 
-    fn value(&mut self) -> Result<Node<A>, ParseError> {
+    fn value(&mut self) -> Result<Node<S>, ParseError> {
         self.blank();
         match self.peek() {
             Some(b'{') => self.nested(Self::map),
@@ -92,12 +90,12 @@ impl<A: Allocator + Copy> Parser<'_, A> {
         }
     }
 
-    fn boxed(&mut self) -> Result<Box<Node<A>, A>, ParseError> {
+    fn boxed(&mut self) -> Result<S::Boxed, ParseError> {
         let node = self.value()?;
-        Ok(Box::new_in(node, self.alloc))
+        Ok(self.storage.boxed(node))
     }
 
-    fn nested(&mut self, inner: fn(&mut Self) -> Result<Node<A>, ParseError>) -> Result<Node<A>, ParseError> {
+    fn nested(&mut self, inner: fn(&mut Self) -> Result<Node<S>, ParseError>) -> Result<Node<S>, ParseError> {
         self.depth += 1;
         if self.depth > DEPTH {
             return Err(self.expected("at most 256 levels"));
@@ -108,8 +106,8 @@ impl<A: Allocator + Copy> Parser<'_, A> {
         Ok(node)
     }
 
-    fn list(&mut self) -> Result<Node<A>, ParseError> {
-        let mut items = Vec::new_in(self.alloc);
+    fn list(&mut self) -> Result<Node<S>, ParseError> {
+        let mut items = Vec::new_in(self.storage.alloc());
         self.blank();
         if self.eat(b']') {
             return Ok(Node::List(items));
@@ -126,8 +124,8 @@ impl<A: Allocator + Copy> Parser<'_, A> {
         }
     }
 
-    fn map(&mut self) -> Result<Node<A>, ParseError> {
-        let mut members = Vec::new_in(self.alloc);
+    fn map(&mut self) -> Result<Node<S>, ParseError> {
+        let mut members = Vec::new_in(self.storage.alloc());
         self.blank();
         if self.eat(b'}') {
             return Ok(Node::Map(members));
@@ -150,7 +148,7 @@ impl<A: Allocator + Copy> Parser<'_, A> {
         }
     }
 
-    fn number(&mut self) -> Result<Node<A>, ParseError> {
+    fn number(&mut self) -> Result<Node<S>, ParseError> {
         let start = self.at;
         while matches!(self.peek(), Some(b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9')) {
             self.at += 1;
@@ -161,14 +159,14 @@ impl<A: Allocator + Copy> Parser<'_, A> {
     }
 
     /// A string: copied at once up to the first escape, byte by byte behind it.
-    fn string(&mut self) -> Result<Text<A>, ParseError> {
+    fn string(&mut self) -> Result<Text<S::Alloc>, ParseError> {
         if !self.eat(b'"') {
             return Err(self.expected("`\"`"));
         }
         let start = self.at;
         let plain = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..=0x1F);
         let length = self.text[start..].iter().position(plain).ok_or_else(|| self.expected("`\"`"))?;
-        let mut text = Vec::with_capacity_in(length, self.alloc);
+        let mut text = Vec::with_capacity_in(length, self.storage.alloc());
         text.extend_from_slice(&self.text[start..start + length]);
         self.at += length;
         loop {
@@ -190,7 +188,7 @@ impl<A: Allocator + Copy> Parser<'_, A> {
         }
     }
 
-    fn escape(&mut self, text: &mut Text<A>) -> Result<(), ParseError> {
+    fn escape(&mut self, text: &mut Text<S::Alloc>) -> Result<(), ParseError> {
         let byte = match self.peek() {
             Some(b'n') => b'\n',
             Some(b't') => b'\t',
@@ -210,7 +208,7 @@ impl<A: Allocator + Copy> Parser<'_, A> {
     }
 
     /// Four hexadecimal digits, and four more behind the first half of a surrogate pair.
-    fn unicode(&mut self, text: &mut Text<A>) -> Result<(), ParseError> {
+    fn unicode(&mut self, text: &mut Text<S::Alloc>) -> Result<(), ParseError> {
         let mut code = self.hex()?;
         if (0xD800..0xDC00).contains(&code) && self.text[self.at..].starts_with(b"\\u") {
             self.at += 2;

@@ -1,26 +1,57 @@
 //! The tree: what a small parser would build, every part of it in the allocator given.
 
+use core::fmt;
+use core::ops::Deref;
+
 use allocator_api2::alloc::Allocator;
 use allocator_api2::boxed::Box;
 use allocator_api2::vec::Vec;
 
 use crate::workloads::mix;
 
+/// Where the parts of a tree are: any allocator, for all of them, or a pool for the nodes.
+pub trait Storage: Sized {
+    /// For strings and lists.
+    type Alloc: Allocator + Copy;
+
+    /// What a node is held by.
+    type Boxed: Deref<Target = Node<Self>>;
+
+    /// For strings and lists.
+    fn alloc(&self) -> Self::Alloc;
+
+    /// Stores a node.
+    fn boxed(&self, node: Node<Self>) -> Self::Boxed;
+}
+
+impl<A: Allocator + Copy> Storage for A {
+    type Alloc = A;
+    type Boxed = Box<Node<A>, A>;
+
+    #[inline(always)]
+    fn alloc(&self) -> A {
+        *self
+    }
+
+    #[inline(always)]
+    fn boxed(&self, node: Node<A>) -> Self::Boxed {
+        Box::new_in(node, *self)
+    }
+}
+
 /// Bytes of a string, unescaped.
 pub type Text<A> = Vec<u8, A>;
 
 /// A pair of an object.
-#[derive(Debug)]
-pub struct Member<A: Allocator> {
+pub struct Member<S: Storage> {
     /// Its name.
-    pub key: Text<A>,
+    pub key: Text<S::Alloc>,
     /// What it is.
-    pub value: Box<Node<A>, A>,
+    pub value: S::Boxed,
 }
 
 /// A value.
-#[derive(Debug)]
-pub enum Node<A: Allocator> {
+pub enum Node<S: Storage> {
     /// `null`
     Null,
     /// `true` or `false`
@@ -28,11 +59,33 @@ pub enum Node<A: Allocator> {
     /// Any number.
     Number(f64),
     /// A string.
-    Text(Text<A>),
+    Text(Text<S::Alloc>),
     /// An array.
-    List(Vec<Box<Self, A>, A>),
+    List(Vec<S::Boxed, S::Alloc>),
     /// An object, in the order of the text.
-    Map(Vec<Member<A>, A>),
+    Map(Vec<Member<S>, S::Alloc>),
+}
+
+// Said outright: a node holds what holds nodes, so that the compiler would go round in circles.
+impl<S: Storage> Unpin for Node<S> {}
+
+impl<S: Storage> fmt::Debug for Member<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Member").field("value", &*self.value).finish_non_exhaustive()
+    }
+}
+
+impl<S: Storage> fmt::Debug for Node<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Null => f.write_str("Null"),
+            Self::Bool(value) => f.debug_tuple("Bool").field(value).finish(),
+            Self::Number(value) => f.debug_tuple("Number").field(value).finish(),
+            Self::Text(text) => f.debug_tuple("Text").field(&text.as_slice()).finish(),
+            Self::List(items) => f.debug_list().entries(items.iter().map(|item| &**item)).finish(),
+            Self::Map(members) => f.debug_list().entries(members.iter()).finish(),
+        }
+    }
 }
 
 /// What a walk finds.
@@ -61,7 +114,7 @@ impl Walk {
         }
     }
 
-    fn node<A: Allocator>(&mut self, node: &Node<A>) {
+    fn node<S: Storage>(&mut self, node: &Node<S>) {
         self.nodes += 1;
         match node {
             Node::Null => self.word(1),
@@ -87,7 +140,7 @@ impl Walk {
 
 /// Visits every value and every byte of text, in document order.
 #[must_use]
-pub fn walk<A: Allocator>(root: &Node<A>) -> Walk {
+pub fn walk<S: Storage>(root: &Node<S>) -> Walk {
     let mut found = Walk::default();
     found.node(root);
     found

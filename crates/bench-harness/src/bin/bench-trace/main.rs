@@ -1,0 +1,250 @@
+//! `bench-trace`: replays a recorded program over other allocators, and says what it would gain from one.
+
+use core::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use bench_harness::contenders::{self, ALWAYS, Entry, TWIN};
+use bench_harness::host::Host;
+use bench_harness::trace::advise::Advice;
+use bench_harness::trace::replay::{self, Program, Replayed, Row};
+use bench_harness::trace::{Profile, Trace, page, text};
+use clap::{Args, Parser, Subcommand};
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// Replays a recorded program over other allocators, and says what it would gain from one.
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    after_help = "Examples:
+  bench-trace advise TRACE --html advice.html
+  bench-trace replay TRACE --peers mimalloc,one-ring
+  bench-trace summary TRACE"
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Sizes, lifetimes, orders, and a verdict; nothing is run
+    Advise(AdviseOptions),
+    /// Run it over every general allocator
+    Replay(ReplayOptions),
+    /// A few numbers
+    Summary {
+        /// The trace
+        trace: PathBuf,
+    },
+}
+
+#[derive(Debug, Args)]
+struct AdviseOptions {
+    /// The trace
+    trace: PathBuf,
+    /// Also write a page with pictures
+    #[arg(long, value_name = "OUT")]
+    html: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+struct ReplayOptions {
+    /// The trace
+    trace: PathBuf,
+    /// Only these contenders, beside the reference
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    peers: Vec<String>,
+    /// Rounds, in each of which every contender has its turn
+    #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// Seeds the order of turns
+    #[arg(long, value_name = "N", default_value_t = 4141)]
+    seed: u64,
+    /// Measure the memory of one contender: what the program passes to its own processes
+    #[arg(long, hide = true, value_name = "KEY")]
+    memory_of: Option<String>,
+}
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse().command {
+        Task::Advise(options) => advise(&options),
+        Task::Replay(options) => match &options.memory_of {
+            Some(key) => memory_of(&options.trace, key),
+            None => replay(&options),
+        },
+        Task::Summary { trace } => summary(&trace),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bench-trace: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn open(path: &Path) -> Result<Trace, Box<dyn Error>> {
+    Trace::open(path).map_err(|error| format!("{}: {error}", path.display()).into())
+}
+
+fn summary(path: &Path) -> Result<(), Box<dyn Error>> {
+    let trace = open(path)?;
+    println!("{}\n{}", trace.command, bench_harness::trace::Summary::of(&trace)?);
+    Ok(())
+}
+
+/// Where a replay leaves its figures.
+fn figures_of(trace: &Path) -> PathBuf {
+    let mut name = trace.as_os_str().to_owned();
+    name.push(".replay.json");
+    name.into()
+}
+
+/// The figures of an earlier replay of this very trace.
+fn replayed(trace: &Path) -> Option<Replayed> {
+    let figures = figures_of(trace);
+    let written = |path: &Path| fs::metadata(path).and_then(|data| data.modified()).ok();
+    if written(&figures)? < written(trace)? {
+        eprintln!("note: {} is older than the trace and is not used", figures.display());
+        return None;
+    }
+    let text = fs::read_to_string(&figures).ok()?;
+    match serde_json::from_str(&text) {
+        Ok(replayed) => Some(replayed),
+        Err(error) => {
+            eprintln!("note: {} is not used: {error}", figures.display());
+            None
+        }
+    }
+}
+
+fn advise(options: &AdviseOptions) -> Result<(), Box<dyn Error>> {
+    let trace = open(&options.trace)?;
+    let bar = ProgressBar::new_spinner();
+    let profile = Profile::of(&trace, |events| {
+        bar.set_message(format!("{} events read", text::grouped(events)));
+        bar.tick();
+    });
+    bar.finish_and_clear();
+    let profile = profile.map_err(|error| format!("{}: {error}", options.trace.display()))?;
+    let replayed = replayed(&options.trace);
+    let advice = Advice::of(&profile, replayed.as_ref());
+    print!("{}", text::report(&profile, &advice));
+    if let Some(out) = &options.html {
+        fs::write(out, page::page(&profile, &advice, replayed.as_ref()))?;
+        println!("\nwrote {}", out.display());
+    }
+    Ok(())
+}
+
+/// The program of a trace.
+fn program(path: &Path) -> Result<Program, Box<dyn Error>> {
+    let program = Program::of(&open(path)?).map_err(|error| format!("{}: {error}", path.display()))?;
+    if program.ops == 0 {
+        return Err(format!("{}: nothing to replay", path.display()).into());
+    }
+    Ok(program)
+}
+
+fn memory_of(path: &Path, key: &str) -> Result<(), Box<dyn Error>> {
+    let program = program(path)?;
+    let (players, _) = replay::players(program.is_threaded(), &[]);
+    let entry = players.iter().find(|entry| entry.key == key).ok_or("no such contender")?;
+    let peak = replay::memory(&program, entry).ok_or("this system does not tell how much is resident")?;
+    println!("{peak}");
+    Ok(())
+}
+
+/// Measures the memory of a contender in a process of its own; what went wrong otherwise.
+fn peak_of(trace: &Path, key: &str) -> Result<u64, String> {
+    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+    let child = Command::new(own).arg("replay").arg(trace).args(["--memory-of", key]).output();
+    let child = child.map_err(|error| error.to_string())?;
+    if !child.status.success() {
+        return Err(format!("the process ended with {}", child.status));
+    }
+    String::from_utf8_lossy(&child.stdout).trim().parse().map_err(|_| "the process said nothing".to_owned())
+}
+
+fn replay(options: &ReplayOptions) -> Result<(), Box<dyn Error>> {
+    if Host::unoptimised() {
+        eprintln!("warning: built without optimisation; the figures mean nothing (use `--profile bench`)");
+    }
+    let known = contenders::keys();
+    if let Some(peer) = options.peers.iter().find(|peer| !known.contains(&peer.as_str())) {
+        return Err(format!("no contender `{peer}` in this build; there are {}", known.join(", ")).into());
+    }
+    let command = open(&options.trace)?.command;
+    let program = program(&options.trace)?;
+    let (players, left_out) = replay::players(program.is_threaded(), &options.peers);
+    // Memory first: a contender that crashes then does so in a process of its own, and is not timed.
+    let bar = progress(players.len() as u64 + u64::from(options.rounds) + 1);
+    let mut peaks = Vec::new();
+    for entry in &players {
+        bar.set_message(format!("memory of {}", entry.key));
+        let twin = entry.key == ALWAYS[TWIN];
+        peaks.push(if twin {
+            Err("as the reference".to_owned())
+        } else {
+            peak_of(&options.trace, entry.key)
+        });
+        bar.inc(1);
+    }
+    let crashed = |index: usize| players[index].key != ALWAYS[TWIN] && peaks[index].is_err();
+    let timed: Vec<Entry> =
+        (0..players.len()).filter(|&index| !crashed(index)).map(|index| players[index]).collect();
+    let times = replay::time(&program, &timed, options.rounds, options.seed, |round| {
+        bar.set_message(format!("round {round}"));
+        bar.inc(1);
+    });
+    bar.finish_and_clear();
+
+    let mut left_out = left_out;
+    for (entry, peak) in players.iter().zip(&peaks) {
+        if let Err(why) = peak
+            && entry.key != ALWAYS[TWIN]
+        {
+            left_out.push((entry.key.to_owned(), why.clone()));
+        }
+    }
+    let rows = timed.iter().zip(times).map(|(entry, (ratio, verdict, ns))| {
+        let place = players.iter().position(|player| player.key == entry.key).unwrap_or(0);
+        Row {
+            key: entry.key.to_owned(),
+            name: entry.info.name.to_owned(),
+            ratio,
+            verdict,
+            ns,
+            peak: peaks[place].as_ref().ok().copied(),
+        }
+    });
+    let replayed = Replayed {
+        command,
+        ops: program.ops,
+        lanes: program.lanes.len(),
+        threads: program.threads,
+        huge: program.huge,
+        peak_live: program.peak_live,
+        rounds: options.rounds,
+        seed: options.seed,
+        rows: rows.collect(),
+        left_out,
+    };
+    print!("{}", text::replay(&replayed));
+    let out = figures_of(&options.trace);
+    fs::write(&out, serde_json::to_string_pretty(&replayed)? + "\n")?;
+    println!("wrote {}", out.display());
+    Ok(())
+}
+
+/// A bar without a thread of its own: a second thread would change what allocators do.
+fn progress(steps: u64) -> ProgressBar {
+    let bar = ProgressBar::new(steps);
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len}  {elapsed} gone, {eta} left  {msg}")
+    {
+        bar.set_style(style);
+    }
+    bar
+}

@@ -1,0 +1,103 @@
+//! `bytesbuf`: buffers of one or more spans from a pool of blocks, frozen into views.
+
+use bytesbuf::mem::GlobalPool;
+use bytesbuf::{BytesBuf, BytesView};
+
+use crate::buffers::{Buffer, Demand, Growing, Readable, Source};
+use crate::card::{Caps, Info, MemoryBy};
+
+/// The crate's pool.
+#[derive(Debug)]
+pub struct Pool(GlobalPool);
+
+impl Readable for BytesBuf {
+    /// The handle: its bytes are reached through a view, which costs counts.
+    #[inline(always)]
+    fn start(&self) -> *const u8 {
+        (&raw const *self).cast()
+    }
+
+    #[inline(always)]
+    fn read(&self, each: impl FnMut(&[u8])) {
+        self.peek().read(each);
+    }
+}
+
+impl Readable for BytesView {
+    #[inline(always)]
+    fn start(&self) -> *const u8 {
+        self.first_slice().as_ptr()
+    }
+
+    #[inline(always)]
+    fn read(&self, mut each: impl FnMut(&[u8])) {
+        for (bytes, _) in self.slices() {
+            each(bytes);
+        }
+    }
+}
+
+impl Buffer for BytesBuf {
+    type Frozen = BytesView;
+
+    #[inline(always)]
+    fn write(&mut self, bytes: &[u8]) {
+        self.put_slice(bytes);
+    }
+
+    #[inline(always)]
+    fn freeze(mut self) -> BytesView {
+        self.consume_all()
+    }
+}
+
+/// A buffer and where it gets more.
+#[derive(Debug)]
+pub struct Writing<'s> {
+    buffer: BytesBuf,
+    pool: &'s GlobalPool,
+}
+
+impl Growing for Writing<'_> {
+    type Done = BytesBuf;
+
+    #[inline(always)]
+    fn write(&mut self, bytes: &[u8]) -> bool {
+        // Reserves what is missing, if anything.
+        self.buffer.reserve(bytes.len(), self.pool);
+        self.buffer.put_slice(bytes);
+        true
+    }
+
+    #[inline(always)]
+    fn finish(self) -> BytesBuf {
+        self.buffer
+    }
+}
+
+// SAFETY: safe code keeps buffers apart.
+unsafe impl Source for Pool {
+    const INFO: Info = Info {
+        name: "bytesbuf",
+        version: env!("EPHEMERA_VERSION_BYTESBUF"),
+        caps: Caps { shared_alloc: false, ..Caps::GENERAL },
+        memory: MemoryBy::HighWater,
+        notes: "spans, not one slice; read through a view",
+    };
+    type Buf = BytesBuf;
+    type Growing<'s> = Writing<'s>;
+
+    fn create(_demand: &Demand) -> Self {
+        Self(GlobalPool::new())
+    }
+
+    #[inline(always)]
+    unsafe fn raw_take(&mut self, capacity: usize) -> Option<BytesBuf> {
+        Some(self.0.reserve(capacity))
+    }
+
+    #[inline(always)]
+    unsafe fn raw_grow(&mut self, first: usize) -> Option<Writing<'_>> {
+        Some(Writing { buffer: self.0.reserve(first), pool: &self.0 })
+    }
+}

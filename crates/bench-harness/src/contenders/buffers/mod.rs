@@ -1,0 +1,73 @@
+//! Contenders that hand out byte buffers.
+
+mod bytes;
+mod bytesbuf;
+mod nothing;
+mod rings;
+mod vectors;
+
+pub use self::bytes::{Each as EachBytesMut, Split as SplitBytesMut, Writing as SplitWriting};
+pub use self::bytesbuf::{Pool as BytesBufPool, Writing as BytesBufWriting};
+pub use self::nothing::{Nothing, Slot};
+pub use self::rings::{ours, upstream};
+pub use self::vectors::{Plain, Shared, Vectors};
+#[cfg(feature = "c-peers")]
+use super::blocks::{Jemalloc, MiMalloc};
+use super::blocks::{OneRingAlloc, System};
+use super::{Entry, buffers as entry, twin};
+
+/// The registry, in the order of the tables.
+pub(super) fn all() -> Vec<Entry> {
+    vec![
+        entry::<Nothing>("nothing"),
+        entry::<Vectors<System>>("glibc"),
+        twin(entry::<Vectors<System>>("glibc-aa")),
+        #[cfg(feature = "c-peers")]
+        entry::<Vectors<MiMalloc>>("mimalloc"),
+        #[cfg(feature = "c-peers")]
+        entry::<Vectors<Jemalloc>>("jemalloc"),
+        entry::<Vectors<OneRingAlloc>>("one-ring"),
+        entry::<EachBytesMut>("bytes"),
+        entry::<SplitBytesMut>("bytes-split"),
+        entry::<BytesBufPool>("bytesbuf"),
+        entry::<upstream::Ring>("upstream-ringal"),
+        entry::<ours::Ring>("ringal"),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ours, upstream};
+    use crate::buffers::{Demand, OrHeap, Readable, Source, give};
+
+    /// Takes from a source until it refuses.
+    fn exhaust<S: Source>() {
+        let mut source = S::create(&Demand::of(1, 1024));
+        let mut held = Vec::new();
+        while source.refused() == 0 {
+            // SAFETY: a ring keeps buffers apart, however many there are.
+            held.push(unsafe { source.filled([&[7; 1000], b"and a tail"]) });
+            assert!(held.len() <= 64, "a ring of 64 KiB refuses");
+        }
+        assert!(held.len() > 32 && matches!(held.last(), Some(OrHeap::Heap(_))));
+        for buffer in &held {
+            buffer.read(|bytes| assert!(bytes[..1000] == [7; 1000] && &bytes[1000..] == b"and a tail"));
+        }
+        // SAFETY: as above.
+        let grown = unsafe { source.grown(&[9; 8000], 64) };
+        assert!(matches!(&grown, OrHeap::Heap(bytes) if bytes == &[9; 8000]));
+        assert_eq!(source.refused(), 2);
+        held.into_iter().for_each(give);
+        // SAFETY: as above.
+        let again = unsafe { source.grown(&[9; 8000], 64) };
+        assert!(matches!(again, OrHeap::Own(_)), "nothing is held any more");
+        again.read(|bytes| assert_eq!(bytes, [9; 8000]));
+        give(again);
+    }
+
+    #[test]
+    fn what_a_ring_refuses_comes_from_the_heap_and_is_counted() {
+        exhaust::<ours::Ring>();
+        exhaust::<upstream::Ring>();
+    }
+}

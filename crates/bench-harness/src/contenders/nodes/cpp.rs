@@ -1,0 +1,139 @@
+//! The set of S2 in C++, where the build found a compiler: `std::unordered_set` under three allocators. Called in this process,
+//! in turn with the others. The set is another one, with links of its own kind, so compare the three with one another first.
+
+use crate::card::{Caps, Class, Info, MemoryBy};
+use crate::contenders::Entry;
+#[cfg(ephemera_cpp)]
+use crate::workloads::Kind;
+use crate::workloads::{Cell, Context, Spec};
+
+/// Why there is none, as the build script found.
+const ABSENT: Option<&str> = option_env!("EPHEMERA_CPP_ABSENT");
+
+/// The three allocators.
+pub(super) fn all() -> Vec<Entry> {
+    vec![
+        entry::<0>("cpp-new", "C++ new and delete", "std::unordered_set; the same heap as glibc"),
+        entry::<1>("cpp-pmr", "C++ pool resource", "std::unordered_set; unsynchronized_pool_resource"),
+        entry::<2>("cpp-pool", "C++ textbook pool", "std::unordered_set; chunks of 64, gives nothing back"),
+    ]
+}
+
+fn entry<const ALLOCATOR: i32>(key: &'static str, name: &'static str, notes: &'static str) -> Entry {
+    let caps = Caps { any_size: false, grow_in_place: false, ..Caps::LOCAL };
+    Entry {
+        key,
+        class: Class::Nodes,
+        info: Info { name, version: "none", caps, memory: MemoryBy::HighWater, notes },
+        absent: ABSENT,
+        timed: |spec, context| build(ALLOCATOR, false, spec, context),
+        checked: |spec, context| build(ALLOCATOR, true, spec, context),
+        metered: |spec, context| build(ALLOCATOR, true, spec, context),
+        replay: None,
+    }
+}
+
+#[cfg(not(ephemera_cpp))]
+fn build(_allocator: i32, _counted: bool, spec: &Spec, _context: &Context) -> Box<dyn Cell> {
+    panic!("{} cannot be run in C++: {}", spec.id, ABSENT.unwrap_or_default())
+}
+
+#[cfg(ephemera_cpp)]
+fn build(allocator: i32, counted: bool, spec: &Spec, context: &Context) -> Box<dyn Cell> {
+    let Kind::Nodes(crate::workloads::NodeWorkload::Set(n, again)) = spec.kind else {
+        panic!("{} is not written in C++", spec.id)
+    };
+    let keys: Vec<i32> =
+        crate::workloads::nodes::set::keys(context.seed, n).iter().map(|&key| key.cast_signed()).collect();
+    Box::new(linked::Set::new(allocator, &keys, again, counted))
+}
+
+/// The library that the build script compiled.
+#[cfg(ephemera_cpp)]
+mod linked {
+    use core::ffi::{c_int, c_void};
+    use core::ptr::NonNull;
+
+    use crate::tally;
+    use crate::workloads::Cell;
+
+    // SAFETY: the signatures are those of `cpp/hash_set.cpp`, which is linked in.
+    unsafe extern "C" {
+        fn ephemera_set_new(
+            allocator: c_int,
+            keys: *const c_int,
+            n: usize,
+            again: bool,
+            counted: bool,
+        ) -> *mut c_void;
+        fn ephemera_set_run(set: *mut c_void, units: u64) -> u64;
+        fn ephemera_set_free(set: *mut c_void);
+        fn ephemera_set_allocations() -> u64;
+    }
+
+    /// A set on the other side.
+    pub(super) struct Set {
+        set: NonNull<c_void>,
+        elements: u64,
+        counted: bool,
+    }
+
+    impl Set {
+        pub(super) fn new(allocator: i32, keys: &[i32], again: bool, counted: bool) -> Self {
+            // SAFETY: the keys are copied before the call returns.
+            let set = unsafe { ephemera_set_new(allocator, keys.as_ptr(), keys.len(), again, counted) };
+            let set = NonNull::new(set).expect("there is memory for a set");
+            Self { set, elements: keys.len() as u64, counted }
+        }
+    }
+
+    impl Cell for Set {
+        fn run(&mut self, units: u64) -> u64 {
+            // SAFETY: the set is alive, and this thread's alone.
+            let sum = unsafe { ephemera_set_run(self.set.as_ptr(), units) };
+            if self.counted {
+                // SAFETY: the counter belongs to this thread, which alone runs sets.
+                tally::add_allocations(unsafe { ephemera_set_allocations() });
+            }
+            sum
+        }
+
+        fn ops_per_unit(&self) -> u64 {
+            self.elements
+        }
+    }
+
+    impl Drop for Set {
+        fn drop(&mut self) {
+            // SAFETY: the set is alive, and used no more.
+            unsafe { ephemera_set_free(self.set.as_ptr()) };
+        }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+        use crate::contenders::blocks::System;
+        use crate::contenders::nodes::Heap;
+        use crate::workloads::nodes::{Sources, set};
+        use crate::workloads::{Context, blocks::json::Document};
+
+        #[test]
+        fn the_sets_in_both_languages_do_the_same() {
+            let context = Context {
+                seed: 3,
+                document: Document::generated(3, 100).into(),
+                sources: Sources::default().into(),
+                second_cpu: None,
+            };
+            let keys: Vec<i32> = set::keys(3, 500).iter().map(|&key| key.cast_signed()).collect();
+            for again in [false, true] {
+                let expected = set::cell::<Heap<System>>(500, again, &context).run(3);
+                for allocator in 0..3 {
+                    assert_eq!(Set::new(allocator, &keys, again, false).run(3), expected);
+                    assert_eq!(Set::new(allocator, &keys, again, true).run(3), expected);
+                }
+            }
+        }
+    }
+}

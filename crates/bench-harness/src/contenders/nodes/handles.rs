@@ -1,0 +1,52 @@
+//! Nodes from pools whose handle is a smart pointer one word wide: a pool for each type of node.
+
+use shared_arena as ours;
+use upstream_shared_arena as upstream;
+
+use super::super::blocks::System;
+use super::super::objects::{
+    OurArena, OurPool, OurShared, Plurality, UpstreamArena, UpstreamPool, UpstreamShared,
+};
+use crate::card::Info;
+use crate::nodes::{Family, Node};
+use crate::objects::Maker;
+
+/// Lets a contender for objects hold nodes: its pool, how one is made, the method that takes a value, its handle.
+macro_rules! family {
+    ($name:ident = $pool:ty, $make:expr, $method:ident -> $handle:ty) => {
+        // SAFETY: a handle is the owner of a node of its own, which stays where it is until the handle is dropped.
+        unsafe impl Family for $name {
+            const INFO: Info = <Self as Maker>::INFO;
+            type Box<T: Node> = $handle;
+            type Pool<T: Node> = $pool;
+            type Metered = Self;
+            type Backing = System;
+
+            fn create() -> Self {
+                Self
+            }
+
+            fn pool<T: Node>(&self) -> $pool {
+                $make
+            }
+
+            #[inline(always)]
+            unsafe fn raw_put<T: Node>(pool: &$pool, value: T) -> Option<$handle> {
+                Some(pool.$method(value))
+            }
+
+            #[inline(always)]
+            unsafe fn raw_take<T: Node>(_pool: &$pool, node: $handle) {
+                drop(node);
+            }
+        }
+    };
+}
+
+family! { UpstreamPool = upstream::Pool<T>, upstream::Pool::new(), alloc -> upstream::PoolBox<T> }
+family! { UpstreamArena = upstream::Arena<T>, upstream::Arena::new(), alloc -> upstream::ArenaBox<T> }
+family! { UpstreamShared = upstream::SharedArena<T>, upstream::SharedArena::new(), alloc -> upstream::ArenaBox<T> }
+family! { OurPool = ours::Pool<T>, ours::Pool::new(), alloc -> ours::PoolBox<T> }
+family! { OurArena = ours::Arena<T>, ours::Arena::new(), alloc -> ours::ArenaBox<T> }
+family! { OurShared = ours::SharedArena<T>, ours::SharedArena::new(), alloc -> ours::ArenaBox<T> }
+family! { Plurality = plurality::Pool<T>, plurality::Pool::new(), alloc_box -> plurality::Box<T> }

@@ -1,0 +1,97 @@
+//! Our typed pools: `TypedPool` by its raw slots, and `PooledBox`.
+
+use core::ptr::NonNull;
+
+use typed_pool::{PooledBox, TypedPool, pooled};
+
+use crate::card::{Caps, Info, MemoryBy};
+use crate::objects::{Counter, Maker, Object, Pool, Words};
+
+const fn card(name: &'static str, caps: Caps, notes: &'static str) -> Info {
+    let version = env!("EPHEMERA_VERSION_TYPED_POOL");
+    Info { name, version, caps, memory: MemoryBy::HighWater, notes }
+}
+
+/// Our `TypedPool`.
+#[derive(Clone, Copy, Debug)]
+pub struct Typed;
+
+impl Maker for Typed {
+    const INFO: Info = card("TypedPool", Caps::LOCAL, "one thread");
+    type Pool<T: Object> = TypedPool<T>;
+
+    fn make<T: Object>() -> TypedPool<T> {
+        TypedPool::new()
+    }
+}
+
+// SAFETY: a slot is its object's own until it is given back.
+unsafe impl<T: Object> Pool<T> for TypedPool<T> {
+    type Handle = NonNull<T>;
+
+    #[inline(always)]
+    fn raw_put(&self, value: T) -> Option<NonNull<T>> {
+        let slot = self.allocate().ok()?;
+        // SAFETY: the slot is this object's own.
+        unsafe { slot.write(value) };
+        Some(slot)
+    }
+
+    #[inline(always)]
+    unsafe fn look<R>(&self, handle: &NonNull<T>, look: impl FnOnce(&T) -> R) -> R {
+        // SAFETY: the object is alive.
+        look(unsafe { handle.as_ref() })
+    }
+
+    #[inline(always)]
+    unsafe fn raw_take(&self, handle: NonNull<T>) {
+        // SAFETY: the object is alive, and this is its end.
+        unsafe { handle.drop_in_place() };
+        // SAFETY: the slot is this pool's, and empty.
+        unsafe { self.deallocate(handle) };
+    }
+}
+
+pooled!(Words<1>);
+pooled!(Words<4>);
+pooled!(Words<5>);
+pooled!(Words<8>);
+pooled!(Words<32>);
+pooled!(Counter);
+
+/// Our `PooledBox`.
+#[derive(Clone, Copy, Debug)]
+pub struct Boxed;
+
+/// The pools of all types: they are the threads' own.
+#[derive(Clone, Copy, Debug)]
+pub struct EveryPool;
+
+impl Maker for Boxed {
+    const INFO: Info = card("PooledBox", Caps::GENERAL, "");
+    type Pool<T: Object> = EveryPool;
+
+    fn make<T: Object>() -> EveryPool {
+        EveryPool
+    }
+}
+
+// SAFETY: a box is the owner of an object of its own, on all threads.
+unsafe impl<T: Object> Pool<T> for EveryPool {
+    type Handle = PooledBox<T>;
+
+    #[inline(always)]
+    fn raw_put(&self, value: T) -> Option<PooledBox<T>> {
+        Some(PooledBox::new(value))
+    }
+
+    #[inline(always)]
+    unsafe fn look<R>(&self, handle: &PooledBox<T>, look: impl FnOnce(&T) -> R) -> R {
+        look(handle)
+    }
+
+    #[inline(always)]
+    unsafe fn raw_take(&self, handle: PooledBox<T>) {
+        drop(handle);
+    }
+}

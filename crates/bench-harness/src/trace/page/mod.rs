@@ -1,0 +1,216 @@
+//! The profile and the advice as one page: no script, no font, nothing from elsewhere; light, dark, narrow and on paper.
+#![forbid(unsafe_code)]
+
+mod chart;
+
+use core::fmt::Write as _;
+
+use super::advise::Advice;
+use super::profile::{Counts, Profile, part};
+use super::replay::Replayed;
+use super::text::{bytes, class_name, duration, grouped, headline, percent};
+use super::{Histogram, Order};
+
+/// Colours and measures, for screens of both kinds and for paper.
+const STYLE: &str = include_str!("page.css");
+
+/// Text that may stand in a page.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// One self-contained page.
+#[must_use]
+pub fn page(profile: &Profile, advice: &Advice, replayed: Option<&Replayed>) -> String {
+    let mut out = String::new();
+    let title = escaped(profile.command.split(' ').next().unwrap_or("a program"));
+    let _ = write!(
+        out,
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n<title>The allocations of {title}</title>\n\
+         <style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n"
+    );
+    head(&mut out, profile, advice);
+    let all = profile.all();
+    figures(&mut out, profile, &all);
+    let _ = write!(out, "<section>\n<h2>Bytes alive</h2>\n{}</section>\n", chart::alive(profile));
+    sizes(&mut out, profile, &all);
+    lifetimes(&mut out, &all);
+    offers(&mut out, advice);
+    if let Some(replayed) = replayed {
+        replay(&mut out, replayed);
+    }
+    out.push_str("</main>\n</body>\n</html>\n");
+    out
+}
+
+fn head(out: &mut String, profile: &Profile, advice: &Advice) {
+    let _ = write!(
+        out,
+        "<header>\n<p class=\"command\"><code>{}</code></p>\n<h1>{}</h1>\n<ul>\n",
+        escaped(&profile.command),
+        escaped(&headline(advice))
+    );
+    for reason in &advice.reasons {
+        let _ = writeln!(out, "<li>{}</li>", escaped(reason));
+    }
+    out.push_str("</ul>\n");
+    for caveat in &profile.caveats {
+        let _ = writeln!(out, "<p class=\"caveat\">{}</p>", escaped(caveat));
+    }
+    out.push_str("</header>\n");
+}
+
+fn figures(out: &mut String, profile: &Profile, all: &Counts) {
+    out.push_str("<dl class=\"figures\">\n");
+    let life = all.lives.quantile(0.5).map_or_else(|| "–".to_owned(), grouped);
+    for (name, value, more) in [
+        ("calls", grouped(profile.events), format!("in {}", duration(profile.time))),
+        ("blocks", grouped(all.blocks), bytes(all.bytes)),
+        (
+            "threads",
+            grouped(profile.threads),
+            format!("{} % freed elsewhere", percent(all.share_elsewhere())),
+        ),
+        ("most alive", bytes(profile.peak_bytes), format!("{} blocks", grouped(profile.peak_blocks))),
+        ("median life", life, "blocks that came meanwhile".to_owned()),
+        ("left at the end", grouped(profile.left), "blocks".to_owned()),
+    ] {
+        let _ = writeln!(out, "<div><dt>{name}</dt><dd>{value}<small>{more}</small></dd></div>");
+    }
+    out.push_str("</dl>\n");
+}
+
+fn sizes(out: &mut String, profile: &Profile, all: &Counts) {
+    let rows: Vec<(String, [u64; 5])> = profile
+        .classes
+        .iter()
+        .enumerate()
+        .filter(|(_, class)| class.blocks > 0)
+        .map(|(index, class)| {
+            let [at_once, lifo, fifo, none] = class.orders;
+            let left = class.blocks - class.freed.min(class.blocks);
+            (class_name(index), [at_once, lifo, fifo, none, left])
+        })
+        .collect();
+    let _ = write!(
+        out,
+        "<section>\n<h2>Sizes, and how blocks go</h2>\n{}\n<div class=\"wide\"><table>\n<thead><tr><th>size</th>\
+         <th>blocks</th><th>% of blocks</th><th>% of bytes</th><th>% at once</th><th>% LIFO</th><th>% FIFO</th>\
+         <th>% no order</th><th>% elsewhere</th><th>resized</th><th>median life</th><th>in time</th></tr></thead>\n<tbody>\n",
+        chart::sizes(&rows)
+    );
+    let mut row = |name: &str, counts: &Counts| {
+        let orders = Order::ALL.map(|order| percent(part(counts.of(order), counts.freed)));
+        let median = |histogram: &Histogram, show: fn(u64) -> String| {
+            histogram.quantile(0.5).map_or_else(|| "–".to_owned(), show)
+        };
+        let cells = [
+            grouped(counts.blocks),
+            percent(part(counts.blocks, all.blocks)),
+            percent(part(counts.bytes, all.bytes)),
+            orders[0].clone(),
+            orders[1].clone(),
+            orders[2].clone(),
+            orders[3].clone(),
+            percent(counts.share_elsewhere()),
+            grouped(counts.resizes),
+            median(&counts.lives, grouped),
+            median(&counts.times, duration),
+        ];
+        let cells: String = cells.iter().map(|cell| format!("<td>{}</td>", escaped(cell))).collect();
+        let _ = writeln!(out, "<tr><th>{name}</th>{cells}</tr>");
+    };
+    for (class, counts) in profile.classes.iter().enumerate().filter(|(_, counts)| counts.blocks > 0) {
+        row(&class_name(class), counts);
+    }
+    row("all", all);
+    out.push_str("</tbody>\n</table></div>\n</section>\n");
+}
+
+fn lifetimes(out: &mut String, all: &Counts) {
+    let bars = |histogram: &Histogram, show: fn(u64) -> String| {
+        let rows: Vec<(String, u64)> =
+            histogram.rows().into_iter().map(|(low, count)| (show(low), count)).collect();
+        chart::histogram(&rows)
+    };
+    let _ = write!(
+        out,
+        "<section class=\"pair\">\n<div><h2>Lifetimes in blocks</h2>\n<p>How many blocks came while one was alive: \
+         from the number given to the next.</p>\n{}</div>\n<div><h2>Lifetimes in time</h2>\n<p>As recorded, so with \
+         the recorder's own time.</p>\n{}</div>\n</section>\n",
+        bars(&all.lives, grouped),
+        bars(&all.times, duration)
+    );
+}
+
+fn offers(out: &mut String, advice: &Advice) {
+    let _ = writeln!(
+        out,
+        "<section>\n<h2>What each crate could do</h2>\n<p>The allocator takes about {}, {:.1} % of the run. Source: {}.</p>\n\
+         <div class=\"cards\">",
+        duration(advice.heap_time as u64),
+        advice.heap_share * 100.0,
+        escaped(advice.source.said())
+    );
+    for offer in &advice.offers {
+        let (word, class) = if offer.fits { ("fits", "fits") } else { ("does not fit", "not") };
+        let _ = write!(
+            out,
+            "<article class=\"{class}\"><h3>{}<span>{word}</span></h3>\n<p>{} % of the blocks, {} % of the bytes; would save \
+             {:.1} % of the run.</p>\n<ul>\n",
+            offer.name,
+            escaped(&percent(offer.blocks)),
+            escaped(&percent(offer.bytes)),
+            offer.saving * 100.0
+        );
+        for reason in &offer.reasons {
+            let _ = writeln!(out, "<li>{}</li>", escaped(reason));
+        }
+        let _ = write!(out, "<li>saving from {}</li>\n</ul></article>\n", escaped(offer.source.said()));
+    }
+    out.push_str("</div>\n</section>\n");
+}
+
+fn replay(out: &mut String, replayed: &Replayed) {
+    let _ = writeln!(
+        out,
+        "<section>\n<h2>Replayed</h2>\n<p>{} calls on {} threads, {} rounds. Ratios are to the first row: below 1 is \
+         faster.</p>",
+        grouped(replayed.ops),
+        replayed.lanes,
+        replayed.rounds
+    );
+    if replayed.untrusted() {
+        out.push_str(
+            "<p class=\"caveat\">Untrusted: the reference differs from itself; the machine was busy.</p>\n",
+        );
+    }
+    let _ = write!(
+        out,
+        "{}\n<div class=\"wide\"><table>\n<thead><tr><th>allocator</th><th>ratio</th><th>95 % interval</th><th>verdict</th>\
+         <th>ns a call</th><th>peak</th><th>peak / alive</th></tr></thead>\n<tbody>\n",
+        chart::ratios(&replayed.rows)
+    );
+    for row in &replayed.rows {
+        let times = |peak: u64| format!("{:.2}", peak as f64 / replayed.peak_live.max(1) as f64);
+        let _ = writeln!(
+            out,
+            "<tr><th>{}</th><td>{:.3}</td><td>{:.3} to {:.3}</td><td>{}</td><td>{:.1}</td><td>{}</td><td>{}</td></tr>",
+            escaped(&row.name),
+            row.ratio.mid,
+            row.ratio.low95,
+            row.ratio.high95,
+            row.verdict.word(),
+            row.ns,
+            row.peak.map_or_else(|| "–".to_owned(), bytes),
+            row.peak.map_or_else(|| "–".to_owned(), times),
+        );
+    }
+    out.push_str("</tbody>\n</table></div>\n");
+    for (key, why) in &replayed.left_out {
+        let _ = writeln!(out, "<p class=\"small\">left out: {}: {}</p>", escaped(key), escaped(why));
+    }
+    out.push_str("</section>\n");
+}

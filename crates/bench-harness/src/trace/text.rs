@@ -1,0 +1,269 @@
+//! The profile and the advice as text.
+#![forbid(unsafe_code)]
+
+use core::fmt::Write as _;
+
+use super::advise::{Advice, Verdict};
+use super::profile::{Counts, Profile, class_end, part};
+use super::{Histogram, Order};
+
+/// A number with its thousands set apart.
+#[must_use]
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// Bytes in the unit that suits them.
+#[must_use]
+pub fn bytes(count: u64) -> String {
+    let (mut value, mut unit) = (count as f64, "B");
+    for next in ["KiB", "MiB", "GiB", "TiB"] {
+        if value < 1024.0 {
+            break;
+        }
+        (value, unit) = (value / 1024.0, next);
+    }
+    if unit == "B" { format!("{count} B") } else { format!("{value:.1} {unit}") }
+}
+
+/// Nanoseconds in the unit that suits them.
+#[must_use]
+pub fn duration(ns: u64) -> String {
+    match ns {
+        0..1_000 => format!("{ns} ns"),
+        1_000..1_000_000 => format!("{:.1} us", ns as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} ms", ns as f64 / 1e6),
+        _ => format!("{:.2} s", ns as f64 / 1e9),
+    }
+}
+
+/// A share as a whole number of percent; what is not nothing is not shown as nothing.
+#[must_use]
+pub fn percent(share: f64) -> String {
+    if share > 0.0 && share < 0.005 { "<1".to_owned() } else { format!("{:.0}", share * 100.0) }
+}
+
+/// The name of a class.
+#[must_use]
+pub fn class_name(class: usize) -> String {
+    match class_end(class) {
+        Some(end) if end < 1024 => format!("to {end} B"),
+        Some(end) if end < 1 << 20 => format!("to {} KiB", end >> 10),
+        Some(end) => format!("to {} MiB", end >> 20),
+        None => "larger".to_owned(),
+    }
+}
+
+/// The median of a histogram, or a dash.
+fn median(histogram: &Histogram, show: impl Fn(u64) -> String) -> String {
+    histogram.quantile(0.5).map_or_else(|| "-".to_owned(), show)
+}
+
+fn row(out: &mut String, name: &str, counts: &Counts, all: &Counts) {
+    let shares = Order::ALL.map(|order| percent(part(counts.of(order), counts.freed)));
+    let _ = writeln!(
+        out,
+        "{name:<11} {:>13} {:>4} {:>4} {:>4} {:>5} {:>5} {:>5} {:>5} {:>5} {:>8} {:>10} {:>9}",
+        grouped(counts.blocks),
+        percent(part(counts.blocks, all.blocks)),
+        percent(part(counts.bytes, all.bytes)),
+        percent(part(counts.blocks - counts.freed.min(counts.blocks), counts.blocks)),
+        shares[0],
+        shares[1],
+        shares[2],
+        shares[3],
+        percent(counts.share_elsewhere()),
+        grouped(counts.resizes),
+        median(&counts.lives, grouped),
+        median(&counts.times, duration),
+    );
+}
+
+/// Rows of a histogram: least value, count, share, a bar.
+fn bars(out: &mut String, histogram: &Histogram, show: impl Fn(u64) -> String) {
+    let total = histogram.total();
+    let rows = histogram.rows();
+    let most = rows.iter().map(|(_, count)| *count).max().unwrap_or(1);
+    for (low, count) in rows {
+        let bar = "#".repeat((count as f64 / most as f64 * 40.0).round() as usize);
+        let _ = writeln!(
+            out,
+            "{:>12} {:>13} {:>4} {bar}",
+            show(low),
+            grouped(count),
+            percent(part(count, total))
+        );
+    }
+}
+
+/// Everything, for a terminal.
+#[must_use]
+pub fn report(profile: &Profile, advice: &Advice) -> String {
+    let mut out = String::new();
+    let all = profile.all();
+    let _ = writeln!(out, "{}", profile.command);
+    for caveat in &profile.caveats {
+        let _ = writeln!(out, "note: {caveat}");
+    }
+    let _ = writeln!(
+        out,
+        "{} calls in {}; threads: {}; {} blocks of {}; at most {} in {} blocks alive; {} left at the end",
+        grouped(profile.events),
+        duration(profile.time),
+        grouped(profile.threads),
+        grouped(all.blocks),
+        bytes(all.bytes),
+        bytes(profile.peak_bytes),
+        grouped(profile.peak_blocks),
+        grouped(profile.left)
+    );
+    for (count, what) in [
+        (profile.unknown, "calls about blocks from before the recording"),
+        (profile.twice, "blocks freed twice"),
+        (profile.lost, "blocks whose end was not seen"),
+        (profile.over_aligned, "blocks aligned to 32 or more"),
+    ] {
+        if count > 0 {
+            let _ = writeln!(out, "{} {what}", grouped(count));
+        }
+    }
+    let _ = writeln!(
+        out,
+        "\nSizes. Shares in %: of blocks, of bytes, left at the end; of the blocks freed: at once, LIFO, FIFO, in no\n\
+         order, on another thread. Lifetimes are medians, in blocks that came meanwhile and in time.\n\
+         {:<11} {:>13} {:>4} {:>4} {:>4} {:>5} {:>5} {:>5} {:>5} {:>5} {:>8} {:>10} {:>9}",
+        "size",
+        "blocks",
+        "bl.",
+        "by.",
+        "left",
+        "once",
+        "LIFO",
+        "FIFO",
+        "none",
+        "other",
+        "resized",
+        "life",
+        "time"
+    );
+    for (class, counts) in profile.classes.iter().enumerate().filter(|(_, counts)| counts.blocks > 0) {
+        row(&mut out, &class_name(class), counts, &all);
+    }
+    row(&mut out, "all", &all, &all);
+    let common: Vec<String> = profile
+        .sizes
+        .iter()
+        .take(8)
+        .map(|(size, blocks, _)| format!("{size} B {} %", percent(part(*blocks, all.blocks))))
+        .collect();
+    let _ = writeln!(out, "\nThe commonest sizes: {}", common.join(", "));
+    let _ = writeln!(out, "\nLifetimes, in blocks that came meanwhile (from, blocks, %)");
+    bars(&mut out, &all.lives, grouped);
+    let _ = writeln!(out, "\nLifetimes, in time (from, blocks, %)");
+    bars(&mut out, &all.times, duration);
+    out.push('\n');
+    out.push_str(&verdict(advice));
+    out
+}
+
+/// The verdict in a line.
+#[must_use]
+pub fn headline(advice: &Advice) -> String {
+    match &advice.verdict {
+        Verdict::Keep => "Keep your allocator.".to_owned(),
+        Verdict::General(name, ratio) => {
+            format!("Keep your code, and try {name} as its allocator: {ratio:.2} of the time in the replay.")
+        }
+        Verdict::Try(name) => format!("Try {name}."),
+    }
+}
+
+/// The advice alone.
+#[must_use]
+pub fn verdict(advice: &Advice) -> String {
+    let mut out = String::new();
+    let _ = writeln!(
+        out,
+        "The allocator takes about {}, {:.1} % of the run. Source: {}.",
+        duration(advice.heap_time as u64),
+        advice.heap_share * 100.0,
+        advice.source.said()
+    );
+    let _ = writeln!(out, "What each crate could serve (% of blocks, % of bytes), and would save of the run");
+    for offer in &advice.offers {
+        let _ = writeln!(
+            out,
+            "{:<13} {:>4} {:>4}   saves {:>4.1} %   {}",
+            offer.name,
+            percent(offer.blocks),
+            percent(offer.bytes),
+            offer.saving * 100.0,
+            if offer.fits { "fits" } else { "does not fit" }
+        );
+        for reason in &offer.reasons {
+            let _ = writeln!(out, "              {reason}");
+        }
+        let _ = writeln!(out, "              saving from {}", offer.source.said());
+    }
+    let _ = writeln!(out, "\n{}", headline(advice));
+    for reason in &advice.reasons {
+        let _ = writeln!(out, "- {reason}");
+    }
+    out
+}
+
+/// A replay's figures.
+#[must_use]
+pub fn replay(replayed: &super::replay::Replayed) -> String {
+    let mut out = String::new();
+    let _ = writeln!(out, "{}", replayed.command);
+    let _ = writeln!(
+        out,
+        "{} calls; threads: {}, on {} of ours; at most {} alive; {} rounds, seed {}",
+        grouped(replayed.ops),
+        replayed.threads,
+        replayed.lanes,
+        bytes(replayed.peak_live),
+        replayed.rounds,
+        replayed.seed
+    );
+    if replayed.huge > 0 {
+        let _ = writeln!(out, "note: {} blocks of 4 GiB and more are left out", grouped(replayed.huge));
+    }
+    if replayed.untrusted() {
+        let _ = writeln!(out, "UNTRUSTED: the reference differs from itself; the machine was busy");
+    }
+    let _ = writeln!(
+        out,
+        "{:<26} {:>8} {:>16} {:>8} {:>8} {:>12} {:>9}",
+        "allocator", "ratio", "95 % interval", "", "ns/call", "peak", "/ alive"
+    );
+    for row in &replayed.rows {
+        let interval = format!("[{:.3}, {:.3}]", row.ratio.low95, row.ratio.high95);
+        let peak = row.peak.map_or_else(|| "-".to_owned(), bytes);
+        let times = row.peak.map_or_else(
+            || "-".to_owned(),
+            |peak| format!("{:.2}", peak as f64 / replayed.peak_live.max(1) as f64),
+        );
+        let _ = writeln!(
+            out,
+            "{:<26} {:>8.3} {interval:>16} {:>8} {:>8.1} {peak:>12} {times:>9}",
+            row.name,
+            row.ratio.mid,
+            row.verdict.word(),
+            row.ns
+        );
+    }
+    for (key, why) in &replayed.left_out {
+        let _ = writeln!(out, "left out: {key}: {why}");
+    }
+    out
+}

@@ -1,0 +1,199 @@
+//! The text of R2: a thousand rows of each of the tables that the csv package ships for its own benchmarks, where its sources
+//! are on this host, else rows that are generated.
+
+use core::fmt::Write;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use std::{env, fs};
+
+use csv::{ByteRecord, ReaderBuilder};
+
+use super::ROWS;
+use crate::workloads::rng::Rng;
+
+/// Fields of a row that are looked at.
+pub const COLUMNS: usize = 16;
+
+/// The tables, and the column that rows are grouped by.
+const FILES: [(&str, u8); 4] =
+    [("game.csv", 0), ("gtfs-mbta-stop-times.csv", 3), ("nfl.csv", 4), ("worldcitiespop.csv", 0)];
+/// Rows of a table that follow one another; then it is the next one's turn, so that every window has some of all.
+const RUN: usize = 250;
+/// Where the tables lie in the package's sources.
+const FOLDER: &str = "examples/data/bench";
+
+/// A text of rows, and what a window over it holds at most.
+#[derive(Debug)]
+pub struct Table {
+    /// The rows, as they were in the files.
+    pub text: Vec<u8>,
+    /// How many there are.
+    pub rows: usize,
+    /// Fields that are not empty, in all rows.
+    pub fields: usize,
+    /// Bytes of the largest field.
+    pub largest: usize,
+    /// Fields in a window, at most.
+    pub fields_alive: usize,
+    /// Bytes in a window, at most.
+    pub bytes_alive: usize,
+}
+
+impl Table {
+    /// The table of this host, read once.
+    ///
+    /// # Panics
+    ///
+    /// Never: what the generator writes is CSV, which a test checks.
+    #[must_use]
+    pub fn shared() -> Arc<Self> {
+        static SHARED: OnceLock<Arc<Table>> = OnceLock::new();
+        let load = || Self::shipped().unwrap_or_else(|| Self::generated(4141));
+        Arc::clone(SHARED.get_or_init(|| Arc::new(load())))
+    }
+
+    /// What a table of the report says about it; looks for the files, and reads none.
+    #[must_use]
+    pub fn origin() -> &'static str {
+        if folder().is_some() {
+            "the csv package's own data"
+        } else {
+            "generated (no sources of the csv package)"
+        }
+    }
+
+    /// The column by which a row is grouped.
+    #[inline(always)]
+    #[must_use]
+    pub fn key_of(&self, row: usize) -> u8 {
+        FILES[row / RUN % FILES.len()].1
+    }
+
+    /// The shipped tables; none where a file is missing or too short.
+    fn shipped() -> Option<Self> {
+        let folder = folder()?;
+        let read = |(name, _): &(&str, u8)| cut(&fs::read(folder.join(name)).ok()?);
+        let runs = FILES.iter().map(read).collect::<Option<Vec<Vec<Vec<u8>>>>>()?;
+        let text: Vec<u8> =
+            (0..ROWS / RUN).flat_map(|run| runs.iter().flat_map(move |file| file[run].clone())).collect();
+        Self::new(text)
+    }
+
+    /// Rows of made-up measurements, the same for a seed everywhere.
+    ///
+    /// # Panics
+    ///
+    /// Never, as for [`shared`](Self::shared).
+    #[must_use]
+    pub fn generated(seed: u64) -> Self {
+        let mut rng = Rng::new(seed, 23);
+        let mut text = String::new();
+        for _ in 0..ROWS * FILES.len() {
+            // Writing to a string does not fail.
+            let _ = write!(text, "place{},{}", rng.below(40), if rng.below(3) == 0 { "" } else { "gusts" });
+            let _ =
+                write!(text, ",{},station {},\"unit, {}\",", rng.below(100_000), rng.below(60), rng.below(9));
+            for _ in 0..rng.below(20) {
+                text.push_str("and so on ");
+            }
+            let _ = writeln!(text, ",{}.{}", rng.below(90), rng.below(1000));
+        }
+        Self::new(text.into_bytes()).expect("the generator writes CSV")
+    }
+
+    /// Reads a text through, and measures its windows.
+    fn new(text: Vec<u8>) -> Option<Self> {
+        let mut reader = ReaderBuilder::new().has_headers(false).flexible(true).from_reader(text.as_slice());
+        let mut record = ByteRecord::new();
+        let mut rows: Vec<(usize, usize)> = Vec::new();
+        let mut largest = 0;
+        while reader.read_byte_record(&mut record).ok()? {
+            let lengths = || record.iter().take(COLUMNS).map(<[u8]>::len).filter(|&len| len > 0);
+            largest = largest.max(lengths().max()?);
+            rows.push((lengths().count(), lengths().sum()));
+        }
+        // The window goes on at the first row when it came to the last.
+        let window = |first: usize| {
+            let of = (first..first + ROWS).map(|row| rows[row % rows.len()]);
+            of.fold((0, 0), |all, row| (all.0 + row.0, all.1 + row.1))
+        };
+        let windows: Vec<(usize, usize)> = (0..rows.len()).map(window).collect();
+        Some(Self {
+            rows: rows.len(),
+            fields: rows.iter().map(|row| row.0).sum(),
+            largest,
+            fields_alive: windows.iter().map(|window| window.0).max()?,
+            bytes_alive: windows.iter().map(|window| window.1).max()?,
+            text,
+        })
+    }
+}
+
+/// The first [`ROWS`] rows of a text behind its head, in runs; none where it has fewer.
+fn cut(text: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let mut reader = ReaderBuilder::new().has_headers(false).flexible(true).from_reader(text);
+    let mut record = ByteRecord::new();
+    let mut ends = Vec::with_capacity(ROWS / RUN + 1);
+    for row in 0..=ROWS {
+        if !reader.read_byte_record(&mut record).ok()? {
+            return None;
+        }
+        if row % RUN == 0 {
+            ends.push(reader.position().byte() as usize);
+        }
+    }
+    let whole = |ends: &[usize]| {
+        let mut run = text.get(ends[0]..ends[1])?.trim_ascii().to_vec();
+        run.push(b'\n');
+        Some(run)
+    };
+    ends.windows(2).map(whole).collect()
+}
+
+/// The package's data in cargo's registry of sources.
+fn folder() -> Option<PathBuf> {
+    let cargo = env::var_os("CARGO_HOME").map(PathBuf::from);
+    let cargo = cargo.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cargo")))?;
+    let registries = fs::read_dir(cargo.join("registry").join("src")).ok()?;
+    let packages = registries.flatten().filter_map(|registry| fs::read_dir(registry.path()).ok());
+    let ours = |name: &str| name.strip_prefix("csv-").is_some_and(|version| version.starts_with('1'));
+    let mut found: Vec<PathBuf> = packages
+        .flat_map(|packages| packages.flatten())
+        .filter(|package| ours(&package.file_name().to_string_lossy()))
+        .map(|package| package.path().join(FOLDER))
+        .filter(|folder| FILES.iter().all(|(name, _)| folder.join(name).is_file()))
+        .collect();
+    found.sort();
+    found.pop()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generated_rows_are_the_same_for_a_seed() {
+        let table = Table::generated(3);
+        assert_eq!(table.text, Table::generated(3).text);
+        assert_ne!(table.text, Table::generated(4).text);
+        assert_eq!(table.rows, ROWS * FILES.len());
+        assert!(table.fields_alive > 4 * ROWS && table.fields_alive < table.fields, "{table:?}");
+    }
+
+    #[test]
+    fn a_run_ends_where_a_row_does_even_in_quotes() {
+        let rows: String = (0..=ROWS).map(|row| format!("{row},\"a\nb\"\n")).collect();
+        let runs = cut(rows.as_bytes()).expect("there are enough rows");
+        assert_eq!(runs.len(), ROWS / RUN);
+        assert!(runs[0].starts_with(b"1,\"a\nb\"\n2,"), "the head is left out");
+        assert!(runs[3].ends_with(b"\n1000,\"a\nb\"\n"));
+        assert_eq!(cut(b"too,short\n"), None);
+    }
+
+    #[test]
+    fn the_shipped_tables_are_used_where_they_are() {
+        let table = Table::shared();
+        assert_eq!(table.rows, ROWS * FILES.len());
+        assert_eq!(Table::shipped().is_some(), Table::origin().starts_with("the csv"));
+    }
+}

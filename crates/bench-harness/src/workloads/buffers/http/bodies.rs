@@ -1,0 +1,71 @@
+//! What the server of R3 sends: pages of the toolchain's documentation where it is installed, else generated ones of like
+//! sizes.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use crate::workloads::blocks::json::toolchains;
+use crate::workloads::rng::Rng;
+
+/// Pages.
+pub const PAGES: usize = 64;
+/// Longer ones are cut off here.
+pub(super) const LONGEST: usize = 64 * 1024;
+/// Where the pages lie below a toolchain's root.
+const FOLDERS: [&str; 3] = ["std/collections", "std/io", "std/vec"];
+
+/// The pages of this host, read once.
+#[must_use]
+pub(super) fn shared() -> Arc<Vec<Vec<u8>>> {
+    static SHARED: OnceLock<Arc<Vec<Vec<u8>>>> = OnceLock::new();
+    Arc::clone(SHARED.get_or_init(|| Arc::new(installed().unwrap_or_else(|| generated(4141)))))
+}
+
+/// The first pages by name, in an order by chance that is always the same; none where there are too few.
+fn installed() -> Option<Vec<Vec<u8>>> {
+    let mut pages = toolchains().iter().find_map(|root| {
+        let html = root.join("share/doc/rust/html");
+        let mut found: Vec<PathBuf> = FOLDERS
+            .iter()
+            .filter_map(|folder| fs::read_dir(html.join(folder)).ok())
+            .flat_map(|folder| folder.flatten().map(|file| file.path()))
+            .filter(|path| path.extension().is_some_and(|end| end == "html"))
+            .collect();
+        found.sort();
+        found.truncate(PAGES);
+        (found.len() == PAGES).then_some(found)
+    })?;
+    Rng::new(4141, 24).shuffle(&mut pages);
+    let read = |path: &PathBuf| {
+        let mut page = fs::read(path).ok()?;
+        page.truncate(LONGEST);
+        (!page.is_empty()).then_some(page)
+    };
+    pages.iter().map(read).collect()
+}
+
+/// Pages of 2 to 64 KiB, short ones more often.
+fn generated(seed: u64) -> Vec<Vec<u8>> {
+    let mut rng = Rng::new(seed, 25);
+    let page = |_| {
+        let length = (2048.0 * 32.0_f64.powf(rng.fraction())) as usize;
+        (0..length.min(LONGEST)).map(|_| b'a' + rng.below(26) as u8).collect()
+    };
+    (0..PAGES).map(page).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_pages_on_every_host() {
+        for pages in [shared().as_ref().clone(), generated(1)] {
+            assert_eq!(pages.len(), PAGES);
+            assert!(pages.iter().all(|page| (1..=LONGEST).contains(&page.len())));
+        }
+        assert_eq!(generated(1), generated(1));
+        assert_ne!(generated(1), generated(2));
+    }
+}

@@ -1,0 +1,123 @@
+//! R3, HTTP/1.1 over loopback: two connections that stay open, requests and answers in the contender's buffers.
+//!
+//! A sample is a closed loop: on each connection a request follows the answer to the last. Its time is the system's above
+//! all, which is the point: what is left of an allocator's lead in a server. Latencies are measured apart, in an open
+//! loop: requests leave at their times, whether or not the answers came, and a latency begins when its request was due.
+
+mod bodies;
+mod client;
+mod server;
+
+use core::marker::PhantomData;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::io;
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use hdrhistogram::Histogram;
+
+pub use self::bodies::PAGES;
+use self::client::Client;
+use crate::buffers::Source;
+use crate::os;
+use crate::workloads::{Cell, Context, Load};
+
+/// Connections.
+const CONNECTIONS: usize = 2;
+
+struct Http<S> {
+    client: Option<Client>,
+    servers: Vec<JoinHandle<()>>,
+    refused: Arc<AtomicU64>,
+    contender: PhantomData<fn() -> S>,
+}
+
+impl<S: Source> Http<S> {
+    fn new(context: &Context) -> io::Result<Self> {
+        let pages = bodies::shared();
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let refused = Arc::new(AtomicU64::new(0));
+        let mut streams = Vec::new();
+        let mut servers = Vec::new();
+        for _ in 0..CONNECTIONS {
+            streams.push(TcpStream::connect(listener.local_addr()?)?);
+            let (stream, _) = listener.accept()?;
+            stream.set_nodelay(true)?;
+            let (pages, refused, cpu) = (Arc::clone(&pages), Arc::clone(&refused), context.second_cpu);
+            servers.push(std::thread::spawn(move || {
+                if let Some(cpu) = cpu {
+                    os::pin(cpu);
+                }
+                // The client sees the connection end, and says so.
+                let _ = server::serve::<S>(stream, &pages, &refused);
+            }));
+        }
+        let client = Client::new(streams, pages, S::CHECKED, context.second_cpu.is_some())?;
+        Ok(Self { client: Some(client), servers, refused, contender: PhantomData })
+    }
+
+    fn client(&mut self) -> &mut Client {
+        self.client.as_mut().expect("the client is there until the cell is dropped")
+    }
+}
+
+impl<S: Source> Cell for Http<S> {
+    fn run(&mut self, units: u64) -> u64 {
+        self.client().closed_loop(units).expect("the server answers")
+    }
+
+    fn refused(&self) -> u64 {
+        self.refused.load(Relaxed)
+    }
+
+    fn latencies(&mut self, load: &Load) -> Option<Histogram<u64>> {
+        Some(self.client().open_loop(load).expect("the server answers"))
+    }
+}
+
+impl<S> Drop for Http<S> {
+    fn drop(&mut self) {
+        // A server ends when its connection does.
+        self.client = None;
+        for server in self.servers.drain(..) {
+            // One that panicked has said so already.
+            let _ = server.join();
+        }
+    }
+}
+
+/// A cell of two connections.
+///
+/// # Panics
+///
+/// When the host has no loopback.
+pub fn cell<S: Source>(context: &Context) -> Box<dyn Cell> {
+    Box::new(Http::<S>::new(context).expect("there is a loopback"))
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::*;
+    use crate::contenders::blocks::System;
+    use crate::contenders::buffers::Vectors;
+    use crate::tally::Counted;
+    use crate::workloads::blocks::json::Document;
+
+    #[test]
+    fn conc_open_and_closed_loops_get_all_answers() {
+        let document = Document::generated(1, 1000).into();
+        let sources = crate::workloads::nodes::Sources::new(None).into();
+        let context = Context { seed: 1, document, sources, second_cpu: None };
+        let mut cell = Http::<Counted<Vectors<System>>>::new(&context).expect("there is a loopback");
+        let sum = cell.run(70);
+        assert_ne!(sum, 0);
+        let load = Load { interval: Duration::from_micros(200), length: Duration::from_millis(20) };
+        let latencies = cell.latencies(&load).expect("there are latencies");
+        assert_eq!(latencies.len(), 100, "a request each interval");
+        assert!(latencies.max() > 0);
+        assert_eq!(cell.run(70), sum, "the loops leave nothing on their connections");
+    }
+}

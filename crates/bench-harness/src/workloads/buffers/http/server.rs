@@ -1,0 +1,126 @@
+//! The server of R3: a thread for each connection, which it keeps until the client closes it. A request has a buffer, and its
+//! answer is put together in another one; both are dropped when it is sent.
+
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+
+use super::bodies::{LONGEST, PAGES};
+use crate::buffers::{Demand, Readable, Source, give};
+
+/// Bytes that are read from a connection at once, and the longest request.
+const READ: usize = 4096;
+/// Where the head of a request ends.
+const BLANK: &[u8; 4] = b"\r\n\r\n";
+/// Bytes of the head of an answer.
+pub(super) const HEAD: usize = 44;
+
+/// The head of an answer with so many bytes of body, padded to a length that is always the same.
+pub(super) fn head(mut length: usize) -> [u8; HEAD] {
+    let mut head = *b"HTTP/1.1 200 OK\r\nContent-Length:       0\r\n\r\n";
+    let mut at = HEAD - BLANK.len() - 1;
+    while length > 0 {
+        head[at] = b'0' + (length % 10) as u8;
+        length /= 10;
+        at -= 1;
+    }
+    head
+}
+
+/// Where the first request in `arrived` ends, if all of it is there.
+fn end(arrived: &[u8]) -> Option<usize> {
+    let blank = arrived.windows(BLANK.len()).position(|window| window == BLANK)?;
+    Some(blank + BLANK.len())
+}
+
+/// The page that a request asks for: `GET /17 HTTP/1.1`.
+fn page(request: &impl Readable) -> Option<usize> {
+    let mut page = None;
+    request.read(|piece| {
+        let number = piece.strip_prefix(b"GET /").and_then(|rest| rest.split(|&byte| byte == b' ').next());
+        let number = number.and_then(|number| core::str::from_utf8(number).ok()?.parse().ok());
+        page = page.or(number);
+    });
+    page.filter(|&page| page < PAGES)
+}
+
+/// Answers all requests of a connection; what the source refused is added to `refused`.
+///
+/// # Errors
+///
+/// Where the connection breaks, and for what is no request.
+pub(super) fn serve<S: Source>(
+    mut stream: TcpStream,
+    pages: &[Vec<u8>],
+    refused: &AtomicU64,
+) -> io::Result<()> {
+    let largest = HEAD + LONGEST;
+    let mut source = S::create(&Demand { largest, buffers: 2, bytes: largest + READ });
+    let mut arrived = [0; READ];
+    let mut unread = 0..0;
+    let mut told = 0;
+    loop {
+        let Some(length) = end(&arrived[unread.clone()]) else {
+            if unread.len() == READ {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "a request without an end"));
+            }
+            arrived.copy_within(unread.clone(), 0);
+            unread = 0..unread.len();
+            match stream.read(&mut arrived[unread.end..])? {
+                0 => return Ok(()),
+                count => unread.end += count,
+            }
+            continue;
+        };
+        // SAFETY: a request and its answer at a time, as demanded, and the request ends first.
+        let request = unsafe { source.filled([&arrived[unread.start..unread.start + length]]) };
+        unread.start += length;
+        let asked = page(&request).ok_or(io::Error::new(io::ErrorKind::InvalidData, "not a request"))?;
+        let body = &pages[asked];
+        // SAFETY: as above.
+        let answer = unsafe { source.filled([&head(body.len()), body.as_slice()]) };
+        give(request);
+        let mut sent = Ok(());
+        answer.read(|piece| {
+            if sent.is_ok() {
+                sent = stream.write_all(piece);
+            }
+        });
+        sent?;
+        give(answer);
+        if source.refused() != told {
+            refused.fetch_add(source.refused() - told, Relaxed);
+            told = source.refused();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_says_its_length() {
+        assert_eq!(&head(65_536), b"HTTP/1.1 200 OK\r\nContent-Length:   65536\r\n\r\n");
+        assert_eq!(&head(0), b"HTTP/1.1 200 OK\r\nContent-Length:       0\r\n\r\n");
+    }
+
+    #[test]
+    fn a_request_ends_at_the_blank_line() {
+        assert_eq!(end(b"GET / HTTP/1.1\r\n\r"), None);
+        assert_eq!(end(b"GET / HTTP/1.1\r\n\r\nGET"), Some(18));
+        assert_eq!(end(b""), None);
+    }
+
+    #[test]
+    fn a_request_names_a_page_that_there_is() {
+        let mut buffer = bytes::BytesMut::new();
+        buffer.extend_from_slice(b"GET /17 HTTP/1.1\r\n\r\n");
+        assert_eq!(page(&buffer), Some(17));
+        for wrong in ["GET /6400 HTTP/1.1\r\n\r\n", "PUT /1 HTTP/1.1\r\n\r\n", "GET /x HTTP/1.1\r\n\r\n"] {
+            buffer.clear();
+            buffer.extend_from_slice(wrong.as_bytes());
+            assert_eq!(page(&buffer), None, "{wrong}");
+        }
+    }
+}

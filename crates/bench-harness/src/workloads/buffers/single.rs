@@ -1,0 +1,148 @@
+//! S1: one buffer at a time. Taken, written in part and dropped; grown by many writes; frozen and shared.
+
+use super::verify;
+use crate::buffers::{Buffer, Demand, Growing, Source, give};
+use crate::workloads::{Cell, Context};
+
+/// Bytes written into a fixed buffer.
+const WRITTEN: usize = 16;
+/// Bytes of a write into an extendable buffer, and its first capacity.
+const LINE: usize = 64;
+/// Writes into an extendable buffer.
+const LINES: usize = 16;
+/// Clones of a frozen buffer.
+const CLONES: usize = 4;
+
+/// Bytes that tell buffers apart.
+#[inline(always)]
+fn mark(tag: u64) -> [u8; WRITTEN] {
+    let (low, high) = (u128::from(tag), u128::from(!tag));
+    (high << 64 | low).to_le_bytes()
+}
+
+/// A buffer of the heap, for when a source refuses.
+#[cold]
+#[inline(never)]
+fn heap(capacity: usize) -> Vec<u8> {
+    Vec::with_capacity(capacity)
+}
+
+/// Writes into a buffer and drops it.
+#[inline(always)]
+fn write_and_drop<S: Source>(mut buffer: impl Buffer, tag: u64, sum: &mut u64) {
+    buffer.write(&mark(tag));
+    verify::<S>(&buffer, &mark(tag), sum);
+    give(buffer);
+}
+
+/// Takes a buffer of `CAPACITY` bytes, writes 16 and drops it, `ops` times.
+#[inline(never)]
+pub fn fixed<S: Source, const CAPACITY: usize>(source: &mut S, ops: u64) -> u64 {
+    let mut sum = 0;
+    for tag in 0..ops {
+        // SAFETY: one buffer at a time, of the size demanded.
+        match unsafe { source.take(CAPACITY) } {
+            Some(buffer) => write_and_drop::<S>(buffer, tag, &mut sum),
+            None => write_and_drop::<S>(heap(CAPACITY), tag, &mut sum),
+        }
+    }
+    sum
+}
+
+/// Writes 16 times 64 bytes into a buffer that begins with 64, ends growth and drops it, `ops` times.
+#[inline(never)]
+pub fn extend<S: Source>(source: &mut S, ops: u64) -> u64 {
+    let mut sum = 0;
+    for tag in 0..ops {
+        let line = [tag as u8; LINE];
+        // SAFETY: one buffer at a time, that grows to the size demanded.
+        if let Some(mut growing) = unsafe { source.raw_grow(LINE) } {
+            let whole = (0..LINES).all(|_| growing.write(&line));
+            let buffer = growing.finish();
+            if whole {
+                verify::<S>(&buffer, &[tag as u8; LINE * LINES], &mut sum);
+                give(buffer);
+                continue;
+            }
+        }
+        let mut buffer = heap(LINE);
+        (0..LINES).for_each(|_| buffer.extend_from_slice(&line));
+        verify::<S>(&buffer, &[tag as u8; LINE * LINES], &mut sum);
+        give(buffer);
+    }
+    sum
+}
+
+/// Writes into a buffer, freezes it, clones it and drops all.
+#[inline(always)]
+fn share_and_drop<S: Source>(mut buffer: impl Buffer, tag: u64, sum: &mut u64) {
+    buffer.write(&mark(tag));
+    let frozen = buffer.freeze();
+    let clones: [_; CLONES] = core::array::from_fn(|_| frozen.clone());
+    give(frozen);
+    for clone in clones {
+        verify::<S>(&clone, &mark(tag), sum);
+        give(clone);
+    }
+}
+
+/// Takes a buffer of 64 bytes, writes 16, freezes it, clones it four times and drops all, `ops` times.
+#[inline(never)]
+pub fn freeze<S: Source>(source: &mut S, ops: u64) -> u64 {
+    let mut sum = 0;
+    for tag in 0..ops {
+        // SAFETY: one buffer at a time, of the size demanded.
+        match unsafe { source.take(LINE) } {
+            Some(buffer) => share_and_drop::<S>(buffer, tag, &mut sum),
+            None => share_and_drop::<S>(heap(LINE), tag, &mut sum),
+        }
+    }
+    sum
+}
+
+/// A source and the function that runs over it.
+struct Single<S> {
+    run: fn(&mut S, u64) -> u64,
+    source: S,
+}
+
+impl<S: Source> Cell for Single<S> {
+    fn run(&mut self, units: u64) -> u64 {
+        (self.run)(&mut self.source, units)
+    }
+
+    fn refused(&self) -> u64 {
+        self.source.refused()
+    }
+}
+
+fn boxed<S: Source>(largest: usize, run: fn(&mut S, u64) -> u64) -> Box<dyn Cell> {
+    Box::new(Single { run, source: S::create(&Demand::of(1, largest)) })
+}
+
+/// Capacities that there are.
+pub const SIZES: [usize; 3] = [64, 256, 4096];
+
+/// A cell for one of [`SIZES`].
+///
+/// # Panics
+///
+/// For any other.
+pub fn fixed_cell<S: Source>(capacity: usize, _context: &Context) -> Box<dyn Cell> {
+    match capacity {
+        64 => boxed::<S>(64, fixed::<S, 64>),
+        256 => boxed::<S>(256, fixed::<S, 256>),
+        4096 => boxed::<S>(4096, fixed::<S, 4096>),
+        other => panic!("no workload of buffers of {other} bytes; there are {SIZES:?}"),
+    }
+}
+
+/// A cell of buffers that grow.
+pub fn extend_cell<S: Source>(_context: &Context) -> Box<dyn Cell> {
+    boxed::<S>(LINE * LINES, extend::<S>)
+}
+
+/// A cell of buffers that are frozen and shared.
+pub fn freeze_cell<S: Source>(_context: &Context) -> Box<dyn Cell> {
+    boxed::<S>(LINE, freeze::<S>)
+}

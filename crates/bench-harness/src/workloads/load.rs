@@ -1,0 +1,50 @@
+//! A load for a workload whose latencies are measured: a request each interval, whatever the answers take.
+
+use core::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Requests at a steady rate.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Load {
+    /// Between two requests; above zero.
+    pub interval: Duration,
+    /// How long the load lasts.
+    pub length: Duration,
+}
+
+impl Load {
+    /// A share of the rate that one operation in `cost` makes; none where the cost is no positive number.
+    #[must_use]
+    pub fn share(share: f64, cost_ns: f64, length: Duration) -> Option<Self> {
+        let interval = Duration::try_from_secs_f64(cost_ns / share * 1e-9).ok()?;
+        (interval > Duration::ZERO).then_some(Self { interval, length })
+    }
+
+    /// Requests in all: at least one.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        (self.length.as_nanos() / self.interval.as_nanos().max(1)).max(1) as u64
+    }
+
+    /// When a request is due, from the start.
+    #[must_use]
+    pub fn due(&self, request: u64) -> Duration {
+        Duration::from_nanos((self.interval.as_nanos() as u64).saturating_mul(request))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_load_is_a_share_of_the_rate() {
+        let load = Load::share(0.5, 20_000.0, Duration::from_millis(10)).expect("a positive cost");
+        assert_eq!((load.interval, load.requests()), (Duration::from_micros(40), 250));
+        assert_eq!(load.due(3), Duration::from_micros(120));
+        for cost in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert!(Load::share(0.6, cost, Duration::from_millis(10)).is_none(), "{cost}");
+        }
+    }
+}

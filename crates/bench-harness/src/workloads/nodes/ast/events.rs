@@ -1,0 +1,143 @@
+//! From `syn`'s tree to events: where a node of ours begins, and where it ends.
+
+use core::hash::{Hash, Hasher};
+use core::mem::discriminant;
+
+use syn::visit::{self, Visit};
+
+use super::super::corpus::fingerprint;
+use super::tree::{KINDS, Kind};
+
+/// What is known of a node beside its children.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Head {
+    /// Which variant of its kind.
+    pub(super) variant: u32,
+    /// Its name, as a number; 0 where it has none.
+    pub(super) name: u32,
+}
+
+/// A node begins, or, of kind [`Kind::End`], the last one begun ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Event {
+    pub(super) kind: Kind,
+    pub(super) head: Head,
+}
+
+/// The files as events.
+#[derive(Debug, Default)]
+pub(crate) struct Syntax {
+    pub(super) events: Vec<Event>,
+    /// Nodes of each kind.
+    pub(super) counts: [u64; KINDS],
+}
+
+impl Syntax {
+    /// Parses the files; one that `syn` does not understand is left out.
+    pub(crate) fn of(files: &[String]) -> Self {
+        let mut flat = Flattener::default();
+        for file in files {
+            if let Ok(file) = syn::parse_file(file) {
+                // A file is a module.
+                flat.node(Kind::Item, Head::default(), |flat| flat.visit_file(&file));
+            }
+        }
+        flat.syntax
+    }
+
+    /// All nodes.
+    pub(crate) fn nodes(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+}
+
+#[derive(Debug, Default)]
+struct Flattener {
+    syntax: Syntax,
+    /// Nodes begun and not ended: kind, and place among the events.
+    open: Vec<(Kind, usize)>,
+}
+
+impl Flattener {
+    /// A node and what is inside. Where the parent has no place for the kind, its children become the parent's.
+    fn node(&mut self, kind: Kind, head: Head, inside: impl FnOnce(&mut Self)) {
+        if self.open.last().is_some_and(|(parent, _)| !parent.holds(kind)) {
+            return inside(self);
+        }
+        self.open.push((kind, self.syntax.events.len()));
+        self.syntax.events.push(Event { kind, head });
+        self.syntax.counts[kind as usize] += 1;
+        inside(self);
+        self.syntax.events.push(Event { kind: Kind::End, head: Head::default() });
+        self.open.pop();
+    }
+
+    /// Names the innermost node, unless it has a name.
+    fn name(&mut self, text: &str) {
+        if let Some(&(_, at)) = self.open.last() {
+            let head = &mut self.syntax.events[at].head;
+            if head.name == 0 {
+                head.name = fingerprint(0, text.as_bytes()) as u32 | 1;
+            }
+        }
+    }
+}
+
+/// Which variant of its enumeration a value is, as a number.
+fn variant<T>(value: &T) -> Head {
+    struct Last(u64);
+    impl Hasher for Last {
+        fn write(&mut self, bytes: &[u8]) {
+            self.0 = bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
+        }
+        fn finish(&self) -> u64 {
+            self.0
+        }
+    }
+    let mut last = Last(0);
+    discriminant(value).hash(&mut last);
+    Head { variant: last.finish() as u32, name: 0 }
+}
+
+/// Overrides a method of `Visit`: the node begins, `syn` goes on inside, the node ends.
+macro_rules! node {
+    ($($method:ident($part:ty) = $kind:ident, $head:expr;)*) => {
+        $(fn $method(&mut self, part: &'ast $part) {
+            let head: fn(&$part) -> Head = $head;
+            self.node(Kind::$kind, head(part), |flat| visit::$method(flat, part));
+        })*
+    };
+}
+
+impl<'ast> Visit<'ast> for Flattener {
+    node! {
+        visit_item(syn::Item) = Item, variant;
+        visit_impl_item(syn::ImplItem) = Item, variant;
+        visit_trait_item(syn::TraitItem) = Item, variant;
+        visit_foreign_item(syn::ForeignItem) = Item, variant;
+        visit_field(syn::Field) = Field, |_| Head::default();
+        visit_variant(syn::Variant) = Variant, |_| Head::default();
+        visit_generic_param(syn::GenericParam) = Generic, variant;
+        visit_where_predicate(syn::WherePredicate) = Generic, variant;
+        visit_type(syn::Type) = Type, variant;
+        visit_path_segment(syn::PathSegment) = Segment, |_| Head::default();
+        visit_block(syn::Block) = Block, |_| Head::default();
+        visit_stmt(syn::Stmt) = Stmt, variant;
+        visit_expr(syn::Expr) = Expr, variant;
+        visit_arm(syn::Arm) = Arm, |_| Head::default();
+        visit_pat(syn::Pat) = Pat, variant;
+        visit_attribute(syn::Attribute) = Attr, |_| Head::default();
+    }
+
+    fn visit_ident(&mut self, ident: &'ast syn::Ident) {
+        self.name(&ident.to_string());
+    }
+
+    fn visit_lit_str(&mut self, text: &'ast syn::LitStr) {
+        self.name(&text.value());
+    }
+
+    fn visit_lit_int(&mut self, number: &'ast syn::LitInt) {
+        self.name(number.base10_digits());
+    }
+}

@@ -1,0 +1,241 @@
+//! The tree: twelve types of node, each with a pool of its own; a node's children hang in a list for each kind.
+
+use core::alloc::Layout;
+use core::ptr::null_mut;
+
+use super::super::litter::Histogram;
+use super::events::{Event, Head};
+use crate::nodes::Family;
+use crate::workloads::mix;
+
+/// Where a list of nodes begins; each links to the next.
+pub(super) type List<F, T> = Option<<F as Family>::Box<T>>;
+
+/// What a visit finds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Walk {
+    pub(super) nodes: u64,
+    pub(super) sum: u64,
+}
+
+impl Walk {
+    /// Passes a node.
+    pub(super) fn node(&mut self, kind: Kind, head: Head) {
+        self.nodes += 1;
+        self.sum = mix(self.sum, kind as u64 ^ u64::from(head.variant) << 4 ^ u64::from(head.name) << 32);
+    }
+}
+
+/// A type of node.
+pub(super) trait Part<F: Family>: Unpin + 'static {
+    /// The next one of its list.
+    fn next(&mut self) -> &mut List<F, Self>
+    where
+        Self: Sized;
+
+    /// Reads the events behind its beginning, up to its end.
+    fn build(builder: &mut Builder<'_, F>, head: Head) -> F::Box<Self>
+    where
+        Self: Sized;
+
+    /// Passes the node, its children, and the rest of its list.
+    fn visit(list: &List<F, Self>, walk: &mut Walk)
+    where
+        Self: Sized;
+
+    /// Gives back the nodes of a list and all below them.
+    ///
+    /// # Safety
+    ///
+    /// They came from these pools.
+    unsafe fn release(pools: &Pools<F>, list: List<F, Self>)
+    where
+        Self: Sized;
+}
+
+/// Reads events, makes nodes.
+pub(super) struct Builder<'a, F: Family> {
+    pools: &'a Pools<F>,
+    events: core::slice::Iter<'a, Event>,
+}
+
+/// A list under construction.
+struct Chain<F: Family, T: Part<F>> {
+    first: Option<F::Box<T>>,
+    /// The last node, or null.
+    last: *mut T,
+}
+
+impl<F: Family, T: Part<F>> Chain<F, T> {
+    const fn new() -> Self {
+        Self { first: None, last: null_mut() }
+    }
+
+    #[inline(always)]
+    fn push(&mut self, mut node: F::Box<T>) {
+        let place: *mut T = &raw mut *node;
+        if self.last.is_null() {
+            self.first = Some(node);
+        } else {
+            // SAFETY: nodes do not move, and those of the chain are reached through it alone.
+            let last = unsafe { &mut *self.last };
+            *last.next() = Some(node);
+        }
+        self.last = place;
+    }
+}
+
+/// Declares the kinds, their pools and their nodes: `Name: pool { list: kind of its nodes, … }`.
+macro_rules! tree {
+    ($($(#[$doc:meta])* $name:ident: $pool:ident { $($list:ident: $child:ident),* })*) => {
+        /// A kind of node.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(super) enum Kind {
+            $($(#[$doc])* $name,)*
+            /// No node: the end of one.
+            End,
+        }
+
+        /// How many kinds there are.
+        pub(super) const KINDS: usize = Kind::End as usize;
+
+        impl Kind {
+            /// Whether nodes of this kind have a list for the other.
+            pub(super) fn holds(self, child: Self) -> bool {
+                match self {
+                    $(Self::$name => [$(Self::$child),*].contains(&child),)*
+                    Self::End => false,
+                }
+            }
+        }
+
+        /// A pool for each kind.
+        pub(super) struct Pools<F: Family> {
+            $($pool: F::Pool<$name<F>>,)*
+        }
+
+        impl<F: Family> Pools<F> {
+            pub(super) fn of(family: &F) -> Self {
+                Self { $($pool: family.pool(),)* }
+            }
+        }
+
+        /// The nodes of a tree by layout.
+        pub(super) fn histogram<F: Family>(counts: &[u64; KINDS]) -> Histogram {
+            vec![$((Layout::new::<$name<F>>(), counts[Kind::$name as usize]),)*]
+        }
+
+        $(
+            $(#[$doc])*
+            pub(super) struct $name<F: Family> {
+                head: Head,
+                next: List<F, Self>,
+                $($list: List<F, $child<F>>,)*
+            }
+
+            impl<F: Family> Unpin for $name<F> {}
+
+            impl<F: Family> Part<F> for $name<F> {
+                #[inline(always)]
+                fn next(&mut self) -> &mut List<F, Self> {
+                    &mut self.next
+                }
+
+                fn build(builder: &mut Builder<'_, F>, head: Head) -> F::Box<Self> {
+                    $(let mut $list = Chain::<F, $child<F>>::new();)*
+                    while let Some(&Event { kind, head }) = builder.events.next() {
+                        match kind {
+                            $(Kind::$child => {
+                                let child = $child::build(builder, head);
+                                $list.push(child);
+                            })*
+                            // Its own end: the events nest only what has a list.
+                            _ => break,
+                        }
+                    }
+                    let node = Self { head, next: None, $($list: $list.first),* };
+                    // SAFETY: trees are released or forgotten before their pools end.
+                    unsafe { F::put(&builder.pools.$pool, node) }
+                }
+
+                fn visit(list: &List<F, Self>, walk: &mut Walk) {
+                    let mut link = list;
+                    while let Some(node) = link {
+                        walk.node(Kind::$name, node.head);
+                        $($child::<F>::visit(&node.$list, walk);)*
+                        link = &node.next;
+                    }
+                }
+
+                unsafe fn release(pools: &Pools<F>, list: List<F, Self>) {
+                    let mut link = list;
+                    while let Some(mut node) = link {
+                        // SAFETY: the caller's duty is the callee's.
+                        $(unsafe { $child::release(pools, node.$list.take()) };)*
+                        link = node.next.take();
+                        // SAFETY: the node is this pool's.
+                        unsafe { F::take(&pools.$pool, node) };
+                    }
+                }
+            }
+        )*
+    };
+}
+
+tree! {
+    /// An item, a member of one, or a file.
+    Item: items {
+        attrs: Attr, generics: Generic, fields: Field, variants: Variant, pats: Pat, types: Type,
+        segments: Segment, exprs: Expr, blocks: Block, items: Item
+    }
+    /// A field of a structure or a variant.
+    Field: fields { attrs: Attr, types: Type }
+    /// A variant of an enumeration.
+    Variant: variants { attrs: Attr, fields: Field, exprs: Expr }
+    /// A generic parameter, or a predicate about some.
+    Generic: generics { types: Type, segments: Segment, exprs: Expr }
+    /// A type.
+    Type: types { types: Type, segments: Segment, exprs: Expr }
+    /// A segment of a path.
+    Segment: segments { types: Type, exprs: Expr }
+    /// A block.
+    Block: blocks { stmts: Stmt }
+    /// A statement.
+    Stmt: stmts { attrs: Attr, pats: Pat, segments: Segment, exprs: Expr, items: Item }
+    /// An expression.
+    Expr: exprs {
+        segments: Segment, types: Type, pats: Pat, exprs: Expr, arms: Arm, blocks: Block
+    }
+    /// An arm of a match.
+    Arm: arms { pats: Pat, exprs: Expr }
+    /// A pattern.
+    Pat: pats { segments: Segment, types: Type, pats: Pat, exprs: Expr }
+    /// An attribute.
+    Attr: attrs { segments: Segment, exprs: Expr }
+}
+
+/// Builds the trees of all files.
+pub(super) fn build<F: Family>(pools: &Pools<F>, events: &[Event]) -> List<F, Item<F>> {
+    let mut builder = Builder { pools, events: events.iter() };
+    let mut roots = Chain::<F, Item<F>>::new();
+    while let Some(&Event { head, .. }) = builder.events.next() {
+        let root = Item::build(&mut builder, head);
+        roots.push(root);
+    }
+    roots.first
+}
+
+/// Visits trees.
+pub(super) fn visit<F: Family>(roots: &List<F, Item<F>>, walk: &mut Walk) {
+    Item::<F>::visit(roots, walk);
+}
+
+/// Releases trees.
+///
+/// # Safety
+///
+/// They came from these pools.
+pub(super) unsafe fn release<F: Family>(pools: &Pools<F>, roots: List<F, Item<F>>) {
+    // SAFETY: the caller's duty is the callee's.
+    unsafe { Item::release(pools, roots) };
+}

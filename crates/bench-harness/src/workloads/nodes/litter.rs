@@ -1,0 +1,119 @@
+//! Litter: a heap that has seen use before the workload starts, full of small holes between blocks that stay.
+//!
+//! Five times as many blocks as the workload will hold are allocated, in sizes drawn as the workload draws them; half of
+//! them, chosen at random, are freed. The other half stays for the rest of the process, as litter does. It lies in the heap
+//! below each contender: in its own where it is a general allocator, in the system's where it takes its chunks from there.
+
+use core::alloc::Layout;
+use core::any::TypeId;
+use core::cell::RefCell;
+use core::mem;
+
+use crate::blocks::{Contender, RawAlloc};
+use crate::workloads::rng::Rng;
+
+/// Blocks allocated for each one that the workload holds at most.
+const MULTIPLIER: usize = 5;
+/// Of so many blocks, one stays.
+const ONE_IN: usize = 2;
+
+thread_local! {
+    /// Heaps that were littered: once is enough, whoever lies above them.
+    static LITTERED: RefCell<Vec<TypeId>> = const { RefCell::new(Vec::new()) };
+}
+
+/// What a workload holds at most: layouts, and how many blocks of each.
+pub(super) type Histogram = Vec<(Layout, u64)>;
+
+/// Litters the heap of `C`, unless that was done before; how many blocks stay.
+pub(super) fn scatter<C: Contender>(histogram: &[(Layout, u64)], seed: u64) -> usize {
+    let known = LITTERED.with_borrow_mut(|littered| {
+        let known = littered.contains(&TypeId::of::<C>());
+        littered.push(TypeId::of::<C>());
+        known
+    });
+    if known {
+        return 0;
+    }
+    let heap = C::create();
+    let mut rng = Rng::new(seed, 9);
+    let repeat = |&(layout, count): &(Layout, u64)| core::iter::repeat_n(layout, MULTIPLIER * count as usize);
+    let mut layouts: Vec<Layout> = histogram.iter().flat_map(repeat).collect();
+    rng.shuffle(&mut layouts);
+    let alloc = |layout: Layout| {
+        // SAFETY: no node is empty.
+        let block = unsafe { heap.by_ref().alloc(layout) };
+        // SAFETY: the block is at least a byte long and new.
+        unsafe { block.write(1) };
+        (block, layout)
+    };
+    let mut blocks: Vec<(*mut u8, Layout)> = layouts.into_iter().map(alloc).collect();
+    rng.shuffle(&mut blocks);
+    let stay = blocks.len() / ONE_IN;
+    for &(block, layout) in &blocks[stay..] {
+        // SAFETY: allocated above with this layout, freed once.
+        unsafe { heap.by_ref().dealloc(block, layout) };
+    }
+    // What stays is never freed, so its heap must not end either.
+    mem::forget(heap);
+    stay
+}
+
+#[cfg(test)]
+mod tests {
+    use core::cell::Cell;
+    use core::ptr::NonNull;
+
+    use allocator_api2::alloc::{AllocError, Allocator, Global};
+
+    use super::*;
+    use crate::card::{Caps, Info, MemoryBy};
+    use crate::contenders::blocks::Api02;
+
+    thread_local! {
+        static MADE: Cell<usize> = const { Cell::new(0) };
+        static FREED: Cell<usize> = const { Cell::new(0) };
+    }
+
+    /// The system's heap, counted for this test alone.
+    #[derive(Clone, Copy)]
+    struct Noted;
+
+    // SAFETY: every call is forwarded.
+    unsafe impl Allocator for Noted {
+        fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+            MADE.set(MADE.get() + 1);
+            Global.allocate(layout)
+        }
+
+        unsafe fn deallocate(&self, ptr: NonNull<u8>, layout: Layout) {
+            FREED.set(FREED.get() + 1);
+            // SAFETY: the caller's duty is the callee's.
+            unsafe { Global.deallocate(ptr, layout) }
+        }
+    }
+
+    impl Contender for Noted {
+        const INFO: Info =
+            Info { name: "", version: "", caps: Caps::GENERAL, memory: MemoryBy::HighWater, notes: "" };
+        type Metered = Self;
+        type Ref<'a> = Api02<Self>;
+
+        fn create() -> Self {
+            Self
+        }
+
+        fn by_ref(&self) -> Api02<Self> {
+            Api02(Self)
+        }
+    }
+
+    #[test]
+    fn half_of_it_stays_and_a_heap_is_littered_once() {
+        let histogram = [(Layout::new::<u64>(), 100), (Layout::new::<[u64; 5]>(), 40)];
+        assert_eq!(scatter::<Noted>(&histogram, 1), 350);
+        assert_eq!((MADE.get(), FREED.get()), (700, 350));
+        assert_eq!(scatter::<Noted>(&histogram, 1), 0);
+        assert_eq!((MADE.get(), FREED.get()), (700, 350));
+    }
+}

@@ -1,0 +1,210 @@
+//! S2, set: a chained hash set of random numbers, one node an element, as `std::unordered_set` has them.
+//!
+//! The buckets are the system's and are there from the start; nodes alone come from the contender. An element's node is a
+//! link and a number, 16 bytes.
+
+use core::alloc::Layout;
+
+use crate::nodes::Family;
+use crate::workloads::rng::Rng;
+use crate::workloads::{Cell, Context, mix};
+
+/// Elements.
+pub(crate) const ELEMENTS: usize = 20_000;
+
+type Link<F> = Option<<F as Family>::Box<Entry<F>>>;
+
+/// A node.
+struct Entry<F: Family> {
+    next: Link<F>,
+    key: u32,
+}
+
+impl<F: Family> Unpin for Entry<F> {}
+
+/// The set, with a pool of its own.
+struct Set<F: Family> {
+    buckets: Box<[Link<F>]>,
+    len: usize,
+    pool: F::Pool<Entry<F>>,
+}
+
+impl<F: Family> Set<F> {
+    /// An empty set with at least as many buckets as there will be elements.
+    fn new(family: &F, elements: usize) -> Self {
+        let buckets = (0..elements.next_power_of_two()).map(|_| None).collect();
+        Self { buckets, len: 0, pool: family.pool() }
+    }
+
+    /// Where a key belongs: the upper bits of its product with an odd number.
+    #[inline(always)]
+    fn bucket(&self, key: u32) -> usize {
+        let hash = u64::from(key).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        (hash >> 32) as usize & (self.buckets.len() - 1)
+    }
+
+    /// Whether the key was not there.
+    #[inline(always)]
+    fn insert(&mut self, key: u32) -> bool {
+        let bucket = self.bucket(key);
+        let mut link = &self.buckets[bucket];
+        while let Some(node) = link {
+            if node.key == key {
+                return false;
+            }
+            link = &node.next;
+        }
+        let next = self.buckets[bucket].take();
+        // SAFETY: the set's nodes are given back in `clear`, before its pool ends.
+        let node = unsafe { F::put(&self.pool, Entry { next, key }) };
+        self.buckets[bucket] = Some(node);
+        self.len += 1;
+        true
+    }
+
+    /// Whether the key was there.
+    #[inline(always)]
+    fn erase(&mut self, key: u32) -> bool {
+        let bucket = self.bucket(key);
+        let mut link = &mut self.buckets[bucket];
+        while link.as_ref().is_some_and(|node| node.key != key) {
+            let Some(node) = link else { return false };
+            link = &mut node.next;
+        }
+        let Some(mut node) = link.take() else { return false };
+        *link = node.next.take();
+        // SAFETY: the node is this pool's.
+        unsafe { F::take(&self.pool, node) };
+        self.len -= 1;
+        true
+    }
+
+    /// Erases all, bucket by bucket.
+    fn clear(&mut self) {
+        for bucket in &mut self.buckets {
+            while let Some(mut node) = bucket.take() {
+                *bucket = node.next.take();
+                // SAFETY: the node is this pool's.
+                unsafe { F::take(&self.pool, node) };
+            }
+        }
+        self.len = 0;
+    }
+}
+
+impl<F: Family> Drop for Set<F> {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+/// Inserts all keys; how many were new.
+#[inline(never)]
+fn fill<F: Family>(set: &mut Set<F>, keys: &[u32]) -> u64 {
+    keys.iter().map(|&key| u64::from(set.insert(key))).sum()
+}
+
+/// Erases all keys one by one; how many were there.
+#[inline(never)]
+fn drain<F: Family>(set: &mut Set<F>, keys: &[u32]) -> u64 {
+    keys.iter().map(|&key| u64::from(set.erase(key))).sum()
+}
+
+/// What a unit adds to the checksum: keys erased, keys inserted, elements left.
+pub(crate) fn fold(sum: u64, erased: u64, inserted: u64, len: u64) -> u64 {
+    mix(sum, erased << 40 ^ inserted << 20 ^ len)
+}
+
+/// Different random numbers.
+pub(crate) fn keys(seed: u64, n: usize) -> Box<[u32]> {
+    let mut rng = Rng::new(seed, 8);
+    // Multiplying by an odd number and folding high bits onto low ones maps no two numbers to one.
+    let start = rng.word() as u32;
+    let scatter = |i: u32| {
+        let word = i.wrapping_mul(0x9E37_79B1);
+        let word = (word ^ word >> 15).wrapping_mul(0x85EB_CA77);
+        word ^ word >> 13
+    };
+    (0..n as u32).map(|i| scatter(start.wrapping_add(i))).collect()
+}
+
+/// Inserts into an empty set, then empties it at once; or, with `again`, erases one by one and inserts again.
+struct Elements<F: Family> {
+    // Before the family, which its pool is of.
+    set: Set<F>,
+    _family: F,
+    keys: Box<[u32]>,
+    again: bool,
+}
+
+impl<F: Family> Cell for Elements<F> {
+    fn run(&mut self, units: u64) -> u64 {
+        let mut sum = 0;
+        for _ in 0..units {
+            let erased = if self.again { drain(&mut self.set, &self.keys) } else { 0 };
+            let inserted = fill(&mut self.set, &self.keys);
+            sum = fold(sum, erased, inserted, self.set.len as u64);
+            if !self.again {
+                self.set.clear();
+            }
+        }
+        sum
+    }
+
+    fn ops_per_unit(&self) -> u64 {
+        self.keys.len() as u64
+    }
+}
+
+/// A cell of `n` elements.
+pub(crate) fn cell<F: Family>(n: usize, again: bool, context: &Context) -> Box<dyn Cell> {
+    const { assert!(Layout::new::<Entry<F>>().size() == 16, "a link and a number, for all contenders alike") };
+    let family = F::create();
+    let keys = keys(context.seed, n);
+    let mut set = Set::new(&family, n);
+    if again {
+        fill(&mut set, &keys);
+    }
+    Box::new(Elements { set, _family: family, keys, again })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::contenders::blocks::System;
+    use crate::contenders::nodes::Heap;
+    use crate::contenders::objects::Textbook;
+
+    fn agrees_with_std<F: Family>() {
+        let family = F::create();
+        // Few buckets for many keys, so that chains are long.
+        let mut set = Set::<F>::new(&family, 64);
+        let mut oracle = HashSet::new();
+        let mut rng = Rng::new(11, 0);
+        for _ in 0..20_000 {
+            let key = rng.below(500) as u32;
+            if rng.below(2) == 0 {
+                assert_eq!(set.insert(key), oracle.insert(key));
+            } else {
+                assert_eq!(set.erase(key), oracle.remove(&key));
+            }
+            assert_eq!(set.len, oracle.len());
+        }
+        set.clear();
+        assert!((0..500).all(|key| !set.erase(key)));
+    }
+
+    #[test]
+    fn the_set_agrees_with_that_of_std() {
+        agrees_with_std::<Heap<System>>();
+        agrees_with_std::<Textbook>();
+    }
+
+    #[test]
+    fn keys_differ_from_one_another() {
+        let keys = keys(1, 50_000);
+        assert_eq!(keys.iter().collect::<HashSet<_>>().len(), keys.len());
+    }
+}

@@ -1,0 +1,267 @@
+//! R5, store: every identifier of some sources, as often as it occurs, looked up in an ordered tree that learns the new ones;
+//! one access in ten replaces the value. At the end, all keys are deleted.
+//!
+//! The tree is a treap: its shape follows from the keys alone. A key's node is 48 bytes, its value a node of 32.
+
+use core::alloc::Layout;
+use core::cmp::Ordering;
+use core::mem;
+use std::sync::Arc;
+
+use super::litter::{self, Histogram};
+use super::words::{Key, Words};
+use crate::nodes::Family;
+use crate::workloads::{Cell, Context, mix};
+
+type Link<F> = Option<<F as Family>::Box<Entry<F>>>;
+
+/// A key's node.
+struct Entry<F: Family> {
+    key: Key,
+    priority: u32,
+    /// Always there, but for the moment when the entry is taken apart.
+    value: Option<F::Box<Value>>,
+    left: Link<F>,
+    right: Link<F>,
+}
+
+impl<F: Family> Unpin for Entry<F> {}
+
+/// What is stored: how often the key was put, and whatever else belongs to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Value([u64; 4]);
+
+/// The tree, with a pool for entries and one for values.
+struct Store<F: Family> {
+    root: Link<F>,
+    entries: F::Pool<Entry<F>>,
+    values: F::Pool<Value>,
+}
+
+impl<F: Family> Store<F> {
+    fn new(family: &F) -> Self {
+        Self { root: None, entries: family.pool(), values: family.pool() }
+    }
+
+    fn get(&self, key: Key) -> Option<Value> {
+        let mut link = &self.root;
+        while let Some(node) = link {
+            link = match key.cmp(&node.key) {
+                Ordering::Less => &node.left,
+                Ordering::Greater => &node.right,
+                Ordering::Equal => return node.value.as_deref().copied(),
+            };
+        }
+        None
+    }
+
+    /// Stores a value in a node of its own; the old one is given back. Whether the key was there.
+    fn put(&mut self, key: Key, value: Value) -> bool {
+        let mut link = &mut self.root;
+        while let Some(node) = link {
+            link = match key.cmp(&node.key) {
+                Ordering::Less => &mut node.left,
+                Ordering::Greater => &mut node.right,
+                Ordering::Equal => {
+                    // SAFETY: all nodes are given back by `remove` or `drop`, before the pools end.
+                    let new = unsafe { F::put(&self.values, value) };
+                    if let Some(old) = node.value.replace(new) {
+                        // SAFETY: the node is this pool's.
+                        unsafe { F::take(&self.values, old) };
+                    }
+                    return true;
+                }
+            };
+        }
+        self.insert(key, value);
+        false
+    }
+
+    /// Adds a key that is not there: below all nodes of a higher priority on its way, above the rest, split in two.
+    fn insert(&mut self, key: Key, value: Value) {
+        let priority = key.priority();
+        let mut link = &mut self.root;
+        while link.as_ref().is_some_and(|node| node.priority >= priority) {
+            let Some(node) = link else { return };
+            link = if key < node.key { &mut node.left } else { &mut node.right };
+        }
+        let (left, right) = split::<F>(link.take(), key);
+        // SAFETY: all nodes are given back by `remove` or `drop`, before the pools end.
+        let value = Some(unsafe { F::put(&self.values, value) });
+        // SAFETY: as above.
+        let node = unsafe { F::put(&self.entries, Entry { key, priority, value, left, right }) };
+        *link = Some(node);
+    }
+
+    /// Deletes a key; the value it had.
+    fn remove(&mut self, key: Key) -> Option<Value> {
+        let mut link = &mut self.root;
+        while link.as_ref().is_some_and(|node| node.key != key) {
+            let Some(node) = link else { return None };
+            link = if key < node.key { &mut node.left } else { &mut node.right };
+        }
+        let mut node = link.take()?;
+        *link = merge::<F>(node.left.take(), node.right.take());
+        // SAFETY: the entry is in no tree any more.
+        unsafe { self.give_back(node) }
+    }
+
+    /// Gives an entry without children and its value back; what the value was.
+    ///
+    /// # Safety
+    ///
+    /// The entry is this store's, and in its tree no more.
+    unsafe fn give_back(&self, mut node: F::Box<Entry<F>>) -> Option<Value> {
+        let value = node.value.take();
+        // SAFETY: the node is this pool's.
+        unsafe { F::take(&self.entries, node) };
+        let value = value?;
+        let was = *value;
+        // SAFETY: the node is this pool's.
+        unsafe { F::take(&self.values, value) };
+        Some(was)
+    }
+
+    /// Gives a whole tree back.
+    fn clear(&self, tree: Link<F>) {
+        let Some(mut node) = tree else { return };
+        self.clear(node.left.take());
+        self.clear(node.right.take());
+        // SAFETY: only trees of this store are cleared.
+        let _ = unsafe { self.give_back(node) };
+    }
+}
+
+impl<F: Family> Drop for Store<F> {
+    fn drop(&mut self) {
+        let root = self.root.take();
+        self.clear(root);
+    }
+}
+
+/// Keys below `key`, and the others.
+fn split<F: Family>(tree: Link<F>, key: Key) -> (Link<F>, Link<F>) {
+    let Some(mut node) = tree else { return (None, None) };
+    if node.key < key {
+        let (left, right) = split::<F>(node.right.take(), key);
+        node.right = left;
+        (Some(node), right)
+    } else {
+        let (left, right) = split::<F>(node.left.take(), key);
+        node.left = right;
+        (left, Some(node))
+    }
+}
+
+/// One tree of two, all keys of the first below those of the second.
+fn merge<F: Family>(left: Link<F>, right: Link<F>) -> Link<F> {
+    match (left, right) {
+        (Some(mut left), Some(right)) if left.priority >= right.priority => {
+            left.right = merge::<F>(left.right.take(), Some(right));
+            Some(left)
+        }
+        (Some(left), Some(mut right)) => {
+            right.left = merge::<F>(Some(left), right.left.take());
+            Some(right)
+        }
+        (left, right) => left.or(right),
+    }
+}
+
+/// Looks up or puts each word in its turn, then deletes all keys.
+#[inline(never)]
+fn serve<F: Family>(store: &mut Store<F>, words: &Words) -> u64 {
+    let mut sum = 0;
+    for (at, access) in words.accesses.iter().enumerate() {
+        let key = words.keys[access.word as usize];
+        let found = if access.put { None } else { store.get(key) };
+        match found {
+            Some(value) => sum = mix(sum, value.0[0] ^ value.0[3]),
+            None => sum ^= u64::from(store.put(key, Value([at as u64; 4]))),
+        }
+    }
+    for &word in &words.sweep {
+        let value = store.remove(words.keys[word as usize]);
+        sum = mix(sum, value.map_or(0, |value| value.0[1] ^ value.0[2].rotate_left(32)));
+    }
+    sum
+}
+
+/// A store that is filled and swept again and again.
+struct Sweeps<F: Family> {
+    // Before the family, which its pools are of.
+    store: Store<F>,
+    _family: F,
+    words: Arc<Words>,
+}
+
+impl<F: Family> Cell for Sweeps<F> {
+    fn run(&mut self, units: u64) -> u64 {
+        (0..units).fold(0, |sum, _| mix(sum, serve(&mut self.store, &self.words)))
+    }
+
+    fn ops_per_unit(&self) -> u64 {
+        (self.words.accesses.len() + self.words.sweep.len()) as u64
+    }
+}
+
+/// A cell over the corpus of the context.
+pub(crate) fn cell<F: Family>(littered: bool, context: &Context) -> Box<dyn Cell> {
+    const { assert!(mem::size_of::<Entry<F>>() == 48, "three links, a key and its priority, for all alike") };
+    let words = context.sources.words(context.seed);
+    if littered {
+        let keys = words.keys.len() as u64;
+        let held: Histogram = vec![(Layout::new::<Entry<F>>(), keys), (Layout::new::<Value>(), keys)];
+        litter::scatter::<F::Backing>(&held, context.seed);
+    }
+    let family = F::create();
+    Box::new(Sweeps { store: Store::new(&family), _family: family, words })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::contenders::blocks::System;
+    use crate::contenders::nodes::Heap;
+    use crate::contenders::objects::{Textbook, UpstreamPool};
+    use crate::workloads::rng::Rng;
+
+    fn agrees_with_std<F: Family>() {
+        let family = F::create();
+        let mut store = Store::<F>::new(&family);
+        let mut oracle = BTreeMap::new();
+        let mut rng = Rng::new(5, 0);
+        for i in 0..20_000 {
+            let key = Key { prefix: rng.below(40), id: rng.below(10) as u32 };
+            match rng.below(3) {
+                0 => assert_eq!(store.put(key, Value([i; 4])), oracle.insert(key, Value([i; 4])).is_some()),
+                1 => assert_eq!(store.get(key), oracle.get(&key).copied()),
+                _ => assert_eq!(store.remove(key), oracle.remove(&key)),
+            }
+        }
+        assert!(oracle.len() > 50, "the keys left are compared");
+        let mut left = Vec::new();
+        in_order::<F>(&store.root, &mut left);
+        assert!(left.into_iter().eq(oracle.into_iter()));
+    }
+
+    fn in_order<F: Family>(link: &Link<F>, into: &mut Vec<(Key, Value)>) {
+        if let Some(node) = link {
+            for child in [&node.left, &node.right].into_iter().flatten() {
+                assert!(child.priority <= node.priority, "a heap by priority");
+            }
+            in_order::<F>(&node.left, into);
+            into.push((node.key, *node.value.as_deref().expect("every key has a value")));
+            in_order::<F>(&node.right, into);
+        }
+    }
+
+    #[test]
+    fn the_store_agrees_with_the_map_of_std() {
+        agrees_with_std::<Heap<System>>();
+        agrees_with_std::<Textbook>();
+        agrees_with_std::<UpstreamPool>();
+    }
+}

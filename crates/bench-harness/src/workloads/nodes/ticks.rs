@@ -1,0 +1,38 @@
+//! The time-stamp counter, in whose ticks the lecture gives its figures.
+
+use core::time::Duration;
+use std::time::Instant;
+
+/// Ticks of the counter in a nanosecond, measured for a few milliseconds; `None` where the processor has none that is read
+/// by an instruction. They are not cycles: the counter's pace is fixed, the processor's is not.
+#[must_use]
+pub fn ticks_per_ns() -> Option<f64> {
+    let (start, first) = (Instant::now(), ticks()?);
+    while start.elapsed() < Duration::from_millis(5) {
+        core::hint::spin_loop();
+    }
+    let (last, took) = (ticks()?, start.elapsed());
+    Some((last - first) as f64 / (took.as_secs_f64() * 1e9))
+}
+
+#[cfg(target_arch = "x86_64")]
+fn ticks() -> Option<u64> {
+    // SAFETY: every processor of this architecture has the instruction.
+    Some(unsafe { core::arch::x86_64::_rdtsc() })
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn ticks() -> Option<u64> {
+    None
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_counter_runs_at_the_pace_of_a_processor() {
+        let pace = ticks_per_ns().expect("it has one");
+        assert!((0.1..10.0).contains(&pace), "{pace}");
+    }
+}

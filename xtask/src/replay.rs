@@ -1,0 +1,67 @@
+//! `cargo xtask replay`: runs a trace over every general allocator of the harness.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use clap::Args;
+
+use crate::cpeers::{HARNESS, Support};
+use crate::shell::Cmd;
+use crate::workspace::Workspace;
+
+/// The harness's program for traces.
+const PROGRAM: &str = "bench-trace";
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  cargo xtask replay target/trace/trace
+  cargo xtask replay gcc.trace --peers one-ring,mimalloc
+  cargo xtask replay gcc.trace --rounds 20 --seed 7
+
+Threads and frees on other threads are kept; memory is touched. Writes TRACE.replay.json, which `cargo xtask advise`
+reads. Contenders written in C are left out, and named, where there is no C compiler.")]
+pub(crate) struct Options {
+    /// The trace.
+    trace: PathBuf,
+    /// Contenders by name, separated by commas.
+    #[arg(long, value_name = "LIST")]
+    peers: Option<String>,
+    /// Rounds, in each of which every contender has its turn.
+    #[arg(long, value_name = "N")]
+    rounds: Option<u32>,
+    /// The seed of the order of turns.
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+}
+
+/// Runs the command.
+pub(crate) fn main(ws: &Workspace, options: &Options) -> Result<bool> {
+    eprintln!("Building the harness with fat LTO. The first time that takes some minutes.");
+    let mut command = harness(ws, "bench", true)?.arg("replay").arg(std::path::absolute(&options.trace)?);
+    let numbers = [
+        ("--peers", options.peers.clone()),
+        ("--rounds", options.rounds.map(|rounds| rounds.to_string())),
+        ("--seed", options.seed.map(|seed| seed.to_string())),
+    ];
+    for (flag, value) in numbers {
+        if let Some(value) = value {
+            command = command.arg(flag).arg(value);
+        }
+    }
+    command.run()
+}
+
+/// `cargo run` of the program for traces, up to its own arguments.
+pub(crate) fn harness(ws: &Workspace, profile: &str, c_peers: bool) -> Result<Cmd> {
+    if !ws.package(HARNESS)?.bins.iter().any(|bin| bin == PROGRAM) {
+        bail!("the package {HARNESS} has no program {PROGRAM}: this checkout is not complete");
+    }
+    let support = Support::detect(ws);
+    let cargo =
+        ws.cargo().args(["run", "--quiet", "--profile", profile, "--package", HARNESS, "--bin", PROGRAM]);
+    let cargo = if c_peers && support.whole() { cargo } else { cargo.arg("--no-default-features") };
+    if let Some(left_out) = support.told().filter(|_| c_peers) {
+        eprintln!("{left_out}");
+    }
+    Ok(cargo.arg("--"))
+}
