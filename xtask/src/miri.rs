@@ -27,7 +27,7 @@ const GATES: [Gate; 6] = [
     Gate { dir: "testkit", strict: false, always: false },
     Gate { dir: "ring-alloc", strict: false, always: true },
     Gate { dir: "ringal", strict: true, always: true },
-    Gate { dir: "shared_arena", strict: false, always: true },
+    Gate { dir: "shared_arena", strict: true, always: true },
     Gate { dir: "typed-pool", strict: false, always: true },
 ];
 

@@ -15,8 +15,10 @@ use crate::workloads::rng::Rng;
 use crate::workloads::{Cell, Context, Spec, catalogue};
 use crate::{backing, os, tally};
 
-/// Samples of each contender before the first round.
+/// Samples of each contender before the first round; one is enough where samples are long.
 const WARM_UP: i32 = 3;
+/// The fewest rounds of a process, where they take longer than its budget.
+const FEWEST: i32 = 5;
 /// Share of contaminated rounds above which a child takes half as many again.
 const TOO_MANY: f64 = 0.2;
 /// The shortest sample of the reference that is worth timing, whatever the slowest contender takes.
@@ -166,7 +168,8 @@ impl Child<'_> {
         let refused_before: Vec<u64> = cells.iter().map(|cell| cell.refused()).collect();
         let mut samples = Vec::new();
         let mut order: Vec<usize> = (0..cells.len()).collect();
-        let mut rounds = self.job.rounds as i32;
+        let mut planned = self.job.rounds as i32;
+        let mut rounds = planned;
         let mut contaminated = 0;
         let mut round = -WARM_UP;
         while round < rounds {
@@ -179,16 +182,26 @@ impl Child<'_> {
             }
             let steal = os::steal().zip(before).map(|(after, before)| after.saturating_sub(before));
             samples[start..].iter_mut().for_each(|sample| sample.steal = steal);
+            if round == -WARM_UP {
+                let took: f64 = samples.iter().map(|sample| sample.ns).sum();
+                let afford = (self.job.budget_ns / took) as i32;
+                if afford < planned {
+                    planned = afford.max(FEWEST);
+                    rounds = planned;
+                    // Long samples have warmed up by themselves.
+                    round = -1;
+                }
+            }
             round += 1;
             if round > 0 {
                 contaminated += u32::from(samples[start..].iter().any(Sample::contaminated));
             }
-            if round == self.job.rounds as i32 && f64::from(contaminated) > TOO_MANY * f64::from(round) {
+            if round == planned && f64::from(contaminated) > TOO_MANY * f64::from(round) {
                 rounds += rounds / 2;
             }
         }
+        let units = units * (samples.len() / order.len()) as u64;
         lines.extend(samples.into_iter().map(Line::Sample));
-        let units = units * (rounds + WARM_UP).unsigned_abs() as u64;
         let asked = self.spec.asked(units).unwrap_or(units) - self.spec.asked(0).unwrap_or(0);
         for ((entry, cell), before) in self.entries.iter().zip(&cells).zip(refused_before) {
             let refused = cell.refused() - before;

@@ -35,6 +35,8 @@ pub struct Plan {
     pub rounds: u32,
     /// What a sample should take on average.
     pub target: Duration,
+    /// What the rounds of one process may take.
+    pub budget: Duration,
     /// How long latencies are measured, where a workload has them.
     pub latencies: Duration,
     /// Whether memory is measured.
@@ -200,6 +202,7 @@ fn job(plan: &Plan, outcome: &Outcome, mode: Mode, process: u32) -> Job {
         rounds: plan.rounds,
         units: outcome.units,
         target_ns: plan.target.as_secs_f64() * 1e9,
+        budget_ns: plan.budget.as_secs_f64() * 1e9,
         seed: plan.seed,
         document: plan.document.clone(),
         document_length: plan.document_length,

@@ -36,6 +36,8 @@ pub struct Job {
     pub process: u32,
     /// Rounds to take, warm-up not counted.
     pub rounds: u32,
+    /// What the rounds may take in all, in nanoseconds: beyond, there are fewer of them.
+    pub budget_ns: f64,
     /// Units of a sample; found out where it is not given.
     pub units: Option<u64>,
     /// What a sample should take on average, in nanoseconds.

@@ -86,7 +86,8 @@ impl Arguments {
 
     /// What to run.
     pub(crate) fn plan(&self) -> Result<Plan, Box<dyn Error>> {
-        let (processes, rounds, target) = if self.full { (7, 40, 4000) } else { (3, 15, 1500) };
+        let (processes, rounds, target, budget) =
+            if self.full { (7, 40, 4000, 60) } else { (3, 15, 1300, 1) };
         let scratch = self.out.join("scratch");
         fs::create_dir_all(&scratch)?;
         Ok(Plan {
@@ -95,6 +96,7 @@ impl Arguments {
             processes,
             rounds,
             target: Duration::from_micros(target),
+            budget: Duration::from_secs(budget),
             latencies: Duration::from_millis(if self.full { 4000 } else { 300 }),
             memory: true,
             seed: self.seed,

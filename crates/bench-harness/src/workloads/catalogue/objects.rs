@@ -87,7 +87,8 @@ pub(super) fn all() -> Vec<Spec> {
     for (n, words) in [(100, 5), (20_000, 4), (100_000, 5), (126_000, 1)] {
         let bytes = words * 8;
         let title = format!("{n} objects of {bytes} bytes alive, then all dropped, the oldest first");
-        all.push(spec(format!("S2-objects/batch/{n}x{bytes}"), title, ObjectWorkload::Batch(n, words)));
+        let batch = spec(format!("S2-objects/batch/{n}x{bytes}"), title, ObjectWorkload::Batch(n, words));
+        all.push(if n == 100 { batch.full() } else { batch });
     }
     let title = format!("{} objects of 64 bytes alive, a random one replaced", slots::SLOTS);
     all.push(spec("S3-objects/slots".to_owned(), title, ObjectWorkload::Slots));
