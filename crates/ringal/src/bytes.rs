@@ -40,13 +40,13 @@ unsafe impl BufMut for FixedBufMut {
     }
 }
 
-/// What remains is the rest of the free region; when that is used up, what the longest free run would still give. `put` and
-/// `put_slice` grow as far as the ring goes, and panic beyond, as `BufMut` says.
+/// What remains is what the longest free run would still give, which takes a walk along the ring to say. `put` and `put_slice` grow
+/// as far as that goes, and panic beyond, as `BufMut` says.
 // SAFETY: `chunk_mut` is what `advance_mut` counts, the rest of the open region; where `remaining_mut` is not zero, it is not empty.
 unsafe impl BufMut for ExtBuf<'_> {
     #[inline]
     fn remaining_mut(&self) -> usize {
-        if self.spare() != 0 { self.spare() } else { self.prospects() }
+        self.prospects().max(self.spare())
     }
 
     #[inline]

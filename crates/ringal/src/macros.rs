@@ -43,16 +43,26 @@ macro_rules! ringal {
         }
     };
     (@fixed, $bytes:expr) => {
-        $crate::macros::with(&RINGAL, |ring| ring.fixed($bytes)).flatten()
+        match $bytes {
+            bytes => $crate::macros::with(&RINGAL, |ring| ring.fixed(bytes)).flatten(),
+        }
     };
     (@ext, $bytes:expr, $use:expr) => {
-        $crate::macros::with(&RINGAL, |ring| $crate::macros::extendable(ring, $bytes, $use)).flatten()
+        match $bytes {
+            bytes => {
+                $crate::macros::with(&RINGAL, |ring| $crate::macros::extendable(ring, bytes, $use)).flatten()
+            }
+        }
     };
     (@generic, $count:expr) => {
-        $crate::macros::with(&RINGAL, |ring| ring.generic($count)).flatten()
+        match $count {
+            count => $crate::macros::with(&RINGAL, |ring| ring.generic(count)).flatten(),
+        }
     };
     (@generic::<$element:ty>, $count:expr) => {
-        $crate::macros::with(&RINGAL, |ring| ring.generic::<$element>($count)).flatten()
+        match $count {
+            count => $crate::macros::with(&RINGAL, |ring| ring.generic::<$element>(count)).flatten(),
+        }
     };
 }
 

@@ -73,3 +73,19 @@ fn extendable_buffers_grow_under_what_is_put() {
     assert_eq!(buffer.chunk_mut().len(), 0);
     drop(held);
 }
+
+#[test]
+fn a_generic_writer_sees_all_that_the_ring_would_give() {
+    fn put<B: BufMut>(mut into: B, bytes: &[u8]) {
+        into.put(bytes);
+    }
+    let mut ring = RingAl::new(4096);
+    let first = ring.fixed(16).unwrap();
+    let _second = ring.fixed(16).unwrap();
+    let rest = ring.fixed(ring.stats().largest_free).unwrap();
+    drop(first);
+    let mut buffer = ring.extendable(16).unwrap();
+    drop(rest);
+    put(&mut buffer, &[7; 100]);
+    assert_eq!(&buffer.finalize()[..], [7; 100]);
+}

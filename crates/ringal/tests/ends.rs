@@ -290,3 +290,12 @@ fn user_code_may_use_the_ring_that_it_runs_beside() {
     assert!(panicked.is_err());
     assert!(ringal!(@fixed, 1).is_some());
 }
+
+#[test]
+fn the_arguments_of_the_macro_may_use_the_ring_themselves() {
+    ringal!(@init, 1 << 12);
+    let len = || ringal!(@fixed, 8).map_or(0, |buffer| buffer.capacity());
+    assert_eq!(ringal!(@fixed, len()).map(|buffer| buffer.capacity()), Some(8));
+    assert_eq!(ringal!(@ext, len(), |buffer| buffer.finalize().capacity()), Some(8));
+    assert_eq!(ringal!(@generic::<u16>, len()).map(|buffer| buffer.capacity()), Some(8));
+}

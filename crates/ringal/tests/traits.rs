@@ -189,3 +189,28 @@ fn slices_share_a_buffer() {
     tail.extend(*b"abcdefg");
     assert_eq!(tail, "789abcdefg");
 }
+
+#[test]
+fn a_buffer_that_is_written_again_has_all_of_its_room() {
+    let mut ring = RingAl::new(4096);
+    let mut buffer = ring.fixed(1).unwrap();
+    assert_eq!(buffer.append(&[1]), 1);
+    let mut again = buffer.freeze().try_mut().unwrap();
+    let room = again.spare();
+    assert_eq!(again.append(&[2; 64]), room);
+    assert_eq!((again[0], again[1..].iter().all(|&byte| byte == 2)), (1, true));
+}
+
+#[test]
+fn a_refusal_says_what_is_so_now() {
+    let mut ring = RingAl::new(4096);
+    let first = ring.fixed(2000).unwrap();
+    let _second = ring.fixed(1000).unwrap();
+    drop(first);
+    assert!(ring.try_fixed(3000).is_err());
+    let _third = ring.fixed(1500).unwrap();
+    let Stats { largest_free, held_bytes, .. } = ring.stats();
+    let refused = ring.try_fixed(3000).unwrap_err();
+    assert_eq!(refused, Refused::Exhausted { asked: 3000, largest_free, held: held_bytes });
+    assert!(ring.fixed(largest_free).is_some());
+}

@@ -5,6 +5,8 @@ use core::ops::{Bound, Deref, RangeBounds};
 use core::ptr::NonNull;
 use core::slice;
 
+use ephemera_prim::poison::unpoison;
+
 use super::FixedBufMut;
 use crate::checked;
 use crate::geometry::room;
@@ -120,6 +122,10 @@ impl FixedBuf {
         // SAFETY: `len` bytes of the buffer, which is this handle's alone now (B1); the places may overlap.
         unsafe { this.start.copy_to(data, this.len) };
         let cap = checked::asked(this.guard, room(this.guard.held().len()));
+        // SAFETY: `len` bytes are in the buffer, as it was asked for.
+        let rest = unsafe { data.add(this.len) };
+        // SAFETY: the region's room, which is this handle's alone; what was asked for may have been a little less.
+        unsafe { unpoison(rest, cap - this.len) };
         // SAFETY: the only handle of the region, whose length is that for `cap` bytes (B1); it is not dropped.
         Ok(unsafe { FixedBufMut::from_parts(data, cap, this.len, this.store) })
     }

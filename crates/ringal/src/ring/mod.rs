@@ -52,10 +52,12 @@ use crate::store::StorePtr;
 /// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[repr(C)]
 pub struct RingAl {
-    chain: Chain,
+    // In this order: all that a buffer is made of lies on one cache line.
     store: StorePtr,
     memory: Memory,
+    chain: Chain,
 }
 
 /// The payload of the open region: the free one at the head that an extendable buffer writes into. The ring is borrowed
@@ -250,8 +252,8 @@ impl RingAl {
         if !fits_empty {
             return Refused::TooLarge { asked, capacity: self.capacity() };
         }
-        let refusal = &self.chain.refusal;
-        Refused::Exhausted { asked, largest_free: room(refusal.longest), held: refusal.held }
+        let Stats { largest_free, held_bytes, .. } = self.stats();
+        Refused::Exhausted { asked, largest_free, held: held_bytes }
     }
 }
 

@@ -22,15 +22,12 @@ pub(super) struct Refusal {
     need: usize,
     watched: [(usize, Word); WATCHED],
     count: usize,
-    /// The longest free run, and the bytes that were taken.
-    pub(super) longest: usize,
-    pub(super) held: usize,
 }
 
 impl Refusal {
     pub(super) const fn none() -> Self {
         let watched = [(0, Word::free(0)); WATCHED];
-        Self { need: usize::MAX, watched, count: 0, longest: 0, held: 0 }
+        Self { need: usize::MAX, watched, count: 0 }
     }
 
     #[inline]
@@ -105,15 +102,8 @@ impl Chain {
         let watched = [(0, Word::free(0)); WATCHED];
         let mut blockers =
             Blockers { need, watched, count: 0, open: 0, last: None, since_last: 0, failed: false };
-        let (mut held, mut longest, mut run) = (0, 0, 0);
-        self.walk(|at, word| {
-            blockers.see(at, word);
-            run = if word.is_taken() { 0 } else { run + word.len() };
-            longest = longest.max(run);
-            held += if word.is_taken() { word.len() } else { 0 };
-        });
+        self.walk(|at, word| blockers.see(at, word));
         let Blockers { watched, count, failed, .. } = blockers;
-        self.refusal =
-            Refusal { need: if failed { usize::MAX } else { need }, watched, count, longest, held };
+        self.refusal = Refusal { need: if failed { usize::MAX } else { need }, watched, count };
     }
 }
