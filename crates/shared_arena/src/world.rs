@@ -81,7 +81,14 @@ pub(crate) unsafe fn claim_slow(
     record: &Record<Place>,
 ) -> Result<NonNull<u8>, Refused> {
     // SAFETY: the caller holds the record.
-    let shard = unsafe { store.make_shard(record.shard().seat(), identity(record)) }?;
+    let make = || unsafe { store.make_shard(record.shard().seat(), identity(record)) };
+    let shard = make().or_else(|_| {
+        // What ended threads left is in the way of a shard as of anything else.
+        scavenge(store, true);
+        store.release_unbound();
+        world.lot.sweep(Effort::Full);
+        make()
+    })?;
     // SAFETY: O1: the caller holds the record.
     let owner = unsafe { Owner::new(store, shard) };
     if let Some(slot) = owner.serve() {

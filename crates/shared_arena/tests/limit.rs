@@ -1,18 +1,24 @@
 //! Under a limit: what is refused gives the value back, and what is empty is used before a refusal.
+//!
+//! The tests take turns: a thread of another test may hold the record of one that ended, and what that one left is then out of reach.
 #![cfg(feature = "std")]
 
 extern crate alloc;
 
 #[path = "support/tally.rs"]
 mod tally;
+#[path = "support/turn.rs"]
+mod turn;
 
 use shared_arena::{Arena, Pool, SharedArena, Trim};
 use tally::Tally;
+use turn::turn;
 
 const LIMIT: usize = if cfg!(miri) { 32 << 10 } else { 64 << 10 };
 
 #[test]
 fn values_come_back_when_there_is_no_room() {
+    let _turn = turn();
     let tally = Tally::default();
     let arena = SharedArena::builder().limit(LIMIT).build();
     let mut values = Vec::new();
@@ -38,6 +44,7 @@ fn values_come_back_when_there_is_no_room() {
 
 #[test]
 fn counted_handles_need_room_for_their_counts() {
+    let _turn = turn();
     // A page of boxes fits, its counts do not.
     let probe = Pool::<u64>::new();
     drop(probe.alloc(1));
@@ -50,6 +57,7 @@ fn counted_handles_need_room_for_their_counts() {
 
 #[test]
 fn a_limit_holds_for_each_kind() {
+    let _turn = turn();
     let arena = Arena::<[u8; 100]>::builder().limit(LIMIT).trim(Trim::Manual).build();
     let pool = Pool::<[u8; 100]>::builder().limit(LIMIT).build();
     let boxes: Vec<_> = (0..).map_while(|number: u32| arena.try_alloc([number as u8; 100]).ok()).collect();
@@ -63,6 +71,7 @@ fn a_limit_holds_for_each_kind() {
 
 #[test]
 fn conc_what_an_ended_thread_left_is_used_before_a_refusal() {
+    let _turn = turn();
     let arena = SharedArena::<[u64; 8]>::builder().limit(LIMIT).build();
     let fill = || {
         let values: Vec<_> = (0..).map_while(|number| arena.try_alloc([number; 8]).ok()).collect();
@@ -75,8 +84,40 @@ fn conc_what_an_ended_thread_left_is_used_before_a_refusal() {
 
 #[test]
 fn a_limit_for_capacity() {
+    let _turn = turn();
     let refused = Pool::<u64>::builder().capacity(100_000).limit(LIMIT).try_build().unwrap_err();
     assert!(refused.by_limit());
     let pool = Pool::<u64>::builder().capacity(2_000).limit(LIMIT).build();
     assert_eq!(pool.stats(), (0, 32 * 63));
+}
+
+#[test]
+fn conc_a_new_thread_gets_its_shard_from_what_an_ended_one_left() {
+    let _turn = turn();
+    // Some limit leaves less than a shard needs.
+    let limits = (13_472..24_000).step_by(if cfg!(miri) { 4_000 } else { 8 });
+    limits.for_each(fill_one_after_the_other);
+}
+
+fn fill_one_after_the_other(limit: usize) {
+    let arena = SharedArena::<[u8; 100]>::builder().limit(limit).build();
+    let fill = || (0..).map_while(|_: u32| arena.try_alloc([1; 100]).ok()).collect::<Vec<_>>().len();
+    let other = SharedArena::new();
+    std::thread::scope(|scope| {
+        // This thread holds a record already when the other one gets its own.
+        let (bound, is_bound) = std::sync::mpsc::channel();
+        let (go, may_go) = std::sync::mpsc::channel();
+        let (fill, other) = (&fill, &other);
+        let waits = scope.spawn(move || {
+            let _own = other.alloc(1_u8);
+            bound.send(()).unwrap();
+            may_go.recv().unwrap();
+            fill()
+        });
+        is_bound.recv().unwrap();
+        let there = scope.spawn(fill).join().unwrap();
+        go.send(()).unwrap();
+        let here = waits.join().unwrap();
+        assert!(here + 2 * 63 >= there, "{here} here, {there} there, of {limit} bytes");
+    });
 }

@@ -317,3 +317,69 @@ fn a_limit_is_the_types_own() {
     drop(kept);
     assert_eq!(PooledBox::new(Few([4; 4])).0, [4; 4]);
 }
+
+#[test]
+fn a_pinned_value_may_use_references_into_itself_when_it_is_dropped() {
+    struct Guard(&'static mut u64);
+    impl Drop for Guard {
+        fn drop(&mut self) {
+            *self.0 += 1;
+        }
+    }
+    struct SelfRef {
+        guard: Option<Guard>,
+        value: u64,
+        _pinned: core::marker::PhantomPinned,
+    }
+    pooled!(SelfRef);
+    let mut pinned = PooledBox::pin(SelfRef { guard: None, value: 1, _pinned: core::marker::PhantomPinned });
+    // SAFETY: the value is not moved.
+    let this = unsafe { pinned.as_mut().get_unchecked_mut() };
+    let value = &raw mut this.value;
+    // SAFETY: the field lives as long as the guard, which is dropped before it, and nothing else uses it meanwhile.
+    let guard = Guard(unsafe { &mut *value });
+    *guard.0 += 1;
+    this.guard = Some(guard);
+    drop(pinned);
+    assert_eq!(PooledBox::<SelfRef>::stats().live(), 0);
+}
+
+/// A type whose length has a name that the macro uses for something of its own.
+struct Sized<const N: usize>([u8; N]);
+
+mod small {
+    typed_pool::pooled!(super::Sized<88>);
+}
+
+static FAMILY: [u64; 100] = [0; 100];
+static HERE: [u64; 100] = [0; 100];
+pooled!(Sized<{ size_of_val(&FAMILY) + size_of_val(&HERE) }>);
+
+#[test]
+fn names_in_a_type_mean_what_they_mean_outside_the_macro() {
+    let first = PooledBox::new(Sized([1; 1600]));
+    let second = PooledBox::new(Sized([2; 1600]));
+    assert!(first.0.iter().all(|&byte| byte == 1) && second.0.iter().all(|&byte| byte == 2));
+    assert!(first.0.as_ptr().addr().abs_diff(second.0.as_ptr().addr()) >= 1600);
+    assert_eq!(PooledBox::<Sized<88>>::stats().live(), 0);
+}
+
+#[test]
+fn a_hasher_in_a_box_gets_numbers_as_numbers() {
+    struct Numbers(u64);
+    impl Hasher for Numbers {
+        fn finish(&self) -> u64 {
+            self.0
+        }
+        fn write(&mut self, _: &[u8]) {
+            self.0 += 1_000;
+        }
+        fn write_u32(&mut self, number: u32) {
+            self.0 += u64::from(number);
+        }
+    }
+    pooled!(Numbers);
+    let mut hasher = PooledBox::new(Numbers(0));
+    7_u32.hash(&mut hasher);
+    assert_eq!(hasher.finish(), 7);
+}

@@ -133,3 +133,31 @@ fn a_steady_level_with_random_replacement_stays_level() {
     assert_eq!(after.slots_live, 20_000);
     assert!(all.iter().all(|value| value.0[0] == value.0[3]));
 }
+
+#[test]
+fn what_is_empty_makes_room_for_a_large_block() {
+    use core::alloc::Layout;
+
+    use typed_pool::{PooledBox, pooled, pooled_allocator};
+
+    pooled_allocator! { struct Own; }
+    let layout = Layout::new::<[u64; 4]>();
+    let count = if cfg!(miri) { 3_000 } else { 20_000 };
+    let blocks: Vec<_> = (0..count).map(|_| Own.allocate(layout).unwrap()).collect();
+    for block in blocks {
+        // SAFETY: from this allocator, of this layout.
+        unsafe { Own.deallocate(block.cast(), layout) };
+    }
+    let held = Own.stats().bytes_held;
+    assert!(held > 20_000, "empty units are kept: {held}");
+    Own.set_limit(held + 1_000);
+    let large = Layout::array::<u8>(20_000).unwrap();
+    let block = Own.allocate(large).expect("the empty units go first");
+    // SAFETY: as above.
+    unsafe { Own.deallocate(block.cast(), large) };
+
+    struct Large(#[expect(dead_code, reason = "its size is what matters")] [u8; 40_000]);
+    pooled!(Large);
+    drop(PooledBox::new(Large([0; 40_000])));
+    assert_eq!(PooledBox::<Large>::stats().bytes_held, 0);
+}

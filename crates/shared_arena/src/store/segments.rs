@@ -86,7 +86,14 @@ impl Store {
             return Err(self.account.refused(usize::MAX));
         }
         let segment = self.make_segment(seat.segment)?;
-        let shard = self.account.acquire(Layout::new::<Shard>())?.cast::<Shard>();
+        let layout = Layout::new::<Shard>();
+        let shard = self.account.acquire(layout)?.cast::<Shard>();
+        // The global heap may be above this arena, and have come here meanwhile.
+        if let Some(there) = self.shard(seat) {
+            // SAFETY: just acquired with this layout.
+            unsafe { self.account.release(shard.cast(), layout) };
+            return Ok(there);
+        }
         // SAFETY: fresh memory of this layout.
         unsafe { shard.write(Shard::new(record)) };
         // SAFETY: as in `shard`; only the caller writes there.

@@ -42,7 +42,8 @@ macro_rules! pooled_allocator {
             #[inline]
             fn __family() -> &'static $crate::__private::Family {
                 static FAMILY: $crate::__private::Family =
-                    $crate::__private::Family::of_classes($name::__here);
+                    // SAFETY: the thread-local of this allocator alone.
+                    unsafe { $crate::__private::Family::of_classes($name::__here) };
                 &FAMILY
             }
 
@@ -57,7 +58,8 @@ macro_rules! pooled_allocator {
                 &self,
                 layout: $crate::__private::Layout,
             ) -> Result<$crate::__private::NonNull<[u8]>, $crate::__private::AllocError> {
-                $crate::__private::allocate(Self::__here(), Self::__family(), layout)
+                // SAFETY: this allocator's own.
+                unsafe { $crate::__private::allocate(Self::__here(), Self::__family(), layout) }
             }
 
             /// As `allocate`, with all bytes zero.
@@ -69,7 +71,8 @@ macro_rules! pooled_allocator {
                 &self,
                 layout: $crate::__private::Layout,
             ) -> Result<$crate::__private::NonNull<[u8]>, $crate::__private::AllocError> {
-                $crate::__private::allocate_zeroed(Self::__here(), Self::__family(), layout)
+                // SAFETY: this allocator's own.
+                unsafe { $crate::__private::allocate_zeroed(Self::__here(), Self::__family(), layout) }
             }
 
             /// Gives back a block, on any thread.

@@ -26,11 +26,15 @@ fn block_of(slot: NonNull<u8>, layout: Layout) -> NonNull<[u8]> {
 ///
 /// # Errors
 /// When the limit would be exceeded, or the global heap refuses.
+///
+/// # Safety
+/// The thread-local and the family are those of one allocator.
 #[inline]
-pub fn allocate(here: Cell, family: &'static Family, layout: Layout) -> Block {
+pub unsafe fn allocate(here: Cell, family: &'static Family, layout: Layout) -> Block {
     let slot = match class::of(layout) {
-        Some(class) => allocate_in(here, family, layout, class)?,
-        None => heap::allocate_large(&Global, family.account(), layout, false)?,
+        // SAFETY: the caller's.
+        Some(class) => unsafe { allocate_in(here, family, layout, class) }?,
+        None => threads::allocate_large(family, layout, false)?,
     };
     Ok(block_of(slot, layout))
 }
@@ -39,20 +43,25 @@ pub fn allocate(here: Cell, family: &'static Family, layout: Layout) -> Block {
 ///
 /// # Errors
 /// As [`allocate`].
+///
+/// # Safety
+/// As [`allocate`].
 #[inline]
-pub fn allocate_zeroed(here: Cell, family: &'static Family, layout: Layout) -> Block {
+pub unsafe fn allocate_zeroed(here: Cell, family: &'static Family, layout: Layout) -> Block {
     let Some(class) = class::of(layout) else {
-        let block = heap::allocate_large(&Global, family.account(), layout, true)?;
-        return Ok(block_of(block, layout));
+        return Ok(block_of(threads::allocate_large(family, layout, true)?, layout));
     };
-    let slot = allocate_in(here, family, layout, class)?;
+    // SAFETY: the caller's.
+    let slot = unsafe { allocate_in(here, family, layout, class) }?;
     // SAFETY: a fresh slot of that many bytes.
     unsafe { slot.write_bytes(0, layout.size()) };
     Ok(block_of(slot, layout))
 }
 
+/// # Safety
+/// As [`allocate`]; the class is the layout's.
 #[inline]
-fn allocate_in(
+unsafe fn allocate_in(
     here: Cell,
     family: &'static Family,
     layout: Layout,
@@ -111,7 +120,11 @@ pub unsafe fn grow(
         }
         (None, None) if old.size() != 0 => {
             // SAFETY: the caller's; without a class it is the global heap's own.
-            let grown = unsafe { heap::grow_large(&Global, family.account(), block, (old, new), zeroed) }?;
+            let grow = || unsafe { heap::grow_large(&Global, family.account(), block, (old, new), zeroed) };
+            let grown = grow().or_else(|AllocError| {
+                threads::relieve(family);
+                grow()
+            })?;
             return Ok(block_of(grown, new));
         }
         // SAFETY: the caller's; the old size is the smaller one.
@@ -176,7 +189,8 @@ unsafe fn relocate(
     (old, new): (Layout, Layout),
     keep: usize,
 ) -> Result<NonNull<u8>, AllocError> {
-    let moved = allocate(here, family, new)?.cast::<u8>();
+    // SAFETY: the block is of an allocator with this thread-local and this family.
+    let moved = unsafe { allocate(here, family, new) }?.cast::<u8>();
     // SAFETY: two blocks, both with `keep` bytes at least, and a new block overlaps no live one.
     unsafe { moved.copy_from_nonoverlapping(block, keep) };
     // SAFETY: the caller's block, given up.

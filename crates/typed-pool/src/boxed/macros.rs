@@ -93,45 +93,49 @@ macro_rules! pooled {
             }
 
             #[inline]
-            fn __erase(layout: $crate::__private::Layout) {
-                $crate::__private::typed::erase::<$type, Self>(layout);
+            unsafe fn __erase(layout: $crate::__private::Layout) {
+                // SAFETY: the caller's.
+                unsafe { $crate::__private::typed::erase::<$type, Self>(layout) };
             }
         }
 
-        // SAFETY: a thread-local and a family of this tag's own.
-        unsafe impl $crate::PoolOf<$type> for $tag {
-            $crate::__pooled_statics!([<$tag as $crate::PoolOf<$type>>::__here] $type $(, $len)?);
-        }
+        $crate::__pooled_impl!([$crate::PoolOf<__Value>] [$tag] $type, 0 $(+ $len)?);
     };
     ($type:ty $(, chunk_len = $len:expr)? $(,)?) => {
-        // SAFETY: a thread-local and a family of this type's own.
-        unsafe impl $crate::Pooled for $type {
-            $crate::__pooled_statics!([<$type as $crate::Pooled>::__here] $type $(, $len)?);
-        }
+        $crate::__pooled_impl!([$crate::Pooled] [__Value] $type, 0 $(+ $len)?);
     };
 }
 
 /// The thread-local and the family of one pool.
+///
+/// The type and the length are named where nothing of ours is in scope that they could mean by mistake: a length of an array in
+/// the type may be any name, and the statics below have names too.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __pooled_statics {
-    ([$here:expr] $type:ty) => {
-        $crate::__pooled_statics!([$here] $type, 0);
-    };
-    ([$here:expr] $type:ty, $len:expr) => {
-        #[inline]
-        fn __here() -> &'static $crate::__private::LocalKey<$crate::__private::Here> {
-            $crate::__private::thread_local! {
-                static HERE: $crate::__private::Here = const { $crate::__private::Here::nowhere() };
-            }
-            &HERE
-        }
+macro_rules! __pooled_impl {
+    ([$($of:tt)*] [$for:ident] $type:ty, $len:expr) => {
+        const _: () = {
+            type __Value = $type;
+            const __LEN: usize = $len;
 
-        #[inline]
-        fn __family() -> &'static $crate::__private::Family {
-            static FAMILY: $crate::__private::Family =
-                $crate::__private::Family::of_type::<$type>($len, $here);
-            &FAMILY
-        }
+            // SAFETY: a thread-local and a family of this pool's own.
+            unsafe impl $($of)* for $for {
+                #[inline]
+                fn __here() -> &'static $crate::__private::LocalKey<$crate::__private::Here> {
+                    $crate::__private::thread_local! {
+                        static HERE: $crate::__private::Here = const { $crate::__private::Here::nowhere() };
+                    }
+                    &HERE
+                }
+
+                #[inline]
+                fn __family() -> &'static $crate::__private::Family {
+                    static FAMILY: $crate::__private::Family =
+                        // SAFETY: the thread-local of this pool alone.
+                        unsafe { $crate::__private::Family::of_type::<__Value>(__LEN, <$for as $($of)*>::__here) };
+                    &FAMILY
+                }
+            }
+        };
     };
 }

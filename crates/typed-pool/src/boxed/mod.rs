@@ -305,12 +305,28 @@ impl<T: ?Sized, P: Pool> PooledBox<T, P> {
 impl<T: ?Sized, P: Pool> Drop for PooledBox<T, P> {
     #[inline]
     fn drop(&mut self) {
-        let layout = Layout::for_value::<T>(&**self);
         // Freed behind the value, also where that panics; the value's destructor may use the pool.
-        // SAFETY: the box's slot, given up.
-        let _claim = unsafe { Claim::<P>::new(self.value.cast(), layout) };
+        let _end = End::<T, P> { value: self.value, pool: PhantomData };
+        // No reference to the value is made before: one that is pinned may hold references into itself, which its destructor uses.
         // SAFETY: the box's value, dropped here alone.
         unsafe { self.value.drop_in_place() };
+    }
+}
+
+/// The slot of a value whose end has come: it is free again when this is dropped.
+struct End<T: ?Sized, P: Pool> {
+    value: NonNull<T>,
+    pool: PhantomData<fn() -> P>,
+}
+
+impl<T: ?Sized, P: Pool> Drop for End<T, P> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: the slot is there still, and what was dropped in it is not looked at: a size is a matter of the type and of what comes
+        // with the pointer.
+        let layout = Layout::for_value::<T>(unsafe { self.value.as_ref() });
+        // SAFETY: the slot of a box that was dropped, for a value of this layout.
+        unsafe { P::__give(self.value.cast(), layout) };
     }
 }
 

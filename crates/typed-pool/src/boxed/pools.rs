@@ -27,8 +27,11 @@ pub unsafe trait Pool: Sized + 'static {
     unsafe fn __give(slot: NonNull<u8>, layout: Layout);
 
     /// A box of this layout is [`AnyPool`]'s from here on.
+    ///
+    /// # Safety
+    /// There is such a box of this pool, and it is told once.
     #[doc(hidden)]
-    fn __erase(layout: Layout);
+    unsafe fn __erase(layout: Layout);
 }
 
 /// A pool that has values of type `T`: [`OfType<T>`] of a type that [`pooled!`](crate::pooled) gave one, or a tag that it made for `T`.
@@ -63,7 +66,10 @@ pub unsafe trait Pooled: Sized + 'static {
 }
 
 /// The pool of a type of your own, which [`pooled!`](crate::pooled) gave it.
-pub struct OfType<T: ?Sized>(PhantomData<fn() -> *const T>);
+///
+/// Of exactly that type: where one type is a subtype of another, a box of the one does not become a box of the other, whose pool is
+/// another one.
+pub struct OfType<T: ?Sized>(PhantomData<fn(*mut T) -> *mut T>);
 
 impl<T: ?Sized> fmt::Debug for OfType<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -80,8 +86,9 @@ unsafe impl<T: Pooled> Pool for OfType<T> {
     }
 
     #[inline]
-    fn __erase(layout: Layout) {
-        typed::erase::<T, Self>(layout);
+    unsafe fn __erase(layout: Layout) {
+        // SAFETY: the caller's.
+        unsafe { typed::erase::<T, Self>(layout) };
     }
 }
 
@@ -117,7 +124,7 @@ unsafe impl Pool for AnyPool {
         }
     }
 
-    fn __erase(_: Layout) {}
+    unsafe fn __erase(_: Layout) {}
 }
 
 /// A slot for a value of type `T`.
@@ -125,8 +132,7 @@ unsafe impl Pool for AnyPool {
 pub(super) fn allocate<T, P: PoolOf<T>>() -> Result<NonNull<T>, AllocError> {
     let layout = Layout::new::<T>();
     if !is_pooled(layout) {
-        let block = heap::allocate_large(&Global, P::__family().account(), layout, false)?;
-        return Ok(block.cast());
+        return threads::allocate_large(P::__family(), layout, false).map(NonNull::cast);
     }
     // SAFETY: each family has a heap of index 0.
     let owner = unsafe { Here::get(P::__here()).owner(0) };
@@ -161,8 +167,11 @@ pub mod typed {
     }
 
     /// A large block is on the books no more.
+    ///
+    /// # Safety
+    /// There is such a block of this pool, and it is told once.
     #[inline]
-    pub fn erase<T, P: PoolOf<T>>(layout: Layout) {
+    pub unsafe fn erase<T, P: PoolOf<T>>(layout: Layout) {
         if !is_pooled(layout) && layout.size() != 0 {
             P::__family().account().large(1, layout.size(), false);
             P::__family().account().release(layout.size());

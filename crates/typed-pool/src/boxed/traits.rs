@@ -109,6 +109,15 @@ impl<T: ?Sized + Hash, P: Pool> Hash for PooledBox<T, P> {
     }
 }
 
+/// A hasher may treat numbers otherwise than their bytes, so each has to reach it as what it is.
+macro_rules! forward_writes {
+    ($($name:ident: $number:ty),*) => {$(
+        fn $name(&mut self, number: $number) {
+            (**self).$name(number);
+        }
+    )*};
+}
+
 impl<T: ?Sized + Hasher, P: Pool> Hasher for PooledBox<T, P> {
     fn finish(&self) -> u64 {
         (**self).finish()
@@ -116,6 +125,11 @@ impl<T: ?Sized + Hasher, P: Pool> Hasher for PooledBox<T, P> {
 
     fn write(&mut self, bytes: &[u8]) {
         (**self).write(bytes);
+    }
+
+    forward_writes! {
+        write_u8: u8, write_u16: u16, write_u32: u32, write_u64: u64, write_u128: u128, write_usize: usize,
+        write_i8: i8, write_i16: i16, write_i32: i32, write_i64: i64, write_i128: i128, write_isize: isize
     }
 }
 

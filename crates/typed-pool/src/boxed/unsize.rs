@@ -10,7 +10,8 @@ impl<T: ?Sized, P: Pool> PooledBox<T, P> {
     #[inline]
     #[must_use]
     pub fn erase(this: Self) -> PooledBox<T, AnyPool> {
-        P::__erase(core::alloc::Layout::for_value::<T>(&*this));
+        // SAFETY: this box, which is of `AnyPool` from here on.
+        unsafe { P::__erase(core::alloc::Layout::for_value::<T>(&*this)) };
         let value = Self::into_raw(this);
         // SAFETY: the box's value; its slot finds the pool that it is from.
         unsafe { PooledBox::from_raw(value) }

@@ -75,13 +75,18 @@ fn obtain<E: Env>(env: E) -> Result<UnitPtr, AllocError> {
         heap.given_back.set(given_back);
         heap.keep.set(heap.keep.get() + 1);
     }
+    if units == 1 {
+        return Ok(first);
+    }
+    // With the empties meanwhile: the backing allocator may unwind, or allocate from this very heap.
+    heap.push_empty(first);
     for _ in 1..units {
         match acquire(env, slots) {
             Ok(unit) => heap.push_empty(unit),
             Err(AllocError) => break,
         }
     }
-    Ok(first)
+    heap.pop_empty().ok_or(AllocError)
 }
 
 /// One unit under the limit: reserved first, asked for then. It is empty, and on the list of all units alone.

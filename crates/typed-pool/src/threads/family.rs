@@ -50,15 +50,21 @@ unsafe impl Send for Family {}
 #[cfg(not(ephemera_loom))]
 impl Family {
     /// The pools of one type. `chunk_len` is zero for chunks that grow.
+    ///
+    /// # Safety
+    /// `cell` is the thread-local of these pools, and of no others.
     #[must_use]
-    pub const fn of_type<T>(chunk_len: usize, cell: Cell) -> Self {
+    pub const unsafe fn of_type<T>(chunk_len: usize, cell: Cell) -> Self {
         let chunk_len = if chunk_len == 0 { ChunkLen::Grows } else { ChunkLen::Fixed(chunk_len) };
         Self::new(Kind::Type(Layout::new::<T>()), chunk_len, cell)
     }
 
     /// The pools of an allocator, by size class.
+    ///
+    /// # Safety
+    /// As [`Family::of_type`].
     #[must_use]
-    pub const fn of_classes(cell: Cell) -> Self {
+    pub const unsafe fn of_classes(cell: Cell) -> Self {
         Self::new(Kind::Classes, ChunkLen::Grows, cell)
     }
 

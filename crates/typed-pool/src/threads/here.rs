@@ -1,10 +1,11 @@
 //! Where the calling thread is: its record, and its heaps of each family.
 
+use core::alloc::Layout;
 use core::cell::Cell;
 use core::ptr::{self, NonNull};
 use std::thread::LocalKey;
 
-use allocator_api2::alloc::AllocError;
+use allocator_api2::alloc::{AllocError, Global};
 use ephemera_prim::local::{self, Held, Here as RecordHere, Tenant};
 use ephemera_prim::record::{FIRST, Record, Registry};
 
@@ -12,6 +13,7 @@ use super::Family;
 use super::owner;
 use super::table::{Heaps, Shard, ThreadHeap};
 use crate::class::CLASSES;
+use crate::heap;
 use crate::stats::Stats;
 
 pub(super) static REGISTRY: Registry<Shard> =
@@ -134,6 +136,27 @@ pub(crate) unsafe fn refill(
     }
     // SAFETY: held; the caller's index.
     unsafe { owner::refill(heaps, heap, size) }
+}
+
+/// A block of a layout without units. Before a refusal is passed on, what is held in vain is given back and the request made once more.
+#[cold]
+#[inline(never)]
+pub(crate) fn allocate_large(
+    family: &'static Family,
+    layout: Layout,
+    zeroed: bool,
+) -> Result<NonNull<u8>, AllocError> {
+    let ask = || heap::allocate_large(&Global, family.account(), layout, zeroed);
+    ask().or_else(|AllocError| {
+        relieve(family);
+        ask()
+    })
+}
+
+/// Gives back what this thread and records that no thread holds have in vain.
+pub(crate) fn relieve(family: &'static Family) {
+    trim_here(family);
+    owner::clean_free(family);
 }
 
 /// Gives back what this thread has in vain.

@@ -22,6 +22,6 @@ pub use family::Family;
 #[cfg(not(ephemera_loom))]
 pub use here::Here;
 #[cfg(not(ephemera_loom))]
-pub(crate) use here::{refill, this_record, trim_all, trim_here};
+pub(crate) use here::{allocate_large, refill, relieve, this_record, trim_all, trim_here};
 #[cfg(not(ephemera_loom))]
 pub(crate) use owner::give_erased;
