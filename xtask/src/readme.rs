@@ -65,7 +65,7 @@ struct Part {
     columns: &'static [(&'static str, &'static str)],
 }
 
-const PARTS: [Part; 3] = [
+const PARTS: [Part; 4] = [
     Part {
         class: "blocks",
         heading: "Blocks of any size",
@@ -100,6 +100,27 @@ const PARTS: [Part; 3] = [
             ("textbook", "textbook"),
             ("mimalloc", "mimalloc"),
             ("jemalloc", "jemalloc"),
+        ],
+    },
+    Part {
+        class: "nodes of data structures",
+        heading: "Nodes of data structures",
+        columns: &[
+            ("pooled-allocator", "`PooledAllocator`"),
+            ("typed-pool", "`TypedPool`"),
+            ("shared", "`SharedArena`"),
+            ("pool", "`Pool`"),
+            ("one-ring", "`OneRingAlloc`"),
+            ("upstream-shared", "upstream `SharedArena`"),
+            ("upstream-pool", "upstream `Pool`"),
+            ("plurality", "plurality"),
+            ("typed-arena", "typed-arena"),
+            ("textbook", "textbook"),
+            ("mimalloc", "mimalloc"),
+            ("jemalloc", "jemalloc"),
+            ("cpp-new", "C++ `new`"),
+            ("cpp-pmr", "C++ `pmr`"),
+            ("cpp-pool", "C++ pool"),
         ],
     },
     Part {
