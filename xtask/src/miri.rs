@@ -41,7 +41,7 @@ const THREADED: &str = "conc_";
 const SEEDS: u32 = 64;
 
 /// Seeds in `cargo xtask ci`, which has half an hour for everything.
-pub(crate) const CI_SEEDS: u32 = 4;
+pub(crate) const CI_SEEDS: u32 = 2;
 
 /// Seeds in `cargo xtask test`, which has minutes.
 pub(crate) const TEST_SEEDS: u32 = 2;
