@@ -191,10 +191,11 @@ fn conc_behind_its_exit_a_thread_owns_nothing() {
                 let register = || BEHIND.with(|slot| *slot.borrow_mut() = Some(Behind { here }));
                 if users_first {
                     register();
-                    check_all(&some(2));
+                    some(2)
                 } else {
-                    check_all(&some(2));
+                    let values = some(2);
                     register();
+                    values
                 }
             });
             let to = from.recv().expect("the destructor");
@@ -205,7 +206,8 @@ fn conc_behind_its_exit_a_thread_owns_nothing() {
                 values
             }));
             to.send(values).expect("the destructor waits");
-            joined(ends);
+            // Alive until here, so that the thread ended with free slots at hand.
+            check_all(&joined(ends));
         }
     });
 }
