@@ -8,7 +8,7 @@ use core::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Refused {
-    /// Bytes that were asked for; `usize::MAX` if it was more than the address space has.
+    /// Bytes that were asked for; `usize::MAX` if their number is beyond that.
     pub asked: usize,
     /// Bytes that the arena held when it asked.
     pub held: usize,
@@ -17,7 +17,7 @@ pub struct Refused {
 }
 
 impl Refused {
-    /// Whether the arena's own limit refused; else it was the global heap.
+    /// Whether the arena's own limit refused; else it was the global heap, or the request was beyond `isize::MAX` bytes, which no heap has.
     #[must_use]
     pub fn by_limit(&self) -> bool {
         self.held.checked_add(self.asked).is_none_or(|sum| sum > self.limit)
@@ -35,7 +35,9 @@ impl Refused {
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { asked, held, limit } = self;
-        if self.by_limit() {
+        if *asked > isize::MAX as usize {
+            write!(f, "{asked} bytes are more than there are addresses; {held} are held of at most {limit}")
+        } else if self.by_limit() {
             write!(f, "{asked} bytes more than the {held} held would exceed the limit of {limit}")
         } else {
             write!(f, "the global heap refused {asked} bytes; {held} are held")
@@ -98,7 +100,13 @@ mod tests {
         assert_eq!(limit.to_string(), "700 bytes more than the 900 held would exceed the limit of 1000");
         let heap = Refused { limit: usize::MAX, ..limit };
         assert!(!heap.by_limit());
-        assert!(Refused { asked: usize::MAX, ..heap }.by_limit(), "more than there are addresses");
+        let beyond = Refused { asked: usize::MAX, ..limit };
+        assert!(beyond.by_limit());
+        let text = alloc::format!(
+            "{} bytes are more than there are addresses; 900 are held of at most 1000",
+            usize::MAX
+        );
+        assert_eq!(beyond.to_string(), text);
         let error = TryAllocError::new(7, heap);
         assert_eq!(error.to_string(), "no slot: the global heap refused 700 bytes; 900 are held");
         assert_eq!((error.refused(), error.into_value()), (heap, 7));

@@ -160,6 +160,23 @@ impl Geometry {
         }
     }
 
+    /// Bytes of groups with so many pages in all, as large as they can be; `None` if that is beyond what a `usize` holds.
+    pub(crate) const fn bytes_in_groups(&self, pages: usize) -> Option<usize> {
+        if pages == 0 {
+            return Some(0);
+        }
+        if self.pages == 0 {
+            return None;
+        }
+        let (Some(large), rest) = (self.bytes(self.pages), pages % self.pages) else { return None };
+        let Some(large) = large.checked_mul(pages / self.pages) else { return None };
+        match self.bytes(rest) {
+            _ if rest == 0 => Some(large),
+            Some(rest) => large.checked_add(rest),
+            None => None,
+        }
+    }
+
     /// A bit for each slot of a page.
     #[inline]
     pub(crate) const fn all(&self) -> u64 {
@@ -273,5 +290,23 @@ mod tests {
         let it = of(8, 8);
         assert_eq!([0, 1, 63, 64, 1_000].map(|slots| it.pages_for(slots)), [0, 1, 1, 2, 16]);
         assert_eq!(it.pages_for(usize::MAX), usize::MAX / 63 + 1);
+    }
+
+    #[test]
+    fn groups_of_many_pages_have_the_bytes_of_each() {
+        for it in [of(8, 8), of(40, 8), of(64 << 10, 64), of(3 << 20, 8)] {
+            for pages in [0, 1, 2, it.pages - 1, it.pages, it.pages + 1, 7 * it.pages + 3, 64 * it.pages] {
+                let (mut left, mut bytes) = (pages, 0);
+                while left != 0 {
+                    let some = left.min(it.pages);
+                    bytes += it.bytes(some).unwrap();
+                    left -= some;
+                }
+                assert_eq!(it.bytes_in_groups(pages), Some(bytes), "{pages} pages of {it:?}");
+            }
+            assert_eq!(it.bytes_in_groups(usize::MAX / 8), None);
+        }
+        let none = of(isize::MAX as usize, 1);
+        assert_eq!((none.bytes_in_groups(0), none.bytes_in_groups(1)), (Some(0), None));
     }
 }

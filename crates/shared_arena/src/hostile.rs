@@ -156,3 +156,34 @@ fn handles_need_no_memory() {
     drop((arc, clone, weak));
     assert_eq!((alive.get(), refuse(0, 0)), (0, 0), "handles ask for nothing");
 }
+
+/// What cannot be is refused before the heap is asked for it.
+fn beyond<A: Build>(limit: usize, capacity: usize) {
+    refuse(0, 0);
+    drop(Builder::<A>::new().try_build());
+    let without = refuse(0, 0);
+    let refused = Builder::<A>::new().limit(limit).capacity(capacity).try_build().err();
+    let refused =
+        refused.unwrap_or_else(|| panic!("there is no room for {capacity} values in {limit} bytes"));
+    // One call more, if so much is asked for at once.
+    assert!(refuse(0, 0) <= without + 1, "{refused}: no groups are taken");
+    assert!(refused.asked / 100 >= capacity.min(usize::MAX / 100) && refused.limit == limit, "{refused}");
+}
+
+#[test]
+fn capacities_beyond_the_limit_or_all_addresses_take_nothing() {
+    let most = isize::MAX as usize;
+    for (limit, capacity) in [
+        (1 << 20, 1 << 20),
+        (1 << 20, usize::MAX),
+        (usize::MAX, most / 100),
+        (usize::MAX, most),
+        (usize::MAX, usize::MAX),
+        #[cfg(all(target_pointer_width = "64", not(miri)))]
+        (usize::MAX, 1 << 48),
+    ] {
+        beyond::<SharedArena<Value>>(limit, capacity);
+        beyond::<Arena<Value>>(limit, capacity);
+        beyond::<Pool<Value>>(limit, capacity);
+    }
+}

@@ -44,8 +44,10 @@
 //! this arena has taken its place.) Under a limit: [`Builder::limit`]; then the `try_alloc` forms give the value back. [`Statistics`] says
 //! what is held.
 //!
-//! An arena that is dropped while handles live stays until the last of them is dropped, which frees it. Where that drop ran at the very moment of
-//! another one, the memory may wait for the next arena to be created or dropped, or for [`reclaim`].
+//! An arena that is dropped while handles live goes with them: each group with its last value, the rest with the last group. Only a value that is
+//! being dropped at the very moment when another thread drops the arena may leave its group behind: the next arena to be created or dropped
+//! finds it. Should the thread be stopped in the midst of that until yet another arena was created, it is one of the later ones, since each looks
+//! at a few groups only; [`reclaim`] looks at all.
 //!
 //! # Coming from shared_arena 0.8
 //!
@@ -85,6 +87,8 @@ mod hostile;
 mod models;
 #[cfg(feature = "alloc")]
 mod owner;
+#[cfg(all(feature = "std", target_has_atomic = "64"))]
+mod parked;
 #[cfg(feature = "alloc")]
 mod shard;
 #[cfg(all(feature = "alloc", not(ephemera_loom)))]
@@ -113,9 +117,10 @@ pub use handle::{AllocRc, ArenaRc, PoolBox};
 #[cfg(feature = "alloc")]
 pub use stats::Statistics;
 
-/// Frees arenas that were dropped with values in use, whose values have gone since. Returns how many.
+/// Looks through all arenas that were dropped with values in use, and frees those whose values have gone since. Returns how many.
 ///
-/// There is rarely a need to: the drop of the last value does it, as do later creations and drops of any arena.
+/// There is rarely a need to: the drop of the last value does it, or the next creation or drop of any arena. Takes time in proportion to
+/// the pages that are looked through.
 #[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
 pub fn reclaim() -> usize {
     arena::reclaim()

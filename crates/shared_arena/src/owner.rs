@@ -1,7 +1,7 @@
 //! What the owner of a shard does when it has no slot at hand: its own pages, then what other threads gave back, then groups that
 //! nobody has, then the heap.
 //!
-//! All of it belongs to methods of the arena, so the arena is alive and no sweep is near.
+//! All of it belongs to methods of the arena, so the arena is alive and nobody looks through what it left.
 
 use core::ptr::{self, NonNull};
 

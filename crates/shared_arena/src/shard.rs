@@ -182,7 +182,7 @@ impl ShardPtr {
         Some(unsafe { NonNull::new_unchecked(slot) })
     }
 
-    /// Takes back a slot of a group of this shard. The owner's alone; the last store is the last touch (P4).
+    /// Takes back a slot of a group of this shard. The owner's alone; the last store is the last touch (E2).
     ///
     /// # Safety
     /// `slot` was claimed from `group`, which is this shard's, and the caller gives it up.
@@ -190,7 +190,7 @@ impl ShardPtr {
     pub(crate) unsafe fn put(self, geometry: &Geometry, group: GroupPtr, slot: NonNull<u8>) {
         used(geometry, slot);
         if self.hot().get().is_null() {
-            // Publishes the end of use of the slot, for a sweep.
+            // Publishes the end of use of the slot, for a look.
             self.hot().publish(slot.as_ptr());
             return;
         }

@@ -93,6 +93,14 @@ pub(crate) fn shrink(store: &Store) -> bool {
     unsafe { world::shrink(store, local::bound::<Place>()) }
 }
 
+/// Makes room in the store after this refusal.
+#[cold]
+#[inline(never)]
+pub(crate) fn make_room(store: &Store, refused: Refused) {
+    // SAFETY: a thread holds the record that it is bound to.
+    unsafe { world::make_room(&WORLD, store, local::bound::<Place>(), refused) };
+}
+
 /// Gives back a slot that is not home on this thread, or whose arena was dropped.
 ///
 /// # Safety

@@ -4,15 +4,14 @@
 
 use core::ptr::{self, NonNull};
 
-use ephemera_prim::park::{Effort, Lot, Park};
 use ephemera_prim::record::{Record, Registry};
-use ephemera_prim::sync::{AtomicPtr, Ordering};
 use ephemera_prim::word::OwnerUsize;
 
 use crate::close;
 use crate::error::Refused;
 use crate::group::{Far, GroupPtr};
 use crate::owner::Owner;
+use crate::parked::{LOOKS, Parked};
 use crate::shard::ShardPtr;
 use crate::store::{Seat, Store};
 use crate::trim::{Fate, Which};
@@ -54,13 +53,13 @@ impl Place {
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) registry: Registry<Place>,
-    pub(crate) lot: Lot<Store>,
+    pub(crate) parked: Parked,
 }
 
 impl World {
     ephemera_prim::const_unless_loom! {
         pub(crate) fn new(registry: Registry<Place>) -> Self {
-            Self { registry, lot: Lot::new() }
+            Self { registry, parked: Parked::new() }
         }
     }
 }
@@ -82,11 +81,11 @@ pub(crate) unsafe fn claim_slow(
 ) -> Result<NonNull<u8>, Refused> {
     // SAFETY: the caller holds the record.
     let make = || unsafe { store.make_shard(record.shard().seat(), identity(record)) };
-    let shard = make().or_else(|_| {
+    let shard = make().or_else(|refused| {
         // What ended threads left is in the way of a shard as of anything else.
         scavenge(store, true);
         store.release_unbound();
-        world.lot.sweep(Effort::Full);
+        look_all(world, refused);
         make()
     })?;
     // SAFETY: O1: the caller holds the record.
@@ -96,11 +95,33 @@ pub(crate) unsafe fn claim_slow(
     }
     // What ended threads left, before the heap is asked.
     scavenge(store, false);
-    owner.serve_or_grow().or_else(|_| {
+    owner.serve_or_grow().or_else(|refused| {
         scavenge(store, true);
-        world.lot.sweep(Effort::Full);
+        look_all(world, refused);
         owner.serve_or_grow()
     })
+}
+
+/// Looks through all arenas that were dropped, where it was the heap that refused: none of them counts for another's limit.
+fn look_all(world: &World, refused: Refused) {
+    if !refused.by_limit() {
+        world.parked.look(usize::MAX);
+    }
+}
+
+/// Makes room after a refusal of something else than a slot: gives back what is empty, as far as this thread can reach it.
+///
+/// # Safety
+/// The caller holds `record`, if there is one.
+pub(crate) unsafe fn make_room(
+    world: &World,
+    store: &Store,
+    record: Option<&Record<Place>>,
+    refused: Refused,
+) {
+    // SAFETY: the caller's.
+    unsafe { give_back_empty(store, record) };
+    look_all(world, refused);
 }
 
 /// Goes through shards whose record no thread holds and frees their empty groups for any shard to take.
@@ -144,6 +165,15 @@ fn with_lease<R>(shard: ShardPtr, visit: impl FnOnce(&Record<Place>) -> R) -> Op
 /// The caller holds `record`, if there is one.
 pub(crate) unsafe fn shrink(store: &Store, record: Option<&Record<Place>>) -> bool {
     store.epoch().raise();
+    // SAFETY: the caller's.
+    unsafe { give_back_empty(store, record) != 0 }
+}
+
+/// Gives back what is empty, as [`shrink`] does, and returns how many groups.
+///
+/// # Safety
+/// The caller holds `record`, if there is one.
+unsafe fn give_back_empty(store: &Store, record: Option<&Record<Place>>) -> usize {
     let trim = |shard| {
         // SAFETY: O1: the caller holds the record, or this thread has its lease.
         let owner = unsafe { Owner::new(store, shard) };
@@ -153,8 +183,7 @@ pub(crate) unsafe fn shrink(store: &Store, record: Option<&Record<Place>>) -> bo
     for shard in store.shards() {
         count += with_lease(shard, |_| trim(shard)).unwrap_or(0);
     }
-    count += store.release_unbound();
-    count != 0
+    count + store.release_unbound()
 }
 
 /// Gives back a slot of a page that the caller is not the owner of, or whose arena was dropped: the slot with this bit.
@@ -162,20 +191,18 @@ pub(crate) unsafe fn shrink(store: &Store, record: Option<&Record<Place>>) -> bo
 /// # Safety
 /// The slot was claimed from the page with this far part in `group`, which is of an arena of this world, and the caller gives it up.
 pub(crate) unsafe fn give_back(world: &World, group: GroupPtr, far: NonNull<Far>, bit: u64) {
-    // What comes after the slot was given back touches neither the group nor the store (P4, F4): it is read before.
-    let closed = group.record().follow().is_null();
-    let last = closed && {
-        // SAFETY: the store lives: a slot of it is out. A reference to the word alone.
-        let outstanding = unsafe { &(*group.store()).outstanding };
-        outstanding.fetch_sub(1, Ordering::Relaxed) == 1
-    };
+    if group.record().follow().is_null() {
+        if group.count_down(1) {
+            // SAFETY: that was the last slot of a group whose arena was dropped.
+            unsafe { world.parked.came_home(group) };
+        }
+        return;
+    }
     // SAFETY: a slot of the group is out, so it is bound.
     let shard = unsafe { group.shard_of() };
-    // SAFETY: the slot's bit is not set in its page's words, and the caller gives it up; the page's inbox is its shard's.
+    // SAFETY: the slot's bit is not set in its page's words, and the caller gives it up; the page's inbox is its shard's. What comes
+    // after touches neither the group nor the store (E2, F4).
     unsafe { shard.inbox().give_back_bits(far, bit) };
-    if closed {
-        world.lot.sweep(if last { Effort::Full } else { Effort::Passing });
-    }
 }
 
 /// Drops the arena of a store: frees all of it if no slot is out, else parks it.
@@ -183,29 +210,11 @@ pub(crate) unsafe fn give_back(world: &World, group: GroupPtr, far: NonNull<Far>
 /// # Safety
 /// The caller drops the arena: nobody else uses it, apart from handles to its slots.
 pub(crate) unsafe fn close(world: &World, store: NonNull<Store>) {
-    // SAFETY: this thread drops the arena, and has not parked it.
-    let Some(out) = (unsafe { close::gather(store) }) else {
-        world.lot.sweep(Effort::Passing);
-        return;
-    };
-    // SAFETY: slots are out and it is not parked yet, so the store lives; the arena is being dropped.
-    unsafe { close::disown(store, out) };
-    // SAFETY: alive, closed, and the lot's from here.
-    unsafe { world.lot.park(store) };
-    world.lot.sweep(Effort::Full);
-}
-
-// SAFETY: the address of one field; `sweep` says whether it freed the store, which is untyped memory and fit for any thread.
-unsafe impl Park for Store {
-    unsafe fn link(pool: NonNull<Self>) -> NonNull<AtomicPtr<Self>> {
-        // SAFETY: the caller's pool is alive; no reference is made.
-        let field = unsafe { &raw mut (*pool.as_ptr()).link };
-        // SAFETY: a field of what a non-null pointer points at.
-        unsafe { NonNull::new_unchecked(field) }
-    }
-
-    unsafe fn sweep(pool: NonNull<Self>) -> bool {
-        // SAFETY: the caller is behind the gate of the lot.
-        unsafe { close::gather(pool) }.is_none()
+    // SAFETY: this thread drops the arena.
+    if unsafe { close::gather(store) } {
+        // SAFETY: groups are left, so the store lives; it was gathered, and its arena is being dropped.
+        unsafe { world.parked.park(store) };
+    } else {
+        world.parked.look(LOOKS);
     }
 }

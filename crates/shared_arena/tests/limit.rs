@@ -86,9 +86,46 @@ fn conc_what_an_ended_thread_left_is_used_before_a_refusal() {
 fn a_limit_for_capacity() {
     let _turn = turn();
     let refused = Pool::<u64>::builder().capacity(100_000).limit(LIMIT).try_build().unwrap_err();
-    assert!(refused.by_limit());
+    assert!(refused.by_limit() && refused.limit == LIMIT && refused.held + refused.asked > LIMIT);
+    assert!((800_000..1_000_000).contains(&refused.asked), "{refused}");
     let pool = Pool::<u64>::builder().capacity(2_000).limit(LIMIT).build();
     assert_eq!(pool.stats(), (0, 32 * 63));
+    // To the byte.
+    let held = pool.statistics().bytes_held;
+    assert_eq!(Pool::<u64>::builder().capacity(2_000).limit(held).build().stats(), (0, 32 * 63));
+    let refused = Pool::<u64>::builder().capacity(2_000).limit(held - 1).try_build().unwrap_err();
+    assert_eq!(refused.held + refused.asked, held);
+}
+
+/// Pages without a value, in this thread's shard and in that of a thread that ended, and none of them has counts.
+#[test]
+fn counts_are_made_after_what_is_empty_went_back() {
+    let _turn = turn();
+    // Under some limits less is left than the counts of a page need.
+    let (least, step) = if cfg!(miri) { (8 << 10, 1_024) } else { (32 << 10, 8) };
+    for limit in (least..least + (2 << 10)).step_by(step) {
+        let pool = Pool::<u64>::builder().limit(limit).trim(Trim::Manual).build();
+        let mut values: Vec<_> = (0..).map_while(|number| pool.try_alloc(number).ok()).collect();
+        values.truncate(1);
+        assert!(pool.try_alloc_rc(1).is_ok(), "a pool under a limit of {limit}");
+
+        for elsewhere in [false, true] {
+            let arena = SharedArena::<u64>::builder().limit(limit).trim(Trim::Manual).build();
+            let own = arena.alloc(0);
+            let fill = || drop((0..).map_while(|number| arena.try_alloc(number).ok()).collect::<Vec<_>>());
+            if elsewhere {
+                std::thread::scope(|scope| scope.spawn(fill).join().unwrap());
+            } else {
+                fill();
+            }
+            assert!(
+                arena.try_alloc_arc(1).is_ok(),
+                "an arena under a limit of {limit}, filled elsewhere: {elsewhere}"
+            );
+            assert!(arena.try_alloc_rc_with(|slot| slot.write(2)).is_ok());
+            drop(own);
+        }
+    }
 }
 
 #[test]

@@ -6,6 +6,9 @@ extern crate alloc;
 #[path = "support/turn.rs"]
 mod turn;
 
+use alloc::sync::Arc;
+use std::sync::Barrier;
+
 use ephemera_testkit::backing::CountingGlobal;
 use shared_arena::{Arena, ArenaArc, ArenaBox, Pool, SharedArena, Trim, reclaim};
 use turn::turn;
@@ -171,9 +174,44 @@ fn conc_parked_arenas_are_found() {
             .map(|share| std::thread::spawn(move || drop(share)))
             .into_iter()
             .for_each(|it| it.join().unwrap());
-        // A sweep may have found the gate shut, or looked too early. The next one finds it.
-        reclaim();
-        assert_eq!(groups(), before);
+        assert_eq!(groups(), before, "the last value frees what its arena left");
+    });
+}
+
+#[test]
+fn conc_an_arena_dropped_beside_its_last_values() {
+    balanced(|| {
+        let before = groups();
+        for round in 0..if cfg!(miri) { 3 } else { 2_000 } {
+            let arena = Arc::new(SharedArena::new());
+            let barrier = Arc::new(Barrier::new(3));
+            let (here, there) = std::sync::mpsc::channel();
+            let home = std::thread::spawn({
+                let (arena, barrier) = (Arc::clone(&arena), Arc::clone(&barrier));
+                move || {
+                    let mut own: Vec<_> = (0..66_u64).map(|value| arena.alloc(value)).collect();
+                    here.send(own.split_off(own.len() / 2 + round % 3)).unwrap();
+                    drop(arena);
+                    barrier.wait();
+                    drop(own);
+                }
+            });
+            let values = there.recv().unwrap();
+            let elsewhere = std::thread::spawn({
+                let barrier = Arc::clone(&barrier);
+                move || {
+                    barrier.wait();
+                    drop(values);
+                }
+            });
+            barrier.wait();
+            drop(arena);
+            home.join().unwrap();
+            elsewhere.join().unwrap();
+            // Whatever the drop overtook, the next creation finds.
+            drop(SharedArena::<u64>::new());
+            assert_eq!(groups(), before, "in round {round}");
+        }
     });
 }
 

@@ -14,6 +14,10 @@ fn resident() -> usize {
 
 #[test]
 #[cfg_attr(miri, ignore = "resident memory is the interpreter's")]
+#[cfg_attr(
+    ephemera_poison = "asan",
+    ignore = "the sanitizer keeps what was freed, and puts a fence around each block"
+)]
 fn a_live_word_costs_at_most_16_resident_bytes() {
     const COUNT: usize = 126_000;
     let mut values: Vec<ArenaBox<u64>> = Vec::with_capacity(COUNT);

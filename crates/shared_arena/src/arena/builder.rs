@@ -60,7 +60,8 @@ impl<A: Build> Builder<A> {
         self
     }
 
-    /// Slots to have in advance, rounded up to whole pages.
+    /// Slots to have in advance, rounded up to whole pages. So many that the limit, or the address space, has no room for them are refused
+    /// before anything is taken.
     pub const fn capacity(mut self, slots: usize) -> Self {
         self.capacity = slots;
         self

@@ -111,17 +111,33 @@ impl<T> Core<T> {
     #[inline]
     fn claim_counted(&self) -> Result<Slot<T, Single>, Refused> {
         let slot = self.claim()?;
+        match slot.start_counts(self.store()) {
+            Ok(()) => Ok(slot),
+            Err(_) => self.start_counts_slow(slot),
+        }
+    }
+
+    /// There was no room for the counts: once more, after what is empty was given back.
+    #[cold]
+    #[inline(never)]
+    fn start_counts_slow(&self, slot: Slot<T, Single>) -> Result<Slot<T, Single>, Refused> {
+        self.give_back_empty();
         slot.start_counts(self.store())?;
         Ok(slot)
+    }
+
+    /// Gives back what is empty, and returns how many groups.
+    fn give_back_empty(&self) -> usize {
+        self.owner().trim(Which::Empty, Fate::Release) + self.store().release_unbound()
     }
 }
 
 impl<T> Drop for Core<T> {
     fn drop(&mut self) {
         // SAFETY: A1; the pool is being dropped, by its one thread.
-        if let Some(out) = unsafe { close::gather(self.store) } {
-            // SAFETY: slots are out, so the store lives; the pool is being dropped.
-            unsafe { close::disown(self.store, out) };
+        if unsafe { close::gather(self.store) } {
+            // SAFETY: groups are left, so the store lives; the pool is being dropped, by its one thread.
+            unsafe { close::disown(self.store, 0) };
         }
     }
 }
@@ -135,8 +151,7 @@ impl<T> Pool<T> {
     ///
     /// Goes once through all pages.
     pub fn shrink_to_fit(&self) -> bool {
-        let freed = self.core.owner().trim(Which::Empty, Fate::Release) + self.core.store().release_unbound();
-        freed != 0
+        self.core.give_back_empty() != 0
     }
 }
 

@@ -5,13 +5,12 @@ use core::mem::MaybeUninit;
 use core::pin::Pin;
 use core::ptr::NonNull;
 
-use ephemera_prim::park::Effort;
-
 use super::builder::{Build, Builder};
 use crate::error::{Refused, TryAllocError};
 use crate::group::Of;
 use crate::handle::sealed::Sealed;
 use crate::handle::{AllocArc, AllocRc, ArenaArc, ArenaBox, ArenaRc};
+use crate::parked::LOOKS;
 use crate::slot::{Slot, Threads};
 use crate::stats::Statistics;
 use crate::store::{Settings, Store};
@@ -58,7 +57,7 @@ unsafe impl<T> Sync for Core<T> {}
 
 impl<T> Core<T> {
     pub(super) fn create(settings: Settings) -> Result<Self, Refused> {
-        WORLD.lot.sweep(Effort::Passing);
+        WORLD.parked.look(LOOKS);
         let store = Store::create(Of::<T>::GEOMETRY, settings, false)?;
         Ok(Self { store, of: PhantomData })
     }
@@ -79,6 +78,21 @@ impl<T> Core<T> {
     #[inline]
     pub(super) fn claim_counted(&self) -> Result<Slot<T, Threads>, Refused> {
         let slot = self.claim()?;
+        match slot.start_counts(self.store()) {
+            Ok(()) => Ok(slot),
+            Err(refused) => self.start_counts_slow(slot, refused),
+        }
+    }
+
+    /// There was no room for the counts: once more, after what is empty was given back.
+    #[cold]
+    #[inline(never)]
+    fn start_counts_slow(
+        &self,
+        slot: Slot<T, Threads>,
+        refused: Refused,
+    ) -> Result<Slot<T, Threads>, Refused> {
+        thread::make_room(self.store(), refused);
         slot.start_counts(self.store())?;
         Ok(slot)
     }
@@ -97,9 +111,9 @@ impl<T> SharedArena<T> {
     }
 }
 
-/// Looks for arenas that were dropped with values in use and whose values have gone since, and frees them. Returns how many.
+/// Looks through all arenas that were dropped with values in use. Returns how many were freed.
 pub(crate) fn reclaim() -> usize {
-    WORLD.lot.sweep(Effort::Full)
+    WORLD.parked.look(usize::MAX)
 }
 
 arena_methods!(SharedArena, ArenaBox);

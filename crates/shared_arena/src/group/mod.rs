@@ -4,7 +4,7 @@
 //!   head    whose it is, its shard, its store            read by every free
 //!   near    free slots, link of the list                 written by the owner alone, at almost every free
 //!   far     foreign word, link of the inbox              written by other threads
-//!   rare    what a sweep gathered, counts of handles     read by counted handles
+//!   rare    slots noted as home, counts of handles        read by counted handles
 //! ```
 //!
 //! No two parts share a cache line. A handle finds its group by masking its own address: the pointer in it comes from that of the
@@ -21,7 +21,9 @@ use core::ptr::{self, NonNull};
 #[cfg(target_has_atomic = "64")]
 use ephemera_prim::foreign::{Foreign, Unit};
 use ephemera_prim::poison::poison;
-use ephemera_prim::sync::AtomicPtr;
+#[cfg(all(feature = "std", target_has_atomic = "64"))]
+use ephemera_prim::sync::Ordering;
+use ephemera_prim::sync::{AtomicPtr, AtomicUsize};
 use ephemera_prim::witness::Witness;
 use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
 
@@ -34,15 +36,20 @@ use crate::store::Store;
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Group {
-    /// The identity of the owner: the address of a record, the mark of a pool, or null once the arena was dropped.
+    /// The identity of the owner: the address of a record, the mark of a pool, or null once the arena was dropped. When all slots
+    /// came home after that, the next group of which the same is true (`parked`).
     record: OwnerPtr<()>,
     shard: OwnerPtr<Shard>,
     store: *mut Store,
     pages: usize,
-    /// The next group of the shard, or of those that no shard has.
+    /// The next group of the shard, of those that no shard has, or of those whose arena was dropped.
     next: OwnerPtr<Group>,
+    /// The one before, among those whose arena was dropped.
+    prev: OwnerPtr<Group>,
     /// Whether it was wholly free when somebody last looked, and not used since.
     idle: OwnerUsize,
+    /// Once the arena was dropped: slots that are not known to be home, and one more until the group is in the queue.
+    out: AtomicUsize,
     witness: Witness,
 }
 
@@ -58,8 +65,9 @@ pub(crate) struct Far {
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Rare {
-    /// Slots that a sweep found in the inbox: kept beside the owner's word (P2). Behind the gate.
-    gathered: OwnerU64,
+    /// Once the arena was dropped: slots that are known to be home, kept beside the owner's word (P2). Theirs who have the turn
+    /// of `parked`.
+    noted: OwnerU64,
     /// A count for each slot, once there was a counted handle; else null.
     counts: AtomicPtr<Count>,
     /// Of each slot: loom sees who hands it out and who frees it.
@@ -147,7 +155,9 @@ impl GroupPtr {
             store,
             pages,
             next: OwnerPtr::null(),
+            prev: OwnerPtr::null(),
             idle: OwnerUsize::new(0),
+            out: AtomicUsize::new(0),
             witness: Witness::new(),
         };
         let group = Self(memory.cast());
@@ -163,7 +173,7 @@ impl GroupPtr {
             // SAFETY: as above.
             unsafe { group.part(geometry.far, page).write(far) };
             let rare = Rare {
-                gathered: OwnerU64::new(0),
+                noted: OwnerU64::new(0),
                 counts: AtomicPtr::new(ptr::null_mut()),
                 #[cfg(ephemera_loom)]
                 slots: core::array::from_fn(|_| Witness::new()),
@@ -232,6 +242,29 @@ impl GroupPtr {
         unsafe { &(*self.as_ptr()).next }
     }
 
+    #[cfg(all(feature = "std", target_has_atomic = "64"))]
+    pub(crate) fn prev(&self) -> &OwnerPtr<Group> {
+        // SAFETY: G1; a reference to the word alone.
+        unsafe { &(*self.as_ptr()).prev }
+    }
+
+    pub(crate) fn out(&self) -> &AtomicUsize {
+        // SAFETY: G1; a reference to the word alone.
+        unsafe { &(*self.as_ptr()).out }
+    }
+
+    /// Slots of a dropped arena's group came home. `true` if they were the last: then nobody else touches the group.
+    #[cfg(all(feature = "std", target_has_atomic = "64"))]
+    #[inline]
+    pub(crate) fn count_down(self, slots: usize) -> bool {
+        // ORDERING: AcqRel. Pairs with itself, in `GroupPtr::count_down`. Publishes: the end of use of the slots, to whoever
+        // counts the last ones.
+        const COUNT: Ordering =
+            if cfg!(ephemera_weaken = "arena_out_relaxed") { Ordering::Relaxed } else { Ordering::AcqRel };
+        // ORDERING: `COUNT`. Pairs with `GroupPtr::count_down`.
+        self.out().fetch_sub(slots, COUNT) == slots
+    }
+
     pub(crate) fn idle(&self) -> &OwnerUsize {
         // SAFETY: G1; a reference to the word alone.
         unsafe { &(*self.as_ptr()).idle }
@@ -287,11 +320,11 @@ impl GroupPtr {
         unsafe { &(*far.as_ptr()).foreign }
     }
 
-    /// What a sweep gathered of a page.
-    pub(crate) fn gathered(&self, geometry: &Geometry, page: usize) -> &OwnerU64 {
+    /// Slots of a page that are known to be home, once the arena was dropped.
+    pub(crate) fn noted(&self, geometry: &Geometry, page: usize) -> &OwnerU64 {
         let rare = self.part::<Rare>(geometry.rare, page);
         // SAFETY: G1; a reference to the word alone.
-        unsafe { &(*rare.as_ptr()).gathered }
+        unsafe { &(*rare.as_ptr()).noted }
     }
 
     /// Where slot 0 of a page is.

@@ -4,7 +4,7 @@ use loom::thread;
 
 use super::{Model, check};
 
-/// The page is full: the owner links it before it gives the slot back, since the sweep may free it right after.
+/// The page is full: the owner links it before it gives the slot back, since a look may free it right after.
 #[test]
 fn loom_the_arena_is_dropped_beside_a_home_free() {
     check(3, || {
@@ -58,6 +58,68 @@ fn loom_the_arena_is_dropped_beside_frees_of_both_kinds() {
     });
 }
 
+/// Each of three counts: the drop of the arena, a free that found it dropped, and one that did not.
+#[test]
+fn loom_the_arena_is_dropped_beside_two_foreign_frees() {
+    check(2, || {
+        let model = Model::new(0);
+        let thread = model.start();
+        let slots = [thread.claim(), thread.claim()];
+        drop(thread);
+        let others = slots.map(|slot| {
+            let there = model.clone();
+            thread::spawn(move || there.free_elsewhere(slot))
+        });
+        model.close();
+        for other in others {
+            other.join().unwrap();
+        }
+        model.ended();
+    });
+}
+
+/// Two arenas are dropped at once, and another thread has a slot of each: none is lost from the queue, whoever finds the other at it.
+#[test]
+fn loom_two_arenas_are_dropped_at_once() {
+    check(2, || {
+        let model = Model::new(0);
+        let other = Model { world: model.world.clone(), store: Model::new_store() };
+        let (first, second) = (model.start(), other.start());
+        let slots = [first.claim(), second.claim()];
+        drop((first, second));
+        let there = other.clone();
+        let closer = thread::spawn(move || there.close());
+        let there = model.clone();
+        let frees = thread::spawn(move || slots.into_iter().for_each(|slot| there.free_elsewhere(slot)));
+        model.close();
+        closer.join().unwrap();
+        frees.join().unwrap();
+        model.ended();
+    });
+}
+
+/// Two last handles free two arenas by themselves, though one of them finds the other at it.
+#[test]
+fn loom_two_arenas_end_at_once() {
+    check(3, || {
+        let model = Model::new(0);
+        let other = Model { world: model.world.clone(), store: Model::new_store() };
+        let (first, second) = (model.start(), other.start());
+        let slots = [first.claim(), second.claim()];
+        drop((first, second));
+        model.close();
+        other.close();
+        let others = slots.map(|slot| {
+            let there = model.clone();
+            thread::spawn(move || there.free_elsewhere(slot))
+        });
+        for other in others {
+            other.join().unwrap();
+        }
+        assert_eq!(model.world.parked.stores(), 0, "nobody has to look for them");
+    });
+}
+
 /// After the drop the last of two handles frees everything by itself.
 #[test]
 fn loom_two_last_handles_after_the_arena() {
@@ -74,6 +136,6 @@ fn loom_two_last_handles_after_the_arena() {
         for other in others {
             other.join().unwrap();
         }
-        model.ended();
+        assert_eq!(model.world.parked.stores(), 0, "nobody has to look for it");
     });
 }

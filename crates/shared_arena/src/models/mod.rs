@@ -8,7 +8,6 @@ mod end;
 
 use core::ptr::NonNull;
 
-use ephemera_prim::park::Effort;
 use ephemera_prim::record::{Lease, Record, Registry};
 use loom::sync::Arc;
 use loom::thread;
@@ -16,6 +15,7 @@ use loom::thread;
 use crate::account::UNLIMITED;
 use crate::geometry::Geometry;
 use crate::group::{GroupPtr, Of};
+use crate::parked::LOOKS;
 use crate::shard::used;
 use crate::stats::Statistics;
 use crate::store::{Settings, Store};
@@ -64,11 +64,14 @@ impl Model {
         for (number, record) in registry.records().enumerate() {
             record.shard().enter(|| number + 1);
         }
-        let settings = Settings { limit: UNLIMITED, trims: false };
-        let store = Store::create(*GEOMETRY, settings, false).unwrap();
-        let model = Self { world: Arc::new(World::new(registry)), store: Sent(store) };
+        let model = Self { world: Arc::new(World::new(registry)), store: Self::new_store() };
         model.store().reserve(capacity).unwrap();
         model
+    }
+
+    fn new_store() -> Sent<Store> {
+        let settings = Settings { limit: UNLIMITED, trims: false };
+        Sent(Store::create(*GEOMETRY, settings, false).unwrap())
     }
 
     fn store(&self) -> &Store {
@@ -99,10 +102,10 @@ impl Model {
         unsafe { world::close(&self.world, self.store.0) };
     }
 
-    /// All slots came home: at the latest the next sweep frees the store.
+    /// All slots came home: at the latest the next creation of an arena frees the store.
     fn ended(&self) {
-        self.world.lot.sweep(Effort::Full);
-        assert_eq!(self.world.lot.count(), 0, "a slot was lost");
+        self.world.parked.look(LOOKS);
+        assert_eq!(self.world.parked.stores(), 0, "a slot was lost");
     }
 
     fn close_and_end(&self) {

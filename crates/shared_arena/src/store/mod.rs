@@ -16,10 +16,7 @@ use core::ptr::{self, NonNull};
 
 use ephemera_prim::epoch::Epoch;
 use ephemera_prim::gate::{Gate, Pass};
-#[cfg(target_has_atomic = "64")]
-use ephemera_prim::sync::AtomicPtr;
-use ephemera_prim::sync::AtomicUsize;
-use ephemera_prim::word::OwnerPtr;
+use ephemera_prim::word::{OwnerPtr, OwnerUsize};
 
 use crate::account::Account;
 use crate::error::Refused;
@@ -36,6 +33,12 @@ const PATIENCE: usize = if cfg!(ephemera_loom) {
     8
 } else {
     1 << 12
+};
+
+/// Bytes for which the heap is asked once, before they are taken group by group: so much it may well not have.
+const ENORMOUS: usize = match 1_usize.checked_shl(40) {
+    Some(bytes) => bytes,
+    None => usize::MAX,
 };
 
 /// What a store is made with.
@@ -64,10 +67,10 @@ pub(crate) struct Store {
     trims: bool,
     /// Whether one thread has all of it: a pool.
     single: bool,
-    /// Slots that were out when the arena was dropped, less those that came home since: a hint, except in a pool.
-    pub(crate) outstanding: AtomicUsize,
-    #[cfg(target_has_atomic = "64")]
-    pub(crate) link: AtomicPtr<Store>,
+    /// Groups that are left, once the arena was dropped. Theirs who have the turn of `parked`.
+    pub(crate) left: OwnerUsize,
+    /// The next store that nobody has put into the queue yet, once the arena was dropped.
+    pub(crate) link: OwnerPtr<Store>,
 }
 
 impl Store {
@@ -89,9 +92,8 @@ impl Store {
             epoch: Epoch::new(),
             trims: settings.trims,
             single,
-            outstanding: AtomicUsize::new(0),
-            #[cfg(target_has_atomic = "64")]
-            link: AtomicPtr::new(ptr::null_mut()),
+            left: OwnerUsize::new(0),
+            link: OwnerPtr::null(),
         };
         // SAFETY: fresh memory of this layout.
         unsafe { place.write(store) };
@@ -155,12 +157,17 @@ impl Store {
     /// Adds groups with free slots for `slots` values, for whoever comes first.
     pub(crate) fn reserve(&self, slots: usize) -> Result<(), Refused> {
         let mut pages = self.geometry.pages_for(slots);
-        // What cannot be is refused before anything is asked for.
-        let least =
-            pages.checked_mul(self.geometry.slots).and_then(|all| all.checked_mul(self.geometry.stride));
-        match least {
-            Some(least) if self.account.allows(least) => {}
-            _ => return Err(self.account.refused(least.unwrap_or(usize::MAX))),
+        // What cannot be is refused before anything is taken.
+        let bytes = self.geometry.bytes_in_groups(pages).unwrap_or(usize::MAX);
+        match Layout::from_size_align(bytes, 1) {
+            Ok(layout) if self.account.allows(bytes) => {
+                if bytes > ENORMOUS {
+                    let block = self.account.acquire(layout)?;
+                    // SAFETY: from above, and nobody has seen it.
+                    unsafe { self.account.release(block, layout) };
+                }
+            }
+            _ => return Err(self.account.refused(bytes)),
         }
         while pages != 0 {
             let some = pages.min(self.geometry.pages);
