@@ -6,6 +6,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 
 use crate::cpeers::{HARNESS, Support};
+use crate::icount;
 use crate::shell::Cmd;
 use crate::steps::{Outcome, Step};
 use crate::workspace::Workspace;
@@ -13,17 +14,24 @@ use crate::workspace::Workspace;
 /// The harness's program.
 const RUNNER: &str = "bench-runner";
 
-#[derive(Debug, Args)]
+/// Puts blocks that are jumped to at the start of a cache line, so that where a loop lies is not a matter of luck.
+const ALIGNED: &str = "-Cllvm-args=-align-all-nofallthru-blocks=6";
+
+#[derive(Debug, Default, Args)]
 #[command(after_help = "Examples:
   cargo xtask bench --quick                                  tables in about two minutes of measuring
   cargo xtask bench --full --out results                     everything, into a directory of your own
   cargo xtask bench --quick --filter 'S[12]'                 workloads whose name matches
   cargo xtask bench --quick --peers ring,one-ring,mimalloc
   cargo xtask bench --seed 7 --quick                         other streams of operations, the same every time
+  cargo xtask bench --quick --baseline old/summary.json      what changed since an earlier run
+  cargo xtask bench --icount                                 instructions an operation, beside those recorded
+  cargo xtask bench --icount --full --rebase                 records them, in bench/icount.json
   cargo xtask bench -- --help                                what else the harness understands
 
-Writes report.md, summary.json and results.jsonl to --out. Contenders written in C are left out, and named,
-where there is no C compiler.")]
+Writes report.html, report.md, summary.json and results.jsonl to --out. Contenders written in C are left out, and named,
+where there is no C compiler. With --icount nothing is timed: valgrind counts, and what takes more than 1 % and more
+than two instructions above the record fails.")]
 pub(crate) struct Options {
     /// Fewer rounds; about two minutes.
     #[arg(long, conflicts_with = "full")]
@@ -39,17 +47,29 @@ pub(crate) struct Options {
     peers: Option<String>,
     /// Where reports go [default: target/bench].
     #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
+    pub(crate) out: Option<PathBuf>,
+    /// The summary.json of an earlier run, to compare with.
+    #[arg(long, value_name = "FILE", conflicts_with = "icount")]
+    baseline: Option<PathBuf>,
+    /// Count instructions and compare them with bench/icount.json; needs valgrind.
+    #[arg(long)]
+    icount: bool,
+    /// Record what is counted.
+    #[arg(long, requires = "icount", conflicts_with = "peers")]
+    pub(crate) rebase: bool,
     /// The seed of all random choices.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Arguments for the harness as they are.
-    #[arg(last = true)]
+    #[arg(last = true, conflicts_with = "icount")]
     rest: Vec<String>,
 }
 
 /// Runs the command.
 pub(crate) fn main(ws: &Workspace, options: &Options) -> Result<bool> {
+    if options.icount {
+        return icount::main(ws, options);
+    }
     let runner = runner(ws, "bench")?;
     eprintln!(
         "Building the harness with fat LTO. The first time that takes some minutes; measuring starts afterwards."
@@ -84,6 +104,27 @@ impl Options {
             Some(dir) => std::path::absolute(dir)?,
             None => ws.target_dir("bench"),
         };
+        let mut args = self.chosen();
+        args.extend(["--out".to_owned(), out.to_string_lossy().into_owned()]);
+        if let Some(file) = &self.baseline {
+            args.extend(["--baseline".to_owned(), std::path::absolute(file)?.to_string_lossy().into_owned()]);
+        }
+        args.extend(self.rest.iter().cloned());
+        Ok(args)
+    }
+
+    /// The workloads that a regular expression chooses, and nothing else chosen.
+    pub(crate) fn only(filter: &str) -> Self {
+        Self { filter: Some(filter.to_owned()), ..Self::default() }
+    }
+
+    /// Whether everything that there is was asked for.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.full && self.filter.is_none() && self.peers.is_none()
+    }
+
+    /// What is to be run, as the harness understands it.
+    pub(crate) fn chosen(&self) -> Vec<String> {
         let mut args = Vec::new();
         for (flag, on) in [("--quick", self.quick), ("--full", self.full)] {
             if on {
@@ -96,9 +137,7 @@ impl Options {
                 args.extend([flag.to_owned(), value.clone()]);
             }
         }
-        args.extend(["--out".to_owned(), out.to_string_lossy().into_owned()]);
-        args.extend(self.rest.iter().cloned());
-        Ok(args)
+        args
     }
 }
 
@@ -106,19 +145,23 @@ fn build(ws: &Workspace, profile: &str) -> Result<bool> {
     if let Some(left_out) = Support::detect(ws).told() {
         eprintln!("{left_out}");
     }
-    harness(ws, "build", profile)?.run()
+    harness(ws, "build", profile, true)?.run()
 }
 
 fn runner(ws: &Workspace, profile: &str) -> Result<Cmd> {
-    Ok(harness(ws, "run", profile)?.arg("--quiet"))
+    Ok(harness(ws, "run", profile, true)?.arg("--quiet"))
 }
 
-fn harness(ws: &Workspace, what: &str, profile: &str) -> Result<Cmd> {
+/// `cargo build` or `cargo run` of the harness, with the contenders written in C where they are wanted and can be had.
+pub(crate) fn harness(ws: &Workspace, what: &str, profile: &str, peers: bool) -> Result<Cmd> {
     if !ws.package(HARNESS)?.bins.iter().any(|bin| bin == RUNNER) {
         bail!("the package {HARNESS} has no program {RUNNER}: this checkout is not complete");
     }
-    let cargo = ws.cargo().args([what, "--profile", profile, "--package", HARNESS, "--bin", RUNNER]);
-    Ok(if Support::detect(ws).whole() { cargo } else { cargo.arg("--no-default-features") })
+    let mut cargo = ws.cargo().args([what, "--profile", profile, "--package", HARNESS, "--bin", RUNNER]);
+    if profile == "bench" {
+        cargo = cargo.env_append("RUSTFLAGS", ALIGNED);
+    }
+    Ok(if peers { cargo.args(Support::detect(ws).arguments()) } else { cargo.arg("--no-default-features") })
 }
 
 #[cfg(test)]
@@ -126,21 +169,9 @@ mod tests {
     use super::Options;
     use crate::workspace::tests::sample;
 
-    fn options() -> Options {
-        Options {
-            quick: false,
-            full: false,
-            filter: None,
-            peers: None,
-            out: None,
-            seed: None,
-            rest: Vec::new(),
-        }
-    }
-
     #[test]
     fn arguments_go_through_and_the_output_has_a_default() {
-        let args = options().passed(&sample()).unwrap();
+        let args = Options::default().passed(&sample()).unwrap();
         assert_eq!(args, ["--out", "/ws/target/bench"]);
         let all = Options {
             quick: true,
@@ -148,10 +179,14 @@ mod tests {
             peers: Some("a,b".into()),
             seed: Some(7),
             out: Some("/tmp/r".into()),
-            rest: vec!["--icount".into()],
-            ..options()
+            baseline: Some("/tmp/s.json".into()),
+            rest: vec!["--list".into()],
+            ..Options::default()
         };
         let args = all.passed(&sample()).unwrap().join(" ");
-        assert_eq!(args, "--quick --filter S[12] --peers a,b --seed 7 --out /tmp/r --icount");
+        assert_eq!(
+            args,
+            "--quick --filter S[12] --peers a,b --seed 7 --out /tmp/r --baseline /tmp/s.json --list"
+        );
     }
 }

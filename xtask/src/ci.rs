@@ -7,6 +7,7 @@ use clap::Args;
 
 use crate::bench;
 use crate::controls;
+use crate::icount;
 use crate::loom;
 use crate::matrix;
 use crate::miri;
@@ -88,6 +89,7 @@ fn steps(ws: &Workspace) -> Result<Vec<Step<'_>>> {
     steps.extend(miri::steps(ws, miri::Model::Both, miri::CI_SEEDS, Missing::Install)?);
     steps.push(sanitize::address(ws)?);
     steps.push(bench::smoke());
+    steps.push(icount::step());
     Ok(steps)
 }
 

@@ -1,11 +1,11 @@
-//! Contenders of the harness that are written in C, and whether they can be built here.
+//! Contenders of the harness that are written in C and C++, and whether they can be built here.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::workspace::Workspace;
 
-/// The package whose default feature `c-peers` builds them.
+/// The package whose default features build them.
 pub(crate) const HARNESS: &str = "bench-harness";
 
 /// What a contender's build needs.
@@ -13,12 +13,34 @@ pub(crate) const HARNESS: &str = "bench-harness";
 enum Need {
     /// A C compiler that makes programs that run.
     Cc,
-    /// `make`, for sources that bring a makefile.
+    /// A C++ compiler that does, for C++20.
+    Cxx,
+    /// `make`, for sources that bring a makefile, and for what CMake writes.
     Make,
+    /// CMake.
+    Cmake,
 }
 
-/// The contenders behind `c-peers`.
-const CONTENDERS: [(&str, &[Need]); 2] = [("mimalloc", &[Need::Cc]), ("jemalloc", &[Need::Cc, Need::Make])];
+/// Contenders that are built together.
+struct Feature {
+    name: &'static str,
+    contenders: &'static str,
+    needs: &'static [Need],
+}
+
+/// The features, in the order in which they are told.
+const FEATURES: [Feature; 2] = [
+    Feature {
+        name: "c-peers",
+        contenders: "mimalloc, jemalloc (contenders written in C)",
+        needs: &[Need::Cc, Need::Make],
+    },
+    Feature {
+        name: "cpp-peers",
+        contenders: "snmalloc (written in C++)",
+        needs: &[Need::Cc, Need::Cxx, Need::Make, Need::Cmake],
+    },
+];
 
 /// What is missing on this machine.
 #[derive(Debug)]
@@ -27,33 +49,44 @@ pub(crate) struct Support {
 }
 
 impl Support {
-    /// Tries to compile and run a program.
+    /// Tries to compile and run programs.
     pub(crate) fn detect(ws: &Workspace) -> Self {
-        let mut missing = Vec::new();
-        if !compiler_works(&ws.target_dir("xtask-cc")) {
-            missing.push(Need::Cc);
-        }
-        if !CONTENDERS.iter().all(|(_, needs)| !needs.contains(&Need::Make)) && !starts("make") {
-            missing.push(Need::Make);
-        }
-        Self { missing }
+        let dir = ws.target_dir("xtask-cc");
+        let there = [
+            (Need::Cc, compiler_works(&dir, &C)),
+            (Need::Cxx, compiler_works(&dir, &CXX)),
+            (Need::Make, starts("make")),
+            (Need::Cmake, starts("cmake")),
+        ];
+        Self { missing: there.into_iter().filter(|(_, works)| !works).map(|(need, _)| need).collect() }
     }
 
-    /// Whether `c-peers` can be built.
-    pub(crate) fn whole(&self) -> bool {
-        self.missing.is_empty()
+    fn builds(&self, feature: &Feature) -> bool {
+        !feature.needs.iter().any(|need| self.missing.contains(need))
+    }
+
+    /// What cargo is told to build the harness with all that can be built.
+    pub(crate) fn arguments(&self) -> Vec<String> {
+        if self.told().is_none() {
+            return Vec::new();
+        }
+        let mut built = vec!["rust-peers"];
+        built.extend(FEATURES.iter().filter(|feature| self.builds(feature)).map(|feature| feature.name));
+        vec!["--no-default-features".to_owned(), format!("--features={}", built.join(","))]
     }
 
     /// Who is left out, why, and how to get them.
     pub(crate) fn told(&self) -> Option<String> {
-        if self.whole() {
+        let left_out: Vec<_> = FEATURES.iter().filter(|feature| !self.builds(feature)).collect();
+        if left_out.is_empty() {
             return None;
         }
-        let names: Vec<_> = CONTENDERS.iter().map(|(name, _)| *name).collect();
-        let missing: Vec<_> = self.missing.iter().map(|need| need.told()).collect();
-        let ways: Vec<_> = self.missing.iter().map(|need| need.way()).collect();
+        let names: Vec<_> = left_out.iter().map(|feature| feature.contenders).collect();
+        let needed = |need: &&Need| left_out.iter().any(|feature| feature.needs.contains(need));
+        let missing: Vec<_> = self.missing.iter().filter(needed).map(|need| need.told()).collect();
+        let ways: Vec<_> = self.missing.iter().filter(needed).map(|need| need.way()).collect();
         Some(format!(
-            "LEFT OUT: {} (contenders written in C): {}.\n  To get them: {}.",
+            "LEFT OUT: {}: {}.\n  To get them: {}.",
             names.join(", "),
             missing.join("; "),
             ways.join("; ")
@@ -65,14 +98,18 @@ impl Need {
     fn told(self) -> &'static str {
         match self {
             Self::Cc => "no C compiler here that works ($CC, cc)",
+            Self::Cxx => "no C++ compiler here that works for C++20 ($CXX, c++)",
             Self::Make => "no make here",
+            Self::Cmake => "no CMake here",
         }
     }
 
     fn way(self) -> &'static str {
         match self {
             Self::Cc => "install a C compiler, such as `apt-get install gcc libc6-dev`, or name yours in CC",
+            Self::Cxx => "install a C++ compiler, such as `apt-get install g++`, or name yours in CXX",
             Self::Make => "install make, such as `apt-get install make`",
+            Self::Cmake => "install CMake, such as `apt-get install cmake`",
         }
     }
 }
@@ -86,20 +123,49 @@ fn quiet(command: &mut Command) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
+/// How a language's compiler is tried.
+struct Probe {
+    /// The variable that names it, and its name otherwise.
+    named: (&'static str, &'static str),
+    file: &'static str,
+    text: &'static str,
+    /// What stands before the source, and behind it.
+    flags: &'static [&'static str],
+    libraries: &'static [&'static str],
+}
+
+const C: Probe = Probe {
+    named: ("CC", "cc"),
+    file: "probe.c",
+    text: "#include <stdlib.h>\nint main(void) { free(malloc(1)); return 0; }\n",
+    flags: &[],
+    libraries: &[],
+};
+
+const CXX: Probe = Probe {
+    named: ("CXX", "c++"),
+    file: "probe.cc",
+    text: "#include <atomic>\n#include <concepts>\nint main() { std::atomic<int> zero{0}; return zero.load(); }\n",
+    flags: &["-std=c++20"],
+    // As the Rust side links it.
+    libraries: &["-latomic"],
+};
+
 /// A compiler without headers or without a linker is as good as none.
-fn compiler_works(dir: &Path) -> bool {
-    let named = std::env::var("CC").ok().filter(|cc| !cc.trim().is_empty());
-    let line = named.unwrap_or_else(|| "cc".to_owned());
+fn compiler_works(dir: &Path, probe: &Probe) -> bool {
+    let (variable, otherwise) = probe.named;
+    let named = std::env::var(variable).ok().filter(|line| !line.trim().is_empty());
+    let line = named.unwrap_or_else(|| otherwise.to_owned());
     let mut words = line.split_whitespace();
     let Some(program) = words.next() else { return false };
-    let source = dir.join("probe.c");
-    let made = dir.join(format!("probe{}", std::env::consts::EXE_SUFFIX));
-    let text = "#include <stdlib.h>\nint main(void) { free(malloc(1)); return 0; }\n";
-    if std::fs::create_dir_all(dir).is_err() || std::fs::write(&source, text).is_err() {
+    let source = dir.join(probe.file);
+    let made = dir.join(format!("{}{}", probe.file.replace('.', "-"), std::env::consts::EXE_SUFFIX));
+    if std::fs::create_dir_all(dir).is_err() || std::fs::write(&source, probe.text).is_err() {
         return false;
     }
-    quiet(Command::new(program).args(words).arg(&source).arg("-o").arg(&made))
-        && quiet(&mut Command::new(&made))
+    let mut compile = Command::new(program);
+    compile.args(words).args(probe.flags).arg(&source).arg("-o").arg(&made).args(probe.libraries);
+    quiet(&mut compile) && quiet(&mut Command::new(&made))
 }
 
 #[cfg(test)]
@@ -108,9 +174,21 @@ mod tests {
 
     #[test]
     fn what_is_left_out_is_said_with_the_way_to_get_it() {
-        assert!(Support { missing: vec![] }.told().is_none());
-        let told = Support { missing: vec![Need::Make] }.told().unwrap();
-        assert!(told.contains("mimalloc, jemalloc") && told.contains("no make here"), "{told}");
+        let whole = Support { missing: vec![] };
+        assert!(whole.told().is_none() && whole.arguments().is_empty());
+        let support = Support { missing: vec![Need::Make] };
+        let told = support.told().unwrap();
+        assert!(told.contains("mimalloc, jemalloc") && told.contains("snmalloc"), "{told}");
+        assert!(told.contains("no make here"), "{told}");
         assert!(told.contains("install make") && !told.contains("gcc"), "{told}");
+        assert_eq!(support.arguments(), ["--no-default-features", "--features=rust-peers"]);
+    }
+
+    #[test]
+    fn without_cmake_the_contenders_in_c_stay() {
+        let support = Support { missing: vec![Need::Cmake] };
+        let told = support.told().unwrap();
+        assert!(told.contains("snmalloc") && !told.contains("mimalloc"), "{told}");
+        assert_eq!(support.arguments(), ["--no-default-features", "--features=rust-peers,c-peers"]);
     }
 }

@@ -7,6 +7,7 @@ mod bench;
 mod ci;
 mod controls;
 mod cpeers;
+mod icount;
 mod libtest;
 mod loom;
 mod matrix;

@@ -1,4 +1,10 @@
-//! `cargo xtask readme`: puts the last measurement's ratios between the markers in `README.md`.
+//! `cargo xtask readme`: takes a measurement for the record, and writes the tables that quote it: the one in `README.md`, and
+//! `docs/benchmarks/results.md`.
+//!
+//! `docs/benchmarks/recorded.json` is committed, so that a test can tell whether the tables are what this tool makes of it.
+
+mod recorded;
+mod results;
 
 use core::fmt::Write as _;
 use std::fs;
@@ -6,55 +12,31 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use serde::Deserialize;
 
+use self::recorded::{RECORD, Recorded, Workload};
 use crate::workspace::Workspace;
 
 const BEGIN: &str = "<!-- results -->";
 const END: &str = "<!-- /results -->";
 
+/// The page of all figures, from the root.
+const RESULTS: &str = "docs/benchmarks/results.md";
+
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  cargo xtask bench --quick && cargo xtask readme
-  cargo xtask readme --from results                a report of your own")]
+  cargo xtask bench --quick && cargo xtask readme   measures, records, writes the tables
+  cargo xtask readme --from results                 records a run of your own
+  cargo xtask readme --again                        writes the tables anew from what is recorded
+
+Writes docs/benchmarks/recorded.json, docs/benchmarks/results.md and the table in README.md; commit all three. A test of
+xtask fails where they do not fit together.")]
 pub(crate) struct Options {
-    /// The directory with summary.json [default: target/bench].
+    /// The directory with the summary.json to record [default: target/bench].
     #[arg(long, value_name = "DIR")]
     from: Option<PathBuf>,
-}
-
-/// What the harness wrote, as far as the table needs it.
-#[derive(Debug, Deserialize)]
-struct Summary {
-    host: Host,
-    mode: String,
-    workloads: Vec<Workload>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Host {
-    commit: String,
-    cpu: String,
-    cpus: u32,
-    kernel: String,
-    libc: String,
-    rustc: String,
-}
-
-#[derive(Debug, Deserialize)]
-struct Workload {
-    id: String,
-    class: String,
-    title: String,
-    /// Whether the reference was equal to itself.
-    trusted: bool,
-    rows: Vec<Row>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Row {
-    key: String,
-    ratio: Option<f64>,
+    /// Record nothing: the tables alone.
+    #[arg(long, conflicts_with = "from")]
+    again: bool,
 }
 
 /// One table: a class of contenders, what stands above it, and its columns: what the harness calls a contender, and what
@@ -77,8 +59,11 @@ const PARTS: [Part; 4] = [
             ("upstream-one-ring", "upstream `OneRingAlloc`"),
             ("mimalloc", "mimalloc"),
             ("jemalloc", "jemalloc"),
+            ("snmalloc", "snmalloc"),
             ("bumpalo", "bumpalo"),
+            ("bump-scope", "bump-scope"),
             ("blink-alloc", "blink-alloc"),
+            ("multitude", "multitude"),
         ],
     },
     Part {
@@ -97,9 +82,12 @@ const PARTS: [Part; 4] = [
             ("infinity", "infinity_pool"),
             ("sharded-slab", "sharded-slab"),
             ("slab", "slab"),
+            ("opool", "opool"),
+            ("object-pool", "object-pool"),
             ("textbook", "textbook"),
             ("mimalloc", "mimalloc"),
             ("jemalloc", "jemalloc"),
+            ("snmalloc", "snmalloc"),
         ],
     },
     Part {
@@ -118,6 +106,7 @@ const PARTS: [Part; 4] = [
             ("textbook", "textbook"),
             ("mimalloc", "mimalloc"),
             ("jemalloc", "jemalloc"),
+            ("snmalloc", "snmalloc"),
             ("cpp-new", "C++ `new`"),
             ("cpp-pmr", "C++ `pmr`"),
             ("cpp-pool", "C++ pool"),
@@ -132,21 +121,28 @@ const PARTS: [Part; 4] = [
             ("bytes", "bytes"),
             ("bytesbuf", "bytesbuf"),
             ("mimalloc", "`Vec` on mimalloc"),
+            ("snmalloc", "`Vec` on snmalloc"),
         ],
     },
 ];
 
 /// Runs the command.
 pub(crate) fn main(ws: &Workspace, options: &Options) -> Result<bool> {
-    let dir = options.from.clone().unwrap_or_else(|| ws.target_dir("bench"));
-    let file = dir.join("summary.json");
-    let text = fs::read_to_string(&file)
-        .with_context(|| format!("no {}; `cargo xtask bench --quick` writes one", file.display()))?;
-    let summary =
-        serde_json::from_str(&text).with_context(|| format!("{} is not a summary", file.display()))?;
+    let record = ws.root.join(RECORD);
+    if !options.again {
+        let dir = options.from.clone().unwrap_or_else(|| ws.target_dir("bench"));
+        let file = dir.join("summary.json");
+        let summary = Recorded::load(&file).with_context(|| {
+            format!("nothing to record; `cargo xtask bench --quick` writes {}", file.display())
+        })?;
+        fs::write(&record, summary.rounded().text()?)?;
+    }
+    let recorded = Recorded::load(&record)?;
     let readme = ws.root.join("README.md");
     let old = fs::read_to_string(&readme)?;
-    fs::write(&readme, spliced(&old, &table(&summary)?)?)?;
+    fs::write(&readme, spliced(&old, &table(&recorded)?)?)?;
+    fs::write(ws.root.join(RESULTS), results::page(&recorded)?)?;
+    println!("README.md and {RESULTS} show the run of commit {}", recorded.host.commit);
     Ok(true)
 }
 
@@ -156,66 +152,77 @@ fn spliced(readme: &str, table: &str) -> Result<String> {
     Ok(format!("{head}{BEGIN}\n{table}{END}{tail}"))
 }
 
-fn table(summary: &Summary) -> Result<String> {
+fn table(recorded: &Recorded) -> Result<String> {
     let mut out = String::new();
     for Part { class, heading, columns } in PARTS {
-        let mut workloads = summary.workloads.iter().filter(|workload| workload.class == class).peekable();
-        if workloads.peek().is_none() {
+        let workloads: Vec<_> = recorded.of(class).collect();
+        // A contender that the recorded build did not have.
+        let absent = |key: &str| workloads.iter().all(|workload| workload.ratio(key).is_none());
+        let columns: Vec<_> = columns.iter().filter(|(key, _)| !absent(key)).collect();
+        if workloads.is_empty() || columns.is_empty() {
             continue;
         }
-        write!(out, "### {heading}\n\n| workload |")?;
-        for (_, title) in columns {
+        write!(out, "### {heading}\n\n{}\n\n| workload |", recorded.told())?;
+        for (_, title) in &columns {
             write!(out, " {title} |")?;
         }
         writeln!(out, "\n|---|{}", "---|".repeat(columns.len()))?;
         for workload in workloads {
-            out.push_str(&workload.row(columns)?);
+            line(&mut out, workload, columns.iter().map(|(key, _)| *key))?;
         }
         out.push('\n');
     }
-    let Host { commit, cpu, cpus, kernel, libc, rustc } = &summary.host;
-    writeln!(out, "Commit {commit}, {} run; {cpu}, {cpus} CPUs, {kernel}, {libc}, {rustc}.", summary.mode)?;
     Ok(out)
 }
 
-impl Workload {
-    fn row(&self, columns: &[(&str, &str)]) -> Result<String> {
-        // A title says more behind a colon: where a document is from.
-        let title = self.title.split(':').next().unwrap_or(&self.title);
-        let doubt = if self.trusted { "" } else { " (untrusted: the reference differed from itself)" };
-        let mut out = format!("| `{}`: {title}{doubt} |", self.id);
-        for (key, _) in columns {
-            let ratio = self.rows.iter().find(|row| row.key == *key).and_then(|row| row.ratio);
-            match ratio {
-                Some(ratio) => write!(out, " {ratio:.2} |")?,
-                None => out.push_str(" – |"),
-            }
+fn line(out: &mut String, workload: &Workload, keys: impl Iterator<Item = &'static str>) -> Result<()> {
+    // A title says more behind a colon: where a document is from.
+    let title = workload.title.split(':').next().unwrap_or(&workload.title);
+    let doubt = if workload.trusted { "" } else { " (untrusted: the reference differed from itself)" };
+    write!(out, "| `{}`: {title}{doubt} |", workload.id)?;
+    for key in keys {
+        match workload.ratio(key) {
+            Some(ratio) => write!(out, " {ratio:.2} |")?,
+            None => out.push_str(" – |"),
         }
-        out.push('\n');
-        Ok(out)
     }
+    out.push('\n');
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Summary, spliced, table};
+    use std::fs;
 
-    const SUMMARY: &str = r#"{"mode": "quick", "other": 1,
-        "host": {"commit": "abc", "cpu": "a cpu", "cpus": 2, "kernel": "k", "libc": "l", "rustc": "r"},
-        "workloads": [{"id": "S1", "class": "blocks", "title": "pairs: many", "trusted": false, "rows": [
-            {"key": "ring", "ratio": 0.255}, {"key": "mimalloc", "ratio": null}]}]}"#;
+    use super::recorded::{RECORD, Recorded};
+    use super::{RESULTS, results, spliced, table};
+    use crate::workspace::Workspace;
+
+    const SUMMARY: &str = r#"{"format": 1, "mode": "quick", "other": 1, "seed": 1, "processes": 3, "rounds": 15,
+        "document": "d", "host": {"commit": "abc", "cpu": "a cpu", "cpus": 2, "kernel": "k", "libc": "l",
+        "huge_pages": "h", "rustc": "r", "profile": "p"},
+        "workloads": [{"id": "S1", "class": "blocks", "title": "pairs: many", "op": "pair", "trusted": false, "rows": [
+            {"key": "ring", "allocator": "RingAlloc", "state": "ran", "ratio": 0.255},
+            {"key": "bumpalo", "allocator": "bumpalo", "state": "ran", "ratio": 0.1},
+            {"key": "mimalloc", "allocator": "mimalloc", "state": "missing", "ratio": null}]},
+            {"id": "S2", "class": "blocks", "title": "more", "op": "pair", "trusted": true, "rows": [
+            {"key": "ring", "allocator": "RingAlloc", "state": "ran", "ratio": 0.5},
+            {"key": "bumpalo", "allocator": "bumpalo", "state": "missing", "reason": "cannot free"}]}]}"#;
 
     #[test]
-    fn a_table_has_a_cell_for_every_column() {
-        let summary: Summary = serde_json::from_str(SUMMARY).expect("it is a summary");
-        let table = table(&summary).expect("writing to a string does not fail");
+    fn a_table_has_a_cell_for_every_column_that_somebody_fills() {
+        let table = table(&Recorded::parse(SUMMARY).unwrap()).unwrap();
+        assert!(table.contains("| workload | `RingAlloc` | bumpalo |\n"), "{table}");
         assert!(
-            table.contains("| `S1`: pairs (untrusted: the reference differed from itself) | 0.26 | – |"),
+            table.contains("| `S1`: pairs (untrusted: the reference differed from itself) | 0.26 | 0.10 |"),
             "{table}"
         );
-        assert!(table.starts_with("### Blocks of any size\n"), "{table}");
+        assert!(table.contains("| `S2`: more | 0.50 | – |"), "{table}");
+        assert!(
+            table.starts_with("### Blocks of any size\n\nCommit abc, quick run; a cpu, 2 CPUs, k, l, r.\n"),
+            "{table}"
+        );
         assert!(!table.contains("Byte buffers"), "{table}");
-        assert!(table.contains("Commit abc, quick run; a cpu, 2 CPUs, k, l, r."), "{table}");
     }
 
     #[test]
@@ -224,5 +231,16 @@ mod tests {
         let new = spliced(readme, "new\n").expect("both markers are there");
         assert_eq!(new, "a\n<!-- results -->\nnew\n<!-- /results -->\nz\n");
         assert!(spliced("no markers", "new\n").is_err());
+    }
+
+    #[test]
+    fn the_committed_tables_are_what_is_recorded() {
+        let root = Workspace::load().unwrap().root;
+        let recorded = Recorded::load(&root.join(RECORD)).unwrap();
+        let way = "is not what the tool makes of docs/benchmarks/recorded.json: `cargo xtask readme --again`";
+        let readme = fs::read_to_string(root.join("README.md")).unwrap();
+        assert!(readme == spliced(&readme, &table(&recorded).unwrap()).unwrap(), "README.md {way}");
+        let page = fs::read_to_string(root.join(RESULTS)).unwrap();
+        assert!(page == results::page(&recorded).unwrap(), "{RESULTS} {way}");
     }
 }

@@ -52,15 +52,15 @@ pub(crate) fn main(ws: &Workspace, options: &Options) -> Result<bool> {
 }
 
 /// `cargo run` of the program for traces, up to its own arguments.
-pub(crate) fn harness(ws: &Workspace, profile: &str, c_peers: bool) -> Result<Cmd> {
+pub(crate) fn harness(ws: &Workspace, profile: &str, peers: bool) -> Result<Cmd> {
     if !ws.package(HARNESS)?.bins.iter().any(|bin| bin == PROGRAM) {
         bail!("the package {HARNESS} has no program {PROGRAM}: this checkout is not complete");
     }
     let support = Support::detect(ws);
     let cargo =
         ws.cargo().args(["run", "--quiet", "--profile", profile, "--package", HARNESS, "--bin", PROGRAM]);
-    let cargo = if c_peers && support.whole() { cargo } else { cargo.arg("--no-default-features") };
-    if let Some(left_out) = support.told().filter(|_| c_peers) {
+    let cargo = if peers { cargo.args(support.arguments()) } else { cargo.arg("--no-default-features") };
+    if let Some(left_out) = support.told().filter(|_| peers) {
         eprintln!("{left_out}");
     }
     Ok(cargo.arg("--"))

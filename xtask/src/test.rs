@@ -76,7 +76,7 @@ pub(crate) fn steps() -> Vec<Step<'static>> {
     ]
 }
 
-/// The commands that cover the workspace without the criterion benches: two where the C contenders cannot be
+/// The commands that cover the workspace without the criterion benches: two where contenders in C or C++ cannot be
 /// built, since a package's features are chosen for a whole command.
 pub(crate) fn workspace(ws: &Workspace, cargo: &Cmd) -> Vec<Cmd> {
     let whole = cargo.clone().args(["--workspace", "--exclude", BENCHES]);
@@ -85,7 +85,7 @@ pub(crate) fn workspace(ws: &Workspace, cargo: &Cmd) -> Vec<Cmd> {
     eprintln!("{left_out}");
     vec![
         whole.args(["--exclude", HARNESS]),
-        cargo.clone().args(["--package", HARNESS, "--no-default-features"]),
+        cargo.clone().args(["--package", HARNESS]).args(support.arguments()),
     ]
 }
 

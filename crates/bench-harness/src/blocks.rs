@@ -143,6 +143,10 @@ pub trait Contender: Sized + 'static {
     /// The same allocator over a backing allocator that counts, or `Self` where it has no such parameter.
     type Metered: Contender;
 
+    /// The heap below it, which littering fills with holes: itself for a general allocator, the system's where it takes its
+    /// chunks from there.
+    type Backing: Contender;
+
     /// What the workloads get: the allocator itself where it is zero-sized, else a reference, as its users would hold it.
     type Ref<'a>: RawAlloc + Copy
     where

@@ -40,6 +40,8 @@ pub struct Caps {
     pub any_thread_free: bool,
     /// Several threads may allocate at the same time.
     pub shared_alloc: bool,
+    /// Threads that used it may end while the process goes on.
+    pub threads_end: bool,
     /// The last block at least can grow where it is.
     pub grow_in_place: bool,
     /// Everything can be taken back at once.
@@ -55,6 +57,7 @@ impl Caps {
         any_size: true,
         any_thread_free: true,
         shared_alloc: true,
+        threads_end: true,
         grow_in_place: true,
         reset: false,
         keeps_contents: true,

@@ -135,4 +135,11 @@ pub trait Maker: 'static {
 
     /// Makes a pool.
     fn make<T: Object>() -> Self::Pool<T>;
+
+    /// Makes a pool of which so many objects will be alive at a time at most, as its user would know. Only pools that keep a
+    /// bounded number listen.
+    fn make_for<T: Object>(objects: usize) -> Self::Pool<T> {
+        let _ = objects;
+        Self::make()
+    }
 }

@@ -2,6 +2,7 @@
 
 mod buffers;
 mod nodes;
+pub(crate) mod watch;
 
 use core::alloc::Layout;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -67,6 +68,7 @@ fn born(bytes: usize) {
     BYTES.fetch_add(bytes as u64, Relaxed);
     let live = LIVE.fetch_add(bytes as u64, Relaxed) + bytes as u64;
     PEAK.fetch_max(live, Relaxed);
+    watch::note(ALLOCS.load(Relaxed), live);
 }
 
 fn died(bytes: usize) {
@@ -80,6 +82,7 @@ pub struct Counted<C>(C);
 impl<C: Contender> Contender for Counted<C> {
     const INFO: Info = C::INFO;
     type Metered = Self;
+    type Backing = C::Backing;
     type Ref<'a> = CountedRef<C::Ref<'a>>;
 
     fn create() -> Self {
@@ -151,6 +154,10 @@ impl<M: Maker> Maker for Counted<M> {
 
     fn make<T: Object>() -> Self::Pool<T> {
         Counted(M::make())
+    }
+
+    fn make_for<T: Object>(objects: usize) -> Self::Pool<T> {
+        Counted(M::make_for(objects))
     }
 }
 

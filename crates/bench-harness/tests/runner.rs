@@ -98,6 +98,25 @@ fn a_crash_fails_the_smoke_test() {
 }
 
 #[test]
+fn in_a_full_run_a_contender_that_crashes_does_so_alone() {
+    let arguments = ["--full", "--filter", "^S1/pair/16$", "--peers", "bumpalo,blink-alloc"];
+    let (output, out) = runner("full-crash", &arguments, Some("bumpalo"));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let summary = fs::read_to_string(out.join("summary.json")).expect("the summary is there");
+    let summary: Value = serde_json::from_str(&summary).expect("the summary is JSON");
+    let crashed = row(&summary["workloads"][0], "bumpalo");
+    assert_eq!(crashed["state"], "crashed");
+    assert!(crashed["reason"].as_str().is_some_and(|how| how.contains("when checked")), "{crashed}");
+    let other = row(&summary["workloads"][0], "blink-alloc");
+    assert!(other["state"] == "ran" && other["ns_per_op"].is_number(), "{other}");
+    // It never shared a process with the others: there is no sample of it, and of the others there are all.
+    let samples = fs::read_to_string(out.join("results.jsonl")).expect("the samples are there");
+    assert!(!samples.contains("bumpalo") && samples.contains("blink-alloc"));
+    let page = fs::read_to_string(out.join("report.html")).expect("the page is there");
+    assert!(page.contains("crashed: aborted"), "the cell says so");
+}
+
+#[test]
 fn wrong_arguments_are_explained() {
     let (output, _) = runner("peers", &["--peers", "nobody"], None);
     assert!(!output.status.success());

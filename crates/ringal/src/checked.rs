@@ -9,6 +9,10 @@
 //! reported where it happened and not by the neighbour that it hit; every look of the ring and of a sweep compares the
 //! mark. A report is a panic that does not unwind: nothing that frees memory may unwind.
 //!
+//! The check value and the size make a guard 32 bytes long, hence the granule, and the margin takes as much again: with these 64 bytes
+//! alone a ring in given memory has no more to give for its alignment, which costs up to 31 at both ends. So such a ring promises
+//! `n - 128` of `n` bytes where it promises `n - 64` without the checks.
+//!
 //! Safe code cannot do what is checked here: it is for programs that write through raw pointers, such as those to
 //! devices.
 

@@ -36,6 +36,12 @@ const LAST: Ordering =
 const AFTER: Ordering =
     if cfg!(ephemera_weaken = "count_after_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
+#[cfg(all(test, feature = "std", not(any(ephemera_loom, miri))))]
+std::thread_local! {
+    /// How many guards this thread has looked at: what an allocation costs, for tests.
+    pub(crate) static LOOKS: core::cell::Cell<usize> = const { core::cell::Cell::new(0) };
+}
+
 /// What stands in front of a region. Never borrowed as a whole: each word by itself, through [`GuardPtr`].
 #[derive(Debug)]
 #[repr(C, align(16))]
@@ -140,6 +146,8 @@ impl GuardPtr {
     /// What the guard says, and where it says "free", the end of use of the last buffer there.
     #[inline]
     pub(crate) fn look(self) -> Word {
+        #[cfg(all(test, feature = "std", not(any(ephemera_loom, miri))))]
+        LOOKS.with(|looks| looks.set(looks.get() + 1));
         // ORDERING: `LOOK`. Pairs with `GuardPtr::release`.
         let word = Word::from_bits(self.word().load(LOOK));
         checked::look(self, word);

@@ -43,8 +43,10 @@
 //! * A buffer costs a guard of 16 bytes and rounding to 16. A buffer that stays costs its own region, and splits the free space
 //!   around it: beside a thousand of them, scattered, a request as large as a thousandth of the ring may find no place. Give
 //!   what lives for long another ring, or another allocator.
-//! * A search goes one turn at most. In a ring that is full of small buffers, a request that is refused looks at each of them; for
-//!   large requests a few looks tell whether anything changed since the last refusal.
+//! * A request looks for room where there was some last, and then everywhere, one turn at most: that is the price of what
+//!   stays, where the free space lies in several small windows far apart and each is used up in turn.
+//! * In a ring that is full of small buffers, a request that is refused looks at each of them; for large requests a few looks tell
+//!   whether anything changed since the last refusal.
 //! * The ring is for one thread; only giving back works from all.
 //!
 //! # The end of a ring

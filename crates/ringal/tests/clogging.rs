@@ -148,10 +148,12 @@ fn a_refusal_does_not_outlive_a_watched_region_that_was_split() {
     assert!(ring.fixed(large).is_none(), "the second stands in the way");
     drop((first, second));
     // Each takes what the head is at, and merges nothing.
+    let third = ring.fixed(SIZE).unwrap();
     let first = ring.fixed(SIZE).unwrap();
     let second = ring.fixed(0).unwrap();
     let rest = ring.fixed(unit - 2 * overhead).unwrap();
-    let third = ring.fixed(SIZE).unwrap();
+    let places = [&first, &second, &rest, &third].map(|buffer| buffer.as_ptr());
+    assert!(places.is_sorted(), "{places:?}");
     drop((rest, third));
     assert!(ring.fixed(large).is_some(), "the second stands in the way no more, although its guard is taken");
     drop((first, second));

@@ -29,6 +29,33 @@ pub(crate) fn add(slots: usize, bytes: usize) {
     let _ = (slots, bytes);
 }
 
+/// Panics with these words; where that would end the process, they go to standard error.
+#[cfg(all(feature = "std", debug_assertions))]
+#[cold]
+pub(crate) fn complain(words: core::fmt::Arguments<'_>) {
+    use std::io::Write;
+
+    if std::thread::panicking() || thread_may_be_ending() {
+        // There is nobody to tell that not even this can be said.
+        let _ = writeln!(std::io::stderr(), "{words}");
+    } else {
+        panic!("{words}");
+    }
+}
+
+/// Whether the caller may run in the destructor of a thread-local, out of which no panic gets.
+///
+/// Nothing in the standard library says that. A thread-local of our own that is gone would prove it, but one that is there proves nothing,
+/// since destructors run in the reverse order of first use. So this asks who called: `true` if a function of the standard library's
+/// thread-locals did, as their first use does too, or if functions have no names here (a program that is stripped). Should these
+/// functions be renamed one day, the panic ends the process.
+#[cfg(all(feature = "std", debug_assertions))]
+#[inline(never)]
+fn thread_may_be_ending() -> bool {
+    let callers = std::format!("{}", std::backtrace::Backtrace::force_capture());
+    callers.contains("sys::thread_local::") || !callers.contains("thread_may_be_ending")
+}
+
 /// What pools left behind that were dropped with slots out: a [`TypedPool`](crate::TypedPool) keeps the units of such slots for ever.
 ///
 /// All zero on targets without atomic read-modify-writes.

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
+use super::baseline::FORMAT;
 use super::model::{Report, Row, Table};
 use super::pairs::Pairs;
 use crate::runner::{Outcome, State};
@@ -37,6 +38,7 @@ fn row(row: &Row) -> Value {
         "peak_bytes": row.peak,
         "peak_live_bytes": row.peak_live,
         "peak_counted_by": row.peak.map(|_| if row.peak_exact { "backing allocator" } else { "resident set" }),
+        "over_time": row.over_time.iter().map(|at| [at.ops, at.taken, at.live]).collect::<Vec<_>>(),
         "refused": row.refused,
         "latencies_ns": row.latencies.as_ref().map(|latencies| json!({
             "requests": latencies.requests,
@@ -45,6 +47,7 @@ fn row(row: &Row) -> Value {
             "p99": latencies.p99,
             "p999": latencies.p999,
             "max": latencies.max,
+            "above": latencies.above,
         })),
         "notes": row.notes,
     })
@@ -84,6 +87,7 @@ pub fn summary(report: &Report) -> Result<Value, serde_json::Error> {
         })
     });
     Ok(json!({
+        "format": FORMAT,
         "harness": env!("CARGO_PKG_VERSION"),
         "mode": report.mode,
         "seed": report.seed,

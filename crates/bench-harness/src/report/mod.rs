@@ -1,14 +1,19 @@
 //! From samples to tables: the model that the terminal, the Markdown page, the JSON files and the pictures share.
 
 mod bars;
+pub mod baseline;
+pub(crate) mod html;
 mod json;
 mod matrix;
 mod model;
 mod pairs;
+pub(crate) mod picture;
+mod scaling;
 mod svg;
 mod text;
 
 pub use self::bars::{Bar, Judged, bars, judge};
+pub use self::html::html;
 pub use self::json::{summary, write_samples};
 pub use self::model::{Report, Row, Table};
 pub use self::pairs::{Pairs, Rounds};

@@ -6,7 +6,7 @@ use crate::calibrate::Calibration;
 use crate::card::Class;
 use crate::contenders::{Entry, REFERENCE, TWIN, VOID};
 use crate::host::Host;
-use crate::runner::{Latencies, Outcome, Refusals, State};
+use crate::runner::{Held, Latencies, Outcome, Refusals, State};
 use crate::stats::{Estimate, Verdict, verdict};
 
 /// A contender in a table.
@@ -38,6 +38,8 @@ pub struct Row {
     pub peak_live: Option<u64>,
     /// Whether a backing allocator counted the peak.
     pub peak_exact: bool,
+    /// How its memory came and went, where that was watched.
+    pub over_time: Vec<Held>,
     /// Share of requests that it refused and the heap served.
     pub refused: Option<f64>,
     /// Its latencies under a load.
@@ -156,6 +158,7 @@ fn row(
         peak: memory.map(|memory| memory.peak),
         peak_live: memory.map(|memory| memory.peak_live),
         peak_exact: memory.is_some_and(|memory| memory.exact),
+        over_time: memory.map(|memory| memory.over_time.clone()).unwrap_or_default(),
         refused: refused(outcome, key).filter(|_| shown),
         latencies: outcome.latencies.iter().find(|latencies| latencies.contender == key).cloned(),
         notes: entry.info.notes,

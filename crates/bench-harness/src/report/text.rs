@@ -2,7 +2,7 @@
 
 use core::fmt::Write;
 
-use super::matrix::matrix;
+use super::matrix::Matrix;
 use super::model::{Report, Row, Table};
 use super::pairs::Pairs;
 use crate::card::Class;
@@ -25,12 +25,12 @@ const HEAD: [&str; 9] = [
 const SHARE_FROM: u64 = 64 * 1024;
 
 /// What every column means; printed once.
-const LEGEND: &str = "ratio: median of paired ratios to the reference, below 1 is faster. net: less the same loop over an \
+pub(super) const LEGEND: &str = "ratio: median of paired ratios to the reference, below 1 is faster. net: less the same loop over an \
 allocator that does nothing. peak: bytes taken from the system in a process of its own; `*` counted by a backing \
 allocator, else the growth of the resident set. `–`: not able to run this workload.";
 
 /// Bytes for people.
-fn bytes(count: u64) -> String {
+pub(super) fn bytes(count: u64) -> String {
     match count {
         0..10_240 => format!("{count} B"),
         10_240..10_485_760 => format!("{} KiB", count / 1024),
@@ -39,7 +39,7 @@ fn bytes(count: u64) -> String {
 }
 
 /// A cost with as many digits as it bears.
-fn ns(cost: f64) -> String {
+pub(super) fn ns(cost: f64) -> String {
     match cost.abs() {
         0.0..100.0 => format!("{cost:.2}"),
         100.0..10_000.0 => format!("{cost:.0}"),
@@ -89,7 +89,7 @@ fn cells(row: &Row, reference: bool) -> Vec<String> {
     ]
 }
 
-fn grid(table: &Table) -> Vec<Vec<String>> {
+pub(super) fn grid(table: &Table) -> Vec<Vec<String>> {
     let head = HEAD.iter().map(|&column| column.to_owned()).collect();
     let reference = table.rows.get(crate::contenders::REFERENCE).map(|row| row.key);
     let rows = table.rows.iter().map(|row| cells(row, Some(row.key) == reference));
@@ -97,7 +97,7 @@ fn grid(table: &Table) -> Vec<Vec<String>> {
 }
 
 /// Latencies of a table that has some, below a line that says under what load.
-fn latencies(table: &Table) -> Option<(String, Vec<Vec<String>>)> {
+pub(super) fn latencies(table: &Table) -> Option<(String, Vec<Vec<String>>)> {
     let measured = || table.rows.iter().filter_map(|row| Some((row.name, row.latencies.as_ref()?)));
     let (_, first) = measured().next()?;
     let line = format!(
@@ -113,7 +113,7 @@ fn latencies(table: &Table) -> Option<(String, Vec<Vec<String>>)> {
 }
 
 /// Columns padded to their widest cell. With `bars`, as Markdown.
-fn align(grid: &[Vec<String>], bars: bool) -> String {
+pub(super) fn align(grid: &[Vec<String>], bars: bool) -> String {
     let columns = grid.first().map_or(0, Vec::len);
     let wide = |column: usize| grid.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns).map(wide).collect();
@@ -144,9 +144,9 @@ fn heading(table: &Table) -> String {
     line
 }
 
-const UNTRUSTED: &str = "UNTRUSTED: the reference differs from itself in this table";
+pub(super) const UNTRUSTED: &str = "UNTRUSTED: the reference differs from itself in this table";
 
-fn bar_grid(report: &Report) -> Vec<Vec<String>> {
+pub(super) fn bar_grid(report: &Report) -> Vec<Vec<String>> {
     let head = ["workload", "allocator", "against", "costs", "at most", "measured (95 % CI)", ""];
     let mut grid = vec![head.map(str::to_owned).to_vec()];
     let row = |key: &str| report.tables.iter().find_map(|table| table.row(key));
@@ -200,7 +200,10 @@ pub fn host_block(report: &Report) -> Vec<(&'static str, String)> {
         ("document", report.document.clone()),
         (
             "trials",
-            format!("{} processes of {} rounds, seed {}", report.trials.0, report.trials.1, report.seed),
+            format!(
+                "{} processes of up to {} rounds, seed {}",
+                report.trials.0, report.trials.1, report.seed
+            ),
         ),
         (
             "load",
@@ -230,8 +233,7 @@ pub fn host_block(report: &Report) -> Vec<(&'static str, String)> {
 
 /// The matrices of the classes that were run, where there is more than one table to put together.
 fn matrices(report: &Report) -> Vec<(Class, Vec<Vec<String>>)> {
-    let grids = Class::ALL.into_iter().map(|class| (class, matrix(report, class)));
-    grids.filter(|(_, grid)| grid.len() > 2).collect()
+    Class::ALL.into_iter().filter_map(|class| Some((class, Matrix::new(report, class)?.grid()))).collect()
 }
 
 /// The report for a terminal.

@@ -6,13 +6,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use hdrhistogram::Histogram;
+use hdrhistogram::iterators::IterationValue;
+
 use super::record::{Checked, Job, Latencies, Line, Memory, Mode, Refusals, Sample};
 use crate::card::MemoryBy;
 use crate::contenders::{self, ALWAYS, Entry, REFERENCE};
+use crate::tally::watch;
 use crate::workloads::blocks::json::Document;
 use crate::workloads::nodes::Sources;
 use crate::workloads::rng::Rng;
-use crate::workloads::{Cell, Context, Spec, catalogue};
+use crate::workloads::{BlockWorkload, Cell, Context, Kind, ObjectWorkload, Spec, catalogue};
 use crate::{backing, os, tally};
 
 /// Samples of each contender before the first round; one is enough where samples are long.
@@ -24,6 +28,9 @@ const TOO_MANY: f64 = 0.2;
 /// The shortest sample of the reference that is worth timing, whatever the slowest contender takes.
 const SHORTEST_NS: f64 = 300_000.0;
 
+/// Points of memory over time.
+const POINTS: u64 = 60;
+
 /// Names a contender that shall crash: how the tests see that a crash is a cell.
 const FAULT: &str = "EPHEMERA_TEST_FAULT";
 
@@ -33,6 +40,7 @@ const FAULT: &str = "EPHEMERA_TEST_FAULT";
 ///
 /// Where the job names a workload or contender that does not exist, or where writing fails.
 pub fn serve(job: &Job, out: &mut dyn Write) -> io::Result<()> {
+    let start = Instant::now();
     let unknown = |what: &str| io::Error::other(format!("no such {what}"));
     let spec =
         catalogue().into_iter().find(|spec| spec.id == job.workload).ok_or_else(|| unknown("workload"))?;
@@ -50,6 +58,7 @@ pub fn serve(job: &Job, out: &mut dyn Write) -> io::Result<()> {
         spec: &spec,
         entries: &entries,
         job,
+        start,
         context: Context {
             seed: job.seed,
             document: Arc::new(document(&spec, job)),
@@ -121,6 +130,8 @@ struct Child<'a> {
     spec: &'a Spec,
     entries: &'a [Entry],
     job: &'a Job,
+    /// When the process began: its budget counts what comes before the samples too.
+    start: Instant,
     context: Context,
 }
 
@@ -183,8 +194,7 @@ impl Child<'_> {
             let steal = os::steal().zip(before).map(|(after, before)| after.saturating_sub(before));
             samples[start..].iter_mut().for_each(|sample| sample.steal = steal);
             if round == -WARM_UP {
-                let took: f64 = samples.iter().map(|sample| sample.ns).sum();
-                let afford = (self.job.budget_ns / took) as i32;
+                let afford = self.affordable(&samples, &order);
                 if afford < planned {
                     planned = afford.max(FEWEST);
                     rounds = planned;
@@ -197,7 +207,7 @@ impl Child<'_> {
                 contaminated += u32::from(samples[start..].iter().any(Sample::contaminated));
             }
             if round == planned && f64::from(contaminated) > TOO_MANY * f64::from(round) {
-                rounds += rounds / 2;
+                rounds += (rounds / 2).min(self.affordable(&samples, &order));
             }
         }
         let units = units * (samples.len() / order.len()) as u64;
@@ -215,6 +225,14 @@ impl Child<'_> {
             drop(cell);
         }
         Ok(())
+    }
+
+    /// Rounds that fit into what is left of the budget, judged by the samples so far.
+    fn affordable(&self, samples: &[Sample], order: &[usize]) -> i32 {
+        let took: f64 = samples.iter().map(|sample| sample.ns).sum();
+        let rounds = samples.len() as f64 / order.len() as f64;
+        let left = self.job.budget_ns - self.start.elapsed().as_secs_f64() * 1e9;
+        (left.max(0.0) * rounds / took) as i32
     }
 
     /// A random order, the reference first in even rounds and last in odd ones.
@@ -291,6 +309,7 @@ impl Child<'_> {
                     p99: latencies.value_at_quantile(0.99),
                     p999: latencies.value_at_quantile(0.999),
                     max: latencies.max(),
+                    above: above(&latencies),
                 })
             }));
         }
@@ -307,9 +326,16 @@ impl Child<'_> {
             os::trim();
             os::reset_peak();
             let resident = os::resident();
+            let exact = entry.info.memory == MemoryBy::Backing;
+            if over_time(self.spec)
+                && let Some(asked) = self.spec.asked(self.spec.memory_units)
+            {
+                let taken = move || if exact { Some(backing::held() - held) } else { grown(resident) };
+                watch::begin((asked / POINTS).max(1), taken);
+            }
             let mut cell = (entry.metered)(self.spec, &self.context);
             cell.run(self.spec.memory_units);
-            let exact = entry.info.memory == MemoryBy::Backing;
+            let over_time = watch::end();
             let peak = if exact {
                 Some(backing::peak() - held)
             } else {
@@ -318,9 +344,32 @@ impl Child<'_> {
             let peak_live = tally::read().peak_live;
             drop(cell);
             lines.extend(peak.map(|peak| {
-                Line::Memory(Memory { contender: entry.key.to_owned(), peak, peak_live, exact })
+                let contender = entry.key.to_owned();
+                Line::Memory(Memory { contender, peak, peak_live, exact, over_time })
             }));
         }
         Ok(())
     }
+}
+
+/// Whether it is worth a picture how a workload's memory comes and goes: in S6 it shows what a few late blocks hold.
+fn over_time(spec: &Spec) -> bool {
+    matches!(
+        spec.kind,
+        Kind::Blocks(BlockWorkload::Straggler(_)) | Kind::Objects(ObjectWorkload::Straggler(_))
+    )
+}
+
+/// How far the resident set has grown.
+fn grown(before: Option<u64>) -> Option<u64> {
+    os::resident().zip(before).map(|(now, before)| now.saturating_sub(before))
+}
+
+/// How many took longer than what, as shares: some three points for each halving of the share.
+fn above(latencies: &Histogram<u64>) -> Vec<(u64, f64)> {
+    let step = |step: IterationValue<u64>| (step.value_iterated_to(), 1.0 - step.quantile_iterated_to());
+    let mut above: Vec<(u64, f64)> =
+        latencies.iter_quantiles(3).map(step).filter(|point| point.1 > 0.0).collect();
+    above.dedup();
+    above
 }

@@ -4,14 +4,14 @@ use core::fmt;
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::io::{self, Read};
-use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc;
+use std::time::Instant;
 
 use std::{env, fs, thread};
 
+use super::plan::{Clock, Plan, Progress, Work};
 use super::record::{Checked, Job, Line, Mode, Outcome, State};
-use crate::card::Class;
 use crate::contenders::{ALWAYS, Entry, REFERENCE, TWIN, VOID};
 use crate::stats;
 use crate::workloads::rng::Rng;
@@ -21,52 +21,6 @@ use crate::workloads::{Load, Spec};
 const LIMIT: Duration = Duration::from_secs(180);
 /// The load under which latencies are measured, as a share of what the reference does in a closed loop.
 const LOAD: f64 = 0.6;
-
-/// What is to be run.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    /// The workloads.
-    pub specs: Vec<Spec>,
-    /// The contenders; of each class the loop, the reference and its twin first.
-    pub entries: Vec<Entry>,
-    /// Processes of each workload.
-    pub processes: u32,
-    /// Rounds of each process.
-    pub rounds: u32,
-    /// What a sample should take on average.
-    pub target: Duration,
-    /// What the rounds of one process may take.
-    pub budget: Duration,
-    /// How long latencies are measured, where a workload has them.
-    pub latencies: Duration,
-    /// Whether memory is measured.
-    pub memory: bool,
-    /// Seeds tables and orders.
-    pub seed: u64,
-    /// The text of R1, if there is a real one.
-    pub document: Option<PathBuf>,
-    /// Length of the generated one.
-    pub document_length: usize,
-    /// Where the sources of R4 and R5 lie, if they are there.
-    pub corpus: Option<PathBuf>,
-    /// A directory for notes of the children.
-    pub scratch: PathBuf,
-}
-
-impl Plan {
-    /// The contenders of a class.
-    pub fn entries_of(&self, class: Class) -> impl Iterator<Item = &Entry> {
-        self.entries.iter().filter(move |entry| entry.class == class)
-    }
-
-    /// Steps that [`run`] reports on its way.
-    #[must_use]
-    pub fn steps(&self) -> u64 {
-        let memory = self.specs.iter().filter(|spec| self.memory && spec.holds_memory).count();
-        let memory = memory + self.specs.iter().filter(|spec| spec.has_latencies()).count();
-        self.specs.len() as u64 * u64::from(self.processes) + memory as u64
-    }
-}
 
 /// Why a run ended early.
 #[derive(Debug)]
@@ -99,48 +53,73 @@ impl From<io::Error> for Error {
     }
 }
 
-/// Runs the plan; `step` hears what comes next.
+/// Runs the plan; `watch` hears what comes next.
 ///
 /// # Errors
 ///
 /// Where children cannot be run at all; a contender that crashes is no error but a [`State`].
-pub fn run(plan: &Plan, mut step: impl FnMut(&str)) -> Result<Vec<Outcome>, Error> {
+pub fn run(plan: &Plan, mut watch: impl FnMut(Progress<'_>)) -> Result<Vec<Outcome>, Error> {
     let mut outcomes: Vec<Outcome> = plan.specs.iter().map(|spec| outcome(plan, spec)).collect();
-    // Processes of one workload are spread over the run, so that a busy minute hits one process of many workloads.
-    for process in 0..plan.processes {
-        for outcome in &mut outcomes {
-            step(&outcome.spec.id);
-            let mode = if process == 0 { Mode::CheckAndTime } else { Mode::Time };
-            attempt(plan, outcome, mode, process)?;
-        }
-    }
-    if plan.memory {
-        for outcome in outcomes.iter_mut().filter(|outcome| outcome.spec.holds_memory) {
-            step(&format!("{} (memory)", outcome.spec.id));
-            // The loop takes no memory, and the twin would take the reference's.
-            let taking = |key: &String| ![key_of(VOID), key_of(TWIN)].contains(&key.as_str());
-            for key in running(outcome).into_iter().filter(taking) {
-                let job = Job { contenders: vec![key.clone()], ..job(plan, outcome, Mode::Memory, 0) };
-                match child(&job)? {
-                    Ok(lines) => absorb(outcome, lines),
-                    Err(how) => drop(outcome.states.insert(key, State::Crashed(how))),
-                }
+    let steps = plan.steps();
+    let mut clock = Clock::start(plan.total, steps.iter().map(|step| step.weight));
+    for step in &steps {
+        let outcome = &mut outcomes[step.spec];
+        let name = match step.work {
+            Work::Time(_) => outcome.spec.id.clone(),
+            Work::Memory => format!("{} (memory)", outcome.spec.id),
+            Work::Latencies => format!("{} (latencies)", outcome.spec.id),
+        };
+        let (progress, budget) = clock.begin(&name);
+        watch(progress);
+        match step.work {
+            Work::Time(0) if plan.isolated => {
+                let start = Instant::now();
+                alone(plan, outcome, Mode::Check, None, |_| true)?;
+                attempt(plan, outcome, Mode::Time, (0, budget.saturating_sub(start.elapsed())))?;
             }
-        }
-    }
-    for outcome in outcomes.iter_mut().filter(|outcome| outcome.spec.has_latencies()) {
-        step(&format!("{} (latencies)", outcome.spec.id));
-        let load = Load::share(LOAD, median_cost(outcome), plan.latencies);
-        for key in running(outcome).into_iter().filter(|key| key != key_of(TWIN)) {
-            let job = Job { contenders: vec![key.clone()], load, ..job(plan, outcome, Mode::Latencies, 0) };
-            match child(&job)? {
-                Ok(lines) => absorb(outcome, lines),
-                Err(how) => drop(outcome.states.insert(key, State::Crashed(how))),
+            Work::Time(0) => attempt(plan, outcome, Mode::CheckAndTime, (0, budget))?,
+            Work::Time(process) => attempt(plan, outcome, Mode::Time, (process, budget))?,
+            // The loop takes no memory, and the twin would take the reference's.
+            Work::Memory => {
+                alone(plan, outcome, Mode::Memory, None, |key| ![key_of(VOID), key_of(TWIN)].contains(&key))?;
+            }
+            Work::Latencies => {
+                let load = Load::share(LOAD, median_cost(outcome), plan.latencies);
+                alone(plan, outcome, Mode::Latencies, load, |key| key != key_of(TWIN))?;
             }
         }
     }
     outcomes.iter_mut().for_each(compare);
     Ok(outcomes)
+}
+
+/// Runs each contender in a child of its own; one that dies is a cell.
+fn alone(
+    plan: &Plan,
+    outcome: &mut Outcome,
+    mode: Mode,
+    load: Option<Load>,
+    wanted: impl Fn(&str) -> bool,
+) -> Result<(), Error> {
+    for key in running(outcome).into_iter().filter(|key| wanted(key)) {
+        let job =
+            Job { contenders: vec![key.clone()], load, ..job(plan, outcome, mode, (0, Duration::ZERO)) };
+        match child(&job)? {
+            Ok(lines) => absorb(outcome, lines),
+            Err(how) => drop(outcome.states.insert(key, State::Crashed(format!("{how}, {}", pass(mode))))),
+        }
+    }
+    Ok(())
+}
+
+/// Where a child dies, for the cell.
+fn pass(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Check => "when checked",
+        Mode::CheckAndTime | Mode::Time => "when timed",
+        Mode::Memory => "when its memory was measured",
+        Mode::Latencies => "under load",
+    }
 }
 
 /// What an operation takes with the reference, in nanoseconds: the median of all samples, zero without any.
@@ -158,11 +137,12 @@ fn median_cost(outcome: &Outcome) -> f64 {
 /// # Errors
 ///
 /// As for [`run`].
-pub fn smoke(plan: &Plan, mut step: impl FnMut(&str)) -> Result<Vec<Outcome>, Error> {
+pub fn smoke(plan: &Plan, mut watch: impl FnMut(Progress<'_>)) -> Result<Vec<Outcome>, Error> {
     let mut outcomes: Vec<Outcome> = plan.specs.iter().map(|spec| outcome(plan, spec)).collect();
+    let mut clock = Clock::start(Duration::ZERO, outcomes.iter().map(|_| Duration::from_secs(1)));
     for outcome in &mut outcomes {
-        step(&outcome.spec.id);
-        attempt(plan, outcome, Mode::Check, 0)?;
+        watch(clock.begin(&outcome.spec.id).0);
+        attempt(plan, outcome, Mode::Check, (0, Duration::ZERO))?;
         compare(outcome);
     }
     Ok(outcomes)
@@ -193,7 +173,7 @@ fn running(outcome: &Outcome) -> Vec<String> {
     outcome.states.iter().filter(|(_, state)| state.ran()).map(|(key, _)| key.clone()).collect()
 }
 
-fn job(plan: &Plan, outcome: &Outcome, mode: Mode, process: u32) -> Job {
+fn job(plan: &Plan, outcome: &Outcome, mode: Mode, (process, budget): (u32, Duration)) -> Job {
     Job {
         mode,
         workload: outcome.spec.id.clone(),
@@ -202,7 +182,7 @@ fn job(plan: &Plan, outcome: &Outcome, mode: Mode, process: u32) -> Job {
         rounds: plan.rounds,
         units: outcome.units,
         target_ns: plan.target.as_secs_f64() * 1e9,
-        budget_ns: plan.budget.as_secs_f64() * 1e9,
+        budget_ns: budget.as_secs_f64() * 1e9,
         seed: plan.seed,
         document: plan.document.clone(),
         document_length: plan.document_length,
@@ -213,9 +193,9 @@ fn job(plan: &Plan, outcome: &Outcome, mode: Mode, process: u32) -> Job {
 }
 
 /// Runs a child until it lives to its end, each time without the contender that killed it.
-fn attempt(plan: &Plan, outcome: &mut Outcome, mode: Mode, process: u32) -> Result<(), Error> {
+fn attempt(plan: &Plan, outcome: &mut Outcome, mode: Mode, turn: (u32, Duration)) -> Result<(), Error> {
     loop {
-        let job = job(plan, outcome, mode, process);
+        let job = job(plan, outcome, mode, turn);
         match child(&job)? {
             Ok(lines) => {
                 absorb(outcome, lines);
@@ -224,7 +204,14 @@ fn attempt(plan: &Plan, outcome: &mut Outcome, mode: Mode, process: u32) -> Resu
             Err(how) => {
                 let culprit = fs::read_to_string(&job.marker).unwrap_or_default().trim().to_owned();
                 match outcome.states.get_mut(&culprit) {
-                    Some(state) if state.ran() => *state = State::Crashed(how),
+                    Some(state) if state.ran() => {
+                        let process = if mode == Mode::Check {
+                            String::new()
+                        } else {
+                            format!(", in process {} of {}", turn.0 + 1, plan.processes)
+                        };
+                        *state = State::Crashed(format!("{how}, {}{process}", pass(mode)));
+                    }
                     _ => return Err(Error::Died { workload: job.workload, how }),
                 }
             }

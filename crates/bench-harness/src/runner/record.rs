@@ -36,7 +36,7 @@ pub struct Job {
     pub process: u32,
     /// Rounds to take, warm-up not counted.
     pub rounds: u32,
-    /// What the rounds may take in all, in nanoseconds: beyond, there are fewer of them.
+    /// What the process may take in all, in nanoseconds: beyond, there are fewer rounds.
     pub budget_ns: f64,
     /// Units of a sample; found out where it is not given.
     pub units: Option<u64>,
@@ -111,6 +111,20 @@ pub struct Memory {
     pub peak_live: u64,
     /// Whether a backing allocator counted.
     pub exact: bool,
+    /// How it came and went, where that was watched: some sixty points.
+    #[serde(default)]
+    pub over_time: Vec<Held>,
+}
+
+/// What was held at a moment of the memory pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    /// Allocations so far.
+    pub ops: u64,
+    /// Bytes taken, counted as the peak is.
+    pub taken: u64,
+    /// Bytes that the workload held.
+    pub live: u64,
 }
 
 /// What a bounded contender refused in the timed rounds of one process, and the heap served in its stead.
@@ -141,6 +155,9 @@ pub struct Latencies {
     pub p999: u64,
     /// The longest.
     pub max: u64,
+    /// Shares of the requests that took longer than so many nanoseconds.
+    #[serde(default)]
+    pub above: Vec<(u64, f64)>,
 }
 
 /// A line of a child's answer.

@@ -107,14 +107,16 @@ mod tests {
     #[test]
     fn the_interval_covers_the_truth_about_as_often_as_it_says() {
         let mut rng = Rng::new(11, 0);
-        let (mut covered, mut width) = (0, 0.0);
+        let (mut covered, mut covered99, mut width) = (0, 0, 0.0);
         for i in 0..400 {
             let data = run(&mut rng, 1.2, 0.002, 0.02, 5);
             let found = ratio(&data, i);
             covered += u32::from((found.low95..=found.high95).contains(&1.2));
+            covered99 += u32::from((found.low99..=found.high99).contains(&1.2));
             width += found.high95 - found.low95;
         }
-        assert!((360..=400).contains(&covered), "{covered} of 400");
+        assert!((360..=395).contains(&covered), "{covered} of 400 at 95 %");
+        assert!((388..=400).contains(&covered99), "{covered99} of 400 at 99 %, which verdicts rest on");
         assert!(width / 400.0 < 0.05, "an interval that covers by being wide is no use: {}", width / 400.0);
     }
 

@@ -9,6 +9,7 @@ pub mod blocks;
 pub mod buffers;
 mod catalogue;
 mod crew;
+mod litter;
 mod load;
 pub mod nodes;
 pub mod objects;

@@ -54,6 +54,37 @@ pub fn inverse_square<const N: usize>(seed: u64, low: u16, high: u16) -> Box<[u1
     filled(|| ((1.0 / (a - rng.fraction() * (a - b))) as u16).clamp(low, high))
 }
 
+/// `N` sizes from 5 to `high`, a power of two: half of them up to 8, half of the others up to 16, and so on.
+#[must_use]
+pub fn geometric<const N: usize>(seed: u64, high: u16) -> Box<[u16; N]> {
+    let mut rng = Rng::new(seed, 12);
+    filled(|| {
+        let mut scale = 4;
+        while 2 * scale < high && rng.below(2) == 1 {
+            scale *= 2;
+        }
+        scale + 1 + rng.below(u64::from(scale)) as u16
+    })
+}
+
+/// `N` counts around `mean`, as events that happen by themselves come: Poisson's distribution.
+#[must_use]
+pub fn poisson<const N: usize>(seed: u64, mean: f64) -> Box<[u16; N]> {
+    let mut rng = Rng::new(seed, 13);
+    filled(|| {
+        // Waiting times between the events of a unit of time, in units of the mean's inverse.
+        let mut waited = 0.0;
+        let mut events = 0;
+        loop {
+            waited -= (1.0 - rng.fraction()).ln();
+            if waited > mean {
+                return events;
+            }
+            events += 1;
+        }
+    })
+}
+
 /// `N` places below `bound`.
 #[must_use]
 pub fn places<const N: usize>(seed: u64, bound: u16) -> Box<[u16; N]> {
@@ -86,6 +117,17 @@ mod tests {
         let small = steep.iter().filter(|&&s| s < 8).count();
         assert!((3_500..4_500).contains(&small), "half of them lie below twice the least: {small}");
         assert!(places::<4096>(7, 5000).iter().all(|&p| p < 5000));
+
+        let halves = geometric::<8000>(7, 1024);
+        assert!(halves.iter().all(|&s| (5..=1024).contains(&s)) && halves.iter().any(|&s| s > 512));
+        for (power, expected) in [(3, 4000), (4, 2000), (5, 1000), (6, 500)] {
+            let within = halves.iter().filter(|&&s| (s - 1).ilog2() + 1 == power).count();
+            assert!(within.abs_diff(expected) < 200, "{within} of 8000 up to 2^{power}");
+        }
+        let counts = poisson::<4096>(7, 200.0);
+        let mean = counts.iter().map(|&n| f64::from(n)).sum::<f64>() / 4096.0;
+        let variance = counts.iter().map(|&n| (f64::from(n) - mean).powi(2)).sum::<f64>() / 4096.0;
+        assert!((mean - 200.0).abs() < 1.0 && (variance - 200.0).abs() < 20.0, "{mean} {variance}");
     }
 
     #[test]

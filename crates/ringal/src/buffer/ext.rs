@@ -12,8 +12,9 @@ use crate::ring::{Open, RingAl};
 
 /// A buffer that grows while it is written, and borrows its ring until it is finalized.
 ///
-/// It has all of the free region that it starts in, grows into free regions behind that, and else moves once to the
-/// longest free run. Dropped without [`ExtBuf::finalize`], it leaves the ring as it was.
+/// It has all of the free region that it starts in, grows into free regions behind that, and else moves: to where the ring
+/// last began a lap if there is twice the room that it needs, else to the longest free run. Dropped without
+/// [`ExtBuf::finalize`], it leaves the ring as it was.
 ///
 /// # Examples
 ///

@@ -15,7 +15,7 @@ use crate::store::{StorePtr, format};
 
 impl RingAl {
     /// A ring in memory that lives for ever: a static, or what was leaked. Of `n` bytes it serves one buffer of `n - 64` or
-    /// more. What is cut off at both ends aligns it to 16.
+    /// more. What is cut off at both ends aligns it to 16. (With feature `checked`: `n - 128` or more, aligned to 32.)
     ///
     /// # Errors
     /// [`CreateError::TooSmall`] for memory without room for one region.
@@ -32,7 +32,9 @@ impl RingAl {
     /// // SAFETY: this is the only use of the static.
     /// let pool = unsafe { &mut *pool };
     /// let mut ring = RingAl::from_static(pool)?;
+    /// # #[cfg(not(feature = "checked"))]
     /// assert!(ring.fixed(4096 - 64).is_some());
+    /// # assert!(ring.fixed(4096 - 128).is_some());
     /// # Ok::<(), ringal::CreateError>(())
     /// ```
     pub fn from_static(memory: &'static mut [MaybeUninit<u8>]) -> Result<Self, CreateError> {
@@ -41,7 +43,8 @@ impl RingAl {
         unsafe { Self::from_raw_parts(NonNull::from(memory).cast(), bytes) }
     }
 
-    /// A ring in `bytes` bytes from `memory` on. Of `n` bytes it serves one buffer of `n - 64` or more.
+    /// A ring in `bytes` bytes from `memory` on. Of `n` bytes it serves one buffer of `n - 64` or more. (With feature `checked`:
+    /// `n - 128` or more.)
     ///
     /// # Errors
     /// [`CreateError::TooSmall`] for memory without room for one region, [`CreateError::TooLarge`] for more than half the

@@ -3,7 +3,10 @@
 #[cfg(feature = "alloc")]
 mod builder;
 mod chain;
+#[cfg(all(test, feature = "std", not(any(ephemera_loom, miri))))]
+mod cost;
 mod memory;
+mod open;
 mod refusal;
 mod search;
 #[cfg(all(test, feature = "alloc", not(ephemera_loom)))]
@@ -85,7 +88,8 @@ unsafe impl Send for RingAl {}
 
 impl RingAl {
     /// A ring over `bytes` bytes of the global heap, rounded up to the next multiple of 16; a header of 112 bytes comes on
-    /// top. With nothing held it serves one buffer of [`RingAl::capacity`] bytes, which is 16 less.
+    /// top. With nothing held it serves one buffer of [`RingAl::capacity`] bytes, which is 16 less. (With feature `checked` it is
+    /// rounded to 32, and the capacity 64 less.)
     ///
     /// # Panics
     /// When there is no memory: by way of `handle_alloc_error`. [`RingAl::try_new`] does not.
@@ -161,7 +165,7 @@ impl RingAl {
     }
 
     /// A buffer of at least `bytes` bytes that grows while it is written: into the free regions behind it, else by moving
-    /// to the longest free run. It borrows the ring until it is finalized. `None` when no run of free
+    /// to another free run, in the end the longest. It borrows the ring until it is finalized. `None` when no run of free
     /// regions is long enough.
     #[inline]
     pub fn extendable(&mut self, bytes: usize) -> Option<ExtBuf<'_>> {
@@ -278,10 +282,10 @@ impl RingAl {
         room(self.chain.extend(guard, least))
     }
 
-    /// Moves what the open region holds, its first `len` bytes, to the longest free run, if that has room for `least`. The
-    /// payload and room there.
+    /// Moves what the open region holds, its first `len` bytes, to another free run, if one has room for `least`. The payload
+    /// and room there.
     pub(crate) fn relocate(&mut self, from: Open, len: usize, least: usize) -> Option<Open> {
-        let (guard, region) = self.chain.open_longest(region(least)?)?;
+        let (guard, region) = self.chain.open_elsewhere(region(least)?)?;
         let to = Open { data: guard.payload(), room: room(region) };
         // The run may contain the region that was open, so that the places overlap. Marks for sanitizers do not keep what they
         // are put on, so they go around the bytes that are moved.

@@ -9,23 +9,27 @@
 //! window in use stays what is alive and a stride. Above the head lies the **frontier** then, where the restart left off; after
 //! a few taken regions in a row the head goes on from there, and does not skip along behind a thread that is still
 //! releasing.
-
-use core::ptr::NonNull;
-
-use ephemera_prim::poison::{poison, unpoison};
+//!
+//! A turn looks at every guard, so before one begins the search tries where free regions were last: beyond a few taken
+//! ones at the head and at the frontier it looks back at `low`, whatever progress was made.
 
 use super::chain::{Chain, NOWHERE};
-use crate::geometry::{GRANULE, Want, pace};
+use crate::geometry::{Want, pace};
 use crate::guard::GuardPtr;
 
-/// Regions that a search looks at below the frontier before it goes on from there.
+/// Regions that a search looks at before it tries elsewhere: at the head, and at the frontier.
 const BRIEF: usize = 8;
 
 /// Looks back in a row that found `low` taken, after which another place to restart is looked for.
 const PATIENCE: u32 = 16;
 
-/// Regions looked at then.
-const SIGHT: usize = 64;
+/// Regions looked at then, and from `low` on before a turn.
+pub(super) const SIGHT: usize = 64;
+
+/// Bytes merged at the head beyond what was asked for. In a stream of many sizes the next requests then go the fast way,
+/// where each would merge some regions of the lap before, and a processor cannot foresee how many. Measured from 0 to 16 KiB: from
+/// 4 KiB on there is little more to win.
+const AHEAD: usize = 4096;
 
 /// A free region that serves: at `at`, `len` bytes, of which `lead` stay in front.
 #[derive(Debug, Clone, Copy)]
@@ -50,6 +54,7 @@ impl Chain {
     }
 
     /// What most slow ways come to: a look back, and a merge at the head. The free region there then, if it has `need` bytes.
+    #[inline]
     fn head_or_merge(&mut self, need: usize) -> Option<(GuardPtr, usize)> {
         if need > self.end {
             return None;
@@ -60,7 +65,10 @@ impl Chain {
         if word.is_taken() {
             return None;
         }
-        let len = self.merge(self.head, word.len(), |_, len| len >= need);
+        let mut len = word.len();
+        if len < need {
+            len = self.merge(self.head, len, |_, len| len >= need + AHEAD);
+        }
         if len < need {
             return None;
         }
@@ -97,9 +105,6 @@ impl Chain {
     /// Splits off the lead. The guard, offset and length of the rest.
     pub(super) fn place(&mut self, found: Found) -> (GuardPtr, usize, usize) {
         let Found { at, len, lead } = found;
-        if at < self.head {
-            self.note_high();
-        }
         if lead == 0 {
             return (self.guard(at), at, len);
         }
@@ -118,7 +123,7 @@ impl Chain {
     }
 
     /// Remembers how far up regions were used, before the head goes back.
-    fn note_high(&mut self) {
+    pub(super) fn note_high(&mut self) {
         self.high = self.high.max(self.head);
     }
 
@@ -129,26 +134,53 @@ impl Chain {
         }
         self.refusal.forget();
         self.turn(want.need);
+        let found = match self.search_near(want) {
+            None => self.search_all(want),
+            near => near,
+        };
+        if found.is_none() {
+            self.refuse(want.need);
+        }
+        found
+    }
+
+    /// Where free regions are to be expected: a few at the head, then at the frontier, then where the lap began. So a window among
+    /// regions that stay is found again without a look at all of these.
+    fn search_near(&mut self, want: Want) -> Option<Found> {
+        let ahead = self.scan(self.head, self.end.min(self.frontier), BRIEF, want);
+        if ahead.is_some() {
+            return ahead;
+        }
         if self.frontier != NOWHERE {
-            match self.scan(self.head, self.frontier, BRIEF, want) {
-                Ok(found) => return Some(found),
-                // The frontier is gone where the last run reached beyond it.
-                Err(at) => self.head = if self.frontier == NOWHERE { at } else { self.frontier },
-            }
+            self.head = self.frontier;
             self.frontier = NOWHERE;
-            self.stop = self.end.min(self.head + pace(self.stride, want.need));
+            self.stop_ahead(want.need);
+            let ahead = self.scan(self.head, self.end, BRIEF, want);
+            if ahead.is_some() {
+                return ahead;
+            }
         }
-        let start = self.head;
-        if let Ok(found) = self.scan(start, self.end, usize::MAX, want) {
-            return Some(found);
+        if self.low >= self.head {
+            return None;
         }
+        let found = self.scan(self.low, self.head, SIGHT, want)?;
+        // A run that reaches to the head took it along.
+        if found.at < self.head {
+            self.go_back(found.at);
+        }
+        self.stop_ahead(want.need);
+        Some(found)
+    }
+
+    /// Anywhere: on from the head, then from the start to where that began.
+    fn search_all(&mut self, want: Want) -> Option<Found> {
+        let ahead = self.scan(self.head, self.end, usize::MAX, want);
+        if ahead.is_some() {
+            return ahead;
+        }
+        let found = self.scan(0, self.head, usize::MAX, want)?;
         self.wrap(want.need);
-        if let Ok(found) = self.scan(0, start, usize::MAX, want) {
-            return Some(found);
-        }
-        self.low = 0;
-        self.refuse(want.need);
-        None
+        Some(found)
     }
 
     /// At the stop: wraps, or looks back and perhaps restarts.
@@ -159,19 +191,13 @@ impl Chain {
         if self.head >= self.frontier {
             self.frontier = NOWHERE;
         }
-        if self.head >= self.end {
+        if let Some(at) = self.restart() {
+            self.go_back(at);
+        } else if self.head >= self.end {
             self.wrap(need);
             return;
         }
-        if let Some(at) = self.restart() {
-            self.note_high();
-            if self.frontier == NOWHERE {
-                self.frontier = self.head;
-            }
-            self.head = at;
-            self.misses = 0;
-        }
-        self.stop = self.end.min(self.frontier).min(self.head + pace(self.stride, need));
+        self.stop_ahead(need);
     }
 
     /// A new lap.
@@ -181,27 +207,47 @@ impl Chain {
         self.low = NOWHERE;
         self.frontier = NOWHERE;
         self.misses = 0;
-        self.stop = self.end.min(pace(self.stride, need));
+        self.stop_ahead(need);
     }
 
-    /// Where to restart, if that region is free now. Who holds it for long makes room for another place.
+    /// The head restarts below.
+    fn go_back(&mut self, at: usize) {
+        self.note_high();
+        if self.frontier == NOWHERE {
+            self.frontier = self.head;
+        }
+        self.head = at;
+    }
+
+    /// The next look back is after some progress from the head on.
+    fn stop_ahead(&mut self, need: usize) {
+        self.stop = self.end.min(self.frontier).min(self.head + pace(self.stride, need));
+    }
+
+    /// Where to restart: at `low`, if that region is free now; where a lap ends, at one soon behind it. Who holds `low` for long makes
+    /// room for another place.
     fn restart(&mut self) -> Option<usize> {
         if self.low >= self.head {
             return None;
         }
         if !self.guard(self.low).look().is_taken() {
+            self.misses = 0;
             return Some(self.low);
         }
         self.misses += 1;
-        if self.misses < PATIENCE {
+        let given_up = self.misses >= PATIENCE;
+        if given_up {
+            self.misses = 0;
+        } else if self.head < self.end {
             return None;
         }
-        self.misses = 0;
         let mut at = self.low;
         for _ in 0..SIGHT {
             let word = self.guard(at).look();
             if !word.is_taken() {
-                self.low = at;
+                if given_up {
+                    self.low = at;
+                }
                 return Some(at);
             }
             at += word.len();
@@ -213,8 +259,8 @@ impl Chain {
     }
 
     /// Looks for a region that serves among the runs that start in `from..upto`, at most `budget` of them. Merges the free
-    /// regions that it passes. `Err` says where it ended.
-    fn scan(&mut self, from: usize, upto: usize, budget: usize, want: Want) -> Result<Found, usize> {
+    /// regions that it passes.
+    fn scan(&mut self, from: usize, upto: usize, budget: usize, want: Want) -> Option<Found> {
         let mut at = from;
         for _ in 0..budget {
             if at >= upto {
@@ -225,12 +271,12 @@ impl Chain {
             if !word.is_taken() {
                 len = self.merge(at, len, |addr, len| want.lead(addr, len).is_some());
                 if let Some(lead) = want.lead(self.guard(at).addr(), len) {
-                    return Ok(Found { at, len, lead });
+                    return Some(Found { at, len, lead });
                 }
             }
             at += len;
         }
-        Err(at)
+        None
     }
 
     /// Merges the free region at `at` with the free ones behind it until `enough(address, length)`. Returns its length.
@@ -256,88 +302,15 @@ impl Chain {
     /// Guards strictly between the two offsets are gone: nothing may point at them (C3).
     fn forget_marks(&mut self, from: usize, to: usize) {
         self.refusal.forget();
+        if from < self.head && self.head < to {
+            self.note_high();
+            self.head = from;
+        }
         if from < self.low && self.low < to {
             self.low = from;
         }
         if from < self.frontier && self.frontier < to {
             self.frontier = NOWHERE;
         }
-    }
-
-    /// Makes the open region longer: to `least` bytes, and to twice its length if that is to be had. Returns its length.
-    pub(super) fn extend(&mut self, guard: GuardPtr, least: usize) -> usize {
-        let len = guard.held().len();
-        let aim = least.max(len.saturating_mul(2));
-        let longer = self.merge(self.offset(guard), len, |_, len| len >= aim);
-        if longer != len {
-            // SAFETY: the open region is free, and only its guard and its first `len` bytes hold anything (C2).
-            let fresh = unsafe { guard.payload().add(len - GRANULE) };
-            // SAFETY: as above.
-            unsafe { unpoison(fresh, longer - len) };
-        }
-        longer
-    }
-
-    /// The longest free run, merged or not: where it starts, and its bytes.
-    pub(super) fn longest(&self) -> (usize, usize) {
-        let (mut start, mut run) = (0, 0);
-        let mut longest = (0, 0);
-        self.walk(|at, word| {
-            if word.is_taken() {
-                run = 0;
-                return;
-            }
-            start = if run == 0 { at } else { start };
-            run += word.len();
-            if run > longest.1 {
-                longest = (start, run);
-            }
-        });
-        longest
-    }
-
-    /// The longest free run of all, if it has `least` bytes: merged, it becomes the open region, at the head. Nothing changes
-    /// otherwise: the region that was open before is a part of one of the runs.
-    pub(super) fn open_longest(&mut self, least: usize) -> Option<(GuardPtr, usize)> {
-        let (at_longest, longest) = self.longest();
-        if longest < least {
-            return None;
-        }
-        let guard = self.guard(at_longest);
-        let len = self.merge(at_longest, guard.look().len(), |_, len| len >= longest);
-        self.note_high();
-        self.head = at_longest;
-        self.frontier = NOWHERE;
-        self.stop = self.end.min(at_longest + self.stride);
-        Some((guard, len))
-    }
-
-    /// The payload of the open region, for its writer.
-    #[inline]
-    pub(super) fn open_payload(guard: GuardPtr, len: usize) -> NonNull<u8> {
-        let data = guard.payload();
-        // SAFETY: the region is free, hence the ring's (C2).
-        unsafe { unpoison(data, len - GRANULE) };
-        data
-    }
-
-    /// The open region at the head is done: `need` bytes of it are taken. It may be longer than its writer knows, since it may
-    /// have grown in vain.
-    #[inline]
-    pub(super) fn close(&mut self, guard: GuardPtr, need: usize) {
-        let len = guard.held().len();
-        ephemera_prim::invariant!(self.offset(guard) == self.head, "the open region is at the head");
-        self.cut(guard, self.head, len, need);
-        if len > need + GRANULE {
-            // SAFETY: behind the guard that was just made, free again, hence the ring's (C2).
-            unsafe { poison(self.guard(self.head).payload(), len - need - GRANULE) };
-        }
-    }
-
-    /// The payload that was opened stays free, or is free again.
-    #[inline]
-    pub(super) fn abandon(data: NonNull<u8>, room: usize) {
-        // SAFETY: in a free region, hence the ring's (C2).
-        unsafe { poison(data, room) };
     }
 }

@@ -9,7 +9,7 @@ pub use pools::{AnyPool, OfType, Pool, PoolOf, Pooled, typed};
 
 use core::alloc::Layout;
 use core::marker::PhantomData;
-use core::mem;
+use core::mem::{self, MaybeUninit};
 use core::ops::{Deref, DerefMut};
 use core::pin::Pin;
 use core::ptr::NonNull;
@@ -73,30 +73,6 @@ pub struct PooledBox<T: ?Sized, P: Pool = OfType<T>> {
 unsafe impl<T: ?Sized + Send, P: Pool> Send for PooledBox<T, P> {}
 // SAFETY: shared, it gives out shared references to the value and nothing else.
 unsafe impl<T: ?Sized + Sync, P: Pool> Sync for PooledBox<T, P> {}
-
-/// The slot of a box: it is free again when this is dropped.
-struct Claim<P: Pool> {
-    slot: NonNull<u8>,
-    layout: Layout,
-    pool: PhantomData<fn() -> P>,
-}
-
-impl<P: Pool> Claim<P> {
-    /// # Safety
-    /// `slot` is a live slot of such a pool for a value of this layout, and the caller gives it up.
-    #[inline]
-    unsafe fn new(slot: NonNull<u8>, layout: Layout) -> Self {
-        Self { slot, layout, pool: PhantomData }
-    }
-}
-
-impl<P: Pool> Drop for Claim<P> {
-    #[inline]
-    fn drop(&mut self) {
-        // SAFETY: whoever made the claim had the slot and gave it up.
-        unsafe { P::__give(self.slot, self.layout) };
-    }
-}
 
 impl<T: Pooled> PooledBox<T> {
     /// Stores `value` in this thread's pool of its type.
@@ -215,11 +191,10 @@ impl<T, P: PoolOf<T>> PooledBox<T, P> {
     #[inline]
     fn make_with(init: impl FnOnce() -> T) -> Self {
         let Ok(slot) = pools::allocate::<T, P>() else { handle_alloc_error(Layout::new::<T>()) };
-        // SAFETY: a fresh slot.
-        let claim = unsafe { Claim::<P>::new(slot.cast(), Layout::new::<T>()) };
+        let end = End::<MaybeUninit<T>, P> { value: slot.cast(), pool: PhantomData };
         let value = init();
-        mem::forget(claim);
-        // SAFETY: the same slot, which the claim did not free.
+        mem::forget(end);
+        // SAFETY: the fresh slot, which was not freed.
         unsafe { Self::fill(slot, value) }
     }
 
@@ -243,7 +218,7 @@ impl<T, P: Pool> PooledBox<T, P> {
         // SAFETY: the box's value, which nobody else has.
         let value = unsafe { slot.read() };
         // SAFETY: the box's slot, given up.
-        drop(unsafe { Claim::<P>::new(slot.cast(), Layout::new::<T>()) });
+        unsafe { P::__give(slot.cast(), Layout::new::<T>()) };
         value
     }
 }
@@ -313,7 +288,7 @@ impl<T: ?Sized, P: Pool> Drop for PooledBox<T, P> {
     }
 }
 
-/// The slot of a value whose end has come: it is free again when this is dropped.
+/// The slot of a value whose end has come, or that never was: it is free again when this is dropped.
 struct End<T: ?Sized, P: Pool> {
     value: NonNull<T>,
     pool: PhantomData<fn() -> P>,
@@ -322,10 +297,10 @@ struct End<T: ?Sized, P: Pool> {
 impl<T: ?Sized, P: Pool> Drop for End<T, P> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: the slot is there still, and what was dropped in it is not looked at: a size is a matter of the type and of what comes
-        // with the pointer.
+        // SAFETY: the slot is there still, and what is left in it is not looked at: a size is a matter of the type and of what comes with
+        // the pointer.
         let layout = Layout::for_value::<T>(unsafe { self.value.as_ref() });
-        // SAFETY: the slot of a box that was dropped, for a value of this layout.
+        // SAFETY: the slot of a box that was dropped or never made, for a value of this layout.
         unsafe { P::__give(self.value.cast(), layout) };
     }
 }

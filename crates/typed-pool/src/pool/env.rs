@@ -87,11 +87,10 @@ impl<T, A: Allocator> Drop for TypedPool<T, A> {
             return;
         }
         abandoned::add(left, self.account.now().held);
-        #[cfg(feature = "std")]
-        debug_assert!(
-            std::thread::panicking(),
+        #[cfg(all(feature = "std", debug_assertions))]
+        abandoned::complain(format_args!(
             "a TypedPool<{}> was dropped with {left} slots out: their units are kept",
             core::any::type_name::<T>()
-        );
+        ));
     }
 }

@@ -42,8 +42,9 @@ macro_rules! typed_pool {
         ///
         /// # Panics
         ///
-        /// A debug build with `std` panics when a pool is dropped with slots out, unless the thread is panicking already. All is
-        /// done then that a drop does.
+        /// A debug build with `std` panics when a pool is dropped with slots out. All is done then that a drop does. Where a panic would
+        /// end the process, while the thread is panicking already or in the destructor of a thread-local, the words go to standard
+        /// error instead, as they do in programs without symbols, in which these destructors cannot be told from others.
         ///
         /// # Examples
         ///

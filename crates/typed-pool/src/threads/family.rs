@@ -26,7 +26,9 @@ pub struct Family {
     chunk_len: ChunkLen,
     pub(super) account: SharedAccount,
     pub(super) epoch: Epoch,
-    pub(super) registry: *const Registry<Shard>,
+    /// A model's own: loom has no statics.
+    #[cfg(ephemera_loom)]
+    registry: *const Registry<Shard>,
     /// The family's thread-local.
     #[cfg(not(ephemera_loom))]
     pub(super) cell: Cell,
@@ -41,9 +43,11 @@ enum Kind {
     Classes,
 }
 
+#[cfg(ephemera_loom)]
 // SAFETY: all fields are shared between threads by themselves but the pointer, which is to a registry of records, shared
 // as well, that lives as long as the family.
 unsafe impl Sync for Family {}
+#[cfg(ephemera_loom)]
 // SAFETY: as above; nothing in it belongs to a thread.
 unsafe impl Send for Family {}
 
@@ -69,8 +73,7 @@ impl Family {
     }
 
     const fn new(kind: Kind, chunk_len: ChunkLen, cell: Cell) -> Self {
-        let registry = &raw const super::here::REGISTRY;
-        Self { kind, chunk_len, account: SharedAccount::new(), epoch: Epoch::new(), registry, cell }
+        Self { kind, chunk_len, account: SharedAccount::new(), epoch: Epoch::new(), cell }
     }
 }
 
@@ -108,8 +111,16 @@ impl Family {
         self.chunk_len
     }
 
+    /// The records on which its tables are.
+    #[cfg(not(ephemera_loom))]
+    #[expect(clippy::unused_self, reason = "under loom each family has its own")]
+    pub(super) fn registry(&self) -> &'static Registry<Shard> {
+        &super::here::REGISTRY
+    }
+
+    #[cfg(ephemera_loom)]
     pub(super) fn registry(&self) -> &Registry<Shard> {
-        // SAFETY: a static, or outlives this family (`of_model`).
+        // SAFETY: outlives this family (`of_model`).
         unsafe { &*self.registry }
     }
 

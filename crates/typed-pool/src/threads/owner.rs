@@ -179,11 +179,7 @@ pub(super) unsafe fn refill(heaps: Heaps<'_>, heap: usize, size: usize) -> Resul
         look_after_all(record);
     }
     // SAFETY: the caller's.
-    let owner = unsafe { heaps.owner(heap) };
-    match owner.heap().take(size) {
-        Some(slot) => Ok(slot),
-        None => heap::refill(owner, size),
-    }
+    heap::refill(unsafe { heaps.owner(heap) }, size)
 }
 
 /// Books what came home to any heap of the record, and trims where that was asked for. The thread may use few of them: others were left by

@@ -13,6 +13,11 @@ use bench_harness::workloads::{Scale, Spec, catalogue};
 use clap::Parser;
 use regex::Regex;
 
+/// What a quick run may take, with a little left for its head and its report.
+const QUICK: Duration = Duration::from_secs(115);
+/// What a full run may take.
+const FULL: Duration = Duration::from_secs(14 * 60);
+
 /// Compares allocators: paired, interleaved, as ratios with intervals.
 #[derive(Debug, Parser)]
 #[command(
@@ -21,13 +26,15 @@ use regex::Regex;
   bench-runner --quick
   bench-runner --filter '^S1/' --peers mimalloc,bumpalo
   bench-runner --full --out target/bench-full --seed 7
+  bench-runner --baseline yesterday/summary.json
+  bench-runner --icount --filter '^S1/'
   bench-runner --smoke"
 )]
 pub(crate) struct Arguments {
-    /// Three processes of 15 rounds each, in under two minutes (the default)
+    /// Three processes of 15 rounds or fewer, in two minutes (the default)
     #[arg(long, conflicts_with = "full")]
     pub(crate) quick: bool,
-    /// Seven processes of 40 rounds each, and more workloads
+    /// Seven processes of 40 rounds or fewer, and more workloads, in fifteen minutes on two cores
     #[arg(long)]
     pub(crate) full: bool,
     /// Only workloads whose name this regular expression finds
@@ -42,6 +49,15 @@ pub(crate) struct Arguments {
     /// Seeds sizes and orders: the same seed, the same operations
     #[arg(long, value_name = "N", default_value_t = 4141)]
     pub(crate) seed: u64,
+    /// Compare with the summary.json of an earlier run, row by row
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["smoke", "icount"])]
+    pub(crate) baseline: Option<PathBuf>,
+    /// Count instructions under valgrind, and take no times
+    #[arg(long, conflicts_with = "smoke")]
+    pub(crate) icount: bool,
+    /// Be counted: what `--icount` passes to its own processes
+    #[arg(long, hide = true, num_args = 4)]
+    pub(crate) region: Vec<String>,
     /// Run every workload once over every contender and compare checksums, without figures
     #[arg(long)]
     pub(crate) smoke: bool,
@@ -69,7 +85,7 @@ impl Arguments {
     }
 
     /// The contenders chosen: the loop, the reference and its twin always.
-    fn entries(&self) -> Result<Vec<Entry>, Box<dyn Error>> {
+    pub(crate) fn entries(&self) -> Result<Vec<Entry>, Box<dyn Error>> {
         let known = contenders::all();
         for peer in &self.peers {
             if !known.iter().any(|entry| entry.key == peer) {
@@ -86,8 +102,8 @@ impl Arguments {
 
     /// What to run.
     pub(crate) fn plan(&self) -> Result<Plan, Box<dyn Error>> {
-        let (processes, rounds, target, budget) =
-            if self.full { (7, 40, 4000, 60) } else { (3, 15, 1300, 1) };
+        let (processes, rounds, target, total) =
+            if self.full { (7, 40, 2000, FULL) } else { (3, 15, 1300, QUICK) };
         let scratch = self.out.join("scratch");
         fs::create_dir_all(&scratch)?;
         Ok(Plan {
@@ -96,9 +112,10 @@ impl Arguments {
             processes,
             rounds,
             target: Duration::from_micros(target),
-            budget: Duration::from_secs(budget),
+            total,
             latencies: Duration::from_millis(if self.full { 4000 } else { 300 }),
             memory: true,
+            isolated: self.full,
             seed: self.seed,
             document: if self.smoke { None } else { Document::find() },
             document_length: if self.smoke { 200_000 } else { 5_000_000 },

@@ -1,6 +1,7 @@
 //! `bench-runner`: runs the comparison and writes its report. The same binary is its own measuring process.
 
 mod cli;
+mod icount;
 
 use core::error::Error;
 use std::fs::{self, File};
@@ -12,13 +13,14 @@ use bench_harness::calibrate::Calibration;
 use bench_harness::card::{Class, Info};
 use bench_harness::contenders;
 use bench_harness::host::Host;
+use bench_harness::report::baseline::{Baseline, Comparison};
 use bench_harness::report::{self, Report};
-use bench_harness::runner::{self, Outcome, Plan, State};
+use bench_harness::runner::{self, Outcome, Plan, Progress, State};
 use bench_harness::workloads::blocks::json::Document;
 use bench_harness::workloads::nodes::{Sources, ticks_per_ns};
 use bench_harness::workloads::{Kind, NodeWorkload};
 use clap::Parser;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 
 use crate::cli::Arguments;
 
@@ -40,6 +42,10 @@ impl Arguments {
             runner::serve(&serde_json::from_str(job)?, &mut BufWriter::new(stdout().lock()))?;
             return Ok(true);
         }
+        if !self.region.is_empty() {
+            icount::region(&self.region)?;
+            return Ok(true);
+        }
         if self.list {
             self.print_list()?;
             return Ok(true);
@@ -50,6 +56,9 @@ impl Arguments {
             );
         }
         fs::create_dir_all(&self.out)?;
+        if self.icount {
+            return self.count();
+        }
         let plan = self.plan()?;
         if self.smoke { self.smoke(&plan) } else { self.compare(plan) }
     }
@@ -71,8 +80,8 @@ impl Arguments {
     }
 
     fn smoke(&self, plan: &Plan) -> Result<bool, Box<dyn Error>> {
-        let bar = progress(plan.specs.len() as u64);
-        let outcomes = runner::smoke(plan, |step| advance(&bar, step))?;
+        let bar = run_bar();
+        let outcomes = runner::smoke(plan, |progress| show(&bar, &progress))?;
         bar.finish_and_clear();
         let mut good = true;
         for outcome in &outcomes {
@@ -83,7 +92,23 @@ impl Arguments {
         Ok(good)
     }
 
+    fn count(&self) -> Result<bool, Box<dyn Error>> {
+        // For its complaint about a name that nobody has.
+        self.entries()?;
+        let specs = self.specs()?;
+        let bar = progress(0);
+        let file = icount::run(&specs, &self.peers, self.seed, &self.out, |total, id| {
+            bar.set_length(total);
+            advance(&bar, id);
+        })?;
+        bar.finish_and_clear();
+        println!("counted; the figures are in {}", file.display());
+        Ok(true)
+    }
+
     fn compare(&self, mut plan: Plan) -> Result<bool, Box<dyn Error>> {
+        // Before anything is measured: what cannot be compared is said at once.
+        let baseline = self.baseline.as_deref().map(Baseline::load).transpose()?;
         let host = Host::here(&plan.entries);
         // On a thread of its own: it pins itself, and children inherit the mask of whoever starts them.
         let calibration = std::thread::scope(|scope| scope.spawn(Calibration::run).join());
@@ -117,15 +142,19 @@ impl Arguments {
             println!("{name:<16} {value}");
         }
         let start = Instant::now();
-        let bar = progress(plan.steps());
-        let outcomes = runner::run(&plan, |step| advance(&bar, step))?;
+        let bar = run_bar();
+        let outcomes = runner::run(&plan, |progress| show(&bar, &progress))?;
         bar.finish_and_clear();
         let measured = start.elapsed();
         report = Report::new(&outcomes, &plan.entries, report);
         print!("{}", report::terminal(&report));
-        self.write(&report, &outcomes)?;
+        let comparison = baseline.map(|baseline| baseline.compare(&report));
+        if let Some(comparison) = &comparison {
+            print!("{}", comparison.terminal());
+        }
+        self.write(&report, &outcomes, comparison.as_ref())?;
         println!(
-            "measured for {:.0} s; report.md, summary.json, results.jsonl and svg/ are in {}",
+            "measured for {:.0} s; report.html, report.md, summary.json, results.jsonl and svg/ are in {}",
             measured.as_secs_f64(),
             self.out.display()
         );
@@ -136,10 +165,20 @@ impl Arguments {
         Ok(true)
     }
 
-    fn write(&self, report: &Report, outcomes: &[Outcome]) -> Result<(), Box<dyn Error>> {
-        fs::write(self.out.join("report.md"), report::markdown(report))?;
-        let summary = serde_json::to_string_pretty(&report::summary(report)?)?;
-        fs::write(self.out.join("summary.json"), summary + "\n")?;
+    fn write(
+        &self,
+        report: &Report,
+        outcomes: &[Outcome],
+        comparison: Option<&Comparison>,
+    ) -> Result<(), Box<dyn Error>> {
+        let compared = comparison.map(Comparison::markdown).unwrap_or_default();
+        fs::write(self.out.join("report.md"), report::markdown(report) + &compared)?;
+        fs::write(self.out.join("report.html"), report::html(report))?;
+        let mut summary = report::summary(report)?;
+        if let Some(comparison) = comparison {
+            summary["baseline"] = comparison.json();
+        }
+        fs::write(self.out.join("summary.json"), serde_json::to_string_pretty(&summary)? + "\n")?;
         let mut samples = BufWriter::new(File::create(self.out.join("results.jsonl"))?);
         report::write_samples(outcomes, &mut samples)?;
         report::write_pictures(report, &self.out.join("svg"))?;
@@ -175,4 +214,27 @@ fn advance(bar: &ProgressBar, step: &str) {
     }
     bar.set_message(step.to_owned());
     bar.inc(1);
+}
+
+/// The bar of a run, by shares of the work.
+fn run_bar() -> ProgressBar {
+    let bar = ProgressBar::new(1000);
+    if let Ok(style) = ProgressStyle::with_template("{bar:30}  {elapsed} gone, {msg}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+/// Shows how far a run is; as a line a step where there is no terminal.
+fn show(bar: &ProgressBar, progress: &Progress<'_>) {
+    let left = match progress.left {
+        Some(left) => format!("about {} left", HumanDuration(left)),
+        None => "starting".to_owned(),
+    };
+    let Progress { step, number, steps, done, .. } = progress;
+    if bar.is_hidden() {
+        eprintln!("[{number:>3}/{steps}] {left:<24} {step}");
+    }
+    bar.set_message(format!("{left}  {number}/{steps}  {step}"));
+    bar.set_position((done * 1000.0) as u64);
 }

@@ -8,6 +8,7 @@ use core::ptr::{NonNull, null_mut};
 use allocator_api2_04::alloc::{AllocError, Allocator, Global};
 use blink_alloc::BlinkAlloc;
 
+use super::System;
 use crate::backing::Counting;
 use crate::blocks::{Contender, RawAlloc};
 use crate::card::{Caps, Info, MemoryBy};
@@ -95,6 +96,7 @@ impl<A: Backing> Contender for Blink<A> {
         notes: "takes back no block by itself; reset",
     };
     type Metered = Blink<Counting>;
+    type Backing = System;
     type Ref<'a> = BlinkRef<'a, A>;
 
     fn create() -> Self {

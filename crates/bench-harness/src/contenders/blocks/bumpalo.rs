@@ -2,6 +2,7 @@
 
 use bumpalo::Bump;
 
+use super::System;
 use super::api02::Api02;
 use crate::blocks::Contender;
 use crate::card::{Caps, Info, MemoryBy};
@@ -19,6 +20,7 @@ impl Contender for Bumpalo {
         notes: "takes back its last block alone; reset",
     };
     type Metered = Self;
+    type Backing = System;
     type Ref<'a> = Api02<&'a Bump>;
 
     fn create() -> Self {

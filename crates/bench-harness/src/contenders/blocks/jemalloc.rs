@@ -17,6 +17,7 @@ impl Contender for Jemalloc {
         notes: "C, not inlined",
     };
     type Metered = Self;
+    type Backing = Self;
     type Ref<'a> = Global<tikv_jemallocator::Jemalloc>;
 
     fn create() -> Self {

@@ -19,6 +19,7 @@ impl Contender for MiMalloc {
         notes: "C, not inlined",
     };
     type Metered = Self;
+    type Backing = Self;
     type Ref<'a> = Global<Library>;
 
     fn create() -> Self {

@@ -2,28 +2,36 @@
 
 mod api02;
 mod blink;
+mod bump_scope;
 mod bumpalo;
 mod global;
 #[cfg(feature = "c-peers")]
 mod jemalloc;
 #[cfg(feature = "c-peers")]
 mod mimalloc;
+mod multitude;
 mod ours;
 mod pooled;
+#[cfg(feature = "cpp-peers")]
+mod snmalloc;
 mod system;
 mod upstream;
 mod void;
 
 pub use self::api02::Api02;
 pub use self::blink::{Backing, Blink, BlinkRef};
+pub use self::bump_scope::{BumpScope, Scope};
 pub use self::bumpalo::Bumpalo;
 pub use self::global::Global;
 #[cfg(feature = "c-peers")]
 pub use self::jemalloc::Jemalloc;
 #[cfg(feature = "c-peers")]
 pub use self::mimalloc::{Library, MiMalloc};
+pub use self::multitude::{Chunked, Multitude};
 pub use self::ours::{DefaultRing as RingAlloc, OneRing as OneRingAlloc, Ring as RingAllocIn};
 pub use self::pooled::Pooled as PooledAllocator;
+#[cfg(feature = "cpp-peers")]
+pub use self::snmalloc::SnMalloc;
 pub use self::system::System;
 pub use self::upstream::{
     DefaultRing as UpstreamRingAlloc, OneRing as UpstreamOneRingAlloc, Ring as UpstreamRingAllocIn,
@@ -42,9 +50,19 @@ pub(super) fn all() -> Vec<Entry> {
         entry::<MiMalloc>("mimalloc"),
         #[cfg(feature = "c-peers")]
         entry::<Jemalloc>("jemalloc"),
+        #[cfg(feature = "cpp-peers")]
+        entry::<SnMalloc>("snmalloc"),
+        #[cfg(feature = "rust-peers")]
         entry::<Bumpalo>("bumpalo"),
+        #[cfg(feature = "rust-peers")]
+        entry::<BumpScope>("bump-scope"),
+        #[cfg(feature = "rust-peers")]
         entry::<Blink<allocator_api2_04::alloc::Global>>("blink-alloc"),
+        #[cfg(feature = "rust-peers")]
+        entry::<Multitude>("multitude"),
+        #[cfg(feature = "rust-peers")]
         entry::<UpstreamRingAlloc>("upstream-ring"),
+        #[cfg(feature = "rust-peers")]
         entry::<UpstreamOneRingAlloc>("upstream-one-ring"),
         entry::<RingAlloc>("ring"),
         entry::<OneRingAlloc>("one-ring"),

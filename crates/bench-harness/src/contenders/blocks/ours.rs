@@ -5,6 +5,7 @@ use core::fmt;
 use allocator_api2::alloc::{Allocator, Global};
 use ring_alloc as ours;
 
+use super::System;
 use super::api02::Api02;
 use crate::backing::Counting;
 use crate::blocks::Contender;
@@ -28,6 +29,7 @@ impl<A: Allocator + Clone + Default + 'static> Contender for Ring<A> {
         notes: "one thread",
     };
     type Metered = Ring<Counting>;
+    type Backing = System;
     type Ref<'a> = Api02<&'a ours::RingAlloc<A>>;
 
     fn create() -> Self {
@@ -52,6 +54,7 @@ impl Contender for OneRing {
         notes: "",
     };
     type Metered = Self;
+    type Backing = System;
     type Ref<'a> = Api02<ours::OneRingAlloc>;
 
     fn create() -> Self {

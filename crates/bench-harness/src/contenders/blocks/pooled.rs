@@ -2,6 +2,7 @@
 
 use typed_pool::PooledAllocator;
 
+use super::System;
 use super::api02::Api02;
 use crate::blocks::Contender;
 use crate::card::{Caps, Info, MemoryBy};
@@ -19,6 +20,7 @@ impl Contender for Pooled {
         notes: "",
     };
     type Metered = Self;
+    type Backing = System;
     type Ref<'a> = Api02<PooledAllocator>;
 
     fn create() -> Self {

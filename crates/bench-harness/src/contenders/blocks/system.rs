@@ -19,6 +19,7 @@ impl Contender for System {
         notes: "reference",
     };
     type Metered = Self;
+    type Backing = Self;
     type Ref<'a> = Global<Malloc>;
 
     fn create() -> Self {

@@ -5,6 +5,7 @@ use core::fmt;
 use allocator_api2::alloc::{Allocator, Global};
 use upstream_ring_alloc as published;
 
+use super::System;
 use super::api02::Api02;
 use crate::backing::Counting;
 use crate::blocks::Contender;
@@ -28,6 +29,7 @@ impl<A: Allocator + Clone + Default + 'static> Contender for Ring<A> {
         notes: "one thread",
     };
     type Metered = Ring<Counting>;
+    type Backing = System;
     type Ref<'a> = Api02<&'a published::RingAlloc<A>>;
 
     fn create() -> Self {
@@ -47,11 +49,13 @@ impl Contender for OneRing {
     const INFO: Info = Info {
         name: "upstream OneRingAlloc",
         version: env!("EPHEMERA_VERSION_UPSTREAM_RING_ALLOC"),
-        caps: Caps { grow_in_place: false, ..Caps::GENERAL },
+        // Its state for a thread writes to memory that it freed, when the thread ends: the whole process's heap is spoilt.
+        caps: Caps { grow_in_place: false, threads_end: false, ..Caps::GENERAL },
         memory: MemoryBy::HighWater,
         notes: "",
     };
     type Metered = Self;
+    type Backing = System;
     type Ref<'a> = Api02<published::OneRingAlloc>;
 
     fn create() -> Self {

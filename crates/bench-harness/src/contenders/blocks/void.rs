@@ -88,6 +88,7 @@ impl Contender for Void {
             any_size: false,
             any_thread_free: true,
             shared_alloc: false,
+            threads_end: true,
             grow_in_place: false,
             reset: false,
             keeps_contents: false,
@@ -96,6 +97,7 @@ impl Contender for Void {
         notes: "the loop's own cost: a wrapping cursor, no bookkeeping, no free",
     };
     type Metered = Self;
+    type Backing = Self;
     type Ref<'a> = &'a Self;
 
     fn create() -> Self {

@@ -3,14 +3,18 @@
 mod bytes;
 mod bytesbuf;
 mod nothing;
+mod recycled;
 mod rings;
 mod vectors;
 
 pub use self::bytes::{Each as EachBytesMut, Split as SplitBytesMut, Writing as SplitWriting};
 pub use self::bytesbuf::{Pool as BytesBufPool, Writing as BytesBufWriting};
 pub use self::nothing::{Nothing, Slot};
+pub use self::recycled::RecycledVectors;
 pub use self::rings::{ours, upstream};
 pub use self::vectors::{Plain, Shared, Vectors};
+#[cfg(feature = "cpp-peers")]
+use super::blocks::SnMalloc;
 #[cfg(feature = "c-peers")]
 use super::blocks::{Jemalloc, MiMalloc};
 use super::blocks::{OneRingAlloc, System};
@@ -26,10 +30,18 @@ pub(super) fn all() -> Vec<Entry> {
         entry::<Vectors<MiMalloc>>("mimalloc"),
         #[cfg(feature = "c-peers")]
         entry::<Vectors<Jemalloc>>("jemalloc"),
+        #[cfg(feature = "cpp-peers")]
+        entry::<Vectors<SnMalloc>>("snmalloc"),
         entry::<Vectors<OneRingAlloc>>("one-ring"),
+        #[cfg(feature = "rust-peers")]
         entry::<EachBytesMut>("bytes"),
+        #[cfg(feature = "rust-peers")]
         entry::<SplitBytesMut>("bytes-split"),
+        #[cfg(feature = "rust-peers")]
         entry::<BytesBufPool>("bytesbuf"),
+        #[cfg(feature = "rust-peers")]
+        entry::<RecycledVectors>("object-pool"),
+        #[cfg(feature = "rust-peers")]
         entry::<upstream::Ring>("upstream-ringal"),
         entry::<ours::Ring>("ringal"),
     ]

@@ -5,7 +5,7 @@ use upstream_shared_arena as upstream;
 
 use super::super::blocks::System;
 use super::super::objects::{
-    OurArena, OurPool, OurShared, Plurality, UpstreamArena, UpstreamPool, UpstreamShared,
+    Multitude, OurArena, OurPool, OurShared, Plurality, UpstreamArena, UpstreamPool, UpstreamShared,
 };
 use crate::card::Info;
 use crate::nodes::{Family, Node};
@@ -49,4 +49,5 @@ family! { UpstreamShared = upstream::SharedArena<T>, upstream::SharedArena::new(
 family! { OurPool = ours::Pool<T>, ours::Pool::new(), alloc -> ours::PoolBox<T> }
 family! { OurArena = ours::Arena<T>, ours::Arena::new(), alloc -> ours::ArenaBox<T> }
 family! { OurShared = ours::SharedArena<T>, ours::SharedArena::new(), alloc -> ours::ArenaBox<T> }
+family! { Multitude = multitude::Arena, multitude::Arena::new(), alloc_box -> multitude::Box<T> }
 family! { Plurality = plurality::Pool<T>, plurality::Pool::new(), alloc_box -> plurality::Box<T> }

@@ -1,22 +1,20 @@
 //! Nodes from an allocator of blocks: an allocation each, by the layout of their type.
 
 use core::alloc::Layout;
-use core::marker::PhantomData;
 use core::ptr::NonNull;
 
 use crate::blocks::{Contender, RawAlloc};
 use crate::card::Info;
 use crate::nodes::{Family, Node, Owned};
 
-/// Nodes from `C`, which takes its own memory from the heap of `B`.
+/// Nodes from `C`.
 #[derive(Debug)]
-pub struct Heap<C: Contender, B = C> {
+pub struct Heap<C: Contender> {
     /// From a box, so that its address outlives moves of the family.
     contender: NonNull<C>,
-    backing: PhantomData<B>,
 }
 
-impl<C: Contender, B> Heap<C, B> {
+impl<C: Contender> Heap<C> {
     /// The reference that pools keep. They end before the family does, which is their makers' duty by
     /// [`Family::raw_put`] and [`Family::reset`].
     fn lend(&self) -> C::Ref<'static> {
@@ -26,7 +24,7 @@ impl<C: Contender, B> Heap<C, B> {
     }
 }
 
-impl<C: Contender, B> Drop for Heap<C, B> {
+impl<C: Contender> Drop for Heap<C> {
     fn drop(&mut self) {
         // SAFETY: the pointer came from a box in `create`, and is used no more.
         drop(unsafe { Box::from_raw(self.contender.as_ptr()) });
@@ -34,15 +32,15 @@ impl<C: Contender, B> Drop for Heap<C, B> {
 }
 
 // SAFETY: by `RawAlloc`, a block is valid and its holder's own until it is freed or everything is reset.
-unsafe impl<C: Contender, B: Contender> Family for Heap<C, B> {
+unsafe impl<C: Contender> Family for Heap<C> {
     const INFO: Info = C::INFO;
     type Box<T: Node> = Owned<T>;
     type Pool<T: Node> = C::Ref<'static>;
-    type Metered = Heap<C::Metered, B>;
-    type Backing = B;
+    type Metered = Heap<C::Metered>;
+    type Backing = C::Backing;
 
     fn create() -> Self {
-        Self { contender: NonNull::from(Box::leak(Box::new(C::create()))), backing: PhantomData }
+        Self { contender: NonNull::from(Box::leak(Box::new(C::create()))) }
     }
 
     fn pool<T: Node>(&self) -> Self::Pool<T> {

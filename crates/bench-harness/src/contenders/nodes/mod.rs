@@ -7,15 +7,17 @@ mod lists;
 mod pooled;
 
 pub use self::heap::Heap;
+#[cfg(feature = "cpp-peers")]
+use super::blocks::SnMalloc;
 use super::blocks::{
-    Blink, Bumpalo, OneRingAlloc, PooledAllocator, RingAlloc, System, UpstreamOneRingAlloc,
+    Blink, BumpScope, Bumpalo, OneRingAlloc, PooledAllocator, RingAlloc, System, UpstreamOneRingAlloc,
     UpstreamRingAlloc, Void,
 };
 #[cfg(feature = "c-peers")]
 use super::blocks::{Jemalloc, MiMalloc};
 use super::objects::{
-    OurArena, OurPool, OurShared, Plurality, Textbook, Typed, TypedArena, UpstreamArena, UpstreamPool,
-    UpstreamShared,
+    Multitude, OurArena, OurPool, OurShared, Plurality, Textbook, Typed, TypedArena, UpstreamArena,
+    UpstreamPool, UpstreamShared,
 };
 use super::{Entry, nodes as entry, twin};
 
@@ -29,23 +31,39 @@ pub(super) fn all() -> Vec<Entry> {
         entry::<Heap<MiMalloc>>("mimalloc"),
         #[cfg(feature = "c-peers")]
         entry::<Heap<Jemalloc>>("jemalloc"),
-        entry::<Heap<Bumpalo, System>>("bumpalo"),
-        entry::<Heap<Blink<allocator_api2_04::alloc::Global>, System>>("blink-alloc"),
+        #[cfg(feature = "cpp-peers")]
+        entry::<Heap<SnMalloc>>("snmalloc"),
+        #[cfg(feature = "rust-peers")]
+        entry::<Heap<Bumpalo>>("bumpalo"),
+        #[cfg(feature = "rust-peers")]
+        entry::<Heap<BumpScope>>("bump-scope"),
+        #[cfg(feature = "rust-peers")]
+        entry::<Heap<Blink<allocator_api2_04::alloc::Global>>>("blink-alloc"),
+        #[cfg(feature = "rust-peers")]
         entry::<Textbook>("textbook"),
+        #[cfg(feature = "rust-peers")]
         entry::<TypedArena>("typed-arena"),
+        #[cfg(feature = "rust-peers")]
+        entry::<Multitude>("multitude"),
+        #[cfg(feature = "rust-peers")]
         entry::<Plurality>("plurality"),
+        #[cfg(feature = "rust-peers")]
         entry::<UpstreamPool>("upstream-pool"),
+        #[cfg(feature = "rust-peers")]
         entry::<UpstreamArena>("upstream-arena"),
+        #[cfg(feature = "rust-peers")]
         entry::<UpstreamShared>("upstream-shared"),
-        entry::<Heap<UpstreamRingAlloc, System>>("upstream-ring"),
-        entry::<Heap<UpstreamOneRingAlloc, System>>("upstream-one-ring"),
-        entry::<Heap<RingAlloc, System>>("ring"),
-        entry::<Heap<OneRingAlloc, System>>("one-ring"),
+        #[cfg(feature = "rust-peers")]
+        entry::<Heap<UpstreamRingAlloc>>("upstream-ring"),
+        #[cfg(feature = "rust-peers")]
+        entry::<Heap<UpstreamOneRingAlloc>>("upstream-one-ring"),
+        entry::<Heap<RingAlloc>>("ring"),
+        entry::<Heap<OneRingAlloc>>("one-ring"),
         entry::<OurPool>("pool"),
         entry::<OurArena>("arena"),
         entry::<OurShared>("shared"),
         entry::<Typed>("typed-pool"),
-        entry::<Heap<PooledAllocator, System>>("pooled-allocator"),
+        entry::<Heap<PooledAllocator>>("pooled-allocator"),
     ];
     all.extend(cpp::all());
     all

@@ -85,6 +85,13 @@ contender! {
 }
 
 contender! {
+    /// multitude's arena, by its boxes: they are dropped on any thread and outlive it. A chunk is used again when its last
+    /// box is gone.
+    Multitude = multitude::Arena, multitude::Arena::new(), alloc_box -> multitude::Box<T>,
+    card("multitude alloc_box", env!("EPHEMERA_VERSION_MULTITUDE"), MAKES_HERE, "one thread makes; frees by the chunk")
+}
+
+contender! {
     /// infinity_pool's `PinnedPool`.
     Infinity = infinity::PinnedPool<T>, infinity::PinnedPool::new(), insert -> infinity::PooledMut<T>,
     card("infinity_pool PinnedPool", env!("EPHEMERA_VERSION_INFINITY_POOL"), Caps::GENERAL, "a lock")

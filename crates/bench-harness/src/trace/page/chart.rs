@@ -1,9 +1,9 @@
-//! The pictures of the page, as inline SVG: each bar and each point says its figures in a title.
+//! The pictures of the page, as inline SVG. Curves and ratios are drawn as in the report; each bar says its figures in a title.
 #![forbid(unsafe_code)]
 
 use core::fmt::Write as _;
 
-use super::escaped;
+use crate::report::picture::{Curve, Forest, Line, Panel, Scales, WIDE, escaped};
 use crate::trace::profile::{Profile, part};
 use crate::trace::replay::Row;
 use crate::trace::text::{bytes, grouped, percent};
@@ -17,46 +17,30 @@ const NAMES: f64 = 90.0;
 
 fn begin(width: f64, height: f64, label: &str) -> String {
     format!(
-        "<svg viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\" aria-label=\"{}\">\n<title>{}</title>\n",
-        escaped(label),
+        "<svg class=\"bars\" viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\">\n<title>{}</title>\n",
         escaped(label)
     )
 }
 
 /// Bytes alive over the calls.
 pub(super) fn alive(profile: &Profile) -> String {
-    const HEIGHT: f64 = 220.0;
-    let (left, bottom, top) = (70.0, HEIGHT - 26.0, 12.0);
     let peaks = profile.alive.peaks();
+    let each = profile.events as f64 / peaks.len().max(1) as f64;
     let most = profile.peak_bytes.max(1);
-    let mut out = begin(WIDTH, HEIGHT, &format!("bytes alive over the calls, at most {}", bytes(most)));
-    let x = |i: usize| left + (WIDTH - left - 8.0) * i as f64 / peaks.len().max(1) as f64;
-    let y = |value: u64| bottom - (bottom - top) * value as f64 / most as f64;
-    for share in [0.0, 0.5, 1.0] {
-        let value = (most as f64 * share) as u64;
-        let _ = write!(
-            out,
-            "<line class=\"axis\" x1=\"{left}\" x2=\"{WIDTH}\" y1=\"{0:.1}\" y2=\"{0:.1}\"/>\n<text x=\"{1:.0}\" y=\"{2:.1}\" \
-             text-anchor=\"end\">{3}</text>\n",
-            y(value),
-            left - 6.0,
-            y(value) + 4.0,
-            bytes(value)
-        );
-    }
-    let mut path = format!("M{left:.1} {bottom:.1}");
-    for (i, &peak) in peaks.iter().enumerate() {
-        let _ = write!(path, "L{:.1} {:.1}L{:.1} {:.1}", x(i), y(peak), x(i + 1), y(peak));
-    }
-    let _ = write!(path, "L{:.1} {bottom:.1}Z", x(peaks.len()));
-    let _ = write!(
-        out,
-        "<path class=\"area\" d=\"{path}\"/>\n<text x=\"{left}\" y=\"{0:.0}\">0 calls</text>\n<text x=\"{WIDTH}\" y=\"{0:.0}\" \
-         text-anchor=\"end\">{1} calls</text>\n</svg>\n",
-        HEIGHT - 8.0,
-        grouped(profile.events)
-    );
-    out
+    // A step for each stretch of calls, at its peak.
+    let step =
+        |(i, &peak): (usize, &u64)| [(i as f64 * each, peak as f64), ((i + 1) as f64 * each, peak as f64)];
+    let curve: Curve = peaks.iter().enumerate().flat_map(step).collect();
+    let panel = Panel {
+        size: WIDE,
+        x: 0.0..profile.events.max(1) as f64,
+        y: 0.0..most as f64,
+        scales: Scales::Even,
+        x_label: |calls| format!("{} calls", grouped(calls as u64)),
+        y_label: |value| bytes(value as u64),
+        filled: true,
+    };
+    panel.inline("bytes alive over the calls", &format!("at most {}", bytes(most)), &curve, &curve)
 }
 
 /// Blocks by size, each bar cut by how they went.
@@ -138,37 +122,6 @@ pub(super) fn histogram(rows: &[(String, u64)]) -> String {
 
 /// Ratios with their intervals.
 pub(super) fn ratios(rows: &[Row]) -> String {
-    const LEFT: f64 = 190.0;
-    let most = rows.iter().map(|row| row.ratio.high95.min(4.0)).fold(1.2, f64::max);
-    let x = |ratio: f64| LEFT + (WIDTH - LEFT - 20.0) * ratio.clamp(0.0, most) / most;
-    let height = ROW * (rows.len() as f64 + 1.0);
-    let mut out = begin(WIDTH, height, "time against the reference, with intervals");
-    let _ = write!(
-        out,
-        "<line class=\"axis\" x1=\"{0:.1}\" x2=\"{0:.1}\" y1=\"0\" y2=\"{1:.0}\"/>\n<text x=\"{0:.1}\" y=\"{2:.0}\" \
-         text-anchor=\"middle\">1</text>\n<text x=\"{LEFT}\" y=\"{2:.0}\">0</text>\n",
-        x(1.0),
-        height - ROW,
-        height - 6.0
-    );
-    for (i, row) in rows.iter().enumerate() {
-        let y = ROW * (i as f64 + 0.5);
-        let _ = write!(
-            out,
-            "<text class=\"name\" x=\"{:.0}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>\n<line class=\"range\" x1=\"{:.1}\" \
-             x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\n<circle class=\"bar\" cx=\"{:.1}\" cy=\"{y:.1}\" r=\"4\">\
-             <title>{:.3}, from {:.3} to {:.3}</title></circle>\n",
-            LEFT - 10.0,
-            y + 4.0,
-            escaped(&row.name),
-            x(row.ratio.low95),
-            x(row.ratio.high95),
-            x(row.ratio.mid),
-            row.ratio.mid,
-            row.ratio.low95,
-            row.ratio.high95
-        );
-    }
-    out.push_str("</svg>\n");
-    out
+    let lines = rows.iter().map(|row| Line { name: &row.name, ratio: row.ratio, verdict: Some(row.verdict) });
+    Forest(lines.collect()).inline("time against the reference, with intervals")
 }

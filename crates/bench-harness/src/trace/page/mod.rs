@@ -7,42 +7,31 @@ use core::fmt::Write as _;
 
 use super::advise::Advice;
 use super::profile::{Counts, Profile, part};
-use super::replay::Replayed;
+use super::replay::{Replayed, Row};
 use super::text::{bytes, class_name, duration, grouped, headline, percent};
 use super::{Histogram, Order};
-
-/// Colours and measures, for screens of both kinds and for paper.
-const STYLE: &str = include_str!("page.css");
-
-/// Text that may stand in a page.
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
+use crate::report::html::shell::{self, escaped, table};
 
 /// One self-contained page.
 #[must_use]
 pub fn page(profile: &Profile, advice: &Advice, replayed: Option<&Replayed>) -> String {
     let mut out = String::new();
-    let title = escaped(profile.command.split(' ').next().unwrap_or("a program"));
-    let _ = write!(
-        out,
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n<title>The allocations of {title}</title>\n\
-         <style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n"
-    );
     head(&mut out, profile, advice);
     let all = profile.all();
     figures(&mut out, profile, &all);
-    let _ = write!(out, "<section>\n<h2>Bytes alive</h2>\n{}</section>\n", chart::alive(profile));
+    let _ = write!(
+        out,
+        "<section>\n<h2>Bytes alive</h2>\n<div class=\"wide picture\">{}</div></section>\n",
+        chart::alive(profile)
+    );
     sizes(&mut out, profile, &all);
     lifetimes(&mut out, &all);
     offers(&mut out, advice);
     if let Some(replayed) = replayed {
         replay(&mut out, replayed);
     }
-    out.push_str("</main>\n</body>\n</html>\n");
-    out
+    let program = profile.command.split(' ').next().unwrap_or("a program");
+    shell::page(&format!("The allocations of {program}"), &out)
 }
 
 fn head(out: &mut String, profile: &Profile, advice: &Advice) {
@@ -94,39 +83,51 @@ fn sizes(out: &mut String, profile: &Profile, all: &Counts) {
             (class_name(index), [at_once, lifo, fifo, none, left])
         })
         .collect();
-    let _ = write!(
-        out,
-        "<section>\n<h2>Sizes, and how blocks go</h2>\n{}\n<div class=\"wide\"><table>\n<thead><tr><th>size</th>\
-         <th>blocks</th><th>% of blocks</th><th>% of bytes</th><th>% at once</th><th>% LIFO</th><th>% FIFO</th>\
-         <th>% no order</th><th>% elsewhere</th><th>resized</th><th>median life</th><th>in time</th></tr></thead>\n<tbody>\n",
-        chart::sizes(&rows)
-    );
-    let mut row = |name: &str, counts: &Counts| {
+    const HEAD: [&str; 12] = [
+        "size",
+        "blocks",
+        "% of blocks",
+        "% of bytes",
+        "% at once",
+        "% LIFO",
+        "% FIFO",
+        "% no order",
+        "% elsewhere",
+        "resized",
+        "median life",
+        "in time",
+    ];
+    let row = |name: String, counts: &Counts| {
         let orders = Order::ALL.map(|order| percent(part(counts.of(order), counts.freed)));
         let median = |histogram: &Histogram, show: fn(u64) -> String| {
             histogram.quantile(0.5).map_or_else(|| "–".to_owned(), show)
         };
-        let cells = [
+        let [at_once, lifo, fifo, none] = orders;
+        vec![
+            name,
             grouped(counts.blocks),
             percent(part(counts.blocks, all.blocks)),
             percent(part(counts.bytes, all.bytes)),
-            orders[0].clone(),
-            orders[1].clone(),
-            orders[2].clone(),
-            orders[3].clone(),
+            at_once,
+            lifo,
+            fifo,
+            none,
             percent(counts.share_elsewhere()),
             grouped(counts.resizes),
             median(&counts.lives, grouped),
             median(&counts.times, duration),
-        ];
-        let cells: String = cells.iter().map(|cell| format!("<td>{}</td>", escaped(cell))).collect();
-        let _ = writeln!(out, "<tr><th>{name}</th>{cells}</tr>");
+        ]
     };
-    for (class, counts) in profile.classes.iter().enumerate().filter(|(_, counts)| counts.blocks > 0) {
-        row(&class_name(class), counts);
-    }
-    row("all", all);
-    out.push_str("</tbody>\n</table></div>\n</section>\n");
+    let mut grid = vec![HEAD.map(str::to_owned).to_vec()];
+    let classes = profile.classes.iter().enumerate().filter(|(_, counts)| counts.blocks > 0);
+    grid.extend(classes.map(|(class, counts)| row(class_name(class), counts)));
+    grid.push(row("all".to_owned(), all));
+    let _ = write!(
+        out,
+        "<section>\n<h2>Sizes, and how blocks go</h2>\n<div class=\"wide picture\">{}</div>\n{}</section>\n",
+        chart::sizes(&rows),
+        table("sizes", &grid)
+    );
 }
 
 fn lifetimes(out: &mut String, all: &Counts) {
@@ -187,28 +188,27 @@ fn replay(out: &mut String, replayed: &Replayed) {
             "<p class=\"caveat\">Untrusted: the reference differs from itself; the machine was busy.</p>\n",
         );
     }
-    let _ = write!(
-        out,
-        "{}\n<div class=\"wide\"><table>\n<thead><tr><th>allocator</th><th>ratio</th><th>95 % interval</th><th>verdict</th>\
-         <th>ns a call</th><th>peak</th><th>peak / alive</th></tr></thead>\n<tbody>\n",
-        chart::ratios(&replayed.rows)
-    );
-    for row in &replayed.rows {
-        let times = |peak: u64| format!("{:.2}", peak as f64 / replayed.peak_live.max(1) as f64);
-        let _ = writeln!(
-            out,
-            "<tr><th>{}</th><td>{:.3}</td><td>{:.3} to {:.3}</td><td>{}</td><td>{:.1}</td><td>{}</td><td>{}</td></tr>",
-            escaped(&row.name),
-            row.ratio.mid,
-            row.ratio.low95,
-            row.ratio.high95,
-            row.verdict.word(),
-            row.ns,
+    let head = ["allocator", "ratio", "95 % interval", "verdict", "ns a call", "peak", "peak / alive"];
+    let times = |peak: u64| format!("{:.2}", peak as f64 / replayed.peak_live.max(1) as f64);
+    let row = |row: &Row| {
+        vec![
+            row.name.clone(),
+            format!("{:.3}", row.ratio.mid),
+            format!("{:.3} to {:.3}", row.ratio.low95, row.ratio.high95),
+            row.verdict.word().to_owned(),
+            format!("{:.1}", row.ns),
             row.peak.map_or_else(|| "–".to_owned(), bytes),
             row.peak.map_or_else(|| "–".to_owned(), times),
-        );
-    }
-    out.push_str("</tbody>\n</table></div>\n");
+        ]
+    };
+    let grid: Vec<Vec<String>> =
+        core::iter::once(head.map(str::to_owned).to_vec()).chain(replayed.rows.iter().map(row)).collect();
+    let _ = write!(
+        out,
+        "<div class=\"wide picture\">{}</div>\n{}",
+        chart::ratios(&replayed.rows),
+        table("replayed", &grid)
+    );
     for (key, why) in &replayed.left_out {
         let _ = writeln!(out, "<p class=\"small\">left out: {}: {}</p>", escaped(key), escaped(why));
     }

@@ -1,12 +1,16 @@
 //! Workloads over allocators of blocks of any size.
 
 pub mod batch;
+pub mod frames;
 pub mod grow;
 pub mod handoff;
 pub mod json;
 pub mod pair;
+pub mod pareto;
+pub mod replay;
 pub mod slots;
 pub mod straggler;
+pub mod threads;
 pub mod window;
 
 use core::alloc::Layout;

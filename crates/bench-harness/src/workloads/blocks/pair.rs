@@ -44,7 +44,7 @@ impl<C: Contender, const SIZE: usize> Cell for Pair<C, SIZE> {
 }
 
 /// The sizes that exist.
-pub const SIZES: [usize; 7] = [4, 16, 64, 400, 1024, 3000, 8192];
+pub const SIZES: [usize; 8] = [4, 16, 64, 256, 400, 1024, 3000, 8192];
 
 /// A cell for one of [`SIZES`].
 ///
@@ -56,6 +56,7 @@ pub fn cell<C: Contender>(size: usize, _context: &Context) -> Box<dyn Cell> {
         4 => Box::new(Pair::<C, 4>(C::create())),
         16 => Box::new(Pair::<C, 16>(C::create())),
         64 => Box::new(Pair::<C, 64>(C::create())),
+        256 => Box::new(Pair::<C, 256>(C::create())),
         400 => Box::new(Pair::<C, 400>(C::create())),
         1024 => Box::new(Pair::<C, 1024>(C::create())),
         3000 => Box::new(Pair::<C, 3000>(C::create())),

@@ -5,6 +5,8 @@ pub mod handoff;
 pub mod http;
 pub mod packets;
 pub mod single;
+pub mod slots;
+pub mod straggler;
 
 use super::mix;
 use crate::buffers::{Readable, Source};
@@ -35,20 +37,27 @@ impl Payload {
     }
 }
 
-/// In a check run: compares all that a buffer holds with what was written, reports what differs, folds it into `sum`.
+/// Bytes of a buffer that a checksum takes, when all were compared.
+const SUMMED: usize = 64;
+
+/// In a check run: compares all that a buffer holds with what was written, reports what differs, folds its beginning into `sum`.
 #[inline(always)]
 fn verify<S: Source>(buffer: &impl Readable, written: &[u8], sum: &mut u64) {
     if S::CHECKED {
         let mut rest = written;
         let mut same = true;
+        let mut left = SUMMED;
         buffer.read(|bytes| {
             same &= rest.starts_with(bytes);
             rest = rest.get(bytes.len()..).unwrap_or_default();
+            let taken = bytes.len().min(left);
+            left -= taken;
+            bytes[..taken].iter().for_each(|&byte| *sum = mix(*sum, u64::from(byte)));
         });
         if !same || !rest.is_empty() {
             tally::damaged();
         }
-        *sum = mix(*sum, digest(buffer));
+        *sum = mix(*sum, written.len() as u64);
     }
 }
 

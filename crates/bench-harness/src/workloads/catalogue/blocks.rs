@@ -2,8 +2,13 @@
 
 use super::{Facts, Kind, Need, Spec};
 use crate::blocks::Contender;
+use crate::contenders::objects::Boxes;
+use crate::workloads::blocks::replay::Recorded;
 use crate::workloads::blocks::slots::Spread;
-use crate::workloads::blocks::{batch, grow, handoff, json, pair, slots, straggler, window};
+use crate::workloads::blocks::{
+    batch, frames, grow, handoff, json, pair, pareto, replay, slots, straggler, threads, window,
+};
+use crate::workloads::objects::sharing;
 use crate::workloads::{Cell, Context};
 
 /// A workload over blocks, and its parameters.
@@ -17,14 +22,24 @@ pub enum BlockWorkload {
     Window(usize, u16),
     /// S3: slots and the spread of sizes.
     Slots(u16, Spread),
+    /// S4.
+    Pareto,
     /// S5: elements, and whether each is reserved for alone.
     Grow(u32, bool),
     /// S6: one block in so many stays.
     Straggler(usize),
     /// S8: blocks in a batch, and batches on their way.
     Handoff(usize, usize),
-    /// R1.
-    Json,
+    /// S9: threads at a time.
+    Threads(usize),
+    /// S10: whether one thread makes both threads' first blocks.
+    Sharing(bool),
+    /// S11.
+    Frames,
+    /// R1: whether the heap is littered.
+    Json(bool),
+    /// R6: what was recorded, and whether the heap is littered.
+    Replay(Recorded, bool),
 }
 
 impl BlockWorkload {
@@ -38,7 +53,12 @@ impl BlockWorkload {
             Self::Grow(n, exact) => grow::cell::<C>(n, exact, context),
             Self::Straggler(one_in) => straggler::cell::<C>(one_in, context),
             Self::Handoff(blocks, in_flight) => handoff::cell::<C>(blocks, in_flight, context),
-            Self::Json => json::cell::<C>(context),
+            Self::Pareto => pareto::cell::<C>(context),
+            Self::Threads(count) => threads::cell::<C>(count, context),
+            Self::Sharing(passive) => sharing::cell::<Boxes<C>>(passive, context),
+            Self::Frames => frames::cell::<C>(context),
+            Self::Json(littered) => json::cell::<C>(littered, context),
+            Self::Replay(recorded, littered) => replay::cell::<C>(recorded, littered, context),
         }
     }
     /// What a table needs to know about it.
@@ -53,7 +73,14 @@ impl BlockWorkload {
             }
             Self::Straggler(_) => ("block", Need::Free, 1_000_000, true),
             Self::Handoff(blocks, _) => ("block", Need::OtherThread, 400_000 / blocks as u64, true),
-            Self::Json => ("node", Need::Contents, 4, true),
+            // Its own slots take as much as the blocks, and would count as the contender's.
+            Self::Pareto => ("visit", Need::Free, 500_000, false),
+            Self::Threads(_) => ("block", Need::ThreadsEnd, 40, true),
+            Self::Sharing(_) => ("block", Need::ThreadsEnd, 1000, false),
+            Self::Frames => ("frame", Need::Contents, 240, true),
+            // Litter would count as the contender's memory.
+            Self::Json(littered) => ("node", Need::Contents, 4, !littered),
+            Self::Replay(_, littered) => ("call", Need::Program, 8, !littered),
         };
         Facts { op, need, memory_units, holds_memory }
     }
@@ -68,7 +95,11 @@ impl BlockWorkload {
             Self::Straggler(one_in) => Some(straggler::made_beforehand(one_in) + units),
             // One allocation, then growth in place or elsewhere.
             Self::Grow(..) => Some(units),
-            Self::Json => None,
+            Self::Threads(count) => Some(count as u64 * (u64::from(threads::BLOCKS) + threads::LIFE * units)),
+            Self::Sharing(passive) => Some(sharing::MADE * units + if passive { 2 } else { 0 }),
+            Self::Replay(recorded, _) => Some(recorded.asked() * units),
+            // As the tables, or the document, have it.
+            Self::Pareto | Self::Frames | Self::Json(_) => None,
         }
     }
 
@@ -83,7 +114,8 @@ pub(super) fn all() -> Vec<Spec> {
     let mut all = Vec::new();
     for size in pair::SIZES {
         let title = format!("allocate, touch and free one block of {size} bytes");
-        all.push(spec(format!("S1/pair/{size}"), title, BlockWorkload::Pair(size)));
+        let pair = spec(format!("S1/pair/{size}"), title, BlockWorkload::Pair(size));
+        all.push(if size == 256 { pair.full() } else { pair });
     }
     for blocks in [25, 100, 400, 1600] {
         for size in [16, 64, 256] {
@@ -106,6 +138,8 @@ pub(super) fn all() -> Vec<Spec> {
         let title = format!("{count} slots, a random one replaced, {sizes}");
         all.push(spec(format!("S3/slots/{name}"), title, BlockWorkload::Slots(count, spread)));
     }
+    let title = "2^18 slots, one drawn: filled if empty, emptied if not; few are drawn most often; 5 to 1,024 bytes, all written and read";
+    all.push(spec("S4/pareto".to_owned(), title.to_owned(), BlockWorkload::Pareto));
     for (name, exact, how) in
         [("push", false, "pushed"), ("reserve_exact", true, "reserved and pushed one by one")]
     {
@@ -131,8 +165,35 @@ pub(super) fn all() -> Vec<Spec> {
         );
         all.push(spec(format!("S8/handoff/{blocks}"), title, BlockWorkload::Handoff(blocks, in_flight)));
     }
-    let title = "a JSON document parsed, walked and dropped".to_owned();
-    all.push(spec("R1/json".to_owned(), title, BlockWorkload::Json));
+    for (count, who) in [(1, "one thread"), (2, "two threads at once"), (4, "four threads at once")] {
+        let title = format!(
+            "{who}: each replaces one of its 5,000 blocks of 8 to 1,000 bytes 10,000 times, and leaves them to a new thread; ns of one thread"
+        );
+        let churn = spec(format!("S9/larson/{count}"), title, BlockWorkload::Threads(count));
+        all.push(if count > 2 { churn.full() } else { churn });
+    }
+    for (name, passive, how) in
+        [("active", false, "each makes its own"), ("passive", true, "one makes both threads' first")]
+    {
+        let title = format!("two threads replace a block of 8 bytes and write it 100 times; {how}");
+        all.push(spec(format!("S10/sharing/{name}"), title, BlockWorkload::Sharing(passive)).full());
+    }
+    let title = "a frame: some 5,000 blocks of 16 to 512 bytes, most for a step, 1 in 20 for two or three frames; a list of 10 to 40 KiB";
+    all.push(spec("S11/frames".to_owned(), title.to_owned(), BlockWorkload::Frames));
+    // Littered heaps come last, as for nodes.
+    for littered in [false, true] {
+        let (suffix, ground) = if littered { ("/littered", ", on a littered heap") } else { ("", "") };
+        let title = format!("a JSON document parsed, walked and dropped{ground}");
+        let json = spec(format!("R1/json{suffix}"), title, BlockWorkload::Json(littered));
+        all.push(if littered { json.full() } else { json });
+        for recorded in Recorded::ALL {
+            let title = format!("a recorded program's heap, replayed{ground}: {}", recorded.what());
+            let id = format!("R6/replay/{}{suffix}", recorded.name());
+            let replay = spec(id, title, BlockWorkload::Replay(recorded, littered));
+            let quick = !littered && matches!(recorded, Recorded::Json | Recorded::Git);
+            all.push(if quick { replay } else { replay.full() });
+        }
+    }
     all
 }
 

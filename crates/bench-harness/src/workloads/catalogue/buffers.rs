@@ -3,7 +3,7 @@
 use super::{Facts, Kind, Need, Spec};
 use crate::buffers::Source;
 use crate::workloads::buffers::csv::Table;
-use crate::workloads::buffers::{csv, handoff, http, packets, single};
+use crate::workloads::buffers::{csv, handoff, http, packets, single, slots, straggler};
 use crate::workloads::{Cell, Context};
 
 /// A workload over buffers, and its parameters.
@@ -15,6 +15,10 @@ pub enum BufferWorkload {
     Extend,
     /// S1: frozen and cloned.
     Freeze,
+    /// S3.
+    Slots,
+    /// S6: one buffer in so many stays.
+    Straggler(usize),
     /// S7: buffers held and the longest.
     Packets(usize, usize),
     /// S7: the same, written in chunks.
@@ -34,6 +38,8 @@ impl BufferWorkload {
             Self::Fixed(capacity) => single::fixed_cell::<S>(capacity, context),
             Self::Extend => single::extend_cell::<S>(context),
             Self::Freeze => single::freeze_cell::<S>(context),
+            Self::Slots => slots::cell::<S>(context),
+            Self::Straggler(one_in) => straggler::cell::<S>(one_in, context),
             Self::Packets(held, longest) => packets::cell::<S, false>(held, longest, context),
             Self::Chunked(held, longest) => packets::cell::<S, true>(held, longest, context),
             Self::Handoff(n, size, in_flight) => handoff::cell::<S>(n, size, in_flight, context),
@@ -49,6 +55,8 @@ impl BufferWorkload {
             Self::Packets(_, longest) | Self::Chunked(_, longest) => {
                 ("buffer", Need::Free, if longest > 10_000 { 20_000 } else { 200_000 }, true)
             }
+            Self::Slots => ("buffer", Need::Free, 200_000, true),
+            Self::Straggler(_) => ("buffer", Need::Free, 500_000, true),
             Self::Handoff(n, size, _) => {
                 ("buffer", Need::OtherThread, (200_000_000 / (n * size.max(512)) as u64).max(32), true)
             }
@@ -62,6 +70,8 @@ impl BufferWorkload {
     pub(super) fn asked(&self, units: u64) -> Option<u64> {
         Some(match *self {
             Self::Fixed(_) | Self::Extend | Self::Freeze => units,
+            Self::Slots => u64::from(slots::SLOTS) + units,
+            Self::Straggler(one_in) => straggler::made_beforehand(one_in) + units,
             Self::Packets(held, _) | Self::Chunked(held, _) => held as u64 + units,
             Self::Handoff(n, ..) => n as u64 * units,
             Self::Csv => Table::shared().fields as u64 * units,
@@ -93,7 +103,20 @@ pub(super) fn all() -> Vec<Spec> {
     all.push(spec("S1-buffers/extend".to_owned(), title.to_owned(), BufferWorkload::Extend));
     let title = "take a buffer of 64 bytes, write 16, freeze it, clone it 4 times, drop all";
     all.push(spec("S1-buffers/freeze".to_owned(), title.to_owned(), BufferWorkload::Freeze));
-    for (held, longest) in [(64, 64), (64, 1024), (1024, 1024), (64, 65_536)] {
+    let title = format!(
+        "{} buffers of 4 to 32,768 bytes held, small ones most often, a random one dropped for a new one, filled",
+        slots::SLOTS
+    );
+    all.push(spec("S3-buffers/slots".to_owned(), title, BufferWorkload::Slots).full());
+    for (name, one_in, share) in [("0", 0, "none"), ("1e-3", 1000, "1 in 1,000"), ("1e-2", 100, "1 in 100")] {
+        let title = format!(
+            "4,096 buffers of 64 to 1,024 bytes held, the oldest dropped first, {share} stays 100 times longer"
+        );
+        let straggler =
+            spec(format!("S6-buffers/straggler/{name}"), title, BufferWorkload::Straggler(one_in));
+        all.push(straggler.full());
+    }
+    for (held, longest) in [(64, 64), (64, 1024), (1024, 1024), (64, 65_536), (64, 131_072)] {
         let title =
             format!("{held} buffers of 1 to {longest} bytes held, the oldest dropped for a new one, filled");
         let name = if held == 64 { longest.to_string() } else { format!("{held}x{longest}") };

@@ -51,6 +51,10 @@ pub enum Need {
     OtherThread,
     /// Several threads allocate at the same time, and free.
     Shared,
+    /// The same, on threads that end while others go on.
+    ThreadsEnd,
+    /// Blocks of any size grow, hold what was written, and are freed one by one.
+    Program,
     /// Holds nodes of several types until all of them go.
     Tree,
     /// Holds nodes of several types that go one by one.
@@ -69,7 +73,13 @@ impl Need {
             Self::Free => (caps.free_individually, "cannot free block by block"),
             Self::Contents => (caps.keeps_contents && caps.any_size, "keeps no contents"),
             Self::OtherThread => (caps.any_thread_free && caps.free_individually, "one thread only"),
-            Self::Shared => (caps.shared_alloc && caps.free_individually, "one thread allocates"),
+            Self::Shared | Self::ThreadsEnd if !(caps.shared_alloc && caps.free_individually) => {
+                (false, "one thread allocates")
+            }
+            Self::Shared => (true, ""),
+            Self::ThreadsEnd => (caps.threads_end, "spoils the heap where a thread ends"),
+            Self::Program if !(caps.keeps_contents && caps.any_size) => (false, "keeps no contents"),
+            Self::Program => (caps.free_individually, "cannot free block by block"),
             Self::Tree | Self::Nodes | Self::OneType if !caps.keeps_contents => (false, "keeps no contents"),
             Self::Tree | Self::Nodes if !caps.any_size => (false, "is a hash set alone"),
             Self::Tree => (true, ""),
@@ -152,7 +162,7 @@ impl Spec {
     /// Whether the workload parses the document of R1.
     #[must_use]
     pub fn parses(&self) -> bool {
-        matches!(self.kind, Kind::Blocks(BlockWorkload::Json) | Kind::Nodes(NodeWorkload::Json(_)))
+        matches!(self.kind, Kind::Blocks(BlockWorkload::Json(_)) | Kind::Nodes(NodeWorkload::Json(_)))
     }
 
     /// Whether latencies are measured beside time.

@@ -2,7 +2,7 @@
 
 use super::{Facts, Kind, Need, Spec};
 use crate::objects::Maker;
-use crate::workloads::objects::{batch, handoff, pair, sharing, slots, straggler, threads};
+use crate::workloads::objects::{batch, handoff, pair, particles, sharing, slots, straggler, threads};
 use crate::workloads::{Cell, Context, blocks};
 
 /// A workload over objects, and its parameters.
@@ -24,6 +24,8 @@ pub enum ObjectWorkload {
     Generations(usize),
     /// S10: whether one thread makes both threads' first objects.
     Sharing(bool),
+    /// S11.
+    Particles,
 }
 
 impl ObjectWorkload {
@@ -38,6 +40,7 @@ impl ObjectWorkload {
             Self::AtOnce(n) => threads::at_once::<M>(n, context),
             Self::Generations(n) => threads::generations::<M>(n, context),
             Self::Sharing(passive) => sharing::cell::<M>(passive, context),
+            Self::Particles => particles::cell::<M>(context),
         }
     }
 
@@ -52,6 +55,7 @@ impl ObjectWorkload {
             Self::AtOnce(n) => ("object", Need::Shared, 200_000 / n as u64, true),
             Self::Generations(n) => ("object", Need::Shared, 200_000 / n as u64, true),
             Self::Sharing(_) => ("object", Need::Shared, 1000, false),
+            Self::Particles => ("frame", Need::Free, 400, true),
         };
         Facts { op, need, memory_units, holds_memory }
     }
@@ -66,6 +70,7 @@ impl ObjectWorkload {
             Self::AtOnce(n) => 2 * n as u64 * units,
             Self::Generations(n) => n as u64 * (units + 1),
             Self::Sharing(passive) => sharing::MADE * units + if passive { 2 } else { 0 },
+            Self::Particles => u64::from(particles::ALIVE) + particles::BORN as u64 * units,
         })
     }
 
@@ -125,6 +130,12 @@ pub(super) fn all() -> Vec<Spec> {
         let sharing = spec(format!("S10-objects/sharing/{name}"), title, ObjectWorkload::Sharing(passive));
         all.push(if passive { sharing } else { sharing.full() });
     }
+    let title = format!(
+        "a frame: of {} objects of 64 bytes, {} die, as many are made, all are looked at",
+        particles::ALIVE,
+        particles::BORN
+    );
+    all.push(spec("S11-objects/particles".to_owned(), title, ObjectWorkload::Particles));
     all
 }
 

@@ -8,11 +8,10 @@ use std::sync::Arc;
 
 use allocator_api2::alloc::Global;
 
-use super::litter;
 use crate::nodes::Family;
 use crate::tally;
 use crate::workloads::blocks::json::{Document, Node, ParseError, Storage, parse, walk};
-use crate::workloads::{Cell, Context};
+use crate::workloads::{Cell, Context, litter};
 
 /// Nodes in a pool, the rest elsewhere.
 struct Pooled<F: Family>(Rc<F::Pool<Node<Self>>>);
@@ -128,8 +127,8 @@ pub(crate) fn cell<F: Family>(littered: bool, context: &Context) -> Box<dyn Cell
     let document = Arc::clone(&context.document);
     if littered {
         // The root lies in no node of its own.
-        let held = [(Layout::new::<Node<Pooled<F>>>(), document.nodes - 1)];
-        litter::scatter::<F::Backing>(&held, context.seed);
+        let held = || vec![(Layout::new::<Node<Pooled<F>>>(), document.nodes - 1)];
+        litter::scatter::<F::Backing>(held, context.seed);
     }
     Box::new(Json { pool: None, family: F::create(), document })
 }
@@ -150,7 +149,7 @@ mod tests {
         let expected = walk(&parse(&document.text, Global).expect("the generator writes JSON")).sum;
         for mut cell in [
             cell::<Heap<System>>(false, &context),
-            cell::<Heap<Bumpalo, System>>(false, &context),
+            cell::<Heap<Bumpalo>>(false, &context),
             cell::<Textbook>(false, &context),
             cell::<TypedArena>(false, &context),
             cell::<UpstreamPool>(false, &context),

@@ -3,7 +3,6 @@
 pub(crate) mod ast;
 mod corpus;
 pub(crate) mod json;
-mod litter;
 pub(crate) mod set;
 mod sources;
 pub(crate) mod store;

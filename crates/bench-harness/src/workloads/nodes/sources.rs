@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use super::ast::Syntax;
 use super::corpus::Corpus;
 use super::words::Words;
-use crate::workloads::{Kind, NodeWorkload, Spec};
+use crate::workloads::{BlockWorkload, Kind, NodeWorkload, Spec};
 
 /// Files of the corpus: so many that a tree of them outgrows the first caches, so few that a quick run stays one.
 const FILES: usize = 60;
@@ -31,6 +31,8 @@ impl Sources {
         match spec.kind {
             Kind::Nodes(NodeWorkload::Ast(_) | NodeWorkload::Visit(_)) => drop(self.syntax()),
             Kind::Nodes(NodeWorkload::Store(_)) => drop(self.words(seed)),
+            // Kept by itself; made now, so that no time and no memory of its making is measured.
+            Kind::Blocks(BlockWorkload::Replay(recorded, _)) => _ = recorded.program(),
             _ => {}
         }
     }

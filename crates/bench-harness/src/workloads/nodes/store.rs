@@ -8,10 +8,9 @@ use core::cmp::Ordering;
 use core::mem;
 use std::sync::Arc;
 
-use super::litter::{self, Histogram};
 use super::words::{Key, Words};
 use crate::nodes::Family;
-use crate::workloads::{Cell, Context, mix};
+use crate::workloads::{Cell, Context, litter, mix};
 
 type Link<F> = Option<<F as Family>::Box<Entry<F>>>;
 
@@ -211,8 +210,8 @@ pub(crate) fn cell<F: Family>(littered: bool, context: &Context) -> Box<dyn Cell
     let words = context.sources.words(context.seed);
     if littered {
         let keys = words.keys.len() as u64;
-        let held: Histogram = vec![(Layout::new::<Entry<F>>(), keys), (Layout::new::<Value>(), keys)];
-        litter::scatter::<F::Backing>(&held, context.seed);
+        let held = || vec![(Layout::new::<Entry<F>>(), keys), (Layout::new::<Value>(), keys)];
+        litter::scatter::<F::Backing>(held, context.seed);
     }
     let family = F::create();
     Box::new(Sweeps { store: Store::new(&family), _family: family, words })

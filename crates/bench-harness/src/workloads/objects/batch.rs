@@ -47,7 +47,7 @@ fn boxed<M: Maker, T: Object>(n: usize) -> Box<dyn Cell> {
     let mut handles = Vec::new();
     handles.reserve_exact(n);
     assert_eq!(handles.capacity(), n, "the capacity is the number of objects");
-    Box::new(Batch { handles, pool: M::make::<T>(), objects: PhantomData })
+    Box::new(Batch { handles, pool: M::make_for::<T>(n), objects: PhantomData })
 }
 
 /// A cell of `n` objects of so many words.

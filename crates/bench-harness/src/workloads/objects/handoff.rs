@@ -101,5 +101,6 @@ impl<T: Object, P: Pool<T>> Drop for Handoff<T, P> {
 
 /// A cell whose batches have `n` objects of so many words, at most `in_flight` batches on their way.
 pub fn cell<M: Maker>(n: usize, words: usize, in_flight: usize, context: &Context) -> Box<dyn Cell> {
-    by_words!(words, [4, 5], T => Box::new(Handoff::<T, _>::new(M::make::<T>(), n, in_flight, context)))
+    let most = (in_flight + 2) * n;
+    by_words!(words, [4, 5], T => Box::new(Handoff::<T, _>::new(M::make_for::<T>(most), n, in_flight, context)))
 }

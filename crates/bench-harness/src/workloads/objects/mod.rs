@@ -3,6 +3,7 @@
 pub mod batch;
 pub mod handoff;
 pub mod pair;
+pub mod particles;
 pub mod sharing;
 pub mod slots;
 pub mod straggler;

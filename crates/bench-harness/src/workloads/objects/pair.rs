@@ -43,7 +43,7 @@ impl<T: Object, P: Pool<T>> Cell for Pair<T, P> {
 }
 
 fn boxed<M: Maker, T: Object>() -> Box<dyn Cell> {
-    Box::new(Pair { pool: M::make::<T>(), objects: PhantomData })
+    Box::new(Pair { pool: M::make_for::<T>(1), objects: PhantomData })
 }
 
 /// Words of the objects that there are.

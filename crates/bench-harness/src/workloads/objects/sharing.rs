@@ -108,5 +108,5 @@ pub const MADE: u64 = 2 * OBJECTS;
 
 /// A cell; passive or active.
 pub fn cell<M: Maker>(passive: bool, context: &Context) -> Box<dyn Cell> {
-    Box::new(Sharing::new(M::make::<Counter>(), passive, context))
+    Box::new(Sharing::new(M::make_for::<Counter>(4), passive, context))
 }

@@ -90,7 +90,7 @@ impl<T: Object, P: Pool<T>> Drop for Replace<T, P> {
 /// A cell of 1,024 objects of 64 bytes.
 pub fn cell<M: Maker>(context: &Context) -> Box<dyn Cell> {
     type T = Words<8>;
-    let pool = M::make::<T>();
+    let pool = M::make_for::<T>(usize::from(SLOTS));
     let state = Some(Slots::fill::<T, _>(&pool, context.seed));
     Box::new(Replace { state, pool, objects: PhantomData::<T> })
 }

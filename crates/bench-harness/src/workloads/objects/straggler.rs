@@ -104,7 +104,7 @@ impl<T: Object, P: Pool<T>> Drop for Straggle<T, P> {
 /// A cell of objects of 64 bytes in which one in `one_in` is late (none for zero), brought to its steady state.
 pub fn cell<M: Maker>(one_in: usize, _context: &Context) -> Box<dyn Cell> {
     type T = Words<8>;
-    let pool = M::make::<T>();
+    let pool = M::make_for::<T>(WINDOW + (WINDOW * LONGER).checked_div(one_in).unwrap_or(0));
     let mut state = Stragglers::fill::<T, _>(&pool, one_in);
     // SAFETY: the window was filled the line before by the same pool.
     unsafe { churn::<T, _>(&pool, &mut state, steady(one_in)) };

@@ -69,7 +69,7 @@ impl<T: Object, P: Pool<T>> Cell for AtOnce<T, P> {
 /// A cell of two threads with `n` objects of 40 bytes each.
 pub fn at_once<M: Maker>(n: usize, context: &Context) -> Box<dyn Cell> {
     type T = Words<5>;
-    Box::new(AtOnce::<T, _>::new(M::make::<T>(), n, context))
+    Box::new(AtOnce::<T, _>::new(M::make_for::<T>(2 * n), n, context))
 }
 
 /// Objects that a thread leaves to the next one.
@@ -136,7 +136,7 @@ impl<T: Object, P: Pool<T>> Drop for Generations<T, P> {
 /// A cell in which thread after thread replaces `n` objects of 40 bytes that the one before made.
 pub fn generations<M: Maker>(n: usize, context: &Context) -> Box<dyn Cell> {
     type T = Words<5>;
-    let pool = Shared(Arc::new(M::make::<T>()));
+    let pool = Shared(Arc::new(M::make_for::<T>(n + 1)));
     let mut cell =
         Generations { left: Vec::new(), n, pool, cpu: context.second_cpu, objects: PhantomData::<T> };
     cell.next();

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use crate::blocks::{Contender, Handle, RawAlloc};
 use crate::tally;
+use crate::workloads::litter::{self, Census, Histogram};
 use crate::workloads::{Cell, Context};
 
 /// Parses, walks and drops; the checksum is the walk's.
@@ -52,7 +53,19 @@ impl<C: Contender> Cell for Json<C> {
     }
 }
 
-/// A cell that parses the document of the context.
-pub fn cell<C: Contender>(context: &Context) -> Box<dyn Cell> {
+/// What the document's tree holds, by layout.
+fn held(document: &Document) -> Histogram {
+    let census = Census::default();
+    let tree = parse(&document.text, &census);
+    let held = census.held();
+    drop(tree);
+    held
+}
+
+/// A cell that parses the document of the context, on ground that is littered if wanted.
+pub fn cell<C: Contender>(littered: bool, context: &Context) -> Box<dyn Cell> {
+    if littered {
+        litter::scatter::<C::Backing>(|| held(&context.document), context.seed);
+    }
     Box::new(Json { alloc: C::create(), document: Arc::clone(&context.document) })
 }

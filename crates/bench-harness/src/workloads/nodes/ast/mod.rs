@@ -13,9 +13,8 @@ use core::mem;
 use std::sync::Arc;
 
 use self::tree::{Item, List, Pools, Walk};
-use super::litter;
 use crate::nodes::Family;
-use crate::workloads::{Cell, Context, mix};
+use crate::workloads::{Cell, Context, litter, mix};
 
 /// Lowers all files; the trees' roots.
 #[inline(never)]
@@ -111,7 +110,7 @@ impl<F: Family> Drop for Visits<F> {
 fn prepare<F: Family>(littered: bool, context: &Context) -> Arc<Syntax> {
     let syntax = context.sources.syntax();
     if littered {
-        litter::scatter::<F::Backing>(&tree::histogram::<F>(&syntax.counts), context.seed);
+        litter::scatter::<F::Backing>(|| tree::histogram::<F>(&syntax.counts), context.seed);
     }
     syntax
 }

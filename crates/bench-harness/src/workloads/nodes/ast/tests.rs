@@ -68,7 +68,7 @@ fn agrees_with_the_naive_tree<F: Family>() {
 #[test]
 fn the_lowering_agrees_with_a_naive_one() {
     agrees_with_the_naive_tree::<Heap<System>>();
-    agrees_with_the_naive_tree::<Heap<Bumpalo, System>>();
+    agrees_with_the_naive_tree::<Heap<Bumpalo>>();
     agrees_with_the_naive_tree::<Textbook>();
     agrees_with_the_naive_tree::<TypedArena>();
     agrees_with_the_naive_tree::<UpstreamArena>();

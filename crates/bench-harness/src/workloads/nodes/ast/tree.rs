@@ -3,9 +3,9 @@
 use core::alloc::Layout;
 use core::ptr::null_mut;
 
-use super::super::litter::Histogram;
 use super::events::{Event, Head};
 use crate::nodes::Family;
+use crate::workloads::litter::Histogram;
 use crate::workloads::mix;
 
 /// Where a list of nodes begins; each links to the next.

@@ -8,6 +8,10 @@ use core::alloc::Layout;
 use core::any::TypeId;
 use core::cell::RefCell;
 use core::mem;
+use core::ptr::NonNull;
+use std::collections::BTreeMap;
+
+use allocator_api2::alloc::{AllocError, Allocator, Global};
 
 use crate::blocks::{Contender, RawAlloc};
 use crate::workloads::rng::Rng;
@@ -25,8 +29,38 @@ thread_local! {
 /// What a workload holds at most: layouts, and how many blocks of each.
 pub(super) type Histogram = Vec<(Layout, u64)>;
 
+/// A heap that counts what is held, for workloads that cannot tell without being run.
+#[derive(Debug, Default)]
+pub(super) struct Census(RefCell<BTreeMap<(usize, usize), u64>>);
+
+impl Census {
+    /// What is held now.
+    pub(super) fn held(&self) -> Histogram {
+        let held = self.0.borrow();
+        let layout = |&(size, align): &(usize, usize)| Layout::from_size_align(size, align).ok();
+        let held = held.iter().filter(|&(_, &count)| count > 0);
+        held.filter_map(|(key, &count)| Some((layout(key)?, count))).collect()
+    }
+}
+
+// SAFETY: every call is forwarded to the global heap; `grow` and `shrink` are the trait's own.
+unsafe impl Allocator for &Census {
+    fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        *self.0.borrow_mut().entry((layout.size(), layout.align())).or_default() += 1;
+        Global.allocate(layout)
+    }
+
+    unsafe fn deallocate(&self, ptr: NonNull<u8>, layout: Layout) {
+        if let Some(count) = self.0.borrow_mut().get_mut(&(layout.size(), layout.align())) {
+            *count -= 1;
+        }
+        // SAFETY: the caller's duty is the callee's.
+        unsafe { Global.deallocate(ptr, layout) }
+    }
+}
+
 /// Litters the heap of `C`, unless that was done before; how many blocks stay.
-pub(super) fn scatter<C: Contender>(histogram: &[(Layout, u64)], seed: u64) -> usize {
+pub(super) fn scatter<C: Contender>(histogram: impl FnOnce() -> Histogram, seed: u64) -> usize {
     let known = LITTERED.with_borrow_mut(|littered| {
         let known = littered.contains(&TypeId::of::<C>());
         littered.push(TypeId::of::<C>());
@@ -38,7 +72,7 @@ pub(super) fn scatter<C: Contender>(histogram: &[(Layout, u64)], seed: u64) -> u
     let heap = C::create();
     let mut rng = Rng::new(seed, 9);
     let repeat = |&(layout, count): &(Layout, u64)| core::iter::repeat_n(layout, MULTIPLIER * count as usize);
-    let mut layouts: Vec<Layout> = histogram.iter().flat_map(repeat).collect();
+    let mut layouts: Vec<Layout> = histogram().iter().flat_map(repeat).collect();
     rng.shuffle(&mut layouts);
     let alloc = |layout: Layout| {
         // SAFETY: no node is empty.
@@ -62,9 +96,6 @@ pub(super) fn scatter<C: Contender>(histogram: &[(Layout, u64)], seed: u64) -> u
 #[cfg(test)]
 mod tests {
     use core::cell::Cell;
-    use core::ptr::NonNull;
-
-    use allocator_api2::alloc::{AllocError, Allocator, Global};
 
     use super::*;
     use crate::card::{Caps, Info, MemoryBy};
@@ -97,6 +128,7 @@ mod tests {
         const INFO: Info =
             Info { name: "", version: "", caps: Caps::GENERAL, memory: MemoryBy::HighWater, notes: "" };
         type Metered = Self;
+        type Backing = Self;
         type Ref<'a> = Api02<Self>;
 
         fn create() -> Self {
@@ -109,11 +141,25 @@ mod tests {
     }
 
     #[test]
+    fn a_census_counts_what_is_held() {
+        let census = Census::default();
+        let mut long = allocator_api2::vec::Vec::with_capacity_in(10, &census);
+        long.resize(20, 7_u64);
+        let boxed = allocator_api2::boxed::Box::new_in(7_u64, &census);
+        let [eight, list] = [Layout::new::<u64>(), Layout::new::<[u64; 20]>()];
+        assert_eq!(census.held(), [(eight, 1), (list, 1)]);
+        drop(long);
+        assert_eq!(census.held(), [(eight, 1)]);
+        drop(boxed);
+        assert_eq!(census.held(), []);
+    }
+
+    #[test]
     fn half_of_it_stays_and_a_heap_is_littered_once() {
-        let histogram = [(Layout::new::<u64>(), 100), (Layout::new::<[u64; 5]>(), 40)];
-        assert_eq!(scatter::<Noted>(&histogram, 1), 350);
+        let histogram = vec![(Layout::new::<u64>(), 100), (Layout::new::<[u64; 5]>(), 40)];
+        assert_eq!(scatter::<Noted>(|| histogram, 1), 350);
         assert_eq!((MADE.get(), FREED.get()), (700, 350));
-        assert_eq!(scatter::<Noted>(&histogram, 1), 0);
+        assert_eq!(scatter::<Noted>(|| unreachable!("it is known"), 1), 0);
         assert_eq!((MADE.get(), FREED.get()), (700, 350));
     }
 }

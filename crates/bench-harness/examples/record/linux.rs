@@ -1,0 +1,141 @@
+//! Recording, and writing a trace anew.
+
+use core::error::Error;
+use std::alloc::System;
+use std::ffi::CString;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::{env, fs, process};
+
+use bench_harness::trace::{Book, Event, Step, Trace, TraceAlloc, What, Writer, start};
+use bench_harness::workloads::blocks::json::Document;
+use bench_harness::workloads::nodes::Corpus;
+
+#[global_allocator]
+static HEAP: TraceAlloc<System> = TraceAlloc::new(System);
+
+/// Seeds the document.
+const SEED: u64 = 4141;
+/// Bytes of the document, at least.
+const LENGTH: usize = 80_000;
+/// Files that are parsed.
+const FILES: usize = 1;
+/// Most bytes of a recording.
+const LIMIT: u64 = 16 << 20;
+
+/// Does what the words of the command line say.
+pub(crate) fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match words[..] {
+        ["json", out] => json(out.as_ref()),
+        ["syn", out] => syn(out.as_ref()),
+        ["thin", from, out, what] => thin(from.as_ref(), out.as_ref(), what),
+        _ => Err("usage: record json OUT | record syn OUT | record thin IN OUT WHAT".into()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("record: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Records `serde_json` from the text to the end of the value.
+fn json(out: &Path) -> Result<(), Box<dyn Error>> {
+    let text = Document::generated(SEED, LENGTH).text;
+    let file = begin(out)?;
+    let value: serde_json::Value = serde_json::from_slice(&text)?;
+    drop(value);
+    thin(&file, out, &format!("serde_json::from_slice::<Value> of {} bytes", text.len()))?;
+    Ok(fs::remove_file(file)?)
+}
+
+/// Records `syn` from the texts to the end of the trees.
+fn syn(out: &Path) -> Result<(), Box<dyn Error>> {
+    let mut files = Corpus::load(None, FILES).files;
+    files.truncate(FILES);
+    let file = begin(out)?;
+    let trees: Vec<syn::File> = files.iter().map(|text| syn::parse_file(text)).collect::<Result<_, _>>()?;
+    drop(trees);
+    let bytes: usize = files.iter().map(String::len).sum();
+    thin(&file, out, &format!("syn::parse_file of {} files, {bytes} bytes", files.len()))?;
+    Ok(fs::remove_file(file)?)
+}
+
+/// Starts recording beside `out`; the file that is written.
+fn begin(out: &Path) -> Result<PathBuf, Box<dyn Error>> {
+    let path = CString::new(out.as_os_str().as_encoded_bytes())?;
+    start(&path, LIMIT)?;
+    Ok(format!("{}.{}", out.display(), process::id()).into())
+}
+
+/// Writes the calls of a trace anew: blocks get small numbers for addresses, those that are free again first; events follow one
+/// another without gaps, at no time.
+fn thin(from: &Path, out: &Path, what: &str) -> Result<(), Box<dyn Error>> {
+    let trace = Trace::open(from)?;
+    let mut book = Book::new();
+    let mut thinned =
+        Thinned { writer: Writer::new(what), numbers: Vec::new(), free: Vec::new(), made: 0, sequence: 0 };
+    for event in trace.events() {
+        let event = event?;
+        let zeroed = matches!(event.what, What::Alloc { zeroed: true, .. });
+        match book.apply(&event) {
+            Step::Alloc { id, lost: None } => {
+                let (size, align_log2) = (book.block(id).size, book.block(id).align_log2);
+                let address = thinned.take(id as usize);
+                thinned.push(What::Alloc { address, size, align_log2, zeroed });
+            }
+            Step::Free { id } => {
+                let address = thinned.give(id as usize);
+                thinned.push(What::Free { address });
+            }
+            Step::Resize { id, lost: None, .. } => {
+                let address = thinned.numbers[id as usize];
+                thinned.push(What::Resize { address });
+                thinned.push(What::Resized { address, size: book.block(id).size });
+            }
+            // A block from before the recording, or the first half of a change of size.
+            Step::Unknown | Step::Pending => {}
+            other => return Err(format!("{}: {other:?} cannot be thinned", from.display()).into()),
+        }
+    }
+    thinned.writer.save(out)?;
+    println!("{}: {} events, {} bytes", out.display(), thinned.sequence, thinned.writer.bytes().len());
+    Ok(())
+}
+
+/// A trace as it is written anew.
+struct Thinned {
+    writer: Writer,
+    /// The address of each block, by its number in the book.
+    numbers: Vec<u64>,
+    free: Vec<u64>,
+    made: u64,
+    sequence: u64,
+}
+
+impl Thinned {
+    fn take(&mut self, id: usize) -> u64 {
+        let address = self.free.pop().unwrap_or_else(|| {
+            self.made += 16;
+            self.made
+        });
+        if self.numbers.len() <= id {
+            self.numbers.resize(id + 1, 0);
+        }
+        self.numbers[id] = address;
+        address
+    }
+
+    fn give(&mut self, id: usize) -> u64 {
+        self.free.push(self.numbers[id]);
+        self.numbers[id]
+    }
+
+    fn push(&mut self, what: What) {
+        self.sequence += 1;
+        self.writer.push(&Event { sequence: self.sequence, time: 0, thread: 1, what });
+    }
+}

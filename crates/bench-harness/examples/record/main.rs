@@ -1,0 +1,22 @@
+//! Makes the traces of R6 in `data/`, whose page says how each is made.
+//!
+//! ```text
+//! record json OUT          records serde_json over a generated document
+//! record syn OUT           records syn over some sources of this harness
+//! record thin IN OUT WHAT  takes from a recorded trace what a replay does not need: addresses, times, the command line
+//! ```
+
+#![expect(clippy::std_instead_of_alloc, reason = "a program of a host")]
+
+#[cfg(target_os = "linux")]
+mod linux;
+
+#[cfg(target_os = "linux")]
+fn main() -> std::process::ExitCode {
+    linux::main()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn main() {
+    eprintln!("record: recording needs Linux");
+}

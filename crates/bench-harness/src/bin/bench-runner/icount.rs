@@ -1,0 +1,300 @@
+//! `--icount`: instructions an operation, counted by callgrind. The same binary is its own measured program.
+//!
+//! A process of its own for each workload and contender runs N units uncounted, then N and 2N counted; the slope between
+//! the two is what N units cost once everything is warm, without what a call costs. Nothing in it is left to chance: the
+//! environment is empty, the tables come from the seed, the inputs are generated. Two runs give the same figures.
+
+#![expect(clippy::std_instead_of_alloc, reason = "a program of a host")]
+
+use core::error::Error;
+use core::hint::black_box;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::{env, thread};
+
+use bench_harness::contenders::{self, ALWAYS, Entry, REFERENCE, VOID};
+use bench_harness::host::Host;
+use bench_harness::workloads::blocks::json::Document;
+use bench_harness::workloads::nodes::Sources;
+use bench_harness::workloads::{BufferWorkload, Cell, Context, Kind, Need, NodeWorkload, Spec};
+use serde::Serialize;
+
+/// The tool.
+const VALGRIND: &str = "valgrind";
+
+/// The function that callgrind watches: [`ephemera_measured`].
+const REGION: &str = "ephemera_measured";
+
+/// Keys of this workspace's contenders.
+const OURS: [&str; 9] =
+    ["ring", "one-ring", "ringal", "pool", "arena", "shared", "typed-pool", "pooled-box", "pooled-allocator"];
+
+/// Length of the document that R1 parses: generated, so that it is the same everywhere.
+const DOCUMENT: usize = 40_000;
+
+/// What is counted: a call of a cell, as the runner times it.
+// SAFETY: no other function of this program has that name.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "Rust" fn ephemera_measured(cell: &mut dyn Cell, units: u64) -> u64 {
+    // Not the last thing that the function does: a jump would leave the region early.
+    black_box(cell.run(units))
+}
+
+/// What `icount.json` holds.
+#[derive(Debug, Serialize)]
+struct Counts {
+    rustc: String,
+    target: String,
+    build: String,
+    libc: String,
+    valgrind: String,
+    commit: String,
+    seed: u64,
+    workloads: BTreeMap<String, Counted>,
+}
+
+/// The figures of a workload.
+#[derive(Debug, Serialize)]
+struct Counted {
+    /// What an operation is.
+    op: &'static str,
+    /// Instructions an operation, by contender.
+    instructions: BTreeMap<&'static str, f64>,
+}
+
+/// Whether a workload's count is a matter of the program alone: one thread, and an input that the seed decides. R2, R4
+/// and R5 read what they find on the host.
+fn counted(spec: &Spec) -> bool {
+    let threads = matches!(spec.need, Need::OtherThread | Need::Shared | Need::ThreadsEnd);
+    let found = match spec.kind {
+        Kind::Nodes(workload) => NodeWorkload::reads_sources(&workload),
+        Kind::Buffers(workload) => matches!(workload, BufferWorkload::Csv),
+        Kind::Blocks(_) | Kind::Objects(_) => false,
+    };
+    !threads && !spec.has_latencies() && !found
+}
+
+/// The contenders of a workload: those asked for, else ours; the loop and the reference beside them.
+fn entries(spec: &Spec, peers: &[String]) -> Vec<Entry> {
+    let wanted = |key: &str| match peers {
+        [] => OURS.contains(&key),
+        _ => peers.iter().any(|peer| peer == key),
+    };
+    let always = [ALWAYS[VOID], ALWAYS[REFERENCE]];
+    let able = |entry: &Entry| entry.absent.is_none() && spec.need.missing(&entry.info.caps).is_none();
+    let chosen = |entry: &Entry| always.contains(&entry.key) || wanted(entry.key);
+    contenders::of(spec.class()).into_iter().filter(|entry| chosen(entry) && able(entry)).collect()
+}
+
+/// Counts all workloads that can be counted and writes `icount.json`; `step` hears what comes next.
+pub(crate) fn run(
+    specs: &[Spec],
+    peers: &[String],
+    seed: u64,
+    out: &Path,
+    step: impl Fn(u64, &str) + Sync,
+) -> Result<PathBuf, Box<dyn Error>> {
+    let specs: Vec<&Spec> = specs.iter().filter(|spec| counted(spec)).collect();
+    if specs.is_empty() {
+        return Err(
+            "none of these workloads can be counted: they have several threads, or read what is on the host"
+                .into(),
+        );
+    }
+    let valgrind = version()?;
+    let scratch = std::path::absolute(out.join("scratch"))?;
+    fs::create_dir_all(&scratch)?;
+    let todo = Mutex::new(specs.iter());
+    let done = Mutex::new(BTreeMap::new());
+    let lane = |lane: usize| -> Result<(), String> {
+        let file = scratch.join(format!("callgrind-{lane}"));
+        while let Some(spec) = todo.lock().unwrap_or_else(PoisonError::into_inner).next() {
+            step(specs.len() as u64, &spec.id);
+            let mut instructions = BTreeMap::new();
+            for entry in entries(spec, peers) {
+                let found = count(spec, entry.key, seed, &file)
+                    .map_err(|error| format!("{}: {}: {error}", spec.id, entry.key))?;
+                instructions.insert(entry.key, found);
+            }
+            let counted = Counted { op: spec.op, instructions };
+            done.lock().unwrap_or_else(PoisonError::into_inner).insert(spec.id.clone(), counted);
+        }
+        Ok(())
+    };
+    // Counts do not depend on what else runs.
+    let lanes = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        let lane = &lane;
+        let lanes: Vec<_> = (0..lanes).map(|index| scope.spawn(move || lane(index))).collect();
+        lanes.into_iter().try_for_each(|lane| lane.join().map_err(|_panic| "a thread panicked".to_owned())?)
+    })?;
+    let host = Host::here(&[]);
+    let counts = Counts {
+        rustc: host.rustc,
+        target: host.target,
+        build: host.profile,
+        libc: host.libc,
+        valgrind,
+        commit: host.commit,
+        seed,
+        workloads: done.into_inner().unwrap_or_else(PoisonError::into_inner),
+    };
+    let file = out.join("icount.json");
+    fs::write(&file, serde_json::to_string_pretty(&counts)? + "\n")?;
+    Ok(file)
+}
+
+/// The tool's version, or how to get it.
+fn version() -> Result<String, Box<dyn Error>> {
+    let asked = valgrind().arg("--version").output().map_err(not_there)?;
+    Ok(String::from_utf8_lossy(&asked.stdout).trim().to_owned())
+}
+
+fn not_there(error: std::io::Error) -> String {
+    if error.kind() == ErrorKind::NotFound {
+        format!(
+            "{VALGRIND} is not here, and it is what counts instructions: install it, \
+             such as `apt-get install valgrind`"
+        )
+    } else {
+        format!("{VALGRIND} does not start: {error}")
+    }
+}
+
+/// The tool, in an environment that holds nothing but the way to it: what lies on the stack moves what comes after it.
+fn valgrind() -> Command {
+    let mut command = Command::new(VALGRIND);
+    command.env_clear();
+    for name in ["PATH", "VALGRIND_LIB"] {
+        command.envs(env::var_os(name).map(|value| (name, value)));
+    }
+    command
+}
+
+/// Instructions an operation of one contender in one workload.
+fn count(spec: &Spec, contender: &str, seed: u64, file: &Path) -> Result<f64, Box<dyn Error>> {
+    let program = env::current_exe()?;
+    let (Some(directory), Some(name)) = (program.parent(), program.file_name()) else {
+        return Err("this program does not know where it is".into());
+    };
+    let units = spec.check_units().max(spec.least_units());
+    // A percent sign would be a directive.
+    let path = file.to_string_lossy();
+    let output = valgrind()
+        .arg("--tool=callgrind")
+        .arg(format!("--toggle-collect={REGION}"))
+        .arg(format!("--dump-after={REGION}"))
+        .arg(format!("--callgrind-out-file={}", path.replace('%', "%%")))
+        .arg(Path::new(".").join(name))
+        .args(["--region", &spec.id, contender, &units.to_string(), &seed.to_string()])
+        .current_dir(directory)
+        .output()
+        .map_err(not_there)?;
+    let ops_per_unit = said(&output)?;
+    // A dump each time the region is left, and one at the end.
+    let total = |dump: u32| -> Result<u64, Box<dyn Error>> {
+        let name = format!("{path}.{dump}");
+        let text = fs::read_to_string(&name).map_err(|error| format!("no count was written: {error}"))?;
+        fs::remove_file(name)?;
+        totals(&text).ok_or_else(|| "callgrind's file has no totals".into())
+    };
+    let (once, twice) = (total(1)?, total(2)?);
+    let _ = fs::remove_file(file);
+    let slope = twice.checked_sub(once).filter(|slope| *slope > 0).ok_or_else(|| {
+        format!("{once} instructions in {units} units and {twice} in twice as many: nothing was counted")
+    })?;
+    // So many digits as an integer count of so many operations bears, and a file can be compared by eye.
+    Ok((slope as f64 / (units * ops_per_unit) as f64 * 1000.0).round() / 1000.0)
+}
+
+/// The number that the measured process printed.
+fn said(output: &Output) -> Result<u64, Box<dyn Error>> {
+    let (said, told) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    if !output.status.success() {
+        let last = told.lines().rfind(|line| !line.starts_with("==")).unwrap_or("it said nothing");
+        return Err(format!("under {VALGRIND}: {}: {last}", output.status).into());
+    }
+    Ok(said.trim().parse()?)
+}
+
+/// The sum of a callgrind file.
+fn totals(text: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix("totals: "))?.trim().parse().ok()
+}
+
+/// The measured process: its arguments are a workload, a contender, a number of units and the seed.
+pub(crate) fn region(arguments: &[String]) -> Result<(), Box<dyn Error>> {
+    let [workload, contender, units, seed] = arguments else {
+        return Err("--region takes a workload, a contender, units and a seed".into());
+    };
+    let (units, seed): (u64, u64) = (units.parse()?, seed.parse()?);
+    let specs = bench_harness::workloads::catalogue();
+    let spec = specs.iter().find(|spec| spec.id == *workload).ok_or("no such workload")?;
+    let entry = contenders::of(spec.class()).into_iter().find(|entry| entry.key == contender);
+    let entry = entry.ok_or("no such contender")?;
+    let context = Context {
+        seed,
+        document: Arc::new(Document::generated(seed, if spec.parses() { DOCUMENT } else { 1000 })),
+        sources: Arc::new(Sources::new(None)),
+        second_cpu: None,
+    };
+    let mut cell = (entry.timed)(spec, &context);
+    black_box(cell.run(black_box(units)));
+    for units in [units, 2 * units] {
+        black_box(ephemera_measured(&mut *cell, black_box(units)));
+    }
+    println!("{}", cell.ops_per_unit());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{OURS, counted, entries, totals};
+    use bench_harness::contenders;
+    use bench_harness::workloads::catalogue;
+
+    #[test]
+    fn the_sum_of_a_file_is_found() {
+        assert_eq!(totals("events: Ir\nfn=x\n0 5\n\ntotals: 316033\n"), Some(316_033));
+        assert_eq!(totals("events: Ir\nsummary: 7\n"), None);
+    }
+
+    #[test]
+    fn ours_are_counted_beside_the_loop_and_the_reference() {
+        let known = contenders::keys();
+        assert!(OURS.iter().all(|key| known.contains(key)), "{OURS:?} of {known:?}");
+        let specs = catalogue();
+        let of = |id: &str, peers: &[String]| -> Vec<&str> {
+            let spec = specs.iter().find(|spec| spec.id == id).expect("the workload is there");
+            entries(spec, peers).iter().map(|entry| entry.key).collect()
+        };
+        assert_eq!(of("S1/pair/64", &[]), ["nothing", "glibc", "ring", "one-ring", "pooled-allocator"]);
+        assert_eq!(of("S1-buffers/fixed/64", &["ringal".to_owned()]), ["nothing", "glibc", "ringal"]);
+        assert!(!of("R1/json", &[]).contains(&"nothing"), "it keeps no contents");
+    }
+
+    #[test]
+    fn workloads_with_threads_or_inputs_of_the_host_are_not_counted() {
+        let names: Vec<String> = catalogue().into_iter().filter(counted).map(|spec| spec.id).collect();
+        for no in
+            ["S8/handoff/64", "S9/larson/1", "S9-objects/at-once/10000", "R2/csv", "R3/http", "R4/ast/clean"]
+        {
+            assert!(!names.iter().any(|name| name == no), "{no}");
+        }
+        for yes in [
+            "S1/pair/64",
+            "R1/json",
+            "R6/replay/git",
+            "S3-objects/slots",
+            "S2-set/insert",
+            "S1-buffers/fixed/64",
+        ] {
+            assert!(names.iter().any(|name| name == yes), "{yes}");
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! bump-scope: a bump arena, which takes back its last block alone and everything by a reset.
+
+use core::fmt;
+
+use allocator_api2::alloc::{Allocator, Global};
+use bump_scope::Bump;
+use bump_scope::alloc::compat::AllocatorApi2V02Compat as Compat;
+
+use super::System;
+use super::api02::Api02;
+use crate::backing::Counting;
+use crate::blocks::Contender;
+use crate::card::{Caps, Info, MemoryBy};
+
+/// An arena over `A` with the default settings, reset at the end of every sample or batch, inside the time measured.
+pub struct Scope<A: Allocator + Clone>(Bump<Compat<A>>);
+
+impl<A: Allocator + Clone> fmt::Debug for Scope<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scope").finish_non_exhaustive()
+    }
+}
+
+impl<A: Allocator + Clone + Default + 'static> Contender for Scope<A> {
+    const INFO: Info = Info {
+        name: "bump-scope",
+        version: env!("EPHEMERA_VERSION_BUMP_SCOPE"),
+        caps: Caps::ARENA,
+        memory: MemoryBy::Backing,
+        notes: "takes back its last block alone; reset",
+    };
+    type Metered = Scope<Counting>;
+    type Backing = System;
+    type Ref<'a> = Api02<&'a Bump<Compat<A>>>;
+
+    fn create() -> Self {
+        Self(Bump::new_in(Compat(A::default())))
+    }
+
+    fn by_ref(&self) -> Self::Ref<'_> {
+        Api02(&self.0)
+    }
+
+    fn reset(&mut self) {
+        self.0.reset();
+    }
+}
+
+/// bump-scope as it is used.
+pub type BumpScope = Scope<Global>;

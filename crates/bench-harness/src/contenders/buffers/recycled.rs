@@ -1,0 +1,105 @@
+//! `object-pool` with vectors of bytes: one that is given back keeps its capacity, and is cleared for whoever takes it next.
+
+use core::fmt;
+use std::sync::Arc;
+
+use object_pool::{Pool, ReusableOwned};
+
+use crate::buffers::{Buffer, Demand, Growing, Readable, Source};
+use crate::card::{Caps, Info, MemoryBy};
+
+/// The pool, empty at first: what is not there comes from the heap, and stays in the pool from then on.
+pub struct RecycledVectors(Arc<Pool<Vec<u8>>>);
+
+impl fmt::Debug for RecycledVectors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("RecycledVectors").finish_non_exhaustive()
+    }
+}
+
+/// A vector of the pool, which it goes back to.
+type Recycled = ReusableOwned<Vec<u8>>;
+
+impl Readable for Recycled {
+    #[inline(always)]
+    fn start(&self) -> *const u8 {
+        self.as_ptr()
+    }
+
+    #[inline(always)]
+    fn read(&self, mut each: impl FnMut(&[u8])) {
+        each(self);
+    }
+}
+
+impl Readable for Arc<Recycled> {
+    #[inline(always)]
+    fn start(&self) -> *const u8 {
+        self.as_ptr()
+    }
+
+    #[inline(always)]
+    fn read(&self, mut each: impl FnMut(&[u8])) {
+        each(self);
+    }
+}
+
+impl Buffer for Recycled {
+    type Frozen = Arc<Self>;
+
+    #[inline(always)]
+    fn write(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+
+    #[inline(always)]
+    fn freeze(self) -> Arc<Self> {
+        Arc::new(self)
+    }
+}
+
+impl Growing for Recycled {
+    type Done = Self;
+
+    #[inline(always)]
+    fn write(&mut self, bytes: &[u8]) -> bool {
+        self.extend_from_slice(bytes);
+        true
+    }
+
+    #[inline(always)]
+    fn finish(self) -> Self {
+        self
+    }
+}
+
+// SAFETY: a vector is out of the pool, and owned by its handle, from `pull_owned` until the handle is dropped.
+unsafe impl Source for RecycledVectors {
+    const INFO: Info = Info {
+        name: "object-pool",
+        version: env!("EPHEMERA_VERSION_OBJECT_POOL"),
+        caps: Caps { shared_alloc: false, ..Caps::GENERAL },
+        memory: MemoryBy::HighWater,
+        notes: "recycles vectors with their capacity; a lock; gives nothing back",
+    };
+    type Buf = Recycled;
+    type Growing<'s> = Recycled;
+
+    fn create(_demand: &Demand) -> Self {
+        Self(Arc::new(Pool::from_vec(Vec::new())))
+    }
+
+    #[inline(always)]
+    unsafe fn raw_take(&mut self, capacity: usize) -> Option<Recycled> {
+        let mut vector = self.0.pull_owned(Vec::new);
+        vector.clear();
+        vector.reserve(capacity);
+        Some(vector)
+    }
+
+    #[inline(always)]
+    unsafe fn raw_grow(&mut self, first: usize) -> Option<Recycled> {
+        // SAFETY: the caller's duty is the callee's.
+        unsafe { self.raw_take(first) }
+    }
+}

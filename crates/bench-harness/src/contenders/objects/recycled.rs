@@ -1,0 +1,177 @@
+//! Pools that recycle: an object that is given back stays initialised, and whoever takes it next finds it as it was left.
+//! They hold boxes here, so that an object stays where it is; a workload's object is written over the one found there.
+//! Neither pool makes memory of its own: what is not there comes from the heap.
+
+use core::fmt;
+use core::mem::ManuallyDrop;
+use core::ptr::NonNull;
+
+use object_pool::Pool as Stack;
+use opool::{LocalPool, Pool as Queue, PoolAllocator, RefGuard, RefLocalGuard};
+
+use crate::card::{Caps, Info, MemoryBy};
+use crate::objects::{Maker, Object, Pool};
+
+/// A card of such a pool.
+const fn card(name: &'static str, version: &'static str, caps: Caps, notes: &'static str) -> Info {
+    Info { name, version, caps, memory: MemoryBy::HighWater, notes }
+}
+
+/// `object-pool`.
+#[derive(Clone, Copy, Debug)]
+pub struct ObjectPool;
+
+/// Its pool, of boxes: a vector behind a lock.
+pub struct Boxes<T>(Stack<Box<T>>);
+
+impl<T> fmt::Debug for Boxes<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Boxes").finish_non_exhaustive()
+    }
+}
+
+impl Maker for ObjectPool {
+    const INFO: Info = card(
+        "object-pool",
+        env!("EPHEMERA_VERSION_OBJECT_POOL"),
+        Caps::GENERAL,
+        "recycles initialised boxes; a lock; gives nothing back",
+    );
+    type Pool<T: Object> = Boxes<T>;
+
+    fn make<T: Object>() -> Boxes<T> {
+        Boxes(Stack::from_vec(Vec::new()))
+    }
+}
+
+// SAFETY: a box is out of the pool from `detach` to `attach`, and owned by its handle; the lock makes the pool fit for all
+// threads.
+unsafe impl<T: Object> Pool<T> for Boxes<T> {
+    type Handle = Box<T>;
+
+    #[inline(always)]
+    fn raw_put(&self, value: T) -> Option<Box<T>> {
+        let Some(found) = self.0.try_pull() else { return Some(Box::new(value)) };
+        let (_, mut object) = found.detach();
+        *object = value;
+        Some(object)
+    }
+
+    #[inline(always)]
+    unsafe fn look<R>(&self, handle: &Box<T>, look: impl FnOnce(&T) -> R) -> R {
+        look(handle)
+    }
+
+    #[inline(always)]
+    unsafe fn raw_take(&self, handle: Box<T>) {
+        self.0.attach(handle);
+    }
+}
+
+/// How `opool` makes what it has not.
+#[derive(Clone, Copy, Debug)]
+pub struct Fresh;
+
+impl<T: Object> PoolAllocator<Box<T>> for Fresh {
+    fn allocate(&self) -> Box<T> {
+        Box::new(T::new(0))
+    }
+}
+
+/// Objects of a pool whose user did not say how many there will be.
+const DEFAULT: usize = 1024;
+
+/// Makes a contender of one of `opool`'s two pools, which differ in their names alone.
+macro_rules! contender {
+    ($(#[$doc:meta])* $name:ident, $kept:ident, $guarded:ident, $pool:ident, $guard:ident, $info:expr) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug)]
+        pub struct $name;
+
+        /// Its pool, in a box of its own: guards point to it.
+        pub struct $kept<T: Object>(NonNull<$pool<Fresh, Box<T>>>);
+
+        /// Its guard. Dropped by the pool that made it alone, which is then still there.
+        pub struct $guarded<T: Object>(ManuallyDrop<$guard<'static, Fresh, Box<T>>>);
+
+        impl<T: Object> fmt::Debug for $kept<T> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($kept)).finish_non_exhaustive()
+            }
+        }
+
+        impl<T: Object> fmt::Debug for $guarded<T> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($guarded)).finish_non_exhaustive()
+            }
+        }
+
+        impl<T: Object> Drop for $kept<T> {
+            fn drop(&mut self) {
+                // SAFETY: the pointer came from a box in `make_for`. A guard that is left does nothing when it is dropped.
+                drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+            }
+        }
+
+        impl Maker for $name {
+            const INFO: Info = $info;
+            type Pool<T: Object> = $kept<T>;
+
+            fn make<T: Object>() -> $kept<T> {
+                Self::make_for(DEFAULT)
+            }
+
+            fn make_for<T: Object>(objects: usize) -> $kept<T> {
+                $kept(NonNull::from(Box::leak(Box::new($pool::new(objects, Fresh)))))
+            }
+        }
+
+        // SAFETY: a box is out of the pool while its guard is there; which threads may do what, the card says as the pool's
+        // documentation has it.
+        unsafe impl<T: Object> Pool<T> for $kept<T> {
+            type Handle = $guarded<T>;
+
+            #[inline(always)]
+            fn raw_put(&self, value: T) -> Option<$guarded<T>> {
+                // SAFETY: the pool is there until `drop`; a guard is used by `look` and `raw_take` alone, whose callers have
+                // the pool.
+                let pool: &'static $pool<Fresh, Box<T>> = unsafe { self.0.as_ref() };
+                let mut guard = pool.get();
+                **guard = value;
+                Some($guarded(ManuallyDrop::new(guard)))
+            }
+
+            #[inline(always)]
+            unsafe fn look<R>(&self, handle: &$guarded<T>, look: impl FnOnce(&T) -> R) -> R {
+                look(&handle.0)
+            }
+
+            #[inline(always)]
+            unsafe fn raw_take(&self, handle: $guarded<T>) {
+                drop(ManuallyDrop::into_inner(handle.0));
+            }
+        }
+    };
+}
+
+contender! {
+    /// `opool`'s `Pool`.
+    OPool, Kept, Guarded, Queue, RefGuard,
+    card(
+        "opool Pool",
+        env!("EPHEMERA_VERSION_OPOOL"),
+        Caps::GENERAL,
+        "recycles initialised boxes; keeps as many as are alive at most",
+    )
+}
+
+contender! {
+    /// `opool`'s `LocalPool`.
+    OPoolLocal, LocalKept, LocalGuarded, LocalPool, RefLocalGuard,
+    card(
+        "opool LocalPool",
+        env!("EPHEMERA_VERSION_OPOOL"),
+        Caps::LOCAL,
+        "recycles initialised boxes; keeps as many as are alive at most; one thread",
+    )
+}

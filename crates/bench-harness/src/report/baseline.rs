@@ -1,0 +1,358 @@
+//! `--baseline`: this run beside an earlier one's `summary.json`, row by row.
+//!
+//! Within a run every ratio is of pairs taken milliseconds apart. Between two runs there are no pairs: the change of a
+//! ratio is the quotient of two medians, and its interval is put together from theirs, as for two independent
+//! estimates. What differs between the runs beside the code is in it.
+
+use core::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::model::{Report, Row, Table};
+use super::text::align;
+use crate::contenders::ALWAYS;
+use crate::host::Host;
+use crate::runner::State;
+use crate::stats::{Estimate, Verdict, verdict};
+
+/// The version of `summary.json`; raised when a field that is read again changes its meaning or goes.
+pub const FORMAT: u64 = 1;
+
+/// A 99 % interval of a normal deviate over its 95 % interval: the file has the latter alone.
+const WIDER: f64 = 2.576 / 1.960;
+
+/// What every column means.
+const LEGEND: &str = "then, now: ratio to the reference of its own run. change: now over then, below 1 is faster than it was. \
+Two runs, not pairs: another build, hour or load is in it, and a change of the reference too. The word holds where the \
+99 % interval excludes 1 and the change is more than 1 % and than three times what the reference differed from itself.";
+
+/// An earlier run, as far as it is compared.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Baseline {
+    mode: String,
+    seed: u64,
+    processes: u32,
+    rounds: u32,
+    host: Host,
+    workloads: Vec<OldTable>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct OldTable {
+    id: String,
+    aa: Option<f64>,
+    trusted: bool,
+    rows: Vec<OldRow>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct OldRow {
+    key: String,
+    state: String,
+    reason: Option<String>,
+    ratio: Option<f64>,
+    interval: Option<(f64, f64)>,
+}
+
+/// Why a file cannot be a baseline.
+#[derive(Debug)]
+pub enum Refusal {
+    /// It cannot be read.
+    Unread(PathBuf, io::Error),
+    /// It is no summary.
+    NoSummary(PathBuf, serde_json::Error),
+    /// It is one of another format; which, if it says so.
+    Format(PathBuf, Option<u64>),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unread(path, error) => write!(f, "the baseline {} cannot be read: {error}", path.display()),
+            Self::NoSummary(path, error) => {
+                write!(f, "{} is not the summary.json of a run: {error}", path.display())
+            }
+            Self::Format(path, found) => {
+                let found = found.map_or("none".to_owned(), |found| found.to_string());
+                write!(
+                    f,
+                    "the baseline {} has format {found}, this harness reads {FORMAT}: run that commit's \
+                     workloads with this harness",
+                    path.display()
+                )
+            }
+        }
+    }
+}
+
+impl core::error::Error for Refusal {}
+
+/// A contender that both runs measured.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// The workload.
+    pub workload: String,
+    /// Key of the contender.
+    pub key: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// Its ratio then; only the 95 % interval is known, the other is made of it.
+    pub then: Estimate,
+    /// Its ratio now.
+    pub now: Estimate,
+    /// The quotient.
+    pub change: Estimate,
+    /// What that comes to.
+    pub verdict: Verdict,
+    /// Whether the reference differed from itself in one of the two tables.
+    pub untrusted: bool,
+}
+
+/// Two runs side by side.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    /// The commit of the earlier run.
+    pub commit: String,
+    /// In what the runs differ beside the code, a sentence each.
+    pub differs: Vec<String>,
+    /// What both measured.
+    pub changes: Vec<Change>,
+    /// What one of them did not, a sentence each.
+    pub missing: Vec<String>,
+}
+
+impl Baseline {
+    /// Reads a `summary.json`.
+    ///
+    /// # Errors
+    ///
+    /// Where there is none, or one of another format.
+    pub fn load(path: &Path) -> Result<Self, Refusal> {
+        let text = fs::read_to_string(path).map_err(|error| Refusal::Unread(path.to_owned(), error))?;
+        Self::parse(&text, path)
+    }
+
+    fn parse(text: &str, path: &Path) -> Result<Self, Refusal> {
+        let no_summary = |error| Refusal::NoSummary(path.to_owned(), error);
+        let file: Value = serde_json::from_str(text).map_err(no_summary)?;
+        let format = file["format"].as_u64();
+        if format != Some(FORMAT) {
+            return Err(Refusal::Format(path.to_owned(), format));
+        }
+        serde_json::from_value(file).map_err(no_summary)
+    }
+
+    /// Puts a run beside this one.
+    #[must_use]
+    pub fn compare(&self, report: &Report) -> Comparison {
+        let mut comparison = Comparison {
+            commit: self.host.commit.clone(),
+            differs: self.differs(report),
+            changes: Vec::new(),
+            missing: Vec::new(),
+        };
+        for table in &report.tables {
+            match self.workloads.iter().find(|old| old.id == table.id) {
+                Some(old) => comparison.add(old, table),
+                None => comparison.missing.push(format!("{}: not in the baseline", table.id)),
+            }
+        }
+        let gone = self.workloads.iter().filter(|old| report.tables.iter().all(|table| table.id != old.id));
+        comparison.missing.extend(gone.map(|old| format!("{}: in the baseline alone", old.id)));
+        comparison
+    }
+
+    /// In what the runs differ beside the code.
+    fn differs(&self, report: &Report) -> Vec<String> {
+        let (then, now) = (&self.host, &report.host);
+        let trials = |processes: u32, rounds: u32| format!("{processes} processes of {rounds} rounds");
+        let pairs = [
+            ("mode", self.mode.clone(), report.mode.clone()),
+            ("trials", trials(self.processes, self.rounds), trials(report.trials.0, report.trials.1)),
+            ("seed", self.seed.to_string(), report.seed.to_string()),
+            ("cpu", then.cpu.clone(), now.cpu.clone()),
+            ("cpus", then.cpus.to_string(), now.cpus.to_string()),
+            ("kernel", then.kernel.clone(), now.kernel.clone()),
+            ("libc", then.libc.clone(), now.libc.clone()),
+            ("huge pages", then.huge_pages.clone(), now.huge_pages.clone()),
+            ("rustc", then.rustc.clone(), now.rustc.clone()),
+            ("build", then.profile.clone(), now.profile.clone()),
+        ];
+        let other = pairs.into_iter().filter(|(_, then, now)| then != now);
+        other.map(|(what, then, now)| format!("{what}: {then} then, {now} now")).collect()
+    }
+}
+
+impl OldRow {
+    /// The ratio with its interval; none where there was none, or no number that a ratio can be.
+    fn ratio(&self) -> Option<Estimate> {
+        let (mid, (low, high)) = self.ratio.zip(self.interval)?;
+        let sound = 0.0 < low && low <= mid && mid <= high && high.is_finite();
+        sound.then(|| spread(mid, mid / low, high / mid))
+    }
+}
+
+/// An estimate from its middle and how many times smaller and larger the ends of its 95 % interval are.
+fn spread(mid: f64, down: f64, up: f64) -> Estimate {
+    Estimate {
+        mid,
+        low95: mid / down,
+        high95: mid * up,
+        low99: mid / down.powf(WIDER),
+        high99: mid * up.powf(WIDER),
+    }
+}
+
+/// One independent estimate over another. On the logarithms, where a quotient is a difference, the distance from the
+/// middle to an end is the root of the squares of the two that lead there.
+fn quotient(now: &Estimate, then: &Estimate) -> Estimate {
+    let root = |one: f64, other: f64| one.ln().hypot(other.ln()).exp();
+    let down = root(now.mid / now.low95, then.high95 / then.mid);
+    let up = root(now.high95 / now.mid, then.mid / then.low95);
+    spread(now.mid / then.mid, down, up)
+}
+
+impl Comparison {
+    /// Compares the rows of a table that both runs have.
+    fn add(&mut self, old: &OldTable, table: &Table) {
+        let from_one = |ratio: Option<f64>| ratio.map_or(0.0, |ratio| (ratio - 1.0).abs());
+        let floor = from_one(old.aa).max(from_one(table.aa.map(|aa| aa.mid)));
+        let compared = |key: &str| !ALWAYS.contains(&key);
+        for row in table.rows.iter().filter(|row| compared(row.key)) {
+            let was = old.rows.iter().find(|old| old.key == row.key);
+            match (was.and_then(OldRow::ratio), row.ratio) {
+                (Some(then), Some(now)) => {
+                    let change = quotient(&now, &then);
+                    self.changes.push(Change {
+                        workload: table.id.clone(),
+                        key: row.key,
+                        name: row.name,
+                        then,
+                        now,
+                        change,
+                        verdict: verdict(&change, floor),
+                        untrusted: !(old.trusted && table.trusted),
+                    });
+                }
+                (Some(_), None) => self.miss(table, row.key, &format!("measured then; now {}", now(row))),
+                (None, Some(_)) => {
+                    let then = was.map_or("not in the run".to_owned(), OldRow::told);
+                    self.miss(table, row.key, &format!("measured now; then {then}"));
+                }
+                (None, None) => {}
+            }
+        }
+        let gone = |row: &&OldRow| compared(&row.key) && row.ratio.is_some() && table.row(&row.key).is_none();
+        for row in old.rows.iter().filter(gone) {
+            self.miss(table, &row.key, "measured then; now not in the run");
+        }
+    }
+
+    fn miss(&mut self, table: &Table, key: &str, what: &str) {
+        self.missing.push(format!("{} {key}: {what}", table.id));
+    }
+
+    /// Head and cells of the table of changes.
+    fn grid(&self) -> Vec<Vec<String>> {
+        let head = ["workload", "allocator", "then (95 %)", "now (95 %)", "change (95 %)", "verdict", ""];
+        let mut grid = vec![head.map(str::to_owned).to_vec()];
+        let shown = |e: &Estimate| format!("{:.3} [{:.3}, {:.3}]", e.mid, e.low95, e.high95);
+        grid.extend(self.changes.iter().map(|change| {
+            let doubt = if change.untrusted { "untrusted: the reference differed from itself" } else { "" };
+            vec![
+                change.workload.clone(),
+                change.name.to_owned(),
+                shown(&change.then),
+                shown(&change.now),
+                shown(&change.change),
+                change.verdict.word().to_owned(),
+                doubt.to_owned(),
+            ]
+        }));
+        grid
+    }
+
+    fn title(&self) -> String {
+        let count = |word| self.changes.iter().filter(|change| change.verdict == word).count();
+        let (faster, slower) = (count(Verdict::Faster), count(Verdict::Slower));
+        format!(
+            "Against commit {}: {} rows, {faster} faster, {slower} slower",
+            self.commit,
+            self.changes.len()
+        )
+    }
+
+    /// For a terminal.
+    #[must_use]
+    pub fn terminal(&self) -> String {
+        let mut text = format!("\n{}\n", self.title());
+        for line in &self.differs {
+            text += &format!("!! differs in {line}\n");
+        }
+        text += &align(&self.grid(), false);
+        for line in &self.missing {
+            text += &format!("missing: {line}\n");
+        }
+        text + &format!("{LEGEND}\n")
+    }
+
+    /// For the page.
+    #[must_use]
+    pub fn markdown(&self) -> String {
+        let mut text = format!("\n## {}\n\n", self.title());
+        for line in &self.differs {
+            text += &format!("* **Differs** in {line}\n");
+        }
+        for line in &self.missing {
+            text += &format!("* Missing: {line}\n");
+        }
+        text + &format!("\n{}\n{LEGEND}\n", align(&self.grid(), true))
+    }
+
+    /// For `summary.json`.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        let shown = |e: &Estimate| json!({"ratio": e.mid, "interval": [e.low95, e.high95]});
+        let row = |change: &Change| {
+            json!({
+                "workload": change.workload,
+                "key": change.key,
+                "then": shown(&change.then),
+                "now": shown(&change.now),
+                "change": shown(&change.change),
+                "verdict": change.verdict,
+                "untrusted": change.untrusted,
+            })
+        };
+        json!({
+            "commit": self.commit,
+            "differs": self.differs,
+            "missing": self.missing,
+            "rows": self.changes.iter().map(row).collect::<Vec<_>>(),
+        })
+    }
+}
+
+impl OldRow {
+    /// Why it has no ratio.
+    fn told(&self) -> String {
+        self.reason.as_ref().map_or(self.state.clone(), |reason| format!("{}: {reason}", self.state))
+    }
+}
+
+/// Why a row has no ratio now.
+fn now(row: &Row) -> String {
+    match &row.state {
+        State::Ran => "without a ratio".to_owned(),
+        State::Missing(why) => format!("missing: {why}"),
+        State::Crashed(how) => format!("crashed: {how}"),
+        State::Wrong(what) => format!("wrong: {what}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,146 @@
+//! Runs that are put side by side: what is called a change, what is named as missing, what is refused.
+
+use std::path::Path;
+
+use super::{Baseline, Comparison, OldRow, OldTable, Refusal, quotient, spread};
+use crate::card::Class;
+use crate::report::{Row, Table};
+use crate::runner::State;
+use crate::stats::{Estimate, Verdict};
+
+/// An estimate with an interval of so many per cent to either side.
+fn within(mid: f64, percent: f64) -> Estimate {
+    spread(mid, 1.0 + percent / 100.0, 1.0 + percent / 100.0)
+}
+
+fn row(key: &'static str, ratio: Option<Estimate>, state: State) -> Row {
+    Row {
+        key,
+        name: key,
+        version: String::new(),
+        state,
+        ratio,
+        verdict: None,
+        ns: None,
+        least_ns: None,
+        net_ns: None,
+        net_ratio: None,
+        peak: None,
+        peak_live: None,
+        peak_exact: false,
+        over_time: Vec::new(),
+        refused: None,
+        latencies: None,
+        notes: "",
+    }
+}
+
+fn table(rows: Vec<Row>) -> Table {
+    Table {
+        id: "S1".to_owned(),
+        title: String::new(),
+        class: Class::Blocks,
+        op: "pair",
+        ops_per_sample: None,
+        aa: Some(within(1.0, 0.1)),
+        trusted: true,
+        contaminated: 0.0,
+        rows,
+    }
+}
+
+fn old(key: &str, ratio: Option<Estimate>) -> OldRow {
+    OldRow {
+        key: key.to_owned(),
+        state: if ratio.is_some() { "ran" } else { "missing" }.to_owned(),
+        reason: ratio.is_none().then(|| "one thread only".to_owned()),
+        ratio: ratio.map(|ratio| ratio.mid),
+        interval: ratio.map(|ratio| (ratio.low95, ratio.high95)),
+    }
+}
+
+fn compared(then: Vec<OldRow>, now: Vec<Row>, aa: f64) -> Comparison {
+    let mut comparison = Comparison {
+        commit: "abc".to_owned(),
+        differs: Vec::new(),
+        changes: Vec::new(),
+        missing: Vec::new(),
+    };
+    let old = OldTable { id: "S1".to_owned(), aa: Some(aa), trusted: true, rows: then };
+    comparison.add(&old, &table(now));
+    comparison
+}
+
+/// The word for a ratio that was and is.
+fn word(then: Estimate, now: Estimate, aa: f64) -> Verdict {
+    let rows = vec![row("ring", Some(now), State::Ran)];
+    compared(vec![old("ring", Some(then))], rows, aa).changes[0].verdict
+}
+
+#[test]
+fn a_quotient_is_as_wide_as_both_together() {
+    let change = quotient(&within(0.6, 3.0), &within(0.5, 4.0));
+    assert!((change.mid - 1.2).abs() < 1e-12);
+    let half = 1.03_f64.ln().hypot(1.04_f64.ln());
+    assert!(((change.high95 / change.mid).ln() - half).abs() < 1e-12);
+    assert!(((change.mid / change.low95).ln() - half).abs() < 1e-12);
+    assert!(change.high99 > change.high95 && change.low99 < change.low95);
+    // The upper end of the earlier ratio leads to the lower end of the change.
+    let lopsided = Estimate { high95: 0.6, ..within(0.5, 0.0) };
+    let change = quotient(&within(0.5, 0.0), &lopsided);
+    assert!((change.low95 - 0.5 / 0.6).abs() < 1e-12 && (change.high95 - 1.0).abs() < 1e-12, "{change:?}");
+}
+
+#[test]
+fn words_follow_the_intervals() {
+    assert_eq!(word(within(0.5, 0.5), within(0.515, 0.5), 1.0), Verdict::Slower);
+    assert_eq!(word(within(0.515, 0.5), within(0.5, 0.5), 1.0), Verdict::Faster);
+    assert_eq!(word(within(0.5, 3.0), within(0.515, 3.0), 1.0), Verdict::Same, "wide intervals");
+    assert_eq!(word(within(0.5, 0.1), within(0.504, 0.1), 1.0), Verdict::Same, "less than 1 %");
+    assert_eq!(word(within(0.5, 0.5), within(0.515, 0.5), 1.02), Verdict::Same, "the reference moved more");
+}
+
+#[test]
+fn what_one_run_lacks_is_named() {
+    let then =
+        vec![old("ring", Some(within(0.5, 1.0))), old("pool", None), old("gone", Some(within(0.5, 1.0)))];
+    let now = vec![
+        row("glibc", Some(within(1.0, 0.0)), State::Ran),
+        row("ring", None, State::Crashed("segmentation fault".to_owned())),
+        row("pool", Some(within(0.5, 1.0)), State::Ran),
+    ];
+    let comparison = compared(then, now, 1.0);
+    assert!(comparison.changes.is_empty());
+    assert_eq!(
+        comparison.missing,
+        [
+            "S1 ring: measured then; now crashed: segmentation fault",
+            "S1 pool: measured now; then missing: one thread only",
+            "S1 gone: measured then; now not in the run",
+        ]
+    );
+    let text = comparison.terminal();
+    assert!(text.contains("Against commit abc: 0 rows, 0 faster, 0 slower"), "{text}");
+    assert!(text.contains("missing: S1 gone"), "{text}");
+}
+
+#[test]
+fn a_ratio_that_can_be_none_is_left_out() {
+    for (mid, interval) in [(0.0, (0.0, 1.0)), (1.0, (-1.0, 2.0)), (1.0, (1.1, 2.0)), (f64::NAN, (0.5, 1.5))]
+    {
+        let row = OldRow { ratio: Some(mid), interval: Some(interval), ..old("ring", None) };
+        assert_eq!(row.ratio(), None, "{mid} {interval:?}");
+    }
+}
+
+#[test]
+fn only_a_summary_of_this_format_is_read() {
+    let path = Path::new("x.json");
+    let refused = |text| Baseline::parse(text, path).expect_err("it is no baseline");
+    assert!(matches!(refused("not JSON"), Refusal::NoSummary(..)));
+    assert!(matches!(refused(r#"{"format": 1}"#), Refusal::NoSummary(..)));
+    assert!(matches!(refused(r#"{"format": 999}"#), Refusal::Format(_, Some(999))));
+    let without = refused(r#"{"mode": "quick"}"#);
+    assert!(matches!(without, Refusal::Format(_, None)));
+    assert!(without.to_string().contains("x.json has format none, this harness reads 1"), "{without}");
+}

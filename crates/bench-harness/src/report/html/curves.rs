@@ -1,0 +1,198 @@
+//! Memory over time, tails and scaling: small panels side by side, one for each contender.
+
+use core::fmt::Write as _;
+
+use super::shell::{escaped, table};
+use crate::contenders::{REFERENCE, VOID};
+use crate::report::model::{Report, Row, Table};
+use crate::report::picture::{Curve, Forest, Line, Panel, SMALL, Scales};
+use crate::report::scaling;
+use crate::report::text::{bytes, ns};
+use crate::runner::{Held, Latencies};
+use crate::stats::Estimate;
+
+fn panel(out: &mut String, name: &str, figures: &str, picture: &str) {
+    let _ = writeln!(
+        out,
+        "<figure>{picture}<figcaption><b>{}</b> {}</figcaption></figure>",
+        escaped(name),
+        escaped(figures)
+    );
+}
+
+fn section(out: &mut String, id: &str, heading: &str, about: &str) {
+    let _ = write!(out, "<section id=\"{id}\">\n<h2>{heading}</h2>\n<p>{about}</p>\n");
+}
+
+/// A count for an axis.
+fn count(value: f64) -> String {
+    match value {
+        0.0..1000.0 => format!("{value:.0}"),
+        1000.0..1e6 => format!("{:.0}k", value / 1e3),
+        _ => format!("{:.1}M", value / 1e6),
+    }
+}
+
+/// Bytes taken, and bytes alive below them.
+pub(super) fn memory(out: &mut String, report: &Report) {
+    let watched = |table: &&Table| table.rows.iter().any(|row| !row.over_time.is_empty());
+    let tables: Vec<&Table> = report.tables.iter().filter(watched).collect();
+    if tables.is_empty() {
+        return;
+    }
+    section(
+        out,
+        "memory",
+        "Memory over time",
+        "Bytes taken from the system against allocations made, from an empty contender on; the grey area is what the workload \
+         itself holds. All panels of a workload have the same scales; bytes go up by powers of two.",
+    );
+    for of in tables {
+        let _ = write!(
+            out,
+            "<h3>{}</h3>\n<p>{}</p>\n<div class=\"panels\">\n",
+            escaped(&of.id),
+            escaped(&of.title)
+        );
+        let points = || of.rows.iter().flat_map(|row| &row.over_time);
+        let most = |get: fn(&Held) -> u64| points().map(get).max().unwrap_or(0).max(1) as f64;
+        // What is taken may be nothing yet where pages are counted; the scale begins below what lives.
+        let least = points().map(|at| at.live / 2).min().unwrap_or(0).max(1) as f64;
+        let most_bytes = most(|at| at.taken.max(at.live)).max(least * 4.0);
+        let scale = Panel {
+            size: SMALL,
+            x: 0.0..most(|at| at.ops),
+            y: least.log2().floor().exp2()..most_bytes.log2().ceil().exp2(),
+            scales: Scales::PowersUp,
+            x_label: count,
+            y_label: |value| bytes(value as u64),
+            filled: true,
+        };
+        for row in of.rows.iter().filter(|row| !row.over_time.is_empty()) {
+            held(out, of, row, &scale);
+        }
+        out.push_str("</div>\n");
+    }
+    out.push_str("</section>\n");
+}
+
+fn held(out: &mut String, of: &Table, row: &Row, scale: &Panel) {
+    let curve = |get: fn(&Held) -> u64| -> Curve {
+        row.over_time.iter().map(|at| (at.ops as f64, (get(at) as f64).max(scale.y.start))).collect()
+    };
+    let last = row.over_time.last().map_or((0, 0), |at| (at.taken, at.live));
+    let figures = format!("{} at the end, {} of them alive", bytes(last.0), bytes(last.1));
+    let title = format!("{}: bytes taken by {} over time", of.id, row.name);
+    let picture = scale.inline(&title, &figures, &curve(|at| at.taken), &curve(|at| at.live));
+    panel(out, row.name, &figures, &picture);
+}
+
+/// Shares of requests that took longer than so long.
+pub(super) fn tails(out: &mut String, report: &Report) {
+    let measured = |table: &Table| -> Vec<(&'static str, Latencies)> {
+        let of = |(_, row): (usize, &Row)| Some((row.name, row.latencies.clone()?));
+        let rows = table.rows.iter().enumerate().filter(|(index, _)| *index != VOID).filter_map(of);
+        rows.filter(|(_, latencies)| !latencies.above.is_empty()).collect()
+    };
+    let tables: Vec<(&Table, Vec<_>)> =
+        report.tables.iter().map(|of| (of, measured(of))).filter(|(_, rows)| !rows.is_empty()).collect();
+    if tables.is_empty() {
+        return;
+    }
+    section(
+        out,
+        "tails",
+        "Tails",
+        "The share of requests that took longer than so many microseconds, both axes by powers of ten: further left is better. \
+         The grey curve is the reference's.",
+    );
+    for (of, rows) in tables {
+        let _ = write!(out, "<h3>{}</h3>\n<div class=\"panels\">\n", escaped(&of.id));
+        let curve = |latencies: &Latencies| -> Curve {
+            latencies.above.iter().map(|&(ns, share)| (ns.max(1) as f64 / 1e3, share)).collect()
+        };
+        let reference =
+            of.rows.get(REFERENCE).and_then(|row| row.latencies.as_ref()).map(curve).unwrap_or_default();
+        let points = || rows.iter().flat_map(|(_, latencies)| curve(latencies));
+        let low = points().map(|(x, _)| x).fold(f64::MAX, f64::min);
+        let high = points().map(|(x, _)| x).fold(low * 10.0, f64::max);
+        let scale = Panel {
+            size: SMALL,
+            x: low..high,
+            y: points().map(|(_, y)| y).fold(0.1, f64::min)..1.0,
+            scales: Scales::Powers,
+            x_label: |value| if value < 10.0 { format!("{value:.1} µs") } else { format!("{value:.0} µs") },
+            y_label: |value| format!("{} %", trimmed(value * 100.0)),
+            filled: false,
+        };
+        for (name, latencies) in &rows {
+            let micros = |ns: u64| ns as f64 / 1e3;
+            let figures = format!(
+                "median {:.0} µs, 99 % {:.0} µs, 99.9 % {:.0} µs",
+                micros(latencies.p50),
+                micros(latencies.p99),
+                micros(latencies.p999)
+            );
+            let title = format!("{}: latencies of {name}", of.id);
+            let picture = scale.inline(&title, &figures, &curve(latencies), &reference);
+            panel(out, name, &figures, &picture);
+        }
+        out.push_str("</div>\n");
+    }
+    out.push_str("</section>\n");
+}
+
+/// As few digits as say it.
+fn trimmed(value: f64) -> String {
+    let text = format!("{value:.4}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// What threads cost one another.
+pub(super) fn scaling(out: &mut String, report: &Report) {
+    let all = scaling::scaling(report);
+    if all.is_empty() {
+        return;
+    }
+    section(
+        out,
+        "scaling",
+        "Scaling",
+        "What an operation costs a thread alone, over what it costs while other threads do the same: at 1 they are not in each \
+         other’s way; at a half two threads do as much as one. Medians of two tables, not paired.",
+    );
+    for of in all {
+        let lines = of.rows.iter().map(|row| {
+            let share = row.share();
+            let ratio = Estimate { mid: share, low95: share, high95: share, low99: share, high99: share };
+            Line { name: row.name, ratio, verdict: None }
+        });
+        let title =
+            format!("{}: time of one thread alone over its time among {}", of.together.id, of.threads);
+        let head =
+            ["allocator", "ns/op alone", "ns/op together", "alone/together"].map(str::to_owned).to_vec();
+        let cells = of.rows.iter().map(|row| {
+            vec![row.name.to_owned(), ns(row.alone), ns(row.together), format!("{:.2}", row.share())]
+        });
+        let _ = write!(
+            out,
+            "<h3>{} threads</h3>\n<p>{}</p>\n<div class=\"wide picture\">{}</div>\n{}",
+            of.threads,
+            escaped(&of.together.title),
+            Forest(lines.collect()).inline(&title),
+            table("scaling", &core::iter::once(head).chain(cells).collect::<Vec<_>>())
+        );
+    }
+    out.push_str("</section>\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_bear_their_digits() {
+        assert_eq!([count(10.0), count(25_000.0), count(1.5e6)], ["10", "25k", "1.5M"]);
+        assert_eq!([trimmed(10.0), trimmed(0.1), trimmed(0.0125)], ["10", "0.1", "0.0125"]);
+    }
+}

@@ -1,0 +1,248 @@
+//! `report.html`: the whole report as one file that needs nothing else, for screens of any width, in light and dark, and for
+//! paper.
+#![forbid(unsafe_code)]
+
+mod curves;
+pub(crate) mod shell;
+
+use core::fmt::Write as _;
+
+use self::shell::{escaped, page, table};
+use super::matrix::Matrix;
+use super::model::{Report, Row, Table};
+use super::svg::forest;
+use super::text::{LEGEND, UNTRUSTED, bar_grid, grid, host_block, latencies};
+use crate::card::Class;
+use crate::runner::State;
+use crate::stats::Verdict;
+
+/// The report as a page.
+#[must_use]
+pub fn html(report: &Report) -> String {
+    let mut out = String::new();
+    head(&mut out, report);
+    matrices(&mut out, report);
+    bars(&mut out, report);
+    curves::memory(&mut out, report);
+    curves::tails(&mut out, report);
+    curves::scaling(&mut out, report);
+    workloads(&mut out, report);
+    page(&format!("Allocators compared ({})", report.mode), &out)
+}
+
+fn head(out: &mut String, report: &Report) {
+    let _ = write!(
+        out,
+        "<header>\n<p class=\"command\"><code>bench-runner --{}</code>, commit <code>{}</code></p>\n\
+         <h1>Allocators compared</h1>\n<p>On {}.</p>\n",
+        escaped(&report.mode),
+        escaped(&report.host.commit),
+        escaped(&report.host.cpu)
+    );
+    out.push_str(&trust(report));
+    let sections = sections(report);
+    if sections.len() > 1 {
+        out.push_str("<nav aria-label=\"parts of this page\"><ul>\n");
+        for (id, name) in &sections {
+            let _ = writeln!(out, "<li><a href=\"#{id}\">{name}</a></li>");
+        }
+        out.push_str("</ul></nav>\n");
+    }
+    out.push_str("</header>\n<section id=\"host\">\n<h2>Host and run</h2>\n<dl class=\"facts\">\n");
+    for (name, value) in host_block(report) {
+        let _ = writeln!(out, "<div><dt>{}</dt><dd>{}</dd></div>", escaped(name), escaped(&value));
+    }
+    out.push_str("</dl>\n</section>\n");
+}
+
+/// The parts that this report has.
+fn sections(report: &Report) -> Vec<(&'static str, &'static str)> {
+    let any = |wanted: fn(&Row) -> bool| report.tables.iter().flat_map(|table| &table.rows).any(wanted);
+    let all = [
+        ("host", "Host and run", true),
+        ("matrix", "Matrix", Class::ALL.iter().any(|&class| Matrix::new(report, class).is_some())),
+        ("bars", "Bars", !report.bars.is_empty()),
+        ("memory", "Memory over time", any(|row| !row.over_time.is_empty())),
+        ("tails", "Tails", any(|row| row.latencies.as_ref().is_some_and(|one| !one.above.is_empty()))),
+        ("scaling", "Scaling", !super::scaling::scaling(report).is_empty()),
+        ("workloads", "Workloads", !report.tables.is_empty()),
+    ];
+    all.into_iter().filter(|(_, _, there)| *there).map(|(id, name, _)| (id, name)).collect()
+}
+
+/// Whether the reference came out equal to itself.
+fn trust(report: &Report) -> String {
+    let judged = report.tables.iter().filter(|table| table.aa.is_some()).count();
+    let distrusted: Vec<&Table> = report.tables.iter().filter(|table| !table.trusted).collect();
+    if judged == 0 {
+        return "<p class=\"caveat\">The reference was not compared with itself.</p>\n".to_owned();
+    }
+    if distrusted.is_empty() {
+        return format!(
+            "<p class=\"good\">A/A: the reference, entered twice, came out equal to itself in all {judged} tables.</p>\n"
+        );
+    }
+    let links: Vec<String> = distrusted.iter().map(|table| link(table)).collect();
+    format!(
+        "<p class=\"caveat\">A/A: the reference, entered twice, differed from itself in {} of {judged} tables; do not trust \
+         these: {}.</p>\n",
+        links.len(),
+        links.join(", ")
+    )
+}
+
+/// The name of a table's place in the page.
+fn anchor(table: &Table) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+    format!("w-{}", table.id.chars().map(plain).collect::<String>())
+}
+
+fn link(table: &Table) -> String {
+    format!("<a href=\"#{}\">{}</a>", anchor(table), escaped(&table.id))
+}
+
+fn matrices(out: &mut String, report: &Report) {
+    let matrices: Vec<(Class, Matrix<'_>)> =
+        Class::ALL.into_iter().filter_map(|class| Some((class, Matrix::new(report, class)?))).collect();
+    if matrices.is_empty() {
+        return;
+    }
+    out.push_str(
+        "<section id=\"matrix\">\n<h2>Matrix</h2>\n<p>Time over the reference's: below 1 is faster. Cells without a colour \
+         could not be told from the reference. A mean over unlike workloads says little.</p>\n<p class=\"key\">",
+    );
+    for (class, words) in SHADES {
+        let _ = write!(out, "<span class=\"{class}\">{words}</span> ");
+    }
+    out.push_str("</p>\n");
+    for (class, matrix) in &matrices {
+        let _ = write!(
+            out,
+            "<h3>{}</h3>\n<div class=\"wide\" role=\"region\" tabindex=\"0\" aria-label=\"ratios, {}\"><table class=\"matrix\">\n\
+             <thead><tr><th scope=\"col\">workload</th>",
+            capital(class.word()),
+            class.word()
+        );
+        for head in &matrix.heads {
+            let _ = write!(out, "<th scope=\"col\"><span>{}</span></th>", escaped(head));
+        }
+        out.push_str("</tr></thead>\n<tbody>\n");
+        for (table, cells) in &matrix.rows {
+            let mark = if table.trusted { "" } else { " <abbr title=\"untrusted\">!</abbr>" };
+            let _ = write!(out, "<tr><th scope=\"row\">{}{mark}</th>", link(table));
+            cells.iter().for_each(|row| out.push_str(&cell(row)));
+            out.push_str("</tr>\n");
+        }
+        if let Some((count, means)) = &matrix.means {
+            let _ = write!(out, "<tr class=\"mean\"><th scope=\"row\">{}</th>", Matrix::mean_name(*count));
+            for mean in means {
+                let _ = write!(out, "<td>{mean:.3}</td>");
+            }
+            out.push_str("</tr>\n");
+        }
+        out.push_str("</tbody>\n</table></div>\n");
+    }
+    out.push_str("</section>\n");
+}
+
+fn capital(word: &str) -> String {
+    let mut letters = word.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
+/// Classes of the style sheet, from much faster to much slower.
+const SHADES: [(&str, &str); 6] = [
+    ("f3", "half or less"),
+    ("f2", "to 0.8"),
+    ("f1", "faster"),
+    ("s1", "slower"),
+    ("s2", "from 1.25"),
+    ("s3", "twice or more"),
+];
+
+fn shade(ratio: f64, verdict: Option<Verdict>) -> &'static str {
+    match verdict {
+        Some(Verdict::Faster) if ratio <= 0.5 => "f3",
+        Some(Verdict::Faster) if ratio <= 0.8 => "f2",
+        Some(Verdict::Faster) => "f1",
+        Some(Verdict::Slower) if ratio >= 2.0 => "s3",
+        Some(Verdict::Slower) if ratio >= 1.25 => "s2",
+        Some(Verdict::Slower) => "s1",
+        _ => "same",
+    }
+}
+
+fn cell(row: &Row) -> String {
+    match (&row.state, row.ratio) {
+        (State::Ran, Some(ratio)) => {
+            format!("<td class=\"{}\">{:.3}</td>", shade(ratio.mid, row.verdict), ratio.mid)
+        }
+        (State::Ran, None) => "<td>–</td>".to_owned(),
+        (State::Missing(why), _) => format!("<td title=\"{}\">–</td>", escaped(why)),
+        (State::Crashed(how), _) => format!("<td class=\"bad\" title=\"{}\">crashed</td>", escaped(how)),
+        (State::Wrong(what), _) => format!("<td class=\"bad\" title=\"{}\">wrong</td>", escaped(what)),
+    }
+}
+
+fn bars(out: &mut String, report: &Report) {
+    if report.bars.is_empty() {
+        return;
+    }
+    let met = report.bars.iter().filter(|bar| bar.met() == Some(true)).count();
+    let run = report.bars.iter().filter(|bar| bar.met().is_some()).count();
+    let _ = write!(
+        out,
+        "<section id=\"bars\">\n<h2>Bars</h2>\n<p>What this workspace's allocators are held to: {met} of {run} met.</p>\n{}\
+         </section>\n",
+        table("bars", &bar_grid(report))
+    );
+}
+
+fn workloads(out: &mut String, report: &Report) {
+    if report.tables.is_empty() {
+        return;
+    }
+    let _ = write!(
+        out,
+        "<section id=\"workloads\">\n<h2>Workloads</h2>\n<p>{}</p>\n",
+        escaped(&LEGEND.replace('`', ""))
+    );
+    for table in &report.tables {
+        workload(out, table);
+    }
+    out.push_str("</section>\n");
+}
+
+fn workload(out: &mut String, of: &Table) {
+    let aa = of
+        .aa
+        .map_or("not run".to_owned(), |aa| format!("{:.3}, {:.3} to {:.3}", aa.mid, aa.low95, aa.high95));
+    let _ = write!(
+        out,
+        "<article id=\"{}\">\n<h3>{}</h3>\n<p>{}; ns per {}; A/A {aa}.</p>\n",
+        anchor(of),
+        escaped(&of.id),
+        escaped(&of.title),
+        escaped(of.op)
+    );
+    if !of.trusted {
+        let _ = writeln!(out, "<p class=\"caveat\">{UNTRUSTED}.</p>");
+    }
+    if of.contaminated > 0.2 {
+        let _ = writeln!(
+            out,
+            "<p class=\"caveat\">Something else ran in {:.0} % of the rounds.</p>",
+            of.contaminated * 100.0
+        );
+    }
+    let plot = forest(of);
+    if !plot.0.is_empty() {
+        let title = format!("{}: ratios to the reference, with 95 % intervals", of.id);
+        let _ = writeln!(out, "<div class=\"wide picture\">{}</div>", plot.inline(&title));
+    }
+    let _ = writeln!(out, "<div class=\"noted\">{}</div>", table(&of.id, &grid(of)));
+    if let Some((line, grid)) = latencies(of) {
+        let _ = write!(out, "<p>{}:</p>\n{}", escaped(&line), table("latencies", &grid));
+    }
+    out.push_str("</article>\n");
+}

@@ -1,0 +1,68 @@
+//! Scaling: what one thread pays for an operation alone, over what it pays while others do the same. At 1 the threads do not
+//! get into each other's way; at a half two of them do as much as one.
+
+use super::model::{Report, Table};
+use crate::contenders::VOID;
+
+/// Workloads that differ in nothing but the number of threads: alone, together, and how many those are.
+const TABLES: [(&str, &str, usize); 2] =
+    [("S9/larson/1", "S9/larson/2", 2), ("S9/larson/1", "S9/larson/4", 4)];
+
+/// One workload's scaling.
+#[derive(Clone, Debug)]
+pub(super) struct Scaling<'a> {
+    /// The workload of several threads.
+    pub(super) together: &'a Table,
+    pub(super) threads: usize,
+    /// Contenders that ran both, in nanoseconds an operation of one thread.
+    pub(super) rows: Vec<Paces<'a>>,
+}
+
+/// What one contender took.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Paces<'a> {
+    pub(super) name: &'a str,
+    pub(super) alone: f64,
+    pub(super) together: f64,
+}
+
+impl Paces<'_> {
+    /// The time alone over the time together.
+    pub(super) fn share(&self) -> f64 {
+        self.alone / self.together
+    }
+}
+
+/// All that can be said of a run.
+pub(super) fn scaling(report: &Report) -> Vec<Scaling<'_>> {
+    let find = |id: &str| report.tables.iter().find(|table| table.id == id);
+    let of = |(alone, together, threads): (&str, &str, usize)| {
+        let (alone, together) = (find(alone)?, find(together)?);
+        let paces =
+            together.rows.iter().enumerate().filter(|(index, _)| *index != VOID).filter_map(|(_, row)| {
+                Some(Paces { name: row.name, alone: alone.row(row.key)?.ns?, together: row.ns? })
+            });
+        let rows: Vec<Paces<'_>> = paces.collect();
+        (!rows.is_empty()).then_some(Scaling { together, threads, rows })
+    };
+    TABLES.into_iter().filter_map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workloads::catalogue;
+
+    #[test]
+    fn the_workloads_are_in_the_catalogue() {
+        for id in TABLES.into_iter().flat_map(|(alone, together, _)| [alone, together]) {
+            assert!(catalogue().iter().any(|spec| spec.id == id), "{id}");
+        }
+    }
+
+    #[test]
+    fn two_threads_that_take_twice_as_long_scale_by_a_half() {
+        let share = Paces { name: "", alone: 10.0, together: 20.0 }.share();
+        assert!((share - 0.5).abs() < 1e-12);
+    }
+}

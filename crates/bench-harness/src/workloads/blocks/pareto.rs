@@ -1,0 +1,189 @@
+//! S4, pareto: a slot drawn at a time, emptied if it holds a block, filled if not; every byte written and read. Few slots are
+//! drawn most of the time (of what is drawn, four fifths fall to one fifth of the slots, and so on six times over), so that a
+//! few blocks live for some operations and most for ever.
+
+use core::ptr::null_mut;
+
+use super::layout;
+use crate::blocks::{Contender, RawAlloc};
+use crate::tally;
+use crate::workloads::rng::{self, Rng};
+use crate::workloads::{Cell, Context, mix};
+
+/// Slots, half of which hold a block at the start.
+pub const SLOTS: usize = 1 << 18;
+/// Places in the table.
+const PLACES: usize = 1 << 17;
+/// Sizes in the table. No divisor of the number of places, so that place and size do not come round together.
+const SIZES: usize = 8000;
+/// The largest block.
+const LARGEST: u16 = 1024;
+/// How often a fifth is taken of a fifth.
+const LEVELS: u32 = 6;
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    /// Null where the slot is empty.
+    block: *mut u8,
+    size: u16,
+    tag: u8,
+}
+
+/// The slots, and the tables that say which is drawn and how large its block will be.
+#[derive(Debug)]
+pub struct Slots {
+    slots: Box<[Slot]>,
+    places: Box<[u32]>,
+    sizes: Box<[u16; SIZES]>,
+    place_at: usize,
+    size_at: usize,
+}
+
+/// Draws one of the slots: in a fifth of them with a probability of four fifths, in a fifth of these again, …
+fn draw(rng: &mut Rng) -> u32 {
+    let (mut from, mut count) = (0.0, SLOTS as f64);
+    for _ in 0..LEVELS {
+        let fifth = count / 5.0;
+        if rng.below(5) == 0 {
+            // Among the others of this level, evenly.
+            from += fifth;
+            count -= fifth;
+            break;
+        }
+        count = fifth;
+    }
+    (from + rng.fraction() * count) as u32
+}
+
+impl Slots {
+    /// Fills every other slot.
+    pub fn fill<R: RawAlloc + Copy>(alloc: R, seed: u64) -> Self {
+        let mut rng = Rng::new(seed, 11);
+        let mut order: Vec<u32> = (0..SLOTS as u32).collect();
+        // What is drawn often lies apart, as the slots of a program do.
+        rng.shuffle(&mut order);
+        let places = (0..PLACES).map(|_| order[draw(&mut rng) as usize]).collect();
+        let slots = vec![Slot { block: null_mut(), size: 0, tag: 0 }; SLOTS].into();
+        let sizes = rng::geometric::<SIZES>(seed, LARGEST);
+        let mut filled = Self { slots, places, sizes, place_at: 0, size_at: 0 };
+        for at in (0..SLOTS).step_by(2) {
+            let size = filled.next_size();
+            // SAFETY: no size of the table is zero.
+            filled.slots[at] = unsafe { fresh(alloc, size, at as u8) };
+        }
+        filled
+    }
+
+    #[inline(always)]
+    fn next_size(&mut self) -> u16 {
+        let size = self.sizes[self.size_at];
+        self.size_at = if self.size_at + 1 == SIZES { 0 } else { self.size_at + 1 };
+        size
+    }
+
+    /// Frees all blocks.
+    ///
+    /// # Safety
+    ///
+    /// `alloc` is the allocator of [`fill`](Self::fill) and [`visit`].
+    pub unsafe fn clear<R: RawAlloc + Copy>(self, alloc: R) {
+        for slot in self.slots.iter().filter(|slot| !slot.block.is_null()) {
+            // SAFETY: the block is live, came from this allocator for this layout, and the slots end here.
+            unsafe { alloc.dealloc(slot.block, layout(usize::from(slot.size), 8)) };
+        }
+    }
+}
+
+/// A block, every byte of it written.
+///
+/// # Safety
+///
+/// The size is above zero.
+#[inline(always)]
+unsafe fn fresh<R: RawAlloc + Copy>(alloc: R, size: u16, tag: u8) -> Slot {
+    // SAFETY: the caller's duty is the callee's.
+    let block = unsafe { alloc.alloc(layout(usize::from(size), 8)) };
+    // SAFETY: the block is that long and the slot's own.
+    unsafe { block.write_bytes(tag, usize::from(size)) };
+    Slot { block, size, tag }
+}
+
+/// Draws `ops` slots.
+///
+/// # Safety
+///
+/// `alloc` is the allocator that filled the slots.
+#[inline(never)]
+pub unsafe fn visit<R: RawAlloc + Copy>(alloc: R, state: &mut Slots, ops: u64) -> u64 {
+    let mut sum = 0_u64;
+    for i in 0..ops {
+        let place = state.places[state.place_at] as usize;
+        state.place_at = (state.place_at + 1) % PLACES;
+        let slot = state.slots[place];
+        if slot.block.is_null() {
+            let size = state.next_size();
+            // SAFETY: no size of the table is zero.
+            state.slots[place] = unsafe { fresh(alloc, size, i as u8) };
+            continue;
+        }
+        // SAFETY: the block is that long, every byte was written, and it is the slot's own.
+        let bytes = unsafe { core::slice::from_raw_parts(slot.block, usize::from(slot.size)) };
+        let read: u64 = bytes.iter().map(|&byte| u64::from(byte)).sum();
+        if R::CHECKED && read != u64::from(slot.size) * u64::from(slot.tag) {
+            tally::damaged();
+        }
+        sum = mix(sum, read);
+        state.slots[place].block = null_mut();
+        // SAFETY: the block came from this allocator for this layout, and the slot is empty now.
+        unsafe { alloc.dealloc(slot.block, layout(usize::from(slot.size), 8)) };
+    }
+    sum
+}
+
+struct Visits<C: Contender> {
+    state: Option<Slots>,
+    alloc: C,
+}
+
+impl<C: Contender> Cell for Visits<C> {
+    fn run(&mut self, units: u64) -> u64 {
+        let Some(state) = &mut self.state else { return 0 };
+        // SAFETY: the cell's own allocator filled the slots.
+        unsafe { visit(self.alloc.by_ref(), state, units) }
+    }
+}
+
+impl<C: Contender> Drop for Visits<C> {
+    fn drop(&mut self) {
+        if let Some(state) = self.state.take() {
+            // SAFETY: the cell's own allocator filled the slots.
+            unsafe { state.clear(self.alloc.by_ref()) };
+        }
+    }
+}
+
+/// A cell of 2^18 slots, half of them filled.
+pub fn cell<C: Contender>(context: &Context) -> Box<dyn Cell> {
+    let alloc = C::create();
+    let state = Some(Slots::fill(alloc.by_ref(), context.seed));
+    Box::new(Visits { state, alloc })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn four_fifths_of_the_draws_fall_to_one_fifth_of_the_slots() {
+        let mut rng = Rng::new(7, 0);
+        let draws: Vec<u32> = (0..100_000).map(|_| draw(&mut rng)).collect();
+        assert!(draws.iter().all(|&slot| (slot as usize) < SLOTS));
+        let mut bound = SLOTS as f64;
+        let mut share = 1.0;
+        for _ in 0..LEVELS {
+            (bound, share) = (bound / 5.0, share * 0.8);
+            let below = draws.iter().filter(|&&slot| f64::from(slot) < bound).count() as f64 / 1e5;
+            assert!((below - share).abs() < 0.01, "{below} of the draws below {bound}, not {share}");
+        }
+    }
+}

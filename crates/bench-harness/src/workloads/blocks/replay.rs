@@ -1,0 +1,341 @@
+//! R6, replay: what a real program asked of its heap, from its start to its end, in the recorded order and on one thread. The
+//! traces lie beside the harness, so that everyone replays the same; `data/README.md` says what they are and how they were
+//! made.
+//!
+//! A block is written as the replay of any trace does: the first byte of each line, up to a quarter of a kilobyte. What a program
+//! never freed is freed at the end.
+
+use core::alloc::Layout;
+use core::hint::black_box;
+use core::ptr::null_mut;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::OnceLock;
+
+use crate::blocks::{Contender, RawAlloc};
+use crate::tally;
+use crate::trace::Trace;
+use crate::trace::replay::{Kind, Left, Op, Program};
+use crate::workloads::litter::{self, Histogram};
+use crate::workloads::{Cell, Context, mix};
+
+/// Bytes between two that are touched, and up to where.
+const LINE: usize = 64;
+const TOUCHED: usize = 256;
+
+/// A trace that is there for everyone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recorded {
+    /// `serde_json` over a document.
+    Json,
+    /// `syn` over sources.
+    Syn,
+    /// `sqlite3`.
+    Sqlite,
+    /// `git log`.
+    Git,
+    /// The compiler proper of `gcc -c`.
+    Gcc,
+}
+
+impl Recorded {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Json, Self::Syn, Self::Sqlite, Self::Git, Self::Gcc];
+
+    /// The name of its file and of its workload.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Json => "serde_json",
+            Self::Syn => "syn",
+            Self::Sqlite => "sqlite3",
+            Self::Git => "git",
+            Self::Gcc => "gcc",
+        }
+    }
+
+    /// What was recorded, and how much it is, which a test compares with the file.
+    #[must_use]
+    pub const fn what(self) -> &'static str {
+        match self {
+            Self::Json => "serde_json reads 80,220 bytes into a `Value`: 12,936 calls, at most 738 KiB alive",
+            Self::Syn => "syn parses a source file of 8,865 bytes: 15,189 calls, at most 302 KiB alive",
+            Self::Sqlite => {
+                "the sqlite3 shell, 143 statements on a table of 200 rows: 14,195 calls, at most 171 KiB alive"
+            }
+            Self::Git => "`git log --stat` of nine commits: 18,191 calls, at most 2,118 KiB alive",
+            Self::Gcc => {
+                "`gcc -c` of 31 lines and <stdio.h>, the compiler proper: 17,983 calls, at most 1,982 KiB alive"
+            }
+        }
+    }
+
+    /// The trace, ready to be replayed; read when it is first asked for, and kept.
+    ///
+    /// # Panics
+    ///
+    /// Where the file is not there or is no trace: it belongs to the harness.
+    #[must_use]
+    pub fn program(self) -> &'static Program {
+        static PROGRAMS: [OnceLock<Program>; 5] = [const { OnceLock::new() }; 5];
+        PROGRAMS[self as usize].get_or_init(|| {
+            let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("data");
+            let path = data.join(self.name()).with_extension("trace");
+            let program = Trace::open(&path).and_then(|trace| Program::of(&trace));
+            program.unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+        })
+    }
+
+    /// Blocks that the program asks for.
+    #[must_use]
+    pub fn asked(self) -> u64 {
+        let asks = |op: &&Op| matches!(op.kind, Kind::Alloc | Kind::Zeroed);
+        ops(self.program()).iter().filter(asks).count() as u64
+    }
+}
+
+/// The operations of a program of one thread.
+fn ops(program: &Program) -> &[Op] {
+    program.lanes.first().map_or(&[], |lane| lane)
+}
+
+/// The layout of an operation.
+#[inline(always)]
+fn layout(size: u32, align_log2: u8) -> Layout {
+    debug_assert!(Layout::from_size_align(size as usize, 1 << align_log2).is_ok());
+    // SAFETY: the alignment is a power of two of at most 2^31, and a size below 2^32 does not overflow when rounded up to it.
+    unsafe { Layout::from_size_align_unchecked(size as usize, 1 << align_log2) }
+}
+
+/// Writes the first byte of each line of a block's beginning, from a place on.
+///
+/// # Safety
+///
+/// The block is the caller's, and has `size` bytes.
+#[inline(always)]
+unsafe fn touch(block: *mut u8, from: u32, size: u32, tag: u8) {
+    for at in ((from as usize).next_multiple_of(LINE)..(size as usize).min(TOUCHED)).step_by(LINE) {
+        // SAFETY: the offset is below the size.
+        let place = unsafe { block.add(at) };
+        // SAFETY: as above, and the block is the caller's.
+        unsafe { place.write(tag) };
+    }
+}
+
+/// In a check run: reads back what was touched, reports what differs, folds it into `sum`.
+///
+/// # Safety
+///
+/// As for [`touch`], which was called with the same arguments, and 0 for the place, before.
+#[inline(always)]
+unsafe fn verify<R: RawAlloc>(block: *mut u8, size: u32, tag: u8, sum: &mut u64) {
+    if R::CHECKED {
+        for at in (0..(size as usize).min(TOUCHED)).step_by(LINE) {
+            // SAFETY: the offset is below the size.
+            let place = unsafe { block.add(at) };
+            // SAFETY: as above, and the byte was written.
+            let found = unsafe { place.read() };
+            if found != tag {
+                tally::damaged();
+            }
+            *sum = mix(*sum, u64::from(found) | u64::from(size) << 8);
+        }
+    }
+}
+
+/// Plays a program once.
+///
+/// # Safety
+///
+/// There are as many slots as the program has, all empty.
+///
+/// # Panics
+///
+/// When the contender refuses.
+#[inline(never)]
+pub unsafe fn play<R: RawAlloc + Copy>(alloc: R, program: &Program, slots: &mut [*mut u8]) -> u64 {
+    let mut sum = 0;
+    for op in ops(program) {
+        let (slot, tag) = (op.slot as usize, op.slot as u8);
+        let new = layout(op.size, op.align_log2);
+        match op.kind {
+            Kind::Free => {
+                // SAFETY: the program fills a slot with a block of this layout before it empties it.
+                unsafe { end(alloc, slots[slot], new, tag, &mut sum) };
+                continue;
+            }
+            Kind::Alloc => {
+                // SAFETY: no size of a program is zero.
+                slots[slot] = unsafe { alloc.alloc(new) };
+                // SAFETY: the block is new and has the size.
+                unsafe { touch(slots[slot], 0, op.size, tag) };
+            }
+            Kind::Zeroed => {
+                // SAFETY: as above.
+                slots[slot] = came(black_box(unsafe { alloc.raw_alloc_zeroed(new) }), new);
+                // SAFETY: as above.
+                unsafe { touch(slots[slot], 0, op.size, tag) };
+            }
+            Kind::Resize => {
+                let old = layout(op.old, op.align_log2);
+                let block = black_box(slots[slot]);
+                let moved = if op.size >= op.old {
+                    // SAFETY: the slot holds a block of the old layout; the new one is as large or larger.
+                    unsafe { alloc.raw_grow(block, old, new) }
+                } else {
+                    // SAFETY: the slot holds a block of the old layout; the new one is smaller and not empty.
+                    unsafe { alloc.raw_shrink(block, old, new) }
+                };
+                slots[slot] = came(black_box(moved), new);
+                // SAFETY: the block has the new size.
+                unsafe { touch(slots[slot], op.old, op.size, tag) };
+            }
+            // There is one thread, which waits for nobody.
+            Kind::Epoch => {}
+        }
+    }
+    for &Left { slot, size, align_log2 } in &program.left {
+        let block = slots[slot as usize];
+        // SAFETY: the program fills the slot with a block of this layout and does not empty it.
+        unsafe { end(alloc, block, layout(size, align_log2), slot as u8, &mut sum) };
+    }
+    sum
+}
+
+/// Frees a block, after a look at it in a check run.
+///
+/// # Safety
+///
+/// The block came from this allocator with this layout, was touched with its tag, and is used no more.
+#[inline(always)]
+unsafe fn end<R: RawAlloc + Copy>(alloc: R, block: *mut u8, layout: Layout, tag: u8, sum: &mut u64) {
+    // SAFETY: the block was touched when it came and when it grew.
+    unsafe { verify::<R>(block, layout.size() as u32, tag, sum) };
+    // SAFETY: the caller's duty is the callee's.
+    unsafe { alloc.dealloc(block, layout) };
+}
+
+/// A block that must have come.
+#[inline(always)]
+fn came(block: *mut u8, layout: Layout) -> *mut u8 {
+    assert!(!block.is_null(), "the allocator refused {} bytes", layout.size());
+    block
+}
+
+/// What a program holds when it holds most blocks.
+fn most(program: &Program) -> Histogram {
+    let change = |op: &Op| match op.kind {
+        Kind::Alloc | Kind::Zeroed => 1,
+        Kind::Free => -1,
+        Kind::Resize | Kind::Epoch => 0,
+    };
+    let mut live = 0_i64;
+    let counts = ops(program).iter().map(|op| {
+        live += change(op);
+        live
+    });
+    let (until, _) = counts.enumerate().max_by_key(|&(_, live)| live).unwrap_or_default();
+    let mut held: BTreeMap<(usize, usize), u64> = BTreeMap::new();
+    let mut note = |size: u32, align_log2: u8, came: bool| {
+        let layout = layout(size, align_log2);
+        let count = held.entry((layout.size(), layout.align())).or_default();
+        *count = if came { *count + 1 } else { *count - 1 };
+    };
+    for op in ops(program).iter().take(until + 1).filter(|op| op.kind != Kind::Epoch) {
+        if op.kind == Kind::Resize {
+            note(op.old, op.align_log2, false);
+        }
+        note(op.size, op.align_log2, op.kind != Kind::Free);
+    }
+    let layout = |(size, align)| Layout::from_size_align(size, align).ok();
+    let held = held.into_iter().filter(|&(_, count)| count > 0);
+    held.filter_map(|(key, count)| Some((layout(key)?, count))).collect()
+}
+
+struct Replay<C> {
+    alloc: C,
+    program: &'static Program,
+    slots: Vec<*mut u8>,
+}
+
+impl<C: Contender> Cell for Replay<C> {
+    fn run(&mut self, units: u64) -> u64 {
+        let mut sum = 0;
+        for _ in 0..units {
+            // SAFETY: the slots are as many as the program has; each play leaves nothing in them.
+            sum = mix(sum, unsafe { play(self.alloc.by_ref(), self.program, &mut self.slots) });
+        }
+        sum
+    }
+
+    fn ops_per_unit(&self) -> u64 {
+        self.program.ops
+    }
+}
+
+/// A cell that plays a trace, on ground that is littered if wanted.
+pub fn cell<C: Contender>(recorded: Recorded, littered: bool, context: &Context) -> Box<dyn Cell> {
+    let program = recorded.program();
+    if littered {
+        litter::scatter::<C::Backing>(|| most(program), context.seed);
+    }
+    Box::new(Replay { alloc: C::create(), program, slots: vec![null_mut(); program.slots] })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contenders::blocks::System;
+
+    #[test]
+    fn the_traces_are_there_and_whole() {
+        for recorded in Recorded::ALL {
+            let program = recorded.program();
+            assert_eq!((program.lanes.len(), program.huge), (1, 0), "{}: one thread", recorded.name());
+            assert!(program.ops > 10_000, "{}: {} operations", recorded.name(), program.ops);
+            let ended = ops(program).iter().filter(|op| op.kind == Kind::Free).count() + program.left.len();
+            assert_eq!(recorded.asked(), ended as u64, "{}", recorded.name());
+            let said = format!(
+                "{} calls, at most {} KiB alive",
+                grouped(program.ops),
+                grouped(program.peak_live >> 10)
+            );
+            assert!(recorded.what().contains(&said), "{} has {said}", recorded.name());
+        }
+    }
+
+    /// With commas between thousands.
+    fn grouped(number: u64) -> String {
+        let digits = number.to_string();
+        let mut grouped = String::new();
+        for (at, digit) in digits.chars().enumerate() {
+            if at > 0 && (digits.len() - at).is_multiple_of(3) {
+                grouped.push(',');
+            }
+            grouped.push(digit);
+        }
+        grouped
+    }
+
+    #[test]
+    fn what_is_held_at_the_peak() {
+        let op = |kind, slot, size, old| Op { kind, align_log2: 3, slot, size, old, wait: 0, publish: 0 };
+        let lane = vec![
+            op(Kind::Alloc, 0, 8, 0),
+            op(Kind::Alloc, 1, 24, 0),
+            op(Kind::Resize, 0, 40, 8),
+            op(Kind::Zeroed, 2, 40, 0),
+            op(Kind::Free, 1, 24, 0),
+            op(Kind::Free, 2, 40, 0),
+            op(Kind::Alloc, 1, 100, 0),
+        ];
+        let left = [(0, 40), (1, 100)].map(|(slot, size)| Left { slot, size, align_log2: 3 }).into();
+        let program = Program { lanes: vec![lane], slots: 3, left, ops: 7, ..Program::default() };
+        let held: Vec<(usize, u64)> =
+            most(&program).into_iter().map(|(layout, count)| (layout.size(), count)).collect();
+        assert_eq!(held, [(24, 1), (40, 2)]);
+        let mut slots = vec![null_mut(); 3];
+        // SAFETY: as many slots as the program has.
+        unsafe { play(System.by_ref(), &program, &mut slots) };
+    }
+}

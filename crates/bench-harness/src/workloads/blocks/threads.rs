@@ -1,0 +1,86 @@
+//! S9, threads that come and go: each replaces blocks at random in an array of its own, ends, and leaves the array to a new
+//! thread, which goes on freeing what the one before allocated.
+
+use std::sync::Arc;
+
+use super::slots::{Slots, Spread, replace};
+use crate::blocks::Contender;
+use crate::os;
+use crate::workloads::crew::Shared;
+use crate::workloads::{Cell, Context, mix};
+
+/// Blocks that a thread leaves to the next one.
+pub const BLOCKS: u16 = 5000;
+/// Replacements of a thread's life.
+pub const LIFE: u64 = 2 * BLOCKS as u64;
+
+/// An array on its way to a thread.
+struct Array(Slots);
+
+// SAFETY: cells of this workload are built for contenders alone that free on any thread; the blocks are the array's own.
+unsafe impl Send for Array {}
+
+struct Generations<C: Contender> {
+    arrays: Vec<Array>,
+    alloc: Shared<C>,
+    second_cpu: Option<usize>,
+}
+
+impl<C: Contender> Generations<C> {
+    /// A thread for each array, all at once; they leave the arrays to the next.
+    fn next(&mut self) -> u64 {
+        let start = |(index, array): (usize, Array)| {
+            let theirs = Shared(Arc::clone(&self.alloc.0));
+            // The first stays where this thread is, the second goes elsewhere, and so on.
+            let cpu = self.second_cpu.filter(|_| index % 2 == 1);
+            std::thread::spawn(move || {
+                if let Some(cpu) = cpu {
+                    os::pin(cpu);
+                }
+                let (theirs, mut array) = (theirs, array);
+                // SAFETY: all arrays were filled by this contender.
+                let sum = unsafe { replace(theirs.0.by_ref(), &mut array.0, LIFE) };
+                (array, sum)
+            })
+        };
+        let threads: Vec<_> = core::mem::take(&mut self.arrays).into_iter().enumerate().map(start).collect();
+        let mut sum = 0;
+        for thread in threads {
+            let (array, its) = thread.join().expect("the thread ended well");
+            self.arrays.push(array);
+            sum = mix(sum, its);
+        }
+        sum
+    }
+}
+
+impl<C: Contender> Cell for Generations<C> {
+    fn run(&mut self, units: u64) -> u64 {
+        (0..units).fold(0, |sum, _| mix(sum, self.next()))
+    }
+
+    /// Of one thread: what a replacement costs it while the others do the same.
+    fn ops_per_unit(&self) -> u64 {
+        LIFE
+    }
+}
+
+impl<C: Contender> Drop for Generations<C> {
+    fn drop(&mut self) {
+        for array in self.arrays.drain(..) {
+            // SAFETY: all arrays were filled by this contender.
+            unsafe { array.0.clear(self.alloc.0.by_ref()) };
+        }
+    }
+}
+
+/// A cell of so many threads at a time.
+pub fn cell<C: Contender>(threads: usize, context: &Context) -> Box<dyn Cell> {
+    let alloc = Shared(Arc::new(C::create()));
+    let fill = |thread| {
+        let seed = context.seed + thread;
+        Array(Slots::fill(alloc.0.by_ref(), seed, BLOCKS, Spread::Uniform(8, 1000)))
+    };
+    let arrays = (0..threads as u64).map(fill).collect();
+    Box::new(Generations { arrays, alloc, second_cpu: context.second_cpu })
+}

@@ -1,0 +1,205 @@
+//! Pages with something in every part, from figures that were never measured.
+
+use std::sync::OnceLock;
+
+use bench_harness::calibrate::Calibration;
+use bench_harness::contenders::{self, ALWAYS, Entry};
+use bench_harness::host::Host;
+use bench_harness::report::{self, Report};
+use bench_harness::runner::{Held, Latencies, Memory, Outcome, Sample, State};
+use bench_harness::stats::{Estimate, Verdict};
+use bench_harness::trace::advise::Advice;
+use bench_harness::trace::replay::{Replayed, Row};
+use bench_harness::trace::{Event, Profile, Trace, What, Writer, page};
+use bench_harness::workloads::{Spec, catalogue};
+
+const IDS: [&str; 9] = [
+    "S1/pair/64",
+    "W/window/16x136",
+    "S6/straggler/1e-2",
+    "S9/larson/1",
+    "S9/larson/2",
+    "S9/larson/4",
+    "S1-objects/pair/40",
+    "S6-objects/straggler/1e-2",
+    "R3/http",
+];
+
+/// The workloads of the page.
+pub(crate) fn specs() -> Vec<Spec> {
+    catalogue().into_iter().filter(|spec| IDS.contains(&spec.id.as_str())).collect()
+}
+
+/// How much slower than the reference a contender is made out to be.
+fn factor(index: usize) -> f64 {
+    if index < 3 { 1.0 } else { (index as f64 * 0.4 - 2.0).exp2() }
+}
+
+fn samples(spec: &Spec, entries: &[&Entry]) -> Vec<Sample> {
+    let sample = |process: u32, round: i32, (index, entry): (usize, &&Entry)| Sample {
+        workload: spec.id.clone(),
+        contender: entry.key.to_owned(),
+        process,
+        round,
+        // The loop costs less than any; rounds differ a little, contenders not by the same.
+        ns: 1000.0 * factor(index) * (1.0 + 0.001 * f64::from((round * (index as i32 + 3)) % 7)),
+        ops: 100,
+        involuntary_switches: Some(0),
+        minor_faults: Some(0),
+        steal: Some(0),
+    };
+    let rounds = (0..2).flat_map(|process| (0..6).map(move |round| (process, round)));
+    rounds
+        .flat_map(|(process, round)| entries.iter().enumerate().map(move |at| sample(process, round, at)))
+        .collect()
+}
+
+fn memory(index: usize, entry: &Entry) -> Memory {
+    let live = 1 << 20;
+    let over_time = (1..=60).map(|step| Held {
+        ops: step * 20_000,
+        taken: live + step * 40_000 * index as u64,
+        live: live / 2 + step * 8000,
+    });
+    Memory {
+        contender: entry.key.to_owned(),
+        peak: live + 2_400_000 * index as u64,
+        peak_live: live,
+        exact: index.is_multiple_of(2),
+        over_time: over_time.collect(),
+    }
+}
+
+fn latencies(index: usize, entry: &Entry) -> Latencies {
+    let above = |step: i32| {
+        let ns = 20_000.0 * (1.0 + 0.1 * index as f64) * f64::from(step).exp2().powf(0.3);
+        (ns as u64, (-f64::from(step)).exp2())
+    };
+    Latencies {
+        contender: entry.key.to_owned(),
+        requests: 4000,
+        rate: 12_345.0,
+        p50: 24_000,
+        p99: 80_000,
+        p999: 150_000,
+        max: 300_000,
+        above: (0..12).map(above).collect(),
+    }
+}
+
+fn outcome(spec: Spec, all: &[Entry]) -> Outcome {
+    let entries: Vec<&Entry> = all.iter().filter(|entry| entry.class == spec.class()).collect();
+    let state = |index: usize, entry: &Entry| match spec.need.missing(&entry.info.caps) {
+        Some(why) => State::Missing(why.to_owned()),
+        None if index == 6 => State::Crashed("aborted: no <luck>, when timed".to_owned()),
+        None if index == 7 => State::Wrong("3 blocks lost what was written".to_owned()),
+        None => State::Ran,
+    };
+    let ran: Vec<(usize, &Entry)> =
+        entries.iter().copied().enumerate().filter(|(index, _)| *index != 0).collect();
+    let watched = |wanted: bool| ran.iter().filter(move |_| wanted);
+    let straggles = spec.id.contains("straggler");
+    Outcome {
+        states: entries
+            .iter()
+            .enumerate()
+            .map(|(index, entry)| (entry.key.to_owned(), state(index, entry)))
+            .collect(),
+        samples: samples(&spec, &entries),
+        checks: Vec::new(),
+        memory: watched(straggles).map(|&(index, entry)| memory(index, entry)).collect(),
+        refusals: Vec::new(),
+        latencies: watched(spec.has_latencies()).map(|&(index, entry)| latencies(index, entry)).collect(),
+        units: Some(100),
+        ops_per_unit: 1,
+        spec,
+    }
+}
+
+/// The report, made once for all tests.
+pub(crate) fn report() -> &'static str {
+    static PAGE: OnceLock<String> = OnceLock::new();
+    PAGE.get_or_init(make_report)
+}
+
+fn make_report() -> String {
+    let entries = contenders::all();
+    let outcomes: Vec<Outcome> = specs().into_iter().map(|spec| outcome(spec, &entries)).collect();
+    assert_eq!(outcomes.len(), IDS.len(), "all of them are in the catalogue");
+    let calibration = Calibration {
+        loop_ns: 0.3,
+        void_pair_ns: 1.5,
+        rmw_ns: 5.2,
+        timer_median_ns: 20.0,
+        timer_p999_ns: 40.0,
+        timer_max_ns: 9000.0,
+        timer_step_ns: 10.0,
+        aa_floor: 0.0002,
+        false_sharing: Some(3.5),
+    };
+    let head = Report {
+        mode: "quick".to_owned(),
+        seed: 1,
+        host: Host::here(&entries),
+        calibration,
+        document: "a document <of the test>".to_owned(),
+        trials: (2, 6),
+        tables: Vec::new(),
+        bars: Vec::new(),
+    };
+    report::html(&Report::new(&outcomes, &entries, head))
+}
+
+/// The advice on a program that holds a thousand blocks and replaces them in turn, made once for all tests.
+pub(crate) fn advice() -> &'static str {
+    static PAGE: OnceLock<String> = OnceLock::new();
+    PAGE.get_or_init(make_advice)
+}
+
+fn make_advice() -> String {
+    let mut writer = Writer::new("cc -c <file>.c");
+    let mut sequence = 0;
+    let mut call = |what: What| {
+        sequence += 1;
+        writer.push(&Event { sequence, time: sequence * 100, thread: 1, what });
+    };
+    for i in 0..20_000_u64 {
+        call(What::Alloc { address: i * 4096, size: 1 + i * 7919 % 3000, align_log2: 0, zeroed: false });
+        if let Some(before) = i.checked_sub(1000)
+            && before % 7 != 0
+        {
+            call(What::Free { address: before * 4096 });
+        }
+    }
+    let path =
+        std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("trace-{}", std::process::id()));
+    writer.save(&path).expect("cargo's directory can be written");
+    let trace = Trace::open(&path).expect("it was just written");
+    let profile = Profile::of(&trace, |_| {}).expect("it is whole");
+    let _ = std::fs::remove_file(path);
+    let row = |key: &str, mid: f64, verdict| Row {
+        key: key.to_owned(),
+        name: key.to_owned(),
+        ratio: Estimate { mid, low95: mid * 0.9, high95: mid * 1.2, low99: mid * 0.8, high99: mid * 1.3 },
+        verdict,
+        ns: 20.0 * mid,
+        peak: Some(3 << 20),
+    };
+    let replayed = Replayed {
+        command: "cc".to_owned(),
+        ops: 40_000,
+        lanes: 1,
+        threads: 1,
+        huge: 0,
+        peak_live: 1 << 20,
+        rounds: 9,
+        seed: 1,
+        rows: vec![
+            row(ALWAYS[1], 1.0, Verdict::Same),
+            row("mimalloc", 0.6, Verdict::Faster),
+            row("one-ring", 1.7, Verdict::Slower),
+        ],
+        left_out: vec![("bumpalo".to_owned(), "cannot free block by block".to_owned())],
+    };
+    page::page(&profile, &Advice::of(&profile, Some(&replayed)), Some(&replayed))
+}

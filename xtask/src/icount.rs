@@ -1,0 +1,120 @@
+//! `cargo xtask bench --icount`: instructions an operation, beside those that `bench/icount.json` records.
+//!
+//! Time on a busy machine cannot show a regression of a few per cent; a count can, since it is the same each time. It
+//! says nothing about which allocator is faster: a miss costs as many instructions as a hit.
+
+mod compare;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use self::compare::{BUILD, Counts, judged, merged, table};
+use crate::bench;
+use crate::steps::{Outcome, Step};
+use crate::workspace::Workspace;
+
+/// The figures that hold, from the root.
+const RECORD: &str = "bench/icount.json";
+
+/// Said where they are not there.
+const UNRECORDED: &str =
+    "there is no bench/icount.json; `cargo xtask bench --icount --full --rebase` writes it";
+
+/// The profile of the build that is counted.
+const PROFILE: &str = "icount";
+
+/// What `ci` counts, in two minutes: of each crate its fast path, its refill and its bad case.
+const IN_CI: &str = "^(S1/pair/(64|1024|8192)|S2/batch/100x16|W/window/1024x136|S3/slots/[bc]\
+|S5/(push|reserve_exact)/146|S6/straggler/1e-2|S11/frames|R1/json|R6/replay/(git|serde_json)\
+|S1-objects/pair/40|S2-objects/batch/20000x32|S3-objects/slots|S6-objects/straggler/1e-2\
+|S2-set/insert|S1-buffers/(fixed/64|extend|freeze)|S7-buffers/packet/1024)$";
+
+/// Runs the command: `true` if nothing takes more instructions than recorded, or if it was recorded anew.
+pub(crate) fn main(ws: &Workspace, options: &bench::Options) -> Result<bool> {
+    let counts = count(ws, options)?;
+    let path = ws.root.join(RECORD);
+    let record = load(&path)?;
+    let whole = options.is_whole();
+    if options.rebase {
+        print!("{}", table(&counts, record.as_ref()));
+        let counts = match record {
+            Some(record) if !whole => merged(record, counts)?,
+            _ => counts,
+        };
+        fs::create_dir_all(path.parent().context("the record lies in a directory")?)?;
+        fs::write(&path, serde_json::to_string_pretty(&counts)? + "\n")?;
+        println!("recorded in {RECORD}");
+        return Ok(true);
+    }
+    let Some(record) = record else {
+        print!("{}", table(&counts, None));
+        bail!(UNRECORDED);
+    };
+    match judged(&counts, &record, whole) {
+        Outcome::Failed(why) => {
+            println!("FAILED: {why}");
+            Ok(false)
+        }
+        Outcome::Passed(what) | Outcome::Skipped(what) => {
+            println!("{what}");
+            Ok(true)
+        }
+    }
+}
+
+/// The check that `ci` runs.
+pub(crate) fn step() -> Step<'static> {
+    Step::new("icount", "instructions an operation, beside those recorded", |ws| {
+        if !starts(Command::new("valgrind").arg("--version")) {
+            return Ok(without_valgrind());
+        }
+        let record = load(&ws.root.join(RECORD))?.context(UNRECORDED)?;
+        let counts = count(ws, &bench::Options::only(IN_CI))?;
+        Ok(judged(&counts, &record, false))
+    })
+}
+
+/// Where the package manager has the tool, its absence is a failure; elsewhere the step does not run.
+fn without_valgrind() -> Outcome {
+    let way = "`apt-get install valgrind`, or your system's way";
+    if starts(Command::new("apt-get").args(["install", "--simulate", "valgrind"])) {
+        Outcome::Failed(format!("valgrind is not installed, and can be had here: {way}"))
+    } else {
+        Outcome::Skipped(format!("no valgrind here, which counts instructions; to get it: {way}"))
+    }
+}
+
+fn starts(command: &mut Command) -> bool {
+    let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+/// Builds the harness and lets it count.
+fn count(ws: &Workspace, options: &bench::Options) -> Result<Counts> {
+    let harness = |what| bench::harness(ws, what, PROFILE, false);
+    eprintln!("Building the harness: {BUILD}. The first time that takes some minutes.");
+    harness("build")?.run_or("the harness does not build; the messages are above")?;
+    let out = match &options.out {
+        Some(dir) => std::path::absolute(dir)?,
+        None => ws.target_dir("bench-icount"),
+    };
+    let mut run = harness("run")?.args(["--quiet", "--", "--icount", "--out"]).arg(&out);
+    run = run.args(options.chosen());
+    run.run_or("the harness could not count; it says why above")?;
+    load(&out.join("icount.json"))?.context("the harness wrote no figures")
+}
+
+fn load(path: &Path) -> Result<Option<Counts>> {
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
+    };
+    let counts = serde_json::from_str(&text).with_context(|| {
+        format!("{} holds no figures: `--icount --full --rebase` writes it anew", path.display())
+    })?;
+    Ok(Some(counts))
+}

@@ -1,0 +1,192 @@
+//! The recorded measurement: of the harness's `summary.json` what the tables need, small enough to be committed.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+
+/// Where it lies, from the root.
+pub(super) const RECORD: &str = "docs/benchmarks/recorded.json";
+
+/// The format of `summary.json` that is understood.
+const FORMAT: u64 = 1;
+
+/// A run.
+#[derive(Debug, Deserialize, Serialize)]
+pub(super) struct Recorded {
+    format: u64,
+    /// `quick` or `full`.
+    pub(super) mode: String,
+    pub(super) seed: u64,
+    pub(super) processes: u32,
+    pub(super) rounds: u32,
+    /// Where the text of R1 is from.
+    pub(super) document: String,
+    pub(super) host: Host,
+    pub(super) workloads: Vec<Workload>,
+}
+
+/// The machine and the build.
+#[derive(Debug, Deserialize, Serialize)]
+pub(super) struct Host {
+    pub(super) commit: String,
+    pub(super) cpu: String,
+    pub(super) cpus: u32,
+    pub(super) kernel: String,
+    pub(super) libc: String,
+    pub(super) huge_pages: String,
+    pub(super) rustc: String,
+    pub(super) profile: String,
+}
+
+/// A table.
+#[derive(Debug, Deserialize, Serialize)]
+pub(super) struct Workload {
+    pub(super) id: String,
+    pub(super) class: String,
+    pub(super) title: String,
+    /// What an operation is.
+    pub(super) op: String,
+    /// The reference over itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) aa: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) aa_interval: Option<(f64, f64)>,
+    /// Whether the reference was equal to itself.
+    pub(super) trusted: bool,
+    pub(super) rows: Vec<Row>,
+}
+
+/// A contender in a table.
+#[derive(Debug, Deserialize, Serialize)]
+pub(super) struct Row {
+    pub(super) key: String,
+    pub(super) allocator: String,
+    #[serde(default)]
+    pub(super) version: String,
+    /// `ran`, `missing`, `crashed` or `wrong`.
+    pub(super) state: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) ratio: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) interval: Option<(f64, f64)>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) verdict: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) ns_per_op: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) peak_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) peak_live_bytes: Option<u64>,
+    /// Share of requests that the heap served in its stead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) refused: Option<f64>,
+}
+
+impl Recorded {
+    /// Reads a summary or a record.
+    ///
+    /// # Errors
+    /// No such file, or one of another format.
+    pub(super) fn load(path: &Path) -> Result<Self> {
+        let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        Self::parse(&text).with_context(|| path.display().to_string())
+    }
+
+    pub(super) fn parse(text: &str) -> Result<Self> {
+        let file: serde_json::Value = serde_json::from_str(text).context("not JSON")?;
+        let format = file["format"].as_u64();
+        if format != Some(FORMAT) {
+            let found = format.map_or("none".to_owned(), |found| found.to_string());
+            bail!(
+                "a summary of format {found}, this tool reads {FORMAT}: `cargo xtask bench` writes a new one"
+            );
+        }
+        serde_json::from_value(file).context("not a summary")
+    }
+
+    /// The same in figures of four digits: what lies beyond is noise, and makes a commit of every run as long as the file.
+    pub(super) fn rounded(mut self) -> Self {
+        for workload in &mut self.workloads {
+            round(&mut workload.aa);
+            round_both(&mut workload.aa_interval);
+            for row in &mut workload.rows {
+                [&mut row.ratio, &mut row.ns_per_op, &mut row.refused].into_iter().for_each(round);
+                round_both(&mut row.interval);
+            }
+        }
+        self
+    }
+
+    /// As JSON, a line for each contender.
+    pub(super) fn text(&self) -> Result<String> {
+        // Within a string both would be escaped.
+        let text = serde_json::to_string(self)?;
+        Ok(text.replace("{\"id\":", "\n{\"id\":").replace("{\"key\":", "\n  {\"key\":") + "\n")
+    }
+
+    /// The workloads of a class.
+    pub(super) fn of(&self, class: &str) -> impl Iterator<Item = &Workload> {
+        self.workloads.iter().filter(move |workload| workload.class == class)
+    }
+
+    /// On what machine and commit, in a sentence: below the heading of every table.
+    pub(super) fn told(&self) -> String {
+        let Host { commit, cpu, cpus, kernel, libc, rustc, .. } = &self.host;
+        format!("Commit {commit}, {} run; {cpu}, {cpus} CPUs, {kernel}, {libc}, {rustc}.", self.mode)
+    }
+}
+
+impl Workload {
+    /// The ratio of a contender, if it has one.
+    pub(super) fn ratio(&self, key: &str) -> Option<f64> {
+        self.rows.iter().find(|row| row.key == key).and_then(|row| row.ratio)
+    }
+}
+
+fn four_digits(figure: f64) -> f64 {
+    // What is printed is read back: there is no digit behind the fourth then.
+    format!("{figure:.3e}").parse().unwrap_or(figure)
+}
+
+fn round(figure: &mut Option<f64>) {
+    *figure = figure.map(four_digits);
+}
+
+fn round_both(interval: &mut Option<(f64, f64)>) {
+    *interval = interval.map(|(low, high)| (four_digits(low), four_digits(high)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Recorded, four_digits};
+
+    #[test]
+    fn figures_keep_four_digits() {
+        assert_eq!([0.123_456, 1.0, 98_765.4, 0.0].map(four_digits), [0.1235, 1.0, 98_770.0, 0.0]);
+    }
+
+    #[test]
+    fn other_formats_are_refused() {
+        let refused = |text| format!("{:#}", Recorded::parse(text).unwrap_err());
+        assert!(refused("{}").contains("format none"), "{}", refused("{}"));
+        assert!(refused(r#"{"format": 7}"#).contains("format 7, this tool reads 1"));
+        assert!(refused(r#"{"format": 1}"#).contains("not a summary"));
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let text = r#"{"format":1,"mode":"quick","seed":1,"processes":3,"rounds":15,"document":"a \"{\\\"key\\\":\"",
+            "host":{"commit":"c","cpu":"c","cpus":2,"kernel":"k","libc":"l","huge_pages":"h","rustc":"r","profile":"p"},
+            "workloads":[{"id":"S1","class":"blocks","title":"t","op":"pair","trusted":true,"rows":[
+            {"key":"ring","allocator":"R","state":"ran","ratio":0.123456,"interval":[0.1,0.2],"verdict":"≈"}]}]}"#;
+        let once = Recorded::parse(text).unwrap().rounded().text().unwrap();
+        let again = Recorded::parse(&once).unwrap();
+        assert_eq!(again.text().unwrap(), once);
+        assert_eq!(again.workloads[0].ratio("ring"), Some(0.1235));
+        assert_eq!(once.lines().count(), 3, "{once}");
+    }
+}

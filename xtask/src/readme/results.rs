@@ -1,0 +1,208 @@
+//! `docs/benchmarks/results.md`: every figure of the recorded run, and where ours are behind.
+
+use core::fmt::Write as _;
+
+use anyhow::Result;
+
+use super::recorded::{Recorded, Row, Workload};
+
+/// Classes in the order of the page, with their headings.
+const CLASSES: [(&str, &str); 4] = [
+    ("blocks", "Blocks of any size"),
+    ("objects", "Objects of one type"),
+    ("nodes of data structures", "Nodes of data structures"),
+    ("buffers", "Byte buffers"),
+];
+
+/// Keys of this workspace's contenders.
+const OURS: [&str; 9] =
+    ["ring", "one-ring", "ringal", "shared", "arena", "pool", "typed-pool", "pooled-box", "pooled-allocator"];
+
+/// Keys of the general allocators, which a program could use for everything.
+const GENERAL: [&str; 4] = ["glibc", "mimalloc", "jemalloc", "snmalloc"];
+
+/// The page.
+pub(super) fn page(recorded: &Recorded) -> Result<String> {
+    let Recorded { mode, seed, processes, rounds, document, host, .. } = recorded;
+    let mut out = String::from(
+        "# Results\n\nWritten by `cargo xtask readme` from [recorded.json](recorded.json); a test of xtask compares the two. How the figures are \
+         made: [methodology](methodology.md). What is to be held against them: [bias](bias.md).\n\n",
+    );
+    for (what, value) in [
+        ("commit", &host.commit),
+        ("run", &format!("{mode}: {processes} processes of {rounds} rounds, seed {seed}")),
+        ("cpu", &format!("{}, {} CPUs", host.cpu, host.cpus)),
+        ("system", &format!("{}, {}, huge pages {}", host.kernel, host.libc, host.huge_pages)),
+        ("build", &format!("{}, {}", host.rustc, host.profile)),
+        ("document of R1", document),
+    ] {
+        writeln!(out, "* {what}: {value}")?;
+    }
+    writeln!(
+        out,
+        "\nRatios are to the reference, glibc: medians of paired rounds with 95 % intervals, below 1 is faster. \
+         Peak: most bytes taken from the system, and how many times what was alive.\n"
+    )?;
+    behind(&mut out, recorded)?;
+    for (class, heading) in CLASSES {
+        let workloads: Vec<_> = recorded.of(class).collect();
+        if workloads.is_empty() {
+            continue;
+        }
+        writeln!(out, "## {heading}\n\n{}\n", recorded.told())?;
+        for workload in workloads {
+            section(&mut out, workload)?;
+        }
+    }
+    Ok(out.trim_end().to_owned() + "\n")
+}
+
+/// Where ours are behind the best general allocator: wholly, intervals and all, in a table that can be trusted.
+fn behind(out: &mut String, recorded: &Recorded) -> Result<()> {
+    writeln!(
+        out,
+        "## Where ours are behind\n\n{}\n\nContenders of this workspace whose whole interval lies above that of the best \
+         general allocator (of {}) in the same table; tables that are not trusted are left out.\n",
+        recorded.told(),
+        GENERAL.join(", ")
+    )?;
+    let mut lines = String::new();
+    for workload in recorded.workloads.iter().filter(|workload| workload.trusted) {
+        let Some(best) = best(workload) else { continue };
+        for row in workload.rows.iter().filter(|row| OURS.contains(&row.key.as_str())) {
+            if ends(row).zip(ends(best)).is_some_and(|((low, _), (_, high))| low > high) {
+                writeln!(
+                    lines,
+                    "| `{}` | {} | {} | {} | {} |",
+                    workload.id,
+                    row.allocator,
+                    ratio(row),
+                    best.allocator,
+                    ratio(best)
+                )?;
+            }
+        }
+    }
+    if lines.is_empty() {
+        writeln!(out, "None in this run.\n")?;
+    } else {
+        writeln!(out, "| workload | ours | ratio | best general | ratio |\n|---|---|---|---|---|\n{lines}")?;
+    }
+    Ok(())
+}
+
+/// The general allocator with the least ratio.
+fn best(workload: &Workload) -> Option<&Row> {
+    let general =
+        workload.rows.iter().filter(|row| GENERAL.contains(&row.key.as_str()) && row.ratio.is_some());
+    general.min_by(|one, other| one.ratio.unwrap_or(f64::MAX).total_cmp(&other.ratio.unwrap_or(f64::MAX)))
+}
+
+/// The ends of a row's interval: the ratio itself where there is none, as for the reference.
+fn ends(row: &Row) -> Option<(f64, f64)> {
+    row.interval.or(row.ratio.map(|ratio| (ratio, ratio)))
+}
+
+fn section(out: &mut String, workload: &Workload) -> Result<()> {
+    write!(out, "### {}\n\n{}; ns per {}", workload.id, workload.title, workload.op)?;
+    match (workload.aa, workload.aa_interval) {
+        (Some(aa), Some((low, high))) => writeln!(out, "; A/A {aa:.3} [{low:.3}, {high:.3}].\n")?,
+        _ => writeln!(out, ".\n")?,
+    }
+    if !workload.trusted {
+        writeln!(out, "**Untrusted: the reference differed from itself.**\n")?;
+    }
+    writeln!(out, "| allocator | ratio (95 %) | verdict | ns | peak | notes |\n|---|---|---|---|---|---|")?;
+    for row in &workload.rows {
+        let name = if row.version == "none" { "" } else { &row.version };
+        writeln!(
+            out,
+            "| {} | {} | {} | {} | {} | {} |",
+            format!("{} {name}", row.allocator).trim(),
+            ratio(row),
+            row.verdict.as_deref().unwrap_or("–"),
+            row.ns_per_op.map_or_else(|| "–".to_owned(), |ns| ns.to_string()),
+            peak(row),
+            note(row)
+        )?;
+    }
+    out.push('\n');
+    Ok(())
+}
+
+fn ratio(row: &Row) -> String {
+    match (row.ratio, row.interval) {
+        (Some(ratio), Some((low, high))) if low < high => format!("{ratio:.3} [{low:.3}, {high:.3}]"),
+        (Some(ratio), _) => format!("{ratio:.3}"),
+        (None, _) => "–".to_owned(),
+    }
+}
+
+/// Bytes for people, and how many times what was alive, where that was more than a few blocks.
+fn peak(row: &Row) -> String {
+    let Some(peak) = row.peak_bytes else { return "–".to_owned() };
+    let bytes = match peak {
+        0..10_240 => format!("{peak} B"),
+        10_240..10_485_760 => format!("{} KiB", peak / 1024),
+        _ => format!("{} MiB", peak / (1024 * 1024)),
+    };
+    match row.peak_live_bytes.filter(|&live| live >= 64 * 1024) {
+        Some(live) => format!("{bytes}, {:.2} ×", peak as f64 / live as f64),
+        None => bytes,
+    }
+}
+
+/// Why a row has no figures, or what they leave out.
+fn note(row: &Row) -> String {
+    match (row.state.as_str(), &row.reason, row.refused) {
+        ("ran", _, Some(share)) => format!("refused {:.2} %, heap instead", share * 100.0),
+        ("ran", ..) => String::new(),
+        ("missing", Some(reason), _) => reason.clone(),
+        (state, Some(reason), _) => format!("{state}: {reason}"),
+        (state, None, _) => state.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::page;
+    use crate::readme::recorded::Recorded;
+
+    const RECORD: &str = r#"{"format": 1, "mode": "quick", "seed": 7, "processes": 3, "rounds": 15, "document": "d",
+        "host": {"commit": "abc", "cpu": "a cpu", "cpus": 2, "kernel": "k", "libc": "l", "huge_pages": "h",
+            "rustc": "r", "profile": "p"},
+        "workloads": [{"id": "S3", "class": "blocks", "title": "slots", "op": "block", "trusted": true,
+            "aa": 1.001, "aa_interval": [0.999, 1.002], "rows": [
+            {"key": "glibc", "allocator": "glibc", "version": "2.36", "state": "ran", "ratio": 1.0},
+            {"key": "jemalloc", "allocator": "jemalloc", "state": "ran", "ratio": 0.5, "interval": [0.48, 0.52],
+                "verdict": "faster", "ns_per_op": 12.5, "peak_bytes": 262144, "peak_live_bytes": 131072},
+            {"key": "ring", "allocator": "RingAlloc", "state": "ran", "ratio": 0.6, "interval": [0.53, 0.7]},
+            {"key": "one-ring", "allocator": "OneRingAlloc", "state": "ran", "ratio": 0.53, "interval": [0.5, 0.6]},
+            {"key": "bumpalo", "allocator": "bumpalo", "state": "missing", "reason": "cannot free block by block"},
+            {"key": "slab", "allocator": "slab", "state": "crashed", "reason": "segmentation fault"}]}]}"#;
+
+    #[test]
+    fn the_page_says_where_it_is_from_what_was_found_and_where_ours_lose() {
+        let page = page(&Recorded::parse(RECORD).unwrap()).unwrap();
+        let said = "Commit abc, quick run; a cpu, 2 CPUs, k, l, r.\n";
+        assert_eq!(page.matches(said).count(), 2, "{page}");
+        assert!(
+            page.contains("| jemalloc | 0.500 [0.480, 0.520] | faster | 12.5 | 256 KiB, 2.00 × |  |\n"),
+            "{page}"
+        );
+        assert!(page.contains("| bumpalo | – | – | – | – | cannot free block by block |\n"), "{page}");
+        assert!(page.contains("| crashed: segmentation fault |\n"), "{page}");
+        assert!(
+            page.contains("| `S3` | RingAlloc | 0.600 [0.530, 0.700] | jemalloc | 0.500 [0.480, 0.520] |\n"),
+            "{page}"
+        );
+        assert!(!page.contains("| `S3` | OneRingAlloc |"), "intervals that overlap tell nothing: {page}");
+    }
+
+    #[test]
+    fn a_table_that_cannot_be_trusted_says_so_and_proves_nothing() {
+        let page = page(&Recorded::parse(&RECORD.replace("true", "false")).unwrap()).unwrap();
+        assert!(page.contains("**Untrusted"), "{page}");
+        assert!(page.contains("None in this run."), "{page}");
+    }
+}
