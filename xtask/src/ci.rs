@@ -86,10 +86,11 @@ fn steps(ws: &Workspace) -> Result<Vec<Step<'_>>> {
     steps.extend(matrix::steps());
     steps.extend(loom::steps(ws)?);
     steps.extend(controls::steps(ws, |_| true)?);
+    // Long, and of what they say nothing depends on what else runs.
+    steps.push(icount::step().beside());
     steps.extend(miri::steps(ws, miri::Model::Both, miri::CI_SEEDS, Missing::Install)?);
-    steps.push(sanitize::address(ws)?);
+    steps.push(sanitize::address(ws)?.beside());
     steps.push(bench::smoke());
-    steps.push(icount::step());
     Ok(steps)
 }
 
