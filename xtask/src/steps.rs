@@ -24,6 +24,9 @@ pub(crate) enum Outcome {
     Skipped(String),
 }
 
+/// Steps that run side by side: as many as the smallest machine has cores that this is for.
+const LANES: usize = 2;
+
 /// What a step does.
 type Body<'w> = Box<dyn FnOnce(&Workspace) -> Result<Outcome> + Send + 'w>;
 
@@ -117,15 +120,16 @@ fn alone(ws: &Workspace, group: Vec<(usize, Step<'_>)>, total: usize) -> Vec<Row
     group.into_iter().map(one).collect()
 }
 
-/// Runs steps on as many threads as there are cores, each with its output kept until it ends. Rows are in order.
+/// Runs steps on [`LANES`] threads, each with its output kept until it ends. Rows are in order.
 fn side_by_side(ws: &Workspace, group: Vec<(usize, Step<'_>)>, total: usize) -> Vec<Row> {
-    let cores = thread::available_parallelism().map_or(1, usize::from);
     let rows: Vec<Mutex<Option<Row>>> = group.iter().map(|_| Mutex::new(None)).collect();
     let todo = Mutex::new(group.into_iter().zip(&rows));
     let work = |lane: usize| {
         shell::set_lane(lane);
-        // A thread that panicked took its own step along, not the list.
-        while let Some(((index, step), place)) = todo.lock().unwrap_or_else(PoisonError::into_inner).next() {
+        // A thread that panicked took its own step along, not the list. Said in a closure, since a lock taken in the head of
+        // a loop is held to the end of its body.
+        let next = || todo.lock().unwrap_or_else(PoisonError::into_inner).next();
+        while let Some(((index, step), place)) = next() {
             eprintln!("\n{} ...", headline(index, total, &step));
             let head = headline(index, total, &step);
             let (row, said) = shell::keeping(|| perform(ws, step));
@@ -135,7 +139,7 @@ fn side_by_side(ws: &Workspace, group: Vec<(usize, Step<'_>)>, total: usize) -> 
     };
     thread::scope(|scope| {
         let work = &work;
-        for lane in 1..cores {
+        for lane in 1..LANES {
             scope.spawn(move || work(lane));
         }
         work(0);
@@ -225,7 +229,7 @@ fn last_line(rows: &[Row]) -> String {
 #[cfg(test)]
 mod tests {
     use core::time::Duration;
-    use std::sync::Mutex;
+    use std::sync::{Mutex, mpsc};
 
     use super::{Outcome, Row, Step, last_line, select, side_by_side, table};
 
@@ -259,6 +263,22 @@ mod tests {
         let mut ran = ran.into_inner().unwrap();
         ran.sort_unstable();
         assert_eq!(ran, ["a", "b", "c", "d"]);
+    }
+
+    #[test]
+    fn steps_side_by_side_run_at_once() {
+        let ws = crate::workspace::tests::sample();
+        let (here, there) = (mpsc::channel(), mpsc::channel());
+        let meets = |name: &'static str, say: mpsc::Sender<()>, hear: mpsc::Receiver<()>| {
+            Step::new(name, "", move |_: &_| {
+                say.send(())?;
+                hear.recv_timeout(Duration::from_secs(60))?;
+                Ok(Outcome::Passed(String::new()))
+            })
+        };
+        let group = vec![(0, meets("a", here.0, there.1)), (1, meets("b", there.0, here.1))];
+        let rows = side_by_side(&ws, group, 2);
+        assert!(rows.iter().all(|row| matches!(row.outcome, Outcome::Passed(_))), "{rows:?}");
     }
 
     #[test]

@@ -58,7 +58,7 @@ fn fails_everywhere<G: Geometry>() {
     assert_eq!(script::<G>(&clean), 0);
     let calls = clean.refusals().calls();
     assert!(calls > 8, "{calls} calls");
-    let step = if cfg!(miri) { 5 } else { 1 };
+    let step = if cfg!(miri) { 9 } else { 1 };
     for call in (1..=calls).step_by(step) {
         // Alone, a refusal is asked about again after a trim, so that the request may be served after all.
         let backing = Hostile::new();

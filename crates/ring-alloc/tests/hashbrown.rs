@@ -8,7 +8,7 @@ use hashbrown::{DefaultHashBuilder, HashMap, HashSet};
 use ring_alloc::{OneRingAlloc, RingAlloc};
 
 /// Enough for tables of every class.
-const KEYS: u32 = if cfg!(miri) { 150 } else { 20_000 };
+const KEYS: u32 = if cfg!(miri) { 60 } else { 20_000 };
 
 fn use_a_map<A: Allocator + Clone>(alloc: A) {
     let mut squares: HashMap<u32, u64, DefaultHashBuilder, A> = HashMap::new_in(alloc.clone());

@@ -170,21 +170,26 @@ fn every_resize_keeps_what_was_there_and_zeroes_what_is_new() {
     // Zero from the old layout's size on: the oracle looks, over memory that is filled with rubbish.
     let sizes = [0, 1, 7, 8, 9, 100, 2_047, 2_048, 2_049, 9_000, 65_536, 65_537, 200_000];
     let some = if cfg!(miri) { 3 } else { 1 };
+    let kinds = [(false, false), (true, true), (true, false), (false, true)];
     with_both(|ring| {
         let mut blocks = Checked::new(&ring);
+        let mut turns = 0;
         for from in sizes.into_iter().step_by(some) {
             for to in sizes.into_iter().rev().step_by(some) {
-                for zeroed in [false, true] {
-                    for covered in [false, true] {
-                        blocks.allocate(layout(from, 8)).expect("served");
-                        if covered {
-                            blocks.allocate(layout(from.max(1), 8)).expect("served");
-                        }
-                        blocks.resize(0, layout(to, 8), zeroed).expect("served");
-                        blocks.resize(0, layout(from, 8), zeroed).expect("served");
-                        while !blocks.oracle.is_empty() {
-                            blocks.free(0);
-                        }
+                for (number, (zeroed, covered)) in kinds.into_iter().enumerate() {
+                    // Under Miri each pair of sizes has one kind, the next pair another.
+                    turns += usize::from(number == 0);
+                    if cfg!(miri) && turns % kinds.len() != number {
+                        continue;
+                    }
+                    blocks.allocate(layout(from, 8)).expect("served");
+                    if covered {
+                        blocks.allocate(layout(from.max(1), 8)).expect("served");
+                    }
+                    blocks.resize(0, layout(to, 8), zeroed).expect("served");
+                    blocks.resize(0, layout(from, 8), zeroed).expect("served");
+                    while !blocks.oracle.is_empty() {
+                        blocks.free(0);
                     }
                 }
             }
@@ -195,7 +200,7 @@ fn every_resize_keeps_what_was_there_and_zeroes_what_is_new() {
 #[test]
 fn resizes_change_the_alignment() {
     let aligns: Vec<usize> =
-        (0..=16).step_by(if cfg!(miri) { 4 } else { 1 }).map(|power| 1 << power).collect();
+        (0..=16).step_by(if cfg!(miri) { 8 } else { 1 }).map(|power| 1 << power).collect();
     with_both(|ring| {
         for &from in &aligns {
             for &to in &aligns {

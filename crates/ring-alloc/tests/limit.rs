@@ -187,7 +187,7 @@ fn stats_are_exact<G: Geometry>(limit: usize, steps: usize) {
 
 #[test]
 fn statistics_are_exact_at_every_step() {
-    let steps = if cfg!(miri) { 150 } else { 5_000 };
+    let steps = if cfg!(miri) { 70 } else { 5_000 };
     stats_are_exact::<Tiny>(usize::MAX, steps);
     stats_are_exact::<Tiny>(8_000, steps);
     stats_are_exact::<Standard>(1 << 20, if cfg!(miri) { 40 } else { 3_000 });

@@ -14,7 +14,7 @@ use ephemera_testkit::suite::turn;
 use ring_alloc::{OneRingAlloc, RingAlloc};
 
 /// Allocations beside one stuck block.
-const TRAFFIC: usize = if cfg!(miri) { 400 } else { 2_000_000 };
+const TRAFFIC: usize = if cfg!(miri) { 300 } else { 2_000_000 };
 /// Numbers of blocks that stay.
 const STUCK: &[usize] = if cfg!(miri) { &[2] } else { &[10, 100, 1_000] };
 /// Between two that stay: more than a chunk of 64 KiB holds of what is drawn.

@@ -87,11 +87,15 @@ fn tiny() -> Builder<Tiny> {
     Builder::new().geometry()
 }
 
-allocator_suite!(tiny_chunks, Ring::new(tiny()));
 allocator_suite!(tiny_chunks_limited, Ring { limit: 1 << 16, ..Ring::new(tiny().limit(1 << 16)) });
 allocator_suite!(standard_chunks, Ring::<Standard>::new(Builder::new()));
 
 // Miri has time for each path once: it has seen these, in tiny chunks or without a limit.
+allocator_suite!(
+    #[cfg(not(miri))]
+    tiny_chunks,
+    Ring::new(tiny()),
+);
 allocator_suite!(
     #[cfg(not(miri))]
     tiny_chunks_none_kept,

@@ -258,7 +258,7 @@ fn run(which: usize, ops: Vec<Op>) {
 }
 
 const CASES: u32 = if cfg!(miri) { 2 } else { 96 };
-const OPS: usize = if cfg!(miri) { 50 } else { 600 };
+const OPS: usize = if cfg!(miri) { 30 } else { 600 };
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: CASES, failure_persistence: None, ..ProptestConfig::default() })]

@@ -24,7 +24,7 @@ use tally::{Counted, Tally};
 fn tokio_3019_shrinking_frees_no_page_in_use() {
     let tally = Tally::default();
     let (arena, pool) = (SharedArena::new(), Pool::new());
-    let count = if cfg!(miri) { 300 } else { 5_000 };
+    let count = if cfg!(miri) { 200 } else { 5_000 };
     let mut boxes: Vec<_> = (0..count).map(|number| Some(arena.alloc(tally.value(number)))).collect();
     let mut pooled: Vec<_> = (0..count).map(|number| Some(pool.alloc(tally.value(number)))).collect();
     for stride in [2, 5, 64, 63, 7] {

@@ -32,9 +32,9 @@ pub const BYTE_STRING_LEN: usize = here_or_miri(2_048, 200);
 /// Programs for which each call of the backing allocator is refused in turn.
 pub const REFUSAL_SEEDS: usize = here_or_miri(6, 1);
 /// Operations of such a program.
-pub const REFUSAL_OPS: usize = here_or_miri(80, 30);
+pub const REFUSAL_OPS: usize = here_or_miri(80, 24);
 /// Most calls of one program that are refused in turn; beyond it they are spread evenly.
-pub const REFUSAL_POINTS: usize = here_or_miri(120, 5);
+pub const REFUSAL_POINTS: usize = here_or_miri(120, 3);
 /// Rounds of each thread in an exchange of blocks.
 pub const EXCHANGE_ROUNDS: usize = here_or_miri(2_000, 25);
 /// Threads in an exchange of blocks.

@@ -157,7 +157,7 @@ fn what_is_empty_makes_room_for_a_large_block() {
 
     pooled_allocator! { struct Own; }
     let layout = Layout::new::<[u64; 4]>();
-    let count = if cfg!(miri) { 3_000 } else { 20_000 };
+    let count = if cfg!(miri) { 1_200 } else { 20_000 };
     let blocks: Vec<_> = (0..count).map(|_| Own.allocate(layout).unwrap()).collect();
     for block in blocks {
         // SAFETY: from this allocator, of this layout.
