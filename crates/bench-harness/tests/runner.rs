@@ -33,16 +33,18 @@ fn row<'t>(table: &'t Value, key: &str) -> &'t Value {
     rows.iter().find(|row| row["key"] == key).unwrap_or_else(|| panic!("no row {key}"))
 }
 
+/// Those that a build without optimisation is done with soon; `cargo xtask ci` runs them all.
 #[test]
-fn every_workload_gives_the_same_checksum_over_every_contender() {
-    let (output, _) = runner("smoke", &["--smoke"], None);
+fn workloads_give_the_same_checksum_over_every_contender() {
+    const SOON: &str = "^(S1|W|R)";
+    let (output, _) = runner("smoke", &["--smoke", "--filter", SOON], None);
     assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
     let said = text(&output.stdout);
-    assert_eq!(
-        said.matches("contenders agree").count(),
-        bench_harness::workloads::catalogue().len(),
-        "{said}"
-    );
+    let soon = |name: &str| ["S1", "W", "R"].iter().any(|start| name.starts_with(start));
+    let expected =
+        bench_harness::workloads::catalogue().iter().filter(|workload| soon(&workload.id)).count();
+    assert!(expected > 20, "{expected}");
+    assert_eq!(said.matches("contenders agree").count(), expected, "{said}");
 }
 
 #[test]
