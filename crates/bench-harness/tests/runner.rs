@@ -41,8 +41,7 @@ fn workloads_give_the_same_checksum_over_every_contender() {
     assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
     let said = text(&output.stdout);
     let soon = |name: &str| ["S1", "W", "R"].iter().any(|start| name.starts_with(start));
-    let expected =
-        bench_harness::workloads::catalogue().iter().filter(|workload| soon(&workload.id)).count();
+    let expected = bench_harness::workloads::catalogue().iter().filter(|workload| soon(&workload.id)).count();
     assert!(expected > 20, "{expected}");
     assert_eq!(said.matches("contenders agree").count(), expected, "{said}");
 }
