@@ -16,9 +16,9 @@ use ephemera_testkit::suite::turn;
 use support::{here_or_miri, joined};
 use typed_pool::{PooledBox, pooled, pooled_allocator};
 
-/// Bytes of the process that are resident, where the system says.
+/// Bytes of the process that are resident, where the system says, and where no sanitizer keeps what was freed.
 fn resident() -> Option<usize> {
-    if cfg!(any(not(target_os = "linux"), miri)) {
+    if cfg!(any(not(target_os = "linux"), miri, ephemera_poison = "asan")) {
         return None;
     }
     let pages = std::fs::read_to_string("/proc/self/statm").ok()?;
