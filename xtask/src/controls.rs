@@ -12,13 +12,14 @@ use clap::Args;
 
 pub(crate) use table::{Control, FILE, Kind, load};
 
+use crate::cpeers::HARNESS;
 use crate::libtest::{TestRun, counts};
 use crate::loom;
 use crate::miri;
 use crate::shell::{self, Captured, Cmd};
 use crate::steps::{Outcome, Step, run};
 use crate::toolchain::{self, Missing};
-use crate::workspace::Workspace;
+use crate::workspace::{Package, Workspace};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -116,7 +117,7 @@ fn commands(ws: &Workspace, control: &Control) -> Result<Option<Vec<TestRun>>> {
     let package = ws.package(&control.package)?;
     let (base, whole_files) = match control.kind {
         Kind::Loom => (loom::control_base(ws, package), Some(loom::files(package))),
-        Kind::Test => (ws.cargo().args(["test", "--package", &package.name]), None),
+        Kind::Test => (ws.cargo().args(["test", "--package", &package.name]).args(lean(package)), None),
         Kind::Miri => match miri::control_base(ws, package, control.seeds) {
             Some(base) => (base, None),
             None => return Ok(None),
@@ -131,6 +132,11 @@ fn commands(ws: &Workspace, control: &Control) -> Result<Option<Vec<TestRun>>> {
         (None, Some(files)) => vec![one([vec!["--lib".to_owned()], files].concat())],
         (None, None) => vec![one(vec!["--lib".to_owned(), "--tests".to_owned()])],
     }))
+}
+
+/// What makes a package build soon: the harness's contenders, C and C++ among them, are nothing that a control weakens.
+fn lean(package: &Package) -> Option<&'static str> {
+    (package.name == HARNESS).then_some("--no-default-features")
 }
 
 /// How many tests run and pass without the cfg.

@@ -9,16 +9,16 @@ mod pooled;
 pub use self::heap::Heap;
 #[cfg(feature = "cpp-peers")]
 use super::blocks::SnMalloc;
-use super::blocks::{
-    Blink, BumpScope, Bumpalo, OneRingAlloc, PooledAllocator, RingAlloc, System, UpstreamOneRingAlloc,
-    UpstreamRingAlloc, Void,
-};
+#[cfg(feature = "rust-peers")]
+use super::blocks::{Blink, BumpScope, Bumpalo, UpstreamOneRingAlloc, UpstreamRingAlloc};
 #[cfg(feature = "c-peers")]
 use super::blocks::{Jemalloc, MiMalloc};
+use super::blocks::{OneRingAlloc, PooledAllocator, RingAlloc, System, Void};
+#[cfg(feature = "rust-peers")]
 use super::objects::{
-    Multitude, OurArena, OurPool, OurShared, Plurality, Textbook, Typed, TypedArena, UpstreamArena,
-    UpstreamPool, UpstreamShared,
+    Multitude, Plurality, Textbook, TypedArena, UpstreamArena, UpstreamPool, UpstreamShared,
 };
+use super::objects::{OurArena, OurPool, OurShared, Typed};
 use super::{Entry, nodes as entry, twin};
 
 /// The registry, in the order of the tables.
