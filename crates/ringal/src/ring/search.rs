@@ -23,8 +23,16 @@ const BRIEF: usize = 8;
 /// Looks back in a row that found `low` taken, after which another place to restart is looked for.
 const PATIENCE: u32 = 16;
 
+/// Looks back in a row, after which that other place becomes `low`. Sooner would be wrong: what was placed at the frontier before a
+/// restart is given back before `low` is, and then `low` is not held for long. It would climb, and the window with it.
+const FAREWELL: u32 = 16 * PATIENCE;
+
 /// Regions looked at then, and from `low` on before a turn.
 pub(super) const SIGHT: usize = 64;
+
+/// So many bytes asked for are worth another look at the head: to write them takes longer, and longer still where the store was not
+/// used lately.
+const WORTH: usize = 1024;
 
 /// Bytes merged at the head beyond what was asked for. In a stream of many sizes the next requests then go the fast way,
 /// where each would merge some regions of the lap before, and a processor cannot foresee how many. Measured from 0 to 16 KiB: from
@@ -147,7 +155,8 @@ impl Chain {
     /// Where free regions are to be expected: a few at the head, then at the frontier, then where the lap began. So a window among
     /// regions that stay is found again without a look at all of these.
     fn search_near(&mut self, want: Want) -> Option<Found> {
-        let ahead = self.scan(self.head, self.end.min(self.frontier), BRIEF, want);
+        let brief = BRIEF + (want.need / WORTH).min(2 * SIGHT);
+        let ahead = self.scan(self.head, self.end.min(self.frontier), brief, want);
         if ahead.is_some() {
             return ahead;
         }
@@ -235,11 +244,12 @@ impl Chain {
             return Some(self.low);
         }
         self.misses += 1;
-        let given_up = self.misses >= PATIENCE;
-        if given_up {
-            self.misses = 0;
-        } else if self.head < self.end {
+        if self.misses % PATIENCE != 0 && self.head < self.end {
             return None;
+        }
+        let given_up = self.misses >= FAREWELL;
+        if given_up {
+            self.misses = FAREWELL - PATIENCE;
         }
         let mut at = self.low;
         for _ in 0..SIGHT {
@@ -247,6 +257,7 @@ impl Chain {
             if !word.is_taken() {
                 if given_up {
                     self.low = at;
+                    self.misses = 0;
                 }
                 return Some(at);
             }

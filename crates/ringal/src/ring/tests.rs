@@ -91,8 +91,12 @@ fn a_place_that_stays_taken_is_given_up() {
     let mut ring = RingAl::new(LARGE);
     let kept = ring.fixed(SMALL).unwrap();
     let stride = ring.chain.stride;
-    // Fewer bytes than a lap.
-    for _ in 0..20 * stride / 4 / region_of(SMALL) {
+    let laps = |strides| strides * stride / 4 / region_of(SMALL);
+    // Not soon, though the place behind it is used before: the one who holds it may be the slow one of several.
+    (0..laps(100)).for_each(|_| drop(fill(&mut ring, SMALL, 4)));
+    assert_eq!(ring.chain.low, 0);
+    assert!(ring.chain.high < 30 * stride, "{:?}", ring.chain);
+    for _ in 0..laps(400) {
         if ring.chain.low != 0 {
             break;
         }
