@@ -2,6 +2,7 @@
 
 use core::ptr::NonNull;
 
+#[cfg(debug_assertions)]
 use ephemera_prim::align::offset_in;
 use ephemera_prim::header::{base_addr, header_of};
 use ephemera_prim::poison::{poison, unpoison};
