@@ -8,6 +8,7 @@
 use core::hint::black_box;
 use std::sync::Arc;
 
+use crate::blocks::Contender;
 use crate::card::Info;
 
 /// What a workload will ask of a source, as its user would know it beforehand. Bounded sources are sized by it.
@@ -83,6 +84,9 @@ pub unsafe trait Source: Sized + 'static {
 
     /// Whether the workload shall verify what it wrote: on in the check run alone, off in the timed one.
     const CHECKED: bool = false;
+
+    /// The general allocator below it, which littering fills with holes.
+    type Backing: Contender;
 
     /// Its buffers; dropped on any thread where [`Caps::any_thread_free`](crate::card::Caps::any_thread_free) is on.
     type Buf: Buffer;

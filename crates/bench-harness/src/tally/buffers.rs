@@ -82,6 +82,7 @@ impl<G: Growing> Growing for CountedBuffer<G> {
 unsafe impl<S: Source> Source for Counted<S> {
     const INFO: Info = S::INFO;
     const CHECKED: bool = true;
+    type Backing = S::Backing;
     type Buf = CountedBuffer<S::Buf>;
     type Growing<'s> = CountedBuffer<S::Growing<'s>>;
 

@@ -29,6 +29,14 @@ thread_local! {
 /// What a workload holds at most: layouts, and how many blocks of each.
 pub(super) type Histogram = Vec<(Layout, u64)>;
 
+/// Buffers of these lengths in bytes, of which none is zero.
+pub(super) fn of_lengths(lengths: Vec<usize>) -> Histogram {
+    let mut counts = BTreeMap::new();
+    lengths.into_iter().for_each(|length| *counts.entry(length).or_default() += 1);
+    let layout = |(length, count)| Some((Layout::array::<u8>(length).ok()?, count));
+    counts.into_iter().filter_map(layout).collect()
+}
+
 /// A heap that counts what is held, for workloads that cannot tell without being run.
 #[derive(Debug, Default)]
 pub(super) struct Census(RefCell<BTreeMap<(usize, usize), u64>>);

@@ -73,7 +73,7 @@ fn counted(spec: &Spec) -> bool {
     let threads = matches!(spec.need, Need::OtherThread | Need::Shared | Need::ThreadsEnd);
     let found = match spec.kind {
         Kind::Nodes(workload) => NodeWorkload::reads_sources(&workload),
-        Kind::Buffers(workload) => matches!(workload, BufferWorkload::Csv),
+        Kind::Buffers(workload) => matches!(workload, BufferWorkload::Csv(_)),
         Kind::Blocks(_) | Kind::Objects(_) => false,
     };
     !threads && !spec.has_latencies() && !found

@@ -7,6 +7,7 @@ use bytes::{Bytes, BytesMut};
 
 use crate::buffers::{Buffer, Demand, Growing, Readable, Source};
 use crate::card::{Caps, Info, MemoryBy};
+use crate::contenders::blocks::System;
 
 /// What one large `BytesMut` begins with: the most that the crate remembers when it makes the next one.
 const LARGE: usize = 64 * 1024;
@@ -81,6 +82,7 @@ pub struct Each;
 // SAFETY: safe code keeps buffers apart.
 unsafe impl Source for Each {
     const INFO: Info = card("BytesMut", "over glibc");
+    type Backing = System;
     type Buf = BytesMut;
     type Growing<'s> = BytesMut;
 
@@ -125,6 +127,7 @@ impl Growing for Writing<'_> {
 // SAFETY: safe code keeps buffers apart.
 unsafe impl Source for Split {
     const INFO: Info = card("BytesMut, split off", "over glibc; cut off a large one, reserve and split");
+    type Backing = System;
     type Buf = BytesMut;
     type Growing<'s> = Writing<'s>;
 

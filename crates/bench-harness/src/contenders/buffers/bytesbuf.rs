@@ -5,6 +5,7 @@ use bytesbuf::{BytesBuf, BytesView};
 
 use crate::buffers::{Buffer, Demand, Growing, Readable, Source};
 use crate::card::{Caps, Info, MemoryBy};
+use crate::contenders::blocks::System;
 
 /// The crate's pool.
 #[derive(Debug)]
@@ -84,6 +85,7 @@ unsafe impl Source for Pool {
         memory: MemoryBy::HighWater,
         notes: "spans, not one slice; read through a view",
     };
+    type Backing = System;
     type Buf = BytesBuf;
     type Growing<'s> = Writing<'s>;
 

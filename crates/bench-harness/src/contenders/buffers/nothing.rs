@@ -3,6 +3,7 @@
 
 use crate::buffers::{Buffer, Demand, Growing, Readable, Source};
 use crate::card::{Caps, Info, MemoryBy};
+use crate::contenders::blocks::System;
 
 /// Buffers start at multiples of this.
 const STEP: usize = 16;
@@ -91,6 +92,7 @@ unsafe impl Source for Nothing {
         memory: MemoryBy::HighWater,
         notes: "the loop's own cost: a wrapping cursor, no bookkeeping, no free",
     };
+    type Backing = System;
     type Buf = Slot;
     type Growing<'s> = Slot;
 

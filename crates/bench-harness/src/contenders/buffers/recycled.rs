@@ -7,6 +7,7 @@ use object_pool::{Pool, ReusableOwned};
 
 use crate::buffers::{Buffer, Demand, Growing, Readable, Source};
 use crate::card::{Caps, Info, MemoryBy};
+use crate::contenders::blocks::System;
 
 /// The pool, empty at first: what is not there comes from the heap, and stays in the pool from then on.
 pub struct RecycledVectors(Arc<Pool<Vec<u8>>>);
@@ -82,6 +83,7 @@ unsafe impl Source for RecycledVectors {
         memory: MemoryBy::HighWater,
         notes: "recycles vectors with their capacity; a lock; gives nothing back",
     };
+    type Backing = System;
     type Buf = Recycled;
     type Growing<'s> = Recycled;
 

@@ -13,6 +13,7 @@ macro_rules! ring {
 
         use crate::buffers::{Buffer, Demand, Growing, Readable, Source};
         use crate::card::{Caps, Info, MemoryBy};
+        use crate::contenders::blocks::System;
 
         /// The ring, and how often it refused.
         pub struct Ring {
@@ -104,6 +105,7 @@ macro_rules! ring {
         // SAFETY: the ring keeps buffers apart, as its documentation says.
         unsafe impl Source for Ring {
             const INFO: Info = $info;
+            type Backing = System;
             type Buf = FixedBufMut;
             type Growing<'s> = Writing<'s>;
 

@@ -173,6 +173,7 @@ where
     C::Ref<'static>: 'static,
 {
     const INFO: Info = C::INFO;
+    type Backing = C::Backing;
     type Buf = Vec<u8, Plain<C::Ref<'static>>>;
     type Growing<'s> = Self::Buf;
 

@@ -25,10 +25,10 @@ pub enum BufferWorkload {
     Chunked(usize, usize),
     /// S8: buffers in a batch, their size, and batches on their way.
     Handoff(usize, usize, usize),
-    /// R2.
-    Csv,
-    /// R3.
-    Http,
+    /// R2: whether the heap is littered.
+    Csv(bool),
+    /// R3: whether the heap is littered.
+    Http(bool),
 }
 
 impl BufferWorkload {
@@ -43,8 +43,8 @@ impl BufferWorkload {
             Self::Packets(held, longest) => packets::cell::<S, false>(held, longest, context),
             Self::Chunked(held, longest) => packets::cell::<S, true>(held, longest, context),
             Self::Handoff(n, size, in_flight) => handoff::cell::<S>(n, size, in_flight, context),
-            Self::Csv => csv::cell::<S>(context),
-            Self::Http => http::cell::<S>(context),
+            Self::Csv(littered) => csv::cell::<S>(littered, context),
+            Self::Http(littered) => http::cell::<S>(littered, context),
         }
     }
 
@@ -60,8 +60,9 @@ impl BufferWorkload {
             Self::Handoff(n, size, _) => {
                 ("buffer", Need::OtherThread, (200_000_000 / (n * size.max(512)) as u64).max(32), true)
             }
-            Self::Csv => ("row", Need::Free, 8, true),
-            Self::Http => ("request", Need::Free, 1000, false),
+            // What lies about is no memory of the workload.
+            Self::Csv(littered) => ("row", Need::Free, 8, !littered),
+            Self::Http(_) => ("request", Need::Free, 1000, false),
         };
         Facts { op, need, memory_units, holds_memory }
     }
@@ -74,9 +75,9 @@ impl BufferWorkload {
             Self::Straggler(one_in) => straggler::made_beforehand(one_in) + units,
             Self::Packets(held, _) | Self::Chunked(held, _) => held as u64 + units,
             Self::Handoff(n, ..) => n as u64 * units,
-            Self::Csv => Table::shared().fields as u64 * units,
+            Self::Csv(_) => Table::shared().fields as u64 * units,
             // Each has an answer.
-            Self::Http => 2 * units,
+            Self::Http(_) => 2 * units,
         })
     }
 
@@ -85,7 +86,7 @@ impl BufferWorkload {
         match *self {
             Self::Handoff(.., in_flight) => 4 * in_flight as u64,
             // All pages, so that samples are alike.
-            Self::Http => http::PAGES as u64,
+            Self::Http(_) => http::PAGES as u64,
             _ => 1,
         }
     }
@@ -136,14 +137,20 @@ pub(super) fn all() -> Vec<Spec> {
         let handoff = spec(format!("S8-buffers/handoff/{n}x{size}"), title, workload);
         all.push(if size == 1024 { handoff.full() } else { handoff });
     }
-    let title = format!(
-        "CSV rows through a window of 1,000, a buffer for each field, counted by a key: {}",
-        Table::origin()
-    );
-    all.push(spec("R2/csv".to_owned(), title, BufferWorkload::Csv));
-    let title =
-        "HTTP/1.1 over loopback, two connections, a request on each at a time, pages of 64 KiB at most";
-    all.push(spec("R3/http".to_owned(), title.to_owned(), BufferWorkload::Http));
+    // Littered heaps come last, as for blocks.
+    for littered in [false, true] {
+        let (suffix, ground) = if littered { ("/littered", ", on a littered heap") } else { ("", "") };
+        let title = format!(
+            "CSV rows through a window of 1,000, a buffer for each field, counted by a key{ground}: {}",
+            Table::origin()
+        );
+        let csv = spec(format!("R2/csv{suffix}"), title, BufferWorkload::Csv(littered));
+        let title = format!(
+            "HTTP/1.1 over loopback, two connections, a request on each at a time, pages of 64 KiB at most{ground}"
+        );
+        let http = spec(format!("R3/http{suffix}"), title, BufferWorkload::Http(littered));
+        all.extend([csv, http].map(|real| if littered { real.full() } else { real }));
+    }
     all
 }
 

@@ -168,7 +168,7 @@ impl Spec {
     /// Whether latencies are measured beside time.
     #[must_use]
     pub fn has_latencies(&self) -> bool {
-        matches!(self.kind, Kind::Buffers(BufferWorkload::Http))
+        matches!(self.kind, Kind::Buffers(BufferWorkload::Http(_)))
     }
 
     /// Units of a check.

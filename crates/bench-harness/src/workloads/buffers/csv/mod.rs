@@ -12,7 +12,7 @@ use csv::{ByteRecord, ReaderBuilder};
 use super::{digest, verify};
 use crate::buffers::{Demand, OrHeap, Readable, Source, give};
 use crate::tally;
-use crate::workloads::{Cell, Context, mix};
+use crate::workloads::{Cell, Context, litter, mix};
 
 /// Rows in the window.
 pub const ROWS: usize = 1000;
@@ -139,9 +139,12 @@ impl<S: Source> Cell for Csv<S> {
     }
 }
 
-/// A cell over the table of this host.
-pub fn cell<S: Source>(_context: &Context) -> Box<dyn Cell> {
+/// A cell over the table of this host, on ground that is littered if wanted.
+pub fn cell<S: Source>(littered: bool, context: &Context) -> Box<dyn Cell> {
     let table = Table::shared();
+    if littered {
+        litter::scatter::<S::Backing>(|| litter::of_lengths(table.window()), context.seed);
+    }
     let demand = Demand { largest: table.largest, buffers: table.fields_alive, bytes: table.bytes_alive };
     Box::new(Csv { window: Window::<S::Buf>::default(), source: S::create(&demand), table })
 }

@@ -69,6 +69,15 @@ impl Table {
         FILES[row / RUN % FILES.len()].1
     }
 
+    /// The lengths of the fields in the first window.
+    pub(super) fn window(&self) -> Vec<usize> {
+        let mut reader =
+            ReaderBuilder::new().has_headers(false).flexible(true).from_reader(self.text.as_slice());
+        let rows = reader.byte_records().take(ROWS).filter_map(Result::ok);
+        let lengths = |row: ByteRecord| row.iter().take(COLUMNS).map(<[u8]>::len).collect::<Vec<_>>();
+        rows.flat_map(lengths).filter(|&length| length > 0).collect()
+    }
+
     /// The shipped tables; none where a file is missing or too short.
     fn shipped() -> Option<Self> {
         let folder = folder()?;

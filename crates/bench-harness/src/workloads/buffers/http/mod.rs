@@ -21,7 +21,7 @@ pub use self::bodies::PAGES;
 use self::client::Client;
 use crate::buffers::Source;
 use crate::os;
-use crate::workloads::{Cell, Context, Load};
+use crate::workloads::{Cell, Context, Load, litter};
 
 /// Connections.
 const CONNECTIONS: usize = 2;
@@ -34,7 +34,7 @@ struct Http<S> {
 }
 
 impl<S: Source> Http<S> {
-    fn new(context: &Context) -> io::Result<Self> {
+    fn new(littered: bool, context: &Context) -> io::Result<Self> {
         let pages = bodies::shared();
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let refused = Arc::new(AtomicU64::new(0));
@@ -45,9 +45,15 @@ impl<S: Source> Http<S> {
             let (stream, _) = listener.accept()?;
             stream.set_nodelay(true)?;
             let (pages, refused, cpu) = (Arc::clone(&pages), Arc::clone(&refused), context.second_cpu);
+            let seed = context.seed;
             servers.push(std::thread::spawn(move || {
                 if let Some(cpu) = cpu {
                     os::pin(cpu);
+                }
+                // Heaps have parts for each thread, and this one's is used.
+                if littered {
+                    let lengths = || pages.iter().map(Vec::len).collect();
+                    litter::scatter::<S::Backing>(|| litter::of_lengths(lengths()), seed);
                 }
                 // The client sees the connection end, and says so.
                 let _ = server::serve::<S>(stream, &pages, &refused);
@@ -92,8 +98,8 @@ impl<S> Drop for Http<S> {
 /// # Panics
 ///
 /// When the host has no loopback.
-pub fn cell<S: Source>(context: &Context) -> Box<dyn Cell> {
-    Box::new(Http::<S>::new(context).expect("there is a loopback"))
+pub fn cell<S: Source>(littered: bool, context: &Context) -> Box<dyn Cell> {
+    Box::new(Http::<S>::new(littered, context).expect("there is a loopback"))
 }
 
 #[cfg(test)]
@@ -111,7 +117,7 @@ mod tests {
         let document = Document::generated(1, 1000).into();
         let sources = crate::workloads::nodes::Sources::new(None).into();
         let context = Context { seed: 1, document, sources, second_cpu: None };
-        let mut cell = Http::<Counted<Vectors<System>>>::new(&context).expect("there is a loopback");
+        let mut cell = Http::<Counted<Vectors<System>>>::new(true, &context).expect("there is a loopback");
         let sum = cell.run(70);
         assert_ne!(sum, 0);
         let load = Load { interval: Duration::from_micros(200), length: Duration::from_millis(20) };
