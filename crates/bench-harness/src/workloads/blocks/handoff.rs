@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 
 use super::layout;
 use crate::blocks::{Contender, RawAlloc};
+use crate::workloads::crew::Mate;
 use crate::workloads::{Cell, Context, mix};
 use crate::{os, tally};
 
@@ -80,7 +81,7 @@ pub unsafe fn consume<R: RawAlloc + Copy>(alloc: R, batch: &mut Vec<*mut u8>, su
 }
 
 impl<C: Contender> Handoff<C> {
-    fn new(blocks: usize, in_flight: usize, context: &Context) -> Self {
+    fn new(blocks: usize, in_flight: usize, cpu: Option<usize>) -> Self {
         let mut alloc = C::create();
         alloc.expect_live((in_flight + 2) * blocks * SIZE);
         let alloc = Shared(Arc::new(alloc));
@@ -92,7 +93,6 @@ impl<C: Contender> Handoff<C> {
             let _ = give_back.send(Batch(Vec::with_capacity(blocks)));
         }
         let theirs = Shared(Arc::clone(&alloc.0));
-        let cpu = context.second_cpu;
         let consumer = std::thread::spawn(move || {
             if let Some(cpu) = cpu {
                 os::pin(cpu);
@@ -147,5 +147,34 @@ impl<C: Contender> Drop for Handoff<C> {
 
 /// A cell whose batches have `blocks` blocks, at most `in_flight` of them on their way.
 pub fn cell<C: Contender>(blocks: usize, in_flight: usize, context: &Context) -> Box<dyn Cell> {
-    Box::new(Handoff::<C>::new(blocks, in_flight, context))
+    Box::new(Handoff::<C>::new(blocks, in_flight, context.second_cpu))
+}
+
+/// Two pairs at once, the producers on one processor and the consumers on the other: more threads than processors.
+struct Pairs<C: Contender> {
+    here: Handoff<C>,
+    there: Mate,
+}
+
+impl<C: Contender> Cell for Pairs<C> {
+    fn run(&mut self, units: u64) -> u64 {
+        self.there.order(units);
+        let sum = self.here.run(units);
+        mix(sum, self.there.answer())
+    }
+
+    fn ops_per_unit(&self) -> u64 {
+        2 * self.here.ops_per_unit()
+    }
+}
+
+/// As [`cell`], twice.
+pub fn pairs<C: Contender>(blocks: usize, in_flight: usize, context: &Context) -> Box<dyn Cell> {
+    let cpu = context.second_cpu;
+    // The other producer stays on this thread's processor.
+    let there = Mate::new(None, move || {
+        let mut pair = Handoff::<C>::new(blocks, in_flight, cpu);
+        move |units| pair.run(units)
+    });
+    Box::new(Pairs::<C> { here: Handoff::new(blocks, in_flight, cpu), there })
 }

@@ -30,6 +30,8 @@ pub enum BlockWorkload {
     Straggler(usize),
     /// S8: blocks in a batch, and batches on their way.
     Handoff(usize, usize),
+    /// S8 twice at once: the same.
+    Pairs(usize, usize),
     /// S9: threads at a time.
     Threads(usize),
     /// S10: whether one thread makes both threads' first blocks.
@@ -53,6 +55,7 @@ impl BlockWorkload {
             Self::Grow(n, exact) => grow::cell::<C>(n, exact, context),
             Self::Straggler(one_in) => straggler::cell::<C>(one_in, context),
             Self::Handoff(blocks, in_flight) => handoff::cell::<C>(blocks, in_flight, context),
+            Self::Pairs(blocks, in_flight) => handoff::pairs::<C>(blocks, in_flight, context),
             Self::Pareto => pareto::cell::<C>(context),
             Self::Threads(count) => threads::cell::<C>(count, context),
             Self::Sharing(passive) => sharing::cell::<Boxes<C>>(passive, context),
@@ -73,6 +76,7 @@ impl BlockWorkload {
             }
             Self::Straggler(_) => ("block", Need::Free, 1_000_000, true),
             Self::Handoff(blocks, _) => ("block", Need::OtherThread, 400_000 / blocks as u64, true),
+            Self::Pairs(blocks, _) => ("block", Need::ThreadsEnd, 200_000 / blocks as u64, true),
             // Its own slots take as much as the blocks, and would count as the contender's.
             Self::Pareto => ("visit", Need::Free, 500_000, false),
             Self::Threads(_) => ("block", Need::ThreadsEnd, 40, true),
@@ -90,6 +94,7 @@ impl BlockWorkload {
         match *self {
             Self::Pair(_) => Some(units),
             Self::Batch(blocks, _) | Self::Handoff(blocks, _) => Some(blocks as u64 * units),
+            Self::Pairs(blocks, _) => Some(2 * blocks as u64 * units),
             Self::Window(blocks, _) => Some(blocks as u64 + units),
             Self::Slots(count, _) => Some(u64::from(count) + units),
             Self::Straggler(one_in) => Some(straggler::made_beforehand(one_in) + units),
@@ -105,7 +110,10 @@ impl BlockWorkload {
 
     /// The least a sample may have: several times what may be on its way, so that the channel is in its steady state.
     pub(super) fn least_units(&self) -> u64 {
-        if let Self::Handoff(_, in_flight) = *self { 4 * in_flight as u64 } else { 1 }
+        match *self {
+            Self::Handoff(_, in_flight) | Self::Pairs(_, in_flight) => 4 * in_flight as u64,
+            _ => 1,
+        }
     }
 }
 
@@ -165,6 +173,8 @@ pub(super) fn all() -> Vec<Spec> {
         );
         all.push(spec(format!("S8/handoff/{blocks}"), title, BlockWorkload::Handoff(blocks, in_flight)));
     }
+    let title = "64 bytes allocated by two threads, freed by two others, each pair with batches of 4,096; more threads than processors";
+    all.push(spec("S8/pairs/4096".to_owned(), title.to_owned(), BlockWorkload::Pairs(4096, 4)).full());
     for (count, who) in [(1, "one thread"), (2, "two threads at once"), (4, "four threads at once")] {
         let title = format!(
             "{who}: each replaces one of its 5,000 blocks of 8 to 1,000 bytes 10,000 times, and leaves them to a new thread; ns of one thread"
