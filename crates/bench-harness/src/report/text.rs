@@ -100,10 +100,13 @@ pub(super) fn grid(table: &Table) -> Vec<Vec<String>> {
 pub(super) fn latencies(table: &Table) -> Option<(String, Vec<Vec<String>>)> {
     let measured = || table.rows.iter().filter_map(|row| Some((row.name, row.latencies.as_ref()?)));
     let (_, first) = measured().next()?;
-    let line = format!(
-        "{}, open loop, {:.0} requests a second (60 % of what the reference does in the closed loop), {} of them each",
-        table.id, first.rate, first.requests
-    );
+    let line = match first.rate {
+        Some(rate) => format!(
+            "{}, open loop, {rate:.0} requests a second (60 % of what the reference does in the closed loop), {} of them each",
+            table.id, first.requests
+        ),
+        None => format!("{}, the time of each {}, one after the other", table.id, table.op),
+    };
     let micros = |ns: u64| format!("{:.1}", ns as f64 / 1000.0);
     let cells = |(name, of): (&str, &Latencies)| {
         [name.to_owned(), micros(of.p50), micros(of.p99), micros(of.p999), micros(of.max)].to_vec()

@@ -304,7 +304,7 @@ impl Child<'_> {
                 Line::Latencies(Latencies {
                     contender: entry.key.to_owned(),
                     requests: latencies.len(),
-                    rate: 1.0 / load.interval.as_secs_f64(),
+                    rate: self.spec.is_served().then(|| 1.0 / load.interval.as_secs_f64()),
                     p50: latencies.value_at_quantile(0.5),
                     p99: latencies.value_at_quantile(0.99),
                     p999: latencies.value_at_quantile(0.999),

@@ -138,15 +138,15 @@ pub struct Refusals {
     pub asked: u64,
 }
 
-/// Latencies of one contender under a load, in nanoseconds.
+/// Latencies of one contender, in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Latencies {
     /// Key of the contender.
     pub contender: String,
-    /// Requests that were made.
+    /// Requests that were made, or units that were timed.
     pub requests: u64,
-    /// Requests in a second.
-    pub rate: f64,
+    /// Requests in a second, where they leave at their times.
+    pub rate: Option<f64>,
     /// The median.
     pub p50: u64,
     /// What 99 % stayed within.

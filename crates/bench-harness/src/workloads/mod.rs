@@ -55,7 +55,8 @@ pub trait Cell {
         0
     }
 
-    /// Latencies under a load, in nanoseconds; none for a workload that has none.
+    /// Latencies in nanoseconds, under a load where the workload is a server, else of one unit after the other; none for a
+    /// workload that has none.
     fn latencies(&mut self, load: &Load) -> Option<Histogram<u64>> {
         let _ = load;
         None

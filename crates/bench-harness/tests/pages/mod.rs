@@ -78,7 +78,7 @@ fn latencies(index: usize, entry: &Entry) -> Latencies {
     Latencies {
         contender: entry.key.to_owned(),
         requests: 4000,
-        rate: 12_345.0,
+        rate: Some(12_345.0),
         p50: 24_000,
         p99: 80_000,
         p999: 150_000,

@@ -76,7 +76,7 @@ fn counted(spec: &Spec) -> bool {
         Kind::Buffers(workload) => matches!(workload, BufferWorkload::Csv(_)),
         Kind::Blocks(_) | Kind::Objects(_) => false,
     };
-    !threads && !spec.has_latencies() && !found
+    !threads && !spec.is_served() && !found
 }
 
 /// The contenders of a workload: those asked for, else ours; the loop and the reference beside them.

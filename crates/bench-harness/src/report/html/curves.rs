@@ -103,7 +103,7 @@ pub(super) fn tails(out: &mut String, report: &Report) {
         out,
         "tails",
         "Tails",
-        "The share of requests that took longer than so many microseconds, both axes by powers of ten: further left is better. \
+        "The share of requests, or frames, that took longer than so many microseconds, both axes by powers of ten: further left is better. \
          The grey curve is the reference's.",
     );
     for (of, rows) in tables {

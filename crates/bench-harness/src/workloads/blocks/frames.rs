@@ -5,12 +5,17 @@
 //! An arena that cannot free block by block is used as it is in such programs: one for each of the last frames, reset when its
 //! turn comes again.
 
+use core::hint::black_box;
+use core::time::Duration;
+use std::time::Instant;
+
 use allocator_api2::vec::Vec as List;
+use hdrhistogram::Histogram;
 
 use super::{layout, touch, verify};
 use crate::blocks::{Contender, Handle, RawAlloc};
 use crate::workloads::rng::{self, Rng};
-use crate::workloads::{Cell, Context, mix};
+use crate::workloads::{Cell, Context, Load, mix};
 
 /// Steps of a frame.
 const STEPS: usize = 25;
@@ -18,6 +23,8 @@ const STEPS: usize = 25;
 const BLOCKS: f64 = 200.0;
 /// Of so many blocks, one outlives its frame.
 const KEPT_ONE_IN: u64 = 20;
+/// Longer frames are counted as this long.
+const SLOWEST: Duration = Duration::from_secs(60);
 /// Turns of frames: a block that comes in one has ended before the same turn comes again.
 pub const TURNS: usize = 4;
 /// Entries of the tables of sizes and lives, and of counts.
@@ -158,6 +165,20 @@ impl<C: Contender> Cell for Loop<C> {
         }
         sum
     }
+
+    /// What each frame takes, one after the other: a program that draws misses its moment by the longest, not by the mean.
+    fn latencies(&mut self, load: &Load) -> Option<Histogram<u64>> {
+        let mut times = Histogram::new_with_bounds(1, SLOWEST.as_nanos() as u64, 3).expect("valid bounds");
+        let start = Instant::now();
+        let mut begun = start;
+        while begun - start < load.length {
+            black_box(self.run(1));
+            let ended = Instant::now();
+            times.saturating_record((ended - begun).as_nanos() as u64);
+            begun = ended;
+        }
+        Some(times)
+    }
 }
 
 impl<C: Contender> Drop for Loop<C> {
@@ -176,4 +197,19 @@ pub fn cell<C: Contender>(context: &Context) -> Box<dyn Cell> {
     let turns = if C::INFO.caps.free_individually { 1 } else { TURNS };
     let allocs = core::iter::repeat_with(C::create).take(turns).collect();
     Box::new(Loop { state: Frames::new(context.seed), allocs })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contenders::blocks::System;
+
+    #[test]
+    fn each_frame_is_timed() {
+        let mut frames = Loop { state: Frames::new(1), allocs: vec![System] };
+        let load = Load { interval: Duration::from_millis(1), length: Duration::from_millis(20) };
+        let times = frames.latencies(&load).expect("frames have latencies");
+        assert_eq!(times.len(), frames.state.frame as u64);
+        assert!(times.min() > 0);
+    }
 }

@@ -168,6 +168,12 @@ impl Spec {
     /// Whether latencies are measured beside time.
     #[must_use]
     pub fn has_latencies(&self) -> bool {
+        self.is_served() || matches!(self.kind, Kind::Blocks(BlockWorkload::Frames))
+    }
+
+    /// Whether these are those of requests, which leave at their times.
+    #[must_use]
+    pub fn is_served(&self) -> bool {
         matches!(self.kind, Kind::Buffers(BufferWorkload::Http(_)))
     }
 
