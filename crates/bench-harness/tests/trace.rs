@@ -1,12 +1,17 @@
 //! Replays that are counted, and the program `bench-trace` as its users call it.
 
+mod strict;
+
+use core::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use bench_harness::contenders::blocks::System;
 use bench_harness::tally::{self, Counted};
 use bench_harness::trace::replay::{Kind, Player, Program};
 use bench_harness::trace::{Event, Trace, What, Writer};
+
+use self::strict::{Refusing, Strict};
 
 /// A directory that goes with the test.
 struct Dir(PathBuf);
@@ -74,7 +79,7 @@ fn conc_a_replay_reaches_the_allocator_call_by_call() {
     let program = Program::of(&trace).expect("it is whole");
     assert_eq!(program.lanes.len(), 4);
     let count = |kind: Kind| program.lanes.iter().flatten().filter(|op| op.kind == kind).count() as u64;
-    let mut player = Player::<Counted<System>>::new(&program, true);
+    let mut player = Player::<Counted<Strict>>::new(&program, true);
     for _ in 0..3 {
         tally::reset();
         player.play();
@@ -86,6 +91,19 @@ fn conc_a_replay_reaches_the_allocator_call_by_call() {
         assert!(tally.peak_live >= program.peak_live / 2, "{} of {}", tally.peak_live, program.peak_live);
     }
     assert!(count(Kind::Resize) > 1000 && count(Kind::Zeroed) > 1000 && program.left.len() > 300);
+}
+
+#[test]
+fn conc_a_lane_that_is_refused_ends_the_others() {
+    let dir = Dir::new("refused");
+    let program = Program::of(&Trace::open(&dir.trace()).expect("it was just written")).expect("it is whole");
+    let mut player = Player::<Refusing>::new(&program, false);
+    for allocations in [0, 1, 100, 5_000] {
+        Refusing::after(allocations);
+        catch_unwind(AssertUnwindSafe(|| player.play())).expect_err("a block was refused");
+    }
+    Refusing::after(u64::MAX);
+    player.play();
 }
 
 #[test]

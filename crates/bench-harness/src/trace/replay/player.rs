@@ -2,7 +2,7 @@
 
 use core::alloc::Layout;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64};
 use core::time::Duration;
 
 use super::program::{Kind, Op, Program};
@@ -36,6 +36,8 @@ pub struct Player<'a, C: Contender> {
     program: &'a Program,
     slots: Vec<Slot>,
     epochs: Vec<AtomicU32>,
+    /// Whether a lane unwound: what others wait for then never comes.
+    broken: AtomicBool,
     /// Whether every page of a block is touched, as memory is measured.
     whole: bool,
 }
@@ -70,13 +72,29 @@ fn thread_time() -> u64 {
     time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }
 
+/// Tells the other lanes when its own unwinds.
+struct Tell<'a>(&'a AtomicBool);
+
+impl Drop for Tell<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.store(true, Relaxed);
+        }
+    }
+}
+
 /// Waits until `ready`; the processor time that took is added to `waited`.
+///
+/// # Panics
+///
+/// Where another lane did: it may be the one that is waited for.
 #[cold]
 #[inline(never)]
-fn wait_for(waited: &mut u64, ready: impl Fn() -> bool) {
+fn wait_for(waited: &mut u64, broken: &AtomicBool, ready: impl Fn() -> bool) {
     let start = thread_time();
     let mut turns = 0_u32;
     while !ready() {
+        assert!(!broken.load(Relaxed), "another lane of the replay ended early");
         turns = turns.saturating_add(1);
         match turns {
             0..100 => core::hint::spin_loop(),
@@ -129,18 +147,25 @@ impl<'a, C: Contender> Player<'a, C> {
             program,
             slots: core::iter::repeat_with(slot).take(program.slots).collect(),
             epochs: core::iter::repeat_with(AtomicU32::default).take(program.epochs.len()).collect(),
+            broken: AtomicBool::new(false),
             whole,
         }
     }
 
     /// Plays once; what is left at the end is freed afterwards, untimed.
+    ///
+    /// # Panics
+    ///
+    /// When the contender refuses a block, on whichever thread. What was alive then is not freed.
     pub fn play(&mut self) -> Played {
         self.slots.iter_mut().for_each(|slot| *slot.generation.get_mut() = 0);
         for (epoch, lanes) in self.epochs.iter_mut().zip(&self.program.epochs) {
             *epoch.get_mut() = *lanes;
         }
+        *self.broken.get_mut() = false;
         let (busy, waited) = (AtomicU64::new(0), AtomicU64::new(0));
         let run = |player: &Self, lane: &[Op]| {
+            let _tell = Tell(&player.broken);
             let mut off = 0;
             let start = thread_time();
             player.lane(player.alloc.by_ref(), lane, &mut off);
@@ -191,7 +216,7 @@ impl<'a, C: Contender> Player<'a, C> {
                 && !cfg!(ephemera_weaken = "replay_no_wait")
                 && slot.generation.load(Acquire) != op.wait
             {
-                wait_for(waited, || slot.generation.load(Acquire) == op.wait);
+                wait_for(waited, &self.broken, || slot.generation.load(Acquire) == op.wait);
             }
             let new = layout(op.size, op.align_log2);
             match op.kind {
@@ -248,7 +273,7 @@ impl<'a, C: Contender> Player<'a, C> {
         for before in [next.checked_sub(3), next.checked_sub(2)].into_iter().flatten() {
             let epoch = &self.epochs[before];
             if epoch.load(Relaxed) != 0 {
-                wait_for(waited, || epoch.load(Relaxed) == 0);
+                wait_for(waited, &self.broken, || epoch.load(Relaxed) == 0);
             }
         }
     }
