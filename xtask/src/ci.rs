@@ -90,7 +90,7 @@ fn steps(ws: &Workspace) -> Result<Vec<Step<'_>>> {
     steps.push(icount::step().beside());
     steps.extend(miri::steps(ws, miri::Model::Both, miri::CI_SEEDS, Missing::Install)?);
     steps.push(sanitize::address(ws)?.beside());
-    steps.push(bench::smoke());
+    steps.push(bench::smoke().beside());
     Ok(steps)
 }
 

@@ -4,6 +4,7 @@
 mod table;
 pub(crate) mod wrapper;
 
+use core::time::Duration;
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
@@ -41,6 +42,9 @@ pub(crate) struct Options {
 /// What an empty table means.
 const EMPTY: &str =
     "xtask/controls.toml lists no control: nothing shows yet that the models and tests can fail";
+
+/// How long a weakened test may take. What is weakened must fail, not hang.
+const LONGEST: Duration = Duration::from_secs(300);
 
 /// Runs the command.
 pub(crate) fn main(ws: &Workspace, options: &Options) -> Result<bool> {
@@ -170,7 +174,7 @@ fn falls(ws: &Workspace, control: &Control, plain: &TestRun) -> Result<bool> {
     };
     quiet_build(&weak.cargo, "with the cfg")?;
     shell::say(&format!("$ {}", weak.command().shown()));
-    let ran = weak.command().quiet("running it weakened")?;
+    let ran = weak.command().within(LONGEST).quiet("running it weakened")?;
     let judged = judge(control.kind, &ran);
     if !matches!(judged, Ok(true)) {
         shell::say(&end_of(&ran.text));

@@ -112,11 +112,13 @@ fn plan<'w>(packages: &[&'w Package], model: Model, seeds: u32, missing: Missing
         Model::Stacked => &[Model::Stacked],
         Model::Tree => &[Model::Tree],
     };
+    let searched = models.last().copied().filter(|_| seeds > 0);
     let mut steps = Vec::new();
     for package in packages {
         let package = *package;
         for model in models.iter().copied() {
             let (name, what) = (format!("miri/{}/{}", package.short(), model.word()), model.title());
+            let harness = skip(searched == Some(model));
             steps.push(
                 Step::new(name, what, move |ws| {
                     let nightly = match toolchain::nightly(&COMPONENTS, missing) {
@@ -126,15 +128,12 @@ fn plan<'w>(packages: &[&'w Package], model: Model, seeds: u32, missing: Missing
                     let cargo =
                         base(ws, package, &nightly, &flags(package, model)).args(["--lib", "--tests"]);
                     // A package that is only types and tables has no test; its users' tests run it.
-                    Ok(Outcome::Passed(format!(
-                        "{} tests",
-                        TestRun { cargo, harness: skip() }.counted()?.passed
-                    )))
+                    Ok(Outcome::Passed(format!("{} tests", TestRun { cargo, harness }.counted()?.passed)))
                 })
                 .beside(),
             );
         }
-        if let Some(model) = models.last().copied().filter(|_| seeds > 0) {
+        if let Some(model) = searched {
             let what = format!("threaded tests, {seeds} seeds, {}", model.title());
             steps.push(
                 Step::new(format!("miri/{}/seeds", package.short()), what, move |ws| {
@@ -202,9 +201,11 @@ fn seeded(package: &Package, model: Model, seeds: u32) -> String {
     format!("{} {CONCURRENT} -Zmiri-many-seeds=0..{seeds}", flags(package, model))
 }
 
-/// Compile-fail tests start a compiler, which Miri cannot.
-fn skip() -> Vec<String> {
-    vec!["--skip".to_owned(), crate::test::COMPILE_FAIL.to_owned()]
+/// Leaves out the compile-fail tests, which start a compiler, as Miri cannot; and the threaded ones where a search
+/// runs them in the same model.
+fn skip(searched: bool) -> Vec<String> {
+    let names = [Some(crate::test::COMPILE_FAIL), searched.then_some(THREADED)];
+    names.into_iter().flatten().flat_map(|name| ["--skip".to_owned(), name.to_owned()]).collect()
 }
 
 impl Model {
@@ -227,7 +228,7 @@ impl Model {
 
 #[cfg(test)]
 mod tests {
-    use super::{Model, flags, plan, seeded};
+    use super::{Model, flags, plan, seeded, skip};
     use crate::toolchain::Missing;
     use crate::workspace::tests::sample;
 
@@ -238,6 +239,12 @@ mod tests {
         assert_eq!(flags(prim, Model::Stacked), "-Zmiri-permissive-provenance");
         assert_eq!(flags(prim, Model::Tree), "-Zmiri-permissive-provenance -Zmiri-tree-borrows");
         assert!(seeded(prim, Model::Tree, 7).ends_with("-Zmiri-many-seeds=0..7"));
+    }
+
+    #[test]
+    fn threaded_tests_are_left_to_the_search() {
+        assert_eq!(skip(false), ["--skip", "compile_fail"]);
+        assert_eq!(skip(true), ["--skip", "compile_fail", "--skip", "conc_"]);
     }
 
     #[test]

@@ -91,6 +91,7 @@ pub(crate) struct Cmd {
     env: Vec<(String, OsString)>,
     without: Vec<String>,
     dir: PathBuf,
+    limit: Option<Duration>,
 }
 
 /// What a captured command left.
@@ -111,6 +112,7 @@ impl Cmd {
             env: Vec::new(),
             without: Vec::new(),
             dir: dir.to_owned(),
+            limit: None,
         }
     }
 
@@ -147,6 +149,12 @@ impl Cmd {
         self
     }
 
+    /// Stops it after so long, which is an error.
+    pub(crate) fn within(mut self, limit: Duration) -> Self {
+        self.limit = Some(limit);
+        self
+    }
+
     /// The command as one would type it.
     pub(crate) fn shown(&self) -> String {
         let mut line = String::new();
@@ -169,7 +177,7 @@ impl Cmd {
         }
         eprintln!("$ {}", self.shown());
         let mut child = self.spawn(Stdio::inherit, Stdio::inherit)?;
-        Ok(wait(&mut child)?.success())
+        Ok(self.wait(&mut child)?.success())
     }
 
     /// As [`Self::run`]; a bad status is the error `otherwise`.
@@ -208,7 +216,7 @@ impl Cmd {
         if let Some(err) = child.stderr.take() {
             readers.push(reader(err, Arc::clone(&text), show, true));
         }
-        let status = wait(&mut child)?;
+        let status = self.wait(&mut child)?;
         for reader in readers {
             // A reader ends with its pipe and does not panic.
             let _ = reader.join();
@@ -235,47 +243,62 @@ impl Cmd {
         }
         command.args(&self.args).current_dir(&self.dir).stdin(Stdio::null()).stdout(out()).stderr(err());
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
-        own_group(&mut command);
+        self.own_group(&mut command);
         command.spawn().with_context(|| {
             format!("cannot start `{}`: is it installed and in PATH?", self.program.to_string_lossy())
         })
     }
-}
 
-/// With a deadline and no terminal the child leads a process group, so that all of it can be stopped. At a
-/// terminal it stays in ours, so that Ctrl-C reaches it.
-fn own_group(command: &mut Command) {
-    #[cfg(unix)]
-    if grouped() {
-        use std::os::unix::process::CommandExt;
-        command.process_group(0);
-    }
-    #[cfg(not(unix))]
-    let _ = command;
-}
-
-fn grouped() -> bool {
-    cfg!(unix) && DEADLINE.get().is_some() && !std::io::stdin().is_terminal()
-}
-
-fn wait(child: &mut Child) -> Result<ExitStatus> {
-    if DEADLINE.get().is_none() {
-        return Ok(child.wait()?);
-    }
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(status);
+    /// With a limit and no terminal the child leads a process group, so that all of it can be stopped. At a
+    /// terminal it stays in ours, so that Ctrl-C reaches it.
+    fn own_group(&self, command: &mut Command) {
+        #[cfg(unix)]
+        if self.is_grouped() {
+            use std::os::unix::process::CommandExt;
+            command.process_group(0);
         }
-        if time_is_up() {
-            if grouped() {
-                let group = format!("-{}", child.id());
-                let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
+        #[cfg(not(unix))]
+        let _ = command;
+    }
+
+    fn is_limited(&self) -> bool {
+        self.limit.is_some() || DEADLINE.get().is_some()
+    }
+
+    fn is_grouped(&self) -> bool {
+        cfg!(unix) && self.is_limited() && !std::io::stdin().is_terminal()
+    }
+
+    fn wait(&self, child: &mut Child) -> Result<ExitStatus> {
+        if !self.is_limited() {
+            return Ok(child.wait()?);
+        }
+        let start = Instant::now();
+        loop {
+            if let Some(status) = child.try_wait()? {
+                return Ok(status);
             }
-            let _ = child.kill();
-            let _ = child.wait();
-            bail!("stopped: the time for the whole run is over");
+            if time_is_up() {
+                self.stop(child);
+                bail!("stopped: the time for the whole run is over");
+            }
+            if let Some(limit) = self.limit
+                && start.elapsed() >= limit
+            {
+                self.stop(child);
+                bail!("stopped: it had not ended after {} s", limit.as_secs());
+            }
+            thread::sleep(Duration::from_millis(50));
         }
-        thread::sleep(Duration::from_millis(50));
+    }
+
+    fn stop(&self, child: &mut Child) {
+        if self.is_grouped() {
+            let group = format!("-{}", child.id());
+            let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
+        }
+        let _ = child.kill();
+        let _ = child.wait();
     }
 }
 
@@ -317,8 +340,10 @@ fn quoted(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Cmd, quoted};
+    use core::time::Duration;
     use std::path::Path;
+
+    use super::{Cmd, quoted};
 
     #[test]
     fn words_are_quoted_only_where_a_shell_needs_it() {
@@ -337,6 +362,16 @@ mod tests {
         let bad = Cmd::new(&cargo, Path::new(".")).arg("no-such-command").quiet("asking cargo").unwrap();
         assert!(!bad.success);
         assert!(bad.text.contains("no-such-command"), "{}", bad.text);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_does_not_end_is_stopped() {
+        let dir = Path::new(".");
+        let long =
+            Cmd::new("sh", dir).args(["-c", "echo begun; sleep 600"]).within(Duration::from_millis(100));
+        let said = long.quiet("sleeping").unwrap_err().to_string();
+        assert!(said.contains("had not ended"), "{said}");
     }
 
     #[test]

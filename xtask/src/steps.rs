@@ -24,7 +24,7 @@ pub(crate) enum Outcome {
     Skipped(String),
 }
 
-/// Steps that run side by side: as many as the smallest machine has cores that this is for.
+/// How many steps run side by side: one for each core of the smallest machine that this is for.
 const LANES: usize = 2;
 
 /// What a step does.
