@@ -2,7 +2,20 @@
 
 use core::time::Duration;
 
+use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
+
+/// Beyond this a latency is counted as this.
+const SLOWEST: Duration = Duration::from_secs(60);
+
+/// An empty histogram of latencies in nanoseconds, true to three digits.
+///
+/// # Panics
+///
+/// Never: the bounds are constants.
+pub(super) fn latencies() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, SLOWEST.as_nanos() as u64, 3).expect("valid bounds")
+}
 
 /// Requests at a steady rate.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]

@@ -6,42 +6,23 @@
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread::JoinHandle;
 
 use super::layout;
 use crate::blocks::{Contender, RawAlloc};
-use crate::workloads::crew::Mate;
+use crate::tally;
+use crate::workloads::crew::{Mate, Shared, Travelling};
 use crate::workloads::{Cell, Context, mix};
-use crate::{os, tally};
 
 /// Size of a block.
 const SIZE: usize = 64;
 
-/// Pointers to blocks on their way.
-struct Batch(Vec<*mut u8>);
-
-// SAFETY: the blocks are exclusive to whoever has the batch, and the contender frees on any thread.
-unsafe impl Send for Batch {}
-
-/// The contender, known to both threads.
-struct Shared<C>(Arc<C>);
-
-// SAFETY: a cell of this workload is built for contenders with `any_thread_free` alone, whose contract is that one thread
-// allocates while another one frees. The value itself is dropped after the other thread was joined.
-unsafe impl<C> Send for Shared<C> {}
-
-enum Message {
-    /// Free these.
-    Blocks(Batch),
-    /// Say what the checksum is.
-    Report,
-}
+/// Blocks on their way. The contender frees them on any thread.
+type Batch = Travelling<*mut u8>;
 
 struct Handoff<C: Contender> {
-    full: Option<SyncSender<Message>>,
+    full: Option<SyncSender<Batch>>,
     empty: Receiver<Batch>,
-    report: Receiver<u64>,
-    consumer: Option<JoinHandle<()>>,
+    mate: Option<Mate>,
     alloc: Shared<C>,
     blocks: usize,
 }
@@ -85,49 +66,42 @@ impl<C: Contender> Handoff<C> {
         let mut alloc = C::create();
         alloc.expect_live((in_flight + 2) * blocks * SIZE);
         let alloc = Shared(Arc::new(alloc));
-        let (full, arriving) = sync_channel::<Message>(in_flight);
+        let (full, arriving) = sync_channel::<Batch>(in_flight);
         let (give_back, empty) = sync_channel(in_flight + 2);
-        let (say, report) = sync_channel(1);
         for _ in 0..in_flight + 2 {
             // The channel has room for all batches there are, and its other end is alive.
-            let _ = give_back.send(Batch(Vec::with_capacity(blocks)));
+            let _ = give_back.send(Travelling(Vec::with_capacity(blocks)));
         }
         let theirs = Shared(Arc::clone(&alloc.0));
-        let consumer = std::thread::spawn(move || {
-            if let Some(cpu) = cpu {
-                os::pin(cpu);
-            }
+        let mate = Mate::new(cpu, move || {
             let theirs = theirs;
-            let mut sum = 0;
-            while let Ok(message) = arriving.recv() {
-                let sent = match message {
-                    Message::Blocks(mut batch) => {
-                        // SAFETY: the producer filled the batch from the same contender.
-                        unsafe { consume(theirs.0.by_ref(), &mut batch.0, &mut sum) };
-                        give_back.send(batch).is_ok()
+            move |units| {
+                let mut sum = 0;
+                for mut batch in arriving.iter().take(units as usize) {
+                    // SAFETY: the producer filled the batch from the same contender.
+                    unsafe { consume(theirs.0.by_ref(), &mut batch.0, &mut sum) };
+                    if give_back.send(batch).is_err() {
+                        break;
                     }
-                    Message::Report => say.send(core::mem::take(&mut sum)).is_ok(),
-                };
-                if !sent {
-                    return;
                 }
+                sum
             }
         });
-        Self { full: Some(full), empty, report, consumer: Some(consumer), alloc, blocks }
+        Self { full: Some(full), empty, mate: Some(mate), alloc, blocks }
     }
 }
 
 impl<C: Contender> Cell for Handoff<C> {
     fn run(&mut self, units: u64) -> u64 {
         let gone = "the consumer ended early";
-        let full = self.full.as_ref().expect(gone);
+        let (full, mate) = (self.full.as_ref().expect(gone), self.mate.as_ref().expect(gone));
+        mate.order(units);
         for _ in 0..units {
             let mut batch = self.empty.recv().expect(gone);
             produce(self.alloc.0.by_ref(), &mut batch.0, self.blocks);
-            full.send(Message::Blocks(batch)).expect(gone);
+            full.send(batch).expect(gone);
         }
-        full.send(Message::Report).expect(gone);
-        mix(0, self.report.recv().expect(gone))
+        mix(0, mate.answer())
     }
 
     fn ops_per_unit(&self) -> u64 {
@@ -137,11 +111,9 @@ impl<C: Contender> Cell for Handoff<C> {
 
 impl<C: Contender> Drop for Handoff<C> {
     fn drop(&mut self) {
+        // The consumer's loop ends when its channel does; then it can be joined.
         self.full = None;
-        if let Some(consumer) = self.consumer.take() {
-            // A consumer that panicked has said so already.
-            let _ = consumer.join();
-        }
+        self.mate = None;
     }
 }
 

@@ -7,7 +7,7 @@ pub use self::table::{COLUMNS, Table};
 
 use std::sync::Arc;
 
-use csv::{ByteRecord, ReaderBuilder};
+use csv::ByteRecord;
 
 use super::{digest, verify};
 use crate::buffers::{Demand, OrHeap, Readable, Source, give};
@@ -82,8 +82,7 @@ fn leave<S: Source>(window: &mut Window<S::Buf>, place: usize, sum: &mut u64) {
 /// When the text of the table is not CSV, which was tried when it was loaded.
 #[inline(never)]
 pub fn stream<S: Source>(source: &mut S, window: &mut Window<S::Buf>, table: &Table) -> u64 {
-    let mut reader =
-        ReaderBuilder::new().has_headers(false).flexible(true).from_reader(table.text.as_slice());
+    let mut reader = table::reader(&table.text);
     let mut record = ByteRecord::new();
     let mut sum = 0;
     let mut row = 0;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::{env, fs};
 
-use csv::{ByteRecord, ReaderBuilder};
+use csv::{ByteRecord, Reader, ReaderBuilder};
 
 use super::ROWS;
 use crate::workloads::rng::Rng;
@@ -71,11 +71,8 @@ impl Table {
 
     /// The lengths of the fields in the first window.
     pub(super) fn window(&self) -> Vec<usize> {
-        let mut reader =
-            ReaderBuilder::new().has_headers(false).flexible(true).from_reader(self.text.as_slice());
-        let rows = reader.byte_records().take(ROWS).filter_map(Result::ok);
-        let lengths = |row: ByteRecord| row.iter().take(COLUMNS).map(<[u8]>::len).collect::<Vec<_>>();
-        rows.flat_map(lengths).filter(|&length| length > 0).collect()
+        let rows = reader(&self.text).into_byte_records().take(ROWS).filter_map(Result::ok);
+        rows.flat_map(|row| lengths(&row).collect::<Vec<_>>()).collect()
     }
 
     /// The shipped tables; none where a file is missing or too short.
@@ -112,14 +109,13 @@ impl Table {
 
     /// Reads a text through, and measures its windows.
     fn new(text: Vec<u8>) -> Option<Self> {
-        let mut reader = ReaderBuilder::new().has_headers(false).flexible(true).from_reader(text.as_slice());
+        let mut reader = reader(&text);
         let mut record = ByteRecord::new();
         let mut rows: Vec<(usize, usize)> = Vec::new();
         let mut largest = 0;
         while reader.read_byte_record(&mut record).ok()? {
-            let lengths = || record.iter().take(COLUMNS).map(<[u8]>::len).filter(|&len| len > 0);
-            largest = largest.max(lengths().max()?);
-            rows.push((lengths().count(), lengths().sum()));
+            largest = largest.max(lengths(&record).max()?);
+            rows.push((lengths(&record).count(), lengths(&record).sum()));
         }
         // The window goes on at the first row when it came to the last.
         let window = |first: usize| {
@@ -138,9 +134,19 @@ impl Table {
     }
 }
 
+/// A reader of rows as they come, whatever their fields are called and how many there are.
+pub(super) fn reader(text: &[u8]) -> Reader<&[u8]> {
+    ReaderBuilder::new().has_headers(false).flexible(true).from_reader(text)
+}
+
+/// Bytes of the fields of a row that get a buffer.
+fn lengths(row: &ByteRecord) -> impl Iterator<Item = usize> {
+    row.iter().take(COLUMNS).map(<[u8]>::len).filter(|&length| length > 0)
+}
+
 /// The first [`ROWS`] rows of a text behind its head, in runs; none where it has fewer.
 fn cut(text: &[u8]) -> Option<Vec<Vec<u8>>> {
-    let mut reader = ReaderBuilder::new().has_headers(false).flexible(true).from_reader(text);
+    let mut reader = reader(text);
     let mut record = ByteRecord::new();
     let mut ends = Vec::with_capacity(ROWS / RUN + 1);
     for row in 0..=ROWS {

@@ -12,10 +12,8 @@ use hdrhistogram::Histogram;
 use super::bodies::PAGES;
 use super::server::{HEAD, head};
 use crate::tally;
-use crate::workloads::{Load, mix};
+use crate::workloads::{Load, load, mix};
 
-/// Beyond this a latency is counted as this.
-const SLOWEST: Duration = Duration::from_secs(60);
 /// How long the open loop waits for the last answers.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -148,13 +146,8 @@ impl Client {
     /// # Errors
     ///
     /// Where a connection breaks, and where answers stay out.
-    ///
-    /// # Panics
-    ///
-    /// Never: the histogram's bounds are constants, and what lies beyond is cut off.
     pub(super) fn open_loop(&mut self, load: &Load) -> io::Result<Histogram<u64>> {
-        let mut latencies =
-            Histogram::new_with_bounds(1, SLOWEST.as_nanos() as u64, 3).expect("valid bounds");
+        let mut latencies = load::latencies();
         let requests = load.requests();
         for connection in &self.connections {
             connection.stream.set_nonblocking(true)?;
