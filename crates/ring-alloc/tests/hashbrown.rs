@@ -7,7 +7,7 @@ use ephemera_testkit::suite::turn;
 use hashbrown::{DefaultHashBuilder, HashMap, HashSet};
 use ring_alloc::{OneRingAlloc, RingAlloc};
 
-/// Enough for tables of every class.
+/// Enough for tables of every class; under Miri for those of a few.
 const KEYS: u32 = if cfg!(miri) { 60 } else { 20_000 };
 
 fn use_a_map<A: Allocator + Clone>(alloc: A) {

@@ -81,7 +81,7 @@ fn a_vector_in_a_ring() {
     let mut words: Vec<Vec<u8, RingAlloc>, RingAlloc> = Vec::new_in(ring.clone());
     for size in [1, 100, 3_000, 100_000] {
         let mut word = Vec::with_capacity_in(size, ring.clone());
-        word.resize(size, size as u8);
+        word.extend_from_slice(&vec![size as u8; size]);
         words.push(word);
     }
     assert_eq!(words.iter().map(Vec::len).sum::<usize>(), 103_101);

@@ -102,7 +102,7 @@ fn a_limit_for_capacity() {
 fn counts_are_made_after_what_is_empty_went_back() {
     let _turn = turn();
     // Under some limits less is left than the counts of a page need.
-    let (least, step) = if cfg!(miri) { (8 << 10, 2_048) } else { (32 << 10, 8) };
+    let (least, step) = if cfg!(miri) { (8 << 10, 1_024) } else { (32 << 10, 8) };
     for limit in (least..least + (2 << 10)).step_by(step) {
         let pool = Pool::<u64>::builder().limit(limit).trim(Trim::Manual).build();
         let mut values: Vec<_> = (0..).map_while(|number| pool.try_alloc(number).ok()).collect();

@@ -1,5 +1,6 @@
 //! The chain from inside: where it restarts, what it remembers, how its marks survive merges.
 
+use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use super::RingAl;
@@ -106,6 +107,37 @@ fn a_place_that_stays_taken_is_given_up() {
     assert!(ring.chain.high < ring.chain.end);
     drop(kept);
     assert!(ring.fixed(ring.capacity()).is_some());
+}
+
+/// Batches of large buffers go to a thread that frees each while the next is filled, now earlier and now later.
+#[test]
+#[cfg_attr(miri, ignore = "takes 100,000 regions of a large ring")]
+fn large_buffers_in_batches_stay_where_they_were() {
+    const BATCH: usize = 64;
+    const BYTES: usize = 64 << 10;
+    let region = region_of(BYTES);
+    let mut ring = RingAl::new(6 * BATCH * region);
+    let mut away = VecDeque::new();
+    let mut places = BTreeSet::new();
+    let mut seed = 1_u64;
+    for batch in 0..2_000 {
+        if batch == 1_000 {
+            places.clear();
+        }
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let wait = (seed >> 33) as usize % 40;
+        let mut here = Vec::with_capacity(BATCH);
+        for taken in 0..BATCH {
+            let buffer = ring.fixed(BYTES).unwrap();
+            places.insert(buffer.as_ptr().addr());
+            here.push(buffer);
+            if taken >= wait {
+                drop((away.pop_front(), away.pop_front(), away.pop_front()));
+            }
+        }
+        away.extend(here);
+    }
+    assert!(places.len() <= 2 * BATCH, "{} places of {}", places.len(), 6 * BATCH);
 }
 
 #[test]

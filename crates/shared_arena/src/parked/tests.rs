@@ -167,7 +167,7 @@ fn looks(arenas: usize) -> usize {
 fn parked_arenas_cost_the_same_each_however_many() {
     // A creation and a drop each look at some, and each group is looked at when it comes and once more.
     const EACH: usize = 2 * LOOKS + 2;
-    for arenas in if cfg!(miri) { [6, 18] } else { [400, 4_000] } {
+    for arenas in if cfg!(miri) { [10, 30] } else { [400, 4_000] } {
         let looks = looks(arenas);
         assert!(looks <= EACH * arenas, "{looks} looks for {arenas} arenas");
     }
