@@ -22,6 +22,8 @@ mod writer;
 #[cfg(target_os = "linux")]
 mod alloc;
 #[cfg(target_os = "linux")]
+mod lock;
+#[cfg(target_os = "linux")]
 mod os;
 #[cfg(all(target_os = "linux", feature = "preload"))]
 mod preload;

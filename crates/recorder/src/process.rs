@@ -7,6 +7,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsiz
 
 use crate::error::StartError;
 use crate::format::{self, Base, CHUNK, HEAD, Origin, Stop, head};
+use crate::lock::Lock;
 use crate::os;
 use crate::stream::{Call, Stream};
 use crate::tls::{self, BUSY, NONE, Words};
@@ -390,47 +391,5 @@ unsafe extern "C" fn leave(stream: *mut c_void) {
     process.free.store(process.index_of(stream) + 1, Relaxed);
 }
 
-/// A lock that is held for some instructions, or while the file grows.
-struct Lock<'a>(&'a AtomicBool);
-
-impl<'a> Lock<'a> {
-    fn take(word: &'a AtomicBool) -> Self {
-        // ORDERING: Acquire. Pairs with the Release in `drop`. Publishes: the streams' list and the file's length.
-        while word.compare_exchange_weak(false, true, Acquire, Relaxed).is_err() {
-            // SAFETY: the call takes nothing.
-            unsafe { libc::sched_yield() };
-        }
-        Self(word)
-    }
-}
-
-impl Drop for Lock<'_> {
-    fn drop(&mut self) {
-        // ORDERING: Release. Pairs with the Acquire in `Lock::take`. Publishes: what was changed under the lock.
-        self.0.store(false, Release);
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn suffixes() {
-        for (pid, image, said) in
-            [(1, 0, ".1"), (4_294_967_295, 9_999, ".4294967295.9999"), (10, 10, ".10.10")]
-        {
-            let mut out = [0; SUFFIX];
-            let length = write_suffix(&mut out, pid, image);
-            assert_eq!(core::str::from_utf8(&out[..length]), Ok(said));
-        }
-    }
-
-    #[test]
-    fn what_is_no_use_is_refused() {
-        assert_eq!(start(c"", 1 << 20), Err(StartError::Path { length: 0 }));
-        assert!(matches!(start(c"x", 100), Err(StartError::Limit { least: 36_864 })));
-        let long = [b'a'; PATH];
-        assert_eq!(launch(&long, 1 << 20, Origin::Call), Err(StartError::Path { length: PATH }));
-    }
-}
+mod tests;

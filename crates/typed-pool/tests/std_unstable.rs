@@ -2,6 +2,8 @@
 //!
 //! For nightly compilers: `RUSTFLAGS="--cfg ephemera_std_unstable_tests"`. What is cloned with its allocator wants
 //! `AllocatorClone`, an unstable trait that no allocator of a stable crate can have, but every reference to one has.
+//!
+//! The tests take turns: what a thread leaves in its record is out of reach while a thread of another test has that record.
 #![cfg(ephemera_std_unstable_tests)]
 #![feature(allocator_ext, btreemap_alloc)]
 
@@ -12,6 +14,7 @@ use alloc::rc::Rc;
 use alloc::sync::{Arc, Weak};
 use std::thread;
 
+use ephemera_testkit::suite::turn;
 use typed_pool::pooled_allocator;
 
 /// Nodes for the containers below: fewer under Miri.
@@ -19,6 +22,7 @@ const COUNT: u32 = if cfg!(miri) { 100 } else { 3_000 };
 
 #[test]
 fn conc_an_arc_is_shared_between_threads() {
+    let _turn = turn();
     pooled_allocator! {
         struct Own;
     }
@@ -42,6 +46,7 @@ fn conc_an_arc_is_shared_between_threads() {
 
 #[test]
 fn reference_counts() {
+    let _turn = turn();
     pooled_allocator! {
         struct Own;
     }
@@ -56,6 +61,7 @@ fn reference_counts() {
 
 #[test]
 fn a_queue_and_a_list() {
+    let _turn = turn();
     pooled_allocator! {
         struct Own;
     }
@@ -85,6 +91,7 @@ fn a_queue_and_a_list() {
 
 #[test]
 fn conc_a_tree_goes_to_another_thread() {
+    let _turn = turn();
     pooled_allocator! {
         struct Own;
     }

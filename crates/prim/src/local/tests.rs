@@ -1,0 +1,212 @@
+//! The three states of a thread-local, and what its end calls.
+
+use alloc::vec::Vec;
+use core::cell::RefCell;
+use std::sync::Mutex;
+use std::thread::{self, LocalKey};
+
+use super::{Gone, HOOKS, Held, Here, Tenant, at_exit, bound, current, hold};
+use crate::record::{FIRST, Record, Registry};
+use crate::word::OwnerUsize;
+
+/// Makes an allocator of its own for a test: its shard counts those who entered and those who left.
+macro_rules! tenant {
+    ($name:ident) => {
+        #[derive(Debug)]
+        struct $name {
+            entered: OwnerUsize,
+            left: OwnerUsize,
+        }
+
+        impl $name {
+            const fn new() -> Self {
+                Self { entered: OwnerUsize::new(0), left: OwnerUsize::new(0) }
+            }
+
+            /// How often records were entered and left.
+            fn counts() -> (usize, usize) {
+                Self::registry().records().map(Record::shard).fold((0, 0), |(entered, left), shard| {
+                    (entered + shard.entered.get(), left + shard.left.get())
+                })
+            }
+
+            fn all_free() -> bool {
+                Self::registry().records().all(Record::is_free)
+            }
+        }
+
+        impl Tenant for $name {
+            fn registry() -> &'static Registry<Self> {
+                static ALL: Registry<$name> =
+                    Registry::new([const { Record::new($name::new()) }; FIRST], $name::new);
+                &ALL
+            }
+
+            fn here() -> &'static LocalKey<Here<Self>> {
+                std::thread_local! {
+                    static HERE: Here<$name> = {
+                        // SAFETY: a reference to a static.
+                        unsafe { Here::new($name::nowhere()) }
+                    };
+                }
+                &HERE
+            }
+
+            fn nowhere() -> &'static Record<Self> {
+                static NOWHERE: Record<$name> = Record::new($name::new());
+                &NOWHERE
+            }
+
+            fn gone() -> &'static Record<Self> {
+                static GONE: Record<$name> = Record::new($name::new());
+                &GONE
+            }
+
+            fn enter(&self) {
+                self.entered.add(1);
+            }
+
+            fn leave(record: &'static Record<Self>) {
+                assert!(!record.is_free(), "left without a lease");
+                assert!(core::ptr::eq(bound::<Self>().unwrap(), record), "the thread still has it");
+                record.shard().left.add(1);
+            }
+        }
+    };
+}
+
+fn is_gone<S: Tenant>() -> bool {
+    core::ptr::eq(current::<S>(), S::gone())
+}
+
+#[test]
+fn a_thread_has_its_record_from_its_first_call_to_its_end() {
+    tenant!(Toy);
+    thread::spawn(|| {
+        assert!(bound::<Toy>().is_none() && core::ptr::eq(current::<Toy>(), Toy::nowhere()));
+        let Some(Held::Bound(record)) = hold::<Toy>() else { panic!("bound at the first call") };
+        let again = hold::<Toy>().unwrap();
+        assert!(matches!(again, Held::Bound(_)) && core::ptr::eq(again.record(), record));
+        assert!(core::ptr::eq(current::<Toy>(), record) && record.try_lease().is_none());
+        assert_eq!(Toy::counts(), (1, 0));
+    })
+    .join()
+    .unwrap();
+    assert!(Toy::all_free());
+    assert_eq!(Toy::counts(), (1, 1));
+    // The next thread takes the same record as it is.
+    thread::spawn(|| assert_eq!(hold::<Toy>().unwrap().record().shard().left.get(), 1)).join().unwrap();
+    assert_eq!((Toy::counts(), Toy::registry().later_records()), ((2, 2), 0));
+}
+
+/// What a destructor of a user's thread-local found, run before the guard's or behind it.
+fn in_a_destructor<S: Tenant>(users_first: bool) -> bool {
+    static FOUND: Mutex<Vec<(bool, bool)>> = Mutex::new(Vec::new());
+    struct User(Option<fn()>);
+    impl Drop for User {
+        fn drop(&mut self) {
+            if let Some(found) = self.0 {
+                found();
+            }
+        }
+    }
+    std::thread_local! {
+        static USER: RefCell<User> = const { RefCell::new(User(None)) };
+    }
+    fn found<S: Tenant>() {
+        let gone = is_gone::<S>();
+        let held = hold::<S>().unwrap();
+        assert!(!held.record().is_free());
+        FOUND.lock().unwrap().push((gone, matches!(held, Held::Leased(_))));
+    }
+    thread::spawn(move || {
+        let user = || USER.with_borrow_mut(|user| user.0 = Some(found::<S>));
+        if users_first {
+            user();
+        }
+        assert!(matches!(hold::<S>(), Some(Held::Bound(_))));
+        if !users_first {
+            user();
+        }
+    })
+    .join()
+    .unwrap();
+    let (gone, leased) = FOUND.lock().unwrap().pop().expect("the destructor ran");
+    assert_eq!(gone, leased, "leased for one operation exactly when the guard is gone");
+    gone
+}
+
+#[test]
+fn destructors_before_and_behind_the_guard_get_a_record() {
+    tenant!(Toy);
+    let orders = [true, false].map(in_a_destructor::<Toy>);
+    assert!(Toy::all_free(), "a record was not given up");
+    let behind = orders.iter().filter(|gone| **gone).count();
+    // Two threads were bound; behind the guard a lease is for one operation, and left by nobody.
+    assert_eq!(Toy::counts(), (2 + behind, 2));
+    if cfg!(target_os = "linux") {
+        assert_eq!(behind, 1, "destructors run in one order or the other");
+    }
+}
+
+#[test]
+fn hooks_run_once_and_none_is_taken_while_they_do() {
+    static RAN: Mutex<Vec<Result<(), Gone>>> = Mutex::new(Vec::new());
+    fn hook() {
+        RAN.lock().unwrap().push(at_exit(hook));
+    }
+    thread::spawn(|| assert_eq!(at_exit(hook), Ok(()))).join().unwrap();
+    assert_eq!(*RAN.lock().unwrap(), [Err(Gone)]);
+}
+
+#[test]
+fn an_allocator_first_used_by_a_hook_leases() {
+    tenant!(Toy);
+    fn hook() {
+        assert!(matches!(hold::<Toy>(), Some(Held::Leased(_))));
+        assert!(is_gone::<Toy>());
+    }
+    thread::spawn(|| at_exit(hook).unwrap()).join().unwrap();
+    assert_eq!((Toy::counts(), Toy::all_free()), ((1, 0), true));
+}
+
+#[test]
+fn without_a_place_for_its_hook_an_allocator_leases() {
+    tenant!(Toy);
+    thread::spawn(|| {
+        for _ in 0..HOOKS {
+            assert_eq!(at_exit(|| {}), Ok(()));
+        }
+        assert_eq!(at_exit(|| {}), Err(Gone));
+        let held = hold::<Toy>().unwrap();
+        assert!(matches!(held, Held::Leased(_)) && is_gone::<Toy>());
+        assert!(!held.record().is_free() && bound::<Toy>().is_none());
+        drop(held);
+        assert!(Toy::all_free(), "a lease for one operation is given up after it");
+        assert_eq!(Toy::counts(), (1, 0));
+    })
+    .join()
+    .unwrap();
+}
+
+#[test]
+fn conc_threads_come_and_go() {
+    tenant!(Toy);
+    const THREADS: usize = 3;
+    const ROUNDS: usize = if cfg!(miri) { 3 } else { 50 };
+    let mut seen = 0;
+    for _ in 0..ROUNDS {
+        let threads: [_; THREADS] = core::array::from_fn(|_| {
+            thread::spawn(|| {
+                let held = hold::<Toy>().unwrap();
+                assert!(matches!(held, Held::Bound(_)));
+                held.record().shard().entered.get()
+            })
+        });
+        for thread in threads {
+            seen += usize::from(thread.join().unwrap() > 0);
+        }
+    }
+    assert_eq!((seen, Toy::counts()), (THREADS * ROUNDS, (THREADS * ROUNDS, THREADS * ROUNDS)));
+    assert!(Toy::all_free() && Toy::registry().later_records() == 0);
+}
