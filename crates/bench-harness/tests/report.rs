@@ -22,13 +22,25 @@ fn the_report_has_all_its_parts() {
         "<h2>Scaling</h2>",
         "<h3>4 threads</h3>",
         "<td class=\"bad\" title=\"aborted: no &lt;luck&gt;, when timed\">crashed</td>",
-        "cannot free block by block",
     ] {
         assert!(page.contains(part), "{part}");
     }
+    // Arenas of others, which are a feature.
+    let arenas = bench_harness::contenders::all().iter().any(|entry| !entry.info.caps.free_individually);
+    assert_eq!(page.contains("cannot free block by block"), arenas);
     for spec in pages::specs() {
         assert!(page.contains(&format!("<h3>{}</h3>", spec.id)), "{}", spec.id);
     }
+}
+
+#[test]
+fn a_reference_that_differs_from_itself_is_told() {
+    assert!(pages::compared(1.0).tables.iter().all(|table| table.trusted));
+    // By less than gets a word, but the interval is narrow.
+    let report = pages::compared(1.008);
+    assert!(report.tables.iter().all(|table| !table.trusted));
+    let told = format!("differed from itself in {0} of {0} tables", report.tables.len());
+    assert!(bench_harness::report::html(&report).contains(&told), "{told}");
 }
 
 #[test]

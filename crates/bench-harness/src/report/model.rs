@@ -100,7 +100,7 @@ impl Table {
         let rounds = Rounds::new(&outcome.samples, key(VOID), seed);
         let aa = rounds.ratio(key(TWIN), key(REFERENCE), Pairs::Whole);
         let floor = aa.map_or(0.0, |aa| (aa.mid - 1.0).abs());
-        let trusted = aa.is_none_or(|aa| verdict(&aa, 0.0) == Verdict::Same);
+        let trusted = !aa.is_some_and(|aa| aa.excludes_one());
         let rows = entries
             .iter()
             .enumerate()

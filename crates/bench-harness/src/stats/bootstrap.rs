@@ -23,6 +23,12 @@ pub struct Estimate {
 }
 
 impl Estimate {
+    /// Whether 1 lies outside the interval that is shown, that at 95 %.
+    #[must_use]
+    pub fn excludes_one(&self) -> bool {
+        self.low95 > 1.0 || self.high95 < 1.0
+    }
+
     /// Applies a rising function to all parts.
     #[must_use]
     pub fn map(self, f: impl Fn(f64) -> f64) -> Self {

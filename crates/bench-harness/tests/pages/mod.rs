@@ -35,14 +35,18 @@ fn factor(index: usize) -> f64 {
     if index < 3 { 1.0 } else { (index as f64 * 0.4 - 2.0).exp2() }
 }
 
-fn samples(spec: &Spec, entries: &[&Entry]) -> Vec<Sample> {
+/// Samples in which the reference's twin is `twin` times as slow as the reference.
+fn samples(spec: &Spec, entries: &[&Entry], twin: f64) -> Vec<Sample> {
     let sample = |process: u32, round: i32, (index, entry): (usize, &&Entry)| Sample {
         workload: spec.id.clone(),
         contender: entry.key.to_owned(),
         process,
         round,
         // The loop costs less than any; rounds differ a little, contenders not by the same.
-        ns: 1000.0 * factor(index) * (1.0 + 0.001 * f64::from((round * (index as i32 + 3)) % 7)),
+        ns: 1000.0
+            * factor(index)
+            * if index == 2 { twin } else { 1.0 }
+            * (1.0 + 0.001 * f64::from((round * (index as i32 + 3)) % 7)),
         ops: 100,
         involuntary_switches: Some(0),
         minor_faults: Some(0),
@@ -87,7 +91,7 @@ fn latencies(index: usize, entry: &Entry) -> Latencies {
     }
 }
 
-fn outcome(spec: Spec, all: &[Entry]) -> Outcome {
+fn outcome(spec: Spec, all: &[Entry], twin: f64) -> Outcome {
     let entries: Vec<&Entry> = all.iter().filter(|entry| entry.class == spec.class()).collect();
     let state = |index: usize, entry: &Entry| match spec.need.missing(&entry.info.caps) {
         Some(why) => State::Missing(why.to_owned()),
@@ -105,7 +109,7 @@ fn outcome(spec: Spec, all: &[Entry]) -> Outcome {
             .enumerate()
             .map(|(index, entry)| (entry.key.to_owned(), state(index, entry)))
             .collect(),
-        samples: samples(&spec, &entries),
+        samples: samples(&spec, &entries, twin),
         checks: Vec::new(),
         memory: watched(straggles).map(|&(index, entry)| memory(index, entry)).collect(),
         refusals: Vec::new(),
@@ -123,8 +127,13 @@ pub(crate) fn report() -> &'static str {
 }
 
 fn make_report() -> String {
+    report::html(&compared(1.0))
+}
+
+/// What the report is made of, where the reference's twin is `twin` times as slow as the reference.
+pub(crate) fn compared(twin: f64) -> Report {
     let entries = contenders::all();
-    let outcomes: Vec<Outcome> = specs().into_iter().map(|spec| outcome(spec, &entries)).collect();
+    let outcomes: Vec<Outcome> = specs().into_iter().map(|spec| outcome(spec, &entries, twin)).collect();
     assert_eq!(outcomes.len(), IDS.len(), "all of them are in the catalogue");
     let calibration = Calibration {
         loop_ns: 0.3,
@@ -147,7 +156,7 @@ fn make_report() -> String {
         tables: Vec::new(),
         bars: Vec::new(),
     };
-    report::html(&Report::new(&outcomes, &entries, head))
+    Report::new(&outcomes, &entries, head)
 }
 
 /// The advice on a program that holds a thousand blocks and replaces them in turn, made once for all tests.

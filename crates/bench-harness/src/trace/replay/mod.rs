@@ -106,7 +106,7 @@ impl Replayed {
     #[must_use]
     pub fn untrusted(&self) -> bool {
         let twin = self.row(ALWAYS[contenders::TWIN]);
-        twin.is_some_and(|row| row.ratio.low95 > 1.0 || row.ratio.high95 < 1.0)
+        twin.is_some_and(|row| row.ratio.excludes_one())
     }
 }
 
