@@ -75,7 +75,8 @@ pub(crate) enum Model {
   cargo xtask miri --package prim --model tree      one model
   cargo xtask miri --seeds 512                      a long search
 
-Threaded tests have conc_ in their name. MIRIFLAGS of yours come first.")]
+Threaded tests have conc_ in their name. Those of the model that is searched with seeds (Tree Borrows, where both run)
+run in the search alone, with --seeds 0 once like the others. MIRIFLAGS of yours come first.")]
 pub(crate) struct Options {
     /// The package, by name or directory.
     #[arg(long, short)]

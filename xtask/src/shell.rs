@@ -216,13 +216,19 @@ impl Cmd {
         if let Some(err) = child.stderr.take() {
             readers.push(reader(err, Arc::clone(&text), show, true));
         }
-        let status = self.wait(&mut child)?;
-        for reader in readers {
-            // A reader ends with its pipe and does not panic.
-            let _ = reader.join();
+        let status = self.wait(&mut child);
+        // Of a child that was stopped alone, what it started may still hold the pipes.
+        if status.is_ok() || self.is_grouped() {
+            for reader in readers {
+                // A reader ends with its pipe and does not panic.
+                let _ = reader.join();
+            }
         }
         let text = core::mem::take(&mut *text.lock().unwrap_or_else(|gone| gone.into_inner()));
-        Ok(Captured { success: status.success(), text })
+        if status.is_err() && !show {
+            say(&text);
+        }
+        Ok(Captured { success: status?.success(), text })
     }
 
     fn spawn(&self, out: fn() -> Stdio, err: fn() -> Stdio) -> Result<Child> {
@@ -343,7 +349,7 @@ mod tests {
     use core::time::Duration;
     use std::path::Path;
 
-    use super::{Cmd, quoted};
+    use super::{Cmd, keeping, quoted};
 
     #[test]
     fn words_are_quoted_only_where_a_shell_needs_it() {
@@ -366,12 +372,13 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn what_does_not_end_is_stopped() {
+    fn what_does_not_end_is_stopped_and_its_output_shown() {
         let dir = Path::new(".");
-        let long =
-            Cmd::new("sh", dir).args(["-c", "echo begun; sleep 600"]).within(Duration::from_millis(100));
-        let said = long.quiet("sleeping").unwrap_err().to_string();
+        let long = Cmd::new("sh", dir).args(["-c", "echo begun; sleep 600"]).within(Duration::from_secs(2));
+        let (result, kept) = keeping(|| long.quiet("sleeping"));
+        let said = result.unwrap_err().to_string();
         assert!(said.contains("had not ended"), "{said}");
+        assert_eq!(kept.trim(), "begun");
     }
 
     #[test]

@@ -11,7 +11,7 @@ impl<'a> Lock<'a> {
     pub(crate) fn take(word: &'a AtomicBool) -> Self {
         // ORDERING: Acquire. Pairs with the Release in `drop`. Publishes: the streams' list and the file's length.
         while word.compare_exchange_weak(false, true, Acquire, Relaxed).is_err() {
-            // SAFETY: the call takes nothing.
+            // SAFETY: sched_yield takes no pointer and has no precondition.
             unsafe { libc::sched_yield() };
         }
         Self(word)
