@@ -9,6 +9,7 @@ use crate::cpeers::{HARNESS, Support};
 use crate::icount;
 use crate::shell::Cmd;
 use crate::steps::{Outcome, Step};
+use crate::test;
 use crate::workspace::Workspace;
 
 /// The harness's program.
@@ -83,12 +84,11 @@ pub(crate) fn main(ws: &Workspace, options: &Options) -> Result<bool> {
 /// Every workload once, as a test: the check that `ci` runs.
 pub(crate) fn smoke() -> Step<'static> {
     Step::new("bench-smoke", "each workload once with every contender", |ws| {
-        // As `test` built it already, C contenders and all: nothing is measured here.
-        if !build(ws, "dev")? {
-            bail!("the harness does not build");
-        }
+        // As the tests have it, C contenders and all: nothing is measured here.
+        test::build(ws)?;
         let out = ws.target_dir("bench-smoke");
-        let ran = runner(ws, "dev")?.args(["--", "--smoke", "--out"]).arg(out).run()?;
+        let program = ws.target_dir("debug").join(format!("{RUNNER}{}", std::env::consts::EXE_SUFFIX));
+        let ran = Cmd::new(program, &ws.root).args(["--smoke", "--out"]).arg(out).run()?;
         Ok(match (ran, Support::detect(ws).told()) {
             (false, _) => Outcome::Failed("bench-runner --smoke failed".to_owned()),
             (true, Some(left_out)) => Outcome::Passed(left_out),

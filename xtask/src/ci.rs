@@ -86,11 +86,11 @@ fn steps(ws: &Workspace) -> Result<Vec<Step<'_>>> {
     steps.extend(matrix::steps());
     steps.extend(loom::steps(ws)?);
     steps.extend(controls::steps(ws, |_| true)?);
-    // Long, and of what they say nothing depends on what else runs.
+    // Long, and of what they say nothing depends on what else runs. Last come those of which there are many, so that no lane ends early.
     steps.push(icount::step().beside());
-    steps.extend(miri::steps(ws, miri::Model::Both, miri::CI_SEEDS, Missing::Install)?);
-    steps.push(sanitize::address(ws)?.beside());
     steps.push(bench::smoke().beside());
+    steps.push(sanitize::address(ws)?.beside());
+    steps.extend(miri::steps(ws, miri::Model::Both, miri::CI_SEEDS, Missing::Install)?);
     Ok(steps)
 }
 

@@ -18,6 +18,9 @@ pub(crate) const COMPILE_FAIL: &str = "compile_fail";
 /// The criterion benches, which have no tests.
 pub(crate) const BENCHES: &str = "benches";
 
+/// The targets of unit and integration tests.
+const UNIT: [&str; 4] = ["--lib", "--bins", "--tests", "--examples"];
+
 /// Library packages that can implement both versions of the trait at once, with the feature that adds the second.
 const BOTH_TRAITS: [(&str, &str); 3] =
     [("prim", "allocator-api2-04"), ("ring-alloc", "allocator-api2-04"), ("typed-pool", "allocator-api2-04")];
@@ -53,9 +56,7 @@ pub(crate) fn main(ws: &Workspace, options: &Options) -> Result<bool> {
 /// The steps that need no more than the pinned compiler.
 pub(crate) fn steps() -> Vec<Step<'static>> {
     vec![
-        Step::new("test/unit", "unit and integration tests, examples built", |ws| {
-            each(ws, &["--lib", "--bins", "--tests", "--examples"])
-        }),
+        Step::new("test/unit", "unit and integration tests, examples built", |ws| each(ws, &UNIT)),
         Step::new("test/doc", "examples in the documentation", |ws| {
             let ran = doc(ws)?;
             Ok(Outcome::Passed(format!("{ran} tests")))
@@ -87,6 +88,15 @@ pub(crate) fn workspace(ws: &Workspace, cargo: &Cmd) -> Vec<Cmd> {
         whole.args(["--exclude", HARNESS]),
         cargo.clone().args(["--package", HARNESS]).args(support.arguments()),
     ]
+}
+
+/// Builds what `test/unit` runs, and with it the programs that those tests start. Cargo chooses the features of dependencies for all packages
+/// of a command together: another command would build most of the harness once more.
+pub(crate) fn build(ws: &Workspace) -> Result<()> {
+    for cargo in workspace(ws, &ws.cargo().arg("test")) {
+        cargo.args(UNIT).arg("--no-run").run_or("the tests do not build")?;
+    }
+    Ok(())
 }
 
 fn each(ws: &Workspace, targets: &[&str]) -> Result<Outcome> {
