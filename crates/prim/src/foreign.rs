@@ -168,30 +168,13 @@ impl<U: Unit> Inbox<U> {
     pub unsafe fn give_back_bits(&self, unit: NonNull<U>, bits: u64) -> bool {
         // ORDERING: `GIVE`. Pairs with `Taken::next`.
         // SAFETY: the caller's duties are those of `give`.
-        unsafe { self.give(unit, |word| word.fetch_or(bits, GIVE)) }
-    }
-
-    /// Gives back by replacing the word: for units that keep a list of what comes back. `next` makes the new word of
-    /// the old one, and is called again where another thread was faster. Returns whether the unit was pushed.
-    ///
-    /// # Safety
-    /// As [`Inbox::give_back_add`]; what `next` returns is never zero and stands for the old word and for what is given
-    /// back.
-    #[inline]
-    pub unsafe fn give_back_list(&self, unit: NonNull<U>, mut next: impl FnMut(u64) -> u64) -> bool {
-        let change = |word: &AtomicU64| {
-            // Blind under loom, for the reason that `guess` states.
-            let mut old = if cfg!(ephemera_loom) { 0 } else { word.load(Ordering::Relaxed) };
-            loop {
-                // ORDERING: `GIVE`. Pairs with `Taken::next`.
-                match word.compare_exchange_weak(old, next(old), GIVE, Ordering::Relaxed) {
-                    Ok(_) => return old,
-                    Err(now) => old = now,
-                }
-            }
-        };
-        // SAFETY: the caller's duties are those of `give`.
-        unsafe { self.give(unit, change) }
+        unsafe {
+            self.give(unit, |word| {
+                let old = word.fetch_or(bits, GIVE);
+                crate::invariant!(old & bits == 0, "a slot is given back twice");
+                old
+            })
+        }
     }
 
     /// # Safety

@@ -6,7 +6,7 @@
 
 use core::alloc::Layout;
 
-use crate::unit::HEADER;
+use crate::unit::header;
 
 /// Bytes at the start of a free slot that hold the link to the next one.
 pub(crate) const LINK: usize = size_of::<*mut u8>();
@@ -26,13 +26,20 @@ const SLOTS: usize = 64;
 /// next block, so that units may stand shoulder to shoulder.
 const SLACK: usize = 16;
 
+/// Slots that share a foreign word, which has a bit for each.
+#[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+pub(crate) const GROUP: usize = if cfg!(ephemera_loom) { 2 } else { 64 };
+
+/// The first slot starts a cache line.
+const LINE: usize = 64;
+
 /// Where slots of one kind lie in their units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Spec {
     /// Bytes from one slot to the next.
     pub(crate) stride: usize,
-    /// Offset of the first slot in its unit.
-    pub(crate) first: usize,
+    /// Alignment of the first slot in its unit.
+    align: usize,
     /// Alignment of a unit, a power of two; no unit is larger.
     pub(crate) unit: usize,
     /// Slots that fit a unit.
@@ -41,7 +48,7 @@ pub(crate) struct Spec {
 
 impl Spec {
     /// What stands for no slots at all.
-    pub(crate) const NONE: Self = Self { stride: 0, first: 0, unit: 1, slots: 0 };
+    pub(crate) const NONE: Self = Self { stride: 0, align: 1, unit: 1, slots: 0 };
 
     /// For values of this layout. `None` for size zero, and for what has no units.
     pub(crate) const fn of(layout: Layout) -> Option<Self> {
@@ -49,15 +56,23 @@ impl Spec {
             return None;
         }
         let (stride, unit) = (stride_of(layout), unit_of(layout));
-        let align = if layout.align() > HEADER { layout.align() } else { 1 };
-        let first = HEADER.next_multiple_of(align);
-        Some(Self { stride, first, unit, slots: (unit - SLACK - first) / stride })
+        let align = if layout.align() > LINE { layout.align() } else { LINE };
+        let mut spec = Self { stride, align, unit, slots: (unit - SLACK) / stride };
+        while spec.end(spec.slots) > unit - SLACK {
+            spec.slots -= 1;
+        }
+        Some(spec)
+    }
+
+    /// Offset of the first slot of a unit of that many.
+    pub(crate) const fn first(self, slots: usize) -> usize {
+        header(slots).next_multiple_of(self.align)
     }
 
     /// What a unit of that many slots asks of the backing allocator.
     pub(crate) const fn layout(self, slots: usize) -> Layout {
         debug_assert!(slots <= self.slots, "more slots than fit a unit");
-        match Layout::from_size_align(self.first + slots * self.stride, self.unit) {
+        match Layout::from_size_align(self.end(slots), self.unit) {
             Ok(layout) => layout,
             Err(_) => panic!("units are powers of two, and far from the largest layout"),
         }
@@ -65,7 +80,7 @@ impl Spec {
 
     /// The end of the last slot's place, as an offset.
     pub(crate) const fn end(self, slots: usize) -> usize {
-        self.first + slots * self.stride
+        self.first(slots) + slots * self.stride
     }
 }
 
@@ -96,15 +111,33 @@ const fn stride_of(layout: Layout) -> usize {
     (size + align - 1) & !(align - 1)
 }
 
+/// What to multiply with instead of dividing by `stride`: 2³² / `stride`, rounded up or one more.
+#[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+#[inline]
+pub(crate) const fn inverse_of(stride: usize) -> u64 {
+    (1 << 32) / stride as u64 + 1
+}
+
+/// The index of the slot that lies so many bytes behind the first one.
+///
+/// Exact for the start of a slot: n times `stride` times `inverse` is n times 2³², and more by at most the distance, which is far below 2³².
+#[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+#[inline]
+pub(crate) const fn index_of(distance: usize, inverse: u64) -> usize {
+    ((distance as u64 * inverse) >> 32) as usize
+}
+
 // The largest slot of the largest alignment fits; addresses stay clear of overflow.
-const _: () =
-    assert!(HEADER.next_multiple_of(ALIGN_MAX) + STRIDE_MAX + SLACK <= UNIT_MAX, "a slot fits its unit");
+const _: () = assert!(
+    header(SLOTS).next_multiple_of(ALIGN_MAX) + STRIDE_MAX + SLACK <= UNIT_MAX,
+    "a slot fits its unit"
+);
 const _: () = assert!(UNIT_MAX <= ephemera_prim::raw::TOP_GUARD / 2, "a cursor does not wrap around");
 
 #[cfg(test)]
 mod tests {
-    use super::{ALIGN_MAX, LINK, SLACK, STRIDE_MAX, Spec, unit_of};
-    use crate::unit::HEADER;
+    use super::{ALIGN_MAX, LINE, LINK, SLACK, STRIDE_MAX, Spec, unit_of};
+    use crate::unit::header;
     use core::alloc::Layout;
 
     fn layout(size: usize, align: usize) -> Layout {
@@ -126,12 +159,16 @@ mod tests {
         for_each(|layout| {
             let Some(spec) = Spec::of(layout) else { panic!("{layout:?} has no units") };
             assert!(spec.stride >= layout.size() && spec.stride >= LINK);
-            assert_eq!((spec.stride % layout.align(), spec.first % layout.align()), (0, 0));
-            assert_eq!((spec.stride % LINK, spec.first % LINK), (0, 0));
-            assert!(spec.first >= HEADER && spec.slots > 0);
+            assert!(spec.slots > 0);
+            for slots in [1, spec.slots] {
+                let first = spec.first(slots);
+                assert_eq!((spec.stride % layout.align(), first % layout.align()), (0, 0));
+                assert_eq!((spec.stride % LINK, first % LINE), (0, 0));
+                assert!(first >= header(slots));
+            }
             let whole = spec.layout(spec.slots);
             assert!(whole.size() + SLACK <= spec.unit && whole.align() == spec.unit);
-            assert!(spec.end(spec.slots) + spec.stride + SLACK > spec.unit, "room for one more");
+            assert!(spec.end(spec.slots + 1) + SLACK > spec.unit, "room for one more");
         });
     }
 
@@ -159,10 +196,24 @@ mod tests {
     #[test]
     fn small_values_have_many_slots_a_unit() {
         let slots = |size| Spec::of(layout(size, 8)).map(|spec| (spec.unit >> 10, spec.slots));
-        if HEADER == 128 {
-            assert_eq!(slots(32), Some((32, 1019)));
-            assert_eq!(slots(1_024), Some((64, 63)));
-            assert_eq!(slots(STRIDE_MAX), Some((256, 7)));
+        if cfg!(all(any(feature = "std", ephemera_loom), target_has_atomic = "64")) {
+            assert_eq!(slots(8), Some((32, 3_894)));
+            assert_eq!(slots(32), Some((32, 1_007)));
         }
+        assert_eq!(slots(1_024), Some((64, 63)));
+        assert_eq!(slots(STRIDE_MAX), Some((256, 7)));
+    }
+
+    #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+    #[test]
+    fn a_slot_is_found_without_a_division() {
+        for_each(|layout| {
+            let Some(spec) = Spec::of(layout) else { panic!("{layout:?} has no units") };
+            let inverse = super::inverse_of(spec.stride);
+            assert!(
+                (0..spec.slots).all(|slot| super::index_of(slot * spec.stride, inverse) == slot),
+                "{spec:?}"
+            );
+        });
     }
 }

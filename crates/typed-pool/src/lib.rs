@@ -81,6 +81,8 @@ mod boxed;
 mod class;
 mod error;
 mod geometry;
+#[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+mod group;
 mod heap;
 mod pool;
 mod stats;

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!  base (aligned to the mask of its slots)
-//!  | line 1: free list, until, slack, | line 2: owner, slots,  | slot | slot | slot | not handed out yet ...
-//!  |         cursor, links            |         foreign word   |                    ^cursor
-//!    the owner alone writes here        other threads write here
+//!  | line 1: free list, until, slack, | line 2: owner, slots, | more   | slot | slot | slot | not handed out yet ...
+//!  |         cursor, links            |         group of bits  | groups |                    ^cursor
+//!    the owner alone writes here        other threads write to the groups
 //! ```
 //!
 //! A slot has no header. A free slot starts with the pointer to the next free one.
@@ -12,13 +12,13 @@
 use core::cell::Cell;
 use core::ptr::{self, NonNull};
 
-#[cfg(target_has_atomic = "64")]
-use ephemera_prim::foreign::{self, Foreign};
 use ephemera_prim::poison::poison;
 use ephemera_prim::raw;
 use ephemera_prim::word::{OwnerPtr, OwnerUsize};
 
 use crate::geometry::{LINK, Spec};
+#[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+use crate::group::Groups;
 
 /// The header of a unit. Never borrowed as a whole: each field by itself, through [`UnitPtr`].
 #[derive(Debug)]
@@ -35,22 +35,36 @@ pub(crate) struct Unit {
     remote: Remote,
 }
 
-/// The line that other threads write to. What never changes is there too: who reads it is on the way to the foreign word.
+/// The line that other threads write to. What never changes is there too: who reads it is on the way to a group.
 #[derive(Debug)]
 #[repr(C, align(64))]
 struct Remote {
     owner: *const (),
     slots: usize,
     prev: Cell<*mut Unit>,
-    #[cfg(target_has_atomic = "64")]
-    foreign: Foreign<Unit>,
+    /// Others stand behind it. Pools for one thread have none.
+    #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+    groups: Groups,
 }
 
-/// Bytes of a unit that its header takes.
-pub(crate) const HEADER: usize = size_of::<Unit>();
+/// Bytes of a unit that its header takes, with one group.
+const HEADER_OF_ONE: usize = size_of::<Unit>();
+
+/// Bytes of a unit that its header takes, with as many groups as `slots` need.
+#[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+pub(crate) const fn header(slots: usize) -> usize {
+    let bytes = core::mem::offset_of!(Unit, remote.groups) + Groups::bytes(slots);
+    if bytes < HEADER_OF_ONE { HEADER_OF_ONE } else { bytes }
+}
+
+/// As above; pools for one thread have no groups.
+#[cfg(not(all(any(feature = "std", ephemera_loom), target_has_atomic = "64")))]
+pub(crate) const fn header(_: usize) -> usize {
+    HEADER_OF_ONE
+}
 
 #[cfg(not(ephemera_loom))]
-const _: () = assert!(HEADER == 128, "a header is two cache lines");
+const _: () = assert!(HEADER_OF_ONE == 128, "a header is two cache lines");
 
 /// Where a unit is in its heap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,53 +77,6 @@ pub(crate) enum Place {
     Partial = 2,
     /// Nothing in it is alive. On the stack of empties.
     Empty = 3,
-}
-
-#[cfg(target_has_atomic = "64")]
-// SAFETY: the field's address is the same for as long as the unit lives, and `&raw` makes no reference.
-unsafe impl foreign::Unit for Unit {
-    #[inline]
-    unsafe fn foreign(unit: NonNull<Self>) -> NonNull<Foreign<Self>> {
-        // SAFETY: the unit is alive, by the caller.
-        let field = unsafe { &raw mut (*unit.as_ptr()).remote.foreign };
-        // SAFETY: a field of what is not null.
-        unsafe { NonNull::new_unchecked(field) }
-    }
-}
-
-/// What other threads gave back to a unit: how many slots, and the offset of the last of them, which leads to the others.
-/// Never zero in a unit's foreign word: no slot is at offset zero.
-#[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Given(u64);
-
-#[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
-impl Given {
-    #[inline]
-    pub(crate) const fn from_word(word: u64) -> Self {
-        Self(word)
-    }
-
-    #[inline]
-    pub(crate) const fn word(self) -> u64 {
-        self.0
-    }
-
-    /// One more slot, at `offset`.
-    #[inline]
-    pub(crate) const fn and(self, offset: usize) -> Self {
-        Self((self.count() as u64 + 1) << 32 | offset as u64)
-    }
-
-    pub(crate) const fn count(self) -> usize {
-        (self.0 >> 32) as usize
-    }
-
-    /// Offset of the slot that was given back last; zero for none.
-    #[inline]
-    pub(crate) const fn last(self) -> usize {
-        (self.0 & 0xFFFF_FFFF) as usize
-    }
 }
 
 /// A pointer to a unit.
@@ -140,12 +107,6 @@ impl UnitPtr {
         self.0.as_ptr()
     }
 
-    #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
-    #[inline]
-    pub(crate) fn as_non_null(self) -> NonNull<Unit> {
-        self.0
-    }
-
     /// Makes an empty unit of fresh memory.
     ///
     /// # Safety
@@ -166,13 +127,15 @@ impl UnitPtr {
                 owner,
                 slots,
                 prev: Cell::new(ptr::null_mut()),
-                #[cfg(target_has_atomic = "64")]
-                foreign: Foreign::new(),
+                #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+                groups: Groups::new(spec, slots),
             },
         };
         // SAFETY: the memory is the caller's, aligned to the unit's size and larger than a header.
         unsafe { unit.write(header) };
         let this = Self(unit);
+        #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+        this.make_groups();
         this.rewind(spec);
         this
     }
@@ -242,11 +205,12 @@ impl UnitPtr {
         unsafe { (*self.as_ptr()).remote.slots }
     }
 
-    /// What other threads gave back.
-    #[cfg(target_has_atomic = "64")]
-    fn foreign(&self) -> &Foreign<Unit> {
-        // SAFETY: U1; a reference to the foreign words alone, which are atomics.
-        unsafe { &(*self.as_ptr()).remote.foreign }
+    /// What it has for other threads.
+    #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+    #[inline]
+    pub(crate) fn remote_groups(self) -> *mut Groups {
+        // SAFETY: U1; the field's address, no reference.
+        unsafe { &raw mut (*self.as_ptr()).remote.groups }
     }
 
     fn place_word(&self) -> &OwnerUsize {
@@ -278,16 +242,19 @@ impl UnitPtr {
         self.slack().set(live - until);
     }
 
-    /// How many slots other threads gave back that are not booked yet.
+    /// How many slots other threads gave back that are not booked yet: none of a pool for one thread.
+    #[cfg(not(all(any(feature = "std", ephemera_loom), target_has_atomic = "64")))]
     pub(crate) fn unbooked(self) -> usize {
-        #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
-        {
-            self.foreign().touch();
-            Given::from_word(self.foreign().unbooked()).count()
-        }
-        // There are pools for one thread only.
-        #[cfg(not(all(any(feature = "std", ephemera_loom), target_has_atomic = "64")))]
         0
+    }
+
+    /// All slots of it that are free and were handed out before, linked: the unit becomes the front.
+    pub(crate) fn take_free(self, spec: Spec) -> *mut u8 {
+        let free = self.free().replace(ptr::null_mut());
+        #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+        let free = if cfg!(ephemera_weaken = "home_stays") { free } else { self.link_home(spec, free) };
+        let _ = spec;
+        free
     }
 
     /// A pointer to this offset of the unit, with the right to all of it.
@@ -296,30 +263,26 @@ impl UnitPtr {
         self.as_ptr().cast::<u8>().wrapping_add(offset)
     }
 
-    /// The offset of a slot of this unit.
-    #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
-    #[inline]
-    pub(crate) fn offset_of(self, slot: NonNull<u8>) -> usize {
-        slot.addr().get() - self.0.addr().get()
-    }
-
     /// Nothing in it is alive: all of its slots are as if never handed out.
     pub(crate) fn rewind(self, spec: Spec) {
         self.free().set(ptr::null_mut());
-        self.cursor().set(self.at(spec.first));
+        #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+        self.forget_home();
+        let first = spec.first(self.slots());
+        self.cursor().set(self.at(first));
         self.set_live(0, 0);
         self.set_place(Place::Empty);
         // SAFETY: an address behind the header is not null.
-        let first = unsafe { NonNull::new_unchecked(self.at(spec.first)) };
+        let place = unsafe { NonNull::new_unchecked(self.at(first)) };
         // SAFETY: behind the header lie the slots, none of which anybody has.
-        unsafe { poison(first, spec.end(self.slots()) - spec.first) };
+        unsafe { poison(place, self.slots() * spec.stride) };
     }
 
     /// The unit goes back to the backing allocator: nobody else may touch it from here.
     pub(crate) fn end_of_life(self) -> NonNull<u8> {
         ephemera_prim::invariant!(self.place() == Place::Empty, "a unit with live slots goes back");
-        #[cfg(target_has_atomic = "64")]
-        self.foreign().end();
+        #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+        self.end_groups();
         self.0.cast()
     }
 }
@@ -334,13 +297,23 @@ pub(crate) unsafe fn link_of(slot: *mut u8) -> *mut u8 {
     unsafe { slot.cast::<*mut u8>().read() }
 }
 
+/// Makes a free slot link to `next`.
+///
+/// # Safety
+/// `slot` is a slot of a unit that nobody has, by a pointer that may write to it, and the caller owns its unit.
+#[inline]
+pub(crate) unsafe fn write_link(slot: *mut u8, next: *mut u8) {
+    // SAFETY: the slot has room for a link, is aligned to it, and is the caller's.
+    unsafe { slot.cast::<*mut u8>().write(next) };
+}
+
 /// What a pointer to a block that is given back may touch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
     /// All that later values of its slot will be: the slots of its heap are for values of one type.
     Slot,
     /// The block alone, which may be smaller than the next one in its slot.
-    #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+    #[cfg(all(feature = "std", not(ephemera_loom), target_has_atomic = "64"))]
     Block,
 }
 
@@ -360,22 +333,7 @@ pub(crate) unsafe fn link(block: NonNull<u8>, size: usize, reach: Reach, next: *
         unsafe { raw::with_exposed(block.addr().get()) }
     };
     let through = if size >= LINK { block.as_ptr() } else { own };
-    // SAFETY: the slot has room for a link, is aligned to it, and is the caller's.
-    unsafe { through.cast::<*mut u8>().write(next) };
+    // SAFETY: the slot is the caller's.
+    unsafe { write_link(through, next) };
     own
-}
-
-#[cfg(test)]
-mod tests {
-    #[cfg(all(feature = "std", target_has_atomic = "64"))]
-    #[test]
-    fn what_was_given_back_counts_and_leads_to_the_last() {
-        use super::Given;
-        let none = Given::from_word(0);
-        assert_eq!((none.count(), none.last()), (0, 0));
-        let one = none.and(128);
-        let two = one.and(262_000);
-        assert_eq!((one.count(), one.last(), two.count(), two.last()), (1, 128, 2, 262_000));
-        assert_eq!(Given::from_word(two.word()), two);
-    }
 }

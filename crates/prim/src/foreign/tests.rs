@@ -76,29 +76,6 @@ fn all_units_come_out_and_may_be_freed_at_once() {
 }
 
 #[test]
-fn a_list_is_pushed_once_and_taken_with_all_that_was_added() {
-    let inbox = Inbox::new();
-    let unit = chunk();
-    let mut seen = Vec::new();
-    for number in 1..4_u64 {
-        let next = |old: u64| {
-            seen.push(old);
-            old << 8 | number
-        };
-        // SAFETY: the unit is alive and of this inbox; what is given back stands for nothing.
-        assert_eq!(unsafe { inbox.give_back_list(unit, next) }, number == 1);
-    }
-    // A weak exchange may fail and be tried again.
-    seen.dedup();
-    assert_eq!(seen, [0, 0x1, 0x102]);
-    // SAFETY: this thread alone takes.
-    let taken: Vec<_> = unsafe { inbox.take() }.collect();
-    assert_eq!(taken, [(unit, 0x1_0203)]);
-    // SAFETY: in no inbox.
-    unsafe { free(unit) };
-}
-
-#[test]
 fn conc_what_threads_give_back_is_booked_once() {
     const THREADS: u64 = 3;
     const EACH: u64 = if cfg!(miri) { 20 } else { 5_000 };

@@ -51,7 +51,7 @@ pub(crate) unsafe fn give<E: Env>(env: E, block: NonNull<u8>, unit_size: usize, 
     unsafe { mark_free(block, size) };
     if base_addr(block, unit_size) == front.addr() {
         #[cfg(debug_assertions)]
-        check(heap, block, unit_size, heap.free.get());
+        check(heap, heap.front(), block, heap.free.get());
         // SAFETY: a slot of the front.
         heap.free.set(unsafe { link(block, size, reach, heap.free.get()) });
         return;
@@ -63,11 +63,11 @@ pub(crate) unsafe fn give<E: Env>(env: E, block: NonNull<u8>, unit_size: usize, 
     let unit = unsafe { UnitPtr::new(header) };
     if !env.owns(unit) {
         // SAFETY: the slot was the caller's, in a unit of another owner.
-        unsafe { env.give_back(unit, block, size) };
+        unsafe { env.give_back(unit, block) };
         return;
     }
     #[cfg(debug_assertions)]
-    check(heap, block, unit_size, unit.free().get());
+    check(heap, Some(unit), block, unit.free().get());
     // SAFETY: a slot of that unit.
     unit.free().set(unsafe { link(block, size, reach, unit.free().get()) });
     if unit.until().sub(1) == 0 {
@@ -91,10 +91,11 @@ pub(crate) unsafe fn mark_free(block: NonNull<u8>, size: usize) {
 
 /// A pointer that is no slot, or the one that was given back last (`freed`), is a mistake worth an end.
 #[cfg(debug_assertions)]
-fn check(heap: &Heap, block: NonNull<u8>, unit_size: usize, freed: *mut u8) {
-    let (spec, offset) = (heap.spec, offset_in(block.addr().get(), unit_size));
+fn check(heap: &Heap, unit: Option<UnitPtr>, block: NonNull<u8>, freed: *mut u8) {
+    let (spec, slots) = (heap.spec, unit.map_or(0, UnitPtr::slots));
+    let (offset, first) = (offset_in(block.addr().get(), spec.unit), spec.first(slots));
     ephemera_prim::invariant!(
-        unit_size == spec.unit && offset >= spec.first && (offset - spec.first) % spec.stride == 0,
+        (first..spec.end(slots)).contains(&offset) && (offset - first) % spec.stride == 0,
         "what is given back is no slot of this kind"
     );
     ephemera_prim::invariant!(freed != block.as_ptr(), "a slot is given back twice");

@@ -111,6 +111,12 @@ impl Heap {
         fast::take(self, size)
     }
 
+    /// Where its slots lie in their units.
+    #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+    pub(crate) fn spec(&self) -> Spec {
+        self.spec
+    }
+
     #[inline]
     fn front(&self) -> Option<UnitPtr> {
         // SAFETY: U1: a front is not freed before it stops being the front (H2).
@@ -143,6 +149,6 @@ pub(crate) unsafe trait Env: Copy {
     /// Gives back a slot of a unit that another owner has.
     ///
     /// # Safety
-    /// `block` is a slot of `unit`, of a value of `size` bytes, which the caller has and gives up; `unit` is not owned.
-    unsafe fn give_back(self, unit: UnitPtr, block: NonNull<u8>, size: usize);
+    /// `block` is a slot of `unit`, which the caller has and gives up; `unit` is not owned.
+    unsafe fn give_back(self, unit: UnitPtr, block: NonNull<u8>);
 }

@@ -12,15 +12,16 @@ use ephemera_prim::raw;
 use super::{ChunkLen, Env, FIRST_LEN, Heap, RETAIN};
 use crate::account::Account;
 #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
-use crate::unit::Given;
+use crate::group::GroupPtr;
 use crate::unit::{Place, UnitPtr, link_of};
 
 /// Of the slots of a unit that ran dry, one in so many must be home before it is allocated from again. The slow path then
 /// runs once for as many allocations.
 const SHARE: usize = 8;
 
-/// A slot for a value of `size` bytes, when the front has none: what other threads gave back is booked first, then a unit of the
-/// queue is taken, then an empty one, then one from the backing allocator.
+/// A slot for a value of `size` bytes, when the front has none: from a unit of the queue, else an empty one. Where there is neither, what other
+/// threads gave back is booked, which takes each group's line away from them; then come the front, queue and empties again, and the
+/// backing allocator.
 #[cold]
 #[inline(never)]
 pub(crate) fn refill<E: Env>(env: E, size: usize) -> Result<NonNull<u8>, AllocError> {
@@ -29,13 +30,16 @@ pub(crate) fn refill<E: Env>(env: E, size: usize) -> Result<NonNull<u8>, AllocEr
     if env.trim_asked() {
         trim(env);
     }
+    if let Some(unit) = heap.next_front() {
+        heap.install(unit);
+        return heap.take(size).ok_or(AllocError);
+    }
     env.settle();
-    // What came home may belong to the front.
     if let Some(slot) = heap.take(size) {
         return Ok(slot);
     }
     heap.give_up_front();
-    let unit = match heap.pop_queue().or_else(|| heap.pop_empty()) {
+    let unit = match heap.next_front() {
         Some(unit) => unit,
         None => obtain(env)?,
     };
@@ -188,57 +192,41 @@ pub(crate) fn trim<E: Env>(env: E) {
     heap.given_back.set(0);
 }
 
-/// Books one unit's foreign frees, as they came out of the inbox.
+/// Books one group's foreign frees, as they came out of the inbox.
 #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
-pub(crate) fn book<E: Env>(env: E, unit: UnitPtr, given: Given) {
-    let heap = env.heap();
+pub(crate) fn book<E: Env>(env: E, group: GroupPtr, given: u64) {
+    let (heap, unit) = (env.heap(), group.unit());
     heap.owned.write();
-    let first = unit.at(given.last());
     if heap.front() == Some(unit) {
-        heap.free.set(chain(first, heap.free.get()));
+        heap.free.set(group.link(given, heap.spec, heap.free.get()));
         return;
     }
-    let until = unit.until().get();
-    let live = unit.live() - given.count();
+    let (count, until) = (given.count_ones() as usize, unit.until().get());
+    let live = unit.live() - count;
     if live == 0 {
         return drained(env, unit);
     }
-    unit.free().set(chain(first, unit.free().get()));
-    if given.count() < until {
-        unit.until().set(until - given.count());
+    group.keep_home(given);
+    if count < until {
+        unit.until().set(until - count);
     } else {
         heap.enqueue(unit, live);
     }
 }
 
-/// Links `rest` behind the chain that starts with `first`; nothing is read if there is no rest.
-#[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
-fn chain(first: *mut u8, rest: *mut u8) -> *mut u8 {
-    if rest.is_null() {
-        return first;
-    }
-    let mut last = first;
-    loop {
-        // SAFETY: free slots, linked by those who gave them back; booked, they are the owner's.
-        let next = unsafe { link_of(last) };
-        if next.is_null() {
-            break;
-        }
-        last = next;
-    }
-    // SAFETY: the last of these slots, which starts with its link.
-    unsafe { last.cast::<*mut u8>().write(rest) };
-    first
-}
-
 impl Heap {
-    /// Makes `unit` the front. It is on no list but that of all units, and has a free slot.
+    /// The unit that waits longest, else the empty one that was kept last.
+    fn next_front(&self) -> Option<UnitPtr> {
+        self.pop_queue().or_else(|| self.pop_empty())
+    }
+
+    /// Makes `unit` the front instead of the one before. It is on no list but that of all units, and has a free slot.
     fn install(&self, unit: UnitPtr) {
-        // A backing allocator that allocates from this very heap leaves one behind.
+        // Given up already where the backing allocator was asked; but if that allocates from this very heap, it leaves one behind.
         self.give_up_front();
         unit.set_place(Place::Front);
         self.front.set(unit.as_ptr());
-        self.free.set(unit.free().replace(ptr::null_mut()));
+        self.free.set(unit.take_free(self.spec));
         self.cursor.set(unit.cursor().get());
         self.end.set(unit.at(self.spec.end(unit.slots())));
     }

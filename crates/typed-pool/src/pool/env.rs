@@ -71,7 +71,7 @@ unsafe impl<T, A: Allocator> Env for &TypedPool<T, A> {
     fn last_resort(self) {}
 
     #[inline]
-    unsafe fn give_back(self, unit: UnitPtr, _: NonNull<u8>, _: usize) {
+    unsafe fn give_back(self, unit: UnitPtr, _: NonNull<u8>) {
         // It owns every unit, so nothing comes here.
         ephemera_prim::invariant!(self.owns(unit), "a pool for one thread met a unit that is not its own");
     }

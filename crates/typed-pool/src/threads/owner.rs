@@ -9,9 +9,10 @@ use ephemera_prim::record::Record;
 use super::Family;
 use super::table::{Heaps, Shard, ThreadHeap};
 use crate::account::{Account, SharedAccount};
+use crate::group::GroupPtr;
 use crate::heap::{self, Env, Heap};
 use crate::stats::Stats;
-use crate::unit::{Given, Reach, Unit, UnitPtr, link};
+use crate::unit::{Reach, Unit, UnitPtr};
 
 /// Once in so many visits to the slow path, all heaps of the record are looked after.
 const ROUND: usize = 64;
@@ -65,9 +66,9 @@ unsafe impl Env for Owner<'_> {
 
     fn settle(self) {
         // SAFETY: this thread holds the record (the promise of `Owner`).
-        for (unit, given) in unsafe { self.heap.remote.inbox.take() } {
-            // SAFETY: U1: a unit whose last slots are booked only now was not freed (F3).
-            heap::book(self, unsafe { UnitPtr::new(unit) }, Given::from_word(given));
+        for (group, given) in unsafe { self.heap.remote.inbox.take() } {
+            // SAFETY: U1: a unit whose last slots are booked only now was not freed (F3); it is of this heap, as its groups are.
+            heap::book(self, unsafe { GroupPtr::new(group, self.heap().spec().unit) }, given);
         }
     }
 
@@ -85,9 +86,9 @@ unsafe impl Env for Owner<'_> {
     }
 
     #[inline(never)]
-    unsafe fn give_back(self, unit: UnitPtr, block: NonNull<u8>, size: usize) {
+    unsafe fn give_back(self, unit: UnitPtr, block: NonNull<u8>) {
         // SAFETY: the caller's duties.
-        unsafe { give_to_owner(unit, block, size) };
+        unsafe { give_to_owner(unit, block) };
     }
 }
 
@@ -118,22 +119,14 @@ pub(super) fn stats_of(family: &Family, own: *const Record<Shard>) -> Stats {
 /// Gives back a slot to the heap that its unit is of.
 ///
 /// # Safety
-/// `block` is a slot of `unit`, which is of a table's heap, of a value of `size` bytes, which the caller has and gives up.
+/// `block` is a slot of `unit`, which is of a table's heap; the caller has it and gives it up.
 #[inline(never)]
-unsafe fn give_to_owner(unit: UnitPtr, block: NonNull<u8>, size: usize) {
+unsafe fn give_to_owner(unit: UnitPtr, block: NonNull<u8>) {
     // SAFETY: T1: a unit's owner is the heap that it was made for, which is never freed.
     let heap = unsafe { &*unit.owner().cast::<ThreadHeap>() };
-    let offset = unit.offset_of(block);
-    let next = |word: u64| {
-        let given = Given::from_word(word);
-        let last = if given.last() == 0 { ptr::null_mut() } else { unit.at(given.last()) };
-        // SAFETY: the caller's slot; the unit's last one given back is at that offset.
-        unsafe { link(block, size, Reach::Block, last) };
-        given.and(offset).word()
-    };
-    // SAFETY: the slot is given up by the one who had it, in a unit of that heap; the new word counts it and those of the old one, and
-    // no slot is at offset zero.
-    let pushed = unsafe { heap.remote.inbox.give_back_list(unit.as_non_null(), next) };
+    let (group, bit) = unit.group_of(block);
+    // SAFETY: the slot is given up by the one who had it, in a unit of that heap; its bit is set for nobody else.
+    let pushed = unsafe { heap.remote.inbox.give_back_bits(group.as_non_null(), bit) };
     if pushed && heap.record().is_free() && !cfg!(ephemera_weaken = "push_without_a_look") {
         // Nobody would look into that inbox until some thread takes the record, nor does anybody need its empty units.
         if let Some(_lease) = heap.record().try_lease() {
@@ -164,7 +157,7 @@ pub(crate) unsafe fn give_erased(own: *const Record<Shard>, block: NonNull<u8>, 
     // SAFETY: the caller's slot.
     unsafe { heap::mark_free(block, layout.size()) };
     // SAFETY: the caller's slot, of that unit.
-    unsafe { give_to_owner(unit, block, layout.size()) };
+    unsafe { give_to_owner(unit, block) };
 }
 
 /// The slow path of a thread that holds the heaps' record: a slot of the heap of that index.

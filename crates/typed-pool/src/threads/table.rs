@@ -13,9 +13,9 @@ use ephemera_prim::word::{OwnerPtr, OwnerUsize};
 use super::Family;
 use super::owner::Owner;
 use crate::geometry::Spec;
+use crate::group::Group;
 use crate::heap::{self, ChunkLen, Heap};
 use crate::stats::Stats;
-use crate::unit::Unit;
 
 /// What hangs on a record: its tables.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ pub(crate) struct ThreadHeap {
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Remote {
-    pub(super) inbox: Inbox<Unit>,
+    pub(super) inbox: Inbox<Group>,
 }
 
 // SAFETY: cells are the owner's alone (H1), who is one thread at a time, each ordered behind the one before it by the record's lease

@@ -22,8 +22,10 @@ use crate::geometry::unit_of;
 use crate::heap;
 use crate::unit::Reach;
 
-/// What a slot holds. Two slots make a unit.
-const SLOT: Layout = Layout::new::<[u64; 4]>();
+/// What a slot holds. Two slots make a group, and a unit, where the model does not say otherwise.
+const SLOT: Layout = Layout::new::<[u64; 512]>();
+
+mod groups;
 
 #[derive(Clone)]
 struct Model(Arc<World>);
@@ -92,13 +94,17 @@ impl<'w> Thread<'w> {
 
 impl Model {
     fn new() -> Self {
+        Self::with_units_of(2)
+    }
+
+    fn with_units_of(slots: usize) -> Self {
         let records = core::array::from_fn(|_| Record::new(Shard::new()));
         let world = Arc::new_cyclic(|world: &std_alloc::sync::Weak<World>| {
             // SAFETY: within the place of the world; no reference is made.
             let registry = unsafe { &raw const (*world.as_ptr()).registry };
             World {
                 registry: Registry::new(records, Shard::new),
-                family: Family::of_model(SLOT, 2, registry),
+                family: Family::of_model(SLOT, slots, registry),
                 slots: Mutex::new(BTreeMap::new()),
             }
         });
@@ -174,7 +180,7 @@ fn loom_a_foreign_free_beside_the_owners() {
     });
 }
 
-/// Both slots of a unit come from abroad: the second is linked to the first, or the first is booked already.
+/// Both slots of a unit come from abroad, and share a foreign word: the second is added to the first, or the first is booked already.
 #[test]
 fn loom_two_foreign_frees_in_one_unit() {
     check(|| {

@@ -1,0 +1,189 @@
+//! Groups: what other threads gave back, of 64 slots each.
+//!
+//! ```text
+//!  unit: | line 1 | line 2: owner, slots, ... | group 0 | group 1 | ... | first slot | ...
+//!  group:  foreign word: a bit for each slot, link in the inbox   | home: the same bits, booked
+//!          other threads write here                               | the owner alone
+//! ```
+//!
+//! A foreign free sets a bit and leaves the slot alone, whose lines may be on their way from another core. What is
+//! booked waits as bits too: slots are linked when their unit becomes the front, and in a unit that drains before, never.
+
+use core::cell::Cell;
+use core::mem::offset_of;
+use core::ptr::NonNull;
+
+use ephemera_prim::foreign::{self, Foreign};
+
+use crate::geometry::{GROUP, Spec, index_of, inverse_of};
+use crate::unit::{UnitPtr, write_link};
+
+/// The foreign word of some slots.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Group {
+    foreign: Foreign<Group>,
+    home: Cell<u64>,
+}
+
+// SAFETY: the field's address is the same for as long as the unit lives, and `&raw` makes no reference.
+unsafe impl foreign::Unit for Group {
+    #[inline]
+    unsafe fn foreign(group: NonNull<Self>) -> NonNull<Foreign<Self>> {
+        // SAFETY: the group's unit is alive, by the caller.
+        let field = unsafe { &raw mut (*group.as_ptr()).foreign };
+        // SAFETY: a field of what is not null.
+        unsafe { NonNull::new_unchecked(field) }
+    }
+}
+
+impl Group {
+    ephemera_prim::const_unless_loom! {
+        /// Nothing given back.
+        pub(crate) fn new() -> Self {
+            Self { foreign: Foreign::new(), home: Cell::new(0) }
+        }
+    }
+}
+
+/// The first group of a unit, and how to find a slot's place in this and the others.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Groups {
+    /// Offset of the first slot in the unit.
+    first: usize,
+    inverse: u64,
+    group: Group,
+}
+
+impl Groups {
+    /// Of a unit of that many slots.
+    pub(crate) fn new(spec: Spec, slots: usize) -> Self {
+        Self { first: spec.first(slots), inverse: inverse_of(spec.stride), group: Group::new() }
+    }
+
+    /// Bytes from here to the end of the last group of that many slots.
+    pub(crate) const fn bytes(slots: usize) -> usize {
+        offset_of!(Self, group) + slots.div_ceil(GROUP) * size_of::<Group>()
+    }
+}
+
+/// A group by its unit and its number there.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct GroupPtr {
+    unit: UnitPtr,
+    number: usize,
+}
+
+impl GroupPtr {
+    /// The group at that address, in a unit of that size.
+    ///
+    /// # Safety
+    /// U1, of the unit; the pointer came from [`Self::as_non_null`].
+    pub(crate) unsafe fn new(group: NonNull<Group>, unit_size: usize) -> Self {
+        let base = group.as_ptr().map_addr(|addr| addr & !(unit_size - 1));
+        // SAFETY: units are aligned to their mask, and no unit is at address zero.
+        let unit = unsafe { NonNull::new_unchecked(base.cast()) };
+        // SAFETY: the caller's; the pointer was made of one with the right to the whole unit.
+        let unit = unsafe { UnitPtr::new(unit) };
+        Self { unit, number: (group.addr().get() - unit.group(0).addr()) / size_of::<Group>() }
+    }
+
+    pub(crate) fn unit(self) -> UnitPtr {
+        self.unit
+    }
+
+    #[inline]
+    pub(crate) fn as_non_null(self) -> NonNull<Group> {
+        // SAFETY: within the unit, which is not at address zero.
+        unsafe { NonNull::new_unchecked(self.unit.group(self.number)) }
+    }
+
+    fn foreign(&self) -> &Foreign<Group> {
+        // SAFETY: U1; a reference to the foreign words alone, which are atomics.
+        unsafe { &(*self.unit.group(self.number)).foreign }
+    }
+
+    fn home(&self) -> &Cell<u64> {
+        // SAFETY: U1; a reference to the word alone.
+        unsafe { &(*self.unit.group(self.number)).home }
+    }
+
+    /// These slots are home, and not linked yet. The owner's alone.
+    pub(crate) fn keep_home(self, slots: u64) {
+        ephemera_prim::invariant!(self.home().get() & slots == 0, "a slot came home twice");
+        self.home().set(self.home().get() | slots);
+    }
+
+    /// Links free slots in front of `free`, so that the first of them is the next to be handed out. The owner's alone.
+    pub(crate) fn link(self, mut slots: u64, spec: Spec, mut free: *mut u8) -> *mut u8 {
+        while let Some(last) = slots.checked_ilog2() {
+            slots &= !(1 << last);
+            let index = self.number * GROUP + last as usize;
+            let slot = self.unit.first_slot().wrapping_add(index * spec.stride);
+            // SAFETY: a slot of the unit that came home (H3), and the caller owns the unit.
+            unsafe { write_link(slot, free) };
+            free = slot;
+        }
+        free
+    }
+}
+
+impl UnitPtr {
+    #[inline]
+    fn group(self, number: usize) -> *mut Group {
+        let first = self.remote_groups().cast::<u8>().wrapping_add(offset_of!(Groups, group));
+        first.cast::<Group>().wrapping_add(number)
+    }
+
+    #[inline]
+    fn first_slot(self) -> *mut u8 {
+        // SAFETY: U1; `first` never changes.
+        self.at(unsafe { (*self.remote_groups()).first })
+    }
+
+    fn groups(self) -> impl DoubleEndedIterator<Item = GroupPtr> {
+        (0..self.slots().div_ceil(GROUP)).map(move |number| GroupPtr { unit: self, number })
+    }
+
+    /// Makes the groups of a new unit that stand behind the first.
+    pub(crate) fn make_groups(self) {
+        for group in self.groups().skip(1) {
+            // SAFETY: in front of the first slot there is room for the groups of all; nobody else knows of the unit.
+            unsafe { group.as_non_null().write(Group::new()) };
+        }
+    }
+
+    /// The unit is about to be freed.
+    pub(crate) fn end_groups(self) {
+        self.groups().for_each(|group| group.foreign().end());
+    }
+
+    /// The group of a slot of this unit, and the slot's bit in it.
+    #[inline]
+    pub(crate) fn group_of(self, slot: NonNull<u8>) -> (GroupPtr, u64) {
+        // SAFETY: U1; `inverse` never changes.
+        let inverse = unsafe { (*self.remote_groups()).inverse };
+        let index = index_of(slot.addr().get() - self.first_slot().addr(), inverse);
+        (GroupPtr { unit: self, number: index / GROUP }, 1 << (index % GROUP))
+    }
+
+    /// How many slots other threads gave back that are not booked yet.
+    pub(crate) fn unbooked(self) -> usize {
+        let count = |group: GroupPtr| {
+            group.foreign().touch();
+            group.foreign().unbooked().count_ones() as usize
+        };
+        self.groups().map(count).sum()
+    }
+
+    /// Links all slots that are home in front of `free`. The owner's alone.
+    pub(crate) fn link_home(self, spec: Spec, free: *mut u8) -> *mut u8 {
+        self.groups().rev().fold(free, |free, group| group.link(group.home().replace(0), spec, free))
+    }
+
+    /// All slots are as if never handed out.
+    pub(crate) fn forget_home(self) {
+        self.groups().filter(|group| group.home().get() != 0).for_each(|group| group.home().set(0));
+    }
+}

@@ -1,0 +1,55 @@
+//! Units of two groups.
+
+use loom::thread;
+
+use super::{Model, Thread, check};
+
+/// Slots of two groups of one unit come from abroad while its owner frees the third: whichever group is booked first, the unit lives
+/// until the other one is.
+#[test]
+fn loom_two_groups_of_one_unit() {
+    check(|| {
+        let model = Model::with_units_of(3);
+        let thread = Thread::start(&model);
+        let [first, mine, last] = [(); 3].map(|()| thread.allocate());
+        let others = [first, last].map(|slot| {
+            let there = model.clone();
+            thread::spawn(move || there.free_elsewhere(slot))
+        });
+        thread.free(mine);
+        thread.trim();
+        for other in others {
+            other.join().unwrap();
+        }
+        thread.exit();
+        model.all_is_back();
+    });
+}
+
+/// Slots of two groups come home while a third slot stays; they are handed out again, each to one user, behind its last one.
+#[test]
+fn loom_slots_of_two_groups_are_handed_out_again() {
+    check(|| {
+        let model = Model::with_units_of(3);
+        let thread = Thread::start(&model);
+        let [first, stays, last] = [(); 3].map(|()| thread.allocate());
+        let there = model.clone();
+        let other = thread::spawn(move || {
+            there.free_elsewhere(last);
+            there.free_elsewhere(first);
+        });
+        // Three fill another unit, if none came home before them; the fourth is one that did, or there is a third unit.
+        let again = [(); 4].map(|()| thread.allocate());
+        for (number, slot) in again.iter().enumerate() {
+            assert!(again[..number].iter().all(|other| other.0 != slot.0));
+        }
+        for slot in again {
+            thread.free(slot);
+        }
+        model.touch(stays.0);
+        thread.free(stays);
+        other.join().unwrap();
+        thread.exit();
+        model.all_is_back();
+    });
+}
