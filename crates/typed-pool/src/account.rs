@@ -34,7 +34,7 @@ const fn within(held: usize, more: usize, limit: usize) -> Option<usize> {
     }
 }
 
-const fn changed(word: usize, by: usize, came: bool) -> usize {
+pub(crate) const fn changed(word: usize, by: usize, came: bool) -> usize {
     if came { word.wrapping_add(by) } else { word.wrapping_sub(by) }
 }
 

@@ -57,6 +57,16 @@ impl Stats {
         }
     }
 
+    /// While others are at work what went may be seen before what came: a difference below zero is none.
+    #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+    pub(crate) fn no_less_than_none(&mut self) {
+        for sum in [&mut self.large_blocks, &mut self.large_bytes] {
+            if *sum > isize::MAX as usize {
+                *sum = 0;
+            }
+        }
+    }
+
     /// Adds the units of a heap. `owned` says whether the calling thread owns it, so that the front can be counted.
     pub(crate) fn add_heap(&mut self, heap: &Heap, owned: bool) {
         let read = heap.walk(|unit| {

@@ -84,7 +84,7 @@ unsafe fn allocate_in(
 pub unsafe fn deallocate(here: Cell, family: &'static Family, block: NonNull<u8>, layout: Layout) {
     let Some(class) = class::of(layout) else {
         // SAFETY: the caller's block; without a class it is the global heap's own.
-        return unsafe { heap::deallocate_large(&Global, family.account(), block, layout) };
+        return unsafe { heap::deallocate_large(&Global, &threads::books(family), block, layout) };
     };
     // SAFETY: a family of an allocator has a heap for each class.
     let owner = unsafe { Here::get(here).owner(class) };
@@ -120,7 +120,8 @@ pub unsafe fn grow(
         }
         (None, None) if old.size() != 0 => {
             // SAFETY: the caller's; without a class it is the global heap's own.
-            let grow = || unsafe { heap::grow_large(&Global, family.account(), block, (old, new), zeroed) };
+            let grow =
+                || unsafe { heap::grow_large(&Global, &threads::books(family), block, (old, new), zeroed) };
             let grown = grow().or_else(|AllocError| {
                 threads::relieve(family);
                 grow()
@@ -169,7 +170,7 @@ pub unsafe fn shrink(
         }
         (None, None) if new.size() != 0 => {
             // SAFETY: the caller's; without a class it is the global heap's own.
-            unsafe { heap::shrink_large(&Global, family.account(), block, (old, new)) }?
+            unsafe { heap::shrink_large(&Global, &threads::books(family), block, (old, new)) }?
         }
         // SAFETY: the caller's; the new size is the smaller one.
         _ => unsafe { relocate(here, family, block, (old, new), new.size()) }?,

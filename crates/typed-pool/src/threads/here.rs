@@ -10,6 +10,7 @@ use ephemera_prim::local::{self, Held, Here as RecordHere, Tenant};
 use ephemera_prim::record::{FIRST, Record, Registry};
 
 use super::Family;
+use super::books::Books;
 use super::owner;
 use super::table::{Heaps, Shard, ThreadHeap};
 use crate::class::CLASSES;
@@ -138,6 +139,23 @@ pub(crate) unsafe fn refill(
     unsafe { owner::refill(heaps, heap, size) }
 }
 
+/// The books of large blocks, as this thread keeps them.
+#[inline]
+pub(crate) fn books(family: &'static Family) -> Books<'static> {
+    Books::new(family, Here::get((family.cell)()).tally())
+}
+
+/// Gives this thread a table of the family, if it may have one.
+#[cold]
+fn bind(family: &'static Family) {
+    if let Some(held @ Held::Bound(_)) = local::hold::<Shard>() {
+        // SAFETY: held; both are for ever.
+        if let Some(heaps) = unsafe { Heaps::find_or_make(held.record(), family) } {
+            remember(heaps);
+        }
+    }
+}
+
 /// A block of a layout without units. Before a refusal is passed on, what is held in vain is given back and the request made once more.
 #[cold]
 #[inline(never)]
@@ -146,7 +164,13 @@ pub(crate) fn allocate_large(
     layout: Layout,
     zeroed: bool,
 ) -> Result<NonNull<u8>, AllocError> {
-    let ask = || heap::allocate_large(&Global, family.account(), layout, zeroed);
+    let mut books = books(family);
+    if layout.size() != 0 && !books.has_tally() {
+        // A thread that asks for nothing smaller would count with all others for ever.
+        bind(family);
+        books = self::books(family);
+    }
+    let ask = || heap::allocate_large(&Global, &books, layout, zeroed);
     ask().or_else(|AllocError| {
         relieve(family);
         ask()

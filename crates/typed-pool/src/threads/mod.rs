@@ -9,6 +9,8 @@
 //! A thread reaches its heap by one load, since each family has a thread-local of its own; the crate has one `Tenant`, so
 //! that it takes up one exit hook however many types are pooled. Tables are like records: once made, for ever.
 
+#[cfg(not(ephemera_loom))]
+mod books;
 mod family;
 #[cfg(not(ephemera_loom))]
 mod here;
@@ -16,12 +18,13 @@ mod here;
 mod models;
 mod owner;
 mod table;
+mod tally;
 
 #[cfg_attr(ephemera_loom, expect(unreachable_pub, reason = "models have no macros that name it"))]
 pub use family::Family;
 #[cfg(not(ephemera_loom))]
 pub use here::Here;
 #[cfg(not(ephemera_loom))]
-pub(crate) use here::{allocate_large, refill, relieve, this_record, trim_all, trim_here};
+pub(crate) use here::{allocate_large, books, refill, relieve, this_record, trim_all, trim_here};
 #[cfg(not(ephemera_loom))]
 pub(crate) use owner::give_erased;

@@ -113,6 +113,7 @@ pub(super) fn stats_of(family: &Family, own: *const Record<Shard>) -> Stats {
         heaps.gather(&mut stats, owned || lease.is_some());
     }
     stats.extra_records = family.registry().later_records();
+    stats.no_less_than_none();
     stats
 }
 

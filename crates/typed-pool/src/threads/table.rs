@@ -12,6 +12,7 @@ use ephemera_prim::word::{OwnerPtr, OwnerUsize};
 
 use super::Family;
 use super::owner::Owner;
+use super::tally::Tally;
 use crate::geometry::Spec;
 use crate::group::Group;
 use crate::heap::{self, ChunkLen, Heap};
@@ -45,6 +46,8 @@ pub(crate) struct ThreadHeap {
     /// The next table. Of the first heap of each table only.
     later: OwnerPtr<ThreadHeap>,
     pub(super) epoch_seen: OwnerUsize,
+    /// Of the first heap of each table only.
+    tally: Tally,
     pub(super) remote: Remote,
 }
 
@@ -68,6 +71,7 @@ impl ThreadHeap {
                 record,
                 later: OwnerPtr::null(),
                 epoch_seen: OwnerUsize::new(0),
+                tally: Tally::new(),
                 remote: Remote { inbox: Inbox::new() },
             }
         }
@@ -151,6 +155,12 @@ impl<'w> Heaps<'w> {
         unsafe { Owner::new(heap) }
     }
 
+    /// The tally of the table; none where these are the heaps of threads that own nothing.
+    #[cfg(not(ephemera_loom))]
+    pub(super) fn tally(self) -> Option<&'w Tally> {
+        Some(self.first()).filter(|heap| !heap.family.is_null()).map(|heap| &heap.tally)
+    }
+
     /// All heaps of the table.
     pub(super) fn all(self) -> impl Iterator<Item = &'w ThreadHeap> {
         // SAFETY: fewer than the family has.
@@ -230,6 +240,8 @@ impl<'w> Heaps<'w> {
 
     /// Adds what these heaps hold. `owned` says whether the calling thread holds the record, so that fronts can be counted.
     pub(super) fn gather(self, stats: &mut Stats, owned: bool) {
+        let large = (stats.large_blocks, stats.large_bytes);
+        (stats.large_blocks, stats.large_bytes) = self.first().tally.add_to(large);
         self.all().for_each(|heap| stats.add_heap(&heap.heap, owned));
     }
 }

@@ -1,0 +1,44 @@
+//! The books of blocks without units.
+
+use super::Family;
+use super::tally::Tally;
+use crate::account::{Account, Booked, SharedAccount};
+
+/// The account of a family, with the tally of the calling thread if it has one.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Books<'w> {
+    account: &'w SharedAccount,
+    tally: Option<&'w Tally>,
+}
+
+impl<'w> Books<'w> {
+    /// `tally` is that of the family's table on the record that the calling thread holds.
+    pub(super) fn new(family: &'w Family, tally: Option<&'w Tally>) -> Self {
+        Self { account: family.account(), tally }
+    }
+
+    pub(super) fn has_tally(&self) -> bool {
+        self.tally.is_some()
+    }
+}
+
+impl Account for Books<'_> {
+    fn reserve(&self, bytes: usize) -> bool {
+        self.account.reserve(bytes)
+    }
+
+    fn release(&self, bytes: usize) {
+        self.account.release(bytes);
+    }
+
+    fn large(&self, blocks: usize, bytes: usize, came: bool) {
+        match self.tally {
+            Some(tally) => tally.change(blocks, bytes, came),
+            None => self.account.large(blocks, bytes, came),
+        }
+    }
+
+    fn now(&self) -> Booked {
+        self.account.now()
+    }
+}
