@@ -1,10 +1,11 @@
-//! A second thread for workloads of two, with a job that is known from the start.
+//! A second thread for workloads of two, with a job that is known from the start; and a cell that is there twice.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
+use super::{Cell, mix};
 use crate::os;
 
 /// A pool known to several threads.
@@ -14,6 +15,12 @@ pub(super) struct Shared<P>(pub(super) Arc<P>);
 // SAFETY: cells with several threads are built for contenders whose card says that these may make or drop objects, each
 // workload by its `Need`. The value itself is dropped after the others were joined.
 unsafe impl<P> Send for Shared<P> {}
+
+impl<P> Clone for Shared<P> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
 
 /// Handles on their way to another thread.
 #[derive(Debug)]
@@ -93,5 +100,38 @@ impl Drop for Mate {
             // A thread that panicked has said so already.
             let _ = thread.join();
         }
+    }
+}
+
+/// A cell twice at once, on this thread and on another one, which stays on this thread's processor: where each has a mate on the second
+/// processor, there are more threads than processors.
+#[derive(Debug)]
+pub(super) struct Twice<C> {
+    // Dropped first: what both share ends on this thread.
+    there: Mate,
+    here: C,
+}
+
+impl<C: Cell> Twice<C> {
+    /// Makes one on either thread.
+    pub(super) fn new(make: impl FnOnce() -> C + Clone + Send + 'static) -> Self {
+        let theirs = make.clone();
+        let there = Mate::new(None, move || {
+            let mut cell = theirs();
+            move |units| cell.run(units)
+        });
+        Self { there, here: make() }
+    }
+}
+
+impl<C: Cell> Cell for Twice<C> {
+    fn run(&mut self, units: u64) -> u64 {
+        self.there.order(units);
+        let sum = self.here.run(units);
+        mix(sum, self.there.answer())
+    }
+
+    fn ops_per_unit(&self) -> u64 {
+        2 * self.here.ops_per_unit()
     }
 }

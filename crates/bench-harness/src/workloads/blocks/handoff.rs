@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use super::layout;
 use crate::blocks::{Contender, RawAlloc};
 use crate::tally;
-use crate::workloads::crew::{Mate, Shared, Travelling};
+use crate::workloads::crew::{Mate, Shared, Travelling, Twice};
 use crate::workloads::{Cell, Context, mix};
 
 /// Size of a block.
@@ -122,31 +122,8 @@ pub fn cell<C: Contender>(blocks: usize, in_flight: usize, context: &Context) ->
     Box::new(Handoff::<C>::new(blocks, in_flight, context.second_cpu))
 }
 
-/// Two pairs at once, the producers on one processor and the consumers on the other: more threads than processors.
-struct Pairs<C: Contender> {
-    here: Handoff<C>,
-    there: Mate,
-}
-
-impl<C: Contender> Cell for Pairs<C> {
-    fn run(&mut self, units: u64) -> u64 {
-        self.there.order(units);
-        let sum = self.here.run(units);
-        mix(sum, self.there.answer())
-    }
-
-    fn ops_per_unit(&self) -> u64 {
-        2 * self.here.ops_per_unit()
-    }
-}
-
-/// As [`cell`], twice.
+/// Two pairs at once, the producers on one processor and the consumers on the other.
 pub fn pairs<C: Contender>(blocks: usize, in_flight: usize, context: &Context) -> Box<dyn Cell> {
     let cpu = context.second_cpu;
-    // The other producer stays on this thread's processor.
-    let there = Mate::new(None, move || {
-        let mut pair = Handoff::<C>::new(blocks, in_flight, cpu);
-        move |units| pair.run(units)
-    });
-    Box::new(Pairs::<C> { here: Handoff::new(blocks, in_flight, cpu), there })
+    Box::new(Twice::new(move || Handoff::<C>::new(blocks, in_flight, cpu)))
 }

@@ -18,6 +18,8 @@ pub enum ObjectWorkload {
     Straggler(usize),
     /// S8: objects in a batch, their words, and batches on their way.
     Handoff(usize, usize, usize),
+    /// S8 twice at once: the same.
+    Pairs(usize, usize, usize),
     /// S9: objects of each of two threads.
     AtOnce(usize),
     /// S9: objects that a thread leaves to the next one.
@@ -37,6 +39,7 @@ impl ObjectWorkload {
             Self::Slots => slots::cell::<M>(context),
             Self::Straggler(one_in) => straggler::cell::<M>(one_in, context),
             Self::Handoff(n, words, in_flight) => handoff::cell::<M>(n, words, in_flight, context),
+            Self::Pairs(n, words, in_flight) => handoff::pairs::<M>(n, words, in_flight, context),
             Self::AtOnce(n) => threads::at_once::<M>(n, context),
             Self::Generations(n) => threads::generations::<M>(n, context),
             Self::Sharing(passive) => sharing::cell::<M>(passive, context),
@@ -52,6 +55,7 @@ impl ObjectWorkload {
             Self::Slots => ("object", Need::Free, 200_000, true),
             Self::Straggler(_) => ("object", Need::Free, 1_000_000, true),
             Self::Handoff(n, ..) => ("object", Need::OtherThread, 400_000 / n as u64, true),
+            Self::Pairs(n, ..) => ("object", Need::Shared, 200_000 / n as u64, true),
             Self::AtOnce(n) => ("object", Need::Shared, 200_000 / n as u64, true),
             Self::Generations(n) => ("object", Need::Shared, 200_000 / n as u64, true),
             Self::Sharing(_) => ("object", Need::Shared, 1000, false),
@@ -67,7 +71,7 @@ impl ObjectWorkload {
             Self::Batch(n, _) | Self::Handoff(n, ..) => n as u64 * units,
             Self::Slots => u64::from(slots::SLOTS) + units,
             Self::Straggler(one_in) => blocks::straggler::made_beforehand(one_in) + units,
-            Self::AtOnce(n) => 2 * n as u64 * units,
+            Self::AtOnce(n) | Self::Pairs(n, ..) => 2 * n as u64 * units,
             Self::Generations(n) => n as u64 * (units + 1),
             Self::Sharing(passive) => sharing::MADE * units + if passive { 2 } else { 0 },
             Self::Particles => u64::from(particles::ALIVE) + particles::BORN as u64 * units,
@@ -76,7 +80,10 @@ impl ObjectWorkload {
 
     /// The least a sample may have: several times what may be on its way, so that the channel is in its steady state.
     pub(super) fn least_units(&self) -> u64 {
-        if let Self::Handoff(.., in_flight) = *self { 4 * in_flight as u64 } else { 1 }
+        match *self {
+            Self::Handoff(.., in_flight) | Self::Pairs(.., in_flight) => 4 * in_flight as u64,
+            _ => 1,
+        }
     }
 }
 
@@ -116,6 +123,9 @@ pub(super) fn all() -> Vec<Spec> {
             ObjectWorkload::Handoff(n, words, in_flight),
         ));
     }
+    let title = "32 bytes made by two threads, dropped by two others, each pair with batches of 4,096; more threads than processors";
+    let pairs = ObjectWorkload::Pairs(4096, 4, 4);
+    all.push(spec("S8-objects/pairs/4096x32".to_owned(), title.to_owned(), pairs).full());
     let title =
         "two threads at once, each with 10,000 objects of 40 bytes, then all dropped; ns of one thread";
     all.push(spec("S9-objects/at-once/10000".to_owned(), title.to_owned(), ObjectWorkload::AtOnce(10_000)));

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use super::{by_words, verify};
 use crate::objects::{Maker, Object, Pool};
-use crate::workloads::crew::{Mate, Shared, Travelling};
+use crate::workloads::crew::{Mate, Shared, Travelling, Twice};
 use crate::workloads::{Cell, Context, mix};
 
 struct Handoff<T: Object, P: Pool<T>> {
@@ -45,17 +45,15 @@ pub unsafe fn consume<T: Object, P: Pool<T>>(pool: &P, batch: &mut Vec<P::Handle
 }
 
 impl<T: Object, P: Pool<T>> Handoff<T, P> {
-    fn new(mut pool: P, n: usize, in_flight: usize, context: &Context) -> Self {
-        pool.expect_live((in_flight + 2) * n);
-        let pool = Shared(Arc::new(pool));
+    fn new(pool: Shared<P>, n: usize, in_flight: usize, cpu: Option<usize>) -> Self {
         let (full, arriving) = sync_channel::<Travelling<P::Handle>>(in_flight);
         let (give_back, empty) = sync_channel(in_flight + 2);
         for _ in 0..in_flight + 2 {
             // The channel has room for all batches there are, and its other end is alive.
             let _ = give_back.send(Travelling(Vec::with_capacity(n)));
         }
-        let theirs = Shared(Arc::clone(&pool.0));
-        let mate = Mate::new(context.second_cpu, move || {
+        let theirs = pool.clone();
+        let mate = Mate::new(cpu, move || {
             let theirs = theirs;
             move |units| {
                 let mut sum = 0;
@@ -99,8 +97,24 @@ impl<T: Object, P: Pool<T>> Drop for Handoff<T, P> {
     }
 }
 
+/// A pool for as many objects.
+fn pool<T: Object, M: Maker>(most: usize) -> Shared<impl Pool<T>> {
+    let mut pool = M::make_for::<T>(most);
+    pool.expect_live(most);
+    Shared(Arc::new(pool))
+}
+
 /// A cell whose batches have `n` objects of so many words, at most `in_flight` batches on their way.
 pub fn cell<M: Maker>(n: usize, words: usize, in_flight: usize, context: &Context) -> Box<dyn Cell> {
-    let most = (in_flight + 2) * n;
-    by_words!(words, [4, 5], T => Box::new(Handoff::<T, _>::new(M::make_for::<T>(most), n, in_flight, context)))
+    let (most, cpu) = ((in_flight + 2) * n, context.second_cpu);
+    by_words!(words, [4, 5], T => Box::new(Handoff::<T, _>::new(pool::<T, M>(most), n, in_flight, cpu)))
+}
+
+/// Two pairs at once over one pool, the producers on one processor and the consumers on the other.
+pub fn pairs<M: Maker>(n: usize, words: usize, in_flight: usize, context: &Context) -> Box<dyn Cell> {
+    let (most, cpu) = (2 * (in_flight + 2) * n, context.second_cpu);
+    by_words!(words, [4], T => {
+        let pool = pool::<T, M>(most);
+        Box::new(Twice::new(move || Handoff::<T, _>::new(pool, n, in_flight, cpu)))
+    })
 }
