@@ -101,7 +101,7 @@ impl<U> Default for Foreign<U> {
     }
 }
 
-/// A unit of memory with a header that holds a [`Foreign`].
+/// A unit of memory, or a part of one, that has a [`Foreign`].
 ///
 /// # Safety
 /// [`Unit::foreign`] returns the address of one and the same `Foreign` inside the unit, for as long as the

@@ -27,7 +27,6 @@ const SLOTS: usize = 64;
 const SLACK: usize = 16;
 
 /// Slots that share a foreign word, which has a bit for each.
-#[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
 pub(crate) const GROUP: usize = if cfg!(ephemera_loom) { 2 } else { 64 };
 
 /// The first slot starts a cache line.
@@ -38,26 +37,38 @@ const LINE: usize = 64;
 pub(crate) struct Spec {
     /// Bytes from one slot to the next.
     pub(crate) stride: usize,
-    /// Alignment of the first slot in its unit.
-    align: usize,
     /// Alignment of a unit, a power of two; no unit is larger.
     pub(crate) unit: usize,
     /// Slots that fit a unit.
     pub(crate) slots: usize,
+    /// Alignment of the first slot in its unit.
+    align: u32,
+    /// Whether other threads give back to such units.
+    shared: bool,
 }
 
 impl Spec {
     /// What stands for no slots at all.
-    pub(crate) const NONE: Self = Self { stride: 0, align: 1, unit: 1, slots: 0 };
+    pub(crate) const NONE: Self = Self { stride: 0, unit: 1, slots: 0, align: 1, shared: false };
 
-    /// For values of this layout. `None` for size zero, and for what has no units.
+    /// For values of this layout, which any thread may give back. `None` for size zero, and for what has no units.
+    #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
     pub(crate) const fn of(layout: Layout) -> Option<Self> {
+        Self::new(layout, true)
+    }
+
+    /// As [`Self::of`], for a pool for one thread.
+    pub(crate) const fn of_one_thread(layout: Layout) -> Option<Self> {
+        Self::new(layout, false)
+    }
+
+    const fn new(layout: Layout, shared: bool) -> Option<Self> {
         if !is_pooled(layout) {
             return None;
         }
         let (stride, unit) = (stride_of(layout), unit_of(layout));
-        let align = if layout.align() > LINE { layout.align() } else { LINE };
-        let mut spec = Self { stride, align, unit, slots: (unit - SLACK) / stride };
+        let align = if layout.align() > LINE { layout.align() } else { LINE } as u32;
+        let mut spec = Self { stride, unit, slots: (unit - SLACK) / stride, align, shared };
         while spec.end(spec.slots) > unit - SLACK {
             spec.slots -= 1;
         }
@@ -66,7 +77,12 @@ impl Spec {
 
     /// Offset of the first slot of a unit of that many.
     pub(crate) const fn first(self, slots: usize) -> usize {
-        header(slots).next_multiple_of(self.align)
+        header(self.groups(slots)).next_multiple_of(self.align as usize)
+    }
+
+    /// How many groups such a unit has.
+    pub(crate) const fn groups(self, slots: usize) -> usize {
+        if self.shared { slots.div_ceil(GROUP) } else { 0 }
     }
 
     /// What a unit of that many slots asks of the backing allocator.
@@ -129,7 +145,7 @@ pub(crate) const fn index_of(distance: usize, inverse: u64) -> usize {
 
 // The largest slot of the largest alignment fits; addresses stay clear of overflow.
 const _: () = assert!(
-    header(SLOTS).next_multiple_of(ALIGN_MAX) + STRIDE_MAX + SLACK <= UNIT_MAX,
+    header(SLOTS.div_ceil(GROUP)).next_multiple_of(ALIGN_MAX) + STRIDE_MAX + SLACK <= UNIT_MAX,
     "a slot fits its unit"
 );
 const _: () = assert!(UNIT_MAX <= ephemera_prim::raw::TOP_GUARD / 2, "a cursor does not wrap around");
@@ -142,6 +158,14 @@ mod tests {
 
     fn layout(size: usize, align: usize) -> Layout {
         Layout::from_size_align(size, align).expect("a layout")
+    }
+
+    fn both(layout: Layout) -> impl Iterator<Item = Spec> {
+        #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+        let shared = Some(Spec::of(layout).expect("it has units"));
+        #[cfg(not(all(any(feature = "std", ephemera_loom), target_has_atomic = "64")))]
+        let shared = None;
+        shared.into_iter().chain(Spec::of_one_thread(layout))
     }
 
     fn for_each(mut check: impl FnMut(Layout)) {
@@ -157,25 +181,25 @@ mod tests {
     #[test]
     fn slots_hold_their_values_and_a_link_and_fit_their_unit() {
         for_each(|layout| {
-            let Some(spec) = Spec::of(layout) else { panic!("{layout:?} has no units") };
-            assert!(spec.stride >= layout.size() && spec.stride >= LINK);
-            assert!(spec.slots > 0);
-            for slots in [1, spec.slots] {
-                let first = spec.first(slots);
-                assert_eq!((spec.stride % layout.align(), first % layout.align()), (0, 0));
-                assert_eq!((spec.stride % LINK, first % LINE), (0, 0));
-                assert!(first >= header(slots));
+            for spec in both(layout) {
+                assert!(spec.stride >= layout.size() && spec.stride >= LINK && spec.slots > 0);
+                for slots in [1, spec.slots] {
+                    let first = spec.first(slots);
+                    assert_eq!((spec.stride % layout.align(), first % layout.align()), (0, 0));
+                    assert_eq!((spec.stride % LINK, first % LINE), (0, 0));
+                    assert!(first >= header(spec.groups(slots)));
+                }
+                let whole = spec.layout(spec.slots);
+                assert!(whole.size() + SLACK <= spec.unit && whole.align() == spec.unit);
+                assert!(spec.end(spec.slots + 1) + SLACK > spec.unit, "room for one more");
             }
-            let whole = spec.layout(spec.slots);
-            assert!(whole.size() + SLACK <= spec.unit && whole.align() == spec.unit);
-            assert!(spec.end(spec.slots + 1) + SLACK > spec.unit, "room for one more");
         });
     }
 
     #[test]
     fn the_unit_follows_from_the_value_alone() {
         for_each(|layout| {
-            assert_eq!(Spec::of(layout).map(|spec| spec.unit), Some(unit_of(layout)));
+            assert!(both(layout).all(|spec| spec.unit == unit_of(layout)));
             assert_eq!(unit_of(layout.pad_to_align()), unit_of(layout));
         });
     }
@@ -190,18 +214,21 @@ mod tests {
             layout(8, 1 << 29),
             layout(isize::MAX as usize, 1),
         ];
-        assert!(none.into_iter().all(|layout| Spec::of(layout).is_none()));
+        assert!(none.into_iter().all(|layout| Spec::of_one_thread(layout).is_none()));
     }
 
     #[test]
     fn small_values_have_many_slots_a_unit() {
-        let slots = |size| Spec::of(layout(size, 8)).map(|spec| (spec.unit >> 10, spec.slots));
-        if cfg!(all(any(feature = "std", ephemera_loom), target_has_atomic = "64")) {
-            assert_eq!(slots(8), Some((32, 3_894)));
-            assert_eq!(slots(32), Some((32, 1_007)));
+        let slots = |spec: Option<Spec>| spec.map(|spec| (spec.unit >> 10, spec.slots));
+        let alone = |size| slots(Spec::of_one_thread(layout(size, 8)));
+        assert_eq!((alone(32), alone(1_024)), (Some((32, 1_019)), Some((64, 63))));
+        assert_eq!(alone(STRIDE_MAX), Some((256, 7)));
+        #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+        {
+            let shared = |size| slots(Spec::of(layout(size, 8)));
+            assert_eq!((shared(8), shared(32)), (Some((32, 3_894)), Some((32, 1_007))));
+            assert_eq!((shared(1_024), shared(STRIDE_MAX)), (alone(1_024), alone(STRIDE_MAX)));
         }
-        assert_eq!(slots(1_024), Some((64, 63)));
-        assert_eq!(slots(STRIDE_MAX), Some((256, 7)));
     }
 
     #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]

@@ -18,7 +18,7 @@ use ephemera_prim::foreign::{self, Foreign};
 use crate::geometry::{GROUP, Spec, index_of, inverse_of};
 use crate::unit::{UnitPtr, write_link};
 
-/// The foreign word of some slots.
+/// The foreign word of some slots. What the owner writes stands beside it, since the owner writes when it has just taken the word.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Group {
@@ -51,7 +51,8 @@ impl Group {
 #[repr(C)]
 pub(crate) struct Groups {
     /// Offset of the first slot in the unit.
-    first: usize,
+    first: u32,
+    groups: u32,
     inverse: u64,
     group: Group,
 }
@@ -59,12 +60,13 @@ pub(crate) struct Groups {
 impl Groups {
     /// Of a unit of that many slots.
     pub(crate) fn new(spec: Spec, slots: usize) -> Self {
-        Self { first: spec.first(slots), inverse: inverse_of(spec.stride), group: Group::new() }
+        let (first, groups) = (spec.first(slots) as u32, spec.groups(slots) as u32);
+        Self { first, groups, inverse: inverse_of(spec.stride), group: Group::new() }
     }
 
-    /// Bytes from here to the end of the last group of that many slots.
-    pub(crate) const fn bytes(slots: usize) -> usize {
-        offset_of!(Self, group) + slots.div_ceil(GROUP) * size_of::<Group>()
+    /// Bytes from here to the end of the last of so many groups.
+    pub(crate) const fn bytes(groups: usize) -> usize {
+        offset_of!(Self, group) + groups * size_of::<Group>()
     }
 }
 
@@ -139,11 +141,13 @@ impl UnitPtr {
     #[inline]
     fn first_slot(self) -> *mut u8 {
         // SAFETY: U1; `first` never changes.
-        self.at(unsafe { (*self.remote_groups()).first })
+        self.at(unsafe { (*self.remote_groups()).first } as usize)
     }
 
     fn groups(self) -> impl DoubleEndedIterator<Item = GroupPtr> {
-        (0..self.slots().div_ceil(GROUP)).map(move |number| GroupPtr { unit: self, number })
+        // SAFETY: U1; `groups` never changes.
+        let groups = unsafe { (*self.remote_groups()).groups };
+        (0..groups as usize).map(move |number| GroupPtr { unit: self, number })
     }
 
     /// Makes the groups of a new unit that stand behind the first.

@@ -51,7 +51,8 @@
 //! thread gives back all when it ends. By request: [`TypedPool::trim`], [`PooledBox::trim`], [`PooledBox::trim_all`] and the methods of the
 //! allocators. Under a limit: [`Builder::limit`], [`PooledBox::set_limit`]. [`Stats`] says what is held.
 //!
-//! What other threads free is booked when the thread that has the pool next runs out of free slots, trims, or ends.
+//! What other threads free is booked when the thread that has the pool runs out of units with a free slot (every 64th time that it looks for one, in
+//! any case), trims, or ends. A unit that they emptied counts as empty from then on.
 //!
 //! # Traits
 //!

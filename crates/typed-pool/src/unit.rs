@@ -7,7 +7,7 @@
 //!    the owner alone writes here        other threads write to the groups
 //! ```
 //!
-//! A slot has no header. A free slot starts with the pointer to the next free one.
+//! A slot has no header. A free slot that is linked starts with the pointer to the next one.
 
 use core::cell::Cell;
 use core::ptr::{self, NonNull};
@@ -42,7 +42,7 @@ struct Remote {
     owner: *const (),
     slots: usize,
     prev: Cell<*mut Unit>,
-    /// Others stand behind it. Pools for one thread have none.
+    /// The first group; others stand behind it. In a pool for one thread it is of no use.
     #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
     groups: Groups,
 }
@@ -50,14 +50,14 @@ struct Remote {
 /// Bytes of a unit that its header takes, with one group.
 const HEADER_OF_ONE: usize = size_of::<Unit>();
 
-/// Bytes of a unit that its header takes, with as many groups as `slots` need.
+/// Bytes of a unit that its header takes, with so many groups.
 #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
-pub(crate) const fn header(slots: usize) -> usize {
-    let bytes = core::mem::offset_of!(Unit, remote.groups) + Groups::bytes(slots);
+pub(crate) const fn header(groups: usize) -> usize {
+    let bytes = core::mem::offset_of!(Unit, remote.groups) + Groups::bytes(groups);
     if bytes < HEADER_OF_ONE { HEADER_OF_ONE } else { bytes }
 }
 
-/// As above; pools for one thread have no groups.
+/// As above; here all pools are for one thread.
 #[cfg(not(all(any(feature = "std", ephemera_loom), target_has_atomic = "64")))]
 pub(crate) const fn header(_: usize) -> usize {
     HEADER_OF_ONE
@@ -140,7 +140,7 @@ impl UnitPtr {
         this
     }
 
-    /// The free slots, linked. Null while the unit is a front, whose free slots are the heap's.
+    /// The free slots that are linked. Null while the unit is a front, whose free slots are the heap's.
     #[inline]
     pub(crate) fn free(&self) -> &Cell<*mut u8> {
         // SAFETY: U1; a reference to the word alone.

@@ -3,7 +3,7 @@
 //! ```text
 //!   free, cursor, end        the free slots of the front, linked, and those never handed out
 //!   front    --> unit        what is allocated from, until nothing in it is free
-//!   queue    --> units       an eighth of each is free at least: the next fronts, oldest first
+//!   queue    --> units       the next fronts, oldest first: as a rule an eighth of each is free
 //!   empties  --> units       nothing in them is alive
 //!   units    <-> all units, wherever else they are or are not
 //! ```

@@ -19,9 +19,9 @@ use crate::unit::{Place, UnitPtr, link_of};
 /// runs once for as many allocations.
 const SHARE: usize = 8;
 
-/// A slot for a value of `size` bytes, when the front has none: from a unit of the queue, else an empty one. Where there is neither, what other
-/// threads gave back is booked, which takes each group's line away from them; then come the front, queue and empties again, and the
-/// backing allocator.
+/// A slot for a value of `size` bytes, where the fast way had none: from the front, if something came home to it meanwhile, from a unit of the queue, or
+/// from an empty one. Where there are none, what other threads gave back is booked, which takes each group's line away from them; then these come
+/// again, and the backing allocator last.
 #[cold]
 #[inline(never)]
 pub(crate) fn refill<E: Env>(env: E, size: usize) -> Result<NonNull<u8>, AllocError> {
@@ -30,20 +30,15 @@ pub(crate) fn refill<E: Env>(env: E, size: usize) -> Result<NonNull<u8>, AllocEr
     if env.trim_asked() {
         trim(env);
     }
-    if let Some(unit) = heap.next_front() {
-        heap.install(unit);
-        return heap.take(size).ok_or(AllocError);
+    if let Some(slot) = heap.take_or_install(size) {
+        return Ok(slot);
     }
     env.settle();
-    if let Some(slot) = heap.take(size) {
+    if let Some(slot) = heap.take_or_install(size) {
         return Ok(slot);
     }
     heap.give_up_front();
-    let unit = match heap.next_front() {
-        Some(unit) => unit,
-        None => obtain(env)?,
-    };
-    heap.install(unit);
+    heap.install(obtain(env)?);
     heap.take(size).ok_or(AllocError)
 }
 
@@ -67,11 +62,15 @@ fn obtain<E: Env>(env: E) -> Result<UnitPtr, AllocError> {
         Ok(unit) => unit,
         Err(AllocError) => {
             // Before anybody else has to give anything up: units that have a free slot, and too few to be in the queue.
-            match heap.scrape() {
-                Some(unit) => return Ok(unit),
-                None => env.last_resort(),
+            if let Some(unit) = heap.scrape() {
+                return Ok(unit);
             }
-            acquire(env, slots)?
+            env.last_resort();
+            // Which booked what came home meanwhile.
+            match heap.next_front().or_else(|| heap.scrape()) {
+                Some(unit) => return Ok(unit),
+                None => acquire(env, slots)?,
+            }
         }
     };
     // Only units that it gave back and now misses make a heap keep more of them.
@@ -215,6 +214,14 @@ pub(crate) fn book<E: Env>(env: E, group: GroupPtr, given: u64) {
 }
 
 impl Heap {
+    /// A slot of the front, or of the next one.
+    fn take_or_install(&self, size: usize) -> Option<NonNull<u8>> {
+        self.take(size).or_else(|| {
+            self.install(self.next_front()?);
+            self.take(size)
+        })
+    }
+
     /// The unit that waits longest, else the empty one that was kept last.
     fn next_front(&self) -> Option<UnitPtr> {
         self.pop_queue().or_else(|| self.pop_empty())

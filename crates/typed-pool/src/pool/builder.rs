@@ -39,7 +39,7 @@ impl<T> Builder<T> {
 
     /// How many slots to take from the backing allocator at a time, not fewer than one.
     ///
-    /// Up to what fits a unit (1,007 slots of 32 bytes, 63 of 1,024) these are one shorter unit, beyond that several whole ones.
+    /// Up to what fits a unit (1,019 slots of 32 bytes, 63 of 1,024) these are one shorter unit, beyond that several whole ones.
     pub const fn chunk_len(self, slots: usize) -> Self {
         Self { chunk_len: ChunkLen::Fixed(slots), ..self }
     }

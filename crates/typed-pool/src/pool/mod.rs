@@ -144,7 +144,7 @@ impl<T> TypedPool<T> {
 impl<T, A: Allocator> TypedPool<T, A> {
     const LAYOUT: Layout = Layout::new::<T>();
     /// Where its slots lie; `None` for values without units.
-    const SPEC: Option<Spec> = Spec::of(Self::LAYOUT);
+    const SPEC: Option<Spec> = Spec::of_one_thread(Self::LAYOUT);
     const UNIT: usize = unit_of_pooled(Self::LAYOUT);
 
     /// A pool over `backing`. It holds nothing until its first value.

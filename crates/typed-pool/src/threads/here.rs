@@ -148,6 +148,9 @@ pub(crate) fn books(family: &'static Family) -> Books<'static> {
 /// Gives this thread a table of the family, if it may have one.
 #[cold]
 fn bind(family: &'static Family) {
+    if ptr::eq(this_record(), &raw const GONE) {
+        return;
+    }
     if let Some(held @ Held::Bound(_)) = local::hold::<Shard>() {
         // SAFETY: held; both are for ever.
         if let Some(heaps) = unsafe { Heaps::find_or_make(held.record(), family) } {
