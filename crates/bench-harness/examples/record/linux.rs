@@ -5,10 +5,12 @@ use std::alloc::System;
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::{env, fs, process};
+use std::{env, fs, io, process};
 
+use bench_harness::contenders::buffers::EachBytesMut;
 use bench_harness::trace::{Book, Event, Step, Trace, TraceAlloc, What, Writer, start};
 use bench_harness::workloads::blocks::json::Document;
+use bench_harness::workloads::buffers::http::answer;
 use bench_harness::workloads::nodes::Corpus;
 
 #[global_allocator]
@@ -20,6 +22,8 @@ const SEED: u64 = 4141;
 const LENGTH: usize = 80_000;
 /// Files that are parsed.
 const FILES: usize = 1;
+/// Requests that are answered: each of the pages fifty times.
+const REQUESTS: u64 = 3_200;
 /// Most bytes of a recording.
 const LIMIT: u64 = 16 << 20;
 
@@ -30,8 +34,11 @@ pub(crate) fn main() -> ExitCode {
     let done = match words[..] {
         ["json", out] => json(out.as_ref()),
         ["syn", out] => syn(out.as_ref()),
+        ["http", out] => http(out.as_ref()),
         ["thin", from, out, what] => thin(from.as_ref(), out.as_ref(), what),
-        _ => Err("usage: record json OUT | record syn OUT | record thin IN OUT WHAT".into()),
+        _ => {
+            Err("usage: record json OUT | record syn OUT | record http OUT | record thin IN OUT WHAT".into())
+        }
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -64,10 +71,21 @@ fn syn(out: &Path) -> Result<(), Box<dyn Error>> {
     Ok(fs::remove_file(file)?)
 }
 
+/// Records the server of R3 while it answers.
+fn http(out: &Path) -> Result<(), Box<dyn Error>> {
+    let mut file = PathBuf::new();
+    answer::<EachBytesMut>(REQUESTS, || {
+        file = begin(out)?;
+        Ok(())
+    })?;
+    thin(&file, out, &format!("the server of R3, {REQUESTS} requests"))?;
+    Ok(fs::remove_file(file)?)
+}
+
 /// Starts recording beside `out`; the file that is written.
-fn begin(out: &Path) -> Result<PathBuf, Box<dyn Error>> {
+fn begin(out: &Path) -> io::Result<PathBuf> {
     let path = CString::new(out.as_os_str().as_encoded_bytes())?;
-    start(&path, LIMIT)?;
+    start(&path, LIMIT).map_err(io::Error::other)?;
     Ok(format!("{}.{}", out.display(), process::id()).into())
 }
 

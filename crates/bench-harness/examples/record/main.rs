@@ -3,6 +3,7 @@
 //! ```text
 //! record json OUT          records serde_json over a generated document
 //! record syn OUT           records syn over some sources of this harness
+//! record http OUT          records the server of R3 over some thousand requests
 //! record thin IN OUT WHAT  takes from a recorded trace what a replay does not need: addresses, times, the command line
 //! ```
 

@@ -37,7 +37,7 @@ pub struct Offer {
     pub blocks: f64,
     /// Bytes of them, as a share of all.
     pub bytes: f64,
-    /// The expected saving, as a share of the run's time.
+    /// The expected saving, as a share of the run's time; of what the heap's calls take, where the trace has no times.
     pub saving: f64,
     /// Where the figure of its cost is from.
     pub source: Source,
@@ -63,8 +63,8 @@ pub enum Verdict {
 pub struct Advice {
     /// Nanoseconds spent in the allocator, as estimated or replayed.
     pub heap_time: f64,
-    /// The same as a share of the run.
-    pub heap_share: f64,
+    /// The same as a share of the run; none where the trace has no times.
+    pub heap_share: Option<f64>,
     /// Where it is from.
     pub source: Source,
     /// The four crates.
@@ -117,21 +117,30 @@ impl Advice {
             Some(ns) => (ns, Source::Replay),
             None => (estimated, Source::Table),
         };
-        let run = profile.time.max(1) as f64;
-        let heap_share = (heap_time / run).min(1.0);
+        // No run is shorter than the calls in it.
+        let run = heap_time.max(profile.time as f64).max(1.0);
+        let heap_share = (profile.time > 0).then_some(heap_time / run);
         // A replay says what all calls cost; the table says how that is spread.
         let scale = if estimated > 0.0 { heap_time / estimated / run } else { 0.0 };
-        let judge = Judge { profile, all: profile.all(), scale, replayed };
+        let judge = Judge { profile, all: profile.all(), scale, replayed, whole: whole(heap_share) };
         let offers = vec![judge.ring(), judge.pool(), judge.arena(), judge.buffers()];
         let (verdict, reasons) = verdict(profile, heap_share, &offers, replayed);
         Self { heap_time, heap_share, source, offers, verdict, reasons }
     }
 }
 
+/// What savings are a share of.
+pub(super) const fn whole(heap_share: Option<f64>) -> &'static str {
+    match heap_share {
+        Some(_) => "the run",
+        None => "what its heap calls take",
+    }
+}
+
 /// Few enough calls, or little enough time: keep. Else the crate that saves most; else a general allocator that does; else keep.
 fn verdict(
     profile: &Profile,
-    heap_share: f64,
+    heap_share: Option<f64>,
     offers: &[Offer],
     replayed: Option<&Replayed>,
 ) -> (Verdict, Vec<String>) {
@@ -140,18 +149,25 @@ fn verdict(
         reasons.push(format!("{} calls are too few to matter", profile.events));
         return (Verdict::Keep, reasons);
     }
-    if heap_share < WORTH {
-        reasons.push(format!(
-            "the allocator takes about {} of the run: an allocator that took no time would save no more",
-            percent(heap_share)
-        ));
-        return (Verdict::Keep, reasons);
+    match heap_share {
+        Some(share) if share < WORTH => {
+            reasons.push(format!(
+                "the allocator takes about {} of the run: an allocator that took no time would save no more",
+                percent(share)
+            ));
+            return (Verdict::Keep, reasons);
+        }
+        Some(share) => reasons.push(format!("the allocator takes about {} of the run", percent(share))),
+        None => reasons.push(
+            "the trace has no times, so nothing says what the allocator takes of the run: see to that first"
+                .to_owned(),
+        ),
     }
-    reasons.push(format!("the allocator takes about {} of the run", percent(heap_share)));
+    let whole = whole(heap_share);
     let best = offers.iter().filter(|offer| offer.fits).max_by(|a, b| a.saving.total_cmp(&b.saving));
     if let Some(best) = best {
         reasons.push(format!(
-            "{} could serve {} of the blocks and save about {} of the run",
+            "{} could serve {} of the blocks and save about {} of {whole}",
             best.name,
             percent(best.blocks),
             percent(best.saving)
@@ -163,10 +179,10 @@ fn verdict(
         reasons.extend(offer.reasons.last().map(|why| format!("{}: {why}", offer.name)));
     }
     if let Some(row) = replayed.and_then(Replayed::best_general) {
-        let saving = heap_share * (1.0 - row.ratio.mid);
+        let saving = heap_share.unwrap_or(1.0) * (1.0 - row.ratio.mid);
         if saving >= WORTH {
             reasons.push(format!(
-                "{} replayed this trace in {:.2} of the time: some {} of the run, for one line of code",
+                "{} replayed this trace in {:.2} of the time: some {} of {whole}, for one line of code",
                 row.name,
                 row.ratio.mid,
                 percent(saving)
@@ -188,6 +204,8 @@ struct Judge<'a> {
     /// From nanoseconds of the table to a share of the run.
     scale: f64,
     replayed: Option<&'a Replayed>,
+    /// What savings are a share of.
+    whole: &'static str,
 }
 
 impl Judge<'_> {
@@ -205,12 +223,12 @@ impl Judge<'_> {
     }
 
     /// Ends the judgement: an offer fits if it serves enough and saves enough and nothing else speaks against it.
-    fn settle(mut offer: Offer, against: Option<String>, least: f64) -> Offer {
+    fn settle(&self, mut offer: Offer, against: Option<String>, least: f64) -> Offer {
         let against = against.or_else(|| {
             if offer.blocks < least {
                 Some(format!("{} of the blocks are too few to change a program for", percent(offer.blocks)))
             } else if offer.saving < WORTH {
-                Some(format!("about {} of the run is not worth a change", percent(offer.saving)))
+                Some(format!("about {} of {} is not worth a change", percent(offer.saving), self.whole))
             } else {
                 None
             }
@@ -244,7 +262,7 @@ impl Judge<'_> {
         let too_much = times > HOLDS && holds > alive + HOLDS_MORE;
         let against = too_much
             .then(|| "blocks that stay for long are mixed into the traffic and hold chunks".to_owned());
-        Self::settle(offer, against, SERVES)
+        self.settle(offer, against, SERVES)
     }
 
     /// The commonest sizes that a pool could take.
@@ -271,12 +289,12 @@ impl Judge<'_> {
 
     fn pool(&self) -> Offer {
         let offer = self.pools("typed-pool", &self.common(POOL_SIZES));
-        Self::settle(offer, None, SERVES)
+        self.settle(offer, None, SERVES)
     }
 
     fn arena(&self) -> Offer {
         let offer = self.pools("shared_arena", &self.common(1));
-        Self::settle(offer, None, SERVES)
+        self.settle(offer, None, SERVES)
     }
 
     fn buffers(&self) -> Offer {
@@ -302,6 +320,6 @@ impl Judge<'_> {
             }
             .to_owned(),
         );
-        Self::settle(offer, None, SERVES)
+        self.settle(offer, None, SERVES)
     }
 }

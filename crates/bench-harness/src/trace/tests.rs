@@ -207,6 +207,22 @@ fn few_calls_and_little_time_are_left_alone() {
     assert!(text::verdict(&advice).contains("Keep your allocator."));
 }
 
+/// Neither a trace without times nor one that is shorter than its calls are thought to take makes savings of more than all.
+#[test]
+fn nothing_saves_more_than_there_is() {
+    for (pace, said) in [(0, "no times"), (1, "100.0 % of the run")] {
+        let mut script = Script { pace, ..Script::new() };
+        (0..20_000).for_each(|i| {
+            script.alloc(1, i, 64);
+            script.free(1, i);
+        });
+        let advice = Advice::of(&script.profile("dense"), None);
+        assert!(advice.offers.iter().all(|offer| (0.0..=1.0).contains(&offer.saving)), "{:?}", advice.offers);
+        assert!(text::verdict(&advice).contains(said), "{}", text::verdict(&advice));
+        assert!(advice.reasons[0].contains(said), "{:?}", advice.reasons);
+    }
+}
+
 #[test]
 fn a_queue_of_buffers_gets_an_offer_and_scattered_long_lives_do_not() {
     let advice = Advice::of(&queue(50_000, 100, 200).profile("buffers"), None);

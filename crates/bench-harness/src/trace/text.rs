@@ -3,7 +3,7 @@
 
 use core::fmt::Write as _;
 
-use super::advise::{Advice, Verdict};
+use super::advise::{Advice, Verdict, whole};
 use super::profile::{Counts, Profile, class_end, part};
 use super::{Histogram, Order};
 
@@ -186,18 +186,27 @@ pub fn headline(advice: &Advice) -> String {
     }
 }
 
+/// What the allocator takes of the run, in words.
+pub(super) fn of_the_run(advice: &Advice) -> String {
+    match advice.heap_share {
+        Some(share) => format!("{:.1} % of the run", share * 100.0),
+        None => "of a run that has no times in the trace".to_owned(),
+    }
+}
+
 /// The advice alone.
 #[must_use]
 pub fn verdict(advice: &Advice) -> String {
     let mut out = String::new();
     let _ = writeln!(
         out,
-        "The allocator takes about {}, {:.1} % of the run. Source: {}.",
+        "The allocator takes about {}, {}. Source: {}.",
         duration(advice.heap_time as u64),
-        advice.heap_share * 100.0,
+        of_the_run(advice),
         advice.source.said()
     );
-    let _ = writeln!(out, "What each crate could serve (% of blocks, % of bytes), and would save of the run");
+    let whole = whole(advice.heap_share);
+    let _ = writeln!(out, "What each crate could serve (% of blocks, % of bytes), and would save of {whole}");
     for offer in &advice.offers {
         let _ = writeln!(
             out,

@@ -6,9 +6,10 @@ mod chart;
 use core::fmt::Write as _;
 
 use super::advise::Advice;
+use super::advise::whole;
 use super::profile::{Counts, Profile, part};
 use super::replay::{Replayed, Row};
-use super::text::{bytes, class_name, duration, grouped, headline, percent};
+use super::text::{bytes, class_name, duration, grouped, headline, of_the_run, percent};
 use super::{Histogram, Order};
 use crate::report::html::shell::{self, escaped, table};
 
@@ -149,10 +150,10 @@ fn lifetimes(out: &mut String, all: &Counts) {
 fn offers(out: &mut String, advice: &Advice) {
     let _ = writeln!(
         out,
-        "<section>\n<h2>What each crate could do</h2>\n<p>The allocator takes about {}, {:.1} % of the run. Source: {}.</p>\n\
+        "<section>\n<h2>What each crate could do</h2>\n<p>The allocator takes about {}, {}. Source: {}.</p>\n\
          <div class=\"cards\">",
         duration(advice.heap_time as u64),
-        advice.heap_share * 100.0,
+        of_the_run(advice),
         escaped(advice.source.said())
     );
     for offer in &advice.offers {
@@ -160,11 +161,12 @@ fn offers(out: &mut String, advice: &Advice) {
         let _ = write!(
             out,
             "<article class=\"{class}\"><h3>{}<span>{word}</span></h3>\n<p>{} % of the blocks, {} % of the bytes; would save \
-             {:.1} % of the run.</p>\n<ul>\n",
+             {:.1} % of {}.</p>\n<ul>\n",
             offer.name,
             escaped(&percent(offer.blocks)),
             escaped(&percent(offer.bytes)),
-            offer.saving * 100.0
+            offer.saving * 100.0,
+            whole(advice.heap_share)
         );
         for reason in &offer.reasons {
             let _ = writeln!(out, "<li>{}</li>", escaped(reason));

@@ -36,11 +36,13 @@ pub enum Recorded {
     Git,
     /// The compiler proper of `gcc -c`.
     Gcc,
+    /// The server of R3.
+    Http,
 }
 
 impl Recorded {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Json, Self::Syn, Self::Sqlite, Self::Git, Self::Gcc];
+    pub const ALL: [Self; 6] = [Self::Json, Self::Syn, Self::Sqlite, Self::Git, Self::Gcc, Self::Http];
 
     /// The name of its file and of its workload.
     #[must_use]
@@ -51,6 +53,7 @@ impl Recorded {
             Self::Sqlite => "sqlite3",
             Self::Git => "git",
             Self::Gcc => "gcc",
+            Self::Http => "http",
         }
     }
 
@@ -62,6 +65,9 @@ impl Recorded {
             Self::Syn => "syn parses a source file of 8,865 bytes: 15,189 calls, at most 302 KiB alive",
             Self::Sqlite => {
                 "the sqlite3 shell, 143 statements on a table of 200 rows: 14,195 calls, at most 171 KiB alive"
+            }
+            Self::Http => {
+                "the server of R3 answers 3,200 requests with a `BytesMut` for each and each answer: 12,807 calls, at most 64 KiB alive"
             }
             Self::Git => "`git log --stat` of nine commits: 18,191 calls, at most 2,118 KiB alive",
             Self::Gcc => {
@@ -77,7 +83,8 @@ impl Recorded {
     /// Where the file is not there or is no trace: it belongs to the harness.
     #[must_use]
     pub fn program(self) -> &'static Program {
-        static PROGRAMS: [OnceLock<Program>; 5] = [const { OnceLock::new() }; 5];
+        static PROGRAMS: [OnceLock<Program>; Recorded::ALL.len()] =
+            [const { OnceLock::new() }; Recorded::ALL.len()];
         PROGRAMS[self as usize].get_or_init(|| {
             let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("data");
             let path = data.join(self.name()).with_extension("trace");

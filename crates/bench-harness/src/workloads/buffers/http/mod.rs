@@ -12,7 +12,7 @@ use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::io;
 use std::net::{TcpListener, TcpStream};
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 use std::thread::JoinHandle;
 
 use hdrhistogram::Histogram;
@@ -91,6 +91,38 @@ impl<S> Drop for Http<S> {
             let _ = server.join();
         }
     }
+}
+
+/// Answers so many requests on one connection, on this thread; for a recording. `begin` is called when all is ready: from there on this thread alone
+/// asks for memory, since the client asked for all of its own before.
+///
+/// # Errors
+///
+/// Where there is no loopback, the connection breaks, or `begin` fails.
+///
+/// # Panics
+///
+/// When the client does.
+pub fn answer<S: Source>(requests: u64, begin: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    let pages = bodies::shared();
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let stream = TcpStream::connect(listener.local_addr()?)?;
+    let mut client = Client::new(vec![stream], Arc::clone(&pages), false, false)?;
+    let ready = Arc::new(Barrier::new(2));
+    let client = std::thread::spawn({
+        let ready = Arc::clone(&ready);
+        move || {
+            ready.wait();
+            client.closed_loop(requests)
+        }
+    });
+    let (stream, _) = listener.accept()?;
+    stream.set_nodelay(true)?;
+    let begun = begin();
+    ready.wait();
+    server::serve::<S>(stream, &pages, &AtomicU64::new(0))?;
+    client.join().expect("the client does not panic")?;
+    begun
 }
 
 /// A cell of two connections.

@@ -75,7 +75,8 @@ pub(super) fn serve<S: Source>(
         // SAFETY: a request and its answer at a time, as demanded, and the request ends first.
         let request = unsafe { source.filled([&arrived[unread.start..unread.start + length]]) };
         unread.start += length;
-        let asked = page(&request).ok_or(io::Error::new(io::ErrorKind::InvalidData, "not a request"))?;
+        let asked =
+            page(&request).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "not a request"))?;
         let body = &pages[asked];
         // SAFETY: as above.
         let answer = unsafe { source.filled([&head(body.len()), body.as_slice()]) };
