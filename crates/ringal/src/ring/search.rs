@@ -14,7 +14,7 @@
 //! ones at the head and at the frontier it looks back at `low`, whatever progress was made.
 
 use super::chain::{Chain, NOWHERE};
-use crate::geometry::{Want, pace};
+use crate::geometry::{Want, pace_in};
 use crate::guard::GuardPtr;
 
 /// Regions that a search looks at before it tries elsewhere: at the head, and at the frontier.
@@ -230,7 +230,9 @@ impl Chain {
 
     /// The next look back is after some progress from the head on.
     fn stop_ahead(&mut self, need: usize) {
-        self.stop = self.end.min(self.frontier).min(self.head + pace(self.stride, need));
+        let window = self.head.saturating_sub(self.low);
+        let pace = pace_in(self.stride, window, need);
+        self.stop = self.end.min(self.frontier).min(self.head + pace);
     }
 
     /// Where to restart: at `low`, if that region is free now; where a lap ends, at one soon behind it. Who holds `low` for long makes
