@@ -4,7 +4,7 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 use std::thread::LocalKey;
 
-use allocator_api2::alloc::{AllocError, Global};
+use allocator_api2::alloc::AllocError;
 use ephemera_prim::header::header_of;
 use ephemera_prim::poison::{poison, unpoison};
 
@@ -84,7 +84,7 @@ unsafe fn allocate_in(
 pub unsafe fn deallocate(here: Cell, family: &'static Family, block: NonNull<u8>, layout: Layout) {
     let Some(class) = class::of(layout) else {
         // SAFETY: the caller's block; without a class it is the global heap's own.
-        return unsafe { heap::deallocate_large(&Global, &threads::books(family), block, layout) };
+        return unsafe { threads::deallocate_large(family, block, layout) };
     };
     // SAFETY: a family of an allocator has a heap for each class.
     let owner = unsafe { Here::get(here).owner(class) };
@@ -120,12 +120,7 @@ pub unsafe fn grow(
         }
         (None, None) if old.size() != 0 => {
             // SAFETY: the caller's; without a class it is the global heap's own.
-            let grow =
-                || unsafe { heap::grow_large(&Global, &threads::books(family), block, (old, new), zeroed) };
-            let grown = grow().or_else(|AllocError| {
-                threads::relieve(family);
-                grow()
-            })?;
+            let grown = unsafe { threads::grow_large(family, block, (old, new), zeroed) }?;
             return Ok(block_of(grown, new));
         }
         // SAFETY: the caller's; the old size is the smaller one.
@@ -170,7 +165,7 @@ pub unsafe fn shrink(
         }
         (None, None) if new.size() != 0 => {
             // SAFETY: the caller's; without a class it is the global heap's own.
-            unsafe { heap::shrink_large(&Global, &threads::books(family), block, (old, new)) }?
+            unsafe { threads::shrink_large(family, block, (old, new)) }?
         }
         // SAFETY: the caller's; the new size is the smaller one.
         _ => unsafe { relocate(here, family, block, (old, new), new.size()) }?,

@@ -146,7 +146,7 @@ pub(super) fn allocate<T, P: PoolOf<T>>() -> Result<NonNull<T>, AllocError> {
 /// What the pool of one type does.
 #[doc(hidden)]
 pub mod typed {
-    use super::{Account, Global, Here, Layout, NonNull, PoolOf, Reach, heap, is_pooled, threads, unit_of};
+    use super::{Account, Here, Layout, NonNull, PoolOf, Reach, heap, is_pooled, threads, unit_of};
 
     /// Gives back a slot.
     ///
@@ -162,7 +162,7 @@ pub mod typed {
             unsafe { heap::give(owner, slot, unit_of(layout), layout.size(), Reach::Slot) };
         } else {
             // SAFETY: without units it is the global heap's own block.
-            unsafe { heap::deallocate_large(&Global, &threads::books(P::__family()), slot, layout) };
+            unsafe { threads::deallocate_large(P::__family(), slot, layout) };
         }
     }
 

@@ -13,7 +13,6 @@ use crate::account::Account;
 
 /// A block of a layout without units.
 #[cold]
-#[inline(never)]
 pub(crate) fn allocate_large<A: Allocator, C: Account>(
     backing: &A,
     account: &C,
@@ -36,7 +35,6 @@ pub(crate) fn allocate_large<A: Allocator, C: Account>(
 /// # Safety
 /// `block` is a live block of this layout, from an equivalent backing allocator and booked in `account`.
 #[cold]
-#[inline(never)]
 pub(crate) unsafe fn deallocate_large<A: Allocator, C: Account>(
     backing: &A,
     account: &C,

@@ -140,8 +140,7 @@ pub(crate) unsafe fn refill(
 }
 
 /// The books of large blocks, as this thread keeps them.
-#[inline]
-pub(crate) fn books(family: &'static Family) -> Books<'static> {
+fn books(family: &'static Family) -> Books<'static> {
     Books::new(family, Here::get((family.cell)()).tally())
 }
 
@@ -180,8 +179,55 @@ pub(crate) fn allocate_large(
     })
 }
 
+/// Gives back a block of a layout without units. A call of its own, so that the way of those with units needs no more registers.
+///
+/// # Safety
+/// `block` is a live block of this layout, from the global heap and on the family's books.
+#[cold]
+#[inline(never)]
+pub(crate) unsafe fn deallocate_large(family: &'static Family, block: NonNull<u8>, layout: Layout) {
+    // SAFETY: the caller's.
+    unsafe { heap::deallocate_large(&Global, &books(family), block, layout) };
+}
+
+/// Grows a block of a layout without units, as [`allocate_large`] makes one.
+///
+/// # Safety
+/// As `Allocator::grow`; the block is the global heap's and on the family's books, and neither layout has units nor size zero.
+#[cold]
+#[inline(never)]
+pub(crate) unsafe fn grow_large(
+    family: &'static Family,
+    block: NonNull<u8>,
+    layouts: (Layout, Layout),
+    zeroed: bool,
+) -> Result<NonNull<u8>, AllocError> {
+    let books = books(family);
+    // SAFETY: the caller's; a block that did not grow is as it was.
+    let grow = || unsafe { heap::grow_large(&Global, &books, block, layouts, zeroed) };
+    grow().or_else(|AllocError| {
+        relieve(family);
+        grow()
+    })
+}
+
+/// Shrinks a block of a layout without units.
+///
+/// # Safety
+/// As `Allocator::shrink`; the block is the global heap's and on the family's books, and neither layout has units nor size zero.
+#[cold]
+#[inline(never)]
+pub(crate) unsafe fn shrink_large(
+    family: &'static Family,
+    block: NonNull<u8>,
+    layouts: (Layout, Layout),
+) -> Result<NonNull<u8>, AllocError> {
+    // SAFETY: the caller's.
+    unsafe { heap::shrink_large(&Global, &books(family), block, layouts) }
+}
+
 /// Gives back what this thread and records that no thread holds have in vain.
-pub(crate) fn relieve(family: &'static Family) {
+fn relieve(family: &'static Family) {
     trim_here(family);
     owner::clean_free(family);
 }

@@ -25,6 +25,8 @@ pub use family::Family;
 #[cfg(not(ephemera_loom))]
 pub use here::Here;
 #[cfg(not(ephemera_loom))]
-pub(crate) use here::{allocate_large, books, refill, relieve, this_record, trim_all, trim_here};
+pub(crate) use here::{
+    allocate_large, deallocate_large, grow_large, refill, shrink_large, this_record, trim_all, trim_here,
+};
 #[cfg(not(ephemera_loom))]
 pub(crate) use owner::give_erased;
