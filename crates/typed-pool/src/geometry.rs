@@ -68,9 +68,12 @@ impl Spec {
         }
         let (stride, unit) = (stride_of(layout), unit_of(layout));
         let align = if layout.align() > LINE { layout.align() } else { LINE } as u32;
-        let mut spec = Self { stride, unit, slots: (unit - SLACK) / stride, align, shared };
-        while spec.end(spec.slots) > unit - SLACK {
-            spec.slots -= 1;
+        let mut spec = Self { stride, unit, slots: 0, align, shared };
+        // Behind the header of more slots than there will be, some are missing.
+        let room = unit - SLACK;
+        spec.slots = (room - spec.first(room / stride)) / stride;
+        while spec.end(spec.slots + 1) <= room {
+            spec.slots += 1;
         }
         Some(spec)
     }
@@ -237,10 +240,10 @@ mod tests {
         for_each(|layout| {
             let Some(spec) = Spec::of(layout) else { panic!("{layout:?} has no units") };
             let inverse = super::inverse_of(spec.stride);
-            assert!(
-                (0..spec.slots).all(|slot| super::index_of(slot * spec.stride, inverse) == slot),
-                "{spec:?}"
-            );
+            let (step, last) = (if cfg!(miri) { 61 } else { 1 }, spec.slots - 1);
+            for slot in (0..last).step_by(step).chain([last]) {
+                assert_eq!(super::index_of(slot * spec.stride, inverse), slot, "{spec:?}");
+            }
         });
     }
 }

@@ -114,7 +114,7 @@ fn a_place_that_stays_taken_is_given_up() {
 fn large_buffers_in_batches_stay_where_they_were() {
     const BATCH: usize = 64;
     const BYTES: usize = 64 << 10;
-    const BATCHES: usize = if cfg!(miri) { 40 } else { 2_000 };
+    const BATCHES: usize = if cfg!(miri) { 4 } else { 2_000 };
     let region = region_of(BYTES);
     let mut ring = RingAl::new(6 * BATCH * region);
     let mut away = VecDeque::new();
