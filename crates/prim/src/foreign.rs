@@ -166,15 +166,14 @@ impl<U: Unit> Inbox<U> {
     /// As [`Inbox::give_back_add`]; `bits` is not zero and none of its bits is set in the word.
     #[inline]
     pub unsafe fn give_back_bits(&self, unit: NonNull<U>, bits: u64) -> bool {
-        // ORDERING: `GIVE`. Pairs with `Taken::next`.
+        let set = |word: &AtomicU64| {
+            // ORDERING: `GIVE`. Pairs with `Taken::next`.
+            let old = word.fetch_or(bits, GIVE);
+            crate::invariant!(old & bits == 0, "a slot is given back twice");
+            old
+        };
         // SAFETY: the caller's duties are those of `give`.
-        unsafe {
-            self.give(unit, |word| {
-                let old = word.fetch_or(bits, GIVE);
-                crate::invariant!(old & bits == 0, "a slot is given back twice");
-                old
-            })
-        }
+        unsafe { self.give(unit, set) }
     }
 
     /// # Safety

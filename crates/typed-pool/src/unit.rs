@@ -333,7 +333,8 @@ pub(crate) unsafe fn link(block: NonNull<u8>, size: usize, reach: Reach, next: *
         unsafe { raw::with_exposed(block.addr().get()) }
     };
     let through = if size >= LINK { block.as_ptr() } else { own };
-    // SAFETY: the slot is the caller's.
+    // SAFETY: nobody has the slot any more, its unit is the caller's (H1), and a block of a link's size may be written by its own pointer, any other by
+    // the exposed one.
     unsafe { write_link(through, next) };
     own
 }

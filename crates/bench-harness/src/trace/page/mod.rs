@@ -5,8 +5,7 @@ mod chart;
 
 use core::fmt::Write as _;
 
-use super::advise::Advice;
-use super::advise::whole;
+use super::advise::{Advice, whole};
 use super::profile::{Counts, Profile, part};
 use super::replay::{Replayed, Row};
 use super::text::{bytes, class_name, duration, grouped, headline, of_the_run, percent};
