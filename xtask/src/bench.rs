@@ -15,6 +15,9 @@ use crate::workspace::Workspace;
 /// The harness's program.
 const RUNNER: &str = "bench-runner";
 
+/// The profile of what is measured.
+const PROFILE: &str = "bench";
+
 /// Puts blocks that are jumped to at the start of a cache line, so that where a loop lies is not a matter of luck.
 const ALIGNED: &str = "-Cllvm-args=-align-all-nofallthru-blocks=6";
 
@@ -71,11 +74,11 @@ pub(crate) fn main(ws: &Workspace, options: &Options) -> Result<bool> {
     if options.icount {
         return icount::main(ws, options);
     }
-    let runner = runner(ws, "bench")?;
+    let runner = harness(ws, "run", PROFILE, true)?.arg("--quiet");
     eprintln!(
         "Building the harness with fat LTO. The first time that takes some minutes; measuring starts afterwards."
     );
-    if !build(ws, "bench")? {
+    if !build(ws)? {
         bail!("the harness does not build; the messages are above");
     }
     runner.arg("--").args(options.passed(ws)?).run()
@@ -141,15 +144,11 @@ impl Options {
     }
 }
 
-fn build(ws: &Workspace, profile: &str) -> Result<bool> {
+fn build(ws: &Workspace) -> Result<bool> {
     if let Some(left_out) = Support::detect(ws).told() {
         eprintln!("{left_out}");
     }
-    harness(ws, "build", profile, true)?.run()
-}
-
-fn runner(ws: &Workspace, profile: &str) -> Result<Cmd> {
-    Ok(harness(ws, "run", profile, true)?.arg("--quiet"))
+    harness(ws, "build", PROFILE, true)?.run()
 }
 
 /// `cargo build` or `cargo run` of the harness, with the contenders written in C where they are wanted and can be had.
@@ -158,7 +157,7 @@ pub(crate) fn harness(ws: &Workspace, what: &str, profile: &str, peers: bool) ->
         bail!("the package {HARNESS} has no program {RUNNER}: this checkout is not complete");
     }
     let mut cargo = ws.cargo().args([what, "--profile", profile, "--package", HARNESS, "--bin", RUNNER]);
-    if profile == "bench" {
+    if profile == PROFILE {
         cargo = cargo.env_append("RUSTFLAGS", ALIGNED);
     }
     Ok(if peers { cargo.args(Support::detect(ws).arguments()) } else { cargo.arg("--no-default-features") })

@@ -75,6 +75,27 @@ fn all_units_come_out_and_may_be_freed_at_once() {
     assert_eq!(sum, 0b11111 | 1 << 63);
 }
 
+/// Debug builds look whether a slot that comes home is home already.
+#[test]
+#[cfg_attr(miri, ignore = "starts a process")]
+fn bits_that_come_twice_are_told() {
+    const CHILD: &str = "EPHEMERA_PRIM_BITS_TWICE";
+    if std::env::var_os(CHILD).is_some() {
+        let (inbox, unit) = (Inbox::new(), chunk());
+        for _ in 0..2 {
+            // SAFETY: the unit is alive and of this inbox. That the bit is set the second time is the mistake to be told.
+            unsafe { inbox.give_back_bits(unit, 4) };
+        }
+        std::process::exit(0);
+    }
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", "foreign::tests::bits_that_come_twice_are_told", "--nocapture"]);
+    let output = child.env(CHILD, "1").output().unwrap();
+    let said = alloc::string::String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.success(), !cfg!(debug_assertions), "said only: {said}");
+    assert_eq!(said.contains("a slot is given back twice"), cfg!(debug_assertions), "said only: {said}");
+}
+
 #[test]
 fn conc_what_threads_give_back_is_booked_once() {
     const THREADS: u64 = 3;
