@@ -1,4 +1,4 @@
-//! Units of two groups.
+//! Units of two groups, and what the slow path does with fronts.
 
 use loom::thread;
 
@@ -49,6 +49,26 @@ fn loom_slots_of_two_groups_are_handed_out_again() {
         model.touch(stays.0);
         thread.free(stays);
         other.join().unwrap();
+        thread.exit();
+        model.all_is_back();
+    });
+}
+
+/// The slow path, which models take for each allocation, does not give up a front that has free slots for a unit that is empty.
+#[test]
+fn loom_a_front_with_free_slots_stays() {
+    check(|| {
+        let model = Model::with_units_of(2);
+        let thread = Thread::start(&model);
+        let [first, second, front] = [(); 3].map(|()| thread.allocate());
+        // Their unit is empty, and kept.
+        thread.free(first);
+        thread.free(second);
+        let next = thread.allocate();
+        let unit_of = |addr: usize| addr & !(crate::geometry::unit_of(super::SLOT) - 1);
+        assert_eq!(unit_of(next.0.addr().get()), unit_of(front.0.addr().get()));
+        thread.free(front);
+        thread.free(next);
         thread.exit();
         model.all_is_back();
     });
