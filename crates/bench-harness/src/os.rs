@@ -4,10 +4,19 @@
 
 use std::fs;
 
-/// Counters of the calling thread.
+/// Whose counters are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// The calling thread's.
+    Thread,
+    /// Those of all threads of the process, ended ones included.
+    Process,
+}
+
+/// Counters of a thread or of all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Times the thread was interrupted in favour of another one.
+    /// Times a thread was interrupted in favour of another one.
     pub involuntary_switches: u64,
     /// Page faults that needed no disk.
     pub minor_faults: u64,
@@ -57,23 +66,27 @@ pub fn cpus() -> Vec<usize> {
     Vec::new()
 }
 
-/// Counters of the calling thread so far.
+/// Counters so far.
 #[cfg(target_os = "linux")]
 #[must_use]
-pub fn usage() -> Option<Usage> {
+pub fn usage(who: Who) -> Option<Usage> {
+    let who = match who {
+        Who::Thread => libc::RUSAGE_THREAD,
+        Who::Process => libc::RUSAGE_SELF,
+    };
     // SAFETY: the structure holds numbers alone, for which zeros are valid.
     let mut usage: libc::rusage = unsafe { core::mem::zeroed() };
     // SAFETY: the pointer is to a structure of the right type.
-    let status = unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
+    let status = unsafe { libc::getrusage(who, &raw mut usage) };
     let count = |n: libc::c_long| u64::try_from(n).unwrap_or(0);
     (status == 0)
         .then(|| Usage { involuntary_switches: count(usage.ru_nivcsw), minor_faults: count(usage.ru_minflt) })
 }
 
-/// Counters of the calling thread so far: not known on this system.
+/// Counters so far: not known on this system.
 #[cfg(not(target_os = "linux"))]
 #[must_use]
-pub fn usage() -> Option<Usage> {
+pub fn usage(_who: Who) -> Option<Usage> {
     None
 }
 
@@ -136,7 +149,9 @@ mod tests {
         let cpu = cpus[0];
         assert!(std::thread::spawn(move || pin(cpu)).join().expect("pinning does not panic"));
         assert!(!pin(usize::MAX));
-        assert!(usage().is_some());
+        assert!(usage(Who::Thread).is_some());
+        let (own, all) = (usage(Who::Thread), usage(Who::Process));
+        assert!(all.zip(own).is_some_and(|(all, own)| all.minor_faults >= own.minor_faults));
         assert!(resident_peak() >= Some(1));
     }
 

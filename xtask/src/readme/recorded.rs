@@ -23,6 +23,9 @@ pub(super) struct Recorded {
     pub(super) rounds: u32,
     /// Where the text of R1 is from.
     pub(super) document: String,
+    /// Workloads that a quick run leaves out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) left_to_full: Vec<String>,
     pub(super) host: Host,
     pub(super) workloads: Vec<Workload>,
 }
@@ -81,6 +84,9 @@ pub(super) struct Row {
     pub(super) peak_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) peak_live_bytes: Option<u64>,
+    /// `backing allocator` or `resident set`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) peak_counted_by: Option<String>,
     /// Share of requests that the heap served in its stead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) refused: Option<f64>,

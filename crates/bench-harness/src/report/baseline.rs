@@ -17,13 +17,10 @@ use super::text::align;
 use crate::contenders::ALWAYS;
 use crate::host::Host;
 use crate::runner::State;
-use crate::stats::{Estimate, Verdict, verdict};
+use crate::stats::{self, Estimate, Verdict, verdict};
 
 /// The version of `summary.json`; raised when a field that is read again changes its meaning or goes.
 pub const FORMAT: u64 = 1;
-
-/// A 99 % interval of a normal deviate over its 95 % interval: the file has the latter alone.
-const WIDER: f64 = 2.576 / 1.960;
 
 /// What every column means.
 const LEGEND: &str = "then, now: ratio to the reference of its own run. change: now over then, below 1 is faster than it was. \
@@ -37,6 +34,8 @@ pub struct Baseline {
     seed: u64,
     processes: u32,
     rounds: u32,
+    #[serde(default)]
+    document: String,
     host: Host,
     workloads: Vec<OldTable>,
 }
@@ -155,9 +154,11 @@ impl Baseline {
             changes: Vec::new(),
             missing: Vec::new(),
         };
+        // The file has intervals at 95 % alone.
+        let wider = stats::wider(self.processes.min(report.trials.0) as usize);
         for table in &report.tables {
             match self.workloads.iter().find(|old| old.id == table.id) {
-                Some(old) => comparison.add(old, table),
+                Some(old) => comparison.add(old, table, wider),
                 None => comparison.missing.push(format!("{}: not in the baseline", table.id)),
             }
         }
@@ -181,52 +182,58 @@ impl Baseline {
             ("huge pages", then.huge_pages.clone(), now.huge_pages.clone()),
             ("rustc", then.rustc.clone(), now.rustc.clone()),
             ("build", then.profile.clone(), now.profile.clone()),
+            ("document", self.document.clone(), report.document.clone()),
         ];
-        let other = pairs.into_iter().filter(|(_, then, now)| then != now);
+        let versions = then.contenders.iter().filter_map(|(name, version)| {
+            let (_, other) = now.contenders.iter().find(|(other, _)| other == name)?;
+            Some((name.as_str(), version.clone(), other.clone()))
+        });
+        let other = pairs.into_iter().chain(versions).filter(|(_, then, now)| then != now);
         other.map(|(what, then, now)| format!("{what}: {then} then, {now} now")).collect()
     }
 }
 
 impl OldRow {
     /// The ratio with its interval; none where there was none, or no number that a ratio can be.
-    fn ratio(&self) -> Option<Estimate> {
+    fn ratio(&self, wider: f64) -> Option<Estimate> {
         let (mid, (low, high)) = self.ratio.zip(self.interval)?;
         let sound = 0.0 < low && low <= mid && mid <= high && high.is_finite();
-        sound.then(|| spread(mid, mid / low, high / mid))
+        sound.then(|| spread(mid, mid / low, high / mid, wider))
     }
 }
 
-/// An estimate from its middle and how many times smaller and larger the ends of its 95 % interval are.
-fn spread(mid: f64, down: f64, up: f64) -> Estimate {
+/// An estimate from its middle, how many times smaller and larger the ends of its 95 % interval are, and how many times as far, on
+/// logarithms, those at 99 % lie.
+fn spread(mid: f64, down: f64, up: f64, wider: f64) -> Estimate {
     Estimate {
         mid,
         low95: mid / down,
         high95: mid * up,
-        low99: mid / down.powf(WIDER),
-        high99: mid * up.powf(WIDER),
+        low99: mid / down.powf(wider),
+        high99: mid * up.powf(wider),
     }
 }
 
 /// One independent estimate over another. On the logarithms, where a quotient is a difference, the distance from the
 /// middle to an end is the root of the squares of the two that lead there.
-fn quotient(now: &Estimate, then: &Estimate) -> Estimate {
+fn quotient(now: &Estimate, then: &Estimate, wider: f64) -> Estimate {
     let root = |one: f64, other: f64| one.ln().hypot(other.ln()).exp();
     let down = root(now.mid / now.low95, then.high95 / then.mid);
     let up = root(now.high95 / now.mid, then.mid / then.low95);
-    spread(now.mid / then.mid, down, up)
+    spread(now.mid / then.mid, down, up, wider)
 }
 
 impl Comparison {
     /// Compares the rows of a table that both runs have.
-    fn add(&mut self, old: &OldTable, table: &Table) {
+    fn add(&mut self, old: &OldTable, table: &Table, wider: f64) {
         let from_one = |ratio: Option<f64>| ratio.map_or(0.0, |ratio| (ratio - 1.0).abs());
         let floor = from_one(old.aa).max(from_one(table.aa.map(|aa| aa.mid)));
         let compared = |key: &str| !ALWAYS.contains(&key);
         for row in table.rows.iter().filter(|row| compared(row.key)) {
             let was = old.rows.iter().find(|old| old.key == row.key);
-            match (was.and_then(OldRow::ratio), row.ratio) {
+            match (was.and_then(|was| was.ratio(wider)), row.ratio) {
                 (Some(then), Some(now)) => {
-                    let change = quotient(&now, &then);
+                    let change = quotient(&now, &then, wider);
                     self.changes.push(Change {
                         workload: table.id.clone(),
                         key: row.key,

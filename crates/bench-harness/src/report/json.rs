@@ -94,6 +94,7 @@ pub fn summary(report: &Report) -> Result<Value, serde_json::Error> {
         "processes": report.trials.0,
         "rounds": report.trials.1,
         "document": report.document,
+        "left_to_full": report.left_to_full,
         "host": serde_json::to_value(&report.host)?,
         "calibration": serde_json::to_value(&report.calibration)?,
         "workloads": report.tables.iter().map(table).collect::<Vec<_>>(),

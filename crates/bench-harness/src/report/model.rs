@@ -63,13 +63,17 @@ pub struct Table {
     pub ops_per_sample: Option<u64>,
     /// The reference over itself.
     pub aa: Option<Estimate>,
-    /// Whether the reference, judged like any contender, came out equal to itself.
+    /// Whether the reference, judged like any contender, came out equal to itself: its interval holds 1, and its ratio is
+    /// within a tenth of it. A wide interval alone makes no table trustworthy.
     pub trusted: bool,
     /// Share of rounds in which something else ran.
     pub contaminated: f64,
     /// The contenders, in the registry's order.
     pub rows: Vec<Row>,
 }
+
+/// How far from 1 the reference over itself may come out.
+const ASTRAY: f64 = 0.1;
 
 /// All of a run.
 #[derive(Clone, Debug)]
@@ -86,6 +90,8 @@ pub struct Report {
     pub document: String,
     /// How many processes, and rounds in each.
     pub trials: (u32, u32),
+    /// Names of workloads that only a full run has, and this one left out.
+    pub left_to_full: Vec<String>,
     /// The tables.
     pub tables: Vec<Table>,
     /// The bars of the project, judged by this run.
@@ -100,7 +106,7 @@ impl Table {
         let rounds = Rounds::new(&outcome.samples, key(VOID), seed);
         let aa = rounds.ratio(key(TWIN), key(REFERENCE), Pairs::Whole);
         let floor = aa.map_or(0.0, |aa| (aa.mid - 1.0).abs());
-        let trusted = !aa.is_some_and(|aa| aa.excludes_one());
+        let trusted = aa.is_some_and(|aa| !aa.excludes_one() && (aa.mid - 1.0).abs() <= ASTRAY);
         let rows = entries
             .iter()
             .enumerate()

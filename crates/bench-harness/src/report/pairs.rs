@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::runner::Sample;
-use crate::stats::{DRAWS, Estimate, estimate};
+use crate::stats::{self, DRAWS, Estimate, estimate};
 
 /// Clean rounds below which a process's contaminated ones are used as well.
 const FEW: usize = 5;
@@ -77,12 +77,22 @@ impl<'a> Rounds<'a> {
                 estimate(&values, DRAWS, self.seed).map(|estimate| estimate.map(f64::exp))
             }
             Pairs::Net => {
-                // A net cost may be nothing or less, so that a logarithm is no use; a median minds neither way.
-                let net = |costs: &[f64]| {
-                    let (own, base) = (costs[0] - costs[2], costs[1] - costs[2]);
-                    (base > 0.0).then(|| own / base)
-                };
-                estimate(&self.values(&[of, to, self.void], net), DRAWS, self.seed)
+                // Medians first, then the quotient: what is left of two noisy costs may be nothing or less in a round, and to drop such
+                // rounds would be to choose among them.
+                let keys = [of, to, self.void];
+                let own = self.values(&keys, |costs| Some(costs[0] - costs[2]));
+                let base = self.values(&keys, |costs| Some(costs[1] - costs[2]));
+                let median = |rounds: &Vec<f64>| stats::median(&mut rounds.clone());
+                let mut quotients = Vec::new();
+                for (own, base) in own.iter().zip(&base) {
+                    let (Some(own), Some(base)) = (median(own), median(base)) else { continue };
+                    // Not dearer than the loop: nothing is left to compare with.
+                    if base <= 0.0 {
+                        return None;
+                    }
+                    quotients.push(vec![own / base]);
+                }
+                estimate(&quotients, DRAWS, self.seed)
             }
         }
     }
@@ -148,6 +158,7 @@ mod tests {
         assert!((ratio.low99 - 0.5).abs() < 1e-9 && (ratio.high99 - 0.5).abs() < 1e-9, "{ratio:?}");
         let net = rounds.ratio("half", "base", Pairs::Net).expect("all three ran");
         assert!((net.mid - 30.0 / 80.0).abs() < 1e-9, "{net:?}");
+        assert_eq!(rounds.ratio("base", "void", Pairs::Net), None, "the loop costs nothing above itself");
         assert!((rounds.net_cost("half").expect("it ran") - 4.5).abs() < 1e-9);
         assert_eq!(rounds.ratio("nobody", "base", Pairs::Whole), None);
     }

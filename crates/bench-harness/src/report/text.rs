@@ -179,7 +179,7 @@ fn isolation() -> String {
     let pinned = os::cpus()
         .last()
         .map_or("not pinned: not available here".to_owned(), |cpu| format!("pinned to CPU {cpu}"));
-    let switches = if os::usage().is_some() { "counted" } else { "not available here" };
+    let switches = if os::usage(os::Who::Thread).is_some() { "counted" } else { "not available here" };
     let steal = if os::steal().is_some() { "counted" } else { "not available here" };
     format!("{pinned}; involuntary switches {switches}; stolen time {steal}")
 }
@@ -194,7 +194,7 @@ pub fn host_block(report: &Report) -> Vec<(&'static str, String)> {
         .filter(|(name, version)| version != "none" && !name.starts_with("A/A"))
         .map(|(name, version)| format!("{name} {version}"))
         .collect();
-    vec![
+    let mut block = vec![
         ("cpu", format!("{}, {} CPUs", host.cpu, host.cpus)),
         ("system", format!("{}, {}, huge pages {}", host.kernel, host.libc, host.huge_pages)),
         ("build", format!("{}, {}, {}", host.rustc, host.target, host.profile)),
@@ -231,7 +231,11 @@ pub fn host_block(report: &Report) -> Vec<(&'static str, String)> {
         ),
         ("A/A floor", format!("{:.3} %", cal.aa_floor * 100.0)),
         ("false sharing", dash(cal.false_sharing, |factor| format!("{factor:.1} times slower on one line"))),
-    ]
+    ];
+    if !report.left_to_full.is_empty() {
+        block.push(("left to --full", report.left_to_full.join(", ")));
+    }
+    block
 }
 
 /// The matrices of the classes that were run, where there is more than one table to put together.

@@ -159,7 +159,7 @@ impl Child<'_> {
 
     /// Takes samples in rounds.
     fn time(&self, turn: &mut Turn, lines: &mut Vec<Line>) -> io::Result<()> {
-        let mut rng = Rng::new(self.job.seed ^ u64::from(self.job.process), 6);
+        let mut rng = Rng::new(self.job.chance, 6);
         // Which contender comes first decides where the others' memory lies: by chance, anew in each process.
         let mut set_up: Vec<usize> = (0..self.entries.len()).collect();
         rng.shuffle(&mut set_up);
@@ -246,11 +246,13 @@ impl Child<'_> {
     }
 
     fn sample(&self, index: usize, cell: &mut dyn Cell, units: u64, round: i32) -> Sample {
-        let before = os::usage();
+        // Where more threads than processors take turns, they interrupt one another, which is the workload.
+        let who = if self.spec.is_of_two() { os::Who::Process } else { os::Who::Thread };
+        let before = os::usage(who);
         let start = Instant::now();
         core::hint::black_box(cell.run(core::hint::black_box(units)));
         let took = start.elapsed();
-        let used = os::usage().zip(before);
+        let used = os::usage(who).zip(before);
         Sample {
             workload: self.spec.id.clone(),
             contender: self.entries[index].key.to_owned(),

@@ -42,8 +42,10 @@ pub struct Job {
     pub units: Option<u64>,
     /// What a sample should take on average, in nanoseconds.
     pub target_ns: f64,
-    /// Seeds the tables (same for all processes) and, with the process, the orders.
+    /// Seeds the tables, the same for all processes.
     pub seed: u64,
+    /// Seeds the orders: another one for each child and each run.
+    pub chance: u64,
     /// The text of R1, if there is a real one.
     pub document: Option<PathBuf>,
     /// Length of the generated text where there is none.
@@ -71,7 +73,7 @@ pub struct Sample {
     pub ns: f64,
     /// Operations done.
     pub ops: u64,
-    /// Times the thread was interrupted for another one; not known on every system.
+    /// Times the thread, or one of the two where there are two, was interrupted for another one; not known on every system.
     pub involuntary_switches: Option<u64>,
     /// Page faults that needed no disk.
     pub minor_faults: Option<u64>,

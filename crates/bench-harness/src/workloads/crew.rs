@@ -29,22 +29,30 @@ pub(super) struct Travelling<H>(pub(super) Vec<H>);
 // SAFETY: as for `Shared`: the card says that any thread may drop the objects.
 unsafe impl<H> Send for Travelling<H> {}
 
-/// Where two threads meet before they start: by spinning, so that they start within a few nanoseconds.
-#[derive(Debug, Default)]
-pub(super) struct Meeting(AtomicUsize);
+/// Where threads meet before they start: by spinning, so that they start within a few nanoseconds.
+#[derive(Debug)]
+pub(super) struct Meeting {
+    came: AtomicUsize,
+    threads: usize,
+}
 
 impl Meeting {
-    /// Returns once both have come for the `round`th time, counted from zero.
+    /// Of so many threads.
+    pub(super) fn new(threads: usize) -> Self {
+        Self { came: AtomicUsize::new(0), threads }
+    }
+
+    /// Returns once all have come for the `round`th time, counted from zero.
     pub(super) fn wait(&self, round: usize) {
-        // ORDERING: what either did before the meeting, the other sees behind it. Pairs with the load in `wait`.
-        self.0.fetch_add(1, Ordering::AcqRel);
+        // ORDERING: what each did before the meeting, the others see behind it. Pairs with the load in `wait`.
+        self.came.fetch_add(1, Ordering::AcqRel);
         let mut turns = 0_u32;
         // ORDERING: as above. Pairs with the addition in `wait`.
-        while self.0.load(Ordering::Acquire) < 2 * (round + 1) {
+        while self.came.load(Ordering::Acquire) < self.threads * (round + 1) {
             core::hint::spin_loop();
             turns += 1;
-            if turns.is_multiple_of(1 << 12) {
-                // Where both share a processor, spinning alone would keep the other from coming.
+            if turns.is_multiple_of(1 << 8) {
+                // Where two share a processor, spinning alone would keep the other from coming.
                 std::thread::yield_now();
             }
         }

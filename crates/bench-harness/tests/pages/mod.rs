@@ -153,6 +153,7 @@ pub(crate) fn compared(twin: f64) -> Report {
         calibration,
         document: "a document <of the test>".to_owned(),
         trials: (2, 6),
+        left_to_full: vec!["S2/batch/25x16".to_owned()],
         tables: Vec::new(),
         bars: Vec::new(),
     };

@@ -46,7 +46,7 @@ pub(crate) struct Arguments {
     /// Where the report goes
     #[arg(long, value_name = "DIR", default_value = "target/bench")]
     pub(crate) out: PathBuf,
-    /// Seeds sizes and orders: the same seed, the same operations
+    /// Seeds sizes and the order of frees: the same seed, the same operations
     #[arg(long, value_name = "N", default_value_t = 4141)]
     pub(crate) seed: u64,
     /// Compare with the summary.json of an earlier run, row by row
@@ -82,6 +82,14 @@ impl Arguments {
             return Err("no workload has such a name; `--list` shows all".into());
         }
         Ok(specs)
+    }
+
+    /// What a quick run of everything leaves out.
+    pub(crate) fn left_to_full(&self) -> Vec<String> {
+        if self.full || self.filter.is_some() {
+            return Vec::new();
+        }
+        catalogue().into_iter().filter(|spec| spec.scale == Scale::Full).map(|spec| spec.id).collect()
     }
 
     /// The contenders chosen: the loop, the reference and its twin always.

@@ -121,6 +121,7 @@ impl Arguments {
             calibration,
             document: format!("{}, fingerprint {:016x}", document.origin, document.fingerprint()),
             trials: (plan.processes, plan.rounds),
+            left_to_full: self.left_to_full(),
             tables: Vec::new(),
             bars: Vec::new(),
         };

@@ -8,9 +8,12 @@ use crate::report::{Row, Table};
 use crate::runner::State;
 use crate::stats::{Estimate, Verdict};
 
+/// As for a normal deviate.
+const WIDER: f64 = 2.576 / 1.960;
+
 /// An estimate with an interval of so many per cent to either side.
 fn within(mid: f64, percent: f64) -> Estimate {
-    spread(mid, 1.0 + percent / 100.0, 1.0 + percent / 100.0)
+    spread(mid, 1.0 + percent / 100.0, 1.0 + percent / 100.0, WIDER)
 }
 
 fn row(key: &'static str, ratio: Option<Estimate>, state: State) -> Row {
@@ -67,7 +70,7 @@ fn compared(then: Vec<OldRow>, now: Vec<Row>, aa: f64) -> Comparison {
         missing: Vec::new(),
     };
     let old = OldTable { id: "S1".to_owned(), aa: Some(aa), trusted: true, rows: then };
-    comparison.add(&old, &table(now));
+    comparison.add(&old, &table(now), WIDER);
     comparison
 }
 
@@ -79,7 +82,7 @@ fn word(then: Estimate, now: Estimate, aa: f64) -> Verdict {
 
 #[test]
 fn a_quotient_is_as_wide_as_both_together() {
-    let change = quotient(&within(0.6, 3.0), &within(0.5, 4.0));
+    let change = quotient(&within(0.6, 3.0), &within(0.5, 4.0), WIDER);
     assert!((change.mid - 1.2).abs() < 1e-12);
     let half = 1.03_f64.ln().hypot(1.04_f64.ln());
     assert!(((change.high95 / change.mid).ln() - half).abs() < 1e-12);
@@ -87,7 +90,7 @@ fn a_quotient_is_as_wide_as_both_together() {
     assert!(change.high99 > change.high95 && change.low99 < change.low95);
     // The upper end of the earlier ratio leads to the lower end of the change.
     let lopsided = Estimate { high95: 0.6, ..within(0.5, 0.0) };
-    let change = quotient(&within(0.5, 0.0), &lopsided);
+    let change = quotient(&within(0.5, 0.0), &lopsided, WIDER);
     assert!((change.low95 - 0.5 / 0.6).abs() < 1e-12 && (change.high95 - 1.0).abs() < 1e-12, "{change:?}");
 }
 
@@ -129,7 +132,7 @@ fn a_ratio_that_can_be_none_is_left_out() {
     for (mid, interval) in [(0.0, (0.0, 1.0)), (1.0, (-1.0, 2.0)), (1.0, (1.1, 2.0)), (f64::NAN, (0.5, 1.5))]
     {
         let row = OldRow { ratio: Some(mid), interval: Some(interval), ..old("ring", None) };
-        assert_eq!(row.ratio(), None, "{mid} {interval:?}");
+        assert_eq!(row.ratio(WIDER), None, "{mid} {interval:?}");
     }
 }
 

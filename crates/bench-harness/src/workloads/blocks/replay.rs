@@ -2,8 +2,9 @@
 //! traces lie beside the harness, so that everyone replays the same; `data/README.md` says what they are and how they were
 //! made.
 //!
-//! A block is written as the replay of any trace does: the first byte of each line, up to a quarter of a kilobyte. What a program
-//! never freed is freed at the end.
+//! A block is written as the replay of any trace does: the first byte of each line, up to a quarter of a kilobyte. Where memory is
+//! measured a byte of every page is written too, so that what a block takes is counted. What a program never freed is freed at
+//! the end.
 
 use core::alloc::Layout;
 use core::hint::black_box;
@@ -22,6 +23,8 @@ use crate::workloads::{Cell, Context, mix};
 /// Bytes between two that are touched, and up to where.
 const LINE: usize = 64;
 const TOUCHED: usize = 256;
+/// Bytes between two that are touched beyond that where nothing is timed.
+const PAGE: usize = 4096;
 
 /// A trace that is there for everyone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,18 +117,23 @@ fn layout(size: u32, align_log2: u8) -> Layout {
     unsafe { Layout::from_size_align_unchecked(size as usize, 1 << align_log2) }
 }
 
-/// Writes the first byte of each line of a block's beginning, from a place on.
+/// Writes the first byte of each line of a block's beginning, from a place on, and of each page in a run that is counted.
 ///
 /// # Safety
 ///
 /// The block is the caller's, and has `size` bytes.
 #[inline(always)]
-unsafe fn touch(block: *mut u8, from: u32, size: u32, tag: u8) {
-    for at in ((from as usize).next_multiple_of(LINE)..(size as usize).min(TOUCHED)).step_by(LINE) {
-        // SAFETY: the offset is below the size.
+unsafe fn touch<R: RawAlloc>(block: *mut u8, from: u32, size: u32, tag: u8) {
+    let write = |at| {
+        // SAFETY: both loops below stay below the size.
         let place = unsafe { block.add(at) };
         // SAFETY: as above, and the block is the caller's.
         unsafe { place.write(tag) };
+    };
+    let (from, size) = (from as usize, size as usize);
+    (from.next_multiple_of(LINE)..size.min(TOUCHED)).step_by(LINE).for_each(write);
+    if R::CHECKED {
+        (from.max(TOUCHED).next_multiple_of(PAGE)..size).step_by(PAGE).for_each(write);
     }
 }
 
@@ -175,13 +183,13 @@ pub unsafe fn play<R: RawAlloc + Copy>(alloc: R, program: &Program, slots: &mut 
                 // SAFETY: no size of a program is zero.
                 slots[slot] = unsafe { alloc.alloc(new) };
                 // SAFETY: the block is new and has the size.
-                unsafe { touch(slots[slot], 0, op.size, tag) };
+                unsafe { touch::<R>(slots[slot], 0, op.size, tag) };
             }
             Kind::Zeroed => {
                 // SAFETY: as above.
                 slots[slot] = came(black_box(unsafe { alloc.raw_alloc_zeroed(new) }), new);
                 // SAFETY: as above.
-                unsafe { touch(slots[slot], 0, op.size, tag) };
+                unsafe { touch::<R>(slots[slot], 0, op.size, tag) };
             }
             Kind::Resize => {
                 let old = layout(op.old, op.align_log2);
@@ -195,7 +203,7 @@ pub unsafe fn play<R: RawAlloc + Copy>(alloc: R, program: &Program, slots: &mut 
                 };
                 slots[slot] = came(black_box(moved), new);
                 // SAFETY: the block has the new size.
-                unsafe { touch(slots[slot], op.old, op.size, tag) };
+                unsafe { touch::<R>(slots[slot], op.old, op.size, tag) };
             }
             // There is one thread, which waits for nobody.
             Kind::Epoch => {}

@@ -1,18 +1,21 @@
 //! S9, threads that come and go: each replaces blocks at random in an array of its own, ends, and leaves the array to a new
 //! thread, which goes on freeing what the one before allocated.
+//!
+//! A new thread starts on the processor of the one that made it, and moves; so all wait until the last is where it belongs, else the
+//! first would be through before the second began. A life is long enough for what starting and meeting take to be little of it.
 
 use std::sync::Arc;
 
 use super::slots::{Slots, Spread, replace};
 use crate::blocks::Contender;
 use crate::os;
-use crate::workloads::crew::Shared;
+use crate::workloads::crew::{Meeting, Shared};
 use crate::workloads::{Cell, Context, mix};
 
 /// Blocks that a thread leaves to the next one.
 pub const BLOCKS: u16 = 5000;
 /// Replacements of a thread's life.
-pub const LIFE: u64 = 2 * BLOCKS as u64;
+pub const LIFE: u64 = 10 * BLOCKS as u64;
 
 /// An array on its way to a thread.
 struct Array(Slots);
@@ -29,15 +32,18 @@ struct Generations<C: Contender> {
 impl<C: Contender> Generations<C> {
     /// A thread for each array, all at once; they leave the arrays to the next.
     fn next(&mut self) -> u64 {
+        let meeting = Arc::new(Meeting::new(self.arrays.len()));
         let start = |(index, array): (usize, Array)| {
             let theirs = Shared(Arc::clone(&self.alloc.0));
             // The first stays where this thread is, the second goes elsewhere, and so on.
             let cpu = self.second_cpu.filter(|_| index % 2 == 1);
+            let meeting = Arc::clone(&meeting);
             std::thread::spawn(move || {
                 if let Some(cpu) = cpu {
                     os::pin(cpu);
                 }
                 let (theirs, mut array) = (theirs, array);
+                meeting.wait(0);
                 // SAFETY: all arrays were filled by this contender.
                 let sum = unsafe { replace(theirs.0.by_ref(), &mut array.0, LIFE) };
                 (array, sum)

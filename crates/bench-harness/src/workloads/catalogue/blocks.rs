@@ -79,7 +79,7 @@ impl BlockWorkload {
             Self::Pairs(blocks, _) => ("block", Need::ThreadsEnd, 200_000 / blocks as u64, true),
             // Its own slots take as much as the blocks, and would count as the contender's.
             Self::Pareto => ("visit", Need::Free, 500_000, false),
-            Self::Threads(_) => ("block", Need::ThreadsEnd, 40, true),
+            Self::Threads(_) => ("block", Need::ThreadsEnd, 8, true),
             Self::Sharing(_) => ("block", Need::ThreadsEnd, 1000, false),
             Self::Frames => ("frame", Need::Contents, 240, true),
             // Litter would count as the contender's memory.
@@ -177,7 +177,7 @@ pub(super) fn all() -> Vec<Spec> {
     all.push(spec("S8/pairs/4096".to_owned(), title.to_owned(), BlockWorkload::Pairs(4096, 4)).full());
     for (count, who) in [(1, "one thread"), (2, "two threads at once"), (4, "four threads at once")] {
         let title = format!(
-            "{who}: each replaces one of its 5,000 blocks of 8 to 1,000 bytes 10,000 times, and leaves them to a new thread; ns of one thread"
+            "{who}: each replaces one of its 5,000 blocks of 8 to 1,000 bytes 50,000 times, and leaves them to a new thread; ns of one thread"
         );
         let churn = spec(format!("S9/larson/{count}"), title, BlockWorkload::Threads(count));
         all.push(if count > 2 { churn.full() } else { churn });
@@ -185,7 +185,7 @@ pub(super) fn all() -> Vec<Spec> {
     for (name, passive, how) in
         [("active", false, "each makes its own"), ("passive", true, "one makes both threads' first")]
     {
-        let title = format!("two threads replace a block of 8 bytes and write it 100 times; {how}");
+        let title = format!("two threads replace a block of 8 bytes and count in it to 100; {how}");
         all.push(spec(format!("S10/sharing/{name}"), title, BlockWorkload::Sharing(passive)).full());
     }
     let title = "a frame: some 5,000 blocks of 16 to 512 bytes, most for a step, 1 in 20 for two or three frames; a list of 10 to 40 KiB";

@@ -177,6 +177,26 @@ impl Spec {
         matches!(self.kind, Kind::Buffers(BufferWorkload::Http(_)))
     }
 
+    /// Whether two threads do the work, each on a processor of its own.
+    #[must_use]
+    pub fn is_of_two(&self) -> bool {
+        match &self.kind {
+            Kind::Blocks(workload) => matches!(
+                workload,
+                BlockWorkload::Handoff(..) | BlockWorkload::Threads(1 | 2) | BlockWorkload::Sharing(_)
+            ),
+            Kind::Objects(workload) => matches!(
+                workload,
+                ObjectWorkload::Handoff(..)
+                    | ObjectWorkload::AtOnce(_)
+                    | ObjectWorkload::Generations(_)
+                    | ObjectWorkload::Sharing(_)
+            ),
+            Kind::Buffers(workload) => matches!(workload, BufferWorkload::Handoff(..)),
+            Kind::Nodes(_) => false,
+        }
+    }
+
     /// Units of a check.
     #[must_use]
     pub fn check_units(&self) -> u64 {

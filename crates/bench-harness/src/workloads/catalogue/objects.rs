@@ -136,7 +136,7 @@ pub(super) fn all() -> Vec<Spec> {
     for (name, passive, how) in
         [("active", false, "each makes its own"), ("passive", true, "one makes both threads' first")]
     {
-        let title = format!("two threads replace an object of 8 bytes and write it 100 times; {how}");
+        let title = format!("two threads replace an object of 8 bytes and count in it to 100; {how}");
         let sharing = spec(format!("S10-objects/sharing/{name}"), title, ObjectWorkload::Sharing(passive));
         all.push(if passive { sharing } else { sharing.full() });
     }

@@ -6,7 +6,8 @@ use std::sync::{Arc, OnceLock};
 use super::ast::Syntax;
 use super::corpus::Corpus;
 use super::words::Words;
-use crate::workloads::{BlockWorkload, Kind, NodeWorkload, Spec};
+use crate::workloads::buffers::csv::Table;
+use crate::workloads::{BlockWorkload, BufferWorkload, Kind, NodeWorkload, Spec};
 
 /// Files of the corpus: so many that a tree of them outgrows the first caches, so few that a quick run stays one.
 const FILES: usize = 60;
@@ -33,6 +34,7 @@ impl Sources {
             Kind::Nodes(NodeWorkload::Store(_)) => drop(self.words(seed)),
             // Kept by itself; made now, so that no time and no memory of its making is measured.
             Kind::Blocks(BlockWorkload::Replay(recorded, _)) => _ = recorded.program(),
+            Kind::Buffers(BufferWorkload::Csv(_)) => drop(Table::shared()),
             _ => {}
         }
     }

@@ -34,7 +34,7 @@ fn batches<T: Object, P: Pool<T>>(pool: &P, handles: &mut Vec<P::Handle>, units:
 impl<T: Object, P: Pool<T>> AtOnce<T, P> {
     fn new(pool: P, n: usize, context: &Context) -> Self {
         let pool = Shared(Arc::new(pool));
-        let meeting = Arc::new(Meeting::default());
+        let meeting = Arc::new(Meeting::new(2));
         let theirs = Shared(Arc::clone(&pool.0));
         let met = Arc::clone(&meeting);
         let mate = Mate::new(context.second_cpu, move || {
