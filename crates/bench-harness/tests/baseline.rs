@@ -41,6 +41,12 @@ fn a_run_is_put_beside_an_earlier_one() {
     assert!(said.contains("missing: S1/pair/4: in the baseline alone"), "{said}");
     let page = fs::read_to_string(now.join("report.md")).expect("the page is there");
     assert!(page.contains("## Against commit "), "{page}");
+    let page = fs::read_to_string(now.join("report.html")).expect("the page is there");
+    for part in
+        ["<a href=\"#changes\">", "<h2>Against commit ", "<li>Missing: S1/pair/4: in the baseline alone</li>"]
+    {
+        assert!(page.contains(part), "{part}");
+    }
 
     let summary = fs::read_to_string(now.join("summary.json")).expect("the summary is there");
     let summary: Value = serde_json::from_str(&summary).expect("the summary is JSON");

@@ -16,6 +16,7 @@ fn the_report_has_all_its_parts() {
         "<h2>Host and run</h2>",
         "came out equal to itself in all",
         "class=\"matrix\"",
+        "<dt>left to --full</dt><dd>S2/batch/25x16</dd>",
         "<h2>Bars</h2>",
         "<h2>Memory over time</h2>",
         "<h2>Tails</h2>",
@@ -40,7 +41,7 @@ fn a_reference_that_differs_from_itself_is_told() {
     let report = pages::compared(1.008);
     assert!(report.tables.iter().all(|table| !table.trusted));
     let told = format!("differed from itself in {0} of {0} tables", report.tables.len());
-    assert!(bench_harness::report::html(&report).contains(&told), "{told}");
+    assert!(bench_harness::report::html(&report, None).contains(&told), "{told}");
 }
 
 #[test]

@@ -23,7 +23,7 @@ use crate::stats::{self, Estimate, Verdict, verdict};
 pub const FORMAT: u64 = 1;
 
 /// What every column means.
-const LEGEND: &str = "then, now: ratio to the reference of its own run. change: now over then, below 1 is faster than it was. \
+pub(super) const LEGEND: &str = "then, now: ratio to the reference of its own run. change: now over then, below 1 is faster than it was. \
 Two runs, not pairs: another build, hour or load is in it, and a change of the reference too. The word holds where the \
 99 % interval excludes 1 and the change is more than 1 % and than three times what the reference differed from itself.";
 
@@ -264,7 +264,7 @@ impl Comparison {
     }
 
     /// Head and cells of the table of changes.
-    fn grid(&self) -> Vec<Vec<String>> {
+    pub(super) fn grid(&self) -> Vec<Vec<String>> {
         let head = ["workload", "allocator", "then (95 %)", "now (95 %)", "change (95 %)", "verdict", ""];
         let mut grid = vec![head.map(str::to_owned).to_vec()];
         let shown = |e: &Estimate| format!("{:.3} [{:.3}, {:.3}]", e.mid, e.low95, e.high95);
@@ -283,7 +283,8 @@ impl Comparison {
         grid
     }
 
-    fn title(&self) -> String {
+    /// What came of it, in a line.
+    pub(super) fn title(&self) -> String {
         let count = |word| self.changes.iter().filter(|change| change.verdict == word).count();
         let (faster, slower) = (count(Verdict::Faster), count(Verdict::Slower));
         format!(

@@ -127,7 +127,7 @@ pub(crate) fn report() -> &'static str {
 }
 
 fn make_report() -> String {
-    report::html(&compared(1.0))
+    report::html(&compared(1.0), None)
 }
 
 /// What the report is made of, where the reference's twin is `twin` times as slow as the reference.

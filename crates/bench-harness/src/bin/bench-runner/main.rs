@@ -174,7 +174,7 @@ impl Arguments {
     ) -> Result<(), Box<dyn Error>> {
         let compared = comparison.map(Comparison::markdown).unwrap_or_default();
         fs::write(self.out.join("report.md"), report::markdown(report) + &compared)?;
-        fs::write(self.out.join("report.html"), report::html(report))?;
+        fs::write(self.out.join("report.html"), report::html(report, comparison))?;
         let mut summary = report::summary(report)?;
         if let Some(comparison) = comparison {
             summary["baseline"] = comparison.json();

@@ -2,12 +2,14 @@
 //! paper.
 #![forbid(unsafe_code)]
 
+mod changes;
 mod curves;
 pub(crate) mod shell;
 
 use core::fmt::Write as _;
 
 use self::shell::{escaped, page, table};
+use super::baseline::Comparison;
 use super::matrix::Matrix;
 use super::model::{Report, Row, Table};
 use super::svg::forest;
@@ -16,11 +18,12 @@ use crate::card::Class;
 use crate::runner::State;
 use crate::stats::Verdict;
 
-/// The report as a page.
+/// The report as a page, with what changed since an earlier run where there is one to compare with.
 #[must_use]
-pub fn html(report: &Report) -> String {
+pub fn html(report: &Report, comparison: Option<&Comparison>) -> String {
     let mut out = String::new();
-    head(&mut out, report);
+    head(&mut out, report, comparison);
+    changes::changes(&mut out, comparison);
     matrices(&mut out, report);
     bars(&mut out, report);
     curves::memory(&mut out, report);
@@ -30,7 +33,7 @@ pub fn html(report: &Report) -> String {
     page(&format!("Allocators compared ({})", report.mode), &out)
 }
 
-fn head(out: &mut String, report: &Report) {
+fn head(out: &mut String, report: &Report, comparison: Option<&Comparison>) {
     let _ = write!(
         out,
         "<header>\n<p class=\"command\"><code>bench-runner --{}</code>, commit <code>{}</code></p>\n\
@@ -40,7 +43,7 @@ fn head(out: &mut String, report: &Report) {
         escaped(&report.host.cpu)
     );
     out.push_str(&trust(report));
-    let sections = sections(report);
+    let sections = sections(report, comparison.is_some());
     if sections.len() > 1 {
         out.push_str("<nav aria-label=\"parts of this page\"><ul>\n");
         for (id, name) in &sections {
@@ -56,10 +59,11 @@ fn head(out: &mut String, report: &Report) {
 }
 
 /// The parts that this report has.
-fn sections(report: &Report) -> Vec<(&'static str, &'static str)> {
+fn sections(report: &Report, changes: bool) -> Vec<(&'static str, &'static str)> {
     let any = |wanted: fn(&Row) -> bool| report.tables.iter().flat_map(|table| &table.rows).any(wanted);
     let all = [
         ("host", "Host and run", true),
+        ("changes", "Changes", changes),
         ("matrix", "Matrix", Class::ALL.iter().any(|&class| Matrix::new(report, class).is_some())),
         ("bars", "Bars", !report.bars.is_empty()),
         ("memory", "Memory over time", any(|row| !row.over_time.is_empty())),

@@ -1,0 +1,25 @@
+//! The page's part on what changed since an earlier run.
+#![forbid(unsafe_code)]
+
+use core::fmt::Write as _;
+
+use super::shell::{escaped, table};
+use crate::report::baseline::{Comparison, LEGEND};
+
+/// The comparison with a baseline, if there was one.
+pub(super) fn changes(out: &mut String, comparison: Option<&Comparison>) {
+    let Some(comparison) = comparison else { return };
+    let _ = writeln!(out, "<section id=\"changes\">\n<h2>{}</h2>", escaped(&comparison.title()));
+    for line in &comparison.differs {
+        let _ = writeln!(out, "<p class=\"caveat\">The runs differ in {}</p>", escaped(line));
+    }
+    out.push_str(&table("changes", &comparison.grid()));
+    if !comparison.missing.is_empty() {
+        out.push_str("<ul>\n");
+        for line in &comparison.missing {
+            let _ = writeln!(out, "<li>Missing: {}</li>", escaped(line));
+        }
+        out.push_str("</ul>\n");
+    }
+    let _ = writeln!(out, "<p>{}</p>\n</section>", escaped(LEGEND));
+}
