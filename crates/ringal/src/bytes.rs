@@ -53,7 +53,7 @@ unsafe impl BufMut for ExtBuf<'_> {
     unsafe fn advance_mut(&mut self, count: usize) {
         assert!(count <= self.spare(), "advanced by {count} with {} left", self.spare());
         // SAFETY: written, by the caller, and not more than there is room for.
-        unsafe { self.set_len(self.len() + count) };
+        unsafe { self.advance(count) };
     }
 
     #[inline]
@@ -88,7 +88,7 @@ unsafe impl BufMut for ExtBuf<'_> {
         let spare = &mut self.spare_capacity_mut()[..count];
         spare.fill(core::mem::MaybeUninit::new(byte));
         // SAFETY: filled just now.
-        unsafe { self.set_len(self.len() + count) };
+        unsafe { self.advance(count) };
     }
 }
 

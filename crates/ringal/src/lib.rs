@@ -51,13 +51,44 @@
 //!
 //! # The end of a ring
 //!
-//! Dropping a ring waits for nothing and leaves buffers valid. A store with buffers in use is *parked*: the last of them frees it, or
-//! the next ring that is made or dropped, or [`RingAl::reclaim`].
+//! Dropping a ring waits for nothing and leaves buffers valid. A store with buffers in use is *parked*: the last of them frees it.
+//! Where that one was given back at the very moment of the drop, the next ring of the heap that is made or dropped frees it, or
+//! [`RingAl::reclaim`]. (While more than 8 stores are parked, looks in vain make the next ones rarer, down to one in 1,024;
+//! `reclaim` always looks.)
 //!
 //! # Bytes
 //!
 //! What is not written yet is never shown as initialised: buffers deref to the written bytes. With feature `bytes`, a frozen
 //! buffer becomes a `bytes::Bytes` without copying, and buffers are `BufMut`.
+//!
+//! # Coming from ringal 0.2 to 0.4
+//!
+//! Change nothing, but for one form that may not compile. Buffers are `fmt::Write` besides `io::Write`, so that `write!` has to be
+//! told which is meant where both traits are in scope (E0034):
+//!
+//! ```
+//! # #[cfg(feature = "std")] {
+//! use std::fmt::Write as _;
+//! use std::io::{self, Write as _};
+//! # let mut text = String::new();
+//! # write!(text, "both are used").unwrap();
+//!
+//! let mut buffer = ringal::RingAl::new(1024).fixed(64).expect("an empty ring has room");
+//! buffer.write_all(b"GET ")?;
+//! io::Write::write_fmt(&mut buffer, format_args!("/{}", 7))?;
+//! assert_eq!(buffer, "GET /7");
+//! # }
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! And `RingAl::new(n)` takes the bytes that it is asked for:
+//!
+//! | | 0.4.0 | here |
+//! |---|---|---|
+//! | the store | `n` rounded up to a power of two | `n` rounded up to 16, and a header on top |
+//! | `RingAl::new(10_000).fixed(12_000)` | a buffer | `None`: ask for `RingAl::new(16_384)` |
+//! | what a buffer costs besides its bytes | a guard of 8 bytes, rounding to 8 and more | a guard of 16 bytes, rounding to 16 |
+//! | `fixed(64)` has room for | 72 bytes, or some more | 64 bytes |
 //!
 //! How it works: see the module [`design`].
 #![no_std]
@@ -155,6 +186,14 @@ pub mod names {
 /// # use ringal::RingAl;
 /// let mut buffer = RingAl::new(1024).fixed(8).unwrap().freeze();
 /// buffer[..].fill(0);
+/// ```
+///
+/// Which `write!` is meant, where there are two:
+/// ```compile_fail,E0034
+/// # use ringal::RingAl;
+/// use std::{fmt::Write as _, io::Write as _};
+/// let mut buffer = RingAl::new(1024).fixed(8).unwrap();
+/// let _ = write!(buffer, "{}", 7);
 /// ```
 ///
 /// Elements that must stay on their thread keep their buffer there:

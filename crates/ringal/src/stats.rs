@@ -19,7 +19,8 @@ pub struct Stats {
     pub largest_free: usize,
     /// Regions, free and taken: guards in the store.
     pub regions: usize,
-    /// How far into the store buffers have ever reached, counted from its start: what a smaller ring would have done with.
+    /// How far into the store buffers have ever reached, counted from its start: what a smaller ring would have done with. An
+    /// extendable buffer reaches as far as it was written, or asked for when it was made, finalized or not.
     pub high_water: usize,
 }
 

@@ -79,9 +79,19 @@ static GIVEN: Store = Store {
     },
 };
 
-/// Up to so many parked stores, every release into one of them sweeps.
+/// Up to so many parked stores, each release into one of them sweeps, and each ring that is made or dropped.
 #[cfg(feature = "alloc")]
 const FEW: usize = 8;
+
+/// Frees parked stores whose buffers are all gone. One guard of each is looked at: as long as they are few, each is freed at its last
+/// release, and what that one missed at the next call; beyond, with back-off.
+#[cfg(feature = "alloc")]
+#[inline]
+pub(crate) fn sweep(lot: &Lot<Store>) {
+    if lot.count() != 0 {
+        lot.sweep(if lot.count() <= FEW { Effort::Full } else { Effort::Passing });
+    }
+}
 
 /// A pointer to a store's header.
 ///
@@ -172,18 +182,19 @@ impl StorePtr {
     /// # Safety
     /// The store is from [`StorePtr::create`], and its ring does nothing any more.
     pub(crate) unsafe fn retire(self) {
+        let lot = self.lot();
+        // SAFETY: the lot outlives all stores.
+        let lot = unsafe { lot.as_ref() };
         // SAFETY: all regions are in the store, and nobody allocates any more.
         if unsafe { self.is_home() } {
             // SAFETY: every region is free, so nobody touches the store any more.
             unsafe { self.free() };
+            sweep(lot);
             return;
         }
         // SAFETY: S1; a reference to the flag alone.
         let closed = unsafe { &(*self.0.as_ptr()).closed };
         closed.set();
-        let lot = self.lot();
-        // SAFETY: the lot outlives the store.
-        let lot = unsafe { lot.as_ref() };
         // SAFETY: alive, closed, not parked yet; from here only sweeps free it (P3).
         unsafe { lot.park(self.0) };
         lot.sweep(Effort::Full);
@@ -318,8 +329,7 @@ unsafe fn release_parked(store: StorePtr, guard: GuardPtr, region: usize) {
         guard.release(region);
         // SAFETY: the lot outlives all stores.
         let lot = unsafe { lot.as_ref() };
-        // A sweep looks at one guard of each parked store: as long as they are few, each is freed at its last release.
-        lot.sweep(if lot.count() <= FEW { Effort::Full } else { Effort::Passing });
+        sweep(lot);
     }
     // Without a heap no store is closed.
     #[cfg(not(feature = "alloc"))]

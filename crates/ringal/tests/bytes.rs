@@ -89,3 +89,18 @@ fn a_generic_writer_sees_all_that_the_ring_would_give() {
     put(&mut buffer, &[7; 100]);
     assert_eq!(&buffer.finalize()[..], [7; 100]);
 }
+
+/// What remains is found by a walk along the ring, which a shared buffer does on any thread.
+#[test]
+fn conc_a_shared_buffer_is_asked_for_room_while_another_is_released() {
+    let mut ring = RingAl::new(4096);
+    let held = ring.fixed(1_000).unwrap();
+    let growing = ring.extendable(16).unwrap();
+    let room = growing.spare();
+    std::thread::scope(|scope| {
+        let asks = [(); 2].map(|()| scope.spawn(|| growing.remaining_mut()));
+        drop(held);
+        assert!(asks.into_iter().all(|ask| ask.join().unwrap() >= room));
+    });
+    assert!(growing.remaining_mut() > room);
+}

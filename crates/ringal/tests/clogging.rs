@@ -227,3 +227,11 @@ fn every_alignment_is_honoured() {
         assert_eq!(buffer.as_ptr().addr() % align.next_power_of_two(), 0);
     }
 }
+
+#[test]
+fn an_alignment_for_the_store() {
+    let mut ring = RingAl::new_with_align(1 << 14, 4096);
+    let buffer = ring.fixed(4096).unwrap();
+    drop(buffer.freeze());
+    assert_eq!(ring.fixed(9000).unwrap().as_ptr().addr() % 4096, 0);
+}

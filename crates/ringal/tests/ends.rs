@@ -12,7 +12,7 @@ use std::thread;
 
 use ephemera_testkit::backing::CountingGlobal;
 use ephemera_testkit::suite::turn;
-use ringal::{FixedBuf, RingAl, ringal};
+use ringal::{FixedBuf, GenericBufMut, RingAl, ringal};
 
 /// Nothing but stores is aligned to so much: all rings here ask for it.
 const STORE: usize = 1 << 13;
@@ -298,4 +298,7 @@ fn the_arguments_of_the_macro_may_use_the_ring_themselves() {
     assert_eq!(ringal!(@fixed, len()).map(|buffer| buffer.capacity()), Some(8));
     assert_eq!(ringal!(@ext, len(), |buffer| buffer.finalize().capacity()), Some(8));
     assert_eq!(ringal!(@generic::<u16>, len()).map(|buffer| buffer.capacity()), Some(8));
+    // The element's type may follow from the use.
+    let numbers: Option<GenericBufMut<[u8; 3]>> = ringal!(@generic, len());
+    assert_eq!(numbers.map(|numbers| numbers.capacity()), Some(8));
 }

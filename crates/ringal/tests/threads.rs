@@ -142,3 +142,16 @@ fn conc_a_release_that_was_heard_of_is_seen() {
     drop(to);
     releaser.join().unwrap();
 }
+
+#[test]
+fn conc_a_ring_moves_to_a_thread_and_a_buffer_comes_back() {
+    let mut ringal = RingAl::new(1024);
+    let kept = ringal.fixed(100).unwrap();
+    let made = thread::spawn(move || {
+        drop(kept);
+        let mut buffer = ringal.fixed(100).unwrap();
+        buffer.write_all(b"made elsewhere").unwrap();
+        buffer
+    });
+    assert_eq!(&made.join().unwrap()[..], b"made elsewhere");
+}

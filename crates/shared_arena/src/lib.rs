@@ -51,8 +51,17 @@
 //!
 //! # Coming from shared_arena 0.8
 //!
-//! Change nothing. Initialisers may be `FnOnce`, and `slot.write(value)` is a safe one; [`Pool::shrink_to_fit`] takes `&self`; [`ArenaArc`] is
-//! `Send` and `Sync` as `Arc` is, so that `T: Send + Sync` is asked for.
+//! Change nothing, but for two things that may not compile. [`ArenaArc`] is `Send` and `Sync` as `Arc` is, so that `T: Send + Sync` is asked for.
+//! And handles are equal and hash as their values, to be kept in sets: `handle.eq(&value)` compares handles, so write `*handle == value`.
+//! `AsRef`, `AsMut` and `Ord` they do not have: `handle.as_ref()`, `handle.cmp(&value)` and `handle.max(value)` still are the value's own.
+//!
+//! Initialisers may be `FnOnce`, and `slot.write(value)` is a safe one; [`Pool::shrink_to_fit`] takes `&self`. What a program may see when it runs:
+//!
+//! | | 0.8.4 | here |
+//! |---|---|---|
+//! | `stats()` after `new()` or `with_capacity(0)` | `(0, 63)` | `(0, 0)`: the first value gets its page when it comes |
+//! | `shrink_to_fit()` of a `SharedArena` or `Arena` where nothing is empty | `true` | `false` |
+//! | `Debug` of an arena | lists its pages | says how many slots are used and free |
 //!
 //! How it works: see the module [`design`].
 #![no_std]

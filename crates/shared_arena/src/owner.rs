@@ -15,7 +15,7 @@ use crate::geometry::Geometry;
 use crate::group::{self, GroupPtr, NearPtr};
 use crate::shard::ShardPtr;
 use crate::store::Store;
-use crate::trim::{Fate, Which};
+use crate::trim::Which;
 
 /// Cache lines of the next page that are asked for when a page is begun: from there on the processor sees the pattern.
 const AHEAD: usize = 4;
@@ -58,6 +58,15 @@ impl<'s> Owner<'s> {
         }
     }
 
+    /// The same before a refusal: waits for who stands in front of the groups that nobody has.
+    #[cfg(all(feature = "std", target_has_atomic = "64"))]
+    pub(crate) fn serve_patiently(self) -> Option<NonNull<u8>> {
+        self.serve().or_else(|| {
+            self.store.pop_unbound(Store::enter_patiently, |group| self.bind(group))?;
+            self.serve()
+        })
+    }
+
     /// A slot, if need be from the heap.
     pub(crate) fn serve_or_grow(self) -> Result<NonNull<u8>, Refused> {
         loop {
@@ -71,11 +80,15 @@ impl<'s> Owner<'s> {
     /// Trims if somebody asked for it, or if it is time to look for what is idle.
     fn obey(self) {
         let quiet = self.shard.quiet();
+        let obeyed = quiet.epoch.get();
         if self.store.epoch().turned(&quiet.epoch) {
-            self.trim(Which::Empty, Fate::Release);
+            if self.trim_in_passing(Which::Empty).is_none() {
+                // Not yet: the next slow path tries again.
+                quiet.epoch.set(obeyed);
+            }
         } else if self.store.trims() && quiet.taken.get() >= self.shard.pages().get().max(LOOK_EVERY) {
             quiet.taken.set(0);
-            self.trim(Which::Idle, Fate::Release);
+            self.trim_in_passing(Which::Idle);
         }
     }
 
@@ -152,7 +165,7 @@ impl<'s> Owner<'s> {
 
     /// Takes a group that nobody has.
     fn bind_unbound(self) -> bool {
-        self.store.pop_unbound(|group| self.bind(group)).is_some()
+        self.store.has_unbound() && self.store.pop_unbound(Store::enter, |group| self.bind(group)).is_some()
     }
 
     /// Makes a group of free slots this shard's.

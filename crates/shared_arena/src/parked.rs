@@ -55,8 +55,9 @@ pub(crate) struct Parked {
     first: OwnerPtr<Group>,
     last: OwnerPtr<Group>,
     length: OwnerUsize,
-    /// How many of the first were not looked at since they came.
-    fresh: OwnerUsize,
+    /// How many were put in front since somebody last looked at some: they are due for their second look. Those that went meanwhile
+    /// count on, so that as many more are looked at.
+    due: OwnerUsize,
     /// Stores that are here.
     stores: AtomicUsize,
     /// How often a group was looked at.
@@ -75,7 +76,7 @@ impl Parked {
                 first: OwnerPtr::null(),
                 last: OwnerPtr::null(),
                 length: OwnerUsize::new(0),
-                fresh: OwnerUsize::new(0),
+                due: OwnerUsize::new(0),
                 stores: AtomicUsize::new(0),
                 #[cfg(test)]
                 looks: OwnerUsize::new(0),
@@ -133,7 +134,7 @@ impl Parked {
             freed += self.free_home();
             let wanted = self.wanted.swap(0, Ordering::Relaxed);
             if wanted != 0 {
-                freed += self.look_at_some(wanted.saturating_add(self.fresh.get()));
+                freed += self.look_at_some(wanted.saturating_add(self.due.get()));
             }
             freed += self.admit();
             // ORDERING: `TURN`. Pairs with `Parked::take_turn`.
@@ -160,7 +161,7 @@ impl Parked {
     /// Looks at so many groups from the front of the queue, which go to its end.
     fn look_at_some(&self, most: usize) -> usize {
         let mut freed = 0;
-        self.fresh.set(0);
+        self.due.set(0);
         for _ in 0..most.min(self.length.get()) {
             // SAFETY: G1: groups in the queue are freed by who has the turn alone.
             let Some(group) = (unsafe { GroupPtr::from_raw(self.first.get()) }) else { break };
@@ -212,19 +213,20 @@ impl Parked {
             // SAFETY: alive, as its groups are: each has a count for this queue beyond those of its slots.
             let this = unsafe { store.as_ref() };
             rest = this.link.get();
-            let before = self.first.get();
+            let mut came: usize = 0;
             for shard in this.shards() {
                 let mut list = shard.groups().get();
                 // SAFETY: G1, as above.
                 while let Some(group) = unsafe { GroupPtr::from_raw(list) } {
                     list = group.next().get();
                     self.link_first(group);
-                    self.fresh.add(1);
+                    came += 1;
                 }
             }
+            self.due.add(came);
             let mut next = self.first.get();
-            while next != before {
-                // SAFETY: G1: groups in the queue are freed by who has the turn alone. This one is `before`, or was linked above.
+            for _ in 0..came {
+                // SAFETY: G1: it was linked above, and no look at those before it frees it, as it still has its share (E1).
                 let Some(group) = (unsafe { GroupPtr::from_raw(next) }) else { break };
                 next = group.next().get();
                 freed += self.look_at(group) + self.count(group, SHARE);

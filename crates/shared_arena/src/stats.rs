@@ -27,7 +27,8 @@ pub struct Statistics {
     pub bytes_held: usize,
     /// The limit on `bytes_held`, in bytes; `usize::MAX` for none.
     pub limit: usize,
-    /// Whether the pages could not be read, since somebody stood in the way for long: what is said of them above is then zero.
+    /// Whether the pages could not be read, since somebody stood in the way for long: what is said of them above is then zero. So it stays
+    /// in the child of a fork, if a thread that it does not have was there.
     pub unread: bool,
 }
 

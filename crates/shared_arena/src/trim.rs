@@ -5,9 +5,12 @@
 
 use core::ptr;
 
+use ephemera_prim::gate::Pass;
+
 use crate::bits::Bits;
 use crate::group::{Group, GroupPtr, NearPtr};
 use crate::owner::Owner;
+use crate::store::Store;
 
 /// Which groups go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,20 +37,25 @@ pub(crate) enum Fate {
 impl Owner<'_> {
     /// Books what other threads gave back, then takes the groups that are wholly free off this shard. Returns how many; none if
     /// somebody stands behind the gate for longer than this thread may wait.
-    pub(crate) fn trim(self, which: Which, fate: Fate) -> usize {
+    pub(crate) fn trim(self, fate: Fate) -> usize {
+        self.trim_behind(Store::enter_patiently, Which::Empty, fate).unwrap_or(0)
+    }
+
+    /// The same in the midst of a claim, which does not wait: `None` if somebody stands behind the gate.
+    pub(crate) fn trim_in_passing(self, which: Which) -> Option<usize> {
+        self.trim_behind(Store::enter, which, Fate::Release)
+    }
+
+    fn trim_behind(self, enter: fn(&Store) -> Option<Pass<'_>>, which: Which, fate: Fate) -> Option<usize> {
         self.settle();
-        if which == Which::Empty {
-            // Whoever asked for it, it is done.
-            self.store.epoch().turned(&self.shard.quiet().epoch);
-        }
         let weak = cfg!(ephemera_weaken = "arena_trim_beside_a_walk");
-        let pass = match which {
-            _ if weak => None,
-            Which::Empty => self.store.enter_patiently(),
-            Which::Idle => self.store.enter(),
-        };
+        let pass = if weak { None } else { enter(self.store) };
         if pass.is_none() && !weak {
-            return 0;
+            return None;
+        }
+        if which == Which::Empty {
+            // Whoever asked for it, it is done from here.
+            self.store.epoch().turned(&self.shard.quiet().epoch);
         }
         let (shard, geometry) = (self.shard, self.geometry());
         shard.give_back_front(geometry);
@@ -94,7 +102,7 @@ impl Owner<'_> {
                 self.store.push_unbound(group);
             }
         }
-        count
+        Some(count)
     }
 }
 

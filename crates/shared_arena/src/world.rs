@@ -14,7 +14,7 @@ use crate::owner::Owner;
 use crate::parked::{LOOKS, Parked};
 use crate::shard::ShardPtr;
 use crate::store::{Seat, Store};
-use crate::trim::{Fate, Which};
+use crate::trim::Fate;
 
 /// What hangs on a thread's record: where its shards are in all stores.
 #[derive(Debug)]
@@ -98,7 +98,7 @@ pub(crate) unsafe fn claim_slow(
     owner.serve_or_grow().or_else(|refused| {
         scavenge(store, true);
         look_all(world, refused);
-        owner.serve_or_grow()
+        owner.serve_patiently().map_or_else(|| owner.serve_or_grow(), Ok)
     })
 }
 
@@ -139,7 +139,7 @@ fn scavenge(store: &Store, thorough: bool) {
             }
             quiet.entered.set(entered);
             quiet.booked.set(0);
-            owner.trim(Which::Empty, Fate::Unbind);
+            owner.trim(Fate::Unbind);
         });
     }
 }
@@ -177,7 +177,7 @@ unsafe fn give_back_empty(store: &Store, record: Option<&Record<Place>>) -> usiz
     let trim = |shard| {
         // SAFETY: O1: the caller holds the record, or this thread has its lease.
         let owner = unsafe { Owner::new(store, shard) };
-        owner.trim(Which::Empty, Fate::Release)
+        owner.trim(Fate::Release)
     };
     let mut count = record.and_then(|record| store.shard(record.shard().seat())).map_or(0, trim);
     for shard in store.shards() {

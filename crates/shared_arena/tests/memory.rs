@@ -64,6 +64,20 @@ fn small_arenas_stay_small() {
 }
 
 #[test]
+fn an_arena_holds_no_page_before_its_first_value() {
+    balanced(|| {
+        let before = groups();
+        let (shared, arena, pool) = (SharedArena::<u64>::new(), Arena::with_capacity(0), Pool::<u64>::new());
+        assert_eq!([shared.stats(), arena.stats(), pool.stats()], [(0, 0); 3]);
+        assert_eq!(groups(), before);
+        assert!(!shared.shrink_to_fit() && !arena.shrink_to_fit(), "there is nothing to give back");
+        let value = arena.alloc(1_u64);
+        assert_eq!(format!("{arena:?}"), "Arena { used: 1, free: 62 }");
+        drop(value);
+    });
+}
+
+#[test]
 fn shrinking_leaves_what_is_used() {
     balanced(|| {
         let arena = Arena::<[u64; 8]>::new();
@@ -227,7 +241,7 @@ fn a_page_that_one_value_pins_costs_its_group_alone() {
             .enumerate()
             .filter(|(number, _)| *number != keep)
             .for_each(|(_, value)| *value = None);
-        assert!(pool.shrink_to_fit());
+        pool.shrink_to_fit();
         let statistics = pool.statistics();
         assert_eq!((statistics.groups, statistics.used), (1, 1));
         assert!(groups_then > 1 && statistics.bytes_held < 20 << 10, "{statistics:?}");

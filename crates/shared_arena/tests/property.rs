@@ -121,10 +121,10 @@ impl Pick {
     fn shrink(&self) {
         let (used, _) = self.stats();
         match self {
-            Self::Shared(arena) => arena.shrink_to_fit(),
-            Self::Arena(arena) => arena.shrink_to_fit(),
+            Self::Shared(arena) => _ = arena.shrink_to_fit(),
+            Self::Arena(arena) => _ = arena.shrink_to_fit(),
             Self::Pool(pool) => pool.shrink_to_fit(),
-        };
+        }
         let (still, free) = self.stats();
         assert_eq!(still, used);
         assert!(used != 0 || free == 0, "an empty arena keeps nothing");

@@ -43,7 +43,7 @@ pub struct ExtBuf<'a> {
 
 // SAFETY: the open region is the ring's, which is borrowed for this handle alone and can be sent.
 unsafe impl Send for ExtBuf<'_> {}
-// SAFETY: a shared handle only shows the written bytes.
+// SAFETY: a shared handle shows the written bytes, and with feature `bytes` walks along the ring that it borrows, which only reads (C4).
 unsafe impl Sync for ExtBuf<'_> {}
 
 impl<'a> ExtBuf<'a> {
@@ -107,7 +107,19 @@ impl<'a> ExtBuf<'a> {
     #[inline]
     pub unsafe fn set_len(&mut self, len: usize) {
         ephemera_prim::invariant!(len <= self.open.room, "more was written than there is room for");
+        self.truncate(len);
         self.len = len;
+    }
+
+    /// So many more bytes are written.
+    ///
+    /// # Safety
+    /// They are initialised, and at most [`ExtBuf::spare`].
+    #[cfg(feature = "bytes")]
+    #[inline]
+    pub(crate) unsafe fn advance(&mut self, count: usize) {
+        ephemera_prim::invariant!(count <= self.spare(), "more was written than there is room for");
+        self.len += count;
     }
 
     /// Bytes that could still be written, if the buffer moved to the longest free run.
@@ -119,7 +131,10 @@ impl<'a> ExtBuf<'a> {
     /// Forgets the bytes from `len` on; does nothing where there are fewer.
     #[inline]
     pub fn truncate(&mut self, len: usize) {
-        self.len = self.len.min(len);
+        if len < self.len {
+            self.ring.used(self.len);
+            self.len = len;
+        }
     }
 
     /// Ends growing and gives the ring back: a fixed buffer with what was written, of what was asked for or written,
@@ -150,6 +165,7 @@ fn grow(ring: &mut RingAl, open: Open, len: usize, more: usize) -> Option<Open> 
 impl Drop for ExtBuf<'_> {
     #[inline]
     fn drop(&mut self) {
+        self.ring.used(self.least.max(self.len));
         self.ring.abandon(self.open);
     }
 }

@@ -11,7 +11,7 @@ use super::chain::Chain;
 use super::{Memory, RingAl};
 use crate::CreateError;
 use crate::geometry::{GRANULE, LINE, Plan};
-use crate::store::{Store, StorePtr};
+use crate::store::{Store, StorePtr, sweep};
 
 /// Settings for a [`RingAl`].
 ///
@@ -74,7 +74,7 @@ impl Builder {
     /// # Safety
     /// The lot outlives the ring and all its buffers.
     pub(crate) unsafe fn try_build_in(self, lot: &Lot<Store>) -> Result<RingAl, CreateError> {
-        lot.sweep(Effort::Passing);
+        sweep(lot);
         let Some(plan) = Plan::new(size_of::<Store>(), self.bytes, self.align) else {
             return Err(CreateError::TooLarge { bytes: self.bytes, align: self.align });
         };

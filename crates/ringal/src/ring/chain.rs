@@ -13,6 +13,8 @@
 //!   holder, and the chain writes neither its guard nor its payload.
 //! * **C3** `head`, `low` and `frontier` are offsets of guards, or `end`, or nowhere; below `stop`, `head` is a guard, since
 //!   `stop` is neither above `end` nor above `frontier`.
+//! * **C4** A shared reference reads alone: the chain's plain fields, which nobody writes meanwhile, and guards' words, which are atomics.
+//!   So any number of threads may walk along a chain that is borrowed.
 
 use core::ptr::NonNull;
 
@@ -41,7 +43,7 @@ pub(super) struct Chain {
     /// Looks back in a row that found `low` taken.
     pub(super) misses: u32,
     pub(super) stride: usize,
-    /// The highest offset that a region ended at, as of the last time that the head went back.
+    /// The highest offset that a region ended at, as of the last time that the head went back; and that an open region was used to.
     pub(super) high: usize,
     pub(super) refusal: Refusal,
 }

@@ -240,7 +240,8 @@ impl RingAl {
 
     /// Frees the stores of dropped rings whose buffers are all gone, and returns how many.
     ///
-    /// That happens by itself: with the last release, mostly, else when a ring is made or dropped.
+    /// That happens by itself: with the last release, mostly, else when the next ring of the heap is made or dropped (of
+    /// more than 8 stores: one of the next).
     #[cfg(all(feature = "alloc", not(ephemera_loom)))]
     pub fn reclaim() -> usize {
         LOT.sweep(Effort::Full)
@@ -285,6 +286,7 @@ impl RingAl {
     /// Moves what the open region holds, its first `len` bytes, to another free run, if one has room for `least`. The payload
     /// and room there.
     pub(crate) fn relocate(&mut self, from: Open, len: usize, least: usize) -> Option<Open> {
+        self.used(len);
         let (guard, region) = self.chain.open_elsewhere(region(least)?)?;
         let to = Open { data: guard.payload(), room: room(region) };
         // The run may contain the region that was open, so that the places overlap. Marks for sanitizers do not keep what they
@@ -326,6 +328,12 @@ impl RingAl {
     #[cfg(feature = "bytes")]
     pub(crate) fn longest(&self) -> usize {
         room(self.chain.longest().1)
+    }
+
+    /// So many bytes of the open region were used, of which its buffer may not tell in the end.
+    #[inline]
+    pub(crate) fn used(&mut self, bytes: usize) {
+        self.chain.note_open(region_of(bytes));
     }
 
     /// The open region stays free.

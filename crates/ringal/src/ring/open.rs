@@ -104,6 +104,11 @@ impl Chain {
         }
     }
 
+    /// Remembers how far up the open region at the head was used, before that is given up.
+    pub(super) fn note_open(&mut self, need: usize) {
+        self.high = self.high.max(self.head + need);
+    }
+
     /// The payload that was opened stays free, or is free again.
     #[inline]
     pub(super) fn abandon(data: NonNull<u8>, room: usize) {

@@ -2,11 +2,15 @@
 
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
+use core::mem::ManuallyDrop;
+
+use ephemera_prim::park::{Effort, Lot};
 
 use super::RingAl;
 use super::chain::NOWHERE;
 use crate::FixedBufMut;
 use crate::geometry::{GRANULE, OVERHEAD, region_of};
+use crate::store::Store;
 
 fn fill(ring: &mut RingAl, bytes: usize, count: usize) -> Vec<FixedBufMut> {
     (0..count).map(|_| ring.fixed(bytes).unwrap()).collect()
@@ -193,4 +197,74 @@ fn a_move_into_a_run_around_the_open_region_keeps_the_bytes() {
     let moved = growing.finalize();
     assert!(moved.iter().copied().eq(0..SMALL as u8));
     guards_are_in_order(&ring);
+}
+
+fn ring_in(lot: &'static Lot<Store>) -> RingAl {
+    // SAFETY: a static outlives them.
+    unsafe { RingAl::builder(1 << 10).try_build_in(lot) }.unwrap()
+}
+
+/// A store whose ring was dropped between its last release's look at `closed` and that release, after many looks in vain.
+fn miss(lot: &'static Lot<Store>) {
+    let mut ring = ring_in(lot);
+    let guard = ring.chain.guard(0);
+    let buffer = ManuallyDrop::new(ring.fixed(100).unwrap());
+    drop(ring);
+    for _ in 0..20 {
+        assert_eq!(lot.sweep(Effort::Full), 0);
+    }
+    guard.end_use();
+    guard.release(region_of(buffer.capacity()));
+    assert_eq!(lot.count(), 1);
+}
+
+#[test]
+fn a_missed_store_goes_when_the_next_ring_is_made() {
+    static LOT: Lot<Store> = Lot::new();
+    miss(&LOT);
+    let next = ring_in(&LOT);
+    assert_eq!(LOT.count(), 0);
+    drop(next);
+}
+
+#[test]
+fn a_missed_store_goes_when_the_next_ring_is_dropped() {
+    static LOT: Lot<Store> = Lot::new();
+    let next = ring_in(&LOT);
+    miss(&LOT);
+    drop(next);
+    assert_eq!(LOT.count(), 0);
+}
+
+#[test]
+fn an_extendable_buffer_counts_as_far_as_it_was_written() {
+    let ring = || RingAl::new(16 << 10);
+    let reached = |ring: &RingAl, bytes| assert_eq!(ring.stats().high_water, region_of(bytes));
+
+    let mut dropped = ring();
+    drop(dropped.extendable(3_000).unwrap());
+    reached(&dropped, 3_000);
+    dropped.extendable(16).unwrap().try_extend_from_slice(&[1; 5_000]).unwrap();
+    reached(&dropped, 5_000);
+
+    let mut shortened = ring();
+    let mut buffer = shortened.extendable(16).unwrap();
+    buffer.try_extend_from_slice(&[1; 5_000]).unwrap();
+    buffer.truncate(2_000);
+    // SAFETY: less than was written.
+    unsafe { buffer.set_len(10) };
+    drop(buffer.finalize());
+    assert!(shortened.chain.head < region_of(100));
+    reached(&shortened, 5_000);
+
+    // It moves down, over what came home in front of it.
+    let mut moved = ring();
+    let before = moved.fixed(10_000).unwrap();
+    let mut buffer = moved.extendable(16).unwrap();
+    buffer.try_extend_from_slice(&[1; 4_000]).unwrap();
+    drop(before);
+    buffer.try_extend_from_slice(&[2; 4_000]).unwrap();
+    drop(buffer.finalize());
+    assert_eq!(moved.chain.head, region_of(8_000));
+    assert_eq!(moved.stats().high_water, region_of(10_000) + region_of(4_000));
 }

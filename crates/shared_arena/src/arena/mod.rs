@@ -17,3 +17,6 @@ pub use pool::Pool;
 pub use shared::SharedArena;
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 pub(crate) use shared::reclaim;
+
+#[cfg(all(test, feature = "std", target_has_atomic = "64"))]
+mod tests;

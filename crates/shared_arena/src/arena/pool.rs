@@ -16,7 +16,7 @@ use crate::shard::ShardPtr;
 use crate::slot::{Single, Slot, pool_mark};
 use crate::stats::Statistics;
 use crate::store::{Seat, Settings, Store};
-use crate::trim::{Fate, Which};
+use crate::trim::Fate;
 
 /// A pool of values of one type for one thread: no atomics, no thread-local, no `std`.
 ///
@@ -32,7 +32,7 @@ use crate::trim::{Fate, Which};
 /// let two = pool.alloc_rc([2_u8; 40]);
 /// assert_eq!((one[0], two[0], pool.stats().0), (1, 2, 2));
 /// drop((one, two));
-/// assert!(pool.shrink_to_fit());
+/// pool.shrink_to_fit();
 /// assert_eq!(pool.stats(), (0, 0));
 /// ```
 ///
@@ -126,9 +126,10 @@ impl<T> Core<T> {
         Ok(slot)
     }
 
-    /// Gives back what is empty, and returns how many groups.
-    fn give_back_empty(&self) -> usize {
-        self.owner().trim(Which::Empty, Fate::Release) + self.store().release_unbound()
+    /// Gives back what is empty.
+    fn give_back_empty(&self) {
+        self.owner().trim(Fate::Release);
+        self.store().release_unbound();
     }
 }
 
@@ -147,11 +148,11 @@ impl<T> Pool<T> {
         Self { core }
     }
 
-    /// Gives groups of pages without a value back to the heap, and returns whether there were any.
+    /// Gives groups of pages without a value back to the heap. How many are left: [`Pool::statistics`].
     ///
     /// Goes once through all pages.
-    pub fn shrink_to_fit(&self) -> bool {
-        self.core.give_back_empty() != 0
+    pub fn shrink_to_fit(&self) {
+        self.core.give_back_empty();
     }
 }
 

@@ -1,4 +1,7 @@
 //! What every handle does as its value does, and what the two boxes have in common.
+//!
+//! Not `AsRef`, `AsMut`, `PartialOrd`, `Ord`: where a handle has them, `handle.as_ref()` or `handle.cmp(&value)` is the handle's method and no more
+//! that of its value, say an `Option` or a number. Programs that come from the namesake call the latter.
 
 /// Traits of a handle that derefs to its value by `place`.
 macro_rules! as_value {
@@ -31,13 +34,6 @@ macro_rules! as_value {
             }
         }
 
-        impl<T> AsRef<T> for $name<T> {
-            #[inline]
-            fn as_ref(&self) -> &T {
-                self
-            }
-        }
-
         impl<T> core::borrow::Borrow<T> for $name<T> {
             #[inline]
             fn borrow(&self) -> &T {
@@ -53,20 +49,6 @@ macro_rules! as_value {
         }
 
         impl<T: Eq> Eq for $name<T> {}
-
-        impl<T: PartialOrd> PartialOrd for $name<T> {
-            #[inline]
-            fn partial_cmp(&self, other: &Self) -> Option<core::cmp::Ordering> {
-                (**self).partial_cmp(&**other)
-            }
-        }
-
-        impl<T: Ord> Ord for $name<T> {
-            #[inline]
-            fn cmp(&self, other: &Self) -> core::cmp::Ordering {
-                (**self).cmp(&**other)
-            }
-        }
 
         impl<T: core::hash::Hash> core::hash::Hash for $name<T> {
             #[inline]
@@ -171,13 +153,6 @@ macro_rules! boxed {
             fn deref_mut(&mut self) -> &mut T {
                 // SAFETY: H1: the handle has the slot alone.
                 unsafe { self.place.as_mut() }
-            }
-        }
-
-        impl<T> AsMut<T> for $name<T> {
-            #[inline]
-            fn as_mut(&mut self) -> &mut T {
-                self
             }
         }
 

@@ -188,13 +188,19 @@ impl Store {
         self.unbound.set(group.as_ptr());
     }
 
-    /// Takes a group that no shard has, and has it bound before anybody walks along.
-    pub(crate) fn pop_unbound(&self, bind: impl FnOnce(GroupPtr)) -> Option<()> {
-        if self.unbound.get().is_null() {
-            return None;
-        }
+    /// Whether there are groups that no shard has, as far as can be seen from outside the gate.
+    pub(crate) fn has_unbound(&self) -> bool {
+        !self.unbound.get().is_null()
+    }
+
+    /// Goes behind the gate, takes a group that no shard has, and has it bound before anybody walks along.
+    pub(crate) fn pop_unbound(
+        &self,
+        enter: fn(&Self) -> Option<Pass<'_>>,
+        bind: impl FnOnce(GroupPtr),
+    ) -> Option<()> {
         let weak = cfg!(ephemera_weaken = "arena_bind_beside_another");
-        let pass = if weak { None } else { self.gate.enter() };
+        let pass = if weak { None } else { enter(self) };
         if pass.is_none() && !weak {
             return None;
         }

@@ -1,0 +1,50 @@
+//! What arenas do while somebody else stands behind their gate.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+use std::sync::mpsc::channel;
+use std::thread;
+
+use super::{SharedArena, Trim};
+
+/// Statistics of many pages, or another thread's trim, keep the gate for longer than a claim waits in passing.
+#[test]
+fn conc_free_groups_behind_a_shut_gate_are_not_refused() {
+    type Value = [u8; 256];
+    let first = SharedArena::<Value>::with_capacity(1).statistics().bytes_held;
+    // Room for a shard beside the first page, but for no second page.
+    let arena = SharedArena::<Value>::builder().capacity(1).limit(first + (4 << 10)).build();
+    let (shut, is_shut) = channel();
+    thread::scope(|scope| {
+        let arena = &arena;
+        scope.spawn(move || {
+            let pass = arena.core.store().enter();
+            shut.send(pass.is_some()).unwrap();
+            thread::sleep(Duration::from_millis(20));
+            drop(pass);
+        });
+        assert!(is_shut.recv().unwrap());
+        let values: Vec<_> = (0..63).map_while(|_| arena.try_alloc([1; 256]).ok()).collect();
+        assert_eq!((values.len(), arena.stats()), (63, (63, 0)));
+        assert!(arena.try_alloc([2; 256]).is_err_and(|error| error.refused().by_limit()));
+    });
+}
+
+/// Whoever is asked to trim while he finds the gate shut does it in a later slow path.
+#[test]
+fn a_request_to_trim_waits_for_an_open_gate() {
+    let arena = SharedArena::<u64>::builder().trim(Trim::Manual).build();
+    let fill = |count| (0..count).map(|value| arena.alloc(value)).collect::<Vec<_>>();
+    drop(fill(1_000));
+    let (store, pages) = (arena.core.store(), arena.statistics().pages);
+    // As another thread's `shrink_to_fit`.
+    store.epoch().raise();
+    let pass = store.enter();
+    assert!(pass.is_some());
+    let kept = fill(100);
+    drop(pass);
+    assert_eq!(arena.statistics().pages, pages, "nothing is trimmed beside who is behind the gate");
+    let more = fill(100);
+    assert!(arena.statistics().pages < pages, "the request was forgotten");
+    drop((kept, more));
+}
