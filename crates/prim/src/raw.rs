@@ -20,8 +20,8 @@ use crate::poison::unpoison;
 
 /// Bytes below the end of the address space in which no block may end (R1): 4 MiB.
 ///
-/// Sixteen times the largest chunk of any allocator here. No operating system hands out memory up there to
-/// 64-bit programs; for 32-bit ones it costs at most one thousandth of the addresses.
+/// Four times the largest chunk that any allocator here may have (1 MiB, in a geometry of `ring-alloc`). No operating system hands out memory
+/// up there to 64-bit programs; for 32-bit ones it costs at most one thousandth of the addresses.
 pub const TOP_GUARD: usize = 4 << 20;
 
 /// Takes a block of `layout` from `backing`: `layout.size()` bytes, aligned, not initialised. What `backing`

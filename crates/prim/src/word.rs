@@ -2,7 +2,8 @@
 //!
 //! The owner's counts are written on every allocation, so they must cost no more than a plain field; and
 //! statistics read them from other threads, so a plain field would be a data race. A load and a store with
-//! `Relaxed` are both: on every target that we know they are the plain instructions.
+//! `Relaxed` are both: up to the width of a pointer they are the plain instructions on every target that we know. On 32-bit targets an
+//! [`OwnerU64`] costs more: on armv7 its store is a loop of exclusive loads and stores.
 //!
 //! They are **not** counters for two writers: `add` is a load and a store, not one operation.
 

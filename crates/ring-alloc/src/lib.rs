@@ -43,7 +43,7 @@
 //! [`OneRingAlloc::clean_global`]. Under a limit: [`Builder::limit`], [`OneRingAlloc::set_limit`]. [`Stats`] says what is held.
 //!
 //! A chunk of another thread's that foreign frees emptied is booked when that thread next runs out of its front chunk, cleans, or
-//! ends.
+//! ends; one that an ended thread left behind goes back with its last block.
 //!
 //! # Traits
 //!

@@ -276,12 +276,12 @@ fn conc_what_ended_threads_left_is_used_before_a_refusal() {
     let before = clean();
     let left = std::thread::spawn(|| Box::new_in([1_u8; 100], OneRingAlloc));
     let left = left.join().expect("the thread does not panic");
-    // Freed here, it leaves an empty chunk on a record that nobody has.
-    drop(left);
     let held = OneRingAlloc.stats().bytes_held;
     assert!(held > before);
     OneRingAlloc.set_limit(held);
-    // That chunk makes room for one of this thread, and for no more than one.
+    assert!(OneRingAlloc.allocate(layout(1, 1)).is_err());
+    // Freed here, it leaves an empty chunk on a record that nobody has. That makes room for one of this thread, and for no more than one.
+    drop(left);
     let mut blocks = Checked::new(&OneRingAlloc);
     assert!(fill(&mut blocks, 1_000) >= 30);
     assert_eq!(OneRingAlloc.stats().bytes_held, held);

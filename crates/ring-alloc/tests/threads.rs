@@ -93,6 +93,18 @@ fn conc_a_thread_gives_its_chunks_back_when_it_ends() {
 }
 
 #[test]
+fn conc_what_an_ended_thread_sent_off_goes_back_with_its_last_block() {
+    let balanced = Balanced::new();
+    let blocks: alloc::vec::Vec<_> = joined(thread::spawn(|| {
+        (0..here_or_miri(90, 50)).map(|number| filled(number, SIZES[2 + number % 3])).collect()
+    }));
+    assert!(OneRingAlloc.stats().chunks() > 2);
+    check_all(&blocks);
+    drop(blocks);
+    assert_eq!(OneRingAlloc.stats().bytes_held, balanced.before, "without anybody cleaning");
+}
+
+#[test]
 fn conc_shrunk_abroad_then_freed_at_home() {
     let _balanced = Balanced::new();
     let mut bytes = filled(3, 600);

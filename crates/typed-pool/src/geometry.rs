@@ -97,6 +97,21 @@ impl Spec {
         }
     }
 
+    /// What so many slots, in whole units and a last shorter one, ask of the backing allocator. `None` beyond what there can be.
+    pub(crate) const fn bytes(self, slots: usize) -> Option<usize> {
+        let Some(bytes) = (slots / self.slots).checked_mul(self.layout(self.slots).size()) else {
+            return None;
+        };
+        let rest = match slots % self.slots {
+            0 => 0,
+            rest => self.layout(rest).size(),
+        };
+        match bytes.checked_add(rest) {
+            Some(bytes) if bytes <= isize::MAX as usize => Some(bytes),
+            _ => None,
+        }
+    }
+
     /// The end of the last slot's place, as an offset.
     pub(crate) const fn end(self, slots: usize) -> usize {
         self.first(slots) + slots * self.stride

@@ -47,8 +47,8 @@
 //!
 //! # Memory comes back
 //!
-//! By itself: of the units that run empty, each pool keeps 4, and one more each time that it misses one that it gave back; a
-//! thread gives back all when it ends. By request: [`TypedPool::trim`], [`PooledBox::trim`], [`PooledBox::trim_all`] and the methods of the
+//! By itself: of the units that run empty, each pool keeps 4 and those that it began with, and one more each time that it misses one that
+//! it gave back; a thread gives back all when it ends. By request: [`TypedPool::trim`], [`PooledBox::trim`], [`PooledBox::trim_all`] and the methods of the
 //! allocators. Under a limit: [`Builder::limit`], [`PooledBox::set_limit`]. [`Stats`] says what is held.
 //!
 //! What other threads free is booked when the thread that has the pool runs out of units with a free slot (every 64th time that it looks for one, in
@@ -109,6 +109,7 @@ pub mod design {}
 #[doc(hidden)]
 #[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
 pub mod __private {
+    pub use core;
     pub use core::alloc::Layout;
     pub use core::ptr::NonNull;
     pub use std::thread::LocalKey;

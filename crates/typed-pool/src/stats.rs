@@ -60,9 +60,10 @@ impl Stats {
     /// While others are at work what went may be seen before what came: a difference below zero is none.
     #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
     pub(crate) fn no_less_than_none(&mut self) {
+        // No process has more, unless so much is held.
+        let most = self.bytes_held.max(usize::MAX / 4 * 3);
         for sum in [&mut self.large_blocks, &mut self.large_bytes] {
-            // No process has that much.
-            if *sum > usize::MAX / 4 * 3 {
+            if *sum > most {
                 *sum = 0;
             }
         }
@@ -87,5 +88,23 @@ impl Stats {
             self.empty_units += usize::from(live == 0);
         });
         self.unread_heaps += usize::from(!read);
+    }
+}
+
+#[cfg(all(test, any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+mod tests {
+    use super::Stats;
+
+    #[test]
+    fn below_zero_is_none_and_nearly_all_memory_is_not() {
+        let negative = 0_usize.wrapping_sub(5_000);
+        let mut below = Stats { large_blocks: usize::MAX, large_bytes: negative, ..Stats::default() };
+        below.no_less_than_none();
+        assert_eq!((below.large_blocks, below.large_bytes), (0, 0));
+        let most = usize::MAX - 100_000;
+        let mut nearly =
+            Stats { large_blocks: 7, large_bytes: most - 9, bytes_held: most, ..Stats::default() };
+        nearly.no_less_than_none();
+        assert_eq!((nearly.large_blocks, nearly.large_bytes), (7, most - 9));
     }
 }

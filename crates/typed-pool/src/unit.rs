@@ -35,7 +35,8 @@ pub(crate) struct Unit {
     remote: Remote,
 }
 
-/// The line that other threads write to. What never changes is there too: who reads it is on the way to a group.
+/// The line that other threads write to. What never changes is there too: who reads it is on the way to a group. And `prev`, for which the
+/// owner's line has no room: the owner writes it when a neighbour on the list of all units comes or goes.
 #[derive(Debug)]
 #[repr(C, align(64))]
 struct Remote {

@@ -126,3 +126,61 @@ fn a_backing_allocator_that_unwinds_loses_nothing() {
         run(2, call);
     }
 }
+
+type Above<T> = Rc<TypedPool<T, Counts<T>>>;
+
+/// What is out of a [`Counts`].
+struct Out<T> {
+    pool: RefCell<Option<Above<T>>>,
+    slots: RefCell<Vec<NonNull<T>>>,
+    held: Cell<usize>,
+    peak: Cell<usize>,
+}
+
+/// A backing allocator that uses the pool above it while a block goes back, and counts what is out.
+struct Counts<T>(Rc<Out<T>>);
+
+// SAFETY: blocks are the global heap's own.
+unsafe impl<T> Allocator for Counts<T> {
+    fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        self.0.held.set(self.0.held.get() + layout.size());
+        self.0.peak.set(self.0.peak.get().max(self.0.held.get()));
+        Global.allocate(layout)
+    }
+
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
+        let pool = self.0.pool.borrow().clone();
+        self.0.slots.borrow_mut().extend(pool.and_then(|pool| pool.allocate().ok()));
+        // SAFETY: the caller's duties are passed on as they are.
+        unsafe { Global.deallocate(block, layout) };
+        self.0.held.set(self.0.held.get() - layout.size());
+    }
+}
+
+/// A pool that holds all that it may gives it back.
+fn keeps_its_limit_while_it_gives_back<T>(limit: usize) {
+    let (pool, slots) = (RefCell::new(None), RefCell::new(Vec::new()));
+    let out = Rc::new(Out { pool, slots, held: Cell::new(0), peak: Cell::new(0) });
+    let backing = Counts(Rc::clone(&out));
+    let pool = Rc::new(Builder::<T>::new().chunk_len(1).limit(limit).build_in(backing));
+    *out.pool.borrow_mut() = Some(Rc::clone(&pool));
+    let slot = pool.allocate().expect("just enough");
+    assert!(pool.allocate().is_err());
+    // SAFETY: a live slot of this pool.
+    unsafe { pool.deallocate(slot) };
+    pool.trim();
+    out.pool.take();
+    for slot in out.slots.take() {
+        // SAFETY: as above.
+        unsafe { pool.deallocate(slot) };
+    }
+    assert!(out.peak.get() <= limit, "{} bytes of {limit}", out.peak.get());
+    assert_eq!((pool.stats().bytes_held, out.held.get()), (0, 0));
+}
+
+#[test]
+fn the_limit_holds_while_memory_goes_back() {
+    // A header and a slot, and a value without a unit.
+    keeps_its_limit_while_it_gives_back::<Value>(128 + size_of::<Value>());
+    keeps_its_limit_while_it_gives_back::<[u8; 40_000]>(40_000);
+}

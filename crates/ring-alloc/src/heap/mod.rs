@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   front[class] --> chunk being filled
-//!   empties[class] --> drained chunk --> drained chunk          (at most `retain`)
+//!   empties[class] --> drained chunk --> drained chunk          (`retain`; more where a gate stayed shut)
 //!   chunks[class] <-> every chunk of the class, wherever else it is or is not
 //! ```
 //!
@@ -11,13 +11,7 @@
 //! `slow` how fronts are found and chunks come and go, `resize` growing and shrinking, `large` what goes
 //! to the backing allocator.
 //!
-//! # Invariants
-//! * **H1** The words of a heap and of its chunks are written by their owner alone: the thread of a
-//!   `RingAlloc`, the holder of the record of a `OneRingAlloc` heap.
-//! * **H2** A front is never null once the heap was entered: it is a chunk of its class, or the full chunk.
-//! * **H3** A chunk is drained (its sums are equal) exactly if it may be rewound, reused or given back.
-//! * **H4** A drained chunk is a front or on the stack of empties.
-//! * **H5** Every chunk is on the list of all chunks of its class; it leaves it behind the gate, before it is freed.
+//! The crate's design has the invariants H1 to H6.
 
 mod fast;
 mod large;
@@ -70,7 +64,7 @@ impl Heap {
 
     #[cfg(not(ephemera_loom))]
     ephemera_prim::const_unless_loom! {
-        /// A heap whose fronts are full: for threads that own nothing.
+        /// A heap whose fronts are full: for threads that own nothing (H6).
         pub(crate) fn nowhere() -> Self {
             Self { fronts: [OwnerPtr::new(full_chunk()), OwnerPtr::new(full_chunk())], ..Self::new() }
         }
@@ -119,7 +113,8 @@ fn full_chunk() -> *mut Chunk {
 /// What a heap stands in: whose it is and where its chunks come from.
 ///
 /// # Safety
-/// `heap` returns one heap, which the calling thread owns (H1) and which was entered; its chunks all came from `backing`.
+/// `heap` returns one heap, which the calling thread owns (H1), or which nobody does and nobody writes (H6), and which was entered; its chunks
+/// all came from `backing`.
 /// `owns` is true exactly of chunks of that heap. `backing` stays valid and equivalent throughout.
 pub(crate) unsafe trait Env: Copy {
     type Geometry: Geometry;

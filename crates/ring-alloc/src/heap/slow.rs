@@ -127,7 +127,7 @@ fn give_back<E: Env>(env: E, chunk: ChunkPtr, class: Class) -> bool {
     true
 }
 
-/// Books what was given back, then gives back every drained chunk, the fronts among them.
+/// Books what was given back, then gives back every drained chunk, the fronts among them. Stores nothing in a heap without chunks (H6).
 pub(crate) fn trim<E: Env>(env: E) {
     env.settle();
     for class in Class::ALL {

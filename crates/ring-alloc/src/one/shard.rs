@@ -9,6 +9,8 @@ use core::ptr::{self, NonNull};
 use allocator_api2::alloc::{AllocError, Global};
 use ephemera_prim::epoch::Epoch;
 use ephemera_prim::foreign::Inbox;
+#[cfg(not(ephemera_loom))]
+use ephemera_prim::record::Lease;
 use ephemera_prim::record::{Record, Registry};
 use ephemera_prim::word::OwnerUsize;
 
@@ -49,7 +51,7 @@ impl<G: Geometry> Shard<G> {
 
     #[cfg(not(ephemera_loom))]
     ephemera_prim::const_unless_loom! {
-        /// The shard of threads that own nothing.
+        /// The shard of threads that own nothing (H6).
         pub(crate) fn nowhere() -> Self {
             Self::with_heap(Heap::nowhere())
         }
@@ -116,9 +118,31 @@ pub(crate) fn clean<R: Realm>(realm: R) {
 }
 
 fn clean_free<R: Realm>(realm: R) {
-    for lease in realm.world().registry.records().filter_map(Record::try_lease) {
-        lease.record().shard().enter();
-        heap::trim(Owner { record: lease.record(), realm });
+    realm.world().registry.records().for_each(|record| look_after(realm, record));
+}
+
+/// Books what came home to a record that no thread holds, and gives back what is empty, until nothing comes meanwhile.
+#[cold]
+#[inline(never)]
+fn look_after<R: Realm>(realm: R, record: &Record<Shard<R::Geometry>>) {
+    while let Some(lease) = record.try_lease() {
+        record.shard().enter();
+        heap::trim(Owner { record, realm });
+        drop(lease);
+        if record.shard().remote.inbox.is_empty() {
+            return;
+        }
+    }
+}
+
+/// Gives up a record that was leased for a moment. Who pushed to it meanwhile saw that it was held, and left the look to this thread. (A
+/// push that comes just behind the look is among what may stay, in the design of `ephemera-prim`.)
+#[cfg(not(ephemera_loom))]
+pub(super) fn give_up<R: Realm>(realm: R, lease: Lease<'_, Shard<R::Geometry>>) {
+    let record = lease.record();
+    drop(lease);
+    if !record.shard().remote.inbox.is_empty() {
+        look_after(realm, record);
     }
 }
 
@@ -138,8 +162,8 @@ impl<R: Realm> Clone for Owner<'_, R> {
 
 impl<R: Realm> Copy for Owner<'_, R> {}
 
-// SAFETY: the record's holder owns the heap on it (L1), and chunks carry the record as their identity. All chunks
-// come from the global heap.
+// SAFETY: the record's holder owns the heap on it (L1), nobody writes those of NOWHERE and GONE (H6), and chunks carry the record
+// as their identity. All chunks come from the global heap.
 unsafe impl<R: Realm> Env for Owner<'_, R> {
     type Geometry = R::Geometry;
     type Backing = Global;
@@ -179,7 +203,7 @@ unsafe impl<R: Realm> Env for Owner<'_, R> {
 
     /// Books what other threads gave back to this record.
     fn settle(&self) {
-        // SAFETY: this thread holds the record (the promise of `Env`).
+        // SAFETY: this thread holds the record (the promise of `Env`), or nothing ever comes to its inbox, since no chunk names it (H6).
         let taken = unsafe { self.record.shard().remote.inbox.take() };
         for (chunk, given) in taken {
             // SAFETY: C1: a chunk whose last blocks are booked only now was not freed (F3).
@@ -205,10 +229,8 @@ unsafe impl<R: Realm> Env for Owner<'_, R> {
         // SAFETY: what `given` counts is given up here by the one who had it, in a chunk of that record.
         let pushed = unsafe { inbox.give_back_add(chunk.as_non_null(), given.word()) };
         if pushed && owner.is_free() {
-            // Nobody would look into that inbox until some thread takes the record.
-            if let Some(lease) = owner.try_lease() {
-                Owner { record: lease.record(), realm: self.realm }.settle();
-            }
+            // Nobody would look into that inbox until some thread takes the record, nor does anybody need its empty chunks.
+            look_after(self.realm, owner);
         }
     }
 }

@@ -5,10 +5,10 @@ use core::ptr::NonNull;
 use std::thread::LocalKey;
 
 use allocator_api2::alloc::AllocError;
-use ephemera_prim::local::{self, Here, Tenant};
+use ephemera_prim::local::{self, Held, Here, Tenant};
 use ephemera_prim::record::{FIRST, Record, Registry};
 
-use super::shard::{Owner, Realm, Shard, World};
+use super::shard::{Owner, Realm, Shard, World, give_up};
 use crate::geometry::{Class, Standard};
 use crate::heap;
 
@@ -76,7 +76,11 @@ impl Realm for Process {
     #[inline(never)]
     fn refill(_: Owner<'_, Self>, layout: Layout, class: Class) -> Result<NonNull<u8>, AllocError> {
         let held = local::hold::<Own>().ok_or(AllocError)?;
-        heap::refill(owner(held.record()), layout, class)
+        let block = heap::refill(owner(held.record()), layout, class);
+        if let Held::Leased(lease) = held {
+            give_up(Process, lease);
+        }
+        block
     }
 }
 

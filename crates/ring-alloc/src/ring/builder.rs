@@ -51,7 +51,8 @@ impl<G: Geometry> Builder<G> {
         Self { limit: bytes, ..self }
     }
 
-    /// Empty chunks of each class that the ring keeps for the next need: 4 unless set here.
+    /// Empty chunks of each class that the ring keeps for the next need: unless set here, [`RETAIN`](Geometry::RETAIN) of the geometry, which
+    /// is 4 in the standard one.
     pub const fn retain(self, chunks: usize) -> Self {
         Self { retain: Some(chunks), ..self }
     }

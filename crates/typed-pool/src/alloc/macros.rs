@@ -27,7 +27,17 @@
 macro_rules! pooled_allocator {
     ($(#[$attribute:meta])* $vis:vis struct $name:ident $(;)?) => {
         $(#[$attribute])*
-        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(
+            $crate::__private::core::fmt::Debug,
+            $crate::__private::core::clone::Clone,
+            $crate::__private::core::marker::Copy,
+            $crate::__private::core::default::Default,
+            $crate::__private::core::cmp::PartialEq,
+            $crate::__private::core::cmp::Eq,
+            $crate::__private::core::cmp::PartialOrd,
+            $crate::__private::core::cmp::Ord,
+            $crate::__private::core::hash::Hash,
+        )]
         $vis struct $name;
 
         impl $name {
@@ -57,7 +67,7 @@ macro_rules! pooled_allocator {
             pub fn allocate(
                 &self,
                 layout: $crate::__private::Layout,
-            ) -> Result<$crate::__private::NonNull<[u8]>, $crate::__private::AllocError> {
+            ) -> $crate::__private::core::result::Result<$crate::__private::NonNull<[u8]>, $crate::__private::AllocError> {
                 // SAFETY: this allocator's own.
                 unsafe { $crate::__private::allocate(Self::__here(), Self::__family(), layout) }
             }
@@ -70,7 +80,7 @@ macro_rules! pooled_allocator {
             pub fn allocate_zeroed(
                 &self,
                 layout: $crate::__private::Layout,
-            ) -> Result<$crate::__private::NonNull<[u8]>, $crate::__private::AllocError> {
+            ) -> $crate::__private::core::result::Result<$crate::__private::NonNull<[u8]>, $crate::__private::AllocError> {
                 // SAFETY: this allocator's own.
                 unsafe { $crate::__private::allocate_zeroed(Self::__here(), Self::__family(), layout) }
             }
@@ -102,7 +112,7 @@ macro_rules! pooled_allocator {
                 block: $crate::__private::NonNull<u8>,
                 old: $crate::__private::Layout,
                 new: $crate::__private::Layout,
-            ) -> Result<$crate::__private::NonNull<[u8]>, $crate::__private::AllocError> {
+            ) -> $crate::__private::core::result::Result<$crate::__private::NonNull<[u8]>, $crate::__private::AllocError> {
                 // SAFETY: the caller's; this allocator's pools.
                 unsafe { $crate::__private::grow(Self::__here(), Self::__family(), block, old, new, false) }
             }
@@ -120,7 +130,7 @@ macro_rules! pooled_allocator {
                 block: $crate::__private::NonNull<u8>,
                 old: $crate::__private::Layout,
                 new: $crate::__private::Layout,
-            ) -> Result<$crate::__private::NonNull<[u8]>, $crate::__private::AllocError> {
+            ) -> $crate::__private::core::result::Result<$crate::__private::NonNull<[u8]>, $crate::__private::AllocError> {
                 // SAFETY: the caller's; this allocator's pools.
                 unsafe { $crate::__private::grow(Self::__here(), Self::__family(), block, old, new, true) }
             }
@@ -138,7 +148,7 @@ macro_rules! pooled_allocator {
                 block: $crate::__private::NonNull<u8>,
                 old: $crate::__private::Layout,
                 new: $crate::__private::Layout,
-            ) -> Result<$crate::__private::NonNull<[u8]>, $crate::__private::AllocError> {
+            ) -> $crate::__private::core::result::Result<$crate::__private::NonNull<[u8]>, $crate::__private::AllocError> {
                 // SAFETY: the caller's; this allocator's pools.
                 unsafe { $crate::__private::shrink(Self::__here(), Self::__family(), block, old, new) }
             }

@@ -10,7 +10,8 @@
 /// | `pooled!(pub struct Names: String, chunk_len = 32);` | the same |
 ///
 /// Without `chunk_len` a pool begins with 64 slots, and takes twice as many with each unit that it holds, up to a whole unit (32 KiB for
-/// values to 512 bytes, up to 256 KiB for larger ones). With it, it takes that many each time: one shorter unit, or several whole ones.
+/// values to 512 bytes, up to 256 KiB for larger ones). With it, it takes that many each time, as [`Builder::chunk_len`](crate::Builder::chunk_len)
+/// says.
 ///
 /// Generic types have no pool of their own: `Box<Generic<T>, PooledAllocator>` takes its memory by size class.
 ///
@@ -47,7 +48,12 @@
 macro_rules! pooled {
     ($(#[$attribute:meta])* $vis:vis struct $tag:ident : $type:ty $(, chunk_len = $len:expr)? $(,)?) => {
         $(#[$attribute])*
-        #[derive(Debug, Clone, Copy, Default)]
+        #[derive(
+            $crate::__private::core::fmt::Debug,
+            $crate::__private::core::clone::Clone,
+            $crate::__private::core::marker::Copy,
+            $crate::__private::core::default::Default,
+        )]
         $vis struct $tag;
 
         impl $tag {
@@ -99,10 +105,10 @@ macro_rules! pooled {
             }
         }
 
-        $crate::__pooled_impl!([$crate::PoolOf<__Value>] [$tag] $type, 0 $(+ $len)?);
+        $crate::__pooled_impl!([$crate::PoolOf<__Value>] [$tag] $type, [$($len)?]);
     };
     ($type:ty $(, chunk_len = $len:expr)? $(,)?) => {
-        $crate::__pooled_impl!([$crate::Pooled] [__Value] $type, 0 $(+ $len)?);
+        $crate::__pooled_impl!([$crate::Pooled] [__Value] $type, [$($len)?]);
     };
 }
 
@@ -116,7 +122,7 @@ macro_rules! __pooled_impl {
     ([$($of:tt)*] [$for:ident] $type:ty, $len:expr) => {
         const _: () = {
             type __Value = $type;
-            const __LEN: usize = $len;
+            const __LEN: &[usize] = &$len;
 
             // SAFETY: a thread-local and a family of this pool's own.
             unsafe impl $($of)* for $for {

@@ -44,10 +44,11 @@ pub(crate) unsafe fn deallocate_large<A: Allocator, C: Account>(
     if layout.size() == 0 {
         return;
     }
-    account.large(1, layout.size(), false);
-    account.release(layout.size());
     // SAFETY: the caller's block.
     unsafe { backing.deallocate(block, layout) };
+    // Behind that: what is booked off may be asked for at once.
+    account.large(1, layout.size(), false);
+    account.release(layout.size());
 }
 
 /// Gives back a block that is on no account.

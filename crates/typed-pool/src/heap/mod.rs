@@ -24,7 +24,7 @@ pub(crate) use large::{allocate_large, deallocate_large};
 pub(crate) use large::{deallocate_unbooked, grow_large, shrink_large};
 #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
 pub(crate) use slow::book;
-pub(crate) use slow::{refill, reserve, trim};
+pub(crate) use slow::{refill, reserve, reserved, trim};
 
 use core::cell::Cell;
 use core::ptr::{self, NonNull};
@@ -46,9 +46,12 @@ pub(crate) const RETAIN: usize = 4;
 pub(crate) enum ChunkLen {
     /// 64, then with each unit held twice as many, up to what fits a unit.
     Grows,
-    /// Always so many: a shorter unit, or several whole ones.
+    /// Always so many: a shorter unit, or several whole ones. None are one.
     Fixed(usize),
 }
+
+/// No more units are taken at once, however long a chunk is to be.
+pub(crate) const CHUNK_UNITS: usize = 64;
 
 /// Slots of the first unit of a pool that grows by itself.
 pub(crate) const FIRST_LEN: usize = 64;
@@ -68,7 +71,7 @@ pub(crate) struct Heap {
     queue_end: Cell<*mut Unit>,
     empties: Cell<*mut Unit>,
     empties_len: Cell<usize>,
-    /// Empty units to keep: `RETAIN`, and one more for each unit that was given back and then missed.
+    /// Empty units to keep: `RETAIN`, those that were there from the start, and one more for each that was given back and then missed.
     keep: Cell<usize>,
     given_back: Cell<usize>,
     units_len: Cell<usize>,

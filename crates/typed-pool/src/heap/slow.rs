@@ -9,7 +9,7 @@ use core::ptr::{self, NonNull};
 use allocator_api2::alloc::AllocError;
 use ephemera_prim::raw;
 
-use super::{ChunkLen, Env, FIRST_LEN, Heap, RETAIN};
+use super::{CHUNK_UNITS, ChunkLen, Env, FIRST_LEN, Heap, RETAIN};
 use crate::account::Account;
 #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
 use crate::group::GroupPtr;
@@ -42,13 +42,14 @@ pub(crate) fn refill<E: Env>(env: E, size: usize) -> Result<NonNull<u8>, AllocEr
     heap.take(size).ok_or(AllocError)
 }
 
-/// Takes units until the heap has `slots` more than now.
+/// Takes units until the heap has `slots` more than now, and keeps them.
 pub(crate) fn reserve<E: Env>(env: E, slots: usize) -> Result<(), AllocError> {
+    let heap = env.heap();
     let mut left = slots;
     while left != 0 {
-        let now = left.min(env.heap().spec.slots);
-        let unit = acquire(env, now)?;
-        env.heap().push_empty(unit);
+        let now = left.min(heap.spec.slots);
+        heap.push_empty(acquire(env, now)?);
+        heap.keep.set(heap.keep.get() + 1);
         left -= now;
     }
     Ok(())
@@ -69,7 +70,7 @@ fn obtain<E: Env>(env: E) -> Result<UnitPtr, AllocError> {
             // Which booked what came home meanwhile.
             match heap.next_front().or_else(|| heap.scrape()) {
                 Some(unit) => return Ok(unit),
-                None => acquire(env, slots)?,
+                None => acquire_what_there_is(env, slots)?,
             }
         }
     };
@@ -92,6 +93,14 @@ fn obtain<E: Env>(env: E) -> Result<UnitPtr, AllocError> {
     heap.pop_empty().ok_or(AllocError)
 }
 
+/// A unit of that many slots, or of half of them, or of half of that: there may be room for a shorter one.
+fn acquire_what_there_is<E: Env>(env: E, slots: usize) -> Result<UnitPtr, AllocError> {
+    match acquire(env, slots) {
+        Err(AllocError) if slots > 1 => acquire_what_there_is(env, slots / 2),
+        answer => answer,
+    }
+}
+
 /// One unit under the limit: reserved first, asked for then. It is empty, and on the list of all units alone.
 fn acquire<E: Env>(env: E, slots: usize) -> Result<UnitPtr, AllocError> {
     let spec = env.heap().spec;
@@ -104,7 +113,7 @@ fn acquire<E: Env>(env: E, slots: usize) -> Result<UnitPtr, AllocError> {
 }
 
 /// Asks for memory under the limit: what is not granted is released again.
-pub(super) fn reserved<A: Account, T>(
+pub(crate) fn reserved<A: Account, T>(
     account: &A,
     bytes: usize,
     ask: impl FnOnce() -> Result<T, AllocError>,
@@ -168,10 +177,11 @@ fn give_back<E: Env>(env: E, unit: UnitPtr) -> bool {
     }
     heap.given_back.set(heap.given_back.get() + 1);
     let layout = heap.spec.layout(unit.slots());
-    env.account().release(layout.size());
     // SAFETY: nothing in it is alive and it is on no list any more (H4, H6): nobody has a pointer to it; it came from
     // `backing` with this layout.
     unsafe { raw::release(env.backing(), unit.end_of_life(), layout) };
+    // Behind that: what is booked off may be asked for at once.
+    env.account().release(layout.size());
     true
 }
 
@@ -281,12 +291,13 @@ impl Heap {
         }
     }
 
-    /// Puts every full unit that has a free slot into the queue, and takes a unit.
+    /// Puts every full unit that has a free slot into the queue, and takes a unit. The others come with their next free slot:
+    /// where nothing more is to be had, each allocation would walk along all units otherwise.
     fn scrape(&self) -> Option<UnitPtr> {
-        self.for_each(|unit| {
-            if unit.place() == Place::Full && unit.live() < unit.slots() {
-                self.enqueue(unit, unit.live());
-            }
+        self.for_each(|unit| match (unit.place(), unit.live()) {
+            (Place::Full, live) if live < unit.slots() => self.enqueue(unit, live),
+            (Place::Full, live) => unit.set_live(live, 1),
+            _ => {}
         });
         self.pop_queue()
     }
@@ -297,7 +308,7 @@ impl Heap {
         match self.chunk_len {
             ChunkLen::Grows => (whole.min(FIRST_LEN << self.units_len.get().min(16)), 1),
             ChunkLen::Fixed(len) if len <= whole => (len.max(1), 1),
-            ChunkLen::Fixed(len) => (whole, len.div_ceil(whole)),
+            ChunkLen::Fixed(len) => (whole, len.div_ceil(whole).min(CHUNK_UNITS)),
         }
     }
 }

@@ -37,19 +37,23 @@ impl<T> Builder<T> {
         Self { chunk_len: ChunkLen::Grows, capacity: 0, limit: UNLIMITED, marker: PhantomData }
     }
 
-    /// How many slots to take from the backing allocator at a time, not fewer than one.
+    /// How many slots to take from the backing allocator at a time, not fewer than one. Of no meaning for values without units (larger than
+    /// 32 KiB, aligned to more than 4 KiB, or of size zero).
     ///
-    /// Up to what fits a unit (1,019 slots of 32 bytes, 63 of 1,024) these are one shorter unit, beyond that several whole ones.
+    /// Up to what fits a unit (1,019 slots of 32 bytes, 63 of 1,024) these are one shorter unit, beyond that several whole ones, 64 at most.
+    /// Where the limit or the backing allocator has no room for that, it is fewer.
     pub const fn chunk_len(self, slots: usize) -> Self {
         Self { chunk_len: ChunkLen::Fixed(slots), ..self }
     }
 
-    /// How many slots to begin with.
+    /// How many slots to begin with. They are kept until a [`trim`](TypedPool::trim). Of no meaning for values without units, of which
+    /// nothing is taken before they come: no limit is too small for it.
     pub const fn capacity(self, slots: usize) -> Self {
         Self { capacity: slots, ..self }
     }
 
-    /// The most bytes that the pool may hold from its backing allocator. Requests beyond that fail.
+    /// The most bytes that the pool may hold from its backing allocator. Requests beyond that fail, and with them the making of a pool
+    /// whose capacity needs more.
     pub const fn limit(self, bytes: usize) -> Self {
         Self { limit: bytes, ..self }
     }

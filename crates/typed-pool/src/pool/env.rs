@@ -12,26 +12,37 @@ use crate::account::{Account, LocalAccount};
 use crate::heap::{self, Env, Heap};
 use crate::unit::UnitPtr;
 
-/// Room for more than so many bytes is first asked for in one piece.
-const LARGE_RESERVE: usize = 64 << 20;
+/// Room for more than so many bytes is first asked for in one piece: a heap that promises more than there is would grant unit after
+/// unit, until the process is ended for it.
+const LARGE_RESERVE: u64 = 4 << 30;
 
 impl<T, A: Allocator> TypedPool<T, A> {
-    /// Takes room for so many values more from the backing allocator.
+    /// Takes room for so many values more from the backing allocator. Values without units have none.
     ///
     /// # Errors
-    /// [`AllocError`] when the limit would be exceeded, or the backing allocator refuses; what was taken until then is kept.
+    /// [`AllocError`] when the limit would be exceeded, and nothing was taken; or when the backing allocator refuses, and what was taken until
+    /// then is kept.
     pub(super) fn try_reserve(&self, slots: usize) -> Result<(), AllocError> {
-        if Self::SPEC.is_none() {
-            return Ok(());
-        }
-        // More than there can be is refused as a whole, before all memory was taken for a part of it.
-        let whole = Layout::array::<T>(slots).map_err(|_| AllocError)?;
-        if whole.size() > LARGE_RESERVE {
-            let probe = self.backing.allocate(whole)?;
-            // SAFETY: just allocated with this layout.
-            unsafe { self.backing.deallocate(probe.cast(), whole) };
-        }
+        let Some(spec) = Self::SPEC else { return Ok(()) };
+        let bytes = spec.bytes(slots).ok_or(AllocError)?;
+        // Refused as a whole, before anything was taken for a part of it; each unit is booked by itself then.
+        heap::reserved(&self.account, bytes, || self.promised(bytes))?;
+        self.account.release(bytes);
         heap::reserve(self, slots)
+    }
+
+    /// Whether the backing allocator may have so much.
+    ///
+    /// # Errors
+    /// [`AllocError`] when it has not.
+    fn promised(&self, bytes: usize) -> Result<(), AllocError> {
+        if bytes as u64 > LARGE_RESERVE {
+            let layout = Layout::from_size_align(bytes, 1).map_err(|_| AllocError)?;
+            let probe = self.backing.allocate(layout)?;
+            // SAFETY: just allocated with this layout.
+            unsafe { self.backing.deallocate(probe.cast(), layout) };
+        }
+        Ok(())
     }
 }
 

@@ -119,8 +119,8 @@ impl<T> TypedPool<T> {
         Self::new_in(Global)
     }
 
-    /// A pool that has room for so many values before it next asks the global heap. Of that room one page in eight, that with a unit's
-    /// header, is touched.
+    /// A pool that has room for so many values before it next asks the global heap, and keeps it until a [`trim`](TypedPool::trim). Of that
+    /// room one page in eight, that with a unit's header, is touched. Values without units have their own block each, and no room before.
     ///
     /// Calls [`handle_alloc_error`](allocator_api2::alloc::handle_alloc_error) when there is no memory for that.
     #[must_use]
@@ -128,8 +128,8 @@ impl<T> TypedPool<T> {
         Self::builder().capacity(slots).build()
     }
 
-    /// A pool that takes so many slots at a time from the global heap, not fewer than one. Otherwise it begins with 64, and takes twice as
-    /// many with each unit that it holds, up to a whole unit.
+    /// A pool that takes so many slots at a time from the global heap, not fewer than one, and no more than 64 units. Otherwise it begins with
+    /// 64 slots, and takes twice as many with each unit that it holds, up to a whole unit.
     #[must_use]
     pub fn with_chunk_len(slots: usize) -> Self {
         Self::builder().chunk_len(slots).build()
@@ -294,8 +294,8 @@ impl<T, A: Allocator> TypedPool<T, A> {
 
     /// Gives every unit in which nothing is alive back to the backing allocator.
     ///
-    /// Without it, a pool keeps 4 such units for its next need, gives back others as they run empty, and keeps one more each time that it
-    /// has to ask for one that it gave back.
+    /// Without it, a pool keeps 4 such units for its next need and those that it began with, gives back others as they run empty, and keeps
+    /// one more each time that it has to ask for one that it gave back.
     pub fn trim(&self) {
         heap::trim(self);
     }

@@ -53,13 +53,16 @@ unsafe impl Send for Family {}
 
 #[cfg(not(ephemera_loom))]
 impl Family {
-    /// The pools of one type. `chunk_len` is zero for chunks that grow.
+    /// The pools of one type. Without a `chunk_len`, chunks grow.
     ///
     /// # Safety
     /// `cell` is the thread-local of these pools, and of no others.
     #[must_use]
-    pub const unsafe fn of_type<T>(chunk_len: usize, cell: Cell) -> Self {
-        let chunk_len = if chunk_len == 0 { ChunkLen::Grows } else { ChunkLen::Fixed(chunk_len) };
+    pub const unsafe fn of_type<T>(chunk_len: &[usize], cell: Cell) -> Self {
+        let chunk_len = match *chunk_len {
+            [] => ChunkLen::Grows,
+            [len, ..] => ChunkLen::Fixed(len),
+        };
         Self::new(Kind::Type(Layout::new::<T>()), chunk_len, cell)
     }
 

@@ -136,7 +136,11 @@ pub(crate) unsafe fn refill(
         remember(heaps);
     }
     // SAFETY: held; the caller's index.
-    unsafe { owner::refill(heaps, heap, size) }
+    let slot = unsafe { owner::refill(heaps, heap, size) };
+    if let Held::Leased(lease) = held {
+        owner::give_up(lease);
+    }
+    slot
 }
 
 /// The books of large blocks, as this thread keeps them.
@@ -254,5 +258,26 @@ impl Family {
     pub(crate) fn stats(&'static self) -> Stats {
         let own = local::bound::<Shard>().map_or(ptr::null(), ptr::from_ref);
         owner::stats_of(self, own)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Heaps, REGISTRY, Record, owner};
+    use crate::{Pooled, PooledBox};
+
+    #[test]
+    fn conc_what_came_while_a_record_was_looked_at_is_not_left_there() {
+        struct Value(u64);
+        crate::pooled!(Value);
+        let held = || PooledBox::<Value>::stats().bytes_held;
+        let value = std::thread::spawn(|| PooledBox::new(Value(7))).join().expect("no panic");
+        let record = REGISTRY.records().find(|record| Heaps::find(record, Value::__family()).is_some());
+        let lease = record.and_then(Record::try_lease).expect("its thread ended");
+        assert_eq!(value.0, 7);
+        drop(value);
+        assert_ne!(held(), 0, "whoever has the record looks after it");
+        owner::give_up(lease);
+        assert_eq!(held(), 0);
     }
 }

@@ -4,7 +4,7 @@ use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 
 use allocator_api2::alloc::{AllocError, Global};
-use ephemera_prim::record::Record;
+use ephemera_prim::record::{Lease, Record};
 
 use super::Family;
 use super::table::{Heaps, Shard, ThreadHeap};
@@ -99,6 +99,29 @@ pub(super) fn clean_free(family: &Family) {
             // SAFETY: leased.
             unsafe { heaps.trim() };
         }
+        give_up(lease);
+    }
+}
+
+/// Gives up a record that was leased for a moment. Who pushed to it meanwhile saw that it was held, and left the look to this thread. (A push that
+/// comes just behind the look is among what may stay, in the design of `ephemera-prim`.)
+pub(super) fn give_up(lease: Lease<'_, Shard>) {
+    let record = lease.record();
+    drop(lease);
+    let news = Heaps::of_record(record).flat_map(Heaps::all).filter(|heap| !heap.remote.inbox.is_empty());
+    news.for_each(look_after);
+}
+
+/// Books what came home to a heap of a record that no thread holds, and gives back what is empty, until nothing comes meanwhile.
+#[cold]
+#[inline(never)]
+fn look_after(heap: &ThreadHeap) {
+    while let Some(lease) = heap.record().try_lease() {
+        heap::trim(Owner { heap });
+        drop(lease);
+        if heap.remote.inbox.is_empty() {
+            return;
+        }
     }
 }
 
@@ -111,6 +134,9 @@ pub(super) fn stats_of(family: &Family, own: *const Record<Shard>) -> Stats {
         let owned = ptr::eq(record, own);
         let lease = if owned { None } else { record.try_lease() };
         heaps.gather(&mut stats, owned || lease.is_some());
+        if let Some(lease) = lease {
+            give_up(lease);
+        }
     }
     stats.extra_records = family.registry().later_records();
     stats.no_less_than_none();
@@ -130,9 +156,7 @@ unsafe fn give_to_owner(unit: UnitPtr, block: NonNull<u8>) {
     let pushed = unsafe { heap.remote.inbox.give_back_bits(group.as_non_null(), bit) };
     if pushed && heap.record().is_free() && !cfg!(ephemera_weaken = "push_without_a_look") {
         // Nobody would look into that inbox until some thread takes the record, nor does anybody need its empty units.
-        if let Some(_lease) = heap.record().try_lease() {
-            heap::trim(Owner { heap });
-        }
+        look_after(heap);
     }
 }
 

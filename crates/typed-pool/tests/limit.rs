@@ -1,0 +1,149 @@
+//! What there is room for is served, and nothing beyond; chunk lengths and capacities keep to it.
+#![cfg(feature = "std")]
+
+extern crate alloc;
+
+use alloc::vec::Vec;
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use allocator_api2::alloc::{AllocError, Allocator};
+use ephemera_testkit::backing::Counting;
+use typed_pool::{Builder, PooledBox, TypedBox, TypedPool, pooled};
+
+/// 32 bytes.
+type Value = [u64; 4];
+
+/// Serves blocks up to a size, and so many bytes of them.
+struct Pieces {
+    most: usize,
+    counting: Counting,
+}
+
+impl Pieces {
+    fn of(most: usize) -> Self {
+        Self { most, counting: Counting::new() }
+    }
+}
+
+// SAFETY: blocks are those of the allocator below.
+unsafe impl Allocator for Pieces {
+    fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        if layout.size() > self.most { Err(AllocError) } else { self.counting.allocate(layout) }
+    }
+
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
+        // SAFETY: the caller's duties are passed on as they are.
+        unsafe { self.counting.deallocate(block, layout) };
+    }
+}
+
+/// Values until the pool refuses.
+fn filled<A: Allocator>(pool: &TypedPool<[u8; 4096], A>) -> Vec<TypedBox<'_, [u8; 4096], A>> {
+    core::iter::from_fn(|| pool.try_alloc([7; 4096]).ok()).collect()
+}
+
+#[test]
+fn a_shorter_unit_is_taken_where_a_whole_one_has_no_room() {
+    let backing = Counting::new();
+    let pool = Builder::<[u8; 4096]>::new().limit(200 << 10).build_in(&backing);
+    let values = filled(&pool);
+    assert!(values.len() >= 45, "{} of about 49", values.len());
+    assert!(backing.held().peak <= 200 << 10);
+    drop(values);
+    // A fixed length bends as well.
+    let pool = Builder::<[u8; 4096]>::new().chunk_len(40).limit(100 << 10).build_in(&backing);
+    assert!(filled(&pool).len() >= 20);
+    // Not the limit but the backing allocator says no.
+    let pieces = Pieces::of(100 << 10);
+    let pool = Builder::<[u8; 4096]>::new().limit(300 << 10).build_in(&pieces);
+    assert!(filled(&pool).len() >= 65);
+    let nothing = Builder::<[u8; 4096]>::new().limit(4_096).build_in(&backing);
+    assert!(filled(&nothing).is_empty());
+}
+
+#[test]
+fn at_the_limit_each_slot_that_comes_home_is_used_again() {
+    let pool = Builder::<Value>::new().chunk_len(16).limit(8 << 10).build();
+    let mut values: Vec<_> = core::iter::from_fn(|| pool.try_alloc([1; 4]).ok()).collect();
+    let most = values.len();
+    for round in 0..if cfg!(miri) { 40 } else { 3 * most } {
+        drop(values.swap_remove(round * 7 % most));
+        values.push(pool.try_alloc([2; 4]).expect("the slot that was freed"));
+        assert!(pool.try_alloc([3; 4]).is_err());
+    }
+    assert_eq!(pool.len(), most);
+    drop(values);
+    pool.trim();
+    assert_eq!(pool.stats().bytes_held, 0);
+}
+
+#[test]
+fn a_capacity_beyond_the_limit_asks_for_nothing() {
+    let backing = Counting::new();
+    let beyond = Builder::<Value>::new().limit(1 << 20).capacity(4 << 20).try_build_in(&backing);
+    assert!(beyond.is_err());
+    assert_eq!((backing.calls().allocate, backing.held().peak), (0, 0));
+    // Three bytes take eight: what counts is the distance from slot to slot.
+    let padded = Builder::<[u8; 3]>::new().limit(40_000).capacity(10_000).try_build_in(&backing);
+    assert!(padded.is_err());
+    assert_eq!(backing.calls().allocate, 0);
+    let pool = Builder::<Value>::new().limit(1 << 20).capacity(32_000).try_build_in(&backing).expect("room");
+    assert!(pool.capacity() >= 32_000 && backing.held().peak <= 1 << 20);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "four million slots")]
+fn a_capacity_needs_no_piece_larger_than_a_unit() {
+    let pieces = Pieces::of(32 << 10);
+    let pool = Builder::<Value>::new().capacity(4 << 20).try_build_in(&pieces).expect("unit by unit");
+    assert!(pool.capacity() >= 4 << 20);
+    drop(pool);
+    assert_eq!(pieces.counting.held().bytes, 0);
+}
+
+#[test]
+fn a_capacity_is_kept_until_a_trim() {
+    // 63 to a unit.
+    let pool = TypedPool::<[u64; 128]>::with_capacity(630);
+    for _ in 0..2 {
+        drop((0..500).map(|number| pool.alloc([number; 128])).collect::<Vec<_>>());
+        assert!(pool.capacity() >= 630, "{:?}", pool.stats());
+    }
+    pool.trim();
+    assert_eq!(pool.capacity(), 0);
+}
+
+#[test]
+fn values_without_units_have_no_capacity() {
+    let backing = Counting::new();
+    let pool = Builder::<[u8; 40_000]>::new().limit(0).capacity(100).try_build_in(&backing);
+    let pool = pool.expect("nothing is taken for it");
+    assert_eq!((pool.capacity(), backing.calls().allocate), (0, 0));
+    assert!(pool.allocate().is_err());
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "64 units")]
+fn a_chunk_is_no_longer_than_64_units() {
+    let backing = Counting::new();
+    let pool = Builder::<u64>::new().chunk_len(usize::MAX).limit(1 << 30).build_in(&backing);
+    drop(pool.alloc(1));
+    assert_eq!(pool.stats().units, 64);
+    assert!(backing.held().peak <= 64 * (32 << 10));
+}
+
+#[test]
+fn a_chunk_of_none_is_one_slot_everywhere() {
+    struct Single(u32);
+    pooled!(Single, chunk_len = 0);
+    let pool = TypedPool::<u32>::with_chunk_len(0);
+    let (here, there) = (pool.alloc(1), PooledBox::new(Single(1)));
+    assert_eq!((*here, there.0), (1, 1));
+    assert_eq!((pool.stats().slots, PooledBox::<Single>::stats().slots), (1, 1));
+    // And without a length it grows.
+    struct Grows(u32);
+    pooled!(Grows);
+    assert_eq!(PooledBox::new(Grows(2)).0, 2);
+    assert_eq!(PooledBox::<Grows>::stats().slots, 64);
+}
