@@ -112,7 +112,9 @@ fn advice_and_its_page() {
     let (trace, page) = (dir.trace(), dir.0.join("page.html"));
     let (trace, page) = (trace.to_string_lossy(), page.to_string_lossy());
     let said = printed(&["advise", &trace, "--html", &page]);
-    for part in ["four threads", "ring-alloc", "typed-pool", "shared_arena", "ringal", "README.md"] {
+    for part in
+        ["four threads", "ring-alloc", "typed-pool", "shared_arena", "ringal", "docs/benchmarks/results.md"]
+    {
         assert!(said.contains(part), "{part}: {said}");
     }
     assert!(std::fs::read_to_string(&*page).expect("it was written").contains("</html>"));
@@ -133,6 +135,67 @@ fn conc_a_replay_leaves_its_figures_for_the_advice() {
     let output = run(&["advise", &trace]);
     assert!(output.status.success());
     assert!(String::from_utf8_lossy(&output.stderr).contains("is not used"), "an unreadable file is told");
+}
+
+/// What may crash where threads end plays when it is named, and so in the process that measures its memory.
+#[cfg(feature = "rust-peers")]
+#[test]
+fn conc_who_is_named_plays_in_its_own_process_too() {
+    let dir = Dir::new("named");
+    let trace = dir.trace();
+    let output = run(&["replay", &trace.to_string_lossy(), "--memory-of", "upstream-one-ring"]);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(!error.contains("no such contender"), "{error}");
+}
+
+/// Blocks of 1 GiB: a thousand of them, of which the program may have used little.
+fn sparse(dir: &Dir, zeroed: bool) -> PathBuf {
+    let mut writer = Writer::new("a thousand large blocks");
+    for i in 0..1000_u64 {
+        let what = What::Alloc { address: i << 30, size: 1 << 30, align_log2: 0, zeroed };
+        writer.push(&Event { sequence: i, time: i * 100, thread: 1, what });
+    }
+    let path = dir.0.join("sparse");
+    writer.save(&path).expect("cargo's directory can be written");
+    path
+}
+
+#[test]
+fn a_trace_larger_than_the_machine_is_timed_and_its_memory_left_alone() {
+    let dir = Dir::new("sparse");
+    let trace = sparse(&dir, false);
+    let said = printed(&["replay", &trace.to_string_lossy(), "--peers", "one-ring", "--rounds", "1"]);
+    assert!(said.contains("memory was not measured: up to 1000.0 GiB"), "{said}");
+    assert!(said.contains("OneRingAlloc") && !said.contains("signal"), "{said}");
+}
+
+/// The published ring writes zeros where others know that there are some.
+#[cfg(feature = "rust-peers")]
+#[test]
+fn who_takes_all_memory_is_ended_and_named() {
+    let dir = Dir::new("zeroed");
+    let trace = sparse(&dir, true);
+    let trace = trace.to_string_lossy();
+    let said =
+        printed(&["replay", &trace, "--peers", "upstream-ring", "--rounds", "1", "--room", "1000000000"]);
+    assert!(said.contains("left out: upstream-ring: it took more than 715.3 MiB"), "{said}");
+}
+
+/// Ratios to whoever came next would look like any others.
+#[test]
+fn without_the_reference_there_are_no_ratios() {
+    let dir = Dir::new("short");
+    let trace = sparse(&dir, false);
+    let output = Command::new("sh")
+        .args(["-c", "ulimit -v 4000000; exec \"$0\" replay \"$1\" --peers one-ring --rounds 1"])
+        .args([env!("CARGO_BIN_EXE_bench-trace"), &trace.to_string_lossy()])
+        .output()
+        .expect("there is a shell");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    assert!(error.contains("glibc cannot replay this trace") && error.contains("ulimit -v"), "{error}");
+    assert!(error.contains("refused 1073741824 bytes"), "{error}");
+    assert!(!dir.0.join("sparse.replay.json").exists(), "no figures are left for the advice");
 }
 
 #[test]

@@ -122,17 +122,22 @@ impl Origin {
 pub enum Stop {
     /// The file reached its limit.
     Limit = 1,
-    /// The file could not grow: no space, or its directory is out of reach.
+    /// The file could not grow: no space, most likely.
     Disk = 2,
     /// More threads at a time than there are streams.
     Threads = 3,
+    /// The program may not write larger files (`RLIMIT_FSIZE`).
+    FileSize = 4,
+    /// The file could not be opened again by its path.
+    Path = 5,
 }
 
 impl Stop {
     /// The reason that a head names.
     #[must_use]
     pub fn from_word(word: u32) -> Option<Self> {
-        [Self::Limit, Self::Disk, Self::Threads].into_iter().find(|stop| *stop as u32 == word)
+        let all = [Self::Limit, Self::Disk, Self::Threads, Self::FileSize, Self::Path];
+        all.into_iter().find(|stop| *stop as u32 == word)
     }
 }
 

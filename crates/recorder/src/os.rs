@@ -4,7 +4,7 @@ use core::ffi::CStr;
 use core::ptr::null_mut;
 
 use crate::error::StartError;
-use crate::format::TICK_LOG2;
+use crate::format::{Stop, TICK_LOG2};
 
 /// The error number of the last call that failed.
 pub(crate) fn errno() -> i32 {
@@ -84,33 +84,56 @@ pub(crate) fn create(path: &CStr, first: u64, size: usize) -> Result<*mut u8, St
     if fd < 0 {
         return Err(failed("open"));
     }
-    let made = if extend_fd(fd, first) { map_file(fd, size) } else { Err(failed("fallocate")) };
+    let made = match extend_fd(fd, first) {
+        Ok(()) => map_file(fd, size),
+        Err(Stop::FileSize) => Err(StartError::System { call: "fallocate", errno: libc::EFBIG }),
+        Err(_) => Err(failed("fallocate")),
+    };
     close(fd);
+    if made.is_err() {
+        // SAFETY: as above. An empty file is no trace, and nobody else knows it.
+        unsafe { libc::unlink(path.as_ptr()) };
+    }
     made
 }
 
 /// Makes the file at `path` `length` bytes long, with all of them on the disk, so that a write to the mapping cannot fail. The
 /// file is opened anew each time: a program may close every descriptor that it does not know, and open its own there.
-pub(crate) fn extend(path: &CStr, length: u64) -> bool {
+pub(crate) fn extend(path: &CStr, length: u64) -> Result<(), Stop> {
     // SAFETY: the path ends with a zero.
     let fd = unsafe { libc::open(path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
     if fd < 0 {
-        return false;
+        return Err(Stop::Path);
     }
     let done = extend_fd(fd, length);
     close(fd);
     done
 }
 
-fn extend_fd(fd: i32, length: u64) -> bool {
-    let Ok(length) = libc::off_t::try_from(length) else { return false };
+fn extend_fd(fd: i32, length: u64) -> Result<(), Stop> {
+    // Beyond this limit the kernel would send SIGXFSZ, which ends the program.
+    if length > most_bytes_of_a_file() {
+        return Err(Stop::FileSize);
+    }
+    let Ok(length) = libc::off_t::try_from(length) else { return Err(Stop::Disk) };
     // SAFETY: the call takes numbers alone.
     if unsafe { libc::fallocate(fd, 0, 0, length) } == 0 {
-        return true;
+        return Ok(());
     }
     // Some file systems cannot reserve space; there the file only gets its length.
     // SAFETY: the call takes numbers alone.
-    errno() == libc::EOPNOTSUPP && unsafe { libc::ftruncate(fd, length) } == 0
+    if errno() == libc::EOPNOTSUPP && unsafe { libc::ftruncate(fd, length) } == 0 {
+        return Ok(());
+    }
+    Err(Stop::Disk)
+}
+
+/// How large this process may make a file.
+fn most_bytes_of_a_file() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the pointer is to a structure of the right type. Where the call fails, the structure stays as it is.
+    unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
+    limit.rlim_cur
 }
 
 fn close(fd: i32) {

@@ -1,16 +1,22 @@
-//! The recording of a process: its file, its streams, and what happens at a thread's end, at a fork, at the limit.
+//! The recording of a process: its file, and what happens at a fork and at the limit.
+//!
+//! `lease` has what happens at a thread's beginning and end.
 
 use core::cell::UnsafeCell;
-use core::ffi::{CStr, c_void};
+use core::ffi::CStr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 
 use crate::error::StartError;
-use crate::format::{self, Base, CHUNK, HEAD, Origin, Stop, head};
+use crate::format::{self, CHUNK, HEAD, Origin, Stop, head};
 use crate::lock::Lock;
 use crate::os;
 use crate::stream::{Call, Stream};
-use crate::tls::{self, BUSY, NONE, Words};
+use crate::tls::{self, BUSY, Words};
+
+use self::lease::leave;
+
+mod lease;
 
 /// Threads that can write at a time.
 const STREAMS: usize = 4096;
@@ -103,7 +109,7 @@ pub(crate) fn record(call: &Call) {
     }
     let words = tls::get();
     if words.stream > BUSY {
-        // SAFETY: a stream that is not null or busy lies in the process, which is never unmapped (I1).
+        // SAFETY: what lies above the words for none is a stream of the process, which is never unmapped (I1).
         let stream = unsafe { &*words.stream };
         if stream.write(words.number, CLOCK.load(Relaxed), &SEQUENCE, call) {
             return;
@@ -127,72 +133,12 @@ fn record_slow(process: &Process, words: Words, call: &Call) {
         number => number,
     };
     tls::set(Words { stream: BUSY, number });
-    let stream = process.stream_for(words.stream, number);
-    if let Some(stream) = stream {
-        // A stream of `stream_for` has room.
-        stream.write(number, CLOCK.load(Relaxed), &SEQUENCE, call);
-    }
-    tls::set(Words { stream: stream.map_or(NONE, core::ptr::from_ref), number });
+    let stream = process.write(words.stream, number, call);
+    tls::set(Words { stream, number });
     os::set_errno(errno);
 }
 
 impl Process {
-    /// A stream with room for the thread, `held` if it is its own.
-    fn stream_for(&self, held: *const Stream, number: usize) -> Option<&Stream> {
-        if self.state.load(Relaxed) == WIPED {
-            self.restart();
-        }
-        if self.state.load(Relaxed) == STOPPED {
-            return None;
-        }
-        let thread = number as u32;
-        // SAFETY: as in `record`.
-        let held = unsafe { held.as_ref() }.filter(|stream| stream.holder.load(Relaxed) == number);
-        let stream = match held {
-            Some(stream) => stream,
-            None => {
-                let stream = self.lease()?;
-                stream.holder.store(number, Relaxed);
-                // SAFETY: the key was made by `launch`. The value is what `leave` gets.
-                unsafe { libc::pthread_setspecific(KEY.load(Relaxed), core::ptr::from_ref(stream).cast()) };
-                if stream.hand_over(thread) && stream.has_room() {
-                    return Some(stream);
-                }
-                stream
-            }
-        };
-        let chunk = self.claim()?;
-        let index = self.index_of(stream);
-        let base =
-            Base { sequence: SEQUENCE.load(Relaxed), time: os::ticks_since(CLOCK.load(Relaxed)), address: 0 };
-        // SAFETY: `claim` gives each chunk once, within the file; a new part of a file reads as zeros.
-        unsafe { stream.begin(chunk, index, thread, &base) };
-        Some(stream)
-    }
-
-    fn index_of(&self, stream: &Stream) -> u32 {
-        let offset = core::ptr::from_ref(stream).addr() - self.streams.as_ptr().addr();
-        (offset / size_of::<Stream>()) as u32
-    }
-
-    /// A stream that nobody holds.
-    fn lease(&self) -> Option<&Stream> {
-        let _lock = Lock::take(&self.locked);
-        let free = self.free.load(Relaxed);
-        if free > 0 {
-            let stream = &self.streams[free as usize - 1];
-            self.free.store(stream.next.load(Relaxed), Relaxed);
-            return Some(stream);
-        }
-        let made = self.made.load(Relaxed);
-        let Some(stream) = self.streams.get(made as usize) else {
-            self.stop(Stop::Threads);
-            return None;
-        };
-        self.made.store(made + 1, Relaxed);
-        Some(stream)
-    }
-
     /// The next chunk of the file.
     fn claim(&self) -> Option<*mut u8> {
         let at = self.next.fetch_add(CHUNK as u64, Relaxed);
@@ -207,12 +153,14 @@ impl Process {
             let step = length.clamp(LEAST_STEP, MOST_STEP);
             let longer = end.max(length + step).min(LIMIT.load(Relaxed) as u64);
             // Where there is no space for a large step, there may be for a chunk.
-            let longer = [longer, end].into_iter().find(|&longer| os::extend(FILE.get(), longer));
-            let Some(longer) = longer else {
-                self.stop(Stop::Disk);
-                return None;
-            };
-            self.length.store(longer, Relaxed);
+            let extend = |longer| os::extend(FILE.get(), longer).map(|()| longer);
+            match extend(longer).or_else(|_| extend(end)) {
+                Ok(length) => self.length.store(length, Relaxed),
+                Err(why) => {
+                    self.stop(why);
+                    return None;
+                }
+            }
         }
         drop(lock);
         // SAFETY: the chunk ends within the limit, which is how much is mapped.
@@ -346,7 +294,7 @@ fn prepare(path: &[u8], mapped: usize, origin: Origin) -> Result<(), StartError>
     // SAFETY: `STARTED` was false: nobody else is here, and nobody reads before `PROCESS` is published.
     unsafe { ASKED.set(path, &[]) };
     let mut key = 0;
-    // SAFETY: the place is valid, and `leave` takes what `stream_for` sets.
+    // SAFETY: the place is valid, and `leave` takes whatever is set.
     let made = unsafe { libc::pthread_key_create(&raw mut key, Some(leave)) };
     let opened = if made == 0 {
         KEY.store(key, Relaxed);
@@ -363,32 +311,6 @@ fn prepare(path: &[u8], mapped: usize, origin: Origin) -> Result<(), StartError>
     // ORDERING: Release. Pairs with the Acquire in `record`. Publishes: the process and its settings.
     PROCESS.store(process, Release);
     Ok(())
-}
-
-/// What runs at a thread's end: its stream goes to the next thread.
-unsafe extern "C" fn leave(stream: *mut c_void) {
-    let words = tls::get();
-    // ORDERING: Acquire. Pairs with the Release in `launch`. Publishes: the process.
-    let process = PROCESS.load(Acquire);
-    if process.is_null() || words.stream <= BUSY || !core::ptr::addr_eq(words.stream, stream) {
-        return;
-    }
-    // SAFETY: as in `record`.
-    let process = unsafe { &*process };
-    // SAFETY: as in `record`.
-    let stream = unsafe { &*words.stream };
-    if process.state.load(Relaxed) == WIPED || stream.holder.load(Relaxed) != words.number {
-        return;
-    }
-    if cfg!(ephemera_weaken = "recorder_stream_kept") {
-        return;
-    }
-    // Destructors that free after this one get a stream anew, and end here again.
-    tls::set(Words { stream: NONE, number: words.number });
-    stream.holder.store(0, Relaxed);
-    let _lock = Lock::take(&process.locked);
-    stream.next.store(process.free.load(Relaxed), Relaxed);
-    process.free.store(process.index_of(stream) + 1, Relaxed);
 }
 
 #[cfg(test)]

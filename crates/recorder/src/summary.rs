@@ -165,8 +165,16 @@ impl Trace {
                 grouped(self.limit)
             )),
             Some(Stop::Disk) => said.push(
-                "the trace could not grow (no space left, or its directory was out of reach): what came \
-                 later is not in it"
+                "the trace could not grow (no space left on its disk?): what came later is not in it".to_owned(),
+            ),
+            Some(Stop::FileSize) => said.push(
+                "the program may not write files as large as its trace: what came later is not in it (raise \
+                 `ulimit -f`)"
+                    .to_owned(),
+            ),
+            Some(Stop::Path) => said.push(
+                "the trace could not be opened again by its path (did the program give up its privileges, change \
+                 its root, use all its descriptors, or is the directory gone?): what came later is not in it"
                     .to_owned(),
             ),
             Some(Stop::Threads) => {

@@ -12,17 +12,25 @@ use crate::stream::Stream;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct Words {
-    /// The thread's stream; null none, [`BUSY`] the recorder is at work.
+    /// The thread's stream; below [`EARLY`], how many calls it made without one; [`ENDED`]; or [`BUSY`].
     pub(crate) stream: *const Stream,
     /// The thread's number; 0 not counted yet.
     pub(crate) number: usize,
 }
 
-/// In place of a stream: calls that come now are the recorder's own.
-pub(crate) const BUSY: *const Stream = without_provenance(1);
-
 /// Before anything.
 pub(crate) const NONE: *const Stream = null();
+
+/// Calls that a thread makes without a stream of its own.
+pub(crate) const EARLY: usize = 8;
+
+/// In place of a stream: the thread's end was seen.
+pub(crate) const ENDED: *const Stream = without_provenance(EARLY + 1);
+
+/// In place of a stream: calls that come now are the recorder's own. Streams lie above.
+pub(crate) const BUSY: *const Stream = without_provenance(EARLY + 2);
+
+const _: () = assert!(EARLY + 2 < align_of::<Stream>(), "no stream lies so low");
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod place {
@@ -106,7 +114,7 @@ mod tests {
             assert_eq!(numbers(), (0, 0));
             set(Words { stream: BUSY, number: usize::MAX });
             assert_eq!(std::thread::spawn(numbers).join().expect("it reads two words"), (0, 0));
-            assert_eq!(numbers(), (1, usize::MAX));
+            assert_eq!(numbers(), (BUSY.addr(), usize::MAX));
         })
         .join()
         .expect("the assertions hold");

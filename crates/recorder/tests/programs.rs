@@ -133,9 +133,9 @@ fn conc_threads_that_follow_one_another_share_a_stream() {
     let dir = Dir::new("one-by-one");
     good(&dir.run("one-by-one"));
     let trace = dir.trace();
-    assert_eq!(counted(&trace), (300, 300, 0));
+    assert_eq!(counted(&trace), (6000, 6000, 0));
     assert!(Summary::of(&trace).expect("a whole trace").threads > 300);
-    assert!(trace.bytes < 300 << 10, "{} bytes for 300 threads", trace.bytes);
+    assert!(trace.bytes < 600 << 10, "{} bytes for 300 threads", trace.bytes);
 }
 
 #[test]
@@ -224,6 +224,53 @@ fn the_limit_ends_the_trace_and_not_the_program() {
     let (blocks, ..) = counted(&trace);
     assert!((10_000..200_000).contains(&blocks), "{blocks}");
     assert!(trace.caveats()[0].contains("limit of 200,704 bytes"), "{:?}", trace.caveats());
+}
+
+/// The kernel would end a program that makes a file larger than it may.
+#[test]
+fn a_limit_of_file_sizes_ends_the_trace_and_not_the_program() {
+    let dir = Dir::new("large-file");
+    good(&dir.run("large-file"));
+    let trace = dir.trace();
+    assert_eq!(trace.stop, Some(Stop::FileSize));
+    assert!(trace.bytes <= 200_000 && counted(&trace).0 > 5000, "{} bytes", trace.bytes);
+    assert!(trace.caveats()[0].contains("ulimit -f"), "{:?}", trace.caveats());
+
+    let dir = Dir::new("any-file");
+    good(&dir.run("any-file"));
+    assert_eq!(counted(&dir.trace()).0, 40, "the second program has no trace, not even an empty one");
+}
+
+#[test]
+fn a_trace_that_is_out_of_reach_says_so() {
+    let dir = Dir::new("renamed");
+    good(&dir.run("renamed"));
+    let trace = dir.trace();
+    assert_eq!(trace.stop, Some(Stop::Path));
+    assert!(trace.caveats()[0].contains("privileges"), "{:?}", trace.caveats());
+}
+
+#[test]
+fn conc_calls_in_last_destructors_keep_no_stream() {
+    let dir = Dir::new("late");
+    good(&dir.run("late"));
+    let trace = dir.trace();
+    assert_eq!(trace.stop, None, "{:?}", trace.caveats());
+    let (blocks, here, _) = counted(&trace);
+    assert!(blocks >= 5000 * 22 && here == blocks, "{blocks}: each of two destructors or more");
+    assert!(trace.bytes < 10 << 20, "{} bytes", trace.bytes);
+}
+
+#[test]
+fn conc_calls_behind_the_last_destructors_keep_no_stream() {
+    let dir = Dir::new("detached");
+    good(&dir.run("detached"));
+    let trace = dir.trace();
+    assert_eq!(trace.stop, None, "{:?}", trace.caveats());
+    assert_eq!(counted(&trace), (10, 10, 0));
+    let threads = Summary::of(&trace).expect("a whole trace").threads;
+    println!("{threads} threads called");
+    assert!(trace.bytes < 10 << 20, "{} bytes", trace.bytes);
 }
 
 #[test]

@@ -1,19 +1,23 @@
-//! The verdict: what each of the four crates could serve, what that would save, and whether it is worth it.
+//! The advice: what each of the four crates could serve, what that would save, and whether it is worth it.
 //!
-//! The rules are few and stand here as constants. They ask for a *saving* first: what the allocator takes of the run's time is
-//! estimated from the number of calls, and if that is little, no allocator can help. Then each crate is asked whether it can
-//! serve the blocks at all, and what it would hold.
+//! The rules are few and stand here and in `verdict` as constants. They ask for a *saving* first: what the allocator takes of the
+//! run's time is measured by a replay, or estimated from the number of calls, and if that is little, no allocator can help. Then
+//! each crate is asked whether it can serve the blocks at all, and what it would hold.
+//!
+//! What the allocator takes is processor time of all threads together; so it is a share of the time of all threads together.
 #![forbid(unsafe_code)]
 
-use super::costs::{ASSUMED, Cost, RING, SYSTEM};
+use super::costs::{Cost, Costs};
 use super::profile::{Counts, Profile, class_end, part};
-use super::replay::Replayed;
+use super::replay::{Replayed, Row};
+use super::verdict::Case;
 use super::{Order, Source};
+use crate::stats;
 
-/// Fewer calls than this are nobody's bottleneck.
-const FEW: u64 = 10_000;
+pub use super::verdict::Verdict;
+
 /// A saving below this share of the run is not worth a change.
-const WORTH: f64 = 0.02;
+pub(super) const WORTH: f64 = 0.02;
 /// `ring-alloc` may hold this many times the peak of live bytes, or so many bytes more than it.
 const HOLDS: f64 = 2.0;
 const HOLDS_MORE: u64 = 4 << 20;
@@ -47,24 +51,19 @@ pub struct Offer {
     pub reasons: Vec<String>,
 }
 
-/// What to do.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Verdict {
-    /// Nothing.
-    Keep,
-    /// Another general allocator: its name, and its ratio.
-    General(String, f64),
-    /// A crate of ours.
-    Try(&'static str),
-}
-
 /// The advice.
 #[derive(Clone, Debug)]
 pub struct Advice {
     /// Nanoseconds spent in the allocator, as estimated or replayed.
     pub heap_time: f64,
-    /// The same as a share of the run; none where the trace has no times.
+    /// The same as a share of what its threads took; none where the trace has no times.
     pub heap_share: Option<f64>,
+    /// What that and all savings are a share of, in words.
+    pub whole: String,
+    /// The same in nanoseconds.
+    pub run: f64,
+    /// Threads that the run's time is the sum of.
+    pub threads: u64,
     /// Where it is from.
     pub source: Source,
     /// The four crates.
@@ -77,7 +76,7 @@ pub struct Advice {
 
 /// Nanoseconds for blocks over the system's allocator, and over one of a cost.
 fn price(counts: &Counts, small: bool, cost: Option<&Cost>) -> f64 {
-    let (low, high, far) = SYSTEM;
+    let [low, high, far] = Costs::recorded().system;
     let here = if small { low } else { high };
     let there = part(counts.elsewhere, counts.freed) * counts.blocks as f64;
     let at_home = counts.blocks as f64 - there;
@@ -100,8 +99,13 @@ fn cost_of(profile: &Profile, cost: Option<&Cost>, wanted: impl Fn(usize) -> boo
         .sum()
 }
 
-fn percent(share: f64) -> String {
+pub(super) fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
+}
+
+/// What a replay found of a contender of ours.
+fn replayed_in(row: &Row) -> String {
+    format!("{} replayed this trace in {:.2} of the time", row.name, row.ratio.mid)
 }
 
 fn mib(bytes: u64) -> String {
@@ -117,85 +121,23 @@ impl Advice {
             Some(ns) => (ns, Source::Replay),
             None => (estimated, Source::Table),
         };
-        // No run is shorter than the calls in it.
-        let run = heap_time.max(profile.time as f64).max(1.0);
+        // A thread runs from its first call to its last; one that is alone, from the start. No run is shorter than the calls in it.
+        let time = if profile.threads > 1 { profile.threads_time } else { profile.time };
+        let run = heap_time.max(time as f64).max(1.0);
         let heap_share = (profile.time > 0).then_some(heap_time / run);
         // A replay says what all calls cost; the table says how that is spread.
         let scale = if estimated > 0.0 { heap_time / estimated / run } else { 0.0 };
-        let judge = Judge { profile, all: profile.all(), scale, replayed, whole: whole(heap_share) };
+        let whole = match heap_share {
+            None => "what its heap calls take".to_owned(),
+            Some(_) if profile.threads > 1 => format!("the time of its {} threads", profile.threads),
+            Some(_) => "the run".to_owned(),
+        };
+        let judge = Judge { profile, all: profile.all(), scale, replayed, whole: &whole };
         let offers = vec![judge.ring(), judge.pool(), judge.arena(), judge.buffers()];
-        let (verdict, reasons) = verdict(profile, heap_share, &offers, replayed);
-        Self { heap_time, heap_share, source, offers, verdict, reasons }
+        let case = Case { profile, heap_share, whole: &whole, offers: &offers, replayed };
+        let (verdict, reasons) = case.verdict();
+        Self { heap_time, heap_share, whole, run, threads: profile.threads, source, offers, verdict, reasons }
     }
-}
-
-/// What savings are a share of.
-pub(super) const fn whole(heap_share: Option<f64>) -> &'static str {
-    match heap_share {
-        Some(_) => "the run",
-        None => "what its heap calls take",
-    }
-}
-
-/// Few enough calls, or little enough time: keep. Else the crate that saves most; else a general allocator that does; else keep.
-fn verdict(
-    profile: &Profile,
-    heap_share: Option<f64>,
-    offers: &[Offer],
-    replayed: Option<&Replayed>,
-) -> (Verdict, Vec<String>) {
-    let mut reasons = Vec::new();
-    if profile.events < FEW {
-        reasons.push(format!("{} calls are too few to matter", profile.events));
-        return (Verdict::Keep, reasons);
-    }
-    match heap_share {
-        Some(share) if share < WORTH => {
-            reasons.push(format!(
-                "the allocator takes about {} of the run: an allocator that took no time would save no more",
-                percent(share)
-            ));
-            return (Verdict::Keep, reasons);
-        }
-        Some(share) => reasons.push(format!("the allocator takes about {} of the run", percent(share))),
-        None => reasons.push(
-            "the trace has no times, so nothing says what the allocator takes of the run: see to that first"
-                .to_owned(),
-        ),
-    }
-    let whole = whole(heap_share);
-    let best = offers.iter().filter(|offer| offer.fits).max_by(|a, b| a.saving.total_cmp(&b.saving));
-    if let Some(best) = best {
-        reasons.push(format!(
-            "{} could serve {} of the blocks and save about {} of {whole}",
-            best.name,
-            percent(best.blocks),
-            percent(best.saving)
-        ));
-        reasons.extend(best.reasons.iter().cloned());
-        return (Verdict::Try(best.name), reasons);
-    }
-    for offer in offers {
-        reasons.extend(offer.reasons.last().map(|why| format!("{}: {why}", offer.name)));
-    }
-    if let Some(row) = replayed.and_then(Replayed::best_general) {
-        let saving = heap_share.unwrap_or(1.0) * (1.0 - row.ratio.mid);
-        if saving >= WORTH {
-            reasons.push(format!(
-                "{} replayed this trace in {:.2} of the time: some {} of {whole}, for one line of code",
-                row.name,
-                row.ratio.mid,
-                percent(saving)
-            ));
-            return (Verdict::General(row.name.clone(), row.ratio.mid), reasons);
-        }
-    } else if replayed.is_none() {
-        reasons.push(
-            "a general allocator such as mimalloc may still help: `cargo xtask replay` measures that"
-                .to_owned(),
-        );
-    }
-    (Verdict::Keep, reasons)
 }
 
 struct Judge<'a> {
@@ -205,7 +147,7 @@ struct Judge<'a> {
     scale: f64,
     replayed: Option<&'a Replayed>,
     /// What savings are a share of.
-    whole: &'static str,
+    whole: &'a str,
 }
 
 impl Judge<'_> {
@@ -220,6 +162,13 @@ impl Judge<'_> {
             fits: false,
             reasons: Vec::new(),
         }
+    }
+
+    /// What a contender of ours saved in the replay, if it took part.
+    fn measured(&self, key: &str) -> Option<(f64, &Row)> {
+        let row = self.replayed.and_then(|replayed| replayed.row(key))?;
+        let less = if row.verdict == stats::Verdict::Same { 0.0 } else { 1.0 - row.ratio.mid };
+        Some((cost_of(self.profile, None, |_| true) * less * self.scale, row))
     }
 
     /// Ends the judgement: an offer fits if it serves enough and saves enough and nothing else speaks against it.
@@ -242,16 +191,13 @@ impl Judge<'_> {
         let small = |end: u64| end <= RING_MOST;
         let served = self.profile.of_classes(small);
         let in_class = |class: usize| class_end(class).is_some_and(small);
-        let (before, table) =
-            (cost_of(self.profile, None, in_class), cost_of(self.profile, Some(&RING), in_class));
-        let (saving, source) = match self.replayed.and_then(|replayed| replayed.row("one-ring")) {
-            Some(row) => {
-                let all = cost_of(self.profile, None, |_| true);
-                (all * (1.0 - row.ratio.mid) * self.scale, Source::Replay)
-            }
-            None => ((before - table) * self.scale, Source::Table),
-        };
+        let cost = &Costs::recorded().ring;
+        let less = cost_of(self.profile, None, in_class) - cost_of(self.profile, Some(cost), in_class);
+        let measured = self.measured("one-ring");
+        let (saving, source) =
+            measured.map_or((less * self.scale, cost.source), |(saving, _)| (saving, Source::Replay));
         let mut offer = self.offer("ring-alloc", (served.blocks, served.bytes), saving, source);
+        offer.reasons.extend(measured.map(|(_, row)| replayed_in(row)));
         let (holds, alive) = (self.profile.ring_peak, self.profile.peak_bytes);
         let times = holds as f64 / alive.max(1) as f64;
         offer.reasons.push(format!(
@@ -271,13 +217,13 @@ impl Judge<'_> {
         self.profile.sizes.iter().filter(small).take(most).copied().collect()
     }
 
-    fn pools(&self, name: &'static str, sizes: &[(u64, u64, u64)]) -> Offer {
+    fn pools(&self, name: &'static str, sizes: &[(u64, u64, u64)], cost: &Cost) -> Offer {
         let blocks: u64 = sizes.iter().map(|(_, blocks, _)| blocks).sum();
         let bytes: u64 = sizes.iter().map(|(size, blocks, _)| size * blocks).sum();
         let small = self.profile.of_classes(|end| end <= POOL_MOST);
         let share = part(blocks, small.blocks);
-        let saving = (price(&small, true, None) - price(&small, true, Some(&ASSUMED))) * share * self.scale;
-        let mut offer = self.offer(name, (blocks, bytes), saving, Source::Assumed);
+        let saving = (price(&small, true, None) - price(&small, true, Some(cost))) * share * self.scale;
+        let mut offer = self.offer(name, (blocks, bytes), saving, cost.source);
         let listed: Vec<String> = sizes.iter().map(|(size, ..)| size.to_string()).collect();
         if !listed.is_empty() {
             offer
@@ -288,12 +234,19 @@ impl Judge<'_> {
     }
 
     fn pool(&self) -> Offer {
-        let offer = self.pools("typed-pool", &self.common(POOL_SIZES));
+        let Some((saving, row)) = self.measured("pooled-allocator") else {
+            let offer = self.pools("typed-pool", &self.common(POOL_SIZES), &Costs::recorded().pool);
+            return self.settle(offer, None, SERVES);
+        };
+        // As it was replayed, it takes all sizes that its classes have.
+        let small = self.profile.of_classes(|end| end <= POOL_MOST);
+        let mut offer = self.offer("typed-pool", (small.blocks, small.bytes), saving, Source::Replay);
+        offer.reasons.push(replayed_in(row));
         self.settle(offer, None, SERVES)
     }
 
     fn arena(&self) -> Offer {
-        let offer = self.pools("shared_arena", &self.common(1));
+        let offer = self.pools("shared_arena", &self.common(1), &Costs::recorded().arena);
         self.settle(offer, None, SERVES)
     }
 
@@ -309,9 +262,9 @@ impl Judge<'_> {
         (0..self.profile.classes.len()).filter(|&class| fits(class)).for_each(|class| {
             served.merge(&self.profile.classes[class]);
         });
-        let saving =
-            (cost_of(self.profile, None, fits) - cost_of(self.profile, Some(&ASSUMED), fits)) * self.scale;
-        let mut offer = self.offer("ringal", (served.blocks, served.bytes), saving, Source::Assumed);
+        let cost = &Costs::recorded().buffers;
+        let less = cost_of(self.profile, None, fits) - cost_of(self.profile, Some(cost), fits);
+        let mut offer = self.offer("ringal", (served.blocks, served.bytes), less * self.scale, cost.source);
         offer.reasons.push(
             if served.blocks == 0 {
                 "no class of sizes from 65 bytes to 64 KiB goes at once or oldest first"

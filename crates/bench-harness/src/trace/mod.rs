@@ -13,6 +13,7 @@ mod profile;
 pub mod replay;
 mod rings;
 pub mod text;
+mod verdict;
 
 pub use ephemera_recorder::*;
 

@@ -91,6 +91,8 @@ pub struct Profile {
     pub threads: u64,
     /// Nanoseconds from the start to the last event.
     pub time: u64,
+    /// Nanoseconds of all threads together, of each from its first call to its last.
+    pub threads_time: u64,
     /// By class of size, as asked for when the block came.
     pub classes: Vec<Class>,
     /// Most bytes alive at a time.
@@ -146,7 +148,8 @@ struct Gatherer {
     alive: u64,
     /// By size: blocks, alive, most alive.
     sizes: HashMap<u64, (u64, u64, u64)>,
-    seen: Vec<bool>,
+    /// When each thread called first, and last.
+    seen: Vec<Option<(u64, u64)>>,
     profile: Profile,
 }
 
@@ -196,9 +199,10 @@ impl Gatherer {
         profile.time = profile.time.max(event.time);
         let thread = event.thread as usize;
         if self.seen.len() <= thread {
-            self.seen.resize(thread + 1, false);
+            self.seen.resize(thread + 1, None);
         }
-        self.seen[thread] = true;
+        let (first, last) = self.seen[thread].get_or_insert((event.time, event.time));
+        (*first, *last) = ((*first).min(event.time), (*last).max(event.time));
         match self.book.apply(event) {
             Step::Alloc { id, lost } => {
                 self.lose(lost, event);
@@ -298,7 +302,8 @@ impl Gatherer {
         sizes.sort_unstable_by_key(|&(size, blocks, _)| (core::cmp::Reverse(blocks), size));
         sizes.truncate(16);
         self.profile.sizes = sizes;
-        self.profile.threads = self.seen.iter().filter(|seen| **seen).count() as u64;
+        self.profile.threads = self.seen.iter().flatten().count() as u64;
+        self.profile.threads_time = self.seen.iter().flatten().map(|(first, last)| last - first).sum();
         self.profile.left = self.book.live();
         self.profile.ring_peak = self.rings.peak;
         self.profile

@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
-use super::advise::{Advice, Verdict};
-use super::replay::{Kind, Program, Replayed, Row, players, time};
+use super::advise::Advice;
+use super::replay::{Kind, Program, players, time};
 use super::*;
-use crate::stats::Estimate;
 use crate::workloads::rng::Rng;
+
+mod advice;
 
 /// A trace in the making: addresses are numbers of blocks.
 struct Script {
@@ -192,100 +193,6 @@ fn odd_calls_are_counted_and_do_no_harm() {
 }
 
 #[test]
-fn few_calls_and_little_time_are_left_alone() {
-    let advice = Advice::of(&queue(100, 10, 64).profile("few"), None);
-    assert_eq!(advice.verdict, Verdict::Keep);
-    assert!(advice.reasons[0].contains("too few"), "{:?}", advice.reasons);
-    let mut slow = Script { pace: 100_000, ..Script::new() };
-    (0..20_000).for_each(|i| {
-        slow.alloc(1, i, 64);
-        slow.free(1, i);
-    });
-    let advice = Advice::of(&slow.profile("slow"), None);
-    assert_eq!(advice.verdict, Verdict::Keep);
-    assert!(advice.reasons[0].contains("of the run"), "{:?}", advice.reasons);
-    assert!(text::verdict(&advice).contains("Keep your allocator."));
-}
-
-/// Neither a trace without times nor one that is shorter than its calls are thought to take makes savings of more than all.
-#[test]
-fn nothing_saves_more_than_there_is() {
-    for (pace, said) in [(0, "no times"), (1, "100.0 % of the run")] {
-        let mut script = Script { pace, ..Script::new() };
-        (0..20_000).for_each(|i| {
-            script.alloc(1, i, 64);
-            script.free(1, i);
-        });
-        let advice = Advice::of(&script.profile("dense"), None);
-        assert!(advice.offers.iter().all(|offer| (0.0..=1.0).contains(&offer.saving)), "{:?}", advice.offers);
-        assert!(text::verdict(&advice).contains(said), "{}", text::verdict(&advice));
-        assert!(advice.reasons[0].contains(said), "{:?}", advice.reasons);
-    }
-}
-
-#[test]
-fn a_queue_of_buffers_gets_an_offer_and_scattered_long_lives_do_not() {
-    let advice = Advice::of(&queue(50_000, 100, 200).profile("buffers"), None);
-    let offer = |advice: &Advice, name: &str| {
-        advice.offers.iter().find(|offer| offer.name == name).cloned().expect("there are four")
-    };
-    assert!(offer(&advice, "ringal").fits && offer(&advice, "ring-alloc").fits, "{:?}", advice.offers);
-    assert!(matches!(advice.verdict, Verdict::Try(_)), "{:?}", advice.verdict);
-
-    // Of each 300 blocks, more than a chunk has room for, one stays for ever.
-    let mut script = Script::new();
-    for round in 0..200 {
-        let blocks = round * 300..(round + 1) * 300;
-        blocks.clone().for_each(|block| script.alloc(1, block, 128));
-        blocks.skip(1).for_each(|block| script.free(1, block));
-    }
-    let profile = script.profile("scattered");
-    assert!(profile.ring_peak >= 200 * (32 << 10), "{}", profile.ring_peak);
-    let ring = offer(&Advice::of(&profile, None), "ring-alloc");
-    assert!(!ring.fits && ring.reasons.iter().any(|why| why.contains("hold chunks")), "{:?}", ring.reasons);
-}
-
-#[test]
-fn the_figures_of_a_replay_are_used() {
-    let profile = slots(50_000, 5000, 4000).profile("replayed");
-    let exactly = |mid| Estimate { mid, low95: mid, high95: mid, low99: mid, high99: mid };
-    let row = |key: &str, mid, verdict| Row {
-        key: key.to_owned(),
-        name: key.to_owned(),
-        ratio: exactly(mid),
-        verdict,
-        ns: 20.0 * mid,
-        peak: None,
-    };
-    let replayed = Replayed {
-        command: String::new(),
-        ops: profile.events,
-        lanes: 1,
-        threads: 1,
-        huge: 0,
-        peak_live: profile.peak_bytes,
-        rounds: 9,
-        seed: 1,
-        rows: vec![
-            row("glibc", 1.0, crate::stats::Verdict::Same),
-            row("mimalloc", 0.5, crate::stats::Verdict::Faster),
-            row("one-ring", 2.0, crate::stats::Verdict::Slower),
-        ],
-        left_out: Vec::new(),
-    };
-    let advice = Advice::of(&profile, Some(&replayed));
-    assert_eq!(advice.source, Source::Replay);
-    assert!((advice.heap_time - 20.0 * profile.events as f64).abs() < 1.0);
-    assert_eq!(advice.offers[0].saving, 0.0, "slower saves nothing");
-    assert_eq!(advice.verdict, Verdict::General("mimalloc".to_owned(), 0.5), "{:?}", advice.reasons);
-    assert!(!replayed.untrusted());
-    let page = page::page(&profile, &advice, Some(&replayed));
-    assert!(page.contains("Replayed") && page.contains("try mimalloc"));
-    let json = serde_json::to_string(&replayed).expect("plain data");
-    assert_eq!(serde_json::from_str::<Replayed>(&json).expect("as written").rows.len(), 3);
-}
-
-#[test]
 fn the_page_is_whole_and_needs_nothing() {
     let mut script = queue(5000, 100, 200);
     script.writer = Writer::new("cc <script>alert(1)</script>");
@@ -368,10 +275,12 @@ fn conc_every_general_contender_replays() {
         assert_eq!(arena.is_some(), cfg!(feature = "rust-peers"));
         assert!(arena.is_none_or(|(_, why)| why.contains("block by block")), "{arena:?}");
         let mut rounds = 0;
-        let figures = time(program, &entries, 2, 1, |_| rounds += 1);
+        let figures = time(program, &entries, 2, 1, |_| rounds += 1).expect("the reference is there");
         assert_eq!((figures.len(), rounds), (entries.len(), 3));
         assert_eq!(figures[0].0.mid, 1.0, "the reference against itself");
         assert!(figures.iter().all(|(ratio, _, ns)| ratio.mid > 0.0 && *ns > 0.0));
+        let error = time(program, &entries[1..], 1, 1, |_| ()).expect_err("the reference is gone");
+        assert!(error.to_string().contains("glibc"), "{error}");
     }
     let (few, _) = players(false, &["ring".to_owned()]);
     let keys: Vec<&str> = few.iter().map(|entry| entry.key).collect();

@@ -3,7 +3,7 @@
 
 use core::fmt::Write as _;
 
-use super::advise::{Advice, Verdict, whole};
+use super::advise::{Advice, Verdict};
 use super::profile::{Counts, Profile, class_end, part};
 use super::{Histogram, Order};
 
@@ -182,14 +182,25 @@ pub fn headline(advice: &Advice) -> String {
         Verdict::General(name, ratio) => {
             format!("Keep your code, and try {name} as its allocator: {ratio:.2} of the time in the replay.")
         }
-        Verdict::Try(name) => format!("Try {name}."),
+        Verdict::Try(name, source) if source.is_measured() => {
+            format!("Try {name}, as the replay measured it.")
+        }
+        Verdict::Try(name, _) => {
+            format!("{name} may help: that is assumed, and was not measured on this trace.")
+        }
     }
 }
 
 /// What the allocator takes of the run, in words.
 pub(super) fn of_the_run(advice: &Advice) -> String {
     match advice.heap_share {
-        Some(share) => format!("{:.1} % of the run", share * 100.0),
+        Some(share) if advice.threads > 1 => format!(
+            "{:.1} % of {}: {} in all, of each from its first call to its last, waiting included",
+            share * 100.0,
+            advice.whole,
+            duration(advice.run as u64)
+        ),
+        Some(share) => format!("{:.1} % of {}, {}", share * 100.0, advice.whole, duration(advice.run as u64)),
         None => "of a run that has no times in the trace".to_owned(),
     }
 }
@@ -200,13 +211,16 @@ pub fn verdict(advice: &Advice) -> String {
     let mut out = String::new();
     let _ = writeln!(
         out,
-        "The allocator takes about {}, {}. Source: {}.",
+        "The allocator takes about {} of processor time, {}. Source: {}.",
         duration(advice.heap_time as u64),
         of_the_run(advice),
         advice.source.said()
     );
-    let whole = whole(advice.heap_share);
-    let _ = writeln!(out, "What each crate could serve (% of blocks, % of bytes), and would save of {whole}");
+    let _ = writeln!(
+        out,
+        "What each crate could serve (% of blocks, % of bytes), and would save of {}",
+        advice.whole
+    );
     for offer in &advice.offers {
         let _ = writeln!(
             out,
@@ -246,6 +260,9 @@ pub fn replay(replayed: &super::replay::Replayed) -> String {
     );
     if replayed.huge > 0 {
         let _ = writeln!(out, "note: {} blocks of 4 GiB and more are left out", grouped(replayed.huge));
+    }
+    for note in &replayed.notes {
+        let _ = writeln!(out, "note: {note}");
     }
     if replayed.untrusted() {
         let _ = writeln!(out, "UNTRUSTED: the reference differs from itself; the machine was busy");

@@ -210,6 +210,7 @@ fn make_advice() -> String {
             row("one-ring", 1.7, Verdict::Slower),
         ],
         left_out: vec![("bumpalo".to_owned(), "cannot free block by block".to_owned())],
+        notes: Vec::new(),
     };
     page::page(&profile, &Advice::of(&profile, Some(&replayed)), Some(&replayed))
 }

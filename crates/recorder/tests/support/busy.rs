@@ -4,8 +4,11 @@
 
 #![expect(clippy::std_instead_of_alloc, reason = "a program that always has std")]
 
+use core::ffi::c_void;
 use core::hint::black_box;
 use core::ptr::{null, null_mut};
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::ffi::CString;
 use std::sync::mpsc::channel;
 use std::thread;
@@ -39,8 +42,77 @@ fn threads() {
 /// Many threads, one after another: their streams are used again.
 fn one_by_one() {
     for _ in 0..300 {
-        thread::spawn(|| churn(1)).join().expect("it churns");
+        thread::spawn(|| churn(20)).join().expect("it churns");
     }
+}
+
+/// More threads than there are streams, each of which calls once more in its last destructor.
+fn late() {
+    static KEY: AtomicU32 = AtomicU32::new(0);
+    /// Sets its value again, until the C library has enough of that.
+    unsafe extern "C" fn again(value: *mut c_void) {
+        churn(1);
+        // SAFETY: the key is there for as long as the program.
+        unsafe { libc::pthread_setspecific(KEY.load(Relaxed), value) };
+    }
+    let mut key = 0;
+    // SAFETY: the place is valid.
+    assert_eq!(unsafe { libc::pthread_key_create(&raw mut key, Some(again)) }, 0);
+    KEY.store(key, Relaxed);
+    for _ in 0..5000 {
+        let body = || {
+            churn(20);
+            // SAFETY: as above; the value is only compared with null.
+            unsafe { libc::pthread_setspecific(KEY.load(Relaxed), KEY.as_ptr().cast()) };
+        };
+        thread::spawn(body).join().expect("it churns");
+    }
+}
+
+/// Detached threads that call nothing by themselves. The C library caches some stacks; who ends when it has enough frees what
+/// belongs to one of them, behind its own last destructor.
+fn detached() {
+    const AT_ONCE: u32 = 40;
+    static HERE: AtomicU32 = AtomicU32::new(0);
+    static LEAVE: AtomicU32 = AtomicU32::new(0);
+    extern "C" fn body(round: *mut c_void) -> *mut c_void {
+        HERE.fetch_add(1, SeqCst);
+        while (LEAVE.load(SeqCst) as usize) < round.addr() {
+            thread::yield_now();
+        }
+        null_mut()
+    }
+    for round in 1..=150_u32 {
+        for _ in 0..AT_ONCE {
+            let mut thread = 0;
+            let value = core::ptr::without_provenance_mut(round as usize);
+            // SAFETY: the place is valid, and the body takes a number.
+            assert_eq!(unsafe { libc::pthread_create(&raw mut thread, null(), body, value) }, 0);
+            // SAFETY: the thread is there and nobody joins it.
+            assert_eq!(unsafe { libc::pthread_detach(thread) }, 0);
+        }
+        while HERE.load(SeqCst) < round * AT_ONCE {
+            thread::yield_now();
+        }
+        LEAVE.store(round, SeqCst);
+    }
+    churn(10);
+}
+
+/// Sets how large the files of this process may be.
+fn limit_files(bytes: u64) {
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
+    // SAFETY: the pointer is to a structure of the right type.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) }, 0);
+}
+
+/// The trace goes by another name, as it does for a program that changes its root.
+fn renamed() {
+    churn(10);
+    let path = std::env::var("EPHEMERA_TRACE").expect("it is recorded");
+    let own = format!("{path}.{}", std::process::id());
+    std::fs::rename(&own, format!("{path}.renamed")).expect("it is there");
+    churn(100_000);
 }
 
 /// A child that frees what its parent made, makes its own, and leaves without any clean-up.
@@ -135,6 +207,17 @@ fn main() {
             churn(1000);
         },
         Some("many") => churn(200_000),
+        Some("late") => late(),
+        Some("detached") => detached(),
+        Some("large-file") => {
+            limit_files(200_000);
+            churn(200_000);
+        }
+        Some("any-file") => {
+            limit_files(1000);
+            exec();
+        }
+        Some("renamed") => renamed(),
         other => panic!("what is {other:?}?"),
     }
 }

@@ -1,11 +1,13 @@
 //! `bench-trace`: replays a recorded program over other allocators, and says what it would gain from one.
 
+mod memory;
+
 use core::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
-use bench_harness::contenders::{self, ALWAYS, Entry, TWIN};
+use bench_harness::contenders::{self, ALWAYS, Entry, REFERENCE, TWIN};
 use bench_harness::host::Host;
 use bench_harness::trace::advise::Advice;
 use bench_harness::trace::replay::{self, Program, Replayed, Row};
@@ -62,16 +64,15 @@ struct ReplayOptions {
     /// Seeds the order of turns
     #[arg(long, value_name = "N", default_value_t = 4141)]
     seed: u64,
-    /// Measure the memory of one contender: what the program passes to its own processes
-    #[arg(long, hide = true, value_name = "KEY")]
-    memory_of: Option<String>,
+    #[command(flatten)]
+    own: memory::Own,
 }
 
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Task::Advise(options) => advise(&options),
-        Task::Replay(options) => match &options.memory_of {
-            Some(key) => memory_of(&options.trace, key),
+        Task::Replay(options) => match &options.own.memory_of {
+            Some(key) => memory::of_this_process(&options.trace, key, options.own.sparse),
             None => replay(&options),
         },
         Task::Summary { trace } => summary(&trace),
@@ -148,24 +149,13 @@ fn program(path: &Path) -> Result<Program, Box<dyn Error>> {
     Ok(program)
 }
 
-fn memory_of(path: &Path, key: &str) -> Result<(), Box<dyn Error>> {
-    let program = program(path)?;
-    let (players, _) = replay::players(program.is_threaded(), &[]);
-    let entry = players.iter().find(|entry| entry.key == key).ok_or("no such contender")?;
-    let peak = replay::memory(&program, entry).ok_or("this system does not tell how much is resident")?;
-    println!("{peak}");
-    Ok(())
-}
-
-/// Measures the memory of a contender in a process of its own; what went wrong otherwise.
-fn peak_of(trace: &Path, key: &str) -> Result<u64, String> {
-    let own = std::env::current_exe().map_err(|error| error.to_string())?;
-    let child = Command::new(own).arg("replay").arg(trace).args(["--memory-of", key]).output();
-    let child = child.map_err(|error| error.to_string())?;
-    if !child.status.success() {
-        return Err(format!("the process ended with {}", child.status));
-    }
-    String::from_utf8_lossy(&child.stdout).trim().parse().map_err(|_| "the process said nothing".to_owned())
+/// Nothing can be said where the reference failed.
+fn no_reference(why: &str) -> String {
+    format!(
+        "{} cannot replay this trace, and all others are compared with it: {why}. Most often memory is short: free some, \
+         lift a limit (`ulimit -v`), use a larger machine, or record less (`--max-bytes`)",
+        ALWAYS[REFERENCE]
+    )
 }
 
 fn replay(options: &ReplayOptions) -> Result<(), Box<dyn Error>> {
@@ -179,46 +169,47 @@ fn replay(options: &ReplayOptions) -> Result<(), Box<dyn Error>> {
     let command = open(&options.trace)?.command;
     let program = program(&options.trace)?;
     let (players, left_out) = replay::players(program.is_threaded(), &options.peers);
+    let room = options.own.room.or_else(replay::room);
+    let too_large = replay::too_large(&program, room);
+    // What is alive may be half of the room; an allocator takes more than it hands out.
+    let most = room.map(|room| room / 4 * 3);
+    let meter = memory::Meter { trace: &options.trace, most, sparse: too_large.is_some() };
     // Memory first: a contender that crashes then does so in a process of its own, and is not timed.
     let bar = progress(players.len() as u64 + u64::from(options.rounds) + 1);
-    let mut peaks = Vec::new();
-    for entry in &players {
+    let (mut timed, mut peaks, mut left_out) = (Vec::<Entry>::new(), Vec::new(), left_out);
+    let mut notes: Vec<String> = too_large.iter().cloned().collect();
+    for entry in players {
         bar.set_message(format!("memory of {}", entry.key));
-        let twin = entry.key == ALWAYS[TWIN];
-        peaks.push(if twin {
-            Err("as the reference".to_owned())
-        } else {
-            peak_of(&options.trace, entry.key)
-        });
         bar.inc(1);
+        let measured = if entry.key == ALWAYS[TWIN] {
+            // As the reference.
+            Ok((None, None))
+        } else {
+            meter.peak_of(entry.key)
+        };
+        match measured {
+            Ok((peak, note)) => {
+                timed.push(entry);
+                peaks.push(peak);
+                notes.extend(note.filter(|note| !notes.contains(note)));
+            }
+            Err(why) if entry.key == ALWAYS[REFERENCE] => return Err(no_reference(&why).into()),
+            Err(why) => left_out.push((entry.key.to_owned(), why)),
+        }
     }
-    let crashed = |index: usize| players[index].key != ALWAYS[TWIN] && peaks[index].is_err();
-    let timed: Vec<Entry> =
-        (0..players.len()).filter(|&index| !crashed(index)).map(|index| players[index]).collect();
     let times = replay::time(&program, &timed, options.rounds, options.seed, |round| {
         bar.set_message(format!("round {round}"));
         bar.inc(1);
-    });
+    })?;
     bar.finish_and_clear();
 
-    let mut left_out = left_out;
-    for (entry, peak) in players.iter().zip(&peaks) {
-        if let Err(why) = peak
-            && entry.key != ALWAYS[TWIN]
-        {
-            left_out.push((entry.key.to_owned(), why.clone()));
-        }
-    }
-    let rows = timed.iter().zip(times).map(|(entry, (ratio, verdict, ns))| {
-        let place = players.iter().position(|player| player.key == entry.key).unwrap_or(0);
-        Row {
-            key: entry.key.to_owned(),
-            name: entry.info.name.to_owned(),
-            ratio,
-            verdict,
-            ns,
-            peak: peaks[place].as_ref().ok().copied(),
-        }
+    let rows = timed.iter().zip(times).zip(peaks).map(|((entry, (ratio, verdict, ns)), peak)| Row {
+        key: entry.key.to_owned(),
+        name: entry.info.name.to_owned(),
+        ratio,
+        verdict,
+        ns,
+        peak,
     });
     let replayed = Replayed {
         command,
@@ -231,6 +222,7 @@ fn replay(options: &ReplayOptions) -> Result<(), Box<dyn Error>> {
         seed: options.seed,
         rows: rows.collect(),
         left_out,
+        notes,
     };
     print!("{}", text::replay(&replayed));
     let out = figures_of(&options.trace);

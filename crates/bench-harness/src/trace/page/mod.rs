@@ -5,7 +5,7 @@ mod chart;
 
 use core::fmt::Write as _;
 
-use super::advise::{Advice, whole};
+use super::advise::Advice;
 use super::profile::{Counts, Profile, part};
 use super::replay::{Replayed, Row};
 use super::text::{bytes, class_name, duration, grouped, headline, of_the_run, percent};
@@ -165,7 +165,7 @@ fn offers(out: &mut String, advice: &Advice) {
             escaped(&percent(offer.blocks)),
             escaped(&percent(offer.bytes)),
             offer.saving * 100.0,
-            whole(advice.heap_share)
+            escaped(&advice.whole)
         );
         for reason in &offer.reasons {
             let _ = writeln!(out, "<li>{}</li>", escaped(reason));
@@ -184,6 +184,9 @@ fn replay(out: &mut String, replayed: &Replayed) {
         replayed.lanes,
         replayed.rounds
     );
+    for note in &replayed.notes {
+        let _ = writeln!(out, "<p class=\"caveat\">{}</p>", escaped(note));
+    }
     if replayed.untrusted() {
         out.push_str(
             "<p class=\"caveat\">Untrusted: the reference differs from itself; the machine was busy.</p>\n",

@@ -2,11 +2,15 @@
 
 mod player;
 mod program;
+mod room;
+
+use core::fmt;
 
 use serde::{Deserialize, Serialize};
 
 pub use self::player::{Played, Player, plays};
 pub use self::program::{Kind, Left, Op, Program};
+pub use self::room::{room, too_large};
 
 use crate::blocks::Contender;
 use crate::card::Class;
@@ -79,7 +83,22 @@ pub struct Replayed {
     pub rows: Vec<Row>,
     /// Contenders that cannot play, and why.
     pub left_out: Vec<(String, String)>,
+    /// What else a reader must know.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }
+
+/// The reference is not among the contenders, so that there is nothing to compare with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoReference;
+
+impl fmt::Display for NoReference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no ratios without {}, which all others are compared with", ALWAYS[REFERENCE])
+    }
+}
+
+impl core::error::Error for NoReference {}
 
 impl Replayed {
     /// A contender's row.
@@ -148,6 +167,10 @@ pub fn players(threaded: bool, peers: &[String]) -> (Vec<Entry>, Vec<(String, St
 
 /// Plays in rounds; `step` hears of each.
 ///
+/// # Errors
+///
+/// Where the reference is not among the entries.
+///
 /// # Panics
 ///
 /// Where an entry cannot play: [`players`] gives those that can.
@@ -157,7 +180,8 @@ pub fn time(
     rounds: u32,
     seed: u64,
     mut step: impl FnMut(u32),
-) -> Vec<(Estimate, Verdict, f64)> {
+) -> Result<Vec<(Estimate, Verdict, f64)>, NoReference> {
+    let reference = entries.iter().position(|entry| entry.key == ALWAYS[REFERENCE]).ok_or(NoReference)?;
     let build = |entry: &Entry| entry.replay.expect("an entry of `players`")(program, false);
     let mut cells: Vec<_> = entries.iter().map(build).collect();
     let mut rng = Rng::new(seed, 8);
@@ -173,7 +197,6 @@ pub fn time(
         }
         step(round);
     }
-    let reference = entries.iter().position(|entry| entry.key == ALWAYS[REFERENCE]).unwrap_or(0);
     let ratio = |index: usize| {
         let pairs = samples[index].iter().zip(&samples[reference]);
         let logs: Vec<f64> = pairs.map(|(mine, theirs)| (mine / theirs).ln()).collect();
@@ -182,23 +205,22 @@ pub fn time(
     };
     let twin = entries.iter().position(|entry| entry.key == ALWAYS[contenders::TWIN]).map(ratio);
     let floor = twin.map_or(0.0, |twin| (twin.mid - 1.0).abs());
-    (0..entries.len())
-        .map(|index| {
-            let ratio = ratio(index);
-            let ns = stats::median(&mut samples[index].clone()).unwrap_or(0.0) / program.ops.max(1) as f64;
-            (ratio, verdict(&ratio, floor), ns)
-        })
-        .collect()
+    let figures = (0..entries.len()).map(|index| {
+        let ratio = ratio(index);
+        let ns = stats::median(&mut samples[index].clone()).unwrap_or(0.0) / program.ops.max(1) as f64;
+        (ratio, verdict(&ratio, floor), ns)
+    });
+    Ok(figures.collect())
 }
 
-/// Plays once over one contender and says how much the process grew.
+/// Plays once over one contender and says how much the process grew; every page is touched if `whole`.
 ///
 /// # Panics
 ///
 /// As [`time`].
 #[must_use]
-pub fn memory(program: &Program, entry: &Entry) -> Option<u64> {
-    let mut cell = entry.replay.expect("an entry of `players`")(program, true);
+pub fn memory(program: &Program, entry: &Entry, whole: bool) -> Option<u64> {
+    let mut cell = entry.replay.expect("an entry of `players`")(program, whole);
     os::trim();
     os::reset_peak();
     let before = os::resident()?;
