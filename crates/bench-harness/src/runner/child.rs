@@ -184,7 +184,7 @@ impl Child<'_> {
         let mut contaminated = 0;
         let mut round = -WARM_UP;
         while round < rounds {
-            self.shuffle(&mut order, round, &mut rng);
+            rng.next_turns(&mut order);
             let before = os::steal();
             let start = samples.len();
             for &index in &order {
@@ -233,16 +233,6 @@ impl Child<'_> {
         let rounds = samples.len() as f64 / order.len() as f64;
         let left = self.job.budget_ns - self.start.elapsed().as_secs_f64() * 1e9;
         (left.max(0.0) * rounds / took) as i32
-    }
-
-    /// A random order, the reference first in even rounds and last in odd ones.
-    fn shuffle(&self, order: &mut [usize], round: i32, rng: &mut Rng) {
-        rng.shuffle(order);
-        let reference = ALWAYS[REFERENCE];
-        if let Some(at) = order.iter().position(|&index| self.entries[index].key == reference) {
-            let place = if round % 2 == 0 { 0 } else { order.len() - 1 };
-            order.swap(at, place);
-        }
     }
 
     fn sample(&self, index: usize, cell: &mut dyn Cell, units: u64, round: i32) -> Sample {

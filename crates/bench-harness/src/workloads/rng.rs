@@ -37,6 +37,17 @@ impl Rng {
             slice.swap(i, self.below(i as u64 + 1) as usize);
         }
     }
+
+    /// Puts turns into a new random order in which who was last is not first: nobody has two turns in a row, the second of which would
+    /// find its memory in the caches.
+    pub fn next_turns(&mut self, order: &mut [usize]) {
+        let Some(&last) = order.last() else { return };
+        self.shuffle(order);
+        if order.len() > 1 && order[0] == last {
+            let other = 1 + self.below(order.len() as u64 - 1) as usize;
+            order.swap(0, other);
+        }
+    }
 }
 
 /// `N` sizes, uniform from `low` to `high`, both included.
@@ -102,6 +113,24 @@ fn filled<const N: usize>(mut next: impl FnMut() -> u16) -> Box<[u16; N]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nobody_has_two_turns_in_a_row_and_everybody_all_places() {
+        let mut rng = Rng::new(3, 0);
+        let mut order = [0, 1, 2, 3];
+        let mut places = [[0; 4]; 4];
+        for _ in 0..4000 {
+            let last = order[3];
+            rng.next_turns(&mut order);
+            assert_ne!(order[0], last);
+            order.iter().enumerate().for_each(|(place, &who)| places[who][place] += 1);
+        }
+        assert!(places.iter().flatten().all(|count| (800..1200).contains(count)), "{places:?}");
+        let (mut one, mut none) = ([7], []);
+        rng.next_turns(&mut one);
+        rng.next_turns(&mut none);
+        assert_eq!(one, [7]);
+    }
 
     #[test]
     fn tables_are_the_same_for_one_seed_and_within_their_bounds() {

@@ -188,7 +188,7 @@ pub fn time(
     let mut order: Vec<usize> = (0..cells.len()).collect();
     let mut samples: Vec<Vec<f64>> = vec![Vec::new(); cells.len()];
     for round in 0..WARM_UP + rounds {
-        rng.shuffle(&mut order);
+        rng.next_turns(&mut order);
         for &index in &order {
             let busy = cells[index].play().busy;
             if round >= WARM_UP {

@@ -177,20 +177,16 @@ impl Spec {
         matches!(self.kind, Kind::Buffers(BufferWorkload::Http(_)))
     }
 
-    /// Whether two threads do the work, each on a processor of its own.
+    /// Whether two threads do the work, each on a processor of its own. (Those that come and go are interrupted when they move there.)
     #[must_use]
     pub fn is_of_two(&self) -> bool {
         match &self.kind {
-            Kind::Blocks(workload) => matches!(
-                workload,
-                BlockWorkload::Handoff(..) | BlockWorkload::Threads(1 | 2) | BlockWorkload::Sharing(_)
-            ),
+            Kind::Blocks(workload) => {
+                matches!(workload, BlockWorkload::Handoff(..) | BlockWorkload::Sharing(_))
+            }
             Kind::Objects(workload) => matches!(
                 workload,
-                ObjectWorkload::Handoff(..)
-                    | ObjectWorkload::AtOnce(_)
-                    | ObjectWorkload::Generations(_)
-                    | ObjectWorkload::Sharing(_)
+                ObjectWorkload::Handoff(..) | ObjectWorkload::AtOnce(_) | ObjectWorkload::Sharing(_)
             ),
             Kind::Buffers(workload) => matches!(workload, BufferWorkload::Handoff(..)),
             Kind::Nodes(_) => false,
