@@ -26,12 +26,26 @@ pub(crate) const fn of(layout: Layout) -> Option<usize> {
     }
     let align = if cfg!(ephemera_weaken = "class_ignores_alignment") { 1 } else { layout.align() };
     let last = ((layout.size() + align - 1) & !(align - 1)) - 1;
-    if last < FINE_MAX {
-        return Some(last / 8);
-    }
-    let doubling = last.ilog2() as usize;
-    Some(8 + (doubling - 6) * 4 + (last >> (doubling - 2)) - 4)
+    // The mask changes nothing: it tells the compiler so.
+    Some(OF[last / STEP & (OF.len() - 1)] as usize)
 }
+
+/// All strides are multiples of this.
+const STEP: usize = 8;
+
+/// The class of each multiple of the step, less one. Looked up, since sizes that are drawn at random take either way of a branch at random.
+const OF: [u8; CLASS_MAX / STEP] = {
+    let mut of = [0; CLASS_MAX / STEP];
+    let (mut at, mut class) = (0, 0);
+    while at < of.len() {
+        if (at + 1) * STEP > stride(class) {
+            class += 1;
+        }
+        of[at] = class as u8;
+        at += 1;
+    }
+    of
+};
 
 /// Bytes from one slot of a class to the next.
 #[inline]
