@@ -27,7 +27,7 @@ pub(crate) const fn of(layout: Layout) -> Option<usize> {
     let align = if cfg!(ephemera_weaken = "class_ignores_alignment") { 1 } else { layout.align() };
     let last = ((layout.size() + align - 1) & !(align - 1)) - 1;
     // The mask changes nothing: it tells the compiler so.
-    Some(OF[last / STEP & (OF.len() - 1)] as usize)
+    Some(OF[(last / STEP) & (OF.len() - 1)] as usize)
 }
 
 /// All strides are multiples of this.
