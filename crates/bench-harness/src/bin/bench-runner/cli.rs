@@ -15,8 +15,8 @@ use regex::Regex;
 
 /// What a quick run may take, with a little left for its head and its report.
 const QUICK: Duration = Duration::from_secs(115);
-/// What a full run may take, with two minutes left: where rounds are few already, steps take longer than planned.
-const FULL: Duration = Duration::from_secs(13 * 60);
+/// What a full run may take, with four and a half minutes left: where rounds are few already, steps take longer than planned.
+const FULL: Duration = Duration::from_secs(10 * 60 + 30);
 
 /// Compares allocators: paired, interleaved, as ratios with intervals.
 #[derive(Debug, Parser)]
