@@ -150,8 +150,12 @@ mod tests {
         assert!(std::thread::spawn(move || pin(cpu)).join().expect("pinning does not panic"));
         assert!(!pin(usize::MAX));
         assert!(usage(Who::Thread).is_some());
-        let (own, all) = (usage(Who::Thread), usage(Who::Process));
-        assert!(all.zip(own).is_some_and(|(all, own)| all.minor_faults >= own.minor_faults));
+        let faults = |who| usage(who).expect("on Linux").minor_faults;
+        let (own, all) = (faults(Who::Thread), faults(Who::Process));
+        let touch = || drop(core::hint::black_box(vec![1_u8; 8 << 20]));
+        std::thread::spawn(touch).join().expect("it touches memory");
+        let (own, all) = (faults(Who::Thread) - own, faults(Who::Process) - all);
+        assert!(all > own, "{all} of the process, {own} of this thread, and another one touched 8 MiB");
         assert!(resident_peak() >= Some(1));
     }
 

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "starts a process")]
+    #[cfg_attr(miri, ignore = "starts a process, which Miri cannot")]
     fn what_is_broken_is_said_and_not_unwound() {
         if std::env::var_os(CHILD).is_some() {
             let caught = std::panic::catch_unwind(|| crate::invariant!(1 + 1 == 3, SAID));

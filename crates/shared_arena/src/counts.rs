@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "starts a process")]
+    #[cfg_attr(miri, ignore = "starts a process, which Miri cannot")]
     fn beyond_that_the_process_ends() {
         const CHILD: &str = "SHARED_ARENA_COUNTS_OVERFLOW";
         if std::env::var_os(CHILD).is_some() {

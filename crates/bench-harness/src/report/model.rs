@@ -75,6 +75,11 @@ pub struct Table {
 /// How far from 1 the reference over itself may come out.
 const ASTRAY: f64 = 0.1;
 
+/// Whether the reference over itself came out as it should.
+fn is_trusted(aa: &Estimate) -> bool {
+    !aa.excludes_one() && (aa.mid - 1.0).abs() <= ASTRAY
+}
+
 /// All of a run.
 #[derive(Clone, Debug)]
 pub struct Report {
@@ -106,7 +111,7 @@ impl Table {
         let rounds = Rounds::new(&outcome.samples, key(VOID), seed);
         let aa = rounds.ratio(key(TWIN), key(REFERENCE), Pairs::Whole);
         let floor = aa.map_or(0.0, |aa| (aa.mid - 1.0).abs());
-        let trusted = aa.is_some_and(|aa| !aa.excludes_one() && (aa.mid - 1.0).abs() <= ASTRAY);
+        let trusted = aa.is_some_and(|aa| is_trusted(&aa));
         let rows = entries
             .iter()
             .enumerate()
@@ -196,5 +201,19 @@ impl Report {
             .collect();
         head.bars = judge(&bars(), outcomes, head.seed);
         head
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wide_interval_makes_no_table_trustworthy() {
+        let aa = |mid, low95, high95| Estimate { mid, low95, high95, low99: low95, high99: high95 };
+        assert!(is_trusted(&aa(1.03, 0.98, 1.08)));
+        assert!(!is_trusted(&aa(1.03, 1.01, 1.05)), "1 is outside");
+        assert!(!is_trusted(&aa(1.3, 0.9, 1.9)), "1 is inside, and far");
+        assert!(!is_trusted(&aa(0.8, 0.5, 1.2)), "below as well");
     }
 }

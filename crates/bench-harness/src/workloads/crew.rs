@@ -143,3 +143,31 @@ impl<C: Cell> Cell for Twice<C> {
         2 * self.here.ops_per_unit()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_leaves_a_meeting_before_the_last_has_come() {
+        const THREADS: usize = 3;
+        let (meeting, came) = (Meeting::new(THREADS), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let (meeting, came) = (&meeting, &came);
+                scope.spawn(move || {
+                    for round in 0..20 {
+                        if thread == round % THREADS {
+                            // The last one, if the others wait for it.
+                            std::thread::sleep(core::time::Duration::from_millis(1));
+                        }
+                        came.fetch_add(1, Ordering::Relaxed);
+                        meeting.wait(round);
+                        assert!(came.load(Ordering::Relaxed) >= THREADS * (round + 1));
+                    }
+                });
+            }
+        });
+        assert_eq!(came.into_inner(), THREADS * 20);
+    }
+}

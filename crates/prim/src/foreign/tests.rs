@@ -77,7 +77,7 @@ fn all_units_come_out_and_may_be_freed_at_once() {
 
 /// Debug builds look whether a slot that comes home is home already.
 #[test]
-#[cfg_attr(miri, ignore = "starts a process")]
+#[cfg_attr(miri, ignore = "starts a process, which Miri cannot")]
 fn bits_that_come_twice_are_told() {
     const CHILD: &str = "EPHEMERA_PRIM_BITS_TWICE";
     if std::env::var_os(CHILD).is_some() {

@@ -163,6 +163,6 @@ impl OneRingAlloc {
 }
 
 ephemera_prim::impl_allocator! {
-    // Blocks are disjoint and stay valid until they are freed (H3), all values are the same allocator, and no method unwinds.
+    // SAFETY: blocks are disjoint and stay valid until they are freed (H3), all values are the same allocator, and no method unwinds.
     unsafe impl[] for OneRingAlloc
 }

@@ -238,7 +238,7 @@ impl<A: Allocator, G: Geometry> RingAlloc<A, G> {
 }
 
 ephemera_prim::impl_allocator! {
-    // Blocks are disjoint and stay valid until they are freed (H3), clones share one heap, and no method unwinds.
+    // SAFETY: blocks are disjoint and stay valid until they are freed (H3), clones share one heap, and no method unwinds.
     unsafe impl[A: Allocator, G: Geometry] for RingAlloc<A, G>
 }
 

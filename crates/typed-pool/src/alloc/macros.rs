@@ -194,7 +194,7 @@ macro_rules! pooled_allocator {
         }
 
         $crate::__private::impl_allocator! {
-            // Blocks are disjoint and stay valid until they are freed, all values are the same allocator, and no method unwinds.
+            // SAFETY: H3: what a heap hands out is on no list, so that blocks are disjoint and stay valid until they are freed; all values are the same allocator, and no method unwinds.
             unsafe impl[] for $name
         }
     };

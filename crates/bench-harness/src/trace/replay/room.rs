@@ -62,7 +62,6 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    #[cfg_attr(miri, ignore = "reads /proc, which isolation forbids")]
     fn the_system_tells() {
         assert!(room().is_some_and(|room| room > 1 << 20), "{:?}", room());
     }

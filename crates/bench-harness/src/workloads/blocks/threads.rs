@@ -2,7 +2,7 @@
 //! thread, which goes on freeing what the one before allocated.
 //!
 //! A new thread starts on the processor of the one that made it, and moves; so all wait until the last is where it belongs, else the
-//! first would be through before the second began. A life is long enough for what starting and meeting take to be little of it.
+//! first would be through before the second began. What starting and meeting take is in the time.
 
 use std::sync::Arc;
 
