@@ -4,10 +4,12 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use allocator_api2::alloc::AllocError;
+use ephemera_prim::header::base_addr;
 use ephemera_prim::poison::poison;
 
-use super::{Env, chunk_of, large, slow};
-use crate::geometry::Class;
+use super::{Env, chunk_behind, chunk_of, large, slow};
+use crate::chunk::ChunkPtr;
+use crate::geometry::{Class, Geometry};
 use crate::live::Live;
 
 /// A block of this layout. Nothing in it is initialised.
@@ -38,17 +40,38 @@ fn allocate_in<E: Env>(env: E, layout: Layout, class: Class) -> Result<NonNull<u
 
 /// Gives back a block.
 ///
+/// A small one that comes home to the front is all that is repeated at every call: little enough for the compiler to take
+/// a container's drop into the function that has the container, which then lives in registers.
+///
 /// # Safety
 /// `block` is a live block of this layout, from a heap of the same kind as `env`'s.
 #[inline]
 pub(crate) unsafe fn deallocate<E: Env>(env: E, block: NonNull<u8>, layout: Layout) {
-    if Class::is_small::<E::Geometry>(layout) {
-        // SAFETY: the caller's block, of this class.
-        unsafe { deallocate_in(env, block, layout, Class::Small) };
-    } else {
+    if !Class::is_small::<E::Geometry>(layout) {
         // SAFETY: the caller's block.
-        unsafe { deallocate_other(env, block, layout) };
+        return unsafe { deallocate_other(env, block, layout) };
     }
+    // SAFETY: the block is the caller's to give up; it is not booked yet, so nobody gets it before that.
+    unsafe { poison(block, layout.size()) };
+    let front = env.heap().front(Class::Small);
+    if base_addr(block, E::Geometry::SMALL_CHUNK) == front.addr() {
+        front.free_front(block.addr().get(), layout.size());
+    } else {
+        // SAFETY: a live block of the small class.
+        unsafe { deallocate_behind(env, block, layout.size()) };
+    }
+}
+
+/// The same for small blocks that do not lie in the front.
+///
+/// # Safety
+/// As [`deallocate`].
+#[inline(never)]
+unsafe fn deallocate_behind<E: Env>(env: E, block: NonNull<u8>, size: usize) {
+    // SAFETY: a live block of this class.
+    let chunk = unsafe { chunk_behind::<E::Geometry>(block, Class::Small) };
+    // SAFETY: the caller's block, in this chunk.
+    unsafe { book(env, chunk, Live::block(size), Class::Small) };
 }
 
 /// The same for layouts that are not small.
@@ -57,30 +80,32 @@ pub(crate) unsafe fn deallocate<E: Env>(env: E, block: NonNull<u8>, layout: Layo
 /// As [`deallocate`].
 #[inline(never)]
 unsafe fn deallocate_other<E: Env>(env: E, block: NonNull<u8>, layout: Layout) {
-    match Class::of::<E::Geometry>(layout) {
-        // SAFETY: the caller's block, of this class.
-        Some(class) => unsafe { deallocate_in(env, block, layout, class) },
+    let Some(class) = Class::of::<E::Geometry>(layout) else {
         // SAFETY: the caller's block, of a layout without a class.
-        None => unsafe { large::deallocate(env, block, layout) },
-    }
-}
-
-/// # Safety
-/// As [`deallocate`], and `class` is the layout's.
-#[inline]
-unsafe fn deallocate_in<E: Env>(env: E, block: NonNull<u8>, layout: Layout, class: Class) {
+        return unsafe { large::deallocate(env, block, layout) };
+    };
     // SAFETY: a live block of this class.
     let (chunk, front) = unsafe { chunk_of::<E::Geometry>(env.heap(), block, class) };
-    // SAFETY: the block is the caller's to give up; it is not booked yet, so nobody gets it before that.
+    // SAFETY: as in `deallocate`.
     unsafe { poison(block, layout.size()) };
     if front {
         chunk.free_front(block.addr().get(), layout.size());
-    } else if env.owns(chunk) {
-        if chunk.book(Live::block(layout.size())) {
-            slow::drained(env, chunk, class);
-        }
     } else {
-        // SAFETY: the block was the caller's, in a chunk of another owner.
-        unsafe { env.give_back(chunk, Live::block(layout.size())) };
+        // SAFETY: the caller's block, in this chunk.
+        unsafe { book(env, chunk, Live::block(layout.size()), class) };
+    }
+}
+
+/// Books what comes home to a chunk that is not the front, or sends it to the chunk's owner.
+///
+/// # Safety
+/// `given` stands for a block of `chunk` that the caller had and gives up.
+#[inline]
+unsafe fn book<E: Env>(env: E, chunk: ChunkPtr, given: Live, class: Class) {
+    if !env.owns(chunk) {
+        // SAFETY: the caller's, in a chunk of another owner.
+        unsafe { env.give_back(chunk, given) };
+    } else if chunk.book(given) {
+        slow::drained(env, chunk, class);
     }
 }

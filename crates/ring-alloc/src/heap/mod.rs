@@ -152,15 +152,24 @@ pub(crate) unsafe trait Env: Copy {
 #[inline]
 unsafe fn chunk_of<G: Geometry>(heap: &Heap, block: NonNull<u8>, class: Class) -> (ChunkPtr, bool) {
     let front = heap.front(class);
-    let size = class.chunk_size::<G>();
-    if ephemera_prim::header::base_addr(block, size) == front.addr() {
+    if ephemera_prim::header::base_addr(block, class.chunk_size::<G>()) == front.addr() {
         return (front, true);
     }
+    // SAFETY: as the caller says.
+    (unsafe { chunk_behind::<G>(block, class) }, false)
+}
+
+/// The chunk that a block of this class lies in.
+///
+/// # Safety
+/// As [`chunk_of`].
+#[inline]
+unsafe fn chunk_behind<G: Geometry>(block: NonNull<u8>, class: Class) -> ChunkPtr {
     // SAFETY: chunks are aligned to their size, start with a `Chunk` and were exposed when they were made; the
     // chunk of a live block is not freed (H3).
-    let header = unsafe { ephemera_prim::header::header_of::<Chunk>(block, size) };
+    let header = unsafe { ephemera_prim::header::header_of::<Chunk>(block, class.chunk_size::<G>()) };
     // SAFETY: C1, as above; the exposed pointer was that to the whole chunk.
-    (unsafe { ChunkPtr::new(header) }, false)
+    unsafe { ChunkPtr::new(header) }
 }
 
 /// A pointer that is no block: for layouts of size zero. Aligned as the layout wants.

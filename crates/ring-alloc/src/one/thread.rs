@@ -99,3 +99,24 @@ pub(super) fn this() -> Owner<'static, Process> {
 pub(super) fn bound() -> Option<Owner<'static, Process>> {
     local::bound::<Own>().map(owner)
 }
+
+#[cfg(test)]
+mod tests {
+    use allocator_api2::boxed::Box;
+
+    use super::{Process, Record, WORLD, give_up};
+    use crate::OneRingAlloc;
+
+    #[test]
+    fn conc_what_came_while_a_record_was_looked_at_is_not_left_there() {
+        let chunks = || OneRingAlloc.stats().chunks();
+        let value = std::thread::spawn(|| Box::new_in(7, OneRingAlloc)).join().expect("no panic");
+        // Nobody else in this process has one.
+        let lease = WORLD.registry.records().next().and_then(Record::try_lease).expect("its thread ended");
+        assert_eq!((*value, chunks()), (7, 1));
+        drop(value);
+        assert_eq!(chunks(), 1, "whoever has the record looks after it");
+        give_up(Process, lease);
+        assert_eq!(chunks(), 0);
+    }
+}
