@@ -7,7 +7,7 @@ use allocator_api2::alloc::AllocError;
 use ephemera_prim::header::base_addr;
 use ephemera_prim::poison::poison;
 
-use super::{Env, chunk_of, large, slow};
+use super::{Env, chunk_behind, chunk_of, large, slow};
 use crate::chunk::ChunkPtr;
 use crate::geometry::{Class, Geometry};
 use crate::live::Live;
@@ -16,10 +16,7 @@ use crate::live::Live;
 #[inline]
 pub(crate) fn allocate<E: Env>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
     if Class::is_small::<E::Geometry>(layout) {
-        return match env.small_front().bump(layout.size(), layout.align()) {
-            Some(block) => Ok(block),
-            None => env.refill(layout, Class::Small),
-        };
+        return allocate_in(env, layout, Class::Small);
     }
     allocate_other(env, layout)
 }
@@ -28,11 +25,16 @@ pub(crate) fn allocate<E: Env>(env: E, layout: Layout) -> Result<NonNull<u8>, Al
 #[inline(never)]
 fn allocate_other<E: Env>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
     match Class::of::<E::Geometry>(layout) {
-        Some(class) => match env.heap().front(class).bump(layout.size(), layout.align()) {
-            Some(block) => Ok(block),
-            None => env.refill(layout, class),
-        },
+        Some(class) => allocate_in(env, layout, class),
         None => large::allocate(env, layout),
+    }
+}
+
+#[inline]
+fn allocate_in<E: Env>(env: E, layout: Layout, class: Class) -> Result<NonNull<u8>, AllocError> {
+    match env.heap().front(class).bump(layout.size(), layout.align()) {
+        Some(block) => Ok(block),
+        None => env.refill(layout, class),
     }
 }
 
@@ -51,7 +53,7 @@ pub(crate) unsafe fn deallocate<E: Env>(env: E, block: NonNull<u8>, layout: Layo
     }
     // SAFETY: the block is the caller's to give up; it is not booked yet, so nobody gets it before that.
     unsafe { poison(block, layout.size()) };
-    let front = env.small_front();
+    let front = env.heap().front(Class::Small);
     if base_addr(block, E::Geometry::SMALL_CHUNK) == front.addr() {
         front.free_front(block.addr().get(), layout.size());
     } else {
@@ -67,14 +69,9 @@ pub(crate) unsafe fn deallocate<E: Env>(env: E, block: NonNull<u8>, layout: Layo
 #[inline(never)]
 unsafe fn deallocate_behind<E: Env>(env: E, block: NonNull<u8>, size: usize) {
     // SAFETY: a live block of this class.
-    let (chunk, front) = unsafe { chunk_of::<E::Geometry>(env.heap(), block, Class::Small) };
-    if front {
-        // The shortest way to the front did not lead there (H7).
-        chunk.free_front(block.addr().get(), size);
-    } else {
-        // SAFETY: the caller's block, in this chunk.
-        unsafe { book(env, chunk, Live::block(size), Class::Small) };
-    }
+    let chunk = unsafe { chunk_behind::<E::Geometry>(block, Class::Small) };
+    // SAFETY: the caller's block, in this chunk.
+    unsafe { book(env, chunk, Live::block(size), Class::Small) };
 }
 
 /// The same for layouts that are not small.

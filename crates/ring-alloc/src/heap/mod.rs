@@ -80,7 +80,7 @@ impl Heap {
     }
 
     #[inline]
-    pub(crate) fn front(&self, class: Class) -> ChunkPtr {
+    fn front(&self, class: Class) -> ChunkPtr {
         let front = self.fronts[class.index()].get();
         // SAFETY: H2.
         let front = unsafe { NonNull::new_unchecked(front) };
@@ -96,14 +96,14 @@ impl Heap {
 /// The chunk that stands for none.
 #[cfg(not(ephemera_loom))]
 #[inline]
-pub(crate) const fn full_chunk() -> *mut Chunk {
+const fn full_chunk() -> *mut Chunk {
     static FULL: Chunk = Chunk::full();
     (&raw const FULL).cast_mut()
 }
 
 /// The chunk that stands for none.
 #[cfg(ephemera_loom)]
-pub(crate) fn full_chunk() -> *mut Chunk {
+fn full_chunk() -> *mut Chunk {
     loom::lazy_static! {
         static ref FULL: Chunk = Chunk::full();
     }
@@ -122,13 +122,6 @@ pub(crate) unsafe trait Env: Copy {
     type Account: Account;
 
     fn heap(&self) -> &Heap;
-    /// The front of small blocks by the shortest way, or the full chunk (H7).
-    #[inline]
-    fn small_front(&self) -> ChunkPtr {
-        self.heap().front(Class::Small)
-    }
-    /// `heap` has another front: what `small_front` goes by must follow before anybody else's code runs.
-    fn front_changed(&self) {}
     /// A block, when the front of `heap` has no room for it.
     fn refill(self, layout: Layout, class: Class) -> Result<NonNull<u8>, AllocError>;
     fn backing(&self) -> &Self::Backing;
@@ -159,15 +152,24 @@ pub(crate) unsafe trait Env: Copy {
 #[inline]
 unsafe fn chunk_of<G: Geometry>(heap: &Heap, block: NonNull<u8>, class: Class) -> (ChunkPtr, bool) {
     let front = heap.front(class);
-    let size = class.chunk_size::<G>();
-    if ephemera_prim::header::base_addr(block, size) == front.addr() {
+    if ephemera_prim::header::base_addr(block, class.chunk_size::<G>()) == front.addr() {
         return (front, true);
     }
+    // SAFETY: as the caller says.
+    (unsafe { chunk_behind::<G>(block, class) }, false)
+}
+
+/// The chunk that a block of this class lies in.
+///
+/// # Safety
+/// As [`chunk_of`].
+#[inline]
+unsafe fn chunk_behind<G: Geometry>(block: NonNull<u8>, class: Class) -> ChunkPtr {
     // SAFETY: chunks are aligned to their size, start with a `Chunk` and were exposed when they were made; the
     // chunk of a live block is not freed (H3).
-    let header = unsafe { ephemera_prim::header::header_of::<Chunk>(block, size) };
+    let header = unsafe { ephemera_prim::header::header_of::<Chunk>(block, class.chunk_size::<G>()) };
     // SAFETY: C1, as above; the exposed pointer was that to the whole chunk.
-    (unsafe { ChunkPtr::new(header) }, false)
+    unsafe { ChunkPtr::new(header) }
 }
 
 /// A pointer that is no block: for layouts of size zero. Aligned as the layout wants.

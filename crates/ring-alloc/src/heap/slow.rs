@@ -44,7 +44,6 @@ fn install<E: Env>(env: E, class: Class, chunk: ChunkPtr) {
     let heap = env.heap();
     let last = heap.front(class);
     heap.set_front(class, chunk.as_ptr());
-    env.front_changed();
     // Only a backing allocator that allocates from this very heap can leave a drained front behind.
     if last.as_ptr() != full_chunk() && last.is_drained() {
         drained(env, last, class);
@@ -136,7 +135,6 @@ pub(crate) fn trim<E: Env>(env: E) {
         let front = heap.front(class);
         if front.as_ptr() != full_chunk() && front.is_drained() {
             heap.set_front(class, full_chunk());
-            env.front_changed();
             front.rewind();
             heap.push_empty(front, class);
         }

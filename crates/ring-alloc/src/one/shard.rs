@@ -108,15 +108,6 @@ pub(crate) trait Realm: Copy {
 
     /// A block, when the front has no room for it: a thread may have to get its record first.
     fn refill(owner: Owner<'_, Self>, layout: Layout, class: Class) -> Result<NonNull<u8>, AllocError>;
-
-    /// The front of small blocks of this thread, which `owner` is, or the full chunk (H7).
-    #[inline]
-    fn small_front(owner: &Owner<'_, Self>) -> ChunkPtr {
-        owner.heap().front(Class::Small)
-    }
-
-    /// `owner`, which may be any record that this thread holds, has another front.
-    fn front_changed(_: &Owner<'_, Self>) {}
 }
 
 /// Gives back what records that no thread holds have in vain, and asks the threads that hold one to do the same
@@ -181,15 +172,6 @@ unsafe impl<R: Realm> Env for Owner<'_, R> {
     #[inline]
     fn heap(&self) -> &Heap {
         &self.record.shard().heap
-    }
-
-    #[inline]
-    fn small_front(&self) -> ChunkPtr {
-        R::small_front(self)
-    }
-
-    fn front_changed(&self) {
-        R::front_changed(self);
     }
 
     #[inline]

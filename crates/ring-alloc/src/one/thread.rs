@@ -1,7 +1,6 @@
 //! The one world of the process, and which record this thread stands for in it.
 
 use core::alloc::Layout;
-use core::cell::Cell;
 use core::ptr::NonNull;
 use std::thread::LocalKey;
 
@@ -10,9 +9,8 @@ use ephemera_prim::local::{self, Held, Here, Tenant};
 use ephemera_prim::record::{FIRST, Record, Registry};
 
 use super::shard::{Owner, Realm, Shard, World, give_up};
-use crate::chunk::{Chunk, ChunkPtr};
 use crate::geometry::{Class, Standard};
-use crate::heap::{self, Env};
+use crate::heap;
 
 type Own = Shard<Standard>;
 
@@ -29,17 +27,6 @@ std::thread_local! {
         // SAFETY: a static.
         unsafe { Here::new(&raw const NOWHERE) }
     };
-}
-
-std::thread_local! {
-    /// The front of small blocks of the record that `HERE` names, while this thread is bound to it, else the full chunk (H7). Saves a load
-    /// on the way to it, which is a quarter of what a pair of allocation and free takes.
-    static FRONT: Cell<*mut Chunk> = const { Cell::new(heap::full_chunk()) };
-}
-
-/// Follows H7. Where the thread-local is gone already, it is not read any more.
-fn set_front(chunk: *mut Chunk) {
-    let _ = FRONT.try_with(|front| front.set(chunk));
 }
 
 impl Tenant for Own {
@@ -68,8 +55,6 @@ impl Tenant for Own {
 
     fn leave(record: &'static Record<Self>) {
         heap::trim(owner(record));
-        // From here on the record is somebody else's.
-        set_front(heap::full_chunk());
     }
 }
 
@@ -91,29 +76,11 @@ impl Realm for Process {
     #[inline(never)]
     fn refill(_: Owner<'_, Self>, layout: Layout, class: Class) -> Result<NonNull<u8>, AllocError> {
         let held = local::hold::<Own>().ok_or(AllocError)?;
-        if let Held::Bound(record) = held {
-            set_front(owner(record).heap().front(Class::Small).as_ptr());
-        }
         let block = heap::refill(owner(held.record()), layout, class);
         if let Held::Leased(lease) = held {
             give_up(Process, lease);
         }
         block
-    }
-
-    #[inline]
-    fn small_front(_: &Owner<'_, Self>) -> ChunkPtr {
-        let front = FRONT.try_with(Cell::get).unwrap_or(heap::full_chunk());
-        // SAFETY: H7: a front, so that it is not null (H2).
-        let front = unsafe { NonNull::new_unchecked(front) };
-        // SAFETY: C1 by H7: a front is not freed before it stops being the front, and this thread alone changes it.
-        unsafe { ChunkPtr::new(front) }
-    }
-
-    fn front_changed(owner: &Owner<'_, Self>) {
-        if core::ptr::eq(owner.record, local::current::<Own>()) {
-            set_front(owner.heap().front(Class::Small).as_ptr());
-        }
     }
 }
 
@@ -135,26 +102,13 @@ pub(super) fn bound() -> Option<Owner<'static, Process>> {
 
 #[cfg(test)]
 mod tests {
-    use core::sync::atomic::{AtomicUsize, Ordering};
-    use std::sync::Mutex;
-
     use allocator_api2::boxed::Box;
 
-    use super::{Cell, Class, Env, FRONT, Process, Record, WORLD, bound, give_up, heap};
+    use super::{Process, Record, WORLD, give_up};
     use crate::OneRingAlloc;
-
-    /// Each test counts on the records for itself.
-    static TURN: Mutex<()> = Mutex::new(());
-
-    /// H7, as it is while none of this crate's code runs.
-    fn front_follows() -> bool {
-        let expected = bound().map_or(heap::full_chunk(), |owner| owner.heap().front(Class::Small).as_ptr());
-        FRONT.with(Cell::get) == expected
-    }
 
     #[test]
     fn conc_what_came_while_a_record_was_looked_at_is_not_left_there() {
-        let _turn = TURN.lock();
         let chunks = || OneRingAlloc.stats().chunks();
         let value = std::thread::spawn(|| Box::new_in(7, OneRingAlloc)).join().expect("no panic");
         // Nobody else in this process has one.
@@ -164,43 +118,5 @@ mod tests {
         assert_eq!(chunks(), 1, "whoever has the record looks after it");
         give_up(Process, lease);
         assert_eq!(chunks(), 0);
-    }
-
-    #[test]
-    fn conc_the_front_follows_the_record() {
-        let _turn = TURN.lock();
-        static BEHIND: AtomicUsize = AtomicUsize::new(0);
-        static WRONG: AtomicUsize = AtomicUsize::new(0);
-        struct Late;
-        impl Drop for Late {
-            fn drop(&mut self) {
-                BEHIND.fetch_add(usize::from(bound().is_none()), Ordering::Relaxed);
-                WRONG.fetch_add(usize::from(!front_follows()), Ordering::Relaxed);
-            }
-        }
-        std::thread_local! {
-            static FIRST: Late = const { Late };
-            static LAST: Late = const { Late };
-        }
-        let life = || {
-            FIRST.with(|_| ());
-            assert!(front_follows(), "no record yet");
-            let value = Box::new_in(7, OneRingAlloc);
-            assert!(front_follows(), "bound");
-            LAST.with(|_| ());
-            drop(Box::new_in([0_u8; 2000], OneRingAlloc));
-            let many: [_; 40] = core::array::from_fn(|_| Box::new_in([0_u8; 2000], OneRingAlloc));
-            assert!(front_follows(), "through three chunks");
-            drop(many);
-            OneRingAlloc.clean_local();
-            assert!(front_follows(), "cleaned");
-            (value, Box::new_in([0_u8; 2000], OneRingAlloc))
-        };
-        // The second thread goes on in the front that the first one left.
-        let left = [(); 2].map(|()| std::thread::spawn(life).join().expect("no panic"));
-        assert_ne!(BEHIND.load(Ordering::Relaxed), 0, "a destructor ran behind the guard");
-        assert_eq!(WRONG.load(Ordering::Relaxed), 0);
-        drop(left);
-        assert_eq!(OneRingAlloc.stats().blocks_live(), 0);
     }
 }
