@@ -155,7 +155,8 @@ mod tests {
         let touch = || drop(core::hint::black_box(vec![1_u8; 8 << 20]));
         std::thread::spawn(touch).join().expect("it touches memory");
         let (own, all) = (faults(Who::Thread) - own, faults(Who::Process) - all);
-        assert!(all > own, "{all} of the process, {own} of this thread, and another one touched 8 MiB");
+        // Three of them at least, should pages be of 2 MiB. Other tests run beside this one, and can only add.
+        assert!(all >= own + 3, "{all} of the process, {own} of this thread, and another one touched 8 MiB");
         assert!(resident_peak() >= Some(1));
     }
 

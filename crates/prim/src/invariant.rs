@@ -52,10 +52,8 @@ extern "C" fn stop(site: &Site) -> ! {
 
 #[cfg(all(test, feature = "std", not(ephemera_loom)))]
 mod tests {
-    use std::process::Command;
+    use ephemera_testkit::child;
 
-    /// Tells the child of the test below that it is the child.
-    const CHILD: &str = "EPHEMERA_PRIM_BROKEN_INVARIANT";
     const SAID: &str = "one and one is three";
 
     #[test]
@@ -72,23 +70,17 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "starts a process, which Miri cannot")]
+    #[cfg_attr(miri, ignore = "starts a process, see `ephemera_testkit::child`")]
     fn what_is_broken_is_said_and_not_unwound() {
-        if std::env::var_os(CHILD).is_some() {
-            let caught = std::panic::catch_unwind(|| crate::invariant!(1 + 1 == 3, SAID));
-            // Only a release build, which does not look, or a panic that unwound gets here.
-            std::process::exit(if caught.is_ok() { 0 } else { 3 });
+        if child::part().is_some() {
+            child::end_unless_it_ends(|| crate::invariant!(1 + 1 == 3, SAID));
         }
-        let mut child = Command::new(std::env::current_exe().unwrap());
-        child.args(["--exact", "invariant::tests::what_is_broken_is_said_and_not_unwound", "--nocapture"]);
-        let output = child.env(CHILD, "1").output().unwrap();
+        let ended = child::run("invariant::tests::what_is_broken_is_said_and_not_unwound", "break");
         if cfg!(debug_assertions) {
-            assert!(!output.status.success());
-            assert_ne!(output.status.code(), Some(3), "it unwound");
-            let said = alloc::string::String::from_utf8_lossy(&output.stderr);
-            assert!(said.contains(SAID) && said.contains("invariant.rs"), "said only: {said}");
+            assert!(!ended.well() && !ended.unwound(), "{ended:?}");
+            assert!(ended.said.contains(SAID) && ended.said.contains("invariant.rs"), "{ended:?}");
         } else {
-            assert_eq!(output.status.code(), Some(0));
+            assert!(ended.well(), "{ended:?}");
         }
     }
 }

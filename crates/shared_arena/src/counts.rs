@@ -208,6 +208,8 @@ fn overflow() -> ! {
 
 #[cfg(all(test, feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
 mod tests {
+    use ephemera_testkit::child;
+
     use super::{Count, MOST, START, STRONG, WEAK};
 
     fn count() -> Count {
@@ -261,18 +263,14 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "starts a process, which Miri cannot")]
+    #[cfg_attr(miri, ignore = "starts a process, see `ephemera_testkit::child`")]
     fn beyond_that_the_process_ends() {
-        const CHILD: &str = "SHARED_ARENA_COUNTS_OVERFLOW";
-        if std::env::var_os(CHILD).is_some() {
+        if child::part().is_some() {
             let count = count();
             count.set(START + MOST * STRONG);
-            let caught = std::panic::catch_unwind(|| count.clone_strong());
-            std::process::exit(if caught.is_ok() { 0 } else { 3 });
+            child::end_unless_it_ends(|| count.clone_strong());
         }
-        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
-        child.args(["--exact", "counts::tests::beyond_that_the_process_ends", "--nocapture"]);
-        let output = child.env(CHILD, "1").output().unwrap();
-        assert!(!matches!(output.status.code(), Some(0 | 3)), "{:?}", output.status);
+        let ended = child::run("counts::tests::beyond_that_the_process_ends", "clone");
+        assert!(!ended.well() && !ended.unwound(), "{ended:?}");
     }
 }

@@ -7,6 +7,7 @@
 //! * [`oracle`]: what is true of all live blocks, kept in the most naive way there is.
 //! * [`ops`] and [`program`]: what a test does, drawn from bytes, from a seed or by proptest.
 //! * [`subject`] and [`suite`]: the allocator that is tested, and the loop that runs programs on it.
+//! * [`child`]: tests that must end their process.
 //! * [`allocator_suite!`]: stamps a module of tests for one subject.
 //!
 //! The trait is `allocator_api2::alloc::Allocator` of version 0.2 throughout.
@@ -44,6 +45,7 @@ extern crate alloc;
 
 pub mod backing;
 pub mod block;
+pub mod child;
 pub mod config;
 pub mod errand;
 pub mod ops;

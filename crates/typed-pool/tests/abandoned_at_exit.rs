@@ -3,13 +3,10 @@
 
 use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
-use std::process::Command;
 use std::thread;
 
+use ephemera_testkit::child;
 use typed_pool::{TypedPool, abandoned};
-
-/// Tells the child what to do.
-const CHILD: &str = "TYPED_POOL_AT_EXIT";
 
 std::thread_local! {
     static WORDS: TypedPool<u64> = TypedPool::new();
@@ -25,8 +22,8 @@ fn leave_slots_out() {
     BYTES.with(|pool| core::mem::forget([pool.alloc([2; 3]), pool.alloc([3; 3])]));
 }
 
-fn child(name: &str) {
-    match name {
+fn play(part: &str) {
+    match part {
         "thread" => {
             thread::spawn(leave_slots_out).join().expect("the thread ended well");
             assert_eq!((abandoned().pools, abandoned().slots), (2, 3));
@@ -50,20 +47,18 @@ fn child(name: &str) {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "starts processes")]
+#[cfg_attr(miri, ignore = "starts processes, see `ephemera_testkit::child`")]
 fn pools_in_thread_locals_end_no_process() {
-    if let Ok(name) = std::env::var(CHILD) {
-        return child(&name);
+    if let Some(part) = child::part() {
+        return play(&part);
     }
     let run = |name| {
-        let mut child = Command::new(std::env::current_exe().expect("this test"));
-        child.args(["--exact", "pools_in_thread_locals_end_no_process", "--nocapture", "--test-threads=1"]);
+        let mut command = child::command("pools_in_thread_locals_end_no_process", name);
         // What is left is left for ever, as leak checkers would say.
-        child.env("ASAN_OPTIONS", "detect_leaks=0").env("LSAN_OPTIONS", "detect_leaks=0");
-        let output = child.env(CHILD, name).output().expect("it runs");
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{name}: {}, and said: {said}", output.status);
-        said
+        command.env("ASAN_OPTIONS", "detect_leaks=0").env("LSAN_OPTIONS", "detect_leaks=0");
+        let ended = child::ended(&mut command);
+        assert!(ended.well(), "{name}: {ended:?}");
+        ended.said
     };
     for (name, words) in [
         (

@@ -94,7 +94,7 @@ mod tests {
 
     /// Estimates a ratio from logarithms.
     fn ratio(data: &[Vec<f64>], seed: u64) -> Estimate {
-        estimate(data, 300, seed).expect("there is data").map(f64::exp)
+        estimate(data, 500, seed).expect("there is data").map(f64::exp)
     }
 
     #[test]
@@ -105,18 +105,18 @@ mod tests {
         assert_eq!(median(&mut [5.0, 1.0, 9.0]), Some(5.0));
     }
 
-    /// Shares of 200 runs of that kind whose intervals at 95 and at 99 % hold the truth, and how wide the first are.
+    /// Shares of 400 runs of that kind whose intervals at 95 and at 99 % hold the truth, and how wide the first are.
     fn coverage(between: f64, within: f64, processes: usize) -> (f64, f64, f64) {
         let mut rng = Rng::new(11, 0);
         let (mut covered, mut covered99, mut width) = (0, 0, 0.0);
-        for i in 0..200 {
+        for i in 0..400 {
             let data = run(&mut rng, 1.2, between, within, processes);
             let found = ratio(&data, i);
             covered += u32::from((found.low95..=found.high95).contains(&1.2));
             covered99 += u32::from((found.low99..=found.high99).contains(&1.2));
             width += found.high95 - found.low95;
         }
-        (f64::from(covered) / 200.0, f64::from(covered99) / 200.0, width / 200.0)
+        (f64::from(covered) / 400.0, f64::from(covered99) / 400.0, width / 400.0)
     }
 
     #[test]

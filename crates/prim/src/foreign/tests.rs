@@ -5,6 +5,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ptr::NonNull;
 
+use ephemera_testkit::child;
+
 use super::{Foreign, Inbox, Unit};
 
 /// A unit in raw memory.
@@ -77,10 +79,9 @@ fn all_units_come_out_and_may_be_freed_at_once() {
 
 /// Debug builds look whether a slot that comes home is home already.
 #[test]
-#[cfg_attr(miri, ignore = "starts a process, which Miri cannot")]
+#[cfg_attr(miri, ignore = "starts a process, see `ephemera_testkit::child`")]
 fn bits_that_come_twice_are_told() {
-    const CHILD: &str = "EPHEMERA_PRIM_BITS_TWICE";
-    if std::env::var_os(CHILD).is_some() {
+    if child::part().is_some() {
         let (inbox, unit) = (Inbox::new(), chunk());
         for _ in 0..2 {
             // SAFETY: the unit is alive and of this inbox. That the bit is set the second time is the mistake to be told.
@@ -88,12 +89,9 @@ fn bits_that_come_twice_are_told() {
         }
         std::process::exit(0);
     }
-    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
-    child.args(["--exact", "foreign::tests::bits_that_come_twice_are_told", "--nocapture"]);
-    let output = child.env(CHILD, "1").output().unwrap();
-    let said = alloc::string::String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.success(), !cfg!(debug_assertions), "said only: {said}");
-    assert_eq!(said.contains("a slot is given back twice"), cfg!(debug_assertions), "said only: {said}");
+    let ended = child::run("foreign::tests::bits_that_come_twice_are_told", "twice");
+    assert_eq!(ended.well(), !cfg!(debug_assertions), "{ended:?}");
+    assert_eq!(ended.said.contains("a slot is given back twice"), cfg!(debug_assertions), "{ended:?}");
 }
 
 #[test]

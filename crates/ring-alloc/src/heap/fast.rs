@@ -48,16 +48,16 @@ fn allocate_in<E: Env>(env: E, layout: Layout, class: Class) -> Result<NonNull<u
 #[inline]
 pub(crate) unsafe fn deallocate<E: Env>(env: E, block: NonNull<u8>, layout: Layout) {
     if !Class::is_small::<E::Geometry>(layout) {
-        // SAFETY: the caller's block.
+        // SAFETY: the caller's block, whose layout is not small.
         return unsafe { deallocate_other(env, block, layout) };
     }
-    // SAFETY: the block is the caller's to give up; it is not booked yet, so nobody gets it before that.
+    // SAFETY: H3: a block that is not booked yet keeps its chunk from being used again, so nobody but the caller has these bytes.
     unsafe { poison(block, layout.size()) };
     let front = env.heap().front(Class::Small);
     if base_addr(block, E::Geometry::SMALL_CHUNK) == front.addr() {
         front.free_front(block.addr().get(), layout.size());
     } else {
-        // SAFETY: a live block of the small class.
+        // SAFETY: the caller's block; its chunk, found by its address, is not the front.
         unsafe { deallocate_behind(env, block, layout.size()) };
     }
 }
@@ -65,33 +65,33 @@ pub(crate) unsafe fn deallocate<E: Env>(env: E, block: NonNull<u8>, layout: Layo
 /// The same for small blocks that do not lie in the front.
 ///
 /// # Safety
-/// As [`deallocate`].
+/// `block` is a live block of the small class, of `size` bytes, which are poisoned already; it is not in the front of `env`'s heap.
 #[inline(never)]
 unsafe fn deallocate_behind<E: Env>(env: E, block: NonNull<u8>, size: usize) {
-    // SAFETY: a live block of this class.
+    // SAFETY: the caller's live block is of this class, and of a heap of this geometry.
     let chunk = unsafe { chunk_behind::<E::Geometry>(block, Class::Small) };
-    // SAFETY: the caller's block, in this chunk.
+    // SAFETY: the count of the caller's block, in this chunk, which is not the front.
     unsafe { book(env, chunk, Live::block(size), Class::Small) };
 }
 
 /// The same for layouts that are not small.
 ///
 /// # Safety
-/// As [`deallocate`].
+/// As [`deallocate`]; the layout is not small.
 #[inline(never)]
 unsafe fn deallocate_other<E: Env>(env: E, block: NonNull<u8>, layout: Layout) {
     let Some(class) = Class::of::<E::Geometry>(layout) else {
-        // SAFETY: the caller's block, of a layout without a class.
+        // SAFETY: a layout without a class has its block from the backing allocator: the class follows from the layout alone.
         return unsafe { large::deallocate(env, block, layout) };
     };
-    // SAFETY: a live block of this class.
+    // SAFETY: the caller's live block; the class follows from its layout alone.
     let (chunk, front) = unsafe { chunk_of::<E::Geometry>(env.heap(), block, class) };
-    // SAFETY: as in `deallocate`.
+    // SAFETY: H3, as in `deallocate`.
     unsafe { poison(block, layout.size()) };
     if front {
         chunk.free_front(block.addr().get(), layout.size());
     } else {
-        // SAFETY: the caller's block, in this chunk.
+        // SAFETY: the count of the caller's block, in this chunk, which is not the front.
         unsafe { book(env, chunk, Live::block(layout.size()), class) };
     }
 }
@@ -99,11 +99,12 @@ unsafe fn deallocate_other<E: Env>(env: E, block: NonNull<u8>, layout: Layout) {
 /// Books what comes home to a chunk that is not the front, or sends it to the chunk's owner.
 ///
 /// # Safety
-/// `given` stands for a block of `chunk` that the caller had and gives up.
+/// `given` stands for a block of `chunk` that the caller had and gives up. `chunk` is not the front of `env`'s heap: drained, it goes to the
+/// empties (H4). It is not touched afterwards: its memory may have gone back.
 #[inline]
 unsafe fn book<E: Env>(env: E, chunk: ChunkPtr, given: Live, class: Class) {
     if !env.owns(chunk) {
-        // SAFETY: the caller's, in a chunk of another owner.
+        // SAFETY: what `given` counts was the caller's, and H3 keeps the chunk of another owner until that is booked.
         unsafe { env.give_back(chunk, given) };
     } else if chunk.book(given) {
         slow::drained(env, chunk, class);

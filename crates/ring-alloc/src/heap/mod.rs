@@ -155,7 +155,7 @@ unsafe fn chunk_of<G: Geometry>(heap: &Heap, block: NonNull<u8>, class: Class) -
     if ephemera_prim::header::base_addr(block, class.chunk_size::<G>()) == front.addr() {
         return (front, true);
     }
-    // SAFETY: as the caller says.
+    // SAFETY: the caller's block, of this class and geometry.
     (unsafe { chunk_behind::<G>(block, class) }, false)
 }
 

@@ -1,13 +1,9 @@
 //! What the checks report, each in a process of its own, since a report ends it.
 
-use alloc::string::String;
-use std::process::Command;
+use ephemera_testkit::child;
 
 use super::TAIL;
 use crate::RingAl;
-
-/// Tells the child which of the misuses below is its own.
-const CHILD: &str = "RINGAL_MISUSE";
 
 fn misuse(name: &str) {
     let mut ring = RingAl::new(1024);
@@ -52,26 +48,18 @@ fn misuse(name: &str) {
     }
 }
 
-/// Runs this test again as a child that misuses a buffer, and returns what it said, and whether it ended well.
-fn child(name: &str) -> (bool, String) {
-    let mut child = Command::new(std::env::current_exe().unwrap());
-    child.args(["--exact", "checked::tests::misuse_is_reported_where_it_happened", "--nocapture"]);
-    let output = child.env(CHILD, name).output().unwrap();
-    (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
-}
-
 #[test]
 #[cfg_attr(
     any(miri, ephemera_poison = "asan"),
     ignore = "starts processes, and the sanitizer is there first"
 )]
 fn misuse_is_reported_where_it_happened() {
-    if let Ok(name) = std::env::var(CHILD) {
-        let ended = std::panic::catch_unwind(|| misuse(&name));
-        // Only what was not reported, or unwound, gets here.
-        std::process::exit(if ended.is_ok() { 0 } else { 3 });
+    if let Some(name) = child::part() {
+        child::end_unless_it_ends(|| misuse(&name));
     }
-    assert!(child("none").0, "{}", child("none").1);
+    let run = |name| child::run("checked::tests::misuse_is_reported_where_it_happened", name);
+    let ended = run("none");
+    assert!(ended.well(), "{ended:?}");
     for (name, words) in [
         ("overrun", "a buffer of 61 bytes at"),
         ("overrun", "was overrun by 3 or more"),
@@ -81,7 +69,7 @@ fn misuse_is_reported_where_it_happened() {
         ("twice", "was released twice"),
         ("frozen", "was overrun by 32 or more"),
     ] {
-        let (well, said) = child(name);
-        assert!(!well && said.contains(words), "{name}: {said}");
+        let ended = run(name);
+        assert!(!ended.well() && !ended.unwound() && ended.said.contains(words), "{name}: {ended:?}");
     }
 }

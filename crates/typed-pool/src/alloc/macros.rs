@@ -194,7 +194,8 @@ macro_rules! pooled_allocator {
         }
 
         $crate::__private::impl_allocator! {
-            // SAFETY: H3: what a heap hands out is on no list, so that blocks are disjoint and stay valid until they are freed; all values are the same allocator, and no method unwinds.
+            // SAFETY: H3: a slot that was handed out is not free, so that blocks are disjoint and stay valid until they are freed; all
+            // values are the same allocator, and no method unwinds.
             unsafe impl[] for $name
         }
     };
