@@ -17,7 +17,8 @@
 //! }
 //! ```
 
-use std::panic::{UnwindSafe, catch_unwind};
+use core::panic::UnwindSafe;
+use std::panic::catch_unwind;
 use std::process::{Command, ExitStatus};
 
 /// Tells a process that it is a child, and which part it has.
