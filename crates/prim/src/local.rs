@@ -52,46 +52,57 @@ pub fn at_exit(hook: fn()) -> Result<(), Gone> {
     kept.ok().flatten().ok_or(Gone)
 }
 
-/// What a [`Tenant`] keeps in its thread-local: the record that this thread stands for.
+/// What a [`Tenant`] keeps in its thread-local: the record that this thread stands for, and what of it the fast path
+/// wants without a second load. The two are one thread-local, so that they are there and gone together.
 ///
 /// A pointer and not a reference: our oldest compiler refuses a constant with a reference to a static that can change. And
 /// one that is known not to be null: the fast path would compare it otherwise.
 ///
 /// # Invariant
-/// It points at a record that is never freed nor moved.
+/// `record` points at a record that is never freed nor moved; `near` is the [`Tenant::near`] of it, up to what the tenant
+/// did not [`renew`] yet.
 #[derive(Debug)]
-pub struct Here<S: 'static>(Cell<NonNull<Record<S>>>);
+pub struct Here<S: Tenant> {
+    record: Cell<NonNull<Record<S>>>,
+    near: Cell<S::Near>,
+}
 
-impl<S> Here<S> {
-    /// The first value, NOWHERE.
+impl<S: Tenant> Here<S> {
+    /// The first value: NOWHERE, and what is near it.
     ///
     /// # Safety
     /// `nowhere` points at a static.
     #[must_use]
-    pub const unsafe fn new(nowhere: *const Record<S>) -> Self {
+    pub const unsafe fn new(nowhere: *const Record<S>, near: S::Near) -> Self {
         // SAFETY: the address of a static is not null.
-        Self(Cell::new(unsafe { NonNull::new_unchecked(nowhere.cast_mut()) }))
+        let record = unsafe { NonNull::new_unchecked(nowhere.cast_mut()) };
+        Self { record: Cell::new(record), near: Cell::new(near) }
     }
 
     #[inline]
     fn get(&self) -> &'static Record<S> {
         // SAFETY: the invariant: `new` got a static, and `set` a reference that lives as long.
-        unsafe { self.0.get().as_ref() }
+        unsafe { self.record.get().as_ref() }
     }
 
     fn set(&self, record: &'static Record<S>) {
-        self.0.set(NonNull::from(record));
+        self.record.set(NonNull::from(record));
+        self.near.set(S::near(record));
     }
 }
 
 /// An allocator whose shards hang on records: what it must say for threads to come and go.
 ///
 /// # Correctness
-/// Each function answers with one and the same thing always; the thread-local begins with NOWHERE and nobody but
-/// this module sets it; neither NOWHERE nor GONE is in the registry. This is no unsafe trait, since nothing here
+/// Each function answers with one and the same thing always, but for `near`; the thread-local begins with NOWHERE and what is near
+/// that, and nobody but this module sets it; neither NOWHERE nor GONE is in the registry. This is no unsafe trait, since nothing here
 /// dereferences by virtue of it: a tenant that breaks it gives up leases that its threads do not hold, and what then
 /// goes wrong goes wrong in the unsafe code of the crate that its own type is from (see [`record`](crate::record)).
 pub trait Tenant: Sized + Sync + 'static {
+    /// A copy of what the fast path wants of a record: by way of the record it would be a load that waits for a load.
+    type Near: Copy + 'static;
+    /// What is near this record now. When that became another one, the record's holder calls [`renew`].
+    fn near(record: &'static Record<Self>) -> Self::Near;
     /// All records of this allocator.
     fn registry() -> &'static Registry<Self>;
     /// The thread-local, with NOWHERE as its first value.
@@ -132,6 +143,19 @@ impl<S> Held<S> {
 #[must_use]
 pub fn current<S: Tenant>() -> &'static Record<S> {
     S::here().try_with(Here::get).unwrap_or(S::gone())
+}
+
+/// The [`Tenant::near`] of [`current`], as it was when the thread took the record or last called [`renew`].
+#[inline]
+#[must_use]
+pub fn near<S: Tenant>() -> S::Near {
+    S::here().try_with(|here| here.near.get()).unwrap_or_else(|_| S::near(S::gone()))
+}
+
+/// This thread's record has another [`Tenant::near`].
+pub fn renew<S: Tenant>() {
+    // Where the thread-local is gone, nothing is read there any more.
+    let _ = S::here().try_with(|here| here.set(here.get()));
 }
 
 /// The record of this thread, if it has one.

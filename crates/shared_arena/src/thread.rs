@@ -24,11 +24,15 @@ static GONE: Record<Place> = Record::new(Place::new());
 std::thread_local! {
     static HERE: Here<Place> = const {
         // SAFETY: a static.
-        unsafe { Here::new(&raw const NOWHERE) }
+        unsafe { Here::new(&raw const NOWHERE, ()) }
     };
 }
 
 impl Tenant for Place {
+    type Near = ();
+
+    fn near(_: &'static Record<Self>) {}
+
     fn registry() -> &'static Registry<Self> {
         &WORLD.registry
     }

@@ -2,10 +2,11 @@
 
 use alloc::vec::Vec;
 use core::cell::RefCell;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
 use std::thread::{self, LocalKey};
 
-use super::{Gone, HOOKS, Held, Here, Tenant, at_exit, bound, current, hold};
+use super::{Gone, HOOKS, Held, Here, Tenant, at_exit, bound, current, hold, near, renew};
 use crate::record::{FIRST, Record, Registry};
 use crate::word::OwnerUsize;
 
@@ -18,6 +19,7 @@ macro_rules! tenant {
             left: OwnerUsize,
         }
 
+        #[allow(dead_code, reason = "not every test counts")]
         impl $name {
             const fn new() -> Self {
                 Self { entered: OwnerUsize::new(0), left: OwnerUsize::new(0) }
@@ -36,6 +38,12 @@ macro_rules! tenant {
         }
 
         impl Tenant for $name {
+            type Near = usize;
+
+            fn near(record: &'static Record<Self>) -> usize {
+                record.shard().entered.get()
+            }
+
             fn registry() -> &'static Registry<Self> {
                 static ALL: Registry<$name> =
                     Registry::new([const { Record::new($name::new()) }; FIRST], $name::new);
@@ -46,7 +54,7 @@ macro_rules! tenant {
                 std::thread_local! {
                     static HERE: Here<$name> = {
                         // SAFETY: a reference to a static.
-                        unsafe { Here::new($name::nowhere()) }
+                        unsafe { Here::new($name::nowhere(), 0) }
                     };
                 }
                 &HERE
@@ -97,6 +105,33 @@ fn a_thread_has_its_record_from_its_first_call_to_its_end() {
     // The next thread takes the same record as it is.
     thread::spawn(|| assert_eq!(hold::<Toy>().unwrap().record().shard().left.get(), 1)).join().unwrap();
     assert_eq!((Toy::counts(), Toy::registry().later_records()), ((2, 2), 0));
+}
+
+#[test]
+fn what_is_near_is_that_of_the_record() {
+    const UNSEEN: usize = usize::MAX;
+    static NEAR: AtomicUsize = AtomicUsize::new(UNSEEN);
+    tenant!(Toy);
+    thread::spawn(|| {
+        assert_eq!(near::<Toy>(), 0);
+        let record = hold::<Toy>().unwrap().record();
+        assert_eq!(near::<Toy>(), 1, "entered once");
+        record.shard().entered.add(1);
+        assert_eq!(near::<Toy>(), 1, "a copy");
+        renew::<Toy>();
+        assert_eq!(near::<Toy>(), 2);
+    })
+    .join()
+    .unwrap();
+    thread::spawn(|| {
+        assert_eq!(near::<Toy>(), 0, "no record yet");
+        assert!(matches!(hold::<Toy>(), Some(Held::Bound(_))));
+        assert_eq!(near::<Toy>(), 3);
+        assert_eq!(at_exit(|| assert_eq!(NEAR.swap(near::<Toy>(), Ordering::Relaxed), UNSEEN)), Ok(()));
+    })
+    .join()
+    .unwrap();
+    assert_eq!(NEAR.load(Ordering::Relaxed), 0, "behind the thread's end");
 }
 
 /// What a destructor of a user's thread-local found, run before the guard's or behind it.

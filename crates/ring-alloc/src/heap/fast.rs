@@ -32,7 +32,7 @@ fn allocate_other<E: Env>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocEr
 
 #[inline]
 fn allocate_in<E: Env>(env: E, layout: Layout, class: Class) -> Result<NonNull<u8>, AllocError> {
-    match env.heap().front(class).bump(layout.size(), layout.align()) {
+    match env.front(class).bump(layout.size(), layout.align()) {
         Some(block) => Ok(block),
         None => env.refill(layout, class),
     }
@@ -53,7 +53,7 @@ pub(crate) unsafe fn deallocate<E: Env>(env: E, block: NonNull<u8>, layout: Layo
     }
     // SAFETY: H3: a block that is not booked yet keeps its chunk from being used again, so nobody but the caller has these bytes.
     unsafe { poison(block, layout.size()) };
-    let front = env.heap().front(Class::Small);
+    let front = env.front(Class::Small);
     if base_addr(block, E::Geometry::SMALL_CHUNK) == front.addr() {
         front.free_front(block.addr().get(), layout.size());
     } else {
@@ -85,7 +85,7 @@ unsafe fn deallocate_other<E: Env>(env: E, block: NonNull<u8>, layout: Layout) {
         return unsafe { large::deallocate(env, block, layout) };
     };
     // SAFETY: the caller's live block; the class follows from its layout alone.
-    let (chunk, front) = unsafe { chunk_of::<E::Geometry>(env.heap(), block, class) };
+    let (chunk, front) = unsafe { chunk_of(env, block, class) };
     // SAFETY: H3, as in `deallocate`.
     unsafe { poison(block, layout.size()) };
     if front {

@@ -11,7 +11,7 @@
 //! `slow` how fronts are found and chunks come and go, `resize` growing and shrinking, `large` what goes
 //! to the backing allocator.
 //!
-//! The crate's design has the invariants H1 to H6.
+//! The crate's design has the invariants H1 to H7.
 
 mod fast;
 mod large;
@@ -80,7 +80,7 @@ impl Heap {
     }
 
     #[inline]
-    fn front(&self, class: Class) -> ChunkPtr {
+    pub(crate) fn front(&self, class: Class) -> ChunkPtr {
         let front = self.fronts[class.index()].get();
         // SAFETY: H2.
         let front = unsafe { NonNull::new_unchecked(front) };
@@ -96,7 +96,7 @@ impl Heap {
 /// The chunk that stands for none.
 #[cfg(not(ephemera_loom))]
 #[inline]
-const fn full_chunk() -> *mut Chunk {
+pub(crate) const fn full_chunk() -> *mut Chunk {
     static FULL: Chunk = Chunk::full();
     (&raw const FULL).cast_mut()
 }
@@ -113,8 +113,8 @@ fn full_chunk() -> *mut Chunk {
 /// What a heap stands in: whose it is and where its chunks come from.
 ///
 /// # Safety
-/// `heap` returns one heap, which the calling thread owns (H1), or which nobody does and nobody writes (H6), and which was entered; its chunks
-/// all came from `backing`.
+/// `heap` returns a heap which the calling thread owns (H1), or which nobody does and nobody writes (H6), and which was entered; its chunks
+/// all came from `backing`. It may become another one where `refill` is called, as a thread gets its record there.
 /// `owns` is true exactly of chunks of that heap. `backing` stays valid and equivalent throughout.
 pub(crate) unsafe trait Env: Copy {
     type Geometry: Geometry;
@@ -122,6 +122,13 @@ pub(crate) unsafe trait Env: Copy {
     type Account: Account;
 
     fn heap(&self) -> &Heap;
+    /// The front of `heap`, by the shortest way to it (H7).
+    #[inline]
+    fn front(&self, class: Class) -> ChunkPtr {
+        self.heap().front(class)
+    }
+    /// `heap` has another front: what `front` goes by must follow (H7).
+    fn front_changed(&self) {}
     /// A block, when the front of `heap` has no room for it.
     fn refill(self, layout: Layout, class: Class) -> Result<NonNull<u8>, AllocError>;
     fn backing(&self) -> &Self::Backing;
@@ -145,24 +152,24 @@ pub(crate) unsafe trait Env: Copy {
     unsafe fn give_back(self, chunk: ChunkPtr, given: crate::live::Live);
 }
 
-/// The chunk that a block of this class lies in, and whether it is the heap's front.
+/// The chunk that a block of this class lies in, and whether it is the front of `env`'s heap.
 ///
 /// # Safety
-/// `block` is a live block of `class` from a heap of geometry `G`.
+/// `block` is a live block of `class` from a heap of `env`'s geometry.
 #[inline]
-unsafe fn chunk_of<G: Geometry>(heap: &Heap, block: NonNull<u8>, class: Class) -> (ChunkPtr, bool) {
-    let front = heap.front(class);
-    if ephemera_prim::header::base_addr(block, class.chunk_size::<G>()) == front.addr() {
+unsafe fn chunk_of<E: Env>(env: E, block: NonNull<u8>, class: Class) -> (ChunkPtr, bool) {
+    let front = env.front(class);
+    if ephemera_prim::header::base_addr(block, class.chunk_size::<E::Geometry>()) == front.addr() {
         return (front, true);
     }
     // SAFETY: the caller's block, of this class and geometry.
-    (unsafe { chunk_behind::<G>(block, class) }, false)
+    (unsafe { chunk_behind::<E::Geometry>(block, class) }, false)
 }
 
 /// The chunk that a block of this class lies in.
 ///
 /// # Safety
-/// As [`chunk_of`].
+/// `block` is a live block of `class` from a heap of geometry `G`.
 #[inline]
 unsafe fn chunk_behind<G: Geometry>(block: NonNull<u8>, class: Class) -> ChunkPtr {
     // SAFETY: chunks are aligned to their size, start with a `Chunk` and were exposed when they were made; the

@@ -74,7 +74,7 @@ pub(crate) unsafe fn grow_zeroed<E: Env>(
 unsafe fn grow_in_place<E: Env>(env: E, block: NonNull<u8>, old: Layout, new: Layout) -> Option<NonNull<u8>> {
     let class = same_class::<E>(block, old, new)?;
     // SAFETY: a live block of this class.
-    let (chunk, front) = unsafe { chunk_of::<E::Geometry>(env.heap(), block, class) };
+    let (chunk, front) = unsafe { chunk_of(env, block, class) };
     let start = block.addr().get();
     (front && chunk.grow_top(start, old.size(), new.size())).then(|| chunk.at(start))
 }
@@ -135,7 +135,7 @@ pub(crate) unsafe fn shrink<E: Env>(
         return Ok(block);
     }
     // SAFETY: a live block of this class.
-    let (chunk, front) = unsafe { chunk_of::<E::Geometry>(env.heap(), block, class) };
+    let (chunk, front) = unsafe { chunk_of(env, block, class) };
     let start = block.addr().get();
     // SAFETY: the block's own tail.
     let tail = unsafe { block.add(new.size()) };

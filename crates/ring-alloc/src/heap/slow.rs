@@ -41,13 +41,18 @@ pub(crate) fn refill<E: Env>(env: E, layout: Layout, class: Class) -> Result<Non
 
 /// Makes `chunk` the front. The last front goes on without the heap, until its last block comes home.
 fn install<E: Env>(env: E, class: Class, chunk: ChunkPtr) {
-    let heap = env.heap();
-    let last = heap.front(class);
-    heap.set_front(class, chunk.as_ptr());
+    let last = env.heap().front(class);
+    set_front(env, class, chunk.as_ptr());
     // Only a backing allocator that allocates from this very heap can leave a drained front behind.
     if last.as_ptr() != full_chunk() && last.is_drained() {
         drained(env, last, class);
     }
+}
+
+/// Makes this the front, on every way that leads to it (H7).
+fn set_front<E: Env>(env: E, class: Class, chunk: *mut Chunk) {
+    env.heap().set_front(class, chunk);
+    env.front_changed();
 }
 
 /// A chunk from the backing allocator.
@@ -134,7 +139,7 @@ pub(crate) fn trim<E: Env>(env: E) {
         let heap = env.heap();
         let front = heap.front(class);
         if front.as_ptr() != full_chunk() && front.is_drained() {
-            heap.set_front(class, full_chunk());
+            set_front(env, class, full_chunk());
             front.rewind();
             heap.push_empty(front, class);
         }

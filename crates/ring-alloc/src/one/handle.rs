@@ -40,7 +40,7 @@ impl OneRingAlloc {
     /// [`AllocError`] when the limit would be exceeded, or when the global heap refuses.
     #[inline]
     pub fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        let block = heap::allocate(thread::this(), layout)?;
+        let block = heap::allocate(thread::This, layout)?;
         Ok(NonNull::slice_from_raw_parts(block, layout.size()))
     }
 
@@ -50,7 +50,7 @@ impl OneRingAlloc {
     /// As [`OneRingAlloc::allocate`].
     #[inline]
     pub fn allocate_zeroed(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        let block = heap::allocate_zeroed(thread::this(), layout)?;
+        let block = heap::allocate_zeroed(thread::This, layout)?;
         Ok(NonNull::slice_from_raw_parts(block, layout.size()))
     }
 
@@ -61,7 +61,7 @@ impl OneRingAlloc {
     #[inline]
     pub unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
         // SAFETY: the caller's.
-        unsafe { heap::deallocate(thread::this(), block, layout) };
+        unsafe { heap::deallocate(thread::This, block, layout) };
     }
 
     /// Grows a block. The top block of one of this thread's chunks stays where it is if the chunk has room; blocks
@@ -80,7 +80,7 @@ impl OneRingAlloc {
         new: Layout,
     ) -> Result<NonNull<[u8]>, AllocError> {
         // SAFETY: the caller's.
-        let grown = unsafe { heap::grow(thread::this(), block, old, new) }?;
+        let grown = unsafe { heap::grow(thread::This, block, old, new) }?;
         Ok(NonNull::slice_from_raw_parts(grown, new.size()))
     }
 
@@ -99,7 +99,7 @@ impl OneRingAlloc {
         new: Layout,
     ) -> Result<NonNull<[u8]>, AllocError> {
         // SAFETY: the caller's.
-        let grown = unsafe { heap::grow_zeroed(thread::this(), block, old, new) }?;
+        let grown = unsafe { heap::grow_zeroed(thread::This, block, old, new) }?;
         Ok(NonNull::slice_from_raw_parts(grown, new.size()))
     }
 
@@ -118,7 +118,7 @@ impl OneRingAlloc {
         new: Layout,
     ) -> Result<NonNull<[u8]>, AllocError> {
         // SAFETY: the caller's.
-        let shrunk = unsafe { heap::shrink(thread::this(), block, old, new) }?;
+        let shrunk = unsafe { heap::shrink(thread::This, block, old, new) }?;
         Ok(NonNull::slice_from_raw_parts(shrunk, new.size()))
     }
 

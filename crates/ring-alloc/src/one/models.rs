@@ -7,7 +7,6 @@
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-use allocator_api2::alloc::AllocError;
 use ephemera_prim::record::{Lease, Record, Registry};
 use loom::sync::Arc;
 use loom::thread;
@@ -15,7 +14,7 @@ use loom::thread;
 use super::shard::{Owner, Realm, Shard, World, clean};
 use crate::account::Account;
 use crate::chunk::HEADER;
-use crate::geometry::{Class, Geometry, SLACK};
+use crate::geometry::{Geometry, SLACK};
 use crate::heap;
 
 /// Chunks of two blocks.
@@ -48,10 +47,6 @@ impl Realm for Here<'_> {
 
     fn world(&self) -> &World<Tiny> {
         self.0
-    }
-
-    fn refill(owner: Owner<'_, Self>, layout: Layout, class: Class) -> Result<NonNull<u8>, AllocError> {
-        heap::refill(owner, layout, class)
     }
 }
 

@@ -25,7 +25,7 @@ use crate::stats::Stats;
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Shard<G> {
-    heap: Heap,
+    pub(super) heap: Heap,
     epoch_seen: OwnerUsize,
     remote: Remote,
     geometry: PhantomData<fn() -> G>,
@@ -106,8 +106,8 @@ pub(crate) trait Realm: Copy {
 
     fn world(&self) -> &World<Self::Geometry>;
 
-    /// A block, when the front has no room for it: a thread may have to get its record first.
-    fn refill(owner: Owner<'_, Self>, layout: Layout, class: Class) -> Result<NonNull<u8>, AllocError>;
+    /// A record that this thread holds has another front.
+    fn front_changed() {}
 }
 
 /// Gives back what records that no thread holds have in vain, and asks the threads that hold one to do the same
@@ -174,9 +174,13 @@ unsafe impl<R: Realm> Env for Owner<'_, R> {
         &self.record.shard().heap
     }
 
+    fn front_changed(&self) {
+        R::front_changed();
+    }
+
     #[inline]
     fn refill(self, layout: Layout, class: Class) -> Result<NonNull<u8>, AllocError> {
-        R::refill(self, layout, class)
+        heap::refill(self, layout, class)
     }
 
     fn backing(&self) -> &Global {

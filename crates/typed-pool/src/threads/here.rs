@@ -31,11 +31,15 @@ static NO_HEAPS: [ThreadHeap; CLASSES] = [const { ThreadHeap::nowhere() }; CLASS
 std::thread_local! {
     static HERE: RecordHere<Shard> = const {
         // SAFETY: a static.
-        unsafe { RecordHere::new(&raw const NOWHERE) }
+        unsafe { RecordHere::new(&raw const NOWHERE, ()) }
     };
 }
 
 impl Tenant for Shard {
+    type Near = ();
+
+    fn near(_: &'static Record<Self>) {}
+
     fn registry() -> &'static Registry<Self> {
         &REGISTRY
     }
