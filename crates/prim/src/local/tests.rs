@@ -19,7 +19,6 @@ macro_rules! tenant {
             left: OwnerUsize,
         }
 
-        #[allow(dead_code, reason = "not every test counts")]
         impl $name {
             const fn new() -> Self {
                 Self { entered: OwnerUsize::new(0), left: OwnerUsize::new(0) }
@@ -132,6 +131,8 @@ fn what_is_near_is_that_of_the_record() {
     .join()
     .unwrap();
     assert_eq!(NEAR.load(Ordering::Relaxed), 0, "behind the thread's end");
+    // Two threads, and once by this test.
+    assert_eq!((Toy::counts(), Toy::all_free()), ((3, 2), true));
 }
 
 /// What a destructor of a user's thread-local found, run before the guard's or behind it.
