@@ -295,8 +295,11 @@ impl ChunkPtr {
     #[must_use]
     pub(crate) fn book(self, given: Live) -> bool {
         let back = self.back().get().wrapping_add(given.word());
+        if back == self.taken().get() {
+            return true;
+        }
         self.back().set(back);
-        back == self.taken().get()
+        false
     }
 
     /// Whether nothing is alive in it, as far as was booked.
@@ -311,10 +314,15 @@ impl ChunkPtr {
         taken.minus(back, self.unbooked())
     }
 
-    /// Starts over in a drained chunk. The sums go on: only how far they are apart says anything.
+    /// Starts over in a drained chunk. Constants go into all its words, so nothing waits for what was there.
     #[inline]
     pub(crate) fn rewind(self) {
         self.cursor().set(self.first());
+        self.taken().set(Live::NONE.word());
+        // A store less for blocks that come and go one by one.
+        if self.back().get() != Live::NONE.word() {
+            self.back().set(Live::NONE.word());
+        }
     }
 
     /// Gives the block of `old` bytes at `start` `new` bytes instead, if it is the top one and they fit.

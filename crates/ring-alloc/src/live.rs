@@ -1,7 +1,7 @@
 //! Blocks and bytes in one word, so that one addition counts both. Pure arithmetic.
 //!
 //! A chunk has two such sums: what was handed out, and what came home. An allocation changes the one and a free the
-//! other, so that neither waits for the other's store. They go on for as long as there is the chunk, and may wrap around: what
+//! other, so that neither waits for the other's store. They start over with the chunk, and may wrap around before: what
 //! counts is their difference, which is what is alive.
 #![forbid(unsafe_code)]
 
