@@ -1,13 +1,13 @@
 //! The thread-local of an allocator: which record this thread stands for.
 //!
-//! The thread-local is a pointer with a constant first value and no destructor, so that reading it is one
-//! instruction and cannot fail, not even while the thread is torn down. NOWHERE and GONE are records too:
+//! The thread-local is a pointer, and a copy of what is near the record, with a constant first value and no destructor, so that reading
+//! it is one instruction and cannot fail, not even while the thread is torn down. NOWHERE and GONE are records too:
 //! static ones whose fronts are full and that own no unit, so that the fast path needs no check for them;
 //! it fails into the slow path, and that one looks. The crate's design has the picture.
 //!
 //! The exit guard is one for all allocators of a thread. Destructors of thread-locals run in any order:
 //! those that run behind the guard find GONE, where an allocation leases a record for one operation and
-//! every free is a foreign free.
+//! every free is a foreign free. (Where thread-locals are made of the system's keys, they may find a new NOWHERE, and get a record.)
 
 use core::cell::Cell;
 use core::ptr::NonNull;
@@ -101,7 +101,8 @@ impl<S: Tenant> Here<S> {
 pub trait Tenant: Sized + Sync + 'static {
     /// A copy of what the fast path wants of a record: by way of the record it would be a load that waits for a load.
     type Near: Copy + 'static;
-    /// What is near this record now. When that became another one, the record's holder calls [`renew`].
+    /// What is near this record now: NOWHERE, GONE, or one that was entered. When that became another one, the record's holder
+    /// calls [`renew`]. Must neither unwind nor come back into this allocator.
     fn near(record: &'static Record<Self>) -> Self::Near;
     /// All records of this allocator.
     fn registry() -> &'static Registry<Self>;
@@ -154,7 +155,7 @@ pub fn near<S: Tenant>() -> S::Near {
 
 /// This thread's record has another [`Tenant::near`].
 pub fn renew<S: Tenant>() {
-    // Where the thread-local is gone, nothing is read there any more.
+    // While the thread-local is being destroyed, GONE is read, and what is near that.
     let _ = S::here().try_with(|here| here.set(here.get()));
 }
 
@@ -182,13 +183,14 @@ pub fn hold<S: Tenant>() -> Option<Held<S>> {
     // The lease comes first, as a value that gives itself up on every way out: a hook that was left in vain, again
     // and again while there is no memory for a record, would use up the guard's places.
     let lease = lease::<S>()?;
-    if at_exit(exit::<S>).is_err() {
-        set::<S>(S::gone());
-        return Some(Held::Leased(lease));
-    }
-    // Leaving a hook may have allocated, through this very allocator, which then has its record already.
+    let hook = if bound::<S>().is_none() { at_exit(exit::<S>) } else { Ok(()) };
+    // Making a record or leaving a hook may have allocated, through this very allocator, which then has its record already.
     if let Some(record) = bound::<S>() {
         return Some(Held::Bound(record));
+    }
+    if hook.is_err() {
+        set::<S>(S::gone());
+        return Some(Held::Leased(lease));
     }
     // A record that the thread-local does not name would never be given up.
     if !set::<S>(lease.record()) {
@@ -204,7 +206,8 @@ fn lease<S: Tenant>() -> Option<Lease<'static, S>> {
 }
 
 /// Whether the thread-local could be set. Without a destructor of its own it is there for as long as the thread;
-/// where it is not (thread-locals made of the system's keys), GONE is what is read.
+/// where it is not (thread-locals made of the system's keys), GONE is read while it is being destroyed, and behind that it is made
+/// anew, as NOWHERE.
 fn set<S: Tenant>(record: &'static Record<S>) -> bool {
     S::here().try_with(|here| here.set(record)).is_ok()
 }

@@ -1,7 +1,7 @@
 //! The three states of a thread-local, and what its end calls.
 
 use alloc::vec::Vec;
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
 use std::thread::{self, LocalKey};
@@ -9,6 +9,11 @@ use std::thread::{self, LocalKey};
 use super::{Gone, HOOKS, Held, Here, Tenant, at_exit, bound, current, hold, near, renew};
 use crate::record::{FIRST, Record, Registry};
 use crate::word::OwnerUsize;
+
+std::thread_local! {
+    /// What the next one to enter a record does there, as a global allocator might that is asked for memory.
+    static WHILE_ENTERING: Cell<Option<fn()>> = const { Cell::new(None) };
+}
 
 /// Makes an allocator of its own for a test: its shard counts those who entered and those who left.
 macro_rules! tenant {
@@ -71,6 +76,9 @@ macro_rules! tenant {
 
             fn enter(&self) {
                 self.entered.add(1);
+                if let Some(meanwhile) = WHILE_ENTERING.take() {
+                    meanwhile();
+                }
             }
 
             fn leave(record: &'static Record<Self>) {
@@ -223,6 +231,36 @@ fn without_a_place_for_its_hook_an_allocator_leases() {
     })
     .join()
     .unwrap();
+}
+
+#[test]
+fn whoever_allocates_while_a_record_is_made_gets_the_record() {
+    tenant!(Toy);
+    thread::spawn(|| {
+        for _ in 0..HOOKS - 1 {
+            assert_eq!(at_exit(|| {}), Ok(()));
+        }
+        WHILE_ENTERING.set(Some(|| assert!(matches!(hold::<Toy>(), Some(Held::Bound(_))))));
+        assert!(matches!(hold::<Toy>(), Some(Held::Bound(_))));
+        assert_eq!(Toy::registry().records().filter(|record| !record.is_free()).count(), 1);
+    })
+    .join()
+    .unwrap();
+    assert_eq!((Toy::counts(), Toy::all_free()), ((2, 1), true));
+}
+
+#[test]
+fn a_record_got_meanwhile_takes_one_hook() {
+    tenant!(Toy);
+    thread::spawn(|| {
+        WHILE_ENTERING.set(Some(|| assert!(matches!(hold::<Toy>(), Some(Held::Bound(_))))));
+        assert!(matches!(hold::<Toy>(), Some(Held::Bound(_))));
+        let left = (0..).take_while(|_| at_exit(|| {}).is_ok()).count();
+        assert_eq!(left, HOOKS - 1);
+    })
+    .join()
+    .unwrap();
+    assert!(Toy::all_free() && Toy::counts() == (2, 1));
 }
 
 #[test]

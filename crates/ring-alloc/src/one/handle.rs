@@ -64,7 +64,7 @@ impl OneRingAlloc {
         unsafe { heap::deallocate(thread::This, block, layout) };
     }
 
-    /// Grows a block. The top block of one of this thread's chunks stays where it is if the chunk has room; blocks
+    /// Grows a block. The top block of the chunk that this thread fills stays where it is if there is room; blocks
     /// larger than 64 KiB are grown by the global heap; others move.
     ///
     /// # Errors

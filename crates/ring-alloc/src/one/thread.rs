@@ -27,7 +27,7 @@ static GONE: Record<Own> = Record::new(Own::nowhere());
 
 std::thread_local! {
     static HERE: Here<Own> = const {
-        // SAFETY: a static.
+        // SAFETY: a static. The full chunk is the front of its heap (H7).
         unsafe { Here::new(&raw const NOWHERE, heap::full_chunk()) }
     };
 }
@@ -96,7 +96,8 @@ impl This {
     }
 }
 
-// SAFETY: the heap is that of the record that this thread holds, or of NOWHERE or GONE (H6), and all else is that record's `Owner`'s.
+// SAFETY: the heap is that of the record that this thread holds, or of NOWHERE or GONE (H6), `front` is the copy of its
+// front (H7), `refill` goes on with the `Owner` of a record that is held, and all else is what the record's `Owner` says.
 unsafe impl Env for This {
     type Geometry = Standard;
     type Backing = Global;
@@ -183,7 +184,7 @@ unsafe impl Env for This {
 fn near() -> ChunkPtr {
     // SAFETY: H7: a front, so that it is not null (H2).
     let front = unsafe { NonNull::new_unchecked(local::near::<Own>()) };
-    // SAFETY: C1 by H7: a front is not freed before it stops being the front, and this thread alone changes it.
+    // SAFETY: C1 by H7: a front is not freed before it stops being the front, this thread alone changes it, and the full chunk is a static.
     unsafe { ChunkPtr::new(front) }
 }
 
