@@ -70,7 +70,10 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "starts a process, see `ephemera_testkit::child`")]
+    #[cfg_attr(
+        miri,
+        ignore = "must end its process, and Miri starts none to see that: `ephemera_testkit::child`"
+    )]
     fn what_is_broken_is_said_and_not_unwound() {
         if child::part().is_some() {
             child::end_unless_it_ends(|| crate::invariant!(1 + 1 == 3, SAID));

@@ -85,9 +85,11 @@ impl<S: Tenant> Here<S> {
         unsafe { self.record.get().as_ref() }
     }
 
+    /// Sets both; none of the tenant's code runs between the two.
     fn set(&self, record: &'static Record<S>) {
+        let near = S::near(record);
         self.record.set(NonNull::from(record));
-        self.near.set(S::near(record));
+        self.near.set(near);
     }
 }
 

@@ -263,7 +263,10 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "starts a process, see `ephemera_testkit::child`")]
+    #[cfg_attr(
+        miri,
+        ignore = "must end its process, and Miri starts none to see that: `ephemera_testkit::child`"
+    )]
     fn beyond_that_the_process_ends() {
         if child::part().is_some() {
             let count = count();

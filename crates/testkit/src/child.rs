@@ -97,7 +97,7 @@ mod tests {
     use super::{end_unless_it_ends, part, run};
 
     #[test]
-    #[cfg_attr(miri, ignore = "starts processes, see the module")]
+    #[cfg_attr(miri, ignore = "about the end of a process, and Miri starts none to see that")]
     fn each_end_is_told_from_the_others() {
         const NAME: &str = "child::tests::each_end_is_told_from_the_others";
         if let Some(part) = part() {
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "starts processes, see the module")]
+    #[cfg_attr(miri, ignore = "about the end of a process, and Miri starts none to see that")]
     #[should_panic(expected = "no such test")]
     fn a_test_that_is_not_there_is_not_taken_for_one_that_ended_well() {
         let _ = run("child::tests::not_there", "none");

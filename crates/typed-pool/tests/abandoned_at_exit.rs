@@ -47,7 +47,10 @@ fn play(part: &str) {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "starts processes, see `ephemera_testkit::child`")]
+#[cfg_attr(
+    miri,
+    ignore = "about the end of a process, and Miri starts none to see that: `ephemera_testkit::child`"
+)]
 fn pools_in_thread_locals_end_no_process() {
     if let Some(part) = child::part() {
         return play(&part);

@@ -79,7 +79,10 @@ fn all_units_come_out_and_may_be_freed_at_once() {
 
 /// Debug builds look whether a slot that comes home is home already.
 #[test]
-#[cfg_attr(miri, ignore = "starts a process, see `ephemera_testkit::child`")]
+#[cfg_attr(
+    miri,
+    ignore = "must end its process, and Miri starts none to see that: `ephemera_testkit::child`"
+)]
 fn bits_that_come_twice_are_told() {
     if child::part().is_some() {
         let (inbox, unit) = (Inbox::new(), chunk());

@@ -76,7 +76,7 @@ macro_rules! tenant {
 
             fn enter(&self) {
                 self.entered.add(1);
-                if let Some(meanwhile) = WHILE_ENTERING.take() {
+                if let Ok(Some(meanwhile)) = WHILE_ENTERING.try_with(Cell::take) {
                     meanwhile();
                 }
             }

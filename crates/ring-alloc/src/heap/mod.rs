@@ -114,9 +114,8 @@ fn full_chunk() -> *mut Chunk {
 ///
 /// # Safety
 /// `heap` returns a heap which the calling thread owns (H1), or which nobody does and nobody writes (H6), and which was entered; its chunks
-/// all came from `backing`. One that nobody owns may become
-/// another where `refill` or `backing` is called, as a thread gets its record there; one that is owned stays until the call returns.
-/// `front` is the front that `heap` has, whenever code of this crate reads it, and `front_changed` restores that (H7).
+/// all came from `backing`. One that nobody owns may become another where `refill` or `backing` is called, as a thread gets its record
+/// there; one that is owned stays until the call returns. `front` is the front that `heap` has, whenever code of this crate reads it, and `front_changed` restores that (H7).
 /// `owns` is true exactly of chunks of that heap. `backing` stays valid and equivalent throughout.
 pub(crate) unsafe trait Env: Copy {
     type Geometry: Geometry;

@@ -73,7 +73,7 @@ pub(crate) unsafe fn grow_zeroed<E: Env>(
 #[inline]
 unsafe fn grow_in_place<E: Env>(env: E, block: NonNull<u8>, old: Layout, new: Layout) -> Option<NonNull<u8>> {
     let class = same_class::<E>(block, old, new)?;
-    // SAFETY: a live block of this class.
+    // SAFETY: the caller's live block, whose class follows from its layout alone: H3 keeps its chunk.
     let (chunk, front) = unsafe { chunk_of(env, block, class) };
     let start = block.addr().get();
     (front && chunk.grow_top(start, old.size(), new.size())).then(|| chunk.at(start))
@@ -134,7 +134,7 @@ pub(crate) unsafe fn shrink<E: Env>(
     if less == 0 {
         return Ok(block);
     }
-    // SAFETY: a live block of this class.
+    // SAFETY: the caller's live block, whose class follows from its layout alone: H3 keeps its chunk.
     let (chunk, front) = unsafe { chunk_of(env, block, class) };
     let start = block.addr().get();
     // SAFETY: the block's own tail.

@@ -174,7 +174,7 @@ unsafe impl Env for This {
 
     #[inline]
     unsafe fn give_back(self, chunk: ChunkPtr, given: Live) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller gives up what `given` counts, and this record, which is the one that `owns` asked, does not own the chunk.
         unsafe { self.owner().give_back(chunk, given) };
     }
 }
