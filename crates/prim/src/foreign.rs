@@ -60,10 +60,6 @@ const PUSH: Ordering =
 const TAKE: Ordering =
     if cfg!(ephemera_weaken = "take_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
-// ORDERING: Release. Pairs with the Acquire in `Inbox::give_back_add` and `Inbox::give_back_bits`. Publishes: that the
-// holder has read the link (F5), which the free that completes the countdown writes.
-const COUNT_DOWN: Ordering =
-    if cfg!(ephemera_weaken = "countdown_relaxed") { Ordering::Relaxed } else { Ordering::Release };
 // ORDERING: AcqRel. Pairs with `Inbox::give_back_add` and `Inbox::give_back_bits`: Acquire sees the end of use of every
 // block that was freed during the countdown, Release orders the countdown before the next push.
 const COUNT_STOP: Ordering =
@@ -111,8 +107,8 @@ impl<U> Foreign<U> {
     /// booked everything that it dequeued, and something of the unit is live.
     pub fn start_countdown(&self, first: u64) -> bool {
         crate::invariant!(first & COUNTDOWN != 0, "a countdown that is not marked");
-        // ORDERING: `COUNT_DOWN`. Pairs with `Inbox::give_back_add`.
-        self.word.compare_exchange(0, first, COUNT_DOWN, Ordering::Relaxed).is_ok()
+        // Relaxed: the exchange continues the release sequence of the one in `Taken::next`, which published that the link was read.
+        self.word.compare_exchange(0, first, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     /// Stops the countdown of a unit and returns the word that it had reached. `None` if the word is zero, if it counts
