@@ -2,9 +2,11 @@
 //! polled neither keep memory nor refuse a request.
 #![cfg(feature = "std")]
 
+extern crate alloc;
+
+use alloc::collections::VecDeque;
 use core::alloc::Layout;
-use core::sync::atomic::{AtomicBool, Ordering};
-use std::collections::VecDeque;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 
 use allocator_api2::boxed::Box;
@@ -41,30 +43,36 @@ fn conc_a_refused_thread_gets_what_another_one_keeps_empty() {
     let before = clean();
     OneRingAlloc.set_limit(before + 1_500_000);
     let (burst, freed) = channel();
-    let (done, ended) = channel::<()>();
-    let keeper = std::thread::spawn(move || {
-        let blocks: Vec<_> = (0..20).map(|_| Box::new_in([1_u8; 60_000], OneRingAlloc)).collect();
-        drop(blocks);
-        burst.send(()).expect("the other end is there");
-        // It goes on with small blocks, so that it comes to its slow path.
-        let mut window = VecDeque::new();
-        while ended.try_recv().is_err() {
-            window.push_back(Box::new_in([1_u8; 1_000], OneRingAlloc));
-            if window.len() > 100 {
-                window.pop_front();
+    let (running, steps) = (AtomicBool::new(true), AtomicUsize::new(0));
+    let served = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let blocks: Vec<_> = (0..20).map(|_| Box::new_in([1_u8; 60_000], OneRingAlloc)).collect();
+            drop(blocks);
+            burst.send(()).expect("the other end is there");
+            // It goes on with small blocks, so that it comes to its slow path.
+            let mut window = VecDeque::new();
+            while running.load(Ordering::Relaxed) {
+                window.push_back(Box::new_in([1_u8; 1_000], OneRingAlloc));
+                if window.len() > 100 {
+                    window.pop_front();
+                }
+                steps.fetch_add(1, Ordering::Relaxed);
             }
-        }
+        });
+        freed.recv().expect("the other end is there");
+        // After each refusal the other thread allocates enough to take its slow path.
+        let served = (0..20).any(|_| {
+            let boxes: Result<Vec<_>, _> =
+                (0..16).map(|_| Box::try_new_in([1_u8; 60_000], OneRingAlloc)).collect();
+            let until = steps.load(Ordering::Relaxed) + 500;
+            while boxes.is_err() && steps.load(Ordering::Relaxed) < until {
+                std::thread::yield_now();
+            }
+            boxes.is_ok()
+        });
+        running.store(false, Ordering::Relaxed);
+        served
     });
-    freed.recv().expect("the other end is there");
-    // Room for all but one of the chunks that the other thread keeps empty.
-    let served = (0..1_000_000).any(|_| {
-        let boxes: Result<Vec<_>, _> =
-            (0..16).map(|_| Box::try_new_in([1_u8; 60_000], OneRingAlloc)).collect();
-        std::thread::yield_now();
-        boxes.is_ok()
-    });
-    done.send(()).expect("the other end is there");
-    keeper.join().expect("the thread does not panic");
     assert!(served, "the other thread kept {} bytes", OneRingAlloc.stats().bytes_held);
     assert_eq!(clean(), before);
 }

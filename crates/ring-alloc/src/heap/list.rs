@@ -51,9 +51,11 @@ impl Heap {
 
     /// Calls `visit` for every chunk. The owner's alone.
     pub(super) fn for_each(&self, mut visit: impl FnMut(ChunkPtr)) {
+        // SAFETY: C1: chunks on the list are alive.
+        let mut visit = |chunk| visit(unsafe { ChunkPtr::new(chunk) });
         for chunks in &self.chunks {
-            // SAFETY: H1: the caller owns the heap. C1: chunks on the list are alive.
-            unsafe { chunks.for_each(|chunk| visit(ChunkPtr::new(chunk))) };
+            // SAFETY: H1: the caller owns the heap.
+            unsafe { chunks.for_each(&mut visit) };
         }
     }
 

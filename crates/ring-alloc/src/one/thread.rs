@@ -238,8 +238,11 @@ mod tests {
     fn frees_after_the_end_of_a_thread_drain_its_record_twice_a_chunk() {
         const BLOCKS: usize = if cfg!(miri) { 60 } else { 10_000 };
         let _turn = TURN.lock();
-        let all =
-            || (0..BLOCKS).map(|_| Box::new_in([7_u8; 400], OneRingAlloc)).collect::<std::vec::Vec<_>>();
+        let all = || {
+            (0..BLOCKS)
+                .map(|_| Box::new_in([7_u8; 400], OneRingAlloc))
+                .collect::<allocator_api2::vec::Vec<_>>()
+        };
         let blocks = std::thread::spawn(all).join().expect("no panic");
         let (chunks, before) = (OneRingAlloc.stats().chunks(), DRAINS.load(Ordering::Relaxed));
         drop(blocks);
