@@ -1,5 +1,5 @@
 //! Which traits the rings have and which they must not have.
-#![cfg(feature = "std")]
+#![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 use core::fmt::Debug;
 use core::hash::Hash;
