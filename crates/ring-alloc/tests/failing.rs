@@ -141,7 +141,7 @@ unsafe impl Allocator for Unwinds {
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
         // SAFETY: the caller's block, which the global heap handed out.
         unsafe { Global.deallocate(block, layout) };
-        std::panic::resume_unwind(std::boxed::Box::new("from deallocate"));
+        std::panic::resume_unwind(alloc::boxed::Box::new("from deallocate"));
     }
 }
 
