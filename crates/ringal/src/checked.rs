@@ -119,14 +119,23 @@ mod on {
     /// beside either mark.
     pub(crate) fn look(guard: GuardPtr, word: Word) {
         let found = guard.check().mark.load(Ordering::Relaxed);
-        let right =
-            found == mark(guard, word) || word.is_taken() && found == mark(guard, Word::free(word.len()));
+        let right = found == mark(guard, word)
+            || word.is_taken()
+                && (found == mark(guard, Word::free(word.len())) || is_settling(guard, word, found));
         if !right {
             stop(format_args!(
                 "the guard at {:#x} was overwritten: its word says {word:?}, its check value does not",
                 guard.addr()
             ));
         }
+    }
+
+    /// Whether this is the mark of a late release that has not stored its word yet.
+    fn is_settling(guard: GuardPtr, word: Word, found: usize) -> bool {
+        #[cfg(feature = "alloc")]
+        return found == mark(guard, Word::settled(word.len()));
+        #[cfg(not(feature = "alloc"))]
+        false
     }
 
     /// # Safety

@@ -88,32 +88,37 @@ impl Want {
     }
 }
 
-/// Where the parts of a store on the heap are, as offsets from its start.
+/// The block that the regions of a store on the heap are in.
 #[cfg(feature = "alloc")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// Bytes of the whole store.
-    pub(crate) bytes: usize,
-    /// Alignment of the whole store.
-    pub(crate) align: usize,
-    /// The first guard. The buffer behind it is aligned to `align`.
-    pub(crate) first: usize,
     /// Bytes of all regions.
     pub(crate) end: usize,
+    /// Alignment of the block, and of the first buffer.
+    pub(crate) align: usize,
 }
 
 #[cfg(feature = "alloc")]
 impl Plan {
-    /// A store with a header of `header` bytes and with regions of at least `bytes`, whose first buffer is aligned.
-    pub(crate) fn new(header: usize, bytes: usize, align: usize) -> Option<Self> {
+    /// Regions of at least `bytes` bytes, whose first buffer is aligned.
+    pub(crate) fn new(bytes: usize, align: usize) -> Option<Self> {
         if align > LARGEST_ALIGN {
             return None;
         }
         let align = align.next_power_of_two().max(LINE).max(GRANULE);
         let end = align_up(bytes, GRANULE)?.max(2 * OVERHEAD);
-        let first = align_up(header + GRANULE, align)? - GRANULE;
-        let bytes = first.checked_add(end)?;
-        (bytes <= LARGEST).then_some(Self { bytes, align, first, end })
+        let bytes = (align - GRANULE).checked_add(end)?;
+        (bytes <= LARGEST).then_some(Self { end, align })
+    }
+
+    /// The offset of the first guard. The buffer behind it is aligned.
+    pub(crate) const fn first(self) -> usize {
+        self.align - GRANULE
+    }
+
+    /// Bytes of the whole block.
+    pub(crate) const fn bytes(self) -> usize {
+        self.first() + self.end
     }
 }
 
@@ -197,16 +202,16 @@ mod tests {
     #[cfg(feature = "alloc")]
     fn a_store_has_its_first_buffer_aligned() {
         for (bytes, align) in [(0, 1), (1000, 16), (1 << 16, 64), (1 << 16, 4096), (100, 3000)] {
-            let plan = Plan::new(64, bytes, align).unwrap();
-            assert_eq!((plan.first + GRANULE) % plan.align, 0);
-            assert!(plan.first >= 64 && plan.end >= bytes && plan.align >= align);
-            assert_eq!(plan.bytes, plan.first + plan.end);
+            let plan = Plan::new(bytes, align).unwrap();
+            assert_eq!((plan.first() + GRANULE) % plan.align, 0);
+            assert!(plan.end >= bytes && plan.align >= align);
+            assert_eq!(plan.bytes(), plan.first() + plan.end);
         }
         for bytes in [usize::MAX, usize::MAX - 15, isize::MAX as usize] {
-            assert_eq!(Plan::new(64, bytes, 64), None);
+            assert_eq!(Plan::new(bytes, 64), None);
         }
-        assert_eq!(Plan::new(64, 64, 1 << 30), None);
-        assert_eq!(Plan::new(64, 64, usize::MAX), None);
+        assert_eq!(Plan::new(64, 1 << 30), None);
+        assert_eq!(Plan::new(64, usize::MAX), None);
     }
 
     #[test]

@@ -183,6 +183,14 @@ impl GuardPtr {
         self.word().store(Word::free(len).bits(), RELEASE);
     }
 
+    /// The region of `len` bytes is given back in a store whose ring was dropped, and its share is or will be taken off.
+    #[cfg(feature = "alloc")]
+    pub(crate) fn settle(self, len: usize) {
+        checked::set(self, Word::settled(len));
+        // ORDERING: `RELEASE`. Pairs with `GuardPtr::look`. Publishes: the check value.
+        self.word().store(Word::settled(len).bits(), RELEASE);
+    }
+
     /// The holder is about to end its use of the payload.
     #[inline]
     pub(crate) fn end_use(self) {

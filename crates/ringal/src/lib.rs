@@ -107,12 +107,16 @@ mod buffer;
 #[cfg(feature = "bytes")]
 mod bytes;
 mod checked;
+#[cfg(feature = "alloc")]
+mod end;
 mod error;
 mod geometry;
 mod guard;
 #[cfg(all(feature = "std", not(ephemera_loom)))]
 #[doc(hidden)]
 pub mod macros;
+#[cfg(feature = "alloc")]
+mod parked;
 mod ring;
 mod stats;
 mod store;

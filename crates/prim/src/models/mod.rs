@@ -8,7 +8,6 @@ mod foreign;
 mod gate;
 mod lease;
 mod memory;
-mod park;
 mod registry;
 mod word;
 

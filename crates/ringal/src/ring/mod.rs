@@ -5,6 +5,8 @@ mod builder;
 mod chain;
 #[cfg(all(test, feature = "std", not(any(ephemera_loom, miri))))]
 mod cost;
+#[cfg(all(test, feature = "std", not(any(ephemera_loom, miri))))]
+mod ends;
 mod memory;
 mod open;
 mod refusal;
@@ -15,8 +17,6 @@ mod tests;
 use core::fmt;
 use core::ptr::NonNull;
 
-#[cfg(all(feature = "alloc", not(ephemera_loom)))]
-use ephemera_prim::park::Effort;
 use ephemera_prim::poison::unpoison;
 
 #[cfg(feature = "alloc")]
@@ -28,7 +28,7 @@ use crate::geometry::{GRANULE, OVERHEAD, Want, region, region_of, room};
 use crate::guard::GuardPtr;
 use crate::stats::Stats;
 #[cfg(all(feature = "alloc", not(ephemera_loom)))]
-use crate::store::LOT;
+use crate::store::PARKED;
 use crate::store::StorePtr;
 
 /// A ring of buffers in one store of fixed size.
@@ -235,7 +235,7 @@ impl RingAl {
     #[cfg(all(feature = "alloc", not(ephemera_loom)))]
     #[must_use]
     pub fn parked() -> usize {
-        LOT.count()
+        PARKED.count()
     }
 
     /// Frees the stores of dropped rings whose buffers are all gone, and returns how many.
@@ -244,7 +244,7 @@ impl RingAl {
     /// more than 8 stores: one of the next).
     #[cfg(all(feature = "alloc", not(ephemera_loom)))]
     pub fn reclaim() -> usize {
-        LOT.sweep(Effort::Full)
+        PARKED.look_at_all()
     }
 
     /// Why a request was refused.

@@ -2,15 +2,11 @@
 
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
-use core::mem::ManuallyDrop;
-
-use ephemera_prim::park::{Effort, Lot};
 
 use super::RingAl;
 use super::chain::NOWHERE;
 use crate::FixedBufMut;
 use crate::geometry::{GRANULE, OVERHEAD, region_of};
-use crate::store::Store;
 
 fn fill(ring: &mut RingAl, bytes: usize, count: usize) -> Vec<FixedBufMut> {
     (0..count).map(|_| ring.fixed(bytes).unwrap()).collect()
@@ -197,43 +193,6 @@ fn a_move_into_a_run_around_the_open_region_keeps_the_bytes() {
     let moved = growing.finalize();
     assert!(moved.iter().copied().eq(0..SMALL as u8));
     guards_are_in_order(&ring);
-}
-
-fn ring_in(lot: &'static Lot<Store>) -> RingAl {
-    // SAFETY: a static outlives them.
-    unsafe { RingAl::builder(1 << 10).try_build_in(lot) }.unwrap()
-}
-
-/// A store whose ring was dropped between its last release's look at `closed` and that release, after many looks in vain.
-fn miss(lot: &'static Lot<Store>) {
-    let mut ring = ring_in(lot);
-    let guard = ring.chain.guard(0);
-    let buffer = ManuallyDrop::new(ring.fixed(100).unwrap());
-    drop(ring);
-    for _ in 0..20 {
-        assert_eq!(lot.sweep(Effort::Full), 0);
-    }
-    guard.end_use();
-    guard.release(region_of(buffer.capacity()));
-    assert_eq!(lot.count(), 1);
-}
-
-#[test]
-fn a_missed_store_goes_when_the_next_ring_is_made() {
-    static LOT: Lot<Store> = Lot::new();
-    miss(&LOT);
-    let next = ring_in(&LOT);
-    assert_eq!(LOT.count(), 0);
-    drop(next);
-}
-
-#[test]
-fn a_missed_store_goes_when_the_next_ring_is_dropped() {
-    static LOT: Lot<Store> = Lot::new();
-    let next = ring_in(&LOT);
-    miss(&LOT);
-    drop(next);
-    assert_eq!(LOT.count(), 0);
 }
 
 #[test]
