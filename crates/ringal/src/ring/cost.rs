@@ -8,7 +8,7 @@ use ephemera_testkit::SplitMix;
 
 use super::RingAl;
 use crate::FixedBufMut;
-use crate::geometry::{GRANULE, region_of};
+use crate::geometry::{GRANULE, OVERHEAD, region_of};
 use crate::guard::LOOKS;
 
 /// Bytes such that a region has a round number of granules.
@@ -20,7 +20,7 @@ const REGIONS: usize = 3_000;
 
 const CALLS: usize = 1_000;
 
-/// So many guards one request may look at in a steady state, however many there are.
+/// The most guards that one request may look at in a steady state, however many there are.
 const MOST: usize = 40;
 
 /// A ring full of buffers that stay but for a window, which is free.
@@ -140,5 +140,26 @@ fn a_buffer_that_grows_moves_within_a_small_window() {
             })
         });
         assert!(most <= MOST, "{most} guards");
+    }
+}
+
+/// A buffer that fills the longest free run and is refused more: the ring remembers that, as it does for other requests.
+#[test]
+fn growth_that_is_refused_again_looks_at_a_few_guards() {
+    const WINDOW: usize = REGIONS / 12;
+    for start in [3, REGIONS / 2, REGIONS - WINDOW] {
+        let (mut ring, mut held) = clogged(start..start + WINDOW);
+        let mut growing = ring.extendable(0).unwrap();
+        growing.try_extend_from_slice(&[1; WINDOW * UNIT - OVERHEAD]).unwrap();
+        assert!(looks(|| assert!(growing.try_reserve(1).is_err())) >= REGIONS - WINDOW);
+        for more in [1, 2, UNIT, REGIONS * UNIT, usize::MAX] {
+            let looks = looks(|| assert!(growing.try_reserve(more).is_err()));
+            assert!(looks <= MOST, "{looks} guards for {more} bytes more");
+        }
+        // Until a neighbour of the window is released.
+        drop(held.remove(start - 1));
+        growing.try_reserve(1).unwrap();
+        let len = WINDOW * UNIT - OVERHEAD;
+        assert!(growing.len() == len && growing.iter().all(|&byte| byte == 1));
     }
 }

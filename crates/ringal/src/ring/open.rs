@@ -61,16 +61,20 @@ impl Chain {
         run
     }
 
-    /// A free run for an open region that has to move, which takes `least` bytes: where the lap began, if there are twice as many, else
-    /// the longest of all, to find which takes a look at every guard. Merged, it becomes the open region, at the head. Nothing changes
-    /// where even that is too short: the region that was open before is a part of one of the runs.
+    /// A free run of `least` bytes for an open region that has to move: the one where the lap began, if that has twice as many, else the
+    /// longest of all, which takes a look at every guard. Merged, it becomes the open region, at the head. Where even the longest is
+    /// too short, nothing changes, and the ring remembers the refusal.
     pub(super) fn open_elsewhere(&mut self, least: usize) -> Option<(GuardPtr, usize)> {
+        if least > self.end || self.refusal_stands(least) {
+            return None;
+        }
         let aim = least.saturating_mul(2);
         let (mut at, mut run) = (self.low, self.run_at_low(aim));
         if run < aim {
             (at, run) = self.longest();
         }
         if run < least {
+            self.refuse(least);
             return None;
         }
         let guard = self.guard(at);

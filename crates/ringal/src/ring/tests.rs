@@ -142,19 +142,19 @@ fn large_buffers_in_batches_stay_where_they_were() {
 
 #[test]
 fn refusals_keep_as_many_guards_as_it_takes() {
-    // Of 40 regions, requests of an eighth are blocked by 8 of them or fewer; requests of two regions are not.
-    let mut ring = RingAl::new(40 * region_of(SMALL));
-    let held = fill(&mut ring, SMALL, 40);
-    let eighth = 6 * region_of(SMALL) - OVERHEAD;
-    assert!(ring.fixed(eighth).is_none());
-    assert!(ring.chain.refusal_stands(region_of(eighth)) && ring.chain.refusal_stands(region_of(2 * eighth)));
+    // Of 160 regions, requests of a 27th are blocked by 32 of them or fewer; requests of two regions are not.
+    let mut ring = RingAl::new(160 * region_of(SMALL));
+    let held = fill(&mut ring, SMALL, 160);
+    let part = 6 * region_of(SMALL) - OVERHEAD;
+    assert!(ring.fixed(part).is_none());
+    assert!(ring.chain.refusal_stands(region_of(part)) && ring.chain.refusal_stands(region_of(2 * part)));
     assert!(!ring.chain.refusal_stands(region_of(SMALL)));
     assert!(ring.fixed(SMALL + GRANULE).is_none());
-    assert!(!ring.chain.refusal_stands(region_of(SMALL + GRANULE)), "forty guards are too many to keep");
-    assert!(ring.fixed(eighth).is_none());
+    assert!(!ring.chain.refusal_stands(region_of(SMALL + GRANULE)), "eighty guards are too many to keep");
+    assert!(ring.fixed(part).is_none());
     drop(held);
-    assert!(!ring.chain.refusal_stands(region_of(eighth)));
-    assert!(ring.fixed(eighth).is_some());
+    assert!(!ring.chain.refusal_stands(region_of(part)));
+    assert!(ring.fixed(part).is_some());
 }
 
 #[test]
