@@ -1,40 +1,42 @@
 //! The end of a store on the heap: who frees it.
 //!
 //! ```text
-//!   drop of the ring:   closed <- true;   count the taken regions;   shares <- shares + count;   park
-//!   a late release:     closed is seen;   word <- settled;   shares <- shares - 1;   the last one frees
-//!   an early release:   closed is not seen;   word <- free
-//!   a look:             shares <- shares + 1;   count the words that are free;   shares <- shares - 1 - count
+//!   drop of the ring:   closed <- true;  count the taken regions;  shares += count;  park
+//!   a late release:     closed is seen;  word <- settled;  shares -= 1;  the last one frees
+//!   an early release:   closed is not seen;  word <- free
+//!   a look:             shares += 1;  count the words that are free;  shares -= 1 + count
 //! ```
 //!
 //! # Invariants
-//! * **E1** Once a store is parked, `shares` is the number of its regions that are neither settled nor found, and one
-//!   for each look that is under way. The thread that takes the last share off frees the regions, and no other does.
-//! * **E2** The header has two halves: the shares' together, and the lists' of `Parked`. The second one to leave frees it.
-//! * **E3** When the ring is gone, a region that is not taken is taken no more. Behind `swept` each word is settled, or was free
-//!   when the ring was dropped, or was found by a look.
+//! * **E1** Once a store is parked, `shares` is the number of its regions that are neither settled
+//!   nor found, and one for each look that is under way. The thread that takes the last share off
+//!   frees the regions, and no other does.
+//! * **E2** The header has two halves: the shares' together, and the lists' of `Parked`. The second
+//!   one to leave frees it.
+//! * **E3** When the ring is gone, a region that is not taken is taken no more. Behind `swept` each
+//!   word is settled, or was free when the ring was dropped, or was found by a look.
 //!
-//! A region that is free at the drop is settled by it, and so is a region by its late release. So a free word that a look
-//! finds belongs to an early release that the drop counted.
-
-use ephemera_prim::raw;
+//! A region that is free at the drop is settled by it, and so is a region by its late release. So a
+//! free word that a look finds belongs to an early release that the drop counted.
 
 use core::alloc::Layout;
 
 use allocator_api2::alloc::Global;
+use ephemera_prim::raw;
 use ephemera_prim::sync::{AtomicUsize, Ordering};
 
 use crate::guard::GuardPtr;
 use crate::store::{Store, StorePtr};
 
-// ORDERING: Release. Pairs with the Acquire in `StorePtr::drop_shares`. Publishes: the end of use of the regions by the
-// releases whose shares these are.
+// ORDERING: Release. Pairs with the Acquire in `StorePtr::drop_shares`. Publishes: the end of use
+// of the regions by the holders of these shares.
 const LEAVE: Ordering =
     if cfg!(ephemera_weaken = "share_release_relaxed") { Ordering::Relaxed } else { Ordering::Release };
-// ORDERING: Acquire. Pairs with the Release in `StorePtr::drop_shares`: all others are done with the regions.
+// ORDERING: Acquire. Pairs with the Release in `leave`: all others are done with the regions.
 const LAST: Ordering =
     if cfg!(ephemera_weaken = "share_last_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
-// ORDERING: AcqRel. Pairs with itself, in `StorePtr::leave_header`. Publishes: the end of use of the header by the first half.
+// ORDERING: AcqRel. Pairs with itself, in `StorePtr::leave_header`. Publishes: the end of use of
+// the header by the first half.
 const HALVES: Ordering =
     if cfg!(ephemera_weaken = "header_relaxed") { Ordering::Relaxed } else { Ordering::AcqRel };
 
@@ -75,7 +77,8 @@ impl StorePtr {
         let end = self.plan().end;
         let mut at = 0;
         while at < end {
-            // SAFETY: `at` is the offset of a guard, as the words say, and the regions are not freed yet.
+            // SAFETY: `at` is the offset of a guard, as the words say, and the regions are not
+            // freed yet.
             let word = unsafe { self.guard(at) }.look();
             if word.is_taken() {
                 break;
@@ -86,8 +89,8 @@ impl StorePtr {
         at >= end
     }
 
-    /// Settles the regions behind `swept` that are free, and counts the others: those that are taken, and those that a late
-    /// release has settled.
+    /// Settles the regions behind `swept` that are free, and counts the others: those that are
+    /// taken, and those that a late release has settled.
     ///
     /// # Safety
     /// The caller is the ring, which allocates no more, and has closed the store.
@@ -108,8 +111,8 @@ impl StorePtr {
         held
     }
 
-    /// Moves `swept` up to the first region that is taken, past as many guards as there are in `budget`, and returns how many
-    /// early releases it has found.
+    /// Moves `swept` up to the first region that is taken, past as many guards as there are in
+    /// `budget`, and returns how many early releases it has found.
     ///
     /// # Safety
     /// The caller is behind the gate of the store's lists, and holds a share.
@@ -130,8 +133,8 @@ impl StorePtr {
         found
     }
 
-    /// Gives the region of `len` bytes back in a store that is closed, and takes its share off. `true` if that was the last one:
-    /// the regions are the caller's to free.
+    /// Gives the region of `len` bytes back in a store that is closed, and takes its share off.
+    /// `true` if that was the last one: the regions are the caller's to free.
     ///
     /// # Safety
     /// The caller holds the region, and found the store closed.
@@ -141,24 +144,24 @@ impl StorePtr {
         unsafe { self.drop_shares(1) }
     }
 
-    /// So many shares more. Late releases may have taken theirs off before: the count goes below zero then.
+    /// So many shares more. Late releases may have taken theirs off before: the count goes below
+    /// zero then.
     pub(crate) fn add_shares(self, count: usize) {
         self.shares().fetch_add(count, Ordering::Relaxed);
     }
 
-    /// Takes shares off. `true` for the thread that takes the last ones: it sees what the others did with the regions.
+    /// Takes shares off. `true` for the thread that takes the last ones: it sees what the others
+    /// did with the regions.
     ///
     /// # Safety
     /// The shares are the caller's, who does not use the regions any more.
     pub(crate) unsafe fn drop_shares(self, count: usize) -> bool {
-        let shares = self.shares();
-        // ORDERING: `LEAVE`. Pairs with the load below.
-        if leave(shares, count) != count {
+        if leave(self.shares(), count) != count {
             return false;
         }
         // A load, and no fence, so that every tool sees it.
         // ORDERING: `LAST`. Pairs with `leave`.
-        shares.load(LAST) == 0
+        self.shares().load(LAST) == 0
     }
 
     /// Takes a share for a look. `false` if none is left: the store ended.
@@ -170,7 +173,8 @@ impl StorePtr {
     /// Frees the regions.
     ///
     /// # Safety
-    /// Nobody else uses them: no region is taken and the store was not parked, or the caller took the last share off.
+    /// Nobody else uses them: no region is taken and the store was not parked, or the caller took
+    /// the last share off.
     pub(crate) unsafe fn free_regions(self) {
         self.end_regions();
         let plan = self.plan();
@@ -185,7 +189,7 @@ impl StorePtr {
     /// # Safety
     /// The half is the caller's, who does not use the header any more.
     pub(crate) unsafe fn leave_header(self) {
-        // ORDERING: `HALVES`. Pairs with itself.
+        // ORDERING: `HALVES`. Pairs with itself, in `StorePtr::leave_header`.
         if self.half_left().swap(true, HALVES) {
             // SAFETY: the other half left before.
             unsafe { self.free_header() };
@@ -207,6 +211,7 @@ impl StorePtr {
 fn leave(shares: &AtomicUsize, count: usize) -> usize {
     if cfg!(ephemera_weaken = "share_by_load_and_store") {
         let before = shares.load(Ordering::Relaxed);
+        // ORDERING: `LEAVE`. Pairs with `StorePtr::drop_shares`.
         shares.store(before.wrapping_sub(count), LEAVE);
         return before;
     }

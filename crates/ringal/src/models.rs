@@ -1,9 +1,10 @@
 //! Loom models over the real rings and buffers, with lists of parked stores of their own.
 //!
-//! Loom does not see the payload. Each guard has a witness that stands for it (see `guard`); each store has one for its header, one for
-//! its regions, and one for what the drop of the ring leaves for looks. Holders write a guard's witness before they release, the
-//! ring when it takes or merges, and loom reports two accesses that no edge separates. The crate's table of controls names the ordering
-//! or step without which each model fails.
+//! Loom does not see the payload. Each guard has a witness that stands for it (see `guard`); each
+//! store has one for its header, one for its regions, and one for what the drop of the ring leaves
+//! for looks. Holders write a guard's witness before they release, the ring when it takes or
+//! merges, and loom reports two accesses that no edge separates. The crate's table of controls
+//! names the ordering or step without which each model fails.
 
 use alloc::sync::Arc;
 
@@ -13,7 +14,8 @@ use crate::geometry::{GRANULE, OVERHEAD, stride};
 use crate::parked::Parked;
 use crate::{FixedBuf, FixedBufMut, RingAl};
 
-/// Where a model's stores are parked: an `Arc` of the standard library, since loom's would order the threads.
+/// Where a model's stores are parked: an `Arc` of the standard library, since loom's would order
+/// the threads.
 #[derive(Clone)]
 struct Place(Arc<Parked>);
 
@@ -49,7 +51,8 @@ impl Place {
         assert_eq!(self.0.count(), 0, "a store was lost");
     }
 
-    /// A ring was dropped beside a release, which no count may have: the next ring that is made finds it.
+    /// A ring was dropped beside a release, which no count may have: the next ring that is made
+    /// finds it.
     fn next_ring_finds_the_rest(&self) {
         let next = self.ring(1);
         assert_eq!(self.0.count(), 0, "a store was lost");
@@ -177,7 +180,8 @@ fn loom_refusal_beside_two_releases() {
     });
 }
 
-/// Handles are cloned and dropped on three threads, and the ring takes the buffer when the last is gone.
+/// Handles are cloned and dropped on three threads, and the ring takes the buffer when the last is
+/// gone.
 #[test]
 fn loom_frozen_handles_are_dropped_by_three() {
     check(|| {
@@ -219,7 +223,8 @@ fn loom_frozen_buffers_are_thawed_by_the_last() {
     });
 }
 
-/// The ring is dropped while two threads release: the store is freed once, and not touched after that.
+/// The ring is dropped while two threads release: the store is freed once, and not touched after
+/// that.
 #[test]
 fn loom_ring_is_dropped_beside_two_releases() {
     check(|| {
@@ -250,8 +255,8 @@ fn loom_two_rings_are_dropped_at_once() {
     });
 }
 
-/// The two last buffers of a store are given back at once, while a third thread looks: one of the three frees the store. Nobody looks
-/// after that.
+/// The two last buffers of a store are given back at once, while a third thread looks: one of the
+/// three frees the store. Nobody looks after that.
 #[test]
 fn loom_two_last_buffers_free_their_store_beside_a_look() {
     check(|| {

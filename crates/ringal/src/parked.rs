@@ -1,16 +1,19 @@
 //! Parked stores: those whose ring was dropped while buffers were in use.
 //!
-//! The last buffer frees its store. The drop of the ring counts the taken regions, and from then on each release
-//! takes one share off that count (`end.rs`). So neither a list nor a lock stands between the last release and the free.
+//! The last buffer frees its store. The drop of the ring counts the taken regions, and from then on
+//! each release takes one share off that count (`end.rs`). So neither a list nor a lock stands
+//! between the last release and the free.
 //!
-//! One kind of release is not counted: it read `closed` before the drop of the ring set it, and stored its word after
-//! the drop counted. Its share stays until a *look* finds the word. Each ring that is made or dropped looks, and each
-//! release that freed a store: first at the stores parked last, then at the others in turn, at no more than [`BRIEF`] says.
-//! Each thread is inside one release at a time, so each drop of a ring leaves at most one such share a thread.
+//! One kind of release is not counted: it read `closed` before the drop of the ring set it, and
+//! stored its word after the drop counted. Its share stays until a *look* finds the word. Each ring
+//! that is made or dropped looks, and each release that freed a store: at the stores parked last
+//! and at the others in turn, at no more than [`BRIEF`] says. Each thread is inside one release at
+//! a time, so each drop of a ring leaves at most one such share a thread.
 //!
-//! A header is in one of the lists below from the drop of its ring until a look finds its store freed. Looks work behind a
-//! gate, and a thread that finds the gate shut does without. In the child of a fork, the header that another thread was
-//! looking at is in no list; its store goes with its last buffer, unless the look held a share.
+//! A header is in one of the lists below from the drop of its ring until a look finds its store
+//! freed. Looks work behind a gate. A thread that finds the gate shut does without, and a later
+//! look makes up for it. In the child of a fork, the header that another thread was looking at is
+//! in no list; its store goes with its last buffer, unless the look held a share.
 
 use core::ptr::{self, NonNull};
 
@@ -20,8 +23,8 @@ use ephemera_prim::word::OwnerPtr;
 
 use crate::store::{Store, StorePtr};
 
-// ORDERING: Release. Pairs with the Acquire in `Parked::collect`. Publishes: the header, its link, and what the drop of
-// the ring found.
+// ORDERING: Release. Pairs with the Acquire in `Parked::collect`. Publishes: the header, its link,
+// and what the drop of the ring found.
 const PARK: Ordering =
     if cfg!(ephemera_weaken = "park_relaxed") { Ordering::Relaxed } else { Ordering::Release };
 // ORDERING: Acquire. Pairs with the Release in `Parked::push`.
@@ -42,6 +45,15 @@ struct Budget {
 /// What each call that looks may do.
 const BRIEF: Budget = Budget { stores: 8, ended: 64, guards: 1024 };
 
+/// The most looks that one call makes up for, of threads that found the gate shut.
+const MOST_OWED: usize = 15;
+
+impl Budget {
+    const fn times(self, count: usize) -> Self {
+        Self { stores: self.stores * count, ended: self.ended * count, guards: self.guards * count }
+    }
+}
+
 /// The parked stores of a process, or of one test.
 #[derive(Debug)]
 pub(crate) struct Parked {
@@ -55,6 +67,8 @@ pub(crate) struct Parked {
     seen: Stack,
     /// Headers in any of these lists.
     queued: AtomicUsize,
+    /// Calls that found the gate shut, and whose looks nobody has made up for.
+    owed: AtomicUsize,
     /// Stores that are not freed yet.
     count: AtomicUsize,
 }
@@ -69,6 +83,7 @@ impl Parked {
                 old: Stack::new(),
                 seen: Stack::new(),
                 queued: AtomicUsize::new(0),
+                owed: AtomicUsize::new(0),
                 count: AtomicUsize::new(0),
             }
         }
@@ -87,7 +102,8 @@ impl Parked {
         self.count.fetch_add(1, Ordering::Relaxed);
         // One share more, for this function.
         store.add_shares(held + 1);
-        // Before the store is pushed: so the next call looks at it, when the releases that were under way are over.
+        // Before the store is pushed: so the next call looks at it, when the releases that were
+        // under way are over.
         self.look();
         self.push(store);
         // SAFETY: the share that was added above.
@@ -97,7 +113,8 @@ impl Parked {
         }
     }
 
-    /// Frees the regions of a store whose last share the caller has dropped, and its header unless that is in a list.
+    /// Frees the regions of a store whose last share the caller has dropped, and its header unless
+    /// that is in a list.
     ///
     /// # Safety
     /// [`StorePtr::drop_shares`] returned `true` to the caller.
@@ -107,6 +124,19 @@ impl Parked {
         // SAFETY: the caller's half of the header, and the last use of it.
         unsafe { store.leave_header() };
         self.count.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Headers in the lists, of stores that are there and of stores that ended.
+    #[cfg(all(test, feature = "std", not(any(ephemera_loom, miri))))]
+    pub(crate) fn queued(&self) -> usize {
+        self.queued.load(Ordering::Relaxed)
+    }
+
+    /// Calls `during` while another thread, so to speak, is behind the gate.
+    #[cfg(all(test, feature = "std", not(any(ephemera_loom, miri))))]
+    pub(crate) fn shut<T>(&self, during: impl FnOnce() -> T) -> T {
+        let _pass = self.gate.try_enter().expect("one thread uses the lists of a test");
+        during()
     }
 
     fn push(&self, store: StorePtr) {
@@ -123,7 +153,8 @@ impl Parked {
         }
     }
 
-    /// Looks at a few parked stores, unless another thread is looking, and returns how many it freed.
+    /// Looks at a few parked stores, unless another thread is looking, and returns how many it
+    /// freed.
     #[inline]
     pub(crate) fn look(&self) -> usize {
         if self.queued.load(Ordering::Relaxed) == 0 {
@@ -140,32 +171,48 @@ impl Parked {
 
     #[cold]
     fn look_within(&self, mut budget: Budget, all: bool) -> usize {
-        let Some(pass) = self.gate.try_enter() else { return 0 };
+        let Some(pass) = self.gate.try_enter() else {
+            self.owed.fetch_add(1, Ordering::Relaxed);
+            return 0;
+        };
         if all {
             while let Some(store) = self.seen.pop() {
                 self.old.push(store);
             }
-        } else if self.old.is_empty() {
-            self.old.take(&self.seen);
+        } else {
+            budget = budget.times(1 + self.take_owed());
+            if self.old.is_empty() {
+                self.old.take(&self.seen);
+            }
         }
         let mut freed = 0;
-        let mut fresh_next = true;
+        let mut fresh_first = true;
         while budget.stores != 0 && budget.ended != 0 && budget.guards != 0 {
-            let next = if fresh_next {
+            let next = if fresh_first {
                 self.pop_fresh().or_else(|| self.old.pop())
             } else {
                 self.old.pop().or_else(|| self.pop_fresh())
             };
             let Some(store) = next else { break };
-            fresh_next = !fresh_next;
+            fresh_first = !fresh_first;
             freed += usize::from(self.look_at(store, &mut budget));
         }
         drop(pass);
         freed
     }
 
-    /// Looks at a header that was taken out of the lists, and puts it back if its store is still there. Returns whether
-    /// it freed the store. Behind the gate.
+    /// How many looks this call has to make up for.
+    fn take_owed(&self) -> usize {
+        let owed = self.owed.load(Ordering::Relaxed).min(MOST_OWED);
+        if owed != 0 {
+            // Only threads behind the gate take some off.
+            self.owed.fetch_sub(owed, Ordering::Relaxed);
+        }
+        owed
+    }
+
+    /// Looks at a header that was taken out of the lists, and puts it back if its store is still
+    /// there. Returns whether it freed the store. Behind the gate.
     fn look_at(&self, store: StorePtr, budget: &mut Budget) -> bool {
         store.listed().touch();
         if !store.hold() {
@@ -182,7 +229,8 @@ impl Parked {
         // SAFETY: the share that is held, and those of the releases that were found.
         if unsafe { store.drop_shares(1 + found) } {
             self.queued.fetch_sub(1, Ordering::Relaxed);
-            // SAFETY: the lists' half of the header; the other half is still there, so this is not the last use.
+            // SAFETY: the lists' half of the header; the other half is still there, so this is not
+            // the last use.
             unsafe { store.leave_header() };
             // SAFETY: that was the last share.
             unsafe { self.end(store) };
@@ -207,8 +255,9 @@ impl Parked {
     }
 }
 
-/// A list of headers, behind the gate. Each of its steps is one store, after which the list is in order: in the child of a fork,
-/// where another thread was inside, headers may be missing from it and none is in it twice.
+/// A list of headers, behind the gate. Each of its steps is one store, after which the list is in
+/// order: in the child of a fork, where another thread was inside, headers may be missing from it
+/// and none is in it twice.
 #[derive(Debug)]
 struct Stack(OwnerPtr<Store>);
 

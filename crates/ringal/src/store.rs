@@ -1,14 +1,16 @@
-//! The store: the regions of a ring, and a header that every release reads. The header is written when the ring is dropped,
-//! so it has a cache line of its own.
+//! The store: the regions of a ring, and a header that every release reads. The header is written
+//! when the ring is dropped, so it has a cache line of its own.
 //!
 //! ```text
-//!  header: | closed, parked, block, plan, shares, link, swept |        block: | (alignment) | guard | region ... | guard | region ... |
-//!            one line, read-only while the ring lives                                       ^first                                  ^first + end
+//!  header: | closed, parked, block, plan, shares, link, swept |  one line, read-only
+//!  block:  | (alignment) | guard | region ... | guard | region ... |
+//!                        ^first                                    ^first + end
 //! ```
 //!
-//! The two are separate blocks of the heap: the regions go with the last buffer, and the header when the lists of parked stores
-//! let go of it (`end`, `parked`). A store in given memory has no header in it: there is nothing to free, and its buffers share a
-//! static header that is never closed.
+//! The two are separate blocks of the heap: the regions go with the last buffer, and the header
+//! when the lists of parked stores let go of it (`end`, `parked`). A store in given memory has no
+//! header in it: there is nothing to free, and its buffers share a static header that is never
+//! closed.
 
 #[cfg(feature = "alloc")]
 use core::alloc::Layout;
@@ -36,12 +38,14 @@ use crate::guard::GuardPtr;
 #[cfg(feature = "alloc")]
 use crate::parked::Parked;
 
-/// The header of a store. Never borrowed as a whole while other threads may free it: each field by itself.
+/// The header of a store. Never borrowed as a whole while other threads may free it: each field by
+/// itself.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Store {
-    /// Whether the ring was dropped. Set once, and read by each release before its last touch of its region: so a release that
-    /// finds it set knows that the store is there, and one that does not touches the store no more.
+    /// Whether the ring was dropped. Set once, and read by each release before its last touch of
+    /// its region: so a release that finds it set knows that the store is there, and one that does
+    /// not touches the store no more.
     closed: AtomicBool,
     /// Whether one of the header's two halves has left (E2).
     #[cfg(feature = "alloc")]
@@ -72,7 +76,8 @@ struct Heap {
     listed: Witness,
 }
 
-// SAFETY: the fields are atomics, and plain words that never change once the store is made; the lists are shared between threads.
+// SAFETY: the fields are atomics, and plain words that never change once the store is made; the
+// lists are shared between threads.
 unsafe impl Sync for Store {}
 
 #[cfg(all(not(ephemera_loom), feature = "alloc", target_pointer_width = "64"))]
@@ -105,8 +110,9 @@ static GIVEN: Store = Store {
 /// A pointer to a store's header.
 ///
 /// # Invariant
-/// **S1** It points at a header that is not freed for as long as the pointer is used: by the ring, by the holder of a buffer that
-/// is not released yet, and by the lists of parked stores (E2). Whoever makes one sees to that; methods rest on it.
+/// **S1** It points at a header that is not freed for as long as the pointer is used: by the ring,
+/// by the holder of a buffer that is not released yet, and by the lists of parked stores (E2).
+/// Whoever makes one sees to that; methods rest on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StorePtr(NonNull<Store>);
 
@@ -117,7 +123,8 @@ impl StorePtr {
         Self(NonNull::from(&GIVEN))
     }
 
-    /// Whether the memory is the caller's, who must not find marks for sanitizers in it when the ring is gone.
+    /// Whether the memory is the caller's, who must not find marks for sanitizers in it when the
+    /// ring is gone.
     #[inline]
     fn is_given(self) -> bool {
         #[cfg(not(ephemera_loom))]
@@ -148,7 +155,8 @@ impl StorePtr {
 
 #[cfg(feature = "alloc")]
 impl StorePtr {
-    /// A store of this plan, parked in `parked` when its time comes, and its first guard: of one free region.
+    /// A store of this plan, parked in `parked` when its time comes, and its first guard: of one
+    /// free region.
     ///
     /// # Safety
     /// `parked` outlives the store.
@@ -284,7 +292,8 @@ impl StorePtr {
 /// Makes one free region of `len` bytes.
 ///
 /// # Safety
-/// `base` has `len` bytes that are the caller's alone, aligned to the granule; `len` is a multiple of it and not zero.
+/// `base` has `len` bytes that are the caller's alone, aligned to the granule; `len` is a multiple
+/// of it and not zero.
 pub(crate) unsafe fn format(base: NonNull<u8>, len: usize) {
     // SAFETY: the caller's memory.
     unsafe { poison(base, len) };
@@ -294,7 +303,8 @@ pub(crate) unsafe fn format(base: NonNull<u8>, len: usize) {
     unsafe { guard.create(len) };
 }
 
-/// A region is handed out for a buffer of `bytes` bytes: marks it as usable, and what `checked` wants of it.
+/// A region is handed out for a buffer of `bytes` bytes: marks it as usable, and what `checked`
+/// wants of it.
 ///
 /// # Safety
 /// The region is taken, of this store, the caller's alone, and that of so many bytes.
@@ -312,7 +322,8 @@ pub(crate) unsafe fn hand_out(store: StorePtr, guard: GuardPtr, bytes: usize) {
 /// Gives back the region of a buffer of `bytes` at `data`.
 ///
 /// # Safety
-/// The buffer is the caller's, who does not use it any more; its region has `region` bytes and is in `store`'s regions.
+/// The buffer is the caller's, who does not use it any more; its region has `region` bytes and is
+/// in `store`'s regions.
 #[inline]
 pub(crate) unsafe fn release(store: StorePtr, data: NonNull<u8>, bytes: usize, region: usize) {
     // SAFETY: G1: the region is not released yet, so the store is there.

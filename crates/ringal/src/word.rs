@@ -1,12 +1,13 @@
-//! What a guard's word says: how far the next guard is, and whether a buffer stands in between. Pure arithmetic.
+//! What a guard's word says: how far the next guard is, and whether a buffer stands in between.
+//! Pure arithmetic.
 //!
 //! ```text
 //!  | in use: 1 bit | bytes from this guard to the next, a multiple of the granule |
 //!    top bit
 //! ```
 //!
-//! With the bit on top, "free and at least this long" is one signed comparison. When its ring is gone, the lowest bit of a free
-//! region's word says that the region is settled: see `end`.
+//! With the bit on top, "free and at least this long" is one signed comparison. When its ring is
+//! gone, the lowest bit of a free region's word says that the region is settled: see `end`.
 #![forbid(unsafe_code)]
 
 use core::fmt;
@@ -52,7 +53,8 @@ impl Word {
         self.0 & TAKEN != 0
     }
 
-    /// A region of this many bytes that was given back in a store whose ring was dropped, and whose share is taken off.
+    /// A region of this many bytes that was given back in a store whose ring was dropped, and whose
+    /// share is taken off.
     #[cfg(feature = "alloc")]
     pub(crate) const fn settled(len: usize) -> Self {
         Self(len | SETTLED)
@@ -75,7 +77,8 @@ impl Word {
         self.0 & !TAKEN
     }
 
-    /// Whether the region is free and has `need` bytes. A taken one is negative, and `need` never is.
+    /// Whether the region is free and has `need` bytes. A taken one is negative, and `need` never
+    /// is.
     #[inline]
     pub(crate) const fn fits(self, need: usize) -> bool {
         self.0 as isize >= need as isize

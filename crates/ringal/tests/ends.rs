@@ -98,7 +98,8 @@ fn rings_that_come_and_go_leave_nothing_behind() {
     assert_eq!((stores(), RingAl::parked()), (0, 0));
 }
 
-/// Rings are dropped first, then their buffers, in any order. Nobody makes or drops a ring after that, or reclaims.
+/// Rings are dropped first, then their buffers, in any order. Nobody makes or drops a ring after
+/// that, or reclaims.
 #[test]
 fn each_last_buffer_frees_its_store_however_many_are_parked() {
     let _turn = turn();
@@ -304,7 +305,8 @@ fn user_code_may_use_the_ring_that_it_runs_beside() {
     drop(buffer);
     assert_eq!(served.load(Ordering::Relaxed), 3);
 
-    // In the closure of `@ext` the ring is in use: nested uses are refused, and a panic gives it back.
+    // In the closure of `@ext` the ring is in use: nested uses are refused, and a panic gives it
+    // back.
     let nested = ringal!(@ext, 16, |buffer| {
         drop(buffer);
         (ringal!(@fixed, 1).is_none(), ringal!(@ext, 1, drop).is_none())

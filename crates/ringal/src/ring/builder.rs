@@ -40,16 +40,17 @@ impl Builder {
         Self { bytes, align: LINE }
     }
 
-    /// The alignment of the store in bytes, rounded up to a power of two and to 64 at least; at most 512 MiB. The first buffer
-    /// of the store is aligned to it, so what is as large as the ring can be as aligned. The header grows to that.
+    /// The alignment of the store in bytes, rounded up to a power of two and to 64 at least; at
+    /// most 512 MiB. The first buffer of the store is aligned to it, so what is as large as the
+    /// ring can be as aligned. The store takes `align + 48` bytes more than its regions then.
     pub const fn align(self, align: usize) -> Self {
         Self { align, ..self }
     }
 
     /// The ring, over the global heap.
     ///
-    /// # Panics
-    /// When there is no memory: by way of `handle_alloc_error`.
+    /// # Aborts
+    /// When there is no memory, by way of `handle_alloc_error`.
     #[cfg(not(ephemera_loom))]
     #[must_use]
     pub fn build(self) -> RingAl {
@@ -62,7 +63,9 @@ impl Builder {
     /// The ring, over the global heap.
     ///
     /// # Errors
-    /// [`CreateError`] when the heap has no memory for that many bytes, or no heap has.
+    /// [`CreateError`] when the heap has no memory for that many bytes, or no heap has. Before
+    /// that, parked stores whose buffers are all gone are freed, unless another thread is looking
+    /// at them at the moment.
     #[cfg(not(ephemera_loom))]
     pub fn try_build(self) -> Result<RingAl, CreateError> {
         // SAFETY: a static.

@@ -1,4 +1,5 @@
-//! What an allocation costs, counted in guards that it looks at, where long-lived buffers leave little room.
+//! What an allocation costs, counted in guards that it looks at, where long-lived buffers leave
+//! little room.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -39,8 +40,8 @@ fn looks(during: impl FnOnce()) -> usize {
     LOOKS.get() - before
 }
 
-/// Guards that each of [`CALLS`] requests looks at: the most of one, and of all. The ring may go through its window a few
-/// times before they count.
+/// Guards that each of [`CALLS`] requests looks at: the most of one, and of all. The ring may go
+/// through its window a few times before they count.
 fn steady(mut request: impl FnMut() -> usize) -> (usize, usize) {
     for _ in 0..CALLS / 4 {
         request();
@@ -69,7 +70,8 @@ fn first_in_first_out(
     }
 }
 
-/// Wherever the window lies and however small it is, with as many buffers alive in it as it has room for but one.
+/// Wherever the window lies and however small it is, with as many buffers alive in it as it has
+/// room for but one.
 #[test]
 fn a_small_window_is_found_again_without_a_lap() {
     for start in [0, 1, 7, 50, 100, REGIONS / 2, REGIONS - 30, REGIONS - 20] {
@@ -97,7 +99,8 @@ fn buffers_of_all_sizes_share_a_small_window() {
     }
 }
 
-/// Where next to nothing is free a lap may have to be made now and then: of each buffer it costs little.
+/// Where next to nothing is free a lap may have to be made now and then: of each buffer it costs
+/// little.
 #[test]
 fn buffers_that_come_home_in_any_order_share_the_cost_of_a_lap() {
     for start in [3, 50, REGIONS - 40] {
@@ -143,7 +146,8 @@ fn a_buffer_that_grows_moves_within_a_small_window() {
     }
 }
 
-/// A buffer that fills the longest free run and is refused more: the ring remembers that, as it does for other requests.
+/// A buffer that fills the longest free run and is refused more: the ring remembers that, as it
+/// does for other requests.
 #[test]
 fn growth_that_is_refused_again_looks_at_a_few_guards() {
     const WINDOW: usize = REGIONS / 12;

@@ -1,4 +1,5 @@
-//! What the end of a ring costs and leaves, from inside: stores that a release just missed, and guards that are looked at.
+//! What the end of a ring costs and leaves, from inside: stores that a release just missed, and
+//! guards that are looked at.
 
 use alloc::vec::Vec;
 use core::mem::ManuallyDrop;
@@ -121,7 +122,8 @@ fn a_release_under_way_keeps_its_store() {
     assert_eq!(parked.count(), 0);
 }
 
-/// Each drop of a ring, and each last release, looks at a few guards, however many stores are parked.
+/// Each drop of a ring, and each last release, looks at a few guards, however many stores are
+/// parked.
 #[test]
 fn the_work_of_dropping_rings_with_buffers_in_use_is_linear() {
     for count in [100, 4_000] {
@@ -133,10 +135,31 @@ fn the_work_of_dropping_rings_with_buffers_in_use_is_linear() {
         let released = looks(|| buffers.clear());
         assert!(released <= 12 * count, "{released} guards for {count} buffers");
         assert_eq!(parked.count(), 0);
+        assert!(parked.queued() <= 64, "{} headers of {count} stores that are gone", parked.queued());
     }
 }
 
-/// A store of many regions is looked at in parts, and the next call goes on where the last one stopped.
+/// The last buffer frees its store though another thread is looking at parked stores. The looks
+/// that this thread leaves out are made up for.
+#[test]
+fn last_buffers_free_their_stores_beside_a_look() {
+    static PARKED: Parked = Parked::new();
+    let parked = &PARKED;
+    let mut held = parked.shut(|| {
+        let held = parked_buffers(parked, 20);
+        UnderWay::new(parked).end();
+        drop(parked_buffers(parked, 20));
+        assert_eq!(parked.count(), 21);
+        held
+    });
+    drop(held.pop());
+    assert_eq!(parked.count(), 19, "this look is worth sixteen");
+    drop(held);
+    assert_eq!(parked.count(), 0);
+}
+
+/// A store of many regions is looked at in parts, and the next call goes on where the last one
+/// stopped.
 #[test]
 fn a_large_store_is_looked_at_in_parts() {
     const REGIONS: usize = 5_000;

@@ -1,14 +1,17 @@
 //! What a refusal remembers: the taken guards that stand in the way.
 //!
-//! A search of the whole chain that found nothing is worth remembering, but a release says nothing to the ring: it is one store to
-//! its own guard. So a refusal keeps a few taken guards, chosen such that no run of `need` bytes fits between two of them. While
-//! their words are the same, no other release can serve such a request, and a few loads show that. Once one of them changed,
-//! the next request searches. So no request is refused because of what was true before a release that it could have seen.
+//! A search of the whole chain that found nothing is worth remembering, but a release says nothing
+//! to the ring: it is one store to its own guard. So a refusal keeps a few taken guards, chosen
+//! such that no run of `need` bytes fits between two of them. While their words are the same, no
+//! other release can serve such a request, and a few loads show that. Once one of them changed, the
+//! next request searches. So no request is refused because of what was true before a release that
+//! it could have seen.
 //!
-//! To block runs of `need` bytes everywhere takes about `end / need` guards, so this serves large requests. Where [`WATCHED`]
-//! guards are not enough, each request searches.
+//! To block runs of `need` bytes everywhere takes about `end / need` guards, so this serves large
+//! requests. Where [`WATCHED`] guards are not enough, each request searches.
 //!
-//! Requests for buffers and growing extendable buffers share what is remembered: an open region is free, as far as guards say.
+//! Requests for buffers and growing extendable buffers share what is remembered: an open region is
+//! free, as far as guards say.
 
 use super::chain::Chain;
 use crate::word::Word;
@@ -42,8 +45,8 @@ struct Blockers {
     need: usize,
     watched: [(usize, Word); WATCHED],
     count: usize,
-    /// Bytes since the end of the last chosen guard's region, and the same since that of the last taken region, which
-    /// may still be chosen.
+    /// Bytes since the end of the last chosen guard's region, and the same since that of the last
+    /// taken region, which may still be chosen.
     open: usize,
     last: Option<(usize, Word)>,
     since_last: usize,
