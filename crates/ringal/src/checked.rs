@@ -133,10 +133,14 @@ mod on {
     }
 
     /// Whether this is the mark of a late release that has not stored its word yet.
+    #[cfg(feature = "alloc")]
     fn is_settling(guard: GuardPtr, word: Word, found: usize) -> bool {
-        #[cfg(feature = "alloc")]
-        return found == mark(guard, Word::settled(word.len()));
-        #[cfg(not(feature = "alloc"))]
+        found == mark(guard, Word::settled(word.len()))
+    }
+
+    /// Without a heap no store is closed.
+    #[cfg(not(feature = "alloc"))]
+    fn is_settling(_guard: GuardPtr, _word: Word, _found: usize) -> bool {
         false
     }
 
