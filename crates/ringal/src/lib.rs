@@ -51,8 +51,9 @@
 //!   and each is used up in turn.
 //! * In a ring that is full of small buffers, a request that is refused looks at each of them, and
 //!   so does an [`ExtBuf`] that cannot grow. Where 32 buffers in use are enough to show that a
-//!   request has no room, the ring remembers them, and refuses the next request of that size or
-//!   more after a look at these. For requests of a sixteenth of the ring or more they always are.
+//!   request has no room, the ring remembers them. It refuses the next request of that size or more
+//!   after a look at these. For requests of a sixteenth of the ring or more they always are. The
+//!   `try_` methods of the ring look at all regions when they refuse, to say how full the ring is.
 //! * The ring is for one thread; only giving back works from all.
 //!
 //! # The end of a ring
