@@ -22,6 +22,8 @@ mod writer;
 #[cfg(target_os = "linux")]
 mod alloc;
 #[cfg(target_os = "linux")]
+mod file;
+#[cfg(target_os = "linux")]
 mod lock;
 #[cfg(target_os = "linux")]
 mod os;

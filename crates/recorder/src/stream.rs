@@ -1,7 +1,7 @@
 //! A stream: the end of a chunk that one thread writes to, without locks.
 
-use core::sync::atomic::Ordering::{Relaxed, Release};
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
+use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, compiler_fence};
 
 use crate::format::{self, Base, CHUNK, CHUNK_HEAD, LONGEST, chunk};
 
@@ -18,8 +18,8 @@ pub(crate) struct Call {
 
 /// Where a thread writes. All zeros is a stream without a chunk: what a fork leaves to the child.
 ///
-/// Its fields are the holder's alone (I2), and atomic only because a signal handler may come in between: each event reads them
-/// first and writes them last, so one that comes in between is lost, and nothing else is.
+/// Its fields are the holder's alone (I2). While the holder writes, its thread is busy: a signal handler that calls meanwhile
+/// leaves the stream alone, and its call is dropped and counted (I6).
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(crate) struct Stream {
@@ -47,6 +47,12 @@ impl Stream {
     /// Writes one event; whether the stream is `thread`'s and had room.
     #[inline]
     pub(crate) fn write(&self, thread: usize, clock: u64, sequence: &AtomicU64, call: &Call) -> bool {
+        // The chunk is read before the holder: a fork within a signal handler empties the stream at any point. If it comes later,
+        // the child finishes this event in its parent's chunk, which stays mapped, with the bytes that the parent writes.
+        let chunk = self.chunk.load(Relaxed);
+        // ORDERING: SeqCst, of the compiler. Pairs with `restart` in a child of this very thread. Publishes: nothing; it keeps the
+        // order of two loads.
+        compiler_fence(SeqCst);
         let at = self.at.load(Relaxed);
         if !fits(at) || self.holder.load(Relaxed) != thread {
             return false;
@@ -64,7 +70,7 @@ impl Stream {
             address: call.address,
         };
         let (bytes, length) = format::encode(call.lead, &base, &event, call.size);
-        self.append(at, &bytes[..length]);
+        self.append(chunk, at, &bytes[..length]);
         self.sequence.store(event.sequence, Relaxed);
         self.time.store(event.time, Relaxed);
         self.address.store(event.address, Relaxed);
@@ -73,21 +79,19 @@ impl Stream {
 
     /// Notes that `thread` writes from here on; whether there was room.
     pub(crate) fn hand_over(&self, thread: u32) -> bool {
-        let at = self.at.load(Relaxed);
-        if !fits(at) {
+        if !self.has_room() {
             return false;
         }
         let mut bytes = [0; LONGEST];
         bytes[0] = format::lead(format::op::THREAD, 0);
         let length = 1 + format::put(&mut bytes[1..], thread.into());
-        self.append(at, &bytes[..length]);
+        self.append(self.chunk.load(Relaxed), self.at.load(Relaxed), &bytes[..length]);
         true
     }
 
     /// Copies bytes to the end of the chunk and counts them in its head.
     #[inline]
-    fn append(&self, at: usize, bytes: &[u8]) {
-        let chunk = self.chunk.load(Relaxed);
+    fn append(&self, chunk: *mut u8, at: usize, bytes: &[u8]) {
         // SAFETY: `at` lies within the chunk (I2).
         let end = unsafe { chunk.add(at) };
         // SAFETY: the chunk has room for the longest event behind `at`, which the callers checked, and it is this thread's (I2).
@@ -105,7 +109,8 @@ impl Stream {
 
     /// Whether there is room for one more event.
     pub(crate) fn has_room(&self) -> bool {
-        fits(self.at.load(Relaxed))
+        // After a fork within a signal handler, a stream may have a place without a chunk.
+        !self.chunk.load(Relaxed).is_null() && fits(self.at.load(Relaxed))
     }
 
     /// Begins a new chunk, which nobody else knows.

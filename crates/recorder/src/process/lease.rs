@@ -6,19 +6,20 @@
 
 use core::ffi::c_void;
 use core::ptr::without_provenance;
-use core::sync::atomic::Ordering::{Acquire, Relaxed};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::{CLOCK, KEY, PROCESS, Process, SEQUENCE, STOPPED, WIPED};
+use crate::file;
 use crate::format::{Base, Stop};
-use crate::lock::Lock;
 use crate::os;
 use crate::stream::{Call, Stream};
 use crate::tls::{self, BUSY, EARLY, ENDED, NONE, Words};
 
 impl Process {
-    /// Writes a call of a thread that carries `held`; what it carries from here on.
+    /// Writes a call of a thread that carries `held`. Returns what it carries from here on.
     pub(super) fn write(&self, held: *const Stream, number: usize, call: &Call) -> *const Stream {
-        if self.state.load(Relaxed) == WIPED {
+        // ORDERING: Acquire. Pairs with the Release in `restart`. Publishes: the child's file.
+        if self.state.load(Acquire) == WIPED {
             self.restart();
         }
         if self.state.load(Relaxed) == STOPPED {
@@ -27,14 +28,29 @@ impl Process {
         if held == NONE {
             self.see_the_end();
         }
-        if held == ENDED || held.addr() < EARLY {
-            self.borrow(number, call);
-            return if held == ENDED { ENDED } else { without_provenance(held.addr() + 1) };
+        let borrows = held == ENDED || held.addr() < EARLY;
+        let written =
+            if borrows { self.borrow(number, call).map(|()| held) } else { self.lend(held, number, call) };
+        match written {
+            Some(_) if held == ENDED => ENDED,
+            Some(_) if borrows => without_provenance(held.addr() + 1),
+            Some(stream) => stream,
+            None => {
+                // What comes after a stop is missing anyway, as the head says.
+                if self.state.load(Relaxed) != STOPPED {
+                    self.drop_call();
+                }
+                if held == ENDED { ENDED } else { NONE }
+            }
         }
-        let Some(stream) = self.stream_for(held, number) else { return NONE };
+    }
+
+    /// Writes one call through a stream that the thread keeps.
+    fn lend(&self, held: *const Stream, number: usize, call: &Call) -> Option<*const Stream> {
+        let stream = self.stream_for(held, number)?;
         // A stream of `stream_for` has room.
         stream.write(number, CLOCK.load(Relaxed), &SEQUENCE, call);
-        core::ptr::from_ref(stream)
+        Some(core::ptr::from_ref(stream))
     }
 
     /// Has `leave` called when this thread ends.
@@ -73,10 +89,12 @@ impl Process {
     fn begin(&self, stream: &Stream, number: usize) -> Option<()> {
         let chunk = self.claim()?;
         let index = self.index_of(stream);
+        let filled = stream.chunk.load(Relaxed);
         let base =
             Base { sequence: SEQUENCE.load(Relaxed), time: os::ticks_since(CLOCK.load(Relaxed)), address: 0 };
-        // SAFETY: `claim` gives each chunk once, within the file; a new part of a file reads as zeros.
+        // SAFETY: `claim` returns each chunk once, mapped and with space on the disk; a new part of a file reads as zeros.
         unsafe { stream.begin(chunk, index, number as u32, &base) };
+        file::release(filled);
         Some(())
     }
 
@@ -95,28 +113,44 @@ impl Process {
     }
 
     fn unheld(&self) -> Option<&Stream> {
-        let _lock = Lock::take(&self.locked);
-        let free = self.free.load(Relaxed);
-        if free > 0 {
-            let stream = &self.streams[free as usize - 1];
-            self.free.store(stream.next.load(Relaxed), Relaxed);
-            return Some(stream);
+        // ORDERING: Acquire. Pairs with the Release in `give_back`. Publishes: what the last holder left in the stream.
+        let mut head = self.free.load(Acquire);
+        while let Some(stream) = self.streams.get((head as u32).wrapping_sub(1) as usize) {
+            let next = changed(head, stream.next.load(Relaxed));
+            // ORDERING: Acquire. Pairs with the Release in `give_back`. Publishes: the same, of the stream that came first since.
+            match self.free.compare_exchange_weak(head, next, Acquire, Acquire) {
+                Ok(_) => return Some(stream),
+                Err(now) => head = now,
+            }
         }
-        let made = self.made.load(Relaxed);
-        let Some(stream) = self.streams.get(made as usize) else {
+        let most = self.streams.len() as u32;
+        let more = |made| (made < most).then_some(made + 1);
+        let Ok(made) = self.made.fetch_update(Relaxed, Relaxed, more) else {
             self.stop(Stop::Threads);
             return None;
         };
-        self.made.store(made + 1, Relaxed);
-        Some(stream)
+        self.streams.get(made as usize)
     }
 
     fn give_back(&self, stream: &Stream) {
         stream.holder.store(0, Relaxed);
-        let _lock = Lock::take(&self.locked);
-        stream.next.store(self.free.load(Relaxed), Relaxed);
-        self.free.store(self.index_of(stream) + 1, Relaxed);
+        let mut head = self.free.load(Relaxed);
+        loop {
+            stream.next.store(head as u32, Relaxed);
+            let next = changed(head, self.index_of(stream) + 1);
+            // ORDERING: Release. Pairs with the Acquire in `unheld`. Publishes: what this holder leaves in the stream.
+            match self.free.compare_exchange_weak(head, next, Release, Relaxed) {
+                Ok(_) => return,
+                Err(now) => head = now,
+            }
+        }
     }
+}
+
+/// The word of a list that had `head` and begins with `first` now. Its count of changes tells it from the same stream's last time.
+fn changed(head: u64, first: u32) -> u64 {
+    let changes = if cfg!(ephemera_weaken = "recorder_list_uncounted") { 0 } else { (head >> 32) + 1 };
+    changes << 32 | u64::from(first)
 }
 
 /// What runs at a thread's end: its stream goes to the next thread, and what it calls from here on borrows.
@@ -130,7 +164,7 @@ pub(super) unsafe extern "C" fn leave(_value: *mut c_void) {
     if cfg!(ephemera_weaken = "recorder_stream_kept") {
         return;
     }
-    tls::set(Words { stream: ENDED, number });
+    tls::set_stream(ENDED);
     if held < BUSY {
         return;
     }
