@@ -155,9 +155,8 @@ fn record_slow(process: &Process, call: &Call) {
 }
 
 impl Process {
-    /// Returns the next chunk of the file.
-    fn claim(&self) -> Option<*mut u8> {
-        let _lock = Lock::take(&self.locked)?;
+    /// Returns the next chunk of the file, to the holder of the lock.
+    fn claim(&self, _lock: &Lock<'_>) -> Option<*mut u8> {
         // The process may have stopped or forked since the caller looked.
         if self.state.load(Relaxed) != RECORDING || ENTERING.load(Relaxed) > 0 {
             return None;
@@ -213,6 +212,9 @@ impl Process {
         if self.state.load(Relaxed) != WIPED && !cfg!(ephemera_weaken = "recorder_restarts_twice") {
             return;
         }
+        // A signal handler may have forked while its thread gave a stream back.
+        self.free.store(0, Relaxed);
+        self.made.store(0, Relaxed);
         let opened = self.open(Origin::Fork, LIMIT.load(Relaxed)).is_ok();
         let state = if opened { RECORDING } else { STOPPED };
         // ORDERING: Release. Pairs with the Acquire in `record_slow`. Publishes: the file, for the other threads.

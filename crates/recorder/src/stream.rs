@@ -44,19 +44,29 @@ fn fits(at: usize) -> bool {
 }
 
 impl Stream {
-    /// Writes one event; whether the stream is `thread`'s and had room.
+    /// The chunk, and where the next event goes; `None` where the stream is not `thread`'s or has no room.
+    #[inline]
+    fn end(&self, thread: usize) -> Option<(*mut u8, usize)> {
+        let chunk = self.chunk.load(Relaxed);
+        let at = self.at.load(Relaxed);
+        (fits(at) && self.is_held_by(thread)).then_some((chunk, at))
+    }
+
+    /// Whether the thread holds the stream now. What it read from the stream before is its own then.
+    ///
+    /// Where a signal handler forks, the child finds the stream empty (I3) at any point of an event that its thread has begun.
+    #[inline]
+    fn is_held_by(&self, thread: usize) -> bool {
+        // ORDERING: SeqCst, of the compiler alone. Pairs with `restart`, called on this thread in a child. Publishes: nothing; the
+        // loads before stay before.
+        compiler_fence(SeqCst);
+        self.holder.load(Relaxed) == thread
+    }
+
+    /// Writes one event. Returns whether the stream is `thread`'s and had room.
     #[inline]
     pub(crate) fn write(&self, thread: usize, clock: u64, sequence: &AtomicU64, call: &Call) -> bool {
-        // The chunk is read before the holder: a fork within a signal handler empties the stream at any point. If it comes later,
-        // the child finishes this event in its parent's chunk, which stays mapped, with the bytes that the parent writes.
-        let chunk = self.chunk.load(Relaxed);
-        // ORDERING: SeqCst, of the compiler. Pairs with `restart` in a child of this very thread. Publishes: nothing; it keeps the
-        // order of two loads.
-        compiler_fence(SeqCst);
-        let at = self.at.load(Relaxed);
-        if !fits(at) || self.holder.load(Relaxed) != thread {
-            return false;
-        }
+        let Some((chunk, at)) = self.end(thread) else { return false };
         let base = Base {
             sequence: self.sequence.load(Relaxed),
             time: self.time.load(Relaxed),
@@ -70,6 +80,10 @@ impl Stream {
             address: call.address,
         };
         let (bytes, length) = format::encode(call.lead, &base, &event, call.size);
+        // From here on, the child of a fork has the bytes that its parent writes, and may write them too.
+        if !self.is_held_by(thread) {
+            return false;
+        }
         self.append(chunk, at, &bytes[..length]);
         self.sequence.store(event.sequence, Relaxed);
         self.time.store(event.time, Relaxed);
@@ -77,15 +91,18 @@ impl Stream {
         true
     }
 
-    /// Notes that `thread` writes from here on; whether there was room.
+    /// Notes that `thread`, which holds the stream, writes from here on. Returns whether there was room.
     pub(crate) fn hand_over(&self, thread: u32) -> bool {
-        if !self.has_room() {
+        let Some((chunk, at)) = self.end(thread as usize).filter(|(chunk, _)| !chunk.is_null()) else {
             return false;
-        }
+        };
         let mut bytes = [0; LONGEST];
         bytes[0] = format::lead(format::op::THREAD, 0);
         let length = 1 + format::put(&mut bytes[1..], thread.into());
-        self.append(self.chunk.load(Relaxed), self.at.load(Relaxed), &bytes[..length]);
+        if !self.is_held_by(thread as usize) {
+            return false;
+        }
+        self.append(chunk, at, &bytes[..length]);
         true
     }
 

@@ -11,6 +11,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use super::{CLOCK, KEY, PROCESS, Process, SEQUENCE, STOPPED, WIPED};
 use crate::file;
 use crate::format::{Base, Stop};
+use crate::lock::Lock;
 use crate::os;
 use crate::stream::{Call, Stream};
 use crate::tls::{self, BUSY, EARLY, ENDED, NONE, Words};
@@ -86,8 +87,12 @@ impl Process {
     }
 
     /// Gives a stream of the thread's a new chunk.
+    ///
+    /// The lock keeps signal handlers away until the chunk has its head: if one forked in between, the child would write a head
+    /// of its own into the parent's chunk.
     fn begin(&self, stream: &Stream, number: usize) -> Option<()> {
-        let chunk = self.claim()?;
+        let lock = Lock::take(&self.locked)?;
+        let chunk = self.claim(&lock)?;
         let index = self.index_of(stream);
         let filled = stream.chunk.load(Relaxed);
         let base =
