@@ -63,10 +63,7 @@ impl Process {
 
     /// Writes one call through a stream that is given back at once; none where the recording stops.
     fn borrow(&self, number: usize, call: &Call) -> Option<()> {
-        let stream = self.lease(number)?;
-        if !stream.has_room() {
-            self.begin(stream, number)?;
-        }
+        let stream = self.with_room(self.lease(number)?, number)?;
         stream.write(number, CLOCK.load(Relaxed), &SEQUENCE, call);
         self.give_back(stream);
         Some(())
@@ -80,10 +77,16 @@ impl Process {
             Some(stream) => stream,
             None => self.lease(number)?,
         };
-        if !stream.has_room() {
-            self.begin(stream, number)?;
+        self.with_room(stream, number)
+    }
+
+    /// The thread's stream with room for an event. Where there is none to be had, the thread loses the stream.
+    fn with_room<'a>(&'a self, stream: &'a Stream, number: usize) -> Option<&'a Stream> {
+        if stream.has_room() || self.begin(stream, number).is_some() {
+            return Some(stream);
         }
-        Some(stream)
+        self.give_back(stream);
+        None
     }
 
     /// Gives a stream of the thread's a new chunk.
