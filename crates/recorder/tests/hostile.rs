@@ -6,7 +6,7 @@ use core::ffi::CStr;
 use std::ffi::CString;
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use ephemera_recorder::format::{Origin, Stop};
@@ -66,10 +66,28 @@ fn filtered(command: &mut Command, mut program: Vec<libc::sock_filter>) {
 const NO_POPULATE: (libc::c_long, Option<u32>, i32) =
     (libc::SYS_madvise, Some(libc::MADV_POPULATE_WRITE.cast_unsigned()), libc::EINVAL);
 
+/// A path to a directory, on which the kernel goes through some thousand parts: opening a file in it takes a while.
+fn slow_path(to: &Path) -> PathBuf {
+    let mut next = to.to_owned();
+    for link in 0..39 {
+        let path = to.with_extension(format!("link-{link}"));
+        let name = next.file_name().expect("it has one").to_string_lossy();
+        let target = format!("{}{name}", "./".repeat(1800));
+        std::os::unix::fs::symlink(target, &path).expect("cargo's directory can be written");
+        next = path;
+    }
+    next
+}
+
 #[test]
 fn conc_threads_of_a_child_restart_its_recording_once() {
     let dir = Dir::new("fork-threads");
-    good(&dir.run("fork-threads"));
+    let slow = slow_path(&dir.0);
+    let output = dir.command(busy()).arg("fork-threads").env("EPHEMERA_TRACE", slow.join("t")).output();
+    (0..39).for_each(|link| {
+        std::fs::remove_file(dir.0.with_extension(format!("link-{link}"))).expect("it was made above");
+    });
+    good(&output.expect("the program is there"));
     let traces = dir.traces();
     let children: Vec<_> = traces.iter().filter(|trace| trace.origin == Some(Origin::Fork)).collect();
     assert_eq!(children.len(), 60);
@@ -177,16 +195,22 @@ fn a_signal_handler_may_fork() {
 }
 
 #[test]
-fn conc_descriptors_that_another_thread_closes_are_left_alone() {
-    let dir = Dir::new("closefrom");
-    let own = dir.0.with_extension("own");
-    let output = dir.command(busy()).arg("closefrom").arg(&own).output().expect("the program is there");
-    let length = std::fs::metadata(&own).map(|own| own.len());
-    std::fs::remove_file(&own).expect("the program made it");
-    good(&output);
-    assert_eq!(length.expect("the program made it"), 0);
-    let trace = dir.trace();
-    assert_eq!((trace.stop, counted(&trace)), (None, (500_000, 500_000, 0)));
+#[cfg(target_arch = "x86_64")]
+fn a_descriptor_that_became_another_files_is_left_alone() {
+    for (answers, stop) in [(vec![], None), (vec![NO_POPULATE], Some(Stop::Path))] {
+        let dir = Dir::new("closefrom");
+        let own = dir.0.with_extension("own");
+        let mut command = dir.command(busy());
+        filtered(command.arg("closefrom").arg(&own), answering(&answers));
+        let output = command.output().expect("the program is there");
+        std::fs::remove_file(&own).expect("the program made it");
+        if ran(&output) {
+            let trace = dir.trace();
+            let (blocks, ..) = counted(&trace);
+            assert_eq!(trace.stop, stop, "{answers:?}");
+            assert!(blocks == 100_000 || stop.is_some(), "{blocks}");
+        }
+    }
 }
 
 #[test]
@@ -280,10 +304,12 @@ fn odd_alignments_are_answered_as_by_the_allocator_itself() {
     good(&alone);
     let recorded = dir.run("odd-alignments");
     good(&recorded);
-    let lines = |output: &Output| {
-        String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect::<Vec<_>>()
-    };
-    assert_eq!(lines(&recorded), lines(&alone));
+    let recorded = String::from_utf8_lossy(&recorded.stdout);
+    let alone = String::from_utf8_lossy(&alone.stdout);
+    assert_eq!(recorded.lines().count(), alone.lines().count());
+    for (recorded, alone) in recorded.lines().zip(alone.lines()) {
+        assert_eq!(recorded, alone);
+    }
     let sum = Summary::of(&dir.trace()).expect("a whole trace");
     assert_eq!((sum.lost, sum.twice), (0, 0));
 }

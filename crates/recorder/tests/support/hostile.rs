@@ -4,13 +4,16 @@ use core::cell::UnsafeCell;
 use core::ffi::c_void;
 use core::ptr::{null, null_mut};
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32};
+use core::sync::atomic::{AtomicBool, AtomicU32};
 
 use super::{SIZE, block, churn};
 
 #[cfg(target_arch = "x86_64")]
 #[path = "stepping.rs"]
 mod stepping;
+#[cfg(target_arch = "x86_64")]
+#[path = "trapping.rs"]
+mod trapping;
 
 /// What a program exits with where the system refuses what the test needs.
 const REFUSED: i32 = 77;
@@ -25,9 +28,10 @@ pub(crate) fn run(mode: &str) {
         "no-sandbox" => no_sandbox(),
         "address-space" => address_space(),
         "no-address-space" => no_address_space(),
-        "closefrom" => closefrom(),
         "full-disk" => full_disk(),
         "odd-alignments" => odd_alignments(),
+        #[cfg(target_arch = "x86_64")]
+        "closefrom" => trapping::closefrom(),
         #[cfg(target_arch = "x86_64")]
         "handler-allocates" => stepping::allocates(),
         #[cfg(target_arch = "x86_64")]
@@ -207,17 +211,17 @@ fn one_processor() {
     }
 }
 
-/// A filter for `seccomp`: all but these calls of the system end the process.
-fn filter(allowed: &[libc::c_long]) -> Vec<libc::sock_filter> {
+/// A filter for `seccomp`: these calls of the system get one answer, all others the other.
+fn filter(calls: &[libc::c_long], these: u32, others: u32) -> Vec<libc::sock_filter> {
     let one = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
-    let count = allowed.len() as u8;
+    let count = calls.len() as u8;
     // The number of the call lies at offset 0 of what the filter reads.
     let mut program = vec![one((libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16, 0, 0, 0)];
-    program.extend((1..).zip(allowed).map(|(index, call)| {
+    program.extend((1..).zip(calls).map(|(index, call)| {
         one((libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16, count - index + 1, 0, *call as u32)
     }));
     let answer = |action| one((libc::BPF_RET | libc::BPF_K) as u16, 0, 0, action);
-    program.extend([answer(libc::SECCOMP_RET_KILL_PROCESS), answer(libc::SECCOMP_RET_ALLOW)]);
+    program.extend([answer(others), answer(these)]);
     program
 }
 
@@ -225,7 +229,7 @@ fn filter(allowed: &[libc::c_long]) -> Vec<libc::sock_filter> {
 fn sandbox(by_syscall: bool) {
     churn(10);
     let allowed = [libc::SYS_brk, libc::SYS_mmap, libc::SYS_munmap, libc::SYS_write, libc::SYS_exit_group];
-    let mut program = filter(&allowed);
+    let mut program = filter(&allowed, libc::SECCOMP_RET_ALLOW, libc::SECCOMP_RET_KILL_PROCESS);
     let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
     // SAFETY: the call takes numbers.
     if unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) } != 0 {
@@ -288,39 +292,6 @@ fn no_address_space() {
     churn(10);
     limit_memory(4096);
     churn(200_000);
-}
-
-/// A thread that closes every descriptor that it did not open, and opens a file of its own, while another one allocates.
-fn closefrom() {
-    static DONE: AtomicBool = AtomicBool::new(false);
-    static NAME: AtomicPtr<libc::c_char> = AtomicPtr::new(null_mut());
-    extern "C" fn body(_: *mut c_void) -> *mut c_void {
-        let mut longest = 0;
-        while !DONE.load(Relaxed) {
-            for fd in 3..7 {
-                // SAFETY: the program uses none of them.
-                unsafe { libc::close(fd) };
-            }
-            // SAFETY: the name ends with a zero.
-            let own = unsafe { libc::open(NAME.load(Relaxed), libc::O_RDWR) };
-            for _ in 0..10 {
-                // SAFETY: the structure is plain data, and the place is valid.
-                let mut found: libc::stat = unsafe { core::mem::zeroed() };
-                // SAFETY: as above.
-                unsafe { libc::fstat(own, &raw mut found) };
-                longest = longest.max(found.st_size);
-            }
-        }
-        core::ptr::without_provenance_mut(longest as usize)
-    }
-    let path = std::env::args_os().nth(2).expect("a file");
-    std::fs::write(&path, "").expect("it can be written");
-    let name = std::ffi::CString::new(path.into_encoded_bytes()).expect("no zero within");
-    NAME.store(name.as_ptr().cast_mut(), SeqCst);
-    let thread = start(body);
-    churn(500_000);
-    DONE.store(true, SeqCst);
-    assert_eq!(join(thread).addr(), 0, "the program's own file stays empty");
 }
 
 /// A trace on a disk that fills up. The trace is copied to where the test finds it.
