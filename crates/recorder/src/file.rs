@@ -173,6 +173,9 @@ impl File {
 
     /// Has the disk reserve space for `size` bytes at `offset`, which are mapped at `at` and zero.
     fn reserve(&self, path: &CStr, at: *mut u8, offset: u64, size: usize) -> Result<(), Stop> {
+        if cfg!(ephemera_weaken = "recorder_unreserved") {
+            return Ok(());
+        }
         let skip = at.addr() % page();
         let start = at.wrapping_sub(skip).cast();
         // SAFETY: the pages are mapped, and the call changes no byte of them.
@@ -209,6 +212,9 @@ impl File {
     }
 
     fn is_id_of(&self, found: Option<Found>) -> bool {
+        if cfg!(ephemera_weaken = "recorder_any_file") {
+            return true;
+        }
         found.is_some_and(|(id, _)| self.id.iter().zip(id).all(|(own, other)| own.load(Relaxed) == other))
     }
 }

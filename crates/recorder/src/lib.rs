@@ -24,6 +24,8 @@ mod alloc;
 #[cfg(target_os = "linux")]
 mod file;
 #[cfg(target_os = "linux")]
+mod list;
+#[cfg(target_os = "linux")]
 mod lock;
 #[cfg(target_os = "linux")]
 mod os;

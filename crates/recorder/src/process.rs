@@ -10,6 +10,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsiz
 use crate::error::StartError;
 use crate::file::File;
 use crate::format::{self, CHUNK, HEAD, MOST_THREADS, Origin, Stop, head};
+use crate::list::List;
 use crate::lock::Lock;
 use crate::os;
 use crate::stream::{Call, Stream};
@@ -46,8 +47,8 @@ struct Process {
     base: AtomicPtr<u8>,
     /// Calls that could not be recorded.
     dropped: AtomicU64,
-    /// Head of the list of streams that nobody holds: its index plus one, and in the upper half how often the list changed.
-    free: AtomicU64,
+    /// The streams that were held and are not any more.
+    free: List,
     /// Streams that were ever held.
     made: AtomicU32,
     streams: [Stream; STREAMS],
@@ -213,7 +214,7 @@ impl Process {
             return;
         }
         // A signal handler may have forked while its thread gave a stream back.
-        self.free.store(0, Relaxed);
+        self.free.clear();
         self.made.store(0, Relaxed);
         let opened = self.open(Origin::Fork, LIMIT.load(Relaxed)).is_ok();
         let state = if opened { RECORDING } else { STOPPED };

@@ -98,9 +98,13 @@ fn conc_threads_of_a_child_restart_its_recording_once() {
 
 #[test]
 fn a_call_of_malloc_is_no_cancellation_point() {
-    let dir = Dir::new("cancelled");
-    good(&dir.run("cancelled"));
-    assert_eq!(counted(&dir.trace()), (100_000, 100_000, 0));
+    for answers in [vec![], vec![NO_POPULATE]] {
+        let dir = Dir::new("cancelled");
+        let mut command = dir.command(busy());
+        filtered(command.arg("cancelled"), answering(&answers));
+        good(&command.output().expect("the program is there"));
+        assert_eq!(counted(&dir.trace()), (100_000, 100_000, 0));
+    }
 }
 
 #[test]
@@ -109,7 +113,7 @@ fn conc_an_urgent_thread_never_waits_for_ever() {
     if ran(&dir.run("priorities")) {
         let trace = dir.trace();
         let (blocks, here, _) = counted(&trace);
-        assert!(blocks >= 300_000 && here == blocks && trace.dropped == 0, "{blocks} {here}");
+        assert!(blocks >= 40_000 && here == blocks && trace.dropped == 0, "{blocks} {here}");
     }
 }
 

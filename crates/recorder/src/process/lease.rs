@@ -6,7 +6,7 @@
 
 use core::ffi::c_void;
 use core::ptr::without_provenance;
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use super::{CLOCK, KEY, PROCESS, Process, SEQUENCE, STOPPED, WIPED};
 use crate::file;
@@ -121,15 +121,9 @@ impl Process {
     }
 
     fn unheld(&self) -> Option<&Stream> {
-        // ORDERING: Acquire. Pairs with the Release in `give_back`. Publishes: what the last holder left in the stream.
-        let mut head = self.free.load(Acquire);
-        while let Some(stream) = self.streams.get((head as u32).wrapping_sub(1) as usize) {
-            let next = changed(head, stream.next.load(Relaxed));
-            // ORDERING: Acquire. Pairs with the Release in `give_back`. Publishes: the same, of the stream that came first since.
-            match self.free.compare_exchange_weak(head, next, Acquire, Acquire) {
-                Ok(_) => return Some(stream),
-                Err(now) => head = now,
-            }
+        let link_of = |index: u32| self.streams[index as usize].next.load(Relaxed);
+        if let Some(index) = self.free.pop(link_of) {
+            return self.streams.get(index as usize);
         }
         let most = self.streams.len() as u32;
         let more = |made| (made < most).then_some(made + 1);
@@ -142,23 +136,8 @@ impl Process {
 
     fn give_back(&self, stream: &Stream) {
         stream.holder.store(0, Relaxed);
-        let mut head = self.free.load(Relaxed);
-        loop {
-            stream.next.store(head as u32, Relaxed);
-            let next = changed(head, self.index_of(stream) + 1);
-            // ORDERING: Release. Pairs with the Acquire in `unheld`. Publishes: what this holder leaves in the stream.
-            match self.free.compare_exchange_weak(head, next, Release, Relaxed) {
-                Ok(_) => return,
-                Err(now) => head = now,
-            }
-        }
+        self.free.push(self.index_of(stream), |link| stream.next.store(link, Relaxed));
     }
-}
-
-/// The word of a list that had `head` and begins with `first` now. Its count of changes tells it from the same stream's last time.
-fn changed(head: u64, first: u32) -> u64 {
-    let changes = if cfg!(ephemera_weaken = "recorder_list_uncounted") { 0 } else { (head >> 32) + 1 };
-    changes << 32 | u64::from(first)
 }
 
 /// What runs at a thread's end: its stream goes to the next thread, and what it calls from here on borrows.

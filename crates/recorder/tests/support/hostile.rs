@@ -141,13 +141,14 @@ fn priorities() {
             // The next time, the recorder has seen the thread's end.
             carry(value.addr() + 1);
         } else if value.addr() >> 8 == 1 {
-            churn(300_000);
+            churn(40_000);
             DONE.store(true, SeqCst);
         } else {
             while !DONE.load(SeqCst) {
                 // SAFETY: the call takes a number.
                 unsafe { libc::usleep(50) };
-                churn(40);
+                // About a chunk.
+                churn(2000);
             }
         }
     }
@@ -178,7 +179,7 @@ fn priorities() {
     }
     // A program that hangs ends by this signal.
     // SAFETY: the call takes a number.
-    unsafe { libc::alarm(30) };
+    unsafe { libc::alarm(20) };
     for thread in [start(patient), start(urgent)] {
         join(thread);
     }
