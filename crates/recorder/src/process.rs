@@ -45,6 +45,8 @@ struct Process {
     file: File,
     /// Where the file's head is mapped; null before there is a file.
     base: AtomicPtr<u8>,
+    /// The process that the file is about. The child of a `vfork` finds its parent's.
+    pid: AtomicU32,
     /// Calls that could not be recorded.
     dropped: AtomicU64,
     /// The streams that were held and are not any more.
@@ -193,10 +195,14 @@ impl Process {
             return;
         }
         let base = self.base.load(Relaxed);
+        if base.is_null() {
+            // A signal handler forked just now, and the child has no file yet.
+            return;
+        }
         let put = |at: usize, bytes: &[u8]| {
             // SAFETY: the fields lie within the head.
             let to = unsafe { base.add(at) };
-            // SAFETY: as above; only who stopped first writes here.
+            // SAFETY: as above; only the thread that changed the state writes here.
             unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
         };
         put(head::STOP_SEQUENCE, &SEQUENCE.load(Relaxed).to_le_bytes());
@@ -226,6 +232,7 @@ impl Process {
     /// Makes a file for this process and maps it.
     fn open(&self, origin: Origin, limit: usize) -> Result<(), StartError> {
         let (pid, parent) = os::pids();
+        self.pid.store(pid, Relaxed);
         let mut made = Err(StartError::System { call: "open", errno: libc::EEXIST });
         for image in 0..IMAGES {
             let mut suffix = [0; SUFFIX];

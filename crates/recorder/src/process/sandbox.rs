@@ -25,6 +25,10 @@ fn into_sandbox(enter: impl FnOnce() -> c_long) -> c_long {
     }
     // SAFETY: a published process is never unmapped (I1).
     let process = unsafe { &*process };
+    if ![0, os::pids().0].contains(&process.pid.load(Relaxed)) {
+        // The child of a `vfork`: the memory is its parent's, which enters no sandbox.
+        return enter();
+    }
     ENTERING.fetch_add(1, Relaxed);
     // A thread that holds the lock now may not have seen the count; whoever takes it later does.
     drop(Lock::take(&process.locked));

@@ -6,6 +6,7 @@ use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::super::churn;
+use super::{join, start};
 
 /// The size of a block that a handler allocates.
 const HANDLERS: usize = 3333;
@@ -76,16 +77,26 @@ pub(super) fn allocates() {
     assert!(MET.load(Relaxed) > 1000 || CODE[1].load(Relaxed) == 0, "the handler ran");
 }
 
-/// The handler forks. The child goes on from there, allocates and ends.
+/// The handler forks at some of the recorder's instructions. The child goes on from there, allocates and ends.
+///
+/// The instructions are those of a thread's first calls: each of them takes a stream and gives it back, and the last keeps it.
 pub(super) fn forks() {
+    /// A prime, so that the forks meet other instructions in each call.
+    const EVERY: usize = 13;
     static PARENT: AtomicUsize = AtomicUsize::new(0);
-    extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, context: *mut c_void) {
+    static FORKS: AtomicUsize = AtomicUsize::new(0);
+    fn in_child() -> bool {
         // SAFETY: the call takes nothing.
-        let here = unsafe { libc::getpid() } as usize;
-        if here != PARENT.load(Relaxed) || !in_recorder(context) || is_quiet(context) {
+        unsafe { libc::getpid() as usize != PARENT.load(Relaxed) }
+    }
+    extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, context: *mut c_void) {
+        if in_child() || !in_recorder(context) || is_quiet(context) {
             return;
         }
-        MET.fetch_add(1, Relaxed);
+        if !MET.fetch_add(1, Relaxed).is_multiple_of(EVERY) {
+            return;
+        }
+        FORKS.fetch_add(1, Relaxed);
         // SAFETY: a handler may fork.
         let pid = unsafe { libc::fork() };
         if pid == 0 {
@@ -102,19 +113,23 @@ pub(super) fn forks() {
             unsafe { libc::abort() }
         }
     }
+    fn calls() {
+        for _ in 0..6 {
+            churn(1);
+            if in_child() {
+                churn(20);
+                // SAFETY: nothing is left to be done.
+                unsafe { libc::_exit(0) }
+            }
+        }
+    }
+    extern "C" fn body(_: *mut c_void) -> *mut c_void {
+        stepwise(handler, calls);
+        core::ptr::null_mut()
+    }
     // SAFETY: the call takes nothing.
     PARENT.store(unsafe { libc::getpid() } as usize, Relaxed);
-    churn(20);
-    let body = || {
-        churn(1);
-        // SAFETY: the call takes nothing.
-        if unsafe { libc::getpid() } as usize != PARENT.load(Relaxed) {
-            churn(5);
-            // SAFETY: nothing is left to be done.
-            unsafe { libc::_exit(0) }
-        }
-    };
-    stepwise(handler, body);
-    println!("{}", MET.load(Relaxed));
-    assert!(MET.load(Relaxed) > 20 || CODE[1].load(Relaxed) == 0, "the handler ran");
+    join(start(body));
+    println!("{}", FORKS.load(Relaxed));
+    assert!(FORKS.load(Relaxed) > 20 || CODE[1].load(Relaxed) == 0, "the handler ran");
 }
