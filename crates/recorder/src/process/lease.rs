@@ -1,8 +1,8 @@
-//! Streams change hands: a thread borrows one for each of its first calls, then has one until it ends, then borrows again.
+//! Streams change hands: a thread borrows one for each of its first calls, then keeps one until it ends, then borrows again.
 //!
-//! What a thread does behind its last destructor is seen by nobody: the C library frees what a detached thread leaves, and other
-//! threads' too. A stream that was leased then would never come back, and so the last calls borrow. A thread that never called
-//! before may be so far too, and so the first calls borrow.
+//! No hook of the recorder runs after a thread's last destructor, but calls come: the C library frees what a detached thread leaves,
+//! and what other threads left. A stream that the thread kept then would never return to the list, so these calls borrow. A thread's
+//! first calls may already be of that kind, so they borrow too.
 
 use core::ffi::c_void;
 use core::ptr::without_provenance;
@@ -49,9 +49,9 @@ impl Process {
     /// Writes one call through a stream that the thread keeps.
     fn lend(&self, held: *const Stream, number: usize, call: &Call) -> Option<*const Stream> {
         let stream = self.stream_for(held, number)?;
-        // A stream of `stream_for` has room.
-        stream.write(number, CLOCK.load(Relaxed), &SEQUENCE, call);
-        Some(core::ptr::from_ref(stream))
+        // The stream has room. It is another thread's only if a signal handler has forked and this is the child.
+        let written = stream.write(number, CLOCK.load(Relaxed), &SEQUENCE, call);
+        written.then_some(core::ptr::from_ref(stream))
     }
 
     /// Has `leave` called when this thread ends.
@@ -61,15 +61,15 @@ impl Process {
         unsafe { libc::pthread_setspecific(KEY.load(Relaxed), value) };
     }
 
-    /// Writes one call through a stream that is given back at once; none where the recording stops.
+    /// Writes one call through a stream that is given back at once.
     fn borrow(&self, number: usize, call: &Call) -> Option<()> {
         let stream = self.with_room(self.lease(number)?, number)?;
-        stream.write(number, CLOCK.load(Relaxed), &SEQUENCE, call);
+        let written = stream.write(number, CLOCK.load(Relaxed), &SEQUENCE, call);
         self.give_back(stream);
-        Some(())
+        written.then_some(())
     }
 
-    /// A stream with room for the thread, `held` if it is its own.
+    /// Returns a stream with room for the thread: `held` if it is its own.
     fn stream_for(&self, held: *const Stream, number: usize) -> Option<&Stream> {
         // SAFETY: as in `record`.
         let held = if held > BUSY { unsafe { held.as_ref() } } else { None };
@@ -80,7 +80,7 @@ impl Process {
         self.with_room(stream, number)
     }
 
-    /// The thread's stream with room for an event. Where there is none to be had, the thread loses the stream.
+    /// Returns the thread's stream with room for an event. Where no chunk is left, the thread loses the stream.
     fn with_room<'a>(&'a self, stream: &'a Stream, number: usize) -> Option<&'a Stream> {
         if stream.has_room() || self.begin(stream, number).is_some() {
             return Some(stream);
@@ -111,7 +111,7 @@ impl Process {
         (offset / size_of::<Stream>()) as u32
     }
 
-    /// A stream that nobody held, now the thread's.
+    /// Gives the thread a stream that nobody holds.
     fn lease(&self, number: usize) -> Option<&Stream> {
         let stream = self.unheld()?;
         stream.holder.store(number, Relaxed);
@@ -140,7 +140,7 @@ impl Process {
     }
 }
 
-/// What runs at a thread's end: its stream goes to the next thread, and what it calls from here on borrows.
+/// Runs at a thread's end: gives its stream to the next thread, and has its later calls borrow.
 pub(super) unsafe extern "C" fn leave(_value: *mut c_void) {
     let Words { stream: held, number } = tls::get();
     // ORDERING: Acquire. Pairs with the Release in `launch`. Publishes: the process.
@@ -159,7 +159,7 @@ pub(super) unsafe extern "C" fn leave(_value: *mut c_void) {
     let process = unsafe { &*process };
     // SAFETY: as in `record`.
     let stream = unsafe { &*held };
-    // In the child of a fork nobody holds it.
+    // In the child of a fork, no thread holds it.
     if process.state.load(Relaxed) != WIPED && stream.holder.load(Relaxed) == number {
         process.give_back(stream);
     }
