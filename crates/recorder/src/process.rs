@@ -24,19 +24,21 @@ mod sandbox;
 
 /// Threads that can write at a time.
 const STREAMS: usize = 4096;
+/// Most bytes of a file.
+const MOST: u64 = 1 << 46;
 /// Bytes of a path, with its suffix and the zero at its end.
 const PATH: usize = 2048;
 /// Bytes that a suffix may take.
 const SUFFIX: usize = 24;
-/// Programs that one process may execute one after another.
+/// Most programs that one process executes one after another.
 const IMAGES: u32 = 10_000;
 
-/// States of a [`Process`]: zero is what a fork leaves.
+/// States of a [`Process`]. A fork leaves zero.
 const WIPED: u32 = 0;
 const RECORDING: u32 = 1;
 const STOPPED: u32 = 2;
 
-/// What a fork must not hand down: the kernel zeroes it in the child (I3).
+/// The state of a recording. The kernel zeroes it in the child of a fork (I3).
 #[repr(C)]
 struct Process {
     state: AtomicU32,
@@ -49,9 +51,9 @@ struct Process {
     pid: AtomicU32,
     /// Calls that could not be recorded.
     dropped: AtomicU64,
-    /// The streams that were held and are not any more.
+    /// The streams that threads have given back.
     free: List,
-    /// Streams that were ever held.
+    /// How many streams threads have ever held.
     made: AtomicU32,
     streams: [Stream; STREAMS],
 }
@@ -92,7 +94,7 @@ impl Text {
     ///
     /// # Safety
     ///
-    /// Nobody else reads or writes it.
+    /// No other thread reads or writes it.
     unsafe fn set(&self, path: &[u8], suffix: &[u8]) {
         // SAFETY: the caller says so.
         let bytes = unsafe { &mut *self.0.get() };
@@ -262,7 +264,7 @@ impl Process {
         }
         bytes[head::CLOCK..][..8].copy_from_slice(&CLOCK.load(Relaxed).to_le_bytes());
         bytes[head::LIMIT..][..8].copy_from_slice(&(limit as u64).to_le_bytes());
-        // SAFETY: the mapping begins with the head, which the file has room for, and is nobody else's yet.
+        // SAFETY: the mapping begins with the head, and no other thread knows it yet.
         unsafe { base.copy_from_nonoverlapping(bytes.as_ptr(), HEAD) };
         // ORDERING: Release. Pairs with the Acquire in `tell_dropped`. Publishes: the mapped head.
         self.base.store(base, Release);
@@ -271,7 +273,7 @@ impl Process {
     }
 }
 
-/// Writes `.pid`, and `.image` where the process had another image before; the length.
+/// Writes `.pid`, and `.image` where the process had another image before. Returns the length.
 fn write_suffix(out: &mut [u8; SUFFIX], pid: u32, image: u32) -> usize {
     let mut at = 0;
     for (number, wanted) in [(pid, true), (image, image > 0)] {
@@ -303,7 +305,7 @@ pub fn start(path: &CStr, limit: u64) -> Result<(), StartError> {
 /// As [`start`].
 pub(crate) fn launch(path: &[u8], limit: u64, origin: Origin) -> Result<(), StartError> {
     let least = (HEAD + CHUNK) as u64;
-    let most = usize::try_from(limit).unwrap_or(usize::MAX >> 16).next_multiple_of(HEAD);
+    let most = limit.min(MOST).next_multiple_of(HEAD as u64) as usize;
     if limit < least {
         return Err(StartError::Limit { least });
     }
@@ -322,10 +324,10 @@ pub(crate) fn launch(path: &[u8], limit: u64, origin: Origin) -> Result<(), Star
 
 fn prepare(path: &[u8], most: usize, origin: Origin) -> Result<(), StartError> {
     let process: *mut Process = os::map_wiped(size_of::<Process>())?.cast();
-    // SAFETY: the mapping is large enough, aligned to a page, and zeros are a process without a file; it is never given
-    // back once published (I1).
+    // SAFETY: the mapping is large enough, aligned to a page, and zeros are a process without a file. Once published, it is
+    // never unmapped (I1).
     let known = unsafe { &*process };
-    // SAFETY: `STARTED` was false: nobody else is here, and nobody reads before `PROCESS` is published.
+    // SAFETY: `STARTED` was false, so no other thread is here, and none reads before `PROCESS` is published.
     unsafe { ASKED.set(path, &[]) };
     let mut key = 0;
     // SAFETY: the place is valid, and `leave` takes whatever is set.
