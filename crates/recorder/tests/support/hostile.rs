@@ -82,7 +82,7 @@ fn fork_threads() {
         }
     };
     four();
-    for _ in 0..60 {
+    for _ in 0..30 {
         // SAFETY: there is one thread, so the child may do anything.
         let pid = unsafe { libc::fork() };
         if pid == 0 {

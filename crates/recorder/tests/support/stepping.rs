@@ -71,7 +71,7 @@ pub(super) fn allocates() {
             unsafe { libc::free(block) };
         }
     }
-    stepwise(handler, || churn(100));
+    stepwise(handler, || churn(50));
     // A chunk is filled, and the next one begun, within the steps.
     println!("{}", MET.load(Relaxed));
     assert!(MET.load(Relaxed) > 1000 || CODE[1].load(Relaxed) == 0, "the handler ran");
