@@ -119,6 +119,9 @@ pub trait Tenant: Sized + Sync + 'static {
     /// The holder of this record is about to give it up: drain the inbox, give back what is empty. Must not unwind.
     /// The thread still has the record: what is allocated and freed in here goes the usual way.
     fn leave(record: &'static Record<Self>);
+    /// The ending thread has given up the record. Other threads may have left work for its holder between [`Tenant::leave`] and
+    /// this call; behind a fence, the thread looks for it here. Must not unwind.
+    fn left(_record: &'static Record<Self>) {}
 }
 
 /// A record that the caller may write as its owner, for the length of one operation or for the thread's life.
@@ -225,6 +228,7 @@ fn exit<S: Tenant>() {
         // SAFETY: the record was this thread's, bound by `hold`, which alone sets the thread-local (the tenant's
         // promise); and that no longer says so.
         drop(unsafe { record.bound() });
+        S::left(record);
     }
 }
 

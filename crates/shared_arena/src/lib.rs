@@ -76,6 +76,8 @@ extern crate std;
 mod account;
 #[cfg(all(feature = "alloc", not(ephemera_loom)))]
 mod arena;
+#[cfg(all(feature = "std", target_has_atomic = "64"))]
+mod bag;
 #[cfg(feature = "alloc")]
 mod bits;
 #[cfg(feature = "alloc")]
@@ -111,6 +113,8 @@ mod thread;
 #[cfg(feature = "alloc")]
 mod trim;
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
+mod turn;
+#[cfg(all(feature = "std", target_has_atomic = "64"))]
 mod world;
 
 #[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
@@ -132,7 +136,7 @@ pub use stats::Statistics;
 /// the pages that are looked through.
 #[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
 pub fn reclaim() -> usize {
-    arena::reclaim()
+    thread::look_at_all()
 }
 
 #[doc = include_str!("../DESIGN.md")]
