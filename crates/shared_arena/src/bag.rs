@@ -13,7 +13,7 @@ use core::fmt;
 use core::ptr::{self, NonNull};
 
 use ephemera_prim::gate::{Gate, Pass};
-use ephemera_prim::sync::{AtomicPtr, Ordering};
+use ephemera_prim::sync::{AtomicPtr, AtomicUsize, Ordering, fence};
 use ephemera_prim::word::OwnerPtr;
 
 // ORDERING: Release. Pairs with the Acquire in `Visit::next_new`. Publishes: the item, and the link in it.
@@ -34,6 +34,8 @@ pub(crate) struct Bag<T> {
     /// Pushed since the last visit.
     news: AtomicPtr<T>,
     gate: Gate,
+    /// What threads wish that found the gate shut, as bits.
+    wishes: AtomicUsize,
     /// Not visited yet. This list and those below belong to the thread behind the gate.
     fresh: OwnerPtr<T>,
     /// To be visited again.
@@ -48,6 +50,7 @@ impl<T> Bag<T> {
             Self {
                 news: AtomicPtr::new(ptr::null_mut()),
                 gate: Gate::new(),
+                wishes: AtomicUsize::new(0),
                 fresh: OwnerPtr::null(),
                 old: OwnerPtr::null(),
                 seen: OwnerPtr::null(),
@@ -58,6 +61,15 @@ impl<T> Bag<T> {
     /// Whether items were pushed since the last visit, as far as this thread has seen.
     pub(crate) fn has_news(&self) -> bool {
         !self.news.load(Ordering::Relaxed).is_null()
+    }
+
+    /// Takes what threads wished that found the gate shut. Called behind a fence, after the gate was opened.
+    pub(crate) fn wishes(&self) -> usize {
+        if self.wishes.load(Ordering::Relaxed) == 0 {
+            return 0;
+        }
+        // ORDERING: AcqRel. Pairs with `Bag::visit_or_wish`. Publishes: what those threads did before.
+        self.wishes.swap(0, Ordering::AcqRel)
     }
 
     /// Whether nothing is in it, as far as this thread has seen.
@@ -90,6 +102,20 @@ impl<T: Linked> Bag<T> {
             self.turn_over();
         }
         Some(Visit { bag: self, kept: ptr::null_mut(), _pass: pass })
+    }
+
+    /// The same; but where another thread is behind the gate, that one finds this `wish` when it has opened the gate.
+    pub(crate) fn visit_or_wish(&self, wish: usize) -> Option<Visit<'_, T>> {
+        let visit = self.visit();
+        if visit.is_some() || wish == 0 {
+            return visit;
+        }
+        // ORDERING: AcqRel. Pairs with `Bag::wishes`. Publishes: what this thread did before.
+        self.wishes.fetch_or(wish, Ordering::AcqRel);
+        // ORDERING: SeqCst. Pairs with `parked::visit`. Publishes: the wish. Either this thread finds the gate open, or the other
+        // one finds the wish.
+        fence(Ordering::SeqCst);
+        self.visit()
     }
 
     fn turn_over(&self) {

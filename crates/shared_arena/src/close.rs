@@ -26,12 +26,14 @@ pub(crate) unsafe fn close_shard(store: &Store, shard: ShardPtr, queue: bool) ->
         // SAFETY: the caller's.
         unsafe { close_inbox(geometry, shard) };
     }
-    // All of them first: a free within `release` must find the end of the arena wherever its slot is.
+    // Before anything is counted: a free that finds the arena alive afterwards sets a bit that nobody counts.
     let mut before: *mut Group = ptr::null_mut();
     each_group(shard.groups().get(), |group| {
         group.prev().set(before);
         group.queued().set(usize::from(queue));
-        group.record().publish(ptr::null_mut());
+        if !cfg!(ephemera_weaken = "arena_told_after_the_count") {
+            group.record().publish(ptr::null_mut());
+        }
         before = group.as_ptr();
     });
     let mut left = 0;
@@ -52,6 +54,9 @@ pub(crate) unsafe fn close_shard(store: &Store, shard: ShardPtr, queue: bool) ->
         // SAFETY: no slot is out, and the group is on no list: this thread counted the last one.
         unsafe { group.release(store) };
     });
+    if cfg!(ephemera_weaken = "arena_told_after_the_count") {
+        each_group(first, |group| group.record().publish(ptr::null_mut()));
+    }
     left
 }
 

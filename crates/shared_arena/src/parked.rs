@@ -33,8 +33,9 @@ pub(crate) const LOOKS: usize = 8;
 /// Groups that a look by the owner goes through at once.
 const OWN_LOOKS: usize = 8 * LOOKS;
 
-/// Visits that follow each other, where the record's owner ends beside each of them.
-const ROUNDS: usize = 64;
+/// Visits of one thread that follow each other, where others were turned away at the bag beside each of them. What the last of these
+/// wished is done by the next visitor.
+const ROUNDS: usize = 16;
 
 /// What hangs on a record for the ends of arenas.
 #[derive(Debug)]
@@ -140,7 +141,7 @@ pub(crate) fn look_behind_the_owner(world: &World, record: &Record<Place>, most:
     // one of the two threads sees what the other did.
     fence(Ordering::SeqCst);
     if record.is_free() && !record.shard().parting.is_empty() {
-        visit(world, record, Visitor::Other, most);
+        visit(world, record, Visitor::Successor, most);
     }
 }
 
@@ -230,7 +231,7 @@ unsafe fn serve(world: &World, store: NonNull<Store>, shard: ShardPtr, mut gone:
     }
     // SAFETY: the groups that this thread freed; the shard is not touched from here.
     let freed = gone != 0 && unsafe { Store::part(store, gone) };
-    if emptied && !freed {
+    if emptied && !freed && !cfg!(ephemera_weaken = "arena_bag_keeps_what_ended") {
         // Its bag still has the shard, and with it the store.
         return visit(world, record, Visitor::Finisher, LOOKS);
     }
@@ -279,16 +280,27 @@ fn look_at(world: &World, store: &Store, shard: ShardPtr, own: bool, most: usize
 pub(crate) enum Visitor {
     /// The thread that holds the record.
     Holder,
+    /// A thread that does what the holder of the record left, if there is none.
+    Successor,
     /// Another thread, that looks at what it finds.
-    Other,
-    /// Another thread, that only takes out what has no group any more.
+    Passer,
+    /// Another thread, that only takes out shards without a queued group.
     Finisher,
 }
 
 impl Visitor {
     /// A thread that holds `mine`, if there is one.
     fn of(record: &Record<Place>, mine: Option<&Record<Place>>) -> Self {
-        if mine.is_some_and(|mine| ptr::eq(mine, record)) { Self::Holder } else { Self::Other }
+        if mine.is_some_and(|mine| ptr::eq(mine, record)) { Self::Holder } else { Self::Passer }
+    }
+
+    /// What the thread leaves for the visitor that it finds at the bag.
+    fn wish(self) -> usize {
+        match self {
+            Self::Holder | Self::Passer => 0,
+            Self::Finisher => 1,
+            Self::Successor => 2,
+        }
     }
 }
 
@@ -298,9 +310,11 @@ pub(crate) fn visit(world: &World, record: &Record<Place>, mut visitor: Visitor,
     let bag = &record.shard().parting.shards;
     let mut freed = 0;
     for _ in 0..ROUNDS {
-        let Some(mut visit) = bag.visit() else { break };
-        let lease = if visitor == Visitor::Other { record.try_lease() } else { None };
-        if lease.is_some() {
+        let Some(mut visit) = bag.visit_or_wish(visitor.wish()) else { break };
+        let tries = matches!(visitor, Visitor::Successor | Visitor::Passer);
+        let lease = if tries { record.try_lease() } else { None };
+        let leased = lease.is_some();
+        if leased {
             visitor = Visitor::Holder;
         }
         for _ in 0..most {
@@ -311,17 +325,20 @@ pub(crate) fn visit(world: &World, record: &Record<Place>, mut visitor: Visitor,
             let Some(shard) = visit.next_old() else { break };
             freed += look_into(world, &mut visit, shard, visitor, most);
         }
-        let leased = lease.is_some();
         drop(lease);
         drop(visit);
-        // ORDERING: SeqCst. Pairs with `look_behind_the_owner`. Publishes: that the gate is open, and the lease given up.
+        // ORDERING: SeqCst. Pairs with `look_behind_the_owner` and `Bag::visit_or_wish`. Publishes: that the gate is open, and the
+        // lease given up.
         fence(Ordering::SeqCst);
-        let looked = visitor == Visitor::Holder;
-        if looked && !leased || !record.is_free() || bag.is_empty() || looked && !bag.has_news() {
-            break;
-        }
-        // The owner ended beside this visit, and was turned away: its look is still to be done.
-        (visitor, most) = (Visitor::Other, usize::MAX);
+        // The record is free, and nobody else may know: its owner ended while this thread had in hand what was in the bag, or a shard
+        // was put in while this thread had the lease.
+        let waits = if leased { bag.has_news() } else { visitor != Visitor::Holder && !bag.is_empty() };
+        let ended = waits && record.is_free();
+        (visitor, most) = match bag.wishes() {
+            0 if !ended => break,
+            1 if !ended => (Visitor::Finisher, LOOKS),
+            _ => (Visitor::Successor, usize::MAX),
+        };
     }
     freed
 }
@@ -341,7 +358,7 @@ fn look_into(
     let has_turn = !shard.groups().get().is_null()
         && match visitor {
             Visitor::Holder => shard.turn().take_or_ask(),
-            Visitor::Other => shard.turn().try_take(),
+            Visitor::Successor | Visitor::Passer => shard.turn().try_take(),
             Visitor::Finisher => false,
         };
     if has_turn {

@@ -55,8 +55,8 @@ pub(crate) struct Shard {
 pub(crate) struct Quiet {
     /// The store that this shard is of.
     store: *mut Store,
-    /// Pages taken since the shard last looked for idle groups.
-    pub(crate) taken: OwnerUsize,
+    /// Slow paths since the shard last looked for idle groups.
+    pub(crate) served: OwnerUsize,
     /// The trim epoch that was obeyed last.
     pub(crate) epoch: OwnerUsize,
     /// Pages booked since somebody last looked through a shard that no thread held.
@@ -95,7 +95,7 @@ impl Shard {
             pages: OwnerUsize::new(0),
             quiet: Quiet {
                 store,
-                taken: OwnerUsize::new(0),
+                served: OwnerUsize::new(0),
                 epoch: OwnerUsize::new(0),
                 booked: OwnerUsize::new(0),
                 // No record was entered so often.

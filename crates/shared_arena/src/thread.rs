@@ -7,7 +7,7 @@ use std::thread::LocalKey;
 use ephemera_prim::local::{self, Held, Here, Tenant};
 use ephemera_prim::record::{FIRST, Record, Registry};
 
-use crate::error::Refused;
+use crate::error::{ANOTHER_COPY, Refused};
 use crate::geometry::Geometry;
 use crate::group::{Far, GroupPtr};
 use crate::parked::{self, LOOKS, Visitor};
@@ -79,6 +79,7 @@ pub(crate) fn here() -> *const () {
 pub(crate) fn claim(store: &Store, geometry: &Geometry) -> Result<NonNull<u8>, Refused> {
     let seat = local::current::<Place>().shard().seat();
     if let Some(shard) = store.shard(seat) {
+        debug_assert!(store.is_ours(), "{ANOTHER_COPY}");
         if let Some(slot) = shard.claim(geometry) {
             return Ok(slot);
         }
@@ -90,6 +91,9 @@ pub(crate) fn claim(store: &Store, geometry: &Geometry) -> Result<NonNull<u8>, R
 #[cold]
 #[inline(never)]
 fn claim_slow(store: &Store) -> Result<NonNull<u8>, Refused> {
+    if !store.is_ours() {
+        return Err(store.account().other_copy());
+    }
     let no_record = || store.account().refused(size_of::<Record<Place>>());
     let held = local::hold::<Place>().ok_or_else(no_record)?;
     // SAFETY: held, bound or leased, until after this call.

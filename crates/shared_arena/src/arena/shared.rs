@@ -44,7 +44,7 @@ pub struct SharedArena<T> {
 /// # Invariant
 /// **A1** `store` is alive as long as this, and was made with the geometry of `T`.
 pub(super) struct Core<T> {
-    store: NonNull<Store>,
+    pub(super) store: NonNull<Store>,
     of: PhantomData<fn() -> T>,
 }
 

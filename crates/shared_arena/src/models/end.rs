@@ -2,7 +2,7 @@
 
 use loom::thread;
 
-use super::{Model, check};
+use super::{Model, check, check_exactly};
 
 /// The page is full: the owner links it before it gives the slot back, since a look may free it right after.
 #[test]
@@ -94,6 +94,46 @@ fn loom_two_arenas_are_dropped_at_once() {
         model.close();
         closer.join().unwrap();
         frees.join().unwrap();
+        model.ended();
+    });
+}
+
+/// Another thread drops two arenas beside the end of the thread that owns a slot of each. That thread is in the midst of giving one
+/// back: it finds both in its bag, or the other thread looks for it.
+#[test]
+fn loom_two_arenas_are_dropped_beside_the_end_of_their_owner() {
+    // One more takes minutes.
+    check_exactly(2, || {
+        let model = Model::new(0);
+        let other = Model { world: model.world.clone(), store: Model::new_store() };
+        let thread = model.start();
+        let first = thread.claim();
+        let second = thread.claim_from(other.store());
+        let there = model.clone();
+        let closer = thread::spawn(move || {
+            there.close();
+            other.close();
+        });
+        thread.free(first);
+        thread.free(second);
+        drop(thread);
+        closer.join().unwrap();
+        model.ended();
+    });
+}
+
+/// The owner of the slots drops the arena itself, beside a remote free: nobody has to look.
+#[test]
+fn loom_the_owner_drops_the_arena_beside_a_foreign_free() {
+    check(3, || {
+        let model = Model::new(0);
+        let thread = model.start();
+        let (mine, yours) = (thread.claim(), thread.claim());
+        let there = model.clone();
+        let foreign = thread::spawn(move || there.free_elsewhere(yours));
+        thread.close();
+        thread.free(mine);
+        foreign.join().unwrap();
         model.ended();
     });
 }

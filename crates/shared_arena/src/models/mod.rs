@@ -153,7 +153,11 @@ impl<'w> Thread<'w> {
     }
 
     fn claim(&self) -> Slot {
-        let (store, record) = (self.model.store(), self.record());
+        self.claim_from(self.model.store())
+    }
+
+    fn claim_from(&self, store: &Store) -> Slot {
+        let record = self.record();
         let slot = store.shard(record.shard().seat()).and_then(|shard| shard.claim(GEOMETRY));
         let slot = slot.unwrap_or_else(|| {
             // SAFETY: this thread holds the record.
@@ -172,9 +176,16 @@ impl<'w> Thread<'w> {
     }
 }
 
+/// With so many preemptions, unless the command asks for another number.
 fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
+    let asked = loom::model::Builder::new().preemption_bound;
+    check_exactly(asked.unwrap_or(preemptions), model);
+}
+
+fn check_exactly(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound.get_or_insert(preemptions);
+    builder.preemption_bound = Some(preemptions);
+    builder.max_branches = 4_000;
     builder.check(model);
 }
 

@@ -13,6 +13,7 @@ pub(crate) use segments::Seat;
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
+use core::sync::atomic::AtomicU8;
 
 use ephemera_prim::epoch::Epoch;
 use ephemera_prim::gate::{Gate, Pass};
@@ -68,8 +69,17 @@ pub(crate) struct Store {
     trims: bool,
     /// Whether one thread has all of it: a pool.
     single: bool,
+    /// The copy of this crate that made it.
+    copy: *const (),
     /// `ALIVE`, less what has gone since the end of the arena began. After that: groups, and shards in a bag, that are left.
     left: AtomicUsize,
+}
+
+/// What tells this copy of the crate from others in the process: a plugin has its own.
+fn this_copy() -> *const () {
+    // Written to by nobody, but not the same as other constants.
+    static COPY: AtomicU8 = AtomicU8::new(0);
+    (&raw const COPY).cast()
 }
 
 impl Store {
@@ -91,6 +101,7 @@ impl Store {
             epoch: Epoch::new(),
             trims: settings.trims,
             single,
+            copy: this_copy(),
             left: AtomicUsize::new(ALIVE),
         };
         // SAFETY: fresh memory of this layout.
@@ -119,6 +130,22 @@ impl Store {
     /// Whether one thread has all of it.
     pub(crate) fn single(&self) -> bool {
         self.single
+    }
+
+    /// Whether this copy of the crate made the store. Threads of another copy have other seats.
+    #[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
+    pub(crate) fn is_ours(&self) -> bool {
+        ptr::eq(self.copy, this_copy())
+    }
+
+    /// Has the store look as if another copy of the crate had made it.
+    ///
+    /// # Safety
+    /// The store is alive, and no other thread uses it.
+    #[cfg(all(test, feature = "std", not(ephemera_loom)))]
+    pub(crate) unsafe fn disown(store: NonNull<Self>) {
+        // SAFETY: the caller's.
+        unsafe { (*store.as_ptr()).copy = ptr::null() };
     }
 
     /// Goes behind the gate, unless somebody stands there for long.
