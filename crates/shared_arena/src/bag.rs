@@ -14,6 +14,7 @@ use core::ptr::{self, NonNull};
 
 use ephemera_prim::gate::{Gate, Pass};
 use ephemera_prim::sync::{AtomicPtr, AtomicUsize, Ordering, fence};
+use ephemera_prim::witness::Witness;
 use ephemera_prim::word::OwnerPtr;
 
 // ORDERING: Release. Pairs with the Acquire in `Visit::next_new`. Publishes: the item, and the link in it.
@@ -25,8 +26,34 @@ const TAKE: Ordering =
 
 /// What can be in a bag: one at a time.
 pub(crate) trait Linked: Sized {
-    /// Where the item keeps its link. It lives as long as it is in a bag, and so does the item.
-    fn link(item: NonNull<Self>) -> NonNull<OwnerPtr<Self>>;
+    /// Where the item keeps its link. Both live as long as the item is in a bag, or in the hands of its visitor.
+    fn link(item: NonNull<Self>) -> NonNull<Link<Self>>;
+}
+
+/// The link of an item: written by the thread that has the item in hand.
+#[derive(Debug)]
+pub(crate) struct Link<T> {
+    next: OwnerPtr<T>,
+    /// For loom: whoever reads the link, or the item, sees who wrote it.
+    witness: Witness,
+}
+
+impl<T> Link<T> {
+    ephemera_prim::const_unless_loom! {
+        pub(crate) fn new() -> Self {
+            Self { next: OwnerPtr::null(), witness: Witness::new() }
+        }
+    }
+
+    fn set(&self, next: *mut T) {
+        self.witness.write();
+        self.next.set(next);
+    }
+
+    fn get(&self) -> *mut T {
+        self.witness.touch();
+        self.next.get()
+    }
 }
 
 /// Items that wait for a visit.
@@ -167,9 +194,9 @@ impl<T: Linked> Drop for Visit<'_, T> {
     }
 }
 
-/// The link of an item in a bag, or of one that the caller has.
-fn link<'a, T: Linked>(item: NonNull<T>) -> &'a OwnerPtr<T> {
-    // SAFETY: items live as long as they are in a bag, or in the hands of its visitor (`Linked`); a reference to the word alone.
+/// The link of an item in a bag, or of one that the caller has in hand.
+fn link<'a, T: Linked>(item: NonNull<T>) -> &'a Link<T> {
+    // SAFETY: the link lives as long as its item is in a bag or in hand (`Linked`); nobody refers to more of the item.
     unsafe { T::link(item).as_ref() }
 }
 

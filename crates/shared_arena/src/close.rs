@@ -162,8 +162,10 @@ pub(crate) unsafe fn close_store(store: NonNull<Store>, left: usize) -> bool {
 pub(crate) unsafe fn release(group: GroupPtr) -> bool {
     // SAFETY: groups point at their store, which lives as long as they.
     let store = unsafe { NonNull::new_unchecked(group.store()) };
-    // SAFETY: this thread counted the last slot, and no list has the group. Its store lives, as this group is a part of it.
-    unsafe { group.release(store.as_ref()) };
+    // SAFETY: the store lives, as this group is a part of it.
+    let this = unsafe { store.as_ref() };
+    // SAFETY: this thread counted the last slot, and no list has the group.
+    unsafe { group.release(this) };
     // SAFETY: the group that was just freed.
     unsafe { Store::part(store, 1) }
 }

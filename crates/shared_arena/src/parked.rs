@@ -18,9 +18,8 @@ use core::ptr::{self, NonNull};
 
 use ephemera_prim::record::Record;
 use ephemera_prim::sync::{AtomicBool, AtomicUsize, Ordering, fence};
-use ephemera_prim::word::OwnerPtr;
 
-use crate::bag::{Bag, Linked, Visit};
+use crate::bag::{Bag, Link, Linked, Visit};
 use crate::close;
 use crate::group::GroupPtr;
 use crate::shard::{Shard, ShardPtr};
@@ -44,7 +43,7 @@ pub(crate) struct Parting {
     shards: Bag<Shard>,
     /// Whether the record is in the world's bag.
     noted: AtomicBool,
-    link: OwnerPtr<Record<Place>>,
+    link: Link<Record<Place>>,
 }
 
 /// What is parked, as threads find it that own nothing of it.
@@ -71,7 +70,7 @@ pub(crate) struct Tally {
 impl Parting {
     ephemera_prim::const_unless_loom! {
         pub(crate) fn new() -> Self {
-            Self { shards: Bag::new(), noted: AtomicBool::new(false), link: OwnerPtr::null() }
+            Self { shards: Bag::new(), noted: AtomicBool::new(false), link: Link::new() }
         }
     }
 
@@ -83,7 +82,7 @@ impl Parting {
 }
 
 impl Linked for Record<Place> {
-    fn link(item: NonNull<Self>) -> NonNull<OwnerPtr<Self>> {
+    fn link(item: NonNull<Self>) -> NonNull<Link<Self>> {
         // SAFETY: records are never freed (L3).
         NonNull::from(unsafe { &item.as_ref().shard().parting.link })
     }

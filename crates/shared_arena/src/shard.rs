@@ -20,7 +20,7 @@ use ephemera_prim::prefetch;
 use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
 
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
-use crate::bag::Linked;
+use crate::bag::{Link, Linked};
 use crate::bits::Bits;
 use crate::geometry::Geometry;
 #[cfg(target_has_atomic = "64")]
@@ -76,7 +76,7 @@ struct Remote {
     turn: Turn,
     /// The next shard in a bag.
     #[cfg(feature = "std")]
-    link: OwnerPtr<Shard>,
+    link: Link<Shard>,
     /// Where the next look by a thread other than the owner begins; null for the first group.
     #[cfg(feature = "std")]
     cursor: OwnerPtr<Group>,
@@ -107,7 +107,7 @@ impl Shard {
                 #[cfg(feature = "std")]
                 turn: Turn::taken(),
                 #[cfg(feature = "std")]
-                link: OwnerPtr::null(),
+                link: Link::new(),
                 #[cfg(feature = "std")]
                 cursor: OwnerPtr::null(),
             },
@@ -117,7 +117,7 @@ impl Shard {
 
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 impl Linked for Shard {
-    fn link(item: NonNull<Self>) -> NonNull<OwnerPtr<Self>> {
+    fn link(item: NonNull<Self>) -> NonNull<Link<Self>> {
         // SAFETY: S1: what is in a bag keeps its store, and so the shard.
         let link = unsafe { &raw mut (*item.as_ptr()).remote.link };
         // SAFETY: a field of what is not null.

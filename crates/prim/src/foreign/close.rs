@@ -44,7 +44,13 @@ impl<U: Unit> Inbox<U> {
     /// # Safety
     /// `foreign` is that of `unit`; the caller set `bits` in its word and found `old` there, which is zero or closed.
     #[cold]
-    unsafe fn push_or_count(&self, unit: NonNull<U>, foreign: NonNull<Foreign<U>>, bits: u64, old: u64) -> u64 {
+    unsafe fn push_or_count(
+        &self,
+        unit: NonNull<U>,
+        foreign: NonNull<Foreign<U>>,
+        bits: u64,
+        old: u64,
+    ) -> u64 {
         if old != 0 {
             return bits;
         }

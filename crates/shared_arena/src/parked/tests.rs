@@ -9,10 +9,10 @@ use core::sync::atomic::Ordering::Relaxed;
 use ephemera_prim::record::{FIRST, Lease, Record, Registry};
 
 use super::LOOKS;
-use crate::parked;
 use crate::account::UNLIMITED;
 use crate::geometry::Geometry;
 use crate::group::{Far, GroupPtr, Of};
+use crate::parked;
 use crate::store::{Settings, Store};
 use crate::world::{self, Place, World};
 
