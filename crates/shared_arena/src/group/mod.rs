@@ -244,7 +244,6 @@ impl GroupPtr {
         unsafe { &(*self.as_ptr()).next }
     }
 
-    #[cfg(all(feature = "std", target_has_atomic = "64"))]
     pub(crate) fn prev(&self) -> &OwnerPtr<Group> {
         // SAFETY: G1; a reference to the word alone.
         unsafe { &(*self.as_ptr()).prev }

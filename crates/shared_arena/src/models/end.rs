@@ -4,7 +4,8 @@ use loom::thread;
 
 use super::{Model, check, check_exactly};
 
-/// The page is full: the owner links it before it gives the slot back, since a look may free it right after.
+/// The page is full: the owner links it before it gives the slot back, since a look may free it right after. Then the owner ends, also
+/// beside the drop.
 #[test]
 fn loom_the_arena_is_dropped_beside_a_home_free() {
     check(3, || {
@@ -18,8 +19,8 @@ fn loom_the_arena_is_dropped_beside_a_home_free() {
         let closer = thread::spawn(move || there.close());
         thread.free(first);
         thread.free(second);
-        closer.join().unwrap();
         drop(thread);
+        closer.join().unwrap();
         model.ended();
     });
 }
