@@ -11,8 +11,8 @@
 //!              '---------------- hazards[0]: it came from C, whose link it follows
 //! ```
 //!
-//! So a walk delays the return of two units at most, and a walker that never ends (its thread did not survive a fork)
-//! keeps two units from being freed and stops nothing else.
+//! A walker stands on two units at a time. So one that never ends (its thread did not survive a fork) keeps two units from
+//! being freed, and stops nothing else.
 //!
 //! # Invariants
 //!
