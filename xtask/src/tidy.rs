@@ -1,5 +1,5 @@
-//! `cargo xtask tidy`: checks of the text that neither rustc nor clippy makes. Each is a function from files to
-//! findings in a file of its own.
+//! `cargo xtask tidy`: checks of the text that neither rustc nor clippy makes. Each is a function
+//! from files to findings in a file of its own.
 
 mod budget;
 mod features;
