@@ -34,7 +34,8 @@ impl<U: Unit> Inbox<U> {
         // ORDERING: `GIVE`. Pairs with `Taken::next`.
         let old = word.fetch_or(bits, GIVE);
         crate::invariant!(old & bits == 0, "a slot is given back twice");
-        if old != 0 && old < CLOSED {
+        // Neither zero nor closed, in one comparison.
+        if old.wrapping_sub(1) < CLOSED - 1 {
             return 0;
         }
         // SAFETY: this thread found the word at zero or closed, and its slots are not counted yet.
