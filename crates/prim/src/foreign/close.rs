@@ -5,7 +5,7 @@
 
 use core::ptr::{self, NonNull};
 
-use super::{BOOK, Foreign, GIVE, Inbox, TAKE, Taken, Unit};
+use super::{BOOK, GIVE, Inbox, TAKE, Taken, Unit};
 
 /// The bit of a foreign word whose inbox was closed. Units of a closable inbox have at most 63 slots.
 pub const CLOSED: u64 = 1 << 63;
@@ -71,7 +71,8 @@ impl<U: Unit> Inbox<U> {
 
 #[cfg(all(test, feature = "std", not(ephemera_loom)))]
 mod tests {
-    use super::{CLOSED, Foreign, Inbox, NonNull, Unit};
+    use super::{CLOSED, Inbox, NonNull, Unit};
+    use crate::foreign::Foreign;
 
     #[repr(C)]
     struct Page(Foreign<Page>);
