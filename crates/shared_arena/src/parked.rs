@@ -104,6 +104,14 @@ impl Parked {
     }
 }
 
+impl Parked {
+    /// Whether any shard waits for a look, as far as this thread has seen.
+    #[inline]
+    pub(crate) fn waits(&self) -> bool {
+        self.shards.load(Ordering::Relaxed) != 0
+    }
+}
+
 /// Closes a shard whose owner may be in the midst of a free to it. Returns how many parts of the store are left of it.
 ///
 /// # Safety
@@ -146,7 +154,7 @@ pub(crate) fn look_behind_the_owner(world: &World, record: &Record<Place>, most:
 
 /// Goes through what some records have in their bags. Called as an arena is created or dropped, by a thread that may hold `mine`.
 pub(crate) fn look(world: &World, mine: Option<&Record<Place>>) {
-    if world.parked.shards.load(Ordering::Relaxed) == 0 {
+    if !world.parked.waits() {
         return;
     }
     let Some(mut records) = world.parked.records.visit() else { return };

@@ -147,11 +147,25 @@ pub(crate) fn make_room(store: &Store, refused: Refused) {
 /// As [`world::give_back`].
 pub(crate) unsafe fn give_back(group: GroupPtr, far: NonNull<Far>, bit: u64) {
     // SAFETY: the caller's.
-    if unsafe { world::give_back(&WORLD, group, far, bit) } {
-        let record = local::current::<Place>();
-        if !record.shard().parting.is_empty() {
-            // Only a record that this thread holds has something in its bag: NOWHERE and GONE own nothing.
-            parked::visit(&WORLD, record, Visitor::Holder, LOOKS);
-        }
+    if let Some(last) = unsafe { world::give_back(&WORLD, group, far, bit) } {
+        // SAFETY: what the line above counted.
+        unsafe { gone(group, last) };
+    }
+}
+
+/// After a free that counted its slot: frees the group with the last one. Then this thread is past its free, and looks at what dropped
+/// arenas left for it.
+///
+/// # Safety
+/// As [`world::gone`].
+#[cold]
+#[inline(never)]
+unsafe fn gone(group: GroupPtr, last: bool) {
+    // SAFETY: the caller's.
+    unsafe { world::gone(&WORLD, group, last) };
+    let record = local::current::<Place>();
+    // Only a record that this thread holds has something in its bag: NOWHERE and GONE own nothing.
+    if !record.shard().parting.is_empty() {
+        parked::visit(&WORLD, record, Visitor::Holder, LOOKS);
     }
 }

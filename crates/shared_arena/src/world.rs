@@ -4,6 +4,7 @@
 
 use core::ptr::{self, NonNull};
 
+use ephemera_prim::foreign::Inbox;
 use ephemera_prim::record::{Record, Registry};
 use ephemera_prim::word::OwnerUsize;
 
@@ -210,27 +211,53 @@ unsafe fn give_back_empty(world: &World, store: &Store, record: Option<&Record<P
     count + store.release_unbound()
 }
 
-/// Gives back a slot of a page that the caller is not the owner of, or whose arena was dropped: the slot with this bit. Returns
-/// whether the arena was dropped, as far as this thread has seen.
+/// Gives back a slot of a page that the caller is not the owner of, or whose arena was dropped: the slot with this bit. Afterwards the
+/// caller goes on with [`gone`], if this returns something: with whether the slot was the last one of its group.
 ///
 /// # Safety
 /// The slot was claimed from the page with this far part in `group`, which is of an arena of this world, and the caller gives it up.
-pub(crate) unsafe fn give_back(world: &World, group: GroupPtr, far: NonNull<Far>, bit: u64) -> bool {
-    let gone = group.record().follow().is_null();
-    let slots = if gone {
-        1
-    } else {
-        // SAFETY: a slot of the group is out, so it is bound.
-        let shard = unsafe { group.shard_of() };
-        // SAFETY: the slot's bit is not set in its page's words, and the caller gives it up; the page's inbox is its shard's. Slots
-        // that are returned keep the group; else nothing that comes after touches the group or the store (E2, F4).
-        unsafe { shard.inbox().give_back_until_closed(far, bit) }.count_ones() as usize
-    };
+#[inline]
+pub(crate) unsafe fn give_back(world: &World, group: GroupPtr, far: NonNull<Far>, bit: u64) -> Option<bool> {
+    if group.record().follow().is_null() {
+        let last = group.count_down(1);
+        return (last || world.parked.waits()).then_some(last);
+    }
+    // SAFETY: the slot's bit is not set in its page's words, and the caller gives it up. Unless this returns something, nothing that
+    // comes after touches the group or the store (E2, F4).
+    if let Some(old) = unsafe { Inbox::give_back_until_closed(far, bit) } {
+        // SAFETY: what the line above found.
+        unsafe { push_or_count(group, far, bit, old, world) };
+    }
+    None
+}
+
+/// The second half of a remote free that found its page's word at zero, or the inbox closed. The arguments come in the order in which the
+/// first half has them in registers.
+///
+/// # Safety
+/// As [`Inbox::push_or_count`] says of the page and its inbox.
+#[cold]
+#[inline(never)]
+unsafe fn push_or_count(group: GroupPtr, far: NonNull<Far>, bit: u64, old: u64, world: &World) {
+    // SAFETY: a slot of the group is not booked or counted yet, so the group is bound.
+    let shard = unsafe { group.shard_of() };
+    // SAFETY: the caller's.
+    let slots = unsafe { shard.inbox().push_or_count(far, bit, old) }.count_ones() as usize;
     if slots != 0 && group.count_down(slots) {
-        // SAFETY: that was the last slot of a group whose arena was dropped.
+        // SAFETY: these were the last slots.
+        unsafe { gone(world, group, true) };
+    }
+}
+
+/// What follows a free that counted its slot. With `last`, it was the last one of the group.
+///
+/// # Safety
+/// As [`parked::came_home`], with `last`.
+pub(crate) unsafe fn gone(world: &World, group: GroupPtr, last: bool) {
+    if last {
+        // SAFETY: the caller's.
         unsafe { parked::came_home(world, group) };
     }
-    gone
 }
 
 /// Drops the arena of a store. What of it has slots out goes with them.

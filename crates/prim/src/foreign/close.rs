@@ -5,7 +5,7 @@
 
 use core::ptr::{self, NonNull};
 
-use super::{BOOK, Foreign, GIVE, Inbox, TAKE, Taken, Unit};
+use super::{BOOK, GIVE, Inbox, TAKE, Taken, Unit};
 
 /// The bit of a foreign word whose inbox was closed. Units of a closable inbox have at most 63 slots.
 pub const CLOSED: u64 = 1 << 63;
@@ -16,14 +16,13 @@ pub(super) fn closed<U>() -> *mut U {
 }
 
 impl<U: Unit> Inbox<U> {
-    /// Gives back by setting `bits`, while the inbox may be closed beside it. Returns the slots that the caller must count: zero
-    /// unless the inbox was closed.
+    /// Gives back by setting `bits`, while the inbox may be closed beside it. Returns what the word was, if the caller has to go on
+    /// with [`Inbox::push_or_count`].
     ///
     /// # Safety
-    /// As [`Inbox::give_back_bits`], and `bits` does not contain [`CLOSED`]. Slots that are returned keep the unit alive until the
-    /// caller has counted them.
+    /// As [`Inbox::give_back_bits`], and `bits` does not contain [`CLOSED`]. What is returned is passed on.
     #[inline]
-    pub unsafe fn give_back_until_closed(&self, unit: NonNull<U>, bits: u64) -> u64 {
+    pub unsafe fn give_back_until_closed(unit: NonNull<U>, bits: u64) -> Option<u64> {
         // SAFETY: the unit is alive: what is given back here is not booked or counted yet (F3).
         let foreign = unsafe { U::foreign(unit) };
         // SAFETY: as above; a reference to the witness alone.
@@ -34,26 +33,21 @@ impl<U: Unit> Inbox<U> {
         // ORDERING: `GIVE`. Pairs with `Taken::next`.
         let old = word.fetch_or(bits, GIVE);
         crate::invariant!(old & bits == 0, "a slot is given back twice");
-        if old != 0 && old < CLOSED {
-            return 0;
-        }
-        // SAFETY: this thread found the word at zero or closed, and its slots are not counted yet.
-        unsafe { self.push_or_count(unit, foreign, bits, old) }
+        // Zero or closed, in one comparison.
+        (old.wrapping_sub(1) >= CLOSED - 1).then_some(old)
     }
 
+    /// The second half of [`Inbox::give_back_until_closed`]. Returns the slots that the caller must count: zero unless the inbox was
+    /// closed. They keep the unit alive until they are counted.
+    ///
     /// # Safety
-    /// `foreign` is that of `unit`; the caller set `bits` in its word and found `old` there, which is zero or closed.
-    #[cold]
-    unsafe fn push_or_count(
-        &self,
-        unit: NonNull<U>,
-        foreign: NonNull<Foreign<U>>,
-        bits: u64,
-        old: u64,
-    ) -> u64 {
+    /// This thread set `bits` in the word of `unit`, whose inbox this is, and found `old` there.
+    pub unsafe fn push_or_count(&self, unit: NonNull<U>, bits: u64, old: u64) -> u64 {
         if old != 0 {
             return bits;
         }
+        // SAFETY: the unit is alive: what was given back is not booked or counted yet (F3).
+        let foreign = unsafe { U::foreign(unit) };
         // SAFETY: this thread found zero, so it pushes (F1), and F3 keeps the unit alive until it did.
         if unsafe { self.push(unit, foreign) } || cfg!(ephemera_weaken = "closed_push_counts_nothing") {
             return 0;
@@ -77,7 +71,8 @@ impl<U: Unit> Inbox<U> {
 
 #[cfg(all(test, feature = "std", not(ephemera_loom)))]
 mod tests {
-    use super::{CLOSED, Foreign, Inbox, NonNull, Unit};
+    use super::{CLOSED, Inbox, NonNull, Unit};
+    use crate::foreign::Foreign;
 
     #[repr(C)]
     struct Page(Foreign<Page>);
@@ -93,8 +88,12 @@ mod tests {
     fn a_free_counts_its_slot_once_the_inbox_is_closed() {
         let (first, second) = (Page(Foreign::new()), Page(Foreign::new()));
         let inbox = Inbox::<Page>::new();
-        // SAFETY: the pages live as long as the test, and each bit is given back once.
-        let give = |page: &Page, bits| unsafe { inbox.give_back_until_closed(NonNull::from(page), bits) };
+        let give = |page: &Page, bits| {
+            // SAFETY: the pages live as long as the test, and each bit is given back once.
+            let old = unsafe { Inbox::give_back_until_closed(NonNull::from(page), bits) };
+            // SAFETY: what the line above found.
+            old.map_or(0, |old| unsafe { inbox.push_or_count(NonNull::from(page), bits, old) })
+        };
         assert_eq!((give(&first, 1), give(&first, 2)), (0, 0), "the holder books them");
         // SAFETY: this thread alone takes, once.
         let waiting: alloc::vec::Vec<_> = unsafe { inbox.close() }.collect();

@@ -128,7 +128,10 @@ fn free(world: &World, here: *const (), slot: Slot) {
         used(GEOMETRY, slot.0.cast());
         let position = GEOMETRY.position(slot.0.addr().get() & (GEOMETRY.group - 1));
         // SAFETY: the slot is the caller's.
-        unsafe { world::give_back(world, group, group.far(GEOMETRY, position.page), 1 << position.slot) };
+        let last =
+            unsafe { world::give_back(world, group, group.far(GEOMETRY, position.page), 1 << position.slot) };
+        // SAFETY: what the line above counted.
+        last.into_iter().for_each(|last| unsafe { world::gone(world, group, last) });
     }
 }
 

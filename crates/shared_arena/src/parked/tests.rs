@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;
 
+use ephemera_prim::foreign::Inbox;
 use ephemera_prim::record::{FIRST, Lease, Record, Registry};
 
 use super::LOOKS;
@@ -81,7 +82,9 @@ fn place(slot: Slot) -> (GroupPtr, NonNull<Far>, u64) {
 fn give_back(world: &World, slot: Slot) {
     let (group, far, bit) = place(slot);
     // SAFETY: the slot is out, and given up here.
-    unsafe { world::give_back(world, group, far, bit) };
+    let last = unsafe { world::give_back(world, group, far, bit) };
+    // SAFETY: what the line above counted.
+    last.into_iter().for_each(|last| unsafe { world::gone(world, group, last) });
 }
 
 /// The second half of a free that found the arena alive: a local free, or a remote one.
@@ -95,8 +98,10 @@ fn finish_free(world: &World, slot: Slot, local: bool) {
         return;
     }
     // SAFETY: the slot is out, and given up here.
-    let slots = unsafe { shard.inbox().give_back_until_closed(far, bit) };
-    assert_eq!(slots, bit, "a remote free learns that the arena was dropped");
+    let old = unsafe { Inbox::give_back_until_closed(far, bit) };
+    // SAFETY: what the line above found.
+    let slots = old.map(|old| unsafe { shard.inbox().push_or_count(far, bit, old) });
+    assert_eq!(slots, Some(bit), "a remote free learns that the arena was dropped");
     if group.count_down(1) {
         // SAFETY: counted in the line above.
         unsafe { parked::came_home(world, group) };
