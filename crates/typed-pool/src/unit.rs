@@ -72,12 +72,16 @@ const _: () = assert!(HEADER_OF_ONE == 128, "a header is two cache lines");
 pub(crate) enum Place {
     /// The front: its free slots are the heap's.
     Front = 0,
-    /// No slot of it was free when it stopped being the front, and fewer than an eighth came home since. On no list.
+    /// It had no free slot when it stopped being the front, and fewer than an eighth are free now.
+    /// On the list of full units.
     Full = 1,
+    /// The same, but a scrape has visited it and found no free slot: its next free slot queues it.
+    /// On none of the lists here.
+    Visited = 2,
     /// In the queue of units to become the front.
-    Partial = 2,
-    /// Nothing in it is alive. On the stack of empties.
-    Empty = 3,
+    Partial = 3,
+    /// It has no live slot. On the stack of empties.
+    Empty = 4,
 }
 
 /// A pointer to a unit.
@@ -167,13 +171,13 @@ impl UnitPtr {
         unsafe { &(*self.as_ptr()).slack }
     }
 
-    /// The next unit in the queue or on the stack of empties, whichever it is on.
+    /// The next full unit, unit in the queue, or empty unit, by the list that this unit is on.
     pub(crate) fn after(&self) -> &Cell<*mut Unit> {
         // SAFETY: U1; a reference to the word alone.
         unsafe { &(*self.as_ptr()).after }
     }
 
-    /// The unit before it in the queue.
+    /// The unit before it, among the full units or in the queue.
     pub(crate) fn before(&self) -> &Cell<*mut Unit> {
         // SAFETY: U1; a reference to the word alone.
         unsafe { &(*self.as_ptr()).before }
@@ -223,7 +227,8 @@ impl UnitPtr {
         match self.place_word().get() {
             0 => Place::Front,
             1 => Place::Full,
-            2 => Place::Partial,
+            2 => Place::Visited,
+            3 => Place::Partial,
             _ => Place::Empty,
         }
     }

@@ -1,4 +1,4 @@
-//! The lists that units are on: the queue, the empties, and all of them.
+//! The lists that units are on: the full units, the queue, the empties, and all units.
 //!
 //! Statistics walk along the list of all units from any thread. Adding needs no lock: the new unit is published at the
 //! head. Removing does, since a walker may stand on the unit: the owner tries the gate, a bounded number of times, and keeps the
@@ -62,16 +62,6 @@ impl Heap {
         true
     }
 
-    /// Calls `visit` for every unit. The owner's alone, who needs no gate: nobody else removes one.
-    pub(super) fn for_each(&self, mut visit: impl FnMut(UnitPtr)) {
-        let mut at = self.units.get();
-        // SAFETY: the list of all units.
-        while let Some(unit) = unsafe { listed(at) } {
-            at = unit.next().get();
-            visit(unit);
-        }
-    }
-
     /// Keeps an empty unit.
     pub(super) fn push_empty(&self, unit: UnitPtr) {
         unit.set_place(Place::Empty);
@@ -117,26 +107,52 @@ impl Heap {
         self.queue.set(unit.as_ptr());
     }
 
-    /// Takes a unit out of the queue.
-    pub(super) fn unqueue(&self, unit: UnitPtr) {
+    /// Takes a unit off the list of full units or out of the queue, in a fixed number of steps.
+    pub(super) fn unlist(&self, unit: UnitPtr) {
+        let (head, end) = match unit.place() {
+            Place::Full => (&self.full, None),
+            Place::Partial => (&self.queue, Some(&self.queue_end)),
+            _ => return,
+        };
         let (before, after) = (unit.before().get(), unit.after().get());
-        // SAFETY: the queue.
+        // SAFETY: a neighbour on the same list.
         match unsafe { listed(before) } {
             Some(before) => before.after().set(after),
-            None => self.queue.set(after),
+            None => head.set(after),
         }
-        // SAFETY: the queue.
+        // SAFETY: as above.
         match unsafe { listed(after) } {
             Some(after) => after.before().set(before),
-            None => self.queue_end.set(before),
+            None => _ = end.map(|end| end.set(before)),
         }
+    }
+
+    /// Puts a unit without a free slot on the list of full units.
+    pub(super) fn push_full(&self, unit: UnitPtr) {
+        unit.set_place(Place::Full);
+        let first = self.full.replace(unit.as_ptr());
+        unit.before().set(ptr::null_mut());
+        unit.after().set(first);
+        // SAFETY: the list of full units.
+        if let Some(first) = unsafe { listed(first) } {
+            first.before().set(unit.as_ptr());
+        }
+    }
+
+    /// Takes the unit that ran full last.
+    pub(super) fn pop_full(&self) -> Option<UnitPtr> {
+        // SAFETY: the list of full units.
+        let unit = unsafe { listed(self.full.get()) }?;
+        self.unlist(unit);
+        unit.set_place(Place::Visited);
+        Some(unit)
     }
 
     /// Takes the unit that waits longest.
     pub(super) fn pop_queue(&self) -> Option<UnitPtr> {
         // SAFETY: the queue.
         let unit = unsafe { listed(self.queue.get()) }?;
-        self.unqueue(unit);
+        self.unlist(unit);
         Some(unit)
     }
 }

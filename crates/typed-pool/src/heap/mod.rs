@@ -4,6 +4,7 @@
 //!   free, cursor, end        the free slots of the front, linked, and those never handed out
 //!   front    --> unit        what is allocated from, until nothing in it is free
 //!   queue    --> units       the next fronts, oldest first: as a rule an eighth of each is free
+//!   full     --> units       less than an eighth of each is free
 //!   empties  --> units       nothing in them is alive
 //!   units    <-> all units, wherever else they are or are not
 //! ```
@@ -67,6 +68,8 @@ pub(crate) struct Heap {
     front: Cell<*mut Unit>,
     spec: Spec,
     // What the slow path looks at.
+    /// Units that no scrape has visited since they ran full.
+    full: Cell<*mut Unit>,
     queue: Cell<*mut Unit>,
     queue_end: Cell<*mut Unit>,
     empties: Cell<*mut Unit>,
@@ -79,6 +82,9 @@ pub(crate) struct Heap {
     units: OwnerPtr<Unit>,
     /// Closed while a unit leaves `units`, or while somebody walks along it.
     gate: Gate,
+    /// How many full units scrapes have visited.
+    #[cfg(test)]
+    pub(crate) scraped: Cell<usize>,
     /// Of the words above, for models: what one owner writes is ordered behind what the last one wrote.
     owned: Witness,
 }
@@ -93,6 +99,7 @@ impl Heap {
                 end: Cell::new(ptr::null_mut()),
                 front: Cell::new(ptr::null_mut()),
                 spec,
+                full: Cell::new(ptr::null_mut()),
                 queue: Cell::new(ptr::null_mut()),
                 queue_end: Cell::new(ptr::null_mut()),
                 empties: Cell::new(ptr::null_mut()),
@@ -103,6 +110,8 @@ impl Heap {
                 chunk_len,
                 units: OwnerPtr::null(),
                 gate: Gate::new(),
+                #[cfg(test)]
+                scraped: Cell::new(0),
                 owned: Witness::new(),
             }
         }
@@ -126,6 +135,9 @@ impl Heap {
         unsafe { UnitPtr::from_raw(self.front.get()) }
     }
 }
+
+#[cfg(all(test, feature = "alloc", not(ephemera_loom)))]
+mod tests;
 
 /// What a heap stands in: whose it is and where its units come from.
 ///

@@ -158,9 +158,7 @@ pub(super) fn looked_at<E: Env>(env: E, unit: UnitPtr) {
 fn drained<E: Env>(env: E, unit: UnitPtr) {
     let heap = env.heap();
     heap.owned.write();
-    if unit.place() == Place::Partial {
-        heap.unqueue(unit);
-    }
+    heap.unlist(unit);
     unit.rewind(heap.spec);
     if heap.empties_len.get() >= heap.keep.get() && give_back(env, unit) {
         return;
@@ -272,8 +270,8 @@ impl Heap {
         self.end.set(ptr::null_mut());
         self.front.set(ptr::null_mut());
         if free == 0 {
-            unit.set_place(Place::Full);
             unit.set_live(slots, slots.div_ceil(SHARE));
+            self.push_full(unit);
         } else if free == slots {
             unit.rewind(self.spec);
             self.push_empty(unit);
@@ -283,22 +281,30 @@ impl Heap {
         }
     }
 
-    /// A unit with that many slots out, and a free one, is allocated from again when its turn comes.
+    /// Queues a unit with `live` live slots and at least one free slot, unless it is queued already.
     fn enqueue(&self, unit: UnitPtr, live: usize) {
         unit.set_live(live, live);
-        if unit.place() == Place::Full {
+        if unit.place() != Place::Partial {
+            self.unlist(unit);
             self.queue_last(unit);
         }
     }
 
-    /// Puts every full unit that has a free slot into the queue, and takes a unit. The others come with their next free slot:
-    /// where nothing more is to be had, each allocation would walk along all units otherwise.
+    /// Queues every full unit that has a free slot, and takes a unit from the queue.
+    ///
+    /// Each visit takes a unit off the list of full units, and only a fill puts one there. So a scrape costs no more
+    /// than the fills before it. A unit without a free slot is queued by the next free of one of its slots.
     fn scrape(&self) -> Option<UnitPtr> {
-        self.for_each(|unit| match (unit.place(), unit.live()) {
-            (Place::Full, live) if live < unit.slots() => self.enqueue(unit, live),
-            (Place::Full, live) => unit.set_live(live, 1),
-            _ => {}
-        });
+        while let Some(unit) = self.pop_full() {
+            #[cfg(test)]
+            self.scraped.set(self.scraped.get() + 1);
+            let live = unit.live();
+            if live < unit.slots() {
+                self.enqueue(unit, live);
+            } else {
+                unit.set_live(live, 1);
+            }
+        }
         self.pop_queue()
     }
 

@@ -92,7 +92,7 @@ macro_rules! typed_pool {
         /// drop(handle);
         /// ```
         pub struct TypedPool<T, A: Allocator $($default)*> {
-            heap: Heap,
+            pub(crate) heap: Heap,
             account: LocalAccount,
             /// Values alive that have no units: of size zero, or too large.
             loose: Cell<usize>,
@@ -144,7 +144,7 @@ impl<T> TypedPool<T> {
 impl<T, A: Allocator> TypedPool<T, A> {
     const LAYOUT: Layout = Layout::new::<T>();
     /// Where its slots lie; `None` for values without units.
-    const SPEC: Option<Spec> = Spec::of_one_thread(Self::LAYOUT);
+    pub(crate) const SPEC: Option<Spec> = Spec::of_one_thread(Self::LAYOUT);
     const UNIT: usize = unit_of_pooled(Self::LAYOUT);
 
     /// A pool over `backing`. It holds nothing until its first value.
