@@ -67,7 +67,7 @@
 #![cfg_attr(feature = "nightly", feature(allocator_api))]
 #![cfg_attr(feature = "nightly", allow(stable_features, reason = "stable from Rust 1.100 on, gated before"))]
 
-#[cfg(all(test, ephemera_loom))]
+#[cfg(test)]
 extern crate alloc as std_alloc;
 #[cfg(feature = "std")]
 extern crate std;

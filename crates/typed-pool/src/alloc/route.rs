@@ -135,10 +135,11 @@ pub unsafe fn grow(
     Ok(block_of(slot, new))
 }
 
-/// Shrinks a block: in place if its class stays the same.
+/// Shrinks a block: in place if its class stays the same. Where it has to move, the limit does not refuse it: what it
+/// moves to may exceed the limit, by a short unit or by the new size.
 ///
 /// # Errors
-/// As [`allocate`]; the old block is then as it was.
+/// When the global heap refuses; the old block is then as it was.
 ///
 /// # Safety
 /// `block` is a live block of this family, `old` fits it, and `new` is not larger.
@@ -168,12 +169,20 @@ pub unsafe fn shrink(
             unsafe { threads::shrink_large(family, block, (old, new)) }?
         }
         // SAFETY: the caller's; the new size is the smaller one.
-        _ => unsafe { relocate(here, family, block, (old, new), new.size()) }?,
+        _ => match unsafe { relocate(here, family, block, (old, new), new.size()) } {
+            Ok(moved) => moved,
+            Err(AllocError) => {
+                let moved = threads::allocate_beyond(family, new)?;
+                // SAFETY: the caller's; a fresh block of the new layout, whose size is the smaller one.
+                unsafe { move_to(here, family, moved, (block, old), new.size()) };
+                moved
+            }
+        },
     };
     Ok(block_of(slot, new))
 }
 
-/// Moves a block: a new one, `keep` bytes copied, the old one freed. If there is no new one, the old one is as it was.
+/// Moves a block to a new one that this function allocates. Without memory for it, the old block stays as it was.
 ///
 /// # Safety
 /// `block` is a live block of the first layout; neither layout has less than `keep` bytes.
@@ -187,11 +196,26 @@ unsafe fn relocate(
 ) -> Result<NonNull<u8>, AllocError> {
     // SAFETY: the block is of an allocator with this thread-local and this family.
     let moved = unsafe { allocate(here, family, new) }?.cast::<u8>();
-    // SAFETY: two blocks, both with `keep` bytes at least, and a new block overlaps no live one.
+    // SAFETY: the caller's block, and a fresh one; both have `keep` bytes at least.
+    unsafe { move_to(here, family, moved, (block, old), keep) };
+    Ok(moved)
+}
+
+/// Copies `keep` bytes of a block to a fresh one, and frees the old one.
+///
+/// # Safety
+/// `block` is a live block of the layout beside it, `moved` is another live block; both have `keep` bytes at least.
+unsafe fn move_to(
+    here: Cell,
+    family: &'static Family,
+    moved: NonNull<u8>,
+    (block, old): (NonNull<u8>, Layout),
+    keep: usize,
+) {
+    // SAFETY: the caller's; live blocks do not overlap.
     unsafe { moved.copy_from_nonoverlapping(block, keep) };
     // SAFETY: the caller's block, given up.
     unsafe { deallocate(here, family, block, old) };
-    Ok(moved)
 }
 
 /// The same block by a pointer with the right to all of its slot.

@@ -25,6 +25,8 @@ pub(crate) use large::{allocate_large, deallocate_large};
 pub(crate) use large::{deallocate_unbooked, grow_large, shrink_large};
 #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
 pub(crate) use slow::book;
+#[cfg(all(feature = "std", not(ephemera_loom), target_has_atomic = "64"))]
+pub(crate) use slow::refill_beyond;
 pub(crate) use slow::{refill, reserve, reserved, trim};
 
 use core::cell::Cell;
@@ -157,9 +159,7 @@ pub(crate) unsafe trait Env: Copy {
     fn owns(&self, unit: UnitPtr) -> bool;
     /// Books what other threads gave back.
     fn settle(self);
-    /// Whether somebody asked all owners to trim since this was called last.
-    fn trim_asked(&self) -> bool;
-    /// Frees what other heaps hold in vain, before a request is refused.
+    /// Gives back the empty units of other heaps, before a request is refused.
     fn last_resort(self);
     /// Gives back a slot of a unit that another owner has.
     ///

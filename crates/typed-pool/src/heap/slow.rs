@@ -11,6 +11,8 @@ use ephemera_prim::raw;
 
 use super::{CHUNK_UNITS, ChunkLen, Env, FIRST_LEN, Heap, RETAIN};
 use crate::account::Account;
+#[cfg(all(feature = "std", not(ephemera_loom), target_has_atomic = "64"))]
+use crate::account::Beyond;
 #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
 use crate::group::GroupPtr;
 use crate::unit::{Place, UnitPtr, link_of};
@@ -27,9 +29,6 @@ const SHARE: usize = 8;
 pub(crate) fn refill<E: Env>(env: E, size: usize) -> Result<NonNull<u8>, AllocError> {
     let heap = env.heap();
     heap.owned.write();
-    if env.trim_asked() {
-        trim(env);
-    }
     if let Some(slot) = heap.take_or_install(size) {
         return Ok(slot);
     }
@@ -39,6 +38,18 @@ pub(crate) fn refill<E: Env>(env: E, size: usize) -> Result<NonNull<u8>, AllocEr
     }
     heap.give_up_front();
     heap.install(obtain(env)?);
+    heap.take(size).ok_or(AllocError)
+}
+
+/// As [`refill`], which has just failed, for a block that shrinks: its unit may exceed the limit. The unit is a
+/// short one.
+#[cfg(all(feature = "std", not(ephemera_loom), target_has_atomic = "64"))]
+#[cold]
+pub(crate) fn refill_beyond<E: Env>(env: E, size: usize) -> Result<NonNull<u8>, AllocError> {
+    let heap = env.heap();
+    heap.give_up_front();
+    let slots = heap.spec.slots.min(FIRST_LEN);
+    heap.install(acquire_under(env, &Beyond(env.account()), slots)?);
     heap.take(size).ok_or(AllocError)
 }
 
@@ -86,7 +97,7 @@ fn obtain<E: Env>(env: E) -> Result<UnitPtr, AllocError> {
     heap.push_empty(first);
     for _ in 1..units {
         match acquire(env, slots) {
-            Ok(unit) => heap.push_empty(unit),
+            Ok(unit) => keep_empty(env, unit),
             Err(AllocError) => break,
         }
     }
@@ -103,9 +114,14 @@ fn acquire_what_there_is<E: Env>(env: E, slots: usize) -> Result<UnitPtr, AllocE
 
 /// One unit under the limit: reserved first, asked for then. It is empty, and on the list of all units alone.
 fn acquire<E: Env>(env: E, slots: usize) -> Result<UnitPtr, AllocError> {
+    acquire_under(env, env.account(), slots)
+}
+
+/// As [`acquire`], by the rules of `account`, which stands for the heap's.
+fn acquire_under<E: Env, A: Account>(env: E, account: &A, slots: usize) -> Result<UnitPtr, AllocError> {
     let spec = env.heap().spec;
     let layout = spec.layout(slots);
-    let memory = reserved(env.account(), layout.size(), || raw::acquire(env.backing(), layout))?;
+    let memory = reserved(account, layout.size(), || raw::acquire(env.backing(), layout))?;
     // SAFETY: just acquired with that layout.
     let unit = unsafe { UnitPtr::create(memory, spec, slots, env.identity()) };
     env.heap().add(unit);
@@ -163,7 +179,13 @@ fn drained<E: Env>(env: E, unit: UnitPtr) {
     if heap.empties_len.get() >= heap.keep.get() && give_back(env, unit) {
         return;
     }
-    heap.push_empty(unit);
+    keep_empty(env, unit);
+}
+
+/// Keeps an empty unit, which a thread whose request was refused may want.
+fn keep_empty<E: Env>(env: E, unit: UnitPtr) {
+    env.heap().push_empty(unit);
+    env.account().spare();
 }
 
 /// Gives an empty unit to the backing allocator, unless somebody walks along the list of units for longer than this

@@ -1,6 +1,6 @@
 //! Refusals at a limit, counted in units that the heap looks at.
 
-use std::vec::Vec;
+use std_alloc::vec::Vec;
 
 use crate::{TypedBox, TypedPool};
 

@@ -75,10 +75,6 @@ unsafe impl<T, A: Allocator> Env for &TypedPool<T, A> {
 
     fn settle(self) {}
 
-    fn trim_asked(&self) -> bool {
-        false
-    }
-
     fn last_resort(self) {}
 
     #[inline]

@@ -72,17 +72,11 @@ unsafe impl Env for Owner<'_> {
         }
     }
 
-    fn trim_asked(&self) -> bool {
-        self.heap.family().epoch.turned(&self.heap.epoch_seen)
-    }
-
     fn last_resort(self) {
-        let family = self.heap.family();
-        if let Some(heaps) = Heaps::find(self.heap.record(), family) {
-            // SAFETY: this thread holds the record.
-            unsafe { heaps.trim() };
+        if let Some(heaps) = Heaps::find(self.heap.record(), self.heap.family()) {
+            // SAFETY: this thread holds the record (the promise of `Owner`).
+            unsafe { make_room(heaps) };
         }
-        clean_free(family);
     }
 
     #[inline(never)]
@@ -92,7 +86,39 @@ unsafe impl Env for Owner<'_> {
     }
 }
 
-/// Gives back what records that no thread holds have in vain.
+/// Gives back the empty units of this table and of the records that no thread holds, and asks running threads to
+/// give back theirs at their next slow path: one of them may keep what this thread is about to be refused.
+///
+/// Under a limit, the look beyond this table is not repeated until some heap of the family keeps another empty
+/// unit, or the limit changes. Until then it would find nothing: memory that is given back in another way is
+/// released to the account, where the next request finds it.
+///
+/// # Safety
+/// The calling thread holds the table's record.
+pub(super) unsafe fn make_room(heaps: Heaps<'_>) {
+    let family = heaps.family();
+    let spares = family.account().spares();
+    // SAFETY: the caller holds the record.
+    unsafe { heaps.trim() };
+    let looked = &heaps.first().looked;
+    if spares == Some(looked.get()) {
+        return;
+    }
+    looked.set(spares.unwrap_or(0));
+    make_room_elsewhere(family);
+    // The request reaches this thread too, which has just trimmed.
+    heaps.trim_asked();
+}
+
+/// Asks running threads to give back their empty units, and gives back those of records that no thread holds.
+pub(super) fn make_room_elsewhere(family: &Family) {
+    #[cfg(all(test, not(ephemera_loom)))]
+    family.looks.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
+    family.epoch.raise();
+    clean_free(family);
+}
+
+/// Gives back the empty units of records that no thread holds.
 pub(super) fn clean_free(family: &Family) {
     for lease in family.registry().records().filter_map(Record::try_lease) {
         if let Some(heaps) = Heaps::find(lease.record(), family) {
@@ -196,20 +222,41 @@ pub(super) unsafe fn refill(heaps: Heaps<'_>, heap: usize, size: usize) -> Resul
     if visits % ROUND == 0 {
         look_after_all(record);
     }
+    if heaps.trim_asked() {
+        // SAFETY: the caller holds the record.
+        unsafe { heaps.trim() };
+    }
     // SAFETY: the caller's.
     heap::refill(unsafe { heaps.owner(heap) }, size)
 }
 
-/// Books what came home to any heap of the record, and trims where that was asked for. The thread may use few of them: others were left by
-/// the threads that had the record before.
+/// As [`refill`], for a block that shrinks: where the limit refuses, a unit that exceeds it.
+///
+/// # Safety
+/// As [`refill`].
+#[cfg(not(ephemera_loom))]
+pub(super) unsafe fn refill_beyond(
+    heaps: Heaps<'_>,
+    heap: usize,
+    size: usize,
+) -> Result<NonNull<u8>, AllocError> {
+    // SAFETY: the caller's.
+    unsafe { refill(heaps, heap, size) }.or_else(|AllocError| {
+        // SAFETY: the caller's.
+        heap::refill_beyond(unsafe { heaps.owner(heap) }, size)
+    })
+}
+
+/// Books the remote frees of all heaps of the record, and trims the tables that were asked to. The thread may
+/// use few of them: earlier holders of the record left the others.
 #[cold]
 fn look_after_all(record: &Record<Shard>) {
-    for heap in Heaps::of_record(record).flat_map(Heaps::all) {
-        let owner = Owner { heap };
-        if owner.trim_asked() {
-            heap::trim(owner);
+    for heaps in Heaps::of_record(record) {
+        if heaps.trim_asked() {
+            // SAFETY: this thread holds the record.
+            unsafe { heaps.trim() };
         } else {
-            owner.settle();
+            heaps.all().for_each(|heap| Owner { heap }.settle());
         }
     }
 }

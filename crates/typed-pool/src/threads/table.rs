@@ -45,7 +45,11 @@ pub(crate) struct ThreadHeap {
     pub(super) record: *const Record<Shard>,
     /// The next table. Of the first heap of each table only.
     later: OwnerPtr<ThreadHeap>,
-    pub(super) epoch_seen: OwnerUsize,
+    /// The trim epoch that the table's holder obeyed last. Of the first heap of each table only.
+    epoch_seen: OwnerUsize,
+    /// The account's `spares` at the last look for room beyond this table; zero before the first.
+    /// Of the first heap of each table only.
+    pub(super) looked: OwnerUsize,
     /// Of the first heap of each table only.
     tally: Tally,
     pub(super) remote: Remote,
@@ -71,6 +75,7 @@ impl ThreadHeap {
                 record,
                 later: OwnerPtr::null(),
                 epoch_seen: OwnerUsize::new(0),
+                looked: OwnerUsize::new(0),
                 tally: Tally::new(),
                 remote: Remote { inbox: Inbox::new() },
             }
@@ -167,7 +172,6 @@ impl<'w> Heaps<'w> {
         (0..self.first().family().heaps()).map(move |heap| unsafe { self.heap(heap) })
     }
 
-    #[cfg(not(ephemera_loom))]
     pub(super) fn family(self) -> &'w Family {
         self.first().family()
     }
@@ -228,6 +232,12 @@ impl<'w> Heaps<'w> {
     pub(super) unsafe fn trim(self) {
         // SAFETY: the caller holds the record.
         self.all().for_each(|heap| heap::trim(unsafe { Owner::new(heap) }));
+    }
+
+    /// Whether somebody asked for a trim since the holder of this table was last asked.
+    pub(super) fn trim_asked(self) -> bool {
+        let first = self.first();
+        first.family().epoch.turned(&first.epoch_seen)
     }
 
     /// What other threads gave back that is not booked yet.
