@@ -1,19 +1,39 @@
-//! What other threads give back: the foreign word of a unit and the inbox of its record.
+//! Remote frees: the foreign word of a unit and the inbox of its record.
 //!
-//! A unit (chunk, page) belongs to one record for ever. The thread that holds the record's lease counts
-//! with plain loads and stores; every other thread gives back with **one** read-modify-write on the unit's
-//! foreign word. Whoever finds that word at zero also pushes the unit to the record's inbox.
+//! A unit (chunk, page) belongs to one record for its whole life. The thread that holds the record's lease
+//! counts with plain loads and stores. Every other thread frees with **one** read-modify-write on the unit's
+//! foreign word, and the thread that finds the word at zero also pushes the unit to the record's inbox.
 //!
-//! The crate's design has the picture, the invariants F1 to F5, and the orderings in pairs.
+//! A unit whose record has no holder can count down instead: the holder of a momentary lease stores in the
+//! word how much is still live, and only the free that completes the count pushes the unit. So a thread that
+//! frees the blocks of an ended thread takes the lease twice for each unit, not once for each block.
 //!
-//! A holder must never take the word at another moment than when it dequeues the unit, say when it retires
-//! the unit or for its statistics: a pusher may stand between its add and its push, and the next one to find
-//! zero would link the unit twice.
+//! ```text
+//!   word           meaning                                    in the inbox, or about to be pushed
+//!   0              nothing freed                              no
+//!   n              n freed since the last dequeue             yes
+//!   countdown      less than COMPLETE is freed                no
+//!   COMPLETE       every live block was freed                 yes
+//! ```
+//!
+//! The crate's design has the picture, the invariants F1 to F6, and the orderings in pairs.
+//!
+//! A holder takes a word that is not a countdown only when it dequeues the unit. A pusher may stand between its
+//! read-modify-write and its push, and the next thread to find zero would link the unit twice.
 
 use core::ptr::{self, NonNull};
 
-use crate::sync::{AtomicPtr, AtomicU64, Ordering, guess};
+use crate::sync::{AtomicPtr, AtomicU64, Ordering, fence, guess};
 use crate::witness::Witness;
+
+/// The bit of a foreign word that marks a countdown. A unit with a bit for each slot has at most 63 slots for each word.
+pub const COUNTDOWN: u64 = 1 << 63;
+
+/// The foreign word of a unit that counts, once its countdown is complete.
+pub const COMPLETE: u64 = 3 << 62;
+
+/// The foreign word of a unit with a bit for each slot, once its countdown is complete.
+pub const COMPLETE_BITS: u64 = u64::MAX;
 
 // ORDERING: AcqRel. Pairs with `Taken::next`, in both directions. Release publishes the end of use of the block;
 // Acquire orders the pusher's write of the link behind the holder's read of it, which came before the zero (F5).
@@ -39,6 +59,11 @@ const PUSH: Ordering =
 // ORDERING: Acquire. Pairs with the Release in `Inbox::push`.
 const TAKE: Ordering =
     if cfg!(ephemera_weaken = "take_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
+
+// ORDERING: AcqRel. Pairs with `Inbox::give_back_add` and `Inbox::give_back_bits`: Acquire sees the end of use of every
+// block that was freed during the countdown, Release orders the countdown before the next push.
+const COUNT_STOP: Ordering =
+    if cfg!(ephemera_weaken = "stop_relaxed") { Ordering::Relaxed } else { Ordering::AcqRel };
 
 /// The foreign word of a unit, and its link in the inbox.
 ///
@@ -68,10 +93,39 @@ impl<U> Foreign<U> {
         }
     }
 
-    /// What was given back and is not booked yet. For statistics: exact only at rest.
+    /// The word: remote frees that are not booked yet, or a countdown. For statistics: exact only at rest.
     #[inline]
     pub fn unbooked(&self) -> u64 {
         self.word.load(Ordering::Relaxed)
+    }
+
+    /// Starts the countdown of a unit, whose word becomes `first`, unless a remote free has come since the unit was
+    /// dequeued: then the unit is in the inbox again, and this returns `false`.
+    ///
+    /// `first` is [`COMPLETE`] less what is live in a unit that counts. In a unit with a bit for each slot it is [`COUNTDOWN`]
+    /// with the bits of all slots that are **not** live. Only the holder of the record's lease calls this, after it
+    /// booked everything that it dequeued, and something of the unit is live.
+    pub fn start_countdown(&self, first: u64) -> bool {
+        crate::invariant!(first & COUNTDOWN != 0, "a countdown that is not marked");
+        // Relaxed: the exchange continues the release sequence of the one in `Taken::next`, which published that the link was read.
+        self.word.compare_exchange(0, first, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// Stops the countdown of a unit and returns the word that it had reached. `None` if the word is zero, if it counts
+    /// frees that wait in the inbox, or if the countdown is `complete`: the unit is then in the inbox too, or about to be.
+    ///
+    /// Only the holder of the record's lease calls this. `complete` is [`COMPLETE`] or [`COMPLETE_BITS`].
+    pub fn stop_countdown(&self, complete: u64) -> Option<u64> {
+        let counts = |word: u64| word & COUNTDOWN != 0 && word != complete;
+        let mut word = self.word.load(Ordering::Relaxed);
+        while counts(word) {
+            // ORDERING: `COUNT_STOP`. Pairs with `Inbox::give_back_add`.
+            match self.word.compare_exchange_weak(word, 0, COUNT_STOP, Ordering::Relaxed) {
+                Ok(_) => return Some(word),
+                Err(now) => word = now,
+            }
+        }
+        None
     }
 
     /// Somebody who neither owns the unit nor gives back to it reads its words, for statistics say.
@@ -146,60 +200,69 @@ impl<U> Default for Inbox<U> {
 }
 
 impl<U: Unit> Inbox<U> {
-    /// Gives back by adding `amount` to the unit's word: for units that count.
-    /// Returns whether the unit was pushed, that is whether its holder has news.
+    /// Frees by adding `amount` to the unit's word: for units that count.
+    ///
+    /// Returns whether this call pushed the unit. If so, a sequentially consistent fence stands between the push and
+    /// the return: the caller then looks whether the record is free, and drains the inbox if it is.
     ///
     /// # Safety
-    /// `unit` is alive and its record's inbox is this one; `amount` is not zero, stands for something of that unit
-    /// which the caller had and gives up by this call, and the sum of all that is out fits the word.
+    /// `unit` is alive and its record's inbox is this one. `amount` is not zero and stands for something of that unit
+    /// which the caller had and gives up by this call. All that is live in the unit adds up to less than
+    /// 2^62.
     #[inline]
     pub unsafe fn give_back_add(&self, unit: NonNull<U>, amount: u64) -> bool {
-        // ORDERING: `GIVE`. Pairs with `Taken::next`.
+        let add = |word: &AtomicU64| {
+            // ORDERING: `GIVE`. Pairs with `Taken::next`.
+            let old = word.fetch_add(amount, GIVE);
+            old == 0 || completes(old.wrapping_add(amount), COMPLETE)
+        };
         // SAFETY: the caller's duties are those of `give`.
-        unsafe { self.give(unit, |word| word.fetch_add(amount, GIVE)) }
+        unsafe { self.give(unit, add) }
     }
 
-    /// Gives back by setting `bits` in the unit's word: for units that have a bit for each slot.
-    /// Returns whether the unit was pushed.
+    /// Frees by setting `bits` in the unit's word: for units that have a bit for each slot.
+    ///
+    /// Returns whether this call pushed the unit, as [`Inbox::give_back_add`] does.
     ///
     /// # Safety
-    /// As [`Inbox::give_back_add`]; `bits` is not zero and none of its bits is set in the word.
+    /// As [`Inbox::give_back_add`]; `bits` is not zero, and neither bit 63 nor any bit that is set in the word is in it.
     #[inline]
     pub unsafe fn give_back_bits(&self, unit: NonNull<U>, bits: u64) -> bool {
         let set = |word: &AtomicU64| {
             // ORDERING: `GIVE`. Pairs with `Taken::next`.
             let old = word.fetch_or(bits, GIVE);
-            crate::invariant!(old & bits == 0, "a slot is given back twice");
-            old
+            crate::invariant!(old & bits == 0, "a slot is freed twice");
+            old == 0 || completes(old | bits, COMPLETE_BITS)
         };
         // SAFETY: the caller's duties are those of `give`.
         unsafe { self.give(unit, set) }
     }
 
     /// # Safety
-    /// As [`Inbox::give_back_add`]; `change` is one read-modify-write that gives back and returns the old word.
+    /// As [`Inbox::give_back_add`]; `change` is one read-modify-write that frees, and returns whether it found the word
+    /// at zero or completed a countdown.
     #[inline]
-    unsafe fn give(&self, unit: NonNull<U>, change: impl FnOnce(&AtomicU64) -> u64) -> bool {
-        // SAFETY: the unit is alive: what is given back here is not booked yet (F3).
+    unsafe fn give(&self, unit: NonNull<U>, change: impl FnOnce(&AtomicU64) -> bool) -> bool {
+        // SAFETY: the unit is alive: what is freed here is not booked yet (F3).
         let foreign = unsafe { U::foreign(unit) };
         // SAFETY: as above; a reference to the witness alone.
         let witness = unsafe { &(*foreign.as_ptr()).witness };
         witness.touch();
         // SAFETY: as above; a reference to the atomic alone.
         let word = unsafe { &(*foreign.as_ptr()).word };
-        let first = change(word) == 0;
-        if first {
-            // SAFETY: this thread found zero, so it pushes (F1), and F3 keeps the unit alive until it did.
+        let pushes = change(word);
+        if pushes {
+            // SAFETY: this thread found zero or completed a countdown, so it pushes (F1), and F3 keeps the unit alive until then.
             unsafe { self.push(unit, foreign) };
         }
-        first
+        pushes
     }
 
     /// # Safety
-    /// `foreign` is that of `unit`, and the caller's read-modify-write found its word at zero.
+    /// `foreign` is that of `unit`, and the caller's read-modify-write found its word at zero or completed its countdown.
     #[cold]
     unsafe fn push(&self, unit: NonNull<U>, foreign: NonNull<Foreign<U>>) {
-        // SAFETY: the caller found the word at zero: the unit lives until it is dequeued (F3), which is after this push.
+        // SAFETY: the caller is the one to push: the unit lives until it is dequeued (F3), which is after this push.
         let link = unsafe { &(*foreign.as_ptr()).link };
         // SAFETY: as above.
         let linked = unsafe { &(*foreign.as_ptr()).linked };
@@ -209,9 +272,14 @@ impl<U: Unit> Inbox<U> {
             link.store(head, Ordering::Relaxed);
             // ORDERING: `PUSH`. Pairs with `Inbox::take`.
             match self.head.compare_exchange_weak(head, unit.as_ptr(), PUSH, Ordering::Relaxed) {
-                Ok(_) => return,
+                Ok(_) => break,
                 Err(now) => head = now,
             }
+        }
+        if !cfg!(ephemera_weaken = "push_without_fence") {
+            // ORDERING: SeqCst fence. Pairs with the one in `Lease::release`: either the pusher sees that the record is free,
+            // or the thread that releases it sees the push.
+            fence(Ordering::SeqCst);
         }
     }
 
@@ -229,6 +297,12 @@ impl<U: Unit> Inbox<U> {
         // ORDERING: `TAKE`. Pairs with `Inbox::push`.
         Taken { next: self.head.swap(ptr::null_mut(), TAKE) }
     }
+}
+
+/// Whether this word is that of a countdown at its end.
+#[inline]
+fn completes(word: u64, complete: u64) -> bool {
+    word == complete && !cfg!(ephemera_weaken = "complete_without_push")
 }
 
 /// Units that were taken from an inbox, each with what was given back to it.
@@ -258,7 +332,7 @@ impl<U: Unit> Iterator for Taken<U> {
         self.next = link.load(Ordering::Relaxed);
         // ORDERING: `BOOK`. Pairs with `Inbox::give_back_add`.
         let given = word.swap(0, BOOK);
-        crate::invariant!(given != 0, "a unit in the inbox had nothing given back");
+        crate::invariant!(given != 0, "a unit in the inbox has no remote frees");
         Some((unit, given))
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! One thread owns a piece of memory, any thread may give parts of it back. This crate has that
 //! protocol once, apart from what each allocator does with it: [`record`] (a thread's identity and its
-//! lease), [`local`] (the thread-local behind it and its exit), [`foreign`] (what other threads give
-//! back), [`park`] (pools that died before their handles). Beside it stand the door to raw memory
+//! lease), [`local`] (the thread-local behind it and its exit), [`foreign`] (remote frees), [`unit_list`]
+//! (all units of an owner, for statistics too), [`park`] (pools that died before their handles). Beside it stand the door to raw memory
 //! ([`raw`], [`poison`]), address arithmetic ([`align`]), the look-up of headers ([`header`]) and the
 //! glue to the allocator traits ([`traits`], [`backing`]).
 //!
@@ -28,6 +28,7 @@ pub mod prefetch;
 pub mod raw;
 pub mod sync;
 pub mod traits;
+pub mod unit_list;
 pub mod witness;
 pub mod word;
 

@@ -116,9 +116,12 @@ pub trait Tenant: Sized + Sync + 'static {
     fn gone() -> &'static Record<Self>;
     /// A thread took this record: its fronts and lists are now the thread's.
     fn enter(&self);
-    /// The holder of this record is about to give it up: drain the inbox, give back what is empty. Must not unwind.
+    /// The holder of this record is about to give it up: drains the inboxes and gives back what is empty. Must not unwind.
     /// The thread still has the record: what is allocated and freed in here goes the usual way.
     fn leave(record: &'static Record<Self>);
+    /// Ends the lease of a thread that exits, or of one operation. A tenant with inboxes calls [`Lease::release`] in here,
+    /// so that remote frees that arrived since [`Tenant::leave`] do not stay. Must not unwind.
+    fn release(lease: Lease<'static, Self>);
 }
 
 /// A record that the caller may write as its owner, for the length of one operation or for the thread's life.
@@ -137,6 +140,15 @@ impl<S> Held<S> {
         match self {
             Self::Bound(record) => record,
             Self::Leased(lease) => lease.record(),
+        }
+    }
+}
+
+impl<S: Tenant> Held<S> {
+    /// Ends a lease for one operation. The thread's own record stays its own.
+    pub fn release(self) {
+        if let Self::Leased(lease) = self {
+            S::release(lease);
         }
     }
 }
@@ -186,8 +198,9 @@ pub fn hold<S: Tenant>() -> Option<Held<S>> {
     // and again while there is no memory for a record, would use up the guard's places.
     let lease = lease::<S>()?;
     let hook = if bound::<S>().is_none() { at_exit(exit::<S>) } else { Ok(()) };
-    // Making a record or leaving a hook may have allocated, through this very allocator, which then has its record already.
+    // Making a record or leaving a hook may have allocated through this very allocator, which then has its record already.
     if let Some(record) = bound::<S>() {
+        S::release(lease);
         return Some(Held::Bound(record));
     }
     if hook.is_err() {
@@ -222,9 +235,9 @@ fn exit<S: Tenant>() {
     }
     set::<S>(S::gone());
     if let Some(record) = held {
-        // SAFETY: the record was this thread's, bound by `hold`, which alone sets the thread-local (the tenant's
-        // promise); and that no longer says so.
-        drop(unsafe { record.bound() });
+        // SAFETY: `hold` bound the record to this thread and alone sets the thread-local (the tenant's promise), which
+        // no longer names the record.
+        S::release(unsafe { record.bound() });
     }
 }
 

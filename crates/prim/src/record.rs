@@ -15,7 +15,7 @@
 
 use core::ptr;
 
-use crate::sync::{AtomicPtr, AtomicUsize, Ordering};
+use crate::sync::{AtomicPtr, AtomicUsize, Ordering, fence};
 
 const FREE: usize = 0;
 const HELD: usize = 1;
@@ -73,6 +73,17 @@ impl<S> Record<S> {
         taken.then(|| Lease { record: self })
     }
 
+    /// Drains the inboxes of this record, if no thread holds it: what a thread does that pushed to a record without a
+    /// holder. Arguments are those of [`Lease::release`].
+    #[cold]
+    #[inline(never)]
+    pub fn look_after<'r>(&'r self, has_mail: impl Fn(&S) -> bool, drain: impl Fn(&'r Self)) {
+        if let Some(lease) = self.try_lease() {
+            drain(self);
+            lease.release(has_mail, drain);
+        }
+    }
+
     /// The lease that the caller's thread keeps since [`Lease::bind`], so that dropping it gives it up.
     ///
     /// # Safety
@@ -83,7 +94,8 @@ impl<S> Record<S> {
     }
 }
 
-/// The right to write the owner's words of a record. Given up when dropped.
+/// The right to write the owner's words of a record. Dropping it gives the right up; [`Lease::release`] also drains the
+/// inboxes behind that, and is the way to end a lease of a record that has any.
 #[derive(Debug)]
 pub struct Lease<'r, S> {
     record: &'r Record<S>,
@@ -95,6 +107,33 @@ impl<'r, S> Lease<'r, S> {
     #[must_use]
     pub fn record(&self) -> &'r Record<S> {
         self.record
+    }
+
+    /// Releases the lease, then drains the remote frees that other threads pushed while it was held.
+    ///
+    /// A thread that pushes to a record and sees a holder leaves the inbox to that holder. So a holder that gives up its
+    /// lease looks once more, and a dropped lease that was not released may leave memory behind. `has_mail` says whether
+    /// any inbox of the shard holds a unit. `drain` empties them; the caller holds the lease while it runs.
+    ///
+    /// Returns when the inboxes are empty, or when another thread holds the lease: that thread looks when it releases it.
+    /// Each further round drains at least one push that another thread made during the round before, and a record without
+    /// a holder hands out no blocks, so the blocks that were live at the call bound the rounds.
+    pub fn release(self, has_mail: impl Fn(&S) -> bool, drain: impl Fn(&'r Record<S>)) {
+        let record = self.record;
+        drop(self);
+        loop {
+            if !cfg!(ephemera_weaken = "release_without_fence") {
+                // ORDERING: SeqCst fence. Pairs with the one in `Inbox::push`: either this thread sees the push, or the
+                // pusher sees that the record is free.
+                fence(Ordering::SeqCst);
+            }
+            if cfg!(ephemera_weaken = "release_without_a_look") || !has_mail(&record.shard) {
+                return;
+            }
+            let Some(lease) = record.try_lease() else { return };
+            drain(record);
+            drop(lease);
+        }
     }
 
     /// Keeps the lease with the thread instead of with a value: [`Record::bound`] takes it up again.

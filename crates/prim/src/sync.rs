@@ -6,10 +6,10 @@
 #[cfg(all(not(ephemera_loom), target_has_atomic = "64"))]
 pub use core::sync::atomic::AtomicU64;
 #[cfg(not(ephemera_loom))]
-pub use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+pub use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, fence};
 
 #[cfg(ephemera_loom)]
-pub use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+pub use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
 
 /// Tells the processor, or the model checker, that this thread waits for another one.
 #[inline]

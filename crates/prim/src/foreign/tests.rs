@@ -94,7 +94,7 @@ fn bits_that_come_twice_are_told() {
     }
     let ended = child::run("foreign::tests::bits_that_come_twice_are_told", "twice");
     assert_eq!(ended.well(), !cfg!(debug_assertions), "{ended:?}");
-    assert_eq!(ended.said.contains("a slot is given back twice"), cfg!(debug_assertions), "{ended:?}");
+    assert_eq!(ended.said.contains("a slot is freed twice"), cfg!(debug_assertions), "{ended:?}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::thread::{self, LocalKey};
 
 use super::{Gone, HOOKS, Held, Here, Tenant, at_exit, bound, current, hold, near, renew};
-use crate::record::{FIRST, Record, Registry};
+use crate::record::{FIRST, Lease, Record, Registry};
 use crate::word::OwnerUsize;
 
 std::thread_local! {
@@ -85,6 +85,10 @@ macro_rules! tenant {
                 assert!(!record.is_free(), "left without a lease");
                 assert!(core::ptr::eq(bound::<Self>().unwrap(), record), "the thread still has it");
                 record.shard().left.add(1);
+            }
+
+            fn release(lease: Lease<'static, Self>) {
+                drop(lease);
             }
         }
     };

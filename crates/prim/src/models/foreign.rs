@@ -52,6 +52,16 @@ impl Chunk {
         })
     }
 
+    /// Blocks that are out. The holder's alone.
+    pub(super) fn live(&self) -> u64 {
+        // SAFETY: loom reports the race before this read.
+        self.live.with(|live| unsafe { *live })
+    }
+
+    pub(super) fn foreign(&self) -> &Foreign<Chunk> {
+        &self.foreign
+    }
+
     /// The unit is drained and goes back to where it came from: all of it is written to.
     pub(super) fn free(&self) {
         self.foreign.end();
@@ -69,7 +79,7 @@ pub(super) struct Side {
 }
 
 impl Side {
-    fn new(live: u64) -> Self {
+    pub(super) fn new(live: u64) -> Self {
         Self { chunk: Kept::new(Chunk::new(live)), inbox: Kept::new(Inbox::new()) }
     }
 

@@ -41,6 +41,32 @@ impl World {
         Self { record: Kept::new(Record::new(Shard::new())), side }
     }
 
+    /// Whether the inbox holds the unit.
+    fn has_mail(&self) -> bool {
+        !self.side.inbox.get().is_empty()
+    }
+
+    /// Books the remote frees in the inbox. The caller holds the lease.
+    fn drain(&self) {
+        self.record.get().shard().count(self.side.settle());
+    }
+
+    /// Frees a block as a thread that does not hold the record.
+    fn remote_free(&self, index: usize) {
+        if self.side.foreign_free(index) && self.record.get().is_free() {
+            self.record.get().look_after(|_| self.has_mail(), |_| self.drain());
+        }
+    }
+
+    /// The unit was drained once, and without another look: nobody cleans up behind the threads of the model.
+    fn is_drained(&self) {
+        // SAFETY: loom reports the race before this read.
+        let drained = self.record.get().shard().drained.with(|count| unsafe { *count });
+        assert_eq!(drained, 1, "the unit was drained {drained} times");
+        assert!(self.record.get().is_free(), "a lease was not given up");
+        self.side.chunk.get().free();
+    }
+
     /// What a thread does with a record that it can lease: books what waits.
     fn clean(&self) {
         if let Some(lease) = self.record.get().try_lease() {
@@ -115,5 +141,36 @@ fn loom_lease_bound_and_taken_up_again() {
         }
         other.join().unwrap();
         assert!(record.get().is_free());
+    });
+}
+
+/// The holder exits while the last block of the unit is freed elsewhere. Nobody looks at the record after that.
+#[test]
+fn loom_lease_released_beside_a_push_leaves_nothing() {
+    explore(|| {
+        let world = World::new(1);
+        let lease = world.record.get().try_lease().unwrap();
+        let other = world.clone();
+        let other = thread::spawn(move || other.remote_free(0));
+        world.drain();
+        lease.release(|_| world.has_mail(), |_| world.drain());
+        other.join().unwrap();
+        world.is_drained();
+    });
+}
+
+/// Two threads free the blocks of a record that nobody holds, and both look after it.
+#[test]
+fn loom_lease_released_by_two_that_push_leaves_nothing() {
+    explore(|| {
+        let world = World::new(2);
+        let others = [0, 1].map(|index| {
+            let world = world.clone();
+            thread::spawn(move || world.remote_free(index))
+        });
+        for other in others {
+            other.join().unwrap();
+        }
+        world.is_drained();
     });
 }

@@ -4,12 +4,14 @@
 //! is a failed model and not a value that happens to be right. Each ordering of the crate has a control that
 //! weakens it and the model that must then fail: the table in the crate's design.
 
+mod countdown;
 mod foreign;
 mod gate;
 mod lease;
 mod memory;
 mod park;
 mod registry;
+mod unit_list;
 mod word;
 
 use loom::model::Builder;

@@ -1,0 +1,109 @@
+//! Countdowns: the last free of a unit whose record has no holder finds out by itself.
+
+use loom::cell::UnsafeCell;
+use loom::thread;
+
+use super::explore_within;
+use super::foreign::{Chunk, Side};
+use super::memory::Kept;
+use crate::foreign::COMPLETE;
+use crate::record::Record;
+
+/// A record with one unit, which counts down while nobody holds the record.
+#[derive(Clone)]
+struct World {
+    record: Kept<Record<()>>,
+    side: Side,
+    /// How often the unit was drained. Written by the holder alone.
+    drained: Kept<UnsafeCell<u32>>,
+}
+
+impl World {
+    fn new(live: u64) -> Self {
+        Self {
+            record: Kept::new(Record::new(())),
+            side: Side::new(live),
+            drained: Kept::new(UnsafeCell::new(0)),
+        }
+    }
+
+    fn chunk(&self) -> &Chunk {
+        self.side.chunk.get()
+    }
+
+    fn has_mail(&self) -> bool {
+        !self.side.inbox.get().is_empty()
+    }
+
+    /// Books what is in the inbox. A unit with live blocks counts down from here on.
+    fn drain(&self) {
+        // SAFETY: the caller holds the lease.
+        for (_, given) in unsafe { self.side.inbox.get().take() } {
+            let count = if given == COMPLETE { self.chunk().live() } else { given };
+            if self.chunk().book(count) {
+                // SAFETY: loom reports the race before this write.
+                self.drained.get().with_mut(|drained| unsafe { *drained += 1 });
+                self.chunk().free();
+            } else {
+                self.chunk().foreign().start_countdown(COMPLETE - self.chunk().live());
+            }
+        }
+    }
+
+    fn remote_free(&self, index: usize) {
+        if self.side.foreign_free(index) && self.record.get().is_free() {
+            self.record.get().look_after(|()| self.has_mail(), |_| self.drain());
+        }
+    }
+
+    fn is_drained(&self) {
+        // SAFETY: loom reports the race before this read.
+        let drained = self.drained.get().with(|drained| unsafe { *drained });
+        assert_eq!(drained, 1, "the unit was drained {drained} times");
+    }
+}
+
+/// Three blocks of an ended thread are freed by three threads. Nobody looks at the record after that.
+#[test]
+fn loom_countdown_is_completed_once() {
+    explore_within(3, || {
+        let world = World::new(3);
+        let others = [0, 1].map(|index| {
+            let world = world.clone();
+            thread::spawn(move || world.remote_free(index))
+        });
+        world.remote_free(2);
+        for other in others {
+            other.join().unwrap();
+        }
+        world.is_drained();
+    });
+}
+
+/// A new holder stops the countdown beside the free that may complete it, and hands out again what was freed before.
+#[test]
+fn loom_countdown_is_stopped_beside_its_last_free() {
+    explore_within(3, || {
+        let world = World::new(3);
+        world.remote_free(0);
+        let other = world.clone();
+        let other = thread::spawn(move || {
+            other.remote_free(1);
+            other.remote_free(2);
+        });
+        if let Some(lease) = world.record.get().try_lease() {
+            if let Some(word) = world.chunk().foreign().stop_countdown(COMPLETE) {
+                let freed = world.chunk().live() - (COMPLETE - word);
+                assert!(freed < 2, "a countdown that was complete was stopped");
+                if freed == 1 {
+                    world.chunk().use_block(1);
+                    world.chunk().book(1);
+                }
+            }
+            world.drain();
+            lease.release(|()| world.has_mail(), |_| world.drain());
+        }
+        other.join().unwrap();
+        world.is_drained();
+    });
+}

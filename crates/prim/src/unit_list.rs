@@ -1,0 +1,245 @@
+//! The list of all units of one owner, which other threads may read while the owner changes it.
+//!
+//! The owner adds and removes units without a lock and without waiting. A reader, for statistics say, *walks* the
+//! list: it protects the unit it visits and the one it came from with two hazard pointers. The owner unlinks a unit
+//! first and looks at the hazard pointers then. If one names the unit, the owner links it again and keeps it.
+//!
+//! ```text
+//!   head --> unit C <--> unit B <--> unit A           newest first
+//!              ^           ^
+//!              |           '---- hazards[1]: the walker visits B
+//!              '---------------- hazards[0]: it came from C, whose link it follows
+//! ```
+//!
+//! So a walk delays the return of two units at most, and a walker that never ends (its thread did not survive a fork)
+//! keeps two units from being freed and stops nothing else.
+//!
+//! # Invariants
+//!
+//! * **W1** Only the owner writes the head and the links.
+//! * **W2** A unit that a hazard pointer names, and that was on the list after the hazard pointer was stored, is not freed.
+//! * **W3** Only the thread behind the gate writes the hazard pointers.
+
+use core::ptr::{self, NonNull};
+
+use crate::gate::Gate;
+use crate::sync::{AtomicPtr, Ordering, fence, spin_hint};
+use crate::word::OwnerPtr;
+
+/// How often a walker reads a link again that the owner changed under it, before it gives up.
+const RETRIES: usize = if cfg!(ephemera_loom) { 2 } else { 1_000 };
+
+/// How often [`UnitList::remove_patiently`] tries, spinning in between.
+const TRIES: usize = if cfg!(ephemera_loom) { 2 } else { 1_000 };
+
+/// How often it tries after that, with the processor handed to other threads in between.
+#[cfg(feature = "std")]
+const YIELDS: usize = if cfg!(ephemera_loom) { 0 } else { 64 };
+
+// ORDERING: Release. Pairs with the Acquire in `UnitList::remove`. Publishes: the walker's last look at the unit.
+const MOVE_ON: Ordering =
+    if cfg!(ephemera_weaken = "walk_relaxed") { Ordering::Relaxed } else { Ordering::Release };
+// ORDERING: Acquire. Pairs with the Release in `UnitList::walk` and `Hazards::drop`: the walker has left the unit.
+const LOOK: Ordering =
+    if cfg!(ephemera_weaken = "remove_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
+
+/// A unit of memory that stands on a [`UnitList`].
+///
+/// # Safety
+/// Both methods return the address of one and the same link inside the unit for as long as the unit lives, without
+/// making a reference to anything else in it. Nothing but the list uses the links.
+pub unsafe trait Listed: Sized {
+    /// The link to the unit that was added before this one.
+    ///
+    /// # Safety
+    /// `unit` is alive.
+    unsafe fn next(unit: NonNull<Self>) -> NonNull<OwnerPtr<Self>>;
+
+    /// The link to the unit that was added after this one.
+    ///
+    /// # Safety
+    /// `unit` is alive.
+    unsafe fn prev(unit: NonNull<Self>) -> NonNull<OwnerPtr<Self>>;
+}
+
+/// All units of one owner.
+#[derive(Debug)]
+pub struct UnitList<U> {
+    head: OwnerPtr<U>,
+    hazards: [AtomicPtr<U>; 2],
+    /// Lets one walker in at a time.
+    gate: Gate,
+}
+
+impl<U> UnitList<U> {
+    crate::const_unless_loom! {
+        /// An empty list.
+        #[must_use]
+        pub fn new() -> Self {
+            Self {
+                head: OwnerPtr::null(),
+                hazards: [AtomicPtr::new(ptr::null_mut()), AtomicPtr::new(ptr::null_mut())],
+                gate: Gate::new(),
+            }
+        }
+    }
+}
+
+impl<U> Default for UnitList<U> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<U: Listed> UnitList<U> {
+    /// Adds a unit at the head, where walkers see it at once.
+    ///
+    /// # Safety
+    /// The caller owns the list. `unit` is alive, on no list, and stays alive until [`UnitList::remove`] removed it.
+    pub unsafe fn add(&self, unit: NonNull<U>) {
+        let next = self.head.get();
+        // SAFETY: alive, by the caller; a link that only the owner writes (W1).
+        unsafe { link(U::next(unit)) }.set(next);
+        // SAFETY: as above.
+        unsafe { link(U::prev(unit)) }.set(ptr::null_mut());
+        if let Some(next) = NonNull::new(next) {
+            // SAFETY: units on the list are alive.
+            unsafe { link(U::prev(next)) }.set(unit.as_ptr());
+        }
+        self.head.publish(unit.as_ptr());
+    }
+
+    /// Removes a unit that is about to be freed. Returns `false`, with the unit still on the list, if a walker stands on
+    /// it. Never waits.
+    ///
+    /// # Safety
+    /// The caller owns the list, and `unit` is on it.
+    pub unsafe fn remove(&self, unit: NonNull<U>) -> bool {
+        // SAFETY: on the list, hence alive.
+        let (next, prev) = unsafe { (link(U::next(unit)).get(), link(U::prev(unit)).get()) };
+        // SAFETY: the neighbours of a unit on the list are on it.
+        unsafe { self.join(prev, next, next, prev) };
+        if !cfg!(ephemera_weaken = "remove_without_fence") {
+            // ORDERING: SeqCst fence. Pairs with the one in `UnitList::walk`: either this thread sees the hazard pointer, or the
+            // walker sees that the unit was unlinked.
+            fence(Ordering::SeqCst);
+        }
+        // ORDERING: `LOOK`. Pairs with `UnitList::walk`.
+        let walked = self.hazards.iter().any(|hazard| hazard.load(LOOK) == unit.as_ptr());
+        if walked && !cfg!(ephemera_weaken = "remove_beside_a_walk") {
+            // SAFETY: as above: nothing changed since, and the unit is alive.
+            unsafe { self.join(prev, unit.as_ptr(), next, unit.as_ptr()) };
+            return false;
+        }
+        true
+    }
+
+    /// As [`UnitList::remove`], but waits a bounded time for a walker to move on: for a thread that is about to refuse a
+    /// request or to exit.
+    ///
+    /// # Safety
+    /// As [`UnitList::remove`].
+    pub unsafe fn remove_patiently(&self, unit: NonNull<U>) -> bool {
+        for _ in 0..TRIES {
+            // SAFETY: the caller's; a unit that was not removed is still on the list.
+            if unsafe { self.remove(unit) } {
+                return true;
+            }
+            spin_hint();
+        }
+        #[cfg(feature = "std")]
+        for _ in 0..YIELDS {
+            std::thread::yield_now();
+            // SAFETY: as above.
+            if unsafe { self.remove(unit) } {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Makes the link of `prev` (the head, if that is null) lead to `after`, and the one of `next` back to `before`.
+    ///
+    /// # Safety
+    /// The caller owns the list; `prev` and `next` are null or alive.
+    unsafe fn join(&self, prev: *mut U, after: *mut U, next: *mut U, before: *mut U) {
+        match NonNull::new(prev) {
+            // SAFETY: alive, by the caller.
+            Some(prev) => unsafe { link(U::next(prev)) }.set(after),
+            None => self.head.set(after),
+        }
+        if let Some(next) = NonNull::new(next) {
+            // SAFETY: alive, by the caller.
+            unsafe { link(U::prev(next)) }.set(before);
+        }
+    }
+
+    /// Calls `visit` for every unit, on any thread. Exact while the owner is at rest. Returns `false` if another walker is
+    /// there for long, or if the owner changes the list faster than this thread can follow: some units were not visited.
+    pub fn walk(&self, mut visit: impl FnMut(NonNull<U>)) -> bool {
+        let Some(_pass) = self.gate.enter() else { return false };
+        let hazards = Hazards(&self.hazards);
+        let (mut from, mut slot, mut retries) = (None, 0, 0);
+        loop {
+            let via = match from {
+                None => &self.head,
+                // SAFETY: W2: the other hazard pointer names it.
+                Some(unit) => unsafe { link(U::next(unit)) },
+            };
+            let at = via.follow();
+            let Some(unit) = NonNull::new(at) else { return true };
+            // ORDERING: `MOVE_ON`. Pairs with `UnitList::remove`.
+            hazards.0[slot].store(at, MOVE_ON);
+            if !cfg!(ephemera_weaken = "walk_without_fence") {
+                // ORDERING: SeqCst fence. Pairs with the one in `UnitList::remove`.
+                fence(Ordering::SeqCst);
+            }
+            if via.get() != at {
+                retries += 1;
+                if retries > RETRIES {
+                    return false;
+                }
+                continue;
+            }
+            visit(unit);
+            (from, slot) = (Some(unit), 1 - slot);
+        }
+    }
+
+    /// Calls `visit` for every unit, which `visit` may not remove.
+    ///
+    /// # Safety
+    /// The caller owns the list.
+    pub unsafe fn for_each(&self, mut visit: impl FnMut(NonNull<U>)) {
+        let mut at = self.head.get();
+        while let Some(unit) = NonNull::new(at) {
+            // SAFETY: units on the list are alive.
+            at = unsafe { link(U::next(unit)) }.get();
+            visit(unit);
+        }
+    }
+}
+
+/// The link at this address.
+///
+/// # Safety
+/// The unit that it stands in is alive while the reference is used.
+unsafe fn link<'u, U>(link: NonNull<OwnerPtr<U>>) -> &'u OwnerPtr<U> {
+    // SAFETY: alive, by the caller; a reference to the atomic alone.
+    unsafe { link.as_ref() }
+}
+
+/// The hazard pointers of a walk: they name no unit any more when it ends, also while a panic unwinds.
+struct Hazards<'l, U>(&'l [AtomicPtr<U>; 2]);
+
+impl<U> Drop for Hazards<'_, U> {
+    fn drop(&mut self) {
+        for hazard in self.0 {
+            // ORDERING: `MOVE_ON`. Pairs with `UnitList::remove`.
+            hazard.store(ptr::null_mut(), MOVE_ON);
+        }
+    }
+}
+
+#[cfg(all(test, feature = "std", not(ephemera_loom)))]
+mod tests;

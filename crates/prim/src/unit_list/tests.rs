@@ -1,0 +1,125 @@
+//! The list of all units by itself: order, removal, and walkers beside the owner.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use super::{Listed, UnitList};
+use crate::word::OwnerPtr;
+
+struct Unit {
+    next: OwnerPtr<Unit>,
+    prev: OwnerPtr<Unit>,
+    number: usize,
+}
+
+// SAFETY: the addresses of two fields.
+unsafe impl Listed for Unit {
+    unsafe fn next(unit: NonNull<Self>) -> NonNull<OwnerPtr<Self>> {
+        // SAFETY: the caller's unit is alive; no reference is made.
+        let field = unsafe { &raw mut (*unit.as_ptr()).next };
+        // SAFETY: a field of what a non-null pointer points at.
+        unsafe { NonNull::new_unchecked(field) }
+    }
+
+    unsafe fn prev(unit: NonNull<Self>) -> NonNull<OwnerPtr<Self>> {
+        // SAFETY: the caller's unit is alive; no reference is made.
+        let field = unsafe { &raw mut (*unit.as_ptr()).prev };
+        // SAFETY: a field of what a non-null pointer points at.
+        unsafe { NonNull::new_unchecked(field) }
+    }
+}
+
+fn add(list: &UnitList<Unit>, number: usize) -> NonNull<Unit> {
+    let unit = Unit { next: OwnerPtr::null(), prev: OwnerPtr::null(), number };
+    let unit = NonNull::from(Box::leak(Box::new(unit)));
+    // SAFETY: new, and each test removes what it frees. Tests have one owner.
+    unsafe { list.add(unit) };
+    unit
+}
+
+/// Frees a unit, if no walker stands on it.
+fn free(list: &UnitList<Unit>, unit: NonNull<Unit>) -> bool {
+    // SAFETY: on the list, whose owner is this thread.
+    let removed = unsafe { list.remove(unit) };
+    if removed {
+        // SAFETY: from a box, and on no list any more.
+        drop(unsafe { Box::from_raw(unit.as_ptr()) });
+    }
+    removed
+}
+
+fn numbers(list: &UnitList<Unit>) -> Vec<usize> {
+    let mut seen = Vec::new();
+    // SAFETY: the walk visits units that are alive.
+    assert!(list.walk(|unit| seen.push(unsafe { unit.as_ref() }.number)));
+    seen
+}
+
+#[test]
+fn units_are_visited_newest_first_and_leave_in_any_order() {
+    let list = UnitList::new();
+    let units: Vec<_> = (0..4).map(|number| add(&list, number)).collect();
+    assert_eq!(numbers(&list), [3, 2, 1, 0]);
+    for (which, left) in [(1, &[3, 2, 0][..]), (3, &[2, 0]), (0, &[2]), (2, &[])] {
+        assert!(free(&list, units[which]));
+        assert_eq!(numbers(&list), left);
+    }
+}
+
+#[test]
+fn a_unit_that_a_walker_stands_on_stays_on_the_list() {
+    let list = UnitList::new();
+    let units: Vec<_> = (0..3).map(|number| add(&list, number)).collect();
+    let mut refused = Vec::new();
+    assert!(list.walk(|unit| {
+        if unit == units[1] {
+            // The walker visits 1 and came from 2; nobody protects 0.
+            refused.extend(units.iter().map(|&unit| !free(&list, unit)));
+        }
+    }));
+    assert_eq!(refused, [false, true, true]);
+    assert_eq!(numbers(&list), [2, 1], "a refused removal changes nothing");
+    assert!(free(&list, units[1]) && free(&list, units[2]));
+}
+
+#[test]
+fn a_walk_that_unwinds_protects_nothing_any_more() {
+    let list = UnitList::new();
+    let unit = add(&list, 0);
+    let caught = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| {
+        list.walk(|_| std::panic::resume_unwind(Box::new(())))
+    }));
+    assert!(caught.is_err());
+    assert!(free(&list, unit));
+}
+
+#[test]
+fn conc_walkers_read_beside_an_owner_that_adds_and_frees() {
+    const ROUNDS: usize = if cfg!(miri) { 12 } else { 20_000 };
+    let (list, done) = (UnitList::new(), AtomicBool::new(false));
+    let mut units: Vec<_> = (0..4).map(|number| add(&list, number)).collect();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                // SAFETY: the walk visits units that are alive.
+                list.walk(|unit| assert!(unsafe { unit.as_ref() }.number < ROUNDS + 4));
+            }
+        });
+        let mut kept = Vec::new();
+        for round in 0..ROUNDS {
+            let unit = units.swap_remove(round % units.len());
+            kept.push(unit);
+            kept.retain(|&unit| !free(&list, unit));
+            assert!(kept.len() <= 2, "one walker stands on two units");
+            units.push(add(&list, round + 4));
+        }
+        done.store(true, Ordering::Relaxed);
+        units.extend(kept);
+    });
+    for unit in units {
+        assert!(free(&list, unit));
+    }
+    assert_eq!(numbers(&list), []);
+}
