@@ -14,6 +14,7 @@ use core::ptr::{self, NonNull};
 
 use ephemera_prim::poison::poison;
 use ephemera_prim::raw;
+use ephemera_prim::unit_list::Listed;
 use ephemera_prim::word::{OwnerPtr, OwnerUsize};
 
 use crate::geometry::{LINK, Spec};
@@ -35,18 +36,41 @@ pub(crate) struct Unit {
     remote: Remote,
 }
 
-/// The line that other threads write to. What never changes is there too: who reads it is on the way to a group. And `prev`, for which the
-/// owner's line has no room: the owner writes it when a neighbour on the list of all units comes or goes.
+// SAFETY: the addresses of two fields; `&raw` makes no reference.
+unsafe impl Listed for Unit {
+    unsafe fn next(unit: NonNull<Self>) -> NonNull<OwnerPtr<Self>> {
+        // SAFETY: the caller's unit is alive.
+        let field = unsafe { &raw mut (*unit.as_ptr()).next };
+        // SAFETY: a field of what a non-null pointer points at.
+        unsafe { NonNull::new_unchecked(field) }
+    }
+
+    unsafe fn prev(unit: NonNull<Self>) -> NonNull<OwnerPtr<Self>> {
+        // SAFETY: the caller's unit is alive.
+        let field = unsafe { &raw mut (*unit.as_ptr()).remote.prev };
+        // SAFETY: a field of what a non-null pointer points at.
+        unsafe { NonNull::new_unchecked(field) }
+    }
+}
+
+/// The line that other threads write to. It also holds words that hardly ever change, because remote frees read
+/// this line anyway, and `prev`, for which the owner's line has no room.
 #[derive(Debug)]
 #[repr(C, align(64))]
 struct Remote {
-    owner: *const (),
+    /// The address of a heap, and [`ABANDONED`].
+    owner: OwnerPtr<()>,
     slots: usize,
-    prev: Cell<*mut Unit>,
+    prev: OwnerPtr<Unit>,
     /// The first group; others stand behind it. In a pool for one thread it is of no use.
     #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
     groups: Groups,
 }
+
+/// The bit of a unit's owner word that marks an abandoned unit. Its heap's owner then frees its slots as other
+/// threads do, because countdowns count the frees that arrive in the foreign words.
+#[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+const ABANDONED: usize = 1;
 
 /// Bytes of a unit that its header takes, with one group.
 const HEADER_OF_ONE: usize = size_of::<Unit>();
@@ -82,6 +106,9 @@ pub(crate) enum Place {
     Partial = 3,
     /// It has no live slot. On the stack of empties.
     Empty = 4,
+    /// In the queue too. Its thread ended, and some of its groups may count down.
+    #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+    Abandoned = 5,
 }
 
 /// A pointer to a unit.
@@ -129,9 +156,9 @@ impl UnitPtr {
             before: Cell::new(ptr::null_mut()),
             next: OwnerPtr::null(),
             remote: Remote {
-                owner,
+                owner: OwnerPtr::new(owner.cast_mut()),
                 slots,
-                prev: Cell::new(ptr::null_mut()),
+                prev: OwnerPtr::null(),
                 #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
                 groups: Groups::new(spec, slots),
             },
@@ -183,24 +210,37 @@ impl UnitPtr {
         unsafe { &(*self.as_ptr()).before }
     }
 
-    /// The next unit of the heap's list of all units.
-    pub(crate) fn next(&self) -> &OwnerPtr<Unit> {
-        // SAFETY: U1; a reference to the word alone.
-        unsafe { &(*self.as_ptr()).next }
+    /// The unit as [`UnitList`](ephemera_prim::unit_list::UnitList) takes it.
+    pub(crate) fn as_non_null(self) -> NonNull<Unit> {
+        self.0
     }
 
-    /// The unit before it in that list.
-    pub(crate) fn prev(&self) -> &Cell<*mut Unit> {
+    #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+    #[inline]
+    fn owner_word(&self) -> &OwnerPtr<()> {
         // SAFETY: U1; a reference to the word alone.
-        unsafe { &(*self.as_ptr()).remote.prev }
+        unsafe { &(*self.as_ptr()).remote.owner }
     }
 
-    /// Who may write this unit's words: the address of a heap.
+    /// Whether the unit is of the heap at this address, and not abandoned: the heap's owner may then write its words.
+    #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+    #[inline]
+    pub(crate) fn is_owned_by(self, heap: *const ()) -> bool {
+        self.owner_word().get().cast_const() == heap
+    }
+
+    /// The address of the heap that the unit is of.
     #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
     #[inline]
     pub(crate) fn owner(self) -> *const () {
-        // SAFETY: U1; `owner` never changes.
-        unsafe { (*self.as_ptr()).remote.owner }
+        self.owner_word().get().map_addr(|addr| addr & !ABANDONED)
+    }
+
+    /// Marks the unit as abandoned, or as not abandoned any more.
+    #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+    pub(crate) fn set_abandoned(self, abandoned: bool) {
+        let tag = if abandoned { ABANDONED } else { 0 };
+        self.owner_word().set(self.owner().cast_mut().map_addr(|addr| addr | tag));
     }
 
     /// How many slots it has.
@@ -229,6 +269,8 @@ impl UnitPtr {
             1 => Place::Full,
             2 => Place::Visited,
             3 => Place::Partial,
+            #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+            5 => Place::Abandoned,
             _ => Place::Empty,
         }
     }

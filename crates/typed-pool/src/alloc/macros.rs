@@ -137,7 +137,7 @@ macro_rules! pooled_allocator {
 
             /// Shrinks a block: in place if its class stays the same; one without a class is shrunk by the global heap; others move.
             ///
-            /// The limit refuses no shrink: a block that has to move may exceed it, by a unit of 64 slots at most, or by the
+            /// The limit refuses no shrink: a block that has to move may exceed it, by a unit of 8 slots at most, or by the
             /// new size where that has no class.
             ///
             /// # Errors

@@ -135,8 +135,7 @@ pub unsafe fn grow(
     Ok(block_of(slot, new))
 }
 
-/// Shrinks a block: in place if its class stays the same. Where it has to move, the limit does not refuse it: what it
-/// moves to may exceed the limit, by a short unit or by the new size.
+/// Shrinks a block: in place if its class stays the same. The limit refuses no shrink, see [`shrink_at_the_limit`].
 ///
 /// # Errors
 /// When the global heap refuses; the old block is then as it was.
@@ -153,16 +152,8 @@ pub unsafe fn shrink(
 ) -> Block {
     let slot = match (class::of(old), class::of(new)) {
         (Some(class), Some(same)) if class == same => {
-            // What is freed is marked, but for the bytes that the link will need.
-            let kept = new.size().max(LINK);
-            if old.size() > kept {
-                // SAFETY: the block's own tail.
-                let tail = unsafe { block.add(kept) };
-                // SAFETY: the caller gives it up.
-                unsafe { poison(tail, old.size() - kept) };
-            }
             // SAFETY: the caller's block, of this class.
-            unsafe { whole_slot(block, class) }
+            unsafe { shrink_in_place(block, class, (old, new)) }
         }
         (None, None) if new.size() != 0 => {
             // SAFETY: the caller's; without a class it is the global heap's own.
@@ -171,15 +162,58 @@ pub unsafe fn shrink(
         // SAFETY: the caller's; the new size is the smaller one.
         _ => match unsafe { relocate(here, family, block, (old, new), new.size()) } {
             Ok(moved) => moved,
-            Err(AllocError) => {
-                let moved = threads::allocate_beyond(family, new)?;
-                // SAFETY: the caller's; a fresh block of the new layout, whose size is the smaller one.
-                unsafe { move_to(here, family, moved, (block, old), new.size()) };
-                moved
-            }
+            // SAFETY: the caller's.
+            Err(AllocError) => unsafe { shrink_at_the_limit(here, family, block, (old, new)) }?,
         },
     };
     Ok(block_of(slot, new))
+}
+
+/// Shrinks a block to another class, or from or to the global heap, where there is no memory to move it to.
+///
+/// It stays where it is if units of both classes are equally large: its slot is then one of the old class, which
+/// goes back by way of its unit's header, as a remote free does. Otherwise it moves beyond the limit.
+///
+/// # Errors
+/// When the global heap refuses; the old block is then as it was.
+///
+/// # Safety
+/// As [`shrink`].
+#[cold]
+#[inline(never)]
+unsafe fn shrink_at_the_limit(
+    here: Cell,
+    family: &'static Family,
+    block: NonNull<u8>,
+    (old, new): (Layout, Layout),
+) -> Result<NonNull<u8>, AllocError> {
+    if let (Some(class), Some(other)) = (class::of(old), class::of(new)) {
+        if class::unit_size(class) == class::unit_size(other) && block.addr().get() % new.align() == 0 {
+            // SAFETY: the caller's block, of the first class.
+            return Ok(unsafe { shrink_in_place(block, class, (old, new)) });
+        }
+    }
+    let moved = threads::allocate_beyond(family, new)?;
+    // SAFETY: the caller's; a fresh block of the new layout, whose size is the smaller one.
+    unsafe { move_to(here, family, moved, (block, old), new.size()) };
+    Ok(moved)
+}
+
+/// Marks what is freed of a block that stays in its slot, but for the bytes that the link will need.
+///
+/// # Safety
+/// `block` is a live block of the first layout, in a slot of this class; the second layout is not larger.
+#[inline]
+unsafe fn shrink_in_place(block: NonNull<u8>, class: usize, (old, new): (Layout, Layout)) -> NonNull<u8> {
+    let kept = new.size().max(LINK);
+    if old.size() > kept {
+        // SAFETY: the block's own tail.
+        let tail = unsafe { block.add(kept) };
+        // SAFETY: the caller gives it up.
+        unsafe { poison(tail, old.size() - kept) };
+    }
+    // SAFETY: the caller's block, of this class.
+    unsafe { whole_slot(block, class) }
 }
 
 /// Moves a block to a new one that this function allocates. Without memory for it, the old block stays as it was.

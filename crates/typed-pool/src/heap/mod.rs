@@ -10,13 +10,17 @@
 //! ```
 //!
 //! `fast` has what every allocation and free goes through, `slow` how fronts are found and units come and go, `list` the
-//! lists, `large` what has no units.
+//! owner's lists, `abandon` the units of ended threads, `large` what has no units.
 
+#[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+mod abandon;
 mod fast;
 mod large;
 mod list;
 mod slow;
 
+#[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+pub(crate) use abandon::drain;
 pub(crate) use fast::give;
 #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
 pub(crate) use fast::mark_free;
@@ -33,12 +37,13 @@ use core::cell::Cell;
 use core::ptr::{self, NonNull};
 
 use allocator_api2::alloc::Allocator;
-use ephemera_prim::gate::Gate;
+use ephemera_prim::unit_list::UnitList;
 use ephemera_prim::witness::Witness;
-use ephemera_prim::word::OwnerPtr;
 
 use crate::account::Account;
 use crate::geometry::Spec;
+#[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+use crate::group::GroupPtr;
 use crate::unit::{Unit, UnitPtr};
 
 /// Empty units that a heap keeps at least, before it gives others back.
@@ -81,9 +86,7 @@ pub(crate) struct Heap {
     given_back: Cell<usize>,
     units_len: Cell<usize>,
     chunk_len: ChunkLen,
-    units: OwnerPtr<Unit>,
-    /// Closed while a unit leaves `units`, or while somebody walks along it.
-    gate: Gate,
+    units: UnitList<Unit>,
     /// How many full units scrapes have visited.
     #[cfg(test)]
     pub(crate) scraped: Cell<usize>,
@@ -110,8 +113,7 @@ impl Heap {
                 given_back: Cell::new(0),
                 units_len: Cell::new(0),
                 chunk_len,
-                units: OwnerPtr::null(),
-                gate: Gate::new(),
+                units: UnitList::new(),
                 #[cfg(test)]
                 scraped: Cell::new(0),
                 owned: Witness::new(),
@@ -123,6 +125,13 @@ impl Heap {
     #[inline]
     pub(crate) fn take(&self, size: usize) -> Option<NonNull<u8>> {
         fast::take(self, size)
+    }
+
+    /// Calls `visit` for every unit, on any thread. Returns `false` if some were not visited: another walker stood in
+    /// the way for long, or units came and went too fast.
+    pub(crate) fn walk(&self, mut visit: impl FnMut(UnitPtr)) -> bool {
+        // SAFETY: U1: a unit lives while it is visited (W2).
+        self.units.walk(|unit| visit(unsafe { UnitPtr::new(unit) }))
     }
 
     /// Where its slots lie in their units.
@@ -159,6 +168,9 @@ pub(crate) unsafe trait Env: Copy {
     fn owns(&self, unit: UnitPtr) -> bool;
     /// Books what other threads gave back.
     fn settle(self);
+    /// What other threads gave back, group by group. The caller books all of it.
+    #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+    fn mail(self) -> impl Iterator<Item = (GroupPtr, u64)>;
     /// Gives back the empty units of other heaps, before a request is refused.
     fn last_resort(self);
     /// Gives back a slot of a unit that another owner has.

@@ -7,7 +7,7 @@ use std::thread::LocalKey;
 
 use allocator_api2::alloc::{AllocError, Global};
 use ephemera_prim::local::{self, Held, Here as RecordHere, Tenant};
-use ephemera_prim::record::{FIRST, Record, Registry};
+use ephemera_prim::record::{FIRST, Lease, Record, Registry};
 
 use super::Family;
 use super::books::Books;
@@ -74,6 +74,10 @@ impl Tenant for Shard {
         for heaps in Heaps::of_record(record) {
             forget(heaps.family());
         }
+    }
+
+    fn release(lease: Lease<'static, Self>) {
+        owner::release(lease);
     }
 }
 
@@ -161,9 +165,7 @@ fn with_heaps(
         remember(heaps);
     }
     let slot = slow(heaps);
-    if let Held::Leased(lease) = held {
-        owner::give_up(lease);
-    }
+    held.release();
     slot
 }
 
@@ -314,7 +316,7 @@ mod tests {
         assert_eq!(value.0, 7);
         drop(value);
         assert_ne!(held(), 0, "whoever has the record looks after it");
-        owner::give_up(lease);
+        owner::release(lease);
         assert_eq!(held(), 0);
     }
 }

@@ -61,15 +61,20 @@ unsafe impl Env for Owner<'_> {
 
     #[inline]
     fn owns(&self, unit: UnitPtr) -> bool {
-        unit.owner() == self.identity()
+        unit.is_owned_by(self.identity())
     }
 
     fn settle(self) {
-        // SAFETY: this thread holds the record (the promise of `Owner`).
-        for (group, given) in unsafe { self.heap.remote.inbox.take() } {
-            // SAFETY: U1: a unit whose last slots are booked only now was not freed (F3); it is of this heap, as its groups are.
-            heap::book(self, unsafe { GroupPtr::new(group, self.heap().spec().unit) }, given);
+        for (group, given) in self.mail() {
+            heap::book(self, group, given);
         }
+    }
+
+    fn mail(self) -> impl Iterator<Item = (GroupPtr, u64)> {
+        // SAFETY: this thread holds the record (the promise of `Owner`).
+        let taken = unsafe { self.heap.remote.inbox.take() };
+        // SAFETY: U1: a unit whose last slots are booked only now was not freed (F3); it is of this heap, as its groups are.
+        taken.map(move |(group, given)| (unsafe { GroupPtr::new(group, self.heap().spec().unit) }, given))
     }
 
     fn last_resort(self) {
@@ -125,28 +130,29 @@ pub(super) fn clean_free(family: &Family) {
             // SAFETY: leased.
             unsafe { heaps.trim() };
         }
-        give_up(lease);
+        release(lease);
     }
 }
 
-/// Gives up a record that was leased for a moment. Who pushed to it meanwhile saw that it was held, and left the look to this thread. (A push that
-/// comes just behind the look is among what may stay, in the design of `ephemera-prim`.)
-pub(super) fn give_up(lease: Lease<'_, Shard>) {
-    let record = lease.record();
-    drop(lease);
-    let news = Heaps::of_record(record).flat_map(Heaps::all).filter(|heap| !heap.remote.inbox.is_empty());
-    news.for_each(look_after);
+/// Releases a lease, then drains the inboxes once more: a thread that pushed while the record was held left the
+/// look to its holder.
+pub(super) fn release(lease: Lease<'_, Shard>) {
+    lease.release(has_mail, drain);
 }
 
-/// Books what came home to a heap of a record that no thread holds, and gives back what is empty, until nothing comes meanwhile.
-#[cold]
-#[inline(never)]
-fn look_after(heap: &ThreadHeap) {
-    while let Some(lease) = heap.record().try_lease() {
-        heap::trim(Owner { heap });
-        drop(lease);
-        if heap.remote.inbox.is_empty() {
-            return;
+/// Whether an inbox of any heap holds a group.
+fn has_mail(shard: &Shard) -> bool {
+    Heaps::of_shard(shard).flat_map(Heaps::all).any(|heap| !heap.remote.inbox.is_empty())
+}
+
+/// Drains the inboxes of a record that this thread holds for a moment. Its units have no other thread to look after
+/// them, so those with live slots become abandoned.
+fn drain(record: &Record<Shard>) {
+    #[cfg(all(test, not(ephemera_loom)))]
+    record.shard().drains.add(1);
+    for heap in Heaps::of_record(record).flat_map(Heaps::all) {
+        if !heap.remote.inbox.is_empty() {
+            heap::drain(Owner { heap });
         }
     }
 }
@@ -161,7 +167,7 @@ pub(super) fn stats_of(family: &Family, own: *const Record<Shard>) -> Stats {
         let lease = if owned { None } else { record.try_lease() };
         heaps.gather(&mut stats, owned || lease.is_some());
         if let Some(lease) = lease {
-            give_up(lease);
+            release(lease);
         }
     }
     stats.extra_records = family.registry().later_records();
@@ -181,8 +187,8 @@ unsafe fn give_to_owner(unit: UnitPtr, block: NonNull<u8>) {
     // SAFETY: the slot is given up by the one who had it, in a unit of that heap; its bit is set for nobody else.
     let pushed = unsafe { heap.remote.inbox.give_back_bits(group.as_non_null(), bit) };
     if pushed && heap.record().is_free() && !cfg!(ephemera_weaken = "push_without_a_look") {
-        // Nobody would look into that inbox until some thread takes the record, nor does anybody need its empty units.
-        look_after(heap);
+        // No thread looks into that inbox until one takes the record, and none needs its empty units.
+        heap.record().look_after(has_mail, drain);
     }
 }
 

@@ -25,13 +25,21 @@ pub(crate) struct Shard {
     tables: OwnerPtr<ThreadHeap>,
     /// How often the slow path was taken.
     pub(super) visits: OwnerUsize,
+    /// How often a thread that held the record for a moment drained its inboxes.
+    #[cfg(all(test, not(ephemera_loom)))]
+    pub(super) drains: OwnerUsize,
 }
 
 impl Shard {
     ephemera_prim::const_unless_loom! {
         /// A shard without tables.
         pub(crate) fn new() -> Self {
-            Self { tables: OwnerPtr::null(), visits: OwnerUsize::new(0) }
+            Self {
+                tables: OwnerPtr::null(),
+                visits: OwnerUsize::new(0),
+                #[cfg(all(test, not(ephemera_loom)))]
+                drains: OwnerUsize::new(0),
+            }
         }
     }
 }
@@ -178,7 +186,12 @@ impl<'w> Heaps<'w> {
 
     /// The tables of a record.
     pub(super) fn of_record(record: &'w Record<Shard>) -> impl Iterator<Item = Self> {
-        let mut at = record.shard().tables.follow().cast_const();
+        Self::of_shard(record.shard())
+    }
+
+    /// The tables of a record, by its shard.
+    pub(super) fn of_shard(shard: &'w Shard) -> impl Iterator<Item = Self> {
+        let mut at = shard.tables.follow().cast_const();
         core::iter::from_fn(move || {
             if at.is_null() {
                 return None;

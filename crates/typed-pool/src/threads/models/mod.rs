@@ -88,7 +88,7 @@ impl<'w> Thread<'w> {
     /// The end of a thread: give back what is empty, then the lease.
     fn exit(self) {
         self.trim();
-        drop(self.lease);
+        owner::release(self.lease);
     }
 }
 
@@ -149,8 +149,8 @@ impl Model {
         self.0.family.account().now().held
     }
 
+    /// Nothing is held, and no thread cleans up before this looks.
     fn all_is_back(&self) {
-        owner::clean_free(&self.0.family);
         assert_eq!(self.held(), 0, "a unit was lost");
         let stats = owner::stats_of(&self.0.family, core::ptr::null());
         assert_eq!((stats.slots_live, stats.units, stats.unread_heaps), (0, 0, 0));
