@@ -239,7 +239,8 @@ impl UnitPtr {
     /// Marks the unit as abandoned, or as not abandoned any more.
     #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
     pub(crate) fn set_abandoned(self, abandoned: bool) {
-        let tag = if abandoned { ABANDONED } else { 0 };
+        let tagged = abandoned && !cfg!(ephemera_weaken = "abandoned_units_are_owned");
+        let tag = if tagged { ABANDONED } else { 0 };
         self.owner_word().set(self.owner().cast_mut().map_addr(|addr| addr | tag));
     }
 

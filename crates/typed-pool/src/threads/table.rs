@@ -25,21 +25,13 @@ pub(crate) struct Shard {
     tables: OwnerPtr<ThreadHeap>,
     /// How often the slow path was taken.
     pub(super) visits: OwnerUsize,
-    /// How often a thread that held the record for a moment drained its inboxes.
-    #[cfg(all(test, not(ephemera_loom)))]
-    pub(super) drains: OwnerUsize,
 }
 
 impl Shard {
     ephemera_prim::const_unless_loom! {
         /// A shard without tables.
         pub(crate) fn new() -> Self {
-            Self {
-                tables: OwnerPtr::null(),
-                visits: OwnerUsize::new(0),
-                #[cfg(all(test, not(ephemera_loom)))]
-                drains: OwnerUsize::new(0),
-            }
+            Self { tables: OwnerPtr::null(), visits: OwnerUsize::new(0) }
         }
     }
 }
@@ -60,6 +52,9 @@ pub(crate) struct ThreadHeap {
     pub(super) looked: OwnerUsize,
     /// Of the first heap of each table only.
     tally: Tally,
+    /// How often a thread that held the record for a moment drained this heap.
+    #[cfg(all(test, not(ephemera_loom)))]
+    pub(super) drains: OwnerUsize,
     pub(super) remote: Remote,
 }
 
@@ -85,6 +80,8 @@ impl ThreadHeap {
                 epoch_seen: OwnerUsize::new(0),
                 looked: OwnerUsize::new(0),
                 tally: Tally::new(),
+                #[cfg(all(test, not(ephemera_loom)))]
+                drains: OwnerUsize::new(0),
                 remote: Remote { inbox: Inbox::new() },
             }
         }

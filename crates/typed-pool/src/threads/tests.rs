@@ -1,15 +1,20 @@
-//! Refusals at a limit that threads share, counted in looks beyond the thread's own table.
+//! What threads do for each other, counted: looks for room before a refusal, and looks after records without a holder.
 #![expect(unreachable_pub, reason = "the methods of an allocator that the macro declares are public")]
 
 use core::alloc::Layout;
 use core::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
 use std::thread;
+use std_alloc::collections::BTreeSet;
 use std_alloc::vec::Vec;
 
 use allocator_api2::boxed::Box;
+// The tests take turns: a thread of one may hold the record on which another's heaps are.
+use ephemera_testkit::suite::turn;
 
 use super::Family;
+use super::table::Heaps;
+use crate::geometry::GROUP;
 use crate::pooled_allocator;
 
 const SMALL: Layout = Layout::new::<[u8; 32]>();
@@ -23,6 +28,7 @@ fn looks(family: &Family) -> usize {
 
 #[test]
 fn a_refusal_is_not_followed_by_a_second_look_while_nothing_changes() {
+    let _turn = turn();
     pooled_allocator! {
         struct Limited;
     }
@@ -50,6 +56,7 @@ fn a_refusal_is_not_followed_by_a_second_look_while_nothing_changes() {
 
 #[test]
 fn another_thread_that_keeps_an_empty_unit_is_worth_another_look() {
+    let _turn = turn();
     pooled_allocator! {
         struct Limited;
     }
@@ -86,6 +93,7 @@ fn another_thread_that_keeps_an_empty_unit_is_worth_another_look() {
 
 #[test]
 fn a_refusal_without_a_limit_is_not_remembered() {
+    let _turn = turn();
     pooled_allocator! {
         struct Unlimited;
     }
@@ -96,4 +104,64 @@ fn a_refusal_without_a_limit_is_not_remembered() {
         assert!(Unlimited.allocate(impossible).is_err());
     }
     assert_eq!(looks(family), 3);
+}
+
+/// How often a thread that freed to a record without a holder drained one of these heaps.
+fn drains(family: &'static Family) -> usize {
+    let tables = family.registry().records().filter_map(|record| Heaps::find(record, family));
+    tables.flat_map(Heaps::all).map(|heap| heap.drains.get()).sum()
+}
+
+#[test]
+fn frees_of_an_ended_threads_blocks_lease_its_record_twice_for_each_group() {
+    let _turn = turn();
+    pooled_allocator! {
+        struct Blocks;
+    }
+    let count = if cfg!(miri) { 200 } else { 10_000 };
+    let left = thread::spawn(move || -> Vec<_> {
+        (0..count).map(|number| Box::new_in([number; 4], Blocks)).collect()
+    });
+    let mut left = left.join().expect("no panic");
+    let groups = Blocks.stats().slots.div_ceil(GROUP) + Blocks.stats().units;
+    let mut random = 1_usize;
+    while !left.is_empty() {
+        random = random.wrapping_mul(0x5851_F42D_4C95_7F2D_u64 as usize).wrapping_add(1);
+        drop(left.swap_remove((random >> 16) % left.len()));
+        let stats = Blocks.stats();
+        assert!(left.len() % 997 != 0 || stats.slots_live == left.len(), "{stats:?}");
+    }
+    assert!(drains(Blocks::__family()) <= 2 * groups, "{} for {groups} groups", drains(Blocks::__family()));
+    assert_eq!(Blocks.stats().bytes_held, 0, "the last free gave the last unit back");
+}
+
+/// What an ended thread freed is used again by the thread that takes its record, beside countdowns.
+#[test]
+fn slots_of_ended_threads_are_used_again_while_others_are_freed() {
+    let _turn = turn();
+    pooled_allocator! {
+        struct Blocks;
+    }
+    let count = if cfg!(miri) { 100 } else { 3_000 };
+    let mut held: Vec<Box<[usize; 4], Blocks>> = Vec::new();
+    for round in 0..if cfg!(miri) { 3 } else { 20 } {
+        // Half are freed here after their thread ended.
+        let mut keep = false;
+        held.retain(|_| {
+            keep = !keep;
+            keep
+        });
+        let missing = count - held.len();
+        let more = thread::spawn(move || -> Vec<_> {
+            (0..missing).map(|number| Box::new_in([round * count + number; 4], Blocks)).collect()
+        });
+        held.extend(more.join().expect("no panic"));
+        let stats = Blocks.stats();
+        assert_eq!(stats.slots_live, held.len(), "{stats:?}");
+        let all: BTreeSet<_> = held.iter().map(|block| (&raw const **block).addr()).collect();
+        assert_eq!(all.len(), held.len(), "a live slot was handed out");
+        assert!(held.iter().all(|block| block.iter().all(|word| *word == block[0])));
+    }
+    drop(held);
+    assert_eq!(Blocks.stats().bytes_held, 0);
 }

@@ -25,6 +25,7 @@ use crate::unit::Reach;
 /// What a slot holds. Two slots make a group, and a unit, where the model does not say otherwise.
 const SLOT: Layout = Layout::new::<[u64; 512]>();
 
+mod exits;
 mod groups;
 
 #[derive(Clone)]
