@@ -1,12 +1,17 @@
-//! A lock that is tried, never waited for without end.
+//! A lock that a thread tries a bounded number of times, and never waits for without end.
 //!
-//! A process that forks while another thread holds a lock has that lock held for ever in the child.
-//! Allocators are called in such children, so no path that must succeed waits for a lock: it tries, a
-//! bounded number of times, and does without.
+//! Allocators run in forked children, in signal handlers and while other threads are suspended, so no path that must
+//! succeed waits for a lock: it tries, and does without. A gate stores the generation of the process that shut it
+//! (see [`fork`](crate::fork)). In a child of a fork, a gate that another thread of the parent had shut opens again: what
+//! stands behind it must be fit for use wherever its last holder stopped.
 
-use crate::sync::{AtomicBool, Ordering, spin_hint};
+use crate::fork::generation;
+use crate::sync::{AtomicUsize, Ordering, spin_hint};
 
-// ORDERING: Acquire. Pairs with the Release in `Pass::drop`: what the one before did behind the gate is seen.
+/// The word of an open gate. That of a shut one is the generation of its process, plus one.
+const OPEN_WORD: usize = 0;
+
+// ORDERING: Acquire. Pairs with the Release in `Pass::drop`: what the last holder did behind the gate is seen.
 #[cfg(any(ephemera_loom, target_has_atomic = "ptr"))]
 const ENTER: Ordering =
     if cfg!(ephemera_weaken = "enter_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
@@ -14,17 +19,17 @@ const ENTER: Ordering =
 const OPEN: Ordering =
     if cfg!(ephemera_weaken = "open_relaxed") { Ordering::Relaxed } else { Ordering::Release };
 
-/// How often [`Gate::enter`] looks before it gives up.
+/// How often [`Gate::enter`] tries before it gives up.
 pub const TRIES: usize = if cfg!(ephemera_loom) { 2 } else { 1_000 };
 
 /// A lock that is only tried.
 #[derive(Debug)]
 pub struct Gate {
-    closed: AtomicBool,
+    word: AtomicUsize,
 }
 
-/// The right to be behind a [`Gate`]; opens it when dropped, also while a panic unwinds. One that is forgotten
-/// keeps the gate shut for ever, which every caller is prepared for: a fork does the same.
+/// The right to be behind a [`Gate`]. Dropping it opens the gate, also while a panic unwinds. If it is forgotten, the gate
+/// stays shut, which every caller is prepared for.
 #[derive(Debug)]
 #[must_use = "the gate opens again as soon as this is dropped"]
 pub struct Pass<'a> {
@@ -36,17 +41,17 @@ impl Gate {
         /// An open gate.
         #[must_use]
         pub fn new() -> Self {
-            Self { closed: AtomicBool::new(false) }
+            Self { word: AtomicUsize::new(OPEN_WORD) }
         }
     }
 
-    /// Goes in if nobody is there.
+    /// Enters the gate if it is open.
     #[inline]
     pub fn try_enter(&self) -> Option<Pass<'_>> {
         self.take().then(|| Pass { gate: self })
     }
 
-    /// Goes in, looking again a bounded number of times while somebody is there.
+    /// Enters the gate; while it is shut, tries again [`TRIES`] times at most.
     pub fn enter(&self) -> Option<Pass<'_>> {
         for _ in 0..TRIES {
             if let Some(pass) = self.try_enter() {
@@ -59,15 +64,24 @@ impl Gate {
 
     #[cfg(any(ephemera_loom, target_has_atomic = "ptr"))]
     fn take(&self) -> bool {
+        let shut = generation().wrapping_add(1);
         // ORDERING: `ENTER`. Pairs with `Pass::drop`.
-        self.closed.compare_exchange(false, true, ENTER, Ordering::Relaxed).is_ok()
+        match self.word.compare_exchange(OPEN_WORD, shut, ENTER, Ordering::Relaxed) {
+            Ok(_) => true,
+            Err(held) if held == shut => false,
+            // The holder was a thread of the parent. Its writes are in this process's memory since the fork.
+            Err(left) => {
+                // ORDERING: `ENTER`. Pairs with `Pass::drop`.
+                self.word.compare_exchange(left, shut, ENTER, Ordering::Relaxed).is_ok()
+            }
+        }
     }
 
     /// Without compare-and-swap there are only types for one thread.
     #[cfg(not(any(ephemera_loom, target_has_atomic = "ptr")))]
     fn take(&self) -> bool {
-        let open = !self.closed.load(Ordering::Relaxed);
-        self.closed.store(true, Ordering::Relaxed);
+        let open = self.word.load(Ordering::Relaxed) == OPEN_WORD;
+        self.word.store(generation().wrapping_add(1), Ordering::Relaxed);
         open
     }
 }
@@ -81,7 +95,7 @@ impl Default for Gate {
 impl Drop for Pass<'_> {
     fn drop(&mut self) {
         // ORDERING: `OPEN`. Pairs with `Gate::take`.
-        self.gate.closed.store(false, OPEN);
+        self.gate.word.store(OPEN_WORD, OPEN);
     }
 }
 

@@ -20,6 +20,7 @@ extern crate std;
 pub mod align;
 pub mod backing;
 pub mod epoch;
+pub mod fork;
 pub mod gate;
 pub mod header;
 pub mod invariant;

@@ -99,12 +99,12 @@ impl<U: Listed> UnitList<U> {
     pub unsafe fn add(&self, unit: NonNull<U>) {
         let next = self.head.get();
         // SAFETY: alive, by the caller; a link that only the owner writes (W1).
-        unsafe { link(U::next(unit)) }.set(next);
+        unsafe { next_of(unit) }.set(next);
         // SAFETY: as above.
-        unsafe { link(U::prev(unit)) }.set(ptr::null_mut());
+        unsafe { prev_of(unit) }.set(ptr::null_mut());
         if let Some(next) = NonNull::new(next) {
             // SAFETY: units on the list are alive.
-            unsafe { link(U::prev(next)) }.set(unit.as_ptr());
+            unsafe { prev_of(next) }.set(unit.as_ptr());
         }
         self.head.publish(unit.as_ptr());
     }
@@ -116,7 +116,9 @@ impl<U: Listed> UnitList<U> {
     /// The caller owns the list, and `unit` is on it.
     pub unsafe fn remove(&self, unit: NonNull<U>) -> bool {
         // SAFETY: on the list, hence alive.
-        let (next, prev) = unsafe { (link(U::next(unit)).get(), link(U::prev(unit)).get()) };
+        let next = unsafe { next_of(unit) }.get();
+        // SAFETY: as above.
+        let prev = unsafe { prev_of(unit) }.get();
         // SAFETY: the neighbours of a unit on the list are on it.
         unsafe { self.join(prev, next, next, prev) };
         if !cfg!(ephemera_weaken = "remove_without_fence") {
@@ -165,12 +167,12 @@ impl<U: Listed> UnitList<U> {
     unsafe fn join(&self, prev: *mut U, after: *mut U, next: *mut U, before: *mut U) {
         match NonNull::new(prev) {
             // SAFETY: alive, by the caller.
-            Some(prev) => unsafe { link(U::next(prev)) }.set(after),
+            Some(prev) => unsafe { next_of(prev) }.set(after),
             None => self.head.set(after),
         }
         if let Some(next) = NonNull::new(next) {
             // SAFETY: alive, by the caller.
-            unsafe { link(U::prev(next)) }.set(before);
+            unsafe { prev_of(next) }.set(before);
         }
     }
 
@@ -184,7 +186,7 @@ impl<U: Listed> UnitList<U> {
             let via = match from {
                 None => &self.head,
                 // SAFETY: W2: the other hazard pointer names it.
-                Some(unit) => unsafe { link(U::next(unit)) },
+                Some(unit) => unsafe { next_of(unit) },
             };
             let at = via.follow();
             let Some(unit) = NonNull::new(at) else { return true };
@@ -214,18 +216,27 @@ impl<U: Listed> UnitList<U> {
         let mut at = self.head.get();
         while let Some(unit) = NonNull::new(at) {
             // SAFETY: units on the list are alive.
-            at = unsafe { link(U::next(unit)) }.get();
+            at = unsafe { next_of(unit) }.get();
             visit(unit);
         }
     }
 }
 
-/// The link at this address.
-///
 /// # Safety
-/// The unit that it stands in is alive while the reference is used.
-unsafe fn link<'u, U>(link: NonNull<OwnerPtr<U>>) -> &'u OwnerPtr<U> {
-    // SAFETY: alive, by the caller; a reference to the atomic alone.
+/// `unit` is alive while the reference is used.
+unsafe fn next_of<'u, U: Listed>(unit: NonNull<U>) -> &'u OwnerPtr<U> {
+    // SAFETY: alive, by the caller.
+    let link = unsafe { U::next(unit) };
+    // SAFETY: as above; a reference to the atomic alone.
+    unsafe { link.as_ref() }
+}
+
+/// # Safety
+/// `unit` is alive while the reference is used.
+unsafe fn prev_of<'u, U: Listed>(unit: NonNull<U>) -> &'u OwnerPtr<U> {
+    // SAFETY: alive, by the caller.
+    let link = unsafe { U::prev(unit) };
+    // SAFETY: as above; a reference to the atomic alone.
     unsafe { link.as_ref() }
 }
 

@@ -9,6 +9,8 @@ pub(crate) const UNLIMITED: usize = usize::MAX;
 pub(crate) trait Account {
     /// Books `bytes` before they are asked for; `false`, and nothing booked, if they exceed the limit.
     fn reserve(&self, bytes: usize) -> bool;
+    /// Books `bytes` whatever the limit is: for a block that shrinks, and has to move for it.
+    fn reserve_beyond(&self, bytes: usize);
     /// Books off what was given back, or not granted after all.
     fn release(&self, bytes: usize);
     /// Bytes held.
@@ -19,6 +21,15 @@ pub(crate) trait Account {
     fn large(&self, blocks: usize, bytes: usize, came: bool);
     /// Large blocks and their bytes.
     fn large_now(&self) -> (usize, usize);
+}
+
+/// Whether a request for memory may exceed the limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Limit {
+    /// It is refused instead.
+    Applies,
+    /// It is served: a program that shrinks a block does not expect a refusal.
+    Lifted,
 }
 
 /// The sum that `more` bytes would make, if the limit allows it.
@@ -54,6 +65,10 @@ impl Account for LocalAccount {
     fn reserve(&self, bytes: usize) -> bool {
         let sum = within(self.held.get(), bytes, self.limit);
         sum.inspect(|&sum| self.held.set(sum)).is_some()
+    }
+
+    fn reserve_beyond(&self, bytes: usize) {
+        self.held.add(bytes);
     }
 
     fn release(&self, bytes: usize) {
@@ -124,6 +139,10 @@ mod shared {
             self.held
                 .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |held| within(held, bytes, limit))
                 .is_ok()
+        }
+
+        fn reserve_beyond(&self, bytes: usize) {
+            self.held.fetch_add(bytes, Ordering::Relaxed);
         }
 
         fn release(&self, bytes: usize) {

@@ -11,6 +11,8 @@
 
 use core::ptr::{self, NonNull};
 
+#[cfg(any(feature = "std", ephemera_loom))]
+use ephemera_prim::foreign::COMPLETE;
 #[cfg(target_has_atomic = "64")]
 use ephemera_prim::foreign::{Foreign, Unit};
 use ephemera_prim::poison::{poison, unpoison};
@@ -41,7 +43,7 @@ pub(crate) struct Chunk {
 #[derive(Debug)]
 #[repr(C, align(64))]
 struct Remote {
-    owner: *const (),
+    owner: OwnerPtr<()>,
     class: Class,
     #[cfg(target_has_atomic = "64")]
     foreign: Foreign<Chunk>,
@@ -51,7 +53,7 @@ impl Remote {
     ephemera_prim::const_unless_loom! {
         fn new(owner: *const (), class: Class) -> Self {
             Self {
-                owner,
+                owner: OwnerPtr::new(owner.cast_mut()),
                 class,
                 #[cfg(target_has_atomic = "64")]
                 foreign: Foreign::new(),
@@ -59,6 +61,10 @@ impl Remote {
         }
     }
 }
+
+/// The bit of an owner's address that marks an abandoned chunk: its record had no holder when a block of it was freed.
+#[cfg(any(feature = "std", ephemera_loom))]
+const ABANDONED: usize = 1;
 
 /// Bytes of a chunk that its header takes.
 pub(crate) const HEADER: usize = size_of::<Chunk>();
@@ -134,7 +140,6 @@ impl ChunkPtr {
         self.0.as_ptr()
     }
 
-    #[cfg(any(feature = "std", ephemera_loom))]
     #[inline]
     pub(crate) fn as_non_null(self) -> NonNull<Chunk> {
         self.0
@@ -187,16 +192,16 @@ impl ChunkPtr {
         unsafe { &(*self.as_ptr()).remote.foreign }
     }
 
-    /// What other threads gave back and the owner has not booked yet.
-    fn unbooked(self) -> Live {
+    /// The foreign word: remote frees that the owner has not booked yet, or a countdown.
+    fn unbooked(self) -> u64 {
         #[cfg(target_has_atomic = "64")]
         {
             self.foreign().touch();
-            Live::from_word(self.foreign().unbooked())
+            self.foreign().unbooked()
         }
         // Without 64-bit atomics there are only types for one thread.
         #[cfg(not(target_has_atomic = "64"))]
-        Live::NONE
+        0
     }
 
     /// The sum of what was handed out.
@@ -220,12 +225,44 @@ impl ChunkPtr {
         unsafe { (*self.as_ptr()).remote.class }
     }
 
-    /// Who may write this chunk's words: the address of a record, or null in a ring for one thread.
+    #[cfg(any(feature = "std", ephemera_loom))]
+    #[inline]
+    fn owner_word(&self) -> &OwnerPtr<()> {
+        // SAFETY: C1; a reference to the word alone.
+        unsafe { &(*self.as_ptr()).remote.owner }
+    }
+
+    /// The owner whose thread may write this chunk's words: the address of a record, null in a ring for one thread. An
+    /// abandoned chunk has the address with [`ABANDONED`], which is that of no record.
     #[cfg(any(feature = "std", ephemera_loom))]
     #[inline]
     pub(crate) fn owner(self) -> *const () {
-        // SAFETY: C1; `owner` never changes.
-        unsafe { (*self.as_ptr()).remote.owner }
+        self.owner_word().get()
+    }
+
+    /// The record whose inbox the chunk goes to, abandoned or not.
+    #[cfg(any(feature = "std", ephemera_loom))]
+    #[inline]
+    pub(crate) fn record(self) -> *const () {
+        self.owner().map_addr(|addr| addr & !ABANDONED)
+    }
+
+    /// The chunk is its record's own: drained, whatever it was before.
+    #[cfg(any(feature = "std", ephemera_loom))]
+    pub(crate) fn set_owner(self, owner: *const ()) {
+        self.owner_word().set(owner.cast_mut());
+    }
+
+    /// Starts the countdown of a chunk with live blocks, on a record that no thread but this one holds, and for a moment.
+    #[cfg(any(feature = "std", ephemera_loom))]
+    pub(crate) fn abandon(self) {
+        if cfg!(ephemera_weaken = "chunk_not_abandoned") {
+            return;
+        }
+        self.set_owner(self.owner().map_addr(|addr| addr | ABANDONED));
+        let live = self.taken().get().wrapping_sub(self.back().get());
+        // Where another remote free came since the dequeue, the chunk is in the inbox again, and so looked at again.
+        self.foreign().start_countdown(COMPLETE - live);
     }
 
     /// The next chunk of the heap's list of all chunks.
@@ -290,6 +327,17 @@ impl ChunkPtr {
         }
     }
 
+    /// Books a foreign word, as it came out of the inbox: remote frees, or a countdown at its end. Returns whether that drains
+    /// the chunk, which must then be rewound.
+    #[cfg(any(feature = "std", ephemera_loom))]
+    pub(crate) fn book_word(self, word: u64) -> bool {
+        if word == COMPLETE {
+            self.back().set(self.taken().get());
+            return true;
+        }
+        self.book(Live::from_word(word))
+    }
+
     /// Books a block, or bytes of one, that came home. `true` if that drains the chunk: it must then be rewound.
     #[inline]
     #[must_use]
@@ -308,10 +356,14 @@ impl ChunkPtr {
         self.back().get() == self.taken().get()
     }
 
-    /// What is alive, foreign frees that are not booked yet taken off. Exact at rest.
+    /// What is live, without remote frees that are not booked yet. Exact at rest.
     pub(crate) fn live_now(self) -> Live {
+        let unbooked = self.unbooked();
+        if let Some(live) = Live::of_countdown(unbooked) {
+            return live;
+        }
         let (taken, back) = (Live::from_word(self.taken().get()), Live::from_word(self.back().get()));
-        taken.minus(back, self.unbooked())
+        taken.minus(back, Live::from_word(unbooked))
     }
 
     /// Starts over in a drained chunk. Constants go into all its words, so nothing waits for what was there.

@@ -49,6 +49,11 @@ impl Live {
         (self.0 & BYTES_MASK) as usize
     }
 
+    /// What is live in a unit whose foreign word is this one, if that is a countdown: what it still lacks of its end.
+    pub(crate) const fn of_countdown(word: u64) -> Option<Self> {
+        if word & (1 << 63) == 0 { None } else { Some(Self((3_u64 << 62).wrapping_sub(word))) }
+    }
+
     /// What is alive, if `self` was handed out and `back` and `unbooked` came home. Exact at rest; while an owner is at work
     /// the three are read at different moments, and a difference below zero is none.
     pub(crate) const fn minus(self, back: Self, unbooked: Self) -> Self {

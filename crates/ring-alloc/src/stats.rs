@@ -58,6 +58,12 @@ impl Stats {
         self.small.pinned_chunks + self.medium.pinned_chunks
     }
 
+    /// Chunks without a live block, of all classes.
+    #[cfg(any(feature = "std", ephemera_loom))]
+    pub(crate) fn empty_chunks(&self) -> usize {
+        self.small.empty_chunks + self.medium.empty_chunks
+    }
+
     /// Blocks alive, of all classes.
     #[must_use]
     pub fn blocks_live(&self) -> usize {

@@ -78,7 +78,9 @@ impl<G: Geometry + Copy> Subject for Ring<G> {
         assert_eq!((stats.blocks_live(), stats.bytes_live(), stats.pinned_chunks()), (0, 0, 0));
         assert_eq!(stats.bytes_held, self.backing.held().bytes);
         drop(ring);
-        assert!(self.backing.held().peak <= self.limit, "the limit was exceeded");
+        // A shrink that moves its block to another class is served beyond the limit: by a chunk of either class.
+        let most = self.limit.saturating_add(G::SMALL_CHUNK + G::MEDIUM_CHUNK);
+        assert!(self.backing.held().peak <= most, "the limit was exceeded: {:?}", self.backing.held());
         self.backing.held().bytes
     }
 }

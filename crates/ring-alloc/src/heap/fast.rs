@@ -8,6 +8,7 @@ use ephemera_prim::header::base_addr;
 use ephemera_prim::poison::poison;
 
 use super::{Env, chunk_behind, chunk_of, large, slow};
+use crate::account::Limit;
 use crate::chunk::ChunkPtr;
 use crate::geometry::{Class, Geometry};
 use crate::live::Live;
@@ -30,11 +31,20 @@ fn allocate_other<E: Env>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocEr
     }
 }
 
+/// A block of this layout, whatever the limit is: for one that shrinks, and has to move for it.
+#[cold]
+pub(super) fn allocate_beyond<E: Env>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
+    match Class::of::<E::Geometry>(layout) {
+        Some(class) => env.refill(layout, class, Limit::Lifted),
+        None => large::allocate_beyond(env, layout),
+    }
+}
+
 #[inline]
 fn allocate_in<E: Env>(env: E, layout: Layout, class: Class) -> Result<NonNull<u8>, AllocError> {
     match env.front(class).bump(layout.size(), layout.align()) {
         Some(block) => Ok(block),
-        None => env.refill(layout, class),
+        None => env.refill(layout, class, Limit::Applies),
     }
 }
 

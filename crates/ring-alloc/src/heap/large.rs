@@ -9,28 +9,34 @@ use core::ptr::NonNull;
 use allocator_api2::alloc::{AllocError, Allocator};
 
 use super::{Env, dangling, slow};
-use crate::account::Account;
+use crate::account::{Account, Limit};
 
 /// A block of a layout without a class.
 #[inline(never)]
 pub(super) fn allocate<E: Env>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
-    take(env, layout, |backing| backing.allocate(layout))
+    take(env, layout, Limit::Applies, |backing| backing.allocate(layout))
+}
+
+/// The same, whatever the limit is.
+pub(super) fn allocate_beyond<E: Env>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
+    take(env, layout, Limit::Lifted, |backing| backing.allocate(layout))
 }
 
 /// The same, with all bytes zero.
 pub(super) fn allocate_zeroed<E: Env>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
-    take(env, layout, |backing| backing.allocate_zeroed(layout))
+    take(env, layout, Limit::Applies, |backing| backing.allocate_zeroed(layout))
 }
 
 fn take<E: Env>(
     env: E,
     layout: Layout,
+    limit: Limit,
     ask: impl Fn(&E::Backing) -> Result<NonNull<[u8]>, AllocError>,
 ) -> Result<NonNull<u8>, AllocError> {
     if layout.size() == 0 {
         return Ok(dangling(layout));
     }
-    let block = slow::acquire(env, layout.size(), || ask(env.backing()))?;
+    let block = slow::acquire(env, layout.size(), limit, || ask(env.backing()))?;
     env.account().large(1, layout.size(), true);
     Ok(block.cast())
 }
@@ -62,7 +68,7 @@ pub(super) unsafe fn grow<E: Env>(
     zeroed: bool,
 ) -> Result<NonNull<u8>, AllocError> {
     let more = new.size() - old.size();
-    let grown = slow::acquire(env, more, || {
+    let grown = slow::acquire(env, more, Limit::Applies, || {
         if zeroed {
             // SAFETY: the backing allocator's own block of layout `old`, which lives on if this fails.
             unsafe { env.backing().grow_zeroed(block, old, new) }

@@ -1,61 +1,75 @@
-//! The list of all chunks: the owner adds and removes, statistics walk along it from any thread.
-//!
-//! Adding needs no lock: the new chunk is published at the head. Removing does, since a walker may stand on
-//! the chunk: the owner tries the gate, a bounded number of times, and keeps the chunk if it stays closed.
+//! The lists of all chunks, one for each class: the owner adds and removes, statistics walk along them from any thread.
+
+use core::ptr::NonNull;
+
+use ephemera_prim::unit_list::Listed;
+use ephemera_prim::word::OwnerPtr;
 
 use super::Heap;
 use crate::chunk::{Chunk, ChunkPtr};
 use crate::geometry::Class;
 
+// SAFETY: the addresses of two fields, for as long as the chunk lives; nothing but the list uses them.
+unsafe impl Listed for Chunk {
+    unsafe fn next(chunk: NonNull<Self>) -> NonNull<OwnerPtr<Self>> {
+        // SAFETY: C1: the caller's chunk is alive.
+        NonNull::from(unsafe { ChunkPtr::new(chunk) }.next())
+    }
+
+    unsafe fn prev(chunk: NonNull<Self>) -> NonNull<OwnerPtr<Self>> {
+        // SAFETY: C1: the caller's chunk is alive.
+        NonNull::from(unsafe { ChunkPtr::new(chunk) }.prev())
+    }
+}
+
 impl Heap {
     /// Adds a new chunk (H5). The owner's alone.
     pub(super) fn link(&self, chunk: ChunkPtr, class: Class) {
-        let head = &self.chunks[class.index()];
-        let next = head.get();
-        chunk.next().set(next);
-        // SAFETY: C1: chunks on the list are alive.
-        if let Some(next) = unsafe { ChunkPtr::from_raw(next) } {
-            next.prev().set(chunk.as_ptr());
-        }
-        head.publish(chunk.as_ptr());
+        // SAFETY: H1: the caller owns the heap; H5: the chunk is new, and is not freed before it was removed.
+        unsafe { self.chunks[class.index()].add(chunk.as_non_null()) };
     }
 
-    /// Removes a chunk that is about to be freed. `false`, and nothing done, if the gate stays closed.
-    pub(super) fn unlink(&self, chunk: ChunkPtr, class: Class) -> bool {
-        let weak = cfg!(ephemera_weaken = "unlink_beside_a_walk");
-        let pass = if weak { None } else { self.gate.enter() };
-        if pass.is_none() && !weak {
-            return false;
+    /// Removes a chunk that is about to be freed. Returns `false`, with nothing changed, if a walker stands on it.
+    pub(super) fn unlink(&self, chunk: ChunkPtr, class: Class, wait: Wait) -> bool {
+        let (chunks, chunk) = (&self.chunks[class.index()], chunk.as_non_null());
+        match wait {
+            // SAFETY: H1: the caller owns the heap; H5: the chunk is on the list.
+            Wait::No => unsafe { chunks.remove(chunk) },
+            // SAFETY: as above.
+            Wait::Bounded => unsafe { chunks.remove_patiently(chunk) },
         }
-        let (prev, next) = (chunk.prev().get(), chunk.next().get());
-        // SAFETY: C1: its neighbours are on the list, hence alive.
-        match unsafe { ChunkPtr::from_raw(prev) } {
-            Some(prev) => prev.next().set(next),
-            None => self.chunks[class.index()].set(next),
-        }
-        // SAFETY: as above.
-        if let Some(next) = unsafe { ChunkPtr::from_raw(next) } {
-            next.prev().set(prev);
-        }
-        true
     }
 
-    /// Calls `visit` for every chunk. `false` if the gate stayed closed and nothing was visited.
+    /// Calls `visit` for every chunk, on any thread. Returns `false` if some were not visited.
     pub(crate) fn walk(&self, mut visit: impl FnMut(Class, ChunkPtr)) -> bool {
-        let Some(_pass) = self.gate.enter() else { return false };
-        for class in Class::ALL {
-            let mut at: *mut Chunk = self.chunks[class.index()].follow();
-            // SAFETY: C1: no chunk leaves the list while this thread is behind the gate (H5).
-            while let Some(chunk) = unsafe { ChunkPtr::from_raw(at) } {
-                at = chunk.next().get();
-                visit(class, chunk);
-            }
+        Class::ALL.into_iter().fold(true, |all, class| {
+            // SAFETY: C1: the list keeps a chunk from being freed while a walker stands on it.
+            let read = self.chunks[class.index()].walk(|chunk| visit(class, unsafe { ChunkPtr::new(chunk) }));
+            all && read
+        })
+    }
+
+    /// Calls `visit` for every chunk. The owner's alone.
+    pub(super) fn for_each(&self, mut visit: impl FnMut(ChunkPtr)) {
+        // SAFETY: C1: chunks on the list are alive.
+        let mut visit = |chunk| visit(unsafe { ChunkPtr::new(chunk) });
+        for chunks in &self.chunks {
+            // SAFETY: H1: the caller owns the heap.
+            unsafe { chunks.for_each(&mut visit) };
         }
-        true
     }
 
     /// Whether `chunk` is what this heap allocates from now. For statistics.
     pub(crate) fn is_front(&self, class: Class, chunk: ChunkPtr) -> bool {
         self.fronts[class.index()].get() == chunk.as_ptr()
     }
+}
+
+/// Whether the owner waits for a walker that stands on the chunk it is about to free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wait {
+    /// It keeps the chunk instead: the next chunk that drains tries again.
+    No,
+    /// A bounded time, since the chunk would stay behind: before a refusal, and at the end of a thread.
+    Bounded,
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   front[class] --> chunk being filled
-//!   empties[class] --> drained chunk --> drained chunk          (`retain`; more where a gate stayed shut)
+//!   empties[class] --> drained chunk --> drained chunk          (`retain`; two more beside a walker)
 //!   chunks[class] <-> every chunk of the class, wherever else it is or is not
 //! ```
 //!
@@ -22,17 +22,17 @@ mod slow;
 pub(crate) use fast::{allocate, deallocate};
 pub(crate) use resize::{allocate_zeroed, grow, grow_zeroed, shrink};
 #[cfg(any(feature = "std", ephemera_loom))]
-pub(crate) use slow::book_foreign;
+pub(crate) use slow::{abandon, book_foreign, give_up_empties};
 pub(crate) use slow::{dissolve, refill, trim};
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use allocator_api2::alloc::{AllocError, Allocator};
-use ephemera_prim::gate::Gate;
+use ephemera_prim::unit_list::UnitList;
 use ephemera_prim::word::{OwnerPtr, OwnerUsize};
 
-use crate::account::Account;
+use crate::account::{Account, Limit};
 use crate::chunk::{Chunk, ChunkPtr};
 use crate::geometry::{CLASSES, Class, Geometry};
 
@@ -43,9 +43,7 @@ pub(crate) struct Heap {
     fronts: [OwnerPtr<Chunk>; CLASSES],
     empties: [OwnerPtr<Chunk>; CLASSES],
     empties_len: [OwnerUsize; CLASSES],
-    chunks: [OwnerPtr<Chunk>; CLASSES],
-    /// Closed while a chunk leaves `chunks`, or while somebody walks along it.
-    gate: Gate,
+    chunks: [UnitList<Chunk>; CLASSES],
 }
 
 impl Heap {
@@ -56,8 +54,7 @@ impl Heap {
                 fronts: [OwnerPtr::null(), OwnerPtr::null()],
                 empties: [OwnerPtr::null(), OwnerPtr::null()],
                 empties_len: [OwnerUsize::new(0), OwnerUsize::new(0)],
-                chunks: [OwnerPtr::null(), OwnerPtr::null()],
-                gate: Gate::new(),
+                chunks: [UnitList::new(), UnitList::new()],
             }
         }
     }
@@ -131,7 +128,7 @@ pub(crate) unsafe trait Env: Copy {
     /// `heap` has another front: what `front` goes by must follow (H7).
     fn front_changed(&self) {}
     /// A block, when the front of `heap` has no room for it.
-    fn refill(self, layout: Layout, class: Class) -> Result<NonNull<u8>, AllocError>;
+    fn refill(self, layout: Layout, class: Class, limit: Limit) -> Result<NonNull<u8>, AllocError>;
     fn backing(&self) -> &Self::Backing;
     fn account(&self) -> &Self::Account;
     /// The identity that chunks of this heap carry.

@@ -13,6 +13,7 @@ use ephemera_prim::align::is_aligned;
 use ephemera_prim::poison::poison;
 
 use super::{Env, chunk_of, fast, large};
+use crate::account::Limit;
 use crate::geometry::Class;
 use crate::live::Live;
 
@@ -107,7 +108,7 @@ unsafe fn grow_elsewhere<E: Env>(
         return unsafe { large::grow(env, block, old, new, zeroed) };
     }
     // SAFETY: the caller's block and layouts; the old size is the smaller one.
-    let moved = unsafe { relocate(env, block, old, new, old.size()) }?;
+    let moved = unsafe { relocate(env, block, old, new, old.size(), Limit::Applies) }?;
     if zeroed {
         // SAFETY: the new block has `new.size()` bytes.
         unsafe { zero_tail(moved, old, new) };
@@ -164,7 +165,7 @@ unsafe fn shrink_elsewhere<E: Env>(
         return unsafe { large::shrink(env, block, old, new) };
     }
     // SAFETY: the caller's block and layouts; the new size is the smaller one.
-    unsafe { relocate(env, block, old, new, new.size()) }
+    unsafe { relocate(env, block, old, new, new.size(), Limit::Lifted) }
 }
 
 /// Whether blocks of this layout are the backing allocator's own.
@@ -183,8 +184,12 @@ unsafe fn relocate<E: Env>(
     old: Layout,
     new: Layout,
     keep: usize,
+    limit: Limit,
 ) -> Result<NonNull<u8>, AllocError> {
-    let moved = fast::allocate(env, new)?;
+    let moved = match fast::allocate(env, new) {
+        Err(AllocError) if limit == Limit::Lifted => fast::allocate_beyond(env, new)?,
+        answer => answer?,
+    };
     // SAFETY: two blocks, both with `keep` bytes at least, and a new block overlaps no live one.
     unsafe { moved.copy_from_nonoverlapping(block, keep) };
     // SAFETY: the caller's block, given up.

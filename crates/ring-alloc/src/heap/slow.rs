@@ -6,18 +6,22 @@ use core::ptr::NonNull;
 use allocator_api2::alloc::AllocError;
 use ephemera_prim::raw;
 
+use super::list::Wait;
 use super::{Env, Heap, full_chunk};
-use crate::account::Account;
+use crate::account::{Account, Limit};
 use crate::chunk::{Chunk, ChunkPtr};
 use crate::geometry::Class;
-#[cfg(any(feature = "std", ephemera_loom))]
-use crate::live::Live;
 
 /// A block, when the front has no room for it: what other threads gave back is booked first, then an empty
 /// chunk is taken, then one from the backing allocator.
 #[cold]
 #[inline(never)]
-pub(crate) fn refill<E: Env>(env: E, layout: Layout, class: Class) -> Result<NonNull<u8>, AllocError> {
+pub(crate) fn refill<E: Env>(
+    env: E,
+    layout: Layout,
+    class: Class,
+    limit: Limit,
+) -> Result<NonNull<u8>, AllocError> {
     if env.trim_asked() {
         trim(env);
     }
@@ -29,7 +33,7 @@ pub(crate) fn refill<E: Env>(env: E, layout: Layout, class: Class) -> Result<Non
     }
     let chunk = match heap.pop_empty(class) {
         Some(chunk) => chunk,
-        None => obtain(env, class)?,
+        None => obtain(env, class, limit)?,
     };
     // Every geometry is checked for this: the largest block fits an empty chunk. It is taken before the chunk becomes the
     // front: to install it may give back the last one, and a backing allocator that then flushes this very heap must not
@@ -58,32 +62,33 @@ fn set_front<E: Env>(env: E, class: Class, chunk: *mut Chunk) {
 }
 
 /// A chunk from the backing allocator.
-fn obtain<E: Env>(env: E, class: Class) -> Result<ChunkPtr, AllocError> {
+fn obtain<E: Env>(env: E, class: Class, limit: Limit) -> Result<ChunkPtr, AllocError> {
     let layout = class.chunk_layout::<E::Geometry>();
-    let memory = acquire(env, layout.size(), || raw::acquire(env.backing(), layout))?;
+    let memory = acquire(env, layout.size(), limit, || raw::acquire(env.backing(), layout))?;
     // SAFETY: just acquired with that layout.
     let chunk = unsafe { ChunkPtr::create::<E::Geometry>(memory, class, env.identity()) };
     env.heap().link(chunk, class);
     Ok(chunk)
 }
 
-/// Takes memory under the limit: reserved first, asked for then, and before either refusal is passed on, what
-/// is held in vain is given back and the request made once more.
+/// Takes memory from the backing allocator under the limit. Before a refusal by either, this thread and the records that no
+/// thread has leased free what is empty, and the request is made once more.
 pub(super) fn acquire<E: Env, T>(
     env: E,
     bytes: usize,
+    limit: Limit,
     ask: impl Fn() -> Result<T, AllocError>,
 ) -> Result<T, AllocError> {
-    let attempt = || {
-        let reserved = Reserved::take(env.account(), bytes)?;
+    let attempt = |limit| {
+        let reserved = Reserved::take(env.account(), bytes, limit)?;
         let got = ask()?;
         reserved.keep();
         Ok(got)
     };
-    attempt().or_else(|_| {
+    attempt(Limit::Applies).or_else(|_| {
         trim(env);
         env.last_resort();
-        attempt()
+        attempt(limit)
     })
 }
 
@@ -94,8 +99,13 @@ struct Reserved<'a, A: Account> {
 }
 
 impl<'a, A: Account> Reserved<'a, A> {
-    fn take(account: &'a A, bytes: usize) -> Result<Self, AllocError> {
-        if account.reserve(bytes) { Ok(Self { account, bytes }) } else { Err(AllocError) }
+    fn take(account: &'a A, bytes: usize, limit: Limit) -> Result<Self, AllocError> {
+        if limit == Limit::Lifted {
+            account.reserve_beyond(bytes);
+        } else if !account.reserve(bytes) {
+            return Err(AllocError);
+        }
+        Ok(Self { account, bytes })
     }
 
     fn keep(self) {
@@ -109,22 +119,25 @@ impl<A: Account> Drop for Reserved<'_, A> {
     }
 }
 
-/// A chunk was drained that is not the front: kept for the next need, or given back.
+/// Keeps a drained chunk that is not the front for the next need, then frees as many as the heap has beyond `retain`.
 #[cold]
 #[inline(never)]
 pub(super) fn drained<E: Env>(env: E, chunk: ChunkPtr, class: Class) {
     chunk.rewind();
     let heap = env.heap();
-    if heap.empties_len(class) >= env.retain() && give_back(env, chunk, class) {
-        return;
-    }
     heap.push_empty(chunk, class);
+    // More than one only where a walker stood on a chunk when it should have been freed.
+    while heap.empties_len(class) > env.retain() {
+        let Some(chunk) = heap.pop_empty(class) else { return };
+        if !give_back(env, chunk, class, Wait::No) {
+            return heap.push_empty(chunk, class);
+        }
+    }
 }
 
-/// Gives a drained chunk to the backing allocator, unless somebody walks along the list of chunks for longer
-/// than this thread may wait: `false`, and the chunk stays.
-fn give_back<E: Env>(env: E, chunk: ChunkPtr, class: Class) -> bool {
-    if !env.heap().unlink(chunk, class) {
+/// Frees a drained chunk. Returns `false`, with the chunk on the list of all chunks and no other, if a walker stands on it.
+fn give_back<E: Env>(env: E, chunk: ChunkPtr, class: Class, wait: Wait) -> bool {
+    if !env.heap().unlink(chunk, class, wait) {
         return false;
     }
     let layout = class.chunk_layout::<E::Geometry>();
@@ -134,9 +147,14 @@ fn give_back<E: Env>(env: E, chunk: ChunkPtr, class: Class) -> bool {
     true
 }
 
-/// Books what was given back, then gives back every drained chunk, the fronts among them. Stores nothing in a heap without chunks (H6).
+/// Books remote frees, then frees every drained chunk, the fronts among them. Stores nothing in a heap without chunks (H6).
 pub(crate) fn trim<E: Env>(env: E) {
     env.settle();
+    give_up_empties(env);
+}
+
+/// Frees every drained chunk, the fronts among them.
+pub(crate) fn give_up_empties<E: Env>(env: E) {
     for class in Class::ALL {
         let heap = env.heap();
         let front = heap.front(class);
@@ -145,27 +163,51 @@ pub(crate) fn trim<E: Env>(env: E) {
             front.rewind();
             heap.push_empty(front, class);
         }
+        // A walker stands on two chunks at most: the rest goes.
+        let mut kept = [None, None];
         while let Some(chunk) = heap.pop_empty(class) {
-            if !give_back(env, chunk, class) {
-                heap.push_empty(chunk, class);
-                break;
+            if give_back(env, chunk, class, Wait::Bounded) {
+                continue;
+            }
+            match kept.iter_mut().find(|place| place.is_none()) {
+                Some(place) => *place = Some(chunk),
+                None => {
+                    heap.push_empty(chunk, class);
+                    break;
+                }
             }
         }
+        kept.into_iter().flatten().for_each(|chunk| heap.push_empty(chunk, class));
     }
 }
 
-/// Books one chunk's foreign frees, as they came out of the inbox.
+/// Books one chunk's remote frees, as they came out of the inbox. Returns whether the chunk still has live blocks.
 #[cfg(any(feature = "std", ephemera_loom))]
-pub(crate) fn book_foreign<E: Env>(env: E, chunk: ChunkPtr, given: Live) {
-    if !chunk.book(given) {
-        return;
+pub(crate) fn book_foreign<E: Env>(env: E, chunk: ChunkPtr, given: u64) -> bool {
+    if !chunk.book_word(given) {
+        return true;
     }
+    chunk.set_owner(env.identity());
     let class = chunk.class();
     if env.heap().front(class) == chunk {
         chunk.rewind();
     } else {
         drained(env, chunk, class);
     }
+    false
+}
+
+/// Makes a chunk of a record without a holder count down: only the free of its last block looks at the record again.
+///
+/// The chunk stops being the front, so that the next holder does not allocate from it, and that holder's own frees go
+/// through the foreign word too.
+#[cfg(any(feature = "std", ephemera_loom))]
+pub(crate) fn abandon<E: Env>(env: E, chunk: ChunkPtr) {
+    let class = chunk.class();
+    if env.heap().front(class) == chunk {
+        set_front(env, class, full_chunk());
+    }
+    chunk.abandon();
 }
 
 /// Gives back what can be, at the end of a heap for one thread; chunks with live blocks are left alone.
@@ -173,7 +215,7 @@ pub(crate) fn book_foreign<E: Env>(env: E, chunk: ChunkPtr, given: Live) {
 pub(crate) fn dissolve<E: Env>(env: E) -> (usize, usize) {
     trim(env);
     let mut left = (0, 0);
-    env.heap().walk(|_, chunk| {
+    env.heap().for_each(|chunk| {
         let live = chunk.live_now();
         left = (left.0 + live.blocks(), left.1 + live.bytes());
     });

@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 
 use allocator_api2::alloc::AllocError;
 
-use super::shard::clean;
+use super::shard::{clean, stats};
 use super::thread::{self, Process, WORLD};
 use crate::heap;
 use crate::stats::Stats;
@@ -158,7 +158,7 @@ impl OneRingAlloc {
     /// Exact at rest: join the threads first (a scope's end does not wait for the destructors of their thread-locals).
     #[must_use]
     pub fn stats(&self) -> Stats {
-        WORLD.stats()
+        stats(Process)
     }
 }
 

@@ -9,12 +9,10 @@ use core::ptr::{self, NonNull};
 use allocator_api2::alloc::{AllocError, Global};
 use ephemera_prim::epoch::Epoch;
 use ephemera_prim::foreign::Inbox;
-#[cfg(not(ephemera_loom))]
-use ephemera_prim::record::Lease;
-use ephemera_prim::record::{Record, Registry};
+use ephemera_prim::record::{Lease, Record, Registry};
 use ephemera_prim::word::OwnerUsize;
 
-use crate::account::SharedAccount;
+use crate::account::{Limit, SharedAccount};
 use crate::chunk::{Chunk, ChunkPtr, HEADER};
 use crate::geometry::{self, Class, Geometry};
 use crate::heap::{self, Env, Heap};
@@ -88,16 +86,24 @@ impl<G: Geometry> World<G> {
             Self { registry, account: SharedAccount::new(), epoch: Epoch::new() }
         }
     }
+}
 
-    /// What all heaps hold and what of it is alive.
-    pub(crate) fn stats(&self) -> Stats {
-        let mut stats = Stats::of_account(&self.account);
-        for record in self.registry.records() {
-            stats.add_heap::<G>(&record.shard().heap);
+/// What all heaps hold and what of it is live.
+///
+/// A thread that exits while this walks along its chunks may leave one of them behind, although it is empty. So the walker
+/// looks after records without a holder that have empty chunks.
+pub(crate) fn stats<R: Realm>(realm: R) -> Stats {
+    let world = realm.world();
+    let mut stats = Stats::of_account(&world.account);
+    for record in world.registry.records() {
+        let before = stats.empty_chunks();
+        stats.add_heap::<R::Geometry>(&record.shard().heap);
+        if stats.empty_chunks() != before && record.is_free() {
+            look_after(realm, record);
         }
-        stats.extra_records = self.registry.later_records();
-        stats
     }
+    stats.extra_records = world.registry.later_records();
+    stats
 }
 
 /// Which world it is: the one of the process, or that of a model.
@@ -110,40 +116,42 @@ pub(crate) trait Realm: Copy {
     fn front_changed() {}
 }
 
-/// Gives back what records that no thread holds have in vain, and asks the threads that hold one to do the same
-/// when they next come to their slow path.
+/// Trims every record that no thread has leased, and asks the threads that have one to trim theirs in their next slow path.
 pub(crate) fn clean<R: Realm>(realm: R) {
-    realm.world().epoch.raise();
-    clean_free(realm);
+    let world = realm.world();
+    if !cfg!(ephemera_weaken = "clean_without_epoch") {
+        world.epoch.raise();
+    }
+    world.registry.records().for_each(|record| look_after(realm, record));
 }
 
-fn clean_free<R: Realm>(realm: R) {
-    realm.world().registry.records().for_each(|record| look_after(realm, record));
-}
-
-/// Books what came home to a record that no thread holds, and gives back what is empty, until nothing comes meanwhile.
-#[cold]
-#[inline(never)]
+/// Drains the inbox of a record, if no thread has leased it, and frees its empty chunks.
 fn look_after<R: Realm>(realm: R, record: &Record<Shard<R::Geometry>>) {
-    while let Some(lease) = record.try_lease() {
-        record.shard().enter();
-        heap::trim(Owner { record, realm });
-        drop(lease);
-        if record.shard().remote.inbox.is_empty() {
-            return;
-        }
-    }
+    record.look_after(has_mail, |record| drain(realm, record));
 }
 
-/// Gives up a record that was leased for a moment. Who pushed to it meanwhile saw that it was held, and left the look to this thread. (A
-/// push that comes just behind the look is among what may stay, in the design of `ephemera-prim`.)
-#[cfg(not(ephemera_loom))]
-pub(super) fn give_up<R: Realm>(realm: R, lease: Lease<'_, Shard<R::Geometry>>) {
-    let record = lease.record();
-    drop(lease);
-    if !record.shard().remote.inbox.is_empty() {
-        look_after(realm, record);
-    }
+/// Ends a lease, and drains the remote frees that were pushed while it lasted.
+pub(super) fn release<R: Realm>(realm: R, lease: Lease<'_, Shard<R::Geometry>>) {
+    lease.release(has_mail, |record| drain(realm, record));
+}
+
+fn has_mail<G>(shard: &Shard<G>) -> bool {
+    !shard.remote.inbox.is_empty()
+}
+
+/// How often a record was leased for a moment to be drained.
+#[cfg(all(test, not(ephemera_loom)))]
+pub(super) static DRAINS: core::sync::atomic::AtomicUsize = core::sync::atomic::AtomicUsize::new(0);
+
+/// Drains the inbox of a record that this thread has leased for a moment: chunks with live blocks count down from here on,
+/// and empty ones are freed.
+fn drain<R: Realm>(realm: R, record: &Record<Shard<R::Geometry>>) {
+    #[cfg(all(test, not(ephemera_loom)))]
+    DRAINS.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
+    record.shard().enter();
+    let owner = Owner { record, realm };
+    owner.book(|chunk| heap::abandon(owner, chunk));
+    heap::give_up_empties(owner);
 }
 
 /// A thread as the owner of the heap on its record; NOWHERE and GONE own a heap without chunks.
@@ -151,6 +159,21 @@ pub(super) fn give_up<R: Realm>(realm: R, lease: Lease<'_, Shard<R::Geometry>>) 
 pub(crate) struct Owner<'w, R: Realm> {
     pub(crate) record: &'w Record<Shard<R::Geometry>>,
     pub(crate) realm: R,
+}
+
+impl<R: Realm> Owner<'_, R> {
+    /// Books all remote frees in the inbox, and calls `left` for each chunk that still has live blocks.
+    fn book(self, left: impl Fn(ChunkPtr)) {
+        // SAFETY: this thread holds the record (the promise of `Env`), or nothing ever comes to its inbox, since no chunk names it (H6).
+        let taken = unsafe { self.record.shard().remote.inbox.take() };
+        for (chunk, word) in taken {
+            // SAFETY: C1: a chunk whose last blocks are booked only now was not freed (F3).
+            let chunk = unsafe { ChunkPtr::new(chunk) };
+            if heap::book_foreign(self, chunk, word) {
+                left(chunk);
+            }
+        }
+    }
 }
 
 impl<R: Realm> Clone for Owner<'_, R> {
@@ -179,8 +202,8 @@ unsafe impl<R: Realm> Env for Owner<'_, R> {
     }
 
     #[inline]
-    fn refill(self, layout: Layout, class: Class) -> Result<NonNull<u8>, AllocError> {
-        heap::refill(self, layout, class)
+    fn refill(self, layout: Layout, class: Class, limit: Limit) -> Result<NonNull<u8>, AllocError> {
+        heap::refill(self, layout, class, limit)
     }
 
     fn backing(&self) -> &Global {
@@ -205,15 +228,8 @@ unsafe impl<R: Realm> Env for Owner<'_, R> {
         R::Geometry::RETAIN
     }
 
-    /// Books what other threads gave back to this record.
     fn settle(&self) {
-        // SAFETY: this thread holds the record (the promise of `Env`), or nothing ever comes to its inbox, since no chunk names it (H6).
-        let taken = unsafe { self.record.shard().remote.inbox.take() };
-        for (chunk, given) in taken {
-            // SAFETY: C1: a chunk whose last blocks are booked only now was not freed (F3).
-            let chunk = unsafe { ChunkPtr::new(chunk) };
-            heap::book_foreign(*self, chunk, Live::from_word(given));
-        }
+        self.book(|_| ());
     }
 
     fn trim_asked(&self) -> bool {
@@ -221,20 +237,20 @@ unsafe impl<R: Realm> Env for Owner<'_, R> {
     }
 
     fn last_resort(&self) {
-        clean_free(self.realm);
+        clean(self.realm);
     }
 
     #[inline(never)]
     unsafe fn give_back(self, chunk: ChunkPtr, given: Live) {
-        let owner = chunk.owner().cast::<Record<Shard<R::Geometry>>>();
+        let record = chunk.record().cast::<Record<Shard<R::Geometry>>>();
         // SAFETY: a chunk's owner is the record that it was made under, and records are never freed (L3).
-        let owner = unsafe { &*owner };
-        let inbox = &owner.shard().remote.inbox;
-        // SAFETY: what `given` counts is given up here by the one who had it, in a chunk of that record.
+        let record = unsafe { &*record };
+        let inbox = &record.shard().remote.inbox;
+        // SAFETY: the caller had what `given` counts and gives it up, in a chunk of that record.
         let pushed = unsafe { inbox.give_back_add(chunk.as_non_null(), given.word()) };
-        if pushed && owner.is_free() {
-            // Nobody would look into that inbox until some thread takes the record, nor does anybody need its empty chunks.
-            look_after(self.realm, owner);
+        if pushed && record.is_free() {
+            // No thread would look into that inbox until one takes the record.
+            look_after(self.realm, record);
         }
     }
 }

@@ -5,11 +5,11 @@ use core::ptr::NonNull;
 use std::thread::LocalKey;
 
 use allocator_api2::alloc::{AllocError, Global};
-use ephemera_prim::local::{self, Held, Here, Tenant};
-use ephemera_prim::record::{FIRST, Record, Registry};
+use ephemera_prim::local::{self, Here, Tenant};
+use ephemera_prim::record::{FIRST, Lease, Record, Registry};
 
-use super::shard::{Owner, Realm, Shard, World, give_up};
-use crate::account::SharedAccount;
+use super::shard::{Owner, Realm, Shard, World, release};
+use crate::account::{Limit, SharedAccount};
 use crate::chunk::{Chunk, ChunkPtr};
 use crate::geometry::{Class, Standard};
 use crate::heap::{self, Env, Heap};
@@ -65,6 +65,10 @@ impl Tenant for Own {
 
     fn leave(record: &'static Record<Self>) {
         heap::trim(owner(record));
+    }
+
+    fn release(lease: Lease<'static, Self>) {
+        release(Process, lease);
     }
 }
 
@@ -125,12 +129,10 @@ unsafe impl Env for This {
     /// record leased for this one operation, when its guard is gone.
     #[cold]
     #[inline(never)]
-    fn refill(self, layout: Layout, class: Class) -> Result<NonNull<u8>, AllocError> {
+    fn refill(self, layout: Layout, class: Class, limit: Limit) -> Result<NonNull<u8>, AllocError> {
         let held = local::hold::<Own>().ok_or(AllocError)?;
-        let block = heap::refill(owner(held.record()), layout, class);
-        if let Held::Leased(lease) = held {
-            give_up(Process, lease);
-        }
+        let block = heap::refill(owner(held.record()), layout, class, limit);
+        held.release();
         block
     }
 
@@ -205,8 +207,9 @@ mod tests {
 
     use allocator_api2::boxed::Box;
 
-    use super::{Class, Env, Process, Record, This, WORLD, bound, give_up, heap, near};
+    use super::{Class, Env, Process, Record, This, WORLD, bound, heap, near, release};
     use crate::OneRingAlloc;
+    use crate::one::shard::DRAINS;
 
     /// Each test counts on the records for itself.
     static TURN: Mutex<()> = Mutex::new(());
@@ -218,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn conc_what_came_while_a_record_was_looked_at_is_not_left_there() {
+    fn conc_a_free_during_a_momentary_lease_is_not_left_behind() {
         let _turn = TURN.lock();
         let chunks = || OneRingAlloc.stats().chunks();
         let value = std::thread::spawn(|| Box::new_in(7, OneRingAlloc)).join().expect("no panic");
@@ -227,8 +230,25 @@ mod tests {
         assert_eq!((*value, chunks()), (7, 1));
         drop(value);
         assert_eq!(chunks(), 1, "whoever has the record looks after it");
-        give_up(Process, lease);
+        release(Process, lease);
         assert_eq!(chunks(), 0);
+    }
+
+    #[test]
+    fn frees_after_the_end_of_a_thread_drain_its_record_twice_a_chunk() {
+        const BLOCKS: usize = if cfg!(miri) { 60 } else { 10_000 };
+        let _turn = TURN.lock();
+        let all = || {
+            (0..BLOCKS)
+                .map(|_| Box::new_in([7_u8; 400], OneRingAlloc))
+                .collect::<allocator_api2::vec::Vec<_>>()
+        };
+        let blocks = std::thread::spawn(all).join().expect("no panic");
+        let (chunks, before) = (OneRingAlloc.stats().chunks(), DRAINS.load(Ordering::Relaxed));
+        drop(blocks);
+        let drains = DRAINS.load(Ordering::Relaxed) - before;
+        assert!(drains <= 2 * chunks, "{drains} drains for {BLOCKS} blocks in {chunks} chunks");
+        assert_eq!(OneRingAlloc.stats().bytes_held, 0);
     }
 
     #[test]

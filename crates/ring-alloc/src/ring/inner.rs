@@ -11,7 +11,7 @@ use core::ptr::{self, NonNull};
 use allocator_api2::alloc::{AllocError, Allocator};
 use ephemera_prim::raw;
 
-use crate::account::{Account, LocalAccount};
+use crate::account::{Account, Limit, LocalAccount};
 use crate::chunk::{ChunkPtr, HEADER};
 use crate::geometry::{self, Class, Geometry};
 use crate::heap::{self, Env, Heap};
@@ -119,8 +119,8 @@ unsafe impl<A: Allocator, G: Geometry> Env for &Inner<A, G> {
     }
 
     #[inline]
-    fn refill(self, layout: Layout, class: Class) -> Result<NonNull<u8>, AllocError> {
-        heap::refill(self, layout, class)
+    fn refill(self, layout: Layout, class: Class, limit: Limit) -> Result<NonNull<u8>, AllocError> {
+        heap::refill(self, layout, class, limit)
     }
 
     fn backing(&self) -> &A {

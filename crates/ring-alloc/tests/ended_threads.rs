@@ -1,0 +1,114 @@
+//! Blocks of a thread that ends, freed beside its exit and after it: nothing stays, although no thread cleans up.
+//!
+//! Each test reads `bytes_held`, which statistics take before they look at any record.
+#![cfg(feature = "std")]
+
+use std::sync::mpsc::channel;
+use std::thread;
+
+use allocator_api2::boxed::Box;
+use ephemera_testkit::suite::turn;
+use ring_alloc::OneRingAlloc;
+
+type Block = Box<[u8; 2_000], OneRingAlloc>;
+
+/// Sixteen such blocks fill a chunk.
+const BLOCKS_OF_A_CHUNK: usize = 16;
+
+fn block() -> Block {
+    Box::new_in([1; 2_000], OneRingAlloc)
+}
+
+fn held() -> usize {
+    OneRingAlloc.stats().bytes_held
+}
+
+#[test]
+fn conc_a_free_beside_an_exit_leaves_no_chunk() {
+    const ROUNDS: usize = if cfg!(miri) {
+        20
+    } else if cfg!(debug_assertions) {
+        5_000
+    } else {
+        100_000
+    };
+    let _turn = turn();
+    let (to, from) = channel::<Block>();
+    let freeing = thread::spawn(move || from.into_iter().for_each(drop));
+    for round in 0..ROUNDS {
+        let to = to.clone();
+        thread::spawn(move || to.send(block()).expect("the other thread runs")).join().expect("no panic");
+        if round % 64 == 63 || round + 1 == ROUNDS {
+            // The other thread has freed all of them once it is this far.
+            while OneRingAlloc.stats().blocks_live() != 0 {
+                thread::yield_now();
+            }
+        }
+    }
+    drop(to);
+    freeing.join().expect("no panic");
+    assert_eq!(held(), 0, "a chunk is held with nothing live");
+}
+
+#[test]
+fn conc_frees_beside_the_exit_of_a_thread_with_many_chunks_leave_none() {
+    const CHUNKS: usize = if cfg!(miri) { 8 } else { 4_000 };
+    const ROUNDS: usize = if cfg!(miri) { 1 } else { 5 };
+    let _turn = turn();
+    for _ in 0..ROUNDS {
+        let (to, from) = channel::<Vec<Block>>();
+        let (half, freed) = channel();
+        let owner = thread::spawn(move || {
+            let all = (0..CHUNKS * BLOCKS_OF_A_CHUNK).map(|_| block());
+            // One block of each chunk stays.
+            let stays = all.enumerate().filter(|(index, _)| index % BLOCKS_OF_A_CHUNK == 0);
+            to.send(stays.map(|(_, block)| block).collect()).expect("the other thread runs");
+            freed.recv().expect("the other thread runs");
+        });
+        let mut blocks = from.recv().expect("the owner runs");
+        assert_eq!(blocks.len(), CHUNKS);
+        blocks.truncate(CHUNKS / 2);
+        half.send(()).expect("the owner runs");
+        drop(blocks);
+        owner.join().expect("no panic");
+        assert_eq!(held(), 0, "chunks are held with nothing live");
+    }
+}
+
+#[test]
+fn blocks_of_an_ended_thread_go_with_their_chunks() {
+    const CHUNKS: usize = if cfg!(miri) { 3 } else { 100 };
+    let _turn = turn();
+    let all = || (0..CHUNKS * BLOCKS_OF_A_CHUNK).map(|_| block()).collect::<Vec<_>>();
+    let mut blocks = thread::spawn(all).join().expect("no panic");
+    let full = held();
+    // The first block of each chunk alone remains: all chunks do.
+    let mut last: Vec<_> = blocks.drain(..).enumerate().collect();
+    last.retain(|(index, _)| index % BLOCKS_OF_A_CHUNK == 0);
+    assert_eq!(held(), full);
+    assert_eq!(OneRingAlloc.stats().blocks_live(), CHUNKS, "blocks of chunks that count down are counted");
+    last.truncate(CHUNKS / 2);
+    assert!(held() <= full / 2 + full / CHUNKS, "half of the chunks are empty");
+    drop(last);
+    assert_eq!(held(), 0);
+}
+
+#[test]
+fn a_new_thread_goes_on_beside_chunks_that_an_ended_one_left() {
+    let _turn = turn();
+    let all = || (0..40).map(|_| block()).collect::<Vec<_>>();
+    let mut blocks = thread::spawn(all).join().expect("no panic");
+    // The chunks of the first, and of the last block count down.
+    let (first, last) = (blocks.swap_remove(0), blocks.pop());
+    drop((first, last));
+    let blocks = thread::spawn(move || {
+        // This thread has the record of the one before, and its frees count in those chunks as well.
+        blocks.truncate(20);
+        blocks.extend(all());
+        blocks
+    });
+    let blocks = blocks.join().expect("no panic");
+    assert_eq!(OneRingAlloc.stats().blocks_live(), blocks.len());
+    drop(blocks);
+    assert_eq!(held(), 0);
+}

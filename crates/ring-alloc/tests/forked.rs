@@ -1,0 +1,67 @@
+//! A child of a fork frees and gives back what its own thread has, whatever the other threads of its parent were doing.
+#![cfg(all(feature = "std", unix, not(miri)))]
+
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use allocator_api2::boxed::Box;
+use ephemera_testkit::suite::turn;
+use ring_alloc::OneRingAlloc;
+
+unsafe extern "C" {
+    fn fork() -> c_int;
+    fn waitpid(pid: c_int, status: *mut c_int, options: c_int) -> c_int;
+    fn _exit(status: c_int) -> !;
+}
+
+/// Runs `child` in a forked child, and returns whether it said `true`.
+fn in_a_child(child: impl FnOnce() -> bool) -> bool {
+    // SAFETY: the child runs code that takes no lock of the parent's threads, and leaves without running destructors.
+    let pid = unsafe { fork() };
+    assert!(pid >= 0, "the system refuses a fork");
+    if pid == 0 {
+        let good = child();
+        // SAFETY: the child ends here.
+        unsafe { _exit(c_int::from(!good)) };
+    }
+    let mut status = 0;
+    // SAFETY: the status is this function's own word.
+    let waited = unsafe { waitpid(pid, &raw mut status, 0) };
+    assert_eq!(waited, pid);
+    status == 0
+}
+
+#[test]
+fn a_child_gives_back_what_its_thread_has_while_others_read_statistics() {
+    const CHILDREN: usize = 100;
+    let _turn = turn();
+    let polling = AtomicBool::new(true);
+    let failed = thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while polling.load(Ordering::Relaxed) {
+                    let _ = OneRingAlloc.stats();
+                }
+            });
+        }
+        let failed = (0..CHILDREN)
+            .filter(|_| {
+                let mut blocks = [const { None }; 400];
+                blocks.fill_with(|| Some(Box::new_in([1_u8; 2_000], OneRingAlloc)));
+                let good = in_a_child(|| {
+                    blocks.iter_mut().for_each(|block| *block = None);
+                    OneRingAlloc.clean_local();
+                    let stats = OneRingAlloc.stats();
+                    // A walker that did not survive the fork stands on two chunks, and keeps nobody from reading.
+                    stats.unread_heaps == 0 && stats.blocks_live() == 0 && stats.chunks() <= 2
+                });
+                !good
+            })
+            .count();
+        polling.store(false, Ordering::Relaxed);
+        failed
+    });
+    assert_eq!(failed, 0, "{failed} of {CHILDREN} children kept memory");
+    OneRingAlloc.clean_local();
+}
