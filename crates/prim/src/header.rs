@@ -4,8 +4,8 @@
 //! bits cleared. The address is arithmetic; the right to use it is not. The pointer that a user hands in
 //! may touch the block alone (it may have come out of a `Box`), so the header is reached by the pointer
 //! that the owner keeps, where the unit is one of its fronts, and else by the provenance that was exposed
-//! when the unit was made. Rule: no `&Header`, ever; fields by `&raw`, atomics by a reference to the
-//! atomic alone (DESIGN, rule 10).
+//! when the unit was made. No reference to a header is ever made: fields are reached through raw pointers, atomics
+//! by a reference to the atomic alone, since another thread may free the unit after the operation.
 
 use core::ptr::NonNull;
 

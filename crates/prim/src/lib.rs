@@ -3,7 +3,7 @@
 //! One thread owns a piece of memory, any thread may give parts of it back. This crate has that
 //! protocol once, apart from what each allocator does with it: [`record`] (a thread's identity and its
 //! lease), [`local`] (the thread-local behind it and its exit), [`foreign`] (remote frees), [`unit_list`]
-//! (all units of an owner, for statistics too), [`park`] (pools that died before their handles). Beside it stand the door to raw memory
+//! (all units of an owner, for statistics too). Beside it stand the door to raw memory
 //! ([`raw`], [`poison`]), address arithmetic ([`align`]), the look-up of headers ([`header`]) and the
 //! glue to the allocator traits ([`traits`], [`backing`]).
 //!
@@ -37,8 +37,6 @@ pub mod word;
 pub mod foreign;
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 pub mod local;
-#[cfg(target_has_atomic = "ptr")]
-pub mod park;
 #[cfg(target_has_atomic = "64")]
 pub mod record;
 

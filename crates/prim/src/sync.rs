@@ -26,7 +26,8 @@ pub fn spin_hint() {
 /// would ever see the push come before another thread's look at the head; so there the guess is blind.
 #[cfg(target_has_atomic = "ptr")]
 #[inline]
-pub(crate) fn guess<T>(head: &AtomicPtr<T>) -> *mut T {
+#[must_use]
+pub fn guess<T>(head: &AtomicPtr<T>) -> *mut T {
     if cfg!(ephemera_loom) { core::ptr::null_mut() } else { head.load(Ordering::Relaxed) }
 }
 

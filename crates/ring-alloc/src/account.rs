@@ -98,11 +98,11 @@ impl Account for LocalAccount {
     }
 }
 
-#[cfg(any(feature = "std", ephemera_loom))]
+#[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
 pub(crate) use shared::SharedAccount;
 
 /// The account that all threads share. In slow paths only, so it may be exact.
-#[cfg(any(feature = "std", ephemera_loom))]
+#[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
 mod shared {
     use super::{Account, UNLIMITED, within};
     use ephemera_prim::sync::{AtomicUsize, Ordering};

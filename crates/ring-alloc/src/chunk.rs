@@ -11,7 +11,7 @@
 
 use core::ptr::{self, NonNull};
 
-#[cfg(any(feature = "std", ephemera_loom))]
+#[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
 use ephemera_prim::foreign::COMPLETE;
 #[cfg(target_has_atomic = "64")]
 use ephemera_prim::foreign::{Foreign, Unit};
@@ -63,7 +63,7 @@ impl Remote {
 }
 
 /// The bit of an owner's address that marks an abandoned chunk: its record had no holder when a block of it was freed.
-#[cfg(any(feature = "std", ephemera_loom))]
+#[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
 const ABANDONED: usize = 1;
 
 /// Bytes of a chunk that its header takes.
@@ -219,13 +219,13 @@ impl ChunkPtr {
     }
 
     /// The class of its blocks.
-    #[cfg(any(feature = "std", ephemera_loom))]
+    #[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
     pub(crate) fn class(self) -> Class {
         // SAFETY: C1; `class` never changes.
         unsafe { (*self.as_ptr()).remote.class }
     }
 
-    #[cfg(any(feature = "std", ephemera_loom))]
+    #[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
     #[inline]
     fn owner_word(&self) -> &OwnerPtr<()> {
         // SAFETY: C1; a reference to the word alone.
@@ -234,27 +234,27 @@ impl ChunkPtr {
 
     /// The owner whose thread may write this chunk's words: the address of a record, null in a ring for one thread. An
     /// abandoned chunk has the address with [`ABANDONED`], which is that of no record.
-    #[cfg(any(feature = "std", ephemera_loom))]
+    #[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
     #[inline]
     pub(crate) fn owner(self) -> *const () {
         self.owner_word().get()
     }
 
     /// The record whose inbox the chunk goes to, abandoned or not.
-    #[cfg(any(feature = "std", ephemera_loom))]
+    #[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
     #[inline]
     pub(crate) fn record(self) -> *const () {
         self.owner().map_addr(|addr| addr & !ABANDONED)
     }
 
     /// The chunk is its record's own: drained, whatever it was before.
-    #[cfg(any(feature = "std", ephemera_loom))]
+    #[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
     pub(crate) fn set_owner(self, owner: *const ()) {
         self.owner_word().set(owner.cast_mut());
     }
 
     /// Starts the countdown of a chunk with live blocks, on a record that no thread but this one holds, and for a moment.
-    #[cfg(any(feature = "std", ephemera_loom))]
+    #[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
     pub(crate) fn abandon(self) {
         if cfg!(ephemera_weaken = "chunk_not_abandoned") {
             return;
@@ -329,7 +329,7 @@ impl ChunkPtr {
 
     /// Books a foreign word, as it came out of the inbox: remote frees, or a countdown at its end. Returns whether that drains
     /// the chunk, which must then be rewound.
-    #[cfg(any(feature = "std", ephemera_loom))]
+    #[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
     pub(crate) fn book_word(self, word: u64) -> bool {
         if word == COMPLETE {
             self.back().set(self.taken().get());

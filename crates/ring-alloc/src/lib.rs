@@ -38,12 +38,15 @@
 //!
 //! # Memory comes back
 //!
-//! By itself: of the chunks that run empty, each ring or thread keeps 4 of each class and gives back the others; a thread
-//! gives back all when it ends. By request: [`RingAlloc::flush`], [`OneRingAlloc::clean_local`],
-//! [`OneRingAlloc::clean_global`]. Under a limit: [`Builder::limit`], [`OneRingAlloc::set_limit`]. [`Stats`] says what is held.
+//! By itself: of the chunks that run empty, each ring or thread keeps 4 of each class and frees the others; a thread frees all
+//! of them when it ends. By request: [`RingAlloc::flush`], [`OneRingAlloc::clean_local`], [`OneRingAlloc::clean_global`]. Under
+//! a limit: [`Builder::limit`], [`OneRingAlloc::set_limit`]. [`Stats`] says what is held.
 //!
-//! A chunk of another thread's that foreign frees emptied is booked when that thread next runs out of its front chunk, cleans, or
-//! ends; one that an ended thread left behind goes back with its last block.
+//! A chunk that remote frees emptied is booked when its owner next runs out of its front chunk, cleans, or ends. A chunk that an
+//! ended thread left behind is freed with its last block, by the thread that frees that block.
+//!
+//! In a forked child, chunks of the parent's other threads stay: blocks in them can be freed, but their memory is not. What the
+//! forking thread has is used and freed as before.
 //!
 //! # Traits
 //!

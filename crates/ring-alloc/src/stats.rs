@@ -59,7 +59,7 @@ impl Stats {
     }
 
     /// Chunks without a live block, of all classes.
-    #[cfg(any(feature = "std", ephemera_loom))]
+    #[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
     pub(crate) fn empty_chunks(&self) -> usize {
         self.small.empty_chunks + self.medium.empty_chunks
     }

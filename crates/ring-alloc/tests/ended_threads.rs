@@ -1,7 +1,7 @@
 //! Blocks of a thread that ends, freed beside its exit and after it: nothing stays, although no thread cleans up.
 //!
 //! Each test reads `bytes_held`, which statistics take before they look at any record.
-#![cfg(feature = "std")]
+#![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 use std::sync::mpsc::channel;
 use std::thread;

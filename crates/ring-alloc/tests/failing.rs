@@ -8,6 +8,10 @@ mod checked;
 #[path = "support/tiny.rs"]
 mod tiny;
 
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use allocator_api2::alloc::{AllocError, Allocator, Global};
 use allocator_api2::boxed::Box;
 use allocator_api2::vec::Vec;
 use checked::{Checked, layout};
@@ -123,4 +127,40 @@ fn a_refused_large_block_is_served_from_what_was_kept() {
     assert!(backing.held() > 90 << 10, "chunks were kept");
     let mut large: Vec<u8, _> = Vec::new_in(&ring);
     large.try_reserve_exact(90 << 10).expect("kept chunks go back before a refusal is passed on");
+}
+
+/// Unwinds from every `deallocate`, against the contract, and says when it is dropped.
+struct Unwinds(alloc::rc::Rc<core::cell::Cell<bool>>);
+
+// SAFETY: all blocks are the global heap's.
+unsafe impl Allocator for Unwinds {
+    fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        Global.allocate(layout)
+    }
+
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
+        // SAFETY: the caller's block, which the global heap handed out.
+        unsafe { Global.deallocate(block, layout) };
+        std::panic::resume_unwind(alloc::boxed::Box::new("from deallocate"));
+    }
+}
+
+impl Drop for Unwinds {
+    fn drop(&mut self) {
+        self.0.set(true);
+    }
+}
+
+#[test]
+fn live_blocks_keep_a_backing_allocator_that_unwinds_from_deallocate() {
+    let dropped = alloc::rc::Rc::new(core::cell::Cell::new(false));
+    let ring = RingAlloc::new_in(Unwinds(alloc::rc::Rc::clone(&dropped)));
+    let block = ring.allocate(layout(100, 8)).expect("the global heap serves it").cast::<u8>();
+    let caught = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| drop(ring)));
+    assert!(caught.is_err(), "the state goes back, and unwinds");
+    assert!(!dropped.get(), "the memory of a live block goes with its backing allocator");
+    // SAFETY: the block is live; its chunk is not freed.
+    unsafe { block.write_bytes(7, 100) };
+    // Its chunk and the allocator are leaked here, which the leak checkers must not report.
+    ephemera_testkit::backing::immortal(core::sync::atomic::AtomicPtr::new(block.as_ptr()));
 }

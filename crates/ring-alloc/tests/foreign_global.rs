@@ -1,5 +1,5 @@
 //! What the ring of all threads takes from the global allocator, counted there: all of it comes back.
-#![cfg(feature = "std")]
+#![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 extern crate alloc;
 

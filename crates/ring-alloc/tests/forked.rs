@@ -1,5 +1,5 @@
 //! A child of a fork frees and gives back what its own thread has, whatever the other threads of its parent were doing.
-#![cfg(all(feature = "std", unix, not(miri)))]
+#![cfg(all(feature = "std", target_has_atomic = "64", unix, not(miri)))]
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, Ordering};

@@ -1,5 +1,5 @@
 //! Maps of hashbrown in a ring: what grows by doubling, with over-aligned tables, and is cloned with its allocator.
-#![cfg(feature = "std")]
+#![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 use allocator_api2::alloc::Allocator;
 use ephemera_testkit::backing::Hostile;

@@ -1,5 +1,5 @@
 //! Every layout is served as asked for or refused, and blocks are resized where they lie wherever that can be.
-#![cfg(feature = "std")]
+#![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 #[path = "support/checked.rs"]
 mod checked;

@@ -1,5 +1,5 @@
 //! The cap on bytes held is exact, refusals leave everything as it was, and statistics agree with what is counted below.
-#![cfg(feature = "std")]
+#![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 extern crate alloc;
 

@@ -1,5 +1,5 @@
 //! A program as users of ring-alloc 0.2 write it, with nothing but that version's API.
-#![cfg(feature = "std")]
+#![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 use core::alloc::Layout;
 use core::cmp::Ordering;

@@ -1,5 +1,5 @@
 //! A block that stays costs its own chunk and nothing more.
-#![cfg(feature = "std")]
+#![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 extern crate alloc;
 

@@ -1,6 +1,6 @@
 //! Other threads under pressure: what one thread keeps empty serves another one before a refusal, and statistics that are
 //! polled neither keep memory nor refuse a request.
-#![cfg(feature = "std")]
+#![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 extern crate alloc;
 

@@ -1,6 +1,6 @@
 //! The suite of all allocators, stamped on the rings: chunks that run full soon and those of programs, with nothing
 //! kept, under a limit, and on all threads.
-#![cfg(feature = "std")]
+#![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 #[path = "support/tiny.rs"]
 mod tiny;

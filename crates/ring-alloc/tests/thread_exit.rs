@@ -1,5 +1,5 @@
 //! Blocks are freed and allocated in destructors of thread-locals, whenever those were registered.
-#![cfg(feature = "std")]
+#![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 extern crate alloc;
 

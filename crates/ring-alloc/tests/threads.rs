@@ -1,5 +1,5 @@
 //! Blocks go from thread to thread and outlive their threads; nothing is lost.
-#![cfg(feature = "std")]
+#![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 extern crate alloc;
 

@@ -1,5 +1,5 @@
 //! Which traits the rings have and which they must not have.
-#![cfg(feature = "std")]
+#![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 use core::fmt::Debug;
 use core::hash::Hash;
@@ -9,7 +9,7 @@ use allocator_api2::alloc::{Allocator, Global};
 use allocator_api2::boxed::Box;
 use allocator_api2::vec::Vec;
 use ephemera_testkit::backing::Counting;
-use ring_alloc::{Builder, ClassStats, OneRingAlloc, RingAlloc, Standard, Stats};
+use ring_alloc::{Builder, ClassStats, Geometry, OneRingAlloc, RingAlloc, Standard, Stats};
 use static_assertions::{assert_impl_all, assert_not_impl_any};
 
 assert_impl_all!(OneRingAlloc: Send, Sync, Copy, Unpin, UnwindSafe, RefUnwindSafe);
@@ -29,7 +29,22 @@ assert_impl_all!(RingAlloc<RingAlloc>: Allocator, Clone);
 assert_impl_all!(Stats: Send, Sync, Copy, Debug, Default, Eq);
 assert_impl_all!(ClassStats: Send, Sync, Copy, Debug, Default, Eq);
 assert_impl_all!(Builder: Send, Sync, Copy, Debug, Default);
+assert_impl_all!(Builder<NotCopy>: Send, Sync, Copy, Debug);
 assert_impl_all!(Standard: Copy, Debug, Default);
+
+/// A geometry that is not `Copy` itself.
+#[derive(Debug)]
+struct NotCopy;
+
+impl Geometry for NotCopy {
+    const SMALL_MAX: usize = Standard::SMALL_MAX;
+    const SMALL_ALIGN: usize = Standard::SMALL_ALIGN;
+    const SMALL_CHUNK: usize = Standard::SMALL_CHUNK;
+    const MEDIUM_MAX: usize = Standard::MEDIUM_MAX;
+    const MEDIUM_ALIGN: usize = Standard::MEDIUM_ALIGN;
+    const MEDIUM_CHUNK: usize = Standard::MEDIUM_CHUNK;
+    const RETAIN: usize = Standard::RETAIN;
+}
 
 /// What is covariant stays so: a ring that may not outlive what is below it.
 fn shorter<'a>(ring: RingAlloc<&'static Counting<Global>>) -> RingAlloc<&'a Counting<Global>> {

@@ -1,4 +1,5 @@
-//! How many bytes things take: regions, leads, stores, and the distances between looks. Pure arithmetic.
+//! How many bytes things take: regions, leads, stores, and the distances between looks. Pure
+//! arithmetic.
 #![forbid(unsafe_code)]
 
 use ephemera_prim::align::align_up;
@@ -7,11 +8,12 @@ use crate::checked;
 use crate::guard::Guard;
 use crate::word::LONGEST;
 
-/// What regions are multiples of, and what a guard takes: so what is left of a split has room for its own guard, and the
-/// length of a taken region follows from the size of its buffer alone.
+/// What regions are multiples of, and what a guard takes: so what is left of a split has room for
+/// its own guard, and the length of a taken region follows from the size of its buffer alone.
 pub(crate) const GRANULE: usize = size_of::<Guard>().next_power_of_two();
 
-/// Bytes of a region that are not the buffer's: the guard, and what `checked` puts behind the buffer.
+/// Bytes of a region that are not the buffer's: the guard, and what `checked` puts behind the
+/// buffer.
 pub(crate) const OVERHEAD: usize = GRANULE + checked::TAIL;
 
 /// The largest buffer that a region can be computed for.
@@ -55,7 +57,8 @@ pub(crate) struct Want {
 }
 
 impl Want {
-    /// A region for a buffer of this size and alignment, which is a power of two. `None` beyond what can be addressed.
+    /// A region for a buffer of this size and alignment, which is a power of two. `None` beyond
+    /// what can be addressed.
     pub(crate) const fn new(bytes: usize, align: usize) -> Option<Self> {
         if align > LARGEST_ALIGN {
             return None;
@@ -73,8 +76,8 @@ impl Want {
         Self { need, align: GRANULE }
     }
 
-    /// How many bytes of a free region of `len` bytes whose guard is at `addr` must be left in front, so that the rest
-    /// serves. `None` if it cannot.
+    /// How many bytes of a free region of `len` bytes whose guard is at `addr` must be left in
+    /// front, so that the rest serves. `None` if it cannot.
     #[inline]
     pub(crate) fn lead(self, addr: usize, len: usize) -> Option<usize> {
         if len < self.need {
@@ -88,37 +91,42 @@ impl Want {
     }
 }
 
-/// Where the parts of a store on the heap are, as offsets from its start.
+/// The block that the regions of a store on the heap are in.
 #[cfg(feature = "alloc")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// Bytes of the whole store.
-    pub(crate) bytes: usize,
-    /// Alignment of the whole store.
-    pub(crate) align: usize,
-    /// The first guard. The buffer behind it is aligned to `align`.
-    pub(crate) first: usize,
     /// Bytes of all regions.
     pub(crate) end: usize,
+    /// Alignment of the block, and of the first buffer.
+    pub(crate) align: usize,
 }
 
 #[cfg(feature = "alloc")]
 impl Plan {
-    /// A store with a header of `header` bytes and with regions of at least `bytes`, whose first buffer is aligned.
-    pub(crate) fn new(header: usize, bytes: usize, align: usize) -> Option<Self> {
+    /// Regions of at least `bytes` bytes, whose first buffer is aligned.
+    pub(crate) fn new(bytes: usize, align: usize) -> Option<Self> {
         if align > LARGEST_ALIGN {
             return None;
         }
         let align = align.next_power_of_two().max(LINE).max(GRANULE);
         let end = align_up(bytes, GRANULE)?.max(2 * OVERHEAD);
-        let first = align_up(header + GRANULE, align)? - GRANULE;
-        let bytes = first.checked_add(end)?;
-        (bytes <= LARGEST).then_some(Self { bytes, align, first, end })
+        let bytes = (align - GRANULE).checked_add(end)?;
+        (bytes <= LARGEST).then_some(Self { end, align })
+    }
+
+    /// The offset of the first guard. The buffer behind it is aligned.
+    pub(crate) const fn first(self) -> usize {
+        self.align - GRANULE
+    }
+
+    /// Bytes of the whole block.
+    pub(crate) const fn bytes(self) -> usize {
+        self.first() + self.end
     }
 }
 
-/// Bytes of progress after which a chain of `end` bytes looks back at its first region: about a third of a first-level data
-/// cache, less in small stores.
+/// Bytes of progress after which a chain of `end` bytes looks back at its first region: about a
+/// third of a first-level data cache, less in small stores.
 pub(crate) const fn stride(end: usize) -> usize {
     let eighth = end / 8;
     if eighth < 4 * GRANULE {
@@ -130,8 +138,8 @@ pub(crate) const fn stride(end: usize) -> usize {
     }
 }
 
-/// The same for requests of `need` bytes: a look costs as much as an allocation, so there are several between two looks,
-/// unless they are so large that looks do not matter.
+/// The same for requests of `need` bytes: a look costs as much as an allocation, so there are
+/// several between two looks, unless they are so large that looks do not matter.
 #[inline]
 pub(crate) const fn pace(stride: usize, need: usize) -> usize {
     let few = need.saturating_mul(16);
@@ -144,9 +152,11 @@ pub(crate) const fn pace(stride: usize, need: usize) -> usize {
     }
 }
 
-/// The same where the head is `window` bytes behind the first region. Each look is a step that a processor does not foresee, so in a large window
-/// there are eight: an eighth more of it does not matter. 1,024 buffers of up to 1,024 bytes held, in a loop of its own: 30 to 31 ns a buffer instead
-/// of 36. From a stride to eight of them it is half a stride, so that less than that is added to a window of about a first-level cache.
+/// The same where the head is `window` bytes behind the first region. Each look is a step that a
+/// processor does not foresee, so in a large window there are eight: an eighth more of it does not
+/// matter. 1,024 buffers of up to 1,024 bytes held, in a loop of its own: 30 to 31 ns a buffer
+/// instead of 36. From a stride to eight of them it is half a stride, so that less than that is
+/// added to a window of about a first-level cache.
 #[inline]
 pub(crate) fn pace_in(stride: usize, window: usize, need: usize) -> usize {
     let wanted = if window < stride { stride } else { (window / 8).clamp(stride / 2, 4 * stride) };
@@ -197,16 +207,16 @@ mod tests {
     #[cfg(feature = "alloc")]
     fn a_store_has_its_first_buffer_aligned() {
         for (bytes, align) in [(0, 1), (1000, 16), (1 << 16, 64), (1 << 16, 4096), (100, 3000)] {
-            let plan = Plan::new(64, bytes, align).unwrap();
-            assert_eq!((plan.first + GRANULE) % plan.align, 0);
-            assert!(plan.first >= 64 && plan.end >= bytes && plan.align >= align);
-            assert_eq!(plan.bytes, plan.first + plan.end);
+            let plan = Plan::new(bytes, align).unwrap();
+            assert_eq!((plan.first() + GRANULE) % plan.align, 0);
+            assert!(plan.end >= bytes && plan.align >= align);
+            assert_eq!(plan.bytes(), plan.first() + plan.end);
         }
         for bytes in [usize::MAX, usize::MAX - 15, isize::MAX as usize] {
-            assert_eq!(Plan::new(64, bytes, 64), None);
+            assert_eq!(Plan::new(bytes, 64), None);
         }
-        assert_eq!(Plan::new(64, 64, 1 << 30), None);
-        assert_eq!(Plan::new(64, 64, usize::MAX), None);
+        assert_eq!(Plan::new(64, 1 << 30), None);
+        assert_eq!(Plan::new(64, usize::MAX), None);
     }
 
     #[test]

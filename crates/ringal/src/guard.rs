@@ -6,8 +6,8 @@
 //!           handles of a frozen buffer
 //! ```
 //!
-//! A taken guard has one writer, its holder; a free one belongs to the ring. So a release is one store and a look is one
-//! load.
+//! A taken guard has one writer, its holder; a free one belongs to the ring. So a release is one
+//! store and a look is one load.
 
 use core::ptr::NonNull;
 
@@ -19,20 +19,25 @@ use crate::checked::{self, Check};
 use crate::geometry::GRANULE;
 use crate::word::Word;
 
-// ORDERING: Release. Pairs with the Acquire in `GuardPtr::look`. Publishes: the end of use of the buffer.
+// ORDERING: Release. Pairs with the Acquire in `GuardPtr::look`. Publishes: the end of use of the
+// buffer.
 const RELEASE: Ordering =
     if cfg!(ephemera_weaken = "guard_release_relaxed") { Ordering::Relaxed } else { Ordering::Release };
-// ORDERING: Acquire. Pairs with the Release in `GuardPtr::release`: what its holder did with the buffer is over.
+// ORDERING: Acquire. Pairs with the Release in `GuardPtr::release`: what its holder did with the
+// buffer is over.
 const LOOK: Ordering =
     if cfg!(ephemera_weaken = "guard_look_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
-// ORDERING: Release. Pairs with the Acquire in `GuardPtr::is_last`. Publishes: the end of use by this handle.
+// ORDERING: Release. Pairs with the Acquire in `GuardPtr::is_last`. Publishes: the end of use by
+// this handle.
 const LEAVE: Ordering =
     if cfg!(ephemera_weaken = "count_release_relaxed") { Ordering::Relaxed } else { Ordering::Release };
-// ORDERING: Acquire. Pairs with the Release in `GuardPtr::drop_handle`: all other handles are done with the buffer.
+// ORDERING: Acquire. Pairs with the Release in `GuardPtr::drop_handle`: all other handles are done
+// with the buffer.
 const LAST: Ordering =
     if cfg!(ephemera_weaken = "count_acquire_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
-// ORDERING: Acquire. Pairs with the Release in `GuardPtr::drop_handle`: all other handles are done with the buffer.
+// ORDERING: Acquire. Pairs with the Release in `GuardPtr::drop_handle`: all other handles are done
+// with the buffer.
 const AFTER: Ordering =
     if cfg!(ephemera_weaken = "count_after_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
@@ -42,7 +47,8 @@ std::thread_local! {
     pub(crate) static LOOKS: core::cell::Cell<usize> = const { core::cell::Cell::new(0) };
 }
 
-/// What stands in front of a region. Never borrowed as a whole: each word by itself, through [`GuardPtr`].
+/// What stands in front of a region. Never borrowed as a whole: each word by itself, through
+/// [`GuardPtr`].
 #[derive(Debug)]
 #[repr(C, align(16))]
 pub(crate) struct Guard {
@@ -51,15 +57,16 @@ pub(crate) struct Guard {
     word: AtomicUsize,
     /// Handles of a frozen buffer; of any other, whatever was there.
     count: AtomicUsize,
-    /// Stands for the payload: its holder writes it, and the ring ends it when the guard is merged away.
+    /// Stands for the payload: its holder writes it, and the ring ends it when the guard is merged
+    /// away.
     witness: Witness,
 }
 
 /// A pointer to a guard.
 ///
 /// # Invariant
-/// **G1** It points at a guard of a store that is not freed for as long as the pointer is used, and may access the whole
-/// store. Whoever makes one sees to that; methods rest on it.
+/// **G1** It points at a guard of a store that is not freed for as long as the pointer is used, and
+/// may access the whole store. Whoever makes one sees to that; methods rest on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct GuardPtr(NonNull<Guard>);
 
@@ -101,7 +108,8 @@ impl GuardPtr {
 
     #[inline]
     fn count(&self) -> &AtomicUsize {
-        // SAFETY: G1, and the buffer is frozen, so the count was written; a reference to the word alone.
+        // SAFETY: G1, and the buffer is frozen, so the count was written; a reference to the word
+        // alone.
         unsafe { &(*self.0.as_ptr()).count }
     }
 
@@ -120,8 +128,8 @@ impl GuardPtr {
     /// Makes a guard of a free region of `len` bytes.
     ///
     /// # Safety
-    /// The place and `len` bytes from it are in the store, behind a free guard or a taken one of which this part is the
-    /// ring's again, and the ring is the caller's (C1, C2).
+    /// The place and `len` bytes from it are in the store, behind a free guard or a taken one of
+    /// which this part is the ring's again, and the ring is the caller's (C1, C2).
     #[inline]
     pub(crate) unsafe fn create(self, len: usize) {
         // SAFETY: the place has a granule, which is nobody's but the ring's, by the caller.
@@ -183,6 +191,15 @@ impl GuardPtr {
         self.word().store(Word::free(len).bits(), RELEASE);
     }
 
+    /// The region of `len` bytes is given back in a store whose ring was dropped, and its share is
+    /// or will be taken off.
+    #[cfg(feature = "alloc")]
+    pub(crate) fn settle(self, len: usize) {
+        checked::set(self, Word::settled(len));
+        // ORDERING: `RELEASE`. Pairs with `GuardPtr::look`. Publishes: the check value.
+        self.word().store(Word::settled(len).bits(), RELEASE);
+    }
+
     /// The holder is about to end its use of the payload.
     #[inline]
     pub(crate) fn end_use(self) {
@@ -225,7 +242,8 @@ impl GuardPtr {
     /// One handle less. `true` for the last one: the buffer is the caller's alone.
     #[inline]
     pub(crate) fn drop_handle(self) -> bool {
-        // The one handle that is left needs no read-modify-write: nobody else can clone it, and none can come back.
+        // The one handle that is left needs no read-modify-write: nobody else can clone it, and
+        // none can come back.
         if self.is_last() {
             return true;
         }
@@ -233,7 +251,8 @@ impl GuardPtr {
         if self.count().fetch_sub(1, LEAVE) != 1 {
             return false;
         }
-        // Several saw more than one, and left: the latest of them is the last. A load, and no fence, so that every tool sees it.
+        // Several saw more than one, and left: the latest of them is the last. A load, and no
+        // fence, so that every tool sees it.
         // ORDERING: `AFTER`. Pairs with `GuardPtr::drop_handle`.
         self.count().load(AFTER) == 0
     }
@@ -245,7 +264,8 @@ impl GuardPtr {
     }
 }
 
-/// Handles were leaked until their count was about to overflow. Half the range is left for threads that are as far.
+/// Handles were leaked until their count was about to overflow. Half the range is left for threads
+/// that are as far.
 #[cold]
 #[inline(never)]
 fn too_many() -> ! {

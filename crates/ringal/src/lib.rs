@@ -1,8 +1,9 @@
 //! A ring of byte buffers in one store: taken guards are skipped, released by one store.
 //!
-//! A [`RingAl`] hands out buffers by moving along a chain of regions in memory that it took once. A buffer is written by one holder,
-//! sent to other threads, frozen and shared; its last holder gives it back with one store, wherever that is. What is
-//! still in use is skipped, so one buffer that stays does not stop the ring.
+//! A [`RingAl`] hands out buffers by moving along a chain of regions in memory that it took once. A
+//! buffer is written by one holder, sent to other threads, frozen and shared; its last holder gives
+//! it back with one store, on any thread. A region still in use is skipped, so one buffer that
+//! stays does not stop the ring.
 //!
 //! | type | is |
 //! |---|---|
@@ -38,33 +39,49 @@
 //!
 //! # Trade-offs
 //!
-//! * The store has a fixed size. When no run of free regions is long enough, requests get `None`, or from the `try_` methods an
-//!   error that says whether the ring is too small or too full; callers fall back to a `Vec`, or wait.
-//! * A buffer costs a guard of 16 bytes and rounding to 16. A buffer that stays costs its own region, and splits the free space
-//!   around it: beside a thousand of them, scattered, a request as large as a thousandth of the ring may find no place. Give
-//!   what lives for long another ring, or another allocator.
-//! * A request looks for room where there was some last, and then everywhere, one turn at most: that is the price of what
-//!   stays, where the free space lies in several small windows far apart and each is used up in turn.
-//! * In a ring that is full of small buffers, a request that is refused looks at each of them; for large requests a few looks tell
-//!   whether anything changed since the last refusal.
+//! * The store has a fixed size. When no run of free regions is long enough, requests get `None`,
+//!   or from the `try_` methods an error that says whether the ring is too small or too full;
+//!   callers fall back to a `Vec`, or wait.
+//! * A buffer costs a guard of 16 bytes and rounding to 16. A buffer that stays costs its own
+//!   region, and splits the free space around it: beside a thousand of them, scattered, a request
+//!   as large as a thousandth of the ring may find no place. Give what lives for long another ring,
+//!   or another allocator.
+//! * A request looks for room where there was some last, and then everywhere, one turn at most:
+//!   that is the price of what stays, where the free space lies in several small windows far apart
+//!   and each is used up in turn.
+//! * In a ring that is full of small buffers, a request that is refused looks at each of them, and
+//!   so does an [`ExtBuf`] that cannot grow. Where 32 buffers in use are enough to show that a
+//!   request has no room, the ring remembers them. It refuses the next request of that size or more
+//!   after a look at these. For requests of a sixteenth of the ring or more they always are. The
+//!   `try_` methods of the ring look at all regions when they refuse, to say how full the ring is.
 //! * The ring is for one thread; only giving back works from all.
 //!
 //! # The end of a ring
 //!
-//! Dropping a ring waits for nothing and leaves buffers valid. A store with buffers in use is *parked*: the last of them frees it.
-//! Where that one was given back at the very moment of the drop, the next ring of the heap that is made or dropped frees it, or
-//! [`RingAl::reclaim`]. (While more than 8 stores are parked, looks in vain make the next ones rarer, down to one in 1,024;
-//! `reclaim` always looks.)
+//! Dropping a ring waits for nothing and leaves buffers valid. A store with buffers in use is
+//! *parked*: its last buffer frees it, without any further call, however many stores are parked.
+//! The drop of the ring looks at each of its regions, and each buffer that is dropped later pays
+//! for one atomic subtraction.
+//!
+//! One case is left: another thread was in the middle of releasing a buffer when the ring was
+//! dropped. The store may not count that release, and then its last buffer does not free it. One of
+//! the next calls does: each ring of the heap that is made or dropped and each release that frees a
+//! store looks at up to 8 parked stores, the latest among them, and at up to 1,024 regions of
+//! these. (A call that finds another thread looking leaves that to the next one.)
+//! [`RingAl::reclaim`] looks at all. Of a store that was freed, a header of 64 bytes stays until
+//! one of these calls comes by.
 //!
 //! # Bytes
 //!
-//! What is not written yet is never shown as initialised: buffers deref to the written bytes. With feature `bytes`, a frozen
-//! buffer becomes a `bytes::Bytes` without copying, and buffers are `BufMut`.
+//! What is not written yet is never shown as initialised: buffers deref to the written bytes. With
+//! feature `bytes`, a frozen buffer becomes a `bytes::Bytes` without copying, and buffers are
+//! `BufMut`.
 //!
 //! # Coming from ringal 0.2 to 0.4
 //!
-//! Change nothing, but for one form that may not compile. Buffers are `fmt::Write` besides `io::Write`, so that `write!` has to be
-//! told which is meant where both traits are in scope (E0034):
+//! Change nothing, but for one form that may not compile. Buffers are `fmt::Write` besides
+//! `io::Write`, so that `write!` has to be told which is meant where both traits are in scope
+//! (E0034):
 //!
 //! ```
 //! # #[cfg(feature = "std")] {
@@ -88,7 +105,7 @@
 //! | the store | `n` rounded up to a power of two | `n` rounded up to 16, and a header on top |
 //! | `RingAl::new(10_000).fixed(12_000)` | a buffer | `None`: ask for `RingAl::new(16_384)` |
 //! | what a buffer costs besides its bytes | a guard of 8 bytes, rounding to 8 and more | a guard of 16 bytes, rounding to 16 |
-//! | `fixed(64)` has room for | 72 bytes, or some more | 64 bytes |
+//! | `fixed(21)`, `fixed(64)` have room for | at least 24 and 72 bytes: the next larger multiple of a word | 21 and 64 bytes, and `write` stops there |
 //!
 //! How it works: see the module [`design`].
 #![no_std]
@@ -107,12 +124,16 @@ mod buffer;
 #[cfg(feature = "bytes")]
 mod bytes;
 mod checked;
+#[cfg(feature = "alloc")]
+mod end;
 mod error;
 mod geometry;
 mod guard;
 #[cfg(all(feature = "std", not(ephemera_loom)))]
 #[doc(hidden)]
 pub mod macros;
+#[cfg(feature = "alloc")]
+mod parked;
 mod ring;
 mod stats;
 mod store;

@@ -1,16 +1,22 @@
-//! What a guard's word says: how far the next guard is, and whether a buffer stands in between. Pure arithmetic.
+//! What a guard's word says: how far the next guard is, and whether a buffer stands in between.
+//! Pure arithmetic.
 //!
 //! ```text
 //!  | in use: 1 bit | bytes from this guard to the next, a multiple of the granule |
 //!    top bit
 //! ```
 //!
-//! With the bit on top, "free and at least this long" is one signed comparison.
+//! With the bit on top, "free and at least this long" is one signed comparison. When its ring is
+//! gone, the lowest bit of a free region's word says that the region is settled: see `end`.
 #![forbid(unsafe_code)]
 
 use core::fmt;
 
 const TAKEN: usize = 1 << (usize::BITS - 1);
+
+/// In the lowest bit, which no length uses.
+#[cfg(feature = "alloc")]
+const SETTLED: usize = 1;
 
 /// The longest region: what a signed word holds.
 pub(crate) const LONGEST: usize = TAKEN - 1;
@@ -47,13 +53,32 @@ impl Word {
         self.0 & TAKEN != 0
     }
 
-    /// Bytes from this guard to the next.
+    /// A region of this many bytes that was given back in a store whose ring was dropped, and whose
+    /// share is taken off.
+    #[cfg(feature = "alloc")]
+    pub(crate) const fn settled(len: usize) -> Self {
+        Self(len | SETTLED)
+    }
+
+    #[cfg(feature = "alloc")]
+    pub(crate) const fn is_settled(self) -> bool {
+        self.0 & SETTLED != 0
+    }
+
+    /// Bytes from this guard to the next, whatever the word says.
+    #[cfg(feature = "alloc")]
+    pub(crate) const fn span(self) -> usize {
+        self.0 & !(TAKEN | SETTLED)
+    }
+
+    /// Bytes from this guard to the next, of a region that is free or taken.
     #[inline]
     pub(crate) const fn len(self) -> usize {
         self.0 & !TAKEN
     }
 
-    /// Whether the region is free and has `need` bytes. A taken one is negative, and `need` never is.
+    /// Whether the region is free and has `need` bytes. A taken one is negative, and `need` never
+    /// is.
     #[inline]
     pub(crate) const fn fits(self, need: usize) -> bool {
         self.0 as isize >= need as isize
@@ -77,6 +102,17 @@ mod tests {
                 assert_eq!((word.len(), Word::from_bits(word.bits())), (len, word));
             }
             assert!(!Word::free(len).is_taken() && Word::taken(len).is_taken());
+        }
+    }
+
+    #[test]
+    #[cfg(feature = "alloc")]
+    fn settled_regions_are_not_taken_and_keep_their_length() {
+        for len in [16, 4096, LONGEST & !15] {
+            let word = Word::settled(len);
+            assert!(word.is_settled() && !word.is_taken() && word.span() == len);
+            assert!(!Word::free(len).is_settled() && !Word::taken(len).is_settled());
+            assert_eq!((Word::free(len).span(), Word::taken(len).span()), (len, len));
         }
     }
 

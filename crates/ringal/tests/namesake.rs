@@ -23,6 +23,18 @@ fn a_fixed_buffer_takes_as_much_as_fits() -> io::Result<()> {
     buffer.flush()
 }
 
+/// As "Coming from ringal 0.2 to 0.4" says: there it takes 24 bytes or more.
+#[test]
+fn a_fixed_buffer_has_no_room_beyond_what_was_asked_for() -> io::Result<()> {
+    let mut ringal = RingAl::new(1024);
+    for (asked, beyond) in [(21, 3), (64, 8), (0, 1)] {
+        let mut buffer = ringal.fixed(asked).unwrap();
+        assert_eq!(buffer.spare(), asked);
+        assert_eq!(buffer.write(&vec![1; asked + beyond])?, asked);
+    }
+    Ok(())
+}
+
 #[test]
 fn an_extendable_buffer_grows_until_the_store_is_full() {
     let mut ringal = RingAl::new(1024);

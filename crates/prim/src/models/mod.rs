@@ -9,7 +9,6 @@ mod foreign;
 mod gate;
 mod lease;
 mod memory;
-mod park;
 mod registry;
 mod unit_list;
 mod word;

@@ -21,7 +21,7 @@ mod slow;
 
 pub(crate) use fast::{allocate, deallocate};
 pub(crate) use resize::{allocate_zeroed, grow, grow_zeroed, shrink};
-#[cfg(any(feature = "std", ephemera_loom))]
+#[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
 pub(crate) use slow::{abandon, book_foreign, give_up_empties};
 pub(crate) use slow::{dissolve, refill, trim};
 

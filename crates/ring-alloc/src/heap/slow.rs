@@ -182,7 +182,7 @@ pub(crate) fn give_up_empties<E: Env>(env: E) {
 }
 
 /// Books one chunk's remote frees, as they came out of the inbox. Returns whether the chunk still has live blocks.
-#[cfg(any(feature = "std", ephemera_loom))]
+#[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
 pub(crate) fn book_foreign<E: Env>(env: E, chunk: ChunkPtr, given: u64) -> bool {
     if !chunk.book_word(given) {
         return true;
@@ -201,7 +201,7 @@ pub(crate) fn book_foreign<E: Env>(env: E, chunk: ChunkPtr, given: u64) -> bool 
 ///
 /// The chunk stops being the front, so that the next holder does not allocate from it, and that holder's own frees go
 /// through the foreign word too.
-#[cfg(any(feature = "std", ephemera_loom))]
+#[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
 pub(crate) fn abandon<E: Env>(env: E, chunk: ChunkPtr) {
     let class = chunk.class();
     if env.heap().front(class) == chunk {

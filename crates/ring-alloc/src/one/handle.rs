@@ -12,9 +12,10 @@ use crate::stats::Stats;
 
 /// Ring of chunks for all threads: each has its own, and blocks may be freed on any.
 ///
-/// Has no size: containers carry nothing for it. A thread allocates from chunks that only it writes to, with no
-/// atomic read-modify-write; a block that another thread frees costs one. Blocks may be freed after their thread
-/// ended, and allocated and freed in destructors of thread-locals.
+/// Has no size: containers carry nothing for it. A thread allocates from chunks that only it writes to, and neither allocates nor
+/// frees with an atomic read-modify-write there. A remote free takes one; the first of a chunk since its owner looked takes
+/// two and a fence, and may lease the record of an ended thread. Blocks may be freed after their thread ended, and allocated
+/// and freed in destructors of thread-locals.
 ///
 /// Over the global heap. It cannot itself be the `#[global_allocator]`: it would take its chunks from itself.
 ///
@@ -133,8 +134,8 @@ impl OneRingAlloc {
         }
     }
 
-    /// Gives chunks without a live block that ended threads left behind back to the global heap, and asks all
-    /// threads to do the same with theirs when they next run out of a chunk.
+    /// Frees the empty chunks of every record that no thread has leased, and asks all threads to free theirs when they next
+    /// run out of a chunk.
     ///
     /// A thread that does not allocate any more is not reached: what it keeps goes at its end or at its own
     /// [`clean_local`](OneRingAlloc::clean_local).
@@ -146,8 +147,11 @@ impl OneRingAlloc {
     /// Sets the most bytes that all threads together may hold from the global heap, chunks and large blocks, from
     /// now on; `usize::MAX` for no limit, which is how a program starts.
     ///
-    /// Requests beyond it fail with [`AllocError`], after this thread and the records of ended ones gave back what
-    /// they held in vain. What is held already stays.
+    /// Requests beyond it fail with [`AllocError`], after this thread and the records of ended ones freed their empty chunks. Every
+    /// other thread frees its own when it next runs out of a chunk, so a refused request may succeed later. What is held
+    /// already stays.
+    ///
+    /// A [`shrink`](OneRingAlloc::shrink) that has to move its block is not refused: it may take a chunk beyond the limit.
     #[inline]
     pub fn set_limit(&self, bytes: usize) {
         WORLD.account.set_limit(bytes);

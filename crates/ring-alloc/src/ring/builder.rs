@@ -1,5 +1,6 @@
 //! Settings for a ring, and the making of one.
 
+use core::fmt;
 use core::marker::PhantomData;
 
 #[cfg(feature = "alloc")]
@@ -23,12 +24,26 @@ use crate::geometry::{Geometry, Standard};
 /// assert_eq!(ring.stats().limit, 8 << 20);
 /// # }
 /// ```
-#[derive(Debug, Clone, Copy)]
 #[must_use = "settings make no ring by themselves"]
 pub struct Builder<G = Standard> {
     limit: usize,
     retain: Option<usize>,
     geometry: PhantomData<fn() -> G>,
+}
+
+// By hand: a derived implementation would ask the same of the geometry, of which a builder has no value.
+impl<G> Clone for Builder<G> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<G> Copy for Builder<G> {}
+
+impl<G> fmt::Debug for Builder<G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder").field("limit", &self.limit).field("retain", &self.retain).finish()
+    }
 }
 
 impl Builder {
@@ -46,7 +61,8 @@ impl Default for Builder {
 
 impl<G: Geometry> Builder<G> {
     /// The most bytes that the ring may hold from its backing allocator: chunks, large blocks and the ring's own
-    /// state (about 200 bytes). Requests beyond that fail with [`AllocError`], after the ring gave back what it held in vain.
+    /// state (about 200 bytes). Requests beyond that fail with [`AllocError`], after the ring freed its empty chunks. A shrink that
+    /// has to move its block is not refused: it may take a chunk beyond the limit.
     pub const fn limit(self, bytes: usize) -> Self {
         Self { limit: bytes, ..self }
     }

@@ -6,6 +6,7 @@
 use core::alloc::Layout;
 use core::cell::Cell;
 use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
 use core::ptr::{self, NonNull};
 
 use allocator_api2::alloc::{AllocError, Allocator};
@@ -90,13 +91,15 @@ impl<A: Allocator, G: Geometry> Inner<A, G> {
         // SAFETY: as above.
         let backing = unsafe { &raw const (*this.as_ptr()).backing };
         // SAFETY: as above; nobody reads it again.
-        let backing = unsafe { backing.read() };
+        let backing = ManuallyDrop::new(unsafe { backing.read() });
         // SAFETY: acquired with this layout from this backing allocator.
-        unsafe { raw::release(&backing, this.cast(), Self::LAYOUT) };
-        if left.0 != 0 {
+        unsafe { raw::release(&*backing, this.cast(), Self::LAYOUT) };
+        // The memory of live blocks may go with their backing allocator. So it is dropped only where there are none, and not
+        // if it unwinds above, against its contract.
+        if left.0 == 0 {
+            drop(ManuallyDrop::into_inner(backing));
+        } else {
             report(left);
-            // Its memory may go with it, and there are blocks in it.
-            core::mem::forget(backing);
         }
     }
 

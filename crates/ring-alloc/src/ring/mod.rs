@@ -30,6 +30,8 @@ macro_rules! ring_alloc {
         ///
         /// `G` is the geometry of its chunks, see [`Geometry`].
         ///
+        /// The methods of `A` must not unwind. If its `deallocate` does, memory is leaked; live blocks stay valid.
+        ///
         /// # Examples
         ///
         /// ```

@@ -12,9 +12,9 @@ use crate::ring::{Open, RingAl};
 
 /// A buffer that grows while it is written, and borrows its ring until it is finalized.
 ///
-/// It has all of the free region that it starts in, grows into free regions behind that, and else moves: to where the ring
-/// last began a lap if there is twice the room that it needs, else to the longest free run. Dropped without
-/// [`ExtBuf::finalize`], it leaves the ring as it was.
+/// It has all of the free region that it starts in, grows into free regions behind that, and else
+/// moves: to where the ring last began a lap if there is twice the room that it needs, else to the
+/// longest free run. Dropped without [`ExtBuf::finalize`], it leaves the ring as it was.
 ///
 /// # Examples
 ///
@@ -43,7 +43,8 @@ pub struct ExtBuf<'a> {
 
 // SAFETY: the open region is the ring's, which is borrowed for this handle alone and can be sent.
 unsafe impl Send for ExtBuf<'_> {}
-// SAFETY: a shared handle shows the written bytes, and with feature `bytes` walks along the ring that it borrows, which only reads (C4).
+// SAFETY: a shared handle shows the written bytes, and with feature `bytes` walks along the ring
+// that it borrows, which only reads (C4).
 unsafe impl Sync for ExtBuf<'_> {}
 
 impl<'a> ExtBuf<'a> {
@@ -61,7 +62,9 @@ impl<'a> ExtBuf<'a> {
         self.open.room - self.len
     }
 
-    /// Makes room for `more` bytes.
+    /// Makes room for `more` bytes. Where the buffer has to move to the longest free run, or the
+    /// ring has no room, this looks at all of the ring's regions; the ring remembers a refusal if
+    /// 32 buffers in use are enough to show it.
     ///
     /// # Errors
     /// [`Full`] if the ring has none. The buffer is as it was.
@@ -91,12 +94,14 @@ impl<'a> ExtBuf<'a> {
         Ok(())
     }
 
-    /// The bytes of the free region behind the written ones. Say how many of them you wrote with [`ExtBuf::set_len`].
+    /// The bytes of the free region behind the written ones. Say how many of them you wrote with
+    /// [`ExtBuf::set_len`].
     #[inline]
     pub fn spare_capacity_mut(&mut self) -> &mut [MaybeUninit<u8>] {
         // SAFETY: `len` is at most the room.
         let start = unsafe { self.open.data.add(self.len) };
-        // SAFETY: the rest of the open region, to which nobody else refers; it need not be initialised.
+        // SAFETY: the rest of the open region, to which nobody else refers; it need not be
+        // initialised.
         unsafe { slice::from_raw_parts_mut(start.cast().as_ptr(), self.open.room - self.len) }
     }
 
@@ -137,8 +142,8 @@ impl<'a> ExtBuf<'a> {
         }
     }
 
-    /// Ends growing and gives the ring back: a fixed buffer with what was written, of what was asked for or written,
-    /// whichever is more. What it does not need stays free.
+    /// Ends growing and gives the ring back: a fixed buffer with what was written, of what was
+    /// asked for or written, whichever is more. What it does not need stays free.
     #[inline]
     #[must_use]
     pub fn finalize(self) -> FixedBufMut {
@@ -152,8 +157,8 @@ impl<'a> ExtBuf<'a> {
     }
 }
 
-/// Finds room for `more` bytes behind the `len` in the open region: where the open region is then. By value, so that a buffer
-/// whose writes are inlined lives in registers.
+/// Finds room for `more` bytes behind the `len` in the open region: where the open region is then.
+/// By value, so that a buffer whose writes are inlined lives in registers.
 #[cold]
 #[inline(never)]
 fn grow(ring: &mut RingAl, open: Open, len: usize, more: usize) -> Option<Open> {

@@ -5,13 +5,13 @@ use core::alloc::Layout;
 
 #[cfg(not(ephemera_loom))]
 use allocator_api2::alloc::handle_alloc_error;
-use ephemera_prim::park::{Effort, Lot};
 
 use super::chain::Chain;
 use super::{Memory, RingAl};
 use crate::CreateError;
 use crate::geometry::{GRANULE, LINE, Plan};
-use crate::store::{Store, StorePtr, sweep};
+use crate::parked::Parked;
+use crate::store::StorePtr;
 
 /// Settings for a [`RingAl`].
 ///
@@ -40,16 +40,17 @@ impl Builder {
         Self { bytes, align: LINE }
     }
 
-    /// The alignment of the store in bytes, rounded up to a power of two and to 64 at least; at most 512 MiB. The first buffer
-    /// of the store is aligned to it, so what is as large as the ring can be as aligned. The header grows to that.
+    /// The alignment of the store in bytes, rounded up to a power of two and to 64 at least; at
+    /// most 512 MiB. The first buffer of the store is aligned to it, so what is as large as the
+    /// ring can be as aligned. The store takes `align + 48` bytes more than its regions then.
     pub const fn align(self, align: usize) -> Self {
         Self { align, ..self }
     }
 
     /// The ring, over the global heap.
     ///
-    /// # Panics
-    /// When there is no memory: by way of `handle_alloc_error`.
+    /// # Aborts
+    /// When there is no memory, by way of `handle_alloc_error`.
     #[cfg(not(ephemera_loom))]
     #[must_use]
     pub fn build(self) -> RingAl {
@@ -62,29 +63,31 @@ impl Builder {
     /// The ring, over the global heap.
     ///
     /// # Errors
-    /// [`CreateError`] when the heap has no memory for that many bytes, or no heap has.
+    /// [`CreateError`] when the heap has no memory for that many bytes, or no heap has. Before
+    /// that, parked stores whose buffers are all gone are freed, unless another thread is looking
+    /// at them at the moment.
     #[cfg(not(ephemera_loom))]
     pub fn try_build(self) -> Result<RingAl, CreateError> {
         // SAFETY: a static.
-        unsafe { self.try_build_in(&crate::store::LOT) }
+        unsafe { self.try_build_in(&crate::store::PARKED) }
     }
 
-    /// The ring, with the place where its store will be parked.
+    /// The ring, with the lists in which its store will be parked.
     ///
     /// # Safety
-    /// The lot outlives the ring and all its buffers.
-    pub(crate) unsafe fn try_build_in(self, lot: &Lot<Store>) -> Result<RingAl, CreateError> {
-        sweep(lot);
-        let Some(plan) = Plan::new(size_of::<Store>(), self.bytes, self.align) else {
+    /// The lists outlive the ring and all its buffers.
+    pub(crate) unsafe fn try_build_in(self, parked: &Parked) -> Result<RingAl, CreateError> {
+        parked.look();
+        let Some(plan) = Plan::new(self.bytes, self.align) else {
             return Err(CreateError::TooLarge { bytes: self.bytes, align: self.align });
         };
-        // SAFETY: the lot outlives the store, by the caller.
-        let mut made = unsafe { StorePtr::create(plan, lot) };
-        if made.is_none() && lot.sweep(Effort::Full) != 0 {
+        // SAFETY: the lists outlive the store, by the caller.
+        let mut made = unsafe { StorePtr::create(plan, parked) };
+        if made.is_none() && parked.look_at_all() != 0 {
             // SAFETY: as above.
-            made = unsafe { StorePtr::create(plan, lot) };
+            made = unsafe { StorePtr::create(plan, parked) };
         }
-        let (store, base) = made.ok_or(CreateError::NoMemory { bytes: plan.bytes, align: plan.align })?;
+        let (store, base) = made.ok_or(CreateError::NoMemory { bytes: plan.bytes(), align: plan.align })?;
         debug_assert_eq!((base.addr().get() + GRANULE) % plan.align, 0, "the first buffer is aligned");
         // SAFETY: formatted by `create`, of this store.
         let chain = unsafe { Chain::new(base, plan.end) };
@@ -97,5 +100,5 @@ impl Builder {
 #[cold]
 fn no_memory(bytes: usize) -> ! {
     let bytes = bytes.min(isize::MAX as usize);
-    handle_alloc_error(Layout::from_size_align(bytes, 1).unwrap_or(Layout::new::<Store>()))
+    handle_alloc_error(Layout::from_size_align(bytes, 1).unwrap_or(Layout::new::<u8>()))
 }

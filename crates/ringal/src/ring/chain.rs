@@ -7,14 +7,16 @@
 //! ```
 //!
 //! # Invariants
-//! * **C1** `base` points at the first guard of `end` bytes that belong to a store which lives as long as the chain, with
-//!   the right to the whole store. The words of guards lead from offset 0 to `end` exactly.
-//! * **C2** A region that is not taken belongs to the chain: nobody else reads or writes it. A taken one belongs to its
-//!   holder, and the chain writes neither its guard nor its payload.
-//! * **C3** `head`, `low` and `frontier` are offsets of guards, or `end`, or nowhere; below `stop`, `head` is a guard, since
-//!   `stop` is neither above `end` nor above `frontier`.
-//! * **C4** A shared reference reads alone: the chain's plain fields, which nobody writes meanwhile, and guards' words, which are atomics.
-//!   So any number of threads may walk along a chain that is borrowed.
+//! * **C1** `base` points at the first guard of `end` bytes that belong to a store which lives as
+//!   long as the chain, with the right to the whole store. The words of guards lead from offset 0
+//!   to `end` exactly.
+//! * **C2** A region that is not taken belongs to the chain: nobody else reads or writes it. A
+//!   taken one belongs to its holder, and the chain writes neither its guard nor its payload.
+//! * **C3** `head`, `low` and `frontier` are offsets of guards, or `end`, or nowhere; below `stop`,
+//!   `head` is a guard, since `stop` is neither above `end` nor above `frontier`.
+//! * **C4** A shared reference reads alone: the chain's plain fields, which nobody writes
+//!   meanwhile, and guards' words, which are atomics. So any number of threads may walk along a
+//!   chain that is borrowed.
 
 use core::ptr::NonNull;
 
@@ -36,14 +38,16 @@ pub(super) struct Chain {
     /// Where the fast way ends: the end of the chain, the frontier, or the next look back.
     pub(super) stop: usize,
     pub(super) end: usize,
-    /// Where to restart when that region is free; nowhere while a lap has not placed its first region.
+    /// Where to restart when that region is free; nowhere while a lap has not placed its first
+    /// region.
     pub(super) low: usize,
     /// Where the last restart left off, while the head is below it.
     pub(super) frontier: usize,
     /// Looks back in a row that found `low` taken.
     pub(super) misses: u32,
     pub(super) stride: usize,
-    /// The highest offset that a region ended at, as of the last time that the head went back; and that an open region was used to.
+    /// The highest offset that a region ended at, as of the last time that the head went back; and
+    /// that an open region was used to.
     pub(super) high: usize,
     pub(super) refusal: Refusal,
 }
@@ -98,8 +102,8 @@ impl Chain {
         self.take_slow(need)
     }
 
-    /// Takes `need` bytes of the free region of `len` bytes at `at`; what is left becomes a region of its own. The head
-    /// goes on behind.
+    /// Takes `need` bytes of the free region of `len` bytes at `at`; what is left becomes a region
+    /// of its own. The head goes on behind.
     #[inline]
     pub(super) fn cut(&mut self, guard: GuardPtr, at: usize, len: usize, need: usize) {
         let next = at + need;
@@ -112,7 +116,8 @@ impl Chain {
         prefetch::for_write(self.base.as_ptr().wrapping_add(next));
     }
 
-    /// The free region at the head, if it has `need` bytes, as it is: nothing is written. For extendable buffers.
+    /// The free region at the head, if it has `need` bytes, as it is: nothing is written. For
+    /// extendable buffers.
     #[inline]
     pub(super) fn peek(&self, need: usize) -> Option<(GuardPtr, usize)> {
         if self.head >= self.stop {

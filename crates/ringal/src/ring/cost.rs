@@ -1,4 +1,5 @@
-//! What an allocation costs, counted in guards that it looks at, where long-lived buffers leave little room.
+//! What an allocation costs, counted in guards that it looks at, where long-lived buffers leave
+//! little room.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -8,7 +9,7 @@ use ephemera_testkit::SplitMix;
 
 use super::RingAl;
 use crate::FixedBufMut;
-use crate::geometry::{GRANULE, region_of};
+use crate::geometry::{GRANULE, OVERHEAD, region_of};
 use crate::guard::LOOKS;
 
 /// Bytes such that a region has a round number of granules.
@@ -20,7 +21,7 @@ const REGIONS: usize = 3_000;
 
 const CALLS: usize = 1_000;
 
-/// So many guards one request may look at in a steady state, however many there are.
+/// The most guards that one request may look at in a steady state, however many there are.
 const MOST: usize = 40;
 
 /// A ring full of buffers that stay but for a window, which is free.
@@ -39,8 +40,8 @@ fn looks(during: impl FnOnce()) -> usize {
     LOOKS.get() - before
 }
 
-/// Guards that each of [`CALLS`] requests looks at: the most of one, and of all. The ring may go through its window a few
-/// times before they count.
+/// Guards that each of [`CALLS`] requests looks at: the most of one, and of all. The ring may go
+/// through its window a few times before they count.
 fn steady(mut request: impl FnMut() -> usize) -> (usize, usize) {
     for _ in 0..CALLS / 4 {
         request();
@@ -69,7 +70,8 @@ fn first_in_first_out(
     }
 }
 
-/// Wherever the window lies and however small it is, with as many buffers alive in it as it has room for but one.
+/// Wherever the window lies and however small it is, with as many buffers alive in it as it has
+/// room for but one.
 #[test]
 fn a_small_window_is_found_again_without_a_lap() {
     for start in [0, 1, 7, 50, 100, REGIONS / 2, REGIONS - 30, REGIONS - 20] {
@@ -97,7 +99,8 @@ fn buffers_of_all_sizes_share_a_small_window() {
     }
 }
 
-/// Where next to nothing is free a lap may have to be made now and then: of each buffer it costs little.
+/// Where next to nothing is free a lap may have to be made now and then: of each buffer it costs
+/// little.
 #[test]
 fn buffers_that_come_home_in_any_order_share_the_cost_of_a_lap() {
     for start in [3, 50, REGIONS - 40] {
@@ -140,5 +143,27 @@ fn a_buffer_that_grows_moves_within_a_small_window() {
             })
         });
         assert!(most <= MOST, "{most} guards");
+    }
+}
+
+/// A buffer that fills the longest free run and is refused more: the ring remembers that, as it
+/// does for other requests.
+#[test]
+fn growth_that_is_refused_again_looks_at_a_few_guards() {
+    const WINDOW: usize = REGIONS / 12;
+    for start in [3, REGIONS / 2, REGIONS - WINDOW] {
+        let (mut ring, mut held) = clogged(start..start + WINDOW);
+        let mut growing = ring.extendable(0).unwrap();
+        growing.try_extend_from_slice(&[1; WINDOW * UNIT - OVERHEAD]).unwrap();
+        assert!(looks(|| assert!(growing.try_reserve(1).is_err())) >= REGIONS - WINDOW);
+        for more in [1, 2, UNIT, REGIONS * UNIT, usize::MAX] {
+            let looks = looks(|| assert!(growing.try_reserve(more).is_err()));
+            assert!(looks <= MOST, "{looks} guards for {more} bytes more");
+        }
+        // Until a neighbour of the window is released.
+        drop(held.remove(start - 1));
+        growing.try_reserve(1).unwrap();
+        let len = WINDOW * UNIT - OVERHEAD;
+        assert!(growing.len() == len && growing.iter().all(|&byte| byte == 1));
     }
 }

@@ -1,7 +1,7 @@
 //! Rings in given memory.
 //!
-//! All that such a ring writes lies in that memory, and it never frees it. The header that buffers look at is a static one that is
-//! shared by all such rings, never closed and never written.
+//! Such a ring writes nothing outside that memory, and never frees it. Its buffers look at a static
+//! header, which all such rings share. That header is never closed and never written.
 #![cfg(not(ephemera_loom))]
 
 use core::mem::MaybeUninit;
@@ -14,8 +14,9 @@ use crate::geometry::{GRANULE, LARGEST, OVERHEAD};
 use crate::store::{StorePtr, format};
 
 impl RingAl {
-    /// A ring in memory that lives for ever: a static, or what was leaked. Of `n` bytes it serves one buffer of `n - 64` or
-    /// more. What is cut off at both ends aligns it to 16. (With feature `checked`: `n - 128` or more, aligned to 32.)
+    /// A ring in memory that is never freed: a static, or a leaked block. Of `n` bytes it serves
+    /// one buffer of `n - 64` or more; what is cut off at both ends aligns it to 16. (With feature
+    /// `checked`: `n - 128` or more, aligned to 32.)
     ///
     /// # Errors
     /// [`CreateError::TooSmall`] for memory without room for one region.
@@ -39,20 +40,22 @@ impl RingAl {
     /// ```
     pub fn from_static(memory: &'static mut [MaybeUninit<u8>]) -> Result<Self, CreateError> {
         let bytes = memory.len();
-        // SAFETY: valid for ever and nobody else's, since the reference is consumed.
+        // SAFETY: valid as long as the program runs, and nobody else's, since the reference is
+        // consumed.
         unsafe { Self::from_raw_parts(NonNull::from(memory).cast(), bytes) }
     }
 
-    /// A ring in `bytes` bytes from `memory` on. Of `n` bytes it serves one buffer of `n - 64` or more. (With feature `checked`:
-    /// `n - 128` or more.)
+    /// A ring in `bytes` bytes from `memory` on. Of `n` bytes it serves one buffer of `n - 64` or
+    /// more. (With feature `checked`: `n - 128` or more.)
     ///
     /// # Errors
-    /// [`CreateError::TooSmall`] for memory without room for one region, [`CreateError::TooLarge`] for more than half the
-    /// address space.
+    /// [`CreateError::TooSmall`] for memory without room for one region, [`CreateError::TooLarge`]
+    /// for more than half the address space.
     ///
     /// # Safety
-    /// The memory is valid for reads and writes, in one allocation, and nobody else uses it, until the ring and all its
-    /// buffers are dropped. (When [`RingAl::stats`] says that none is held, they are.)
+    /// The memory is valid for reads and writes, in one allocation, and nobody else uses it, until
+    /// the ring and all its buffers are dropped. (When [`RingAl::stats`] says that none is held,
+    /// they are.)
     pub unsafe fn from_raw_parts(memory: NonNull<u8>, bytes: usize) -> Result<Self, CreateError> {
         let too_small = CreateError::TooSmall { bytes, least: GRANULE + OVERHEAD };
         let lead = memory.as_ptr().align_offset(GRANULE);

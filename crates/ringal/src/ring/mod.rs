@@ -5,6 +5,8 @@ mod builder;
 mod chain;
 #[cfg(all(test, feature = "std", not(any(ephemera_loom, miri))))]
 mod cost;
+#[cfg(all(test, feature = "std", not(any(ephemera_loom, miri))))]
+mod ends;
 mod memory;
 mod open;
 mod refusal;
@@ -15,8 +17,6 @@ mod tests;
 use core::fmt;
 use core::ptr::NonNull;
 
-#[cfg(all(feature = "alloc", not(ephemera_loom)))]
-use ephemera_prim::park::Effort;
 use ephemera_prim::poison::unpoison;
 
 #[cfg(feature = "alloc")]
@@ -28,16 +28,18 @@ use crate::geometry::{GRANULE, OVERHEAD, Want, region, region_of, room};
 use crate::guard::GuardPtr;
 use crate::stats::Stats;
 #[cfg(all(feature = "alloc", not(ephemera_loom)))]
-use crate::store::LOT;
+use crate::store::PARKED;
 use crate::store::StorePtr;
 
 /// A ring of buffers in one store of fixed size.
 ///
-/// Each buffer is handed out by moving along a chain of regions, and gives its region back by one store, on any
-/// thread. Regions still in use are skipped, so a buffer that is held for long costs its own bytes and nothing more.
+/// Each buffer is handed out by moving along a chain of regions, and gives its region back by one
+/// store, on any thread. Regions still in use are skipped, so a buffer that is held for long costs
+/// its own bytes and nothing more.
 ///
-/// A ring can be sent to another thread, and is used by one at a time. Its buffers outlive it: dropping the ring waits for
-/// nothing, and the store is freed when the last buffer is gone.
+/// A ring can be sent to another thread, and is used by one at a time. Its buffers outlive it:
+/// dropping the ring waits for nothing, and its last buffer frees the store (see [the end of a
+/// ring](crate#the-end-of-a-ring)).
 ///
 /// # Examples
 ///
@@ -63,8 +65,9 @@ pub struct RingAl {
     chain: Chain,
 }
 
-/// The payload of the open region: the free one at the head that an extendable buffer writes into. The ring is borrowed
-/// meanwhile, so nobody else looks there, and a buffer that is forgotten has taken nothing.
+/// The payload of the open region: the free one at the head that an extendable buffer writes into.
+/// The ring is borrowed meanwhile, so nobody else looks there, and a buffer that is forgotten has
+/// taken nothing.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Open {
     pub(crate) data: NonNull<u8>,
@@ -82,27 +85,30 @@ enum Memory {
     Given,
 }
 
-// SAFETY: whoever has the ring is the only one to use its chain; free regions are the ring's wherever it is, and the
-// words that others write are atomics.
+// SAFETY: whoever has the ring is the only one to use its chain; free regions are the ring's
+// wherever it is, and the words that others write are atomics.
 unsafe impl Send for RingAl {}
 
 impl RingAl {
-    /// A ring over `bytes` bytes of the global heap, rounded up to the next multiple of 16; a header of 112 bytes comes on
-    /// top. With nothing held it serves one buffer of [`RingAl::capacity`] bytes, which is 16 less. (With feature `checked` it is
+    /// A ring over `bytes` bytes of the global heap, rounded up to the next multiple of 16. On top
+    /// come 112 bytes: a header, and what aligns the first buffer. With nothing held it serves one
+    /// buffer of [`RingAl::capacity`] bytes, which is 16 less. (With feature `checked` it is
     /// rounded to 32, and the capacity 64 less.)
     ///
-    /// # Panics
-    /// When there is no memory: by way of `handle_alloc_error`. [`RingAl::try_new`] does not.
+    /// # Aborts
+    /// When there is no memory, by way of `handle_alloc_error`. [`RingAl::try_new`] returns an
+    /// error instead.
     #[cfg(all(feature = "alloc", not(ephemera_loom)))]
     #[must_use]
     pub fn new(bytes: usize) -> Self {
         Builder::new(bytes).build()
     }
 
-    /// As [`RingAl::new`], for a store of this alignment in bytes (rounded up to a power of two, at least 64): its first
-    /// buffer is aligned to it. For a buffer of a certain alignment wherever it is see [`RingAl::fixed_aligned`].
+    /// As [`RingAl::new`], for a store of this alignment in bytes (rounded up to a power of two, at
+    /// least 64): its first buffer is aligned to it. For a buffer of a certain alignment wherever
+    /// it is see [`RingAl::fixed_aligned`].
     ///
-    /// # Panics
+    /// # Aborts
     /// As [`RingAl::new`].
     #[cfg(all(feature = "alloc", not(ephemera_loom)))]
     #[must_use]
@@ -125,7 +131,8 @@ impl RingAl {
         Builder::new(bytes)
     }
 
-    /// A buffer of exactly `bytes` bytes, aligned to 16. `None` when no run of free regions is long enough.
+    /// A buffer of exactly `bytes` bytes, aligned to 16. `None` when no run of free regions is long
+    /// enough.
     #[inline]
     pub fn fixed(&mut self, bytes: usize) -> Option<FixedBufMut> {
         let need = region(bytes)?;
@@ -146,9 +153,9 @@ impl RingAl {
         }
     }
 
-    /// A buffer of exactly `bytes` bytes at a multiple of `align`, which is rounded up to a power of two: 4,096 for direct
-    /// input and output, say. What lies in front stays free. `None` when no run of free regions is long enough, or
-    /// beyond an alignment of 512 MiB.
+    /// A buffer of exactly `bytes` bytes at a multiple of `align`, which is rounded up to a power
+    /// of two: 4,096 for direct input and output, say. What lies in front stays free. `None` when
+    /// no run of free regions is long enough, or beyond an alignment of 512 MiB.
     pub fn fixed_aligned(&mut self, bytes: usize, align: usize) -> Option<FixedBufMut> {
         let want = Want::new(bytes, align.checked_next_power_of_two()?)?;
         let guard = self.chain.take_wanted(want)?;
@@ -164,9 +171,9 @@ impl RingAl {
         self.fixed_aligned(bytes, align).ok_or_else(|| self.refused(bytes, align))
     }
 
-    /// A buffer of at least `bytes` bytes that grows while it is written: into the free regions behind it, else by moving
-    /// to another free run, in the end the longest. It borrows the ring until it is finalized. `None` when no run of free
-    /// regions is long enough.
+    /// A buffer of at least `bytes` bytes that grows while it is written: into the free regions
+    /// behind it, else by moving to another free run, in the end the longest. It borrows the ring
+    /// until it is finalized. `None` when no run of free regions is long enough.
     #[inline]
     pub fn extendable(&mut self, bytes: usize) -> Option<ExtBuf<'_>> {
         let open = self.open(bytes)?;
@@ -187,8 +194,9 @@ impl RingAl {
         }
     }
 
-    /// A buffer for exactly `count` elements, aligned for them. It drops its elements. `None` when no run of free
-    /// regions is long enough, or when so many elements have more bytes than can be addressed.
+    /// A buffer for exactly `count` elements, aligned for them. It drops its elements. `None` when
+    /// no run of free regions is long enough, or when so many elements have more bytes than can be
+    /// addressed.
     #[inline]
     pub fn generic<T>(&mut self, count: usize) -> Option<GenericBufMut<T>> {
         let bytes = count.checked_mul(size_of::<T>())?;
@@ -222,7 +230,8 @@ impl RingAl {
 
     /// What is held and what is free. Walks along all regions.
     ///
-    /// Exact at rest; a buffer that another thread is giving back at the moment counts as held or as free.
+    /// Exact at rest; a buffer that another thread is giving back at the moment counts as held or
+    /// as free.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let mut stats = Stats::new(self.capacity(), self.chain.high.max(self.chain.head));
@@ -231,20 +240,22 @@ impl RingAl {
         stats
     }
 
-    /// How many stores of dropped rings are kept because of buffers that are held, or were a moment ago.
+    /// Returns how many stores of dropped rings are not freed yet: each has a buffer in use, or
+    /// waits for a look as [the crate's documentation](crate#the-end-of-a-ring) says.
     #[cfg(all(feature = "alloc", not(ephemera_loom)))]
     #[must_use]
     pub fn parked() -> usize {
-        LOT.count()
+        PARKED.count()
     }
 
-    /// Frees the stores of dropped rings whose buffers are all gone, and returns how many.
+    /// Frees the stores of dropped rings whose buffers are all gone, and returns how many it freed.
     ///
-    /// That happens by itself: with the last release, mostly, else when the next ring of the heap is made or dropped (of
-    /// more than 8 stores: one of the next).
+    /// The last buffer does so by itself, unless its release began before the drop of the ring and
+    /// ended later: see [the crate's documentation](crate#the-end-of-a-ring). This looks at every
+    /// parked store; it returns zero at once if another thread is looking at the moment.
     #[cfg(all(feature = "alloc", not(ephemera_loom)))]
     pub fn reclaim() -> usize {
-        LOT.sweep(Effort::Full)
+        PARKED.look_at_all()
     }
 
     /// Why a request was refused.
@@ -275,7 +286,8 @@ impl RingAl {
         Some(Open { data: Chain::open_payload(guard, len), room: len - OVERHEAD })
     }
 
-    /// Makes the open region longer, if free regions follow it: to `least` bytes of room, or more. The room that it has then.
+    /// Makes the open region longer, if free regions follow it: to `least` bytes of room, or more.
+    /// The room that it has then.
     pub(crate) fn extend(&mut self, open: Open, least: usize) -> usize {
         let Some(least) = region(least) else { return open.room };
         // SAFETY: G1: the open region's, of this ring.
@@ -283,14 +295,14 @@ impl RingAl {
         room(self.chain.extend(guard, least))
     }
 
-    /// Moves what the open region holds, its first `len` bytes, to another free run, if one has room for `least`. The payload
-    /// and room there.
+    /// Moves what the open region holds, its first `len` bytes, to another free run, if one has
+    /// room for `least`. The payload and room there.
     pub(crate) fn relocate(&mut self, from: Open, len: usize, least: usize) -> Option<Open> {
         self.used(len);
         let (guard, region) = self.chain.open_elsewhere(region(least)?)?;
         let to = Open { data: guard.payload(), room: room(region) };
-        // The run may contain the region that was open, so that the places overlap. Marks for sanitizers do not keep what they
-        // are put on, so they go around the bytes that are moved.
+        // The run may contain the region that was open, so that the places overlap. Marks for
+        // sanitizers do not keep what they are put on, so they go around the bytes that are moved.
         let (old, new) = (from.data.addr().get(), to.data.addr().get());
         let (end, inside) = (new + to.room, (new..new + to.room).contains(&old));
         let (before, behind) = if inside { (old - new, end - old - len) } else { (to.room, 0) };
@@ -302,8 +314,8 @@ impl RingAl {
             // SAFETY: in the open region, behind what is moved.
             unsafe { unpoison(rest, behind) };
         }
-        // SAFETY: `len` bytes were written at `from`, and there is room for more at `to`; both are free regions' payload, and no
-        // guard that is still one lies in them.
+        // SAFETY: `len` bytes were written at `from`, and there is room for more at `to`; both are
+        // free regions' payload, and no guard that is still one lies in them.
         unsafe { from.data.copy_to(to.data, len) };
         if !inside {
             Chain::abandon(from.data, from.room);
@@ -314,7 +326,8 @@ impl RingAl {
     /// The open region is done: a fixed buffer of `bytes` bytes starts it, the rest is free.
     ///
     /// # Safety
-    /// `bytes` is not above the open region's room, and so many of them as are counted on are written.
+    /// `bytes` is not above the open region's room, and so many of them as are counted on are
+    /// written.
     #[inline]
     pub(crate) unsafe fn close(&mut self, open: Open, bytes: usize) -> FixedBufMut {
         // SAFETY: G1: the open region's, of this ring.
@@ -349,7 +362,8 @@ impl Drop for RingAl {
             #[cfg(feature = "alloc")]
             // SAFETY: a store of the heap, and the ring ends here.
             Memory::Heap => unsafe { self.store.retire() },
-            // Marks for sanitizers go back with the memory; a buffer that is still held has none, and sets none.
+            // Marks for sanitizers go back with the memory; a buffer that is still held has none,
+            // and sets none.
             Memory::Given => self.chain.walk(|at, word| {
                 if !word.is_taken() {
                     // SAFETY: free, hence the ring's (C2), and from now on the one's who gave it.

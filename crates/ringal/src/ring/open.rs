@@ -1,6 +1,7 @@
 //! The open region: the free one at the head that an extendable buffer writes into.
 //!
-//! Nothing marks it, so nothing has to be taken back; what is written there is the ring's until the buffer is finalized.
+//! Nothing marks it, so nothing has to be taken back; what is written there is the ring's until the
+//! buffer is finalized.
 
 use core::ptr::NonNull;
 
@@ -12,13 +13,15 @@ use crate::geometry::GRANULE;
 use crate::guard::GuardPtr;
 
 impl Chain {
-    /// Makes the open region longer: to `least` bytes, and to twice its length if that is to be had. Returns its length.
+    /// Makes the open region longer: to `least` bytes, and to twice its length if that is to be
+    /// had. Returns its length.
     pub(super) fn extend(&mut self, guard: GuardPtr, least: usize) -> usize {
         let len = guard.held().len();
         let aim = least.max(len.saturating_mul(2));
         let longer = self.merge(self.offset(guard), len, |_, len| len >= aim);
         if longer != len {
-            // SAFETY: the open region is free, and only its guard and its first `len` bytes hold anything (C2).
+            // SAFETY: the open region is free, and only its guard and its first `len` bytes hold
+            // anything (C2).
             let fresh = unsafe { guard.payload().add(len - GRANULE) };
             // SAFETY: as above.
             unsafe { unpoison(fresh, longer - len) };
@@ -44,7 +47,8 @@ impl Chain {
         longest
     }
 
-    /// The free run that starts at `low`, merged or not: its bytes, or as many as `aim` and more. A few regions are looked at.
+    /// The free run that starts at `low`, merged or not: its bytes, or as many as `aim` and more. A
+    /// few regions are looked at.
     fn run_at_low(&self, aim: usize) -> usize {
         let mut run = 0;
         for _ in 0..SIGHT {
@@ -61,16 +65,21 @@ impl Chain {
         run
     }
 
-    /// A free run for an open region that has to move, which takes `least` bytes: where the lap began, if there are twice as many, else
-    /// the longest of all, to find which takes a look at every guard. Merged, it becomes the open region, at the head. Nothing changes
-    /// where even that is too short: the region that was open before is a part of one of the runs.
+    /// A free run of `least` bytes for an open region that has to move: the one where the lap
+    /// began, if that has twice as many, else the longest of all, which takes a look at every
+    /// guard. Merged, it becomes the open region, at the head. Where even the longest is too short,
+    /// nothing changes, and the ring remembers the refusal.
     pub(super) fn open_elsewhere(&mut self, least: usize) -> Option<(GuardPtr, usize)> {
+        if least > self.end || self.refusal_stands(least) {
+            return None;
+        }
         let aim = least.saturating_mul(2);
         let (mut at, mut run) = (self.low, self.run_at_low(aim));
         if run < aim {
             (at, run) = self.longest();
         }
         if run < least {
+            self.refuse(least);
             return None;
         }
         let guard = self.guard(at);
@@ -91,8 +100,8 @@ impl Chain {
         data
     }
 
-    /// The open region at the head is done: `need` bytes of it are taken. It may be longer than its writer knows, since it may
-    /// have grown in vain.
+    /// The open region at the head is done: `need` bytes of it are taken. It may be longer than its
+    /// writer knows, since it may have grown in vain.
     #[inline]
     pub(super) fn close(&mut self, guard: GuardPtr, need: usize) {
         let len = guard.held().len();

@@ -1,19 +1,23 @@
-//! What a refusal remembers: who stands in the way.
+//! What a refusal remembers: the taken guards that stand in the way.
 //!
-//! A full turn that found nothing is worth remembering, but a release says nothing to the ring: it is one store to its own
-//! guard. So a refusal keeps a few taken guards, chosen such that no run of `need` bytes fits between two of them. As long as
-//! all of these are as they were, whatever else came home cannot serve such a request, and a few loads say so; once one
-//! of them changed, the next request searches. No request is refused on account of what was true before a release that it
-//! could have seen.
+//! A search of the whole chain that found nothing is worth remembering, but a release says nothing
+//! to the ring: it is one store to its own guard. So a refusal keeps a few taken guards, chosen
+//! such that no run of `need` bytes fits between two of them. While their words are the same, no
+//! other release can serve such a request, and a few loads show that. Once one of them changed, the
+//! next request searches. So no request is refused because of what was true before a release that
+//! it could have seen.
 //!
-//! A run of `need` bytes that is to be blocked everywhere takes about `end / need` guards, so this serves large requests. Where
-//! [`WATCHED`] guards are not enough, each request searches.
+//! To block runs of `need` bytes everywhere takes about `end / need` guards, so this serves large
+//! requests. Where [`WATCHED`] guards are not enough, each request searches.
+//!
+//! Requests for buffers and growing extendable buffers share what is remembered: an open region is
+//! free, as far as guards say.
 
 use super::chain::Chain;
 use crate::word::Word;
 
 /// Guards that a refusal can keep.
-const WATCHED: usize = 8;
+const WATCHED: usize = 32;
 
 /// A request that was refused, and why the next like it will be.
 #[derive(Debug, Clone, Copy)]
@@ -41,8 +45,8 @@ struct Blockers {
     need: usize,
     watched: [(usize, Word); WATCHED],
     count: usize,
-    /// Bytes since the end of the last chosen guard's region, and the same since that of the last taken region, which
-    /// may still be chosen.
+    /// Bytes since the end of the last chosen guard's region, and the same since that of the last
+    /// taken region, which may still be chosen.
     open: usize,
     last: Option<(usize, Word)>,
     since_last: usize,
@@ -87,22 +91,27 @@ impl Blockers {
 }
 
 impl Chain {
-    /// Whether a request of `need` bytes is as hopeless as it was.
+    /// Whether all guards are as they were when a request of at most `need` bytes was refused.
     pub(super) fn refusal_stands(&self, need: usize) -> bool {
-        let Refusal { need: refused, watched, count, .. } = self.refusal;
+        let Refusal { need: refused, watched, count } = &self.refusal;
         let as_it_was = |&(at, word): &(usize, Word)| {
             let now = self.guard(at).look();
             now == word || cfg!(ephemera_weaken = "refusal_by_bit") && now.is_taken()
         };
-        need >= refused && watched[..count].iter().all(as_it_was)
+        need >= *refused && watched[..*count].iter().all(as_it_was)
     }
 
-    /// Remembers that nothing has `need` bytes.
+    /// Remembers that no run has `need` bytes, if a few guards show it.
     pub(super) fn refuse(&mut self, need: usize) {
         let watched = [(0, Word::free(0)); WATCHED];
         let mut blockers =
             Blockers { need, watched, count: 0, open: 0, last: None, since_last: 0, failed: false };
-        self.walk(|at, word| blockers.see(at, word));
+        let mut at = 0;
+        while at < self.end && !blockers.failed {
+            let word = self.guard(at).look();
+            blockers.see(at, word);
+            at += word.len();
+        }
         let Blockers { watched, count, failed, .. } = blockers;
         self.refusal = Refusal { need: if failed { usize::MAX } else { need }, watched, count };
     }

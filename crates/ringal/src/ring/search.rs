@@ -1,17 +1,19 @@
 //! The slow way to a region: skip, merge, wrap, restart, refuse.
 //!
-//! A search goes one turn at most: from the head to the end, then from the start to where it began, and on to the end of
-//! the free run that it is in. So it finds every run of free regions that is long enough, wherever the chain stopped, and
-//! each release that happened before the call is seen.
+//! A search goes one turn at most: from the head to the end, then from the start to where it began,
+//! and on to the end of the free run that it is in. So it finds every run of free regions that is
+//! long enough, wherever the chain stopped, and each release that happened before the call is seen.
 //!
-//! To stay where the cache lines are, the head **restarts** at `low` whenever the region there is free, which is looked at
-//! every `stride` bytes of progress: in a first-in-first-out stream that is when the oldest buffer came home, and the
-//! window in use stays what is alive and a stride. Above the head lies the **frontier** then, where the restart left off; after
-//! a few taken regions in a row the head goes on from there, and does not skip along behind a thread that is still
+//! To stay where the cache lines are, the head **restarts** at `low` whenever the region there is
+//! free, which is looked at every `stride` bytes of progress: in a first-in-first-out stream that
+//! is when the oldest buffer came home, and the window in use stays what is alive and a stride.
+//! Above the head lies the **frontier** then, where the restart left off; after a few taken regions
+//! in a row the head goes on from there, and does not skip along behind a thread that is still
 //! releasing.
 //!
-//! A turn looks at every guard, so before one begins the search tries where free regions were last: beyond a few taken
-//! ones at the head and at the frontier it looks back at `low`, whatever progress was made.
+//! A turn looks at every guard, so before one begins the search tries where free regions were last:
+//! beyond a few taken ones at the head and at the frontier it looks back at `low`, whatever
+//! progress was made.
 
 use super::chain::{Chain, NOWHERE};
 use crate::geometry::{Want, pace_in};
@@ -23,20 +25,21 @@ const BRIEF: usize = 8;
 /// Looks back in a row that found `low` taken, after which another place to restart is looked for.
 const PATIENCE: u32 = 16;
 
-/// Looks back in a row, after which that other place becomes `low`. Sooner would be wrong: what was placed at the frontier before a
-/// restart is given back before `low` is, and then `low` is not held for long. It would climb, and the window with it.
+/// Looks back in a row, after which that other place becomes `low`. Sooner would be wrong: what was
+/// placed at the frontier before a restart is given back before `low` is, and then `low` is not
+/// held for long. It would climb, and the window with it.
 const FAREWELL: u32 = 16 * PATIENCE;
 
 /// Regions looked at then, and from `low` on before a turn.
 pub(super) const SIGHT: usize = 64;
 
-/// So many bytes asked for are worth another look at the head: to write them takes longer, and longer still where the store was not
-/// used lately.
+/// So many bytes asked for are worth another look at the head: to write them takes longer, and
+/// longer still where the store was not used lately.
 const WORTH: usize = 1024;
 
-/// Bytes merged at the head beyond what was asked for. In a stream of many sizes the next requests then go the fast way,
-/// where each would merge some regions of the lap before, and a processor cannot foresee how many. Measured from 0 to 16 KiB: from
-/// 4 KiB on there is little more to win.
+/// Bytes merged at the head beyond what was asked for. In a stream of many sizes the next requests
+/// then go the fast way, where each would merge some regions of the lap before, and a processor
+/// cannot foresee how many. Measured from 0 to 16 KiB: from 4 KiB on there is little more to win.
 const AHEAD: usize = 4096;
 
 /// A free region that serves: at `at`, `len` bytes, of which `lead` stay in front.
@@ -48,7 +51,8 @@ pub(super) struct Found {
 }
 
 impl Chain {
-    /// A taken region of `need` bytes, when the region at the head is not free or too short, or a look back is due.
+    /// A taken region of `need` bytes, when the region at the head is not free or too short, or a
+    /// look back is due.
     #[cold]
     #[inline(never)]
     pub(super) fn take_slow(&mut self, need: usize) -> Option<GuardPtr> {
@@ -61,7 +65,8 @@ impl Chain {
         }
     }
 
-    /// What most slow ways come to: a look back, and a merge at the head. The free region there then, if it has `need` bytes.
+    /// What most slow ways come to: a look back, and a merge at the head. The free region there
+    /// then, if it has `need` bytes.
     #[inline]
     fn head_or_merge(&mut self, need: usize) -> Option<(GuardPtr, usize)> {
         if need > self.end {
@@ -152,8 +157,9 @@ impl Chain {
         found
     }
 
-    /// Where free regions are to be expected: a few at the head, then at the frontier, then where the lap began. So a window among
-    /// regions that stay is found again without a look at all of these.
+    /// Where free regions are to be expected: a few at the head, then at the frontier, then where
+    /// the lap began. So a window among regions that stay is found again without a look at all of
+    /// these.
     fn search_near(&mut self, want: Want) -> Option<Found> {
         let brief = BRIEF + (want.need / WORTH).min(2 * SIGHT);
         let ahead = self.scan(self.head, self.end.min(self.frontier), brief, want);
@@ -235,8 +241,8 @@ impl Chain {
         self.stop = self.end.min(self.frontier).min(self.head + pace);
     }
 
-    /// Where to restart: at `low`, if that region is free now; where a lap ends, at one soon behind it. Who holds `low` for long makes
-    /// room for another place.
+    /// Where to restart: at `low`, if that region is free now; where a lap ends, at one soon behind
+    /// it. Who holds `low` for long makes room for another place.
     fn restart(&mut self) -> Option<usize> {
         if self.low >= self.head {
             return None;
@@ -271,8 +277,8 @@ impl Chain {
         None
     }
 
-    /// Looks for a region that serves among the runs that start in `from..upto`, at most `budget` of them. Merges the free
-    /// regions that it passes.
+    /// Looks for a region that serves among the runs that start in `from..upto`, at most `budget`
+    /// of them. Merges the free regions that it passes.
     fn scan(&mut self, from: usize, upto: usize, budget: usize, want: Want) -> Option<Found> {
         let mut at = from;
         for _ in 0..budget {
@@ -292,7 +298,8 @@ impl Chain {
         None
     }
 
-    /// Merges the free region at `at` with the free ones behind it until `enough(address, length)`. Returns its length.
+    /// Merges the free region at `at` with the free ones behind it until `enough(address, length)`.
+    /// Returns its length.
     pub(super) fn merge(&mut self, at: usize, len: usize, enough: impl Fn(usize, usize) -> bool) -> usize {
         let guard = self.guard(at);
         let mut longer = len;

@@ -2,15 +2,13 @@
 
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
-use core::mem::ManuallyDrop;
 
-use ephemera_prim::park::{Effort, Lot};
+use ephemera_testkit::SplitMix;
 
 use super::RingAl;
 use super::chain::NOWHERE;
 use crate::FixedBufMut;
 use crate::geometry::{GRANULE, OVERHEAD, region_of};
-use crate::store::Store;
 
 fn fill(ring: &mut RingAl, bytes: usize, count: usize) -> Vec<FixedBufMut> {
     (0..count).map(|_| ring.fixed(bytes).unwrap()).collect()
@@ -97,7 +95,8 @@ fn a_place_that_stays_taken_is_given_up() {
     let kept = ring.fixed(SMALL).unwrap();
     let stride = ring.chain.stride;
     let laps = |strides| strides * stride / 4 / region_of(SMALL);
-    // Not soon, though the place behind it is used before: the one who holds it may be the slow one of several.
+    // Not soon, though the place behind it is used before: the one who holds it may be the slow one
+    // of several.
     (0..laps(100)).for_each(|_| drop(fill(&mut ring, SMALL, 4)));
     assert_eq!(ring.chain.low, 0);
     assert!(ring.chain.high < 30 * stride, "{:?}", ring.chain);
@@ -113,7 +112,8 @@ fn a_place_that_stays_taken_is_given_up() {
     assert!(ring.fixed(ring.capacity()).is_some());
 }
 
-/// Batches of large buffers go to a thread that frees each while the next is filled, now earlier and now later.
+/// Batches of large buffers go to a thread that frees each while the next is filled, now earlier
+/// and now later.
 #[test]
 fn large_buffers_in_batches_stay_where_they_were() {
     const BATCH: usize = 64;
@@ -146,23 +146,43 @@ fn large_buffers_in_batches_stay_where_they_were() {
 
 #[test]
 fn refusals_keep_as_many_guards_as_it_takes() {
-    // Of 40 regions, requests of an eighth are blocked by 8 of them or fewer; requests of two regions are not.
-    let mut ring = RingAl::new(40 * region_of(SMALL));
-    let held = fill(&mut ring, SMALL, 40);
-    let eighth = 6 * region_of(SMALL) - OVERHEAD;
-    assert!(ring.fixed(eighth).is_none());
-    assert!(ring.chain.refusal_stands(region_of(eighth)) && ring.chain.refusal_stands(region_of(2 * eighth)));
+    // Of 160 regions, requests of a 27th are blocked by 32 of them or fewer; requests of two
+    // regions are not.
+    let mut ring = RingAl::new(160 * region_of(SMALL));
+    let held = fill(&mut ring, SMALL, 160);
+    let part = 6 * region_of(SMALL) - OVERHEAD;
+    assert!(ring.fixed(part).is_none());
+    assert!(ring.chain.refusal_stands(region_of(part)) && ring.chain.refusal_stands(region_of(2 * part)));
     assert!(!ring.chain.refusal_stands(region_of(SMALL)));
     assert!(ring.fixed(SMALL + GRANULE).is_none());
-    assert!(!ring.chain.refusal_stands(region_of(SMALL + GRANULE)), "forty guards are too many to keep");
-    assert!(ring.fixed(eighth).is_none());
+    assert!(!ring.chain.refusal_stands(region_of(SMALL + GRANULE)), "eighty guards are too many to keep");
+    assert!(ring.fixed(part).is_none());
     drop(held);
-    assert!(!ring.chain.refusal_stands(region_of(eighth)));
-    assert!(ring.fixed(eighth).is_some());
+    assert!(!ring.chain.refusal_stands(region_of(part)));
+    assert!(ring.fixed(part).is_some());
 }
 
 #[test]
-fn growth_in_vain_loses_nothing() {
+fn refusals_of_a_sixteenth_are_kept_whatever_the_regions() {
+    for seed in 0..if cfg!(miri) { 1 } else { 200 } {
+        let mut rng = SplitMix::new(seed);
+        let mut ring = RingAl::new(LARGE);
+        let most = 1 + rng.below(LARGE / 10);
+        let mut held = Vec::new();
+        while let Some(buffer) = ring.fixed(rng.below(most)) {
+            held.push(buffer);
+        }
+        let part = LARGE / 16;
+        while ring.fixed(part).is_none() {
+            assert!(ring.chain.refusal_stands(region_of(part)), "seed {seed}, {} buffers", held.len());
+            assert!(!held.is_empty());
+            drop(held.swap_remove(rng.below(held.len())));
+        }
+    }
+}
+
+#[test]
+fn growth_that_is_refused_loses_nothing() {
     let mut ring = RingAl::new(12 * region_of(SMALL));
     let mut held = fill(&mut ring, SMALL, 12);
     drop(held.drain(2..6));
@@ -192,48 +212,11 @@ fn a_move_into_a_run_around_the_open_region_keeps_the_bytes() {
     let mut growing = ring.extendable(SMALL).unwrap();
     assert_eq!(growing.as_ptr().addr(), before);
     growing.extend(0..SMALL as u8);
-    growing.try_reserve(2 * SMALL + GRANULE).unwrap();
+    growing.try_reserve(2 * region_of(SMALL)).unwrap();
     assert!(growing.as_ptr().addr() < before, "it moved down");
     let moved = growing.finalize();
     assert!(moved.iter().copied().eq(0..SMALL as u8));
     guards_are_in_order(&ring);
-}
-
-fn ring_in(lot: &'static Lot<Store>) -> RingAl {
-    // SAFETY: a static outlives them.
-    unsafe { RingAl::builder(1 << 10).try_build_in(lot) }.unwrap()
-}
-
-/// A store whose ring was dropped between its last release's look at `closed` and that release, after many looks in vain.
-fn miss(lot: &'static Lot<Store>) {
-    let mut ring = ring_in(lot);
-    let guard = ring.chain.guard(0);
-    let buffer = ManuallyDrop::new(ring.fixed(100).unwrap());
-    drop(ring);
-    for _ in 0..20 {
-        assert_eq!(lot.sweep(Effort::Full), 0);
-    }
-    guard.end_use();
-    guard.release(region_of(buffer.capacity()));
-    assert_eq!(lot.count(), 1);
-}
-
-#[test]
-fn a_missed_store_goes_when_the_next_ring_is_made() {
-    static LOT: Lot<Store> = Lot::new();
-    miss(&LOT);
-    let next = ring_in(&LOT);
-    assert_eq!(LOT.count(), 0);
-    drop(next);
-}
-
-#[test]
-fn a_missed_store_goes_when_the_next_ring_is_dropped() {
-    static LOT: Lot<Store> = Lot::new();
-    let next = ring_in(&LOT);
-    miss(&LOT);
-    drop(next);
-    assert_eq!(LOT.count(), 0);
 }
 
 #[test]

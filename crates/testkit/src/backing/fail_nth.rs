@@ -2,7 +2,7 @@
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use allocator_api2::alloc::{AllocError, Allocator, Global};
 
@@ -13,12 +13,12 @@ use crate::violation::Refusing;
 /// `allocate`, `allocate_zeroed`, `grow`, `grow_zeroed` and `shrink` are allocating calls, counted together, from 1.
 #[derive(Debug, Default)]
 pub struct Refusals {
-    calls: AtomicU64,
-    refused: AtomicU64,
-    /// First call to refuse; 0 for none.
-    first: AtomicU64,
+    calls: AtomicUsize,
+    refused: AtomicUsize,
+    /// First call to refuse; 0 for none. As wide as a pointer, as all counts: not every target has 64-bit atomics.
+    first: AtomicUsize,
     /// Last call to refuse.
-    last: AtomicU64,
+    last: AtomicUsize,
 }
 
 impl Refusals {
@@ -26,10 +26,10 @@ impl Refusals {
     #[must_use]
     pub const fn new() -> Self {
         Self {
-            calls: AtomicU64::new(0),
-            refused: AtomicU64::new(0),
-            first: AtomicU64::new(0),
-            last: AtomicU64::new(0),
+            calls: AtomicUsize::new(0),
+            refused: AtomicUsize::new(0),
+            first: AtomicUsize::new(0),
+            last: AtomicUsize::new(0),
         }
     }
 
@@ -39,10 +39,12 @@ impl Refusals {
     ///
     /// If it names call 0: the first call is call 1.
     pub fn arm(&self, refusing: Refusing) {
+        // No program makes as many calls as do not fit.
+        let number = |call: u64| usize::try_from(call).unwrap_or(usize::MAX);
         let (first, last) = match refusing {
             Refusing::Nothing => (0, 0),
-            Refusing::Once(call) => (call, call),
-            Refusing::From(call) => (call, u64::MAX),
+            Refusing::Once(call) => (number(call), number(call)),
+            Refusing::From(call) => (number(call), usize::MAX),
         };
         assert!(refusing == Refusing::Nothing || first != 0, "calls are counted from 1");
         self.calls.store(0, Relaxed);
@@ -54,13 +56,13 @@ impl Refusals {
     /// Allocating calls since it was last armed, refused ones included.
     #[must_use]
     pub fn calls(&self) -> u64 {
-        self.calls.load(Relaxed)
+        self.calls.load(Relaxed) as u64
     }
 
     /// Calls refused since it was last armed.
     #[must_use]
     pub fn refused(&self) -> u64 {
-        self.refused.load(Relaxed)
+        self.refused.load(Relaxed) as u64
     }
 
     /// Counts a call and says whether it may go on.

@@ -1,7 +1,7 @@
 //! Bytes and blocks held, counted from any thread.
 #![forbid(unsafe_code)]
 
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// What is held at one moment. Exact while no call is in progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -12,17 +12,17 @@ pub struct Level {
     pub peak: usize,
     /// Blocks held, zero-sized ones included.
     pub blocks: usize,
-    /// Bytes ever taken: sizes of all blocks served, and what successful grows added.
+    /// Bytes ever taken: sizes of all blocks served, and what successful grows added. Modulo 2^32 on 32-bit targets.
     pub taken: u64,
 }
 
-/// The counters behind a [`Level`].
+/// The counters behind a [`Level`]. No wider than a pointer: the allocators build for targets without 64-bit atomics.
 #[derive(Debug)]
 pub(crate) struct Gauge {
     bytes: AtomicUsize,
     peak: AtomicUsize,
     blocks: AtomicUsize,
-    taken: AtomicU64,
+    taken: AtomicUsize,
 }
 
 impl Gauge {
@@ -31,7 +31,7 @@ impl Gauge {
             bytes: AtomicUsize::new(0),
             peak: AtomicUsize::new(0),
             blocks: AtomicUsize::new(0),
-            taken: AtomicU64::new(0),
+            taken: AtomicUsize::new(0),
         }
     }
 
@@ -61,7 +61,7 @@ impl Gauge {
             bytes: self.bytes.load(Relaxed),
             peak: self.peak.load(Relaxed),
             blocks: self.blocks.load(Relaxed),
-            taken: self.taken.load(Relaxed),
+            taken: self.taken.load(Relaxed) as u64,
         }
     }
 
@@ -73,7 +73,7 @@ impl Gauge {
     fn add(&self, bytes: usize) {
         let held = self.bytes.fetch_add(bytes, Relaxed).wrapping_add(bytes);
         self.peak.fetch_max(held, Relaxed);
-        self.taken.fetch_add(bytes as u64, Relaxed);
+        self.taken.fetch_add(bytes, Relaxed);
     }
 }
 
