@@ -12,8 +12,8 @@ use crate::group::GroupPtr;
 use crate::unit::{Place, UnitPtr};
 
 /// Books the remote frees of a heap and gives back its empty units, for a thread that holds the record for this one
-/// moment. Units with live slots become abandoned.
-pub(crate) fn drain<E: Env>(env: E) {
+/// moment. Units with live slots become abandoned. Returns `false` if empty units stayed because a walker stood on them.
+pub(crate) fn drain<E: Env>(env: E) -> bool {
     let heap = env.heap();
     heap.owned.write();
     heap.give_up_front();
@@ -22,7 +22,7 @@ pub(crate) fn drain<E: Env>(env: E) {
             heap.abandon(group);
         }
     }
-    slow::give_back_empties(env);
+    slow::give_back_empties(env)
 }
 
 impl Heap {

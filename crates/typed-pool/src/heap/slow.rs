@@ -214,7 +214,7 @@ fn drained<E: Env>(env: E, unit: UnitPtr) {
         if !give_back(env, unit, UnitList::remove) {
             return keep_empty(env, unit);
         }
-        if heap.empties_len.get() > heap.keep.get() {
+        if heap.empties_len.get() > heap.keep.get() && !cfg!(ephemera_weaken = "surplus_stays") {
             surplus = heap.pop_empty();
         }
     }
@@ -248,17 +248,18 @@ fn give_back<E: Env>(env: E, unit: UnitPtr, remove: Remove) -> bool {
     true
 }
 
-/// Books what was given back, then gives back every unit in which nothing is alive, the front among them.
-pub(crate) fn trim<E: Env>(env: E) {
+/// Books remote frees, then gives back every empty unit, the front among them. Returns `false` if some stayed because
+/// a walker stood on them for long.
+pub(crate) fn trim<E: Env>(env: E) -> bool {
     env.settle();
     let heap = env.heap();
     heap.owned.write();
     heap.give_up_front();
-    give_back_empties(env);
+    give_back_empties(env)
 }
 
-/// Gives back all empty units, waiting a bounded time where a walker stands on one.
-pub(super) fn give_back_empties<E: Env>(env: E) {
+/// Gives back all empty units, waiting a bounded time where a walker stands on one. Returns `false` if some stayed.
+pub(super) fn give_back_empties<E: Env>(env: E) -> bool {
     let heap = env.heap();
     let mut stay = None;
     while let Some(unit) = heap.pop_empty() {
@@ -267,6 +268,7 @@ pub(super) fn give_back_empties<E: Env>(env: E) {
             stay = Some(unit);
         }
     }
+    let all = stay.is_none();
     while let Some(unit) = stay {
         // SAFETY: U1: a unit that was not given back.
         stay = unsafe { UnitPtr::from_raw(unit.after().get()) };
@@ -274,6 +276,7 @@ pub(super) fn give_back_empties<E: Env>(env: E) {
     }
     heap.keep.set(RETAIN);
     heap.given_back.set(0);
+    all
 }
 
 /// Books the remote frees of one group: its foreign word as it came out of the inbox. Returns whether the unit is still

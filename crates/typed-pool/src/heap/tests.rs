@@ -59,3 +59,21 @@ fn a_full_unit_whose_slots_are_all_freed_leaves_the_list_of_full_units() {
     assert!(pool.heap.full.get().is_null());
     assert_eq!((pool.len(), pool.stats().empty_units), (2, 3));
 }
+
+#[test]
+fn a_unit_on_which_a_walker_stood_goes_back_with_the_next_one() {
+    let pool = TypedPool::<Value>::with_chunk_len(1);
+    let mut all: Vec<_> = (0..20).map(|number| Some(pool.alloc([number; 128]))).collect();
+    let mut visits = 0;
+    // The newest unit is visited first. At the fifth the walker protects that unit and the one before it.
+    assert!(pool.heap.walk(|_| {
+        visits += 1;
+        if visits == 5 {
+            all[..18].iter_mut().enumerate().filter(|(at, _)| *at != 5).for_each(|(_, value)| *value = None);
+        }
+    }));
+    assert_eq!((pool.len(), pool.stats().empty_units), (3, 4 + 2));
+    all[5] = None;
+    assert_eq!((pool.len(), pool.stats().empty_units), (2, 4));
+    assert!(all[18..].iter().all(Option::is_some));
+}

@@ -64,10 +64,7 @@ impl Tenant for Shard {
 
     /// Gives back what is empty, then lets the thread's cells forget the record: what the thread frees from here on is foreign.
     fn leave(record: &'static Record<Self>) {
-        for heaps in Heaps::of_record(record) {
-            // SAFETY: the thread still holds the record.
-            unsafe { heaps.trim() };
-        }
+        owner::leave(record);
         if cfg!(ephemera_weaken = "cells_keep_the_record") {
             return;
         }

@@ -5,6 +5,7 @@ use core::ptr::{self, NonNull};
 
 use allocator_api2::alloc::{AllocError, Global};
 use ephemera_prim::record::{Lease, Record};
+use ephemera_prim::sync::{Ordering, fence};
 
 use super::Family;
 use super::table::{Heaps, Shard, ThreadHeap};
@@ -104,9 +105,11 @@ pub(super) unsafe fn make_room(heaps: Heaps<'_>) {
     let family = heaps.family();
     let spares = family.account().spares();
     // SAFETY: the caller holds the record.
-    unsafe { heaps.trim() };
+    let trim = || unsafe { heaps.trim() };
+    // Rather wait for a walker that was preempted than refuse.
+    let _ = trim() || (0..WALKER_WAITS).any(|_| wait_for_walkers(trim));
     let looked = &heaps.first().looked;
-    if spares == Some(looked.get()) {
+    if spares == Some(looked.get()) && !cfg!(ephemera_weaken = "refusal_is_forgotten") {
         return;
     }
     looked.set(spares.unwrap_or(0));
@@ -115,11 +118,24 @@ pub(super) unsafe fn make_room(heaps: Heaps<'_>) {
     heaps.trim_asked();
 }
 
+/// How often a thread that is about to be refused waits for walkers to move on, a millisecond each time.
+const WALKER_WAITS: usize = if cfg!(any(ephemera_loom, miri)) { 1 } else { 50 };
+
+/// Lets walkers move on, then trims once more.
+#[cold]
+fn wait_for_walkers(trim: impl Fn() -> bool) -> bool {
+    #[cfg(not(ephemera_loom))]
+    std::thread::sleep(core::time::Duration::from_millis(1));
+    trim()
+}
+
 /// Asks running threads to give back their empty units, and gives back those of records that no thread holds.
 pub(super) fn make_room_elsewhere(family: &Family) {
     #[cfg(all(test, not(ephemera_loom)))]
     family.looks.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
-    family.epoch.raise();
+    if !cfg!(ephemera_weaken = "refusal_asks_nobody") {
+        family.epoch.raise();
+    }
     clean_free(family);
 }
 
@@ -137,7 +153,29 @@ pub(super) fn clean_free(family: &Family) {
 /// Releases a lease, then drains the inboxes once more: a thread that pushed while the record was held left the
 /// look to its holder.
 pub(super) fn release(lease: Lease<'_, Shard>) {
+    let record = lease.record();
     lease.release(has_mail, drain);
+    collect_rest(record);
+}
+
+/// Trims all tables of a record that this thread is about to release.
+pub(super) fn leave(record: &Record<Shard>) {
+    // SAFETY: this thread holds the record.
+    let all = Heaps::of_record(record).fold(true, |all, heaps| unsafe { heaps.trim() } && all);
+    record.shard().rest.set(usize::from(!all));
+}
+
+/// Gives back the empty units that the last thread to have the record could not give back, because a walker stood on
+/// them. Two threads call this: that one behind its release, and the walker behind its walk. A fence stands in both
+/// before the call. So either the first sees that the walker has moved on, or the walker sees what was left.
+fn collect_rest(record: &Record<Shard>) {
+    if record.shard().rest.get() == 0 {
+        return;
+    }
+    if let Some(lease) = record.try_lease() {
+        leave(record);
+        lease.release(has_mail, drain);
+    }
 }
 
 /// Whether an inbox of any heap holds a group.
@@ -152,7 +190,9 @@ fn drain(record: &Record<Shard>) {
         if !heap.remote.inbox.is_empty() {
             #[cfg(all(test, not(ephemera_loom)))]
             heap.drains.add(1);
-            heap::drain(Owner { heap });
+            if !heap::drain(Owner { heap }) {
+                record.shard().rest.set(1);
+            }
         }
     }
 }
@@ -166,8 +206,17 @@ pub(super) fn stats_of(family: &Family, own: *const Record<Shard>) -> Stats {
         let owned = ptr::eq(record, own);
         let lease = if owned { None } else { record.try_lease() };
         heaps.gather(&mut stats, owned || lease.is_some());
-        if let Some(lease) = lease {
-            release(lease);
+        match lease {
+            Some(lease) => release(lease),
+            None if !owned => {
+                // ORDERING: SeqCst fence. Pairs with the one in `Lease::release`: either the thread that releases the record
+                // sees that this walk is over, or this thread sees what it left.
+                fence(Ordering::SeqCst);
+                if !cfg!(ephemera_weaken = "walker_leaves_the_rest") {
+                    collect_rest(record);
+                }
+            }
+            None => {}
         }
     }
     stats.extra_records = family.registry().later_records();
@@ -189,6 +238,7 @@ unsafe fn give_to_owner(unit: UnitPtr, block: NonNull<u8>) {
     if pushed && heap.record().is_free() && !cfg!(ephemera_weaken = "push_without_a_look") {
         // No thread looks into that inbox until one takes the record, and none needs its empty units.
         heap.record().look_after(has_mail, drain);
+        collect_rest(heap.record());
     }
 }
 

@@ -25,13 +25,15 @@ pub(crate) struct Shard {
     tables: OwnerPtr<ThreadHeap>,
     /// How often the slow path was taken.
     pub(super) visits: OwnerUsize,
+    /// Not zero if the last thread that had the record left empty units, because a walker stood on them.
+    pub(super) rest: OwnerUsize,
 }
 
 impl Shard {
     ephemera_prim::const_unless_loom! {
         /// A shard without tables.
         pub(crate) fn new() -> Self {
-            Self { tables: OwnerPtr::null(), visits: OwnerUsize::new(0) }
+            Self { tables: OwnerPtr::null(), visits: OwnerUsize::new(0), rest: OwnerUsize::new(0) }
         }
     }
 }
@@ -235,13 +237,13 @@ impl<'w> Heaps<'w> {
         Some(heaps)
     }
 
-    /// Gives back all that is empty.
+    /// Gives back all empty units. Returns `false` if some stayed because a walker stood on them for long.
     ///
     /// # Safety
     /// The calling thread holds the record.
-    pub(super) unsafe fn trim(self) {
+    pub(super) unsafe fn trim(self) -> bool {
         // SAFETY: the caller holds the record.
-        self.all().for_each(|heap| heap::trim(unsafe { Owner::new(heap) }));
+        self.all().fold(true, |all, heap| heap::trim(unsafe { Owner::new(heap) }) && all)
     }
 
     /// Whether somebody asked for a trim since the holder of this table was last asked.

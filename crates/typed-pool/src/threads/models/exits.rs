@@ -2,7 +2,7 @@
 
 use loom::thread;
 
-use super::{Model, Sent, Thread, check};
+use super::{Model, Sent, Thread, check, owner};
 
 /// Starts a thread, fills a unit of three slots, and ends the thread.
 fn left_behind(model: &Model) -> [Sent; 3] {
@@ -83,6 +83,25 @@ fn loom_the_next_holder_frees_slots_of_an_abandoned_unit() {
         next.free(second);
         next.exit();
         other.join().unwrap();
+        model.all_is_back();
+    });
+}
+
+/// Statistics stand on a unit while its owner exits: one of the two gives it back.
+#[test]
+fn loom_statistics_beside_an_exit_leave_nothing() {
+    check(|| {
+        let model = Model::new();
+        let thread = Thread::start(&model);
+        let slot = thread.allocate();
+        let there = model.clone();
+        let reader = thread::spawn(move || {
+            let stats = owner::stats_of(&there.0.family, core::ptr::null());
+            assert!(stats.slots_live <= 2 && stats.units <= 1);
+        });
+        thread.free(slot);
+        thread.exit();
+        reader.join().unwrap();
         model.all_is_back();
     });
 }

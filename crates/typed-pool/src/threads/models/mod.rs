@@ -88,7 +88,7 @@ impl<'w> Thread<'w> {
 
     /// The end of a thread: give back what is empty, then the lease.
     fn exit(self) {
-        self.trim();
+        owner::leave(self.record());
         owner::release(self.lease);
     }
 }
