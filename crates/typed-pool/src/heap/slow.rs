@@ -229,6 +229,10 @@ fn keep_empty<E: Env>(env: E, unit: UnitPtr) {
 /// One of the two ways to remove a unit from the list of all units.
 type Remove = unsafe fn(&UnitList<Unit>, NonNull<Unit>) -> bool;
 
+/// The one that waits a bounded time. Models need no patience: a walker that is preempted stands on its unit for as long as
+/// they want.
+const PATIENT: Remove = if cfg!(ephemera_loom) { UnitList::remove } else { UnitList::remove_patiently };
+
 /// Gives an empty unit, which is not on the stack, to the backing allocator. Returns `false`, and the unit stays, if a
 /// walker stands on it.
 fn give_back<E: Env>(env: E, unit: UnitPtr, remove: Remove) -> bool {
@@ -263,7 +267,7 @@ pub(super) fn give_back_empties<E: Env>(env: E) -> bool {
     let heap = env.heap();
     let mut stay = None;
     while let Some(unit) = heap.pop_empty() {
-        if !give_back(env, unit, UnitList::remove_patiently) {
+        if !give_back(env, unit, PATIENT) {
             unit.after().set(stay.map_or(ptr::null_mut(), UnitPtr::as_ptr));
             stay = Some(unit);
         }

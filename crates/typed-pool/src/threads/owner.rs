@@ -166,15 +166,20 @@ pub(super) fn leave(record: &Record<Shard>) {
 }
 
 /// Gives back the empty units that the last thread to have the record could not give back, because a walker stood on
-/// them. Two threads call this: that one behind its release, and the walker behind its walk. A fence stands in both
-/// before the call. So either the first sees that the walker has moved on, or the walker sees what was left.
+/// them. Two threads call this: that one behind its release, and the walker behind its walk.
+///
+/// A fence stands between the release and the look at `walks`, and between the count of the walk and the look at the
+/// lease. So either this thread sees that a walk ended and trims once more, or the walker sees a free record and trims.
 fn collect_rest(record: &Record<Shard>) {
-    if record.shard().rest.get() == 0 {
-        return;
-    }
-    if let Some(lease) = record.try_lease() {
+    let shard = record.shard();
+    while shard.rest.get() != 0 {
+        let walks = shard.walks.load(Ordering::Relaxed);
+        let Some(lease) = record.try_lease() else { return };
         leave(record);
         lease.release(has_mail, drain);
+        if shard.walks.load(Ordering::Relaxed) == walks {
+            return;
+        }
     }
 }
 
@@ -209,6 +214,7 @@ pub(super) fn stats_of(family: &Family, own: *const Record<Shard>) -> Stats {
         match lease {
             Some(lease) => release(lease),
             None if !owned => {
+                record.shard().walks.fetch_add(1, Ordering::Relaxed);
                 // ORDERING: SeqCst fence. Pairs with the one in `Lease::release`: either the thread that releases the record
                 // sees that this walk is over, or this thread sees what it left.
                 fence(Ordering::SeqCst);

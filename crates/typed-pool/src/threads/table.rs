@@ -8,6 +8,7 @@ use allocator_api2::alloc::Global;
 use ephemera_prim::foreign::Inbox;
 use ephemera_prim::raw;
 use ephemera_prim::record::Record;
+use ephemera_prim::sync::AtomicUsize;
 use ephemera_prim::word::{OwnerPtr, OwnerUsize};
 
 use super::Family;
@@ -27,13 +28,20 @@ pub(crate) struct Shard {
     pub(super) visits: OwnerUsize,
     /// Not zero if the last thread that had the record left empty units, because a walker stood on them.
     pub(super) rest: OwnerUsize,
+    /// How often statistics walked along the units of these heaps while another thread had the record.
+    pub(super) walks: AtomicUsize,
 }
 
 impl Shard {
     ephemera_prim::const_unless_loom! {
         /// A shard without tables.
         pub(crate) fn new() -> Self {
-            Self { tables: OwnerPtr::null(), visits: OwnerUsize::new(0), rest: OwnerUsize::new(0) }
+            Self {
+                tables: OwnerPtr::null(),
+                visits: OwnerUsize::new(0),
+                rest: OwnerUsize::new(0),
+                walks: AtomicUsize::new(0),
+            }
         }
     }
 }
