@@ -168,10 +168,11 @@ pub(crate) fn reserved<A: Account, T>(
     Ok(got)
 }
 
-/// Bytes that are reserved and not granted yet: released again unless forgotten, also when the backing allocator unwinds.
-struct Reserved<'a, A: Account> {
-    account: &'a A,
-    bytes: usize,
+/// Bytes on the account that are not granted yet, or are about to be given back: released when this is dropped, also
+/// when the backing allocator unwinds.
+pub(super) struct Reserved<'a, A: Account> {
+    pub(super) account: &'a A,
+    pub(super) bytes: usize,
 }
 
 impl<'a, A: Account> Reserved<'a, A> {
@@ -244,11 +245,11 @@ fn give_back<E: Env>(env: E, unit: UnitPtr, remove: Remove) -> bool {
     heap.units_len.set(heap.units_len.get() - 1);
     heap.given_back.set(heap.given_back.get() + 1);
     let layout = heap.spec.layout(unit.slots());
+    // Released behind the deallocation: another thread may ask for these bytes at once.
+    let _booked = Reserved { account: env.account(), bytes: layout.size() };
     // SAFETY: nothing in it is alive and it is on no list any more (H4, H6): nobody has a pointer to it; it came from
     // `backing` with this layout.
     unsafe { raw::release(env.backing(), unit.end_of_life(), layout) };
-    // Behind that: what is booked off may be asked for at once.
-    env.account().release(layout.size());
     true
 }
 
