@@ -9,7 +9,8 @@ use crate::steps::{Outcome, Step, run};
 use crate::workspace::{Package, Workspace};
 
 /// The packages that have models, by directory.
-pub(crate) const MODELLED: [&str; 5] = ["prim", "ring-alloc", "ringal", "shared_arena", "typed-pool"];
+pub(crate) const MODELLED: [&str; 6] =
+    ["prim", "recorder", "ring-alloc", "ringal", "shared_arena", "typed-pool"];
 
 /// The switch that turns the shim of `prim` to loom's types.
 pub(crate) const CFG: &str = "--cfg ephemera_loom";

@@ -6,6 +6,7 @@
 //!
 //! head     magic "EPHTRACE" | version u32 | chunk size u32 | clock u64 | pid u32 | parent u32 | origin u32
 //!          | stop reason u32 | stop sequence u64 | limit u64 | length of the command u32 | command, words ended by 0
+//!          | at 4088: dropped calls u64
 //! chunk    magic "CHNK" | thread u32 | used u32 | stream u32 | sequence u64 | time u64 | events ... | zeros
 //! event    op and alignment u8 | sequence + | time + | by op
 //!            1 alloc    address ±, size          4 resize   address ±   before the call, the block goes
@@ -37,6 +38,8 @@ pub const CHUNK_MAGIC: [u8; 4] = *b"CHNK";
 pub const CHUNK_HEAD: usize = 32;
 /// No event is longer: a byte and four varints.
 pub const LONGEST: usize = 41;
+/// Most threads that a process may have had, one after another.
+pub const MOST_THREADS: u64 = 1 << 22;
 /// Nanoseconds in a tick, as a power of two.
 pub const TICK_LOG2: u32 = 5;
 
@@ -64,6 +67,8 @@ pub mod head {
     pub const COMMAND_LENGTH: usize = 56;
     /// The command's words, each ended by a zero.
     pub const COMMAND: usize = 60;
+    /// Calls that were dropped. The command ends before this field.
+    pub const DROPPED: usize = 4088;
 }
 
 /// Places of the fields of a chunk's head.
@@ -124,19 +129,24 @@ pub enum Stop {
     Limit = 1,
     /// The file could not grow: no space, most likely.
     Disk = 2,
-    /// More threads at a time than there are streams.
+    /// More threads at a time than there are streams, or more in all than [`MOST_THREADS`].
     Threads = 3,
     /// The program may not write larger files (`RLIMIT_FSIZE`).
     FileSize = 4,
     /// The file could not be opened again by its path.
     Path = 5,
+    /// The program entered a sandbox.
+    Sandbox = 6,
+    /// The file could not be mapped: no address space, most likely (`RLIMIT_AS`).
+    Memory = 7,
 }
 
 impl Stop {
     /// The reason that a head names.
     #[must_use]
     pub fn from_word(word: u32) -> Option<Self> {
-        let all = [Self::Limit, Self::Disk, Self::Threads, Self::FileSize, Self::Path];
+        let all =
+            [Self::Limit, Self::Disk, Self::Threads, Self::FileSize, Self::Path, Self::Sandbox, Self::Memory];
         all.into_iter().find(|stop| *stop as u32 == word)
     }
 }

@@ -22,6 +22,10 @@ mod writer;
 #[cfg(target_os = "linux")]
 mod alloc;
 #[cfg(target_os = "linux")]
+mod file;
+#[cfg(target_os = "linux")]
+mod list;
+#[cfg(target_os = "linux")]
 mod lock;
 #[cfg(target_os = "linux")]
 mod os;

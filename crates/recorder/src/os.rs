@@ -1,10 +1,13 @@
-//! What the recorder asks of the kernel: mappings, the file, the clock. Nothing here allocates.
+//! What the recorder asks of the kernel: memory, the clock, the lock's futex. Nothing here allocates.
+//!
+//! `file` has what concerns the trace's file.
 
-use core::ffi::CStr;
-use core::ptr::null_mut;
+use core::ffi::c_int;
+use core::ptr::{null, null_mut};
+use core::sync::atomic::AtomicU32;
 
 use crate::error::StartError;
-use crate::format::{Stop, TICK_LOG2};
+use crate::format::TICK_LOG2;
 
 /// The error number of the last call that failed.
 pub(crate) fn errno() -> i32 {
@@ -62,83 +65,32 @@ pub(crate) fn map_wiped(size: usize) -> Result<*mut u8, StartError> {
     Ok(at.cast())
 }
 
-/// Maps the first `size` bytes of a file that may still be shorter.
-fn map_file(fd: i32, size: usize) -> Result<*mut u8, StartError> {
-    let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_NORESERVE);
-    // SAFETY: as in `map_wiped`.
-    let at = unsafe { libc::mmap(null_mut(), size, access, kind, fd, 0) };
-    if at == libc::MAP_FAILED { Err(failed("mmap")) } else { Ok(at.cast()) }
-}
-
-/// Gives a mapping back.
+/// Unmaps memory.
 pub(crate) fn unmap(at: *mut u8, size: usize) {
-    // SAFETY: the callers hand a whole mapping of ours over, which nothing uses any more.
+    // SAFETY: the callers pass mappings of the recorder that no thread uses any more.
     unsafe { libc::munmap(at.cast(), size) };
 }
 
-/// Creates a file that did not exist, `first` bytes long, and maps `size` bytes of it.
-pub(crate) fn create(path: &CStr, first: u64, size: usize) -> Result<*mut u8, StartError> {
-    let flags = libc::O_CREAT | libc::O_EXCL | libc::O_RDWR | libc::O_CLOEXEC;
-    // SAFETY: the path ends with a zero.
-    let fd = unsafe { libc::open(path.as_ptr(), flags, 0o644) };
-    if fd < 0 {
-        return Err(failed("open"));
-    }
-    let made = match extend_fd(fd, first) {
-        Ok(()) => map_file(fd, size),
-        Err(Stop::FileSize) => Err(StartError::System { call: "fallocate", errno: libc::EFBIG }),
-        Err(_) => Err(failed("fallocate")),
-    };
-    close(fd);
-    if made.is_err() {
-        // SAFETY: as above. An empty file is no trace, and nobody else knows it.
-        unsafe { libc::unlink(path.as_ptr()) };
-    }
-    made
+/// The kernel's number of the calling thread. It is read on every call: the child of a fork has another.
+pub(crate) fn thread() -> u32 {
+    // SAFETY: the call takes nothing and cannot fail.
+    unsafe { libc::gettid() }.cast_unsigned()
 }
 
-/// Makes the file at `path` `length` bytes long, with all of them on the disk, so that a write to the mapping cannot fail. The
-/// file is opened anew each time: a program may close every descriptor that it does not know, and open its own there.
-pub(crate) fn extend(path: &CStr, length: u64) -> Result<(), Stop> {
-    // SAFETY: the path ends with a zero.
-    let fd = unsafe { libc::open(path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
-    if fd < 0 {
-        return Err(Stop::Path);
+/// Takes or releases a futex with priority inheritance. Returns `None` where the kernel refuses.
+pub(crate) fn futex(word: &AtomicU32, operation: c_int) -> Option<()> {
+    loop {
+        let operation = operation | libc::FUTEX_PRIVATE_FLAG;
+        let no_limit: *const libc::timespec = null();
+        // SAFETY: the word is valid for as long as the call, and both operations ignore or accept the other arguments.
+        let done = unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, 0, no_limit) };
+        if done == 0 {
+            return Some(());
+        }
+        if !matches!(errno(), libc::EINTR | libc::EAGAIN) {
+            return None;
+        }
     }
-    let done = extend_fd(fd, length);
-    close(fd);
-    done
-}
-
-fn extend_fd(fd: i32, length: u64) -> Result<(), Stop> {
-    // Beyond this limit the kernel would send SIGXFSZ, which ends the program.
-    if length > most_bytes_of_a_file() {
-        return Err(Stop::FileSize);
-    }
-    let Ok(length) = libc::off_t::try_from(length) else { return Err(Stop::Disk) };
-    // SAFETY: the call takes numbers alone.
-    if unsafe { libc::fallocate(fd, 0, 0, length) } == 0 {
-        return Ok(());
-    }
-    // Some file systems cannot reserve space; there the file only gets its length.
-    // SAFETY: the call takes numbers alone.
-    if errno() == libc::EOPNOTSUPP && unsafe { libc::ftruncate(fd, length) } == 0 {
-        return Ok(());
-    }
-    Err(Stop::Disk)
-}
-
-/// How large this process may make a file.
-fn most_bytes_of_a_file() -> u64 {
-    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
-    // SAFETY: the pointer is to a structure of the right type. Where the call fails, the structure stays as it is.
-    unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
-    limit.rlim_cur
-}
-
-fn close(fd: i32) {
-    // SAFETY: the descriptor is one that the caller opened.
-    unsafe { libc::close(fd) };
 }
 
 /// Reads the command of this process into `out`; how many bytes that were.
@@ -150,7 +102,8 @@ pub(crate) fn command(out: &mut [u8]) -> usize {
     }
     // SAFETY: the slice is valid for writes of its length.
     let read = unsafe { libc::read(fd, out.as_mut_ptr().cast(), out.len()) };
-    close(fd);
+    // SAFETY: the descriptor was opened above.
+    unsafe { libc::close(fd) };
     usize::try_from(read).unwrap_or(0)
 }
 

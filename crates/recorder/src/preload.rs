@@ -8,7 +8,7 @@ use core::ptr::null_mut;
 use crate::alloc::{align_log2, born, goes, resized};
 use crate::format::{Origin, op};
 use crate::process::launch;
-use crate::real::{Real, early, early_size, is_early, real};
+use crate::real::{early, early_size, is_early, real};
 use crate::{DEFAULT_LIMIT, os};
 
 /// Run by the loader before the program's own initialisers.
@@ -173,19 +173,6 @@ pub(crate) unsafe extern "C" fn free_aligned_sized(block: *mut c_void, _align: u
     unsafe { free(block) }
 }
 
-/// A block of an alignment, and the error number where there is none.
-fn aligned(real: Option<&Real>, align: usize, size: usize) -> (*mut c_void, c_int) {
-    let Some(real) = real else { return (early(align, size).cast(), 0) };
-    let mut block = null_mut();
-    // SAFETY: the place is valid; the function checks the alignment.
-    let status = unsafe { (real.posix_memalign)(&raw mut block, align, size) };
-    if status != 0 {
-        return (null_mut(), status);
-    }
-    born(op::ALLOC, align_log2(align), block.cast(), size);
-    (block, 0)
-}
-
 /// `posix_memalign`.
 ///
 /// # Safety
@@ -193,27 +180,41 @@ fn aligned(real: Option<&Real>, align: usize, size: usize) -> (*mut c_void, c_in
 /// As the C library's.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn posix_memalign(place: *mut *mut c_void, align: usize, size: usize) -> c_int {
-    let (block, status) = aligned(real(), align, size);
-    if status == 0 {
-        // SAFETY: the caller gives a valid place.
+    let Some(real) = real() else {
+        let block = early(align, size).cast();
+        // SAFETY: the caller passes a valid place.
         unsafe { *place = block };
+        return if block.is_null() { libc::ENOMEM } else { 0 };
+    };
+    // SAFETY: the caller's duty is the callee's.
+    let status = unsafe { (real.posix_memalign)(place, align, size) };
+    if status == 0 {
+        // SAFETY: the caller passes a valid place, and the call above has set it.
+        let block = unsafe { *place };
+        born(op::ALLOC, align_log2(align), block.cast(), size);
     }
     status
 }
 
-/// `memalign`: any alignment, rounded up to a power of two.
+/// Records a block that a function of the next allocator returned for this alignment.
+///
+/// What an alignment that is no power of two comes to is the C library's business: one rounds it up, another refuses.
+fn aligned(align: usize, size: usize, block: Option<*mut c_void>) -> *mut c_void {
+    let Some(block) = block else { return refused() };
+    born(op::ALLOC, align_log2(align.checked_next_power_of_two().unwrap_or(1)), block.cast(), size);
+    block
+}
+
+/// `memalign`.
 ///
 /// # Safety
 ///
 /// As the C library's.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn memalign(align: usize, size: usize) -> *mut c_void {
-    let align = align.checked_next_power_of_two().unwrap_or(0).max(size_of::<usize>());
-    let (block, status) = aligned(real(), align, size);
-    if status != 0 {
-        os::set_errno(status);
-    }
-    block
+    let Some(real) = real() else { return early(align, size).cast() };
+    // SAFETY: the caller's duty is the callee's.
+    aligned(align, size, real.memalign.map(|next| unsafe { next(align, size) }))
 }
 
 /// `aligned_alloc`.
@@ -223,12 +224,9 @@ pub(crate) unsafe extern "C" fn memalign(align: usize, size: usize) -> *mut c_vo
 /// As the C library's.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn aligned_alloc(align: usize, size: usize) -> *mut c_void {
-    if !align.is_power_of_two() {
-        os::set_errno(libc::EINVAL);
-        return null_mut();
-    }
+    let Some(real) = real() else { return early(align, size).cast() };
     // SAFETY: the caller's duty is the callee's.
-    unsafe { memalign(align, size) }
+    aligned(align, size, real.aligned_alloc.map(|next| unsafe { next(align, size) }))
 }
 
 /// The size of a page.
@@ -244,8 +242,9 @@ fn page() -> usize {
 /// As the C library's.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn valloc(size: usize) -> *mut c_void {
+    let Some(real) = real() else { return early(page(), size).cast() };
     // SAFETY: the caller's duty is the callee's.
-    unsafe { memalign(page(), size) }
+    aligned(page(), size, real.valloc.map(|next| unsafe { next(size) }))
 }
 
 /// `pvalloc`: whole pages.
@@ -255,9 +254,9 @@ pub(crate) unsafe extern "C" fn valloc(size: usize) -> *mut c_void {
 /// As the C library's.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pvalloc(size: usize) -> *mut c_void {
-    match size.checked_next_multiple_of(page()) {
-        // SAFETY: the caller's duty is the callee's.
-        Some(size) => unsafe { memalign(page(), size) },
-        None => refused(),
-    }
+    let Some(real) = real() else { return early(page(), size).cast() };
+    // SAFETY: the caller's duty is the callee's.
+    let block = real.pvalloc.map(|next| unsafe { next(size) });
+    // A size that overflows was refused.
+    aligned(page(), size.checked_next_multiple_of(page()).unwrap_or(size), block)
 }

@@ -1,6 +1,6 @@
-//! The recording of a process: its file, and what happens at a fork and at the limit.
+//! The recording of a process: how it starts, what one call does, what happens at a fork, and how it stops.
 //!
-//! `lease` has what happens at a thread's beginning and end.
+//! `lease` has what happens at a thread's beginning and end, `sandbox` what happens when the program gives up system calls.
 
 use core::cell::UnsafeCell;
 use core::ffi::CStr;
@@ -8,48 +8,52 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 
 use crate::error::StartError;
-use crate::format::{self, CHUNK, HEAD, Origin, Stop, head};
+use crate::file::File;
+use crate::format::{self, CHUNK, HEAD, MOST_THREADS, Origin, Stop, head};
+use crate::list::List;
 use crate::lock::Lock;
 use crate::os;
 use crate::stream::{Call, Stream};
-use crate::tls::{self, BUSY, Words};
+use crate::tls::{self, BUSY};
 
 use self::lease::leave;
 
 mod lease;
+#[cfg(all(feature = "preload", target_arch = "x86_64"))]
+mod sandbox;
 
 /// Threads that can write at a time.
 const STREAMS: usize = 4096;
-/// How the file grows: by as much as it has, between these.
-const LEAST_STEP: u64 = 128 << 10;
-const MOST_STEP: u64 = 4 << 20;
+/// Most bytes of a file.
+const MOST: u64 = 1 << 46;
 /// Bytes of a path, with its suffix and the zero at its end.
 const PATH: usize = 2048;
 /// Bytes that a suffix may take.
 const SUFFIX: usize = 24;
-/// Programs that one process may execute one after another.
+/// Most programs that one process executes one after another.
 const IMAGES: u32 = 10_000;
 
-/// States of a [`Process`]: zero is what a fork leaves.
+/// States of a [`Process`]. A fork leaves zero.
 const WIPED: u32 = 0;
 const RECORDING: u32 = 1;
 const STOPPED: u32 = 2;
 
-/// What a fork must not hand down: the kernel zeroes it in the child (I3).
+/// The state of a recording. The kernel zeroes it in the child of a fork (I3).
 #[repr(C)]
 struct Process {
     state: AtomicU32,
-    /// Held while streams change hands and while the file grows.
-    locked: AtomicBool,
-    /// The mapped file.
+    /// The word of the [`Lock`] under which the file begins and grows.
+    locked: AtomicU32,
+    file: File,
+    /// Where the file's head is mapped; null before there is a file.
     base: AtomicPtr<u8>,
-    /// Where the next chunk is.
-    next: AtomicU64,
-    /// How long the file is.
-    length: AtomicU64,
-    /// Head of the list of streams that nobody holds, by index plus one.
-    free: AtomicU32,
-    /// Streams that were ever held.
+    /// The process that the file is about. The child of a `vfork` finds its parent's.
+    pid: AtomicU32,
+    /// Calls that could not be recorded.
+    dropped: AtomicU64,
+    /// The streams that threads have given back.
+    free: List,
+    /// How many streams threads have ever held.
     made: AtomicU32,
     streams: [Stream; STREAMS],
 }
@@ -62,12 +66,12 @@ static SEQUENCE: AtomicU64 = AtomicU64::new(0);
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 /// The monotonic clock at the start.
 static CLOCK: AtomicU64 = AtomicU64::new(0);
-/// Bytes that are mapped, most of them beyond the file's end.
+/// Most bytes that the file may have.
 static LIMIT: AtomicUsize = AtomicUsize::new(0);
 /// The key whose destructor gives a thread's stream back.
 static KEY: AtomicU32 = AtomicU32::new(0);
-/// The mapping once more: a child gives the parent's back.
-static MAPPED: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
+/// Threads that are about to enter a sandbox: the file does not grow meanwhile.
+static ENTERING: AtomicU32 = AtomicU32::new(0);
 /// The path that was asked for.
 static ASKED: Text = Text(UnsafeCell::new([0; PATH]));
 /// The path of this process's file.
@@ -76,12 +80,12 @@ static FILE: Text = Text(UnsafeCell::new([0; PATH]));
 /// A path, ended by zero.
 struct Text(UnsafeCell<[u8; PATH]>);
 
-// SAFETY: written by `start` before `PROCESS` is published, and by the one thread of a forked child (I3); read otherwise.
+// SAFETY: `prepare` writes it before `PROCESS` is published, and later only the holder of the process's lock reads or writes it.
 unsafe impl Sync for Text {}
 
 impl Text {
     fn get(&self) -> &CStr {
-        // SAFETY: nobody writes now, as said at the `Sync`.
+        // SAFETY: the caller may read it, as said at the `Sync`, and so nobody writes.
         let bytes = unsafe { &*self.0.get() };
         CStr::from_bytes_until_nul(bytes).unwrap_or_default()
     }
@@ -90,7 +94,7 @@ impl Text {
     ///
     /// # Safety
     ///
-    /// Nobody else reads or writes it.
+    /// No other thread reads or writes it.
     unsafe fn set(&self, path: &[u8], suffix: &[u8]) {
         // SAFETY: the caller says so.
         let bytes = unsafe { &mut *self.0.get() };
@@ -109,22 +113,34 @@ pub(crate) fn record(call: &Call) {
     }
     let words = tls::get();
     if words.stream > BUSY {
+        // A signal handler that calls from here on finds the thread busy, and leaves the stream alone (I6).
+        if !cfg!(ephemera_weaken = "recorder_reentered") {
+            tls::set_stream(BUSY);
+        }
         // SAFETY: what lies above the words for none is a stream of the process, which is never unmapped (I1).
         let stream = unsafe { &*words.stream };
-        if stream.write(words.number, CLOCK.load(Relaxed), &SEQUENCE, call) {
+        let written = stream.write(words.number, CLOCK.load(Relaxed), &SEQUENCE, call);
+        tls::set_stream(words.stream);
+        if written {
             return;
         }
     }
     // SAFETY: as above; all fields of a process are atomics.
-    record_slow(unsafe { &*process }, words, call);
+    record_slow(unsafe { &*process }, call);
 }
 
 /// Finds the thread a stream with room, and writes to it.
 #[cold]
 #[inline(never)]
-fn record_slow(process: &Process, words: Words, call: &Call) {
+fn record_slow(process: &Process, call: &Call) {
     // ORDERING: Acquire. Pairs with the Release in `restart`. Publishes: the child's file.
-    if words.stream == BUSY || process.state.load(Acquire) == STOPPED {
+    if process.state.load(Acquire) == STOPPED {
+        return;
+    }
+    let words = tls::take();
+    if words.stream == BUSY {
+        // A signal handler interrupted the recorder on this thread.
+        process.drop_call();
         return;
     }
     let errno = os::errno();
@@ -132,39 +148,47 @@ fn record_slow(process: &Process, words: Words, call: &Call) {
         0 => THREADS.fetch_add(1, Relaxed) + 1,
         number => number,
     };
-    tls::set(Words { stream: BUSY, number });
-    let stream = process.write(words.stream, number, call);
-    tls::set(Words { stream, number });
+    tls::set_number(number);
+    let stream = if number as u64 > MOST_THREADS && !cfg!(ephemera_weaken = "recorder_endless_threads") {
+        process.stop(Stop::Threads);
+        words.stream
+    } else {
+        process.write(words.stream, number, call)
+    };
+    tls::set_stream(stream);
     os::set_errno(errno);
 }
 
 impl Process {
-    /// The next chunk of the file.
-    fn claim(&self) -> Option<*mut u8> {
-        let at = self.next.fetch_add(CHUNK as u64, Relaxed);
-        let end = at + CHUNK as u64;
-        if end > LIMIT.load(Relaxed) as u64 && !cfg!(ephemera_weaken = "recorder_no_limit") {
-            self.stop(Stop::Limit);
+    /// Returns the next chunk of the file, to the holder of the lock.
+    fn claim(&self, _lock: &Lock<'_>) -> Option<*mut u8> {
+        // The process may have stopped or forked since the caller looked.
+        if self.state.load(Relaxed) != RECORDING || ENTERING.load(Relaxed) > 0 {
             return None;
         }
-        let lock = Lock::take(&self.locked);
-        let length = self.length.load(Relaxed);
-        if end > length {
-            let step = length.clamp(LEAST_STEP, MOST_STEP);
-            let longer = end.max(length + step).min(LIMIT.load(Relaxed) as u64);
-            // Where there is no space for a large step, there may be for a chunk.
-            let extend = |longer| os::extend(FILE.get(), longer).map(|()| longer);
-            match extend(longer).or_else(|_| extend(end)) {
-                Ok(length) => self.length.store(length, Relaxed),
-                Err(why) => {
-                    self.stop(why);
-                    return None;
-                }
-            }
+        let chunk = self.file.chunk(FILE.get(), LIMIT.load(Relaxed) as u64);
+        chunk.map_err(|why| self.stop(why)).ok()
+    }
+
+    /// Counts a call that is not in the trace.
+    #[cold]
+    fn drop_call(&self) {
+        self.dropped.fetch_add(1, Relaxed);
+        self.tell_dropped();
+    }
+
+    /// Writes into the head how many calls were dropped, once there is a head.
+    fn tell_dropped(&self) {
+        // ORDERING: Acquire. Pairs with the Release in `open`. Publishes: the mapped head.
+        let base = self.base.load(Acquire);
+        if base.is_null() {
+            return;
         }
-        drop(lock);
-        // SAFETY: the chunk ends within the limit, which is how much is mapped.
-        Some(unsafe { self.base.load(Relaxed).add(at as usize) })
+        // SAFETY: the field lies within the head.
+        let place = unsafe { base.add(head::DROPPED) };
+        // SAFETY: the place is valid and aligned, and every access to it is atomic.
+        let place = unsafe { AtomicU64::from_ptr(place.cast()) };
+        place.fetch_max(self.dropped.load(Relaxed).to_le(), Relaxed);
     }
 
     /// Ends the recording; the head says why and from where on.
@@ -173,38 +197,51 @@ impl Process {
             return;
         }
         let base = self.base.load(Relaxed);
+        if base.is_null() {
+            // A signal handler forked just now, and the child has no file yet.
+            return;
+        }
         let put = |at: usize, bytes: &[u8]| {
             // SAFETY: the fields lie within the head.
             let to = unsafe { base.add(at) };
-            // SAFETY: as above; only who stopped first writes here.
+            // SAFETY: as above; only the thread that changed the state writes here.
             unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
         };
         put(head::STOP_SEQUENCE, &SEQUENCE.load(Relaxed).to_le_bytes());
         put(head::STOP, &(why as u32).to_le_bytes());
     }
 
-    /// Gives a child of a fork a file of its own. There is one thread: a fork takes no others along.
+    /// Gives a child of a fork a file of its own, unless another thread of the child did.
+    ///
+    /// What the parent had mapped stays mapped: a signal handler may have forked while its thread wrote to a chunk, and the
+    /// thread goes on there when the handler returns.
     #[cold]
     fn restart(&self) {
-        let limit = LIMIT.load(Relaxed);
-        os::unmap(MAPPED.load(Relaxed), limit);
-        MAPPED.store(core::ptr::null_mut(), Relaxed);
-        let opened = self.open(Origin::Fork, limit).is_ok();
-        // ORDERING: Release. Pairs with the Acquire in `record_slow`. Publishes: the file, for threads to come.
-        self.state.store(if opened { RECORDING } else { STOPPED }, Release);
+        let Some(_lock) = Lock::take(&self.locked) else { return };
+        if self.state.load(Relaxed) != WIPED && !cfg!(ephemera_weaken = "recorder_restarts_twice") {
+            return;
+        }
+        // A signal handler may have forked while its thread gave a stream back.
+        self.free.clear();
+        self.made.store(0, Relaxed);
+        let opened = self.open(Origin::Fork, LIMIT.load(Relaxed)).is_ok();
+        let state = if opened { RECORDING } else { STOPPED };
+        // ORDERING: Release. Pairs with the Acquire in `record_slow`. Publishes: the file, for the other threads.
+        // It fails where the recording was stopped meanwhile.
+        let _ = self.state.compare_exchange(WIPED, state, Release, Relaxed);
     }
 
     /// Makes a file for this process and maps it.
     fn open(&self, origin: Origin, limit: usize) -> Result<(), StartError> {
         let (pid, parent) = os::pids();
-        let first = (HEAD + CHUNK) as u64;
+        self.pid.store(pid, Relaxed);
         let mut made = Err(StartError::System { call: "open", errno: libc::EEXIST });
         for image in 0..IMAGES {
             let mut suffix = [0; SUFFIX];
             let length = write_suffix(&mut suffix, pid, image);
-            // SAFETY: nobody else reads it: `start` has not published the process, or this is a child's only thread.
+            // SAFETY: `prepare` has not published the process, or the caller holds the lock.
             unsafe { FILE.set(ASKED.get().to_bytes(), &suffix[..length]) };
-            made = os::create(FILE.get(), first, limit);
+            made = self.file.make(FILE.get());
             if !matches!(made, Err(StartError::System { errno: libc::EEXIST, .. })) {
                 break;
             }
@@ -212,7 +249,7 @@ impl Process {
         let base = made?;
         CLOCK.store(os::clock(), Relaxed);
         let mut bytes = [0; HEAD];
-        let command = os::command(&mut bytes[head::COMMAND..]) as u32;
+        let command = os::command(&mut bytes[head::COMMAND..head::DROPPED]) as u32;
         bytes[..8].copy_from_slice(&format::MAGIC);
         let words = [
             (head::VERSION, format::VERSION),
@@ -227,17 +264,16 @@ impl Process {
         }
         bytes[head::CLOCK..][..8].copy_from_slice(&CLOCK.load(Relaxed).to_le_bytes());
         bytes[head::LIMIT..][..8].copy_from_slice(&(limit as u64).to_le_bytes());
-        // SAFETY: the mapping begins with the head, which the file has room for, and is nobody else's yet.
+        // SAFETY: the mapping begins with the head, and no other thread knows it yet.
         unsafe { base.copy_from_nonoverlapping(bytes.as_ptr(), HEAD) };
-        MAPPED.store(base, Relaxed);
-        self.base.store(base, Relaxed);
-        self.length.store(first, Relaxed);
-        self.next.store(HEAD as u64, Relaxed);
+        // ORDERING: Release. Pairs with the Acquire in `tell_dropped`. Publishes: the mapped head.
+        self.base.store(base, Release);
+        self.tell_dropped();
         Ok(())
     }
 }
 
-/// Writes `.pid`, and `.image` where the process had another image before; the length.
+/// Writes `.pid`, and `.image` where the process had another image before. Returns the length.
 fn write_suffix(out: &mut [u8; SUFFIX], pid: u32, image: u32) -> usize {
     let mut at = 0;
     for (number, wanted) in [(pid, true), (image, image > 0)] {
@@ -269,7 +305,7 @@ pub fn start(path: &CStr, limit: u64) -> Result<(), StartError> {
 /// As [`start`].
 pub(crate) fn launch(path: &[u8], limit: u64, origin: Origin) -> Result<(), StartError> {
     let least = (HEAD + CHUNK) as u64;
-    let mapped = usize::try_from(limit).unwrap_or(usize::MAX >> 16).next_multiple_of(HEAD);
+    let most = limit.min(MOST).next_multiple_of(HEAD as u64) as usize;
     if limit < least {
         return Err(StartError::Limit { least });
     }
@@ -279,27 +315,27 @@ pub(crate) fn launch(path: &[u8], limit: u64, origin: Origin) -> Result<(), Star
     if STARTED.swap(true, Relaxed) {
         return Err(StartError::Twice);
     }
-    let started = prepare(path, mapped, origin);
+    let started = prepare(path, most, origin);
     if started.is_err() {
         STARTED.store(false, Relaxed);
     }
     started
 }
 
-fn prepare(path: &[u8], mapped: usize, origin: Origin) -> Result<(), StartError> {
+fn prepare(path: &[u8], most: usize, origin: Origin) -> Result<(), StartError> {
     let process: *mut Process = os::map_wiped(size_of::<Process>())?.cast();
-    // SAFETY: the mapping is large enough, aligned to a page, and zeros are a process without a file; it is never given
-    // back once published (I1).
+    // SAFETY: the mapping is large enough, aligned to a page, and zeros are a process without a file. Once published, it is
+    // never unmapped (I1).
     let known = unsafe { &*process };
-    // SAFETY: `STARTED` was false: nobody else is here, and nobody reads before `PROCESS` is published.
+    // SAFETY: `STARTED` was false, so no other thread is here, and none reads before `PROCESS` is published.
     unsafe { ASKED.set(path, &[]) };
     let mut key = 0;
     // SAFETY: the place is valid, and `leave` takes whatever is set.
     let made = unsafe { libc::pthread_key_create(&raw mut key, Some(leave)) };
     let opened = if made == 0 {
         KEY.store(key, Relaxed);
-        LIMIT.store(mapped, Relaxed);
-        known.open(origin, mapped)
+        LIMIT.store(most, Relaxed);
+        known.open(origin, most)
     } else {
         Err(StartError::System { call: "pthread_key_create", errno: made })
     };

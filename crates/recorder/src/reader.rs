@@ -60,7 +60,7 @@ pub struct Event {
 }
 
 /// Threads that a process can have had, as far as a trace is believed.
-const THREADS: u64 = 1 << 22;
+const THREADS: u64 = format::MOST_THREADS;
 
 /// Where a chunk's events are.
 #[derive(Clone, Copy, Debug)]
@@ -88,6 +88,8 @@ pub struct Trace {
     stop_sequence: u64,
     /// Most bytes that the trace was allowed.
     pub limit: u64,
+    /// Calls that are not in the trace, although it goes on after them.
+    pub dropped: u64,
     /// The command, its words separated by spaces.
     pub command: String,
     /// Bytes of the file that mean something.
@@ -144,6 +146,8 @@ impl Trace {
         }
         let stop = Stop::from_word(word(&bytes, head::STOP));
         let command = (word(&bytes, head::COMMAND_LENGTH) as usize).min(HEAD - head::COMMAND);
+        // Older recorders let the command run on into this field.
+        let has_dropped = head::COMMAND + command <= head::DROPPED;
         let command = bytes[head::COMMAND..][..command].split(|byte| *byte == 0);
         let command: Vec<_> = command.filter(|word| !word.is_empty()).map(String::from_utf8_lossy).collect();
         let mut trace = Self {
@@ -156,6 +160,7 @@ impl Trace {
             stop,
             stop_sequence: if stop.is_some() { long(&bytes, head::STOP_SEQUENCE) } else { u64::MAX },
             limit: long(&bytes, head::LIMIT),
+            dropped: if has_dropped { long(&bytes, head::DROPPED) } else { 0 },
             command: command.join(" "),
             bytes: HEAD as u64,
             truncated: (read < HEAD).then_some(read as u64),

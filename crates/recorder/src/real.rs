@@ -21,7 +21,8 @@ static CURSOR: AtomicUsize = AtomicUsize::new(0);
 
 /// A zeroed piece of the area, or null: it is too small for that.
 pub(crate) fn early(align: usize, size: usize) -> *mut u8 {
-    let align = align.max(16);
+    // An alignment that no power of two reaches is refused below.
+    let align = align.checked_next_power_of_two().unwrap_or(usize::MAX).max(16);
     let piece = |at: usize| {
         // The size stands in front, for `realloc`.
         let begin = at.checked_add(16)?.checked_next_multiple_of(align)?;
@@ -58,7 +59,7 @@ pub(crate) unsafe fn early_size(block: *mut c_void) -> usize {
     unsafe { length.cast::<usize>().read() }
 }
 
-/// The functions of the family that all others are made of.
+/// The next functions of the family. The last four are not in every C library.
 #[derive(Debug)]
 pub(crate) struct Real {
     pub(crate) malloc: unsafe extern "C" fn(usize) -> *mut c_void,
@@ -66,7 +67,16 @@ pub(crate) struct Real {
     pub(crate) realloc: unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void,
     pub(crate) free: unsafe extern "C" fn(*mut c_void),
     pub(crate) posix_memalign: unsafe extern "C" fn(*mut *mut c_void, usize, usize) -> c_int,
+    pub(crate) aligned_alloc: Option<Aligned>,
+    pub(crate) memalign: Option<Aligned>,
+    pub(crate) valloc: Option<Paged>,
+    pub(crate) pvalloc: Option<Paged>,
 }
+
+/// Takes an alignment and a size.
+pub(crate) type Aligned = unsafe extern "C" fn(usize, usize) -> *mut c_void;
+/// Takes a size.
+pub(crate) type Paged = unsafe extern "C" fn(usize) -> *mut c_void;
 
 struct Found(UnsafeCell<Option<Real>>);
 
@@ -108,6 +118,14 @@ fn search() -> Option<&'static Real> {
         free: unsafe { core::mem::transmute_copy(&next(c"free")) },
         // SAFETY: as above.
         posix_memalign: unsafe { core::mem::transmute_copy(&next(c"posix_memalign")) },
+        // SAFETY: as above, and a null pointer is `None`.
+        aligned_alloc: unsafe { core::mem::transmute_copy(&find(c"aligned_alloc")) },
+        // SAFETY: as above.
+        memalign: unsafe { core::mem::transmute_copy(&find(c"memalign")) },
+        // SAFETY: as above.
+        valloc: unsafe { core::mem::transmute_copy(&find(c"valloc")) },
+        // SAFETY: as above.
+        pvalloc: unsafe { core::mem::transmute_copy(&find(c"pvalloc")) },
     };
     // SAFETY: this thread alone moved the state on, and nobody reads yet.
     unsafe { *FOUND.0.get() = Some(real) };
@@ -117,10 +135,15 @@ fn search() -> Option<&'static Real> {
     unsafe { &*FOUND.0.get() }.as_ref()
 }
 
-/// The next symbol of that name behind this library.
-fn next(name: &CStr) -> *mut c_void {
+/// Returns the symbol of that name in the libraries after this one, or null.
+fn find(name: &CStr) -> *mut c_void {
     // SAFETY: the name ends with a zero.
-    let symbol = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+    unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }
+}
+
+/// As [`find`], for a symbol that every allocator has.
+fn next(name: &CStr) -> *mut c_void {
+    let symbol = find(name);
     if symbol.is_null() {
         // A process without an allocator cannot go on, and cannot be told why otherwise.
         // SAFETY: the call does not return.

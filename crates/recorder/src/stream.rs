@@ -1,7 +1,7 @@
 //! A stream: the end of a chunk that one thread writes to, without locks.
 
-use core::sync::atomic::Ordering::{Relaxed, Release};
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
+use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, compiler_fence};
 
 use crate::format::{self, Base, CHUNK, CHUNK_HEAD, LONGEST, chunk};
 
@@ -18,8 +18,8 @@ pub(crate) struct Call {
 
 /// Where a thread writes. All zeros is a stream without a chunk: what a fork leaves to the child.
 ///
-/// Its fields are the holder's alone (I2), and atomic only because a signal handler may come in between: each event reads them
-/// first and writes them last, so one that comes in between is lost, and nothing else is.
+/// Its fields are the holder's alone (I2). While the holder writes, its thread is busy: a signal handler that calls meanwhile
+/// leaves the stream alone, and its call is dropped and counted (I6).
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(crate) struct Stream {
@@ -44,13 +44,29 @@ fn fits(at: usize) -> bool {
 }
 
 impl Stream {
-    /// Writes one event; whether the stream is `thread`'s and had room.
+    /// The chunk, and where the next event goes; `None` where the stream is not `thread`'s or has no room.
+    #[inline]
+    fn end(&self, thread: usize) -> Option<(*mut u8, usize)> {
+        let chunk = self.chunk.load(Relaxed);
+        let at = self.at.load(Relaxed);
+        (fits(at) && self.is_held_by(thread)).then_some((chunk, at))
+    }
+
+    /// Whether the thread holds the stream now. What it read from the stream before is its own then.
+    ///
+    /// Where a signal handler forks, the child finds the stream empty (I3) at any point of an event that its thread has begun.
+    #[inline]
+    fn is_held_by(&self, thread: usize) -> bool {
+        // ORDERING: SeqCst, of the compiler alone. Pairs with `restart`, called on this thread in a child. Publishes: nothing; the
+        // loads before stay before.
+        compiler_fence(SeqCst);
+        self.holder.load(Relaxed) == thread
+    }
+
+    /// Writes one event. Returns whether the stream is `thread`'s and had room.
     #[inline]
     pub(crate) fn write(&self, thread: usize, clock: u64, sequence: &AtomicU64, call: &Call) -> bool {
-        let at = self.at.load(Relaxed);
-        if !fits(at) || self.holder.load(Relaxed) != thread {
-            return false;
-        }
+        let Some((chunk, at)) = self.end(thread) else { return false };
         let base = Base {
             sequence: self.sequence.load(Relaxed),
             time: self.time.load(Relaxed),
@@ -64,30 +80,35 @@ impl Stream {
             address: call.address,
         };
         let (bytes, length) = format::encode(call.lead, &base, &event, call.size);
-        self.append(at, &bytes[..length]);
+        // From here on, the child of a fork has the bytes that its parent writes, and may write them too.
+        if !self.is_held_by(thread) {
+            return false;
+        }
+        self.append(chunk, at, &bytes[..length]);
         self.sequence.store(event.sequence, Relaxed);
         self.time.store(event.time, Relaxed);
         self.address.store(event.address, Relaxed);
         true
     }
 
-    /// Notes that `thread` writes from here on; whether there was room.
+    /// Notes that `thread`, which holds the stream, writes from here on. Returns whether there was room.
     pub(crate) fn hand_over(&self, thread: u32) -> bool {
-        let at = self.at.load(Relaxed);
-        if !fits(at) {
+        let Some((chunk, at)) = self.end(thread as usize).filter(|(chunk, _)| !chunk.is_null()) else {
             return false;
-        }
+        };
         let mut bytes = [0; LONGEST];
         bytes[0] = format::lead(format::op::THREAD, 0);
         let length = 1 + format::put(&mut bytes[1..], thread.into());
-        self.append(at, &bytes[..length]);
+        if !self.is_held_by(thread as usize) {
+            return false;
+        }
+        self.append(chunk, at, &bytes[..length]);
         true
     }
 
     /// Copies bytes to the end of the chunk and counts them in its head.
     #[inline]
-    fn append(&self, at: usize, bytes: &[u8]) {
-        let chunk = self.chunk.load(Relaxed);
+    fn append(&self, chunk: *mut u8, at: usize, bytes: &[u8]) {
         // SAFETY: `at` lies within the chunk (I2).
         let end = unsafe { chunk.add(at) };
         // SAFETY: the chunk has room for the longest event behind `at`, which the callers checked, and it is this thread's (I2).
@@ -105,7 +126,8 @@ impl Stream {
 
     /// Whether there is room for one more event.
     pub(crate) fn has_room(&self) -> bool {
-        fits(self.at.load(Relaxed))
+        // After a fork within a signal handler, a stream may have a place without a chunk.
+        !self.chunk.load(Relaxed).is_null() && fits(self.at.load(Relaxed))
     }
 
     /// Begins a new chunk, which nobody else knows.

@@ -178,9 +178,25 @@ impl Trace {
                     .to_owned(),
             ),
             Some(Stop::Threads) => {
-                said.push("more threads ran at a time than can be recorded: the trace ends there".to_owned());
+                said.push("more threads ran than can be recorded: the trace ends there".to_owned());
             }
+            Some(Stop::Sandbox) => said.push(
+                "the program entered a sandbox (seccomp), which may forbid what the recorder asks of the system: what \
+                 came later is not in it"
+                    .to_owned(),
+            ),
+            Some(Stop::Memory) => said.push(
+                "the trace could not be mapped (no address space left?): what came later is not in it (raise \
+                 `ulimit -v`)"
+                    .to_owned(),
+            ),
             None => {}
+        }
+        if self.dropped > 0 {
+            said.push(format!(
+                "{} calls are missing: signal handlers made them while the recorder was at work on their thread",
+                grouped(self.dropped)
+            ));
         }
         if self.origin == Some(crate::format::Origin::Fork) {
             said.push("the process is a fork: blocks of its parent are unknown".to_owned());

@@ -30,7 +30,7 @@ impl Writer {
     pub fn new(command: &str) -> Self {
         let mut bytes = vec![0; HEAD];
         bytes[..8].copy_from_slice(&format::MAGIC);
-        let command = &command.as_bytes()[..command.len().min(HEAD - head::COMMAND)];
+        let command = &command.as_bytes()[..command.len().min(head::DROPPED - head::COMMAND)];
         let words = [
             (head::VERSION, format::VERSION),
             (head::CHUNK, CHUNK as u32),

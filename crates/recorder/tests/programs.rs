@@ -2,118 +2,16 @@
 #![cfg(target_os = "linux")]
 
 use core::time::Duration;
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Output};
-use std::sync::OnceLock;
+use std::path::Path;
+use std::process::Command;
 
 use ephemera_recorder::format::{Origin, Stop};
-use ephemera_recorder::{Summary, Trace, What};
+use ephemera_recorder::{Summary, What};
 
-/// The size that the program of these tests uses.
-const SIZE: u64 = 7777;
+use self::support::{Dir, SIZE, busy, counted, good};
 
-/// The recorder, built to be preloaded: once for all tests.
-fn recorder() -> &'static Path {
-    static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| {
-        // A weakened build (`cargo xtask controls`) has a wrapper, and a directory of its own.
-        let wrapper = std::env::var_os("RUSTC_WORKSPACE_WRAPPER").unwrap_or_default();
-        let kind = Path::new(&wrapper).file_name().unwrap_or("plain".as_ref()).to_owned();
-        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("preload").join(kind);
-        let built = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--release", "--lib", "--features", "preload", "--manifest-path"])
-            .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))
-            .arg("--target-dir")
-            .arg(&dir)
-            // What builds the tests need not fit: instrumented code cannot be preloaded.
-            .env_remove("RUSTFLAGS")
-            .env_remove("CARGO_ENCODED_RUSTFLAGS")
-            .status();
-        assert!(built.expect("cargo is there").success(), "the recorder builds");
-        dir.join("release").join("libephemera_recorder.so")
-    })
-}
-
-/// The program of these tests.
-fn busy() -> &'static Path {
-    Path::new(env!("CARGO_BIN_EXE_recorder_busy"))
-}
-
-/// A directory for the traces of one test.
-struct Dir(PathBuf);
-
-impl Dir {
-    fn new(name: &str) -> Self {
-        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&dir).expect("cargo's directory can be written");
-        Self(dir)
-    }
-
-    fn command(&self, program: &Path) -> Command {
-        let mut command = Command::new(program);
-        command.env("LD_PRELOAD", recorder()).env("EPHEMERA_TRACE", self.0.join("t"));
-        command
-    }
-
-    fn run(&self, mode: &str) -> Output {
-        self.command(busy()).arg(mode).output().expect("the program is there")
-    }
-
-    fn traces(&self) -> Vec<Trace> {
-        let mut paths: Vec<_> = std::fs::read_dir(&self.0)
-            .expect("it is there")
-            .map(|entry| entry.expect("it is there").path())
-            .collect();
-        paths.sort_by_key(|path| (path.as_os_str().len(), path.clone()));
-        paths.iter().map(|path| Trace::open(path).expect("a trace")).collect()
-    }
-
-    /// The only trace.
-    fn trace(&self) -> Trace {
-        let mut traces = self.traces();
-        assert_eq!(traces.len(), 1);
-        traces.remove(0)
-    }
-}
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        // What is left lies in cargo's directory for such things.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-fn good(output: &Output) -> ExitStatus {
-    assert!(output.status.success(), "{}: {}", output.status, String::from_utf8_lossy(&output.stderr));
-    output.status
-}
-
-/// Blocks of the size, and those of them that were freed on the thread that made them, and on another.
-fn counted(trace: &Trace) -> (u64, u64, u64) {
-    let mut alive = std::collections::HashMap::new();
-    let (mut blocks, mut here, mut elsewhere) = (0, 0, 0);
-    let mut last = None;
-    for event in trace.events() {
-        let event = event.expect("a whole trace");
-        assert!(last < Some(event.sequence), "in order");
-        last = Some(event.sequence);
-        match event.what {
-            What::Alloc { address, size, .. } => {
-                assert_eq!(alive.insert(address, (size, event.thread)), None, "an address is free first");
-                blocks += u64::from(size == SIZE);
-            }
-            What::Free { address } | What::Resize { address } => {
-                if let Some((SIZE, thread)) = alive.remove(&address) {
-                    *(if thread == event.thread { &mut here } else { &mut elsewhere }) += 1;
-                }
-            }
-            What::Resized { address, size } => {
-                alive.insert(address, (size, event.thread));
-            }
-        }
-    }
-    (blocks, here, elsewhere)
-}
+#[path = "support/mod.rs"]
+mod support;
 
 #[test]
 fn conc_threads_and_frees_on_other_threads_are_told_apart() {

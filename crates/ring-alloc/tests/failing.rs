@@ -10,6 +10,7 @@ mod tiny;
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use allocator_api2::alloc::{AllocError, Allocator, Global};
 use allocator_api2::boxed::Box;
@@ -130,7 +131,7 @@ fn a_refused_large_block_is_served_from_what_was_kept() {
 }
 
 /// Unwinds from every `deallocate`, against the contract, and says when it is dropped.
-struct Unwinds(alloc::rc::Rc<core::cell::Cell<bool>>);
+struct Unwinds(&'static AtomicBool);
 
 // SAFETY: all blocks are the global heap's.
 unsafe impl Allocator for Unwinds {
@@ -147,20 +148,20 @@ unsafe impl Allocator for Unwinds {
 
 impl Drop for Unwinds {
     fn drop(&mut self) {
-        self.0.set(true);
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
 #[test]
 fn live_blocks_keep_a_backing_allocator_that_unwinds_from_deallocate() {
-    let dropped = alloc::rc::Rc::new(core::cell::Cell::new(false));
-    let ring = RingAlloc::new_in(Unwinds(alloc::rc::Rc::clone(&dropped)));
+    static DROPPED: AtomicBool = AtomicBool::new(false);
+    let ring = RingAlloc::new_in(Unwinds(&DROPPED));
     let block = ring.allocate(layout(100, 8)).expect("the global heap serves it").cast::<u8>();
     let caught = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| drop(ring)));
     assert!(caught.is_err(), "the state goes back, and unwinds");
-    assert!(!dropped.get(), "the memory of a live block goes with its backing allocator");
+    assert!(!DROPPED.load(Ordering::Relaxed), "the memory of a live block goes with its backing allocator");
     // SAFETY: the block is live; its chunk is not freed.
     unsafe { block.write_bytes(7, 100) };
     // Its chunk and the allocator are leaked here, which the leak checkers must not report.
-    ephemera_testkit::backing::immortal(core::sync::atomic::AtomicPtr::new(block.as_ptr()));
+    ephemera_testkit::backing::immortal(AtomicPtr::new(block.as_ptr()));
 }

@@ -201,8 +201,7 @@ fn leaked_boxes_are_taken_back() {
 fn nothing_is_kept_without_need() {
     let backing = Counting::new();
     let ring = Builder::new().retain(0).build_in(&backing);
-    let blocks: alloc::vec::Vec<_> =
-        (0..1_000_usize).map(|number| Box::new_in([number; 20], &ring)).collect();
+    let blocks: alloc::vec::Vec<_> = (0..1_000_u64).map(|number| Box::new_in([number; 20], &ring)).collect();
     assert!(ring.stats().chunks() > 3);
     drop(blocks);
     assert_eq!((ring.stats().chunks(), ring.stats().small.empty_chunks), (1, 1), "the front alone");

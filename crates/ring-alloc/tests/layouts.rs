@@ -96,7 +96,9 @@ fn absurd_sizes_are_refused() {
     let held = backing.held().bytes;
     for align in [1, 8, 4096, 1 << 20, 1 << 29] {
         let most = isize::MAX as usize - (align - 1);
-        for size in [most, most - 1, most / 2, most / 4] {
+        let sizes = [most, most - 1, most / 2, most / 4];
+        // Half of the address space of a 32-bit target is more than there is, a quarter is not.
+        for &size in &sizes[..if usize::BITS == 64 { 4 } else { 2 }] {
             let absurd = layout(size, align);
             assert_eq!(blocks.allocate(absurd), Err(AllocError), "{absurd:?}");
             assert!(ring.allocate_zeroed(absurd).is_err(), "{absurd:?}");

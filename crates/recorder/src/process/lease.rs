@@ -1,14 +1,15 @@
-//! Streams change hands: a thread borrows one for each of its first calls, then has one until it ends, then borrows again.
+//! Streams change hands: a thread borrows one for each of its first calls, then keeps one until it ends, then borrows again.
 //!
-//! What a thread does behind its last destructor is seen by nobody: the C library frees what a detached thread leaves, and other
-//! threads' too. A stream that was leased then would never come back, and so the last calls borrow. A thread that never called
-//! before may be so far too, and so the first calls borrow.
+//! No hook of the recorder runs after a thread's last destructor, but calls come: the C library frees what a detached thread leaves,
+//! and what other threads left. A stream that the thread kept then would never return to the list, so these calls borrow. A thread's
+//! first calls may already be of that kind, so they borrow too.
 
 use core::ffi::c_void;
 use core::ptr::without_provenance;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use super::{CLOCK, KEY, PROCESS, Process, SEQUENCE, STOPPED, WIPED};
+use crate::file;
 use crate::format::{Base, Stop};
 use crate::lock::Lock;
 use crate::os;
@@ -16,9 +17,10 @@ use crate::stream::{Call, Stream};
 use crate::tls::{self, BUSY, EARLY, ENDED, NONE, Words};
 
 impl Process {
-    /// Writes a call of a thread that carries `held`; what it carries from here on.
+    /// Writes a call of a thread that carries `held`. Returns what it carries from here on.
     pub(super) fn write(&self, held: *const Stream, number: usize, call: &Call) -> *const Stream {
-        if self.state.load(Relaxed) == WIPED {
+        // ORDERING: Acquire. Pairs with the Release in `restart`. Publishes: the child's file.
+        if self.state.load(Acquire) == WIPED {
             self.restart();
         }
         if self.state.load(Relaxed) == STOPPED {
@@ -27,14 +29,29 @@ impl Process {
         if held == NONE {
             self.see_the_end();
         }
-        if held == ENDED || held.addr() < EARLY {
-            self.borrow(number, call);
-            return if held == ENDED { ENDED } else { without_provenance(held.addr() + 1) };
+        let borrows = held == ENDED || held.addr() < EARLY;
+        let written =
+            if borrows { self.borrow(number, call).map(|()| held) } else { self.lend(held, number, call) };
+        match written {
+            Some(_) if held == ENDED => ENDED,
+            Some(_) if borrows => without_provenance(held.addr() + 1),
+            Some(stream) => stream,
+            None => {
+                // What comes after a stop is missing anyway, as the head says.
+                if self.state.load(Relaxed) != STOPPED {
+                    self.drop_call();
+                }
+                if held == ENDED { ENDED } else { NONE }
+            }
         }
-        let Some(stream) = self.stream_for(held, number) else { return NONE };
-        // A stream of `stream_for` has room.
-        stream.write(number, CLOCK.load(Relaxed), &SEQUENCE, call);
-        core::ptr::from_ref(stream)
+    }
+
+    /// Writes one call through a stream that the thread keeps.
+    fn lend(&self, held: *const Stream, number: usize, call: &Call) -> Option<*const Stream> {
+        let stream = self.stream_for(held, number)?;
+        // The stream has room. It is another thread's only if a signal handler has forked and this is the child.
+        let written = stream.write(number, CLOCK.load(Relaxed), &SEQUENCE, call);
+        written.then_some(core::ptr::from_ref(stream))
     }
 
     /// Has `leave` called when this thread ends.
@@ -44,18 +61,15 @@ impl Process {
         unsafe { libc::pthread_setspecific(KEY.load(Relaxed), value) };
     }
 
-    /// Writes one call through a stream that is given back at once; none where the recording stops.
+    /// Writes one call through a stream that is given back at once.
     fn borrow(&self, number: usize, call: &Call) -> Option<()> {
-        let stream = self.lease(number)?;
-        if !stream.has_room() {
-            self.begin(stream, number)?;
-        }
-        stream.write(number, CLOCK.load(Relaxed), &SEQUENCE, call);
+        let stream = self.with_room(self.lease(number)?, number)?;
+        let written = stream.write(number, CLOCK.load(Relaxed), &SEQUENCE, call);
         self.give_back(stream);
-        Some(())
+        written.then_some(())
     }
 
-    /// A stream with room for the thread, `held` if it is its own.
+    /// Returns a stream with room for the thread: `held` if it is its own.
     fn stream_for(&self, held: *const Stream, number: usize) -> Option<&Stream> {
         // SAFETY: as in `record`.
         let held = if held > BUSY { unsafe { held.as_ref() } } else { None };
@@ -63,20 +77,32 @@ impl Process {
             Some(stream) => stream,
             None => self.lease(number)?,
         };
-        if !stream.has_room() {
-            self.begin(stream, number)?;
+        self.with_room(stream, number)
+    }
+
+    /// Returns the thread's stream with room for an event. Where no chunk is left, the thread loses the stream.
+    fn with_room<'a>(&'a self, stream: &'a Stream, number: usize) -> Option<&'a Stream> {
+        if stream.has_room() || self.begin(stream, number).is_some() {
+            return Some(stream);
         }
-        Some(stream)
+        self.give_back(stream);
+        None
     }
 
     /// Gives a stream of the thread's a new chunk.
+    ///
+    /// The lock keeps signal handlers away until the chunk has its head: if one forked in between, the child would write a head
+    /// of its own into the parent's chunk.
     fn begin(&self, stream: &Stream, number: usize) -> Option<()> {
-        let chunk = self.claim()?;
+        let lock = Lock::take(&self.locked)?;
+        let chunk = self.claim(&lock)?;
         let index = self.index_of(stream);
+        let filled = stream.chunk.load(Relaxed);
         let base =
             Base { sequence: SEQUENCE.load(Relaxed), time: os::ticks_since(CLOCK.load(Relaxed)), address: 0 };
-        // SAFETY: `claim` gives each chunk once, within the file; a new part of a file reads as zeros.
+        // SAFETY: `claim` returns each chunk once, mapped and with space on the disk; a new part of a file reads as zeros.
         unsafe { stream.begin(chunk, index, number as u32, &base) };
+        file::release(filled);
         Some(())
     }
 
@@ -85,7 +111,7 @@ impl Process {
         (offset / size_of::<Stream>()) as u32
     }
 
-    /// A stream that nobody held, now the thread's.
+    /// Gives the thread a stream that nobody holds.
     fn lease(&self, number: usize) -> Option<&Stream> {
         let stream = self.unheld()?;
         stream.holder.store(number, Relaxed);
@@ -95,31 +121,26 @@ impl Process {
     }
 
     fn unheld(&self) -> Option<&Stream> {
-        let _lock = Lock::take(&self.locked);
-        let free = self.free.load(Relaxed);
-        if free > 0 {
-            let stream = &self.streams[free as usize - 1];
-            self.free.store(stream.next.load(Relaxed), Relaxed);
-            return Some(stream);
+        let link_of = |index: u32| self.streams[index as usize].next.load(Relaxed);
+        if let Some(index) = self.free.pop(link_of) {
+            return self.streams.get(index as usize);
         }
-        let made = self.made.load(Relaxed);
-        let Some(stream) = self.streams.get(made as usize) else {
+        let most = self.streams.len() as u32;
+        let more = |made| (made < most).then_some(made + 1);
+        let Ok(made) = self.made.fetch_update(Relaxed, Relaxed, more) else {
             self.stop(Stop::Threads);
             return None;
         };
-        self.made.store(made + 1, Relaxed);
-        Some(stream)
+        self.streams.get(made as usize)
     }
 
     fn give_back(&self, stream: &Stream) {
         stream.holder.store(0, Relaxed);
-        let _lock = Lock::take(&self.locked);
-        stream.next.store(self.free.load(Relaxed), Relaxed);
-        self.free.store(self.index_of(stream) + 1, Relaxed);
+        self.free.push(self.index_of(stream), |link| stream.next.store(link, Relaxed));
     }
 }
 
-/// What runs at a thread's end: its stream goes to the next thread, and what it calls from here on borrows.
+/// Runs at a thread's end: gives its stream to the next thread, and has its later calls borrow.
 pub(super) unsafe extern "C" fn leave(_value: *mut c_void) {
     let Words { stream: held, number } = tls::get();
     // ORDERING: Acquire. Pairs with the Release in `launch`. Publishes: the process.
@@ -130,7 +151,7 @@ pub(super) unsafe extern "C" fn leave(_value: *mut c_void) {
     if cfg!(ephemera_weaken = "recorder_stream_kept") {
         return;
     }
-    tls::set(Words { stream: ENDED, number });
+    tls::set_stream(ENDED);
     if held < BUSY {
         return;
     }
@@ -138,7 +159,7 @@ pub(super) unsafe extern "C" fn leave(_value: *mut c_void) {
     let process = unsafe { &*process };
     // SAFETY: as in `record`.
     let stream = unsafe { &*held };
-    // In the child of a fork nobody holds it.
+    // In the child of a fork, no thread holds it.
     if process.state.load(Relaxed) != WIPED && stream.holder.load(Relaxed) == number {
         process.give_back(stream);
     }

@@ -1,6 +1,8 @@
-//! Names of a child's trace, and what a recording is not started with.
+//! Names of a child's trace, what a recording is not started with, and where it ends for want of numbers.
 
 use super::*;
+use crate::format::{lead, op};
+use crate::{Event, Trace};
 
 #[test]
 fn suffixes() {
@@ -17,4 +19,25 @@ fn what_is_no_use_is_refused() {
     assert!(matches!(start(c"x", 100), Err(StartError::Limit { least: 36_864 })));
     let long = [b'a'; PATH];
     assert_eq!(launch(&long, 1 << 20, Origin::Call), Err(StartError::Path { length: PATH }));
+}
+
+/// The one test that records its own process.
+#[test]
+#[cfg_attr(miri, ignore = "it maps a file; run it without Miri")]
+fn a_thread_too_many_ends_the_trace_where_a_reader_would_refuse_it() {
+    let path = std::env::temp_dir().join(format!("ephemera-threads-{}", std::process::id()));
+    let name = std::ffi::CString::new(path.to_string_lossy().into_owned()).expect("no zero within");
+    start(&name, 1 << 20).expect("the directory for temporary files can be written");
+    THREADS.store(MOST_THREADS as usize - 1, Relaxed);
+    for address in [16, 32] {
+        let call = move || record(&Call { lead: lead(op::ALLOC, 0), address, size: Some(1) });
+        std::thread::spawn(call).join().expect("it records");
+    }
+    let file = format!("{}.{}", path.display(), std::process::id());
+    let trace = Trace::open(file.as_ref()).expect("a trace");
+    std::fs::remove_file(file).expect("it is there");
+    let events: Vec<Event> = trace.events().map(|event| event.expect("a whole trace")).collect();
+    assert_eq!((events.len(), trace.stop), (1, Some(Stop::Threads)));
+    assert_eq!(u64::from(events[0].thread), MOST_THREADS);
+    assert!(trace.caveats()[0].contains("more threads"), "{:?}", trace.caveats());
 }

@@ -13,6 +13,8 @@ use std::ffi::CString;
 use std::sync::mpsc::channel;
 use std::thread;
 
+mod hostile;
+
 /// The size that is counted.
 const SIZE: usize = 7777;
 
@@ -218,6 +220,7 @@ fn main() {
             exec();
         }
         Some("renamed") => renamed(),
-        other => panic!("what is {other:?}?"),
+        Some(mode) => hostile::run(mode),
+        None => panic!("a mode is missing"),
     }
 }

@@ -1,0 +1,150 @@
+//! The streams that no thread holds: a list without a lock, so that no thread waits for another one that is not running.
+
+#[cfg(not(ephemera_loom))]
+use core::sync::atomic::{AtomicU64, Ordering};
+#[cfg(ephemera_loom)]
+use loom::sync::atomic::{AtomicU64, Ordering};
+
+use Ordering::{Acquire, Relaxed};
+
+/// A stack of indices. Each entry has a *link*, which its owner keeps: the index of the entry below plus one, or 0.
+///
+/// The lower half of the word is the first link. The upper half counts the changes: without it, a `pop` that was interrupted
+/// would take an entry that others popped and pushed meanwhile, and with it a link from before. All zeros is an empty list.
+#[derive(Debug, Default)]
+#[repr(transparent)]
+pub(crate) struct List(AtomicU64);
+
+// ORDERING: Release. Pairs with the Acquire in `List::pop`. Publishes: what the entry's last holder left in it, and its link.
+const PUSH: Ordering =
+    if cfg!(ephemera_weaken = "recorder_list_relaxed") { Ordering::Relaxed } else { Ordering::Release };
+
+impl List {
+    /// Takes the first entry. `link_of` reads an entry's link, also of one that another thread has taken since.
+    pub(crate) fn pop(&self, link_of: impl Fn(u32) -> u32) -> Option<u32> {
+        // ORDERING: Acquire. Pairs with the Release in `List::push`. Publishes: the first entry's link.
+        let mut head = self.0.load(Acquire);
+        while let Some(index) = (head as u32).checked_sub(1) {
+            let next = changed(head, link_of(index));
+            // ORDERING: Acquire. Pairs with the Release in `List::push`. Publishes: the entry that this thread gets, or the link of
+            // the entry that came first meanwhile.
+            match self.0.compare_exchange(head, next, Acquire, Acquire) {
+                Ok(_) => return Some(index),
+                Err(now) => head = now,
+            }
+        }
+        None
+    }
+
+    /// Puts an entry in front. `set_link` stores its link.
+    pub(crate) fn push(&self, index: u32, set_link: impl Fn(u32)) {
+        // Loom explores more where the first look at the word is the exchange.
+        let mut head = if cfg!(ephemera_loom) { 0 } else { self.0.load(Relaxed) };
+        loop {
+            set_link(head as u32);
+            match self.0.compare_exchange(head, changed(head, index + 1), PUSH, Relaxed) {
+                Ok(_) => return,
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    /// Forgets all entries. Nobody else uses the list.
+    pub(crate) fn clear(&self) {
+        self.0.store(0, Relaxed);
+    }
+}
+
+/// The word that follows `head` and has this link.
+fn changed(head: u64, link: u32) -> u64 {
+    let changes =
+        if cfg!(ephemera_weaken = "recorder_list_uncounted") { 0 } else { (head >> 32).wrapping_add(1) };
+    changes << 32 | u64::from(link)
+}
+
+#[cfg(all(test, not(ephemera_loom)))]
+mod tests {
+    use core::cell::Cell;
+
+    use super::List;
+
+    #[test]
+    fn entries_leave_last_in_first_out() {
+        let links = [const { Cell::new(0) }; 4];
+        let list = List::default();
+        assert_eq!(list.pop(|_| 0), None);
+        (0..4).for_each(|index| list.push(index, |link| links[index as usize].set(link)));
+        let mut left = core::iter::from_fn(|| list.pop(|index| links[index as usize].get()));
+        assert_eq!([left.next(), left.next()], [Some(3), Some(2)]);
+        list.push(3, |link| links[3].set(link));
+        assert_eq!(list.pop(|index| links[index as usize].get()), Some(3));
+        list.clear();
+        assert_eq!(list.pop(|_| 0), None);
+    }
+}
+
+#[cfg(all(test, ephemera_loom))]
+mod models {
+    use loom::cell::UnsafeCell;
+    use loom::sync::Arc;
+    use loom::sync::atomic::AtomicU32;
+    use loom::thread;
+
+    use super::{List, Relaxed};
+
+    /// Two streams: links, and a witness that only the holder of each may touch.
+    struct Streams {
+        list: List,
+        links: [AtomicU32; 2],
+        witness: [UnsafeCell<u32>; 2],
+    }
+
+    // SAFETY: loom checks each access to a witness.
+    unsafe impl Sync for Streams {}
+
+    impl Streams {
+        fn pop(&self) -> Option<u32> {
+            let index = self.list.pop(|index| self.links[index as usize].load(Relaxed))?;
+            self.touch(index);
+            Some(index)
+        }
+
+        fn touch(&self, index: u32) {
+            // SAFETY: the place is valid; whether this thread may write to it is what the model checks.
+            self.witness[index as usize].with_mut(|witness| unsafe { *witness += 1 });
+        }
+
+        fn push(&self, index: u32) {
+            self.touch(index);
+            self.list.push(index, |link| self.links[index as usize].store(link, Relaxed));
+        }
+    }
+
+    #[test]
+    fn loom_a_stream_has_one_holder() {
+        loom::model(|| {
+            let streams = Arc::new(Streams {
+                list: List::default(),
+                links: [AtomicU32::new(0), AtomicU32::new(0)],
+                witness: [UnsafeCell::new(0), UnsafeCell::new(0)],
+            });
+            streams.push(1);
+            streams.push(0);
+            let other = Arc::clone(&streams);
+            // Takes both and gives the first back, while the main thread takes what there is.
+            let thread = thread::spawn(move || {
+                let first = other.pop();
+                let second = other.pop();
+                first.into_iter().for_each(|index| other.push(index));
+                second.into_iter().for_each(|index| other.touch(index));
+                second
+            });
+            let first = streams.pop();
+            let second = streams.pop();
+            let kept = thread.join().expect("it ends");
+            let held: Vec<_> = [first, second, kept].into_iter().flatten().collect();
+            assert!(held.len() <= 2, "one stream was taken twice: {held:?}");
+            held.iter().for_each(|index| streams.touch(*index));
+        });
+    }
+}

@@ -1,0 +1,142 @@
+//! A program that enters a sandbox: the recording ends before a call of the recorder's own ends the program.
+//!
+//! A seccomp filter lists the system calls that the program makes, and the recorder's are not among them. So the preloaded
+//! library stands in front of `prctl` and of `syscall`, the two functions by which programs install a filter. A filter that was
+//! there when the program started, or that a program installs by an instruction of its own, is not seen.
+
+use core::arch::{asm, naked_asm};
+use core::ffi::{c_int, c_long, c_ulong};
+use core::ptr::null_mut;
+use core::sync::atomic::Ordering::{Acquire, Relaxed};
+
+use super::{ENTERING, PROCESS};
+use crate::format::Stop;
+use crate::lock::Lock;
+use crate::os;
+
+/// Runs `enter`, which puts the calling thread into a sandbox unless it returns an error, and stops the recording if it did.
+///
+/// No thread grows the file while `enter` runs, and none records afterwards.
+fn into_sandbox(enter: impl FnOnce() -> c_long) -> c_long {
+    // ORDERING: Acquire. Pairs with the Release in `prepare`. Publishes: the process and its settings.
+    let process = PROCESS.load(Acquire);
+    if process.is_null() || cfg!(ephemera_weaken = "recorder_in_a_sandbox") {
+        return enter();
+    }
+    // SAFETY: a published process is never unmapped (I1).
+    let process = unsafe { &*process };
+    if ![0, os::pids().0].contains(&process.pid.load(Relaxed)) {
+        // The child of a `vfork`: the memory is its parent's, which enters no sandbox.
+        return enter();
+    }
+    ENTERING.fetch_add(1, Relaxed);
+    // A thread that holds the lock now may not have seen the count; whoever takes it later does.
+    drop(Lock::take(&process.locked));
+    let returned = enter();
+    if returned >= 0 {
+        PROCESS.store(null_mut(), Relaxed);
+        process.stop(Stop::Sandbox);
+    }
+    ENTERING.fetch_sub(1, Relaxed);
+    returned
+}
+
+/// A call of the system. Returns its result, or its error number below zero.
+///
+/// # Safety
+///
+/// As for the call of that number.
+unsafe fn system(number: c_long, arguments: [c_ulong; 5]) -> c_long {
+    let [first, second, third, fourth, fifth] = arguments;
+    let returned;
+    // SAFETY: the caller says so. The kernel changes no other register than these.
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") number => returned,
+            in("rdi") first,
+            in("rsi") second,
+            in("rdx") third,
+            in("r10") fourth,
+            in("r8") fifth,
+            lateout("rcx") _,
+            lateout("r11") _,
+            options(nostack),
+        );
+    }
+    returned
+}
+
+/// What a C function returns for the result of a call of the system.
+fn answered(returned: c_long) -> c_long {
+    if returned < 0 {
+        os::set_errno(-returned as c_int);
+        return -1;
+    }
+    returned
+}
+
+/// `prctl`, which enters a sandbox by `PR_SET_SECCOMP`.
+///
+/// # Safety
+///
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn prctl(
+    option: c_int,
+    second: c_ulong,
+    third: c_ulong,
+    fourth: c_ulong,
+    fifth: c_ulong,
+) -> c_int {
+    let arguments = [c_long::from(option).cast_unsigned(), second, third, fourth, fifth];
+    // SAFETY: the caller's duty is the callee's.
+    let enter = || unsafe { system(libc::SYS_prctl, arguments) };
+    let returned = if option == libc::PR_SET_SECCOMP { into_sandbox(enter) } else { enter() };
+    answered(returned) as c_int
+}
+
+/// `seccomp`, which the C library offers through `syscall` alone.
+unsafe extern "C" fn seccomp(number: c_long, operation: c_ulong, flags: c_ulong, place: c_ulong) -> c_long {
+    // SAFETY: the caller's duty is the callee's.
+    let enter = || unsafe { system(number, [operation, flags, place, 0, 0]) };
+    let enters = [libc::SECCOMP_SET_MODE_STRICT, libc::SECCOMP_SET_MODE_FILTER];
+    let enters = enters.into_iter().any(|mode| c_ulong::from(mode) == operation);
+    answered(if enters { into_sandbox(enter) } else { enter() })
+}
+
+/// `syscall`. It has no frame of its own, as the C library's has none: a call may return twice, or on another stack.
+///
+/// # Safety
+///
+/// As the C library's.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn syscall() {
+    naked_asm!(
+        "cmp rdi, {seccomp_number}",
+        "je {seccomp}",
+        "mov rax, rdi",
+        "mov rdi, rsi",
+        "mov rsi, rdx",
+        "mov rdx, rcx",
+        "mov r10, r8",
+        "mov r8, r9",
+        "mov r9, qword ptr [rsp + 8]",
+        "syscall",
+        "cmp rax, -4095",
+        "jae 2f",
+        "ret",
+        "2:",
+        "mov rdi, rax",
+        "jmp {answered}",
+        seccomp_number = const libc::SYS_seccomp,
+        seccomp = sym seccomp,
+        answered = sym answered_in_c,
+    )
+}
+
+/// As [`answered`], for a caller in assembly.
+extern "C" fn answered_in_c(returned: c_long) -> c_long {
+    answered(returned)
+}

@@ -1,0 +1,135 @@
+//! A signal handler at every instruction of the recorder: the processor stops after each, and the handler looks where it is.
+
+use core::arch::asm;
+use core::ffi::c_void;
+use core::sync::atomic::AtomicUsize;
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::super::churn;
+use super::{join, start};
+
+/// The size of a block that a handler allocates.
+const HANDLERS: usize = 3333;
+
+/// Where the recorder's code lies.
+static CODE: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
+/// How often a handler met the recorder.
+static MET: AtomicUsize = AtomicUsize::new(0);
+
+/// Finds the recorder's code. Without a recorder there is none.
+fn find_code() {
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("the system tells");
+    let line = maps.lines().find(|line| line.contains("r-xp") && line.ends_with("libephemera_recorder.so"));
+    let Some((range, _)) = line.and_then(|line| line.split_once(' ')) else { return };
+    let (from, to) = range.split_once('-').expect("a range");
+    for (place, digits) in CODE.iter().zip([from, to]) {
+        place.store(usize::from_str_radix(digits, 16).expect("an address"), Relaxed);
+    }
+}
+
+/// Whether the thread that `context` describes was in the recorder's code.
+fn in_recorder(context: *mut c_void) -> bool {
+    let context: *const libc::ucontext_t = context.cast();
+    // SAFETY: the kernel passes a valid context to the handler.
+    let at = unsafe { (*context).uc_mcontext.gregs[libc::REG_RIP as usize] } as usize;
+    (CODE[0].load(Relaxed)..CODE[1].load(Relaxed)).contains(&at)
+}
+
+/// Whether the thread that `context` describes has blocked signals: no handler but this kind comes then.
+fn is_quiet(context: *mut c_void) -> bool {
+    let context: *const libc::ucontext_t = context.cast();
+    // SAFETY: the kernel passes a valid context to the handler.
+    let mask = unsafe { &raw const (*context).uc_sigmask };
+    // SAFETY: as above.
+    unsafe { libc::sigismember(mask, libc::SIGUSR1) == 1 }
+}
+
+/// Runs `body`, and `handler` behind each of its instructions.
+fn stepwise(handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut c_void), body: fn()) {
+    find_code();
+    // SAFETY: the structure is plain data.
+    let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
+    action.sa_sigaction = handler as *const () as usize;
+    action.sa_flags = libc::SA_SIGINFO;
+    // SAFETY: the structure is valid, and the handler is of the type that its flags say.
+    assert_eq!(unsafe { libc::sigaction(libc::SIGTRAP, &raw const action, core::ptr::null_mut()) }, 0);
+    // SAFETY: the trap flag changes nothing but that SIGTRAP comes, which has a handler.
+    unsafe { asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq") };
+    body();
+    // SAFETY: as above.
+    unsafe { asm!("pushfq", "and qword ptr [rsp], -0x101", "popfq") };
+}
+
+/// The handler allocates and frees. It does so within the recorder alone, where the C library's own `malloc` is not at work.
+pub(super) fn allocates() {
+    extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, context: *mut c_void) {
+        if in_recorder(context) {
+            MET.fetch_add(1, Relaxed);
+            // SAFETY: any size is valid.
+            let block = unsafe { libc::malloc(core::hint::black_box(HANDLERS)) };
+            // SAFETY: the block is freed once.
+            unsafe { libc::free(block) };
+        }
+    }
+    stepwise(handler, || churn(50));
+    // A chunk is filled, and the next one begun, within the steps.
+    println!("{}", MET.load(Relaxed));
+    assert!(MET.load(Relaxed) > 1000 || CODE[1].load(Relaxed) == 0, "the handler ran");
+}
+
+/// The handler forks at some of the recorder's instructions. The child goes on from there, allocates and ends.
+///
+/// The instructions are those of a thread's first calls: each of them takes a stream and gives it back, and the last keeps it.
+pub(super) fn forks() {
+    /// A prime, so that the forks meet other instructions in each call.
+    const EVERY: usize = 13;
+    static PARENT: AtomicUsize = AtomicUsize::new(0);
+    static FORKS: AtomicUsize = AtomicUsize::new(0);
+    fn in_child() -> bool {
+        // SAFETY: the call takes nothing.
+        unsafe { libc::getpid() as usize != PARENT.load(Relaxed) }
+    }
+    extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, context: *mut c_void) {
+        if in_child() || !in_recorder(context) || is_quiet(context) {
+            return;
+        }
+        if !MET.fetch_add(1, Relaxed).is_multiple_of(EVERY) {
+            return;
+        }
+        FORKS.fetch_add(1, Relaxed);
+        // SAFETY: a handler may fork.
+        let pid = unsafe { libc::fork() };
+        if pid == 0 {
+            let context: *mut libc::ucontext_t = context.cast();
+            // SAFETY: the kernel passes a valid context to the handler; without the trap flag the child runs on freely.
+            unsafe { (*context).uc_mcontext.gregs[libc::REG_EFL as usize] &= !0x100 };
+            return;
+        }
+        let mut status = 0;
+        // SAFETY: the place is valid.
+        unsafe { libc::waitpid(pid, &raw mut status, 0) };
+        if status != 0 {
+            // SAFETY: the call does not return.
+            unsafe { libc::abort() }
+        }
+    }
+    fn calls() {
+        for _ in 0..6 {
+            churn(1);
+            if in_child() {
+                churn(20);
+                // SAFETY: nothing is left to be done.
+                unsafe { libc::_exit(0) }
+            }
+        }
+    }
+    extern "C" fn body(_: *mut c_void) -> *mut c_void {
+        stepwise(handler, calls);
+        core::ptr::null_mut()
+    }
+    // SAFETY: the call takes nothing.
+    PARENT.store(unsafe { libc::getpid() } as usize, Relaxed);
+    join(start(body));
+    println!("{}", FORKS.load(Relaxed));
+    assert!(FORKS.load(Relaxed) > 20 || CODE[1].load(Relaxed) == 0, "the handler ran");
+}

@@ -1,0 +1,73 @@
+//! Another thread's `closefrom`, at the one moment that matters: right after the recorder has opened a file.
+//!
+//! A filter has the system send `SIGSYS` in place of opening a file. The handler opens it, and where that is the trace, it does
+//! what a second thread might do just then: it closes the descriptor and opens a file of the program's own.
+
+use core::arch::asm;
+use core::ffi::{CStr, c_void};
+use core::ptr::null_mut;
+use core::sync::atomic::AtomicPtr;
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::super::churn;
+use super::{filter, refused};
+
+/// The program's own file.
+static OWN: AtomicPtr<libc::c_char> = AtomicPtr::new(null_mut());
+
+extern "C" fn opens(_: i32, _: *mut libc::siginfo_t, context: *mut c_void) {
+    let context: *mut libc::ucontext_t = context.cast();
+    // SAFETY: the kernel passes a valid context to the handler, whose registers have the arguments of the call.
+    let registers = unsafe { &mut (*context).uc_mcontext.gregs };
+    let path = registers[libc::REG_RSI as usize] as *const libc::c_char;
+    let open = |path: *const libc::c_char, flags: i64| {
+        // SAFETY: the path ends with a zero. The filter lets this older call through.
+        unsafe { libc::syscall(libc::SYS_open, path, flags, registers[libc::REG_R10 as usize]) }
+    };
+    let mut fd = open(path, registers[libc::REG_RDX as usize]);
+    // SAFETY: as above.
+    let is_trace = unsafe { CStr::from_ptr(path) }.to_bytes().windows(10).any(|part| part == b"closefrom-");
+    if is_trace {
+        // SAFETY: the program knows no such descriptor.
+        unsafe { libc::close(fd as i32) };
+        fd = open(OWN.load(Relaxed), libc::O_RDWR.into());
+    }
+    registers[libc::REG_RAX as usize] = fd;
+}
+
+pub(super) fn closefrom() {
+    let own = std::env::args().nth(2).expect("a file");
+    let name = std::ffi::CString::new(own.as_str()).expect("no zero within");
+    std::fs::write(&own, "").expect("it can be written");
+    OWN.store(name.as_ptr().cast_mut(), Relaxed);
+    // SAFETY: the structure is plain data.
+    let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
+    action.sa_sigaction = opens as *const () as usize;
+    action.sa_flags = libc::SA_SIGINFO;
+    // SAFETY: the structure is valid, and the handler is of the type that its flags say.
+    assert_eq!(unsafe { libc::sigaction(libc::SIGSYS, &raw const action, null_mut()) }, 0);
+    let mut program = filter(&[libc::SYS_openat], libc::SECCOMP_RET_TRAP, libc::SECCOMP_RET_ALLOW);
+    let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+    // SAFETY: the call takes numbers.
+    unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
+    // By an instruction of its own, so that the recorder does not end the trace here.
+    let entered: libc::c_long;
+    // SAFETY: the program is valid, and the kernel changes no other register than these.
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") libc::SYS_seccomp => entered,
+            in("rdi") libc::SECCOMP_SET_MODE_FILTER as usize,
+            in("rsi") 0,
+            in("rdx") &raw const program,
+            lateout("rcx") _,
+            lateout("r11") _,
+        );
+    }
+    if entered != 0 {
+        refused("seccomp");
+    }
+    churn(100_000);
+    let length = std::fs::metadata(own).expect("it is there").len();
+    assert_eq!(length, 0, "the program's own file is as it was");
+}
