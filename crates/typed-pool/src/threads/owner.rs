@@ -160,9 +160,12 @@ pub(super) fn release(lease: Lease<'_, Shard>) {
 
 /// Trims all tables of a record that this thread is about to release.
 pub(super) fn leave(record: &Record<Shard>) {
-    // SAFETY: this thread holds the record.
-    let all = Heaps::of_record(record).fold(true, |all, heaps| unsafe { heaps.trim() } && all);
-    record.shard().rest.set(usize::from(!all));
+    let mut rest = false;
+    for heaps in Heaps::of_record(record) {
+        // SAFETY: this thread holds the record.
+        rest |= !unsafe { heaps.trim() };
+    }
+    record.shard().rest.set(usize::from(rest));
 }
 
 /// Gives back the empty units that the last thread to have the record could not give back, because a walker stood on

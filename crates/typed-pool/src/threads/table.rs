@@ -250,8 +250,12 @@ impl<'w> Heaps<'w> {
     /// # Safety
     /// The calling thread holds the record.
     pub(super) unsafe fn trim(self) -> bool {
-        // SAFETY: the caller holds the record.
-        self.all().fold(true, |all, heap| heap::trim(unsafe { Owner::new(heap) }) && all)
+        let mut all = true;
+        for heap in self.all() {
+            // SAFETY: the caller holds the record.
+            all &= heap::trim(unsafe { Owner::new(heap) });
+        }
+        all
     }
 
     /// Whether somebody asked for a trim since the holder of this table was last asked.
