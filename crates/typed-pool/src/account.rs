@@ -9,6 +9,11 @@ pub(crate) const UNLIMITED: usize = usize::MAX;
 pub(crate) trait Account {
     /// Books `bytes` before they are asked for; `false`, and nothing booked, if they exceed the limit.
     fn reserve(&self, bytes: usize) -> bool;
+    /// Books `bytes` whatever the limit.
+    #[cfg(all(feature = "std", not(ephemera_loom)))]
+    fn reserve_beyond(&self, bytes: usize);
+    /// A heap keeps an empty unit. A thread whose request was refused may gain from another look.
+    fn spare(&self);
     /// Books off what was given back, or not granted after all.
     fn release(&self, bytes: usize);
     /// A block without a unit came (`true`) or went, or changed its size by that much.
@@ -38,6 +43,40 @@ pub(crate) const fn changed(word: usize, by: usize, came: bool) -> usize {
     if came { word.wrapping_add(by) } else { word.wrapping_sub(by) }
 }
 
+/// An account whose limit does not bind: for a block that moves while it shrinks. Its old memory is released
+/// as soon as it has moved, and a shrink must not fail for want of a limit.
+#[cfg(all(feature = "std", not(ephemera_loom)))]
+#[derive(Debug)]
+pub(crate) struct Beyond<'a, A>(pub(crate) &'a A);
+
+#[cfg(all(feature = "std", not(ephemera_loom)))]
+impl<A: Account> Account for Beyond<'_, A> {
+    fn reserve(&self, bytes: usize) -> bool {
+        self.0.reserve_beyond(bytes);
+        true
+    }
+
+    fn reserve_beyond(&self, bytes: usize) {
+        self.0.reserve_beyond(bytes);
+    }
+
+    fn spare(&self) {
+        self.0.spare();
+    }
+
+    fn release(&self, bytes: usize) {
+        self.0.release(bytes);
+    }
+
+    fn large(&self, blocks: usize, bytes: usize, came: bool) {
+        self.0.large(blocks, bytes, came);
+    }
+
+    fn now(&self) -> Booked {
+        self.0.now()
+    }
+}
+
 /// The account of a pool for one thread.
 #[derive(Debug)]
 pub(crate) struct LocalAccount(Cell<Booked>);
@@ -54,6 +93,14 @@ impl Account for LocalAccount {
         let sum = within(booked.held, bytes, booked.limit);
         sum.inspect(|&held| self.0.set(Booked { held, ..booked })).is_some()
     }
+
+    #[cfg(all(feature = "std", not(ephemera_loom)))]
+    fn reserve_beyond(&self, bytes: usize) {
+        let booked = self.0.get();
+        self.0.set(Booked { held: booked.held + bytes, ..booked });
+    }
+
+    fn spare(&self) {}
 
     fn release(&self, bytes: usize) {
         let booked = self.0.get();
@@ -87,6 +134,8 @@ mod shared {
     pub(crate) struct SharedAccount {
         held: AtomicUsize,
         limit: AtomicUsize,
+        /// How often a heap kept an empty unit while there was a limit, and how often the limit changed.
+        spares: AtomicUsize,
         large_blocks: AtomicUsize,
         large_bytes: AtomicUsize,
     }
@@ -97,6 +146,7 @@ mod shared {
                 Self {
                     held: AtomicUsize::new(0),
                     limit: AtomicUsize::new(UNLIMITED),
+                    spares: AtomicUsize::new(0),
                     large_blocks: AtomicUsize::new(0),
                     large_bytes: AtomicUsize::new(0),
                 }
@@ -106,6 +156,17 @@ mod shared {
         #[cfg(not(ephemera_loom))]
         pub(crate) fn set_limit(&self, bytes: usize) {
             self.limit.store(bytes, Ordering::Relaxed);
+            self.spares.fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn is_limited(&self) -> bool {
+            self.limit.load(Ordering::Relaxed) != UNLIMITED
+        }
+
+        /// A number that grows, under a limit, with each event after which another heap may have something to
+        /// give back. `None` without a limit, where these events are not counted. Never zero.
+        pub(crate) fn spares(&self) -> Option<usize> {
+            self.is_limited().then(|| self.spares.load(Ordering::Relaxed))
         }
     }
 
@@ -115,6 +176,17 @@ mod shared {
             self.held
                 .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |held| within(held, bytes, limit))
                 .is_ok()
+        }
+
+        #[cfg(all(feature = "std", not(ephemera_loom)))]
+        fn reserve_beyond(&self, bytes: usize) {
+            self.held.fetch_add(bytes, Ordering::Relaxed);
+        }
+
+        fn spare(&self) {
+            if self.is_limited() {
+                self.spares.fetch_add(1, Ordering::Relaxed);
+            }
         }
 
         fn release(&self, bytes: usize) {

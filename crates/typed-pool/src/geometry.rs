@@ -26,8 +26,8 @@ const SLOTS: usize = 64;
 /// next block, so that units may stand shoulder to shoulder.
 const SLACK: usize = 16;
 
-/// Slots that share a foreign word, which has a bit for each.
-pub(crate) const GROUP: usize = if cfg!(ephemera_loom) { 2 } else { 64 };
+/// Slots that share a foreign word, which has a bit for each and one that marks a countdown.
+pub(crate) const GROUP: usize = if cfg!(ephemera_loom) { 2 } else { 63 };
 
 /// The first slot starts a cache line.
 const LINE: usize = 64;

@@ -1,29 +1,30 @@
-//! Groups: what other threads gave back, of 64 slots each.
+//! Groups: the remote frees of 63 slots each.
 //!
 //! ```text
 //!  unit: | line 1 | line 2: owner, slots, ... | group 0 | group 1 | ... | first slot | ...
-//!  group:  foreign word: a bit for each slot, link in the inbox   | home: the same bits, booked
+//!  group:  foreign word: a bit for each slot, link in the inbox   | home: the same bits, of free slots
 //!          other threads write here                               | the owner alone
 //! ```
 //!
-//! A foreign free sets a bit and leaves the slot alone, whose lines may be on their way from another core. What is
-//! booked waits as bits too: slots are linked when their unit becomes the front, and in a unit that drains before, never.
+//! A remote free sets a bit and leaves the slot alone, whose lines may be on their way from another core. Booked
+//! slots wait as bits too: they are linked when their unit becomes the front, and never in a unit that drains before.
 
-use core::cell::Cell;
 use core::mem::offset_of;
 use core::ptr::NonNull;
 
-use ephemera_prim::foreign::{self, Foreign};
+use ephemera_prim::foreign::{self, COMPLETE_BITS, COUNTDOWN, Foreign};
+use ephemera_prim::poison::unpoison;
+use ephemera_prim::word::OwnerU64;
 
-use crate::geometry::{GROUP, Spec, index_of, inverse_of};
-use crate::unit::{UnitPtr, write_link};
+use crate::geometry::{GROUP, LINK, Spec, index_of, inverse_of};
+use crate::unit::{UnitPtr, link_of, write_link};
 
 /// The foreign word of some slots. What the owner writes stands beside it, since the owner writes when it has just taken the word.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Group {
     foreign: Foreign<Group>,
-    home: Cell<u64>,
+    home: OwnerU64,
 }
 
 // SAFETY: the field's address is the same for as long as the unit lives, and `&raw` makes no reference.
@@ -41,7 +42,7 @@ impl Group {
     ephemera_prim::const_unless_loom! {
         /// Nothing given back.
         pub(crate) fn new() -> Self {
-            Self { foreign: Foreign::new(), home: Cell::new(0) }
+            Self { foreign: Foreign::new(), home: OwnerU64::new(0) }
         }
     }
 }
@@ -106,9 +107,48 @@ impl GroupPtr {
         unsafe { &(*self.unit.group(self.number)).foreign }
     }
 
-    fn home(&self) -> &Cell<u64> {
+    fn home(&self) -> &OwnerU64 {
         // SAFETY: U1; a reference to the word alone.
         unsafe { &(*self.unit.group(self.number)).home }
+    }
+
+    /// The bits of all slots of the group.
+    fn slots(self) -> u64 {
+        let slots = (self.unit.slots() - self.number * GROUP).min(GROUP);
+        (1 << slots) - 1
+    }
+
+    /// Which slots were freed by way of the group's foreign word, which is `word`: one that counts down has the
+    /// bits of slots that were free before as well. The unit is abandoned if it counts down.
+    pub(crate) fn freed(self, word: u64) -> u64 {
+        if word & COUNTDOWN == 0 { word } else { word & self.slots() & !self.home().get() }
+    }
+
+    /// Starts the group's countdown, if a slot is live and none was freed since the group was dequeued. The owner's
+    /// alone, in an abandoned unit.
+    pub(crate) fn start_countdown(self) {
+        let live = self.slots() & !self.home().get();
+        if live != 0 && !cfg!(ephemera_weaken = "no_countdown") {
+            self.foreign().start_countdown(!live);
+        }
+    }
+
+    /// Stops the group's countdown, if it has one, and returns how many slots were freed during it. `None` if the
+    /// countdown is complete: the group is in the inbox then, or about to be. The owner's alone.
+    pub(crate) fn stop_countdown(self) -> Option<usize> {
+        match self.foreign().stop_countdown(COMPLETE_BITS) {
+            Some(word) => {
+                let freed = self.freed(word);
+                self.keep_home(freed);
+                Some(freed.count_ones() as usize)
+            }
+            None if self.foreign().unbooked() == COMPLETE_BITS
+                && !cfg!(ephemera_weaken = "adopt_a_complete_group") =>
+            {
+                None
+            }
+            None => Some(0),
+        }
     }
 
     /// These slots are home, and not linked yet. The owner's alone.
@@ -123,6 +163,10 @@ impl GroupPtr {
             slots &= !(1 << last);
             let index = self.number * GROUP + last as usize;
             let slot = self.unit.first_slot().wrapping_add(index * spec.stride);
+            // SAFETY: a slot of the unit that came home (H3), which lies at no address of zero.
+            let place = unsafe { NonNull::new_unchecked(slot) };
+            // SAFETY: as above; one that was never handed out is marked as a whole.
+            unsafe { unpoison(place, LINK) };
             // SAFETY: a slot of the unit that came home (H3), and the caller owns the unit.
             unsafe { write_link(slot, free) };
             free = slot;
@@ -144,7 +188,7 @@ impl UnitPtr {
         self.at(unsafe { (*self.remote_groups()).first } as usize)
     }
 
-    fn groups(self) -> impl DoubleEndedIterator<Item = GroupPtr> {
+    pub(crate) fn groups(self) -> impl DoubleEndedIterator<Item = GroupPtr> {
         // SAFETY: U1; `groups` never changes.
         let groups = unsafe { (*self.remote_groups()).groups };
         (0..groups as usize).map(move |number| GroupPtr { unit: self, number })
@@ -172,18 +216,39 @@ impl UnitPtr {
         (GroupPtr { unit: self, number: index / GROUP }, 1 << (index % GROUP))
     }
 
-    /// How many slots other threads gave back that are not booked yet.
+    /// How many remote frees are not booked yet.
     pub(crate) fn unbooked(self) -> usize {
         let count = |group: GroupPtr| {
             group.foreign().touch();
-            group.foreign().unbooked().count_ones() as usize
+            group.freed(group.foreign().unbooked()).count_ones() as usize
         };
         self.groups().map(count).sum()
     }
 
+    /// Turns the free slots of a unit that is no front into bits, linked ones and those never handed out. The owner's alone.
+    pub(crate) fn fold(self, spec: Spec) {
+        let mut slot = self.free().replace(core::ptr::null_mut());
+        while let Some(free) = NonNull::new(slot) {
+            let (group, bit) = self.group_of(free);
+            group.keep_home(bit);
+            // SAFETY: H3: what is linked is free, and the caller owns the unit.
+            slot = unsafe { link_of(slot) };
+        }
+        let end = self.at(spec.end(self.slots()));
+        let handed_out = (self.cursor().replace(end).addr() - self.first_slot().addr()) / spec.stride;
+        for group in self.groups() {
+            let old = handed_out.saturating_sub(group.number * GROUP).min(GROUP);
+            group.keep_home(group.slots() & !((1 << old) - 1));
+        }
+    }
+
     /// Links all slots that are home in front of `free`. The owner's alone.
     pub(crate) fn link_home(self, spec: Spec, free: *mut u8) -> *mut u8 {
-        self.groups().rev().fold(free, |free, group| group.link(group.home().replace(0), spec, free))
+        self.groups().rev().fold(free, |free, group| {
+            let slots = group.home().get();
+            group.home().set(0);
+            group.link(slots, spec, free)
+        })
     }
 
     /// All slots are as if never handed out.

@@ -1,7 +1,8 @@
 //! Pools of values of one kind: a free list each, without the lifetime trap.
 //!
-//! A slot that is freed is the next to be handed out; a slot that was never used comes by moving a cursor. Slots have no header. What
-//! other threads free goes back to the pool it is from, and values outlive the thread that made them.
+//! Slots lie in units, and allocations come from one unit at a time: first the slots of it that were freed, the last one
+//! first, then those never used, by moving a cursor. Slots have no header. A slot that another thread frees goes back to
+//! the pool it is from, and values outlive the thread that made them.
 //!
 //! | type | for | values are freed |
 //! |---|---|---|
@@ -48,11 +49,16 @@
 //! # Memory comes back
 //!
 //! By itself: of the units that run empty, each pool keeps 4 and those that it began with, and one more each time that it misses one that
-//! it gave back; a thread gives back all when it ends. By request: [`TypedPool::trim`], [`PooledBox::trim`], [`PooledBox::trim_all`] and the methods of the
-//! allocators. Under a limit: [`Builder::limit`], [`PooledBox::set_limit`]. [`Stats`] says what is held.
+//! it gave back; a thread gives back all when it ends, and a unit that still holds values then goes with the last of
+//! them, whichever thread drops it. By request: [`TypedPool::trim`], [`PooledBox::trim`], [`PooledBox::trim_all`] and the methods of the
+//! allocators. Under a limit: [`Builder::limit`], [`PooledBox::set_limit`]; a thread that is about to be refused asks the
+//! others to give back their empty units when they next have no free slot at hand. [`Stats`] says what is held.
 //!
 //! What other threads free is booked when the thread that has the pool runs out of units with a free slot (every 64th time that it looks for one, in
 //! any case), trims, or ends. A unit that they emptied counts as empty from then on.
+//!
+//! In a forked child the one thread that is left frees and gives back what it has. What other threads of the parent had
+//! stays, and so may two units of each heap on which one of them stood to read statistics.
 //!
 //! # Traits
 //!
@@ -67,7 +73,7 @@
 #![cfg_attr(feature = "nightly", feature(allocator_api))]
 #![cfg_attr(feature = "nightly", allow(stable_features, reason = "stable from Rust 1.100 on, gated before"))]
 
-#[cfg(all(test, ephemera_loom))]
+#[cfg(test)]
 extern crate alloc as std_alloc;
 #[cfg(feature = "std")]
 extern crate std;

@@ -14,6 +14,7 @@ use core::ptr::{self, NonNull};
 
 use ephemera_prim::poison::poison;
 use ephemera_prim::raw;
+use ephemera_prim::unit_list::Listed;
 use ephemera_prim::word::{OwnerPtr, OwnerUsize};
 
 use crate::geometry::{LINK, Spec};
@@ -35,18 +36,41 @@ pub(crate) struct Unit {
     remote: Remote,
 }
 
-/// The line that other threads write to. What never changes is there too: who reads it is on the way to a group. And `prev`, for which the
-/// owner's line has no room: the owner writes it when a neighbour on the list of all units comes or goes.
+// SAFETY: the addresses of two fields; `&raw` makes no reference.
+unsafe impl Listed for Unit {
+    unsafe fn next(unit: NonNull<Self>) -> NonNull<OwnerPtr<Self>> {
+        // SAFETY: the caller's unit is alive.
+        let field = unsafe { &raw mut (*unit.as_ptr()).next };
+        // SAFETY: a field of what a non-null pointer points at.
+        unsafe { NonNull::new_unchecked(field) }
+    }
+
+    unsafe fn prev(unit: NonNull<Self>) -> NonNull<OwnerPtr<Self>> {
+        // SAFETY: the caller's unit is alive.
+        let field = unsafe { &raw mut (*unit.as_ptr()).remote.prev };
+        // SAFETY: a field of what a non-null pointer points at.
+        unsafe { NonNull::new_unchecked(field) }
+    }
+}
+
+/// The line that other threads write to. It also holds words that hardly ever change, because remote frees read
+/// this line anyway, and `prev`, for which the owner's line has no room.
 #[derive(Debug)]
 #[repr(C, align(64))]
 struct Remote {
-    owner: *const (),
+    /// The address of a heap, and [`ABANDONED`].
+    owner: OwnerPtr<()>,
     slots: usize,
-    prev: Cell<*mut Unit>,
+    prev: OwnerPtr<Unit>,
     /// The first group; others stand behind it. In a pool for one thread it is of no use.
     #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
     groups: Groups,
 }
+
+/// The bit of a unit's owner word that marks an abandoned unit. Its heap's owner then frees its slots as other
+/// threads do, because countdowns count the frees that arrive in the foreign words.
+#[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+const ABANDONED: usize = 1;
 
 /// Bytes of a unit that its header takes, with one group.
 const HEADER_OF_ONE: usize = size_of::<Unit>();
@@ -72,12 +96,19 @@ const _: () = assert!(HEADER_OF_ONE == 128, "a header is two cache lines");
 pub(crate) enum Place {
     /// The front: its free slots are the heap's.
     Front = 0,
-    /// No slot of it was free when it stopped being the front, and fewer than an eighth came home since. On no list.
+    /// It had no free slot when it stopped being the front, and fewer than an eighth are free now.
+    /// On the list of full units.
     Full = 1,
+    /// The same, but a scrape has visited it and found no free slot: its next free slot queues it.
+    /// On none of the lists here.
+    Visited = 2,
     /// In the queue of units to become the front.
-    Partial = 2,
-    /// Nothing in it is alive. On the stack of empties.
-    Empty = 3,
+    Partial = 3,
+    /// It has no live slot. On the stack of empties.
+    Empty = 4,
+    /// In the queue too. Its thread ended, and some of its groups may count down.
+    #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+    Abandoned = 5,
 }
 
 /// A pointer to a unit.
@@ -125,9 +156,9 @@ impl UnitPtr {
             before: Cell::new(ptr::null_mut()),
             next: OwnerPtr::null(),
             remote: Remote {
-                owner,
+                owner: OwnerPtr::new(owner.cast_mut()),
                 slots,
-                prev: Cell::new(ptr::null_mut()),
+                prev: OwnerPtr::null(),
                 #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
                 groups: Groups::new(spec, slots),
             },
@@ -167,36 +198,50 @@ impl UnitPtr {
         unsafe { &(*self.as_ptr()).slack }
     }
 
-    /// The next unit in the queue or on the stack of empties, whichever it is on.
+    /// The next full unit, unit in the queue, or empty unit, by the list that this unit is on.
     pub(crate) fn after(&self) -> &Cell<*mut Unit> {
         // SAFETY: U1; a reference to the word alone.
         unsafe { &(*self.as_ptr()).after }
     }
 
-    /// The unit before it in the queue.
+    /// The unit before it, among the full units or in the queue.
     pub(crate) fn before(&self) -> &Cell<*mut Unit> {
         // SAFETY: U1; a reference to the word alone.
         unsafe { &(*self.as_ptr()).before }
     }
 
-    /// The next unit of the heap's list of all units.
-    pub(crate) fn next(&self) -> &OwnerPtr<Unit> {
-        // SAFETY: U1; a reference to the word alone.
-        unsafe { &(*self.as_ptr()).next }
+    /// The unit as [`UnitList`](ephemera_prim::unit_list::UnitList) takes it.
+    pub(crate) fn as_non_null(self) -> NonNull<Unit> {
+        self.0
     }
 
-    /// The unit before it in that list.
-    pub(crate) fn prev(&self) -> &Cell<*mut Unit> {
+    #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+    #[inline]
+    fn owner_word(&self) -> &OwnerPtr<()> {
         // SAFETY: U1; a reference to the word alone.
-        unsafe { &(*self.as_ptr()).remote.prev }
+        unsafe { &(*self.as_ptr()).remote.owner }
     }
 
-    /// Who may write this unit's words: the address of a heap.
+    /// Whether the unit is of the heap at this address, and not abandoned: the heap's owner may then write its words.
+    #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+    #[inline]
+    pub(crate) fn is_owned_by(self, heap: *const ()) -> bool {
+        self.owner_word().get().cast_const() == heap
+    }
+
+    /// The address of the heap that the unit is of.
     #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
     #[inline]
     pub(crate) fn owner(self) -> *const () {
-        // SAFETY: U1; `owner` never changes.
-        unsafe { (*self.as_ptr()).remote.owner }
+        self.owner_word().get().map_addr(|addr| addr & !ABANDONED)
+    }
+
+    /// Marks the unit as abandoned, or as not abandoned any more.
+    #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+    pub(crate) fn set_abandoned(self, abandoned: bool) {
+        let tagged = abandoned && !cfg!(ephemera_weaken = "abandoned_units_are_owned");
+        let tag = if tagged { ABANDONED } else { 0 };
+        self.owner_word().set(self.owner().cast_mut().map_addr(|addr| addr | tag));
     }
 
     /// How many slots it has.
@@ -223,7 +268,10 @@ impl UnitPtr {
         match self.place_word().get() {
             0 => Place::Front,
             1 => Place::Full,
-            2 => Place::Partial,
+            2 => Place::Visited,
+            3 => Place::Partial,
+            #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+            5 => Place::Abandoned,
             _ => Place::Empty,
         }
     }

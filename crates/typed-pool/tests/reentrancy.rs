@@ -184,3 +184,52 @@ fn the_limit_holds_while_memory_goes_back() {
     keeps_its_limit_while_it_gives_back::<Value>(128 + size_of::<Value>());
     keeps_its_limit_while_it_gives_back::<[u8; 40_000]>(40_000);
 }
+
+/// A backing allocator that gives a block back, and then unwinds, as none may.
+#[derive(Default)]
+struct Unwinds(Cell<bool>);
+
+// SAFETY: blocks are the global heap's own.
+unsafe impl Allocator for &Unwinds {
+    fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        Global.allocate(layout)
+    }
+
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
+        // SAFETY: the caller's duties are passed on as they are.
+        unsafe { Global.deallocate(block, layout) };
+        if self.0.get() {
+            std::panic::resume_unwind(alloc::boxed::Box::new("given back loudly"));
+        }
+    }
+}
+
+#[test]
+fn a_panic_out_of_deallocate_leaves_values_and_books_right() {
+    let backing = Unwinds::default();
+    let pool = Builder::<Value>::new().chunk_len(1).build_in(&backing);
+    let mut values: Vec<_> = (0..20).map(|number| Some(pool.alloc([number; 5]))).collect();
+    let each = pool.stats().bytes_held / 20;
+    backing.0.set(true);
+    let mut panics = 0;
+    for value in &mut values[..10] {
+        let caught = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| *value = None));
+        panics += usize::from(caught.is_err());
+    }
+    assert!(panics >= 5, "{panics}");
+    backing.0.set(false);
+    assert_eq!((pool.len(), pool.stats().bytes_held), (10, (20 - panics) * each));
+    for (number, value) in values.iter().enumerate().skip(10) {
+        assert_eq!(value.as_deref(), Some(&[number as u64; 5]));
+    }
+    drop(values);
+    pool.trim();
+    assert_eq!(pool.stats().bytes_held, 0);
+    // The same for blocks without units.
+    let large = TypedPool::<[u8; 40_000], _>::new_in(&backing);
+    let value = large.alloc([7; 40_000]);
+    backing.0.set(true);
+    assert!(std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| drop(value))).is_err());
+    backing.0.set(false);
+    assert_eq!((large.len(), large.stats().bytes_held, large.stats().large_blocks), (0, 0, 0));
+}

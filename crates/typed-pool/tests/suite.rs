@@ -68,6 +68,9 @@ mod limited {
     /// Bytes that the limited one may hold: a few units, and few of the larger blocks that are drawn.
     const LIMIT: usize = 256 << 10;
 
+    /// By how much shrinks may exceed that.
+    const BEYOND: usize = 64 << 10;
+
     struct UnderLimit;
 
     impl UnderLimit {
@@ -96,7 +99,8 @@ mod limited {
 
         fn trim(&self, pools: &Limited) {
             pools.trim();
-            assert!(pools.stats().bytes_held <= LIMIT);
+            // A shrink that has to move its block may exceed the limit.
+            assert!(pools.stats().bytes_held <= LIMIT + BEYOND, "{:?}", pools.stats());
         }
 
         fn elsewhere(&self, pools: &Limited, errand: Errand) -> Done {

@@ -137,8 +137,11 @@ macro_rules! pooled_allocator {
 
             /// Shrinks a block: in place if its class stays the same; one without a class is shrunk by the global heap; others move.
             ///
+            /// The limit refuses no shrink: a block that has to move may exceed it, by a unit of 8 slots at most, or by the
+            /// new size where that has no class.
+            ///
             /// # Errors
-            /// As `allocate`, where the block has to move; the old block is then as it was.
+            /// `AllocError` when the block has to move and the global heap refuses; the old block is then as it was.
             ///
             /// # Safety
             /// `block` is a live block of this allocator, `old` fits it, and `new.size()` is not larger than `old.size()`.

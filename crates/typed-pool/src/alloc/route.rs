@@ -135,10 +135,10 @@ pub unsafe fn grow(
     Ok(block_of(slot, new))
 }
 
-/// Shrinks a block: in place if its class stays the same.
+/// Shrinks a block: in place if its class stays the same. The limit refuses no shrink, see [`shrink_at_the_limit`].
 ///
 /// # Errors
-/// As [`allocate`]; the old block is then as it was.
+/// When the global heap refuses; the old block is then as it was.
 ///
 /// # Safety
 /// `block` is a live block of this family, `old` fits it, and `new` is not larger.
@@ -152,28 +152,71 @@ pub unsafe fn shrink(
 ) -> Block {
     let slot = match (class::of(old), class::of(new)) {
         (Some(class), Some(same)) if class == same => {
-            // What is freed is marked, but for the bytes that the link will need.
-            let kept = new.size().max(LINK);
-            if old.size() > kept {
-                // SAFETY: the block's own tail.
-                let tail = unsafe { block.add(kept) };
-                // SAFETY: the caller gives it up.
-                unsafe { poison(tail, old.size() - kept) };
-            }
             // SAFETY: the caller's block, of this class.
-            unsafe { whole_slot(block, class) }
+            unsafe { shrink_in_place(block, class, (old, new)) }
         }
         (None, None) if new.size() != 0 => {
             // SAFETY: the caller's; without a class it is the global heap's own.
             unsafe { threads::shrink_large(family, block, (old, new)) }?
         }
         // SAFETY: the caller's; the new size is the smaller one.
-        _ => unsafe { relocate(here, family, block, (old, new), new.size()) }?,
+        _ => match unsafe { relocate(here, family, block, (old, new), new.size()) } {
+            Ok(moved) => moved,
+            // SAFETY: the caller's.
+            Err(AllocError) => unsafe { shrink_at_the_limit(here, family, block, (old, new)) }?,
+        },
     };
     Ok(block_of(slot, new))
 }
 
-/// Moves a block: a new one, `keep` bytes copied, the old one freed. If there is no new one, the old one is as it was.
+/// Shrinks a block to another class, or from or to the global heap, where there is no memory to move it to.
+///
+/// It stays where it is if units of both classes are equally large: its slot is then one of the old class, which
+/// goes back by way of its unit's header, as a remote free does. Otherwise it moves beyond the limit.
+///
+/// # Errors
+/// When the global heap refuses; the old block is then as it was.
+///
+/// # Safety
+/// As [`shrink`].
+#[cold]
+#[inline(never)]
+unsafe fn shrink_at_the_limit(
+    here: Cell,
+    family: &'static Family,
+    block: NonNull<u8>,
+    (old, new): (Layout, Layout),
+) -> Result<NonNull<u8>, AllocError> {
+    if let (Some(class), Some(other)) = (class::of(old), class::of(new)) {
+        if class::unit_size(class) == class::unit_size(other) && block.addr().get() % new.align() == 0 {
+            // SAFETY: the caller's block, of the first class.
+            return Ok(unsafe { shrink_in_place(block, class, (old, new)) });
+        }
+    }
+    let moved = threads::allocate_beyond(family, new)?;
+    // SAFETY: the caller's; a fresh block of the new layout, whose size is the smaller one.
+    unsafe { move_to(here, family, moved, (block, old), new.size()) };
+    Ok(moved)
+}
+
+/// Marks what is freed of a block that stays in its slot, but for the bytes that the link will need.
+///
+/// # Safety
+/// `block` is a live block of the first layout, in a slot of this class; the second layout is not larger.
+#[inline]
+unsafe fn shrink_in_place(block: NonNull<u8>, class: usize, (old, new): (Layout, Layout)) -> NonNull<u8> {
+    let kept = new.size().max(LINK);
+    if old.size() > kept {
+        // SAFETY: the block's own tail.
+        let tail = unsafe { block.add(kept) };
+        // SAFETY: the caller gives it up.
+        unsafe { poison(tail, old.size() - kept) };
+    }
+    // SAFETY: the caller's block, of this class.
+    unsafe { whole_slot(block, class) }
+}
+
+/// Moves a block to a new one that this function allocates. Without memory for it, the old block stays as it was.
 ///
 /// # Safety
 /// `block` is a live block of the first layout; neither layout has less than `keep` bytes.
@@ -187,11 +230,26 @@ unsafe fn relocate(
 ) -> Result<NonNull<u8>, AllocError> {
     // SAFETY: the block is of an allocator with this thread-local and this family.
     let moved = unsafe { allocate(here, family, new) }?.cast::<u8>();
-    // SAFETY: two blocks, both with `keep` bytes at least, and a new block overlaps no live one.
+    // SAFETY: the caller's block, and a fresh one; both have `keep` bytes at least.
+    unsafe { move_to(here, family, moved, (block, old), keep) };
+    Ok(moved)
+}
+
+/// Copies `keep` bytes of a block to a fresh one, and frees the old one.
+///
+/// # Safety
+/// `block` is a live block of the layout beside it, `moved` is another live block; both have `keep` bytes at least.
+unsafe fn move_to(
+    here: Cell,
+    family: &'static Family,
+    moved: NonNull<u8>,
+    (block, old): (NonNull<u8>, Layout),
+    keep: usize,
+) {
+    // SAFETY: the caller's; live blocks do not overlap.
     unsafe { moved.copy_from_nonoverlapping(block, keep) };
     // SAFETY: the caller's block, given up.
     unsafe { deallocate(here, family, block, old) };
-    Ok(moved)
 }
 
 /// The same block by a pointer with the right to all of its slot.

@@ -8,7 +8,7 @@ use core::ptr::{self, NonNull};
 
 use allocator_api2::alloc::{AllocError, Allocator};
 
-use super::slow::reserved;
+use super::slow::{Reserved, reserved};
 use crate::account::Account;
 
 /// A block of a layout without units.
@@ -44,11 +44,11 @@ pub(crate) unsafe fn deallocate_large<A: Allocator, C: Account>(
     if layout.size() == 0 {
         return;
     }
+    account.large(1, layout.size(), false);
+    // Released behind the deallocation: another thread may ask for these bytes at once.
+    let _booked = Reserved { account, bytes: layout.size() };
     // SAFETY: the caller's block.
     unsafe { backing.deallocate(block, layout) };
-    // Behind that: what is booked off may be asked for at once.
-    account.large(1, layout.size(), false);
-    account.release(layout.size());
 }
 
 /// Gives back a block that is on no account.

@@ -1,12 +1,11 @@
-//! The lists that units are on: the queue, the empties, and all of them.
-//!
-//! Statistics walk along the list of all units from any thread. Adding needs no lock: the new unit is published at the
-//! head. Removing does, since a walker may stand on the unit: the owner tries the gate, a bounded number of times, and keeps the
-//! unit if it stays closed.
+//! The owner's lists: the full units, the queue, and the empties. The list of all units, which other threads walk, is
+//! `ephemera_prim::unit_list`'s.
 
 use core::ptr;
 
 use super::Heap;
+#[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+use super::abandon::adopt;
 use crate::unit::{Place, Unit, UnitPtr};
 
 /// # Safety
@@ -17,61 +16,6 @@ unsafe fn listed(unit: *mut Unit) -> Option<UnitPtr> {
 }
 
 impl Heap {
-    /// Adds a new unit (H6). The owner's alone.
-    pub(super) fn add(&self, unit: UnitPtr) {
-        let next = self.units.get();
-        unit.next().set(next);
-        // SAFETY: the list of all units.
-        if let Some(next) = unsafe { listed(next) } {
-            next.prev().set(unit.as_ptr());
-        }
-        self.units.publish(unit.as_ptr());
-        self.units_len.set(self.units_len.get() + 1);
-    }
-
-    /// Removes a unit that is about to be freed. `false`, and nothing done, if the gate stays closed.
-    pub(super) fn remove(&self, unit: UnitPtr) -> bool {
-        let weak = cfg!(ephemera_weaken = "unit_leaves_beside_a_walk");
-        let pass = if weak { None } else { self.gate.enter() };
-        if pass.is_none() && !weak {
-            return false;
-        }
-        let (prev, next) = (unit.prev().get(), unit.next().get());
-        // SAFETY: the list of all units.
-        match unsafe { listed(prev) } {
-            Some(prev) => prev.next().set(next),
-            None => self.units.set(next),
-        }
-        // SAFETY: as above.
-        if let Some(next) = unsafe { listed(next) } {
-            next.prev().set(prev);
-        }
-        self.units_len.set(self.units_len.get() - 1);
-        true
-    }
-
-    /// Calls `visit` for every unit, from any thread. `false` if the gate stayed closed and nothing was visited.
-    pub(crate) fn walk(&self, mut visit: impl FnMut(UnitPtr)) -> bool {
-        let Some(_pass) = self.gate.enter() else { return false };
-        let mut at = self.units.follow();
-        // SAFETY: no unit leaves the list while this thread is behind the gate (H6).
-        while let Some(unit) = unsafe { listed(at) } {
-            at = unit.next().get();
-            visit(unit);
-        }
-        true
-    }
-
-    /// Calls `visit` for every unit. The owner's alone, who needs no gate: nobody else removes one.
-    pub(super) fn for_each(&self, mut visit: impl FnMut(UnitPtr)) {
-        let mut at = self.units.get();
-        // SAFETY: the list of all units.
-        while let Some(unit) = unsafe { listed(at) } {
-            at = unit.next().get();
-            visit(unit);
-        }
-    }
-
     /// Keeps an empty unit.
     pub(super) fn push_empty(&self, unit: UnitPtr) {
         unit.set_place(Place::Empty);
@@ -117,26 +61,80 @@ impl Heap {
         self.queue.set(unit.as_ptr());
     }
 
-    /// Takes a unit out of the queue.
-    pub(super) fn unqueue(&self, unit: UnitPtr) {
+    /// Takes a unit off the list of full units or out of the queue, in a fixed number of steps.
+    pub(super) fn unlist(&self, unit: UnitPtr) {
+        let (head, end) = match unit.place() {
+            Place::Full => (&self.full, None),
+            Place::Partial => (&self.queue, Some(&self.queue_end)),
+            #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+            Place::Abandoned => (&self.queue, Some(&self.queue_end)),
+            _ => return,
+        };
         let (before, after) = (unit.before().get(), unit.after().get());
-        // SAFETY: the queue.
+        // SAFETY: a neighbour on the same list.
         match unsafe { listed(before) } {
             Some(before) => before.after().set(after),
-            None => self.queue.set(after),
+            None => head.set(after),
         }
-        // SAFETY: the queue.
+        // SAFETY: as above.
         match unsafe { listed(after) } {
             Some(after) => after.before().set(before),
-            None => self.queue_end.set(before),
+            None => _ = end.map(|end| end.set(before)),
         }
     }
 
-    /// Takes the unit that waits longest.
-    pub(super) fn pop_queue(&self) -> Option<UnitPtr> {
-        // SAFETY: the queue.
-        let unit = unsafe { listed(self.queue.get()) }?;
-        self.unqueue(unit);
+    /// Puts a unit without a free slot on the list of full units.
+    pub(super) fn push_full(&self, unit: UnitPtr) {
+        unit.set_place(Place::Full);
+        let first = self.full.replace(unit.as_ptr());
+        unit.before().set(ptr::null_mut());
+        unit.after().set(first);
+        // SAFETY: the list of full units.
+        if let Some(first) = unsafe { listed(first) } {
+            first.before().set(unit.as_ptr());
+        }
+    }
+
+    /// Takes the unit that ran full last.
+    pub(super) fn pop_full(&self) -> Option<UnitPtr> {
+        // SAFETY: the list of full units.
+        let unit = unsafe { listed(self.full.get()) }?;
+        self.unlist(unit);
+        unit.set_place(Place::Visited);
         Some(unit)
+    }
+
+    /// The unit that waits longest.
+    #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+    pub(super) fn first_in_queue(&self) -> Option<UnitPtr> {
+        // SAFETY: the queue.
+        unsafe { listed(self.queue.get()) }
+    }
+
+    /// Takes the unit that waits longest, of those that may become the front now.
+    pub(super) fn pop_queue(&self) -> Option<UnitPtr> {
+        let mut at = self.queue.get();
+        loop {
+            // SAFETY: the queue.
+            let unit = unsafe { listed(at) }?;
+            if self.may_be_front(unit) {
+                self.unlist(unit);
+                return Some(unit);
+            }
+            at = unit.after().get();
+        }
+    }
+
+    /// Whether a queued unit may become the front. An abandoned one is adopted here.
+    #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+    fn may_be_front(&self, unit: UnitPtr) -> bool {
+        unit.place() != Place::Abandoned || adopt(unit)
+    }
+
+    /// As above: a pool for one thread abandons no unit.
+    #[cfg(not(all(any(feature = "std", ephemera_loom), target_has_atomic = "64")))]
+    #[expect(clippy::unused_self, reason = "the other one's signature")]
+    fn may_be_front(&self, _: UnitPtr) -> bool {
+        true
     }
 }

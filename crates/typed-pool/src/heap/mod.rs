@@ -4,18 +4,23 @@
 //!   free, cursor, end        the free slots of the front, linked, and those never handed out
 //!   front    --> unit        what is allocated from, until nothing in it is free
 //!   queue    --> units       the next fronts, oldest first: as a rule an eighth of each is free
+//!   full     --> units       less than an eighth of each is free
 //!   empties  --> units       nothing in them is alive
 //!   units    <-> all units, wherever else they are or are not
 //! ```
 //!
 //! `fast` has what every allocation and free goes through, `slow` how fronts are found and units come and go, `list` the
-//! lists, `large` what has no units.
+//! owner's lists, `abandon` the units of ended threads, `large` what has no units.
 
+#[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+mod abandon;
 mod fast;
 mod large;
 mod list;
 mod slow;
 
+#[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+pub(crate) use abandon::drain;
 pub(crate) use fast::give;
 #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
 pub(crate) use fast::mark_free;
@@ -24,18 +29,21 @@ pub(crate) use large::{allocate_large, deallocate_large};
 pub(crate) use large::{deallocate_unbooked, grow_large, shrink_large};
 #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
 pub(crate) use slow::book;
+#[cfg(all(feature = "std", not(ephemera_loom), target_has_atomic = "64"))]
+pub(crate) use slow::refill_beyond;
 pub(crate) use slow::{refill, reserve, reserved, trim};
 
 use core::cell::Cell;
 use core::ptr::{self, NonNull};
 
 use allocator_api2::alloc::Allocator;
-use ephemera_prim::gate::Gate;
+use ephemera_prim::unit_list::UnitList;
 use ephemera_prim::witness::Witness;
-use ephemera_prim::word::OwnerPtr;
 
 use crate::account::Account;
 use crate::geometry::Spec;
+#[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+use crate::group::GroupPtr;
 use crate::unit::{Unit, UnitPtr};
 
 /// Empty units that a heap keeps at least, before it gives others back.
@@ -67,6 +75,8 @@ pub(crate) struct Heap {
     front: Cell<*mut Unit>,
     spec: Spec,
     // What the slow path looks at.
+    /// Units that no scrape has visited since they ran full.
+    full: Cell<*mut Unit>,
     queue: Cell<*mut Unit>,
     queue_end: Cell<*mut Unit>,
     empties: Cell<*mut Unit>,
@@ -76,9 +86,10 @@ pub(crate) struct Heap {
     given_back: Cell<usize>,
     units_len: Cell<usize>,
     chunk_len: ChunkLen,
-    units: OwnerPtr<Unit>,
-    /// Closed while a unit leaves `units`, or while somebody walks along it.
-    gate: Gate,
+    units: UnitList<Unit>,
+    /// How many full units scrapes have visited.
+    #[cfg(test)]
+    pub(crate) scraped: Cell<usize>,
     /// Of the words above, for models: what one owner writes is ordered behind what the last one wrote.
     owned: Witness,
 }
@@ -93,6 +104,7 @@ impl Heap {
                 end: Cell::new(ptr::null_mut()),
                 front: Cell::new(ptr::null_mut()),
                 spec,
+                full: Cell::new(ptr::null_mut()),
                 queue: Cell::new(ptr::null_mut()),
                 queue_end: Cell::new(ptr::null_mut()),
                 empties: Cell::new(ptr::null_mut()),
@@ -101,8 +113,9 @@ impl Heap {
                 given_back: Cell::new(0),
                 units_len: Cell::new(0),
                 chunk_len,
-                units: OwnerPtr::null(),
-                gate: Gate::new(),
+                units: UnitList::new(),
+                #[cfg(test)]
+                scraped: Cell::new(0),
                 owned: Witness::new(),
             }
         }
@@ -112,6 +125,13 @@ impl Heap {
     #[inline]
     pub(crate) fn take(&self, size: usize) -> Option<NonNull<u8>> {
         fast::take(self, size)
+    }
+
+    /// Calls `visit` for every unit, on any thread. Returns `false` if some were not visited: another walker stood in
+    /// the way for long, or units came and went too fast.
+    pub(crate) fn walk(&self, mut visit: impl FnMut(UnitPtr)) -> bool {
+        // SAFETY: U1: a unit lives while it is visited (W2).
+        self.units.walk(|unit| visit(unsafe { UnitPtr::new(unit) }))
     }
 
     /// Where its slots lie in their units.
@@ -126,6 +146,9 @@ impl Heap {
         unsafe { UnitPtr::from_raw(self.front.get()) }
     }
 }
+
+#[cfg(all(test, feature = "alloc", not(ephemera_loom)))]
+mod tests;
 
 /// What a heap stands in: whose it is and where its units come from.
 ///
@@ -145,9 +168,10 @@ pub(crate) unsafe trait Env: Copy {
     fn owns(&self, unit: UnitPtr) -> bool;
     /// Books what other threads gave back.
     fn settle(self);
-    /// Whether somebody asked all owners to trim since this was called last.
-    fn trim_asked(&self) -> bool;
-    /// Frees what other heaps hold in vain, before a request is refused.
+    /// What other threads gave back, group by group. The caller books all of it.
+    #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+    fn mail(self) -> impl Iterator<Item = (GroupPtr, u64)>;
+    /// Gives back the empty units of other heaps, before a request is refused.
     fn last_resort(self);
     /// Gives back a slot of a unit that another owner has.
     ///

@@ -8,12 +8,15 @@ use core::ptr::{self, NonNull};
 
 use allocator_api2::alloc::AllocError;
 use ephemera_prim::raw;
+use ephemera_prim::unit_list::UnitList;
 
 use super::{CHUNK_UNITS, ChunkLen, Env, FIRST_LEN, Heap, RETAIN};
 use crate::account::Account;
+#[cfg(all(feature = "std", not(ephemera_loom), target_has_atomic = "64"))]
+use crate::account::Beyond;
 #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
 use crate::group::GroupPtr;
-use crate::unit::{Place, UnitPtr, link_of};
+use crate::unit::{Place, Unit, UnitPtr, link_of};
 
 /// Of the slots of a unit that ran dry, one in so many must be home before it is allocated from again. The slow path then
 /// runs once for as many allocations.
@@ -27,18 +30,51 @@ const SHARE: usize = 8;
 pub(crate) fn refill<E: Env>(env: E, size: usize) -> Result<NonNull<u8>, AllocError> {
     let heap = env.heap();
     heap.owned.write();
-    if env.trim_asked() {
-        trim(env);
-    }
-    if let Some(slot) = heap.take_or_install(size) {
+    if let Some(slot) = take_or_install(env, size) {
         return Ok(slot);
     }
     env.settle();
-    if let Some(slot) = heap.take_or_install(size) {
+    if let Some(slot) = take_or_install(env, size) {
         return Ok(slot);
     }
     heap.give_up_front();
     heap.install(obtain(env)?);
+    heap.take(size).ok_or(AllocError)
+}
+
+/// A slot of the front, or of the next one.
+fn take_or_install<E: Env>(env: E, size: usize) -> Option<NonNull<u8>> {
+    let heap = env.heap();
+    heap.take(size).or_else(|| {
+        heap.install(next_front(env)?);
+        heap.take(size)
+    })
+}
+
+/// The unit that waits longest, else the empty one that was kept last.
+fn next_front<E: Env>(env: E) -> Option<UnitPtr> {
+    let heap = env.heap();
+    #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+    if heap.first_in_queue().is_some_and(|unit| unit.place() == Place::Abandoned) {
+        // Countdowns that are complete keep a unit from being adopted until they are booked.
+        env.settle();
+    }
+    heap.pop_queue().or_else(|| heap.pop_empty())
+}
+
+/// Slots of a unit that exceeds the limit.
+#[cfg(all(feature = "std", not(ephemera_loom), target_has_atomic = "64"))]
+const BEYOND_LEN: usize = 8;
+
+/// As [`refill`], which has just failed, for a block that shrinks: its unit may exceed the limit. The unit is a
+/// short one.
+#[cfg(all(feature = "std", not(ephemera_loom), target_has_atomic = "64"))]
+#[cold]
+pub(crate) fn refill_beyond<E: Env>(env: E, size: usize) -> Result<NonNull<u8>, AllocError> {
+    let heap = env.heap();
+    heap.give_up_front();
+    let slots = heap.spec.slots.min(BEYOND_LEN);
+    heap.install(acquire_under(env, &Beyond(env.account()), slots)?);
     heap.take(size).ok_or(AllocError)
 }
 
@@ -68,7 +104,7 @@ fn obtain<E: Env>(env: E) -> Result<UnitPtr, AllocError> {
             }
             env.last_resort();
             // Which booked what came home meanwhile.
-            match heap.next_front().or_else(|| heap.scrape()) {
+            match next_front(env).or_else(|| heap.scrape()) {
                 Some(unit) => return Ok(unit),
                 None => acquire_what_there_is(env, slots)?,
             }
@@ -86,7 +122,7 @@ fn obtain<E: Env>(env: E) -> Result<UnitPtr, AllocError> {
     heap.push_empty(first);
     for _ in 1..units {
         match acquire(env, slots) {
-            Ok(unit) => heap.push_empty(unit),
+            Ok(unit) => keep_empty(env, unit),
             Err(AllocError) => break,
         }
     }
@@ -103,12 +139,20 @@ fn acquire_what_there_is<E: Env>(env: E, slots: usize) -> Result<UnitPtr, AllocE
 
 /// One unit under the limit: reserved first, asked for then. It is empty, and on the list of all units alone.
 fn acquire<E: Env>(env: E, slots: usize) -> Result<UnitPtr, AllocError> {
+    acquire_under(env, env.account(), slots)
+}
+
+/// As [`acquire`], by the rules of `account`, which stands for the heap's.
+fn acquire_under<E: Env, A: Account>(env: E, account: &A, slots: usize) -> Result<UnitPtr, AllocError> {
     let spec = env.heap().spec;
     let layout = spec.layout(slots);
-    let memory = reserved(env.account(), layout.size(), || raw::acquire(env.backing(), layout))?;
+    let memory = reserved(account, layout.size(), || raw::acquire(env.backing(), layout))?;
     // SAFETY: just acquired with that layout.
     let unit = unsafe { UnitPtr::create(memory, spec, slots, env.identity()) };
-    env.heap().add(unit);
+    let heap = env.heap();
+    // SAFETY: a new unit of the heap that the caller owns (H1); H6.
+    unsafe { heap.units.add(unit.as_non_null()) };
+    heap.units_len.set(heap.units_len.get() + 1);
     Ok(unit)
 }
 
@@ -124,10 +168,11 @@ pub(crate) fn reserved<A: Account, T>(
     Ok(got)
 }
 
-/// Bytes that are reserved and not granted yet: released again unless forgotten, also when the backing allocator unwinds.
-struct Reserved<'a, A: Account> {
-    account: &'a A,
-    bytes: usize,
+/// Bytes on the account that are not granted yet, or are about to be given back: released when this is dropped, also
+/// when the backing allocator unwinds.
+pub(super) struct Reserved<'a, A: Account> {
+    pub(super) account: &'a A,
+    pub(super) bytes: usize,
 }
 
 impl<'a, A: Account> Reserved<'a, A> {
@@ -154,66 +199,110 @@ pub(super) fn looked_at<E: Env>(env: E, unit: UnitPtr) {
     }
 }
 
-/// Nothing in a unit is alive that is not the front: kept for the next need, or given back.
+/// Keeps a unit without live slots, which is not the front, or gives back as many as are too many.
+///
+/// Units that could not be given back earlier, because a walker stood on them, are among those.
 fn drained<E: Env>(env: E, unit: UnitPtr) {
     let heap = env.heap();
     heap.owned.write();
-    if unit.place() == Place::Partial {
-        heap.unqueue(unit);
-    }
+    heap.unlist(unit);
     unit.rewind(heap.spec);
-    if heap.empties_len.get() >= heap.keep.get() && give_back(env, unit) {
-        return;
+    if heap.empties_len.get() < heap.keep.get() {
+        return keep_empty(env, unit);
     }
-    heap.push_empty(unit);
+    let mut surplus = Some(unit);
+    while let Some(unit) = surplus.take() {
+        if !give_back(env, unit, UnitList::remove) {
+            return keep_empty(env, unit);
+        }
+        if heap.empties_len.get() > heap.keep.get() && !cfg!(ephemera_weaken = "surplus_stays") {
+            surplus = heap.pop_empty();
+        }
+    }
 }
 
-/// Gives an empty unit to the backing allocator, unless somebody walks along the list of units for longer than this
-/// thread may wait: `false`, and the unit stays.
-fn give_back<E: Env>(env: E, unit: UnitPtr) -> bool {
+/// Keeps an empty unit, which a thread whose request was refused may want.
+fn keep_empty<E: Env>(env: E, unit: UnitPtr) {
+    env.heap().push_empty(unit);
+    env.account().spare();
+}
+
+/// One of the two ways to remove a unit from the list of all units.
+type Remove = unsafe fn(&UnitList<Unit>, NonNull<Unit>) -> bool;
+
+/// The one that waits a bounded time. Models need no patience: a walker that is preempted stands on its unit for as long as
+/// they want.
+const PATIENT: Remove = if cfg!(ephemera_loom) { UnitList::remove } else { UnitList::remove_patiently };
+
+/// Gives an empty unit, which is not on the stack, to the backing allocator. Returns `false`, and the unit stays, if a
+/// walker stands on it.
+fn give_back<E: Env>(env: E, unit: UnitPtr, remove: Remove) -> bool {
     let heap = env.heap();
-    if !heap.remove(unit) {
+    // SAFETY: a unit of the heap that the caller owns (H1), on the list of all units since it was made (H6).
+    if !unsafe { remove(&heap.units, unit.as_non_null()) } {
         return false;
     }
+    heap.units_len.set(heap.units_len.get() - 1);
     heap.given_back.set(heap.given_back.get() + 1);
     let layout = heap.spec.layout(unit.slots());
+    // Released behind the deallocation: another thread may ask for these bytes at once.
+    let _booked = Reserved { account: env.account(), bytes: layout.size() };
     // SAFETY: nothing in it is alive and it is on no list any more (H4, H6): nobody has a pointer to it; it came from
     // `backing` with this layout.
     unsafe { raw::release(env.backing(), unit.end_of_life(), layout) };
-    // Behind that: what is booked off may be asked for at once.
-    env.account().release(layout.size());
     true
 }
 
-/// Books what was given back, then gives back every unit in which nothing is alive, the front among them.
-pub(crate) fn trim<E: Env>(env: E) {
+/// Books remote frees, then gives back every empty unit, the front among them. Returns `false` if some stayed because
+/// a walker stood on them for long.
+pub(crate) fn trim<E: Env>(env: E) -> bool {
     env.settle();
     let heap = env.heap();
     heap.owned.write();
     heap.give_up_front();
+    give_back_empties(env)
+}
+
+/// Gives back all empty units, waiting a bounded time where a walker stands on one. Returns `false` if some stayed.
+pub(super) fn give_back_empties<E: Env>(env: E) -> bool {
+    let heap = env.heap();
+    let mut stay = None;
     while let Some(unit) = heap.pop_empty() {
-        if !give_back(env, unit) {
-            heap.push_empty(unit);
-            break;
+        if !give_back(env, unit, PATIENT) {
+            unit.after().set(stay.map_or(ptr::null_mut(), UnitPtr::as_ptr));
+            stay = Some(unit);
         }
+    }
+    let all = stay.is_none();
+    while let Some(unit) = stay {
+        // SAFETY: U1: a unit that was not given back.
+        stay = unsafe { UnitPtr::from_raw(unit.after().get()) };
+        heap.push_empty(unit);
     }
     heap.keep.set(RETAIN);
     heap.given_back.set(0);
+    all
 }
 
-/// Books one group's foreign frees, as they came out of the inbox.
+/// Books the remote frees of one group: its foreign word as it came out of the inbox. Returns whether the unit is still
+/// there, with a live slot or as the front.
 #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
-pub(crate) fn book<E: Env>(env: E, group: GroupPtr, given: u64) {
+pub(crate) fn book<E: Env>(env: E, group: GroupPtr, given: u64) -> bool {
     let (heap, unit) = (env.heap(), group.unit());
     heap.owned.write();
+    let given = group.freed(given);
     if heap.front() == Some(unit) {
         heap.free.set(group.link(given, heap.spec, heap.free.get()));
-        return;
+        return true;
     }
     let (count, until) = (given.count_ones() as usize, unit.until().get());
     let live = unit.live() - count;
     if live == 0 {
-        return drained(env, unit);
+        if unit.place() == Place::Abandoned {
+            unit.set_abandoned(false);
+        }
+        drained(env, unit);
+        return false;
     }
     group.keep_home(given);
     if count < until {
@@ -221,22 +310,10 @@ pub(crate) fn book<E: Env>(env: E, group: GroupPtr, given: u64) {
     } else {
         heap.enqueue(unit, live);
     }
+    true
 }
 
 impl Heap {
-    /// A slot of the front, or of the next one.
-    fn take_or_install(&self, size: usize) -> Option<NonNull<u8>> {
-        self.take(size).or_else(|| {
-            self.install(self.next_front()?);
-            self.take(size)
-        })
-    }
-
-    /// The unit that waits longest, else the empty one that was kept last.
-    fn next_front(&self) -> Option<UnitPtr> {
-        self.pop_queue().or_else(|| self.pop_empty())
-    }
-
     /// Makes `unit` the front instead of the one before. It is on no list but that of all units, and has a free slot.
     fn install(&self, unit: UnitPtr) {
         // Given up already where the backing allocator was asked; but if that allocates from this very heap, it leaves one behind.
@@ -261,7 +338,7 @@ impl Heap {
     }
 
     /// The front is none any more: full, in the queue, or empty.
-    fn give_up_front(&self) {
+    pub(super) fn give_up_front(&self) {
         let Some(unit) = self.front() else { return };
         let (mut free, slots) = (self.free_in_front(), unit.slots());
         if cfg!(ephemera_weaken = "front_counts_the_unbooked") {
@@ -272,8 +349,8 @@ impl Heap {
         self.end.set(ptr::null_mut());
         self.front.set(ptr::null_mut());
         if free == 0 {
-            unit.set_place(Place::Full);
             unit.set_live(slots, slots.div_ceil(SHARE));
+            self.push_full(unit);
         } else if free == slots {
             unit.rewind(self.spec);
             self.push_empty(unit);
@@ -283,22 +360,30 @@ impl Heap {
         }
     }
 
-    /// A unit with that many slots out, and a free one, is allocated from again when its turn comes.
-    fn enqueue(&self, unit: UnitPtr, live: usize) {
+    /// Queues a unit with `live` live slots and at least one free slot, unless it is queued already.
+    pub(super) fn enqueue(&self, unit: UnitPtr, live: usize) {
         unit.set_live(live, live);
-        if unit.place() == Place::Full {
+        if unit.place() != Place::Partial {
+            self.unlist(unit);
             self.queue_last(unit);
         }
     }
 
-    /// Puts every full unit that has a free slot into the queue, and takes a unit. The others come with their next free slot:
-    /// where nothing more is to be had, each allocation would walk along all units otherwise.
+    /// Queues every full unit that has a free slot, and takes a unit from the queue.
+    ///
+    /// Each visit takes a unit off the list of full units, and only a fill puts one there. So a scrape costs no more
+    /// than the fills before it. A unit without a free slot is queued by the next free of one of its slots.
     fn scrape(&self) -> Option<UnitPtr> {
-        self.for_each(|unit| match (unit.place(), unit.live()) {
-            (Place::Full, live) if live < unit.slots() => self.enqueue(unit, live),
-            (Place::Full, live) => unit.set_live(live, 1),
-            _ => {}
-        });
+        while let Some(unit) = self.pop_full() {
+            #[cfg(test)]
+            self.scraped.set(self.scraped.get() + 1);
+            let live = unit.live();
+            if live < unit.slots() {
+                self.enqueue(unit, live);
+            } else {
+                unit.set_live(live, 1);
+            }
+        }
         self.pop_queue()
     }
 

@@ -75,8 +75,9 @@ unsafe impl<T, A: Allocator> Env for &TypedPool<T, A> {
 
     fn settle(self) {}
 
-    fn trim_asked(&self) -> bool {
-        false
+    #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+    fn mail(self) -> impl Iterator<Item = (crate::group::GroupPtr, u64)> {
+        core::iter::empty()
     }
 
     fn last_resort(self) {}

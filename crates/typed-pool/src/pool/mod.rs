@@ -30,8 +30,9 @@ macro_rules! typed_pool {
         /// Pool of values of one type, for one thread, over a backing allocator `A`.
         ///
         /// [`alloc`](TypedPool::alloc) gives a handle that drops its value and frees its slot;
-        /// [`allocate`](TypedPool::allocate) and [`deallocate`](TypedPool::deallocate) deal in raw slots. The slot freed last is the next to be
-        /// handed out.
+        /// [`allocate`](TypedPool::allocate) and [`deallocate`](TypedPool::deallocate) deal in raw slots. One of
+        /// the pool's units is its front, which allocations come from: of the front's slots, the one freed last is the next
+        /// to be handed out.
         ///
         /// Values larger than 32 KiB, or aligned to more than 4 KiB, are the backing allocator's own blocks. Values of size zero have no memory.
         ///
@@ -39,6 +40,13 @@ macro_rules! typed_pool {
         ///
         /// Handles borrow the pool, so none is left. Raw slots may be, and handles that were forgotten or leaked: their units are
         /// kept for ever, and so is the backing allocator. [`abandoned`](crate::abandoned()) counts them.
+        ///
+        /// # A backing allocator that unwinds
+        ///
+        /// A backing allocator must not unwind from `deallocate`, as `core`'s own contract has it. Should it do so, the
+        /// panic goes through to the caller of the operation, the memory that was given back counts as gone, and all
+        /// values and slots stay valid. If it happens while the pool is dropped, the units not given back by then are
+        /// leaked, and the backing allocator with them.
         ///
         /// # Panics
         ///
@@ -92,7 +100,7 @@ macro_rules! typed_pool {
         /// drop(handle);
         /// ```
         pub struct TypedPool<T, A: Allocator $($default)*> {
-            heap: Heap,
+            pub(crate) heap: Heap,
             account: LocalAccount,
             /// Values alive that have no units: of size zero, or too large.
             loose: Cell<usize>,
@@ -144,7 +152,7 @@ impl<T> TypedPool<T> {
 impl<T, A: Allocator> TypedPool<T, A> {
     const LAYOUT: Layout = Layout::new::<T>();
     /// Where its slots lie; `None` for values without units.
-    const SPEC: Option<Spec> = Spec::of_one_thread(Self::LAYOUT);
+    pub(crate) const SPEC: Option<Spec> = Spec::of_one_thread(Self::LAYOUT);
     const UNIT: usize = unit_of_pooled(Self::LAYOUT);
 
     /// A pool over `backing`. It holds nothing until its first value.

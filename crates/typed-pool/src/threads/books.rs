@@ -27,6 +27,14 @@ impl Account for Books<'_> {
         self.account.reserve(bytes)
     }
 
+    fn reserve_beyond(&self, bytes: usize) {
+        self.account.reserve_beyond(bytes);
+    }
+
+    fn spare(&self) {
+        self.account.spare();
+    }
+
     fn release(&self, bytes: usize) {
         self.account.release(bytes);
     }

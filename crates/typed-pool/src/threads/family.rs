@@ -26,6 +26,9 @@ pub struct Family {
     chunk_len: ChunkLen,
     pub(super) account: SharedAccount,
     pub(super) epoch: Epoch,
+    /// How often a thread looked for room beyond its own table.
+    #[cfg(all(test, not(ephemera_loom)))]
+    pub(super) looks: core::sync::atomic::AtomicUsize,
     /// A model's own: loom has no statics.
     #[cfg(ephemera_loom)]
     registry: *const Registry<Shard>,
@@ -76,7 +79,15 @@ impl Family {
     }
 
     const fn new(kind: Kind, chunk_len: ChunkLen, cell: Cell) -> Self {
-        Self { kind, chunk_len, account: SharedAccount::new(), epoch: Epoch::new(), cell }
+        Self {
+            kind,
+            chunk_len,
+            account: SharedAccount::new(),
+            epoch: Epoch::new(),
+            #[cfg(test)]
+            looks: core::sync::atomic::AtomicUsize::new(0),
+            cell,
+        }
     }
 }
 

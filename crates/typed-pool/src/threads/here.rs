@@ -7,13 +7,14 @@ use std::thread::LocalKey;
 
 use allocator_api2::alloc::{AllocError, Global};
 use ephemera_prim::local::{self, Held, Here as RecordHere, Tenant};
-use ephemera_prim::record::{FIRST, Record, Registry};
+use ephemera_prim::record::{FIRST, Lease, Record, Registry};
 
 use super::Family;
 use super::books::Books;
 use super::owner;
 use super::table::{Heaps, Shard, ThreadHeap};
-use crate::class::CLASSES;
+use crate::account::Beyond;
+use crate::class::{self, CLASSES};
 use crate::heap;
 use crate::stats::Stats;
 
@@ -63,16 +64,17 @@ impl Tenant for Shard {
 
     /// Gives back what is empty, then lets the thread's cells forget the record: what the thread frees from here on is foreign.
     fn leave(record: &'static Record<Self>) {
-        for heaps in Heaps::of_record(record) {
-            // SAFETY: the thread still holds the record.
-            unsafe { heaps.trim() };
-        }
+        owner::leave(record);
         if cfg!(ephemera_weaken = "cells_keep_the_record") {
             return;
         }
         for heaps in Heaps::of_record(record) {
             forget(heaps.family());
         }
+    }
+
+    fn release(lease: Lease<'static, Self>) {
+        owner::release(lease);
     }
 }
 
@@ -133,17 +135,34 @@ pub(crate) unsafe fn refill(
     heap: usize,
     size: usize,
 ) -> Result<NonNull<u8>, AllocError> {
+    // SAFETY: the thread holds the table's record; the caller's index.
+    with_heaps(family, |heaps| unsafe { owner::refill(heaps, heap, size) })
+}
+
+/// A block for one that shrinks, where the limit refused it: what it takes may exceed the limit.
+#[cold]
+#[inline(never)]
+pub(crate) fn allocate_beyond(family: &'static Family, layout: Layout) -> Result<NonNull<u8>, AllocError> {
+    match class::of(layout) {
+        // SAFETY: the thread holds the table's record; a family of classes has a heap for each.
+        Some(heap) => with_heaps(family, |heaps| unsafe { owner::refill_beyond(heaps, heap, layout.size()) }),
+        None => heap::allocate_large(&Global, &Beyond(&books(family)), layout, false),
+    }
+}
+
+/// Runs the slow path on the heaps of a record that this thread holds, for this operation at least.
+fn with_heaps(
+    family: &'static Family,
+    slow: impl FnOnce(Heaps<'static>) -> Result<NonNull<u8>, AllocError>,
+) -> Result<NonNull<u8>, AllocError> {
     let held = local::hold::<Shard>().ok_or(AllocError)?;
-    // SAFETY: held; both are for ever.
+    // SAFETY: held; records and families are never freed.
     let heaps = unsafe { Heaps::find_or_make(held.record(), family) }.ok_or(AllocError)?;
     if matches!(held, Held::Bound(_)) {
         remember(heaps);
     }
-    // SAFETY: held; the caller's index.
-    let slot = unsafe { owner::refill(heaps, heap, size) };
-    if let Held::Leased(lease) = held {
-        owner::give_up(lease);
-    }
+    let slot = slow(heaps);
+    held.release();
     slot
 }
 
@@ -166,7 +185,8 @@ fn bind(family: &'static Family) {
     }
 }
 
-/// A block of a layout without units. Before a refusal is passed on, what is held in vain is given back and the request made once more.
+/// A block of a layout without units. Before a refusal is passed on, empty units are given back and the request is
+/// made once more. This is a slow path, so it obeys a trim that was asked for.
 #[cold]
 #[inline(never)]
 pub(crate) fn allocate_large(
@@ -179,6 +199,11 @@ pub(crate) fn allocate_large(
         // A thread that asks for nothing smaller would count with all others for ever.
         bind(family);
         books = self::books(family);
+    }
+    let heaps = Here::get((family.cell)());
+    if books.has_tally() && heaps.trim_asked() {
+        // SAFETY: a table that the thread's cell names is on the record that the thread holds (T2).
+        unsafe { heaps.trim() };
     }
     let ask = || heap::allocate_large(&Global, &books, layout, zeroed);
     ask().or_else(|AllocError| {
@@ -234,17 +259,24 @@ pub(crate) unsafe fn shrink_large(
     unsafe { heap::shrink_large(&Global, &books(family), block, layouts) }
 }
 
-/// Gives back what this thread and records that no thread holds have in vain.
-fn relieve(family: &'static Family) {
-    trim_here(family);
-    owner::clean_free(family);
+/// The thread's own table of this family, if it has one.
+fn own_heaps(family: &'static Family) -> Option<Heaps<'static>> {
+    local::bound::<Shard>().and_then(|record| Heaps::find(record, family))
 }
 
-/// Gives back what this thread has in vain.
+/// Before a refusal: gives back empty units of this thread and of ended ones, and asks the others for theirs.
+fn relieve(family: &'static Family) {
+    match own_heaps(family) {
+        // SAFETY: the record is bound to this thread.
+        Some(heaps) => unsafe { owner::make_room(heaps) },
+        None => owner::make_room_elsewhere(family),
+    }
+}
+
+/// Gives back this thread's empty units.
 pub(crate) fn trim_here(family: &'static Family) {
-    let heaps = local::bound::<Shard>().and_then(|record| Heaps::find(record, family));
-    if let Some(heaps) = heaps {
-        // SAFETY: bound to this thread.
+    if let Some(heaps) = own_heaps(family) {
+        // SAFETY: the record is bound to this thread.
         unsafe { heaps.trim() };
     }
 }
@@ -271,7 +303,9 @@ mod tests {
     use crate::{Pooled, PooledBox};
 
     #[test]
-    fn conc_what_came_while_a_record_was_looked_at_is_not_left_there() {
+    fn conc_a_remote_free_beside_a_momentary_lease_is_not_left_there() {
+        // A thread of another test may take the record otherwise.
+        let _turn = ephemera_testkit::suite::turn();
         struct Value(u64);
         crate::pooled!(Value);
         let held = || PooledBox::<Value>::stats().bytes_held;
@@ -281,7 +315,7 @@ mod tests {
         assert_eq!(value.0, 7);
         drop(value);
         assert_ne!(held(), 0, "whoever has the record looks after it");
-        owner::give_up(lease);
+        owner::release(lease);
         assert_eq!(held(), 0);
     }
 }

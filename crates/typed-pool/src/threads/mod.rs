@@ -19,6 +19,8 @@ mod models;
 mod owner;
 mod table;
 mod tally;
+#[cfg(all(test, not(ephemera_loom)))]
+mod tests;
 
 #[cfg_attr(ephemera_loom, expect(unreachable_pub, reason = "models have no macros that name it"))]
 pub use family::Family;
@@ -26,7 +28,8 @@ pub use family::Family;
 pub use here::Here;
 #[cfg(not(ephemera_loom))]
 pub(crate) use here::{
-    allocate_large, deallocate_large, grow_large, refill, shrink_large, this_record, trim_all, trim_here,
+    allocate_beyond, allocate_large, deallocate_large, grow_large, refill, shrink_large, this_record,
+    trim_all, trim_here,
 };
 #[cfg(not(ephemera_loom))]
 pub(crate) use owner::give_erased;

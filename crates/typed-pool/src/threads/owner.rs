@@ -5,6 +5,7 @@ use core::ptr::{self, NonNull};
 
 use allocator_api2::alloc::{AllocError, Global};
 use ephemera_prim::record::{Lease, Record};
+use ephemera_prim::sync::{Ordering, fence};
 
 use super::Family;
 use super::table::{Heaps, Shard, ThreadHeap};
@@ -61,28 +62,27 @@ unsafe impl Env for Owner<'_> {
 
     #[inline]
     fn owns(&self, unit: UnitPtr) -> bool {
-        unit.owner() == self.identity()
+        unit.is_owned_by(self.identity())
     }
 
     fn settle(self) {
-        // SAFETY: this thread holds the record (the promise of `Owner`).
-        for (group, given) in unsafe { self.heap.remote.inbox.take() } {
-            // SAFETY: U1: a unit whose last slots are booked only now was not freed (F3); it is of this heap, as its groups are.
-            heap::book(self, unsafe { GroupPtr::new(group, self.heap().spec().unit) }, given);
+        for (group, given) in self.mail() {
+            heap::book(self, group, given);
         }
     }
 
-    fn trim_asked(&self) -> bool {
-        self.heap.family().epoch.turned(&self.heap.epoch_seen)
+    fn mail(self) -> impl Iterator<Item = (GroupPtr, u64)> {
+        // SAFETY: this thread holds the record (the promise of `Owner`).
+        let taken = unsafe { self.heap.remote.inbox.take() };
+        // SAFETY: U1: a unit whose last slots are booked only now was not freed (F3); it is of this heap, as its groups are.
+        taken.map(move |(group, given)| (unsafe { GroupPtr::new(group, self.heap().spec().unit) }, given))
     }
 
     fn last_resort(self) {
-        let family = self.heap.family();
-        if let Some(heaps) = Heaps::find(self.heap.record(), family) {
-            // SAFETY: this thread holds the record.
-            unsafe { heaps.trim() };
+        if let Some(heaps) = Heaps::find(self.heap.record(), self.heap.family()) {
+            // SAFETY: this thread holds the record (the promise of `Owner`).
+            unsafe { make_room(heaps) };
         }
-        clean_free(family);
     }
 
     #[inline(never)]
@@ -92,35 +92,115 @@ unsafe impl Env for Owner<'_> {
     }
 }
 
-/// Gives back what records that no thread holds have in vain.
+/// Gives back the empty units of this table and of the records that no thread holds, and asks running threads to
+/// give back theirs at their next slow path: one of them may keep what this thread is about to be refused.
+///
+/// Under a limit, the look beyond this table is not repeated until some heap of the family keeps another empty
+/// unit, or the limit changes. Until then it would find nothing: memory that is given back in another way is
+/// released to the account, where the next request finds it.
+///
+/// # Safety
+/// The calling thread holds the table's record.
+pub(super) unsafe fn make_room(heaps: Heaps<'_>) {
+    let family = heaps.family();
+    let spares = family.account().spares();
+    // SAFETY: the caller holds the record.
+    let trim = || unsafe { heaps.trim() };
+    // Rather wait for a walker that was preempted than refuse.
+    let _ = trim() || (0..WALKER_WAITS).any(|_| wait_for_walkers(trim));
+    let looked = &heaps.first().looked;
+    if spares == Some(looked.get()) && !cfg!(ephemera_weaken = "refusal_is_forgotten") {
+        return;
+    }
+    looked.set(spares.unwrap_or(0));
+    make_room_elsewhere(family);
+    // The request reaches this thread too, which has just trimmed.
+    heaps.trim_asked();
+}
+
+/// How often a thread that is about to be refused waits for walkers to move on, a millisecond each time.
+const WALKER_WAITS: usize = if cfg!(any(ephemera_loom, miri)) { 1 } else { 50 };
+
+/// Lets walkers move on, then trims once more.
+#[cold]
+fn wait_for_walkers(trim: impl Fn() -> bool) -> bool {
+    #[cfg(not(ephemera_loom))]
+    std::thread::sleep(core::time::Duration::from_millis(1));
+    trim()
+}
+
+/// Asks running threads to give back their empty units, and gives back those of records that no thread holds.
+pub(super) fn make_room_elsewhere(family: &Family) {
+    #[cfg(all(test, not(ephemera_loom)))]
+    family.looks.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
+    if !cfg!(ephemera_weaken = "refusal_asks_nobody") {
+        family.epoch.raise();
+    }
+    clean_free(family);
+}
+
+/// Gives back the empty units of records that no thread holds.
 pub(super) fn clean_free(family: &Family) {
     for lease in family.registry().records().filter_map(Record::try_lease) {
         if let Some(heaps) = Heaps::find(lease.record(), family) {
             // SAFETY: leased.
             unsafe { heaps.trim() };
         }
-        give_up(lease);
+        release(lease);
     }
 }
 
-/// Gives up a record that was leased for a moment. Who pushed to it meanwhile saw that it was held, and left the look to this thread. (A push that
-/// comes just behind the look is among what may stay, in the design of `ephemera-prim`.)
-pub(super) fn give_up(lease: Lease<'_, Shard>) {
+/// Releases a lease, then drains the inboxes once more: a thread that pushed while the record was held left the
+/// look to its holder.
+pub(super) fn release(lease: Lease<'_, Shard>) {
     let record = lease.record();
-    drop(lease);
-    let news = Heaps::of_record(record).flat_map(Heaps::all).filter(|heap| !heap.remote.inbox.is_empty());
-    news.for_each(look_after);
+    lease.release(has_mail, drain);
+    collect_rest(record);
 }
 
-/// Books what came home to a heap of a record that no thread holds, and gives back what is empty, until nothing comes meanwhile.
-#[cold]
-#[inline(never)]
-fn look_after(heap: &ThreadHeap) {
-    while let Some(lease) = heap.record().try_lease() {
-        heap::trim(Owner { heap });
-        drop(lease);
-        if heap.remote.inbox.is_empty() {
+/// Trims all tables of a record that this thread is about to release.
+pub(super) fn leave(record: &Record<Shard>) {
+    let mut rest = false;
+    for heaps in Heaps::of_record(record) {
+        // SAFETY: this thread holds the record.
+        rest |= !unsafe { heaps.trim() };
+    }
+    record.shard().rest.set(usize::from(rest));
+}
+
+/// Gives back the empty units that the last thread to have the record could not give back, because a walker stood on
+/// them. Two threads call this: that one behind its release, and the walker behind its walk.
+///
+/// A fence stands between the release and the look at `walks`, and between the count of the walk and the look at the
+/// lease. So either this thread sees that a walk ended and trims once more, or the walker sees a free record and trims.
+fn collect_rest(record: &Record<Shard>) {
+    let shard = record.shard();
+    while shard.rest.get() != 0 {
+        let walks = shard.walks.load(Ordering::Relaxed);
+        let Some(lease) = record.try_lease() else { return };
+        leave(record);
+        lease.release(has_mail, drain);
+        if shard.walks.load(Ordering::Relaxed) == walks {
             return;
+        }
+    }
+}
+
+/// Whether an inbox of any heap holds a group.
+fn has_mail(shard: &Shard) -> bool {
+    Heaps::of_shard(shard).flat_map(Heaps::all).any(|heap| !heap.remote.inbox.is_empty())
+}
+
+/// Drains the inboxes of a record that this thread holds for a moment. Its units have no other thread to look after
+/// them, so those with live slots become abandoned.
+fn drain(record: &Record<Shard>) {
+    for heap in Heaps::of_record(record).flat_map(Heaps::all) {
+        if !heap.remote.inbox.is_empty() {
+            #[cfg(all(test, not(ephemera_loom)))]
+            heap.drains.add(1);
+            if !heap::drain(Owner { heap }) {
+                record.shard().rest.set(1);
+            }
         }
     }
 }
@@ -134,8 +214,18 @@ pub(super) fn stats_of(family: &Family, own: *const Record<Shard>) -> Stats {
         let owned = ptr::eq(record, own);
         let lease = if owned { None } else { record.try_lease() };
         heaps.gather(&mut stats, owned || lease.is_some());
-        if let Some(lease) = lease {
-            give_up(lease);
+        match lease {
+            Some(lease) => release(lease),
+            None if !owned => {
+                record.shard().walks.fetch_add(1, Ordering::Relaxed);
+                // ORDERING: SeqCst fence. Pairs with the one in `Lease::release`: either the thread that releases the record
+                // sees that this walk is over, or this thread sees what it left.
+                fence(Ordering::SeqCst);
+                if !cfg!(ephemera_weaken = "walker_leaves_the_rest") {
+                    collect_rest(record);
+                }
+            }
+            None => {}
         }
     }
     stats.extra_records = family.registry().later_records();
@@ -155,8 +245,9 @@ unsafe fn give_to_owner(unit: UnitPtr, block: NonNull<u8>) {
     // SAFETY: the slot is given up by the one who had it, in a unit of that heap; its bit is set for nobody else.
     let pushed = unsafe { heap.remote.inbox.give_back_bits(group.as_non_null(), bit) };
     if pushed && heap.record().is_free() && !cfg!(ephemera_weaken = "push_without_a_look") {
-        // Nobody would look into that inbox until some thread takes the record, nor does anybody need its empty units.
-        look_after(heap);
+        // No thread looks into that inbox until one takes the record, and none needs its empty units.
+        heap.record().look_after(has_mail, drain);
+        collect_rest(heap.record());
     }
 }
 
@@ -196,20 +287,41 @@ pub(super) unsafe fn refill(heaps: Heaps<'_>, heap: usize, size: usize) -> Resul
     if visits % ROUND == 0 {
         look_after_all(record);
     }
+    if heaps.trim_asked() {
+        // SAFETY: the caller holds the record.
+        unsafe { heaps.trim() };
+    }
     // SAFETY: the caller's.
     heap::refill(unsafe { heaps.owner(heap) }, size)
 }
 
-/// Books what came home to any heap of the record, and trims where that was asked for. The thread may use few of them: others were left by
-/// the threads that had the record before.
+/// As [`refill`], for a block that shrinks: where the limit refuses, a unit that exceeds it.
+///
+/// # Safety
+/// As [`refill`].
+#[cfg(not(ephemera_loom))]
+pub(super) unsafe fn refill_beyond(
+    heaps: Heaps<'_>,
+    heap: usize,
+    size: usize,
+) -> Result<NonNull<u8>, AllocError> {
+    // SAFETY: the caller's.
+    unsafe { refill(heaps, heap, size) }.or_else(|AllocError| {
+        // SAFETY: the caller's.
+        heap::refill_beyond(unsafe { heaps.owner(heap) }, size)
+    })
+}
+
+/// Books the remote frees of all heaps of the record, and trims the tables that were asked to. The thread may
+/// use few of them: earlier holders of the record left the others.
 #[cold]
 fn look_after_all(record: &Record<Shard>) {
-    for heap in Heaps::of_record(record).flat_map(Heaps::all) {
-        let owner = Owner { heap };
-        if owner.trim_asked() {
-            heap::trim(owner);
+    for heaps in Heaps::of_record(record) {
+        if heaps.trim_asked() {
+            // SAFETY: this thread holds the record.
+            unsafe { heaps.trim() };
         } else {
-            owner.settle();
+            heaps.all().for_each(|heap| Owner { heap }.settle());
         }
     }
 }

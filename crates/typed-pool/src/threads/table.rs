@@ -8,6 +8,7 @@ use allocator_api2::alloc::Global;
 use ephemera_prim::foreign::Inbox;
 use ephemera_prim::raw;
 use ephemera_prim::record::Record;
+use ephemera_prim::sync::AtomicUsize;
 use ephemera_prim::word::{OwnerPtr, OwnerUsize};
 
 use super::Family;
@@ -25,13 +26,22 @@ pub(crate) struct Shard {
     tables: OwnerPtr<ThreadHeap>,
     /// How often the slow path was taken.
     pub(super) visits: OwnerUsize,
+    /// Not zero if the last thread that had the record left empty units, because a walker stood on them.
+    pub(super) rest: OwnerUsize,
+    /// How often statistics walked along the units of these heaps while another thread had the record.
+    pub(super) walks: AtomicUsize,
 }
 
 impl Shard {
     ephemera_prim::const_unless_loom! {
         /// A shard without tables.
         pub(crate) fn new() -> Self {
-            Self { tables: OwnerPtr::null(), visits: OwnerUsize::new(0) }
+            Self {
+                tables: OwnerPtr::null(),
+                visits: OwnerUsize::new(0),
+                rest: OwnerUsize::new(0),
+                walks: AtomicUsize::new(0),
+            }
         }
     }
 }
@@ -45,9 +55,16 @@ pub(crate) struct ThreadHeap {
     pub(super) record: *const Record<Shard>,
     /// The next table. Of the first heap of each table only.
     later: OwnerPtr<ThreadHeap>,
-    pub(super) epoch_seen: OwnerUsize,
+    /// The trim epoch that the table's holder obeyed last. Of the first heap of each table only.
+    epoch_seen: OwnerUsize,
+    /// The account's `spares` at the last look for room beyond this table; zero before the first.
+    /// Of the first heap of each table only.
+    pub(super) looked: OwnerUsize,
     /// Of the first heap of each table only.
     tally: Tally,
+    /// How often a thread that held the record for a moment drained this heap.
+    #[cfg(all(test, not(ephemera_loom)))]
+    pub(super) drains: OwnerUsize,
     pub(super) remote: Remote,
 }
 
@@ -71,7 +88,10 @@ impl ThreadHeap {
                 record,
                 later: OwnerPtr::null(),
                 epoch_seen: OwnerUsize::new(0),
+                looked: OwnerUsize::new(0),
                 tally: Tally::new(),
+                #[cfg(all(test, not(ephemera_loom)))]
+                drains: OwnerUsize::new(0),
                 remote: Remote { inbox: Inbox::new() },
             }
         }
@@ -167,14 +187,18 @@ impl<'w> Heaps<'w> {
         (0..self.first().family().heaps()).map(move |heap| unsafe { self.heap(heap) })
     }
 
-    #[cfg(not(ephemera_loom))]
     pub(super) fn family(self) -> &'w Family {
         self.first().family()
     }
 
     /// The tables of a record.
     pub(super) fn of_record(record: &'w Record<Shard>) -> impl Iterator<Item = Self> {
-        let mut at = record.shard().tables.follow().cast_const();
+        Self::of_shard(record.shard())
+    }
+
+    /// The tables of a record, by its shard.
+    pub(super) fn of_shard(shard: &'w Shard) -> impl Iterator<Item = Self> {
+        let mut at = shard.tables.follow().cast_const();
         core::iter::from_fn(move || {
             if at.is_null() {
                 return None;
@@ -221,13 +245,23 @@ impl<'w> Heaps<'w> {
         Some(heaps)
     }
 
-    /// Gives back all that is empty.
+    /// Gives back all empty units. Returns `false` if some stayed because a walker stood on them for long.
     ///
     /// # Safety
     /// The calling thread holds the record.
-    pub(super) unsafe fn trim(self) {
-        // SAFETY: the caller holds the record.
-        self.all().for_each(|heap| heap::trim(unsafe { Owner::new(heap) }));
+    pub(super) unsafe fn trim(self) -> bool {
+        let mut all = true;
+        for heap in self.all() {
+            // SAFETY: the caller holds the record.
+            all &= heap::trim(unsafe { Owner::new(heap) });
+        }
+        all
+    }
+
+    /// Whether somebody asked for a trim since the holder of this table was last asked.
+    pub(super) fn trim_asked(self) -> bool {
+        let first = self.first();
+        first.family().epoch.turned(&first.epoch_seen)
     }
 
     /// What other threads gave back that is not booked yet.

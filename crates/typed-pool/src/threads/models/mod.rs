@@ -25,6 +25,7 @@ use crate::unit::Reach;
 /// What a slot holds. Two slots make a group, and a unit, where the model does not say otherwise.
 const SLOT: Layout = Layout::new::<[u64; 512]>();
 
+mod exits;
 mod groups;
 
 #[derive(Clone)]
@@ -87,8 +88,8 @@ impl<'w> Thread<'w> {
 
     /// The end of a thread: give back what is empty, then the lease.
     fn exit(self) {
-        self.trim();
-        drop(self.lease);
+        owner::leave(self.record());
+        owner::release(self.lease);
     }
 }
 
@@ -149,8 +150,8 @@ impl Model {
         self.0.family.account().now().held
     }
 
+    /// Nothing is held, and no thread cleans up before this looks.
     fn all_is_back(&self) {
-        owner::clean_free(&self.0.family);
         assert_eq!(self.held(), 0, "a unit was lost");
         let stats = owner::stats_of(&self.0.family, core::ptr::null());
         assert_eq!((stats.slots_live, stats.units, stats.unread_heaps), (0, 0, 0));

@@ -1,0 +1,169 @@
+//! What threads do for each other, counted: looks for room before a refusal, and looks after records without a holder.
+#![expect(unreachable_pub, reason = "the methods of an allocator that the macro declares are public")]
+
+use core::alloc::Layout;
+use core::sync::atomic::Ordering;
+use std::sync::mpsc::channel;
+use std::thread;
+use std_alloc::collections::BTreeSet;
+use std_alloc::vec::Vec;
+
+use allocator_api2::boxed::Box;
+// The tests take turns: a thread of one may hold the record on which another's heaps are.
+use ephemera_testkit::suite::turn;
+
+use super::Family;
+use super::table::Heaps;
+use crate::geometry::GROUP;
+use crate::pooled_allocator;
+
+const SMALL: Layout = Layout::new::<[u8; 32]>();
+const LARGE: Layout = Layout::new::<[u8; 60_000]>();
+/// 63 to a unit of 64 KiB.
+type Medium = [u8; 1_024];
+
+fn looks(family: &Family) -> usize {
+    family.looks.load(Ordering::Relaxed)
+}
+
+#[test]
+fn a_refusal_is_not_followed_by_a_second_look_while_nothing_changes() {
+    let _turn = turn();
+    pooled_allocator! {
+        struct Limited;
+    }
+    let family = Limited::__family();
+    Limited.set_limit(1_000);
+    for _ in 0..50 {
+        assert!(Limited.allocate(LARGE).is_err());
+        assert!(Limited.allocate(Layout::new::<Medium>()).is_err());
+    }
+    assert_eq!(looks(family), 1);
+    let block = Limited.allocate(SMALL).expect("16 slots of 32 bytes fit").cast();
+    Limited.set_limit(Limited.stats().bytes_held);
+    let refused = Limited.allocate(Layout::new::<[u8; 64]>());
+    assert!(refused.is_err());
+    // SAFETY: just allocated, with this layout.
+    unsafe { Limited.deallocate(block, SMALL) };
+    let served = Limited.allocate(Layout::new::<[u8; 64]>());
+    assert!(served.is_ok(), "the unit of the other class is empty");
+    assert_eq!(looks(family), 3, "one look for the new limit, one for the unit that was kept");
+    // SAFETY: as above.
+    unsafe { Limited.deallocate(served.expect("looked at above").cast(), Layout::new::<[u8; 64]>()) };
+    Limited.trim();
+    assert_eq!(Limited.stats().bytes_held, 0);
+}
+
+#[test]
+fn another_thread_that_keeps_an_empty_unit_is_worth_another_look() {
+    let _turn = turn();
+    pooled_allocator! {
+        struct Limited;
+    }
+    let family = Limited::__family();
+    let (go, turns) = channel::<()>();
+    let (done, ready) = channel::<()>();
+    let other = thread::spawn(move || {
+        let mut held: Vec<_> = (0..200).map(|_| Box::new_in([1_u8; 1_024], Limited)).collect();
+        done.send(()).expect("the test waits");
+        turns.recv().expect("the test asks");
+        // Two units that are not the front run empty, and are kept.
+        held.drain(..140);
+        done.send(()).expect("the test waits");
+        turns.recv().expect("the test asks");
+        drop(held);
+    });
+    ready.recv().expect("the other thread");
+    Limited.set_limit(Limited.stats().bytes_held);
+    let refused = |times| (0..times).for_each(|_| assert!(Limited.allocate(LARGE).is_err()));
+    refused(10);
+    assert_eq!(looks(family), 1);
+    go.send(()).expect("the other thread waits");
+    ready.recv().expect("the other thread");
+    refused(10);
+    assert_eq!(looks(family), 2, "one look for the units that were kept since");
+    go.send(()).expect("the other thread waits");
+    other.join().expect("no panic");
+    // The other thread's end gave all back.
+    let block = Limited.allocate(LARGE).expect("room").cast();
+    // SAFETY: just allocated, with this layout.
+    unsafe { Limited.deallocate(block, LARGE) };
+    assert_eq!(Limited.stats().bytes_held, 0);
+}
+
+// On a target of 32 bits there may be memory for any layout, and Miri has memory for this one.
+#[cfg(all(target_pointer_width = "64", not(miri)))]
+#[test]
+fn a_refusal_without_a_limit_is_not_remembered() {
+    let _turn = turn();
+    pooled_allocator! {
+        struct Unlimited;
+    }
+    let family = Unlimited::__family();
+    // More than any address space.
+    let impossible = Layout::from_size_align(isize::MAX as usize - 4_095, 1).expect("a layout");
+    for _ in 0..3 {
+        assert!(Unlimited.allocate(impossible).is_err());
+    }
+    assert_eq!(looks(family), 3);
+}
+
+/// How often a thread that freed to a record without a holder drained one of these heaps.
+fn drains(family: &'static Family) -> usize {
+    let tables = family.registry().records().filter_map(|record| Heaps::find(record, family));
+    tables.flat_map(Heaps::all).map(|heap| heap.drains.get()).sum()
+}
+
+#[test]
+fn frees_of_an_ended_threads_blocks_lease_its_record_twice_for_each_group() {
+    let _turn = turn();
+    pooled_allocator! {
+        struct Blocks;
+    }
+    let count = if cfg!(miri) { 200 } else { 10_000 };
+    let left = thread::spawn(move || -> Vec<_> {
+        (0..count).map(|number| Box::new_in([number; 4], Blocks)).collect()
+    });
+    let mut left = left.join().expect("no panic");
+    let groups = Blocks.stats().slots.div_ceil(GROUP) + Blocks.stats().units;
+    let mut random = 1_usize;
+    while !left.is_empty() {
+        random = random.wrapping_mul(0x5851_F42D_4C95_7F2D_u64 as usize).wrapping_add(1);
+        drop(left.swap_remove((random >> 16) % left.len()));
+        let stats = Blocks.stats();
+        assert!(left.len() % 997 != 0 || stats.slots_live == left.len(), "{stats:?}");
+    }
+    assert!(drains(Blocks::__family()) <= 2 * groups, "{} for {groups} groups", drains(Blocks::__family()));
+    assert_eq!(Blocks.stats().bytes_held, 0, "the last free gave the last unit back");
+}
+
+/// What an ended thread freed is used again by the thread that takes its record, beside countdowns.
+#[test]
+fn slots_of_ended_threads_are_used_again_while_others_are_freed() {
+    let _turn = turn();
+    pooled_allocator! {
+        struct Blocks;
+    }
+    let count = if cfg!(miri) { 100 } else { 3_000 };
+    let mut held: Vec<Box<[usize; 4], Blocks>> = Vec::new();
+    for round in 0..if cfg!(miri) { 3 } else { 20 } {
+        // Half are freed here after their thread ended.
+        let mut keep = false;
+        held.retain(|_| {
+            keep = !keep;
+            keep
+        });
+        let missing = count - held.len();
+        let more = thread::spawn(move || -> Vec<_> {
+            (0..missing).map(|number| Box::new_in([round * count + number; 4], Blocks)).collect()
+        });
+        held.extend(more.join().expect("no panic"));
+        let stats = Blocks.stats();
+        assert_eq!(stats.slots_live, held.len(), "{stats:?}");
+        let all: BTreeSet<_> = held.iter().map(|block| (&raw const **block).addr()).collect();
+        assert_eq!(all.len(), held.len(), "a live slot was handed out");
+        assert!(held.iter().all(|block| block.iter().all(|word| *word == block[0])));
+    }
+    drop(held);
+    assert_eq!(Blocks.stats().bytes_held, 0);
+}

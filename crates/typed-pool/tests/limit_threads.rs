@@ -1,0 +1,144 @@
+//! Threads that share a limit.
+#![cfg(all(feature = "std", target_has_atomic = "64"))]
+
+extern crate alloc;
+
+#[path = "support/threads.rs"]
+mod support;
+
+use alloc::vec::Vec;
+use core::alloc::Layout;
+use core::ptr::NonNull;
+use std::sync::mpsc::channel;
+use std::thread;
+
+use allocator_api2::boxed::Box as Block;
+use allocator_api2::vec::Vec as VecIn;
+use support::{here_or_miri, joined};
+use typed_pool::pooled_allocator;
+
+const LARGE: Layout = Layout::new::<[u8; 60_000]>();
+
+/// A thread keeps the empty units of a burst of medium blocks and goes on with small ones, for which it has room. Another thread's
+/// request makes it give these units up at its next slow path, of whichever class.
+#[test]
+fn conc_a_thread_that_goes_on_with_small_blocks_does_not_starve_another_one() {
+    pooled_allocator! {
+        struct Limited;
+    }
+    let (medium, small) = (here_or_miri(1_000, 130), here_or_miri(600, 150));
+    let (go, turns) = channel::<()>();
+    let (done, ready) = channel::<()>();
+    let other = thread::spawn(move || {
+        let small = || drop((0..small).map(|_| Block::new_in([1_u8; 32], Limited)).collect::<Vec<_>>());
+        small();
+        // With each burst it keeps more of the units.
+        for _ in 0..here_or_miri(12, 2) {
+            drop((0..medium).map(|_| Block::new_in([2_u8; 1_024], Limited)).collect::<Vec<_>>());
+        }
+        done.send(()).expect("the test waits");
+        while turns.recv().is_ok() {
+            small();
+            done.send(()).expect("the test waits");
+        }
+    });
+    ready.recv().expect("the other thread");
+    Limited.set_limit(Limited.stats().bytes_held);
+    assert!(Limited.allocate(LARGE).is_err(), "the other thread has not been in its slow path since");
+    go.send(()).expect("the other thread waits");
+    ready.recv().expect("the other thread");
+    let block = Limited.allocate(LARGE).expect("what the other thread kept empty").cast();
+    // SAFETY: just allocated, with this layout.
+    unsafe { Limited.deallocate(block, LARGE) };
+    drop(go);
+    joined(other);
+    assert_eq!(Limited.stats().bytes_held, 0);
+}
+
+#[test]
+fn conc_a_thread_that_goes_on_with_large_blocks_gives_its_empty_units_up() {
+    pooled_allocator! {
+        struct Limited;
+    }
+    let (go, turns) = channel::<()>();
+    let (done, ready) = channel::<()>();
+    let other = thread::spawn(move || {
+        drop((0..130).map(|_| Block::new_in([2_u8; 1_024], Limited)).collect::<Vec<_>>());
+        done.send(()).expect("the test waits");
+        turns.recv().expect("the test asks");
+        drop(Block::new_in([3_u8; 2_000], Limited));
+        done.send(()).expect("the test waits");
+        turns.recv().expect("the test asks");
+    });
+    ready.recv().expect("the other thread");
+    Limited.set_limit(Limited.stats().bytes_held + 2_000);
+    assert!(Limited.allocate(LARGE).is_err());
+    go.send(()).expect("the other thread waits");
+    ready.recv().expect("the other thread");
+    let block = Limited.allocate(LARGE).expect("what the other thread kept empty").cast();
+    // SAFETY: just allocated, with this layout.
+    unsafe { Limited.deallocate(block, LARGE) };
+    go.send(()).expect("the other thread waits");
+    joined(other);
+}
+
+#[test]
+fn a_shrink_does_not_fail_for_want_of_a_limit() {
+    pooled_allocator! {
+        struct Limited;
+    }
+    let mut bytes = VecIn::with_capacity_in(70_000, Limited);
+    bytes.push(7_u8);
+    Limited.set_limit(70_000);
+    let boxed = bytes.into_boxed_slice();
+    assert_eq!((&*boxed, Limited.stats().live()), (&[7_u8][..], 1));
+    assert!(Limited.stats().bytes_held < 70_000, "the old block is gone");
+    drop(boxed);
+    Limited.trim();
+    assert_eq!(Limited.stats().bytes_held, 0);
+}
+
+/// From any layout to any smaller one, with not a byte of room: between classes, from and to the global heap's own blocks, and to
+/// other alignments.
+#[test]
+fn a_shrink_at_the_limit_exceeds_it_by_a_short_unit_at_most() {
+    pooled_allocator! {
+        struct Limited;
+    }
+    let layout = |size, align| Layout::from_size_align(size, align).expect("a layout");
+    let moves = [
+        (layout(70_000, 1), layout(1, 1)),
+        (layout(2_000, 8), layout(1_024, 8)),
+        (layout(1_000, 8), layout(900, 8)),
+        (layout(1_000, 8), layout(8, 8)),
+        (layout(1_000, 8), layout(64, 4_096)),
+        (layout(3_000, 1), layout(3_000, 2_048)),
+        (layout(500, 1), layout(500, 512)),
+        (layout(4_000, 4_096), layout(40, 8)),
+        (layout(100, 8), layout(0, 1)),
+    ];
+    for (old, new) in moves {
+        Limited.set_limit(usize::MAX);
+        let block: NonNull<u8> = Limited.allocate(old).expect("no limit").cast();
+        // SAFETY: within the block.
+        unsafe { block.write_bytes(0xA5, old.size()) };
+        let limit = Limited.stats().bytes_held;
+        Limited.set_limit(limit);
+        // SAFETY: a live block of the old layout; the new one is no larger.
+        let moved: NonNull<u8> = unsafe { Limited.shrink(block, old, new) }.expect("it moves").cast();
+        for at in 0..new.size() {
+            // SAFETY: within the block.
+            let byte = unsafe { moved.add(at) };
+            // SAFETY: the old block's bytes up to the new size were written before.
+            assert_eq!(unsafe { byte.read() }, 0xA5, "{old:?} to {new:?}");
+        }
+        assert!(moved.addr().get() % new.align() == 0);
+        assert!(Limited.stats().bytes_held <= limit + (9 << 10), "{old:?} to {new:?}: {:?}", Limited.stats());
+        assert!(Limited.allocate(layout(limit + 1, 1)).is_err(), "other requests keep to the limit");
+        // SAFETY: the block that was just moved.
+        unsafe { Limited.deallocate(moved, new) };
+        Limited.trim();
+    }
+    Limited.set_limit(0);
+    assert!(Limited.allocate(layout(8, 8)).is_err());
+}
