@@ -8,6 +8,7 @@
 //! * [`ops`] and [`program`]: what a test does, drawn from bytes, from a seed or by proptest.
 //! * [`subject`] and [`suite`]: the allocator that is tested, and the loop that runs programs on it.
 //! * [`child`]: tests that must end their process.
+//! * `fork`: tests that fork it, on Unix.
 //! * [`allocator_suite!`]: stamps a module of tests for one subject.
 //!
 //! The trait is `allocator_api2::alloc::Allocator` of version 0.2 throughout.
@@ -48,6 +49,8 @@ pub mod block;
 pub mod child;
 pub mod config;
 pub mod errand;
+#[cfg(unix)]
+pub mod fork;
 pub mod ops;
 pub mod oracle;
 mod pattern;
