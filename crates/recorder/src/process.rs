@@ -1,6 +1,6 @@
 //! The recording of a process: its file, and what happens at a fork and at the limit.
 //!
-//! `lease` has what happens at a thread's beginning and end.
+//! `lease` has what happens at a thread's beginning and end, `clocks` the processor times and the measured calls.
 
 use core::cell::UnsafeCell;
 use core::ffi::CStr;
@@ -16,6 +16,7 @@ use crate::tls::{self, BUSY, Words};
 
 use self::lease::leave;
 
+pub(crate) mod clocks;
 mod lease;
 
 /// Threads that can write at a time.
@@ -212,7 +213,7 @@ impl Process {
         let base = made?;
         CLOCK.store(os::clock(), Relaxed);
         let mut bytes = [0; HEAD];
-        let command = os::command(&mut bytes[head::COMMAND..]) as u32;
+        let command = os::command(&mut bytes[head::COMMAND..head::START_PROCESSOR]) as u32;
         bytes[..8].copy_from_slice(&format::MAGIC);
         let words = [
             (head::VERSION, format::VERSION),
@@ -227,6 +228,8 @@ impl Process {
         }
         bytes[head::CLOCK..][..8].copy_from_slice(&CLOCK.load(Relaxed).to_le_bytes());
         bytes[head::LIMIT..][..8].copy_from_slice(&(limit as u64).to_le_bytes());
+        bytes[head::CLOCK_COST..][..4].copy_from_slice(&clocks::cost().to_le_bytes());
+        bytes[head::START_PROCESSOR..][..8].copy_from_slice(&clocks::start().to_le_bytes());
         // SAFETY: the mapping begins with the head, which the file has room for, and is nobody else's yet.
         unsafe { base.copy_from_nonoverlapping(bytes.as_ptr(), HEAD) };
         MAPPED.store(base, Relaxed);
@@ -308,6 +311,7 @@ fn prepare(path: &[u8], mapped: usize, origin: Origin) -> Result<(), StartError>
         return opened;
     }
     known.state.store(RECORDING, Relaxed);
+    clocks::see_the_exit();
     // ORDERING: Release. Pairs with the Acquire in `record`. Publishes: the process and its settings.
     PROCESS.store(process, Release);
     Ok(())

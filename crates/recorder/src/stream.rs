@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 
-use crate::format::{self, Base, CHUNK, CHUNK_HEAD, LONGEST, chunk};
+use crate::format::{self, Base, CHUNK, CHUNK_HEAD, Clocks, LONGEST, chunk};
 
 /// What happened to a block.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +15,9 @@ pub(crate) struct Call {
     /// Its size, for ops that have one.
     pub(crate) size: Option<u64>,
 }
+
+/// Most calls from one that is measured to the next.
+const GAP: u32 = 64;
 
 /// Where a thread writes. All zeros is a stream without a chunk: what a fork leaves to the child.
 ///
@@ -32,6 +35,8 @@ pub(crate) struct Stream {
     sequence: AtomicU64,
     time: AtomicU64,
     address: AtomicU64,
+    /// Calls until one is measured.
+    until: AtomicU32,
     /// The next stream that nobody holds, by its index plus one.
     pub(crate) next: AtomicU32,
 }
@@ -84,6 +89,43 @@ impl Stream {
         true
     }
 
+    /// Notes `thread`'s clocks, where it holds the stream and the chunk has room.
+    pub(crate) fn note_clocks(&self, thread: usize, clocks: &Clocks) {
+        self.note(thread, format::encode_clocks(self.time.load(Relaxed), clocks));
+    }
+
+    /// Notes how many nanoseconds the allocator and the recorder took for the event before, under the same conditions.
+    pub(crate) fn note_took(&self, thread: usize, allocator: u64, recorder: u64) {
+        self.note(thread, format::encode_took(allocator, recorder));
+    }
+
+    fn note(&self, thread: usize, (bytes, length): ([u8; LONGEST], usize)) {
+        let at = self.at.load(Relaxed);
+        if fits(at) && self.holder.load(Relaxed) == thread {
+            self.append(at, &bytes[..length]);
+        }
+    }
+
+    /// Counts a call of `thread`; returns whether it is one to be measured.
+    ///
+    /// The gaps are uniform between 1 and [`GAP`] calls, so that a loop of the program never decides which of its calls are seen.
+    #[inline]
+    pub(crate) fn is_due(&self, thread: usize) -> bool {
+        let until = self.until.load(Relaxed);
+        if until > 0 {
+            self.until.store(until - 1, Relaxed);
+            return false;
+        }
+        if self.holder.load(Relaxed) != thread {
+            return false;
+        }
+        // Multiplicative hashing of what no program controls: the time of the last event, and where it was.
+        let mixed =
+            (self.time.load(Relaxed) ^ self.address.load(Relaxed) >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.until.store((mixed >> 40) as u32 % GAP, Relaxed);
+        true
+    }
+
     /// Copies bytes to the end of the chunk and counts them in its head.
     #[inline]
     fn append(&self, at: usize, bytes: &[u8]) {
@@ -101,6 +143,11 @@ impl Stream {
         // `open`, finds all stores of the dead process. Publishes: the event's bytes.
         used.store((at - CHUNK_HEAD) as u32, Release);
         self.at.store(at, Relaxed);
+    }
+
+    /// Returns the address of the next event: a larger one in the same chunk once an event was written.
+    pub(crate) fn place(&self) -> usize {
+        self.chunk.load(Relaxed).addr() + self.at.load(Relaxed)
     }
 
     /// Whether there is room for one more event.

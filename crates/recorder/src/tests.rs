@@ -155,7 +155,7 @@ fn damage_is_told_with_its_place() {
         (HEAD, b'X', "CHNK"),
         (HEAD + 11, 0xff, "more than fits"),
         (HEAD + 7, 0xff, "thread"),
-        (place, 7, "operation"),
+        (place, 7 | 9 << 3, "note"),
         (place, 0, "operation"),
     ] {
         let mut bytes = writer.bytes().to_vec();

@@ -8,7 +8,7 @@ use core::ffi::c_void;
 use core::ptr::without_provenance;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use super::{CLOCK, KEY, PROCESS, Process, SEQUENCE, STOPPED, WIPED};
+use super::{CLOCK, KEY, PROCESS, Process, SEQUENCE, STOPPED, WIPED, clocks};
 use crate::format::{Base, Stop};
 use crate::lock::Lock;
 use crate::os;
@@ -71,12 +71,14 @@ impl Process {
 
     /// Gives a stream of the thread's a new chunk.
     fn begin(&self, stream: &Stream, number: usize) -> Option<()> {
+        let before = os::thread_processor();
         let chunk = self.claim()?;
         let index = self.index_of(stream);
         let base =
             Base { sequence: SEQUENCE.load(Relaxed), time: os::ticks_since(CLOCK.load(Relaxed)), address: 0 };
         // SAFETY: `claim` gives each chunk once, within the file; a new part of a file reads as zeros.
         unsafe { stream.begin(chunk, index, number as u32, &base) };
+        stream.note_clocks(number, &clocks::now(Some(before)));
         Some(())
     }
 
@@ -140,6 +142,7 @@ pub(super) unsafe extern "C" fn leave(_value: *mut c_void) {
     let stream = unsafe { &*held };
     // In the child of a fork nobody holds it.
     if process.state.load(Relaxed) != WIPED && stream.holder.load(Relaxed) == number {
+        stream.note_clocks(number, &clocks::now(None));
         process.give_back(stream);
     }
 }
