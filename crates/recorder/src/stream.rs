@@ -210,4 +210,22 @@ mod tests {
         assert!(stream.at.load(Relaxed) <= CHUNK);
         assert_eq!(words[CHUNK / 8], u64::MAX);
     }
+    #[test]
+    fn calls_to_be_measured_come_at_gaps_that_vary() {
+        let stream = Stream::default();
+        assert!(!stream.is_due(7), "nobody holds it");
+        stream.holder.store(7, Relaxed);
+        let (mut due, mut odd, mut last, mut longest) = (0, 0, 0, 0);
+        for call in 0..64_000_u32 {
+            stream.time.store(u64::from(call) * 3, Relaxed);
+            stream.address.store(u64::from(call % 2) * 64, Relaxed);
+            if stream.is_due(7) {
+                (due, odd, longest) = (due + 1, odd + call % 2, longest.max(call - last));
+                last = call;
+            }
+        }
+        assert!((1500..2600).contains(&due), "{due}: one in 32");
+        assert!((due / 3..due * 2 / 3).contains(&odd), "{odd} of {due}: both of two calls in turn are seen");
+        assert!(longest <= GAP, "{longest}");
+    }
 }

@@ -119,11 +119,13 @@ impl Timing {
             self.process = Some((clocks.time, clocks.process));
         }
         let known = self.threads.entry(thread).or_default();
-        if known.first == Clocks::default() {
-            (known.first, known.last) = (*clocks, *clocks);
-        }
         let passed = clocks.time.saturating_sub(known.last.time);
-        let waited = passed.saturating_sub(clocks.thread.saturating_sub(known.last.thread));
+        let mut waited = passed.saturating_sub(clocks.thread.saturating_sub(known.last.thread));
+        if known.first == Clocks::default() {
+            known.first = *clocks;
+            // Nothing says how long the thread waited before its first note.
+            waited = u64::MAX;
+        }
         known.last = *clocks;
         for (op, recorder, ns) in core::mem::take(&mut known.waiting) {
             if ns > waited.saturating_mul(2) {
@@ -156,13 +158,15 @@ mod tests {
     #[test]
     fn long_calls_count_where_the_thread_had_a_processor() {
         let mut timing = Timing::default();
-        timing.clocks(1, &at(0, 0));
+        timing.took(1, op::FREE, [2_000_000, 50_000]);
+        timing.clocks(1, &at(32, 32));
+        assert_eq!(timing.left_out, 2, "nothing is known of the time before the first note");
         timing.took(1, op::FREE, [2_000_000, 40]);
         timing.clocks(1, &at(3_000_000, 2_900_000));
         timing.took(1, op::FREE, [2_000_000, 50]);
         timing.clocks(1, &at(6_000_000, 3_900_000));
         let free = timing.kinds[slot(op::FREE)];
-        assert_eq!((free.allocator.count, timing.left_out), (1, 1), "the second one was spent waiting");
+        assert_eq!((free.allocator.count, timing.left_out), (1, 3), "the second one was spent waiting");
         assert_eq!((free.recorder.count, free.recorder.mean()), (2, 45.0));
     }
 }

@@ -85,10 +85,15 @@ impl Writer {
         self.append(thread, &encoded[..length]);
     }
 
-    /// Says what reading the clock costs, in nanoseconds, and how the run ended.
-    pub fn end(&mut self, clock_cost: f64, end: &End) {
+    /// Says what reading the clock costs, and which processor time the process had when it started, in nanoseconds.
+    pub fn start(&mut self, clock_cost: f64, processor: u64) {
         let cost = (clock_cost * 1000.0) as u32;
         self.bytes[head::CLOCK_COST..][..4].copy_from_slice(&cost.to_le_bytes());
+        self.bytes[head::START_PROCESSOR..][..8].copy_from_slice(&processor.to_le_bytes());
+    }
+
+    /// Says how the run ended.
+    pub fn end(&mut self, end: &End) {
         self.bytes[head::END..][..8].copy_from_slice(&end.time.to_le_bytes());
         self.bytes[head::END_PROCESSOR..][..8].copy_from_slice(&end.processor.to_le_bytes());
     }

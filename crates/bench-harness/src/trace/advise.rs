@@ -23,8 +23,9 @@ pub(super) const WORTH: f64 = 0.02;
 /// `ring-alloc` may hold this many times the peak of live bytes, or so many bytes more than it.
 const HOLDS: f64 = 2.0;
 const HOLDS_MORE: u64 = 4 << 20;
-/// Nanoseconds that a block takes above the table's figure where neither it nor the allocator's own data are in a cache.
-const COLD: f64 = 100.0;
+/// Nanoseconds that a block and its end take above the table's figure where neither it nor the allocator's own data are in a cache:
+/// two accesses to memory.
+const COLD: f64 = 200.0;
 /// Largest block of `ring-alloc`'s chunks.
 const RING_MOST: u64 = 64 << 10;
 /// Largest object of a pool, and how many sizes a program would make pools for.

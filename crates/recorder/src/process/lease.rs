@@ -61,7 +61,12 @@ impl Process {
         let held = if held > BUSY { unsafe { held.as_ref() } } else { None };
         let stream = match held.filter(|stream| stream.holder.load(Relaxed) == number) {
             Some(stream) => stream,
-            None => self.lease(number)?,
+            None => {
+                let stream = self.lease(number)?;
+                // Where the chunk has no room for a note, the next chunk begins with one.
+                stream.note_clocks(number, &clocks::now(None));
+                stream
+            }
         };
         if !stream.has_room() {
             self.begin(stream, number)?;
