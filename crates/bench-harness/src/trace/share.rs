@@ -17,8 +17,8 @@ const LEAST: u64 = 50;
 /// left. A short call overlaps with the clock's own work, which takes less away. A measured call is also one that the processor
 /// did not predict, which adds to it.
 const CLOCK: [f64; 3] = [1.3, 1.0, 0.6];
-/// No call of an allocator takes less than so many nanoseconds.
-const FLOOR: f64 = 2.0;
+/// No call of an allocator takes less than so many nanoseconds: some fifty instructions.
+const FLOOR: f64 = 3.0;
 /// Nanoseconds of a recorded call outside the measured interval: the way to the real function, and the count of calls.
 const AROUND: [f64; 3] = [1.0, 4.0, 8.0];
 /// The recorder's cost in a call that is not measured, as a multiple of that in one that is.
@@ -95,6 +95,9 @@ impl Share {
         let (heap, source) = allocator(profile, table, replay, &mut reasons);
         let recorder = recorder(profile, &mut reasons);
         let recorded = recorded(profile, &mut reasons);
+        // The recorder took no more than what the allocator left.
+        let recorder =
+            recorded.map_or(recorder, |all| recorder.map(|ns| ns.min(all.high - heap.low).max(0.0)));
         let processor = recorded.map(|recorded| recorded.without(recorder, heap));
         let time = if profile.threads > 1 { profile.threads_time } else { profile.time };
         let wall = (profile.time > 0).then(|| Range::of([time as f64; 3]).without(recorder, heap));

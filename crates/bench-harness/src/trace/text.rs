@@ -8,6 +8,9 @@ use super::profile::{Counts, Profile, class_end, part};
 use super::share::{between, times};
 use super::{Histogram, Order};
 
+/// Threads whose processor time is listed.
+const BUSIEST: usize = 4;
+
 /// A number with its thousands set apart.
 #[must_use]
 pub fn grouped(number: u64) -> String {
@@ -135,6 +138,19 @@ pub fn report(profile: &Profile, advice: &Advice) -> String {
         if count > 0 {
             let _ = writeln!(out, "{} {what}", grouped(count));
         }
+    }
+    let threads = &profile.timing.threads;
+    if threads.len() > 1 {
+        let mut busiest: Vec<(u64, u32)> =
+            threads.iter().map(|(number, thread)| (thread.last.thread, *number)).collect();
+        busiest.sort_unstable_by_key(|&(time, number)| (core::cmp::Reverse(time), number));
+        let said: Vec<String> = busiest
+            .iter()
+            .take(BUSIEST)
+            .map(|&(time, number)| format!("{} by thread {number}", duration(time)))
+            .collect();
+        let _ =
+            writeln!(out, "processor time of the busiest threads, with the recorder's: {}", said.join(", "));
     }
     let _ = writeln!(
         out,
