@@ -191,7 +191,7 @@ impl Process {
         os::unmap(MAPPED.load(Relaxed), limit);
         MAPPED.store(core::ptr::null_mut(), Relaxed);
         let opened = self.open(Origin::Fork, limit).is_ok();
-        // ORDERING: Release. Pairs with the Acquire in `record_slow`. Publishes: the file, for threads to come.
+        // ORDERING: Release. Pairs with the Acquire in `record_slow` and in `exits`. Publishes: the file, for threads to come.
         self.state.store(if opened { RECORDING } else { STOPPED }, Release);
     }
 
@@ -312,7 +312,7 @@ fn prepare(path: &[u8], mapped: usize, origin: Origin) -> Result<(), StartError>
     }
     known.state.store(RECORDING, Relaxed);
     clocks::see_the_exit();
-    // ORDERING: Release. Pairs with the Acquire in `record`. Publishes: the process and its settings.
+    // ORDERING: Release. Pairs with the Acquire in `record` and in `exits`. Publishes: the process and its settings.
     PROCESS.store(process, Release);
     Ok(())
 }

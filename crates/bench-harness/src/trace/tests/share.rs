@@ -152,3 +152,15 @@ fn an_assumed_cost_decides_nothing_between_its_ends() {
     assert!(advice.reasons.iter().any(|why| why.contains("replay")), "{:?}", advice.reasons);
     assert!(!advice.reasons.iter().any(|why| why.contains("too little")), "{:?}", advice.reasons);
 }
+
+#[test]
+fn the_busiest_threads_are_listed_with_their_processor_time() {
+    let mut script = Script::new();
+    for (thread, busy) in [(1, 5_000), (2, 90_000), (3, 40_000)] {
+        script.alloc(thread, thread.into(), 64);
+        script.writer.clocks(thread, &Clocks { time: 100_000, thread: busy, process: 140_000, recorder: 0 });
+    }
+    let profile = script.profile("busiest");
+    let said = text::report(&profile, &Advice::of(&profile, None));
+    assert!(said.contains("90.0 us by thread 2, 40.0 us by thread 3, 5.0 us by thread 1"), "{said}");
+}
