@@ -7,8 +7,6 @@
 //!
 //! `docs/traces.md` has the table.
 
-#![expect(clippy::std_instead_of_alloc, reason = "a program of a host")]
-
 #[cfg(target_os = "linux")]
 mod callgrind;
 #[cfg(target_os = "linux")]

@@ -34,7 +34,7 @@ impl Run {
         for block in 0..50_000 {
             for free in [false, true] {
                 let calls = script.calls;
-                if calls % 1000 == 0 {
+                if calls.is_multiple_of(1000) {
                     let clocks = Clocks {
                         time: calls * script.pace,
                         thread: calls * processor,
@@ -44,9 +44,9 @@ impl Run {
                     script.writer.clocks(1, &clocks);
                 }
                 if free {
-                    script.free(1, block)
+                    script.free(1, block);
                 } else {
-                    script.alloc(1, block, 64)
+                    script.alloc(1, block, 64);
                 }
                 since += 1;
                 if self.measured && since == 31 {
