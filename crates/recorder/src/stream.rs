@@ -216,7 +216,8 @@ mod tests {
         assert!(!stream.is_due(7), "nobody holds it");
         stream.holder.store(7, Relaxed);
         let (mut due, mut odd, mut last, mut longest) = (0, 0, 0, 0);
-        for call in 0..64_000_u32 {
+        let calls = if cfg!(miri) { 6_400_u32 } else { 64_000 };
+        for call in 0..calls {
             stream.time.store(u64::from(call) * 3, Relaxed);
             stream.address.store(u64::from(call % 2) * 64, Relaxed);
             if stream.is_due(7) {
@@ -224,7 +225,7 @@ mod tests {
                 last = call;
             }
         }
-        assert!((1500..2600).contains(&due), "{due}: one in 32");
+        assert!((calls / 43..calls / 24).contains(&due), "{due}: one in 32");
         assert!((due / 3..due * 2 / 3).contains(&odd), "{odd} of {due}: both of two calls in turn are seen");
         assert!(longest <= GAP, "{longest}");
     }
