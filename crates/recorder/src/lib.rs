@@ -17,6 +17,7 @@ mod error;
 pub mod format;
 mod reader;
 mod summary;
+mod timing;
 mod writer;
 
 #[cfg(target_os = "linux")]
@@ -46,8 +47,9 @@ pub use self::book::{Block, Book, Id, Step};
 pub use self::error::{Error, StartError};
 #[cfg(target_os = "linux")]
 pub use self::process::start;
-pub use self::reader::{Event, Events, Trace, What};
+pub use self::reader::{End, Event, Events, Trace, What};
 pub use self::summary::Summary;
+pub use self::timing::{Kind, Sample, Thread, Timing};
 pub use self::writer::Writer;
 
 /// Names the trace: where the preloaded recorder finds its path. It appends `.` and the number of its process.

@@ -7,6 +7,7 @@ use core::ptr::null_mut;
 
 use crate::alloc::{align_log2, born, goes, resized};
 use crate::format::{Origin, op};
+use crate::process::clocks::Watch;
 use crate::process::launch;
 use crate::real::{early, early_size, is_early, real};
 use crate::{DEFAULT_LIMIT, os};
@@ -48,9 +49,12 @@ fn refused() -> *mut c_void {
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn malloc(size: usize) -> *mut c_void {
     let Some(real) = real() else { return early(1, size).cast() };
+    let mut watch = Watch::start();
     // SAFETY: any size is valid.
     let block = unsafe { (real.malloc)(size) };
+    watch.lap();
     born(op::ALLOC, 0, block.cast(), size);
+    watch.end_recorder();
     block
 }
 
@@ -64,10 +68,13 @@ pub(crate) unsafe extern "C" fn calloc(count: usize, size: usize) -> *mut c_void
     let Some(real) = real() else {
         return count.checked_mul(size).map_or_else(refused, |bytes| early(1, bytes).cast());
     };
+    let mut watch = Watch::start();
     // SAFETY: any sizes are valid.
     let block = unsafe { (real.calloc)(count, size) };
+    watch.lap();
     // A product that overflows was refused.
     born(op::ZEROED, 0, block.cast(), count.wrapping_mul(size));
+    watch.end_recorder();
     block
 }
 
@@ -114,9 +121,12 @@ pub(crate) unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut
         return left;
     }
     goes(op::RESIZE, block.cast());
+    let mut watch = Watch::start();
     // SAFETY: the caller's duty is the callee's.
     let moved = unsafe { (real.realloc)(block, size) };
+    watch.lap();
     resized(block.cast(), moved.cast(), size);
+    watch.end_recorder();
     moved
 }
 
@@ -145,9 +155,12 @@ pub(crate) unsafe extern "C" fn free(block: *mut c_void) {
         return;
     }
     if let Some(real) = real() {
+        let mut watch = Watch::start();
         goes(op::FREE, block.cast());
+        watch.lap();
         // SAFETY: the caller's duty is the callee's.
-        unsafe { (real.free)(block) }
+        unsafe { (real.free)(block) };
+        watch.end_allocator();
     }
 }
 

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use proptest::prelude::*;
 
-use crate::format::{CHUNK, CHUNK_HEAD, HEAD, Stop, head};
-use crate::{Book, Error, Event, Step, Summary, Trace, What, Writer};
+use crate::format::{CHUNK, CHUNK_HEAD, Clocks, HEAD, Stop, head};
+use crate::{Book, End, Error, Event, Step, Summary, Trace, What, Writer};
 
 /// A file that goes with the test.
 struct Scratch(PathBuf);
@@ -134,6 +134,81 @@ fn a_cut_file_is_read_up_to_the_cut() {
     }
 }
 
+/// A trace of `simple(2000)` with notes among its events.
+fn noted() -> (Writer, Vec<Event>) {
+    let (_, events) = simple(2000);
+    let mut writer = Writer::new("x");
+    for event in &events {
+        let thread = u64::from(event.thread);
+        if event.sequence % 100 == 0 {
+            let process = 1024 + event.sequence * 64;
+            let clocks =
+                Clocks { time: event.time, thread: event.sequence * 32 * thread, process, recorder: 96 };
+            writer.clocks(event.thread, &clocks);
+        }
+        writer.push(event);
+        if event.sequence % 10 == 1 {
+            writer.took(event.thread, 30 + event.sequence % 3, 50);
+        }
+    }
+    writer.start(20.5, 1024);
+    (writer, events)
+}
+
+#[test]
+fn notes_leave_the_events_as_they_are() {
+    let (mut writer, expected) = noted();
+    writer.end(&End { time: 777_777, processor: 555_555 });
+    let file = Scratch::new("noted", writer.bytes());
+    let trace = file.open().expect("it was just written");
+    assert_eq!(trace.end, Some(End { time: 777_777, processor: 555_555 }));
+    assert_eq!((trace.clock_cost, trace.start_processor), (20.5, 1024));
+    let mut events = trace.events();
+    let read: Vec<Event> = events.by_ref().collect::<Result<_, _>>().expect("it is whole");
+    assert_eq!(read, expected);
+    let timing = events.timing();
+    assert_eq!(timing.process, Some((3900 * 64, 1024 + 3900 * 64)));
+    assert_eq!(timing.threads.len(), 3);
+    let third = &timing.threads[&3].last;
+    assert_eq!(third.thread, third.time / 64 * 32 * 3);
+    assert_eq!(timing.slow, 40 * 96);
+    let [blocks, zeroed, frees, resized] =
+        [0, 1, 2, 3].map(|at| timing.kinds().nth(at).copied().unwrap_or_default());
+    assert_eq!((blocks.events, zeroed.events, frees.events, resized.events), (2000, 0, 2000, 0));
+    assert_eq!((blocks.allocator.count, frees.allocator.count), (0, 400), "a note is about the event before");
+    assert!((30.0..32.0).contains(&frees.allocator.mean()) && frees.allocator.error() < 0.1);
+    assert_eq!((timing.recorder().count, timing.recorder().mean()), (400, 50.0));
+}
+
+#[test]
+fn a_recording_that_stopped_early_has_no_end_of_the_program() {
+    let (mut writer, _) = noted();
+    writer.end(&End { time: 777_777, processor: 555_555 });
+    writer.stop(Stop::Limit, 100);
+    let file = Scratch::new("stopped", writer.bytes());
+    assert_eq!(file.open().expect("it was just written").end, None);
+}
+
+#[test]
+fn the_first_version_is_still_read_and_has_no_notes() {
+    let (writer, expected) = simple(2000);
+    let mut bytes = writer.bytes().to_vec();
+    bytes[head::VERSION] = 1;
+    // The command had all of the page then.
+    bytes[head::START_PROCESSOR..HEAD].fill(b'x');
+    let file = Scratch::new("first", &bytes);
+    let trace = file.open().expect("the version is known");
+    assert_eq!(read(&trace).expect("it is whole"), expected);
+    assert_eq!((trace.end, trace.start_processor, trace.clock_cost), (None, 0, 0.0));
+
+    let (writer, _) = noted();
+    let mut bytes = writer.bytes().to_vec();
+    bytes[head::VERSION] = 1;
+    let file = Scratch::new("first-noted", &bytes);
+    let error = read(&file.open().expect("the head is whole")).expect_err("it has a note");
+    assert!(error.to_string().contains("operation"), "{error}");
+}
+
 #[test]
 fn what_is_no_trace_is_refused() {
     for bytes in [&b""[..], b"short", &[7; 9000]] {
@@ -155,7 +230,7 @@ fn damage_is_told_with_its_place() {
         (HEAD, b'X', "CHNK"),
         (HEAD + 11, 0xff, "more than fits"),
         (HEAD + 7, 0xff, "thread"),
-        (place, 7, "operation"),
+        (place, 7 | 9 << 3, "note"),
         (place, 0, "operation"),
     ] {
         let mut bytes = writer.bytes().to_vec();

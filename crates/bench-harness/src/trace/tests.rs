@@ -8,6 +8,7 @@ use super::*;
 use crate::workloads::rng::Rng;
 
 mod advice;
+mod share;
 
 /// A trace in the making: addresses are numbers of blocks.
 struct Script {
