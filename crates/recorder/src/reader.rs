@@ -62,6 +62,10 @@ pub struct Event {
 /// Threads that a process can have had, as far as a trace is believed.
 const THREADS: u64 = 1 << 22;
 
+/// Consecutive chunks without a head that a trace can have, as far as it is believed. A recorder leaves one for each thread that
+/// was killed between claiming a chunk and beginning it, and those by which it extended the file in advance.
+const UNBEGUN: u32 = 8192;
+
 /// Where a chunk's events are.
 #[derive(Clone, Copy, Debug)]
 struct Place {
@@ -88,7 +92,7 @@ pub struct Trace {
     stop_sequence: u64,
     /// Most bytes that the trace was allowed.
     pub limit: u64,
-    /// The command, its words separated by spaces.
+    /// The command, its words separated by spaces. Control characters are escaped, so a terminal shows it and does not obey it.
     pub command: String,
     /// Bytes of the file that mean something.
     pub bytes: u64,
@@ -104,6 +108,21 @@ fn word(bytes: &[u8], at: usize) -> u32 {
 /// Reads two of them as one.
 fn long(bytes: &[u8], at: usize) -> u64 {
     u64::from(word(bytes, at)) | u64::from(word(bytes, at + 4)) << 32
+}
+
+/// `text` with each character escaped that a terminal or a page would obey: controls, and those that reorder what is displayed.
+fn shown(text: &str) -> String {
+    let reorders =
+        |c| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() || reorders(c) {
+            out.extend(c.escape_default());
+        } else {
+            out.push(c);
+        }
+    }
+    out
 }
 
 /// Reads as much of `out` as there is at `offset`.
@@ -145,7 +164,10 @@ impl Trace {
         let stop = Stop::from_word(word(&bytes, head::STOP));
         let command = (word(&bytes, head::COMMAND_LENGTH) as usize).min(HEAD - head::COMMAND);
         let command = bytes[head::COMMAND..][..command].split(|byte| *byte == 0);
-        let command: Vec<_> = command.filter(|word| !word.is_empty()).map(String::from_utf8_lossy).collect();
+        let command: Vec<_> = command
+            .filter(|word| !word.is_empty())
+            .map(|word| shown(&String::from_utf8_lossy(word)))
+            .collect();
         let mut trace = Self {
             file,
             streams: Vec::new(),
@@ -167,6 +189,7 @@ impl Trace {
     fn find_chunks(&mut self, length: u64) -> Result<(), Error> {
         let mut known: BTreeMap<u32, (u64, Vec<(u64, Place)>)> = BTreeMap::new();
         let mut offset = HEAD as u64;
+        let mut unbegun = 0;
         while offset < length {
             let mut head = [0; CHUNK_HEAD];
             let read = read_at(&self.file, &mut head, offset)?;
@@ -178,6 +201,7 @@ impl Trace {
             }
             let why = |why| Error::Corrupt { offset, why };
             if head[..4] == CHUNK_MAGIC {
+                unbegun = 0;
                 let used = word(&head, chunk::USED) as usize;
                 if u64::from(word(&head, chunk::THREAD)) > THREADS {
                     return Err(why("a thread of a number that no process reaches"));
@@ -202,6 +226,11 @@ impl Trace {
             } else if head.iter().any(|byte| *byte != 0) {
                 // A chunk that was claimed and not begun is all zeros.
                 return Err(why("a chunk that does not begin with CHNK"));
+            } else {
+                unbegun += 1;
+                if unbegun > UNBEGUN {
+                    return Err(why("more bytes without a chunk than a recorder leaves"));
+                }
             }
             offset += CHUNK as u64;
         }
