@@ -17,4 +17,7 @@ fn what_is_no_use_is_refused() {
     assert!(matches!(start(c"x", 100), Err(StartError::Limit { least: 36_864 })));
     let long = [b'a'; PATH];
     assert_eq!(launch(&long, 1 << 20, Origin::Call), Err(StartError::Path { length: PATH }));
+    let longest = crate::LONGEST_PATH + 1;
+    assert_eq!(launch(&long[..longest], 1 << 20, Origin::Call), Err(StartError::Path { length: longest }));
+    assert_eq!(crate::LONGEST_PATH, PATH - SUFFIX - 1, "one byte less is taken");
 }
