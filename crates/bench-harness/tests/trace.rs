@@ -121,6 +121,128 @@ fn advice_and_its_page() {
     assert!(printed(&["summary", &trace]).contains("20,000"));
 }
 
+/// The figures of another trace would look like those of this one.
+#[test]
+fn conc_figures_belong_to_the_trace_that_they_were_made_from() {
+    let dir = Dir::new("figures");
+    let path = dir.trace();
+    let trace = path.to_string_lossy();
+    let said = printed(&["replay", &trace, "--peers", "one-ring", "--rounds", "1"]);
+    assert!(said.contains("OneRingAlloc"), "{said}");
+    let advise = || {
+        let output = run(&["advise", &trace]);
+        assert!(output.status.success());
+        let told = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (told(&output.stdout).contains("the replay of this trace"), told(&output.stderr))
+    };
+    assert!(advise().0);
+    // A trace that was copied, or touched, is the same trace.
+    let bytes = std::fs::read(&path).expect("it was written");
+    std::thread::sleep(core::time::Duration::from_millis(20));
+    std::fs::write(&path, &bytes).expect("cargo's directory can be written");
+    assert!(advise().0, "a younger file of the same operations");
+    // Another recording of the same command, and the same operations of another command, are older than the figures.
+    let figures = format!("{trace}.replay.json");
+    let kept = std::fs::read_to_string(&figures).expect("it was written");
+    for (command, extra) in [("four threads", true), ("five threads", false)] {
+        let mut writer = Writer::new(command);
+        for event in Trace::open(&path).expect("it was written").events() {
+            writer.push(&event.expect("it is whole"));
+        }
+        if extra {
+            writer.push(&Event {
+                sequence: 1 << 40,
+                time: 1 << 40,
+                thread: 1,
+                what: What::Free { address: 1 },
+            });
+        }
+        writer.save(&path).expect("cargo's directory can be written");
+        std::fs::write(&figures, &kept).expect("cargo's directory can be written");
+        let (used, told) = advise();
+        assert!(!used && told.contains("is not used") && told.contains("about another"), "{command}: {told}");
+        std::fs::write(&path, &bytes).expect("cargo's directory can be written");
+    }
+    // Figures that somebody else wrote are no way to the terminal either.
+    std::fs::write(&figures, kept.replace("OneRingAlloc", "\\u001b]0;owned"))
+        .expect("cargo's directory can be written");
+    let (used, told) = advise();
+    assert!(!used && told.contains("control characters"), "{told}");
+}
+
+/// A command is what whoever wrote the trace wants it to be.
+#[test]
+fn escape_sequences_of_a_command_do_not_reach_the_terminal_or_the_page() {
+    let dir = Dir::new("escapes");
+    let mut writer = Writer::new("evil\x1b]0;owned\x07\x1b[2J\u{9b}31m");
+    for i in 0..100 {
+        let what = What::Alloc { address: i << 8, size: 64, align_log2: 0, zeroed: false };
+        writer.push(&Event { sequence: i, time: i * 100, thread: 1, what });
+    }
+    let path = dir.0.join("trace");
+    writer.save(&path).expect("cargo's directory can be written");
+    let (trace, page) = (path.to_string_lossy(), dir.0.join("page.html"));
+    let page_path = page.to_string_lossy();
+    let obeyed = |c: char| c.is_control() && c != '\n';
+    for arguments in [
+        vec!["summary", &trace],
+        vec!["replay", &trace, "--peers", "one-ring", "--rounds", "1"],
+        vec!["advise", &trace, "--html", &page_path],
+    ] {
+        let said = printed(&arguments);
+        assert!(said.contains("evil\\u{1b}]0;owned") && !said.contains(obeyed), "{arguments:?}: {said:?}");
+    }
+    let page = std::fs::read_to_string(&page).expect("it was written");
+    assert!(page.contains("evil\\u{1b}]0;owned") && !page.contains(obeyed), "the page");
+}
+
+/// The operations of a trace are read from a file as they are played, whatever their number.
+#[test]
+fn a_replay_takes_no_memory_for_the_length_of_its_trace() {
+    const CALLS: u64 = 2_500_000;
+    let dir = Dir::new("long");
+    let mut writer = Writer::new("a long run");
+    for i in 0..CALLS {
+        let (round, block) = (i / 2, i / 2 % 100 * 64);
+        let what = if i % 2 == 0 {
+            What::Alloc { address: block, size: 8 + round % 50, align_log2: 0, zeroed: false }
+        } else {
+            What::Free { address: block }
+        };
+        writer.push(&Event { sequence: i, time: i * 100, thread: 1, what });
+    }
+    let path = dir.0.join("long");
+    writer.save(&path).expect("cargo's directory can be written");
+    drop(writer);
+    // In memory, with 20 bytes each, the operations alone take 50 MB, and growing the vector of them twice as much again.
+    let output = Command::new("sh")
+        .args(["-c", "ulimit -v 60000; exec \"$0\" replay \"$1\" --peers one-ring --rounds 1"])
+        .args([env!("CARGO_BIN_EXE_bench-trace"), &path.to_string_lossy()])
+        .output()
+        .expect("there is a shell");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("2,500,000 calls") && said.contains("OneRingAlloc"), "{said}");
+    assert!(!said.contains("left out: glibc"), "{said}");
+    // What it takes is said before it is taken.
+    assert!(error.contains("The replay takes ") && error.contains("on the disk of the trace"), "{error}");
+    let names: Vec<_> = std::fs::read_dir(&dir.0)
+        .expect("it is there")
+        .map(|entry| entry.expect("it is there").file_name())
+        .collect();
+    assert_eq!(names.len(), 2, "the trace and its figures: {names:?}");
+}
+
+#[test]
+fn a_replay_says_that_it_lacks_room() {
+    let dir = Dir::new("room");
+    let trace = dir.trace();
+    let output = run(&["replay", &trace.to_string_lossy(), "--peers", "one-ring", "--room", "1000"]);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && error.contains("1000 B are free"), "{error}");
+}
+
 #[test]
 fn conc_a_replay_leaves_its_figures_for_the_advice() {
     let dir = Dir::new("replay");

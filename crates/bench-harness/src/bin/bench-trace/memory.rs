@@ -9,7 +9,7 @@ use std::{fs, io};
 
 use bench_harness::trace::{replay, text};
 
-use crate::program;
+use crate::{open, program};
 
 /// What the program passes to its own processes, and what tests say to it.
 #[derive(Debug, Default, clap::Args)]
@@ -26,10 +26,10 @@ pub(crate) struct Own {
 }
 
 /// Plays once over a contender, in this process, and prints how much it grew, if the system tells.
-pub(crate) fn of_this_process(trace: &Path, key: &str, sparse: bool) -> Result<(), Box<dyn Error>> {
+pub(crate) fn of_this_process(path: &Path, key: &str, sparse: bool) -> Result<(), Box<dyn Error>> {
     // Should memory run out all the same, this process goes first. Where that cannot be set, so be it.
     let _ = fs::write("/proc/self/oom_score_adj", "1000");
-    let program = program(trace)?;
+    let program = program(path, &open(path)?)?;
     // It is named here, as it was to whoever started this process.
     let (players, _) = replay::players(program.is_threaded(), &[key.to_owned()]);
     let entry = players.iter().find(|entry| entry.key == key).ok_or("no such contender")?;

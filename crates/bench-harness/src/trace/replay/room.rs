@@ -33,10 +33,11 @@ fn group_limit() -> Option<u64> {
     Path::new(&own).ancestors().filter_map(limit).min()
 }
 
-/// Why the memory of a program is not measured where there is so much room; none if it can be.
+/// Why the memory of a program is not measured in `room` bytes; `None` if it can be. What the replay itself needs is counted.
 #[must_use]
 pub fn too_large(program: &Program, room: Option<u64>) -> Option<String> {
-    let room = room.filter(|room| program.peak_live > room / PART)?;
+    let wanted = program.peak_live.saturating_add(program.needs(1));
+    let room = room.filter(|room| wanted > room / PART)?;
     Some(format!(
         "memory was not measured: up to {} are alive in the trace, and of the {} that are free here half may be used; time was \
          measured as always. A machine with more memory can measure both",
