@@ -20,7 +20,7 @@ use super::tape::Tape;
 /// Operations of a segment.
 pub(super) const SEGMENT: usize = 4096;
 /// Operations that stay in memory, until there are more.
-const TAIL: usize = 8 * SEGMENT;
+const TAIL: usize = if cfg!(ephemera_weaken = "replay_in_memory") { 1 << 20 } else { 8 } * SEGMENT;
 
 /// Where a segment is on the tape.
 #[derive(Clone, Copy, Debug)]
