@@ -128,6 +128,31 @@ fn the_exit_status_is_that_of_the_program() {
     assert!(code == Some(126) && said.contains("cannot start"), "{code:?}: {said}");
 }
 
+/// Where a shell ends before the server that it started, the server's trace must not be taken away from it.
+#[test]
+fn a_process_that_outlives_the_program_keeps_its_trace() {
+    let dir = Dir::new("outlives");
+    let (out, end) = (dir.join("trace"), dir.join("end"));
+    let wait = format!("while [ ! -e '{}' ]; do sleep 0.05; done", end.display());
+    let grow = "i=0; while [ $i -lt 10000 ]; do i=$((i+1)); v=$v$i; v=${v#?????????}; done";
+    // The process makes most of its calls when the recording has ended.
+    let script =
+        format!("(ls -R /etc >/dev/null; {grow}; {wait}; {grow}; : >'{}.2') & sleep 1", end.display());
+    let mut command = recording(&out, &["sh", "-c", &script]);
+    let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status().expect("cargo built it");
+    assert_eq!(status.code(), Some(0));
+    let before = Trace::open(&out).expect("it was recorded").bytes;
+    fs::write(&end, "").expect("cargo's directory can be written");
+    let start = Instant::now();
+    while !dir.join("end.2").exists() {
+        assert!(start.elapsed() < Duration::from_secs(60), "the process did not end");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let trace = Trace::open(&out).expect("it is whole");
+    assert!(trace.stop.is_none(), "{:?}", trace.caveats());
+    assert!(trace.bytes > before + (256 << 10), "{} after {before}", trace.bytes);
+}
+
 #[test]
 fn files_that_are_no_traces_are_never_removed() {
     let dir = Dir::new("foreign");

@@ -87,7 +87,14 @@ fn record(ws: &Workspace, options: &Options, status: &mut u8) -> Result<()> {
         bail!("{}", no_trace(name, file.as_deref(), limit));
     }
     let largest = processes.remove(0);
-    place.keep(&largest.path)?;
+    let still_runs = Path::new(&format!("/proc/{}", largest.pid)).exists();
+    place.keep(&largest.path, still_runs)?;
+    if still_runs {
+        eprintln!(
+            "note: process {} still runs, and what it does from here on goes to its trace too",
+            largest.pid
+        );
+    }
     let said = describe(&place, &largest, &processes, file.as_deref())?;
     // Nobody to read it is no failure of the recording.
     let _ = io::stdout().write_all(said.as_bytes());

@@ -7,7 +7,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Error, Result, anyhow, bail};
 use ephemera_recorder::{LONGEST_PATH, format};
 
 /// Bytes of the smallest trace: its head and one chunk.
@@ -62,11 +62,19 @@ impl Place {
         Ok(Self { out, parts, _held: held })
     }
 
-    /// Gives a trace of the directory its final name.
-    pub(super) fn keep(&self, trace: &Path) -> Result<()> {
-        replaceable(&self.out)
-            .and_then(|()| Ok(fs::rename(trace, &self.out)?))
-            .map_err(|error| anyhow!("{error:#}. The trace is {}", trace.display()))
+    /// Gives a trace of the directory its final name. If its process still runs, the trace keeps the other name too, by which the
+    /// process extends it.
+    pub(super) fn keep(&self, trace: &Path, still_runs: bool) -> Result<()> {
+        let kept = || {
+            replaceable(&self.out)?;
+            if !still_runs {
+                return Ok(fs::rename(trace, &self.out)?);
+            }
+            let second = self.parts.join("kept");
+            fs::hard_link(trace, &second)?;
+            Ok(fs::rename(second, &self.out)?)
+        };
+        kept().map_err(|error: Error| anyhow!("{error:#}. The trace is {}", trace.display()))
     }
 }
 
