@@ -38,7 +38,8 @@ pub(crate) struct Options {
     /// Where the trace goes [default: target/trace/trace].
     #[arg(long, value_name = "TRACE")]
     out: Option<PathBuf>,
-    /// Most bytes of each process's trace, from 64K to 16T; K, M, G and T are understood [default: 1G].
+    /// Most bytes of each process's trace, from 64K to 16T; K, M, G and T are understood [default:
+    /// 1G].
     #[arg(long, value_name = "N", value_parser = bytes)]
     max_bytes: Option<u64>,
     /// The program and its arguments.

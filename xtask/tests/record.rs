@@ -35,7 +35,8 @@ impl Drop for Dir {
     }
 }
 
-/// A recording into `out`. `env` lets it be interrupted even where the test runs in the background of a script.
+/// A recording into `out`. `env` lets it be interrupted even where the test runs in the background
+/// of a script.
 fn recording<S: AsRef<OsStr>>(out: &Path, program: &[S]) -> Command {
     let mut command = Command::new("env");
     command.args(["--default-signal=INT,TERM", env!("CARGO_BIN_EXE_xtask"), "record", "--out"]);
@@ -128,7 +129,8 @@ fn the_exit_status_is_that_of_the_program() {
     assert!(code == Some(126) && said.contains("cannot start"), "{code:?}: {said}");
 }
 
-/// Where a shell ends before the server that it started, the server's trace must not be taken away from it.
+/// Where a shell ends before the server that it started, the server's trace must not be taken away
+/// from it.
 #[test]
 fn a_process_that_outlives_the_program_keeps_its_trace() {
     let dir = Dir::new("outlives");

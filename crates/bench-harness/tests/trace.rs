@@ -142,7 +142,8 @@ fn conc_figures_belong_to_the_trace_that_they_were_made_from() {
     std::thread::sleep(core::time::Duration::from_millis(20));
     std::fs::write(&path, &bytes).expect("cargo's directory can be written");
     assert!(advise().0, "a younger file of the same operations");
-    // Another recording of the same command, and the same operations of another command, are older than the figures.
+    // Another recording of the same command, and the same operations of another command, are older
+    // than the figures.
     let figures = format!("{trace}.replay.json");
     let kept = std::fs::read_to_string(&figures).expect("it was written");
     for (command, extra) in [("four threads", true), ("five threads", false)] {

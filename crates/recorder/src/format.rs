@@ -106,7 +106,8 @@ pub enum Origin {
     Fork = 2,
     /// By a call of the program itself.
     Call = 3,
-    /// With a program whose executable has a `malloc` of its own: the recorder sees only the calls that this one passes on.
+    /// With a program whose executable has a `malloc` of its own: the recorder sees only the calls
+    /// that this one passes on.
     Bypassed = 4,
 }
 

@@ -16,6 +16,7 @@ mod book;
 mod error;
 pub mod format;
 mod reader;
+mod shown;
 mod summary;
 mod writer;
 

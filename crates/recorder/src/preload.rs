@@ -34,7 +34,8 @@ extern "C" fn begin() {
     os::set_errno(errno);
 }
 
-/// Whether the program's calls of `malloc` go to its executable, which the loader searches before every library.
+/// Whether the program's calls of `malloc` go to its executable, which the loader searches before
+/// every library.
 fn is_bypassed() -> bool {
     // SAFETY: the name ends with a zero.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"malloc".as_ptr()) };
@@ -50,7 +51,8 @@ fn object(address: *const c_void) -> *mut c_void {
         dli_sname: null_mut::<core::ffi::c_char>(),
         dli_saddr: null_mut(),
     };
-    // SAFETY: any address may be asked about, and the place is valid. Where nothing is found, the structure stays as it is.
+    // SAFETY: any address may be asked about, and the place is valid. Where nothing is found, the
+    // structure stays as it is.
     unsafe { libc::dladdr(address, &raw mut info) };
     info.dli_fbase
 }

@@ -12,6 +12,7 @@ use crate::format::{
     self, Bad, Base, CHUNK, CHUNK_HEAD, CHUNK_MAGIC, HEAD, MAGIC, Origin, Stop, TICK_LOG2, VERSION, chunk,
     head, op,
 };
+use crate::shown::shown;
 
 /// What happened to a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,8 +63,8 @@ pub struct Event {
 /// Threads that a process can have had, as far as a trace is believed.
 const THREADS: u64 = 1 << 22;
 
-/// Consecutive chunks without a head that a trace can have, as far as it is believed. A recorder leaves one for each thread that
-/// was killed between claiming a chunk and beginning it, and those by which it extended the file in advance.
+/// Most consecutive chunks without a head: threads that were killed claimed them, or the file was
+/// extended in advance.
 const UNBEGUN: u32 = 8192;
 
 /// Where a chunk's events are.
@@ -92,7 +93,7 @@ pub struct Trace {
     stop_sequence: u64,
     /// Most bytes that the trace was allowed.
     pub limit: u64,
-    /// The command, its words separated by spaces. Control characters are escaped, so a terminal shows it and does not obey it.
+    /// The command, its words separated by spaces, its control characters escaped.
     pub command: String,
     /// Bytes of the file that mean something.
     pub bytes: u64,
@@ -108,21 +109,6 @@ fn word(bytes: &[u8], at: usize) -> u32 {
 /// Reads two of them as one.
 fn long(bytes: &[u8], at: usize) -> u64 {
     u64::from(word(bytes, at)) | u64::from(word(bytes, at + 4)) << 32
-}
-
-/// `text` with each character escaped that a terminal or a page would obey: controls, and those that reorder what is displayed.
-fn shown(text: &str) -> String {
-    let reorders =
-        |c| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c.is_control() || reorders(c) {
-            out.extend(c.escape_default());
-        } else {
-            out.push(c);
-        }
-    }
-    out
 }
 
 /// Reads as much of `out` as there is at `offset`.
@@ -164,10 +150,7 @@ impl Trace {
         let stop = Stop::from_word(word(&bytes, head::STOP));
         let command = (word(&bytes, head::COMMAND_LENGTH) as usize).min(HEAD - head::COMMAND);
         let command = bytes[head::COMMAND..][..command].split(|byte| *byte == 0);
-        let command: Vec<_> = command
-            .filter(|word| !word.is_empty())
-            .map(|word| shown(&String::from_utf8_lossy(word)))
-            .collect();
+        let command: Vec<_> = command.filter(|word| !word.is_empty()).map(shown).collect();
         let mut trace = Self {
             file,
             streams: Vec::new(),
@@ -226,11 +209,10 @@ impl Trace {
             } else if head.iter().any(|byte| *byte != 0) {
                 // A chunk that was claimed and not begun is all zeros.
                 return Err(why("a chunk that does not begin with CHNK"));
+            } else if unbegun == UNBEGUN {
+                return Err(why("more bytes without a chunk than a recorder leaves"));
             } else {
                 unbegun += 1;
-                if unbegun > UNBEGUN {
-                    return Err(why("more bytes without a chunk than a recorder leaves"));
-                }
             }
             offset += CHUNK as u64;
         }

@@ -123,7 +123,8 @@ fn control_characters_of_a_command_are_escaped() {
     assert_eq!(trace.command, "evil \\u{1b}]0;title\\u{7}\\u{9b}31m\\r\\n\\u{202e}txt caf\u{e9}");
 }
 
-/// Looking at each of its chunks would take minutes; the few that a recorder leaves unbegun are no error.
+/// Looking at each of its chunks would take minutes; the few that a recorder leaves unbegun are no
+/// error.
 #[test]
 fn a_sparse_file_of_eight_tebibytes_is_refused_without_reading_it() {
     let (writer, events) = simple(100);

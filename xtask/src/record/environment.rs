@@ -1,7 +1,8 @@
-//! The environment of the recorded program: that of the user's shell, without what cargo and rustup add for xtask.
+//! The environment of the recorded program: that of the user's shell, without what cargo and rustup
+//! add for xtask.
 //!
-//! A program that sees `RUSTUP_TOOLCHAIN` or a library path of the toolchain may choose another compiler or load other libraries than
-//! it would without the recorder.
+//! A program that sees `RUSTUP_TOOLCHAIN` or a library path of the toolchain may choose another
+//! compiler or load other libraries than it would without the recorder.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -14,7 +15,8 @@ use std::path::Path;
 /// Variables by name.
 type Variables = BTreeMap<OsString, OsString>;
 
-/// Variables that `cargo run` sets for the program that it runs, beside those that begin with `CARGO_PKG_`.
+/// Variables that `cargo run` sets for the program that it runs, beside those that begin with
+/// `CARGO_PKG_`.
 const CARGO: [&str; 8] = [
     "CARGO",
     "CARGO_BIN_NAME",
@@ -29,15 +31,18 @@ const CARGO: [&str; 8] = [
 /// Variables that rustup sets for each tool that it starts.
 const RUSTUP: [&str; 2] = ["RUSTUP_TOOLCHAIN_SOURCE", "RUST_RECURSION_COUNT"];
 
-/// Directories that rustup names in a variable even where the user did not, and where they are below the home directory.
+/// Directories that rustup names in a variable even where the user did not, and where they are
+/// below the home directory.
 const HOMES: [(&str, &str); 2] = [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")];
 
-/// The variables of the user's shell, as far as they can be told. `target` is cargo's output directory.
+/// The variables of the user's shell, as far as they can be told. `target` is cargo's output
+/// directory.
 pub(super) fn of_the_user(target: &Path) -> Variables {
     restored(env::vars_os().collect(), &of_the_parent(), target)
 }
 
-/// The variables that the parent of this process was started with. Cargo replaces itself by xtask, so the parent is the shell.
+/// The variables that the parent of this process was started with. Cargo replaces itself by xtask,
+/// so the parent is the shell.
 fn of_the_parent() -> Variables {
     let bytes = fs::read(format!("/proc/{}/environ", parent_id())).unwrap_or_default();
     let pairs = bytes.split(|byte| *byte == 0).filter_map(|pair| {
@@ -80,7 +85,8 @@ fn restored(mut ours: Variables, parent: &Variables, target: &Path) -> Variables
     ours
 }
 
-/// Removes the directory of cargo's programs, which rustup adds in front where it is not there, if the shell has the rest alone.
+/// Removes the directory of cargo's programs, which rustup adds in front where it is not there, if
+/// the shell has the rest alone.
 fn restore_path(ours: &mut Variables, parent: &Variables, cargo_home: Option<&OsStr>) {
     let (Some(path), Some(cargo_home)) = (ours.get(OsStr::new("PATH")), cargo_home) else { return };
     let mut entries = env::split_paths(path);
@@ -123,7 +129,7 @@ mod tests {
     fn what_cargo_and_rustup_add_is_removed() {
         let user = [
             ("CARGO_TARGET_DIR", "/t"),
-            ("HOME", "/home/u"),
+            ("HOME", "/u"),
             ("LD_LIBRARY_PATH", "/opt/lib:/t/lib"),
             ("PATH", "/usr/bin:/bin"),
             ("RUSTUP_AUTO_INSTALL", "0"),
@@ -131,18 +137,18 @@ mod tests {
         ];
         let mut ours = variables(&user);
         ours.extend(variables(&[
-            ("CARGO", "/home/u/.rustup/toolchains/1.95.0/bin/cargo"),
-            ("CARGO_HOME", "/home/u/.cargo"),
+            ("CARGO", "/u/.rustup/toolchains/1.95.0/bin/cargo"),
+            ("CARGO_HOME", "/u/.cargo"),
             ("CARGO_MANIFEST_DIR", "/ws/xtask"),
             ("CARGO_MANIFEST_PATH", "/ws/xtask/Cargo.toml"),
             ("CARGO_PKG_NAME", "xtask"),
             ("CARGO_PKG_VERSION", "0.0.0"),
             (
                 "LD_LIBRARY_PATH",
-                "/t/debug/deps:/t/debug:/usr/lib/rustlib/x/lib:/home/u/.rustup/toolchains/1.95.0/lib:/opt/lib:/t/lib",
+                "/t/debug/deps:/t/debug:/usr/lib/rustlib/x/lib:/u/.rustup/toolchains/1.95.0/lib:/opt/lib:/t/lib",
             ),
-            ("PATH", "/home/u/.cargo/bin:/usr/bin:/bin"),
-            ("RUSTUP_HOME", "/home/u/.rustup"),
+            ("PATH", "/u/.cargo/bin:/usr/bin:/bin"),
+            ("RUSTUP_HOME", "/u/.rustup"),
             ("RUSTUP_TOOLCHAIN", "1.95.0"),
             ("RUSTUP_TOOLCHAIN_SOURCE", "toolchain-file"),
             ("RUST_RECURSION_COUNT", "1"),
@@ -151,14 +157,14 @@ mod tests {
         assert_eq!(restored(ours.clone(), &parent, Path::new("/t")), parent);
         // A shell that has cargo's directory, or that does not tell, keeps it.
         let kept = restored(ours, &Variables::new(), Path::new("/t"));
-        assert_eq!(kept[OsStr::new("PATH")], "/home/u/.cargo/bin:/usr/bin:/bin");
+        assert_eq!(kept[OsStr::new("PATH")], "/u/.cargo/bin:/usr/bin:/bin");
     }
 
     #[test]
     fn what_the_user_chose_is_kept() {
         let chosen = variables(&[
             ("CARGO_HOME", "/opt/cargo"),
-            ("HOME", "/home/u"),
+            ("HOME", "/u"),
             ("RUSTUP_HOME", "/opt/rustup"),
             ("RUSTUP_TOOLCHAIN", "nightly"),
         ]);

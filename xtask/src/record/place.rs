@@ -1,4 +1,5 @@
-//! Where a recording goes: TRACE, and the directory TRACE.processes beside it, which one recording holds at a time.
+//! Where a recording goes: TRACE, and the directory TRACE.processes beside it, which one recording
+//! holds at a time.
 //!
 //! Earlier traces at that place make room. Nothing else is ever removed or replaced.
 
@@ -62,8 +63,8 @@ impl Place {
         Ok(Self { out, parts, _held: held })
     }
 
-    /// Gives a trace of the directory its final name. If its process still runs, the trace keeps the other name too, by which the
-    /// process extends it.
+    /// Gives a trace of the directory its final name. If its process still runs, the trace keeps
+    /// the other name too, by which the process extends it.
     pub(super) fn keep(&self, trace: &Path, still_runs: bool) -> Result<()> {
         let kept = || {
             replaceable(&self.out)?;
@@ -95,7 +96,8 @@ fn replaceable(out: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The files of a directory, all of which an earlier recording left there; an error that names one that it did not.
+/// The files of a directory, all of which an earlier recording left there; an error that names one
+/// that it did not.
 fn earlier(parts: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(parts).with_context(|| format!("cannot read {}", parts.display()))? {
@@ -117,7 +119,8 @@ fn earlier(parts: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Whether a file is a trace, or one that its process was killed before it wrote the head: zeros under the name of a trace.
+/// Whether a file is a trace, or one that its process was killed before it wrote the head: zeros
+/// under the name of a trace.
 fn is_ours(path: &Path, name: &OsStr) -> bool {
     let Ok(head) = begins(path) else { return false };
     let named = || {
@@ -140,7 +143,8 @@ fn is_magic(head: &[u8]) -> bool {
     head.starts_with(&format::MAGIC)
 }
 
-/// Writes as much as the smallest trace has, and removes it: the recorder has nobody to tell that it cannot.
+/// Writes as much as the smallest trace has, and removes it: the recorder has nobody to tell that
+/// it cannot.
 fn try_writing(parts: &Path) -> Result<()> {
     if let Some(most) = most_bytes_of_a_file().filter(|most| *most < LEAST as u64) {
         bail!(

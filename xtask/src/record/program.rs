@@ -1,4 +1,5 @@
-//! What the file of a program says about recording it: whether a library can be preloaded, and which allocator it brings.
+//! What the file of a program says about recording it: whether a library can be preloaded, and
+//! which allocator it brings.
 
 use std::env;
 use std::ffi::OsStr;
@@ -14,7 +15,8 @@ const SEARCHED: u64 = 512 << 20;
 /// Bytes at the start of a file that hold an ELF head and its program headers.
 const HEADS: u64 = 64 << 10;
 
-/// Texts that only a program with the allocator of that name contains, even if its symbols were stripped.
+/// Texts that only a program with the allocator of that name contains, even if its symbols were
+/// stripped.
 const TEXTS: [(&str, &[u8]); 4] = [
     ("jemalloc", b"<jemalloc>"),
     ("mimalloc", b"mimalloc: "),

@@ -1,7 +1,8 @@
 //! Runs the program, and outlives the signals that end it.
 //!
-//! A terminal sends Ctrl-C to the tool and to the program alike. The tool catches the signal and waits, so that it can keep the trace
-//! when the program has ended. A signal from another process reaches the tool alone, so the handler passes it on.
+//! A terminal sends Ctrl-C to the tool and to the program alike. The tool catches the signal and
+//! waits, so that it can keep the trace when the program has ended. A signal from another process
+//! reaches the tool alone, so the handler passes it on.
 
 use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
@@ -20,7 +21,8 @@ static PROGRAM: AtomicI32 = AtomicI32::new(0);
 /// A signal that arrived before the program was started; 0 for none.
 static EARLY: AtomicI32 = AtomicI32::new(0);
 
-/// Passes a signal of another process on. The kernel sends the signals of the terminal to the program as well.
+/// Passes a signal of another process on. The kernel sends the signals of the terminal to the
+/// program as well.
 extern "C" fn caught(signal: c_int, info: *mut libc::siginfo_t, _context: *mut c_void) {
     // SAFETY: a handler with SA_SIGINFO receives a valid structure.
     let sender = unsafe { (*info).si_code };
@@ -35,7 +37,8 @@ extern "C" fn caught(signal: c_int, info: *mut libc::siginfo_t, _context: *mut c
 
 /// Sends a signal to the program.
 fn send(program: c_int, signal: c_int) {
-    // SAFETY: the call takes numbers. `PROGRAM` names a process only until it is reaped, so the number is not reused.
+    // SAFETY: the call takes numbers. `PROGRAM` names a process only until it is reaped, so the
+    // number is not reused.
     unsafe { libc::kill(program, signal) };
 }
 
@@ -43,7 +46,8 @@ fn send(program: c_int, signal: c_int) {
 struct Handlers(Vec<(c_int, libc::sigaction)>);
 
 impl Handlers {
-    /// Catches the signals, except those that are ignored: the program inherits that it ignores them too.
+    /// Catches the signals, except those that are ignored: the program inherits that it ignores
+    /// them too.
     fn install() -> Self {
         let mut before = Vec::new();
         for signal in CAUGHT {
@@ -73,7 +77,8 @@ impl Drop for Handlers {
 /// Sets what a signal does, unless `new` is null; returns what it did before.
 fn action(signal: c_int, new: *const libc::sigaction) -> libc::sigaction {
     let mut old = MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: `new` is null or a whole structure whose handler calls nothing but `kill`, and the place is valid.
+    // SAFETY: `new` is null or a whole structure whose handler calls nothing but `kill`, and the
+    // place is valid.
     unsafe { libc::sigaction(signal, new, old.as_mut_ptr()) };
     // SAFETY: zeros are a valid structure, and so is what the kernel wrote over them.
     unsafe { old.assume_init() }
@@ -89,7 +94,8 @@ pub(super) fn run(command: &mut Command) -> io::Result<ExitStatus> {
         0 => {}
         signal => send(pid, signal),
     }
-    // The process stays a zombie here, so that its number names it for as long as a handler may use it.
+    // The process stays a zombie here, so that its number names it for as long as a handler may use
+    // it.
     let waited = wait_unreaped(child.id());
     PROGRAM.store(0, Relaxed);
     waited?;
@@ -113,7 +119,8 @@ fn wait_unreaped(pid: u32) -> io::Result<()> {
     }
 }
 
-/// The exit status that a shell reports for a program: 128 and the number of the signal that ended it.
+/// The exit status that a shell reports for a program: 128 and the number of the signal that ended
+/// it.
 pub(super) fn code(status: ExitStatus) -> u8 {
     let signal = status.signal().map(|signal| 128 + signal);
     status.code().or(signal).and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)

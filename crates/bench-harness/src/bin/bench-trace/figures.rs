@@ -33,7 +33,8 @@ pub(crate) fn keep(trace: &Path, digest: Digest, figures: Replayed) -> io::Resul
     Ok(out)
 }
 
-/// The figures of an earlier replay of this very trace. Whenever either file was written, command and operations must agree.
+/// The figures of an earlier replay of this very trace. Whenever either file was written, command
+/// and operations must agree.
 pub(crate) fn of(path_of_trace: &Path, trace: &Trace) -> Option<Replayed> {
     let figures = path(path_of_trace);
     let text = fs::read_to_string(&figures).ok()?;

@@ -6,7 +6,8 @@ use core::fmt;
 use crate::trace::{Error, Event, Trace, What};
 use crate::workloads::mix;
 
-/// A digest of the operations of a trace: kinds, threads, addresses, sizes and alignments in their order. Times are left out.
+/// A digest of the operations of a trace: kinds, threads, addresses, sizes and alignments in their
+/// order. Times are left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Digest(u64);
 

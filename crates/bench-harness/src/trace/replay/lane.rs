@@ -6,8 +6,8 @@
 //!   on the tape, packed                  in memory, as they are
 //! ```
 //!
-//! A long trace has hundreds of millions of operations. Only the tail of each lane and the segment that it plays are in memory.
-//! [`pack`] has the encoding.
+//! A long trace has hundreds of millions of operations. Only the tail of each lane and the segment
+//! that it plays are in memory. [`pack`] has the encoding.
 #![forbid(unsafe_code)]
 
 use std::io;
@@ -34,7 +34,8 @@ struct Segment {
 pub struct Lane {
     tape: Arc<Tape>,
     segments: Vec<Segment>,
-    /// A bit for each operation of the segments: whether it publishes. Shorter where no later one does.
+    /// A bit for each operation of the segments: whether it publishes. Shorter where no later one
+    /// does.
     published: Vec<u64>,
     tail: Vec<Op>,
 }

@@ -1,4 +1,5 @@
-//! How operations are packed: a byte for kind and alignment, then varints, as in the format of traces.
+//! How operations are packed: a byte for kind and alignment, then varints, as in the format of
+//! traces.
 //!
 //! ```text
 //! kind and alignment u8 | slot ± | size | resize: size before | waits: generation
@@ -18,7 +19,8 @@ const KINDS: [Kind; 7] =
 /// The first code of those that wait.
 const WAITING: usize = 5;
 
-/// Packs operations into `out`, which is cleared first. Whether they publish is not packed: it may become known later.
+/// Packs operations into `out`, which is cleared first. Whether they publish is not packed: it may
+/// become known later.
 pub(super) fn pack(ops: &[Op], out: &mut Vec<u8>) {
     out.clear();
     let mut before = 0;

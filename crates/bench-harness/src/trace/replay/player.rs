@@ -254,7 +254,8 @@ impl<'a, C: Contender> Player<'a, C> {
                 continue;
             }
             let slot = &self.slots[op.slot as usize];
-            // ORDERING: Acquire. Pairs with the Release in `Player::ops`. Publishes: the block, and what was written to it.
+            // ORDERING: Acquire. Pairs with the Release in `Player::ops`. Publishes: the block, and
+            // what was written to it.
             if op.wait > 0
                 && !cfg!(ephemera_weaken = "replay_no_wait")
                 && slot.generation.load(Acquire) != op.wait
@@ -301,7 +302,8 @@ impl<'a, C: Contender> Player<'a, C> {
                 }
             }
             if op.publish {
-                // This lane has the slot to itself, and saw the generation before when it got the slot.
+                // This lane has the slot to itself, and saw the generation before when it got the
+                // slot.
                 let next = slot.generation.load(Relaxed) + 1;
                 // ORDERING: Release. Pairs with the Acquire in `Player::ops`. Publishes: the block.
                 slot.generation.store(next, Release);

@@ -5,16 +5,19 @@
 //! program  lane 1:   s0 = alloc 64, publish 1; s1 = alloc 32      lane 2: wait until s0 is 1, free s0
 //! ```
 //!
-//! The lane that empties a slot uses it again. A lane that uses a block which another lane filled waits for it: the filling operation
-//! publishes the slot's next generation, and the waiting one carries the generation that it needs. A block has one user after another,
-//! so no generation is missed.
+//! The lane that empties a slot uses it again. A lane that uses a block which another lane filled
+//! waits for it: the filling operation publishes the slot's next generation, and the waiting one
+//! carries the generation that it needs. A block has one user after another, so no generation is
+//! missed.
 //!
-//! With more than one lane, operations are cut into *epochs* of equal length in the recorded order, and a lane begins an epoch
-//! when all lanes are through the last but one. So threads that ran one after another do so again, and the blocks that were alive at
-//! one time are alive together again, within two epochs.
+//! With more than one lane, operations are cut into *epochs* of equal length in the recorded order,
+//! and a lane begins an epoch when all lanes are through the last but one. So threads that ran one
+//! after another do so again, and the blocks that were alive at one time are alive together again,
+//! within two epochs.
 //!
-//! The trace is read once, and the operations leave memory as soon as they are many ([`Lane`]). What stays grows with the blocks that
-//! are alive at a time and with the addresses that the program used, and not with the length of the trace.
+//! The trace is read once, and the operations leave memory as soon as they are many ([`Lane`]).
+//! What stays grows with the blocks that are alive at a time and with the addresses that the
+//! program used, and not with the length of the trace.
 #![forbid(unsafe_code)]
 
 use core::fmt;
@@ -189,8 +192,8 @@ impl Program {
         })
     }
 
-    /// Makes a program of a trace of any length. Most operations go to a file in `directory`, which has no name and goes with the
-    /// program.
+    /// Makes a program of a trace of any length. Most operations go to a file in `directory`, which
+    /// has no name and goes with the program.
     ///
     /// # Errors
     ///

@@ -33,7 +33,8 @@ fn group_limit() -> Option<u64> {
     Path::new(&own).ancestors().filter_map(limit).min()
 }
 
-/// Why the memory of a program is not measured in `room` bytes; `None` if it can be. What the replay itself needs is counted.
+/// Why the memory of a program is not measured in `room` bytes; `None` if it can be. What the
+/// replay itself needs is counted.
 #[must_use]
 pub fn too_large(program: &Program, room: Option<u64>) -> Option<String> {
     let wanted = program.peak_live.saturating_add(program.needs(1));

@@ -12,7 +12,8 @@ pub struct Timed {
     pub verdict: Verdict,
     /// Nanoseconds of processor time an operation, waiting left out: the median.
     pub ns: f64,
-    /// What the verdict would be without the rounds farthest from the others, where that is another one.
+    /// What the verdict would be without the rounds farthest from the others, where that is another
+    /// one.
     pub swayed: Option<Swayed>,
 }
 
@@ -58,7 +59,8 @@ const OUTLYING: usize = 4;
 const FAR: f64 = 4.0;
 
 impl Swayed {
-    /// Leaves out the rounds farthest from the median one by one, as long as they are few and far, until there is a difference.
+    /// Leaves out the rounds farthest from the median one by one, as long as they are few and far,
+    /// until there is a difference.
     fn of(logs: &[f64], mid: f64, floor: f64, seed: u64) -> Option<Self> {
         let far = |log: &f64| (log - mid).abs();
         let mut left = logs.to_vec();
@@ -88,7 +90,8 @@ pub(super) fn ratio(logs: &[f64], seed: u64) -> Estimate {
 mod tests {
     use super::*;
 
-    /// Nine rounds of a contender: seven within half a percent of a twentieth faster, and two given ones.
+    /// Nine rounds of a contender: seven within half a percent of a twentieth faster, and two given
+    /// ones.
     fn rounds(two: [f64; 2]) -> Timed {
         let seven = [0.948, 0.952, 0.949, 0.951, 0.95, 0.953, 0.947];
         let logs: Vec<f64> = seven.into_iter().chain(two).map(f64::ln).collect();

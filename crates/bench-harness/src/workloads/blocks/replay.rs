@@ -104,7 +104,8 @@ impl Recorded {
     }
 }
 
-/// The operations of a program of one thread. The traces beside the harness are short, so all of them are in memory.
+/// The operations of a program of one thread. The traces beside the harness are short, so all of
+/// them are in memory.
 fn ops(program: &Program) -> &[Op] {
     program.lanes.first().map_or(&[], |lane| lane.whole().expect("a short trace"))
 }
