@@ -199,6 +199,7 @@ fn escape_sequences_of_a_command_do_not_reach_the_terminal_or_the_page() {
 }
 
 /// Most bytes resident of a replay and of the processes that it started, and what it said.
+#[expect(clippy::zombie_processes, reason = "`wait4` reaps it and returns its peak")]
 fn resident_peak_of_a_replay(trace: &Path) -> (u64, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bench-trace"));
     command.arg("replay").arg(trace).args(["--peers", "one-ring", "--rounds", "1"]);

@@ -139,8 +139,8 @@ impl Replayed {
     }
 }
 
-/// Writes to freed memory where a thread ends, in the published version, which spoils the heap of the whole process: it plays programs
-/// of several threads only when it is named.
+/// The published version writes to freed memory at thread exit, which corrupts the heap of the whole
+/// process. It plays programs of several threads only if the user names it.
 const SPOILS: &str = "upstream-one-ring";
 
 /// The contenders that can play, and those that cannot, with the reason.
@@ -175,15 +175,15 @@ pub fn players(threaded: bool, peers: &[String]) -> (Vec<Entry>, Vec<(String, St
     (players, left_out)
 }
 
-/// Plays in rounds; `step` hears of each.
+/// Plays in rounds and calls `step` after each.
 ///
 /// # Errors
 ///
-/// Where the reference is not among the entries.
+/// If the reference is not among the entries.
 ///
 /// # Panics
 ///
-/// Where an entry cannot play: [`players`] gives those that can.
+/// If an entry cannot play. [`players`] returns those that can.
 pub fn time(
     program: &Program,
     entries: &[Entry],

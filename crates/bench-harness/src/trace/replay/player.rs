@@ -9,13 +9,13 @@ use super::lane::{Buffer, Lane};
 use super::program::{Kind, Op, Program};
 use crate::blocks::{Contender, RawAlloc};
 
-/// Bytes between two that are touched, and up to where.
+/// A play touches one byte in each `LINE` bytes of a block, up to `TOUCHED`.
 const LINE: usize = 64;
 const TOUCHED: usize = 256;
-/// Bytes of a page, at least one of which is touched where memory is measured.
+/// Bytes of a page. A play that measures memory touches one byte of each.
 const PAGE: usize = 4096;
 
-/// What a play took.
+/// The time that a play took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Played {
     /// Nanoseconds of processor time, of all threads together, waiting left out.
@@ -24,7 +24,7 @@ pub struct Played {
     pub waited: u64,
 }
 
-/// Where a block is kept.
+/// The place of a block that the program holds.
 #[derive(Debug)]
 struct Slot {
     block: AtomicPtr<u8>,
@@ -39,7 +39,7 @@ pub struct Player<'a, C: Contender> {
     epochs: Vec<AtomicU32>,
     /// Room of each lane for the segment that it plays. None where a lane unwound with it.
     buffers: Vec<Buffer>,
-    /// Whether a lane unwound: what others wait for then never comes.
+    /// Whether a lane unwound, so that others would wait for its blocks without end.
     broken: AtomicBool,
     /// Whether every page of a block is touched, as memory is measured.
     whole: bool,
@@ -51,11 +51,12 @@ impl<C: Contender> core::fmt::Debug for Player<'_, C> {
     }
 }
 
-/// The player, known to all lanes.
+/// A reference to the player that each lane has.
 struct Shared<'a, 'p, C: Contender>(&'a Player<'p, C>);
 
-// SAFETY: a program of several lanes is played over contenders alone that allocate and free on any thread at the same time;
-// `plays` asks. All else in a player is atomics and what nobody changes.
+// SAFETY: `Player::new` admits a program of several lanes only if `plays` says that the contender
+// allocates and frees on any thread at the same time. The other fields are atomics, or do not change
+// during a play.
 unsafe impl<C: Contender> Send for Shared<'_, '_, C> {}
 
 /// Whether a contender can replay: any size, freed one by one, and, with several threads, on any of them.
@@ -111,7 +112,7 @@ impl Drop for Tell<'_> {
 ///
 /// # Panics
 ///
-/// Where another lane did: it may be the one that is waited for.
+/// If another lane panicked: this one may be waiting for it.
 #[cold]
 #[inline(never)]
 fn wait_for(waited: &mut u64, broken: &AtomicBool, ready: impl Fn() -> bool) {
@@ -161,7 +162,7 @@ impl<'a, C: Contender> Player<'a, C> {
     ///
     /// # Panics
     ///
-    /// Where the contender's card says that it cannot play such a program.
+    /// If the contender's card says that it cannot play such a program.
     #[must_use]
     pub fn new(program: &'a Program, whole: bool) -> Self {
         assert!(plays(&C::INFO.caps, program.is_threaded()), "{} cannot play this", C::INFO.name);
@@ -177,11 +178,11 @@ impl<'a, C: Contender> Player<'a, C> {
         }
     }
 
-    /// Plays once; what is left at the end is freed afterwards, untimed.
+    /// Plays once. The blocks that the program never frees are freed afterwards, untimed.
     ///
     /// # Panics
     ///
-    /// When the contender refuses a block, on whichever thread. What was alive then is not freed.
+    /// If the contender refuses a block, on any thread. The blocks that are alive then leak.
     pub fn play(&mut self) -> Played {
         self.slots.iter_mut().for_each(|slot| *slot.generation.get_mut() = 0);
         for (epoch, lanes) in self.epochs.iter_mut().zip(&self.program.epochs) {
@@ -315,7 +316,7 @@ impl<'a, C: Contender> Player<'a, C> {
     #[cold]
     fn begin(&self, now: &mut Option<usize>, next: usize, waited: &mut u64) {
         self.end(now.replace(next));
-        // Two are looked at: who was in them waited for those before, so all before are over too.
+        // Two suffice: a lane enters an epoch after all lanes have left those before these two.
         for before in [next.checked_sub(3), next.checked_sub(2)].into_iter().flatten() {
             let epoch = &self.epochs[before];
             if epoch.load(Relaxed) != 0 {

@@ -96,7 +96,7 @@ pub struct Program {
     pub slots: usize,
     /// Lanes that take part in each epoch.
     pub epochs: Vec<u32>,
-    /// What is left at the end.
+    /// Blocks that the program never frees.
     pub left: Vec<Left>,
     /// Operations that ask the allocator for something.
     pub ops: u64,
