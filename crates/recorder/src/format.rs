@@ -180,13 +180,17 @@ pub enum Origin {
     Fork = 2,
     /// By a call of the program itself.
     Call = 3,
+    /// With a program whose executable has a `malloc` of its own: the recorder sees only the calls
+    /// that this one passes on.
+    Bypassed = 4,
 }
 
 impl Origin {
     /// The origin that a head names.
     #[must_use]
     pub fn from_word(word: u32) -> Option<Self> {
-        [Self::Program, Self::Fork, Self::Call].into_iter().find(|origin| *origin as u32 == word)
+        let all = [Self::Program, Self::Fork, Self::Call, Self::Bypassed];
+        all.into_iter().find(|origin| *origin as u32 == word)
     }
 }
 

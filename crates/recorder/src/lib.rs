@@ -16,6 +16,7 @@ mod book;
 mod error;
 pub mod format;
 mod reader;
+mod shown;
 mod summary;
 mod timing;
 mod writer;
@@ -60,6 +61,9 @@ pub const LIMIT_VARIABLE: &str = "EPHEMERA_TRACE_LIMIT";
 
 /// The limit where none is said: 1 GiB, some 100 million calls.
 pub const DEFAULT_LIMIT: u64 = 1 << 30;
+
+/// Bytes that the path of a trace may have before the recorder appends to it.
+pub const LONGEST_PATH: usize = 2023;
 
 #[cfg(test)]
 mod tests;

@@ -31,8 +31,31 @@ extern "C" fn begin() {
         .unwrap_or(DEFAULT_LIMIT);
     let errno = os::errno();
     // Whoever started the program finds no trace then; there is nobody here to be told.
-    let _ = launch(path, limit, Origin::Program);
+    let _ = launch(path, limit, if is_bypassed() { Origin::Bypassed } else { Origin::Program });
     os::set_errno(errno);
+}
+
+/// Whether the program's calls of `malloc` go to its executable, which the loader searches before
+/// every library.
+fn is_bypassed() -> bool {
+    // SAFETY: the name ends with a zero.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"malloc".as_ptr()) };
+    let own = (&raw const BEGIN).cast();
+    !found.is_null() && object(found) != object(own)
+}
+
+/// Where the executable or library begins that holds an address; null if none does.
+fn object(address: *const c_void) -> *mut c_void {
+    let mut info = libc::Dl_info {
+        dli_fname: null_mut::<core::ffi::c_char>(),
+        dli_fbase: null_mut(),
+        dli_sname: null_mut::<core::ffi::c_char>(),
+        dli_saddr: null_mut(),
+    };
+    // SAFETY: any address may be asked about, and the place is valid. Where nothing is found, the
+    // structure stays as it is.
+    unsafe { libc::dladdr(address, &raw mut info) };
+    info.dli_fbase
 }
 
 /// Sets the error number and returns null.

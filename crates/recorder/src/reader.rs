@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::format::{
     self, CHUNK, CHUNK_HEAD, CHUNK_MAGIC, HEAD, MAGIC, OLDEST, Origin, Stop, VERSION, chunk, head,
 };
+use crate::shown::shown;
 use crate::timing::Timing;
 
 use self::cursor::Cursor;
@@ -75,6 +76,10 @@ pub struct End {
 /// Threads that a process can have had, as far as a trace is believed.
 const THREADS: u64 = format::MOST_THREADS;
 
+/// Most consecutive chunks without a head: threads that were killed claimed them, or the file was
+/// extended in advance.
+const UNBEGUN: u32 = 8192;
+
 /// Where a chunk's events are.
 #[derive(Clone, Copy, Debug)]
 struct Place {
@@ -111,7 +116,7 @@ pub struct Trace {
     pub end: Option<End>,
     /// Nanoseconds that reading the clock twice adds to the interval between the readings.
     pub clock_cost: f64,
-    /// The command, its words separated by spaces.
+    /// The command, its words separated by spaces, its control characters escaped.
     pub command: String,
     /// Bytes of the file that mean something.
     pub bytes: u64,
@@ -173,7 +178,7 @@ impl Trace {
         let has_dropped = head::COMMAND + command <= head::DROPPED;
         let end = End { time: long(&bytes, head::END), processor: long(&bytes, head::END_PROCESSOR) };
         let command = bytes[head::COMMAND..][..command].split(|byte| *byte == 0);
-        let command: Vec<_> = command.filter(|word| !word.is_empty()).map(String::from_utf8_lossy).collect();
+        let command: Vec<_> = command.filter(|word| !word.is_empty()).map(shown).collect();
         let mut trace = Self {
             file,
             streams: Vec::new(),
@@ -200,6 +205,7 @@ impl Trace {
     fn find_chunks(&mut self, length: u64) -> Result<(), Error> {
         let mut known: BTreeMap<u32, (u64, Vec<(u64, Place)>)> = BTreeMap::new();
         let mut offset = HEAD as u64;
+        let mut unbegun = 0;
         while offset < length {
             let mut head = [0; CHUNK_HEAD];
             let read = read_at(&self.file, &mut head, offset)?;
@@ -211,6 +217,7 @@ impl Trace {
             }
             let why = |why| Error::Corrupt { offset, why };
             if head[..4] == CHUNK_MAGIC {
+                unbegun = 0;
                 let used = word(&head, chunk::USED) as usize;
                 if u64::from(word(&head, chunk::THREAD)) > THREADS {
                     return Err(why("a thread of a number that no process reaches"));
@@ -235,6 +242,10 @@ impl Trace {
             } else if head.iter().any(|byte| *byte != 0) {
                 // A chunk that was claimed and not begun is all zeros.
                 return Err(why("a chunk that does not begin with CHNK"));
+            } else if unbegun == UNBEGUN {
+                return Err(why("more bytes without a chunk than a recorder leaves"));
+            } else {
+                unbegun += 1;
             }
             offset += CHUNK as u64;
         }

@@ -116,6 +116,36 @@ fn a_head_is_read() {
 }
 
 #[test]
+fn control_characters_of_a_command_are_escaped() {
+    let writer = Writer::new("evil\0\x1b]0;title\x07\u{9b}31m\r\n\u{202e}txt\0caf\u{e9}");
+    let file = Scratch::new("escapes", writer.bytes());
+    let trace = file.open().expect("it was just written");
+    assert_eq!(trace.command, "evil \\u{1b}]0;title\\u{7}\\u{9b}31m\\r\\n\\u{202e}txt caf\u{e9}");
+}
+
+/// Looking at each of its chunks would take minutes; the few that a recorder leaves unbegun are no
+/// error.
+#[test]
+fn a_sparse_file_of_eight_tebibytes_is_refused_without_reading_it() {
+    let (writer, events) = simple(100);
+    let file = Scratch::new("sparse", writer.bytes());
+    let grow = |length: u64| {
+        let open = std::fs::File::options().write(true).open(&file.0).expect("it was just written");
+        open.set_len(length)
+    };
+    grow(128 << 20).expect("holes take no space");
+    let trace = file.open().expect("a file that was extended in advance");
+    assert_eq!(read(&trace).expect("it is whole"), events);
+    // Some file systems have no files that large: the largest will do.
+    let large = [8 << 40, 4 << 40, 1 << 40, 16 << 30].into_iter().find(|&length| grow(length).is_ok());
+    assert!(large.is_some(), "no file system for this test");
+    match file.open() {
+        Err(Error::Corrupt { offset, .. }) => assert!(offset < 1 << 30, "{offset}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
 fn a_cut_file_is_read_up_to_the_cut() {
     let (writer, events) = simple(4000);
     let bytes = writer.bytes();
