@@ -1,4 +1,5 @@
-//! `cargo xtask advise`: what a trace says about its program, without replaying it.
+//! `cargo xtask advise`: estimates from a trace what its program would gain from another allocator.
+//! Replays nothing.
 
 use std::path::PathBuf;
 
@@ -11,12 +12,12 @@ use crate::workspace::Workspace;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   cargo xtask advise target/trace/trace
-  cargo xtask advise gcc.trace --html gcc.html       and a page with pictures
+  cargo xtask advise gcc.trace --html gcc.html       also writes a page with pictures
 
-`cargo xtask record` makes traces. A replay of the same trace (`cargo xtask replay`) leaves its figures beside it, and the
-advice then uses those.")]
+`cargo xtask record` writes traces. `cargo xtask replay` writes its figures beside the trace, and the advice uses them
+if they are there.")]
 pub(crate) struct Options {
-    /// The trace.
+    /// The trace to read.
     trace: PathBuf,
     /// Also write a page with pictures.
     #[arg(long, value_name = "OUT")]
@@ -25,7 +26,7 @@ pub(crate) struct Options {
 
 /// Runs the command.
 pub(crate) fn main(ws: &Workspace, options: &Options) -> Result<bool> {
-    // Nothing is measured here, so that contenders and fat LTO are not worth the wait.
+    // This command measures nothing, so it builds without the contenders and without fat LTO.
     let mut command = harness(ws, "release", false)?.arg("advise").arg(std::path::absolute(&options.trace)?);
     if let Some(html) = &options.html {
         command = command.arg("--html").arg(std::path::absolute(html)?);

@@ -1,4 +1,5 @@
-//! `cargo xtask bench`: builds the harness as its users would and runs it.
+//! `cargo xtask bench`: builds the harness with the flags of an optimised user program, and runs
+//! it.
 
 use std::path::PathBuf;
 
@@ -12,59 +13,59 @@ use crate::steps::{Outcome, Step};
 use crate::test;
 use crate::workspace::Workspace;
 
-/// The harness's program.
+/// The name of the harness's program.
 const RUNNER: &str = "bench-runner";
 
-/// The profile of what is measured.
+/// The profile of measured builds.
 const PROFILE: &str = "bench";
 
-/// Puts blocks that are jumped to at the start of a cache line, so that where a loop lies is not a matter of luck.
+/// Aligns jump targets to cache lines, so that the position of a loop does not change its time.
 const ALIGNED: &str = "-Cllvm-args=-align-all-nofallthru-blocks=6";
 
 #[derive(Debug, Default, Args)]
 #[command(after_help = "Examples:
-  cargo xtask bench --quick                                  tables in about two minutes of measuring
-  cargo xtask bench --full --out results                     everything, into a directory of your own
-  cargo xtask bench --quick --filter 'S[12]'                 workloads whose name matches
+  cargo xtask bench --quick                                  measures for about two minutes and prints tables
+  cargo xtask bench --full --out results                     measures everything; reports go to `results`
+  cargo xtask bench --quick --filter 'S[12]'                 runs the workloads whose name matches
   cargo xtask bench --quick --peers ring,one-ring,mimalloc
-  cargo xtask bench --seed 7 --quick                         other streams of operations, the same every time
-  cargo xtask bench --quick --baseline old/summary.json      what changed since an earlier run
-  cargo xtask bench --icount                                 instructions an operation, beside those recorded
-  cargo xtask bench --icount --full --rebase                 records them, in bench/icount.json
-  cargo xtask bench -- --help                                what else the harness understands
+  cargo xtask bench --seed 7 --quick                         other operations, the same for each run of a seed
+  cargo xtask bench --quick --baseline old/summary.json      compares with an earlier run
+  cargo xtask bench --icount                                 counts instructions and compares them with the record
+  cargo xtask bench --icount --full --rebase                 records the counts in bench/icount.json
+  cargo xtask bench -- --help                                lists the harness's own options
 
-Writes report.html, report.md, summary.json and results.jsonl to --out. Contenders written in C are left out, and named,
-where there is no C compiler. With --icount nothing is timed: valgrind counts, and what takes more than 1 % and more
-than two instructions above the record fails.")]
+Writes report.html, report.md, summary.json and results.jsonl to --out. Without a C compiler the contenders written in C
+are left out, and the command names them. With --icount valgrind counts instructions and nothing is timed: a count that
+exceeds its record by more than 1 % and more than two instructions fails.")]
 pub(crate) struct Options {
-    /// Fewer rounds; about two minutes.
+    /// Run fewer rounds: about two minutes.
     #[arg(long, conflicts_with = "full")]
     quick: bool,
-    /// All rounds, memory and tails.
+    /// Run all rounds, and measure memory and tail latencies.
     #[arg(long)]
     full: bool,
-    /// A regular expression that chooses workloads.
+    /// Run the workloads that match a regular expression.
     #[arg(long, value_name = "RE")]
     filter: Option<String>,
-    /// Contenders by name, separated by commas.
+    /// Run these contenders: names separated by commas.
     #[arg(long, value_name = "LIST")]
     peers: Option<String>,
-    /// Where reports go [default: target/bench].
+    /// The directory for reports [default: target/bench].
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// The summary.json of an earlier run, to compare with.
+    /// Compare with the summary.json of an earlier run.
     #[arg(long, value_name = "FILE", conflicts_with = "icount")]
     baseline: Option<PathBuf>,
     /// Count instructions and compare them with bench/icount.json; needs valgrind.
     #[arg(long)]
     icount: bool,
-    /// Record what is counted.
+    /// Record the counts.
     #[arg(long, requires = "icount", conflicts_with = "peers")]
     pub(crate) rebase: bool,
     /// The seed of all random choices.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Arguments for the harness as they are.
+    /// Arguments that are passed to the harness unchanged.
     #[arg(last = true, conflicts_with = "icount")]
     rest: Vec<String>,
 }
@@ -76,18 +77,18 @@ pub(crate) fn main(ws: &Workspace, options: &Options) -> Result<bool> {
     }
     let runner = harness(ws, "run", PROFILE, true)?.arg("--quiet");
     eprintln!(
-        "Building the harness with fat LTO. The first time that takes some minutes; measuring starts afterwards."
+        "Building the harness with fat LTO. The first build takes some minutes; measuring starts afterwards."
     );
     if !build(ws)? {
-        bail!("the harness does not build; the messages are above");
+        bail!("the harness does not build: see the messages above");
     }
     runner.arg("--").args(options.passed(ws)?).run()
 }
 
-/// Every workload once, as a test: the check that `ci` runs.
+/// Returns the step of `ci` that runs every workload once, as a test.
 pub(crate) fn smoke() -> Step<'static> {
-    Step::new("bench-smoke", "each workload once with every contender", |ws| {
-        // As the tests have it, C contenders and all: nothing is measured here.
+    Step::new("bench-smoke", "every workload runs once with every contender", |ws| {
+        // The tests' own build, C contenders included: this step measures nothing.
         test::build(ws)?;
         let out = ws.target_dir("bench-smoke");
         let program = ws.target_dir("debug").join(format!("{RUNNER}{}", std::env::consts::EXE_SUFFIX));
@@ -102,7 +103,8 @@ pub(crate) fn smoke() -> Step<'static> {
 
 impl Options {
     fn passed(&self, ws: &Workspace) -> Result<Vec<String>> {
-        // The harness is started at the root; the user is where he is.
+        // The harness starts at the root, so paths relative to the user's directory are made
+        // absolute.
         let out = match &self.out {
             Some(dir) => std::path::absolute(dir)?,
             None => ws.target_dir("bench"),
@@ -116,17 +118,17 @@ impl Options {
         Ok(args)
     }
 
-    /// The workloads that a regular expression chooses, and nothing else chosen.
+    /// Returns the default options with a filter of workloads.
     pub(crate) fn only(filter: &str) -> Self {
         Self { filter: Some(filter.to_owned()), ..Self::default() }
     }
 
-    /// Whether everything that there is was asked for.
+    /// Returns whether the options select every workload and every contender.
     pub(crate) fn is_whole(&self) -> bool {
         self.full && self.filter.is_none() && self.peers.is_none()
     }
 
-    /// What is to be run, as the harness understands it.
+    /// Returns the selection as arguments of the harness.
     pub(crate) fn chosen(&self) -> Vec<String> {
         let mut args = Vec::new();
         for (flag, on) in [("--quick", self.quick), ("--full", self.full)] {
@@ -151,7 +153,8 @@ fn build(ws: &Workspace) -> Result<bool> {
     harness(ws, "build", PROFILE, true)?.run()
 }
 
-/// `cargo build` or `cargo run` of the harness, with the contenders written in C where they are wanted and can be had.
+/// Returns a `cargo build` or `cargo run` of the harness. With `peers` it includes the contenders
+/// written in C that can be built here.
 pub(crate) fn harness(ws: &Workspace, what: &str, profile: &str, peers: bool) -> Result<Cmd> {
     if !ws.package(HARNESS)?.bins.iter().any(|bin| bin == RUNNER) {
         bail!("the package {HARNESS} has no program {RUNNER}: this checkout is not complete");
@@ -169,7 +172,7 @@ mod tests {
     use crate::workspace::tests::sample;
 
     #[test]
-    fn arguments_go_through_and_the_output_has_a_default() {
+    fn options_are_passed_on_and_the_output_has_a_default() {
         let args = Options::default().passed(&sample()).unwrap();
         assert_eq!(args, ["--out", "/ws/target/bench"]);
         let all = Options {

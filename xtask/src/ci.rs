@@ -1,4 +1,4 @@
-//! `cargo xtask ci`: everything that must hold before a change goes in, in one order, with one table.
+//! `cargo xtask ci`: runs every check that a change must pass, and prints one table of results.
 
 use core::time::Duration;
 
@@ -19,26 +19,27 @@ use crate::tidy;
 use crate::toolchain::Missing;
 use crate::workspace::Workspace;
 
-/// Minutes after which running steps are stopped and the others fail.
+/// The default time limit in minutes. When it is over, running steps are stopped and the remaining
+/// ones fail.
 const MINUTES: u64 = 29;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  cargo xtask ci                         everything; ends within half an hour on two cores
-  cargo xtask ci --list                  the steps
-  cargo xtask ci --only tidy,fmt,clippy  some of them
-  cargo xtask ci --only matrix           a group
-  cargo xtask ci --minutes 120           on a slow machine
+  cargo xtask ci                         runs everything, within half an hour on two cores
+  cargo xtask ci --list                  lists the steps
+  cargo xtask ci --only tidy,fmt,clippy  runs some steps
+  cargo xtask ci --only matrix           runs a group of steps
+  cargo xtask ci --minutes 120           allows more time on a slow machine
 
-The last line counts: `N passed, N failed`, and `, N skipped` where a toolchain cannot be had.")]
+The last line counts the results: `N passed, N failed`, and `, N skipped` if a toolchain is not available.")]
 pub(crate) struct Options {
-    /// Print the steps and run nothing.
+    /// List the steps and run nothing.
     #[arg(long)]
     list: bool,
-    /// Steps or groups, separated by commas.
+    /// Run these steps or groups: names separated by commas.
     #[arg(long, value_delimiter = ',', value_name = "STEP,…")]
     only: Vec<String>,
-    /// Minutes for all of it.
+    /// The time limit for all steps, in minutes.
     #[arg(long, default_value_t = MINUTES)]
     minutes: u64,
 }
@@ -58,22 +59,26 @@ pub(crate) fn main(ws: &Workspace, options: &Options) -> Result<bool> {
 
 fn steps(ws: &Workspace) -> Result<Vec<Step<'_>>> {
     let mut steps = vec![
-        Step::new("tidy", "files, comments, versions, features, paths", tidy::outcome),
-        Step::new("fmt", "cargo fmt --check", |ws| {
+        Step::new(
+            "tidy",
+            "the text follows the rules: files, comments, prose, versions, features, paths",
+            tidy::outcome,
+        ),
+        Step::new("fmt", "every file is formatted", |ws| {
             ws.cargo()
                 .args(["fmt", "--all", "--check"])
-                .run_or("some files are not formatted: `cargo fmt --all` mends it")?;
+                .run_or("some files are not formatted: run `cargo fmt --all`")?;
             Ok(Outcome::Passed(String::new()))
         }),
-        Step::new("clippy", "lints of all targets, warnings denied", |ws| {
+        Step::new("clippy", "all targets pass the lints, warnings denied", |ws| {
             for cargo in with_benches(ws, "clippy") {
                 cargo
                     .args(["--all-targets", "--", "-D", "warnings"])
-                    .run_or("clippy has something to say")?;
+                    .run_or("clippy reports warnings or errors")?;
             }
             Ok(Outcome::Passed(String::new()))
         }),
-        Step::new("docs", "documentation, warnings denied", |ws| {
+        Step::new("docs", "the documentation builds, warnings denied", |ws| {
             for cargo in test::workspace(ws, &ws.cargo().args(["doc", "--no-deps"])) {
                 cargo
                     .env_append("RUSTDOCFLAGS", "-Dwarnings")
@@ -86,7 +91,8 @@ fn steps(ws: &Workspace) -> Result<Vec<Step<'_>>> {
     steps.extend(matrix::steps());
     steps.extend(loom::steps(ws)?);
     steps.extend(controls::steps(ws, |_| true)?);
-    // Long, and of what they say nothing depends on what else runs. Last come those of which there are many, so that no lane ends early.
+    // These steps are long and independent of each other. Miri comes last: it has many short steps,
+    // which keep both lanes busy until the end.
     steps.push(icount::step().beside());
     steps.push(bench::smoke().beside());
     steps.push(sanitize::address(ws)?.beside());
@@ -94,7 +100,8 @@ fn steps(ws: &Workspace) -> Result<Vec<Step<'_>>> {
     Ok(steps)
 }
 
-/// As [`test::workspace`], and the criterion benches with it where the C contenders can be built.
+/// Returns the commands of [`test::workspace`], with the criterion benches if the C contenders can
+/// be built.
 fn with_benches(ws: &Workspace, what: &str) -> Vec<shell::Cmd> {
     let commands = test::workspace(ws, &ws.cargo().arg(what));
     if commands.len() == 1 { vec![ws.cargo().args([what, "--workspace"])] } else { commands }

@@ -1,5 +1,5 @@
-//! `cargo xtask controls`: negative controls. Each weakens one ordering, bound or step by a cfg; the test that
-//! guards it must pass without the cfg and fail with it.
+//! `cargo xtask controls`: runs the negative controls. Each weakens one ordering, bound or step by
+//! a cfg. The test that guards it must pass without the cfg and fail with it.
 
 mod table;
 pub(crate) mod wrapper;
@@ -24,26 +24,26 @@ use crate::workspace::{Package, Workspace};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  cargo xtask controls                      every control of xtask/controls.toml
-  cargo xtask controls inbox_take_relaxed   one of them
-  cargo xtask controls --list               what each weakens
+  cargo xtask controls                      runs every control of xtask/controls.toml
+  cargo xtask controls inbox_take_relaxed   runs one control
+  cargo xtask controls --list               lists the controls
 
 A control is a place in the code such as
   #[cfg(ephemera_weaken = \"inbox_take_relaxed\")]
 and a row of xtask/controls.toml that names the test which must then fail.")]
 pub(crate) struct Options {
-    /// Names of controls; all without.
+    /// The controls to run [default: all].
     name: Vec<String>,
-    /// Print the table and run nothing.
+    /// List the controls and run nothing.
     #[arg(long)]
     list: bool,
 }
 
-/// What an empty table means.
+/// The failure for an empty table.
 const EMPTY: &str =
-    "xtask/controls.toml lists no control: nothing shows yet that the models and tests can fail";
+    "xtask/controls.toml lists no control, so nothing shows that the models and tests can fail";
 
-/// How long a weakened test may take. What is weakened must fail, not hang.
+/// The time limit of a weakened test, which must fail and not hang.
 const LONGEST: Duration = Duration::from_secs(300);
 
 /// Runs the command.
@@ -62,17 +62,17 @@ pub(crate) fn main(ws: &Workspace, options: &Options) -> Result<bool> {
     }
     if let Some(unknown) = options.name.iter().find(|name| !all.iter().any(|control| &control.name == *name))
     {
-        bail!("no control is named `{unknown}`; `cargo xtask controls --list` shows them");
+        bail!("no control is named `{unknown}`; `cargo xtask controls --list` lists them");
     }
     let chosen = |control: &Control| options.name.is_empty() || options.name.contains(&control.name);
     Ok(run(ws, steps(ws, chosen)?))
 }
 
-/// A step for each control that `wanted` takes. A table without any control gives one step that fails.
+/// Returns a step for each control that `wanted` accepts. An empty table gives one step that fails.
 pub(crate) fn steps(ws: &Workspace, wanted: impl Fn(&Control) -> bool) -> Result<Vec<Step<'static>>> {
     let all = load(ws)?;
     if all.is_empty() {
-        return Ok(vec![Step::new("controls", "negative controls", |_| {
+        return Ok(vec![Step::new("controls", "each weakened variant fails its test", |_| {
             Ok(Outcome::Failed(EMPTY.to_owned()))
         })]);
     }
@@ -86,7 +86,7 @@ pub(crate) fn steps(ws: &Workspace, wanted: impl Fn(&Control) -> bool) -> Result
     Ok(all.into_iter().filter(|control| wanted(control)).map(step).collect())
 }
 
-/// Tests seen to pass without a cfg in this run: several controls often share one.
+/// The tests that passed without a cfg in this run. Several controls often share a test.
 static SEEN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 fn check(ws: &Workspace, control: &Control) -> Result<Outcome> {
@@ -107,16 +107,17 @@ fn check(ws: &Workspace, control: &Control) -> Result<Outcome> {
     Ok(if ran == 0 {
         Outcome::Failed(format!("no test matches `{}` in {}", control.test, control.package))
     } else if fell {
-        Outcome::Passed("fails as it must".to_owned())
+        Outcome::Passed("the weakened test fails".to_owned())
     } else {
         Outcome::Failed(format!(
-            "`{}` passes although `{}` is weakened: it does not guard that",
+            "`{}` passes with `{}` weakened, so it does not guard that",
             control.test, control.name
         ))
     })
 }
 
-/// The test runs without the cfg, none of which alone need match the filter. `None` without a toolchain.
+/// Returns the test runs without the cfg; the filter must match a test in one of them. Returns
+/// `None` if Miri is not available.
 fn commands(ws: &Workspace, control: &Control) -> Result<Option<Vec<TestRun>>> {
     let package = ws.package(&control.package)?;
     let (base, whole_files) = match control.kind {
@@ -132,28 +133,32 @@ fn commands(ws: &Workspace, control: &Control) -> Result<Option<Vec<TestRun>>> {
     Ok(Some(match (control.target.as_deref(), whole_files) {
         (Some("lib"), _) => vec![one(vec!["--lib".to_owned()])],
         (Some(name), _) => vec![one(vec!["--test".to_owned(), name.to_owned()])],
-        // Under loom's cfg only the models compile.
+        // Only the models compile under loom's cfg.
         (None, Some(files)) => vec![one([vec!["--lib".to_owned()], files].concat())],
         (None, None) => vec![one(vec!["--lib".to_owned(), "--tests".to_owned()])],
     }))
 }
 
-/// What makes a package build soon: the harness's contenders, C and C++ among them, are nothing that a control weakens.
+/// Returns the flag that shortens a package's build. No control weakens a contender of the harness,
+/// so the harness is built without them.
 fn lean(package: &Package) -> Option<&'static str> {
     (package.name == HARNESS).then_some("--no-default-features")
 }
 
-/// How many tests run and pass without the cfg.
+/// Runs the test without the cfg and returns how many tests ran.
+///
+/// # Errors
+/// The test fails without the cfg.
 fn sound(plain: &TestRun) -> Result<u64> {
     let shown = plain.command().shown();
     if SEEN.lock().unwrap_or_else(PoisonError::into_inner).contains(&shown) {
         return Ok(1);
     }
     quiet_build(&plain.cargo, "without the cfg")?;
-    let ran = plain.command().quiet("running it as it is")?;
+    let ran = plain.command().quiet("running the test without the cfg")?;
     if !ran.success {
         shell::say(&end_of(&ran.text));
-        bail!("it fails without the cfg already; again: {shown}");
+        bail!("the test fails without the cfg; to run it again: {shown}");
     }
     let counts = counts(&ran.text);
     if counts.started > 0 {
@@ -162,11 +167,11 @@ fn sound(plain: &TestRun) -> Result<u64> {
     Ok(counts.started)
 }
 
-/// Whether the test fails with the cfg, for the reason that it should.
+/// Runs the test with the cfg and returns whether a test failed.
 fn falls(ws: &Workspace, control: &Control, plain: &TestRun) -> Result<bool> {
     let mut weak = plain.clone();
     weak.cargo = match control.kind {
-        // Miri takes the place of the compiler's wrapper, so here the cfg goes to every crate.
+        // Miri uses the compiler wrapper itself, so here the cfg reaches every crate.
         Kind::Miri => {
             weak.cargo.env_append("RUSTFLAGS", &format!("--cfg ephemera_weaken=\"{}\"", control.name))
         }
@@ -174,7 +179,7 @@ fn falls(ws: &Workspace, control: &Control, plain: &TestRun) -> Result<bool> {
     };
     quiet_build(&weak.cargo, "with the cfg")?;
     shell::say(&format!("$ {}", weak.command().shown()));
-    let ran = weak.command().within(LONGEST).quiet("running it weakened")?;
+    let ran = weak.command().within(LONGEST).quiet("running the test with the cfg")?;
     let judged = judge(control.kind, &ran);
     if !matches!(judged, Ok(true)) {
         shell::say(&end_of(&ran.text));
@@ -186,34 +191,34 @@ fn quiet_build(cargo: &Cmd, which: &str) -> Result<()> {
     let built = cargo.clone().arg("--no-run").quiet(&format!("building {which}"))?;
     if !built.success {
         shell::say(&built.text);
-        bail!("does not compile {which}");
+        bail!("the test does not compile {which}");
     }
     Ok(())
 }
 
-/// The last lines of what was kept back; a model that passes says little at great length.
+/// Returns the last lines of an output. A model that passes prints many lines of no interest.
 fn end_of(text: &str) -> String {
     let lines: Vec<_> = text.lines().collect();
     lines[lines.len().saturating_sub(80)..].join("\n")
 }
 
-/// Whether this run is a test that failed: `Ok(false)` if it passed.
+/// Returns whether a test failed in this run: `Ok(false)` if all passed.
 ///
 /// # Errors
-/// It failed, but not in a test, or in one that Miri could not run.
+/// The run failed before a test started, or in a test that Miri cannot run.
 fn judge(kind: Kind, ran: &Captured) -> Result<bool> {
     if ran.success {
         return Ok(false);
     }
     if counts(&ran.text).started == 0 {
-        bail!("failed with the cfg, but before any test ran");
+        bail!("the run failed with the cfg before a test started");
     }
     let found = ["Undefined Behavior", "panicked at", "memory leaked", "data race", "deadlock"];
     if kind == Kind::Miri
         && ran.text.contains("unsupported operation")
         && !found.iter().any(|word| ran.text.contains(word))
     {
-        bail!("Miri cannot run this test, which is no failure of it");
+        bail!("Miri cannot run this test, which does not count as a failure of the test");
     }
     Ok(true)
 }
@@ -228,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failing_test_is_told_from_one_that_passes_or_never_ran() {
+    fn a_failed_test_is_distinguished_from_one_that_passed_or_never_ran() {
         let failed = "running 1 test\ntest loom_a ... FAILED\ntest result: FAILED. 0 passed; 1 failed;";
         assert!(judge(Kind::Loom, &ran(false, failed)).unwrap());
         let passed = "running 1 test\ntest result: ok. 1 passed; 0 failed;";
@@ -238,12 +243,12 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_died_in_its_test_counts_as_failing() {
+    fn a_process_that_dies_in_a_test_counts_as_a_failure() {
         assert!(judge(Kind::Test, &ran(false, "running 1 test\nsignal: 11, SIGSEGV")).unwrap());
     }
 
     #[test]
-    fn what_miri_cannot_run_is_no_failure_of_the_test() {
+    fn an_operation_that_miri_does_not_support_is_not_a_failed_test() {
         let text = "running 1 test\nerror: unsupported operation: can't call foreign function";
         assert!(judge(Kind::Miri, &ran(false, text)).is_err());
         let text = "running 1 test\nerror: Undefined Behavior: Data race detected";

@@ -1,34 +1,34 @@
-//! Contenders of the harness that are written in C and C++, and whether they can be built here.
+//! Detects which of the harness's C and C++ contenders can be built here.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::workspace::Workspace;
 
-/// The package whose default features build them.
+/// The package whose default features build these contenders.
 pub(crate) const HARNESS: &str = "bench-harness";
 
-/// What a contender's build needs.
+/// A tool that a contender's build needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Need {
-    /// A C compiler that makes programs that run.
+    /// A C compiler whose programs run.
     Cc,
-    /// A C++ compiler that does, for C++20.
+    /// A C++20 compiler whose programs run.
     Cxx,
-    /// `make`, for sources that bring a makefile, and for what CMake writes.
+    /// `make`, for makefiles of the sources and of CMake.
     Make,
     /// CMake.
     Cmake,
 }
 
-/// Contenders that are built together.
+/// A feature of the harness and the contenders that it builds.
 struct Feature {
     name: &'static str,
     contenders: &'static str,
     needs: &'static [Need],
 }
 
-/// The features, in the order in which they are told.
+/// The features, in the order of messages.
 const FEATURES: [Feature; 2] = [
     Feature {
         name: "c-peers",
@@ -42,14 +42,14 @@ const FEATURES: [Feature; 2] = [
     },
 ];
 
-/// What is missing on this machine.
+/// The tools that this machine lacks.
 #[derive(Debug)]
 pub(crate) struct Support {
     missing: Vec<Need>,
 }
 
 impl Support {
-    /// Tries to compile and run programs.
+    /// Tries each tool; compilers must build a program that runs.
     pub(crate) fn detect(ws: &Workspace) -> Self {
         let dir = ws.target_dir("xtask-cc");
         let there = [
@@ -65,7 +65,7 @@ impl Support {
         !feature.needs.iter().any(|need| self.missing.contains(need))
     }
 
-    /// What cargo is told to build the harness with all that can be built.
+    /// Returns the cargo arguments that build the harness with every contender that can be built.
     pub(crate) fn arguments(&self) -> Vec<String> {
         if self.told().is_none() {
             return Vec::new();
@@ -75,7 +75,8 @@ impl Support {
         vec!["--no-default-features".to_owned(), format!("--features={}", built.join(","))]
     }
 
-    /// Who is left out, why, and how to get them.
+    /// Returns a message about the contenders that are left out, the reason, and what to install.
+    /// Returns `None` if all can be built.
     pub(crate) fn told(&self) -> Option<String> {
         let left_out: Vec<_> = FEATURES.iter().filter(|feature| !self.builds(feature)).collect();
         if left_out.is_empty() {
@@ -86,7 +87,7 @@ impl Support {
         let missing: Vec<_> = self.missing.iter().filter(needed).map(|need| need.told()).collect();
         let ways: Vec<_> = self.missing.iter().filter(needed).map(|need| need.way()).collect();
         Some(format!(
-            "LEFT OUT: {}: {}.\n  To get them: {}.",
+            "LEFT OUT: {}: {}.\n  To build them: {}.",
             names.join(", "),
             missing.join("; "),
             ways.join("; ")
@@ -97,19 +98,19 @@ impl Support {
 impl Need {
     fn told(self) -> &'static str {
         match self {
-            Self::Cc => "no C compiler here that works ($CC, cc)",
-            Self::Cxx => "no C++ compiler here that works for C++20 ($CXX, c++)",
-            Self::Make => "no make here",
-            Self::Cmake => "no CMake here",
+            Self::Cc => "no working C compiler was found ($CC, cc)",
+            Self::Cxx => "no working C++20 compiler was found ($CXX, c++)",
+            Self::Make => "make was not found",
+            Self::Cmake => "CMake was not found",
         }
     }
 
     fn way(self) -> &'static str {
         match self {
-            Self::Cc => "install a C compiler, such as `apt-get install gcc libc6-dev`, or name yours in CC",
-            Self::Cxx => "install a C++ compiler, such as `apt-get install g++`, or name yours in CXX",
-            Self::Make => "install make, such as `apt-get install make`",
-            Self::Cmake => "install CMake, such as `apt-get install cmake`",
+            Self::Cc => "install a C compiler (`apt-get install gcc libc6-dev`), or set CC",
+            Self::Cxx => "install a C++ compiler (`apt-get install g++`), or set CXX",
+            Self::Make => "install make (`apt-get install make`)",
+            Self::Cmake => "install CMake (`apt-get install cmake`)",
         }
     }
 }
@@ -123,13 +124,13 @@ fn quiet(command: &mut Command) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// How a language's compiler is tried.
+/// A program that tests a language's compiler.
 struct Probe {
-    /// The variable that names it, and its name otherwise.
+    /// The variable that names the compiler, and its name if the variable is not set.
     named: (&'static str, &'static str),
     file: &'static str,
     text: &'static str,
-    /// What stands before the source, and behind it.
+    /// The arguments before the source file; `libraries` has those after it.
     flags: &'static [&'static str],
     libraries: &'static [&'static str],
 }
@@ -147,11 +148,12 @@ const CXX: Probe = Probe {
     file: "probe.cc",
     text: "#include <atomic>\n#include <concepts>\nint main() { std::atomic<int> zero{0}; return zero.load(); }\n",
     flags: &["-std=c++20"],
-    // As the Rust side links it.
+    // The Rust side links this library.
     libraries: &["-latomic"],
 };
 
-/// A compiler without headers or without a linker is as good as none.
+/// Returns whether the compiler builds a program that runs. A compiler without headers or a linker
+/// does not.
 fn compiler_works(dir: &Path, probe: &Probe) -> bool {
     let (variable, otherwise) = probe.named;
     let named = std::env::var(variable).ok().filter(|line| !line.trim().is_empty());
@@ -173,19 +175,19 @@ mod tests {
     use super::{Need, Support};
 
     #[test]
-    fn what_is_left_out_is_said_with_the_way_to_get_it() {
+    fn the_message_names_missing_contenders_and_what_to_install() {
         let whole = Support { missing: vec![] };
         assert!(whole.told().is_none() && whole.arguments().is_empty());
         let support = Support { missing: vec![Need::Make] };
         let told = support.told().unwrap();
         assert!(told.contains("mimalloc, jemalloc") && told.contains("snmalloc"), "{told}");
-        assert!(told.contains("no make here"), "{told}");
+        assert!(told.contains("make was not found"), "{told}");
         assert!(told.contains("install make") && !told.contains("gcc"), "{told}");
         assert_eq!(support.arguments(), ["--no-default-features", "--features=rust-peers"]);
     }
 
     #[test]
-    fn without_cmake_the_contenders_in_c_stay() {
+    fn without_cmake_the_contenders_in_c_are_still_built() {
         let support = Support { missing: vec![Need::Cmake] };
         let told = support.told().unwrap();
         assert!(told.contains("snmalloc") && !told.contains("mimalloc"), "{told}");

@@ -1,7 +1,9 @@
-//! `cargo xtask bench --icount`: instructions an operation, beside those that `bench/icount.json` records.
+//! `cargo xtask bench --icount`: counts instructions per operation and compares them with the
+//! record in `bench/icount.json`.
 //!
-//! Time on a busy machine cannot show a regression of a few per cent; a count can, since it is the same each time. It
-//! says nothing about which allocator is faster: a miss costs as many instructions as a hit.
+//! On a busy machine times cannot show a regression of a few per cent. Counts can, since they are
+//! the same in every run. They do not tell which allocator is faster: a cache miss and a hit are
+//! one instruction each.
 
 mod compare;
 
@@ -16,23 +18,24 @@ use crate::bench;
 use crate::steps::{Outcome, Step};
 use crate::workspace::Workspace;
 
-/// The figures that hold, from the root.
+/// The record's path from the root.
 const RECORD: &str = "bench/icount.json";
 
-/// Said where they are not there.
+/// The failure without a record.
 const UNRECORDED: &str =
     "there is no bench/icount.json; `cargo xtask bench --icount --full --rebase` writes it";
 
-/// The profile of the build that is counted.
+/// The profile of counted builds.
 const PROFILE: &str = "icount";
 
-/// What `ci` counts, in two minutes: of each crate its fast path, its refill and its bad case.
+/// The workloads that `ci` counts, within two minutes: the fast path, the refill and the worst case
+/// of each crate.
 const IN_CI: &str = "^(S1/pair/(64|1024|8192)|S2/batch/100x16|W/window/1024x136|S3/slots/[bc]\
 |S5/(push|reserve_exact)/146|S6/straggler/1e-2|S11/frames|R1/json|R6/replay/(git|serde_json)\
 |S1-objects/pair/40|S2-objects/batch/20000x32|S3-objects/slots|S6-objects/straggler/1e-2\
 |S2-set/insert|S1-buffers/(fixed/64|extend|freeze)|S7-buffers/packet/1024)$";
 
-/// Runs the command: `true` if nothing takes more instructions than recorded, or if it was recorded anew.
+/// Runs the command. Returns `true` if no count exceeds its record, or if a new record was written.
 pub(crate) fn main(ws: &Workspace, options: &bench::Options) -> Result<bool> {
     let counts = count(ws, options)?;
     let path = ws.root.join(RECORD);
@@ -65,9 +68,9 @@ pub(crate) fn main(ws: &Workspace, options: &bench::Options) -> Result<bool> {
     }
 }
 
-/// The check that `ci` runs.
+/// Returns the step of `ci`.
 pub(crate) fn step() -> Step<'static> {
-    Step::new("icount", "instructions an operation, beside those recorded", |ws| {
+    Step::new("icount", "no operation takes more instructions than recorded", |ws| {
         if !starts(Command::new("valgrind").arg("--version")) {
             return Ok(without_valgrind());
         }
@@ -77,13 +80,14 @@ pub(crate) fn step() -> Step<'static> {
     })
 }
 
-/// Where the package manager has the tool, its absence is a failure; elsewhere the step does not run.
+/// Returns the outcome without valgrind: a failure if the package manager offers it, else a skipped
+/// step.
 fn without_valgrind() -> Outcome {
-    let way = "`apt-get install valgrind`, or your system's way";
+    let way = "`apt-get install valgrind`, or your system's package manager";
     if starts(Command::new("apt-get").args(["install", "--simulate", "valgrind"])) {
-        Outcome::Failed(format!("valgrind is not installed, and can be had here: {way}"))
+        Outcome::Failed(format!("valgrind is not installed, but is available: {way}"))
     } else {
-        Outcome::Skipped(format!("no valgrind here, which counts instructions; to get it: {way}"))
+        Outcome::Skipped(format!("valgrind, which counts instructions, is not installed: {way}"))
     }
 }
 
@@ -92,18 +96,18 @@ fn starts(command: &mut Command) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Builds the harness and lets it count.
+/// Builds the harness and runs it in counting mode.
 fn count(ws: &Workspace, options: &bench::Options) -> Result<Counts> {
     let harness = |what| bench::harness(ws, what, PROFILE, false);
-    eprintln!("Building the harness: {BUILD}. The first time that takes some minutes.");
-    harness("build")?.run_or("the harness does not build; the messages are above")?;
+    eprintln!("Building the harness: {BUILD}. The first build takes some minutes.");
+    harness("build")?.run_or("the harness does not build: see the messages above")?;
     let out = match &options.out {
         Some(dir) => std::path::absolute(dir)?,
         None => ws.target_dir("bench-icount"),
     };
     let mut run = harness("run")?.args(["--quiet", "--", "--icount", "--out"]).arg(&out);
     run = run.args(options.chosen());
-    run.run_or("the harness could not count; it says why above")?;
+    run.run_or("the harness could not count: see its messages above")?;
     load(&out.join("icount.json"))?.context("the harness wrote no figures")
 }
 
@@ -114,7 +118,7 @@ fn load(path: &Path) -> Result<Option<Counts>> {
         Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
     };
     let counts = serde_json::from_str(&text).with_context(|| {
-        format!("{} holds no figures: `--icount --full --rebase` writes it anew", path.display())
+        format!("{} holds no figures: `--icount --full --rebase` writes a new record", path.display())
     })?;
     Ok(Some(counts))
 }

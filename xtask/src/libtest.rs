@@ -1,19 +1,19 @@
-//! Runs `cargo test` in two halves, build and run, and counts the tests that ran: a filter that matches
-//! nothing ends with status 0 and must not pass for a check.
+//! Builds and runs tests with `cargo test`, and counts the tests that ran. A filter that matches no
+//! test ends with status 0, which must not count as a passed check.
 
 use anyhow::{Result, bail};
 
 use crate::shell::{Captured, Cmd};
 use crate::steps::Outcome;
 
-/// What the test programs of one command said.
+/// The results that the test programs of one command printed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
-    /// Tests that were started; under many seeds of Miri each counts once a seed.
+    /// Tests that were started. Under Miri with many seeds each test counts once per seed.
     pub(crate) started: u64,
     /// Tests that passed.
     pub(crate) passed: u64,
-    /// Tests that failed. A test that ended its whole process is not among them.
+    /// Tests that failed. A test that ends its process is not counted.
     pub(crate) failed: u64,
 }
 
@@ -42,32 +42,32 @@ pub(crate) fn counts(text: &str) -> Counts {
     counts
 }
 
-/// The names that `--list` printed.
+/// Returns the test names in the output of `--list`.
 pub(crate) fn listed(text: &str) -> Vec<&str> {
     text.lines().filter_map(|line| line.trim().strip_suffix(": test")).collect()
 }
 
-/// A `cargo test` command without what follows `--`, and what follows.
+/// A `cargo test` command, with the arguments before and after `--` separated.
 #[derive(Debug, Clone)]
 pub(crate) struct TestRun {
-    /// `cargo test …`.
+    /// The command up to `--`.
     pub(crate) cargo: Cmd,
-    /// Arguments of the test programs: filters and flags.
+    /// The arguments of the test programs: filters and flags.
     pub(crate) harness: Vec<String>,
 }
 
 impl TestRun {
-    /// Builds the test programs, with cargo's own progress.
+    /// Builds the test programs and shows cargo's progress.
     pub(crate) fn build(&self) -> Result<bool> {
         self.cargo.clone().arg("--no-run").run()
     }
 
-    /// The whole command.
+    /// Returns the whole command.
     pub(crate) fn command(&self) -> Cmd {
         self.cargo.clone().arg("--").args(&self.harness)
     }
 
-    /// Builds, runs and counts. At least one test must have run, or the outcome is a failure that says
+    /// Builds, runs and counts. If no test ran, the outcome is a failure with the message
     /// `nothing`.
     pub(crate) fn check(&self, nothing: &str) -> Result<Outcome> {
         let counts = self.counted()?;
@@ -77,15 +77,15 @@ impl TestRun {
         Ok(Outcome::Passed(format!("{} tests", counts.passed)))
     }
 
-    /// Builds, runs and counts; that none ran is no error.
+    /// Builds, runs and counts. It is not an error if no test ran.
     ///
     /// # Errors
-    /// A build or a test that failed.
+    /// The build or a test failed.
     pub(crate) fn counted(&self) -> Result<Counts> {
         if !self.build()? {
-            bail!("does not compile");
+            bail!("the tests do not compile");
         }
-        // Everything that fails, not only what fails first.
+        // Cargo runs every test program, also after a failure.
         let ran = self.cargo.clone().args(["--no-fail-fast", "--"]).args(&self.harness).tee()?;
         let counts = counts(&ran.text);
         if !ran.success {
@@ -97,13 +97,13 @@ impl TestRun {
     fn why(&self, ran: &Captured, counts: Counts) -> String {
         let what = match counts.failed {
             0 if counts.started == 0 => "the test command failed before a test ran".to_owned(),
-            0 => "a test ended the process".to_owned(),
+            0 => "a test ended its process".to_owned(),
             1 => "1 test failed:".to_owned(),
-            n => format!("{n} tests failed, the first is:"),
+            n => format!("{n} tests failed; the first one is:"),
         };
         let first = ran.text.lines().find_map(|line| line.trim().strip_suffix(" ... FAILED"));
         let named = first.map(|name| format!(" {}", name.trim_start_matches("test "))).unwrap_or_default();
-        format!("{what}{named}\nagain: {}", self.command().shown())
+        format!("{what}{named}\nto run it again: {}", self.command().shown())
     }
 }
 
@@ -112,7 +112,7 @@ mod tests {
     use super::{Counts, counts, listed};
 
     #[test]
-    fn counts_add_up_over_programs() {
+    fn counts_of_several_programs_are_added() {
         let text = "   Running unittests src/lib.rs\nrunning 2 tests\ntest a ... ok\ntest b ... FAILED\n\n\
             test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 3 filtered out; finished in 0.01s\n\
             running 1 test\ntest c ... ok\ntest result: ok. 1 passed; 0 failed; 0 ignored; 0 measured";
@@ -120,21 +120,21 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_without_a_match_counts_nothing() {
+    fn a_filter_without_a_match_gives_zero_tests() {
         let text =
             "running 0 tests\n\ntest result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 9 filtered out";
         assert_eq!(counts(text), Counts::default());
     }
 
     #[test]
-    fn a_crash_leaves_started_tests_without_a_result() {
+    fn a_test_that_crashes_is_started_and_neither_passed_nor_failed() {
         let text =
             "running 1 test\nerror: test failed\n  process didn't exit successfully (signal: 11, SIGSEGV)";
         assert_eq!(counts(text), Counts { started: 1, passed: 0, failed: 0 });
     }
 
     #[test]
-    fn names_are_taken_from_a_list() {
+    fn test_names_are_read_from_a_list() {
         assert_eq!(listed("a::conc_free: test\nb: benchmark\n\n2 tests, 1 benchmark"), ["a::conc_free"]);
     }
 }

@@ -1,4 +1,5 @@
-//! `cargo xtask loom`: every interleaving of the small models, and the controls that show that they can fail.
+//! `cargo xtask loom`: runs the models in every interleaving. With `--controls` it also runs the
+//! negative controls, which show that the models can fail.
 
 use anyhow::Result;
 use clap::Args;
@@ -8,35 +9,35 @@ use crate::libtest::TestRun;
 use crate::steps::{Outcome, Step, run};
 use crate::workspace::{Package, Workspace};
 
-/// The packages that have models, by directory.
+/// The directories of the packages that have models.
 pub(crate) const MODELLED: [&str; 6] =
     ["prim", "recorder", "ring-alloc", "ringal", "shared_arena", "typed-pool"];
 
-/// The switch that turns the shim of `prim` to loom's types.
+/// The flag that selects loom's types in `ephemera_prim::sync`.
 pub(crate) const CFG: &str = "--cfg ephemera_loom";
 
-/// Preemptions a model is explored with, where the model sets no bound of its own.
+/// The bound of preemptions for models that set none.
 const PREEMPTIONS: u32 = 3;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  cargo xtask loom                          all models of all packages
-  cargo xtask loom --package prim           of one package
-  cargo xtask loom retire                   models whose name begins with loom_retire
-  cargo xtask loom --preemptions 4          a deeper search
-  cargo xtask loom --controls               also: every weakened variant must fail its model
+  cargo xtask loom                          runs all models of all packages
+  cargo xtask loom --package prim           runs the models of one package
+  cargo xtask loom retire                   runs the models whose name begins with loom_retire
+  cargo xtask loom --preemptions 4          searches deeper
+  cargo xtask loom --controls               also runs the controls: each weakened model must fail
 
 A model is a unit test named loom_*, or any test of an integration test file named loom*.")]
 pub(crate) struct Options {
-    /// The package, by name or directory.
+    /// Run the models of this package: its name or directory.
     #[arg(long, short)]
     package: Option<String>,
-    /// How a model's name begins, with or without `loom_`.
+    /// Run the models whose name begins so, with or without `loom_`.
     model: Option<String>,
     /// The bound of preemptions for models that set none.
     #[arg(long, default_value_t = PREEMPTIONS)]
     preemptions: u32,
-    /// Run the negative controls of kind `loom` too.
+    /// Also run the negative controls of kind `loom`.
     #[arg(long)]
     controls: bool,
 }
@@ -46,7 +47,7 @@ pub(crate) fn main(ws: &Workspace, options: &Options) -> Result<bool> {
     let packages = ws.choose(options.package.as_deref(), &MODELLED)?;
     let mut todo = Vec::new();
     if let Some(model) = options.model.as_deref() {
-        // One package may well have no model of that name, so the packages are one step here.
+        // One step for all packages, since a single package may have no model of that name.
         todo.push(Step::new("loom", format!("models named {model}"), move |ws| {
             let mut ran = 0;
             for package in &packages {
@@ -69,13 +70,13 @@ pub(crate) fn main(ws: &Workspace, options: &Options) -> Result<bool> {
     Ok(run(ws, todo))
 }
 
-/// A step for each package with models.
+/// Returns a step for each package with models.
 pub(crate) fn steps(ws: &Workspace) -> Result<Vec<Step<'_>>> {
     Ok(ws.choose(None, &MODELLED)?.into_iter().map(|package| step(package, PREEMPTIONS)).collect())
 }
 
 fn step(package: &Package, preemptions: u32) -> Step<'_> {
-    Step::new(format!("loom/{}", package.short()), "models under loom", move |ws| {
+    Step::new(format!("loom/{}", package.short()), "the models hold in every interleaving", move |ws| {
         let ran = models(ws, package, None, preemptions)?;
         Ok(verdict(ran, &format!("{} has no model: no test is named loom_*", package.name)))
     })
@@ -96,7 +97,8 @@ fn models(ws: &Workspace, package: &Package, model: Option<&str>, preemptions: u
     Ok(ran)
 }
 
-/// Which targets to run with which filter: unit tests are told by their names, whole files by theirs.
+/// Returns the targets to run, each with its filter. In the library a model is known by its test's
+/// name; in an integration test by the file's name.
 fn selection(package: &Package, model: Option<&str>) -> Vec<(Vec<String>, Vec<String>)> {
     let model = model.map(|name| name.strip_prefix("loom_").unwrap_or(name));
     let mut runs = vec![(vec!["--lib".to_owned()], vec![format!("loom_{}", model.unwrap_or(""))])];
@@ -107,13 +109,13 @@ fn selection(package: &Package, model: Option<&str>) -> Vec<(Vec<String>, Vec<St
     runs
 }
 
-/// `--test NAME` for every integration test that is a model.
+/// Returns `--test NAME` for every integration test file with models.
 pub(crate) fn files(package: &Package) -> Vec<String> {
     let models = package.tests.iter().filter(|name| name.starts_with("loom"));
     models.flat_map(|name| ["--test".to_owned(), name.clone()]).collect()
 }
 
-/// `cargo test` of a package under loom, without targets.
+/// Returns `cargo test` for a package under loom, without targets.
 pub(crate) fn base(ws: &Workspace, package: &Package, preemptions: u32) -> crate::shell::Cmd {
     let preemptions = std::env::var("LOOM_MAX_PREEMPTIONS").unwrap_or_else(|_| preemptions.to_string());
     ws.cargo()
@@ -123,7 +125,7 @@ pub(crate) fn base(ws: &Workspace, package: &Package, preemptions: u32) -> crate
         .env("LOOM_MAX_PREEMPTIONS", preemptions)
 }
 
-/// As [`base`], with the default bound.
+/// Returns [`base`] with the default bound.
 pub(crate) fn control_base(ws: &Workspace, package: &Package) -> crate::shell::Cmd {
     base(ws, package, PREEMPTIONS)
 }
@@ -134,7 +136,7 @@ mod tests {
     use crate::workspace::tests::sample;
 
     #[test]
-    fn unit_models_are_chosen_by_name_and_files_as_a_whole() {
+    fn unit_models_are_selected_by_test_name_and_files_by_file_name() {
         let ws = sample();
         let prim = ws.package("prim").unwrap();
         let all = selection(prim, None);
@@ -148,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_package_without_model_files_has_one_run() {
+    fn a_package_without_model_files_has_only_the_library_run() {
         let ws = sample();
         assert_eq!(selection(ws.package("bench-harness").unwrap(), None).len(), 1);
     }

@@ -1,4 +1,5 @@
-//! `cargo xtask`: the workspace's own commands. This file only reads the command line; each command is a file.
+//! `cargo xtask`: the workspace's own commands. This file parses the command line; each command is
+//! a module.
 
 #![expect(clippy::std_instead_of_alloc, reason = "a program that always has std")]
 
@@ -37,10 +38,10 @@ use crate::workspace::Workspace;
     name = "xtask",
     bin_name = "cargo xtask",
     after_help = "Examples:
-  cargo xtask bench --quick     tables: our allocators beside the others
-  cargo xtask test              all tests
-  cargo xtask ci                what continuous integration runs
-  cargo xtask help miri         more about one command"
+  cargo xtask bench --quick     compares our allocators with others
+  cargo xtask test              runs all tests
+  cargo xtask ci                runs what continuous integration runs
+  cargo xtask help miri         explains one command"
 )]
 struct Cli {
     #[command(subcommand)]
@@ -51,27 +52,27 @@ struct Cli {
 enum Command {
     /// Compare allocators: build the harness, run it, print tables.
     Bench(bench::Options),
-    /// Record what a program asks of its allocator.
+    /// Record every call that a program makes to its allocator.
     Record(record::Options),
     /// Replay a recorded program over every general allocator.
     Replay(replay::Options),
-    /// Say what a recorded program would gain from another allocator, or that it would not.
+    /// Estimate what a recorded program would gain from another allocator.
     Advise(advise::Options),
-    /// Put the last measurement's table into README.md.
+    /// Record the last measurement and write its tables into README.md.
     Readme(readme::Options),
-    /// All tests: unit, integration, doc, loom models, Miri.
+    /// Run all tests: unit, integration and doc tests, loom models, Miri.
     Test(test::Options),
-    /// Everything that must hold before a change goes in.
+    /// Run every check that a change must pass.
     Ci(ci::Options),
-    /// Models under loom.
+    /// Run the loom models.
     Loom(loom::Options),
-    /// Negative controls: weakened variants that a test must catch.
+    /// Run the negative controls: each weakens the code, and its test must fail.
     Controls(controls::Options),
-    /// Tests under Miri.
+    /// Run the tests under Miri.
     Miri(miri::Options),
-    /// Tests under a sanitizer.
+    /// Run the tests under a sanitizer.
     Sanitize(sanitize::Options),
-    /// Checks of the text: file sizes, orderings, versions, features.
+    /// Check the text of the repository: file sizes, orderings, versions, features, prose.
     Tidy(tidy::Options),
     /// Install the toolchains and targets that the other commands use.
     #[command(after_help = "Examples:\n  cargo xtask toolchains")]
@@ -123,7 +124,7 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn the_command_line_is_sound_and_every_command_has_examples() {
+    fn every_command_parses_and_has_examples() {
         let mut cli = Cli::command();
         cli.build();
         cli.clone().debug_assert();

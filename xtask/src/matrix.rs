@@ -1,5 +1,5 @@
-//! Which library crate must build with which features on which compiler and target: a table, and the steps
-//! that walk it.
+//! The build matrix: a table of the features, compilers and targets that each library crate must
+//! support, and the steps that check it.
 
 use anyhow::{Result, bail};
 
@@ -14,15 +14,15 @@ use crate::workspace::Workspace;
 struct Crate {
     /// Its directory.
     dir: &'static str,
-    /// Sets that it must build with.
+    /// The feature sets that must build.
     features: &'static [&'static str],
-    /// Sets without `std`.
+    /// The feature sets without `std`.
     no_std: &'static [&'static str],
-    /// Sets that its tests run with on the nightly, a step each.
+    /// The feature sets whose tests must pass on the nightly, one step each.
     nightly: &'static [&'static [&'static str]],
 }
 
-/// What a crate has that implements the allocator traits.
+/// The row of a crate that implements the allocator traits.
 const ALLOCATOR: Crate = Crate {
     dir: "",
     features: &["", "alloc", "std", "std,allocator-api2-04"],
@@ -30,7 +30,7 @@ const ALLOCATOR: Crate = Crate {
     nightly: &[&["std"], &["std,nightly"]],
 };
 
-/// The crates.
+/// The library crates.
 const CRATES: [Crate; 5] = [
     Crate { dir: "prim", ..ALLOCATOR },
     Crate { dir: "ring-alloc", ..ALLOCATOR },
@@ -44,21 +44,21 @@ const CRATES: [Crate; 5] = [
     Crate { dir: "typed-pool", ..ALLOCATOR },
 ];
 
-/// A target with 32-bit atomics and no `std`, and one of 32 bits with everything.
+/// A target without `std` and 64-bit atomics, and a 32-bit target with both.
 pub(crate) const TARGETS: &[&str] = &["thumbv7em-none-eabihf", "i686-unknown-linux-gnu"];
 
 /// The compiler of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Compiler {
-    /// What `rust-toolchain.toml` says.
+    /// The compiler of `rust-toolchain.toml`.
     Pinned,
-    /// What `rust-version` says.
+    /// The compiler of `rust-version`.
     Oldest,
     /// The nightly of this workspace.
     Nightly,
 }
 
-/// What is done.
+/// The check of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Act {
     /// `cargo check --lib`.
@@ -67,7 +67,7 @@ enum Act {
     Test,
 }
 
-/// One row. An empty target is this machine.
+/// One row. An empty target means this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Cell {
     compiler: Compiler,
@@ -77,7 +77,7 @@ struct Cell {
 }
 
 impl Crate {
-    /// The rows of this crate.
+    /// Returns the rows of this crate.
     fn rows(&self) -> Vec<Cell> {
         use Act::{Check, Test};
         use Compiler::{Nightly, Oldest, Pinned};
@@ -90,7 +90,7 @@ impl Crate {
     }
 }
 
-/// A step for each crate and row.
+/// Returns a step for each crate and row.
 pub(crate) fn steps() -> Vec<Step<'static>> {
     let mut steps = Vec::new();
     for of in &CRATES {
@@ -134,7 +134,8 @@ fn walk(ws: &Workspace, dir: &str, cell: Cell) -> Result<Outcome> {
     let mut tests = 0;
     for set in cell.features {
         let mut cargo = match cell.compiler {
-            // Code that is dead without a feature shows here; on other compilers lints come and go.
+            // Warnings are denied to find code that is dead without a feature. Only the pinned
+            // compiler denies them, since other compilers have other lints.
             Compiler::Pinned => ws.cargo().env_append("RUSTFLAGS", "-Dwarnings"),
             Compiler::Oldest => ws.cargo_of(&compiler),
             Compiler::Nightly => {
@@ -197,7 +198,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn every_row_has_a_name_of_its_own() {
+    fn every_row_has_a_unique_name() {
         let steps = super::steps();
         let names: BTreeSet<_> = steps.iter().map(|step| step.name.as_str()).collect();
         assert_eq!(names.len(), steps.len());

@@ -1,4 +1,5 @@
-//! `cargo xtask miri`: the tests under Miri, by both borrow models, and the threaded ones with many seeds.
+//! `cargo xtask miri`: runs the tests under Miri with both borrow models, and threaded tests with
+//! many seeds.
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
@@ -9,19 +10,20 @@ use crate::steps::{Outcome, Step, run};
 use crate::toolchain::{self, Missing};
 use crate::workspace::{Package, Workspace};
 
-/// A package and what Miri asks of it.
+/// A package and how Miri checks it.
 #[derive(Debug)]
 struct Gate {
     /// The package's directory.
     dir: &'static str,
-    /// Whether every pointer must come from another one. A crate that finds its headers by masking an address cannot
-    /// have that, and relies on the alignment of the address itself.
+    /// Whether Miri checks strict provenance. A crate that masks an address to find a header cannot
+    /// pass that check, since the header's pointer comes from an integer.
     strict: bool,
-    /// Whether `ci` and `test`, which have little time, run it too. The suite of testkit runs there as part of its users' tests.
+    /// Whether `ci` and `test` run it too. They have little time, and testkit's suite runs there as
+    /// part of the tests of other crates.
     always: bool,
 }
 
-/// The gates, in order.
+/// All packages that Miri checks.
 const GATES: [Gate; 6] = [
     Gate { dir: "prim", strict: false, always: true },
     Gate { dir: "testkit", strict: false, always: false },
@@ -31,57 +33,58 @@ const GATES: [Gate; 6] = [
     Gate { dir: "typed-pool", strict: false, always: true },
 ];
 
-/// What Miri needs.
+/// The components that Miri needs.
 const COMPONENTS: [&str; 2] = ["miri", "rust-src"];
 
-/// The part of a name that marks a test with threads.
+/// The part of a test's name that marks a threaded test.
 const THREADED: &str = "conc_";
 
-/// Seeds of the command by itself.
+/// The number of seeds of this command.
 const SEEDS: u32 = 64;
 
-/// Seeds in `cargo xtask ci`, which has half an hour for everything.
+/// The number of seeds in `cargo xtask ci`, which has half an hour for all steps.
 pub(crate) const CI_SEEDS: u32 = 2;
 
-/// Seeds in `cargo xtask test`, which has minutes.
+/// The number of seeds in `cargo xtask test`, which has some minutes.
 pub(crate) const TEST_SEEDS: u32 = 2;
 
-/// For crates that find headers by masking: that needs exposed provenance.
+/// The flags for crates that mask addresses to find headers, which needs exposed provenance.
 const EXPOSED: &str = "-Zmiri-permissive-provenance";
 
-/// For the others.
+/// The flags for the other crates.
 const STRICT: &str = "-Zmiri-strict-provenance -Zmiri-symbolic-alignment-check";
 
-/// More switches, spurious failures of weak exchanges, and no address used again by another thread, which would
-/// order the two threads and hide races.
+/// The flags of the search with seeds: more preemptions and more spurious failures of weak
+/// exchanges. Also no address is reused by another thread, since that would order the two threads
+/// and hide races.
 const CONCURRENT: &str = "-Zmiri-preemption-rate=0.05 -Zmiri-address-reuse-cross-thread-rate=0 \
     -Zmiri-compare-exchange-weak-failure-rate=0.8";
 
-/// Which rules for borrows are checked.
+/// The borrow model that Miri checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Model {
     /// Stacked Borrows.
     Stacked,
     /// Tree Borrows.
     Tree,
-    /// One after the other.
+    /// Both, one after the other.
     Both,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  cargo xtask miri                                  both models, threaded tests with 64 seeds
-  cargo xtask miri --package ring-alloc             one package
-  cargo xtask miri --package prim --model tree      one model
-  cargo xtask miri --seeds 512                      a long search
+  cargo xtask miri                                  checks both models; threaded tests with 64 seeds
+  cargo xtask miri --package ring-alloc             checks one package
+  cargo xtask miri --package prim --model tree      checks one model
+  cargo xtask miri --seeds 512                      searches longer
 
-Threaded tests have conc_ in their name. Those of the model that is searched with seeds (Tree Borrows, where both run)
-run in the search alone, with --seeds 0 once like the others. MIRIFLAGS of yours come first.")]
+Threaded tests have conc_ in their name. The last model (Tree Borrows, if both run) runs them in the search with seeds
+only. With --seeds 0 there is no search, and they run once like the other tests. Flags in MIRIFLAGS come first.")]
 pub(crate) struct Options {
-    /// The package, by name or directory.
+    /// Check this package: its name or directory.
     #[arg(long, short)]
     package: Option<String>,
-    /// Seeds for threaded tests; 0 leaves the search out.
+    /// The number of seeds for threaded tests; 0 disables the search.
     #[arg(long, default_value_t = SEEDS)]
     seeds: u32,
     /// The borrow model.
@@ -98,7 +101,7 @@ pub(crate) fn main(ws: &Workspace, options: &Options) -> Result<bool> {
     Ok(run(ws, plan(&packages, options.model, options.seeds, Missing::Install)))
 }
 
-/// The steps for the packages that are always checked.
+/// Returns the steps of the packages that `ci` and `test` check.
 pub(crate) fn steps(ws: &Workspace, model: Model, seeds: u32, missing: Missing) -> Result<Vec<Step<'_>>> {
     Ok(plan(&gated(ws, |gate| gate.always)?, model, seeds, missing))
 }
@@ -128,7 +131,8 @@ fn plan<'w>(packages: &[&'w Package], model: Model, seeds: u32, missing: Missing
                     };
                     let cargo =
                         base(ws, package, &nightly, &flags(package, model)).args(["--lib", "--tests"]);
-                    // A package that is only types and tables has no test; its users' tests run it.
+                    // A package without a test passes: the tests of the crates that use it run its
+                    // code.
                     Ok(Outcome::Passed(format!("{} tests", TestRun { cargo, harness }.counted()?.passed)))
                 })
                 .beside(),
@@ -151,7 +155,8 @@ fn plan<'w>(packages: &[&'w Package], model: Model, seeds: u32, missing: Missing
     steps
 }
 
-/// Runs the threaded tests of each target that has any: to start Miri for nothing costs half a second a seed.
+/// Runs the threaded tests with many seeds. Skips targets without any, since an idle start of Miri
+/// costs half a second per seed.
 fn many_seeds(ws: &Workspace, package: &Package, nightly: &str, model: Model, seeds: u32) -> Result<Outcome> {
     let mut targets = vec![vec!["--lib".to_owned()]];
     targets.extend(package.tests.iter().map(|name| vec!["--test".to_owned(), name.clone()]));
@@ -178,7 +183,8 @@ fn many_seeds(ws: &Workspace, package: &Package, nightly: &str, model: Model, se
     }))
 }
 
-/// `cargo miri test` of a package for a negative control; `None` without a toolchain.
+/// Returns `cargo miri test` of a package for a negative control, or `None` if Miri is not
+/// installed.
 pub(crate) fn control_base(ws: &Workspace, package: &Package, seeds: u32) -> Option<Cmd> {
     let nightly = toolchain::nightly(&COMPONENTS, Missing::Report).ok()?;
     Some(base(ws, package, &nightly, &seeded(package, Model::Tree, seeds)))
@@ -202,8 +208,8 @@ fn seeded(package: &Package, model: Model, seeds: u32) -> String {
     format!("{} {CONCURRENT} -Zmiri-many-seeds=0..{seeds}", flags(package, model))
 }
 
-/// Leaves out the compile-fail tests, which start a compiler, as Miri cannot; and the threaded ones where a search
-/// runs them in the same model.
+/// Returns the flags that skip compile-fail tests, which start a compiler and so cannot run under
+/// Miri. With `searched` they also skip threaded tests, which the search runs with the same model.
 fn skip(searched: bool) -> Vec<String> {
     let names = [Some(crate::test::COMPILE_FAIL), searched.then_some(THREADED)];
     names.into_iter().flatten().flat_map(|name| ["--skip".to_owned(), name.to_owned()]).collect()
@@ -234,7 +240,7 @@ mod tests {
     use crate::workspace::tests::sample;
 
     #[test]
-    fn flags_follow_the_model() {
+    fn flags_depend_on_package_and_model() {
         let ws = sample();
         let prim = ws.package("prim").unwrap();
         assert_eq!(flags(prim, Model::Stacked), "-Zmiri-permissive-provenance");
@@ -243,13 +249,13 @@ mod tests {
     }
 
     #[test]
-    fn threaded_tests_are_left_to_the_search() {
+    fn threaded_tests_are_skipped_if_the_search_runs_them() {
         assert_eq!(skip(false), ["--skip", "compile_fail"]);
         assert_eq!(skip(true), ["--skip", "compile_fail", "--skip", "conc_"]);
     }
 
     #[test]
-    fn every_model_is_a_step_and_the_search_one_more() {
+    fn every_model_and_the_search_are_a_step_each() {
         let ws = sample();
         let packages = [ws.package("prim").unwrap()];
         let names = |model, seeds| -> Vec<String> {

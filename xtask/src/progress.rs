@@ -1,15 +1,16 @@
-//! What a terminal shows while a command works in silence; elsewhere nothing moves.
+//! A spinner for the terminal while a command runs without output.
 
 use core::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A spinner with the time gone by, taken away when dropped. Hidden where standard error is no terminal.
+/// A spinner with the elapsed time. Dropping it removes it. It is hidden if standard error is not a
+/// terminal.
 #[derive(Debug)]
 pub(crate) struct Spinner(ProgressBar);
 
 impl Spinner {
-    /// Shows `doing` until dropped.
+    /// Shows the message `doing` until dropped.
     pub(crate) fn start(doing: &str) -> Self {
         let bar = ProgressBar::new_spinner().with_message(doing.to_owned());
         if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} [{elapsed}]") {

@@ -1,7 +1,8 @@
-//! `cargo xtask readme`: takes a measurement for the record, and writes the tables that quote it: the one in `README.md`, and
-//! `docs/benchmarks/results.md`.
+//! `cargo xtask readme`: records a measurement, and writes the tables that quote it into
+//! `README.md` and `docs/benchmarks/results.md`.
 //!
-//! `docs/benchmarks/recorded.json` is committed, so that a test can tell whether the tables are what this tool makes of it.
+//! The record `docs/benchmarks/recorded.json` is committed, so that a test can compare the tables
+//! with it.
 
 mod recorded;
 mod results;
@@ -19,28 +20,28 @@ use crate::workspace::Workspace;
 const BEGIN: &str = "<!-- results -->";
 const END: &str = "<!-- /results -->";
 
-/// The page of all figures, from the root.
+/// The path of the page of all figures, from the root.
 const RESULTS: &str = "docs/benchmarks/results.md";
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  cargo xtask bench --quick && cargo xtask readme   measures, records, writes the tables
-  cargo xtask readme --from results                 records a run of your own
-  cargo xtask readme --again                        writes the tables anew from what is recorded
+  cargo xtask bench --quick && cargo xtask readme   measures, records and writes the tables
+  cargo xtask readme --from results                 records another run
+  cargo xtask readme --again                        writes the tables from the record
 
 Writes docs/benchmarks/recorded.json, docs/benchmarks/results.md and the table in README.md; commit all three. A test of
-xtask fails where they do not fit together.")]
+xtask fails if they do not agree.")]
 pub(crate) struct Options {
-    /// The directory with the summary.json to record [default: target/bench].
+    /// Record the summary.json of this directory [default: target/bench].
     #[arg(long, value_name = "DIR")]
     from: Option<PathBuf>,
-    /// Record nothing: the tables alone.
+    /// Record nothing and write the tables from the record.
     #[arg(long, conflicts_with = "from")]
     again: bool,
 }
 
-/// One table: a class of contenders, what stands above it, and its columns: what the harness calls a contender, and what
-/// the table calls it.
+/// One table: a class of contenders, the table's heading and its columns. A column is the harness's
+/// key of a contender and its name in the table.
 struct Part {
     class: &'static str,
     heading: &'static str,
@@ -133,7 +134,7 @@ pub(crate) fn main(ws: &Workspace, options: &Options) -> Result<bool> {
         let dir = options.from.clone().unwrap_or_else(|| ws.target_dir("bench"));
         let file = dir.join("summary.json");
         let summary = Recorded::load(&file).with_context(|| {
-            format!("nothing to record; `cargo xtask bench --quick` writes {}", file.display())
+            format!("there is nothing to record: `cargo xtask bench --quick` writes {}", file.display())
         })?;
         fs::write(&record, summary.rounded().text()?)?;
     }
@@ -156,7 +157,7 @@ fn table(recorded: &Recorded) -> Result<String> {
     let mut out = String::new();
     for Part { class, heading, columns } in PARTS {
         let workloads: Vec<_> = recorded.of(class).collect();
-        // A contender that the recorded build did not have.
+        // The recorded build may lack a contender.
         let absent = |key: &str| workloads.iter().all(|workload| workload.ratio(key).is_none());
         let columns: Vec<_> = columns.iter().filter(|(key, _)| !absent(key)).collect();
         if workloads.is_empty() || columns.is_empty() {
@@ -176,7 +177,7 @@ fn table(recorded: &Recorded) -> Result<String> {
 }
 
 fn line(out: &mut String, workload: &Workload, keys: impl Iterator<Item = &'static str>) -> Result<()> {
-    // A title says more behind a colon: where a document is from.
+    // The part of a title after a colon is a detail, such as the origin of a document.
     let title = workload.title.split(':').next().unwrap_or(&workload.title);
     let doubt = if workload.trusted { "" } else { " (untrusted: the reference differed from itself)" };
     write!(out, "| `{}`: {title}{doubt} |", workload.id)?;
@@ -210,7 +211,7 @@ mod tests {
             {"key": "bumpalo", "allocator": "bumpalo", "state": "missing", "reason": "cannot free"}]}]}"#;
 
     #[test]
-    fn a_table_has_a_cell_for_every_column_that_somebody_fills() {
+    fn a_table_has_the_columns_with_at_least_one_figure() {
         let table = table(&Recorded::parse(SUMMARY).unwrap()).unwrap();
         assert!(table.contains("| workload | `RingAlloc` | bumpalo |\n"), "{table}");
         assert!(
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_replaces_what_stood_between_the_markers() {
+    fn the_new_table_replaces_the_text_between_the_markers() {
         let readme = "a\n<!-- results -->\nold\n<!-- /results -->\nz\n";
         let new = spliced(readme, "new\n").expect("both markers are there");
         assert_eq!(new, "a\n<!-- results -->\nnew\n<!-- /results -->\nz\n");
@@ -234,10 +235,10 @@ mod tests {
     }
 
     #[test]
-    fn the_committed_tables_are_what_is_recorded() {
+    fn the_committed_tables_match_the_record() {
         let root = Workspace::load().unwrap().root;
         let recorded = Recorded::load(&root.join(RECORD)).unwrap();
-        let way = "is not what the tool makes of docs/benchmarks/recorded.json: `cargo xtask readme --again`";
+        let way = "does not match docs/benchmarks/recorded.json: run `cargo xtask readme --again`";
         let readme = fs::read_to_string(root.join("README.md")).unwrap();
         assert!(readme == spliced(&readme, &table(&recorded).unwrap()).unwrap(), "README.md {way}");
         let page = fs::read_to_string(root.join(RESULTS)).unwrap();

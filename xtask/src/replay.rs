@@ -1,4 +1,4 @@
-//! `cargo xtask replay`: runs a trace over every general allocator of the harness.
+//! `cargo xtask replay`: replays a trace over every general allocator of the harness.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use crate::cpeers::{HARNESS, Support};
 use crate::shell::Cmd;
 use crate::workspace::Workspace;
 
-/// The harness's program for traces.
+/// The name of the harness's program for traces.
 const PROGRAM: &str = "bench-trace";
 
 #[derive(Debug, Args)]
@@ -18,25 +18,25 @@ const PROGRAM: &str = "bench-trace";
   cargo xtask replay gcc.trace --peers one-ring,mimalloc
   cargo xtask replay gcc.trace --rounds 20 --seed 7
 
-Threads and frees on other threads are kept; memory is touched. Writes TRACE.replay.json, which `cargo xtask advise`
-reads. Contenders written in C are left out, and named, where there is no C compiler.")]
+A replay has the threads and remote frees of the program, and touches the memory. It writes TRACE.replay.json, which
+`cargo xtask advise` reads. Without a C compiler the contenders written in C are left out, and the command names them.")]
 pub(crate) struct Options {
-    /// The trace.
+    /// The trace to replay.
     trace: PathBuf,
-    /// Contenders by name, separated by commas.
+    /// Replay over these contenders: names separated by commas.
     #[arg(long, value_name = "LIST")]
     peers: Option<String>,
-    /// Rounds, in each of which every contender has its turn.
+    /// The number of rounds; every contender runs once in each.
     #[arg(long, value_name = "N")]
     rounds: Option<u32>,
-    /// The seed of the order of turns.
+    /// The seed of the contenders' order.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 }
 
 /// Runs the command.
 pub(crate) fn main(ws: &Workspace, options: &Options) -> Result<bool> {
-    eprintln!("Building the harness with fat LTO. The first time that takes some minutes.");
+    eprintln!("Building the harness with fat LTO. The first build takes some minutes.");
     let mut command = harness(ws, "bench", true)?.arg("replay").arg(std::path::absolute(&options.trace)?);
     let numbers = [
         ("--peers", options.peers.clone()),
@@ -51,7 +51,7 @@ pub(crate) fn main(ws: &Workspace, options: &Options) -> Result<bool> {
     command.run()
 }
 
-/// `cargo run` of the program for traces, up to its own arguments.
+/// Returns `cargo run` of the program for traces, up to the program's own arguments.
 pub(crate) fn harness(ws: &Workspace, profile: &str, peers: bool) -> Result<Cmd> {
     if !ws.package(HARNESS)?.bins.iter().any(|bin| bin == PROGRAM) {
         bail!("the package {HARNESS} has no program {PROGRAM}: this checkout is not complete");

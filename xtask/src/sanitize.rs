@@ -1,4 +1,4 @@
-//! `cargo xtask sanitize`: the tests under AddressSanitizer, ThreadSanitizer or LeakSanitizer.
+//! `cargo xtask sanitize`: runs the tests under AddressSanitizer, ThreadSanitizer or LeakSanitizer.
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
@@ -8,36 +8,37 @@ use crate::steps::{Outcome, Step, run};
 use crate::toolchain::{self, Missing};
 use crate::workspace::Workspace;
 
-/// The packages whose tests are run, by directory.
+/// The directories of the packages whose tests run.
 const PACKAGES: [&str; 6] = ["prim", "testkit", "ring-alloc", "ringal", "shared_arena", "typed-pool"];
 
-/// Impossible sizes are asked for on purpose: the runtime must refuse them as malloc does, not end the process. And
-/// a test that asks for too much of what is possible ends itself, at 8 GB, and not the machine.
+/// Options for all sanitizers. Tests request impossible sizes on purpose, and the runtime must
+/// refuse them as `malloc` does, instead of ending the process. A test that takes 8 GB of memory is
+/// ended, before it exhausts the machine.
 const REFUSE: &str = "allocator_may_return_null=1:hard_rss_limit_mb=8000";
 
-/// What is looked for.
+/// The kind of fault to find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Sanitizer {
-    /// Wrong addresses: AddressSanitizer, with freed blocks poisoned by `prim`'s hooks.
+    /// Invalid accesses: AddressSanitizer, with freed blocks poisoned by `ephemera_prim::poison`.
     Address,
     /// Data races: ThreadSanitizer, with a standard library built for it.
     Thread,
-    /// Memory that is lost: LeakSanitizer.
+    /// Leaked memory: LeakSanitizer.
     Leak,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  cargo xtask sanitize                       address
-  cargo xtask sanitize thread                builds the standard library first: minutes
-  cargo xtask sanitize leak --package prim   one package
+  cargo xtask sanitize                       finds invalid accesses
+  cargo xtask sanitize thread                finds data races; builds the standard library first
+  cargo xtask sanitize leak --package prim   finds leaks of one package
 
-Options of your own in ASAN_OPTIONS, TSAN_OPTIONS and LSAN_OPTIONS are kept.")]
+Options in ASAN_OPTIONS, TSAN_OPTIONS and LSAN_OPTIONS override those of this command.")]
 pub(crate) struct Options {
-    /// What to look for.
+    /// The kind of fault to find.
     #[arg(value_enum, default_value_t = Sanitizer::Address)]
     sanitizer: Sanitizer,
-    /// The package, by name or directory.
+    /// Check this package: its name or directory.
     #[arg(long, short)]
     package: Option<String>,
 }
@@ -49,7 +50,7 @@ pub(crate) fn main(ws: &Workspace, options: &Options) -> Result<bool> {
     Ok(run(ws, vec![step(options.sanitizer, names)]))
 }
 
-/// The step that `ci` runs.
+/// Returns the step of `ci`.
 pub(crate) fn address(ws: &Workspace) -> Result<Step<'static>> {
     let names = ws.choose(None, &PACKAGES)?.into_iter().map(|package| package.name.clone()).collect();
     Ok(step(Sanitizer::Address, names))
@@ -57,7 +58,7 @@ pub(crate) fn address(ws: &Workspace) -> Result<Step<'static>> {
 
 fn step(sanitizer: Sanitizer, packages: Vec<String>) -> Step<'static> {
     let short = sanitizer.short();
-    Step::new(short, format!("tests under {}", sanitizer.title()), move |ws| {
+    Step::new(short, format!("the tests pass under {}", sanitizer.title()), move |ws| {
         let components: &[&str] = if sanitizer == Sanitizer::Thread { &["rust-src"] } else { &[] };
         let nightly = match toolchain::nightly(components, Missing::Install) {
             Ok(nightly) => nightly,
@@ -66,10 +67,10 @@ fn step(sanitizer: Sanitizer, packages: Vec<String>) -> Step<'static> {
         let host = toolchain::host(&nightly)?;
         if !host.starts_with("x86_64-unknown-linux") && !host.starts_with("aarch64-unknown-linux") {
             return Ok(Outcome::Skipped(format!(
-                "sanitizers are set up for 64-bit Linux here, not for {host}"
+                "this command supports sanitizers on 64-bit Linux, not on {host}"
             )));
         }
-        // `--target` keeps the flags off build scripts and procedural macros.
+        // With `--target`, cargo does not apply the flags to build scripts and procedural macros.
         let mut cargo = ws
             .cargo_of(&nightly)
             .args(["test", "--lib", "--tests", "--target", &host, "--target-dir"])
@@ -85,7 +86,7 @@ fn step(sanitizer: Sanitizer, packages: Vec<String>) -> Step<'static> {
             }
             Sanitizer::Thread => {
                 eprintln!(
-                    "the standard library is built for ThreadSanitizer first: a few minutes when it is new"
+                    "Building the standard library for ThreadSanitizer. The first build takes some minutes."
                 );
                 cargo =
                     options(cargo.arg("-Zbuild-std"), "TSAN_OPTIONS", &format!("{REFUSE}:halt_on_error=1"));
@@ -97,7 +98,8 @@ fn step(sanitizer: Sanitizer, packages: Vec<String>) -> Step<'static> {
     })
 }
 
-/// Ours first, so that the user's, which the runtime reads last, win.
+/// Sets an options variable: ours first, then the user's. The runtime reads the user's last, so
+/// they win.
 fn options(cargo: crate::shell::Cmd, name: &str, ours: &str) -> crate::shell::Cmd {
     let users = std::env::var(name).unwrap_or_default();
     cargo.env(name, if users.is_empty() { ours.to_owned() } else { format!("{ours}:{users}") })

@@ -1,5 +1,5 @@
-//! Child processes: shown as a line that can be pasted into a shell, streamed or captured, and stopped
-//! when the time that was set for the whole run is over.
+//! Runs child processes: prints each command in a form that can be pasted into a shell, streams or
+//! captures the output, and stops the child when a time limit is over.
 
 use core::cell::{Cell, RefCell};
 use core::fmt::Write as _;
@@ -16,11 +16,11 @@ use anyhow::{Context, Result, bail};
 
 use crate::progress::Spinner;
 
-/// When every child must have ended; set once, by `ci`.
+/// The time at which running children are stopped. `ci` sets it once.
 static DEADLINE: OnceLock<Instant> = OnceLock::new();
 
-/// Variables that `cargo run` sets for xtask itself. Children must not see them: another toolchain would be
-/// confused by them, and build scripts that read them would run again each time.
+/// Variables that `cargo run` sets for xtask itself. Children do not inherit them: another
+/// toolchain would use the wrong values, and build scripts that read them would run every time.
 const OURS: [&str; 9] = [
     "CARGO",
     "CARGO_MANIFEST_DIR",
@@ -33,45 +33,45 @@ const OURS: [&str; 9] = [
     "RUSTC",
 ];
 
-/// Sets the moment at which running children are stopped and new ones refused.
+/// Sets the time after which running children are stopped and new ones are refused.
 pub(crate) fn set_deadline(after: Duration) {
-    // A second call would be a mistake of ours; the first limit stands then.
+    // Only `ci` calls this, once. A second call would have no effect.
     let _ = DEADLINE.set(Instant::now() + after);
 }
 
-/// Whether the time that [`set_deadline`] allowed is over.
+/// Returns whether the time limit of [`set_deadline`] is over.
 pub(crate) fn time_is_up() -> bool {
     DEADLINE.get().is_some_and(|end| Instant::now() >= *end)
 }
 
 thread_local! {
-    /// What this thread would have printed, while it is in [`keeping`].
+    /// The output of this thread while it runs in [`keeping`].
     static KEPT: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
 thread_local! {
-    /// Which of the threads that run steps side by side this is; zero elsewhere.
+    /// The index of this thread among those that run steps side by side. Zero for other threads.
     static LANE: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The lane of this thread.
+/// Returns the lane of this thread.
 pub(crate) fn lane() -> usize {
     LANE.get()
 }
 
-/// Makes this thread that of a lane.
+/// Sets the lane of this thread.
 pub(crate) fn set_lane(lane: usize) {
     LANE.set(lane);
 }
 
-/// Calls `work` with all that it runs kept back; returns what was said beside the result.
+/// Calls `work` and collects its output instead of printing it. Returns the result and the output.
 pub(crate) fn keeping<T>(work: impl FnOnce() -> T) -> (T, String) {
     let before = KEPT.replace(Some(String::new()));
     let result = work();
     (result, KEPT.replace(before).unwrap_or_default())
 }
 
-/// Prints a line, or keeps it back.
+/// Prints a line, or collects it within [`keeping`].
 pub(crate) fn say(line: &str) {
     let kept = KEPT.with_borrow_mut(|kept| kept.as_mut().map(|kept| kept.push_str(&format!("{line}\n"))));
     if kept.is_none() {
@@ -83,7 +83,7 @@ fn is_keeping() -> bool {
     KEPT.with_borrow(Option::is_some)
 }
 
-/// A command to be run in the workspace.
+/// A command that runs in the workspace.
 #[derive(Debug, Clone)]
 pub(crate) struct Cmd {
     program: OsString,
@@ -94,17 +94,17 @@ pub(crate) struct Cmd {
     limit: Option<Duration>,
 }
 
-/// What a captured command left.
+/// The result of a captured command.
 #[derive(Debug)]
 pub(crate) struct Captured {
     /// Whether it ended with status 0.
     pub(crate) success: bool,
-    /// Its standard output and error, in the order of arrival.
+    /// Its standard output and standard error, in the order of arrival.
     pub(crate) text: String,
 }
 
 impl Cmd {
-    /// `program`, to be run in `dir`.
+    /// Creates a command that runs `program` in `dir`.
     pub(crate) fn new(program: impl AsRef<OsStr>, dir: &Path) -> Self {
         Self {
             program: program.as_ref().to_owned(),
@@ -128,13 +128,13 @@ impl Cmd {
         self
     }
 
-    /// Sets a variable.
+    /// Sets an environment variable.
     pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.env.push((name.to_owned(), value.as_ref().to_owned()));
         self
     }
 
-    /// Sets a variable to what the user has in it, a space, and `value`.
+    /// Appends `value` to the user's value of an environment variable, after a space.
     pub(crate) fn env_append(self, name: &str, value: &str) -> Self {
         let value = match std::env::var(name) {
             Ok(had) if !had.trim().is_empty() => format!("{had} {value}"),
@@ -143,19 +143,19 @@ impl Cmd {
         self.env(name, value)
     }
 
-    /// Takes a variable away.
+    /// Removes an environment variable.
     pub(crate) fn without(mut self, name: &str) -> Self {
         self.without.push(name.to_owned());
         self
     }
 
-    /// Stops it after so long, which is an error.
+    /// Stops the child after this time, which is then an error.
     pub(crate) fn within(mut self, limit: Duration) -> Self {
         self.limit = Some(limit);
         self
     }
 
-    /// The command as one would type it.
+    /// Returns the command as a line for a shell.
     pub(crate) fn shown(&self) -> String {
         let mut line = String::new();
         for (name, value) in &self.env {
@@ -170,7 +170,7 @@ impl Cmd {
         line
     }
 
-    /// Runs it with its output going where ours goes; `true` if it ended with status 0.
+    /// Runs the command with inherited output. Returns `true` if it ended with status 0.
     pub(crate) fn run(&self) -> Result<bool> {
         if is_keeping() {
             return Ok(self.tee()?.success);
@@ -180,7 +180,7 @@ impl Cmd {
         Ok(self.wait(&mut child)?.success())
     }
 
-    /// As [`Self::run`]; a bad status is the error `otherwise`.
+    /// Runs the command like [`Self::run`]. Another status is the error `otherwise`.
     pub(crate) fn run_or(&self, otherwise: &str) -> Result<()> {
         if self.run()? {
             return Ok(());
@@ -188,7 +188,7 @@ impl Cmd {
         bail!("{otherwise}")
     }
 
-    /// Runs it, shows its output as it comes, and keeps it.
+    /// Runs the command, prints its output at once, and returns it.
     pub(crate) fn tee(&self) -> Result<Captured> {
         say(&format!("$ {}", self.shown()));
         let keeping = is_keeping();
@@ -199,9 +199,9 @@ impl Cmd {
         Ok(captured)
     }
 
-    /// Runs it and keeps its output; a terminal shows `doing` meanwhile.
+    /// Runs the command and returns its output. A terminal shows the message `doing` while it runs.
     pub(crate) fn quiet(&self, doing: &str) -> Result<Captured> {
-        // Two spinners on one line help nobody.
+        // Steps that run side by side would overwrite each other's spinners.
         let _spinner = (!is_keeping()).then(|| Spinner::start(doing));
         self.collect(false)
     }
@@ -217,10 +217,11 @@ impl Cmd {
             readers.push(reader(err, Arc::clone(&text), show, true));
         }
         let status = self.wait(&mut child);
-        // Of a child that was stopped alone, what it started may still hold the pipes.
+        // If only the child was stopped, its own children may still hold the pipes, and a reader
+        // would not end.
         if status.is_ok() || self.is_grouped() {
             for reader in readers {
-                // A reader ends with its pipe and does not panic.
+                // A reader ends when its pipe is closed. It does not panic.
                 let _ = reader.join();
             }
         }
@@ -233,7 +234,7 @@ impl Cmd {
 
     fn spawn(&self, out: fn() -> Stdio, err: fn() -> Stdio) -> Result<Child> {
         if time_is_up() {
-            bail!("the time for the whole run is over");
+            bail!("the time limit of the whole run is over");
         }
         let mut command = Command::new(&self.program);
         for name in OURS {
@@ -255,8 +256,8 @@ impl Cmd {
         })
     }
 
-    /// With a limit and no terminal the child leads a process group, so that all of it can be stopped. At a
-    /// terminal it stays in ours, so that Ctrl-C reaches it.
+    /// Gives a child with a time limit its own process group, so that its own children can be
+    /// stopped too. At a terminal it stays in the group of xtask, so that Ctrl-C reaches it.
     fn own_group(&self, command: &mut Command) {
         #[cfg(unix)]
         if self.is_grouped() {
@@ -286,13 +287,13 @@ impl Cmd {
             }
             if time_is_up() {
                 self.stop(child);
-                bail!("stopped: the time for the whole run is over");
+                bail!("stopped: the time limit of the whole run is over");
             }
             if let Some(limit) = self.limit
                 && start.elapsed() >= limit
             {
                 self.stop(child);
-                bail!("stopped: it had not ended after {} s", limit.as_secs());
+                bail!("stopped: the command ran longer than {} s", limit.as_secs());
             }
             thread::sleep(Duration::from_millis(50));
         }
@@ -322,7 +323,7 @@ fn reader(
             let mut text = text.lock().unwrap_or_else(|gone| gone.into_inner());
             text.push_str(&shown);
             if show {
-                // Nobody to show it to is no reason to stop the check.
+                // A closed output is no reason to stop the check.
                 let _ = if to_stderr {
                     std::io::stderr().write_all(shown.as_bytes())
                 } else {
@@ -352,7 +353,7 @@ mod tests {
     use super::{Cmd, keeping, quoted};
 
     #[test]
-    fn words_are_quoted_only_where_a_shell_needs_it() {
+    fn words_are_quoted_only_if_a_shell_needs_it() {
         assert_eq!(quoted("--profile=loom"), "--profile=loom");
         assert_eq!(quoted("--cfg a=\"b\""), "'--cfg a=\"b\"'");
         assert_eq!(quoted("it's"), r"'it'\''s'");
@@ -360,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn output_and_status_of_a_captured_command_are_kept() {
+    fn a_captured_command_returns_its_output_and_status() {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let good = Cmd::new(&cargo, Path::new(".")).arg("--version").quiet("asking cargo").unwrap();
         assert!(good.success);
@@ -372,17 +373,17 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn what_does_not_end_is_stopped_and_its_output_shown() {
+    fn a_command_beyond_its_limit_is_stopped_and_its_output_printed() {
         let dir = Path::new(".");
         let long = Cmd::new("sh", dir).args(["-c", "echo begun; sleep 600"]).within(Duration::from_secs(2));
         let (result, kept) = keeping(|| long.quiet("sleeping"));
         let said = result.unwrap_err().to_string();
-        assert!(said.contains("had not ended"), "{said}");
+        assert!(said.contains("ran longer than"), "{said}");
         assert_eq!(kept.trim(), "begun");
     }
 
     #[test]
-    fn a_program_that_is_not_there_is_named() {
+    fn the_error_for_a_missing_program_names_it() {
         let said = Cmd::new("no-such-program-here", Path::new(".")).run().unwrap_err().to_string();
         assert!(said.contains("no-such-program-here"), "{said}");
     }

@@ -1,5 +1,5 @@
-//! A list of checks: each with a headline, its time and its result, and a table at the end whose last line
-//! counts them. Checks that use one core each and share nothing run beside one another.
+//! Runs a list of steps and prints a table of their results. Steps that use one core each and share
+//! nothing run side by side.
 
 use core::fmt::Display;
 use core::time::Duration;
@@ -13,35 +13,36 @@ use console::style;
 use crate::shell;
 use crate::workspace::Workspace;
 
-/// How a check ended.
+/// The result of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It ran and is satisfied; with a remark, if there is one.
+    /// The check ran and passed. The text is a remark and may be empty.
     Passed(String),
-    /// It ran and is not, or could not run although it should have.
+    /// The check ran and failed, or should have run and could not.
     Failed(String),
-    /// What it needs cannot be had here; with what that is and how to get it.
+    /// The check needs something that is not available here. The text says what, and how to install
+    /// it.
     Skipped(String),
 }
 
-/// How many steps run side by side: one for each core of the smallest machine that this is for.
+/// The number of steps that run side by side: one for each core of the smallest supported machine.
 const LANES: usize = 2;
 
-/// What a step does.
+/// The function that a step runs.
 type Body<'w> = Box<dyn FnOnce(&Workspace) -> Result<Outcome> + Send + 'w>;
 
-/// One check.
+/// One check of a command.
 pub(crate) struct Step<'w> {
-    /// Its name, `group` or `group/part`: what `--only` takes.
+    /// Its name, `group` or `group/part`. `--only` accepts both.
     pub(crate) name: String,
-    /// What it shows, in half a sentence.
+    /// The statement that it checks, as a short clause.
     pub(crate) what: String,
     run: Body<'w>,
-    /// Whether it may run beside its neighbours that say the same.
+    /// Whether it may run beside neighbours that have this flag too.
     beside: bool,
 }
 
-/// A line of the final table.
+/// A row of the final table.
 #[derive(Debug)]
 pub(crate) struct Row {
     name: String,
@@ -50,7 +51,7 @@ pub(crate) struct Row {
 }
 
 impl<'w> Step<'w> {
-    /// A check named `name` that shows `what`.
+    /// Creates a step named `name` that checks `what`.
     pub(crate) fn new(
         name: impl Into<String>,
         what: impl Into<String>,
@@ -59,22 +60,22 @@ impl<'w> Step<'w> {
         Self { name: name.into(), what: what.into(), run: Box::new(run), beside: false }
     }
 
-    /// The same check, which may run beside its neighbours: what it prints is kept until it ends.
+    /// Lets the step run beside its neighbours. Its output is then printed when it ends.
     pub(crate) fn beside(self) -> Self {
         Self { beside: true, ..self }
     }
 
-    /// A check that is known not to run, and why.
+    /// Creates a step that is skipped, with the reason `why`.
     pub(crate) fn skipped(name: impl Into<String>, what: impl Into<String>, why: impl Into<String>) -> Self {
         let why = why.into();
         Self::new(name, what, move |_| Ok(Outcome::Skipped(why)))
     }
 }
 
-/// Keeps the steps that `only` names, by full name or by group.
+/// Returns the steps that `only` names, by full name or by group.
 ///
 /// # Errors
-/// A name that is no step.
+/// A name matches no step.
 pub(crate) fn select<'w>(steps: Vec<Step<'w>>, only: &[String]) -> Result<Vec<Step<'w>>> {
     if only.is_empty() {
         return Ok(steps);
@@ -84,12 +85,12 @@ pub(crate) fn select<'w>(steps: Vec<Step<'w>>, only: &[String]) -> Result<Vec<St
     };
     if let Some(unknown) = only.iter().find(|name| !steps.iter().any(|step| named(step, name))) {
         let names: Vec<_> = steps.iter().map(|step| step.name.as_str()).collect();
-        bail!("no step is named `{unknown}`; there are: {}", names.join(", "));
+        bail!("no step is named `{unknown}`; the steps are: {}", names.join(", "));
     }
     Ok(steps.into_iter().filter(|step| only.iter().any(|name| named(step, name))).collect())
 }
 
-/// Runs the steps in order and prints the table. `true` if none failed.
+/// Runs the steps in order and prints the table. Returns `true` if none failed.
 pub(crate) fn run(ws: &Workspace, steps: Vec<Step<'_>>) -> bool {
     let total = steps.len();
     let mut rows: Vec<Row> = Vec::with_capacity(total);
@@ -109,7 +110,7 @@ pub(crate) fn run(ws: &Workspace, steps: Vec<Step<'_>>) -> bool {
     !rows.iter().any(|row| matches!(row.outcome, Outcome::Failed(_)))
 }
 
-/// Runs steps one after the other; what they print is seen as it comes.
+/// Runs steps one after the other, with their output printed at once.
 fn alone(ws: &Workspace, group: Vec<(usize, Step<'_>)>, total: usize) -> Vec<Row> {
     let one = |(index, step): (usize, Step<'_>)| {
         eprintln!("\n{}", headline(index, total, &step));
@@ -120,14 +121,15 @@ fn alone(ws: &Workspace, group: Vec<(usize, Step<'_>)>, total: usize) -> Vec<Row
     group.into_iter().map(one).collect()
 }
 
-/// Runs steps on [`LANES`] threads, each with its output kept until it ends. Rows are in order.
+/// Runs steps on [`LANES`] threads, with the output of each printed when it ends. Returns the rows
+/// in the order of the steps.
 fn side_by_side(ws: &Workspace, group: Vec<(usize, Step<'_>)>, total: usize) -> Vec<Row> {
     let rows: Vec<Mutex<Option<Row>>> = group.iter().map(|_| Mutex::new(None)).collect();
     let todo = Mutex::new(group.into_iter().zip(&rows));
     let work = |lane: usize| {
         shell::set_lane(lane);
-        // A thread that panicked took its own step along, not the list. Said in a closure, since a lock taken in the head of
-        // a loop is held to the end of its body.
+        // A panic poisons the lock and leaves the list intact. The closure releases the lock before
+        // the step runs: a lock taken in the loop's head would be held during its body.
         let next = || todo.lock().unwrap_or_else(PoisonError::into_inner).next();
         while let Some(((index, step), place)) = next() {
             eprintln!("\n{} ...", headline(index, total, &step));
@@ -155,7 +157,7 @@ fn headline(index: usize, total: usize, step: &Step<'_>) -> impl Display + use<>
 fn perform(ws: &Workspace, step: Step<'_>) -> Row {
     let start = Instant::now();
     let outcome = if shell::time_is_up() {
-        Outcome::Failed("not run: the time for the whole run is over".to_owned())
+        Outcome::Failed("not run: the time limit is over".to_owned())
     } else {
         (step.run)(ws).unwrap_or_else(|error| Outcome::Failed(format!("{error:#}")))
     };
@@ -163,7 +165,7 @@ fn perform(ws: &Workspace, step: Step<'_>) -> Row {
 }
 
 impl Row {
-    /// How it ended, in a line; two where it did not run.
+    /// Returns the result in one line, or two lines for a skipped step.
     fn told(&self) -> String {
         let line = format!("-- {}: {} in {}", self.name, self.outcome.told(), seconds(self.took));
         match self.outcome {
@@ -202,7 +204,8 @@ fn seconds(took: Duration) -> String {
     format!("{:.1} s", took.as_secs_f64())
 }
 
-/// The rows, and the time from the first to the last: less than their sum where some ran side by side.
+/// Returns the table. The total is the elapsed time, which is less than the sum if steps ran side
+/// by side.
 fn table(rows: &[Row], total: Duration) -> String {
     let wide = rows.iter().map(|row| row.name.len()).max().unwrap_or(0);
     let mut text = String::new();
@@ -216,7 +219,7 @@ fn table(rows: &[Row], total: Duration) -> String {
     text
 }
 
-/// `N passed, N failed`, and `, N skipped` where some could not run.
+/// Returns `N passed, N failed`, followed by `, N skipped` if steps were skipped.
 fn last_line(rows: &[Row]) -> String {
     let count = |wanted: fn(&Outcome) -> bool| rows.iter().filter(|row| wanted(&row.outcome)).count();
     let passed = count(|outcome| matches!(outcome, Outcome::Passed(_)));
@@ -242,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_side_by_side_all_run_and_are_listed_in_order() {
+    fn all_steps_side_by_side_run_and_their_rows_are_in_order() {
         let ws = crate::workspace::tests::sample();
         let (ran, late) = (Mutex::new(Vec::new()), "c");
         let step = |name: &'static str| {
@@ -266,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_side_by_side_run_at_once() {
+    fn steps_side_by_side_run_concurrently() {
         let ws = crate::workspace::tests::sample();
         let (here, there) = (mpsc::channel(), mpsc::channel());
         let meets = |name: &'static str, say: mpsc::Sender<()>, hear: mpsc::Receiver<()>| {
@@ -298,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_chosen_by_name_or_group_and_unknown_ones_refused() {
+    fn steps_are_selected_by_name_or_group_and_unknown_names_are_errors() {
         let all = || vec![step("loom/prim"), step("loom/ring-alloc"), step("loom-long"), step("fmt")];
         let names = |only: &[&str]| {
             let only: Vec<_> = only.iter().map(|name| (*name).to_owned()).collect();

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: the one test command.
+//! `cargo xtask test`: runs all tests.
 
 use anyhow::Result;
 use clap::Args;
@@ -12,26 +12,28 @@ use crate::steps::{Outcome, Step, run};
 use crate::toolchain::Missing;
 use crate::workspace::Workspace;
 
-/// Part of the name of tests that compare a compiler's messages: they hold for the pinned compiler alone.
+/// The part of a test's name that marks a comparison of compiler messages. Such tests pass on the
+/// pinned compiler only.
 pub(crate) const COMPILE_FAIL: &str = "compile_fail";
 
-/// The criterion benches, which have no tests.
+/// The package of the criterion benches, which has no tests.
 pub(crate) const BENCHES: &str = "benches";
 
-/// The targets of unit and integration tests.
+/// The cargo targets of unit and integration tests.
 const UNIT: [&str; 4] = ["--lib", "--bins", "--tests", "--examples"];
 
-/// Library packages that can implement both versions of the trait at once, with the feature that adds the second.
+/// Packages that can implement both versions of the allocator trait at once, with the feature that
+/// adds the second.
 const BOTH_TRAITS: [(&str, &str); 3] =
     [("prim", "allocator-api2-04"), ("ring-alloc", "allocator-api2-04"), ("typed-pool", "allocator-api2-04")];
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  cargo xtask test           unit, integration and doc tests, loom models, and Miri with
-                             Tree Borrows where it is installed
-  cargo xtask test --fast    without loom and Miri
+  cargo xtask test           runs unit, integration and doc tests, loom models, and Miri
+                             with Tree Borrows if it is installed
+  cargo xtask test --fast    leaves out loom and Miri
 
-For one test use cargo itself: cargo test -p ring-alloc NAME")]
+To run one test, use cargo itself: cargo test -p ring-alloc NAME")]
 pub(crate) struct Options {
     /// Leave out loom and Miri.
     #[arg(long)]
@@ -43,30 +45,30 @@ pub(crate) fn main(ws: &Workspace, options: &Options) -> Result<bool> {
     let mut todo = steps();
     if options.fast {
         for name in ["loom", "miri"] {
-            todo.push(Step::skipped(name, "left out", "left out by --fast"));
+            todo.push(Step::skipped(name, "left out", "--fast leaves it out"));
         }
     } else {
         todo.extend(loom::steps(ws)?);
-        // The other model is for `ci` and `miri`: this command is to end within minutes.
+        // `ci` and `miri` also run Stacked Borrows. This command ends within minutes.
         todo.extend(miri::steps(ws, miri::Model::Tree, miri::TEST_SEEDS, Missing::Report)?);
     }
     Ok(run(ws, todo))
 }
 
-/// The steps that need no more than the pinned compiler.
+/// Returns the steps that need only the pinned compiler.
 pub(crate) fn steps() -> Vec<Step<'static>> {
     vec![
-        Step::new("test/unit", "unit and integration tests, examples built", |ws| each(ws, &UNIT)),
-        Step::new("test/doc", "examples in the documentation", |ws| {
+        Step::new("test/unit", "unit and integration tests pass, examples build", |ws| each(ws, &UNIT)),
+        Step::new("test/doc", "examples in the documentation pass", |ws| {
             let ran = doc(ws)?;
             Ok(Outcome::Passed(format!("{ran} tests")))
         }),
-        Step::new("test/ringal-features", "tests of ringal with `bytes` and `checked`", |ws| {
+        Step::new("test/ringal-features", "tests of ringal pass with `bytes` and `checked`", |ws| {
             let cargo = ws.cargo().args(["test", "--lib", "--tests", "--package", "ringal"]);
             TestRun { cargo: cargo.args(["--features", "bytes,checked"]), harness: Vec::new() }
                 .check("no test ran")
         }),
-        Step::new("test/both-traits", "unit and integration tests with both versions of the trait", |ws| {
+        Step::new("test/both-traits", "tests pass with both versions of the allocator trait", |ws| {
             let mut cargo = ws.cargo().args(["test", "--lib", "--tests"]);
             for (dir, feature) in BOTH_TRAITS {
                 let name = &ws.package(dir)?.name;
@@ -77,8 +79,8 @@ pub(crate) fn steps() -> Vec<Step<'static>> {
     ]
 }
 
-/// The commands that cover the workspace without the criterion benches: two where contenders in C or C++ cannot be
-/// built, since a package's features are chosen for a whole command.
+/// Returns the commands that cover the workspace without the criterion benches. There are two if
+/// some contenders in C or C++ cannot be built, since cargo selects features for a whole command.
 pub(crate) fn workspace(ws: &Workspace, cargo: &Cmd) -> Vec<Cmd> {
     let whole = cargo.clone().args(["--workspace", "--exclude", BENCHES]);
     let support = Support::detect(ws);
@@ -90,8 +92,9 @@ pub(crate) fn workspace(ws: &Workspace, cargo: &Cmd) -> Vec<Cmd> {
     ]
 }
 
-/// Builds what `test/unit` runs, and with it the programs that those tests start. Cargo chooses the features of dependencies for all packages
-/// of a command together: another command would build most of the harness once more.
+/// Builds the tests of `test/unit` and the programs that they start. It uses the same commands,
+/// since cargo unifies features over all packages of a command: another selection would rebuild
+/// most of the harness.
 pub(crate) fn build(ws: &Workspace) -> Result<()> {
     for cargo in workspace(ws, &ws.cargo().arg("test")) {
         cargo.args(UNIT).arg("--no-run").run_or("the tests do not build")?;
@@ -111,7 +114,7 @@ fn each(ws: &Workspace, targets: &[&str]) -> Result<Outcome> {
     })
 }
 
-/// Doc tests cannot be built apart from being run.
+/// Runs the doc tests, which cargo cannot build separately.
 fn doc(ws: &Workspace) -> Result<u64> {
     let mut passed = 0;
     for cargo in workspace(ws, &ws.cargo().arg("test")) {

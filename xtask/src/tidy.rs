@@ -1,5 +1,5 @@
-//! `cargo xtask tidy`: checks of the text that neither rustc nor clippy makes. Each is a function from files to
-//! findings in a file of its own.
+//! `cargo xtask tidy`: checks the text of the repository where rustc and clippy do not. Each check
+//! is a function from files to findings, in a file of its own.
 
 mod budget;
 mod features;
@@ -7,6 +7,7 @@ mod lexer;
 mod markers;
 mod orderings;
 mod paths;
+mod prose;
 mod source;
 mod versions;
 mod weaken;
@@ -24,19 +25,20 @@ use crate::workspace::Workspace;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  cargo xtask tidy            all checks
-  cargo xtask tidy --quiet    without warnings
+  cargo xtask tidy            runs all checks
+  cargo xtask tidy --quiet    prints errors only
 
-Checks: length of files, `//!` at their start, ORDERING comments and the functions they name, macros and
-markers of unfinished code, `#[ignore]` with a reason, versions said twice, undocumented features, paths of
-one machine, negative controls without a row, workflow jobs that nothing waits for.")]
+Checks the length of files and the `//!` at their start, ORDERING comments and the functions they name, macros and
+markers of unfinished code, the reason of each `#[ignore]`, versions that prose repeats, documentation of features, paths
+of one machine, negative controls and their table, jobs of workflows, the width and the phrases of comments and pages,
+and the terms of the glossary.")]
 pub(crate) struct Options {
     /// Print errors only.
     #[arg(long, short)]
     quiet: bool,
 }
 
-/// Something to be changed.
+/// A fault in the text.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Finding {
     path: String,
@@ -46,12 +48,12 @@ pub(crate) struct Finding {
 }
 
 impl Finding {
-    /// An error: `text` says what is wrong, and the way out.
+    /// Creates an error. `text` says what is wrong and how to correct it.
     fn error(path: &str, line: usize, text: impl Into<String>) -> Self {
         Self { path: path.to_owned(), line, text: text.into(), warning: false }
     }
 
-    /// Something that need not be changed yet.
+    /// Creates a warning, which does not fail the check.
     fn warning(path: &str, line: usize, text: impl Into<String>) -> Self {
         Self { warning: true, ..Self::error(path, line, text) }
     }
@@ -72,7 +74,7 @@ pub(crate) fn main(ws: &Workspace, options: &Options) -> Result<bool> {
     Ok(errors == 0)
 }
 
-/// The step of `ci`.
+/// Runs the step of `ci`.
 pub(crate) fn outcome(ws: &Workspace) -> Result<Outcome> {
     let findings = check(ws)?;
     let errors = print(&findings, true);
@@ -106,6 +108,7 @@ fn check(ws: &Workspace) -> Result<Vec<Finding>> {
     findings.extend(features::check(&files));
     findings.extend(versions::check(&files, &facts));
     findings.extend(paths::check(&files));
+    findings.extend(prose::check(&files));
     findings.extend(weaken::check(&files, &names));
     findings.extend(workflows::check(&files));
     findings.sort();
@@ -117,7 +120,7 @@ mod tests {
     use super::Finding;
 
     #[test]
-    fn a_finding_reads_like_a_compiler_message() {
+    fn a_finding_is_printed_like_a_compiler_message() {
         assert_eq!(Finding::error("a/b.rs", 7, "what").to_string(), "a/b.rs:7: what");
         assert_eq!(Finding::warning("a/b.rs", 7, "what").to_string(), "a/b.rs:7: warning: what");
     }

@@ -1,4 +1,4 @@
-//! Toolchains, components and targets: which are there, and rustup asked for the others.
+//! Finds toolchains, components and targets, and installs missing ones with rustup.
 
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
@@ -10,26 +10,26 @@ use crate::workspace::Workspace;
 /// The nightly for Miri, sanitizers and the stable `std::alloc::Allocator`.
 pub(crate) const NIGHTLY: &str = "nightly-2026-10-29";
 
-/// Whatever nightly is installed: the second choice.
+/// The second choice: any installed nightly.
 const ANY_NIGHTLY: &str = "nightly";
 
-/// Whether rustup may be asked to download what is missing.
+/// What to do about a missing toolchain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Missing {
-    /// Download it.
+    /// Let rustup download it.
     Install,
-    /// Report it.
+    /// Only report it.
     Report,
 }
 
-/// A toolchain that has what was asked for, or the sentence that says what is missing and how to get it.
+/// A toolchain's name, or a sentence that says what is missing and how to install it.
 pub(crate) type Found = core::result::Result<String, String>;
 
-/// Said once a run: which nightly stands for [`NIGHTLY`].
+/// The nightly that this run uses for [`NIGHTLY`], once it was printed.
 static SAID: Mutex<Option<String>> = Mutex::new(None);
 
-/// Turns on the tests of the standard library's `Allocator`, where a toolchain is one that has the trait without a gate. For
-/// `RUSTFLAGS`; empty elsewhere.
+/// Returns the `RUSTFLAGS` that enable tests of the standard library's `Allocator`, for a toolchain
+/// where the trait is stable. Empty for other toolchains.
 pub(crate) fn std_tests(toolchain: &str) -> &'static str {
     if toolchain.starts_with(NIGHTLY) {
         "--cfg ephemera_std_tests --cfg ephemera_std_unstable_tests"
@@ -38,30 +38,31 @@ pub(crate) fn std_tests(toolchain: &str) -> &'static str {
     }
 }
 
-/// [`NIGHTLY`] with `components`, else the installed nightly with them. Says which, once.
+/// Returns [`NIGHTLY`] with `components`, or else an installed nightly with them. Prints the choice
+/// once.
 pub(crate) fn nightly(components: &[&str], missing: Missing) -> Found {
-    // Taken first: steps that run side by side must not install it twice.
+    // The lock comes first, so that steps that run side by side do not both install the nightly.
     let mut said = SAID.lock().unwrap_or_else(|gone| gone.into_inner());
     let name = pick(&[NIGHTLY, ANY_NIGHTLY], components, missing).ok_or_else(|| {
-        format!("no nightly with {} here; {}", components.join(", "), how(NIGHTLY, components))
+        format!("no nightly with {} is installed; {}", components.join(", "), how(NIGHTLY, components))
     })?;
     if said.as_deref() != Some(&name) {
         let version = rustc_version(&name).unwrap_or_else(|| "version unknown".to_owned());
         let second =
-            if name == NIGHTLY { "" } else { ", since the one this workspace is written for cannot be had" };
+            if name == NIGHTLY { "" } else { ", since the nightly of this workspace is not available" };
         eprintln!("nightly: {name} ({version}){second}");
         *said = Some(name.clone());
     }
     Ok(name)
 }
 
-/// The release `version`, such as `1.85.0`.
+/// Returns the release `version`, such as `1.85.0`.
 pub(crate) fn release(version: &str, missing: Missing) -> Found {
     pick(&[version], &[], missing)
-        .ok_or_else(|| format!("no toolchain {version} here; {}", how(version, &[])))
+        .ok_or_else(|| format!("toolchain {version} is not installed; {}", how(version, &[])))
 }
 
-/// The standard library for `triple` in `toolchain`.
+/// Checks that `toolchain` has the standard library for `triple`.
 pub(crate) fn target(toolchain: &str, triple: &str, missing: Missing) -> core::result::Result<(), String> {
     let has = || {
         lines(&["target", "list", "--installed", "--toolchain", toolchain]).iter().any(|line| line == triple)
@@ -70,10 +71,10 @@ pub(crate) fn target(toolchain: &str, triple: &str, missing: Missing) -> core::r
     if has() || (missing == Missing::Install && rustup(&get) && has()) {
         return Ok(());
     }
-    Err(format!("{toolchain} has no target {triple} here; to get it: rustup {}", get.join(" ")))
+    Err(format!("{toolchain} lacks the target {triple}; to install it: rustup {}", get.join(" ")))
 }
 
-/// The channel that `rust-toolchain.toml` pins.
+/// Returns the channel that `rust-toolchain.toml` pins.
 pub(crate) fn pinned(ws: &Workspace) -> Result<String> {
     let text = std::fs::read_to_string(ws.root.join("rust-toolchain.toml"))?;
     let table: toml::Table = text.parse().context("rust-toolchain.toml")?;
@@ -82,7 +83,8 @@ pub(crate) fn pinned(ws: &Workspace) -> Result<String> {
     channel.map(str::to_owned).context("rust-toolchain.toml names no channel")
 }
 
-/// The oldest release that the library crates build with, as rustup names it: `1.85.0` for `1.85`.
+/// Returns the oldest release that the library crates support, as rustup names it: `1.85.0` for
+/// `1.85`.
 pub(crate) fn oldest(ws: &Workspace) -> Result<String> {
     let text = std::fs::read_to_string(ws.root.join("Cargo.toml"))?;
     let table: toml::Table = text.parse().context("Cargo.toml")?;
@@ -92,7 +94,7 @@ pub(crate) fn oldest(ws: &Workspace) -> Result<String> {
     Ok(if version.matches('.').count() == 1 { format!("{version}.0") } else { version.to_owned() })
 }
 
-/// The triple of this machine.
+/// Returns the triple of this machine.
 pub(crate) fn host(toolchain: &str) -> Result<String> {
     let asked = Command::new("rustup")
         .args(["run", toolchain, "rustc", "-vV"])
@@ -100,16 +102,15 @@ pub(crate) fn host(toolchain: &str) -> Result<String> {
         .context("cannot start rustup")?;
     let text = String::from_utf8_lossy(&asked.stdout).into_owned();
     let triple = text.lines().find_map(|line| line.strip_prefix("host: "));
-    triple
-        .map(str::to_owned)
-        .with_context(|| format!("rustc of {toolchain} does not say what host it is for"))
+    triple.map(str::to_owned).with_context(|| format!("rustc of {toolchain} does not print its host"))
 }
 
-/// Installs what `ci` uses, so that a failure to do so is seen early, and prints what there is.
+/// Installs the toolchains and targets that `ci` uses, so that a failure shows early. Prints what
+/// is available.
 pub(crate) fn prepare(ws: &Workspace) -> Result<()> {
     let report = |what: &str, found: Found| match found {
         Ok(name) => println!("{what}: {name}"),
-        Err(why) => println!("{what}: NOT HERE, its checks will not run: {why}"),
+        Err(why) => println!("{what}: NOT AVAILABLE, its checks will not run: {why}"),
     };
     let pinned = pinned(ws)?;
     println!("everything else: {pinned} (rust-toolchain.toml)");
@@ -127,8 +128,7 @@ fn pick(names: &[&str], components: &[&str], missing: Missing) -> Option<String>
         !installed.is_empty()
             && components.iter().all(|wanted| installed.iter().any(|has| is_component(has, wanted)))
     };
-    // What is here wins over a download, in the order of preference only among equals: the first name is asked
-    // for before a later one is taken.
+    // Each name is installed if possible before a later name is tried.
     for name in names {
         if ready(&name) {
             return Some((*name).to_owned());
@@ -139,7 +139,7 @@ fn pick(names: &[&str], components: &[&str], missing: Missing) -> Option<String>
                 get.extend(["--component", component]);
             }
             if *name == ANY_NIGHTLY {
-                // An installed nightly gets its components but is not moved to another day.
+                // An installed nightly gets the components and keeps its date.
                 get.push("--no-update");
             }
             if rustup(&get) && ready(&name) {
@@ -150,14 +150,15 @@ fn pick(names: &[&str], components: &[&str], missing: Missing) -> Option<String>
     None
 }
 
-/// rustup lists `miri-x86_64-unknown-linux-gnu` for `miri`, and `rust-src` as it is.
+/// Returns whether rustup's name is that of a component: it lists `miri-x86_64-unknown-linux-gnu`
+/// for `miri`, and `rust-src` unchanged.
 fn is_component(listed: &str, wanted: &str) -> bool {
     listed.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
 fn how(name: &str, components: &[&str]) -> String {
     let with: String = components.iter().map(|component| format!(" --component {component}")).collect();
-    format!("to get it: rustup toolchain install {name} --profile minimal{with}")
+    format!("to install it: rustup toolchain install {name} --profile minimal{with}")
 }
 
 fn rustc_version(name: &str) -> Option<String> {
@@ -185,14 +186,14 @@ mod tests {
     use crate::workspace::Workspace;
 
     #[test]
-    fn a_component_is_told_from_one_with_a_longer_name() {
+    fn a_component_is_distinguished_from_one_with_a_longer_name() {
         assert!(is_component("miri-x86_64-unknown-linux-gnu", "miri"));
         assert!(is_component("rust-src", "rust-src"));
         assert!(!is_component("rustfmt-x86_64-unknown-linux-gnu", "rust"));
     }
 
     #[test]
-    fn the_way_to_get_a_toolchain_names_its_components() {
+    fn the_command_to_install_a_toolchain_names_its_components() {
         let said = how("nightly", &["miri", "rust-src"]);
         assert!(
             said.ends_with("install nightly --profile minimal --component miri --component rust-src"),
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_come_from_the_files_of_the_workspace() {
+    fn versions_are_read_from_the_workspace() {
         let ws = Workspace::load().unwrap();
         assert_eq!(oldest(&ws).unwrap().matches('.').count(), 2);
         assert_eq!(pinned(&ws).unwrap().matches('.').count(), 2);

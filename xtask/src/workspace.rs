@@ -1,4 +1,4 @@
-//! Where the workspace and its output are, and what packages it has, as cargo tells it.
+//! The workspace as `cargo metadata` describes it: its root, its output directory and its packages.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use crate::shell::{self, Cmd};
 pub(crate) struct Workspace {
     /// Its root directory.
     pub(crate) root: PathBuf,
-    /// Cargo's output directory: `target`, or what `CARGO_TARGET_DIR` says.
+    /// Cargo's output directory: `target`, or `CARGO_TARGET_DIR`.
     pub(crate) target: PathBuf,
     /// Its members.
     pub(crate) packages: Vec<Package>,
@@ -23,13 +23,13 @@ pub(crate) struct Workspace {
 pub(crate) struct Package {
     /// Its name in `Cargo.toml`.
     pub(crate) name: String,
-    /// The last part of its directory, which is shorter for some and is accepted too.
+    /// The last part of its directory, which commands accept in place of the name.
     pub(crate) dir: String,
     /// Its version.
     pub(crate) version: String,
     /// The names of its integration tests.
     pub(crate) tests: Vec<String>,
-    /// The names of its programs.
+    /// The names of its binaries.
     pub(crate) bins: Vec<String>,
 }
 
@@ -55,12 +55,12 @@ struct RawTarget {
 }
 
 impl Workspace {
-    /// Asks cargo.
+    /// Loads the workspace from cargo.
     pub(crate) fn load() -> Result<Self> {
-        // `cargo run` says where this package is now; the other is where it was when it was compiled.
+        // `cargo run` sets the package's current directory; `env!` has that of its compilation.
         let here = std::env::var_os("CARGO_MANIFEST_DIR")
             .map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
-        let root = here.parent().context("the package xtask has no directory above it")?.to_owned();
+        let root = here.parent().context("the package xtask has no parent directory")?.to_owned();
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let asked = std::process::Command::new(cargo)
             .args(["metadata", "--no-deps", "--format-version", "1"])
@@ -74,26 +74,27 @@ impl Workspace {
     }
 
     fn parse(json: &[u8]) -> Result<Self> {
-        let data: Metadata = serde_json::from_slice(json).context("cargo metadata is not what we expect")?;
+        let data: Metadata =
+            serde_json::from_slice(json).context("the output of cargo metadata has an unknown form")?;
         let packages = data.packages.into_iter().map(Package::from).collect();
         Ok(Self { root: data.workspace_root, target: data.target_directory, packages })
     }
 
-    /// The member that `name` means: its package name or its directory.
+    /// Returns the member with this package name or directory.
     ///
     /// # Errors
-    /// There is none.
+    /// No member has this name.
     pub(crate) fn package(&self, name: &str) -> Result<&Package> {
         self.packages.iter().find(|package| package.name == name || package.dir == name).with_context(|| {
             let names: Vec<_> = self.packages.iter().map(|package| package.name.as_str()).collect();
-            format!("no package is named `{name}`; there are: {}", names.join(", "))
+            format!("no package is named `{name}`; the packages are: {}", names.join(", "))
         })
     }
 
-    /// The members among `default` that the user chose; all of them if he chose none.
+    /// Returns the member that the user chose, or all of `default` without a choice.
     ///
     /// # Errors
-    /// A choice that is no member.
+    /// The choice is not a member.
     pub(crate) fn choose(&self, chosen: Option<&str>, default: &[&str]) -> Result<Vec<&Package>> {
         match chosen {
             Some(name) => Ok(vec![self.package(name)?]),
@@ -101,23 +102,24 @@ impl Workspace {
         }
     }
 
-    /// `cargo` of the toolchain that `rust-toolchain.toml` pins, to be run at the root.
+    /// Returns a `cargo` command of the pinned toolchain that runs at the root.
     pub(crate) fn cargo(&self) -> Cmd {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         Cmd::new(cargo, &self.root)
     }
 
-    /// `cargo` of the toolchain `name`, to be run at the root.
+    /// Returns a `cargo` command of the toolchain `name` that runs at the root.
     pub(crate) fn cargo_of(&self, name: &str) -> Cmd {
         Cmd::new("rustup", &self.root).args(["run", name, "cargo"]).without("RUSTUP_TOOLCHAIN")
     }
 
-    /// A directory below cargo's output directory.
+    /// Returns a directory below cargo's output directory.
     pub(crate) fn target_dir(&self, name: &str) -> PathBuf {
         self.target.join(name)
     }
 
-    /// The same for what cargo builds: steps that run side by side would wait for each other's builds in one directory.
+    /// Returns a build directory for the current lane. Steps that run side by side would lock each
+    /// other out of a common one.
     pub(crate) fn lane_dir(&self, name: &str) -> PathBuf {
         match shell::lane() {
             0 => self.target.join(name),
@@ -127,7 +129,7 @@ impl Workspace {
 }
 
 impl Package {
-    /// Its directory's name: `prim` for `ephemera-prim`.
+    /// Returns the name of the package's directory: `prim` for `ephemera-prim`.
     pub(crate) fn short(&self) -> &str {
         &self.dir
     }
@@ -165,7 +167,7 @@ pub(crate) mod tests {
                 {"name": "bench-runner", "kind": ["bin"]}]}
         ]}"#;
 
-    /// A workspace of two packages, for tests of other files.
+    /// Returns a workspace of two packages for tests.
     pub(crate) fn sample() -> Workspace {
         Workspace::parse(SAMPLE.as_bytes()).unwrap()
     }
@@ -180,7 +182,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_choice_of_the_user_replaces_the_default() {
+    fn a_chosen_package_replaces_the_default() {
         let ws = sample();
         assert_eq!(ws.choose(None, &["prim", "bench-harness"]).unwrap().len(), 2);
         assert_eq!(ws.choose(Some("bench-harness"), &["prim"]).unwrap()[0].name, "bench-harness");
@@ -188,7 +190,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_real_workspace_loads() {
+    fn the_workspace_of_this_repository_loads() {
         let ws = Workspace::load().unwrap();
         assert!(ws.package("xtask").is_ok());
         assert!(ws.root.join("rust-toolchain.toml").is_file());

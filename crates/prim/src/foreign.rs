@@ -21,6 +21,10 @@
 //! A holder takes a word that is not a countdown only when it dequeues the unit. A pusher may stand between its
 //! read-modify-write and its push, and the next thread to find zero would link the unit twice.
 
+mod close;
+
+pub use close::CLOSED;
+
 use core::ptr::{self, NonNull};
 
 use crate::sync::{AtomicPtr, AtomicU64, Ordering, fence, guess};
@@ -134,12 +138,13 @@ impl<U> Foreign<U> {
         self.witness.touch();
     }
 
-    /// The unit is about to be freed: its word is zero and nobody else may touch it (F3).
+    /// The unit is about to be freed: its word is zero, or its inbox was closed, and nobody else may touch it (F3).
     #[inline]
     pub fn end(&self) {
         self.witness.end();
         self.linked.end();
-        crate::invariant!(self.unbooked() == 0, "a unit is freed with foreign frees unbooked");
+        let word = self.unbooked();
+        crate::invariant!(word == 0 || word >= CLOSED, "a unit is freed with foreign frees unbooked");
     }
 
     /// Takes the word without a dequeue: what F2 forbids, for the model that shows why.
@@ -253,34 +258,40 @@ impl<U: Unit> Inbox<U> {
         let pushes = change(word);
         if pushes {
             // SAFETY: this thread found zero or completed a countdown, so it pushes (F1), and F3 keeps the unit alive until then.
-            unsafe { self.push(unit, foreign) };
+            let open = unsafe { self.push(unit, foreign) };
+            crate::invariant!(open, "a remote free to a closed inbox goes through `give_back_until_closed`");
         }
         pushes
     }
 
+    /// Pushes a unit, unless the inbox was closed. Returns whether it was pushed.
+    ///
     /// # Safety
     /// `foreign` is that of `unit`, and the caller's read-modify-write found its word at zero or completed its countdown.
     #[cold]
-    unsafe fn push(&self, unit: NonNull<U>, foreign: NonNull<Foreign<U>>) {
+    unsafe fn push(&self, unit: NonNull<U>, foreign: NonNull<Foreign<U>>) -> bool {
         // SAFETY: the caller is the one to push: the unit lives until it is dequeued (F3), which is after this push.
         let link = unsafe { &(*foreign.as_ptr()).link };
         // SAFETY: as above.
         let linked = unsafe { &(*foreign.as_ptr()).linked };
         linked.write();
         let mut head = guess(&self.head);
-        loop {
+        while head != close::closed() {
             link.store(head, Ordering::Relaxed);
             // ORDERING: `PUSH`. Pairs with `Inbox::take`.
             match self.head.compare_exchange_weak(head, unit.as_ptr(), PUSH, Ordering::Relaxed) {
-                Ok(_) => break,
+                Ok(_) => {
+                    if !cfg!(ephemera_weaken = "push_without_fence") {
+                        // ORDERING: SeqCst fence. Pairs with the one in `Lease::release`: either the pusher sees that the
+                        // record is free, or the thread that releases it sees the push.
+                        fence(Ordering::SeqCst);
+                    }
+                    return true;
+                }
                 Err(now) => head = now,
             }
         }
-        if !cfg!(ephemera_weaken = "push_without_fence") {
-            // ORDERING: SeqCst fence. Pairs with the one in `Lease::release`: either the pusher sees that the record is free,
-            // or the thread that releases it sees the push.
-            fence(Ordering::SeqCst);
-        }
+        false
     }
 
     /// Takes all units that wait. Each comes out with what was given back to it, and **must be booked**:
@@ -309,13 +320,15 @@ fn completes(word: u64, complete: u64) -> bool {
 ///
 /// Each lives until it is yielded (F3), whoever holds the record by then; but only the holder may book it. Dropped
 /// half-way it loses the rest: those units are never linked again, and so never freed.
+///
+/// `LEAVE` is what stays in the word: zero, or [`CLOSED`].
 #[derive(Debug)]
 #[must_use = "what is not booked is lost"]
-pub struct Taken<U> {
+pub struct Taken<U, const LEAVE: u64 = 0> {
     next: *mut U,
 }
 
-impl<U: Unit> Iterator for Taken<U> {
+impl<U: Unit, const LEAVE: u64> Iterator for Taken<U, LEAVE> {
     type Item = (NonNull<U>, u64);
 
     fn next(&mut self) -> Option<(NonNull<U>, u64)> {
@@ -331,7 +344,7 @@ impl<U: Unit> Iterator for Taken<U> {
         linked.touch();
         self.next = link.load(Ordering::Relaxed);
         // ORDERING: `BOOK`. Pairs with `Inbox::give_back_add`.
-        let given = word.swap(0, BOOK);
+        let given = word.swap(LEAVE, BOOK);
         crate::invariant!(given != 0, "a unit in the inbox has no remote frees");
         Some((unit, given))
     }

@@ -51,6 +51,13 @@ impl Gate {
         self.take().then(|| Pass { gate: self })
     }
 
+    /// Whether a thread of this process is behind the gate. If not, this thread sees what the last one did there.
+    #[inline]
+    pub fn is_shut(&self) -> bool {
+        // ORDERING: Acquire. Pairs with the Release in `Pass::drop`.
+        self.word.load(Ordering::Acquire) == generation().wrapping_add(1)
+    }
+
     /// Enters the gate; while it is shut, tries again [`TRIES`] times at most.
     pub fn enter(&self) -> Option<Pass<'_>> {
         for _ in 0..TRIES {

@@ -11,8 +11,8 @@
 //!              '---------------- hazards[0]: it came from C, whose link it follows
 //! ```
 //!
-//! So a walk delays the return of two units at most, and a walker that never ends (its thread did not survive a fork)
-//! keeps two units from being freed and stops nothing else.
+//! A walker stands on two units at a time. So one that never ends keeps two units from being freed, and stops nothing else.
+//! One that did not survive a fork keeps none: the gate behind which it walked is open in the child.
 //!
 //! # Invariants
 //!
@@ -32,9 +32,13 @@ const RETRIES: usize = if cfg!(ephemera_loom) { 2 } else { 1_000 };
 /// How often [`UnitList::remove_patiently`] tries, spinning in between.
 const TRIES: usize = if cfg!(ephemera_loom) { 2 } else { 1_000 };
 
-/// How often it tries after that, with the processor handed to other threads in between.
+/// How often it tries after that, asleep for [`NAP`] in between: the walker may wait for this very processor.
 #[cfg(feature = "std")]
-const YIELDS: usize = if cfg!(ephemera_loom) { 0 } else { 64 };
+const NAPS: usize = if cfg!(ephemera_loom) { 0 } else { 200 };
+
+/// The sleep between two tries.
+#[cfg(feature = "std")]
+const NAP: core::time::Duration = core::time::Duration::from_micros(100);
 
 // ORDERING: Release. Pairs with the Acquire in `UnitList::remove`. Publishes: the walker's last look at the unit.
 const MOVE_ON: Ordering =
@@ -128,6 +132,8 @@ impl<U: Listed> UnitList<U> {
         }
         // ORDERING: `LOOK`. Pairs with `UnitList::walk`.
         let walked = self.hazards.iter().any(|hazard| hazard.load(LOOK) == unit.as_ptr());
+        // A walker is behind the gate. In a forked child, one that the parent's other thread left there is none.
+        let walked = walked && self.gate.is_shut();
         if walked && !cfg!(ephemera_weaken = "remove_beside_a_walk") {
             // SAFETY: as above: nothing changed since, and the unit is alive.
             unsafe { self.join(prev, unit.as_ptr(), next, unit.as_ptr()) };
@@ -136,8 +142,8 @@ impl<U: Listed> UnitList<U> {
         true
     }
 
-    /// As [`UnitList::remove`], but waits a bounded time for a walker to move on: for a thread that is about to refuse a
-    /// request or to exit.
+    /// As [`UnitList::remove`], but waits a bounded time, some 20 ms, for a walker to move on: for a thread that is about to
+    /// refuse a request or to exit. A walker leaves a unit after a few loads, so only one that lost its processor is waited for.
     ///
     /// # Safety
     /// As [`UnitList::remove`].
@@ -150,8 +156,8 @@ impl<U: Listed> UnitList<U> {
             spin_hint();
         }
         #[cfg(feature = "std")]
-        for _ in 0..YIELDS {
-            std::thread::yield_now();
+        for _ in 0..NAPS {
+            std::thread::sleep(NAP);
             // SAFETY: as above.
             if unsafe { self.remove(unit) } {
                 return true;

@@ -45,7 +45,7 @@ fn conc_a_refused_thread_gets_what_another_one_keeps_empty() {
     let (burst, freed) = channel();
     let (running, steps) = (AtomicBool::new(true), AtomicUsize::new(0));
     let served = std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let keeper = scope.spawn(|| {
             let blocks: Vec<_> = (0..20).map(|_| Box::new_in([1_u8; 60_000], OneRingAlloc)).collect();
             drop(blocks);
             burst.send(()).expect("the other end is there");
@@ -71,6 +71,8 @@ fn conc_a_refused_thread_gets_what_another_one_keeps_empty() {
             boxes.is_ok()
         });
         running.store(false, Ordering::Relaxed);
+        // The end of a scope alone does not wait for what a thread does when it exits.
+        keeper.join().expect("the thread does not panic");
         served
     });
     assert!(served, "the other thread kept {} bytes", OneRingAlloc.stats().bytes_held);

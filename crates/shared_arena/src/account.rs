@@ -36,7 +36,13 @@ impl Account {
 
     /// An error that says what was asked for.
     pub(crate) fn refused(&self, asked: usize) -> Refused {
-        Refused { asked, held: self.held(), limit: self.limit }
+        Refused { asked, held: self.held(), limit: self.limit, other_copy: false }
+    }
+
+    /// An error that says that another copy of this crate made the store.
+    #[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
+    pub(crate) fn other_copy(&self) -> Refused {
+        Refused { other_copy: true, ..self.refused(0) }
     }
 
     /// Whether the limit has room for so much.

@@ -1,113 +1,121 @@
-//! The end of a store: its arena was dropped, and its last slots come home.
+//! The end of an arena: its groups learn of it, and each counts the slots that are out.
 //!
-//! From here on nobody claims. Each group that has slots out counts them; frees that find the arena dropped count down, and whoever
-//! counts the last slot frees the group, and with the last group the store.
+//! From here on nobody claims. A group's `record` becomes null, and the inbox of its shard is closed. Frees that find either count
+//! their slots down. The thread that counts the last slot of a group frees the group, and with the last group the store.
 //!
-//! What frees that were in the midst of it when the arena was dropped do not count is found in the words of the pages, whose bits are
-//! only ever set: by whoever has the store for himself, since he drops the arena, or has the turn of `parked` (P1). He notes
-//! them beside the owners' words (P2).
+//! `out` begins with [`ALIVE`], and the closing thread takes off all but the slots that are out. So it does not matter which frees
+//! count before it does, on other threads or within this function: a heap that drops a handle while it takes a group back.
 
 use core::ptr::{self, NonNull};
 
-use ephemera_prim::sync::Ordering;
-
 use crate::geometry::Geometry;
-use crate::group::{Group, GroupPtr};
+use crate::group::{ALIVE, Group, GroupPtr};
 use crate::shard::ShardPtr;
 use crate::store::Store;
 
-/// Frees the groups of which no slot is out, and counts those of the others. `false` if none is left, and the store was freed.
+/// Closes a shard: frees its groups of which no slot is out, has the others counted, and returns how many these are.
+///
+/// With `queue`, these others are queued for looks, and stay until the caller lets the shard's turn go. Else each may be gone at once.
 ///
 /// # Safety
-/// The store is alive and its arena is being dropped by the caller.
-pub(crate) unsafe fn gather(store: NonNull<Store>) -> bool {
-    // SAFETY: alive, by the caller; the reference is not used after `dissolve`.
-    let this = unsafe { store.as_ref() };
+/// The store's arena is being dropped by the caller, once for each shard. Unless `queue` is set, nobody is in the midst of a local free
+/// to this shard, nor will be: the caller is its owner, or has the lease of its record.
+pub(crate) unsafe fn close_shard(store: &Store, shard: ShardPtr, queue: bool) -> usize {
+    let geometry = store.geometry();
+    if !store.single() {
+        // SAFETY: the caller's.
+        unsafe { close_inbox(geometry, shard) };
+    }
+    // Before anything is counted: a free that finds the arena alive afterwards sets a bit that nobody counts.
+    let mut before: *mut Group = ptr::null_mut();
+    each_group(shard.groups().get(), |group| {
+        group.prev().set(before);
+        group.queued().set(usize::from(queue));
+        if !cfg!(ephemera_weaken = "arena_told_after_the_count") {
+            group.record().publish(ptr::null_mut());
+        }
+        before = group.as_ptr();
+    });
     let mut left = 0;
-    for shard in this.shards() {
-        // SAFETY: this thread alone goes through the store.
-        unsafe { take_inbox(this, shard, |_, _| ()) };
-        left += free_home(this, shard);
+    let first = shard.groups().get();
+    if !queue {
+        shard.groups().set(ptr::null_mut());
     }
-    this.release_unbound_at_end();
-    this.left.set(left);
-    if left == 0 {
-        // SAFETY: no shard has a group any more. Their slots came home with the last touch of those who had them (E2, F4).
-        unsafe { Store::dissolve(store) };
+    each_group(first, |group| {
+        // SAFETY: the caller has the turn at this shard.
+        unsafe { note_home(geometry, shard, group) };
+        if !settle(store, group, ALIVE - slots_out(geometry, group)) {
+            left += 1;
+            return;
+        }
+        if queue {
+            unlink(shard, group);
+        }
+        // SAFETY: no slot is out, and the group is on no list: this thread counted the last one.
+        unsafe { group.release(store) };
+    });
+    if cfg!(ephemera_weaken = "arena_told_after_the_count") {
+        each_group(first, |group| group.record().publish(ptr::null_mut()));
     }
-    left != 0
+    left
 }
 
-/// Notes what other threads gave back to a shard, and calls `came` with each group and how many slots of it.
+/// Takes the closing thread's share off a group's count, and returns whether no slot is out.
+fn settle(store: &Store, group: GroupPtr, share: usize) -> bool {
+    #[cfg(all(feature = "std", target_has_atomic = "64"))]
+    if !store.single() {
+        return group.count_down(share);
+    }
+    let _ = store;
+    group.count_down_alone(share)
+}
+
+/// Calls `visit` for each group of a list, which may free it.
+fn each_group(mut rest: *mut Group, mut visit: impl FnMut(GroupPtr)) {
+    // SAFETY: G1: a group on the list lives until it was visited: it counts `ALIVE`.
+    while let Some(group) = unsafe { GroupPtr::from_raw(rest) } {
+        rest = group.next().get();
+        visit(group);
+    }
+}
+
+/// Notes what other threads gave back to a shard, and has them count from here.
 ///
 /// # Safety
-/// The store's arena is dropped or being dropped, and the caller is the only one to go through the store.
+/// As [`close_shard`].
 #[cfg(target_has_atomic = "64")]
-pub(crate) unsafe fn take_inbox(store: &Store, shard: ShardPtr, mut came: impl FnMut(GroupPtr, usize)) {
-    let geometry = store.geometry();
-    // SAFETY: the caller's; no holder drains the inboxes of an arena that was dropped (P1).
-    for (far, slots) in unsafe { shard.inbox().take() } {
-        // SAFETY: G1: what was in the inbox is not noted, so its group is not freed.
+unsafe fn close_inbox(geometry: &Geometry, shard: ShardPtr) {
+    // SAFETY: the caller drops the arena: no holder takes from its inboxes, and each is closed once.
+    for (far, slots) in unsafe { shard.inbox().close() } {
+        // SAFETY: G1: what was in the inbox is not counted, so its group is not freed.
         let group = unsafe { GroupPtr::around(far, geometry.group) };
-        let page = group.page_of_far(geometry, far);
-        if cfg!(ephemera_weaken = "arena_gather_into_local") {
-            let near = group.near(geometry, page);
-            near.local().publish(near.local().observe() | slots);
-            continue;
-        }
-        let noted = group.noted(geometry, page);
+        let noted = group.noted(geometry, group.page_of_far(geometry, far));
         noted.set(noted.get() | slots);
-        came(group, slots.count_ones() as usize);
     }
 }
 
 /// # Safety
 /// None: without 64-bit atomics there are no other threads.
 #[cfg(not(target_has_atomic = "64"))]
-pub(crate) unsafe fn take_inbox(_: &Store, _: ShardPtr, _: impl FnMut(GroupPtr, usize)) {}
+unsafe fn close_inbox(_: &Geometry, _: ShardPtr) {}
 
-/// Notes the slots of a group that its owner took back since somebody last looked, and returns how many.
+/// Notes the slots of a group that its owner took back since the last look, and returns how many.
 ///
 /// # Safety
-/// As [`take_inbox`]; the group is of this shard.
+/// The arena was or is being dropped; the caller has the turn at the group's shard, or alone goes through it.
 pub(crate) unsafe fn note_home(geometry: &Geometry, shard: ShardPtr, group: GroupPtr) -> usize {
     let note_page = |page| {
-        let home = group.near(geometry, page).local().observe() | shard.front_slots(geometry, group, page);
+        let local = group.near(geometry, page);
+        let home = local.local().observe() | shard.front_slots(geometry, group, page);
         let noted = group.noted(geometry, page);
         let new = home & geometry.all() & !noted.get();
+        if cfg!(ephemera_weaken = "arena_note_into_local") {
+            local.local().publish(local.local().observe() | new);
+        }
         noted.set(noted.get() | new);
         new.count_ones() as usize
     };
     (0..group.pages()).map(note_page).sum()
-}
-
-/// Frees the groups of a shard that are wholly home, counts the slots out of the others, and returns how many these are.
-fn free_home(store: &Store, shard: ShardPtr) -> usize {
-    let geometry = store.geometry();
-    let mut left = 0;
-    let mut before: Option<GroupPtr> = None;
-    let mut rest: *mut Group = shard.groups().get();
-    // SAFETY: G1: groups on the list are alive.
-    while let Some(group) = unsafe { GroupPtr::from_raw(rest) } {
-        rest = group.next().get();
-        // SAFETY: the caller of `gather` has the store for himself.
-        unsafe { note_home(geometry, shard, group) };
-        let out = slots_out(geometry, group);
-        if out != 0 {
-            group.out().store(out, Ordering::Relaxed);
-            left += 1;
-            before = Some(group);
-            continue;
-        }
-        match before {
-            Some(before) => before.next().set(rest),
-            None => shard.groups().set(rest),
-        }
-        // SAFETY: wholly home and off the list: each slot's last user has touched the group for the last time, and each word was
-        // observed after that.
-        unsafe { group.release(store) };
-    }
-    left
 }
 
 /// Slots of a group that are not noted as home.
@@ -116,52 +124,48 @@ fn slots_out(geometry: &Geometry, group: GroupPtr) -> usize {
     (0..group.pages()).map(out).sum()
 }
 
-/// Tells the handles that are out that the arena is gone: none of their groups is anybody's from here, and frees count. Each group
-/// gets a count of `more` beyond its slots.
-///
-/// # Safety
-/// The store is alive, was gathered, and its arena is being dropped by the caller. Unless one thread has all of it, `more` is not zero:
-/// no group may go before this is done.
-pub(crate) unsafe fn disown(store: NonNull<Store>, more: usize) {
-    // SAFETY: alive, by the caller.
-    let store = unsafe { store.as_ref() };
-    store.walk(|_, group| {
-        let out = group.out().load(Ordering::Relaxed);
-        group.out().store(out + more, Ordering::Relaxed);
-        group.record().publish(ptr::null_mut());
-    });
+/// Takes a queued group off the list of its shard. The caller has the turn there.
+pub(crate) fn unlink(shard: ShardPtr, group: GroupPtr) {
+    let (prev, next) = (group.prev().get(), group.next().get());
+    // SAFETY: G1: queued groups are freed by the holder of the turn alone.
+    match unsafe { GroupPtr::from_raw(prev) } {
+        Some(prev) => prev.next().set(next),
+        None => shard.groups().set(next),
+    }
+    // SAFETY: as above.
+    if let Some(next) = unsafe { GroupPtr::from_raw(next) } {
+        next.prev().set(prev);
+    }
+    #[cfg(all(feature = "std", target_has_atomic = "64"))]
+    if shard.cursor().get() == group.as_ptr() {
+        shard.cursor().set(next);
+    }
 }
 
-/// A slot of a pool that was dropped comes home. With the last one of a group this is freed, and with the last group the store.
+/// Ends the part of the closing thread, and returns whether the store was freed.
 ///
 /// # Safety
-/// `group` is of a pool that was dropped, the caller is its one thread and gives up a slot of it.
+/// All shards were closed; `left` is the sum of what is left of them. The store is not used by the caller any more.
+pub(crate) unsafe fn close_store(store: NonNull<Store>, left: usize) -> bool {
+    // SAFETY: alive, as this thread's part is left.
+    unsafe { store.as_ref() }.release_unbound_at_end();
+    // SAFETY: this is the closing thread's part.
+    unsafe { Store::part(store, ALIVE - left) }
+}
+
+/// Frees a group of a dropped arena that is not queued, and returns whether it took its store with it.
+///
+/// # Safety
+/// The caller counted the last slot of the group.
 #[cold]
 #[inline(never)]
-pub(crate) unsafe fn count_down(group: GroupPtr) {
-    let out = group.out().load(Ordering::Relaxed) - 1;
-    group.out().store(out, Ordering::Relaxed);
-    if out == 0 {
-        // SAFETY: that was the last slot, and nobody else has a pointer to the group: the pool that had it on a list is gone.
-        unsafe { release(group) };
-    }
-}
-
-/// Frees a group of a dropped arena, and with the last one its store. Whether it was the last one.
-///
-/// # Safety
-/// All its slots are home, nobody else has a pointer to it, and nobody else does this with a group of the same store at the same time.
 pub(crate) unsafe fn release(group: GroupPtr) -> bool {
-    // SAFETY: groups point at their store.
+    // SAFETY: groups point at their store, which lives as long as they.
     let store = unsafe { NonNull::new_unchecked(group.store()) };
-    // SAFETY: alive: it has a group. Not used after `dissolve`.
+    // SAFETY: the store lives, as this group is a part of it.
     let this = unsafe { store.as_ref() };
-    // SAFETY: the caller's; lists of the store are not gone through any more.
+    // SAFETY: this thread counted the last slot, and no list has the group.
     unsafe { group.release(this) };
-    let last = this.left.sub(1) == 0;
-    if last {
-        // SAFETY: no group is left.
-        unsafe { Store::dissolve(store) };
-    }
-    last
+    // SAFETY: the group that was just freed.
+    unsafe { Store::part(store, 1) }
 }

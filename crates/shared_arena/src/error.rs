@@ -14,7 +14,12 @@ pub struct Refused {
     pub held: usize,
     /// The most bytes it may hold; `usize::MAX` for no limit.
     pub limit: usize,
+    /// Whether another copy of this crate in the process made the arena. Only that copy may put values into it.
+    pub other_copy: bool,
 }
+
+/// Why a thread may not claim from an arena.
+pub(crate) const ANOTHER_COPY: &str = "another copy of this crate in the process made the arena";
 
 impl Refused {
     /// Whether the arena's own limit refused; else it was the global heap, or the request was beyond `isize::MAX` bytes, which no heap has.
@@ -34,8 +39,10 @@ impl Refused {
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { asked, held, limit } = self;
-        if *asked > isize::MAX as usize {
+        let Self { asked, held, limit, other_copy } = self;
+        if *other_copy {
+            f.write_str(ANOTHER_COPY)
+        } else if *asked > isize::MAX as usize {
             write!(f, "{asked} bytes are more than there are addresses; {held} are held of at most {limit}")
         } else if self.by_limit() {
             write!(f, "{asked} bytes more than the {held} held would exceed the limit of {limit}")
@@ -95,7 +102,7 @@ mod tests {
 
     #[test]
     fn errors_say_what_and_how_much() {
-        let limit = Refused { asked: 700, held: 900, limit: 1_000 };
+        let limit = Refused { asked: 700, held: 900, limit: 1_000, other_copy: false };
         assert!(limit.by_limit());
         assert_eq!(limit.to_string(), "700 bytes more than the 900 held would exceed the limit of 1000");
         let heap = Refused { limit: usize::MAX, ..limit };
@@ -107,6 +114,8 @@ mod tests {
             usize::MAX
         );
         assert_eq!(beyond.to_string(), text);
+        let foreign = Refused { other_copy: true, ..heap };
+        assert_eq!(foreign.to_string(), super::ANOTHER_COPY);
         let error = TryAllocError::new(7, heap);
         assert_eq!(error.to_string(), "no slot: the global heap refused 700 bytes; 900 are held");
         assert_eq!((error.refused(), error.into_value()), (heap, 7));

@@ -265,7 +265,8 @@ mod tests {
         let forty = of(40, 8);
         assert_eq!((forty.group, forty.pages), (32 << 10, 12));
         let kilobyte = of(1 << 10, 8);
-        assert_eq!((kilobyte.group, kilobyte.slots), (256 << 10, 63));
+        assert_eq!((kilobyte.group, kilobyte.pages, kilobyte.slots), (256 << 10, 4, 63));
+        assert_eq!((of(4 << 10, 8).pages, of(4_156, 4).slots, of(4_157, 1).slots), (1, 63, 62));
         let large = of(64 << 10, 64);
         assert_eq!((large.group, large.pages, large.slots), (256 << 10, 1, 3));
         let huge = of(3 << 20, 8);

@@ -32,7 +32,9 @@
 //!
 //! * Memory is taken in groups of pages that grow with the arena: about 3 KiB for a first small value, then up to 16 KiB (words), 32 KiB (40
 //!   bytes) or 256 KiB (256 bytes and more) at a time. A value that lives long keeps its group, and nothing more.
-//! * Besides the values, 48 bytes for each page of 63, and 8 for each slot of a page that ever had a counted handle.
+//! * Besides the values: 64 bytes for each group; 48 bytes for each page that the type's largest group can have, in each group; the room of one
+//!   value between two pages; and 8 bytes for each slot of a page that ever had a counted handle. In a large arena of words that is less than
+//!   one byte a value.
 //! * Each thread that uses an arena has pages of its own in it. What a thread that goes on without allocating keeps empty, nobody else can use.
 //! * A value forgotten with `mem::forget` keeps its slot for ever.
 //!
@@ -44,14 +46,28 @@
 //! this arena has taken its place.) Under a limit: [`Builder::limit`]; then the `try_alloc` forms give the value back. [`Statistics`] says
 //! what is held.
 //!
-//! An arena that is dropped while handles live goes with them: each group with its last value, the rest with the last group. Only a value that is
-//! being dropped at the very moment when another thread drops the arena may leave its group behind: the next arena to be created or dropped
-//! finds it. Should the thread be stopped in the midst of that until yet another arena was created, it is one of the later ones, since each looks
-//! at a few groups only; [`reclaim`] looks at all.
+//! An arena that is dropped while handles live goes with them: each group with its last value, the rest with the last group. The thread that
+//! drops the last value frees the memory, and waits for no other thread. One case takes longer: a thread drops a value that it made
+//! itself, and in the midst of that another thread drops the arena. Then the value's group goes when that thread next runs out of slots, drops
+//! another value of a dropped arena, or ends; or when somebody creates or drops an arena, which looks at a few such groups. [`reclaim`] looks
+//! at all. The state of such an arena, about a kilobyte, may wait for the same.
+//!
+//! # One copy in a process
+//!
+//! A plugin that is linked with a copy of this crate of its own has its own threads, as far as that copy knows. **An arena and its handles
+//! belong to the copy that made them.** Do not hand them to code that has another copy, not even of the same version: two threads would take
+//! themselves for the owner of the same pages, and values would be written over. An arena looks for another copy whenever it has no slot at
+//! hand for the asking thread, and then refuses new values ([`Refused::other_copy`]). It does not look at each value, unless debug assertions are
+//! on. Have the host make and drop the values, or link both to one dynamic library that contains this crate.
+//!
+//! # The heap
+//!
+//! All memory comes from the global allocator. Its methods must not unwind, as [`GlobalAlloc`](core::alloc::GlobalAlloc) says. They may use
+//! arenas, and drop handles, of this crate.
 //!
 //! # Coming from shared_arena 0.8
 //!
-//! Change nothing, but for two things that may not compile. [`ArenaArc`] is `Send` and `Sync` as `Arc` is, so that `T: Send + Sync` is asked for.
+//! Most programs change nothing. Two things may not compile. [`ArenaArc`] is `Send` and `Sync` as `Arc` is, so that `T: Send + Sync` is asked for.
 //! And handles are equal and hash as their values, to be kept in sets: `handle.eq(&value)` compares handles, so write `*handle == value`.
 //! `AsRef`, `AsMut` and `Ord` they do not have: `handle.as_ref()`, `handle.cmp(&value)` and `handle.max(value)` still are the value's own.
 //!
@@ -60,6 +76,8 @@
 //! | | 0.8.4 | here |
 //! |---|---|---|
 //! | `stats()` after `new()` or `with_capacity(0)` | `(0, 63)` | `(0, 0)`: the first value gets its page when it comes |
+//! | slots of a page, by which `stats()` grows and capacities are rounded up | 63 | 63 for values of up to 4,156 bytes; fewer beyond, down to one |
+//! | bytes held for a first value beyond that size | 63 values | at most 256 KiB, or one value if that is larger |
 //! | `shrink_to_fit()` of a `SharedArena` or `Arena` where nothing is empty | `true` | `false` |
 //! | `Debug` of an arena | lists its pages | says how many slots are used and free |
 //!
@@ -76,6 +94,8 @@ extern crate std;
 mod account;
 #[cfg(all(feature = "alloc", not(ephemera_loom)))]
 mod arena;
+#[cfg(all(feature = "std", target_has_atomic = "64"))]
+mod bag;
 #[cfg(feature = "alloc")]
 mod bits;
 #[cfg(feature = "alloc")]
@@ -111,6 +131,8 @@ mod thread;
 #[cfg(feature = "alloc")]
 mod trim;
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
+mod turn;
+#[cfg(all(feature = "std", target_has_atomic = "64"))]
 mod world;
 
 #[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
@@ -132,7 +154,7 @@ pub use stats::Statistics;
 /// the pages that are looked through.
 #[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
 pub fn reclaim() -> usize {
-    arena::reclaim()
+    thread::look_at_all()
 }
 
 #[doc = include_str!("../DESIGN.md")]

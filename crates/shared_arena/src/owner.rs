@@ -13,14 +13,14 @@ use crate::bits::Bits;
 use crate::error::Refused;
 use crate::geometry::Geometry;
 use crate::group::{self, GroupPtr, NearPtr};
-use crate::shard::ShardPtr;
+use crate::shard::{Quiet, ShardPtr};
 use crate::store::Store;
 use crate::trim::Which;
 
 /// Cache lines of the next page that are asked for when a page is begun: from there on the processor sees the pattern.
 const AHEAD: usize = 4;
 
-/// Pages taken before a shard first looks for idle groups, at least.
+/// Slow paths between two looks for idle groups, at least.
 const LOOK_EVERY: usize = 64;
 
 /// The caller, as the owner of a shard of an arena that lives.
@@ -86,8 +86,8 @@ impl<'s> Owner<'s> {
                 // Not yet: the next slow path tries again.
                 quiet.epoch.set(obeyed);
             }
-        } else if self.store.trims() && quiet.taken.get() >= self.shard.pages().get().max(LOOK_EVERY) {
-            quiet.taken.set(0);
+        } else if self.store.trims() && served(quiet) >= self.shard.pages().get().max(LOOK_EVERY) {
+            quiet.served.set(0);
             self.trim_in_passing(Which::Idle);
         }
     }
@@ -119,7 +119,9 @@ impl<'s> Owner<'s> {
         shard.base().set(group.base(self.geometry(), page).as_ptr());
         // O2 holds again from here.
         shard.bits().set(slots);
-        shard.quiet().taken.add(1);
+        if cfg!(ephemera_weaken = "arena_idle_by_pages_taken") {
+            shard.quiet().served.add(1);
+        }
         if group.idle().get() != 0 {
             group.idle().set(0);
         }
@@ -196,6 +198,15 @@ impl<'s> Owner<'s> {
         self.bind(group);
         Ok(())
     }
+}
+
+/// Counts a slow path, and returns how many there were since the last look. A steady state comes here again and again, though it may
+/// never take a page from the list.
+fn served(quiet: &Quiet) -> usize {
+    if cfg!(ephemera_weaken = "arena_idle_by_pages_taken") {
+        return quiet.served.get();
+    }
+    quiet.served.add(1)
 }
 
 /// What a group of `pages` pages asks of the heap.

@@ -19,11 +19,16 @@ use ephemera_prim::poison::unpoison;
 use ephemera_prim::prefetch;
 use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
 
+#[cfg(all(feature = "std", target_has_atomic = "64"))]
+use crate::bag::{Link, Linked};
 use crate::bits::Bits;
 use crate::geometry::Geometry;
 #[cfg(target_has_atomic = "64")]
 use crate::group::Far;
 use crate::group::{Group, GroupPtr, Near, NearPtr};
+use crate::store::Store;
+#[cfg(all(feature = "std", target_has_atomic = "64"))]
+use crate::turn::Turn;
 
 /// What one owner has of an arena. Lives as long as the arena's store. Never borrowed as a whole.
 #[derive(Debug)]
@@ -48,8 +53,10 @@ pub(crate) struct Shard {
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Quiet {
-    /// Pages taken since the shard last looked for idle groups.
-    pub(crate) taken: OwnerUsize,
+    /// The store that this shard is of.
+    store: *mut Store,
+    /// Slow paths since the shard last looked for idle groups.
+    pub(crate) served: OwnerUsize,
     /// The trim epoch that was obeyed last.
     pub(crate) epoch: OwnerUsize,
     /// Pages booked since somebody last looked through a shard that no thread held.
@@ -64,10 +71,19 @@ pub(crate) struct Quiet {
 #[repr(C, align(64))]
 struct Remote {
     inbox: Inbox<Far>,
+    /// Once the arena was dropped: the turn at this shard, and groups whose last slot was counted (`parked`).
+    #[cfg(feature = "std")]
+    turn: Turn,
+    /// The next shard in a bag.
+    #[cfg(feature = "std")]
+    link: Link<Shard>,
+    /// Where the next look by a thread other than the owner begins; null for the first group.
+    #[cfg(feature = "std")]
+    cursor: OwnerPtr<Group>,
 }
 
 impl Shard {
-    pub(crate) fn new(record: *const ()) -> Self {
+    pub(crate) fn new(record: *const (), store: *mut Store) -> Self {
         Self {
             hot: OwnerPtr::null(),
             bits: OwnerU64::new(0),
@@ -78,15 +94,34 @@ impl Shard {
             record,
             pages: OwnerUsize::new(0),
             quiet: Quiet {
-                taken: OwnerUsize::new(0),
+                store,
+                served: OwnerUsize::new(0),
                 epoch: OwnerUsize::new(0),
                 booked: OwnerUsize::new(0),
                 // No record was entered so often.
                 entered: OwnerUsize::new(usize::MAX),
             },
             #[cfg(target_has_atomic = "64")]
-            remote: Remote { inbox: Inbox::new() },
+            remote: Remote {
+                inbox: Inbox::new(),
+                #[cfg(feature = "std")]
+                turn: Turn::taken(),
+                #[cfg(feature = "std")]
+                link: Link::new(),
+                #[cfg(feature = "std")]
+                cursor: OwnerPtr::null(),
+            },
         }
+    }
+}
+
+#[cfg(all(feature = "std", target_has_atomic = "64"))]
+impl Linked for Shard {
+    fn link(item: NonNull<Self>) -> NonNull<Link<Self>> {
+        // SAFETY: S1: what is in a bag keeps its store, and so the shard.
+        let link = unsafe { &raw mut (*item.as_ptr()).remote.link };
+        // SAFETY: a field of what is not null.
+        unsafe { NonNull::new_unchecked(link) }
     }
 }
 
@@ -143,6 +178,32 @@ impl ShardPtr {
     pub(crate) fn inbox(&self) -> &Inbox<Far> {
         // SAFETY: S1; a reference to the inbox alone.
         unsafe { &(*self.0.as_ptr()).remote.inbox }
+    }
+
+    /// The store that the shard is of.
+    #[cfg(all(feature = "std", target_has_atomic = "64"))]
+    pub(crate) fn store(self) -> NonNull<Store> {
+        // SAFETY: S1; `store` never changes.
+        let store = unsafe { (*self.0.as_ptr()).quiet.store };
+        // SAFETY: a shard is made with its store, which lives.
+        unsafe { NonNull::new_unchecked(store) }
+    }
+
+    #[cfg(all(feature = "std", target_has_atomic = "64"))]
+    pub(crate) fn as_non_null(self) -> NonNull<Shard> {
+        self.0
+    }
+
+    #[cfg(all(feature = "std", target_has_atomic = "64"))]
+    pub(crate) fn turn(&self) -> &Turn {
+        // SAFETY: S1; a reference to the turn alone.
+        unsafe { &(*self.0.as_ptr()).remote.turn }
+    }
+
+    #[cfg(all(feature = "std", target_has_atomic = "64"))]
+    pub(crate) fn cursor(&self) -> &OwnerPtr<Group> {
+        // SAFETY: S1; a reference to the word alone.
+        unsafe { &(*self.0.as_ptr()).remote.cursor }
     }
 
     pub(crate) fn record(self) -> *const () {

@@ -106,8 +106,11 @@ impl Home for Single {
         // SAFETY: the caller's.
         let group = unsafe { leave(slot) };
         if group.record().get().is_null() {
-            // SAFETY: the pool was dropped, and this is its one thread.
-            unsafe { close::count_down(group) };
+            // The pool was dropped, and this is its one thread.
+            if group.count_down_alone(1) {
+                // SAFETY: counted above.
+                unsafe { close::release(group) };
+            }
         } else {
             // SAFETY: this is the pool's one thread.
             unsafe { put(group, slot) };

@@ -4,12 +4,13 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::LocalKey;
 
-use ephemera_prim::local::{self, Here, Tenant};
-use ephemera_prim::record::{FIRST, Record, Registry};
+use ephemera_prim::local::{self, Held, Here, Tenant};
+use ephemera_prim::record::{FIRST, Lease, Record, Registry};
 
-use crate::error::Refused;
+use crate::error::{ANOTHER_COPY, Refused};
 use crate::geometry::Geometry;
 use crate::group::{Far, GroupPtr};
+use crate::parked::{self, LOOKS, Visitor};
 use crate::store::Store;
 use crate::world::{self, Place, World, identity};
 
@@ -61,6 +62,12 @@ impl Tenant for Place {
     /// Nothing: the pages stay with the record, for the next thread that takes it, for a thread of the same arena that needs
     /// pages, and for `shrink_to_fit`.
     fn leave(_: &'static Record<Self>) {}
+
+    fn release(lease: Lease<'static, Self>) {
+        let record = lease.record();
+        drop(lease);
+        parked::look_behind_the_owner(&WORLD, record, usize::MAX);
+    }
 }
 
 /// The identity of this thread, as groups carry it.
@@ -74,6 +81,7 @@ pub(crate) fn here() -> *const () {
 pub(crate) fn claim(store: &Store, geometry: &Geometry) -> Result<NonNull<u8>, Refused> {
     let seat = local::current::<Place>().shard().seat();
     if let Some(shard) = store.shard(seat) {
+        debug_assert!(store.is_ours(), "{ANOTHER_COPY}");
         if let Some(slot) = shard.claim(geometry) {
             return Ok(slot);
         }
@@ -85,16 +93,44 @@ pub(crate) fn claim(store: &Store, geometry: &Geometry) -> Result<NonNull<u8>, R
 #[cold]
 #[inline(never)]
 fn claim_slow(store: &Store) -> Result<NonNull<u8>, Refused> {
+    if !store.is_ours() {
+        return Err(store.account().other_copy());
+    }
     let no_record = || store.account().refused(size_of::<Record<Place>>());
     let held = local::hold::<Place>().ok_or_else(no_record)?;
     // SAFETY: held, bound or leased, until after this call.
-    unsafe { world::claim_slow(&WORLD, store, held.record()) }
+    let slot = unsafe { world::claim_slow(&WORLD, store, held.record()) };
+    if let Held::Leased(lease) = held {
+        let record = lease.record();
+        drop(lease);
+        parked::look_behind_the_owner(&WORLD, record, LOOKS);
+    }
+    slot
 }
 
 /// Gives back what is empty in the store, as far as this thread can reach it.
 pub(crate) fn shrink(store: &Store) -> bool {
     // SAFETY: a thread holds the record that it is bound to.
-    unsafe { world::shrink(store, local::bound::<Place>()) }
+    unsafe { world::shrink(&WORLD, store, local::bound::<Place>()) }
+}
+
+/// Looks at some of what dropped arenas have left. Called as an arena is created.
+pub(crate) fn look() {
+    parked::look(&WORLD, local::bound::<Place>());
+}
+
+/// Looks at all that dropped arenas have left, and returns how many of them were freed.
+pub(crate) fn look_at_all() -> usize {
+    parked::look_at_all(&WORLD, local::bound::<Place>())
+}
+
+/// Drops the arena of a store.
+///
+/// # Safety
+/// As [`world::close`].
+pub(crate) unsafe fn close(store: NonNull<Store>) {
+    // SAFETY: the caller's; a thread holds the record that it is bound to.
+    unsafe { world::close(&WORLD, store, local::bound::<Place>()) };
 }
 
 /// Makes room in the store after this refusal.
@@ -111,5 +147,25 @@ pub(crate) fn make_room(store: &Store, refused: Refused) {
 /// As [`world::give_back`].
 pub(crate) unsafe fn give_back(group: GroupPtr, far: NonNull<Far>, bit: u64) {
     // SAFETY: the caller's.
-    unsafe { world::give_back(&WORLD, group, far, bit) };
+    if let Some(last) = unsafe { world::give_back(&WORLD, group, far, bit) } {
+        // SAFETY: what the line above counted.
+        unsafe { gone(group, last) };
+    }
+}
+
+/// After a free that counted its slot: frees the group with the last one. Then this thread is past its free, and looks at what dropped
+/// arenas left for it.
+///
+/// # Safety
+/// As [`world::gone`].
+#[cold]
+#[inline(never)]
+unsafe fn gone(group: GroupPtr, last: bool) {
+    // SAFETY: the caller's.
+    unsafe { world::gone(&WORLD, group, last) };
+    let record = local::current::<Place>();
+    // Only a record that this thread holds has something in its bag: NOWHERE and GONE own nothing.
+    if !record.shard().parting.is_empty() {
+        parked::visit(&WORLD, record, Visitor::Holder, LOOKS);
+    }
 }

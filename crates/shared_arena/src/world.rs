@@ -4,6 +4,7 @@
 
 use core::ptr::{self, NonNull};
 
+use ephemera_prim::foreign::Inbox;
 use ephemera_prim::record::{Record, Registry};
 use ephemera_prim::word::OwnerUsize;
 
@@ -11,7 +12,7 @@ use crate::close;
 use crate::error::Refused;
 use crate::group::{Far, GroupPtr};
 use crate::owner::Owner;
-use crate::parked::{LOOKS, Parked};
+use crate::parked::{self, LOOKS, Parked, Parting, Visitor};
 use crate::shard::ShardPtr;
 use crate::store::{Seat, Store};
 use crate::trim::Fate;
@@ -23,13 +24,20 @@ pub(crate) struct Place {
     at: OwnerUsize,
     /// How often the record was entered.
     entered: OwnerUsize,
+    /// What dropped arenas left for the holder.
+    pub(crate) parting: Parting,
 }
 
 impl Place {
     ephemera_prim::const_unless_loom! {
         /// A record that nobody entered yet sits nowhere.
         pub(crate) fn new() -> Self {
-            Self { segment: OwnerUsize::new(0), at: OwnerUsize::new(0), entered: OwnerUsize::new(0) }
+            Self {
+                segment: OwnerUsize::new(0),
+                at: OwnerUsize::new(0),
+                entered: OwnerUsize::new(0),
+                parting: Parting::new(),
+            }
         }
     }
 
@@ -64,6 +72,21 @@ impl World {
     }
 }
 
+impl World {
+    /// Counts stores that were freed, for tests. Returns how many.
+    pub(crate) fn freed(&self, freed: bool) -> usize {
+        #[cfg(test)]
+        self.parked.tally.stores.fetch_sub(usize::from(freed), core::sync::atomic::Ordering::Relaxed);
+        usize::from(freed)
+    }
+
+    /// Counts groups that were looked at, for tests.
+    pub(crate) fn looked(&self) {
+        #[cfg(test)]
+        self.parked.tally.looks.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
+    }
+}
+
 /// The identity that groups of a record carry.
 #[inline]
 pub(crate) fn identity(record: &Record<Place>) -> *const () {
@@ -79,13 +102,16 @@ pub(crate) unsafe fn claim_slow(
     store: &Store,
     record: &Record<Place>,
 ) -> Result<NonNull<u8>, Refused> {
+    if !record.shard().parting.is_empty() {
+        parked::visit(world, record, Visitor::Holder, LOOKS);
+    }
     // SAFETY: the caller holds the record.
     let make = || unsafe { store.make_shard(record.shard().seat(), identity(record)) };
     let shard = make().or_else(|refused| {
         // What ended threads left is in the way of a shard as of anything else.
-        scavenge(store, true);
+        scavenge(world, store, true);
         store.release_unbound();
-        look_all(world, refused);
+        look_at_all(world, Some(record), refused);
         make()
     })?;
     // SAFETY: O1: the caller holds the record.
@@ -94,18 +120,18 @@ pub(crate) unsafe fn claim_slow(
         return Ok(slot);
     }
     // What ended threads left, before the heap is asked.
-    scavenge(store, false);
+    scavenge(world, store, false);
     owner.serve_or_grow().or_else(|refused| {
-        scavenge(store, true);
-        look_all(world, refused);
+        scavenge(world, store, true);
+        look_at_all(world, Some(record), refused);
         owner.serve_patiently().map_or_else(|| owner.serve_or_grow(), Ok)
     })
 }
 
-/// Looks through all arenas that were dropped, where it was the heap that refused: none of them counts for another's limit.
-fn look_all(world: &World, refused: Refused) {
+/// Looks at all that is parked, where it was the heap that refused: none of it counts for another arena's limit.
+fn look_at_all(world: &World, mine: Option<&Record<Place>>, refused: Refused) {
     if !refused.by_limit() {
-        world.parked.look(usize::MAX);
+        parked::look_at_all(world, mine);
     }
 }
 
@@ -120,15 +146,15 @@ pub(crate) unsafe fn make_room(
     refused: Refused,
 ) {
     // SAFETY: the caller's.
-    unsafe { give_back_empty(store, record) };
-    look_all(world, refused);
+    unsafe { give_back_empty(world, store, record) };
+    look_at_all(world, record, refused);
 }
 
 /// Goes through shards whose record no thread holds and frees their empty groups for any shard to take.
 /// In passing it leaves out those in which hardly anything can have changed since the last time.
-fn scavenge(store: &Store, thorough: bool) {
+fn scavenge(world: &World, store: &Store, thorough: bool) {
     for shard in store.shards() {
-        with_lease(shard, |record| {
+        with_lease(world, shard, |record| {
             // SAFETY: O1: this thread has the lease.
             let owner = unsafe { Owner::new(store, shard) };
             owner.settle();
@@ -145,16 +171,15 @@ fn scavenge(store: &Store, thorough: bool) {
 }
 
 /// Calls `visit` while this thread has the lease of a shard's record, if no thread holds it.
-fn with_lease<R>(shard: ShardPtr, visit: impl FnOnce(&Record<Place>) -> R) -> Option<R> {
-    let record = shard.record().cast::<Record<Place>>();
-    // SAFETY: shards of an arena carry the address of their record, and records are never freed (L3).
-    let record = unsafe { &*record };
+fn with_lease<R>(world: &World, shard: ShardPtr, visit: impl FnOnce(&Record<Place>) -> R) -> Option<R> {
+    let record = parked::record_of(shard);
     if cfg!(ephemera_weaken = "arena_trim_without_lease") {
         return Some(visit(record));
     }
     let lease = record.try_lease()?;
     let result = visit(record);
     drop(lease);
+    parked::look_behind_the_owner(world, record, LOOKS);
     Some(result)
 }
 
@@ -163,17 +188,17 @@ fn with_lease<R>(shard: ShardPtr, visit: impl FnOnce(&Record<Place>) -> R) -> Op
 ///
 /// # Safety
 /// The caller holds `record`, if there is one.
-pub(crate) unsafe fn shrink(store: &Store, record: Option<&Record<Place>>) -> bool {
+pub(crate) unsafe fn shrink(world: &World, store: &Store, record: Option<&Record<Place>>) -> bool {
     store.epoch().raise();
     // SAFETY: the caller's.
-    unsafe { give_back_empty(store, record) != 0 }
+    unsafe { give_back_empty(world, store, record) != 0 }
 }
 
 /// Gives back what is empty, as [`shrink`] does, and returns how many groups.
 ///
 /// # Safety
 /// The caller holds `record`, if there is one.
-unsafe fn give_back_empty(store: &Store, record: Option<&Record<Place>>) -> usize {
+unsafe fn give_back_empty(world: &World, store: &Store, record: Option<&Record<Place>>) -> usize {
     let trim = |shard| {
         // SAFETY: O1: the caller holds the record, or this thread has its lease.
         let owner = unsafe { Owner::new(store, shard) };
@@ -181,40 +206,82 @@ unsafe fn give_back_empty(store: &Store, record: Option<&Record<Place>>) -> usiz
     };
     let mut count = record.and_then(|record| store.shard(record.shard().seat())).map_or(0, trim);
     for shard in store.shards() {
-        count += with_lease(shard, |_| trim(shard)).unwrap_or(0);
+        count += with_lease(world, shard, |_| trim(shard)).unwrap_or(0);
     }
     count + store.release_unbound()
 }
 
-/// Gives back a slot of a page that the caller is not the owner of, or whose arena was dropped: the slot with this bit.
+/// Gives back a slot of a page that the caller is not the owner of, or whose arena was dropped: the slot with this bit. Afterwards the
+/// caller goes on with [`gone`], if this returns something: with whether the slot was the last one of its group.
 ///
 /// # Safety
 /// The slot was claimed from the page with this far part in `group`, which is of an arena of this world, and the caller gives it up.
-pub(crate) unsafe fn give_back(world: &World, group: GroupPtr, far: NonNull<Far>, bit: u64) {
+#[inline]
+pub(crate) unsafe fn give_back(world: &World, group: GroupPtr, far: NonNull<Far>, bit: u64) -> Option<bool> {
     if group.record().follow().is_null() {
-        if group.count_down(1) {
-            // SAFETY: that was the last slot of a group whose arena was dropped.
-            unsafe { world.parked.came_home(group) };
-        }
-        return;
+        let last = group.count_down(1);
+        return (last || world.parked.waits()).then_some(last);
     }
-    // SAFETY: a slot of the group is out, so it is bound.
-    let shard = unsafe { group.shard_of() };
-    // SAFETY: the slot's bit is not set in its page's words, and the caller gives it up; the page's inbox is its shard's. What comes
-    // after touches neither the group nor the store (E2, F4).
-    unsafe { shard.inbox().give_back_bits(far, bit) };
+    // SAFETY: the slot's bit is not set in its page's words, and the caller gives it up. Unless this returns something, nothing that
+    // comes after touches the group or the store (E2, F4).
+    if let Some(old) = unsafe { Inbox::give_back_until_closed(far, bit) } {
+        // SAFETY: what the line above found.
+        unsafe { push_or_count(group, far, bit, old, world) };
+    }
+    None
 }
 
-/// Drops the arena of a store: frees all of it if no slot is out, else parks it.
+/// The second half of a remote free that found its page's word at zero, or the inbox closed. The arguments come in the order in which the
+/// first half has them in registers.
 ///
 /// # Safety
-/// The caller drops the arena: nobody else uses it, apart from handles to its slots.
-pub(crate) unsafe fn close(world: &World, store: NonNull<Store>) {
-    // SAFETY: this thread drops the arena.
-    if unsafe { close::gather(store) } {
-        // SAFETY: groups are left, so the store lives; it was gathered, and its arena is being dropped.
-        unsafe { world.parked.park(store) };
-    } else {
-        world.parked.look(LOOKS);
+/// As [`Inbox::push_or_count`] says of the page and its inbox.
+#[cold]
+#[inline(never)]
+unsafe fn push_or_count(group: GroupPtr, far: NonNull<Far>, bit: u64, old: u64, world: &World) {
+    // SAFETY: a slot of the group is not booked or counted yet, so the group is bound.
+    let shard = unsafe { group.shard_of() };
+    // SAFETY: the caller's.
+    let slots = unsafe { shard.inbox().push_or_count(far, bit, old) }.count_ones() as usize;
+    if slots != 0 && group.count_down(slots) {
+        // SAFETY: these were the last slots.
+        unsafe { gone(world, group, true) };
     }
+}
+
+/// What follows a free that counted its slot. With `last`, it was the last one of the group.
+///
+/// # Safety
+/// As [`parked::came_home`], with `last`.
+pub(crate) unsafe fn gone(world: &World, group: GroupPtr, last: bool) {
+    if last {
+        // SAFETY: the caller's.
+        unsafe { parked::came_home(world, group) };
+    }
+}
+
+/// Drops the arena of a store. What of it has slots out goes with them.
+///
+/// # Safety
+/// The caller drops the arena: nobody else uses it, apart from handles to its slots. It holds `mine`, if there is one.
+pub(crate) unsafe fn close(world: &World, store: NonNull<Store>, mine: Option<&Record<Place>>) {
+    #[cfg(test)]
+    world.parked.tally.stores.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
+    // SAFETY: alive until `close_store`.
+    let this = unsafe { store.as_ref() };
+    let mut left = 0;
+    for shard in this.shards() {
+        // SAFETY: this thread drops the arena, and is the shard's owner or has the lease of its record.
+        let close = || unsafe { close::close_shard(this, shard, false) };
+        let settled = if mine.is_some_and(|mine| identity(mine) == shard.record()) {
+            Some(close())
+        } else {
+            with_lease(world, shard, |_| close())
+        };
+        // SAFETY: this thread drops the arena.
+        left += settled.unwrap_or_else(|| unsafe { parked::park(world, store, shard) });
+    }
+    // SAFETY: all shards were closed, and what they left is in the sum.
+    world.freed(unsafe { close::close_store(store, left) });
+    parked::look(world, mine);
 }

@@ -1,9 +1,14 @@
-//! What live values cost in memory that the system has really given. A process of its own: the figure is the process's.
+//! What live values cost in memory that the system has really given, and what arenas leave that end before their values. A process of
+//! its own: the figure is the process's.
 #![cfg(all(feature = "std", target_os = "linux"))]
 
 extern crate alloc;
 
+#[path = "support/turn.rs"]
+mod turn;
+
 use shared_arena::{ArenaBox, SharedArena};
+use turn::turn;
 
 /// Resident bytes of this process.
 fn resident() -> usize {
@@ -20,6 +25,7 @@ fn resident() -> usize {
 )]
 fn a_live_word_costs_at_most_16_resident_bytes() {
     const COUNT: usize = 126_000;
+    let _turn = turn();
     let mut values: Vec<ArenaBox<u64>> = Vec::with_capacity(COUNT);
     // The vector's own pages are there before.
     let warm = SharedArena::new();
@@ -32,4 +38,33 @@ fn a_live_word_costs_at_most_16_resident_bytes() {
     let grown = resident().saturating_sub(before).max(arena.statistics().bytes_held - held);
     assert!(grown <= 16 * COUNT, "{} resident bytes a word", grown as f64 / COUNT as f64);
     assert_eq!(values.iter().map(|value| **value as usize).sum::<usize>(), COUNT * (COUNT - 1) / 2);
+}
+
+/// More producers than cores, each with one arena and one value at a time.
+#[test]
+#[cfg_attr(miri, ignore = "resident memory is the interpreter's")]
+#[cfg_attr(ephemera_poison = "asan", ignore = "the sanitizer keeps what was freed")]
+fn eight_threads_that_drop_arenas_before_values_stay_within_16_mib() {
+    const THREADS: usize = 8;
+    let _turn = turn();
+    let before = resident();
+    let most = std::thread::scope(|scope| {
+        let end_many = || {
+            let mut most = 0;
+            for round in 0..10_000_u64 {
+                let arena = SharedArena::new();
+                let value = arena.alloc([round; 8]);
+                drop(arena);
+                drop(value);
+                if round % 1_000 == 0 {
+                    most = most.max(resident());
+                }
+            }
+            most
+        };
+        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(end_many)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).max().unwrap()
+    });
+    let grown = most.max(resident()).saturating_sub(before);
+    assert!(grown <= 16 << 20, "{grown} resident bytes for {THREADS} values");
 }

@@ -1,4 +1,4 @@
-//! The table of negative controls, `xtask/controls.toml`.
+//! Reads and checks the table of negative controls, `xtask/controls.toml`.
 
 use std::collections::BTreeSet;
 
@@ -7,31 +7,33 @@ use serde::Deserialize;
 
 use crate::workspace::Workspace;
 
-/// Where the table is, from the root.
+/// The table's path from the root.
 pub(crate) const FILE: &str = "xtask/controls.toml";
 
-/// Seeds that a Miri control is run with, if its row names no other number.
+/// The number of Miri seeds for a row that sets none.
 const SEEDS: u32 = 16;
 
-/// One weakening and the test that must notice it.
+/// One weakening and the test that must fail with it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Control {
-    /// The value of `ephemera_weaken` that compiles the weakening in. Each kind may have a row for it.
+    /// The value of `ephemera_weaken` that compiles the weakening in. A weakening may have one row
+    /// of each kind.
     pub(crate) name: String,
-    /// The package whose test must fail, which need not be the one that is weakened.
+    /// The package whose test must fail. The weakened code may be in another package.
     pub(crate) package: String,
     /// How the test is run.
     pub(crate) kind: Kind,
     /// The filter that chooses the test.
     pub(crate) test: String,
-    /// The test target, `lib` or an integration test's name; all of the package's without.
+    /// The test target: `lib`, or the name of an integration test [default: all targets of the
+    /// package].
     #[serde(default)]
     pub(crate) target: Option<String>,
-    /// How many seeds Miri tries.
+    /// The number of seeds that Miri tries.
     #[serde(default = "seeds")]
     pub(crate) seeds: u32,
-    /// What is weakened and what then goes wrong, in one sentence.
+    /// One sentence that says what is weakened and what goes wrong then.
     pub(crate) what: String,
 }
 
@@ -48,7 +50,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// As it is written in the table.
+    /// Returns the kind's name in the table.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Loom => "loom",
@@ -82,13 +84,13 @@ fn parse(text: &str, ws: &Workspace) -> Result<Vec<Control>> {
         let name = &control.name;
         if name.is_empty() || !name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
         {
-            bail!("control `{name}`: a name is made of lower-case letters, digits and underscores");
+            bail!("control `{name}`: a name consists of lower-case letters, digits and underscores");
         }
         if !names.insert((name, control.kind.word())) {
             bail!("control `{name}` is listed twice as {}", control.kind.word());
         }
         if control.test.is_empty() || control.what.is_empty() || control.seeds == 0 {
-            bail!("control `{name}`: `test`, `what` and `seeds` may not be empty");
+            bail!("control `{name}`: `test` and `what` may not be empty, nor `seeds` zero");
         }
         let package = ws.package(&control.package).with_context(|| format!("control `{name}`"))?;
         if let Some(target) = control.target.as_deref()
@@ -114,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_read_with_their_defaults() {
+    fn missing_fields_of_a_row_get_their_defaults() {
         let text = format!("{}{}", row("a_1", ""), row("b", "target = \"exit\"\nseeds = 3"));
         let rows = parse(&text, &sample()).unwrap();
         assert_eq!(
@@ -126,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_in_a_row_are_named() {
+    fn a_faulty_row_is_refused_with_the_fault() {
         let said = |text: &str| format!("{:#}", parse(text, &sample()).unwrap_err());
         assert!(said(&format!("{}{}", row("a", ""), row("a", ""))).contains("twice"));
         let other = row("a", "").replace("loom\"", "miri\"");
@@ -138,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn the_committed_table_is_sound() {
+    fn the_committed_table_is_accepted() {
         load(&Workspace::load().unwrap()).unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! Figures beside those of the record: rows, what they come to, and the table.
+//! Compares counts with the record: rows, verdicts and the printed table.
 
 use std::collections::BTreeMap;
 
@@ -7,18 +7,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::steps::Outcome;
 
-/// What the build is, for the table: a count is true of one build.
+/// The description of the build in the table. A count is valid for one build only.
 pub(super) const BUILD: &str = "profile icount (thin LTO), without the contenders in C";
 
-/// What may be counted more than is recorded: this share, and so many instructions. Both must be exceeded.
+/// A count fails if it exceeds its record by more than this share and by more than this number of
+/// instructions.
 const SHARE: f64 = 0.01;
 const INSTRUCTIONS: f64 = 2.0;
 
-/// Contenders that stand beside ours, and are not held to anything: the loop and the C library.
+/// Contenders that are shown for comparison and cannot fail: the bare loop and the C library.
 const CONTEXT: [&str; 2] = [LOOP, "glibc"];
 const LOOP: &str = "nothing";
 
-/// Figures, and what they are true of.
+/// Counts, and the conditions under which they are valid.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Counts {
     rustc: String,
@@ -33,24 +34,24 @@ pub(super) struct Counts {
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Workload {
-    /// What an operation is.
+    /// The name of one operation.
     op: String,
-    /// Instructions an operation, by contender.
+    /// Instructions per operation, by contender.
     instructions: BTreeMap<String, f64>,
 }
 
-/// What a count comes to.
+/// The result of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
-    /// Within the bounds.
+    /// The count is within the bounds.
     Same,
-    /// Above them.
+    /// The count is above the bounds.
     More,
-    /// Below them.
+    /// The count is below the bounds.
     Fewer,
-    /// There is nothing to hold it against.
+    /// The record has no such count.
     New,
-    /// It is shown and not held to anything.
+    /// The count is shown for comparison only.
     Context,
 }
 
@@ -62,13 +63,14 @@ struct Row<'a> {
     contender: &'a str,
     was: Option<f64>,
     is: f64,
-    /// What is left without the loop.
+    /// The count minus that of the bare loop.
     net: Option<f64>,
     verdict: Verdict,
 }
 
 impl Counts {
-    /// What a figure depends on beside the code. One that was counted under another condition proves nothing.
+    /// Returns what a count depends on besides the code. Counts under different conditions are not
+    /// comparable.
     fn conditions(&self) -> [(&'static str, String); 6] {
         [
             ("rustc", self.rustc.clone()),
@@ -80,7 +82,7 @@ impl Counts {
         ]
     }
 
-    /// In what the conditions of two records differ.
+    /// Returns the differences between the conditions of two records.
     fn differs(&self, record: &Self) -> Vec<String> {
         let pairs = self.conditions().into_iter().zip(record.conditions());
         let other = pairs.filter(|((_, is), (_, was))| is != was);
@@ -88,12 +90,15 @@ impl Counts {
     }
 }
 
-/// The record with the workloads that were counted anew in the place of its own.
+/// Returns the record with new counts in place of its own.
+///
+/// # Errors
+/// The conditions differ.
 pub(super) fn merged(mut record: Counts, counts: Counts) -> Result<Counts> {
     let differs = counts.differs(&record);
     if !differs.is_empty() {
         bail!(
-            "figures of two builds cannot stand in one record ({}): count everything with \
+            "one record cannot hold counts of two builds ({}): count everything with \
              `cargo xtask bench --icount --full --rebase`",
             differs.join("; ")
         );
@@ -102,14 +107,14 @@ pub(super) fn merged(mut record: Counts, counts: Counts) -> Result<Counts> {
     Ok(Counts { workloads: record.workloads, ..counts })
 }
 
-/// Prints the table, and says what it comes to. With `whole`, what is recorded and was not counted is named.
+/// Prints the table and returns the result. With `whole`, the result names records that were not
+/// counted.
 pub(super) fn judged(counts: &Counts, record: &Counts, whole: bool) -> Outcome {
     let differs = counts.differs(record);
     if !differs.is_empty() {
         print!("{}", table(counts, None));
         return Outcome::Skipped(format!(
-            "not compared: {}; rebase: `cargo xtask bench --icount --full --rebase` on the commit that the \
-             figures are to be true of",
+            "not compared: {}; to record new counts, run `cargo xtask bench --icount --full --rebase` on the commit to compare with",
             differs.join("; ")
         ));
     }
@@ -117,7 +122,7 @@ pub(super) fn judged(counts: &Counts, record: &Counts, whole: bool) -> Outcome {
     verdict(&rows(counts, Some(record)), if whole { gone(counts, record) } else { Vec::new() })
 }
 
-/// Recorded figures that nobody counts any more.
+/// Returns the records that the new run did not count.
 fn gone(counts: &Counts, record: &Counts) -> Vec<String> {
     let all = record
         .workloads
@@ -159,7 +164,7 @@ fn judge(was: Option<f64>, is: f64) -> Verdict {
     }
 }
 
-/// What the rows come to: in its first line in short, then row by row.
+/// Returns the overall result: a summary in its first line, then the rows that changed.
 fn verdict(rows: &[Row<'_>], gone: Vec<String>) -> Outcome {
     let of = |wanted: Verdict| rows.iter().filter(move |row| row.verdict == wanted);
     let count = |wanted: Verdict| of(wanted).count();
@@ -170,32 +175,32 @@ fn verdict(rows: &[Row<'_>], gone: Vec<String>) -> Outcome {
         text += &format!("\n  {}", row.told());
     }
     if !gone.is_empty() {
-        text += &format!("\n  recorded, and not counted any more: {}", gone.join(", "));
+        text += &format!("\n  recorded but not counted: {}", gone.join(", "));
     }
     if more > 0 {
         text += &format!(
-            "\n  A figure may be {INSTRUCTIONS} instructions or {:.0} % above its record. Where more is meant, \
+            "\n  A count may exceed its record by {INSTRUCTIONS} instructions or {:.0} %. If the increase is intended, \
              `cargo xtask bench --icount --full --rebase` records it.",
             SHARE * 100.0
         );
         return Outcome::Failed(text);
     }
     if fewer + new + gone.len() > 0 {
-        text += "\n  `cargo xtask bench --icount --full --rebase` makes these the record.";
+        text += "\n  `cargo xtask bench --icount --full --rebase` records the new counts.";
     }
     if held + new == 0 {
-        return Outcome::Failed("nothing of ours was counted".to_owned());
+        return Outcome::Failed("no contender of this workspace was counted".to_owned());
     }
     Outcome::Passed(text)
 }
 
 impl Row<'_> {
-    /// From what to what, in a sentence.
+    /// Returns the change in one sentence.
     fn told(&self) -> String {
         let Self { workload, op, contender, is, .. } = self;
         let was = self.was.unwrap_or(*is);
         format!(
-            "{contender} in {workload}: {was:.1} instructions a {op} recorded, {is:.1} counted ({:+.1}, {:+.1} %)",
+            "{contender} in {workload}: {was:.1} instructions per {op} recorded, {is:.1} counted ({:+.1}, {:+.1} %)",
             is - was,
             100.0 * (is - was) / was
         )
@@ -223,12 +228,12 @@ impl Row<'_> {
     }
 }
 
-/// The figures with those of the record, below what they are true of.
+/// Returns the table: the conditions, then the counts beside those of the record.
 pub(super) fn table(counts: &Counts, record: Option<&Counts>) -> String {
     let Counts { rustc, libc, valgrind, commit, .. } = counts;
     let recorded = record.map_or(String::new(), |record| format!("; recorded at commit {}", record.commit));
     let mut text = format!(
-        "Instructions an operation, by callgrind; {BUILD}\n{rustc}, {libc}, {valgrind}, commit {commit}{recorded}\n\n"
+        "Instructions per operation, by callgrind; {BUILD}\n{rustc}, {libc}, {valgrind}, commit {commit}{recorded}\n\n"
     );
     let head = ["workload", "contender", "was", "is", "change", "less the loop", ""].map(str::to_owned);
     let grid: Vec<_> = core::iter::once(head).chain(rows(counts, record).iter().map(Row::cells)).collect();
@@ -237,7 +242,7 @@ pub(super) fn table(counts: &Counts, record: Option<&Counts>) -> String {
     for cells in &grid {
         let mut line = String::new();
         for (column, (cell, width)) in cells.iter().zip(widths).enumerate() {
-            // Words to the left, figures to the right.
+            // Words are aligned left, numbers right.
             let padded = if (2..6).contains(&column) {
                 format!("{cell:>width$}  ")
             } else {
@@ -278,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn both_bounds_must_be_exceeded() {
+    fn a_count_fails_only_beyond_both_bounds() {
         assert_eq!(judge(Some(10.0), 12.0), Verdict::Same, "two instructions");
         assert_eq!(judge(Some(10.0), 12.1), Verdict::More);
         assert_eq!(judge(Some(1000.0), 1010.0), Verdict::Same, "one per cent");
@@ -289,17 +294,17 @@ mod tests {
     }
 
     #[test]
-    fn more_fails_with_a_reason_and_fewer_does_not() {
+    fn more_instructions_fail_with_a_reason_and_fewer_pass() {
         let record =
             counts("r", &[("S1", &[("nothing", 5.0), ("glibc", 50.0), ("ring", 20.0), ("pool", 30.0)])]);
         let now =
             counts("r", &[("S1", &[("nothing", 9.0), ("glibc", 90.0), ("ring", 24.0), ("pool", 20.0)])]);
         let Outcome::Failed(why) = verdict(&rows(&now, Some(&record)), Vec::new()) else {
-            panic!("four more instructions of twenty are too many");
+            panic!("four instructions more than twenty exceed both bounds");
         };
         assert!(why.starts_with("2 figures: 1 above the record, 1 below, 0 not recorded\n"), "{why}");
         assert!(
-            why.contains("ring in S1: 20.0 instructions a pair recorded, 24.0 counted (+4.0, +20.0 %)"),
+            why.contains("ring in S1: 20.0 instructions per pair recorded, 24.0 counted (+4.0, +20.0 %)"),
             "{why}"
         );
         assert!(why.contains("--rebase"), "{why}");
@@ -307,19 +312,19 @@ mod tests {
         let now =
             counts("r", &[("S1", &[("nothing", 9.0), ("glibc", 90.0), ("ring", 20.0), ("pool", 20.0)])]);
         let Outcome::Passed(what) = verdict(&rows(&now, Some(&record)), Vec::new()) else {
-            panic!("the loop and the C library are shown alone");
+            panic!("the loop and the C library cannot fail");
         };
-        assert!(what.contains("pool in S1: 30.0 instructions a pair recorded, 20.0 counted"), "{what}");
+        assert!(what.contains("pool in S1: 30.0 instructions per pair recorded, 20.0 counted"), "{what}");
     }
 
     #[test]
-    fn nothing_counted_is_no_success() {
+    fn a_run_without_a_count_of_ours_fails() {
         let now = counts("r", &[("S1", &[("nothing", 9.0), ("glibc", 90.0)])]);
         assert!(matches!(verdict(&rows(&now, None), Vec::new()), Outcome::Failed(_)));
     }
 
     #[test]
-    fn the_table_has_the_loop_taken_off_and_says_what_it_is_true_of() {
+    fn the_table_shows_the_conditions_and_counts_without_the_loop() {
         let record = counts("r", &[("S1", &[("ring", 20.0)])]);
         let now = counts("r", &[("S1", &[("nothing", 5.0), ("ring", 25.0)])]);
         let text = table(&now, Some(&record));
@@ -332,18 +337,18 @@ mod tests {
     }
 
     #[test]
-    fn another_compiler_is_not_compared_and_cannot_be_mixed_in() {
+    fn counts_of_another_compiler_are_neither_compared_nor_merged() {
         let record = counts("old", &[("S1", &[("ring", 20.0)])]);
         let now = counts("new", &[("S1", &[("ring", 90.0)])]);
         let Outcome::Skipped(why) = super::judged(&now, &record, true) else {
-            panic!("figures of another compiler prove nothing");
+            panic!("counts of another compiler are not comparable");
         };
-        assert!(why.contains("rustc is new, recorded with old") && why.contains("rebase"), "{why}");
+        assert!(why.contains("rustc is new, recorded with old") && why.contains("--rebase"), "{why}");
         assert!(merged(record, now).is_err());
     }
 
     #[test]
-    fn a_narrow_rebase_leaves_the_rest_of_the_record() {
+    fn recording_some_workloads_keeps_the_others() {
         let record = counts("r", &[("S1", &[("ring", 20.0)]), ("S2", &[("ring", 30.0)])]);
         let now = counts("r", &[("S2", &[("ring", 40.0)])]);
         assert_eq!(gone(&now, &record), ["S1 ring"]);

@@ -1,4 +1,5 @@
-//! The recorded measurement: of the harness's `summary.json` what the tables need, small enough to be committed.
+//! The recorded measurement: the part of the harness's `summary.json` that the tables need, small
+//! enough to commit.
 
 use std::fs;
 use std::path::Path;
@@ -6,10 +7,10 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
-/// Where it lies, from the root.
+/// The record's path from the root.
 pub(super) const RECORD: &str = "docs/benchmarks/recorded.json";
 
-/// The format of `summary.json` that is understood.
+/// The supported format of `summary.json`.
 const FORMAT: u64 = 1;
 
 /// A run.
@@ -21,9 +22,9 @@ pub(super) struct Recorded {
     pub(super) seed: u64,
     pub(super) processes: u32,
     pub(super) rounds: u32,
-    /// Where the text of R1 is from.
+    /// The origin of R1's document.
     pub(super) document: String,
-    /// Workloads that a quick run leaves out.
+    /// The workloads that a quick run leaves out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) left_to_full: Vec<String>,
     pub(super) host: Host,
@@ -43,20 +44,20 @@ pub(super) struct Host {
     pub(super) profile: String,
 }
 
-/// A table.
+/// A workload: one table.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Workload {
     pub(super) id: String,
     pub(super) class: String,
     pub(super) title: String,
-    /// What an operation is.
+    /// The name of one operation.
     pub(super) op: String,
-    /// The reference over itself.
+    /// The ratio of the reference to itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) aa: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) aa_interval: Option<(f64, f64)>,
-    /// Whether the reference was equal to itself.
+    /// Whether the reference agreed with itself.
     pub(super) trusted: bool,
     pub(super) rows: Vec<Row>,
 }
@@ -87,7 +88,7 @@ pub(super) struct Row {
     /// `backing allocator` or `resident set`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) peak_counted_by: Option<String>,
-    /// Share of requests that the heap served in its stead.
+    /// The share of requests that the contender refused and the heap served.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) refused: Option<f64>,
 }
@@ -96,25 +97,26 @@ impl Recorded {
     /// Reads a summary or a record.
     ///
     /// # Errors
-    /// No such file, or one of another format.
+    /// The file is missing or has another format.
     pub(super) fn load(path: &Path) -> Result<Self> {
         let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         Self::parse(&text).with_context(|| path.display().to_string())
     }
 
     pub(super) fn parse(text: &str) -> Result<Self> {
-        let file: serde_json::Value = serde_json::from_str(text).context("not JSON")?;
+        let file: serde_json::Value = serde_json::from_str(text).context("the file is not JSON")?;
         let format = file["format"].as_u64();
         if format != Some(FORMAT) {
             let found = format.map_or("none".to_owned(), |found| found.to_string());
             bail!(
-                "a summary of format {found}, this tool reads {FORMAT}: `cargo xtask bench` writes a new one"
+                "the summary has format {found}, this tool reads {FORMAT}: `cargo xtask bench` writes a new one"
             );
         }
-        serde_json::from_value(file).context("not a summary")
+        serde_json::from_value(file).context("the file is not a summary")
     }
 
-    /// The same in figures of four digits: what lies beyond is noise, and makes a commit of every run as long as the file.
+    /// Rounds all figures to four digits. Further digits are noise, and would change every line in
+    /// every commit.
     pub(super) fn rounded(mut self) -> Self {
         for workload in &mut self.workloads {
             round(&mut workload.aa);
@@ -127,19 +129,19 @@ impl Recorded {
         self
     }
 
-    /// As JSON, a line for each contender.
+    /// Returns the record as JSON, with a line for each contender.
     pub(super) fn text(&self) -> Result<String> {
-        // Within a string both would be escaped.
+        // These patterns do not occur within strings, where the quotes would be escaped.
         let text = serde_json::to_string(self)?;
         Ok(text.replace("{\"id\":", "\n{\"id\":").replace("{\"key\":", "\n  {\"key\":") + "\n")
     }
 
-    /// The workloads of a class.
+    /// Returns the workloads of a class.
     pub(super) fn of(&self, class: &str) -> impl Iterator<Item = &Workload> {
         self.workloads.iter().filter(move |workload| workload.class == class)
     }
 
-    /// On what machine and commit, in a sentence: below the heading of every table.
+    /// Returns the commit and the machine in one sentence, for the line below a table's heading.
     pub(super) fn told(&self) -> String {
         let Host { commit, cpu, cpus, kernel, libc, rustc, .. } = &self.host;
         format!("Commit {commit}, {} run; {cpu}, {cpus} CPUs, {kernel}, {libc}, {rustc}.", self.mode)
@@ -147,14 +149,14 @@ impl Recorded {
 }
 
 impl Workload {
-    /// The ratio of a contender, if it has one.
+    /// Returns the ratio of a contender, if it has one.
     pub(super) fn ratio(&self, key: &str) -> Option<f64> {
         self.rows.iter().find(|row| row.key == key).and_then(|row| row.ratio)
     }
 }
 
 fn four_digits(figure: f64) -> f64 {
-    // What is printed is read back: there is no digit behind the fourth then.
+    // Printing and parsing removes the digits after the fourth.
     format!("{figure:.3e}").parse().unwrap_or(figure)
 }
 
@@ -171,7 +173,7 @@ mod tests {
     use super::{Recorded, four_digits};
 
     #[test]
-    fn figures_keep_four_digits() {
+    fn figures_are_rounded_to_four_digits() {
         assert_eq!([0.123_456, 1.0, 98_765.4, 0.0].map(four_digits), [0.1235, 1.0, 98_770.0, 0.0]);
     }
 
@@ -184,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn a_written_record_is_read_back_unchanged() {
         let text = r#"{"format":1,"mode":"quick","seed":1,"processes":3,"rounds":15,"document":"a \"{\\\"key\\\":\"",
             "host":{"commit":"c","cpu":"c","cpus":2,"kernel":"k","libc":"l","huge_pages":"h","rustc":"r","profile":"p"},
             "workloads":[{"id":"S1","class":"blocks","title":"t","op":"pair","trusted":true,"rows":[

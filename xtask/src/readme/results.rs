@@ -1,4 +1,5 @@
-//! `docs/benchmarks/results.md`: every figure of the recorded run, and where ours are behind.
+//! Writes `docs/benchmarks/results.md`: every figure of the recorded run, and the rows where a
+//! contender of this workspace is behind.
 
 use core::fmt::Write as _;
 
@@ -6,7 +7,7 @@ use anyhow::Result;
 
 use super::recorded::{Recorded, Row, Workload};
 
-/// Classes in the order of the page, with their headings.
+/// The classes in the page's order, with their headings.
 const CLASSES: [(&str, &str); 4] = [
     ("blocks", "Blocks of any size"),
     ("objects", "Objects of one type"),
@@ -14,14 +15,14 @@ const CLASSES: [(&str, &str); 4] = [
     ("buffers", "Byte buffers"),
 ];
 
-/// Keys of this workspace's contenders.
+/// The keys of this workspace's contenders.
 const OURS: [&str; 9] =
     ["ring", "one-ring", "ringal", "shared", "arena", "pool", "typed-pool", "pooled-box", "pooled-allocator"];
 
-/// Keys of the general allocators, which a program could use for everything.
+/// The keys of the general allocators, which serve every request of a program.
 const GENERAL: [&str; 4] = ["glibc", "mimalloc", "jemalloc", "snmalloc"];
 
-/// The page.
+/// Returns the page.
 pub(super) fn page(recorded: &Recorded) -> Result<String> {
     let Recorded { mode, seed, processes, rounds, document, host, .. } = recorded;
     let mut out = String::from(
@@ -61,7 +62,8 @@ pub(super) fn page(recorded: &Recorded) -> Result<String> {
     Ok(out.trim_end().to_owned() + "\n")
 }
 
-/// Where ours are behind the best general allocator, and whether the run can tell.
+/// Writes the rows where a contender of this workspace is behind the best general allocator, and
+/// whether the difference is certain.
 fn behind(out: &mut String, recorded: &Recorded) -> Result<()> {
     writeln!(
         out,
@@ -102,14 +104,15 @@ fn behind(out: &mut String, recorded: &Recorded) -> Result<()> {
     Ok(())
 }
 
-/// The general allocator with the least ratio.
+/// Returns the general allocator with the lowest ratio.
 fn best(workload: &Workload) -> Option<&Row> {
     let general =
         workload.rows.iter().filter(|row| GENERAL.contains(&row.key.as_str()) && row.ratio.is_some());
     general.min_by(|one, other| one.ratio.unwrap_or(f64::MAX).total_cmp(&other.ratio.unwrap_or(f64::MAX)))
 }
 
-/// The ends of a row's interval: the ratio itself where there is none, as for the reference.
+/// Returns the ends of a row's interval. Without an interval, as for the reference, both are the
+/// ratio.
 fn ends(row: &Row) -> Option<(f64, f64)> {
     row.interval.or(row.ratio.map(|ratio| (ratio, ratio)))
 }
@@ -149,7 +152,8 @@ fn ratio(row: &Row) -> String {
     }
 }
 
-/// Bytes for people, and how many times what was alive, where that was more than a few blocks.
+/// Formats the peak in a readable unit, with its ratio to the live bytes if those are 64 KiB or
+/// more.
 fn peak(row: &Row) -> String {
     let Some(peak) = row.peak_bytes else { return "–".to_owned() };
     let bytes = match peak {
@@ -164,7 +168,7 @@ fn peak(row: &Row) -> String {
     }
 }
 
-/// Why a row has no figures, or what they leave out.
+/// Returns why a row has no figures, or which requests they exclude.
 fn note(row: &Row) -> String {
     match (row.state.as_str(), &row.reason, row.refused) {
         ("ran", _, Some(share)) => format!("refused {:.2} %, heap instead", share * 100.0),
@@ -195,7 +199,7 @@ mod tests {
             {"key": "slab", "allocator": "slab", "state": "crashed", "reason": "segmentation fault"}]}]}"#;
 
     #[test]
-    fn the_page_says_where_it_is_from_what_was_found_and_where_ours_lose() {
+    fn the_page_shows_the_machine_all_figures_and_the_rows_behind() {
         let page = page(&Recorded::parse(RECORD).unwrap()).unwrap();
         let said = "Commit abc, quick run; a cpu, 2 CPUs, k, l, r.\n";
         assert_eq!(page.matches(said).count(), 2, "{page}");
@@ -221,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_cannot_be_trusted_says_so_and_proves_nothing() {
+    fn an_untrusted_table_is_marked_and_gives_no_certain_verdict() {
         let page = page(&Recorded::parse(&RECORD.replace("true", "false")).unwrap()).unwrap();
         assert!(page.contains("**Untrusted"), "{page}");
         assert!(!page.contains("| yes |") && page.contains("| may be |"), "{page}");

@@ -1,14 +1,14 @@
-//! How long a file may be, and that each says at its start what it is for.
+//! Limits the length of a file, and requires a `//!` comment at its start.
 
 use super::{File, Finding};
 
-/// More lines than this are a warning.
+/// A longer file is a warning.
 const SOFT: usize = 400;
 
-/// More lines than this are an error.
+/// A longer file is an error.
 const HARD: usize = 600;
 
-/// Lines of code in a `lib.rs`, which is a table of contents.
+/// The most lines of code in a `lib.rs`, which is a table of contents.
 const LIB: usize = 150;
 
 /// Checks every Rust file of a package.
@@ -17,10 +17,10 @@ pub(super) fn check(files: &[File]) -> Vec<Finding> {
     for file in files.iter().filter(|file| file.is_package_code()) {
         let lines = file.lines.len();
         if lines > HARD {
-            let text = format!("{lines} lines, the limit is {HARD}: split the file by what it is about");
+            let text = format!("{lines} lines, the limit is {HARD}: split the file by topic");
             findings.push(Finding::error(&file.path, lines, text));
         } else if lines > SOFT {
-            let text = format!("{lines} lines, aim at {SOFT}: think of a split");
+            let text = format!("{lines} lines, aim at {SOFT}: consider a split");
             findings.push(Finding::warning(&file.path, lines, text));
         }
         let code = file.lines.iter().filter(|line| !line.code.trim().is_empty()).count();
@@ -30,7 +30,7 @@ pub(super) fn check(files: &[File]) -> Vec<Finding> {
         }
         let first = file.lines.iter().find(|line| !line.code.trim().is_empty() || !line.comment.is_empty());
         if !first.is_some_and(|line| line.comment.starts_with("//!")) {
-            let text = "no `//!` at the start: say in a sentence what the file is for, before anything else";
+            let text = "no `//!` at the start: begin the file with one sentence that says its purpose";
             findings.push(Finding::error(&file.path, 1, text));
         }
     }
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn length_is_bounded_twice() {
+    fn a_long_file_is_a_warning_and_a_very_long_one_an_error() {
         assert!(found("crates/a/src/b.rs", &long(400, "// x")).is_empty());
         assert!(found("crates/a/src/b.rs", &long(401, "// x"))[0].contains("warning: 401 lines"));
         assert!(
@@ -61,14 +61,14 @@ mod tests {
     }
 
     #[test]
-    fn a_lib_is_bounded_by_its_code_alone() {
+    fn the_limit_of_a_lib_counts_code_and_not_comments() {
         assert!(found("crates/a/src/lib.rs", &long(390, "//! more")).is_empty());
         assert!(found("crates/a/src/lib.rs", &long(151, "fn f() {}")).is_empty());
         assert!(found("crates/a/src/lib.rs", &long(152, "fn f() {}"))[0].contains("151 lines of code"));
     }
 
     #[test]
-    fn a_file_begins_with_what_it_is_for() {
+    fn a_file_without_a_module_comment_at_its_start_is_reported() {
         assert!(found("xtask/src/a.rs", "\n//! Docs.\n#![no_std]\n").is_empty());
         assert_eq!(found("xtask/src/a.rs", "#![no_std]\n//! Docs.\n").len(), 1);
         assert_eq!(found("xtask/src/a.rs", "// Docs.\nfn f() {}\n").len(), 1);

@@ -1,4 +1,4 @@
-//! Every feature of a crate is documented where it is declared, with `##`.
+//! Requires a `##` comment above every feature in a crate's manifest.
 
 use super::{File, Finding};
 
@@ -13,7 +13,7 @@ fn check_manifest(file: &File) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut inside = false;
     let mut documented = false;
-    // Brackets of a list that goes over several lines.
+    // Brackets that are open: a list may span several lines.
     let mut open = 0_i32;
     for (index, line) in file.text.lines().map(str::trim).enumerate() {
         if open == 0 && line.starts_with('[') {
@@ -47,7 +47,7 @@ fn check_manifest(file: &File) -> Vec<Finding> {
     findings
 }
 
-/// How many more brackets a line opens than it closes.
+/// Returns how many more brackets a line opens than it closes.
 fn brackets(line: &str) -> i32 {
     line.chars().map(|c| i32::from(c == '[') - i32::from(c == ']')).sum()
 }
@@ -62,14 +62,14 @@ mod tests {
     }
 
     #[test]
-    fn documented_features_pass() {
+    fn documented_features_are_accepted() {
         let text = "[features]\ndefault = [\"std\"]\n## The standard library.\nstd = [\n    \"alloc\",\n]\n\n\
             ## The heap,\n## in two lines.\nalloc = []\n\n[dependencies]\nx = \"1\"\n";
         assert!(found("crates/a/Cargo.toml", text).is_empty());
     }
 
     #[test]
-    fn others_are_named_with_their_line() {
+    fn undocumented_features_are_reported_with_their_line() {
         let text = "[features]\n## Documented.\nstd = []\nalloc = []\n# one hash is no documentation\nnightly = []\n";
         let found = found("crates/a/Cargo.toml", text);
         assert!(found[0].starts_with("crates/a/Cargo.toml:4: feature `alloc`"), "{found:?}");
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn only_crates_are_looked_at() {
+    fn manifests_outside_crates_are_ignored() {
         assert!(found("xtask/Cargo.toml", "[features]\na = []\n").is_empty());
     }
 }

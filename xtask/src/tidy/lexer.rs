@@ -1,30 +1,30 @@
-//! Tells code from comments and from the contents of strings, line by line. It knows as much of Rust as that
-//! takes: nested comments, raw strings, and that `'a` may be a lifetime.
+//! Separates code from comments and from the contents of strings, line by line. It knows just
+//! enough Rust for that: nested comments, raw strings, and that `'a` may be a lifetime.
 
 /// A line of a Rust file.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Line {
-    /// Its code; of strings and characters only the quotes are left.
+    /// Its code. Strings and characters keep their quotes and lose their contents.
     pub(crate) code: String,
-    /// Its comment, with the slashes; several are joined.
+    /// Its comment, with the slashes. Several comments on one line are joined.
     pub(crate) comment: String,
 }
 
 impl Line {
-    /// Whether it holds a comment and nothing else.
+    /// Returns whether the line holds a comment and nothing else.
     pub(crate) fn only_comment(&self) -> bool {
         self.code.trim().is_empty() && !self.comment.is_empty()
     }
 }
 
-/// Where the reader stands.
+/// What the next character belongs to.
 enum State {
     Code,
     LineComment,
-    /// Depth of nesting.
+    /// The depth of nesting.
     BlockComment(u32),
     Text,
-    /// Number of `#` that close it.
+    /// The number of `#` that close the string.
     RawText(usize),
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn lex(text: &str) -> Vec<Line> {
                 }
             }
             State::Text => match (c, next) {
-                // A backslash before the end of the line: the line still ends.
+                // A backslash at the end of a line does not escape the line break.
                 ('\\', '\n') => {}
                 ('\\', _) => step = 2,
                 ('"', _) => {
@@ -122,13 +122,14 @@ pub(crate) fn lex(text: &str) -> Vec<Line> {
     lines
 }
 
-/// `r` belongs to the word before it, except as in `br"…"` and `cr"…"`.
+/// Returns whether an `r` at this point continues a word. The prefixes of `br"…"` and `cr"…"` are
+/// not words.
 fn ends_in_word(code: &str) -> bool {
     let word: String = code.chars().rev().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
     !matches!(word.as_str(), "" | "b" | "c")
 }
 
-/// How long the character literal at the start is; `None` for a lifetime.
+/// Returns the length of the character literal at the start, or `None` for a lifetime.
 fn character(chars: &[char]) -> Option<usize> {
     match chars.get(1)? {
         '\\' => chars.iter().skip(3).position(|c| *c == '\'').map(|end| end + 4),
@@ -136,7 +137,7 @@ fn character(chars: &[char]) -> Option<usize> {
     }
 }
 
-/// How many `#` a raw string that starts here has; `None` if it is a raw identifier.
+/// Returns the number of `#` of the raw string at the start, or `None` for a raw identifier.
 fn raw_text(chars: &[char]) -> Option<usize> {
     let hashes = chars[1..].iter().take_while(|c| **c == '#').count();
     (chars.get(1 + hashes) == Some(&'"')).then_some(hashes)
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_are_kept_apart_line_by_line() {
+    fn comments_are_separated_from_code_on_each_line() {
         assert_eq!(comments("a(); // one\n/// two\nb"), ["// one", "/// two", ""]);
         assert_eq!(comments("a /* x /* y */ z\nend */ b"), ["/* x /* y */ z", "end */"]);
         assert_eq!(code("a /* x /* y */ z\nend */ b"), "a \n b");
@@ -170,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn characters_are_told_from_lifetimes() {
+    fn characters_are_distinguished_from_lifetimes() {
         assert_eq!(
             code(r"fn f<'a>(x: &'a str) { g('\'', '\u{1F}', '/', b'\\') }"),
             "fn f<'a>(x: &'a str) { g('', '', '', b'') }"
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn every_line_is_there() {
+    fn no_line_is_lost_or_added() {
         assert_eq!(lex("a\nb\n").len(), 2);
         assert_eq!(lex("a\n\nb").len(), 3);
         assert!(lex("").len() <= 1);

@@ -1,16 +1,17 @@
-//! Marks of unfinished code, and tests that are switched off without a word.
+//! Finds markers of unfinished code, and ignored tests that give no reason.
 
 use super::source::Token;
 use super::{File, Finding};
 
-/// Macros that may not stay.
+/// Macros that may not be committed, each with the way out.
 const MACROS: [(&str, &str); 3] = [
     ("todo", "write the code, or leave the function out"),
     ("unimplemented", "write the code, or return an error that says what is not supported"),
-    ("dbg", "take it out"),
+    ("dbg", "remove it"),
 ];
 
-/// Words in comments that may not stay, put together here so that this file does not hold them.
+/// Words that may not be committed in a comment. They are concatenated so that this file does not
+/// contain them.
 const WORDS: [&str; 2] = [concat!("FIX", "ME"), concat!("X", "XX")];
 
 /// Checks every Rust file of a package.
@@ -22,13 +23,18 @@ pub(super) fn check(files: &[File]) -> Vec<Finding> {
             if let Some((name, way)) =
                 MACROS.iter().find(|(name, _)| pair[0].text == *name && pair[1].text == "!")
             {
-                findings.push(Finding::error(&file.path, pair[0].line, format!("`{name}!` is left: {way}")));
+                findings.push(Finding::error(
+                    &file.path,
+                    pair[0].line,
+                    format!("`{name}!` marks unfinished code: {way}"),
+                ));
             }
         }
         for (index, line) in file.lines.iter().enumerate() {
             let mut words = line.comment.split(|c: char| !c.is_alphanumeric() && c != '_');
             if let Some(word) = words.find(|word| WORDS.contains(word)) {
-                let text = format!("`{word}` is left: mend it, or say in an issue what is wrong");
+                let text =
+                    format!("`{word}` marks unfinished code: finish it, or describe the fault in an issue");
                 findings.push(Finding::error(&file.path, index + 1, text));
             }
         }
@@ -40,7 +46,7 @@ pub(super) fn check(files: &[File]) -> Vec<Finding> {
     findings
 }
 
-/// The lines of attributes that hold `ignore` without `= "…"`, `cfg_attr(…, ignore)` among them.
+/// Returns the lines of attributes with `ignore` but no `= "…"`, including `cfg_attr(…, ignore)`.
 fn ignored(tokens: &[Token<'_>]) -> Vec<usize> {
     let mut lines = Vec::new();
     let mut depth = 0_u32;
@@ -67,15 +73,15 @@ mod tests {
     }
 
     #[test]
-    fn macros_of_unfinished_code_are_found() {
-        assert!(found("fn f() {\n    todo!()\n}\n")[0].starts_with("crates/a/src/b.rs:2: `todo!` is left"));
+    fn macros_that_mark_unfinished_code_are_reported() {
+        assert!(found("fn f() {\n    todo!()\n}\n")[0].starts_with("crates/a/src/b.rs:2: `todo!` marks"));
         assert_eq!(found("unimplemented!(); dbg!(x);").len(), 2);
         assert!(found("let todo = 1; if todo != 2 {} // todo! is a macro\nf(\"dbg!\");").len() <= 1);
         assert!(found("fn dbg() {} f(\"todo!()\");").is_empty());
     }
 
     #[test]
-    fn words_in_comments_are_found() {
+    fn words_that_mark_unfinished_code_are_reported_in_comments_only() {
         for word in WORDS {
             assert_eq!(found(&format!("x(); // {word}: later\n")).len(), 1);
             assert!(found(&format!("x(); // A{word}\nf(\"{word}\");\n")).is_empty());
@@ -83,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ignored_test_has_a_reason() {
+    fn an_ignored_test_without_a_reason_is_reported() {
         assert_eq!(
             found("#[test]\n#[ignore]\nfn f() {}\n"),
             ["crates/a/src/b.rs:2: a test is ignored without a reason: \

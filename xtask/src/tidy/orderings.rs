@@ -1,20 +1,21 @@
-//! Every ordering stronger than `Relaxed` says what it is for, and with which function it pairs.
+//! Requires a comment at every ordering stronger than `Relaxed`. The comment says what the ordering
+//! publishes, and names the function at the other end.
 
 use std::collections::BTreeSet;
 
 use super::source::Token;
 use super::{File, Finding};
 
-/// The orderings that need a reason.
+/// The orderings that need a comment.
 const STRONG: [&str; 4] = ["Acquire", "Release", "AcqRel", "SeqCst"];
 
-/// How far above its use the reason may begin.
+/// The most lines between the start of the comment and the ordering.
 const ABOVE: usize = 6;
 
-/// How a reason begins.
+/// The start of such a comment.
 const MARK: &str = "ORDERING:";
 
-/// Checks the code of the crates, and the comments of all packages.
+/// Checks the orderings in library code, and the `ORDERING` comments of all packages.
 pub(super) fn check(files: &[File]) -> Vec<Finding> {
     let functions: BTreeSet<String> = files.iter().flat_map(functions).collect();
     let mut findings = Vec::new();
@@ -28,7 +29,7 @@ pub(super) fn check(files: &[File]) -> Vec<Finding> {
                         &file.path,
                         line,
                         format!(
-                            "an ordering without a reason: write `// {MARK} <what it orders>. Pairs with \
+                            "an ordering without a comment: write `// {MARK} <what it orders>. Pairs with \
                              `<function>`.` within the {ABOVE} lines above"
                         ),
                     )),
@@ -36,7 +37,7 @@ pub(super) fn check(files: &[File]) -> Vec<Finding> {
                         &file.path,
                         line,
                         format!(
-                            "its {MARK} comment says no \"Pairs with\": name the function at the other end"
+                            "its {MARK} comment lacks \"Pairs with\": name the function at the other end"
                         ),
                     )),
                     Some(_) => {}
@@ -52,7 +53,7 @@ pub(super) fn check(files: &[File]) -> Vec<Finding> {
             let names: Vec<_> = backticked(pair).map(last_name).collect();
             if !names.iter().any(|name| functions.contains(*name)) {
                 let said = if names.is_empty() {
-                    "nothing in backticks".to_owned()
+                    "no function in backticks".to_owned()
                 } else {
                     format!("`{}`", names.join("`, `"))
                 };
@@ -60,7 +61,7 @@ pub(super) fn check(files: &[File]) -> Vec<Finding> {
                     &file.path,
                     line,
                     format!(
-                        "\"Pairs with\" names {said}, and no such function exists: name the one it is now"
+                        "\"Pairs with\" names {said}, which does not exist: name the function at the other end"
                     ),
                 ));
             }
@@ -75,14 +76,15 @@ fn is_library_code(path: &str) -> bool {
         .is_some_and(|(_, rest)| rest.starts_with("src/"))
 }
 
-/// The names that follow `fn`.
+/// Returns the names that follow `fn`.
 fn functions(file: &File) -> Vec<String> {
     let tokens = file.tokens();
     let after = tokens.windows(2).filter(|pair| pair[0].text == "fn");
     after.map(|pair| pair[1].text.to_owned()).collect()
 }
 
-/// The lines that use a strong ordering, once each: `Ordering::Acquire`, or `Acquire` where it was imported.
+/// Returns the lines that use a strong ordering, each once: `Ordering::Acquire`, or an imported
+/// `Acquire`.
 fn uses(tokens: &[Token<'_>]) -> Vec<usize> {
     let mut types = BTreeSet::from(["Ordering"]);
     let mut bare = BTreeSet::new();
@@ -115,7 +117,7 @@ fn starts_use(tokens: &[Token<'_>], index: usize) -> bool {
     tokens[index].text == "use" && matches!(before, None | Some(";" | "{" | "}" | ")" | "]" | "pub"))
 }
 
-/// What one `use` brings in: other names of the type, and orderings without it.
+/// Adds what one `use` imports: other names of the type, and orderings by their bare names.
 fn imports<'a>(tokens: &[Token<'a>], types: &mut BTreeSet<&'a str>, bare: &mut BTreeSet<&'a str>) {
     let mut seen = false;
     for (index, token) in tokens.iter().enumerate() {
@@ -135,7 +137,8 @@ fn imports<'a>(tokens: &[Token<'a>], types: &mut BTreeSet<&'a str>, bare: &mut B
     }
 }
 
-/// The comment that gives the reason for the ordering in `line`. What stands above a constant holds for all of it.
+/// Returns the comment for the ordering in `line`. A comment above a constant applies to the whole
+/// constant.
 fn reason(file: &File, line: usize, constants: &[(usize, usize)]) -> Option<String> {
     let constant = constants.iter().find(|(first, last)| (*first..=*last).contains(&line));
     let begins = constant.map_or(line, |(first, _)| *first);
@@ -144,7 +147,7 @@ fn reason(file: &File, line: usize, constants: &[(usize, usize)]) -> Option<Stri
     Some(comment_at(file, start))
 }
 
-/// Where the reason begins that `line` is a part of.
+/// Returns the first line of the `ORDERING` comment that `line` belongs to.
 fn reason_through(file: &File, line: usize) -> Option<usize> {
     let at = |line: usize| &file.lines[line - 1];
     if starts_reason(&at(line).comment) {
@@ -154,7 +157,7 @@ fn reason_through(file: &File, line: usize) -> Option<usize> {
     run.find(|above| starts_reason(&at(*above).comment))
 }
 
-/// First and last lines of constants of the type `Ordering`.
+/// Returns the first and last line of each constant of type `Ordering`.
 fn constants(tokens: &[Token<'_>]) -> Vec<(usize, usize)> {
     let heads = tokens
         .windows(4)
@@ -175,7 +178,7 @@ fn starts_reason(comment: &str) -> bool {
     comment.strip_prefix("//").is_some_and(|rest| rest.trim_start().starts_with(MARK))
 }
 
-/// The comment that begins in `line`, with the lines that continue it.
+/// Returns the comment that begins in `line`, with the lines that continue it.
 fn comment_at(file: &File, line: usize) -> String {
     let mut text = file.lines[line - 1].comment.clone();
     let next =
@@ -195,7 +198,7 @@ fn backticked(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
 
-/// `take` of `Inbox::take`, `take()` and `inbox.take(…)`.
+/// Returns the function's name: `take` for `Inbox::take`, `take()` and `inbox.take(…)`.
 fn last_name(path: &str) -> &str {
     let path = path.split('(').next().unwrap_or(path);
     path.rsplit([':', '.']).next().unwrap_or(path).trim()
@@ -214,9 +217,9 @@ mod tests {
     }
 
     #[test]
-    fn an_ordering_needs_a_reason_nearby() {
+    fn an_ordering_without_a_comment_nearby_is_reported() {
         let use_it = "x.load(Ordering::Acquire);\n";
-        assert!(found(use_it)[0].starts_with("crates/a/src/b.rs:1: an ordering without a reason"));
+        assert!(found(use_it)[0].starts_with("crates/a/src/b.rs:1: an ordering without a comment"));
         let good = "// ORDERING: Acquire. Pairs with the swap in `Inbox::take`.\n";
         assert!(found(&format!("{good}{use_it}")).is_empty());
         assert!(found(&format!("{good}{}{use_it}", "y();\n".repeat(5))).is_empty());
@@ -227,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_above_a_constant_holds_for_all_of_it() {
+    fn a_comment_above_a_constant_covers_the_whole_constant() {
         let body =
             format!("const X: Ordering = if a {{\n{}    Ordering::AcqRel\n}};\n", "    b();\n".repeat(9));
         assert!(found(&format!("// ORDERING: a. Pairs with `take`.\n{body}")).is_empty());
@@ -237,16 +240,16 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_names_the_other_end() {
+    fn a_comment_must_name_an_existing_function() {
         let with = |reason: &str| found(&format!("// ORDERING: {reason}\nx.load(Ordering::Acquire);\n"));
-        assert!(with("because.")[0].contains("no \"Pairs with\""));
-        assert!(with("a. Pairs with `Inbox::gone`.")[0].contains("`gone`, and no such function"));
-        assert!(with("a. Pairs with the release.")[0].contains("nothing in backticks"));
+        assert!(with("because.")[0].contains("lacks \"Pairs with\""));
+        assert!(with("a. Pairs with `Inbox::gone`.")[0].contains("`gone`, which does not exist"));
+        assert!(with("a. Pairs with the release.")[0].contains("no function in backticks"));
         assert!(with("a. Pairs\n// with `gone` and\n// `Inbox::take()`.").is_empty());
     }
 
     #[test]
-    fn imported_names_count_and_imports_do_not() {
+    fn imported_orderings_are_found_at_their_uses() {
         let import = "use core::sync::atomic::{AtomicU8, Ordering::{Acquire, Relaxed, Release as Rel}};\n";
         assert!(found(import).is_empty());
         assert_eq!(
@@ -262,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn other_things_of_these_names_do_not_count() {
+    fn other_items_with_these_names_are_ignored() {
         assert!(found("let a = Phase::Acquire; struct Release; f(\"Ordering::Acquire\");\n").is_empty());
         assert!(
             found("/// `x.load(Ordering::Acquire)`\n// Ordering::SeqCst\nx.load(Ordering::Relaxed);\n")
@@ -271,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_beside_the_sources_need_no_reason_but_theirs_must_be_true() {
+    fn comments_in_integration_tests_are_optional_and_checked() {
         let files = |text: &str| {
             check(&[File::new("crates/a/tests/t.rs", text), File::new("crates/a/src/p.rs", PEER)])
         };

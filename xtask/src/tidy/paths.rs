@@ -1,8 +1,8 @@
-//! No committed text names a directory of the machine it was written on.
+//! Finds paths that exist only on the author's machine.
 
 use super::{File, Finding};
 
-/// Directories that mean one machine, put together here so that this file does not name them.
+/// Directories of one machine. They are concatenated so that this file does not contain them.
 const DIRS: [&str; 3] = [concat!("/", "work/"), concat!("/", "root/"), concat!("/", "home/")];
 
 /// Checks all text files.
@@ -11,9 +11,8 @@ pub(super) fn check(files: &[File]) -> Vec<Finding> {
     for file in files {
         for (index, line) in file.text.lines().enumerate() {
             if let Some(dir) = DIRS.iter().find(|dir| begins_path(line, dir)) {
-                let text = format!(
-                    "`{dir}` is a directory of one machine: write the path from the repository's root"
-                );
+                let text =
+                    format!("`{dir}` exists on one machine only: write the path from the repository's root");
                 findings.push(Finding::error(&file.path, index + 1, text));
             }
         }
@@ -21,7 +20,7 @@ pub(super) fn check(files: &[File]) -> Vec<Finding> {
     findings
 }
 
-/// Whether `dir` stands in `line` as the beginning of a path, and not inside one.
+/// Returns whether `line` contains a path that begins with `dir`.
 fn begins_path(line: &str, dir: &str) -> bool {
     line.match_indices(dir).any(|(at, _)| {
         let before = line[..at].chars().next_back();
@@ -35,7 +34,7 @@ mod tests {
     use crate::tidy::File;
 
     #[test]
-    fn a_path_of_one_machine_is_found_anywhere() {
+    fn a_path_that_begins_with_such_a_directory_is_reported() {
         for dir in DIRS {
             for text in
                 [format!("see {dir}x"), format!("{dir}x"), format!("file://{dir}x"), format!("(\"{dir}\")")]
@@ -46,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_word_inside_a_path_is_none() {
+    fn a_longer_path_that_contains_such_a_directory_is_accepted() {
         for dir in DIRS {
             for text in
                 [format!("https://example.org{dir}x"), format!("target{dir}x"), format!("${{X}}{dir}x")]

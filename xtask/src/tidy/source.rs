@@ -1,4 +1,5 @@
-//! The files that are, or would be, committed.
+//! Reads the files that git tracks, or would track after `git add`, and splits Rust files into
+//! tokens.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,36 +13,36 @@ use super::lexer::{Line, lex};
 pub(crate) struct File {
     /// Its path from the root, with `/`.
     pub(crate) path: String,
-    /// What it holds.
+    /// Its contents.
     pub(crate) text: String,
-    /// Its lines with code and comments apart, if it is Rust; else empty.
+    /// Its lines, with code and comments separated. Empty unless the file is Rust.
     pub(crate) lines: Vec<Line>,
 }
 
 impl File {
-    /// A file of these contents.
+    /// Creates a file with these contents.
     pub(crate) fn new(path: impl Into<String>, text: impl Into<String>) -> Self {
         let (path, text) = (path.into(), text.into());
         let lines = if path.ends_with(".rs") { lex(&text) } else { Vec::new() };
         Self { path, text, lines }
     }
 
-    /// Whether it is Rust.
+    /// Returns whether the file is Rust.
     pub(crate) fn is_rust(&self) -> bool {
         self.path.ends_with(".rs")
     }
 
-    /// Whether it is Rust in one of the directories of packages.
+    /// Returns whether the file is Rust and belongs to a package.
     pub(crate) fn is_package_code(&self) -> bool {
         self.is_rust() && ["crates/", "xtask/", "benches/"].iter().any(|dir| self.path.starts_with(dir))
     }
 
-    /// The last part of its path.
+    /// Returns the last part of the path.
     pub(crate) fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or(&self.path)
     }
 
-    /// Its code as tokens.
+    /// Returns the code as tokens.
     pub(crate) fn tokens(&self) -> Vec<Token<'_>> {
         self.lines.iter().enumerate().flat_map(|(index, line)| tokens(&line.code, index + 1)).collect()
     }
@@ -50,9 +51,9 @@ impl File {
 /// A word, `::`, or any other single character of code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Token<'a> {
-    /// The token.
+    /// Its text.
     pub(crate) text: &'a str,
-    /// Its line, from 1.
+    /// Its line, counted from 1.
     pub(crate) line: usize,
 }
 
@@ -80,7 +81,7 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Reads all of them. Files that are no text are left out.
+/// Reads all files of the repository. Skips those that are not UTF-8.
 pub(super) fn load(root: &Path) -> Result<Vec<File>> {
     let mut paths = listed_by_git(root).map_or_else(|| walk(root), Ok)?;
     paths.sort();
@@ -89,7 +90,7 @@ pub(super) fn load(root: &Path) -> Result<Vec<File>> {
     for path in paths {
         let bytes = match std::fs::read(root.join(&path)) {
             Ok(bytes) => bytes,
-            // Deleted and not yet committed, or a link to nowhere.
+            // A deletion that is not committed yet, or a dangling link.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
             Err(error) => return Err(error).with_context(|| format!("cannot read {path}")),
         };
@@ -100,7 +101,7 @@ pub(super) fn load(root: &Path) -> Result<Vec<File>> {
     Ok(files)
 }
 
-/// What git tracks, and what it would if everything here were added.
+/// Returns the paths that git tracks or would track after `git add`. Returns `None` without git.
 fn listed_by_git(root: &Path) -> Option<Vec<String>> {
     let asked = Command::new("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
@@ -112,7 +113,7 @@ fn listed_by_git(root: &Path) -> Option<Vec<String>> {
     (asked.status.success() && !paths.is_empty()).then_some(paths)
 }
 
-/// All files but output and git's own: for a copy without git.
+/// Returns all paths except cargo's output and git's own files, for a copy without git.
 fn walk(root: &Path) -> Result<Vec<String>> {
     let mut found = Vec::new();
     let mut open = vec![root.to_owned()];
@@ -138,14 +139,14 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn code_falls_into_words_and_signs() {
+    fn tokens_are_words_double_colons_and_single_characters() {
         let file = File::new("a.rs", "let x = a::b(\"c d\"); // e\n");
         let texts: Vec<_> = file.tokens().iter().map(|token| token.text).collect();
         assert_eq!(texts, ["let", "x", "=", "a", "::", "b", "(", "\"", "\"", ")", ";"]);
     }
 
     #[test]
-    fn both_ways_of_listing_find_this_file() {
+    fn git_and_the_directory_walk_both_list_this_file() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let this = "xtask/src/tidy/source.rs".to_owned();
         assert!(walk(root).unwrap().contains(&this));

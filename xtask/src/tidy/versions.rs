@@ -1,8 +1,8 @@
-//! A version that prose repeats is the one in force.
+//! Compares versions that prose repeats with the versions in force.
 
 use super::{File, Finding};
 
-/// What is in force.
+/// The versions in force.
 #[derive(Debug)]
 pub(super) struct Facts {
     /// The channel of `rust-toolchain.toml`.
@@ -11,14 +11,14 @@ pub(super) struct Facts {
     pub(super) oldest: String,
     /// The nightly that xtask uses.
     pub(super) nightly: String,
-    /// Name and version of every member.
+    /// The name and version of every member.
     pub(super) packages: Vec<(String, String)>,
 }
 
-/// How a dated nightly is written.
+/// The start of a dated nightly's name.
 const NIGHTLY: &str = "nightly-20";
 
-/// Words that announce the oldest compiler.
+/// Words that introduce the oldest supported compiler.
 const OLDEST: [&str; 4] = ["MSRV", "rust-version", "inimum supported Rust", "ldest compiler"];
 
 /// Checks prose, workflows and scripts.
@@ -30,7 +30,7 @@ pub(super) fn check(files: &[File], facts: &Facts) -> Vec<Finding> {
         if !prose && !script {
             continue;
         }
-        // A changelog and a decision speak of their own day.
+        // A changelog and a decision describe their own date.
         if file.name() == "CHANGELOG.md" || file.path.starts_with("docs/decisions/") {
             continue;
         }
@@ -38,14 +38,14 @@ pub(super) fn check(files: &[File], facts: &Facts) -> Vec<Finding> {
             let mut say = |text: String| findings.push(Finding::error(&file.path, index + 1, text));
             if let Some(other) = nightlies(line).find(|found| *found != facts.nightly) {
                 say(format!(
-                    "{other} is named, xtask uses {}: write that, or leave the date to xtask",
+                    "the text names {other}, but xtask uses {}: write that one, or no date",
                     facts.nightly
                 ));
             }
             let versions: Vec<_> = rust_versions(line).collect();
             if line.contains("rust-toolchain") && !versions.is_empty() && !has(&versions, &facts.channel) {
                 say(format!(
-                    "{} is said, rust-toolchain.toml pins {}: make them one",
+                    "the text says {}, but rust-toolchain.toml pins {}: make them agree",
                     versions.join(", "),
                     facts.channel
                 ));
@@ -53,20 +53,22 @@ pub(super) fn check(files: &[File], facts: &Facts) -> Vec<Finding> {
             let oldest = OLDEST.iter().any(|words| line.contains(words));
             if oldest && !versions.is_empty() && !has(&versions, &facts.oldest) {
                 say(format!(
-                    "{} is said, rust-version in Cargo.toml is {}: make them one",
+                    "the text says {}, but rust-version in Cargo.toml is {}: make them agree",
                     versions.join(", "),
                     facts.oldest
                 ));
             }
             if let Some((name, wanted, version)) = prose.then(|| dependency(line, facts)).flatten() {
-                say(format!("{name} {wanted} is asked for, its Cargo.toml says {version}: make them one"));
+                say(format!(
+                    "the text asks for {name} {wanted}, but its Cargo.toml says {version}: make them agree"
+                ));
             }
         }
     }
     findings
 }
 
-/// Whether one of these is `version`, or the same with its last number left out.
+/// Returns whether one of these is `version`, or `version` without its last numbers.
 fn has(versions: &[&str], version: &str) -> bool {
     versions.iter().any(|said| is_prefix(said, version))
 }
@@ -75,7 +77,7 @@ fn is_prefix(short: &str, version: &str) -> bool {
     version.strip_prefix(short).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// Versions of Rust: words such as `1.85` and `1.95.0`.
+/// Returns the versions of Rust in a line: words such as `1.85` and `1.95.0`.
 fn rust_versions(line: &str) -> impl Iterator<Item = &str> {
     let words =
         line.split(|c: char| !c.is_ascii_alphanumeric() && c != '.').map(|word| word.trim_matches('.'));
@@ -96,8 +98,9 @@ fn nightlies(line: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// A dependency line for a member whose version it does not fit: name, what is asked for, what there is.
-/// A line that asks for exactly one version (`"=0.2.0"`) is about another crate of that name.
+/// Returns the name, the requested version and the actual version, if a line requests a member at a
+/// version that it does not have. A line with an exact version (`"=0.2.0"`) means the published
+/// crate of that name.
 fn dependency<'a>(line: &'a str, facts: &'a Facts) -> Option<(&'a str, &'a str, &'a str)> {
     let (name, rest) = line.trim().split_once('=')?;
     let name = name.trim();
@@ -129,32 +132,32 @@ mod tests {
     }
 
     #[test]
-    fn a_pinned_compiler_of_another_day_is_found() {
+    fn a_pinned_compiler_that_differs_is_reported() {
         assert!(found("README.md", "rust-toolchain.toml pins 1.95.0.").is_empty());
         assert!(
             found("README.md", "`rust-toolchain.toml` is our pin; std's trait is stable from 1.95 on")
                 .is_empty()
         );
-        assert!(found("docs/a.md", "rust-toolchain.toml pins 1.94.0.")[0].contains("1.94.0 is said"));
+        assert!(found("docs/a.md", "rust-toolchain.toml pins 1.94.0.")[0].contains("the text says 1.94.0"));
         assert!(found("docs/a.md", "rustc 1.100 or later").is_empty());
     }
 
     #[test]
-    fn an_oldest_compiler_of_another_day_is_found() {
+    fn an_oldest_compiler_that_differs_is_reported() {
         assert!(found("README.md", "MSRV: 1.85 (harness: 1.95)").is_empty());
         assert!(found("README.md", "MSRV 1.8")[0].contains("1.85.0"));
         assert!(found("README.md", "Minimum supported Rust version: 1.80.").len() == 1);
     }
 
     #[test]
-    fn nightlies_agree_with_xtask() {
+    fn a_nightly_that_differs_is_reported() {
         assert!(found(".ci/run", "rustup toolchain install nightly-2026-10-29").is_empty());
         assert_eq!(found(".github/workflows/ci.yml", "toolchain: nightly-2026-01-02, x").len(), 1);
         assert!(found("CHANGELOG.md", "Moved to nightly-2026-01-02.").is_empty());
     }
 
     #[test]
-    fn dependency_lines_fit_the_crate() {
+    fn a_dependency_line_that_does_not_match_its_crate_is_reported() {
         for good in
             ["ring-alloc = \"0.2\"", "ring-alloc = \"0.2.100\"", "ring-alloc = { version = \"0.2\", x = 1 }"]
         {
@@ -162,7 +165,7 @@ mod tests {
         }
         assert!(found("README.md", "ring-alloc = \"=0.2.0\"").is_empty());
         assert!(found("README.md", "ring-alloc = { path = \"x\" }").is_empty());
-        assert!(found("README.md", "ring-alloc = \"0.1\"")[0].ends_with("says 0.2.100: make them one"));
+        assert!(found("README.md", "ring-alloc = \"0.1\"")[0].ends_with("says 0.2.100: make them agree"));
         assert_eq!(found("README.md", "  ring-alloc = { version = \"0.20\" }").len(), 1);
         assert!(found("src/a.rs", "ring-alloc = \"0.1\"").is_empty());
     }

@@ -1,20 +1,21 @@
-//! Every weakening in the code has a row in the table of negative controls, and every row a weakening.
+//! Compares the weakenings in the code with the table of negative controls: each needs the other.
 
 use super::{File, Finding};
 use crate::controls::FILE;
 
-/// How a weakening is written.
+/// The cfg that compiles a weakening in.
 const CFG: &str = concat!("ephemera_", "weaken");
 
-/// Checks the crates against the names in the table.
+/// Compares the crates with the names in the table.
 pub(super) fn check(files: &[File], names: &[String]) -> Vec<Finding> {
     let crates = || files.iter().filter(|file| file.is_rust() && file.path.starts_with("crates/"));
     let mut findings = Vec::new();
     for file in crates() {
         for (index, line) in file.text.lines().enumerate() {
             for name in weakenings(line).filter(|name| !names.iter().any(|listed| listed == name)) {
-                let text =
-                    format!("the weakening `{name}` has no row in {FILE}: name the test that must notice it");
+                let text = format!(
+                    "the weakening `{name}` has no row in {FILE}: name the test that must fail with it"
+                );
                 findings.push(Finding::error(&file.path, index + 1, text));
             }
         }
@@ -24,15 +25,14 @@ pub(super) fn check(files: &[File], names: &[String]) -> Vec<Finding> {
         if !crates().any(|file| file.text.contains(&quoted)) {
             let table = files.iter().find(|file| file.path == FILE);
             let line = table.and_then(|table| table.text.lines().position(|line| line.contains(&quoted)));
-            let text =
-                format!("no crate weakens anything under `{name}`: take the row out, or mend its name");
+            let text = format!("no crate has a weakening `{name}`: remove the row, or correct its name");
             findings.push(Finding::error(FILE, line.map_or(1, |index| index + 1), text));
         }
     }
     findings
 }
 
-/// The values that a line compares the cfg with.
+/// Returns the values that a line compares the cfg with.
 fn weakenings(line: &str) -> impl Iterator<Item = &str> {
     line.match_indices(CFG).filter_map(|(at, _)| {
         let rest = line[at + CFG.len()..].trim_start().strip_prefix('=')?;
@@ -53,11 +53,11 @@ mod tests {
     }
 
     #[test]
-    fn code_and_table_must_agree() {
+    fn a_weakening_without_a_row_and_a_row_without_a_weakening_are_reported() {
         let code = format!("#[cfg({CFG} = \"a\")]\nfn f() {{}}\n");
         assert!(found(&code, &["a"]).is_empty());
         assert!(found(&code, &[])[0].starts_with("crates/a/src/b.rs:1: the weakening `a`"));
-        assert!(found("fn f() {}\n", &["a"])[0].starts_with("xtask/controls.toml:2: no crate weakens"));
+        assert!(found("fn f() {}\n", &["a"])[0].starts_with("xtask/controls.toml:2: no crate has"));
         assert_eq!(found(&format!("if cfg!({CFG}=\"b\") {{}}"), &["a"]).len(), 2);
     }
 }

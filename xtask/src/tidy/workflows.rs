@@ -1,8 +1,9 @@
-//! A workflow with a job `conclusion` lets it wait for all others: a required job that nothing waits for is none.
+//! Requires that the job `conclusion` of a workflow waits for all other jobs. Only `conclusion` is
+//! required for a merge, so a job that it does not wait for could fail unnoticed.
 
 use super::{File, Finding};
 
-/// The job that the others lead to.
+/// The job that waits for the others.
 const LAST: &str = "conclusion";
 
 /// Checks the workflows.
@@ -29,7 +30,8 @@ fn check_workflow(file: &File) -> Vec<Finding> {
         .collect()
 }
 
-/// The names below `jobs:`, indented by two, with their lines from 1.
+/// Returns the jobs of a workflow with their lines, counted from 1. Expects names indented by two
+/// spaces.
 fn jobs(text: &str) -> Vec<(&str, usize)> {
     let lines = text.lines().enumerate().skip_while(|(_, line)| *line != "jobs:").skip(1);
     let inside = lines.take_while(|(_, line)| line.is_empty() || line.starts_with([' ', '#']));
@@ -48,7 +50,7 @@ mod tests {
     const FLOW: &str = "on: push\njobs:\n  a:\n    runs-on: x\n  b:\n    needs: [a]\n    steps:\n      - run: y\n\n  conclusion:\n    needs: [a, b]\n    steps:\n";
 
     #[test]
-    fn the_last_job_waits_for_all() {
+    fn a_job_that_conclusion_does_not_wait_for_is_reported() {
         assert_eq!(jobs(FLOW), [("a", 3), ("b", 5), ("conclusion", 10)]);
         let found = |text: &str| check(&[File::new(".github/workflows/ci.yml", text)]);
         assert!(found(FLOW).is_empty());

@@ -111,8 +111,8 @@ fn conc_walkers_read_beside_an_owner_that_adds_and_frees() {
         for round in 0..ROUNDS {
             let unit = units.swap_remove(round % units.len());
             kept.push(unit);
+            // A walker that moves on between two of these may stand on each of them in turn.
             kept.retain(|&unit| !free(&list, unit));
-            assert!(kept.len() <= 2, "one walker stands on two units");
             units.push(add(&list, round + 4));
         }
         done.store(true, Ordering::Relaxed);

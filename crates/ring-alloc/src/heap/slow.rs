@@ -1,7 +1,7 @@
 //! Where fronts come from and where drained chunks go.
 
 use core::alloc::Layout;
-use core::ptr::NonNull;
+use core::ptr::{self, NonNull};
 
 use allocator_api2::alloc::AllocError;
 use ephemera_prim::raw;
@@ -163,21 +163,18 @@ pub(crate) fn give_up_empties<E: Env>(env: E) {
             front.rewind();
             heap.push_empty(front, class);
         }
-        // A walker stands on two chunks at most: the rest goes.
-        let mut kept = [None, None];
+        let mut kept = None;
         while let Some(chunk) = heap.pop_empty(class) {
-            if give_back(env, chunk, class, Wait::Bounded) {
-                continue;
-            }
-            match kept.iter_mut().find(|place| place.is_none()) {
-                Some(place) => *place = Some(chunk),
-                None => {
-                    heap.push_empty(chunk, class);
-                    break;
-                }
+            if !give_back(env, chunk, class, Wait::Bounded) {
+                chunk.below().set(kept.map_or(ptr::null_mut(), ChunkPtr::as_ptr));
+                kept = Some(chunk);
             }
         }
-        kept.into_iter().flatten().for_each(|chunk| heap.push_empty(chunk, class));
+        while let Some(chunk) = kept {
+            // SAFETY: C1: null, or one of the chunks that were linked above and are not freed.
+            kept = unsafe { ChunkPtr::from_raw(chunk.below().get()) };
+            heap.push_empty(chunk, class);
+        }
     }
 }
 

@@ -12,8 +12,9 @@ use crate::store::Settings;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Trim {
-    /// Groups of pages that were found empty twice in a row and not used in between. A thread looks once in as many pages as it has taken
-    /// to claim from as it has pages, at least 64: so a look costs each of these little, and what comes and goes stays.
+    /// Groups of pages go that were found empty twice in a row and not used in between. A thread counts how often it runs out of the slots
+    /// at hand, which are up to 63. It looks when that count reaches the number of its pages, and 64. So a look costs little for each
+    /// value, and what comes and goes stays. A thread that never runs out does not look: one that only replaces a single value.
     #[default]
     Idle,
     /// Never by themselves.

@@ -4,7 +4,7 @@
 macro_rules! arena_methods {
     ($name:ident, $boxed:ident) => {
         impl<T> $name<T> {
-            /// An arena without slots: the first value gets it its first page.
+            /// Creates an arena without slots. Its first value gets it a page.
             ///
             /// # Panics
             /// When the heap has no room for its state: by way of `handle_alloc_error`.
@@ -119,7 +119,7 @@ macro_rules! arena_methods {
 
             /// Slots with a value, and slots without one. Goes through all pages; exact when no other thread is using the arena.
             ///
-            /// `(0, 0)` where the pages could not be read, since somebody stood in the way for long (in the child of a fork: for ever):
+            /// `(0, 0)` where the pages could not be read, since another thread stood in the way for long:
             #[doc = concat!("[`", stringify!($name), "::statistics`]")]
             /// tells that apart, by [`Statistics::unread`].
             #[must_use]

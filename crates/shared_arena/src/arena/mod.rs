@@ -15,8 +15,6 @@ pub use local::Arena;
 pub use pool::Pool;
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 pub use shared::SharedArena;
-#[cfg(all(feature = "std", target_has_atomic = "64"))]
-pub(crate) use shared::reclaim;
 
 #[cfg(all(test, feature = "std", target_has_atomic = "64"))]
 mod tests;

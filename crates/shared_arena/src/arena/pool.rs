@@ -135,11 +135,10 @@ impl<T> Core<T> {
 
 impl<T> Drop for Core<T> {
     fn drop(&mut self) {
-        // SAFETY: A1; the pool is being dropped, by its one thread.
-        if unsafe { close::gather(self.store) } {
-            // SAFETY: groups are left, so the store lives; the pool is being dropped, by its one thread.
-            unsafe { close::disown(self.store, 0) };
-        }
+        // SAFETY: A1; the pool is being dropped, by its one thread, which owns the one shard.
+        let left = unsafe { close::close_shard(self.store(), self.shard, false) };
+        // SAFETY: that was all; the pool is not used any more.
+        unsafe { close::close_store(self.store, left) };
     }
 }
 

@@ -10,12 +10,10 @@ use crate::error::{Refused, TryAllocError};
 use crate::group::Of;
 use crate::handle::sealed::Sealed;
 use crate::handle::{AllocArc, AllocRc, ArenaArc, ArenaBox, ArenaRc};
-use crate::parked::LOOKS;
 use crate::slot::{Slot, Threads};
 use crate::stats::Statistics;
 use crate::store::{Settings, Store};
-use crate::thread::{self, WORLD};
-use crate::world;
+use crate::thread;
 
 /// A pool of values of one type for any number of threads.
 ///
@@ -46,7 +44,7 @@ pub struct SharedArena<T> {
 /// # Invariant
 /// **A1** `store` is alive as long as this, and was made with the geometry of `T`.
 pub(super) struct Core<T> {
-    store: NonNull<Store>,
+    pub(super) store: NonNull<Store>,
     of: PhantomData<fn() -> T>,
 }
 
@@ -57,7 +55,7 @@ unsafe impl<T> Sync for Core<T> {}
 
 impl<T> Core<T> {
     pub(super) fn create(settings: Settings) -> Result<Self, Refused> {
-        WORLD.parked.look(LOOKS);
+        thread::look();
         let store = Store::create(Of::<T>::GEOMETRY, settings, false)?;
         Ok(Self { store, of: PhantomData })
     }
@@ -101,7 +99,7 @@ impl<T> Core<T> {
 impl<T> Drop for Core<T> {
     fn drop(&mut self) {
         // SAFETY: A1; nobody else has the arena.
-        unsafe { world::close(&WORLD, self.store) };
+        unsafe { thread::close(self.store) };
     }
 }
 
@@ -109,11 +107,6 @@ impl<T> SharedArena<T> {
     fn from_core(core: Core<T>) -> Self {
         Self { core }
     }
-}
-
-/// Looks through all arenas that were dropped with values in use. Returns how many were freed.
-pub(crate) fn reclaim() -> usize {
-    WORLD.parked.look(usize::MAX)
 }
 
 arena_methods!(SharedArena, ArenaBox);

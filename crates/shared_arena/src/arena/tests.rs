@@ -6,6 +6,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 
 use super::{SharedArena, Trim};
+use crate::store::Store;
 
 /// Statistics of many pages, or another thread's trim, keep the gate for longer than a claim waits in passing.
 #[test]
@@ -47,4 +48,19 @@ fn a_request_to_trim_waits_for_an_open_gate() {
     let more = fill(70);
     assert!(arena.statistics().pages < pages, "the request was forgotten");
     drop((kept, more));
+}
+
+/// The host's arena, in a plugin that has a copy of the crate of its own: the plugin's threads have the seats of other threads.
+#[test]
+fn an_arena_of_another_copy_of_the_crate_refuses_new_values() {
+    let arena = SharedArena::<u64>::new();
+    let kept = arena.alloc(1);
+    // SAFETY: no other thread uses the arena.
+    unsafe { Store::disown(arena.core.store) };
+    // A thread that has no slots at hand there.
+    thread::scope(|scope| {
+        let refused = scope.spawn(|| arena.try_alloc(2).unwrap_err().refused()).join().unwrap();
+        assert!(refused.other_copy, "{refused}");
+    });
+    assert_eq!(*kept, 1);
 }

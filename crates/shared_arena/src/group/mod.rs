@@ -21,9 +21,7 @@ use core::ptr::{self, NonNull};
 #[cfg(target_has_atomic = "64")]
 use ephemera_prim::foreign::{Foreign, Unit};
 use ephemera_prim::poison::poison;
-#[cfg(all(feature = "std", target_has_atomic = "64"))]
-use ephemera_prim::sync::Ordering;
-use ephemera_prim::sync::{AtomicPtr, AtomicUsize};
+use ephemera_prim::sync::{AtomicPtr, AtomicUsize, Ordering};
 use ephemera_prim::witness::Witness;
 use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
 
@@ -36,19 +34,20 @@ use crate::store::Store;
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Group {
-    /// The identity of the owner: the address of a record, the mark of a pool, or null once the arena was dropped. When all slots
-    /// came home after that, the next group of which the same is true (`parked`).
+    /// The identity of the owner: the address of a record, the mark of a pool, or null once the arena was dropped. Once no slot is
+    /// out after that, the link in the list `home` of its shard (`parked`).
     record: OwnerPtr<()>,
     shard: OwnerPtr<Shard>,
     store: *mut Store,
     pages: usize,
-    /// The next group of the shard, of those that no shard has, or of those whose arena was dropped.
+    /// The next group of the shard, or of those that no shard has.
     next: OwnerPtr<Group>,
-    /// The one before, among those whose arena was dropped.
+    /// The one before, among the queued groups of a shard whose arena was dropped.
     prev: OwnerPtr<Group>,
-    /// Whether it was wholly free when somebody last looked, and not used since.
-    idle: OwnerUsize,
-    /// Once the arena was dropped: slots that are not known to be home, and one more until the group is in the queue.
+    /// While the arena lives: whether the group was wholly free when its owner last looked, and not used since. After that: whether
+    /// the group is queued for looks (`parked`).
+    mark: OwnerUsize,
+    /// `ALIVE`, less the slots that frees have counted. Once the arena was dropped: the slots that nobody has counted.
     out: AtomicUsize,
     witness: Witness,
 }
@@ -65,8 +64,8 @@ pub(crate) struct Far {
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Rare {
-    /// Once the arena was dropped: slots that are known to be home, kept beside the owner's word (P2). Theirs who have the turn
-    /// of `parked`.
+    /// Once the arena was dropped: slots that a look has counted, kept beside the owner's word. It belongs to the closing thread,
+    /// then to the holder of the shard's turn (`parked`).
     noted: OwnerU64,
     /// A count for each slot, once there was a counted handle; else null.
     counts: AtomicPtr<Count>,
@@ -86,6 +85,9 @@ unsafe impl Unit for Far {
         unsafe { NonNull::new_unchecked(field) }
     }
 }
+
+/// What a count begins with, so that it cannot reach zero before the end of the arena: more than any count of slots or groups.
+pub(crate) const ALIVE: usize = 1 << (usize::BITS - 2);
 
 /// Bytes of the head and of the parts of a page.
 const SIZES: Sizes = Sizes {
@@ -156,8 +158,8 @@ impl GroupPtr {
             pages,
             next: OwnerPtr::null(),
             prev: OwnerPtr::null(),
-            idle: OwnerUsize::new(0),
-            out: AtomicUsize::new(0),
+            mark: OwnerUsize::new(0),
+            out: AtomicUsize::new(ALIVE),
             witness: Witness::new(),
         };
         let group = Self(memory.cast());
@@ -242,7 +244,6 @@ impl GroupPtr {
         unsafe { &(*self.as_ptr()).next }
     }
 
-    #[cfg(all(feature = "std", target_has_atomic = "64"))]
     pub(crate) fn prev(&self) -> &OwnerPtr<Group> {
         // SAFETY: G1; a reference to the word alone.
         unsafe { &(*self.as_ptr()).prev }
@@ -253,21 +254,35 @@ impl GroupPtr {
         unsafe { &(*self.as_ptr()).out }
     }
 
-    /// Slots of a dropped arena's group came home. `true` if they were the last: then nobody else touches the group.
+    /// Counts slots of a dropped arena's group. Returns whether they were the last: then nobody else touches the group.
     #[cfg(all(feature = "std", target_has_atomic = "64"))]
     #[inline]
     pub(crate) fn count_down(self, slots: usize) -> bool {
-        // ORDERING: AcqRel. Pairs with itself, in `GroupPtr::count_down`. Publishes: the end of use of the slots, to whoever
-        // counts the last ones.
+        // ORDERING: AcqRel. Pairs with itself, in `GroupPtr::count_down`. Publishes: the end of use of the slots, to the
+        // thread that counts the last ones.
         const COUNT: Ordering =
             if cfg!(ephemera_weaken = "arena_out_relaxed") { Ordering::Relaxed } else { Ordering::AcqRel };
         // ORDERING: `COUNT`. Pairs with `GroupPtr::count_down`.
         self.out().fetch_sub(slots, COUNT) == slots
     }
 
+    /// The same where one thread has all of the store.
+    #[inline]
+    pub(crate) fn count_down_alone(self, slots: usize) -> bool {
+        let out = self.out().load(Ordering::Relaxed) - slots;
+        self.out().store(out, Ordering::Relaxed);
+        out == 0
+    }
+
+    /// While the arena lives: whether the group was found wholly free and not used since.
     pub(crate) fn idle(&self) -> &OwnerUsize {
         // SAFETY: G1; a reference to the word alone.
-        unsafe { &(*self.as_ptr()).idle }
+        unsafe { &(*self.as_ptr()).mark }
+    }
+
+    /// Once the arena was dropped: whether the group is queued for looks.
+    pub(crate) fn queued(&self) -> &OwnerUsize {
+        self.idle()
     }
 
     /// For loom: somebody other than who frees it is about to use this group.

@@ -151,7 +151,8 @@ impl<T> ArenaArc<T> {
     /// Makes a handle again of what [`ArenaArc::into_raw`] returned.
     ///
     /// # Safety
-    /// `value` is exactly the pointer that `into_raw` returned (not one made from a reference to the value); once for each time.
+    /// `value` is exactly the pointer that `into_raw` returned (not one made from a reference to the value); once for each time. This copy
+    /// of the crate made the handle: not that of a plugin or its host.
     #[inline]
     #[must_use]
     pub unsafe fn from_raw(value: *const T) -> Self {

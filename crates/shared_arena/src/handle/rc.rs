@@ -136,7 +136,7 @@ impl<T> ArenaRc<T> {
     ///
     /// # Safety
     /// `value` is exactly the pointer that `into_raw` returned (not one made from a reference to the value), on the thread of that
-    /// handle; once for each time.
+    /// handle; once for each time. This copy of the crate made the handle: not that of a plugin or its host.
     #[inline]
     #[must_use]
     pub unsafe fn from_raw(value: *const T) -> Self {

@@ -118,7 +118,8 @@ macro_rules! boxed {
             ///
             /// # Safety
             /// `value` is exactly the pointer that `into_raw` returned (not one made from a reference to the value, which may access the
-            /// value alone), of a handle of this kind, on a thread that the handle may be on; once.
+            /// value alone), of a handle of this kind, on a thread that the handle may be on; once. This copy of the crate made the handle:
+            /// not that of a plugin or its host.
             #[inline]
             #[must_use]
             pub unsafe fn from_raw(value: *mut T) -> Self {

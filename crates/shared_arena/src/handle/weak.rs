@@ -75,7 +75,8 @@ impl<T> Weak<T> {
     /// Makes a handle again of what [`Weak::into_raw`] returned.
     ///
     /// # Safety
-    /// `value` is exactly the pointer that `into_raw` returned; once for each time.
+    /// `value` is exactly the pointer that `into_raw` returned; once for each time. This copy of the crate made the handle: not that of a
+    /// plugin or its host.
     #[must_use]
     pub unsafe fn from_raw(value: *const T) -> Self {
         // SAFETY: the caller's pointer is that of a slot.

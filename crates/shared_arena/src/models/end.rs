@@ -2,9 +2,10 @@
 
 use loom::thread;
 
-use super::{Model, check};
+use super::{Model, check, check_exactly};
 
-/// The page is full: the owner links it before it gives the slot back, since a look may free it right after.
+/// The page is full: the owner links it before it gives the slot back, since a look may free it right after. Then the owner ends, also
+/// beside the drop.
 #[test]
 fn loom_the_arena_is_dropped_beside_a_home_free() {
     check(3, || {
@@ -18,8 +19,8 @@ fn loom_the_arena_is_dropped_beside_a_home_free() {
         let closer = thread::spawn(move || there.close());
         thread.free(first);
         thread.free(second);
-        closer.join().unwrap();
         drop(thread);
+        closer.join().unwrap();
         model.ended();
     });
 }
@@ -78,7 +79,7 @@ fn loom_the_arena_is_dropped_beside_two_foreign_frees() {
     });
 }
 
-/// Two arenas are dropped at once, and another thread has a slot of each: none is lost from the queue, whoever finds the other at it.
+/// Two arenas are dropped at once, and another thread has a slot of each: neither stays.
 #[test]
 fn loom_two_arenas_are_dropped_at_once() {
     check(2, || {
@@ -98,7 +99,47 @@ fn loom_two_arenas_are_dropped_at_once() {
     });
 }
 
-/// Two last handles free two arenas by themselves, though one of them finds the other at it.
+/// Another thread drops two arenas beside the end of the thread that owns a slot of each. That thread is in the midst of giving one
+/// back: it finds both in its bag, or the other thread looks for it.
+#[test]
+fn loom_two_arenas_are_dropped_beside_the_end_of_their_owner() {
+    // One more takes minutes.
+    check_exactly(2, || {
+        let model = Model::new(0);
+        let other = Model { world: model.world.clone(), store: Model::new_store() };
+        let thread = model.start();
+        let first = thread.claim();
+        let second = thread.claim_from(other.store());
+        let there = model.clone();
+        let closer = thread::spawn(move || {
+            there.close();
+            other.close();
+        });
+        thread.free(first);
+        thread.free(second);
+        drop(thread);
+        closer.join().unwrap();
+        model.ended();
+    });
+}
+
+/// The owner of the slots drops the arena itself, beside a remote free: nobody has to look.
+#[test]
+fn loom_the_owner_drops_the_arena_beside_a_foreign_free() {
+    check(3, || {
+        let model = Model::new(0);
+        let thread = model.start();
+        let (mine, yours) = (thread.claim(), thread.claim());
+        let there = model.clone();
+        let foreign = thread::spawn(move || there.free_elsewhere(yours));
+        thread.close();
+        thread.free(mine);
+        foreign.join().unwrap();
+        model.ended();
+    });
+}
+
+/// Two last handles of two arenas: each frees its arena by itself.
 #[test]
 fn loom_two_arenas_end_at_once() {
     check(3, || {
@@ -116,7 +157,7 @@ fn loom_two_arenas_end_at_once() {
         for other in others {
             other.join().unwrap();
         }
-        assert_eq!(model.world.parked.stores(), 0, "nobody has to look for them");
+        model.ended();
     });
 }
 
@@ -136,6 +177,6 @@ fn loom_two_last_handles_after_the_arena() {
         for other in others {
             other.join().unwrap();
         }
-        assert_eq!(model.world.parked.stores(), 0, "nobody has to look for it");
+        model.ended();
     });
 }

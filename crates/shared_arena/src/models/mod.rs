@@ -1,12 +1,14 @@
 //! Loom models of what threads do to one arena, over the real stores, shards, groups and records, in a world of their own.
 //!
-//! Each ends with the arena dropped and nothing parked: a slot that is lost keeps its store parked, and a group or a slot that two
-//! threads have trips its witness. Which ordering or step each model breaks without is in `controls.toml`.
+//! Each ends with the arena dropped and all of it freed, and nobody looks for what may have stayed: a slot that is lost keeps its
+//! store. A group or a slot that two threads have trips its witness. Which ordering or step each model breaks without is in
+//! `controls.toml`.
 
 mod counts;
 mod end;
 
 use core::ptr::NonNull;
+use core::sync::atomic::Ordering::Relaxed;
 
 use ephemera_prim::record::{Lease, Record, Registry};
 use loom::sync::Arc;
@@ -15,7 +17,7 @@ use loom::thread;
 use crate::account::UNLIMITED;
 use crate::geometry::Geometry;
 use crate::group::{GroupPtr, Of};
-use crate::parked::LOOKS;
+use crate::parked;
 use crate::shard::used;
 use crate::stats::Statistics;
 use crate::store::{Settings, Store};
@@ -54,7 +56,7 @@ type Slot = Sent<Value>;
 /// A thread that holds a record, as `thread.rs` does it with a thread-local.
 struct Thread<'w> {
     model: &'w Model,
-    lease: Lease<'w, Place>,
+    lease: Option<Lease<'w, Place>>,
 }
 
 impl Model {
@@ -82,7 +84,7 @@ impl Model {
     fn start(&self) -> Thread<'_> {
         let lease = self.world.registry.lease_any().unwrap();
         lease.record().shard().enter(|| unreachable!("all records have their seats"));
-        Thread { model: self, lease }
+        Thread { model: self, lease: Some(lease) }
     }
 
     /// Frees as a thread does that has no record: NOWHERE, or GONE.
@@ -93,19 +95,18 @@ impl Model {
 
     fn shrink(&self) -> bool {
         // SAFETY: this thread holds no record.
-        unsafe { world::shrink(self.store(), None) }
+        unsafe { world::shrink(&self.world, self.store(), None) }
     }
 
-    /// The drop of the arena.
+    /// The drop of the arena, by a thread that holds no record.
     fn close(&self) {
         // SAFETY: the model does it once, and claims nothing afterwards.
-        unsafe { world::close(&self.world, self.store.0) };
+        unsafe { world::close(&self.world, self.store.0, None) };
     }
 
-    /// All slots came home: at the latest the next creation of an arena frees the store.
+    /// All slots came home and all threads ended: nothing is left, and nobody has to look for it.
     fn ended(&self) {
-        self.world.parked.look(LOOKS);
-        assert_eq!(self.world.parked.stores(), 0, "a slot was lost");
+        assert_eq!(self.world.parked.tally.stores.load(Relaxed), 0, "an arena stays");
     }
 
     fn close_and_end(&self) {
@@ -127,13 +128,39 @@ fn free(world: &World, here: *const (), slot: Slot) {
         used(GEOMETRY, slot.0.cast());
         let position = GEOMETRY.position(slot.0.addr().get() & (GEOMETRY.group - 1));
         // SAFETY: the slot is the caller's.
-        unsafe { world::give_back(world, group, group.far(GEOMETRY, position.page), 1 << position.slot) };
+        let last =
+            unsafe { world::give_back(world, group, group.far(GEOMETRY, position.page), 1 << position.slot) };
+        // SAFETY: what the line above counted.
+        last.into_iter().for_each(|last| unsafe { world::gone(world, group, last) });
     }
 }
 
-impl Thread<'_> {
+/// The end of a thread, as `ephemera-prim` and `thread.rs` do it.
+impl Drop for Thread<'_> {
+    fn drop(&mut self) {
+        let record = self.record();
+        self.lease = None;
+        parked::look_behind_the_owner(&self.model.world, record, usize::MAX);
+    }
+}
+
+impl<'w> Thread<'w> {
+    fn record(&self) -> &'w Record<Place> {
+        self.lease.as_ref().unwrap().record()
+    }
+
+    /// The drop of the arena, by this thread.
+    fn close(&self) {
+        // SAFETY: this thread holds the record. The model drops the arena once, and claims nothing afterwards.
+        unsafe { world::close(&self.model.world, self.model.store.0, Some(self.record())) };
+    }
+
     fn claim(&self) -> Slot {
-        let (store, record) = (self.model.store(), self.lease.record());
+        self.claim_from(self.model.store())
+    }
+
+    fn claim_from(&self, store: &Store) -> Slot {
+        let record = self.record();
         let slot = store.shard(record.shard().seat()).and_then(|shard| shard.claim(GEOMETRY));
         let slot = slot.unwrap_or_else(|| {
             // SAFETY: this thread holds the record.
@@ -143,18 +170,25 @@ impl Thread<'_> {
     }
 
     fn free(&self, slot: Slot) {
-        free(&self.model.world, identity(self.lease.record()), slot);
+        free(&self.model.world, identity(self.record()), slot);
     }
 
     fn shrink(&self) -> bool {
         // SAFETY: this thread holds the record.
-        unsafe { world::shrink(self.model.store(), Some(self.lease.record())) }
+        unsafe { world::shrink(&self.model.world, self.model.store(), Some(self.record())) }
     }
 }
 
+/// With so many preemptions, unless the command asks for another number.
 fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
+    let asked = loom::model::Builder::new().preemption_bound;
+    check_exactly(asked.unwrap_or(preemptions), model);
+}
+
+fn check_exactly(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound.get_or_insert(preemptions);
+    builder.preemption_bound = Some(preemptions);
+    builder.max_branches = 4_000;
     builder.check(model);
 }
 

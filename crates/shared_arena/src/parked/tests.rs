@@ -4,13 +4,16 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ptr::NonNull;
+use core::sync::atomic::Ordering::Relaxed;
 
+use ephemera_prim::foreign::Inbox;
 use ephemera_prim::record::{FIRST, Lease, Record, Registry};
 
 use super::LOOKS;
 use crate::account::UNLIMITED;
 use crate::geometry::Geometry;
 use crate::group::{Far, GroupPtr, Of};
+use crate::parked;
 use crate::store::{Settings, Store};
 use crate::world::{self, Place, World};
 
@@ -36,7 +39,7 @@ fn lease(world: &World) -> Lease<'_, Place> {
 
 /// An arena of that world.
 fn new_arena(world: &World) -> NonNull<Store> {
-    world.parked.look(LOOKS);
+    parked::look(world, None);
     Store::create(*GEOMETRY, Settings { limit: UNLIMITED, trims: false }, false).unwrap()
 }
 
@@ -51,7 +54,22 @@ fn claim(world: &World, arena: NonNull<Store>, lease: &Lease<'_, Place>) -> Slot
 
 fn close(world: &World, arena: NonNull<Store>) {
     // SAFETY: once for each arena, and nothing is claimed from it later.
-    unsafe { world::close(world, arena) };
+    unsafe { world::close(world, arena, None) };
+}
+
+/// Stores whose arena was dropped and that are not freed.
+fn stores(world: &World) -> usize {
+    world.parked.tally.stores.load(Relaxed)
+}
+
+/// Arenas with one slot out each, which another thread drops once the last one is claimed. The owner does not look before.
+fn park(world: &World, lease: &Lease<'_, Place>, arenas: usize) -> Vec<Slot> {
+    let claimed = (0..arenas).map(|_| {
+        let arena = new_arena(world);
+        (arena, claim(world, arena, lease))
+    });
+    let claimed: Vec<_> = claimed.collect();
+    claimed.into_iter().map(|(arena, slot)| (close(world, arena), slot).1).collect()
 }
 
 fn place(slot: Slot) -> (GroupPtr, NonNull<Far>, u64) {
@@ -64,56 +82,59 @@ fn place(slot: Slot) -> (GroupPtr, NonNull<Far>, u64) {
 fn give_back(world: &World, slot: Slot) {
     let (group, far, bit) = place(slot);
     // SAFETY: the slot is out, and given up here.
-    unsafe { world::give_back(world, group, far, bit) };
+    let last = unsafe { world::give_back(world, group, far, bit) };
+    // SAFETY: what the line above counted.
+    last.into_iter().for_each(|last| unsafe { world::gone(world, group, last) });
 }
 
-/// The second half of a free that found the arena alive, on the thread that has the page or on another one.
-fn finish_free(slot: Slot, home: bool) {
+/// The second half of a free that found the arena alive: a local free, or a remote one.
+fn finish_free(world: &World, slot: Slot, local: bool) {
     let (group, far, bit) = place(slot);
     // SAFETY: the slot is out: its group is bound.
     let shard = unsafe { group.shard_of() };
-    if home {
+    if local {
         // SAFETY: tests have no other threads.
         unsafe { shard.put(GEOMETRY, group, slot) };
-    } else {
-        // SAFETY: the slot is out, and given up here.
-        unsafe { shard.inbox().give_back_bits(far, bit) };
+        return;
+    }
+    // SAFETY: the slot is out, and given up here.
+    let old = unsafe { Inbox::give_back_until_closed(far, bit) };
+    // SAFETY: what the line above found.
+    let slots = old.map(|old| unsafe { shard.inbox().push_or_count(far, bit, old) });
+    assert_eq!(slots, Some(bit), "a remote free learns that the arena was dropped");
+    if group.count_down(1) {
+        // SAFETY: counted in the line above.
+        unsafe { parked::came_home(world, group) };
     }
 }
 
-/// An arena was dropped in the midst of one free: the next creation of an arena finds it, however many others are parked.
-fn the_next_creation_finds(home: bool, slots: usize, overtaken: usize) {
+/// An arena is dropped in the midst of one free. A remote free counts its slot by itself. A local one is found by the next creation
+/// of an arena, however many others are parked.
+fn nothing_stays_after_an_overtaken_free(local: bool, slots: usize, overtaken: usize) {
     let world = new_world();
     let lease = lease(&world);
-    let lasting: Vec<_> = (0..OTHERS)
-        .map(|_| {
-            let arena = new_arena(&world);
-            let slot = claim(&world, arena, &lease);
-            close(&world, arena);
-            slot
-        })
-        .collect();
     let arena = new_arena(&world);
     let values: Vec<_> = (0..slots).map(|_| claim(&world, arena, &lease)).collect();
+    let lasting = park(&world, &lease, OTHERS);
     close(&world, arena);
     // Before, between and behind the frees that count.
     for (number, slot) in values.into_iter().enumerate() {
-        if number == overtaken { finish_free(slot, home) } else { give_back(&world, slot) }
+        if number == overtaken { finish_free(&world, slot, local) } else { give_back(&world, slot) }
     }
-    let next = new_arena(&world);
-    assert_eq!(world.parked.stores(), lasting.len(), "one of {slots} slots, number {overtaken}");
+    let next = local.then(|| new_arena(&world));
+    assert_eq!(stores(&world), lasting.len(), "one of {slots} slots, number {overtaken}");
     lasting.into_iter().for_each(|slot| give_back(&world, slot));
-    assert_eq!(world.parked.stores(), 0, "the last slots free their arenas by themselves");
-    close(&world, next);
+    assert_eq!(stores(&world), 0, "the last slots free their arenas by themselves");
+    next.into_iter().for_each(|next| close(&world, next));
 }
 
 #[test]
 fn an_arena_dropped_in_the_midst_of_a_free() {
     let many = if cfg!(miri) { 66 } else { 5_000 };
     let cases = [(3, 1), (many, 64), (1, 0), (2, 0), (2, 1), (many, 0), (many, many - 1)];
-    for home in [false, true] {
+    for local in [false, true] {
         for (slots, overtaken) in cases.into_iter().take(if cfg!(miri) { 2 } else { cases.len() }) {
-            the_next_creation_finds(home, slots, overtaken);
+            nothing_stays_after_an_overtaken_free(local, slots, overtaken);
         }
     }
 }
@@ -123,40 +144,28 @@ fn an_arena_dropped_in_the_midst_of_a_free() {
 fn a_free_that_goes_on_late() {
     let world = new_world();
     let lease = lease(&world);
-    let park = |_| {
-        let arena = new_arena(&world);
-        let slot = claim(&world, arena, &lease);
-        close(&world, arena);
-        slot
-    };
-    let slots: Vec<_> = (0..OTHERS).map(park).collect();
+    let slots = park(&world, &lease, OTHERS);
     for _ in 0..OTHERS {
         close(&world, new_arena(&world));
     }
     for (number, slot) in slots.iter().enumerate() {
-        finish_free(*slot, number % 2 == 0);
+        finish_free(&world, *slot, number % 2 == 0);
     }
     for _ in 0..slots.len().div_ceil(2 * LOOKS) {
         close(&world, new_arena(&world));
     }
-    assert_eq!(world.parked.stores(), 0, "a creation and a drop look at {LOOKS} groups each");
+    assert_eq!(stores(&world), 0, "a creation and a drop look at {LOOKS} groups each");
 }
 
 /// What is looked at, for each arena that is parked.
 fn looks(arenas: usize) -> usize {
     let world = new_world();
     let lease = lease(&world);
-    let park = |_| {
-        let arena = new_arena(&world);
-        let slot = claim(&world, arena, &lease);
-        close(&world, arena);
-        slot
-    };
-    let slots: Vec<_> = (0..arenas).map(park).collect();
-    let parked = world.parked.looks.get();
+    let slots = park(&world, &lease, arenas);
+    let parked = world.parked.tally.looks.load(Relaxed);
     slots.into_iter().for_each(|slot| give_back(&world, slot));
     assert_eq!(
-        (world.parked.stores(), world.parked.looks.get()),
+        (stores(&world), world.parked.tally.looks.load(Relaxed)),
         (0, parked),
         "a last slot looks at nothing"
     );
@@ -182,11 +191,12 @@ fn a_value_that_lasts_keeps_its_group_alone() {
     let count = if cfg!(miri) { 300 } else { 20_000 };
     let mut slots: Vec<_> = (0..count).map(|_| claim(&world, arena, &lease)).collect();
     close(&world, arena);
-    let groups = world.parked.length.get();
+    // SAFETY: a slot of it is out until the last line but one.
+    let store = unsafe { arena.as_ref() };
+    assert!(store.parts() > 2);
     let lasting = slots.swap_remove(count / 2);
     slots.into_iter().for_each(|slot| give_back(&world, slot));
-    assert!(groups > 1);
-    assert_eq!((world.parked.length.get(), world.parked.stores()), (1, 1));
+    assert_eq!((store.parts(), stores(&world)), (2, 1), "one group, and the shard in its owner's bag");
     give_back(&world, lasting);
-    assert_eq!((world.parked.length.get(), world.parked.stores()), (0, 0));
+    assert_eq!(stores(&world), 0);
 }

@@ -13,15 +13,17 @@ pub(crate) use segments::Seat;
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
+use core::sync::atomic::AtomicU8;
 
 use ephemera_prim::epoch::Epoch;
 use ephemera_prim::gate::{Gate, Pass};
-use ephemera_prim::word::{OwnerPtr, OwnerUsize};
+use ephemera_prim::sync::{AtomicUsize, Ordering};
+use ephemera_prim::word::OwnerPtr;
 
 use crate::account::Account;
 use crate::error::Refused;
 use crate::geometry::Geometry;
-use crate::group::{self, Group, GroupPtr};
+use crate::group::{self, ALIVE, Group, GroupPtr};
 use crate::owner::bytes_of;
 use crate::shard::ShardPtr;
 use segments::Segments;
@@ -67,10 +69,17 @@ pub(crate) struct Store {
     trims: bool,
     /// Whether one thread has all of it: a pool.
     single: bool,
-    /// Groups that are left, once the arena was dropped. Theirs who have the turn of `parked`.
-    pub(crate) left: OwnerUsize,
-    /// The next store that nobody has put into the queue yet, once the arena was dropped.
-    pub(crate) link: OwnerPtr<Store>,
+    /// The copy of this crate that made it.
+    copy: *const (),
+    /// `ALIVE`, less what has gone since the end of the arena began. After that: groups, and shards in a bag, that are left.
+    left: AtomicUsize,
+}
+
+/// What tells this copy of the crate from others in the process: a plugin has its own.
+fn this_copy() -> *const () {
+    // Written to by nobody, but not the same as other constants.
+    static COPY: AtomicU8 = AtomicU8::new(0);
+    (&raw const COPY).cast()
 }
 
 impl Store {
@@ -92,8 +101,8 @@ impl Store {
             epoch: Epoch::new(),
             trims: settings.trims,
             single,
-            left: OwnerUsize::new(0),
-            link: OwnerPtr::null(),
+            copy: this_copy(),
+            left: AtomicUsize::new(ALIVE),
         };
         // SAFETY: fresh memory of this layout.
         unsafe { place.write(store) };
@@ -119,12 +128,24 @@ impl Store {
     }
 
     /// Whether one thread has all of it.
-    #[cfg_attr(
-        not(all(feature = "std", target_has_atomic = "64")),
-        expect(dead_code, reason = "there are only pools")
-    )]
     pub(crate) fn single(&self) -> bool {
         self.single
+    }
+
+    /// Whether this copy of the crate made the store. Threads of another copy have other seats.
+    #[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
+    pub(crate) fn is_ours(&self) -> bool {
+        ptr::eq(self.copy, this_copy())
+    }
+
+    /// Has the store look as if another copy of the crate had made it.
+    ///
+    /// # Safety
+    /// The store is alive, and no other thread uses it.
+    #[cfg(all(test, feature = "std", not(ephemera_loom)))]
+    pub(crate) unsafe fn disown(store: NonNull<Self>) {
+        // SAFETY: the caller's.
+        unsafe { (*store.as_ptr()).copy = ptr::null() };
     }
 
     /// Goes behind the gate, unless somebody stands there for long.
@@ -258,6 +279,26 @@ impl Store {
         }
     }
 
+    /// Takes `parts` off what is left of a dropped arena, and frees the store with the last of them. Returns whether it did.
+    ///
+    /// # Safety
+    /// The caller counted in these parts, or freed these groups, and uses the store no more unless it has a part of its own.
+    pub(crate) unsafe fn part(store: NonNull<Self>, parts: usize) -> bool {
+        // SAFETY: alive, as the caller's parts are left; a reference to the atomic alone.
+        let last = take_off(unsafe { &(*store.as_ptr()).left }, parts);
+        if last {
+            // SAFETY: no group is left, and no bag has a shard of it. Each user was a part, and saw the others end.
+            unsafe { Self::dissolve(store) };
+        }
+        last
+    }
+
+    /// What is left of a dropped arena.
+    #[cfg(all(test, not(ephemera_loom)))]
+    pub(crate) fn parts(&self) -> usize {
+        self.left.load(Ordering::Relaxed)
+    }
+
     /// Frees shards, segments and the store itself.
     ///
     /// # Safety
@@ -272,4 +313,22 @@ impl Store {
         // SAFETY: acquired in `create` with this layout; `this` is not used any more.
         unsafe { ephemera_prim::raw::release(&allocator_api2::alloc::Global, store.cast(), layout) };
     }
+}
+
+/// Takes `parts` off, and returns whether nothing is left.
+#[cfg(target_has_atomic = "ptr")]
+fn take_off(left: &AtomicUsize, parts: usize) -> bool {
+    // ORDERING: AcqRel. Pairs with itself, in `take_off`. Publishes: the end of use of the store, to the thread that frees it.
+    const PART: Ordering =
+        if cfg!(ephemera_weaken = "arena_left_relaxed") { Ordering::Relaxed } else { Ordering::AcqRel };
+    // ORDERING: `PART`. Pairs with `take_off`.
+    left.fetch_sub(parts, PART) == parts
+}
+
+/// Without compare-and-swap there are only types for one thread.
+#[cfg(not(target_has_atomic = "ptr"))]
+fn take_off(left: &AtomicUsize, parts: usize) -> bool {
+    let rest = left.load(Ordering::Relaxed) - parts;
+    left.store(rest, Ordering::Relaxed);
+    rest == 0
 }

@@ -95,7 +95,7 @@ impl Store {
             return Ok(there);
         }
         // SAFETY: fresh memory of this layout.
-        unsafe { shard.write(Shard::new(record)) };
+        unsafe { shard.write(Shard::new(record, self.this.as_ptr())) };
         // SAFETY: as in `shard`; only the caller writes there.
         let place = unsafe { place(segment, seat.at) };
         place.shard.publish(shard.as_ptr());
@@ -140,6 +140,16 @@ impl Store {
         places.filter_map(|place| unsafe { ShardPtr::from_raw(place.shard.follow()) })
     }
 
+    /// For loom: nobody looks for a shard in this segment any more.
+    fn end_places(&self, number: usize) {
+        let segment = self.segments[number].load(Ordering::Relaxed);
+        let places = if segment.is_null() { 0 } else { FIRST << number };
+        for at in 0..places {
+            // SAFETY: that many places the segment has.
+            unsafe { place(segment, at) }.witness.end();
+        }
+    }
+
     /// Frees all shards and segments.
     ///
     /// # Safety
@@ -153,6 +163,9 @@ impl Store {
         }
         for (number, segment) in self.segments.iter().enumerate() {
             let segment = NonNull::new(segment.load(Ordering::Relaxed));
+            if cfg!(ephemera_loom) {
+                self.end_places(number);
+            }
             if let (Some(segment), Some(layout)) = (segment, segment_layout(number)) {
                 // SAFETY: acquired with this layout; nobody uses it.
                 unsafe { self.account.release(segment.cast(), layout) };

@@ -1,0 +1,107 @@
+//! Closing an inbox: from here on each remote free counts its own slots.
+//!
+//! An owner that goes away closes its inbox once. A pusher that finds the inbox closed takes its unit's word itself. A remote
+//! free that finds the word closed is told so. So every slot is counted exactly once: by whoever closed the inbox, or by a free.
+
+use core::ptr::{self, NonNull};
+
+use super::{BOOK, GIVE, Inbox, TAKE, Taken, Unit};
+
+/// The bit of a foreign word whose inbox was closed. Units of a closable inbox have at most 63 slots.
+pub const CLOSED: u64 = 1 << 63;
+
+/// What stands in the head of an inbox that was closed.
+pub(super) fn closed<U>() -> *mut U {
+    ptr::without_provenance_mut(1)
+}
+
+impl<U: Unit> Inbox<U> {
+    /// Gives back by setting `bits`, while the inbox may be closed beside it. Returns what the word was, if the caller has to go on
+    /// with [`Inbox::push_or_count`].
+    ///
+    /// # Safety
+    /// As [`Inbox::give_back_bits`], and `bits` does not contain [`CLOSED`]. What is returned is passed on.
+    #[inline]
+    pub unsafe fn give_back_until_closed(unit: NonNull<U>, bits: u64) -> Option<u64> {
+        // SAFETY: the unit is alive: what is given back here is not booked or counted yet (F3).
+        let foreign = unsafe { U::foreign(unit) };
+        // SAFETY: as above; a reference to the witness alone.
+        let witness = unsafe { &(*foreign.as_ptr()).witness };
+        witness.touch();
+        // SAFETY: as above; a reference to the atomic alone.
+        let word = unsafe { &(*foreign.as_ptr()).word };
+        // ORDERING: `GIVE`. Pairs with `Taken::next`.
+        let old = word.fetch_or(bits, GIVE);
+        crate::invariant!(old & bits == 0, "a slot is given back twice");
+        // Zero or closed, in one comparison.
+        (old.wrapping_sub(1) >= CLOSED - 1).then_some(old)
+    }
+
+    /// The second half of [`Inbox::give_back_until_closed`]. Returns the slots that the caller must count: zero unless the inbox was
+    /// closed. They keep the unit alive until they are counted.
+    ///
+    /// # Safety
+    /// This thread set `bits` in the word of `unit`, whose inbox this is, and found `old` there.
+    pub unsafe fn push_or_count(&self, unit: NonNull<U>, bits: u64, old: u64) -> u64 {
+        if old != 0 {
+            return bits;
+        }
+        // SAFETY: the unit is alive: what was given back is not booked or counted yet (F3).
+        let foreign = unsafe { U::foreign(unit) };
+        // SAFETY: this thread found zero, so it pushes (F1), and F3 keeps the unit alive until it did.
+        if unsafe { self.push(unit, foreign) } || cfg!(ephemera_weaken = "closed_push_counts_nothing") {
+            return 0;
+        }
+        // SAFETY: the slots in the word keep the unit alive until they are counted; a reference to the atomic alone.
+        let word = unsafe { &(*foreign.as_ptr()).word };
+        // ORDERING: `BOOK`. Pairs with `Inbox::give_back_until_closed`.
+        word.swap(CLOSED, BOOK)
+    }
+
+    /// Closes the inbox. Each unit that waits comes out with what was given back to it, as from [`Inbox::take`].
+    ///
+    /// # Safety
+    /// As [`Inbox::take`]; nobody takes from this inbox or closes it again, and all that give back do so by
+    /// [`Inbox::give_back_until_closed`].
+    pub unsafe fn close(&self) -> Taken<U, CLOSED> {
+        // ORDERING: `TAKE`. Pairs with `Inbox::push`.
+        Taken { next: self.head.swap(closed(), TAKE) }
+    }
+}
+
+#[cfg(all(test, feature = "std", not(ephemera_loom)))]
+mod tests {
+    use super::{CLOSED, Inbox, NonNull, Unit};
+    use crate::foreign::Foreign;
+
+    #[repr(C)]
+    struct Page(Foreign<Page>);
+
+    // SAFETY: the one field, without a reference to it.
+    unsafe impl Unit for Page {
+        unsafe fn foreign(unit: NonNull<Self>) -> NonNull<Foreign<Self>> {
+            unit.cast()
+        }
+    }
+
+    #[test]
+    fn a_free_counts_its_slot_once_the_inbox_is_closed() {
+        let (first, second) = (Page(Foreign::new()), Page(Foreign::new()));
+        let inbox = Inbox::<Page>::new();
+        let give = |page: &Page, bits| {
+            // SAFETY: the pages live as long as the test, and each bit is given back once.
+            let old = unsafe { Inbox::give_back_until_closed(NonNull::from(page), bits) };
+            // SAFETY: what the line above found.
+            old.map_or(0, |old| unsafe { inbox.push_or_count(NonNull::from(page), bits, old) })
+        };
+        assert_eq!((give(&first, 1), give(&first, 2)), (0, 0), "the holder books them");
+        // SAFETY: this thread alone takes, once.
+        let waiting: alloc::vec::Vec<_> = unsafe { inbox.close() }.collect();
+        assert_eq!(waiting, [(NonNull::from(&first), 3)]);
+        assert_eq!(give(&first, 4), 4, "the page was closed with the inbox");
+        assert_eq!(give(&second, 1), 1, "its pusher finds the inbox closed");
+        assert_eq!((give(&second, 8), second.0.unbooked()), (8, CLOSED | 8));
+        first.0.end();
+        second.0.end();
+    }
+}

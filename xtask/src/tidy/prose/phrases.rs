@@ -1,0 +1,117 @@
+//! The phrases that the rules of prose exclude, each with a better one, and starts of sentences
+//! that have no subject.
+
+/// A phrase in lower case, and the advice for it.
+const PHRASES: &[(&str, &str)] = &[
+    ("in vain", "say what failed, or \"without effect\""),
+    ("for ever", "\"never freed\", \"permanently\" or \"without end\""),
+    ("come home", HOME),
+    ("comes home", HOME),
+    ("came home", HOME),
+    ("coming home", HOME),
+    ("anew", "\"again\", or \"a new …\""),
+    ("so many", "\"this number of\", or the number itself"),
+    ("so much", "\"this much\", or the amount itself"),
+    ("behind it", "\"after it\", or \"while it is held\""),
+    ("behind that", "\"after that\""),
+];
+
+/// The advice for the phrases about memory and its home.
+const HOME: &str = "\"is freed\" or \"is booked\"";
+
+/// Words that begin a clause in place of a subject, whatever follows.
+const PEOPLE: &[&str] = &["who", "whoever", "whose", "theirs"];
+
+/// Words that begin a clause in place of a subject if a verb follows.
+const THINGS: &[&str] = &["what", "whatever", "which", "whichever"];
+
+/// Verbs that follow such words in practice.
+const VERBS: &[&str] = &[
+    "are", "begins", "came", "can", "cannot", "changed", "changes", "comes", "costs", "counts", "did",
+    "differs", "does", "ends", "fails", "failed", "follows", "gives", "goes", "had", "has", "have", "holds",
+    "is", "keeps", "lies", "lives", "may", "means", "must", "needs", "remains", "runs", "says", "stands",
+    "stays", "takes", "was", "were", "will", "would",
+];
+
+/// Returns the offset of each fault in a paragraph, with the advice.
+pub(super) fn found(text: &str) -> Vec<(usize, String)> {
+    let lower = text.to_ascii_lowercase();
+    let mut found: Vec<_> = PHRASES
+        .iter()
+        .flat_map(|(phrase, advice)| {
+            let whole = lower.match_indices(phrase).filter(|(at, _)| is_whole(&lower, *at, phrase.len()));
+            whole.map(move |(at, _)| (at, format!("\"{phrase}\" is not plain: write {advice}")))
+        })
+        .collect();
+    found.extend(sentences(&lower).filter_map(|(at, sentence)| {
+        let start = headless(sentence)?;
+        Some((at, format!("a sentence begins with \"{start}\": name its subject")))
+    }));
+    found
+}
+
+/// Returns whether a match begins and ends at the boundary of a word.
+fn is_whole(text: &str, at: usize, length: usize) -> bool {
+    let word = |c: char| c.is_alphanumeric() || c == '_';
+    !text[..at].ends_with(word) && !text[at + length..].starts_with(word)
+}
+
+/// Returns the sentences of a paragraph with their offsets.
+fn sentences(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut at = 0;
+    text.split_inclusive(". ").flat_map(|part| part.split_inclusive("? ")).map(move |sentence| {
+        let start = at;
+        at += sentence.len();
+        (start, sentence)
+    })
+}
+
+/// Returns the start of a sentence that has a clause in place of its subject. Questions have none.
+fn headless(sentence: &str) -> Option<String> {
+    if sentence.trim_end().ends_with('?') {
+        return None;
+    }
+    let mut words = sentence.split_whitespace();
+    let (first, second) = (words.next()?, words.next()?);
+    let clause = PEOPLE.contains(&first) || (THINGS.contains(&first) && VERBS.contains(&second));
+    clause.then(|| format!("{first} {second}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PHRASES, found};
+
+    #[test]
+    fn every_phrase_is_found_as_a_whole_word_only() {
+        for (phrase, advice) in PHRASES {
+            assert_eq!(*phrase, phrase.to_ascii_lowercase());
+            let text = format!("It is {phrase}, as before.");
+            let [(at, said)] = &found(&text)[..] else { panic!("{phrase} is found once") };
+            assert_eq!(*at, 6, "{phrase}");
+            assert!(said.contains(phrase) && said.ends_with(advice), "{said}");
+            assert!(found(&format!("It is x{phrase}s.")).is_empty(), "{phrase}");
+        }
+        assert_eq!(found("Anew.").len(), 1);
+    }
+
+    #[test]
+    fn a_sentence_without_a_subject_is_reported() {
+        let texts =
+            ["Who frees it looks.", "Whoever pushes, looks.", "What came is booked.", "Which is none."];
+        for text in texts {
+            assert_eq!(found(text).len(), 1, "{text}");
+            let second = format!("The owner looks. {text}");
+            assert_eq!(found(&second)[0].0, 17, "{second}");
+        }
+    }
+
+    #[test]
+    fn questions_and_nominal_headings_are_accepted() {
+        for text in
+            ["Who frees it?", "What is live?", "What to do about a miss.", "The thread that frees it."]
+        {
+            assert!(found(text).is_empty(), "{text}");
+        }
+        assert_eq!(found("Is it free? Who knows.").len(), 1, "the question ends before the second sentence");
+    }
+}
