@@ -1,36 +1,13 @@
 //! A child of a fork frees and gives back what its own thread has, whatever the other threads of its parent were doing.
 #![cfg(all(feature = "std", target_has_atomic = "64", unix, not(miri)))]
 
-use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use allocator_api2::boxed::Box;
+use ephemera_testkit::forked::in_a_child;
 use ephemera_testkit::suite::turn;
 use ring_alloc::OneRingAlloc;
-
-unsafe extern "C" {
-    fn fork() -> c_int;
-    fn waitpid(pid: c_int, status: *mut c_int, options: c_int) -> c_int;
-    fn _exit(status: c_int) -> !;
-}
-
-/// Runs `child` in a forked child, and returns whether it said `true`.
-fn in_a_child(child: impl FnOnce() -> bool) -> bool {
-    // SAFETY: the child runs code that takes no lock of the parent's threads, and leaves without running destructors.
-    let pid = unsafe { fork() };
-    assert!(pid >= 0, "the system refuses a fork");
-    if pid == 0 {
-        let good = child();
-        // SAFETY: the child ends here.
-        unsafe { _exit(c_int::from(!good)) };
-    }
-    let mut status = 0;
-    // SAFETY: the status is this function's own word.
-    let waited = unsafe { waitpid(pid, &raw mut status, 0) };
-    assert_eq!(waited, pid);
-    status == 0
-}
 
 #[test]
 fn a_child_gives_back_what_its_thread_has_while_others_read_statistics() {

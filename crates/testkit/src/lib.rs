@@ -7,7 +7,7 @@
 //! * [`oracle`]: what is true of all live blocks, kept in the most naive way there is.
 //! * [`ops`] and [`program`]: what a test does, drawn from bytes, from a seed or by proptest.
 //! * [`subject`] and [`suite`]: the allocator that is tested, and the loop that runs programs on it.
-//! * [`child`]: tests that must end their process.
+//! * [`child`]: tests that must end their process. On Unix, `forked`: tests that fork theirs.
 //! * [`allocator_suite!`]: stamps a module of tests for one subject.
 //!
 //! The trait is `allocator_api2::alloc::Allocator` of version 0.2 throughout.
@@ -48,6 +48,8 @@ pub mod block;
 pub mod child;
 pub mod config;
 pub mod errand;
+#[cfg(all(unix, not(miri)))]
+pub mod forked;
 pub mod ops;
 pub mod oracle;
 mod pattern;

@@ -4,35 +4,14 @@
 extern crate alloc;
 
 use alloc::vec::Vec;
-use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use ephemera_testkit::forked::in_a_child;
 use typed_pool::{PooledBox, pooled};
 
 struct Value([u64; 8]);
 pooled!(Value, chunk_len = 1);
-
-unsafe extern "C" {
-    fn fork() -> c_int;
-    fn waitpid(pid: c_int, status: *mut c_int, options: c_int) -> c_int;
-    fn _exit(status: c_int) -> !;
-}
-
-/// Forks, and returns whether `child` was true in the child.
-fn in_a_child(child: impl FnOnce() -> bool) -> bool {
-    // SAFETY: the child takes no lock that another thread may have had, and ends without destructors.
-    let pid = unsafe { fork() };
-    if pid == 0 {
-        let status = c_int::from(!child());
-        // SAFETY: ends the child.
-        unsafe { _exit(status) };
-    }
-    let mut status = -1;
-    // SAFETY: waits for the process that was just made, and writes to a word of this function.
-    let ended = unsafe { waitpid(pid, &raw mut status, 0) };
-    pid > 0 && ended == pid && status == 0
-}
 
 #[test]
 fn a_child_gives_back_its_threads_units_though_a_walker_is_missing() {
