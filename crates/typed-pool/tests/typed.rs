@@ -121,7 +121,10 @@ fn a_capacity_is_there_from_the_start() {
 #[test]
 fn absurd_capacities_are_refused() {
     let backing = Hostile::new();
-    for slots in [usize::MAX, usize::MAX / 32, isize::MAX as usize / 32, 1 << 40] {
+    let most = isize::MAX as usize / 32;
+    // 32 TiB, where a pointer reaches that far.
+    let far = 1_usize.checked_shl(40).unwrap_or(most);
+    for slots in [usize::MAX, usize::MAX / 32, most, far] {
         assert!(TypedPool::<Value>::builder().capacity(slots).try_build_in(&backing).is_err());
     }
     // Without memory there is room for all of them.

@@ -34,7 +34,7 @@ fn a_refusal_is_not_followed_by_a_second_look_while_nothing_changes() {
     }
     let family = Limited::__family();
     Limited.set_limit(1_000);
-    for _ in 0..50 {
+    for _ in 0..if cfg!(miri) { 5 } else { 50 } {
         assert!(Limited.allocate(LARGE).is_err());
         assert!(Limited.allocate(Layout::new::<Medium>()).is_err());
     }
@@ -130,8 +130,9 @@ fn frees_of_an_ended_threads_blocks_lease_its_record_twice_for_each_group() {
     while !left.is_empty() {
         random = random.wrapping_mul(0x5851_F42D_4C95_7F2D_u64 as usize).wrapping_add(1);
         drop(left.swap_remove((random >> 16) % left.len()));
-        let stats = Blocks.stats();
-        assert!(left.len() % 997 != 0 || stats.slots_live == left.len(), "{stats:?}");
+        if left.len() % 97 == 0 {
+            assert_eq!(Blocks.stats().slots_live, left.len());
+        }
     }
     assert!(drains(Blocks::__family()) <= 2 * groups, "{} for {groups} groups", drains(Blocks::__family()));
     assert_eq!(Blocks.stats().bytes_held, 0, "the last free gave the last unit back");
