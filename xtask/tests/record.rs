@@ -30,7 +30,7 @@ impl Dir {
 
 impl Drop for Dir {
     fn drop(&mut self) {
-        // What is left lies in cargo's directory for such things.
+        // A directory that cannot be removed stays in cargo's directory for test files.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -172,7 +172,7 @@ fn no_trace(name: &OsStr, file: Option<&Path>, limit: u64) -> String {
     }
 }
 
-/// What was recorded.
+/// Describes the recording: the largest process, the others, and what cut it short.
 fn describe(place: &Place, largest: &Process, others: &[Process], file: Option<&Path>) -> Result<String> {
     let trace = Trace::open(&place.out)?;
     let summary = {
