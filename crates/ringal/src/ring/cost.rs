@@ -1,5 +1,5 @@
-//! What an allocation costs, counted in guards that it looks at, where long-lived buffers leave
-//! little room.
+//! Tests of the cost of an allocation, counted in guards that it loads, where long-lived buffers
+//! leave little room.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -12,19 +12,19 @@ use crate::FixedBufMut;
 use crate::geometry::{GRANULE, OVERHEAD, region_of};
 use crate::guard::LOOKS;
 
-/// Bytes such that a region has a round number of granules.
+/// A buffer size whose region is a whole number of granules without rounding.
 const SMALL: usize = 2 * GRANULE;
 const UNIT: usize = region_of(SMALL);
 
-/// Regions of a ring that is many times as long as the ring goes between two looks back.
+/// The regions of a ring that spans many strides.
 const REGIONS: usize = 3_000;
 
 const CALLS: usize = 1_000;
 
-/// The most guards that one request may look at in a steady state, however many there are.
+/// The most guards that one request may load in a steady state, however many there are.
 const MOST: usize = 40;
 
-/// A ring full of buffers that stay but for a window, which is free.
+/// Returns a ring full of long-lived buffers, except for `window`, which is free.
 fn clogged(window: Range<usize>) -> (RingAl, Vec<FixedBufMut>) {
     let mut ring = RingAl::new(REGIONS * UNIT);
     let mut held: Vec<_> = (0..REGIONS).map(|_| ring.fixed(SMALL).unwrap()).collect();
@@ -33,15 +33,15 @@ fn clogged(window: Range<usize>) -> (RingAl, Vec<FixedBufMut>) {
     (ring, held)
 }
 
-/// Guards that are looked at.
+/// Returns how many guards this thread loads during the call.
 fn looks(during: impl FnOnce()) -> usize {
     let before = LOOKS.get();
     during();
     LOOKS.get() - before
 }
 
-/// Guards that each of [`CALLS`] requests looks at: the most of one, and of all. The ring may go
-/// through its window a few times before they count.
+/// Returns how many guards [`CALLS`] requests load: the most of one request, and the total. Some
+/// requests run first, uncounted, to reach a steady state.
 fn steady(mut request: impl FnMut() -> usize) -> (usize, usize) {
     for _ in 0..CALLS / 4 {
         request();
@@ -52,7 +52,8 @@ fn steady(mut request: impl FnMut() -> usize) -> (usize, usize) {
     })
 }
 
-/// Requests of `size()` bytes, of which the last `alive` and the one just made are held.
+/// Returns a function that allocates a buffer of `size()` bytes and frees the oldest, so that
+/// `alive` buffers stay live between calls.
 fn first_in_first_out(
     ring: &mut RingAl,
     alive: usize,
@@ -70,10 +71,9 @@ fn first_in_first_out(
     }
 }
 
-/// Wherever the window lies and however small it is, with as many buffers alive in it as it has
-/// room for but one.
+/// Holds for every place and size of the window, and for up to one buffer less than fit into it.
 #[test]
-fn a_small_window_is_found_again_without_a_lap() {
+fn small_window_is_found_again_without_a_full_round() {
     for start in [0, 1, 7, 50, 100, REGIONS / 2, REGIONS - 30, REGIONS - 20] {
         for (len, alive) in [(1, 0), (2, 0), (2, 1), (7, 3), (20, 0), (20, 1), (20, 10), (20, 19)] {
             let (mut ring, _kept) = clogged(start..start + len);
@@ -88,7 +88,7 @@ fn a_small_window_is_found_again_without_a_lap() {
 }
 
 #[test]
-fn buffers_of_all_sizes_share_a_small_window() {
+fn buffers_of_mixed_sizes_reuse_a_small_window() {
     for start in [3, 50, REGIONS - 40] {
         for alive in [0, 1, 4] {
             let (mut ring, _kept) = clogged(start..start + 40);
@@ -99,10 +99,10 @@ fn buffers_of_all_sizes_share_a_small_window() {
     }
 }
 
-/// Where next to nothing is free a lap may have to be made now and then: of each buffer it costs
-/// little.
+/// Where next to nothing is free, a full round may be needed now and then. Its cost per buffer
+/// stays low.
 #[test]
-fn buffers_that_come_home_in_any_order_share_the_cost_of_a_lap() {
+fn frees_in_random_order_amortize_the_cost_of_full_rounds() {
     for start in [3, 50, REGIONS - 40] {
         for alive in [1, 20, 36] {
             let (mut ring, _kept) = clogged(start..start + 40);
@@ -118,9 +118,9 @@ fn buffers_that_come_home_in_any_order_share_the_cost_of_a_lap() {
     }
 }
 
-/// A refusal looks at all; what is served behind it does not.
+/// A refused request loads all guards; the served request after it does not.
 #[test]
-fn a_refusal_loses_no_place() {
+fn refusal_does_not_slow_down_the_next_request() {
     for start in [3, 50, REGIONS / 2] {
         let (mut ring, _kept) = clogged(start..start + 5);
         let (most, _) = steady(|| {
@@ -132,7 +132,7 @@ fn a_refusal_loses_no_place() {
 }
 
 #[test]
-fn a_buffer_that_grows_moves_within_a_small_window() {
+fn growing_buffer_moves_within_a_small_window() {
     for start in [3, 50, REGIONS / 2, REGIONS - 20] {
         let (mut ring, _kept) = clogged(start..start + 20);
         let (most, _) = steady(|| {
@@ -146,10 +146,10 @@ fn a_buffer_that_grows_moves_within_a_small_window() {
     }
 }
 
-/// A buffer that fills the longest free run and is refused more: the ring remembers that, as it
+/// A buffer fills the longest free run and asks for more. The ring remembers that refusal as it
 /// does for other requests.
 #[test]
-fn growth_that_is_refused_again_looks_at_a_few_guards() {
+fn growth_refused_again_loads_a_few_guards() {
     const WINDOW: usize = REGIONS / 12;
     for start in [3, REGIONS / 2, REGIONS - WINDOW] {
         let (mut ring, mut held) = clogged(start..start + WINDOW);
