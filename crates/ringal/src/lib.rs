@@ -103,10 +103,12 @@
 //!
 //! | | 0.4.0 | here |
 //! |---|---|---|
-//! | the store | `n` rounded up to a power of two | `n` rounded up to 16, plus a header |
+//! | size of the store | `n` rounded up to a power of two | `n` rounded up to 16, plus a header |
 //! | `RingAl::new(10_000).fixed(12_000)` | a buffer | `None`: use `RingAl::new(16_384)` |
-//! | overhead of a buffer | a guard of 8 bytes, rounding to 8 and more | a guard of 16 bytes, rounding to 16 |
-//! | `fixed(21)`, `fixed(64)` have room for | at least 24 and 72 bytes: the next larger multiple of a word | 21 and 64 bytes, and `write` stops there |
+//! | guard of a buffer | 8 bytes | 16 bytes |
+//! | rounding of a buffer | to 8 bytes or more | to 16 bytes |
+//! | capacity after `fixed(21)` | at least 24 bytes: a multiple of a word | 21 bytes |
+//! | capacity after `fixed(64)` | at least 72 bytes | 64 bytes, and `write` stops there |
 //!
 //! The module [`design`] describes how it works.
 #![no_std]

@@ -2,12 +2,13 @@
 
 /// Declares a ring for each thread, or allocates from the ring of the calling thread.
 ///
-/// | form | value |
-/// |---|---|
-/// | `ringal!(@init, bytes)` | declares the rings, where a `thread_local!` may stand that the other forms can see |
-/// | `ringal!(@fixed, n)` | as [`RingAl::fixed`](crate::RingAl::fixed) |
-/// | `ringal!(@ext, n, \|buffer\| ...)` | `Some` of what the closure returns for an [`ExtBuf`](crate::ExtBuf) |
-/// | `ringal!(@generic, n)`, `ringal!(@generic::<T>, n)` | as [`RingAl::generic`](crate::RingAl::generic) |
+/// * `ringal!(@init, bytes)` declares the rings. It may stand where a `thread_local!` may. The
+///   other forms must be in its scope.
+/// * `ringal!(@fixed, n)` returns what [`RingAl::fixed`](crate::RingAl::fixed) returns.
+/// * `ringal!(@ext, n, |buffer| ...)` returns `Some` of what the closure returns for an
+///   [`ExtBuf`](crate::ExtBuf).
+/// * `ringal!(@generic, n)` and `ringal!(@generic::<T>, n)` return what
+///   [`RingAl::generic`](crate::RingAl::generic) returns.
 ///
 /// A thread's ring is created when the thread first uses it. Each form returns `None` if the ring
 /// has no room, inside the closure of `@ext`, which borrows the ring, and on a thread that has

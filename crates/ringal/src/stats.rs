@@ -26,9 +26,9 @@ pub struct Stats {
     pub largest_free: usize,
     /// The number of regions, free and taken.
     pub regions: usize,
-    /// How far into the store buffers have ever reached, counted from its start. A ring of this size
-    /// would have served the same requests. An extendable buffer reaches as far as it was written or
-    /// requested, finalized or not.
+    /// How far into the store buffers have ever reached, counted from its start. A ring of this
+    /// size would have served the same requests. An extendable buffer reaches as far as it was
+    /// written or requested, finalized or not.
     pub high_water: usize,
 }
 

@@ -81,10 +81,7 @@ enum Memory {
     #[cfg(feature = "alloc")]
     Heap,
     /// The caller.
-    #[cfg_attr(
-        ephemera_loom,
-        expect(dead_code, reason = "such a ring needs a static header, and loom has no statics")
-    )]
+    #[cfg_attr(ephemera_loom, expect(dead_code, reason = "the header is a static, and loom has none"))]
     Given,
 }
 
@@ -235,8 +232,8 @@ impl RingAl {
         room(self.chain.end)
     }
 
-    /// Returns statistics of this ring. Visits every region. The figures are exact while no other
-    /// thread frees a buffer; a buffer that is being freed counts as live or as free.
+    /// Returns statistics of this ring. Visits every region. A buffer that another thread is
+    /// freeing counts as live or as free.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let bytes_held = match self.memory {
@@ -262,10 +259,9 @@ impl RingAl {
     /// Frees the stores of dropped rings that have no live buffers. Returns how many it freed.
     ///
     /// The last buffer frees its store by itself, unless its release began before the drop of the
-    /// ring and ended after it (see [the end of a ring](crate#the-end-of-a-ring)). This sweeps
-    /// every parked store. If another thread is sweeping, it returns zero at once.
-    ///
-    /// A ring has no `trim` of its own, because its store has a fixed size.
+    /// ring and ended after it (see [the end of a ring](crate#the-end-of-a-ring)). If another
+    /// thread is sweeping, this returns zero at once. A ring has no `trim` of its own, because its
+    /// store has a fixed size.
     #[cfg(all(feature = "alloc", not(ephemera_loom)))]
     pub fn trim_all() -> usize {
         PARKED.sweep_all()
@@ -277,7 +273,6 @@ impl RingAl {
         Self::trim_all()
     }
 
-    /// Returns why a request is refused.
     #[cold]
     fn refused(&self, asked: usize, align: usize) -> Refused {
         let fits_empty = align
