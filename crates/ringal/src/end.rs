@@ -162,7 +162,7 @@ impl StorePtr {
     /// that the others did with the regions.
     ///
     /// # Safety
-    /// The shares are the caller's, who does not use the regions again.
+    /// The shares belong to the caller, which does not use the regions again.
     pub(crate) unsafe fn drop_shares(self, count: usize) -> bool {
         if leave(self.shares(), count) != count {
             return false;
@@ -197,7 +197,7 @@ impl StorePtr {
     /// (E2).
     ///
     /// # Safety
-    /// The half is the caller's, who does not use the header again.
+    /// The half belongs to the caller, which does not use the header again.
     pub(crate) unsafe fn leave_header(self) {
         // ORDERING: `HALVES`. Pairs with itself, in `StorePtr::leave_header`.
         if self.half_left().swap(true, HALVES) {

@@ -273,8 +273,8 @@ impl GuardPtr {
     }
 }
 
-/// Ends the process: so many handles were leaked that their count is about to overflow. The other
-/// half of the range is left for threads that reach this at the same time.
+/// Ends the process because a buffer has more than `usize::MAX / 2` handles, which only leaks can
+/// cause. The rest of the range is for threads that add handles at the same time.
 #[cold]
 #[inline(never)]
 fn too_many() -> ! {

@@ -18,7 +18,7 @@ pub struct Stats {
     pub buffers_live: usize,
     /// Alias of [`Stats::buffers_live`].
     pub held: usize,
-    /// Alias of [`Stats::bytes_live`], despite its name.
+    /// Alias of [`Stats::bytes_live`], not of [`Stats::bytes_held`].
     pub held_bytes: usize,
     /// The bytes of free regions, their guards included.
     pub free_bytes: usize,

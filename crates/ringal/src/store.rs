@@ -340,8 +340,8 @@ pub(crate) unsafe fn hand_out(store: StorePtr, guard: GuardPtr, bytes: usize) {
 /// bytes at `data`.
 ///
 /// # Safety
-/// The buffer is the caller's, who does not use it again. Its region has `region` bytes and lies in
-/// `store`.
+/// The buffer belongs to the caller, which does not use it again. Its region has `region` bytes and
+/// lies in `store`.
 #[inline]
 pub(crate) unsafe fn release(store: StorePtr, data: NonNull<u8>, bytes: usize, region: usize) {
     // SAFETY: the region is not released yet, so its store is not freed (G1).

@@ -53,10 +53,10 @@ fn steady(mut request: impl FnMut() -> usize) -> (usize, usize) {
 }
 
 /// Returns a function that allocates a buffer of `size()` bytes and frees the oldest, so that
-/// `alive` buffers stay live between calls.
+/// `kept` buffers stay live between calls.
 fn first_in_first_out(
     ring: &mut RingAl,
-    alive: usize,
+    kept: usize,
     mut size: impl FnMut() -> usize,
 ) -> impl FnMut() -> usize {
     let mut live = VecDeque::new();
@@ -64,7 +64,7 @@ fn first_in_first_out(
         let (size, mut buffer) = (size(), None);
         let looks = looks(|| buffer = ring.fixed(size));
         live.push_back(buffer.unwrap_or_else(|| panic!("{size} bytes: {:?}", ring.stats())));
-        if live.len() > alive {
+        if live.len() > kept {
             live.pop_front();
         }
         looks
@@ -75,13 +75,16 @@ fn first_in_first_out(
 #[test]
 fn small_window_is_found_again_without_a_full_round() {
     for start in [0, 1, 7, 50, 100, REGIONS / 2, REGIONS - 30, REGIONS - 20] {
-        for (len, alive) in [(1, 0), (2, 0), (2, 1), (7, 3), (20, 0), (20, 1), (20, 10), (20, 19)] {
-            let (mut ring, _kept) = clogged(start..start + len);
-            let (most, all) = steady(first_in_first_out(&mut ring, alive, || SMALL));
-            assert!(most <= MOST, "{most} guards for one of {alive} + 1 in a window of {len} at {start}");
+        for (len, kept) in [(1, 0), (2, 0), (2, 1), (7, 3), (20, 0), (20, 1), (20, 10), (20, 19)] {
+            let (mut ring, _long_lived) = clogged(start..start + len);
+            let (most, all) = steady(first_in_first_out(&mut ring, kept, || SMALL));
+            assert!(
+                most <= MOST,
+                "{most} guards for a request, with {kept} kept buffers in a window of {len} at {start}"
+            );
             assert!(
                 all <= 6 * CALLS,
-                "{all} guards for {CALLS} of {alive} + 1 in a window of {len} at {start}"
+                "{all} guards for {CALLS} requests, with {kept} kept buffers in a window of {len} at {start}"
             );
         }
     }
@@ -90,10 +93,10 @@ fn small_window_is_found_again_without_a_full_round() {
 #[test]
 fn buffers_of_mixed_sizes_reuse_a_small_window() {
     for start in [3, 50, REGIONS - 40] {
-        for alive in [0, 1, 4] {
-            let (mut ring, _kept) = clogged(start..start + 40);
+        for kept in [0, 1, 4] {
+            let (mut ring, _long_lived) = clogged(start..start + 40);
             let mut rng = SplitMix::new(1);
-            let (most, all) = steady(first_in_first_out(&mut ring, alive, || rng.below(4 * UNIT)));
+            let (most, all) = steady(first_in_first_out(&mut ring, kept, || rng.below(4 * UNIT)));
             assert!(most <= MOST && all <= 6 * CALLS, "at most {most} guards, {all} for {CALLS} buffers");
         }
     }
@@ -104,15 +107,15 @@ fn buffers_of_mixed_sizes_reuse_a_small_window() {
 #[test]
 fn frees_in_random_order_amortize_the_cost_of_full_rounds() {
     for start in [3, 50, REGIONS - 40] {
-        for alive in [1, 20, 36] {
-            let (mut ring, _kept) = clogged(start..start + 40);
+        for kept in [1, 20, 36] {
+            let (mut ring, _long_lived) = clogged(start..start + 40);
             let mut rng = SplitMix::new(1);
-            let mut live: Vec<_> = (0..alive).map(|_| ring.fixed(SMALL).unwrap()).collect();
+            let mut live: Vec<_> = (0..kept).map(|_| ring.fixed(SMALL).unwrap()).collect();
             let (_, all) = steady(|| {
-                drop(live.swap_remove(rng.below(alive)));
+                drop(live.swap_remove(rng.below(kept)));
                 looks(|| live.extend(ring.fixed(SMALL)))
             });
-            assert_eq!(live.len(), alive);
+            assert_eq!(live.len(), kept);
             assert!(all <= REGIONS / 100 * CALLS, "{all} guards for {CALLS} buffers");
         }
     }
@@ -122,7 +125,7 @@ fn frees_in_random_order_amortize_the_cost_of_full_rounds() {
 #[test]
 fn refusal_does_not_slow_down_the_next_request() {
     for start in [3, 50, REGIONS / 2] {
-        let (mut ring, _kept) = clogged(start..start + 5);
+        let (mut ring, _long_lived) = clogged(start..start + 5);
         let (most, _) = steady(|| {
             assert!(ring.fixed(6 * UNIT).is_none());
             looks(|| assert!(ring.fixed(SMALL).is_some()))
@@ -134,7 +137,7 @@ fn refusal_does_not_slow_down_the_next_request() {
 #[test]
 fn growing_buffer_moves_within_a_small_window() {
     for start in [3, 50, REGIONS / 2, REGIONS - 20] {
-        let (mut ring, _kept) = clogged(start..start + 20);
+        let (mut ring, _long_lived) = clogged(start..start + 20);
         let (most, _) = steady(|| {
             looks(|| {
                 let mut growing = ring.extendable(0).unwrap();
