@@ -58,8 +58,8 @@ const CONTROL: &str = "#![no_std]\n";
 ///
 /// # Errors
 ///
-/// A description, if a probe cannot be written or the compiler cannot be started. So a full disk does
-/// not pass for a "no".
+/// A description, if a probe cannot be written or the compiler cannot be started. So a full disk
+/// does not pass for a "no".
 fn trait_is_open() -> Result<bool, String> {
     if compiles(PROBE, true)? {
         return Ok(true);

@@ -105,8 +105,8 @@ mod with_memory {
             unsafe { poison(chunk, CHUNK.size()) };
             // SAFETY: 4,096 bytes from 512 on are in the chunk.
             let block = unsafe { chunk.add(512) };
-            // SAFETY: the 4,096 bytes of the block are in the chunk, and their content is not
-            // needed.
+            // SAFETY: the block is in the chunk, and its content is not needed.
+            unsafe { unpoison(block, 4096) };
             // SAFETY: the bytes are in the chunk and are not poisoned.
             unsafe { block.write_bytes(round, 4096) };
             // SAFETY: the block has 4,096 bytes.
