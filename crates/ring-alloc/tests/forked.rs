@@ -1,4 +1,5 @@
-//! A child of a fork frees and gives back what its own thread has, whatever the other threads of its parent were doing.
+//! A forked child frees the blocks and chunks of its own thread, whatever the parent's other
+//! threads were doing.
 #![cfg(all(feature = "std", target_has_atomic = "64", unix, not(miri)))]
 
 use core::ffi::c_int;
@@ -15,25 +16,26 @@ unsafe extern "C" {
     fn _exit(status: c_int) -> !;
 }
 
-/// Runs `child` in a forked child, and returns whether it said `true`.
+/// Runs `child` in a forked child, and returns whether it returned `true`.
 fn in_a_child(child: impl FnOnce() -> bool) -> bool {
-    // SAFETY: the child runs code that takes no lock of the parent's threads, and leaves without running destructors.
+    // SAFETY: the child takes no lock of the parent's threads, and exits without running
+    // destructors.
     let pid = unsafe { fork() };
     assert!(pid >= 0, "the system refuses a fork");
     if pid == 0 {
         let good = child();
-        // SAFETY: the child ends here.
+        // SAFETY: exits at once, which a forked child may do.
         unsafe { _exit(c_int::from(!good)) };
     }
     let mut status = 0;
-    // SAFETY: the status is this function's own word.
+    // SAFETY: the pointer is to a local variable.
     let waited = unsafe { waitpid(pid, &raw mut status, 0) };
     assert_eq!(waited, pid);
     status == 0
 }
 
 #[test]
-fn a_child_gives_back_what_its_thread_has_while_others_read_statistics() {
+fn forked_child_frees_its_chunks_while_parent_threads_read_statistics() {
     const CHILDREN: usize = 100;
     let _turn = turn();
     let polling = AtomicBool::new(true);
@@ -53,7 +55,8 @@ fn a_child_gives_back_what_its_thread_has_while_others_read_statistics() {
                     blocks.iter_mut().for_each(|block| *block = None);
                     OneRingAlloc.clean_local();
                     let stats = OneRingAlloc.stats();
-                    // A walker that did not survive the fork stands on two chunks, and keeps nobody from reading.
+                    // A walker that did not survive the fork stands on two chunks, and blocks no
+                    // other walker.
                     stats.unread_heaps == 0 && stats.blocks_live() == 0 && stats.chunks() <= 2
                 });
                 !good
