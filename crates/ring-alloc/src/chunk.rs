@@ -2,10 +2,9 @@
 //!
 //! ```text
 //!  base (aligned to the chunk's size)
-//!  | line 1: cursor, end, sums, links | line 2: owner, foreign word | blocks ... | top block |
-//!  free ... | slack
-//!    only the owner writes this line    other threads write this line ^first
-//!    ^cursor    ^end
+//!  | line 1: cursor, end,   | line 2: owner,         | blocks ... | top block | free ... | slack
+//!  |         sums, links    |         foreign word   |                        ^cursor    ^end
+//!    the owner writes this    all threads write this  ^first
 //! ```
 //!
 //! A block has no header. The chunk keeps two sums of blocks and bytes (see `live`): `taken` for
@@ -27,8 +26,7 @@ use crate::cursor::{place, room_of};
 use crate::geometry::{Class, Geometry};
 use crate::live::Live;
 
-/// The header of a chunk. Code borrows its fields one by one, through [`ChunkPtr`], and never the
-/// whole.
+/// The header of a chunk. Code borrows its fields one by one, through [`ChunkPtr`].
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Chunk {
@@ -67,8 +65,7 @@ impl Remote {
     }
 }
 
-/// The bit in the owner's address that marks an abandoned chunk. The chunk's record had no holder
-/// when another thread freed a block of it.
+/// The bit in the owner's address that marks an abandoned chunk (A1).
 #[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
 const ABANDONED: usize = 1;
 
@@ -83,15 +80,13 @@ const _: () = assert!(HEADER == 128, "a header is two cache lines");
 #[cfg(any(ephemera_loom, target_has_atomic = "64"))]
 unsafe impl Sync for Chunk {}
 
-// SAFETY: on this target every type is for one thread only, and the one static chunk is never
-// written.
+// SAFETY: this target has types for one thread only, and the one static chunk is never written.
 #[cfg(not(any(ephemera_loom, target_has_atomic = "64")))]
 unsafe impl Sync for Chunk {}
 
 impl Chunk {
     ephemera_prim::const_unless_loom! {
-        /// Creates the full chunk, the front of a heap that has none. It has no room for one byte
-        /// and is never written.
+        /// Creates the full chunk, which has no room for one byte and is never written.
         pub(crate) fn full() -> Self {
             Self {
                 cursor: OwnerUsize::new(0),
@@ -129,7 +124,35 @@ unsafe impl Unit for Chunk {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ChunkPtr(NonNull<Chunk>);
 
+/// Declares a method for each word of the header that returns a reference to this word alone.
+macro_rules! words {
+    ($($(#[$meta:meta])* $vis:vis fn $name:ident() -> $word:ty = $($field:ident).+;)*) => {$(
+        $(#[$meta])*
+        #[inline]
+        $vis fn $name(&self) -> &$word {
+            // SAFETY: the chunk is not freed (C1); a reference to the atomic alone.
+            unsafe { &(*self.as_ptr()).$($field).+ }
+        }
+    )*};
+}
+
 impl ChunkPtr {
+    words! {
+        fn cursor() -> OwnerUsize = cursor;
+        /// The sum of everything that was allocated.
+        fn taken() -> OwnerU64 = taken;
+        /// The sum of everything that was booked as freed.
+        fn back() -> OwnerU64 = back;
+        #[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
+        fn owner_word() -> OwnerPtr<()> = remote.owner;
+        /// The next chunk in the heap's list of all chunks.
+        pub(crate) fn next() -> OwnerPtr<Chunk> = next;
+        /// The previous chunk in that list.
+        pub(crate) fn prev() -> OwnerPtr<Chunk> = prev;
+        /// The chunk below this one on the stack of empty chunks.
+        pub(crate) fn below() -> OwnerPtr<Chunk> = below;
+    }
+
     /// # Safety
     /// The pointer satisfies C1.
     #[inline]
@@ -174,19 +197,12 @@ impl ChunkPtr {
             remote: Remote::new(owner, class),
             ..Chunk::full()
         };
-        // SAFETY: the memory belongs to the caller, is aligned to the chunk's size and larger than
-        // a header.
+        // SAFETY: the memory is the caller's, aligned to the chunk's size and large enough.
         unsafe { chunk.write(header) };
         let this = Self(chunk);
         // SAFETY: the memory after the header is part of the chunk and has no block yet.
         unsafe { poison(this.at(this.first()), bytes - HEADER) };
         this
-    }
-
-    #[inline]
-    fn cursor(&self) -> &OwnerUsize {
-        // SAFETY: the chunk is not freed (C1); a reference to the atomic alone.
-        unsafe { &(*self.as_ptr()).cursor }
     }
 
     #[inline]
@@ -198,8 +214,7 @@ impl ChunkPtr {
     /// Returns the foreign word with its link in the inbox.
     #[cfg(target_has_atomic = "64")]
     fn foreign(&self) -> &Foreign<Chunk> {
-        // SAFETY: the chunk is not freed (C1); a reference to the foreign word and link, which are
-        // atomics.
+        // SAFETY: the chunk is not freed (C1); a reference to atomics alone.
         unsafe { &(*self.as_ptr()).remote.foreign }
     }
 
@@ -215,32 +230,11 @@ impl ChunkPtr {
         0
     }
 
-    /// The sum of everything that was allocated.
-    #[inline]
-    fn taken(&self) -> &OwnerU64 {
-        // SAFETY: the chunk is not freed (C1); a reference to the atomic alone.
-        unsafe { &(*self.as_ptr()).taken }
-    }
-
-    /// The sum of everything that was booked as freed.
-    #[inline]
-    fn back(&self) -> &OwnerU64 {
-        // SAFETY: the chunk is not freed (C1); a reference to the atomic alone.
-        unsafe { &(*self.as_ptr()).back }
-    }
-
     /// Returns the class of the chunk's blocks.
     #[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
     pub(crate) fn class(self) -> Class {
         // SAFETY: the chunk is not freed (C1), and `class` never changes.
         unsafe { (*self.as_ptr()).remote.class }
-    }
-
-    #[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
-    #[inline]
-    fn owner_word(&self) -> &OwnerPtr<()> {
-        // SAFETY: the chunk is not freed (C1); a reference to the atomic alone.
-        unsafe { &(*self.as_ptr()).remote.owner }
     }
 
     /// Returns the identity of the owner that may write this chunk's words: the address of a
@@ -274,30 +268,8 @@ impl ChunkPtr {
         }
         self.set_owner(self.owner().map_addr(|addr| addr | ABANDONED));
         let live = self.taken().get().wrapping_sub(self.back().get());
-        // If a remote free arrived since the dequeue, this fails: the chunk is in the inbox again
-        // and will be drained again.
+        // This fails if a remote free arrived since the dequeue: the chunk is in the inbox again.
         self.foreign().start_countdown(COMPLETE - live);
-    }
-
-    /// The next chunk in the heap's list of all chunks.
-    #[inline]
-    pub(crate) fn next(&self) -> &OwnerPtr<Chunk> {
-        // SAFETY: the chunk is not freed (C1); a reference to the atomic alone.
-        unsafe { &(*self.as_ptr()).next }
-    }
-
-    /// The previous chunk in that list.
-    #[inline]
-    pub(crate) fn prev(&self) -> &OwnerPtr<Chunk> {
-        // SAFETY: the chunk is not freed (C1); a reference to the atomic alone.
-        unsafe { &(*self.as_ptr()).prev }
-    }
-
-    /// The chunk below this one on the stack of empty chunks.
-    #[inline]
-    pub(crate) fn below(&self) -> &OwnerPtr<Chunk> {
-        // SAFETY: the chunk is not freed (C1); a reference to the atomic alone.
-        unsafe { &(*self.as_ptr()).below }
     }
 
     /// Returns a pointer to `addr`, which is in this chunk. It may access the whole chunk.
@@ -383,8 +355,7 @@ impl ChunkPtr {
         taken.minus(back, Live::from_word(unbooked))
     }
 
-    /// Starts an empty chunk over. Every word is set to a constant, so no store waits for an
-    /// earlier value.
+    /// Starts an empty chunk over. All stores are of constants, so none waits for an earlier value.
     #[inline]
     pub(crate) fn rewind(self) {
         self.cursor().set(self.first());
@@ -395,8 +366,7 @@ impl ChunkPtr {
         }
     }
 
-    /// Grows the block at `start` from `old` to `new` bytes, if it is the top block and there is
-    /// room.
+    /// Grows the block at `start` to `new` bytes, if it is the top block and there is room.
     #[inline]
     pub(crate) fn grow_top(self, start: usize, old: usize, new: usize) -> bool {
         if start + room_of(old) != self.cursor().get() || start + room_of(new) > self.end() {
@@ -409,8 +379,7 @@ impl ChunkPtr {
         true
     }
 
-    /// Books the bytes that the block at `start` loses. If it is the top block of the front, the
-    /// cursor moves back.
+    /// Books the bytes that a block loses. Moves the cursor back if it is the top block of the front.
     #[inline]
     pub(crate) fn shrink(self, start: usize, old: usize, new: usize, front: bool) {
         if front && start + room_of(old) == self.cursor().get() {
@@ -420,8 +389,7 @@ impl ChunkPtr {
         ephemera_prim::invariant!(!emptied, "a chunk ran empty although a block in it was only shrunk");
     }
 
-    /// Checks that the chunk can be freed and returns its memory. No other thread may access the
-    /// chunk from here on.
+    /// Returns the memory of a chunk that is about to be freed. No other thread accesses it.
     pub(crate) fn end_of_life(self) -> NonNull<u8> {
         ephemera_prim::invariant!(self.is_empty(), "a chunk with live blocks is freed");
         #[cfg(target_has_atomic = "64")]

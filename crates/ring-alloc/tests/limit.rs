@@ -15,7 +15,7 @@ use checked::{Checked, layout};
 use ephemera_testkit::SplitMix;
 use ephemera_testkit::backing::Counting;
 use ephemera_testkit::suite::turn;
-use ring_alloc::{Builder, Geometry, OneRingAlloc, Standard};
+use ring_alloc::{Builder, Geometry, OneRingAlloc, RingAlloc, Standard};
 use tiny::Tiny;
 
 /// The sizes that a ring requests for a chunk of each class and for its own state, as the backing
@@ -85,6 +85,14 @@ fn state_of_a_ring_counts_towards_its_limit() {
     let ring = Builder::new().limit(state).try_build_in(&backing).expect("just enough");
     assert!(ring.allocate(layout(1, 1)).is_err());
     assert!(ring.allocate(layout(0, 1)).is_ok());
+}
+
+#[test]
+fn try_build_returns_an_error_where_the_limit_is_too_low_for_the_state() {
+    const SETTINGS: Builder = RingAlloc::builder();
+    assert_eq!(SETTINGS.limit(1).try_build().err(), Some(AllocError));
+    let ring = SETTINGS.retain(0).try_build().expect("no limit");
+    assert_eq!(*Box::new_in(5_u8, &ring), 5);
 }
 
 #[test]
@@ -195,7 +203,8 @@ fn stats_are_exact<G: Geometry>(limit: usize, steps: usize) {
             _ => {}
         }
         let stats = ring.stats();
-        assert_eq!((stats.blocks_live(), stats.bytes_live()), (blocks.oracle.len(), blocks.oracle.bytes()));
+        assert_eq!((stats.blocks_live, stats.bytes_live), (blocks.oracle.len(), blocks.oracle.bytes()));
+        assert_eq!((stats.blocks_live(), stats.bytes_live()), (stats.blocks_live, stats.bytes_live));
         assert_eq!(stats.bytes_held, backing.held().bytes);
         // Only a shrink that moves its block may exceed the limit, by one chunk.
         let allowed = if shrinks { before.max(limit).saturating_add(medium) } else { before.max(limit) };

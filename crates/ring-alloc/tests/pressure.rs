@@ -45,7 +45,7 @@ fn conc_empty_chunks_of_another_thread_serve_a_refused_request() {
     let (burst, freed) = channel();
     let (running, steps) = (AtomicBool::new(true), AtomicUsize::new(0));
     let served = std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let other = scope.spawn(|| {
             let blocks: Vec<_> = (0..20).map(|_| Box::new_in([1_u8; 60_000], OneRingAlloc)).collect();
             drop(blocks);
             burst.send(()).expect("the other end is there");
@@ -72,10 +72,44 @@ fn conc_empty_chunks_of_another_thread_serve_a_refused_request() {
             boxes.is_ok()
         });
         running.store(false, Ordering::Relaxed);
+        // The end of the scope would not wait for the thread's exit guard.
+        other.join().expect("the thread does not panic");
         served
     });
     assert!(served, "the other thread kept {} bytes", OneRingAlloc.stats().bytes_held);
     assert_eq!(clean(), before);
+}
+
+#[test]
+fn conc_trim_all_frees_chunks_here_at_once_and_elsewhere_in_the_next_slow_path() {
+    let _turn = turn();
+    clean();
+    let burst = || drop(core::array::from_fn::<_, 8, _>(|_| Box::new_in([1_u8; 60_000], OneRingAlloc)));
+    let chunks = || OneRingAlloc.stats().medium.chunks;
+    let (ready, done) = channel();
+    let (go, wait) = channel();
+    std::thread::scope(|scope| {
+        let other = scope.spawn(move || {
+            burst();
+            ready.send(()).expect("the other end is there");
+            wait.recv().expect("the other end is there");
+            // This thread has no small chunk yet, so it takes its slow path.
+            drop(Box::new_in(1_u8, OneRingAlloc));
+            ready.send(()).expect("the other end is there");
+            wait.recv().expect("the other end is there");
+        });
+        done.recv().expect("the other end is there");
+        let elsewhere = chunks();
+        burst();
+        assert!(elsewhere > 0 && chunks() > elsewhere, "no chunks were kept");
+        OneRingAlloc.trim_all();
+        assert_eq!(chunks(), elsewhere, "the chunks of this thread");
+        go.send(()).expect("the other end is there");
+        done.recv().expect("the other end is there");
+        assert_eq!(chunks(), 0, "the chunks of the other thread");
+        go.send(()).expect("the other end is there");
+        other.join().expect("the thread does not panic");
+    });
 }
 
 #[test]

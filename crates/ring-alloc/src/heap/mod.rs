@@ -2,8 +2,7 @@
 //!
 //! ```text
 //!   front[class] --> the chunk being allocated from
-//!   empties[class] --> empty chunk --> empty chunk              (`retain`; two more beside a
-//!   walker)
+//!   empties[class] --> empty chunk --> empty chunk        (`retain`; two more beside a walker)
 //!   chunks[class] <-> every chunk of the class, wherever else it is or is not
 //! ```
 //!
