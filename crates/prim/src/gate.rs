@@ -54,7 +54,7 @@ impl Gate {
         self.take().then(|| Pass { gate: self })
     }
 
-    /// Enters the gate. If it is shut, tries again, [`TRIES`] times in total.
+    /// Enters the gate, in at most [`TRIES`] attempts.
     pub fn enter(&self) -> Option<Pass<'_>> {
         for _ in 0..TRIES {
             if let Some(pass) = self.try_enter() {

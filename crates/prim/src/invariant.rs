@@ -1,16 +1,15 @@
 //! Checks that stop a debug build without unwinding.
 //!
-//! `debug_assert!` unwinds, which code that frees memory must not do: if a caller's `Drop` runs
-//! while another panic unwinds, it would find a free half done. A failed check here calls the panic
-//! hook as usual and then ends the process. Under loom it unwinds, so that the model checker can
-//! report the interleaving.
+//! `debug_assert!` unwinds, which code that frees memory must not do, since it would leave a free
+//! half done. A failed check here calls the panic hook as usual and then ends the process. Under
+//! loom it unwinds, so that the model checker can report the interleaving.
 
 /// Ends the process of a debug build if `$holds` is false, without unwinding. Release builds do not
 /// evaluate `$holds`.
 ///
 /// ```
-/// let (more, less) = (3_u32, 1);
-/// ephemera_prim::invariant!(more >= less, "more was taken than there is");
+/// let (live, freed) = (3_u32, 1);
+/// ephemera_prim::invariant!(freed <= live, "more blocks were freed than were live");
 /// ```
 #[macro_export]
 macro_rules! invariant {

@@ -8,8 +8,13 @@
 //! * [`foreign`]: remote frees.
 //! * [`unit_list`]: the list of all units of an owner, which statistics read from other threads.
 //!
-//! The other modules are raw memory ([`raw`], [`poison`]), address arithmetic ([`align`]), the
-//! lookup of headers ([`header`]) and the allocator traits ([`traits`], [`backing`]).
+//! * [`word`]: words that one thread writes and others read.
+//! * [`epoch`]: how one thread asks all others to trim.
+//! * [`gate`] and [`fork`]: a lock that no thread waits for, and that a forked child can take over.
+//!
+//! The other modules are not about threads: raw memory ([`raw`], [`poison`], [`prefetch`]), address
+//! arithmetic ([`align`]), the lookup of headers ([`header`]), the allocator traits ([`traits`],
+//! [`backing`]), and checks for debug builds and models ([`invariant`], [`witness`], [`sync`]).
 //!
 //! This crate makes no promise of stability. Depend on the allocators instead.
 #![doc = include_str!("../DESIGN.md")]

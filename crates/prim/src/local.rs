@@ -104,7 +104,8 @@ impl<S: Tenant> Here<S> {
     }
 }
 
-/// An allocator that keeps a shard in each record, described so that its threads can come and go.
+/// An allocator that keeps a shard in each record. The trait tells this module how to bind a thread
+/// to a record, and what to do at thread exit.
 ///
 /// # Correctness
 /// Every method except `near` always returns the same value. The thread-local starts with NOWHERE

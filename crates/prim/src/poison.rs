@@ -139,9 +139,9 @@ mod marks {
         let words: [usize; 6] = [code, block.as_ptr().addr(), bytes, 0, 0, 0];
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
         // SAFETY: the rotations add up to 2 * 64 bits, so they restore `rdi`. The exchange changes
-        // nothing, and the flags are declared as clobbered. Under valgrind the request reads the
-        // six words and writes `rdx`, which is declared. It writes no memory of the program and
-        // does not use the stack.
+        // nothing, and the block may change the flags, since it does not promise to preserve them.
+        // Under valgrind the request reads the six words and writes `rdx`, which is declared. It
+        // writes no memory of the program and does not use the stack.
         unsafe {
             core::arch::asm!(
                 "rol rdi, 3",

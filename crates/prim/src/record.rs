@@ -163,8 +163,9 @@ impl<S> Drop for Lease<'_, S> {
     }
 }
 
-/// The number of static records. Further records are allocated when more threads than this are
-/// alive, and never freed. Miri has fewer, because every test that trims walks all of them.
+/// The number of static records. If more threads than this run at the same time, further records
+/// are allocated, which are never freed. Miri has fewer static records, because every test that
+/// trims walks all of them.
 pub const FIRST: usize = if cfg!(ephemera_loom) {
     2
 } else if cfg!(miri) {

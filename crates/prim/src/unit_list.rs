@@ -219,7 +219,7 @@ impl<U: Listed> UnitList<U> {
         }
     }
 
-    /// Calls `visit` for every unit. `visit` must not remove a unit that it has not visited yet.
+    /// Calls `visit` for every unit. `visit` must not remove any unit.
     ///
     /// # Safety
     /// The caller owns the list.

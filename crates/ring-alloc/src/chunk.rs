@@ -379,7 +379,7 @@ impl ChunkPtr {
         true
     }
 
-    /// Books the bytes that a block loses. If it is the top block of a front, moves the cursor back.
+    /// Books the bytes that a block loses. Moves the cursor back if it is a front's top block.
     #[inline]
     pub(crate) fn shrink(self, start: usize, old: usize, new: usize, front: bool) {
         if front && start + room_of(old) == self.cursor().get() {

@@ -37,7 +37,7 @@
 //! * A block can grow in place only at the top of its chunk. Several vectors that grow in turn move
 //!   as they would anywhere.
 //! * A block larger than 64 KiB, or aligned to more than 4 KiB, comes from the backing allocator
-//!   and is as fast as that one is.
+//!   and takes as long as there.
 //! * For memory that is freed all at once, use an arena (`bumpalo`). For long-lived objects of one
 //!   type, use a pool.
 //!
@@ -54,8 +54,8 @@
 //! ends. A chunk of an ended thread is freed with its last block, by the thread that frees that
 //! block.
 //!
-//! In a forked child, chunks of the parent's other threads stay: blocks in them can be freed, but
-//! their memory cannot. The chunks of the forking thread are used and freed as before.
+//! In a forked child, the chunks of the parent's other threads are never freed, although blocks in
+//! them can be. The chunks of the forking thread are used and freed as before.
 //!
 //! # Traits
 //!

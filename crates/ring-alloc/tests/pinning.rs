@@ -17,7 +17,7 @@ use ring_alloc::{OneRingAlloc, RingAlloc};
 const TRAFFIC: usize = if cfg!(miri) { 300 } else { 2_000_000 };
 /// The numbers of long-lived blocks to try.
 const STUCK: &[usize] = if cfg!(miri) { &[2] } else { &[10, 100, 1_000] };
-/// The distance between two long-lived blocks, in allocations. A chunk of 64 KiB holds fewer blocks.
+/// The distance between two long-lived blocks, in allocations. A chunk of 64 KiB holds fewer.
 const APART: usize = if cfg!(miri) { 270 } else { 800 };
 
 /// Returns the bytes that `k` long-lived blocks may cost.

@@ -152,7 +152,7 @@ pub(crate) unsafe trait Env: Copy {
     fn trim_asked(&self) -> bool;
     /// Frees the empty chunks of other heaps that it can reach, before a request is refused.
     fn last_resort(&self);
-    /// Frees in a chunk that another owner has.
+    /// Frees a block, or bytes of one, in a chunk of another owner.
     ///
     /// # Safety
     /// `given` stands for a block of `chunk`, or bytes of one, that the caller owned and gives up.
