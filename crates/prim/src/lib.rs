@@ -14,7 +14,7 @@
 //!
 //! The other modules are not about threads: raw memory ([`raw`], [`poison`], [`prefetch`]), address
 //! arithmetic ([`align`]), the lookup of headers ([`header`]), the allocator traits ([`traits`],
-//! [`backing`]), and checks for debug builds and models ([`invariant`], [`witness`], [`sync`]).
+//! [`backing`]), and checks for debug builds and models ([`invariant!`], [`witness`], [`sync`]).
 //!
 //! This crate makes no promise of stability. Depend on the allocators instead.
 #![doc = include_str!("../DESIGN.md")]

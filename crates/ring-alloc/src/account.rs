@@ -2,7 +2,7 @@
 
 use ephemera_prim::word::OwnerUsize;
 
-/// The limit of a ring without one.
+/// The value that stands for no limit.
 pub(crate) const UNLIMITED: usize = usize::MAX;
 
 /// An account of the bytes held: chunks, large blocks, and the ring's own state.

@@ -38,7 +38,7 @@ pub trait Geometry: 'static {
     const MEDIUM_ALIGN: usize;
     /// The size and alignment of chunks of medium blocks.
     const MEDIUM_CHUNK: usize;
-    /// The number of empty chunks of each class that an owner keeps. It frees more than that.
+    /// The number of empty chunks of each class that an owner keeps. It frees all further ones.
     const RETAIN: usize = 4;
 }
 
