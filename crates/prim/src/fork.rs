@@ -1,17 +1,18 @@
-//! The generation of the process: how a child of a fork knows what its parent's threads have left behind.
+//! The generation of the process, by which a forked child recognises locks of its parent's threads.
 //!
-//! A forked child has one thread, and a lock that another thread of the parent held stays locked in it. What a lock
-//! stores here is the generation of the process that took it. A child has another one, so it sees that the holder is not
-//! in its process, and takes the lock over.
+//! A forked child has one thread. A lock that another thread of the parent held stays locked in the
+//! child. So a lock stores the generation of the process that took it. A child has a generation of
+//! its own: it sees that the holder is not in its process and takes the lock over.
 //!
-//! A child that was made without the C library's `fork` (a bare `clone`) keeps the generation of its parent.
+//! A child created without the C library's `fork` (by a bare `clone`) keeps the generation of its
+//! parent.
 
 use crate::sync::Ordering;
 
-// Not loom's: there is one process in a model, and loom has no statics.
+// Not loom's atomic: a model has one process, and loom has no statics.
 static GENERATION: core::sync::atomic::AtomicUsize = core::sync::atomic::AtomicUsize::new(0);
 
-/// How many forks lie between this process and the first that watched for them.
+/// Returns the number of forks since the first process that called this function.
 #[inline]
 #[must_use]
 pub fn generation() -> usize {
@@ -19,7 +20,7 @@ pub fn generation() -> usize {
     GENERATION.load(Ordering::Relaxed)
 }
 
-/// Registers, once, a handler that runs in every forked child.
+/// Registers a handler that runs in every forked child. Later calls do nothing.
 #[cfg(all(unix, feature = "std", not(any(miri, ephemera_loom))))]
 fn watch() {
     use core::sync::atomic::AtomicBool;
@@ -37,15 +38,17 @@ fn watch() {
         GENERATION.fetch_add(1, Ordering::Relaxed);
     }
 
-    // The flag comes first: the C library may allocate in here, through an allocator that asks for the generation.
+    // Set the flag first: the C library may allocate in here, through an allocator that calls
+    // `generation`.
     if !WATCHED.load(Ordering::Relaxed) && !WATCHED.swap(true, Ordering::Relaxed) {
-        // SAFETY: the handler is a function of this program that only writes an atomic, which a forked child may do. A refusal,
-        // for want of memory, leaves a child with its parent's generation.
+        // SAFETY: the handler is a function of this program that only writes an atomic, which a
+        // forked child may do. If the C library refuses for lack of memory, a child keeps its
+        // parent's generation.
         unsafe { pthread_atfork(None, None, Some(forked)) };
     }
 }
 
-/// Here no process forks, or nothing can be called when it does.
+/// On this target no process forks, or no handler can run when one does.
 #[cfg(not(all(unix, feature = "std", not(any(miri, ephemera_loom)))))]
 #[inline]
 fn watch() {}
