@@ -86,19 +86,15 @@ fn main() -> ExitCode {
             Err(error) => told(&error),
         };
     }
-    match run(&Cli::parse().command) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => told(&error),
-    }
+    run(&Cli::parse().command).unwrap_or_else(|error| told(&error))
 }
 
-/// `false` if a check failed.
-fn run(command: &Command) -> Result<bool> {
+/// Runs a command and returns its exit status: a failure if a check failed.
+fn run(command: &Command) -> Result<ExitCode> {
     let ws = Workspace::load()?;
-    match command {
+    let passed = match command {
+        Command::Record(options) => return Ok(record::main(&ws, options)),
         Command::Bench(options) => bench::main(&ws, options),
-        Command::Record(options) => record::main(&ws, options),
         Command::Replay(options) => replay::main(&ws, options),
         Command::Advise(options) => advise::main(&ws, options),
         Command::Readme(options) => readme::main(&ws, options),
@@ -110,7 +106,8 @@ fn run(command: &Command) -> Result<bool> {
         Command::Sanitize(options) => sanitize::main(&ws, options),
         Command::Tidy(options) => tidy::main(&ws, options),
         Command::Toolchains => toolchain::prepare(&ws).map(|()| true),
-    }
+    }?;
+    Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn told(error: &anyhow::Error) -> ExitCode {

@@ -3,9 +3,10 @@
 mod strict;
 
 use core::panic::AssertUnwindSafe;
+use std::io::Read;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use bench_harness::tally::{self, Counted};
 use bench_harness::trace::replay::{Kind, Player, Program};
@@ -119,6 +120,144 @@ fn advice_and_its_page() {
     }
     assert!(std::fs::read_to_string(&*page).expect("it was written").contains("</html>"));
     assert!(printed(&["summary", &trace]).contains("20,000"));
+}
+
+/// The figures of another trace would look like those of this one.
+#[test]
+fn conc_figures_belong_to_the_trace_that_they_were_made_from() {
+    let dir = Dir::new("figures");
+    let path = dir.trace();
+    let trace = path.to_string_lossy();
+    let said = printed(&["replay", &trace, "--peers", "one-ring", "--rounds", "1"]);
+    assert!(said.contains("OneRingAlloc"), "{said}");
+    let advise = || {
+        let output = run(&["advise", &trace]);
+        assert!(output.status.success());
+        let told = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (told(&output.stdout).contains("the replay of this trace"), told(&output.stderr))
+    };
+    assert!(advise().0);
+    // A trace that was copied, or touched, is the same trace.
+    let bytes = std::fs::read(&path).expect("it was written");
+    std::thread::sleep(core::time::Duration::from_millis(20));
+    std::fs::write(&path, &bytes).expect("cargo's directory can be written");
+    assert!(advise().0, "a younger file of the same operations");
+    // Another recording of the same command, and the same operations of another command, are older
+    // than the figures.
+    let figures = format!("{trace}.replay.json");
+    let kept = std::fs::read_to_string(&figures).expect("it was written");
+    for (command, extra) in [("four threads", true), ("five threads", false)] {
+        let mut writer = Writer::new(command);
+        for event in Trace::open(&path).expect("it was written").events() {
+            writer.push(&event.expect("it is whole"));
+        }
+        if extra {
+            writer.push(&Event {
+                sequence: 1 << 40,
+                time: 1 << 40,
+                thread: 1,
+                what: What::Free { address: 1 },
+            });
+        }
+        writer.save(&path).expect("cargo's directory can be written");
+        std::fs::write(&figures, &kept).expect("cargo's directory can be written");
+        let (used, told) = advise();
+        assert!(!used && told.contains("is not used") && told.contains("about another"), "{command}: {told}");
+        std::fs::write(&path, &bytes).expect("cargo's directory can be written");
+    }
+    // Figures that somebody else wrote are no way to the terminal either.
+    std::fs::write(&figures, kept.replace("OneRingAlloc", "\\u001b]0;owned"))
+        .expect("cargo's directory can be written");
+    let (used, told) = advise();
+    assert!(!used && told.contains("control characters"), "{told}");
+}
+
+/// A command is what whoever wrote the trace wants it to be.
+#[test]
+fn escape_sequences_of_a_command_do_not_reach_the_terminal_or_the_page() {
+    let dir = Dir::new("escapes");
+    let mut writer = Writer::new("evil\x1b]0;owned\x07\x1b[2J\u{9b}31m");
+    for i in 0..100 {
+        let what = What::Alloc { address: i << 8, size: 64, align_log2: 0, zeroed: false };
+        writer.push(&Event { sequence: i, time: i * 100, thread: 1, what });
+    }
+    let path = dir.0.join("trace");
+    writer.save(&path).expect("cargo's directory can be written");
+    let (trace, page) = (path.to_string_lossy(), dir.0.join("page.html"));
+    let page_path = page.to_string_lossy();
+    let obeyed = |c: char| c.is_control() && c != '\n';
+    for arguments in [
+        vec!["summary", &trace],
+        vec!["replay", &trace, "--peers", "one-ring", "--rounds", "1"],
+        vec!["advise", &trace, "--html", &page_path],
+    ] {
+        let said = printed(&arguments);
+        assert!(said.contains("evil\\u{1b}]0;owned") && !said.contains(obeyed), "{arguments:?}: {said:?}");
+    }
+    let page = std::fs::read_to_string(&page).expect("it was written");
+    assert!(page.contains("evil\\u{1b}]0;owned") && !page.contains(obeyed), "the page");
+}
+
+/// Most bytes resident of a replay and of the processes that it started, and what it said.
+#[expect(clippy::zombie_processes, reason = "`wait4` reaps it and returns its peak")]
+fn resident_peak_of_a_replay(trace: &Path) -> (u64, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bench-trace"));
+    command.arg("replay").arg(trace).args(["--peers", "one-ring", "--rounds", "1"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("cargo built it");
+    let mut status = 0;
+    // SAFETY: the structure holds numbers alone, for which zeros are valid.
+    let mut usage: libc::rusage = unsafe { core::mem::zeroed() };
+    // SAFETY: both places are valid, and the process is our child. What it prints fits its pipes.
+    let ended = unsafe { libc::wait4(child.id().cast_signed(), &raw mut status, 0, &raw mut usage) };
+    assert_eq!(ended, child.id().cast_signed());
+    let read = |mut from: Box<dyn Read>| {
+        let mut text = String::new();
+        from.read_to_string(&mut text).expect("it is text");
+        text
+    };
+    let (out, error) = (child.stdout.expect("it is piped"), child.stderr.expect("it is piped"));
+    let (out, error) = (read(Box::new(out)), read(Box::new(error)));
+    assert_eq!(status, 0, "{error}");
+    (usage.ru_maxrss.cast_unsigned() * 1024, out, error)
+}
+
+/// The operations of a trace are read from a file as they are played, whatever their number.
+#[test]
+fn a_replay_takes_no_memory_for_the_length_of_its_trace() {
+    let dir = Dir::new("long");
+    let replay = |calls: u64| {
+        let mut writer = Writer::new("a long run");
+        for i in 0..calls {
+            let (round, block) = (i / 2, i / 2 % 100 * 64);
+            let what = if i % 2 == 0 {
+                What::Alloc { address: block, size: 8 + round % 50, align_log2: 0, zeroed: false }
+            } else {
+                What::Free { address: block }
+            };
+            writer.push(&Event { sequence: i, time: i * 100, thread: 1, what });
+        }
+        let path = dir.0.join("trace");
+        writer.save(&path).expect("cargo's directory can be written");
+        resident_peak_of_a_replay(&path)
+    };
+    let (short, ..) = replay(40_000);
+    let (long, said, told) = replay(400_000);
+    // In memory, 400,000 operations of 20 bytes take 8 MB.
+    assert!(long < short + (4 << 20), "{long} bytes; {short} for a tenth of the length");
+    assert!(said.contains("400,000 calls") && said.contains("OneRingAlloc"), "{said}");
+    // It says first what it takes.
+    assert!(told.contains("The replay takes ") && told.contains("on the disk of the trace"), "{told}");
+    let entries = std::fs::read_dir(&dir.0).expect("it is there").count();
+    assert_eq!(entries, 2, "the trace and its figures; the file of the operations has no name");
+}
+
+#[test]
+fn a_replay_says_that_it_lacks_room() {
+    let dir = Dir::new("room");
+    let trace = dir.trace();
+    let output = run(&["replay", &trace.to_string_lossy(), "--peers", "one-ring", "--room", "1000"]);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && error.contains("1000 B are free"), "{error}");
 }
 
 #[test]

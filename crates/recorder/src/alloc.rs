@@ -3,6 +3,7 @@
 use core::alloc::{GlobalAlloc, Layout};
 
 use crate::format::{self, op};
+use crate::process::clocks::Watch;
 use crate::process::record;
 use crate::stream::Call;
 
@@ -76,33 +77,45 @@ impl<A> TraceAlloc<A> {
 unsafe impl<A: GlobalAlloc> GlobalAlloc for TraceAlloc<A> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let mut watch = Watch::start();
         // SAFETY: the caller's duty is the callee's.
         let block = unsafe { self.0.alloc(layout) };
+        watch.lap();
         born(op::ALLOC, align_log2(layout.align()), block, layout.size());
+        watch.end_recorder();
         block
     }
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        let mut watch = Watch::start();
         // SAFETY: the caller's duty is the callee's.
         let block = unsafe { self.0.alloc_zeroed(layout) };
+        watch.lap();
         born(op::ZEROED, align_log2(layout.align()), block, layout.size());
+        watch.end_recorder();
         block
     }
 
     #[inline]
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
+        let mut watch = Watch::start();
         goes(op::FREE, ptr);
+        watch.lap();
         // SAFETY: the caller's duty is the callee's.
-        unsafe { self.0.dealloc(ptr, layout) }
+        unsafe { self.0.dealloc(ptr, layout) };
+        watch.end_allocator();
     }
 
     #[inline]
     unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         goes(op::RESIZE, ptr);
+        let mut watch = Watch::start();
         // SAFETY: the caller's duty is the callee's.
         let block = unsafe { self.0.realloc(ptr, layout, new_size) };
+        watch.lap();
         resized(ptr, block, new_size);
+        watch.end_recorder();
         block
     }
 }

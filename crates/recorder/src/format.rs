@@ -6,12 +6,16 @@
 //!
 //! head     magic "EPHTRACE" | version u32 | chunk size u32 | clock u64 | pid u32 | parent u32 | origin u32
 //!          | stop reason u32 | stop sequence u64 | limit u64 | length of the command u32 | command, words ended by 0
+//!          | at 4032: start's processor time u64 | end u64 | end's processor time u64 | cost of two clock readings u32
 //!          | at 4088: dropped calls u64
 //! chunk    magic "CHNK" | thread u32 | used u32 | stream u32 | sequence u64 | time u64 | events ... | zeros
 //! event    op and alignment u8 | sequence + | time + | by op
 //!            1 alloc    address ±, size          4 resize   address ±   before the call, the block goes
 //!            2 zeroed   address ±, size          5 resized  address ±, size   after it, the block is here; size 0: refused
 //!            3 free     address ±                6 thread   number alone: who writes from here on
+//! note     op 7 and kind u8 | numbers by kind, no sequence number
+//!            0 clocks   time +, processor time of the thread, of the process, and what the chunk before cost to replace
+//!            1 took     nanoseconds that the allocator took for the event before, and that the recorder took to write it
 //! ```
 //!
 //! Numbers of fixed width are little-endian. The others are *varints*: seven bits a byte, low ones first, the top bit set on
@@ -20,14 +24,22 @@
 //! ticks of 32 ns since the clock of the head. The op stands in the low three bits of its byte, the alignment above, as the
 //! power of two that was asked for; 0 means what `malloc` gives.
 //!
+//! Processor times are in ticks too, those of a note since the thread or the process began. The head has nanoseconds:
+//! the process's processor time when the recording started, then the end of the run and its processor time, both since that
+//! start. The two of the end are 0 where the program ended without `exit`. The cost of the clock is in picoseconds.
+//!
+//! Version 1 has no notes and no fields behind 4032. It is still read: such a trace has no processor times.
+//!
 //! The *sequence* counts all events of the process: a block is freed before the number of the call that gets its memory
 //! again, on whatever thread. `used` is written after each event, so the file of a killed process is whole.
 #![forbid(unsafe_code)]
 
 /// What a trace begins with.
 pub const MAGIC: [u8; 8] = *b"EPHTRACE";
-/// The version that this crate writes and reads.
-pub const VERSION: u32 = 1;
+/// The version that this crate writes.
+pub const VERSION: u32 = 2;
+/// The oldest version that this crate reads.
+pub const OLDEST: u32 = 1;
 /// Bytes of the head.
 pub const HEAD: usize = 4096;
 /// Bytes of a chunk.
@@ -67,7 +79,15 @@ pub mod head {
     pub const COMMAND_LENGTH: usize = 56;
     /// The command's words, each ended by a zero.
     pub const COMMAND: usize = 60;
-    /// Calls that were dropped. The command ends before this field.
+    /// Processor time of the process when the recording started, in nanoseconds. The command ends before this field.
+    pub const START_PROCESSOR: usize = 4032;
+    /// Nanoseconds from the start to the exit of the program; 0 where it ended without `exit`.
+    pub const END: usize = 4040;
+    /// Processor time of the process from the start to that end, in nanoseconds.
+    pub const END_PROCESSOR: usize = 4048;
+    /// What reading the clock twice adds to the interval between the readings, in picoseconds.
+    pub const CLOCK_COST: usize = 4056;
+    /// Calls that were dropped.
     pub const DROPPED: usize = 4088;
 }
 
@@ -99,6 +119,55 @@ pub mod op {
     pub const RESIZED: u8 = 5;
     /// Another thread takes the stream over.
     pub const THREAD: u8 = 6;
+    /// A measurement, of a kind in [`note`](super::note).
+    pub const NOTE: u8 = 7;
+}
+
+/// Kinds of notes, which stand where an event has its alignment.
+pub mod note {
+    /// The thread's and the process's processor time, and the recorder's own.
+    pub const CLOCKS: u8 = 0;
+    /// What the allocator and the recorder took for the event before.
+    pub const TOOK: u8 = 1;
+}
+
+/// Processor times at one moment of a thread, in nanoseconds. A trace keeps them in ticks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Clocks {
+    /// Nanoseconds since the start.
+    pub time: u64,
+    /// Processor time of the thread since it began.
+    pub thread: u64,
+    /// Processor time of the process since it began.
+    pub process: u64,
+    /// Processor time that the thread has just spent in the recorder's slow path.
+    pub recorder: u64,
+}
+
+/// Encodes a note of clocks behind an event at `base_time`, in ticks; returns the bytes and their number.
+#[must_use]
+pub fn encode_clocks(base_time: u64, clocks: &Clocks) -> ([u8; LONGEST], usize) {
+    let time = (clocks.time >> TICK_LOG2).saturating_sub(base_time);
+    let [thread, process, recorder] =
+        [clocks.thread, clocks.process, clocks.recorder].map(|ns| ns >> TICK_LOG2);
+    encode_note(note::CLOCKS, &[time, thread, process, recorder])
+}
+
+/// Encodes a note of what the allocator and the recorder took, in nanoseconds; returns the bytes and their number.
+#[inline]
+#[must_use]
+pub fn encode_took(allocator: u64, recorder: u64) -> ([u8; LONGEST], usize) {
+    encode_note(note::TOOK, &[allocator, recorder])
+}
+
+fn encode_note(kind: u8, numbers: &[u64]) -> ([u8; LONGEST], usize) {
+    let mut out = [0; LONGEST];
+    out[0] = lead(op::NOTE, kind);
+    let mut at = 1;
+    for number in numbers {
+        at += put(&mut out[at..], *number);
+    }
+    (out, at)
 }
 
 /// How a recording began.
@@ -111,13 +180,17 @@ pub enum Origin {
     Fork = 2,
     /// By a call of the program itself.
     Call = 3,
+    /// With a program whose executable has a `malloc` of its own: the recorder sees only the calls
+    /// that this one passes on.
+    Bypassed = 4,
 }
 
 impl Origin {
     /// The origin that a head names.
     #[must_use]
     pub fn from_word(word: u32) -> Option<Self> {
-        [Self::Program, Self::Fork, Self::Call].into_iter().find(|origin| *origin as u32 == word)
+        let all = [Self::Program, Self::Fork, Self::Call, Self::Bypassed];
+        all.into_iter().find(|origin| *origin as u32 == word)
     }
 }
 

@@ -16,7 +16,9 @@ mod book;
 mod error;
 pub mod format;
 mod reader;
+mod shown;
 mod summary;
+mod timing;
 mod writer;
 
 #[cfg(target_os = "linux")]
@@ -46,8 +48,9 @@ pub use self::book::{Block, Book, Id, Step};
 pub use self::error::{Error, StartError};
 #[cfg(target_os = "linux")]
 pub use self::process::start;
-pub use self::reader::{Event, Events, Trace, What};
+pub use self::reader::{End, Event, Events, Trace, What};
 pub use self::summary::Summary;
+pub use self::timing::{Kind, Sample, Thread, Timing};
 pub use self::writer::Writer;
 
 /// Names the trace: where the preloaded recorder finds its path. It appends `.` and the number of its process.
@@ -58,6 +61,9 @@ pub const LIMIT_VARIABLE: &str = "EPHEMERA_TRACE_LIMIT";
 
 /// The limit where none is said: 1 GiB, some 100 million calls.
 pub const DEFAULT_LIMIT: u64 = 1 << 30;
+
+/// Bytes that the path of a trace may have before the recorder appends to it.
+pub const LONGEST_PATH: usize = 2023;
 
 #[cfg(test)]
 mod tests;

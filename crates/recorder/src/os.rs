@@ -33,9 +33,24 @@ pub(crate) fn failed(call: &'static str) -> StartError {
 /// The monotonic clock in nanoseconds.
 #[inline]
 pub(crate) fn clock() -> u64 {
+    read_clock(libc::CLOCK_MONOTONIC)
+}
+
+/// Processor time of the calling thread in nanoseconds: a system call.
+pub(crate) fn thread_processor() -> u64 {
+    read_clock(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// Processor time of the process in nanoseconds: a system call.
+pub(crate) fn process_processor() -> u64 {
+    read_clock(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+#[inline]
+fn read_clock(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a structure of the right type. This clock always exists.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    // SAFETY: the pointer is to a structure of the right type. Where a clock is refused, the structure stays zero.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
     time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }
 

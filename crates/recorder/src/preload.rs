@@ -7,6 +7,7 @@ use core::ptr::null_mut;
 
 use crate::alloc::{align_log2, born, goes, resized};
 use crate::format::{Origin, op};
+use crate::process::clocks::Watch;
 use crate::process::launch;
 use crate::real::{early, early_size, is_early, real};
 use crate::{DEFAULT_LIMIT, os};
@@ -30,8 +31,31 @@ extern "C" fn begin() {
         .unwrap_or(DEFAULT_LIMIT);
     let errno = os::errno();
     // Whoever started the program finds no trace then; there is nobody here to be told.
-    let _ = launch(path, limit, Origin::Program);
+    let _ = launch(path, limit, if is_bypassed() { Origin::Bypassed } else { Origin::Program });
     os::set_errno(errno);
+}
+
+/// Whether the program's calls of `malloc` go to its executable, which the loader searches before
+/// every library.
+fn is_bypassed() -> bool {
+    // SAFETY: the name ends with a zero.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"malloc".as_ptr()) };
+    let own = (&raw const BEGIN).cast();
+    !found.is_null() && object(found) != object(own)
+}
+
+/// Where the executable or library begins that holds an address; null if none does.
+fn object(address: *const c_void) -> *mut c_void {
+    let mut info = libc::Dl_info {
+        dli_fname: null_mut::<core::ffi::c_char>(),
+        dli_fbase: null_mut(),
+        dli_sname: null_mut::<core::ffi::c_char>(),
+        dli_saddr: null_mut(),
+    };
+    // SAFETY: any address may be asked about, and the place is valid. Where nothing is found, the
+    // structure stays as it is.
+    unsafe { libc::dladdr(address, &raw mut info) };
+    info.dli_fbase
 }
 
 /// Sets the error number and returns null.
@@ -48,9 +72,12 @@ fn refused() -> *mut c_void {
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn malloc(size: usize) -> *mut c_void {
     let Some(real) = real() else { return early(1, size).cast() };
+    let mut watch = Watch::start();
     // SAFETY: any size is valid.
     let block = unsafe { (real.malloc)(size) };
+    watch.lap();
     born(op::ALLOC, 0, block.cast(), size);
+    watch.end_recorder();
     block
 }
 
@@ -64,10 +91,13 @@ pub(crate) unsafe extern "C" fn calloc(count: usize, size: usize) -> *mut c_void
     let Some(real) = real() else {
         return count.checked_mul(size).map_or_else(refused, |bytes| early(1, bytes).cast());
     };
+    let mut watch = Watch::start();
     // SAFETY: any sizes are valid.
     let block = unsafe { (real.calloc)(count, size) };
+    watch.lap();
     // A product that overflows was refused.
     born(op::ZEROED, 0, block.cast(), count.wrapping_mul(size));
+    watch.end_recorder();
     block
 }
 
@@ -114,9 +144,12 @@ pub(crate) unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut
         return left;
     }
     goes(op::RESIZE, block.cast());
+    let mut watch = Watch::start();
     // SAFETY: the caller's duty is the callee's.
     let moved = unsafe { (real.realloc)(block, size) };
+    watch.lap();
     resized(block.cast(), moved.cast(), size);
+    watch.end_recorder();
     moved
 }
 
@@ -145,9 +178,12 @@ pub(crate) unsafe extern "C" fn free(block: *mut c_void) {
         return;
     }
     if let Some(real) = real() {
+        let mut watch = Watch::start();
         goes(op::FREE, block.cast());
+        watch.lap();
         // SAFETY: the caller's duty is the callee's.
-        unsafe { (real.free)(block) }
+        unsafe { (real.free)(block) };
+        watch.end_allocator();
     }
 }
 

@@ -1,6 +1,7 @@
 //! The recording of a process: how it starts, what one call does, what happens at a fork, and how it stops.
 //!
-//! `lease` has what happens at a thread's beginning and end, `sandbox` what happens when the program gives up system calls.
+//! `lease` has what happens at a thread's beginning and end, `clocks` the processor times and the measured calls, and
+//! `sandbox` what happens when the program gives up system calls.
 
 use core::cell::UnsafeCell;
 use core::ffi::CStr;
@@ -18,6 +19,7 @@ use crate::tls::{self, BUSY};
 
 use self::lease::leave;
 
+pub(crate) mod clocks;
 mod lease;
 #[cfg(all(feature = "preload", target_arch = "x86_64"))]
 mod sandbox;
@@ -226,8 +228,8 @@ impl Process {
         self.made.store(0, Relaxed);
         let opened = self.open(Origin::Fork, LIMIT.load(Relaxed)).is_ok();
         let state = if opened { RECORDING } else { STOPPED };
-        // ORDERING: Release. Pairs with the Acquire in `record_slow`. Publishes: the file, for the other threads.
-        // It fails where the recording was stopped meanwhile.
+        // ORDERING: Release. Pairs with the Acquire in `record_slow`, `write` and `exits`. Publishes: the file, for the other
+        // threads. It fails where the recording was stopped meanwhile.
         let _ = self.state.compare_exchange(WIPED, state, Release, Relaxed);
     }
 
@@ -249,7 +251,7 @@ impl Process {
         let base = made?;
         CLOCK.store(os::clock(), Relaxed);
         let mut bytes = [0; HEAD];
-        let command = os::command(&mut bytes[head::COMMAND..head::DROPPED]) as u32;
+        let command = os::command(&mut bytes[head::COMMAND..head::START_PROCESSOR]) as u32;
         bytes[..8].copy_from_slice(&format::MAGIC);
         let words = [
             (head::VERSION, format::VERSION),
@@ -264,6 +266,8 @@ impl Process {
         }
         bytes[head::CLOCK..][..8].copy_from_slice(&CLOCK.load(Relaxed).to_le_bytes());
         bytes[head::LIMIT..][..8].copy_from_slice(&(limit as u64).to_le_bytes());
+        bytes[head::CLOCK_COST..][..4].copy_from_slice(&clocks::cost().to_le_bytes());
+        bytes[head::START_PROCESSOR..][..8].copy_from_slice(&clocks::start().to_le_bytes());
         // SAFETY: the mapping begins with the head, and no other thread knows it yet.
         unsafe { base.copy_from_nonoverlapping(bytes.as_ptr(), HEAD) };
         // ORDERING: Release. Pairs with the Acquire in `tell_dropped`. Publishes: the mapped head.
@@ -344,7 +348,8 @@ fn prepare(path: &[u8], most: usize, origin: Origin) -> Result<(), StartError> {
         return opened;
     }
     known.state.store(RECORDING, Relaxed);
-    // ORDERING: Release. Pairs with the Acquire in `record`. Publishes: the process and its settings.
+    clocks::see_the_exit();
+    // ORDERING: Release. Pairs with the Acquire in `record` and in `exits`. Publishes: the process and its settings.
     PROCESS.store(process, Release);
     Ok(())
 }

@@ -9,9 +9,14 @@ use std::path::Path;
 
 use crate::error::Error;
 use crate::format::{
-    self, Bad, Base, CHUNK, CHUNK_HEAD, CHUNK_MAGIC, HEAD, MAGIC, Origin, Stop, TICK_LOG2, VERSION, chunk,
-    head, op,
+    self, CHUNK, CHUNK_HEAD, CHUNK_MAGIC, HEAD, MAGIC, OLDEST, Origin, Stop, VERSION, chunk, head,
 };
+use crate::shown::shown;
+use crate::timing::Timing;
+
+use self::cursor::Cursor;
+
+mod cursor;
 
 /// What happened to a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,8 +64,21 @@ pub struct Event {
     pub what: What,
 }
 
+/// The end of a run that exited, in nanoseconds since its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End {
+    /// When it came.
+    pub time: u64,
+    /// Processor time of the process until then.
+    pub processor: u64,
+}
+
 /// Threads that a process can have had, as far as a trace is believed.
 const THREADS: u64 = format::MOST_THREADS;
+
+/// Most consecutive chunks without a head: threads that were killed claimed them, or the file was
+/// extended in advance.
+const UNBEGUN: u32 = 8192;
 
 /// Where a chunk's events are.
 #[derive(Clone, Copy, Debug)]
@@ -90,7 +108,15 @@ pub struct Trace {
     pub limit: u64,
     /// Calls that are not in the trace, although it goes on after them.
     pub dropped: u64,
-    /// The command, its words separated by spaces.
+    /// Version of the format.
+    version: u32,
+    /// Processor time of the process at the start of the recording, in nanoseconds.
+    pub start_processor: u64,
+    /// How the run ended; `None` where it did not exit, and where the recording ended first.
+    pub end: Option<End>,
+    /// Nanoseconds that reading the clock twice adds to the interval between the readings.
+    pub clock_cost: f64,
+    /// The command, its words separated by spaces, its control characters escaped.
     pub command: String,
     /// Bytes of the file that mean something.
     pub bytes: u64,
@@ -138,18 +164,21 @@ impl Trace {
             return Err(Error::Foreign { why: "it does not begin with EPHTRACE" });
         }
         let found = word(&bytes, head::VERSION);
-        if found != VERSION {
+        if !(OLDEST..=VERSION).contains(&found) {
             return Err(Error::Version { found });
         }
         if word(&bytes, head::CHUNK) != CHUNK as u32 {
             return Err(Error::Corrupt { offset: head::CHUNK as u64, why: "chunks of another size" });
         }
         let stop = Stop::from_word(word(&bytes, head::STOP));
-        let command = (word(&bytes, head::COMMAND_LENGTH) as usize).min(HEAD - head::COMMAND);
-        // Older recorders let the command run on into this field.
+        // In the first version, the command may run on to the head's end.
+        let later = found > OLDEST;
+        let most = if later { head::START_PROCESSOR } else { HEAD } - head::COMMAND;
+        let command = (word(&bytes, head::COMMAND_LENGTH) as usize).min(most);
         let has_dropped = head::COMMAND + command <= head::DROPPED;
+        let end = End { time: long(&bytes, head::END), processor: long(&bytes, head::END_PROCESSOR) };
         let command = bytes[head::COMMAND..][..command].split(|byte| *byte == 0);
-        let command: Vec<_> = command.filter(|word| !word.is_empty()).map(String::from_utf8_lossy).collect();
+        let command: Vec<_> = command.filter(|word| !word.is_empty()).map(shown).collect();
         let mut trace = Self {
             file,
             streams: Vec::new(),
@@ -161,6 +190,10 @@ impl Trace {
             stop_sequence: if stop.is_some() { long(&bytes, head::STOP_SEQUENCE) } else { u64::MAX },
             limit: long(&bytes, head::LIMIT),
             dropped: if has_dropped { long(&bytes, head::DROPPED) } else { 0 },
+            version: found,
+            start_processor: if later { long(&bytes, head::START_PROCESSOR) } else { 0 },
+            end: (later && end.time > 0 && stop.is_none()).then_some(end),
+            clock_cost: if later { f64::from(word(&bytes, head::CLOCK_COST)) / 1000.0 } else { 0.0 },
             command: command.join(" "),
             bytes: HEAD as u64,
             truncated: (read < HEAD).then_some(read as u64),
@@ -172,6 +205,7 @@ impl Trace {
     fn find_chunks(&mut self, length: u64) -> Result<(), Error> {
         let mut known: BTreeMap<u32, (u64, Vec<(u64, Place)>)> = BTreeMap::new();
         let mut offset = HEAD as u64;
+        let mut unbegun = 0;
         while offset < length {
             let mut head = [0; CHUNK_HEAD];
             let read = read_at(&self.file, &mut head, offset)?;
@@ -183,6 +217,7 @@ impl Trace {
             }
             let why = |why| Error::Corrupt { offset, why };
             if head[..4] == CHUNK_MAGIC {
+                unbegun = 0;
                 let used = word(&head, chunk::USED) as usize;
                 if u64::from(word(&head, chunk::THREAD)) > THREADS {
                     return Err(why("a thread of a number that no process reaches"));
@@ -207,6 +242,10 @@ impl Trace {
             } else if head.iter().any(|byte| *byte != 0) {
                 // A chunk that was claimed and not begun is all zeros.
                 return Err(why("a chunk that does not begin with CHNK"));
+            } else if unbegun == UNBEGUN {
+                return Err(why("more bytes without a chunk than a recorder leaves"));
+            } else {
+                unbegun += 1;
             }
             offset += CHUNK as u64;
         }
@@ -224,21 +263,8 @@ impl Trace {
             self.firsts.iter().enumerate().map(|(stream, &first)| Reverse((first, stream))).collect();
         let mut cursors = Vec::new();
         cursors.resize_with(self.streams.len(), Cursor::default);
-        Events { trace: self, cursors, waiting, current: None, failed: false }
+        Events { trace: self, cursors, waiting, current: None, failed: false, timing: Timing::default() }
     }
-}
-
-/// Where the reading of a stream is.
-#[derive(Debug, Default)]
-struct Cursor {
-    /// The chunk in memory, by its place in the stream, plus one.
-    chunk: usize,
-    bytes: Vec<u8>,
-    at: usize,
-    base: Base,
-    thread: u32,
-    /// The event that was read and not yet returned.
-    ahead: Option<Event>,
 }
 
 /// The events of a trace, in order. Ends after the first error.
@@ -251,6 +277,7 @@ pub struct Events<'a> {
     /// The stream that was read last.
     current: Option<usize>,
     failed: bool,
+    timing: Timing,
 }
 
 impl Iterator for Events<'_> {
@@ -276,12 +303,18 @@ impl Iterator for Events<'_> {
 }
 
 impl Events<'_> {
+    /// Returns what the notes read so far say: all of them, once the events are at their end.
+    #[must_use]
+    pub fn timing(&self) -> &Timing {
+        &self.timing
+    }
+
     fn advance(&mut self) -> Result<Option<Event>, Error> {
         loop {
             if let Some(stream) = self.current {
                 let cursor = &mut self.cursors[stream];
                 if cursor.ahead.is_none() {
-                    cursor.ahead = cursor.read(self.trace, &self.trace.streams[stream])?;
+                    cursor.ahead = cursor.read(self.trace, &self.trace.streams[stream], &mut self.timing)?;
                 }
                 let Some(event) = cursor.ahead else {
                     self.current = None;
@@ -304,89 +337,5 @@ impl Events<'_> {
             }
             self.current = Some(stream);
         }
-    }
-}
-
-impl Cursor {
-    /// The stream's next event.
-    fn read(&mut self, trace: &Trace, places: &[Place]) -> Result<Option<Event>, Error> {
-        loop {
-            while self.at >= self.bytes.len() {
-                let Some(place) = places.get(self.chunk) else { return Ok(None) };
-                self.load(trace, *place)?;
-            }
-            let begin = self.at;
-            match self.decode() {
-                Ok(None) => {}
-                Ok(Some(event)) => return Ok(Some(event)),
-                Err((Bad::Short, _)) if trace.truncated.is_some() && self.chunk == places.len() => {
-                    // The file was cut within this event.
-                    self.at = self.bytes.len();
-                }
-                Err((_, why)) => {
-                    let offset = places[self.chunk - 1].offset + (CHUNK_HEAD + begin) as u64;
-                    return Err(Error::Corrupt { offset, why });
-                }
-            }
-        }
-    }
-
-    fn load(&mut self, trace: &Trace, place: Place) -> Result<(), Error> {
-        let mut head = [0; CHUNK_HEAD];
-        read_at(&trace.file, &mut head, place.offset)?;
-        self.bytes.resize(place.used, 0);
-        let read = read_at(&trace.file, &mut self.bytes, place.offset + CHUNK_HEAD as u64)?;
-        self.bytes.truncate(read);
-        self.base =
-            Base { sequence: long(&head, chunk::SEQUENCE), time: long(&head, chunk::TIME), address: 0 };
-        self.thread = word(&head, chunk::THREAD);
-        self.at = 0;
-        self.chunk += 1;
-        Ok(())
-    }
-
-    /// Reads one event; `None` for one that is about the stream itself.
-    fn decode(&mut self) -> Result<Option<Event>, (Bad, &'static str)> {
-        let first = self.at == 0;
-        let (op, align_log2) = format::unlead(self.bytes[self.at]);
-        let mut at = self.at + 1;
-        let mut number = || {
-            format::take(&self.bytes, &mut at).map_err(|bad| match bad {
-                Bad::Short => (bad, "an event that its chunk ends within"),
-                Bad::Long => (bad, "a number of more than 64 bits"),
-            })
-        };
-        if op == op::THREAD {
-            let thread = number()?;
-            if thread > THREADS {
-                return Err((Bad::Long, "a thread of a number that no process reaches"));
-            }
-            self.thread = thread as u32;
-            self.at = at;
-            return Ok(None);
-        }
-        if !(op::ALLOC..=op::RESIZED).contains(&op) {
-            return Err((Bad::Long, "an operation that does not exist"));
-        }
-        let step = number()?;
-        if step == 0 && !first {
-            return Err((Bad::Long, "two events with one sequence number"));
-        }
-        let base = Base {
-            sequence: self.base.sequence.wrapping_add(step),
-            time: self.base.time.wrapping_add(number()?),
-            address: format::follow(self.base.address, number()?),
-        };
-        let address = base.address;
-        let what = match op {
-            op::FREE => What::Free { address },
-            op::RESIZE => What::Resize { address },
-            op::RESIZED => What::Resized { address, size: number()? },
-            _ => What::Alloc { address, size: number()?, align_log2, zeroed: op == op::ZEROED },
-        };
-        self.base = base;
-        self.at = at;
-        let time = base.time << TICK_LOG2;
-        Ok(Some(Event { sequence: base.sequence, time, thread: self.thread, what }))
     }
 }

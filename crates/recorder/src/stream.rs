@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, compiler_fence};
 
-use crate::format::{self, Base, CHUNK, CHUNK_HEAD, LONGEST, chunk};
+use crate::format::{self, Base, CHUNK, CHUNK_HEAD, Clocks, LONGEST, chunk};
 
 /// What happened to a block.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +15,9 @@ pub(crate) struct Call {
     /// Its size, for ops that have one.
     pub(crate) size: Option<u64>,
 }
+
+/// Most calls from one that is measured to the next.
+const GAP: u32 = 64;
 
 /// Where a thread writes. All zeros is a stream without a chunk: what a fork leaves to the child.
 ///
@@ -32,6 +35,8 @@ pub(crate) struct Stream {
     sequence: AtomicU64,
     time: AtomicU64,
     address: AtomicU64,
+    /// Calls until one is measured.
+    until: AtomicU32,
     /// The next stream that nobody holds, by its index plus one.
     pub(crate) next: AtomicU32,
 }
@@ -106,6 +111,43 @@ impl Stream {
         true
     }
 
+    /// Notes `thread`'s clocks, where it holds the stream and the chunk has room.
+    pub(crate) fn note_clocks(&self, thread: usize, clocks: &Clocks) {
+        self.note(thread, format::encode_clocks(self.time.load(Relaxed), clocks));
+    }
+
+    /// Notes how many nanoseconds the allocator and the recorder took for the event before, under the same conditions.
+    pub(crate) fn note_took(&self, thread: usize, allocator: u64, recorder: u64) {
+        self.note(thread, format::encode_took(allocator, recorder));
+    }
+
+    fn note(&self, thread: usize, (bytes, length): ([u8; LONGEST], usize)) {
+        // After a fork within a signal handler, a stream may have a place without a chunk.
+        if let Some((chunk, at)) = self.end(thread).filter(|(chunk, _)| !chunk.is_null()) {
+            self.append(chunk, at, &bytes[..length]);
+        }
+    }
+
+    /// Counts a call of `thread`; returns whether it is one to be measured.
+    ///
+    /// The gaps are uniform between 1 and [`GAP`] calls, so that a loop of the program never decides which of its calls are seen.
+    #[inline]
+    pub(crate) fn is_due(&self, thread: usize) -> bool {
+        let until = self.until.load(Relaxed);
+        if until > 0 {
+            self.until.store(until - 1, Relaxed);
+            return false;
+        }
+        if self.holder.load(Relaxed) != thread {
+            return false;
+        }
+        // Multiplicative hashing of what no program controls: the time of the last event, and where it was.
+        let mixed =
+            (self.time.load(Relaxed) ^ self.address.load(Relaxed) >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.until.store((mixed >> 40) as u32 % GAP, Relaxed);
+        true
+    }
+
     /// Copies bytes to the end of the chunk and counts them in its head.
     #[inline]
     fn append(&self, chunk: *mut u8, at: usize, bytes: &[u8]) {
@@ -122,6 +164,11 @@ impl Stream {
         // `open`, finds all stores of the dead process. Publishes: the event's bytes.
         used.store((at - CHUNK_HEAD) as u32, Release);
         self.at.store(at, Relaxed);
+    }
+
+    /// Returns the chunk, and where in it the next event goes.
+    pub(crate) fn place(&self) -> (*mut u8, usize) {
+        (self.chunk.load(Relaxed), self.at.load(Relaxed))
     }
 
     /// Whether there is room for one more event.
@@ -184,5 +231,24 @@ mod tests {
         assert!(written > 500, "{written}");
         assert!(stream.at.load(Relaxed) <= CHUNK);
         assert_eq!(words[CHUNK / 8], u64::MAX);
+    }
+    #[test]
+    fn calls_to_be_measured_come_at_gaps_that_vary() {
+        let stream = Stream::default();
+        assert!(!stream.is_due(7), "nobody holds it");
+        stream.holder.store(7, Relaxed);
+        let (mut due, mut odd, mut last, mut longest) = (0, 0, 0, 0);
+        let calls = if cfg!(miri) { 6_400_u32 } else { 64_000 };
+        for call in 0..calls {
+            stream.time.store(u64::from(call) * 3, Relaxed);
+            stream.address.store(u64::from(call % 2) * 64, Relaxed);
+            if stream.is_due(7) {
+                (due, odd, longest) = (due + 1, odd + call % 2, longest.max(call - last));
+                last = call;
+            }
+        }
+        assert!((calls / 43..calls / 24).contains(&due), "{due}: one in 32");
+        assert!((due / 3..due * 2 / 3).contains(&odd), "{odd} of {due}: both of two calls in turn are seen");
+        assert!(longest <= GAP, "{longest}");
     }
 }

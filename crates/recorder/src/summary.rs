@@ -201,6 +201,13 @@ impl Trace {
         if self.origin == Some(crate::format::Origin::Fork) {
             said.push("the process is a fork: blocks of its parent are unknown".to_owned());
         }
+        if self.origin == Some(crate::format::Origin::Bypassed) {
+            said.push(
+                "the program has a malloc of its own in its executable: only calls that this one passes on are in the \
+                 trace"
+                    .to_owned(),
+            );
+        }
         if let Some(at) = self.truncated {
             said.push(format!("the file ends within a chunk, at byte {}: it was cut off", grouped(at)));
         }

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use proptest::prelude::*;
 
-use crate::format::{CHUNK, CHUNK_HEAD, HEAD, Stop, head};
-use crate::{Book, Error, Event, Step, Summary, Trace, What, Writer};
+use crate::format::{CHUNK, CHUNK_HEAD, Clocks, HEAD, Stop, head};
+use crate::{Book, End, Error, Event, Step, Summary, Trace, What, Writer};
 
 /// A file that goes with the test.
 struct Scratch(PathBuf);
@@ -116,6 +116,36 @@ fn a_head_is_read() {
 }
 
 #[test]
+fn control_characters_of_a_command_are_escaped() {
+    let writer = Writer::new("evil\0\x1b]0;title\x07\u{9b}31m\r\n\u{202e}txt\0caf\u{e9}");
+    let file = Scratch::new("escapes", writer.bytes());
+    let trace = file.open().expect("it was just written");
+    assert_eq!(trace.command, "evil \\u{1b}]0;title\\u{7}\\u{9b}31m\\r\\n\\u{202e}txt caf\u{e9}");
+}
+
+/// Looking at each of its chunks would take minutes; the few that a recorder leaves unbegun are no
+/// error.
+#[test]
+fn a_sparse_file_of_eight_tebibytes_is_refused_without_reading_it() {
+    let (writer, events) = simple(100);
+    let file = Scratch::new("sparse", writer.bytes());
+    let grow = |length: u64| {
+        let open = std::fs::File::options().write(true).open(&file.0).expect("it was just written");
+        open.set_len(length)
+    };
+    grow(128 << 20).expect("holes take no space");
+    let trace = file.open().expect("a file that was extended in advance");
+    assert_eq!(read(&trace).expect("it is whole"), events);
+    // Some file systems have no files that large: the largest will do.
+    let large = [8 << 40, 4 << 40, 1 << 40, 16 << 30].into_iter().find(|&length| grow(length).is_ok());
+    assert!(large.is_some(), "no file system for this test");
+    match file.open() {
+        Err(Error::Corrupt { offset, .. }) => assert!(offset < 1 << 30, "{offset}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
 fn a_cut_file_is_read_up_to_the_cut() {
     let (writer, events) = simple(4000);
     let bytes = writer.bytes();
@@ -132,6 +162,81 @@ fn a_cut_file_is_read_up_to_the_cut() {
             assert!(trace.caveats().iter().any(|said| said.contains("cut off")));
         }
     }
+}
+
+/// A trace of `simple(2000)` with notes among its events.
+fn noted() -> (Writer, Vec<Event>) {
+    let (_, events) = simple(2000);
+    let mut writer = Writer::new("x");
+    for event in &events {
+        let thread = u64::from(event.thread);
+        if event.sequence % 100 == 0 {
+            let process = 1024 + event.sequence * 64;
+            let clocks =
+                Clocks { time: event.time, thread: event.sequence * 32 * thread, process, recorder: 96 };
+            writer.clocks(event.thread, &clocks);
+        }
+        writer.push(event);
+        if event.sequence % 10 == 1 {
+            writer.took(event.thread, 30 + event.sequence % 3, 50);
+        }
+    }
+    writer.start(20.5, 1024);
+    (writer, events)
+}
+
+#[test]
+fn notes_leave_the_events_as_they_are() {
+    let (mut writer, expected) = noted();
+    writer.end(&End { time: 777_777, processor: 555_555 });
+    let file = Scratch::new("noted", writer.bytes());
+    let trace = file.open().expect("it was just written");
+    assert_eq!(trace.end, Some(End { time: 777_777, processor: 555_555 }));
+    assert_eq!((trace.clock_cost, trace.start_processor), (20.5, 1024));
+    let mut events = trace.events();
+    let read: Vec<Event> = events.by_ref().collect::<Result<_, _>>().expect("it is whole");
+    assert_eq!(read, expected);
+    let timing = events.timing();
+    assert_eq!(timing.process, Some((3900 * 64, 1024 + 3900 * 64)));
+    assert_eq!(timing.threads.len(), 3);
+    let third = &timing.threads[&3].last;
+    assert_eq!(third.thread, third.time / 64 * 32 * 3);
+    assert_eq!(timing.slow, 40 * 96);
+    let [blocks, zeroed, frees, resized] =
+        [0, 1, 2, 3].map(|at| timing.kinds().nth(at).copied().unwrap_or_default());
+    assert_eq!((blocks.events, zeroed.events, frees.events, resized.events), (2000, 0, 2000, 0));
+    assert_eq!((blocks.allocator.count, frees.allocator.count), (0, 400), "a note is about the event before");
+    assert!((30.0..32.0).contains(&frees.allocator.mean()) && frees.allocator.error() < 0.1);
+    assert_eq!((timing.recorder().count, timing.recorder().mean()), (400, 50.0));
+}
+
+#[test]
+fn a_recording_that_stopped_early_has_no_end_of_the_program() {
+    let (mut writer, _) = noted();
+    writer.end(&End { time: 777_777, processor: 555_555 });
+    writer.stop(Stop::Limit, 100);
+    let file = Scratch::new("stopped", writer.bytes());
+    assert_eq!(file.open().expect("it was just written").end, None);
+}
+
+#[test]
+fn the_first_version_is_still_read_and_has_no_notes() {
+    let (writer, expected) = simple(2000);
+    let mut bytes = writer.bytes().to_vec();
+    bytes[head::VERSION] = 1;
+    // The command had all of the page then.
+    bytes[head::START_PROCESSOR..HEAD].fill(b'x');
+    let file = Scratch::new("first", &bytes);
+    let trace = file.open().expect("the version is known");
+    assert_eq!(read(&trace).expect("it is whole"), expected);
+    assert_eq!((trace.end, trace.start_processor, trace.clock_cost), (None, 0, 0.0));
+
+    let (writer, _) = noted();
+    let mut bytes = writer.bytes().to_vec();
+    bytes[head::VERSION] = 1;
+    let file = Scratch::new("first-noted", &bytes);
+    let error = read(&file.open().expect("the head is whole")).expect_err("it has a note");
+    assert!(error.to_string().contains("operation"), "{error}");
 }
 
 #[test]
@@ -155,7 +260,7 @@ fn damage_is_told_with_its_place() {
         (HEAD, b'X', "CHNK"),
         (HEAD + 11, 0xff, "more than fits"),
         (HEAD + 7, 0xff, "thread"),
-        (place, 7, "operation"),
+        (place, 7 | 9 << 3, "note"),
         (place, 0, "operation"),
     ] {
         let mut bytes = writer.bytes().to_vec();

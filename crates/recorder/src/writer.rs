@@ -6,8 +6,10 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
-use crate::format::{self, Base, CHUNK, CHUNK_HEAD, HEAD, LONGEST, Origin, Stop, TICK_LOG2, chunk, head, op};
-use crate::reader::{Event, What};
+use crate::format::{
+    self, Base, CHUNK, CHUNK_HEAD, Clocks, HEAD, LONGEST, Origin, Stop, TICK_LOG2, chunk, head, op,
+};
+use crate::reader::{End, Event, What};
 
 /// A trace in memory, to be written to a file.
 #[derive(Debug)]
@@ -30,7 +32,7 @@ impl Writer {
     pub fn new(command: &str) -> Self {
         let mut bytes = vec![0; HEAD];
         bytes[..8].copy_from_slice(&format::MAGIC);
-        let command = &command.as_bytes()[..command.len().min(head::DROPPED - head::COMMAND)];
+        let command = &command.as_bytes()[..command.len().min(head::START_PROCESSOR - head::COMMAND)];
         let words = [
             (head::VERSION, format::VERSION),
             (head::CHUNK, CHUNK as u32),
@@ -57,24 +59,66 @@ impl Writer {
             What::Resized { address, size } => (op::RESIZED, 0, address, Some(size)),
         };
         let next = Base { sequence: event.sequence, time: event.time >> TICK_LOG2, address };
+        self.make_room(event.thread, next);
+        let Some(open) = self.open.get_mut(&event.thread) else { return };
+        let (encoded, length) = format::encode(format::lead(op, align_log2), &open.base, &next, size);
+        open.base = next;
+        self.append(event.thread, &encoded[..length]);
+    }
+
+    /// Notes a thread's clocks, at the moment they have.
+    pub fn clocks(&mut self, thread: u32, clocks: &Clocks) {
+        let time = clocks.time >> TICK_LOG2;
+        let sequence = self.open.get(&thread).map_or(0, |open| open.base.sequence);
+        self.make_room(thread, Base { sequence, time, address: 0 });
+        let base = self.open.get(&thread).map_or(time, |open| open.base.time);
+        let (encoded, length) = format::encode_clocks(base, clocks);
+        self.append(thread, &encoded[..length]);
+    }
+
+    /// Notes what the allocator and the recorder took for the thread's last event, in nanoseconds. A thread without an event has no
+    /// such note.
+    pub fn took(&mut self, thread: u32, allocator: u64, recorder: u64) {
+        let Some(base) = self.open.get(&thread).map(|open| open.base) else { return };
+        self.make_room(thread, base);
+        let (encoded, length) = format::encode_took(allocator, recorder);
+        self.append(thread, &encoded[..length]);
+    }
+
+    /// Says what reading the clock costs, and which processor time the process had when it started, in nanoseconds.
+    pub fn start(&mut self, clock_cost: f64, processor: u64) {
+        let cost = (clock_cost * 1000.0) as u32;
+        self.bytes[head::CLOCK_COST..][..4].copy_from_slice(&cost.to_le_bytes());
+        self.bytes[head::START_PROCESSOR..][..8].copy_from_slice(&processor.to_le_bytes());
+    }
+
+    /// Says how the run ended.
+    pub fn end(&mut self, end: &End) {
+        self.bytes[head::END..][..8].copy_from_slice(&end.time.to_le_bytes());
+        self.bytes[head::END_PROCESSOR..][..8].copy_from_slice(&end.processor.to_le_bytes());
+    }
+
+    /// Begins a chunk for the thread, where it has none with room.
+    fn make_room(&mut self, thread: u32, next: Base) {
         let room = |open: &Open| CHUNK_HEAD + open.used + LONGEST <= CHUNK;
-        if !self.open.get(&event.thread).is_some_and(room) {
+        if !self.open.get(&thread).is_some_and(room) {
             let offset = self.bytes.len();
             self.bytes.resize(offset + CHUNK, 0);
             let bytes = &mut self.bytes[offset..];
             bytes[..4].copy_from_slice(&format::CHUNK_MAGIC);
-            bytes[chunk::THREAD..][..4].copy_from_slice(&event.thread.to_le_bytes());
-            bytes[chunk::STREAM..][..4].copy_from_slice(&event.thread.to_le_bytes());
+            bytes[chunk::THREAD..][..4].copy_from_slice(&thread.to_le_bytes());
+            bytes[chunk::STREAM..][..4].copy_from_slice(&thread.to_le_bytes());
             bytes[chunk::SEQUENCE..][..8].copy_from_slice(&next.sequence.to_le_bytes());
             bytes[chunk::TIME..][..8].copy_from_slice(&next.time.to_le_bytes());
             let base = Base { address: 0, ..next };
-            self.open.insert(event.thread, Open { offset, used: 0, base });
+            self.open.insert(thread, Open { offset, used: 0, base });
         }
-        let Some(open) = self.open.get_mut(&event.thread) else { return };
-        let (encoded, length) = format::encode(format::lead(op, align_log2), &open.base, &next, size);
-        self.bytes[open.offset + CHUNK_HEAD + open.used..][..length].copy_from_slice(&encoded[..length]);
-        open.used += length;
-        open.base = next;
+    }
+
+    fn append(&mut self, thread: u32, encoded: &[u8]) {
+        let Some(open) = self.open.get_mut(&thread) else { return };
+        self.bytes[open.offset + CHUNK_HEAD + open.used..][..encoded.len()].copy_from_slice(encoded);
+        open.used += encoded.len();
         let used = (open.used as u32).to_le_bytes();
         self.bytes[open.offset + chunk::USED..][..4].copy_from_slice(&used);
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use ephemera_recorder::format::{Origin, Stop};
-use ephemera_recorder::{Summary, What};
+use ephemera_recorder::{Summary, Timing, Trace, What};
 
 use self::support::{Dir, SIZE, busy, counted, good};
 
@@ -50,6 +50,65 @@ fn a_child_of_a_fork_has_a_trace_of_its_own() {
     let sum = Summary::of(child[0]).expect("a whole trace");
     assert_eq!(sum.unknown, 1, "the parent's block");
     assert!(child[0].caveats()[0].contains("fork"));
+}
+
+/// Everything that the notes of a trace say.
+fn timing_of(trace: &Trace) -> Timing {
+    let mut events = trace.events();
+    assert!(events.by_ref().all(|event| event.is_ok()), "a whole trace");
+    events.timing().clone()
+}
+
+#[test]
+fn conc_every_thread_notes_its_processor_time_and_the_exit_that_of_the_process() {
+    let dir = Dir::new("clocks");
+    good(&dir.run("threads"));
+    let trace = dir.trace();
+    let timing = timing_of(&trace);
+    assert_eq!(timing.threads.len(), 6, "{:?}", timing.threads.keys());
+    assert!(
+        timing.threads.values().all(|thread| thread.first.time < thread.last.time),
+        "its beginning and its end"
+    );
+    let end = trace.end.expect("the program exited");
+    let (noted, process) = timing.process.expect("threads note it");
+    assert!(noted <= end.time, "{noted}, {end:?}: the thread that exits notes its clocks first");
+    let process = process - trace.start_processor;
+    // Times in the notes are rounded down to ticks.
+    assert!(end.processor + 32 >= process && process > 0, "{end:?}, {process}");
+    let threads: u64 = timing.threads.values().map(|thread| thread.last.thread - thread.first.thread).sum();
+    assert!(threads > 0 && threads <= end.processor + 6 * 32, "{threads} of {}", end.processor);
+}
+
+#[test]
+fn some_calls_of_each_kind_are_measured() {
+    let dir = Dir::new("measured");
+    good(&dir.run("many"));
+    let trace = dir.trace();
+    assert!(trace.clock_cost > 0.0);
+    let timing = timing_of(&trace);
+    let events: u64 = timing.kinds().map(|kind| kind.events).sum();
+    let measured = timing.recorder().count + timing.left_out;
+    assert!((events / 64..events / 16).contains(&measured), "{measured} of {events}: one in 32");
+    for kind in timing.kinds().filter(|kind| kind.events > 10_000) {
+        assert!((kind.events / 64..kind.events / 16).contains(&kind.allocator.count), "{kind:?}");
+        assert!(kind.allocator.mean() > 0.0 && kind.recorder.mean() > 0.0, "{kind:?}");
+    }
+    assert!(timing.slow > 0, "chunks were begun");
+}
+
+#[test]
+fn what_does_not_exit_has_no_end_and_a_child_has_its_own() {
+    let dir = Dir::new("no-end");
+    assert!(!dir.run("abort").status.success());
+    assert_eq!(dir.trace().end, None);
+    let dir = Dir::new("ends");
+    good(&dir.run("fork"));
+    for trace in dir.traces() {
+        let noted = timing_of(&trace).process.map(|(time, _)| time);
+        assert!(trace.end.is_none_or(|end| noted <= Some(end.time)), "{:?}, {noted:?}", trace.end);
+        assert!(trace.end.is_some() || trace.origin == Some(Origin::Fork), "the parent exits");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use allocator_api2::boxed::Box;
-use ephemera_testkit::forked::in_a_child;
+use ephemera_testkit::fork::holds_in_a_child;
 use ephemera_testkit::suite::turn;
 use ring_alloc::OneRingAlloc;
 
@@ -26,7 +26,7 @@ fn a_child_gives_back_what_its_thread_has_while_others_read_statistics() {
             .filter(|_| {
                 let mut blocks = [const { None }; 400];
                 blocks.fill_with(|| Some(Box::new_in([1_u8; 2_000], OneRingAlloc)));
-                let good = in_a_child(|| {
+                let good = holds_in_a_child(|| {
                     blocks.iter_mut().for_each(|block| *block = None);
                     OneRingAlloc.clean_local();
                     let stats = OneRingAlloc.stats();

@@ -1,26 +1,27 @@
-//! Traits of the `bytes` crate.
+//! Conversions to types of the `bytes` crate, and implementations of its traits.
 
 use bytes::buf::UninitSlice;
 use bytes::{Buf, BufMut, Bytes};
 
 use crate::{ExtBuf, FixedBuf, FixedBufMut, Full};
 
-/// The bytes stay where they are: the `Bytes` keeps the handle (in a small heap block of its own, one for each conversion), and
-/// they go back to the ring with the last clone.
+/// Converts without copying the bytes. The `Bytes` keeps the handle, in a small heap block per
+/// conversion, and its last clone frees the buffer.
 impl From<FixedBuf> for Bytes {
     fn from(buffer: FixedBuf) -> Self {
         Self::from_owner(buffer)
     }
 }
 
-/// As from the frozen buffer.
+/// Freezes the buffer and converts it without copying the bytes.
 impl From<FixedBufMut> for Bytes {
     fn from(buffer: FixedBufMut) -> Self {
         Self::from_owner(buffer.freeze())
     }
 }
 
-// SAFETY: `chunk_mut` is what `advance_mut` counts, the rest of the buffer, and `remaining_mut` is its length.
+// SAFETY: `chunk_mut` returns the rest of the buffer, whose length is `remaining_mut`, and
+// `advance_mut` counts from its start.
 unsafe impl BufMut for FixedBufMut {
     #[inline]
     fn remaining_mut(&self) -> usize {
@@ -29,8 +30,12 @@ unsafe impl BufMut for FixedBufMut {
 
     #[inline]
     unsafe fn advance_mut(&mut self, count: usize) {
-        assert!(count <= self.spare(), "advanced by {count} with {} left", self.spare());
-        // SAFETY: written, by the caller, and not more than there is room for.
+        assert!(
+            count <= self.spare(),
+            "cannot advance by {count} bytes: the buffer has room for {}",
+            self.spare()
+        );
+        // SAFETY: the caller has written these bytes, and the assertion shows that they fit.
         unsafe { self.set_len(self.len() + count) };
     }
 
@@ -40,9 +45,11 @@ unsafe impl BufMut for FixedBufMut {
     }
 }
 
-/// What remains is what the longest free run would still give, which takes a walk along the ring to say. `put` and `put_slice` grow
-/// as far as that goes, and panic beyond, as `BufMut` says.
-// SAFETY: `chunk_mut` is what `advance_mut` counts, the rest of the open region; where `remaining_mut` is not zero, it is not empty.
+/// `remaining_mut` is what the buffer could append in the longest free run. To compute it takes a
+/// walk along the ring. `put` and `put_slice` grow up to that length, and panic beyond it, as
+/// `BufMut` requires.
+// SAFETY: `chunk_mut` returns the rest of the open region, and `advance_mut` counts from its start.
+// The chunk is not empty unless `remaining_mut` is zero.
 unsafe impl BufMut for ExtBuf<'_> {
     #[inline]
     fn remaining_mut(&self) -> usize {
@@ -51,15 +58,19 @@ unsafe impl BufMut for ExtBuf<'_> {
 
     #[inline]
     unsafe fn advance_mut(&mut self, count: usize) {
-        assert!(count <= self.spare(), "advanced by {count} with {} left", self.spare());
-        // SAFETY: written, by the caller, and not more than there is room for.
+        assert!(
+            count <= self.spare(),
+            "cannot advance by {count} bytes: the buffer has room for {}",
+            self.spare()
+        );
+        // SAFETY: the caller has written these bytes, and the assertion shows that they fit.
         unsafe { self.advance(count) };
     }
 
     #[inline]
     fn chunk_mut(&mut self) -> &mut UninitSlice {
         if self.spare() == 0 {
-            // Without more room the chunk is empty, and nothing remains.
+            // If there is no room at all, the chunk stays empty and `remaining_mut` is zero.
             let _ = self.try_reserve(64).or_else(|_| self.try_reserve(1));
         }
         UninitSlice::uninit(self.spare_capacity_mut())
@@ -87,7 +98,7 @@ unsafe impl BufMut for ExtBuf<'_> {
         }
         let spare = &mut self.spare_capacity_mut()[..count];
         spare.fill(core::mem::MaybeUninit::new(byte));
-        // SAFETY: filled just now.
+        // SAFETY: `fill` has just written these `count` bytes.
         unsafe { self.advance(count) };
     }
 }

@@ -1,22 +1,22 @@
-//! Checks that cost: guards with a check value, and a margin behind each buffer. On with the
-//! feature `checked`, and in this crate's unit tests.
+//! Optional checks for memory errors: a check value in each guard, and a margin after each buffer.
+//! Enabled by feature `checked`, and in this crate's unit tests.
 //!
 //! ```text
 //!  | mark, asked, word, count | the buffer | margin, at least 32 bytes |
 //! ```
 //!
-//! The mark is a function of the guard's address and word. A release looks at its own guard and
-//! margin, so an overrun is reported where it happened and not by the neighbour that it hit; every
-//! look of the ring and of a sweep compares the mark. A report is a panic that does not unwind:
-//! nothing that frees memory may unwind.
+//! The mark is a hash of the guard's address and word. A release checks its own guard and margin,
+//! so an overrun is reported at the buffer that caused it and not at its neighbour. The ring and
+//! the sweeps compare the mark whenever they load a guard. A report ends the process by a panic
+//! that cannot unwind, because code that frees memory must not unwind.
 //!
-//! The check value and the size make a guard 32 bytes long, hence the granule, and the margin takes
-//! as much again: with these 64 bytes alone a ring in given memory has no more to give for its
-//! alignment, which costs up to 31 at both ends. So such a ring promises `n - 128` of `n` bytes
-//! where it promises `n - 64` without the checks.
+//! The mark and the size make a guard, and so the granule, 32 bytes long, and the margin takes
+//! another 32. A ring in caller-provided memory also loses up to 31 bytes at each end for
+//! alignment. So such a ring promises `n - 128` of `n` bytes, where it promises `n - 64` without
+//! the checks.
 //!
-//! Safe code cannot do what is checked here: it is for programs that write through raw pointers,
-//! such as those to devices.
+//! Safe code cannot cause the errors that this finds. It is for programs that write through raw
+//! pointers, for instance to pass buffers to devices.
 
 use core::fmt;
 
@@ -26,18 +26,18 @@ pub(crate) use on::{Check, TAIL, asked, create, hand_out, look, release, set};
 #[cfg(not(any(feature = "checked", all(test, not(ephemera_loom)))))]
 pub(crate) use off::{Check, TAIL, asked, create, hand_out, look, release, set};
 
-/// Says what is wrong and ends the process.
+/// Reports an error and ends the process.
 #[cold]
 #[inline(never)]
 pub(crate) fn stop(what: fmt::Arguments<'_>) -> ! {
-    /// A panic does not leave a function of this calling convention.
+    /// A panic cannot unwind out of an `extern "C"` function; it aborts.
     extern "C" fn end(what: &fmt::Arguments<'_>) -> ! {
         panic!("ringal: {what}");
     }
     end(&what)
 }
 
-/// No checks: nothing to do.
+/// The same functions without checks. They do nothing.
 #[cfg(not(any(feature = "checked", all(test, not(ephemera_loom)))))]
 mod off {
     use core::ptr::NonNull;
@@ -83,15 +83,15 @@ mod on {
     use crate::guard::GuardPtr;
     use crate::word::Word;
 
-    /// Bytes behind each buffer and its rounding.
+    /// The margin after each buffer and its rounding.
     pub(crate) const TAIL: usize = 32;
 
     const _: () = assert!(TAIL % GRANULE == 0, "a region is a multiple of the granule");
 
-    /// What the margin is filled with.
+    /// The byte that fills the margin.
     const FILL: u8 = 0xa7;
 
-    /// Odd and without a pattern: the first bits of the golden ratio.
+    /// An odd multiplier without a pattern: the first bits of the golden ratio.
     const MIX: usize = 0x9e37_79b9_7f4a_7c15_u64 as usize | 1;
 
     /// The check value of a guard, and the size of its buffer.
@@ -101,10 +101,13 @@ mod on {
         asked: AtomicUsize,
     }
 
+    /// Creates the check of a new guard.
+    ///
     /// # Safety
     /// As for `GuardPtr::create`.
     pub(crate) unsafe fn create(check: *mut Check) {
-        // SAFETY: a part of the guard that is being made.
+        // SAFETY: the check is part of a guard that the caller is creating, in a granule that only
+        // it accesses.
         unsafe { check.write(Check { mark: AtomicUsize::new(0), asked: AtomicUsize::new(0) }) };
     }
 
@@ -117,8 +120,8 @@ mod on {
         guard.check().mark.store(mark(guard, word), Ordering::Relaxed);
     }
 
-    /// The ring or a sweep looks at a guard. Who releases it stores the mark first, so a word that
-    /// says "taken" may stand beside either mark.
+    /// Checks a guard that the ring or a sweep has loaded. A release stores the mark before the
+    /// word, so with a word that says "taken", the mark may be that of any of the three words.
     pub(crate) fn look(guard: GuardPtr, word: Word) {
         let found = guard.check().mark.load(Ordering::Relaxed);
         let right = found == mark(guard, word)
@@ -126,38 +129,42 @@ mod on {
                 && (found == mark(guard, Word::free(word.len())) || is_settling(guard, word, found));
         if !right {
             stop(format_args!(
-                "the guard at {:#x} was overwritten: its word says {word:?}, its check value does not",
+                "the guard at {:#x} was overwritten: its check value does not match {word:?}",
                 guard.addr()
             ));
         }
     }
 
-    /// Whether this is the mark of a late release that has not stored its word yet.
+    /// Returns whether `found` is the mark of a late release that has not stored its word yet.
     #[cfg(feature = "alloc")]
     fn is_settling(guard: GuardPtr, word: Word, found: usize) -> bool {
         found == mark(guard, Word::settled(word.len()))
     }
 
-    /// Without a heap no store is closed.
+    /// Without feature `alloc`, no store is closed, so no release is late.
     #[cfg(not(feature = "alloc"))]
     fn is_settling(_guard: GuardPtr, _word: Word, _found: usize) -> bool {
         false
     }
 
+    /// Records the size of a buffer and fills its margin.
+    ///
     /// # Safety
-    /// The region is the caller's, `bytes` of it are the buffer's, and the rest is behind `data +
-    /// bytes`.
+    /// Only the caller accesses the region. The buffer starts at `data` and has `bytes` bytes, and
+    /// the region has `region` bytes.
     pub(crate) unsafe fn hand_out(guard: GuardPtr, data: NonNull<u8>, bytes: usize, region: usize) {
         guard.check().asked.store(bytes, Ordering::Relaxed);
         let margin = region - GRANULE - bytes;
-        // SAFETY: behind the buffer, in its region, by the caller.
+        // SAFETY: the buffer has `bytes` bytes, so the result is in its region.
         let behind = unsafe { data.add(bytes) };
-        // SAFETY: as above, to the region's end.
+        // SAFETY: `margin` bytes follow in the region, which only the caller accesses.
         unsafe { unpoison(behind, margin) };
-        // SAFETY: as above.
+        // SAFETY: `margin` bytes follow in the region, which only the caller accesses.
         unsafe { behind.write_bytes(FILL, margin) };
     }
 
+    /// Checks the guard and the margin of a buffer that is about to be released.
+    ///
     /// # Safety
     /// As for [`hand_out`], which was called with the same arguments.
     pub(crate) unsafe fn release(guard: GuardPtr, data: NonNull<u8>, bytes: usize, region: usize) {
@@ -169,19 +176,19 @@ mod on {
             stop(format_args!("the guard in front of a buffer of {bytes} bytes at {data:p} was overwritten"));
         }
         let margin = region - GRANULE - bytes;
-        // SAFETY: behind the buffer, in its region, by the caller.
+        // SAFETY: the buffer has `bytes` bytes, so the result is in its region.
         let behind = unsafe { data.add(bytes) };
-        // SAFETY: written when the buffer was handed out, and nobody else's since.
+        // SAFETY: `hand_out` wrote the margin, and nobody else may access it.
         let behind = unsafe { NonNull::slice_from_raw_parts(behind, margin).as_ref() };
         if let Some(last) = behind.iter().rposition(|&byte| byte != FILL) {
             let over = last + 1;
             stop(format_args!(
-                "a buffer of {bytes} bytes at {data:p} was overrun by {over} or more of {margin} margin bytes"
+                "a buffer of {bytes} bytes at {data:p} was overrun by {over} or more bytes (its margin is {margin})"
             ));
         }
     }
 
-    /// What the buffer in this region was asked to hold.
+    /// Returns the requested size of the buffer in this region.
     pub(crate) fn asked(guard: GuardPtr, _room: usize) -> usize {
         guard.check().asked.load(Ordering::Relaxed)
     }

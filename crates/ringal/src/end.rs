@@ -1,23 +1,27 @@
-//! The end of a store on the heap: who frees it.
+//! The end of a store on the heap: which thread frees it, and when.
+//!
+//! A ring may be dropped while buffers are in use. Then the store stays until the last of them is
+//! released. Each taken region is one *share* of the store, and the thread that subtracts the last
+//! share frees the regions.
 //!
 //! ```text
 //!   drop of the ring:   closed <- true;  count the taken regions;  shares += count;  park
 //!   a late release:     closed is seen;  word <- settled;  shares -= 1;  the last one frees
 //!   an early release:   closed is not seen;  word <- free
-//!   a look:             shares += 1;  count the words that are free;  shares -= 1 + count
+//!   a sweep:            shares += 1;  count the words that are free;  shares -= 1 + count
 //! ```
 //!
 //! # Invariants
-//! * **E1** Once a store is parked, `shares` is the number of its regions that are neither settled
-//!   nor found, and one for each look that is under way. The thread that takes the last share off
-//!   frees the regions, and no other does.
-//! * **E2** The header has two halves: the shares' together, and the lists' of `Parked`. The second
-//!   one to leave frees it.
-//! * **E3** When the ring is gone, a region that is not taken is taken no more. Behind `swept` each
-//!   word is settled, or was free when the ring was dropped, or was found by a look.
+//! * **E1** Once a store is parked, `shares` counts its regions that are neither settled nor found
+//!   by a sweep, plus one for each sweep in progress. The thread that subtracts the last share
+//!   frees the regions. No other thread does.
+//! * **E2** The header has two halves. All shares together own one; the lists of `Parked` own the
+//!   other. The second half to leave frees the header.
+//! * **E3** After the ring is dropped, no region becomes taken. Every word before `swept` is
+//!   settled, or was free when the ring was dropped, or was found by a sweep.
 //!
-//! A region that is free at the drop is settled by it, and so is a region by its late release. So a
-//! free word that a look finds belongs to an early release that the drop counted.
+//! The drop of the ring settles every region that is free. A late release settles its own region.
+//! So a free word that a sweep finds belongs to an early release, whose share the drop counted.
 
 use core::alloc::Layout;
 
@@ -28,48 +32,49 @@ use ephemera_prim::sync::{AtomicUsize, Ordering};
 use crate::guard::GuardPtr;
 use crate::store::{Store, StorePtr};
 
-// ORDERING: Release. Pairs with the Acquire in `StorePtr::drop_shares`. Publishes: the end of use
-// of the regions by the holders of these shares.
+// ORDERING: Release. Pairs with the Acquire in `StorePtr::drop_shares`. Publishes: that the buffers
+// with these shares no longer use their regions.
 const LEAVE: Ordering =
     if cfg!(ephemera_weaken = "share_release_relaxed") { Ordering::Relaxed } else { Ordering::Release };
-// ORDERING: Acquire. Pairs with the Release in `leave`: all others are done with the regions.
+// ORDERING: Acquire. Pairs with the Release in `leave`. No other buffer uses the regions any more.
 const LAST: Ordering =
     if cfg!(ephemera_weaken = "share_last_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
-// ORDERING: AcqRel. Pairs with itself, in `StorePtr::leave_header`. Publishes: the end of use of
-// the header by the first half.
+// ORDERING: AcqRel. Pairs with itself, in `StorePtr::leave_header`. Publishes: that the first half
+// no longer uses the header.
 const HALVES: Ordering =
     if cfg!(ephemera_weaken = "header_relaxed") { Ordering::Relaxed } else { Ordering::AcqRel };
 
 impl StorePtr {
-    /// The end of the ring: frees the store if nothing is held, else parks it. Waits for nothing.
+    /// Ends the ring: frees the store if no buffer is in use, and parks it otherwise. Never blocks.
     ///
     /// # Safety
-    /// The store is from [`StorePtr::create`], and its ring does nothing any more.
+    /// [`StorePtr::create`] returned the store, and its ring does not use it again.
     pub(crate) unsafe fn retire(self) {
         let parked = self.parked();
         // SAFETY: the lists of parked stores outlive all stores.
         let parked = unsafe { parked.as_ref() };
-        // SAFETY: the ring's, which allocates no more.
+        // SAFETY: the caller is the ring, which allocates no more.
         let held = if unsafe { self.skip_free() } {
             0
         } else {
             self.close();
-            // SAFETY: closed just now, by the ring.
+            // SAFETY: the caller is the ring, and it closed the store in the previous statement.
             unsafe { self.settle() }
         };
         if held != 0 {
-            // SAFETY: closed and settled, and the ring is dropped once.
+            // SAFETY: the store is closed and settled. A ring is dropped once, so nobody else parks
+            // it.
             unsafe { parked.park(self, held) };
             return;
         }
-        // SAFETY: no region is taken, so nobody else uses them.
+        // SAFETY: no region is taken, and the store is not parked, so nobody else uses the regions.
         unsafe { self.free_regions() };
         // SAFETY: no buffer is left, and the header is in no list.
         unsafe { self.free_header() };
-        parked.look();
+        parked.sweep();
     }
 
-    /// Moves `swept` over the free regions at the start. `true` if there are no others.
+    /// Moves `swept` past the free regions at the start. Returns `true` if every region is free.
     ///
     /// # Safety
     /// The caller is the ring, which allocates no more.
@@ -77,8 +82,8 @@ impl StorePtr {
         let end = self.plan().end;
         let mut at = 0;
         while at < end {
-            // SAFETY: `at` is the offset of a guard, as the words say, and the regions are not
-            // freed yet.
+            // SAFETY: the words lead from guard to guard, so one is at `at`. The ring has not freed
+            // the regions.
             let word = unsafe { self.guard(at) }.look();
             if word.is_taken() {
                 break;
@@ -89,16 +94,17 @@ impl StorePtr {
         at >= end
     }
 
-    /// Settles the regions behind `swept` that are free, and counts the others: those that are
-    /// taken, and those that a late release has settled.
+    /// Settles the free regions from `swept` on. Returns the number of the others: regions that are
+    /// taken, and regions that a late release has settled.
     ///
     /// # Safety
-    /// The caller is the ring, which allocates no more, and has closed the store.
+    /// The caller is the ring, which allocates no more and has closed the store.
     unsafe fn settle(self) -> usize {
         let end = self.plan().end;
         let (mut at, mut held) = (self.swept().get(), 0);
         while at < end {
-            // SAFETY: as in `skip_free`.
+            // SAFETY: the words lead from guard to guard, so one is at `at`. The ring has not freed
+            // the regions.
             let guard = unsafe { self.guard(at) };
             let word = guard.look();
             if word.is_taken() || word.is_settled() {
@@ -111,17 +117,18 @@ impl StorePtr {
         held
     }
 
-    /// Moves `swept` up to the first region that is taken, past as many guards as there are in
-    /// `budget`, and returns how many early releases it has found.
+    /// Moves `swept` up to the first taken region and returns how many early releases it passed.
+    /// Visits at most `budget` guards, and subtracts the visited ones from `budget`.
     ///
     /// # Safety
-    /// The caller is behind the gate of the store's lists, and holds a share.
+    /// The caller holds the gate of the store's lists, and a share.
     pub(crate) unsafe fn find_released(self, budget: &mut usize) -> usize {
         let end = self.plan().end;
         let (mut at, mut found) = (self.swept().get(), 0);
         while at < end && *budget != 0 {
             *budget -= 1;
-            // SAFETY: as in `skip_free`; the share keeps the regions.
+            // SAFETY: the words lead from guard to guard, so one is at `at`. The caller's share
+            // keeps the regions.
             let word = unsafe { self.guard(at) }.look();
             if word.is_taken() {
                 break;
@@ -133,38 +140,39 @@ impl StorePtr {
         found
     }
 
-    /// Gives the region of `len` bytes back in a store that is closed, and takes its share off.
-    /// `true` if that was the last one: the regions are the caller's to free.
+    /// Frees the region of `len` bytes in a closed store, and subtracts its share. Returns `true`
+    /// if that was the last share: then the caller must free the regions.
     ///
     /// # Safety
-    /// The caller holds the region, and found the store closed.
+    /// The caller owns the region, and found the store closed.
     pub(crate) unsafe fn settle_late(self, guard: GuardPtr, len: usize) -> bool {
         guard.settle(len);
-        // SAFETY: the drop of the ring counts this region, whether its word is taken or settled.
+        // SAFETY: the drop of the ring counts this region, whether it finds the word taken or
+        // settled.
         unsafe { self.drop_shares(1) }
     }
 
-    /// So many shares more. Late releases may have taken theirs off before: the count goes below
-    /// zero then.
+    /// Adds shares. Late releases may have subtracted theirs already; the count was below zero
+    /// then.
     pub(crate) fn add_shares(self, count: usize) {
         self.shares().fetch_add(count, Ordering::Relaxed);
     }
 
-    /// Takes shares off. `true` for the thread that takes the last ones: it sees what the others
-    /// did with the regions.
+    /// Subtracts shares. Returns `true` for the thread that subtracts the last ones: it sees all
+    /// that the others did with the regions.
     ///
     /// # Safety
-    /// The shares are the caller's, who does not use the regions any more.
+    /// The shares belong to the caller, which does not use the regions again.
     pub(crate) unsafe fn drop_shares(self, count: usize) -> bool {
         if leave(self.shares(), count) != count {
             return false;
         }
-        // A load, and no fence, so that every tool sees it.
+        // A load instead of a fence, because some race detectors do not see fences.
         // ORDERING: `LAST`. Pairs with `leave`.
         self.shares().load(LAST) == 0
     }
 
-    /// Takes a share for a look. `false` if none is left: the store ended.
+    /// Adds a share for a sweep. Returns `false` if no share is left: then the store has ended.
     pub(crate) fn hold(self) -> bool {
         let more = |shares| (shares != 0 || cfg!(ephemera_weaken = "hold_ended")).then(|| shares + 1);
         self.shares().fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
@@ -173,25 +181,27 @@ impl StorePtr {
     /// Frees the regions.
     ///
     /// # Safety
-    /// Nobody else uses them: no region is taken and the store was not parked, or the caller took
-    /// the last share off.
+    /// Nobody else uses them: either no region is taken and the store was never parked, or the
+    /// caller subtracted the last share.
     pub(crate) unsafe fn free_regions(self) {
         self.end_regions();
         let plan = self.plan();
-        // SAFETY: the block was made with this layout.
+        // SAFETY: `create` made a valid layout from the same plan.
         let layout = unsafe { Layout::from_size_align_unchecked(plan.bytes(), plan.align) };
-        // SAFETY: acquired in `create`; nobody else uses it, by the caller.
+        // SAFETY: `create` acquired the block with this layout, and the caller guarantees that
+        // nobody else uses it.
         unsafe { raw::release(&Global, self.block(), layout) };
     }
 
-    /// One half leaves the header, and frees it if the other half has left (E2).
+    /// Gives up one half of the header. Frees the header if the other half was given up before
+    /// (E2).
     ///
     /// # Safety
-    /// The half is the caller's, who does not use the header any more.
+    /// The half belongs to the caller, which does not use the header again.
     pub(crate) unsafe fn leave_header(self) {
         // ORDERING: `HALVES`. Pairs with itself, in `StorePtr::leave_header`.
         if self.half_left().swap(true, HALVES) {
-            // SAFETY: the other half left before.
+            // SAFETY: both halves are given up, so nobody else uses the header (E2).
             unsafe { self.free_header() };
         }
     }
@@ -202,12 +212,13 @@ impl StorePtr {
     /// Nobody else uses it.
     unsafe fn free_header(self) {
         self.end_header();
-        // SAFETY: acquired in `create` for this type; nobody else uses it, by the caller.
+        // SAFETY: `create` acquired the block with this layout, and the caller guarantees that
+        // nobody else uses it.
         unsafe { raw::release(&Global, self.as_non_null().cast(), Layout::new::<Store>()) };
     }
 }
 
-/// Takes `count` shares off, and returns how many there were.
+/// Subtracts `count` shares. Returns how many there were before.
 fn leave(shares: &AtomicUsize, count: usize) -> usize {
     if cfg!(ephemera_weaken = "share_by_load_and_store") {
         let before = shares.load(Ordering::Relaxed);

@@ -1,9 +1,9 @@
-//! What can be refused, and why.
+//! The errors of this crate.
 
 use core::error::Error;
 use core::fmt;
 
-/// Why a ring did not serve a request. All sizes are bytes.
+/// Why a ring refused a request. All sizes are in bytes.
 ///
 /// # Examples
 ///
@@ -20,20 +20,20 @@ use core::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Refused {
-    /// The ring would be too small even with nothing held.
+    /// The request exceeds what the ring can serve, even when no buffer is live.
     TooLarge {
-        /// What was asked for.
+        /// The requested size.
         asked: usize,
-        /// The largest buffer that the ring serves with nothing held.
+        /// The largest buffer that the ring can serve when no buffer is live.
         capacity: usize,
     },
-    /// The ring has no free run that is long enough now. Try again when buffers came home.
+    /// No free run is long enough now. The request may succeed after buffers are freed.
     Exhausted {
-        /// What was asked for.
+        /// The requested size.
         asked: usize,
-        /// The largest buffer that would have been served, aligned to 16.
+        /// The largest buffer, aligned to 16, that the ring could have served.
         largest_free: usize,
-        /// What the buffers in use occupy, their guards included.
+        /// The bytes that live buffers occupy, their guards included.
         held: usize,
     },
 }
@@ -42,11 +42,11 @@ impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::TooLarge { asked, capacity } => {
-                write!(f, "{asked} bytes are more than the ring can ever serve ({capacity})")
+                write!(f, "{asked} bytes exceed the ring's capacity of {capacity} bytes")
             }
             Self::Exhausted { asked, largest_free, held } => write!(
                 f,
-                "no room for {asked} bytes: the largest free run has {largest_free}, buffers in use hold {held}"
+                "no room for {asked} bytes: the largest free run has {largest_free}, live buffers occupy {held}"
             ),
         }
     }
@@ -54,29 +54,29 @@ impl fmt::Display for Refused {
 
 impl Error for Refused {}
 
-/// Why a ring could not be made. All sizes are bytes.
+/// Why a ring could not be created. All sizes are in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CreateError {
     /// The heap has no memory.
     NoMemory {
-        /// What the store would take.
+        /// The size of the store.
         bytes: usize,
-        /// Its alignment.
+        /// The alignment of the store.
         align: usize,
     },
-    /// No heap has that much memory, or such an alignment.
+    /// The size or the alignment exceeds its limit.
     TooLarge {
-        /// What was asked for.
+        /// The requested size.
         bytes: usize,
-        /// The alignment that was asked for.
+        /// The requested alignment.
         align: usize,
     },
-    /// The given memory has no room for a ring.
+    /// The caller's memory has no room for a ring.
     TooSmall {
-        /// What was given.
+        /// The size of the caller's memory.
         bytes: usize,
-        /// What always suffices for an empty buffer.
+        /// A size that has room for an empty buffer wherever the memory starts.
         least: usize,
     },
 }
@@ -88,10 +88,10 @@ impl fmt::Display for CreateError {
                 write!(f, "no memory for a store of {bytes} bytes, aligned to {align}")
             }
             Self::TooLarge { bytes, align } => {
-                write!(f, "a store of {bytes} bytes, aligned to {align}, cannot be addressed")
+                write!(f, "a store of {bytes} bytes, aligned to {align}, is too large")
             }
             Self::TooSmall { bytes, least } => {
-                write!(f, "{bytes} bytes are too few for a ring: it takes {least}")
+                write!(f, "{bytes} bytes are too few for a ring, which needs {least}")
             }
         }
     }
@@ -99,24 +99,24 @@ impl fmt::Display for CreateError {
 
 impl Error for CreateError {}
 
-/// A buffer has no room for what was to be appended, and cannot get it. Nothing was written.
+/// A buffer has too little room to append to, and cannot grow. Nothing was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Full {
-    /// Bytes that were to be appended.
+    /// The number of bytes to append.
     pub asked: usize,
-    /// Bytes that there is room for.
+    /// The number of bytes that the buffer has room for.
     pub spare: usize,
 }
 
 impl fmt::Display for Full {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no room for {} more bytes: there is room for {}", self.asked, self.spare)
+        write!(f, "no room for {} more bytes: the buffer has room for {}", self.asked, self.spare)
     }
 }
 
 impl Error for Full {}
 
-/// The error has the kind `StorageFull`, and needs no memory.
+/// Converts to an error of kind `StorageFull`. Does not allocate.
 #[cfg(feature = "std")]
 impl From<Full> for std::io::Error {
     fn from(_: Full) -> Self {

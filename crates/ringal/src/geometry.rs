@@ -1,5 +1,5 @@
-//! How many bytes things take: regions, leads, stores, and the distances between looks. Pure
-//! arithmetic.
+//! Sizes: how many bytes a region, a lead or a store takes, and how far apart the ring's checks of
+//! older regions are. Pure arithmetic.
 #![forbid(unsafe_code)]
 
 use ephemera_prim::align::align_up;
@@ -8,15 +8,16 @@ use crate::checked;
 use crate::guard::Guard;
 use crate::word::LONGEST;
 
-/// What regions are multiples of, and what a guard takes: so what is left of a split has room for
-/// its own guard, and the length of a taken region follows from the size of its buffer alone.
+/// The unit of all lengths: the size of a guard, rounded up to a power of two. Every region is a
+/// multiple of it, so the remainder of a split always has room for its own guard. It also makes the
+/// length of a taken region a function of its buffer's size.
 pub(crate) const GRANULE: usize = size_of::<Guard>().next_power_of_two();
 
-/// Bytes of a region that are not the buffer's: the guard, and what `checked` puts behind the
-/// buffer.
+/// The bytes of a region that its buffer cannot use: the guard, and the margin that feature
+/// `checked` puts after the buffer.
 pub(crate) const OVERHEAD: usize = GRANULE + checked::TAIL;
 
-/// The largest buffer that a region can be computed for.
+/// The largest buffer size whose region length does not overflow.
 pub(crate) const LARGEST: usize = (LONGEST & !(GRANULE - 1)) - 2 * OVERHEAD;
 
 /// The default alignment of a store: a cache line.
@@ -29,36 +30,36 @@ pub(crate) const LARGEST_ALIGN: usize = 1 << 29;
 #[cfg(not(ephemera_loom))]
 const _: () = assert!(GRANULE == size_of::<Guard>(), "a guard fills its granule");
 
-/// The bytes of a region with a buffer of this many bytes; `None` beyond what can be addressed.
+/// Returns the length of a region for a buffer of `bytes` bytes, or `None` above [`LARGEST`].
 #[inline]
 pub(crate) const fn region(bytes: usize) -> Option<usize> {
     if bytes > LARGEST { None } else { Some(region_of(bytes)) }
 }
 
-/// The same for the bytes of a buffer that was handed out, hence not above [`LARGEST`].
+/// Like [`region`], for the size of an existing buffer, which is at most [`LARGEST`].
 #[inline]
 pub(crate) const fn region_of(bytes: usize) -> usize {
     (bytes.wrapping_add(GRANULE - 1) & !(GRANULE - 1)).wrapping_add(OVERHEAD)
 }
 
-/// The largest buffer that a region of this many bytes has room for.
+/// Returns the size of the largest buffer that fits a region of `region` bytes.
 #[inline]
 pub(crate) const fn room(region: usize) -> usize {
     region.saturating_sub(OVERHEAD)
 }
 
-/// What a request wants of a region.
+/// The length and the alignment that a request needs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Want {
-    /// Bytes of the region.
+    /// The length of the region.
     pub(crate) need: usize,
-    /// Alignment of the buffer, at least the granule.
+    /// The alignment of the buffer, at least the granule.
     pub(crate) align: usize,
 }
 
 impl Want {
-    /// A region for a buffer of this size and alignment, which is a power of two. `None` beyond
-    /// what can be addressed.
+    /// Creates a request for a buffer of `bytes` bytes. `align` is a power of two. Returns `None`
+    /// if the size or the alignment is above its limit.
     pub(crate) const fn new(bytes: usize, align: usize) -> Option<Self> {
         if align > LARGEST_ALIGN {
             return None;
@@ -70,14 +71,15 @@ impl Want {
         }
     }
 
-    /// A region of this length, with no wish for alignment beyond the granule.
+    /// Creates a request for a region of `need` bytes, aligned to the granule.
     #[inline]
     pub(crate) const fn plain(need: usize) -> Self {
         Self { need, align: GRANULE }
     }
 
-    /// How many bytes of a free region of `len` bytes whose guard is at `addr` must be left in
-    /// front, so that the rest serves. `None` if it cannot.
+    /// Returns how many bytes to split off the front of a free region so that the rest serves this
+    /// request. The region has `len` bytes, and its guard is at address `addr`. Returns `None` if
+    /// the region is too short.
     #[inline]
     pub(crate) fn lead(self, addr: usize, len: usize) -> Option<usize> {
         if len < self.need {
@@ -91,19 +93,20 @@ impl Want {
     }
 }
 
-/// The block that the regions of a store on the heap are in.
+/// The layout of a heap block that holds the regions of a store.
 #[cfg(feature = "alloc")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// Bytes of all regions.
+    /// The total length of the regions.
     pub(crate) end: usize,
-    /// Alignment of the block, and of the first buffer.
+    /// The alignment of the block, and of the first buffer.
     pub(crate) align: usize,
 }
 
 #[cfg(feature = "alloc")]
 impl Plan {
-    /// Regions of at least `bytes` bytes, whose first buffer is aligned.
+    /// Plans a block with at least `bytes` bytes of regions, whose first buffer is aligned to
+    /// `align`. Returns `None` if the block would exceed the size or alignment limit.
     pub(crate) fn new(bytes: usize, align: usize) -> Option<Self> {
         if align > LARGEST_ALIGN {
             return None;
@@ -114,19 +117,20 @@ impl Plan {
         (bytes <= LARGEST).then_some(Self { end, align })
     }
 
-    /// The offset of the first guard. The buffer behind it is aligned.
+    /// Returns the offset of the first guard, which makes the first buffer aligned.
     pub(crate) const fn first(self) -> usize {
         self.align - GRANULE
     }
 
-    /// Bytes of the whole block.
+    /// Returns the size of the whole block.
     pub(crate) const fn bytes(self) -> usize {
         self.first() + self.end
     }
 }
 
-/// Bytes of progress after which a chain of `end` bytes looks back at its first region: about a
-/// third of a first-level data cache, less in small stores.
+/// Returns the stride of a chain of `end` bytes: the progress of the head after which the chain
+/// checks whether its first region is free again. The stride is about a third of a first-level data
+/// cache, and less in a small store.
 pub(crate) const fn stride(end: usize) -> usize {
     let eighth = end / 8;
     if eighth < 4 * GRANULE {
@@ -138,8 +142,9 @@ pub(crate) const fn stride(end: usize) -> usize {
     }
 }
 
-/// The same for requests of `need` bytes: a look costs as much as an allocation, so there are
-/// several between two looks, unless they are so large that looks do not matter.
+/// Returns the progress between two checks for requests of `need` bytes. A check costs as much as
+/// an allocation, so several requests run between two checks. Requests so large that the check does
+/// not matter get at most four strides.
 #[inline]
 pub(crate) const fn pace(stride: usize, need: usize) -> usize {
     let few = need.saturating_mul(16);
@@ -152,11 +157,11 @@ pub(crate) const fn pace(stride: usize, need: usize) -> usize {
     }
 }
 
-/// The same where the head is `window` bytes behind the first region. Each look is a step that a
-/// processor does not foresee, so in a large window there are eight: an eighth more of it does not
-/// matter. 1,024 buffers of up to 1,024 bytes held, in a loop of its own: 30 to 31 ns a buffer
-/// instead of 36. From a stride to eight of them it is half a stride, so that less than that is
-/// added to a window of about a first-level cache.
+/// Like [`pace`], for a head that is `window` bytes after the first region. Each check costs a
+/// mispredicted branch, so a large window has only eight of them and grows by an eighth. With 1,024
+/// live buffers of up to 1,024 bytes, a loop takes 30 to 31 ns a buffer instead of 36. From one
+/// stride to eight, the distance is half a stride, so that a window about as large as a first-level
+/// cache grows by less.
 #[inline]
 pub(crate) fn pace_in(stride: usize, window: usize, need: usize) -> usize {
     let wanted = if window < stride { stride } else { (window / 8).clamp(stride / 2, 4 * stride) };
@@ -168,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_region_has_room_for_its_buffer_and_no_granule_more() {
+    fn region_has_room_for_its_buffer_and_less_than_a_granule_more() {
         for bytes in [0, 1, 15, 16, 17, 63, 64, 65, 4095, 4096, LARGEST - 1, LARGEST] {
             let region = region(bytes).unwrap();
             assert_eq!(region % GRANULE, 0);
@@ -179,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_split_leaves_has_room_for_a_guard() {
+    fn remainder_of_a_split_has_room_for_a_guard() {
         for bytes in 0..200 {
             let rest = (1 << 20) - region_of(bytes);
             assert_eq!(rest % GRANULE, 0);
@@ -187,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lead_aligns_the_buffer_behind_the_guard() {
+    fn lead_aligns_the_buffer_after_the_guard() {
         for align in [GRANULE * 2, 256, 4096] {
             let want = Want::new(100, align).unwrap();
             for addr in (0x1000..0x3000).step_by(GRANULE) {
@@ -205,7 +210,7 @@ mod tests {
 
     #[test]
     #[cfg(feature = "alloc")]
-    fn a_store_has_its_first_buffer_aligned() {
+    fn first_buffer_of_a_store_is_aligned() {
         for (bytes, align) in [(0, 1), (1000, 16), (1 << 16, 64), (1 << 16, 4096), (100, 3000)] {
             let plan = Plan::new(bytes, align).unwrap();
             assert_eq!((plan.first() + GRANULE) % plan.align, 0);
@@ -220,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn looks_are_several_requests_apart_but_not_far() {
+    fn checks_of_low_are_several_requests_but_at_most_four_strides_apart() {
         assert_eq!(stride(1 << 30), 16 << 10);
         assert_eq!(stride(0), 4 * GRANULE);
         assert_eq!(pace(16 << 10, 80), 16 << 10);

@@ -1,13 +1,14 @@
-//! A guard: the word in front of each region, and the pointer by which rings and buffers reach it.
+//! A guard: the words in front of each region, and the pointer by which rings and buffers reach
+//! them.
 //!
 //! ```text
 //!  | word | count | payload ...                     | word | count | payload ...
-//!    length and bit: stored by the ring, by the holder at release
+//!    length and bit: stored by the ring, and by the release of the buffer
 //!           handles of a frozen buffer
 //! ```
 //!
-//! A taken guard has one writer, its holder; a free one belongs to the ring. So a release is one
-//! store and a look is one load.
+//! The buffer of a taken region is the only writer of its guard. The ring is the only writer of a
+//! free region's guard. So a release needs one store, and the ring needs one load to see it.
 
 use core::ptr::NonNull;
 
@@ -19,79 +20,81 @@ use crate::checked::{self, Check};
 use crate::geometry::GRANULE;
 use crate::word::Word;
 
-// ORDERING: Release. Pairs with the Acquire in `GuardPtr::look`. Publishes: the end of use of the
-// buffer.
+// ORDERING: Release. Pairs with the Acquire in `GuardPtr::look`. Publishes: that the buffer is no
+// longer used.
 const RELEASE: Ordering =
     if cfg!(ephemera_weaken = "guard_release_relaxed") { Ordering::Relaxed } else { Ordering::Release };
-// ORDERING: Acquire. Pairs with the Release in `GuardPtr::release`: what its holder did with the
-// buffer is over.
+// ORDERING: Acquire. Pairs with the Release in `GuardPtr::release`. The buffer is no longer used.
 const LOOK: Ordering =
     if cfg!(ephemera_weaken = "guard_look_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
-// ORDERING: Release. Pairs with the Acquire in `GuardPtr::is_last`. Publishes: the end of use by
-// this handle.
+// ORDERING: Release. Pairs with the Acquire in `GuardPtr::is_last`. Publishes: that this handle no
+// longer uses the buffer.
 const LEAVE: Ordering =
     if cfg!(ephemera_weaken = "count_release_relaxed") { Ordering::Relaxed } else { Ordering::Release };
-// ORDERING: Acquire. Pairs with the Release in `GuardPtr::drop_handle`: all other handles are done
-// with the buffer.
+// ORDERING: Acquire. Pairs with the Release in `GuardPtr::drop_handle`. No other handle uses the
+// buffer.
 const LAST: Ordering =
     if cfg!(ephemera_weaken = "count_acquire_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
-// ORDERING: Acquire. Pairs with the Release in `GuardPtr::drop_handle`: all other handles are done
-// with the buffer.
+// ORDERING: Acquire. Pairs with the Release in `GuardPtr::drop_handle`. No other handle uses the
+// buffer.
 const AFTER: Ordering =
     if cfg!(ephemera_weaken = "count_after_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
 #[cfg(all(test, feature = "std", not(any(ephemera_loom, miri))))]
 std::thread_local! {
-    /// How many guards this thread has looked at: what an allocation costs, for tests.
+    /// How many guards this thread has loaded: the cost of an allocation, for tests.
     pub(crate) static LOOKS: core::cell::Cell<usize> = const { core::cell::Cell::new(0) };
 }
 
-/// What stands in front of a region. Never borrowed as a whole: each word by itself, through
-/// [`GuardPtr`].
+/// The header of a region. Code accesses each word on its own through [`GuardPtr`] and never
+/// borrows the whole guard.
 #[derive(Debug)]
 #[repr(C, align(16))]
 pub(crate) struct Guard {
-    /// First, so that what runs over the region before ends here.
+    /// First, so that an overrun of the previous region hits this before the word.
     pub(crate) check: Check,
     word: AtomicUsize,
-    /// Handles of a frozen buffer; of any other, whatever was there.
+    /// The number of handles of a frozen buffer. Undefined for any other region.
     count: AtomicUsize,
-    /// Stands for the payload: its holder writes it, and the ring ends it when the guard is merged
-    /// away.
+    /// Stands for the payload under loom: a buffer writes it, and the ring ends it when it merges
+    /// the guard into the previous region.
     witness: Witness,
 }
 
 /// A pointer to a guard.
 ///
 /// # Invariant
-/// **G1** It points at a guard of a store that is not freed for as long as the pointer is used, and
-/// may access the whole store. Whoever makes one sees to that; methods rest on it.
+/// **G1** The pointer may access the whole store, and the store is not freed while the pointer is
+/// used. Whoever creates a `GuardPtr` guarantees this; the methods rely on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct GuardPtr(NonNull<Guard>);
 
 impl GuardPtr {
+    /// Creates a pointer to the guard at `place`.
+    ///
     /// # Safety
-    /// G1, or the place is about to be made a guard by [`GuardPtr::create`].
+    /// G1 holds, and [`GuardPtr::create`] has made a guard at `place` or is the next call.
     #[inline]
     pub(crate) unsafe fn new(place: NonNull<u8>) -> Self {
         Self(place.cast())
     }
 
-    /// The guard of the buffer that starts at `data`.
+    /// Returns the guard of the buffer that starts at `data`.
     ///
     /// # Safety
-    /// G1 for the guard in front of `data`.
+    /// G1 holds for the guard in front of `data`.
     #[inline]
     pub(crate) unsafe fn of(data: NonNull<u8>) -> Self {
-        // SAFETY: the guard is in the same store, by the caller.
+        // SAFETY: the caller guarantees that a guard is in front of `data`, in the same store.
         Self(unsafe { data.sub(GRANULE) }.cast())
     }
 
-    /// Where the payload starts.
+    /// Returns the address where the payload starts.
     #[inline]
     pub(crate) fn payload(self) -> NonNull<u8> {
-        // SAFETY: G1: a region has at least its guard, so this is in the store or just past it.
+        // SAFETY: a region has at least the length of its guard, so the result is in the store or
+        // at its end (G1).
         unsafe { self.0.cast::<u8>().add(GRANULE) }
     }
 
@@ -102,56 +105,59 @@ impl GuardPtr {
 
     #[inline]
     fn word(&self) -> &AtomicUsize {
-        // SAFETY: G1; a reference to the word alone.
+        // SAFETY: the store is not freed (G1). The reference covers the word alone.
         unsafe { &(*self.0.as_ptr()).word }
     }
 
     #[inline]
     fn count(&self) -> &AtomicUsize {
-        // SAFETY: G1, and the buffer is frozen, so the count was written; a reference to the word
-        // alone.
+        // SAFETY: the store is not freed (G1), and `freeze` wrote the count. The reference covers
+        // the count alone.
         unsafe { &(*self.0.as_ptr()).count }
     }
 
     #[cfg(any(feature = "checked", all(test, not(ephemera_loom))))]
     pub(crate) fn check(&self) -> &Check {
-        // SAFETY: G1; a reference to the check alone.
+        // SAFETY: the store is not freed (G1). The reference covers the check alone.
         unsafe { &(*self.0.as_ptr()).check }
     }
 
     #[inline]
     fn witness(&self) -> &Witness {
-        // SAFETY: G1; a reference to the witness alone, which has no size outside loom.
+        // SAFETY: the store is not freed (G1). The reference covers the witness alone, which is
+        // zero-sized outside loom.
         unsafe { &(*self.0.as_ptr()).witness }
     }
 
-    /// Makes a guard of a free region of `len` bytes.
+    /// Creates a guard for a free region of `len` bytes.
     ///
     /// # Safety
-    /// The place and `len` bytes from it are in the store, behind a free guard or a taken one of
-    /// which this part is the ring's again, and the ring is the caller's (C1, C2).
+    /// The caller is the ring. `len` bytes from here on are in the store, are free, and follow
+    /// another region's guard or start the store (C1, C2).
     #[inline]
     pub(crate) unsafe fn create(self, len: usize) {
-        // SAFETY: the place has a granule, which is nobody's but the ring's, by the caller.
+        // SAFETY: the granule is free, so only the ring accesses it (C2).
         unsafe { unpoison(self.0.cast(), GRANULE) };
-        // SAFETY: as above; the pointer is derived from the store's, no reference is made.
+        // SAFETY: the granule is in the store. The pointer is derived from the store's, and no
+        // reference is created.
         let word = unsafe { &raw mut (*self.0.as_ptr()).word };
-        // SAFETY: as above.
+        // SAFETY: the word is in the granule, which only the ring accesses.
         unsafe { word.write(AtomicUsize::new(Word::free(len).bits())) };
-        // SAFETY: as above.
+        // SAFETY: the granule is in the store, and no reference is created.
         let check = unsafe { &raw mut (*self.0.as_ptr()).check };
-        // SAFETY: as above.
+        // SAFETY: the check is in the granule, which only the ring accesses.
         unsafe { checked::create(check) };
         if cfg!(ephemera_loom) {
-            // SAFETY: as above.
+            // SAFETY: the granule is in the store, and no reference is created.
             let witness = unsafe { &raw mut (*self.0.as_ptr()).witness };
-            // SAFETY: as above.
+            // SAFETY: the witness is in the granule, which only the ring accesses.
             unsafe { witness.write(Witness::new()) };
         }
         checked::set(self, Word::free(len));
     }
 
-    /// What the guard says, and where it says "free", the end of use of the last buffer there.
+    /// Loads the word for the ring or a sweep. A word that says "free" also shows the end of use of
+    /// the last buffer in the region.
     #[inline]
     pub(crate) fn look(self) -> Word {
         #[cfg(all(test, feature = "std", not(any(ephemera_loom, miri))))]
@@ -162,20 +168,21 @@ impl GuardPtr {
         word
     }
 
-    /// What its holder knows of it.
+    /// Loads the word for its only writer: the buffer of a taken region, or the ring for a free
+    /// one.
     #[inline]
     pub(crate) fn held(self) -> Word {
         Word::from_bits(self.word().load(Ordering::Relaxed))
     }
 
-    /// The ring gives its free region another length.
+    /// Changes the length of a free region. Only the ring calls this.
     #[inline]
     pub(crate) fn resize(self, len: usize) {
         checked::set(self, Word::free(len));
         self.word().store(Word::free(len).bits(), Ordering::Relaxed);
     }
 
-    /// The ring hands its free region out, as one of `len` bytes.
+    /// Marks a free region as taken, with a length of `len` bytes. Only the ring calls this.
     #[inline]
     pub(crate) fn take(self, len: usize) {
         self.witness().write();
@@ -183,7 +190,7 @@ impl GuardPtr {
         self.word().store(Word::taken(len).bits(), Ordering::Relaxed);
     }
 
-    /// Its holder gives the region of `len` bytes back: the last thing that it does with it.
+    /// Frees the taken region of `len` bytes. This is the buffer's last access to the region.
     #[inline]
     pub(crate) fn release(self, len: usize) {
         checked::set(self, Word::free(len));
@@ -191,8 +198,8 @@ impl GuardPtr {
         self.word().store(Word::free(len).bits(), RELEASE);
     }
 
-    /// The region of `len` bytes is given back in a store whose ring was dropped, and its share is
-    /// or will be taken off.
+    /// Marks a region of `len` bytes as free in a store whose ring was dropped. A late release
+    /// calls this and then subtracts its share; the drop of the ring calls it for free regions.
     #[cfg(feature = "alloc")]
     pub(crate) fn settle(self, len: usize) {
         checked::set(self, Word::settled(len));
@@ -200,30 +207,31 @@ impl GuardPtr {
         self.word().store(Word::settled(len).bits(), RELEASE);
     }
 
-    /// The holder is about to end its use of the payload.
+    /// Tells loom that the buffer is about to end its use of the payload.
     #[inline]
     pub(crate) fn end_use(self) {
         self.witness().write();
     }
 
-    /// The guard of a free region goes away: its region becomes a part of the one before.
+    /// Removes the guard of a free region that the ring merges into the previous one.
     #[inline]
     pub(crate) fn swallow(self) {
         self.witness().end();
-        // SAFETY: the region is free, hence the ring's, and its guard is not needed any more (C2).
+        // SAFETY: the region is free, so only the ring accesses its guard (C2), and the ring no
+        // longer needs it.
         unsafe { poison(self.0.cast(), GRANULE) };
     }
 
-    /// The buffer gets its first handle of possibly many.
+    /// Starts the count of handles at one.
     #[inline]
     pub(crate) fn freeze(self) {
-        // SAFETY: G1; no reference is made, and the caller alone has the buffer.
+        // SAFETY: the store is not freed (G1). No reference is created.
         let count = unsafe { &raw mut (*self.0.as_ptr()).count };
-        // SAFETY: as above.
+        // SAFETY: the caller has the only handle of the buffer, so nobody else accesses the count.
         unsafe { count.write(AtomicUsize::new(1)) };
     }
 
-    /// One handle more.
+    /// Adds a handle.
     #[inline]
     pub(crate) fn add_handle(self) {
         if self.count().fetch_add(1, Ordering::Relaxed) > usize::MAX / 2 {
@@ -231,7 +239,8 @@ impl GuardPtr {
         }
     }
 
-    /// Whether the caller's handle is the only one; then all others are done with the buffer.
+    /// Returns whether the caller's handle is the only one. If so, no other handle uses the buffer
+    /// any more.
     #[inline]
     pub(crate) fn is_last(self) -> bool {
         self.witness_touch();
@@ -239,11 +248,11 @@ impl GuardPtr {
         self.count().load(LAST) == 1
     }
 
-    /// One handle less. `true` for the last one: the buffer is the caller's alone.
+    /// Removes a handle. Returns `true` for the last one, whose owner then has exclusive use of the
+    /// buffer.
     #[inline]
     pub(crate) fn drop_handle(self) -> bool {
-        // The one handle that is left needs no read-modify-write: nobody else can clone it, and
-        // none can come back.
+        // The only handle needs no read-modify-write: no other thread has one to clone.
         if self.is_last() {
             return true;
         }
@@ -251,21 +260,21 @@ impl GuardPtr {
         if self.count().fetch_sub(1, LEAVE) != 1 {
             return false;
         }
-        // Several saw more than one, and left: the latest of them is the last. A load, and no
-        // fence, so that every tool sees it.
+        // Several threads saw more than one handle, and each subtracted its own; the caller was the
+        // last to do so. A load instead of a fence, because some race detectors do not see fences.
         // ORDERING: `AFTER`. Pairs with `GuardPtr::drop_handle`.
         self.count().load(AFTER) == 0
     }
 
-    /// A handle of a frozen buffer uses it.
+    /// Tells loom that a handle of a frozen buffer uses it.
     #[inline]
     pub(crate) fn witness_touch(self) {
         self.witness().touch();
     }
 }
 
-/// Handles were leaked until their count was about to overflow. Half the range is left for threads
-/// that are as far.
+/// Ends the process because a buffer has more than `usize::MAX / 2` handles, which only leaks can
+/// cause. The rest of the range is for threads that add handles at the same time.
 #[cold]
 #[inline(never)]
 fn too_many() -> ! {

@@ -1,16 +1,17 @@
-//! A ring of byte buffers in one store: taken guards are skipped, released by one store.
+//! A ring of byte buffers in one store of fixed size. Dropping a buffer is one store, on any
+//! thread.
 //!
-//! A [`RingAl`] hands out buffers by moving along a chain of regions in memory that it took once. A
-//! buffer is written by one holder, sent to other threads, frozen and shared; its last holder gives
-//! it back with one store, on any thread. A region still in use is skipped, so one buffer that
-//! stays does not stop the ring.
+//! A [`RingAl`] allocates buffers by moving along a chain of regions in memory that it allocated
+//! once. One thread writes a buffer, then sends it to other threads, or freezes and shares it. The
+//! last handle frees the buffer with one store, on any thread. The ring skips regions still in use,
+//! so one buffer that stays for long does not stop the ring.
 //!
-//! | type | is |
+//! | type | purpose |
 //! |---|---|
-//! | [`RingAl`] | the ring: for one thread at a time |
-//! | [`FixedBufMut`] | a buffer of a fixed size, for one holder |
-//! | [`ExtBuf`] | a buffer that grows while it borrows the ring, to become a [`FixedBufMut`] |
-//! | [`FixedBuf`] | a frozen buffer, or a part of one, for any number of holders |
+//! | [`RingAl`] | the ring, used by one thread at a time |
+//! | [`FixedBufMut`] | a buffer of a fixed size, with one handle |
+//! | [`ExtBuf`] | a buffer that grows while it borrows the ring, and becomes a [`FixedBufMut`] |
+//! | [`FixedBuf`] | a frozen buffer, or a part of one, with any number of handles |
 //! | [`GenericBufMut`] | a buffer of elements of any type |
 //! | [`ringal!`] | a ring for each thread |
 //!
@@ -39,49 +40,49 @@
 //!
 //! # Trade-offs
 //!
-//! * The store has a fixed size. When no run of free regions is long enough, requests get `None`,
-//!   or from the `try_` methods an error that says whether the ring is too small or too full;
-//!   callers fall back to a `Vec`, or wait.
-//! * A buffer costs a guard of 16 bytes and rounding to 16. A buffer that stays costs its own
-//!   region, and splits the free space around it: beside a thousand of them, scattered, a request
-//!   as large as a thousandth of the ring may find no place. Give what lives for long another ring,
-//!   or another allocator.
-//! * A request looks for room where there was some last, and then everywhere, one turn at most:
-//!   that is the price of what stays, where the free space lies in several small windows far apart
-//!   and each is used up in turn.
-//! * In a ring that is full of small buffers, a request that is refused looks at each of them, and
-//!   so does an [`ExtBuf`] that cannot grow. Where 32 buffers in use are enough to show that a
-//!   request has no room, the ring remembers them. It refuses the next request of that size or more
-//!   after a look at these. For requests of a sixteenth of the ring or more they always are. The
-//!   `try_` methods of the ring look at all regions when they refuse, to say how full the ring is.
-//! * The ring is for one thread; only giving back works from all.
+//! * The store has a fixed size. If no run of free regions is long enough, a request returns
+//!   `None`. The `try_` methods return an error that says whether the ring is too small or too
+//!   full. A caller then falls back to a `Vec`, or waits.
+//! * A buffer costs a guard of 16 bytes, and rounding to 16. A buffer that stays for long costs its
+//!   own region and splits the free space around it. Among a thousand such buffers, scattered over
+//!   the ring, a request as large as a thousandth of the ring may be refused. Use another ring or
+//!   another allocator for long-lived buffers.
+//! * A request first searches the places that had room most recently, and then the rest of the ring
+//!   once. This gets expensive where long-lived buffers leave several small windows far apart, and
+//!   each window is used up in turn.
+//! * In a ring full of small buffers, a refused request visits every buffer, and so does an
+//!   [`ExtBuf`] that cannot grow. If 32 buffers in use are enough to prove that a request has no
+//!   room, the ring remembers them, and refuses the next request of at least that size after it has
+//!   checked only these. For requests of at least a sixteenth of the ring, 32 are always enough.
+//!   The ring's `try_` methods visit all regions when they refuse, to say how full the ring is.
+//! * The ring is for one thread. Other threads can only free its buffers.
 //!
 //! # The end of a ring
 //!
-//! Dropping a ring waits for nothing and leaves buffers valid. A store with buffers in use is
-//! *parked*: its last buffer frees it, without any further call, however many stores are parked.
-//! The drop of the ring looks at each of its regions, and each buffer that is dropped later pays
-//! for one atomic subtraction.
+//! Dropping a ring never blocks, and its buffers stay valid. A store with live buffers is *parked*:
+//! its last buffer frees it, without any further call, however many stores are parked. The drop of
+//! the ring visits each of its regions. Each buffer that is dropped later costs one atomic
+//! subtraction.
 //!
-//! One case is left: another thread was in the middle of releasing a buffer when the ring was
-//! dropped. The store may not count that release, and then its last buffer does not free it. One of
-//! the next calls does: each ring of the heap that is made or dropped and each release that frees a
-//! store looks at up to 8 parked stores, the latest among them, and at up to 1,024 regions of
-//! these. (A call that finds another thread looking leaves that to the next one.)
-//! [`RingAl::reclaim`] looks at all. Of a store that was freed, a header of 64 bytes stays until
-//! one of these calls comes by.
+//! There is one exception: another thread was in the middle of freeing a buffer when the ring was
+//! dropped. Then the last buffer may not free the store, and a *sweep* does it instead. Each
+//! creation or drop of a ring on the heap runs a sweep, and so does each buffer that frees a store.
+//! A sweep visits up to 8 parked stores, the most recent among them, and up to 1,024 of their
+//! regions. If another thread is sweeping, the call skips its sweep, and a later sweep makes up for
+//! it. [`RingAl::trim_all`] sweeps all parked stores. The 64-byte header of a freed store stays
+//! until a sweep reaches it.
 //!
 //! # Bytes
 //!
-//! What is not written yet is never shown as initialised: buffers deref to the written bytes. With
-//! feature `bytes`, a frozen buffer becomes a `bytes::Bytes` without copying, and buffers are
-//! `BufMut`.
+//! Buffers deref to the bytes that were written, and never expose uninitialised ones. With feature
+//! `bytes`, a frozen buffer converts to a `bytes::Bytes` without copying, and writable buffers
+//! implement `BufMut`.
 //!
 //! # Coming from ringal 0.2 to 0.4
 //!
-//! Change nothing, but for one form that may not compile. Buffers are `fmt::Write` besides
-//! `io::Write`, so that `write!` has to be told which is meant where both traits are in scope
-//! (E0034):
+//! Programs compile unchanged, with one exception. Buffers implement `fmt::Write` besides
+//! `io::Write`, so `write!` is ambiguous where both traits are in scope (E0034). Name the trait
+//! there:
 //!
 //! ```
 //! # #[cfg(feature = "std")] {
@@ -98,16 +99,18 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! And `RingAl::new(n)` takes the bytes that it is asked for:
+//! `RingAl::new(n)` also takes exactly the size that it is given:
 //!
 //! | | 0.4.0 | here |
 //! |---|---|---|
-//! | the store | `n` rounded up to a power of two | `n` rounded up to 16, and a header on top |
-//! | `RingAl::new(10_000).fixed(12_000)` | a buffer | `None`: ask for `RingAl::new(16_384)` |
-//! | what a buffer costs besides its bytes | a guard of 8 bytes, rounding to 8 and more | a guard of 16 bytes, rounding to 16 |
-//! | `fixed(21)`, `fixed(64)` have room for | at least 24 and 72 bytes: the next larger multiple of a word | 21 and 64 bytes, and `write` stops there |
+//! | size of the store | `n` rounded up to a power of two | `n` rounded up to 16, plus a header |
+//! | `RingAl::new(10_000).fixed(12_000)` | a buffer | `None`: use `RingAl::new(16_384)` |
+//! | guard of a buffer | 8 bytes | 16 bytes |
+//! | rounding of a buffer | to 8 bytes or more | to 16 bytes |
+//! | capacity after `fixed(21)` | at least 24 bytes: a multiple of a word | 21 bytes |
+//! | capacity after `fixed(64)` | at least 72 bytes | 64 bytes, and `write` stops there |
 //!
-//! How it works: see the module [`design`].
+//! The module [`design`] describes how it works.
 #![no_std]
 
 #[cfg(feature = "alloc")]
@@ -117,7 +120,7 @@ extern crate std;
 
 #[cfg(not(target_has_atomic = "ptr"))]
 compile_error!(
-    "ringal counts the handles of frozen buffers: it needs atomic compare-and-swap of pointer size"
+    "ringal needs atomic compare-and-swap of pointer size, to count the handles of frozen buffers"
 );
 
 mod buffer;
@@ -152,14 +155,15 @@ pub use stats::Stats;
 #[doc = include_str!("../DESIGN.md")]
 pub mod design {}
 
-/// What programs written for the namesake find in scope after `ringal!(@init, ..)`.
+/// The names that programs written for ringal 0.2 to 0.4 expect in scope after `ringal!(@init,
+/// ..)`.
 #[doc(hidden)]
 pub mod names {
     pub use crate::RingAl;
     pub use core::cell::RefCell;
 }
 
-/// What does not compile, and why it must not.
+/// Programs that must not compile.
 ///
 /// A ring is for one thread at a time:
 /// ```compile_fail,E0277
@@ -168,7 +172,7 @@ pub mod names {
 /// shared(&RingAl::new(64));
 /// ```
 ///
-/// An extendable buffer has its ring for itself:
+/// An extendable buffer borrows its ring exclusively:
 /// ```compile_fail,E0499
 /// # use ringal::RingAl;
 /// let mut ring = RingAl::new(1024);
@@ -177,7 +181,7 @@ pub mod names {
 /// growing.finalize();
 /// ```
 ///
-/// It does not outlive the ring:
+/// An extendable buffer does not outlive the ring:
 /// ```compile_fail,E0515
 /// # use ringal::{ExtBuf, RingAl};
 /// fn make() -> ExtBuf<'static> {
@@ -186,14 +190,14 @@ pub mod names {
 /// }
 /// ```
 ///
-/// Nor does it leave the closure of `ringal!`:
+/// An extendable buffer does not leave the closure of `ringal!`:
 /// ```compile_fail
 /// # use ringal::ringal;
 /// ringal!(@init, 1024);
 /// let escaped = ringal!(@ext, 8, |buffer| buffer);
 /// ```
 ///
-/// What is written does not outlive its buffer:
+/// A slice of the written bytes does not outlive its buffer:
 /// ```compile_fail,E0505
 /// # use ringal::RingAl;
 /// let buffer = RingAl::new(1024).fixed(8).unwrap();
@@ -202,14 +206,14 @@ pub mod names {
 /// assert!(bytes.is_empty());
 /// ```
 ///
-/// Frozen buffers are not written:
+/// A frozen buffer is not writable:
 /// ```compile_fail,E0596
 /// # use ringal::RingAl;
 /// let mut buffer = RingAl::new(1024).fixed(8).unwrap().freeze();
 /// buffer[..].fill(0);
 /// ```
 ///
-/// Which `write!` is meant, where there are two:
+/// `write!` is ambiguous where both traits are in scope:
 /// ```compile_fail,E0034
 /// # use ringal::RingAl;
 /// use std::{fmt::Write as _, io::Write as _};
@@ -217,7 +221,7 @@ pub mod names {
 /// let _ = write!(buffer, "{}", 7);
 /// ```
 ///
-/// Elements that must stay on their thread keep their buffer there:
+/// A buffer of elements that are not `Send` is not `Send`:
 /// ```compile_fail,E0277
 /// # use ringal::RingAl;
 /// let buffer = RingAl::new(1024).generic::<std::rc::Rc<u8>>(8).unwrap();

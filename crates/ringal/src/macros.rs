@@ -1,16 +1,18 @@
 //! `ringal!`: a ring for each thread.
 
-/// A ring for each thread, made when the thread first uses it.
+/// Declares a ring for each thread, or allocates from the ring of the calling thread.
 ///
-/// | form | value |
-/// |---|---|
-/// | `ringal!(@init, bytes)` | declares the rings: where a `thread_local!` may stand, in scope of the uses below |
-/// | `ringal!(@fixed, n)` | as [`RingAl::fixed`](crate::RingAl::fixed) |
-/// | `ringal!(@ext, n, \|buffer\| ...)` | `Some` of what the closure makes of an [`ExtBuf`](crate::ExtBuf) |
-/// | `ringal!(@generic, n)`, `ringal!(@generic::<T>, n)` | as [`RingAl::generic`](crate::RingAl::generic) |
+/// * `ringal!(@init, bytes)` declares the rings. It may stand where a `thread_local!` may. The
+///   other forms must be in its scope.
+/// * `ringal!(@fixed, n)` returns what [`RingAl::fixed`](crate::RingAl::fixed) returns.
+/// * `ringal!(@ext, n, |buffer| ...)` returns `Some` of what the closure returns for an
+///   [`ExtBuf`](crate::ExtBuf).
+/// * `ringal!(@generic, n)` and `ringal!(@generic::<T>, n)` return what
+///   [`RingAl::generic`](crate::RingAl::generic) returns.
 ///
-/// All are `None` when the ring has no room; in the closure of `@ext`, which has the ring; and on a thread that is past the end of
-/// its thread-locals. Buffers outlive their thread.
+/// A thread's ring is created when the thread first uses it. Each form returns `None` if the ring
+/// has no room, inside the closure of `@ext`, which borrows the ring, and on a thread that has
+/// destroyed its thread-locals. Buffers may outlive their thread.
 ///
 /// # Examples
 ///
@@ -32,8 +34,8 @@
 #[macro_export]
 macro_rules! ringal {
     (@init, $bytes:expr) => {
-        // By glob, so that a `RingAl` of the program's own import wins.
-        #[allow(unused_imports, reason = "programs written for the namesake take these names from here")]
+        // A glob import, so that an import of `RingAl` in the program takes precedence.
+        #[allow(unused_imports, reason = "programs written for ringal 0.2 to 0.4 expect these names")]
         use $crate::names::*;
 
         ::std::thread_local! {
@@ -71,13 +73,13 @@ use std::thread::LocalKey;
 
 use crate::{ExtBuf, RingAl};
 
-/// Calls `f` with this thread's ring, unless that is in use or gone.
+/// Calls `f` with this thread's ring. Returns `None` if the ring is borrowed or destroyed.
 #[doc(hidden)]
 pub fn with<R>(rings: &'static LocalKey<RefCell<RingAl>>, f: impl FnOnce(&mut RingAl) -> R) -> Option<R> {
     rings.try_with(|ring| Some(f(&mut *ring.try_borrow_mut().ok()?))).ok().flatten()
 }
 
-/// Gives the closure's parameter its type.
+/// Calls `f` with an extendable buffer. The signature gives the closure's parameter its type.
 #[doc(hidden)]
 pub fn extendable<'a, R>(ring: &'a mut RingAl, bytes: usize, f: impl FnOnce(ExtBuf<'a>) -> R) -> Option<R> {
     ring.extendable(bytes).map(f)

@@ -1,10 +1,10 @@
-//! Loom models over the real rings and buffers, with lists of parked stores of their own.
+//! Loom models over the real rings and buffers. Each model has its own lists of parked stores.
 //!
-//! Loom does not see the payload. Each guard has a witness that stands for it (see `guard`); each
-//! store has one for its header, one for its regions, and one for what the drop of the ring leaves
-//! for looks. Holders write a guard's witness before they release, the ring when it takes or
-//! merges, and loom reports two accesses that no edge separates. The crate's table of controls
-//! names the ordering or step without which each model fails.
+//! Loom does not see the payload, so a witness in each guard stands for it (see `guard`). Each
+//! store has three witnesses: for its header, for its regions, and for the data that the drop of
+//! the ring leaves to sweeps. A buffer writes its guard's witness before it is released, and the
+//! ring writes it when it takes or merges the region. Loom reports two accesses that nothing
+//! orders. `xtask/controls.toml` lists the ordering or step without which each model fails.
 
 use alloc::sync::Arc;
 
@@ -14,15 +14,15 @@ use crate::geometry::{GRANULE, OVERHEAD, stride};
 use crate::parked::Parked;
 use crate::{FixedBuf, FixedBufMut, RingAl};
 
-/// Where a model's stores are parked: an `Arc` of the standard library, since loom's would order
-/// the threads.
+/// The lists that a model's stores are parked in. Shared by an `Arc` of the standard library,
+/// because loom's `Arc` would order the threads.
 #[derive(Clone)]
 struct Place(Arc<Parked>);
 
 // SAFETY: loom runs all threads of a model on one thread of the system.
 unsafe impl Send for Place {}
 
-/// Bytes of a region with a buffer of one granule or less.
+/// The length of a region for a buffer of at most one granule.
 const UNIT: usize = GRANULE + OVERHEAD;
 
 impl Place {
@@ -30,14 +30,14 @@ impl Place {
         Self(Arc::new(Parked::new()))
     }
 
-    /// A ring with room for so many units.
+    /// Returns a ring with room for `units` buffers of at most one granule.
     fn ring(&self, units: usize) -> RingAl {
         let builder = RingAl::builder(units * UNIT);
-        // SAFETY: every thread of a model has the place for longer than its buffers.
+        // SAFETY: every thread of a model drops its `Place` after its buffers.
         unsafe { builder.try_build_in(&self.0) }.unwrap()
     }
 
-    /// Another thread, which has these buffers and gives them back.
+    /// Starts a thread that drops `buffers`.
     fn release<T: Send + 'static>(&self, buffers: T) -> thread::JoinHandle<()> {
         let place = self.clone();
         thread::spawn(move || {
@@ -46,16 +46,15 @@ impl Place {
         })
     }
 
-    /// Nothing is parked, though nobody has looked.
+    /// Asserts that no store is parked. No sweep runs before this.
     fn all_is_free(&self) {
-        assert_eq!(self.0.count(), 0, "a store was lost");
+        assert_eq!(self.0.count(), 0, "a store leaked");
     }
 
-    /// A ring was dropped beside a release, which no count may have: the next ring that is made
-    /// finds it.
+    /// Asserts that the creation of another ring frees what an early release left parked.
     fn next_ring_finds_the_rest(&self) {
         let next = self.ring(1);
-        assert_eq!(self.0.count(), 0, "a store was lost");
+        assert_eq!(self.0.count(), 0, "a store leaked");
         drop(next);
     }
 }
@@ -64,9 +63,9 @@ fn unit(ring: &mut RingAl) -> FixedBufMut {
     ring.fixed(1).expect("there is room")
 }
 
-/// The whole ring is free.
+/// Asserts that the whole ring is free.
 fn whole(ring: &mut RingAl) {
-    assert_eq!(ring.stats().held, 0);
+    assert_eq!(ring.stats().buffers_live, 0);
     assert!(ring.fixed(ring.capacity()).is_some(), "an empty ring serves its capacity");
 }
 
@@ -76,7 +75,7 @@ fn check(model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
-/// Merges the two regions as they come home, or refuses.
+/// The ring merges the two regions once they are free, or refuses.
 #[test]
 fn loom_split_and_merge_beside_two_releases() {
     check(|| {
@@ -84,7 +83,7 @@ fn loom_split_and_merge_beside_two_releases() {
         let mut ring = place.ring(3);
         let (one, two) = (unit(&mut ring), unit(&mut ring));
         let releases = [place.release(one), place.release(two)];
-        // The third unit is free, so the one before it is enough.
+        // The third unit is free, so the request only needs the one before it as well.
         let large = ring.fixed(UNIT + 1);
         let small = ring.fixed(1);
         assert!(large.is_some() || small.is_some());
@@ -98,7 +97,7 @@ fn loom_split_and_merge_beside_two_releases() {
     });
 }
 
-/// Skips what is taken, wraps, and takes what came home meanwhile.
+/// The ring skips taken regions, wraps, and takes those that were freed in the meantime.
 #[test]
 fn loom_skip_and_wrap_beside_two_releases() {
     check(|| {
@@ -111,13 +110,13 @@ fn loom_skip_and_wrap_beside_two_releases() {
         for release in releases {
             release.join().unwrap();
         }
-        assert_eq!(ring.stats().held, 2 + again.iter().flatten().count());
+        assert_eq!(ring.stats().buffers_live, 2 + again.iter().flatten().count());
         drop((kept, fourth, again));
         whole(&mut ring);
     });
 }
 
-/// Restarts at the first region if it came home before the look back.
+/// The ring restarts at the first region if that is free when the check of `low` is due.
 #[test]
 fn loom_restart_beside_two_releases() {
     const UNITS: usize = 6;
@@ -130,7 +129,7 @@ fn loom_restart_beside_two_releases() {
         let releases = [place.release(one), place.release(two)];
         let third = unit(&mut ring);
         let restarted = third.as_ptr() == first;
-        // After a restart, the region behind the first is skipped as long as it is taken.
+        // After a restart, the ring skips the region after the first while it is taken.
         let fourth = unit(&mut ring);
         assert!(restarted || fourth.as_ptr() != first);
         for release in releases {
@@ -141,7 +140,7 @@ fn loom_restart_beside_two_releases() {
     });
 }
 
-/// An extendable buffer grows over what came home behind it, or moves.
+/// An extendable buffer grows into regions freed after it, or moves.
 #[test]
 fn loom_growth_beside_a_release() {
     check(|| {
@@ -151,7 +150,7 @@ fn loom_growth_beside_a_release() {
         drop((one, unit(&mut ring)));
         let release = place.release(two);
         let mut growing = ring.extendable(1).unwrap();
-        // The fourth unit is free in any case, but does not suffice.
+        // The fourth unit is always free, but too short on its own.
         let grown = growing.try_reserve(GRANULE + 1).is_ok();
         let spare = growing.spare();
         assert_eq!(grown, spare > GRANULE, "grown: {grown}, to {spare} bytes");
@@ -162,7 +161,7 @@ fn loom_growth_beside_a_release() {
     });
 }
 
-/// A refusal that is remembered does not outlive what it remembers.
+/// A remembered refusal does not outlive the guards that it depends on.
 #[test]
 fn loom_refusal_beside_two_releases() {
     check(|| {
@@ -176,12 +175,12 @@ fn loom_refusal_beside_two_releases() {
         for release in releases {
             release.join().unwrap();
         }
-        assert!(ring.fixed(all).is_some(), "refused for what is not so any more");
+        assert!(ring.fixed(all).is_some(), "a stale refusal was used");
     });
 }
 
-/// Handles are cloned and dropped on three threads, and the ring takes the buffer when the last is
-/// gone.
+/// Three threads clone and drop handles. The ring takes the region again once the last handle is
+/// dropped.
 #[test]
 fn loom_frozen_handles_are_dropped_by_three() {
     check(|| {
@@ -206,7 +205,7 @@ fn loom_frozen_handles_are_dropped_by_three() {
     });
 }
 
-/// The handle that finds itself the only one writes; the others are done with the buffer.
+/// The only handle left makes the buffer writable. No other handle uses it then.
 #[test]
 fn loom_frozen_buffers_are_thawed_by_the_last() {
     check(|| {
@@ -223,8 +222,8 @@ fn loom_frozen_buffers_are_thawed_by_the_last() {
     });
 }
 
-/// The ring is dropped while two threads release: the store is freed once, and not touched after
-/// that.
+/// The ring is dropped while two threads release buffers. The store is freed once, and not accessed
+/// after that.
 #[test]
 fn loom_ring_is_dropped_beside_two_releases() {
     check(|| {
@@ -240,7 +239,7 @@ fn loom_ring_is_dropped_beside_two_releases() {
     });
 }
 
-/// Two rings are dropped at once, each with a buffer that the other thread has.
+/// Two rings are dropped at once, while the other thread has one buffer of each.
 #[test]
 fn loom_two_rings_are_dropped_at_once() {
     check(|| {
@@ -255,17 +254,17 @@ fn loom_two_rings_are_dropped_at_once() {
     });
 }
 
-/// The two last buffers of a store are given back at once, while a third thread looks: one of the
-/// three frees the store. Nobody looks after that.
+/// Two threads drop the last two buffers of a store while a third thread sweeps. One of the three
+/// frees the store. No sweep runs after that.
 #[test]
-fn loom_two_last_buffers_free_their_store_beside_a_look() {
+fn loom_two_last_buffers_free_their_store_beside_a_sweep() {
     check(|| {
         let place = Place::new();
         let mut ring = place.ring(2);
         let (one, two) = (unit(&mut ring), unit(&mut ring));
         drop(ring);
         let releases = [place.release(one), place.release(two)];
-        place.0.look();
+        place.0.sweep();
         for release in releases {
             release.join().unwrap();
         }

@@ -1,19 +1,20 @@
-//! Parked stores: those whose ring was dropped while buffers were in use.
+//! Parked stores: the stores of dropped rings that still have buffers in use.
 //!
-//! The last buffer frees its store. The drop of the ring counts the taken regions, and from then on
-//! each release takes one share off that count (`end.rs`). So neither a list nor a lock stands
-//! between the last release and the free.
+//! The last buffer frees its store. The drop of the ring counts the taken regions, and each later
+//! release subtracts one share from that count (`end.rs`). So the last release needs no list and no
+//! lock to free the store.
 //!
-//! One kind of release is not counted: it read `closed` before the drop of the ring set it, and
-//! stored its word after the drop counted. Its share stays until a *look* finds the word. Each ring
-//! that is made or dropped looks, and each release that freed a store: at the stores parked last
-//! and at the others in turn, at no more than [`BRIEF`] says. Each thread is inside one release at
-//! a time, so each drop of a ring leaves at most one such share a thread.
+//! One kind of release does not subtract its share: it read `closed` before the drop of the ring
+//! set it, and stored its word after the drop counted. The share stays until a *sweep* finds the
+//! word. A sweep visits the stores that were parked last and the other parked stores in turn, up to
+//! the limits in [`BRIEF`]. Every creation and drop of a ring runs a sweep, and so does every
+//! release that frees a store. A thread runs one release at a time, so each drop of a ring leaves
+//! at most one such share per thread.
 //!
-//! A header is in one of the lists below from the drop of its ring until a look finds its store
-//! freed. Looks work behind a gate. A thread that finds the gate shut does without, and a later
-//! look makes up for it. In the child of a fork, the header that another thread was looking at is
-//! in no list; its store goes with its last buffer, unless the look held a share.
+//! A header stays in one of the lists below from the drop of its ring until a sweep finds its store
+//! freed. A gate admits one sweep at a time. A thread that finds the gate closed skips its sweep,
+//! and a later one makes up for it. In the child of a fork, the header that another thread was
+//! sweeping is in no list. Its last buffer still frees that store, unless the sweep held a share.
 
 use core::ptr::{self, NonNull};
 
@@ -31,21 +32,21 @@ const PARK: Ordering =
 const COLLECT: Ordering =
     if cfg!(ephemera_weaken = "collect_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
-/// How much one look may do.
+/// The most work that one sweep may do.
 #[derive(Debug, Clone, Copy)]
 struct Budget {
-    /// Stores that are still there.
+    /// Stores that still exist.
     stores: usize,
-    /// Headers of stores that are not.
+    /// Headers whose store has ended.
     ended: usize,
     /// Guards.
     guards: usize,
 }
 
-/// What each call that looks may do.
+/// The limits of an ordinary sweep.
 const BRIEF: Budget = Budget { stores: 8, ended: 64, guards: 1024 };
 
-/// The most looks that one call makes up for, of threads that found the gate shut.
+/// The most skipped sweeps that one sweep makes up for.
 const MOST_OWED: usize = 15;
 
 impl Budget {
@@ -57,19 +58,20 @@ impl Budget {
 /// The parked stores of a process, or of one test.
 #[derive(Debug)]
 pub(crate) struct Parked {
-    /// Stores that nobody has looked at yet: pushed by any thread, taken whole behind the gate.
+    /// Stores that no sweep has visited yet. Any thread pushes; the thread that holds the gate
+    /// takes the whole list.
     arrivals: AtomicPtr<Store>,
     gate: Gate,
-    /// Arrivals that were taken, and stores of which a look has seen only a part.
+    /// Stores taken from `arrivals`, and stores that a sweep has visited only in part.
     fresh: Stack,
-    /// The others: those that this turn has still to look at, and those that it has looked at.
+    /// The other stores: those still to visit in this round of sweeps, and those visited already.
     old: Stack,
     seen: Stack,
-    /// Headers in any of these lists.
+    /// The number of headers in all these lists.
     queued: AtomicUsize,
-    /// Calls that found the gate shut, and whose looks nobody has made up for.
+    /// The number of skipped sweeps that no sweep has made up for.
     owed: AtomicUsize,
-    /// Stores that are not freed yet.
+    /// The number of stores that are not freed yet.
     count: AtomicUsize,
 }
 
@@ -89,50 +91,51 @@ impl Parked {
         }
     }
 
-    /// How many stores are parked.
+    /// Returns how many stores are parked.
     pub(crate) fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Parks a store of which the drop of its ring found `held` regions in use. Waits for nothing.
+    /// Parks a store in which the drop of its ring found `held` regions in use. Never blocks.
     ///
     /// # Safety
-    /// The store is closed and settled, `held` is not zero, and nobody has called this for it.
+    /// The store is closed and settled, `held` is not zero, and this is called once for the store.
     pub(crate) unsafe fn park(&self, store: StorePtr, held: usize) {
         self.count.fetch_add(1, Ordering::Relaxed);
-        // One share more, for this function.
+        // The additional share keeps the store until this function returns.
         store.add_shares(held + 1);
-        // Before the store is pushed: so the next call looks at it, when the releases that were
-        // under way are over.
-        self.look();
+        // Sweep before the push: then the first sweep to visit this store is the next call's, after
+        // the releases in progress have likely finished.
+        self.sweep();
         self.push(store);
-        // SAFETY: the share that was added above.
+        // SAFETY: the share is the one added above.
         if unsafe { store.drop_shares(1) } {
-            // SAFETY: that was the last one.
+            // SAFETY: `drop_shares` subtracted the last share.
             unsafe { self.end(store) };
         }
     }
 
-    /// Frees the regions of a store whose last share the caller has dropped, and its header unless
-    /// that is in a list.
+    /// Frees the regions of a store that has no shares left, and the header too unless it is in a
+    /// list.
     ///
     /// # Safety
     /// [`StorePtr::drop_shares`] returned `true` to the caller.
     pub(crate) unsafe fn end(&self, store: StorePtr) {
         // SAFETY: no share is left, so nobody else uses the regions (E1).
         unsafe { store.free_regions() };
-        // SAFETY: the caller's half of the header, and the last use of it.
+        // SAFETY: the caller subtracted the last share, so the shares' half of the header is its
+        // own. This is its last use of the header.
         unsafe { store.leave_header() };
         self.count.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Headers in the lists, of stores that are there and of stores that ended.
+    /// Returns the number of headers in the lists, including those of stores that have ended.
     #[cfg(all(test, feature = "std", not(any(ephemera_loom, miri))))]
     pub(crate) fn queued(&self) -> usize {
         self.queued.load(Ordering::Relaxed)
     }
 
-    /// Calls `during` while another thread, so to speak, is behind the gate.
+    /// Calls `during` with the gate closed, as if another thread were sweeping.
     #[cfg(all(test, feature = "std", not(any(ephemera_loom, miri))))]
     pub(crate) fn shut<T>(&self, during: impl FnOnce() -> T) -> T {
         let _pass = self.gate.try_enter().expect("one thread uses the lists of a test");
@@ -153,24 +156,23 @@ impl Parked {
         }
     }
 
-    /// Looks at a few parked stores, unless another thread is looking, and returns how many it
-    /// freed.
+    /// Sweeps a few parked stores, unless another thread is sweeping. Returns how many it freed.
     #[inline]
-    pub(crate) fn look(&self) -> usize {
+    pub(crate) fn sweep(&self) -> usize {
         if self.queued.load(Ordering::Relaxed) == 0 {
             return 0;
         }
-        self.look_within(BRIEF, false)
+        self.sweep_within(BRIEF, false)
     }
 
-    /// Looks at all of them.
-    pub(crate) fn look_at_all(&self) -> usize {
+    /// Sweeps all parked stores, unless another thread is sweeping. Returns how many it freed.
+    pub(crate) fn sweep_all(&self) -> usize {
         let all = Budget { stores: usize::MAX, ended: usize::MAX, guards: usize::MAX };
-        self.look_within(all, true)
+        self.sweep_within(all, true)
     }
 
     #[cold]
-    fn look_within(&self, mut budget: Budget, all: bool) -> usize {
+    fn sweep_within(&self, mut budget: Budget, all: bool) -> usize {
         let Some(pass) = self.gate.try_enter() else {
             self.owed.fetch_add(1, Ordering::Relaxed);
             return 0;
@@ -195,44 +197,45 @@ impl Parked {
             };
             let Some(store) = next else { break };
             fresh_first = !fresh_first;
-            freed += usize::from(self.look_at(store, &mut budget));
+            freed += usize::from(self.sweep_store(store, &mut budget));
         }
         drop(pass);
         freed
     }
 
-    /// How many looks this call has to make up for.
+    /// Returns how many skipped sweeps this one makes up for, and takes them off the count.
     fn take_owed(&self) -> usize {
         let owed = self.owed.load(Ordering::Relaxed).min(MOST_OWED);
         if owed != 0 {
-            // Only threads behind the gate take some off.
+            // Only the thread that holds the gate subtracts, so the count stays above zero.
             self.owed.fetch_sub(owed, Ordering::Relaxed);
         }
         owed
     }
 
-    /// Looks at a header that was taken out of the lists, and puts it back if its store is still
-    /// there. Returns whether it freed the store. Behind the gate.
-    fn look_at(&self, store: StorePtr, budget: &mut Budget) -> bool {
+    /// Sweeps one store whose header was just popped, and pushes the header again if the store
+    /// still exists. Returns whether it freed the store. The caller holds the gate.
+    fn sweep_store(&self, store: StorePtr, budget: &mut Budget) -> bool {
         store.listed().touch();
         if !store.hold() {
             budget.ended -= 1;
             self.queued.fetch_sub(1, Ordering::Relaxed);
-            // SAFETY: the lists' half of the header, which is in none of them any more.
+            // SAFETY: the header is in no list any more, so the lists' half is the caller's.
             unsafe { store.leave_header() };
             return false;
         }
         budget.stores -= 1;
-        // SAFETY: behind the gate, and the share is held.
+        // SAFETY: the caller holds the gate, and `hold` added a share.
         let found = unsafe { store.find_released(&mut budget.guards) };
         let whole = budget.guards != 0;
-        // SAFETY: the share that is held, and those of the releases that were found.
+        // SAFETY: `hold` added one share, and the releases that were found leave theirs to the
+        // sweep (E1).
         if unsafe { store.drop_shares(1 + found) } {
             self.queued.fetch_sub(1, Ordering::Relaxed);
-            // SAFETY: the lists' half of the header; the other half is still there, so this is not
-            // the last use.
+            // SAFETY: the header is in no list any more. The shares' half is still there, so the
+            // header is not freed yet.
             unsafe { store.leave_header() };
-            // SAFETY: that was the last share.
+            // SAFETY: `drop_shares` subtracted the last share.
             unsafe { self.end(store) };
             return true;
         }
@@ -248,16 +251,16 @@ impl Parked {
         self.fresh.pop()
     }
 
-    /// Makes the arrivals the fresh ones, of which there are none.
+    /// Moves all arrivals to `fresh`, which is empty.
     fn collect(&self) {
         // ORDERING: `COLLECT`. Pairs with `Parked::push`.
         self.fresh.0.publish(self.arrivals.swap(ptr::null_mut(), COLLECT));
     }
 }
 
-/// A list of headers, behind the gate. Each of its steps is one store, after which the list is in
-/// order: in the child of a fork, where another thread was inside, headers may be missing from it
-/// and none is in it twice.
+/// A list of headers that the thread which holds the gate uses. Each step is one store, and the
+/// list is valid after every store. So in the child of a fork, headers may be missing from it, but
+/// none is in it twice.
 #[derive(Debug)]
 struct Stack(OwnerPtr<Store>);
 
@@ -279,13 +282,13 @@ impl Stack {
 
     fn pop(&self) -> Option<StorePtr> {
         let first = NonNull::new(self.0.get())?;
-        // SAFETY: the lists have a half of each header that is in them, so it is not freed (E2).
+        // SAFETY: the lists own a half of each header in them, so the header is not freed (E2).
         let store = unsafe { StorePtr::from_raw(first) };
         self.0.publish(store.link().load(Ordering::Relaxed));
         Some(store)
     }
 
-    /// Takes all that is in the other list. This one is empty.
+    /// Moves everything from `other` to this list, which is empty.
     fn take(&self, other: &Self) {
         let first = other.0.get();
         other.0.publish(ptr::null_mut());

@@ -1,46 +1,51 @@
-//! What a ring holds.
+//! The statistics of a ring.
 
 use crate::geometry::room;
 use crate::word::Word;
 
-/// What of a ring is held and what is free. All sizes are bytes.
+/// The statistics of a ring. All sizes are in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// The largest buffer that the ring serves with nothing held.
+    /// The largest buffer that the ring can serve when no buffer is live.
     pub capacity: usize,
-    /// Buffers in use.
+    /// The footprint: what the ring's store takes from the heap, its header included. Zero for a
+    /// ring in memory that the caller provides.
+    pub bytes_held: usize,
+    /// The bytes that live buffers occupy, their guards and rounding included.
+    pub bytes_live: usize,
+    /// The number of live buffers.
+    pub buffers_live: usize,
+    /// Alias of [`Stats::buffers_live`].
     pub held: usize,
-    /// What they occupy, their guards and rounding included.
+    /// Alias of [`Stats::bytes_live`], not of [`Stats::bytes_held`].
     pub held_bytes: usize,
-    /// What is not occupied, guards included.
+    /// The bytes of free regions, their guards included.
     pub free_bytes: usize,
-    /// The largest buffer that would be served now, aligned to 16.
+    /// The largest buffer, aligned to 16, that the ring could serve now.
     pub largest_free: usize,
-    /// Regions, free and taken: guards in the store.
+    /// The number of regions, free and taken.
     pub regions: usize,
-    /// How far into the store buffers have ever reached, counted from its start: what a smaller ring would have done with. An
-    /// extendable buffer reaches as far as it was written, or asked for when it was made, finalized or not.
+    /// How far into the store buffers have ever reached, counted from its start. A ring of this
+    /// size would have served the same requests. An extendable buffer reaches as far as it was
+    /// written or requested, finalized or not.
     pub high_water: usize,
 }
 
 impl Stats {
-    pub(crate) fn new(capacity: usize, high_water: usize) -> Self {
-        Self { capacity, high_water, ..Self::default() }
-    }
-
-    /// Counts one region more; `run` is the free run that the walk is in.
+    /// Counts a region. `run` is the length of the free run in front of it, and is updated.
     pub(crate) fn see(&mut self, word: Word, run: &mut usize) {
         let len = word.len();
         self.regions += 1;
         if word.is_taken() {
-            self.held += 1;
-            self.held_bytes += len;
+            self.buffers_live += 1;
+            self.bytes_live += len;
             *run = 0;
         } else {
             self.free_bytes += len;
             *run += len;
             self.largest_free = self.largest_free.max(room(*run));
         }
+        (self.held, self.held_bytes) = (self.buffers_live, self.bytes_live);
     }
 }

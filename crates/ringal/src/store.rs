@@ -1,5 +1,5 @@
-//! The store: the regions of a ring, and a header that every release reads. The header is written
-//! when the ring is dropped, so it has a cache line of its own.
+//! The store: the memory of one ring. A store on the heap is a block of regions, and a header in a
+//! heap block of its own.
 //!
 //! ```text
 //!  header: | closed, parked, block, plan, shares, link, swept |  one line, read-only
@@ -7,10 +7,12 @@
 //!                        ^first                                    ^first + end
 //! ```
 //!
-//! The two are separate blocks of the heap: the regions go with the last buffer, and the header
-//! when the lists of parked stores let go of it (`end`, `parked`). A store in given memory has no
-//! header in it: there is nothing to free, and its buffers share a static header that is never
-//! closed.
+//! Every release of a buffer reads the header. Nothing writes it until the ring is dropped, so its
+//! cache line stays shared. The last buffer frees the regions. The header is freed when it has also
+//! left the lists of parked stores (`end`, `parked`).
+//!
+//! Caller-provided memory contains no header, because the ring never frees it. All rings in such
+//! memory share one static header, which is never closed.
 
 #[cfg(feature = "alloc")]
 use core::alloc::Layout;
@@ -38,16 +40,16 @@ use crate::guard::GuardPtr;
 #[cfg(feature = "alloc")]
 use crate::parked::Parked;
 
-/// The header of a store. Never borrowed as a whole while other threads may free it: each field by
-/// itself.
+/// The header of a store. Other threads may free it, so code borrows its fields one by one and
+/// never the whole header.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Store {
-    /// Whether the ring was dropped. Set once, and read by each release before its last touch of
-    /// its region: so a release that finds it set knows that the store is there, and one that does
-    /// not touches the store no more.
+    /// Whether the ring was dropped. Set once. A release reads it before its last access to its
+    /// region. If it is set, the store stays until this release subtracts its share. If it is not,
+    /// the release does not access the store again after it frees the region.
     closed: AtomicBool,
-    /// Whether one of the header's two halves has left (E2).
+    /// Whether one of the header's two halves was left already (E2).
     #[cfg(feature = "alloc")]
     half_left: AtomicBool,
     witness: Witness,
@@ -55,29 +57,30 @@ pub(crate) struct Store {
     heap: Heap,
 }
 
-/// What a store on the heap needs to be freed.
+/// The fields that only stores on the heap use, to end them.
 #[cfg(feature = "alloc")]
 #[derive(Debug)]
 struct Heap {
-    /// Where the store is parked: outlives it.
+    /// The lists that this store is parked in. They outlive the store.
     parked: *const Parked,
-    /// The block that the regions are in, and its parts.
+    /// The block that contains the regions.
     block: NonNull<u8>,
     plan: Plan,
     /// E1. Zero while the ring lives.
     shares: AtomicUsize,
     /// The next header in the same list of parked stores.
     link: AtomicPtr<Store>,
-    /// E3. Belongs to the ring, then to the thread behind the gate.
+    /// E3. Only the ring, and after its drop the thread that holds the gate, accesses this.
     swept: OwnerUsize,
-    /// Stands for the regions.
+    /// Stands for the regions under loom.
     regions: Witness,
-    /// Stands for what the drop of the ring leaves for looks: the plan, and `swept`.
+    /// Stands under loom for the data that the drop of the ring leaves to sweeps: the plan, and
+    /// `swept`.
     listed: Witness,
 }
 
-// SAFETY: the fields are atomics, and plain words that never change once the store is made; the
-// lists are shared between threads.
+// SAFETY: every field is an atomic, or a word that never changes after the store is created.
+// `parked` points at lists that are shared between threads.
 unsafe impl Sync for Store {}
 
 #[cfg(all(not(ephemera_loom), feature = "alloc", target_pointer_width = "64"))]
@@ -87,7 +90,7 @@ const _: () = assert!(size_of::<Store>() == 64, "the header is one cache line");
 #[cfg(all(feature = "alloc", not(ephemera_loom)))]
 pub(crate) static PARKED: Parked = Parked::new();
 
-/// The header of all stores in given memory.
+/// The header that all stores in caller-provided memory share.
 #[cfg(not(ephemera_loom))]
 static GIVEN: Store = Store {
     closed: AtomicBool::new(false),
@@ -110,21 +113,21 @@ static GIVEN: Store = Store {
 /// A pointer to a store's header.
 ///
 /// # Invariant
-/// **S1** It points at a header that is not freed for as long as the pointer is used: by the ring,
-/// by the holder of a buffer that is not released yet, and by the lists of parked stores (E2).
-/// Whoever makes one sees to that; methods rest on it.
+/// **S1** The header is not freed while the pointer is used. The ring keeps it, and so do each
+/// buffer that is not released yet and the lists of parked stores (E2). Whoever creates a
+/// `StorePtr` guarantees this; the methods rely on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StorePtr(NonNull<Store>);
 
 impl StorePtr {
-    /// The header of stores that are not ours to free.
+    /// Returns the header of stores in caller-provided memory.
     #[cfg(not(ephemera_loom))]
     pub(crate) fn given() -> Self {
         Self(NonNull::from(&GIVEN))
     }
 
-    /// Whether the memory is the caller's, who must not find marks for sanitizers in it when the
-    /// ring is gone.
+    /// Returns whether the caller provided the memory. Such memory must carry no sanitizer marks
+    /// after the ring is dropped.
     #[inline]
     fn is_given(self) -> bool {
         #[cfg(not(ephemera_loom))]
@@ -134,11 +137,12 @@ impl StorePtr {
     }
 
     fn closed(&self) -> &AtomicBool {
-        // SAFETY: S1; a reference to the flag alone.
+        // SAFETY: the header is not freed (S1). The reference covers the flag alone.
         unsafe { &(*self.0.as_ptr()).closed }
     }
 
-    /// Whether its ring was dropped. A release reads it before its last touch of the store.
+    /// Returns whether the ring was dropped. A release calls this before its last access to the
+    /// store.
     #[inline]
     pub(crate) fn is_closed(self) -> bool {
         self.witness().touch();
@@ -148,15 +152,16 @@ impl StorePtr {
     }
 
     fn witness(&self) -> &Witness {
-        // SAFETY: S1; a reference to the witness alone, which has no size outside loom.
+        // SAFETY: the header is not freed (S1). The reference covers the witness alone, which is
+        // zero-sized outside loom.
         unsafe { &(*self.0.as_ptr()).witness }
     }
 }
 
 #[cfg(feature = "alloc")]
 impl StorePtr {
-    /// A store of this plan, parked in `parked` when its time comes, and its first guard: of one
-    /// free region.
+    /// Creates a store of one free region. Returns the store and the address of its first guard, or
+    /// `None` if the heap refuses.
     ///
     /// # Safety
     /// `parked` outlives the store.
@@ -164,7 +169,7 @@ impl StorePtr {
         let layout = Layout::from_size_align(plan.bytes(), plan.align).ok()?;
         let block = raw::acquire(&Global, layout).ok()?;
         let Ok(header) = raw::acquire(&Global, Layout::new::<Store>()) else {
-            // SAFETY: acquired above, and not used.
+            // SAFETY: `block` was acquired above with this layout, and nothing points into it.
             unsafe { raw::release(&Global, block, layout) };
             return None;
         };
@@ -185,17 +190,20 @@ impl StorePtr {
             witness: Witness::new(),
             heap,
         };
-        // SAFETY: fresh memory for a header.
+        // SAFETY: `store` points at a fresh block with the layout of a header.
         unsafe { store.write(header) };
-        // SAFETY: the plan's first guard is in the block.
+        // SAFETY: the block has `plan.first() + plan.end` bytes.
         let base = unsafe { block.add(plan.first()) };
-        // SAFETY: fresh memory of the plan's length.
+        // SAFETY: `plan.end` bytes follow `base` in the fresh block. `plan.first()` aligns `base`
+        // to the granule.
         unsafe { format(base, plan.end) };
         Some((Self(store), base))
     }
 
+    /// Creates a pointer to a header.
+    ///
     /// # Safety
-    /// S1.
+    /// S1 holds for `header`.
     pub(crate) unsafe fn from_raw(header: NonNull<Store>) -> Self {
         Self(header)
     }
@@ -210,52 +218,59 @@ impl StorePtr {
 
     #[inline]
     fn heap(&self) -> *const Heap {
-        // SAFETY: S1; no reference is made.
+        // SAFETY: the header is not freed (S1). No reference is created.
         unsafe { &raw const (*self.0.as_ptr()).heap }
     }
 
-    /// The ring is dropped: from now on releases take their shares off.
+    /// Marks the ring as dropped: from now on, each release subtracts its share.
     pub(crate) fn close(self) {
         self.closed().store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn plan(self) -> Plan {
-        // SAFETY: S1; the plan never changes.
+        // SAFETY: the header is not freed (S1), and the plan never changes.
         unsafe { (*self.heap()).plan }
     }
 
+    /// Returns the size of the two heap blocks of the store.
+    pub(crate) fn bytes_held(self) -> usize {
+        self.plan().bytes() + size_of::<Store>()
+    }
+
     pub(crate) fn block(self) -> NonNull<u8> {
-        // SAFETY: S1; the pointer never changes.
+        // SAFETY: the header is not freed (S1), and the pointer never changes.
         unsafe { (*self.heap()).block }
     }
 
     pub(crate) fn swept(&self) -> &OwnerUsize {
-        // SAFETY: S1; a reference to the word alone.
+        // SAFETY: the header is not freed (S1). The reference covers this word alone.
         unsafe { &(*self.heap()).swept }
     }
 
     pub(crate) fn shares(&self) -> &AtomicUsize {
-        // SAFETY: S1; a reference to the word alone.
+        // SAFETY: the header is not freed (S1). The reference covers this word alone.
         unsafe { &(*self.heap()).shares }
     }
 
     pub(crate) fn link(&self) -> &AtomicPtr<Store> {
-        // SAFETY: S1; a reference to the word alone.
+        // SAFETY: the header is not freed (S1). The reference covers this word alone.
         unsafe { &(*self.heap()).link }
     }
 
     pub(crate) fn half_left(&self) -> &AtomicBool {
-        // SAFETY: S1; a reference to the flag alone.
+        // SAFETY: the header is not freed (S1). The reference covers the flag alone.
         unsafe { &(*self.0.as_ptr()).half_left }
     }
 
     fn regions(&self) -> &Witness {
-        // SAFETY: S1; a reference to the witness alone, which has no size outside loom.
+        // SAFETY: the header is not freed (S1). The reference covers the witness alone, which is
+        // zero-sized outside loom.
         unsafe { &(*self.heap()).regions }
     }
 
     pub(crate) fn listed(&self) -> &Witness {
-        // SAFETY: S1; a reference to the witness alone, which has no size outside loom.
+        // SAFETY: the header is not freed (S1). The reference covers the witness alone, which is
+        // zero-sized outside loom.
         unsafe { &(*self.heap()).listed }
     }
 
@@ -269,77 +284,81 @@ impl StorePtr {
         self.witness().end();
     }
 
-    /// The guard at an offset from the first one.
+    /// Returns the guard at offset `at` from the first guard.
     ///
     /// # Safety
-    /// A guard is there, and the regions are not freed while the pointer is used.
+    /// A guard is at `at`, and the regions are not freed while the pointer is used.
     pub(crate) unsafe fn guard(self, at: usize) -> GuardPtr {
-        // SAFETY: in the block, by the caller.
+        // SAFETY: the caller guarantees that a guard is at this offset, so it is in the block.
         let place = unsafe { self.block().add(self.plan().first() + at) };
-        // SAFETY: G1, by the caller.
+        // SAFETY: the caller guarantees G1.
         unsafe { GuardPtr::new(place) }
     }
 
-    /// Where the store is parked, which outlives the store.
+    /// Returns the lists that this store is parked in. They outlive the store.
     pub(crate) fn parked(self) -> NonNull<Parked> {
-        // SAFETY: S1; the pointer never changes.
+        // SAFETY: the header is not freed (S1), and the pointer never changes.
         let parked = unsafe { (*self.heap()).parked };
-        // SAFETY: only the header of given memory, which is never closed nor dropped, has none.
+        // SAFETY: the pointer is null only in the static header of caller-provided memory. That
+        // header is never closed or dropped, so nobody calls this for it.
         unsafe { NonNull::new_unchecked(parked.cast_mut()) }
     }
 }
 
-/// Makes one free region of `len` bytes.
+/// Formats memory as one free region of `len` bytes.
 ///
 /// # Safety
-/// `base` has `len` bytes that are the caller's alone, aligned to the granule; `len` is a multiple
-/// of it and not zero.
+/// The caller has exclusive access to `len` bytes from `base` on. `base` is aligned to the granule,
+/// and `len` is a positive multiple of it.
 pub(crate) unsafe fn format(base: NonNull<u8>, len: usize) {
-    // SAFETY: the caller's memory.
+    // SAFETY: the caller has exclusive access to these bytes.
     unsafe { poison(base, len) };
-    // SAFETY: as above; a store with this guard is about to be.
+    // SAFETY: the next statement creates the guard.
     let guard = unsafe { GuardPtr::new(base) };
-    // SAFETY: as above.
+    // SAFETY: `len` bytes follow, to which the caller has exclusive access.
     unsafe { guard.create(len) };
 }
 
-/// A region is handed out for a buffer of `bytes` bytes: marks it as usable, and what `checked`
-/// wants of it.
+/// Prepares a taken region for a buffer of `bytes` bytes: removes the sanitizer marks and, with
+/// feature `checked`, fills the margin.
 ///
 /// # Safety
-/// The region is taken, of this store, the caller's alone, and that of so many bytes.
+/// The region is taken, lies in `store`, has the length for `bytes` bytes, and only the caller
+/// accesses it.
 #[inline]
 pub(crate) unsafe fn hand_out(store: StorePtr, guard: GuardPtr, bytes: usize) {
     let (data, region) = (guard.payload(), region_of(bytes));
-    // In given memory with what it is rounded by, since no marks are set there at the release.
+    // In caller-provided memory, also unmark the rounding, because a release sets no marks there.
     let usable = if store.is_given() { room(region) } else { bytes };
-    // SAFETY: in the caller's region.
+    // SAFETY: `usable` bytes are in the region, which only the caller accesses.
     unsafe { unpoison(data, usable) };
-    // SAFETY: the same.
+    // SAFETY: the region has the length for `bytes` bytes, and only the caller accesses it.
     unsafe { checked::hand_out(guard, data, bytes, region) };
 }
 
-/// Gives back the region of a buffer of `bytes` at `data`.
+/// Releases the region of a buffer: frees it for the ring to use again. The buffer has `bytes`
+/// bytes at `data`.
 ///
 /// # Safety
-/// The buffer is the caller's, who does not use it any more; its region has `region` bytes and is
-/// in `store`'s regions.
+/// The buffer belongs to the caller, which does not use it again. Its region has `region` bytes and
+/// lies in `store`.
 #[inline]
 pub(crate) unsafe fn release(store: StorePtr, data: NonNull<u8>, bytes: usize, region: usize) {
-    // SAFETY: G1: the region is not released yet, so the store is there.
+    // SAFETY: the region is not released yet, so its store is not freed (G1).
     let guard = unsafe { GuardPtr::of(data) };
-    // SAFETY: the caller's region.
+    // SAFETY: the caller owns the buffer, and `region` is the length of its region.
     unsafe { checked::release(guard, data, bytes, region) };
     guard.end_use();
     if !store.is_given() {
-        // SAFETY: the caller's region, without its guard; nobody reads it again.
+        // SAFETY: these bytes are the buffer's, and nobody reads them again before the ring hands
+        // them out.
         unsafe { poison(data, bytes) };
     }
     if cfg!(ephemera_weaken = "closed_after_release") {
         guard.release(region);
     }
     if store.is_closed() {
-        // SAFETY: the same.
+        // SAFETY: the caller owns the buffer, and the store is closed.
         unsafe { release_late(store, guard, region) };
         return;
     }
@@ -348,7 +367,7 @@ pub(crate) unsafe fn release(store: StorePtr, data: NonNull<u8>, bytes: usize, r
     }
 }
 
-/// The same in a store whose ring was dropped: the last such release frees it.
+/// Releases a region after the ring was dropped. The last such release frees the store.
 ///
 /// # Safety
 /// As for [`release`], and the store is closed.
@@ -360,14 +379,14 @@ unsafe fn release_late(store: StorePtr, guard: GuardPtr, region: usize) {
         let parked = store.parked();
         // SAFETY: the lists of parked stores outlive all stores.
         let parked = unsafe { parked.as_ref() };
-        // SAFETY: the caller's region, in a closed store.
+        // SAFETY: the caller owns the region, in a closed store.
         if unsafe { store.settle_late(guard, region) } {
-            // SAFETY: that was the last share.
+            // SAFETY: `settle_late` subtracted the last share.
             unsafe { parked.end(store) };
-            parked.look();
+            parked.sweep();
         }
     }
-    // Without a heap no store is closed.
+    // Without feature `alloc`, no store is ever closed.
     #[cfg(not(feature = "alloc"))]
     {
         let _ = store;

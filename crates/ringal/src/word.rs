@@ -1,38 +1,38 @@
-//! What a guard's word says: how far the next guard is, and whether a buffer stands in between.
-//! Pure arithmetic.
+//! The word of a guard: the length of the region, and whether a buffer uses it. Pure arithmetic.
 //!
 //! ```text
 //!  | in use: 1 bit | bytes from this guard to the next, a multiple of the granule |
 //!    top bit
 //! ```
 //!
-//! With the bit on top, "free and at least this long" is one signed comparison. When its ring is
-//! gone, the lowest bit of a free region's word says that the region is settled: see `end`.
+//! The bit is the sign bit, so "free and at least this long" is one signed comparison. After the
+//! ring is dropped, the lowest bit of a free region's word marks the region as settled (see `end`).
 #![forbid(unsafe_code)]
 
 use core::fmt;
 
 const TAKEN: usize = 1 << (usize::BITS - 1);
 
-/// In the lowest bit, which no length uses.
+/// The lowest bit, which no length uses.
 #[cfg(feature = "alloc")]
 const SETTLED: usize = 1;
 
 /// The longest region: what a signed word holds.
 pub(crate) const LONGEST: usize = TAKEN - 1;
 
-/// The word of a guard: the length of its region in bytes, guard included, and whether it is taken.
+/// The word of a guard: the length of its region in bytes, the guard included, and whether the
+/// region is taken.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Word(usize);
 
 impl Word {
-    /// A free region of this many bytes.
+    /// Returns the word of a free region of `len` bytes.
     #[inline]
     pub(crate) const fn free(len: usize) -> Self {
         Self(len)
     }
 
-    /// A taken region of this many bytes.
+    /// Returns the word of a taken region of `len` bytes.
     #[inline]
     pub(crate) const fn taken(len: usize) -> Self {
         Self(len | TAKEN)
@@ -53,8 +53,8 @@ impl Word {
         self.0 & TAKEN != 0
     }
 
-    /// A region of this many bytes that was given back in a store whose ring was dropped, and whose
-    /// share is taken off.
+    /// Returns the word of a settled region of `len` bytes: it is free, its ring was dropped, and
+    /// no sweep has to subtract a share for it (see `end`).
     #[cfg(feature = "alloc")]
     pub(crate) const fn settled(len: usize) -> Self {
         Self(len | SETTLED)
@@ -65,20 +65,20 @@ impl Word {
         self.0 & SETTLED != 0
     }
 
-    /// Bytes from this guard to the next, whatever the word says.
+    /// Returns the bytes from this guard to the next, for every kind of word.
     #[cfg(feature = "alloc")]
     pub(crate) const fn span(self) -> usize {
         self.0 & !(TAKEN | SETTLED)
     }
 
-    /// Bytes from this guard to the next, of a region that is free or taken.
+    /// Returns the bytes from this guard to the next. The region must not be settled.
     #[inline]
     pub(crate) const fn len(self) -> usize {
         self.0 & !TAKEN
     }
 
-    /// Whether the region is free and has `need` bytes. A taken one is negative, and `need` never
-    /// is.
+    /// Returns whether the region is free and has at least `need` bytes. The word of a taken region
+    /// is negative, and `need` never is.
     #[inline]
     pub(crate) const fn fits(self, need: usize) -> bool {
         self.0 as isize >= need as isize
@@ -96,7 +96,7 @@ mod tests {
     use super::{LONGEST, Word};
 
     #[test]
-    fn length_and_bit_come_back() {
+    fn word_round_trips_length_and_bit() {
         for len in [0, 16, 4096, LONGEST & !15, LONGEST] {
             for word in [Word::free(len), Word::taken(len)] {
                 assert_eq!((word.len(), Word::from_bits(word.bits())), (len, word));
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     #[cfg(feature = "alloc")]
-    fn settled_regions_are_not_taken_and_keep_their_length() {
+    fn settled_word_is_not_taken_and_keeps_its_length() {
         for len in [16, 4096, LONGEST & !15] {
             let word = Word::settled(len);
             assert!(word.is_settled() && !word.is_taken() && word.span() == len);
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_free_and_long_enough_fits() {
+    fn only_a_free_and_long_enough_region_fits() {
         assert!(Word::free(32).fits(32) && Word::free(48).fits(32) && Word::free(LONGEST).fits(LONGEST));
         assert!(!Word::free(16).fits(32));
         for len in [0, 16, 32, 48, LONGEST] {

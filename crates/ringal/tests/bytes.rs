@@ -1,11 +1,11 @@
-//! Feature `bytes`.
+//! Tests of feature `bytes`.
 #![cfg(all(feature = "bytes", feature = "std"))]
 
 use bytes::{Buf, BufMut, Bytes};
 use ringal::RingAl;
 
 #[test]
-fn frozen_buffers_become_bytes_without_copying() {
+fn frozen_buffer_converts_to_bytes_without_copying() {
     let mut ring = RingAl::new(1024);
     let mut buffer = ring.fixed(100).unwrap();
     buffer.put_slice(b"shared by many");
@@ -14,17 +14,17 @@ fn frozen_buffers_become_bytes_without_copying() {
     assert_eq!((bytes.as_ptr(), &bytes[..]), (place.wrapping_add(7), &b"by many"[..]));
     let tail = bytes.split_off(3);
     drop(bytes);
-    assert_eq!(ring.stats().held, 1);
+    assert_eq!(ring.stats().buffers_live, 1);
     drop(ring.fixed(900));
     assert_eq!(&tail[..], b"many");
     drop(tail);
-    assert_eq!(ring.stats().held, 0);
+    assert_eq!(ring.stats().buffers_live, 0);
     let direct: Bytes = ring.fixed(10).unwrap().into();
     assert!(direct.is_empty());
 }
 
 #[test]
-fn fixed_buffers_take_what_is_put() {
+fn put_appends_to_a_fixed_buffer_until_it_is_full() {
     let mut ring = RingAl::new(1024);
     let mut buffer = ring.fixed(11).unwrap();
     buffer.put_u32(0x01020304);
@@ -37,9 +37,10 @@ fn fixed_buffers_take_what_is_put() {
 }
 
 #[test]
-fn extendable_buffers_grow_under_what_is_put() {
+fn put_grows_an_extendable_buffer() {
     let mut ring = RingAl::new(4096);
-    // Free regions of 100 bytes, with one held near the start, so that the buffer must grow and then move.
+    // The free regions have 100 bytes each, and one near the start is taken, so the buffer must
+    // grow and then move.
     let mut regions: Vec<_> = (0..20).map(|_| ring.fixed(100).unwrap()).collect();
     let held = regions.remove(4);
     drop(ring.fixed(2000));
@@ -52,7 +53,7 @@ fn extendable_buffers_grow_under_what_is_put() {
     }
     buffer.put_bytes(9, 50);
     buffer.put((&b"chain"[..]).chain(&b"ed"[..]));
-    // By hand, as readers do it.
+    // Writes into the chunk directly, as readers do.
     for _ in 0..100 {
         if buffer.has_remaining_mut() {
             let chunk = buffer.chunk_mut();
@@ -75,7 +76,7 @@ fn extendable_buffers_grow_under_what_is_put() {
 }
 
 #[test]
-fn a_generic_writer_sees_all_that_the_ring_would_give() {
+fn remaining_mut_counts_the_longest_free_run() {
     fn put<B: BufMut>(mut into: B, bytes: &[u8]) {
         into.put(bytes);
     }
@@ -90,9 +91,9 @@ fn a_generic_writer_sees_all_that_the_ring_would_give() {
     assert_eq!(&buffer.finalize()[..], [7; 100]);
 }
 
-/// What remains is found by a walk along the ring, which a shared buffer does on any thread.
+/// `remaining_mut` walks the ring, and a shared reference allows that on any thread.
 #[test]
-fn conc_a_shared_buffer_is_asked_for_room_while_another_is_released() {
+fn conc_remaining_mut_reads_the_ring_during_a_release() {
     let mut ring = RingAl::new(4096);
     let held = ring.fixed(1_000).unwrap();
     let growing = ring.extendable(16).unwrap();

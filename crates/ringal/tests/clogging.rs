@@ -1,4 +1,5 @@
-//! What stays in a ring costs its own bytes and nothing more; what comes home is served again, wherever the ring stopped.
+//! Long-lived buffers cost their own bytes and nothing more. The ring serves freed regions again,
+//! wherever its head is.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -9,7 +10,7 @@ use ephemera_testkit::SplitMix;
 use ringal::{Refused, RingAl};
 
 #[test]
-fn one_held_buffer_never_clogs() {
+fn one_long_lived_buffer_does_not_block_the_ring() {
     let mut ring = RingAl::new(64 << 10);
     let mut rng = SplitMix::new(1);
     let _kept = ring.fixed(100).unwrap();
@@ -26,7 +27,7 @@ fn one_held_buffer_never_clogs() {
 }
 
 #[test]
-fn buffers_held_all_over_the_store_do_not_clog_either() {
+fn scattered_long_lived_buffers_do_not_block_the_ring() {
     let mut ring = RingAl::new(64 << 10);
     let mut kept = Vec::new();
     let mut fill = Vec::new();
@@ -43,11 +44,11 @@ fn buffers_held_all_over_the_store_do_not_clog_either() {
     for _ in 0..if cfg!(miri) { 100 } else { 20_000 } {
         assert!(ring.fixed(rng.below(3_000)).is_some(), "{:?}", ring.stats());
     }
-    assert_eq!(ring.stats().held, kept.len());
+    assert_eq!(ring.stats().buffers_live, kept.len());
 }
 
 #[test]
-fn half_the_ring_is_served_at_every_stop() {
+fn half_the_capacity_is_served_wherever_the_head_is() {
     for bytes in [1 << 10, 10_000] {
         let mut ring = RingAl::new(bytes);
         let half = ring.capacity() / 2 - 64;
@@ -59,7 +60,7 @@ fn half_the_ring_is_served_at_every_stop() {
 }
 
 #[test]
-fn the_whole_capacity_is_served_at_every_stop() {
+fn whole_capacity_is_served_wherever_the_head_is() {
     for bytes in [256, 1_000, 4_096] {
         let mut ring = RingAl::new(bytes);
         assert!(ring.capacity() >= bytes - 64, "{} of {bytes}", ring.capacity());
@@ -74,31 +75,31 @@ fn the_whole_capacity_is_served_at_every_stop() {
 }
 
 #[test]
-fn what_is_in_use_stays_near_what_is_alive() {
+fn window_in_use_stays_close_to_the_live_bytes() {
     let mut ring = RingAl::new(4 << 20);
     for _ in 0..if cfg!(miri) { 500 } else { 100_000 } {
         assert!(ring.fixed(64).is_some());
     }
     let window = ring.stats().high_water;
-    assert!(window <= 20 << 10, "one buffer at a time reached {window} bytes");
+    assert!(window <= 20 << 10, "one live buffer used {window} bytes of the store");
 
-    let mut alive = VecDeque::new();
+    let mut live = VecDeque::new();
     for _ in 0..if cfg!(miri) { 500 } else { 100_000 } {
-        alive.push_back(ring.fixed(1_000).unwrap());
-        if alive.len() > 100 {
-            alive.pop_front();
+        live.push_back(ring.fixed(1_000).unwrap());
+        if live.len() > 100 {
+            live.pop_front();
         }
     }
     let window = ring.stats().high_water;
-    assert!(window <= 250 << 10, "100 KiB alive reached {window} bytes");
+    assert!(window <= 250 << 10, "100 KiB of live buffers used {window} bytes of the store");
 }
 
 #[test]
 #[cfg_attr(miri, ignore = "fills a large store")]
-fn what_stays_at_the_start_does_not_make_the_window_large() {
+fn long_lived_buffers_at_the_start_do_not_enlarge_the_window() {
     let mut ring = RingAl::new(1 << 20);
     let kept: Vec<_> = (0..100).map(|_| ring.fixed(64).unwrap()).collect();
-    // One lap to find the place behind what stays, or less.
+    // The head needs at most one pass to find the place after the long-lived buffers.
     for _ in 0..40_000 {
         assert!(ring.fixed(64).is_some());
     }
@@ -113,7 +114,7 @@ fn what_stays_at_the_start_does_not_make_the_window_large() {
 }
 
 #[test]
-fn refusals_are_remembered_no_longer_than_they_are_true() {
+fn refusal_ends_when_enough_neighbours_are_free() {
     let mut ring = RingAl::new(8 << 10);
     let mut held: Vec<_> = (0..7).map(|_| ring.fixed(1_000).unwrap()).collect();
     for _ in 0..3 {
@@ -124,30 +125,31 @@ fn refusals_are_remembered_no_longer_than_they_are_true() {
             "{refused}"
         );
     }
-    // A neighbour of a neighbour does not help, both together do.
+    // Two free regions that do not touch make no room; with the one between them they do.
     drop(held.remove(5));
     assert!(ring.fixed(2_000).is_none() && ring.fixed(2_100).is_none());
     drop(held.remove(3));
     assert!(ring.fixed(2_000).is_none());
     drop(held.remove(3));
-    let served = ring.fixed(2_000).expect("three neighbours are free");
+    let served = ring.fixed(2_000).expect("three adjacent regions are free");
     assert!(ring.fixed(2_000).is_none());
     drop(served);
     assert!(ring.fixed(2_000).is_some());
 }
 
 #[test]
-fn a_refusal_does_not_outlive_a_watched_region_that_was_split() {
+fn refusal_ends_when_a_watched_region_is_split() {
     const SIZE: usize = 1024;
     let overhead = 4096 - RingAl::new(4096).capacity();
     let unit = SIZE + overhead;
     let mut ring = RingAl::new(3 * unit);
     let (first, second) = (ring.fixed(SIZE).unwrap(), ring.fixed(SIZE).unwrap());
-    // What is left of the second when an empty buffer takes its place, and the third.
+    // The request fits the remainder of the second region, once that holds an empty buffer,
+    // together with the third region.
     let large = (unit - overhead) + unit - overhead;
-    assert!(ring.fixed(large).is_none(), "the second stands in the way");
+    assert!(ring.fixed(large).is_none(), "the second region is taken");
     drop((first, second));
-    // Each takes what the head is at, and merges nothing.
+    // Each request takes the region at the head, and merges nothing.
     let third = ring.fixed(SIZE).unwrap();
     let first = ring.fixed(SIZE).unwrap();
     let second = ring.fixed(0).unwrap();
@@ -155,12 +157,12 @@ fn a_refusal_does_not_outlive_a_watched_region_that_was_split() {
     let places = [&first, &second, &rest, &third].map(|buffer| buffer.as_ptr());
     assert!(places.is_sorted(), "{places:?}");
     drop((rest, third));
-    assert!(ring.fixed(large).is_some(), "the second stands in the way no more, although its guard is taken");
+    assert!(ring.fixed(large).is_some(), "the region at the second guard is shorter now");
     drop((first, second));
 }
 
 #[test]
-fn sizes_that_overflow_are_refused() {
+fn overflowing_sizes_are_refused() {
     let mut ring = RingAl::new(1 << 10);
     let capacity = ring.capacity();
     for asked in
@@ -182,11 +184,11 @@ fn sizes_that_overflow_are_refused() {
     assert!(matches!(ring.try_fixed_aligned(8, usize::MAX), Err(Refused::TooLarge { .. })));
     assert!(RingAl::try_new(usize::MAX).is_err() && RingAl::try_new(isize::MAX as usize).is_err());
     assert!(RingAl::builder(64).align(usize::MAX).try_build().is_err());
-    assert_eq!(ring.stats().held, 0);
+    assert_eq!(ring.stats().buffers_live, 0);
 }
 
 #[test]
-fn nothing_at_all_is_served_too() {
+fn empty_buffers_are_served() {
     let mut ring = RingAl::new(0);
     let empty = ring.fixed(0).unwrap();
     assert_eq!((empty.len(), empty.spare(), empty.capacity()), (0, 0, 0));
@@ -199,7 +201,7 @@ fn nothing_at_all_is_served_too() {
 }
 
 #[test]
-fn every_alignment_is_honoured() {
+fn every_alignment_is_respected() {
     #[repr(align(64))]
     struct Line([u8; 64]);
     #[repr(align(4096))]
@@ -229,7 +231,7 @@ fn every_alignment_is_honoured() {
 }
 
 #[test]
-fn an_alignment_for_the_store() {
+fn store_is_aligned_as_requested() {
     let mut ring = RingAl::new_with_align(1 << 14, 4096);
     let buffer = ring.fixed(4096).unwrap();
     drop(buffer.freeze());

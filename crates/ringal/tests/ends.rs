@@ -1,4 +1,4 @@
-//! The end of rings and buffers: nothing waits, nothing is lost, nothing stays behind.
+//! The end of rings and buffers: no call blocks, every buffer stays valid, and all memory is freed.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -14,8 +14,11 @@ use ephemera_testkit::backing::CountingGlobal;
 use ephemera_testkit::suite::turn;
 use ringal::{FixedBuf, GenericBufMut, RingAl, ringal};
 
-/// Nothing but stores is aligned to so much: all rings here ask for it.
+/// The alignment of every ring here. No other block of this program has it.
 const STORE: usize = 1 << 13;
+
+/// The size of a store's header, which is a block of its own.
+const HEADER: usize = 64;
 
 #[global_allocator]
 static GLOBAL: CountingGlobal = CountingGlobal::new(STORE);
@@ -24,18 +27,19 @@ fn ring(bytes: usize) -> RingAl {
     RingAl::builder(bytes).align(STORE).build()
 }
 
-/// Stores held from the heap. Nobody reclaims before.
+/// Returns how many stores the heap holds. Frees nothing first.
 fn stores() -> usize {
     GLOBAL.aligned().blocks
 }
 
 #[test]
-fn a_ring_without_buffers_is_freed_at_once() {
+fn ring_without_live_buffers_is_freed_at_once() {
     let _turn = turn();
     let mut ring = ring(1 << 10);
     drop(ring.fixed(100));
     drop(ring.extendable(100));
     assert_eq!(GLOBAL.aligned().blocks, 1);
+    assert_eq!(ring.stats().bytes_held, GLOBAL.aligned().bytes + HEADER);
     drop(ring);
     assert_eq!((stores(), RingAl::parked()), (0, 0));
 }
@@ -57,13 +61,13 @@ fn buffers_outlive_their_ring_and_free_it() {
     assert_eq!(&written[..], b"after the ring");
     drop(written);
     assert_eq!(stores(), 1);
-    // The last release frees it, without any further call.
+    // The last release frees the store, without any further call.
     drop(copy);
     assert_eq!((stores(), RingAl::parked()), (0, 0));
 }
 
 #[test]
-fn a_written_buffer_may_be_frozen_and_thawed_after_the_ring() {
+fn buffer_can_be_frozen_and_made_writable_after_the_ring_is_dropped() {
     let _turn = turn();
     let mut ring = ring(1 << 10);
     let mut buffer = ring.fixed(100).unwrap();
@@ -80,7 +84,7 @@ fn a_written_buffer_may_be_frozen_and_thawed_after_the_ring() {
 }
 
 #[test]
-fn rings_that_come_and_go_leave_nothing_behind() {
+fn dropped_rings_free_all_stores() {
     let _turn = turn();
     let rounds = if cfg!(miri) { 20 } else { 5_000 };
     let mut late = alloc::collections::VecDeque::new();
@@ -97,10 +101,10 @@ fn rings_that_come_and_go_leave_nothing_behind() {
     assert_eq!((stores(), RingAl::parked()), (0, 0));
 }
 
-/// Rings are dropped first, then their buffers, in any order. Nobody makes or drops a ring after
-/// that, or reclaims.
+/// Rings are dropped first, then their buffers, in any order. No ring is created or dropped after
+/// that, and nothing is trimmed.
 #[test]
-fn each_last_buffer_frees_its_store_however_many_are_parked() {
+fn last_buffer_frees_its_store_however_many_are_parked() {
     let _turn = turn();
     let count = if cfg!(miri) { 20 } else { 100 };
     for first_in in [true, false] {
@@ -114,7 +118,7 @@ fn each_last_buffer_frees_its_store_however_many_are_parked() {
     }
 }
 
-/// Two threads give back the two last buffers of many stores at once.
+/// Two threads drop the last two buffers of many stores at once.
 #[test]
 fn conc_two_last_buffers_free_their_store() {
     let _turn = turn();
@@ -134,13 +138,13 @@ fn conc_two_last_buffers_free_their_store() {
 }
 
 #[test]
-fn a_forgotten_buffer_costs_its_bytes() {
+fn leaked_fixed_buffer_keeps_only_its_region() {
     let _turn = turn();
     let mut ring = ring(1 << 10);
     core::mem::forget(ring.extendable(300).unwrap());
-    assert_eq!(ring.stats().held, 0);
+    assert_eq!(ring.stats().buffers_live, 0);
     let leaked = core::mem::ManuallyDrop::new(ring.fixed(300).unwrap());
-    assert_eq!(ring.stats().held, 1);
+    assert_eq!(ring.stats().buffers_live, 1);
     assert!(ring.fixed(500).is_some());
     drop(ring);
     assert_eq!(stores(), 1);
@@ -149,7 +153,7 @@ fn a_forgotten_buffer_costs_its_bytes() {
 }
 
 #[test]
-fn conc_a_ring_is_dropped_while_others_release() {
+fn conc_ring_is_dropped_during_releases() {
     const THREADS: usize = 3;
     let _turn = turn();
     for round in 0..if cfg!(miri) { 1 } else { 200 } {
@@ -166,14 +170,14 @@ fn conc_a_ring_is_dropped_while_others_release() {
             drop(shared);
             thread.join().unwrap();
         }
-        // The next ring finds a release that the drop of this one just missed.
+        // The creation of another ring finds the release that the drop of this ring missed.
         drop(self::ring(16));
         assert_eq!((stores(), RingAl::parked()), (0, 0), "round {round}");
     }
 }
 
 #[test]
-fn conc_a_thread_ends_before_its_buffers() {
+fn conc_buffers_outlive_their_thread() {
     ringal!(@init, 1 << 12);
     let _turn = turn();
     let buffers = thread::spawn(|| {
@@ -190,19 +194,19 @@ fn conc_a_thread_ends_before_its_buffers() {
     assert!(line.ends_with(b"07"));
     drop((written, line));
     assert_eq!(RingAl::parked(), 0, "the last release freed the store");
-    assert_eq!(RingAl::reclaim(), 0);
+    assert_eq!((RingAl::trim_all(), RingAl::reclaim()), (0, 0));
 }
 
 #[test]
-fn a_ring_of_a_thread_that_ends_refuses() {
+fn macro_does_not_panic_during_thread_exit() {
     ringal!(@init, 1 << 12);
     let _turn = turn();
 
-    /// Uses the thread's ring when the thread's locals go.
+    /// Uses the thread's ring when the thread destroys its thread-locals.
     struct AtExit(Arc<AtomicUsize>);
     impl Drop for AtExit {
         fn drop(&mut self) {
-            // Made before or after the ring: it is there or it is not, and neither panics.
+            // The ring may be destroyed before or after this. Neither case panics.
             let served = ringal!(@fixed, 10).is_some();
             self.0.fetch_add(if served { 2 } else { 1 }, Ordering::Relaxed);
         }
@@ -220,7 +224,7 @@ fn a_ring_of_a_thread_that_ends_refuses() {
     assert_ne!(seen.load(Ordering::Relaxed), 0);
 }
 
-/// Counts its drops; the one that is told to, panics.
+/// Counts its drops. Panics in its drop if told to.
 struct Counted(Arc<AtomicUsize>, bool);
 
 impl Drop for Counted {
@@ -245,11 +249,11 @@ fn elements_are_dropped_once() {
     buffer.truncate(5);
     assert_eq!(drops.load(Ordering::Relaxed), 6);
     drop(buffer);
-    assert_eq!((drops.load(Ordering::Relaxed), ring.stats().held), (11, 0));
+    assert_eq!((drops.load(Ordering::Relaxed), ring.stats().buffers_live), (11, 0));
 }
 
 #[test]
-fn a_panicking_destructor_loses_no_region_and_drops_nothing_twice() {
+fn panicking_destructor_leaks_no_region_and_drops_no_element_twice() {
     let _turn = turn();
     let drops = Arc::new(AtomicUsize::new(0));
     let mut ring = ring(4 << 10);
@@ -260,7 +264,7 @@ fn a_panicking_destructor_loses_no_region_and_drops_nothing_twice() {
             let _ = buffer.push(Counted(Arc::clone(&drops), number == panicking));
         }
         assert!(catch_unwind(AssertUnwindSafe(|| drop(buffer))).is_err());
-        assert_eq!((drops.load(Ordering::Relaxed), ring.stats().held), (5, 0));
+        assert_eq!((drops.load(Ordering::Relaxed), ring.stats().buffers_live), (5, 0));
     }
     let mut buffer = ring.generic::<Counted>(5).unwrap();
     for number in 0..5 {
@@ -272,7 +276,7 @@ fn a_panicking_destructor_loses_no_region_and_drops_nothing_twice() {
 }
 
 #[test]
-fn a_panicking_iterator_leaves_what_it_gave() {
+fn elements_before_a_panic_of_the_iterator_are_kept() {
     let _turn = turn();
     let mut ring = ring(4 << 10);
     let faulty = || (0..10_u8).map(|number| if number == 4 { panic!("at four") } else { number });
@@ -285,12 +289,12 @@ fn a_panicking_iterator_leaves_what_it_gave() {
 }
 
 #[test]
-fn user_code_may_use_the_ring_that_it_runs_beside() {
+fn user_code_may_use_the_ring_of_its_thread() {
     ringal!(@init, 1 << 12);
     let _turn = turn();
 
-    /// Holds a buffer of the same ring, and takes another when it is dropped.
-    struct Again(#[expect(dead_code, reason = "held, not read")] FixedBuf, Arc<AtomicUsize>);
+    /// Contains a buffer of the ring, and allocates another when it is dropped.
+    struct Again(#[expect(dead_code, reason = "keeps a buffer live, not read")] FixedBuf, Arc<AtomicUsize>);
     impl Drop for Again {
         fn drop(&mut self) {
             self.1.fetch_add(usize::from(ringal!(@fixed, 64).is_some()), Ordering::Relaxed);
@@ -306,8 +310,8 @@ fn user_code_may_use_the_ring_that_it_runs_beside() {
     drop(buffer);
     assert_eq!(served.load(Ordering::Relaxed), 3);
 
-    // In the closure of `@ext` the ring is in use: nested uses are refused, and a panic gives it
-    // back.
+    // The closure of `@ext` borrows the ring, so nested uses return `None`. A panic ends the
+    // borrow.
     let nested = ringal!(@ext, 16, |buffer| {
         drop(buffer);
         (ringal!(@fixed, 1).is_none(), ringal!(@ext, 1, drop).is_none())
@@ -319,13 +323,13 @@ fn user_code_may_use_the_ring_that_it_runs_beside() {
 }
 
 #[test]
-fn the_arguments_of_the_macro_may_use_the_ring_themselves() {
+fn macro_arguments_may_use_the_ring() {
     ringal!(@init, 1 << 12);
     let len = || ringal!(@fixed, 8).map_or(0, |buffer| buffer.capacity());
     assert_eq!(ringal!(@fixed, len()).map(|buffer| buffer.capacity()), Some(8));
     assert_eq!(ringal!(@ext, len(), |buffer| buffer.finalize().capacity()), Some(8));
     assert_eq!(ringal!(@generic::<u16>, len()).map(|buffer| buffer.capacity()), Some(8));
-    // The element's type may follow from the use.
+    // The type of the elements can be inferred.
     let numbers: Option<GenericBufMut<[u8; 3]>> = ringal!(@generic, len());
     assert_eq!(numbers.map(|numbers| numbers.capacity()), Some(8));
 }

@@ -1,4 +1,5 @@
-//! The heap refuses: requests for rings fail with what was asked for, and parked stores are given back before that.
+//! A heap that refuses: the creation of a ring frees parked stores first, and then fails with the
+//! requested size.
 #![cfg(feature = "std")]
 
 use core::alloc::{GlobalAlloc, Layout};
@@ -7,10 +8,10 @@ use std::alloc::System;
 
 use ringal::{CreateError, RingAl};
 
-/// Nothing but stores is aligned to so much.
+/// The alignment of every store here. No other block of this program has it.
 const STORE: usize = 1 << 13;
 
-/// The system's heap, with room for a number of stores.
+/// The system's heap, with a limit on the number of stores.
 struct Scarce {
     room: AtomicUsize,
 }
@@ -18,18 +19,18 @@ struct Scarce {
 #[global_allocator]
 static GLOBAL: Scarce = Scarce { room: AtomicUsize::new(0) };
 
-// SAFETY: every request goes to `System`, or is refused with nothing changed.
+// SAFETY: every request goes to `System`, or is refused and changes nothing.
 unsafe impl GlobalAlloc for Scarce {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if layout.align() >= STORE {
-            // One thread makes stores here.
+            // Only one thread creates stores here, so load and store need not be one step.
             let room = self.room.load(Ordering::Relaxed);
             if room == 0 {
                 return core::ptr::null_mut();
             }
             self.room.store(room - 1, Ordering::Relaxed);
         }
-        // SAFETY: the caller's duties are passed on as they are.
+        // SAFETY: this passes the caller's obligations on unchanged.
         unsafe { System.alloc(layout) }
     }
 
@@ -37,7 +38,7 @@ unsafe impl GlobalAlloc for Scarce {
         if layout.align() >= STORE {
             self.room.fetch_add(1, Ordering::Relaxed);
         }
-        // SAFETY: the caller's duties are passed on as they are.
+        // SAFETY: this passes the caller's obligations on unchanged.
         unsafe { System.dealloc(block, layout) };
     }
 }
@@ -46,14 +47,14 @@ fn ring() -> Result<RingAl, CreateError> {
     RingAl::builder(1000).align(STORE).try_build()
 }
 
-/// One test only, since the room is that of the whole program.
+/// The only test of this program, because the limit applies to the whole program.
 #[test]
-fn a_heap_without_room_is_an_error() {
+fn heap_without_memory_returns_an_error() {
     let refused = ring().expect_err("there is no room");
     assert!(matches!(refused, CreateError::NoMemory { bytes, align: STORE } if bytes > 1000), "{refused}");
     assert!(refused.to_string().contains("no memory for a store of"), "{refused}");
 
-    // Stores that are parked, with nothing held any more, make room.
+    // Parked stores without live buffers make room.
     GLOBAL.room.store(12, Ordering::Relaxed);
     let late: Vec<_> = (0..12).map(|_| ring().unwrap().fixed(10).unwrap()).collect();
     assert_eq!((RingAl::parked(), ring().is_err()), (12, true));
@@ -63,7 +64,7 @@ fn a_heap_without_room_is_an_error() {
     drop(rings);
     assert_eq!(GLOBAL.room.load(Ordering::Relaxed), 12);
 
-    let huge = RingAl::try_new(usize::MAX).expect_err("no address space has that much");
+    let huge = RingAl::try_new(usize::MAX).expect_err("the size exceeds the address space");
     assert!(matches!(huge, CreateError::TooLarge { bytes: usize::MAX, .. }), "{huge}");
-    assert!(huge.to_string().contains("cannot be addressed"));
+    assert!(huge.to_string().contains("is too large"));
 }

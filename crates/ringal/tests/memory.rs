@@ -1,15 +1,15 @@
-//! Rings in given memory: all state lies there, and nothing of it is freed.
+//! Rings in memory that the caller provides: they write only there, and free nothing.
 
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
 use ringal::{CreateError, RingAl};
 
-/// The part of a ring of so many bytes that is promised.
+/// What such a ring may take of its memory, beyond the buffer that it promises to serve.
 const MARGIN: usize = if cfg!(feature = "checked") { 128 } else { 64 };
 
 #[test]
-fn static_memory_is_used_to_the_end() {
+fn ring_in_static_memory_serves_all_of_it() {
     static mut MEMORY: [MaybeUninit<u8>; 4096] = [MaybeUninit::uninit(); 4096];
     let memory = &raw mut MEMORY;
     // SAFETY: this is the only use of the static.
@@ -17,6 +17,7 @@ fn static_memory_is_used_to_the_end() {
     let range = memory.as_ptr_range();
     let mut ring = RingAl::from_static(memory).unwrap();
     assert!(ring.capacity() >= 4096 - MARGIN);
+    assert_eq!(ring.stats().bytes_held, 0, "the memory is the caller's");
     let mut whole = ring.fixed(4096 - MARGIN).expect("an empty ring has room");
     whole.extend((0..=255).cycle());
     assert_eq!(whole.spare(), 0);
@@ -27,14 +28,15 @@ fn static_memory_is_used_to_the_end() {
 }
 
 #[test]
-fn any_address_and_length_will_do() {
+fn ring_in_memory_of_any_address_and_length_stays_inside() {
     for offset in (0..20).step_by(if cfg!(miri) { 9 } else { 1 }) {
         for bytes in [0, 1, 15, 16, 17, 31, 32, 33, 47, 64, 100, 255, 1000] {
             let mut memory = vec![0xee_u8; 32 + bytes + 32];
             let start = NonNull::from(&mut memory[..]).cast::<u8>();
             // SAFETY: `offset + bytes` is at most the vector's length.
             let start = unsafe { start.add(offset) };
-            // SAFETY: the vector outlives the ring and its buffers, and is not used meanwhile.
+            // SAFETY: the vector outlives the ring and its buffers, and nobody else uses it until
+            // then.
             match unsafe { RingAl::from_raw_parts(start, bytes) } {
                 Err(CreateError::TooSmall { bytes: said, least }) => {
                     assert!(said == bytes && bytes < least + 16, "{bytes} bytes, {least} needed");
@@ -46,21 +48,24 @@ fn any_address_and_length_will_do() {
                     let mut buffer = ring.fixed(capacity).expect("an empty ring serves its capacity");
                     buffer.extend((0..capacity).map(|at| at as u8));
                     drop(buffer);
-                    assert_eq!(ring.stats().held, 0);
+                    assert_eq!(ring.stats().buffers_live, 0);
                 }
             }
             let (before, behind) = (&memory[..offset], &memory[offset + bytes..]);
-            assert!(before.iter().chain(behind).all(|&byte| byte == 0xee), "written outside");
+            assert!(
+                before.iter().chain(behind).all(|&byte| byte == 0xee),
+                "a byte outside the given memory was written"
+            );
         }
     }
 }
 
 #[test]
-fn memory_is_used_again_when_nothing_is_held() {
+fn memory_can_be_reused_after_all_buffers_are_dropped() {
     let mut memory = vec![0_u8; 1024];
     let start = NonNull::from(&mut memory[..]).cast::<u8>();
     for round in 0..4 {
-        // SAFETY: the vector outlives the ring and its buffers, and is not used meanwhile.
+        // SAFETY: the vector outlives the ring and its buffers, and nobody else uses it until then.
         let mut ring = unsafe { RingAl::from_raw_parts(start, 1024) }.unwrap();
         let mut kept = ring.fixed(100).unwrap();
         let frozen = ring.fixed(200 + round).unwrap().freeze();
@@ -73,7 +78,7 @@ fn memory_is_used_again_when_nothing_is_held() {
 }
 
 #[test]
-fn errors_say_what_is_missing() {
+fn errors_report_the_sizes() {
     let refused = RingAl::from_static(&mut []).unwrap_err();
     assert!(matches!(refused, CreateError::TooSmall { bytes: 0, .. }));
     assert!(refused.to_string().contains("0 bytes are too few"), "{refused}");

@@ -1,4 +1,4 @@
-//! Programs as users of ringal 0.2 to 0.4 write them, with nothing but those versions' API.
+//! Programs as users of ringal 0.2 to 0.4 write them, with only the API of those versions.
 #![cfg(feature = "std")]
 
 use core::ops::{Deref, DerefMut};
@@ -9,7 +9,7 @@ use std::thread;
 use ringal::{ExtBuf, FixedBuf, FixedBufMut, GenericBufMut, RingAl, ringal};
 
 #[test]
-fn a_fixed_buffer_takes_as_much_as_fits() -> io::Result<()> {
+fn fixed_buffer_writes_as_much_as_fits() -> io::Result<()> {
     let mut ringal = RingAl::new(1024);
     let mut buffer: FixedBufMut = ringal.fixed(64).unwrap();
     assert_eq!(buffer.spare(), 64);
@@ -23,9 +23,10 @@ fn a_fixed_buffer_takes_as_much_as_fits() -> io::Result<()> {
     buffer.flush()
 }
 
-/// As "Coming from ringal 0.2 to 0.4" says: there it takes 24 bytes or more.
+/// A difference that "Coming from ringal 0.2 to 0.4" documents: there, the buffer has at least 24
+/// bytes.
 #[test]
-fn a_fixed_buffer_has_no_room_beyond_what_was_asked_for() -> io::Result<()> {
+fn fixed_buffer_has_exactly_the_requested_capacity() -> io::Result<()> {
     let mut ringal = RingAl::new(1024);
     for (asked, beyond) in [(21, 3), (64, 8), (0, 1)] {
         let mut buffer = ringal.fixed(asked).unwrap();
@@ -36,7 +37,7 @@ fn a_fixed_buffer_has_no_room_beyond_what_was_asked_for() -> io::Result<()> {
 }
 
 #[test]
-fn an_extendable_buffer_grows_until_the_store_is_full() {
+fn extendable_buffer_grows_until_the_store_is_full() {
     let mut ringal = RingAl::new(1024);
     let mut buffer: ExtBuf<'_> = ringal.extendable(16).unwrap();
     for piece in 0..14_u8 {
@@ -81,7 +82,7 @@ struct Fields {
 }
 
 #[test]
-fn a_generic_buffer_is_a_small_vector() {
+fn generic_buffer_works_like_a_vector() {
     let mut ringal = RingAl::new(1024);
     let mut buffer: GenericBufMut<Fields> = ringal.generic::<Fields>(3).unwrap();
     let fields = |one: u32| Fields { one, two: one.to_string() };
@@ -102,7 +103,7 @@ fn a_generic_buffer_is_a_small_vector() {
 }
 
 #[test]
-fn a_ring_for_each_thread() {
+fn macro_declares_a_ring_for_each_thread() {
     ringal!(@init, 8899);
     assert!(ringal!(@fixed, 944).is_some());
     let line = ringal!(@ext, 256, |mut writer| {
@@ -112,7 +113,7 @@ fn a_ring_for_each_thread() {
     });
     assert_eq!(line.unwrap().len(), 9);
 
-    // Functions capture nothing, and still see the ring.
+    // A function captures nothing and still finds the ring.
     fn elsewhere() -> Option<FixedBufMut> {
         ringal!(@fixed, 944)
     }
@@ -122,7 +123,7 @@ fn a_ring_for_each_thread() {
     let (other, here) = (other.join().unwrap(), ringal!(@fixed, 8000));
     assert!(other.is_some() && here.is_some(), "each thread has a ring of its own");
 
-    // The names that the namesake's macro brings along.
+    // The names that the macro of those versions imports.
     let _ring: RefCell<RingAl> = RefCell::new(RingAl::new(64));
 }
 
@@ -139,7 +140,7 @@ mod at_module_level {
     }
 
     #[test]
-    fn its_own_import_of_the_type_does_not_clash() {
+    fn import_of_the_ring_type_does_not_clash_with_the_macro() {
         use ringal::RingAl;
         assert!(RingAl::new(64).fixed(8).is_some());
         assert!(ringal!(@fixed, 8).is_some());
@@ -147,6 +148,6 @@ mod at_module_level {
 }
 
 #[test]
-fn rings_may_be_declared_in_a_module() {
+fn macro_works_in_a_module() {
     assert_eq!(at_module_level::line().unwrap()[..], *b"7");
 }

@@ -1,4 +1,5 @@
-//! Programs of requests and releases beside an oracle of intervals, with 1 to 40 buffers alive.
+//! Random programs of requests and releases, compared with an oracle of intervals, with up to 40
+//! live buffers.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -11,7 +12,7 @@ use model::{Model, Program};
 use proptest::prelude::*;
 use ringal::RingAl;
 
-/// Runs a program on a ring and returns what was served and refused.
+/// Runs a program on a ring. Returns how many requests were served and refused.
 fn run(store: usize, most: usize, bytes: &[u8]) -> (usize, usize) {
     let mut model = Model::new(RingAl::new(store), most);
     model.run(&mut Program(bytes));
@@ -31,7 +32,7 @@ proptest! {
     })]
 
     #[test]
-    fn prop_requests_are_served_where_there_is_room(
+    fn prop_request_is_served_if_and_only_if_there_is_room(
         store in 64_usize..8_000,
         most in 1_usize..=40,
         program in prop::collection::vec(any::<u8>(), 0..if cfg!(miri) { 60 } else { 900 }),
@@ -40,9 +41,9 @@ proptest! {
     }
 }
 
-/// Long programs, so that heads lap, restart and meet what stayed.
+/// Long programs, so that the head wraps, restarts and meets long-lived buffers.
 #[test]
-fn seeds() {
+fn seeded_programs_agree_with_the_oracle() {
     let (seeds, len) = if cfg!(miri) { (2, 160) } else { (16, 3_000) };
     let (mut served, mut refused) = (0, 0);
     for seed in 0..seeds {

@@ -1,4 +1,4 @@
-//! Buffers filled here and dropped there.
+//! Buffers that one thread fills and another drops.
 #![cfg(feature = "std")]
 
 use std::io::Write;
@@ -27,7 +27,7 @@ fn conc_batches_are_dropped_on_another_thread() {
         let mut seen = 0;
         for batch in from {
             for (number, buffer) in batch {
-                assert!(is_filled(&buffer, number), "buffer {number} changed on its way");
+                assert!(is_filled(&buffer, number), "buffer {number} changed between threads");
                 seen += 1;
             }
         }
@@ -50,12 +50,12 @@ fn conc_batches_are_dropped_on_another_thread() {
     }
     drop(to);
     assert_eq!(reader.join().unwrap(), sent);
-    assert_eq!(ring.stats().held, 0);
+    assert_eq!(ring.stats().buffers_live, 0);
     assert!(ring.fixed(ring.capacity()).is_some());
 }
 
 #[test]
-fn conc_frozen_buffers_are_shared_and_given_back_by_the_last() {
+fn conc_last_handle_frees_a_shared_frozen_buffer() {
     const ROUNDS: usize = if cfg!(miri) { 3 } else { 3_000 };
     let mut ring = RingAl::new(2 << 10);
     let readers = [0, 1].map(|_| {
@@ -87,11 +87,11 @@ fn conc_frozen_buffers_are_shared_and_given_back_by_the_last() {
         drop(to);
         reader.join().unwrap();
     }
-    assert_eq!(ring.stats().held, 0);
+    assert_eq!(ring.stats().buffers_live, 0);
 }
 
 #[test]
-fn conc_a_ring_changes_hands_among_its_own_buffers() {
+fn conc_ring_moves_between_threads_with_live_buffers() {
     const ROUNDS: usize = if cfg!(miri) { 4 } else { 300 };
     let mut ring = RingAl::new(4 << 10);
     let mut held: Vec<(usize, FixedBufMut)> = Vec::new();
@@ -118,7 +118,7 @@ fn conc_a_ring_changes_hands_among_its_own_buffers() {
 }
 
 #[test]
-fn conc_a_release_that_was_heard_of_is_seen() {
+fn conc_completed_release_is_visible_to_the_next_request() {
     const ROUNDS: usize = if cfg!(miri) { 5 } else { 5_000 };
     let mut ring = RingAl::new(1 << 10);
     let (to, from) = channel::<FixedBufMut>();
@@ -130,9 +130,10 @@ fn conc_a_release_that_was_heard_of_is_seen() {
         }
     });
     for round in 0..ROUNDS {
-        let mut large = ring.fixed(600).expect("what was released before the message is free");
+        let mut large = ring.fixed(600).expect("the release happened before the message");
         large.write_all(&[round as u8; 600]).unwrap();
-        // A refusal just before, so that one is remembered while the release is under way.
+        // Refused just before the release, so that the ring has a refusal to remember while it
+        // runs.
         assert!(ring.fixed(700).is_none());
         to.send(large).unwrap();
         let _ = ring.fixed(700);
@@ -144,7 +145,7 @@ fn conc_a_release_that_was_heard_of_is_seen() {
 }
 
 #[test]
-fn conc_a_ring_moves_to_a_thread_and_a_buffer_comes_back() {
+fn conc_ring_moves_to_a_thread_that_returns_a_buffer() {
     let mut ringal = RingAl::new(1024);
     let kept = ringal.fixed(100).unwrap();
     let made = thread::spawn(move || {

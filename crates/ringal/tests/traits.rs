@@ -42,7 +42,7 @@ fn handles_are_small() {
 }
 
 #[test]
-fn buffers_compare_as_the_bytes_they_have() {
+fn buffers_compare_like_their_bytes() {
     let buffer = frozen(b"beta");
     let (text, vector, string) = ("beta", b"beta".to_vec(), "beta".to_owned());
     assert!(buffer == *b"beta" && buffer == b"beta"[..] && buffer == *text);
@@ -64,7 +64,7 @@ fn buffers_compare_as_the_bytes_they_have() {
 }
 
 #[test]
-fn maps_with_buffers_as_keys_are_asked_with_slices() {
+fn slices_look_up_buffer_keys_in_maps() {
     let mut hashed: HashMap<FixedBuf, u32> = HashMap::new();
     let mut sorted: BTreeMap<FixedBuf, u32> = BTreeMap::new();
     for (bytes, value) in [(b"one", 1), (b"two", 2)] {
@@ -76,7 +76,7 @@ fn maps_with_buffers_as_keys_are_asked_with_slices() {
 }
 
 #[test]
-fn buffers_are_shown_as_byte_strings() {
+fn buffers_format_as_byte_strings() {
     let buffer = frozen(b"a'\"\\\n\r\t\0\x7f\xff");
     assert_eq!(format!("{buffer:?}"), r#"b"a'\"\\\n\r\t\0\x7f\xff""#);
     assert_eq!(format!("{:x} {:X}", frozen(b"\x0a\xff"), frozen(b"\x0a\xff")), "0aff 0AFF");
@@ -92,7 +92,7 @@ fn buffers_are_shown_as_byte_strings() {
 }
 
 #[test]
-fn as_slices_of_all_kinds() {
+fn buffers_convert_to_slices() {
     let mut ring = RingAl::new(256);
     let mut buffer = ring.fixed(8).unwrap();
     buffer.extend(&[3, 1, 2]);
@@ -105,7 +105,7 @@ fn as_slices_of_all_kinds() {
 }
 
 #[test]
-fn text_is_written_whole_or_not_at_all() {
+fn text_is_written_completely_or_not_at_all() {
     let mut ring = RingAl::new(256);
     let mut fixed = ring.fixed(6).unwrap();
     write!(fixed, "{}", 1234).unwrap();
@@ -125,7 +125,7 @@ fn text_is_written_whole_or_not_at_all() {
 }
 
 #[test]
-fn an_iterator_keeps_what_does_not_fit() {
+fn extend_leaves_in_the_iterator_what_does_not_fit() {
     let mut ring = RingAl::new(256);
     let mut bytes = 0..10_u8;
     let mut fixed = ring.fixed(4).unwrap();
@@ -144,7 +144,7 @@ fn an_iterator_keeps_what_does_not_fit() {
 }
 
 #[test]
-fn uninitialised_bytes_are_filled_by_hand() {
+fn spare_capacity_can_be_filled_directly() {
     let mut ring = RingAl::new(512);
     let mut fixed = ring.fixed(10).unwrap();
     fixed.extend(*b"ab");
@@ -158,7 +158,7 @@ fn uninitialised_bytes_are_filled_by_hand() {
     for place in &mut growing.spare_capacity_mut()[..200] {
         place.write(b'x');
     }
-    // SAFETY: so many were written.
+    // SAFETY: 200 bytes were written.
     unsafe { growing.set_len(200) };
     assert!(growing.try_reserve(usize::MAX).is_err() && growing.try_reserve(400).is_err());
     assert!(growing.finalize().iter().all(|&byte| byte == b'x'));
@@ -191,7 +191,7 @@ fn slices_share_a_buffer() {
 }
 
 #[test]
-fn a_buffer_that_is_written_again_has_all_of_its_room() {
+fn try_mut_restores_the_whole_capacity() {
     let mut ring = RingAl::new(4096);
     let mut buffer = ring.fixed(1).unwrap();
     assert_eq!(buffer.append(&[1]), 1);
@@ -202,15 +202,15 @@ fn a_buffer_that_is_written_again_has_all_of_its_room() {
 }
 
 #[test]
-fn a_refusal_says_what_is_so_now() {
+fn refusal_reports_current_figures() {
     let mut ring = RingAl::new(4096);
     let first = ring.fixed(2000).unwrap();
     let _second = ring.fixed(1000).unwrap();
     drop(first);
     assert!(ring.try_fixed(3000).is_err());
     let _third = ring.fixed(1500).unwrap();
-    let Stats { largest_free, held_bytes, .. } = ring.stats();
+    let Stats { largest_free, bytes_live, .. } = ring.stats();
     let refused = ring.try_fixed(3000).unwrap_err();
-    assert_eq!(refused, Refused::Exhausted { asked: 3000, largest_free, held: held_bytes });
+    assert_eq!(refused, Refused::Exhausted { asked: 3000, largest_free, held: bytes_live });
     assert!(ring.fixed(largest_free).is_some());
 }

@@ -1,6 +1,8 @@
-//! A test that must end its process: it runs itself once more, in a process of its own, and looks at how that ended.
+//! Support for tests that must end their process. Such a test runs itself again in a child process
+//! and checks how that ends.
 //!
-//! Miri starts no processes, and the end of one is seen from outside alone. So such tests are ignored there, and nothing of them would be left to run.
+//! Miri cannot start processes. The end of a process is only visible from outside, so such tests
+//! are ignored under Miri.
 //!
 //! # Examples
 //!
@@ -8,11 +10,11 @@
 //! use ephemera_testkit::child;
 //!
 //! // #[test]
-//! fn too_many_end_the_process() {
+//! fn overflow_aborts_the_process() {
 //!     if child::part().is_some() {
 //!         child::end_unless_it_ends(|| std::process::abort());
 //!     }
-//!     let ended = child::run("tests::too_many_end_the_process", "abort");
+//!     let ended = child::run("tests::overflow_aborts_the_process", "abort");
 //!     assert!(!ended.well() && !ended.unwound(), "{ended:?}");
 //! }
 //! ```
@@ -21,49 +23,52 @@ use core::panic::UnwindSafe;
 use std::panic::catch_unwind;
 use std::process::{Command, ExitStatus};
 
-/// Tells a process that it is a child, and which part it has.
+/// The environment variable that marks a child process. Its value says what the child does.
 const PART: &str = "EPHEMERA_TESTKIT_PART";
 
-/// How a child ends whose part unwound.
+/// The exit code of a child that panicked instead of ending its process.
 const UNWOUND: i32 = 3;
 
-/// The part of this process, if it is a child.
+/// Returns what this process is to do, if it is a child.
 #[must_use]
 pub fn part() -> Option<String> {
     std::env::var(PART).ok()
 }
 
-/// What a child does that ought to end its process: if it does not, that ends here, and tells the parent whether it unwound.
+/// Runs `act`, which should end the process. If it returns or panics, ends the process with an exit
+/// code that tells the parent which of the two happened.
 pub fn end_unless_it_ends(act: impl FnOnce() + UnwindSafe) -> ! {
     std::process::exit(if catch_unwind(act).is_ok() { 0 } else { UNWOUND })
 }
 
-/// How a child ended.
+/// How a child process ended.
 #[derive(Debug)]
 pub struct Ended {
     status: ExitStatus,
-    /// What it wrote to standard error.
+    /// The standard error of the child.
     pub said: String,
 }
 
 impl Ended {
-    /// Whether it went through to its end.
+    /// Returns whether the child succeeded.
     #[must_use]
     pub fn well(&self) -> bool {
         self.status.success()
     }
 
-    /// Whether its part panicked instead of ending the process, see [`end_unless_it_ends`].
+    /// Returns whether the child panicked instead of ending its process, see
+    /// [`end_unless_it_ends`].
     #[must_use]
     pub fn unwound(&self) -> bool {
         self.status.code() == Some(UNWOUND)
     }
 }
 
-/// The command that runs one test of this binary, by its full name, as a child with that part.
+/// Returns a command that runs the test with the full name `test` of this binary, as a child that
+/// does `part`.
 ///
 /// # Panics
-/// When the system does not tell which binary this is.
+/// If the system does not report the path of this binary.
 #[must_use]
 pub fn command(test: &str, part: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("the path of this test binary"));
@@ -74,7 +79,8 @@ pub fn command(test: &str, part: &str) -> Command {
 /// Runs a [`command`] to its end.
 ///
 /// # Panics
-/// When it cannot be started, or has no test of that name: it would end well, having done nothing.
+/// If the command cannot be started, or if there is no test of that name. Such a child would
+/// succeed without having run anything.
 #[must_use]
 pub fn ended(command: &mut Command) -> Ended {
     let output = command.output().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
@@ -86,7 +92,7 @@ pub fn ended(command: &mut Command) -> Ended {
 /// Runs one test of this binary as a child.
 ///
 /// # Panics
-/// As [`command`] and [`ended`].
+/// Like [`command`] and [`ended`].
 #[must_use]
 pub fn run(test: &str, part: &str) -> Ended {
     ended(&mut command(test, part))
@@ -97,9 +103,9 @@ mod tests {
     use super::{end_unless_it_ends, part, run};
 
     #[test]
-    #[cfg_attr(miri, ignore = "about the end of a process, and Miri starts none to see that")]
-    fn each_end_is_told_from_the_others() {
-        const NAME: &str = "child::tests::each_end_is_told_from_the_others";
+    #[cfg_attr(miri, ignore = "Miri cannot start processes")]
+    fn success_panic_and_abort_are_distinguished() {
+        const NAME: &str = "child::tests::success_panic_and_abort_are_distinguished";
         if let Some(part) = part() {
             end_unless_it_ends(|| match part.as_str() {
                 "abort" => std::process::abort(),
@@ -117,9 +123,9 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "about the end of a process, and Miri starts none to see that")]
+    #[cfg_attr(miri, ignore = "Miri cannot start processes")]
     #[should_panic(expected = "no such test")]
-    fn a_test_that_is_not_there_is_not_taken_for_one_that_ended_well() {
+    fn missing_test_does_not_count_as_success() {
         let _ = run("child::tests::not_there", "none");
     }
 }

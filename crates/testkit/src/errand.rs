@@ -1,7 +1,7 @@
-//! Work for another thread: what the suite asks of a subject that may be used, or may take blocks back, elsewhere.
+//! Errands: work that the suite asks a subject to do on another thread.
 //!
-//! Of the blocks that a thread is sent to free, it frees the later half only while it is torn down: from a
-//! thread-local destructor that was registered before the thread first touched the allocator.
+//! A thread that is sent to free blocks frees the later half of them during thread exit. It does so
+//! from a thread-local destructor that was registered before the thread first used the allocator.
 
 use alloc::vec::Vec;
 use core::alloc::Layout;
@@ -19,45 +19,49 @@ use crate::config::{EXCHANGE_ROUNDS, EXCHANGE_THREADS};
 use crate::rng::SplitMix;
 use crate::violation::Violation;
 
-/// What is to be done.
+/// The kinds of errand.
 #[derive(Debug)]
 enum Work {
     /// Check these blocks and free them.
     Free(Vec<Block>),
-    /// Allocate a block and come back with it.
+    /// Allocate a block and return it.
     Allocate(Layout),
-    /// Several threads allocate, pass blocks on to each other, check and free them, all at the same time.
+    /// Several threads allocate, send blocks to each other, check and free them, all at the same
+    /// time.
     Exchange { seed: u64 },
 }
 
-/// Work that a subject does on another thread, or here if it has no way to.
+/// Work for a subject to do on another thread, or on the calling thread if the allocator cannot be
+/// shared.
 #[derive(Debug)]
 pub struct Errand(Work);
 
-/// What came of an errand.
+/// The result of an errand.
 #[derive(Debug)]
 pub struct Done {
-    /// The thread that did it.
+    /// The thread that ran the errand.
     pub(crate) thread: ThreadId,
-    /// What a block turned out to be.
+    /// The first violation found in a block.
     pub(crate) outcome: Result<(), Violation>,
-    /// The block that was allocated, or why none was. Of no meaning for other errands.
+    /// The allocated block, or the refusal. Without meaning for other errands.
     pub(crate) given: Result<Given, AllocError>,
 }
 
-/// A fresh block on its way between threads.
+/// A new block on its way between threads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Given(pub(crate) NonNull<[u8]>);
 
-// SAFETY: nobody else knows the block yet. The allocator it is from is shared with this thread by `A: Sync`.
+// SAFETY: nobody else has the block yet. The allocator that it came from is shared with this thread
+// by `A: Sync`.
 unsafe impl Send for Given {}
 
 impl Errand {
-    /// Checks `blocks` and frees them in order.
+    /// Creates an errand that checks `blocks` and frees them in order.
     ///
     /// # Safety
     ///
-    /// The allocator that the errand is run with served them all, or is equivalent to the one that did.
+    /// The allocator that the errand runs with allocated all of them, or is equivalent to the one
+    /// that did.
     pub(crate) unsafe fn free(blocks: Vec<Block>) -> Self {
         Self(Work::Free(blocks))
     }
@@ -70,14 +74,15 @@ impl Errand {
         Self(Work::Exchange { seed })
     }
 
-    /// Does it on the calling thread.
+    /// Runs the errand on the calling thread.
     #[must_use]
     pub fn run_here<A: Allocator>(self, alloc: &A) -> Done {
         let mut given = Err(AllocError);
         let outcome = match self.0 {
             Work::Free(blocks) => blocks.into_iter().try_for_each(|block| {
                 block.check()?;
-                // SAFETY: who made the errand vouched for the allocator.
+                // SAFETY: the caller of `Errand::free` guaranteed that this allocator allocated the
+                // blocks.
                 unsafe { block.free(alloc) };
                 Ok(())
             }),
@@ -93,7 +98,11 @@ impl Errand {
         Done { thread: thread::current().id(), outcome, given }
     }
 
-    /// Does it on a thread of its own, or on several, and joins them. What panics there panics here.
+    /// Runs the errand on one or more new threads, and joins them.
+    ///
+    /// # Panics
+    ///
+    /// If one of those threads panics.
     #[must_use]
     pub fn run_elsewhere<A: Allocator + Sync>(mut self, alloc: &A) -> Done {
         let late_outcome = Mutex::new(Ok(()));
@@ -102,12 +111,15 @@ impl Errand {
                 let errand = || {
                     if let Work::Free(blocks) = &mut self.0 {
                         let late = blocks.split_off(blocks.len() / 2);
-                        // SAFETY: the thread is joined below, by its handle, before `alloc` and `late_outcome` end.
+                        // SAFETY: the thread is joined below, before `alloc` and `late_outcome` are
+                        // dropped. The caller of `Errand::free` guaranteed that `alloc` allocated
+                        // the blocks.
                         unsafe { free_at_exit(alloc, late, &late_outcome) };
                     }
                     self.run_here(alloc)
                 };
-                // The end of the scope would not wait for the thread's destructors; its handle does.
+                // Join by the handle, which waits for the thread's destructors. The end of the
+                // scope would not.
                 let joined = scope.spawn(errand).join();
                 let mut done = joined.unwrap_or_else(|panic| resume_unwind(panic));
                 let late_outcome = *late_outcome.lock().unwrap_or_else(PoisonError::into_inner);
@@ -140,10 +152,10 @@ impl Errand {
     }
 }
 
-/// Blocks that are freed when the thread ends.
+/// Blocks to free during thread exit.
 struct Late {
     blocks: Vec<Block>,
-    /// Points to the allocator, whose type only `free` knows.
+    /// The allocator, whose type only `free` knows.
     alloc: *const (),
     free: unsafe fn(*const (), Vec<Block>) -> Result<(), Violation>,
     outcome: *const Mutex<Result<(), Violation>>,
@@ -155,27 +167,32 @@ thread_local! {
 
 impl Drop for Late {
     fn drop(&mut self) {
-        // SAFETY: `free_at_exit` was promised that the allocator outlives the thread, and set the function that fits.
+        // SAFETY: the caller of `free_at_exit` guaranteed that the allocator outlives the thread.
+        // `free` is the function for its type.
         let outcome = unsafe { (self.free)(self.alloc, core::mem::take(&mut self.blocks)) };
-        // SAFETY: it was promised the same of the mutex.
+        // SAFETY: the caller of `free_at_exit` guaranteed that the mutex outlives the thread.
         let slot = unsafe { &*self.outcome };
         *slot.lock().unwrap_or_else(PoisonError::into_inner) = outcome;
     }
 }
 
-/// Frees `blocks` to `alloc` when the calling thread ends, and says in `outcome` what they turned out to be.
+/// Registers `blocks` to be checked and freed during the exit of the calling thread. The first
+/// violation is stored in `outcome`.
 ///
 /// # Safety
 ///
-/// `alloc` and `outcome` outlive the calling thread, its destructors included. `alloc` served the blocks.
+/// `alloc` and `outcome` outlive the calling thread, its destructors included. `alloc` allocated
+/// the blocks.
 unsafe fn free_at_exit<A: Allocator>(alloc: &A, blocks: Vec<Block>, outcome: &Mutex<Result<(), Violation>>) {
-    /// Takes the allocator by a pointer to it.
+    /// Checks and frees `blocks`, with an allocator of type `A` at `alloc`.
     unsafe fn free<A: Allocator>(alloc: *const (), blocks: Vec<Block>) -> Result<(), Violation> {
-        // SAFETY: `free_at_exit` made the pointer from a reference that is still good.
+        // SAFETY: `free_at_exit` made the pointer from a reference, which its caller guaranteed to
+        // be valid until the thread has ended.
         let alloc = unsafe { &*alloc.cast::<A>() };
         blocks.into_iter().try_for_each(|block| {
             block.check()?;
-            // SAFETY: the caller of `free_at_exit` vouched for the allocator.
+            // SAFETY: the caller of `free_at_exit` guaranteed that this allocator allocated the
+            // blocks.
             unsafe { block.free(alloc) };
             Ok(())
         })
@@ -184,7 +201,8 @@ unsafe fn free_at_exit<A: Allocator>(alloc: &A, blocks: Vec<Block>, outcome: &Mu
     LATE.set(Some(Late { blocks, alloc, free: free::<A>, outcome: ptr::from_ref(outcome) }));
 }
 
-/// One thread of an exchange: allocates, keeps some blocks, passes others on, frees its own and what it is sent.
+/// Runs one thread of an exchange: allocates, keeps some blocks, sends others to the next thread,
+/// and frees its own and those it receives.
 fn trade<A: Allocator>(
     alloc: &A,
     seed: u64,
@@ -195,7 +213,8 @@ fn trade<A: Allocator>(
     let mut kept = Vec::new();
     let free = |block: Block| {
         block.check()?;
-        // SAFETY: all threads of an exchange share one allocator, and a block has one owner at a time.
+        // SAFETY: all threads of an exchange share one allocator, and each block has one owner at a
+        // time.
         unsafe { block.free(alloc) };
         Ok(())
     };
@@ -206,12 +225,12 @@ fn trade<A: Allocator>(
         let layout = Layout::from_size_align(size, align).expect("small sizes and powers of two");
         if let Ok(given) = alloc.allocate(layout) {
             let seed = (rng.next() >> 56) as u8;
-            // SAFETY: the allocator just served the block for this layout.
+            // SAFETY: the allocator has just allocated the block with this layout.
             let block = unsafe { Block::fill(given.cast(), layout, seed) };
             if rng.below(2) == 0 {
                 kept.push(block);
             } else if let Err(refused) = to.send(block) {
-                // The neighbour found something wrong and is gone.
+                // The receiving thread found a violation and has ended.
                 free(refused.0)?;
             }
         }
@@ -222,6 +241,6 @@ fn trade<A: Allocator>(
     }
     drop(to);
     kept.into_iter().try_for_each(free)?;
-    // Ends when the neighbour has dropped its sender.
+    // Ends when the sending thread has dropped its sender.
     from.iter().try_for_each(free)
 }

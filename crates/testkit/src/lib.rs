@@ -1,16 +1,19 @@
-//! Hostile backing allocators, a naive oracle and one property suite, for the tests of this workspace.
+//! Test support for the allocators of this workspace: hostile backing allocators, a naive oracle,
+//! and one property suite.
 //!
-//! Not published: a development dependency only.
+//! This crate is not published. The other crates use it as a development dependency only.
 //!
-//! * [`backing`]: allocators to put **under** the one that is tested. They count, refuse, align as badly as
-//!   they may, and check every layout that comes back.
-//! * [`oracle`]: what is true of all live blocks, kept in the most naive way there is.
-//! * [`ops`] and [`program`]: what a test does, drawn from bytes, from a seed or by proptest.
-//! * [`subject`] and [`suite`]: the allocator that is tested, and the loop that runs programs on it.
-//! * [`child`]: tests that must end their process. On Unix, `forked`: tests that fork theirs.
-//! * [`allocator_suite!`]: stamps a module of tests for one subject.
+//! * [`backing`]: allocators to put **below** the allocator under test. They count, refuse, align
+//!   as badly as the contract allows, and check the layout of every block that is freed.
+//! * [`oracle`]: the properties of all live blocks, checked by the simplest possible code.
+//! * [`ops`] and [`program`]: the operations of a test, generated from bytes, from a seed, or by
+//!   proptest.
+//! * [`subject`] and [`suite`]: the allocator under test, and the loop that runs programs on it.
+//! * [`child`]: tests that must end their process.
+//! * `fork`: tests that fork it, on Unix.
+//! * [`allocator_suite!`]: creates a module of tests for one subject.
 //!
-//! The trait is `allocator_api2::alloc::Allocator` of version 0.2 throughout.
+//! All of this uses the trait `allocator_api2::alloc::Allocator` of version 0.2.
 //!
 //! # Examples
 //!
@@ -21,7 +24,7 @@
 //! use ephemera_testkit::subject::Subject;
 //! use ephemera_testkit::suite;
 //!
-//! /// Stands for the allocator that is tested: here it only passes every call on.
+//! /// Stands for the allocator under test. This one passes every call on.
 //! #[derive(Default)]
 //! struct PassOn(Hostile);
 //!
@@ -48,8 +51,8 @@ pub mod block;
 pub mod child;
 pub mod config;
 pub mod errand;
-#[cfg(all(unix, not(miri)))]
-pub mod forked;
+#[cfg(unix)]
+pub mod fork;
 pub mod ops;
 pub mod oracle;
 mod pattern;

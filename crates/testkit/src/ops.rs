@@ -1,45 +1,46 @@
-//! What a program can do to an allocator, and how eight bytes say it.
+//! The operations of a program, and how eight bytes encode each of them.
 //!
-//! Sizes are symbolic ([`Extent`]): the same program hits the class edges of whatever subject it is run on.
+//! Sizes are symbolic ([`Extent`]), so the same program reaches the class edges of every subject.
 //!
 //! ```text
 //! byte 0     1       2, 3        4       5, 6      7
 //! kind | extent | magnitude | align |  pick   | detail
 //! ```
 //!
-//! Every word means an operation. Small numbers mean simple ones, so that shrinking a word simplifies it.
+//! Every word is a valid operation. Small numbers stand for simple operations, so shrinking a word
+//! simplifies it.
 #![forbid(unsafe_code)]
 
 use core::alloc::Layout;
 
 use crate::config::{LARGEST_DRAWN, RARE_ALIGN};
 
-/// An operation as it is stored.
+/// An encoded operation.
 pub type Word = [u8; 8];
 
 /// A size, or a difference of sizes, that is resolved when the program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// So many bytes.
+    /// This many bytes.
     Bytes(usize),
-    /// One of the subject's interesting sizes, by index modulo their number, and a little more or less.
+    /// One of the subject's interesting sizes, or a size close to it.
     Edge {
-        /// Which of them.
+        /// The index of the size, modulo their number.
         index: u8,
-        /// Bytes added to it.
+        /// The number of bytes to add.
         delta: i8,
     },
-    /// A size that no machine has: `isize::MAX`, halved up to three times, less a few bytes.
+    /// A size that no machine can serve: `isize::MAX`, halved up to three times, minus a few bytes.
     Huge {
         /// How often it is halved.
         halved: u8,
-        /// Bytes taken from it.
+        /// The number of bytes to subtract.
         less: u8,
     },
 }
 
 impl Extent {
-    /// The size it stands for, for a subject with these interesting sizes.
+    /// Returns the size that this stands for, given the subject's interesting sizes.
     #[must_use]
     pub fn resolve(self, edges: &[usize]) -> usize {
         match self {
@@ -52,21 +53,22 @@ impl Extent {
         }
     }
 
-    /// Whether no machine can serve it.
+    /// Returns whether no machine can serve this size.
     #[must_use]
     pub const fn is_huge(self) -> bool {
         matches!(self, Self::Huge { .. })
     }
 
-    /// The size that a block of `old` bytes grows to: by so many bytes, or to that size if it is larger.
+    /// Returns the size that a block of `old` bytes grows to: larger by this many bytes, or this
+    /// size if it is larger.
     #[must_use]
     pub fn grown(self, old: usize, edges: &[usize]) -> usize {
         let size = self.resolve(edges);
         if matches!(self, Self::Bytes(_)) { old.saturating_add(size) } else { old.max(size) }
     }
 
-    /// The size that a block of `old` bytes shrinks to: by so many bytes, or to that size if it is smaller.
-    /// A huge extent shrinks to nothing.
+    /// Returns the size that a block of `old` bytes shrinks to: smaller by this many bytes, or this
+    /// size if it is smaller. A huge extent shrinks to 0.
     #[must_use]
     pub fn shrunk(self, old: usize, edges: &[usize]) -> usize {
         match self {
@@ -80,7 +82,7 @@ impl Extent {
         let magnitude = usize::from(magnitude);
         let delta = usize::from(detail % 3);
         match selector {
-            // Mostly small, as real programs are.
+            // Mostly small sizes, as in real programs.
             0..=111 => Self::Bytes(magnitude % 257),
             112..=127 => Self::Bytes(magnitude % 2),
             128..=159 => Self::Bytes(magnitude % 4097),
@@ -99,109 +101,109 @@ impl Extent {
     }
 }
 
-/// A layout of `size` bytes, cut down to the largest that an alignment of `align` allows.
+/// Returns a layout of `size` bytes, or of the largest size that the alignment `align` allows.
 #[must_use]
 pub fn clamped(size: usize, align: usize) -> Layout {
     let largest = isize::MAX as usize - (align - 1);
     Layout::from_size_align(size.min(largest), align)
-        .expect("the size was clamped and alignments are powers of two")
+        .expect("the size was clamped, and alignments are powers of two")
 }
 
-/// One operation. `pick` names a live block by its index, oldest first, modulo their number.
+/// One operation. `pick` selects a live block by its index, oldest first, modulo their number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// `allocate`.
+    /// Calls `allocate`.
     Allocate {
-        /// Size of the block.
+        /// The size of the block.
         size: Extent,
-        /// Its alignment in bytes.
+        /// The alignment of the block in bytes.
         align: usize,
     },
-    /// `allocate_zeroed`.
+    /// Calls `allocate_zeroed`.
     AllocateZeroed {
-        /// Size of the block.
+        /// The size of the block.
         size: Extent,
-        /// Its alignment in bytes.
+        /// The alignment of the block in bytes.
         align: usize,
     },
-    /// `allocate` on a thread of its own, which is gone before the block is used.
+    /// Calls `allocate` on a new thread, which ends before the block is used.
     AllocateElsewhere {
-        /// Size of the block.
+        /// The size of the block.
         size: Extent,
-        /// Its alignment in bytes.
+        /// The alignment of the block in bytes.
         align: usize,
     },
-    /// `grow` with the same alignment.
+    /// Calls `grow` with the same alignment.
     Grow {
-        /// Which block.
+        /// The block to resize.
         pick: u16,
-        /// By, or to, how much.
+        /// The difference of sizes, or the new size.
         by: Extent,
     },
-    /// `grow_zeroed` with the same alignment.
+    /// Calls `grow_zeroed` with the same alignment.
     GrowZeroed {
-        /// Which block.
+        /// The block to resize.
         pick: u16,
-        /// By, or to, how much.
+        /// The difference of sizes, or the new size.
         by: Extent,
     },
-    /// `grow` to another alignment.
+    /// Calls `grow` with another alignment.
     GrowAlign {
-        /// Which block.
+        /// The block to resize.
         pick: u16,
-        /// By, or to, how much.
+        /// The difference of sizes, or the new size.
         by: Extent,
         /// The new alignment in bytes.
         align: usize,
     },
-    /// `grow_zeroed` to another alignment.
+    /// Calls `grow_zeroed` with another alignment.
     GrowZeroedAlign {
-        /// Which block.
+        /// The block to resize.
         pick: u16,
-        /// By, or to, how much.
+        /// The difference of sizes, or the new size.
         by: Extent,
         /// The new alignment in bytes.
         align: usize,
     },
-    /// `shrink` with the same alignment.
+    /// Calls `shrink` with the same alignment.
     Shrink {
-        /// Which block.
+        /// The block to resize.
         pick: u16,
-        /// By, or to, how much.
+        /// The difference of sizes, or the new size.
         by: Extent,
     },
-    /// `shrink` to another alignment.
+    /// Calls `shrink` with another alignment.
     ShrinkAlign {
-        /// Which block.
+        /// The block to resize.
         pick: u16,
-        /// By, or to, how much.
+        /// The difference of sizes, or the new size.
         by: Extent,
         /// The new alignment in bytes.
         align: usize,
     },
     /// Frees a block.
     Free {
-        /// Which block.
+        /// The block to free.
         pick: u16,
     },
     /// Frees the oldest block.
     FreeFifo,
-    /// Frees the youngest block.
+    /// Frees the newest block.
     FreeLifo,
-    /// Moves blocks to another thread, which checks and frees them.
+    /// Sends blocks to another thread, which checks and frees them.
     HandOver {
-        /// The first of them.
+        /// The first block.
         pick: u16,
-        /// How many.
+        /// The number of blocks.
         count: u8,
     },
-    /// Asks the allocator to give back what it can.
+    /// Asks the allocator to return memory to the backing allocator.
     Trim,
-    /// Reads all live blocks again.
+    /// Checks the contents of all live blocks.
     CheckAll,
 }
 
-/// What an [`Op`] does, without its operands.
+/// The kind of an [`Op`], without its operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Allocate,
@@ -221,7 +223,8 @@ pub(crate) enum Kind {
     CheckAll,
 }
 
-/// What byte 0 of a word means, modulo 32. Slightly more blocks are allocated than freed, so that they pile up.
+/// The meaning of byte 0 of a word, modulo 32. Allocations are slightly more frequent than frees,
+/// so the number of live blocks grows.
 const KINDS: [Kind; 32] = {
     use Kind::{
         Allocate, AllocateElsewhere, AllocateZeroed, CheckAll, Free, FreeFifo, FreeLifo, Grow, GrowAlign,
@@ -264,13 +267,14 @@ const KINDS: [Kind; 32] = {
 };
 
 impl Kind {
-    /// A byte 0 that means this kind.
+    /// Returns a byte 0 that stands for this kind.
     pub(crate) fn byte(self) -> u8 {
-        KINDS.iter().position(|&kind| kind == self).expect("every kind stands in the table") as u8
+        KINDS.iter().position(|&kind| kind == self).expect("the table contains every kind") as u8
     }
 }
 
-/// Most alignments are those of ordinary types, some of pages and above, one in 256 is absurd.
+/// Decodes an alignment. Most are those of ordinary types, some reach up to 64 KiB, and one in 256
+/// is [`RARE_ALIGN`].
 fn align(selector: u8) -> usize {
     let selector = usize::from(selector);
     match selector {
@@ -282,7 +286,7 @@ fn align(selector: u8) -> usize {
 }
 
 impl Op {
-    /// The operation that `word` means: every word means one.
+    /// Decodes a word.
     #[must_use]
     pub fn decode(word: Word) -> Self {
         let [kind, extent, low, high, aligned, pick_low, pick_high, detail] = word;
@@ -323,17 +327,20 @@ mod tests {
     }
 
     #[test]
-    fn random_words_reach_every_kind() {
+    fn random_words_decode_to_every_kind() {
         let drawn = drawn();
         for kind in KINDS {
             let word = [kind.byte(), 0, 0, 0, 0, 0, 0, 0];
             let wanted = core::mem::discriminant(&Op::decode(word));
-            assert!(drawn.iter().any(|op| core::mem::discriminant(op) == wanted), "{kind:?} is never drawn");
+            assert!(
+                drawn.iter().any(|op| core::mem::discriminant(op) == wanted),
+                "{kind:?} was never generated"
+            );
         }
     }
 
     #[test]
-    fn boundary_sizes_and_alignments_are_drawn() {
+    fn random_words_decode_to_boundary_sizes_and_alignments() {
         let requests: Vec<(Extent, usize)> = drawn()
             .into_iter()
             .filter_map(|op| if let Op::Allocate { size, align } = op { Some((size, align)) } else { None })
@@ -353,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn every_extent_makes_a_layout() {
+    fn every_extent_gives_a_valid_layout() {
         let mut rng = SplitMix::new(4);
         for _ in 0..if cfg!(miri) { 300 } else { 20_000 } {
             let word = rng.next().to_le_bytes();

@@ -1,16 +1,20 @@
 //! The naive oracle: a plain list of all live blocks.
 //!
-//! Properties it enforces, by the most obvious code there is:
+//! It checks these properties, by the simplest possible code:
 //!
 //! 1. **No overlap**: a new or moved block shares no byte with a live one.
-//! 2. **In the address space**: address plus length does not wrap. (Null cannot occur: the trait returns `NonNull`.)
-//! 3. **Alignment**: every block is aligned as was asked, zero-sized ones included.
-//! 4. **Length**: the slice returned is as long as was asked for; at least as long where the subject may give more.
-//! 5. **Contents**: a live block holds what was written to it, whole, until it is freed.
-//! 6. **Kept prefix**: after a resize, the first bytes, to the shorter of both lengths, are the old ones.
-//! 7. **Zeroed**: what a zeroed variant adds is zero: from 0 for a new block, from the old layout's size for a grown one.
+//! 2. **In the address space**: address plus length does not wrap. (The trait returns `NonNull`, so
+//!    the address is not null.)
+//! 3. **Alignment**: every block is aligned as requested, zero-sized ones included.
+//! 4. **Length**: the returned slice has the requested length, or more where the subject allows
+//!    that.
+//! 5. **Contents**: a live block keeps the bytes that were written to it until it is freed.
+//! 6. **Kept prefix**: a resize keeps the first bytes, up to the shorter of both lengths.
+//! 7. **Zeroed**: a zeroed variant zeroes all that it adds: the whole of a new block, or the part
+//!    after the old size.
 //!
-//! Of a zero-sized block only 3 and 4 are checked: its address may be that of anything.
+//! Zero-sized blocks are checked only for 3 and 4, because they may share their address with any
+//! block.
 
 use alloc::vec::Vec;
 use core::alloc::Layout;
@@ -28,45 +32,48 @@ pub struct Oracle {
 }
 
 impl Oracle {
-    /// An oracle without blocks. With `exact`, slices have to be exactly as long as was asked for.
+    /// Creates an oracle without blocks. With `exact`, slices must have exactly the requested
+    /// length.
     #[must_use]
     pub const fn new(exact: bool) -> Self {
         Self { live: Vec::new(), exact, next_seed: 1 }
     }
 
-    /// Number of live blocks.
+    /// Returns the number of live blocks.
     #[must_use]
     pub fn len(&self) -> usize {
         self.live.len()
     }
 
-    /// Whether no block is live.
+    /// Returns whether no block is live.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.live.is_empty()
     }
 
-    /// The live blocks, oldest first.
+    /// Returns the live blocks, oldest first.
     #[must_use]
     pub fn blocks(&self) -> &[Block] {
         &self.live
     }
 
-    /// Bytes of all live blocks together.
+    /// Returns the total size of all live blocks.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.live.iter().fold(0, |sum, block| sum.saturating_add(block.layout().size()))
     }
 
-    /// Takes a block that was just served, checks where it lies, and fills it.
+    /// Checks a new block, fills it, and adds it to the live ones.
     ///
     /// # Errors
     ///
-    /// The first property (1 to 4, and 7 if `zeroed`) that it breaks; nothing was written then.
+    /// Returns the first property that the block violates, of 1 to 4, and 7 if `zeroed`. Nothing is
+    /// written then.
     ///
     /// # Safety
     ///
-    /// An allocator served `given` for `layout` and promises its memory until [`Oracle::remove`].
+    /// An allocator returned `given` for `layout`, and guarantees its memory until
+    /// [`Oracle::remove`].
     pub unsafe fn insert(
         &mut self,
         given: NonNull<[u8]>,
@@ -75,21 +82,23 @@ impl Oracle {
     ) -> Result<(), Violation> {
         self.check_place(given, layout)?;
         if zeroed {
-            // SAFETY: the allocator promises the memory, and zeroed memory is initialised.
+            // SAFETY: the caller guarantees the memory, and zeroed memory is initialised.
             unsafe { check_zeroed(given.cast(), layout, 0)? };
         }
         let seed = self.seed();
-        // SAFETY: the allocator promises the memory, and it overlaps no live block.
+        // SAFETY: the caller guarantees the memory, and `check_place` shows that it overlaps no
+        // live block.
         let block = unsafe { Block::fill(given.cast(), layout, seed) };
         self.live.push(block);
         Ok(())
     }
 
-    /// Takes block `index` at its new place after `grow`, `grow_zeroed` or `shrink` succeeded on it.
+    /// Checks block `index` at its new address after a successful `grow`, `grow_zeroed` or
+    /// `shrink`, and fills it again.
     ///
     /// # Errors
     ///
-    /// The first property (1 to 4, 6, and 7 if `zeroed`) that it breaks.
+    /// Returns the first property that the block violates, of 1 to 4, 6, and 7 if `zeroed`.
     ///
     /// # Panics
     ///
@@ -97,8 +106,8 @@ impl Oracle {
     ///
     /// # Safety
     ///
-    /// An allocator returned `given` for resizing block `index` to `layout` and promises its memory until
-    /// [`Oracle::remove`].
+    /// An allocator returned `given` when it resized block `index` to `layout`, and guarantees its
+    /// memory until [`Oracle::remove`].
     pub unsafe fn resized(
         &mut self,
         index: usize,
@@ -109,24 +118,26 @@ impl Oracle {
         let old = self.live.remove(index);
         self.check_place(given, layout)?;
         let kept = old.layout().size().min(layout.size());
-        // SAFETY: the allocator promises `layout.size()` bytes, of which the first `kept` were copied.
+        // SAFETY: the caller guarantees `layout.size()` bytes, of which the allocator copied the
+        // first `kept`.
         unsafe { old.check_kept(given.cast(), kept)? };
         if zeroed {
-            // SAFETY: the allocator promises the memory, and zeroed memory is initialised.
+            // SAFETY: the caller guarantees the memory, and zeroed memory is initialised.
             unsafe { check_zeroed(given.cast(), layout, old.layout().size())? };
         }
         let seed = self.seed();
-        // SAFETY: the allocator promises the memory, and it overlaps no live block.
+        // SAFETY: the caller guarantees the memory, and `check_place` shows that it overlaps no
+        // live block.
         let block = unsafe { Block::fill(given.cast(), layout, seed) };
         self.live.insert(index, block);
         Ok(())
     }
 
-    /// Checks block `index` and takes it out, to be freed.
+    /// Checks block `index` and removes it, so that it can be freed.
     ///
     /// # Errors
     ///
-    /// [`Violation::Changed`]; the block stays in then.
+    /// Returns [`Violation::Changed`] if its contents changed. The block is not removed then.
     ///
     /// # Panics
     ///
@@ -136,11 +147,11 @@ impl Oracle {
         Ok(self.live.remove(index))
     }
 
-    /// Reads every live block again.
+    /// Checks the contents of every live block.
     ///
     /// # Errors
     ///
-    /// [`Violation::Changed`] for the first block that differs.
+    /// Returns [`Violation::Changed`] for the first block that differs.
     pub fn check(&self) -> Result<(), Violation> {
         self.live.iter().try_for_each(Block::check)
     }
@@ -160,7 +171,7 @@ impl Oracle {
         for block in &self.live {
             let other = block.address();
             let other_len = block.layout().size();
-            // Both ends fit: `other` was checked when it came in.
+            // Cannot overflow: `other + other_len` was checked when the block was added.
             if len != 0 && other_len != 0 && address < other + other_len && other < end {
                 return Err(Violation::Overlap { address, len, other, other_len });
             }

@@ -1,5 +1,6 @@
-//! Fill patterns: each seed gives a sequence of bytes that repeats only after a prime number of them, so that
-//! a block copied to the wrong offset is seen. Filling and comparing go by slices, which is fast under Miri too.
+//! Fill patterns. Each seed gives a sequence of bytes whose period is prime, so that a block copied
+//! to the wrong offset is detected. Blocks are filled and compared by slices, which is fast under
+//! Miri too.
 
 use core::ops::Range;
 use core::ptr::NonNull;
@@ -7,13 +8,14 @@ use core::ptr::NonNull;
 use crate::config::{FILLED_EDGE, FILLED_WHOLE};
 use crate::rng::SplitMix;
 
-/// Length after which a pattern repeats: a prime just below one OS page.
+/// The period of every pattern: a prime just below the size of a page.
 const PERIOD: usize = 4093;
 
-/// Every pattern is a window of [`PERIOD`] bytes of this table, at the offset that is its seed.
+/// The source of all patterns. The pattern of a seed is the window of [`PERIOD`] bytes that starts
+/// at the offset `seed`.
 static TABLE: [u8; PERIOD + 256] = table();
 
-/// What zeroed memory is compared with.
+/// Zeros to compare with.
 static ZEROS: [u8; 4096] = [0; 4096];
 
 const fn table() -> [u8; PERIOD + 256] {
@@ -27,23 +29,24 @@ const fn table() -> [u8; PERIOD + 256] {
     bytes
 }
 
-/// A byte that is not what it should be.
+/// A byte that differs from its expected value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Difference {
-    /// Offset in the block.
+    /// The offset in the block.
     pub(crate) offset: usize,
-    /// What stands there.
+    /// The value found.
     pub(crate) found: u8,
-    /// What should stand there.
+    /// The expected value.
     pub(crate) expected: u8,
 }
 
-/// The parts of a block of `len` bytes that carry its pattern: all of it, or both ends of a very large one.
+/// Returns the parts of a block of `len` bytes that carry its pattern: all of it, or both ends of a
+/// very large block.
 pub(crate) const fn filled(len: usize) -> [Range<usize>; 2] {
     if len <= FILLED_WHOLE { [0..len, len..len] } else { [0..FILLED_EDGE, len - FILLED_EDGE..len] }
 }
 
-/// Writes the pattern of `seed` to those bytes of `start..` that `range` names.
+/// Writes the pattern of `seed` to the bytes in `range`, counted from `start`.
 ///
 /// # Safety
 ///
@@ -52,42 +55,44 @@ pub(crate) unsafe fn fill(start: NonNull<u8>, range: Range<usize>, seed: u8) {
     let mut at = range.start;
     while at < range.end {
         let from = window(at, range.end, seed);
-        // SAFETY: `at` is below `range.end`, to which the caller vouches for `start`.
+        // SAFETY: `at` is below `range.end`, and the caller guarantees that many bytes at `start`.
         let to = unsafe { start.add(at) };
-        // SAFETY: the caller vouches for `range.end` bytes; `from` is a static and overlaps no block.
+        // SAFETY: the piece ends by `range.end`, and the caller guarantees that many bytes. `from`
+        // is in a static, so it overlaps no block.
         unsafe { to.copy_from_nonoverlapping(NonNull::from(from).cast(), from.len()) };
         at += from.len();
     }
 }
 
-/// The first byte of `range` that is not as the pattern of `seed` has it.
+/// Returns the first byte in `range` that differs from the pattern of `seed`.
 ///
 /// # Safety
 ///
-/// `start` is valid for reads of `range.end` bytes, those of `range` are initialised, and nobody writes them meanwhile.
+/// `start` is valid for reads of `range.end` bytes. Those in `range` are initialised, and nobody
+/// writes them during the call.
 pub(crate) unsafe fn first_change(start: NonNull<u8>, range: Range<usize>, seed: u8) -> Option<Difference> {
-    // SAFETY: the caller's duties are the same ones.
+    // SAFETY: the caller guarantees the same.
     unsafe { first_difference(start, range, |at, end| window(at, end, seed)) }
 }
 
-/// The first byte of `range` that is not zero.
+/// Returns the first byte in `range` that is not zero.
 ///
 /// # Safety
 ///
 /// As for [`first_change`].
 pub(crate) unsafe fn first_nonzero(start: NonNull<u8>, range: Range<usize>) -> Option<Difference> {
-    // SAFETY: the caller's duties are the same ones.
+    // SAFETY: the caller guarantees the same.
     unsafe { first_difference(start, range, |at, end| &ZEROS[..ZEROS.len().min(end - at)]) }
 }
 
-/// The longest piece of the pattern of `seed` that starts at offset `at` and ends by `end`.
+/// Returns the longest piece of the pattern of `seed` that starts at offset `at` and ends by `end`.
 fn window(at: usize, end: usize, seed: u8) -> &'static [u8] {
     let phase = at % PERIOD;
     let len = (PERIOD - phase).min(end - at);
     &TABLE[usize::from(seed) + phase..][..len]
 }
 
-/// Compares piece by piece with what `expect` gives.
+/// Returns the first byte in `range` that differs from what `expect` returns, piece by piece.
 ///
 /// # Safety
 ///
@@ -100,9 +105,10 @@ unsafe fn first_difference(
     let mut at = range.start;
     while at < range.end {
         let wanted = expect(at, range.end);
-        // SAFETY: `at` is below `range.end`, to which the caller vouches for `start`.
+        // SAFETY: `at` is below `range.end`, and the caller guarantees that many bytes at `start`.
         let piece = unsafe { start.add(at) };
-        // SAFETY: the caller vouches for initialised bytes that nobody writes, to `range.end`.
+        // SAFETY: the piece ends by `range.end`. The caller guarantees that the bytes are
+        // initialised and that nobody writes them.
         let found = unsafe { NonNull::slice_from_raw_parts(piece, wanted.len()).as_ref() };
         if found != wanted {
             let index = found.iter().zip(wanted).position(|(one, other)| one != other)?;
@@ -118,33 +124,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_changed_byte_is_found_wherever_it_stands() {
+    fn changed_byte_is_found_at_every_offset() {
         let mut bytes = alloc::vec![0_u8; 2 * PERIOD + 5];
         let len = bytes.len();
         let start = NonNull::from(bytes.as_mut_slice()).cast::<u8>();
-        // SAFETY: `start` is a live vector of `len` bytes.
+        // SAFETY: `start` points at a live vector of `len` bytes.
         unsafe { fill(start, 0..len, 9) };
-        // SAFETY: as above, and filled.
+        // SAFETY: `start` points at a live vector of `len` bytes, which `fill` has just written.
         assert_eq!(unsafe { first_change(start, 0..len, 9) }, None);
-        // SAFETY: as above, and filled.
+        // SAFETY: `start` points at a live vector of `len` bytes, which `fill` has written.
         assert_eq!(unsafe { first_change(start, 0..len, 10) }.map(|change| change.offset < 4), Some(true));
         for offset in [0, 1, PERIOD - 1, PERIOD, len - 1] {
             // SAFETY: `offset` is below `len`.
             let byte = unsafe { start.add(offset) };
-            // SAFETY: it lies in the vector.
+            // SAFETY: `byte` is in the vector.
             let old = unsafe { byte.read() };
-            // SAFETY: it lies in the vector.
+            // SAFETY: `byte` is in the vector.
             unsafe { byte.write(!old) };
-            // SAFETY: as above.
+            // SAFETY: `start` points at a live vector of `len` initialised bytes.
             let change = unsafe { first_change(start, 0..len, 9) };
             assert_eq!(change, Some(Difference { offset, found: !old, expected: old }));
-            // SAFETY: it lies in the vector.
+            // SAFETY: `byte` is in the vector.
             unsafe { byte.write(old) };
         }
     }
 
     #[test]
-    fn very_large_blocks_are_filled_at_both_ends() {
+    fn very_large_block_is_filled_at_both_ends() {
         assert_eq!(filled(10), [0..10, 10..10]);
         let len = FILLED_WHOLE + 1;
         assert_eq!(filled(len), [0..FILLED_EDGE, len - FILLED_EDGE..len]);

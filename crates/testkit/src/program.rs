@@ -1,4 +1,4 @@
-//! Sequences of operations, drawn from bytes, from a seed, or by proptest.
+//! Programs: sequences of operations, generated from bytes, from a seed, or by proptest.
 #![forbid(unsafe_code)]
 
 use alloc::vec::Vec;
@@ -9,20 +9,20 @@ use proptest::prelude::{Strategy, any};
 use crate::ops::{Kind, Op, Word};
 use crate::rng::SplitMix;
 
-/// Which operations a program drawn from a seed consists of.
+/// The mix of operations in a program generated from a seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
-    /// All of them.
+    /// All operations.
     Mixed,
-    /// Blocks are freed in the order they were allocated in: a queue.
+    /// Blocks are freed in the order in which they were allocated, as from a queue.
     Fifo,
-    /// Blocks are freed in the opposite order: a stack.
+    /// Blocks are freed in the opposite order, as from a stack.
     Lifo,
-    /// Few blocks that are grown and shrunk over and over.
+    /// A few blocks are grown and shrunk over and over.
     Resize,
     /// Blocks move between threads.
     HandOver,
-    /// Memory is asked back all the time, with a few blocks live.
+    /// The allocator is trimmed again and again, with a few live blocks.
     Trim,
 }
 
@@ -31,7 +31,7 @@ impl Profile {
     pub const ALL: [Self; 6] =
         [Self::Mixed, Self::Fifo, Self::Lifo, Self::Resize, Self::HandOver, Self::Trim];
 
-    /// The kinds it draws from, evenly; none for all of them.
+    /// Returns the kinds to draw from, with equal probability. An empty slice stands for all kinds.
     const fn kinds(self) -> &'static [Kind] {
         use Kind::{
             Allocate, AllocateElsewhere, AllocateZeroed, CheckAll, Free, FreeFifo, FreeLifo, Grow, GrowAlign,
@@ -104,14 +104,16 @@ impl Profile {
     }
 }
 
-/// A sequence of operations. Any bytes are one, any part of one is one.
+/// A sequence of operations. Every byte string is a valid program, and so is every part of a
+/// program.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Program {
     words: Vec<Word>,
 }
 
 impl Program {
-    /// The program that `bytes` mean, eight to an operation; a rest is filled up with zeros. For fuzzers.
+    /// Decodes a program from bytes, eight for each operation. The last operation is padded with
+    /// zeros. Fuzzers use this.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Self {
         let word = |chunk: &[u8]| {
@@ -122,13 +124,13 @@ impl Program {
         Self { words: bytes.chunks(size_of::<Word>()).map(word).collect() }
     }
 
-    /// The bytes that mean this program.
+    /// Returns the bytes that decode to this program.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         self.words.concat()
     }
 
-    /// A program of `len` operations of `profile`, the same for equal arguments.
+    /// Generates a program of `len` operations of `profile`. Equal arguments give equal programs.
     #[must_use]
     pub fn from_seed(seed: u64, len: usize, profile: Profile) -> Self {
         let mut rng = SplitMix::new(seed);
@@ -144,23 +146,24 @@ impl Program {
         Self { words }
     }
 
-    /// Programs of at most `len` operations, for proptest; they shrink to fewer and simpler operations.
+    /// Returns a proptest strategy for programs of at most `len` operations, which shrinks to fewer
+    /// and simpler operations.
     pub fn strategy(len: usize) -> impl Strategy<Value = Self> {
         proptest::collection::vec(any::<Word>(), 0..=len).prop_map(|words| Self { words })
     }
 
-    /// The operations in order.
+    /// Returns the operations in order.
     pub fn ops(&self) -> impl Iterator<Item = Op> + '_ {
         self.words.iter().map(|&word| Op::decode(word))
     }
 
-    /// Number of operations.
+    /// Returns the number of operations.
     #[must_use]
     pub fn len(&self) -> usize {
         self.words.len()
     }
 
-    /// Whether there is no operation.
+    /// Returns whether there is no operation.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
@@ -178,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_bytes_are_a_program() {
+    fn any_bytes_decode_to_a_program() {
         for len in [0, 1, 7, 8, 9, 64] {
             let bytes = alloc::vec![0xff; len];
             let program = Program::from_bytes(&bytes);
@@ -189,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_of_a_program_mean_the_same_program() {
+    fn program_round_trips_through_bytes() {
         for profile in Profile::ALL {
             let program = Program::from_seed(5, 50, profile);
             assert_eq!(Program::from_bytes(&program.to_bytes()), program);
@@ -199,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_draws_only_its_kinds() {
+    fn profile_generates_only_its_kinds() {
         let program = Program::from_seed(1, 400, Profile::Fifo);
         let ops = program.ops().filter(|op| !matches!(op, Op::Allocate { .. } | Op::AllocateZeroed { .. }));
         assert!(ops.into_iter().all(|op| matches!(op, Op::FreeFifo | Op::CheckAll)));

@@ -1,20 +1,21 @@
-//! A small deterministic generator, so that a seed means the same program on every host and for ever.
+//! A small deterministic random number generator. A seed means the same program on every host.
 #![forbid(unsafe_code)]
 
-/// The splitmix generator: one 64-bit word of state, advanced by an odd constant and mixed on the way out.
+/// The splitmix generator. Its state is one 64-bit word, which advances by an odd constant; the
+/// output is a mix of its bits.
 #[derive(Clone, Debug)]
 pub struct SplitMix {
     state: u64,
 }
 
 impl SplitMix {
-    /// A generator that starts at `seed`; equal seeds give equal sequences.
+    /// Creates a generator from a seed. Equal seeds give equal sequences.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self { state: seed }
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     pub const fn next(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut word = self.state;
@@ -23,7 +24,8 @@ impl SplitMix {
         word ^ (word >> 31)
     }
 
-    /// A number below `bound`, or 0 where `bound` is 0. Slightly uneven for bounds near 2^64.
+    /// Returns a number below `bound`, or 0 if `bound` is 0. The distribution is slightly uneven
+    /// for bounds near 2^64.
     pub const fn below(&mut self, bound: usize) -> usize {
         if bound == 0 { 0 } else { (self.next() % bound as u64) as usize }
     }
@@ -44,12 +46,12 @@ mod tests {
     }
 
     #[test]
-    fn numbers_stay_below_their_bound() {
+    fn numbers_are_below_the_bound() {
         let mut rng = SplitMix::new(1);
         assert_eq!(rng.below(0), 0);
         let drawn: alloc::vec::Vec<usize> = (0..400).map(|_| rng.below(5)).collect();
         for wanted in 0..5 {
-            assert!(drawn.contains(&wanted), "{wanted} was never drawn");
+            assert!(drawn.contains(&wanted), "{wanted} was never generated");
         }
         assert!(drawn.iter().all(|&number| number < 5));
     }

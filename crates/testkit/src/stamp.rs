@@ -1,6 +1,6 @@
-//! The tests that [`allocator_suite!`](crate::allocator_suite) stamps, as functions.
+//! The tests that [`allocator_suite!`](crate::allocator_suite) creates, as functions.
 //!
-//! Each takes a function that makes the subject, and makes one for every program.
+//! Each takes a function that creates the subject, and calls it once for every program.
 
 use alloc::vec::Vec;
 use core::alloc::Layout;
@@ -23,11 +23,11 @@ fn seeds_of<S: Subject>(make: impl Fn() -> S, profile: Profile) -> Report {
     let program = |seed| Program::from_seed(seed, SEED_OPS, profile);
     let report =
         (0..SEEDS as u64).map(|seed| run(&make(), &program(seed))).fold(Report::default(), Report::and);
-    assert!(report.served > 0, "{profile:?} served nothing: {report:?}");
+    assert!(report.served > 0, "{profile:?} served no request: {report:?}");
     report
 }
 
-/// All operations, from seeds; then the same with much resizing and with much trimming.
+/// Runs programs from seeds: with all operations, then mostly resizes, then many trims.
 ///
 /// # Panics
 ///
@@ -35,11 +35,11 @@ fn seeds_of<S: Subject>(make: impl Fn() -> S, profile: Profile) -> Report {
 pub fn seeds<S: Subject>(make: impl Fn() -> S) {
     seeds_of(&make, Profile::Mixed);
     let report = seeds_of(&make, Profile::Resize);
-    assert!(report.resized > 0, "nothing was resized: {report:?}");
+    assert!(report.resized > 0, "no block was resized: {report:?}");
     seeds_of(&make, Profile::Trim);
 }
 
-/// Queues.
+/// Runs programs that free blocks like a queue.
 ///
 /// # Panics
 ///
@@ -48,7 +48,7 @@ pub fn fifo<S: Subject>(make: impl Fn() -> S) {
     seeds_of(make, Profile::Fifo);
 }
 
-/// Stacks.
+/// Runs programs that free blocks like a stack.
 ///
 /// # Panics
 ///
@@ -57,20 +57,21 @@ pub fn lifo<S: Subject>(make: impl Fn() -> S) {
     seeds_of(make, Profile::Lifo);
 }
 
-/// Blocks that are freed, or were allocated, on other threads; then threads that exchange blocks.
+/// Runs programs whose blocks are freed, or were allocated, on other threads. Then lets threads
+/// exchange blocks.
 ///
-/// A subject that cannot do so runs the same programs on one thread.
+/// A subject that cannot do this runs the same programs on one thread.
 ///
 /// # Panics
 ///
 /// If the allocator fails a program.
 pub fn hand_over<S: Subject>(make: impl Fn() -> S) {
     let report = seeds_of(&make, Profile::HandOver);
-    assert!(report.handed_over > 0 || !S::HAND_OVER, "nothing was handed over: {report:?}");
+    assert!(report.handed_over > 0 || !S::HAND_OVER, "no block was handed over: {report:?}");
     (0..EXCHANGES as u64).for_each(|seed| run_exchange(&make(), seed));
 }
 
-/// Random bytes, as a fuzzer's corpus would have them.
+/// Runs programs decoded from random bytes, like those in a fuzzer's corpus.
 ///
 /// # Panics
 ///
@@ -86,11 +87,11 @@ pub fn bytes<S: Subject>(make: impl Fn() -> S) {
     run(&make(), &Program::from_bytes(&alloc::vec![0xff; BYTE_STRING_LEN]));
 }
 
-/// Programs that proptest draws, and makes shorter and simpler where one fails.
+/// Runs programs that proptest generates. Proptest shrinks a failing one.
 ///
 /// # Panics
 ///
-/// If the allocator fails a program, with the simplest one found.
+/// If the allocator fails a program, with the simplest failing program found.
 pub fn properties<S: Subject>(make: impl Fn() -> S) {
     let defaults = Config::default();
     let cases = if std::env::var_os("PROPTEST_CASES").is_some() { defaults.cases } else { PROPTEST_CASES };
@@ -106,13 +107,13 @@ pub fn properties<S: Subject>(make: impl Fn() -> S) {
     }
 }
 
-/// The backing allocator refuses, at each of its calls in turn.
+/// Runs programs in which the backing allocator refuses each of its calls in turn.
 ///
 /// Does nothing for a subject without refusals.
 ///
 /// # Panics
 ///
-/// If the allocator fails a program, or if nothing was ever refused.
+/// If the allocator fails a program, or if no call was refused.
 pub fn refusals<S: Subject>(make: impl Fn() -> S) {
     let mut report = Report::default();
     for seed in 0..REFUSAL_SEEDS as u64 {
@@ -120,10 +121,11 @@ pub fn refusals<S: Subject>(make: impl Fn() -> S) {
             report = report.and(run_with_failures(&make, &Program::from_seed(seed, REFUSAL_OPS, profile)));
         }
     }
-    assert!(report.refused > 0 || make().refusals().is_none(), "nothing was refused: {report:?}");
+    assert!(report.refused > 0 || make().refusals().is_none(), "no request was refused: {report:?}");
 }
 
-/// Every interesting size and its neighbours with every alignment to 64 KiB, two blocks of each at a time.
+/// Allocates every interesting size, and its neighbours, with every alignment up to 64 KiB, two
+/// blocks of each at a time.
 ///
 /// # Panics
 ///
@@ -137,7 +139,7 @@ pub fn sizes<S: Subject>(make: impl Fn() -> S) {
     let edges = [0, 1, 2, 8, 16, 64, 256, 4096].into_iter().chain(subject.sizes().iter().copied());
     let sizes: Vec<usize> =
         edges.flat_map(|edge| [edge.saturating_sub(1), edge, edge.saturating_add(1)]).collect();
-    // Under Miri each size meets two or three alignments, and its neighbours others.
+    // Under Miri, each size gets two or three of the alignments, and its neighbours get others.
     let step = if cfg!(miri) { 6 } else { 1 };
     for (number, size) in sizes.into_iter().enumerate() {
         let powers = (number * 5 % step..=16).step_by(step);
@@ -148,24 +150,30 @@ pub fn sizes<S: Subject>(make: impl Fn() -> S) {
                     assert!(!is_modest(layout) || subject.may_refuse(layout), "{layout:?} was refused");
                     continue;
                 };
-                // SAFETY: the allocator just served `given` for `layout`; it is freed only after it is removed.
+                // SAFETY: the allocator has just returned `given` for `layout`. The block is freed
+                // only after it is removed.
                 let kept = unsafe { oracle.insert(given, layout, zeroed) };
                 kept.unwrap_or_else(|violation| panic!("{layout:?}: {violation}"));
             }
             while !oracle.is_empty() {
                 let block = oracle.remove(0).unwrap_or_else(|violation| panic!("{layout:?}: {violation}"));
-                // SAFETY: this allocator served the block.
+                // SAFETY: this allocator allocated the block.
                 unsafe { block.free(&alloc) };
             }
         }
     }
     let after = subject.finish(alloc);
-    assert!(after <= before, "{after} bytes are held after every block was freed, {before} were before");
+    assert!(
+        after <= before,
+        "{after} bytes are held after every block was freed, and {before} were held before"
+    );
 }
 
-/// Stamps a module of tests for one subject: its name, and an expression that makes the subject.
+/// Creates a module of tests for one subject, from a name and an expression that creates the
+/// subject.
 ///
-/// The expression sees what the surrounding module sees, and is evaluated once for each program.
+/// The expression can use all names of the surrounding module, and is evaluated once for each
+/// program.
 ///
 /// # Examples
 ///

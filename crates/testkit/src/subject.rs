@@ -1,4 +1,4 @@
-//! The allocator that is tested.
+//! The allocator under test.
 
 use core::alloc::Layout;
 
@@ -9,11 +9,12 @@ use crate::errand::{Done, Errand};
 
 /// An allocator under test, with what the suite has to know about it.
 ///
-/// The subject owns what lies below, the allocator borrows from it: `Alloc<'s>` may be `RingAlloc<&'s Hostile>`,
-/// an allocator over [`Shared`](crate::backing::Shared), or a zero-sized type with global state.
+/// The subject owns the backing allocator, and the allocator under test borrows from it. So
+/// `Alloc<'s>` may be `RingAlloc<&'s Hostile>`, an allocator over
+/// [`Shared`](crate::backing::Shared), or a zero-sized type with global state.
 ///
-/// Only [`fresh`](Subject::fresh) and [`finish`](Subject::finish) have to be written. A subject whose allocator is
-/// `Sync` adds the same two lines each time:
+/// Only [`fresh`](Subject::fresh) and [`finish`](Subject::finish) are required. A subject whose
+/// allocator is `Sync` also has these lines:
 ///
 /// ```
 /// # use allocator_api2::alloc::Global;
@@ -32,7 +33,7 @@ use crate::errand::{Done, Errand};
 /// # }
 /// ```
 pub trait Subject {
-    /// The allocator: usually a handle that is cheap to clone, or a reference.
+    /// The type of the allocator, usually a reference or a handle that is cheap to clone.
     type Alloc<'s>: Allocator
     where
         Self: 's;
@@ -40,44 +41,51 @@ pub trait Subject {
     /// Whether [`Subject::elsewhere`] uses another thread. The suite checks that it does.
     const HAND_OVER: bool = false;
 
-    /// Whether all subjects of this type share state, so that only one program may run at a time.
+    /// Whether all subjects of this type share state. Then only one program runs at a time.
     ///
-    /// Tests outside the suite that touch the same state hold [`suite::turn`](crate::suite::turn) meanwhile.
+    /// Tests outside the suite that use the same state must hold
+    /// [`suite::turn`](crate::suite::turn).
     const GLOBAL_STATE: bool = false;
 
-    /// Whether slices are exactly as long as was asked for.
+    /// Whether returned slices have exactly the requested length.
     const EXACT: bool = true;
 
-    /// Whether what lies below refuses absurd sizes by itself, as [`Hostile`](crate::backing::Hostile) does.
-    /// Where it does not, Miri is spared them: it ends the program over one.
+    /// Whether the backing allocator refuses absurd sizes by itself, as
+    /// [`Hostile`](crate::backing::Hostile) does. If not, the suite does not request them under
+    /// Miri, which would end the program.
     const REFUSES_HUGE: bool = false;
 
-    /// An allocator that serves nothing yet. It may be called several times, one after the other.
+    /// Returns an allocator without blocks. The suite may call this several times, one after the
+    /// other.
     fn fresh(&self) -> Self::Alloc<'_>;
 
-    /// Sizes at which the allocator changes its ways: class edges, chunk sizes, the largest that it serves itself.
+    /// Returns the sizes at which the allocator changes its behaviour: class edges, chunk sizes,
+    /// the largest size that it does not pass on.
     fn sizes(&self) -> &[usize] {
         &[]
     }
 
-    /// Whether an ordinary request may be refused although the backing allocator refused nothing, as under a cap.
+    /// Returns whether the allocator may refuse an ordinary request although the backing allocator
+    /// refused nothing, for instance because of a cap.
     fn may_refuse(&self, _layout: Layout) -> bool {
         false
     }
 
-    /// Gives back what can be given back now.
+    /// Returns memory to the backing allocator, as far as possible now.
     fn trim(&self, _alloc: &Self::Alloc<'_>) {}
 
-    /// Runs an errand: on another thread if the allocator can be used there, else here.
+    /// Runs an errand: on another thread if the allocator can be shared, and on the calling thread
+    /// otherwise.
     fn elsewhere(&self, alloc: &Self::Alloc<'_>, errand: Errand) -> Done {
         errand.run_here(alloc)
     }
 
-    /// Where to arm refusals of the backing allocator, if they can be had.
+    /// Returns the control of the backing allocator's refusals, if it has one.
     fn refusals(&self) -> Option<&Refusals> {
         None
     }
 
-    /// Ends `alloc`, of which every block was freed, and says how many bytes are still held from below: 0 is right.
+    /// Ends the use of `alloc`, all of whose blocks are freed. Returns how many bytes are still
+    /// held from the backing allocator, which should be 0.
     fn finish(&self, alloc: Self::Alloc<'_>) -> usize;
 }

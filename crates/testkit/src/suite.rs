@@ -1,4 +1,4 @@
-//! Runs programs on a subject, with the oracle beside it.
+//! Runs programs on a subject and checks every step with the oracle.
 
 use alloc::vec::Vec;
 use core::alloc::Layout;
@@ -18,25 +18,25 @@ use crate::program::Program;
 use crate::subject::Subject;
 use crate::violation::{Failure, Refusing, Stage, Violation};
 
-/// What a run did.
+/// Counts of what a run did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Blocks allocated.
     pub served: usize,
     /// Blocks grown or shrunk.
     pub resized: usize,
-    /// Requests refused, rightly.
+    /// Requests refused for an allowed reason.
     pub refused: usize,
-    /// Operations left out: no block to act on, or too much live already.
+    /// Operations skipped, because no block was live or too much was.
     pub skipped: usize,
     /// Blocks freed on another thread.
     pub handed_over: usize,
-    /// Most blocks live at once.
+    /// Largest number of live blocks.
     pub peak: usize,
 }
 
 impl Report {
-    /// Adds what another run did; the peak is the larger one.
+    /// Adds the counts of another run. The peak is the larger of both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -50,47 +50,47 @@ impl Report {
     }
 }
 
-/// Holds back every other run on a subject with global state, until dropped.
+/// Blocks every other run on a subject with global state, until the returned guard is dropped.
 pub fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs `program` and says what it did.
+/// Runs `program` and returns what it did.
 ///
 /// # Panics
 ///
-/// If anything is wrong, with the [`Failure`].
+/// If a violation is found, with the [`Failure`].
 pub fn run<S: Subject>(subject: &S, program: &Program) -> Report {
     try_run(subject, program).unwrap_or_else(|failure| panic!("{failure}"))
 }
 
-/// Runs `program` and says what it did. After a failure the blocks that were live are left alone.
+/// Runs `program` and returns what it did. After a failure, the blocks that are live are leaked.
 ///
 /// # Errors
 ///
-/// The first thing that is wrong.
+/// Returns the first violation.
 pub fn try_run<S: Subject>(subject: &S, program: &Program) -> Result<Report, Failure> {
     try_run_refusing(subject, program, Refusing::Nothing)
 }
 
-/// Runs `program` once for each call that it makes to the backing allocator, with that call refused, and again with
-/// every later one refused too. Each run gets a subject of its own.
+/// Runs `program` twice for each call that it makes to the backing allocator: once with that call
+/// refused, and once with that call and all later ones refused. Each run gets a subject of its own.
 ///
-/// The runs are added up. Does nothing for a subject without [`Subject::refusals`].
+/// Returns the sum of all runs. Does nothing for a subject without [`Subject::refusals`].
 ///
 /// # Panics
 ///
-/// If anything is wrong, with the [`Failure`].
+/// If a violation is found, with the [`Failure`].
 pub fn run_with_failures<S: Subject>(make: impl Fn() -> S, program: &Program) -> Report {
     try_run_with_failures(make, program).unwrap_or_else(|failure| panic!("{failure}"))
 }
 
-/// As [`run_with_failures`].
+/// Does what [`run_with_failures`] does, and returns a failure.
 ///
 /// # Errors
 ///
-/// The first thing that is wrong.
+/// Returns the first violation.
 pub fn try_run_with_failures<S: Subject>(make: impl Fn() -> S, program: &Program) -> Result<Report, Failure> {
     let subject = make();
     if subject.refusals().is_none() {
@@ -131,7 +131,8 @@ fn try_run_refusing<S: Subject>(
     }
     run.close().map_err(|violation| fail(violation, Stage::Closing))?;
     let report = run.report;
-    // What global state holds because of an earlier failed run is not this run's fault.
+    // Global state may still hold bytes from an earlier failed run, so compare with the bytes held
+    // before.
     let after = subject.finish(alloc);
     if after > before {
         return Err(fail(Violation::BytesLeft { before, after }, Stage::Finish));
@@ -139,11 +140,11 @@ fn try_run_refusing<S: Subject>(
     Ok(report)
 }
 
-/// Lets several threads exchange blocks of one allocator, where the subject can use it on other threads.
+/// Lets several threads exchange blocks of one allocator, if the subject can share it.
 ///
 /// # Panics
 ///
-/// If anything is wrong.
+/// If a violation is found.
 pub fn run_exchange<S: Subject>(subject: &S, seed: u64) {
     let _turn = S::GLOBAL_STATE.then(turn);
     let before = subject.finish(subject.fresh());
@@ -157,12 +158,12 @@ pub fn run_exchange<S: Subject>(subject: &S, seed: u64) {
     assert!(after <= before, "exchange with seed {seed}: {}", Violation::BytesLeft { before, after });
 }
 
-/// Whether every allocator has to serve it, unless something below refuses.
+/// Returns whether every allocator has to serve the layout, unless the backing allocator refuses.
 pub(crate) fn is_modest(layout: Layout) -> bool {
     layout.size() <= MODEST_SIZE && layout.align() <= MODEST_ALIGN
 }
 
-/// How a block is resized.
+/// The ways to resize a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Resize {
     Grow,
@@ -224,7 +225,8 @@ impl<S: Subject> Run<'_, '_, S> {
         match call(self, layout)? {
             Ok(given) => {
                 self.report.served += 1;
-                // SAFETY: the allocator just served `given` for `layout`; it is freed only after it is removed.
+                // SAFETY: the allocator has just returned `given` for `layout`. The block is freed
+                // only after it is removed.
                 unsafe { self.oracle.insert(given, layout, zeroed) }
             }
             Err(AllocError) => self.refused(layout, refused_before),
@@ -243,7 +245,7 @@ impl<S: Subject> Run<'_, '_, S> {
             Resize::Shrink => by.shrunk(old.size(), self.subject.sizes()),
         };
         let new = clamped(size, align);
-        // Clamped to a larger alignment, a huge block may have become smaller.
+        // A huge block may become smaller when `clamped` applies a larger alignment.
         if how != Resize::Shrink && (new.size() < old.size() || !self.has_room(by, new.size(), align)) {
             return self.skip();
         }
@@ -253,17 +255,21 @@ impl<S: Subject> Run<'_, '_, S> {
         block.check()?;
         let refused_before = self.backing_refused();
         let given = match how {
-            // SAFETY: the block is live, of this allocator, has layout `old`, and `new` is not smaller.
+            // SAFETY: this allocator allocated the live block with layout `old`, and `new` is not
+            // smaller.
             Resize::Grow => unsafe { self.alloc.grow(start, old, new) },
-            // SAFETY: as above.
+            // SAFETY: this allocator allocated the live block with layout `old`, and `new` is not
+            // smaller.
             Resize::GrowZeroed => unsafe { self.alloc.grow_zeroed(start, old, new) },
-            // SAFETY: the block is live, of this allocator, has layout `old`, and `new` is not larger.
+            // SAFETY: this allocator allocated the live block with layout `old`, and `new` is not
+            // larger.
             Resize::Shrink => unsafe { self.alloc.shrink(start, old, new) },
         };
         match given {
             Ok(given) => {
                 self.report.resized += 1;
-                // SAFETY: the allocator just returned `given` for block `index` and layout `new`.
+                // SAFETY: the allocator has just returned `given` for block `index` and layout
+                // `new`.
                 unsafe { self.oracle.resized(index, given, new, how == Resize::GrowZeroed) }
             }
             Err(AllocError) => self.refused(new, refused_before),
@@ -275,7 +281,7 @@ impl<S: Subject> Run<'_, '_, S> {
             return self.skip();
         };
         let block = self.oracle.remove(index)?;
-        // SAFETY: this allocator served the block.
+        // SAFETY: this allocator allocated the block.
         unsafe { block.free(self.alloc) };
         Ok(())
     }
@@ -293,12 +299,13 @@ impl<S: Subject> Run<'_, '_, S> {
         if S::HAND_OVER {
             self.report.handed_over += blocks.len();
         }
-        // SAFETY: `elsewhere` runs it with the allocator of this run, which served all of them.
+        // SAFETY: `elsewhere` runs the errand with the allocator of this run, which allocated all
+        // the blocks.
         let errand = unsafe { Errand::free(blocks) };
         self.elsewhere(errand).map(drop)
     }
 
-    /// Frees what is left, alternating between the oldest and the youngest.
+    /// Frees the remaining blocks, the oldest and the newest in turn.
     fn close(&mut self) -> Result<(), Violation> {
         self.oracle.check()?;
         while !self.oracle.is_empty() {
@@ -318,8 +325,8 @@ impl<S: Subject> Run<'_, '_, S> {
         done.outcome.map(|()| done)
     }
 
-    /// Judges a refusal: right where the backing allocator refused, for huge requests, and where the subject says so.
-    /// All blocks have to be as they were.
+    /// Checks that a refusal is allowed and changed no block. It is allowed if the backing
+    /// allocator refused, if the request is not modest, or if the subject says so.
     fn refused(&mut self, layout: Layout, refused_before: u64) -> Result<(), Violation> {
         if is_modest(layout) && self.backing_refused() == refused_before && !self.subject.may_refuse(layout) {
             return Err(Violation::Refused { layout });

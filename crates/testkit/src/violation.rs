@@ -1,4 +1,4 @@
-//! What the suite can find wrong with an allocator, as values that say what, where and how much.
+//! The violations that the suite can find in an allocator, with addresses and sizes.
 #![forbid(unsafe_code)]
 
 use alloc::vec::Vec;
@@ -9,10 +9,11 @@ use core::fmt;
 use crate::ops::Op;
 use crate::program::Program;
 
-/// A promise of the `Allocator` trait, or of this workspace, that was not kept. Addresses are for reading only.
+/// A violation of the contract of the `Allocator` trait or of this workspace. Addresses are for
+/// printing only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Violation {
-    /// A block shares bytes with one that is live.
+    /// A block shares bytes with a live block.
     Overlap {
         /// Address of the new block.
         address: usize,
@@ -23,28 +24,28 @@ pub enum Violation {
         /// Length of the live block in bytes.
         other_len: usize,
     },
-    /// A block reaches beyond the end of the address space.
+    /// A block extends beyond the end of the address space.
     Wrapped {
         /// Address of the block.
         address: usize,
         /// Its length in bytes.
         len: usize,
     },
-    /// A block is not aligned as was asked.
+    /// A block is not aligned as requested.
     Misaligned {
         /// Address of the block.
         address: usize,
-        /// The alignment that was asked for.
+        /// The requested alignment.
         align: usize,
     },
-    /// The slice that was returned has another length than was asked for.
+    /// The returned slice does not have the requested length.
     WrongLength {
-        /// Bytes asked for.
+        /// The requested length.
         asked: usize,
-        /// Bytes given.
+        /// The returned length.
         given: usize,
     },
-    /// A live block, or the part that a resize has to keep, no longer holds what was written to it.
+    /// The contents of a live block changed, or a resize did not keep its prefix.
     Changed {
         /// Address of the block.
         address: usize,
@@ -52,9 +53,9 @@ pub enum Violation {
         len: usize,
         /// Offset of the first changed byte.
         offset: usize,
-        /// What stands there.
+        /// The byte found there.
         found: u8,
-        /// What was written there.
+        /// The byte written there.
         expected: u8,
     },
     /// Memory that had to be zeroed is not.
@@ -65,21 +66,21 @@ pub enum Violation {
         len: usize,
         /// Offset of the first byte that is not zero.
         offset: usize,
-        /// What stands there.
+        /// The byte found there.
         found: u8,
     },
-    /// An ordinary request was refused although the backing allocator had refused nothing.
+    /// The allocator refused an ordinary request although the backing allocator refused nothing.
     Refused {
         /// The request.
         layout: Layout,
     },
-    /// A subject that says it hands blocks over did the errand on the thread that sent it.
+    /// A subject with `HAND_OVER` ran an errand on the thread that sent it.
     NotElsewhere,
     /// After every block was freed, bytes are still held.
     BytesLeft {
         /// Bytes held before the program ran: 0 except for subjects with global state.
         before: usize,
-        /// Bytes held after it.
+        /// Bytes held after the program ran.
         after: usize,
     },
 }
@@ -92,17 +93,17 @@ impl fmt::Display for Violation {
                 "block of {len} bytes at {address:#x} overlaps the live block of {other_len} bytes at {other:#x}"
             ),
             Self::Wrapped { address, len } => {
-                write!(f, "block of {len} bytes at {address:#x} reaches beyond the address space")
+                write!(f, "block of {len} bytes at {address:#x} extends beyond the address space")
             }
             Self::Misaligned { address, align } => {
                 write!(f, "block at {address:#x} is not aligned to {align}")
             }
             Self::WrongLength { asked, given } => {
-                write!(f, "asked for {asked} bytes and got a slice of {given}")
+                write!(f, "a request for {asked} bytes returned a slice of {given}")
             }
             Self::Changed { address, len, offset, found, expected } => write!(
                 f,
-                "byte {offset} of the block of {len} bytes at {address:#x} is {found:#04x}, written was {expected:#04x}"
+                "byte {offset} of the block of {len} bytes at {address:#x} is {found:#04x}, expected {expected:#04x}"
             ),
             Self::NotZero { address, len, offset, found } => {
                 write!(f, "byte {offset} of the zeroed block of {len} bytes at {address:#x} is {found:#04x}")
@@ -114,10 +115,10 @@ impl fmt::Display for Violation {
                 layout.align()
             ),
             Self::NotElsewhere => {
-                write!(f, "an errand for another thread was run on the thread that sent it")
+                write!(f, "an errand for another thread ran on the thread that sent it")
             }
             Self::BytesLeft { before, after } => {
-                write!(f, "{after} bytes are held after every block was freed, {before} were before")
+                write!(f, "{after} bytes are held after every block was freed, and {before} were held before")
             }
         }
     }
@@ -125,40 +126,40 @@ impl fmt::Display for Violation {
 
 impl Error for Violation {}
 
-/// When in a run something was found wrong.
+/// The point of a run at which a violation was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// A fresh allocator that served nothing was finished.
+    /// A new allocator was dropped before it served anything.
     Fresh,
     /// The operation with this index.
     Op(usize, Op),
-    /// The last check, or the freeing of what the program left.
+    /// The last check, or the frees of the remaining blocks.
     Closing,
-    /// The allocator was finished.
+    /// The drop of the allocator.
     Finish,
 }
 
-/// Which calls of the backing allocator are refused during a run. Calls are counted from 1.
+/// Which calls of the backing allocator are refused during a run, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusing {
     /// None.
     Nothing,
     /// This call only.
     Once(u64),
-    /// This call and every one after it.
+    /// This call and every later one.
     From(u64),
 }
 
-/// A failed run: what was found, when, and the program to find it again.
+/// A failed run: the violation, where it was found, and the program to reproduce it.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// What was found.
+    /// The violation.
     pub violation: Violation,
-    /// When it was found.
+    /// Where it was found.
     pub stage: Stage,
     /// Which calls of the backing allocator were refused.
     pub refusing: Refusing,
-    /// The program that was run, as [`Program::from_bytes`] takes it.
+    /// The program, as [`Program::from_bytes`] decodes it.
     pub program: Vec<u8>,
 }
 
@@ -173,16 +174,16 @@ impl fmt::Display for Failure {
         match self.stage {
             Stage::Fresh => write!(f, "before the first operation")?,
             Stage::Op(index, op) => write!(f, "operation {index}, {op:?}")?,
-            Stage::Closing => write!(f, "while what was left was freed")?,
+            Stage::Closing => write!(f, "while the remaining blocks were freed")?,
             Stage::Finish => write!(f, "at the end")?,
         }
         write!(f, ": {}", self.violation)?;
         match self.refusing {
             Refusing::Nothing => {}
             Refusing::Once(call) => write!(f, " [backing call {call} refused]")?,
-            Refusing::From(call) => write!(f, " [backing calls refused from {call} on]")?,
+            Refusing::From(call) => write!(f, " [backing calls from {call} on refused]")?,
         }
-        write!(f, "\nagain with: Program::from_bytes(&{:?})", self.program)
+        write!(f, "\nto reproduce: Program::from_bytes(&{:?})", self.program)
     }
 }
 

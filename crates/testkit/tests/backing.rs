@@ -1,4 +1,4 @@
-//! Each hostile backing allocator does what it says.
+//! Tests of the hostile backing allocators.
 
 use core::alloc::Layout;
 use core::panic::AssertUnwindSafe;
@@ -51,7 +51,7 @@ fn counting_counts_calls_bytes_and_blocks() {
 }
 
 #[test]
-fn refused_calls_are_counted_and_hold_nothing() {
+fn refused_calls_are_counted_and_hold_no_bytes() {
     let backing = Counting::over(FailNth::new());
     backing.inner().refusals().arm(Refusing::From(1));
     assert_eq!(backing.allocate(layout(8, 8)), Err(AllocError));
@@ -60,7 +60,7 @@ fn refused_calls_are_counted_and_hold_nothing() {
 }
 
 #[test]
-fn the_chosen_call_is_refused_once_or_from_then_on() {
+fn chosen_call_is_refused_once_or_with_all_later_ones() {
     let backing = FailNth::new();
     let served = |backing: &FailNth| Box::try_new_in(1_u64, backing).is_ok();
     let five = |backing: &FailNth| [0; 5].map(|_| served(backing));
@@ -75,31 +75,31 @@ fn the_chosen_call_is_refused_once_or_from_then_on() {
 }
 
 #[test]
-fn every_kind_of_allocating_call_is_refused() {
+fn every_kind_of_allocating_call_can_be_refused() {
     let backing = FailNth::new();
     let small = layout(8, 8);
     let block = backing.allocate(small).expect("served").cast::<u8>();
     backing.refusals().arm(Refusing::From(1));
-    // SAFETY: the block is live with this layout, here and after each refusal.
+    // SAFETY: the block is live with this layout. A refusal leaves it so.
     assert!(unsafe { backing.grow(block, small, layout(9, 8)) }.is_err());
-    // SAFETY: as above.
+    // SAFETY: the refusal left the block live with this layout.
     assert!(unsafe { backing.grow_zeroed(block, small, layout(9, 8)) }.is_err());
-    // SAFETY: as above.
+    // SAFETY: the refusal left the block live with this layout.
     assert!(unsafe { backing.shrink(block, small, layout(7, 8)) }.is_err());
     assert!(backing.allocate_zeroed(small).is_err());
     assert_eq!(backing.refusals().refused(), 4);
-    // SAFETY: as above.
+    // SAFETY: the refusal left the block live with this layout.
     unsafe { backing.deallocate(block, small) };
 }
 
 #[test]
 #[should_panic(expected = "calls are counted from 1")]
-fn call_zero_cannot_be_refused() {
+fn arming_call_zero_panics() {
     FailNth::new().refusals().arm(Refusing::Once(0));
 }
 
 #[test]
-fn blocks_are_aligned_as_asked_and_never_more() {
+fn blocks_have_exactly_the_requested_alignment() {
     let counting = Counting::new();
     let backing = Disaligning::over(&counting);
     for power in 0..=16 {
@@ -118,7 +118,7 @@ fn blocks_are_aligned_as_asked_and_never_more() {
 }
 
 #[test]
-fn containers_work_over_the_worst_alignment() {
+fn containers_work_with_minimal_alignment() {
     let backing = Disaligning::new();
     let mut numbers = Vec::new_in(&backing);
     numbers.extend(0..1000_u64);
@@ -127,19 +127,19 @@ fn containers_work_over_the_worst_alignment() {
 }
 
 #[test]
-fn fresh_and_freed_memory_is_filled() {
+fn new_and_freed_memory_is_filled() {
     let layout = layout(40, 8);
-    /// Keeps the memory that is given back to it readable.
+    /// Keeps a copy of freed memory.
     struct Keeps(std::sync::Mutex<[u8; 40]>);
-    // SAFETY: blocks are those of the global allocator.
+    // SAFETY: the blocks are those of the global allocator, which meets the contract.
     unsafe impl Allocator for Keeps {
         fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
             Global.allocate(layout)
         }
         unsafe fn deallocate(&self, ptr: NonNull<u8>, layout: Layout) {
             // SAFETY: the block is live and filled.
-            *self.0.lock().expect("no panics") = unsafe { ptr.cast::<[u8; 40]>().read() };
-            // SAFETY: the caller's duties are passed on as they are.
+            *self.0.lock().expect("no thread panics") = unsafe { ptr.cast::<[u8; 40]>().read() };
+            // SAFETY: this passes the caller's obligations on unchanged.
             unsafe { Global.deallocate(ptr, layout) };
         }
     }
@@ -150,12 +150,12 @@ fn fresh_and_freed_memory_is_filled() {
     assert_eq!(backing.outstanding(), [layout]);
     // SAFETY: the block is live with this layout.
     unsafe { backing.deallocate(block.cast(), layout) };
-    assert_eq!(*backing.inner().0.lock().expect("no panics"), [FREED; 40]);
+    assert_eq!(*backing.inner().0.lock().expect("no thread panics"), [FREED; 40]);
     backing.assert_no_leaks();
 }
 
 #[test]
-fn the_added_part_of_a_grown_block_is_filled() {
+fn added_part_of_a_grown_block_is_filled() {
     let backing = LayoutChecked::new();
     let block = backing.allocate_zeroed(layout(8, 8)).expect("served");
     // SAFETY: the block is live with this layout.
@@ -167,66 +167,68 @@ fn the_added_part_of_a_grown_block_is_filled() {
     unsafe { backing.deallocate(block.cast(), layout(16, 8)) };
 }
 
-/// Runs `misuse` on a block of 24 bytes aligned to 8, and gives the panic's message. Frees the block afterwards.
+/// Runs `misuse` on a block of 24 bytes aligned to 8, and returns the message of its panic. Frees
+/// the block afterwards.
 fn complaint(misuse: impl FnOnce(&LayoutChecked, NonNull<u8>)) -> String {
     let backing = LayoutChecked::new();
     let block = backing.allocate(layout(24, 8)).expect("served").cast::<u8>();
     let caught = catch_unwind(AssertUnwindSafe(|| misuse(&backing, block)));
     let message =
         *caught.expect_err("the misuse is found").downcast::<String>().expect("a formatted message");
-    // SAFETY: what was wrong never reached the inner allocator, so that the block is live as it was.
+    // SAFETY: the misuse never reached the inner allocator, so the block is live.
     unsafe { Global.deallocate(block, layout(24, 8)) };
     message
 }
 
 #[test]
-fn wrong_layouts_and_unknown_blocks_are_found() {
-    // SAFETY: the wrong layout is found before anything is done with it; here and below.
+fn wrong_layout_or_unknown_block_panics() {
+    // SAFETY: `LayoutChecked` panics because of the wrong layout before it uses the block.
     let message = complaint(|backing, block| unsafe { backing.deallocate(block, layout(25, 8)) });
     assert!(message.contains("deallocate of") && message.contains("size: 25"), "{message}");
-    assert!(message.contains("was obtained with") && message.contains("size: 24"), "{message}");
+    assert!(message.contains("was allocated with") && message.contains("size: 24"), "{message}");
 
     let message = complaint(|backing, block| {
-        // SAFETY: as above.
+        // SAFETY: `LayoutChecked` panics because of the wrong layout before it uses the block.
         _ = unsafe { backing.grow(block, layout(24, 4), layout(48, 4)) };
     });
-    assert!(message.contains("grow of") && message.contains("was obtained with"), "{message}");
+    assert!(message.contains("grow of") && message.contains("was allocated with"), "{message}");
 
     let message = complaint(|backing, block| {
-        // SAFETY: as above.
+        // SAFETY: `LayoutChecked` panics because of the wrong layout before it uses the block.
         _ = unsafe { backing.grow_zeroed(block, layout(8, 8), layout(9, 8)) };
     });
     assert!(message.contains("grow_zeroed of"), "{message}");
 
     let message = complaint(|backing, block| {
-        // SAFETY: as above.
+        // SAFETY: `LayoutChecked` panics because of the wrong layout before it uses the block.
         _ = unsafe { backing.shrink(block, layout(16, 8), layout(8, 8)) };
     });
     assert!(message.contains("shrink of"), "{message}");
 
     let message = complaint(|backing, block| {
-        // SAFETY: the address lies in the block.
+        // SAFETY: the address is in the block.
         let inside = unsafe { block.add(8) };
-        // SAFETY: the unknown block is found before anything is done with it.
+        // SAFETY: `LayoutChecked` panics because of the unknown address before it uses the block.
         unsafe { backing.deallocate(inside, layout(16, 8)) };
     });
-    assert!(message.contains("no such block is outstanding"), "{message}");
+    assert!(message.contains("no such block is live"), "{message}");
 }
 
 #[test]
-fn leaks_are_listed() {
+fn assert_no_leaks_lists_live_blocks() {
     let backing = LayoutChecked::new();
     let block = backing.allocate(layout(3, 1)).expect("served").cast::<u8>();
     assert_eq!(backing.outstanding(), [layout(3, 1)]);
     let caught = catch_unwind(AssertUnwindSafe(|| backing.assert_no_leaks()));
-    let message = *caught.expect_err("the leak is found").downcast::<String>().expect("a formatted message");
-    assert!(message.contains("1 blocks did not come back") && message.contains("size: 3"), "{message}");
+    let message =
+        *caught.expect_err("there is a live block").downcast::<String>().expect("a formatted message");
+    assert!(message.contains("1 blocks were not freed") && message.contains("size: 3"), "{message}");
     // SAFETY: the block is live with this layout.
     unsafe { backing.deallocate(block, layout(3, 1)) };
 }
 
 #[test]
-fn a_budget_is_kept() {
+fn limit_on_held_bytes_is_enforced() {
     let backing = Limited::over(Global, 100);
     let layout = layout(60, 4);
     let block = backing.allocate(layout).expect("served").cast::<u8>();
@@ -241,21 +243,21 @@ fn a_budget_is_kept() {
 }
 
 #[test]
-fn everything_is_used_from_several_threads() {
+fn hostile_allocator_works_from_several_threads() {
     let backing = immortal(Hostile::new());
     let rounds = if cfg!(miri) { 5 } else { 500 };
     let work =
         move || (0..rounds).for_each(|round| drop(Vec::<u32, _>::with_capacity_in(round % 7, backing)));
     let threads = [std::thread::spawn(work), std::thread::spawn(work)];
     for thread in threads {
-        thread.join().expect("no panics");
+        thread.join().expect("no thread panics");
     }
     assert_eq!((backing.held().bytes, backing.held().blocks), (0, 0));
     assert!(backing.held().taken > 0 && backing.outstanding().is_empty());
 }
 
 #[test]
-fn clones_of_a_shared_allocator_are_one_allocator() {
+fn clones_of_a_shared_allocator_share_state() {
     let backing = Shared::new(Counting::new());
     let number = Box::new_in(7_u32, backing.clone());
     assert_eq!((*number, backing.held().bytes), (7, 4));

@@ -1,17 +1,17 @@
-//! The counting global allocator, as the global allocator of a test program.
+//! A test of the counting global allocator, as the global allocator of a test program.
 
 use ephemera_testkit::backing::CountingGlobal;
 
 #[global_allocator]
 static GLOBAL: CountingGlobal = CountingGlobal::new(4096);
 
-/// Stands for a chunk: aligned as nothing of the test harness is.
+/// Stands for a chunk. Nothing in the test harness has this alignment.
 #[repr(align(4096))]
 struct Page([u8; 4096]);
 
-/// One test only, since the counts are those of the whole program.
+/// The only test of this program, because the counts are those of the whole program.
 #[test]
-fn aligned_requests_are_counted_apart() {
+fn aligned_requests_are_counted_separately() {
     let before = GLOBAL.aligned();
     assert_eq!((before.bytes, before.blocks), (0, 0));
 

@@ -1,4 +1,4 @@
-//! The suite can fail: each broken promise is found, as the violation that it is.
+//! Tests that the suite can fail: it finds each violation, and reports it as what it is.
 
 extern crate alloc;
 
@@ -10,21 +10,22 @@ use ephemera_testkit::stamp;
 use ephemera_testkit::suite::{try_run, try_run_with_failures};
 use ephemera_testkit::violation::{Failure, Refusing, Violation};
 
-/// Seeds that are tried until one finds the fault.
+/// The number of seeds to try until one finds the fault.
 const TRIES: u64 = 12;
 
-/// A program, long enough to meet every fault.
+/// Returns a program that is long enough to reveal every fault.
 fn program(seed: u64) -> Program {
     Program::from_seed(seed, if cfg!(miri) { 60 } else { 300 }, Profile::Mixed)
 }
 
-/// What the suite finds in an allocator with `fault`.
+/// Returns what the suite finds in an allocator with `fault`.
 fn find(fault: Fault) -> Failure {
     let found = (0..TRIES).find_map(|seed| try_run(&Broken::new(fault), &program(seed)).err());
     found.unwrap_or_else(|| panic!("{fault:?} was not found"))
 }
 
-/// What the suite finds in an allocator with `fault` by refusing calls, in programs that it passes without.
+/// Returns what the suite finds in an allocator with `fault` when calls are refused, in programs
+/// that pass without refusals.
 fn find_by_refusing(fault: Fault) -> Failure {
     let found = (0..TRIES)
         .map(|seed| Program::from_seed(seed, 30, Profile::Resize))
@@ -49,20 +50,20 @@ found! {
     overlapping_blocks_are_found: Overlaps => Violation::Overlap { .. },
     misaligned_blocks_are_found: Misaligns => Violation::Misaligned { .. },
     leaks_are_found: Leaks => Violation::BytesLeft { before: 0, after: 1.. },
-    leaks_of_foreign_frees_are_found: LeaksForeign => Violation::BytesLeft { before: 0, after: 1.. },
-    leaks_of_late_frees_are_found: LeaksLate => Violation::BytesLeft { before: 0, after: 1.. },
+    leaks_of_remote_frees_are_found: LeaksForeign => Violation::BytesLeft { before: 0, after: 1.. },
+    leaks_of_frees_during_thread_exit_are_found: LeaksLate => Violation::BytesLeft { before: 0, after: 1.. },
     lost_bytes_are_found: LosesBytes => Violation::Changed { found: 0xee, .. },
     memory_that_is_not_zeroed_is_found: NeverZeroes => Violation::NotZero { offset: 0, .. },
-    a_tail_that_is_not_zeroed_is_found: ZeroesTooLate => Violation::NotZero { .. },
+    tail_that_is_not_zeroed_is_found: ZeroesTooLate => Violation::NotZero { .. },
     corrupted_neighbours_are_found: Corrupts => Violation::Changed { .. },
     short_slices_are_found: GivesLess => Violation::WrongLength { .. },
     long_slices_are_found: GivesMore => Violation::WrongLength { .. },
     groundless_refusals_are_found: Refuses => Violation::Refused { .. },
-    errands_that_stay_here_are_found: StaysHere => Violation::NotElsewhere,
+    errands_on_the_same_thread_are_found: StaysHere => Violation::NotElsewhere,
 }
 
 #[test]
-fn the_same_allocator_without_a_fault_passes() {
+fn allocator_without_a_fault_passes() {
     for seed in 0..TRIES {
         let outcome = try_run(&Broken::new(Fault::Nothing), &program(seed));
         assert!(outcome.is_ok(), "{outcome:?}");
@@ -72,24 +73,24 @@ fn the_same_allocator_without_a_fault_passes() {
 }
 
 #[test]
-fn blocks_spoiled_by_a_refused_grow_are_found() {
+fn block_overwritten_by_a_refused_grow_is_found() {
     let failure = find_by_refusing(Fault::SpoilsOnRefusal);
     assert!(matches!(failure.violation, Violation::Changed { .. }), "{failure}");
     assert_ne!(failure.refusing, Refusing::Nothing);
 }
 
 #[test]
-fn blocks_leaked_by_a_refusal_are_found() {
+fn block_leaked_after_a_refusal_is_found() {
     let failure = find_by_refusing(Fault::LeaksOnRefusal);
     assert!(matches!(failure.violation, Violation::BytesLeft { before: 0, after: 16.. }), "{failure}");
     assert_ne!(failure.refusing, Refusing::Nothing);
 }
 
 #[test]
-fn a_failure_says_how_to_find_it_again() {
+fn failure_contains_a_reproducing_program() {
     let failure = find(Fault::Overlaps);
     let again = try_run(&Broken::new(Fault::Overlaps), &Program::from_bytes(&failure.program));
-    let again = again.expect_err("the same program finds it again");
+    let again = again.expect_err("the program reproduces the failure");
     assert_eq!(again.stage, failure.stage);
     assert!(failure.to_string().contains("overlaps the live block"), "{failure}");
     assert!(failure.to_string().contains("Program::from_bytes(&["), "{failure}");
@@ -97,31 +98,31 @@ fn a_failure_says_how_to_find_it_again() {
 
 #[test]
 #[should_panic(expected = "overlaps the live block")]
-fn stamped_seeds_fail() {
+fn seeds_test_fails_for_a_faulty_allocator() {
     stamp::seeds(|| Broken::new(Fault::Overlaps));
 }
 
 #[test]
 #[should_panic(expected = "is not aligned to")]
-fn stamped_sizes_fail() {
+fn sizes_test_fails_for_a_faulty_allocator() {
     stamp::sizes(|| Broken::new(Fault::Misaligns));
 }
 
 #[test]
 #[should_panic(expected = "bytes are held after every block was freed")]
-fn a_stamped_hand_over_fails() {
+fn hand_over_test_fails_for_a_faulty_allocator() {
     stamp::hand_over(|| Broken::new(Fault::LeaksForeign));
 }
 
 #[test]
 #[should_panic(expected = "[backing call")]
-fn stamped_refusals_fail() {
+fn refusals_test_fails_for_a_faulty_allocator() {
     stamp::refusals(|| Broken::new(Fault::SpoilsOnRefusal));
 }
 
 #[test]
 #[should_panic(expected = "in the program [Allocate")]
-#[cfg_attr(miri, ignore = "needs more cases, and the shrinking of them, than an interpreter has time for")]
-fn stamped_properties_fail_with_a_short_program() {
+#[cfg_attr(miri, ignore = "too slow: it runs many cases and shrinks them")]
+fn properties_test_fails_with_a_short_program() {
     stamp::properties(|| Broken::new(Fault::Misaligns));
 }

@@ -1,4 +1,4 @@
-//! The suite passes over subjects that keep every promise, in each of the shapes that a subject may have.
+//! Tests that the suite passes for correct subjects, in each of the forms that a subject may have.
 
 extern crate alloc;
 
@@ -15,7 +15,7 @@ use ephemera_testkit::program::{Profile, Program};
 use ephemera_testkit::subject::Subject;
 use ephemera_testkit::suite::{run, run_with_failures};
 
-/// Any thread may use it, over every hostile backing allocator at once.
+/// A subject that any thread may use, over the stack of hostile backing allocators.
 #[derive(Default)]
 struct Everywhere(Hostile);
 
@@ -48,22 +48,22 @@ impl Subject for Everywhere {
 
 allocator_suite!(everywhere, Everywhere::default());
 
-/// A handle bound to its thread, which owns a share of its backing allocator.
+/// A handle that is bound to its thread and shares the ownership of its backing allocator.
 #[derive(Clone)]
 struct Bound {
     backing: Shared<Hostile>,
     to_thread: PhantomData<Rc<()>>,
 }
 
-// SAFETY: every call goes to the backing allocator, which keeps the contract; clones share it. The resizing methods
-// are the trait's own.
+// SAFETY: every call goes to the backing allocator, which meets the contract. Clones share it. The
+// resizing methods are the default ones.
 unsafe impl Allocator for Bound {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         self.backing.allocate(layout)
     }
 
     unsafe fn deallocate(&self, ptr: NonNull<u8>, layout: Layout) {
-        // SAFETY: the caller's duties are passed on as they are.
+        // SAFETY: this passes the caller's obligations on unchanged.
         unsafe { self.backing.deallocate(ptr, layout) };
     }
 }
@@ -97,14 +97,14 @@ struct ZeroSized;
 
 static STATE: Counting = Counting::new();
 
-// SAFETY: every call goes to one static allocator, which keeps the contract.
+// SAFETY: every call goes to one static allocator, which meets the contract.
 unsafe impl Allocator for ZeroSized {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         STATE.allocate(layout)
     }
 
     unsafe fn deallocate(&self, ptr: NonNull<u8>, layout: Layout) {
-        // SAFETY: the caller's duties are passed on as they are.
+        // SAFETY: this passes the caller's obligations on unchanged.
         unsafe { STATE.deallocate(ptr, layout) };
     }
 }
@@ -131,7 +131,7 @@ impl Subject for Static {
 
 allocator_suite!(zero_sized, Static);
 
-/// The global allocator as it is, in-place growth included.
+/// The global allocator itself, with in-place growth.
 struct Plain(Counting);
 
 impl Subject for Plain {
@@ -149,7 +149,7 @@ impl Subject for Plain {
 allocator_suite!(plain, Plain(Counting::over(Global)));
 
 #[test]
-fn a_run_does_what_its_report_says() {
+fn run_reports_what_it_did() {
     let subject = Everywhere::default();
     let report = run(&subject, &Program::from_seed(1, 300, Profile::Mixed));
     assert!(
@@ -162,14 +162,15 @@ fn a_run_does_what_its_report_says() {
 }
 
 #[test]
-fn refusals_reach_every_call() {
+fn every_backing_call_is_refused_in_turn() {
     let program = Program::from_seed(2, 20, Profile::Resize);
     let subject = Everywhere::default();
     run(&subject, &program);
     let calls = subject.0.refusals().calls();
     assert!(calls > 5);
     let report = run_with_failures(Everywhere::default, &program);
-    // With call k refused once, and with all from k on refused, at least one request fails in each run.
+    // At least one request fails in each run: those with only call k refused, and those with all
+    // calls from k on refused.
     let points = usize::try_from(calls).expect("few calls").min(ephemera_testkit::config::REFUSAL_POINTS);
     assert!(report.refused >= 2 * points, "{report:?}, {calls} calls");
 }

@@ -1,15 +1,17 @@
 //! The advice: what each of the four crates could serve, what that would save, and whether it is worth it.
 //!
-//! The rules are few and stand here and in `verdict` as constants. They ask for a *saving* first: what the allocator takes of the
-//! run's time is measured by a replay, or estimated from the number of calls, and if that is little, no allocator can help. Then
+//! The rules are few and stand here and in `verdict` as constants. They ask for a *saving* first: [`Share`] says what the allocator
+//! takes of the program's processor time, and where even the high end of that is little, the rules change nothing. Then
 //! each crate is asked whether it can serve the blocks at all, and what it would hold.
 //!
-//! What the allocator takes is processor time of all threads together; so it is a share of the time of all threads together.
+//! What the allocator takes is processor time of all threads together; so it is a share of the processor time of all threads. A
+//! trace without processor times has only the time that passed for its threads, waiting included.
 #![forbid(unsafe_code)]
 
 use super::costs::{Cost, Costs};
 use super::profile::{Counts, Profile, class_end, part};
 use super::replay::{Replayed, Row};
+use super::share::Share;
 use super::verdict::Case;
 use super::{Order, Source};
 use crate::stats;
@@ -21,6 +23,9 @@ pub(super) const WORTH: f64 = 0.02;
 /// `ring-alloc` may hold this many times the peak of live bytes, or so many bytes more than it.
 const HOLDS: f64 = 2.0;
 const HOLDS_MORE: u64 = 4 << 20;
+/// Nanoseconds that a block and its end take above the table's figure where neither it nor the allocator's own data are in a cache:
+/// two accesses to memory.
+const COLD: f64 = 200.0;
 /// Largest block of `ring-alloc`'s chunks.
 const RING_MOST: u64 = 64 << 10;
 /// Largest object of a pool, and how many sizes a program would make pools for.
@@ -54,17 +59,19 @@ pub struct Offer {
 /// The advice.
 #[derive(Clone, Debug)]
 pub struct Advice {
-    /// Nanoseconds spent in the allocator, as estimated or replayed.
+    /// Nanoseconds spent in the allocator, most likely.
     pub heap_time: f64,
-    /// The same as a share of what its threads took; none where the trace has no times.
+    /// The same as a share of `run`, most likely; none where the trace has no times.
     pub heap_share: Option<f64>,
+    /// The shares of processor time and of the time that passed, as ranges.
+    pub share: Share,
     /// What that and all savings are a share of, in words.
     pub whole: String,
-    /// The same in nanoseconds.
+    /// The same in nanoseconds, most likely.
     pub run: f64,
     /// Threads that the run's time is the sum of.
     pub threads: u64,
-    /// Where it is from.
+    /// Where the allocator's time is from.
     pub source: Source,
     /// The four crates.
     pub offers: Vec<Offer>,
@@ -117,26 +124,26 @@ impl Advice {
     #[must_use]
     pub fn of(profile: &Profile, replayed: Option<&Replayed>) -> Self {
         let estimated = cost_of(profile, None, |_| true);
-        let (heap_time, source) = match replayed.and_then(|replayed| replayed.reference_ns()) {
-            Some(ns) => (ns, Source::Replay),
-            None => (estimated, Source::Table),
-        };
-        // A thread runs from its first call to its last; one that is alone, from the start. No run is shorter than the calls in it.
-        let time = if profile.threads > 1 { profile.threads_time } else { profile.time };
-        let run = heap_time.max(time as f64).max(1.0);
-        let heap_share = (profile.time > 0).then_some(heap_time / run);
+        let cold = estimated + COLD * profile.all().blocks as f64;
+        let share = Share::of(profile, [estimated, cold], replayed.and_then(Replayed::reference_ns));
+        let (heap_time, source) = (share.heap.mid, share.source);
+        let known = share.of_processor().or(share.of_wall());
+        let run = share.processor.or(share.wall).map_or(heap_time, |whole| whole.mid).max(1.0);
+        let heap_share = known.map(|share| share.mid);
         // A replay says what all calls cost; the table says how that is spread.
         let scale = if estimated > 0.0 { heap_time / estimated / run } else { 0.0 };
-        let whole = match heap_share {
-            None => "what its heap calls take".to_owned(),
-            Some(_) if profile.threads > 1 => format!("the time of its {} threads", profile.threads),
-            Some(_) => "the run".to_owned(),
+        let whole = match (share.processor, share.wall) {
+            (Some(_), _) => "the program's processor time".to_owned(),
+            (None, None) => "what its heap calls take".to_owned(),
+            (None, Some(_)) if profile.threads > 1 => format!("the time of its {} threads", profile.threads),
+            (None, Some(_)) => "the run".to_owned(),
         };
         let judge = Judge { profile, all: profile.all(), scale, replayed, whole: &whole };
         let offers = vec![judge.ring(), judge.pool(), judge.arena(), judge.buffers()];
-        let case = Case { profile, heap_share, whole: &whole, offers: &offers, replayed };
+        let case = Case { profile, share: known, source, whole: &whole, offers: &offers, replayed };
         let (verdict, reasons) = case.verdict();
-        Self { heap_time, heap_share, whole, run, threads: profile.threads, source, offers, verdict, reasons }
+        let threads = profile.threads;
+        Self { heap_time, heap_share, share, whole, run, threads, source, offers, verdict, reasons }
     }
 }
 

@@ -16,6 +16,8 @@ const RECORDED: &str = include_str!("../../../../docs/benchmarks/recorded.json")
 pub enum Source {
     /// A replay of this very trace.
     Replay,
+    /// Calls that the recorder measured in the program.
+    Sampled,
     /// The recorded run of the harness.
     Table,
     /// Nobody measured it: half of what the system's allocator takes.
@@ -28,12 +30,13 @@ impl Source {
     pub fn said(self) -> &'static str {
         match self {
             Self::Replay => "the replay of this trace",
+            Self::Sampled => "calls that were measured while the program ran",
             Self::Table => "an assumption: as in the loops of docs/benchmarks/results.md, on another machine",
             Self::Assumed => "an assumption (half), since no figure of such a program is at hand",
         }
     }
 
-    /// Whether it was measured on this trace.
+    /// Whether a replay of this trace measured it.
     #[must_use]
     pub fn is_measured(self) -> bool {
         self == Self::Replay

@@ -12,6 +12,7 @@ pub mod page;
 mod profile;
 pub mod replay;
 mod rings;
+pub mod share;
 pub mod text;
 mod verdict;
 

@@ -7,7 +7,7 @@ use super::curve::Curve;
 use super::histogram::Histogram;
 use super::order::{Lists, Order};
 use super::rings::Rings;
-use super::{Book, Error, Event, Id, Step, Trace};
+use super::{Book, End, Error, Event, Id, Step, Timing, Trace};
 
 /// Classes of sizes: to 16 bytes, to 32, and so on; the last one has no end.
 pub const CLASSES: usize = 24;
@@ -89,10 +89,18 @@ pub struct Profile {
     pub events: u64,
     /// Threads that asked for anything.
     pub threads: u64,
-    /// Nanoseconds from the start to the last event.
+    /// Nanoseconds from the start to the end of the program, or to the last event where the trace has no end.
     pub time: u64,
     /// Nanoseconds of all threads together, of each from its first call to its last.
     pub threads_time: u64,
+    /// Processor times, and what the allocator and the recorder took in the calls that were measured.
+    pub timing: Timing,
+    /// The end of the program, if the trace has it.
+    pub end: Option<End>,
+    /// Processor time of the process at the start of the recording, in nanoseconds.
+    pub start_processor: u64,
+    /// Nanoseconds that the clock adds to a measured interval.
+    pub clock_cost: f64,
     /// By class of size, as asked for when the block came.
     pub classes: Vec<Class>,
     /// Most bytes alive at a time.
@@ -164,12 +172,17 @@ impl Profile {
         gatherer.profile.classes.resize_with(CLASSES, Class::default);
         gatherer.profile.command = trace.command.clone();
         gatherer.profile.caveats = trace.caveats();
-        for event in trace.events() {
+        gatherer.profile.end = trace.end;
+        gatherer.profile.start_processor = trace.start_processor;
+        gatherer.profile.clock_cost = trace.clock_cost;
+        let mut events = trace.events();
+        for event in events.by_ref() {
             gatherer.add(&event?);
             if gatherer.profile.events.is_multiple_of(1_000_000) {
                 progress(gatherer.profile.events);
             }
         }
+        gatherer.profile.timing = events.timing().clone();
         Ok(gatherer.finish())
     }
 
@@ -304,6 +317,7 @@ impl Gatherer {
         self.profile.sizes = sizes;
         self.profile.threads = self.seen.iter().flatten().count() as u64;
         self.profile.threads_time = self.seen.iter().flatten().map(|(first, last)| last - first).sum();
+        self.profile.time = self.profile.end.map_or(0, |end| end.time).max(self.profile.time);
         self.profile.left = self.book.live();
         self.profile.ring_peak = self.rings.peak;
         self.profile

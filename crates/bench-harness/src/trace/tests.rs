@@ -8,6 +8,7 @@ use super::*;
 use crate::workloads::rng::Rng;
 
 mod advice;
+mod share;
 
 /// A trace in the making: addresses are numbers of blocks.
 struct Script {
@@ -255,7 +256,7 @@ fn a_program_does_what_its_trace_did() {
     assert_eq!((count(Kind::Alloc), count(Kind::Free)), (all.blocks, all.freed));
     assert_eq!(count(Kind::Resize), all.resizes);
     let waits = ops.clone().filter(|op| op.wait > 0).count();
-    let published = ops.clone().filter(|op| op.publish > 0).count();
+    let published = ops.clone().filter(|op| op.publish).count();
     assert_eq!(waits, published, "each wait is for something that is said");
     assert!(waits as u64 >= all.elsewhere);
     assert!(program.slots < 2 * profile.peak_blocks as usize + 4 * 64, "slots are used again");
@@ -277,8 +278,8 @@ fn conc_every_general_contender_replays() {
         let mut rounds = 0;
         let figures = time(program, &entries, 2, 1, |_| rounds += 1).expect("the reference is there");
         assert_eq!((figures.len(), rounds), (entries.len(), 3));
-        assert_eq!(figures[0].0.mid, 1.0, "the reference against itself");
-        assert!(figures.iter().all(|(ratio, _, ns)| ratio.mid > 0.0 && *ns > 0.0));
+        assert_eq!(figures[0].ratio.mid, 1.0, "the reference against itself");
+        assert!(figures.iter().all(|timed| timed.ratio.mid > 0.0 && timed.ns > 0.0));
         let error = time(program, &entries[1..], 1, 1, |_| ()).expect_err("the reference is gone");
         assert!(error.to_string().contains("glibc"), "{error}");
     }

@@ -5,7 +5,11 @@ use core::fmt::Write as _;
 
 use super::advise::{Advice, Verdict};
 use super::profile::{Counts, Profile, class_end, part};
+use super::share::{between, times};
 use super::{Histogram, Order};
+
+/// Threads whose processor time is listed.
+const BUSIEST: usize = 4;
 
 /// A number with its thousands set apart.
 #[must_use]
@@ -135,6 +139,19 @@ pub fn report(profile: &Profile, advice: &Advice) -> String {
             let _ = writeln!(out, "{} {what}", grouped(count));
         }
     }
+    let threads = &profile.timing.threads;
+    if threads.len() > 1 {
+        let mut busiest: Vec<(u64, u32)> =
+            threads.iter().map(|(number, thread)| (thread.last.thread, *number)).collect();
+        busiest.sort_unstable_by_key(|&(time, number)| (core::cmp::Reverse(time), number));
+        let said: Vec<String> = busiest
+            .iter()
+            .take(BUSIEST)
+            .map(|&(time, number)| format!("{} by thread {number}", duration(time)))
+            .collect();
+        let _ =
+            writeln!(out, "processor time of the busiest threads, with the recorder's: {}", said.join(", "));
+    }
     let _ = writeln!(
         out,
         "\nSizes. Shares in %: of blocks, of bytes, left at the end; of the blocks freed: at once, LIFO, FIFO, in no\n\
@@ -191,31 +208,51 @@ pub fn headline(advice: &Advice) -> String {
     }
 }
 
-/// What the allocator takes of the run, in words.
-pub(super) fn of_the_run(advice: &Advice) -> String {
-    match advice.heap_share {
-        Some(share) if advice.threads > 1 => format!(
-            "{:.1} % of {}: {} in all, of each from its first call to its last, waiting included",
-            share * 100.0,
-            advice.whole,
-            duration(advice.run as u64)
-        ),
-        Some(share) => format!("{:.1} % of {}, {}", share * 100.0, advice.whole, duration(advice.run as u64)),
-        None => "of a run that has no times in the trace".to_owned(),
+/// What the allocator takes, in sentences.
+pub(super) fn shares(advice: &Advice) -> Vec<String> {
+    let share = &advice.share;
+    let mut said = vec![format!(
+        "The calls of the allocator take {}. Source: {}.",
+        times(share.heap),
+        advice.source.said()
+    )];
+    if let (Some(of), Some(whole)) = (share.of_processor(), share.processor) {
+        said.push(format!(
+            "That is {} of the program's processor time, {} without the recorder.",
+            between(of),
+            times(whole)
+        ));
     }
+    if let (Some(of), Some(whole)) = (share.of_wall(), share.wall) {
+        let threads = match advice.threads {
+            0 | 1 => "of the time that passed".to_owned(),
+            threads => {
+                format!("of the time of its {threads} threads, of each from its first call to its last")
+            }
+        };
+        said.push(format!("It is {} {threads}: {}, waiting included.", between(of), times(whole)));
+    }
+    if let Some(recorded) = share.recorded {
+        said.push(format!(
+            "The processor time as recorded was {}; the recorder took {} of it.",
+            times(recorded),
+            times(share.recorder)
+        ));
+    }
+    if share.wall.is_none() {
+        said.push("The trace has no times, so nothing says what that is of the run.".to_owned());
+    }
+    said.extend(share.reasons.iter().map(|why| format!("Range: {why}.")));
+    said
 }
 
 /// The advice alone.
 #[must_use]
 pub fn verdict(advice: &Advice) -> String {
     let mut out = String::new();
-    let _ = writeln!(
-        out,
-        "The allocator takes about {} of processor time, {}. Source: {}.",
-        duration(advice.heap_time as u64),
-        of_the_run(advice),
-        advice.source.said()
-    );
+    for sentence in shares(advice) {
+        let _ = writeln!(out, "{sentence}");
+    }
     let _ = writeln!(
         out,
         "What each crate could serve (% of blocks, % of bytes), and would save of {}",

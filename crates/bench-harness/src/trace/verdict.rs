@@ -8,6 +8,7 @@ use super::Source;
 use super::advise::{Offer, WORTH, percent};
 use super::profile::Profile;
 use super::replay::Replayed;
+use super::share::{Range, between};
 
 /// Fewer calls than this are nobody's bottleneck.
 const FEW: u64 = 10_000;
@@ -26,7 +27,10 @@ pub enum Verdict {
 /// What a verdict is made of.
 pub(super) struct Case<'a> {
     pub(super) profile: &'a Profile,
-    pub(super) heap_share: Option<f64>,
+    /// What the allocator takes; none where the trace has no times.
+    pub(super) share: Option<Range>,
+    /// Where that is from.
+    pub(super) source: Source,
     /// What shares are of.
     pub(super) whole: &'a str,
     pub(super) offers: &'a [Offer],
@@ -43,15 +47,24 @@ impl Case<'_> {
             return (Verdict::Keep, reasons);
         }
         let whole = self.whole;
-        match self.heap_share {
-            Some(share) if share < WORTH => {
+        match self.share {
+            Some(share) if share.high < WORTH => {
                 reasons.push(format!(
-                    "the allocator takes about {} of {whole}: an allocator that took no time would save no more",
-                    percent(share)
+                    "the allocator takes {} of {whole}, by {}: too little to change a program for",
+                    between(share),
+                    self.source.said()
                 ));
                 return (Verdict::Keep, reasons);
             }
-            Some(share) => reasons.push(format!("the allocator takes about {} of {whole}", percent(share))),
+            Some(share) => {
+                reasons.push(format!("the allocator takes {} of {whole}", between(share)));
+                if share.low < WORTH && self.replayed.is_none() {
+                    reasons.push(format!(
+                        "that may be less than the {} for which a change is worth it: `cargo xtask replay` narrows it",
+                        percent(WORTH)
+                    ));
+                }
+            }
             None => reasons.push(
                 "the trace has no times, so nothing says what the allocator takes of the run: see to that first"
                     .to_owned(),
@@ -76,7 +89,7 @@ impl Case<'_> {
     fn measured(&self, reasons: &mut Vec<String>) -> Option<Verdict> {
         let whole = self.whole;
         let general = self.replayed.and_then(Replayed::best_general).map(|row| {
-            let saving = self.heap_share.unwrap_or(1.0) * (1.0 - row.ratio.mid);
+            let saving = self.share.map_or(1.0, |share| share.mid) * (1.0 - row.ratio.mid);
             let said = format!(
                 "measured: {} replayed this trace in {:.2} of the time: some {} of {whole}, for one line of code",
                 row.name,

@@ -65,6 +65,6 @@ pub trait Cell {
 
 /// Folds a word into a checksum that depends on the order.
 #[inline(always)]
-fn mix(sum: u64, word: u64) -> u64 {
+pub(crate) fn mix(sum: u64, word: u64) -> u64 {
     (sum ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29)
 }

@@ -75,7 +75,12 @@ impl Process {
         let held = if held > BUSY { unsafe { held.as_ref() } } else { None };
         let stream = match held.filter(|stream| stream.holder.load(Relaxed) == number) {
             Some(stream) => stream,
-            None => self.lease(number)?,
+            None => {
+                let stream = self.lease(number)?;
+                // Where the chunk has no room for a note, the next chunk begins with one.
+                self.note_clocks_now(stream, number);
+                stream
+            }
         };
         self.with_room(stream, number)
     }
@@ -95,6 +100,7 @@ impl Process {
     /// of its own into the parent's chunk.
     fn begin(&self, stream: &Stream, number: usize) -> Option<()> {
         let lock = Lock::take(&self.locked)?;
+        let before = self.may_call(&lock).then(os::thread_processor);
         let chunk = self.claim(&lock)?;
         let index = self.index_of(stream);
         let filled = stream.chunk.load(Relaxed);
@@ -103,6 +109,7 @@ impl Process {
         // SAFETY: `claim` returns each chunk once, mapped and with space on the disk; a new part of a file reads as zeros.
         unsafe { stream.begin(chunk, index, number as u32, &base) };
         file::release(filled);
+        self.note_clocks(stream, number, before, &lock);
         Some(())
     }
 
@@ -161,6 +168,7 @@ pub(super) unsafe extern "C" fn leave(_value: *mut c_void) {
     let stream = unsafe { &*held };
     // In the child of a fork, no thread holds it.
     if process.state.load(Relaxed) != WIPED && stream.holder.load(Relaxed) == number {
+        process.note_clocks_now(stream, number);
         process.give_back(stream);
     }
 }

@@ -1,8 +1,13 @@
 //! Names of a child's trace, what a recording is not started with, and where it ends for want of numbers.
 
+use std::sync::{Mutex, PoisonError};
+
 use super::*;
-use crate::format::{lead, op};
+use crate::format::{Base, lead, op};
 use crate::{Event, Trace};
+
+/// Held by a test while it changes or needs the statics of a recording.
+static STATICS: Mutex<()> = Mutex::new(());
 
 #[test]
 fn suffixes() {
@@ -19,12 +24,16 @@ fn what_is_no_use_is_refused() {
     assert!(matches!(start(c"x", 100), Err(StartError::Limit { least: 36_864 })));
     let long = [b'a'; PATH];
     assert_eq!(launch(&long, 1 << 20, Origin::Call), Err(StartError::Path { length: PATH }));
+    let longest = crate::LONGEST_PATH + 1;
+    assert_eq!(launch(&long[..longest], 1 << 20, Origin::Call), Err(StartError::Path { length: longest }));
+    assert_eq!(crate::LONGEST_PATH, PATH - SUFFIX - 1, "one byte less is taken");
 }
 
 /// The one test that records its own process.
 #[test]
 #[cfg_attr(miri, ignore = "it maps a file; run it without Miri")]
 fn a_thread_too_many_ends_the_trace_where_a_reader_would_refuse_it() {
+    let _alone = STATICS.lock().unwrap_or_else(PoisonError::into_inner);
     let path = std::env::temp_dir().join(format!("ephemera-threads-{}", std::process::id()));
     let name = std::ffi::CString::new(path.to_string_lossy().into_owned()).expect("no zero within");
     start(&name, 1 << 20).expect("the directory for temporary files can be written");
@@ -40,4 +49,33 @@ fn a_thread_too_many_ends_the_trace_where_a_reader_would_refuse_it() {
     assert_eq!((events.len(), trace.stop), (1, Some(Stop::Threads)));
     assert_eq!(u64::from(events[0].thread), MOST_THREADS);
     assert!(trace.caveats()[0].contains("more threads"), "{:?}", trace.caveats());
+}
+
+/// A filter of system calls would end the program where the recorder reads a processor time.
+#[test]
+#[cfg_attr(miri, ignore = "it takes the recorder's lock; run it without Miri")]
+fn processor_times_are_not_read_from_the_moment_a_thread_enters_a_sandbox() {
+    let _alone = STATICS.lock().unwrap_or_else(PoisonError::into_inner);
+    let at = os::map_wiped(size_of::<Process>()).expect("memory");
+    // SAFETY: the mapping is large enough, aligned to a page, and zeros are a process without a file.
+    let process = unsafe { &*at.cast::<Process>() };
+    let mut chunk = vec![0_u64; CHUNK / 8];
+    let stream = &process.streams[0];
+    stream.holder.store(7, Relaxed);
+    // SAFETY: the vector has the bytes, aligned well enough for the head's words, and nobody else uses them.
+    unsafe { stream.begin(chunk.as_mut_ptr().cast(), 0, 7, &Base::default()) };
+    let notes = || {
+        let before = stream.at.load(Relaxed);
+        process.note_clocks_now(stream, 7);
+        stream.at.load(Relaxed) > before
+    };
+    process.state.store(RECORDING, Relaxed);
+    assert!(notes());
+    ENTERING.fetch_add(1, Relaxed);
+    assert!(!notes(), "a thread is about to enter a sandbox");
+    ENTERING.fetch_sub(1, Relaxed);
+    assert!(notes());
+    process.state.store(STOPPED, Relaxed);
+    assert!(!notes(), "the recording has ended");
+    os::unmap(at, size_of::<Process>());
 }

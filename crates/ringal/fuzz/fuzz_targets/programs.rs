@@ -1,4 +1,4 @@
-//! Runs the program that the input means on a ring, with the oracle of intervals beside it.
+//! Decodes the input as a program, runs it on a ring, and compares the ring with the oracle.
 #![no_main]
 
 #[path = "../../tests/support/model.rs"]

@@ -10,11 +10,12 @@ use super::FixedBufMut;
 use crate::error::Full;
 use crate::ring::{Open, RingAl};
 
-/// A buffer that grows while it is written, and borrows its ring until it is finalized.
+/// A buffer that grows while it is written. It borrows its ring until it is finalized.
 ///
-/// It has all of the free region that it starts in, grows into free regions behind that, and else
-/// moves: to where the ring last began a lap if there is twice the room that it needs, else to the
-/// longest free run. Dropped without [`ExtBuf::finalize`], it leaves the ring as it was.
+/// The buffer starts with all of one free region and grows into the free regions after it. If those
+/// are too few, it moves: to where the ring's current pass began, if there is twice the room that
+/// it needs, and otherwise to the longest free run. Dropped without [`ExtBuf::finalize`], it
+/// allocates nothing.
 ///
 /// # Examples
 ///
@@ -36,18 +37,21 @@ use crate::ring::{Open, RingAl};
 pub struct ExtBuf<'a> {
     open: Open,
     len: usize,
-    /// What the fixed buffer will have at least.
+    /// The smallest capacity of the finalized buffer.
     least: usize,
     ring: &'a mut RingAl,
 }
 
-// SAFETY: the open region is the ring's, which is borrowed for this handle alone and can be sent.
+// SAFETY: this buffer borrows the ring exclusively, and the ring is `Send`. Only the ring accesses
+// the open region (C2).
 unsafe impl Send for ExtBuf<'_> {}
-// SAFETY: a shared handle shows the written bytes, and with feature `bytes` walks along the ring
-// that it borrows, which only reads (C4).
+// SAFETY: `&ExtBuf` gives access to the written bytes and, with feature `bytes`, walks the borrowed
+// ring, which only reads (C4).
 unsafe impl Sync for ExtBuf<'_> {}
 
 impl<'a> ExtBuf<'a> {
+    /// Creates an empty buffer in the open region.
+    ///
     /// # Safety
     /// `open` is the ring's open region, with room for at least `least` bytes.
     #[inline]
@@ -55,19 +59,19 @@ impl<'a> ExtBuf<'a> {
         Self { open, len: 0, least, ring }
     }
 
-    /// Bytes that can be written without a look for more room.
+    /// Returns how many bytes can be appended before the buffer has to grow.
     #[inline]
     #[must_use]
     pub fn spare(&self) -> usize {
         self.open.room - self.len
     }
 
-    /// Makes room for `more` bytes. Where the buffer has to move to the longest free run, or the
-    /// ring has no room, this looks at all of the ring's regions; the ring remembers a refusal if
-    /// 32 buffers in use are enough to show it.
+    /// Makes room for `more` bytes. If the buffer has to move to the longest free run, or the ring
+    /// has no room, this visits all regions of the ring. The ring remembers a refusal if 32 buffers
+    /// in use are enough to prove it.
     ///
     /// # Errors
-    /// [`Full`] if the ring has none. The buffer is as it was.
+    /// Returns [`Full`] if the ring has no room. The buffer is unchanged.
     #[inline]
     pub fn try_reserve(&mut self, more: usize) -> Result<(), Full> {
         if more > self.open.room - self.len {
@@ -82,33 +86,35 @@ impl<'a> ExtBuf<'a> {
     /// Appends all of `bytes`.
     ///
     /// # Errors
-    /// [`Full`] if they do not fit and the ring has no more room: nothing is written then.
+    /// Returns [`Full`] if they do not fit and the buffer cannot grow. Nothing is written then.
     #[inline]
     pub fn try_extend_from_slice(&mut self, bytes: &[u8]) -> Result<(), Full> {
         self.try_reserve(bytes.len())?;
         // SAFETY: `len` is at most the room.
         let end = unsafe { self.open.data.add(self.len) };
-        // SAFETY: there is room behind `len`, in the open region, which nobody else refers to.
+        // SAFETY: `try_reserve` made room for `bytes.len()` bytes after `len`. Nobody else refers
+        // to the open region, so `bytes` does not overlap it.
         unsafe { end.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
         self.len += bytes.len();
         Ok(())
     }
 
-    /// The bytes of the free region behind the written ones. Say how many of them you wrote with
-    /// [`ExtBuf::set_len`].
+    /// Returns the room after the written bytes as a slice. Call [`ExtBuf::set_len`] once some of
+    /// it is written.
     #[inline]
     pub fn spare_capacity_mut(&mut self) -> &mut [MaybeUninit<u8>] {
         // SAFETY: `len` is at most the room.
         let start = unsafe { self.open.data.add(self.len) };
-        // SAFETY: the rest of the open region, to which nobody else refers; it need not be
-        // initialised.
+        // SAFETY: the slice is the rest of the open region, which nobody else refers to.
+        // `MaybeUninit` needs no initialised bytes.
         unsafe { slice::from_raw_parts_mut(start.cast().as_ptr(), self.open.room - self.len) }
     }
 
-    /// Says how many bytes are written.
+    /// Sets the number of written bytes.
     ///
     /// # Safety
-    /// So many bytes are initialised, and at most [`ExtBuf::spare`] more than were written before.
+    /// The first `len` bytes are initialised, and `len` is at most [`ExtBuf::spare`] more than
+    /// before.
     #[inline]
     pub unsafe fn set_len(&mut self, len: usize) {
         ephemera_prim::invariant!(len <= self.open.room, "more was written than there is room for");
@@ -116,10 +122,10 @@ impl<'a> ExtBuf<'a> {
         self.len = len;
     }
 
-    /// So many more bytes are written.
+    /// Adds `count` to the number of written bytes.
     ///
     /// # Safety
-    /// They are initialised, and at most [`ExtBuf::spare`].
+    /// These bytes are initialised, and `count` is at most [`ExtBuf::spare`].
     #[cfg(feature = "bytes")]
     #[inline]
     pub(crate) unsafe fn advance(&mut self, count: usize) {
@@ -127,13 +133,13 @@ impl<'a> ExtBuf<'a> {
         self.len += count;
     }
 
-    /// Bytes that could still be written, if the buffer moved to the longest free run.
+    /// Returns how many bytes could be appended if the buffer moved to the longest free run.
     #[cfg(feature = "bytes")]
     pub(crate) fn prospects(&self) -> usize {
         self.ring.longest().saturating_sub(self.len)
     }
 
-    /// Forgets the bytes from `len` on; does nothing where there are fewer.
+    /// Shortens the buffer to `len` bytes. Does nothing if it is not longer.
     #[inline]
     pub fn truncate(&mut self, len: usize) {
         if len < self.len {
@@ -142,23 +148,25 @@ impl<'a> ExtBuf<'a> {
         }
     }
 
-    /// Ends growing and gives the ring back: a fixed buffer with what was written, of what was
-    /// asked for or written, whichever is more. What it does not need stays free.
+    /// Ends the growth and the borrow of the ring. Returns a fixed buffer with the written bytes.
+    /// Its capacity is the requested size or the written bytes, whichever is more. The rest of the
+    /// open region stays free.
     #[inline]
     #[must_use]
     pub fn finalize(self) -> FixedBufMut {
         let mut this = ManuallyDrop::new(self);
         let (open, bytes) = (this.open, this.least.max(this.len));
-        // SAFETY: the open region has room for both, and what is counted on below is written.
+        // SAFETY: the room is at least `least` and at least `len`, so at least `bytes`.
         let mut buffer = unsafe { this.ring.close(open, bytes) };
-        // SAFETY: so many bytes were written where the buffer starts, and `bytes` is not less.
+        // SAFETY: the first `len` bytes are written, and the capacity `bytes` is at least `len`.
         unsafe { buffer.set_len(this.len) };
         buffer
     }
 }
 
-/// Finds room for `more` bytes behind the `len` in the open region: where the open region is then.
-/// By value, so that a buffer whose writes are inlined lives in registers.
+/// Makes room for `more` bytes after the first `len` bytes of the open region. Returns the open
+/// region, which may have moved. Takes its arguments by value so that the fields of an inlined
+/// buffer stay in registers.
 #[cold]
 #[inline(never)]
 fn grow(ring: &mut RingAl, open: Open, len: usize, more: usize) -> Option<Open> {
@@ -180,7 +188,7 @@ impl Deref for ExtBuf<'_> {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: initialised, in the open region.
+        // SAFETY: the first `len` bytes of the open region are initialised.
         unsafe { slice::from_raw_parts(self.open.data.as_ptr(), self.len) }
     }
 }
@@ -188,12 +196,14 @@ impl Deref for ExtBuf<'_> {
 impl DerefMut for ExtBuf<'_> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: initialised, in the open region, and the handle is borrowed uniquely.
+        // SAFETY: the first `len` bytes of the open region are initialised, and `self` is borrowed
+        // exclusively.
         unsafe { slice::from_raw_parts_mut(self.open.data.as_ptr(), self.len) }
     }
 }
 
-/// Writes all or nothing: an error of kind `StorageFull` when the ring has no room for all of it.
+/// Writes all bytes or none. Returns an error of kind `StorageFull` if the ring has no room for all
+/// of them.
 #[cfg(feature = "std")]
 impl std::io::Write for ExtBuf<'_> {
     #[inline]

@@ -1,4 +1,4 @@
-//! `FixedBufMut`: a buffer of a fixed size, for one holder.
+//! `FixedBufMut`: a buffer of a fixed size, with one handle.
 
 use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ops::{Deref, DerefMut};
@@ -12,10 +12,10 @@ use crate::geometry::region_of;
 use crate::guard::GuardPtr;
 use crate::store::{StorePtr, hand_out, release};
 
-/// A buffer of a fixed size: the bytes that were written, and room for more. Can be sent to another thread.
+/// A buffer of a fixed capacity: the bytes written so far, and room for more.
 ///
-/// It derefs to the written bytes. Writing more than there is room for writes what fits. Dropping it gives
-/// its bytes back to the ring, on any thread, also after the ring is gone.
+/// It derefs to the written bytes. A write that is longer than the room writes what fits. The
+/// buffer can be sent to and dropped on any thread, also after the ring is dropped.
 ///
 /// # Examples
 ///
@@ -39,94 +39,105 @@ pub struct FixedBufMut {
     store: StorePtr,
 }
 
-// SAFETY: the region is the handle's alone (B1), wherever the handle is; its release is an atomic store.
+// SAFETY: only this handle accesses the region (B1), on whichever thread it is. The release is an
+// atomic store.
 unsafe impl Send for FixedBufMut {}
-// SAFETY: a shared handle only shows the written bytes.
+// SAFETY: `&FixedBufMut` only gives shared access to the written bytes.
 unsafe impl Sync for FixedBufMut {}
 
 impl FixedBufMut {
+    /// Creates an empty buffer in a region.
+    ///
     /// # Safety
-    /// The guard's region is taken, of this store, the caller's alone, and that of `cap` bytes.
+    /// The guard's region is taken, lies in `store`, has the length for `cap` bytes, and only the
+    /// caller accesses it.
     #[inline]
     pub(crate) unsafe fn new(guard: GuardPtr, cap: usize, store: StorePtr) -> Self {
-        // SAFETY: the caller's region.
+        // SAFETY: the caller guarantees what `hand_out` requires of the region.
         unsafe { hand_out(store, guard, cap) };
         // INVARIANT: B1 holds from here.
         Self { data: guard.payload(), cap, len: 0, store }
     }
 
-    /// As [`FixedBufMut::new`], for a region with written bytes, which stay.
+    /// Creates a buffer in a region whose bytes are written already. They are kept.
     ///
     /// # Safety
     /// As for [`FixedBufMut::new`].
     #[inline]
     pub(crate) unsafe fn from_open(guard: GuardPtr, cap: usize, store: StorePtr) -> Self {
         let data = guard.payload();
-        // SAFETY: the region is the caller's.
+        // SAFETY: the caller guarantees that only it accesses the region, which has the length for
+        // `cap` bytes.
         unsafe { checked::hand_out(guard, data, cap, region_of(cap)) };
         // INVARIANT: B1 holds from here.
         Self { data, cap, len: 0, store }
     }
 
+    /// Creates the handle of an existing buffer.
+    ///
     /// # Safety
-    /// The buffer of `cap` bytes at `data` is the caller's alone and was handed out already; its first `len` bytes are initialised.
+    /// Only the caller accesses the buffer of `cap` bytes at `data`, which lies in `store`. Its
+    /// first `len` bytes are initialised.
     #[inline]
     pub(super) unsafe fn from_parts(data: NonNull<u8>, cap: usize, len: usize, store: StorePtr) -> Self {
         Self { data, cap, len, store }
     }
 
-    /// The whole size, in bytes.
+    /// Returns the size of the buffer in bytes, written or not.
     #[inline]
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.cap
     }
 
-    /// Bytes that can still be written.
+    /// Returns how many more bytes can be written.
     #[inline]
     #[must_use]
     pub fn spare(&self) -> usize {
         self.cap - self.len
     }
 
-    /// The bytes behind the written ones. Say how many of them you wrote with [`FixedBufMut::set_len`].
+    /// Returns the room after the written bytes as a slice. Call [`FixedBufMut::set_len`] once some
+    /// of it is written.
     #[inline]
     pub fn spare_capacity_mut(&mut self) -> &mut [MaybeUninit<u8>] {
-        // SAFETY: `len <= cap` (B1).
+        // SAFETY: `len` is at most `cap` (B1).
         let start = unsafe { self.data.add(self.len) };
-        // SAFETY: the rest of the buffer, which is this handle's (B1); it need not be initialised.
+        // SAFETY: the slice is the rest of the buffer, which only this handle accesses (B1).
+        // `MaybeUninit` needs no initialised bytes.
         unsafe { slice::from_raw_parts_mut(start.cast().as_ptr(), self.cap - self.len) }
     }
 
-    /// Says how many bytes are written.
+    /// Sets the number of written bytes.
     ///
     /// # Safety
-    /// `len` is at most [`FixedBufMut::capacity`], and so many bytes are initialised.
+    /// `len` is at most [`FixedBufMut::capacity`], and the first `len` bytes are initialised.
     #[inline]
     pub unsafe fn set_len(&mut self, len: usize) {
         ephemera_prim::invariant!(len <= self.cap, "more was written than there is room for");
         self.len = len;
     }
 
-    /// Forgets the bytes from `len` on; does nothing where there are fewer.
+    /// Shortens the buffer to `len` bytes. Does nothing if it is not longer.
     #[inline]
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }
 
-    /// Forgets all bytes. The buffer keeps its size.
+    /// Removes all bytes. The capacity stays the same.
     #[inline]
     pub fn clear(&mut self) {
         self.len = 0;
     }
 
-    /// Appends as much of `bytes` as fits, and returns how much that was.
+    /// Appends as much of `bytes` as fits. Returns how many bytes were appended.
     #[inline]
     pub fn append(&mut self, bytes: &[u8]) -> usize {
         let count = bytes.len().min(self.cap - self.len);
-        // SAFETY: `len <= cap` (B1).
+        // SAFETY: `len` is at most `cap` (B1).
         let end = unsafe { self.data.add(self.len) };
-        // SAFETY: `count` bytes are left in the buffer, and nobody has a reference to those (B1).
+        // SAFETY: `count` bytes are left in the buffer. Only this handle accesses it (B1), so
+        // `bytes` does not overlap it.
         unsafe { end.copy_from_nonoverlapping(NonNull::from(bytes).cast(), count) };
         self.len += count;
         count
@@ -135,7 +146,7 @@ impl FixedBufMut {
     /// Appends all of `bytes`.
     ///
     /// # Errors
-    /// [`Full`] if they do not fit: nothing is written then.
+    /// Returns [`Full`] if they do not fit. Nothing is written then.
     #[inline]
     pub fn try_extend_from_slice(&mut self, bytes: &[u8]) -> Result<(), Full> {
         if bytes.len() > self.spare() {
@@ -145,13 +156,13 @@ impl FixedBufMut {
         Ok(())
     }
 
-    /// Ends writing: the buffer can then be cloned and shared. Its count of handles stands beside its guard, so nothing
-    /// is allocated or copied.
+    /// Freezes the buffer: nobody can write it any more, and its handle can be cloned. The count of
+    /// handles is in the buffer's guard, so this neither allocates nor copies.
     #[inline]
     #[must_use]
     pub fn freeze(self) -> FixedBuf {
         let this = ManuallyDrop::new(self);
-        // SAFETY: the region is this handle's alone (B1), which is not dropped.
+        // SAFETY: only this handle accesses the region (B1), and it is not dropped.
         unsafe { FixedBuf::new(this.data, this.len, this.store) }
     }
 }
@@ -159,7 +170,7 @@ impl FixedBufMut {
 impl Drop for FixedBufMut {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: the region is this handle's alone (B1), and this is its end.
+        // SAFETY: only this handle accesses the region (B1), and nobody uses it after this drop.
         unsafe { release(self.store, self.data, self.cap, region_of(self.cap)) };
     }
 }
@@ -169,7 +180,7 @@ impl Deref for FixedBufMut {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: initialised, and this handle's (B1).
+        // SAFETY: the first `len` bytes are initialised, and the handle keeps the region (B1).
         unsafe { slice::from_raw_parts(self.data.as_ptr(), self.len) }
     }
 }
@@ -177,12 +188,12 @@ impl Deref for FixedBufMut {
 impl DerefMut for FixedBufMut {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: initialised, and this handle's alone (B1).
+        // SAFETY: the first `len` bytes are initialised, and only this handle accesses them (B1).
         unsafe { slice::from_raw_parts_mut(self.data.as_ptr(), self.len) }
     }
 }
 
-/// Writes as much as fits; `write_all` fails with the kind `WriteZero` where that is not all.
+/// Writes as much as fits. `write_all` returns an error of kind `WriteZero` if that is not all.
 #[cfg(feature = "std")]
 impl std::io::Write for FixedBufMut {
     #[inline]

@@ -1,4 +1,4 @@
-//! `FixedBuf`: a buffer that is written no more, for any number of holders.
+//! `FixedBuf`: a read-only buffer with any number of handles.
 
 use core::mem::ManuallyDrop;
 use core::ops::{Bound, Deref, RangeBounds};
@@ -13,7 +13,8 @@ use crate::geometry::room;
 use crate::guard::GuardPtr;
 use crate::store::{StorePtr, release};
 
-/// A frozen buffer, or a part of one: cheap to clone, can be shared between threads. The last handle gives the bytes back.
+/// A handle to a frozen buffer, or to a part of one. A clone costs one atomic addition and copies
+/// no bytes. Handles can be sent to and shared between threads. The last handle frees the buffer.
 ///
 /// # Examples
 ///
@@ -39,26 +40,30 @@ pub struct FixedBuf {
     store: StorePtr,
 }
 
-// SAFETY: nobody writes a frozen buffer, and its handles are counted by atomics (B1).
+// SAFETY: nobody writes a frozen buffer, and an atomic counts its handles (B1).
 unsafe impl Send for FixedBuf {}
-// SAFETY: as above.
+// SAFETY: nobody writes a frozen buffer, and an atomic counts its handles (B1).
 unsafe impl Sync for FixedBuf {}
 
 impl FixedBuf {
+    /// Creates the first handle of a frozen buffer.
+    ///
     /// # Safety
-    /// B1 for the only handle of the buffer at `data`.
+    /// The caller is the only one to access the buffer at `data`, and its first `len` bytes are
+    /// initialised (B1).
     #[inline]
     pub(super) unsafe fn new(data: NonNull<u8>, len: usize, store: StorePtr) -> Self {
-        // SAFETY: G1 by B1.
+        // SAFETY: the region at `data` is taken, so its store is not freed (G1).
         let guard = unsafe { GuardPtr::of(data) };
         guard.freeze();
         Self { start: data, len, guard, store }
     }
 
-    /// A handle to a part of these bytes. Nothing is copied; the whole buffer stays in use.
+    /// Returns a handle to a part of these bytes. Nothing is copied, and the whole buffer stays in
+    /// use.
     ///
     /// # Panics
-    /// When the range does not lie in these bytes, as indexing does. [`FixedBuf::try_slice`] does not.
+    /// If the range does not lie in these bytes. [`FixedBuf::try_slice`] returns `None` instead.
     #[inline]
     #[must_use]
     #[track_caller]
@@ -69,7 +74,7 @@ impl FixedBuf {
         }
     }
 
-    /// A handle to a part of these bytes; `None` when the range does not lie in them.
+    /// Returns a handle to a part of these bytes, or `None` if the range does not lie in them.
     #[inline]
     #[must_use]
     pub fn try_slice(&self, range: impl RangeBounds<usize>) -> Option<Self> {
@@ -93,25 +98,27 @@ impl FixedBuf {
         Some(part)
     }
 
-    /// Whether two handles are to one buffer, of which they may show different parts.
+    /// Returns whether both handles belong to the same buffer. They may cover different parts of
+    /// it.
     #[inline]
     #[must_use]
     pub fn ptr_eq(&self, other: &Self) -> bool {
         self.guard == other.guard
     }
 
-    /// Whether this is the only handle to the buffer.
+    /// Returns whether this is the only handle to the buffer.
     #[inline]
     #[must_use]
     pub fn is_unique(&self) -> bool {
         self.guard.is_last()
     }
 
-    /// The buffer as one that can be written again, with the bytes of this handle in it and the room that it had, rounded up to 16. If
-    /// they do not start the buffer, they are moved there.
+    /// Makes the buffer writable again. It contains the bytes of this handle, and its capacity is
+    /// the original one rounded up to 16. If the bytes are not at the start of the buffer, they are
+    /// moved there.
     ///
     /// # Errors
-    /// The handle itself, if it is not the only one.
+    /// Returns the handle if it is not the only one.
     #[inline]
     pub fn try_mut(self) -> Result<FixedBufMut, Self> {
         if !self.is_unique() {
@@ -119,14 +126,16 @@ impl FixedBuf {
         }
         let this = ManuallyDrop::new(self);
         let data = this.guard.payload();
-        // SAFETY: `len` bytes of the buffer, which is this handle's alone now (B1); the places may overlap.
+        // SAFETY: this is the only handle, so nobody else accesses the buffer (B1). `len` bytes fit
+        // at both places, which may overlap.
         unsafe { this.start.copy_to(data, this.len) };
         let cap = checked::asked(this.guard, room(this.guard.held().len()));
-        // SAFETY: `len` bytes are in the buffer, as it was asked for.
+        // SAFETY: `len` is at most the capacity `cap`.
         let rest = unsafe { data.add(this.len) };
-        // SAFETY: the region's room, which is this handle's alone; what was asked for may have been a little less.
+        // SAFETY: `cap` bytes are in the region, which only this handle accesses.
         unsafe { unpoison(rest, cap - this.len) };
-        // SAFETY: the only handle of the region, whose length is that for `cap` bytes (B1); it is not dropped.
+        // SAFETY: this is the only handle, and it is not dropped. The region has the length for
+        // `cap` bytes (B1).
         Ok(unsafe { FixedBufMut::from_parts(data, cap, this.len, this.store) })
     }
 }
@@ -146,7 +155,7 @@ impl Drop for FixedBuf {
         if self.guard.drop_handle() {
             let region = self.guard.held().len();
             let bytes = checked::asked(self.guard, room(region));
-            // SAFETY: that was the last handle (B1), and this is its end.
+            // SAFETY: that was the last handle, so nobody uses the region after this drop (B1).
             unsafe { release(self.store, self.guard.payload(), bytes, region) };
         }
     }
@@ -157,7 +166,7 @@ impl Deref for FixedBuf {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: initialised, and nobody writes it while a handle lives (B1).
+        // SAFETY: the bytes are initialised, and nobody writes them while a handle exists (B1).
         unsafe { slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }
@@ -166,5 +175,5 @@ impl Deref for FixedBuf {
 #[inline(never)]
 #[track_caller]
 fn out_of_range(len: usize) -> ! {
-    panic!("the range does not lie in a buffer of {len} bytes");
+    panic!("range out of bounds of a buffer of {len} bytes");
 }

@@ -10,7 +10,8 @@ use crate::geometry::region_of;
 use crate::guard::GuardPtr;
 use crate::store::{StorePtr, hand_out, release};
 
-/// A buffer for a fixed number of elements, aligned for them. It derefs to those that are there, and drops them.
+/// A buffer for a fixed number of elements, aligned for them. It derefs to the elements, and drops
+/// them.
 ///
 /// # Examples
 ///
@@ -34,30 +35,33 @@ pub struct GenericBufMut<T> {
     elements: PhantomData<T>,
 }
 
-// SAFETY: the region is the handle's alone (B1), and the elements go with it.
+// SAFETY: only this handle accesses the region (B1), and the elements are `Send`.
 unsafe impl<T: Send> Send for GenericBufMut<T> {}
-// SAFETY: a shared handle shares the elements, and nothing else.
+// SAFETY: `&GenericBufMut` only gives shared access to the elements, which are `Sync`.
 unsafe impl<T: Sync> Sync for GenericBufMut<T> {}
 
 impl<T> GenericBufMut<T> {
+    /// Creates an empty buffer in a region.
+    ///
     /// # Safety
-    /// The guard's region is taken, of this store, the caller's alone, that of `cap` elements, and aligned for them.
+    /// The guard's region is taken, lies in `store`, has the length for `cap` elements, is aligned
+    /// for them, and only the caller accesses it.
     #[inline]
     pub(crate) unsafe fn new(guard: GuardPtr, cap: usize, store: StorePtr) -> Self {
-        // SAFETY: the caller's region.
+        // SAFETY: the caller guarantees what `hand_out` requires of the region.
         unsafe { hand_out(store, guard, cap * size_of::<T>()) };
         // INVARIANT: B1 holds from here.
         Self { data: guard.payload().cast(), cap, len: 0, store, elements: PhantomData }
     }
 
-    /// How many elements there is room for in all.
+    /// Returns how many elements the buffer has room for in total.
     #[inline]
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.cap
     }
 
-    /// Appends an element. When the buffer is full, it comes back.
+    /// Appends an element. Returns it if the buffer is full.
     #[inline]
     pub fn push(&mut self, value: T) -> Option<T> {
         if self.len == self.cap {
@@ -65,13 +69,15 @@ impl<T> GenericBufMut<T> {
         }
         // SAFETY: `len` is less than `cap` (B1).
         let place = unsafe { self.data.add(self.len) };
-        // SAFETY: in the region, which is this handle's (B1); no element is there.
+        // SAFETY: the place is in the region, which only this handle accesses (B1). It contains no
+        // element.
         unsafe { place.write(value) };
         self.len += 1;
         None
     }
 
-    /// Inserts an element at `index` and shifts those from there on. When the buffer is full, or has no such place, it comes back.
+    /// Inserts an element at `index` and shifts all elements after it. Returns the element if the
+    /// buffer is full or `index` is above the length.
     #[inline]
     pub fn insert(&mut self, value: T, index: usize) -> Option<T> {
         if self.len == self.cap || index > self.len {
@@ -79,46 +85,49 @@ impl<T> GenericBufMut<T> {
         }
         // SAFETY: `index` is at most `len`, which is less than `cap` (B1).
         let place = unsafe { self.data.add(index) };
-        // SAFETY: as above.
+        // SAFETY: `index + 1` is at most `cap`.
         let next = unsafe { place.add(1) };
-        // SAFETY: the elements from `index` on, of which the last goes to where none is.
+        // SAFETY: the elements from `index` on move up by one, and `len` is less than `cap`.
         unsafe { place.copy_to(next, self.len - index) };
-        // SAFETY: what was there is one further now.
+        // SAFETY: the element at `index` was moved up, so this overwrites none.
         unsafe { place.write(value) };
         self.len += 1;
         None
     }
 
-    /// Takes the last element out; `None` when there is none.
+    /// Removes the last element and returns it, or `None` if the buffer is empty.
     #[inline]
     pub fn pop(&mut self) -> Option<T> {
         let last = self.len.checked_sub(1)?;
         self.len = last;
-        // SAFETY: below the old length (B1).
+        // SAFETY: `last` is below the old length (B1).
         let place = unsafe { self.data.add(last) };
-        // SAFETY: initialised, and not counted as there any more.
+        // SAFETY: the element is initialised, and the new length does not include it.
         Some(unsafe { place.read() })
     }
 
-    /// Takes the element at `index` out and shifts those behind it; `None` when there is none.
+    /// Removes the element at `index` and shifts all elements after it to the left. Returns `None`
+    /// if there is no such element.
     #[inline]
     pub fn remove(&mut self, index: usize) -> Option<T> {
         if index >= self.len {
             return None;
         }
-        // SAFETY: below the length (B1).
+        // SAFETY: `index` is below the length (B1).
         let place = unsafe { self.data.add(index) };
-        // SAFETY: initialised; what is left there is overwritten, or not counted any more.
+        // SAFETY: the element is initialised. Its old place is overwritten below, or is not
+        // included in the new length.
         let value = unsafe { place.read() };
-        // SAFETY: at most the length.
+        // SAFETY: `index + 1` is at most the length.
         let next = unsafe { place.add(1) };
         self.len -= 1;
-        // SAFETY: the elements behind it, one place down.
+        // SAFETY: the elements after `index` move down by one, within the old length.
         unsafe { next.copy_to(place, self.len - index) };
         Some(value)
     }
 
-    /// Takes the element at `index` out and puts the last one there; `None` when there is none.
+    /// Removes the element at `index` and replaces it with the last one. Returns `None` if there is
+    /// no such element.
     #[inline]
     pub fn swap_remove(&mut self, index: usize) -> Option<T> {
         if index >= self.len {
@@ -129,23 +138,23 @@ impl<T> GenericBufMut<T> {
         self.pop()
     }
 
-    /// Drops the elements from `len` on; does nothing where there are fewer.
+    /// Drops the elements from `len` on. Does nothing if there are fewer.
     pub fn truncate(&mut self, len: usize) {
         if len >= self.len {
             return;
         }
         let count = self.len - len;
-        // They are not counted any more before user code runs: if a destructor panics, the rest is dropped or leaked, and
-        // nothing is dropped twice.
+        // Shorten the buffer before user code runs: if a destructor panics, `drop_in_place` still
+        // drops the other elements, and none is dropped twice.
         self.len = len;
-        // SAFETY: at most the old length (B1).
+        // SAFETY: `len` is at most the old length (B1).
         let rest = unsafe { self.data.add(len) };
         let rest = ptr::slice_from_raw_parts_mut(rest.as_ptr(), count);
-        // SAFETY: initialised elements that nobody counts any more.
+        // SAFETY: the elements are initialised, and the new length does not include them.
         unsafe { ptr::drop_in_place(rest) };
     }
 
-    /// Drops all elements. The buffer keeps its size.
+    /// Drops all elements. The capacity stays the same.
     pub fn clear(&mut self) {
         self.truncate(0);
     }
@@ -154,7 +163,7 @@ impl<T> GenericBufMut<T> {
 impl<T> Drop for GenericBufMut<T> {
     #[inline]
     fn drop(&mut self) {
-        /// Gives the region back, also when a destructor panics.
+        /// Releases the region, also when a destructor panics.
         struct Region {
             store: StorePtr,
             data: NonNull<u8>,
@@ -163,7 +172,8 @@ impl<T> Drop for GenericBufMut<T> {
         impl Drop for Region {
             #[inline]
             fn drop(&mut self) {
-                // SAFETY: made below; the elements are gone, and this is the end of their handle.
+                // SAFETY: the buffer is being dropped and its elements are gone, so nobody uses the
+                // region again.
                 unsafe { release(self.store, self.data, self.bytes, region_of(self.bytes)) };
             }
         }
@@ -177,7 +187,8 @@ impl<T> Deref for GenericBufMut<T> {
 
     #[inline]
     fn deref(&self) -> &[T] {
-        // SAFETY: initialised, and this handle's (B1); the data pointer is aligned for `T` and not null.
+        // SAFETY: the first `len` elements are initialised, and the handle keeps the region (B1).
+        // The data pointer is aligned for `T` and not null.
         unsafe { slice::from_raw_parts(self.data.as_ptr(), self.len) }
     }
 }
@@ -185,12 +196,14 @@ impl<T> Deref for GenericBufMut<T> {
 impl<T> DerefMut for GenericBufMut<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [T] {
-        // SAFETY: as in `deref`, and this handle's alone.
+        // SAFETY: the first `len` elements are initialised, and only this handle accesses them
+        // (B1). The data pointer is aligned for `T` and not null.
         unsafe { slice::from_raw_parts_mut(self.data.as_ptr(), self.len) }
     }
 }
 
-/// Appends elements until the buffer is full. The iterator is not asked for more than fit.
+/// Appends elements until the buffer is full. Does not take more elements from the iterator than
+/// fit.
 impl<T> Extend<T> for GenericBufMut<T> {
     fn extend<I: IntoIterator<Item = T>>(&mut self, values: I) {
         let mut values = values.into_iter();

@@ -1,11 +1,12 @@
-//! The holding side: buffers.
+//! Buffers: the handles that a ring returns.
 //!
-//! A buffer is a pointer into the store with the right to all of it, the lengths that belong to it, and a pointer to the
-//! store's header.
+//! A handle contains a pointer to its bytes, its lengths, and a pointer to the store's header. The
+//! data pointer may access the whole store, so the guard can be found from it.
 //!
 //! # Invariant
-//! * **B1** A handle's region is taken, and the handle's alone (a frozen buffer's: its handles' together). The first `len` bytes (or
-//!   elements) are initialised, and the region is that of `cap` bytes (or elements).
+//! * **B1** A handle's region is taken, and only this handle accesses it. The handles of a frozen
+//!   buffer share the region and only read it. The region has the length for `cap` bytes or
+//!   elements, and the first `len` of them are initialised.
 
 mod ext;
 mod fixed;

@@ -1,4 +1,4 @@
-//! What buffers of bytes have in common with slices: comparison, hashing, formatting, appending.
+//! The traits that byte buffers share with slices: comparison, hashing, formatting, appending.
 
 #[cfg(feature = "alloc")]
 use alloc::{string::String, vec::Vec};
@@ -9,7 +9,7 @@ use core::hash::{Hash, Hasher};
 
 use super::{ExtBuf, FixedBuf, FixedBufMut};
 
-/// Bytes as a byte string literal shows them.
+/// Formats bytes as a byte string literal.
 struct Literal<'a>(&'a [u8]);
 
 impl fmt::Debug for Literal<'_> {
@@ -18,7 +18,7 @@ impl fmt::Debug for Literal<'_> {
         for &byte in self.0 {
             match byte {
                 b'\0' => f.write_str("\\0")?,
-                // A single quote needs no escape here.
+                // `escape_ascii` escapes single quotes, which a string literal does not need.
                 b'\'' => f.write_char('\'')?,
                 _ => write!(f, "{}", byte.escape_ascii())?,
             }
@@ -27,7 +27,7 @@ impl fmt::Debug for Literal<'_> {
     }
 }
 
-/// Comparison of a buffer with anything that is bytes, and the other way round.
+/// Implements comparisons of a buffer with other types of bytes, in both directions.
 macro_rules! compare {
     ($buffer:ty: $($(#[$meta:meta])* $other:ty, $bytes:expr;)*) => {$(
         $(#[$meta])*
@@ -82,7 +82,7 @@ macro_rules! bytes_like {
             }
         }
 
-        /// As a slice, so that a map with buffers as keys can be asked with slices.
+        /// Hashes like a slice, so that slices can look up keys in a map of buffers.
         impl Hash for $buffer {
             #[inline]
             fn hash<H: Hasher>(&self, state: &mut H) {
@@ -229,10 +229,11 @@ impl AsMut<[u8]> for ExtBuf<'_> {
     }
 }
 
-/// Appending by traits of the standard library, for a buffer that has `try_extend_from_slice`.
+/// Implements the appending traits of the standard library for a buffer with
+/// `try_extend_from_slice`.
 macro_rules! appends {
     ($buffer:ty, $has_room:expr) => {
-        /// Writes all of a string, or nothing and an error.
+        /// Writes all of a string, or returns an error and writes nothing.
         impl fmt::Write for $buffer {
             #[inline]
             fn write_str(&mut self, text: &str) -> fmt::Result {
@@ -240,15 +241,16 @@ macro_rules! appends {
             }
         }
 
-        /// Appends bytes until there is no more room. The iterator is not asked for more than fit: pass it by reference to see
-        /// what is left.
+        /// Appends bytes until the buffer is full. Does not take more bytes from the iterator than
+        /// fit: pass it by reference to keep the rest.
         impl Extend<u8> for $buffer {
             fn extend<I: IntoIterator<Item = u8>>(&mut self, bytes: I) {
                 let has_room: fn(&mut Self) -> bool = $has_room;
                 let mut bytes = bytes.into_iter();
                 while has_room(self) {
                     let Some(byte) = bytes.next() else { return };
-                    // There is room, by the condition; user code cannot have taken it, since the buffer is borrowed.
+                    // Cannot fail: the condition says that there is room, and `bytes` cannot use it
+                    // up, because this function borrows the buffer.
                     let _ = self.try_extend_from_slice(&[byte]);
                 }
             }

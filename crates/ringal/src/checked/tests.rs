@@ -1,4 +1,4 @@
-//! What the checks report, each in a process of its own, since a report ends it.
+//! Tests of the reports. Each runs in a process of its own, because a report ends the process.
 
 use ephemera_testkit::child;
 
@@ -11,36 +11,41 @@ fn misuse(name: &str) {
     let data = buffer.as_mut_ptr();
     match name {
         "overrun" => {
-            // SAFETY: in the store, three bytes behind the buffer. That this is not the buffer's is the point.
+            // SAFETY: the bytes are in the store, after the buffer. Writing outside the buffer is
+            // the purpose of this test.
             unsafe { data.wrapping_add(61).write_bytes(0, 3) };
             drop(buffer);
         }
         "underrun" => {
-            // SAFETY: the last bytes of its guard, which nobody may write: the word of this layout lies there.
+            // SAFETY: the bytes are in the guard of this buffer, at the word. Writing there is the
+            // purpose of this test.
             unsafe { data.wrapping_sub(16).write_bytes(0x11, 8) };
             drop(buffer);
         }
         "far" => {
             let neighbour = ring.fixed(10).unwrap();
-            // SAFETY: in the store, over the margin and the neighbour's guard.
+            // SAFETY: the bytes are in the store: the margin, and the guard of the neighbour.
+            // Writing there is the purpose of this test.
             unsafe { data.wrapping_add(61).write_bytes(0x22, 150) };
             core::mem::forget(buffer);
             drop(neighbour);
         }
         "look" => {
-            // SAFETY: in the store, over the free region's guard that follows.
+            // SAFETY: the bytes are in the store: the margin, and the guard of the free region
+            // after it. Writing there is the purpose of this test.
             unsafe { data.wrapping_add(61).write_bytes(0x33, 80) };
             core::mem::forget(buffer);
             drop(ring.fixed(1));
         }
         "twice" => {
-            // SAFETY: a copy of a handle, of which one too many is dropped: that is the point.
+            // SAFETY: the copy duplicates the handle. Dropping both is the purpose of this test.
             let copy = unsafe { core::ptr::read(&raw const buffer) };
             drop(buffer);
             drop(copy);
         }
         "frozen" => {
-            // SAFETY: as in "overrun".
+            // SAFETY: the byte is in the store, after the buffer. Writing outside the buffer is the
+            // purpose of this test.
             unsafe { data.wrapping_add(61 + TAIL - 1).write_bytes(0, 1) };
             drop(buffer.freeze());
         }
@@ -53,11 +58,11 @@ fn misuse(name: &str) {
     any(miri, ephemera_poison = "asan"),
     ignore = "starts processes, and the sanitizer is there first"
 )]
-fn misuse_is_reported_where_it_happened() {
+fn misuse_is_reported_for_the_misused_buffer() {
     if let Some(name) = child::part() {
         child::end_unless_it_ends(|| misuse(&name));
     }
-    let run = |name| child::run("checked::tests::misuse_is_reported_where_it_happened", name);
+    let run = |name| child::run("checked::tests::misuse_is_reported_for_the_misused_buffer", name);
     let ended = run("none");
     assert!(ended.well(), "{ended:?}");
     for (name, words) in [

@@ -1,4 +1,4 @@
-//! Settings for a ring, and the making of one.
+//! The builder of a ring over the global heap.
 
 #[cfg(not(ephemera_loom))]
 use core::alloc::Layout;
@@ -13,7 +13,7 @@ use crate::geometry::{GRANULE, LINE, Plan};
 use crate::parked::Parked;
 use crate::store::StorePtr;
 
-/// Settings for a [`RingAl`].
+/// A builder for a [`RingAl`].
 ///
 /// # Examples
 ///
@@ -35,22 +35,24 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// A store of `bytes` bytes, aligned to a cache line of 64.
+    /// Creates a builder for a store of `bytes` bytes, aligned to a cache line of 64.
     pub const fn new(bytes: usize) -> Self {
         Self { bytes, align: LINE }
     }
 
-    /// The alignment of the store in bytes, rounded up to a power of two and to 64 at least; at
-    /// most 512 MiB. The first buffer of the store is aligned to it, so what is as large as the
-    /// ring can be as aligned. The store takes `align + 48` bytes more than its regions then.
+    /// Sets the alignment of the store in bytes. It is rounded up to a power of two, is at least
+    /// 64, and must not exceed 512 MiB. The first buffer of the store is aligned to it, so a buffer
+    /// as large as the ring can have this alignment. The store takes `align + 48` bytes in addition
+    /// to its regions.
     pub const fn align(self, align: usize) -> Self {
         Self { align, ..self }
     }
 
-    /// The ring, over the global heap.
+    /// Creates the ring, over the global heap.
     ///
     /// # Aborts
-    /// When there is no memory, by way of `handle_alloc_error`.
+    /// If the heap has no memory for the store, by a call of `handle_alloc_error`.
+    /// [`Builder::try_build`] returns an error instead.
     #[cfg(not(ephemera_loom))]
     #[must_use]
     pub fn build(self) -> RingAl {
@@ -60,42 +62,45 @@ impl Builder {
         }
     }
 
-    /// The ring, over the global heap.
+    /// Creates the ring, over the global heap.
     ///
     /// # Errors
-    /// [`CreateError`] when the heap has no memory for that many bytes, or no heap has. Before
-    /// that, parked stores whose buffers are all gone are freed, unless another thread is looking
-    /// at them at the moment.
+    /// Returns [`CreateError`] if the heap has no memory for the store, or if the size or alignment
+    /// is above its limit. Before it fails for want of memory, it frees the parked stores that have
+    /// no live buffers, unless another thread is sweeping them.
     #[cfg(not(ephemera_loom))]
     pub fn try_build(self) -> Result<RingAl, CreateError> {
-        // SAFETY: a static.
+        // SAFETY: `PARKED` is a static, so it outlives the ring.
         unsafe { self.try_build_in(&crate::store::PARKED) }
     }
 
-    /// The ring, with the lists in which its store will be parked.
+    /// Creates the ring; `parked` is where its store is parked in the end.
     ///
     /// # Safety
     /// The lists outlive the ring and all its buffers.
     pub(crate) unsafe fn try_build_in(self, parked: &Parked) -> Result<RingAl, CreateError> {
-        parked.look();
+        parked.sweep();
         let Some(plan) = Plan::new(self.bytes, self.align) else {
             return Err(CreateError::TooLarge { bytes: self.bytes, align: self.align });
         };
-        // SAFETY: the lists outlive the store, by the caller.
+        // SAFETY: the caller guarantees that the lists outlive the store.
         let mut made = unsafe { StorePtr::create(plan, parked) };
-        if made.is_none() && parked.look_at_all() != 0 {
-            // SAFETY: as above.
+        if made.is_none() && parked.sweep_all() != 0 {
+            // SAFETY: the caller guarantees that the lists outlive the store.
             made = unsafe { StorePtr::create(plan, parked) };
         }
         let (store, base) = made.ok_or(CreateError::NoMemory { bytes: plan.bytes(), align: plan.align })?;
         debug_assert_eq!((base.addr().get() + GRANULE) % plan.align, 0, "the first buffer is aligned");
-        // SAFETY: formatted by `create`, of this store.
+        // SAFETY: `create` formatted the regions as one of `plan.end` bytes, at `base`.
         let chain = unsafe { Chain::new(base, plan.end) };
         Ok(RingAl { chain, store, memory: Memory::Heap })
     }
 }
 
-/// There is no memory for a new ring, and the caller did not ask for a `Result`.
+/// Reports that there is no memory for a ring.
+///
+/// # Aborts
+/// Always.
 #[cfg(not(ephemera_loom))]
 #[cold]
 fn no_memory(bytes: usize) -> ! {

@@ -1,4 +1,8 @@
-//! The chain of regions and the fast way of taking one.
+//! The chain of regions in a store, and the fast path of an allocation.
+//!
+//! The ring allocates from the region at the *head* and moves the head along. When the region at
+//! *low*, where the current pass began, is free again, the head *restarts* there. The *frontier* is
+//! the place that the head left then.
 //!
 //! ```text
 //!   0            low                    head           frontier                       end
@@ -7,16 +11,16 @@
 //! ```
 //!
 //! # Invariants
-//! * **C1** `base` points at the first guard of `end` bytes that belong to a store which lives as
-//!   long as the chain, with the right to the whole store. The words of guards lead from offset 0
-//!   to `end` exactly.
-//! * **C2** A region that is not taken belongs to the chain: nobody else reads or writes it. A
-//!   taken one belongs to its holder, and the chain writes neither its guard nor its payload.
-//! * **C3** `head`, `low` and `frontier` are offsets of guards, or `end`, or nowhere; below `stop`,
-//!   `head` is a guard, since `stop` is neither above `end` nor above `frontier`.
-//! * **C4** A shared reference reads alone: the chain's plain fields, which nobody writes
-//!   meanwhile, and guards' words, which are atomics. So any number of threads may walk along a
-//!   chain that is borrowed.
+//! * **C1** `base` points at the first guard of `end` bytes, in a store that lives as long as the
+//!   chain, and may access the whole store. The words of the guards lead from offset 0 to `end`
+//!   exactly.
+//! * **C2** A free region belongs to the chain: nobody else reads or writes it. A taken region
+//!   belongs to its buffer: the chain writes neither its guard nor its payload.
+//! * **C3** `head`, `low` and `frontier` are offsets of guards, or `end`, or [`NOWHERE`]. `stop` is
+//!   at most `end` and at most `frontier`, so a `head` below `stop` is the offset of a guard.
+//! * **C4** A method that takes `&self` only reads: plain fields, which nobody writes while the
+//!   chain is borrowed, and guards' words, which are atomics. So several threads may walk a
+//!   borrowed chain at once.
 
 use core::ptr::NonNull;
 
@@ -26,37 +30,38 @@ use super::refusal::Refusal;
 use crate::geometry::stride;
 use crate::guard::GuardPtr;
 
-/// No offset: larger than all of them.
+/// No offset. Larger than every offset.
 pub(super) const NOWHERE: usize = usize::MAX;
 
-/// A chain of regions, in the hands of one ring.
+/// The chain of regions of one ring.
 #[derive(Debug)]
 pub(super) struct Chain {
     base: NonNull<u8>,
-    /// Where the next region is looked for.
+    /// The region to try next.
     pub(super) head: usize,
-    /// Where the fast way ends: the end of the chain, the frontier, or the next look back.
+    /// Where the fast path ends: the end of the chain, the frontier, or the point where the next
+    /// check of `low` is due.
     pub(super) stop: usize,
     pub(super) end: usize,
-    /// Where to restart when that region is free; nowhere while a lap has not placed its first
-    /// region.
+    /// The region to restart at once it is free: the first one placed in this pass. [`NOWHERE`]
+    /// until a pass has placed a region.
     pub(super) low: usize,
     /// Where the last restart left off, while the head is below it.
     pub(super) frontier: usize,
-    /// Looks back in a row that found `low` taken.
+    /// How many checks in a row have found `low` taken.
     pub(super) misses: u32,
     pub(super) stride: usize,
-    /// The highest offset that a region ended at, as of the last time that the head went back; and
-    /// that an open region was used to.
+    /// The highest offset that a region ended at before the head last moved back, or that an open
+    /// region was written to.
     pub(super) high: usize,
     pub(super) refusal: Refusal,
 }
 
 impl Chain {
-    /// A chain over `end` bytes from `base` on.
+    /// Creates a chain over `end` bytes from `base` on.
     ///
     /// # Safety
-    /// C1: `base` was formatted as one free region of `end` bytes.
+    /// C1 holds: `base` is formatted as one free region of `end` bytes.
     pub(super) unsafe fn new(base: NonNull<u8>, end: usize) -> Self {
         let stride = stride(end);
         Self {
@@ -73,21 +78,22 @@ impl Chain {
         }
     }
 
-    /// The guard at an offset.
+    /// Returns the guard at an offset.
     #[inline]
     pub(super) fn guard(&self, at: usize) -> GuardPtr {
-        // SAFETY: offsets are below `end`, or are where a guard is about to be made there (C1, C3).
+        // SAFETY: `at` is below `end`, so it is in the store (C1, C3).
         let place = unsafe { self.base.add(at) };
-        // SAFETY: G1 by C1.
+        // SAFETY: the store lives as long as the chain (C1). A guard is at `at`, or the caller
+        // creates one.
         unsafe { GuardPtr::new(place) }
     }
 
-    /// The offset of a guard of this chain.
+    /// Returns the offset of a guard of this chain.
     pub(super) fn offset(&self, guard: GuardPtr) -> usize {
         guard.addr() - self.base.addr().get()
     }
 
-    /// A taken region of `need` bytes, whose payload is aligned to the granule.
+    /// Allocates a region of `need` bytes, whose payload is aligned to the granule.
     #[inline]
     pub(super) fn take(&mut self, need: usize) -> Option<GuardPtr> {
         let at = self.head;
@@ -102,13 +108,13 @@ impl Chain {
         self.take_slow(need)
     }
 
-    /// Takes `need` bytes of the free region of `len` bytes at `at`; what is left becomes a region
-    /// of its own. The head goes on behind.
+    /// Takes the first `need` bytes of the free region of `len` bytes at `at`, and turns the
+    /// remainder into a region of its own. The head moves to the remainder.
     #[inline]
     pub(super) fn cut(&mut self, guard: GuardPtr, at: usize, len: usize, need: usize) {
         let next = at + need;
         if len != need {
-            // SAFETY: in the region, which is free, and at least a granule long (C2).
+            // SAFETY: the remainder is part of the free region, and at least a granule long (C2).
             unsafe { self.guard(next).create(len - need) };
         }
         guard.take(need);
@@ -116,8 +122,8 @@ impl Chain {
         prefetch::for_write(self.base.as_ptr().wrapping_add(next));
     }
 
-    /// The free region at the head, if it has `need` bytes, as it is: nothing is written. For
-    /// extendable buffers.
+    /// Returns the region at the head and its length, if it is free and has `need` bytes. Writes
+    /// nothing. Extendable buffers use this.
     #[inline]
     pub(super) fn peek(&self, need: usize) -> Option<(GuardPtr, usize)> {
         if self.head >= self.stop {
@@ -128,7 +134,7 @@ impl Chain {
         word.fits(need).then(|| (guard, word.len()))
     }
 
-    /// Calls `see` with each region: its offset, and its guard's word.
+    /// Calls `see` with the offset and the word of each region.
     pub(super) fn walk(&self, mut see: impl FnMut(usize, crate::word::Word)) {
         let mut at = 0;
         while at < self.end {

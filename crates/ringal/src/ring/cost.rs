@@ -1,5 +1,5 @@
-//! What an allocation costs, counted in guards that it looks at, where long-lived buffers leave
-//! little room.
+//! Tests of the cost of an allocation, counted in guards that it loads, where long-lived buffers
+//! leave little room.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -12,19 +12,19 @@ use crate::FixedBufMut;
 use crate::geometry::{GRANULE, OVERHEAD, region_of};
 use crate::guard::LOOKS;
 
-/// Bytes such that a region has a round number of granules.
+/// A buffer size whose region is a whole number of granules without rounding.
 const SMALL: usize = 2 * GRANULE;
 const UNIT: usize = region_of(SMALL);
 
-/// Regions of a ring that is many times as long as the ring goes between two looks back.
+/// The regions of a ring that spans many strides.
 const REGIONS: usize = 3_000;
 
 const CALLS: usize = 1_000;
 
-/// The most guards that one request may look at in a steady state, however many there are.
+/// The most guards that one request may load in a steady state, however many there are.
 const MOST: usize = 40;
 
-/// A ring full of buffers that stay but for a window, which is free.
+/// Returns a ring full of long-lived buffers, except for `window`, which is free.
 fn clogged(window: Range<usize>) -> (RingAl, Vec<FixedBufMut>) {
     let mut ring = RingAl::new(REGIONS * UNIT);
     let mut held: Vec<_> = (0..REGIONS).map(|_| ring.fixed(SMALL).unwrap()).collect();
@@ -33,15 +33,15 @@ fn clogged(window: Range<usize>) -> (RingAl, Vec<FixedBufMut>) {
     (ring, held)
 }
 
-/// Guards that are looked at.
+/// Returns how many guards this thread loads during the call.
 fn looks(during: impl FnOnce()) -> usize {
     let before = LOOKS.get();
     during();
     LOOKS.get() - before
 }
 
-/// Guards that each of [`CALLS`] requests looks at: the most of one, and of all. The ring may go
-/// through its window a few times before they count.
+/// Returns how many guards [`CALLS`] requests load: the most of one request, and the total. Some
+/// requests run first, uncounted, to reach a steady state.
 fn steady(mut request: impl FnMut() -> usize) -> (usize, usize) {
     for _ in 0..CALLS / 4 {
         request();
@@ -52,10 +52,11 @@ fn steady(mut request: impl FnMut() -> usize) -> (usize, usize) {
     })
 }
 
-/// Requests of `size()` bytes, of which the last `alive` and the one just made are held.
+/// Returns a function that allocates a buffer of `size()` bytes and frees the oldest, so that
+/// `kept` buffers stay live between calls.
 fn first_in_first_out(
     ring: &mut RingAl,
-    alive: usize,
+    kept: usize,
     mut size: impl FnMut() -> usize,
 ) -> impl FnMut() -> usize {
     let mut live = VecDeque::new();
@@ -63,66 +64,68 @@ fn first_in_first_out(
         let (size, mut buffer) = (size(), None);
         let looks = looks(|| buffer = ring.fixed(size));
         live.push_back(buffer.unwrap_or_else(|| panic!("{size} bytes: {:?}", ring.stats())));
-        if live.len() > alive {
+        if live.len() > kept {
             live.pop_front();
         }
         looks
     }
 }
 
-/// Wherever the window lies and however small it is, with as many buffers alive in it as it has
-/// room for but one.
+/// Holds for every place and size of the window, and for up to one buffer less than fit into it.
 #[test]
-fn a_small_window_is_found_again_without_a_lap() {
+fn small_window_is_found_again_without_a_full_round() {
     for start in [0, 1, 7, 50, 100, REGIONS / 2, REGIONS - 30, REGIONS - 20] {
-        for (len, alive) in [(1, 0), (2, 0), (2, 1), (7, 3), (20, 0), (20, 1), (20, 10), (20, 19)] {
-            let (mut ring, _kept) = clogged(start..start + len);
-            let (most, all) = steady(first_in_first_out(&mut ring, alive, || SMALL));
-            assert!(most <= MOST, "{most} guards for one of {alive} + 1 in a window of {len} at {start}");
+        for (len, kept) in [(1, 0), (2, 0), (2, 1), (7, 3), (20, 0), (20, 1), (20, 10), (20, 19)] {
+            let (mut ring, _long_lived) = clogged(start..start + len);
+            let (most, all) = steady(first_in_first_out(&mut ring, kept, || SMALL));
+            assert!(
+                most <= MOST,
+                "{most} guards for a request, with {kept} kept buffers in a window of {len} at {start}"
+            );
             assert!(
                 all <= 6 * CALLS,
-                "{all} guards for {CALLS} of {alive} + 1 in a window of {len} at {start}"
+                "{all} guards for {CALLS} requests, with {kept} kept buffers in a window of {len} at {start}"
             );
         }
     }
 }
 
 #[test]
-fn buffers_of_all_sizes_share_a_small_window() {
+fn buffers_of_mixed_sizes_reuse_a_small_window() {
     for start in [3, 50, REGIONS - 40] {
-        for alive in [0, 1, 4] {
-            let (mut ring, _kept) = clogged(start..start + 40);
+        for kept in [0, 1, 4] {
+            let (mut ring, _long_lived) = clogged(start..start + 40);
             let mut rng = SplitMix::new(1);
-            let (most, all) = steady(first_in_first_out(&mut ring, alive, || rng.below(4 * UNIT)));
+            let (most, all) = steady(first_in_first_out(&mut ring, kept, || rng.below(4 * UNIT)));
             assert!(most <= MOST && all <= 6 * CALLS, "at most {most} guards, {all} for {CALLS} buffers");
         }
     }
 }
 
-/// Where next to nothing is free a lap may have to be made now and then: of each buffer it costs
-/// little.
+/// Where next to nothing is free, a full round may be needed now and then. Its cost per buffer
+/// stays low.
 #[test]
-fn buffers_that_come_home_in_any_order_share_the_cost_of_a_lap() {
+fn frees_in_random_order_amortize_the_cost_of_full_rounds() {
     for start in [3, 50, REGIONS - 40] {
-        for alive in [1, 20, 36] {
-            let (mut ring, _kept) = clogged(start..start + 40);
+        for kept in [1, 20, 36] {
+            let (mut ring, _long_lived) = clogged(start..start + 40);
             let mut rng = SplitMix::new(1);
-            let mut live: Vec<_> = (0..alive).map(|_| ring.fixed(SMALL).unwrap()).collect();
+            let mut live: Vec<_> = (0..kept).map(|_| ring.fixed(SMALL).unwrap()).collect();
             let (_, all) = steady(|| {
-                drop(live.swap_remove(rng.below(alive)));
+                drop(live.swap_remove(rng.below(kept)));
                 looks(|| live.extend(ring.fixed(SMALL)))
             });
-            assert_eq!(live.len(), alive);
+            assert_eq!(live.len(), kept);
             assert!(all <= REGIONS / 100 * CALLS, "{all} guards for {CALLS} buffers");
         }
     }
 }
 
-/// A refusal looks at all; what is served behind it does not.
+/// A refused request loads all guards; the served request after it does not.
 #[test]
-fn a_refusal_loses_no_place() {
+fn refusal_does_not_slow_down_the_next_request() {
     for start in [3, 50, REGIONS / 2] {
-        let (mut ring, _kept) = clogged(start..start + 5);
+        let (mut ring, _long_lived) = clogged(start..start + 5);
         let (most, _) = steady(|| {
             assert!(ring.fixed(6 * UNIT).is_none());
             looks(|| assert!(ring.fixed(SMALL).is_some()))
@@ -132,9 +135,9 @@ fn a_refusal_loses_no_place() {
 }
 
 #[test]
-fn a_buffer_that_grows_moves_within_a_small_window() {
+fn growing_buffer_moves_within_a_small_window() {
     for start in [3, 50, REGIONS / 2, REGIONS - 20] {
-        let (mut ring, _kept) = clogged(start..start + 20);
+        let (mut ring, _long_lived) = clogged(start..start + 20);
         let (most, _) = steady(|| {
             looks(|| {
                 let mut growing = ring.extendable(0).unwrap();
@@ -146,10 +149,10 @@ fn a_buffer_that_grows_moves_within_a_small_window() {
     }
 }
 
-/// A buffer that fills the longest free run and is refused more: the ring remembers that, as it
+/// A buffer fills the longest free run and asks for more. The ring remembers that refusal as it
 /// does for other requests.
 #[test]
-fn growth_that_is_refused_again_looks_at_a_few_guards() {
+fn growth_refused_again_loads_a_few_guards() {
     const WINDOW: usize = REGIONS / 12;
     for start in [3, REGIONS / 2, REGIONS - WINDOW] {
         let (mut ring, mut held) = clogged(start..start + WINDOW);

@@ -1,5 +1,5 @@
-//! What the end of a ring costs and leaves, from inside: stores that a release just missed, and
-//! guards that are looked at.
+//! Tests of the end of a ring, from inside: the cost in loaded guards, and the stores that an early
+//! release leaves parked.
 
 use alloc::vec::Vec;
 use core::mem::ManuallyDrop;
@@ -11,23 +11,23 @@ use crate::guard::{GuardPtr, LOOKS};
 use crate::parked::Parked;
 
 fn ring_in(parked: &'static Parked) -> RingAl {
-    // SAFETY: the lists are static.
+    // SAFETY: the lists are static, so they outlive the ring.
     unsafe { RingAl::builder(256).try_build_in(parked) }.unwrap()
 }
 
-/// Rings that are dropped with one buffer in use.
+/// Returns `count` buffers, each the only one of a ring that was dropped.
 fn parked_buffers(parked: &'static Parked, count: usize) -> Vec<FixedBufMut> {
     (0..count).map(|_| ring_in(parked).fixed(1).unwrap()).collect()
 }
 
-/// A release that read `closed` before the drop of its ring, and has not stored its word yet.
+/// An early release: it read `closed` before its ring was dropped, and has not stored its word yet.
 struct UnderWay {
     guard: GuardPtr,
     region: usize,
 }
 
 impl UnderWay {
-    /// The ring is dropped beside it.
+    /// Starts a release, then drops its ring.
     fn new(parked: &'static Parked) -> Self {
         let mut ring = ring_in(parked);
         let guard = ring.chain.guard(0);
@@ -41,7 +41,7 @@ impl UnderWay {
     }
 }
 
-/// Guards that this thread looks at.
+/// Returns how many guards this thread loads during the call.
 fn looks(during: impl FnOnce()) -> usize {
     let before = LOOKS.get();
     during();
@@ -49,7 +49,7 @@ fn looks(during: impl FnOnce()) -> usize {
 }
 
 #[test]
-fn a_store_that_its_last_release_missed_goes_when_the_next_ring_is_made() {
+fn store_left_by_an_early_release_is_freed_when_a_ring_is_created() {
     static PARKED: Parked = Parked::new();
     let parked = &PARKED;
     let _others = parked_buffers(parked, 1_000);
@@ -62,7 +62,7 @@ fn a_store_that_its_last_release_missed_goes_when_the_next_ring_is_made() {
 }
 
 #[test]
-fn a_store_that_its_last_release_missed_goes_when_the_next_ring_is_dropped() {
+fn store_left_by_an_early_release_is_freed_when_a_ring_is_dropped() {
     static PARKED: Parked = Parked::new();
     let parked = &PARKED;
     let _others = parked_buffers(parked, 1_000);
@@ -73,7 +73,7 @@ fn a_store_that_its_last_release_missed_goes_when_the_next_ring_is_dropped() {
 }
 
 #[test]
-fn a_store_that_its_last_release_missed_goes_when_another_store_is_freed() {
+fn store_left_by_an_early_release_is_freed_when_another_store_is_freed() {
     static PARKED: Parked = Parked::new();
     let parked = &PARKED;
     let mut others = parked_buffers(parked, 1_000);
@@ -82,31 +82,36 @@ fn a_store_that_its_last_release_missed_goes_when_another_store_is_freed() {
     assert_eq!(parked.count(), 999);
 }
 
-/// However slow the releases are that miss: what waits is a bounded part of what is held.
+/// However slow the early releases are, the stores that wait for a sweep are a bounded part of the
+/// parked ones.
 #[test]
-fn stores_that_wait_are_a_bounded_part_of_those_that_are_held() {
+fn stores_that_wait_for_a_sweep_are_a_bounded_part_of_the_parked_ones() {
     const HELD: usize = 400;
     static PARKED: Parked = Parked::new();
     let parked = &PARKED;
     let _held = parked_buffers(parked, HELD);
     for round in 0..4 * HELD {
         let slow = UnderWay::new(parked);
-        // All looks of these come too early.
+        // All sweeps of these two come before the release ends.
         drop((ring_in(parked), ring_in(parked)));
         slow.end();
         let waiting = parked.count() - HELD;
-        assert!(waiting <= HELD / 7 + 1, "{waiting} of {} stores wait in round {round}", parked.count());
+        assert!(
+            waiting <= HELD / 7 + 1,
+            "{waiting} of {} stores wait for a sweep in round {round}",
+            parked.count()
+        );
     }
-    // Whatever order they are in, a turn over all of them finds the rest.
+    // A full round of sweeps finds the rest, whatever the order of the lists.
     for _ in 0..HELD.div_ceil(8) + 1 {
         drop(ring_in(parked));
     }
     assert_eq!(parked.count(), HELD);
 }
 
-/// The last late release of a store does not free it while an early one has not ended.
+/// The last late release of a store does not free it while an early release has not ended.
 #[test]
-fn a_release_under_way_keeps_its_store() {
+fn unfinished_early_release_keeps_its_store() {
     static PARKED: Parked = Parked::new();
     let parked = &PARKED;
     let mut ring = ring_in(parked);
@@ -122,10 +127,9 @@ fn a_release_under_way_keeps_its_store() {
     assert_eq!(parked.count(), 0);
 }
 
-/// Each drop of a ring, and each last release, looks at a few guards, however many stores are
-/// parked.
+/// Each drop of a ring and each last release loads a few guards, however many stores are parked.
 #[test]
-fn the_work_of_dropping_rings_with_buffers_in_use_is_linear() {
+fn dropping_rings_with_live_buffers_takes_linear_work() {
     for count in [100, 4_000] {
         static PARKED: Parked = Parked::new();
         let parked = &PARKED;
@@ -135,14 +139,14 @@ fn the_work_of_dropping_rings_with_buffers_in_use_is_linear() {
         let released = looks(|| buffers.clear());
         assert!(released <= 12 * count, "{released} guards for {count} buffers");
         assert_eq!(parked.count(), 0);
-        assert!(parked.queued() <= 64, "{} headers of {count} stores that are gone", parked.queued());
+        assert!(parked.queued() <= 64, "{} headers of {count} freed stores", parked.queued());
     }
 }
 
-/// The last buffer frees its store though another thread is looking at parked stores. The looks
-/// that this thread leaves out are made up for.
+/// The last buffer frees its store even while another thread sweeps. A later sweep makes up for the
+/// sweeps that this thread skips.
 #[test]
-fn last_buffers_free_their_stores_beside_a_look() {
+fn last_buffers_free_their_stores_during_a_sweep() {
     static PARKED: Parked = Parked::new();
     let parked = &PARKED;
     let mut held = parked.shut(|| {
@@ -153,19 +157,18 @@ fn last_buffers_free_their_stores_beside_a_look() {
         held
     });
     drop(held.pop());
-    assert_eq!(parked.count(), 19, "this look is worth sixteen");
+    assert_eq!(parked.count(), 19, "this sweep makes up for those skipped");
     drop(held);
     assert_eq!(parked.count(), 0);
 }
 
-/// A store of many regions is looked at in parts, and the next call goes on where the last one
-/// stopped.
+/// A store of many regions is swept in parts. Each call continues where the last one stopped.
 #[test]
-fn a_large_store_is_looked_at_in_parts() {
+fn large_store_is_swept_in_parts() {
     const REGIONS: usize = 5_000;
     static PARKED: Parked = Parked::new();
     let parked = &PARKED;
-    // SAFETY: the lists are static.
+    // SAFETY: the lists are static, so they outlive the ring.
     let mut ring = unsafe { RingAl::builder(REGIONS * region_of(1)).try_build_in(parked) }.unwrap();
     let guard = ring.chain.guard(0);
     let first = ring.fixed(1).unwrap();

@@ -1,7 +1,7 @@
-//! Rings in given memory.
+//! Rings in memory that the caller provides.
 //!
-//! Such a ring writes nothing outside that memory, and never frees it. Its buffers look at a static
-//! header, which all such rings share. That header is never closed and never written.
+//! Such a ring writes only to that memory and never frees it. Its buffers read a static header that
+//! all such rings share, and that nobody ever writes or closes.
 #![cfg(not(ephemera_loom))]
 
 use core::mem::MaybeUninit;
@@ -14,12 +14,12 @@ use crate::geometry::{GRANULE, LARGEST, OVERHEAD};
 use crate::store::{StorePtr, format};
 
 impl RingAl {
-    /// A ring in memory that is never freed: a static, or a leaked block. Of `n` bytes it serves
-    /// one buffer of `n - 64` or more; what is cut off at both ends aligns it to 16. (With feature
-    /// `checked`: `n - 128` or more, aligned to 32.)
+    /// Creates a ring in memory that is never freed: a static, or a leaked block. Of `n` bytes it
+    /// can serve one buffer of at least `n - 64`; alignment to 16 may cut off bytes at both ends.
+    /// With feature `checked`, that is `n - 128`, aligned to 32.
     ///
     /// # Errors
-    /// [`CreateError::TooSmall`] for memory without room for one region.
+    /// Returns [`CreateError::TooSmall`] if the memory has no room for one region.
     ///
     /// # Examples
     ///
@@ -40,22 +40,22 @@ impl RingAl {
     /// ```
     pub fn from_static(memory: &'static mut [MaybeUninit<u8>]) -> Result<Self, CreateError> {
         let bytes = memory.len();
-        // SAFETY: valid as long as the program runs, and nobody else's, since the reference is
-        // consumed.
+        // SAFETY: the memory is valid as long as the program runs. Nobody else uses it, because
+        // this function consumes the only reference.
         unsafe { Self::from_raw_parts(NonNull::from(memory).cast(), bytes) }
     }
 
-    /// A ring in `bytes` bytes from `memory` on. Of `n` bytes it serves one buffer of `n - 64` or
-    /// more. (With feature `checked`: `n - 128` or more.)
+    /// Creates a ring in `bytes` bytes from `memory` on. Of `n` bytes it can serve one buffer of at
+    /// least `n - 64`, and with feature `checked` of at least `n - 128`.
     ///
     /// # Errors
-    /// [`CreateError::TooSmall`] for memory without room for one region, [`CreateError::TooLarge`]
-    /// for more than half the address space.
+    /// Returns [`CreateError::TooSmall`] if the memory has no room for one region, and
+    /// [`CreateError::TooLarge`] if it is more than half of the address space.
     ///
     /// # Safety
-    /// The memory is valid for reads and writes, in one allocation, and nobody else uses it, until
-    /// the ring and all its buffers are dropped. (When [`RingAl::stats`] says that none is held,
-    /// they are.)
+    /// The memory is in one allocation and valid for reads and writes. Nobody else uses it until
+    /// the ring and all its buffers are dropped. [`RingAl::stats`] shows whether a buffer is still
+    /// live.
     pub unsafe fn from_raw_parts(memory: NonNull<u8>, bytes: usize) -> Result<Self, CreateError> {
         let too_small = CreateError::TooSmall { bytes, least: GRANULE + OVERHEAD };
         let lead = memory.as_ptr().align_offset(GRANULE);
@@ -68,9 +68,11 @@ impl RingAl {
         }
         // SAFETY: `lead` is less than `bytes`, since `end` is not zero.
         let base = unsafe { memory.add(lead) };
-        // SAFETY: the caller's memory, aligned and cut to the granule.
+        // SAFETY: the caller guarantees exclusive access to `end` bytes from `base` on. Both are
+        // multiples of the granule, and `end` is not zero.
         unsafe { format(base, end) };
-        // SAFETY: just formatted, and valid while the ring or a buffer lives.
+        // SAFETY: `format` has just made one free region of `end` bytes. The memory stays valid
+        // while the ring or a buffer lives.
         let chain = unsafe { Chain::new(base, end) };
         Ok(Self { chain, store: StorePtr::given(), memory: Memory::Given })
     }

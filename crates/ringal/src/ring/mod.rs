@@ -1,4 +1,4 @@
-//! The allocating side: `RingAl`.
+//! `RingAl`, the ring that buffers are allocated from.
 
 #[cfg(feature = "alloc")]
 mod builder;
@@ -31,15 +31,15 @@ use crate::stats::Stats;
 use crate::store::PARKED;
 use crate::store::StorePtr;
 
-/// A ring of buffers in one store of fixed size.
+/// A ring of byte buffers in one store of fixed size.
 ///
-/// Each buffer is handed out by moving along a chain of regions, and gives its region back by one
-/// store, on any thread. Regions still in use are skipped, so a buffer that is held for long costs
-/// its own bytes and nothing more.
+/// The ring allocates by moving along a chain of regions. Dropping a buffer frees its region with
+/// one store, on any thread. The ring skips regions still in use, so a buffer that stays for long
+/// costs its own bytes and nothing more.
 ///
-/// A ring can be sent to another thread, and is used by one at a time. Its buffers outlive it:
-/// dropping the ring waits for nothing, and its last buffer frees the store (see [the end of a
-/// ring](crate#the-end-of-a-ring)).
+/// A ring can be sent to another thread, but only one thread at a time uses it. Its buffers may
+/// outlive it: dropping the ring never blocks, and its last buffer frees the store (see [the end of
+/// a ring](crate#the-end-of-a-ring)).
 ///
 /// # Examples
 ///
@@ -59,92 +59,93 @@ use crate::store::StorePtr;
 /// ```
 #[repr(C)]
 pub struct RingAl {
-    // In this order: all that a buffer is made of lies on one cache line.
+    // The order puts all fields that create a buffer on one cache line.
     store: StorePtr,
     memory: Memory,
     chain: Chain,
 }
 
-/// The payload of the open region: the free one at the head that an extendable buffer writes into.
-/// The ring is borrowed meanwhile, so nobody else looks there, and a buffer that is forgotten has
-/// taken nothing.
+/// The payload of the open region: the free region at the head that an extendable buffer writes
+/// into. The buffer borrows the ring, so nobody else allocates from the region, and a leaked buffer
+/// has taken nothing.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Open {
     pub(crate) data: NonNull<u8>,
     pub(crate) room: usize,
 }
 
-/// Whose the memory is.
+/// Where a ring's memory comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Memory {
-    /// Ours, with a header in front.
+    /// The global heap. The ring allocates the store with a header.
     #[cfg(feature = "alloc")]
     Heap,
-    /// The caller's.
-    #[cfg_attr(ephemera_loom, expect(dead_code, reason = "its header is static, and loom has no statics"))]
+    /// The caller.
+    #[cfg_attr(ephemera_loom, expect(dead_code, reason = "the header is a static, and loom has none"))]
     Given,
 }
 
-// SAFETY: whoever has the ring is the only one to use its chain; free regions are the ring's
-// wherever it is, and the words that others write are atomics.
+// SAFETY: only the owner of the ring uses its chain, and only the ring accesses free regions (C2).
+// Other threads write only guards' words, which are atomics.
 unsafe impl Send for RingAl {}
 
 impl RingAl {
-    /// A ring over `bytes` bytes of the global heap, rounded up to the next multiple of 16. On top
-    /// come 112 bytes: a header, and what aligns the first buffer. With nothing held it serves one
-    /// buffer of [`RingAl::capacity`] bytes, which is 16 less. (With feature `checked` it is
-    /// rounded to 32, and the capacity 64 less.)
+    /// Creates a ring over `bytes` bytes of the global heap, rounded up to the next multiple of 16.
+    /// A header and the alignment of the first buffer take another 112 bytes. Without live buffers,
+    /// the ring can serve one buffer of [`RingAl::capacity`] bytes, which is 16 less. With feature
+    /// `checked`, the size is rounded to 32, and the capacity is 64 less.
     ///
     /// # Aborts
-    /// When there is no memory, by way of `handle_alloc_error`. [`RingAl::try_new`] returns an
-    /// error instead.
+    /// If the heap has no memory for the store, by a call of `handle_alloc_error`.
+    /// [`RingAl::try_new`] returns an error instead.
     #[cfg(all(feature = "alloc", not(ephemera_loom)))]
     #[must_use]
     pub fn new(bytes: usize) -> Self {
         Builder::new(bytes).build()
     }
 
-    /// As [`RingAl::new`], for a store of this alignment in bytes (rounded up to a power of two, at
-    /// least 64): its first buffer is aligned to it. For a buffer of a certain alignment wherever
-    /// it is see [`RingAl::fixed_aligned`].
+    /// Creates a ring like [`RingAl::new`], in a store aligned to `align` bytes, rounded up to a
+    /// power of two and at least 64. The first buffer of the store is aligned to it;
+    /// [`RingAl::fixed_aligned`] aligns any buffer.
     ///
     /// # Aborts
-    /// As [`RingAl::new`].
+    /// Like [`RingAl::new`].
     #[cfg(all(feature = "alloc", not(ephemera_loom)))]
     #[must_use]
     pub fn new_with_align(bytes: usize, align: usize) -> Self {
         Builder::new(bytes).align(align).build()
     }
 
-    /// As [`RingAl::new`].
+    /// Creates a ring like [`RingAl::new`].
     ///
     /// # Errors
-    /// [`CreateError`](crate::CreateError) when there is no memory for that many bytes.
+    /// Returns [`CreateError`](crate::CreateError) if the heap has no memory for the store.
     #[cfg(all(feature = "alloc", not(ephemera_loom)))]
     pub fn try_new(bytes: usize) -> Result<Self, crate::CreateError> {
         Builder::new(bytes).try_build()
     }
 
-    /// Settings for a ring over `bytes` bytes of the global heap.
+    /// Returns a builder for a ring over `bytes` bytes of the global heap.
     #[cfg(feature = "alloc")]
     pub const fn builder(bytes: usize) -> Builder {
         Builder::new(bytes)
     }
 
-    /// A buffer of exactly `bytes` bytes, aligned to 16. `None` when no run of free regions is long
-    /// enough.
+    /// Allocates a buffer of exactly `bytes` bytes, aligned to 16. Returns `None` if no run of free
+    /// regions is long enough.
     #[inline]
     pub fn fixed(&mut self, bytes: usize) -> Option<FixedBufMut> {
         let need = region(bytes)?;
         let guard = self.chain.take(need)?;
-        // SAFETY: a taken region for that many bytes, of this store.
+        // SAFETY: a taken region of this store with the length for `bytes` bytes, which nobody else
+        // has.
         Some(unsafe { FixedBufMut::new(guard, bytes, self.store) })
     }
 
-    /// As [`RingAl::fixed`].
+    /// Allocates a buffer like [`RingAl::fixed`].
     ///
     /// # Errors
-    /// [`Refused`] says whether the ring is too small or too full.
+    /// Returns [`Refused`], which says whether the ring is too small or too full.
     #[inline]
     pub fn try_fixed(&mut self, bytes: usize) -> Result<FixedBufMut, Refused> {
         match self.fixed(bytes) {
@@ -153,50 +154,51 @@ impl RingAl {
         }
     }
 
-    /// A buffer of exactly `bytes` bytes at a multiple of `align`, which is rounded up to a power
-    /// of two: 4,096 for direct input and output, say. What lies in front stays free. `None` when
-    /// no run of free regions is long enough, or beyond an alignment of 512 MiB.
+    /// Allocates a buffer of exactly `bytes` bytes whose address is a multiple of `align`, rounded
+    /// up to a power of two: 4,096 for direct I/O, say. The bytes in front of it stay free. Returns
+    /// `None` if no run of free regions is long enough, or if `align` is above 512 MiB.
     pub fn fixed_aligned(&mut self, bytes: usize, align: usize) -> Option<FixedBufMut> {
         let want = Want::new(bytes, align.checked_next_power_of_two()?)?;
         let guard = self.chain.take_wanted(want)?;
-        // SAFETY: a taken region for that many bytes, of this store.
+        // SAFETY: a taken region of this store with the length for `bytes` bytes, which nobody else
+        // has.
         Some(unsafe { FixedBufMut::new(guard, bytes, self.store) })
     }
 
-    /// As [`RingAl::fixed_aligned`].
+    /// Allocates a buffer like [`RingAl::fixed_aligned`].
     ///
     /// # Errors
-    /// [`Refused`] says whether the ring is too small or too full.
+    /// Returns [`Refused`], which says whether the ring is too small or too full.
     pub fn try_fixed_aligned(&mut self, bytes: usize, align: usize) -> Result<FixedBufMut, Refused> {
         self.fixed_aligned(bytes, align).ok_or_else(|| self.refused(bytes, align))
     }
 
-    /// A buffer of at least `bytes` bytes that grows while it is written: into the free regions
-    /// behind it, else by moving to another free run, in the end the longest. It borrows the ring
-    /// until it is finalized. `None` when no run of free regions is long enough.
+    /// Allocates a buffer of at least `bytes` bytes that grows while it is written: into the free
+    /// regions after it, or by a move to another free run, in the end the longest. It borrows the
+    /// ring until it is finalized. Returns `None` if no run of free regions is long enough.
     #[inline]
     pub fn extendable(&mut self, bytes: usize) -> Option<ExtBuf<'_>> {
         let open = self.open(bytes)?;
-        // SAFETY: the open region of this ring.
+        // SAFETY: `open` returned the open region of this ring, with room for `bytes` bytes.
         Some(unsafe { ExtBuf::new(self, open, bytes) })
     }
 
-    /// As [`RingAl::extendable`].
+    /// Allocates a buffer like [`RingAl::extendable`].
     ///
     /// # Errors
-    /// [`Refused`] says whether the ring is too small or too full.
+    /// Returns [`Refused`], which says whether the ring is too small or too full.
     #[inline]
     pub fn try_extendable(&mut self, bytes: usize) -> Result<ExtBuf<'_>, Refused> {
         match self.open(bytes) {
-            // SAFETY: the open region of this ring.
+            // SAFETY: `open` is the open region of this ring, with room for `bytes` bytes.
             Some(open) => Ok(unsafe { ExtBuf::new(self, open, bytes) }),
             None => Err(self.refused(bytes, 1)),
         }
     }
 
-    /// A buffer for exactly `count` elements, aligned for them. It drops its elements. `None` when
-    /// no run of free regions is long enough, or when so many elements have more bytes than can be
-    /// addressed.
+    /// Allocates a buffer for exactly `count` elements, aligned for them. The buffer drops its
+    /// elements. Returns `None` if no run of free regions is long enough, or if `count` elements
+    /// exceed the address space.
     #[inline]
     pub fn generic<T>(&mut self, count: usize) -> Option<GenericBufMut<T>> {
         let bytes = count.checked_mul(size_of::<T>())?;
@@ -205,14 +207,15 @@ impl RingAl {
         } else {
             self.chain.take_wanted(Want::new(bytes, align_of::<T>())?)?
         };
-        // SAFETY: a taken region for that many elements, aligned for them, of this store.
+        // SAFETY: a taken region of this store for `count` elements, aligned, which nobody else
+        // has.
         Some(unsafe { GenericBufMut::new(guard, count, self.store) })
     }
 
-    /// As [`RingAl::generic`].
+    /// Allocates a buffer like [`RingAl::generic`].
     ///
     /// # Errors
-    /// [`Refused`] says whether the ring is too small or too full.
+    /// Returns [`Refused`], which says whether the ring is too small or too full.
     #[inline]
     pub fn try_generic<T>(&mut self, count: usize) -> Result<GenericBufMut<T>, Refused> {
         match self.generic(count) {
@@ -221,44 +224,55 @@ impl RingAl {
         }
     }
 
-    /// The largest buffer, in bytes, that this ring serves when nothing is held.
+    /// Returns the size in bytes of the largest buffer that this ring can serve when no buffer is
+    /// live.
     #[inline]
     #[must_use]
     pub fn capacity(&self) -> usize {
         room(self.chain.end)
     }
 
-    /// What is held and what is free. Walks along all regions.
-    ///
-    /// Exact at rest; a buffer that another thread is giving back at the moment counts as held or
-    /// as free.
+    /// Returns statistics of this ring. Visits every region. A buffer that another thread is
+    /// freeing counts as live or as free.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        let mut stats = Stats::new(self.capacity(), self.chain.high.max(self.chain.head));
+        let bytes_held = match self.memory {
+            #[cfg(feature = "alloc")]
+            Memory::Heap => self.store.bytes_held(),
+            Memory::Given => 0,
+        };
+        let high_water = self.chain.high.max(self.chain.head);
+        let mut stats = Stats { capacity: self.capacity(), bytes_held, high_water, ..Stats::default() };
         let mut run = 0;
         self.chain.walk(|_, word| stats.see(word, &mut run));
         stats
     }
 
-    /// Returns how many stores of dropped rings are not freed yet: each has a buffer in use, or
-    /// waits for a look as [the crate's documentation](crate#the-end-of-a-ring) says.
+    /// Returns how many stores of dropped rings are not freed yet. Each of them has a live buffer,
+    /// or waits for a sweep (see [the end of a ring](crate#the-end-of-a-ring)).
     #[cfg(all(feature = "alloc", not(ephemera_loom)))]
     #[must_use]
     pub fn parked() -> usize {
         PARKED.count()
     }
 
-    /// Frees the stores of dropped rings whose buffers are all gone, and returns how many it freed.
+    /// Frees the stores of dropped rings that have no live buffers. Returns how many it freed.
     ///
-    /// The last buffer does so by itself, unless its release began before the drop of the ring and
-    /// ended later: see [the crate's documentation](crate#the-end-of-a-ring). This looks at every
-    /// parked store; it returns zero at once if another thread is looking at the moment.
+    /// The last buffer frees its store by itself, unless its release began before the drop of the
+    /// ring and ended after it (see [the end of a ring](crate#the-end-of-a-ring)). If another
+    /// thread is sweeping, this returns zero at once. A ring has no `trim` of its own, because its
+    /// store has a fixed size.
     #[cfg(all(feature = "alloc", not(ephemera_loom)))]
-    pub fn reclaim() -> usize {
-        PARKED.look_at_all()
+    pub fn trim_all() -> usize {
+        PARKED.sweep_all()
     }
 
-    /// Why a request was refused.
+    /// Alias of [`RingAl::trim_all`].
+    #[cfg(all(feature = "alloc", not(ephemera_loom)))]
+    pub fn reclaim() -> usize {
+        Self::trim_all()
+    }
+
     #[cold]
     fn refused(&self, asked: usize, align: usize) -> Refused {
         let fits_empty = align
@@ -268,12 +282,12 @@ impl RingAl {
         if !fits_empty {
             return Refused::TooLarge { asked, capacity: self.capacity() };
         }
-        let Stats { largest_free, held_bytes, .. } = self.stats();
-        Refused::Exhausted { asked, largest_free, held: held_bytes }
+        let Stats { largest_free, bytes_live, .. } = self.stats();
+        Refused::Exhausted { asked, largest_free, held: bytes_live }
     }
 }
 
-/// What an extendable buffer asks of its ring.
+/// The part of the ring that extendable buffers use.
 impl RingAl {
     /// Opens a region with room for `bytes` bytes.
     #[inline]
@@ -286,36 +300,38 @@ impl RingAl {
         Some(Open { data: Chain::open_payload(guard, len), room: len - OVERHEAD })
     }
 
-    /// Makes the open region longer, if free regions follow it: to `least` bytes of room, or more.
-    /// The room that it has then.
+    /// Grows the open region, if free regions follow it, to at least `least` bytes of room. Returns
+    /// the room that it has then, which may be less.
     pub(crate) fn extend(&mut self, open: Open, least: usize) -> usize {
         let Some(least) = region(least) else { return open.room };
-        // SAFETY: G1: the open region's, of this ring.
+        // SAFETY: the open region's guard is in front of its data, and this ring keeps the store
+        // (G1).
         let guard = unsafe { GuardPtr::of(open.data) };
         room(self.chain.extend(guard, least))
     }
 
-    /// Moves what the open region holds, its first `len` bytes, to another free run, if one has
-    /// room for `least`. The payload and room there.
+    /// Moves the first `len` bytes of the open region to another free run, if one has room for
+    /// `least` bytes. That run becomes the open region, which this returns.
     pub(crate) fn relocate(&mut self, from: Open, len: usize, least: usize) -> Option<Open> {
         self.used(len);
         let (guard, region) = self.chain.open_elsewhere(region(least)?)?;
         let to = Open { data: guard.payload(), room: room(region) };
-        // The run may contain the region that was open, so that the places overlap. Marks for
-        // sanitizers do not keep what they are put on, so they go around the bytes that are moved.
+        // The new run may contain the old region, so the two may overlap. Unmarked bytes may count
+        // as uninitialised, so unmarking leaves out the bytes that move.
         let (old, new) = (from.data.addr().get(), to.data.addr().get());
         let (end, inside) = (new + to.room, (new..new + to.room).contains(&old));
         let (before, behind) = if inside { (old - new, end - old - len) } else { (to.room, 0) };
-        // SAFETY: in the open region, which is the ring's (C2).
+        // SAFETY: the bytes are in the new open region, which only the ring accesses (C2).
         unsafe { unpoison(to.data, before) };
-        // SAFETY: `len` bytes are at `from`.
+        // SAFETY: the first `len` bytes of the old region are written, so `len` is at most its
+        // room.
         let rest = unsafe { from.data.add(len) };
         if behind != 0 {
-            // SAFETY: in the open region, behind what is moved.
+            // SAFETY: the bytes are in the new open region, after the bytes to move.
             unsafe { unpoison(rest, behind) };
         }
-        // SAFETY: `len` bytes were written at `from`, and there is room for more at `to`; both are
-        // free regions' payload, and no guard that is still one lies in them.
+        // SAFETY: `len` bytes at `from` are written, and `to` has room for more. Both are free
+        // payload.
         unsafe { from.data.copy_to(to.data, len) };
         if !inside {
             Chain::abandon(from.data, from.room);
@@ -323,33 +339,36 @@ impl RingAl {
         Some(to)
     }
 
-    /// The open region is done: a fixed buffer of `bytes` bytes starts it, the rest is free.
+    /// Turns the start of the open region into a fixed buffer of `bytes` bytes. The rest stays
+    /// free.
     ///
     /// # Safety
-    /// `bytes` is not above the open region's room, and so many of them as are counted on are
-    /// written.
+    /// `bytes` is at most the room of the open region. The bytes that the caller then counts as
+    /// written are written.
     #[inline]
     pub(crate) unsafe fn close(&mut self, open: Open, bytes: usize) -> FixedBufMut {
-        // SAFETY: G1: the open region's, of this ring.
+        // SAFETY: the open region's guard is in front of its data, and this ring keeps the store
+        // (G1).
         let guard = unsafe { GuardPtr::of(open.data) };
         self.chain.close(guard, region_of(bytes));
-        // SAFETY: a taken region for that many bytes, of this store.
+        // SAFETY: a taken region of this store with the length for `bytes` bytes, which nobody else
+        // has.
         unsafe { FixedBufMut::from_open(guard, bytes, self.store) }
     }
 
-    /// The room of the longest free run.
+    /// Returns the room of the longest free run.
     #[cfg(feature = "bytes")]
     pub(crate) fn longest(&self) -> usize {
         room(self.chain.longest().1)
     }
 
-    /// So many bytes of the open region were used, of which its buffer may not tell in the end.
+    /// Records that `bytes` bytes of the open region were used. The finished buffer may be smaller.
     #[inline]
     pub(crate) fn used(&mut self, bytes: usize) {
         self.chain.note_open(region_of(bytes));
     }
 
-    /// The open region stays free.
+    /// Ends the use of the open region, which stays free.
     #[inline]
     pub(crate) fn abandon(&mut self, open: Open) {
         Chain::abandon(open.data, open.room);
@@ -360,13 +379,13 @@ impl Drop for RingAl {
     fn drop(&mut self) {
         match self.memory {
             #[cfg(feature = "alloc")]
-            // SAFETY: a store of the heap, and the ring ends here.
+            // SAFETY: the store is on the heap, and the ring does not use it again.
             Memory::Heap => unsafe { self.store.retire() },
-            // Marks for sanitizers go back with the memory; a buffer that is still held has none,
-            // and sets none.
+            // The caller gets this memory back, so it must carry no sanitizer marks. Live buffers
+            // have none, and set none when they are released.
             Memory::Given => self.chain.walk(|at, word| {
                 if !word.is_taken() {
-                    // SAFETY: free, hence the ring's (C2), and from now on the one's who gave it.
+                    // SAFETY: the region is free, so only the ring accesses it (C2).
                     unsafe { unpoison(self.chain.guard(at).payload(), word.len() - GRANULE) };
                 }
             }),

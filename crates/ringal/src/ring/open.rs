@@ -1,7 +1,7 @@
-//! The open region: the free one at the head that an extendable buffer writes into.
+//! The open region: the free region at the head that an extendable buffer writes into.
 //!
-//! Nothing marks it, so nothing has to be taken back; what is written there is the ring's until the
-//! buffer is finalized.
+//! The open region is not marked as taken, because the buffer borrows the ring and nobody else can
+//! allocate from it. So a buffer that is dropped or leaked leaves nothing to undo.
 
 use core::ptr::NonNull;
 
@@ -13,23 +13,23 @@ use crate::geometry::GRANULE;
 use crate::guard::GuardPtr;
 
 impl Chain {
-    /// Makes the open region longer: to `least` bytes, and to twice its length if that is to be
-    /// had. Returns its length.
+    /// Grows the open region: to at least `least` bytes, and to twice its length if the free
+    /// regions after it allow that. Returns the new length, which may be less than `least`.
     pub(super) fn extend(&mut self, guard: GuardPtr, least: usize) -> usize {
         let len = guard.held().len();
         let aim = least.max(len.saturating_mul(2));
         let longer = self.merge(self.offset(guard), len, |_, len| len >= aim);
         if longer != len {
-            // SAFETY: the open region is free, and only its guard and its first `len` bytes hold
-            // anything (C2).
+            // SAFETY: the region has grown to `longer` bytes, so this is in it or at its end.
             let fresh = unsafe { guard.payload().add(len - GRANULE) };
-            // SAFETY: as above.
+            // SAFETY: these bytes were just merged into the open region, and nothing is stored in
+            // them (C2).
             unsafe { unpoison(fresh, longer - len) };
         }
         longer
     }
 
-    /// The longest free run, merged or not: where it starts, and its bytes.
+    /// Returns the offset and length of the longest free run. Its regions need not be merged.
     pub(super) fn longest(&self) -> (usize, usize) {
         let (mut start, mut run) = (0, 0);
         let mut longest = (0, 0);
@@ -47,8 +47,8 @@ impl Chain {
         longest
     }
 
-    /// The free run that starts at `low`, merged or not: its bytes, or as many as `aim` and more. A
-    /// few regions are looked at.
+    /// Returns the length of the free run that starts at `low`. Stops after a few regions, or once
+    /// the run has `aim` bytes.
     fn run_at_low(&self, aim: usize) -> usize {
         let mut run = 0;
         for _ in 0..SIGHT {
@@ -65,10 +65,10 @@ impl Chain {
         run
     }
 
-    /// A free run of `least` bytes for an open region that has to move: the one where the lap
-    /// began, if that has twice as many, else the longest of all, which takes a look at every
-    /// guard. Merged, it becomes the open region, at the head. Where even the longest is too short,
-    /// nothing changes, and the ring remembers the refusal.
+    /// Finds a free run of at least `least` bytes for an open region that must move. Prefers the
+    /// run at `low` if it has twice that length, and otherwise uses the longest of all, for which
+    /// it loads every guard. Merges the run and moves the head there, so that it becomes the open
+    /// region. If even the longest run is too short, changes nothing and remembers the refusal.
     pub(super) fn open_elsewhere(&mut self, least: usize) -> Option<(GuardPtr, usize)> {
         if least > self.end || self.refusal_stands(least) {
             return None;
@@ -91,37 +91,39 @@ impl Chain {
         Some((guard, len))
     }
 
-    /// The payload of the open region, for its writer.
+    /// Returns the payload of the open region, ready to be written.
     #[inline]
     pub(super) fn open_payload(guard: GuardPtr, len: usize) -> NonNull<u8> {
         let data = guard.payload();
-        // SAFETY: the region is free, hence the ring's (C2).
+        // SAFETY: the region is free, so only the ring accesses it (C2).
         unsafe { unpoison(data, len - GRANULE) };
         data
     }
 
-    /// The open region at the head is done: `need` bytes of it are taken. It may be longer than its
-    /// writer knows, since it may have grown in vain.
+    /// Takes the first `need` bytes of the open region at the head for the finished buffer. The
+    /// region may be longer than the buffer knows, because a failed attempt to grow still merges
+    /// regions.
     #[inline]
     pub(super) fn close(&mut self, guard: GuardPtr, need: usize) {
         let len = guard.held().len();
         ephemera_prim::invariant!(self.offset(guard) == self.head, "the open region is at the head");
         self.cut(guard, self.head, len, need);
         if len > need + GRANULE {
-            // SAFETY: behind the guard that was just made, free again, hence the ring's (C2).
+            // SAFETY: these bytes follow the guard that `cut` just created, in a free region that
+            // only the ring accesses (C2).
             unsafe { poison(self.guard(self.head).payload(), len - need - GRANULE) };
         }
     }
 
-    /// Remembers how far up the open region at the head was used, before that is given up.
+    /// Records how far the open region at the head was written, before the buffer leaves it.
     pub(super) fn note_open(&mut self, need: usize) {
         self.high = self.high.max(self.head + need);
     }
 
-    /// The payload that was opened stays free, or is free again.
+    /// Marks the payload of the open region as unusable for sanitizers, when the buffer leaves it.
     #[inline]
     pub(super) fn abandon(data: NonNull<u8>, room: usize) {
-        // SAFETY: in a free region, hence the ring's (C2).
+        // SAFETY: the bytes are in a free region, which only the ring accesses (C2).
         unsafe { poison(data, room) };
     }
 }

@@ -1,28 +1,28 @@
-//! What a refusal remembers: the taken guards that stand in the way.
+//! A remembered refusal: a few taken guards that prove that a request has no room.
 //!
-//! A search of the whole chain that found nothing is worth remembering, but a release says nothing
-//! to the ring: it is one store to its own guard. So a refusal keeps a few taken guards, chosen
-//! such that no run of `need` bytes fits between two of them. While their words are the same, no
-//! other release can serve such a request, and a few loads show that. Once one of them changed, the
-//! next request searches. So no request is refused because of what was true before a release that
-//! it could have seen.
+//! A search of the whole chain that found nothing is worth remembering. But a release does not
+//! notify the ring: it is one store to its own guard. So a refusal keeps a few taken guards, chosen
+//! so that no run of `need` bytes fits between two of them. While their words are unchanged, no
+//! other release can make room for such a request, and a few loads show that. Once one of them has
+//! changed, the next request searches again. So a request never fails because of a state from
+//! before a release that it could have seen.
 //!
-//! To block runs of `need` bytes everywhere takes about `end / need` guards, so this serves large
+//! About `end / need` guards are enough to block every run of `need` bytes, so this helps large
 //! requests. Where [`WATCHED`] guards are not enough, each request searches.
 //!
-//! Requests for buffers and growing extendable buffers share what is remembered: an open region is
-//! free, as far as guards say.
+//! A refusal covers new buffers and growing extendable buffers alike, because the guard of an open
+//! region says "free".
 
 use super::chain::Chain;
 use crate::word::Word;
 
-/// Guards that a refusal can keep.
+/// The most guards that a refusal can keep.
 const WATCHED: usize = 32;
 
-/// A request that was refused, and why the next like it will be.
+/// A refused request, and the guards that block it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Refusal {
-    /// Requests of this many bytes and more; `usize::MAX` for none.
+    /// The refusal covers requests of at least this many bytes; `usize::MAX` for none.
     need: usize,
     watched: [(usize, Word); WATCHED],
     count: usize,
@@ -40,17 +40,18 @@ impl Refusal {
     }
 }
 
-/// Chooses the guards to keep, going along the chain once.
+/// Chooses the guards to keep, in one walk along the chain.
 struct Blockers {
     need: usize,
     watched: [(usize, Word); WATCHED],
     count: usize,
-    /// Bytes since the end of the last chosen guard's region, and the same since that of the last
-    /// taken region, which may still be chosen.
+    /// `open` counts the bytes since the end of the last chosen region. `last` is the last taken
+    /// region since then, which may still be chosen, and `since_last` counts the bytes since its
+    /// end.
     open: usize,
     last: Option<(usize, Word)>,
     since_last: usize,
-    /// A run is long enough after all, or there are more blockers than we keep.
+    /// Set if some run is long enough, or if more than [`WATCHED`] guards are needed.
     failed: bool,
 }
 
@@ -91,7 +92,7 @@ impl Blockers {
 }
 
 impl Chain {
-    /// Whether all guards are as they were when a request of at most `need` bytes was refused.
+    /// Returns whether the remembered refusal covers `need` bytes and all its guards are unchanged.
     pub(super) fn refusal_stands(&self, need: usize) -> bool {
         let Refusal { need: refused, watched, count } = &self.refusal;
         let as_it_was = |&(at, word): &(usize, Word)| {
@@ -101,7 +102,7 @@ impl Chain {
         need >= *refused && watched[..*count].iter().all(as_it_was)
     }
 
-    /// Remembers that no run has `need` bytes, if a few guards show it.
+    /// Remembers that no run has `need` bytes, if a few guards prove it.
     pub(super) fn refuse(&mut self, need: usize) {
         let watched = [(0, Word::free(0)); WATCHED];
         let mut blockers =

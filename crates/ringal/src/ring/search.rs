@@ -1,48 +1,52 @@
-//! The slow way to a region: skip, merge, wrap, restart, refuse.
+//! The slow path of an allocation: skip, merge, wrap, restart, refuse.
 //!
-//! A search goes one turn at most: from the head to the end, then from the start to where it began,
-//! and on to the end of the free run that it is in. So it finds every run of free regions that is
-//! long enough, wherever the chain stopped, and each release that happened before the call is seen.
+//! The head moves through the store in *passes*. A pass ends when the head wraps from the end to
+//! the start.
 //!
-//! To stay where the cache lines are, the head **restarts** at `low` whenever the region there is
-//! free, which is looked at every `stride` bytes of progress: in a first-in-first-out stream that
-//! is when the oldest buffer came home, and the window in use stays what is alive and a stride.
-//! Above the head lies the **frontier** then, where the restart left off; after a few taken regions
-//! in a row the head goes on from there, and does not skip along behind a thread that is still
-//! releasing.
+//! A search makes at most one full round: from the head to the end, then from the start to where
+//! the search began, and on to the end of the free run there. So it finds every sufficiently long
+//! run of free regions, and it sees each release that happened before the call.
 //!
-//! A turn looks at every guard, so before one begins the search tries where free regions were last:
-//! beyond a few taken ones at the head and at the frontier it looks back at `low`, whatever
-//! progress was made.
+//! The head stays near recently used cache lines. Every `stride` bytes of progress it checks the
+//! region at `low`, and **restarts** there if that is free. In a first-in-first-out stream this
+//! happens when the oldest buffer was freed, so the window in use is the live buffers plus one
+//! stride. The **frontier** is where the restart left off, above the head. After a few taken
+//! regions in a row the head continues from there, so that it does not follow right after a thread
+//! that is still releasing.
+//!
+//! A full round loads every guard. Before it starts one, a search tries the likely places: a few
+//! regions at the head, a few at the frontier, then those from `low` on.
 
 use super::chain::{Chain, NOWHERE};
 use crate::geometry::{Want, pace_in};
 use crate::guard::GuardPtr;
 
-/// Regions that a search looks at before it tries elsewhere: at the head, and at the frontier.
+/// Regions that a search visits at the head, and again at the frontier, before it tries elsewhere.
 const BRIEF: usize = 8;
 
-/// Looks back in a row that found `low` taken, after which another place to restart is looked for.
+/// Checks in a row that found `low` taken, after which the ring looks for another place to restart.
 const PATIENCE: u32 = 16;
 
-/// Looks back in a row, after which that other place becomes `low`. Sooner would be wrong: what was
-/// placed at the frontier before a restart is given back before `low` is, and then `low` is not
-/// held for long. It would climb, and the window with it.
+/// Checks in a row that found `low` taken, after which that other place becomes `low`. Less
+/// patience would let `low` climb to the end of the store, and the window with it: buffers placed
+/// at the frontier before a restart are often freed before `low` is, although `low` is freed soon
+/// after.
 const FAREWELL: u32 = 16 * PATIENCE;
 
-/// Regions looked at then, and from `low` on before a turn.
+/// Regions that the ring visits from `low` on: for another place to restart, and before a full
+/// round.
 pub(super) const SIGHT: usize = 64;
 
-/// So many bytes asked for are worth another look at the head: to write them takes longer, and
-/// longer still where the store was not used lately.
+/// A search visits one more region at the head for each of these bytes requested. Writing a large
+/// buffer takes longer than the search, and longer still where the store was not used recently.
 const WORTH: usize = 1024;
 
-/// Bytes merged at the head beyond what was asked for. In a stream of many sizes the next requests
-/// then go the fast way, where each would merge some regions of the lap before, and a processor
-/// cannot foresee how many. Measured from 0 to 16 KiB: from 4 KiB on there is little more to win.
+/// Extra bytes to merge at the head, beyond the requested size. In a stream of many sizes, the next
+/// requests then take the fast path. Without this, each request merges an unpredictable number of
+/// old regions. Measured from 0 to 16 KiB; above 4 KiB there is little more to gain.
 const AHEAD: usize = 4096;
 
-/// A free region that serves: at `at`, `len` bytes, of which `lead` stay in front.
+/// A free region that serves a request: `len` bytes at `at`. Its first `lead` bytes stay free.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Found {
     pub(super) at: usize,
@@ -51,8 +55,8 @@ pub(super) struct Found {
 }
 
 impl Chain {
-    /// A taken region of `need` bytes, when the region at the head is not free or too short, or a
-    /// look back is due.
+    /// Allocates a region of `need` bytes when the fast path cannot: the region at the head is
+    /// taken or too short, or a check of `low` is due.
     #[cold]
     #[inline(never)]
     pub(super) fn take_slow(&mut self, need: usize) -> Option<GuardPtr> {
@@ -65,8 +69,8 @@ impl Chain {
         }
     }
 
-    /// What most slow ways come to: a look back, and a merge at the head. The free region there
-    /// then, if it has `need` bytes.
+    /// Handles the two common cases: a check of `low` that is due, and a merge at the head. Returns
+    /// the region at the head if it is free and has `need` bytes.
     #[inline]
     fn head_or_merge(&mut self, need: usize) -> Option<(GuardPtr, usize)> {
         if need > self.end {
@@ -89,11 +93,11 @@ impl Chain {
         Some((guard, len))
     }
 
-    /// A taken region for this want.
+    /// Allocates a region for `want`.
     pub(super) fn take_wanted(&mut self, want: Want) -> Option<GuardPtr> {
         let found = self.search(want)?;
         let (guard, at, len) = self.place(found);
-        // Asked by `align_offset`, which also tells Miri that the address is no accident.
+        // `align_offset` also tells Miri that the alignment of this address is guaranteed.
         let off = guard.payload().as_ptr().align_offset(want.align);
         ephemera_prim::invariant!(off == 0, "the lead aligns the buffer");
         self.cut(guard, at, len, want.need);
@@ -101,7 +105,7 @@ impl Chain {
         Some(guard)
     }
 
-    /// A free region of at least `need` bytes at the new head, not taken yet.
+    /// Finds a free region of at least `need` bytes and moves the head to it. Does not take it.
     #[cold]
     #[inline(never)]
     pub(super) fn open_slow(&mut self, need: usize) -> Option<(GuardPtr, usize)> {
@@ -115,32 +119,33 @@ impl Chain {
         Some((guard, len))
     }
 
-    /// Splits off the lead. The guard, offset and length of the rest.
+    /// Splits off the lead. Returns the guard, offset and length of the rest.
     pub(super) fn place(&mut self, found: Found) -> (GuardPtr, usize, usize) {
         let Found { at, len, lead } = found;
         if lead == 0 {
             return (self.guard(at), at, len);
         }
         let guard = self.guard(at + lead);
-        // SAFETY: in the free region that was found, with `len - lead` bytes of it behind (C2).
+        // SAFETY: the offset is in the free region that was found, and `len - lead` bytes of it
+        // follow (C2).
         unsafe { guard.create(len - lead) };
         self.guard(at).resize(lead);
         (guard, at + lead, len - lead)
     }
 
-    /// The first region of a lap is where restarts begin.
+    /// Makes `at` the place to restart, if it is the first region of this pass.
     fn raise_low(&mut self, at: usize) {
         if self.low == NOWHERE {
             self.low = at;
         }
     }
 
-    /// Remembers how far up regions were used, before the head goes back.
+    /// Records how far regions reach, before the head moves back.
     pub(super) fn note_high(&mut self) {
         self.high = self.high.max(self.head);
     }
 
-    /// A free region that serves, by one turn at most.
+    /// Finds a free region that serves `want`, in one full round at most.
     fn search(&mut self, want: Want) -> Option<Found> {
         if want.need > self.end || self.refusal_stands(want.need) {
             return None;
@@ -157,9 +162,8 @@ impl Chain {
         found
     }
 
-    /// Where free regions are to be expected: a few at the head, then at the frontier, then where
-    /// the lap began. So a window among regions that stay is found again without a look at all of
-    /// these.
+    /// Searches the likely places: a few regions at the head, then at the frontier, then from `low`
+    /// on. This finds a small window among long-lived buffers again without visiting all of them.
     fn search_near(&mut self, want: Want) -> Option<Found> {
         let brief = BRIEF + (want.need / WORTH).min(2 * SIGHT);
         let ahead = self.scan(self.head, self.end.min(self.frontier), brief, want);
@@ -179,7 +183,7 @@ impl Chain {
             return None;
         }
         let found = self.scan(self.low, self.head, SIGHT, want)?;
-        // A run that reaches to the head took it along.
+        // If the run reaches up to the head, the merge moved the head to its start already.
         if found.at < self.head {
             self.go_back(found.at);
         }
@@ -187,7 +191,7 @@ impl Chain {
         Some(found)
     }
 
-    /// Anywhere: on from the head, then from the start to where that began.
+    /// Searches everywhere: from the head to the end, then from the start to the head.
     fn search_all(&mut self, want: Want) -> Option<Found> {
         let ahead = self.scan(self.head, self.end, usize::MAX, want);
         if ahead.is_some() {
@@ -198,7 +202,7 @@ impl Chain {
         Some(found)
     }
 
-    /// At the stop: wraps, or looks back and perhaps restarts.
+    /// Handles the head at `stop`: wraps, or checks `low` and may restart there.
     fn turn(&mut self, need: usize) {
         if self.head < self.stop {
             return;
@@ -215,7 +219,7 @@ impl Chain {
         self.stop_ahead(need);
     }
 
-    /// A new lap.
+    /// Starts a new pass.
     fn wrap(&mut self, need: usize) {
         self.note_high();
         self.head = 0;
@@ -225,7 +229,7 @@ impl Chain {
         self.stop_ahead(need);
     }
 
-    /// The head restarts below.
+    /// Moves the head back to `at`, and makes the place that it leaves the frontier.
     fn go_back(&mut self, at: usize) {
         self.note_high();
         if self.frontier == NOWHERE {
@@ -234,15 +238,16 @@ impl Chain {
         self.head = at;
     }
 
-    /// The next look back is after some progress from the head on.
+    /// Sets `stop` to the next check of `low`, some progress beyond the head.
     fn stop_ahead(&mut self, need: usize) {
         let window = self.head.saturating_sub(self.low);
         let pace = pace_in(self.stride, window, need);
         self.stop = self.end.min(self.frontier).min(self.head + pace);
     }
 
-    /// Where to restart: at `low`, if that region is free now; where a lap ends, at one soon behind
-    /// it. Who holds `low` for long makes room for another place.
+    /// Returns where to restart, if anywhere: at `low`, if that region is free. If `low` stays
+    /// taken for long, or at the end of a pass, at a free region soon after it. In the end that
+    /// region becomes `low`.
     fn restart(&mut self) -> Option<usize> {
         if self.low >= self.head {
             return None;
@@ -277,8 +282,8 @@ impl Chain {
         None
     }
 
-    /// Looks for a region that serves among the runs that start in `from..upto`, at most `budget`
-    /// of them. Merges the free regions that it passes.
+    /// Visits at most `budget` runs that start in `from..upto`, merges the free regions in them,
+    /// and returns the first that serves `want`.
     fn scan(&mut self, from: usize, upto: usize, budget: usize, want: Want) -> Option<Found> {
         let mut at = from;
         for _ in 0..budget {
@@ -298,8 +303,8 @@ impl Chain {
         None
     }
 
-    /// Merges the free region at `at` with the free ones behind it until `enough(address, length)`.
-    /// Returns its length.
+    /// Merges the free region at `at` with the free ones after it until `enough(address, length)`
+    /// returns `true`. Returns the new length.
     pub(super) fn merge(&mut self, at: usize, len: usize, enough: impl Fn(usize, usize) -> bool) -> usize {
         let guard = self.guard(at);
         let mut longer = len;
@@ -319,7 +324,8 @@ impl Chain {
         longer
     }
 
-    /// Guards strictly between the two offsets are gone: nothing may point at them (C3).
+    /// Moves marks away from the guards strictly between `from` and `to`, which a merge has removed
+    /// (C3).
     fn forget_marks(&mut self, from: usize, to: usize) {
         self.refusal.forget();
         if from < self.head && self.head < to {

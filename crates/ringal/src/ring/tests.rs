@@ -1,4 +1,5 @@
-//! The chain from inside: where it restarts, what it remembers, how its marks survive merges.
+//! Tests of the chain from inside: where it restarts, what it remembers, and how merges move its
+//! marks.
 
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -14,10 +15,10 @@ fn fill(ring: &mut RingAl, bytes: usize, count: usize) -> Vec<FixedBufMut> {
     (0..count).map(|_| ring.fixed(bytes).unwrap()).collect()
 }
 
-/// A ring of many strides.
+/// The size of a ring with many strides.
 const LARGE: usize = if cfg!(miri) { 16 << 10 } else { 1 << 20 };
 
-/// Bytes such that a region has a round number of granules.
+/// A buffer size whose region is a whole number of granules without rounding.
 const SMALL: usize = 2 * GRANULE;
 
 fn guards_are_in_order(ring: &RingAl) {
@@ -37,7 +38,7 @@ fn guards_are_in_order(ring: &RingAl) {
 }
 
 #[test]
-fn exact_fits_change_no_guard() {
+fn exact_fit_creates_and_merges_no_region() {
     let mut ring = RingAl::new(4 << 10);
     drop(fill(&mut ring, SMALL, 10));
     let regions = ring.stats().regions;
@@ -49,14 +50,15 @@ fn exact_fits_change_no_guard() {
 }
 
 #[test]
-fn a_restart_goes_on_from_the_frontier_behind_what_is_held() {
+fn restarted_head_continues_at_the_frontier_after_taken_regions() {
     let mut ring = RingAl::new(LARGE);
     let unit = region_of(SMALL);
     let per_stride = ring.chain.stride.div_ceil(unit);
     let mut held = fill(&mut ring, SMALL, per_stride);
     let left_off = ring.chain.head;
     assert!(left_off >= ring.chain.stop);
-    // The first is free, the next nine are not: one request there, the next at the frontier.
+    // The first region is free, and the next nine are taken: the first request is served there, the
+    // next at the frontier.
     drop(held.remove(0));
     let first = ring.fixed(SMALL).unwrap();
     assert_eq!((ring.chain.head, ring.chain.frontier), (unit, left_off));
@@ -69,7 +71,7 @@ fn a_restart_goes_on_from_the_frontier_behind_what_is_held() {
 }
 
 #[test]
-fn a_merge_over_the_marks_moves_them() {
+fn merge_moves_the_marks_that_it_covers() {
     let mut ring = RingAl::new(LARGE);
     let per_stride = ring.chain.stride.div_ceil(region_of(SMALL));
     let mut held = fill(&mut ring, SMALL, per_stride + 1);
@@ -80,7 +82,7 @@ fn a_merge_over_the_marks_moves_them() {
         held.swap_remove(0);
     }
     drop(held);
-    // From the restarted head over the frontier and far beyond.
+    // The request spans from the restarted head to far beyond the frontier.
     assert!(ring.fixed(2 * frontier).is_some());
     guards_are_in_order(&ring);
     assert!(ring.fixed(ring.capacity()).is_some());
@@ -90,13 +92,13 @@ fn a_merge_over_the_marks_moves_them() {
 
 #[test]
 #[cfg_attr(miri, ignore = "takes many strides of a large ring")]
-fn a_place_that_stays_taken_is_given_up() {
+fn restart_place_moves_when_its_region_stays_taken() {
     let mut ring = RingAl::new(LARGE);
     let kept = ring.fixed(SMALL).unwrap();
     let stride = ring.chain.stride;
     let laps = |strides| strides * stride / 4 / region_of(SMALL);
-    // Not soon, though the place behind it is used before: the one who holds it may be the slow one
-    // of several.
+    // `low` does not move soon, although the place after it is used again: the buffer there may
+    // just be the slowest of several.
     (0..laps(100)).for_each(|_| drop(fill(&mut ring, SMALL, 4)));
     assert_eq!(ring.chain.low, 0);
     assert!(ring.chain.high < 30 * stride, "{:?}", ring.chain);
@@ -112,10 +114,10 @@ fn a_place_that_stays_taken_is_given_up() {
     assert!(ring.fixed(ring.capacity()).is_some());
 }
 
-/// Batches of large buffers go to a thread that frees each while the next is filled, now earlier
-/// and now later.
+/// Each batch of large buffers is freed while the next is filled, sometimes earlier and sometimes
+/// later.
 #[test]
-fn large_buffers_in_batches_stay_where_they_were() {
+fn batches_of_large_buffers_reuse_the_same_addresses() {
     const BATCH: usize = 64;
     const BYTES: usize = 64 << 10;
     const BATCHES: usize = if cfg!(miri) { 4 } else { 2_000 };
@@ -145,9 +147,9 @@ fn large_buffers_in_batches_stay_where_they_were() {
 }
 
 #[test]
-fn refusals_keep_as_many_guards_as_it_takes() {
-    // Of 160 regions, requests of a 27th are blocked by 32 of them or fewer; requests of two
-    // regions are not.
+fn refusal_keeps_the_guards_that_prove_it() {
+    // Of 160 regions, at most 32 block requests of a 27th of the ring. Requests of two regions need
+    // more.
     let mut ring = RingAl::new(160 * region_of(SMALL));
     let held = fill(&mut ring, SMALL, 160);
     let part = 6 * region_of(SMALL) - OVERHEAD;
@@ -155,7 +157,10 @@ fn refusals_keep_as_many_guards_as_it_takes() {
     assert!(ring.chain.refusal_stands(region_of(part)) && ring.chain.refusal_stands(region_of(2 * part)));
     assert!(!ring.chain.refusal_stands(region_of(SMALL)));
     assert!(ring.fixed(SMALL + GRANULE).is_none());
-    assert!(!ring.chain.refusal_stands(region_of(SMALL + GRANULE)), "eighty guards are too many to keep");
+    assert!(
+        !ring.chain.refusal_stands(region_of(SMALL + GRANULE)),
+        "eighty guards are more than a refusal keeps"
+    );
     assert!(ring.fixed(part).is_none());
     drop(held);
     assert!(!ring.chain.refusal_stands(region_of(part)));
@@ -163,7 +168,7 @@ fn refusals_keep_as_many_guards_as_it_takes() {
 }
 
 #[test]
-fn refusals_of_a_sixteenth_are_kept_whatever_the_regions() {
+fn refusal_of_a_sixteenth_of_the_ring_is_always_remembered() {
     for seed in 0..if cfg!(miri) { 1 } else { 200 } {
         let mut rng = SplitMix::new(seed);
         let mut ring = RingAl::new(LARGE);
@@ -182,7 +187,7 @@ fn refusals_of_a_sixteenth_are_kept_whatever_the_regions() {
 }
 
 #[test]
-fn growth_that_is_refused_loses_nothing() {
+fn refused_growth_keeps_the_written_bytes() {
     let mut ring = RingAl::new(12 * region_of(SMALL));
     let mut held = fill(&mut ring, SMALL, 12);
     drop(held.drain(2..6));
@@ -197,10 +202,10 @@ fn growth_that_is_refused_loses_nothing() {
 }
 
 #[test]
-fn a_move_into_a_run_around_the_open_region_keeps_the_bytes() {
+fn open_region_keeps_its_bytes_when_it_moves_into_an_overlapping_run() {
     let mut ring = RingAl::new(12 * region_of(SMALL));
     let mut held = fill(&mut ring, SMALL, 12);
-    // Free: 3, 4, 5 and 6. The buffer opens at 5 and can only grow downwards.
+    // Regions 3 to 6 are free. The buffer opens at 5 and can only grow downwards.
     drop(held.drain(5..7));
     let mut at = ring.extendable(SMALL).unwrap();
     at.extend(0..SMALL as u8);
@@ -213,14 +218,14 @@ fn a_move_into_a_run_around_the_open_region_keeps_the_bytes() {
     assert_eq!(growing.as_ptr().addr(), before);
     growing.extend(0..SMALL as u8);
     growing.try_reserve(2 * region_of(SMALL)).unwrap();
-    assert!(growing.as_ptr().addr() < before, "it moved down");
+    assert!(growing.as_ptr().addr() < before, "the buffer moved down");
     let moved = growing.finalize();
     assert!(moved.iter().copied().eq(0..SMALL as u8));
     guards_are_in_order(&ring);
 }
 
 #[test]
-fn an_extendable_buffer_counts_as_far_as_it_was_written() {
+fn high_water_includes_all_that_an_extendable_buffer_wrote() {
     let ring = || RingAl::new(16 << 10);
     let reached = |ring: &RingAl, bytes| assert_eq!(ring.stats().high_water, region_of(bytes));
 
@@ -234,13 +239,13 @@ fn an_extendable_buffer_counts_as_far_as_it_was_written() {
     let mut buffer = shortened.extendable(16).unwrap();
     buffer.try_extend_from_slice(&[1; 5_000]).unwrap();
     buffer.truncate(2_000);
-    // SAFETY: less than was written.
+    // SAFETY: the first 10 bytes were written.
     unsafe { buffer.set_len(10) };
     drop(buffer.finalize());
     assert!(shortened.chain.head < region_of(100));
     reached(&shortened, 5_000);
 
-    // It moves down, over what came home in front of it.
+    // The buffer moves down, into the region freed in front of it.
     let mut moved = ring();
     let before = moved.fixed(10_000).unwrap();
     let mut buffer = moved.extendable(16).unwrap();

@@ -1,28 +1,30 @@
-//! A ring beside an oracle of intervals: what is served where, what is refused, what the bytes are.
+//! A ring compared with an oracle of intervals: where buffers are, which requests are refused, and
+//! what the buffers contain.
 //!
-//! The oracle knows the store as a line and the live regions on it. After every operation it checks that
-//! * a region overlaps no other, lies in the store, and is aligned as asked;
-//! * a request is served if and only if some gap between live regions is long enough for it;
+//! The oracle treats the store as a line, and the live regions as intervals on it. After every
+//! operation it checks that
+//! * a region overlaps no other, lies in the store, and is aligned as requested;
+//! * a request is served if and only if some gap between live regions is long enough;
 //! * every live buffer has the bytes that were written to it;
-//! * the statistics say what the oracle knows.
+//! * the statistics match.
 //!
-//! Programs are bytes, so that proptest and a fuzzer draw the same ones.
+//! A program is a string of bytes, so that proptest and a fuzzer can generate it.
 
 use alloc::collections::BTreeMap;
 use std::io::Write;
 
 use ringal::{FixedBuf, FixedBufMut, GenericBufMut, Refused, RingAl};
 
-/// Bytes of a guard, and of all that a region has besides its buffer.
+/// The length of a guard, and the overhead of a region.
 const GRANULE: usize = if cfg!(feature = "checked") { 4 * size_of::<usize>() } else { 16 };
 const OVERHEAD: usize = GRANULE + if cfg!(feature = "checked") { 32 } else { 0 };
 
-/// The bytes of a region with a buffer of so many.
+/// Returns the length of a region for a buffer of `bytes` bytes.
 pub(crate) fn region(bytes: usize) -> usize {
     bytes.next_multiple_of(GRANULE) + OVERHEAD
 }
 
-/// Over-aligned elements.
+/// An over-aligned element.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[repr(align(128))]
 pub(crate) struct Wide([u8; 100]);
@@ -38,12 +40,12 @@ enum Holder {
 #[derive(Debug)]
 struct Live {
     holder: Holder,
-    /// Bytes of the region.
+    /// The length of the region.
     region: usize,
     seed: u8,
 }
 
-/// What is alive, by the offset of its guard in the store.
+/// A ring and its oracle. `live` maps the offset of a guard in the store to its buffer.
 #[derive(Debug)]
 pub(crate) struct Model {
     ring: RingAl,
@@ -66,7 +68,8 @@ impl Program<'_> {
         Some(first)
     }
 
-    /// A size: mostly small, now and then a large part of the store or nonsense.
+    /// Decodes a size: mostly a small one, sometimes a large part of the store, sometimes an
+    /// impossible one.
     fn size(&mut self, store: usize) -> Option<usize> {
         let (kind, fine) = (self.byte()?, usize::from(self.byte()?));
         Some(match kind {
@@ -91,7 +94,7 @@ fn is_pattern(seed: u8, bytes: &[u8]) -> bool {
 }
 
 impl Model {
-    /// A ring of this many bytes, with at most `most` buffers alive.
+    /// Creates an oracle for an empty ring, with at most `most` live buffers.
     pub(crate) fn new(mut ring: RingAl, most: usize) -> Self {
         let whole = ring.fixed(ring.capacity()).expect("an empty ring serves its capacity");
         let base = whole.as_ptr().addr() - GRANULE;
@@ -100,7 +103,7 @@ impl Model {
         Self { ring, base, end, live: BTreeMap::new(), most, seed: 0, served: 0, refused: 0 }
     }
 
-    /// Runs a program to its end, then gives everything back.
+    /// Runs a program to its end, then drops all buffers.
     pub(crate) fn run(&mut self, program: &mut Program<'_>) {
         while self.step(program).is_some() {
             self.check();
@@ -109,7 +112,7 @@ impl Model {
             live.check();
         }
         let stats = self.ring.stats();
-        assert_eq!((stats.held, stats.held_bytes, stats.largest_free), (0, 0, stats.capacity));
+        assert_eq!((stats.buffers_live, stats.bytes_live, stats.largest_free), (0, 0, stats.capacity));
         assert!(self.ring.fixed(stats.capacity).is_some(), "an empty ring serves its capacity");
     }
 
@@ -139,7 +142,7 @@ impl Model {
         Some(())
     }
 
-    /// The gaps between live regions: offset and length.
+    /// Returns the offsets and lengths of the gaps between live regions.
     fn gaps(&self) -> Vec<(usize, usize)> {
         let mut gaps = Vec::new();
         let mut at = 0;
@@ -148,7 +151,7 @@ impl Model {
             gaps.push((at, start - at));
             at = start + live.region;
         }
-        assert!(at <= self.end, "a region goes beyond the store");
+        assert!(at <= self.end, "a region exceeds the store");
         gaps.push((at, self.end - at));
         gaps
     }
@@ -157,7 +160,7 @@ impl Model {
         self.gaps().into_iter().map(|(_, len)| len).max().unwrap_or(0)
     }
 
-    /// Whether a gap has room for a buffer of so many bytes.
+    /// Returns whether a gap has room for a buffer of `bytes` bytes.
     fn has_room(&self, bytes: usize, align: usize) -> bool {
         if bytes > self.end {
             return false;
@@ -184,7 +187,7 @@ impl Model {
         let seed = self.next_seed();
         let fill: Vec<u8> = pattern(seed, buffer.capacity()).collect();
         buffer.clear();
-        assert_eq!(buffer.write(&fill).expect("never fails"), fill.len());
+        assert_eq!(buffer.write(&fill).expect("writes to a fixed buffer never fail"), fill.len());
         let (addr, region) = (buffer.as_ptr().addr(), region(buffer.capacity()));
         self.keep(addr, region, seed, Holder::Mut(buffer));
     }
@@ -193,12 +196,12 @@ impl Model {
         let room = self.has_room(bytes, 1);
         match self.ring.try_fixed(bytes) {
             Ok(buffer) => {
-                assert!(room, "{bytes} bytes were served without room");
+                assert!(room, "{bytes} bytes were served in too little room");
                 assert_eq!((buffer.capacity(), buffer.len()), (bytes, 0));
                 self.keep_bytes(buffer);
             }
             Err(refused) => {
-                assert!(!room, "{bytes} bytes were refused with room: {refused}");
+                assert!(!room, "{bytes} bytes were refused although there is room: {refused}");
                 self.check_refusal(bytes, refused);
             }
         }
@@ -220,12 +223,12 @@ impl Model {
         let room = self.has_room(bytes, align);
         match self.ring.fixed_aligned(bytes, align) {
             Some(buffer) => {
-                assert!(room, "{bytes} bytes were served without room");
+                assert!(room, "{bytes} bytes were served in too little room");
                 assert_eq!(buffer.as_ptr().addr() % align, 0);
                 self.keep_bytes(buffer);
             }
             None => {
-                assert!(!room, "{bytes} bytes at {align} were refused with room");
+                assert!(!room, "{bytes} bytes aligned to {align} were refused although there is room");
                 self.refused += 1;
             }
         }
@@ -235,11 +238,11 @@ impl Model {
         let bytes = count.checked_mul(8);
         let room = bytes.is_some_and(|bytes| self.has_room(bytes, 8));
         let Some(mut buffer) = self.ring.generic::<u64>(count) else {
-            assert!(!room, "{count} words were refused with room");
+            assert!(!room, "{count} words were refused although there is room");
             self.refused += 1;
             return;
         };
-        assert!(room, "{count} words were served without room");
+        assert!(room, "{count} words were served in too little room");
         let seed = self.next_seed();
         for word in 0..count as u64 {
             assert_eq!(buffer.push(word * u64::from(seed)), None);
@@ -251,11 +254,11 @@ impl Model {
     fn wides(&mut self, count: usize) {
         let room = self.has_room(count * size_of::<Wide>(), align_of::<Wide>());
         let Some(mut buffer) = self.ring.generic::<Wide>(count) else {
-            assert!(!room, "{count} wide elements were refused with room");
+            assert!(!room, "{count} wide elements were refused although there is room");
             self.refused += 1;
             return;
         };
-        assert!(room, "{count} wide elements were served without room");
+        assert!(room, "{count} wide elements were served in too little room");
         assert_eq!(buffer.as_ptr().addr() % align_of::<Wide>(), 0);
         let seed = self.next_seed();
         while buffer.len() < count {
@@ -265,17 +268,17 @@ impl Model {
         self.keep(buffer.as_ptr().addr(), region(count * size_of::<Wide>()), seed, Holder::Wides(buffer));
     }
 
-    /// Writes pieces until a piece does not fit, then finalizes, drops or forgets the buffer.
+    /// Writes pieces until one does not fit, then finalizes, drops or leaks the buffer.
     fn extendable(&mut self, program: &mut Program<'_>) -> Option<()> {
         let bytes = program.size(self.end)?;
         let (pieces, piece, end) = (program.byte()? % 12, program.size(self.end)?, program.byte()?);
         let (room, longest, seed) = (self.has_room(bytes, 1), self.longest_gap(), self.next_seed());
         let Some(mut buffer) = self.ring.extendable(bytes) else {
-            assert!(!room, "an extendable buffer of {bytes} bytes was refused with room");
+            assert!(!room, "an extendable buffer of {bytes} bytes was refused although there is room");
             self.refused += 1;
             return Some(());
         };
-        assert!(room, "an extendable buffer of {bytes} bytes was served without room");
+        assert!(room, "an extendable buffer of {bytes} bytes was served in too little room");
         let piece = piece % (self.end / 2);
         let whole: Vec<u8> = pattern(seed, piece * usize::from(pieces)).collect();
         for part in 0..usize::from(pieces) {
@@ -337,7 +340,7 @@ impl Model {
         self.live.insert(start, Live { holder, region, seed });
     }
 
-    /// Makes a frozen buffer writable again, if there is one handle.
+    /// Makes a frozen buffer writable again, if it has one handle.
     fn thaw(&mut self, index: u8) {
         let Some(start) = self.pick(index) else { return };
         let Some(live) = self.live.get_mut(&start) else { return };
@@ -357,14 +360,16 @@ impl Model {
     }
 
     fn check(&self) {
-        // Under Miri, whoever wrote to another's bytes is found out at the latest when these are released.
+        // Under Miri this would be slow. There, a write to another buffer is detected when that
+        // buffer is released.
         if !cfg!(miri) {
             self.live.values().for_each(Live::check);
         }
         let (stats, gaps) = (self.ring.stats(), self.gaps());
         let free: usize = gaps.iter().map(|gap| gap.1).sum();
         let held: usize = self.live.values().map(|live| live.region).sum();
-        assert_eq!((stats.held, stats.held_bytes, stats.free_bytes), (self.live.len(), held, free));
+        assert_eq!((stats.buffers_live, stats.bytes_live, stats.free_bytes), (self.live.len(), held, free));
+        assert_eq!((stats.held, stats.held_bytes), (stats.buffers_live, stats.bytes_live));
         assert_eq!(stats.largest_free, self.longest_gap().saturating_sub(OVERHEAD));
         assert_eq!(stats.capacity, self.end - OVERHEAD);
     }

@@ -1,4 +1,4 @@
-//! Counts calls, bytes and blocks.
+//! A backing allocator that counts calls, bytes and blocks.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -8,7 +8,7 @@ use allocator_api2::alloc::{AllocError, Allocator, Global};
 
 use super::gauge::{Gauge, Level};
 
-/// Calls of each kind, refused ones included.
+/// Numbers of calls of each kind, refused ones included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Calls {
     /// Calls of `allocate`.
@@ -42,7 +42,7 @@ pub struct Counting<A = Global> {
 }
 
 impl Counting {
-    /// Counts what goes to the global allocator.
+    /// Creates a counter over the global allocator.
     #[must_use]
     pub const fn new() -> Self {
         Self::over(Global)
@@ -50,7 +50,7 @@ impl Counting {
 }
 
 impl<A> Counting<A> {
-    /// Counts what goes to `inner`.
+    /// Creates a counter over `inner`.
     #[must_use]
     pub const fn over(inner: A) -> Self {
         Self {
@@ -66,13 +66,13 @@ impl<A> Counting<A> {
         }
     }
 
-    /// The allocator below.
+    /// Returns the inner allocator.
     #[must_use]
     pub const fn inner(&self) -> &A {
         &self.inner
     }
 
-    /// Calls so far.
+    /// Returns the numbers of calls so far.
     #[must_use]
     pub fn calls(&self) -> Calls {
         Calls {
@@ -86,18 +86,19 @@ impl<A> Counting<A> {
         }
     }
 
-    /// What is held now, the peak, and what was ever taken.
+    /// Returns the bytes and blocks held now, the peak, and the bytes ever allocated.
     #[must_use]
     pub fn held(&self) -> Level {
         self.gauge.level()
     }
 
-    /// The peak starts again from what is held now.
+    /// Restarts the peak from the bytes held now.
     pub fn reset_peak(&self) {
         self.gauge.reset_peak();
     }
 
-    /// Counts a call, and books its block if it was served: a new one, or one that had `old` bytes.
+    /// Counts a call and, if it was served, its block: a new block, or one that had `old` bytes
+    /// before.
     fn count(
         &self,
         kind: &AtomicUsize,
@@ -115,7 +116,8 @@ impl<A> Counting<A> {
     }
 }
 
-// SAFETY: every call goes to `inner`, which keeps the contract; only counters are touched besides.
+// SAFETY: every call goes to `inner`, which meets the contract. Otherwise this only changes
+// counters.
 unsafe impl<A: Allocator> Allocator for Counting<A> {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         self.count(&self.allocate, self.inner.allocate(layout), None, layout.size())
@@ -128,12 +130,12 @@ unsafe impl<A: Allocator> Allocator for Counting<A> {
     unsafe fn deallocate(&self, ptr: NonNull<u8>, layout: Layout) {
         self.deallocate.fetch_add(1, Relaxed);
         self.gauge.give(layout.size());
-        // SAFETY: the caller's duties are passed on as they are.
+        // SAFETY: this passes the caller's obligations on unchanged.
         unsafe { self.inner.deallocate(ptr, layout) };
     }
 
     unsafe fn grow(&self, ptr: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's duties are passed on as they are.
+        // SAFETY: this passes the caller's obligations on unchanged.
         let given = unsafe { self.inner.grow(ptr, old, new) };
         self.count(&self.grow, given, Some(old.size()), new.size())
     }
@@ -144,13 +146,13 @@ unsafe impl<A: Allocator> Allocator for Counting<A> {
         old: Layout,
         new: Layout,
     ) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's duties are passed on as they are.
+        // SAFETY: this passes the caller's obligations on unchanged.
         let given = unsafe { self.inner.grow_zeroed(ptr, old, new) };
         self.count(&self.grow_zeroed, given, Some(old.size()), new.size())
     }
 
     unsafe fn shrink(&self, ptr: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's duties are passed on as they are.
+        // SAFETY: this passes the caller's obligations on unchanged.
         let given = unsafe { self.inner.shrink(ptr, old, new) };
         self.count(&self.shrink, given, Some(old.size()), new.size())
     }

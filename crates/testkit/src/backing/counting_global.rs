@@ -1,14 +1,15 @@
-//! Counts what a whole test program takes from the system.
+//! A global allocator that counts what a whole test program allocates.
 
 use core::alloc::{GlobalAlloc, Layout};
 use std::alloc::System;
 
 use super::gauge::{Gauge, Level};
 
-/// A global allocator over the system's that counts everything, and once more what is aligned to a given value or above.
+/// A global allocator over the system's. It counts everything, and separately what is aligned to a
+/// given value or more.
 ///
-/// Chunks, pages and regions are aligned far above what a test harness asks for, so that the second count is
-/// theirs alone.
+/// Chunks, pages and regions have a larger alignment than anything that a test harness allocates,
+/// so the second count covers only them.
 ///
 /// # Examples
 ///
@@ -31,31 +32,31 @@ pub struct CountingGlobal {
 }
 
 impl CountingGlobal {
-    /// Counts requests aligned to `least_align` or above separately.
+    /// Creates an allocator that separately counts requests aligned to `least_align` or more.
     #[must_use]
     pub const fn new(least_align: usize) -> Self {
         Self { least_align, held: Gauge::new(), aligned: Gauge::new() }
     }
 
-    /// What the whole program holds.
+    /// Returns what the whole program holds.
     #[must_use]
     pub fn held(&self) -> Level {
         self.held.level()
     }
 
-    /// The part of it whose alignment is at least the one given to [`CountingGlobal::new`].
+    /// Returns the part of it that has at least the alignment given to [`CountingGlobal::new`].
     #[must_use]
     pub fn aligned(&self) -> Level {
         self.aligned.level()
     }
 
-    /// Both peaks start again from what is held now.
+    /// Restarts both peaks from the bytes held now.
     pub fn reset_peaks(&self) {
         self.held.reset_peak();
         self.aligned.reset_peak();
     }
 
-    /// The gauges that a request with this layout belongs to.
+    /// Returns the gauges that count a request with this layout.
     fn gauges(&self, layout: Layout) -> impl Iterator<Item = &Gauge> {
         let aligned = (layout.align() >= self.least_align).then_some(&self.aligned);
         core::iter::once(&self.held).chain(aligned)
@@ -69,28 +70,29 @@ impl CountingGlobal {
     }
 }
 
-// SAFETY: every call goes to `System`, which keeps the contract; counting does not allocate and does not unwind.
+// SAFETY: every call goes to `System`, which meets the contract. Counting neither allocates nor
+// unwinds.
 unsafe impl GlobalAlloc for CountingGlobal {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's duties are passed on as they are.
+        // SAFETY: this passes the caller's obligations on unchanged.
         let ptr = unsafe { System.alloc(layout) };
         self.took(ptr, layout)
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's duties are passed on as they are.
+        // SAFETY: this passes the caller's obligations on unchanged.
         let ptr = unsafe { System.alloc_zeroed(layout) };
         self.took(ptr, layout)
     }
 
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
         self.gauges(layout).for_each(|gauge| gauge.give(layout.size()));
-        // SAFETY: the caller's duties are passed on as they are.
+        // SAFETY: this passes the caller's obligations on unchanged.
         unsafe { System.dealloc(ptr, layout) };
     }
 
     unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        // SAFETY: the caller's duties are passed on as they are.
+        // SAFETY: this passes the caller's obligations on unchanged.
         let moved = unsafe { System.realloc(ptr, layout, new_size) };
         if !moved.is_null() {
             self.gauges(layout).for_each(|gauge| gauge.resize(layout.size(), new_size));

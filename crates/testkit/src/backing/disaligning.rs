@@ -1,4 +1,4 @@
-//! Aligns blocks to what was asked for and never to more.
+//! A backing allocator that never aligns a block more than requested.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
@@ -7,16 +7,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use allocator_api2::alloc::{AllocError, Allocator, Global};
 
-/// Above this alignment blocks are passed on as they come: to misplace them would take as much memory again.
+/// The largest alignment that is shifted. Above it, a shift would take as much memory again, so
+/// blocks are passed on unchanged.
 pub const LARGEST_SHIFTED_ALIGN: usize = 1 << 20;
 
-/// Serves blocks whose address is an odd multiple of the alignment asked for, in slices of exactly the size asked for.
+/// Returns blocks whose address is an odd multiple of the requested alignment, in slices of exactly
+/// the requested size.
 ///
-/// Code that relies on alignment by luck, or on a few bytes more, fails over it. Every resize moves the block.
+/// This reveals code that relies on accidental alignment, or on additional bytes. Every resize
+/// moves the block.
 #[derive(Debug, Default)]
 pub struct Disaligning<A = Global> {
     inner: A,
-    /// By the address of a served block, what `inner` gave for it.
+    /// Maps the address of a block to the inner allocator's block that contains it.
     homes: Mutex<HashMap<usize, Home>>,
 }
 
@@ -27,12 +30,12 @@ struct Home {
     layout: Layout,
 }
 
-// SAFETY: the pointer is only kept to be given back to the inner allocator. Whether that may happen on another
-// thread is the bound of the inner allocator itself, which decides whether `Disaligning` is `Sync`.
+// SAFETY: the pointer is only used to free the block. `Disaligning` is `Sync` only if the inner
+// allocator is, which then allows that on any thread.
 unsafe impl Send for Home {}
 
 impl Disaligning {
-    /// Misplaces blocks of the global allocator.
+    /// Creates a `Disaligning` over the global allocator.
     #[must_use]
     pub fn new() -> Self {
         Self::over(Global)
@@ -40,26 +43,26 @@ impl Disaligning {
 }
 
 impl<A> Disaligning<A> {
-    /// Misplaces blocks of `inner`.
+    /// Creates a `Disaligning` over `inner`.
     #[must_use]
     pub fn over(inner: A) -> Self {
         Self { inner, homes: Mutex::new(HashMap::new()) }
     }
 
-    /// The allocator below.
+    /// Returns the inner allocator.
     #[must_use]
     pub const fn inner(&self) -> &A {
         &self.inner
     }
 
-    /// The list, also after a test panicked with it locked.
+    /// Locks the map, also after a test panicked while it was locked.
     fn homes(&self) -> MutexGuard<'_, HashMap<usize, Home>> {
         self.homes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-// SAFETY: a served block lies within one of `inner`'s, which stays as long as it; `allocate` explains why it fits.
-// Cloning is not offered. The resizing methods are the trait's own, which allocate, copy and free.
+// SAFETY: each block is in a block of `inner`, as `allocate` shows, and that block lives as long.
+// There is no `Clone`. The default resizing methods allocate, copy and free.
 unsafe impl<A: Allocator> Allocator for Disaligning<A> {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let align = layout.align();
@@ -73,7 +76,8 @@ unsafe impl<A: Allocator> Allocator for Disaligning<A> {
         let home = Layout::from_size_align(size, align).map_err(|_| AllocError)?;
         let start = self.inner.allocate(home)?.cast::<u8>();
         let even = (start.addr().get() / align).is_multiple_of(2);
-        // SAFETY: the inner block is `slack` bytes longer than the layout, so that the shifted one ends within it.
+        // SAFETY: the inner block is `slack` bytes longer than the layout, so the shifted block
+        // ends inside it.
         let shifted = unsafe { start.add(if even { slack } else { 0 }) };
         self.homes().insert(shifted.addr().get(), Home { start, layout: home });
         Ok(NonNull::slice_from_raw_parts(shifted, layout.size()))
@@ -84,8 +88,9 @@ unsafe impl<A: Allocator> Allocator for Disaligning<A> {
             return;
         }
         let home = self.homes().remove(&ptr.addr().get());
-        let home = home.unwrap_or_else(|| panic!("{ptr:p} with {layout:?} came back but was never served"));
-        // SAFETY: `inner` gave this block with this layout, and it just left the list, so that it goes back once.
+        let home = home.unwrap_or_else(|| panic!("{ptr:p} with {layout:?} was freed but never allocated"));
+        // SAFETY: `inner` allocated this block with this layout. It was just removed from the map,
+        // so it is freed once.
         unsafe { self.inner.deallocate(home.start, home.layout) };
     }
 }

@@ -1,4 +1,4 @@
-//! Refuses a chosen call.
+//! A backing allocator that refuses chosen calls.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -8,21 +8,24 @@ use allocator_api2::alloc::{AllocError, Allocator, Global};
 
 use crate::violation::Refusing;
 
-/// Which allocating calls are refused, and how many were. All through `&self`, while no call is in progress.
+/// Controls which allocating calls are refused, and counts them. Use it while no call is in
+/// progress.
 ///
-/// `allocate`, `allocate_zeroed`, `grow`, `grow_zeroed` and `shrink` are allocating calls, counted together, from 1.
+/// The allocating calls are `allocate`, `allocate_zeroed`, `grow`, `grow_zeroed` and `shrink`. They
+/// are counted together, from 1.
 #[derive(Debug, Default)]
 pub struct Refusals {
     calls: AtomicUsize,
     refused: AtomicUsize,
-    /// First call to refuse; 0 for none. As wide as a pointer, as all counts: not every target has 64-bit atomics.
+    /// First call to refuse, or 0 for none. No wider than a pointer, because not every target has
+    /// 64-bit atomics.
     first: AtomicUsize,
     /// Last call to refuse.
     last: AtomicUsize,
 }
 
 impl Refusals {
-    /// Refuses nothing until armed.
+    /// Creates a control that refuses nothing until armed.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -33,13 +36,13 @@ impl Refusals {
         }
     }
 
-    /// Sets both counts to 0 and refuses from now on what `refusing` says.
+    /// Resets both counts to 0, and starts to refuse what `refusing` says.
     ///
     /// # Panics
     ///
-    /// If it names call 0: the first call is call 1.
+    /// If it names call 0, because calls are counted from 1.
     pub fn arm(&self, refusing: Refusing) {
-        // No program makes as many calls as do not fit.
+        // No program makes so many calls that the number does not fit.
         let number = |call: u64| usize::try_from(call).unwrap_or(usize::MAX);
         let (first, last) = match refusing {
             Refusing::Nothing => (0, 0),
@@ -53,19 +56,19 @@ impl Refusals {
         self.last.store(last, Relaxed);
     }
 
-    /// Allocating calls since it was last armed, refused ones included.
+    /// Returns the number of allocating calls since it was last armed, refused ones included.
     #[must_use]
     pub fn calls(&self) -> u64 {
         self.calls.load(Relaxed) as u64
     }
 
-    /// Calls refused since it was last armed.
+    /// Returns the number of refused calls since it was last armed.
     #[must_use]
     pub fn refused(&self) -> u64 {
         self.refused.load(Relaxed) as u64
     }
 
-    /// Counts a call and says whether it may go on.
+    /// Counts a call. Returns an error if it is to be refused.
     fn admit(&self) -> Result<(), AllocError> {
         let call = self.calls.fetch_add(1, Relaxed) + 1;
         let first = self.first.load(Relaxed);
@@ -77,7 +80,7 @@ impl Refusals {
     }
 }
 
-/// Passes calls on until one that was chosen beforehand, which gets `AllocError`.
+/// Passes calls on, except those chosen beforehand, which return `AllocError`.
 ///
 /// # Examples
 ///
@@ -100,7 +103,7 @@ pub struct FailNth<A = Global> {
 }
 
 impl FailNth {
-    /// Refuses on the way to the global allocator.
+    /// Creates an allocator that refuses calls to the global allocator.
     #[must_use]
     pub const fn new() -> Self {
         Self::over(Global)
@@ -108,26 +111,26 @@ impl FailNth {
 }
 
 impl<A> FailNth<A> {
-    /// Refuses on the way to `inner`.
+    /// Creates an allocator that refuses calls to `inner`.
     #[must_use]
     pub const fn over(inner: A) -> Self {
         Self { inner, refusals: Refusals::new() }
     }
 
-    /// The allocator below.
+    /// Returns the inner allocator.
     #[must_use]
     pub const fn inner(&self) -> &A {
         &self.inner
     }
 
-    /// Which calls are refused: arm it here.
+    /// Returns the control of the refusals.
     #[must_use]
     pub const fn refusals(&self) -> &Refusals {
         &self.refusals
     }
 }
 
-// SAFETY: a call is passed on to `inner`, which keeps the contract, or refused with nothing changed.
+// SAFETY: a call goes to `inner`, which meets the contract, or is refused and changes nothing.
 unsafe impl<A: Allocator> Allocator for FailNth<A> {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         self.refusals.admit()?;
@@ -140,13 +143,13 @@ unsafe impl<A: Allocator> Allocator for FailNth<A> {
     }
 
     unsafe fn deallocate(&self, ptr: NonNull<u8>, layout: Layout) {
-        // SAFETY: the caller's duties are passed on as they are.
+        // SAFETY: this passes the caller's obligations on unchanged.
         unsafe { self.inner.deallocate(ptr, layout) };
     }
 
     unsafe fn grow(&self, ptr: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
         self.refusals.admit()?;
-        // SAFETY: the caller's duties are passed on as they are.
+        // SAFETY: this passes the caller's obligations on unchanged.
         unsafe { self.inner.grow(ptr, old, new) }
     }
 
@@ -157,13 +160,13 @@ unsafe impl<A: Allocator> Allocator for FailNth<A> {
         new: Layout,
     ) -> Result<NonNull<[u8]>, AllocError> {
         self.refusals.admit()?;
-        // SAFETY: the caller's duties are passed on as they are.
+        // SAFETY: this passes the caller's obligations on unchanged.
         unsafe { self.inner.grow_zeroed(ptr, old, new) }
     }
 
     unsafe fn shrink(&self, ptr: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
         self.refusals.admit()?;
-        // SAFETY: the caller's duties are passed on as they are.
+        // SAFETY: this passes the caller's obligations on unchanged.
         unsafe { self.inner.shrink(ptr, old, new) }
     }
 }

@@ -1,22 +1,24 @@
-//! Bytes and blocks held, counted from any thread.
+//! Counters of bytes and blocks held, updated from any thread.
 #![forbid(unsafe_code)]
 
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// What is held at one moment. Exact while no call is in progress.
+/// Bytes and blocks held. Exact while no call is in progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Level {
-    /// Bytes held, by the sizes that were asked for.
+    /// Bytes held, as requested.
     pub bytes: usize,
     /// Most bytes held at once since the start, or since the peak was last reset.
     pub peak: usize,
     /// Blocks held, zero-sized ones included.
     pub blocks: usize,
-    /// Bytes ever taken: sizes of all blocks served, and what successful grows added. Modulo 2^32 on 32-bit targets.
+    /// Bytes ever allocated: the sizes of all blocks, and the increases by successful grows. Modulo
+    /// 2^32 on 32-bit targets.
     pub taken: u64,
 }
 
-/// The counters behind a [`Level`]. No wider than a pointer: the allocators build for targets without 64-bit atomics.
+/// The counters of a [`Level`]. No wider than a pointer, because not every target has 64-bit
+/// atomics.
 #[derive(Debug)]
 pub(crate) struct Gauge {
     bytes: AtomicUsize,
@@ -35,19 +37,19 @@ impl Gauge {
         }
     }
 
-    /// A block of `bytes` was served.
+    /// Counts a new block of `bytes` bytes.
     pub(crate) fn take(&self, bytes: usize) {
         self.blocks.fetch_add(1, Relaxed);
         self.add(bytes);
     }
 
-    /// A block of `bytes` came back.
+    /// Counts the free of a block of `bytes` bytes.
     pub(crate) fn give(&self, bytes: usize) {
         self.blocks.fetch_sub(1, Relaxed);
         self.bytes.fetch_sub(bytes, Relaxed);
     }
 
-    /// A block of `old` bytes has `new` bytes now.
+    /// Counts the resize of a block from `old` to `new` bytes.
     pub(crate) fn resize(&self, old: usize, new: usize) {
         if new >= old {
             self.add(new - old);
@@ -65,7 +67,7 @@ impl Gauge {
         }
     }
 
-    /// The peak starts again from what is held now.
+    /// Restarts the peak from the bytes held now.
     pub(crate) fn reset_peak(&self) {
         self.peak.store(self.bytes.load(Relaxed), Relaxed);
     }

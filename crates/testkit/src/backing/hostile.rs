@@ -1,4 +1,4 @@
-//! All hostile allocators of this module, one on top of the other.
+//! A stack of all hostile allocators of this module.
 
 use alloc::vec::Vec;
 use core::alloc::Layout;
@@ -7,42 +7,43 @@ use allocator_api2::alloc::Global;
 
 use super::{Calls, Counting, Disaligning, FailNth, LayoutChecked, Level, Limited, Refusals};
 
-/// Most bytes that [`Hostile`] lets be held.
+/// The most bytes that [`Hostile`] serves at once.
 const LIMIT: usize = 1 << 30;
 
-/// Counts, refuses when armed, refuses absurd sizes, checks layouts, fills memory, and aligns as badly as it may.
+/// Counts, refuses when armed, refuses absurd sizes, checks layouts, fills memory, and aligns as
+/// badly as the contract allows.
 #[derive(Debug)]
 pub struct Hostile {
     stack: Counting<FailNth<Limited<LayoutChecked<Disaligning<Global>>>>>,
 }
 
 impl Hostile {
-    /// One that serves everything up to a GiB until its refusals are armed.
+    /// Creates an allocator that serves up to 1 GiB until its refusals are armed.
     #[must_use]
     pub fn new() -> Self {
         let checked = LayoutChecked::over(Disaligning::new());
         Self { stack: Counting::over(FailNth::over(Limited::over(checked, LIMIT))) }
     }
 
-    /// What is held now, the peak, and what was ever taken.
+    /// Returns the bytes and blocks held now, the peak, and the bytes ever allocated.
     #[must_use]
     pub fn held(&self) -> Level {
         self.stack.held()
     }
 
-    /// Calls so far.
+    /// Returns the numbers of calls so far.
     #[must_use]
     pub fn calls(&self) -> Calls {
         self.stack.calls()
     }
 
-    /// Which calls are refused: arm it here.
+    /// Returns the control of the refusals.
     #[must_use]
     pub const fn refusals(&self) -> &Refusals {
         self.stack.inner().refusals()
     }
 
-    /// Layouts of all blocks that did not come back yet, by size.
+    /// Returns the layouts of all live blocks, sorted by size.
     #[must_use]
     pub fn outstanding(&self) -> Vec<Layout> {
         self.stack.inner().inner().inner().outstanding()

@@ -1,4 +1,5 @@
-//! Checks that every block comes back with the layout that it was obtained with.
+//! A backing allocator that checks that every block is freed with the layout that it was allocated
+//! with.
 
 use alloc::vec::Vec;
 use core::alloc::Layout;
@@ -10,27 +11,29 @@ use allocator_api2::alloc::{AllocError, Allocator, Global};
 
 use crate::pattern;
 
-/// What fresh memory is filled with, unless it was asked for zeroed.
+/// The byte that fills new memory, unless it was requested zeroed.
 pub const FRESH: u8 = 0xa5;
-/// What memory is filled with just before it goes back.
+/// The byte that fills memory just before it is freed.
 pub const FREED: u8 = 0xdb;
 
-/// Remembers each outstanding block with its layout.
+/// Records each live block with its layout.
 ///
-/// A block that comes back with another layout, or that is not outstanding, **panics** with both layouts in the
-/// message. An allocator must not do that; in a test it is wanted, since going on would be undefined behaviour.
+/// If a block is freed or resized with another layout, or is not live, this **panics** with both
+/// layouts in the message. An allocator must not panic, but in a test the alternative is undefined
+/// behaviour.
 ///
-/// Fresh memory is filled with [`FRESH`], memory that goes back with [`FREED`]: reads of either show. Blocks of
-/// several MiB are filled at their ends only.
+/// New memory is filled with [`FRESH`], and freed memory with [`FREED`], to reveal reads of either.
+/// Blocks of several MiB are filled only at their ends.
 #[derive(Debug, Default)]
 pub struct LayoutChecked<A = Global> {
     inner: A,
-    /// By address. Several only where zero-sized blocks share it, or while one moves between threads.
+    /// Maps addresses to layouts. An address has several only for zero-sized blocks, or while a
+    /// block moves between threads.
     blocks: Mutex<HashMap<usize, Vec<Layout>>>,
 }
 
 impl LayoutChecked {
-    /// Checks what goes to the global allocator.
+    /// Creates a `LayoutChecked` over the global allocator.
     #[must_use]
     pub fn new() -> Self {
         Self::over(Global)
@@ -38,19 +41,19 @@ impl LayoutChecked {
 }
 
 impl<A> LayoutChecked<A> {
-    /// Checks what goes to `inner`.
+    /// Creates a `LayoutChecked` over `inner`.
     #[must_use]
     pub fn over(inner: A) -> Self {
         Self { inner, blocks: Mutex::new(HashMap::new()) }
     }
 
-    /// The allocator below.
+    /// Returns the inner allocator.
     #[must_use]
     pub const fn inner(&self) -> &A {
         &self.inner
     }
 
-    /// Layouts of all blocks that did not come back yet, by size.
+    /// Returns the layouts of all live blocks, sorted by size.
     #[must_use]
     pub fn outstanding(&self) -> Vec<Layout> {
         let mut layouts: Vec<Layout> = self.blocks().values().flatten().copied().collect();
@@ -58,17 +61,17 @@ impl<A> LayoutChecked<A> {
         layouts
     }
 
-    /// Does nothing if every block came back.
+    /// Checks that every block was freed.
     ///
     /// # Panics
     ///
-    /// If one did not, with the layouts of all those.
+    /// If a block is live, with the layouts of all live blocks.
     pub fn assert_no_leaks(&self) {
         let layouts = self.outstanding();
-        assert!(layouts.is_empty(), "{} blocks did not come back: {layouts:?}", layouts.len());
+        assert!(layouts.is_empty(), "{} blocks were not freed: {layouts:?}", layouts.len());
     }
 
-    /// The list, also after a test panicked with it locked.
+    /// Locks the map, also after a test panicked while it was locked.
     fn blocks(&self) -> MutexGuard<'_, HashMap<usize, Vec<Layout>>> {
         self.blocks.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -77,7 +80,11 @@ impl<A> LayoutChecked<A> {
         self.blocks().entry(ptr.addr().get()).or_default().push(layout);
     }
 
-    /// Takes a block off the list, or panics.
+    /// Removes a live block from the map.
+    ///
+    /// # Panics
+    ///
+    /// If no block with this address and layout is live.
     fn leave(&self, call: &str, ptr: NonNull<u8>, layout: Layout) {
         let mut blocks = self.blocks();
         let there = blocks.entry(ptr.addr().get()).or_default();
@@ -92,13 +99,13 @@ impl<A> LayoutChecked<A> {
         let there = there.clone();
         drop(blocks);
         if there.is_empty() {
-            panic!("{call} of {ptr:p} with {layout:?}: no such block is outstanding");
+            panic!("{call} of {ptr:p} with {layout:?}: no such block is live");
         }
-        panic!("{call} of {ptr:p} with {layout:?}: the block was obtained with {there:?}");
+        panic!("{call} of {ptr:p} with {layout:?}: the block was allocated with {there:?}");
     }
 }
 
-/// Fills bytes `from..len` of a block, only near its ends if it is very large.
+/// Fills bytes `from..len` of a block, or only those near its ends if it is very large.
 ///
 /// # Safety
 ///
@@ -109,18 +116,18 @@ unsafe fn fill(ptr: NonNull<u8>, from: usize, len: usize, byte: u8) {
         if start < range.end {
             // SAFETY: `start` is below the end of the range, which is at most `len`.
             let at = unsafe { ptr.add(start) };
-            // SAFETY: the caller vouches for `len` bytes.
+            // SAFETY: the range ends by `len`, and the caller guarantees that many bytes.
             unsafe { at.write_bytes(byte, range.end - start) };
         }
     }
 }
 
-// SAFETY: every call goes to `inner`, which keeps the contract. Only bytes of which the caller knows nothing yet, or
-// nothing any more, are written.
+// SAFETY: every call goes to `inner`, which meets the contract. This writes only new bytes that the
+// caller has not seen, and old bytes that it no longer uses.
 unsafe impl<A: Allocator> Allocator for LayoutChecked<A> {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let given = self.inner.allocate(layout)?;
-        // SAFETY: `inner` just served `layout.size()` bytes.
+        // SAFETY: `inner` has just allocated `layout.size()` bytes.
         unsafe { fill(given.cast(), 0, layout.size(), FRESH) };
         self.enter(given.cast(), layout);
         Ok(given)
@@ -134,20 +141,20 @@ unsafe impl<A: Allocator> Allocator for LayoutChecked<A> {
 
     unsafe fn deallocate(&self, ptr: NonNull<u8>, layout: Layout) {
         self.leave("deallocate", ptr, layout);
-        // SAFETY: the block is outstanding with this layout and its owner gives it up.
+        // SAFETY: `leave` found the block live with this layout, and its owner frees it.
         unsafe { fill(ptr, 0, layout.size(), FREED) };
-        // SAFETY: the caller's duties are passed on as they are.
+        // SAFETY: this passes the caller's obligations on unchanged.
         unsafe { self.inner.deallocate(ptr, layout) };
     }
 
     unsafe fn grow(&self, ptr: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
         self.leave("grow", ptr, old);
-        // SAFETY: the caller's duties are passed on as they are.
+        // SAFETY: this passes the caller's obligations on unchanged.
         let Ok(given) = (unsafe { self.inner.grow(ptr, old, new) }) else {
             self.enter(ptr, old);
             return Err(AllocError);
         };
-        // SAFETY: `inner` just served `new.size()` bytes.
+        // SAFETY: `inner` has just allocated `new.size()` bytes.
         unsafe { fill(given.cast(), old.size(), new.size(), FRESH) };
         self.enter(given.cast(), new);
         Ok(given)
@@ -160,7 +167,7 @@ unsafe impl<A: Allocator> Allocator for LayoutChecked<A> {
         new: Layout,
     ) -> Result<NonNull<[u8]>, AllocError> {
         self.leave("grow_zeroed", ptr, old);
-        // SAFETY: the caller's duties are passed on as they are.
+        // SAFETY: this passes the caller's obligations on unchanged.
         let given = unsafe { self.inner.grow_zeroed(ptr, old, new) };
         self.enter(given.map_or(ptr, NonNull::cast), if given.is_ok() { new } else { old });
         given
@@ -168,7 +175,7 @@ unsafe impl<A: Allocator> Allocator for LayoutChecked<A> {
 
     unsafe fn shrink(&self, ptr: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
         self.leave("shrink", ptr, old);
-        // SAFETY: the caller's duties are passed on as they are.
+        // SAFETY: this passes the caller's obligations on unchanged.
         let given = unsafe { self.inner.shrink(ptr, old, new) };
         self.enter(given.map_or(ptr, NonNull::cast), if given.is_ok() { new } else { old });
         given

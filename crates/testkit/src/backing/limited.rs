@@ -1,4 +1,4 @@
-//! Refuses what goes beyond a budget.
+//! A backing allocator with a limit on the bytes held.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -6,9 +6,10 @@ use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use allocator_api2::alloc::{AllocError, Allocator, Global};
 
-/// Refuses requests that would carry the bytes held above a limit.
+/// Refuses requests that would raise the bytes held above a limit.
 ///
-/// Besides testing caps, it keeps absurd sizes from allocators that end the program over them, as Miri's does.
+/// This tests caps. It also keeps absurd sizes away from allocators that would end the program,
+/// such as Miri's.
 #[derive(Debug)]
 pub struct Limited<A = Global> {
     inner: A,
@@ -17,25 +18,25 @@ pub struct Limited<A = Global> {
 }
 
 impl<A> Limited<A> {
-    /// Lets at most `limit` bytes be held from `inner`.
+    /// Creates an allocator that holds at most `limit` bytes of `inner`.
     #[must_use]
     pub const fn over(inner: A, limit: usize) -> Self {
         Self { inner, limit, held: AtomicUsize::new(0) }
     }
 
-    /// The allocator below.
+    /// Returns the inner allocator.
     #[must_use]
     pub const fn inner(&self) -> &A {
         &self.inner
     }
 
-    /// Bytes held now.
+    /// Returns the bytes held now.
     #[must_use]
     pub fn held(&self) -> usize {
         self.held.load(Relaxed)
     }
 
-    /// Takes `bytes` from the budget, and puts them back if the call fails.
+    /// Adds `bytes` to the bytes held, and subtracts them again if the call fails.
     fn within(
         &self,
         bytes: usize,
@@ -51,7 +52,7 @@ impl<A> Limited<A> {
     }
 }
 
-// SAFETY: a call is passed on to `inner`, which keeps the contract, or refused with nothing changed.
+// SAFETY: a call goes to `inner`, which meets the contract, or is refused and changes nothing.
 unsafe impl<A: Allocator> Allocator for Limited<A> {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         self.within(layout.size(), || self.inner.allocate(layout))
@@ -62,13 +63,13 @@ unsafe impl<A: Allocator> Allocator for Limited<A> {
     }
 
     unsafe fn deallocate(&self, ptr: NonNull<u8>, layout: Layout) {
-        // SAFETY: the caller's duties are passed on as they are.
+        // SAFETY: this passes the caller's obligations on unchanged.
         unsafe { self.inner.deallocate(ptr, layout) };
         self.held.fetch_sub(layout.size(), Relaxed);
     }
 
     unsafe fn grow(&self, ptr: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's duties are passed on as they are.
+        // SAFETY: this passes the caller's obligations on unchanged.
         self.within(new.size() - old.size(), || unsafe { self.inner.grow(ptr, old, new) })
     }
 
@@ -78,12 +79,12 @@ unsafe impl<A: Allocator> Allocator for Limited<A> {
         old: Layout,
         new: Layout,
     ) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's duties are passed on as they are.
+        // SAFETY: this passes the caller's obligations on unchanged.
         self.within(new.size() - old.size(), || unsafe { self.inner.grow_zeroed(ptr, old, new) })
     }
 
     unsafe fn shrink(&self, ptr: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's duties are passed on as they are.
+        // SAFETY: this passes the caller's obligations on unchanged.
         let given = unsafe { self.inner.shrink(ptr, old, new) };
         if given.is_ok() {
             self.held.fetch_sub(old.size() - new.size(), Relaxed);

@@ -1,7 +1,7 @@
-//! Allocators to put under the one that is tested.
+//! Hostile backing allocators, to put below the allocator under test.
 //!
-//! Each is used by value, by reference or through [`Shared`], from any thread, over any inner allocator. The
-//! inner one is `Global` unless something else is said. [`Hostile`] is all of them on top of each other:
+//! Each can be used by value, by reference or through [`Shared`], from any thread, and over any
+//! inner allocator, by default `Global`. [`Hostile`] is a stack of all of them:
 //!
 //! ```text
 //! subject → Counting → FailNth → Limited → LayoutChecked → Disaligning → Global
@@ -30,7 +30,7 @@ pub use shared::{Shared, immortal};
 /// Implements `Allocator` for a type by passing every call on to one of its fields.
 macro_rules! pass_on {
     ([$($generics:tt)*] $type:ty, $field:tt) => {
-        // SAFETY: every call goes to one and the same allocator, which keeps the contract.
+        // SAFETY: every call goes to the same allocator, which meets the contract.
         unsafe impl<$($generics)*> allocator_api2::alloc::Allocator for $type {
             fn allocate(
                 &self,
@@ -47,7 +47,7 @@ macro_rules! pass_on {
             }
 
             unsafe fn deallocate(&self, ptr: core::ptr::NonNull<u8>, layout: core::alloc::Layout) {
-                // SAFETY: the caller's duties are passed on as they are.
+                // SAFETY: this passes the caller's obligations on unchanged.
                 unsafe { self.$field.deallocate(ptr, layout) };
             }
 
@@ -57,7 +57,7 @@ macro_rules! pass_on {
                 old: core::alloc::Layout,
                 new: core::alloc::Layout,
             ) -> Result<core::ptr::NonNull<[u8]>, allocator_api2::alloc::AllocError> {
-                // SAFETY: the caller's duties are passed on as they are.
+                // SAFETY: this passes the caller's obligations on unchanged.
                 unsafe { self.$field.grow(ptr, old, new) }
             }
 
@@ -67,7 +67,7 @@ macro_rules! pass_on {
                 old: core::alloc::Layout,
                 new: core::alloc::Layout,
             ) -> Result<core::ptr::NonNull<[u8]>, allocator_api2::alloc::AllocError> {
-                // SAFETY: the caller's duties are passed on as they are.
+                // SAFETY: this passes the caller's obligations on unchanged.
                 unsafe { self.$field.grow_zeroed(ptr, old, new) }
             }
 
@@ -77,7 +77,7 @@ macro_rules! pass_on {
                 old: core::alloc::Layout,
                 new: core::alloc::Layout,
             ) -> Result<core::ptr::NonNull<[u8]>, allocator_api2::alloc::AllocError> {
-                // SAFETY: the caller's duties are passed on as they are.
+                // SAFETY: this passes the caller's obligations on unchanged.
                 unsafe { self.$field.shrink(ptr, old, new) }
             }
         }

@@ -1,4 +1,4 @@
-//! Two ways to lend a backing allocator to a subject that wants it for `'static`.
+//! Two ways to give a backing allocator to a subject that needs it for `'static`.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -9,12 +9,12 @@ use std::sync::{Mutex, PoisonError};
 
 use allocator_api2::alloc::Allocator;
 
-/// A backing allocator with several owners. Clones are equivalent: they are the same allocator.
+/// A backing allocator with several owners. All clones are the same allocator.
 #[derive(Debug, Default)]
 pub struct Shared<A>(Arc<A>);
 
 impl<A> Shared<A> {
-    /// Puts `allocator` behind a count.
+    /// Creates the first owner of `allocator`.
     #[must_use]
     pub fn new(allocator: A) -> Self {
         Self(Arc::new(allocator))
@@ -37,7 +37,8 @@ impl<A> Deref for Shared<A> {
 
 super::pass_on!([A: Allocator] Shared<A>, 0);
 
-/// Keeps `value` to the end of the program. Leak checkers find it in a static and say nothing.
+/// Keeps `value` until the end of the program. A static refers to it, so leak checkers do not
+/// report it.
 pub fn immortal<T: Any + Send + Sync>(value: T) -> &'static T {
     static KEPT: Mutex<Vec<&'static (dyn Any + Send + Sync)>> = Mutex::new(Vec::new());
     let value: &'static T = Box::leak(Box::new(value));

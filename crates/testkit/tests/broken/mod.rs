@@ -1,4 +1,4 @@
-//! An allocator with a fault that can be chosen. Whatever it does, it frees all memory when it is dropped.
+//! An allocator with a chosen fault. In spite of the fault, it frees all memory when it is dropped.
 
 use alloc::collections::BTreeMap;
 use core::alloc::Layout;
@@ -12,26 +12,26 @@ use ephemera_testkit::backing::{FailNth, Refusals};
 use ephemera_testkit::errand::{Done, Errand};
 use ephemera_testkit::subject::Subject;
 
-/// The promise that is broken.
+/// The fault of an allocator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// None: the control.
+    /// None, as a control.
     Nothing,
-    /// Serves live memory again.
+    /// Returns live memory again.
     Overlaps,
-    /// Is off by one byte.
+    /// Returns addresses that are off by one byte.
     Misaligns,
-    /// Keeps every fifth block that is freed.
+    /// Leaks every fifth block that is freed.
     Leaks,
-    /// Keeps blocks that are freed on another thread.
+    /// Leaks blocks that are freed on another thread.
     LeaksForeign,
-    /// Keeps blocks that are freed after its thread-local state is gone.
+    /// Leaks blocks that are freed after the thread's state was destroyed.
     LeaksLate,
-    /// Does not copy the last byte.
+    /// Does not copy the last byte in a resize.
     LosesBytes,
-    /// Ignores "zeroed" in `allocate_zeroed`.
+    /// Does not zero memory in `allocate_zeroed`.
     NeverZeroes,
-    /// Zeroes one byte too few in `grow_zeroed`.
+    /// Leaves the first added byte unzeroed in `grow_zeroed`.
     ZeroesTooLate,
     /// Writes to a live block.
     Corrupts,
@@ -39,13 +39,13 @@ pub(crate) enum Fault {
     GivesLess,
     /// Returns a slice that is too long.
     GivesMore,
-    /// Refuses every seventh request for no reason.
+    /// Refuses every seventh request without reason.
     Refuses,
     /// Writes to the old block before it knows whether a grow succeeds.
     SpoilsOnRefusal,
-    /// Keeps a block where a second one was refused.
+    /// Leaks a block if a second allocation is refused.
     LeaksOnRefusal,
-    /// Says that it hands blocks over, and does not.
+    /// Claims to use another thread, but does not.
     StaysHere,
 }
 
@@ -57,11 +57,11 @@ struct Home {
 }
 
 thread_local! {
-    /// Stands for the state that an allocator keeps for each thread; it has a destructor.
+    /// Stands for the per-thread state of an allocator. It has a destructor.
     static STATE: Box<u8> = Box::new(0);
 }
 
-/// The allocator.
+/// The allocator with a fault.
 pub(crate) struct Broken {
     fault: Fault,
     backing: FailNth,
@@ -71,7 +71,8 @@ pub(crate) struct Broken {
 
 // SAFETY: the pointers are to blocks of the global allocator, which any thread may use and free.
 unsafe impl Send for Broken {}
-// SAFETY: as above, and the list is behind a lock.
+// SAFETY: a mutex protects the map. Any thread may use and free the blocks that its pointers are
+// to.
 unsafe impl Sync for Broken {}
 
 impl Broken {
@@ -84,21 +85,22 @@ impl Broken {
         }
     }
 
-    /// Takes a block from below and lists it.
+    /// Allocates a block from the backing allocator and adds it to the map.
     fn take(&self, layout: Layout) -> Result<NonNull<u8>, AllocError> {
         let start = self.backing.allocate(layout)?.cast::<u8>();
-        // SAFETY: the block was just served.
+        // SAFETY: the backing allocator has just allocated `layout.size()` bytes.
         unsafe { start.write_bytes(0xee, layout.size()) };
         if layout.size() != 0 {
             let home = Home { start, layout, thread: thread::current().id() };
-            self.homes.lock().expect("no panics").insert(start.addr().get(), home);
+            self.homes.lock().expect("no thread panics").insert(start.addr().get(), home);
         }
         Ok(start)
     }
 
     fn give(&self, ptr: NonNull<u8>) {
-        if let Some(home) = self.homes.lock().expect("no panics").remove(&ptr.addr().get()) {
-            // SAFETY: it came from the backing allocator with this layout and just left the list.
+        if let Some(home) = self.homes.lock().expect("no thread panics").remove(&ptr.addr().get()) {
+            // SAFETY: the backing allocator allocated the block with this layout. It was just
+            // removed from the map, so it is freed once.
             unsafe { self.backing.deallocate(home.start, home.layout) };
         }
     }
@@ -109,9 +111,9 @@ impl Broken {
         }
         // SAFETY: the block has `len` bytes.
         let last = unsafe { start.add(len - 1) };
-        // SAFETY: it was written when it was taken.
+        // SAFETY: `last` is in the block, which `take` has written.
         let byte = unsafe { last.read() };
-        // SAFETY: it lies in the block.
+        // SAFETY: `last` is in the block.
         unsafe { last.write(!byte) };
     }
 
@@ -119,7 +121,7 @@ impl Broken {
         self.calls.fetch_add(1, Relaxed) % count == count - 1
     }
 
-    /// Allocates, copies and frees, with faults.
+    /// Resizes a block by an allocation, a copy and a free, with faults.
     fn resize(&self, ptr: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
         if self.fault == Fault::SpoilsOnRefusal {
             self.spoil(ptr, old.size());
@@ -132,22 +134,22 @@ impl Broken {
         if self.fault == Fault::LosesBytes {
             kept = kept.saturating_sub(1);
         }
-        // SAFETY: both blocks have `kept` bytes and are different ones.
+        // SAFETY: both blocks have `kept` bytes, and they are different blocks.
         unsafe { given.cast().copy_from_nonoverlapping(ptr, kept) };
-        // SAFETY: the caller's duties are passed on as they are.
+        // SAFETY: this passes the caller's obligations on unchanged.
         unsafe { self.deallocate(ptr, old) };
         Ok(given)
     }
 }
 
-// SAFETY: on purpose it keeps the contract only with `Fault::Nothing`. The suite sees a broken promise before it
-// uses memory that does not bear it.
+// SAFETY: on purpose, this meets the contract only with `Fault::Nothing`. The suite finds a
+// violation before it relies on what was violated.
 unsafe impl Allocator for Broken {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let size = layout.size();
         match self.fault {
             Fault::Overlaps if size != 0 => {
-                let homes = self.homes.lock().expect("no panics");
+                let homes = self.homes.lock().expect("no thread panics");
                 let fits = |home: &&Home| {
                     home.layout.size() >= size && home.start.addr().get().is_multiple_of(layout.align())
                 };
@@ -158,7 +160,7 @@ unsafe impl Allocator for Broken {
             Fault::Misaligns if layout.align() > 1 && size != 0 => {
                 let longer = Layout::from_size_align(size + 1, layout.align()).map_err(|_| AllocError)?;
                 let start = self.take(longer)?;
-                // SAFETY: the block has one byte more.
+                // SAFETY: the block is one byte longer than `size`.
                 return Ok(NonNull::slice_from_raw_parts(unsafe { start.add(1) }, size));
             }
             Fault::GivesLess if size != 0 => {
@@ -170,7 +172,7 @@ unsafe impl Allocator for Broken {
             }
             Fault::Refuses if self.every(7) => return Err(AllocError),
             Fault::Corrupts if self.every(5) => {
-                if let Some(home) = self.homes.lock().expect("no panics").values().next() {
+                if let Some(home) = self.homes.lock().expect("no thread panics").values().next() {
                     self.spoil(home.start, home.layout.size());
                 }
             }
@@ -188,7 +190,7 @@ unsafe impl Allocator for Broken {
     fn allocate_zeroed(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let given = self.allocate(layout)?;
         if self.fault != Fault::NeverZeroes {
-            // SAFETY: the block was just served and has that many bytes.
+            // SAFETY: the block was just allocated and has `given.len()` bytes.
             unsafe { given.cast::<u8>().write_bytes(0, given.len()) };
         }
         Ok(given)
@@ -198,7 +200,7 @@ unsafe impl Allocator for Broken {
         let keep = match self.fault {
             Fault::Leaks => self.every(5),
             Fault::LeaksForeign => {
-                let homes = self.homes.lock().expect("no panics");
+                let homes = self.homes.lock().expect("no thread panics");
                 homes.get(&ptr.addr().get()).is_some_and(|home| home.thread != thread::current().id())
             }
             Fault::LeaksLate => STATE.try_with(|_| ()).is_err(),
@@ -226,7 +228,7 @@ unsafe impl Allocator for Broken {
         }
         // SAFETY: `from` is at most the length of the block.
         let tail = unsafe { given.cast::<u8>().add(from) };
-        // SAFETY: so many bytes of the block follow.
+        // SAFETY: `new.size() - from` bytes of the block follow.
         unsafe { tail.write_bytes(0, new.size() - from) };
         Ok(given)
     }
@@ -239,7 +241,7 @@ unsafe impl Allocator for Broken {
 impl Drop for Broken {
     fn drop(&mut self) {
         let starts: Vec<NonNull<u8>> =
-            self.homes.get_mut().expect("no panics").values().map(|home| home.start).collect();
+            self.homes.get_mut().expect("no thread panics").values().map(|home| home.start).collect();
         starts.into_iter().for_each(|start| self.give(start));
     }
 }
@@ -261,6 +263,6 @@ impl Subject for Broken {
     }
 
     fn finish(&self, _alloc: &Self) -> usize {
-        self.homes.lock().expect("no panics").values().map(|home| home.layout.size()).sum()
+        self.homes.lock().expect("no thread panics").values().map(|home| home.layout.size()).sum()
     }
 }

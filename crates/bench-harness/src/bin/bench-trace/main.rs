@@ -1,5 +1,6 @@
 //! `bench-trace`: replays a recorded program over other allocators, and says what it would gain from one.
 
+mod figures;
 mod memory;
 
 use core::error::Error;
@@ -86,6 +87,9 @@ fn main() -> ExitCode {
     }
 }
 
+/// Bytes of a trace that takes a while to read.
+const LARGE: u64 = 64 << 20;
+
 fn open(path: &Path) -> Result<Trace, Box<dyn Error>> {
     Trace::open(path).map_err(|error| format!("{}: {error}", path.display()).into())
 }
@@ -94,31 +98,6 @@ fn summary(path: &Path) -> Result<(), Box<dyn Error>> {
     let trace = open(path)?;
     println!("{}\n{}", trace.command, bench_harness::trace::Summary::of(&trace)?);
     Ok(())
-}
-
-/// Where a replay leaves its figures.
-fn figures_of(trace: &Path) -> PathBuf {
-    let mut name = trace.as_os_str().to_owned();
-    name.push(".replay.json");
-    name.into()
-}
-
-/// The figures of an earlier replay of this very trace.
-fn replayed(trace: &Path) -> Option<Replayed> {
-    let figures = figures_of(trace);
-    let written = |path: &Path| fs::metadata(path).and_then(|data| data.modified()).ok();
-    if written(&figures)? < written(trace)? {
-        eprintln!("note: {} is older than the trace and is not used", figures.display());
-        return None;
-    }
-    let text = fs::read_to_string(&figures).ok()?;
-    match serde_json::from_str(&text) {
-        Ok(replayed) => Some(replayed),
-        Err(error) => {
-            eprintln!("note: {} is not used: {error}", figures.display());
-            None
-        }
-    }
 }
 
 fn advise(options: &AdviseOptions) -> Result<(), Box<dyn Error>> {
@@ -130,7 +109,7 @@ fn advise(options: &AdviseOptions) -> Result<(), Box<dyn Error>> {
     });
     bar.finish_and_clear();
     let profile = profile.map_err(|error| format!("{}: {error}", options.trace.display()))?;
-    let replayed = replayed(&options.trace);
+    let replayed = figures::of(&options.trace, &trace);
     let advice = Advice::of(&profile, replayed.as_ref());
     print!("{}", text::report(&profile, &advice));
     if let Some(out) = &options.html {
@@ -140,13 +119,37 @@ fn advise(options: &AdviseOptions) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The program of a trace.
-fn program(path: &Path) -> Result<Program, Box<dyn Error>> {
-    let program = Program::of(&open(path)?).map_err(|error| format!("{}: {error}", path.display()))?;
+/// The program of a trace. Most of its operations are kept in a file beside the trace.
+fn program(path: &Path, trace: &Trace) -> Result<Program, Box<dyn Error>> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let program =
+        Program::beside(trace, directory).map_err(|error| format!("{}: {error}", path.display()))?;
     if program.ops == 0 {
         return Err(format!("{}: nothing to replay", path.display()).into());
     }
     Ok(program)
+}
+
+/// Says what a replay will take, before it takes most of it; an error where there is too little.
+fn announce(program: &Program, players: usize, room: Option<u64>) -> Result<(), String> {
+    let needs = program.needs(players);
+    let free = room.map_or_else(String::new, |room| format!("; {} are free here", text::bytes(room)));
+    eprintln!(
+        "The replay takes {} of memory for itself and up to {} for the blocks of the program{free}. Its operations take \
+         {} on the disk of the trace, and twice that while memory is measured.",
+        text::bytes(needs),
+        text::bytes(program.peak_live),
+        text::bytes(program.on_disk()),
+    );
+    match room.filter(|room| needs > *room) {
+        None => Ok(()),
+        Some(room) => Err(format!(
+            "the replay needs {} of memory for itself, and {} are free: name fewer allocators (`--peers`), or use a \
+             larger machine",
+            text::bytes(needs),
+            text::bytes(room)
+        )),
+    }
 }
 
 /// Nothing can be said where the reference failed.
@@ -166,10 +169,17 @@ fn replay(options: &ReplayOptions) -> Result<(), Box<dyn Error>> {
     if let Some(peer) = options.peers.iter().find(|peer| !known.contains(&peer.as_str())) {
         return Err(format!("no contender `{peer}` in this build; there are {}", known.join(", ")).into());
     }
-    let command = open(&options.trace)?.command;
-    let program = program(&options.trace)?;
+    let trace = open(&options.trace)?;
+    if trace.bytes >= LARGE {
+        eprintln!(
+            "Reading {} of trace. Its operations go to a file beside it, which takes about as much.",
+            text::bytes(trace.bytes)
+        );
+    }
+    let program = program(&options.trace, &trace)?;
     let (players, left_out) = replay::players(program.is_threaded(), &options.peers);
     let room = options.own.room.or_else(replay::room);
+    announce(&program, players.len(), room)?;
     let too_large = replay::too_large(&program, room);
     // What is alive may be half of the room; an allocator takes more than it hands out.
     let most = room.map(|room| room / 4 * 3);
@@ -203,16 +213,17 @@ fn replay(options: &ReplayOptions) -> Result<(), Box<dyn Error>> {
     })?;
     bar.finish_and_clear();
 
-    let rows = timed.iter().zip(times).zip(peaks).map(|((entry, (ratio, verdict, ns)), peak)| Row {
+    notes.extend(timed.iter().zip(&times).filter_map(|(entry, timed)| timed.swayed_note(entry.info.name)));
+    let rows = timed.iter().zip(times).zip(peaks).map(|((entry, timed), peak)| Row {
         key: entry.key.to_owned(),
         name: entry.info.name.to_owned(),
-        ratio,
-        verdict,
-        ns,
+        ratio: timed.ratio,
+        verdict: timed.verdict,
+        ns: timed.ns,
         peak,
     });
     let replayed = Replayed {
-        command,
+        command: trace.command,
         ops: program.ops,
         lanes: program.lanes.len(),
         threads: program.threads,
@@ -225,8 +236,7 @@ fn replay(options: &ReplayOptions) -> Result<(), Box<dyn Error>> {
         notes,
     };
     print!("{}", text::replay(&replayed));
-    let out = figures_of(&options.trace);
-    fs::write(&out, serde_json::to_string_pretty(&replayed)? + "\n")?;
+    let out = figures::keep(&options.trace, program.digest, replayed)?;
     println!("wrote {}", out.display());
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! The memory of each contender, measured in a process of its own: one that crashes there is left out, and is not timed.
+//! The memory of each contender, measured in a process of its own. A contender that crashes there is
+//! left out and is not timed.
 
 use core::error::Error;
 use core::time::Duration;
@@ -9,7 +10,7 @@ use std::{fs, io};
 
 use bench_harness::trace::{replay, text};
 
-use crate::program;
+use crate::{open, program};
 
 /// What the program passes to its own processes, and what tests say to it.
 #[derive(Debug, Default, clap::Args)]
@@ -26,11 +27,11 @@ pub(crate) struct Own {
 }
 
 /// Plays once over a contender, in this process, and prints how much it grew, if the system tells.
-pub(crate) fn of_this_process(trace: &Path, key: &str, sparse: bool) -> Result<(), Box<dyn Error>> {
-    // Should memory run out all the same, this process goes first. Where that cannot be set, so be it.
+pub(crate) fn of_this_process(path: &Path, key: &str, sparse: bool) -> Result<(), Box<dyn Error>> {
+    // If memory runs out all the same, the system ends this process first. Best effort.
     let _ = fs::write("/proc/self/oom_score_adj", "1000");
-    let program = program(trace)?;
-    // It is named here, as it was to whoever started this process.
+    let program = program(path, &open(path)?)?;
+    // The parent measures only contenders that may play, so naming this one admits it.
     let (players, _) = replay::players(program.is_threaded(), &[key.to_owned()]);
     let entry = players.iter().find(|entry| entry.key == key).ok_or("no such contender")?;
     if let Some(peak) = replay::memory(&program, entry, !sparse) {
@@ -55,7 +56,7 @@ pub(crate) struct Meter<'a> {
 /// How a process ended.
 struct Ended {
     output: Output,
-    /// Whether it took too much and was ended by us.
+    /// Whether it took too much and the parent ended it.
     too_much: bool,
 }
 

@@ -8,7 +8,7 @@ use core::fmt::Write as _;
 use super::advise::Advice;
 use super::profile::{Counts, Profile, part};
 use super::replay::{Replayed, Row};
-use super::text::{bytes, class_name, duration, grouped, headline, of_the_run, percent};
+use super::text::{bytes, class_name, duration, grouped, headline, percent, shares};
 use super::{Histogram, Order};
 use crate::report::html::shell::{self, escaped, table};
 
@@ -147,14 +147,11 @@ fn lifetimes(out: &mut String, all: &Counts) {
 }
 
 fn offers(out: &mut String, advice: &Advice) {
-    let _ = writeln!(
-        out,
-        "<section>\n<h2>What each crate could do</h2>\n<p>The allocator takes about {}, {}. Source: {}.</p>\n\
-         <div class=\"cards\">",
-        duration(advice.heap_time as u64),
-        of_the_run(advice),
-        escaped(advice.source.said())
-    );
+    out.push_str("<section>\n<h2>What the allocator takes</h2>\n<ul>\n");
+    for sentence in shares(advice) {
+        let _ = writeln!(out, "<li>{}</li>", escaped(&sentence));
+    }
+    out.push_str("</ul>\n</section>\n<section>\n<h2>What each crate could do</h2>\n<div class=\"cards\">\n");
     for offer in &advice.offers {
         let (word, class) = if offer.fits { ("fits", "fits") } else { ("does not fit", "not") };
         let _ = write!(

@@ -1,23 +1,33 @@
 //! Replays a trace over every general allocator: time in interleaved rounds, memory in a process of its own.
 
+mod digest;
+mod lane;
+mod pack;
 mod player;
 mod program;
 mod room;
+mod tape;
+mod timed;
 
 use core::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::digest::Digest;
+pub use self::lane::{Lane, Ops};
 pub use self::player::{Played, Player, plays};
-pub use self::program::{Kind, Left, Op, Program};
+pub use self::program::{Kind, Left, MakeError, Op, Program};
 pub use self::room::{room, too_large};
+pub use self::timed::{Swayed, Timed};
+
+use self::timed::ratio;
 
 use crate::blocks::Contender;
 use crate::card::Class;
 use crate::contenders::{self, ALWAYS, Entry, REFERENCE};
-use crate::stats::{self, DRAWS, Estimate, Verdict};
+use crate::os;
+use crate::stats::{self, Estimate, Verdict};
 use crate::workloads::rng::Rng;
-use crate::{os, stats::verdict};
 
 /// Rounds before those that count.
 const WARM_UP: u32 = 1;
@@ -129,8 +139,8 @@ impl Replayed {
     }
 }
 
-/// Writes to freed memory where a thread ends, in the published version, which spoils the heap of the whole process: it plays programs
-/// of several threads only when it is named.
+/// The published version writes to freed memory at thread exit, which corrupts the heap of the whole
+/// process. It plays programs of several threads only if the user names it.
 const SPOILS: &str = "upstream-one-ring";
 
 /// The contenders that can play, and those that cannot, with the reason.
@@ -165,22 +175,22 @@ pub fn players(threaded: bool, peers: &[String]) -> (Vec<Entry>, Vec<(String, St
     (players, left_out)
 }
 
-/// Plays in rounds; `step` hears of each.
+/// Plays in rounds and calls `step` after each.
 ///
 /// # Errors
 ///
-/// Where the reference is not among the entries.
+/// If the reference is not among the entries.
 ///
 /// # Panics
 ///
-/// Where an entry cannot play: [`players`] gives those that can.
+/// If an entry cannot play. [`players`] returns those that can.
 pub fn time(
     program: &Program,
     entries: &[Entry],
     rounds: u32,
     seed: u64,
     mut step: impl FnMut(u32),
-) -> Result<Vec<(Estimate, Verdict, f64)>, NoReference> {
+) -> Result<Vec<Timed>, NoReference> {
     let reference = entries.iter().position(|entry| entry.key == ALWAYS[REFERENCE]).ok_or(NoReference)?;
     let build = |entry: &Entry| entry.replay.expect("an entry of `players`")(program, false);
     let mut cells: Vec<_> = entries.iter().map(build).collect();
@@ -197,18 +207,15 @@ pub fn time(
         }
         step(round);
     }
-    let ratio = |index: usize| {
+    let logs = |index: usize| -> Vec<f64> {
         let pairs = samples[index].iter().zip(&samples[reference]);
-        let logs: Vec<f64> = pairs.map(|(mine, theirs)| (mine / theirs).ln()).collect();
-        let one = Estimate { mid: 0.0, low95: 0.0, high95: 0.0, low99: 0.0, high99: 0.0 };
-        stats::estimate(&[logs], DRAWS, seed).unwrap_or(one).map(f64::exp)
+        pairs.map(|(mine, theirs)| (mine / theirs).ln()).collect()
     };
-    let twin = entries.iter().position(|entry| entry.key == ALWAYS[contenders::TWIN]).map(ratio);
-    let floor = twin.map_or(0.0, |twin| (twin.mid - 1.0).abs());
+    let twin = entries.iter().position(|entry| entry.key == ALWAYS[contenders::TWIN]).map(logs);
+    let floor = twin.map_or(0.0, |twin| (ratio(&twin, seed).mid - 1.0).abs());
     let figures = (0..entries.len()).map(|index| {
-        let ratio = ratio(index);
         let ns = stats::median(&mut samples[index].clone()).unwrap_or(0.0) / program.ops.max(1) as f64;
-        (ratio, verdict(&ratio, floor), ns)
+        Timed::of(&logs(index), ns, floor, seed)
     });
     Ok(figures.collect())
 }

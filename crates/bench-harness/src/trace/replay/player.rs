@@ -5,16 +5,17 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64};
 use core::time::Duration;
 
+use super::lane::{Buffer, Lane};
 use super::program::{Kind, Op, Program};
 use crate::blocks::{Contender, RawAlloc};
 
-/// Bytes between two that are touched, and up to where.
+/// A play touches one byte in each `LINE` bytes of a block, up to `TOUCHED`.
 const LINE: usize = 64;
 const TOUCHED: usize = 256;
-/// Bytes of a page, at least one of which is touched where memory is measured.
+/// Bytes of a page. A play that measures memory touches one byte of each.
 const PAGE: usize = 4096;
 
-/// What a play took.
+/// The time that a play took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Played {
     /// Nanoseconds of processor time, of all threads together, waiting left out.
@@ -23,7 +24,7 @@ pub struct Played {
     pub waited: u64,
 }
 
-/// Where a block is kept.
+/// The place of a block that the program holds.
 #[derive(Debug)]
 struct Slot {
     block: AtomicPtr<u8>,
@@ -36,7 +37,9 @@ pub struct Player<'a, C: Contender> {
     program: &'a Program,
     slots: Vec<Slot>,
     epochs: Vec<AtomicU32>,
-    /// Whether a lane unwound: what others wait for then never comes.
+    /// Room of each lane for the segment that it plays. None where a lane unwound with it.
+    buffers: Vec<Buffer>,
+    /// Whether a lane unwound, so that others would wait for its blocks without end.
     broken: AtomicBool,
     /// Whether every page of a block is touched, as memory is measured.
     whole: bool,
@@ -48,11 +51,12 @@ impl<C: Contender> core::fmt::Debug for Player<'_, C> {
     }
 }
 
-/// The player, known to all lanes.
+/// A reference to the player that each lane has.
 struct Shared<'a, 'p, C: Contender>(&'a Player<'p, C>);
 
-// SAFETY: a program of several lanes is played over contenders alone that allocate and free on any thread at the same time;
-// `plays` asks. All else in a player is atomics and what nobody changes.
+// SAFETY: `Player::new` admits a program of several lanes only if `plays` says that the contender
+// allocates and frees on any thread at the same time. The other fields are atomics, or do not change
+// during a play.
 unsafe impl<C: Contender> Send for Shared<'_, '_, C> {}
 
 /// Whether a contender can replay: any size, freed one by one, and, with several threads, on any of them.
@@ -72,6 +76,27 @@ fn thread_time() -> u64 {
     time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }
 
+/// Processor time of a lane that is not the contender's, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Off {
+    /// Spent waiting for other lanes.
+    waited: u64,
+    /// Spent reading operations.
+    read: u64,
+}
+
+/// Bytes that a player of a program takes.
+pub(super) fn resident(program: &Program) -> u64 {
+    let packed = program.lanes.iter().filter(|lane| lane.segments() > 0).count() as u64;
+    (program.slots * size_of::<Slot>() + program.epochs.len() * 4) as u64 + packed * Buffer::BYTES
+}
+
+/// The buffers of a program's lanes. Lanes without segments need none.
+fn buffers(program: &Program) -> Vec<Buffer> {
+    let buffer = |lane: &Lane| if lane.segments() > 0 { Buffer::resident() } else { Buffer::default() };
+    program.lanes.iter().map(buffer).collect()
+}
+
 /// Tells the other lanes when its own unwinds.
 struct Tell<'a>(&'a AtomicBool);
 
@@ -87,7 +112,7 @@ impl Drop for Tell<'_> {
 ///
 /// # Panics
 ///
-/// Where another lane did: it may be the one that is waited for.
+/// If another lane panicked: this one may be waiting for it.
 #[cold]
 #[inline(never)]
 fn wait_for(waited: &mut u64, broken: &AtomicBool, ready: impl Fn() -> bool) {
@@ -137,7 +162,7 @@ impl<'a, C: Contender> Player<'a, C> {
     ///
     /// # Panics
     ///
-    /// Where the contender's card says that it cannot play such a program.
+    /// If the contender's card says that it cannot play such a program.
     #[must_use]
     pub fn new(program: &'a Program, whole: bool) -> Self {
         assert!(plays(&C::INFO.caps, program.is_threaded()), "{} cannot play this", C::INFO.name);
@@ -147,51 +172,58 @@ impl<'a, C: Contender> Player<'a, C> {
             program,
             slots: core::iter::repeat_with(slot).take(program.slots).collect(),
             epochs: core::iter::repeat_with(AtomicU32::default).take(program.epochs.len()).collect(),
+            buffers: buffers(program),
             broken: AtomicBool::new(false),
             whole,
         }
     }
 
-    /// Plays once; what is left at the end is freed afterwards, untimed.
+    /// Plays once. The blocks that the program never frees are freed afterwards, untimed.
     ///
     /// # Panics
     ///
-    /// When the contender refuses a block, on whichever thread. What was alive then is not freed.
+    /// If the contender refuses a block, on any thread. The blocks that are alive then leak.
     pub fn play(&mut self) -> Played {
         self.slots.iter_mut().for_each(|slot| *slot.generation.get_mut() = 0);
         for (epoch, lanes) in self.epochs.iter_mut().zip(&self.program.epochs) {
             *epoch.get_mut() = *lanes;
         }
         *self.broken.get_mut() = false;
+        let mut room = core::mem::take(&mut self.buffers);
+        if room.len() != self.program.lanes.len() {
+            room = buffers(self.program);
+        }
         let (busy, waited) = (AtomicU64::new(0), AtomicU64::new(0));
-        let run = |player: &Self, lane: &[Op]| {
+        let run = |player: &Self, lane: &Lane, buffer: &mut Buffer| {
             let _tell = Tell(&player.broken);
-            let mut off = 0;
+            let mut off = Off::default();
             let start = thread_time();
-            player.lane(player.alloc.by_ref(), lane, &mut off);
+            player.lane(player.alloc.by_ref(), lane, buffer, &mut off);
             let took = thread_time() - start;
-            busy.fetch_add(took.saturating_sub(off), Relaxed);
-            waited.fetch_add(off, Relaxed);
+            busy.fetch_add(took.saturating_sub(off.waited + off.read), Relaxed);
+            waited.fetch_add(off.waited, Relaxed);
         };
         let run = &run;
         let this = &*self;
         // One lane stays on this thread: allocators take a shorter way in a process without others.
-        if let Some((first, others)) = this.program.lanes.split_first() {
-            if others.is_empty() {
-                run(this, first);
-            } else {
+        let mut lanes = this.program.lanes.iter().zip(&mut room);
+        if let Some((first, buffer)) = lanes.next() {
+            if this.program.is_threaded() {
                 std::thread::scope(|scope| {
-                    for lane in others {
+                    for (lane, buffer) in lanes {
                         let shared = Shared(this);
                         scope.spawn(move || {
                             let shared = shared;
-                            run(shared.0, lane);
+                            run(shared.0, lane, buffer);
                         });
                     }
-                    run(this, first);
+                    run(this, first, buffer);
                 });
+            } else {
+                run(this, first, buffer);
             }
         }
+        self.buffers = room;
         let alloc = self.alloc.by_ref();
         for left in &self.program.left {
             let block = self.slots[left.slot as usize].block.load(Relaxed);
@@ -201,17 +233,30 @@ impl<'a, C: Contender> Player<'a, C> {
         Played { busy: busy.into_inner(), waited: waited.into_inner() }
     }
 
-    /// Plays a lane.
-    #[inline(never)]
-    fn lane<R: RawAlloc + Copy>(&self, alloc: R, ops: &[Op], waited: &mut u64) {
+    /// Plays a lane: its segments, each read before its time counts, and its tail.
+    fn lane<R: RawAlloc + Copy>(&self, alloc: R, lane: &Lane, buffer: &mut Buffer, off: &mut Off) {
         let mut epoch = None;
+        for segment in 0..lane.segments() {
+            let start = thread_time();
+            lane.load(segment, buffer);
+            off.read += thread_time() - start;
+            self.ops(alloc, buffer.ops(), &mut epoch, &mut off.waited);
+        }
+        self.ops(alloc, lane.tail(), &mut epoch, &mut off.waited);
+        self.end(epoch);
+    }
+
+    /// Plays operations of a lane.
+    #[inline(never)]
+    fn ops<R: RawAlloc + Copy>(&self, alloc: R, ops: &[Op], epoch: &mut Option<usize>, waited: &mut u64) {
         for op in ops {
             if op.kind == Kind::Epoch {
-                self.begin(&mut epoch, op.size as usize, waited);
+                self.begin(epoch, op.size as usize, waited);
                 continue;
             }
             let slot = &self.slots[op.slot as usize];
-            // ORDERING: Acquire. Pairs with the Release at the end of `lane`. Publishes: the block, and what was written to it.
+            // ORDERING: Acquire. Pairs with the Release in `Player::ops`. Publishes: the block, and
+            // what was written to it.
             if op.wait > 0
                 && !cfg!(ephemera_weaken = "replay_no_wait")
                 && slot.generation.load(Acquire) != op.wait
@@ -257,19 +302,21 @@ impl<'a, C: Contender> Player<'a, C> {
                     slot.block.store(moved, Relaxed);
                 }
             }
-            if op.publish > 0 {
-                // ORDERING: Release. Pairs with the Acquire at the beginning of `lane`. Publishes: the block.
-                slot.generation.store(op.publish, Release);
+            if op.publish {
+                // This lane has the slot to itself, and saw the generation before when it got the
+                // slot.
+                let next = slot.generation.load(Relaxed) + 1;
+                // ORDERING: Release. Pairs with the Acquire in `Player::ops`. Publishes: the block.
+                slot.generation.store(next, Release);
             }
         }
-        self.end(epoch);
     }
 
     /// Leaves one epoch for another, once all lanes are through the last but one before it.
     #[cold]
     fn begin(&self, now: &mut Option<usize>, next: usize, waited: &mut u64) {
         self.end(now.replace(next));
-        // Two are looked at: who was in them waited for those before, so all before are over too.
+        // Two suffice: a lane enters an epoch after all lanes have left those before these two.
         for before in [next.checked_sub(3), next.checked_sub(2)].into_iter().flatten() {
             let epoch = &self.epochs[before];
             if epoch.load(Relaxed) != 0 {

@@ -5,17 +5,30 @@
 //! program  lane 1:   s0 = alloc 64, publish 1; s1 = alloc 32      lane 2: wait until s0 is 1, free s0
 //! ```
 //!
-//! A slot is used again by the lane that emptied it. Who uses a block that another lane filled waits until that one has said
-//! so: the filling operation carries the slot's next generation, the waiting one the generation it needs. Since a block has one
-//! user after another, no generation is missed.
+//! The lane that empties a slot uses it again. A lane that uses a block which another lane filled
+//! waits for it: the filling operation publishes the slot's next generation, and the waiting one
+//! carries the generation that it needs. A block has one user after another, so no generation is
+//! missed.
 //!
-//! With more than one lane, operations are cut into *epochs* of equal length in the recorded order, and a lane begins an epoch
-//! when all lanes are through the last but one. So threads that ran one after another do so again, and what was alive at a time
-//! is so again, within two epochs.
+//! With more than one lane, operations are cut into *epochs* of equal length in the recorded order,
+//! and a lane begins an epoch when all lanes are through the last but one. So threads that ran one
+//! after another do so again, and the blocks that were alive at one time are alive together again,
+//! within two epochs.
+//!
+//! The trace is read once, and the operations leave memory as soon as they are many ([`Lane`]).
+//! What stays grows with the blocks that are alive at a time and with the addresses that the
+//! program used, and not with the length of the trace.
 #![forbid(unsafe_code)]
 
+use core::fmt;
 use std::collections::HashMap;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
 
+use super::digest::Digest;
+use super::lane::Lane;
+use super::tape::Tape;
 use crate::trace::{Book, Error, Event, Id, Step, Trace, What};
 
 /// Operations of an epoch.
@@ -39,7 +52,7 @@ pub enum Kind {
 }
 
 /// One operation.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Op {
     /// What it does.
     pub kind: Kind,
@@ -53,8 +66,14 @@ pub struct Op {
     pub old: u32,
     /// The generation to wait for; 0 none.
     pub wait: u32,
-    /// The generation to publish; 0 none.
-    pub publish: u32,
+    /// Whether another lane waits for it: it then publishes the next generation of its slot.
+    pub publish: bool,
+}
+
+impl Op {
+    /// The beginning of the first epoch.
+    pub(super) const BEGIN: Self =
+        Self { kind: Kind::Epoch, align_log2: 0, slot: 0, size: 0, old: 0, wait: 0, publish: false };
 }
 
 /// A block that nobody freed.
@@ -72,12 +91,12 @@ pub struct Left {
 #[derive(Clone, Debug, Default)]
 pub struct Program {
     /// What each lane does.
-    pub lanes: Vec<Vec<Op>>,
+    pub lanes: Vec<Lane>,
     /// Slots in all.
     pub slots: usize,
     /// Lanes that take part in each epoch.
     pub epochs: Vec<u32>,
-    /// What is left at the end.
+    /// Blocks that the program never frees.
     pub left: Vec<Left>,
     /// Operations that ask the allocator for something.
     pub ops: u64,
@@ -87,6 +106,45 @@ pub struct Program {
     pub huge: u64,
     /// Threads of the trace.
     pub threads: usize,
+    /// What tells the trace's operations from those of others.
+    pub digest: Digest,
+}
+
+/// Why a trace did not become a program.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum MakeError {
+    /// The trace cannot be read.
+    Trace(Error),
+    /// The operations cannot be written beside it.
+    Tape(io::Error),
+}
+
+impl fmt::Display for MakeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Trace(error) => error.fmt(f),
+            Self::Tape(error) => write!(
+                f,
+                "the operations of the replay cannot be written beside the trace: {error}. Twice the length of the trace must be \
+                 free there: copy the trace to a place that has room and that you may write to"
+            ),
+        }
+    }
+}
+
+impl core::error::Error for MakeError {}
+
+impl From<Error> for MakeError {
+    fn from(error: Error) -> Self {
+        Self::Trace(error)
+    }
+}
+
+impl From<io::Error> for MakeError {
+    fn from(error: io::Error) -> Self {
+        Self::Tape(error)
+    }
 }
 
 /// A block while the program is made.
@@ -97,14 +155,14 @@ struct Live {
     align_log2: u8,
     /// Where it was filled: lane and operation.
     lane: u32,
-    at: u32,
+    at: u64,
     /// Whether it is replayed.
     known: bool,
 }
 
-#[derive(Default)]
 struct Maker {
     program: Program,
+    tape: Arc<Tape>,
     book: Book,
     lives: Vec<Live>,
     /// Slots that each lane emptied.
@@ -122,17 +180,49 @@ fn align(asked: u8, size: u32) -> u8 {
 }
 
 impl Program {
-    /// Makes a program of a trace.
+    /// Makes a program of a short trace; its operations stay in memory.
     ///
     /// # Errors
     ///
     /// As [`Trace::events`].
     pub fn of(trace: &Trace) -> Result<Self, Error> {
-        let mut maker = Maker::default();
+        Self::made(trace, None).map_err(|error| match error {
+            MakeError::Trace(error) => error,
+            MakeError::Tape(error) => error.into(),
+        })
+    }
+
+    /// Makes a program of a trace of any length. Most operations go to a file in `directory`, which
+    /// has no name and goes with the program.
+    ///
+    /// # Errors
+    ///
+    /// As [`Trace::events`], and where the file cannot be made or written.
+    pub fn beside(trace: &Trace, directory: &Path) -> Result<Self, MakeError> {
+        Self::made(trace, Some(directory))
+    }
+
+    fn made(trace: &Trace, directory: Option<&Path>) -> Result<Self, MakeError> {
+        let mut maker = Maker::new(directory);
         for event in trace.events() {
-            maker.add(&event?);
+            maker.add(&event?)?;
         }
         Ok(maker.finish())
+    }
+
+    /// Bytes of memory that the program takes, and the players of `count` contenders with it.
+    #[must_use]
+    pub fn needs(&self, count: usize) -> u64 {
+        let own: u64 = self.lanes.iter().map(Lane::resident).sum();
+        let tables = self.left.capacity() * size_of::<Left>() + self.epochs.capacity() * 4;
+        let memory = self.lanes.first().map_or(0, |lane| lane.tape().in_memory());
+        own + tables as u64 + memory + count as u64 * super::player::resident(self)
+    }
+
+    /// Bytes of the file that holds most operations.
+    #[must_use]
+    pub fn on_disk(&self) -> u64 {
+        self.lanes.first().map_or(0, |lane| lane.tape().on_disk())
     }
 
     /// Whether several threads take part.
@@ -143,42 +233,55 @@ impl Program {
 }
 
 impl Maker {
+    fn new(directory: Option<&Path>) -> Self {
+        Self {
+            program: Program::default(),
+            tape: Arc::new(Tape::new(directory)),
+            book: Book::new(),
+            lives: Vec::new(),
+            free: Vec::new(),
+            generations: Vec::new(),
+            lane_of: HashMap::new(),
+            epoch_of: Vec::new(),
+            live: 0,
+        }
+    }
+
     fn lane(&mut self, thread: u32) -> usize {
         let lanes = self.lane_of.len();
         let lane = *self.lane_of.entry(thread).or_insert((lanes % LANES) as u32) as usize;
         if self.program.lanes.len() <= lane {
-            self.program.lanes.push(Vec::new());
+            self.program.lanes.push(Lane::new(&self.tape));
             self.free.push(Vec::new());
             self.epoch_of.push(0);
         }
         lane
     }
 
-    fn add(&mut self, event: &Event) {
+    fn add(&mut self, event: &Event) -> io::Result<()> {
+        self.program.digest.add(event);
         let zeroed = matches!(event.what, What::Alloc { zeroed: true, .. });
         match self.book.apply(event) {
             Step::Alloc { id, lost } | Step::Found { id, lost } => {
-                self.lose(lost, event);
-                self.fill(id, event, if zeroed { Kind::Zeroed } else { Kind::Alloc });
+                self.lose(lost, event)?;
+                self.fill(id, event, if zeroed { Kind::Zeroed } else { Kind::Alloc })
             }
             Step::Free { id } => self.empty(id, event),
             Step::Resize { id, lost, .. } => {
-                self.lose(lost, event);
-                self.resize(id, event);
+                self.lose(lost, event)?;
+                self.resize(id, event)
             }
             Step::Refused { lost, .. } => self.lose(lost, event),
-            Step::Unknown | Step::Twice | Step::Pending => {}
+            Step::Unknown | Step::Twice | Step::Pending => Ok(()),
         }
     }
 
-    fn lose(&mut self, lost: Option<Id>, event: &Event) {
-        if let Some(id) = lost {
-            self.empty(id, event);
-        }
+    fn lose(&mut self, lost: Option<Id>, event: &Event) -> io::Result<()> {
+        lost.map_or(Ok(()), |id| self.empty(id, event))
     }
 
-    /// Appends an operation to the lane; its place.
-    fn push(&mut self, lane: usize, op: Op) -> u32 {
+    /// Appends an operation to the lane and returns its place.
+    fn push(&mut self, lane: usize, op: Op) -> io::Result<u64> {
         let epoch = (self.program.ops / EPOCH) as u32;
         if self.epoch_of[lane] != epoch + 1 {
             self.epoch_of[lane] = epoch + 1;
@@ -186,16 +289,13 @@ impl Maker {
                 self.program.epochs.push(0);
             }
             self.program.epochs[epoch as usize] += 1;
-            let begin =
-                Op { kind: Kind::Epoch, align_log2: 0, slot: 0, size: epoch, old: 0, wait: 0, publish: 0 };
-            self.program.lanes[lane].push(begin);
+            self.program.lanes[lane].push(Op { size: epoch, ..Op::BEGIN })?;
         }
         self.program.ops += 1;
-        self.program.lanes[lane].push(op);
-        (self.program.lanes[lane].len() - 1) as u32
+        self.program.lanes[lane].push(op)
     }
 
-    fn fill(&mut self, id: Id, event: &Event, kind: Kind) {
+    fn fill(&mut self, id: Id, event: &Event, kind: Kind) -> io::Result<()> {
         let block = *self.book.block(id);
         if self.lives.len() <= id as usize {
             self.lives.resize(id as usize + 1, Live::default());
@@ -203,7 +303,7 @@ impl Maker {
         let Some(size) = u32::try_from(block.size).ok().filter(|size| *size < u32::MAX) else {
             self.program.huge += 1;
             self.lives[id as usize] = Live::default();
-            return;
+            return Ok(());
         };
         let size = size.max(1);
         let lane = self.lane(event.thread);
@@ -212,9 +312,10 @@ impl Maker {
             (self.generations.len() - 1) as u32
         });
         let align_log2 = align(block.align_log2, size);
-        let at = self.push(lane, Op { kind, align_log2, slot, size, old: 0, wait: 0, publish: 0 });
+        let at = self.push(lane, Op { kind, align_log2, slot, size, old: 0, wait: 0, publish: false })?;
         self.lives[id as usize] = Live { slot, size, align_log2, lane: lane as u32, at, known: true };
         self.grow(size);
+        Ok(())
     }
 
     fn grow(&mut self, size: u32) {
@@ -229,39 +330,41 @@ impl Maker {
         }
         let generation = &mut self.generations[live.slot as usize];
         *generation += 1;
-        self.program.lanes[live.lane as usize][live.at as usize].publish = *generation;
+        self.program.lanes[live.lane as usize].publish(live.at);
         *generation
     }
 
-    fn empty(&mut self, id: Id, event: &Event) {
+    fn empty(&mut self, id: Id, event: &Event) -> io::Result<()> {
         let live = core::mem::take(&mut self.lives[id as usize]);
         if !live.known {
-            return;
+            return Ok(());
         }
         let lane = self.lane(event.thread);
         let wait = self.wait(&live, lane);
         let Live { slot, size, align_log2, .. } = live;
-        self.push(lane, Op { kind: Kind::Free, align_log2, slot, size, old: 0, wait, publish: 0 });
+        self.push(lane, Op { kind: Kind::Free, align_log2, slot, size, old: 0, wait, publish: false })?;
         self.free[lane].push(slot);
         self.live -= u64::from(size);
+        Ok(())
     }
 
-    fn resize(&mut self, id: Id, event: &Event) {
+    fn resize(&mut self, id: Id, event: &Event) -> io::Result<()> {
         let live = self.lives[id as usize];
         let size = u32::try_from(self.book.block(id).size).ok().filter(|size| *size < u32::MAX);
         let (Some(size), true) = (size, live.known) else {
-            self.empty(id, event);
-            self.fill(id, event, Kind::Alloc);
-            return;
+            self.empty(id, event)?;
+            return self.fill(id, event, Kind::Alloc);
         };
         let lane = self.lane(event.thread);
         let wait = self.wait(&live, lane);
         let Live { slot, size: old, align_log2, .. } = live;
         let size = size.max(1);
-        let at = self.push(lane, Op { kind: Kind::Resize, align_log2, slot, size, old, wait, publish: 0 });
+        let op = Op { kind: Kind::Resize, align_log2, slot, size, old, wait, publish: false };
+        let at = self.push(lane, op)?;
         self.lives[id as usize] = Live { size, lane: lane as u32, at, ..live };
         self.live -= u64::from(old);
         self.grow(size);
+        Ok(())
     }
 
     fn finish(mut self) -> Program {
@@ -270,8 +373,8 @@ impl Maker {
             left.map(|live| Left { slot: live.slot, size: live.size, align_log2: live.align_log2 }).collect();
         self.program.slots = self.generations.len();
         self.program.threads = self.lane_of.len();
-        if self.program.lanes.len() == 1 {
-            self.program.lanes[0].retain(|op| op.kind != Kind::Epoch);
+        if let [lane] = &mut self.program.lanes[..] {
+            lane.retain(|op| op.kind != Kind::Epoch);
         }
         self.program
     }

@@ -1,7 +1,8 @@
 //! How much memory a replay may touch.
 //!
-//! Where memory is measured, each page of each block is written once, whether the program did that or not. A trace may ask for more than
-//! the machine has, and a program for a large buffer of which it uses little: such a replay would be killed, and not it alone.
+//! A play that measures memory writes to each page of each block once, even if the program did not. A
+//! program may ask for a large buffer and use little of it, so its trace may ask for more than the
+//! machine has. The system would end such a replay, and maybe other processes too.
 #![forbid(unsafe_code)]
 
 use std::fs;
@@ -13,7 +14,8 @@ use crate::trace::text::bytes;
 /// The part of what is available that a replay may have alive, as a divisor: allocators take more than they hand out.
 const PART: u64 = 2;
 
-/// Bytes that this process could get without others losing theirs, if the system tells.
+/// Returns how many bytes this process can get before the system reclaims those of others, if the
+/// system tells.
 #[must_use]
 pub fn room() -> Option<u64> {
     let info = fs::read_to_string("/proc/meminfo").ok()?;
@@ -33,10 +35,12 @@ fn group_limit() -> Option<u64> {
     Path::new(&own).ancestors().filter_map(limit).min()
 }
 
-/// Why the memory of a program is not measured where there is so much room; none if it can be.
+/// Why the memory of a program is not measured in `room` bytes; `None` if it can be. What the
+/// replay itself needs is counted.
 #[must_use]
 pub fn too_large(program: &Program, room: Option<u64>) -> Option<String> {
-    let room = room.filter(|room| program.peak_live > room / PART)?;
+    let wanted = program.peak_live.saturating_add(program.needs(1));
+    let room = room.filter(|room| wanted > room / PART)?;
     Some(format!(
         "memory was not measured: up to {} are alive in the trace, and of the {} that are free here half may be used; time was \
          measured as always. A machine with more memory can measure both",

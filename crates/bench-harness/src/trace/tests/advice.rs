@@ -22,14 +22,14 @@ fn few_calls_and_little_time_are_left_alone() {
     });
     let advice = Advice::of(&slow.profile("slow"), None);
     assert_eq!(advice.verdict, Verdict::Keep);
-    assert!(advice.reasons[0].contains("of the run"), "{:?}", advice.reasons);
+    assert!(advice.reasons[0].contains("too little to change"), "{:?}", advice.reasons);
     assert!(text::verdict(&advice).contains("Keep your allocator."));
 }
 
 /// Neither a trace without times nor one that is shorter than its calls are thought to take makes savings of more than all.
 #[test]
 fn nothing_saves_more_than_there_is() {
-    for (pace, said) in [(0, "no times"), (1, "100.0 % of the run")] {
+    for (pace, said) in [(0, "no times"), (1, "100.0 %")] {
         let mut script = Script { pace, ..Script::new() };
         (0..20_000).for_each(|i| {
             script.alloc(1, i, 64);
@@ -162,6 +162,6 @@ fn many_threads_share_their_time() {
     assert!(share(&one) < 0.02 && one.verdict == Verdict::Keep, "{}", share(&one));
     assert!((share(&eight) / share(&one) - 1.0).abs() < 0.01, "{} {}", share(&eight), share(&one));
     let said = text::verdict(&eight);
-    assert!(said.contains("the time of its 8 threads: ") && said.contains("in all"), "{said}");
+    assert!(said.contains("of the time of its 8 threads, of each"), "{said}");
     assert_eq!(eight.verdict, Verdict::Keep);
 }

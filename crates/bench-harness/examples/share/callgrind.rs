@@ -1,0 +1,84 @@
+//! Runs a program under callgrind and reads what its allocator takes.
+
+use core::error::Error;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Functions of the C library that are the allocator.
+const ALLOCATOR: [&str; 8] =
+    ["malloc", "free", "calloc", "realloc", "memalign", "posix_memalign", "aligned_alloc", "reallocarray"];
+
+/// What the allocator takes, as shares of the process that executes most instructions.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shares {
+    /// Of its instructions.
+    pub(crate) instructions: f64,
+    /// Of the processor time of its system calls.
+    pub(crate) system: f64,
+}
+
+/// Runs a command under callgrind, with its files in `dir`.
+pub(crate) fn run(mut command: Command, dir: &Path) -> Result<Shares, Box<dyn Error>> {
+    let mut valgrind = Command::new("valgrind");
+    valgrind
+        .args(["--tool=callgrind", "--quiet", "--trace-children=yes", "--collect-systime=nsec"])
+        .arg(format!("--callgrind-out-file={}", dir.join("callgrind.%p").display()))
+        .arg(command.get_program())
+        .args(command.get_args())
+        .envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    if let Some(at) = command.get_current_dir() {
+        valgrind.current_dir(at);
+    }
+    command = valgrind;
+    command.status()?;
+    let mut best: Option<(u64, Shares)> = None;
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        if path.file_stem().is_some_and(|name| name == "callgrind")
+            && let Some(found) = read(&path)?
+            && best.is_none_or(|(most, _)| most < found.0)
+        {
+            best = Some(found);
+        }
+    }
+    best.map(|(_, shares)| shares).ok_or_else(|| "callgrind left no profile with a main function".into())
+}
+
+/// Instructions of a process, and its shares; none where it has no main function.
+fn read(path: &Path) -> Result<Option<(u64, Shares)>, Box<dyn Error>> {
+    let output = Command::new("callgrind_annotate")
+        .args(["--inclusive=yes", "--threshold=100", "--show-percs=no"])
+        .arg(path)
+        .output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut columns = [0; 2];
+    let (mut whole, mut part) = (None, [0; 2]);
+    for line in text.lines() {
+        if let Some(names) = line.strip_prefix("Events shown:") {
+            let place = |wanted: &str| names.split_whitespace().position(|name| name == wanted);
+            columns = [place("Ir").unwrap_or(0), place("sysCpuTime").ok_or("no times of system calls")?];
+        }
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let numbers: Vec<u64> = words.iter().map_while(|word| number(word)).collect();
+        let Some(name) = words.get(numbers.len()) else { continue };
+        let costs = columns.map(|column| numbers.get(column).copied().unwrap_or(0));
+        let function = name.rsplit(':').next().unwrap_or(name).split(['@', '\'']).next().unwrap_or(name);
+        if line.contains(":(below main)") {
+            whole = whole.max(Some(costs));
+        } else if ALLOCATOR.contains(&function) && line.contains("/libc") {
+            part = [part[0] + costs[0], part[1] + costs[1]];
+        }
+    }
+    Ok(whole.map(|whole| {
+        let of = |at: usize| part[at] as f64 / whole[at].max(1) as f64;
+        (whole[0], Shares { instructions: of(0), system: of(1) })
+    }))
+}
+
+/// A number with commas in it; a dot is none.
+fn number(word: &str) -> Option<u64> {
+    if word == "." { Some(0) } else { word.replace(',', "").parse().ok() }
+}

@@ -1,0 +1,105 @@
+//! How operations are packed: a byte for kind and alignment, then varints, as in the format of
+//! traces.
+//!
+//! ```text
+//! kind and alignment u8 | slot ± | size | resize: size before | waits: generation
+//! ```
+#![forbid(unsafe_code)]
+
+use ephemera_recorder::format;
+
+use super::program::{Kind, Op};
+
+/// Most bytes of a packed operation: one, and four varints of 32 bits or one more.
+pub(super) const LONGEST: usize = 1 + 4 * 5;
+
+/// Kinds by their code. The last two are those of operations that wait.
+const KINDS: [Kind; 7] =
+    [Kind::Alloc, Kind::Zeroed, Kind::Free, Kind::Resize, Kind::Epoch, Kind::Free, Kind::Resize];
+/// The first code of those that wait.
+const WAITING: usize = 5;
+
+/// Packs operations into `out`, which is cleared first. Whether they publish is not packed: it may
+/// become known later.
+pub(super) fn pack(ops: &[Op], out: &mut Vec<u8>) {
+    out.clear();
+    let mut before = 0;
+    for op in ops {
+        let from = if op.wait > 0 { WAITING } else { 0 };
+        let code = KINDS.iter().skip(from).position(|kind| *kind == op.kind).unwrap_or(0) + from;
+        let distance = i64::from(op.slot) - before;
+        before = i64::from(op.slot);
+        let numbers = [
+            Some((distance << 1 ^ distance >> 63).cast_unsigned()),
+            Some(u64::from(op.size)),
+            (op.kind == Kind::Resize).then_some(op.old.into()),
+            (op.wait > 0).then_some(op.wait.into()),
+        ];
+        out.push(format::lead(code as u8, op.align_log2));
+        for number in numbers.into_iter().flatten() {
+            let mut bytes = [0; 10];
+            let length = format::put(&mut bytes, number);
+            out.extend_from_slice(&bytes[..length]);
+        }
+    }
+}
+
+/// Unpacks into `ops`, which are cleared first, what [`pack`] packed.
+pub(super) fn unpack(bytes: &[u8], ops: &mut Vec<Op>) {
+    ops.clear();
+    let (mut at, mut slot) = (0, 0_u32);
+    while let Some(&lead) = bytes.get(at) {
+        at += 1;
+        let (code, align_log2) = format::unlead(lead);
+        let (kind, waits) = (KINDS[usize::from(code)], usize::from(code) >= WAITING);
+        let mut number = |wanted: bool| {
+            if wanted { format::take(bytes, &mut at).expect("`pack` wrote it") } else { 0 }
+        };
+        let distance = number(true);
+        slot = slot.wrapping_add((distance >> 1 ^ (distance & 1).wrapping_neg()) as u32);
+        let size = number(true) as u32;
+        let old = number(kind == Kind::Resize) as u32;
+        let wait = number(waits) as u32;
+        ops.push(Op { kind, align_log2, slot, size, old, wait, publish: false });
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::workloads::rng::Rng;
+
+    /// Any operation.
+    pub(in super::super) fn op(rng: &mut Rng) -> Op {
+        let kind = KINDS[rng.below(KINDS.len() as u64) as usize];
+        let mut number = |wanted: bool| {
+            let shift = rng.below(32);
+            let number = (rng.below(1 << 32) >> shift) as u32;
+            if wanted { number } else { 0 }
+        };
+        let waits = number(true).is_multiple_of(2) && matches!(kind, Kind::Free | Kind::Resize);
+        Op {
+            kind,
+            align_log2: (number(true) % 32) as u8,
+            slot: number(true),
+            size: number(true),
+            old: number(kind == Kind::Resize),
+            wait: number(waits),
+            publish: number(true).is_multiple_of(3),
+        }
+    }
+
+    #[test]
+    fn operations_are_unpacked_as_they_were_packed() {
+        let mut rng = Rng::new(6, 0);
+        let mut ops: Vec<Op> = (0..5000).map(|_| Op { publish: false, ..op(&mut rng) }).collect();
+        let far = Op { slot: u32::MAX, size: u32::MAX, old: u32::MAX, wait: u32::MAX, ..Op::BEGIN };
+        ops.push(Op { kind: Kind::Resize, align_log2: 31, ..far });
+        ops.push(Op { kind: Kind::Free, slot: 0, old: 0, ..far });
+        let (mut bytes, mut unpacked) = (vec![1], vec![Op::BEGIN]);
+        pack(&ops, &mut bytes);
+        unpack(&bytes, &mut unpacked);
+        assert!(unpacked == ops);
+        assert!(bytes.len() <= ops.len() * LONGEST);
+    }
+}

@@ -1,0 +1,113 @@
+//! Where the packed operations of a program are kept: in memory, or in a file without a name.
+#![forbid(unsafe_code)]
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Packed operations of all lanes of a program.
+#[derive(Debug)]
+pub(super) struct Tape {
+    /// Where the file is made when the first bytes come; `None` keeps all of them in memory.
+    directory: Option<PathBuf>,
+    kept: Mutex<Kept>,
+}
+
+/// What was written.
+#[derive(Debug, Default)]
+struct Kept {
+    memory: Vec<u8>,
+    file: Option<File>,
+    /// Bytes in the file.
+    length: u64,
+}
+
+impl Tape {
+    /// A tape in a directory, or in memory.
+    pub(super) fn new(directory: Option<&Path>) -> Self {
+        Self { directory: directory.map(Path::to_owned), kept: Mutex::default() }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        // Lengths are changed after the bytes are there, so a thread that unwound left them true.
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bytes of the file.
+    pub(super) fn on_disk(&self) -> u64 {
+        self.kept().length
+    }
+
+    /// Bytes of memory.
+    pub(super) fn in_memory(&self) -> u64 {
+        self.kept().memory.capacity() as u64
+    }
+
+    /// Appends bytes and returns where they begin.
+    pub(super) fn append(&self, bytes: &[u8]) -> io::Result<u64> {
+        let mut kept = self.kept();
+        let Some(directory) = &self.directory else {
+            let offset = kept.memory.len() as u64;
+            kept.memory.extend_from_slice(bytes);
+            return Ok(offset);
+        };
+        let offset = kept.length;
+        if kept.file.is_none() {
+            kept.file = Some(nameless(directory)?);
+        }
+        if let Some(file) = &kept.file {
+            file.write_all_at(bytes, offset)?;
+        }
+        kept.length += bytes.len() as u64;
+        Ok(offset)
+    }
+
+    /// Fills `out` with what was appended at `offset`.
+    pub(super) fn read(&self, out: &mut [u8], offset: u64) -> io::Result<()> {
+        let kept = self.kept();
+        if let Some(file) = &kept.file {
+            return file.read_exact_at(out, offset);
+        }
+        out.copy_from_slice(&kept.memory[offset as usize..][..out.len()]);
+        Ok(())
+    }
+}
+
+/// A new file in a directory. It has no name, so that it goes with this process however that ends.
+fn nameless(directory: &Path) -> io::Result<File> {
+    let mut number = 0_u32;
+    loop {
+        let path = directory.join(format!(".replay-{}-{number}", std::process::id()));
+        match File::options().read(true).write(true).create_new(true).open(&path) {
+            Ok(file) => return fs::remove_file(path).map(|()| file),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tape_that_cannot_be_written_is_an_error() {
+        let tape = Tape::new(Some(Path::new("/no/such/directory")));
+        assert_eq!(tape.append(b"x").expect_err("it is not there").kind(), io::ErrorKind::NotFound);
+        assert_eq!(tape.on_disk(), 0);
+    }
+
+    #[test]
+    fn the_file_of_a_tape_has_no_name() {
+        let dir = std::env::temp_dir().join(format!("ephemera-tape-{}", std::process::id()));
+        fs::create_dir_all(&dir).expect("the directory for temporary files can be written");
+        let tape = Tape::new(Some(&dir));
+        assert_eq!((tape.append(b"some").ok(), tape.append(b"more").ok()), (Some(0), Some(4)));
+        let mut read = [0; 6];
+        tape.read(&mut read, 2).expect("it was written");
+        assert_eq!((&read, tape.on_disk(), tape.in_memory()), (b"memore", 8, 0));
+        fs::remove_dir(&dir).expect("it is empty");
+    }
+}

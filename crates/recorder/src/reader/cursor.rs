@@ -1,0 +1,129 @@
+//! Reads one stream of a trace: its chunks, one after another, and the events and notes in them.
+#![forbid(unsafe_code)]
+
+use super::{Event, Place, THREADS, Trace, What, long, read_at, word};
+use crate::error::Error;
+use crate::format::{self, Bad, Base, CHUNK_HEAD, Clocks, OLDEST, TICK_LOG2, chunk, note, op};
+use crate::timing::Timing;
+
+/// Where the reading of a stream is.
+#[derive(Debug, Default)]
+pub(super) struct Cursor {
+    /// The chunk in memory, by its place in the stream, plus one.
+    chunk: usize,
+    pub(super) bytes: Vec<u8>,
+    at: usize,
+    base: Base,
+    thread: u32,
+    /// The operation that was read last; 0 before the first.
+    op: u8,
+    /// Whether an event of the chunk was read.
+    begun: bool,
+    /// The event that was read and not yet returned.
+    pub(super) ahead: Option<Event>,
+}
+
+impl Cursor {
+    /// The stream's next event.
+    pub(super) fn read(
+        &mut self,
+        trace: &Trace,
+        places: &[Place],
+        timing: &mut Timing,
+    ) -> Result<Option<Event>, Error> {
+        loop {
+            while self.at >= self.bytes.len() {
+                let Some(place) = places.get(self.chunk) else { return Ok(None) };
+                self.load(trace, *place)?;
+            }
+            let begin = self.at;
+            match self.decode(trace.version, timing) {
+                Ok(None) => {}
+                Ok(Some(event)) => return Ok(Some(event)),
+                Err((Bad::Short, _)) if trace.truncated.is_some() && self.chunk == places.len() => {
+                    // The file was cut within this event.
+                    self.at = self.bytes.len();
+                }
+                Err((_, why)) => {
+                    let offset = places[self.chunk - 1].offset + (CHUNK_HEAD + begin) as u64;
+                    return Err(Error::Corrupt { offset, why });
+                }
+            }
+        }
+    }
+
+    fn load(&mut self, trace: &Trace, place: Place) -> Result<(), Error> {
+        let mut head = [0; CHUNK_HEAD];
+        read_at(&trace.file, &mut head, place.offset)?;
+        self.bytes.resize(place.used, 0);
+        let read = read_at(&trace.file, &mut self.bytes, place.offset + CHUNK_HEAD as u64)?;
+        self.bytes.truncate(read);
+        self.base =
+            Base { sequence: long(&head, chunk::SEQUENCE), time: long(&head, chunk::TIME), address: 0 };
+        self.thread = word(&head, chunk::THREAD);
+        self.at = 0;
+        self.begun = false;
+        self.chunk += 1;
+        Ok(())
+    }
+
+    /// Reads one event; `None` for one that is about the stream itself.
+    fn decode(&mut self, version: u32, timing: &mut Timing) -> Result<Option<Event>, (Bad, &'static str)> {
+        let (op, align_log2) = format::unlead(self.bytes[self.at]);
+        let mut at = self.at + 1;
+        let mut number = || {
+            format::take(&self.bytes, &mut at).map_err(|bad| match bad {
+                Bad::Short => (bad, "an event that its chunk ends within"),
+                Bad::Long => (bad, "a number of more than 64 bits"),
+            })
+        };
+        if op == op::THREAD {
+            let thread = number()?;
+            if thread > THREADS {
+                return Err((Bad::Long, "a thread of a number that no process reaches"));
+            }
+            self.thread = thread as u32;
+            self.at = at;
+            return Ok(None);
+        }
+        if op == op::NOTE && version > OLDEST {
+            match align_log2 {
+                note::CLOCKS => {
+                    let mut ns = || Ok(number()?.wrapping_shl(TICK_LOG2));
+                    let time = (self.base.time << TICK_LOG2).wrapping_add(ns()?);
+                    let clocks = Clocks { time, thread: ns()?, process: ns()?, recorder: ns()? };
+                    timing.clocks(self.thread, &clocks);
+                }
+                note::TOOK => timing.took(self.thread, self.op, [number()?, number()?]),
+                _ => return Err((Bad::Long, "a note of a kind that does not exist")),
+            }
+            self.at = at;
+            return Ok(None);
+        }
+        if !(op::ALLOC..=op::RESIZED).contains(&op) {
+            return Err((Bad::Long, "an operation that does not exist"));
+        }
+        let step = number()?;
+        if step == 0 && self.begun {
+            return Err((Bad::Long, "two events with one sequence number"));
+        }
+        let base = Base {
+            sequence: self.base.sequence.wrapping_add(step),
+            time: self.base.time.wrapping_add(number()?),
+            address: format::follow(self.base.address, number()?),
+        };
+        let address = base.address;
+        let what = match op {
+            op::FREE => What::Free { address },
+            op::RESIZE => What::Resize { address },
+            op::RESIZED => What::Resized { address, size: number()? },
+            _ => What::Alloc { address, size: number()?, align_log2, zeroed: op == op::ZEROED },
+        };
+        self.base = base;
+        (self.op, self.begun) = (op, true);
+        timing.event(op);
+        self.at = at;
+        let time = base.time << TICK_LOG2;
+        Ok(Some(Event { sequence: base.sequence, time, thread: self.thread, what }))
+    }
+}

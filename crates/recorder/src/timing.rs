@@ -1,0 +1,172 @@
+//! What the notes of a trace say of time: processor time, the allocator's, and the recorder's own.
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+
+use crate::format::{Clocks, op};
+
+/// A measured interval from which on a thread may have waited for a processor. The thread's processor time decides.
+const LONG: u64 = 10_000;
+
+/// Measured intervals, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sample {
+    /// Intervals that were measured.
+    pub count: u64,
+    /// Their sum.
+    pub sum: f64,
+    /// The sum of their squares.
+    pub squares: f64,
+}
+
+impl Sample {
+    fn add(&mut self, ns: u64) {
+        self.count += 1;
+        self.sum += ns as f64;
+        self.squares += ns as f64 * ns as f64;
+    }
+
+    /// Adds the intervals of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        self.count += other.count;
+        self.sum += other.sum;
+        self.squares += other.squares;
+    }
+
+    /// Returns the mean; 0 of none.
+    #[must_use]
+    pub fn mean(&self) -> f64 {
+        self.sum / self.count.max(1) as f64
+    }
+
+    /// Returns the standard error of the mean.
+    #[must_use]
+    pub fn error(&self) -> f64 {
+        let count = self.count.max(1) as f64;
+        ((self.squares / count - self.mean().powi(2)).max(0.0) / count).sqrt()
+    }
+}
+
+/// Events of one operation, and the measured ones among them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Kind {
+    /// All events.
+    pub events: u64,
+    /// What the allocator took.
+    pub allocator: Sample,
+    /// What the recorder took.
+    pub recorder: Sample,
+}
+
+/// Processor time of a thread, from the first note of its clocks to the last, in nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Thread {
+    /// The first note.
+    pub first: Clocks,
+    /// The last note.
+    pub last: Clocks,
+    /// Long intervals since the last note: operation, whether the recorder took it, nanoseconds.
+    waiting: Vec<(u8, bool, u64)>,
+}
+
+/// All notes of a trace, as far as it was read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Timing {
+    kinds: [Kind; 5],
+    /// The threads that noted their clocks, by number.
+    pub threads: BTreeMap<u32, Thread>,
+    /// The latest note of the process's processor time: when, and how much, in nanoseconds.
+    pub process: Option<(u64, u64)>,
+    /// Processor time of the recorder's slow path, in nanoseconds.
+    pub slow: u64,
+    /// Long intervals that are left out, because the thread may have waited in them.
+    pub left_out: u64,
+}
+
+impl Timing {
+    /// Returns the operations that the allocator takes time for: blocks, zeroed blocks, frees, and what comes out of `realloc`.
+    pub fn kinds(&self) -> impl Iterator<Item = &Kind> {
+        [op::ALLOC, op::ZEROED, op::FREE, op::RESIZED].into_iter().map(|op| &self.kinds[slot(op)])
+    }
+
+    /// Returns all measured intervals of the recorder.
+    #[must_use]
+    pub fn recorder(&self) -> Sample {
+        let mut sum = Sample::default();
+        self.kinds.iter().for_each(|kind| sum.merge(&kind.recorder));
+        sum
+    }
+
+    pub(crate) fn event(&mut self, op: u8) {
+        self.kinds[slot(op)].events += 1;
+    }
+
+    /// Adds what the allocator and the recorder took for an event of `thread`.
+    pub(crate) fn took(&mut self, thread: u32, op: u8, took: [u64; 2]) {
+        for (recorder, ns) in [(false, took[0]), (true, took[1])] {
+            if ns < LONG {
+                self.sample(op, recorder).add(ns);
+            } else {
+                self.threads.entry(thread).or_default().waiting.push((op, recorder, ns));
+            }
+        }
+    }
+
+    /// Adds a note of a thread's clocks. A long interval before it counts where the thread cannot have waited half of it.
+    pub(crate) fn clocks(&mut self, thread: u32, clocks: &Clocks) {
+        self.slow += clocks.recorder;
+        if self.process.is_none_or(|(time, _)| time <= clocks.time) {
+            self.process = Some((clocks.time, clocks.process));
+        }
+        let known = self.threads.entry(thread).or_default();
+        let passed = clocks.time.saturating_sub(known.last.time);
+        let mut waited = passed.saturating_sub(clocks.thread.saturating_sub(known.last.thread));
+        if known.first == Clocks::default() {
+            known.first = *clocks;
+            // Nothing says how long the thread waited before its first note.
+            waited = u64::MAX;
+        }
+        known.last = *clocks;
+        for (op, recorder, ns) in core::mem::take(&mut known.waiting) {
+            if ns > waited.saturating_mul(2) {
+                self.sample(op, recorder).add(ns);
+            } else {
+                self.left_out += 1;
+            }
+        }
+    }
+
+    fn sample(&mut self, op: u8, recorder: bool) -> &mut Sample {
+        let kind = &mut self.kinds[slot(op)];
+        if recorder { &mut kind.recorder } else { &mut kind.allocator }
+    }
+}
+
+/// The place of an operation, which is one that a reader knows.
+fn slot(op: u8) -> usize {
+    usize::from(op.saturating_sub(op::ALLOC)).min(4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(time: u64, thread: u64) -> Clocks {
+        Clocks { time, thread, process: thread, recorder: 0 }
+    }
+
+    #[test]
+    fn long_calls_count_where_the_thread_had_a_processor() {
+        let mut timing = Timing::default();
+        timing.took(1, op::FREE, [2_000_000, 50_000]);
+        timing.clocks(1, &at(32, 32));
+        assert_eq!(timing.left_out, 2, "nothing is known of the time before the first note");
+        timing.took(1, op::FREE, [2_000_000, 40]);
+        timing.clocks(1, &at(3_000_000, 2_900_000));
+        timing.took(1, op::FREE, [2_000_000, 50]);
+        timing.clocks(1, &at(6_000_000, 3_900_000));
+        let free = timing.kinds[slot(op::FREE)];
+        assert_eq!((free.allocator.count, timing.left_out), (1, 3), "the second one was spent waiting");
+        assert_eq!((free.recorder.count, free.recorder.mean()), (2, 45.0));
+    }
+}

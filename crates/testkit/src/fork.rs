@@ -1,0 +1,48 @@
+//! A test that forks its process: a child runs a part of it, with one thread, in a copy of the parent's memory.
+//!
+//! Locks that other threads of the parent held stay locked in the child. An allocator has to work there nevertheless.
+
+use core::ffi::c_int;
+use core::panic::AssertUnwindSafe;
+
+unsafe extern "C" {
+    fn fork() -> c_int;
+    fn waitpid(pid: c_int, status: *mut c_int, options: c_int) -> c_int;
+    fn _exit(status: c_int) -> !;
+}
+
+/// Forks, runs `part` in the child, and returns whether it returned `true` there.
+///
+/// The child ends without running destructors or exit handlers. A part that unwinds, crashes or ends its process
+/// counts as `false`.
+///
+/// # Panics
+///
+/// If the system refuses the fork, or the wait for the child.
+///
+/// # Examples
+///
+/// ```
+/// let mut blocks = vec![Box::new(1), Box::new(2)];
+/// assert!(ephemera_testkit::fork::holds_in_a_child(|| {
+///     blocks.clear();
+///     blocks.is_empty()
+/// }));
+/// assert_eq!(blocks.len(), 2, "the parent has memory of its own");
+/// ```
+pub fn holds_in_a_child(part: impl FnOnce() -> bool) -> bool {
+    // SAFETY: the child has a copy of this thread, runs the caller's part, and ends below.
+    let pid = unsafe { fork() };
+    assert!(pid >= 0, "the system refuses a fork");
+    if pid == 0 {
+        let part = AssertUnwindSafe(part);
+        let held = std::panic::catch_unwind(part).unwrap_or(false);
+        // SAFETY: ends the child.
+        unsafe { _exit(c_int::from(!held)) };
+    }
+    let mut status = 0;
+    // SAFETY: waits for the process that was just made; the status is this function's own word.
+    let waited = unsafe { waitpid(pid, &raw mut status, 0) };
+    assert_eq!(waited, pid, "the system refuses to wait for the child");
+    status == 0
+}

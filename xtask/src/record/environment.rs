@@ -1,0 +1,182 @@
+//! The environment of the recorded program: that of the user's shell, without what cargo and rustup
+//! add for xtask.
+//!
+//! A program that sees `RUSTUP_TOOLCHAIN` or a library path of the toolchain may choose another
+//! compiler or load other libraries than it would without the recorder.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::process::parent_id;
+use std::path::Path;
+
+/// Variables by name.
+type Variables = BTreeMap<OsString, OsString>;
+
+/// Variables that `cargo run` sets for the program that it runs, beside those that begin with
+/// `CARGO_PKG_`.
+const CARGO: [&str; 8] = [
+    "CARGO",
+    "CARGO_BIN_NAME",
+    "CARGO_CRATE_NAME",
+    "CARGO_MANIFEST_DIR",
+    "CARGO_MANIFEST_LINKS",
+    "CARGO_MANIFEST_PATH",
+    "CARGO_PRIMARY_PACKAGE",
+    "CARGO_TARGET_TMPDIR",
+];
+
+/// Variables that rustup sets for each tool that it starts.
+const RUSTUP: [&str; 2] = ["RUSTUP_TOOLCHAIN_SOURCE", "RUST_RECURSION_COUNT"];
+
+/// Directories that rustup names in a variable even where the user did not, and where they are
+/// below the home directory.
+const HOMES: [(&str, &str); 2] = [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")];
+
+/// The variables of the user's shell, as far as they can be told. `target` is cargo's output
+/// directory.
+pub(super) fn of_the_user(target: &Path) -> Variables {
+    restored(env::vars_os().collect(), &of_the_parent(), target)
+}
+
+/// The variables that the parent of this process was started with. Cargo replaces itself by xtask,
+/// so the parent is the shell.
+fn of_the_parent() -> Variables {
+    let bytes = fs::read(format!("/proc/{}/environ", parent_id())).unwrap_or_default();
+    let pairs = bytes.split(|byte| *byte == 0).filter_map(|pair| {
+        let at = pair.iter().position(|byte| *byte == b'=')?;
+        Some((OsString::from_vec(pair[..at].to_vec()), OsString::from_vec(pair[at + 1..].to_vec())))
+    });
+    pairs.collect()
+}
+
+fn restored(mut ours: Variables, parent: &Variables, target: &Path) -> Variables {
+    if !ours.contains_key(OsStr::new("CARGO_MANIFEST_DIR")) {
+        // The user started xtask without cargo.
+        return ours;
+    }
+    let home = |name: &str| ours.get(OsStr::new(name)).cloned();
+    let (cargo_home, rustup_home) = (home("CARGO_HOME"), home("RUSTUP_HOME"));
+    restore_path(&mut ours, parent, cargo_home.as_deref());
+    restore_libraries(&mut ours, target, rustup_home.as_deref());
+    for name in CARGO.iter().chain(&RUSTUP) {
+        if *name != "RUSTUP_TOOLCHAIN_SOURCE" {
+            ours.remove(OsStr::new(name));
+        }
+    }
+    ours.retain(|name, _| !name.as_bytes().starts_with(b"CARGO_PKG_"));
+    // Rustup says where it found the toolchain: in a variable of the user's, or elsewhere.
+    let source = ours.remove(OsStr::new("RUSTUP_TOOLCHAIN_SOURCE"));
+    if source.is_none_or(|source| source != "env") {
+        ours.remove(OsStr::new("RUSTUP_TOOLCHAIN"));
+    }
+    // A place other than the default can only be the user's choice.
+    let user_home = ours.get(OsStr::new("HOME")).cloned().unwrap_or_default();
+    for (name, below) in HOMES {
+        if ours
+            .get(OsStr::new(name))
+            .is_some_and(|value| Path::new(value) == Path::new(&user_home).join(below))
+        {
+            ours.remove(OsStr::new(name));
+        }
+    }
+    ours
+}
+
+/// Removes the directory of cargo's programs, which rustup adds in front where it is not there, if
+/// the shell has the rest alone.
+fn restore_path(ours: &mut Variables, parent: &Variables, cargo_home: Option<&OsStr>) {
+    let (Some(path), Some(cargo_home)) = (ours.get(OsStr::new("PATH")), cargo_home) else { return };
+    let mut entries = env::split_paths(path);
+    if entries.next() != Some(Path::new(cargo_home).join("bin")) {
+        return;
+    }
+    let rest = env::join_paths(entries).ok();
+    if let Some(rest) = rest.filter(|rest| parent.get(OsStr::new("PATH")) == Some(rest)) {
+        ours.insert("PATH".into(), rest);
+    }
+}
+
+/// Removes the directories that cargo and rustup put in front of the library path.
+fn restore_libraries(ours: &mut Variables, target: &Path, rustup_home: Option<&OsStr>) {
+    const NAME: &str = "LD_LIBRARY_PATH";
+    let Some(path) = ours.get(OsStr::new(NAME)) else { return };
+    let toolchains = rustup_home.map(|home| Path::new(home).join("toolchains"));
+    let added = |entry: &std::path::PathBuf| {
+        entry.starts_with(target)
+            || toolchains.as_ref().is_some_and(|toolchains| entry.starts_with(toolchains))
+            || entry.as_os_str().as_bytes().windows(13).any(|part| part == b"/lib/rustlib/")
+    };
+    let rest: Vec<_> = env::split_paths(path).skip_while(added).collect();
+    if rest.is_empty() {
+        ours.remove(OsStr::new(NAME));
+    } else if let Ok(rest) = env::join_paths(rest) {
+        ours.insert(NAME.into(), rest);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variables(pairs: &[(&str, &str)]) -> Variables {
+        pairs.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))).collect()
+    }
+
+    #[test]
+    fn what_cargo_and_rustup_add_is_removed() {
+        let user = [
+            ("CARGO_TARGET_DIR", "/t"),
+            ("HOME", "/u"),
+            ("LD_LIBRARY_PATH", "/opt/lib:/t/lib"),
+            ("PATH", "/usr/bin:/bin"),
+            ("RUSTUP_AUTO_INSTALL", "0"),
+            ("RUST_BACKTRACE", "1"),
+        ];
+        let mut ours = variables(&user);
+        ours.extend(variables(&[
+            ("CARGO", "/u/.rustup/toolchains/1.95.0/bin/cargo"),
+            ("CARGO_HOME", "/u/.cargo"),
+            ("CARGO_MANIFEST_DIR", "/ws/xtask"),
+            ("CARGO_MANIFEST_PATH", "/ws/xtask/Cargo.toml"),
+            ("CARGO_PKG_NAME", "xtask"),
+            ("CARGO_PKG_VERSION", "0.0.0"),
+            (
+                "LD_LIBRARY_PATH",
+                "/t/debug/deps:/t/debug:/usr/lib/rustlib/x/lib:/u/.rustup/toolchains/1.95.0/lib:/opt/lib:/t/lib",
+            ),
+            ("PATH", "/u/.cargo/bin:/usr/bin:/bin"),
+            ("RUSTUP_HOME", "/u/.rustup"),
+            ("RUSTUP_TOOLCHAIN", "1.95.0"),
+            ("RUSTUP_TOOLCHAIN_SOURCE", "toolchain-file"),
+            ("RUST_RECURSION_COUNT", "1"),
+        ]));
+        let parent = variables(&user);
+        assert_eq!(restored(ours.clone(), &parent, Path::new("/t")), parent);
+        // A shell that has cargo's directory, or that does not tell, keeps it.
+        let kept = restored(ours, &Variables::new(), Path::new("/t"));
+        assert_eq!(kept[OsStr::new("PATH")], "/u/.cargo/bin:/usr/bin:/bin");
+    }
+
+    #[test]
+    fn what_the_user_chose_is_kept() {
+        let chosen = variables(&[
+            ("CARGO_HOME", "/opt/cargo"),
+            ("HOME", "/u"),
+            ("RUSTUP_HOME", "/opt/rustup"),
+            ("RUSTUP_TOOLCHAIN", "nightly"),
+        ]);
+        let mut ours = chosen.clone();
+        let added = [
+            ("CARGO_MANIFEST_DIR", "/ws/xtask"),
+            ("LD_LIBRARY_PATH", "/t/debug"),
+            ("RUSTUP_TOOLCHAIN_SOURCE", "env"),
+        ];
+        ours.extend(variables(&added));
+        assert_eq!(restored(ours, &Variables::new(), Path::new("/t")), chosen);
+        let alone = variables(&[("CARGO", "mine"), ("LD_LIBRARY_PATH", "/t/debug")]);
+        assert_eq!(restored(alone.clone(), &Variables::new(), Path::new("/t")), alone, "not run by cargo");
+    }
+}

@@ -1,0 +1,281 @@
+//! The recording: a place for it, the program with the recorder preloaded, and what came of it.
+
+use core::fmt::Write as _;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Error, Result, bail};
+use ephemera_recorder::format::{CHUNK_HEAD, HEAD, Origin};
+use ephemera_recorder::{DEFAULT_LIMIT, LIMIT_VARIABLE, PATH_VARIABLE, Summary, Trace};
+
+use super::place::Place;
+use super::{Options, environment, program, running};
+use crate::progress::Spinner;
+use crate::workspace::Workspace;
+
+/// The package of the recorder.
+const RECORDER: &str = "ephemera-recorder";
+
+/// Processes that are listed beside the largest.
+const LISTED: usize = 8;
+
+/// Fewer calls than these are no picture of a program that brings an allocator.
+const FEW: u64 = 10_000;
+
+/// Exit statuses of the tool itself, as those of `env` and `nice`.
+const FAILED: u8 = 125;
+const NOT_RUNNABLE: u8 = 126;
+const NOT_FOUND: u8 = 127;
+
+/// One recorded process.
+#[derive(Debug)]
+struct Process {
+    path: PathBuf,
+    bytes: u64,
+    pid: u32,
+    command: String,
+    /// Whether it made a call that was recorded.
+    called: bool,
+    /// Whether its executable has a `malloc` in front of the recorder's.
+    bypassed: bool,
+}
+
+/// Runs the command. The exit status is that of the program.
+pub(super) fn main(ws: &Workspace, options: &Options) -> ExitCode {
+    let mut status = FAILED;
+    if let Err(error) = record(ws, options, &mut status) {
+        eprintln!("error: {error:#}");
+        // A program that failed says more than we do; one that did well does not hide that nothing
+        // was kept.
+        status = if status == 0 { FAILED } else { status };
+    }
+    ExitCode::from(status)
+}
+
+fn record(ws: &Workspace, options: &Options, status: &mut u8) -> Result<()> {
+    let (name, arguments) = options.command.split_first().context("which program?")?;
+    let place = Place::take(match &options.out {
+        Some(path) => std::path::absolute(path)?,
+        None => ws.target_dir("trace").join("trace"),
+    })?;
+    let library = library(ws)?;
+    let variables = environment::of_the_user(&ws.target);
+    let file = program::find(name, variables.get(OsStr::new("PATH")).map(OsString::as_os_str));
+
+    let limit = options.max_bytes.unwrap_or(DEFAULT_LIMIT);
+    let mut command = Command::new(name);
+    let preloads = preloads(&library, variables.get(OsStr::new("LD_PRELOAD")));
+    command.args(arguments).env_clear().envs(variables);
+    command.env("LD_PRELOAD", preloads).env(PATH_VARIABLE, place.parts.join("p"));
+    command.env(LIMIT_VARIABLE, limit.to_string());
+    let ended = match running::run(&mut command) {
+        Ok(ended) => ended,
+        Err(error) => {
+            *status = if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { NOT_RUNNABLE };
+            return Err(Error::new(error).context(format!("cannot start `{}`", name.to_string_lossy())));
+        }
+    };
+    *status = running::code(ended);
+    if !ended.success() {
+        eprintln!("note: the program ended with {ended}; what it did until then is recorded");
+    }
+
+    let mut processes = recorded(&place.parts)?;
+    if processes.is_empty() {
+        bail!("{}", no_trace(name, file.as_deref(), limit));
+    }
+    let largest = processes.remove(0);
+    let still_runs = Path::new(&format!("/proc/{}", largest.pid)).exists();
+    place.keep(&largest.path, still_runs)?;
+    if still_runs {
+        eprintln!(
+            "note: process {} still runs, and what it does from here on goes to its trace too",
+            largest.pid
+        );
+    }
+    let said = describe(&place, &largest, &processes, file.as_deref())?;
+    // Nobody to read it is no failure of the recording.
+    let _ = io::stdout().write_all(said.as_bytes());
+    Ok(())
+}
+
+/// Builds the recorder and returns its path.
+fn library(ws: &Workspace) -> Result<PathBuf> {
+    ws.package(RECORDER)?;
+    // A directory of its own: other builds make the library without the feature.
+    let dir = ws.target_dir("recorder");
+    nameable(&dir)?;
+    let build = ws
+        .cargo()
+        .args(["build", "--quiet", "--release", "--package", RECORDER, "--lib", "--features", "preload"])
+        .arg("--target-dir")
+        .arg(&dir);
+    build.run_or("the recorder does not build; the messages are above")?;
+    Ok(dir.join("release").join("libephemera_recorder.so"))
+}
+
+/// An error where the loader would take a path for several.
+fn nameable(dir: &Path) -> Result<()> {
+    let separates = |byte: &u8| byte.is_ascii_whitespace() || *byte == b':';
+    if dir.as_os_str().as_encoded_bytes().iter().any(separates) {
+        bail!(
+            "the recorder would be built in `{}`, and LD_PRELOAD cannot name a path with a space or a colon: set \
+             CARGO_TARGET_DIR to a directory without one",
+            dir.display()
+        );
+    }
+    Ok(())
+}
+
+/// The recorder, and what the user preloads already.
+fn preloads(library: &Path, had: Option<&OsString>) -> OsString {
+    let mut all = library.as_os_str().to_owned();
+    if let Some(had) = had.filter(|had| !had.is_empty()) {
+        all.push(":");
+        all.push(had);
+    }
+    all
+}
+
+/// The traces in a directory, the largest first.
+fn recorded(dir: &Path) -> Result<Vec<Process>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        // A process that was killed at its very start left no head.
+        let Ok(trace) = Trace::open(&path) else { continue };
+        found.push(Process {
+            path,
+            bytes: trace.bytes,
+            pid: trace.pid,
+            called: trace.bytes > (HEAD + CHUNK_HEAD) as u64,
+            bypassed: trace.origin == Some(Origin::Bypassed),
+            command: trace.command,
+        });
+    }
+    found.sort_by(|a, b| b.bytes.cmp(&a.bytes).then(a.pid.cmp(&b.pid)));
+    Ok(found)
+}
+
+/// Why there is no trace at all.
+fn no_trace(name: &OsStr, file: Option<&Path>, limit: u64) -> String {
+    let name = name.to_string_lossy();
+    match file.and_then(program::obstacle) {
+        Some(why) => format!("`{name}` left no trace: {why}. docs/traces.md says what can be recorded"),
+        None => format!(
+            "`{name}` left no trace: it clears its environment, gives up the right to write there, or cannot map \
+             {limit} bytes (see `ulimit -v`, and lower --max-bytes)"
+        ),
+    }
+}
+
+/// Describes the recording: the largest process, the others, and what cut it short.
+fn describe(place: &Place, largest: &Process, others: &[Process], file: Option<&Path>) -> Result<String> {
+    let trace = Trace::open(&place.out)?;
+    let summary = {
+        let _spinner = Spinner::start("reading the trace");
+        Summary::of(&trace)?
+    };
+    let mut out = String::new();
+    let _ = writeln!(out, "{}", place.out.display());
+    let _ = writeln!(out, "process     {:>15}   {}", largest.pid, shortened(&largest.command));
+    let _ = writeln!(out, "trace       {:>15}   bytes", largest.bytes);
+    let _ = writeln!(out, "{summary}");
+    for caveat in trace.caveats() {
+        let _ = writeln!(out, "note: {caveat}");
+    }
+    // Of the largest, that is among the caveats.
+    for other in others.iter().filter(|other| other.bypassed) {
+        let _ = writeln!(
+            out,
+            "note: process {} ({}) has a malloc of its own in its executable: only calls that this one passes on \
+             are recorded",
+            other.pid,
+            shortened(&other.command)
+        );
+    }
+    let brought =
+        if summary.events < FEW { file.map(program::brings).unwrap_or_default() } else { Vec::new() };
+    if !brought.is_empty() {
+        let _ = writeln!(
+            out,
+            "note: the program contains an allocator ({}): blocks that it takes from that one are not in the trace",
+            brought.join(", ")
+        );
+    } else if summary.events == 0 && !largest.bypassed {
+        let _ = writeln!(
+            out,
+            "note: no call was recorded: the program takes no memory, or takes it without malloc, as one with an \
+             allocator of its own does"
+        );
+    }
+    list(&mut out, &place.parts, others);
+    Ok(out)
+}
+
+/// Lists the processes beside the largest that made a call, and counts the others.
+fn list(out: &mut String, parts: &Path, others: &[Process]) {
+    let (calling, idle): (Vec<_>, Vec<_>) = others.iter().partition(|other| other.called);
+    if !calling.is_empty() {
+        let _ = writeln!(out, "other processes, in {}:", parts.display());
+    }
+    for other in calling.iter().take(LISTED) {
+        let name = other.path.file_name().unwrap_or_default().to_string_lossy();
+        let _ = writeln!(out, "  {name:<16} {:>12} bytes  {}", other.bytes, shortened(&other.command));
+    }
+    if calling.len() > LISTED {
+        let _ = writeln!(out, "  and {} more", calling.len() - LISTED);
+    }
+    if !idle.is_empty() {
+        let _ = writeln!(out, "processes without a recorded call: {}", idle.len());
+    }
+}
+
+/// A command's beginning.
+fn shortened(command: &str) -> String {
+    const WIDTH: usize = 60;
+    if command.chars().count() <= WIDTH {
+        return command.to_owned();
+    }
+    command.chars().take(WIDTH - 1).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_shortened_by_characters() {
+        assert_eq!(shortened("ls -l"), "ls -l");
+        assert_eq!(shortened(&"é".repeat(70)).chars().count(), 60);
+    }
+
+    #[test]
+    fn processes_without_a_call_are_counted_and_not_listed() {
+        let process = |pid: u32, called| Process {
+            path: format!("/d/p.{pid}").into(),
+            bytes: 4096,
+            pid,
+            command: "cmd".to_owned(),
+            called,
+            bypassed: false,
+        };
+        let others: Vec<_> = (10..30).map(|pid| process(pid, pid % 2 == 0)).collect();
+        let mut out = String::new();
+        list(&mut out, Path::new("/d"), &others);
+        assert!(out.contains("p.10 ") && !out.contains("p.11 ") && out.contains("and 2 more"), "{out}");
+        assert!(out.ends_with("processes without a recorded call: 10\n"), "{out}");
+    }
+
+    #[test]
+    fn a_directory_that_the_loader_cannot_name_is_refused() {
+        assert!(nameable(Path::new("/u/ws/target/recorder")).is_ok());
+        for dir in ["/u/my work/target", "/u/a:b/target", "/u/tab\there"] {
+            let said = nameable(Path::new(dir)).unwrap_err().to_string();
+            assert!(said.contains("CARGO_TARGET_DIR"), "{said}");
+        }
+    }
+}

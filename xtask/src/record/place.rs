@@ -1,0 +1,207 @@
+//! Where a recording goes: TRACE, and the directory TRACE.processes beside it, which one recording
+//! holds at a time.
+//!
+//! Earlier traces at that place make room. Nothing else is ever removed or replaced.
+
+use std::ffi::OsStr;
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Error, Result, anyhow, bail};
+use ephemera_recorder::{LONGEST_PATH, format};
+
+/// Bytes of the smallest trace: its head and one chunk.
+const LEAST: usize = format::HEAD + format::CHUNK;
+
+/// A recording's place, held until it is dropped.
+#[derive(Debug)]
+pub(super) struct Place {
+    /// Where the largest trace goes in the end.
+    pub(super) out: PathBuf,
+    /// The directory of all traces until then.
+    pub(super) parts: PathBuf,
+    /// The directory, locked.
+    _held: File,
+}
+
+impl Place {
+    /// Holds the place of `out`, and removes the traces of an earlier recording from its directory.
+    pub(super) fn take(out: PathBuf) -> Result<Self> {
+        replaceable(&out)?;
+        let parts = beside(&out, ".processes");
+        let longest = parts.as_os_str().len() + "/p".len();
+        if longest > LONGEST_PATH {
+            bail!(
+                "the path {} is too long: with the names of its traces it has {longest} bytes, and the recorder \
+                 takes {LONGEST_PATH}. Choose a shorter --out",
+                out.display()
+            );
+        }
+        if let Err(error) = fs::create_dir_all(&parts) {
+            bail!("cannot make the directory {}: {error}. {CHOOSE}", parts.display());
+        }
+        let held = File::open(&parts).with_context(|| format!("cannot open {}", parts.display()))?;
+        match held.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => bail!(
+                "another recording writes to {}: wait until it ends, or choose another --out",
+                parts.display()
+            ),
+            Err(TryLockError::Error(error)) => {
+                eprintln!(
+                    "note: {} cannot be locked ({error}): run one recording at a time there",
+                    parts.display()
+                );
+            }
+        }
+        for old in earlier(&parts)? {
+            fs::remove_file(&old)
+                .with_context(|| format!("cannot remove the earlier trace {}", old.display()))?;
+        }
+        try_writing(&parts)?;
+        Ok(Self { out, parts, _held: held })
+    }
+
+    /// Gives a trace of the directory its final name. If its process still runs, the trace keeps
+    /// the other name too, by which the process extends it.
+    pub(super) fn keep(&self, trace: &Path, still_runs: bool) -> Result<()> {
+        let kept = || {
+            replaceable(&self.out)?;
+            if !still_runs {
+                return Ok(fs::rename(trace, &self.out)?);
+            }
+            let second = self.parts.join("kept");
+            fs::hard_link(trace, &second)?;
+            Ok(fs::rename(second, &self.out)?)
+        };
+        kept().map_err(|error: Error| anyhow!("{error:#}. The trace is {}", trace.display()))
+    }
+}
+
+/// What a user can do about a place that cannot be used.
+const CHOOSE: &str = "Choose a place that you may write to with --out";
+
+/// An error where something else than a trace stands at `out`.
+fn replaceable(out: &Path) -> Result<()> {
+    let Ok(data) = fs::symlink_metadata(out) else { return Ok(()) };
+    if data.is_dir() {
+        bail!("{} is a directory. Name a file in it: --out {}", out.display(), out.join("trace").display());
+    }
+    let is_trace =
+        fs::metadata(out).is_ok_and(|data| data.is_file()) && begins(out).is_ok_and(|head| is_magic(&head));
+    if !is_trace {
+        bail!("{} exists and is no trace, so it was not replaced: choose another --out", out.display());
+    }
+    Ok(())
+}
+
+/// The files of a directory, all of which an earlier recording left there; an error that names one
+/// that it did not.
+fn earlier(parts: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(parts).with_context(|| format!("cannot read {}", parts.display()))? {
+        let entry = entry?;
+        let path = entry.path();
+        // The figures of a replay stay: each names the trace that it is about.
+        if entry.file_name().to_string_lossy().ends_with(".replay.json") {
+            continue;
+        }
+        if !entry.file_type()?.is_file() || !is_ours(&path, &entry.file_name()) {
+            bail!(
+                "{} is no trace, so nothing was removed from {}. Move it away, or choose another --out",
+                path.display(),
+                parts.display()
+            );
+        }
+        found.push(path);
+    }
+    Ok(found)
+}
+
+/// Whether a file is a trace, or one that its process was killed before it wrote the head: zeros
+/// under the name of a trace.
+fn is_ours(path: &Path, name: &OsStr) -> bool {
+    let Ok(head) = begins(path) else { return false };
+    let named = || {
+        let numbers = name.to_str().and_then(|name| name.strip_prefix("p."));
+        numbers.is_some_and(|numbers| {
+            numbers.split('.').all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()))
+        })
+    };
+    is_magic(&head) || head.len() <= LEAST && head.iter().all(|byte| *byte == 0) && named()
+}
+
+/// The beginning of a file, up to a byte more than the smallest trace has.
+fn begins(path: &Path) -> io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    File::open(path)?.take(LEAST as u64 + 1).read_to_end(&mut head)?;
+    Ok(head)
+}
+
+fn is_magic(head: &[u8]) -> bool {
+    head.starts_with(&format::MAGIC)
+}
+
+/// Writes as much as the smallest trace has, and removes it: the recorder has nobody to tell that
+/// it cannot.
+fn try_writing(parts: &Path) -> Result<()> {
+    if let Some(most) = most_bytes_of_a_file().filter(|most| *most < LEAST as u64) {
+        bail!(
+            "a program may write files of {most} bytes here, and a trace has at least {LEAST}: raise `ulimit -f`"
+        );
+    }
+    let path = parts.join("p.0");
+    let written = File::create_new(&path).and_then(|mut file| file.write_all(&[0; LEAST]));
+    // An attempt that failed may have left a part.
+    let removed = fs::remove_file(&path);
+    if let Err(error) = written.and(removed) {
+        bail!("cannot write to {}: {error}. {CHOOSE}", parts.display());
+    }
+    Ok(())
+}
+
+/// The limit on the size of files that programs started here inherit, if there is one.
+fn most_bytes_of_a_file() -> Option<u64> {
+    let limits = fs::read_to_string("/proc/self/limits").ok()?;
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max file size"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+/// `path` with something behind its name.
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_gets_a_suffix() {
+        assert_eq!(beside(Path::new("/a/b.c"), ".processes"), Path::new("/a/b.c.processes"));
+    }
+
+    #[test]
+    fn an_unfinished_trace_is_known_by_its_name_and_its_zeros() {
+        let dir = std::env::temp_dir().join(format!("ephemera-place-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let ours = |name: &str, bytes: &[u8]| {
+            let path = dir.join(name);
+            fs::write(&path, bytes).unwrap();
+            let ours = is_ours(&path, OsStr::new(name));
+            fs::remove_file(&path).unwrap();
+            ours
+        };
+        assert!(ours("p.12", b"") && ours("p.12.3", &[0; LEAST]) && ours("anything", b"EPHTRACE..."));
+        assert!(
+            !ours("notes", b"")
+                && !ours("p.", b"")
+                && !ours("p.12", b"text")
+                && !ours("p.1", &[0; LEAST + 1])
+        );
+        fs::remove_dir(&dir).unwrap();
+    }
+}
