@@ -66,7 +66,7 @@ fn conc_a_free_beside_an_exit_leaves_no_unit() {
 fn conc_values_freed_before_and_beside_an_exit_leave_no_unit() {
     let _turn = turn();
     static GO: AtomicBool = AtomicBool::new(false);
-    let units = here_or_miri(4_000, 30);
+    let units = here_or_miri(4_000, 10);
     for _ in 0..here_or_miri(5, 1) {
         GO.store(false, Ordering::Relaxed);
         let (to, from) = channel();
@@ -98,7 +98,7 @@ fn conc_values_of_an_ended_thread_that_two_threads_free_leave_no_unit() {
     struct Small(u64);
     pooled!(Small);
     let _turn = turn();
-    let count = here_or_miri(20_000, 150);
+    let count = here_or_miri(20_000, 100);
     for _ in 0..here_or_miri(5, 1) {
         let values = joined(thread::spawn(move || {
             (0..count as u64).map(|number| PooledBox::new(Small(number))).collect::<Vec<_>>()

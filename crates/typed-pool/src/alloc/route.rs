@@ -135,7 +135,7 @@ pub unsafe fn grow(
     Ok(block_of(slot, new))
 }
 
-/// Shrinks a block: in place if its class stays the same. The limit refuses no shrink, see [`shrink_at_the_limit`].
+/// Shrinks a block: in place if its class stays the same. The limit refuses no shrink, see `shrink_at_the_limit`.
 ///
 /// # Errors
 /// When the global heap refuses; the old block is then as it was.

@@ -60,6 +60,8 @@ pub(crate) struct ThreadHeap {
     /// The account's `spares` at the last look for room beyond this table; zero before the first.
     /// Of the first heap of each table only.
     pub(super) looked: OwnerUsize,
+    /// Not zero if the last refusal waited for a walker that did not move on. Of the first heap of each table only.
+    pub(super) waited: OwnerUsize,
     /// Of the first heap of each table only.
     tally: Tally,
     /// How often a thread that held the record for a moment drained this heap.
@@ -89,6 +91,7 @@ impl ThreadHeap {
                 later: OwnerPtr::null(),
                 epoch_seen: OwnerUsize::new(0),
                 looked: OwnerUsize::new(0),
+                waited: OwnerUsize::new(0),
                 tally: Tally::new(),
                 #[cfg(all(test, not(ephemera_loom)))]
                 drains: OwnerUsize::new(0),
