@@ -20,35 +20,76 @@ pub fn generation() -> usize {
     GENERATION.load(Ordering::Relaxed)
 }
 
-/// Registers a handler that runs in every forked child. Later calls do nothing.
 #[cfg(all(unix, feature = "std", not(any(miri, ephemera_loom))))]
-fn watch() {
-    use core::sync::atomic::AtomicBool;
+pub(crate) use handler::watch;
 
-    static WATCHED: AtomicBool = AtomicBool::new(false);
+/// On this target no process forks, or no handler can run when one does.
+#[cfg(not(all(unix, feature = "std", not(any(miri, ephemera_loom)))))]
+#[inline]
+pub(crate) fn watch() {}
+
+/// The handler that runs in every forked child.
+#[cfg(all(unix, feature = "std", not(any(miri, ephemera_loom))))]
+mod handler {
+    use core::ffi::c_int;
+    use core::sync::atomic::AtomicU8;
+
+    use super::{GENERATION, Ordering};
+
+    /// No thread has called [`watch`] yet.
+    const UNWATCHED: u8 = 0;
+    /// A thread is registering the handler.
+    const REGISTERING: u8 = 1;
+    /// The handler is registered, or the C library refused it.
+    const WATCHED: u8 = 2;
+
+    /// The number of times that a thread waits for another one to register the handler.
+    const WAITS: usize = 100;
+
+    static STATE: AtomicU8 = AtomicU8::new(UNWATCHED);
 
     type Handler = Option<unsafe extern "C" fn()>;
 
     unsafe extern "C" {
         /// POSIX: calls the third handler in the child of each `fork`, before `fork` returns there.
-        fn pthread_atfork(before: Handler, parent: Handler, child: Handler) -> core::ffi::c_int;
+        fn pthread_atfork(before: Handler, parent: Handler, child: Handler) -> c_int;
     }
 
     unsafe extern "C" fn forked() {
         GENERATION.fetch_add(1, Ordering::Relaxed);
     }
 
-    // Set the flag first: the C library may allocate in here, through an allocator that calls
-    // `generation`.
-    if !WATCHED.load(Ordering::Relaxed) && !WATCHED.swap(true, Ordering::Relaxed) {
-        // SAFETY: the handler is a function of this program that only writes an atomic, which a
-        // forked child may do. If the C library refuses for lack of memory, a child keeps its
-        // parent's generation.
-        unsafe { pthread_atfork(None, None, Some(forked)) };
+    /// Registers the handler. Later calls do nothing.
+    #[inline]
+    pub(crate) fn watch() {
+        // ORDERING: Acquire. Pairs with the Release in `register`: the handler is registered.
+        if STATE.load(Ordering::Acquire) != WATCHED {
+            register();
+        }
+    }
+
+    /// Registers the handler, or waits a bounded time while another thread does so: a thread that
+    /// returned at once could fork before the handler is registered.
+    #[cold]
+    fn register() {
+        let relaxed = Ordering::Relaxed;
+        if STATE.compare_exchange(UNWATCHED, REGISTERING, relaxed, relaxed).is_ok() {
+            // SAFETY: the handler is a function of this program that only writes an atomic, which a
+            // forked child may do. If the C library refuses for lack of memory, a child keeps its
+            // parent's generation.
+            unsafe { pthread_atfork(None, None, Some(forked)) };
+            // ORDERING: Release. Pairs with the Acquire in `watch`. Publishes: the registration.
+            STATE.store(WATCHED, Ordering::Release);
+            return;
+        }
+        // The C library may allocate for the registration, through an allocator that calls `watch`
+        // again. So the thread that registers may wait here too, and gives up.
+        for _ in 0..WAITS {
+            // ORDERING: Acquire. Pairs with the Release in `register`.
+            if STATE.load(Ordering::Acquire) == WATCHED {
+                return;
+            }
+            std::thread::yield_now();
+        }
     }
 }
-
-/// On this target no process forks, or no handler can run when one does.
-#[cfg(not(all(unix, feature = "std", not(any(miri, ephemera_loom)))))]
-#[inline]
-fn watch() {}
