@@ -44,8 +44,13 @@ const CRATES: [Crate; 5] = [
     Crate { dir: "typed-pool", ..ALLOCATOR },
 ];
 
-/// A target without `std` and 64-bit atomics, and a 32-bit target with both.
-pub(crate) const TARGETS: &[&str] = &["thumbv7em-none-eabihf", "i686-unknown-linux-gnu"];
+/// A target without `std` and 64-bit atomics, a 32-bit target with both, and one with `std` alone.
+pub(crate) const TARGETS: &[&str] =
+    &["thumbv7em-none-eabihf", "i686-unknown-linux-gnu", "powerpc-unknown-linux-gnu"];
+
+/// The test support must build wherever the library crates do, so also without 64-bit atomics.
+const TESTKIT: Cell =
+    Cell { compiler: Compiler::Pinned, act: Act::Check, features: &[""], target: TARGETS[2] };
 
 /// The compiler of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,16 +97,13 @@ impl Crate {
 
 /// Returns a step for each crate and row.
 pub(crate) fn steps() -> Vec<Step<'static>> {
-    let mut steps = Vec::new();
-    for of in &CRATES {
-        let dir = of.dir;
-        for cell in of.rows() {
-            let sets: Vec<_> = cell.features.iter().map(|set| shown(set)).collect();
-            let what = format!("{} with {}", cell.act.word(), sets.join(" | "));
-            steps.push(Step::new(name(dir, &cell), what, move |ws| walk(ws, dir, cell)).beside());
-        }
-    }
-    steps
+    let rows = CRATES.iter().flat_map(|of| of.rows().into_iter().map(|cell| (of.dir, cell)));
+    let step = |(dir, cell): (&'static str, Cell)| {
+        let sets: Vec<_> = cell.features.iter().map(|set| shown(set)).collect();
+        let what = format!("{} with {}", cell.act.word(), sets.join(" | "));
+        Step::new(name(dir, &cell), what, move |ws| walk(ws, dir, cell)).beside()
+    };
+    rows.chain([("testkit", TESTKIT)]).map(step).collect()
 }
 
 fn name(dir: &str, cell: &Cell) -> String {
