@@ -151,7 +151,7 @@ mod tests {
     use core::alloc::Layout;
 
     #[test]
-   fn held_is_the_sum_of_granted_bytes() {
+    fn held_is_the_sum_of_granted_bytes() {
         let layout = Layout::new::<[u64; 8]>();
         let account = Account::new(100);
         let block = account.acquire(layout).unwrap();
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-   fn a_refusal_by_the_global_allocator_counts_nothing() {
+    fn a_refusal_by_the_global_allocator_counts_nothing() {
         let account = Account::new(UNLIMITED);
         hostile::refuse(0, 1);
         let refused = account.acquire(Layout::new::<u64>()).unwrap_err();

@@ -68,7 +68,7 @@ mod tests {
     use super::Bits;
 
     #[test]
-   fn a_free_lists_the_page_and_keeps_the_other_slots() {
+    fn a_free_lists_the_page_and_keeps_the_other_slots() {
         let full = Bits::of(0);
         assert!(full.is_unlisted());
         let one = full.with(1 << 5);

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-   fn a_single_handle_of_each_kind() {
+    fn a_single_handle_of_each_kind() {
         let count = count();
         assert_eq!((count.strong(), count.weak(), count.is_unique()), (1, 0, true));
         assert!(count.drop_strong());
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-   fn strong_and_weak_handles_are_counted_apart() {
+    fn strong_and_weak_handles_are_counted_apart() {
         let count = count();
         count.clone_strong();
         assert!(!count.is_unique() && !count.take_unique());
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-   fn handles_of_one_thread_are_counted_without_atomics() {
+    fn handles_of_one_thread_are_counted_without_atomics() {
         let count = count();
         count.clone_here();
         assert_eq!(count.strong(), 2);
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-   fn a_count_may_reach_half_of_its_range() {
+    fn a_count_may_reach_half_of_its_range() {
         let count = count();
         count.set(START + (MOST - 1) * STRONG + (MOST - 1) * WEAK);
         count.clone_strong();
@@ -281,13 +281,13 @@ mod tests {
         miri,
         ignore = "must abort its process, and Miri cannot start a process to see that: `ephemera_testkit::child`"
     )]
-   fn a_count_beyond_half_of_its_range_aborts_the_process() {
+    fn a_count_beyond_half_of_its_range_aborts_the_process() {
         if child::part().is_some() {
             let count = count();
             count.set(START + MOST * STRONG);
             child::end_unless_it_ends(|| count.clone_strong());
         }
-       let ended = child::run("counts::tests::a_count_beyond_half_of_its_range_aborts_the_process", "clone");
+        let ended = child::run("counts::tests::a_count_beyond_half_of_its_range_aborts_the_process", "clone");
         assert!(!ended.well() && !ended.unwound(), "{ended:?}");
     }
 }

@@ -46,11 +46,11 @@ impl fmt::Display for Refused {
         if *other_copy {
             f.write_str(ANOTHER_COPY)
         } else if *asked > isize::MAX as usize {
-           write!(f, "{asked} bytes exceed the address space; {held} of at most {limit} bytes are held")
+            write!(f, "{asked} bytes exceed the address space; {held} of at most {limit} bytes are held")
         } else if self.by_limit() {
-           write!(f, "{asked} bytes, added to the {held} held, would exceed the limit of {limit}")
+            write!(f, "{asked} bytes, added to the {held} held, would exceed the limit of {limit}")
         } else {
-           write!(f, "the global allocator refused {asked} bytes; {held} are held")
+            write!(f, "the global allocator refused {asked} bytes; {held} are held")
         }
     }
 }
@@ -104,23 +104,23 @@ mod tests {
     use alloc::string::ToString;
 
     #[test]
-   fn errors_name_the_request_and_the_limit() {
+    fn errors_name_the_request_and_the_limit() {
         let limit = Refused { asked: 700, held: 900, limit: 1_000, other_copy: false };
         assert!(limit.by_limit());
-       assert_eq!(limit.to_string(), "700 bytes, added to the 900 held, would exceed the limit of 1000");
+        assert_eq!(limit.to_string(), "700 bytes, added to the 900 held, would exceed the limit of 1000");
         let heap = Refused { limit: usize::MAX, ..limit };
         assert!(!heap.by_limit());
         let beyond = Refused { asked: usize::MAX, ..limit };
         assert!(beyond.by_limit());
         let text = alloc::format!(
-           "{} bytes exceed the address space; 900 of at most 1000 bytes are held",
+            "{} bytes exceed the address space; 900 of at most 1000 bytes are held",
             usize::MAX
         );
         assert_eq!(beyond.to_string(), text);
         let foreign = Refused { other_copy: true, ..heap };
         assert_eq!(foreign.to_string(), super::ANOTHER_COPY);
         let error = TryAllocError::new(7, heap);
-       assert_eq!(error.to_string(), "no slot: the global allocator refused 700 bytes; 900 are held");
+        assert_eq!(error.to_string(), "no slot: the global allocator refused 700 bytes; 900 are held");
         assert_eq!((error.refused(), error.into_value()), (heap, 7));
     }
 }

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-   fn every_size_and_alignment_has_a_layout() {
+    fn every_size_and_alignment_has_a_layout() {
         /// Above this size there may be no layout.
         const MOST: usize = if usize::BITS == 64 { usize::MAX >> 30 } else { usize::MAX >> 6 };
         let step = if cfg!(miri) { 7 } else { 1 };
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-   fn usual_types_have_the_documented_groups() {
+    fn usual_types_have_the_documented_groups() {
         let word = of(8, 8);
         assert_eq!((word.group, word.slots), (16 << 10, 63));
         // At most 9.5 bytes of memory for each value of 8 bytes.
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-   fn a_type_beyond_the_address_space_has_no_pages() {
+    fn a_type_beyond_the_address_space_has_no_pages() {
         for size in [isize::MAX as usize, isize::MAX as usize / 2 + 1] {
             let it = of(size, 1);
             assert_eq!(it.pages, 0);
@@ -293,14 +293,14 @@ mod tests {
     }
 
     #[test]
-   fn capacities_are_rounded_up_to_pages() {
+    fn capacities_are_rounded_up_to_pages() {
         let it = of(8, 8);
         assert_eq!([0, 1, 63, 64, 1_000].map(|slots| it.pages_for(slots)), [0, 1, 1, 2, 16]);
         assert_eq!(it.pages_for(usize::MAX), usize::MAX / 63 + 1);
     }
 
     #[test]
-   fn bytes_in_groups_is_the_sum_over_the_groups() {
+    fn bytes_in_groups_is_the_sum_over_the_groups() {
         for it in [of(8, 8), of(40, 8), of(64 << 10, 64), of(3 << 20, 8)] {
             for pages in [0, 1, 2, it.pages - 1, it.pages, it.pages + 1, 7 * it.pages + 3, 64 * it.pages] {
                 let (mut left, mut bytes) = (pages, 0);

@@ -156,7 +156,7 @@ fn handles_allocate_nothing() {
     drop(arena);
     assert!(weak.upgrade().is_some_and(|up| ArenaArc::ptr_eq(&up, &clone)));
     drop((arc, clone, weak));
-   assert_eq!((alive.get(), refuse(0, 0)), (0, 0), "handles allocate nothing");
+    assert_eq!((alive.get(), refuse(0, 0)), (0, 0), "handles allocate nothing");
 }
 
 /// Asserts that a capacity which cannot be met is refused before the allocator is asked for groups.

@@ -271,7 +271,7 @@ fn look_at(world: &World, store: &Store, shard: ShardPtr, own: bool, most: usize
         group.touch();
         // SAFETY: the arena was dropped, and this thread has the turn.
         let mut new = unsafe { close::note_home(store.geometry(), shard, group) };
-        if cfg!(ephemera_weaken = "arena_look_in_vain") {
+        if cfg!(ephemera_weaken = "arena_look_counts_nothing") {
             new = 0;
         }
         if own {

@@ -276,7 +276,7 @@ impl ShardPtr {
     #[cold]
     #[inline(never)]
     fn put_first(self, group: GroupPtr, near: NearPtr, slot: u64) {
-        if cfg!(ephemera_weaken = "arena_link_after_give_back") {
+        if cfg!(ephemera_weaken = "arena_link_after_free") {
             near.local().publish(Bits::listed(slot).word());
         }
         group.touch();

@@ -228,7 +228,7 @@ impl<T, H: Home> Slot<T, H> {
 #[inline(never)]
 #[track_caller]
 fn another_reference() -> ! {
-   panic!("the initialiser returned a reference to something other than the slot it was given");
+    panic!("the initialiser returned a reference to something other than the slot it was given");
 }
 
 impl<T, H: Home> Drop for Slot<T, H> {

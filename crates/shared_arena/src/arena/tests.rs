@@ -12,7 +12,7 @@ use crate::store::Store;
 /// Another thread's statistics or trim can keep the gate shut for longer than a claim waits at
 /// first.
 #[test]
-fn conc_free_groups_behind_a_shut_gate_are_not_refused() {
+fn conc_free_groups_behind_a_shut_gate_are_used_before_a_refusal() {
     type Value = [u8; 256];
     let first = SharedArena::<Value>::with_capacity(1).statistics().bytes_held;
     // The limit has room for a shard beside the first page, but not for a second page.
@@ -46,7 +46,7 @@ fn a_request_to_trim_waits_for_an_open_gate() {
     assert!(pass.is_some());
     let kept = fill(70);
     drop(pass);
-   assert_eq!(arena.statistics().pages, pages, "nothing is trimmed while the gate is shut");
+    assert_eq!(arena.statistics().pages, pages, "nothing is trimmed while the gate is shut");
     let more = fill(70);
     assert!(arena.statistics().pages < pages, "the request was forgotten");
     drop((kept, more));

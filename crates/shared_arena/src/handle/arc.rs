@@ -151,7 +151,7 @@ impl<T> ArenaArc<T> {
 
     /// Returns the pointer to the value. The handle stays counted until [`ArenaArc::from_raw`].
     #[inline]
-   #[must_use = "the handle stays counted until `from_raw` takes it back"]
+    #[must_use = "the handle stays counted until `from_raw` takes it back"]
     pub fn into_raw(this: Self) -> *const T {
         ManuallyDrop::new(this).place.as_ptr()
     }

@@ -111,7 +111,7 @@ macro_rules! boxed {
             /// Returns the pointer to the value. The value stays in its slot until
             #[doc = concat!("[`", stringify!($name), "::from_raw`].")]
             #[inline]
-           #[must_use = "the value is never dropped unless `from_raw` takes it back"]
+            #[must_use = "the value is never dropped unless `from_raw` takes it back"]
             pub fn into_raw(this: Self) -> *mut T {
                 core::mem::ManuallyDrop::new(this).place.as_ptr()
             }

@@ -69,7 +69,7 @@ impl<T> Weak<T> {
     }
 
     /// Returns the pointer to the slot. The handle stays counted until [`Weak::from_raw`].
-   #[must_use = "the handle stays counted until `from_raw` takes it back"]
+    #[must_use = "the handle stays counted until `from_raw` takes it back"]
     pub fn into_raw(self) -> *const T {
         ManuallyDrop::new(self).place.as_ptr()
     }

@@ -115,7 +115,7 @@ impl Store {
         }
         let layout = segment_layout(number).ok_or_else(|| self.account.refused(usize::MAX))?;
         let segment = self.account.acquire(layout)?.cast::<Place>();
-       for at in 0..FIRST << number {
+        for at in 0..FIRST << number {
             // SAFETY: the fresh memory has room for `FIRST << number` places.
             let place = unsafe { segment.add(at) };
             // SAFETY: the place lies in the fresh memory.
@@ -224,7 +224,7 @@ mod tests {
     use super::{FIRST, Seat};
 
     #[test]
-   fn seats_follow_each_other_through_the_segments() {
+    fn seats_follow_each_other_through_the_segments() {
         assert_eq!(Seat::numbered(0), Seat::NOBODYS);
         let mut expected = Seat::NOBODYS;
         for number in 0..1_000 {
