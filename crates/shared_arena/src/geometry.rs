@@ -4,9 +4,9 @@
 //! slots for values of one type. `group` describes the parts.
 //!
 //! ```text
-//!  base (aligned to `group`)
-//!  | head | near 0, 1, … | far 0, 1, … | rare 0, 1, … | slots of page 0 | one unused | slots of page 1 | …
-//!         ^near          ^far          ^rare          ^first            each page: 64 strides apart
+//! base (aligned to `group`)
+//! | head | near 0, 1, … | far 0, 1, … | rare 0, 1, … | page 0: slots | one unused | page 1: …
+//!          ^near          ^far          ^rare          ^first         64 strides to ^
 //! ```
 //!
 //! A group has at most `pages` pages. The offsets of its parts do not depend on how many it has. A
@@ -215,7 +215,7 @@ const fn up(offset: usize, align: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{Geometry, LINE, Limits, SLACK, Sizes};
+    use super::{Geometry, LINE, Limits, Position, SLACK, Sizes};
 
     const SIZES: Sizes = Sizes { head: 64, near: 16, far: 16, rare: 16 };
     const LIMITS: Limits = Limits { slots: 63, pages: 256, goal: 8, smallest: 16 << 10, largest: 256 << 10 };
@@ -266,6 +266,9 @@ mod tests {
     fn usual_types_have_the_documented_groups() {
         let word = of(8, 8);
         assert_eq!((word.group, word.slots), (16 << 10, 63));
+        // The worked example of `DESIGN.md`.
+        assert_eq!((word.pages, word.near, word.far, word.first), (28, 0x40, 0x200, 0x580));
+        assert_eq!(word.position(0xa98), Position { page: 2, slot: 35 });
         // At most 9.5 bytes of memory for each value of 8 bytes.
         assert!(word.group * 2 / (word.pages * word.slots) < 19, "{word:?}");
         let forty = of(40, 8);

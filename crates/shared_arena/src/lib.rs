@@ -46,12 +46,12 @@
 //!
 //! * **Without a request**: an arena frees groups that two looks in a row found empty
 //!   ([`Trim::Idle`]). A thread looks now and then when it needs a page.
-//! * **On request**: `shrink_to_fit` frees empty groups of the calling thread, of threads that have
-//!   exited, and those that no thread has used. It asks the other threads to free theirs when they
-//!   next need a page. The pages of an exited thread are out of reach while a newer thread has its
-//!   record and does not use this arena.
+//! * **On request**: [`SharedArena::trim`] frees empty groups of the calling thread, of threads
+//!   that have exited, and those that no thread has used. It asks the other threads to free theirs
+//!   when they next need a page. The pages of an exited thread are out of reach while a newer
+//!   thread has its record and does not use this arena.
 //! * **Under a limit**: [`Builder::limit`]. The `try_alloc` methods then return the value.
-//!   [`Statistics`] reports what is held.
+//!   [`Stats`] reports what is held.
 //! * **After the arena**: the handles of a dropped arena keep its memory. The last value of a group
 //!   frees the group, and the last group frees the rest. The thread that drops the last value frees
 //!   the memory, and waits for no other thread.
@@ -59,7 +59,7 @@
 //! One case takes longer. A thread drops a value that it allocated itself, and during that drop
 //! another thread drops the arena. Then the value's group is freed when the first thread next runs
 //! out of slots, drops another value of a dropped arena, or exits. The creation or drop of any
-//! arena frees it too, since it looks at a few such groups; [`reclaim`] looks at all. The state of
+//! arena frees it too, since it looks at a few such groups; [`trim_all`] looks at all. The state of
 //! such an arena, about a kilobyte, may stay as long.
 //!
 //! # One copy in a process
@@ -164,17 +164,23 @@ pub use handle::{AllocArc, ArenaArc, ArenaBox, Weak};
 #[cfg(all(feature = "alloc", not(ephemera_loom)))]
 pub use handle::{AllocRc, ArenaRc, PoolBox};
 #[cfg(feature = "alloc")]
-pub use stats::Statistics;
+pub use stats::Stats;
 
 /// Looks at all arenas that were dropped while values of theirs were in use, and frees those whose
 /// values were dropped since. Returns their number.
 ///
 /// Programs rarely need it: the drop of the last value frees an arena's memory, or else the next
 /// creation or drop of any arena does. It takes time proportional to the number of pages that it
-/// looks through.
+/// looks through. The memory of a live arena is freed by its own `trim`.
+#[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
+pub fn trim_all() -> usize {
+    thread::look_at_all()
+}
+
+/// Alias of [`trim_all`].
 #[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
 pub fn reclaim() -> usize {
-    thread::look_at_all()
+    trim_all()
 }
 
 #[doc = include_str!("../DESIGN.md")]

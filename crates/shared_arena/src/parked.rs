@@ -7,7 +7,7 @@
 //! the owner of the shard can be inside such a free. So the closing thread pushes the shard into
 //! the bag of the owner's record, and a **look** counts the bits that no free has counted.
 //!
-//! | who looks | when | what it knows |
+//! | thread that looks | when | what it knows |
 //! |---|---|---|
 //! | the owner | in its slow path, at a free after an arena's drop, at thread exit | no local free is in progress, so the look is the last one |
 //! | a thread with the lease of the record | after the owner's thread exit | the same |
@@ -17,7 +17,11 @@
 //! are freed by the thread that counts the last part of them. So the drops of two arenas share no
 //! state, unless a third thread owns slots of both.
 
-use core::ptr::{self, NonNull};
+mod visitor;
+
+pub(crate) use visitor::Visitor;
+
+use core::ptr::NonNull;
 
 use ephemera_prim::record::Record;
 use ephemera_prim::sync::{AtomicBool, AtomicUsize, Ordering, fence};
@@ -293,35 +297,6 @@ fn look_at(world: &World, store: &Store, shard: ShardPtr, own: bool, most: usize
         shard.cursor().set(rest);
     }
     gone
-}
-
-/// The role of a thread that visits the bag of a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Visitor {
-    /// The thread holds the record.
-    Holder,
-    /// The thread handles what was left for the holder of a record that no thread holds now.
-    Successor,
-    /// Another thread, which looks at the shards that it finds.
-    Passer,
-    /// Another thread, which only takes out shards without a queued group.
-    Finisher,
-}
-
-impl Visitor {
-    /// Returns the role of a thread that holds `mine`, if any.
-    fn of(record: &Record<Place>, mine: Option<&Record<Place>>) -> Self {
-        if mine.is_some_and(|mine| ptr::eq(mine, record)) { Self::Holder } else { Self::Passer }
-    }
-
-    /// Returns the request that this thread leaves if another thread is visiting the bag.
-    fn wish(self) -> usize {
-        match self {
-            Self::Holder | Self::Passer => 0,
-            Self::Finisher => 1,
-            Self::Successor => 2,
-        }
-    }
 }
 
 /// Visits the bag of a record: looks at up to `most` new shards and up to `most` old ones. Returns

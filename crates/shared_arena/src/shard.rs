@@ -4,7 +4,7 @@
 //! ```text
 //!   hot ------> the slot that was freed last
 //!   bits, base  the current page: its free slots, all taken out of the page's word
-//!   avail ----> page with free slots --> page with free slots        (LISTED in their words, as the current page)
+//!   avail ----> page with free slots --> page with free slots   (LISTED, like the current page)
 //!   groups ---> every group of the shard, wherever its pages are
 //! ```
 //!

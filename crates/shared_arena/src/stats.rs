@@ -10,7 +10,7 @@ use crate::store::Store;
 /// through the pages when asked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Statistics {
+pub struct Stats {
     /// The number of pages.
     pub pages: usize,
     /// The number of pages without a value.
@@ -20,9 +20,9 @@ pub struct Statistics {
     /// The number of slots in all pages.
     pub slots: usize,
     /// The number of slots with a value or a weak handle: the slots that are live.
-    pub used: usize,
-    /// The bytes of the values: `used` times the size of a value.
-    pub bytes_used: usize,
+    pub slots_live: usize,
+    /// The bytes of the values: `slots_live` times the size of a value.
+    pub bytes_live: usize,
     /// The bytes that the arena holds from the global allocator: pages, counts of counted handles,
     /// and its own state.
     pub bytes_held: usize,
@@ -34,17 +34,17 @@ pub struct Statistics {
     pub unread: bool,
 }
 
-impl Statistics {
+impl Stats {
     /// Returns the number of slots without a value.
     #[must_use]
     pub fn free(&self) -> usize {
-        self.slots - self.used
+        self.slots - self.slots_live
     }
 
     /// Returns the bytes held beyond those of the values.
     #[must_use]
     pub fn overhead(&self) -> usize {
-        self.bytes_held.saturating_sub(self.bytes_used)
+        self.bytes_held.saturating_sub(self.bytes_live)
     }
 
     /// Goes through a store whose arena is live.
@@ -56,8 +56,8 @@ impl Statistics {
             None => this.unread = true,
         }
         // A slot that moves during the pass may be seen twice, or not at all.
-        this.used = this.used.min(this.slots);
-        this.bytes_used = this.used * value_size;
+        this.slots_live = this.slots_live.min(this.slots);
+        this.bytes_live = this.slots_live * value_size;
         this
     }
 
@@ -70,7 +70,7 @@ impl Statistics {
             let used = geometry.slots - (free & geometry.all()).count_ones() as usize;
             self.pages += 1;
             self.slots += geometry.slots;
-            self.used += used;
+            self.slots_live += used;
             self.empty_pages += usize::from(used == 0);
         }
     }

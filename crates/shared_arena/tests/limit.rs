@@ -64,8 +64,8 @@ fn every_arena_keeps_its_limit() {
     let boxes: Vec<_> = (0..).map_while(|number: u32| arena.try_alloc([number as u8; 100]).ok()).collect();
     let pooled: Vec<_> = (0..).map_while(|number: u32| pool.try_alloc([number as u8; 100]).ok()).collect();
     for (count, statistics) in [(boxes.len(), arena.statistics()), (pooled.len(), pool.statistics())] {
-        assert_eq!((statistics.used, statistics.limit), (count, LIMIT));
-        assert!(statistics.bytes_held <= LIMIT && statistics.bytes_used > LIMIT / 2, "{statistics:?}");
+        assert_eq!((statistics.slots_live, statistics.limit), (count, LIMIT));
+        assert!(statistics.bytes_held <= LIMIT && statistics.bytes_live > LIMIT / 2, "{statistics:?}");
         assert_eq!(statistics.overhead(), statistics.bytes_held - count * 100);
     }
 }

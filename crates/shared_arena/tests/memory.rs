@@ -10,7 +10,7 @@ use alloc::sync::Arc;
 use std::sync::Barrier;
 
 use ephemera_testkit::backing::CountingGlobal;
-use shared_arena::{Arena, ArenaArc, ArenaBox, Pool, SharedArena, Trim, reclaim};
+use shared_arena::{Arena, ArenaArc, ArenaBox, Pool, SharedArena, Trim, reclaim, trim_all};
 use turn::turn;
 
 #[global_allocator]
@@ -38,7 +38,7 @@ fn a_live_word_costs_less_than_ten_bytes() {
         let arena = SharedArena::new();
         let values: Vec<ArenaBox<u64>> = (0..MANY as u64).map(|value| arena.alloc(value)).collect();
         let statistics = arena.statistics();
-        assert_eq!(statistics.used, MANY);
+        assert_eq!(statistics.slots_live, MANY);
         // In a small sample, a few partly filled groups weigh more.
         let most = if cfg!(miri) { 24 } else { 10 };
         assert!(statistics.bytes_held <= most * MANY, "{statistics:?}");
@@ -89,7 +89,7 @@ fn shrink_keeps_pages_in_use() {
         assert_eq!(arena.statistics().pages, full.pages, "a free does not free pages");
         assert!(arena.shrink_to_fit());
         let few = arena.statistics();
-        assert!(few.groups <= 2 && few.used == 10, "{few:?}");
+        assert!(few.groups <= 2 && few.slots_live == 10, "{few:?}");
         assert!(!arena.shrink_to_fit());
         // The remaining free slots are claimed again.
         let more: Vec<_> = (0..few.free()).map(|value| arena.alloc([value as u64; 8])).collect();
@@ -161,6 +161,21 @@ fn pages_in_steady_use_are_not_freed() {
             round();
         }
         assert_eq!(pool.statistics().bytes_held, held);
+    });
+}
+
+#[test]
+fn trim_frees_empty_groups_and_trim_all_frees_no_live_arena() {
+    balanced(|| {
+        let before = groups();
+        let (shared, arena) = (SharedArena::with_capacity(500), Arena::with_capacity(500));
+        let kept = (shared.alloc(1), arena.alloc(2));
+        assert_eq!(trim_all(), 0, "no arena was dropped");
+        assert_eq!((shared.statistics().slots_live, arena.statistics().slots_live), (1, 1));
+        drop(kept);
+        assert!(shared.trim() && arena.trim(), "all groups are empty");
+        assert_eq!((shared.stats(), arena.stats(), groups()), ((0, 0), (0, 0), before));
+        assert!(!shared.trim() && !arena.trim(), "nothing is left to free");
     });
 }
 
@@ -271,7 +286,7 @@ fn one_value_pins_only_its_group() {
             .for_each(|(_, value)| *value = None);
         pool.shrink_to_fit();
         let statistics = pool.statistics();
-        assert_eq!((statistics.groups, statistics.used), (1, 1));
+        assert_eq!((statistics.groups, statistics.slots_live), (1, 1));
         assert!(groups_then > 1 && statistics.bytes_held < 20 << 10, "{statistics:?}");
     });
 }

@@ -207,7 +207,7 @@ fn conc_successive_threads_reuse_pages() {
     }
     let statistics = arena.statistics();
     assert!(statistics.pages <= 64, "{statistics:?}");
-    assert_eq!(statistics.used, 0);
+    assert_eq!(statistics.slots_live, 0);
 }
 
 #[test]
@@ -297,7 +297,7 @@ fn conc_statistics_are_consistent_beside_all_operations() {
     });
     while threads.iter().any(|thread| !thread.is_finished()) {
         let statistics = arena.statistics();
-        assert!(statistics.used <= statistics.slots && statistics.empty_pages <= statistics.pages);
+        assert!(statistics.slots_live <= statistics.slots && statistics.empty_pages <= statistics.pages);
         assert!(format!("{arena:?}").starts_with("SharedArena { used: "));
         thread::yield_now();
     }

@@ -38,7 +38,8 @@ pub trait Build: Sealed + Sized {
 /// ```
 /// use shared_arena::{Pool, Trim};
 ///
-/// let pool = Pool::<[u8; 100]>::builder().capacity(50).limit(16 << 10).trim(Trim::Manual).try_build()?;
+/// let builder = Pool::<[u8; 100]>::builder().capacity(50).limit(16 << 10).trim(Trim::Manual);
+/// let pool = builder.try_build()?;
 /// assert_eq!(pool.stats(), (0, 63));
 /// let held: Vec<_> = (0..).map_while(|_| pool.try_alloc([0; 100]).ok()).collect();
 /// assert!(held.len() >= 126 && pool.statistics().bytes_held <= 16 << 10);

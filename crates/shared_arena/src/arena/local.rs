@@ -10,7 +10,7 @@ use super::shared::Core;
 use crate::error::{Refused, TryAllocError};
 use crate::handle::sealed::Sealed;
 use crate::handle::{AllocArc, AllocRc, ArenaArc, ArenaBox, ArenaRc};
-use crate::stats::Statistics;
+use crate::stats::Stats;
 use crate::thread;
 
 /// A pool of values of one type that one thread at a time uses. Any thread may drop its values.

@@ -128,24 +128,24 @@ macro_rules! arena_methods {
                 try_alloc_rc_with
             );
 
-            /// Returns the numbers of slots with and without a value. Goes through all pages; the
-            /// result is exact while no other thread uses the arena.
+            /// Returns the numbers of slots with and without a value, as the published crate does.
+            /// Goes through all pages; the result is exact while no other thread uses the arena.
             ///
             /// The result is `(0, 0)` if the pages could not be read, because another thread kept
             /// the arena's gate shut for long. Then
             #[doc = concat!("[`", stringify!($name), "::statistics`]")]
-            /// reports [`Statistics::unread`].
+            /// reports [`Stats::unread`].
             #[must_use]
             pub fn stats(&self) -> (usize, usize) {
                 let statistics = self.statistics();
-                (statistics.used, statistics.free())
+                (statistics.slots_live, statistics.free())
             }
 
             /// Returns what the arena holds and how much of it is in use. Goes through all pages;
             /// the result is exact while no other thread uses the arena.
             #[must_use]
-            pub fn statistics(&self) -> Statistics {
-                Statistics::of(self.core.store(), size_of::<T>())
+            pub fn statistics(&self) -> Stats {
+                Stats::of(self.core.store(), size_of::<T>())
             }
         }
 
@@ -296,8 +296,15 @@ macro_rules! sendable_methods {
             /// their next slow path. Returns whether this call freed any.
             ///
             /// Goes once through the pages that it can reach, in time proportional to their number.
-            pub fn shrink_to_fit(&self) -> bool {
+            pub fn trim(&self) -> bool {
                 thread::shrink(self.core.store())
+            }
+
+            /// Alias of
+            #[doc = concat!("[`", stringify!($name), "::trim`],")]
+            /// the name in the published crate.
+            pub fn shrink_to_fit(&self) -> bool {
+                self.trim()
             }
         }
 

@@ -14,7 +14,7 @@ use crate::handle::{AllocRc, ArenaRc, PoolBox};
 use crate::owner::Owner;
 use crate::shard::ShardPtr;
 use crate::slot::{Single, Slot, pool_mark};
-use crate::stats::Statistics;
+use crate::stats::Stats;
 use crate::store::{Seat, Settings, Store};
 use crate::trim::Fate;
 
@@ -122,15 +122,14 @@ impl<T> Core<T> {
     #[cold]
     #[inline(never)]
     fn start_counts_slow(&self, slot: Slot<T, Single>) -> Result<Slot<T, Single>, Refused> {
-        self.give_back_empty();
+        self.free_empty();
         slot.start_counts(self.store())?;
         Ok(slot)
     }
 
-    /// Frees the empty groups.
-    fn give_back_empty(&self) {
-        self.owner().trim(Fate::Release);
-        self.store().release_unbound();
+    /// Frees the empty groups, and returns their number.
+    fn free_empty(&self) -> usize {
+        self.owner().trim(Fate::Release) + self.store().release_unbound()
     }
 }
 
@@ -148,11 +147,16 @@ impl<T> Pool<T> {
         Self { core }
     }
 
-    /// Frees groups of pages without a value. [`Pool::statistics`] reports how many are left.
+    /// Frees groups of pages without a value. Returns whether it freed any.
     ///
     /// Goes once through all pages.
+    pub fn trim(&self) -> bool {
+        self.core.free_empty() != 0
+    }
+
+    /// Alias of [`Pool::trim`], the name in the published crate.
     pub fn shrink_to_fit(&self) {
-        self.core.give_back_empty();
+        self.trim();
     }
 }
 

@@ -11,7 +11,7 @@ use crate::group::Of;
 use crate::handle::sealed::Sealed;
 use crate::handle::{AllocArc, AllocRc, ArenaArc, ArenaBox, ArenaRc};
 use crate::slot::{Slot, Threads};
-use crate::stats::Statistics;
+use crate::stats::Stats;
 use crate::store::{Settings, Store};
 use crate::thread;
 

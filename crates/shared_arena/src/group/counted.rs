@@ -89,7 +89,8 @@ fn publish_counts(place: &AtomicPtr<Count>, array: NonNull<Count>) -> bool {
     // ORDERING: Release. Pairs with the Acquire in `GroupPtr::make_counts`. Publishes: the array.
     const PUBLISH: Ordering =
         if cfg!(ephemera_weaken = "counts_publish_relaxed") { Ordering::Relaxed } else { Ordering::Release };
-    // ORDERING: `PUBLISH`, and `SEE` where another thread was first. Pairs with `GroupPtr::make_counts`.
+    // ORDERING: `PUBLISH`, and `SEE` if another thread was faster. Pairs with
+    // `GroupPtr::make_counts`.
     place.compare_exchange(core::ptr::null_mut(), array.as_ptr(), PUBLISH, SEE).is_ok()
 }
 

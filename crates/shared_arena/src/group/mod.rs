@@ -2,10 +2,10 @@
 //! through which other modules reach them.
 //!
 //! ```text
-//!   head    identity of the owner, shard, store           read by every free
-//!   near    free slots, link of the page list             written by the owner, at almost every free
-//!   far     foreign word, link of the inbox               written by other threads
-//!   rare    slots noted by a look, counts of handles      read by counted handles
+//!   head    identity of the owner, shard, store       read by every free
+//!   near    free slots, link of the page list         written by the owner, at almost every free
+//!   far     foreign word, link of the inbox           written by other threads
+//!   rare    slots noted by a look, counts of handles  read by counted handles
 //! ```
 //!
 //! No two parts share a cache line. A handle finds its group by masking its own address. The

@@ -20,7 +20,7 @@ use crate::geometry::Geometry;
 use crate::group::{GroupPtr, Of};
 use crate::parked;
 use crate::shard::used;
-use crate::stats::Statistics;
+use crate::stats::Stats;
 use crate::store::{Settings, Store};
 use crate::world::{self, Place, World, identity};
 
@@ -319,7 +319,7 @@ fn loom_statistics_read_no_freed_group() {
         thread.free(slot);
         let there = model.clone();
         let reader = thread::spawn(move || {
-            let statistics = Statistics::of(there.store(), 8);
+            let statistics = Stats::of(there.store(), 8);
             assert!(statistics.unread || statistics.slots <= 2);
         });
         thread.shrink();
@@ -337,7 +337,7 @@ fn loom_statistics_read_only_published_shards() {
         let model = Model::new(0);
         let there = model.clone();
         let reader = thread::spawn(move || {
-            let statistics = Statistics::of(there.store(), 8);
+            let statistics = Stats::of(there.store(), 8);
             assert!(statistics.unread || statistics.slots <= 2);
         });
         let thread = model.start();
