@@ -141,7 +141,7 @@ pub(crate) fn unlink(shard: ShardPtr, group: GroupPtr) {
         Some(prev) => prev.next().set(next),
         None => shard.groups().set(next),
     }
-    // SAFETY: as above.
+    // SAFETY: G1: only the turn-holder frees queued groups.
     if let Some(next) = unsafe { GroupPtr::from_raw(next) } {
         next.prev().set(prev);
     }

@@ -106,7 +106,7 @@ fn an_initialiser_that_returns_another_reference_panics() {
         catch_unwind(AssertUnwindSafe(|| drop(pool.alloc_with(|_| leaked)))),
     ] {
         let message = message.unwrap_err();
-        assert!(message.downcast_ref::<&str>().unwrap().contains("something else"));
+        assert!(message.downcast_ref::<&str>().unwrap().contains("something other"));
     }
     assert_eq!((shared.stats().0, pool.stats().0), (0, 0));
     assert_eq!((other.number(), leaked.number(), tally.alive()), (7, 8, 2), "nothing was dropped");

@@ -52,7 +52,7 @@ impl GroupPtr {
             for index in 0..geometry.slots {
                 // SAFETY: the fresh memory has room for `geometry.slots` counts.
                 let count = unsafe { array.add(index) };
-                // SAFETY: as above.
+                // SAFETY: the place lies in the fresh memory.
                 unsafe { count.write(Count::new()) };
             }
             if !publish_counts(self.counts(geometry, page), array) {

@@ -180,7 +180,7 @@ impl GroupPtr {
                 #[cfg(target_has_atomic = "64")]
                 foreign: Foreign::new(),
             };
-            // SAFETY: as above.
+            // SAFETY: the parts lie in the group after its head, at aligned offsets.
             unsafe { group.part(geometry.far, page).write(far) };
             let rare = Rare {
                 noted: OwnerU64::new(0),
@@ -188,7 +188,7 @@ impl GroupPtr {
                 #[cfg(ephemera_loom)]
                 slots: core::array::from_fn(|_| Witness::new()),
             };
-            // SAFETY: as above.
+            // SAFETY: the parts lie in the group after its head, at aligned offsets.
             unsafe { group.part(geometry.rare, page).write(rare) };
         }
         let bytes = geometry.bytes(pages).unwrap_or(geometry.first);
