@@ -1,6 +1,7 @@
-//! The door through which a store takes its memory: counted, and under its limit.
+//! Counts the bytes that a store holds, and enforces its limit.
 //!
-//! In slow paths only. Whatever a store holds came through here, itself included, so that `held` is all of it.
+//! Only slow paths come here. Everything that a store holds, itself included, was acquired here, so
+//! `held` is the whole footprint.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -11,10 +12,10 @@ use ephemera_prim::sync::{AtomicUsize, Ordering};
 
 use crate::error::Refused;
 
-/// No limit.
+/// The limit of an account that has none.
 pub(crate) const UNLIMITED: usize = usize::MAX;
 
-/// What a store holds, in bytes.
+/// The bytes that a store holds, and its limit.
 #[derive(Debug)]
 pub(crate) struct Account {
     held: AtomicUsize,
@@ -34,23 +35,27 @@ impl Account {
         self.limit
     }
 
-    /// An error that says what was asked for.
+    /// Creates the error for a request of `asked` bytes.
     pub(crate) fn refused(&self, asked: usize) -> Refused {
         Refused { asked, held: self.held(), limit: self.limit, other_copy: false }
     }
 
-    /// An error that says that another copy of this crate made the store.
+    /// Creates the error for a thread of another copy of this crate than the one that made the
+    /// store.
     #[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
     pub(crate) fn other_copy(&self) -> Refused {
         Refused { other_copy: true, ..self.refused(0) }
     }
 
-    /// Whether the limit has room for so much.
+    /// Returns whether the limit has room for `bytes` more.
     pub(crate) fn allows(&self, bytes: usize) -> bool {
         self.within(self.held(), bytes).is_some()
     }
 
-    /// Memory of this layout, not initialised.
+    /// Allocates uninitialised memory of this layout.
+    ///
+    /// # Errors
+    /// [`Refused`] if the limit has no room for it, or the global allocator has no memory.
     pub(crate) fn acquire(&self, layout: Layout) -> Result<NonNull<u8>, Refused> {
         let bytes = layout.size();
         if !self.add(bytes) {
@@ -62,17 +67,17 @@ impl Account {
         })
     }
 
-    /// Gives memory back.
+    /// Returns memory to the global allocator.
     ///
     /// # Safety
-    /// `block` came from `acquire` of this account with `layout`, and nobody uses it any more.
+    /// `acquire` of this account returned `block` for this `layout`, and nobody uses it again.
     pub(crate) unsafe fn release(&self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: the caller's.
+        // SAFETY: `acquire` took the block from the same allocator, with this layout.
         unsafe { raw::release(&Global, block, layout) };
         self.sub(layout.size());
     }
 
-    /// The sum that `more` bytes would make, if the limit allows it.
+    /// Returns the sum of `held` and `more`, if the limit allows it.
     fn within(&self, held: usize, more: usize) -> Option<usize> {
         held.checked_add(more).filter(|&sum| sum <= self.limit)
     }
@@ -88,7 +93,7 @@ impl Account {
         self.held.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Without compare-and-swap there are only types for one thread.
+    /// Without compare-and-swap, all types are for one thread.
     #[cfg(not(target_has_atomic = "ptr"))]
     fn add(&self, bytes: usize) -> bool {
         let sum = self.within(self.held(), bytes);
@@ -106,7 +111,7 @@ fn take(layout: Layout) -> Option<NonNull<u8>> {
     raw::acquire(&Global, layout).ok()
 }
 
-/// The global heap, but as hostile as a test wants it on this thread.
+/// Allocates from the global allocator, unless a test makes it refuse on this thread.
 #[cfg(all(test, feature = "std"))]
 fn take(layout: Layout) -> Option<NonNull<u8>> {
     if hostile::refuses() {
@@ -115,7 +120,7 @@ fn take(layout: Layout) -> Option<NonNull<u8>> {
     raw::acquire(&Global, layout).ok()
 }
 
-/// A heap that refuses when it is told to.
+/// Makes a thread's allocations fail on request.
 #[cfg(all(test, feature = "std"))]
 pub(crate) mod hostile {
     use core::cell::Cell;
@@ -125,7 +130,8 @@ pub(crate) mod hostile {
         static REFUSED: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
     }
 
-    /// Refuses this thread's calls `from..to`, counted from now on, and returns how many there were since the last time.
+    /// Refuses this thread's calls `from..to`, counted from now on. Returns the number of calls
+    /// since the previous `refuse`.
     pub(crate) fn refuse(from: usize, to: usize) -> usize {
         REFUSED.set((from, to));
         CALLS.replace(0)
@@ -145,7 +151,7 @@ mod tests {
     use core::alloc::Layout;
 
     #[test]
-    fn held_is_what_was_granted() {
+    fn held_is_the_sum_of_granted_bytes() {
         let layout = Layout::new::<[u64; 8]>();
         let account = Account::new(100);
         let block = account.acquire(layout).unwrap();
@@ -153,13 +159,13 @@ mod tests {
         let refused = account.acquire(layout).unwrap_err();
         assert_eq!((refused.asked, refused.held, refused.limit), (64, 64, 100));
         assert!(refused.by_limit() && account.held() == 64);
-        // SAFETY: from above.
+        // SAFETY: the account granted the block above with this layout.
         unsafe { account.release(block, layout) };
         assert_eq!(account.held(), 0);
     }
 
     #[test]
-    fn a_refusal_by_the_heap_books_nothing() {
+    fn a_refusal_by_the_global_allocator_counts_nothing() {
         let account = Account::new(UNLIMITED);
         hostile::refuse(0, 1);
         let refused = account.acquire(Layout::new::<u64>()).unwrap_err();

@@ -1,4 +1,4 @@
-//! A bag of things that are visited in turn: many threads put in, one at a time takes out.
+//! Defines a **bag**: a set of items that many threads push to, and one thread at a time visits.
 //!
 //! ```text
 //!   push --> news --> fresh --.
@@ -6,8 +6,9 @@
 //!                     old ----'
 //! ```
 //!
-//! The visitor stands behind a gate that is only tried, so nobody waits. At each moment every item is in one list at most. So a
-//! child of a fork finds sound lists, wherever a visitor of the parent stood: it misses no more than what that visitor had in hand.
+//! The visitor passes a gate that threads only try, so no thread waits. At every moment an item is
+//! in at most one list. So the child of a fork finds intact lists, wherever a visitor of the parent
+//! stood. It misses at most the items that this visitor had taken out.
 
 use core::fmt;
 use core::ptr::{self, NonNull};
@@ -17,24 +18,26 @@ use ephemera_prim::sync::{AtomicPtr, AtomicUsize, Ordering, fence};
 use ephemera_prim::witness::Witness;
 use ephemera_prim::word::OwnerPtr;
 
-// ORDERING: Release. Pairs with the Acquire in `Visit::next_new`. Publishes: the item, and the link in it.
+// ORDERING: Release. Pairs with the Acquire in `Visit::next_new`. Publishes: the item, and the link
+// in it.
 const PUSH: Ordering =
     if cfg!(ephemera_weaken = "arena_push_relaxed") { Ordering::Relaxed } else { Ordering::Release };
 // ORDERING: Acquire. Pairs with the Release in `Bag::push`.
 const TAKE: Ordering =
     if cfg!(ephemera_weaken = "arena_take_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
-/// What can be in a bag: one at a time.
+/// A type whose values can be in a bag. A value is in one bag at a time.
 pub(crate) trait Linked: Sized {
-    /// Where the item keeps its link. Both live as long as the item is in a bag, or in the hands of its visitor.
+    /// Returns the address of the item's link. Item and link live while the item is in a bag or a
+    /// visitor has it.
     fn link(item: NonNull<Self>) -> NonNull<Link<Self>>;
 }
 
-/// The link of an item: written by the thread that has the item in hand.
+/// The link of an item. The thread that has taken the item out, or is about to push it, writes it.
 #[derive(Debug)]
 pub(crate) struct Link<T> {
     next: OwnerPtr<T>,
-    /// For loom: whoever reads the link, or the item, sees who wrote it.
+    /// Lets loom check that each reader of the link or item sees its last write.
     witness: Witness,
 }
 
@@ -56,18 +59,18 @@ impl<T> Link<T> {
     }
 }
 
-/// Items that wait for a visit.
+/// A set of items that wait for a visit.
 pub(crate) struct Bag<T> {
-    /// Pushed since the last visit.
+    /// Items that were pushed and not yet taken by a visitor.
     news: AtomicPtr<T>,
     gate: Gate,
-    /// What threads wish that found the gate shut, as bits.
+    /// Requests of threads that found the gate shut, as bits.
     wishes: AtomicUsize,
-    /// Not visited yet. This list and those below belong to the thread behind the gate.
+    /// Items without a visit. This list and those below belong to the visitor.
     fresh: OwnerPtr<T>,
-    /// To be visited again.
+    /// Items to visit again.
     old: OwnerPtr<T>,
-    /// Visited since `old` was last empty.
+    /// Items that were visited since `old` was last empty.
     seen: OwnerPtr<T>,
 }
 
@@ -85,21 +88,23 @@ impl<T> Bag<T> {
         }
     }
 
-    /// Whether items were pushed since the last visit, as far as this thread has seen.
+    /// Returns whether this thread sees items that were pushed since the last visit.
     pub(crate) fn has_news(&self) -> bool {
         !self.news.load(Ordering::Relaxed).is_null()
     }
 
-    /// Takes what threads wished that found the gate shut. Called behind a fence, after the gate was opened.
+    /// Takes the requests of threads that found the gate shut. Callers have opened the gate and
+    /// then issued a fence.
     pub(crate) fn wishes(&self) -> usize {
         if self.wishes.load(Ordering::Relaxed) == 0 {
             return 0;
         }
-        // ORDERING: AcqRel. Pairs with `Bag::visit_or_wish`. Publishes: what those threads did before.
+        // ORDERING: AcqRel. Pairs with `Bag::visit_or_wish`. Publishes: what the requesting threads
+        // did before.
         self.wishes.swap(0, Ordering::AcqRel)
     }
 
-    /// Whether nothing is in it, as far as this thread has seen.
+    /// Returns whether this thread sees the bag empty.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         let lists = [&self.fresh, &self.old, &self.seen];
@@ -108,9 +113,10 @@ impl<T> Bag<T> {
 }
 
 impl<T: Linked> Bag<T> {
-    /// Puts an item in.
+    /// Adds an item.
     pub(crate) fn push(&self, item: NonNull<T>) {
-        // Blind under loom, which reverses an operation only with the last one on the same atomic.
+        // Does not load first under loom, which reverses an operation only with the last one on the
+        // same atomic.
         let mut head = if cfg!(ephemera_loom) { ptr::null_mut() } else { self.news.load(Ordering::Relaxed) };
         loop {
             link(item).set(head);
@@ -122,7 +128,7 @@ impl<T: Linked> Bag<T> {
         }
     }
 
-    /// Goes behind the gate, unless another thread is there.
+    /// Starts a visit, unless another thread is visiting.
     pub(crate) fn visit(&self) -> Option<Visit<'_, T>> {
         let pass = self.gate.try_enter()?;
         if self.old.get().is_null() {
@@ -131,7 +137,8 @@ impl<T: Linked> Bag<T> {
         Some(Visit { bag: self, kept: ptr::null_mut(), _pass: pass })
     }
 
-    /// The same; but where another thread is behind the gate, that one finds this `wish` when it has opened the gate.
+    /// Starts a visit. If another thread is visiting, leaves it the request `wish`, which it finds
+    /// after it has opened the gate.
     pub(crate) fn visit_or_wish(&self, wish: usize) -> Option<Visit<'_, T>> {
         let visit = self.visit();
         if visit.is_some() || wish == 0 {
@@ -139,8 +146,8 @@ impl<T: Linked> Bag<T> {
         }
         // ORDERING: AcqRel. Pairs with `Bag::wishes`. Publishes: what this thread did before.
         self.wishes.fetch_or(wish, Ordering::AcqRel);
-        // ORDERING: SeqCst. Pairs with `parked::visit`. Publishes: the wish. Either this thread finds the gate open, or the other
-        // one finds the wish.
+        // ORDERING: SeqCst. Pairs with `parked::visit`. Publishes: the wish. Either this thread
+        // finds the gate open, or the visitor finds the wish.
         fence(Ordering::SeqCst);
         self.visit()
     }
@@ -152,7 +159,7 @@ impl<T: Linked> Bag<T> {
     }
 }
 
-/// A thread behind the gate of a bag. What it kept is back in the bag when this is dropped.
+/// One thread's visit to a bag. Dropping it returns the kept items to the bag.
 pub(crate) struct Visit<'b, T: Linked> {
     bag: &'b Bag<T>,
     kept: *mut T,
@@ -160,7 +167,7 @@ pub(crate) struct Visit<'b, T: Linked> {
 }
 
 impl<T: Linked> Visit<'_, T> {
-    /// Takes out an item that nobody has visited yet.
+    /// Takes out an item that no thread has visited yet.
     pub(crate) fn next_new(&mut self) -> Option<NonNull<T>> {
         if self.bag.fresh.get().is_null() && self.bag.has_news() {
             // ORDERING: `TAKE`. Pairs with `Bag::push`.
@@ -169,7 +176,7 @@ impl<T: Linked> Visit<'_, T> {
         pop(&self.bag.fresh)
     }
 
-    /// Takes out the item that was visited longest ago, if this visit has not seen it.
+    /// Takes out the item that was visited longest ago, unless this visit has kept it.
     pub(crate) fn next_old(&mut self) -> Option<NonNull<T>> {
         pop(&self.bag.old).or_else(|| {
             self.bag.turn_over();
@@ -194,9 +201,10 @@ impl<T: Linked> Drop for Visit<'_, T> {
     }
 }
 
-/// The link of an item in a bag, or of one that the caller has in hand.
+/// Returns the link of an item that is in a bag, or that the caller has taken out.
 fn link<'a, T: Linked>(item: NonNull<T>) -> &'a Link<T> {
-    // SAFETY: the link lives as long as its item is in a bag or in hand (`Linked`); nobody refers to more of the item.
+    // SAFETY: the link lives while its item is in a bag or taken out (`Linked`), and nobody borrows
+    // the rest of the item.
     unsafe { T::link(item).as_ref() }
 }
 

@@ -1,17 +1,19 @@
-//! The word of a page: a bit for each slot that is free, and one that says where the page is.
+//! Defines the word of a page: a bit for each free slot, and a bit that says whether the page is
+//! listed.
 #![forbid(unsafe_code)]
 
 use core::fmt;
 
 /// The free slots of a page, as its owner knows them.
 ///
-/// The topmost bit is [`Bits::LISTED`]: the page is on its shard's list of pages with free slots, or is the current one. A word of zero
-/// is a page that is full and on no list: the one case in which a free has more to do than to set a bit.
+/// The topmost bit is [`Bits::LISTED`]. It is set while the page is on its shard's list of pages
+/// with free slots, or is the current page. A word of zero is a full page that is on no list. Only
+/// a free that finds this word does more than set a bit: it links the page.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bits(u64);
 
 impl Bits {
-    /// On the shard's list, or current.
+    /// The page is on the shard's list, or is the current page.
     pub(crate) const LISTED: u64 = 1 << 63;
 
     #[inline]
@@ -24,31 +26,31 @@ impl Bits {
         self.0
     }
 
-    /// Listed, with these slots free.
+    /// Returns the word of a listed page with these slots free.
     #[inline]
     pub(crate) const fn listed(slots: u64) -> Self {
         Self(slots | Self::LISTED)
     }
 
-    /// Full and on no list.
+    /// Returns whether the page is full and on no list.
     #[inline]
     pub(crate) const fn is_unlisted(self) -> bool {
         self.0 == 0
     }
 
-    /// The free slots alone.
+    /// Returns the free slots, without the listed bit.
     #[inline]
     pub(crate) const fn slots(self) -> u64 {
         self.0 & !Self::LISTED
     }
 
-    /// The word of a listed page after these slots were given back.
+    /// Returns the word of a listed page after these slots were freed.
     #[inline]
     pub(crate) const fn and(self, slots: u64) -> Self {
         Self(self.0 | slots)
     }
 
-    /// The word after these slots were given back. Listed, whatever it was.
+    /// Returns the word of any page after these slots were freed and it was listed.
     pub(crate) const fn with(self, slots: u64) -> Self {
         Self(self.0 | slots | Self::LISTED)
     }
@@ -66,7 +68,7 @@ mod tests {
     use super::Bits;
 
     #[test]
-    fn a_free_lists_a_page_and_keeps_the_other_slots() {
+    fn a_free_lists_the_page_and_keeps_the_other_slots() {
         let full = Bits::of(0);
         assert!(full.is_unlisted());
         let one = full.with(1 << 5);

@@ -1,10 +1,13 @@
-//! The end of an arena: its groups learn of it, and each counts the slots that are out.
+//! Closes a dropped arena: tells its groups, and has each group count the slots that are still in
+//! use.
 //!
-//! From here on nobody claims. A group's `record` becomes null, and the inbox of its shard is closed. Frees that find either count
-//! their slots down. The thread that counts the last slot of a group frees the group, and with the last group the store.
+//! No thread claims from a closed arena. The drop sets each group's `record` to null and closes the
+//! inbox of each shard. A free that finds either counts its slot down. The thread that counts the
+//! last slot of a group frees the group, and with the last group the store.
 //!
-//! `out` begins with [`ALIVE`], and the closing thread takes off all but the slots that are out. So it does not matter which frees
-//! count before it does, on other threads or within this function: a heap that drops a handle while it takes a group back.
+//! The count `out` starts with [`ALIVE`], and the closing thread takes off everything but the slots
+//! in use. So a free may count before the closing thread does: on another thread, or within this
+//! module when the global allocator drops a handle.
 
 use core::ptr::{self, NonNull};
 
@@ -13,20 +16,24 @@ use crate::group::{ALIVE, Group, GroupPtr};
 use crate::shard::ShardPtr;
 use crate::store::Store;
 
-/// Closes a shard: frees its groups of which no slot is out, has the others counted, and returns how many these are.
+/// Closes a shard: frees its groups without a slot in use, and has the others counted. Returns the
+/// number of these others.
 ///
-/// With `queue`, these others are queued for looks, and stay until the caller lets the shard's turn go. Else each may be gone at once.
+/// With `queue`, the others are queued for looks and stay until the caller releases the shard's
+/// turn. Otherwise each may be freed at once.
 ///
 /// # Safety
-/// The store's arena is being dropped by the caller, once for each shard. Unless `queue` is set, nobody is in the midst of a local free
-/// to this shard, nor will be: the caller is its owner, or has the lease of its record.
+/// The caller drops the store's arena, and calls this once for each shard. Unless `queue` is set,
+/// no thread performs a local free to this shard now or later: the caller is its owner or has the
+/// lease of its record.
 pub(crate) unsafe fn close_shard(store: &Store, shard: ShardPtr, queue: bool) -> usize {
     let geometry = store.geometry();
     if !store.single() {
-        // SAFETY: the caller's.
+        // SAFETY: the caller drops the arena and closes each shard once.
         unsafe { close_inbox(geometry, shard) };
     }
-    // Before anything is counted: a free that finds the arena alive afterwards sets a bit that nobody counts.
+    // The groups learn of the drop before anything is counted. A free that sees the arena live
+    // after that would set a bit that nobody counts.
     let mut before: *mut Group = ptr::null_mut();
     each_group(shard.groups().get(), |group| {
         group.prev().set(before);
@@ -42,7 +49,7 @@ pub(crate) unsafe fn close_shard(store: &Store, shard: ShardPtr, queue: bool) ->
         shard.groups().set(ptr::null_mut());
     }
     each_group(first, |group| {
-        // SAFETY: the caller has the turn at this shard.
+        // SAFETY: the caller drops the arena and has the turn at this shard.
         unsafe { note_home(geometry, shard, group) };
         if !settle(store, group, ALIVE - slots_out(geometry, group)) {
             left += 1;
@@ -51,7 +58,7 @@ pub(crate) unsafe fn close_shard(store: &Store, shard: ShardPtr, queue: bool) ->
         if queue {
             unlink(shard, group);
         }
-        // SAFETY: no slot is out, and the group is on no list: this thread counted the last one.
+        // SAFETY: this thread counted the last slot, and no list has the group.
         unsafe { group.release(store) };
     });
     if cfg!(ephemera_weaken = "arena_told_after_the_count") {
@@ -60,7 +67,7 @@ pub(crate) unsafe fn close_shard(store: &Store, shard: ShardPtr, queue: bool) ->
     left
 }
 
-/// Takes the closing thread's share off a group's count, and returns whether no slot is out.
+/// Takes the closing thread's share off a group's count, and returns whether no slot is in use.
 fn settle(store: &Store, group: GroupPtr, share: usize) -> bool {
     #[cfg(all(feature = "std", target_has_atomic = "64"))]
     if !store.single() {
@@ -70,24 +77,25 @@ fn settle(store: &Store, group: GroupPtr, share: usize) -> bool {
     group.count_down_alone(share)
 }
 
-/// Calls `visit` for each group of a list, which may free it.
+/// Calls `visit` for each group of a list. `visit` may free the group.
 fn each_group(mut rest: *mut Group, mut visit: impl FnMut(GroupPtr)) {
-    // SAFETY: G1: a group on the list lives until it was visited: it counts `ALIVE`.
+    // SAFETY: G1: a group on the list is live until its visit, because it counts `ALIVE`.
     while let Some(group) = unsafe { GroupPtr::from_raw(rest) } {
         rest = group.next().get();
         visit(group);
     }
 }
 
-/// Notes what other threads gave back to a shard, and has them count from here.
+/// Closes a shard's inbox: notes the remote frees in it, and makes later ones count their slots.
 ///
 /// # Safety
-/// As [`close_shard`].
+/// As for [`close_shard`].
 #[cfg(target_has_atomic = "64")]
 unsafe fn close_inbox(geometry: &Geometry, shard: ShardPtr) {
-    // SAFETY: the caller drops the arena: no holder takes from its inboxes, and each is closed once.
+    // SAFETY: the caller drops the arena, so no holder takes from this inbox, and it is closed
+    // once.
     for (far, slots) in unsafe { shard.inbox().close() } {
-        // SAFETY: G1: what was in the inbox is not counted, so its group is not freed.
+        // SAFETY: G1: slots in the inbox are not counted, so their group is not freed.
         let group = unsafe { GroupPtr::around(far, geometry.group) };
         let noted = group.noted(geometry, group.page_of_far(geometry, far));
         noted.set(noted.get() | slots);
@@ -95,14 +103,15 @@ unsafe fn close_inbox(geometry: &Geometry, shard: ShardPtr) {
 }
 
 /// # Safety
-/// None: without 64-bit atomics there are no other threads.
+/// There is nothing to ensure: without 64-bit atomics there are no other threads.
 #[cfg(not(target_has_atomic = "64"))]
 unsafe fn close_inbox(_: &Geometry, _: ShardPtr) {}
 
-/// Notes the slots of a group that its owner took back since the last look, and returns how many.
+/// Notes the slots of a group that its owner freed since the last look, and returns their number.
 ///
 /// # Safety
-/// The arena was or is being dropped; the caller has the turn at the group's shard, or alone goes through it.
+/// The arena's drop has begun. The caller has the turn at the group's shard, or is the only thread
+/// that goes through it.
 pub(crate) unsafe fn note_home(geometry: &Geometry, shard: ShardPtr, group: GroupPtr) -> usize {
     let note_page = |page| {
         let local = group.near(geometry, page);
@@ -118,7 +127,7 @@ pub(crate) unsafe fn note_home(geometry: &Geometry, shard: ShardPtr, group: Grou
     (0..group.pages()).map(note_page).sum()
 }
 
-/// Slots of a group that are not noted as home.
+/// Returns the number of slots of a group that are not noted as free.
 fn slots_out(geometry: &Geometry, group: GroupPtr) -> usize {
     let out = |page| (geometry.all() & !group.noted(geometry, page).get()).count_ones() as usize;
     (0..group.pages()).map(out).sum()
@@ -127,12 +136,12 @@ fn slots_out(geometry: &Geometry, group: GroupPtr) -> usize {
 /// Takes a queued group off the list of its shard. The caller has the turn there.
 pub(crate) fn unlink(shard: ShardPtr, group: GroupPtr) {
     let (prev, next) = (group.prev().get(), group.next().get());
-    // SAFETY: G1: queued groups are freed by the holder of the turn alone.
+    // SAFETY: G1: only the turn-holder frees queued groups.
     match unsafe { GroupPtr::from_raw(prev) } {
         Some(prev) => prev.next().set(next),
         None => shard.groups().set(next),
     }
-    // SAFETY: as above.
+    // SAFETY: G1: only the turn-holder frees queued groups.
     if let Some(next) = unsafe { GroupPtr::from_raw(next) } {
         next.prev().set(prev);
     }
@@ -142,30 +151,31 @@ pub(crate) fn unlink(shard: ShardPtr, group: GroupPtr) {
     }
 }
 
-/// Ends the part of the closing thread, and returns whether the store was freed.
+/// Takes the closing thread's part off the store, and returns whether that freed the store.
 ///
 /// # Safety
-/// All shards were closed; `left` is the sum of what is left of them. The store is not used by the caller any more.
+/// All shards were closed, and `left` is the sum of the results. The caller does not use the store
+/// again.
 pub(crate) unsafe fn close_store(store: NonNull<Store>, left: usize) -> bool {
-    // SAFETY: alive, as this thread's part is left.
+    // SAFETY: the store is live, because this thread's part is not taken off yet.
     unsafe { store.as_ref() }.release_unbound_at_end();
     // SAFETY: this is the closing thread's part.
     unsafe { Store::part(store, ALIVE - left) }
 }
 
-/// Frees a group of a dropped arena that is not queued, and returns whether it took its store with it.
+/// Frees a group of a dropped arena that is not queued, and returns whether that freed its store.
 ///
 /// # Safety
 /// The caller counted the last slot of the group.
 #[cold]
 #[inline(never)]
 pub(crate) unsafe fn release(group: GroupPtr) -> bool {
-    // SAFETY: groups point at their store, which lives as long as they.
+    // SAFETY: a group points at its store, which lives as long as the group.
     let store = unsafe { NonNull::new_unchecked(group.store()) };
-    // SAFETY: the store lives, as this group is a part of it.
+    // SAFETY: the store is live, because this group is a part of it.
     let this = unsafe { store.as_ref() };
     // SAFETY: this thread counted the last slot, and no list has the group.
     unsafe { group.release(this) };
-    // SAFETY: the group that was just freed.
+    // SAFETY: the part of the group that was just freed.
     unsafe { Store::part(store, 1) }
 }

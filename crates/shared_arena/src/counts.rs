@@ -1,10 +1,12 @@
-//! The counts of an `ArenaArc` or `ArenaRc`: both in one word, so that one load says whether a handle is the only one.
+//! Counts the handles of an `ArenaArc` or `ArenaRc`. One word holds both counts, so one load says
+//! whether a handle is the only one.
 //!
 //! ```text
-//!   | weak: 32 bits | strong: 32 bits |      all strong handles together hold one weak count
+//!   | weak: 32 bits | strong: 32 bits |      all strong handles together have one weak count
 //! ```
 //!
-//! A page has no counts until its first counted handle; see `group`. Above half of its range a count ends the process.
+//! A page has no counts before its first counted handle (`group::counted`). A count above half of
+//! its range aborts the process.
 
 #[cfg(target_has_atomic = "64")]
 use ephemera_prim::sync::{AtomicU64 as Word, Ordering};
@@ -14,7 +16,8 @@ use ephemera_prim::word::OwnerU64 as Word;
 
 const STRONG: u64 = 1;
 const WEAK: u64 = 1 << 32;
-/// Half of what a count can hold: a thread that finds more stops, long before others could make it overflow.
+/// Half of what a count can hold. A thread that finds more aborts the process, long before other
+/// threads could make the count overflow.
 const MOST: u64 = 1 << 31;
 /// One strong handle, and the weak count of all strong ones.
 const START: u64 = STRONG | WEAK;
@@ -23,21 +26,24 @@ const START: u64 = STRONG | WEAK;
 mod orderings {
     use super::Ordering;
 
-    // ORDERING: Release. Pairs with the Acquire in `Count::drop_strong`, `Count::drop_weak`, `Count::is_unique` and
-    // `Count::take_unique`. Publishes: this handle's last use of the value, or of the slot.
+    // ORDERING: Release. Pairs with the Acquire in `Count::drop_strong`, `Count::drop_weak`,
+    // `Count::is_unique` and `Count::take_unique`. Publishes: this handle's last use of the value,
+    // or of the slot.
     pub(super) const LET_GO: Ordering =
         if cfg!(ephemera_weaken = "count_let_go_relaxed") { Ordering::Relaxed } else { Ordering::Release };
-    // ORDERING: Acquire. Pairs with the Release in `Count::drop_strong`: the value is dropped after its last use.
+    // ORDERING: Acquire. Pairs with the Release in `Count::drop_strong`: the value is dropped after
+    // its last use.
     pub(super) const LAST_STRONG: Ordering = if cfg!(ephemera_weaken = "count_last_strong_relaxed") {
         Ordering::Relaxed
     } else {
         Ordering::Acquire
     };
-    // ORDERING: Acquire. Pairs with the Release in `Count::drop_weak`: the slot is given back after the value was dropped.
+    // ORDERING: Acquire. Pairs with the Release in `Count::drop_weak`: the slot is freed after the
+    // value was dropped.
     pub(super) const LAST_WEAK: Ordering =
         if cfg!(ephemera_weaken = "count_last_weak_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
-    // ORDERING: Acquire. Pairs with the Release in `Count::drop_strong` and `Count::drop_weak`: who is alone may write
-    // to the value after all others have read it.
+    // ORDERING: Acquire. Pairs with the Release in `Count::drop_strong` and `Count::drop_weak`: the
+    // only handle may write to the value after all others have read it.
     pub(super) const ALONE: Ordering =
         if cfg!(ephemera_weaken = "count_alone_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 }
@@ -73,20 +79,20 @@ impl Count {
         self.word.set(word);
     }
 
-    /// The first handle is made. Nobody else knows the slot yet.
+    /// Sets the counts for the first handle. No other thread knows the slot yet.
     #[inline]
     pub(crate) fn start(&self) {
         self.witness.touch();
         self.set(START);
     }
 
-    /// Strong handles at this moment.
+    /// Returns the number of strong handles at this moment.
     #[inline]
     pub(crate) fn strong(&self) -> usize {
         strong_in(self.get()) as usize
     }
 
-    /// Another handle on the same thread, of a value that no other thread can have.
+    /// Counts another handle on the same thread, for a value that no other thread has.
     #[inline]
     pub(crate) fn clone_here(&self) {
         let word = self.get();
@@ -94,7 +100,8 @@ impl Count {
         self.set(word + STRONG);
     }
 
-    /// A handle on the same thread goes, of a value that no other thread can have. `true` if it was the last one.
+    /// Uncounts a handle on the same thread, for a value that no other thread has. Returns whether
+    /// it was the last one.
     #[inline]
     pub(crate) fn drop_here(&self) -> bool {
         let word = self.get() - STRONG;
@@ -105,26 +112,28 @@ impl Count {
 
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 impl Count {
-    /// Weak handles at this moment, without what the strong ones hold together.
+    /// Returns the number of weak handles at this moment, without the one count of all strong ones.
     pub(crate) fn weak(&self) -> usize {
         let word = self.get();
         (weak_in(word) as usize).saturating_sub(usize::from(strong_in(word) != 0))
     }
 
-    /// Another strong handle, made from one. Orders nothing: how it gets to another thread does.
+    /// Counts another strong handle, made from a strong one. It orders nothing: the way in which
+    /// the handle reaches another thread does.
     #[inline]
     pub(crate) fn clone_strong(&self) {
         check(strong_in(self.word.fetch_add(STRONG, Ordering::Relaxed)));
     }
 
-    /// Another weak handle, made from a handle.
+    /// Counts another weak handle, made from any handle.
     #[inline]
     pub(crate) fn clone_weak(&self) {
         check(weak_in(self.word.fetch_add(WEAK, Ordering::Relaxed)));
     }
 
-    /// A strong handle, made from a weak one: `false` if the value is gone. Orders nothing: whoever has a weak handle saw the
-    /// value made, and nobody writes to it alone while there is one.
+    /// Counts a strong handle, made from a weak one. Returns false if the value was dropped. It
+    /// orders nothing: the owner of a weak handle saw the value made, and no thread writes to the
+    /// value while a weak handle exists.
     pub(crate) fn upgrade(&self) -> bool {
         let more = |word| {
             check(strong_in(word));
@@ -134,7 +143,8 @@ impl Count {
         self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
     }
 
-    /// A strong handle goes. `true` if it was the last one: the value is the caller's to drop, then the weak count to let go.
+    /// Uncounts a strong handle. Returns whether it was the last one: the caller then drops the
+    /// value, and after that the weak count.
     #[inline]
     #[must_use]
     pub(crate) fn drop_strong(&self) -> bool {
@@ -147,11 +157,13 @@ impl Count {
         true
     }
 
-    /// A weak handle goes, or what all strong ones held. `true` if nobody has the slot any more: it is the caller's to give back.
+    /// Uncounts a weak handle, or the one count of all strong handles. Returns whether no handle is
+    /// left: the caller then frees the slot.
     #[inline]
     #[must_use]
     pub(crate) fn drop_weak(&self) -> bool {
-        // ORDERING: `LAST_WEAK`. Pairs with `Count::drop_weak`. Who is alone needs no second read-modify-write.
+        // ORDERING: `LAST_WEAK`. Pairs with `Count::drop_weak`. The only handle needs no second
+        // read-modify-write.
         if self.word.load(LAST_WEAK) == WEAK {
             return true;
         }
@@ -164,14 +176,16 @@ impl Count {
         true
     }
 
-    /// Whether this strong handle is the only handle of any kind, and its user may write to the value.
+    /// Returns whether this strong handle is the only handle of any kind. Its owner may then write
+    /// to the value.
     #[inline]
     pub(crate) fn is_unique(&self) -> bool {
         // ORDERING: `ALONE`. Pairs with `Count::drop_strong` and `Count::drop_weak`.
         self.word.load(ALONE) == START
     }
 
-    /// Lets go of the only strong handle, weak ones or not: `true` if it was, and the value is the caller's to take.
+    /// Uncounts the strong handle if it is the only strong one. Returns whether it did: the caller
+    /// then takes the value.
     pub(crate) fn take_unique(&self) -> bool {
         let less = |word| (strong_in(word) == 1).then_some(word - STRONG);
         // ORDERING: `ALONE`. Pairs with `Count::drop_strong`.
@@ -188,7 +202,7 @@ const fn weak_in(word: u64) -> u64 {
     word >> 32
 }
 
-/// Ends the process if a count was beyond what it may be.
+/// Aborts the process if a count exceeds its bound.
 #[inline]
 fn check(count: u64) {
     if count > MOST {
@@ -199,7 +213,7 @@ fn check(count: u64) {
 #[cold]
 #[inline(never)]
 fn overflow() -> ! {
-    /// A panic does not leave a function of this calling convention: it ends the process.
+    /// Aborts the process, because a panic cannot leave an `extern "C"` function.
     extern "C" fn stop() -> ! {
         panic!("more than {MOST} handles to one value");
     }
@@ -219,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handle_alone() {
+    fn a_single_handle_of_each_kind() {
         let count = count();
         assert_eq!((count.strong(), count.weak(), count.is_unique()), (1, 0, true));
         assert!(count.drop_strong());
@@ -228,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn handles_of_both_kinds() {
+    fn strong_and_weak_handles_are_counted_apart() {
         let count = count();
         count.clone_strong();
         assert!(!count.is_unique() && !count.take_unique());
@@ -245,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn handles_of_one_thread() {
+    fn handles_of_one_thread_are_counted_without_atomics() {
         let count = count();
         count.clone_here();
         assert_eq!(count.strong(), 2);
@@ -254,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn half_of_the_range_is_fine() {
+    fn a_count_may_reach_half_of_its_range() {
         let count = count();
         count.set(START + (MOST - 1) * STRONG + (MOST - 1) * WEAK);
         count.clone_strong();
@@ -265,15 +279,15 @@ mod tests {
     #[test]
     #[cfg_attr(
         miri,
-        ignore = "must end its process, and Miri starts none to see that: `ephemera_testkit::child`"
+        ignore = "must abort its process, and Miri cannot start a process to see that: `ephemera_testkit::child`"
     )]
-    fn beyond_that_the_process_ends() {
+    fn a_count_beyond_half_of_its_range_aborts_the_process() {
         if child::part().is_some() {
             let count = count();
             count.set(START + MOST * STRONG);
             child::end_unless_it_ends(|| count.clone_strong());
         }
-        let ended = child::run("counts::tests::beyond_that_the_process_ends", "clone");
+        let ended = child::run("counts::tests::a_count_beyond_half_of_its_range_aborts_the_process", "clone");
         assert!(!ended.well() && !ended.unwound(), "{ended:?}");
     }
 }

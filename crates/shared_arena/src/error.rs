@@ -1,34 +1,37 @@
-//! Why there was no slot.
+//! Defines the errors of requests that got no slot.
 
 use alloc::alloc::handle_alloc_error;
 use core::alloc::Layout;
 use core::fmt;
 
-/// Memory that was asked for and not had.
+/// The error of a request for memory that was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Refused {
-    /// Bytes that were asked for; `usize::MAX` if their number is beyond that.
+    /// The requested bytes; `usize::MAX` if their number exceeds that.
     pub asked: usize,
-    /// Bytes that the arena held when it asked.
+    /// The bytes that the arena held at the request.
     pub held: usize,
-    /// The most bytes it may hold; `usize::MAX` for no limit.
+    /// The most bytes that the arena may hold; `usize::MAX` if it has no limit.
     pub limit: usize,
-    /// Whether another copy of this crate in the process made the arena. Only that copy may put values into it.
+    /// Whether another copy of this crate in the process made the arena. Only that copy may put
+    /// values into it.
     pub other_copy: bool,
 }
 
-/// Why a thread may not claim from an arena.
+/// The reason why a thread may not claim from an arena that it does not share a copy of the crate
+/// with.
 pub(crate) const ANOTHER_COPY: &str = "another copy of this crate in the process made the arena";
 
 impl Refused {
-    /// Whether the arena's own limit refused; else it was the global heap, or the request was beyond `isize::MAX` bytes, which no heap has.
+    /// Returns whether the arena's own limit refused the request. Otherwise the global allocator
+    /// did, or the request exceeded `isize::MAX` bytes, which no allocator can serve.
     #[must_use]
     pub fn by_limit(&self) -> bool {
         self.held.checked_add(self.asked).is_none_or(|sum| sum > self.limit)
     }
 
-    /// What the forms that cannot fail do last.
+    /// Calls `handle_alloc_error`, as the infallible methods do after a refusal.
     #[cold]
     #[inline(never)]
     pub(crate) fn give_up(self) -> ! {
@@ -43,20 +46,20 @@ impl fmt::Display for Refused {
         if *other_copy {
             f.write_str(ANOTHER_COPY)
         } else if *asked > isize::MAX as usize {
-            write!(f, "{asked} bytes are more than there are addresses; {held} are held of at most {limit}")
+            write!(f, "{asked} bytes exceed the address space; {held} of at most {limit} bytes are held")
         } else if self.by_limit() {
-            write!(f, "{asked} bytes more than the {held} held would exceed the limit of {limit}")
+            write!(f, "{asked} bytes, added to the {held} held, would exceed the limit of {limit}")
         } else {
-            write!(f, "the global heap refused {asked} bytes; {held} are held")
+            write!(f, "the global allocator refused {asked} bytes; {held} are held")
         }
     }
 }
 
 impl core::error::Error for Refused {}
 
-/// There was no slot; gives back what was to be put into it.
+/// The error of a request that got no slot. It returns what the caller passed.
 ///
-/// `V` is the value, or the initialiser, that was passed.
+/// `V` is the value or the initialiser that was passed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct TryAllocError<V> {
     value: V,
@@ -68,13 +71,13 @@ impl<V> TryAllocError<V> {
         Self { value, refused }
     }
 
-    /// What was passed.
+    /// Returns the value or initialiser that was passed.
     #[must_use]
     pub fn into_value(self) -> V {
         self.value
     }
 
-    /// What was asked for in vain.
+    /// Returns the refused request.
     #[must_use]
     pub fn refused(&self) -> Refused {
         self.refused
@@ -101,23 +104,23 @@ mod tests {
     use alloc::string::ToString;
 
     #[test]
-    fn errors_say_what_and_how_much() {
+    fn errors_name_the_request_and_the_limit() {
         let limit = Refused { asked: 700, held: 900, limit: 1_000, other_copy: false };
         assert!(limit.by_limit());
-        assert_eq!(limit.to_string(), "700 bytes more than the 900 held would exceed the limit of 1000");
+        assert_eq!(limit.to_string(), "700 bytes, added to the 900 held, would exceed the limit of 1000");
         let heap = Refused { limit: usize::MAX, ..limit };
         assert!(!heap.by_limit());
         let beyond = Refused { asked: usize::MAX, ..limit };
         assert!(beyond.by_limit());
         let text = alloc::format!(
-            "{} bytes are more than there are addresses; 900 are held of at most 1000",
+            "{} bytes exceed the address space; 900 of at most 1000 bytes are held",
             usize::MAX
         );
         assert_eq!(beyond.to_string(), text);
         let foreign = Refused { other_copy: true, ..heap };
         assert_eq!(foreign.to_string(), super::ANOTHER_COPY);
         let error = TryAllocError::new(7, heap);
-        assert_eq!(error.to_string(), "no slot: the global heap refused 700 bytes; 900 are held");
+        assert_eq!(error.to_string(), "no slot: the global allocator refused 700 bytes; 900 are held");
         assert_eq!((error.refused(), error.into_value()), (heap, 7));
     }
 }

@@ -1,29 +1,32 @@
-//! Where things lie in a group: integers in, integers out.
+//! Computes where the parts of a group lie: integers in, integers out.
+//!
+//! A **group** is an aligned block of memory with several **pages** in it. A page has up to 63
+//! slots for values of one type. `group` describes the parts.
 //!
 //! ```text
-//!  base (aligned to `group`)
-//!  | head | near 0, 1, … | far 0, 1, … | rare 0, 1, … | slots of page 0 | one unused | slots of page 1 | …
-//!         ^near          ^far          ^rare          ^first            each page: 64 strides apart
+//! base (aligned to `group`)
+//! | head | near 0, 1, … | far 0, 1, … | rare 0, 1, … | page 0: slots | one unused | page 1: …
+//!          ^near          ^far          ^rare          ^first         64 strides to ^
 //! ```
 //!
-//! A group has up to `pages` pages; where its parts lie does not depend on how many it has. A page has 63 slots and takes the
-//! room of 64, so that page and slot of an address are a shift and a mask once it was divided by the stride, which is known when
-//! the type is.
+//! A group has at most `pages` pages. The offsets of its parts do not depend on how many it has. A
+//! page has 63 slots and takes the room of 64. So the offset of a slot, divided by the stride,
+//! yields page and slot by a shift and a mask. The stride is a constant of the type.
 #![forbid(unsafe_code)]
 
 use ephemera_prim::align::align_up;
 
-/// Room that a page takes, in strides.
+/// Distance from one page to the next, in strides.
 const SPACING: usize = 64;
 
-/// Bytes that a group stays below its alignment: general allocators put a header in front of a block, and one of exactly its
-/// alignment would push the next one to the alignment after.
+/// Bytes by which a group is shorter than its alignment. General allocators put a header in front
+/// of a block. A block of exactly its alignment would move the next one to the alignment after.
 const SLACK: usize = 16;
 
-/// No two parts that different threads write share a cache line.
+/// Size of a cache line. No two parts that different threads write share one.
 const LINE: usize = 64;
 
-/// Bytes of a group's head, and of what each page has in each of the three parts.
+/// Sizes of a group's head, and of each page's share of the three parts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sizes {
     pub(crate) head: usize,
@@ -35,55 +38,56 @@ pub(crate) struct Sizes {
 /// Bounds on the geometries of all types.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// Slots in a page, at most 63: the topmost bit of the word is not a slot.
+    /// The largest number of slots in a page, at most 63: the topmost bit of the word is not a
+    /// slot.
     pub(crate) slots: usize,
-    /// Pages in a group, at most.
+    /// The largest number of pages in a group.
     pub(crate) pages: usize,
-    /// Pages that a group should have room for, unless that makes it too large.
+    /// The number of pages that a group should have, unless that makes it larger than `largest`.
     pub(crate) goal: usize,
     /// The smallest group, in bytes.
     pub(crate) smallest: usize,
-    /// The largest group whose pages are full ones. Beyond, a group is one page with fewer slots.
+    /// The largest group whose pages are full ones. A larger group is one page with fewer slots.
     pub(crate) largest: usize,
 }
 
-/// What the library uses.
+/// The bounds that the library uses. Models use smaller ones.
 pub(crate) const LIMITS: Limits = if cfg!(ephemera_loom) {
     Limits { slots: 2, pages: 2, goal: 2, smallest: 16 << 10, largest: 256 << 10 }
 } else {
     Limits { slots: 63, pages: 256, goal: 8, smallest: 16 << 10, largest: 256 << 10 }
 };
 
-/// The geometry of the groups of one type: a function of the type's size and alignment alone.
+/// The layout of the groups of one type. It depends on the type's size and alignment only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Geometry {
-    /// What groups are aligned to: a power of two, and more than any group has bytes.
+    /// The alignment of groups: a power of two that exceeds the size of every group.
     pub(crate) group: usize,
-    /// Where the parts begin, in bytes from the base.
+    /// Offsets of the three parts from the base, in bytes.
     pub(crate) near: usize,
     pub(crate) far: usize,
     pub(crate) rare: usize,
-    /// Where the first slot is.
+    /// Offset of the first slot from the base.
     pub(crate) first: usize,
-    /// From one slot to the next: a multiple of the type's alignment, and never zero.
+    /// Distance from one slot to the next: a multiple of the type's alignment, and never zero.
     pub(crate) stride: usize,
-    /// Slots in a page.
+    /// The number of slots in a page.
     pub(crate) slots: usize,
-    /// Pages in the largest group; 0 if not even one slot can be had.
+    /// The number of pages in the largest group; 0 if no group has room for a slot.
     pub(crate) pages: usize,
 }
 
-/// Which slot an address is.
+/// The page and slot that an address belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Position {
-    /// The page in its group.
+    /// The index of the page in its group.
     pub(crate) page: usize,
-    /// The slot in its page, and the number of its bit.
+    /// The index of the slot in its page, which is also the number of its bit.
     pub(crate) slot: usize,
 }
 
 impl Geometry {
-    /// The geometry for values of this size and alignment.
+    /// Computes the layout for values of this size and alignment.
     pub(crate) const fn new(size: usize, align: usize, sizes: Sizes, limits: Limits) -> Self {
         let stride = if size == 0 { align } else { size };
         let per_page = stride.saturating_mul(SPACING).saturating_add(sizes.near + sizes.far + sizes.rare);
@@ -102,13 +106,13 @@ impl Geometry {
         }
     }
 
-    /// No group at all: a type too large for the address space.
+    /// Returns a layout without pages, for a type that exceeds the address space.
     const fn none(limits: Limits, stride: usize) -> Self {
         let (group, slots) = (limits.smallest, limits.slots);
         Self { group, near: 0, far: 0, rare: 0, first: 0, stride, slots, pages: 0 }
     }
 
-    /// The geometry with groups of this alignment, if they have room for a slot.
+    /// Returns the layout for groups of this alignment, if they have room for a slot.
     const fn within(group: usize, stride: usize, align: usize, sizes: Sizes, limits: Limits) -> Option<Self> {
         let room = group - SLACK;
         let mut pages = room / stride.saturating_mul(SPACING) + 1;
@@ -150,7 +154,7 @@ impl Geometry {
         }
     }
 
-    /// Bytes of a group of `pages` pages; `None` if that is beyond the address space.
+    /// Returns the size of a group of `pages` pages, or `None` if it exceeds the address space.
     pub(crate) const fn bytes(&self, pages: usize) -> Option<usize> {
         let Some(before) = pages.saturating_sub(1).checked_mul(SPACING) else { return None };
         let Some(strides) = before.checked_add(self.slots) else { return None };
@@ -160,7 +164,8 @@ impl Geometry {
         }
     }
 
-    /// Bytes of groups with so many pages in all, as large as they can be; `None` if that is beyond what a `usize` holds.
+    /// Returns the size of the fewest groups that have this number of pages in total, or `None` if
+    /// it exceeds a `usize`.
     pub(crate) const fn bytes_in_groups(&self, pages: usize) -> Option<usize> {
         if pages == 0 {
             return Some(0);
@@ -177,39 +182,40 @@ impl Geometry {
         }
     }
 
-    /// A bit for each slot of a page.
+    /// Returns a word with the bit of every slot of a page set.
     #[inline]
     pub(crate) const fn all(&self) -> u64 {
         (1 << self.slots) - 1
     }
 
-    /// The slot that begins `offset` bytes behind the group's base.
+    /// Returns the slot that begins `offset` bytes after the group's base.
     #[inline]
     pub(crate) const fn position(&self, offset: usize) -> Position {
         let strides = (offset - self.first) / self.stride;
         Position { page: strides / SPACING, slot: strides % SPACING }
     }
 
-    /// Where slot 0 of a page is, in bytes from the group's base.
+    /// Returns the offset of a page's slot 0 from the group's base.
     #[inline]
     pub(crate) const fn page_offset(&self, page: usize) -> usize {
         self.first + page * SPACING * self.stride
     }
 
-    /// Pages for this many slots; `usize::MAX` where no number of pages would do.
+    /// Returns the number of pages that this number of slots needs, or `usize::MAX` if no number
+    /// suffices.
     pub(crate) const fn pages_for(&self, slots: usize) -> usize {
         if slots != 0 && self.pages == 0 { usize::MAX } else { slots.div_ceil(self.slots) }
     }
 }
 
-/// Of small numbers: headers do not come near the end of the address space.
+/// Rounds up. It cannot overflow, because headers are small.
 const fn up(offset: usize, align: usize) -> usize {
     (offset + align - 1) & !(align - 1)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Geometry, LINE, Limits, SLACK, Sizes};
+    use super::{Geometry, LINE, Limits, Position, SLACK, Sizes};
 
     const SIZES: Sizes = Sizes { head: 64, near: 16, far: 16, rare: 16 };
     const LIMITS: Limits = Limits { slots: 63, pages: 256, goal: 8, smallest: 16 << 10, largest: 256 << 10 };
@@ -218,7 +224,7 @@ mod tests {
         Geometry::new(size, align, SIZES, LIMITS)
     }
 
-    /// What holds of every geometry with which groups can be made.
+    /// Asserts what is true of every layout with pages.
     fn check(it: &Geometry, size: usize, align: usize) {
         assert!(it.group.is_power_of_two() && it.pages > 0);
         assert!((1..=63).contains(&it.slots) && it.all().count_ones() as usize == it.slots);
@@ -241,8 +247,8 @@ mod tests {
     }
 
     #[test]
-    fn every_size_and_alignment_has_its_place() {
-        /// Beyond, there may be no geometry.
+    fn every_size_and_alignment_has_a_layout() {
+        /// Above this size there may be no layout.
         const MOST: usize = if usize::BITS == 64 { usize::MAX >> 30 } else { usize::MAX >> 6 };
         let step = if cfg!(miri) { 7 } else { 1 };
         for align_shift in (0..30).step_by(step) {
@@ -257,10 +263,13 @@ mod tests {
     }
 
     #[test]
-    fn usual_types() {
+    fn usual_types_have_the_documented_groups() {
         let word = of(8, 8);
         assert_eq!((word.group, word.slots), (16 << 10, 63));
-        // Nine and a half bytes for each value of eight.
+        // The worked example of `DESIGN.md`.
+        assert_eq!((word.pages, word.near, word.far, word.first), (28, 0x40, 0x200, 0x580));
+        assert_eq!(word.position(0xa98), Position { page: 2, slot: 35 });
+        // At most 9.5 bytes of memory for each value of 8 bytes.
         assert!(word.group * 2 / (word.pages * word.slots) < 19, "{word:?}");
         let forty = of(40, 8);
         assert_eq!((forty.group, forty.pages), (32 << 10, 12));
@@ -276,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_address_space_cannot_hold_has_no_pages() {
+    fn a_type_beyond_the_address_space_has_no_pages() {
         for size in [isize::MAX as usize, isize::MAX as usize / 2 + 1] {
             let it = of(size, 1);
             assert_eq!(it.pages, 0);
@@ -294,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_of_many_pages_have_the_bytes_of_each() {
+    fn bytes_in_groups_is_the_sum_over_the_groups() {
         for it in [of(8, 8), of(40, 8), of(64 << 10, 64), of(3 << 20, 8)] {
             for pages in [0, 1, 2, it.pages - 1, it.pages, it.pages + 1, 7 * it.pages + 3, 64 * it.pages] {
                 let (mut left, mut bytes) = (pages, 0);

@@ -1,4 +1,5 @@
-//! The heap refuses, at each of its calls in turn: what needs memory fails, what is there stays whole, and all of it goes back.
+//! Tests with an allocator that refuses each of its calls in turn. A request without memory fails,
+//! values stay intact, and all memory is freed.
 
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -7,7 +8,7 @@ use core::cell::Cell;
 use crate::account::hostile::refuse;
 use crate::{Arena, ArenaArc, Build, Builder, Pool, Refused, SharedArena};
 
-/// A value of a hundred bytes that counts.
+/// A value of a hundred bytes that counts its live instances.
 #[derive(Clone)]
 struct Value {
     alive: Rc<Cell<usize>>,
@@ -30,7 +31,7 @@ impl Drop for Value {
 
 const COUNT: usize = if cfg!(miri) { 80 } else { 1_200 };
 
-/// What all arenas offer that the script needs.
+/// The methods of all arenas that the script needs.
 trait Script: Build {
     type Boxed: core::ops::Deref<Target = Value>;
     type Counted: core::ops::Deref<Target = Value> + Clone;
@@ -69,7 +70,7 @@ script!(SharedArena, ArenaBox, ArenaArc, try_alloc_arc);
 script!(Arena, ArenaBox, ArenaRc, try_alloc_rc);
 script!(Pool, PoolBox, ArenaRc, try_alloc_rc);
 
-/// Returns how many requests were refused.
+/// Runs the script, and returns the number of refused requests.
 fn run<A: Script>() -> Result<usize, Refused> {
     let alive = Rc::new(Cell::new(0));
     let arena: A = Builder::new().capacity(70).try_build()?;
@@ -99,7 +100,7 @@ fn run<A: Script>() -> Result<usize, Refused> {
         );
         let kept = boxes.len() / 10;
         boxes.truncate(kept);
-        // Two values with two handles each, and none in the end.
+        // Keeps two values with two handles each after the first round, and none after the second.
         counted.truncate(4 * (1 - round));
         arena.shrink();
     }
@@ -117,35 +118,36 @@ fn at_every_call<A: Script>() {
     assert!(calls > 5, "{calls} calls");
     let step = if cfg!(miri) { 5 } else { 1 };
     for call in (0..calls).step_by(step) {
-        // Alone, a refusal may be made good: with a smaller group, or after what is empty went back.
+        // A single refusal may not show: the arena can take a smaller group, or free empty ones and
+        // try again.
         refuse(call, call + 1);
         let _once = run::<A>();
         refuse(call, usize::MAX);
         assert_ne!(run::<A>(), Ok(0), "calls from {call} on refused");
     }
     refuse(0, 0);
-    // Each run frees its store by itself, whose account then says that nothing was left.
+    // Each run frees its store itself. A store asserts that its account is then empty.
     assert_eq!(crate::reclaim(), 0);
 }
 
 #[test]
-fn a_shared_arena() {
+fn a_shared_arena_survives_every_refusal() {
     at_every_call::<SharedArena<Value>>();
 }
 
 #[test]
-fn an_arena() {
+fn an_arena_survives_every_refusal() {
     at_every_call::<Arena<Value>>();
 }
 
 #[test]
-fn a_pool() {
+fn a_pool_survives_every_refusal() {
     at_every_call::<Pool<Value>>();
 }
 
-/// A clone for a shared value needs memory: where there is none, the infallible form ends the process, so it is not asked for.
+/// The clone of a handle cannot report a refusal, so it must not allocate.
 #[test]
-fn handles_need_no_memory() {
+fn handles_allocate_nothing() {
     let alive = Rc::new(Cell::new(0));
     let arena = SharedArena::new();
     let arc = arena.alloc_arc(Value::new(&alive, 1));
@@ -154,10 +156,10 @@ fn handles_need_no_memory() {
     drop(arena);
     assert!(weak.upgrade().is_some_and(|up| ArenaArc::ptr_eq(&up, &clone)));
     drop((arc, clone, weak));
-    assert_eq!((alive.get(), refuse(0, 0)), (0, 0), "handles ask for nothing");
+    assert_eq!((alive.get(), refuse(0, 0)), (0, 0), "handles allocate nothing");
 }
 
-/// What cannot be is refused before the heap is asked for it.
+/// Asserts that a capacity which cannot be met is refused before the allocator is asked for groups.
 fn beyond<A: Build>(limit: usize, capacity: usize) {
     refuse(0, 0);
     drop(Builder::<A>::new().try_build());
@@ -165,13 +167,13 @@ fn beyond<A: Build>(limit: usize, capacity: usize) {
     let refused = Builder::<A>::new().limit(limit).capacity(capacity).try_build().err();
     let refused =
         refused.unwrap_or_else(|| panic!("there is no room for {capacity} values in {limit} bytes"));
-    // One call more, if so much is asked for at once.
+    // An enormous capacity is requested once, as one block.
     assert!(refuse(0, 0) <= without + 1, "{refused}: no groups are taken");
     assert!(refused.asked / 100 >= capacity.min(usize::MAX / 100) && refused.limit == limit, "{refused}");
 }
 
 #[test]
-fn capacities_beyond_the_limit_or_all_addresses_take_nothing() {
+fn impossible_capacities_allocate_no_groups() {
     let most = isize::MAX as usize;
     for (limit, capacity) in [
         (1 << 20, 1 << 20),

@@ -1,7 +1,8 @@
-//! What the owner of a shard does when it has no slot at hand: its own pages, then what other threads gave back, then groups that
-//! nobody has, then the heap.
+//! The slow path of a claim. The owner of a shard looks for a slot in its own pages, then among
+//! remote frees, then in groups that no shard has, and last asks the global allocator for a group.
 //!
-//! All of it belongs to methods of the arena, so the arena is alive and nobody looks through what it left.
+//! Only methods of the arena call this module. So the arena is live, and no thread looks at parked
+//! shards of it.
 
 use core::ptr::{self, NonNull};
 
@@ -17,17 +18,18 @@ use crate::shard::{Quiet, ShardPtr};
 use crate::store::Store;
 use crate::trim::Which;
 
-/// Cache lines of the next page that are asked for when a page is begun: from there on the processor sees the pattern.
+/// The number of cache lines of the next page to prefetch. After these the processor recognises the
+/// pattern.
 const AHEAD: usize = 4;
 
-/// Slow paths between two looks for idle groups, at least.
+/// The least number of slow paths between two looks for idle groups.
 const LOOK_EVERY: usize = 64;
 
-/// The caller, as the owner of a shard of an arena that lives.
+/// The calling thread as the owner of a shard of a live arena.
 ///
 /// # Invariant
-/// **O1** This thread may write the owner's words of the shard and of its groups: it holds the shard's record, or it is the
-/// pool's one thread. The arena is not dropped as long as `'s`.
+/// **O1** This thread may write the owner's words of the shard and of its groups: it holds the
+/// shard's record, or it is the pool's only thread. The arena is not dropped during `'s`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Owner<'s> {
     pub(crate) store: &'s Store,
@@ -45,7 +47,7 @@ impl<'s> Owner<'s> {
         self.store.geometry()
     }
 
-    /// A slot, without asking the heap.
+    /// Returns a slot that is available without the global allocator.
     pub(crate) fn serve(self) -> Option<NonNull<u8>> {
         self.obey();
         loop {
@@ -58,7 +60,7 @@ impl<'s> Owner<'s> {
         }
     }
 
-    /// The same before a refusal: waits for who stands in front of the groups that nobody has.
+    /// Does the same before a refusal: waits longer at the gate of the groups that no shard has.
     #[cfg(all(feature = "std", target_has_atomic = "64"))]
     pub(crate) fn serve_patiently(self) -> Option<NonNull<u8>> {
         self.serve().or_else(|| {
@@ -67,7 +69,7 @@ impl<'s> Owner<'s> {
         })
     }
 
-    /// A slot, if need be from the heap.
+    /// Returns a slot, and allocates a group if there is none.
     pub(crate) fn serve_or_grow(self) -> Result<NonNull<u8>, Refused> {
         loop {
             if let Some(slot) = self.serve() {
@@ -77,13 +79,13 @@ impl<'s> Owner<'s> {
         }
     }
 
-    /// Trims if somebody asked for it, or if it is time to look for what is idle.
+    /// Trims if another thread asked for it, or if it is time to look for idle groups.
     fn obey(self) {
         let quiet = self.shard.quiet();
         let obeyed = quiet.epoch.get();
         if self.store.epoch().turned(&quiet.epoch) {
             if self.trim_in_passing(Which::Empty).is_none() {
-                // Not yet: the next slow path tries again.
+                // The gate was shut, so the next slow path tries again.
                 quiet.epoch.set(obeyed);
             }
         } else if self.store.trims() && served(quiet) >= self.shard.pages().get().max(LOOK_EVERY) {
@@ -92,7 +94,7 @@ impl<'s> Owner<'s> {
         }
     }
 
-    /// Makes a page with free slots the current one: the same again, or the first of the list.
+    /// Makes a page with free slots the current one: the same page again, or the first of the list.
     fn next_page(self) -> bool {
         let shard = self.shard;
         // SAFETY: G1: the current page is this shard's.
@@ -103,7 +105,7 @@ impl<'s> Owner<'s> {
                 shard.bits().set(slots);
                 return true;
             }
-            // Full, and on no list from here.
+            // The page is full. From here on it is on no list.
             near.local().set(0);
             shard.current().set(ptr::null_mut());
         }
@@ -117,7 +119,7 @@ impl<'s> Owner<'s> {
         shard.current().set(near.as_ptr());
         let page = group.page_of_near(self.geometry(), near);
         shard.base().set(group.base(self.geometry(), page).as_ptr());
-        // O2 holds again from here.
+        // O2 is true again from here on.
         shard.bits().set(slots);
         if cfg!(ephemera_weaken = "arena_idle_by_pages_taken") {
             shard.quiet().served.add(1);
@@ -129,7 +131,7 @@ impl<'s> Owner<'s> {
         true
     }
 
-    /// Asks for the lines that the next page will be claimed from.
+    /// Prefetches the first cache lines of the page that comes next.
     fn look_ahead(self) {
         // SAFETY: G1: pages on the list are this shard's.
         let Some(near) = (unsafe { NearPtr::from_raw(self.shard.avail().get()) }) else { return };
@@ -141,7 +143,7 @@ impl<'s> Owner<'s> {
         }
     }
 
-    /// Books what other threads gave back, and returns of how many pages.
+    /// Drains the inbox: books remote frees, and returns the number of pages that had some.
     #[cfg(target_has_atomic = "64")]
     pub(crate) fn settle(self) -> usize {
         let mut pages = 0;
@@ -149,7 +151,8 @@ impl<'s> Owner<'s> {
         let taken = unsafe { self.shard.inbox().take() };
         for (far, slots) in taken {
             let geometry = self.geometry();
-            // SAFETY: G1: a page in the inbox is this shard's, and its group is not freed before it is booked.
+            // SAFETY: G1: a page in the inbox is this shard's, and its group is not freed before it
+            // is booked.
             let group = unsafe { GroupPtr::around(far, geometry.group) };
             self.shard.book(group.near(geometry, group.page_of_far(geometry, far)), slots);
             pages += 1;
@@ -159,25 +162,25 @@ impl<'s> Owner<'s> {
         pages
     }
 
-    /// Without 64-bit atomics there are only types for one thread.
+    /// Without 64-bit atomics, all types are for one thread.
     #[cfg(not(target_has_atomic = "64"))]
     pub(crate) fn settle(self) -> usize {
         0
     }
 
-    /// Takes a group that nobody has.
+    /// Binds a group that no shard has. Returns whether there was one.
     fn bind_unbound(self) -> bool {
         self.store.has_unbound() && self.store.pop_unbound(Store::enter, |group| self.bind(group)).is_some()
     }
 
-    /// Makes a group of free slots this shard's.
+    /// Binds a group of free slots to this shard.
     fn bind(self, group: GroupPtr) {
         let shard = self.shard;
         group.touch();
         group.shard().set(shard.as_ptr());
         group.record().set(shard.record().cast_mut());
         group.idle().set(0);
-        // The first page is claimed from first.
+        // Pushed in reverse, so that the first page is claimed from first.
         for page in (0..group.pages()).rev() {
             let near = group.near(self.geometry(), page);
             near.next().set(shard.avail().get());
@@ -188,7 +191,8 @@ impl<'s> Owner<'s> {
         shard.groups().publish(group.as_ptr());
     }
 
-    /// A group from the heap: as many pages as the shard has, up to what a group can have; or a single one, where so much is refused.
+    /// Allocates a group with as many pages as the shard has, up to the type's maximum. If that is
+    /// refused, allocates a group with one page.
     pub(crate) fn grow(self) -> Result<(), Refused> {
         let pages = self.shard.pages().get().clamp(1, self.geometry().pages.max(1));
         let group = self.store.make_group(pages).or_else(|refused| match pages {
@@ -200,8 +204,8 @@ impl<'s> Owner<'s> {
     }
 }
 
-/// Counts a slow path, and returns how many there were since the last look. A steady state comes here again and again, though it may
-/// never take a page from the list.
+/// Counts a slow path, and returns the number since the last look. A thread in a steady state takes
+/// slow paths, although it may never take a page from the list.
 fn served(quiet: &Quiet) -> usize {
     if cfg!(ephemera_weaken = "arena_idle_by_pages_taken") {
         return quiet.served.get();
@@ -209,7 +213,7 @@ fn served(quiet: &Quiet) -> usize {
     quiet.served.add(1)
 }
 
-/// What a group of `pages` pages asks of the heap.
+/// Returns the size of a group of `pages` pages.
 pub(crate) fn bytes_of(geometry: &Geometry, pages: usize) -> usize {
     group::layout(geometry, pages).map_or(usize::MAX, |layout| layout.size())
 }

@@ -1,20 +1,27 @@
-//! Shards whose arena was dropped by another thread than their owner, while slots of theirs are out.
+//! Keeps shards whose arena was dropped by a thread other than their owner, while some of their
+//! slots are in use.
 //!
-//! Most frees after the end of an arena count their slot. One kind cannot: a local free that compared records before the closing
-//! thread published null. It sets the bit of its slot with a plain store, as if the arena lived, and no free can afford to look again.
-//! The owner of the shard may be in the midst of such a free, nobody else. So the closing thread puts the shard into the bag of the
-//! owner's record, and a **look** counts the bits that no free has counted.
+//! Most frees after the drop of an arena count their slot. One kind cannot: a local free that
+//! compared records before the closing thread published null. It sets the bit of its slot with a
+//! plain store, as if the arena were live. A second check in each free would be too expensive. Only
+//! the owner of the shard can be inside such a free. So the closing thread pushes the shard into
+//! the bag of the owner's record, and a **look** counts the bits that no free has counted.
 //!
-//! | who looks | when | what it knows |
+//! | thread that looks | when | what it knows |
 //! |---|---|---|
-//! | the owner | in its slow path, at a free after the end of an arena, at its end | no local free is in progress: the look is the last |
-//! | whoever has the lease of the record | once the owner has ended | the same |
-//! | any thread | as it creates or drops an arena, or frees the last group of such a shard | what it sees is home |
+//! | the owner | in its slow path, at a free after an arena's drop, at thread exit | no local free is in progress, so the look is the last one |
+//! | a thread with the lease of the record | after the owner's thread exit | the same |
+//! | any thread | when it creates or drops an arena, or frees the last group of such a shard | the slots that it sees are free |
 //!
-//! A queued group is freed by the holder of the turn at its shard (`turn`). All other groups, and the stores, are freed by the thread
-//! that counts the last part of them. So the ends of two arenas have nothing in common, unless a third thread owns slots of both.
+//! The holder of a shard's turn frees its queued groups (`turn`). All other groups, and the stores,
+//! are freed by the thread that counts the last part of them. So the drops of two arenas share no
+//! state, unless a third thread owns slots of both.
 
-use core::ptr::{self, NonNull};
+mod visitor;
+
+pub(crate) use visitor::Visitor;
+
+use core::ptr::NonNull;
 
 use ephemera_prim::record::Record;
 use ephemera_prim::sync::{AtomicBool, AtomicUsize, Ordering, fence};
@@ -26,17 +33,19 @@ use crate::shard::{Shard, ShardPtr};
 use crate::store::Store;
 use crate::world::{Place, World};
 
-/// Shards that a visit goes through, of the new ones and of the others, and groups that a look by another thread goes through.
+/// The number of shards that a visit handles, of the new ones and of the old ones each, and of
+/// groups that a look by another thread reads.
 pub(crate) const LOOKS: usize = 8;
 
-/// Groups that a look by the owner goes through at once.
+/// The number of groups that one look by the owner reads.
 const OWN_LOOKS: usize = 8 * LOOKS;
 
-/// Visits of one thread that follow each other, where others were turned away at the bag beside each of them. What the last of these
-/// wished is done by the next visitor.
+/// The number of consecutive visits by one thread. It visits again if other threads were turned
+/// away at the bag in the meantime. The next visitor handles the requests that arrive during the
+/// last visit.
 const ROUNDS: usize = 16;
 
-/// What hangs on a record for the ends of arenas.
+/// The parking state of a record.
 #[derive(Debug)]
 pub(crate) struct Parting {
     /// Shards of this record that wait for a look.
@@ -46,24 +55,24 @@ pub(crate) struct Parting {
     link: Link<Record<Place>>,
 }
 
-/// What is parked, as threads find it that own nothing of it.
+/// All parked shards, for threads that own none of them.
 #[derive(Debug)]
 pub(crate) struct Parked {
-    /// Records with something in their bag.
+    /// Records whose bag has shards.
     records: Bag<Record<Place>>,
-    /// Shards in bags.
+    /// The number of shards in bags.
     shards: AtomicUsize,
     #[cfg(test)]
     pub(crate) tally: Tally,
 }
 
-/// What tests look at. No model's business, so that loom does not see it.
+/// Counters for tests. They are not atomics of loom, since no model depends on them.
 #[cfg(test)]
 #[derive(Debug)]
 pub(crate) struct Tally {
     /// Stores whose arena was dropped and that are not freed yet.
     pub(crate) stores: core::sync::atomic::AtomicUsize,
-    /// How often a group was looked at.
+    /// The number of looks at a group.
     pub(crate) looks: core::sync::atomic::AtomicUsize,
 }
 
@@ -74,7 +83,7 @@ impl Parting {
         }
     }
 
-    /// Whether no shard waits for a look, as far as this thread has seen.
+    /// Returns whether this thread sees no shard that waits for a look.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.shards.is_empty()
@@ -105,22 +114,23 @@ impl Parked {
 }
 
 impl Parked {
-    /// Whether any shard waits for a look, as far as this thread has seen.
+    /// Returns whether this thread sees a shard that waits for a look.
     #[inline]
     pub(crate) fn waits(&self) -> bool {
         self.shards.load(Ordering::Relaxed) != 0
     }
 }
 
-/// Closes a shard whose owner may be in the midst of a free to it. Returns how many parts of the store are left of it.
+/// Closes a shard whose owner may be inside a free to it. Returns the number of parts of the store
+/// that are left of it.
 ///
 /// # Safety
-/// As [`close::close_shard`] with a queue.
+/// As for [`close::close_shard`] with a queue.
 pub(crate) unsafe fn park(world: &World, store: NonNull<Store>, shard: ShardPtr) -> usize {
-    // SAFETY: the store lives: the caller closes it.
+    // SAFETY: the store is live: the caller is closing it.
     let this = unsafe { store.as_ref() };
     let record = record_of(shard);
-    // SAFETY: the caller's. The arena had the turn, and this thread drops it.
+    // SAFETY: the caller drops the arena, so the arena's turn at this shard is now this thread's.
     let mut left = unsafe { close::close_shard(this, shard, true) };
     let waits = left != 0;
     if waits {
@@ -138,21 +148,22 @@ pub(crate) unsafe fn park(world: &World, store: NonNull<Store>, shard: ShardPtr)
     left
 }
 
-/// Looks at what was left for the holder of a record that was held a moment ago, if it is not held now. Whoever leaves something for
-/// the holder calls this after that; whoever gives a lease up calls this after that.
+/// Looks at what was left for the holder of a record, if no thread holds it any more. A thread
+/// calls this after it left something for the holder, and after it released a lease.
 pub(crate) fn look_behind_the_owner(world: &World, record: &Record<Place>, most: usize) {
     if cfg!(ephemera_weaken = "arena_no_second_look") {
         return;
     }
-    // ORDERING: SeqCst. Pairs with itself, in `look_behind_the_owner`. Publishes: the shard in the bag, or the end of the lease:
-    // one of the two threads sees what the other did.
+    // ORDERING: SeqCst. Pairs with itself, in `look_behind_the_owner`. Publishes: the shard in the
+    // bag, or the end of the lease. One of the two threads sees what the other did.
     fence(Ordering::SeqCst);
     if record.is_free() && !record.shard().parting.is_empty() {
         visit(world, record, Visitor::Successor, most);
     }
 }
 
-/// Goes through what some records have in their bags. Called as an arena is created or dropped, by a thread that may hold `mine`.
+/// Looks at the parked shards of some records. A thread calls this when it creates or drops an
+/// arena. `mine` is the record that it holds, if any.
 pub(crate) fn look(world: &World, mine: Option<&Record<Place>>) {
     if !world.parked.waits() {
         return;
@@ -163,7 +174,8 @@ pub(crate) fn look(world: &World, mine: Option<&Record<Place>>) {
     for item in next.into_iter().flatten() {
         // SAFETY: records are never freed (L3).
         let record = unsafe { item.as_ref() };
-        // ORDERING: AcqRel. Pairs with `note`. Publishes: that the record is to be noted again for what comes from here.
+        // ORDERING: AcqRel. Pairs with `note`. Publishes: that the record must be noted again for
+        // shards that arrive from here on.
         record.shard().parting.noted.swap(false, Ordering::AcqRel);
         visit(world, record, Visitor::of(record, mine), LOOKS);
         if !record.shard().parting.is_empty() {
@@ -172,13 +184,13 @@ pub(crate) fn look(world: &World, mine: Option<&Record<Place>>) {
     }
 }
 
-/// Goes through all that is parked, and returns how many stores were freed.
+/// Looks at everything that is parked, and returns the number of freed stores.
 pub(crate) fn look_at_all(world: &World, mine: Option<&Record<Place>>) -> usize {
     let waiting = world.registry.records().filter(|record| !record.shard().parting.is_empty());
     waiting.map(|record| visit(world, record, Visitor::of(record, mine), usize::MAX)).sum()
 }
 
-/// Has other threads find a record with something in its bag.
+/// Pushes a record with parked shards into the world's bag, so that other threads find it.
 fn note(world: &World, record: &Record<Place>) {
     // ORDERING: AcqRel. Pairs with `look`. Publishes: what is in the record's bag.
     if !record.shard().parting.noted.swap(true, Ordering::AcqRel) {
@@ -186,48 +198,50 @@ fn note(world: &World, record: &Record<Place>) {
     }
 }
 
-/// A free counted the last slot of a group whose arena was dropped. Returns how many stores were freed.
+/// Handles a free that counted the last slot of a group of a dropped arena. Returns the number of
+/// freed stores.
 ///
 /// # Safety
-/// The caller counted it, and does not touch the group any more.
+/// The caller counted that slot, and does not touch the group again.
 #[cold]
 pub(crate) unsafe fn came_home(world: &World, group: GroupPtr) -> usize {
-    // Publishes the end of the look that took the group off the list.
+    // `observe` makes the end of the look that took the group off the list visible here.
     if group.queued().observe() == 0 {
-        // SAFETY: the caller's; the group is not queued.
+        // SAFETY: the caller counted the last slot, and the group is not queued.
         return world.freed(unsafe { close::release(group) });
     }
     // SAFETY: a group that was claimed from is bound.
     let shard = unsafe { group.shard_of() };
-    // SAFETY: groups point at their store, which lives as long as they.
+    // SAFETY: a group points at its store, which lives as long as the group.
     let store = unsafe { NonNull::new_unchecked(group.store()) };
     if !shard.turn().leave(group) {
         return 0;
     }
-    // SAFETY: this thread has the turn, and a group of the store that is not freed.
+    // SAFETY: this thread has the turn, and the group of the store that is not freed yet.
     unsafe { serve(world, store, shard, 0) }
 }
 
-/// Does what was left for the holder of the turn, lets it go, and takes `gone` groups that the caller freed off the store. Returns how
-/// many stores were freed.
+/// Handles everything that was left for the turn-holder, releases the turn, and takes `gone` groups
+/// that the caller freed off the store. Returns the number of freed stores.
 ///
 /// # Safety
-/// The caller has the turn at the shard, and one part of the store is its own or not freed yet. It uses the store afterwards only if
-/// it has a part of its own.
+/// The caller has the turn at the shard. One part of the store is the caller's own or not taken off
+/// yet. The caller uses the store afterwards only if it has a part of its own.
 unsafe fn serve(world: &World, store: NonNull<Store>, shard: ShardPtr, mut gone: usize) -> usize {
-    // SAFETY: the store lives as long as a part of it is not counted: those of the groups freed here are counted last.
+    // SAFETY: the store lives until its last part is taken off, and the groups freed here are taken
+    // off last.
     let this = unsafe { store.as_ref() };
     let record = record_of(shard);
     let mut emptied = false;
     while let Some(left) = shard.turn().next() {
         let mut rest = left.groups;
-        // SAFETY: G1: they are freed here and nowhere else.
+        // SAFETY: G1: only this loop frees these groups.
         while let Some(group) = unsafe { GroupPtr::from_raw(rest) } {
             rest = group.record().get().cast();
             if group.queued().get() != 0 {
                 close::unlink(shard, group);
             }
-            // SAFETY: its last slot was counted, and it is on no list.
+            // SAFETY: the group's last slot was counted, and no list has it.
             unsafe { group.release(this) };
             gone += 1;
         }
@@ -236,42 +250,45 @@ unsafe fn serve(world: &World, store: NonNull<Store>, shard: ShardPtr, mut gone:
         }
         emptied = shard.groups().get().is_null();
     }
-    // SAFETY: the groups that this thread freed; the shard is not touched from here.
+    // SAFETY: the parts of the groups that this thread freed; it does not touch the shard after
+    // that.
     let freed = gone != 0 && unsafe { Store::part(store, gone) };
     if emptied && !freed && !cfg!(ephemera_weaken = "arena_bag_keeps_what_ended") {
-        // Its bag still has the shard, and with it the store.
+        // The record's bag still has the shard, which keeps the store.
         return visit(world, record, Visitor::Finisher, LOOKS);
     }
     world.freed(freed)
 }
 
-/// Looks at up to `most` groups of a shard. For the owner, those in front, which leave the queue; else some that nobody has looked at
-/// for long. Returns how many were freed. The caller has the turn.
+/// Looks at up to `most` groups of a shard whose turn the caller has, and returns the number of
+/// freed groups. The owner's look starts at the front and takes the groups off the queue. Another
+/// thread's look continues where the last one stopped.
 fn look_at(world: &World, store: &Store, shard: ShardPtr, own: bool, most: usize) -> usize {
     let (first, cursor) = (shard.groups().get(), shard.cursor().get());
     let mut rest = if own || cursor.is_null() { first } else { cursor };
     let mut gone = 0;
     for _ in 0..most {
-        // SAFETY: G1: queued groups are freed by the holder of the turn alone.
+        // SAFETY: G1: only the turn-holder frees queued groups.
         let Some(group) = (unsafe { GroupPtr::from_raw(rest) }) else { break };
         rest = group.next().get();
         world.looked();
         group.touch();
-        // SAFETY: the arena is gone, and this thread has the turn.
+        // SAFETY: the arena was dropped, and this thread has the turn.
         let mut new = unsafe { close::note_home(store.geometry(), shard, group) };
-        if cfg!(ephemera_weaken = "arena_look_in_vain") {
+        if cfg!(ephemera_weaken = "arena_look_counts_nothing") {
             new = 0;
         }
         if own {
             close::unlink(shard, group);
-            // The last touch, unless slots were found: the thread that counts the last slot frees the group by itself.
+            // This is the look's last touch if it found no slots. The thread that counts the last
+            // slot then frees the group itself.
             group.queued().publish(0);
         }
         if new != 0 && group.count_down(new) {
             if !own {
                 close::unlink(shard, group);
             }
-            // SAFETY: the look counted the last slot, and the group is on no list.
+            // SAFETY: the look counted the last slot, and no list has the group.
             unsafe { group.release(store) };
             gone += 1;
         }
@@ -282,37 +299,8 @@ fn look_at(world: &World, store: &Store, shard: ShardPtr, own: bool, most: usize
     gone
 }
 
-/// Who goes through the bag of a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Visitor {
-    /// The thread that holds the record.
-    Holder,
-    /// A thread that does what the holder of the record left, if there is none.
-    Successor,
-    /// Another thread, that looks at what it finds.
-    Passer,
-    /// Another thread, that only takes out shards without a queued group.
-    Finisher,
-}
-
-impl Visitor {
-    /// A thread that holds `mine`, if there is one.
-    fn of(record: &Record<Place>, mine: Option<&Record<Place>>) -> Self {
-        if mine.is_some_and(|mine| ptr::eq(mine, record)) { Self::Holder } else { Self::Passer }
-    }
-
-    /// What the thread leaves for the visitor that it finds at the bag.
-    fn wish(self) -> usize {
-        match self {
-            Self::Holder | Self::Passer => 0,
-            Self::Finisher => 1,
-            Self::Successor => 2,
-        }
-    }
-}
-
-/// Goes through the bag of a record: up to `most` shards that nobody has looked at, and as many others. Returns how many stores
-/// were freed: none if another thread is there.
+/// Visits the bag of a record: looks at up to `most` new shards and up to `most` old ones. Returns
+/// the number of freed stores, which is 0 if another thread is visiting.
 pub(crate) fn visit(world: &World, record: &Record<Place>, mut visitor: Visitor, mut most: usize) -> usize {
     let bag = &record.shard().parting.shards;
     let mut freed = 0;
@@ -334,11 +322,12 @@ pub(crate) fn visit(world: &World, record: &Record<Place>, mut visitor: Visitor,
         }
         drop(lease);
         drop(visit);
-        // ORDERING: SeqCst. Pairs with `look_behind_the_owner` and `Bag::visit_or_wish`. Publishes: that the gate is open, and the
-        // lease given up.
+        // ORDERING: SeqCst. Pairs with `look_behind_the_owner` and `Bag::visit_or_wish`. Publishes:
+        // that the gate is open, and the lease released.
         fence(Ordering::SeqCst);
-        // The record is free, and nobody else may know: its owner ended while this thread had in hand what was in the bag, or a shard
-        // was put in while this thread had the lease.
+        // Perhaps only this thread can notice that the record is free. Its owner may have exited
+        // while this thread had shards of the bag, or a shard was pushed while this thread had the
+        // lease.
         let waits = if leased { bag.has_news() } else { visitor != Visitor::Holder && !bag.is_empty() };
         let ended = waits && record.is_free();
         (visitor, most) = match bag.wishes() {
@@ -350,7 +339,8 @@ pub(crate) fn visit(world: &World, record: &Record<Place>, mut visitor: Visitor,
     freed
 }
 
-/// Looks at a shard from a bag, and puts it back unless it has no queued group. Returns how many stores were freed.
+/// Looks at a shard from a bag, and keeps it in the bag if it has a queued group. Returns the
+/// number of freed stores.
 fn look_into(
     world: &World,
     visit: &mut Visit<'_, Shard>,
@@ -358,7 +348,7 @@ fn look_into(
     visitor: Visitor,
     most: usize,
 ) -> usize {
-    // SAFETY: S1: a shard in a bag is a part of its store, which so lives.
+    // SAFETY: S1: a shard in a bag is a part of its store, so the store is live.
     let shard = unsafe { ShardPtr::new(item) };
     let (store, mut freed) = (shard.store(), 0);
     let own = visitor == Visitor::Holder;
@@ -370,9 +360,9 @@ fn look_into(
         };
     if has_turn {
         let most = if own { most.max(OWN_LOOKS) } else { most };
-        // SAFETY: the store lives, as above.
+        // SAFETY: the bag's part keeps the store live.
         let gone = look_at(world, unsafe { store.as_ref() }, shard, own, most);
-        // SAFETY: this thread has the turn, and the part of the store that the bag had.
+        // SAFETY: this thread has the turn, and the bag's part of the store.
         freed += unsafe { serve(world, store, shard, gone) };
     }
     if !shard.groups().get().is_null() {
@@ -380,14 +370,15 @@ fn look_into(
         return freed;
     }
     world.parked.shards.fetch_sub(1, Ordering::Relaxed);
-    // SAFETY: the part that the bag had: no group is queued, so that there is nothing to look at any more.
+    // SAFETY: this is the bag's part; no group is queued, so no look is needed.
     freed + world.freed(unsafe { Store::part(store, 1) })
 }
 
-/// The record that a shard of an arena is of.
+/// Returns the record that a shard of an arena belongs to.
 pub(crate) fn record_of<'w>(shard: ShardPtr) -> &'w Record<Place> {
     let record = shard.record().cast::<Record<Place>>();
-    // SAFETY: shards of an arena carry the address of their record, and records are never freed (L3).
+    // SAFETY: shards of an arena store the address of their record, and records are never freed
+    // (L3).
     unsafe { &*record }
 }
 

@@ -1,15 +1,17 @@
-//! A shard: what one owner has of an arena, and the two operations that are fast.
+//! Defines a **shard**, which is one owner's part of an arena, and the fast paths of claim and
+//! free.
 //!
 //! ```text
-//!   hot ------> one slot that was freed last
-//!   bits, base  the current page: its free slots, taken out of the page's word all at once
-//!   avail ----> page with free slots --> page with free slots        (LISTED in their words, as the current page)
+//!   hot ------> the slot that was freed last
+//!   bits, base  the current page: its free slots, all taken out of the page's word
+//!   avail ----> page with free slots --> page with free slots   (LISTED, like the current page)
 //!   groups ---> every group of the shard, wherever its pages are
 //! ```
 //!
-//! A slot is claimed from `hot`, else from `bits`; only then something is looked for, once in up to 63 claims. A free
-//! fills `hot`, else sets a bit of its page, and links the page if that was full. Nothing else happens at a free: what is empty is
-//! found by those who have the arena itself, so that a free needs not know whether the arena still lives.
+//! A claim takes the slot in `hot`, else one of `bits`. Only if both are empty does it take the
+//! slow path (`owner`), once in up to 63 claims. A free fills `hot`, else sets a bit of its page,
+//! and links the page if that was full. A free does nothing else. Methods of the arena find empty
+//! groups, so a free need not know whether the arena is live.
 
 use core::ptr::{self, NonNull};
 
@@ -30,7 +32,8 @@ use crate::store::Store;
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 use crate::turn::Turn;
 
-/// What one owner has of an arena. Lives as long as the arena's store. Never borrowed as a whole.
+/// One owner's part of an arena. It lives as long as the arena's store. Code borrows single fields,
+/// never the whole shard.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Shard {
@@ -42,39 +45,40 @@ pub(crate) struct Shard {
     groups: OwnerPtr<Group>,
     /// The identity that groups of this shard carry.
     record: *const (),
-    /// Pages of all its groups.
+    /// The number of pages in all its groups.
     pages: OwnerUsize,
     quiet: Quiet,
     #[cfg(target_has_atomic = "64")]
     remote: Remote,
 }
 
-/// What only slow paths look at.
+/// The fields that only slow paths read.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Quiet {
-    /// The store that this shard is of.
+    /// The store that this shard belongs to.
     store: *mut Store,
     /// Slow paths since the shard last looked for idle groups.
     pub(crate) served: OwnerUsize,
-    /// The trim epoch that was obeyed last.
+    /// The last trim epoch that the owner obeyed.
     pub(crate) epoch: OwnerUsize,
-    /// Pages booked since somebody last looked through a shard that no thread held.
+    /// Pages booked since `scavenge` last went through this shard.
     pub(crate) booked: OwnerUsize,
-    /// How often its record had been entered at that moment.
+    /// The record's number of holders at that time.
     pub(crate) entered: OwnerUsize,
 }
 
-/// On a line of its own: other threads push here.
+/// The words that other threads write, on a cache line of their own.
 #[cfg(target_has_atomic = "64")]
 #[derive(Debug)]
 #[repr(C, align(64))]
 struct Remote {
     inbox: Inbox<Far>,
-    /// Once the arena was dropped: the turn at this shard, and groups whose last slot was counted (`parked`).
+    /// After the arena's drop: the turn at this shard, and groups whose last slot was counted
+    /// (`turn`).
     #[cfg(feature = "std")]
     turn: Turn,
-    /// The next shard in a bag.
+    /// The link to the next shard in a bag.
     #[cfg(feature = "std")]
     link: Link<Shard>,
     /// Where the next look by a thread other than the owner begins; null for the first group.
@@ -98,7 +102,7 @@ impl Shard {
                 served: OwnerUsize::new(0),
                 epoch: OwnerUsize::new(0),
                 booked: OwnerUsize::new(0),
-                // No record was entered so often.
+                // No record has had this number of holders, so the first pass is thorough.
                 entered: OwnerUsize::new(usize::MAX),
             },
             #[cfg(target_has_atomic = "64")]
@@ -118,9 +122,9 @@ impl Shard {
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 impl Linked for Shard {
     fn link(item: NonNull<Self>) -> NonNull<Link<Self>> {
-        // SAFETY: S1: what is in a bag keeps its store, and so the shard.
+        // SAFETY: S1: a shard in a bag keeps its store live, and so itself.
         let link = unsafe { &raw mut (*item.as_ptr()).remote.link };
-        // SAFETY: a field of what is not null.
+        // SAFETY: the address of a field of a live shard is not null.
         unsafe { NonNull::new_unchecked(link) }
     }
 }
@@ -128,7 +132,7 @@ impl Linked for Shard {
 /// A pointer to a shard.
 ///
 /// # Invariant
-/// **S1** It points at a shard that is not freed while it is used.
+/// **S1** It points at a shard that is not freed while the pointer is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ShardPtr(NonNull<Shard>);
 
@@ -180,12 +184,12 @@ impl ShardPtr {
         unsafe { &(*self.0.as_ptr()).remote.inbox }
     }
 
-    /// The store that the shard is of.
+    /// Returns the store that the shard belongs to.
     #[cfg(all(feature = "std", target_has_atomic = "64"))]
     pub(crate) fn store(self) -> NonNull<Store> {
         // SAFETY: S1; `store` never changes.
         let store = unsafe { (*self.0.as_ptr()).quiet.store };
-        // SAFETY: a shard is made with its store, which lives.
+        // SAFETY: a shard is made with the pointer to its live store, which is not null.
         unsafe { NonNull::new_unchecked(store) }
     }
 
@@ -211,7 +215,7 @@ impl ShardPtr {
         unsafe { (*self.0.as_ptr()).record }
     }
 
-    /// A slot, if one is at hand. The owner's alone.
+    /// Returns a slot from `hot` or the current page. Only the owner may call this.
     #[inline]
     pub(crate) fn claim(self, geometry: &Geometry) -> Option<NonNull<u8>> {
         let slot = match NonNull::new(self.hot().get()) {
@@ -221,13 +225,13 @@ impl ShardPtr {
             }
             None => self.claim_current(geometry)?,
         };
-        // SAFETY: a free slot of a group of this shard: its bytes are ours until it is handed out.
+        // SAFETY: a free slot of a group of this shard, whose bytes nobody else accesses.
         unsafe { unpoison(slot, geometry.stride) };
         used(geometry, slot);
         Some(slot)
     }
 
-    /// A slot of the current page.
+    /// Returns a slot of the current page, if it has one.
     #[inline]
     fn claim_current(self, geometry: &Geometry) -> Option<NonNull<u8>> {
         let bits = self.bits().get();
@@ -243,15 +247,17 @@ impl ShardPtr {
         Some(unsafe { NonNull::new_unchecked(slot) })
     }
 
-    /// Takes back a slot of a group of this shard. The owner's alone; the last store is the last touch (E2).
+    /// Frees a slot of a group of this shard. Only the owner may call this. The last store is the
+    /// last touch of the group (E2).
     ///
     /// # Safety
-    /// `slot` was claimed from `group`, which is this shard's, and the caller gives it up.
+    /// `slot` was claimed from `group`, which is this shard's, and the caller does not use it
+    /// again.
     #[inline]
     pub(crate) unsafe fn put(self, geometry: &Geometry, group: GroupPtr, slot: NonNull<u8>) {
         used(geometry, slot);
         if self.hot().get().is_null() {
-            // Publishes the end of use of the slot, for a look.
+            // `publish` makes the end of the slot's use visible to a look.
             self.hot().publish(slot.as_ptr());
             return;
         }
@@ -261,15 +267,16 @@ impl ShardPtr {
         if bits.is_unlisted() {
             return self.put_first(group, near, 1 << position.slot);
         }
-        // The same. Behind it the group may be gone, and the shard.
+        // This also publishes the end of the slot's use. After it, the group and the shard may be
+        // freed.
         near.local().publish(bits.and(1 << position.slot).word());
     }
 
-    /// Takes back the first slot of a page that was full: links the page before the slot is given back.
+    /// Frees the first slot of a page that was full. Links the page before the slot is free.
     #[cold]
     #[inline(never)]
     fn put_first(self, group: GroupPtr, near: NearPtr, slot: u64) {
-        if cfg!(ephemera_weaken = "arena_link_after_give_back") {
+        if cfg!(ephemera_weaken = "arena_link_after_free") {
             near.local().publish(Bits::listed(slot).word());
         }
         group.touch();
@@ -277,13 +284,14 @@ impl ShardPtr {
         near.local().publish(Bits::listed(slot).word());
     }
 
-    /// Links a page that was full. Sweeps read none of these words.
+    /// Links a page that was full. Looks at parked shards read none of these words.
     fn list(self, near: NearPtr) {
         near.next().set(self.avail().get());
         self.avail().set(near.as_ptr());
     }
 
-    /// Gives slots back to their page's word and links the page if it was full. The owner's alone, in slow paths.
+    /// Sets the bits of freed slots in their page's word, and links the page if it was full. Only
+    /// the owner may call this, in slow paths.
     pub(crate) fn book(self, near: NearPtr, slots: u64) {
         let bits = near.bits();
         if bits.is_unlisted() {
@@ -292,11 +300,13 @@ impl ShardPtr {
         near.local().set(bits.with(slots).word());
     }
 
-    /// Gives the slot at hand and those of the current page back to their pages' words: the first half of O2.
+    /// Returns the hot slot and those of the current page to their pages' words: the first half of
+    /// O2.
     pub(crate) fn give_back_front(self, geometry: &Geometry) {
         if let Some(slot) = NonNull::new(self.hot().get()) {
             self.hot().set(ptr::null_mut());
-            // SAFETY: G1: the group of a free slot of this shard lives; the slot's pointer comes from it.
+            // SAFETY: G1: the group of a free slot of this shard is live, and the slot's pointer
+            // derives from it.
             let group = unsafe { GroupPtr::around(slot, geometry.group) };
             let position = geometry.position(slot.addr().get() & (geometry.group - 1));
             self.book(group.near(geometry, position.page), 1 << position.slot);
@@ -308,7 +318,8 @@ impl ShardPtr {
         self.bits().set(0);
     }
 
-    /// The slots that are free and in no page's word: the one at hand, and those of the current page. For whoever may not write.
+    /// Returns a page's free slots that are in no page's word: the hot slot, and those of the
+    /// current page. For threads that may not write.
     pub(crate) fn front_slots(self, geometry: &Geometry, group: GroupPtr, page: usize) -> u64 {
         let mut slots = 0;
         let hot = self.hot_observed();
@@ -324,13 +335,13 @@ impl ShardPtr {
         slots
     }
 
-    /// The slot at hand, and with it the end of its use.
+    /// Returns the hot slot, and makes the end of its use visible.
     fn hot_observed(self) -> *mut u8 {
         self.hot().follow()
     }
 }
 
-/// How far ahead of a slot to ask for cache lines, in bytes: four slots, within reason.
+/// Returns how far ahead of a slot to prefetch, in bytes: four slots, within bounds.
 const fn ahead(geometry: &Geometry) -> usize {
     match geometry.stride {
         0..16 => 64,
@@ -339,12 +350,13 @@ const fn ahead(geometry: &Geometry) -> usize {
     }
 }
 
-/// For loom: who hands a slot out, and who gives it back, has it for himself.
+/// Tells loom that this thread hands out or frees the slot, and has it alone.
 #[inline]
 pub(crate) fn used(geometry: &Geometry, slot: NonNull<u8>) {
     #[cfg(ephemera_loom)]
     {
-        // SAFETY: G1: the slot is free or the caller's, so its group lives; the pointer comes from it.
+        // SAFETY: G1: the slot is free or the caller's, so its group is live, and the slot's
+        // pointer derives from it.
         let group = unsafe { GroupPtr::around(slot, geometry.group) };
         let position = geometry.position(slot.addr().get() & (geometry.group - 1));
         group.touch();

@@ -1,6 +1,7 @@
-//! A claimed slot, and the ways home.
+//! Frees slots, and holds a claimed slot in a guard.
 //!
-//! A slot is claimed fully before user code runs, and given back by a guard, whatever that code does.
+//! A slot is claimed completely before user code runs. The guard frees it, even if that code
+//! panics.
 
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
@@ -17,16 +18,18 @@ use crate::store::Store;
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 use crate::thread;
 
-/// The way home of a slot: which threads may give it back, and so what has to be found out.
+/// The kinds of arena that a handle's slot can come from. The kind determines which threads may
+/// free it, and what a free checks.
 pub(crate) trait Home {
-    /// Gives back a slot. Nothing in it is dropped.
+    /// Frees a slot without dropping its value.
     ///
     /// # Safety
-    /// `slot` was claimed from an arena whose handles go this way home, on a thread that may give it back, and the caller gives it up.
+    /// `slot` was claimed from an arena of this kind. The calling thread may free it, and the
+    /// caller does not use it again.
     unsafe fn free<T>(slot: NonNull<T>);
 }
 
-/// Slots of `SharedArena` and `Arena`, given back by any thread.
+/// Slots of `SharedArena` and `Arena`, which any thread may free.
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 #[derive(Debug)]
 pub(crate) enum Threads {}
@@ -35,52 +38,53 @@ pub(crate) enum Threads {}
 #[derive(Debug)]
 pub(crate) enum Single {}
 
-/// Slots of any of them.
+/// Slots of any of the three.
 #[derive(Debug)]
 pub(crate) enum Either {}
 
-/// The identity that groups of pools carry.
+/// Returns the identity that groups of pools carry.
 #[inline]
 pub(crate) fn pool_mark() -> *const () {
     static MARK: u8 = 0;
     (&raw const MARK).cast()
 }
 
-/// The group of a slot that is given up, which is no longer to be touched.
+/// Poisons a slot that is about to be freed, and returns its group.
 ///
 /// # Safety
-/// As [`Home::free`].
+/// As for [`Home::free`].
 #[inline]
 unsafe fn leave<T>(slot: NonNull<T>) -> GroupPtr {
-    // SAFETY: the caller's slot, of which nothing is needed any more.
+    // SAFETY: the caller owns the slot and needs nothing of its value any more.
     unsafe { poison(slot.cast(), Of::<T>::GEOMETRY.stride) };
-    // SAFETY: the pointer came from the group, which lives as long as a slot of it is out.
+    // SAFETY: the pointer derives from the group, which lives while one of its slots is in use.
     unsafe { GroupPtr::around(slot, Of::<T>::GEOMETRY.group) }
 }
 
-/// Gives a slot to the shard that its group is bound to.
+/// Frees a slot to the shard that its group is bound to.
 ///
 /// # Safety
-/// As [`Home::free`], and this thread owns the shard.
+/// As for [`Home::free`], and this thread owns the shard.
 #[inline]
 unsafe fn put<T>(group: GroupPtr, slot: NonNull<T>) {
-    // SAFETY: a slot of the group is out, so it is bound.
+    // SAFETY: a slot of the group is in use, so the group is bound.
     let shard = unsafe { group.shard_of() };
-    // SAFETY: the caller's.
+    // SAFETY: the caller owns the shard, and frees a slot of its group.
     unsafe { shard.put(&Of::<T>::GEOMETRY, group, slot.cast()) };
 }
 
-/// Gives a slot back from a thread that does not own its page, or after the arena was dropped.
+/// Frees a slot on a thread that does not own its page, or after the arena's drop.
 ///
 /// # Safety
-/// As [`Home::free`].
+/// As for [`Home::free`].
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 #[inline(never)]
 unsafe fn give_back<T>(group: GroupPtr, slot: NonNull<T>) {
-    // The division is by what is known when the type is: that is why this is not one function for all types.
+    // The stride is a constant here, so the division is cheap. For this reason the function is
+    // generic.
     let geometry = &Of::<T>::GEOMETRY;
     let position = geometry.position(slot.addr().get() & (geometry.group - 1));
-    // SAFETY: the caller's slot, and its page and bit.
+    // SAFETY: the caller frees this slot, and `position` has its page and bit.
     unsafe { thread::give_back(group, group.far(geometry, position.page), 1 << position.slot) };
 }
 
@@ -88,13 +92,13 @@ unsafe fn give_back<T>(group: GroupPtr, slot: NonNull<T>) {
 impl Home for Threads {
     #[inline]
     unsafe fn free<T>(slot: NonNull<T>) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller frees this slot.
         let group = unsafe { leave(slot) };
         if group.record().get().cast_const() == thread::here() {
             // SAFETY: this thread holds the group's record.
             unsafe { put(group, slot) };
         } else {
-            // SAFETY: the caller's.
+            // SAFETY: the caller frees this slot of `group`.
             unsafe { give_back(group, slot) };
         }
     }
@@ -103,16 +107,16 @@ impl Home for Threads {
 impl Home for Single {
     #[inline]
     unsafe fn free<T>(slot: NonNull<T>) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller frees this slot.
         let group = unsafe { leave(slot) };
         if group.record().get().is_null() {
-            // The pool was dropped, and this is its one thread.
+            // The pool was dropped, and this is its only thread.
             if group.count_down_alone(1) {
-                // SAFETY: counted above.
+                // SAFETY: the count above was the group's last one.
                 unsafe { close::release(group) };
             }
         } else {
-            // SAFETY: this is the pool's one thread.
+            // SAFETY: this is the pool's only thread.
             unsafe { put(group, slot) };
         }
     }
@@ -121,45 +125,46 @@ impl Home for Single {
 impl Home for Either {
     #[inline]
     unsafe fn free<T>(slot: NonNull<T>) {
-        // SAFETY: the caller's; a reference to the word alone.
+        // SAFETY: the slot is in use, so its group is live; a reference to the word alone.
         let record = unsafe { GroupPtr::around(slot, Of::<T>::GEOMETRY.group) }.record().get().cast_const();
         if record == pool_mark() {
-            // SAFETY: the caller's slot, of a pool.
+            // SAFETY: the caller frees this slot, which belongs to a pool.
             unsafe { Single::free(slot) };
         } else {
-            // SAFETY: the caller's slot, of an arena, or of a pool that was dropped.
+            // SAFETY: the caller frees this slot, which belongs to an arena or to a dropped pool.
             unsafe { free_other(slot) };
         }
     }
 }
 
 /// # Safety
-/// As [`Either::free`]; the slot is not of a pool that lives.
+/// As for [`Either::free`], and the slot does not belong to a live pool.
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 #[inline]
 unsafe fn free_other<T>(slot: NonNull<T>) {
-    // SAFETY: the caller's.
+    // SAFETY: the slot is in use, so its group is live.
     let group = unsafe { GroupPtr::around(slot, Of::<T>::GEOMETRY.group) };
-    // SAFETY: the store lives: a slot of it is out.
+    // SAFETY: the store is live while a slot of it is in use.
     if group.record().get().is_null() && unsafe { &*group.store() }.single() {
-        // SAFETY: the caller's slot, of a pool that was dropped.
+        // SAFETY: the caller frees this slot, which belongs to a dropped pool.
         unsafe { Single::free(slot) };
     } else {
-        // SAFETY: the caller's slot, of an arena.
+        // SAFETY: the caller frees this slot, which belongs to an arena.
         unsafe { Threads::free(slot) };
     }
 }
 
 /// # Safety
-/// As [`Either::free`].
+/// As for [`Either::free`].
 #[cfg(not(all(feature = "std", target_has_atomic = "64")))]
 #[inline]
 unsafe fn free_other<T>(slot: NonNull<T>) {
-    // SAFETY: there are only pools.
+    // SAFETY: pools are the only arenas on this target.
     unsafe { Single::free(slot) };
 }
 
-/// A slot that was claimed and not handed out yet: given back when dropped, whatever is in it.
+/// A claimed slot that no handle has yet. Dropping it frees the slot, but does not drop a value in
+/// it.
 pub(crate) struct Slot<T, H: Home> {
     place: NonNull<T>,
     home: PhantomData<H>,
@@ -167,34 +172,37 @@ pub(crate) struct Slot<T, H: Home> {
 
 impl<T, H: Home> Slot<T, H> {
     /// # Safety
-    /// `place` is a slot of an arena for `T`, which the caller has for itself and gives up to this guard; this is its way home.
+    /// `place` is a slot of an arena of this kind for `T`. The caller owns it and transfers it to
+    /// this guard.
     #[inline]
     pub(crate) unsafe fn adopt(place: NonNull<T>) -> Self {
         Self { place, home: PhantomData }
     }
 
-    /// The slot, not given back any more.
+    /// Returns the slot, which this guard does not free any more.
     #[inline]
     pub(crate) fn keep(self) -> NonNull<T> {
         core::mem::ManuallyDrop::new(self).place
     }
 
-    /// Puts a value into the slot.
+    /// Writes a value to the slot.
     #[inline]
     pub(crate) fn write(self, value: T) -> NonNull<T> {
-        // SAFETY: the slot is ours, aligned and large enough for a `T`.
+        // SAFETY: this guard owns the slot, which is aligned and large enough for a `T`.
         unsafe { self.place.write(value) };
         self.keep()
     }
 
-    /// Has `init` put a value into the slot.
+    /// Has `init` write a value to the slot.
     ///
     /// # Panics
-    /// If it returns another reference than one to what it was given. The slot is then free again and nothing was dropped in it.
+    /// Panics if `init` returns a reference to anything but the slot. The slot is then free, and no
+    /// value in it was dropped.
     #[inline]
     #[track_caller]
     pub(crate) fn init(self, init: impl FnOnce(&mut MaybeUninit<T>) -> &T) -> NonNull<T> {
-        // SAFETY: the slot is ours, aligned and large enough; nothing is claimed of what is in it.
+        // SAFETY: this guard owns the slot, which is aligned and large enough; `MaybeUninit` may
+        // have any contents.
         let place = unsafe { self.place.cast::<MaybeUninit<T>>().as_mut() };
         let value: *const T = init(place);
         if value != self.place.as_ptr().cast_const() {
@@ -204,7 +212,10 @@ impl<T, H: Home> Slot<T, H> {
         self.keep()
     }
 
-    /// The counts of this slot, started with one strong handle.
+    /// Starts the counts of this slot with one strong handle.
+    ///
+    /// # Errors
+    /// [`Refused`] if there is no memory for the page's counts.
     #[inline]
     pub(crate) fn start_counts(&self, store: &Store) -> Result<(), Refused> {
         let (group, position) = locate(self.place);
@@ -217,35 +228,37 @@ impl<T, H: Home> Slot<T, H> {
 #[inline(never)]
 #[track_caller]
 fn another_reference() -> ! {
-    panic!("the initialiser returned a reference to something else than the slot it was given");
+    panic!("the initialiser returned a reference to something other than the slot it was given");
 }
 
 impl<T, H: Home> Drop for Slot<T, H> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: the guard has the slot, and this is its way home.
+        // SAFETY: the guard owns the slot, and `H` is its kind.
         unsafe { H::free(self.place) };
     }
 }
 
-/// The group of a slot that somebody has, and which of its slots it is.
+/// Returns the group of a slot that is in use, and the slot's position in it.
 #[inline]
 fn locate<T>(place: NonNull<T>) -> (GroupPtr, Position) {
     let geometry = &Of::<T>::GEOMETRY;
-    // SAFETY: pointers to slots come from their groups, which live as long as a slot of them is out.
+    // SAFETY: a slot's pointer derives from its group, which lives while one of its slots is in
+    // use.
     let group = unsafe { GroupPtr::around(place, geometry.group) };
     (group, geometry.position(place.addr().get() & (geometry.group - 1)))
 }
 
-/// The counts of a slot that has a counted handle.
+/// Returns the counts of a slot that has a counted handle.
 ///
 /// # Safety
-/// The caller has a counted handle to `place`. What is returned is not used after that handle was let go.
+/// The caller has a counted handle to `place`, and does not use the result after that handle is
+/// gone.
 #[inline]
 pub(crate) unsafe fn count_of<'a, T>(place: NonNull<T>) -> &'a Count {
     let (group, position) = locate(place);
     // SAFETY: the page got its counts before the handle was made.
     let count: *const Count = unsafe { group.count(&Of::<T>::GEOMETRY, position.page, position.slot) };
-    // SAFETY: it lives as long as a slot of the group is out.
+    // SAFETY: the counts live while a slot of the group is in use.
     unsafe { &*count }
 }

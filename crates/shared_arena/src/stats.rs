@@ -1,51 +1,53 @@
-//! What an arena holds, and what of it is used.
+//! Reports what an arena holds and how much of it is in use.
 
 use crate::group::GroupPtr;
 use crate::shard::ShardPtr;
 use crate::store::Store;
 
-/// What an arena holds from the heap and what of it is used.
+/// The memory that an arena holds from the global allocator, and how much of it is in use.
 ///
-/// Exact at rest: when no operation is in progress on another thread. Gathered by going through the pages, so that nothing is
-/// counted for it while values come and go.
+/// It is exact while no other thread uses the arena. The arena counts nothing for it: it goes
+/// through the pages when asked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Statistics {
-    /// Pages held.
+pub struct Stats {
+    /// The number of pages.
     pub pages: usize,
-    /// Of these, pages without a value.
+    /// The number of pages without a value.
     pub empty_pages: usize,
-    /// Groups of pages: what is taken from the heap and given back at once.
+    /// The number of groups. The arena allocates and frees pages in groups.
     pub groups: usize,
-    /// Slots in all pages.
+    /// The number of slots in all pages.
     pub slots: usize,
-    /// Slots with a value, or with a weak handle.
-    pub used: usize,
-    /// Bytes of the values themselves: `used` times their size.
-    pub bytes_used: usize,
-    /// Bytes held from the heap: pages, counts of shared handles, and the arena's own state.
+    /// The number of slots with a value or a weak handle: the slots that are live.
+    pub slots_live: usize,
+    /// The bytes of the values: `slots_live` times the size of a value.
+    pub bytes_live: usize,
+    /// The bytes that the arena holds from the global allocator: pages, counts of counted handles,
+    /// and its own state.
     pub bytes_held: usize,
-    /// The limit on `bytes_held`, in bytes; `usize::MAX` for none.
+    /// The limit on `bytes_held`; `usize::MAX` if there is none.
     pub limit: usize,
-    /// Whether the pages could not be read, since somebody stood in the way for long: what is said of them above is then zero. So it stays
-    /// in the child of a fork, if a thread that it does not have was there.
+    /// Whether the pages could not be read, because another thread kept the arena's gate shut for
+    /// long. All numbers of pages, groups and slots are then zero, and so are the bytes of the
+    /// values. In the child of a fork this lasts if a thread of the parent had passed the gate.
     pub unread: bool,
 }
 
-impl Statistics {
-    /// Slots without a value.
+impl Stats {
+    /// Returns the number of slots without a value.
     #[must_use]
     pub fn free(&self) -> usize {
-        self.slots - self.used
+        self.slots - self.slots_live
     }
 
-    /// Bytes held beyond those of the values.
+    /// Returns the bytes held beyond those of the values.
     #[must_use]
     pub fn overhead(&self) -> usize {
-        self.bytes_held.saturating_sub(self.bytes_used)
+        self.bytes_held.saturating_sub(self.bytes_live)
     }
 
-    /// Goes through a store whose arena lives.
+    /// Goes through a store whose arena is live.
     pub(crate) fn of(store: &Store, value_size: usize) -> Self {
         let account = store.account();
         let mut this = Self { bytes_held: account.held(), limit: account.limit(), ..Self::default() };
@@ -53,9 +55,9 @@ impl Statistics {
             Some(_pass) => store.walk(|shard, group| this.add(store, shard, group)),
             None => this.unread = true,
         }
-        // In between, slots may have been seen twice, or not at all.
-        this.used = this.used.min(this.slots);
-        this.bytes_used = this.used * value_size;
+        // A slot that moves during the pass may be seen twice, or not at all.
+        this.slots_live = this.slots_live.min(this.slots);
+        this.bytes_live = this.slots_live * value_size;
         this
     }
 
@@ -68,7 +70,7 @@ impl Statistics {
             let used = geometry.slots - (free & geometry.all()).count_ones() as usize;
             self.pages += 1;
             self.slots += geometry.slots;
-            self.used += used;
+            self.slots_live += used;
             self.empty_pages += usize::from(used == 0);
         }
     }

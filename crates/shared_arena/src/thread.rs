@@ -1,4 +1,4 @@
-//! The one world of the process, and which record this thread stands for in it.
+//! Binds threads to records in the process's only world, and calls `world` with both.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -17,14 +17,14 @@ use crate::world::{self, Place, World, identity};
 pub(crate) static WORLD: World =
     World::new(Registry::new([const { Record::new(Place::new()) }; FIRST], Place::new));
 
-/// Threads that did not allocate yet.
+/// The record of threads that have not allocated yet.
 static NOWHERE: Record<Place> = Record::new(Place::new());
-/// Threads whose exit guard is gone.
+/// The record of threads whose exit guard has run.
 static GONE: Record<Place> = Record::new(Place::new());
 
 std::thread_local! {
     static HERE: Here<Place> = const {
-        // SAFETY: a static.
+        // SAFETY: `NOWHERE` is a static.
         unsafe { Here::new(&raw const NOWHERE, ()) }
     };
 }
@@ -54,13 +54,14 @@ impl Tenant for Place {
     }
 
     fn enter(&self) {
-        /// The number of the next record that is used for the first time; 0 is nobody's.
+        /// The number of the next record that is used for the first time. No record has the number
+        /// 0.
         static NEXT: AtomicUsize = AtomicUsize::new(1);
         Self::enter(self, || NEXT.fetch_add(1, Ordering::Relaxed));
     }
 
-    /// Nothing: the pages stay with the record, for the next thread that takes it, for a thread of the same arena that needs
-    /// pages, and for `shrink_to_fit`.
+    /// Does nothing. The pages stay with the record, for its next holder, for other threads of the
+    /// same arena that need pages, and for `shrink_to_fit`.
     fn leave(_: &'static Record<Self>) {}
 
     fn release(lease: Lease<'static, Self>) {
@@ -70,13 +71,16 @@ impl Tenant for Place {
     }
 }
 
-/// The identity of this thread, as groups carry it.
+/// Returns the identity of this thread, as groups carry it.
 #[inline]
 pub(crate) fn here() -> *const () {
     identity(local::current::<Place>())
 }
 
-/// A slot from this thread's shard of the store.
+/// Returns a slot from this thread's shard of the store.
+///
+/// # Errors
+/// [`Refused`] if another copy of this crate made the store, or if there is no memory.
 #[inline]
 pub(crate) fn claim(store: &Store, geometry: &Geometry) -> Result<NonNull<u8>, Refused> {
     let seat = local::current::<Place>().shard().seat();
@@ -89,7 +93,8 @@ pub(crate) fn claim(store: &Store, geometry: &Geometry) -> Result<NonNull<u8>, R
     claim_slow(store)
 }
 
-/// The same, for a thread that may have to get its record first, or lease one for this operation, when its guard is gone.
+/// Does the same for a thread without a slot at hand. It binds a record first, or leases one for
+/// this operation after the thread's exit guard has run.
 #[cold]
 #[inline(never)]
 fn claim_slow(store: &Store) -> Result<NonNull<u8>, Refused> {
@@ -98,7 +103,7 @@ fn claim_slow(store: &Store) -> Result<NonNull<u8>, Refused> {
     }
     let no_record = || store.account().refused(size_of::<Record<Place>>());
     let held = local::hold::<Place>().ok_or_else(no_record)?;
-    // SAFETY: held, bound or leased, until after this call.
+    // SAFETY: `held` holds the record, bound or leased, until after this call.
     let slot = unsafe { world::claim_slow(&WORLD, store, held.record()) };
     if let Held::Leased(lease) = held {
         let record = lease.record();
@@ -108,18 +113,19 @@ fn claim_slow(store: &Store) -> Result<NonNull<u8>, Refused> {
     slot
 }
 
-/// Gives back what is empty in the store, as far as this thread can reach it.
+/// Frees the empty groups that this thread can reach, and asks other threads to trim. Returns
+/// whether it freed any.
 pub(crate) fn shrink(store: &Store) -> bool {
     // SAFETY: a thread holds the record that it is bound to.
     unsafe { world::shrink(&WORLD, store, local::bound::<Place>()) }
 }
 
-/// Looks at some of what dropped arenas have left. Called as an arena is created.
+/// Looks at some parked shards. Called when an arena is created.
 pub(crate) fn look() {
     parked::look(&WORLD, local::bound::<Place>());
 }
 
-/// Looks at all that dropped arenas have left, and returns how many of them were freed.
+/// Looks at all parked shards, and returns the number of freed stores.
 pub(crate) fn look_at_all() -> usize {
     parked::look_at_all(&WORLD, local::bound::<Place>())
 }
@@ -127,13 +133,13 @@ pub(crate) fn look_at_all() -> usize {
 /// Drops the arena of a store.
 ///
 /// # Safety
-/// As [`world::close`].
+/// As for [`world::close`].
 pub(crate) unsafe fn close(store: NonNull<Store>) {
-    // SAFETY: the caller's; a thread holds the record that it is bound to.
+    // SAFETY: the caller drops the arena, and a thread holds the record that it is bound to.
     unsafe { world::close(&WORLD, store, local::bound::<Place>()) };
 }
 
-/// Makes room in the store after this refusal.
+/// Frees empty groups of the store after this refusal.
 #[cold]
 #[inline(never)]
 pub(crate) fn make_room(store: &Store, refused: Refused) {
@@ -141,30 +147,31 @@ pub(crate) fn make_room(store: &Store, refused: Refused) {
     unsafe { world::make_room(&WORLD, store, local::bound::<Place>(), refused) };
 }
 
-/// Gives back a slot that is not home on this thread, or whose arena was dropped.
+/// Frees a slot of a page that this thread does not own, or whose arena was dropped.
 ///
 /// # Safety
-/// As [`world::give_back`].
+/// As for [`world::give_back`].
 pub(crate) unsafe fn give_back(group: GroupPtr, far: NonNull<Far>, bit: u64) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller frees a slot of this group and far part, with this bit.
     if let Some(last) = unsafe { world::give_back(&WORLD, group, far, bit) } {
-        // SAFETY: what the line above counted.
+        // SAFETY: `last` says whether that free counted the group's last slot.
         unsafe { gone(group, last) };
     }
 }
 
-/// After a free that counted its slot: frees the group with the last one. Then this thread is past its free, and looks at what dropped
-/// arenas left for it.
+/// Follows a free that counted its slot: frees the group after its last slot. The thread is outside
+/// its free now, so it looks at the shards that wait for it.
 ///
 /// # Safety
-/// As [`world::gone`].
+/// As for [`world::gone`].
 #[cold]
 #[inline(never)]
 unsafe fn gone(group: GroupPtr, last: bool) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller's free counted its slot, and `last` says whether it was the last one.
     unsafe { world::gone(&WORLD, group, last) };
     let record = local::current::<Place>();
-    // Only a record that this thread holds has something in its bag: NOWHERE and GONE own nothing.
+    // The bags of NOWHERE and GONE are empty, since these records own nothing. So this thread holds
+    // the record.
     if !record.shard().parting.is_empty() {
         parked::visit(&WORLD, record, Visitor::Holder, LOOKS);
     }

@@ -1,7 +1,9 @@
-//! Giving back what is empty. The owner's alone, on an arena that lives.
+//! Trims a shard: finds its empty groups and frees them, or leaves them for other shards. Only the
+//! owner does this, while the arena is live.
 //!
-//! One pass over the shard's groups, behind the store's gate, finds those that are wholly free, takes them off the list and builds the list of
-//! pages with free slots anew. No free ever looks for an empty group, so this is the only place that does.
+//! One pass over the shard's groups, inside the store's gate, takes the empty ones off the list and
+//! rebuilds the list of pages with free slots. This is the only place that looks for empty groups;
+//! a free never does.
 
 use core::ptr;
 
@@ -12,21 +14,21 @@ use crate::group::{Group, GroupPtr, NearPtr};
 use crate::owner::Owner;
 use crate::store::Store;
 
-/// Which groups go.
+/// Selects the groups that a trim takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Which {
-    /// All that are wholly free.
+    /// All empty groups.
     Empty,
-    /// Those that were so when somebody last looked, and were not used since.
+    /// Groups that were empty at the last look too, and were not used since.
     Idle,
 }
 
-/// What becomes of them.
+/// Selects what a trim does with the groups that it takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// They go back to the heap.
+    /// Frees them.
     Release,
-    /// They are for any shard to take.
+    /// Leaves them for any shard to bind.
     #[cfg_attr(
         not(all(feature = "std", target_has_atomic = "64")),
         expect(dead_code, reason = "there is one shard only")
@@ -35,13 +37,13 @@ pub(crate) enum Fate {
 }
 
 impl Owner<'_> {
-    /// Books what other threads gave back, then takes the groups that are wholly free off this shard. Returns how many; none if
-    /// somebody stands behind the gate for longer than this thread may wait.
+    /// Drains the inbox, then takes the empty groups off this shard. Returns their number. It is 0
+    /// if another thread keeps the gate shut for longer than this thread may wait.
     pub(crate) fn trim(self, fate: Fate) -> usize {
         self.trim_behind(Store::enter_patiently, Which::Empty, fate).unwrap_or(0)
     }
 
-    /// The same in the midst of a claim, which does not wait: `None` if somebody stands behind the gate.
+    /// Does the same during a claim, which waits only briefly. Returns `None` if the gate is shut.
     pub(crate) fn trim_in_passing(self, which: Which) -> Option<usize> {
         self.trim_behind(Store::enter, which, Fate::Release)
     }
@@ -54,7 +56,7 @@ impl Owner<'_> {
             return None;
         }
         if which == Which::Empty {
-            // Whoever asked for it, it is done from here.
+            // From here on, this trim obeys every request made before it.
             self.store.epoch().turned(&self.shard.quiet().epoch);
         }
         let (shard, geometry) = (self.shard, self.geometry());
@@ -66,7 +68,7 @@ impl Owner<'_> {
         let (mut gone, mut count): (*mut Group, usize) = (ptr::null_mut(), 0);
         let mut before: Option<GroupPtr> = None;
         let mut rest = shard.groups().get();
-        // SAFETY: G1: groups on the list are alive.
+        // SAFETY: G1: groups on the list are live.
         while let Some(group) = unsafe { GroupPtr::from_raw(rest) } {
             rest = group.next().get();
             let free =
@@ -93,10 +95,11 @@ impl Owner<'_> {
         shard.avail().set(some.followed_by(&all));
         if fate == Fate::Release {
             drop(pass);
-            // SAFETY: wholly free, settled and on no list any more: nobody has a pointer to them.
+            // SAFETY: the groups are empty, booked, and on no list, so no other thread has a
+            // pointer to them.
             unsafe { self.store.release_list(gone) };
         } else {
-            // SAFETY: G1: nobody else frees them.
+            // SAFETY: G1: no other thread frees these groups.
             while let Some(group) = unsafe { GroupPtr::from_raw(gone) } {
                 gone = group.next().get();
                 self.store.push_unbound(group);
@@ -106,7 +109,7 @@ impl Owner<'_> {
     }
 }
 
-/// A list of pages with free slots, as it is being built.
+/// A list of pages with free slots, while it is built.
 #[derive(Default)]
 struct Pages {
     first: Option<NearPtr>,
@@ -114,7 +117,7 @@ struct Pages {
 }
 
 impl Pages {
-    /// Adds a page in front, if it has free slots; else it is on no list.
+    /// Adds a page to the front if it has free slots. Otherwise the page is on no list.
     fn push(&mut self, near: NearPtr) {
         let slots = near.bits().slots();
         if slots == 0 {
@@ -127,7 +130,8 @@ impl Pages {
         self.last = self.last.or(self.first);
     }
 
-    /// The head of this list with another one behind it: pages that are in use go first, so that free groups stay so.
+    /// Returns the head of this list followed by another one. Pages in use come first, so that
+    /// empty groups stay empty.
     fn followed_by(&self, other: &Self) -> *mut crate::group::Near {
         let behind = other.first.map_or(ptr::null_mut(), NearPtr::as_ptr);
         match (self.first, self.last) {

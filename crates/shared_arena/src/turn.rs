@@ -1,14 +1,16 @@
-//! The turn at one shard whose arena was dropped, and what other threads leave for its holder: one word.
+//! Defines the **turn** at one shard whose arena was dropped: the exclusive right to free the
+//! shard's queued groups. One word holds it, and what other threads leave for its holder.
 //!
 //! ```text
-//!   null              nobody has the turn
-//!   BUSY              somebody has it
-//!   BUSY | LOOK       ... and its owner asks for a look
+//!   null              no thread has the turn
+//!   BUSY              a thread has it
+//!   BUSY | LOOK       ... and the shard's owner asks for a look
 //!   BUSY | group      ... and groups were left, linked by their `record`
 //! ```
 //!
-//! Whoever finds the word at null has the turn. Everybody else leaves a group or a request with one exchange, and that is the last
-//! touch of the shard: the holder finds it before it lets the turn go.
+//! The thread that finds the word at null has the turn. Every other thread leaves a group or a
+//! request with one exchange, and does not touch the shard after that. The holder handles
+//! everything that was left before it releases the turn.
 
 use core::ptr;
 
@@ -19,8 +21,8 @@ use crate::group::{Group, GroupPtr};
 const BUSY: usize = 1;
 const LOOK: usize = 2;
 
-// ORDERING: AcqRel. Pairs with itself, in `Turn::change` and `Turn::next`. Publishes: what the last holder did, and what other
-// threads left.
+// ORDERING: AcqRel. Pairs with itself, in `Turn::change` and `Turn::next`. Publishes: what the last
+// holder did, and what other threads left.
 const TURN: Ordering =
     if cfg!(ephemera_weaken = "arena_turn_relaxed") { Ordering::Relaxed } else { Ordering::AcqRel };
 
@@ -28,32 +30,33 @@ const TURN: Ordering =
 #[derive(Debug)]
 pub(crate) struct Turn(AtomicPtr<Group>);
 
-/// What was left for the holder.
+/// Work that other threads left for the turn-holder.
 #[derive(Debug)]
 pub(crate) struct Left {
     /// Groups whose last slot was counted, linked by their `record`.
     pub(crate) groups: *mut Group,
-    /// Whether the shard's owner asks for a look on its behalf.
+    /// Whether the shard's owner asks the turn-holder for a look on its behalf.
     pub(crate) look: bool,
 }
 
 impl Turn {
-    /// A turn that the arena has, as long as it lives.
+    /// Creates a turn that is taken. A live arena has the turns of all its shards.
     pub(crate) fn taken() -> Self {
         Self(AtomicPtr::new(busy(ptr::null_mut())))
     }
 
-    /// Takes the turn, if nobody has it.
+    /// Takes the turn if no thread has it. Returns whether the caller has it now.
     pub(crate) fn try_take(&self) -> bool {
         self.change(|word| word.is_null().then(|| busy(word)))
     }
 
-    /// Takes the turn, or asks its holder for a look.
+    /// Takes the turn, or asks its holder for a look. Returns whether the caller has the turn.
     pub(crate) fn take_or_ask(&self) -> bool {
         self.change(|word| Some(if word.is_null() { busy(word) } else { word.map_addr(|addr| addr | LOOK) }))
     }
 
-    /// Leaves a group whose last slot was counted. Returns whether the caller has the turn: if not, it touches neither from here.
+    /// Leaves a group whose last slot was counted. Returns whether the caller has the turn. If not,
+    /// it must not touch the group or the shard again.
     pub(crate) fn leave(&self, group: GroupPtr) -> bool {
         self.change(|word| {
             group.record().set(untagged(word).cast());
@@ -61,9 +64,11 @@ impl Turn {
         })
     }
 
-    /// Changes the word as `to` says, and returns whether it was null. Nothing, where `to` returns nothing.
+    /// Replaces the word by `to(word)` and returns whether it was null. Changes nothing if `to`
+    /// returns `None`.
     fn change(&self, to: impl Fn(*mut Group) -> Option<*mut Group>) -> bool {
-        // Blind under loom, which reverses an operation only with the last one on the same atomic.
+        // Does not load first under loom, which reverses an operation only with the last one on the
+        // same atomic.
         let mut word = if cfg!(ephemera_loom) { ptr::null_mut() } else { self.0.load(Ordering::Relaxed) };
         while let Some(new) = to(word) {
             // ORDERING: `TURN`. Pairs with `Turn::next`.
@@ -75,7 +80,8 @@ impl Turn {
         false
     }
 
-    /// What was left for the holder since it last asked. Nothing, once the turn has been let go.
+    /// Takes the work that was left since the last call. Returns `None` if there was none: the turn
+    /// is released then.
     pub(crate) fn next(&self) -> Option<Left> {
         let alone = busy(ptr::null_mut());
         // ORDERING: `TURN`. Pairs with `Turn::change`.

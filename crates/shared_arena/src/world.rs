@@ -1,6 +1,7 @@
-//! What the arenas of all threads share, and what a thread and a free do there.
+//! Defines the state that all arenas of a process share, and the steps of claims, frees and drops
+//! that use it.
 //!
-//! Takes its world and its record by reference, so that models can make their own.
+//! The functions take the world and the record by reference, so that models can make their own.
 
 use core::ptr::{self, NonNull};
 
@@ -17,20 +18,20 @@ use crate::shard::ShardPtr;
 use crate::store::{Seat, Store};
 use crate::trim::Fate;
 
-/// What hangs on a thread's record: where its shards are in all stores.
+/// The arena crate's part of a thread's record: where its shards are in every store.
 #[derive(Debug)]
 pub(crate) struct Place {
     segment: OwnerUsize,
     at: OwnerUsize,
-    /// How often the record was entered.
+    /// The number of threads that have held the record.
     entered: OwnerUsize,
-    /// What dropped arenas left for the holder.
+    /// Parked shards that wait for the holder.
     pub(crate) parting: Parting,
 }
 
 impl Place {
     ephemera_prim::const_unless_loom! {
-        /// A record that nobody entered yet sits nowhere.
+        /// Creates the part for a record that no thread has held. It has no seat yet.
         pub(crate) fn new() -> Self {
             Self {
                 segment: OwnerUsize::new(0),
@@ -46,7 +47,7 @@ impl Place {
         Seat { segment: self.segment.get(), at: self.at.get() }
     }
 
-    /// A thread took this record. It gets a seat the first time.
+    /// Registers a new holder of the record. The first one gets it a seat.
     pub(crate) fn enter(&self, next: impl FnOnce() -> usize) {
         if self.seat() == Seat::NOBODYS {
             let seat = Seat::numbered(next());
@@ -57,7 +58,7 @@ impl Place {
     }
 }
 
-/// What all arenas share.
+/// The state that all arenas share.
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) registry: Registry<Place>,
@@ -73,30 +74,30 @@ impl World {
 }
 
 impl World {
-    /// Counts stores that were freed, for tests. Returns how many.
+    /// Counts freed stores for tests. Returns 1 if `freed`, else 0.
     pub(crate) fn freed(&self, freed: bool) -> usize {
         #[cfg(test)]
         self.parked.tally.stores.fetch_sub(usize::from(freed), core::sync::atomic::Ordering::Relaxed);
         usize::from(freed)
     }
 
-    /// Counts groups that were looked at, for tests.
+    /// Counts looks at groups for tests.
     pub(crate) fn looked(&self) {
         #[cfg(test)]
         self.parked.tally.looks.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
     }
 }
 
-/// The identity that groups of a record carry.
+/// Returns the identity that groups of a record carry.
 #[inline]
 pub(crate) fn identity(record: &Record<Place>) -> *const () {
     ptr::from_ref(record).cast()
 }
 
-/// A slot for the holder of `record`, when it has none at hand.
+/// Returns a slot for the holder of `record` when it has none at hand.
 ///
 /// # Safety
-/// The caller holds `record`, which is one of this world's.
+/// The caller holds `record`, which belongs to this world.
 pub(crate) unsafe fn claim_slow(
     world: &World,
     store: &Store,
@@ -108,7 +109,7 @@ pub(crate) unsafe fn claim_slow(
     // SAFETY: the caller holds the record.
     let make = || unsafe { store.make_shard(record.shard().seat(), identity(record)) };
     let shard = make().or_else(|refused| {
-        // What ended threads left is in the way of a shard as of anything else.
+        // Memory of ended threads may be what leaves no room for the shard.
         scavenge(world, store, true);
         store.release_unbound();
         look_at_all(world, Some(record), refused);
@@ -119,7 +120,7 @@ pub(crate) unsafe fn claim_slow(
     if let Some(slot) = owner.serve() {
         return Ok(slot);
     }
-    // What ended threads left, before the heap is asked.
+    // Reuses memory of ended threads before it asks the global allocator.
     scavenge(world, store, false);
     owner.serve_or_grow().or_else(|refused| {
         scavenge(world, store, true);
@@ -128,30 +129,32 @@ pub(crate) unsafe fn claim_slow(
     })
 }
 
-/// Looks at all that is parked, where it was the heap that refused: none of it counts for another arena's limit.
+/// Looks at everything that is parked if the global allocator refused. Parked memory does not count
+/// for another arena's limit.
 fn look_at_all(world: &World, mine: Option<&Record<Place>>, refused: Refused) {
     if !refused.by_limit() {
         parked::look_at_all(world, mine);
     }
 }
 
-/// Makes room after a refusal of something else than a slot: gives back what is empty, as far as this thread can reach it.
+/// Frees the empty groups that this thread can reach, after something other than a slot was
+/// refused.
 ///
 /// # Safety
-/// The caller holds `record`, if there is one.
+/// The caller holds `record`, if it is `Some`.
 pub(crate) unsafe fn make_room(
     world: &World,
     store: &Store,
     record: Option<&Record<Place>>,
     refused: Refused,
 ) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller holds the record, if there is one.
     unsafe { give_back_empty(world, store, record) };
     look_at_all(world, record, refused);
 }
 
-/// Goes through shards whose record no thread holds and frees their empty groups for any shard to take.
-/// In passing it leaves out those in which hardly anything can have changed since the last time.
+/// Goes through shards whose record no thread holds, and leaves their empty groups for any shard to
+/// bind. Unless `thorough`, it skips shards in which little can have changed since the last time.
 fn scavenge(world: &World, store: &Store, thorough: bool) {
     for shard in store.shards() {
         with_lease(world, shard, |record| {
@@ -170,7 +173,8 @@ fn scavenge(world: &World, store: &Store, thorough: bool) {
     }
 }
 
-/// Calls `visit` while this thread has the lease of a shard's record, if no thread holds it.
+/// Calls `visit` while this thread has the lease of a shard's record. Returns `None` if another
+/// thread holds the record.
 fn with_lease<R>(world: &World, shard: ShardPtr, visit: impl FnOnce(&Record<Place>) -> R) -> Option<R> {
     let record = parked::record_of(shard);
     if cfg!(ephemera_weaken = "arena_trim_without_lease") {
@@ -183,21 +187,22 @@ fn with_lease<R>(world: &World, shard: ShardPtr, visit: impl FnOnce(&Record<Plac
     Some(result)
 }
 
-/// Gives back what is empty: in the caller's shard, if it holds a record, in those that no thread holds, and what nobody has. Asks
-/// the other threads to do the same when they next need a page. Returns whether anything was given back.
+/// Frees the empty groups of the caller's shard, of shards whose record no thread holds, and those
+/// that no shard has. Asks the other threads to trim in their next slow path. Returns whether it
+/// freed a group.
 ///
 /// # Safety
-/// The caller holds `record`, if there is one.
+/// The caller holds `record`, if it is `Some`.
 pub(crate) unsafe fn shrink(world: &World, store: &Store, record: Option<&Record<Place>>) -> bool {
     store.epoch().raise();
-    // SAFETY: the caller's.
+    // SAFETY: the caller holds the record, if there is one.
     unsafe { give_back_empty(world, store, record) != 0 }
 }
 
-/// Gives back what is empty, as [`shrink`] does, and returns how many groups.
+/// Frees empty groups as [`shrink`] does, and returns their number.
 ///
 /// # Safety
-/// The caller holds `record`, if there is one.
+/// The caller holds `record`, if it is `Some`.
 unsafe fn give_back_empty(world: &World, store: &Store, record: Option<&Record<Place>>) -> usize {
     let trim = |shard| {
         // SAFETY: O1: the caller holds the record, or this thread has its lease.
@@ -211,67 +216,71 @@ unsafe fn give_back_empty(world: &World, store: &Store, record: Option<&Record<P
     count + store.release_unbound()
 }
 
-/// Gives back a slot of a page that the caller is not the owner of, or whose arena was dropped: the slot with this bit. Afterwards the
-/// caller goes on with [`gone`], if this returns something: with whether the slot was the last one of its group.
+/// Frees the slot with this bit. Its page is not the caller's, or its arena was dropped. If the
+/// result is `Some`, the caller continues with [`gone`]. The result says whether the slot was the
+/// last one of its group.
 ///
 /// # Safety
-/// The slot was claimed from the page with this far part in `group`, which is of an arena of this world, and the caller gives it up.
+/// The slot was claimed from the page with this far part in `group`, which belongs to an arena of
+/// this world. The caller does not use the slot again.
 #[inline]
 pub(crate) unsafe fn give_back(world: &World, group: GroupPtr, far: NonNull<Far>, bit: u64) -> Option<bool> {
     if group.record().follow().is_null() {
         let last = group.count_down(1);
         return (last || world.parked.waits()).then_some(last);
     }
-    // SAFETY: the slot's bit is not set in its page's words, and the caller gives it up. Unless this returns something, nothing that
-    // comes after touches the group or the store (E2, F4).
+    // SAFETY: the slot's bit is not set in its page's words, since the caller has the slot. After a
+    // result of `None`, nothing below touches the group or the store (E2, F4).
     if let Some(old) = unsafe { Inbox::give_back_until_closed(far, bit) } {
-        // SAFETY: what the line above found.
+        // SAFETY: `old` is the word that this free found.
         unsafe { push_or_count(group, far, bit, old, world) };
     }
     None
 }
 
-/// The second half of a remote free that found its page's word at zero, or the inbox closed. The arguments come in the order in which the
-/// first half has them in registers.
+/// The second half of a remote free that found its page's word at zero, or the inbox closed. The
+/// arguments are in the order in which the first half has them in registers.
 ///
 /// # Safety
-/// As [`Inbox::push_or_count`] says of the page and its inbox.
+/// As for [`Inbox::push_or_count`], with the page and the inbox of its shard.
 #[cold]
 #[inline(never)]
 unsafe fn push_or_count(group: GroupPtr, far: NonNull<Far>, bit: u64, old: u64, world: &World) {
-    // SAFETY: a slot of the group is not booked or counted yet, so the group is bound.
+    // SAFETY: one slot of the group is not booked or counted yet, so the group is bound.
     let shard = unsafe { group.shard_of() };
-    // SAFETY: the caller's.
+    // SAFETY: the caller passes the word that its free found.
     let slots = unsafe { shard.inbox().push_or_count(far, bit, old) }.count_ones() as usize;
     if slots != 0 && group.count_down(slots) {
-        // SAFETY: these were the last slots.
+        // SAFETY: these were the last slots of the group.
         unsafe { gone(world, group, true) };
     }
 }
 
-/// What follows a free that counted its slot. With `last`, it was the last one of the group.
+/// Follows a free that counted its slot. `last` says whether it was the last one of the group.
 ///
 /// # Safety
-/// As [`parked::came_home`], with `last`.
+/// If `last`, as for [`parked::came_home`].
 pub(crate) unsafe fn gone(world: &World, group: GroupPtr, last: bool) {
     if last {
-        // SAFETY: the caller's.
+        // SAFETY: the caller counted the last slot of the group.
         unsafe { parked::came_home(world, group) };
     }
 }
 
-/// Drops the arena of a store. What of it has slots out goes with them.
+/// Drops the arena of a store. Groups with slots in use stay until their last slot is freed.
 ///
 /// # Safety
-/// The caller drops the arena: nobody else uses it, apart from handles to its slots. It holds `mine`, if there is one.
+/// The caller drops the arena: no thread uses it except through handles to its slots. The caller
+/// holds `mine`, if it is `Some`.
 pub(crate) unsafe fn close(world: &World, store: NonNull<Store>, mine: Option<&Record<Place>>) {
     #[cfg(test)]
     world.parked.tally.stores.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
-    // SAFETY: alive until `close_store`.
+    // SAFETY: the store lives until `close_store`.
     let this = unsafe { store.as_ref() };
     let mut left = 0;
     for shard in this.shards() {
-        // SAFETY: this thread drops the arena, and is the shard's owner or has the lease of its record.
+        // SAFETY: this thread drops the arena, and is the shard's owner or has the lease of its
+        // record.
         let close = || unsafe { close::close_shard(this, shard, false) };
         let settled = if mine.is_some_and(|mine| identity(mine) == shard.record()) {
             Some(close())
@@ -281,7 +290,7 @@ pub(crate) unsafe fn close(world: &World, store: NonNull<Store>, mine: Option<&R
         // SAFETY: this thread drops the arena.
         left += settled.unwrap_or_else(|| unsafe { parked::park(world, store, shard) });
     }
-    // SAFETY: all shards were closed, and what they left is in the sum.
+    // SAFETY: all shards were closed, and `left` is the sum of their parts.
     world.freed(unsafe { close::close_store(store, left) });
     parked::look(world, mine);
 }

@@ -1,4 +1,5 @@
-//! Arenas that end before their values: what is held meanwhile, and that nobody waits for anybody.
+//! Tests of arenas that are dropped before their values: what is held, and that no thread waits for
+//! another.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -20,10 +21,10 @@ use turn::turn;
 #[global_allocator]
 static HEAP: Heap = Heap::new();
 
-/// 64 KiB a group.
+/// A value of which a group of 64 KiB holds several.
 type Kilobyte = [u8; 1024];
 
-/// One arena with one value, which goes after the arena.
+/// Drops an arena, and then its only value.
 fn end_one() {
     let arena = SharedArena::<Kilobyte>::new();
     let value = arena.alloc([1; 1024]);
@@ -31,10 +32,10 @@ fn end_one() {
     drop(value);
 }
 
-/// Every thread has one arena at a time, so that eight groups are alive at most. Whatever is held beyond that waits for a thread
-/// that works for the others.
+/// Every thread has one arena at a time, so at most eight groups are live. All other memory that is
+/// held waits for a thread that works for others.
 #[test]
-fn conc_arenas_dropped_before_their_values_hold_no_more_than_is_alive() {
+fn conc_arenas_dropped_before_their_values_hold_only_live_groups() {
     const THREADS: usize = if cfg!(miri) { 3 } else { 8 };
     const ROUNDS: usize = if cfg!(miri) { 5 } else { 10_000 };
     let _turn = turn();
@@ -55,10 +56,10 @@ fn conc_arenas_dropped_before_their_values_hold_no_more_than_is_alive() {
     assert_eq!(HEAP.groups(), before);
 }
 
-/// One thread stands still while it frees a group, as a thread of the parent does for ever in a forked child. All other arenas end
-/// as if it were not there.
+/// One thread stops while it frees a group. In a forked child, a thread of the parent is stopped
+/// like this permanently. All other arenas are freed as if it did not exist.
 #[test]
-fn conc_a_thread_that_stands_still_in_the_end_of_an_arena_holds_up_no_other() {
+fn conc_a_thread_stopped_in_a_drop_delays_no_other_arena() {
     static STANDS: AtomicBool = AtomicBool::new(false);
     static GOES_ON: AtomicBool = AtomicBool::new(false);
     fn stand() {
@@ -91,21 +92,21 @@ fn conc_a_thread_that_stands_still_in_the_end_of_an_arena_holds_up_no_other() {
         for _ in 0..if cfg!(miri) { 3 } else { 300 } {
             end_one();
             end_abroad();
-            assert_eq!(HEAP.groups(), before, "an arena waits for a thread that stands still");
+            assert_eq!(HEAP.groups(), before, "an arena waits for a stopped thread");
         }
         GOES_ON.store(true, SeqCst);
         other.join().unwrap();
     }
 }
 
-/// Has another thread, which then ends, claim a value.
+/// Lets another thread claim a value and exit.
 fn claim_abroad(arena: &SharedArena<Kilobyte>, to: &Sender<ArenaBox<Kilobyte>>) {
     thread::scope(|scope| {
         scope.spawn(|| to.send(arena.alloc([1; 1024])).unwrap());
     });
 }
 
-/// One arena of which another thread owns the value that goes last.
+/// Drops an arena, and then its last value, which another thread allocated.
 fn end_abroad() {
     let arena = SharedArena::<Kilobyte>::new();
     let (values, from) = channel();
@@ -115,10 +116,10 @@ fn end_abroad() {
     drop(value);
 }
 
-/// A thread claims one value in each of many arenas and sleeps. Others drop the arenas, and after them the values: nothing stays,
-/// whatever the thread does.
+/// A thread claims one value in each of many arenas and sleeps. Other threads drop the arenas, and
+/// then the values. All memory is freed while the thread sleeps.
 #[test]
-fn conc_arenas_end_while_the_owner_of_their_values_sleeps() {
+fn conc_arenas_are_freed_while_the_owner_of_their_values_sleeps() {
     const ARENAS: usize = if cfg!(miri) { 5 } else { 1_000 };
     let _turn = turn();
     let (to, from) = channel();
@@ -141,7 +142,7 @@ fn conc_arenas_end_while_the_owner_of_their_values_sleeps() {
     let (before, held) = (HEAP.groups(), HEAP.held());
     drop(arenas);
     assert!(HEAP.groups() >= before, "values keep their groups");
-    // In no order.
+    // Drops the values in no particular order.
     let mut order = 1_usize;
     while !values.is_empty() {
         order = order.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -151,15 +152,17 @@ fn conc_arenas_end_while_the_owner_of_their_values_sleeps() {
     let state = HEAP.held();
     wake.send(()).unwrap();
     owner.join().unwrap();
-    assert_eq!(groups, 0, "groups wait for a thread that sleeps");
-    // Each arena's own state is about a kilobyte: a few may wait for the next end of an arena.
+    assert_eq!(groups, 0, "groups wait for a sleeping thread");
+    // The state of an arena takes about a kilobyte. The states of a few may stay until the next
+    // drop of an arena.
     let stays = state.saturating_sub(HEAP.held());
     assert!(stays <= 16 << 10, "{stays} of {held} bytes stay for {ARENAS} arenas");
 }
 
-/// The heap drops the last value of a pool while that very pool gives a group back to it.
+/// The global allocator drops the last value of a pool while that pool's drop returns a group to
+/// it.
 #[test]
-fn a_heap_may_drop_a_value_of_the_pool_that_is_being_dropped() {
+fn the_global_allocator_may_drop_a_value_during_the_drop_of_its_pool() {
     std::thread_local! {
         static VALUE: RefCell<Option<PoolBox<Kilobyte>>> = const { RefCell::new(None) };
         static SHARED: RefCell<Option<ArenaBox<Kilobyte>>> = const { RefCell::new(None) };
@@ -169,7 +172,7 @@ fn a_heap_may_drop_a_value_of_the_pool_that_is_being_dropped() {
     }
     let _turn = turn();
     let before = HEAP.held();
-    // The value lies in each of the groups once, the others are empty: before it, and after it.
+    // Each group has the value once, and the groups around it are empty.
     for number in [0, 70, 200, 400] {
         let pool = Pool::<Kilobyte>::new();
         let mut values: Vec<_> = (0..450).map(|_| pool.alloc([1; 1024])).collect();
@@ -185,5 +188,5 @@ fn a_heap_may_drop_a_value_of_the_pool_that_is_being_dropped() {
         drop(arena);
         assert_eq!((HEAP.groups(), VALUE.take().is_some(), SHARED.take().is_some()), (0, false, false));
     }
-    assert!(HEAP.held() <= before + 4096, "a store stays: {} bytes", HEAP.held() - before);
+    assert!(HEAP.held() <= before + 4096, "a store was not freed: {} bytes", HEAP.held() - before);
 }

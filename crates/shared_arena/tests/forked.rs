@@ -1,4 +1,5 @@
-//! Arenas end in a child of a fork, whatever the other threads of its parent were doing to theirs.
+//! Tests of arenas that are dropped in the child of a fork, at whatever point other threads of its
+//! parent were.
 #![cfg(all(feature = "std", target_has_atomic = "64", unix, not(miri)))]
 
 #[path = "support/heap.rs"]
@@ -14,10 +15,10 @@ use shared_arena::SharedArena;
 #[global_allocator]
 static HEAP: Heap = Heap::new();
 
-/// 64 KiB a group.
+/// A value of which a group of 64 KiB holds several.
 type Kilobyte = [u8; 1024];
 
-/// One arena with one value, which goes after the arena.
+/// Drops an arena, and then its only value.
 fn end_one() {
     let arena = SharedArena::<Kilobyte>::new();
     let value = arena.alloc([1; 1024]);
@@ -25,16 +26,17 @@ fn end_one() {
     drop(value);
 }
 
-/// Ends many arenas, and returns whether their memory went back.
+/// Drops many arenas, and returns whether their memory was freed.
 fn ends_leave_nothing() -> bool {
     let (groups, bytes) = (HEAP.groups(), HEAP.held());
     (0..300).for_each(|_| end_one());
-    // What other threads of the parent had is there before and after. One group more is this thread's own.
+    // The memory of other threads of the parent is held before and after. One more group belongs to
+    // this thread.
     HEAP.groups() <= groups + (256 << 10) && HEAP.held() <= bytes + (512 << 10)
 }
 
 #[test]
-fn arenas_end_in_a_child_whose_parent_had_threads_in_every_state_of_theirs() {
+fn arenas_are_freed_in_the_child_of_a_busy_parent() {
     let stop = AtomicBool::new(false);
     let failed = thread::scope(|scope| {
         for _ in 0..2 {
@@ -48,11 +50,11 @@ fn arenas_end_in_a_child_whose_parent_had_threads_in_every_state_of_theirs() {
         stop.store(true, SeqCst);
         failed
     });
-    assert_eq!(failed, 0, "children kept the memory of arenas");
+    assert_eq!(failed, 0, "children kept memory of dropped arenas");
 }
 
 #[test]
-fn arenas_end_in_a_child_whose_parent_had_a_thread_that_frees_a_group() {
+fn arenas_are_freed_in_a_child_forked_during_the_free_of_a_group() {
     static STANDS: AtomicUsize = AtomicUsize::new(0);
     static GOES_ON: AtomicBool = AtomicBool::new(false);
     fn stand() {
@@ -73,5 +75,5 @@ fn arenas_end_in_a_child_whose_parent_had_a_thread_that_frees_a_group() {
         GOES_ON.store(true, SeqCst);
         held
     });
-    assert!(held, "the child kept the memory of arenas");
+    assert!(held, "the child kept memory of dropped arenas");
 }

@@ -1,4 +1,4 @@
-//! What the handles can do beyond the namesake's.
+//! Tests of what the handles offer beyond the published crate.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -42,7 +42,7 @@ assert_impl_all!(Pool<u8>: core::panic::UnwindSafe);
 assert_not_impl_any!(ArenaBox<u8>: Clone, Copy);
 
 #[test]
-fn boxes_give_their_values_back() {
+fn boxes_return_their_values() {
     let tally = Tally::default();
     let (arena, pool) = (SharedArena::new(), Pool::new());
     let (one, two) = (arena.alloc(tally.value(1)), pool.alloc(tally.value(2)));
@@ -57,11 +57,11 @@ fn boxes_go_through_raw_pointers() {
     let (arena, pool) = (SharedArena::new(), Pool::new());
     let raw = ArenaBox::into_raw(arena.alloc(tally.value(1)));
     assert_eq!((tally.alive(), arena.stats().0), (1, 1));
-    // SAFETY: from `into_raw`, once.
+    // SAFETY: `into_raw` returned the pointer, and this is its only `from_raw`.
     let again = unsafe { ArenaBox::from_raw(raw) };
     assert_eq!(again.number(), 1);
     let raw = PoolBox::into_raw(pool.alloc(tally.value(2)));
-    // SAFETY: as above.
+    // SAFETY: `into_raw` returned the pointer, and this is its only `from_raw`.
     drop(unsafe { PoolBox::from_raw(raw) });
     drop(again);
     assert_eq!((tally.alive(), arena.stats().0, pool.stats().0), (0, 0, 0));
@@ -75,11 +75,11 @@ fn counted_handles_go_through_raw_pointers() {
     let weak = ArenaArc::downgrade(&arc);
     let (arc, rc, weak) = (ArenaArc::into_raw(arc), ArenaRc::into_raw(rc), weak.into_raw());
     assert_eq!(tally.alive(), 2);
-    // SAFETY: from `into_raw`, once.
+    // SAFETY: `into_raw` returned the pointer, and this is its only `from_raw`.
     let arc = unsafe { ArenaArc::from_raw(arc) };
-    // SAFETY: as above.
+    // SAFETY: `into_raw` returned the pointer, and this is its only `from_raw`.
     let rc = unsafe { ArenaRc::from_raw(rc) };
-    // SAFETY: as above.
+    // SAFETY: `into_raw` returned the pointer, and this is its only `from_raw`.
     let weak = unsafe { Weak::from_raw(weak) };
     assert_eq!((arc.number(), rc.number(), weak.strong_count()), (1, 2, 1));
     drop((arc, rc));
@@ -125,13 +125,13 @@ fn make_mut_clones_what_is_shared() {
     assert_eq!((shared.number(), arc.number(), tally.alive()), (1, 1, 2));
     let weak = ArenaArc::downgrade(&arc);
     ArenaArc::make_mut(&mut arc, &arena);
-    assert!(weak.upgrade().is_none(), "the weak handle's value went with its last strong one");
+    assert!(weak.upgrade().is_none(), "the value was dropped with its last strong handle");
     let mut rc = pool.alloc_rc(tally.value(3));
     let other = rc.clone();
     assert!(ArenaRc::get_mut(&mut rc).is_none() && ArenaRc::strong_count(&rc) == 2);
     ArenaRc::make_mut(&mut rc, &pool);
     assert!(!ArenaRc::ptr_eq(&rc, &other) && ArenaRc::get_mut(&mut rc).is_some());
-    // A clone may go into any arena.
+    // The clone may be put into any arena.
     let mut third = rc.clone();
     ArenaRc::make_mut(&mut third, &arena);
     let rc = ArenaRc::try_unwrap(rc).unwrap();
@@ -141,7 +141,7 @@ fn make_mut_clones_what_is_shared() {
 }
 
 #[test]
-fn rcs_of_all_arenas_are_one_type() {
+fn rcs_of_all_arenas_have_one_type() {
     let (pool, arena, shared) = (Pool::new(), Arena::new(), SharedArena::new());
     let all: Vec<ArenaRc<u32>> = vec![pool.alloc_rc(1), arena.alloc_rc(2), shared.alloc_rc(3)];
     let twice: Vec<ArenaRc<u32>> = all.iter().chain(&all).cloned().collect();
@@ -151,7 +151,7 @@ fn rcs_of_all_arenas_are_one_type() {
 }
 
 #[test]
-fn values_are_pinned() {
+fn pinned_values_do_not_move() {
     let (arena, pool) = (SharedArena::new(), Pool::new());
     let mut pinned: Pin<ArenaBox<u64>> = arena.alloc_pin(3);
     *pinned = 4;
@@ -166,7 +166,7 @@ fn values_are_pinned() {
 }
 
 #[test]
-fn handles_are_equal_and_hash_as_their_values() {
+fn handles_compare_and_hash_like_their_values() {
     let arena = SharedArena::new();
     let (one, two) = (arena.alloc(1), arena.alloc(2));
     assert!(one != two && two == arena.alloc(2));
@@ -187,13 +187,13 @@ fn a_forgotten_handle_keeps_its_slot() {
     core::mem::forget(ArenaBox::into_pin(arena.alloc(1)));
     assert_eq!(arena.stats().0, 1);
     assert!(!arena.shrink_to_fit(), "its page stays");
-    // So that the memory is not lost to this test.
+    // Takes the slot back, so that the test does not leak.
     let place = ArenaBox::into_raw(arena.alloc(2));
-    // SAFETY: the slot before it in the page, which was taken and forgotten above.
+    // SAFETY: the address of the previous slot of the page, which was claimed and forgotten above.
     let forgotten = unsafe { place.sub(1) };
-    // SAFETY: as if from `into_raw`.
+    // SAFETY: the pointer to a claimed slot is what `into_raw` would have returned.
     drop(unsafe { ArenaBox::from_raw(forgotten) });
-    // SAFETY: from `into_raw`.
+    // SAFETY: `into_raw` returned the pointer, and this is its only `from_raw`.
     drop(unsafe { ArenaBox::from_raw(place) });
     assert_eq!(arena.stats().0, 0);
 }

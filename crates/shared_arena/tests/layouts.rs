@@ -1,4 +1,4 @@
-//! Zero-sized, over-aligned, large and impossible values.
+//! Tests with zero-sized, over-aligned, large and impossible values.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -12,11 +12,12 @@ use std::collections::HashSet;
 use shared_arena::{Arena, ArenaBox, Pool, SharedArena};
 use tally::Tally;
 
-/// Many values at once, in every arena: aligned, apart from each other, and whole until they are dropped in another order.
+/// Fills every arena with values, and asserts that they are aligned, apart from each other, and
+/// intact until they are dropped in another order.
 fn many<T: Clone + PartialEq + Debug + Send + 'static>(count: usize, make: impl Fn(usize) -> T) {
     let check = |place: *const T, seen: &mut HashSet<usize>| {
         assert!(place.is_aligned());
-        assert!(seen.insert(place.addr()), "two values at one place");
+        assert!(seen.insert(place.addr()), "two values have one address");
     };
     let (shared, arena, pool) = (SharedArena::new(), Arena::with_capacity(3), Pool::new());
     let mut boxes = Vec::new();
@@ -49,7 +50,7 @@ fn many<T: Clone + PartialEq + Debug + Send + 'static>(count: usize, make: impl 
 const COUNT: usize = if cfg!(miri) { 24 } else { 700 };
 
 #[test]
-fn values_without_a_size() {
+fn zero_sized_values_are_aligned_and_apart() {
     many(COUNT, |_| ());
     many(COUNT, |_| [0_u64; 0]);
     #[derive(Debug, Clone, PartialEq)]
@@ -59,15 +60,15 @@ fn values_without_a_size() {
 }
 
 #[test]
-fn small_values() {
-    // More than a page.
+fn small_values_are_aligned_and_apart() {
+    // More values than one page has slots.
     many(COUNT.max(66), |number| number as u8);
     many(COUNT, |number| (number as u16, 7_u8));
     many(COUNT, |number| [number; 5]);
 }
 
 #[test]
-fn over_aligned_values() {
+fn over_aligned_values_are_aligned_and_apart() {
     macro_rules! aligned {
         ($($align:literal)*) => {$({
             #[derive(Debug, Clone, PartialEq)]
@@ -82,7 +83,7 @@ fn over_aligned_values() {
 }
 
 #[test]
-fn large_values() {
+fn large_values_are_aligned_and_apart() {
     #[derive(Clone, PartialEq)]
     struct Large<const N: usize>(Box<[usize; 1]>, [u8; N]);
     impl<const N: usize> Debug for Large<N> {
@@ -102,14 +103,14 @@ fn large_values() {
         #[cfg(not(miri))]
         many(12, make::<300_000>);
     }
-    // Unoptimised, each of them is copied many times on the stack.
+    // Unoptimised code copies each of these several times on the stack.
     let thread = std::thread::Builder::new().stack_size(64 << 20).spawn(all).unwrap();
     thread.join().unwrap();
 }
 
 #[test]
 #[cfg_attr(miri, ignore = "much memory")]
-fn huge_alignments() {
+fn huge_alignments_are_served() {
     #[repr(align(1048576))]
     struct Huge(u8);
     let arena = SharedArena::<Huge>::new();
@@ -117,11 +118,11 @@ fn huge_alignments() {
         .map(|number| {
             arena.alloc_with(|slot| {
                 let place = slot.as_mut_ptr();
-                // SAFETY: the place is the initialiser's.
+                // SAFETY: the initialiser owns the slot.
                 let field = unsafe { &raw mut (*place).0 };
-                // SAFETY: as above.
+                // SAFETY: the initialiser owns the slot.
                 unsafe { field.write(number) };
-                // SAFETY: the one field that there is was written; the rest is padding.
+                // SAFETY: the only field was written; the rest is padding.
                 unsafe { slot.assume_init_ref() }
             })
         })
@@ -133,7 +134,7 @@ fn huge_alignments() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "Miri knows no such alignments")]
+#[cfg_attr(miri, ignore = "Miri does not support such alignments")]
 fn types_beyond_the_address_space_are_refused() {
     let arena = SharedArena::<[u8; 1 << 60]>::new();
     let error = arena.try_alloc_with(|_| unreachable!("there is no slot")).unwrap_err();

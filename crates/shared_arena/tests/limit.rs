@@ -1,6 +1,7 @@
-//! Under a limit: what is refused gives the value back, and what is empty is used before a refusal.
+//! Tests of limits: a refusal returns the value, and empty pages are used before a refusal.
 //!
-//! The tests take turns: a thread of another test may hold the record of one that ended, and what that one left is then out of reach.
+//! The tests take turns. Otherwise a thread of another test may hold the record of an exited
+//! thread, and the pages of that record are then out of reach.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -17,7 +18,7 @@ use turn::turn;
 const LIMIT: usize = if cfg!(miri) { 32 << 10 } else { 64 << 10 };
 
 #[test]
-fn values_come_back_when_there_is_no_room() {
+fn a_refusal_returns_the_value() {
     let _turn = turn();
     let tally = Tally::default();
     let arena = SharedArena::builder().limit(LIMIT).build();
@@ -36,7 +37,7 @@ fn values_come_back_when_there_is_no_room() {
     assert!(arena.try_alloc_arc(tally.value(0)).is_err() && arena.try_alloc_rc(tally.value(0)).is_err());
     assert!(arena.try_alloc_with(|_| unreachable!("there is no slot")).is_err());
     assert_eq!(tally.alive(), values.len());
-    // One goes, one comes.
+    // A free slot is claimed again.
     values.pop();
     values.push(arena.try_alloc(tally.value(values.len())).expect("a slot is free"));
     assert!(values.iter().enumerate().all(|(number, value)| value.number() == number));
@@ -45,7 +46,7 @@ fn values_come_back_when_there_is_no_room() {
 #[test]
 fn counted_handles_need_room_for_their_counts() {
     let _turn = turn();
-    // A page of boxes fits, its counts do not.
+    // The limit has room for a page, but not for its counts.
     let probe = Pool::<u64>::new();
     drop(probe.alloc(1));
     let held = probe.statistics().bytes_held;
@@ -56,21 +57,21 @@ fn counted_handles_need_room_for_their_counts() {
 }
 
 #[test]
-fn a_limit_holds_for_each_kind() {
+fn every_arena_keeps_its_limit() {
     let _turn = turn();
     let arena = Arena::<[u8; 100]>::builder().limit(LIMIT).trim(Trim::Manual).build();
     let pool = Pool::<[u8; 100]>::builder().limit(LIMIT).build();
     let boxes: Vec<_> = (0..).map_while(|number: u32| arena.try_alloc([number as u8; 100]).ok()).collect();
     let pooled: Vec<_> = (0..).map_while(|number: u32| pool.try_alloc([number as u8; 100]).ok()).collect();
     for (count, statistics) in [(boxes.len(), arena.statistics()), (pooled.len(), pool.statistics())] {
-        assert_eq!((statistics.used, statistics.limit), (count, LIMIT));
-        assert!(statistics.bytes_held <= LIMIT && statistics.bytes_used > LIMIT / 2, "{statistics:?}");
+        assert_eq!((statistics.slots_live, statistics.limit), (count, LIMIT));
+        assert!(statistics.bytes_held <= LIMIT && statistics.bytes_live > LIMIT / 2, "{statistics:?}");
         assert_eq!(statistics.overhead(), statistics.bytes_held - count * 100);
     }
 }
 
 #[test]
-fn conc_what_an_ended_thread_left_is_used_before_a_refusal() {
+fn conc_pages_of_an_exited_thread_are_used_before_a_refusal() {
     let _turn = turn();
     let arena = SharedArena::<[u64; 8]>::builder().limit(LIMIT).build();
     let fill = || {
@@ -83,25 +84,25 @@ fn conc_what_an_ended_thread_left_is_used_before_a_refusal() {
 }
 
 #[test]
-fn a_limit_for_capacity() {
+fn capacity_counts_toward_the_limit() {
     let _turn = turn();
     let refused = Pool::<u64>::builder().capacity(100_000).limit(LIMIT).try_build().unwrap_err();
     assert!(refused.by_limit() && refused.limit == LIMIT && refused.held + refused.asked > LIMIT);
     assert!((800_000..1_000_000).contains(&refused.asked), "{refused}");
     let pool = Pool::<u64>::builder().capacity(2_000).limit(LIMIT).build();
     assert_eq!(pool.stats(), (0, 32 * 63));
-    // To the byte.
+    // The limits are exact to the byte.
     let held = pool.statistics().bytes_held;
     assert_eq!(Pool::<u64>::builder().capacity(2_000).limit(held).build().stats(), (0, 32 * 63));
     let refused = Pool::<u64>::builder().capacity(2_000).limit(held - 1).try_build().unwrap_err();
     assert_eq!(refused.held + refused.asked, held);
 }
 
-/// Pages without a value, in this thread's shard and in that of a thread that ended, and none of them has counts.
+/// The empty pages belong to this thread's shard and to that of an exited thread. None has counts.
 #[test]
-fn counts_are_made_after_what_is_empty_went_back() {
+fn empty_pages_are_freed_for_counts() {
     let _turn = turn();
-    // Under some limits less is left than the counts of a page need.
+    // Some of the limits leave less than the counts of a page need.
     let (least, step) = if cfg!(miri) { (8 << 10, 1_024) } else { (32 << 10, 8) };
     for limit in (least..least + (2 << 10)).step_by(step) {
         let pool = Pool::<u64>::builder().limit(limit).trim(Trim::Manual).build();
@@ -129,9 +130,9 @@ fn counts_are_made_after_what_is_empty_went_back() {
 }
 
 #[test]
-fn conc_a_new_thread_gets_its_shard_from_what_an_ended_one_left() {
+fn conc_memory_of_an_exited_thread_is_freed_for_a_new_shard() {
     let _turn = turn();
-    // Some limit leaves less than a shard needs.
+    // One of the limits leaves less than a shard needs.
     let limits = (13_472..24_000).step_by(if cfg!(miri) { 4_000 } else { 8 });
     limits.for_each(fill_one_after_the_other);
 }
@@ -141,7 +142,7 @@ fn fill_one_after_the_other(limit: usize) {
     let fill = || (0..).map_while(|_: u32| arena.try_alloc([1; 100]).ok()).collect::<Vec<_>>().len();
     let other = SharedArena::new();
     std::thread::scope(|scope| {
-        // This thread holds a record already when the other one gets its own.
+        // This thread holds a record when the other one gets its own.
         let (bound, is_bound) = std::sync::mpsc::channel();
         let (go, may_go) = std::sync::mpsc::channel();
         let (fill, other) = (&fill, &other);

@@ -1,4 +1,4 @@
-//! What is held, what it costs, and that all of it goes back.
+//! Tests of what arenas hold, what a value costs, and that all memory is freed.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -10,23 +10,24 @@ use alloc::sync::Arc;
 use std::sync::Barrier;
 
 use ephemera_testkit::backing::CountingGlobal;
-use shared_arena::{Arena, ArenaArc, ArenaBox, Pool, SharedArena, Trim, reclaim};
+use shared_arena::{Arena, ArenaArc, ArenaBox, Pool, SharedArena, Trim, reclaim, trim_all};
 use turn::turn;
 
 #[global_allocator]
 static GLOBAL: CountingGlobal = CountingGlobal::new(16 << 10);
 
-/// Groups of pages that the process holds, in bytes.
+/// Returns the bytes of all groups that the process holds.
 fn groups() -> usize {
     GLOBAL.aligned().bytes
 }
 
-/// Runs a test by itself; at its end no group may be held that was not before.
+/// Runs a test while no other one runs, and asserts that the process holds the same groups before
+/// and after.
 fn balanced(test: impl FnOnce()) {
     let _turn = turn();
     let before = groups();
     test();
-    assert_eq!(groups(), before, "pages were left behind");
+    assert_eq!(groups(), before, "groups were not freed");
 }
 
 const MANY: usize = if cfg!(miri) { 1_000 } else { 126_000 };
@@ -37,8 +38,8 @@ fn a_live_word_costs_less_than_ten_bytes() {
         let arena = SharedArena::new();
         let values: Vec<ArenaBox<u64>> = (0..MANY as u64).map(|value| arena.alloc(value)).collect();
         let statistics = arena.statistics();
-        assert_eq!(statistics.used, MANY);
-        // A few groups, of which the last is not full, weigh more in a small sample.
+        assert_eq!(statistics.slots_live, MANY);
+        // In a small sample, a few partly filled groups weigh more.
         let most = if cfg!(miri) { 24 } else { 10 };
         assert!(statistics.bytes_held <= most * MANY, "{statistics:?}");
         assert!(groups() <= statistics.bytes_held);
@@ -70,7 +71,7 @@ fn an_arena_holds_no_page_before_its_first_value() {
         let (shared, arena, pool) = (SharedArena::<u64>::new(), Arena::with_capacity(0), Pool::<u64>::new());
         assert_eq!([shared.stats(), arena.stats(), pool.stats()], [(0, 0); 3]);
         assert_eq!(groups(), before);
-        assert!(!shared.shrink_to_fit() && !arena.shrink_to_fit(), "there is nothing to give back");
+        assert!(!shared.shrink_to_fit() && !arena.shrink_to_fit(), "nothing is empty");
         let value = arena.alloc(1_u64);
         assert_eq!(format!("{arena:?}"), "Arena { used: 1, free: 62 }");
         drop(value);
@@ -78,19 +79,19 @@ fn an_arena_holds_no_page_before_its_first_value() {
 }
 
 #[test]
-fn shrinking_leaves_what_is_used() {
+fn shrink_keeps_pages_in_use() {
     balanced(|| {
         let arena = Arena::<[u64; 8]>::new();
         let mut values: Vec<_> = (0..MANY / 4).map(|value| arena.alloc([value as u64; 8])).collect();
         let full = arena.statistics();
         let kept = values.split_off(values.len() - 10);
         drop(values);
-        assert_eq!(arena.statistics().pages, full.pages, "a free gives nothing back by itself");
+        assert_eq!(arena.statistics().pages, full.pages, "a free does not free pages");
         assert!(arena.shrink_to_fit());
         let few = arena.statistics();
-        assert!(few.groups <= 2 && few.used == 10, "{few:?}");
+        assert!(few.groups <= 2 && few.slots_live == 10, "{few:?}");
         assert!(!arena.shrink_to_fit());
-        // What is left is used again.
+        // The remaining free slots are claimed again.
         let more: Vec<_> = (0..few.free()).map(|value| arena.alloc([value as u64; 8])).collect();
         assert_eq!(arena.statistics().pages, few.pages);
         drop((kept, more));
@@ -99,7 +100,7 @@ fn shrinking_leaves_what_is_used() {
 
 #[test]
 #[cfg_attr(miri, ignore = "many pages")]
-fn idle_pages_go_by_themselves() {
+fn idle_pages_are_freed_without_a_request() {
     balanced(|| {
         let kept_after = |trim| {
             let pool = Pool::<[u64; 8]>::builder().trim(trim).build();
@@ -117,10 +118,11 @@ fn idle_pages_go_by_themselves() {
     });
 }
 
-/// What a spike left goes, however few values come and go after it, and though these never need a page more.
+/// After a spike, empty groups are freed although only few values come and go, and no thread needs
+/// another page.
 #[test]
 #[cfg_attr(miri, ignore = "many pages")]
-fn idle_pages_go_in_a_steady_state() {
+fn idle_pages_are_freed_in_a_steady_state() {
     const SPIKE: usize = 20_000;
     balanced(|| {
         for most in [2_usize, 100, 1_000] {
@@ -145,7 +147,7 @@ fn idle_pages_go_in_a_steady_state() {
 }
 
 #[test]
-fn what_comes_and_goes_stays() {
+fn pages_in_steady_use_are_not_freed() {
     balanced(|| {
         let pool = Pool::<[u64; 8]>::new();
         let count = if cfg!(miri) { 500 } else { 20_000 };
@@ -163,7 +165,22 @@ fn what_comes_and_goes_stays() {
 }
 
 #[test]
-fn arenas_of_which_nothing_is_out_are_freed_at_once() {
+fn trim_frees_empty_groups_and_trim_all_frees_no_live_arena() {
+    balanced(|| {
+        let before = groups();
+        let (shared, arena) = (SharedArena::with_capacity(500), Arena::with_capacity(500));
+        let kept = (shared.alloc(1), arena.alloc(2));
+        assert_eq!(trim_all(), 0, "no arena was dropped");
+        assert_eq!((shared.statistics().slots_live, arena.statistics().slots_live), (1, 1));
+        drop(kept);
+        assert!(shared.trim() && arena.trim(), "all groups are empty");
+        assert_eq!((shared.stats(), arena.stats(), groups()), ((0, 0), (0, 0), before));
+        assert!(!shared.trim() && !arena.trim(), "nothing is left to free");
+    });
+}
+
+#[test]
+fn an_arena_without_values_is_freed_at_its_drop() {
     balanced(|| {
         let before = groups();
         let (shared, arena, pool) = (SharedArena::new(), Arena::with_capacity(500), Pool::new());
@@ -175,7 +192,7 @@ fn arenas_of_which_nothing_is_out_are_freed_at_once() {
 }
 
 #[test]
-fn the_last_handle_frees_what_its_arena_left() {
+fn the_last_handle_frees_the_memory_of_its_dropped_arena() {
     balanced(|| {
         let before = groups();
         let count: u64 = if cfg!(miri) { 70 } else { 200 };
@@ -197,12 +214,12 @@ fn the_last_handle_frees_what_its_arena_left() {
             drop(weak);
             assert_eq!(groups(), before, "in order {order}");
         }
-        assert_eq!(reclaim(), 0, "nothing was left to find");
+        assert_eq!(reclaim(), 0, "no arena is left to reclaim");
     });
 }
 
 #[test]
-fn conc_parked_arenas_are_found() {
+fn conc_the_last_value_frees_a_parked_arena() {
     balanced(|| {
         let before = groups();
         let arena = SharedArena::new();
@@ -215,12 +232,12 @@ fn conc_parked_arenas_are_found() {
             .map(|share| std::thread::spawn(move || drop(share)))
             .into_iter()
             .for_each(|it| it.join().unwrap());
-        assert_eq!(groups(), before, "the last value frees what its arena left");
+        assert_eq!(groups(), before, "the last value frees the memory of its arena");
     });
 }
 
 #[test]
-fn conc_an_arena_dropped_beside_its_last_values() {
+fn conc_drop_beside_the_last_values_frees_everything() {
     balanced(|| {
         let before = groups();
         for round in 0..if cfg!(miri) { 3 } else { 2_000 } {
@@ -249,14 +266,14 @@ fn conc_an_arena_dropped_beside_its_last_values() {
             drop(arena);
             home.join().unwrap();
             elsewhere.join().unwrap();
-            // Whatever the drop overtook, the owner finds as it ends: nobody else looks.
+            // The owner finds every overtaken free at its thread exit. No other thread looks.
             assert_eq!(groups(), before, "in round {round}");
         }
     });
 }
 
 #[test]
-fn a_page_that_one_value_pins_costs_its_group_alone() {
+fn one_value_pins_only_its_group() {
     balanced(|| {
         let pool = Pool::<u64>::new();
         let mut values: Vec<_> = (0..MANY as u64).map(|value| Some(pool.alloc(value))).collect();
@@ -269,15 +286,16 @@ fn a_page_that_one_value_pins_costs_its_group_alone() {
             .for_each(|(_, value)| *value = None);
         pool.shrink_to_fit();
         let statistics = pool.statistics();
-        assert_eq!((statistics.groups, statistics.used), (1, 1));
+        assert_eq!((statistics.groups, statistics.slots_live), (1, 1));
         assert!(groups_then > 1 && statistics.bytes_held < 20 << 10, "{statistics:?}");
     });
 }
 
 #[test]
 #[cfg_attr(miri, ignore = "many pages")]
-fn shrinking_takes_time_in_proportion_to_the_pages() {
-    // Counted in visits, not in time: all groups go in one pass, and their slots may have been freed in any order.
+fn one_shrink_frees_all_empty_groups() {
+    // The test counts groups, not time. One pass frees them all, although their slots were freed in
+    // any order.
     balanced(|| {
         let arena = SharedArena::<[u64; 4]>::new();
         let mut values: Vec<_> = (0..1_000_000_u64).map(|value| arena.alloc([value; 4])).collect();

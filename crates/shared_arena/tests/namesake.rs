@@ -1,4 +1,4 @@
-//! A program as users of shared_arena 0.8 write it, with nothing but that version's API.
+//! A program for the published shared_arena 0.8, which uses nothing but that version's API.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -71,7 +71,7 @@ fn handles_are_one_pointer_wide() {
 }
 
 #[test]
-fn all_constructors_of_all_arenas() {
+fn every_arena_has_all_constructors() {
     fn init(slot: &mut MaybeUninit<Message>) -> &Message {
         slot.write(Message { id: 3, ..Message::default() })
     }
@@ -100,17 +100,17 @@ fn all_constructors_of_all_arenas() {
 }
 
 #[test]
-fn an_initialiser_in_the_old_way() {
+fn initialisers_of_the_published_crate_compile() {
     let arena = SharedArena::<Message>::new();
     let message = arena.alloc_with(|slot| {
         let place = slot.as_mut_ptr();
-        // SAFETY: the place is the initialiser's.
+        // SAFETY: the initialiser owns the slot.
         let id = unsafe { &raw mut (*place).id };
-        // SAFETY: as above.
+        // SAFETY: the initialiser owns the slot.
         let body = unsafe { &raw mut (*place).body };
-        // SAFETY: as above.
+        // SAFETY: the initialiser owns the slot.
         unsafe { id.write(5) };
-        // SAFETY: as above.
+        // SAFETY: the initialiser owns the slot.
         unsafe { body.write([7; 32]) };
         // SAFETY: all fields were written.
         unsafe { slot.assume_init_ref() }
@@ -150,22 +150,22 @@ fn handles_outlive_their_arenas() {
 }
 
 #[test]
-fn shrinking_gives_back_pages() {
+fn shrinking_frees_pages() {
     let arena = SharedArena::<u64>::with_capacity(1000);
     assert!(arena.shrink_to_fit());
     assert_eq!(arena.stats(), (0, 0));
     let arena = Arena::<u64>::with_capacity(1000);
     assert!(arena.shrink_to_fit());
-    // The namesake takes it by a unique reference, and returns nothing.
+    // The published crate takes it by a unique reference and returns nothing.
     let tidy: fn(&mut Pool<u64>) = |pool| pool.shrink_to_fit();
     let mut pool = Pool::with_capacity(1000);
     tidy(&mut pool);
     assert_eq!((arena.stats(), pool.stats()), ((0, 0), (0, 0)));
 }
 
-/// A trait of the handle would hide the method of the value.
+/// A trait implemented by the handle would hide the value's method.
 #[test]
-fn values_have_their_own_methods() {
+fn handles_do_not_hide_methods_of_values() {
     let (arena, pool) = (SharedArena::new(), Pool::new());
     let (boxed, pooled) = (arena.alloc(3_u32), pool.alloc(3_u32));
     let (arc, rc) = (arena.alloc_arc(3_u32), pool.alloc_rc(3_u32));

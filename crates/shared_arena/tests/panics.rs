@@ -1,4 +1,5 @@
-//! User code that unwinds, re-enters, or does what it should not, at every place where it is called.
+//! Tests with user code that unwinds, re-enters the arena, or breaks its contract, at every place
+//! where it is called.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -15,7 +16,7 @@ use std::panic::catch_unwind;
 use shared_arena::{Arena, ArenaArc, ArenaBox, ArenaRc, Pool, PoolBox, SharedArena};
 use tally::{Counted, Tally};
 
-/// Its destructor panics.
+/// A value whose destructor panics.
 struct Bomb;
 
 impl Drop for Bomb {
@@ -48,7 +49,7 @@ fn a_panicking_destructor_frees_its_slot() {
     assert_eq!(shared.stats().0, 1);
     drop(weak);
     assert_eq!(shared.stats().0, 0);
-    // Of arenas that are gone.
+    // Handles of dropped arenas.
     let (one, two) = (shared.alloc(Bomb), pool.alloc(Bomb));
     drop((shared, pool));
     unwinds(|| drop(one));
@@ -91,11 +92,11 @@ fn an_initialiser_that_writes_and_panics_drops_nothing() {
 }
 
 #[test]
-fn another_reference_panics_and_frees_the_slot() {
+fn an_initialiser_that_returns_another_reference_panics() {
     let tally = Tally::default();
     let other = tally.value(7);
     let raw = Box::into_raw(Box::new(tally.value(8)));
-    // SAFETY: alive until it is made a box again, below.
+    // SAFETY: the value is live until it becomes a box again below.
     let leaked: &'static Counted = unsafe { &*raw };
     let (shared, pool) = (SharedArena::new(), Pool::new());
     for message in [
@@ -105,16 +106,16 @@ fn another_reference_panics_and_frees_the_slot() {
         catch_unwind(AssertUnwindSafe(|| drop(pool.alloc_with(|_| leaked)))),
     ] {
         let message = message.unwrap_err();
-        assert!(message.downcast_ref::<&str>().unwrap().contains("something else"));
+        assert!(message.downcast_ref::<&str>().unwrap().contains("something other"));
     }
     assert_eq!((shared.stats().0, pool.stats().0), (0, 0));
     assert_eq!((other.number(), leaked.number(), tally.alive()), (7, 8, 2), "nothing was dropped");
-    // SAFETY: from `into_raw` above, and not used any more.
+    // SAFETY: `into_raw` returned the pointer above, and it is not used again.
     drop(unsafe { Box::from_raw(raw) });
 }
 
 #[test]
-fn a_panic_out_of_clone_leaves_the_handle_as_it_was() {
+fn a_panicking_clone_leaves_the_handle_unchanged() {
     #[derive(Debug)]
     struct NoClone(u8);
     impl Clone for NoClone {
@@ -132,7 +133,7 @@ fn a_panic_out_of_clone_leaves_the_handle_as_it_was() {
 }
 
 #[test]
-fn initialisers_use_the_arena_they_are_called_by() {
+fn initialisers_may_use_their_arena() {
     let tally = Tally::default();
     let arena = SharedArena::new();
     let inner = RefCell::new(Vec::new());
@@ -150,7 +151,7 @@ fn initialisers_use_the_arena_they_are_called_by() {
     assert_eq!((tally.alive(), arena.stats().0), (101, 101));
 }
 
-/// Does something with the pool it lies in when it is dropped.
+/// A value whose destructor uses the pool that it lies in.
 struct Errand {
     pool: Rc<Pool<Errand>>,
     kept: Rc<RefCell<Vec<PoolBox<Errand>>>>,
@@ -176,7 +177,7 @@ impl Drop for Errand {
 }
 
 #[test]
-fn destructors_use_the_pool_they_lie_in() {
+fn destructors_may_use_their_pool() {
     let pool = Rc::new(Pool::new());
     let kept = Rc::new(RefCell::new(Vec::new()));
     let value = Errand { pool: Rc::clone(&pool), kept: Rc::clone(&kept), left: Cell::new(5) };
@@ -189,7 +190,7 @@ fn destructors_use_the_pool_they_lie_in() {
 }
 
 #[test]
-fn a_destructor_drops_its_arena() {
+fn a_destructor_may_drop_its_arena() {
     struct Last {
         tally: Counted,
         _shared: Option<alloc::sync::Arc<SharedArena<Last>>>,
@@ -218,7 +219,7 @@ fn a_destructor_drops_its_arena() {
 }
 
 #[test]
-fn a_list_in_an_arena_drops_itself() {
+fn a_list_in_an_arena_is_dropped_recursively() {
     struct Node {
         next: Option<ArenaBox<Node>>,
         _tally: Counted,

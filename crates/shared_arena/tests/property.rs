@@ -1,4 +1,5 @@
-//! Random programs, on all three arenas, against an oracle that keeps every value it ever made by itself.
+//! Runs random programs on all three arenas, and compares them with an oracle that keeps a copy of
+//! every value.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -52,7 +53,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// One of the arenas, made anew when its turn comes.
+/// One of the arenas. A program replaces it by a new one now and then.
 enum Pick {
     Shared(SharedArena<Counted>),
     Arena(Arena<Counted>),
@@ -68,7 +69,7 @@ enum Handle {
 }
 
 impl Handle {
-    /// The value, if it is one that keeps it.
+    /// Returns the value, if the handle keeps it live.
     fn value(&self) -> Option<&Counted> {
         match self {
             Self::Boxed(value) => Some(value),
@@ -127,11 +128,11 @@ impl Pick {
         }
         let (still, free) = self.stats();
         assert_eq!(still, used);
-        assert!(used != 0 || free == 0, "an empty arena keeps nothing");
+        assert!(used != 0 || free == 0, "an arena without values holds no pages");
     }
 }
 
-/// The handles that are out, and which value each stands for.
+/// The handles in use, and the value that each one belongs to.
 struct Oracle {
     tally: Tally,
     next: usize,
@@ -146,18 +147,18 @@ impl Oracle {
         self.handles.push((number, make(value)));
     }
 
-    /// Handles by value. A value lives as long as it has a handle that keeps it.
+    /// Checks all handles. A value is live while it has a handle that keeps it.
     fn check(&self) {
         let mut values = BTreeMap::<usize, *const Counted>::new();
         for (number, handle) in &self.handles {
             if let Some(value) = handle.value() {
                 assert_eq!(value.number(), *number);
                 let place: *const Counted = value;
-                assert_eq!(*values.entry(*number).or_insert(place), place, "one value at two places");
+                assert_eq!(*values.entry(*number).or_insert(place), place, "one value has two addresses");
             }
         }
         let places: alloc::collections::BTreeSet<_> = values.values().collect();
-        assert_eq!(places.len(), values.len(), "two values at one place");
+        assert_eq!(places.len(), values.len(), "two values have one address");
         assert_eq!(self.tally.alive(), values.len());
         for (number, handle) in &self.handles {
             if let Handle::Weak(weak) = handle {
@@ -204,7 +205,8 @@ fn run(which: usize, ops: Vec<Op>) {
                     }
                     _ => {}
                 }
-                // A clone has the number of its origin, but is a value of its own: out of the oracle's sight.
+                // A clone has the number of its origin, but is another value, so the oracle ignores
+                // it.
                 drop(handle);
             }
             Op::Unwrap(pick) => match oracle.take(pick) {
@@ -242,7 +244,7 @@ fn run(which: usize, ops: Vec<Op>) {
                 let (used, free) = arena.stats();
                 assert!(used <= oracle.handles.len() && (used + free) % 63 == 0);
             }
-            // The handles live on, of an arena that is gone.
+            // The handles of the dropped arena stay in use.
             Op::Restart => arena = Pick::new(which + turn),
             _ => {}
         }
@@ -264,7 +266,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: CASES, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn random_programs(which in 0..105_usize, ops in prop::collection::vec(op(), 1..OPS)) {
+    fn random_programs_agree_with_the_oracle(which in 0..105_usize, ops in prop::collection::vec(op(), 1..OPS)) {
         run(which, ops);
     }
 }

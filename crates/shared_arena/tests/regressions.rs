@@ -1,8 +1,9 @@
-//! Bugs that crates of this kind have had, each under the name of its report: here they must not occur.
+//! Bugs of similar crates, each under the name of its report. They must not occur here.
 //!
-//! What is shown elsewhere: `Send` and `Sync` without bounds (RUSTSEC-2020-0142, lockfree-object-pool 1; in `handles`), a panicking initialiser
-//! and a panicking destructor (the namesake's own; in `panics`), two boxes on two threads (the same; in `threads`), a drop that asks for memory
-//! (bumpalo-herd 17; in the unit tests over a heap that refuses).
+//! Other files test these: `Send` and `Sync` without bounds (RUSTSEC-2020-0142,
+//! lockfree-object-pool 1; in `handles`), a panicking initialiser and a panicking destructor (the
+//! published crate; in `panics`), two boxes on two threads (the published crate; in `threads`), and
+//! a drop that allocates (bumpalo-herd 17; in the unit tests with a refusing allocator).
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -19,7 +20,7 @@ use std::sync::Mutex;
 use shared_arena::{Arena, ArenaArc, ArenaBox, Pool, SharedArena, Weak};
 use tally::{Counted, Tally};
 
-/// Compaction freed a page too many, by one, and with it values in use.
+/// Compaction freed one page too many, and with it values in use.
 #[test]
 fn tokio_3019_shrinking_frees_no_page_in_use() {
     let tally = Tally::default();
@@ -38,7 +39,7 @@ fn tokio_3019_shrinking_frees_no_page_in_use() {
             assert!(boxes[number].as_ref().is_none_or(|value| value.number() == number));
             assert!(pooled[number].as_ref().is_none_or(|value| value.number() == number));
         }
-        // What is free again is handed out again, and only once.
+        // A freed slot is claimed again, and only once.
         let alive = tally.alive();
         let more: Vec<_> = (0..100).map(|number| (arena.alloc(tally.value(number)), number)).collect();
         assert!(more.iter().all(|(value, number)| value.number() == *number));
@@ -47,7 +48,7 @@ fn tokio_3019_shrinking_frees_no_page_in_use() {
     }
 }
 
-/// The pointer to a value without a size was not aligned.
+/// The pointer to a zero-sized value was not aligned.
 #[test]
 fn heapless_235_values_without_a_size_are_aligned() {
     #[repr(align(64))]
@@ -59,7 +60,8 @@ fn heapless_235_values_without_a_size_are_aligned() {
     assert!(pooled.iter().all(|value| (&raw const **value).addr() % 64 == 0));
 }
 
-/// A free list by compare-and-swap handed one slot to two threads (heapless 315 and 180, Odin 6822, rpmalloc 32).
+/// A free list with compare-and-swap handed one slot to two threads (heapless 315 and 180, Odin
+/// 6822, rpmalloc 32).
 #[test]
 fn conc_aba_no_slot_has_two_owners() {
     let arena = Arc::new(SharedArena::new());
@@ -71,10 +73,10 @@ fn conc_aba_no_slot_has_two_owners() {
             for round in 0..rounds {
                 let mut value = arena.alloc((thread, round));
                 let theirs = exchange.lock().unwrap().pop();
-                assert_eq!(*value, (thread, round), "somebody else wrote to it");
+                assert_eq!(*value, (thread, round), "another thread wrote to the value");
                 value.1 += 1;
                 drop(theirs);
-                assert_eq!(*value, (thread, round + 1), "somebody else wrote to it");
+                assert_eq!(*value, (thread, round + 1), "another thread wrote to the value");
                 if round % 2 == 0 {
                     exchange.lock().unwrap().push(value);
                 }
@@ -86,7 +88,8 @@ fn conc_aba_no_slot_has_two_owners() {
     assert_eq!(arena.stats().0, 0);
 }
 
-/// A handle was copied without being counted (RUSTSEC-2026-0143), or values were dropped twice after a panic (RUSTSEC-2021-0040).
+/// A handle was copied without being counted (RUSTSEC-2026-0143), or values were dropped twice
+/// after a panic (RUSTSEC-2021-0040).
 #[test]
 fn rustsec_2021_0040_a_panic_drops_nothing_twice() {
     struct Panics(Counted);
@@ -107,7 +110,8 @@ fn rustsec_2021_0040_a_panic_drops_nothing_twice() {
     assert_eq!((tally.alive(), arena.stats().0, pool.stats().0), (0, 0, 0));
 }
 
-/// Counts were brought up to date after the destructor had run, and seen by it as they were before (RUSTSEC-2026-0256).
+/// The counts were updated after the destructor had run, so it saw outdated ones
+/// (RUSTSEC-2026-0256).
 #[test]
 fn rustsec_2026_0256_destructors_find_the_counts_as_they_are() {
     struct Selfish {
@@ -129,7 +133,8 @@ fn rustsec_2026_0256_destructors_find_the_counts_as_they_are() {
     assert_eq!((tally.alive(), arena.stats().0), (0, 0));
 }
 
-/// A pool's memory was written to after its blocks had gone back (hrx-system 25): here the last handle frees the arena, from inside a value of it.
+/// A pool wrote to its memory after its blocks were freed (hrx-system 25). Here the last handle
+/// frees the arena, from inside a value of it.
 #[test]
 fn hrx_system_25_the_last_value_frees_the_arena_around_it() {
     struct Nested {

@@ -1,5 +1,5 @@
-//! What live values cost in memory that the system has really given, and what arenas leave that end before their values. A process of
-//! its own: the figure is the process's.
+//! Measures the resident memory of live values, and of arenas that are dropped before their values.
+//! Resident memory belongs to a whole process, so these tests have a process of their own.
 #![cfg(all(feature = "std", target_os = "linux"))]
 
 extern crate alloc;
@@ -10,7 +10,7 @@ mod turn;
 use shared_arena::{ArenaBox, SharedArena};
 use turn::turn;
 
-/// Resident bytes of this process.
+/// Returns the resident bytes of this process.
 fn resident() -> usize {
     let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux has it");
     let pages: usize = statm.split(' ').nth(1).and_then(|field| field.parse().ok()).expect("two numbers");
@@ -21,13 +21,13 @@ fn resident() -> usize {
 #[cfg_attr(miri, ignore = "resident memory is the interpreter's")]
 #[cfg_attr(
     ephemera_poison = "asan",
-    ignore = "the sanitizer keeps what was freed, and puts a fence around each block"
+    ignore = "the sanitizer keeps freed memory, and adds a red zone to each block"
 )]
 fn a_live_word_costs_at_most_16_resident_bytes() {
     const COUNT: usize = 126_000;
     let _turn = turn();
     let mut values: Vec<ArenaBox<u64>> = Vec::with_capacity(COUNT);
-    // The vector's own pages are there before.
+    // The vector's own pages are resident before the measurement.
     let warm = SharedArena::new();
     values.extend((0..COUNT as u64).map(|value| warm.alloc(value)));
     values.clear();
@@ -43,7 +43,7 @@ fn a_live_word_costs_at_most_16_resident_bytes() {
 /// More producers than cores, each with one arena and one value at a time.
 #[test]
 #[cfg_attr(miri, ignore = "resident memory is the interpreter's")]
-#[cfg_attr(ephemera_poison = "asan", ignore = "the sanitizer keeps what was freed")]
+#[cfg_attr(ephemera_poison = "asan", ignore = "the sanitizer keeps freed memory")]
 fn eight_threads_that_drop_arenas_before_values_stay_within_16_mib() {
     const THREADS: usize = 8;
     let _turn = turn();

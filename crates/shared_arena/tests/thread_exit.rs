@@ -1,4 +1,5 @@
-//! Values are made and dropped in destructors of thread-locals, whenever those were registered.
+//! Tests of values that are made and dropped in destructors of thread-locals, registered before or
+//! after the arena's own.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -19,7 +20,7 @@ use tally::{Counted, Tally};
 
 static ARENA: LazyLock<Arc<SharedArena<Counted>>> = LazyLock::new(|| Arc::new(SharedArena::new()));
 
-/// Lives in a thread-local; its destructor drops what it was given and makes more.
+/// A value in a thread-local. Its destructor drops the handles that it was given and makes more.
 struct AtExit {
     boxes: Vec<ArenaBox<Counted>>,
     rcs: Vec<ArenaRc<Counted>>,
@@ -34,9 +35,9 @@ impl Drop for AtExit {
         let fresh: Vec<_> = (0..5).map(|number| ARENA.alloc(self.tally.value(number))).collect();
         assert!(fresh.iter().enumerate().all(|(number, value)| value.number() == number));
         let sent = (ARENA.alloc(self.tally.value(50)), ARENA.alloc_arc(self.tally.value(51)));
-        self.to.send(sent).expect("the other end is there");
+        self.to.send(sent).expect("the receiver is live");
         ARENA.shrink_to_fit();
-        // An arena of its own, and a pool, in a thread that is being torn down.
+        // Uses an arena and a pool of its own, on a thread that is exiting.
         let (arena, pool) = (SharedArena::new(), Pool::new());
         let (kept, pooled) = (arena.alloc(self.tally.value(60)), pool.alloc_rc(self.tally.value(61)));
         drop((arena, pool));
@@ -53,9 +54,9 @@ std::thread_local! {
 enum Step {
     /// Registers the destructor of the first thread-local.
     Early,
-    /// The same for the second one.
+    /// Registers the destructor of the second one.
     Late,
-    /// First use of the arena.
+    /// Uses the arena for the first time.
     Use,
 }
 
@@ -77,7 +78,7 @@ fn exits(steps: &'static [Step]) {
                 Step::Use => drop(ARENA.alloc(there.value(0))),
             }
         }
-        // Values of this thread for one destructor, of another thread for the other one.
+        // One destructor gets values of this thread, the other one values of another thread.
         if steps.contains(&Step::Use) {
             EARLY.with_borrow_mut(|at_exit| {
                 let Some(at_exit) = at_exit else { return };
@@ -104,22 +105,22 @@ fn exits(steps: &'static [Step]) {
 }
 
 #[test]
-fn conc_a_destructor_registered_before_the_first_use() {
+fn conc_a_destructor_registered_before_the_first_use_may_use_the_arena() {
     exits(&[Step::Early, Step::Use]);
 }
 
 #[test]
-fn conc_a_destructor_registered_after_the_first_use() {
+fn conc_a_destructor_registered_after_the_first_use_may_use_the_arena() {
     exits(&[Step::Use, Step::Early]);
 }
 
 #[test]
-fn conc_destructors_on_both_sides_of_the_first_use() {
+fn conc_destructors_on_both_sides_of_the_first_use_may_use_the_arena() {
     exits(&[Step::Early, Step::Use, Step::Late]);
     exits(&[Step::Late, Step::Use, Step::Early]);
 }
 
 #[test]
-fn conc_destructors_that_are_the_first_to_use_the_arena() {
+fn conc_destructors_may_be_the_first_to_use_the_arena() {
     exits(&[Step::Early, Step::Late]);
 }

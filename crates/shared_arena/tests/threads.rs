@@ -1,6 +1,7 @@
-//! Threads that claim, send, drop, shrink and end, all at once.
+//! Tests with threads that claim, send, drop, shrink and exit at the same time.
 //!
-//! The tests take turns: a thread of another test may hold the record of one that ended, and what that one left is then out of reach.
+//! The tests take turns. Otherwise a thread of another test may hold the record of an exited
+//! thread, and the pages of that record are then out of reach.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -22,7 +23,7 @@ use turn::turn;
 const ROUNDS: usize = if cfg!(miri) { 25 } else { 20_000 };
 
 #[test]
-fn conc_each_thread_claims_and_drops_its_own() {
+fn conc_each_thread_claims_and_drops_its_own_values() {
     let _turn = turn();
     let tally = Tally::default();
     let arena = Arc::new(SharedArena::with_capacity(200));
@@ -47,7 +48,7 @@ fn conc_each_thread_claims_and_drops_its_own() {
     assert_eq!(arena.stats(), (0, 0));
 }
 
-/// Sends what it makes on, and drops what it gets, or every other one.
+/// Sends the values that it makes, and drops those that it receives, or every second one.
 fn exchange(
     arena: &SharedArena<Counted>,
     tally: &Tally,
@@ -94,11 +95,11 @@ fn conc_values_are_dropped_by_other_threads() {
     threads.into_iter().for_each(|thread| thread.join().unwrap());
     assert_eq!((tally.alive(), arena.stats().0), (0, 0));
     arena.shrink_to_fit();
-    assert_eq!(arena.stats(), (0, 0), "all threads have ended: nothing is out of reach");
+    assert_eq!(arena.stats(), (0, 0), "all threads have exited, so all pages are in reach");
 }
 
 #[test]
-fn conc_a_thread_that_only_drops_hoards_nothing() {
+fn conc_a_thread_that_only_drops_holds_no_pages() {
     let _turn = turn();
     let arena = Arc::new(SharedArena::new());
     let (to, from) = channel::<Vec<ArenaBox<[usize; 4]>>>();
@@ -115,7 +116,7 @@ fn conc_a_thread_that_only_drops_hoards_nothing() {
     }
     drop(to);
     dropper.join().unwrap();
-    // Three batches alive, and groups that double.
+    // Three batches are live, and groups double in size.
     assert!(most <= 2 * (4 * batch).div_ceil(63), "{most} pages");
     assert_eq!(arena.stats().0, 0);
 }
@@ -153,7 +154,7 @@ fn conc_arcs_are_cloned_and_dropped_everywhere() {
 }
 
 #[test]
-fn conc_an_arc_is_unwrapped_by_one_thread() {
+fn conc_one_thread_alone_unwraps_an_arc() {
     let _turn = turn();
     let tally = Tally::default();
     let arena = Arena::new();
@@ -172,7 +173,7 @@ fn conc_an_arc_is_unwrapped_by_one_thread() {
 }
 
 #[test]
-fn conc_threads_bind_what_was_there_in_advance() {
+fn conc_threads_bind_reserved_groups() {
     let _turn = turn();
     let arena = Arc::new(SharedArena::<[u64; 16]>::with_capacity(if cfg!(miri) { 200 } else { 2_000 }));
     let (_, before) = arena.stats();
@@ -192,7 +193,7 @@ fn conc_threads_bind_what_was_there_in_advance() {
 }
 
 #[test]
-fn conc_threads_one_after_another_share_their_pages() {
+fn conc_successive_threads_reuse_pages() {
     let _turn = turn();
     let arena = Arc::new(SharedArena::new());
     for number in 0..if cfg!(miri) { 6 } else { 2_000_u64 } {
@@ -206,16 +207,16 @@ fn conc_threads_one_after_another_share_their_pages() {
     }
     let statistics = arena.statistics();
     assert!(statistics.pages <= 64, "{statistics:?}");
-    assert_eq!(statistics.used, 0);
+    assert_eq!(statistics.slots_live, 0);
 }
 
 #[test]
-fn conc_what_an_ended_thread_left_is_found() {
+fn conc_pages_of_an_exited_thread_are_reused() {
     let _turn = turn();
     let arena = Arc::new(SharedArena::<[u64; 8]>::new());
     let count = if cfg!(miri) { 100 } else { 5_000 };
     let there = Arc::clone(&arena);
-    // A thread beside this one, so that it has a record of its own.
+    // A second thread runs beside this one, so it has a record of its own.
     let mine = arena.alloc([0; 8]);
     thread::spawn(move || drop((0..count).map(|number| there.alloc([number; 8])).collect::<Vec<_>>()))
         .join()
@@ -228,7 +229,7 @@ fn conc_what_an_ended_thread_left_is_found() {
 }
 
 #[test]
-fn conc_an_arena_is_dropped_while_values_are() {
+fn conc_an_arena_may_be_dropped_beside_its_values() {
     let _turn = turn();
     let tally = Tally::default();
     for round in 0..if cfg!(miri) { 3 } else { 500 } {
@@ -263,9 +264,9 @@ fn conc_an_arena_is_dropped_while_values_are() {
     shared_arena::reclaim();
 }
 
-/// As users of the published crate saw it: two boxes dropped on two threads after their arena.
+/// A report by users of the published crate: two threads drop one box each after the arena.
 #[test]
-fn conc_regression_two_boxes_on_two_threads_after_the_arena() {
+fn conc_regression_two_threads_drop_boxes_after_the_arena() {
     let _turn = turn();
     for _ in 0..if cfg!(miri) { 4 } else { 1_000 } {
         let arena = SharedArena::new();
@@ -279,7 +280,7 @@ fn conc_regression_two_boxes_on_two_threads_after_the_arena() {
 }
 
 #[test]
-fn conc_statistics_beside_everything() {
+fn conc_statistics_are_consistent_beside_all_operations() {
     let _turn = turn();
     let arena = Arc::new(SharedArena::new());
     let threads = [0, 1].map(|_| {
@@ -296,7 +297,7 @@ fn conc_statistics_beside_everything() {
     });
     while threads.iter().any(|thread| !thread.is_finished()) {
         let statistics = arena.statistics();
-        assert!(statistics.used <= statistics.slots && statistics.empty_pages <= statistics.pages);
+        assert!(statistics.slots_live <= statistics.slots && statistics.empty_pages <= statistics.pages);
         assert!(format!("{arena:?}").starts_with("SharedArena { used: "));
         thread::yield_now();
     }
@@ -306,7 +307,7 @@ fn conc_statistics_beside_everything() {
 
 #[test]
 #[cfg_attr(miri, ignore = "hundreds of threads at once")]
-fn conc_many_threads_at_once() {
+fn conc_hundreds_of_threads_share_an_arena() {
     let _turn = turn();
     const THREADS: usize = 300;
     let tally = Tally::default();

@@ -18,7 +18,6 @@ const NOT_YET_REWRITTEN: &[&str] = &[
     "crates/recorder/",
     "crates/ring-alloc/",
     "crates/ringal/",
-    "crates/shared_arena/",
     "crates/testkit/",
     "crates/typed-pool/",
     "docs/benchmarks/results.md",

@@ -1,4 +1,4 @@
-//! Settings for an arena.
+//! Defines the settings for an arena.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -8,20 +8,24 @@ use crate::error::Refused;
 use crate::handle::sealed::Sealed;
 use crate::store::Settings;
 
-/// When pages without a value go back to the heap, apart from `shrink_to_fit` and the end of the arena.
+/// Determines when pages without a value are freed, apart from `shrink_to_fit` and the arena's
+/// drop.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Trim {
-    /// Groups of pages go that were found empty twice in a row and not used in between. A thread counts how often it runs out of the slots
-    /// at hand, which are up to 63. It looks when that count reaches the number of its pages, and 64. So a look costs little for each
-    /// value, and what comes and goes stays. A thread that never runs out does not look: one that only replaces a single value.
+    /// Frees groups of pages that two looks in a row found empty, and that were not used in
+    /// between. A thread counts how often it runs out of the slots at hand, which are up to 63. It
+    /// looks when the count reaches the number of its pages, and at least 64. So a look costs
+    /// little for each value, and pages in steady use stay. A thread that never runs out never
+    /// looks, such as one that replaces a single value again and again.
     #[default]
     Idle,
-    /// Never by themselves.
+    /// Frees nothing without a request.
     Manual,
 }
 
-/// An arena that a [`Builder`] makes: [`SharedArena`](crate::SharedArena), [`Arena`](crate::Arena) or [`Pool`](crate::Pool).
+/// An arena that a [`Builder`] can make: [`SharedArena`](crate::SharedArena),
+/// [`Arena`](crate::Arena) or [`Pool`](crate::Pool).
 pub trait Build: Sealed + Sized {
     #[doc(hidden)]
     fn from_builder(builder: Builder<Self>) -> Result<Self, Refused>;
@@ -34,7 +38,8 @@ pub trait Build: Sealed + Sized {
 /// ```
 /// use shared_arena::{Pool, Trim};
 ///
-/// let pool = Pool::<[u8; 100]>::builder().capacity(50).limit(16 << 10).trim(Trim::Manual).try_build()?;
+/// let builder = Pool::<[u8; 100]>::builder().capacity(50).limit(16 << 10).trim(Trim::Manual);
+/// let pool = builder.try_build()?;
 /// assert_eq!(pool.stats(), (0, 63));
 /// let held: Vec<_> = (0..).map_while(|_| pool.try_alloc([0; 100]).ok()).collect();
 /// assert!(held.len() >= 126 && pool.statistics().bytes_held <= 16 << 10);
@@ -48,36 +53,37 @@ pub struct Builder<A> {
 }
 
 impl<A: Build> Builder<A> {
-    /// No limit, no capacity in advance, idle pages go.
+    /// Creates settings without a limit and without capacity, with [`Trim::Idle`].
     pub(crate) const fn new() -> Self {
         let settings = Settings { limit: UNLIMITED, trims: true };
         Self { settings, capacity: 0, arena: PhantomData }
     }
 
-    /// The most bytes that the arena may hold from the heap: pages, counts of shared handles, and its own state. What would need more is
-    /// refused, after what is empty within reach was given back.
+    /// Sets the most bytes that the arena may hold from the global allocator: pages, counts of
+    /// counted handles, and its own state. A request beyond the limit first frees the empty pages
+    /// that the thread can reach. If that is not enough, it is refused.
     pub const fn limit(mut self, bytes: usize) -> Self {
         self.settings.limit = bytes;
         self
     }
 
-    /// Slots to have in advance, rounded up to whole pages. So many that the limit, or the address space, has no room for them are refused
-    /// before anything is taken.
+    /// Sets the number of slots to allocate in advance, rounded up to whole pages. A number for
+    /// which the limit or the address space has no room is refused before anything is allocated.
     pub const fn capacity(mut self, slots: usize) -> Self {
         self.capacity = slots;
         self
     }
 
-    /// When empty pages go by themselves.
+    /// Sets when empty pages are freed.
     pub const fn trim(mut self, trim: Trim) -> Self {
         self.settings.trims = matches!(trim, Trim::Idle);
         self
     }
 
-    /// The arena.
+    /// Creates the arena.
     ///
-    /// # Panics
-    /// Where [`Builder::try_build`] fails: by way of `handle_alloc_error`.
+    /// # Aborts
+    /// Calls `handle_alloc_error` if [`Builder::try_build`] fails.
     #[must_use]
     pub fn build(self) -> A {
         match self.try_build() {
@@ -86,10 +92,11 @@ impl<A: Build> Builder<A> {
         }
     }
 
-    /// The arena.
+    /// Creates the arena.
     ///
     /// # Errors
-    /// [`Refused`] when the limit, or the heap, has no room for the arena's state and its capacity.
+    /// [`Refused`] if the limit or the global allocator has no room for the arena's state and its
+    /// capacity.
     pub fn try_build(self) -> Result<A, Refused> {
         A::from_builder(self)
     }

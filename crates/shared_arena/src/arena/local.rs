@@ -1,4 +1,4 @@
-//! The arena that one thread at a time has.
+//! Defines the arena that one thread at a time uses.
 
 use core::cell::Cell;
 use core::marker::PhantomData;
@@ -10,13 +10,13 @@ use super::shared::Core;
 use crate::error::{Refused, TryAllocError};
 use crate::handle::sealed::Sealed;
 use crate::handle::{AllocArc, AllocRc, ArenaArc, ArenaBox, ArenaRc};
-use crate::stats::Statistics;
+use crate::stats::Stats;
 use crate::thread;
 
-/// A pool of values of one type that one thread at a time has, and whose values any thread may drop.
+/// A pool of values of one type that one thread at a time uses. Any thread may drop its values.
 ///
-/// It is a [`SharedArena`](crate::SharedArena) that cannot be shared: as fast, no faster. It may be sent to another thread; its pages stay with
-/// the threads that claimed from them.
+/// It is a [`SharedArena`](crate::SharedArena) that is not `Sync`, and is equally fast. It may be
+/// sent to another thread. Its pages stay with the threads that claimed from them.
 ///
 /// # Examples
 ///

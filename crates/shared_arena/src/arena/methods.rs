@@ -1,54 +1,62 @@
-//! The methods that arenas have in common: they differ in their core, their box and in who may use them.
+//! Defines the methods that arenas have in common. Arenas differ in their core, in their box, and
+//! in the threads that may use them.
 
-/// Methods that make boxes and `ArenaRc`, and those that look at the arena; and its common traits.
+/// The methods that make boxes and `ArenaRc`, those that report on the arena, and the common
+/// traits.
 macro_rules! arena_methods {
     ($name:ident, $boxed:ident) => {
         impl<T> $name<T> {
-            /// Creates an arena without slots. Its first value gets it a page.
+            /// Creates an arena without slots. It allocates its first page with its first value.
             ///
-            /// # Panics
-            /// When the heap has no room for its state: by way of `handle_alloc_error`.
+            /// # Aborts
+            /// Calls `handle_alloc_error` if the global allocator has no room for the arena's
+            /// state.
             #[must_use]
             pub fn new() -> Self {
                 Self::builder().build()
             }
 
-            /// An arena with slots for `slots` values, rounded up to whole pages.
+            /// Creates an arena with slots for `slots` values, rounded up to whole pages.
             ///
-            /// # Panics
-            /// When the heap has no room for them: by way of `handle_alloc_error`.
+            /// # Aborts
+            /// Calls `handle_alloc_error` if the global allocator has no room for them.
             #[must_use]
             pub fn with_capacity(slots: usize) -> Self {
                 Self::builder().capacity(slots).build()
             }
 
-            /// Settings for an arena of this type.
+            /// Returns settings for an arena of this type.
             pub const fn builder() -> Builder<Self> {
                 Builder::new()
             }
 
             /// Puts a value into a slot.
             ///
-            /// # Panics
-            /// Where
+            /// # Aborts
+            /// Calls `handle_alloc_error` if
             #[doc = concat!("[`", stringify!($name), "::try_alloc`]")]
-            /// fails: by way of `handle_alloc_error`.
+            /// would fail.
             #[inline]
             pub fn alloc(&self, value: T) -> $boxed<T> {
                 match self.core.claim() {
-                    // SAFETY: a slot of this arena with a value in it.
+                    // SAFETY: `slot` belongs to this arena, and has a value after `write`.
                     Ok(slot) => unsafe { $boxed::adopt(slot.write(value)) },
                     Err(refused) => refused.give_up(),
                 }
             }
 
-            /// Has `init` put a value into a slot, for values that are too large to be moved there. `slot.write(value)` does it.
+            /// Has `init` write a value to a slot, for values that are too large to be moved there.
+            /// `slot.write(value)` does it.
             ///
-            /// `init` may use this arena. If it unwinds, the slot is free again and nothing was dropped in it.
+            /// `init` may use this arena. If it panics, the slot is free again, and no value in it
+            /// was dropped.
             ///
             /// # Panics
-            /// If `init` returns a reference to something else than what it was given; the slot is then free again, and nothing was
-            /// dropped in it. And as
+            /// Panics if `init` returns a reference to anything but its slot. The slot is then
+            /// free, and no value in it was dropped.
+            ///
+            /// # Aborts
+            /// As
             #[doc = concat!("[`", stringify!($name), "::alloc`].")]
             #[inline]
             #[track_caller]
@@ -57,7 +65,8 @@ macro_rules! arena_methods {
                 F: FnOnce(&mut MaybeUninit<T>) -> &T,
             {
                 match self.core.claim() {
-                    // SAFETY: a slot of this arena; `init` returns a reference to it as to a value.
+                    // SAFETY: `slot` belongs to this arena, and `init` returns a reference to the
+                    // value in it.
                     Ok(slot) => unsafe { $boxed::adopt(slot.init(init)) },
                     Err(refused) => refused.give_up(),
                 }
@@ -65,7 +74,7 @@ macro_rules! arena_methods {
 
             /// Puts a value into a slot and pins it there.
             ///
-            /// # Panics
+            /// # Aborts
             /// As
             #[doc = concat!("[`", stringify!($name), "::alloc`].")]
             #[inline]
@@ -73,26 +82,27 @@ macro_rules! arena_methods {
                 $boxed::into_pin(self.alloc(value))
             }
 
-            /// Puts a value into a slot, if there is one.
+            /// Puts a value into a slot, unless there is no memory for it.
             ///
             /// # Errors
-            /// The value, when the limit would be exceeded or the heap refuses.
+            /// Returns the value if the limit would be exceeded or the global allocator refuses.
             #[inline]
             pub fn try_alloc(&self, value: T) -> Result<$boxed<T>, TryAllocError<T>> {
                 match self.core.claim() {
-                    // SAFETY: a slot of this arena with a value in it.
+                    // SAFETY: `slot` belongs to this arena, and has a value after `write`.
                     Ok(slot) => Ok(unsafe { $boxed::adopt(slot.write(value)) }),
                     Err(refused) => Err(TryAllocError::new(value, refused)),
                 }
             }
 
-            /// Has `init` put a value into a slot, if there is one.
+            /// Has `init` write a value to a slot, unless there is no memory for it.
             ///
             /// # Errors
-            /// `init`, not called, when the limit would be exceeded or the heap refuses.
+            /// Returns `init` without calling it if the limit would be exceeded or the global
+            /// allocator refuses.
             ///
             /// # Panics
-            /// If `init` returns a reference to something else than what it was given.
+            /// Panics if `init` returns a reference to anything but its slot.
             #[inline]
             #[track_caller]
             pub fn try_alloc_with<F>(&self, init: F) -> Result<$boxed<T>, TryAllocError<F>>
@@ -100,7 +110,8 @@ macro_rules! arena_methods {
                 F: FnOnce(&mut MaybeUninit<T>) -> &T,
             {
                 match self.core.claim() {
-                    // SAFETY: a slot of this arena; `init` returns a reference to it as to a value.
+                    // SAFETY: `slot` belongs to this arena, and `init` returns a reference to the
+                    // value in it.
                     Ok(slot) => Ok(unsafe { $boxed::adopt(slot.init(init)) }),
                     Err(refused) => Err(TryAllocError::new(init, refused)),
                 }
@@ -117,21 +128,24 @@ macro_rules! arena_methods {
                 try_alloc_rc_with
             );
 
-            /// Slots with a value, and slots without one. Goes through all pages; exact when no other thread is using the arena.
+            /// Returns the numbers of slots with and without a value, as the published crate does.
+            /// Goes through all pages; the result is exact while no other thread uses the arena.
             ///
-            /// `(0, 0)` where the pages could not be read, since another thread stood in the way for long:
+            /// The result is `(0, 0)` if the pages could not be read, because another thread kept
+            /// the arena's gate shut for long. Then
             #[doc = concat!("[`", stringify!($name), "::statistics`]")]
-            /// tells that apart, by [`Statistics::unread`].
+            /// reports [`Stats::unread`].
             #[must_use]
             pub fn stats(&self) -> (usize, usize) {
                 let statistics = self.statistics();
-                (statistics.used, statistics.free())
+                (statistics.slots_live, statistics.free())
             }
 
-            /// What the arena holds and what of it is used. Goes through all pages; exact when no other thread is using the arena.
+            /// Returns what the arena holds and how much of it is in use. Goes through all pages;
+            /// the result is exact while no other thread uses the arena.
             #[must_use]
-            pub fn statistics(&self) -> Statistics {
-                Statistics::of(self.core.store(), size_of::<T>())
+            pub fn statistics(&self) -> Stats {
+                Stats::of(self.core.store(), size_of::<T>())
             }
         }
 
@@ -166,30 +180,34 @@ macro_rules! arena_methods {
     };
 }
 
-/// Methods that make counted handles.
+/// The methods that make counted handles.
 macro_rules! counted_methods {
     ($name:ident, $handle:ident, $who:literal, $plain:ident, $with:ident, $pin:ident, $try:ident, $try_with:ident) => {
-        /// Puts a value into a slot, for handles to share
+        /// Puts a value into a slot, for handles that share it
         #[doc = concat!($who, ".")]
         ///
-        /// # Panics
+        /// # Aborts
         /// As
         #[doc = concat!("[`", stringify!($name), "::alloc`].")]
         #[inline]
         pub fn $plain(&self, value: T) -> $handle<T> {
             match self.core.claim_counted() {
-                // SAFETY: a slot of this arena with a value in it, whose counts were started with one handle.
+                // SAFETY: `slot` belongs to this arena, its counts have one handle, and `write`
+                // puts a value into it.
                 Ok(slot) => unsafe { $handle::adopt(slot.write(value)) },
                 Err(refused) => refused.give_up(),
             }
         }
 
-        /// Has `init` put a value into a slot, for handles to share
+        /// Has `init` write a value to a slot, for handles that share it
         #[doc = concat!($who, ".")]
         ///
         /// # Panics
+        /// Panics if `init` returns a reference to anything but its slot.
+        ///
+        /// # Aborts
         /// As
-        #[doc = concat!("[`", stringify!($name), "::alloc_with`].")]
+        #[doc = concat!("[`", stringify!($name), "::alloc`].")]
         #[inline]
         #[track_caller]
         pub fn $with<F>(&self, init: F) -> $handle<T>
@@ -197,16 +215,17 @@ macro_rules! counted_methods {
             F: FnOnce(&mut MaybeUninit<T>) -> &T,
         {
             match self.core.claim_counted() {
-                // SAFETY: a slot of this arena whose counts were started with one handle; `init` returns a reference to it as to a value.
+                // SAFETY: `slot` belongs to this arena, its counts have one handle, and `init`
+                // returns a reference to the value in it.
                 Ok(slot) => unsafe { $handle::adopt(slot.init(init)) },
                 Err(refused) => refused.give_up(),
             }
         }
 
-        /// Puts a value into a slot and pins it there, for handles to share
+        /// Puts a value into a slot and pins it there, for handles that share it
         #[doc = concat!($who, ".")]
         ///
-        /// # Panics
+        /// # Aborts
         /// As
         #[doc = concat!("[`", stringify!($name), "::alloc`].")]
         #[inline]
@@ -214,28 +233,32 @@ macro_rules! counted_methods {
             $handle::pin_new(self.$plain(value))
         }
 
-        /// Puts a value into a slot, if there is one, for handles to share
+        /// Puts a value into a slot, unless there is no memory for it. The value is for handles
+        /// that share it
         #[doc = concat!($who, ".")]
         ///
         /// # Errors
-        /// The value, when the limit would be exceeded or the heap refuses.
+        /// Returns the value if the limit would be exceeded or the global allocator refuses.
         #[inline]
         pub fn $try(&self, value: T) -> Result<$handle<T>, TryAllocError<T>> {
             match self.core.claim_counted() {
-                // SAFETY: a slot of this arena with a value in it, whose counts were started with one handle.
+                // SAFETY: `slot` belongs to this arena, its counts have one handle, and `write`
+                // puts a value into it.
                 Ok(slot) => Ok(unsafe { $handle::adopt(slot.write(value)) }),
                 Err(refused) => Err(TryAllocError::new(value, refused)),
             }
         }
 
-        /// Has `init` put a value into a slot, if there is one, for handles to share
+        /// Has `init` write a value to a slot, unless there is no memory for it. The value is for
+        /// handles that share it
         #[doc = concat!($who, ".")]
         ///
         /// # Errors
-        /// `init`, not called, when the limit would be exceeded or the heap refuses.
+        /// Returns `init` without calling it if the limit would be exceeded or the global allocator
+        /// refuses.
         ///
         /// # Panics
-        /// If `init` returns a reference to something else than what it was given.
+        /// Panics if `init` returns a reference to anything but its slot.
         #[inline]
         #[track_caller]
         pub fn $try_with<F>(&self, init: F) -> Result<$handle<T>, TryAllocError<F>>
@@ -243,7 +266,8 @@ macro_rules! counted_methods {
             F: FnOnce(&mut MaybeUninit<T>) -> &T,
         {
             match self.core.claim_counted() {
-                // SAFETY: a slot of this arena whose counts were started with one handle; `init` returns a reference to it as to a value.
+                // SAFETY: `slot` belongs to this arena, its counts have one handle, and `init`
+                // returns a reference to the value in it.
                 Ok(slot) => Ok(unsafe { $handle::adopt(slot.init(init)) }),
                 Err(refused) => Err(TryAllocError::new(init, refused)),
             }
@@ -251,7 +275,7 @@ macro_rules! counted_methods {
     };
 }
 
-/// What the two arenas whose handles may go to other threads have beyond that.
+/// The methods of the two arenas whose handles may be sent to other threads.
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 macro_rules! sendable_methods {
     ($name:ident) => {
@@ -267,13 +291,20 @@ macro_rules! sendable_methods {
                 try_alloc_arc_with
             );
 
-            /// Gives groups of pages without a value back to the heap: this thread's, those of threads that ended, and those that no thread has
-            /// used. Other threads are asked to do the same with theirs when they next need a page. Returns whether this call gave anything
-            /// back.
+            /// Frees groups of pages without a value: those of this thread, of threads that have
+            /// exited, and those that no thread has used. Asks the other threads to free theirs in
+            /// their next slow path. Returns whether this call freed any.
             ///
             /// Goes once through the pages that it can reach, in time proportional to their number.
-            pub fn shrink_to_fit(&self) -> bool {
+            pub fn trim(&self) -> bool {
                 thread::shrink(self.core.store())
+            }
+
+            /// Alias of
+            #[doc = concat!("[`", stringify!($name), "::trim`],")]
+            /// the name in the published crate.
+            pub fn shrink_to_fit(&self) -> bool {
+                self.trim()
             }
         }
 

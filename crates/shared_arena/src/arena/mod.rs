@@ -1,4 +1,4 @@
-//! The three arenas, and how they are made.
+//! Defines the three arenas and their builder.
 
 mod builder;
 #[macro_use]

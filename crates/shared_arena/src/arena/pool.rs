@@ -1,4 +1,4 @@
-//! The pool for one thread.
+//! Defines the pool for one thread.
 
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
@@ -14,11 +14,11 @@ use crate::handle::{AllocRc, ArenaRc, PoolBox};
 use crate::owner::Owner;
 use crate::shard::ShardPtr;
 use crate::slot::{Single, Slot, pool_mark};
-use crate::stats::Statistics;
+use crate::stats::Stats;
 use crate::store::{Seat, Settings, Store};
 use crate::trim::Fate;
 
-/// A pool of values of one type for one thread: no atomics, no thread-local, no `std`.
+/// A pool of values of one type for one thread. It uses no atomics, no thread-local and no `std`.
 ///
 /// Handles are one pointer wide, stay on the thread, and may outlive the pool.
 ///
@@ -51,13 +51,14 @@ pub struct Pool<T> {
     core: Core<T>,
 }
 
-/// Where the one shard of a pool sits.
+/// The seat of a pool's only shard.
 const SEAT: Seat = Seat::numbered(1);
 
-/// The store of a pool and its shard.
+/// The store of a pool, and its shard.
 ///
 /// # Invariant
-/// **A1** `store` is alive as long as this, and was made with the geometry of `T`; `shard` is its only one. All is used by one thread.
+/// **A1** `store` lives as long as this value, and was made with the geometry of `T`. `shard` is
+/// its only shard. One thread uses all of it.
 struct Core<T> {
     store: NonNull<Store>,
     shard: ShardPtr,
@@ -67,13 +68,13 @@ struct Core<T> {
 impl<T> Core<T> {
     fn create(settings: Settings) -> Result<Self, Refused> {
         let store = Store::create(Of::<T>::GEOMETRY, settings, true)?;
-        // SAFETY: just made.
+        // SAFETY: the store was just made.
         let this = unsafe { store.as_ref() };
-        // SAFETY: this thread is the pool's one thread.
+        // SAFETY: this thread is the pool's only thread.
         match unsafe { this.make_shard(SEAT, pool_mark()) } {
             Ok(shard) => Ok(Self { store, shard, of: PhantomData }),
             Err(refused) => {
-                // SAFETY: it has no group, and nobody has seen it.
+                // SAFETY: the store has no group, and no other code has seen it.
                 unsafe { Store::dissolve(store) };
                 Err(refused)
             }
@@ -88,7 +89,7 @@ impl<T> Core<T> {
 
     #[inline]
     fn owner(&self) -> Owner<'_> {
-        // SAFETY: O1: this is the pool's one thread, and the pool is borrowed.
+        // SAFETY: O1: this is the pool's only thread, and the pool is borrowed.
         unsafe { Owner::new(self.store(), self.shard) }
     }
 
@@ -98,7 +99,7 @@ impl<T> Core<T> {
             Some(slot) => slot,
             None => self.claim_slow()?,
         };
-        // SAFETY: a fresh slot of a pool for `T`.
+        // SAFETY: the slot was just claimed from a pool for `T`.
         Ok(unsafe { Slot::adopt(slot.cast()) })
     }
 
@@ -117,27 +118,26 @@ impl<T> Core<T> {
         }
     }
 
-    /// There was no room for the counts: once more, after what is empty was given back.
+    /// Tries again after a refusal for the counts, once the empty pages were freed.
     #[cold]
     #[inline(never)]
     fn start_counts_slow(&self, slot: Slot<T, Single>) -> Result<Slot<T, Single>, Refused> {
-        self.give_back_empty();
+        self.free_empty();
         slot.start_counts(self.store())?;
         Ok(slot)
     }
 
-    /// Gives back what is empty.
-    fn give_back_empty(&self) {
-        self.owner().trim(Fate::Release);
-        self.store().release_unbound();
+    /// Frees the empty groups, and returns their number.
+    fn free_empty(&self) -> usize {
+        self.owner().trim(Fate::Release) + self.store().release_unbound()
     }
 }
 
 impl<T> Drop for Core<T> {
     fn drop(&mut self) {
-        // SAFETY: A1; the pool is being dropped, by its one thread, which owns the one shard.
+        // SAFETY: A1: the pool's only thread is dropping it, and owns its only shard.
         let left = unsafe { close::close_shard(self.store(), self.shard, false) };
-        // SAFETY: that was all; the pool is not used any more.
+        // SAFETY: the only shard was closed, and the pool is not used again.
         unsafe { close::close_store(self.store, left) };
     }
 }
@@ -147,11 +147,16 @@ impl<T> Pool<T> {
         Self { core }
     }
 
-    /// Gives groups of pages without a value back to the heap. How many are left: [`Pool::statistics`].
+    /// Frees groups of pages without a value. Returns whether it freed any.
     ///
     /// Goes once through all pages.
+    pub fn trim(&self) -> bool {
+        self.core.free_empty() != 0
+    }
+
+    /// Alias of [`Pool::trim`], the name in the published crate.
     pub fn shrink_to_fit(&self) {
-        self.core.give_back_empty();
+        self.trim();
     }
 }
 

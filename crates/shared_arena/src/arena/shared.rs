@@ -1,4 +1,4 @@
-//! The arena that threads share.
+//! Defines the arena that threads share.
 
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
@@ -11,14 +11,15 @@ use crate::group::Of;
 use crate::handle::sealed::Sealed;
 use crate::handle::{AllocArc, AllocRc, ArenaArc, ArenaBox, ArenaRc};
 use crate::slot::{Slot, Threads};
-use crate::stats::Statistics;
+use crate::stats::Stats;
 use crate::store::{Settings, Store};
 use crate::thread;
 
 /// A pool of values of one type for any number of threads.
 ///
-/// Each thread claims from pages of its own, with no atomic read-modify-write; a value may be dropped on any thread, which costs one if it is
-/// not the thread that has the page. Handles are one pointer wide and may outlive the arena.
+/// Each thread claims from pages of its own, without an atomic read-modify-write. Any thread may
+/// drop a value. That costs one read-modify-write if another thread owns the page. Handles are one
+/// pointer wide and may outlive the arena.
 ///
 /// # Examples
 ///
@@ -39,16 +40,16 @@ pub struct SharedArena<T> {
     pub(super) core: Core<T>,
 }
 
-/// The store of an arena, and what its handles are for.
+/// The store of an arena for values of type `T`.
 ///
 /// # Invariant
-/// **A1** `store` is alive as long as this, and was made with the geometry of `T`.
+/// **A1** `store` lives as long as this value, and was made with the geometry of `T`.
 pub(super) struct Core<T> {
     pub(super) store: NonNull<Store>,
     of: PhantomData<fn() -> T>,
 }
 
-// SAFETY: a store holds no values, and all of it is fit to be used by threads at once.
+// SAFETY: a store holds no values, and threads may use it at the same time.
 unsafe impl<T> Send for Core<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for Core<T> {}
@@ -69,7 +70,7 @@ impl<T> Core<T> {
     #[inline]
     pub(super) fn claim(&self) -> Result<Slot<T, Threads>, Refused> {
         let slot = thread::claim(self.store(), &Of::<T>::GEOMETRY)?;
-        // SAFETY: a fresh slot of an arena for `T`.
+        // SAFETY: the slot was just claimed from an arena for `T`.
         Ok(unsafe { Slot::adopt(slot.cast()) })
     }
 
@@ -82,7 +83,7 @@ impl<T> Core<T> {
         }
     }
 
-    /// There was no room for the counts: once more, after what is empty was given back.
+    /// Tries again after a refusal for the counts, once empty pages were freed.
     #[cold]
     #[inline(never)]
     fn start_counts_slow(
@@ -98,7 +99,7 @@ impl<T> Core<T> {
 
 impl<T> Drop for Core<T> {
     fn drop(&mut self) {
-        // SAFETY: A1; nobody else has the arena.
+        // SAFETY: A1, and no other thread has the arena.
         unsafe { thread::close(self.store) };
     }
 }

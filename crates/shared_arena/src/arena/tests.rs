@@ -1,4 +1,5 @@
-//! What arenas do while somebody else stands behind their gate.
+//! Tests arenas while another thread keeps their gate shut, and arenas of another copy of the
+//! crate.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -8,12 +9,13 @@ use std::thread;
 use super::{SharedArena, Trim};
 use crate::store::Store;
 
-/// Statistics of many pages, or another thread's trim, keep the gate for longer than a claim waits in passing.
+/// Another thread's statistics or trim can keep the gate shut for longer than a claim waits at
+/// first.
 #[test]
-fn conc_free_groups_behind_a_shut_gate_are_not_refused() {
+fn conc_free_groups_behind_a_shut_gate_are_used_before_a_refusal() {
     type Value = [u8; 256];
     let first = SharedArena::<Value>::with_capacity(1).statistics().bytes_held;
-    // Room for a shard beside the first page, but for no second page.
+    // The limit has room for a shard beside the first page, but not for a second page.
     let arena = SharedArena::<Value>::builder().capacity(1).limit(first + (4 << 10)).build();
     let (shut, is_shut) = channel();
     thread::scope(|scope| {
@@ -31,33 +33,34 @@ fn conc_free_groups_behind_a_shut_gate_are_not_refused() {
     });
 }
 
-/// Whoever is asked to trim while he finds the gate shut does it in a later slow path.
+/// A thread that is asked to trim while the gate is shut trims in a later slow path.
 #[test]
 fn a_request_to_trim_waits_for_an_open_gate() {
     let arena = SharedArena::<[u64; 64]>::builder().trim(Trim::Manual).build();
     let fill = |count| (0..count).map(|value| arena.alloc([value; 64])).collect::<Vec<_>>();
     drop(fill(if cfg!(miri) { 260 } else { 1_000 }));
     let (store, pages) = (arena.core.store(), arena.statistics().pages);
-    // As another thread's `shrink_to_fit`.
+    // As another thread's `shrink_to_fit` does.
     store.epoch().raise();
     let pass = store.enter();
     assert!(pass.is_some());
     let kept = fill(70);
     drop(pass);
-    assert_eq!(arena.statistics().pages, pages, "nothing is trimmed beside who is behind the gate");
+    assert_eq!(arena.statistics().pages, pages, "nothing is trimmed while the gate is shut");
     let more = fill(70);
     assert!(arena.statistics().pages < pages, "the request was forgotten");
     drop((kept, more));
 }
 
-/// The host's arena, in a plugin that has a copy of the crate of its own: the plugin's threads have the seats of other threads.
+/// Simulates a plugin with its own copy of the crate. The plugin's threads have the same seats as
+/// threads of the host.
 #[test]
 fn an_arena_of_another_copy_of_the_crate_refuses_new_values() {
     let arena = SharedArena::<u64>::new();
     let kept = arena.alloc(1);
     // SAFETY: no other thread uses the arena.
     unsafe { Store::disown(arena.core.store) };
-    // A thread that has no slots at hand there.
+    // This thread has no slots at hand in the arena.
     thread::scope(|scope| {
         let refused = scope.spawn(|| arena.try_alloc(2).unwrap_err().refused()).join().unwrap();
         assert!(refused.other_copy, "{refused}");

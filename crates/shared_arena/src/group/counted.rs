@@ -1,4 +1,5 @@
-//! The counts of a page's slots: an array that it gets at its first counted handle.
+//! Stores the counts of counted handles: an array for each page, allocated at the page's first
+//! counted handle.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -19,20 +20,24 @@ impl GroupPtr {
         unsafe { &(*rare.as_ptr()).counts }
     }
 
-    /// The counts of a slot that has a counted handle.
+    /// Returns the counts of a slot that has a counted handle.
     ///
     /// # Safety
-    /// [`GroupPtr::make_counts`] was called for this page, as seen from this thread.
+    /// A call of [`GroupPtr::make_counts`] for this page happened before this one.
     #[inline]
     pub(crate) unsafe fn count(&self, geometry: &Geometry, page: usize, slot: usize) -> &Count {
         let counts = self.counts(geometry, page).load(Ordering::Relaxed);
         // SAFETY: the array has an element for each slot.
         let count = unsafe { counts.add(slot) };
-        // SAFETY: it lives as long as the group.
+        // SAFETY: the array lives as long as the group.
         unsafe { &*count }
     }
 
-    /// The counts of a slot that the caller has; the page gets its array if this is its first one.
+    /// Returns the counts of a slot that the caller owns. Allocates the array if it is the page's
+    /// first counted slot.
+    ///
+    /// # Errors
+    /// [`Refused`] if the account has no room for the array.
     pub(crate) fn make_counts(
         &self,
         store: &Store,
@@ -45,13 +50,14 @@ impl GroupPtr {
             let layout = counts_layout(geometry);
             let array = store.account().acquire(layout)?.cast::<Count>();
             for index in 0..geometry.slots {
-                // SAFETY: fresh memory for so many counts.
+                // SAFETY: the fresh memory has room for `geometry.slots` counts.
                 let count = unsafe { array.add(index) };
-                // SAFETY: as above.
+                // SAFETY: the place lies in the fresh memory.
                 unsafe { count.write(Count::new()) };
             }
             if !publish_counts(self.counts(geometry, page), array) {
-                // SAFETY: from above, and nobody has seen it.
+                // SAFETY: the array was acquired above with this layout, and no other thread has
+                // seen it.
                 unsafe { store.account().release(array.cast(), layout) };
             }
         }
@@ -59,41 +65,43 @@ impl GroupPtr {
         Ok(unsafe { self.count(geometry, page, slot) })
     }
 
-    /// Gives the counts of a page back, if it has any.
+    /// Frees the counts of a page, if it has any.
     ///
     /// # Safety
     /// No slot of the page has a handle, and the group was made for `store`.
     pub(super) unsafe fn release_counts(self, store: &Store, page: usize) {
         let counts = self.counts(store.geometry(), page).load(Ordering::Relaxed);
         if let Some(counts) = NonNull::new(counts) {
-            // SAFETY: from `make_counts`; nobody uses them.
+            // SAFETY: `make_counts` acquired the array with this layout, and nobody uses it.
             unsafe { store.account().release(counts.cast(), counts_layout(store.geometry())) };
         }
     }
 }
 
-// ORDERING: Acquire. Pairs with the Release in `publish_counts`: the array is seen as it was made.
+// ORDERING: Acquire. Pairs with the Release in `publish_counts`, which publishes the initialised
+// array.
 const SEE: Ordering =
     if cfg!(ephemera_weaken = "counts_see_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
-/// Gives a page its array, unless another thread has just done so.
+/// Gives a page its array. Returns false if another thread was faster.
 #[cfg(target_has_atomic = "ptr")]
 fn publish_counts(place: &AtomicPtr<Count>, array: NonNull<Count>) -> bool {
     // ORDERING: Release. Pairs with the Acquire in `GroupPtr::make_counts`. Publishes: the array.
     const PUBLISH: Ordering =
         if cfg!(ephemera_weaken = "counts_publish_relaxed") { Ordering::Relaxed } else { Ordering::Release };
-    // ORDERING: `PUBLISH`, and `SEE` where another thread was first. Pairs with `GroupPtr::make_counts`.
+    // ORDERING: `PUBLISH`, and `SEE` if another thread was faster. Pairs with
+    // `GroupPtr::make_counts`.
     place.compare_exchange(core::ptr::null_mut(), array.as_ptr(), PUBLISH, SEE).is_ok()
 }
 
-/// Without compare-and-swap there are only types for one thread.
+/// Without compare-and-swap, all types are for one thread.
 #[cfg(not(target_has_atomic = "ptr"))]
 fn publish_counts(place: &AtomicPtr<Count>, array: NonNull<Count>) -> bool {
     place.store(array.as_ptr(), Ordering::Relaxed);
     true
 }
 
-/// The layout of the counts of a page. The number of slots is at most 63.
+/// Returns the layout of the counts of a page. It exists, since a page has at most 63 slots.
 fn counts_layout(geometry: &Geometry) -> Layout {
     Layout::array::<Count>(geometry.slots).unwrap_or(Layout::new::<Count>())
 }

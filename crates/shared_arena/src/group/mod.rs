@@ -1,14 +1,16 @@
-//! A group of pages: its head, the three parts that each page has in it, and the pointer by which they are reached.
+//! Defines a group of pages: its head, the three parts that each page has in it, and the pointer
+//! through which other modules reach them.
 //!
 //! ```text
-//!   head    whose it is, its shard, its store            read by every free
-//!   near    free slots, link of the list                 written by the owner alone, at almost every free
-//!   far     foreign word, link of the inbox              written by other threads
-//!   rare    slots noted as home, counts of handles        read by counted handles
+//!   head    identity of the owner, shard, store       read by every free
+//!   near    free slots, link of the page list         written by the owner, at almost every free
+//!   far     foreign word, link of the inbox           written by other threads
+//!   rare    slots noted by a look, counts of handles  read by counted handles
 //! ```
 //!
-//! No two parts share a cache line. A handle finds its group by masking its own address: the pointer in it comes from that of the
-//! group and may access all of it, so no provenance is exposed.
+//! No two parts share a cache line. A handle finds its group by masking its own address. The
+//! pointer in a handle derives from the pointer to the group and may access all of it, so the crate
+//! exposes no provenance.
 
 mod counted;
 mod near;
@@ -30,29 +32,31 @@ use crate::geometry::{Geometry, LIMITS, Sizes};
 use crate::shard::{Shard, ShardPtr};
 use crate::store::Store;
 
-/// The head of a group. Never borrowed as a whole: each field by itself, through [`GroupPtr`].
+/// The head of a group. Code borrows single fields through [`GroupPtr`], never the whole head.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Group {
-    /// The identity of the owner: the address of a record, the mark of a pool, or null once the arena was dropped. Once no slot is
-    /// out after that, the link in the list `home` of its shard (`parked`).
+    /// The identity of the owner: the address of a record, the mark of a pool, or null after the
+    /// arena's drop. A group that was left for the turn-holder uses this word as its link (`turn`).
     record: OwnerPtr<()>,
     shard: OwnerPtr<Shard>,
     store: *mut Store,
     pages: usize,
-    /// The next group of the shard, or of those that no shard has.
+    /// The next group in its list: the groups of a shard, or those of the store that no shard has.
     next: OwnerPtr<Group>,
-    /// The one before, among the queued groups of a shard whose arena was dropped.
+    /// The previous group, among the queued groups of a shard whose arena was dropped.
     prev: OwnerPtr<Group>,
-    /// While the arena lives: whether the group was wholly free when its owner last looked, and not used since. After that: whether
-    /// the group is queued for looks (`parked`).
+    /// While the arena is live: whether the owner's last look found the group empty and no page of
+    /// it was used since. After the drop: whether the group is queued for looks (`parked`).
     mark: OwnerUsize,
-    /// `ALIVE`, less the slots that frees have counted. Once the arena was dropped: the slots that nobody has counted.
+    /// [`ALIVE`] minus the slots that frees have counted. After the arena's drop: the slots that
+    /// nobody has counted.
     out: AtomicUsize,
     witness: Witness,
 }
 
-/// What other threads write. It is also what stands for the page in the shard's inbox.
+/// The part of a page that other threads write. Its address stands for the page in the shard's
+/// inbox.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Far {
@@ -60,36 +64,38 @@ pub(crate) struct Far {
     foreign: Foreign<Far>,
 }
 
-/// What is hardly ever written.
+/// The part of a page that is rarely written.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Rare {
-    /// Once the arena was dropped: slots that a look has counted, kept beside the owner's word. It belongs to the closing thread,
-    /// then to the holder of the shard's turn (`parked`).
+    /// After the arena's drop: slots that a look has counted, kept beside the owner's word. The
+    /// closing thread writes it, then the holder of the shard's turn (`parked`).
     noted: OwnerU64,
-    /// A count for each slot, once there was a counted handle; else null.
+    /// A count for each slot, or null before the page's first counted handle.
     counts: AtomicPtr<Count>,
-    /// Of each slot: loom sees who hands it out and who frees it.
+    /// Lets loom see which thread allocates or frees each slot.
     #[cfg(ephemera_loom)]
     slots: [Witness; LIMITS.slots],
 }
 
-// SAFETY: the field's address is the same for as long as the page lives, and `&raw` makes no reference.
+// SAFETY: the field's address does not change while the page is live, and `&raw` makes no
+// reference.
 #[cfg(target_has_atomic = "64")]
 unsafe impl Unit for Far {
     #[inline]
     unsafe fn foreign(unit: NonNull<Self>) -> NonNull<Foreign<Self>> {
-        // SAFETY: the unit is alive, by the caller.
+        // SAFETY: the caller guarantees that the unit is live, so the field lies within it.
         let field = unsafe { &raw mut (*unit.as_ptr()).foreign };
-        // SAFETY: a field of what is not null.
+        // SAFETY: the address of a field of a live unit is not null.
         unsafe { NonNull::new_unchecked(field) }
     }
 }
 
-/// What a count begins with, so that it cannot reach zero before the end of the arena: more than any count of slots or groups.
+/// The value that a count starts with. It exceeds every number of slots or groups, so a count
+/// cannot reach zero before the arena's drop takes this share off.
 pub(crate) const ALIVE: usize = 1 << (usize::BITS - 2);
 
-/// Bytes of the head and of the parts of a page.
+/// Sizes of the head and of the parts of a page.
 const SIZES: Sizes = Sizes {
     head: size_of::<Group>(),
     near: size_of::<Near>(),
@@ -100,14 +106,14 @@ const SIZES: Sizes = Sizes {
 #[cfg(all(not(ephemera_loom), target_pointer_width = "64", target_has_atomic = "64"))]
 const _: () = assert!(SIZES.head == 64 && SIZES.near + SIZES.far + SIZES.rare == 48, "48 bytes a page");
 
-/// The geometry of the groups of values of type `T`.
+/// Carries the layout of the groups of values of type `T`.
 pub(crate) struct Of<T>(core::marker::PhantomData<T>);
 
 impl<T> Of<T> {
     pub(crate) const GEOMETRY: Geometry = Geometry::new(size_of::<T>(), align_of::<T>(), SIZES, LIMITS);
 }
 
-/// The layout of a group of `pages` pages, if there is one.
+/// Returns the layout of a group of `pages` pages, if such a group exists.
 pub(crate) fn layout(geometry: &Geometry, pages: usize) -> Option<Layout> {
     let bytes = geometry.bytes(pages).filter(|_| pages != 0 && pages <= geometry.pages)?;
     Layout::from_size_align(bytes, geometry.group).ok()
@@ -116,8 +122,9 @@ pub(crate) fn layout(geometry: &Geometry, pages: usize) -> Option<Layout> {
 /// A pointer to a group.
 ///
 /// # Invariant
-/// **G1** It points at the head of a group that is not freed while it is used, and may access the whole group. Whoever makes
-/// one sees to that; methods rest on it. They take page numbers below the group's `pages`.
+/// **G1** It points at the head of a group that is not freed while the pointer is used, and it may
+/// access the whole group. The code that makes the pointer ensures this, and the methods rely on
+/// it. They take page numbers below the group's `pages`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct GroupPtr(NonNull<Group>);
 
@@ -129,22 +136,23 @@ impl GroupPtr {
         NonNull::new(group).map(Self)
     }
 
-    /// The group that a slot, or a part of a page, lies in.
+    /// Returns the group that contains a slot or a part of a page.
     ///
     /// # Safety
-    /// `part` is the pointer to a slot or to a part of a page as this module made it, with `align` the geometry's `group`;
-    /// and the group is not freed while the result is used.
+    /// This module made the pointer `part`, to a slot or to a part of a page, and `align` is the
+    /// geometry's `group`. The group is not freed while the result is used.
     #[inline]
     pub(crate) unsafe fn around<P>(part: NonNull<P>, align: usize) -> Self {
         let head = part.as_ptr().cast::<Group>().map_addr(|addr| addr & !(align - 1));
-        // SAFETY: the group is alive: its base is not null.
+        // SAFETY: a live group has a base that is not null.
         Self(unsafe { NonNull::new_unchecked(head) })
     }
 
-    /// Makes a group of fresh memory: all slots free, bound to nobody.
+    /// Initialises a group in fresh memory: all slots are free, and no shard has it.
     ///
     /// # Safety
-    /// `memory` is the caller's alone and has the layout of `pages` pages of this geometry, which is that of `store`.
+    /// The caller owns `memory`, which has the layout of `pages` pages of this geometry. The
+    /// geometry is that of `store`.
     pub(crate) unsafe fn create(
         memory: NonNull<u8>,
         geometry: &Geometry,
@@ -163,16 +171,16 @@ impl GroupPtr {
             witness: Witness::new(),
         };
         let group = Self(memory.cast());
-        // SAFETY: the memory is the caller's, aligned and larger than a head.
+        // SAFETY: the caller owns the memory, which is aligned and larger than a head.
         unsafe { group.0.write(head) };
         for page in 0..pages {
-            // SAFETY: the parts lie in the group, behind its head, aligned for it.
+            // SAFETY: the parts lie in the group after its head, at aligned offsets.
             unsafe { group.part(geometry.near, page).write(Near::new(geometry)) };
             let far = Far {
                 #[cfg(target_has_atomic = "64")]
                 foreign: Foreign::new(),
             };
-            // SAFETY: as above.
+            // SAFETY: the parts lie in the group after its head, at aligned offsets.
             unsafe { group.part(geometry.far, page).write(far) };
             let rare = Rare {
                 noted: OwnerU64::new(0),
@@ -180,11 +188,11 @@ impl GroupPtr {
                 #[cfg(ephemera_loom)]
                 slots: core::array::from_fn(|_| Witness::new()),
             };
-            // SAFETY: as above.
+            // SAFETY: the parts lie in the group after its head, at aligned offsets.
             unsafe { group.part(geometry.rare, page).write(rare) };
         }
         let bytes = geometry.bytes(pages).unwrap_or(geometry.first);
-        // SAFETY: behind the parts lie slots that nobody has.
+        // SAFETY: the bytes after the parts are slots that nobody uses.
         unsafe { poison(group.at(geometry.first), bytes - geometry.first) };
         group
     }
@@ -196,7 +204,7 @@ impl GroupPtr {
 
     #[inline]
     fn at(self, offset: usize) -> NonNull<u8> {
-        // SAFETY: G1; offsets are those of the geometry and lie in the group.
+        // SAFETY: G1; `offset` comes from the geometry and lies in the group.
         unsafe { self.0.cast::<u8>().add(offset) }
     }
 
@@ -217,15 +225,15 @@ impl GroupPtr {
         unsafe { &(*self.as_ptr()).shard }
     }
 
-    /// The shard that has this group.
+    /// Returns the shard that has this group.
     ///
     /// # Safety
-    /// The group is bound: it was claimed from, and a slot of it is out.
+    /// The group is bound: one of its slots was claimed and is not freed.
     #[inline]
     pub(crate) unsafe fn shard_of(self) -> ShardPtr {
         // SAFETY: the shard of a bound group is not null.
         let shard = unsafe { NonNull::new_unchecked(self.shard().get()) };
-        // SAFETY: S1: shards live as long as the store, and that as long as its groups.
+        // SAFETY: S1: shards live as long as the store, and the store as long as its groups.
         unsafe { ShardPtr::new(shard) }
     }
 
@@ -254,19 +262,20 @@ impl GroupPtr {
         unsafe { &(*self.as_ptr()).out }
     }
 
-    /// Counts slots of a dropped arena's group. Returns whether they were the last: then nobody else touches the group.
+    /// Takes slots off the count of a dropped arena's group. Returns whether they were the last:
+    /// then no other thread touches the group.
     #[cfg(all(feature = "std", target_has_atomic = "64"))]
     #[inline]
     pub(crate) fn count_down(self, slots: usize) -> bool {
-        // ORDERING: AcqRel. Pairs with itself, in `GroupPtr::count_down`. Publishes: the end of use of the slots, to the
-        // thread that counts the last ones.
+        // ORDERING: AcqRel. Pairs with itself, in `GroupPtr::count_down`. Publishes: the end of use
+        // of the slots, to the thread that counts the last ones.
         const COUNT: Ordering =
             if cfg!(ephemera_weaken = "arena_out_relaxed") { Ordering::Relaxed } else { Ordering::AcqRel };
         // ORDERING: `COUNT`. Pairs with `GroupPtr::count_down`.
         self.out().fetch_sub(slots, COUNT) == slots
     }
 
-    /// The same where one thread has all of the store.
+    /// Does the same for a pool, which one thread uses, without a read-modify-write.
     #[inline]
     pub(crate) fn count_down_alone(self, slots: usize) -> bool {
         let out = self.out().load(Ordering::Relaxed) - slots;
@@ -274,25 +283,26 @@ impl GroupPtr {
         out == 0
     }
 
-    /// While the arena lives: whether the group was found wholly free and not used since.
+    /// Returns the word that says, while the arena is live, whether the group was found empty and
+    /// not used since.
     pub(crate) fn idle(&self) -> &OwnerUsize {
         // SAFETY: G1; a reference to the word alone.
         unsafe { &(*self.as_ptr()).mark }
     }
 
-    /// Once the arena was dropped: whether the group is queued for looks.
+    /// Returns the word that says, after the arena's drop, whether the group is queued for looks.
     pub(crate) fn queued(&self) -> &OwnerUsize {
         self.idle()
     }
 
-    /// For loom: somebody other than who frees it is about to use this group.
+    /// Tells loom that a thread other than the freeing one is about to use this group.
     #[inline]
     pub(crate) fn touch(self) {
         // SAFETY: G1; a reference to the witness alone.
         unsafe { &(*self.as_ptr()).witness }.touch();
     }
 
-    /// For loom: a slot is handed out, or its user is about to give it back.
+    /// Tells loom that a slot is handed out, or that its user is about to free it.
     #[cfg(ephemera_loom)]
     pub(crate) fn use_slot(self, geometry: &Geometry, page: usize, slot: usize) {
         let rare = self.part::<Rare>(geometry.rare, page);
@@ -307,13 +317,14 @@ impl GroupPtr {
         self.part(geometry.far, page)
     }
 
-    /// The page whose far part this is.
+    /// Returns the page that this far part belongs to.
     #[cfg(target_has_atomic = "64")]
     pub(crate) fn page_of_far(self, geometry: &Geometry, far: NonNull<Far>) -> usize {
         (far.addr().get() - self.0.addr().get() - geometry.far) / size_of::<Far>()
     }
 
-    /// Slots that other threads gave back to a page and that are not booked yet. For statistics.
+    /// Returns the slots of a page that remote frees have freed and the owner has not booked. For
+    /// statistics.
     pub(crate) fn unbooked(self, geometry: &Geometry, page: usize) -> u64 {
         #[cfg(target_has_atomic = "64")]
         {
@@ -335,26 +346,26 @@ impl GroupPtr {
         unsafe { &(*far.as_ptr()).foreign }
     }
 
-    /// Slots of a page that are known to be home, once the arena was dropped.
+    /// Returns the word of slots that a look has counted, after the arena's drop.
     pub(crate) fn noted(&self, geometry: &Geometry, page: usize) -> &OwnerU64 {
         let rare = self.part::<Rare>(geometry.rare, page);
         // SAFETY: G1; a reference to the word alone.
         unsafe { &(*rare.as_ptr()).noted }
     }
 
-    /// Where slot 0 of a page is.
+    /// Returns the address of a page's slot 0.
     #[inline]
     pub(crate) fn base(self, geometry: &Geometry, page: usize) -> NonNull<u8> {
         self.at(geometry.page_offset(page))
     }
 
-    /// The group goes back to the heap: nobody else may touch it from here.
+    /// Frees the group. No other thread may touch it from here on.
     ///
     /// # Safety
-    /// It is wholly home and on no list, and was made for `store`.
+    /// No slot is in use, no list has the group, and it was made for `store`.
     pub(crate) unsafe fn release(self, store: &Store) {
         let geometry = store.geometry();
-        // SAFETY: G1; a reference to the witness alone, for the last time.
+        // SAFETY: G1; a reference to the witness alone, the last one.
         unsafe { &(*self.as_ptr()).witness }.end();
         let pages = self.pages();
         for page in 0..pages {
@@ -364,7 +375,8 @@ impl GroupPtr {
             unsafe { self.release_counts(store, page) };
         }
         if let Some(layout) = layout(geometry, pages) {
-            // SAFETY: acquired with this layout; the caller vouches that nobody uses it.
+            // SAFETY: the group was acquired with this layout, and the caller guarantees that
+            // nobody uses it.
             unsafe { store.account().release(self.0.cast(), layout) };
         }
     }

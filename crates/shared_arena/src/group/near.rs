@@ -1,4 +1,4 @@
-//! The near part of a page: what its owner writes.
+//! Defines the near part of a page, which its owner writes.
 
 use core::ptr::NonNull;
 
@@ -8,7 +8,7 @@ use super::GroupPtr;
 use crate::bits::Bits;
 use crate::geometry::Geometry;
 
-/// What the owner of a page writes.
+/// The part of a page that its owner writes: the word of free slots, and the link of the page list.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Near {
@@ -18,7 +18,7 @@ pub(crate) struct Near {
 }
 
 impl Near {
-    /// Of a page whose slots are all free.
+    /// Creates the part for a page whose slots are all free.
     pub(super) fn new(geometry: &Geometry) -> Self {
         Self { local: OwnerU64::new(Bits::listed(geometry.all()).word()), next: OwnerPtr::null() }
     }
@@ -30,7 +30,7 @@ impl GroupPtr {
         NearPtr(self.part(geometry.near, page))
     }
 
-    /// The page whose near part this is.
+    /// Returns the page that this near part belongs to.
     #[inline]
     pub(crate) fn page_of_near(self, geometry: &Geometry, near: NearPtr) -> usize {
         (near.0.addr().get() - self.0.addr().get() - geometry.near) / size_of::<Near>()
@@ -40,7 +40,7 @@ impl GroupPtr {
 /// A pointer to the near part of a page.
 ///
 /// # Invariant
-/// As G1: the page's group is not freed while it is used.
+/// G1: the page's group is not freed while the pointer is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NearPtr(NonNull<Near>);
 
@@ -57,20 +57,20 @@ impl NearPtr {
         self.0.as_ptr()
     }
 
-    /// The group of this page.
+    /// Returns the group of this page.
     pub(crate) fn group(self, geometry: &Geometry) -> GroupPtr {
-        // SAFETY: this module made the pointer, and the group is not freed while it is used.
+        // SAFETY: this module made the pointer, and G1 keeps the group from being freed.
         unsafe { GroupPtr::around(self.0, geometry.group) }
     }
 
-    /// The word of free slots.
+    /// Returns the word of free slots.
     #[inline]
     pub(crate) fn local(&self) -> &OwnerU64 {
         // SAFETY: G1; a reference to the word alone.
         unsafe { &(*self.as_ptr()).local }
     }
 
-    /// The free slots, as the owner sees them.
+    /// Returns the free slots, as the owner sees them.
     #[inline]
     pub(crate) fn bits(self) -> Bits {
         Bits::of(self.local().get())

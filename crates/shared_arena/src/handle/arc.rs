@@ -1,4 +1,4 @@
-//! The counted handle that threads share.
+//! Defines the counted handle that threads share.
 
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
@@ -9,10 +9,12 @@ use super::{AllocArc, Weak};
 use crate::counts::Count;
 use crate::slot::count_of;
 
-/// A value in a [`SharedArena`](crate::SharedArena) or [`Arena`](crate::Arena) that several handles share, as `Arc` does.
+/// A value in a [`SharedArena`](crate::SharedArena) or [`Arena`](crate::Arena) that several handles
+/// share, like an `Arc`.
 ///
-/// The last one drops it, on whatever thread. They may outlive the arena. The counts lie beside the slots, in an array that a page
-/// gets at its first counted handle; above 2<sup>31</sup> handles to one value the process is ended.
+/// The last handle drops the value, on any thread. Handles may outlive the arena. The counts lie
+/// beside the slots, in an array that a page gets at its first counted handle. More than
+/// 2<sup>31</sup> handles to one value abort the process.
 ///
 /// # Examples
 ///
@@ -27,7 +29,7 @@ use crate::slot::count_of;
 /// assert_eq!(ArenaArc::try_unwrap(text).as_deref(), Ok("shared"));
 /// ```
 ///
-/// `Send` and `Sync` are as those of `Arc`:
+/// The bounds of `Send` and `Sync` are those of `Arc`:
 ///
 /// ```compile_fail,E0277
 /// # use shared_arena::ArenaArc;
@@ -42,7 +44,8 @@ use crate::slot::count_of;
 /// ```
 ///
 /// # Invariant
-/// **H1** `place` is a slot of an arena for `T` with a value in it, in which this handle is counted.
+/// **H1** `place` is a slot of an arena for `T` with a value in it, and its counts include this
+/// handle.
 #[repr(transparent)]
 pub struct ArenaArc<T> {
     place: NonNull<T>,
@@ -53,7 +56,7 @@ as_value!(ArenaArc);
 
 impl<T> ArenaArc<T> {
     /// # Safety
-    /// H1: `place` counts this handle.
+    /// H1: the counts of `place` include this handle.
     #[inline]
     pub(crate) unsafe fn adopt(place: NonNull<T>) -> Self {
         Self { place, value: PhantomData }
@@ -62,57 +65,60 @@ impl<T> ArenaArc<T> {
     /// Pins the value of a new handle.
     #[inline]
     pub(crate) fn pin_new(this: Self) -> core::pin::Pin<Self> {
-        // SAFETY: there is no other handle yet, so that none is ever bare: the value stays where it is until its destructor ran.
+        // SAFETY: this is the only handle, so every later one is pinned too. The value stays in
+        // place until its destructor has run.
         unsafe { core::pin::Pin::new_unchecked(this) }
     }
 
     #[inline]
     fn count(&self) -> &Count {
-        // SAFETY: H1: this handle is counted.
+        // SAFETY: H1: the counts include this handle.
         unsafe { count_of(self.place) }
     }
 
-    /// How many handles share the value at this moment, those that are [`Weak`] not counted.
+    /// Returns the number of handles that share the value at this moment, without [`Weak`] ones.
     #[inline]
     #[must_use]
     pub fn strong_count(this: &Self) -> usize {
         this.count().strong()
     }
 
-    /// How many [`Weak`] handles there are at this moment.
+    /// Returns the number of [`Weak`] handles at this moment.
     #[inline]
     #[must_use]
     pub fn weak_count(this: &Self) -> usize {
         this.count().weak()
     }
 
-    /// Whether both handles share one value.
+    /// Returns whether both handles share one value.
     #[inline]
     #[must_use]
     pub fn ptr_eq(this: &Self, other: &Self) -> bool {
         this.place == other.place
     }
 
-    /// A handle that does not keep the value, but its slot.
+    /// Creates a handle that keeps the slot, but not the value in it.
     #[inline]
     #[must_use]
     pub fn downgrade(this: &Self) -> Weak<T> {
         this.count().clone_weak();
-        // SAFETY: counted above.
+        // SAFETY: H2: `clone_weak` counted the new handle.
         unsafe { Weak::adopt(this.place) }
     }
 
-    /// The value, to be changed, if there is no other handle, [`Weak`] ones included.
+    /// Returns a mutable reference to the value if there is no other handle, neither strong nor
+    /// [`Weak`].
     #[inline]
     pub fn get_mut(this: &mut Self) -> Option<&mut T> {
         if !this.count().is_unique() {
             return None;
         }
-        // SAFETY: H1: there is no other handle, and this one is borrowed.
+        // SAFETY: H1: there is no other handle, and this one is borrowed mutably.
         Some(unsafe { this.place.as_mut() })
     }
 
-    /// The value, to be changed: where there are other handles, [`Weak`] ones included, this one gets a clone of it first, in `arena`.
+    /// Returns a mutable reference to the value. If there are other handles, strong or [`Weak`], it
+    /// first replaces this one by a clone of the value in `arena`.
     #[inline]
     pub fn make_mut<'h>(this: &'h mut Self, arena: &impl AllocArc<T>) -> &'h mut T
     where
@@ -121,53 +127,57 @@ impl<T> ArenaArc<T> {
         if !this.count().is_unique() {
             *this = arena.new_arc((**this).clone());
         }
-        // SAFETY: H1: there is no other handle, and this one is borrowed.
+        // SAFETY: H1: there is no other handle, and this one is borrowed mutably.
         unsafe { this.place.as_mut() }
     }
 
-    /// Takes the value out, if no other handle shares it; those that are [`Weak`] then find it gone.
+    /// Returns the value if this is the only strong handle. [`Weak`] handles cannot be upgraded
+    /// after that.
     ///
     /// # Errors
-    /// The handle as it was, where others share the value.
+    /// Returns the handle if others share the value.
     #[inline]
     pub fn try_unwrap(this: Self) -> Result<T, Self> {
         if !this.count().take_unique() {
             return Err(this);
         }
         let this = ManuallyDrop::new(this);
-        // SAFETY: the only strong handle is forgotten: what all of them held together is this guard's.
+        // SAFETY: the only strong handle is forgotten, so this guard takes over the weak count of
+        // all strong ones.
         let _rest = unsafe { Weak::adopt(this.place) };
-        // SAFETY: there is a value in it, which is read once: nobody gets a strong handle any more.
+        // SAFETY: the slot has a value, which is read once: no strong handle can be made any more.
         Ok(unsafe { this.place.read() })
     }
 
-    /// The pointer to the value, in which this handle stays counted until [`ArenaArc::from_raw`].
+    /// Returns the pointer to the value. The handle stays counted until [`ArenaArc::from_raw`].
     #[inline]
-    #[must_use = "the handle stays counted unless it is made again"]
+    #[must_use = "the handle stays counted until `from_raw` takes it back"]
     pub fn into_raw(this: Self) -> *const T {
         ManuallyDrop::new(this).place.as_ptr()
     }
 
-    /// Makes a handle again of what [`ArenaArc::into_raw`] returned.
+    /// Takes back a handle from a pointer that [`ArenaArc::into_raw`] returned.
     ///
     /// # Safety
-    /// `value` is exactly the pointer that `into_raw` returned (not one made from a reference to the value); once for each time. This copy
-    /// of the crate made the handle: not that of a plugin or its host.
+    /// `value` is exactly the pointer that `into_raw` returned, and not one made from a reference
+    /// to the value. Each call of `into_raw` permits one call. This copy of the crate made the
+    /// handle, not that of a plugin or its host.
     #[inline]
     #[must_use]
     pub unsafe fn from_raw(value: *const T) -> Self {
-        // SAFETY: the caller's pointer is that of a slot.
+        // SAFETY: the caller's pointer points to a slot, so it is not null.
         let place = unsafe { NonNull::new_unchecked(value.cast_mut()) };
-        // SAFETY: the caller's: a handle is counted for it.
+        // SAFETY: H1: the handle that `into_raw` forgot is still counted.
         unsafe { Self::adopt(place) }
     }
 
-    /// Drops the value of the last handle, and lets go of what all of them held together.
+    /// Drops the value of the last strong handle, and then the weak count of all strong handles.
     #[inline(never)]
     fn drop_last(&mut self) {
-        // SAFETY: the last strong handle was uncounted; let go also when the destructor unwinds.
+        // SAFETY: the last strong handle was uncounted, so this guard takes over the weak count of
+        // all strong ones. It drops it even if the value's destructor unwinds.
         let _rest = unsafe { Weak::adopt(self.place) };
-        // SAFETY: there is a value in it, and nobody uses it any more.
+        // SAFETY: the slot has a value, and no other handle can reach it.
         unsafe { self.place.drop_in_place() };
     }
 }
@@ -176,7 +186,7 @@ impl<T> Clone for ArenaArc<T> {
     #[inline]
     fn clone(&self) -> Self {
         self.count().clone_strong();
-        // SAFETY: H1: counted above.
+        // SAFETY: H1: `clone_strong` counted the new handle.
         unsafe { Self::adopt(self.place) }
     }
 }
@@ -193,8 +203,8 @@ impl<T> Drop for ArenaArc<T> {
 impl<T: RefUnwindSafe> UnwindSafe for ArenaArc<T> {}
 impl<T: RefUnwindSafe> RefUnwindSafe for ArenaArc<T> {}
 
-// SAFETY: the last handle drops the value on its thread (`Send`), and all give out shared references to it (`Sync`); the counts are
-// atomic, and the slot is given back from any thread.
+// SAFETY: the last handle drops the value on its thread (`Send`), and all handles give shared
+// references to it (`Sync`). The counts are atomic, and any thread may free the slot.
 unsafe impl<T: Send + Sync> Send for ArenaArc<T> {}
-// SAFETY: a shared handle can be cloned, so that the same holds.
+// SAFETY: a shared handle can be cloned, so the same bounds suffice.
 unsafe impl<T: Send + Sync> Sync for ArenaArc<T> {}

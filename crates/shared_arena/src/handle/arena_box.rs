@@ -1,11 +1,13 @@
-//! The handle that has its value alone, of an arena that threads share.
+//! Defines the handle that owns its value, for arenas whose values any thread may drop.
 
 use crate::slot::Threads;
 
 boxed! {
-    /// A value in a [`SharedArena`](crate::SharedArena) or [`Arena`](crate::Arena), as a `Box` has one: the handle has it alone, and drops it.
+    /// A value in a [`SharedArena`](crate::SharedArena) or [`Arena`](crate::Arena). The handle owns
+    /// it like a `Box`, and drops it.
     ///
-    /// It may be sent to another thread and dropped there, and it may outlive the arena. It pays for no counter.
+    /// It may be sent to another thread and dropped there, and it may outlive the arena. It has no
+    /// counter.
     ///
     /// # Examples
     ///
@@ -19,7 +21,7 @@ boxed! {
     /// assert_eq!(ArenaBox::into_inner(numbers), [7, 2, 3]);
     /// ```
     ///
-    /// `Send` and `Sync` are as those of `Box`:
+    /// The bounds of `Send` and `Sync` are those of `Box`:
     ///
     /// ```compile_fail,E0277
     /// # use shared_arena::ArenaBox;
@@ -35,7 +37,7 @@ boxed! {
     ArenaBox, Threads
 }
 
-// SAFETY: the handle has the value alone, and its slot is given back from any thread.
+// SAFETY: the handle owns the value, and any thread may free the slot.
 unsafe impl<T: Send> Send for ArenaBox<T> {}
-// SAFETY: a shared handle gives out shared references to the value, and nothing else.
+// SAFETY: a shared handle gives only shared references to the value.
 unsafe impl<T: Sync> Sync for ArenaBox<T> {}

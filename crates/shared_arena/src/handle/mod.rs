@@ -1,4 +1,4 @@
-//! The handles: one pointer wide each, and outliving their arena.
+//! Defines the handles. Each is one pointer wide, and may outlive its arena.
 
 #[macro_use]
 mod traits;

@@ -1,9 +1,10 @@
-//! The handle that has its value alone, of a pool for one thread.
+//! Defines the handle that owns its value, for pools of one thread.
 
 use crate::slot::Single;
 
 boxed! {
-    /// A value in a [`Pool`](crate::Pool), as a `Box` has one: the handle has it alone, and drops it. It may outlive the pool.
+    /// A value in a [`Pool`](crate::Pool). The handle owns it like a `Box`, and drops it. It may
+    /// outlive the pool.
     ///
     /// # Examples
     ///

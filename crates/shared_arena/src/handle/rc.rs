@@ -1,4 +1,4 @@
-//! The counted handle for one thread.
+//! Defines the counted handle for one thread.
 
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
@@ -9,9 +9,10 @@ use super::AllocRc;
 use crate::counts::Count;
 use crate::slot::{Either, Slot, count_of};
 
-/// A value in a [`Pool`](crate::Pool), `Arena` or `SharedArena` that several handles on one thread share, as `Rc` does.
+/// A value in a [`Pool`](crate::Pool), `Arena` or `SharedArena` that several handles on one thread
+/// share, like an `Rc`.
 ///
-/// The last one drops it. They may outlive the arena.
+/// The last handle drops the value. Handles may outlive the arena.
 ///
 /// # Examples
 ///
@@ -40,7 +41,8 @@ use crate::slot::{Either, Slot, count_of};
 /// ```
 ///
 /// # Invariant
-/// **H1** `place` is a slot of an arena for `T` with a value in it, in which this handle is counted; all handles to it are on one thread.
+/// **H1** `place` is a slot of an arena for `T` with a value in it, and its counts include this
+/// handle. All handles to it are on one thread.
 #[repr(transparent)]
 pub struct ArenaRc<T> {
     place: NonNull<T>,
@@ -51,7 +53,7 @@ as_value!(ArenaRc);
 
 impl<T> ArenaRc<T> {
     /// # Safety
-    /// H1: `place` has its counts started and this is the handle that they count.
+    /// H1: the counts of `place` include this handle.
     #[inline]
     pub(crate) unsafe fn adopt(place: NonNull<T>) -> Self {
         Self { place, value: PhantomData }
@@ -60,41 +62,43 @@ impl<T> ArenaRc<T> {
     /// Pins the value of a new handle.
     #[inline]
     pub(crate) fn pin_new(this: Self) -> core::pin::Pin<Self> {
-        // SAFETY: there is no other handle yet, so that none is ever bare: the value stays where it is until its destructor ran.
+        // SAFETY: this is the only handle, so every later one is pinned too. The value stays in
+        // place until its destructor has run.
         unsafe { core::pin::Pin::new_unchecked(this) }
     }
 
     #[inline]
     fn count(&self) -> &Count {
-        // SAFETY: H1: this handle is counted.
+        // SAFETY: H1: the counts include this handle.
         unsafe { count_of(self.place) }
     }
 
-    /// How many handles share the value.
+    /// Returns the number of handles that share the value.
     #[inline]
     #[must_use]
     pub fn strong_count(this: &Self) -> usize {
         this.count().strong()
     }
 
-    /// Whether both handles share one value.
+    /// Returns whether both handles share one value.
     #[inline]
     #[must_use]
     pub fn ptr_eq(this: &Self, other: &Self) -> bool {
         this.place == other.place
     }
 
-    /// The value, to be changed, if no other handle shares it.
+    /// Returns a mutable reference to the value if no other handle shares it.
     #[inline]
     pub fn get_mut(this: &mut Self) -> Option<&mut T> {
         if Self::strong_count(this) != 1 {
             return None;
         }
-        // SAFETY: H1: there is no other handle, and this one is borrowed.
+        // SAFETY: H1: there is no other handle, and this one is borrowed mutably.
         Some(unsafe { this.place.as_mut() })
     }
 
-    /// The value, to be changed: where other handles share it, this one gets a clone of it first, in `arena`.
+    /// Returns a mutable reference to the value. If other handles share it, it first replaces this
+    /// one by a clone of the value in `arena`.
     #[inline]
     pub fn make_mut<'h>(this: &'h mut Self, arena: &impl AllocRc<T>) -> &'h mut T
     where
@@ -103,55 +107,58 @@ impl<T> ArenaRc<T> {
         if Self::strong_count(this) != 1 {
             *this = arena.new_rc((**this).clone());
         }
-        // SAFETY: H1: there is no other handle, and this one is borrowed. The destructor of the old handle does not drop the value.
+        // SAFETY: H1: there is no other handle, and this one is borrowed mutably. The drop of a
+        // replaced handle does not drop the value, because others share it.
         unsafe { this.place.as_mut() }
     }
 
-    /// Takes the value out, if no other handle shares it.
+    /// Returns the value if no other handle shares it.
     ///
     /// # Errors
-    /// The handle as it was, where others share the value.
+    /// Returns the handle if others share the value.
     #[inline]
     pub fn try_unwrap(this: Self) -> Result<T, Self> {
         if Self::strong_count(&this) != 1 {
             return Err(this);
         }
         let place = ManuallyDrop::new(this).place;
-        // SAFETY: the only handle is forgotten: the slot is this guard's.
+        // SAFETY: the only handle is forgotten, so this guard owns the slot.
         let slot: Slot<T, Either> = unsafe { Slot::adopt(place) };
-        // SAFETY: there is a value in it, which is read once.
+        // SAFETY: the slot has a value, which is read once.
         let value = unsafe { place.read() };
         drop(slot);
         Ok(value)
     }
 
-    /// The pointer to the value, in which this handle stays counted until [`ArenaRc::from_raw`].
+    /// Returns the pointer to the value. The handle stays counted until [`ArenaRc::from_raw`].
     #[inline]
-    #[must_use = "the handle stays counted unless it is made again"]
+    #[must_use = "the handle stays counted until `from_raw` takes it back"]
     pub fn into_raw(this: Self) -> *const T {
         ManuallyDrop::new(this).place.as_ptr()
     }
 
-    /// Makes a handle again of what [`ArenaRc::into_raw`] returned.
+    /// Takes back a handle from a pointer that [`ArenaRc::into_raw`] returned.
     ///
     /// # Safety
-    /// `value` is exactly the pointer that `into_raw` returned (not one made from a reference to the value), on the thread of that
-    /// handle; once for each time. This copy of the crate made the handle: not that of a plugin or its host.
+    /// `value` is exactly the pointer that `into_raw` returned, and not one made from a reference
+    /// to the value. The call is on the thread of that handle. Each call of `into_raw` permits one
+    /// call. This copy of the crate made the handle, not that of a plugin or its host.
     #[inline]
     #[must_use]
     pub unsafe fn from_raw(value: *const T) -> Self {
-        // SAFETY: the caller's pointer is that of a slot.
+        // SAFETY: the caller's pointer points to a slot, so it is not null.
         let place = unsafe { NonNull::new_unchecked(value.cast_mut()) };
-        // SAFETY: the caller's: a handle is counted for it.
+        // SAFETY: H1: the handle that `into_raw` forgot is still counted.
         unsafe { Self::adopt(place) }
     }
 
-    /// Drops the value of the last handle, and gives the slot back.
+    /// Drops the value of the last handle, and frees the slot.
     #[inline(never)]
     fn drop_last(&mut self) {
-        // SAFETY: the last handle is being dropped; given back by the guard, also when the destructor unwinds.
+        // SAFETY: the last handle is being dropped, so this guard owns the slot. It frees it even
+        // if the value's destructor unwinds.
         let slot: Slot<T, Either> = unsafe { Slot::adopt(self.place) };
-        // SAFETY: there is a value in it, and nobody uses it any more.
+        // SAFETY: the slot has a value, and no other handle can reach it.
         unsafe { self.place.drop_in_place() };
         drop(slot);
     }
@@ -161,7 +168,7 @@ impl<T> Clone for ArenaRc<T> {
     #[inline]
     fn clone(&self) -> Self {
         self.count().clone_here();
-        // SAFETY: H1: counted above.
+        // SAFETY: H1: `clone_here` counted the new handle.
         unsafe { Self::adopt(self.place) }
     }
 }

@@ -1,9 +1,11 @@
-//! What every handle does as its value does, and what the two boxes have in common.
+//! Defines the traits that every handle forwards to its value, and the methods that the two boxes
+//! share.
 //!
-//! Not `AsRef`, `AsMut`, `PartialOrd`, `Ord`: where a handle has them, `handle.as_ref()` or `handle.cmp(&value)` is the handle's method and no more
-//! that of its value, say an `Option` or a number. Programs that come from the namesake call the latter.
+//! Handles do not implement `AsRef`, `AsMut`, `PartialOrd` and `Ord`. With them, `handle.as_ref()`
+//! or `handle.cmp(&value)` would call the handle's method instead of the value's. Programs written
+//! for the published crate call the value's, for example that of an `Option` or a number.
 
-/// Traits of a handle that derefs to its value by `place`.
+/// Traits of a handle that dereferences to its value through `place`.
 macro_rules! as_value {
     ($name:ident) => {
         impl<T> core::ops::Deref for $name<T> {
@@ -11,7 +13,7 @@ macro_rules! as_value {
 
             #[inline]
             fn deref(&self) -> &T {
-                // SAFETY: H1: the handle has the slot, or a share in it, and there is a value in it.
+                // SAFETY: H1: the slot has a value, which this handle owns or shares.
                 unsafe { self.place.as_ref() }
             }
         }
@@ -57,18 +59,19 @@ macro_rules! as_value {
             }
         }
 
-        // The value does not move with its handle.
+        // Moving the handle does not move the value.
         impl<T> Unpin for $name<T> {}
     };
 }
 
-/// A handle that has its slot alone.
+/// A handle that owns its slot alone.
 macro_rules! boxed {
     ($(#[$meta:meta])* $name:ident, $home:ty) => {
         $(#[$meta])*
         ///
         /// # Invariant
-        /// **H1** `place` is a slot of an arena for `T` that this handle has alone, with a value in it.
+        /// **H1** `place` is a slot of an arena for `T` with a value in it, and only this handle
+        /// has it.
         #[repr(transparent)]
         pub struct $name<T> {
             place: core::ptr::NonNull<T>,
@@ -85,55 +88,59 @@ macro_rules! boxed {
                 Self { place, value: core::marker::PhantomData }
             }
 
-            /// The slot, for whoever gives it back.
+            /// Returns a guard that frees the slot, without dropping the value.
             #[inline]
             fn into_slot(this: Self) -> crate::slot::Slot<T, $home> {
                 let place = core::mem::ManuallyDrop::new(this).place;
-                // SAFETY: H1: the handle had the slot alone, and is forgotten.
+                // SAFETY: H1: the handle owned the slot alone, and is forgotten.
                 unsafe { crate::slot::Slot::adopt(place) }
             }
 
-            /// Takes the value out and gives the slot back.
+            /// Returns the value and frees its slot.
             #[inline]
             #[must_use]
             pub fn into_inner(this: Self) -> T {
                 let place = this.place;
                 let slot = Self::into_slot(this);
-                // SAFETY: H1: there is a value in it, which is read once.
+                // SAFETY: H1: the slot has a value, which is read once.
                 let value = unsafe { place.read() };
                 drop(slot);
                 value
             }
 
-            /// The pointer to the value, which is not dropped and whose slot stays taken until
+            /// Returns the pointer to the value. The value stays in its slot until
             #[doc = concat!("[`", stringify!($name), "::from_raw`].")]
             #[inline]
-            #[must_use = "the value is never dropped unless it is made a handle again"]
+            #[must_use = "the value is never dropped unless `from_raw` takes it back"]
             pub fn into_raw(this: Self) -> *mut T {
                 core::mem::ManuallyDrop::new(this).place.as_ptr()
             }
 
-            /// Makes a handle again of what
+            /// Takes back a handle from a pointer that
             #[doc = concat!("[`", stringify!($name), "::into_raw`] returned.")]
             ///
             /// # Safety
-            /// `value` is exactly the pointer that `into_raw` returned (not one made from a reference to the value, which may access the
-            /// value alone), of a handle of this kind, on a thread that the handle may be on; once. This copy of the crate made the handle:
-            /// not that of a plugin or its host.
+            /// `value` is exactly the pointer that `into_raw` returned. A pointer made from a
+            /// reference to the value may only access the value, so it is not enough. The pointer
+            /// came from a handle of this type, and the call is on a thread that may have the
+            /// handle. Each call of `into_raw` permits one call. This copy of the crate made the
+            /// handle, not that of a plugin or its host.
             #[inline]
             #[must_use]
             pub unsafe fn from_raw(value: *mut T) -> Self {
-                // SAFETY: the caller's pointer is that of a slot.
+                // SAFETY: the caller's pointer points to a slot, so it is not null.
                 let place = unsafe { core::ptr::NonNull::new_unchecked(value) };
-                // SAFETY: the caller's: the slot is the handle's again.
+                // SAFETY: H1: the handle that `into_raw` forgot owned the slot.
                 unsafe { Self::adopt(place) }
             }
 
-            /// Pins the value. It does not move with its handle, and its slot is not used again before it was dropped.
+            /// Pins the value. It does not move with its handle, and its slot is not reused before
+            /// it was dropped.
             #[inline]
             #[must_use]
             pub fn into_pin(this: Self) -> core::pin::Pin<Self> {
-                // SAFETY: the value stays where it is until its destructor ran: no handle moves it, and a forgotten one keeps the slot.
+                // SAFETY: the value stays in place until its destructor has run: no handle moves
+                // it, and a forgotten handle keeps the slot.
                 unsafe { core::pin::Pin::new_unchecked(this) }
             }
         }
@@ -141,9 +148,10 @@ macro_rules! boxed {
         impl<T> Drop for $name<T> {
             #[inline]
             fn drop(&mut self) {
-                // SAFETY: H1; given back by the guard, also when the destructor unwinds.
+                // SAFETY: H1: this handle owns the slot, and the guard frees it even if the value's
+                // destructor unwinds.
                 let slot: crate::slot::Slot<T, $home> = unsafe { crate::slot::Slot::adopt(self.place) };
-                // SAFETY: H1: there is a value in it, and nobody uses it any more.
+                // SAFETY: H1: the slot has a value, and only this handle can reach it.
                 unsafe { self.place.drop_in_place() };
                 drop(slot);
             }
@@ -152,7 +160,7 @@ macro_rules! boxed {
         impl<T> core::ops::DerefMut for $name<T> {
             #[inline]
             fn deref_mut(&mut self) -> &mut T {
-                // SAFETY: H1: the handle has the slot alone.
+                // SAFETY: H1: this handle owns the slot alone.
                 unsafe { self.place.as_mut() }
             }
         }

@@ -1,4 +1,4 @@
-//! The handle that keeps a slot, but not the value in it.
+//! Defines the handle that keeps a slot, but not the value in it.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -9,7 +9,8 @@ use super::ArenaArc;
 use crate::counts::Count;
 use crate::slot::{Slot, Threads, count_of};
 
-/// A handle to what [`ArenaArc`] handles share that does not keep the value alive. It keeps its slot.
+/// A handle to a value that [`ArenaArc`] handles share. It does not keep the value live, but it
+/// keeps its slot.
 ///
 /// # Examples
 ///
@@ -25,8 +26,8 @@ use crate::slot::{Slot, Threads, count_of};
 /// ```
 ///
 /// # Invariant
-/// **H2** `place` is a slot of an arena for `T` in which this handle is counted as a weak one; whether there is a value in it, the
-/// strong count says.
+/// **H2** `place` is a slot of an arena for `T`, and its counts include this handle as a weak one.
+/// The strong count says whether the slot has a value.
 #[repr(transparent)]
 pub struct Weak<T> {
     place: NonNull<T>,
@@ -35,7 +36,7 @@ pub struct Weak<T> {
 
 impl<T> Weak<T> {
     /// # Safety
-    /// H2: `place` counts this handle.
+    /// H2: the counts of `place` include this handle.
     #[inline]
     pub(crate) unsafe fn adopt(place: NonNull<T>) -> Self {
         Self { place, value: PhantomData }
@@ -43,45 +44,46 @@ impl<T> Weak<T> {
 
     #[inline]
     fn count(&self) -> &Count {
-        // SAFETY: H2: this handle is counted.
+        // SAFETY: H2: the counts include this handle.
         unsafe { count_of(self.place) }
     }
 
-    /// A handle that keeps the value, if there still is one.
+    /// Returns a strong handle, or `None` if the value was dropped.
     #[must_use]
     pub fn upgrade(&self) -> Option<ArenaArc<T>> {
-        // SAFETY: counted, where it says so; there is a value as long as the count was not zero.
+        // SAFETY: H1: `upgrade` counted the new handle, and the slot has a value while the strong
+        // count is not zero.
         self.count().upgrade().then(|| unsafe { ArenaArc::adopt(self.place) })
     }
 
-    /// How many handles share the value at this moment.
+    /// Returns the number of strong handles at this moment.
     #[must_use]
     pub fn strong_count(&self) -> usize {
         self.count().strong()
     }
 
-    /// Whether both handles are to one slot.
+    /// Returns whether both handles belong to one slot.
     #[must_use]
     pub fn ptr_eq(&self, other: &Self) -> bool {
         self.place == other.place
     }
 
-    /// The pointer to where the value is or was; this handle stays counted until [`Weak::from_raw`].
-    #[must_use = "the handle stays counted unless it is made again"]
+    /// Returns the pointer to the slot. The handle stays counted until [`Weak::from_raw`].
+    #[must_use = "the handle stays counted until `from_raw` takes it back"]
     pub fn into_raw(self) -> *const T {
         ManuallyDrop::new(self).place.as_ptr()
     }
 
-    /// Makes a handle again of what [`Weak::into_raw`] returned.
+    /// Takes back a handle from a pointer that [`Weak::into_raw`] returned.
     ///
     /// # Safety
-    /// `value` is exactly the pointer that `into_raw` returned; once for each time. This copy of the crate made the handle: not that of a
-    /// plugin or its host.
+    /// `value` is exactly the pointer that `into_raw` returned. Each call of `into_raw` permits one
+    /// call. This copy of the crate made the handle, not that of a plugin or its host.
     #[must_use]
     pub unsafe fn from_raw(value: *const T) -> Self {
-        // SAFETY: the caller's pointer is that of a slot.
+        // SAFETY: the caller's pointer points to a slot, so it is not null.
         let place = unsafe { NonNull::new_unchecked(value.cast_mut()) };
-        // SAFETY: the caller's: a handle is counted for it.
+        // SAFETY: H2: the handle that `into_raw` forgot is still counted.
         unsafe { Self::adopt(place) }
     }
 }
@@ -90,7 +92,7 @@ impl<T> Clone for Weak<T> {
     #[inline]
     fn clone(&self) -> Self {
         self.count().clone_weak();
-        // SAFETY: H2: counted above.
+        // SAFETY: H2: `clone_weak` counted the new handle.
         unsafe { Self::adopt(self.place) }
     }
 }
@@ -99,7 +101,8 @@ impl<T> Drop for Weak<T> {
     #[inline]
     fn drop(&mut self) {
         if self.count().drop_weak() {
-            // SAFETY: no handle of any kind is left, so the value is gone and the slot is this guard's.
+            // SAFETY: no handle of any kind is left, so the value was dropped and this guard owns
+            // the slot.
             drop(unsafe { Slot::<T, Threads>::adopt(self.place) });
         }
     }
@@ -113,7 +116,8 @@ impl<T> fmt::Debug for Weak<T> {
 
 impl<T> Unpin for Weak<T> {}
 
-// SAFETY: it can become an `ArenaArc`, whose conditions are these; the counts are atomic, and the slot is given back from any thread.
+// SAFETY: a weak handle can become an `ArenaArc`, whose bounds are these. The counts are atomic,
+// and any thread may free the slot.
 unsafe impl<T: Send + Sync> Send for Weak<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send + Sync> Sync for Weak<T> {}

@@ -1,4 +1,5 @@
-//! The counts of shared handles: the value is dropped after its last use, once, and the slot is given back after that, once.
+//! Models of the counts of shared handles. The value is dropped once, after its last use. The slot
+//! is freed once, after that.
 
 use core::mem::replace;
 
@@ -9,7 +10,8 @@ use loom::thread;
 use super::check;
 use crate::counts::Count;
 
-/// A slot with a value that several handles share. The `Arc` only keeps the memory: it is dropped where the model ends.
+/// A slot with a value that several handles share. The `Arc` only keeps the memory until the model
+/// ends.
 struct Shared {
     count: Count,
     value: UnsafeCell<Value>,
@@ -31,16 +33,16 @@ impl Shared {
 
     fn read(&self) {
         self.value.with(|value| {
-            // SAFETY: loom reports the race before this read.
-            assert!(unsafe { &*value } != &Value::Gone, "read after it was dropped");
+            // SAFETY: loom reports a race before this read.
+            assert!(unsafe { &*value } != &Value::Gone, "the value was read after its drop");
         });
     }
 
     fn write(&self) {
         self.value.with_mut(|value| {
-            // SAFETY: loom reports the race before this access.
+            // SAFETY: loom reports a race before this access.
             let Value::Alive(number) = (unsafe { &mut *value }) else {
-                panic!("written after it was dropped")
+                panic!("the value was written after its drop")
             };
             *number += 1;
         });
@@ -48,12 +50,15 @@ impl Shared {
 
     fn drop_value(&self) {
         self.value.with_mut(|value| {
-            // SAFETY: loom reports the race before this access.
-            assert!(replace(unsafe { &mut *value }, Value::Gone) != Value::Gone, "dropped twice");
+            // SAFETY: loom reports a race before this access.
+            assert!(
+                replace(unsafe { &mut *value }, Value::Gone) != Value::Gone,
+                "the value was dropped twice"
+            );
         });
     }
 
-    /// What `ArenaArc` does when it is dropped.
+    /// Acts as the drop of an `ArenaArc`.
     fn drop_strong(&self) {
         self.read();
         if self.count.drop_strong() {
@@ -62,23 +67,23 @@ impl Shared {
         }
     }
 
-    /// What `Weak` does when it is dropped.
+    /// Acts as the drop of a `Weak`.
     fn drop_weak(&self) {
         if self.count.drop_weak() {
-            // The slot is used again: by a value of whatever kind.
+            // Any value may use the slot from here on.
             self.value.with_mut(|value| {
-                // SAFETY: loom reports the race before this access.
-                assert!(unsafe { &*value } == &Value::Gone, "given back with a value in it");
+                // SAFETY: loom reports a race before this access.
+                assert!(unsafe { &*value } == &Value::Gone, "the slot was freed with a value in it");
             });
             self.slot.with_mut(|slot| {
-                // SAFETY: loom reports the race before this access.
-                assert!(replace(unsafe { &mut *slot }, false), "given back twice");
+                // SAFETY: loom reports a race before this access.
+                assert!(replace(unsafe { &mut *slot }, false), "the slot was freed twice");
             });
         }
     }
 
     fn ended(&self) {
-        // SAFETY: loom reports the race before this read.
+        // SAFETY: loom reports a race before this read.
         assert!(!self.slot.with(|slot| unsafe { *slot }), "the slot was lost");
     }
 }
@@ -102,7 +107,7 @@ fn loom_the_last_strong_handle_drops_the_value() {
 }
 
 #[test]
-fn loom_an_upgrade_beside_the_last_strong_handle() {
+fn loom_no_upgrade_succeeds_after_the_drop_of_the_value() {
     check(3, || {
         let shared = Shared::new();
         shared.count.clone_weak();
@@ -120,7 +125,7 @@ fn loom_an_upgrade_beside_the_last_strong_handle() {
 }
 
 #[test]
-fn loom_the_last_weak_handle_gives_the_slot_back() {
+fn loom_the_last_weak_handle_frees_the_slot() {
     check(3, || {
         let shared = Shared::new();
         shared.count.clone_weak();
@@ -138,7 +143,7 @@ fn loom_the_last_weak_handle_gives_the_slot_back() {
 }
 
 #[test]
-fn loom_who_is_alone_writes_after_the_others_read() {
+fn loom_the_only_handle_writes_after_the_others_read() {
     check(3, || {
         let shared = Shared::new();
         shared.count.clone_strong();

@@ -1,18 +1,18 @@
-//! The end of an arena, while slots come home.
+//! Models of an arena's drop while slots are freed.
 
 use loom::thread;
 
 use super::{Model, check, check_exactly};
 
-/// The page is full: the owner links it before it gives the slot back, since a look may free it right after. Then the owner ends, also
-/// beside the drop.
+/// The page is full. So the owner links it before it frees the slot, since a look may free the
+/// group right after that. Then the owner exits, also during the drop.
 #[test]
-fn loom_the_arena_is_dropped_beside_a_home_free() {
+fn loom_drop_beside_local_frees_loses_no_slot() {
     check(3, || {
         let model = Model::new(0);
         let thread = model.start();
         let (first, second) = (thread.claim(), thread.claim());
-        // Something at hand, and the page of the others no longer the current one.
+        // Fills the hot slot, and makes another page the current one.
         let third = thread.claim();
         thread.free(third);
         let there = model.clone();
@@ -26,7 +26,7 @@ fn loom_the_arena_is_dropped_beside_a_home_free() {
 }
 
 #[test]
-fn loom_the_arena_is_dropped_beside_a_free_into_the_hot_place() {
+fn loom_drop_beside_a_free_into_the_hot_slot_loses_no_slot() {
     check(3, || {
         let model = Model::new(0);
         let thread = model.start();
@@ -41,7 +41,7 @@ fn loom_the_arena_is_dropped_beside_a_free_into_the_hot_place() {
 }
 
 #[test]
-fn loom_the_arena_is_dropped_beside_frees_of_both_kinds() {
+fn loom_drop_beside_local_and_remote_frees_loses_no_slot() {
     check(2, || {
         let model = Model::new(0);
         let thread = model.start();
@@ -59,9 +59,9 @@ fn loom_the_arena_is_dropped_beside_frees_of_both_kinds() {
     });
 }
 
-/// Each of three counts: the drop of the arena, a free that found it dropped, and one that did not.
+/// The drop counts, and each of the two frees counts, whether it found the arena dropped or not.
 #[test]
-fn loom_the_arena_is_dropped_beside_two_foreign_frees() {
+fn loom_drop_beside_two_remote_frees_loses_no_slot() {
     check(2, || {
         let model = Model::new(0);
         let thread = model.start();
@@ -79,9 +79,9 @@ fn loom_the_arena_is_dropped_beside_two_foreign_frees() {
     });
 }
 
-/// Two arenas are dropped at once, and another thread has a slot of each: neither stays.
+/// Another thread has a slot of each arena. Both arenas are freed.
 #[test]
-fn loom_two_arenas_are_dropped_at_once() {
+fn loom_two_concurrent_drops_free_both_arenas() {
     check(2, || {
         let model = Model::new(0);
         let other = Model { world: model.world.clone(), store: Model::new_store() };
@@ -99,11 +99,11 @@ fn loom_two_arenas_are_dropped_at_once() {
     });
 }
 
-/// Another thread drops two arenas beside the end of the thread that owns a slot of each. That thread is in the midst of giving one
-/// back: it finds both in its bag, or the other thread looks for it.
+/// Another thread drops two arenas while the owner of a slot in each frees one slot and exits.
+/// Either the owner finds both shards in its bag, or the other thread looks on its behalf.
 #[test]
-fn loom_two_arenas_are_dropped_beside_the_end_of_their_owner() {
-    // One more takes minutes.
+fn loom_two_drops_beside_the_owners_exit_free_both_arenas() {
+    // A third preemption takes minutes.
     check_exactly(2, || {
         let model = Model::new(0);
         let other = Model { world: model.world.clone(), store: Model::new_store() };
@@ -123,9 +123,9 @@ fn loom_two_arenas_are_dropped_beside_the_end_of_their_owner() {
     });
 }
 
-/// The owner of the slots drops the arena itself, beside a remote free: nobody has to look.
+/// The owner of the slots drops the arena itself, so no look is needed.
 #[test]
-fn loom_the_owner_drops_the_arena_beside_a_foreign_free() {
+fn loom_drop_by_the_owner_beside_a_remote_free_frees_the_arena() {
     check(3, || {
         let model = Model::new(0);
         let thread = model.start();
@@ -139,9 +139,9 @@ fn loom_the_owner_drops_the_arena_beside_a_foreign_free() {
     });
 }
 
-/// Two last handles of two arenas: each frees its arena by itself.
+/// Each of the last handles of two arenas frees its arena itself.
 #[test]
-fn loom_two_arenas_end_at_once() {
+fn loom_last_handles_of_two_arenas_free_both() {
     check(3, || {
         let model = Model::new(0);
         let other = Model { world: model.world.clone(), store: Model::new_store() };
@@ -161,9 +161,9 @@ fn loom_two_arenas_end_at_once() {
     });
 }
 
-/// After the drop the last of two handles frees everything by itself.
+/// The last of two handles frees everything itself.
 #[test]
-fn loom_two_last_handles_after_the_arena() {
+fn loom_the_last_of_two_handles_frees_the_dropped_arena() {
     check(3, || {
         let model = Model::new(0);
         let thread = model.start();

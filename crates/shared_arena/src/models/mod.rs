@@ -1,8 +1,9 @@
-//! Loom models of what threads do to one arena, over the real stores, shards, groups and records, in a world of their own.
+//! Loom models of the threads that use one arena. They run the real stores, shards, groups and
+//! records, in a world of their own.
 //!
-//! Each ends with the arena dropped and all of it freed, and nobody looks for what may have stayed: a slot that is lost keeps its
-//! store. A group or a slot that two threads have trips its witness. Which ordering or step each model breaks without is in
-//! `controls.toml`.
+//! Each model ends with the arena dropped and all memory freed, without a look on request. So a
+//! lost slot shows, because it keeps its store. If two threads have one group or slot, its witness
+//! fails. `controls.toml` lists the ordering or step that each model needs.
 
 mod counts;
 mod end;
@@ -19,23 +20,23 @@ use crate::geometry::Geometry;
 use crate::group::{GroupPtr, Of};
 use crate::parked;
 use crate::shard::used;
-use crate::stats::Statistics;
+use crate::stats::Stats;
 use crate::store::{Settings, Store};
 use crate::world::{self, Place, World, identity};
 
-/// Pages have two slots, and groups two pages.
+/// The type of the slots. Pages have two slots, and groups two pages.
 type Value = u64;
 const GEOMETRY: &Geometry = &Of::<Value>::GEOMETRY;
 const _: () = assert!(GEOMETRY.slots == 2 && GEOMETRY.pages == 2, "models are small");
 
-/// A world, and the one arena in it.
+/// A world with one arena.
 #[derive(Clone)]
 struct Model {
     world: Arc<World>,
     store: Sent<Store>,
 }
 
-/// A pointer on its way to another thread.
+/// A pointer that is sent to another thread.
 struct Sent<T>(NonNull<T>);
 
 impl<T> Clone for Sent<T> {
@@ -46,14 +47,14 @@ impl<T> Clone for Sent<T> {
 
 impl<T> Copy for Sent<T> {}
 
-// SAFETY: what a model sends is fit for any thread, and loom reports what it is not.
+// SAFETY: a model sends only pointers that any thread may use, and loom reports violations.
 unsafe impl<T> Send for Sent<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for Sent<T> {}
 
 type Slot = Sent<Value>;
 
-/// A thread that holds a record, as `thread.rs` does it with a thread-local.
+/// A thread that holds a record, as `thread.rs` arranges with a thread-local.
 struct Thread<'w> {
     model: &'w Model,
     lease: Option<Lease<'w, Place>>,
@@ -77,7 +78,7 @@ impl Model {
     }
 
     fn store(&self) -> &Store {
-        // SAFETY: stores are not given back in a model.
+        // SAFETY: a model does not use its store after the arena and all slots are gone.
         unsafe { self.store.0.as_ref() }
     }
 
@@ -87,7 +88,7 @@ impl Model {
         Thread { model: self, lease: Some(lease) }
     }
 
-    /// Frees as a thread does that has no record: NOWHERE, or GONE.
+    /// Frees a slot as a thread without a record does, such as one at NOWHERE or GONE.
     fn free_elsewhere(&self, slot: Slot) {
         let nowhere = 0_u8;
         free(&self.world, (&raw const nowhere).cast(), slot);
@@ -98,15 +99,15 @@ impl Model {
         unsafe { world::shrink(&self.world, self.store(), None) }
     }
 
-    /// The drop of the arena, by a thread that holds no record.
+    /// Drops the arena on a thread that holds no record.
     fn close(&self) {
-        // SAFETY: the model does it once, and claims nothing afterwards.
+        // SAFETY: the model drops the arena once, and claims nothing afterwards.
         unsafe { world::close(&self.world, self.store.0, None) };
     }
 
-    /// All slots came home and all threads ended: nothing is left, and nobody has to look for it.
+    /// Asserts that nothing is left, after all slots are freed and all threads have exited.
     fn ended(&self) {
-        assert_eq!(self.world.parked.tally.stores.load(Relaxed), 0, "an arena stays");
+        assert_eq!(self.world.parked.tally.stores.load(Relaxed), 0, "an arena was not freed");
     }
 
     fn close_and_end(&self) {
@@ -115,27 +116,27 @@ impl Model {
     }
 }
 
-/// What `ArenaBox` does when it is dropped.
+/// Frees a slot as the drop of an `ArenaBox` does.
 fn free(world: &World, here: *const (), slot: Slot) {
-    // SAFETY: whoever has a slot may look at its group.
+    // SAFETY: the caller has a slot of the group, so the group is live.
     let group = unsafe { GroupPtr::around(slot.0, GEOMETRY.group) };
     if group.record().get().cast_const() == here {
-        // SAFETY: a slot of the group is out, so it is bound.
+        // SAFETY: a slot of the group is in use, so the group is bound.
         let shard = unsafe { group.shard_of() };
-        // SAFETY: the slot is the caller's, who holds the record.
+        // SAFETY: the caller owns the slot and holds the shard's record.
         unsafe { shard.put(GEOMETRY, group, slot.0.cast()) };
     } else {
         used(GEOMETRY, slot.0.cast());
         let position = GEOMETRY.position(slot.0.addr().get() & (GEOMETRY.group - 1));
-        // SAFETY: the slot is the caller's.
+        // SAFETY: the caller owns the slot and does not use it again.
         let last =
             unsafe { world::give_back(world, group, group.far(GEOMETRY, position.page), 1 << position.slot) };
-        // SAFETY: what the line above counted.
+        // SAFETY: `last` is what the line above returned.
         last.into_iter().for_each(|last| unsafe { world::gone(world, group, last) });
     }
 }
 
-/// The end of a thread, as `ephemera-prim` and `thread.rs` do it.
+/// Ends a thread as `ephemera-prim` and `thread.rs` do at thread exit.
 impl Drop for Thread<'_> {
     fn drop(&mut self) {
         let record = self.record();
@@ -149,9 +150,10 @@ impl<'w> Thread<'w> {
         self.lease.as_ref().unwrap().record()
     }
 
-    /// The drop of the arena, by this thread.
+    /// Drops the arena on this thread.
     fn close(&self) {
-        // SAFETY: this thread holds the record. The model drops the arena once, and claims nothing afterwards.
+        // SAFETY: this thread holds the record. The model drops the arena once, and claims nothing
+        // afterwards.
         unsafe { world::close(&self.model.world, self.model.store.0, Some(self.record())) };
     }
 
@@ -179,7 +181,7 @@ impl<'w> Thread<'w> {
     }
 }
 
-/// With so many preemptions, unless the command asks for another number.
+/// Runs a model with this number of preemptions, unless the command asks for another number.
 fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     let asked = loom::model::Builder::new().preemption_bound;
     check_exactly(asked.unwrap_or(preemptions), model);
@@ -193,7 +195,7 @@ fn check_exactly(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
 }
 
 #[test]
-fn loom_a_foreign_free_beside_the_owners() {
+fn loom_remote_free_beside_local_frees_loses_no_slot() {
     check(3, || {
         let model = Model::new(0);
         let thread = model.start();
@@ -201,7 +203,7 @@ fn loom_a_foreign_free_beside_the_owners() {
         let there = model.clone();
         let other = thread::spawn(move || there.free_elsewhere(yours));
         thread.free(mine);
-        // Whether it is the other thread's slot, depends on what that did.
+        // The second slot is the other thread's if its free came first.
         let (first, second) = (thread.claim(), thread.claim());
         thread.free(first);
         thread.free(second);
@@ -212,7 +214,7 @@ fn loom_a_foreign_free_beside_the_owners() {
 }
 
 #[test]
-fn loom_two_foreign_frees_in_one_page() {
+fn loom_two_remote_frees_in_one_page_are_booked() {
     check(3, || {
         let model = Model::new(0);
         let thread = model.start();
@@ -225,14 +227,14 @@ fn loom_two_foreign_frees_in_one_page() {
         for other in others {
             other.join().unwrap();
         }
-        assert!(thread.shrink(), "all pages are free");
+        assert!(thread.shrink(), "all pages are empty");
         drop(thread);
         model.close_and_end();
     });
 }
 
 #[test]
-fn loom_shrink_beside_a_foreign_free_of_an_ended_thread() {
+fn loom_shrink_beside_remote_frees_to_an_exited_thread_frees_the_page_once() {
     check(3, || {
         let model = Model::new(0);
         let thread = model.start();
@@ -245,13 +247,13 @@ fn loom_shrink_beside_a_foreign_free_of_an_ended_thread() {
         });
         let early = model.shrink();
         other.join().unwrap();
-        assert!(early != model.shrink(), "the page goes once");
+        assert!(early != model.shrink(), "the page is freed once");
         model.close_and_end();
     });
 }
 
 #[test]
-fn loom_shrink_beside_the_owner() {
+fn loom_shrink_does_not_trim_beside_the_owner() {
     check(2, || {
         let model = Model::new(0);
         let thread = model.start();
@@ -268,7 +270,7 @@ fn loom_shrink_beside_the_owner() {
 }
 
 #[test]
-fn loom_the_owner_ends_while_another_frees_and_a_third_goes_on() {
+fn loom_owner_exit_beside_a_remote_free_and_a_new_holder_loses_no_slot() {
     check(2, || {
         let model = Model::new(0);
         let thread = model.start();
@@ -290,7 +292,7 @@ fn loom_the_owner_ends_while_another_frees_and_a_third_goes_on() {
 }
 
 #[test]
-fn loom_two_threads_bind_what_nobody_has() {
+fn loom_an_unowned_group_is_bound_once() {
     check(2, || {
         let model = Model::new(2);
         let there = model.clone();
@@ -309,7 +311,7 @@ fn loom_two_threads_bind_what_nobody_has() {
 }
 
 #[test]
-fn loom_statistics_beside_a_trim() {
+fn loom_statistics_read_no_freed_group() {
     check(2, || {
         let model = Model::new(0);
         let thread = model.start();
@@ -317,7 +319,7 @@ fn loom_statistics_beside_a_trim() {
         thread.free(slot);
         let there = model.clone();
         let reader = thread::spawn(move || {
-            let statistics = Statistics::of(there.store(), 8);
+            let statistics = Stats::of(there.store(), 8);
             assert!(statistics.unread || statistics.slots <= 2);
         });
         thread.shrink();
@@ -330,12 +332,12 @@ fn loom_statistics_beside_a_trim() {
 }
 
 #[test]
-fn loom_statistics_beside_a_first_claim() {
+fn loom_statistics_read_only_published_shards() {
     check(2, || {
         let model = Model::new(0);
         let there = model.clone();
         let reader = thread::spawn(move || {
-            let statistics = Statistics::of(there.store(), 8);
+            let statistics = Stats::of(there.store(), 8);
             assert!(statistics.unread || statistics.slots <= 2);
         });
         let thread = model.start();
@@ -347,15 +349,16 @@ fn loom_statistics_beside_a_first_claim() {
     });
 }
 
-/// Two threads make the counts of two slots in one page: one array stays, and both see it as it was made.
+/// Two threads make the counts of two slots in one page. One array stays, and both threads see it
+/// initialised.
 #[test]
-fn loom_two_threads_make_the_counts_of_a_page() {
+fn loom_two_first_counted_handles_share_one_array() {
     check(3, || {
         let model = Model::new(0);
         let thread = model.start();
         let slots = [thread.claim(), thread.claim()];
         let start = |model: &Model, slot: Slot| {
-            // SAFETY: the slot is out.
+            // SAFETY: the slot is in use, so its group is live.
             let group = unsafe { GroupPtr::around(slot.0, GEOMETRY.group) };
             let position = GEOMETRY.position(slot.0.addr().get() & (GEOMETRY.group - 1));
             let count = group.make_counts(model.store(), GEOMETRY, position.page, position.slot).unwrap();

@@ -1,5 +1,5 @@
-//! The end of arenas in a world of their own, one step at a time: what a free that the drop of the arena overtook leaves behind, and
-//! how much is looked at.
+//! Tests of dropped arenas in a world of their own, one step at a time: frees that were in progress
+//! at the drop, and the number of looks.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -21,7 +21,7 @@ const GEOMETRY: &Geometry = &Of::<u64>::GEOMETRY;
 
 type Slot = NonNull<u8>;
 
-/// Other arenas that are parked: more than are looked at at once.
+/// The number of other parked arenas: more than one look handles.
 const OTHERS: usize = if cfg!(miri) { LOOKS + 2 } else { 50 };
 
 fn new_world() -> Box<World> {
@@ -32,19 +32,19 @@ fn new_world() -> Box<World> {
     Box::new(World::new(registry))
 }
 
-/// A thread of that world.
+/// Leases a record, as a thread of that world.
 fn lease(world: &World) -> Lease<'_, Place> {
     world.registry.lease_any().unwrap()
 }
 
-/// An arena of that world.
+/// Creates an arena of that world.
 fn new_arena(world: &World) -> NonNull<Store> {
     parked::look(world, None);
     Store::create(*GEOMETRY, Settings { limit: UNLIMITED, trims: false }, false).unwrap()
 }
 
 fn claim(world: &World, arena: NonNull<Store>, lease: &Lease<'_, Place>) -> Slot {
-    // SAFETY: a test drops its arenas last.
+    // SAFETY: a test drops its arenas after the last claim.
     let store = unsafe { arena.as_ref() };
     let shard = store.shard(lease.record().shard().seat());
     // SAFETY: this thread has the lease.
@@ -53,16 +53,17 @@ fn claim(world: &World, arena: NonNull<Store>, lease: &Lease<'_, Place>) -> Slot
 }
 
 fn close(world: &World, arena: NonNull<Store>) {
-    // SAFETY: once for each arena, and nothing is claimed from it later.
+    // SAFETY: a test drops each arena once, and claims nothing from it later.
     unsafe { world::close(world, arena, None) };
 }
 
-/// Stores whose arena was dropped and that are not freed.
+/// Returns the number of stores whose arena was dropped and that are not freed.
 fn stores(world: &World) -> usize {
     world.parked.tally.stores.load(Relaxed)
 }
 
-/// Arenas with one slot out each, which another thread drops once the last one is claimed. The owner does not look before.
+/// Creates arenas with one slot in use each, and drops them as another thread would after the last
+/// claim. The owner does not look before that.
 fn park(world: &World, lease: &Lease<'_, Place>, arenas: usize) -> Vec<Slot> {
     let claimed = (0..arenas).map(|_| {
         let arena = new_arena(world);
@@ -73,7 +74,7 @@ fn park(world: &World, lease: &Lease<'_, Place>, arenas: usize) -> Vec<Slot> {
 }
 
 fn place(slot: Slot) -> (GroupPtr, NonNull<Far>, u64) {
-    // SAFETY: the slot is out.
+    // SAFETY: the slot is in use, so its group is live.
     let group = unsafe { GroupPtr::around(slot, GEOMETRY.group) };
     let position = GEOMETRY.position(slot.addr().get() & (GEOMETRY.group - 1));
     (group, group.far(GEOMETRY, position.page), 1 << position.slot)
@@ -81,67 +82,67 @@ fn place(slot: Slot) -> (GroupPtr, NonNull<Far>, u64) {
 
 fn give_back(world: &World, slot: Slot) {
     let (group, far, bit) = place(slot);
-    // SAFETY: the slot is out, and given up here.
+    // SAFETY: the slot is in use, and not used again.
     let last = unsafe { world::give_back(world, group, far, bit) };
-    // SAFETY: what the line above counted.
+    // SAFETY: `last` is what the line above returned.
     last.into_iter().for_each(|last| unsafe { world::gone(world, group, last) });
 }
 
-/// The second half of a free that found the arena alive: a local free, or a remote one.
+/// Performs the second half of a free that saw the arena live: a local or a remote one.
 fn finish_free(world: &World, slot: Slot, local: bool) {
     let (group, far, bit) = place(slot);
-    // SAFETY: the slot is out: its group is bound.
+    // SAFETY: the slot is in use, so its group is bound.
     let shard = unsafe { group.shard_of() };
     if local {
-        // SAFETY: tests have no other threads.
+        // SAFETY: this test has one thread, so it may act as the owner.
         unsafe { shard.put(GEOMETRY, group, slot) };
         return;
     }
-    // SAFETY: the slot is out, and given up here.
+    // SAFETY: the slot is in use, and not used again.
     let old = unsafe { Inbox::give_back_until_closed(far, bit) };
-    // SAFETY: what the line above found.
+    // SAFETY: `old` is what the line above returned.
     let slots = old.map(|old| unsafe { shard.inbox().push_or_count(far, bit, old) });
     assert_eq!(slots, Some(bit), "a remote free learns that the arena was dropped");
     if group.count_down(1) {
-        // SAFETY: counted in the line above.
+        // SAFETY: the line above counted the last slot.
         unsafe { parked::came_home(world, group) };
     }
 }
 
-/// An arena is dropped in the midst of one free. A remote free counts its slot by itself. A local one is found by the next creation
-/// of an arena, however many others are parked.
-fn nothing_stays_after_an_overtaken_free(local: bool, slots: usize, overtaken: usize) {
+/// Drops an arena during one free. A remote free counts its slot itself. The next creation of an
+/// arena finds a local one, even if many other arenas are parked.
+fn overtake_a_free(local: bool, slots: usize, overtaken: usize) {
     let world = new_world();
     let lease = lease(&world);
     let arena = new_arena(&world);
     let values: Vec<_> = (0..slots).map(|_| claim(&world, arena, &lease)).collect();
     let lasting = park(&world, &lease, OTHERS);
     close(&world, arena);
-    // Before, between and behind the frees that count.
+    // The overtaken free comes before, between or after the frees that count.
     for (number, slot) in values.into_iter().enumerate() {
         if number == overtaken { finish_free(&world, slot, local) } else { give_back(&world, slot) }
     }
     let next = local.then(|| new_arena(&world));
     assert_eq!(stores(&world), lasting.len(), "one of {slots} slots, number {overtaken}");
     lasting.into_iter().for_each(|slot| give_back(&world, slot));
-    assert_eq!(stores(&world), 0, "the last slots free their arenas by themselves");
+    assert_eq!(stores(&world), 0, "the last slots free their arenas themselves");
     next.into_iter().for_each(|next| close(&world, next));
 }
 
 #[test]
-fn an_arena_dropped_in_the_midst_of_a_free() {
+fn a_free_overtaken_by_the_drop_keeps_no_memory() {
     let many = if cfg!(miri) { 66 } else { 5_000 };
     let cases = [(3, 1), (many, 64), (1, 0), (2, 0), (2, 1), (many, 0), (many, many - 1)];
     for local in [false, true] {
         for (slots, overtaken) in cases.into_iter().take(if cfg!(miri) { 2 } else { cases.len() }) {
-            nothing_stays_after_an_overtaken_free(local, slots, overtaken);
+            overtake_a_free(local, slots, overtaken);
         }
     }
 }
 
-/// A free that was overtaken and goes on much later: when the queue has come round.
+/// The overtaken frees finish after every parked arena was looked at once.
 #[test]
-fn a_free_that_goes_on_late() {
+fn an_overtaken_free_may_finish_late() {
     let world = new_world();
     let lease = lease(&world);
     let slots = park(&world, &lease, OTHERS);
@@ -157,7 +158,7 @@ fn a_free_that_goes_on_late() {
     assert_eq!(stores(&world), 0, "a creation and a drop look at {LOOKS} groups each");
 }
 
-/// What is looked at, for each arena that is parked.
+/// Returns the number of looks at `arenas` parked arenas.
 fn looks(arenas: usize) -> usize {
     let world = new_world();
     let lease = lease(&world);
@@ -173,8 +174,9 @@ fn looks(arenas: usize) -> usize {
 }
 
 #[test]
-fn parked_arenas_cost_the_same_each_however_many() {
-    // A creation and a drop each look at some, and each group is looked at when it comes and once more.
+fn each_parked_arena_costs_a_bounded_number_of_looks() {
+    // A creation and a drop look at some groups each. Each group has a look when it is parked, and
+    // one more.
     const EACH: usize = 2 * LOOKS + 2;
     for arenas in if cfg!(miri) { [10, 30] } else { [400, 4_000] } {
         let looks = looks(arenas);
@@ -182,16 +184,16 @@ fn parked_arenas_cost_the_same_each_however_many() {
     }
 }
 
-/// One value of many stays: the others' groups go when their last slots come home, with no look at anything.
+/// One of many values stays. The other groups are freed with their last slots, without a look.
 #[test]
-fn a_value_that_lasts_keeps_its_group_alone() {
+fn a_lasting_value_keeps_only_its_group() {
     let world = new_world();
     let lease = lease(&world);
     let arena = new_arena(&world);
     let count = if cfg!(miri) { 300 } else { 20_000 };
     let mut slots: Vec<_> = (0..count).map(|_| claim(&world, arena, &lease)).collect();
     close(&world, arena);
-    // SAFETY: a slot of it is out until the last line but one.
+    // SAFETY: a slot of the store is in use until the last `give_back`.
     let store = unsafe { arena.as_ref() };
     assert!(store.parts() > 2);
     let lasting = slots.swap_remove(count / 2);

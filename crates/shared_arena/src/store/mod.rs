@@ -1,11 +1,13 @@
-//! The store behind an arena: its shards, the groups that no shard has, and its end.
+//! Defines the store of an arena: its shards, the groups that no shard has, and the count of its
+//! parts.
 //!
 //! ```text
-//!   arena --> store --> segments 0, 1, 2, … --> shards, by the place of their record --> groups
-//!                   --> groups that nobody has
+//!   arena --> store --> segments 0, 1, 2, … --> shards, by the seat of their record --> groups
+//!                   --> groups that no shard has
 //! ```
 //!
-//! Store, segments and shards live until the last group is gone, whether the arena still lives or not.
+//! Store, segments and shards live until the last group is freed, even if the arena is dropped
+//! earlier.
 
 mod segments;
 
@@ -28,7 +30,7 @@ use crate::owner::bytes_of;
 use crate::shard::ShardPtr;
 use segments::Segments;
 
-/// How often a caller who may wait looks for the gate, letting other threads run in between.
+/// How often a thread that may wait tries the gate. It lets other threads run between the tries.
 const PATIENCE: usize = if cfg!(ephemera_loom) {
     1
 } else if cfg!(miri) {
@@ -37,22 +39,23 @@ const PATIENCE: usize = if cfg!(ephemera_loom) {
     1 << 12
 };
 
-/// Bytes for which the heap is asked once, before they are taken group by group: so much it may well not have.
+/// A capacity above this size is first requested as one block and freed at once, before it is taken
+/// group by group. The global allocator may not have this much.
 const ENORMOUS: usize = match 1_usize.checked_shl(40) {
     Some(bytes) => bytes,
     None => usize::MAX,
 };
 
-/// What a store is made with.
+/// The settings that a store is made with.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Settings {
-    /// The most bytes it may hold.
+    /// The most bytes that the store may hold.
     pub(crate) limit: usize,
-    /// Whether idle groups go by themselves.
+    /// Whether idle groups are freed without a request.
     pub(crate) trims: bool,
 }
 
-/// What an arena, and after it its handles, share.
+/// The state that an arena and its handles share.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Store {
@@ -61,29 +64,34 @@ pub(crate) struct Store {
     account: Account,
     /// The pointer to this store that may access and free all of it.
     this: NonNull<Store>,
-    /// Groups that no shard has: all their slots are free. Behind the gate.
+    /// Empty groups that no shard has. The gate protects the list.
     unbound: OwnerPtr<Group>,
-    /// Closed while groups leave a list, or while somebody walks along them.
+    /// A thread passes it to take groups off a list, or to walk along the lists.
     gate: Gate,
     epoch: Epoch,
     trims: bool,
-    /// Whether one thread has all of it: a pool.
+    /// Whether one thread uses all of it: the store of a pool.
     single: bool,
-    /// The copy of this crate that made it.
+    /// The copy of this crate that made the store.
     copy: *const (),
-    /// `ALIVE`, less what has gone since the end of the arena began. After that: groups, and shards in a bag, that are left.
+    /// [`ALIVE`] minus the parts that were taken off since the arena's drop began. After that: the
+    /// groups, and the shards in a bag, that are left.
     left: AtomicUsize,
 }
 
-/// What tells this copy of the crate from others in the process: a plugin has its own.
+/// Returns an address that differs between the copies of this crate in a process. A plugin has its
+/// own copy.
 fn this_copy() -> *const () {
-    // Written to by nobody, but not the same as other constants.
+    // Nothing writes to it. Its type keeps it from being merged with other constants.
     static COPY: AtomicU8 = AtomicU8::new(0);
     (&raw const COPY).cast()
 }
 
 impl Store {
-    /// A store without groups.
+    /// Allocates a store without groups.
+    ///
+    /// # Errors
+    /// [`Refused`] if the limit or the global allocator has no room for it.
     pub(crate) fn create(
         geometry: Geometry,
         settings: Settings,
@@ -104,7 +112,7 @@ impl Store {
             copy: this_copy(),
             left: AtomicUsize::new(ALIVE),
         };
-        // SAFETY: fresh memory of this layout.
+        // SAFETY: the fresh memory has the layout of a store.
         unsafe { place.write(store) };
         Ok(place)
     }
@@ -122,38 +130,40 @@ impl Store {
         &self.epoch
     }
 
-    /// Whether idle groups go by themselves.
+    /// Returns whether idle groups are freed without a request.
     pub(crate) fn trims(&self) -> bool {
         self.trims
     }
 
-    /// Whether one thread has all of it.
+    /// Returns whether one thread uses all of the store.
     pub(crate) fn single(&self) -> bool {
         self.single
     }
 
-    /// Whether this copy of the crate made the store. Threads of another copy have other seats.
+    /// Returns whether this copy of the crate made the store. Threads of another copy have other
+    /// seats.
     #[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
     pub(crate) fn is_ours(&self) -> bool {
         ptr::eq(self.copy, this_copy())
     }
 
-    /// Has the store look as if another copy of the crate had made it.
+    /// Makes the store look as if another copy of the crate had made it.
     ///
     /// # Safety
-    /// The store is alive, and no other thread uses it.
+    /// The store is live, and no other thread uses it.
     #[cfg(all(test, feature = "std", not(ephemera_loom)))]
     pub(crate) unsafe fn disown(store: NonNull<Self>) {
-        // SAFETY: the caller's.
+        // SAFETY: the store is live, and only the caller uses it.
         unsafe { (*store.as_ptr()).copy = ptr::null() };
     }
 
-    /// Goes behind the gate, unless somebody stands there for long.
+    /// Passes the gate. Returns `None` if another thread keeps it shut for longer than a short
+    /// wait.
     pub(crate) fn enter(&self) -> Option<Pass<'_>> {
         self.gate.enter()
     }
 
-    /// The same for callers who may wait longer.
+    /// Does the same with a longer wait.
     pub(crate) fn enter_patiently(&self) -> Option<Pass<'_>> {
         for _ in 0..PATIENCE {
             if let Some(pass) = self.gate.enter() {
@@ -165,26 +175,26 @@ impl Store {
         None
     }
 
-    /// A group from the heap, bound to nobody.
+    /// Allocates a group that no shard has.
     pub(crate) fn make_group(&self, pages: usize) -> Result<GroupPtr, Refused> {
         let Some(layout) = group::layout(&self.geometry, pages) else {
             return Err(self.account.refused(bytes_of(&self.geometry, pages)));
         };
         let memory = self.account.acquire(layout)?;
-        // SAFETY: fresh memory of this layout.
+        // SAFETY: the fresh memory has this layout.
         Ok(unsafe { GroupPtr::create(memory, &self.geometry, pages, self.this.as_ptr()) })
     }
 
-    /// Adds groups with free slots for `slots` values, for whoever comes first.
+    /// Allocates groups for `slots` values, for any shard to bind.
     pub(crate) fn reserve(&self, slots: usize) -> Result<(), Refused> {
         let mut pages = self.geometry.pages_for(slots);
-        // What cannot be is refused before anything is taken.
+        // Refuses what cannot succeed before it allocates anything.
         let bytes = self.geometry.bytes_in_groups(pages).unwrap_or(usize::MAX);
         match Layout::from_size_align(bytes, 1) {
             Ok(layout) if self.account.allows(bytes) => {
                 if bytes > ENORMOUS {
                     let block = self.account.acquire(layout)?;
-                    // SAFETY: from above, and nobody has seen it.
+                    // SAFETY: the block was acquired above, and no other thread has seen it.
                     unsafe { self.account.release(block, layout) };
                 }
             }
@@ -195,7 +205,8 @@ impl Store {
             let group = self.make_group(some)?;
             match self.enter_patiently() {
                 Some(_pass) => self.push_unbound(group),
-                // SAFETY: just made, and seen by nobody. Only a child of a fork finds the gate shut for so long.
+                // SAFETY: the group was just made, and no other thread has seen it. Only the child
+                // of a fork finds the gate shut for this long.
                 None => unsafe { group.release(self) },
             }
             pages -= some;
@@ -203,18 +214,19 @@ impl Store {
         Ok(())
     }
 
-    /// Keeps a group whose slots are all free for any shard. Behind the gate.
+    /// Adds an empty group to those that any shard may bind. The caller has passed the gate.
     pub(crate) fn push_unbound(&self, group: GroupPtr) {
         group.next().set(self.unbound.get());
         self.unbound.set(group.as_ptr());
     }
 
-    /// Whether there are groups that no shard has, as far as can be seen from outside the gate.
+    /// Returns whether this thread, outside the gate, sees groups that no shard has.
     pub(crate) fn has_unbound(&self) -> bool {
         !self.unbound.get().is_null()
     }
 
-    /// Goes behind the gate, takes a group that no shard has, and has it bound before anybody walks along.
+    /// Passes the gate, takes a group that no shard has, and binds it before any thread walks along
+    /// the lists.
     pub(crate) fn pop_unbound(
         &self,
         enter: fn(&Self) -> Option<Pass<'_>>,
@@ -225,52 +237,54 @@ impl Store {
         if pass.is_none() && !weak {
             return None;
         }
-        // SAFETY: G1: groups on the list are alive while this thread is behind the gate.
+        // SAFETY: G1: groups on the list are live while this thread is inside the gate.
         let group = unsafe { GroupPtr::from_raw(self.unbound.get()) }?;
         self.unbound.set(group.next().get());
         bind(group);
         Some(())
     }
 
-    /// Gives the groups that no shard has back to the heap, and returns how many. None if the gate stays shut.
+    /// Frees the groups that no shard has, and returns their number. Frees none if the gate stays
+    /// shut.
     pub(crate) fn release_unbound(&self) -> usize {
         let Some(pass) = self.enter_patiently() else { return 0 };
         let list = self.unbound.get();
         self.unbound.set(ptr::null_mut());
         drop(pass);
-        // SAFETY: taken off the list.
+        // SAFETY: the groups are empty and were taken off the list.
         unsafe { self.release_list(list) }
     }
 
-    /// The same when the arena is gone, and the caller alone goes through the store.
+    /// Does the same after the arena's drop, when only the caller goes through the store.
     pub(crate) fn release_unbound_at_end(&self) {
         let list = self.unbound.get();
         self.unbound.set(ptr::null_mut());
-        // SAFETY: taken off the list.
+        // SAFETY: the groups are empty and were taken off the list.
         unsafe { self.release_list(list) };
     }
 
-    /// Frees all groups of a list, and returns how many.
+    /// Frees all groups of a list, and returns their number.
     ///
     /// # Safety
-    /// They are wholly free, and nobody else has a pointer to them.
+    /// The groups are empty, and no other thread has a pointer to them.
     pub(crate) unsafe fn release_list(&self, mut list: *mut Group) -> usize {
         let mut count = 0;
-        // SAFETY: G1: nobody else frees them.
+        // SAFETY: G1: no other thread frees these groups.
         while let Some(group) = unsafe { GroupPtr::from_raw(list) } {
             list = group.next().get();
-            // SAFETY: the caller's.
+            // SAFETY: the caller guarantees that the group is empty and unreachable.
             unsafe { group.release(self) };
             count += 1;
         }
         count
     }
 
-    /// Calls `visit` for every group and the shard that has it. The caller is behind the gate, or has the store for itself.
+    /// Calls `visit` for every group and the shard that has it. The caller is inside the gate, or
+    /// is the only user of the store.
     pub(crate) fn walk(&self, mut visit: impl FnMut(Option<ShardPtr>, GroupPtr)) {
         let lists = self.shards().map(|shard| (Some(shard), shard.groups().follow()));
         for (shard, mut at) in lists.chain(core::iter::once((None, self.unbound.get()))) {
-            // SAFETY: G1: no group leaves its list while the caller is behind the gate.
+            // SAFETY: G1: no group leaves its list while the caller is inside the gate.
             while let Some(group) = unsafe { GroupPtr::from_raw(at) } {
                 group.touch();
                 at = group.next().get();
@@ -279,53 +293,59 @@ impl Store {
         }
     }
 
-    /// Takes `parts` off what is left of a dropped arena, and frees the store with the last of them. Returns whether it did.
+    /// Takes `parts` off a dropped arena's store, and frees the store with the last part. Returns
+    /// whether it did.
     ///
     /// # Safety
-    /// The caller counted in these parts, or freed these groups, and uses the store no more unless it has a part of its own.
+    /// The caller counted these parts in, or freed these groups. It uses the store afterwards only
+    /// if it has a part of its own.
     pub(crate) unsafe fn part(store: NonNull<Self>, parts: usize) -> bool {
-        // SAFETY: alive, as the caller's parts are left; a reference to the atomic alone.
+        // SAFETY: the store is live while the caller's parts are not taken off; a reference to the
+        // atomic alone.
         let last = take_off(unsafe { &(*store.as_ptr()).left }, parts);
         if last {
-            // SAFETY: no group is left, and no bag has a shard of it. Each user was a part, and saw the others end.
+            // SAFETY: no group and no shard in a bag is left, and this thread sees the end of every
+            // other part's use.
             unsafe { Self::dissolve(store) };
         }
         last
     }
 
-    /// What is left of a dropped arena.
+    /// Returns the number of parts of a dropped arena that are left.
     #[cfg(all(test, not(ephemera_loom)))]
     pub(crate) fn parts(&self) -> usize {
         self.left.load(Ordering::Relaxed)
     }
 
-    /// Frees shards, segments and the store itself.
+    /// Frees the shards, the segments and the store itself.
     ///
     /// # Safety
-    /// No group is left, and nobody else uses the store any more.
+    /// No group is left, and no other thread uses the store again.
     pub(crate) unsafe fn dissolve(store: NonNull<Self>) {
-        // SAFETY: alive, and the caller's alone. What is needed of it is copied or moved out before it is freed.
+        // SAFETY: the store is live and the caller is its only user. Everything that is needed of
+        // it is copied before it is freed.
         let this = unsafe { store.as_ref() };
-        // SAFETY: the caller's.
+        // SAFETY: the caller is the only user, and no group is left.
         unsafe { this.release_shards() };
         let layout = Layout::new::<Self>();
         ephemera_prim::invariant!(this.account.held() == layout.size(), "a store leaves memory behind");
-        // SAFETY: acquired in `create` with this layout; `this` is not used any more.
+        // SAFETY: `create` acquired the store with this layout, and `this` is not used again.
         unsafe { ephemera_prim::raw::release(&allocator_api2::alloc::Global, store.cast(), layout) };
     }
 }
 
-/// Takes `parts` off, and returns whether nothing is left.
+/// Takes `parts` off the count, and returns whether nothing is left.
 #[cfg(target_has_atomic = "ptr")]
 fn take_off(left: &AtomicUsize, parts: usize) -> bool {
-    // ORDERING: AcqRel. Pairs with itself, in `take_off`. Publishes: the end of use of the store, to the thread that frees it.
+    // ORDERING: AcqRel. Pairs with itself, in `take_off`. Publishes: the end of use of the store,
+    // to the thread that frees it.
     const PART: Ordering =
         if cfg!(ephemera_weaken = "arena_left_relaxed") { Ordering::Relaxed } else { Ordering::AcqRel };
     // ORDERING: `PART`. Pairs with `take_off`.
     left.fetch_sub(parts, PART) == parts
 }
 
-/// Without compare-and-swap there are only types for one thread.
+/// Without compare-and-swap, all types are for one thread.
 #[cfg(not(target_has_atomic = "ptr"))]
 fn take_off(left: &AtomicUsize, parts: usize) -> bool {
     let rest = left.load(Ordering::Relaxed) - parts;

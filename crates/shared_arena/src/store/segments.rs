@@ -1,5 +1,5 @@
-//! Where a store keeps its shards: in segments that double in size and are never moved, so that a thread finds its shard by two loads while
-//! others add theirs.
+//! Stores the shards of a store in segments that double in size and never move. A thread finds its
+//! shard by two loads, while other threads add theirs.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
@@ -12,13 +12,14 @@ use super::Store;
 use crate::error::Refused;
 use crate::shard::{Shard, ShardPtr};
 
-/// Shards in the first segment.
+/// The number of shards in the first segment.
 const FIRST: usize = if cfg!(ephemera_loom) { 3 } else { 8 };
 
-/// Segments: more shards than any system has threads.
+/// The number of segments: enough for more shards than any system has threads.
 const SEGMENTS: usize = if cfg!(ephemera_loom) { 1 } else { 32 };
 
-/// Where a shard is in a store: which segment, and which place in it. Place 0 of segment 0 is nobody's.
+/// Where a record's shard is in every store: the segment, and the place in it. No record has place
+/// 0 of segment 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seat {
     pub(crate) segment: usize,
@@ -26,17 +27,17 @@ pub(crate) struct Seat {
 }
 
 impl Seat {
-    /// The seat with this number.
+    /// Returns the seat with this number.
     pub(crate) const fn numbered(number: usize) -> Self {
         let segment = (number / FIRST + 1).ilog2() as usize;
         Self { segment, at: number - FIRST * ((1 << segment) - 1) }
     }
 
-    /// Nobody's.
+    /// The seat that no record has.
     pub(crate) const NOBODYS: Self = Self { segment: 0, at: 0 };
 }
 
-/// One place in a segment.
+/// One place in a segment, for one shard.
 #[derive(Debug)]
 pub(super) struct Place {
     shard: OwnerPtr<Shard>,
@@ -54,13 +55,14 @@ impl Place {
 /// The segments of a store.
 pub(super) type Segments = [AtomicPtr<Place>; SEGMENTS];
 
-/// None yet.
+/// Creates the array without segments.
 pub(super) fn none() -> Segments {
     core::array::from_fn(|_| AtomicPtr::new(ptr::null_mut()))
 }
 
 impl Store {
-    /// The shard in this seat, if there is one: for the one who sits there.
+    /// Returns the shard in this seat, if there is one. Only the thread that has the seat calls
+    /// this.
     #[inline]
     pub(crate) fn shard(&self, seat: Seat) -> Option<ShardPtr> {
         // ORDERING: `SEE`. Pairs with the Release in `publish`.
@@ -68,16 +70,16 @@ impl Store {
         if segment.is_null() {
             return None;
         }
-        // SAFETY: the segment's number and the place in it belong together (`Seat`).
+        // SAFETY: `Seat` names a place that exists in its segment.
         let place = unsafe { place(segment, seat.at) };
         // SAFETY: S1: shards live as long as the store.
         unsafe { ShardPtr::from_raw(place.shard.get()) }
     }
 
-    /// The shard in this seat, made if need be.
+    /// Returns the shard in this seat, and makes it if necessary.
     ///
     /// # Safety
-    /// The caller is the one who sits there: it holds the record, or it is the pool's one thread.
+    /// The caller has the seat: it holds the record, or it is the pool's only thread.
     pub(crate) unsafe fn make_shard(&self, seat: Seat, record: *const ()) -> Result<ShardPtr, Refused> {
         if let Some(shard) = self.shard(seat) {
             return Ok(shard);
@@ -88,15 +90,17 @@ impl Store {
         let segment = self.make_segment(seat.segment)?;
         let layout = Layout::new::<Shard>();
         let shard = self.account.acquire(layout)?.cast::<Shard>();
-        // The global heap may be above this arena, and have come here meanwhile.
+        // The global allocator may itself use this arena, and have made the shard during the call
+        // above.
         if let Some(there) = self.shard(seat) {
-            // SAFETY: just acquired with this layout.
+            // SAFETY: the shard was just acquired with this layout.
             unsafe { self.account.release(shard.cast(), layout) };
             return Ok(there);
         }
-        // SAFETY: fresh memory of this layout.
+        // SAFETY: the fresh memory has this layout.
         unsafe { shard.write(Shard::new(record, self.this.as_ptr())) };
-        // SAFETY: as in `shard`; only the caller writes there.
+        // SAFETY: `Seat` names a place that exists in its segment, and only the caller writes to
+        // it.
         let place = unsafe { place(segment, seat.at) };
         place.shard.publish(shard.as_ptr());
         self.shard(seat).ok_or_else(|| self.account.refused(0))
@@ -112,40 +116,40 @@ impl Store {
         let layout = segment_layout(number).ok_or_else(|| self.account.refused(usize::MAX))?;
         let segment = self.account.acquire(layout)?.cast::<Place>();
         for at in 0..FIRST << number {
-            // SAFETY: fresh memory for so many places.
+            // SAFETY: the fresh memory has room for `FIRST << number` places.
             let place = unsafe { segment.add(at) };
-            // SAFETY: as above.
+            // SAFETY: the place lies in the fresh memory.
             unsafe { place.write(Place::new()) };
         }
         match publish(head, segment.as_ptr()) {
             Ok(()) => Ok(segment.as_ptr()),
             Err(other) => {
-                // SAFETY: from above, and nobody has seen it.
+                // SAFETY: the segment was acquired above, and no other thread has seen it.
                 unsafe { self.account.release(segment.cast(), layout) };
                 Ok(other)
             }
         }
     }
 
-    /// All shards, whoever sits there.
+    /// Returns all shards, of every seat.
     pub(crate) fn shards(&self) -> impl Iterator<Item = ShardPtr> {
         let places = self.segments.iter().enumerate().flat_map(|(number, segment)| {
             // ORDERING: `SEE`. Pairs with the Release in `publish`.
             let segment = segment.load(SEE);
             let places = if segment.is_null() { 0 } else { FIRST << number };
-            // SAFETY: that many places the segment has.
+            // SAFETY: the segment has this number of places.
             (0..places).map(move |at| unsafe { place(segment, at) })
         });
         // SAFETY: S1: shards live as long as the store.
         places.filter_map(|place| unsafe { ShardPtr::from_raw(place.shard.follow()) })
     }
 
-    /// For loom: nobody looks for a shard in this segment any more.
+    /// Tells loom that no thread looks for a shard in this segment any more.
     fn end_places(&self, number: usize) {
         let segment = self.segments[number].load(Ordering::Relaxed);
         let places = if segment.is_null() { 0 } else { FIRST << number };
         for at in 0..places {
-            // SAFETY: that many places the segment has.
+            // SAFETY: the segment has this number of places.
             unsafe { place(segment, at) }.witness.end();
         }
     }
@@ -153,11 +157,11 @@ impl Store {
     /// Frees all shards and segments.
     ///
     /// # Safety
-    /// Nobody else uses the store any more, and no shard has a group.
+    /// No other thread uses the store again, and no shard has a group.
     pub(super) unsafe fn release_shards(&self) {
         for shard in self.shards() {
             if let Some(place) = NonNull::new(shard.as_ptr()) {
-                // SAFETY: acquired with this layout; nobody uses it.
+                // SAFETY: the shard was acquired with this layout, and nobody uses it.
                 unsafe { self.account.release(place.cast(), Layout::new::<Shard>()) };
             }
         }
@@ -167,22 +171,23 @@ impl Store {
                 self.end_places(number);
             }
             if let (Some(segment), Some(layout)) = (segment, segment_layout(number)) {
-                // SAFETY: acquired with this layout; nobody uses it.
+                // SAFETY: the segment was acquired with this layout, and nobody uses it.
                 unsafe { self.account.release(segment.cast(), layout) };
             }
         }
     }
 }
 
-/// A place in a segment.
+/// Returns a place in a segment.
 ///
 /// # Safety
-/// The segment has more places than `at`, as seen from this thread. It lives as long as its store, and the result is not used longer.
+/// The segment was published to this thread and has more places than `at`. It lives as long as its
+/// store, and the result is not used longer.
 #[inline]
 unsafe fn place<'s>(segment: *mut Place, at: usize) -> &'s Place {
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees that the segment has this place.
     let place = unsafe { segment.add(at) };
-    // SAFETY: made with the segment, and never borrowed but like this.
+    // SAFETY: the place was made with the segment, and nothing borrows it mutably.
     let place = unsafe { &*place };
     place.witness.touch();
     place
@@ -193,11 +198,11 @@ fn segment_layout(number: usize) -> Option<Layout> {
     Layout::array::<Place>(places).ok()
 }
 
-// ORDERING: Acquire. Pairs with the Release in `publish`: the segment is seen as it was made.
+// ORDERING: Acquire. Pairs with the Release in `publish`, which publishes the initialised segment.
 const SEE: Ordering =
     if cfg!(ephemera_weaken = "segment_see_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
-/// Gives the store a segment, unless another thread has just done so: that one's is returned then.
+/// Gives the store a segment. If another thread was faster, returns that thread's segment.
 #[cfg(target_has_atomic = "ptr")]
 fn publish(head: &AtomicPtr<Place>, segment: *mut Place) -> Result<(), *mut Place> {
     // ORDERING: Release. Pairs with the Acquire in `Store::shard`. Publishes: the segment.
@@ -207,7 +212,7 @@ fn publish(head: &AtomicPtr<Place>, segment: *mut Place) -> Result<(), *mut Plac
     head.compare_exchange(ptr::null_mut(), segment, PUBLISH, SEE).map(drop)
 }
 
-/// Without compare-and-swap there are only types for one thread.
+/// Without compare-and-swap, all types are for one thread.
 #[cfg(not(target_has_atomic = "ptr"))]
 fn publish(head: &AtomicPtr<Place>, segment: *mut Place) -> Result<(), *mut Place> {
     head.store(segment, Ordering::Relaxed);

@@ -1,11 +1,11 @@
-//! A global heap that counts, and in which a test can have something happen as a group goes back.
+//! A counting global allocator. A test can run code while it frees a group.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::Cell;
 
 use ephemera_testkit::backing::CountingGlobal;
 
-/// What groups are aligned to, at least.
+/// The least alignment of groups.
 const GROUP: usize = 16 << 10;
 
 pub(crate) struct Heap(CountingGlobal);
@@ -19,27 +19,27 @@ impl Heap {
         Self(CountingGlobal::new(GROUP))
     }
 
-    /// Bytes of groups that the process holds.
+    /// Returns the bytes of all groups that the process holds.
     pub(crate) fn groups(&self) -> usize {
         self.0.aligned().bytes
     }
 
-    /// Bytes that the process holds.
+    /// Returns the bytes that the process holds.
     pub(crate) fn held(&self) -> usize {
         self.0.held().bytes
     }
 
-    /// Calls `what` as this thread next gives a group back to the heap.
+    /// Calls `what` when this thread next returns a group to the global allocator.
     pub(crate) fn at_the_next_group(&self, what: fn()) {
         NEXT.set(Some(what));
     }
 }
 
-// SAFETY: every call goes to the counting heap, which keeps the contract; what a test has happen in between is called with no
-// block in hand.
+// SAFETY: every call goes to the counting allocator, which keeps the contract. The code of a test
+// runs between its calls.
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's.
+        // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc`.
         unsafe { self.0.alloc(layout) }
     }
 
@@ -49,7 +49,7 @@ unsafe impl GlobalAlloc for Heap {
                 what();
             }
         }
-        // SAFETY: the caller's.
+        // SAFETY: the caller keeps the contract of `GlobalAlloc::dealloc`.
         unsafe { self.0.dealloc(block, layout) };
     }
 }

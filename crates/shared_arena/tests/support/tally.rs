@@ -1,9 +1,9 @@
-//! Values that count how many of them are alive.
+//! Values that count how many of them are live.
 
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-/// Counts values that are alive.
+/// Counts live values.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tally(Arc<AtomicUsize>);
 
@@ -18,7 +18,7 @@ impl Tally {
     }
 }
 
-/// A value that knows its number, and that it was not written over.
+/// A value that knows its number, and detects whether it was overwritten.
 #[derive(Debug)]
 pub(crate) struct Counted {
     number: usize,
@@ -28,7 +28,7 @@ pub(crate) struct Counted {
 
 impl Counted {
     pub(crate) fn number(&self) -> usize {
-        assert_eq!(self.check, !self.number, "a value was written over");
+        assert_eq!(self.check, !self.number, "a value was overwritten");
         self.number
     }
 }

@@ -1,8 +1,8 @@
-//! A turn for tests that look at what the whole process has.
+//! A lock for tests that look at the whole process.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Tests that look at what the whole process has take turns.
+/// Waits until no other test that looks at the whole process runs.
 pub(crate) fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)

@@ -1,0 +1,36 @@
+//! Defines the roles of threads that visit the bag of a record.
+
+use core::ptr;
+
+use ephemera_prim::record::Record;
+
+use crate::world::Place;
+
+/// The role of a thread that visits the bag of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Visitor {
+    /// The thread holds the record.
+    Holder,
+    /// The thread handles what was left for the holder of a record that no thread holds now.
+    Successor,
+    /// Another thread, which looks at the shards that it finds.
+    Passer,
+    /// Another thread, which only takes out shards without a queued group.
+    Finisher,
+}
+
+impl Visitor {
+    /// Returns the role of a thread that holds `mine`, if any.
+    pub(super) fn of(record: &Record<Place>, mine: Option<&Record<Place>>) -> Self {
+        if mine.is_some_and(|mine| ptr::eq(mine, record)) { Self::Holder } else { Self::Passer }
+    }
+
+    /// Returns the request that this thread leaves if another thread is visiting the bag.
+    pub(super) fn wish(self) -> usize {
+        match self {
+            Self::Holder | Self::Passer => 0,
+            Self::Finisher => 1,
+            Self::Successor => 2,
+        }
+    }
+}
