@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn strides_grow_and_end_at_the_largest() {
+    fn strides_grow_up_to_the_largest_size() {
         assert!((1..CLASSES).all(|class| stride(class - 1) < stride(class)));
         assert_eq!((stride(0), stride(7), stride(8), stride(CLASSES - 1)), (8, 64, 80, CLASS_MAX));
     }
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_and_too_much_have_no_class() {
+    fn zero_and_too_large_layouts_have_no_class() {
         for (size, align) in
             [(0, 1), (0, 4_096), (CLASS_MAX + 1, 1), (1, CLASS_MAX * 2), (isize::MAX as usize, 1)]
         {

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn the_unit_follows_from_the_value_alone() {
+    fn the_unit_depends_on_the_value_alone() {
         for_each(|layout| {
             assert!(both(layout).all(|spec| spec.unit == unit_of(layout)));
             assert_eq!(unit_of(layout.pad_to_align()), unit_of(layout));
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_and_too_much_have_no_units() {
+    fn zero_and_too_large_layouts_have_no_units() {
         let none = [
             layout(0, 1),
             layout(0, ALIGN_MAX),
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn small_values_have_many_slots_a_unit() {
+    fn a_unit_has_room_for_many_small_values() {
         let slots = |spec: Option<Spec>| spec.map(|spec| (spec.unit >> 10, spec.slots));
         let alone = |size| slots(Spec::of_one_thread(layout(size, 8)));
         assert_eq!((alone(32), alone(1_024)), (Some((32, 1_019)), Some((64, 63))));

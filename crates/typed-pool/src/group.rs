@@ -160,7 +160,7 @@ impl GroupPtr {
 
     /// Marks these slots as free and not linked. Only the owner calls this.
     pub(crate) fn keep_home(self, slots: u64) {
-        ephemera_prim::invariant!(self.home().get() & slots == 0, "a slot came home twice");
+        ephemera_prim::invariant!(self.home().get() & slots == 0, "a slot is booked as free twice");
         self.home().set(self.home().get() | slots);
     }
 

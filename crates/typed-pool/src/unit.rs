@@ -342,7 +342,7 @@ impl UnitPtr {
 
     /// Returns the memory, to be freed. Nothing may touch the unit after this call.
     pub(crate) fn end_of_life(self) -> NonNull<u8> {
-        ephemera_prim::invariant!(self.place() == Place::Empty, "a unit with live slots goes back");
+        ephemera_prim::invariant!(self.place() == Place::Empty, "a unit with live slots is freed");
         #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
         self.end_groups();
         self.0.cast()

@@ -165,7 +165,7 @@ macro_rules! pooled_allocator {
             /// Without it, a thread keeps 4 empty units of each class and frees others as they run
             /// empty. Each time it needs a unit after it freed one, it keeps one more. It frees all
             /// empty units when it ends.
-            #[expect(clippy::allow_attributes, reason = "whether all of these are used is up to whoever declares an allocator")]
+            #[expect(clippy::allow_attributes, reason = "the declaring crate may not use this method")]
             #[allow(dead_code, reason = "an allocator may never be trimmed")]
             pub fn trim(&self) {
                 $crate::__private::trim(Self::__family());
@@ -176,7 +176,7 @@ macro_rules! pooled_allocator {
             ///
             /// The request does not reach a thread that no longer allocates. Such a thread frees
             /// its empty units at its own `trim` or at its end.
-            #[expect(clippy::allow_attributes, reason = "whether all of these are used is up to whoever declares an allocator")]
+            #[expect(clippy::allow_attributes, reason = "the declaring crate may not use this method")]
             #[allow(dead_code, reason = "an allocator may never be trimmed")]
             pub fn trim_all(&self) {
                 $crate::__private::trim_all(Self::__family());
@@ -187,7 +187,7 @@ macro_rules! pooled_allocator {
             ///
             /// Before a request beyond the limit is refused, this thread trims itself and the
             /// records of ended threads. The limit does not free memory that is already held.
-            #[expect(clippy::allow_attributes, reason = "whether all of these are used is up to whoever declares an allocator")]
+            #[expect(clippy::allow_attributes, reason = "the declaring crate may not use this method")]
             #[allow(dead_code, reason = "an allocator may have no limit")]
             pub fn set_limit(&self, bytes: usize) {
                 $crate::__private::set_limit(Self::__family(), bytes);
@@ -195,8 +195,8 @@ macro_rules! pooled_allocator {
 
             /// Returns the bytes held by all threads, and the slots that are live. Walks all units
             /// of all threads.
-            #[expect(clippy::allow_attributes, reason = "whether all of these are used is up to whoever declares an allocator")]
-            #[allow(dead_code, reason = "nobody may ask for statistics")]
+            #[expect(clippy::allow_attributes, reason = "the declaring crate may not use this method")]
+            #[allow(dead_code, reason = "the declaring crate may not read statistics")]
             #[must_use]
             pub fn stats(&self) -> $crate::Stats {
                 $crate::__private::stats(Self::__family())

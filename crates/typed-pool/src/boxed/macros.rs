@@ -62,22 +62,22 @@ macro_rules! pooled {
         impl $tag {
             /// Returns the bytes that these pools hold on all threads, and the slots that are live.
             #[must_use]
-            #[expect(clippy::allow_attributes, reason = "whether this is used is up to whoever declares a pool")]
-            #[allow(dead_code, reason = "nobody may ask for statistics")]
+            #[expect(clippy::allow_attributes, reason = "the declaring crate may not use this method")]
+            #[allow(dead_code, reason = "the declaring crate may not read statistics")]
             pub fn stats(&self) -> $crate::Stats {
                 $crate::__private::stats(<Self as $crate::PoolOf<$type>>::__family())
             }
 
             /// Sets the limit on the bytes that these pools hold from the global heap, on all
             /// threads together.
-            #[expect(clippy::allow_attributes, reason = "whether this is used is up to whoever declares a pool")]
+            #[expect(clippy::allow_attributes, reason = "the declaring crate may not use this method")]
             #[allow(dead_code, reason = "a pool may have no limit")]
             pub fn set_limit(&self, bytes: usize) {
                 $crate::__private::set_limit(<Self as $crate::PoolOf<$type>>::__family(), bytes);
             }
 
             /// Books remote frees, then returns all empty units of this thread to the global heap.
-            #[expect(clippy::allow_attributes, reason = "whether this is used is up to whoever declares a pool")]
+            #[expect(clippy::allow_attributes, reason = "the declaring crate may not use this method")]
             #[allow(dead_code, reason = "a pool may never be trimmed")]
             pub fn trim(&self) {
                 $crate::__private::trim(<Self as $crate::PoolOf<$type>>::__family());
@@ -85,7 +85,7 @@ macro_rules! pooled {
 
             /// Trims this thread and the records of ended threads, and asks running threads to trim
             /// at their next slow path.
-            #[expect(clippy::allow_attributes, reason = "whether this is used is up to whoever declares a pool")]
+            #[expect(clippy::allow_attributes, reason = "the declaring crate may not use this method")]
             #[allow(dead_code, reason = "a pool may never be trimmed")]
             pub fn trim_all(&self) {
                 $crate::__private::trim_all(<Self as $crate::PoolOf<$type>>::__family());

@@ -86,7 +86,7 @@ unsafe impl<T, A: Allocator> Env for &TypedPool<T, A> {
     #[inline]
     unsafe fn give_back(self, unit: UnitPtr, _: NonNull<u8>) {
         // This pool owns all of its units, so this function is never called.
-        ephemera_prim::invariant!(self.owns(unit), "a pool for one thread met a unit that is not its own");
+        ephemera_prim::invariant!(self.owns(unit), "a unit belongs to another pool");
     }
 }
 
@@ -102,7 +102,7 @@ impl<T, A: Allocator> Drop for TypedPool<T, A> {
         abandoned::add(left, self.account.now().held);
         #[cfg(all(feature = "std", debug_assertions))]
         abandoned::complain(format_args!(
-            "a TypedPool<{}> was dropped with {left} slots out: their units are kept",
+            "a TypedPool<{}> was dropped with {left} live slots: their units are never freed",
             core::any::type_name::<T>()
         ));
     }
