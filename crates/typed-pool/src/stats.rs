@@ -31,6 +31,8 @@ pub struct Stats {
     pub large_bytes: usize,
     /// Bytes held from the backing allocator: the requested sizes of units and large blocks.
     pub bytes_held: usize,
+    /// Bytes in use by the program: the strides of live slots, and `large_bytes`.
+    pub bytes_live: usize,
     /// The limit on `bytes_held`; `usize::MAX` means no limit.
     pub limit: usize,
     /// Heaps of other threads that this call could not read, because another reader was in the way
@@ -49,6 +51,11 @@ impl Stats {
     #[must_use]
     pub fn live(&self) -> usize {
         self.slots_live + self.large_blocks
+    }
+
+    /// Completes `bytes_live` after all heaps were added.
+    pub(crate) fn add_large(&mut self) {
+        self.bytes_live = self.bytes_live.saturating_add(self.large_bytes);
     }
 
     /// Creates statistics from an account, before the units are read.
@@ -93,6 +100,7 @@ impl Stats {
             // means 0.
             let live = out.saturating_sub(unit.unbooked());
             self.slots_live += live;
+            self.bytes_live += live * heap.spec().stride;
             self.empty_units += usize::from(live == 0);
         });
         self.unread_heaps += usize::from(!read);

@@ -122,8 +122,6 @@ pub(crate) enum Place {
 pub(crate) struct UnitPtr(NonNull<Unit>);
 
 impl UnitPtr {
-    /// Creates the pointer.
-    ///
     /// # Safety
     /// U1.
     #[inline]
@@ -131,8 +129,6 @@ impl UnitPtr {
         Self(unit)
     }
 
-    /// Creates the pointer, or returns `None` if it is null.
-    ///
     /// # Safety
     /// U1, unless the pointer is null.
     #[inline]
@@ -246,7 +242,6 @@ impl UnitPtr {
         self.owner_word().get().map_addr(|addr| addr & !ABANDONED)
     }
 
-    /// Marks the unit as abandoned, or removes the mark.
     #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
     pub(crate) fn set_abandoned(self, abandoned: bool) {
         let tagged = abandoned && !cfg!(ephemera_weaken = "abandoned_units_are_owned");
@@ -254,14 +249,12 @@ impl UnitPtr {
         self.owner_word().set(self.owner().cast_mut().map_addr(|addr| addr | tag));
     }
 
-    /// Returns the number of slots.
     #[inline]
     pub(crate) fn slots(self) -> usize {
         // SAFETY: U1: the header is live; `slots` never changes.
         unsafe { (*self.as_ptr()).remote.slots }
     }
 
-    /// Returns the unit's groups, which other threads write to.
     #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
     #[inline]
     pub(crate) fn remote_groups(self) -> *mut Groups {

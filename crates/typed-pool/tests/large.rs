@@ -76,6 +76,7 @@ fn conc_large_values_in_boxes_are_counted() {
     let boxes: Vec<_> = (0..3).map(|number| PooledBox::new(Huge([number; 100_000]))).collect();
     let stats = PooledBox::<Huge>::stats();
     assert_eq!((stats.large_blocks, stats.large_bytes, stats.bytes_held), (3, 300_000, 300_000));
+    assert_eq!(stats.bytes_live, 300_000);
     joined(thread::spawn(move || assert!(boxes.into_iter().map(|huge| huge.0[7]).eq(0..3))));
     let stats = PooledBox::<Huge>::stats();
     assert_eq!((stats.large_blocks, stats.large_bytes, stats.live(), stats.bytes_held), (0, 0, 0, 0));

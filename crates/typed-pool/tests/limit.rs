@@ -118,6 +118,17 @@ fn a_capacity_is_kept_until_a_trim() {
 }
 
 #[test]
+fn try_build_allocates_the_capacity_or_fails() {
+    let pool = TypedPool::<Value>::builder().capacity(100).try_build().expect("memory");
+    assert!(pool.capacity() >= 100);
+    assert!(TypedPool::<Value>::builder().limit(1_000).capacity(100).try_build().is_err());
+    let values = [1, 2, 3].map(|number| pool.alloc([number; 4]));
+    assert_eq!((pool.stats().slots_live, pool.stats().bytes_live), (3, 3 * 32));
+    drop(values);
+    assert_eq!(pool.stats().bytes_live, 0);
+}
+
+#[test]
 fn values_without_units_have_no_capacity() {
     let backing = Counting::new();
     let pool = Builder::<[u8; 40_000]>::new().limit(0).capacity(100).try_build_in(&backing);

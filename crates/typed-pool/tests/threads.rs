@@ -1,7 +1,6 @@
 //! Values move from thread to thread and outlive their threads, and none is lost.
 //!
-//! The tests take turns: if a thread of one test takes over a record of another test, it books the
-//! frees of that record, but only at some later time.
+//! The tests take turns, since a thread that takes over a record of another test books late.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -118,8 +117,7 @@ fn conc_values_of_an_ended_thread_are_dropped_while_another_has_its_record() {
     Value::all_is_back();
 }
 
-/// A thread that took over a record books remote frees to pools of the last holder, although it
-/// uses other pools.
+/// The next holder of a record books remote frees also to pools that it does not use.
 #[test]
 fn conc_remote_frees_to_a_record_are_booked_by_its_next_holder() {
     let _turn = turn();
@@ -195,8 +193,7 @@ fn conc_a_producer_reuses_the_slots_that_a_consumer_frees() {
     });
     for value in &from {
         assert!(value.is_whole());
-        // At most eight values are in flight: the producer reuses the slots that the consumer
-        // frees.
+        // At most eight values are in flight: the producer reuses the slots of the others.
         assert!(value.number() % 1_000 != 0 || Value::stats().bytes_held < 256 << 10);
     }
     joined(producer);

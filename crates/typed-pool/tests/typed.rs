@@ -163,6 +163,7 @@ fn values_without_units_are_allocated_and_freed() {
     let (first, second) = (large.alloc([7_u8; 40_000]), aligned.alloc(Aligned(9)));
     assert_eq!((first[39_999], second.0, (&raw const *second).addr() % 8192), (7, 9, 0));
     assert_eq!((large.stats().large_bytes, large.len(), large.stats().bytes_held), (40_000, 1, 40_000));
+    assert_eq!(large.stats().bytes_live, 40_000);
     drop((first, second));
     assert_eq!((large.len(), large.stats().bytes_held), (0, 0));
     drop((large, aligned, pool));

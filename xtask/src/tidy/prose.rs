@@ -20,7 +20,6 @@ const NOT_YET_REWRITTEN: &[&str] = &[
     "crates/ringal/",
     "crates/shared_arena/",
     "crates/testkit/",
-    "crates/typed-pool/",
     "docs/benchmarks/results.md",
     "docs/traces.md",
 ];

@@ -107,7 +107,8 @@ macro_rules! pooled_allocator {
             /// As `allocate`; the old block is then unchanged.
             ///
             /// # Safety
-            /// `block` is a live block of this allocator, `old` fits it, and `new.size()` is not smaller than `old.size()`.
+            /// `block` is a live block of this allocator, `old` fits it, and `new.size()` is not
+            /// smaller than `old.size()`.
             #[inline]
             pub unsafe fn grow(
                 &self,
@@ -148,7 +149,8 @@ macro_rules! pooled_allocator {
             /// then unchanged.
             ///
             /// # Safety
-            /// `block` is a live block of this allocator, `old` fits it, and `new.size()` is not larger than `old.size()`.
+            /// `block` is a live block of this allocator, `old` fits it, and `new.size()` is not
+            /// larger than `old.size()`.
             #[inline]
             pub unsafe fn shrink(
                 &self,

@@ -212,7 +212,7 @@ unsafe fn shrink_at_the_limit(
 /// Poisons the freed tail of a block that stays in its slot, except for the bytes of a link.
 ///
 /// # Safety
-/// `block` is a live block of the first layout, in a slot of this class; the second layout is not larger.
+/// `block` is a live block of layout `old`, in a slot of this class; `new` is not larger.
 #[inline]
 unsafe fn shrink_in_place(block: NonNull<u8>, class: usize, (old, new): (Layout, Layout)) -> NonNull<u8> {
     let kept = new.size().max(LINK);

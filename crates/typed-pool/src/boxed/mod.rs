@@ -46,7 +46,8 @@ use crate::threads;
 ///
 /// let last = PooledBox::new(Node { key: 2, next: None });
 /// let first = PooledBox::new(Node { key: 1, next: Some(last) });
-/// let sum = std::thread::spawn(move || first.key + first.next.as_ref().map_or(0, |next| next.key));
+/// let sum = move || first.key + first.next.as_ref().map_or(0, |next| next.key);
+/// let sum = std::thread::spawn(sum);
 /// assert_eq!(sum.join().unwrap(), 3);
 /// ```
 ///

@@ -75,8 +75,10 @@ impl<T: ?Sized, P: Pool> PooledBox<T, P> {
 /// pooled!(Square);
 /// pooled!(Circle);
 ///
-/// let shapes: [PooledBox<dyn Shape, AnyPool>; 2] =
-///     [unsize!(PooledBox::new(Square(2.0)) => dyn Shape), unsize!(PooledBox::new(Circle(1.0)) => dyn Shape)];
+/// let shapes: [PooledBox<dyn Shape, AnyPool>; 2] = [
+///     unsize!(PooledBox::new(Square(2.0)) => dyn Shape),
+///     unsize!(PooledBox::new(Circle(1.0)) => dyn Shape),
+/// ];
 /// assert_eq!(shapes.iter().map(|shape| shape.area()).sum::<f64>(), 7.0);
 /// ```
 ///

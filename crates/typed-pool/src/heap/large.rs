@@ -8,7 +8,7 @@ use core::ptr::{self, NonNull};
 
 use allocator_api2::alloc::{AllocError, Allocator};
 
-use super::slow::{Reserved, reserved};
+use super::reserved::{Reserved, reserved};
 use crate::account::Account;
 
 /// Allocates a block of a layout without units.

@@ -18,6 +18,7 @@ mod abandon;
 mod fast;
 mod large;
 mod list;
+mod reserved;
 mod slow;
 
 #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
@@ -28,11 +29,12 @@ pub(crate) use fast::mark_free;
 pub(crate) use large::{allocate_large, deallocate_large};
 #[cfg(all(feature = "std", not(ephemera_loom)))]
 pub(crate) use large::{deallocate_unbooked, grow_large, shrink_large};
+pub(crate) use reserved::reserved;
 #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
 pub(crate) use slow::book;
 #[cfg(all(feature = "std", not(ephemera_loom), target_has_atomic = "64"))]
 pub(crate) use slow::refill_beyond;
-pub(crate) use slow::{refill, reserve, reserved, trim};
+pub(crate) use slow::{refill, reserve, trim};
 
 use core::cell::Cell;
 use core::ptr::{self, NonNull};
@@ -140,7 +142,6 @@ impl Heap {
     }
 
     /// Returns the layout of its slots in their units.
-    #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
     pub(crate) fn spec(&self) -> Spec {
         self.spec
     }

@@ -11,6 +11,7 @@ use allocator_api2::alloc::AllocError;
 use ephemera_prim::raw;
 use ephemera_prim::unit_list::UnitList;
 
+use super::reserved::{Reserved, reserved};
 use super::{CHUNK_UNITS, ChunkLen, Env, FIRST_LEN, Heap, RETAIN};
 use crate::account::Account;
 #[cfg(all(feature = "std", not(ephemera_loom), target_has_atomic = "64"))]
@@ -161,37 +162,6 @@ fn acquire_under<E: Env, A: Account>(env: E, account: &A, slots: usize) -> Resul
     unsafe { heap.units.add(unit.as_non_null()) };
     heap.units_len.set(heap.units_len.get() + 1);
     Ok(unit)
-}
-
-/// Reserves bytes under the limit and calls `ask`. If that fails, it releases the bytes.
-pub(crate) fn reserved<A: Account, T>(
-    account: &A,
-    bytes: usize,
-    ask: impl FnOnce() -> Result<T, AllocError>,
-) -> Result<T, AllocError> {
-    let reserved = Reserved::take(account, bytes)?;
-    let got = ask()?;
-    core::mem::forget(reserved);
-    Ok(got)
-}
-
-/// Bytes that are reserved and not granted yet, or that are about to be freed. Dropping this
-/// releases them, also when the backing allocator unwinds.
-pub(super) struct Reserved<'a, A: Account> {
-    pub(super) account: &'a A,
-    pub(super) bytes: usize,
-}
-
-impl<'a, A: Account> Reserved<'a, A> {
-    fn take(account: &'a A, bytes: usize) -> Result<Self, AllocError> {
-        if account.reserve(bytes) { Ok(Self { account, bytes }) } else { Err(AllocError) }
-    }
-}
-
-impl<A: Account> Drop for Reserved<'_, A> {
-    fn drop(&mut self) {
-        self.account.release(self.bytes);
-    }
 }
 
 /// Handles a unit of which `until` slots were freed: a full unit is queued, and one without live

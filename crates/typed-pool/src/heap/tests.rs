@@ -65,7 +65,8 @@ fn a_unit_that_a_walker_protected_is_freed_with_the_next_empty_one() {
     let pool = TypedPool::<Value>::with_chunk_len(1);
     let mut all: Vec<_> = (0..20).map(|number| Some(pool.alloc([number; 128]))).collect();
     let mut visits = 0;
-    // The newest unit is visited first. At the fifth the walker protects that unit and the one before it.
+    // The newest unit is visited first. At the fifth visit, the walker protects that unit and the
+    // one before it.
     assert!(pool.heap.walk(|_| {
         visits += 1;
         if visits == 5 {

@@ -71,6 +71,15 @@ impl<T> Builder<T> {
         self.build_in(Global)
     }
 
+    /// Creates the pool over the global heap.
+    ///
+    /// # Errors
+    /// [`AllocError`] if the limit or the global heap has no room for the capacity.
+    #[cfg(feature = "alloc")]
+    pub fn try_build(self) -> Result<TypedPool<T>, AllocError> {
+        self.try_build_in(Global)
+    }
+
     /// Creates the pool over `backing`.
     ///
     /// # Aborts

@@ -313,6 +313,7 @@ impl<T, A: Allocator> TypedPool<T, A> {
     pub fn stats(&self) -> Stats {
         let mut stats = Stats::of_account(self.account.now());
         stats.add_heap(&self.heap, true);
+        stats.add_large();
         stats
     }
 

@@ -238,6 +238,7 @@ pub(super) fn stats_of(family: &Family, own: *const Record<Shard>) -> Stats {
     }
     stats.extra_records = family.registry().later_records();
     stats.no_less_than_none();
+    stats.add_large();
     stats
 }
 
