@@ -1,18 +1,19 @@
-//! Finds out whether this compiler offers `core::alloc::Allocator` without a feature gate, and says so with
-//! `cfg(ephemera_std_allocator)`.
+//! Sets `cfg(ephemera_std_allocator)` if this compiler offers `core::alloc::Allocator` without a
+//! feature gate.
 //!
-//! Nothing here knows version numbers: a probe with an implementation of the trait is compiled by the
-//! compiler that will compile the crate, for the same target and with the same flags. Where the target's
-//! `core` is only being built (`-Zbuild-std`), the host's stands in: both are of one toolchain. The answer
-//! is "no" if the probe does not compile, and if `--cfg ephemera_no_std_allocator` is among the flags.
+//! The script knows no version numbers. It compiles a probe that implements the trait, with the
+//! compiler that will compile the crate, for the same target and with the same flags. If the
+//! target's `core` is still to be built (`-Zbuild-std`), the host's takes its place, since both
+//! belong to one toolchain. The answer is "no" if the probe does not compile, or if `--cfg
+//! ephemera_no_std_allocator` is among the flags.
 
 use std::env;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-/// Uses of the standard trait like those in `src/traits.rs` and `src/backing.rs`. Compiles only where all
-/// the names are stable and the methods are the ones known today.
+/// Uses of the standard trait like those in `src/traits.rs` and `src/backing.rs`. It compiles only
+/// if all the names are stable and the methods are those known today.
 const PROBE: &str = "\
 #![no_std]
 use core::{alloc::{AllocError, Allocator, Layout}, ptr::NonNull};
@@ -32,8 +33,8 @@ fn main() -> ExitCode {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rustc-check-cfg=cfg(ephemera_std_allocator)");
     println!("cargo::rustc-check-cfg=cfg(ephemera_no_std_allocator)");
-    // The switch keeps a second implementation away. Feature `nightly` emits a single one anyhow, and needs
-    // to know whether the gate is still there.
+    // The switch keeps a second implementation away. With feature `nightly` there is only one
+    // anyhow, and the crate needs to know whether the gate is still there.
     let switched_off = env::var_os("CARGO_CFG_EPHEMERA_NO_STD_ALLOCATOR").is_some();
     let one_trait = env::var_os("CARGO_FEATURE_NIGHTLY").is_some();
     if switched_off && !one_trait {
@@ -50,15 +51,15 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// What compiles for every target whose `core` is installed.
+/// A source that compiles for every target whose `core` is installed.
 const CONTROL: &str = "#![no_std]\n";
 
-/// Whether the compiler accepts [`PROBE`].
+/// Returns whether the compiler accepts [`PROBE`].
 ///
 /// # Errors
 ///
-/// What went wrong, if a probe could not be written or the compiler not be started: nobody should get fewer
-/// implementations because a disk is full.
+/// A description, if a probe cannot be written or the compiler cannot be started. So a full disk
+/// does not pass for a "no".
 fn trait_is_open() -> Result<bool, String> {
     if compiles(PROBE, true)? {
         return Ok(true);
@@ -66,15 +67,15 @@ fn trait_is_open() -> Result<bool, String> {
     Ok(!compiles(CONTROL, true)? && compiles(PROBE, false)?)
 }
 
-/// Whether the compiler accepts `source` as a library, either for the target and with the flags of this
-/// build, or for the host and without.
+/// Returns whether the compiler accepts `source` as a library: for the target and with the flags of
+/// this build, or for the host and without flags.
 fn compiles(source: &str, for_target: bool) -> Result<bool, String> {
     let out_dir = required("OUT_DIR")?;
     let file = Path::new(&out_dir).join("probe.rs");
     std::fs::write(&file, source).map_err(|error| format!("{}: {error}", file.display()))?;
 
     let rustc = required("RUSTC")?;
-    // Cargo names a wrapper for compiler caches, and for Miri, whose driver needs its own front end.
+    // Cargo names a wrapper for compiler caches, and for Miri, whose driver is a wrapper.
     let mut command = match env::var_os("RUSTC_WRAPPER").filter(|wrapper| !wrapper.is_empty()) {
         Some(wrapper) => {
             let mut command = Command::new(wrapper);
@@ -93,12 +94,12 @@ fn compiles(source: &str, for_target: bool) -> Result<bool, String> {
         let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
         command.args(flags.split('\x1f').filter(|flag| !flag.is_empty()));
     }
-    // What older compilers say about the probe is no news to anybody: keep it out of the build's output.
+    // Keep an older compiler's errors about the probe out of the build's output.
     let output = command.output().map_err(|error| format!("{}: {error}", Path::new(&rustc).display()))?;
     Ok(output.status.success())
 }
 
-/// A variable that Cargo promises to build scripts.
+/// Returns a variable that Cargo promises to build scripts.
 fn required(name: &str) -> Result<OsString, String> {
     env::var_os(name).ok_or_else(|| format!("`{name}` is not set"))
 }

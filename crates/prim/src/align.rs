@@ -1,15 +1,15 @@
-//! Address arithmetic: rounding to powers of two, and what lies above and below the rounded address.
+//! Address arithmetic: rounding to powers of two.
 //!
-//! Integers in, integers out. Nothing here looks at memory, so everything can be tested to the last case
-//! and evaluated at compile time. Where addresses come from and why they may be rounded is the business of
-//! [`raw`](crate::raw) and of the callers.
+//! These functions take and return integers and read no memory, so tests cover them to the last
+//! case and constants can use them. Whether an address may be rounded is for [`raw`](crate::raw)
+//! and the callers to show.
 //!
-//! All functions take a power of two where the name of the argument says `align` or `size_pow2`. Another
-//! value is a mistake of the caller: builds with debug assertions panic on it, others return a number
-//! without meaning.
+//! An argument named `align` or `size_pow2` must be a power of two. With debug assertions the
+//! functions panic on any other value; without, they return a meaningless number.
 #![forbid(unsafe_code)]
 
-/// Returns the first multiple of `align` at or above `addr`, or `None` where that is beyond `usize::MAX`.
+/// Returns the first multiple of `align` at or above `addr`, or `None` if that exceeds
+/// `usize::MAX`.
 ///
 /// # Panics
 ///
@@ -34,11 +34,12 @@ pub const fn align_up(addr: usize, align: usize) -> Option<usize> {
     }
 }
 
-/// Returns the first multiple of `align` at or above `addr`, for an `addr` of which the caller knows that
-/// `addr + align` does not overflow. For other addresses the result wraps around to 0.
+/// Returns the first multiple of `align` at or above `addr`, or 0 if that exceeds `usize::MAX`.
 ///
-/// Addresses in blocks from [`raw::acquire`](crate::raw::acquire) stay below `usize::MAX` by
-/// [`raw::TOP_GUARD`](crate::raw::TOP_GUARD): for these every `align` up to that guard is safe to ask for.
+/// The caller knows that `addr + align` does not overflow. This holds for an address in a block
+/// from [`raw::acquire`](crate::raw::acquire) and every `align` up to
+/// [`raw::TOP_GUARD`](crate::raw::TOP_GUARD), because the block ends at least that far below
+/// `usize::MAX`.
 ///
 /// # Panics
 ///
@@ -80,10 +81,10 @@ pub const fn align_down(addr: usize, align: usize) -> usize {
     addr & !(align - 1)
 }
 
-/// Returns the address at which the chunk starts that `addr` lies in, where chunks are `size_pow2` bytes
-/// and aligned to their size.
+/// Returns the start of the chunk that contains `addr`, for chunks of `size_pow2` bytes that are
+/// aligned to their size.
 ///
-/// An address one past a chunk belongs to the next chunk.
+/// The address one past the end of a chunk belongs to the next chunk.
 ///
 /// # Panics
 ///
@@ -103,8 +104,8 @@ pub const fn base_of(addr: usize, size_pow2: usize) -> usize {
     align_down(addr, size_pow2)
 }
 
-/// Returns how many bytes `addr` lies behind the start of its chunk, where chunks are `size_pow2` bytes and
-/// aligned to their size. The result is less than `size_pow2`.
+/// Returns the distance of `addr` from the start of its chunk, for chunks of `size_pow2` bytes that
+/// are aligned to their size. The result is less than `size_pow2`.
 ///
 /// # Panics
 ///
@@ -148,7 +149,7 @@ pub const fn is_aligned(addr: usize, align: usize) -> bool {
 mod tests {
     use super::*;
 
-    /// The definition, by search. For addresses far below `usize::MAX`.
+    /// The definition of `align_up`, by search. Only for addresses far below `usize::MAX`.
     fn naive_up(addr: usize, align: usize) -> usize {
         let mut candidate = addr;
         while candidate % align != 0 {
@@ -157,7 +158,7 @@ mod tests {
         candidate
     }
 
-    /// Between the shifts tried: all of them, but a sample under an interpreter.
+    /// The step between the shifts that are tested: 1, but larger under an interpreter.
     const STRIDE: usize = if cfg!(miri) { 9 } else { 1 };
 
     fn check_relations(addr: usize, align: usize) {
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn every_alignment_holds_around_every_power_of_two_and_both_ends() {
+    fn relations_hold_around_every_power_of_two_and_both_ends_for_every_alignment() {
         for align_shift in (0..usize::BITS).step_by(STRIDE) {
             let align = 1_usize << align_shift;
             for near_shift in (0..usize::BITS).step_by(STRIDE) {
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn the_top_of_the_address_space_is_refused_and_not_wrapped() {
+    fn align_up_refuses_to_wrap_at_the_top_of_the_address_space() {
         assert_eq!(align_up(0, 1 << 29), Some(0));
         assert_eq!(align_up(1, 1 << 29), Some(1 << 29));
         assert_eq!(align_up(usize::MAX, 1), Some(usize::MAX));
@@ -223,7 +224,7 @@ mod tests {
     #[test]
     #[cfg(debug_assertions)]
     #[should_panic(expected = "power of two")]
-    fn an_alignment_that_is_no_power_of_two_is_caught_in_debug_builds() {
+    fn debug_builds_panic_on_an_alignment_that_is_not_a_power_of_two() {
         let _ = align_up(8, 24);
     }
 

@@ -1,16 +1,17 @@
-//! Backing allocators that speak another `Allocator` trait.
+//! Newtypes for backing allocators that implement another `Allocator` trait.
 //!
-//! The allocators of this workspace take their memory from any `allocator_api2::alloc::Allocator` of
-//! version 0.2. One that implements the trait of another version enters through a newtype:
+//! A *backing allocator* is the one that an allocator of this workspace takes its memory from. It
+//! can be any `allocator_api2::alloc::Allocator` of version 0.2. A type that implements another
+//! version of the trait is wrapped in a newtype:
 //!
 //! * `Api04<A>` for the trait of allocator-api2 0.4 (feature `allocator-api2-04`),
 //! * `Std<A>` for `core::alloc::Allocator` (where the compiler offers it without a gate, or with
 //!   feature `nightly`).
 //!
-//! All six methods are handed on one by one, so that a backing allocator which grows in place, or gets
-//! zeroed memory from the system, still does. Errors lose nothing, since all the error types are empty.
+//! A newtype forwards all six methods, so a backing allocator keeps its own way to grow in place or
+//! to return zeroed memory. All error types are empty, so errors lose no information.
 //!
-//! The newtypes have the size and layout of what they wrap.
+//! The newtypes have the size and layout of the type that they wrap.
 
 #[cfg(any(feature = "allocator-api2-04", feature = "nightly", ephemera_std_allocator))]
 use core::{alloc::Layout, ptr::NonNull};
@@ -22,9 +23,9 @@ use allocator_api2::alloc::{AllocError, Allocator};
 #[cfg(any(feature = "allocator-api2-04", feature = "nightly", ephemera_std_allocator))]
 macro_rules! hand_on {
     ($newtype:ident by $($foreign:ident)::+) => {
-        // SAFETY: the foreign trait demands of `A` what the trait implemented here demands of the newtype:
-        // blocks stay valid while an equivalent allocator exists and may be passed to every method. What it
-        // does not demand, that clones are equivalent, is left to the `Clone` implementations of the newtype.
+        // SAFETY: the wrapped trait has the same contract: blocks stay valid while an equivalent
+        // allocator exists, and every method accepts them. It does not demand that clones are
+        // equivalent; the `Clone` implementations of the newtype see to that.
         unsafe impl<A: $($foreign)::+> Allocator for $newtype<A> {
             #[inline]
             fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
@@ -78,7 +79,7 @@ macro_rules! hand_on {
     };
 }
 
-/// Lets an allocator of allocator-api2 0.4 serve as one of 0.2.
+/// Implements the trait of allocator-api2 0.2 for an allocator of version 0.4.
 ///
 /// # Examples
 ///
@@ -116,17 +117,17 @@ mod standard {
 
     use super::{AllocError, Allocator, Layout, NonNull};
 
-    /// Lets an allocator of the standard library's trait serve as one of allocator-api2 0.2.
+    /// Implements the trait of allocator-api2 0.2 for an allocator of the standard trait.
     ///
-    /// The standard trait does not promise that a clone of an allocator can free what the original handed
-    /// out. The other trait does. So this type can be cloned where the promise is known to be kept: around
-    /// references, `Rc`, `Arc`, `Global` and `System`. Wrap a reference or an `Arc` to share another
-    /// allocator.
+    /// The standard trait does not promise that a clone of an allocator can free the blocks of the
+    /// original. The trait of allocator-api2 does. So `Std` is `Clone` only around types whose
+    /// clones are known to be equivalent: references, `Rc`, `Arc`, `Global` and `System`. Wrap a
+    /// reference or an `Arc` to share another allocator.
     ///
     /// # Examples
     ///
     /// ```
-    /// # #![cfg_attr(all(feature = "nightly", not(ephemera_std_allocator)), feature(allocator_api))]
+    /// # #![cfg_attr(all(feature="nightly", not(ephemera_std_allocator)), feature(allocator_api))]
     /// # #[cfg(feature = "alloc")] {
     /// # extern crate alloc;
     /// use ephemera_prim::backing::Std;
@@ -142,7 +143,7 @@ mod standard {
 
     hand_on!(Std by core::alloc::Allocator);
 
-    // `Clone` for content whose clones are equivalent allocators, `Copy` where the content is `Copy`.
+    // Each type below has clones that are equivalent allocators.
 
     impl<A: ?Sized> Clone for Std<&A> {
         #[inline]

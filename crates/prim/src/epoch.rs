@@ -1,19 +1,19 @@
-//! The trim epoch: how one thread asks all others to give back what they do not use.
+//! The trim epoch, by which one thread asks all others to free the memory that they do not use.
 //!
-//! A shrink raises the epoch. Every thread compares it with the last one it obeyed, in its slow path only,
-//! and trims when they differ. A thread that never comes to its slow path again is not reached: what it
-//! keeps goes at its exit.
+//! The asking thread raises the epoch. Every other thread compares the epoch with the last one that
+//! it followed, in its slow path only, and trims if they differ. A thread that takes no slow path
+//! any more trims at its exit.
 
 use crate::sync::{AtomicUsize, Ordering};
 use crate::word::OwnerUsize;
 
-/// The epoch of one kind of pool, shared by its threads.
+/// The trim epoch of one kind of pool, shared by all threads.
 #[derive(Debug)]
 pub struct Epoch(AtomicUsize);
 
 impl Epoch {
     crate::const_unless_loom! {
-        /// The first epoch.
+        /// Creates the first epoch.
         #[must_use]
         pub fn new() -> Self {
             Self(AtomicUsize::new(0))
@@ -26,7 +26,7 @@ impl Epoch {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether the epoch was raised since `seen`, which is brought up to date.
+    /// Returns whether the epoch was raised since `seen`, and updates `seen`.
     #[inline]
     pub fn turned(&self, seen: &OwnerUsize) -> bool {
         let now = self.0.load(Ordering::Relaxed);

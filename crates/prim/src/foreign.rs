@@ -1,12 +1,15 @@
 //! Remote frees: the foreign word of a unit and the inbox of its record.
 //!
-//! A unit (chunk, page) belongs to one record for its whole life. The thread that holds the record's lease
-//! counts with plain loads and stores. Every other thread frees with **one** read-modify-write on the unit's
-//! foreign word, and the thread that finds the word at zero also pushes the unit to the record's inbox.
+//! A *unit* is a chunk or a page. It belongs to one record for its whole life. The *holder*, the
+//! thread that has leased the record, counts the unit's blocks with plain loads and stores. Every
+//! other thread frees by **one** read-modify-write on the unit's *foreign word*. The thread that
+//! finds the word at zero also pushes the unit to the record's *inbox*. Later the holder takes all
+//! units out of the inbox and *books* their frees: it adds them to its own counts.
 //!
-//! A unit whose record has no holder can count down instead: the holder of a momentary lease stores in the
-//! word how much is still live, and only the free that completes the count pushes the unit. So a thread that
-//! frees the blocks of an ended thread takes the lease twice for each unit, not once for each block.
+//! A unit whose record has no holder can count down instead. The holder of a momentary lease stores
+//! in the word how much is still live, and only the free that completes the count pushes the unit.
+//! So a thread that frees the blocks of an ended thread takes the lease twice for each unit, not
+//! once for each block.
 //!
 //! ```text
 //!   word           meaning                                    in the inbox, or about to be pushed
@@ -16,10 +19,11 @@
 //!   COMPLETE       every live block was freed                 yes
 //! ```
 //!
-//! The crate's design has the picture, the invariants F1 to F6, and the orderings in pairs.
+//! The design page has the picture, the invariants F1 to F6, and the orderings in pairs.
 //!
-//! A holder takes a word that is not a countdown only when it dequeues the unit. A pusher may stand between its
-//! read-modify-write and its push, and the next thread to find zero would link the unit twice.
+//! A holder takes a word that is not a countdown only when it dequeues the unit. A pusher may stand
+//! between its read-modify-write and its push, and the next thread to find zero would link the unit
+//! twice.
 
 mod close;
 
@@ -30,17 +34,19 @@ use core::ptr::{self, NonNull};
 use crate::sync::{AtomicPtr, AtomicU64, Ordering, fence, guess};
 use crate::witness::Witness;
 
-/// The bit of a foreign word that marks a countdown. A unit with a bit for each slot has at most 63 slots for each word.
+/// The bit of a foreign word that marks a countdown. A unit with a bit for each slot can use the 63
+/// others.
 pub const COUNTDOWN: u64 = 1 << 63;
 
-/// The foreign word of a unit that counts, once its countdown is complete.
+/// The foreign word of a unit that counts blocks, when its countdown is complete.
 pub const COMPLETE: u64 = 3 << 62;
 
-/// The foreign word of a unit with a bit for each slot, once its countdown is complete.
+/// The foreign word of a unit with a bit for each slot, when its countdown is complete.
 pub const COMPLETE_BITS: u64 = u64::MAX;
 
-// ORDERING: AcqRel. Pairs with `Taken::next`, in both directions. Release publishes the end of use of the block;
-// Acquire orders the pusher's write of the link behind the holder's read of it, which came before the zero (F5).
+// ORDERING: AcqRel. Pairs with `Taken::next`, in both directions. Release publishes the end of use
+// of the block. Acquire orders the pusher's write of the link after the holder's read of it, which
+// precedes the zero (F5).
 const GIVE: Ordering = if cfg!(ephemera_weaken = "give_relaxed") {
     Ordering::Relaxed
 } else if cfg!(ephemera_weaken = "give_release") {
@@ -48,8 +54,9 @@ const GIVE: Ordering = if cfg!(ephemera_weaken = "give_relaxed") {
 } else {
     Ordering::AcqRel
 };
-// ORDERING: AcqRel. Pairs with `Inbox::give_back_add` and `Inbox::give_back_bits`: Acquire sees the end of use of all
-// that is booked, Release orders the read of the link before the zero that lets the next pusher write it.
+// ORDERING: AcqRel. Pairs with `Inbox::give_back_add` and `Inbox::give_back_bits`: Acquire sees the
+// end of use of every booked block, Release orders the read of the link before the zero that lets
+// the next pusher write it.
 const BOOK: Ordering = if cfg!(ephemera_weaken = "book_relaxed") {
     Ordering::Relaxed
 } else if cfg!(ephemera_weaken = "book_acquire") {
@@ -64,28 +71,31 @@ const PUSH: Ordering =
 const TAKE: Ordering =
     if cfg!(ephemera_weaken = "take_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
-// ORDERING: AcqRel. Pairs with `Inbox::give_back_add` and `Inbox::give_back_bits`: Acquire sees the end of use of every
-// block that was freed during the countdown, Release orders the countdown before the next push.
+// ORDERING: AcqRel. Pairs with `Inbox::give_back_add` and `Inbox::give_back_bits`: Acquire sees the
+// end of use of every block that was freed during the countdown, Release orders the countdown
+// before the next push.
 const COUNT_STOP: Ordering =
     if cfg!(ephemera_weaken = "stop_relaxed") { Ordering::Relaxed } else { Ordering::AcqRel };
 
 /// The foreign word of a unit, and its link in the inbox.
 ///
-/// Keep it on another cache line than what the owner writes: foreign frees must not take that line away.
+/// Keep it on a different cache line than the words of the owner, so that remote frees do not take
+/// the owner's line away.
 #[derive(Debug)]
 pub struct Foreign<U> {
     word: AtomicU64,
     link: AtomicPtr<U>,
-    /// Of the unit: whoever gives back touches it, whoever frees it ends it.
+    /// Stands for the unit: a freeing thread touches it, and the thread that frees the unit ends
+    /// it.
     witness: Witness,
-    /// Of the link: loom runs no load after a store that follows it, so that the link's value alone would not show
-    /// that the next pusher's write is ordered behind the holder's read.
+    /// Stands for the link. Loom never runs a load after a store that follows it, so the link's
+    /// value alone would not show that the next pusher's write comes after the holder's read.
     linked: Witness,
 }
 
 impl<U> Foreign<U> {
     crate::const_unless_loom! {
-        /// Nothing given back.
+        /// Creates the foreign word of a unit without remote frees.
         #[must_use]
         pub fn new() -> Self {
             Self {
@@ -97,28 +107,34 @@ impl<U> Foreign<U> {
         }
     }
 
-    /// The word: remote frees that are not booked yet, or a countdown. For statistics: exact only at rest.
+    /// Returns the word: remote frees that are not booked yet, or a countdown. Exact only at rest.
     #[inline]
     pub fn unbooked(&self) -> u64 {
         self.word.load(Ordering::Relaxed)
     }
 
-    /// Starts the countdown of a unit, whose word becomes `first`, unless a remote free has come since the unit was
-    /// dequeued: then the unit is in the inbox again, and this returns `false`.
+    /// Starts the countdown of a unit by storing `first` in its word. Returns `false` if a remote
+    /// free arrived since the unit was dequeued; the unit is then in the inbox again.
     ///
-    /// `first` is [`COMPLETE`] less what is live in a unit that counts. In a unit with a bit for each slot it is [`COUNTDOWN`]
-    /// with the bits of all slots that are **not** live. Only the holder of the record's lease calls this, after it
-    /// booked everything that it dequeued, and something of the unit is live.
+    /// For a unit that counts, `first` is [`COMPLETE`] minus the live blocks. For a unit with a bit
+    /// for each slot it is [`COUNTDOWN`] with the bits of all slots that are **not** live. Only the
+    /// holder of the record's lease calls this, after it booked everything that it dequeued, and
+    /// while something in the unit is live.
     pub fn start_countdown(&self, first: u64) -> bool {
         crate::invariant!(first & COUNTDOWN != 0, "a countdown that is not marked");
-        // Relaxed: the exchange continues the release sequence of the one in `Taken::next`, which published that the link was read.
+        // Relaxed: the exchange continues the release sequence of the swap in `Taken::next`, which
+        // published that the link was read.
         self.word.compare_exchange(0, first, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Stops the countdown of a unit and returns the word that it had reached. `None` if the word is zero, if it counts
-    /// frees that wait in the inbox, or if the countdown is `complete`: the unit is then in the inbox too, or about to be.
+    /// Stops the countdown of a unit and returns the word that it had reached.
     ///
-    /// Only the holder of the record's lease calls this. `complete` is [`COMPLETE`] or [`COMPLETE_BITS`].
+    /// Returns `None` if the word is zero, if it counts frees that wait in the inbox, or if the
+    /// countdown is `complete`. In the last two cases the unit is in the inbox or about to be
+    /// pushed.
+    ///
+    /// Only the holder of the record's lease calls this. `complete` is [`COMPLETE`] or
+    /// [`COMPLETE_BITS`].
     pub fn stop_countdown(&self, complete: u64) -> Option<u64> {
         let counts = |word: u64| word & COUNTDOWN != 0 && word != complete;
         let mut word = self.word.load(Ordering::Relaxed);
@@ -132,22 +148,24 @@ impl<U> Foreign<U> {
         None
     }
 
-    /// Somebody who neither owns the unit nor gives back to it reads its words, for statistics say.
+    /// Tells the model checker that a thread that neither owns the unit nor frees a block of it
+    /// reads the unit's words.
     #[inline]
     pub fn touch(&self) {
         self.witness.touch();
     }
 
-    /// The unit is about to be freed: its word is zero, or its inbox was closed, and nobody else may touch it (F3).
+    /// Tells the model checker that the unit is about to be freed: its word is zero, or its inbox was
+    /// closed, and no other thread may touch it (F3).
     #[inline]
     pub fn end(&self) {
         self.witness.end();
         self.linked.end();
         let word = self.unbooked();
-        crate::invariant!(word == 0 || word >= CLOSED, "a unit is freed with foreign frees unbooked");
+        crate::invariant!(word == 0 || word >= CLOSED, "a unit is freed with unbooked remote frees");
     }
 
-    /// Takes the word without a dequeue: what F2 forbids, for the model that shows why.
+    /// Takes the word without a dequeue. F2 forbids this; a model shows why.
     #[cfg(all(test, ephemera_loom))]
     pub(crate) fn steal(&self) -> u64 {
         self.word.swap(0, BOOK)
@@ -160,23 +178,25 @@ impl<U> Default for Foreign<U> {
     }
 }
 
-/// A unit of memory, or a part of one, that has a [`Foreign`].
+/// A unit of memory, or a part of one, that contains a [`Foreign`].
 ///
 /// # Safety
-/// [`Unit::foreign`] returns the address of one and the same `Foreign` inside the unit, for as long as the
-/// unit lives, without making a reference to anything else in it. A unit may be given back to, and freed, by any
-/// thread.
+/// [`Unit::foreign`] returns the address of the same `Foreign` inside the unit for as long as the
+/// unit lives, without creating a reference to anything else in it. Any thread may free blocks of
+/// the unit, and the unit itself.
 pub unsafe trait Unit: Sized {
-    /// Where the unit keeps its foreign word.
+    /// Returns the address of the unit's foreign word.
     ///
     /// # Safety
-    /// `unit` is alive.
+    /// `unit` is live.
     unsafe fn foreign(unit: NonNull<Self>) -> NonNull<Foreign<Self>>;
 }
 
-/// The units of one record that other threads gave something back to: a stack that many push and one takes whole.
+/// The units of one record that have unbooked remote frees: a stack that many threads push to and
+/// the holder takes whole.
 ///
-/// Taken whole, it has no ABA: no thread ever follows the link of a unit that another thread may pop.
+/// Because it is taken whole, it has no ABA problem: no thread follows the link of a unit that
+/// another thread may pop.
 #[derive(Debug)]
 pub struct Inbox<U> {
     head: AtomicPtr<U>,
@@ -184,14 +204,14 @@ pub struct Inbox<U> {
 
 impl<U> Inbox<U> {
     crate::const_unless_loom! {
-        /// An empty inbox.
+        /// Creates an empty inbox.
         #[must_use]
         pub fn new() -> Self {
             Self { head: AtomicPtr::new(ptr::null_mut()) }
         }
     }
 
-    /// Whether nothing waits, as far as this thread has seen.
+    /// Returns whether the inbox is empty. The answer may be out of date.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.head.load(Ordering::Relaxed).is_null()
@@ -205,15 +225,16 @@ impl<U> Default for Inbox<U> {
 }
 
 impl<U: Unit> Inbox<U> {
-    /// Frees by adding `amount` to the unit's word: for units that count.
+    /// Frees by adding `amount` to the unit's word, for units that count.
     ///
-    /// Returns whether this call pushed the unit. If so, a sequentially consistent fence stands between the push and
-    /// the return: the caller then looks whether the record is free, and drains the inbox if it is.
+    /// Returns whether this call pushed the unit. If so, a sequentially consistent fence separates
+    /// the push from the return. The caller then checks whether the record is free, and drains the
+    /// inbox if it is.
     ///
     /// # Safety
-    /// `unit` is alive and its record's inbox is this one. `amount` is not zero and stands for something of that unit
-    /// which the caller had and gives up by this call. All that is live in the unit adds up to less than
-    /// 2^62.
+    /// `unit` is live and belongs to the record of this inbox. `amount` is not zero and stands for
+    /// blocks or bytes of the unit that the caller owned and gives up by this call. The amounts of
+    /// everything live in the unit add up to less than 2^62.
     #[inline]
     pub unsafe fn give_back_add(&self, unit: NonNull<U>, amount: u64) -> bool {
         let add = |word: &AtomicU64| {
@@ -221,16 +242,18 @@ impl<U: Unit> Inbox<U> {
             let old = word.fetch_add(amount, GIVE);
             old == 0 || completes(old.wrapping_add(amount), COMPLETE)
         };
-        // SAFETY: the caller's duties are those of `give`.
+        // SAFETY: the caller's duties are those of `give`, and `add` is one read-modify-write that
+        // frees.
         unsafe { self.give(unit, add) }
     }
 
-    /// Frees by setting `bits` in the unit's word: for units that have a bit for each slot.
+    /// Frees by setting `bits` in the unit's word, for units that have a bit for each slot.
     ///
     /// Returns whether this call pushed the unit, as [`Inbox::give_back_add`] does.
     ///
     /// # Safety
-    /// As [`Inbox::give_back_add`]; `bits` is not zero, and neither bit 63 nor any bit that is set in the word is in it.
+    /// As for [`Inbox::give_back_add`]. `bits` is not zero, excludes bit 63, and none of its bits
+    /// is set in the word.
     #[inline]
     pub unsafe fn give_back_bits(&self, unit: NonNull<U>, bits: u64) -> bool {
         let set = |word: &AtomicU64| {
@@ -239,25 +262,28 @@ impl<U: Unit> Inbox<U> {
             crate::invariant!(old & bits == 0, "a slot is freed twice");
             old == 0 || completes(old | bits, COMPLETE_BITS)
         };
-        // SAFETY: the caller's duties are those of `give`.
+        // SAFETY: the caller's duties are those of `give`, and `set` is one read-modify-write that
+        // frees.
         unsafe { self.give(unit, set) }
     }
 
     /// # Safety
-    /// As [`Inbox::give_back_add`]; `change` is one read-modify-write that frees, and returns whether it found the word
-    /// at zero or completed a countdown.
+    /// As for [`Inbox::give_back_add`]. `change` is one read-modify-write that frees, and returns
+    /// whether it found the word at zero or completed a countdown.
     #[inline]
     unsafe fn give(&self, unit: NonNull<U>, change: impl FnOnce(&AtomicU64) -> bool) -> bool {
-        // SAFETY: the unit is alive: what is freed here is not booked yet (F3).
+        // SAFETY: the unit is live, because the blocks that this call frees are not booked yet
+        // (F3).
         let foreign = unsafe { U::foreign(unit) };
         // SAFETY: as above; a reference to the witness alone.
         let witness = unsafe { &(*foreign.as_ptr()).witness };
         witness.touch();
-        // SAFETY: as above; a reference to the atomic alone.
+        // SAFETY: the unit is live (F3); a reference to the atomic alone.
         let word = unsafe { &(*foreign.as_ptr()).word };
         let pushes = change(word);
         if pushes {
-            // SAFETY: this thread found zero or completed a countdown, so it pushes (F1), and F3 keeps the unit alive until then.
+            // SAFETY: this thread found zero or completed a countdown, so it is the one to push
+            // (F1). F3 keeps the unit live until then.
             let open = unsafe { self.push(unit, foreign) };
             crate::invariant!(open, "a remote free to a closed inbox goes through `give_back_until_closed`");
         }
@@ -267,10 +293,11 @@ impl<U: Unit> Inbox<U> {
     /// Pushes a unit, unless the inbox was closed. Returns whether it was pushed.
     ///
     /// # Safety
-    /// `foreign` is that of `unit`, and the caller's read-modify-write found its word at zero or completed its countdown.
+    /// `foreign` is that of `unit`, and the caller's read-modify-write found its word at zero or
+    /// completed its countdown.
     #[cold]
     unsafe fn push(&self, unit: NonNull<U>, foreign: NonNull<Foreign<U>>) -> bool {
-        // SAFETY: the caller is the one to push: the unit lives until it is dequeued (F3), which is after this push.
+        // SAFETY: the unit stays live until it is dequeued (F3), which happens after this push.
         let link = unsafe { &(*foreign.as_ptr()).link };
         // SAFETY: as above.
         let linked = unsafe { &(*foreign.as_ptr()).linked };
@@ -294,12 +321,13 @@ impl<U: Unit> Inbox<U> {
         false
     }
 
-    /// Takes all units that wait. Each comes out with what was given back to it, and **must be booked**:
-    /// what the iterator yielded is in no word any more, and what it did not yield is in no list.
+    /// Takes all units that are in the inbox. The iterator yields each with its remote frees, and
+    /// the caller **must book them**: no word holds what the iterator yielded, and no list holds
+    /// the units that it did not yield.
     ///
     /// # Safety
-    /// The caller holds the lease of the record (or, for a closed pool, the gate of its lot), and so is the only
-    /// one to take from this inbox.
+    /// The caller holds the lease of the record (or, for a closed pool, the gate of its lot). So no
+    /// other thread takes from this inbox.
     #[inline]
     pub unsafe fn take(&self) -> Taken<U> {
         if self.is_empty() {
@@ -310,20 +338,21 @@ impl<U: Unit> Inbox<U> {
     }
 }
 
-/// Whether this word is that of a countdown at its end.
+/// Returns whether `word` is that of a countdown at its end.
 #[inline]
 fn completes(word: u64, complete: u64) -> bool {
     word == complete && !cfg!(ephemera_weaken = "complete_without_push")
 }
 
-/// Units that were taken from an inbox, each with what was given back to it.
+/// Units that were taken from an inbox, each with its remote frees.
 ///
-/// Each lives until it is yielded (F3), whoever holds the record by then; but only the holder may book it. Dropped
-/// half-way it loses the rest: those units are never linked again, and so never freed.
+/// Each unit stays live until it is yielded (F3), whichever thread holds the record by then. Only
+/// the holder may book it. Dropping the iterator early loses the rest: those units are never linked
+/// again, so they are never freed.
 ///
 /// `LEAVE` is what stays in the word: zero, or [`CLOSED`].
 #[derive(Debug)]
-#[must_use = "what is not booked is lost"]
+#[must_use = "remote frees that are not booked are lost"]
 pub struct Taken<U, const LEAVE: u64 = 0> {
     next: *mut U,
 }
@@ -333,11 +362,12 @@ impl<U: Unit, const LEAVE: u64> Iterator for Taken<U, LEAVE> {
 
     fn next(&mut self) -> Option<(NonNull<U>, u64)> {
         let unit = NonNull::new(self.next)?;
-        // SAFETY: a unit in the inbox has a word that is not zero (F1), so it lives (F3).
+        // SAFETY: a unit in the inbox has a word that is not zero (F1), so it is live (F3).
         let foreign = unsafe { U::foreign(unit) };
-        // SAFETY: as above. The link is read before the word goes to zero: the next pusher writes it.
+        // SAFETY: as above. Read the link before the word becomes zero, because the next pusher
+        // then writes it.
         let link = unsafe { &(*foreign.as_ptr()).link };
-        // SAFETY: as above.
+        // SAFETY: the unit is live until its word becomes zero (F3).
         let word = unsafe { &(*foreign.as_ptr()).word };
         // SAFETY: as above.
         let linked = unsafe { &(*foreign.as_ptr()).linked };

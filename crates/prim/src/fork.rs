@@ -1,17 +1,18 @@
-//! The generation of the process: how a child of a fork knows what its parent's threads have left behind.
+//! The generation of the process, by which a forked child recognises locks of its parent's threads.
 //!
-//! A forked child has one thread, and a lock that another thread of the parent held stays locked in it. What a lock
-//! stores here is the generation of the process that took it. A child has another one, so it sees that the holder is not
-//! in its process, and takes the lock over.
+//! A forked child has one thread. A lock that another thread of the parent held stays locked in the
+//! child. So a lock stores the generation of the process that took it. A child has a generation of
+//! its own: it sees that the holder is not in its process and takes the lock over.
 //!
-//! A child that was made without the C library's `fork` (a bare `clone`) keeps the generation of its parent.
+//! A child created without the C library's `fork` (by a bare `clone`) keeps the generation of its
+//! parent.
 
 use crate::sync::Ordering;
 
-// Not loom's: there is one process in a model, and loom has no statics.
+// Not loom's atomic: a model has one process, and loom has no statics.
 static GENERATION: core::sync::atomic::AtomicUsize = core::sync::atomic::AtomicUsize::new(0);
 
-/// How many forks lie between this process and the first that watched for them.
+/// Returns the number of forks since the first process that called this function.
 #[inline]
 #[must_use]
 pub fn generation() -> usize {
@@ -19,33 +20,76 @@ pub fn generation() -> usize {
     GENERATION.load(Ordering::Relaxed)
 }
 
-/// Registers, once, a handler that runs in every forked child.
 #[cfg(all(unix, feature = "std", not(any(miri, ephemera_loom))))]
-fn watch() {
-    use core::sync::atomic::AtomicBool;
+pub(crate) use handler::watch;
 
-    static WATCHED: AtomicBool = AtomicBool::new(false);
+/// On this target no process forks, or no handler can run when one does.
+#[cfg(not(all(unix, feature = "std", not(any(miri, ephemera_loom)))))]
+#[inline]
+pub(crate) fn watch() {}
+
+/// The handler that runs in every forked child.
+#[cfg(all(unix, feature = "std", not(any(miri, ephemera_loom))))]
+mod handler {
+    use core::ffi::c_int;
+    use core::sync::atomic::AtomicU8;
+
+    use super::{GENERATION, Ordering};
+
+    /// No thread has called [`watch`] yet.
+    const UNWATCHED: u8 = 0;
+    /// A thread is registering the handler.
+    const REGISTERING: u8 = 1;
+    /// The handler is registered, or the C library refused it.
+    const WATCHED: u8 = 2;
+
+    /// The number of times that a thread waits for another one to register the handler.
+    const WAITS: usize = 100;
+
+    static STATE: AtomicU8 = AtomicU8::new(UNWATCHED);
 
     type Handler = Option<unsafe extern "C" fn()>;
 
     unsafe extern "C" {
         /// POSIX: calls the third handler in the child of each `fork`, before `fork` returns there.
-        fn pthread_atfork(before: Handler, parent: Handler, child: Handler) -> core::ffi::c_int;
+        fn pthread_atfork(before: Handler, parent: Handler, child: Handler) -> c_int;
     }
 
     unsafe extern "C" fn forked() {
         GENERATION.fetch_add(1, Ordering::Relaxed);
     }
 
-    // The flag comes first: the C library may allocate in here, through an allocator that asks for the generation.
-    if !WATCHED.load(Ordering::Relaxed) && !WATCHED.swap(true, Ordering::Relaxed) {
-        // SAFETY: the handler is a function of this program that only writes an atomic, which a forked child may do. A refusal,
-        // for want of memory, leaves a child with its parent's generation.
-        unsafe { pthread_atfork(None, None, Some(forked)) };
+    /// Registers the handler. Later calls do nothing.
+    #[inline]
+    pub(crate) fn watch() {
+        // ORDERING: Acquire. Pairs with the Release in `register`: the handler is registered.
+        if STATE.load(Ordering::Acquire) != WATCHED {
+            register();
+        }
+    }
+
+    /// Registers the handler, or waits a bounded time while another thread does so: a thread that
+    /// returned at once could fork before the handler is registered.
+    #[cold]
+    fn register() {
+        let relaxed = Ordering::Relaxed;
+        if STATE.compare_exchange(UNWATCHED, REGISTERING, relaxed, relaxed).is_ok() {
+            // SAFETY: the handler is a function of this program that only writes an atomic, which a
+            // forked child may do. If the C library refuses for lack of memory, a child keeps its
+            // parent's generation.
+            unsafe { pthread_atfork(None, None, Some(forked)) };
+            // ORDERING: Release. Pairs with the Acquire in `watch`. Publishes: the registration.
+            STATE.store(WATCHED, Ordering::Release);
+            return;
+        }
+        // The C library may allocate for the registration, through an allocator that calls `watch`
+        // again. So the thread that registers may wait here too, and gives up.
+        for _ in 0..WAITS {
+            // ORDERING: Acquire. Pairs with the Release in `register`.
+            if STATE.load(Ordering::Acquire) == WATCHED {
+                return;
+            }
+            std::thread::yield_now();
+        }
     }
 }
-
-/// Here no process forks, or nothing can be called when it does.
-#[cfg(not(all(unix, feature = "std", not(any(miri, ephemera_loom)))))]
-#[inline]
-fn watch() {}

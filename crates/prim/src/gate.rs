@@ -1,35 +1,38 @@
-//! A lock that a thread tries a bounded number of times, and never waits for without end.
+//! A lock that a thread tries a bounded number of times and never waits for.
 //!
-//! Allocators run in forked children, in signal handlers and while other threads are suspended, so no path that must
-//! succeed waits for a lock: it tries, and does without. A gate stores the generation of the process that shut it
-//! (see [`fork`](crate::fork)). In a child of a fork, a gate that another thread of the parent had shut opens again: what
-//! stands behind it must be fit for use wherever its last holder stopped.
+//! Allocators run in forked children, in signal handlers and beside suspended threads. So a path
+//! that must succeed does not wait for a lock: it tries, and does without if it fails. A gate
+//! stores the generation of the process that shut it (see [`fork`](crate::fork)). In a forked
+//! child, a gate that another thread of the parent had shut opens again. So the data behind a gate
+//! must be usable wherever its last holder stopped.
 
 use crate::fork::generation;
 use crate::sync::{AtomicUsize, Ordering, spin_hint};
 
-/// The word of an open gate. That of a shut one is the generation of its process, plus one.
+/// The word of an open gate. The word of a shut gate is the generation of its process plus one.
 const OPEN_WORD: usize = 0;
 
-// ORDERING: Acquire. Pairs with the Release in `Pass::drop`: what the last holder did behind the gate is seen.
+// ORDERING: Acquire. Pairs with the Release in `Pass::drop`: sees all that the last holder wrote
+// behind the gate.
 #[cfg(any(ephemera_loom, target_has_atomic = "ptr"))]
 const ENTER: Ordering =
     if cfg!(ephemera_weaken = "enter_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
-// ORDERING: Release. Pairs with the Acquire in `Gate::take`. Publishes: what was done behind the gate.
+// ORDERING: Release. Pairs with the Acquire in `Gate::take`. Publishes: all that this thread wrote
+// behind the gate.
 const OPEN: Ordering =
     if cfg!(ephemera_weaken = "open_relaxed") { Ordering::Relaxed } else { Ordering::Release };
 
-/// How often [`Gate::enter`] tries before it gives up.
+/// The number of times that [`Gate::enter`] tries.
 pub const TRIES: usize = if cfg!(ephemera_loom) { 2 } else { 1_000 };
 
-/// A lock that is only tried.
+/// A lock that threads try but never wait for.
 #[derive(Debug)]
 pub struct Gate {
     word: AtomicUsize,
 }
 
-/// The right to be behind a [`Gate`]. Dropping it opens the gate, also while a panic unwinds. If it is forgotten, the gate
-/// stays shut, which every caller is prepared for.
+/// The right to be behind a [`Gate`]. Dropping it opens the gate, also during a panic. If it is
+/// forgotten, the gate stays shut, which every caller allows for.
 #[derive(Debug)]
 #[must_use = "the gate opens again as soon as this is dropped"]
 pub struct Pass<'a> {
@@ -38,7 +41,7 @@ pub struct Pass<'a> {
 
 impl Gate {
     crate::const_unless_loom! {
-        /// An open gate.
+        /// Creates an open gate.
         #[must_use]
         pub fn new() -> Self {
             Self { word: AtomicUsize::new(OPEN_WORD) }
@@ -58,7 +61,7 @@ impl Gate {
         self.word.load(Ordering::Acquire) == generation().wrapping_add(1)
     }
 
-    /// Enters the gate; while it is shut, tries again [`TRIES`] times at most.
+    /// Enters the gate, in at most [`TRIES`] attempts.
     pub fn enter(&self) -> Option<Pass<'_>> {
         for _ in 0..TRIES {
             if let Some(pass) = self.try_enter() {
@@ -76,7 +79,7 @@ impl Gate {
         match self.word.compare_exchange(OPEN_WORD, shut, ENTER, Ordering::Relaxed) {
             Ok(_) => true,
             Err(held) if held == shut => false,
-            // The holder was a thread of the parent. Its writes are in this process's memory since the fork.
+            // The holder was a thread of the parent. The fork copied all that it wrote.
             Err(left) => {
                 // ORDERING: `ENTER`. Pairs with `Pass::drop`.
                 self.word.compare_exchange(left, shut, ENTER, Ordering::Relaxed).is_ok()
@@ -84,7 +87,7 @@ impl Gate {
         }
     }
 
-    /// Without compare-and-swap there are only types for one thread.
+    /// On a target without compare-and-swap, every type is for one thread only.
     #[cfg(not(any(ephemera_loom, target_has_atomic = "ptr")))]
     fn take(&self) -> bool {
         let open = self.word.load(Ordering::Relaxed) == OPEN_WORD;
@@ -111,19 +114,19 @@ mod tests {
     use super::Gate;
 
     #[test]
-    fn one_at_a_time() {
+    fn gate_admits_one_holder_at_a_time() {
         let gate = Gate::new();
         let first = gate.try_enter();
         assert!(first.is_some());
         assert!(gate.try_enter().is_none());
-        assert!(gate.enter().is_none(), "a held gate is given up on, not waited for");
+        assert!(gate.enter().is_none(), "`enter` entered a held gate");
         drop(first);
         assert!(gate.enter().is_some());
     }
 
     #[test]
     #[cfg(feature = "std")]
-    fn a_panic_behind_it_opens_the_gate() {
+    fn panic_behind_the_gate_opens_it() {
         let gate = Gate::new();
         let caught = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| {
             let _pass = gate.try_enter();

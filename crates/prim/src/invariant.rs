@@ -1,14 +1,15 @@
 //! Checks that stop a debug build without unwinding.
 //!
-//! `debug_assert!` unwinds, and nothing that frees memory may: a caller's `Drop` that runs while another panic
-//! unwinds would leave half a free behind it. What fails here is said by the panic hook, as ever, and then
-//! ends the process. Under loom it unwinds, so that the model checker can say how it came to it.
+//! `debug_assert!` unwinds, which code that frees memory must not do, since it would leave a free
+//! half done. A failed check here calls the panic hook as usual and then ends the process. Under
+//! loom it unwinds, so that the model checker can report the interleaving.
 
-/// Stops a debug build if `$holds` is false. Release builds do not evaluate it. Never unwinds.
+/// Ends the process of a debug build if `$holds` is false, without unwinding. Release builds do not
+/// evaluate `$holds`.
 ///
 /// ```
-/// let (more, less) = (3_u32, 1);
-/// ephemera_prim::invariant!(more >= less, "more was taken than there is");
+/// let (live, freed) = (3_u32, 1);
+/// ephemera_prim::invariant!(freed <= live, "more blocks were freed than were live");
 /// ```
 #[macro_export]
 macro_rules! invariant {
@@ -19,7 +20,7 @@ macro_rules! invariant {
     };
 }
 
-/// Says what is broken, and ends the process.
+/// Reports the broken invariant and ends the process.
 #[cold]
 #[inline(never)]
 #[doc(hidden)]
@@ -32,7 +33,7 @@ pub fn broken(what: &'static str) -> ! {
     stop(&site);
 }
 
-/// What is broken, and where that was seen.
+/// A broken invariant, and the location of the check.
 struct Site {
     what: &'static str,
     at: &'static core::panic::Location<'static>,
@@ -44,7 +45,7 @@ impl Site {
     }
 }
 
-/// A panic does not leave a function of this calling convention: it ends the process.
+/// Ends the process, because a panic cannot leave a function of this calling convention.
 #[cfg(not(ephemera_loom))]
 extern "C" fn stop(site: &Site) -> ! {
     site.say()
@@ -57,7 +58,7 @@ mod tests {
     const SAID: &str = "one and one is three";
 
     #[test]
-    fn what_holds_is_passed_over() {
+    fn invariant_that_holds_is_evaluated_in_debug_builds_only() {
         let mut looked = 0;
         crate::invariant!(
             {
@@ -74,11 +75,11 @@ mod tests {
         miri,
         ignore = "must end its process, and Miri starts none to see that: `ephemera_testkit::child`"
     )]
-    fn what_is_broken_is_said_and_not_unwound() {
+    fn broken_invariant_is_reported_and_does_not_unwind() {
         if child::part().is_some() {
             child::end_unless_it_ends(|| crate::invariant!(1 + 1 == 3, SAID));
         }
-        let ended = child::run("invariant::tests::what_is_broken_is_said_and_not_unwound", "break");
+        let ended = child::run("invariant::tests::broken_invariant_is_reported_and_does_not_unwind", "break");
         if cfg!(debug_assertions) {
             assert!(!ended.well() && !ended.unwound(), "{ended:?}");
             assert!(ended.said.contains(SAID) && ended.said.contains("invariant.rs"), "{ended:?}");

@@ -1,13 +1,22 @@
-//! The floor under the ephemera allocators: what `ring-alloc`, `shared_arena` and `typed-pool` share.
+//! What the ephemera allocators `ring-alloc`, `shared_arena` and `typed-pool` have in common.
 //!
-//! One thread owns a piece of memory, any thread may give parts of it back. This crate has that
-//! protocol once, apart from what each allocator does with it: [`record`] (a thread's identity and its
-//! lease), [`local`] (the thread-local behind it and its exit), [`foreign`] (remote frees), [`unit_list`]
-//! (all units of an owner, for statistics too). Beside it stand the door to raw memory
-//! ([`raw`], [`poison`]), address arithmetic ([`align`]), the look-up of headers ([`header`]) and the
-//! glue to the allocator traits ([`traits`], [`backing`]).
+//! One thread owns a piece of memory and allocates from it. Any thread may free a block of it. This
+//! crate implements that protocol once:
 //!
-//! It has no stability promise of its own: depend on the allocators, not on this crate.
+//! * [`record`]: the identity of a thread, which threads lease one after the other.
+//! * [`local`]: the thread-local that binds a thread to its record, and thread exit.
+//! * [`foreign`]: remote frees.
+//! * [`unit_list`]: the list of all units of an owner, which statistics read from other threads.
+//!
+//! * [`word`]: words that one thread writes and others read.
+//! * [`epoch`]: how one thread asks all others to trim.
+//! * [`gate`] and [`fork`]: a lock that no thread waits for, and that a forked child can take over.
+//!
+//! The other modules are not about threads: raw memory ([`raw`], [`poison`], [`prefetch`]), address
+//! arithmetic ([`align`]), the lookup of headers ([`header`]), the allocator traits ([`traits`],
+//! [`backing`]), and checks for debug builds and models ([`invariant!`], [`witness`], [`sync`]).
+//!
+//! This crate makes no promise of stability. Depend on the allocators instead.
 #![doc = include_str!("../DESIGN.md")]
 #![no_std]
 #![cfg_attr(all(feature = "nightly", not(ephemera_std_allocator)), feature(allocator_api))]

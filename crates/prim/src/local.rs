@@ -1,13 +1,23 @@
-//! The thread-local of an allocator: which record this thread stands for.
+//! The thread-local that binds a thread to its record, and what happens at thread exit.
 //!
-//! The thread-local is a pointer, and a copy of what is near the record, with a constant first value and no destructor, so that reading
-//! it is one instruction and cannot fail, not even while the thread is torn down. NOWHERE and GONE are records too:
-//! static ones whose fronts are full and that own no unit, so that the fast path needs no check for them;
-//! it fails into the slow path, and that one looks. The crate's design has the picture.
+//! The thread-local is a pointer to a record, beside a copy of the fields that the fast path needs.
+//! It has a constant first value and no destructor. So reading it is one instruction and cannot
+//! fail, not even during thread exit.
 //!
-//! The exit guard is one for all allocators of a thread. Destructors of thread-locals run in any order:
-//! those that run behind the guard find GONE, where an allocation leases a record for one operation and
-//! every free is a foreign free. (Where thread-locals are made of the system's keys, they may find a new NOWHERE, and get a record.)
+//! A thread is in one of three states:
+//!
+//! * *NOWHERE*: it has not allocated yet.
+//! * It is *bound* to a record, which it leased in its first slow path.
+//! * *GONE*: its exit guard has run.
+//!
+//! NOWHERE and GONE are static records whose fronts are full and that own no unit. The fast path
+//! needs no check for them, because it finds a full front and takes the slow path, which checks.
+//! The design page has the picture.
+//!
+//! One exit guard serves all allocators of a thread. The system runs destructors of thread-locals
+//! in any order. Those that run after the guard find GONE: there an allocation leases a record for
+//! one operation, and every free is a remote free. (Where thread-locals are made of the system's
+//! keys, they may find NOWHERE again, and bind a record.)
 
 use core::cell::Cell;
 use core::ptr::NonNull;
@@ -15,14 +25,14 @@ use std::thread::LocalKey;
 
 use crate::record::{Lease, Record, Registry};
 
-/// How many allocators can have something to do at a thread's exit.
+/// The number of allocators that can register a hook for one thread's exit.
 const HOOKS: usize = 8;
 
-/// The thread's guard is already gone: nothing can be left for its exit any more.
+/// The error of [`at_exit`]: the thread's exit guard can take no hook any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gone;
 
-/// Runs what the allocators left to be done when its thread ends.
+/// The exit guard of a thread: runs the hooks that allocators registered.
 struct Exit {
     hooks: [Hook; HOOKS],
 }
@@ -41,10 +51,10 @@ std::thread_local! {
     static EXIT: Exit = const { Exit { hooks: [const { Cell::new(None) }; HOOKS] } };
 }
 
-/// Leaves `hook` to be called once when this thread ends. It must not unwind.
+/// Registers `hook`, which is called once when this thread ends. It must not unwind.
 ///
 /// # Errors
-/// [`Gone`] when the guard was already dropped, or when more than eight allocators want to use it.
+/// [`Gone`] if the guard has run already, or if it holds eight hooks.
 pub fn at_exit(hook: fn()) -> Result<(), Gone> {
     let kept = EXIT.try_with(|exit| {
         exit.hooks.iter().find(|place| place.get().is_none()).map(|place| place.set(Some(hook)))
@@ -52,15 +62,16 @@ pub fn at_exit(hook: fn()) -> Result<(), Gone> {
     kept.ok().flatten().ok_or(Gone)
 }
 
-/// What a [`Tenant`] keeps in its thread-local: the record that this thread stands for, and what of it the fast path
-/// wants without a second load. The two are one thread-local, so that they are there and gone together.
+/// The content of a [`Tenant`]'s thread-local: the record of this thread, and a copy of what the
+/// fast path needs from it.
 ///
-/// A pointer and not a reference: our oldest compiler refuses a constant with a reference to a static that can change. And
-/// one that is known not to be null: the fast path would compare it otherwise.
+/// The two are one thread-local, so that both are readable or neither is. The record is a pointer,
+/// not a reference, because our oldest compiler refuses a constant with a reference to a mutable
+/// static. It is never null, so the fast path does not compare it with null.
 ///
 /// # Invariant
-/// `record` points at a record that is never freed nor moved; `near` is the [`Tenant::near`] of it, up to what the tenant
-/// did not [`renew`] yet.
+/// `record` points to a record that is never freed or moved. `near` is its [`Tenant::near`], as of
+/// the last time that the tenant called [`renew`] or changed the record.
 #[derive(Debug)]
 pub struct Here<S: Tenant> {
     record: Cell<NonNull<Record<S>>>,
@@ -68,10 +79,10 @@ pub struct Here<S: Tenant> {
 }
 
 impl<S: Tenant> Here<S> {
-    /// The first value: NOWHERE, and what is near it.
+    /// Creates the first value: NOWHERE and its [`Tenant::near`].
     ///
     /// # Safety
-    /// `nowhere` points at a static.
+    /// `nowhere` points to a static.
     #[must_use]
     pub const unsafe fn new(nowhere: *const Record<S>, near: S::Near) -> Self {
         // SAFETY: the address of a static is not null.
@@ -81,11 +92,11 @@ impl<S: Tenant> Here<S> {
 
     #[inline]
     fn get(&self) -> &'static Record<S> {
-        // SAFETY: the invariant: `new` got a static, and `set` a reference that lives as long.
+        // SAFETY: `new` received a static and `set` a `'static` reference, so the record is live.
         unsafe { self.record.get().as_ref() }
     }
 
-    /// Sets both; none of the tenant's code runs between the two.
+    /// Stores both fields. None of the tenant's code runs between the two stores.
     fn set(&self, record: &'static Record<S>) {
         let near = S::near(record);
         self.record.set(NonNull::from(record));
@@ -93,38 +104,47 @@ impl<S: Tenant> Here<S> {
     }
 }
 
-/// An allocator whose shards hang on records: what it must say for threads to come and go.
+/// An allocator that keeps a shard in each record. The trait tells this module how to bind a thread
+/// to a record, and what to do at thread exit.
 ///
 /// # Correctness
-/// Each function answers with one and the same thing always, but for `near`; the thread-local begins with NOWHERE and what is near
-/// that, and nobody but this module sets it; neither NOWHERE nor GONE is in the registry. This is no unsafe trait, since nothing here
-/// dereferences by virtue of it: a tenant that breaks it gives up leases that its threads do not hold, and what then
-/// goes wrong goes wrong in the unsafe code of the crate that its own type is from (see [`record`](crate::record)).
+/// Every method except `near` always returns the same value. The thread-local starts with NOWHERE
+/// and its `near`, and only this module stores to it. Neither NOWHERE nor GONE is in the registry.
+///
+/// The trait is safe because nothing in this crate dereferences a pointer on the strength of it. A
+/// tenant that breaks the rules releases leases that its threads do not hold. The damage is then in
+/// the unsafe code of the crate that defines the tenant (see [`record`](crate::record)).
 pub trait Tenant: Sized + Sync + 'static {
-    /// A copy of what the fast path wants of a record: by way of the record it would be a load that waits for a load.
+    /// A copy of what the fast path needs from a record. Reading it through the record would be a
+    /// load that waits for another load.
     type Near: Copy + 'static;
-    /// What is near this record now: NOWHERE, GONE, or one that was entered. When that became another one, the record's holder
-    /// calls [`renew`]. Must neither unwind nor come back into this allocator.
+    /// Returns the current copy for `record`, which is NOWHERE, GONE or a record that was entered.
+    /// The holder calls [`renew`] whenever the result changes. Must not unwind or call this
+    /// allocator.
     fn near(record: &'static Record<Self>) -> Self::Near;
-    /// All records of this allocator.
+    /// Returns all records of this allocator.
     fn registry() -> &'static Registry<Self>;
-    /// The thread-local, with NOWHERE as its first value.
+    /// Returns the thread-local, whose first value names NOWHERE.
     fn here() -> &'static LocalKey<Here<Self>>;
-    /// The record of threads that did not allocate yet: fronts full, owner of nothing.
+    /// Returns the record of threads that have not allocated yet. Its fronts are full and it owns
+    /// no unit.
     fn nowhere() -> &'static Record<Self>;
-    /// The record of threads whose guard is gone: the same.
+    /// Returns the record of threads whose exit guard has run. Its fronts are full and it owns no
+    /// unit.
     fn gone() -> &'static Record<Self>;
-    /// A thread took this record: its fronts and lists are now the thread's.
+    /// Prepares this shard for a thread that has just leased its record.
     fn enter(&self);
-    /// The holder of this record is about to give it up: drains the inboxes and gives back what is empty. Must not unwind.
-    /// The thread still has the record: what is allocated and freed in here goes the usual way.
+    /// Drains the inboxes and frees the empty units of a record that its holder is about to
+    /// release. The thread is still bound to the record, so allocations and frees in here work as
+    /// usual. Must not unwind.
     fn leave(record: &'static Record<Self>);
-    /// Ends the lease of a thread that exits, or of one operation. A tenant with inboxes calls [`Lease::release`] in here,
-    /// so that remote frees that arrived since [`Tenant::leave`] do not stay. Must not unwind.
+    /// Ends the lease of a thread that exits, or of one operation. A tenant with inboxes calls
+    /// [`Lease::release`] in here, so that remote frees that arrived since [`Tenant::leave`] do not
+    /// stay. Must not unwind.
     fn release(lease: Lease<'static, Self>);
 }
 
-/// A record that the caller may write as its owner, for the length of one operation or for the thread's life.
+/// A record that the caller owns for one operation or for the life of the thread.
 #[derive(Debug)]
 pub enum Held<S: 'static> {
     /// This thread's own record.
@@ -134,7 +154,7 @@ pub enum Held<S: 'static> {
 }
 
 impl<S> Held<S> {
-    /// The record that is held.
+    /// Returns the record.
     #[must_use]
     pub fn record(&self) -> &'static Record<S> {
         match self {
@@ -145,7 +165,7 @@ impl<S> Held<S> {
 }
 
 impl<S: Tenant> Held<S> {
-    /// Ends a lease for one operation. The thread's own record stays its own.
+    /// Ends a lease for one operation. A bound record stays bound.
     pub fn release(self) {
         if let Self::Leased(lease) = self {
             S::release(lease);
@@ -153,27 +173,28 @@ impl<S: Tenant> Held<S> {
     }
 }
 
-/// The record of this thread, NOWHERE and GONE among them.
+/// Returns the record of this thread, which may be NOWHERE or GONE.
 #[inline]
 #[must_use]
 pub fn current<S: Tenant>() -> &'static Record<S> {
     S::here().try_with(Here::get).unwrap_or(S::gone())
 }
 
-/// The [`Tenant::near`] of [`current`], as it was when the thread took the record or last called [`renew`].
+/// Returns the [`Tenant::near`] of [`current`], as of when the thread was bound or last called
+/// [`renew`].
 #[inline]
 #[must_use]
 pub fn near<S: Tenant>() -> S::Near {
     S::here().try_with(|here| here.near.get()).unwrap_or_else(|_| S::near(S::gone()))
 }
 
-/// This thread's record has another [`Tenant::near`].
+/// Copies the [`Tenant::near`] of this thread's record into the thread-local again.
 pub fn renew<S: Tenant>() {
-    // While the thread-local is being destroyed, GONE is read, and what is near that.
+    // An unreadable thread-local needs no copy: `near` then reads GONE.
     let _ = S::here().try_with(|here| here.set(here.get()));
 }
 
-/// The record of this thread, if it has one.
+/// Returns the record that this thread is bound to, if any.
 #[inline]
 #[must_use]
 pub fn bound<S: Tenant>() -> Option<&'static Record<S>> {
@@ -182,8 +203,10 @@ pub fn bound<S: Tenant>() -> Option<&'static Record<S>> {
     (!none).then_some(record)
 }
 
-/// A record to allocate from: this thread's own, which it gets here at its first call, or, while the thread
-/// is torn down, one leased for this operation. `None` when there is no memory for a record.
+/// Returns a record to allocate from, or `None` if there is no memory for one.
+///
+/// It is the record that this thread is bound to; the first call binds one. After the exit guard
+/// has run, it is a record leased for this operation.
 #[cold]
 #[must_use]
 pub fn hold<S: Tenant>() -> Option<Held<S>> {
@@ -194,11 +217,13 @@ pub fn hold<S: Tenant>() -> Option<Held<S>> {
     if !core::ptr::eq(record, S::nowhere()) {
         return Some(Held::Bound(record));
     }
-    // The lease comes first, as a value that gives itself up on every way out: a hook that was left in vain, again
-    // and again while there is no memory for a record, would use up the guard's places.
+    // From here on the thread has memory, which a forked child must know from that of other threads.
+    crate::fork::watch();
+    // Lease before registering the hook. With no memory for a record, every attempt would otherwise
+    // register one more hook, until the guard is full.
     let lease = lease::<S>()?;
     let hook = if bound::<S>().is_none() { at_exit(exit::<S>) } else { Ok(()) };
-    // Making a record or leaving a hook may have allocated through this very allocator, which then has its record already.
+    // Either step may re-enter this allocator and bind a record, so check again.
     if let Some(record) = bound::<S>() {
         S::release(lease);
         return Some(Held::Bound(record));
@@ -207,7 +232,7 @@ pub fn hold<S: Tenant>() -> Option<Held<S>> {
         set::<S>(S::gone());
         return Some(Held::Leased(lease));
     }
-    // A record that the thread-local does not name would never be given up.
+    // A record that the thread-local does not name would never be released.
     if !set::<S>(lease.record()) {
         return Some(Held::Leased(lease));
     }
@@ -220,14 +245,16 @@ fn lease<S: Tenant>() -> Option<Lease<'static, S>> {
     Some(lease)
 }
 
-/// Whether the thread-local could be set. Without a destructor of its own it is there for as long as the thread;
-/// where it is not (thread-locals made of the system's keys), GONE is read while it is being destroyed, and behind that it is made
-/// anew, as NOWHERE.
+/// Stores `record` in the thread-local and returns whether that worked.
+///
+/// The thread-local has no destructor, so it usually lives as long as the thread. Where
+/// thread-locals are made of the system's keys, it may be under destruction, and reads find GONE.
+/// After that it is created again, as NOWHERE.
 fn set<S: Tenant>(record: &'static Record<S>) -> bool {
     S::here().try_with(|here| here.set(record)).is_ok()
 }
 
-/// The hook of one tenant: gives up this thread's record.
+/// The exit hook of one tenant: releases this thread's record.
 fn exit<S: Tenant>() {
     let held = bound::<S>();
     if let Some(record) = held {
@@ -235,8 +262,8 @@ fn exit<S: Tenant>() {
     }
     set::<S>(S::gone());
     if let Some(record) = held {
-        // SAFETY: `hold` bound the record to this thread and alone sets the thread-local (the tenant's promise), which
-        // no longer names the record.
+        // SAFETY: `hold` bound the record to this thread, and the thread-local, which only this
+        // module sets, no longer names it.
         S::release(unsafe { record.bound() });
     }
 }

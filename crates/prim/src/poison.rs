@@ -1,9 +1,9 @@
-//! Marking of memory that an allocator holds and nobody may touch, for the tools that can check it.
+//! Marks memory that the program must not touch, for tools that can check it.
 //!
-//! A block that went back to a chunk is still mapped and still part of a live allocation of the backing
-//! allocator, so no tool notices when a program goes on using it. Allocators therefore call [`poison`] on
-//! what they take back and [`unpoison`] on what they hand out. Both compile to nothing unless one of these
-//! is set in `RUSTFLAGS`:
+//! A freed block is still mapped, and still part of a live allocation of the backing allocator. So
+//! no tool notices when a program goes on using it. Allocators therefore call [`poison`] on each
+//! block that is freed and [`unpoison`] on each block that they hand out. Both compile to nothing
+//! unless one of these is set in `RUSTFLAGS`:
 //!
 //! | setting | effect |
 //! |---|---|
@@ -13,42 +13,42 @@
 //!
 //! # Invariants
 //!
-//! * **P1**: poisoned bytes belong to the allocator. It unpoisons them before it reads or writes them
-//!   itself, hands them out, or gives them back ([`raw::release`](crate::raw::release) does that for a
-//!   whole block).
-//! * **P2**: neither function keeps what was in the bytes. Intrusive links are written after the call, into
-//!   bytes that were left out of it.
+//! * **M1**: Poisoned bytes belong to the allocator. It unpoisons them before it reads or writes
+//!   them, hands them out or frees them ([`raw::release`](crate::raw::release) unpoisons a whole
+//!   block).
+//! * **M2**: Neither function keeps the content of the bytes. So intrusive links are written after
+//!   the call, into bytes that the call did not cover.
 //!
-//! AddressSanitizer keeps one mark for eight bytes: of a block that does not start and end at multiples of
-//! eight it may leave up to seven bytes unmarked on either side.
+//! AddressSanitizer keeps one mark for eight bytes. In a block that does not start and end at
+//! multiples of eight, up to seven bytes on either side may stay unmarked.
 
 use core::ptr::NonNull;
 
-/// Marks `bytes` bytes from `block` on as not to be touched until [`unpoison`].
+/// Marks `bytes` bytes from `block` on, which nobody may touch until [`unpoison`].
 ///
 /// # Safety
 ///
-/// The bytes must be valid for writes through `block`, belong to the caller alone, and hold nothing that is
-/// still needed (P2).
+/// The bytes must be valid for writes through `block` and belong to the caller alone. Their content
+/// is lost (M2).
 #[inline]
 pub unsafe fn poison(block: NonNull<u8>, bytes: usize) {
-    // SAFETY: the caller's duties are the ones of the function called.
+    // SAFETY: the caller's duties are those of `marks::poison`.
     unsafe { marks::poison(block, bytes) }
 }
 
-/// Marks `bytes` bytes from `block` on as usable and not initialised.
+/// Marks `bytes` bytes from `block` on as usable and uninitialised.
 ///
 /// # Safety
 ///
-/// The bytes must be valid for writes through `block`, belong to the caller alone, and hold nothing that is
-/// still needed (P2).
+/// The bytes must be valid for writes through `block` and belong to the caller alone. Their content
+/// is lost (M2).
 #[inline]
 pub unsafe fn unpoison(block: NonNull<u8>, bytes: usize) {
-    // SAFETY: the caller's duties are the ones of the function called.
+    // SAFETY: the caller's duties are those of `marks::unpoison`.
     unsafe { marks::unpoison(block, bytes) }
 }
 
-/// No tool: nothing to do.
+/// Does nothing, because no tool is set.
 #[cfg(not(any(miri, ephemera_poison = "asan", ephemera_poison = "valgrind")))]
 mod marks {
     use core::ptr::NonNull;
@@ -60,13 +60,13 @@ mod marks {
     pub(super) unsafe fn unpoison(_block: NonNull<u8>, _bytes: usize) {}
 }
 
-/// Miri tracks for each byte whether it was initialised. Both directions make the bytes uninitialised.
+/// Makes the bytes uninitialised in both directions. Miri tracks that for each byte.
 #[cfg(miri)]
 mod marks {
     use core::mem::MaybeUninit;
     use core::ptr::NonNull;
 
-    /// What is copied over the block, piece by piece: one copy is one step for the interpreter.
+    /// The source of the copies over a block. One copy is one step for the interpreter.
     static NOTHING: [MaybeUninit<u8>; 4096] = [MaybeUninit::uninit(); 4096];
 
     pub(super) unsafe fn poison(block: NonNull<u8>, bytes: usize) {
@@ -76,20 +76,20 @@ mod marks {
             let piece = (bytes - done).min(NOTHING.len());
             // SAFETY: `done < bytes`, and the caller vouches for `bytes` bytes from `block` on.
             let target = unsafe { block.as_ptr().add(done) };
-            // SAFETY: `NOTHING` has `piece` bytes; `target` has `bytes - done >= piece` writable ones, which
-            // the caller owns, so that they are not part of the static.
+            // SAFETY: `NOTHING` has `piece` bytes. `target` has at least as many writable ones,
+            // which the caller owns, so they do not overlap the static.
             unsafe { source.copy_to_nonoverlapping(target.cast(), piece) };
             done += piece;
         }
     }
 
     pub(super) unsafe fn unpoison(block: NonNull<u8>, bytes: usize) {
-        // SAFETY: same duties of the caller.
+        // SAFETY: the caller's duties are those of `poison`.
         unsafe { poison(block, bytes) }
     }
 }
 
-/// AddressSanitizer's interface for user-defined poisoning.
+/// Calls AddressSanitizer's interface for user-defined poisoning.
 #[cfg(all(not(miri), ephemera_poison = "asan"))]
 mod marks {
     use core::ffi::c_void;
@@ -102,23 +102,23 @@ mod marks {
 
     #[inline]
     pub(super) unsafe fn poison(block: NonNull<u8>, bytes: usize) {
-        // SAFETY: the runtime asks for mapped memory that it may mark; the caller owns these bytes.
+        // SAFETY: the runtime requires mapped memory that it may mark; the caller owns these bytes.
         unsafe { __asan_poison_memory_region(block.as_ptr().cast(), bytes) }
     }
 
     #[inline]
     pub(super) unsafe fn unpoison(block: NonNull<u8>, bytes: usize) {
-        // SAFETY: the runtime asks for mapped memory that it may mark; the caller owns these bytes.
+        // SAFETY: the runtime requires mapped memory that it may mark; the caller owns these bytes.
         unsafe { __asan_unpoison_memory_region(block.as_ptr().cast(), bytes) }
     }
 }
 
-/// Memcheck's client requests.
+/// Makes memcheck's client requests.
 ///
-/// A request is six machine words in memory, their address in `rax`, and a marker in the instruction
-/// stream: four rotations of `rdi` by 128 bits in total, then an exchange of `rbx` with itself. Processors
-/// execute the marker to no effect; valgrind's translator recognises it, serves the request and puts the
-/// answer into `rdx`.
+/// A request is six machine words in memory, their address in `rax`, and a marker in the
+/// instruction stream: four rotations of `rdi` by 128 bits in total, then an exchange of `rbx` with
+/// itself. The marker has no effect on a processor. Valgrind's translator recognises it, serves the
+/// request and stores the answer in `rdx`.
 #[cfg(all(not(miri), ephemera_poison = "valgrind"))]
 mod marks {
     use core::ptr::NonNull;
@@ -126,20 +126,22 @@ mod marks {
     #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
     compile_error!("`--cfg ephemera_poison=\"valgrind\"` knows the client requests of Linux on x86-64 only");
 
-    /// The tool a request is for: `MC`, memcheck, in the two upper bytes. Other tools ignore it.
+    /// The tool that a request is for: `MC`, memcheck, in the two upper bytes. Other tools ignore
+    /// it.
     const MEMCHECK: usize = 0x4D43_0000;
-    /// From now on every access is an error.
+    /// Makes every access an error.
     const MAKE_MEM_NOACCESS: usize = MEMCHECK;
-    /// From now on accesses are fine, and values read before a write are undefined.
+    /// Makes accesses valid, and values read before a write undefined.
     const MAKE_MEM_UNDEFINED: usize = MEMCHECK + 1;
 
     #[inline]
     fn request(code: usize, block: NonNull<u8>, bytes: usize) {
         let words: [usize; 6] = [code, block.as_ptr().addr(), bytes, 0, 0, 0];
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-        // SAFETY: the rotations add up to 2 * 64 bits and so give `rdi` back, the exchange changes nothing,
-        // and the flags are not promised to be kept. Under valgrind the request reads the six words and sets
-        // `rdx`, which is declared. No memory of the program's is written and the stack is not used.
+        // SAFETY: the rotations add up to 2 * 64 bits, so they restore `rdi`. The exchange changes
+        // nothing, and the block may change the flags, since it does not promise to preserve them.
+        // Under valgrind the request reads the six words and writes `rdx`, which is declared. It
+        // writes no memory of the program and does not use the stack.
         unsafe {
             core::arch::asm!(
                 "rol rdi, 3",

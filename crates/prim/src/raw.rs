@@ -1,16 +1,17 @@
-//! The one door between the allocators and the memory they cut up.
+//! The only way by which the allocators get, free and address raw memory.
 //!
-//! Chunks, pages and regions come from a backing allocator through [`acquire`] and go back through
-//! [`release`]. Addresses that are looked up by masking leave through [`expose`] and come back through
-//! [`with_exposed`]. Nothing else in the workspace calls the global allocation functions or the exposed
-//! provenance functions of the standard library; `clippy.toml` refuses them.
+//! Chunks, pages and regions come from a backing allocator through [`acquire`], and [`release`]
+//! frees them. An address that is later found by masking must have passed through [`expose`], and
+//! [`with_exposed`] turns it into a pointer again. `clippy.toml` refuses the standard library's
+//! global allocation functions and exposed provenance functions everywhere else in the workspace.
 //!
 //! # Invariants
 //!
-//! * **R1**: for a block from [`acquire`] with a layout of `size` bytes, `address + size + TOP_GUARD` does
-//!   not overflow. So a sum of an address in the block (or just past it), an alignment and a size needs no
-//!   checks as long as alignment and size together are at most [`TOP_GUARD`].
-//! * **R2**: a block is unpoisoned as a whole before it goes back (P1 of [`poison`](crate::poison)).
+//! * **R1**: For a block from [`acquire`] with a layout of `size` bytes, `address + size +
+//!   TOP_GUARD` does not overflow. So the sum of an address in the block (or just past it), an
+//!   alignment and a size needs no checks, as long as alignment and size together are at most
+//!   [`TOP_GUARD`].
+//! * **R2**: A whole block is unpoisoned before it is freed (M1 of [`poison`](crate::poison)).
 
 use core::ptr::{self, NonNull};
 
@@ -18,53 +19,54 @@ use allocator_api2::alloc::{AllocError, Allocator, Layout};
 
 use crate::poison::unpoison;
 
-/// Bytes below the end of the address space in which no block may end (R1): 4 MiB.
+/// The number of bytes below the end of the address space in which no block may end (R1): 4 MiB.
 ///
-/// Four times the largest chunk that any allocator here may have (1 MiB, in a geometry of `ring-alloc`). No operating system hands out memory
-/// up there to 64-bit programs; for 32-bit ones it costs at most one thousandth of the addresses.
+/// That is four times the largest chunk of any allocator here (1 MiB, in a geometry of
+/// `ring-alloc`). No operating system hands out memory that high to 64-bit programs. For 32-bit
+/// programs the guard costs one thousandth of the addresses at most.
 pub const TOP_GUARD: usize = 4 << 20;
 
-/// Takes a block of `layout` from `backing`: `layout.size()` bytes, aligned, not initialised. What `backing`
-/// may have added beyond that stays unused.
+/// Allocates a block of `layout` from `backing`: `layout.size()` bytes, aligned, uninitialised. The
+/// block may be larger; the excess stays unused.
 ///
 /// # Errors
 ///
-/// [`AllocError`] if `backing` refuses, or if its block ends less than [`TOP_GUARD`] below `usize::MAX`
-/// (R1); `backing` then has the block back already.
+/// [`AllocError`] if `backing` refuses, or if its block ends less than [`TOP_GUARD`] below
+/// `usize::MAX` (R1). In the second case the block is freed.
 #[inline]
 pub fn acquire<A: Allocator + ?Sized>(backing: &A, layout: Layout) -> Result<NonNull<u8>, AllocError> {
     let block = backing.allocate(layout)?.cast::<u8>();
     if ends_in_guard(block.addr().get(), layout.size()) {
-        // SAFETY: `backing` has just handed out the block for this very layout.
+        // SAFETY: `backing` has just allocated the block for this layout.
         unsafe { backing.deallocate(block, layout) };
         return Err(AllocError);
     }
-    // INVARIANT: R1 holds for the block from here.
+    // INVARIANT: R1 holds for the block from here on.
     Ok(block)
 }
 
-/// Gives a block back to `backing`, after marking all of it as usable for the sanitizers (R2).
+/// Frees a block to `backing`, after unpoisoning all of it (R2).
 ///
-/// Under loom the block is kept for ever instead: a model that touches a freed header must find the header's
-/// [`Witness`](crate::witness::Witness), and not the next block at that address.
+/// Under loom the block is leaked instead. A model that touches a freed header must find the
+/// header's [`Witness`](crate::witness::Witness) and not another block at that address.
 ///
 /// # Safety
 ///
-/// * `block` was returned by [`acquire`] for `layout` from `backing` or an equivalent allocator, and was not
-///   released since.
-/// * Nobody uses the block any more: every access by another thread happens before this call.
+/// * [`acquire`] returned `block` for `layout` from `backing` or an equivalent allocator, and it
+///   was not released since.
+/// * Nothing uses the block any more: every access by another thread happens before this call.
 #[inline]
 pub unsafe fn release<A: Allocator + ?Sized>(backing: &A, block: NonNull<u8>, layout: Layout) {
-    // SAFETY: the caller gives up the whole block, `layout.size()` bytes that `backing` handed out.
+    // SAFETY: the caller gives up the whole block, which has `layout.size()` bytes.
     unsafe { unpoison(block, layout.size()) };
     if cfg!(ephemera_loom) {
         return;
     }
-    // SAFETY: the caller vouches that `backing` handed out `block` for `layout` and that it is in use.
+    // SAFETY: the caller vouches that `block` is a live block of `backing` for `layout`.
     unsafe { backing.deallocate(block, layout) };
 }
 
-/// Whether a block of `size` bytes at `addr` breaks R1.
+/// Returns whether a block of `size` bytes at `addr` breaks R1.
 const fn ends_in_guard(addr: usize, size: usize) -> bool {
     match addr.checked_add(size) {
         Some(end) => end > usize::MAX - TOP_GUARD,
@@ -72,23 +74,23 @@ const fn ends_in_guard(addr: usize, size: usize) -> bool {
     }
 }
 
-/// Returns the address of `ptr` and lets pointers made from an address by [`with_exposed`] use what `ptr`
-/// may use.
+/// Returns the address of `ptr`, and exposes its provenance: [`with_exposed`] may create pointers
+/// that access what `ptr` may access.
 #[inline]
-#[expect(clippy::disallowed_methods, reason = "this is the door")]
+#[expect(clippy::disallowed_methods, reason = "the only module that may expose provenance")]
 pub fn expose<T: ?Sized>(ptr: *const T) -> usize {
     ptr.cast::<()>().expose_provenance()
 }
 
-/// Makes a pointer from an address, by virtue of an earlier [`expose`].
+/// Creates a pointer to `addr`, whose provenance was exposed earlier by [`expose`].
 ///
 /// # Safety
 ///
-/// `addr` lies in a block that is still acquired, and a pointer that may access the bytes in question was
-/// given to [`expose`] before, as seen from this thread.
+/// `addr` lies in a block that was acquired and not released. A pointer that may access the bytes
+/// in question was given to [`expose`], and that call happens before this one.
 #[inline]
 #[must_use]
-#[expect(clippy::disallowed_methods, reason = "this is the door")]
+#[expect(clippy::disallowed_methods, reason = "the only module that may use exposed provenance")]
 pub unsafe fn with_exposed<T>(addr: usize) -> *mut T {
     ptr::with_exposed_provenance_mut(addr)
 }

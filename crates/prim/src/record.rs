@@ -1,17 +1,19 @@
-//! Records: the identity of a thread, as far as memory is concerned.
+//! Records: the identity of a thread that its memory is filed under.
 //!
-//! A thread's own identity will not do: the address of a thread-local and the index of a thread are used
-//! again by the next thread, and a unit that names a dead thread would name a living one. A record is
-//! never freed, so that a unit names its record once and for ever; *who* the record stands for changes
-//! with its lease. All that hangs on a record (its shard) passes to the next holder as it is: nothing is
-//! merged, rewritten or scanned.
+//! A *record* is never freed, so a unit can name its record once and for its whole life. Threads
+//! lease a record one after the other; the thread that has the lease is the *holder*. The record's
+//! *shard* is the allocator's data for one thread: its fronts and lists. It passes to the next
+//! holder as it is; nothing is merged, rewritten or scanned.
 //!
-//! A lease is a token and no more: it hands out the same `&S` that everybody gets, and what the owner's words
-//! mean is known only to the crate that `S` is from. So nothing that safe code does with leases (sending one
-//! to another thread, forgetting one, leasing every record there is) is unsound by itself; L1 is what that
-//! crate's own unsafe code rests on, and it keeps the promise by keeping `S` and its registry to itself.
+//! The address of a thread-local or the index of a thread would not do as an identity. The next
+//! thread reuses both, so a unit that names an ended thread would seem to belong to a running one.
 //!
-//! The crate's design has the invariants L1 to L3.
+//! A lease is only a token: it returns the same `&S` as [`Record::shard`] does for any thread. The
+//! crate that defines `S` gives the owner's words their meaning. So no safe code is unsound by its
+//! use of leases, be it that it sends one to another thread, forgets it or leases every record. The
+//! unsafe code of that crate relies on L1, and upholds it by keeping `S` and the registry private.
+//!
+//! The design page has the invariants L1 to L4.
 
 use core::ptr;
 
@@ -20,22 +22,24 @@ use crate::sync::{AtomicPtr, AtomicUsize, Ordering, fence};
 const FREE: usize = 0;
 const HELD: usize = 1;
 
-// ORDERING: Acquire. Pairs with the Release in `Lease::drop`: the new holder sees what the last one wrote (L2).
+// ORDERING: Acquire. Pairs with the Release in `Lease::drop`: the new holder sees the last holder's
+// writes (L2).
 const LEASE: Ordering =
     if cfg!(ephemera_weaken = "lease_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
-// ORDERING: Release. Pairs with the Acquire in `Record::try_lease`. Publishes: all that this holder wrote (L2).
+// ORDERING: Release. Pairs with the Acquire in `Record::try_lease`. Publishes: all writes of this
+// holder (L2).
 const RELEASE: Ordering =
     if cfg!(ephemera_weaken = "release_relaxed") { Ordering::Relaxed } else { Ordering::Release };
 // ORDERING: Release. Pairs with the Acquire in `Registry::records`. Publishes: the new record.
 #[cfg(feature = "alloc")]
 const ADD: Ordering =
     if cfg!(ephemera_weaken = "add_relaxed") { Ordering::Relaxed } else { Ordering::Release };
-// ORDERING: Acquire. Pairs with the Release in `Registry::add`: records are seen as they were made, also the earlier
-// ones, since each exchange goes on the release sequences of those before it.
+// ORDERING: Acquire. Pairs with the Release in `Registry::add`: sees added records complete, also
+// earlier ones, since each exchange continues the release sequences of those before it.
 const LOOK: Ordering =
     if cfg!(ephemera_weaken = "records_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
-/// A thread's identity, and what hangs on it.
+/// The identity of a thread, with its shard.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Record<S> {
@@ -46,25 +50,25 @@ pub struct Record<S> {
 
 impl<S> Record<S> {
     crate::const_unless_loom! {
-        /// A record that nobody holds.
+        /// Creates a record that no thread holds.
         pub fn new(shard: S) -> Self {
             Self { shard, lease: AtomicUsize::new(FREE), later: AtomicPtr::new(ptr::null_mut()) }
         }
     }
 
-    /// What hangs on this record. Only the holder of the lease writes to the owner's words in it (L1).
+    /// Returns the shard. Only the holder of the lease writes the owner's words in it (L1).
     #[inline]
     pub fn shard(&self) -> &S {
         &self.shard
     }
 
-    /// Whether nobody holds the lease, as far as this thread has seen.
+    /// Returns whether no thread holds the lease. The answer may be out of date.
     #[inline]
     pub fn is_free(&self) -> bool {
         self.lease.load(Ordering::Relaxed) == FREE
     }
 
-    /// Takes the lease, if nobody has it.
+    /// Takes the lease if no thread holds it.
     #[inline]
     pub fn try_lease(&self) -> Option<Lease<'_, S>> {
         // ORDERING: `LEASE`. Pairs with `Lease::drop`.
@@ -73,8 +77,8 @@ impl<S> Record<S> {
         taken.then(|| Lease { record: self })
     }
 
-    /// Drains the inboxes of this record, if no thread holds it: what a thread does that pushed to a record without a
-    /// holder. Arguments are those of [`Lease::release`].
+    /// Drains the inboxes of this record if no thread holds it. A thread that pushed to a record
+    /// without a holder calls this. The arguments are those of [`Lease::release`].
     #[cold]
     #[inline(never)]
     pub fn look_after<'r>(&'r self, has_mail: impl Fn(&S) -> bool, drain: impl Fn(&'r Self)) {
@@ -84,47 +88,53 @@ impl<S> Record<S> {
         }
     }
 
-    /// The lease that the caller's thread keeps since [`Lease::bind`], so that dropping it gives it up.
+    /// Returns the lease that this thread kept by [`Lease::bind`]. Dropping the result releases the
+    /// lease.
     ///
     /// # Safety
-    /// This thread holds the lease, bound, and treats it as given up once the result is dropped.
+    /// This thread holds the lease by [`Lease::bind`], and does not use it after the result is
+    /// dropped.
     #[inline]
     pub unsafe fn bound(&self) -> Lease<'_, S> {
         Lease { record: self }
     }
 }
 
-/// The right to write the owner's words of a record. Dropping it gives the right up; [`Lease::release`] also drains the
-/// inboxes behind that, and is the way to end a lease of a record that has any.
+/// The right to write the owner's words of a record. Dropping it releases the record without
+/// looking at the inboxes. A record that has inboxes is released by [`Lease::release`], which
+/// drains them too.
 #[derive(Debug)]
 pub struct Lease<'r, S> {
     record: &'r Record<S>,
 }
 
 impl<'r, S> Lease<'r, S> {
-    /// The record that this is the lease of.
+    /// Returns the leased record.
     #[inline]
     #[must_use]
     pub fn record(&self) -> &'r Record<S> {
         self.record
     }
 
-    /// Releases the lease, then drains the remote frees that other threads pushed while it was held.
+    /// Releases the lease, then drains the remote frees that other threads pushed while it was
+    /// held.
     ///
-    /// A thread that pushes to a record and sees a holder leaves the inbox to that holder. So a holder that gives up its
-    /// lease looks once more, and a dropped lease that was not released may leave memory behind. `has_mail` says whether
-    /// any inbox of the shard holds a unit. `drain` empties them; the caller holds the lease while it runs.
+    /// A thread that pushes to a held record leaves the inbox to the holder. So the holder must
+    /// look at the inboxes once more after the release; a lease that is merely dropped may leave
+    /// memory behind. `has_mail` returns whether any inbox of the shard holds a unit. `drain`
+    /// empties them, and runs under the lease.
     ///
-    /// Returns when the inboxes are empty, or when another thread holds the lease: that thread looks when it releases it.
-    /// Each further round drains at least one push that another thread made during the round before, and a record without
-    /// a holder hands out no blocks, so the blocks that were live at the call bound the rounds.
+    /// Returns when the inboxes are empty, or when another thread holds the lease, which will do
+    /// the same. The number of rounds is bounded: each further round drains a push that another
+    /// thread made during the previous one. A record without a holder allocates no blocks, so there
+    /// are at most as many rounds as blocks that were live at the call.
     pub fn release(self, has_mail: impl Fn(&S) -> bool, drain: impl Fn(&'r Record<S>)) {
         let record = self.record;
         drop(self);
         loop {
             if !cfg!(ephemera_weaken = "release_without_fence") {
-                // ORDERING: SeqCst fence. Pairs with the one in `Inbox::push`: either this thread sees the push, or the
-                // pusher sees that the record is free.
+                // ORDERING: SeqCst fence. Pairs with the one in `Inbox::push`: either this thread
+                // sees the push, or the pusher sees that the record is free.
                 fence(Ordering::SeqCst);
             }
             if cfg!(ephemera_weaken = "release_without_a_look") || !has_mail(&record.shard) {
@@ -136,9 +146,10 @@ impl<'r, S> Lease<'r, S> {
         }
     }
 
-    /// Keeps the lease with the thread instead of with a value: [`Record::bound`] takes it up again.
+    /// Keeps the lease with the thread instead of in a value. [`Record::bound`] turns it into a
+    /// value again.
     #[inline]
-    #[must_use = "a bound lease that nobody takes up again is never given up"]
+    #[must_use = "a bound lease is released only through `Record::bound`"]
     pub fn bind(self) -> &'r Record<S> {
         core::mem::ManuallyDrop::new(self).record
     }
@@ -152,8 +163,9 @@ impl<S> Drop for Lease<'_, S> {
     }
 }
 
-/// How many records are static; more threads than this at one time get records that are allocated, once, for ever.
-/// Fewer where a step is dear: Miri walks along all of them in every test that cleans up.
+/// The number of static records. If more threads than this run at the same time, further records
+/// are allocated, which are never freed. Miri has fewer static records, because every test that
+/// trims walks all of them.
 pub const FIRST: usize = if cfg!(ephemera_loom) {
     2
 } else if cfg!(miri) {
@@ -164,33 +176,32 @@ pub const FIRST: usize = if cfg!(ephemera_loom) {
 
 /// All records of one kind of shard.
 ///
-/// Units name their record by its address, so keep it in a `static`: moved, its records would move with it (L3).
+/// Keep it in a `static`: units name their record by its address, and moving the registry moves its
+/// records (L3).
 #[derive(Debug)]
 pub struct Registry<S: 'static> {
     first: [Record<S>; FIRST],
     later: AtomicPtr<Record<S>>,
-    /// Makes the shard of a later record.
-    #[cfg_attr(
-        not(feature = "alloc"),
-        expect(dead_code, reason = "without a heap there are no later records")
-    )]
+    /// Creates the shard of an added record.
+    #[cfg_attr(not(feature = "alloc"), expect(dead_code, reason = "no record can be added without a heap"))]
     make: fn() -> S,
 }
 
 impl<S> Registry<S> {
     crate::const_unless_loom! {
-        /// A registry of these records; `make` is for the shards of those that come later.
+        /// Creates a registry of the records in `first`. `make` creates the shards of records that
+        /// are added later.
         pub fn new(first: [Record<S>; FIRST], make: fn() -> S) -> Self {
             Self { first, later: AtomicPtr::new(ptr::null_mut()), make }
         }
     }
 
-    /// All records, held or not.
+    /// Returns all records, held or not.
     pub fn records(&self) -> impl Iterator<Item = &Record<S>> {
         // ORDERING: `LOOK`. Pairs with `Registry::add`.
         let mut later = self.later.load(LOOK);
         let chain = core::iter::from_fn(move || {
-            // SAFETY: a pointer in the chain is null or that of a record, which is never freed (L3).
+            // SAFETY: the pointer is null or names a record, which is never freed (L3).
             let record = unsafe { later.as_ref() }?;
             later = record.later.load(Ordering::Relaxed);
             Some(record)
@@ -198,20 +209,21 @@ impl<S> Registry<S> {
         self.first.iter().chain(chain)
     }
 
-    /// How many records were allocated beyond the static ones. They are never freed.
+    /// Returns the number of records that were added to the static ones.
     pub fn later_records(&self) -> usize {
         self.records().count() - FIRST
     }
 
-    /// The lease of some free record.
+    /// Leases a record that no thread holds.
     pub fn lease_free(&self) -> Option<Lease<'_, S>> {
         self.records().find_map(Record::try_lease)
     }
 
-    /// The lease of some free record, or of one made for this call. `None` when there is no memory for it.
+    /// Leases a record that no thread holds, or one that is added for this call. Returns `None` if
+    /// there is no memory for it.
     ///
-    /// A later record comes from the global heap: an allocator that *is* the global heap must take one with
-    /// [`Registry::lease_free`], and refuse where there is none.
+    /// An added record comes from the global heap. An allocator that *is* the global heap must call
+    /// [`Registry::lease_free`], and refuse if that returns `None`.
     pub fn lease_any(&self) -> Option<Lease<'_, S>> {
         self.lease_free().or_else(|| self.add())
     }
@@ -221,19 +233,19 @@ impl<S> Registry<S> {
         None
     }
 
-    /// Makes a record, already leased to the caller.
+    /// Adds a record, which is leased to the caller from the start.
     #[cfg(feature = "alloc")]
     #[cold]
     fn add(&self) -> Option<Lease<'_, S>> {
-        // Made before there is memory for it: `make` is not ours, and may unwind.
+        // Create the shard before allocating: `make` belongs to the tenant and may unwind.
         let record = Record::new((self.make)());
         let layout = core::alloc::Layout::new::<Record<S>>();
         let place = crate::raw::acquire(&allocator_api2::alloc::Global, layout).ok()?.cast::<Record<S>>();
         record.lease.store(HELD, Ordering::Relaxed);
         record.later.store(crate::sync::guess(&self.later), Ordering::Relaxed);
-        // SAFETY: `place` is fresh memory of this layout.
+        // SAFETY: `place` is unused memory of this layout.
         unsafe { place.write(record) };
-        // SAFETY: just written, never freed (L3).
+        // SAFETY: the record was written by the line above and is never freed (L3).
         let record = unsafe { place.as_ref() };
         loop {
             let head = record.later.load(Ordering::Relaxed);
@@ -269,12 +281,12 @@ mod tests {
     }
 
     #[test]
-    fn a_record_has_one_lease_until_it_is_dropped() {
+    fn record_has_one_lease_until_it_is_dropped() {
         let record = Record::new(made());
         assert!(record.is_free());
         let lease = record.try_lease().unwrap();
         assert!(!record.is_free());
-        // A try in vain takes nothing and gives nothing up.
+        // A failed attempt takes nothing and releases nothing.
         assert!(record.try_lease().is_none());
         assert!(record.try_lease().is_none() && !record.is_free());
         assert_eq!(lease.record().shard().add(1), 8);
@@ -284,18 +296,18 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_lease_is_kept_until_it_is_taken_up() {
+    fn bound_lease_is_held_until_it_is_released() {
         let record = Record::new(made());
         let bound = record.try_lease().unwrap().bind();
         assert!(core::ptr::eq(bound, &raw const record));
         assert!(record.try_lease().is_none());
-        // SAFETY: bound two lines above, by this thread.
+        // SAFETY: this thread bound the record above, and does not use it after the drop.
         drop(unsafe { record.bound() });
         assert!(record.is_free());
     }
 
     #[test]
-    fn more_leases_than_records_make_later_ones_once() {
+    fn records_are_added_when_all_are_held_and_then_reused() {
         static RECORDS: Words = registry();
         let leases: Vec<_> = (0..FIRST + 3).map(|_| RECORDS.lease_any().unwrap()).collect();
         let different: BTreeSet<_> = leases.iter().map(addr).collect();
@@ -306,13 +318,13 @@ mod tests {
         assert!(RECORDS.lease_free().is_none());
         drop(leases);
         assert!(RECORDS.records().all(Record::is_free));
-        // The next ones take what is there.
+        // The next leases reuse the added records.
         let again: Vec<_> = (0..FIRST + 3).map(|_| RECORDS.lease_any().unwrap()).collect();
         assert_eq!((RECORDS.later_records(), again.len()), (3, FIRST + 3));
     }
 
     #[test]
-    fn a_shard_that_cannot_be_made_leaves_the_registry_as_it_was() {
+    fn panic_in_make_leaves_the_registry_unchanged() {
         fn never() -> OwnerUsize {
             std::panic::resume_unwind(alloc::boxed::Box::new("no shard"))
         }
@@ -326,11 +338,11 @@ mod tests {
     }
 
     #[test]
-    fn conc_records_are_held_by_one_thread_each() {
+    fn conc_each_record_has_one_holder() {
         const THREADS: usize = 4;
         const ROUNDS: usize = if cfg!(miri) { 4 } else { 2_000 };
         static RECORDS: Words = registry();
-        // All but two, so that the threads get in each other's way and some add.
+        // Hold all but two, so that the threads compete and some add a record.
         let held: Vec<_> = (0..FIRST - 2).map(|_| RECORDS.lease_any().unwrap()).collect();
         let visits = |_| {
             std::thread::spawn(|| {

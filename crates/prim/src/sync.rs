@@ -1,7 +1,7 @@
-//! The one switch between `core`'s atomics and loom's.
+//! The atomics of `core`, or those of loom in a model.
 //!
-//! Keyed on `cfg(ephemera_loom)` and on nothing else: a dependency never sees `cfg(test)`, so a model in
-//! `ring-alloc` would otherwise run on atomics that loom cannot see.
+//! The switch is `cfg(ephemera_loom)`. `cfg(test)` would not do: it does not reach dependencies, so
+//! a model in `ring-alloc` would run on atomics that loom cannot see.
 
 #[cfg(all(not(ephemera_loom), target_has_atomic = "64"))]
 pub use core::sync::atomic::AtomicU64;
@@ -11,7 +11,7 @@ pub use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, fence
 #[cfg(ephemera_loom)]
 pub use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
 
-/// Tells the processor, or the model checker, that this thread waits for another one.
+/// Tells the processor, or the model checker, that this thread waits for another thread.
 #[inline]
 pub fn spin_hint() {
     #[cfg(not(ephemera_loom))]
@@ -20,10 +20,12 @@ pub fn spin_hint() {
     loom::thread::yield_now();
 }
 
-/// The head of a list that a push is to try first: as it is now, to be confirmed by the exchange that follows.
+/// Returns the head of a list as a first guess for a push, whose exchange then confirms or corrects
+/// it.
 ///
-/// Loom reverses an operation only with the last one on the same atomic. A load here would be that one, and no model
-/// would ever see the push come before another thread's look at the head; so there the guess is blind.
+/// Under loom the guess is null. Loom reorders an operation only with the previous operation on the
+/// same atomic. If that were a load here, no model would run the push before another thread's read
+/// of the head.
 #[cfg(target_has_atomic = "ptr")]
 #[inline]
 #[must_use]
@@ -31,7 +33,8 @@ pub fn guess<T>(head: &AtomicPtr<T>) -> *mut T {
     if cfg!(ephemera_loom) { core::ptr::null_mut() } else { head.load(Ordering::Relaxed) }
 }
 
-/// `const fn` everywhere but under loom, whose atomics cannot be made at compile time.
+/// Declares a `const fn`, or a plain `fn` under loom, whose atomics cannot be created at compile
+/// time.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! const_unless_loom {
@@ -45,7 +48,7 @@ macro_rules! const_unless_loom {
 
 #[cfg(all(test, ephemera_loom))]
 mod tests {
-    /// A model that ran on `core`'s atomics would pass whatever the orderings are.
+    /// A model that runs on `core`'s atomics passes whatever the orderings are.
     #[test]
     fn loom_atomics_are_looms() {
         loom::model(|| {

@@ -1,59 +1,65 @@
-//! One allocator, all `Allocator` traits.
+//! One implementation of an allocator for all `Allocator` traits.
 //!
-//! There are three traits of that name that containers ask for, all with the same six methods:
+//! Containers ask for one of three traits of that name, which have the same six methods:
 //!
-//! | trait | spoken by | implemented |
+//! | trait | used by | implemented |
 //! |---|---|---|
 //! | `allocator_api2::alloc::Allocator`, 0.2 | hashbrown, bumpalo, most others | always |
 //! | `allocator_api2::alloc::Allocator`, 0.4 | newer users of that crate | with feature `allocator-api2-04` |
 //! | `core::alloc::Allocator` | the standard library's containers | where the compiler offers it without a gate |
 //!
-//! An allocator has the six methods as inherent methods, with the [`AllocError`] of this module, and one
-//! line of [`impl_allocator!`](crate::impl_allocator) that makes them an implementation of each trait.
+//! An allocator defines the six methods as inherent methods that return the [`AllocError`] of this
+//! module. One line of [`impl_allocator!`](crate::impl_allocator) then implements each trait.
 //!
 //! # When two of them are the same trait
 //!
-//! With its feature `nightly`, allocator-api2 0.2 has no trait of its own and re-exports the standard one.
-//! Features are united over the whole build, so any package may turn that on. Then:
+//! With its feature `nightly`, allocator-api2 0.2 re-exports the standard trait instead of its own.
+//! Cargo unites features over the whole build, so any package may turn that on. Then:
 //!
-//! * Where the standard trait needs no gate, the compiler refuses the second implementation (E0119,
+//! * If the standard trait needs no gate, the compiler refuses the second implementation (E0119,
 //!   "conflicting implementations"). Turn on feature `nightly` here too, or build with
-//!   `RUSTFLAGS='--cfg ephemera_no_std_allocator'`: either leaves the implementation for allocator-api2's
-//!   name of the trait, which is the standard one.
-//! * Where it needs one (nightly compilers before 1.100), uses of the trait are refused (E0658). Turn on
-//!   feature `nightly`, which opens the gate. It does so for this package only: every package that names
-//!   the trait, or invokes [`impl_allocator!`](crate::impl_allocator), opens it for itself.
+//!   `RUSTFLAGS='--cfg ephemera_no_std_allocator'`. Either leaves only the implementation under
+//!   allocator-api2's name.
+//! * If it needs one (nightly compilers before 1.100), the compiler refuses uses of the trait
+//!   (E0658). Turn on feature `nightly`, which opens the gate for this package. Every other package
+//!   that names the trait, or invokes [`impl_allocator!`](crate::impl_allocator), must open the
+//!   gate itself.
 //!
-//! # A note on clones
+//! # Clones
 //!
-//! allocator-api2 demands that a clone of an allocator acts as the same allocator. The standard trait does
-//! not (there it is a promise of its own). Code that takes any `A: Allocator + Clone` must not free to one
-//! clone what another allocated, since with feature `nightly` the `A` may be of the second kind.
+//! allocator-api2 demands that a clone of an allocator acts as the same allocator. The standard
+//! trait does not. So code that takes any `A: Allocator + Clone` must not free by one clone what
+//! another allocated: with feature `nightly`, `A` may implement only the standard trait.
 
 pub use allocator_api2::alloc::{AllocError, Allocator};
 
 /// Implements every `Allocator` trait for a type that has the six methods as inherent methods.
 ///
-/// The type needs, callable as `Self::name`:
+/// The type needs these, callable as `Self::name`:
 ///
 /// ```text
-///        fn allocate       (&self, Layout)                       -> Result<NonNull<[u8]>, AllocError>
-///        fn allocate_zeroed(&self, Layout)                       -> Result<NonNull<[u8]>, AllocError>
+///        fn allocate       (&self, Layout)                      -> Result<NonNull<[u8]>,
+///        AllocError>
+///        fn allocate_zeroed(&self, Layout)                      -> Result<NonNull<[u8]>,
+///        AllocError>
 /// unsafe fn deallocate     (&self, NonNull<u8>, Layout)
-/// unsafe fn grow           (&self, NonNull<u8>, Layout, Layout)  -> Result<NonNull<[u8]>, AllocError>
-/// unsafe fn grow_zeroed    (&self, NonNull<u8>, Layout, Layout)  -> Result<NonNull<[u8]>, AllocError>
-/// unsafe fn shrink         (&self, NonNull<u8>, Layout, Layout)  -> Result<NonNull<[u8]>, AllocError>
+/// unsafe fn grow           (&self, NonNull<u8>, Layout, Layout) -> Result<NonNull<[u8]>,
+/// AllocError>
+/// unsafe fn grow_zeroed    (&self, NonNull<u8>, Layout, Layout) -> Result<NonNull<[u8]>,
+/// AllocError>
+/// unsafe fn shrink         (&self, NonNull<u8>, Layout, Layout) -> Result<NonNull<[u8]>,
+/// AllocError>
 /// ```
 ///
-/// where `AllocError` is [`traits::AllocError`](crate::traits::AllocError). Generic parameters stand in
-/// square brackets, further bounds may follow in a `where` clause. A method that is missing is a compile
-/// error. It is never replaced by the default of the trait.
+/// where `AllocError` is [`traits::AllocError`](crate::traits::AllocError). Generic parameters
+/// stand in square brackets, and a `where` clause may follow. A missing method is a compile error;
+/// the macro never falls back to the trait's default.
 ///
 /// # Safety
 ///
-/// The word `unsafe` in the invocation is the promise that the inherent methods keep the contracts of all
-/// the traits: blocks are valid, disjoint and fit their layouts, clones and moved values are equivalent
-/// allocators, and no method unwinds.
+/// By the word `unsafe` in the invocation the caller promises that the inherent methods keep the
+/// contracts of all the traits: blocks are valid, disjoint and fit their layouts, clones and moved
+/// values are equivalent allocators, and no method unwinds.
 ///
 /// # Examples
 ///
@@ -64,7 +70,7 @@ pub use allocator_api2::alloc::{AllocError, Allocator};
 /// use core::ptr::NonNull;
 /// use ephemera_prim::traits::{AllocError, Allocator};
 ///
-/// /// Hands requests on to another allocator.
+/// /// Forwards requests to another allocator.
 /// #[derive(Clone)]
 /// struct Through<A>(A);
 ///
@@ -76,13 +82,19 @@ pub use allocator_api2::alloc::{AllocError, Allocator};
 /// #       self.0.allocate_zeroed(layout)
 /// #   }
 ///     // ...
-/// #   unsafe fn grow(&self, p: NonNull<u8>, o: Layout, n: Layout) -> Result<NonNull<[u8]>, AllocError> {
+/// #   unsafe fn grow(
+/// #       &self, p: NonNull<u8>, o: Layout, n: Layout,
+/// #   ) -> Result<NonNull<[u8]>, AllocError> {
 /// #       unsafe { self.0.grow(p, o, n) }
 /// #   }
-/// #   unsafe fn grow_zeroed(&self, p: NonNull<u8>, o: Layout, n: Layout) -> Result<NonNull<[u8]>, AllocError> {
+/// #   unsafe fn grow_zeroed(
+/// #       &self, p: NonNull<u8>, o: Layout, n: Layout,
+/// #   ) -> Result<NonNull<[u8]>, AllocError> {
 /// #       unsafe { self.0.grow_zeroed(p, o, n) }
 /// #   }
-/// #   unsafe fn shrink(&self, p: NonNull<u8>, o: Layout, n: Layout) -> Result<NonNull<[u8]>, AllocError> {
+/// #   unsafe fn shrink(
+/// #       &self, p: NonNull<u8>, o: Layout, n: Layout,
+/// #   ) -> Result<NonNull<[u8]>, AllocError> {
 /// #       unsafe { self.0.shrink(p, o, n) }
 /// #   }
 ///     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
@@ -90,7 +102,7 @@ pub use allocator_api2::alloc::{AllocError, Allocator};
 ///     }
 /// }
 ///
-/// // SAFETY: every method is that of an allocator, which is cloned and moved along.
+/// // SAFETY: every method forwards to an allocator, which is cloned and moved along.
 /// ephemera_prim::impl_allocator!(unsafe impl[A: Allocator] for Through<A>);
 ///
 /// # pub fn main() {
@@ -100,7 +112,7 @@ pub use allocator_api2::alloc::{AllocError, Allocator};
 /// # #[cfg(feature = "alloc")] example::main();
 /// ```
 ///
-/// Without one of the methods there is no implementation:
+/// If a method is missing, the macro does not compile:
 ///
 /// ```compile_fail
 /// # use core::alloc::Layout;
@@ -126,12 +138,12 @@ macro_rules! impl_allocator {
     };
 }
 
-/// The implementation of one trait, named by its module in `__reexport`.
+/// Implements one trait, named by its module in `__reexport`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __impl_allocator_one {
     ($api:ident, [$($generics:tt)*], $allocator:ty, [$($bounds:tt)*]) => {
-        // SAFETY: whoever wrote `unsafe impl[...]` vouches for the inherent methods.
+        // SAFETY: the author of `unsafe impl[...]` vouches for the inherent methods.
         unsafe impl<$($generics)*> $crate::traits::__reexport::$api::Allocator for $allocator $($bounds)* {
             #[inline]
             fn allocate(
@@ -158,7 +170,7 @@ macro_rules! __impl_allocator_one {
                 layout: $crate::traits::__reexport::Layout,
             ) {
                 use $crate::traits::__reexport::InherentMethodMissing as _;
-                // SAFETY: the contract of the trait, kept by the caller, is the contract of the method.
+                // SAFETY: the caller keeps the trait's contract, which is the method's.
                 unsafe { Self::deallocate(self, block, layout) }
             }
 
@@ -170,7 +182,7 @@ macro_rules! __impl_allocator_one {
                 new: $crate::traits::__reexport::Layout,
             ) -> $crate::traits::__reexport::$api::Block {
                 use $crate::traits::__reexport::InherentMethodMissing as _;
-                // SAFETY: the contract of the trait, kept by the caller, is the contract of the method.
+                // SAFETY: the caller keeps the trait's contract, which is the method's.
                 unsafe { Self::grow(self, block, old, new) }
                     .map_err($crate::traits::__reexport::$api::error)
             }
@@ -183,7 +195,7 @@ macro_rules! __impl_allocator_one {
                 new: $crate::traits::__reexport::Layout,
             ) -> $crate::traits::__reexport::$api::Block {
                 use $crate::traits::__reexport::InherentMethodMissing as _;
-                // SAFETY: the contract of the trait, kept by the caller, is the contract of the method.
+                // SAFETY: the caller keeps the trait's contract, which is the method's.
                 unsafe { Self::grow_zeroed(self, block, old, new) }
                     .map_err($crate::traits::__reexport::$api::error)
             }
@@ -196,7 +208,7 @@ macro_rules! __impl_allocator_one {
                 new: $crate::traits::__reexport::Layout,
             ) -> $crate::traits::__reexport::$api::Block {
                 use $crate::traits::__reexport::InherentMethodMissing as _;
-                // SAFETY: the contract of the trait, kept by the caller, is the contract of the method.
+                // SAFETY: the caller keeps the trait's contract, which is the method's.
                 unsafe { Self::shrink(self, block, old, new) }
                     .map_err($crate::traits::__reexport::$api::error)
             }
@@ -204,7 +216,8 @@ macro_rules! __impl_allocator_one {
     };
 }
 
-// The features and cfgs of this package decide, not those of the package that invokes the macro.
+// Features and cfgs of this package select the macros below, not those of the package that invokes
+// them.
 
 /// Implements the trait of allocator-api2 0.4.
 #[cfg(feature = "allocator-api2-04")]
@@ -216,7 +229,7 @@ macro_rules! __impl_allocator_api04 {
     };
 }
 
-/// Feature `allocator-api2-04` is off: nothing.
+/// Expands to nothing, because feature `allocator-api2-04` is off.
 #[cfg(not(feature = "allocator-api2-04"))]
 #[doc(hidden)]
 #[macro_export]
@@ -234,7 +247,7 @@ macro_rules! __impl_allocator_standard {
     };
 }
 
-/// The standard trait needs a gate, or is the one of allocator-api2 0.2: nothing.
+/// Expands to nothing, because the standard trait needs a gate or is the one of allocator-api2 0.2.
 #[cfg(not(all(ephemera_std_allocator, not(feature = "nightly"))))]
 #[doc(hidden)]
 #[macro_export]
@@ -242,15 +255,17 @@ macro_rules! __impl_allocator_standard {
     ($($request:tt)*) => {};
 }
 
-/// What the expansion of [`impl_allocator!`](crate::impl_allocator) names. Not public API.
+/// The names that the expansion of [`impl_allocator!`](crate::impl_allocator) uses. Not public API.
 #[doc(hidden)]
 pub mod __reexport {
     pub use core::alloc::Layout;
     pub use core::ptr::NonNull;
 
-    /// Has methods of the same names for every type. The method that an implementation is about to define
-    /// is a candidate for its own body, so where the inherent method is missing, it would call itself. With
-    /// this trait in scope the name is ambiguous, and that is an error. Inherent methods win over both.
+    /// Has methods of the same names for every type, so that a missing inherent method is an error.
+    ///
+    /// The trait method being implemented is a candidate inside its own body, so it would call
+    /// itself if the inherent method were missing. This trait makes the name ambiguous instead. An
+    /// inherent method takes precedence over both.
     pub trait InherentMethodMissing {
         fn allocate(_: Missing) {}
         fn allocate_zeroed(_: Missing) {}
@@ -262,7 +277,7 @@ pub mod __reexport {
 
     impl<T: ?Sized> InherentMethodMissing for T {}
 
-    /// Named by the compiler's message where a method is missing.
+    /// A type that appears in the compiler's message when a method is missing.
     #[derive(Debug)]
     pub enum Missing {}
 

@@ -1,8 +1,9 @@
 //! The list of all units of one owner, which other threads may read while the owner changes it.
 //!
-//! The owner adds and removes units without a lock and without waiting. A reader, for statistics say, *walks* the
-//! list: it protects the unit it visits and the one it came from with two hazard pointers. The owner unlinks a unit
-//! first and looks at the hazard pointers then. If one names the unit, the owner links it again and keeps it.
+//! The owner adds and removes units without a lock and without waiting. A *walker* is a thread that
+//! reads the list, for example for statistics. It protects two units by hazard pointers: the one
+//! that it visits and the one that it came from. The owner first unlinks a unit and then checks the
+//! hazard pointers. If one names the unit, the owner links the unit again and keeps it.
 //!
 //! ```text
 //!   head --> unit C <--> unit B <--> unit A           newest first
@@ -11,13 +12,15 @@
 //!              '---------------- hazards[0]: it came from C, whose link it follows
 //! ```
 //!
-//! A walker stands on two units at a time. So one that never ends keeps two units from being freed, and stops nothing else.
-//! One that did not survive a fork keeps none: the gate behind which it walked is open in the child.
+//! A walker stands on two units at a time. So one that never ends keeps two units from being freed,
+//! and stops nothing else. A walker that did not survive a fork keeps none: the gate that it walked
+//! behind is open in the child.
 //!
 //! # Invariants
 //!
 //! * **W1** Only the owner writes the head and the links.
-//! * **W2** A unit that a hazard pointer names, and that was on the list after the hazard pointer was stored, is not freed.
+//! * **W2** A unit is not freed while a hazard pointer names it, if it was on the list after the
+//!   hazard pointer was stored.
 //! * **W3** Only the thread behind the gate writes the hazard pointers.
 
 use core::ptr::{self, NonNull};
@@ -26,13 +29,15 @@ use crate::gate::Gate;
 use crate::sync::{AtomicPtr, Ordering, fence, spin_hint};
 use crate::word::OwnerPtr;
 
-/// How often a walker reads a link again that the owner changed under it, before it gives up.
+/// The number of times that a walker reads a link again after the owner changed it, before it gives
+/// up.
 const RETRIES: usize = if cfg!(ephemera_loom) { 2 } else { 1_000 };
 
-/// How often [`UnitList::remove_patiently`] tries, spinning in between.
+/// The number of times that [`UnitList::remove_patiently`] tries, spinning in between.
 const TRIES: usize = if cfg!(ephemera_loom) { 2 } else { 1_000 };
 
-/// How often it tries after that, asleep for [`NAP`] in between: the walker may wait for this very processor.
+/// The number of times that it tries after that, sleeping for [`NAP`] in between: the walker may be
+/// waiting for this very processor.
 #[cfg(feature = "std")]
 const NAPS: usize = if cfg!(ephemera_loom) { 0 } else { 200 };
 
@@ -40,29 +45,31 @@ const NAPS: usize = if cfg!(ephemera_loom) { 0 } else { 200 };
 #[cfg(feature = "std")]
 const NAP: core::time::Duration = core::time::Duration::from_micros(100);
 
-// ORDERING: Release. Pairs with the Acquire in `UnitList::remove`. Publishes: the walker's last look at the unit.
+// ORDERING: Release. Pairs with the Acquire in `UnitList::remove`. Publishes: the walker's last
+// access to the unit.
 const MOVE_ON: Ordering =
     if cfg!(ephemera_weaken = "walk_relaxed") { Ordering::Relaxed } else { Ordering::Release };
-// ORDERING: Acquire. Pairs with the Release in `UnitList::walk` and `Hazards::drop`: the walker has left the unit.
+// ORDERING: Acquire. Pairs with the Release in `UnitList::walk` and `Hazards::drop`: the walker has
+// left the unit.
 const LOOK: Ordering =
     if cfg!(ephemera_weaken = "remove_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
-/// A unit of memory that stands on a [`UnitList`].
+/// A unit of memory that can be on a [`UnitList`].
 ///
 /// # Safety
-/// Both methods return the address of one and the same link inside the unit for as long as the unit lives, without
-/// making a reference to anything else in it. Nothing but the list uses the links.
+/// Each method returns the address of the same link inside the unit for as long as the unit lives,
+/// without creating a reference to anything else in it. Only the list uses the links.
 pub unsafe trait Listed: Sized {
-    /// The link to the unit that was added before this one.
+    /// Returns the link to the unit that was added before this one.
     ///
     /// # Safety
-    /// `unit` is alive.
+    /// `unit` is live.
     unsafe fn next(unit: NonNull<Self>) -> NonNull<OwnerPtr<Self>>;
 
-    /// The link to the unit that was added after this one.
+    /// Returns the link to the unit that was added after this one.
     ///
     /// # Safety
-    /// `unit` is alive.
+    /// `unit` is live.
     unsafe fn prev(unit: NonNull<Self>) -> NonNull<OwnerPtr<Self>>;
 }
 
@@ -71,13 +78,13 @@ pub unsafe trait Listed: Sized {
 pub struct UnitList<U> {
     head: OwnerPtr<U>,
     hazards: [AtomicPtr<U>; 2],
-    /// Lets one walker in at a time.
+    /// Admits one walker at a time.
     gate: Gate,
 }
 
 impl<U> UnitList<U> {
     crate::const_unless_loom! {
-        /// An empty list.
+        /// Creates an empty list.
         #[must_use]
         pub fn new() -> Self {
             Self {
@@ -96,60 +103,65 @@ impl<U> Default for UnitList<U> {
 }
 
 impl<U: Listed> UnitList<U> {
-    /// Adds a unit at the head, where walkers see it at once.
+    /// Adds a unit at the head, where walkers find it at once.
     ///
     /// # Safety
-    /// The caller owns the list. `unit` is alive, on no list, and stays alive until [`UnitList::remove`] removed it.
+    /// The caller owns the list. `unit` is live and on no list, and stays live until
+    /// [`UnitList::remove`] returns `true` for it.
     pub unsafe fn add(&self, unit: NonNull<U>) {
         let next = self.head.get();
-        // SAFETY: alive, by the caller; a link that only the owner writes (W1).
+        // SAFETY: the caller's unit is live. Only the owner writes its links (W1), and that is the
+        // caller.
         unsafe { next_of(unit) }.set(next);
         // SAFETY: as above.
         unsafe { prev_of(unit) }.set(ptr::null_mut());
         if let Some(next) = NonNull::new(next) {
-            // SAFETY: units on the list are alive.
+            // SAFETY: units on the list are live.
             unsafe { prev_of(next) }.set(unit.as_ptr());
         }
         self.head.publish(unit.as_ptr());
     }
 
-    /// Removes a unit that is about to be freed. Returns `false`, with the unit still on the list, if a walker stands on
-    /// it. Never waits.
+    /// Removes a unit that is about to be freed. If a walker stands on the unit, returns `false`
+    /// and leaves the unit on the list. Never waits.
     ///
     /// # Safety
     /// The caller owns the list, and `unit` is on it.
     pub unsafe fn remove(&self, unit: NonNull<U>) -> bool {
-        // SAFETY: on the list, hence alive.
+        // SAFETY: units on the list are live.
         let next = unsafe { next_of(unit) }.get();
         // SAFETY: as above.
         let prev = unsafe { prev_of(unit) }.get();
-        // SAFETY: the neighbours of a unit on the list are on it.
+        // SAFETY: the neighbours are on the list, hence live, and the caller owns the list.
         unsafe { self.join(prev, next, next, prev) };
         if !cfg!(ephemera_weaken = "remove_without_fence") {
-            // ORDERING: SeqCst fence. Pairs with the one in `UnitList::walk`: either this thread sees the hazard pointer, or the
-            // walker sees that the unit was unlinked.
+            // ORDERING: SeqCst fence. Pairs with the one in `UnitList::walk`: either this thread
+            // sees the hazard pointer, or the walker sees that the unit was unlinked.
             fence(Ordering::SeqCst);
         }
         // ORDERING: `LOOK`. Pairs with `UnitList::walk`.
         let walked = self.hazards.iter().any(|hazard| hazard.load(LOOK) == unit.as_ptr());
-        // A walker is behind the gate. In a forked child, one that the parent's other thread left there is none.
+        // A walker is behind the gate. In a forked child, hazard pointers that another thread of the
+        // parent left behind protect nothing.
         let walked = walked && self.gate.is_shut();
         if walked && !cfg!(ephemera_weaken = "remove_beside_a_walk") {
-            // SAFETY: as above: nothing changed since, and the unit is alive.
+            // SAFETY: the neighbours and the unit are live: only the caller, who owns the list,
+            // frees its units.
             unsafe { self.join(prev, unit.as_ptr(), next, unit.as_ptr()) };
             return false;
         }
         true
     }
 
-    /// As [`UnitList::remove`], but waits a bounded time, some 20 ms, for a walker to move on: for a thread that is about to
-    /// refuse a request or to exit. A walker leaves a unit after a few loads, so only one that lost its processor is waited for.
+    /// Removes a unit like [`UnitList::remove`], but waits a bounded time, about 20 ms, for a walker
+    /// to move on. This is for a thread that is about to refuse a request or to exit. A walker leaves
+    /// a unit after a few loads, so the wait is long only if the walker lost its processor.
     ///
     /// # Safety
-    /// As [`UnitList::remove`].
+    /// As for [`UnitList::remove`].
     pub unsafe fn remove_patiently(&self, unit: NonNull<U>) -> bool {
         for _ in 0..TRIES {
-            // SAFETY: the caller's; a unit that was not removed is still on the list.
+            // SAFETY: the caller owns the list, and a unit that was not removed is still on it.
             if unsafe { self.remove(unit) } {
                 return true;
             }
@@ -158,7 +170,7 @@ impl<U: Listed> UnitList<U> {
         #[cfg(feature = "std")]
         for _ in 0..NAPS {
             std::thread::sleep(NAP);
-            // SAFETY: as above.
+            // SAFETY: the caller owns the list, and a unit that was not removed is still on it.
             if unsafe { self.remove(unit) } {
                 return true;
             }
@@ -166,24 +178,27 @@ impl<U: Listed> UnitList<U> {
         false
     }
 
-    /// Makes the link of `prev` (the head, if that is null) lead to `after`, and the one of `next` back to `before`.
+    /// Stores `after` in the link of `prev` (in the head if `prev` is null), and `before` in the
+    /// back link of `next`.
     ///
     /// # Safety
-    /// The caller owns the list; `prev` and `next` are null or alive.
+    /// The caller owns the list. `prev` and `next` are null or live.
     unsafe fn join(&self, prev: *mut U, after: *mut U, next: *mut U, before: *mut U) {
         match NonNull::new(prev) {
-            // SAFETY: alive, by the caller.
+            // SAFETY: the caller's `prev` is live.
             Some(prev) => unsafe { next_of(prev) }.set(after),
             None => self.head.set(after),
         }
         if let Some(next) = NonNull::new(next) {
-            // SAFETY: alive, by the caller.
+            // SAFETY: the caller's `next` is live.
             unsafe { prev_of(next) }.set(before);
         }
     }
 
-    /// Calls `visit` for every unit, on any thread. Exact while the owner is at rest. Returns `false` if another walker is
-    /// there for long, or if the owner changes the list faster than this thread can follow: some units were not visited.
+    /// Calls `visit` for every unit, on any thread. Exact while the owner is at rest.
+    ///
+    /// Returns `false` if some units were not visited, because another walker holds the gate for
+    /// long, or because the owner changes the list faster than this thread can follow.
     pub fn walk(&self, mut visit: impl FnMut(NonNull<U>)) -> bool {
         let Some(_pass) = self.gate.enter() else { return false };
         let hazards = Hazards(&self.hazards);
@@ -191,7 +206,7 @@ impl<U: Listed> UnitList<U> {
         loop {
             let via = match from {
                 None => &self.head,
-                // SAFETY: W2: the other hazard pointer names it.
+                // SAFETY: the other hazard pointer names the unit, so it is not freed (W2).
                 Some(unit) => unsafe { next_of(unit) },
             };
             let at = via.follow();
@@ -214,14 +229,14 @@ impl<U: Listed> UnitList<U> {
         }
     }
 
-    /// Calls `visit` for every unit, which `visit` may not remove.
+    /// Calls `visit` for every unit. `visit` must not remove any unit.
     ///
     /// # Safety
     /// The caller owns the list.
     pub unsafe fn for_each(&self, mut visit: impl FnMut(NonNull<U>)) {
         let mut at = self.head.get();
         while let Some(unit) = NonNull::new(at) {
-            // SAFETY: units on the list are alive.
+            // SAFETY: units on the list are live.
             at = unsafe { next_of(unit) }.get();
             visit(unit);
         }
@@ -229,24 +244,24 @@ impl<U: Listed> UnitList<U> {
 }
 
 /// # Safety
-/// `unit` is alive while the reference is used.
+/// `unit` is live while the reference is used.
 unsafe fn next_of<'u, U: Listed>(unit: NonNull<U>) -> &'u OwnerPtr<U> {
-    // SAFETY: alive, by the caller.
+    // SAFETY: the caller's unit is live.
     let link = unsafe { U::next(unit) };
-    // SAFETY: as above; a reference to the atomic alone.
+    // SAFETY: the link is part of the live unit; a reference to the atomic alone.
     unsafe { link.as_ref() }
 }
 
 /// # Safety
-/// `unit` is alive while the reference is used.
+/// `unit` is live while the reference is used.
 unsafe fn prev_of<'u, U: Listed>(unit: NonNull<U>) -> &'u OwnerPtr<U> {
-    // SAFETY: alive, by the caller.
+    // SAFETY: the caller's unit is live.
     let link = unsafe { U::prev(unit) };
-    // SAFETY: as above; a reference to the atomic alone.
+    // SAFETY: the link is part of the live unit; a reference to the atomic alone.
     unsafe { link.as_ref() }
 }
 
-/// The hazard pointers of a walk: they name no unit any more when it ends, also while a panic unwinds.
+/// The hazard pointers of a walk. They are cleared when it ends, also during a panic.
 struct Hazards<'l, U>(&'l [AtomicPtr<U>; 2]);
 
 impl<U> Drop for Hazards<'_, U> {

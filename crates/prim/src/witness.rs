@@ -1,13 +1,15 @@
-//! A witness for raw memory: what loom cannot see by itself.
+//! A loom cell in a header, by which loom sees accesses to raw memory.
 //!
-//! Loom checks its own cells, not what raw pointers point at: a header that one thread frees while another
-//! reads it passes every model. A [`Witness`] stands in each header. Whoever touches the header calls
-//! [`Witness::touch`], whoever writes what only one may write calls [`Witness::write`], and whoever frees it
-//! calls [`Witness::end`]; loom then reports the pair that no ordering separates, and the flag reports what
-//! came after the end. The memory must outlast the model: [`raw::release`](crate::raw::release) keeps it.
-//! Outside loom it has no size and its calls are nothing.
+//! Loom checks its own cells, but not the targets of raw pointers: a header that one thread frees
+//! while another reads it passes every model. So each header contains a [`Witness`]. A thread that
+//! accesses the header calls [`Witness::touch`], a thread that has exclusive access calls
+//! [`Witness::write`], and a thread that frees it calls [`Witness::end`]. Loom then reports two
+//! accesses that nothing orders, and a flag reports an access after the end. The memory must
+//! outlive the model, so [`raw::release`](crate::raw::release) leaks it.
+//!
+//! Outside loom a witness has size zero and its methods do nothing.
 
-/// Stands in a header and tells loom who touches that header and who ends it.
+/// Tells loom which threads access a header and which one frees it.
 #[derive(Debug)]
 pub struct Witness {
     #[cfg(ephemera_loom)]
@@ -16,7 +18,7 @@ pub struct Witness {
 
 impl Witness {
     crate::const_unless_loom! {
-        /// A witness of memory that is in use.
+        /// Creates a witness of live memory.
         #[must_use]
         pub fn new() -> Self {
             Self {
@@ -26,32 +28,32 @@ impl Witness {
         }
     }
 
-    /// The header is read or written here by a thread that does not have it for itself.
+    /// Records a read or write of the header by a thread without exclusive access.
     #[inline]
     pub fn touch(&self) {
         #[cfg(ephemera_loom)]
         self.cell.with(|ended| {
-            // SAFETY: loom runs one thread at a time and reports the race before this read.
+            // SAFETY: loom runs one thread at a time and reports a race before this read.
             assert!(unsafe { !*ended }, "header touched after it was freed");
         });
     }
 
-    /// What the witness stands for is written here, by a thread that has it for itself at this moment.
+    /// Records a write by a thread that has exclusive access at this moment.
     #[inline]
     pub fn write(&self) {
         #[cfg(ephemera_loom)]
         self.cell.with_mut(|ended| {
-            // SAFETY: loom runs one thread at a time and reports the race before this access.
+            // SAFETY: loom runs one thread at a time and reports a race before this access.
             assert!(unsafe { !*ended }, "header written after it was freed");
         });
     }
 
-    /// The header is freed here: no other thread may be touching it, nor touch it later.
+    /// Records that the header is freed: no other thread accesses it now or later.
     #[inline]
     pub fn end(&self) {
         #[cfg(ephemera_loom)]
         self.cell.with_mut(|ended| {
-            // SAFETY: loom runs one thread at a time and reports the race before this access.
+            // SAFETY: loom runs one thread at a time and reports a race before this access.
             assert!(unsafe { !core::mem::replace(&mut *ended, true) }, "header freed twice");
         });
     }

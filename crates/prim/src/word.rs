@@ -1,16 +1,19 @@
-//! Words that one thread writes and others may read.
+//! Words that one thread writes and other threads may read.
 //!
-//! The owner's counts are written on every allocation, so they must cost no more than a plain field; and
-//! statistics read them from other threads, so a plain field would be a data race. A load and a store with
-//! `Relaxed` are both: up to the width of a pointer they are the plain instructions on every target that we know. On 32-bit targets an
-//! [`OwnerU64`] costs more: on armv7 its store is a loop of exclusive loads and stores.
+//! The owner writes its counts on every allocation, so they must cost no more than a plain field.
+//! Other threads read them for statistics, so a plain field would be a data race. `Relaxed` loads
+//! and stores solve both: up to the width of a pointer they are plain instructions on every target
+//! that we know. On 32-bit targets an [`OwnerU64`] costs more: on armv7 its store is a loop of
+//! exclusive loads and stores.
 //!
-//! They are **not** counters for two writers: `add` is a load and a store, not one operation.
+//! They are **not** counters for two writers: `add` is a load and a store, not one atomic
+//! operation.
 
 use crate::sync::Ordering;
 
-// ORDERING: Release. Pairs with the Acquire in `OwnerPtr::follow` and `OwnerU64::observe`. Publishes: what the owner
-// did before, above all what the pointer points at and the end of use of the slots whose bits are stored.
+// ORDERING: Release. Pairs with the Acquire in `OwnerPtr::follow` and `OwnerU64::observe`.
+// Publishes: all earlier writes of the owner, such as the target of the pointer and the end of use
+// of the slots whose bits are stored.
 const PUBLISH: Ordering =
     if cfg!(ephemera_weaken = "publish_relaxed") { Ordering::Relaxed } else { Ordering::Release };
 // ORDERING: Acquire. Pairs with the Release in `OwnerPtr::publish` and `OwnerU64::publish`.
@@ -26,34 +29,34 @@ macro_rules! owner_word {
 
         impl $name {
             $crate::const_unless_loom! {
-                /// A word with this first value.
+                /// Creates a word with this first value.
                 #[must_use]
                 pub fn new(value: $int) -> Self {
                     Self(<$atomic>::new(value))
                 }
             }
 
-            /// The value, as far as this thread has seen it.
+            /// Returns the value, which may be out of date unless the caller is the owner.
             #[inline]
             #[must_use]
             pub fn get(&self) -> $int {
                 self.0.load(Ordering::Relaxed)
             }
 
-            /// Stores a value. The owner's alone.
+            /// Stores a value. Only the owner calls this.
             #[inline]
             pub fn set(&self, value: $int) {
                 self.0.store(value, Ordering::Relaxed);
             }
 
-            /// Stores a value with all that came before it: the end of use of what it says is free. The owner's alone.
+            /// Stores a value and publishes all earlier writes. Only the owner calls this.
             #[inline]
             pub fn publish(&self, value: $int) {
                 // ORDERING: `PUBLISH`. Pairs with `observe`.
                 self.0.store(value, PUBLISH);
             }
 
-            /// The value, and with it what its owner did before it published that.
+            /// Returns the value, and sees all that the owner wrote before it published the value.
             #[inline]
             #[must_use]
             pub fn observe(&self) -> $int {
@@ -61,7 +64,7 @@ macro_rules! owner_word {
                 self.0.load(OBSERVE)
             }
 
-            /// Adds and returns the sum. The owner's alone; it must not overflow.
+            /// Adds `more` and returns the sum, which must not overflow. Only the owner calls this.
             #[inline]
             pub fn add(&self, more: $int) -> $int {
                 let sum = self.get().wrapping_add(more);
@@ -69,7 +72,8 @@ macro_rules! owner_word {
                 sum
             }
 
-            /// Takes off and returns the rest. The owner's alone; it must not go below zero.
+            /// Subtracts `less` and returns the rest, which must not be negative. Only the owner
+            /// calls this.
             #[inline]
             pub fn sub(&self, less: $int) -> $int {
                 $crate::invariant!(self.get() >= less, "an owner's count went below zero");
@@ -94,11 +98,12 @@ owner_word! {
 
 #[cfg(not(any(ephemera_loom, target_has_atomic = "64")))]
 owner_word! {
-    /// A `u64` that its owner writes. This target has no 64-bit atomics, hence no type that other threads read.
+    /// A `u64` that its owner writes. This target has no 64-bit atomics, so no other thread reads
+    /// it.
     OwnerU64, u64, LocalU64
 }
 
-/// What stands in for `AtomicU64` where there is none: a cell, for one thread.
+/// Replaces `AtomicU64` on a target without 64-bit atomics, for one thread only.
 #[cfg(not(any(ephemera_loom, target_has_atomic = "64")))]
 #[derive(Debug)]
 struct LocalU64(core::cell::Cell<u64>);
@@ -125,7 +130,7 @@ pub struct OwnerPtr<T>(crate::sync::AtomicPtr<T>);
 
 impl<T> OwnerPtr<T> {
     crate::const_unless_loom! {
-        /// A null pointer.
+        /// Creates a null pointer.
         #[must_use]
         pub fn null() -> Self {
             Self(crate::sync::AtomicPtr::new(core::ptr::null_mut()))
@@ -133,34 +138,34 @@ impl<T> OwnerPtr<T> {
     }
 
     crate::const_unless_loom! {
-        /// This pointer.
+        /// Creates a word with this pointer.
         #[must_use]
         pub fn new(pointer: *mut T) -> Self {
             Self(crate::sync::AtomicPtr::new(pointer))
         }
     }
 
-    /// The pointer, as far as this thread has seen it.
+    /// Returns the pointer, which may be out of date unless the caller is the owner.
     #[inline]
     #[must_use]
     pub fn get(&self) -> *mut T {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Stores a pointer. The owner's alone.
+    /// Stores a pointer. Only the owner calls this.
     #[inline]
     pub fn set(&self, pointer: *mut T) {
         self.0.store(pointer, Ordering::Relaxed);
     }
 
-    /// Stores a pointer to something that readers on other threads may follow at once.
+    /// Stores a pointer that other threads may follow at once. Only the owner calls this.
     #[inline]
     pub fn publish(&self, pointer: *mut T) {
-        // ORDERING: `PUBLISH`. Pairs with `OwnerPtr::follow`. Publishes: what the pointer points at.
+        // ORDERING: `PUBLISH`. Pairs with `OwnerPtr::follow`. Publishes: the target of the pointer.
         self.0.store(pointer, PUBLISH);
     }
 
-    /// Reads a pointer that the owner published, to follow it from another thread.
+    /// Returns a pointer that the owner published, for another thread to follow.
     #[inline]
     #[must_use]
     pub fn follow(&self) -> *mut T {
@@ -174,7 +179,7 @@ mod tests {
     use super::{OwnerPtr, OwnerU64, OwnerUsize};
 
     #[test]
-    fn sums_and_rests_are_stored_and_returned() {
+    fn add_and_sub_store_their_result_and_return_it() {
         let word = OwnerUsize::new(5);
         assert_eq!((word.add(3), word.get()), (8, 8));
         assert_eq!((word.sub(8), word.get()), (0, 0));
@@ -187,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn pointers_come_back_as_they_went_in() {
+    fn pointers_are_returned_as_they_were_stored() {
         let mut target = 3_u32;
         let word = OwnerPtr::<u32>::null();
         assert!(word.get().is_null() && word.follow().is_null());
@@ -205,7 +210,7 @@ mod threads {
     use alloc::sync::Arc;
 
     #[test]
-    fn conc_what_is_published_may_be_followed() {
+    fn conc_published_pointer_may_be_followed() {
         let words = Arc::new((OwnerPtr::<u64>::null(), OwnerU64::new(0)));
         let theirs = Arc::clone(&words);
         let owner = std::thread::spawn(move || {
@@ -215,12 +220,12 @@ mod threads {
         if words.1.observe() == 1 {
             assert!(!words.0.get().is_null(), "the pointer was stored before the word");
         }
-        // SAFETY: what is published is a box that nobody frees before the join below.
+        // SAFETY: the published pointer is a leaked box, which is freed only after the join below.
         if let Some(seen) = unsafe { words.0.follow().as_ref() } {
             assert_eq!(*seen, 7);
         }
         owner.join().unwrap();
-        // SAFETY: the owner is gone, and nobody else frees it.
+        // SAFETY: the owner thread has ended, and nothing else frees the box.
         drop(unsafe { alloc::boxed::Box::from_raw(words.0.get()) });
     }
 }

@@ -1,5 +1,5 @@
-//! The newtypes for backing allocators of other traits: each method reaches its namesake, and blocks are
-//! usable through them.
+//! The newtypes for backing allocators of other traits: each method forwards to the method of the
+//! same name, and the blocks are usable.
 #![cfg_attr(all(feature = "nightly", feature = "alloc", not(ephemera_std_allocator)), feature(allocator_api))]
 #![cfg(all(
     feature = "alloc",
@@ -12,10 +12,10 @@ use core::ptr::NonNull;
 
 use ephemera_prim::traits::{AllocError, Allocator};
 
-/// The largest size and alignment that a `Recording` gives.
+/// The largest size and alignment that a `Recording` serves.
 const MOST: usize = 1 << 16;
 
-/// A global heap that speaks one trait and writes down which of its methods are called.
+/// Declares a global heap that implements one trait and records the names of the methods called.
 macro_rules! recording_heap {
     ($module:ident, $($api:ident)::+) => {
         mod $module {
@@ -35,7 +35,7 @@ macro_rules! recording_heap {
                 }
             }
 
-            // SAFETY: every method is that of the global heap, of which there is one.
+            // SAFETY: every method forwards to the global heap, which all values share.
             unsafe impl Allocator for Recording {
                 fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
                     self.note("allocate", layout)?;
@@ -90,43 +90,43 @@ macro_rules! recording_heap {
     };
 }
 
-/// Runs a block through all six methods, checks its bytes, and that an impossible size is refused.
+/// Passes a block through all six methods, and checks its bytes after each.
 fn walk_through_all_methods(allocator: &impl Allocator) {
     let bytes = |size| Layout::from_size_align(size, 8).expect("a small layout");
     let byte = |block: NonNull<[u8]>, at: usize| {
-        // SAFETY: every use below asks for a byte of the block.
+        // SAFETY: every use below asks for a byte inside the block.
         unsafe { block.cast::<u8>().add(at) }
     };
     let read = |block: NonNull<[u8]>, at: usize| {
-        // SAFETY: every use below reads what was written, or handed out as zeroed.
+        // SAFETY: every use below reads a byte that was written, or handed out as zeroed.
         unsafe { byte(block, at).read() }
     };
     let write = |block: NonNull<[u8]>, at: usize, value: u8| {
-        // SAFETY: the block is allocated and nobody else has it.
+        // SAFETY: the block is live, and only this test uses it.
         unsafe { byte(block, at).write(value) }
     };
 
     let block = allocator.allocate(bytes(8)).expect("8 bytes");
     (0..8).for_each(|at| write(block, at, 7));
-    // SAFETY: `block` is allocated, of 8 bytes.
+    // SAFETY: `block` is live, of 8 bytes.
     let block = unsafe { allocator.grow(block.cast(), bytes(8), bytes(64)) }.expect("64 bytes");
     assert!((0..8).all(|at| read(block, at) == 7));
     (8..64).for_each(|at| write(block, at, 9));
-    // SAFETY: `block` is allocated, of 64 bytes.
+    // SAFETY: `block` is live, of 64 bytes.
     let block = unsafe { allocator.grow_zeroed(block.cast(), bytes(64), bytes(256)) }.expect("256 bytes");
     assert!((0..8).all(|at| read(block, at) == 7));
     assert!((8..64).all(|at| read(block, at) == 9));
     assert!((64..256).all(|at| read(block, at) == 0));
-    // SAFETY: `block` is allocated, of 256 bytes.
+    // SAFETY: `block` is live, of 256 bytes.
     let block = unsafe { allocator.shrink(block.cast(), bytes(256), bytes(16)) }.expect("16 bytes");
     assert!((0..8).all(|at| read(block, at) == 7));
     assert!((8..16).all(|at| read(block, at) == 9));
-    // SAFETY: `block` is allocated, of 16 bytes.
+    // SAFETY: `block` is live, of 16 bytes.
     unsafe { allocator.deallocate(block.cast(), bytes(16)) };
 
     let zeroed = allocator.allocate_zeroed(bytes(48)).expect("48 bytes");
     assert!((0..48).all(|at| read(zeroed, at) == 0));
-    // SAFETY: `zeroed` is allocated, of 48 bytes.
+    // SAFETY: `zeroed` is live, of 48 bytes.
     unsafe { allocator.deallocate(zeroed.cast(), bytes(48)) };
 }
 
@@ -134,21 +134,21 @@ fn walk_through_all_methods(allocator: &impl Allocator) {
 const CALLS: [&str; 7] =
     ["allocate", "grow", "grow_zeroed", "shrink", "deallocate", "allocate_zeroed", "deallocate"];
 
-/// Asks a `Recording` behind a newtype for more than it gives, by each method that can fail.
+/// Asks a `Recording` behind a newtype for more than it serves, by each method that can fail.
 fn all_refusals_arrive(allocator: &impl Allocator) {
     let small = Layout::new::<u64>();
     let large = Layout::from_size_align(MOST + 1, 8).expect("a small layout");
     let block = allocator.allocate(small).expect("8 bytes").cast::<u8>();
     assert_eq!(allocator.allocate(large), Err(AllocError));
     assert_eq!(allocator.allocate_zeroed(large), Err(AllocError));
-    // SAFETY: `block` is allocated, for `small`.
+    // SAFETY: `block` is live, for `small`.
     assert_eq!(unsafe { allocator.grow(block, small, large) }, Err(AllocError));
-    // SAFETY: as before, since growing failed.
+    // SAFETY: `block` is still live for `small`, because growing failed.
     assert_eq!(unsafe { allocator.grow_zeroed(block, small, large) }, Err(AllocError));
     let odd = Layout::from_size_align(1, 2 * MOST).expect("a valid layout");
-    // SAFETY: as before, since growing failed. `odd` is no larger than `small`.
+    // SAFETY: `block` is still live for `small`, because growing failed. `odd` is no larger.
     assert_eq!(unsafe { allocator.shrink(block, small, odd) }, Err(AllocError));
-    // SAFETY: as before, since shrinking failed.
+    // SAFETY: `block` is still live for `small`, because shrinking failed.
     unsafe { allocator.deallocate(block, small) };
 }
 
@@ -160,19 +160,19 @@ mod api04 {
     recording_heap!(heap, allocator_api2_04::alloc);
 
     #[test]
-    fn every_method_reaches_its_namesake() {
+    fn every_method_forwards_to_its_namesake() {
         let backing = Api04(heap::Recording::default());
         walk_through_all_methods(&backing);
         assert_eq!(*backing.0.calls.borrow(), CALLS);
     }
 
     #[test]
-    fn errors_of_every_method_are_handed_on() {
+    fn errors_of_every_method_are_returned() {
         all_refusals_arrive(&Api04(heap::Recording::default()));
     }
 
     #[test]
-    fn the_newtype_is_as_its_content() {
+    fn newtype_has_the_size_of_its_content_and_is_copied_with_it() {
         assert_eq!(size_of::<Api04<u16>>(), size_of::<u16>());
         let recording = heap::Recording::default();
         let backing = Api04(&recording);
@@ -199,25 +199,26 @@ mod standard {
     recording_heap!(heap, core::alloc);
 
     #[test]
-    fn every_method_reaches_its_namesake() {
+    fn every_method_forwards_to_its_namesake() {
         let backing = Std(heap::Recording::default());
         walk_through_all_methods(&backing);
         assert_eq!(*backing.0.calls.borrow(), CALLS);
     }
 
     #[test]
-    fn errors_of_every_method_are_handed_on() {
+    fn errors_of_every_method_are_returned() {
         all_refusals_arrive(&Std(heap::Recording::default()));
     }
 
     #[test]
-    fn a_clone_frees_what_the_original_handed_out() {
+    fn clone_frees_the_blocks_of_the_original() {
         fn across_clones<A: Allocator + Clone>(allocator: A) {
             let layout = Layout::new::<u64>();
             let block = allocator.allocate(layout).expect("8 bytes");
             let clone = allocator.clone();
             drop(allocator);
-            // SAFETY: the newtype is cloned only around types whose clones are equivalent allocators.
+            // SAFETY: the newtype is `Clone` only around types whose clones are equivalent
+            // allocators.
             unsafe { clone.deallocate(block.cast(), layout) };
         }
         across_clones(Std(alloc::alloc::Global));
@@ -233,7 +234,7 @@ mod standard {
     }
 
     #[test]
-    fn the_newtype_is_as_its_content() {
+    fn newtype_has_the_size_of_its_content() {
         assert_eq!(size_of::<Std<u16>>(), size_of::<u16>());
         walk_through_all_methods(&Std(alloc::alloc::Global));
     }

@@ -1,5 +1,5 @@
-//! The raw memory door: blocks near the top of the address space are refused and given back, everything
-//! else passes through, and exposed addresses lead back to their block.
+//! Raw memory: blocks near the top of the address space are refused and freed, all others pass
+//! through, and exposed addresses lead to their block.
 #![cfg_attr(all(feature = "nightly", not(ephemera_std_allocator)), feature(allocator_api))]
 
 use core::alloc::Layout;
@@ -9,7 +9,7 @@ use core::ptr::{self, NonNull};
 use allocator_api2::alloc::{AllocError, Allocator};
 use ephemera_prim::raw::{TOP_GUARD, acquire};
 
-/// Hands out blocks without memory at one address and counts those outstanding.
+/// Hands out blocks without memory at one address, and counts the live ones.
 #[derive(Debug)]
 struct At {
     address: usize,
@@ -22,7 +22,7 @@ impl At {
     }
 }
 
-// SAFETY: not kept, since there is no memory behind the blocks. No test touches their bytes.
+// SAFETY: the contract is broken, since the blocks have no memory. No test accesses their bytes.
 unsafe impl Allocator for At {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let block = NonNull::new(ptr::without_provenance_mut(self.address)).ok_or(AllocError)?;
@@ -37,10 +37,10 @@ unsafe impl Allocator for At {
 }
 
 #[test]
-fn a_block_that_ends_in_the_top_guard_is_refused_and_given_back() {
+fn block_that_ends_in_the_top_guard_is_refused_and_freed() {
     let page = Layout::from_size_align(4096, 1).expect("a small layout");
     let last_end = usize::MAX - TOP_GUARD;
-    // One byte too far, far too far, past the end of the address space.
+    // One byte too far, far too far, and past the end of the address space.
     for address in [last_end - 4095, last_end, usize::MAX - 4096, usize::MAX - 4095, usize::MAX] {
         let backing = At::new(address);
         assert_eq!(acquire(&backing, page), Err(AllocError), "{address:#x}");
@@ -49,7 +49,7 @@ fn a_block_that_ends_in_the_top_guard_is_refused_and_given_back() {
 }
 
 #[test]
-fn a_block_that_ends_below_the_top_guard_is_taken() {
+fn block_that_ends_below_the_top_guard_is_accepted() {
     let page = Layout::from_size_align(4096, 1).expect("a small layout");
     let last_end = usize::MAX - TOP_GUARD;
     for address in [4096, last_end / 2, last_end - 4097, last_end - 4096] {
@@ -61,7 +61,7 @@ fn a_block_that_ends_below_the_top_guard_is_taken() {
 }
 
 #[test]
-fn a_refusal_of_the_backing_allocator_is_handed_on() {
+fn refusal_of_the_backing_allocator_is_returned() {
     assert_eq!(acquire(&At::new(0), Layout::new::<u64>()), Err(AllocError));
 }
 
@@ -79,53 +79,53 @@ mod with_memory {
     };
 
     #[test]
-    fn a_chunk_is_found_by_masking_an_address_inside_of_it() {
+    fn chunk_is_found_by_masking_an_address_inside_it() {
         let chunk = acquire(&Global, CHUNK).expect("64 KiB");
-        // SAFETY: the first word lies in the chunk, which is aligned to 64 KiB.
+        // SAFETY: the first word is in the chunk, which is aligned to 64 KiB.
         unsafe { chunk.cast::<u64>().write(0xC0FFEE) };
         let address = expose(chunk.as_ptr());
         assert_eq!(address, chunk.addr().get());
         for offset in [0, 1, 40_000, 65_535] {
             // SAFETY: the masked address is that of the chunk, whose pointer was exposed.
             let header = unsafe { with_exposed::<u64>(base_of(address + offset, CHUNK.size())) };
-            // SAFETY: the first word was written, and nobody else accesses it.
+            // SAFETY: the first word was written, and only this test accesses it.
             assert_eq!(unsafe { header.read() }, 0xC0FFEE);
-            // SAFETY: exposed pointers may write what the exposed one may.
+            // SAFETY: the pointer may access what the exposed one may.
             unsafe { header.write(0xC0FFEE) };
         }
-        // SAFETY: the chunk came from `acquire` with these arguments and is not used any more.
+        // SAFETY: `acquire` returned the chunk for these arguments, and it is not used again.
         unsafe { release(&Global, chunk, CHUNK) };
     }
 
     #[test]
-    fn memory_can_be_used_after_unpoisoning_and_released_while_poisoned() {
+    fn memory_is_usable_after_unpoison_and_released_while_poisoned() {
         let chunk = acquire(&Global, CHUNK).expect("64 KiB");
         for round in 0..3_u8 {
-            // SAFETY: the chunk belongs to this test and holds nothing that is needed.
+            // SAFETY: the chunk belongs to this test, which does not need its content.
             unsafe { poison(chunk, CHUNK.size()) };
-            // SAFETY: 4,096 bytes from 512 on lie in the chunk.
+            // SAFETY: 4,096 bytes from 512 on are in the chunk.
             let block = unsafe { chunk.add(512) };
-            // SAFETY: see above.
+            // SAFETY: the block is in the chunk, and its content is not needed.
             unsafe { unpoison(block, 4096) };
-            // SAFETY: the bytes lie in the chunk and are not poisoned.
+            // SAFETY: the bytes are in the chunk and are not poisoned.
             unsafe { block.write_bytes(round, 4096) };
-            // SAFETY: 4,096 bytes of the chunk are the block.
+            // SAFETY: the block has 4,096 bytes.
             let last = unsafe { block.add(4095) };
-            // SAFETY: the last of the bytes just written.
+            // SAFETY: the byte was written above.
             assert_eq!(unsafe { last.read() }, round);
         }
-        // SAFETY: the chunk came from `acquire` with these arguments and is not used any more.
+        // SAFETY: `acquire` returned the chunk for these arguments, and it is not used again.
         unsafe { release(&Global, chunk, CHUNK) };
 
-        // The next owner of the memory may read and write all of it.
+        // The next user of the memory may read and write all of it.
         let again = acquire(&Global, CHUNK).expect("64 KiB");
-        // SAFETY: the chunk is this test's own.
+        // SAFETY: the chunk belongs to this test.
         unsafe { again.write_bytes(1, CHUNK.size()) };
         // SAFETY: the offset is less than the chunk's size.
         let last = unsafe { again.add(CHUNK.size() - 1) };
-        // SAFETY: the last of the bytes just written.
+        // SAFETY: the byte was written above.
         assert_eq!(unsafe { last.read() }, 1);
-        // SAFETY: the chunk came from `acquire` with these arguments and is not used any more.
+        // SAFETY: `acquire` returned the chunk for these arguments, and it is not used again.
         unsafe { release(&Global, again, CHUNK) };
     }
 }

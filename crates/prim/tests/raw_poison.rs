@@ -1,4 +1,4 @@
-//! That the tools notice the use of poisoned memory: a child process reads a poisoned byte, and the tool
+//! The tools report the use of poisoned memory: a child process reads a poisoned byte, and the tool
 //! must report it. Each test belongs to one setting of `ephemera_poison`:
 //!
 //! ```text
@@ -7,8 +7,8 @@
 //! RUSTFLAGS='--cfg ephemera_poison="valgrind"' cargo test -p ephemera-prim --test raw_poison
 //! ```
 //!
-//! Under Miri a test cannot outlive the error that it wants to see. There the same read is made when
-//! `EPHEMERA_POISONED_READ` is set, and the run has to fail with "memory is uninitialized":
+//! Under Miri a test cannot outlive the error that it waits for. There the test itself reads the
+//! byte if `EPHEMERA_POISONED_READ` is set, and the run must fail with "memory is uninitialized":
 //!
 //! ```text
 //! EPHEMERA_POISONED_READ=1 MIRIFLAGS=-Zmiri-env-forward=EPHEMERA_POISONED_READ \
@@ -23,45 +23,45 @@ use allocator_api2::alloc::Global;
 use ephemera_prim::poison::{poison, unpoison};
 use ephemera_prim::raw::{acquire, release};
 
-/// Tells the test binary that it is the child, and what to do.
+/// Tells the test binary to read a poisoned byte.
 const VARIABLE: &str = "EPHEMERA_POISONED_READ";
 
-/// The name of the test in which the child works.
+/// The name of the test that the child runs.
 #[cfg(all(not(miri), any(ephemera_poison = "asan", ephemera_poison = "valgrind")))]
 const CHILD_TEST: &str = "a_block_is_usable_unless_it_is_poisoned";
 
-/// Takes a block, poisons it, unpoisons it again unless the variable asks for the bad read, and reads.
+/// Poisons a block, unpoisons it again unless the variable asks for the bad read, and reads it.
 ///
-/// Without the variable this is a test of its own: the pair of calls leaves usable memory behind.
+/// Without the variable this is a test in its own right: the pair of calls leaves usable memory.
 #[test]
 fn a_block_is_usable_unless_it_is_poisoned() {
     let bad_read = std::env::var_os(VARIABLE).is_some();
     let layout = Layout::from_size_align(256, 64).expect("a small layout");
     let block = acquire(&Global, layout).expect("256 bytes");
-    // SAFETY: the block is this test's own, 256 bytes.
+    // SAFETY: the block belongs to this test, and has 256 bytes.
     unsafe { block.write_bytes(5, 256) };
-    // SAFETY: the block is this test's own, and its bytes are not needed.
+    // SAFETY: the block belongs to this test, which does not need its content.
     unsafe { poison(block, 256) };
     if !bad_read {
-        // SAFETY: the block is this test's own, and its bytes are not needed.
+        // SAFETY: the block belongs to this test, which does not need its content.
         unsafe { unpoison(block, 256) };
-        // SAFETY: the block is this test's own, 256 bytes.
+        // SAFETY: the block belongs to this test, and has 256 bytes.
         unsafe { block.write_bytes(6, 256) };
     }
     // SAFETY: the block has 256 bytes.
     let middle = unsafe { block.add(128) };
-    // SAFETY: the byte lies in the block. In the child it is poisoned: that is the error to be reported. A
-    // volatile read is not optimised away.
+    // SAFETY: the byte is in the block. In the child it is poisoned, which is the error to be
+    // reported. A volatile read is not optimised away.
     let seen = unsafe { middle.read_volatile() };
-    // SAFETY: the block came from `acquire` with this layout and is not used any more.
+    // SAFETY: `acquire` returned the block for this layout, and it is not used again.
     unsafe { release(&Global, block, layout) };
     assert_eq!(seen, if bad_read { 5 } else { 6 });
     if bad_read {
-        std::println!("the read of a poisoned byte went unnoticed");
+        std::println!("no tool reported the read of a poisoned byte");
     }
 }
 
-/// Runs [`CHILD_TEST`] of this binary in a process of its own, under `tool` if there is one.
+/// Runs [`CHILD_TEST`] of this binary in a child process, under `tool` if there is one.
 #[cfg(all(not(miri), any(ephemera_poison = "asan", ephemera_poison = "valgrind")))]
 fn run_child(tool: &[&str], bad_read: bool) -> (std::process::ExitStatus, String) {
     use std::process::Command;
@@ -111,23 +111,23 @@ fn memcheck_reports_a_poisoned_read_and_only_that() {
     assert!(status.success(), "{report}");
     assert!(!report.contains("Invalid read"), "{report}");
 
-    // Outside of valgrind the requests do nothing: the child sees the old byte.
+    // Outside valgrind the requests do nothing, and the child sees the old byte.
     let (status, report) = run_child(&[], true);
     assert!(status.success(), "{report}");
 }
 
 #[cfg(not(any(miri, ephemera_poison = "asan", ephemera_poison = "valgrind")))]
 #[test]
-fn poisoning_without_a_tool_leaves_the_bytes_alone() {
+fn poison_without_a_tool_leaves_the_bytes_unchanged() {
     let layout = Layout::from_size_align(64, 64).expect("a small layout");
     let block = acquire(&Global, layout).expect("64 bytes");
-    // SAFETY: the block is this test's own, 64 bytes.
+    // SAFETY: the block belongs to this test, and has 64 bytes.
     unsafe { block.write_bytes(5, 64) };
-    // SAFETY: the block is this test's own.
+    // SAFETY: the block belongs to this test, and has 64 bytes.
     unsafe { poison(block, 64) };
-    // SAFETY: no tool is set, so that poisoning is the empty operation.
+    // SAFETY: no tool is set, so `poison` did nothing and the byte is initialised.
     assert_eq!(unsafe { block.read() }, 5);
-    // SAFETY: the block came from `acquire` with this layout and is not used any more.
+    // SAFETY: `acquire` returned the block for this layout, and it is not used again.
     unsafe { release(&Global, block, layout) };
     std::println!(
         "SKIPPED: whether a tool reports a poisoned read. Build with --cfg ephemera_poison=\"asan\" or \

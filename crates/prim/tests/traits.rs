@@ -1,4 +1,4 @@
-//! `impl_allocator!`: which traits a type gets, and that each method is the type's own.
+//! `impl_allocator!` implements each trait, by the methods of the type itself.
 #![cfg_attr(all(feature = "nightly", not(ephemera_std_allocator)), feature(allocator_api))]
 
 use core::alloc::Layout;
@@ -9,7 +9,7 @@ use core::ptr::NonNull;
 use ephemera_prim::impl_allocator;
 use ephemera_prim::traits::AllocError;
 
-/// Which method was called last.
+/// The last method called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Called {
     Nothing,
@@ -21,7 +21,7 @@ enum Called {
     Shrink,
 }
 
-/// Serves nothing but empty blocks, and notes the call with its layouts.
+/// Serves only empty blocks, and records the last call with its layouts.
 #[derive(Debug)]
 struct Recorder<'a, T> {
     last: Cell<(Called, Layout, Layout)>,
@@ -84,16 +84,16 @@ impl<T> Recorder<'_, T> {
     }
 }
 
-/// What all its blocks are.
+/// Returns the one block that a `Recorder` serves.
 fn an_empty_block() -> NonNull<u8> {
     NonNull::<u64>::dangling().cast()
 }
 
-// SAFETY: all blocks are empty, so that nothing can be read from or written to them. The alignment that the
-// tests ask for divides their address.
+// SAFETY: all blocks are empty, so nothing reads or writes them. Their address is a multiple of
+// every alignment that the tests ask for.
 impl_allocator!(unsafe impl['a, T: Copy] for Recorder<'a, T> where T: Send + 'a);
 
-/// No generics, no bounds.
+/// A type without generics or bounds, which refuses every request.
 #[derive(Clone, Copy, Debug)]
 struct Refusing;
 
@@ -121,10 +121,10 @@ impl Refusing {
     }
 }
 
-// SAFETY: it never hands out a block.
+// SAFETY: the type never hands out a block.
 impl_allocator!(unsafe impl[] for Refusing);
 
-/// Calls all six methods of one trait and checks what arrived.
+/// Calls all six methods of one trait and checks which inherent method ran.
 macro_rules! methods_arrive_as_themselves {
     ($name:ident, $($allocator:ident)::+, $($error:ident)::+) => {
         #[test]
@@ -139,27 +139,27 @@ macro_rules! methods_arrive_as_themselves {
             assert_eq!(recorder.last.get(), (Called::Allocate, NONE, small));
             Subject::allocate_zeroed(&recorder, large).expect("not refusing");
             assert_eq!(recorder.last.get(), (Called::AllocateZeroed, NONE, large));
-            // SAFETY: the block is empty and the recorder touches no block.
+            // SAFETY: the block is empty, and the recorder accesses no block.
             unsafe { Subject::grow(&recorder, block, small, large) }.expect("not refusing");
             assert_eq!(recorder.last.get(), (Called::Grow, small, large));
-            // SAFETY: as before.
+            // SAFETY: as above.
             unsafe { Subject::grow_zeroed(&recorder, block, small, large) }.expect("not refusing");
             assert_eq!(recorder.last.get(), (Called::GrowZeroed, small, large));
-            // SAFETY: as before.
+            // SAFETY: as above.
             unsafe { Subject::shrink(&recorder, block, large, small) }.expect("not refusing");
             assert_eq!(recorder.last.get(), (Called::Shrink, large, small));
-            // SAFETY: as before.
+            // SAFETY: as above.
             unsafe { Subject::deallocate(&recorder, block, small) };
             assert_eq!(recorder.last.get(), (Called::Deallocate, small, NONE));
 
             recorder.refuse.set(true);
             assert_eq!(Subject::allocate(&recorder, small), Err($($error)::+));
             assert_eq!(Subject::allocate_zeroed(&recorder, small), Err($($error)::+));
-            // SAFETY: as before.
+            // SAFETY: the block is empty, and the recorder accesses no block.
             assert_eq!(unsafe { Subject::grow(&recorder, block, small, large) }, Err($($error)::+));
-            // SAFETY: as before.
+            // SAFETY: as above.
             assert_eq!(unsafe { Subject::grow_zeroed(&recorder, block, small, large) }, Err($($error)::+));
-            // SAFETY: as before.
+            // SAFETY: as above.
             assert_eq!(unsafe { Subject::shrink(&recorder, block, large, small) }, Err($($error)::+));
             assert_eq!(Subject::allocate(&Refusing, small), Err($($error)::+));
         }
@@ -179,7 +179,7 @@ methods_arrive_as_themselves!(
     allocator_api2_04::alloc::AllocError
 );
 
-// With feature `nightly` too: the trait is the one implemented under allocator-api2's name.
+// With feature `nightly`, this is the trait that is implemented under allocator-api2's name.
 #[cfg(ephemera_std_allocator)]
 methods_arrive_as_themselves!(
     the_standard_trait_reaches_each_method,
@@ -187,10 +187,10 @@ methods_arrive_as_themselves!(
     core::alloc::AllocError
 );
 
-/// The containers of the standard library accept the type.
+/// A container of the standard library accepts the type.
 #[cfg(all(ephemera_std_allocator, feature = "std"))]
 #[test]
-fn a_standard_vec_takes_the_allocator() {
+fn standard_vec_accepts_the_allocator() {
     let mut refused: Vec<u32, Refusing> = Vec::new_in(Refusing);
     assert!(refused.try_reserve(1).is_err());
     assert!(refused.is_empty());

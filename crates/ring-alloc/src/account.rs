@@ -1,38 +1,39 @@
-//! What a ring holds from its backing allocator, in bytes, and the limit on it.
+//! The account of a ring: the bytes held from its backing allocator, and the limit on them.
 
 use ephemera_prim::word::OwnerUsize;
 
-/// No limit.
+/// The value that stands for no limit.
 pub(crate) const UNLIMITED: usize = usize::MAX;
 
-/// An account of bytes held: chunks, large blocks, and the ring itself.
+/// An account of the bytes held: chunks, large blocks, and the ring's own state.
 pub(crate) trait Account {
-    /// Books `bytes` before they are asked for; `false`, and nothing booked, if they exceed the limit.
+    /// Adds `bytes` before they are requested. Returns `false` and adds nothing if they exceed the
+    /// limit.
     fn reserve(&self, bytes: usize) -> bool;
-    /// Books `bytes` whatever the limit is: for a block that shrinks, and has to move for it.
+    /// Adds `bytes` even beyond the limit, for a block that has to move in order to shrink.
     fn reserve_beyond(&self, bytes: usize);
-    /// Books off what was given back, or not granted after all.
+    /// Subtracts bytes that were freed, or that the backing allocator refused.
     fn release(&self, bytes: usize);
-    /// Bytes held.
+    /// Returns the bytes held.
     fn held(&self) -> usize;
-    /// The limit in bytes; `usize::MAX` for none.
+    /// Returns the limit in bytes, or `usize::MAX` for none.
     fn limit(&self) -> usize;
-    /// A large block came (`true`) or went, or changed its size by that much.
+    /// Adds large blocks and their bytes if `came`, else subtracts them. A resize passes 0 blocks.
     fn large(&self, blocks: usize, bytes: usize, came: bool);
-    /// Large blocks and their bytes.
+    /// Returns the number of large blocks and of their bytes.
     fn large_now(&self) -> (usize, usize);
 }
 
-/// Whether a request for memory may exceed the limit.
+/// Whether the limit applies to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Limit {
-    /// It is refused instead.
+    /// A request beyond the limit is refused.
     Applies,
-    /// It is served: a program that shrinks a block does not expect a refusal.
+    /// The request may exceed the limit, because a program that shrinks a block expects no refusal.
     Lifted,
 }
 
-/// The sum that `more` bytes would make, if the limit allows it.
+/// Returns `held + more` if that is within the limit.
 const fn within(held: usize, more: usize, limit: usize) -> Option<usize> {
     match held.checked_add(more) {
         Some(sum) if sum <= limit => Some(sum),
@@ -50,7 +51,7 @@ pub(crate) struct LocalAccount {
 }
 
 impl LocalAccount {
-    /// `held` bytes are held already.
+    /// Creates an account in which `held` bytes are held already.
     pub(crate) fn new(limit: usize, held: usize) -> Self {
         Self {
             held: OwnerUsize::new(held),
@@ -101,7 +102,7 @@ impl Account for LocalAccount {
 #[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
 pub(crate) use shared::SharedAccount;
 
-/// The account that all threads share. In slow paths only, so it may be exact.
+/// The account that all threads share. Only slow paths use it, so it may be exact.
 #[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
 mod shared {
     use super::{Account, UNLIMITED, within};
@@ -178,14 +179,14 @@ mod tests {
     use super::{Account, LocalAccount, UNLIMITED, within};
 
     #[test]
-    fn the_limit_is_exact_and_sums_do_not_overflow() {
+    fn limit_is_exact_and_its_sum_does_not_overflow() {
         assert_eq!(within(90, 10, 100), Some(100));
         assert_eq!(within(91, 10, 100), None);
         assert_eq!(within(1, usize::MAX, UNLIMITED), None);
     }
 
     #[test]
-    fn a_refused_reservation_books_nothing() {
+    fn refused_reservation_adds_nothing() {
         let account = LocalAccount::new(100, 30);
         assert!(account.reserve(70));
         assert!(!account.reserve(1));

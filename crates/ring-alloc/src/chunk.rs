@@ -1,13 +1,15 @@
-//! A chunk: its header, and the pointer by which the heap reaches it.
+//! A chunk: its header, and the pointer by which the heap accesses it.
 //!
 //! ```text
 //!  base (aligned to the chunk's size)
-//!  | line 1: cursor, end, sums, links | line 2: owner, foreign word | blocks ... | top block | free ... | slack
-//!    written by the owner alone         written by other threads      ^first                 ^cursor    ^end
+//!  | line 1: cursor, end,   | line 2: owner,         | blocks ... | top block | free ... | slack
+//!  |         sums, links    |         foreign word   |                        ^cursor    ^end
+//!    the owner writes this    all threads write this  ^first
 //! ```
 //!
-//! A block has no header. The chunk adds up what was handed out (`taken`) and what was booked as come home (`back`), see
-//! `live`; a chunk whose sums are equal is *drained* and has no block that anybody may use.
+//! A block has no header. The chunk keeps two sums of blocks and bytes (see `live`): `taken` for
+//! everything that was allocated, and `back` for everything that was booked as freed. A chunk whose
+//! sums are equal is *empty*: it has no live block.
 
 use core::ptr::{self, NonNull};
 
@@ -24,7 +26,7 @@ use crate::cursor::{place, room_of};
 use crate::geometry::{Class, Geometry};
 use crate::live::Live;
 
-/// The header of a chunk. Never borrowed as a whole: each field by itself, through [`ChunkPtr`].
+/// The header of a chunk. Code borrows its fields one by one, through [`ChunkPtr`].
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Chunk {
@@ -39,7 +41,8 @@ pub(crate) struct Chunk {
     remote: Remote,
 }
 
-/// The line that other threads write to. What never changes is there too: who reads it is on the way to the foreign word.
+/// The line that other threads write. It also holds the immutable fields, because remote frees read
+/// this line anyway.
 #[derive(Debug)]
 #[repr(C, align(64))]
 struct Remote {
@@ -62,28 +65,28 @@ impl Remote {
     }
 }
 
-/// The bit of an owner's address that marks an abandoned chunk: its record had no holder when a block of it was freed.
+/// The bit in the owner's address that marks an abandoned chunk (A1).
 #[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
 const ABANDONED: usize = 1;
 
-/// Bytes of a chunk that its header takes.
+/// The size of a chunk's header in bytes.
 pub(crate) const HEADER: usize = size_of::<Chunk>();
 
 #[cfg(not(ephemera_loom))]
 const _: () = assert!(HEADER == 128, "a header is two cache lines");
 
-// SAFETY: all fields are atomics but `end`, `first`, `class` and `owner`, which never change once the chunk is made; `owner` is
-// an identity, compared and only followed to a record, which is itself shared between threads.
+// SAFETY: all fields are atomics, except `end`, `first` and `class`, which never change after the
+// chunk was created. `owner` is compared, and followed only to a record, which threads share.
 #[cfg(any(ephemera_loom, target_has_atomic = "64"))]
 unsafe impl Sync for Chunk {}
 
-// SAFETY: there are types for one thread only on this target, and the one static chunk is never written.
+// SAFETY: this target has types for one thread only, and the one static chunk is never written.
 #[cfg(not(any(ephemera_loom, target_has_atomic = "64")))]
 unsafe impl Sync for Chunk {}
 
 impl Chunk {
     ephemera_prim::const_unless_loom! {
-        /// The front of a heap that has none: without room for one byte, and never written.
+        /// Creates the full chunk, which has no room for one byte and is never written.
         pub(crate) fn full() -> Self {
             Self {
                 cursor: OwnerUsize::new(0),
@@ -101,13 +104,13 @@ impl Chunk {
 }
 
 #[cfg(target_has_atomic = "64")]
-// SAFETY: the field's address is the same for as long as the chunk lives, and `&raw` makes no reference.
+// SAFETY: returns the address of the same field every time, and `&raw` creates no reference.
 unsafe impl Unit for Chunk {
     #[inline]
     unsafe fn foreign(unit: NonNull<Self>) -> NonNull<Foreign<Self>> {
-        // SAFETY: the unit is alive, by the caller.
+        // SAFETY: the caller's unit is live.
         let field = unsafe { &raw mut (*unit.as_ptr()).remote.foreign };
-        // SAFETY: a field of what is not null.
+        // SAFETY: a field of a non-null pointer's target is not at address null.
         unsafe { NonNull::new_unchecked(field) }
     }
 }
@@ -115,21 +118,50 @@ unsafe impl Unit for Chunk {
 /// A pointer to a chunk.
 ///
 /// # Invariant
-/// **C1** It points at the header of a chunk that is not freed for as long as the pointer is used, or at the
-/// full chunk that stands for none; and it may access the whole chunk. Whoever makes one sees to that; methods rest on it.
+/// **C1** It points to the header of a chunk that is not freed while the pointer is used, or to the
+/// full chunk. It may access the whole chunk. The code that creates a `ChunkPtr` ensures this, and
+/// the methods rely on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ChunkPtr(NonNull<Chunk>);
 
+/// Declares a method for each word of the header that returns a reference to this word alone.
+macro_rules! words {
+    ($($(#[$meta:meta])* $vis:vis fn $name:ident() -> $word:ty = $($field:ident).+;)*) => {$(
+        $(#[$meta])*
+        #[inline]
+        $vis fn $name(&self) -> &$word {
+            // SAFETY: the chunk is not freed (C1); a reference to the atomic alone.
+            unsafe { &(*self.as_ptr()).$($field).+ }
+        }
+    )*};
+}
+
 impl ChunkPtr {
+    words! {
+        fn cursor() -> OwnerUsize = cursor;
+        /// The sum of everything that was allocated.
+        fn taken() -> OwnerU64 = taken;
+        /// The sum of everything that was booked as freed.
+        fn back() -> OwnerU64 = back;
+        #[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
+        fn owner_word() -> OwnerPtr<()> = remote.owner;
+        /// The next chunk in the heap's list of all chunks.
+        pub(crate) fn next() -> OwnerPtr<Chunk> = next;
+        /// The previous chunk in that list.
+        pub(crate) fn prev() -> OwnerPtr<Chunk> = prev;
+        /// The chunk below this one on the stack of empty chunks.
+        pub(crate) fn below() -> OwnerPtr<Chunk> = below;
+    }
+
     /// # Safety
-    /// C1.
+    /// The pointer satisfies C1.
     #[inline]
     pub(crate) unsafe fn new(chunk: NonNull<Chunk>) -> Self {
         Self(chunk)
     }
 
     /// # Safety
-    /// C1, unless the pointer is null.
+    /// The pointer is null or satisfies C1.
     #[inline]
     pub(crate) unsafe fn from_raw(chunk: *mut Chunk) -> Option<Self> {
         NonNull::new(chunk).map(Self)
@@ -150,10 +182,10 @@ impl ChunkPtr {
         self.0.addr().get()
     }
 
-    /// Makes a chunk of fresh memory: nothing handed out.
+    /// Creates an empty chunk in new memory.
     ///
     /// # Safety
-    /// `memory` was acquired with the chunk layout of `class` and is the caller's alone.
+    /// `memory` was acquired with the chunk layout of `class` and belongs to the caller alone.
     pub(crate) unsafe fn create<G: Geometry>(memory: NonNull<u8>, class: Class, owner: *const ()) -> Self {
         let chunk = memory.cast::<Chunk>();
         raw::expose(chunk.as_ptr());
@@ -165,95 +197,70 @@ impl ChunkPtr {
             remote: Remote::new(owner, class),
             ..Chunk::full()
         };
-        // SAFETY: the memory is the caller's, aligned to the chunk's size and larger than a header.
+        // SAFETY: the memory is the caller's, aligned to the chunk's size and large enough.
         unsafe { chunk.write(header) };
         let this = Self(chunk);
-        // SAFETY: behind the header lies memory of the chunk in which no block lives yet.
+        // SAFETY: the memory after the header is part of the chunk and has no block yet.
         unsafe { poison(this.at(this.first()), bytes - HEADER) };
         this
     }
 
     #[inline]
-    fn cursor(&self) -> &OwnerUsize {
-        // SAFETY: C1; a reference to the word alone.
-        unsafe { &(*self.as_ptr()).cursor }
-    }
-
-    #[inline]
     fn end(self) -> usize {
-        // SAFETY: C1; `end` never changes.
+        // SAFETY: the chunk is not freed (C1), and `end` never changes.
         unsafe { (*self.as_ptr()).end }
     }
 
-    /// What other threads gave back.
+    /// Returns the foreign word with its link in the inbox.
     #[cfg(target_has_atomic = "64")]
     fn foreign(&self) -> &Foreign<Chunk> {
-        // SAFETY: C1; a reference to the foreign words alone, which are atomics.
+        // SAFETY: the chunk is not freed (C1); a reference to atomics alone.
         unsafe { &(*self.as_ptr()).remote.foreign }
     }
 
-    /// The foreign word: remote frees that the owner has not booked yet, or a countdown.
+    /// Returns the foreign word: remote frees that the owner has not booked yet, or a countdown.
     fn unbooked(self) -> u64 {
         #[cfg(target_has_atomic = "64")]
         {
             self.foreign().touch();
             self.foreign().unbooked()
         }
-        // Without 64-bit atomics there are only types for one thread.
+        // Without 64-bit atomics every type is for one thread only.
         #[cfg(not(target_has_atomic = "64"))]
         0
     }
 
-    /// The sum of what was handed out.
-    #[inline]
-    fn taken(&self) -> &OwnerU64 {
-        // SAFETY: C1; a reference to the word alone.
-        unsafe { &(*self.as_ptr()).taken }
-    }
-
-    /// The sum of what was booked as come home.
-    #[inline]
-    fn back(&self) -> &OwnerU64 {
-        // SAFETY: C1; a reference to the word alone.
-        unsafe { &(*self.as_ptr()).back }
-    }
-
-    /// The class of its blocks.
+    /// Returns the class of the chunk's blocks.
     #[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
     pub(crate) fn class(self) -> Class {
-        // SAFETY: C1; `class` never changes.
+        // SAFETY: the chunk is not freed (C1), and `class` never changes.
         unsafe { (*self.as_ptr()).remote.class }
     }
 
-    #[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
-    #[inline]
-    fn owner_word(&self) -> &OwnerPtr<()> {
-        // SAFETY: C1; a reference to the word alone.
-        unsafe { &(*self.as_ptr()).remote.owner }
-    }
-
-    /// The owner whose thread may write this chunk's words: the address of a record, null in a ring for one thread. An
-    /// abandoned chunk has the address with [`ABANDONED`], which is that of no record.
+    /// Returns the identity of the owner that may write this chunk's words: the address of a
+    /// record, or null in a ring for one thread. For an abandoned chunk it is that address with
+    /// [`ABANDONED`], which no record has.
     #[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
     #[inline]
     pub(crate) fn owner(self) -> *const () {
         self.owner_word().get()
     }
 
-    /// The record whose inbox the chunk goes to, abandoned or not.
+    /// Returns the record to whose inbox the chunk is pushed, abandoned or not.
     #[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
     #[inline]
     pub(crate) fn record(self) -> *const () {
         self.owner().map_addr(|addr| addr & !ABANDONED)
     }
 
-    /// The chunk is its record's own: drained, whatever it was before.
+    /// Makes `owner` the owner of an empty chunk, which may have been abandoned.
     #[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
     pub(crate) fn set_owner(self, owner: *const ()) {
         self.owner_word().set(owner.cast_mut());
     }
 
-    /// Starts the countdown of a chunk with live blocks, on a record that no thread but this one holds, and for a moment.
+    /// Starts the countdown of a chunk with live blocks. The calling thread has leased the chunk's
+    /// record for a moment.
     #[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
     pub(crate) fn abandon(self) {
         if cfg!(ephemera_weaken = "chunk_not_abandoned") {
@@ -261,46 +268,25 @@ impl ChunkPtr {
         }
         self.set_owner(self.owner().map_addr(|addr| addr | ABANDONED));
         let live = self.taken().get().wrapping_sub(self.back().get());
-        // Where another remote free came since the dequeue, the chunk is in the inbox again, and so looked at again.
+        // This fails if a remote free arrived since the dequeue: the chunk is in the inbox again.
         self.foreign().start_countdown(COMPLETE - live);
     }
 
-    /// The next chunk of the heap's list of all chunks.
-    #[inline]
-    pub(crate) fn next(&self) -> &OwnerPtr<Chunk> {
-        // SAFETY: C1; a reference to the word alone.
-        unsafe { &(*self.as_ptr()).next }
-    }
-
-    /// The chunk before it in that list.
-    #[inline]
-    pub(crate) fn prev(&self) -> &OwnerPtr<Chunk> {
-        // SAFETY: C1; a reference to the word alone.
-        unsafe { &(*self.as_ptr()).prev }
-    }
-
-    /// The chunk below it on the stack of empties.
-    #[inline]
-    pub(crate) fn below(&self) -> &OwnerPtr<Chunk> {
-        // SAFETY: C1; a reference to the word alone.
-        unsafe { &(*self.as_ptr()).below }
-    }
-
-    /// A pointer to an address in this chunk, with the right to the whole chunk.
+    /// Returns a pointer to `addr`, which is in this chunk. It may access the whole chunk.
     #[inline]
     pub(crate) fn at(self, addr: usize) -> NonNull<u8> {
         let pointer = self.as_ptr().cast::<u8>().with_addr(addr);
-        // SAFETY: an address in a chunk is behind its base, which is not null.
+        // SAFETY: the address is above the chunk's base, so it is not null.
         unsafe { NonNull::new_unchecked(pointer) }
     }
 
     #[inline]
     fn first(self) -> usize {
-        // SAFETY: C1; `first` never changes.
+        // SAFETY: the chunk is not freed (C1), and `first` never changes.
         unsafe { (*self.as_ptr()).first }
     }
 
-    /// A block at the cursor, counted, if it fits.
+    /// Allocates a block at the cursor, if it fits.
     #[inline]
     pub(crate) fn bump(self, size: usize, align: usize) -> Option<NonNull<u8>> {
         let place = place(self.cursor().get(), self.end(), size, align)?;
@@ -308,16 +294,18 @@ impl ChunkPtr {
         self.taken().add(Live::block(size).word());
         let block = self.at(place.start);
         prefetch::for_write(self.as_ptr().cast::<u8>().with_addr(place.cursor));
-        // SAFETY: between the old cursor and the new one lies no other block.
+        // SAFETY: no other block lies between the old cursor and the new one.
         unsafe { unpoison(block, size) };
         Some(block)
     }
 
-    /// A block of the front comes home. The last one alive makes the chunk start over, so that what does not
-    /// live long stays in the same cache lines; the top one moves the cursor back.
+    /// Frees a block of the front, as its owner. If it was the last live block, the chunk starts
+    /// over, so that short-lived blocks reuse the same cache lines. If it was the top block, the
+    /// cursor moves back.
     ///
-    /// These are branches, and the first place is read, not computed from the block: with conditional moves or arithmetic,
-    /// every allocation would wait for the free before it, and that one for its allocation.
+    /// This uses branches, and reads the first address instead of computing it from the block. With
+    /// conditional moves or arithmetic, every allocation would wait for the free before it, and
+    /// that free for its allocation.
     #[inline]
     pub(crate) fn free_front(self, start: usize, size: usize) {
         if self.book(Live::block(size)) {
@@ -327,8 +315,8 @@ impl ChunkPtr {
         }
     }
 
-    /// Books a foreign word, as it came out of the inbox: remote frees, or a countdown at its end. Returns whether that drains
-    /// the chunk, which must then be rewound.
+    /// Books a foreign word that came out of the inbox: remote frees, or a complete countdown.
+    /// Returns whether the chunk ran empty; the caller then rewinds it.
     #[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
     pub(crate) fn book_word(self, word: u64) -> bool {
         if word == COMPLETE {
@@ -338,7 +326,8 @@ impl ChunkPtr {
         self.book(Live::from_word(word))
     }
 
-    /// Books a block, or bytes of one, that came home. `true` if that drains the chunk: it must then be rewound.
+    /// Books a freed block, or bytes that a block lost. Returns whether the chunk ran empty; the
+    /// caller then rewinds it.
     #[inline]
     #[must_use]
     pub(crate) fn book(self, given: Live) -> bool {
@@ -350,13 +339,13 @@ impl ChunkPtr {
         false
     }
 
-    /// Whether nothing is alive in it, as far as was booked.
+    /// Returns whether no block is live, as far as frees were booked.
     #[inline]
-    pub(crate) fn is_drained(self) -> bool {
+    pub(crate) fn is_empty(self) -> bool {
         self.back().get() == self.taken().get()
     }
 
-    /// What is live, without remote frees that are not booked yet. Exact at rest.
+    /// Returns what is live, with remote frees that are not booked yet taken off. Exact at rest.
     pub(crate) fn live_now(self) -> Live {
         let unbooked = self.unbooked();
         if let Some(live) = Live::of_countdown(unbooked) {
@@ -366,18 +355,18 @@ impl ChunkPtr {
         taken.minus(back, Live::from_word(unbooked))
     }
 
-    /// Starts over in a drained chunk. Constants go into all its words, so nothing waits for what was there.
+    /// Starts an empty chunk over. All stores are of constants, so none waits for an earlier value.
     #[inline]
     pub(crate) fn rewind(self) {
         self.cursor().set(self.first());
         self.taken().set(Live::NONE.word());
-        // A store less for blocks that come and go one by one.
+        // This check saves a store when blocks are allocated and freed one by one.
         if self.back().get() != Live::NONE.word() {
             self.back().set(Live::NONE.word());
         }
     }
 
-    /// Gives the block of `old` bytes at `start` `new` bytes instead, if it is the top one and they fit.
+    /// Grows the block at `start` to `new` bytes, if it is the top block and there is room.
     #[inline]
     pub(crate) fn grow_top(self, start: usize, old: usize, new: usize) -> bool {
         if start + room_of(old) != self.cursor().get() || start + room_of(new) > self.end() {
@@ -385,24 +374,24 @@ impl ChunkPtr {
         }
         self.cursor().set(start + room_of(new));
         self.taken().add(Live::resized(new - old).word());
-        // SAFETY: behind the top block lies no other block.
+        // SAFETY: no other block lies after the top block.
         unsafe { unpoison(self.at(start + old), new - old) };
         true
     }
 
-    /// Takes what the block of `old` bytes at `start` loses, and moves the cursor back if it is the top one of the front.
+    /// Books the bytes that a block loses. Moves the cursor back if it is a front's top block.
     #[inline]
     pub(crate) fn shrink(self, start: usize, old: usize, new: usize, front: bool) {
         if front && start + room_of(old) == self.cursor().get() {
             self.cursor().set(start + room_of(new));
         }
-        let drained = self.book(Live::resized(old - new));
-        ephemera_prim::invariant!(!drained, "a block that shrank is still alive");
+        let emptied = self.book(Live::resized(old - new));
+        ephemera_prim::invariant!(!emptied, "a chunk ran empty although a block in it was only shrunk");
     }
 
-    /// The chunk goes back to the backing allocator: nobody else may touch it from here.
+    /// Returns the memory of a chunk that is about to be freed. No other thread accesses it.
     pub(crate) fn end_of_life(self) -> NonNull<u8> {
-        ephemera_prim::invariant!(self.is_drained(), "a chunk with live blocks goes back");
+        ephemera_prim::invariant!(self.is_empty(), "a chunk with live blocks is freed");
         #[cfg(target_has_atomic = "64")]
         self.foreign().end();
         self.0.cast()

@@ -1,34 +1,35 @@
-//! Where the next block of a chunk goes. Pure arithmetic on addresses.
+//! The position of the next block in a chunk, as arithmetic on addresses.
 //!
 //! ```text
-//!  | header | live and dead blocks ... | top block | free ...... |
+//!  | header | live and freed blocks ... | top block | free ..... |
 //!                                                  ^cursor       ^end
 //! ```
 #![forbid(unsafe_code)]
 
 use ephemera_prim::align::align_up_wrapping;
 
-/// Blocks take up room in steps of this many bytes, so that the cursor always stands where a block of any usual
-/// type may start. An allocation then waits for the one before it by a single addition.
+/// The step of block sizes, in bytes. It keeps the cursor aligned for any usual type, so one
+/// addition is all that an allocation waits for from the one before it.
 pub(crate) const GRANULE: usize = 8;
 
-/// Bytes that a block of this size takes up.
+/// Returns the bytes that a block of this size takes up.
 #[inline]
 pub(crate) const fn room_of(size: usize) -> usize {
     (size + (GRANULE - 1)) & !(GRANULE - 1)
 }
 
-/// A block's place: where it starts, and the cursor behind it.
+/// The place of a block: its start, and the cursor after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) start: usize,
     pub(crate) cursor: usize,
 }
 
-/// The place of the next block of `size` bytes aligned to `align`, if it fits before `end`.
+/// Returns the place of the next block of `size` bytes aligned to `align`, if it fits before `end`.
 ///
-/// Cannot overflow: `cursor` and `end` lie 4 MiB below the end of the address space at least (R1 of the
-/// raw door), `size` and `align` are at most 1 MiB (the largest chunk of any geometry).
+/// The sums cannot overflow. `cursor` and `end` are at least 4 MiB below the end of the address
+/// space (R1 of `ephemera_prim::raw`), and `size` and `align` are at most 1 MiB (the largest chunk
+/// of any geometry).
 #[inline]
 pub(crate) const fn place(cursor: usize, end: usize, size: usize, align: usize) -> Option<Place> {
     let start = if align > GRANULE { align_up_wrapping(cursor, align) } else { cursor };
@@ -41,7 +42,7 @@ mod tests {
     use super::{Place, place, room_of};
 
     #[test]
-    fn blocks_stand_side_by_side() {
+    fn blocks_are_adjacent() {
         assert_eq!(place(128, 1024, 16, 8), Some(Place { start: 128, cursor: 144 }));
         assert_eq!(place(144, 1024, 16, 16), Some(Place { start: 144, cursor: 160 }));
         assert_eq!(place(144, 1024, 1, 1), Some(Place { start: 144, cursor: 152 }));
@@ -49,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_in_steps_of_eight_and_holds_the_block() {
+    fn room_is_a_multiple_of_eight_that_holds_the_block() {
         for size in 1..4096 {
             let room = room_of(size);
             assert!(room >= size && room < size + 8 && room.is_multiple_of(8), "{size} takes {room}");
@@ -57,11 +58,11 @@ mod tests {
     }
 
     #[test]
-    fn the_last_byte_is_used_and_no_byte_beyond() {
+    fn blocks_may_end_at_the_last_byte_and_not_beyond() {
         assert_eq!(place(1000, 1024, 24, 8), Some(Place { start: 1000, cursor: 1024 }));
         assert_eq!(place(1000, 1024, 25, 8), None);
         assert_eq!(place(1016, 1024, 1, 16), None);
-        // What threads have that own nothing: a front with no room for one byte.
+        // The full chunk, which is the front of threads that own nothing, has no room for one byte.
         assert_eq!(place(0, 0, 1, 1), None);
         assert_eq!(place(0, 0, 1, 4096), None);
     }

@@ -1,46 +1,49 @@
-//! Which layouts go into which chunks. Pure arithmetic.
+//! The class of a layout, and the chunks of each class.
 //!
-//! The class of a block follows from its layout alone, never from where there was room: a block finds its
-//! chunk again by masking its address, and the mask is the class's.
+//! The class of a block follows from its layout alone, not from where there was room. A free finds
+//! the chunk by masking the block's address, and the class determines the mask.
 #![forbid(unsafe_code)]
 
 use core::alloc::Layout;
 
-/// Classes that have chunks: small and medium. Larger blocks go to the backing allocator one by one.
+/// The number of classes that have chunks: small and medium. Larger blocks come from the backing
+/// allocator one by one.
 pub(crate) const CLASSES: usize = 2;
 
-/// Bytes at the end of a chunk's alignment that the chunk does not use.
+/// The number of bytes at the end of a chunk's alignment that the chunk does not use.
 ///
-/// General allocators put a header in front of each block: glibc 8 bytes, in steps of 16. A chunk that
-/// asked for all of its alignment would push the next one to the alignment after: asking for 16 bytes less
-/// lets chunks stand shoulder to shoulder.
+/// General allocators put a header in front of each block; that of glibc has 8 bytes, and its
+/// blocks are multiples of 16 bytes. A chunk as large as its alignment would push the next chunk to
+/// the alignment after. A chunk that is 16 bytes smaller lets glibc place chunks side by side.
 pub(crate) const SLACK: usize = 16;
 
-/// Sizes of blocks and chunks.
+/// The sizes of blocks and chunks.
 ///
-/// The default, [`Standard`], is for programs. Others serve tests, which want chunks that run full soon,
-/// and targets with little memory.
+/// Programs use the default, [`Standard`]. Other geometries are for tests, whose chunks should run
+/// full soon, and for targets with little memory.
 ///
-/// All values are bytes. Chunk sizes are powers of two; the largest block of a class, aligned to that class's
-/// largest alignment, must fit an empty chunk of it behind the header: this is checked when the program is compiled.
+/// All values are bytes. Chunk sizes are powers of two. The largest block of a class, aligned to
+/// the largest alignment of that class, must fit into an empty chunk after the header. The compiler
+/// checks this.
 pub trait Geometry: 'static {
-    /// Largest block of the small class.
+    /// The largest block of the small class.
     const SMALL_MAX: usize;
-    /// Largest alignment of the small class.
+    /// The largest alignment of the small class.
     const SMALL_ALIGN: usize;
-    /// Size and alignment of chunks of small blocks.
+    /// The size and alignment of chunks of small blocks.
     const SMALL_CHUNK: usize;
-    /// Largest block of the medium class. What is larger goes to the backing allocator.
+    /// The largest block of the medium class. Larger blocks come from the backing allocator.
     const MEDIUM_MAX: usize;
-    /// Largest alignment of the medium class.
+    /// The largest alignment of the medium class.
     const MEDIUM_ALIGN: usize;
-    /// Size and alignment of chunks of medium blocks.
+    /// The size and alignment of chunks of medium blocks.
     const MEDIUM_CHUNK: usize;
-    /// Empty chunks of each class that are kept for the next need; more go back to the backing allocator.
+    /// The number of empty chunks of each class that an owner keeps. It frees all further ones.
     const RETAIN: usize = 4;
 }
 
-/// The geometry for programs: blocks to 2 KiB in chunks of 32 KiB, blocks to 64 KiB in chunks of 256 KiB.
+/// The geometry for programs: blocks up to 2 KiB in chunks of 32 KiB, up to 64 KiB in chunks of 256
+/// KiB.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Standard;
 
@@ -53,7 +56,7 @@ impl Geometry for Standard {
     const MEDIUM_CHUNK: usize = 256 << 10;
 }
 
-/// A class of blocks: an index, and what follows from it under a geometry.
+/// A class of blocks, which determines the size of their chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
     Small = 0,
@@ -63,8 +66,7 @@ pub(crate) enum Class {
 impl Class {
     pub(crate) const ALL: [Self; CLASSES] = [Self::Small, Self::Medium];
 
-    /// The class of a layout, or `None` for sizes of zero and for what goes to the backing allocator.
-    ///
+    /// Returns the class of a layout, or `None` for a size of zero and for a large block.
     #[inline]
     pub(crate) const fn of<G: Geometry>(layout: Layout) -> Option<Self> {
         if Self::is_small::<G>(layout) {
@@ -76,10 +78,10 @@ impl Class {
         }
     }
 
-    /// Whether a layout is of the small class: what the fast path asks.
+    /// Returns whether a layout is of the small class, as the fast path asks.
     #[inline]
     pub(crate) const fn is_small<G: Geometry>(layout: Layout) -> bool {
-        // A size of zero wraps around and is not.
+        // A size of zero wraps around, so it is not small.
         layout.size().wrapping_sub(1) < G::SMALL_MAX && layout.align() <= G::SMALL_ALIGN
     }
 
@@ -88,7 +90,7 @@ impl Class {
         self as usize
     }
 
-    /// Size and alignment of the chunks of this class, in bytes.
+    /// Returns the size and alignment of the chunks of this class.
     #[inline]
     pub(crate) const fn chunk_size<G: Geometry>(self) -> usize {
         match self {
@@ -97,7 +99,7 @@ impl Class {
         }
     }
 
-    /// What a chunk of this class asks of the backing allocator.
+    /// Returns the layout of a chunk of this class, as requested from the backing allocator.
     #[inline]
     pub(crate) const fn chunk_layout<G: Geometry>(self) -> Layout {
         match self {
@@ -114,28 +116,32 @@ const fn chunk_layout(size: usize) -> Layout {
     }
 }
 
-/// Checks a geometry when the program is compiled; `header` is the bytes that a chunk needs for itself.
+/// Checks a geometry at compile time. `header` is the size of a chunk's header.
 pub(crate) const fn check<G: Geometry>(header: usize) {
     assert!(G::SMALL_CHUNK.is_power_of_two(), "chunk sizes are powers of two");
     assert!(G::MEDIUM_CHUNK.is_power_of_two(), "chunk sizes are powers of two");
     assert!(G::SMALL_ALIGN.is_power_of_two(), "alignments are powers of two");
     assert!(G::MEDIUM_ALIGN.is_power_of_two(), "alignments are powers of two");
-    assert!(G::SMALL_MAX <= G::MEDIUM_MAX, "the small class is the smaller one");
-    assert!(G::SMALL_ALIGN <= G::MEDIUM_ALIGN, "the small class is the smaller one");
-    assert!(G::SMALL_CHUNK <= LARGEST_CHUNK, "a chunk is 1 MiB at most: counts and addresses rest on it");
-    assert!(G::MEDIUM_CHUNK <= LARGEST_CHUNK, "a chunk is 1 MiB at most: counts and addresses rest on it");
-    assert!(fits(header, G::SMALL_ALIGN, G::SMALL_MAX, G::SMALL_CHUNK), "a small block fits an empty chunk");
+    assert!(G::SMALL_MAX <= G::MEDIUM_MAX, "a small block is no larger than a medium one");
+    assert!(G::SMALL_ALIGN <= G::MEDIUM_ALIGN, "a small alignment is no larger than a medium one");
+    assert!(G::SMALL_CHUNK <= LARGEST_CHUNK, "a chunk is 1 MiB at most, as counts and addresses require");
+    assert!(G::MEDIUM_CHUNK <= LARGEST_CHUNK, "a chunk is 1 MiB at most, as counts and addresses require");
+    assert!(
+        fits(header, G::SMALL_ALIGN, G::SMALL_MAX, G::SMALL_CHUNK),
+        "the largest small block fits into an empty chunk"
+    );
     assert!(
         fits(header, G::MEDIUM_ALIGN, G::MEDIUM_MAX, G::MEDIUM_CHUNK),
-        "a medium block fits an empty chunk"
+        "the largest medium block fits into an empty chunk"
     );
 }
 
-/// Largest chunk of any geometry, in bytes.
+/// The largest chunk of any geometry, in bytes.
 const LARGEST_CHUNK: usize = 1 << 20;
 
-/// Whether the largest block fits behind the header at the first place of the largest alignment. The first comparisons keep the
-/// sum from wrapping around, which it does silently where overflow is not checked.
+/// Returns whether the largest block fits after the header, at the first multiple of the largest
+/// alignment. The first two comparisons keep the sum from wrapping around where overflow is not
+/// checked.
 const fn fits(header: usize, align: usize, max: usize, chunk: usize) -> bool {
     align <= chunk && max <= chunk && header.next_multiple_of(align) + max + SLACK <= chunk
 }
@@ -150,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_follow_from_size_and_alignment() {
+    fn class_follows_from_size_and_alignment() {
         assert_eq!(class(0, 1), None);
         assert_eq!(class(1, 1), Some(0));
         assert_eq!(class(Standard::SMALL_MAX, Standard::SMALL_ALIGN), Some(0));
@@ -164,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_that_would_wrap_around_do_not_fit() {
+    fn geometry_whose_sum_would_wrap_around_does_not_fit() {
         assert!(fits(128, 4096, 64 << 10, 256 << 10));
         assert!(!fits(128, 64, usize::MAX - 143, 1 << 20));
         assert!(!fits(128, 1 << (usize::BITS - 2), usize::MAX - usize::MAX / 4, 1 << 20));
@@ -172,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_ask_for_less_than_their_alignment() {
+    fn chunk_layout_is_smaller_than_its_alignment() {
         for class in Class::ALL {
             let layout = class.chunk_layout::<Standard>();
             assert_eq!(layout.align(), class.chunk_size::<Standard>());

@@ -1,13 +1,14 @@
-//! Ring of chunks for memory that does not live long.
+//! Ring of chunks for short-lived memory.
 //!
-//! Allocation moves a cursor through a chunk; a free counts; a chunk whose blocks have all come home is used again. Blocks have
-//! no header, may be freed in any order and one by one, and memory stays bounded by what is alive, not by
-//! what came and went.
+//! A *chunk* is a piece of memory, usually 32 KiB, that is cut into blocks. An allocation moves a
+//! cursor through the chunk. A free adds to a count. When the last block of a chunk is freed, the
+//! chunk is used again from its start. Blocks have no header and may be freed in any order. The
+//! memory held depends on the live blocks, not on how many blocks were allocated before.
 //!
-//! | type | for | blocks are freed |
+//! | type | use | blocks may be freed |
 //! |---|---|---|
 //! | [`RingAlloc`] | one thread, over any backing allocator | by any handle to the same ring |
-//! | [`OneRingAlloc`] | all threads, zero-sized, over the global heap | on any thread, also after theirs ended |
+//! | [`OneRingAlloc`] | all threads, zero-sized, over the global heap | on any thread, also after the allocating thread ended |
 //!
 //! # Examples
 //!
@@ -19,7 +20,7 @@
 //!
 //! let ring = RingAlloc::new();
 //! let mut packet = Vec::with_capacity_in(1_500, ring.clone());
-//! packet.extend_from_slice(b"for a moment");
+//! packet.extend_from_slice(b"a short-lived message");
 //! drop(packet);
 //!
 //! let parcel = Box::new_in([1_u8, 2, 3], OneRingAlloc);
@@ -29,34 +30,45 @@
 //!
 //! # Trade-offs
 //!
-//! * A block that is held for long keeps its chunk: 32 KiB for blocks to 2 KiB, 256 KiB for blocks to 64 KiB. It
-//!   costs nothing more than that, but a thousand small blocks that live for ever, scattered among short-lived ones, can hold a
-//!   thousand chunks (32 MB). Give such blocks to another allocator.
-//! * A block can grow in place only at the top of the chunk. Several vectors that grow in turn move as they would anywhere.
-//! * What is larger than 64 KiB, or aligned to more than 4 KiB, is the backing allocator's own block, with that one's speed.
-//! * A region that is freed all at once wants an arena (`bumpalo`); objects of one type that live for long want a pool.
+//! * A long-lived block keeps its whole chunk: 32 KiB for blocks up to 2 KiB, 256 KiB for blocks up
+//!   to 64 KiB. It costs nothing more than that. But a thousand small blocks that live long,
+//!   scattered among short-lived ones, can keep a thousand chunks (32 MB). Allocate such blocks
+//!   elsewhere.
+//! * A block can grow in place only at the top of its chunk. Several vectors that grow in turn move
+//!   as they would anywhere.
+//! * A block larger than 64 KiB, or aligned to more than 4 KiB, comes from the backing allocator
+//!   and takes as long as there.
+//! * For memory that is freed all at once, use an arena (`bumpalo`). For long-lived objects of one
+//!   type, use a pool.
 //!
-//! # Memory comes back
+//! # How memory is returned
 //!
-//! By itself: of the chunks that run empty, each ring or thread keeps 4 of each class and frees the others; a thread frees all
-//! of them when it ends. By request: [`RingAlloc::flush`], [`OneRingAlloc::clean_local`], [`OneRingAlloc::clean_global`]. Under
-//! a limit: [`Builder::limit`], [`OneRingAlloc::set_limit`]. [`Stats`] says what is held.
+//! * *By itself*: each ring or thread keeps 4 empty chunks of each class and frees the others. At
+//!   its exit a thread frees all of them.
+//! * *On request*: [`RingAlloc::trim`], [`OneRingAlloc::trim`], [`OneRingAlloc::trim_all`].
+//! * *Under a limit*: [`Builder::limit`], [`OneRingAlloc::set_limit`].
 //!
-//! A chunk that remote frees emptied is booked when its owner next runs out of its front chunk, cleans, or ends. A chunk that an
-//! ended thread left behind is freed with its last block, by the thread that frees that block.
+//! [`Stats`] reports the bytes held.
 //!
-//! In a forked child, chunks of the parent's other threads stay: blocks in them can be freed, but their memory is not. What the
-//! forking thread has is used and freed as before.
+//! A chunk that remote frees emptied is booked when its owner next fills its front chunk, trims or
+//! ends. A chunk of an ended thread is freed with its last block, by the thread that frees that
+//! block.
+//!
+//! In a forked child, the chunks of the parent's other threads are never freed, although blocks in
+//! them can be. The chunks of the forking thread are used and freed as before.
 //!
 //! # Traits
 //!
-//! Both types implement `Allocator` of allocator-api2 0.2; of 0.4 with feature `allocator-api2-04`; and the standard library's
-//! where the compiler offers it without a gate (Rust 1.100), with no feature at all. If some crate in the build turns on
-//! `allocator-api2/nightly`, two of these are one and the same trait: turn on feature `nightly` here too, or build with
-//! `--cfg ephemera_no_std_allocator`. Backing allocators that speak only one of the other traits enter through
-//! the newtypes `Std` and `Api04` of [`backing`].
+//! Both types implement the `Allocator` trait of allocator-api2 0.2. With feature
+//! `allocator-api2-04` they also implement that of 0.4. Where the compiler offers the standard
+//! library's trait without a gate (Rust 1.100), they implement that too, with no feature.
 //!
-//! How it works: see the module [`design`].
+//! If another crate in the build turns on `allocator-api2/nightly`, two of these are the same
+//! trait. Then turn on feature `nightly` here too, or build with `--cfg ephemera_no_std_allocator`.
+//! A backing allocator that implements only another of the traits is wrapped in the newtype `Std`
+//! or `Api04` of [`backing`].
+//!
+//! The module [`design`] explains how the allocators work.
 #![no_std]
 #![cfg_attr(feature = "nightly", feature(allocator_api))]
 #![cfg_attr(feature = "nightly", allow(stable_features, reason = "stable from Rust 1.100 on, gated before"))]

@@ -1,31 +1,33 @@
-//! Blocks and bytes in one word, so that one addition counts both. Pure arithmetic.
+//! A number of blocks and of their bytes in one word, so that one addition counts both.
 //!
-//! A chunk has two such sums: what was handed out, and what came home. An allocation changes the one and a free the
-//! other, so that neither waits for the other's store. They start over with the chunk, and may wrap around before: what
-//! counts is their difference, which is what is alive.
+//! A chunk has two such sums: everything that was allocated, and everything that was booked as
+//! freed. An allocation writes the first and a local free the second, so neither waits for the
+//! other's store. Both start over with the chunk. They may wrap around before that, because only
+//! their difference matters: it is what is live.
 #![forbid(unsafe_code)]
 
 use core::fmt;
 
-/// A chunk of at most 1 MiB has fewer bytes than 2^24; and `1 << 24` with a size added is one instruction on x86-64.
+/// A chunk of at most 1 MiB has fewer than 2^24 bytes. Adding `1 << 24` and a size is one
+/// instruction on x86-64.
 const BYTES_BITS: u32 = 24;
 const BYTES_MASK: u64 = (1 << BYTES_BITS) - 1;
 
-/// `blocks << 24 + bytes`: a count of blocks with their bytes, or a sum of such counts. Of what is alive at one time in
-/// a chunk of at most 1 MiB, neither half overflows.
+/// `blocks << 24 + bytes`: a count of blocks with their bytes, or a sum of such counts. For what is
+/// live at one time in a chunk of at most 1 MiB, neither half overflows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Live(u64);
 
 impl Live {
     pub(crate) const NONE: Self = Self(0);
 
-    /// One block of this many bytes.
+    /// Returns the count of one block of this many bytes.
     #[inline]
     pub(crate) const fn block(bytes: usize) -> Self {
         Self((1 << BYTES_BITS) + bytes as u64)
     }
 
-    /// Bytes that a block gains or loses.
+    /// Returns the count of bytes that a block gains or loses.
     #[inline]
     pub(crate) const fn resized(bytes: usize) -> Self {
         Self(bytes as u64)
@@ -49,13 +51,14 @@ impl Live {
         (self.0 & BYTES_MASK) as usize
     }
 
-    /// What is live in a unit whose foreign word is this one, if that is a countdown: what it still lacks of its end.
+    /// Returns what is live in a chunk with this foreign word, if the word is a countdown.
     pub(crate) const fn of_countdown(word: u64) -> Option<Self> {
         if word & (1 << 63) == 0 { None } else { Some(Self((3_u64 << 62).wrapping_sub(word))) }
     }
 
-    /// What is alive, if `self` was handed out and `back` and `unbooked` came home. Exact at rest; while an owner is at work
-    /// the three are read at different moments, and a difference below zero is none.
+    /// Returns what is live if `self` was allocated and `back` and `unbooked` were freed. Exact at
+    /// rest. While an owner is at work, the caller reads the three at different moments, and a
+    /// negative difference counts as nothing.
     pub(crate) const fn minus(self, back: Self, unbooked: Self) -> Self {
         let left = self.0.wrapping_sub(back.0).wrapping_sub(unbooked.0);
         if (left as i64) < 0 { Self::NONE } else { Self(left) }
@@ -83,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_that_wrapped_around_differ_by_what_is_alive() {
+    fn sums_that_wrapped_around_differ_by_the_live_blocks() {
         let back = Live::from_word(u64::MAX - 5);
         let out = Live::from_word(back.word().wrapping_add(Live::block(77).word()));
         assert!(out.word() < back.word());
@@ -91,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_chunk_of_the_largest_size_overflows_neither_half() {
+    fn full_chunk_of_the_largest_size_overflows_neither_half() {
         let blocks: u64 = 1 << 20;
         let live = Live::from_word(Live::block(1).word() * blocks);
         assert_eq!((live.blocks(), live.bytes()), (1 << 20, 1 << 20));

@@ -1,87 +1,104 @@
-//! What a ring holds and what of it is alive.
+//! Statistics: what a ring holds from its backing allocator, and how much of it is live.
 
 use crate::account::Account;
 use crate::geometry::{Class, Geometry};
 use crate::heap::Heap;
 
-/// What a ring holds from its backing allocator and what of it is alive.
+/// The statistics of a ring, or of all threads of [`OneRingAlloc`](crate::OneRingAlloc).
 ///
-/// Exact at rest: when no operation is in progress on another thread, and threads that used the ring were joined.
-/// Gathered by walking along the chunks, so that nothing is counted for it while blocks come and go.
+/// Exact at rest: while no other thread is in an operation, and after the threads that used the
+/// ring were joined. They are collected by a walk over the chunks, so they cost nothing while
+/// blocks are allocated and freed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Chunks of small blocks.
+    /// The chunks of small blocks.
     pub small: ClassStats,
-    /// Chunks of medium blocks.
+    /// The chunks of medium blocks.
     pub medium: ClassStats,
-    /// Blocks too large for a chunk, which are the backing allocator's own. Their `chunks` are always zero.
+    /// Blocks too large for a chunk, which come from the backing allocator. Their `chunks` is
+    /// always 0.
     pub large: ClassStats,
-    /// Bytes held from the backing allocator, as they were asked for: chunks, large blocks and the ring's own state.
+    /// The bytes taken from the backing allocator, as requested: chunks, large blocks and the
+    /// ring's own state.
     pub bytes_held: usize,
-    /// The limit on `bytes_held`, in bytes; `usize::MAX` for none.
+    /// The bytes in use by the program, as requested, in all classes.
+    pub bytes_live: usize,
+    /// The live blocks of all classes.
+    pub blocks_live: usize,
+    /// The limit on `bytes_held`, or `usize::MAX` for none.
     pub limit: usize,
-    /// Heaps of other threads that could not be read, since another reader stood in the way for long: what they have is missing above.
+    /// The heaps of other threads that could not be read, because another walker held their list
+    /// for long. Their chunks are missing above.
     pub unread_heaps: usize,
-    /// Records of threads beyond the static ones. They are never freed, and are not part of `bytes_held`.
+    /// The records that were added to the static ones. They are never freed, and are not part of
+    /// `bytes_held`.
     pub extra_records: usize,
 }
 
-/// One class of blocks.
+/// The statistics of one class of blocks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClassStats {
-    /// Chunks held.
+    /// The chunks held.
     pub chunks: usize,
-    /// Of these, chunks without a live block.
+    /// The chunks without a live block.
     pub empty_chunks: usize,
-    /// Of these, chunks that are not being filled any more and have live blocks: each waits for its last one.
+    /// The chunks that have live blocks and are not the front. Each stays until its last block is
+    /// freed.
     pub pinned_chunks: usize,
-    /// Bytes held.
+    /// The bytes taken from the backing allocator.
     pub bytes_held: usize,
-    /// Blocks alive.
+    /// The live blocks.
     pub blocks_live: usize,
-    /// Bytes alive, as they were asked for.
+    /// The bytes in use by the program, as requested.
     pub bytes_live: usize,
 }
 
 impl Stats {
-    /// Chunks held, of all classes.
+    /// Returns the number of chunks of all classes.
     #[must_use]
     pub fn chunks(&self) -> usize {
         self.small.chunks + self.medium.chunks
     }
 
-    /// Chunks that wait for their last block, of all classes.
+    /// Returns the number of pinned chunks of all classes.
     #[must_use]
     pub fn pinned_chunks(&self) -> usize {
         self.small.pinned_chunks + self.medium.pinned_chunks
     }
 
-    /// Chunks without a live block, of all classes.
+    /// Returns the number of empty chunks of all classes.
     #[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
     pub(crate) fn empty_chunks(&self) -> usize {
         self.small.empty_chunks + self.medium.empty_chunks
     }
 
-    /// Blocks alive, of all classes.
+    /// Returns the field [`blocks_live`](Stats#structfield.blocks_live).
     #[must_use]
     pub fn blocks_live(&self) -> usize {
-        self.small.blocks_live + self.medium.blocks_live + self.large.blocks_live
+        self.blocks_live
     }
 
-    /// Bytes alive, of all classes.
+    /// Returns the field [`bytes_live`](Stats#structfield.bytes_live).
     #[must_use]
     pub fn bytes_live(&self) -> usize {
-        self.small.bytes_live + self.medium.bytes_live + self.large.bytes_live
+        self.bytes_live
     }
 
-    /// What an account knows, chunks not read yet.
+    /// Creates statistics from an account, without chunks.
     pub(crate) fn of_account(account: &impl Account) -> Self {
         let (blocks, bytes) = account.large_now();
         let large =
             ClassStats { bytes_held: bytes, blocks_live: blocks, bytes_live: bytes, ..ClassStats::default() };
-        Self { large, bytes_held: account.held(), limit: account.limit(), ..Self::default() }
+        Self {
+            large,
+            bytes_held: account.held(),
+            bytes_live: bytes,
+            blocks_live: blocks,
+            limit: account.limit(),
+            ..Self::default()
+        }
     }
 
     /// Adds the chunks of a heap.
@@ -95,6 +112,8 @@ impl Stats {
             stats.bytes_live += live.bytes();
             stats.empty_chunks += usize::from(live.blocks() == 0);
             stats.pinned_chunks += usize::from(live.blocks() != 0 && !heap.is_front(class, chunk));
+            self.blocks_live += live.blocks();
+            self.bytes_live += live.bytes();
         });
         self.unread_heaps += usize::from(!read);
     }

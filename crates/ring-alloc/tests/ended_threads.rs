@@ -1,6 +1,7 @@
-//! Blocks of a thread that ends, freed beside its exit and after it: nothing stays, although no thread cleans up.
+//! Blocks of a thread that ends are freed beside its exit and after it. Nothing stays, although no
+//! thread trims.
 //!
-//! Each test reads `bytes_held`, which statistics take before they look at any record.
+//! Each test reads `bytes_held`, which `stats` copies from the account before it reads any record.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 use std::sync::mpsc::channel;
@@ -12,7 +13,7 @@ use ring_alloc::OneRingAlloc;
 
 type Block = Box<[u8; 2_000], OneRingAlloc>;
 
-/// Sixteen such blocks fill a chunk.
+/// Sixteen of these blocks fill a chunk.
 const BLOCKS_OF_A_CHUNK: usize = 16;
 
 fn block() -> Block {
@@ -24,7 +25,7 @@ fn held() -> usize {
 }
 
 #[test]
-fn conc_a_free_beside_an_exit_leaves_no_chunk() {
+fn conc_free_beside_thread_exit_frees_the_chunk() {
     const ROUNDS: usize = if cfg!(miri) {
         20
     } else if cfg!(debug_assertions) {
@@ -35,7 +36,12 @@ fn conc_a_free_beside_an_exit_leaves_no_chunk() {
     let _turn = turn();
     let (to, from) = channel::<Block>();
     let (done, freed) = channel();
-    let freeing = thread::spawn(move || from.into_iter().all(|block| done.send(drop(block)).is_ok()));
+    let freeing = thread::spawn(move || {
+        from.into_iter().all(|block| {
+            drop(block);
+            done.send(()).is_ok()
+        })
+    });
     for round in 0..ROUNDS {
         let to = to.clone();
         thread::spawn(move || to.send(block()).expect("the other thread runs")).join().expect("no panic");
@@ -47,7 +53,7 @@ fn conc_a_free_beside_an_exit_leaves_no_chunk() {
 }
 
 #[test]
-fn conc_frees_beside_the_exit_of_a_thread_with_many_chunks_leave_none() {
+fn conc_frees_beside_the_exit_of_a_thread_with_many_chunks_free_them() {
     const CHUNKS: usize = if cfg!(miri) { 8 } else { 1_000 };
     const ROUNDS: usize = if cfg!(miri) { 1 } else { 24 };
     let _turn = turn();
@@ -65,7 +71,8 @@ fn conc_frees_beside_the_exit_of_a_thread_with_many_chunks_leave_none() {
         assert_eq!(blocks.len(), CHUNKS);
         blocks.truncate(CHUNKS / 2);
         half.send(()).expect("the owner runs");
-        // The owner frees the chunks of one half while it exits; the other half comes at different moments of that.
+        // The owner frees the chunks of one half during its exit. Each round frees the others at
+        // another moment of it.
         (0..500 * round).for_each(|_| core::hint::spin_loop());
         drop(blocks);
         owner.join().expect("no panic");
@@ -74,33 +81,33 @@ fn conc_frees_beside_the_exit_of_a_thread_with_many_chunks_leave_none() {
 }
 
 #[test]
-fn blocks_of_an_ended_thread_go_with_their_chunks() {
+fn chunks_of_an_ended_thread_are_freed_with_their_last_blocks() {
     const CHUNKS: usize = if cfg!(miri) { 3 } else { 100 };
     let _turn = turn();
     let all = || (0..CHUNKS * BLOCKS_OF_A_CHUNK).map(|_| block()).collect::<Vec<_>>();
     let mut blocks = thread::spawn(all).join().expect("no panic");
     let full = held();
-    // The first block of each chunk alone remains: all chunks do.
+    // One block of each chunk remains, so all chunks do.
     let mut last: Vec<_> = blocks.drain(..).enumerate().collect();
     last.retain(|(index, _)| index % BLOCKS_OF_A_CHUNK == 0);
     assert_eq!(held(), full);
-    assert_eq!(OneRingAlloc.stats().blocks_live(), CHUNKS, "blocks of chunks that count down are counted");
+    assert_eq!(OneRingAlloc.stats().blocks_live(), CHUNKS, "the blocks of chunks that count down");
     last.truncate(CHUNKS / 2);
-    assert!(held() <= full / 2 + full / CHUNKS, "half of the chunks are empty");
+    assert!(held() <= full / 2 + full / CHUNKS, "half of the chunks ran empty");
     drop(last);
     assert_eq!(held(), 0);
 }
 
 #[test]
-fn a_new_thread_goes_on_beside_chunks_that_an_ended_one_left() {
+fn next_thread_allocates_beside_chunks_that_count_down() {
     let _turn = turn();
     let all = || (0..40).map(|_| block()).collect::<Vec<_>>();
     let mut blocks = thread::spawn(all).join().expect("no panic");
-    // The chunks of the first, and of the last block count down.
+    // From here on, the chunks of the first and of the last block count down.
     let (first, last) = (blocks.swap_remove(0), blocks.pop());
     drop((first, last));
     let blocks = thread::spawn(move || {
-        // This thread has the record of the one before, and its frees count in those chunks as well.
+        // This thread has leased the ended thread's record, so its frees count in those chunks too.
         blocks.truncate(20);
         blocks.extend(all());
         blocks

@@ -1,4 +1,5 @@
-//! The backing allocator fails, at each of its calls in turn: requests fail, blocks stay whole, and all memory goes back.
+//! The backing allocator refuses each of its calls in turn: requests fail, blocks stay unchanged,
+//! and all memory is freed.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -21,7 +22,7 @@ use ephemera_testkit::violation::Refusing;
 use ring_alloc::{Builder, Geometry, RingAlloc, Standard};
 use tiny::Tiny;
 
-/// Allocates, resizes and frees through every class, and returns how many requests failed.
+/// Allocates, resizes and frees blocks of every class, and returns how many requests failed.
 fn script<G: Geometry>(backing: &Hostile) -> usize {
     let Ok(ring) = Builder::new().geometry::<G>().try_build_in(backing) else { return 1 };
     let (small, medium, large) = (G::SMALL_MAX, G::MEDIUM_MAX, G::MEDIUM_MAX * 3);
@@ -52,7 +53,7 @@ fn script<G: Geometry>(backing: &Hostile) -> usize {
     failed
 }
 
-/// Blocks and bytes alive, those of size zero not counted.
+/// Returns the live blocks and their bytes, without those of size zero.
 fn live<A: allocator_api2::alloc::Allocator>(blocks: &Checked<'_, A>) -> (usize, usize) {
     let some = blocks.oracle.blocks().iter().filter(|block| block.layout().size() != 0);
     (some.count(), blocks.oracle.bytes())
@@ -65,7 +66,7 @@ fn fails_everywhere<G: Geometry>() {
     assert!(calls > 8, "{calls} calls");
     let step = if cfg!(miri) { 9 } else { 1 };
     for call in (1..=calls).step_by(step) {
-        // Alone, a refusal is asked about again after a trim, so that the request may be served after all.
+        // A single refusal is followed by a trim and a second attempt, so the request may succeed.
         let backing = Hostile::new();
         backing.refusals().arm(Refusing::Once(call));
         script::<G>(&backing);
@@ -80,17 +81,17 @@ fn fails_everywhere<G: Geometry>() {
 }
 
 #[test]
-fn every_call_of_a_script_fails_in_tiny_chunks() {
+fn refusal_of_any_call_is_handled_in_tiny_chunks() {
     fails_everywhere::<Tiny>();
 }
 
 #[test]
-fn every_call_of_a_script_fails_in_standard_chunks() {
+fn refusal_of_any_call_is_handled_in_standard_chunks() {
     fails_everywhere::<Standard>();
 }
 
 #[test]
-fn a_ring_that_cannot_be_made_is_an_error() {
+fn refused_state_is_an_error() {
     let backing = Hostile::new();
     backing.refusals().arm(Refusing::Once(1));
     assert!(RingAlloc::try_new_in(&backing).is_err());
@@ -100,7 +101,7 @@ fn a_ring_that_cannot_be_made_is_an_error() {
 }
 
 #[test]
-fn collections_see_an_error_and_stay_whole() {
+fn refused_growth_is_an_error_and_leaves_the_collection_unchanged() {
     let backing = Hostile::new();
     let ring = RingAlloc::new_in(&backing);
     let mut bytes: Vec<u8, _> = Vec::new_in(ring.clone());
@@ -118,29 +119,29 @@ fn collections_see_an_error_and_stay_whole() {
 }
 
 #[test]
-fn a_refused_large_block_is_served_from_what_was_kept() {
-    // Below: room for three chunks, or for something large once they went back.
+fn kept_chunks_are_freed_before_a_large_block_is_refused() {
+    // The backing allocator has room for three chunks, or for a large block once they are freed.
     let backing = ephemera_testkit::backing::Limited::over(Hostile::new(), 120 << 10);
     let ring = RingAlloc::new_in(&backing);
     let blocks: alloc::vec::Vec<_> = (0..90).map(|_| Box::new_in([1_u8; 1000], &ring)).collect();
     assert!(ring.allocate(layout(90 << 10, 8)).is_err());
     drop(blocks);
-    assert!(backing.held() > 90 << 10, "chunks were kept");
+    assert!(backing.held() > 90 << 10, "no chunks were kept");
     let mut large: Vec<u8, _> = Vec::new_in(&ring);
-    large.try_reserve_exact(90 << 10).expect("kept chunks go back before a refusal is passed on");
+    large.try_reserve_exact(90 << 10).expect("kept chunks are freed before a refusal");
 }
 
-/// Unwinds from every `deallocate`, against the contract, and says when it is dropped.
+/// Unwinds from every `deallocate`, against the contract, and records its own drop.
 struct Unwinds(&'static AtomicBool);
 
-// SAFETY: all blocks are the global heap's.
+// SAFETY: every method forwards to the global heap, which all values share.
 unsafe impl Allocator for Unwinds {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         Global.allocate(layout)
     }
 
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: the caller's block, which the global heap handed out.
+        // SAFETY: the global heap served the caller's block.
         unsafe { Global.deallocate(block, layout) };
         std::panic::resume_unwind(alloc::boxed::Box::new("from deallocate"));
     }
@@ -153,15 +154,15 @@ impl Drop for Unwinds {
 }
 
 #[test]
-fn live_blocks_keep_a_backing_allocator_that_unwinds_from_deallocate() {
+fn backing_allocator_that_unwinds_from_deallocate_keeps_live_blocks() {
     static DROPPED: AtomicBool = AtomicBool::new(false);
     let ring = RingAlloc::new_in(Unwinds(&DROPPED));
     let block = ring.allocate(layout(100, 8)).expect("the global heap serves it").cast::<u8>();
     let caught = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| drop(ring)));
-    assert!(caught.is_err(), "the state goes back, and unwinds");
-    assert!(!DROPPED.load(Ordering::Relaxed), "the memory of a live block goes with its backing allocator");
-    // SAFETY: the block is live; its chunk is not freed.
+    assert!(caught.is_err(), "freeing the state does not unwind");
+    assert!(!DROPPED.load(Ordering::Relaxed), "the backing allocator was dropped with a live block");
+    // SAFETY: the block is live, because its chunk is not freed.
     unsafe { block.write_bytes(7, 100) };
-    // Its chunk and the allocator are leaked here, which the leak checkers must not report.
+    // The chunk and the allocator are leaked. Leak checkers must not report that.
     ephemera_testkit::backing::immortal(AtomicPtr::new(block.as_ptr()));
 }

@@ -1,4 +1,4 @@
-//! What the ring of all threads takes from the global allocator, counted there: all of it comes back.
+//! The global allocator counts what `OneRingAlloc` takes from it: all of it is freed.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 extern crate alloc;
@@ -12,15 +12,15 @@ use allocator_api2::vec::Vec;
 use ephemera_testkit::backing::CountingGlobal;
 use ring_alloc::{OneRingAlloc, RingAlloc};
 
-/// Nothing but chunks is aligned to so much.
+/// Counts blocks aligned to 32 KiB, which are chunks.
 #[global_allocator]
 static GLOBAL: CountingGlobal = CountingGlobal::new(32 << 10);
 
 const BLOCKS: usize = if cfg!(miri) { 60 } else { 20_000 };
 
-/// One test only, since the counts are those of the whole program.
+/// The only test here, because the counts are those of the whole program.
 #[test]
-fn no_chunk_is_left_after_threads_and_cleaning() {
+fn threads_and_trims_leave_no_chunk() {
     assert_eq!(GLOBAL.aligned().blocks, 0);
     let (to, from) = channel::<Box<[usize; 16], OneRingAlloc>>();
     let threads: [_; 3] = core::array::from_fn(|thread| {

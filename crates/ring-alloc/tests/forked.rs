@@ -1,4 +1,5 @@
-//! A child of a fork frees and gives back what its own thread has, whatever the other threads of its parent were doing.
+//! A forked child frees the blocks and chunks of its own thread, whatever the parent's other
+//! threads were doing.
 #![cfg(all(feature = "std", target_has_atomic = "64", unix, not(miri)))]
 
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +11,7 @@ use ephemera_testkit::suite::turn;
 use ring_alloc::OneRingAlloc;
 
 #[test]
-fn a_child_gives_back_what_its_thread_has_while_others_read_statistics() {
+fn forked_child_frees_its_chunks_while_parent_threads_read_statistics() {
     const CHILDREN: usize = 100;
     let _turn = turn();
     let polling = AtomicBool::new(true);
@@ -30,7 +31,8 @@ fn a_child_gives_back_what_its_thread_has_while_others_read_statistics() {
                     blocks.iter_mut().for_each(|block| *block = None);
                     OneRingAlloc.clean_local();
                     let stats = OneRingAlloc.stats();
-                    // A walker that did not survive the fork stands on no chunk, and keeps no thread from reading.
+                    // A walker that did not survive the fork stands on no chunk, and blocks no other
+                    // walker.
                     stats.unread_heaps == 0 && stats.blocks_live() == 0 && stats.chunks() == 0
                 });
                 !good

@@ -1,4 +1,5 @@
-//! Handles of one ring: what they share, what lies in the ring's own memory, and what stays when the last one goes.
+//! Handles of one ring: the shared state, handles stored in the ring's own memory, and the drop of
+//! the last one.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -15,7 +16,7 @@ use allocator_api2::vec::Vec;
 use ephemera_testkit::backing::Counting;
 use ring_alloc::{Builder, RingAlloc};
 
-/// What a general heap would leak, this one frees when it is dropped: blocks that outlive their ring.
+/// Frees the blocks that outlive their ring when it is dropped. A general heap would leak them.
 #[derive(Debug, Default)]
 struct Reclaims {
     blocks: RefCell<alloc::vec::Vec<(NonNull<u8>, Layout)>>,
@@ -27,7 +28,7 @@ impl Reclaims {
     }
 }
 
-// SAFETY: every block is the global heap's own, remembered until it is freed.
+// SAFETY: every block comes from the global heap and is recorded until it is freed.
 unsafe impl Allocator for Reclaims {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let given = Global.allocate(layout)?;
@@ -40,7 +41,7 @@ unsafe impl Allocator for Reclaims {
         let place =
             blocks.iter().position(|&there| there == (block, layout)).expect("a block of this allocator");
         blocks.swap_remove(place);
-        // SAFETY: the caller gives it up.
+        // SAFETY: the caller gives up a block that the global heap served.
         unsafe { Global.deallocate(block, layout) };
     }
 }
@@ -48,14 +49,14 @@ unsafe impl Allocator for Reclaims {
 impl Drop for Reclaims {
     fn drop(&mut self) {
         for (block, layout) in self.blocks.take() {
-            // SAFETY: it was not freed, and whoever borrowed the allocator is gone.
+            // SAFETY: the block was not freed, and no borrow of the allocator is left.
             unsafe { Global.deallocate(block, layout) };
         }
     }
 }
 
 #[test]
-fn the_last_handle_frees_the_ring() {
+fn last_handle_frees_the_ring() {
     let backing = Counting::new();
     let ring = RingAlloc::new_in(&backing);
     let clones: [_; 3] = core::array::from_fn(|_| ring.clone());
@@ -69,7 +70,7 @@ fn the_last_handle_frees_the_ring() {
 }
 
 #[test]
-fn clone_from_frees_what_was_there() {
+fn clone_from_frees_the_replaced_ring() {
     let (first, second) = (Counting::new(), Counting::new());
     let mut ring = RingAlloc::new_in(&first);
     drop(Box::new_in(1_u8, &ring));
@@ -92,9 +93,9 @@ fn blocks_that_outlive_the_ring_stay_valid() {
     let medium: &mut [u64; 600] = Box::leak(Box::new_in([2; 600], ring.clone()));
     let large: &mut [u64; 20_000] = Box::leak(Box::new_in([3; 20_000], ring.clone()));
     drop(dead);
-    // The leaked handles: three of them, never dropped.
+    // Drop the three handles inside the leaked boxes.
     for _ in 0..3 {
-        // SAFETY: stands for the handle of a leaked box, which nobody has any more.
+        // SAFETY: the copy replaces the handle in a leaked box, which is never used again.
         drop(unsafe { ptr::read(&raw const ring) });
     }
     drop(ring);
@@ -105,13 +106,13 @@ fn blocks_that_outlive_the_ring_stay_valid() {
     let held = backing.held();
     assert!(
         held > size_of_val(small) + size_of_val(medium) + size_of_val(large),
-        "their chunks are left alone"
+        "the chunks of the live blocks were freed"
     );
-    assert!(held < 2 * (256 << 10) + (200 << 10), "and nothing else: {held} bytes");
+    assert!(held < 2 * (256 << 10) + (200 << 10), "other chunks were leaked: {held} bytes");
 }
 
 #[test]
-fn a_box_holds_its_own_allocator() {
+fn box_may_contain_a_handle_of_its_own_allocator() {
     let backing = Counting::new();
     let ring = RingAlloc::new_in(&backing);
     let mut boxed = Box::new_in((ring.clone(), 7), ring);
@@ -123,25 +124,26 @@ fn a_box_holds_its_own_allocator() {
 }
 
 #[test]
-fn the_last_handle_lies_in_the_ring_itself() {
+fn last_handle_may_be_dropped_inside_the_ring() {
     let backing = Reclaims::default();
     let ring = RingAlloc::new_in(&backing);
     let other = Box::new_in([9_u8; 100], ring.clone());
     let (place, handle) = Box::into_raw_with_allocator(Box::new_in(ring.clone(), ring));
     drop((other, handle));
-    // SAFETY: the box was taken apart; what it held, the last handle, is dropped here and not freed.
+    // SAFETY: the box was taken apart. Its content, the last handle, is dropped here, and its
+    // memory is not freed.
     unsafe { ptr::drop_in_place(place) };
-    // The memory that the handle was dropped in is still there, bytes and all.
+    // The memory that contained the handle is still valid.
     let bytes = place.cast::<u8>();
     // SAFETY: the block outlives the ring, and its bytes were written.
     assert_eq!(unsafe { bytes.read() }, unsafe { bytes.read() });
-    // SAFETY: as above.
+    // SAFETY: the block outlives the ring, and is not used otherwise.
     unsafe { bytes.write_bytes(1, size_of::<usize>()) };
     assert!(backing.held() > 0);
 }
 
 #[test]
-fn a_ring_is_used_after_a_flush() {
+fn ring_is_usable_after_a_trim() {
     let backing = Counting::new();
     let ring = RingAlloc::new_in(&backing);
     let empty = backing.held().bytes;
@@ -149,21 +151,21 @@ fn a_ring_is_used_after_a_flush() {
     for round in 0..4 {
         let kept = Box::new_in([round; 30], &ring);
         let blocks: alloc::vec::Vec<_> = (0..count).map(|number| Box::new_in([number; 30], &ring)).collect();
-        ring.flush();
+        ring.trim();
         assert!(blocks.iter().enumerate().all(|(number, block)| block[29] == number));
         drop(blocks);
-        ring.flush();
+        ring.trim();
         assert_eq!(ring.stats().chunks(), 1, "the chunk of the kept block");
         assert_eq!(kept[29], round);
         drop(kept);
-        ring.flush();
+        ring.trim();
         ring.flush();
         assert_eq!(backing.held().bytes, empty);
     }
 }
 
 #[test]
-fn two_boxes_in_one_chunk() {
+fn neighbours_in_one_chunk_are_used_independently() {
     let ring = RingAlloc::new();
     let mut first = Box::new_in(1_u64, ring.clone());
     let mut second = Box::new_in(2_u64, ring.clone());
@@ -180,36 +182,36 @@ fn two_boxes_in_one_chunk() {
 }
 
 #[test]
-fn leaked_boxes_are_taken_back() {
+fn leaked_box_can_be_rebuilt_and_freed() {
     let ring = RingAlloc::new();
     let leaked: &mut [u32; 4] = Box::leak(Box::new_in([1, 2, 3, 4], &ring));
     leaked[0] = 9;
     let neighbour = Box::new_in(5_u8, &ring);
-    // SAFETY: leaked from a box of this ring, and not used otherwise.
+    // SAFETY: the pointer was leaked from a box of this ring, and is not used otherwise.
     let back = unsafe { Box::from_raw_in(ptr::from_mut(leaked), &ring) };
     assert_eq!((*back, *neighbour), ([9, 2, 3, 4], 5));
     let (raw, _) = Box::into_raw_with_allocator(back);
-    // SAFETY: the box's own pointer.
+    // SAFETY: the pointer comes from the box, and is not used otherwise.
     unsafe { (*raw)[1] = 8 };
-    // SAFETY: just taken out of a box of this ring.
+    // SAFETY: the pointer comes from a box of this ring.
     drop(unsafe { Box::from_raw_in(raw, &ring) });
     drop(neighbour);
     assert_eq!(ring.stats().blocks_live(), 0);
 }
 
 #[test]
-fn nothing_is_kept_without_need() {
+fn ring_without_retained_chunks_keeps_only_the_front() {
     let backing = Counting::new();
     let ring = Builder::new().retain(0).build_in(&backing);
     let blocks: alloc::vec::Vec<_> = (0..1_000_u64).map(|number| Box::new_in([number; 20], &ring)).collect();
     assert!(ring.stats().chunks() > 3);
     drop(blocks);
-    assert_eq!((ring.stats().chunks(), ring.stats().small.empty_chunks), (1, 1), "the front alone");
+    assert_eq!((ring.stats().chunks(), ring.stats().small.empty_chunks), (1, 1), "only the front");
 }
 
 #[test]
-fn a_panicking_destructor_leaves_the_ring_whole() {
-    /// Has memory of the ring itself, which goes also when its own destructor panics.
+fn panic_in_a_destructor_leaks_nothing() {
+    /// Owns memory of the ring, which is freed even if its own destructor panics.
     struct Noisy<'a> {
         number: usize,
         dropped: &'a Cell<usize>,
@@ -236,7 +238,7 @@ fn a_panicking_destructor_leaves_the_ring_whole() {
     }));
     let caught = catch_unwind(AssertUnwindSafe(|| drop(elements)));
     assert!(caught.is_err());
-    assert_eq!(dropped.get(), 90, "the others are dropped all the same");
+    assert_eq!(dropped.get(), 90, "not all elements were dropped");
     assert_eq!(ring.stats().blocks_live(), 0);
 
     let mut again = Vec::new_in(ring.clone());

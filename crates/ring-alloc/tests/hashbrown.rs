@@ -1,4 +1,5 @@
-//! Maps of hashbrown in a ring: what grows by doubling, with over-aligned tables, and is cloned with its allocator.
+//! Maps of hashbrown in a ring: tables that double, are over-aligned, and are cloned with their
+//! allocator.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 use allocator_api2::alloc::Allocator;
@@ -7,7 +8,7 @@ use ephemera_testkit::suite::turn;
 use hashbrown::{DefaultHashBuilder, HashMap, HashSet};
 use ring_alloc::{OneRingAlloc, RingAlloc};
 
-/// Enough for tables of every class; under Miri for those of a few.
+/// Enough keys for tables of every class; under Miri for some of them.
 const KEYS: u32 = if cfg!(miri) { 60 } else { 20_000 };
 
 fn use_a_map<A: Allocator + Clone>(alloc: A) {
@@ -37,7 +38,7 @@ fn use_a_map<A: Allocator + Clone>(alloc: A) {
 }
 
 #[test]
-fn a_map_in_a_ring() {
+fn map_in_a_ring_frees_all_its_blocks() {
     let backing = Hostile::new();
     let ring = RingAlloc::new_in(&backing);
     use_a_map(ring.clone());
@@ -48,7 +49,7 @@ fn a_map_in_a_ring() {
 }
 
 #[test]
-fn a_map_in_the_ring_of_all_threads() {
+fn map_of_all_threads_frees_all_its_blocks() {
     let _turn = turn();
     use_a_map(OneRingAlloc);
     let map: HashMap<u32, u32, DefaultHashBuilder, OneRingAlloc> =

@@ -1,4 +1,4 @@
-//! Every layout is served as asked for or refused, and blocks are resized where they lie wherever that can be.
+//! Every layout is served or refused, and blocks are resized in place whenever possible.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 #[path = "support/checked.rs"]
@@ -12,8 +12,8 @@ use ephemera_testkit::backing::{Calls, Counting, Hostile};
 use ephemera_testkit::suite::turn;
 use ring_alloc::{OneRingAlloc, RingAlloc};
 
-/// Calls `test` with a ring over the hostile allocators, which must have everything back in the end, and with the ring
-/// of all threads.
+/// Calls `test` with a ring over hostile allocators, which must get all blocks back, and with
+/// `OneRingAlloc`.
 fn with_both(test: impl Fn(&dyn Allocator)) {
     let backing = Hostile::new();
     let ring = RingAlloc::new_in(&backing);
@@ -33,7 +33,7 @@ fn clean() -> usize {
     OneRingAlloc.stats().bytes_held
 }
 
-/// Sizes around the class edges, and every size to 5,000 where there is time for it.
+/// Returns sizes around the class edges, and every size up to 5,000; under Miri fewer.
 fn sizes() -> impl Iterator<Item = usize> {
     let step = if cfg!(miri) { 487 } else { 1 };
     let edges = [2 << 10, 64 << 10, 256 << 10].into_iter().flat_map(|edge| edge - 2..edge + 3);
@@ -41,7 +41,7 @@ fn sizes() -> impl Iterator<Item = usize> {
 }
 
 #[test]
-fn neighbours_of_16_bytes_are_16_bytes_apart() -> Result<(), AllocError> {
+fn blocks_of_16_bytes_are_16_bytes_apart() -> Result<(), AllocError> {
     let backing = Counting::new();
     let ring = RingAlloc::new_in(&backing);
     let mut blocks = Checked::new(&ring);
@@ -77,7 +77,7 @@ fn large_alignments_are_served_or_refused() {
         for align in [1 << 20, 1 << 29] {
             for size in [0, 1, 8, 4_096, 100_000] {
                 let mut blocks = Checked::new(&ring);
-                // Checked there: aligned and exact, or refused with nothing changed.
+                // `Checked` verifies the block, or that a refusal changes nothing.
                 let first = blocks.allocate(layout(size, align));
                 assert!(first.is_ok() || align == 1 << 29, "{size} bytes aligned to {align}");
                 blocks.allocate(layout(8, 8)).expect("an ordinary layout is served");
@@ -109,12 +109,12 @@ fn absurd_sizes_are_refused() {
             assert_eq!(ring.stats().bytes_held, backing.held().bytes);
         }
     }
-    assert!(backing.held().bytes <= held, "refusals cost nothing");
+    assert!(backing.held().bytes <= held, "a refusal took memory");
 }
 
 #[test]
 #[cfg_attr(miri, ignore = "Miri ends the program over a size that no machine has")]
-fn absurd_sizes_are_refused_by_the_ring_of_all_threads() {
+fn absurd_sizes_are_refused_by_one_ring_alloc() {
     let _turn = turn();
     let before = OneRingAlloc.stats().bytes_held;
     for size in [isize::MAX as usize, isize::MAX as usize / 2] {
@@ -125,7 +125,7 @@ fn absurd_sizes_are_refused_by_the_ring_of_all_threads() {
 }
 
 #[test]
-fn a_size_of_zero_touches_nothing() {
+fn size_of_zero_takes_no_memory() {
     let backing = Counting::new();
     let ring = RingAlloc::new_in(&backing);
     let (calls, stats) = (backing.calls(), ring.stats());
@@ -133,29 +133,29 @@ fn a_size_of_zero_touches_nothing() {
         let mut blocks = Checked::new(&ring);
         assert!(blocks.allocate(layout(0, align)).expect("served").is_multiple_of(align));
         blocks.allocate(layout(0, align)).expect("served");
-        blocks.resize(0, layout(0, 1), true).expect("nothing grows to nothing");
+        blocks.resize(0, layout(0, 1), true).expect("a block of size zero is resized to size zero");
         let zeroed = ring.allocate_zeroed(layout(0, align)).expect("served");
-        // SAFETY: just served with this layout.
+        // SAFETY: the ring has just served the block for this layout.
         unsafe { ring.deallocate(zeroed.cast(), layout(0, align)) };
     }
     assert_eq!((backing.calls(), ring.stats()), (calls, stats));
 }
 
 #[test]
-fn blocks_grow_from_nothing_and_shrink_to_nothing() {
+fn blocks_grow_from_size_zero_and_shrink_to_it() {
     with_both(|ring| {
         for size in [1, 16, 2_048, 2_049, 65_536, 65_537, 300_000] {
             let mut blocks = Checked::new(&ring);
             blocks.allocate(layout(0, 1)).expect("served");
             blocks.resize(0, layout(size, 8), size % 2 == 0).expect("served");
-            blocks.resize(0, layout(0, 16), false).expect("nothing is always to be had");
+            blocks.resize(0, layout(0, 16), false).expect("size zero is always served");
             blocks.resize(0, layout(size, 1), size % 2 != 0).expect("served");
         }
     });
 }
 
 #[test]
-fn a_block_shrunk_to_nothing_is_freed() {
+fn block_shrunk_to_size_zero_is_freed() {
     let backing = Counting::new();
     let ring = RingAlloc::new_in(&backing);
     for size in [24, 5_000, 100_000] {
@@ -168,8 +168,9 @@ fn a_block_shrunk_to_nothing_is_freed() {
 }
 
 #[test]
-fn every_resize_keeps_what_was_there_and_zeroes_what_is_new() {
-    // Zero from the old layout's size on: the oracle looks, over memory that is filled with rubbish.
+fn every_resize_keeps_the_old_bytes_and_zeroes_the_new_ones() {
+    // The oracle checks for zeros from the old layout's size on, over memory that is filled with
+    // garbage.
     let sizes = [0, 1, 7, 8, 9, 100, 2_047, 2_048, 2_049, 9_000, 65_536, 65_537, 200_000];
     let some = if cfg!(miri) { 3 } else { 1 };
     let kinds = [(false, false), (true, true), (true, false), (false, true)];
@@ -179,7 +180,7 @@ fn every_resize_keeps_what_was_there_and_zeroes_what_is_new() {
         for from in sizes.into_iter().step_by(some) {
             for to in sizes.into_iter().rev().step_by(some) {
                 for (number, (zeroed, covered)) in kinds.into_iter().enumerate() {
-                    // Under Miri each pair of sizes has one kind, the next pair another.
+                    // Under Miri each pair of sizes has one kind, and the next pair another.
                     turns += usize::from(number == 0);
                     if cfg!(miri) && turns % kinds.len() != number {
                         continue;
@@ -200,14 +201,14 @@ fn every_resize_keeps_what_was_there_and_zeroes_what_is_new() {
 }
 
 #[test]
-fn resizes_change_the_alignment() {
+fn resizes_may_change_the_alignment() {
     let aligns: Vec<usize> =
         (0..=16).step_by(if cfg!(miri) { 8 } else { 1 }).map(|power| 1 << power).collect();
     with_both(|ring| {
         for &from in &aligns {
             for &to in &aligns {
                 let mut blocks = Checked::new(&ring);
-                // So that the next one is not aligned to more than it asks for.
+                // Keeps the next block from being aligned to more than it asks for.
                 blocks.allocate(layout(8, 8)).expect("served");
                 blocks.allocate(layout(120, from)).expect("served");
                 blocks.resize(1, layout(120, to), false).expect("served");
@@ -222,7 +223,7 @@ fn resizes_change_the_alignment() {
 }
 
 #[test]
-fn the_top_block_is_resized_in_place() {
+fn top_block_is_resized_in_place() {
     with_both(|ring| {
         for (size, most) in [(64, 2_048), (3_000, 65_536)] {
             let mut blocks = Checked::new(&ring);
@@ -231,7 +232,7 @@ fn the_top_block_is_resized_in_place() {
             for to in [size + 1, size + 8, size + 100, most, most / 2, most / 2 + 1] {
                 assert_eq!(blocks.resize(1, layout(to, 8), to % 2 == 0), Ok(start), "to {to}");
             }
-            // What it gave up is room again.
+            // The room that it gave up is used again.
             assert_eq!(blocks.resize(1, layout(size, 8), false), Ok(start));
             assert_eq!(blocks.allocate(layout(size, 8)), Ok(start + size));
         }
@@ -239,7 +240,7 @@ fn the_top_block_is_resized_in_place() {
 }
 
 #[test]
-fn the_room_of_the_top_block_is_used_again() {
+fn room_of_a_freed_top_block_is_reused() {
     with_both(|ring| {
         for size in [64, 3_000] {
             let mut blocks = Checked::new(&ring);
@@ -252,7 +253,7 @@ fn the_room_of_the_top_block_is_used_again() {
 }
 
 #[test]
-fn a_chunk_starts_over_when_its_last_block_is_freed() {
+fn chunk_starts_over_after_its_last_block_is_freed() {
     with_both(|ring| {
         for size in [64, 3_000] {
             let mut blocks = Checked::new(&ring);
@@ -260,7 +261,7 @@ fn a_chunk_starts_over_when_its_last_block_is_freed() {
             for _ in 0..7 {
                 blocks.allocate(layout(size, 8)).expect("served");
             }
-            // In no order that would move the cursor back step by step.
+            // This order does not move the cursor back step by step.
             for index in [3, 0, 5, 1, 1, 0, 1, 0] {
                 blocks.free(index);
             }
@@ -270,7 +271,7 @@ fn a_chunk_starts_over_when_its_last_block_is_freed() {
 }
 
 #[test]
-fn a_covered_block_shrinks_in_place_and_moves_when_it_grows() {
+fn covered_block_shrinks_in_place_and_moves_to_grow() {
     with_both(|ring| {
         for size in [64, 3_000] {
             let mut blocks = Checked::new(&ring);
@@ -284,13 +285,13 @@ fn a_covered_block_shrinks_in_place_and_moves_when_it_grows() {
 }
 
 #[test]
-fn the_top_block_moves_when_its_class_or_its_alignment_does_not_allow_it_to_stay() {
+fn top_block_moves_to_change_its_class_or_alignment() {
     with_both(|ring| {
         let mut blocks = Checked::new(&ring);
         let start = blocks.allocate(layout(2_000, 8)).expect("served");
         assert_ne!(blocks.resize(0, layout(2_049, 8), false), Ok(start), "another class");
         blocks.free(0);
-        // Two neighbours at a distance of 8: one of them is not aligned to 16.
+        // Of two neighbours 8 bytes apart, one is not aligned to 16.
         blocks.allocate(layout(8, 8)).expect("served");
         blocks.allocate(layout(8, 8)).expect("served");
         if blocks.oracle.blocks()[1].address().is_multiple_of(16) {
@@ -315,7 +316,7 @@ fn large_blocks_are_resized_by_the_backing_allocator() {
     blocks.resize(0, large(70_000), false).expect("served");
     blocks.resize(0, Layout::from_size_align(70_000, 8_192).expect("a layout"), false).expect("served");
     let zeroed = ring.allocate_zeroed(large(80_000)).expect("served");
-    // SAFETY: just served with this layout.
+    // SAFETY: the ring has just served the block for this layout.
     unsafe { ring.deallocate(zeroed.cast(), large(80_000)) };
     let after = backing.calls();
     let expected = Calls {

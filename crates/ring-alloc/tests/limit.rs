@@ -1,4 +1,5 @@
-//! The cap on bytes held is exact, refusals leave everything as it was, and statistics agree with what is counted below.
+//! The limit on bytes held is exact, refusals change nothing, and statistics agree with the backing
+//! allocator's counts.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 extern crate alloc;
@@ -14,10 +15,11 @@ use checked::{Checked, layout};
 use ephemera_testkit::SplitMix;
 use ephemera_testkit::backing::Counting;
 use ephemera_testkit::suite::turn;
-use ring_alloc::{Builder, Geometry, OneRingAlloc, Standard};
+use ring_alloc::{Builder, Geometry, OneRingAlloc, RingAlloc, Standard};
 use tiny::Tiny;
 
-/// What a ring asks for a chunk of each class and for its own state, found out by asking for one.
+/// The sizes that a ring requests for a chunk of each class and for its own state, as the backing
+/// allocator counts them.
 #[derive(Debug, Clone, Copy)]
 struct Prices {
     state: usize,
@@ -36,7 +38,7 @@ fn prices<G: Geometry>() -> Prices {
     Prices { state, small, medium: backing.held().bytes - state - small }
 }
 
-/// Allocates until it is refused; returns how many blocks were served.
+/// Allocates until a refusal, and returns how many blocks were served.
 fn fill<A: Allocator>(blocks: &mut Checked<'_, A>, size: usize) -> usize {
     (0..).take_while(|_| blocks.allocate(layout(size, 8)).is_ok()).count()
 }
@@ -54,28 +56,28 @@ fn limit_is_exact<G: Geometry>() {
         assert_eq!(
             (backing.held().bytes, backing.held().peak),
             (limit, limit),
-            "{size} bytes: all of it is used"
+            "{size} bytes: not all of the limit is used"
         );
         assert_eq!((ring.stats().bytes_held, ring.stats().limit), (limit, limit));
-        assert_eq!(backing.calls().refused, 0, "the ring does not ask for what it may not have");
+        assert_eq!(backing.calls().refused, 0, "the ring requested more than its limit");
         drop(blocks);
 
         let backing = Counting::new();
         let ring = Builder::new().geometry::<G>().limit(limit - 1).build_in(&backing);
         let fewer = fill(&mut Checked::new(&ring), size);
-        assert!(fewer < served, "{size} bytes: one byte less is a chunk less");
+        assert!(fewer < served, "{size} bytes: a limit one byte lower allows as many chunks");
         assert!(backing.held().peak <= limit - chunk, "{size} bytes: {:?}", backing.held());
     }
 }
 
 #[test]
-fn a_limit_is_exact() {
+fn limit_is_exact_in_every_class() {
     limit_is_exact::<Tiny>();
     limit_is_exact::<Standard>();
 }
 
 #[test]
-fn the_state_of_a_ring_counts() {
+fn state_of_a_ring_counts_towards_its_limit() {
     let state = prices::<Standard>().state;
     let backing = Counting::new();
     assert!(Builder::new().limit(state - 1).try_build_in(&backing).is_err());
@@ -86,7 +88,15 @@ fn the_state_of_a_ring_counts() {
 }
 
 #[test]
-fn large_blocks_grow_to_the_limit_and_not_beyond() {
+fn try_build_returns_an_error_where_the_limit_is_too_low_for_the_state() {
+    const SETTINGS: Builder = RingAlloc::builder();
+    assert_eq!(SETTINGS.limit(1).try_build().err(), Some(AllocError));
+    let ring = SETTINGS.retain(0).try_build().expect("no limit");
+    assert_eq!(*Box::new_in(5_u8, &ring), 5);
+}
+
+#[test]
+fn large_blocks_grow_up_to_the_limit() {
     let backing = Counting::new();
     let state = prices::<Standard>().state;
     let ring = Builder::new().limit(state + 200_000).build_in(&backing);
@@ -96,23 +106,23 @@ fn large_blocks_grow_to_the_limit_and_not_beyond() {
     assert_eq!(blocks.resize(0, layout(200_001, 8), true), Err(AllocError));
     blocks.resize(0, layout(200_000, 8), false).expect("exactly the limit");
     assert_eq!(blocks.allocate(layout(1, 1)), Err(AllocError));
-    blocks.resize(0, layout(150_000, 8), false).expect("less is always to be had");
-    blocks.allocate(layout(1, 1)).expect("there is room for a chunk again");
+    blocks.resize(0, layout(150_000, 8), false).expect("a shrink is not refused");
+    blocks.allocate(layout(1, 1)).expect("the limit allows a chunk again");
     assert_eq!(backing.held().peak, state + 200_000);
 }
 
 #[test]
-fn a_vector_shrinks_at_the_limit() {
+fn vector_shrinks_at_the_limit() {
     let ring = Builder::new().limit(100_000).build();
     let mut few = allocator_api2::vec::Vec::with_capacity_in(70_000, ring.clone());
     few.push(7_u8);
     let few = few.into_boxed_slice();
     assert_eq!((few.len(), few[0]), (1, 7));
-    assert!(ring.stats().bytes_held <= 100_000, "the large block is freed");
+    assert!(ring.stats().bytes_held <= 100_000, "the large block was not freed");
 }
 
 #[test]
-fn a_block_shrinks_into_another_class_at_the_limit() {
+fn block_shrinks_into_another_class_at_the_limit() {
     let Prices { state, medium, .. } = prices::<Standard>();
     let backing = Counting::new();
     let ring = Builder::new().limit(state + medium).build_in(&backing);
@@ -122,11 +132,11 @@ fn a_block_shrinks_into_another_class_at_the_limit() {
     for index in 0..served {
         blocks.resize(index, layout(100, 8), false).expect("a shrink is not refused");
     }
-    assert!(blocks.allocate(layout(3_000, 8)).is_ok(), "the chunk of the larger blocks is empty");
+    assert!(blocks.allocate(layout(3_000, 8)).is_ok(), "the chunk of the larger blocks is not reused");
 }
 
 #[test]
-fn empties_of_another_class_are_given_back_before_a_refusal() {
+fn empty_chunks_of_another_class_are_freed_before_a_refusal() {
     let Prices { state, small, medium } = prices::<Tiny>();
     for (first, second) in [(64, 256), (256, 64), (64, 500), (256, 500), (500, 64)] {
         let backing = Counting::new();
@@ -146,7 +156,7 @@ fn empties_of_another_class_are_given_back_before_a_refusal() {
 }
 
 #[test]
-fn a_refusal_leaves_everything_as_it_was() {
+fn refusal_changes_nothing() {
     let backing = Counting::new();
     let ring = Builder::new().geometry::<Tiny>().limit(4_000).build_in(&backing);
     let mut blocks = Checked::new(&ring);
@@ -157,17 +167,18 @@ fn a_refusal_leaves_everything_as_it_was() {
         assert_eq!(blocks.resize(index, layout(size, 8), true), Err(AllocError), "{size} bytes");
     }
     assert_eq!(ring.stats(), before);
-    // A shrink never needs room, unless it moves.
+    // A shrink in place needs no memory.
     for index in 0..blocks.oracle.len() {
         blocks.resize(index, layout(8, 8), false).expect("in place");
     }
     while blocks.oracle.len() > 1 {
         blocks.free(0);
     }
-    blocks.allocate(layout(64, 16)).expect("there is room again");
+    blocks.allocate(layout(64, 16)).expect("the frees made room");
 }
 
-/// Random operations; after each, what the ring says is what is counted below it and beside it.
+/// Performs random operations, and compares the statistics with the counts of the backing allocator
+/// and the oracle after each.
 fn stats_are_exact<G: Geometry>(limit: usize, steps: usize) {
     let backing = Counting::new();
     let ring = Builder::new().geometry::<G>().limit(limit).build_in(&backing);
@@ -192,9 +203,10 @@ fn stats_are_exact<G: Geometry>(limit: usize, steps: usize) {
             _ => {}
         }
         let stats = ring.stats();
-        assert_eq!((stats.blocks_live(), stats.bytes_live()), (blocks.oracle.len(), blocks.oracle.bytes()));
+        assert_eq!((stats.blocks_live, stats.bytes_live), (blocks.oracle.len(), blocks.oracle.bytes()));
+        assert_eq!((stats.blocks_live(), stats.bytes_live()), (stats.blocks_live, stats.bytes_live));
         assert_eq!(stats.bytes_held, backing.held().bytes);
-        // A shrink that moves its block may take one chunk beyond the limit. Nothing else does.
+        // Only a shrink that moves its block may exceed the limit, by one chunk.
         let allowed = if shrinks { before.max(limit).saturating_add(medium) } else { before.max(limit) };
         assert!(backing.held().peak <= allowed, "{shrinks}: {:?} of {limit}", backing.held());
         assert_eq!(stats.chunks(), stats.small.chunks + stats.medium.chunks);
@@ -208,7 +220,7 @@ fn stats_are_exact<G: Geometry>(limit: usize, steps: usize) {
         assert_eq!(backing.held().blocks, 1 + stats.chunks() + stats.large.blocks_live);
         for class in [stats.small, stats.medium] {
             let filling = class.chunks - class.empty_chunks - class.pinned_chunks;
-            assert!(filling <= 1, "one front at most has live blocks: {class:?}");
+            assert!(filling <= 1, "more than one front has live blocks: {class:?}");
         }
     }
     drop(blocks);
@@ -218,7 +230,7 @@ fn stats_are_exact<G: Geometry>(limit: usize, steps: usize) {
 }
 
 #[test]
-fn statistics_are_exact_at_every_step() {
+fn statistics_are_exact_after_every_operation() {
     let steps = if cfg!(miri) { 70 } else { 5_000 };
     stats_are_exact::<Tiny>(usize::MAX, steps);
     stats_are_exact::<Tiny>(8_000, steps);
@@ -226,7 +238,7 @@ fn statistics_are_exact_at_every_step() {
 }
 
 #[test]
-fn pinned_chunks_wait_for_their_last_block() {
+fn pinned_chunks_stay_until_their_last_block_is_freed() {
     let ring = Builder::new().geometry::<Tiny>().retain(9).build_in(Counting::new());
     let block = || Box::new_in([7_u8; 64], &ring);
     let pinned =
@@ -234,13 +246,13 @@ fn pinned_chunks_wait_for_their_last_block() {
     let first = block();
     assert_eq!(pinned(), (1, 0, 0), "the front is not pinned");
     let second = block();
-    assert_eq!(pinned(), (2, 1, 0), "a tiny chunk has room for one");
+    assert_eq!(pinned(), (2, 1, 0), "a tiny chunk holds one block");
     let third = block();
     assert_eq!(pinned(), (3, 2, 0));
     drop(second);
     assert_eq!(pinned(), (3, 1, 1));
     drop(third);
-    assert_eq!(pinned(), (3, 1, 2), "the front, and the one behind it");
+    assert_eq!(pinned(), (3, 1, 2), "the front and one more are empty");
     drop(first);
     assert_eq!(pinned(), (3, 0, 3));
     ring.flush();
@@ -248,17 +260,17 @@ fn pinned_chunks_wait_for_their_last_block() {
 }
 
 #[test]
-fn what_is_kept_is_what_was_asked_for() {
+fn ring_keeps_retain_chunks_and_the_front() {
     for retain in [0, 1, 5] {
         let ring = Builder::new().geometry::<Tiny>().retain(retain).build_in(Counting::new());
         let blocks: alloc::vec::Vec<_> = (0..20).map(|byte| Box::new_in([byte; 64], &ring)).collect();
         assert_eq!(ring.stats().chunks(), 20);
         drop(blocks);
-        assert_eq!(ring.stats().chunks(), retain + 1, "and the front");
+        assert_eq!(ring.stats().chunks(), retain + 1, "`retain` chunks and the front");
     }
 }
 
-/// Takes the limit off again, also when a test fails.
+/// Removes the limit when it is dropped, also if a test fails.
 struct Unlimited;
 
 impl Drop for Unlimited {
@@ -274,7 +286,7 @@ fn clean() -> usize {
 }
 
 #[test]
-fn the_ring_of_all_threads_keeps_its_limit() {
+fn limit_of_one_ring_alloc_is_exact() {
     let _turn = turn();
     let _unlimited = Unlimited;
     let before = clean();
@@ -286,11 +298,12 @@ fn the_ring_of_all_threads_keeps_its_limit() {
     let stats = OneRingAlloc.stats();
     assert_eq!((stats.bytes_held, stats.blocks_live()), (limit, blocks.oracle.len()));
     assert_eq!(stats.bytes_live(), blocks.oracle.bytes());
-    // Lowered, it refuses; what is held stays, and what is freed does not have to be asked for again.
+    // A lowered limit refuses requests, but keeps the chunks that are held, and their room is
+    // reused.
     OneRingAlloc.set_limit(0);
     assert_eq!(blocks.allocate(layout(100_000, 8)), Err(AllocError));
     blocks.free(blocks.oracle.len() - 1);
-    blocks.allocate(layout(1_000, 8)).expect("from a chunk that is held already");
+    blocks.allocate(layout(1_000, 8)).expect("room in a chunk that is held");
     drop(blocks);
     assert_eq!(clean(), before);
     assert!(OneRingAlloc.allocate(layout(1, 1)).is_err());
@@ -300,10 +313,10 @@ fn the_ring_of_all_threads_keeps_its_limit() {
 }
 
 #[test]
-fn conc_what_ended_threads_left_is_used_before_a_refusal() {
+fn conc_chunks_of_ended_threads_are_freed_before_a_refusal() {
     let _turn = turn();
     let _unlimited = Unlimited;
-    // This thread has a record of its own from here on.
+    // Binds this thread to a record.
     drop(Box::new_in(1_u8, OneRingAlloc));
     let before = clean();
     let left = std::thread::spawn(|| Box::new_in([1_u8; 100], OneRingAlloc));
@@ -312,7 +325,8 @@ fn conc_what_ended_threads_left_is_used_before_a_refusal() {
     assert!(held > before);
     OneRingAlloc.set_limit(held);
     assert!(OneRingAlloc.allocate(layout(1, 1)).is_err());
-    // Freed here, it leaves an empty chunk on a record that nobody has. That makes room for one of this thread, and for no more than one.
+    // This free leaves an empty chunk on a record without a holder. It makes room for exactly one
+    // chunk of this thread.
     drop(left);
     let mut blocks = Checked::new(&OneRingAlloc);
     assert!(fill(&mut blocks, 1_000) >= 30);

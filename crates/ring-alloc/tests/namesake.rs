@@ -1,4 +1,4 @@
-//! A program as users of ring-alloc 0.2 write it, with nothing but that version's API.
+//! Programs in the style of ring-alloc 0.2, which use only that version's API.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 use core::alloc::Layout;
@@ -20,7 +20,7 @@ fn hash(value: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// What a library does that takes any allocator.
+/// Code of a library that is generic over the allocator.
 fn squares<A: Allocator + Clone>(alloc: A, upto: u64) -> Vec<Box<u64, A>, A> {
     let mut squares = Vec::new_in(alloc.clone());
     for number in 0..upto {
@@ -33,7 +33,7 @@ fn sum<A: Allocator>(boxes: &[Box<u64, A>]) -> u64 {
     boxes.iter().map(|boxed| **boxed).sum()
 }
 
-/// A default type parameter: no allocator is named.
+/// A struct that relies on the default type parameter and names no allocator.
 struct Parser {
     ring: RingAlloc,
 }
@@ -51,7 +51,7 @@ impl Parser {
 }
 
 #[test]
-fn a_handle_is_one_pointer_wide() {
+fn handle_is_one_pointer_wide() {
     assert_eq!(size_of::<RingAlloc>(), size_of::<usize>());
     assert_eq!(size_of::<Option<RingAlloc>>(), size_of::<usize>());
     assert_eq!(size_of::<RingAlloc<&'static Counting>>(), size_of::<usize>());
@@ -60,20 +60,20 @@ fn a_handle_is_one_pointer_wide() {
 }
 
 #[test]
-fn a_ring_over_the_global_heap() {
+fn ring_over_the_global_heap_serves_collections() {
     let ring: RingAlloc = RingAlloc::new();
     assert_eq!(sum(&squares(ring.clone(), 100)), 328_350);
     let parser = Parser { ring: RingAlloc::default() };
-    let words = parser.words("memory that does not live long");
+    let words = parser.words("memory that is soon freed again");
     assert_eq!(words.len(), 6);
-    assert_eq!(&words[3][..], b"not");
+    assert_eq!(&words[3][..], b"soon");
     drop(words);
     parser.ring.flush();
     ring.flush();
 }
 
 #[test]
-fn a_ring_over_another_allocator() -> Result<(), AllocError> {
+fn ring_over_another_allocator_frees_all_of_its_memory() -> Result<(), AllocError> {
     let backing = Counting::new();
     let ring = RingAlloc::new_in(&backing);
     let other: RingAlloc<&Counting<Global>> = RingAlloc::try_new_in(&backing)?;
@@ -86,27 +86,27 @@ fn a_ring_over_another_allocator() -> Result<(), AllocError> {
 }
 
 #[test]
-fn blocks_by_hand() -> Result<(), AllocError> {
+fn blocks_are_allocated_and_freed_by_hand() -> Result<(), AllocError> {
     let ring = RingAlloc::new();
     let layout = Layout::new::<[u32; 4]>();
     let block: NonNull<[u8]> = ring.allocate(layout)?;
     assert_eq!(block.len(), layout.size());
     let numbers = block.cast::<[u32; 4]>();
-    // SAFETY: a fresh block of this type's layout.
+    // SAFETY: the block is new and has this type's layout.
     unsafe { numbers.write([1, 2, 3, 4]) };
-    // SAFETY: written above.
+    // SAFETY: the block was written by the line above.
     assert_eq!(unsafe { numbers.read() }, [1, 2, 3, 4]);
-    // SAFETY: a live block of this ring and layout.
+    // SAFETY: the block is live, of this ring and layout.
     unsafe { ring.deallocate(block.cast(), layout) };
 
     let block = OneRingAlloc.allocate(layout)?;
-    // SAFETY: a live block of this allocator and layout.
+    // SAFETY: the block is live, of this allocator and layout.
     unsafe { OneRingAlloc.deallocate(block.cast(), layout) };
     Ok(())
 }
 
 #[test]
-fn handles_are_equal_by_identity() {
+fn handles_are_equal_if_they_share_a_ring() {
     let (ring, other) = (RingAlloc::new(), RingAlloc::new());
     let clone = ring.clone();
     assert!(ring == clone && ring != other);
@@ -115,19 +115,19 @@ fn handles_are_equal_by_identity() {
 }
 
 #[test]
-fn a_clone_frees_what_its_origin_allocated() -> Result<(), AllocError> {
+fn clone_frees_a_block_of_the_original() -> Result<(), AllocError> {
     let ring = RingAlloc::new();
     let layout = Layout::new::<u64>();
     let block = ring.allocate(layout)?;
     let clone = ring.clone();
     drop(ring);
-    // SAFETY: a live block of this ring and layout.
+    // SAFETY: the block is live, of this ring and layout.
     unsafe { clone.deallocate(block.cast(), layout) };
     Ok(())
 }
 
 #[test]
-fn the_unit_type_is_a_value_like_any_other() {
+fn one_ring_alloc_implements_the_usual_traits() {
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
     struct Holder {
         ring: OneRingAlloc,
@@ -145,7 +145,7 @@ fn the_unit_type_is_a_value_like_any_other() {
 }
 
 #[test]
-fn conc_the_ring_of_all_threads() {
+fn conc_one_ring_alloc_frees_blocks_of_other_threads() {
     let _turn = turn();
     let here = squares(OneRingAlloc, 50);
     let thread = std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! A block that stays costs its own chunk and nothing more.
+//! A long-lived block costs its own chunk and nothing more.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 extern crate alloc;
@@ -13,14 +13,14 @@ use ephemera_testkit::backing::Counting;
 use ephemera_testkit::suite::turn;
 use ring_alloc::{OneRingAlloc, RingAlloc};
 
-/// Allocations beside one stuck block.
+/// The number of allocations beside one long-lived block.
 const TRAFFIC: usize = if cfg!(miri) { 300 } else { 2_000_000 };
-/// Numbers of blocks that stay.
+/// The numbers of long-lived blocks to try.
 const STUCK: &[usize] = if cfg!(miri) { &[2] } else { &[10, 100, 1_000] };
-/// Between two that stay: more than a chunk of 64 KiB holds of what is drawn.
+/// The distance between two long-lived blocks, in allocations. A chunk of 64 KiB holds fewer.
 const APART: usize = if cfg!(miri) { 270 } else { 800 };
 
-/// What `k` blocks that stay may cost, in bytes.
+/// Returns the bytes that `k` long-lived blocks may cost.
 const fn price(k: usize) -> usize {
     (k + 8) * (64 << 10)
 }
@@ -36,7 +36,7 @@ enum Order {
 const ORDERS: &[Order] =
     if cfg!(miri) { &[Order::Any] } else { &[Order::Oldest, Order::Youngest, Order::Any] };
 
-/// 2,000,000 blocks of 64 bytes, 100 of them alive at a time, one more for ever.
+/// Allocates blocks of 64 bytes, 100 of them live at a time, and one long-lived block among them.
 fn traffic_beside_one<A: Allocator + Copy>(alloc: A, order: Order) {
     let mut rng = SplitMix::new(3);
     let mut window = VecDeque::new();
@@ -60,7 +60,8 @@ fn traffic_beside_one<A: Allocator + Copy>(alloc: A, order: Order) {
     assert_eq!(stuck.as_deref(), Some(&[150; 8]));
 }
 
-/// Traffic of small blocks in which every so-manieth stays; `look` is called now and then.
+/// Allocates small blocks, of which every `APART`-th is long-lived, and calls `look` from time to
+/// time.
 fn spread<A: Allocator + Copy>(alloc: A, k: usize, mut look: impl FnMut()) {
     let mut rng = SplitMix::new(5);
     let mut window = VecDeque::new();
@@ -84,7 +85,7 @@ fn spread<A: Allocator + Copy>(alloc: A, k: usize, mut look: impl FnMut()) {
     assert!(stuck.iter().enumerate().all(|(at, block)| block[0] == (at * APART) as u8));
 }
 
-/// Many blocks at once, of which all but `k` are freed: the order of freeing is none that the ring could like.
+/// Allocates many blocks at once and frees all but `k`, in a random order.
 fn spike<A: Allocator + Copy>(alloc: A, k: usize, look: impl FnOnce()) {
     let mut rng = SplitMix::new(7);
     let mut all: alloc::vec::Vec<_> = (0..k * APART).map(|turn| Box::new_in([turn; 8], alloc)).collect();
@@ -101,12 +102,12 @@ fn spike<A: Allocator + Copy>(alloc: A, k: usize, look: impl FnOnce()) {
 }
 
 #[test]
-fn one_stuck_block_costs_one_chunk() {
+fn one_long_lived_block_costs_one_chunk() {
     for &order in ORDERS {
         let backing = Counting::new();
         let ring = RingAlloc::new_in(&backing);
         traffic_beside_one(&ring, order);
-        // Not the peak alone: less was ever taken, freed chunks and all.
+        // `taken` also counts chunks that were freed again, so it is stricter than the peak.
         assert!(backing.held().taken < 1 << 20, "{order:?}: {:?}", backing.held());
         drop(ring);
         assert_eq!(backing.held().bytes, 0);
@@ -114,7 +115,7 @@ fn one_stuck_block_costs_one_chunk() {
 }
 
 #[test]
-fn stuck_blocks_in_traffic_cost_a_chunk_each() {
+fn long_lived_blocks_among_others_cost_a_chunk_each() {
     for &k in STUCK {
         let backing = Counting::new();
         let ring = RingAlloc::new_in(&backing);
@@ -126,7 +127,7 @@ fn stuck_blocks_in_traffic_cost_a_chunk_each() {
 }
 
 #[test]
-fn stuck_blocks_of_a_spike_cost_a_chunk_each() {
+fn long_lived_blocks_of_a_spike_cost_a_chunk_each() {
     for &k in STUCK {
         let backing = Counting::new();
         let ring = RingAlloc::new_in(&backing);
@@ -140,7 +141,7 @@ fn stuck_blocks_of_a_spike_cost_a_chunk_each() {
 }
 
 #[test]
-fn the_same_holds_for_the_ring_of_all_threads() {
+fn long_lived_blocks_cost_a_chunk_each_in_one_ring_alloc() {
     let _turn = turn();
     let clean = || {
         OneRingAlloc.clean_local();

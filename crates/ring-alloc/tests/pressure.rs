@@ -1,5 +1,5 @@
-//! Other threads under pressure: what one thread keeps empty serves another one before a refusal, and statistics that are
-//! polled neither keep memory nor refuse a request.
+//! One thread under the pressure of others: their empty chunks serve its requests, and their
+//! polling of statistics neither keeps memory nor causes refusals.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 extern crate alloc;
@@ -13,14 +13,14 @@ use allocator_api2::boxed::Box;
 use ephemera_testkit::suite::turn;
 use ring_alloc::OneRingAlloc;
 
-/// Bytes of a chunk of each class, as `Stats` counts them.
+/// The size of a medium chunk, as `Stats` counts it.
 const MEDIUM: usize = (256 << 10) - 16;
 
 fn layout(size: usize) -> Layout {
     Layout::from_size_align(size, 8).expect("a layout")
 }
 
-/// Takes the limit off again, also when a test fails.
+/// Removes the limit when it is dropped, also if a test fails.
 struct Unlimited;
 
 impl Drop for Unlimited {
@@ -36,7 +36,7 @@ fn clean() -> usize {
 }
 
 #[test]
-fn conc_a_refused_thread_gets_what_another_one_keeps_empty() {
+fn conc_empty_chunks_of_another_thread_serve_a_refused_request() {
     let _turn = turn();
     let _unlimited = Unlimited;
     drop(Box::new_in(1_u8, OneRingAlloc));
@@ -45,11 +45,11 @@ fn conc_a_refused_thread_gets_what_another_one_keeps_empty() {
     let (burst, freed) = channel();
     let (running, steps) = (AtomicBool::new(true), AtomicUsize::new(0));
     let served = std::thread::scope(|scope| {
-        let keeper = scope.spawn(|| {
+        let other = scope.spawn(|| {
             let blocks: Vec<_> = (0..20).map(|_| Box::new_in([1_u8; 60_000], OneRingAlloc)).collect();
             drop(blocks);
             burst.send(()).expect("the other end is there");
-            // It goes on with small blocks, so that it comes to its slow path.
+            // Go on with small blocks, so that this thread takes its slow path.
             let mut window = VecDeque::new();
             while running.load(Ordering::Relaxed) {
                 window.push_back(Box::new_in([1_u8; 1_000], OneRingAlloc));
@@ -60,7 +60,8 @@ fn conc_a_refused_thread_gets_what_another_one_keeps_empty() {
             }
         });
         freed.recv().expect("the other end is there");
-        // After each refusal the other thread allocates enough to take its slow path.
+        // After each refusal, wait until the other thread has allocated enough to take its slow
+        // path.
         let served = (0..20).any(|_| {
             let boxes: Result<Vec<_>, _> =
                 (0..16).map(|_| Box::try_new_in([1_u8; 60_000], OneRingAlloc)).collect();
@@ -71,8 +72,8 @@ fn conc_a_refused_thread_gets_what_another_one_keeps_empty() {
             boxes.is_ok()
         });
         running.store(false, Ordering::Relaxed);
-        // The end of a scope alone does not wait for what a thread does when it exits.
-        keeper.join().expect("the thread does not panic");
+        // The end of the scope would not wait for the thread's exit guard.
+        other.join().expect("the thread does not panic");
         served
     });
     assert!(served, "the other thread kept {} bytes", OneRingAlloc.stats().bytes_held);
@@ -80,7 +81,39 @@ fn conc_a_refused_thread_gets_what_another_one_keeps_empty() {
 }
 
 #[test]
-fn conc_statistics_in_a_loop_pin_no_empty_chunks() {
+fn conc_trim_all_frees_chunks_here_at_once_and_elsewhere_in_the_next_slow_path() {
+    let _turn = turn();
+    clean();
+    let burst = || drop(core::array::from_fn::<_, 8, _>(|_| Box::new_in([1_u8; 60_000], OneRingAlloc)));
+    let chunks = || OneRingAlloc.stats().medium.chunks;
+    let (ready, done) = channel();
+    let (go, wait) = channel();
+    std::thread::scope(|scope| {
+        let other = scope.spawn(move || {
+            burst();
+            ready.send(()).expect("the other end is there");
+            wait.recv().expect("the other end is there");
+            // This thread has no small chunk yet, so it takes its slow path.
+            drop(Box::new_in(1_u8, OneRingAlloc));
+            ready.send(()).expect("the other end is there");
+            wait.recv().expect("the other end is there");
+        });
+        done.recv().expect("the other end is there");
+        let elsewhere = chunks();
+        burst();
+        assert!(elsewhere > 0 && chunks() > elsewhere, "no chunks were kept");
+        OneRingAlloc.trim_all();
+        assert_eq!(chunks(), elsewhere, "the chunks of this thread");
+        go.send(()).expect("the other end is there");
+        done.recv().expect("the other end is there");
+        assert_eq!(chunks(), 0, "the chunks of the other thread");
+        go.send(()).expect("the other end is there");
+        other.join().expect("the thread does not panic");
+    });
+}
+
+#[test]
+fn conc_polling_statistics_pins_no_empty_chunks() {
     const CHUNKS: usize = if cfg!(miri) { 12 } else { 2_000 };
     let _turn = turn();
     drop(Box::new_in(1_u8, OneRingAlloc));
@@ -93,21 +126,22 @@ fn conc_statistics_in_a_loop_pin_no_empty_chunks() {
             }
         });
         for _ in 0..3 {
-            // One block of 2 KiB in each chunk stays until the end of the burst.
+            // All blocks live until the end of the burst, 16 to a chunk.
             let blocks: Vec<_> = (0..CHUNKS * 16).map(|_| Box::new_in([1_u8; 2_000], OneRingAlloc)).collect();
             drop(blocks);
         }
         polling.store(false, Ordering::Relaxed);
         reader.join().expect("the thread does not panic");
     });
-    // The four that a thread keeps, the front, and two that a walker may stand on.
+    // A thread keeps four and its front. A walker that moves on beside the last frees may have stood on
+    // a few more.
     let chunks = OneRingAlloc.stats().chunks();
-    assert!(chunks <= 4 + 1 + 2, "{chunks} chunks are held with nothing live");
+    assert!(chunks <= 4 + 1 + 5, "{chunks} chunks are held with nothing live");
     clean();
 }
 
 #[test]
-fn conc_statistics_in_a_loop_refuse_no_request_under_a_limit() {
+fn conc_polling_statistics_refuses_no_request_under_a_limit() {
     const ROUNDS: usize = if cfg!(miri) { 20 } else { 20_000 };
     let _turn = turn();
     let _unlimited = Unlimited;
@@ -125,12 +159,12 @@ fn conc_statistics_in_a_loop_refuse_no_request_under_a_limit() {
             .filter(|round| {
                 let size = if round % 2 == 0 { 1_000 } else { 50_000 };
                 let block = OneRingAlloc.allocate(layout(size));
-                // SAFETY: just allocated with this layout.
+                // SAFETY: the block was allocated above with this layout.
                 block.map(|block| unsafe { OneRingAlloc.deallocate(block.cast(), layout(size)) }).is_err()
             })
             .count();
         polling.store(false, Ordering::Relaxed);
-        assert_eq!(refused, 0, "the chunk of the other class was empty each time");
+        assert_eq!(refused, 0, "an empty chunk of the other class was not freed in time");
     });
     assert_eq!(clean(), before);
 }

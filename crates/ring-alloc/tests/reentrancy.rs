@@ -1,4 +1,4 @@
-//! A backing allocator that uses the ring above it, in the middle of the ring's own work.
+//! A backing allocator that uses the ring above it, in the middle of the ring's own operations.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -13,7 +13,7 @@ use allocator_api2::boxed::Box;
 use allocator_api2::vec::Vec;
 use ring_alloc::{Builder, RingAlloc};
 
-/// A backing allocator that allocates from the ring above it whenever it is called.
+/// A backing allocator that allocates from the ring above it in each of its calls.
 #[derive(Clone, Default)]
 struct Reenters(Rc<Below>);
 
@@ -25,7 +25,7 @@ struct Below {
     calls: Cell<usize>,
 }
 
-/// What it allocates from the ring: a block of every class.
+/// The layouts that it allocates from the ring: one of each class.
 const OWN: [Layout; 3] =
     [Layout::new::<[u64; 5]>(), Layout::new::<[u64; 700]>(), Layout::new::<[u64; 9_000]>()];
 
@@ -41,10 +41,10 @@ impl Below {
                 self.blocks.borrow_mut().push((block.cast(), layout));
             }
         }
-        // One of three stays for later calls.
+        // Keeps some blocks for later calls.
         while self.blocks.borrow().len() > 7 {
             let (block, layout) = self.blocks.borrow_mut().swap_remove(1);
-            // SAFETY: a live block of this ring, with its layout.
+            // SAFETY: the block is live, of this ring and layout.
             unsafe { ring.deallocate(block, layout) };
         }
         if self.calls.get() % 3 == 0 {
@@ -54,7 +54,7 @@ impl Below {
     }
 }
 
-// SAFETY: blocks are the global heap's own.
+// SAFETY: every block comes from the global heap.
 unsafe impl Allocator for Reenters {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         self.0.reenter();
@@ -63,13 +63,13 @@ unsafe impl Allocator for Reenters {
 
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
         self.0.reenter();
-        // SAFETY: the caller's duties are passed on as they are.
+        // SAFETY: the caller's block comes from the global heap.
         unsafe { Global.deallocate(block, layout) };
     }
 }
 
 #[test]
-fn a_backing_allocator_may_use_the_ring_above_it() {
+fn backing_allocator_may_use_the_ring_above_it() {
     for retain in [0, 1, 4] {
         let backing = Reenters::default();
         let ring = Builder::new().retain(retain).build_in(backing.clone());
@@ -95,7 +95,7 @@ fn a_backing_allocator_may_use_the_ring_above_it() {
         let own = below.blocks.take();
         assert_eq!(ring.stats().blocks_live(), own.len());
         for (block, layout) in own {
-            // SAFETY: a live block of this ring, with its layout.
+            // SAFETY: the block is live, of this ring and layout.
             unsafe { ring.deallocate(block, layout) };
         }
         assert_eq!(ring.stats().blocks_live(), 0);
@@ -106,7 +106,8 @@ fn a_backing_allocator_may_use_the_ring_above_it() {
     }
 }
 
-/// A backing allocator that leaves a drained front behind when it is asked, and flushes the ring when it gets a chunk.
+/// A backing allocator that empties the ring's front when it is asked for memory, and flushes the
+/// ring when it is to free memory.
 #[derive(Clone, Default)]
 struct Flushes(Rc<FlushesBelow>);
 
@@ -117,7 +118,7 @@ struct FlushesBelow {
     flushes: Cell<usize>,
 }
 
-// SAFETY: blocks are the global heap's own.
+// SAFETY: every block comes from the global heap.
 unsafe impl Allocator for Flushes {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let ring = self.0.ring.borrow().clone();
@@ -133,13 +134,13 @@ unsafe impl Allocator for Flushes {
             self.0.flushes.set(self.0.flushes.get() + 1);
             ring.flush();
         }
-        // SAFETY: the caller's duties are passed on as they are.
+        // SAFETY: the caller's block comes from the global heap.
         unsafe { Global.deallocate(block, layout) };
     }
 }
 
 #[test]
-fn a_chunk_is_not_flushed_away_before_its_first_block() {
+fn new_chunk_is_not_freed_before_its_first_block() {
     let backing = Flushes::default();
     let ring = Builder::new().retain(0).build_in(backing.clone());
     *backing.0.ring.borrow_mut() = Some(ring.clone());

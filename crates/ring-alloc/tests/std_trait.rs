@@ -1,4 +1,5 @@
-//! Containers of the standard library in the rings, by the standard trait, with no feature gate.
+//! Containers of the standard library in the rings, by the standard trait and without a feature
+//! gate.
 //!
 //! For compilers that have that trait, 1.100 and later: `RUSTFLAGS="--cfg ephemera_std_tests"`.
 #![cfg(ephemera_std_tests)]
@@ -12,7 +13,7 @@ use ephemera_testkit::backing::Counting;
 use ephemera_testkit::suite::turn;
 use ring_alloc::{OneRingAlloc, RingAlloc};
 
-/// A stranger to this workspace, who knows the standard trait alone.
+/// A type of a library that knows only the standard trait.
 struct Tree<A: Allocator + Clone> {
     nodes: Vec<Node<A>, A>,
     alloc: A,
@@ -56,7 +57,7 @@ fn grow_a_tree<A: Allocator + Clone>(alloc: A) {
 }
 
 #[test]
-fn a_vector_in_the_ring_of_all_threads() {
+fn vector_of_one_ring_alloc_moves_between_threads() {
     let _turn = turn();
     let mut numbers = Vec::new_in(OneRingAlloc);
     numbers.extend(0..1_000_u64);
@@ -76,7 +77,7 @@ fn a_vector_in_the_ring_of_all_threads() {
 }
 
 #[test]
-fn a_vector_in_a_ring() {
+fn vectors_in_a_ring_free_all_their_blocks() {
     let ring = RingAlloc::new();
     let mut words: Vec<Vec<u8, RingAlloc>, RingAlloc> = Vec::new_in(ring.clone());
     for size in [1, 100, 3_000, 100_000] {
@@ -90,7 +91,7 @@ fn a_vector_in_a_ring() {
 }
 
 #[test]
-fn types_generic_over_the_standard_trait() {
+fn types_generic_over_the_standard_trait_accept_the_rings() {
     let _turn = turn();
     let ring = RingAlloc::new_in(Counting::new());
     grow_a_tree(ring.clone());
@@ -101,7 +102,7 @@ fn types_generic_over_the_standard_trait() {
 }
 
 #[test]
-fn two_boxes_in_one_chunk() {
+fn neighbours_in_one_chunk_are_used_independently() {
     let ring = RingAlloc::new();
     let mut first = Box::new_in(1_u64, ring.clone());
     let mut second = Box::new_in(2_u64, ring.clone());
@@ -109,7 +110,7 @@ fn two_boxes_in_one_chunk() {
     core::mem::swap(one, two);
     *one += 10;
     *two += 20;
-    // Freed while the other one is borrowed mutably.
+    // Frees one block while the other is mutably borrowed.
     let borrowed = &mut *first;
     drop(second);
     *borrowed += 100;
@@ -126,9 +127,10 @@ fn two_boxes_in_one_chunk() {
     assert_eq!(*first, 2);
 }
 
-/// A box is passed by value and freed inside: a reference to all of a chunk would be in the way of its uniqueness.
+/// A box is freed inside the function that receives it by value. A reference to the whole chunk
+/// would violate its uniqueness.
 #[test]
-fn boxes_are_passed_by_value() {
+fn boxes_may_be_passed_by_value() {
     fn freed<A: Allocator>(mut boxed: Box<[u32; 4], A>) -> u32 {
         boxed[0] += 1;
         let sum = boxed.iter().sum();
@@ -149,25 +151,25 @@ fn boxes_are_passed_by_value() {
 }
 
 #[test]
-fn leaked_boxes_are_taken_back() {
+fn leaked_box_can_be_rebuilt_and_freed() {
     let ring = RingAlloc::new();
     let leaked: &mut [u8; 3] = Box::leak(Box::new_in([1, 2, 3], &ring));
     let neighbour = Box::new_in(9_u8, &ring);
     leaked[1] = 7;
-    // SAFETY: leaked from a box of this ring, and not used otherwise.
+    // SAFETY: the pointer was leaked from a box of this ring, and is not used otherwise.
     let mut back = unsafe { Box::from_raw_in(ptr::from_mut(leaked), &ring) };
     back[2] += *neighbour;
     assert_eq!(*back, [1, 7, 12]);
     let (raw, alloc) = Box::into_raw_with_allocator(back);
-    // SAFETY: the box's own pointer.
+    // SAFETY: the pointer comes from the box, and is not used otherwise.
     unsafe { (*raw)[0] = 4 };
     drop(neighbour);
-    // SAFETY: just taken out of a box of this ring.
+    // SAFETY: the pointer comes from a box of this ring.
     drop(unsafe { Box::from_raw_in(raw, alloc) });
     assert_eq!(ring.stats().blocks_live(), 0);
 }
 
-/// The type parameter of a library's type, as `std` bounds it.
+/// A type parameter of a library's type, bounded by the standard trait.
 struct Phantom<A: Allocator>(PhantomData<A>);
 
 #[test]

@@ -1,7 +1,8 @@
 //! Containers of the standard library whose `_in` constructors still need a gate, in the rings.
 //!
-//! For nightly compilers: `RUSTFLAGS="--cfg ephemera_std_unstable_tests"`. What is cloned with its allocator wants
-//! `AllocatorClone`, an unstable trait that no allocator of a stable crate can have, but every reference to one has.
+//! For nightly compilers: `RUSTFLAGS="--cfg ephemera_std_unstable_tests"`. Containers that are
+//! cloned with their allocator demand the unstable trait `AllocatorClone`. No allocator of a stable
+//! crate can implement it, but every reference to one does.
 #![cfg(ephemera_std_unstable_tests)]
 #![feature(allocator_ext, btreemap_alloc)]
 
@@ -16,7 +17,7 @@ use ephemera_testkit::suite::turn;
 use ring_alloc::{OneRingAlloc, RingAlloc};
 
 #[test]
-fn conc_an_arc_is_shared_between_threads() {
+fn conc_arc_is_shared_between_threads() {
     let _turn = turn();
     let shared = Arc::new_in([1_u64, 2, 3], &OneRingAlloc);
     let neighbour = Arc::new_in(4_u64, &OneRingAlloc);
@@ -38,7 +39,7 @@ fn conc_an_arc_is_shared_between_threads() {
 }
 
 #[test]
-fn reference_counts_in_a_ring() {
+fn reference_counted_values_in_a_ring_free_all_their_blocks() {
     let ring = RingAlloc::new();
     let first = Rc::new_in(1_u8, &ring);
     let second = first.clone();
@@ -50,7 +51,7 @@ fn reference_counts_in_a_ring() {
 }
 
 #[test]
-fn collections_in_a_ring() {
+fn queue_in_a_ring_frees_all_its_blocks() {
     let ring = RingAlloc::new();
     let mut queue = VecDeque::new_in(ring.clone());
     for number in 0..200_usize {
@@ -65,7 +66,7 @@ fn collections_in_a_ring() {
 }
 
 #[test]
-fn a_tree_in_the_ring_of_all_threads() {
+fn tree_of_one_ring_alloc_frees_all_its_blocks() {
     let _turn = turn();
     let mut tree = BTreeMap::new_in(&OneRingAlloc);
     for key in 0..300_u32 {

@@ -1,5 +1,5 @@
-//! The suite of all allocators, stamped on the rings: chunks that run full soon and those of programs, with nothing
-//! kept, under a limit, and on all threads.
+//! The common suite of all allocators, for the rings: with tiny and with standard chunks, with no
+//! empty chunk kept, under a limit, and on all threads.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 #[path = "support/tiny.rs"]
@@ -14,11 +14,12 @@ use ephemera_testkit::subject::Subject;
 use ring_alloc::{Builder, Geometry, OneRingAlloc, RingAlloc, Standard};
 use tiny::Tiny;
 
-/// Bytes that the limited ring may hold: a few chunks of each class, and few of the larger blocks that are drawn.
+/// The limit of the limited ring in bytes. It allows a few chunks of each class, and few of the
+/// larger blocks.
 #[cfg(not(miri))]
 const LIMIT: usize = 1 << 20;
 
-/// A ring of geometry `G` over the hostile allocators.
+/// A ring of geometry `G` over hostile allocators.
 struct Ring<G> {
     backing: Hostile,
     builder: Builder<G>,
@@ -26,7 +27,7 @@ struct Ring<G> {
     limit: usize,
 }
 
-/// Class edges, and what just fits a chunk.
+/// Returns the class edges, and the largest sizes that fit into a chunk.
 const fn sizes<G: Geometry>() -> &'static [usize] {
     const {
         &[
@@ -78,7 +79,8 @@ impl<G: Geometry + Copy> Subject for Ring<G> {
         assert_eq!((stats.blocks_live(), stats.bytes_live(), stats.pinned_chunks()), (0, 0, 0));
         assert_eq!(stats.bytes_held, self.backing.held().bytes);
         drop(ring);
-        // A shrink that moves its block to another class is served beyond the limit: by a chunk of either class.
+        // A shrink that moves its block to another class may exceed the limit by a chunk of either
+        // class.
         let most = self.limit.saturating_add(G::SMALL_CHUNK + G::MEDIUM_CHUNK);
         assert!(self.backing.held().peak <= most, "the limit was exceeded: {:?}", self.backing.held());
         self.backing.held().bytes
@@ -92,7 +94,7 @@ fn tiny() -> Builder<Tiny> {
 allocator_suite!(tiny_chunks_limited, Ring { limit: 1 << 16, ..Ring::new(tiny().limit(1 << 16)) });
 allocator_suite!(standard_chunks, Ring::<Standard>::new(Builder::new()));
 
-// Miri has time for each path once: it has seen these, in tiny chunks or without a limit.
+// Under Miri the two above cover these paths.
 allocator_suite!(
     #[cfg(not(miri))]
     tiny_chunks,
@@ -114,7 +116,7 @@ allocator_suite!(
     Ring { limit: LIMIT, ..Ring::<Standard>::new(Builder::new().limit(LIMIT)) },
 );
 
-/// The ring of all threads.
+/// `OneRingAlloc` as a subject of the suite.
 struct One;
 
 impl Subject for One {
@@ -142,7 +144,7 @@ impl Subject for One {
     fn finish(&self, ring: OneRingAlloc) -> usize {
         ring.clean_local();
         ring.clean_global();
-        // Live blocks would be held: those of a run that failed before are not this run's fault.
+        // Live blocks of a run that failed before do not fail this run.
         ring.stats().bytes_held
     }
 }

@@ -1,4 +1,4 @@
-//! Blocks are freed and allocated in destructors of thread-locals, whenever those were registered.
+//! Destructors of thread-locals free and allocate blocks, whenever they were registered.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 extern crate alloc;
@@ -13,7 +13,7 @@ use std::thread;
 use blocks::{Balanced, Bytes, SIZES, check, check_all, filled, joined, some};
 use ring_alloc::OneRingAlloc;
 
-/// Lives in a thread-local; its destructor frees what it was given and allocates.
+/// A value of a thread-local, whose destructor allocates, and frees the blocks in it.
 struct AtExit {
     blocks: alloc::vec::Vec<Bytes>,
     to: Option<Sender<Bytes>>,
@@ -35,7 +35,7 @@ impl Drop for AtExit {
             to.send(filled(9, SIZES[2])).expect("the other end is there");
             to.send(filled(9, SIZES[3])).expect("the other end is there");
         }
-        // What the destructor leaves behind is nobody's any more.
+        // No thread owns what the destructor leaves behind.
         OneRingAlloc.clean_local();
         OneRingAlloc.clean_global();
     }
@@ -46,14 +46,14 @@ thread_local! {
     static LATE: RefCell<Option<AtExit>> = const { RefCell::new(None) };
 }
 
-/// What a thread does to its thread-locals, in order.
+/// A step of a thread before its exit.
 #[derive(Debug, Clone, Copy)]
 enum Step {
-    /// Registers the destructor of the first one.
+    /// Registers the destructor of `EARLY`.
     Early,
-    /// The same for the second one.
+    /// Registers the destructor of `LATE`.
     Late,
-    /// First use of the ring.
+    /// Uses the ring.
     Use,
 }
 
@@ -72,7 +72,7 @@ fn exits(steps: &'static [Step]) {
                 Step::Use => check_all(&some(6)),
             }
         }
-        // Blocks of this thread for one destructor, of another thread for the other one.
+        // `EARLY` gets blocks of this thread, and `LATE` blocks of another thread.
         let fill = |slot: &RefCell<Option<AtExit>>, blocks| {
             if let Some(at_exit) = slot.borrow_mut().as_mut() {
                 at_exit.blocks = blocks;
@@ -89,22 +89,22 @@ fn exits(steps: &'static [Step]) {
 }
 
 #[test]
-fn conc_a_destructor_registered_before_the_first_use() {
+fn conc_destructor_registered_before_the_first_use_may_allocate() {
     exits(&[Step::Early, Step::Use]);
 }
 
 #[test]
-fn conc_a_destructor_registered_after_the_first_use() {
+fn conc_destructor_registered_after_the_first_use_may_allocate() {
     exits(&[Step::Use, Step::Early]);
 }
 
 #[test]
-fn conc_destructors_on_both_sides_of_the_first_use() {
+fn conc_destructors_registered_before_and_after_the_first_use_may_allocate() {
     exits(&[Step::Early, Step::Use, Step::Late]);
     exits(&[Step::Late, Step::Use, Step::Early]);
 }
 
 #[test]
-fn conc_destructors_that_are_the_first_to_use_the_ring() {
+fn conc_destructors_may_be_the_first_to_use_the_ring() {
     exits(&[Step::Early, Step::Late]);
 }

@@ -1,4 +1,4 @@
-//! Blocks go from thread to thread and outlive their threads; nothing is lost.
+//! Blocks move between threads and outlive their threads, and none is lost.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 extern crate alloc;
@@ -17,13 +17,13 @@ use allocator_api2::vec::Vec;
 use blocks::{Balanced, Bytes, SIZES, check, check_all, filled, joined, some};
 use ring_alloc::OneRingAlloc;
 
-/// Picks the second value under Miri.
+/// Returns the second value under Miri, else the first.
 const fn here_or_miri(here: usize, miri: usize) -> usize {
     if cfg!(miri) { miri } else { here }
 }
 
 #[test]
-fn conc_blocks_are_freed_on_another_thread() {
+fn conc_blocks_may_be_freed_on_another_thread() {
     let _balanced = Balanced::new();
     let blocks = some(24);
     joined(thread::spawn(move || {
@@ -34,7 +34,7 @@ fn conc_blocks_are_freed_on_another_thread() {
 }
 
 #[test]
-fn conc_blocks_outlive_their_thread() {
+fn conc_blocks_may_outlive_their_thread() {
     let _balanced = Balanced::new();
     let blocks = joined(thread::spawn(|| some(24)));
     check_all(&blocks);
@@ -44,7 +44,7 @@ fn conc_blocks_outlive_their_thread() {
 }
 
 #[test]
-fn conc_blocks_of_an_ended_thread_are_freed_while_another_has_its_record() {
+fn conc_blocks_of_an_ended_thread_are_freed_while_another_thread_holds_its_record() {
     let _balanced = Balanced::new();
     let mut blocks = joined(thread::spawn(|| some(24)));
     let (to, from) = channel();
@@ -62,7 +62,7 @@ fn conc_blocks_of_an_ended_thread_are_freed_while_another_has_its_record() {
 }
 
 #[test]
-fn conc_foreign_blocks_grow_and_shrink() {
+fn conc_blocks_of_another_thread_grow_and_shrink() {
     let _balanced = Balanced::new();
     let mut blocks = some(12);
     let mut blocks = joined(thread::spawn(move || {
@@ -79,21 +79,21 @@ fn conc_foreign_blocks_grow_and_shrink() {
     check_all(&blocks);
     assert_eq!(OneRingAlloc.stats().blocks_live(), 12);
     assert_eq!(OneRingAlloc.stats().bytes_live(), blocks.iter().map(Vec::capacity).sum());
-    // And home again, from what the other thread made of them.
+    // Resizes the blocks on their own thread again.
     blocks.iter_mut().for_each(Vec::shrink_to_fit);
     blocks.iter_mut().enumerate().for_each(|(number, bytes)| bytes.push(number as u8));
     check_all(&blocks);
 }
 
 #[test]
-fn conc_a_thread_gives_its_chunks_back_when_it_ends() {
+fn conc_thread_frees_its_chunks_at_exit() {
     let balanced = Balanced::new();
     joined(thread::spawn(|| check_all(&some(60))));
-    assert_eq!(OneRingAlloc.stats().bytes_held, balanced.before, "without anybody cleaning");
+    assert_eq!(OneRingAlloc.stats().bytes_held, balanced.before, "no thread trimmed");
 }
 
 #[test]
-fn conc_what_an_ended_thread_sent_off_goes_back_with_its_last_block() {
+fn conc_chunks_of_an_ended_thread_are_freed_with_their_last_blocks() {
     let balanced = Balanced::new();
     let blocks: alloc::vec::Vec<_> = joined(thread::spawn(|| {
         (0..here_or_miri(90, 50)).map(|number| filled(number, SIZES[2 + number % 3])).collect()
@@ -101,11 +101,11 @@ fn conc_what_an_ended_thread_sent_off_goes_back_with_its_last_block() {
     assert!(OneRingAlloc.stats().chunks() > 2);
     check_all(&blocks);
     drop(blocks);
-    assert_eq!(OneRingAlloc.stats().bytes_held, balanced.before, "without anybody cleaning");
+    assert_eq!(OneRingAlloc.stats().bytes_held, balanced.before, "no thread trimmed");
 }
 
 #[test]
-fn conc_shrunk_abroad_then_freed_at_home() {
+fn conc_remote_shrink_then_local_free_counts_every_byte_once() {
     let _balanced = Balanced::new();
     let mut bytes = filled(3, 600);
     let neighbour = filled(4, 600);
@@ -122,7 +122,7 @@ fn conc_shrunk_abroad_then_freed_at_home() {
 }
 
 #[test]
-fn conc_a_producer_and_a_consumer() {
+fn conc_producer_and_consumer_hold_bounded_memory() {
     let _balanced = Balanced::new();
     let (to, from) = sync_channel::<(usize, Bytes)>(8);
     let producer = thread::spawn(move || {
@@ -138,12 +138,12 @@ fn conc_a_producer_and_a_consumer() {
         }
     }
     joined(producer);
-    // At most eight blocks were on their way: what the consumer frees, the producer uses again.
+    // At most eight blocks were in the channel, and the producer reuses what the consumer frees.
     assert!(peak < 1 << 20, "{peak} bytes held");
 }
 
 #[test]
-fn conc_threads_pass_blocks_around() {
+fn conc_threads_free_blocks_of_their_neighbours() {
     let _balanced = Balanced::new();
     let (senders, receivers): (alloc::vec::Vec<Sender<Bytes>>, alloc::vec::Vec<Receiver<Bytes>>) =
         (0..3).map(|_| channel()).unzip();
@@ -167,7 +167,7 @@ fn conc_threads_pass_blocks_around() {
 }
 
 #[test]
-fn conc_clean_global_while_others_work() {
+fn conc_clean_global_runs_beside_threads_that_allocate() {
     let _balanced = Balanced::new();
     let done = Arc::new(AtomicBool::new(false));
     let workers: [_; 2] = core::array::from_fn(|_| {
@@ -189,7 +189,7 @@ fn conc_clean_global_while_others_work() {
 }
 
 #[test]
-fn conc_threads_of_a_scope() {
+fn conc_threads_of_a_scope_return_blocks() {
     let _balanced = Balanced::new();
     let blocks = some(12);
     thread::scope(|scope| {
@@ -199,14 +199,16 @@ fn conc_threads_of_a_scope() {
                 some(12)
             })
         });
-        // The end of the scope would not wait for the threads' destructors; a handle does.
+        // Join the threads, because the end of a scope does not wait for destructors of
+        // thread-locals.
         for thread in mine {
             check_all(&thread.join().expect("the thread does not panic"));
         }
     });
 }
 
-/// Threads that come one after another, each with blocks that the next one frees.
+/// Runs threads one after another. Each frees the blocks of the one before and leaves some of its
+/// own.
 fn one_after_another(threads: usize) {
     let _balanced = Balanced::new();
     let mut left: alloc::vec::Vec<Bytes> = alloc::vec::Vec::new();
@@ -214,7 +216,7 @@ fn one_after_another(threads: usize) {
         left = joined(thread::spawn(move || {
             check_all(&left);
             drop(left);
-            // Two classes; more than a chunk of each is filled.
+            // Fills more than a chunk of each of two classes.
             let mut blocks: alloc::vec::Vec<_> =
                 (0..60).map(|number| filled(number, SIZES[number % 4])).collect();
             blocks.truncate(12);
@@ -227,21 +229,21 @@ fn one_after_another(threads: usize) {
 }
 
 #[test]
-fn conc_threads_one_after_another_use_the_same_memory() {
+fn conc_threads_one_after_another_reuse_memory() {
     one_after_another(here_or_miri(200, 3));
 }
 
 #[test]
-fn many_threads_one_after_another_leave_bounded_memory() {
+fn many_threads_one_after_another_hold_bounded_memory() {
     let records = OneRingAlloc.stats().extra_records;
     one_after_another(here_or_miri(2_000, 8));
-    assert!(OneRingAlloc.stats().extra_records >= records, "records are for ever");
+    assert!(OneRingAlloc.stats().extra_records >= records, "a record was freed");
 }
 
 #[test]
-fn more_threads_at_once_than_records() {
+fn records_are_added_for_more_threads_and_then_reused() {
     let _balanced = Balanced::new();
-    // So many records are static.
+    // The number of static records.
     let first = here_or_miri(64, 4);
     let count = first + 16;
     let barrier = Arc::new(Barrier::new(count));
@@ -250,7 +252,7 @@ fn more_threads_at_once_than_records() {
             let barrier = Arc::clone(&barrier);
             thread::spawn(move || {
                 let bytes = filled(number, 100);
-                // All have a record now.
+                // After this wait every thread has a record.
                 barrier.wait();
                 check(number, &bytes);
                 bytes
@@ -262,13 +264,13 @@ fn more_threads_at_once_than_records() {
     }
     let extra = OneRingAlloc.stats().extra_records;
     assert!(extra >= count - first, "{extra} records beyond the first {first}");
-    // They are used again.
+    // The next thread reuses a record.
     let _again = joined(thread::spawn(|| filled(1, 1)));
     assert_eq!(OneRingAlloc.stats().extra_records, extra);
 }
 
 #[test]
-fn conc_a_thread_that_panics_gives_its_blocks_back() {
+fn conc_thread_that_panics_frees_its_blocks() {
     let _balanced = Balanced::new();
     let thread = thread::spawn(|| {
         let blocks = some(12);

@@ -1,4 +1,4 @@
-//! Which traits the rings have and which they must not have.
+//! The traits that the rings implement, and those that they must not implement.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 use core::fmt::Debug;
@@ -17,7 +17,7 @@ assert_impl_all!(OneRingAlloc: Allocator, Default, Debug, Ord, Hash);
 assert_impl_all!(Vec<u8, OneRingAlloc>: Send, Sync);
 assert_impl_all!(Box<u8, OneRingAlloc>: Send, Sync, Unpin);
 
-// One thread's: not even where what lies below it may be used by all.
+// A ring belongs to one thread, even if its backing allocator is `Sync`.
 assert_not_impl_any!(RingAlloc: Send, Sync, Copy);
 assert_not_impl_any!(RingAlloc<&'static Counting>: Send, Sync, Copy);
 assert_not_impl_any!(RingAlloc<OneRingAlloc>: Send, Sync);
@@ -32,7 +32,7 @@ assert_impl_all!(Builder: Send, Sync, Copy, Debug, Default);
 assert_impl_all!(Builder<NotCopy>: Send, Sync, Copy, Debug);
 assert_impl_all!(Standard: Copy, Debug, Default);
 
-/// A geometry that is not `Copy` itself.
+/// A geometry that is not `Copy`.
 #[derive(Debug)]
 struct NotCopy;
 
@@ -46,13 +46,13 @@ impl Geometry for NotCopy {
     const RETAIN: usize = Standard::RETAIN;
 }
 
-/// What is covariant stays so: a ring that may not outlive what is below it.
+/// Compiles only if a ring is covariant in its backing allocator.
 fn shorter<'a>(ring: RingAlloc<&'static Counting<Global>>) -> RingAlloc<&'a Counting<Global>> {
     ring
 }
 
 #[test]
-fn a_ring_lies_in_another_ring() {
+fn ring_may_be_the_backing_allocator_of_another_ring() {
     let below = RingAlloc::new();
     let above = RingAlloc::new_in(below.clone());
     assert_eq!(*Box::new_in(3_u8, above.clone()), 3);
@@ -63,7 +63,7 @@ fn a_ring_lies_in_another_ring() {
 }
 
 #[test]
-fn a_trait_object_is_an_allocator() {
+fn trait_object_is_an_allocator() {
     let ring = RingAlloc::new();
     let rings: [&dyn Allocator; 2] = [&ring, &OneRingAlloc];
     for ring in rings {
@@ -83,7 +83,7 @@ mod api04 {
     use allocator_api2_04::vec::Vec;
     use ring_alloc::{OneRingAlloc, RingAlloc};
 
-    /// A stranger to this workspace, who knows the newer trait alone.
+    /// Code of a library that knows only the newer trait.
     fn words<A: Allocator + Clone>(alloc: A) -> usize {
         let mut words = Vec::new_in(alloc.clone());
         for word in "a b c d".split(' ') {
@@ -94,14 +94,14 @@ mod api04 {
     }
 
     #[test]
-    fn the_newer_trait_is_implemented_too() {
+    fn trait_of_allocator_api2_04_is_implemented() {
         let ring = RingAlloc::new();
         assert_eq!(words(ring.clone()) + words(OneRingAlloc), 8);
         assert_eq!(ring.stats().blocks_live(), 0);
         let layout = Layout::new::<[u8; 1 << 20]>();
         let block = Allocator::allocate(&ring, layout).expect("served");
         assert_eq!(block.len(), layout.size());
-        // SAFETY: just served with this layout.
+        // SAFETY: the ring has just served the block for this layout.
         unsafe { Allocator::deallocate(&ring, block.cast(), layout) };
         assert_eq!(ring.stats().blocks_live(), 0);
     }

@@ -84,7 +84,6 @@ pub(crate) const fn header(groups: usize) -> usize {
     if bytes < HEADER_OF_ONE { HEADER_OF_ONE } else { bytes }
 }
 
-/// As above, on targets where every pool is for one thread.
 #[cfg(not(all(any(feature = "std", ephemera_loom), target_has_atomic = "64")))]
 pub(crate) const fn header(_: usize) -> usize {
     HEADER_OF_ONE

@@ -68,7 +68,7 @@ fn conc_a_remote_free_during_thread_exit_leaves_no_unit() {
 fn conc_remote_frees_before_and_during_thread_exit_leave_no_unit() {
     let _turn = turn();
     static GO: AtomicBool = AtomicBool::new(false);
-    let units = here_or_miri(4_000, 30);
+    let units = here_or_miri(4_000, 10);
     for _ in 0..here_or_miri(5, 1) {
         GO.store(false, Ordering::Relaxed);
         let (to, from) = channel();
@@ -101,7 +101,7 @@ fn conc_two_threads_that_free_an_ended_threads_values_leave_no_unit() {
     struct Small(u64);
     pooled!(Small);
     let _turn = turn();
-    let count = here_or_miri(20_000, 150);
+    let count = here_or_miri(20_000, 100);
     for _ in 0..here_or_miri(5, 1) {
         let values = joined(thread::spawn(move || {
             (0..count as u64).map(|number| PooledBox::new(Small(number))).collect::<Vec<_>>()

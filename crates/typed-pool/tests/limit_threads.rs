@@ -27,7 +27,7 @@ fn conc_a_thread_with_small_blocks_frees_empty_units_for_another_thread() {
     pooled_allocator! {
         struct Limited;
     }
-    let (medium, small) = (here_or_miri(1_000, 130), here_or_miri(600, 150));
+    let (medium, small) = (here_or_miri(1_000, 70), here_or_miri(600, 150));
     let (go, turns) = channel::<()>();
     let (done, ready) = channel::<()>();
     let other = thread::spawn(move || {
@@ -64,7 +64,7 @@ fn conc_a_thread_with_large_blocks_frees_empty_units_for_another_thread() {
     let (go, turns) = channel::<()>();
     let (done, ready) = channel::<()>();
     let other = thread::spawn(move || {
-        drop((0..130).map(|_| Block::new_in([2_u8; 1_024], Limited)).collect::<Vec<_>>());
+        drop((0..70).map(|_| Block::new_in([2_u8; 1_024], Limited)).collect::<Vec<_>>());
         done.send(()).expect("the test waits");
         turns.recv().expect("the test asks");
         drop(Block::new_in([3_u8; 2_000], Limited));

@@ -46,7 +46,7 @@ impl Drop for Stops<'_> {
 fn conc_units_freed_while_statistics_are_read_are_not_kept() {
     struct Value(u64);
     pooled!(Value, chunk_len = 1);
-    let units = here_or_miri(8_000, 40);
+    let units = here_or_miri(8_000, 12);
     let poll = move || assert!(PooledBox::<Value>::stats().units <= units);
     joined(thread::spawn(move || {
         let values: Vec<_> = (0..units as u64).map(|number| PooledBox::new(Value(number))).collect();
@@ -69,6 +69,7 @@ fn conc_units_freed_while_statistics_are_read_are_not_kept() {
 
 /// Units of one class make room for those of another, although a walker may protect them.
 #[test]
+#[cfg_attr(miri, ignore = "only thousands of blocks meet a walker")]
 fn conc_requests_at_the_limit_are_served_while_statistics_are_read() {
     pooled_allocator! {
         struct Limited;
@@ -84,7 +85,7 @@ fn conc_requests_at_the_limit_are_served_while_statistics_are_read() {
         while_polled(
             || assert!(Limited.stats().bytes_held <= Limited.stats().limit),
             || {
-                for round in 0..here_or_miri(3_000, 6) {
+                for round in 0..3_000 {
                     let layout = layouts[round % 3];
                     for block in fill(layout, 200 << 10) {
                         // SAFETY: the block was just allocated with this layout, and nothing else

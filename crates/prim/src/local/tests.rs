@@ -1,4 +1,4 @@
-//! The three states of a thread-local, and what its end calls.
+//! The three states of the thread-local, and the hooks at thread exit.
 
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
@@ -11,11 +11,11 @@ use crate::record::{FIRST, Lease, Record, Registry};
 use crate::word::OwnerUsize;
 
 std::thread_local! {
-    /// What the next one to enter a record does there, as a global allocator might that is asked for memory.
+    /// Runs in the next `enter`, as a global allocator might when `enter` needs memory.
     static WHILE_ENTERING: Cell<Option<fn()>> = const { Cell::new(None) };
 }
 
-/// Makes an allocator of its own for a test: its shard counts those who entered and those who left.
+/// Declares an allocator for one test. Its shard counts the calls of `enter` and `leave`.
 macro_rules! tenant {
     ($name:ident) => {
         #[derive(Debug)]
@@ -29,7 +29,7 @@ macro_rules! tenant {
                 Self { entered: OwnerUsize::new(0), left: OwnerUsize::new(0) }
             }
 
-            /// How often records were entered and left.
+            /// Returns the calls of `enter` and `leave`, summed over all records.
             fn counts() -> (usize, usize) {
                 Self::registry().records().map(Record::shard).fold((0, 0), |(entered, left), shard| {
                     (entered + shard.entered.get(), left + shard.left.get())
@@ -57,7 +57,7 @@ macro_rules! tenant {
             fn here() -> &'static LocalKey<Here<Self>> {
                 std::thread_local! {
                     static HERE: Here<$name> = {
-                        // SAFETY: a reference to a static.
+                        // SAFETY: the argument is a reference to a static.
                         unsafe { Here::new($name::nowhere(), 0) }
                     };
                 }
@@ -82,8 +82,8 @@ macro_rules! tenant {
             }
 
             fn leave(record: &'static Record<Self>) {
-                assert!(!record.is_free(), "left without a lease");
-                assert!(core::ptr::eq(bound::<Self>().unwrap(), record), "the thread still has it");
+                assert!(!record.is_free(), "`leave` runs without a lease");
+                assert!(core::ptr::eq(bound::<Self>().unwrap(), record), "the thread is not bound any more");
                 record.shard().left.add(1);
             }
 
@@ -99,7 +99,7 @@ fn is_gone<S: Tenant>() -> bool {
 }
 
 #[test]
-fn a_thread_has_its_record_from_its_first_call_to_its_end() {
+fn thread_is_bound_from_its_first_call_to_its_exit() {
     tenant!(Toy);
     thread::spawn(|| {
         assert!(bound::<Toy>().is_none() && core::ptr::eq(current::<Toy>(), Toy::nowhere()));
@@ -113,41 +113,42 @@ fn a_thread_has_its_record_from_its_first_call_to_its_end() {
     .unwrap();
     assert!(Toy::all_free());
     assert_eq!(Toy::counts(), (1, 1));
-    // The next thread takes the same record as it is.
+    // The next thread leases the same record as it is.
     thread::spawn(|| assert_eq!(hold::<Toy>().unwrap().record().shard().left.get(), 1)).join().unwrap();
     assert_eq!((Toy::counts(), Toy::registry().later_records()), ((2, 2), 0));
 }
 
 #[test]
-fn what_is_near_is_that_of_the_record() {
+fn near_is_that_of_the_bound_record() {
     const UNSEEN: usize = usize::MAX;
     static NEAR: AtomicUsize = AtomicUsize::new(UNSEEN);
     tenant!(Toy);
     thread::spawn(|| {
         assert_eq!(near::<Toy>(), 0);
         let record = hold::<Toy>().unwrap().record();
-        assert_eq!(near::<Toy>(), 1, "entered once");
+        assert_eq!(near::<Toy>(), 1, "`enter` ran once");
         record.shard().entered.add(1);
-        assert_eq!(near::<Toy>(), 1, "a copy");
+        assert_eq!(near::<Toy>(), 1, "`near` is not a copy");
         renew::<Toy>();
         assert_eq!(near::<Toy>(), 2);
     })
     .join()
     .unwrap();
     thread::spawn(|| {
-        assert_eq!(near::<Toy>(), 0, "no record yet");
+        assert_eq!(near::<Toy>(), 0, "the thread has a record");
         assert!(matches!(hold::<Toy>(), Some(Held::Bound(_))));
         assert_eq!(near::<Toy>(), 3);
         assert_eq!(at_exit(|| assert_eq!(NEAR.swap(near::<Toy>(), Ordering::Relaxed), UNSEEN)), Ok(()));
     })
     .join()
     .unwrap();
-    assert_eq!(NEAR.load(Ordering::Relaxed), 0, "behind the thread's end");
-    // Two threads, and once by this test.
+    assert_eq!(NEAR.load(Ordering::Relaxed), 0, "`near` after the exit guard");
+    // Two threads entered a record, and this test added one.
     assert_eq!((Toy::counts(), Toy::all_free()), ((3, 2), true));
 }
 
-/// What a destructor of a user's thread-local found, run before the guard's or behind it.
+/// Lets a destructor of a user's thread-local call the allocator, and returns whether it found
+/// GONE. `users_first` creates the user's thread-local before the exit guard's.
 fn in_a_destructor<S: Tenant>(users_first: bool) -> bool {
     static FOUND: Mutex<Vec<(bool, bool)>> = Mutex::new(Vec::new());
     struct User(Option<fn()>);
@@ -180,25 +181,25 @@ fn in_a_destructor<S: Tenant>(users_first: bool) -> bool {
     .join()
     .unwrap();
     let (gone, leased) = FOUND.lock().unwrap().pop().expect("the destructor ran");
-    assert_eq!(gone, leased, "leased for one operation exactly when the guard is gone");
+    assert_eq!(gone, leased, "a lease for one operation exactly when the guard has run");
     gone
 }
 
 #[test]
-fn destructors_before_and_behind_the_guard_get_a_record() {
+fn destructors_before_and_after_the_guard_get_a_record() {
     tenant!(Toy);
     let orders = [true, false].map(in_a_destructor::<Toy>);
-    assert!(Toy::all_free(), "a record was not given up");
+    assert!(Toy::all_free(), "a record was not released");
     let behind = orders.iter().filter(|gone| **gone).count();
-    // Two threads were bound; behind the guard a lease is for one operation, and left by nobody.
+    // Two threads were bound. After the guard, each lease enters its record and does not leave it.
     assert_eq!(Toy::counts(), (2 + behind, 2));
     if cfg!(target_os = "linux") {
-        assert_eq!(behind, 1, "destructors run in one order or the other");
+        assert_eq!(behind, 1, "destructors run in the same order in both threads");
     }
 }
 
 #[test]
-fn hooks_run_once_and_none_is_taken_while_they_do() {
+fn hooks_run_once_and_none_can_be_registered_meanwhile() {
     static RAN: Mutex<Vec<Result<(), Gone>>> = Mutex::new(Vec::new());
     fn hook() {
         RAN.lock().unwrap().push(at_exit(hook));
@@ -208,7 +209,7 @@ fn hooks_run_once_and_none_is_taken_while_they_do() {
 }
 
 #[test]
-fn an_allocator_first_used_by_a_hook_leases() {
+fn allocator_first_used_in_a_hook_leases_a_record() {
     tenant!(Toy);
     fn hook() {
         assert!(matches!(hold::<Toy>(), Some(Held::Leased(_))));
@@ -219,7 +220,7 @@ fn an_allocator_first_used_by_a_hook_leases() {
 }
 
 #[test]
-fn without_a_place_for_its_hook_an_allocator_leases() {
+fn allocator_without_a_free_hook_leases_a_record() {
     tenant!(Toy);
     thread::spawn(|| {
         for _ in 0..HOOKS {
@@ -230,7 +231,7 @@ fn without_a_place_for_its_hook_an_allocator_leases() {
         assert!(matches!(held, Held::Leased(_)) && is_gone::<Toy>());
         assert!(!held.record().is_free() && bound::<Toy>().is_none());
         drop(held);
-        assert!(Toy::all_free(), "a lease for one operation is given up after it");
+        assert!(Toy::all_free(), "a lease for one operation outlives it");
         assert_eq!(Toy::counts(), (1, 0));
     })
     .join()
@@ -238,7 +239,7 @@ fn without_a_place_for_its_hook_an_allocator_leases() {
 }
 
 #[test]
-fn whoever_allocates_while_a_record_is_made_gets_the_record() {
+fn allocation_while_a_record_is_entered_binds_that_thread() {
     tenant!(Toy);
     thread::spawn(|| {
         for _ in 0..HOOKS - 1 {
@@ -254,7 +255,7 @@ fn whoever_allocates_while_a_record_is_made_gets_the_record() {
 }
 
 #[test]
-fn a_record_got_meanwhile_takes_one_hook() {
+fn binding_while_a_record_is_entered_takes_one_hook() {
     tenant!(Toy);
     thread::spawn(|| {
         WHILE_ENTERING.set(Some(|| assert!(matches!(hold::<Toy>(), Some(Held::Bound(_))))));
@@ -268,7 +269,7 @@ fn a_record_got_meanwhile_takes_one_hook() {
 }
 
 #[test]
-fn conc_threads_come_and_go() {
+fn conc_every_thread_enters_and_leaves_one_record() {
     tenant!(Toy);
     const THREADS: usize = 3;
     const ROUNDS: usize = if cfg!(miri) { 3 } else { 50 };

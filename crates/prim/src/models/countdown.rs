@@ -1,4 +1,4 @@
-//! Countdowns: the last free of a unit whose record has no holder finds out by itself.
+//! Countdowns: the last free of a unit on a record without a holder frees the unit.
 
 use loom::cell::UnsafeCell;
 use loom::thread;
@@ -9,13 +9,13 @@ use super::memory::Kept;
 use crate::foreign::COMPLETE;
 use crate::record::Record;
 
-/// A record with one unit, which counts down while nobody holds the record.
+/// A record with one unit, which counts down while no thread holds the record.
 #[derive(Clone)]
 struct World {
     record: Kept<Record<()>>,
     side: Side,
-    /// How often the unit was drained. Written by the holder alone.
-    drained: Kept<UnsafeCell<u32>>,
+    /// How often the unit ran empty. Only the holder writes it.
+    emptied: Kept<UnsafeCell<u32>>,
 }
 
 impl World {
@@ -23,7 +23,7 @@ impl World {
         Self {
             record: Kept::new(Record::new(())),
             side: Side::new(live),
-            drained: Kept::new(UnsafeCell::new(0)),
+            emptied: Kept::new(UnsafeCell::new(0)),
         }
     }
 
@@ -35,14 +35,14 @@ impl World {
         !self.side.inbox.get().is_empty()
     }
 
-    /// Books what is in the inbox. A unit with live blocks counts down from here on.
+    /// Books the remote frees in the inbox. A unit with live blocks counts down from then on.
     fn drain(&self) {
         // SAFETY: the caller holds the lease.
         for (_, given) in unsafe { self.side.inbox.get().take() } {
             let count = if given == COMPLETE { self.chunk().live() } else { given };
             if self.chunk().book(count) {
                 // SAFETY: loom reports the race before this write.
-                self.drained.get().with_mut(|drained| unsafe { *drained += 1 });
+                self.emptied.get().with_mut(|emptied| unsafe { *emptied += 1 });
                 self.chunk().free();
             } else {
                 self.chunk().foreign().start_countdown(COMPLETE - self.chunk().live());
@@ -51,19 +51,19 @@ impl World {
     }
 
     fn remote_free(&self, index: usize) {
-        if self.side.foreign_free(index) && self.record.get().is_free() {
+        if self.side.remote_free(index) && self.record.get().is_free() {
             self.record.get().look_after(|()| self.has_mail(), |_| self.drain());
         }
     }
 
-    fn is_drained(&self) {
+    fn assert_emptied_once(&self) {
         // SAFETY: loom reports the race before this read.
-        let drained = self.drained.get().with(|drained| unsafe { *drained });
-        assert_eq!(drained, 1, "the unit was drained {drained} times");
+        let emptied = self.emptied.get().with(|emptied| unsafe { *emptied });
+        assert_eq!(emptied, 1, "the unit ran empty {emptied} times");
     }
 }
 
-/// Three blocks of an ended thread are freed by three threads. Nobody looks at the record after that.
+/// Three threads free the three blocks of an ended thread. No thread trims the record after that.
 #[test]
 fn loom_countdown_is_completed_once() {
     explore_within(3, || {
@@ -76,11 +76,11 @@ fn loom_countdown_is_completed_once() {
         for other in others {
             other.join().unwrap();
         }
-        world.is_drained();
+        world.assert_emptied_once();
     });
 }
 
-/// A new holder stops the countdown beside the free that may complete it, and hands out again what was freed before.
+/// A new holder stops the countdown beside the free that may complete it, and reuses a freed block.
 #[test]
 fn loom_countdown_is_stopped_beside_its_last_free() {
     explore_within(3, || {
@@ -104,6 +104,6 @@ fn loom_countdown_is_stopped_beside_its_last_free() {
             lease.release(|()| world.has_mail(), |_| world.drain());
         }
         other.join().unwrap();
-        world.is_drained();
+        world.assert_emptied_once();
     });
 }

@@ -1,4 +1,5 @@
-//! Foreign frees against the holder: a unit is drained once, is not touched after that, and links only once.
+//! Remote frees beside the holder: a unit runs empty once, is not touched after that, and is linked
+//! once.
 
 use core::ptr::NonNull;
 
@@ -9,20 +10,20 @@ use super::explore;
 use super::memory::Kept;
 use crate::foreign::{Foreign, Inbox, Unit};
 
-/// A unit of three blocks, with what only its holder writes.
+/// A unit of three blocks, with a count that only its holder writes.
 pub(super) struct Chunk {
     foreign: Foreign<Chunk>,
-    /// Blocks that are out.
+    /// The number of live blocks.
     pub(super) live: UnsafeCell<u64>,
     blocks: [UnsafeCell<u32>; 3],
 }
 
-// SAFETY: the address of one field, for as long as the unit is there.
+// SAFETY: returns the address of the same field every time.
 unsafe impl Unit for Chunk {
     unsafe fn foreign(unit: NonNull<Self>) -> NonNull<Foreign<Self>> {
-        // SAFETY: the caller's unit is alive; no reference is made.
+        // SAFETY: the caller's unit is live; no reference is created.
         let field = unsafe { &raw mut (*unit.as_ptr()).foreign };
-        // SAFETY: a field of what a non-null pointer points at.
+        // SAFETY: a field of a non-null pointer's target is not at address null.
         unsafe { NonNull::new_unchecked(field) }
     }
 }
@@ -36,23 +37,23 @@ impl Chunk {
         }
     }
 
-    /// Whoever has block `index` writes to it.
+    /// Writes to block `index`, as its user.
     pub(super) fn use_block(&self, index: usize) {
         // SAFETY: loom reports the race before this write.
         self.blocks[index].with_mut(|block| unsafe { *block += 1 });
     }
 
-    /// The holder takes `count` off, and says whether the unit is drained.
+    /// Subtracts `count` from the live blocks, as the holder. Returns whether the unit ran empty.
     pub(super) fn book(&self, count: u64) -> bool {
         self.live.with_mut(|live| {
             // SAFETY: loom reports the race before this access.
             let live = unsafe { &mut *live };
-            *live = live.checked_sub(count).expect("more was given back than was out");
+            *live = live.checked_sub(count).expect("more blocks were freed than were live");
             *live == 0
         })
     }
 
-    /// Blocks that are out. The holder's alone.
+    /// Returns the number of live blocks. Only the holder calls this.
     pub(super) fn live(&self) -> u64 {
         // SAFETY: loom reports the race before this read.
         self.live.with(|live| unsafe { *live })
@@ -62,7 +63,7 @@ impl Chunk {
         &self.foreign
     }
 
-    /// The unit is drained and goes back to where it came from: all of it is written to.
+    /// Frees the unit: writes to all of it, as its next user will.
     pub(super) fn free(&self) {
         self.foreign.end();
         for index in 0..self.blocks.len() {
@@ -83,31 +84,31 @@ impl Side {
         Self { chunk: Kept::new(Chunk::new(live)), inbox: Kept::new(Inbox::new()) }
     }
 
-    /// Any other thread frees block `index`. Returns whether it pushed.
-    pub(super) fn foreign_free(&self, index: usize) -> bool {
+    /// Frees block `index` as a thread that is not the holder. Returns whether it pushed the unit.
+    pub(super) fn remote_free(&self, index: usize) -> bool {
         self.chunk.get().use_block(index);
-        // SAFETY: the block was this thread's, and keeps the unit alive until it is booked.
+        // SAFETY: the block is this thread's, and keeps the unit live until it is booked.
         unsafe { self.inbox.get().give_back_add(self.chunk.pointer(), 1) }
     }
 
-    /// The holder frees block `index`, and says whether the unit is drained by that.
-    pub(super) fn home_free(&self, index: usize) -> bool {
+    /// Frees block `index` as the holder. Returns whether the unit ran empty.
+    pub(super) fn local_free(&self, index: usize) -> bool {
         self.chunk.get().use_block(index);
         self.chunk.get().book(1)
     }
 
-    /// The holder books what waits, and says whether the unit is drained by that.
+    /// Books the remote frees in the inbox, as the holder. Returns whether the unit ran empty.
     pub(super) fn settle(&self) -> bool {
-        let mut drained = false;
-        // SAFETY: the model calls this on one thread, or under the record's lease.
+        let mut emptied = false;
+        // SAFETY: one thread of the model calls this, or the caller holds the record's lease.
         for (unit, given) in unsafe { self.inbox.get().take() } {
             assert_eq!(unit, self.chunk.pointer());
-            drained |= self.chunk.get().book(given);
+            emptied |= self.chunk.get().book(given);
         }
-        drained
+        emptied
     }
 
-    /// A holder that takes the word when it retires the unit, dequeued or not: what F2 forbids.
+    /// Takes the word when the unit retires, whether it was dequeued or not. F2 forbids this.
     fn retire(&self) -> bool {
         if !cfg!(ephemera_weaken = "settle_without_dequeue") {
             return false;
@@ -117,53 +118,54 @@ impl Side {
     }
 }
 
-/// Two threads and the holder free a block each. The unit is drained once, and nobody is in it then.
+/// Two threads and the holder free a block each. The unit runs empty once, with no thread in it.
 #[test]
-fn loom_foreign_frees_drain_a_unit_once() {
+fn loom_remote_frees_empty_a_unit_once() {
     explore(|| {
         let side = Side::new(3);
         let others = [0, 1].map(|index| {
             let side = side.clone();
-            thread::spawn(move || side.foreign_free(index))
+            thread::spawn(move || side.remote_free(index))
         });
-        let mut drained = 0;
+        let mut emptied = 0;
         let mut settled = |now: bool| {
             if now {
                 side.chunk.get().free();
-                drained += 1;
+                emptied += 1;
             }
         };
-        settled(side.home_free(2));
+        settled(side.local_free(2));
         settled(side.retire());
         settled(side.settle());
         let pushes = others.map(|other| other.join().unwrap());
         settled(side.settle());
-        assert_eq!(drained, 1, "the unit was drained {drained} times");
-        assert!(pushes.contains(&true), "nobody told the holder");
+        assert_eq!(emptied, 1, "the unit ran empty {emptied} times");
+        assert!(pushes.contains(&true), "no thread pushed the unit");
     });
 }
 
-/// The holder frees the unit as soon as it can; what orders it behind the thread that did not push is the word alone.
+/// The holder frees the unit as soon as it can. Only the word orders that after the free of the
+/// thread that did not push.
 #[test]
-fn loom_foreign_frees_end_before_the_unit_is_freed() {
+fn loom_remote_frees_end_before_the_unit_is_freed() {
     explore(|| {
         let side = Side::new(2);
         let others = [0, 1].map(|index| {
             let side = side.clone();
-            thread::spawn(move || side.foreign_free(index))
+            thread::spawn(move || side.remote_free(index))
         });
-        let mut drained = false;
+        let mut emptied = false;
         for _ in 0..2 {
             if side.settle() {
                 side.chunk.get().free();
-                drained = true;
+                emptied = true;
             }
             thread::yield_now();
         }
         for other in others {
             other.join().unwrap();
         }
-        if !drained {
+        if !emptied {
             assert!(side.settle(), "blocks were lost");
         } else {
             assert!(side.inbox.get().is_empty(), "a freed unit is linked");
@@ -171,60 +173,60 @@ fn loom_foreign_frees_end_before_the_unit_is_freed() {
     });
 }
 
-/// The holder hands a block out again that it has just booked, and that one is freed by its new user: the unit goes
-/// through the inbox twice.
+/// The holder reuses a block that it has just booked. Its new user frees it, so the unit is in the
+/// inbox twice.
 #[test]
-fn loom_foreign_free_of_a_block_that_was_used_again() {
+fn loom_remote_free_of_a_reused_block_is_not_lost() {
     explore(|| {
         let side = Side::new(2);
         let first = side.clone();
-        let first = thread::spawn(move || first.foreign_free(0));
+        let first = thread::spawn(move || first.remote_free(0));
         let second = side.clone();
-        let second = thread::spawn(move || second.foreign_free(1));
-        let mut drained = side.settle();
-        let third = if drained {
-            // All home: the unit is used again from its start.
+        let second = thread::spawn(move || second.remote_free(1));
+        let mut emptied = side.settle();
+        let third = if emptied {
+            // No block is live, so the unit is used again from its start.
             // SAFETY: loom reports the race before this write.
             side.chunk.get().live.with_mut(|live| unsafe { *live = 1 });
             side.chunk.get().use_block(0);
-            drained = false;
+            emptied = false;
             let third = side.clone();
-            Some(thread::spawn(move || third.foreign_free(0)))
+            Some(thread::spawn(move || third.remote_free(0)))
         } else {
             None
         };
-        drained |= side.settle();
+        emptied |= side.settle();
         for other in [Some(first), Some(second), third].into_iter().flatten() {
             other.join().unwrap();
         }
-        drained |= side.settle();
-        assert!(drained, "blocks were lost");
+        emptied |= side.settle();
+        assert!(emptied, "blocks were lost");
         side.chunk.get().free();
     });
 }
 
-/// Two units of one record: each link leads to the other unit, or nowhere, and none is lost.
+/// Two units of one record: each link names the other unit or is null, and no unit is lost.
 #[test]
-fn loom_foreign_frees_of_two_units_are_all_yielded() {
+fn loom_remote_frees_of_two_units_are_all_yielded() {
     explore(|| {
         let inbox = Kept::new(Inbox::new());
         let sides = [0, 1].map(|_| Side { chunk: Kept::new(Chunk::new(2)), inbox: inbox.clone() });
         let others = [0, 1].map(|index: usize| {
             let sides = sides.clone();
-            // Each thread has a block in both units, and frees them in its own order.
+            // Each thread has a block in both units. The two free them in opposite orders.
             thread::spawn(move || {
-                sides[index].foreign_free(index);
-                sides[1 - index].foreign_free(index);
+                sides[index].remote_free(index);
+                sides[1 - index].remote_free(index);
             })
         });
-        let mut drained = [0, 0];
+        let mut emptied = [0, 0];
         let mut settle = || {
-            // SAFETY: this is the only thread that takes.
+            // SAFETY: no other thread takes from this inbox.
             for (unit, given) in unsafe { inbox.get().take() } {
                 let which = usize::from(unit == sides[1].chunk.pointer());
                 if sides[which].chunk.get().book(given) {
                     sides[which].chunk.get().free();
-                    drained[which] += 1;
+                    emptied[which] += 1;
                 }
             }
         };
@@ -233,6 +235,6 @@ fn loom_foreign_frees_of_two_units_are_all_yielded() {
             other.join().unwrap();
         }
         settle();
-        assert_eq!(drained, [1, 1], "a unit was lost or drained twice");
+        assert_eq!(emptied, [1, 1], "a unit was lost or ran empty twice");
     });
 }

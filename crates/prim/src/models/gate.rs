@@ -1,4 +1,4 @@
-//! The gate: one at a time, and each sees what the one before it did.
+//! The gate: one holder at a time, and each sees the writes of the last one.
 
 use loom::cell::UnsafeCell;
 use loom::thread;
@@ -22,7 +22,7 @@ impl Guarded {
 }
 
 #[test]
-fn loom_gate_lets_one_in_at_a_time() {
+fn loom_gate_admits_one_holder_at_a_time() {
     explore(|| {
         let guarded = Kept::new(Guarded { gate: Gate::new(), visits: UnsafeCell::new(0) });
         let others = [0, 1].map(|_| {

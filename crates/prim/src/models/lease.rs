@@ -1,4 +1,5 @@
-//! Leases: one holder at a time, each sees what the one before it wrote, and nothing in an inbox is lost between them.
+//! Leases: one holder at a time, each sees the last holder's writes, and no remote free is lost in
+//! between.
 
 use loom::cell::UnsafeCell;
 use loom::thread;
@@ -9,21 +10,21 @@ use super::memory::Kept;
 use crate::foreign::Inbox;
 use crate::record::Record;
 
-/// What hangs on the record of these models.
+/// The shard of the record in these models.
 struct Shard {
-    /// Written by the holder alone.
-    drained: UnsafeCell<u32>,
+    /// How often the unit ran empty. Only the holder writes it.
+    emptied: UnsafeCell<u32>,
 }
 
 impl Shard {
     fn new() -> Self {
-        Self { drained: UnsafeCell::new(0) }
+        Self { emptied: UnsafeCell::new(0) }
     }
 
-    fn count(&self, drained: bool) {
-        self.drained.with_mut(|count| {
+    fn count(&self, emptied: bool) {
+        self.emptied.with_mut(|count| {
             // SAFETY: loom reports the race before this write.
-            unsafe { *count += u32::from(drained) };
+            unsafe { *count += u32::from(emptied) };
         });
     }
 }
@@ -41,7 +42,7 @@ impl World {
         Self { record: Kept::new(Record::new(Shard::new())), side }
     }
 
-    /// Whether the inbox holds the unit.
+    /// Returns whether the inbox holds the unit.
     fn has_mail(&self) -> bool {
         !self.side.inbox.get().is_empty()
     }
@@ -53,21 +54,21 @@ impl World {
 
     /// Frees a block as a thread that does not hold the record.
     fn remote_free(&self, index: usize) {
-        if self.side.foreign_free(index) && self.record.get().is_free() {
+        if self.side.remote_free(index) && self.record.get().is_free() {
             self.record.get().look_after(|_| self.has_mail(), |_| self.drain());
         }
     }
 
-    /// The unit was drained once, and without another look: nobody cleans up behind the threads of the model.
-    fn is_drained(&self) {
+    /// Checks that the unit ran empty once. No thread trims the record before this.
+    fn assert_emptied_once(&self) {
         // SAFETY: loom reports the race before this read.
-        let drained = self.record.get().shard().drained.with(|count| unsafe { *count });
-        assert_eq!(drained, 1, "the unit was drained {drained} times");
-        assert!(self.record.get().is_free(), "a lease was not given up");
+        let emptied = self.record.get().shard().emptied.with(|count| unsafe { *count });
+        assert_eq!(emptied, 1, "the unit ran empty {emptied} times");
+        assert!(self.record.get().is_free(), "a lease was not released");
         self.side.chunk.get().free();
     }
 
-    /// What a thread does with a record that it can lease: books what waits.
+    /// Books the remote frees in the inbox, if this thread can lease the record.
     fn clean(&self) {
         if let Some(lease) = self.record.get().try_lease() {
             lease.record().shard().count(self.side.settle());
@@ -75,37 +76,37 @@ impl World {
     }
 }
 
-/// The holder frees its block and exits, another thread gives back, a third takes the record over.
+/// The holder frees its block and exits, another thread frees a block, a third leases the record.
 #[test]
-fn loom_lease_passes_on_what_the_last_holder_left() {
+fn loom_lease_shows_the_last_holders_writes() {
     explore(|| {
         let world = World::new(2);
         let lease = world.record.get().try_lease().unwrap();
         let (foreign, next) = (world.clone(), world.clone());
-        let foreign = thread::spawn(move || foreign.side.foreign_free(0));
+        let foreign = thread::spawn(move || foreign.side.remote_free(0));
         let next = thread::spawn(move || next.clean());
-        lease.record().shard().count(world.side.home_free(1));
+        lease.record().shard().count(world.side.local_free(1));
         lease.record().shard().count(world.side.settle());
         drop(lease);
         foreign.join().unwrap();
         next.join().unwrap();
         world.clean();
         // SAFETY: loom reports the race before this read.
-        let drained = world.record.get().shard().drained.with(|count| unsafe { *count });
-        assert_eq!(drained, 1, "the unit was drained {drained} times");
+        let emptied = world.record.get().shard().emptied.with(|count| unsafe { *count });
+        assert_eq!(emptied, 1, "the unit ran empty {emptied} times");
         world.side.chunk.get().free();
     });
 }
 
-/// Two threads that push to a free record, and look after it themselves where they can.
+/// Two threads push to a record without a holder and drain it if they can lease it.
 #[test]
-fn loom_lease_by_those_who_push() {
+fn loom_lease_taken_by_pushers_empties_a_unit_once() {
     explore(|| {
         let world = World::new(2);
         let others = [0, 1].map(|index| {
             let world = world.clone();
             thread::spawn(move || {
-                if world.side.foreign_free(index) {
+                if world.side.remote_free(index) {
                     world.clean();
                 }
             })
@@ -115,15 +116,15 @@ fn loom_lease_by_those_who_push() {
         }
         world.clean();
         // SAFETY: loom reports the race before this read.
-        let drained = world.record.get().shard().drained.with(|count| unsafe { *count });
-        assert_eq!(drained, 1, "the unit was drained {drained} times");
+        let emptied = world.record.get().shard().emptied.with(|count| unsafe { *count });
+        assert_eq!(emptied, 1, "the unit ran empty {emptied} times");
         world.side.chunk.get().free();
     });
 }
 
-/// Bound with the thread and taken up again, a lease is given up once, and its record is free then.
+/// A lease that was bound is released once, and its record is free then.
 #[test]
-fn loom_lease_bound_and_taken_up_again() {
+fn loom_lease_that_was_bound_is_released_once() {
     explore(|| {
         let record = Kept::new(Record::new(Shard::new()));
         let other = record.clone();
@@ -136,7 +137,7 @@ fn loom_lease_bound_and_taken_up_again() {
             let bound = lease.bind();
             bound.shard().count(true);
             assert!(!bound.is_free() && bound.try_lease().is_none(), "a bound record was leased again");
-            // SAFETY: bound just above, by this thread.
+            // SAFETY: this thread bound the record above, and does not use it after the drop.
             drop(unsafe { bound.bound() });
         }
         other.join().unwrap();
@@ -144,9 +145,10 @@ fn loom_lease_bound_and_taken_up_again() {
     });
 }
 
-/// The holder exits while the last block of the unit is freed elsewhere. Nobody looks at the record after that.
+/// The holder exits while another thread frees the unit's last block. No thread trims the record
+/// after that.
 #[test]
-fn loom_lease_released_beside_a_push_leaves_nothing() {
+fn loom_lease_released_beside_a_push_drains_the_inbox() {
     explore(|| {
         let world = World::new(1);
         let lease = world.record.get().try_lease().unwrap();
@@ -155,13 +157,13 @@ fn loom_lease_released_beside_a_push_leaves_nothing() {
         world.drain();
         lease.release(|_| world.has_mail(), |_| world.drain());
         other.join().unwrap();
-        world.is_drained();
+        world.assert_emptied_once();
     });
 }
 
-/// Two threads free the blocks of a record that nobody holds, and both look after it.
+/// Two threads free the blocks of a record without a holder, and both look after it.
 #[test]
-fn loom_lease_released_by_two_that_push_leaves_nothing() {
+fn loom_lease_released_by_two_pushers_drains_the_inbox() {
     explore(|| {
         let world = World::new(2);
         let others = [0, 1].map(|index| {
@@ -171,6 +173,6 @@ fn loom_lease_released_by_two_that_push_leaves_nothing() {
         for other in others {
             other.join().unwrap();
         }
-        world.is_drained();
+        world.assert_emptied_once();
     });
 }

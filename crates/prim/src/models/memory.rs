@@ -1,13 +1,13 @@
-//! The memory of one run of a model: what is allocated in it outlives what the model frees.
+//! The memory of one run of a model, which outlives the frees of the model.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::ptr::NonNull;
 
-/// A unit or pool of a model, in raw memory that is given back when the run is over, not when the protocol frees it:
-/// a touch after the free must find the witness.
+/// A unit or pool of a model, in memory that is freed at the end of the run, not when the protocol
+/// frees it. So a touch after the free finds the witness.
 ///
-/// An `Arc` of the standard library, since loom's would order the threads that drop it.
+/// The `Arc` is the standard library's, because loom's would order the threads that drop it.
 pub(super) struct Kept<T> {
     place: Arc<Place<T>>,
 }
@@ -24,9 +24,10 @@ impl<T> Kept<T> {
         self.place.0
     }
 
-    /// The value, by a shared reference: all that models put here is atomics and loom's cells.
+    /// Returns the value. A shared reference is enough, because models keep only atomics and loom's
+    /// cells here.
     pub(super) fn get(&self) -> &T {
-        // SAFETY: the place lives as long as its last `Kept`, and nobody has a unique reference to it.
+        // SAFETY: the place lives as long as its last `Kept`, and no unique reference to it exists.
         unsafe { self.place.0.as_ref() }
     }
 }
@@ -39,13 +40,13 @@ impl<T> Clone for Kept<T> {
 
 impl<T> Drop for Place<T> {
     fn drop(&mut self) {
-        // SAFETY: `Kept::new` took it out of a box, and this was its last owner.
+        // SAFETY: `Kept::new` leaked this box, and the last owner of it is being dropped.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 }
 
-// SAFETY: loom runs all threads of a model on one thread of the system, and reports accesses to its cells and
-// atomics that the model does not order.
+// SAFETY: loom runs all threads of a model on one system thread, and reports accesses to its cells
+// and atomics that the model does not order.
 unsafe impl<T> Send for Kept<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for Kept<T> {}

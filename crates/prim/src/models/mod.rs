@@ -1,8 +1,10 @@
-//! Models of the protocol, over the crate's own types: every interleaving of a few threads, run by loom.
+//! Models of the protocol over the crate's own types: loom runs a few threads in every
+//! interleaving.
 //!
-//! Each is a test named `loom_*`. What one thread may write alone is a loom cell here, so that a missing edge
-//! is a failed model and not a value that happens to be right. Each ordering of the crate has a control that
-//! weakens it and the model that must then fail: the table in the crate's design.
+//! Each model is a test named `loom_*`. A field that only one thread may write is a loom cell, so
+//! that a missing edge fails the model instead of yielding a value that happens to be right. For
+//! each ordering of the crate, a negative control weakens it and names the model that must then
+//! fail. The design page has the table.
 
 mod countdown;
 mod foreign;
@@ -15,12 +17,12 @@ mod word;
 
 use loom::model::Builder;
 
-/// Runs `model` in every interleaving, whatever bound the environment sets.
+/// Runs `model` in every interleaving, regardless of a bound in the environment.
 fn explore(model: impl Fn() + Sync + Send + 'static) {
     explore_with(None, model);
 }
 
-/// As [`explore`], for a model that is too large for that: with at most this many preemptions.
+/// Runs `model` with at most this many preemptions, if it is too large for [`explore`].
 fn explore_within(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     explore_with(Some(preemptions), model);
 }

@@ -1,4 +1,4 @@
-//! The registry: no record is held twice, and records that were added are seen whole.
+//! The registry: no record has two holders, and readers see added records complete.
 
 use loom::cell::UnsafeCell;
 use loom::thread;
@@ -7,7 +7,7 @@ use super::memory::Kept;
 use super::{explore, explore_within};
 use crate::record::{FIRST, Record, Registry};
 
-/// Counts its holders; written by the holder alone.
+/// Counts its holders. Only the holder writes it.
 struct Shard {
     holders: UnsafeCell<u32>,
 }
@@ -35,7 +35,7 @@ fn registry() -> Kept<Registry<Shard>> {
     Kept::new(Registry::new(core::array::from_fn(|_| Record::new(Shard::new())), Shard::new))
 }
 
-/// Holds some record for a moment.
+/// Holds any record for a moment, and returns its address.
 fn visit(registry: &Registry<Shard>) -> usize {
     let lease = registry.lease_any().unwrap();
     lease.record().shard().hold();
@@ -44,7 +44,8 @@ fn visit(registry: &Registry<Shard>) -> usize {
     core::ptr::from_ref(lease.record()).addr()
 }
 
-/// Three threads, two static records: one may have to wait, or to add; none shares.
+/// Three threads lease two static records: one thread may have to add a record, and no two share
+/// one.
 #[test]
 fn loom_registry_leases_a_record_to_one_thread() {
     explore_within(4, || {
@@ -62,9 +63,9 @@ fn loom_registry_leases_a_record_to_one_thread() {
     });
 }
 
-/// Two threads add records while a third looks through them all and holds what it can.
+/// Two threads add records while a third walks all records and leases those that it can.
 #[test]
-fn loom_registry_shows_added_records_as_they_were_made() {
+fn loom_registry_shows_added_records_complete() {
     explore(|| {
         let registry = registry();
         let held: [_; FIRST] = core::array::from_fn(|_| registry.get().lease_free().unwrap());
@@ -88,7 +89,8 @@ fn loom_registry_shows_added_records_as_they_were_made() {
     });
 }
 
-/// A shard of a later record is seen as it was made by a thread that only looks, as statistics do.
+/// A thread that reads an added record without leasing it, as statistics do, sees its shard
+/// complete.
 #[test]
 fn loom_registry_lets_statistics_read_added_records() {
     explore(|| {
@@ -97,7 +99,7 @@ fn loom_registry_lets_statistics_read_added_records() {
         let looker = registry.clone();
         let looker = thread::spawn(move || {
             let shards = looker.get().records().map(Record::shard);
-            // SAFETY: loom reports the race before this read; nobody holds it to write.
+            // SAFETY: loom reports the race before this read; no holder writes the shard.
             shards.map(|shard| shard.holders.with(|count| unsafe { *count })).sum::<u32>()
         });
         drop(registry.get().lease_any().unwrap());

@@ -1,4 +1,4 @@
-//! Owner words: what is published is seen by those who observe.
+//! Owner words: an observer of a published value sees the writes before it.
 
 use loom::cell::UnsafeCell;
 use loom::thread;
@@ -20,7 +20,7 @@ impl Words {
     }
 }
 
-/// The owner gives back slot after slot by plain stores; who observes a bit may use the slot.
+/// The owner frees slots by plain stores. A thread that observes a bit may use the slot.
 #[test]
 fn loom_word_bits_publish_the_end_of_use() {
     explore(|| {
@@ -36,8 +36,8 @@ fn loom_word_bits_publish_the_end_of_use() {
                 owner.get().bits.publish(bits);
             }
         });
-        let home = words.get().bits.observe();
-        for index in (0..2).filter(|index| home & 1 << index != 0) {
+        let freed = words.get().bits.observe();
+        for index in (0..2).filter(|index| freed & 1 << index != 0) {
             words.get().write(index);
         }
         owner.join().unwrap();
@@ -45,9 +45,9 @@ fn loom_word_bits_publish_the_end_of_use() {
     });
 }
 
-/// A pointer that is followed leads to what was made before it was published.
+/// A pointer that is followed leads to a target that was written before it was published.
 #[test]
-fn loom_word_pointers_publish_what_they_point_at() {
+fn loom_word_pointers_publish_their_targets() {
     explore(|| {
         let words = Kept::new(Words {
             bits: OwnerU64::new(0),

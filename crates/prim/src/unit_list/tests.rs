@@ -1,4 +1,4 @@
-//! The list of all units by itself: order, removal, and walkers beside the owner.
+//! The list of all units: order, removal, and walkers beside the owner.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -14,19 +14,19 @@ struct Unit {
     number: usize,
 }
 
-// SAFETY: the addresses of two fields.
+// SAFETY: each method returns the address of the same field every time.
 unsafe impl Listed for Unit {
     unsafe fn next(unit: NonNull<Self>) -> NonNull<OwnerPtr<Self>> {
-        // SAFETY: the caller's unit is alive; no reference is made.
+        // SAFETY: the caller's unit is live; no reference is created.
         let field = unsafe { &raw mut (*unit.as_ptr()).next };
-        // SAFETY: a field of what a non-null pointer points at.
+        // SAFETY: a field of a non-null pointer's target is not at address null.
         unsafe { NonNull::new_unchecked(field) }
     }
 
     unsafe fn prev(unit: NonNull<Self>) -> NonNull<OwnerPtr<Self>> {
-        // SAFETY: the caller's unit is alive; no reference is made.
+        // SAFETY: the caller's unit is live; no reference is created.
         let field = unsafe { &raw mut (*unit.as_ptr()).prev };
-        // SAFETY: a field of what a non-null pointer points at.
+        // SAFETY: a field of a non-null pointer's target is not at address null.
         unsafe { NonNull::new_unchecked(field) }
     }
 }
@@ -34,17 +34,18 @@ unsafe impl Listed for Unit {
 fn add(list: &UnitList<Unit>, number: usize) -> NonNull<Unit> {
     let unit = Unit { next: OwnerPtr::null(), prev: OwnerPtr::null(), number };
     let unit = NonNull::from(Box::leak(Box::new(unit)));
-    // SAFETY: new, and each test removes what it frees. Tests have one owner.
+    // SAFETY: the unit is new, this thread owns the list, and `free` removes a unit before it frees
+    // it.
     unsafe { list.add(unit) };
     unit
 }
 
-/// Frees a unit, if no walker stands on it.
+/// Frees a unit unless a walker stands on it. Returns whether it did.
 fn free(list: &UnitList<Unit>, unit: NonNull<Unit>) -> bool {
-    // SAFETY: on the list, whose owner is this thread.
+    // SAFETY: the unit is on the list, which this thread owns.
     let removed = unsafe { list.remove(unit) };
     if removed {
-        // SAFETY: from a box, and on no list any more.
+        // SAFETY: a leaked box, which is on no list any more.
         drop(unsafe { Box::from_raw(unit.as_ptr()) });
     }
     removed
@@ -52,13 +53,13 @@ fn free(list: &UnitList<Unit>, unit: NonNull<Unit>) -> bool {
 
 fn numbers(list: &UnitList<Unit>) -> Vec<usize> {
     let mut seen = Vec::new();
-    // SAFETY: the walk visits units that are alive.
+    // SAFETY: the walk visits live units.
     assert!(list.walk(|unit| seen.push(unsafe { unit.as_ref() }.number)));
     seen
 }
 
 #[test]
-fn units_are_visited_newest_first_and_leave_in_any_order() {
+fn walk_visits_newest_first_whichever_units_were_removed() {
     let list = UnitList::new();
     let units: Vec<_> = (0..4).map(|number| add(&list, number)).collect();
     assert_eq!(numbers(&list), [3, 2, 1, 0]);
@@ -69,13 +70,13 @@ fn units_are_visited_newest_first_and_leave_in_any_order() {
 }
 
 #[test]
-fn a_unit_that_a_walker_stands_on_stays_on_the_list() {
+fn unit_that_a_walker_stands_on_stays_on_the_list() {
     let list = UnitList::new();
     let units: Vec<_> = (0..3).map(|number| add(&list, number)).collect();
     let mut refused = Vec::new();
     assert!(list.walk(|unit| {
         if unit == units[1] {
-            // The walker visits 1 and came from 2; nobody protects 0.
+            // The walker visits 1 and came from 2. No hazard pointer names 0.
             refused.extend(units.iter().map(|&unit| !free(&list, unit)));
         }
     }));
@@ -85,7 +86,7 @@ fn a_unit_that_a_walker_stands_on_stays_on_the_list() {
 }
 
 #[test]
-fn a_walk_that_unwinds_protects_nothing_any_more() {
+fn walk_that_unwinds_clears_its_hazard_pointers() {
     let list = UnitList::new();
     let unit = add(&list, 0);
     let caught = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| {
@@ -103,7 +104,7 @@ fn conc_walkers_read_beside_an_owner_that_adds_and_frees() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
-                // SAFETY: the walk visits units that are alive.
+                // SAFETY: the walk visits live units.
                 list.walk(|unit| assert!(unsafe { unit.as_ref() }.number < ROUNDS + 4));
             }
         });

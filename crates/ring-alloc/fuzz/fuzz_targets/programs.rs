@@ -1,4 +1,4 @@
-//! Runs the program that the input means on a ring of tiny chunks, with the oracle beside it.
+//! Decodes the input into a program and runs it on a ring of tiny chunks, checked by the oracle.
 #![no_main]
 
 #[path = "../../tests/support/tiny.rs"]

@@ -1,4 +1,4 @@
-//! What every allocation and every free goes through.
+//! The fast path of every allocation and every free.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -13,7 +13,7 @@ use crate::chunk::ChunkPtr;
 use crate::geometry::{Class, Geometry};
 use crate::live::Live;
 
-/// A block of this layout. Nothing in it is initialised.
+/// Allocates an uninitialised block of this layout.
 #[inline]
 pub(crate) fn allocate<E: Env>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
     if Class::is_small::<E::Geometry>(layout) {
@@ -22,7 +22,8 @@ pub(crate) fn allocate<E: Env>(env: E, layout: Layout) -> Result<NonNull<u8>, Al
     allocate_other(env, layout)
 }
 
-/// The same for layouts that are not small: code that is not repeated at every call.
+/// Allocates a block whose layout is not small. It is not inlined, so that each call site stays
+/// short.
 #[inline(never)]
 fn allocate_other<E: Env>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
     match Class::of::<E::Geometry>(layout) {
@@ -31,7 +32,8 @@ fn allocate_other<E: Env>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocEr
     }
 }
 
-/// A block of this layout, whatever the limit is: for one that shrinks, and has to move for it.
+/// Allocates a block of this layout even beyond the limit, for a block that has to move in order to
+/// shrink.
 #[cold]
 pub(super) fn allocate_beyond<E: Env>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
     match Class::of::<E::Geometry>(layout) {
@@ -48,75 +50,83 @@ fn allocate_in<E: Env>(env: E, layout: Layout, class: Class) -> Result<NonNull<u
     }
 }
 
-/// Gives back a block.
+/// Frees a block.
 ///
-/// A small one that comes home to the front is all that is repeated at every call: little enough for the compiler to take
-/// a container's drop into the function that has the container, which then lives in registers.
+/// Only the free of a small block in the front is inlined. That is little enough for the compiler
+/// to inline a container's drop into the function that owns the container, which then stays in
+/// registers.
 ///
 /// # Safety
 /// `block` is a live block of this layout, from a heap of the same kind as `env`'s.
 #[inline]
 pub(crate) unsafe fn deallocate<E: Env>(env: E, block: NonNull<u8>, layout: Layout) {
     if !Class::is_small::<E::Geometry>(layout) {
-        // SAFETY: the caller's block, whose layout is not small.
+        // SAFETY: the caller's block is live, and its layout is not small.
         return unsafe { deallocate_other(env, block, layout) };
     }
-    // SAFETY: H3: a block that is not booked yet keeps its chunk from being used again, so nobody but the caller has these bytes.
+    // SAFETY: the caller gives up the block, and its chunk is not reused before the block is booked
+    // (H3). So only the caller accesses these bytes.
     unsafe { poison(block, layout.size()) };
     let front = env.front(Class::Small);
     if base_addr(block, E::Geometry::SMALL_CHUNK) == front.addr() {
         front.free_front(block.addr().get(), layout.size());
     } else {
-        // SAFETY: the caller's block; its chunk, found by its address, is not the front.
+        // SAFETY: the caller's block is live, and its address shows that its chunk is not the
+        // front.
         unsafe { deallocate_behind(env, block, layout.size()) };
     }
 }
 
-/// The same for small blocks that do not lie in the front.
+/// Frees a small block that is not in the front.
 ///
 /// # Safety
-/// `block` is a live block of the small class, of `size` bytes, which are poisoned already; it is not in the front of `env`'s heap.
+/// `block` is a live block of the small class and of `size` bytes, which are poisoned already. It
+/// is not in the front of `env`'s heap.
 #[inline(never)]
 unsafe fn deallocate_behind<E: Env>(env: E, block: NonNull<u8>, size: usize) {
-    // SAFETY: the caller's live block is of this class, and of a heap of this geometry.
+    // SAFETY: the caller's live block is of this class and geometry.
     let chunk = unsafe { chunk_behind::<E::Geometry>(block, Class::Small) };
-    // SAFETY: the count of the caller's block, in this chunk, which is not the front.
+    // SAFETY: the count is that of the caller's block, whose chunk is not the front.
     unsafe { book(env, chunk, Live::block(size), Class::Small) };
 }
 
-/// The same for layouts that are not small.
+/// Frees a block whose layout is not small.
 ///
 /// # Safety
-/// As [`deallocate`]; the layout is not small.
+/// As for [`deallocate`]. The layout is not small.
 #[inline(never)]
 unsafe fn deallocate_other<E: Env>(env: E, block: NonNull<u8>, layout: Layout) {
     let Some(class) = Class::of::<E::Geometry>(layout) else {
-        // SAFETY: a layout without a class has its block from the backing allocator: the class follows from the layout alone.
+        // SAFETY: the class follows from the layout alone, so a layout without a class has its
+        // block from the backing allocator.
         return unsafe { large::deallocate(env, block, layout) };
     };
-    // SAFETY: the caller's live block; the class follows from its layout alone.
+    // SAFETY: the caller's live block is of this class and geometry.
     let (chunk, front) = unsafe { chunk_of(env, block, class) };
-    // SAFETY: H3, as in `deallocate`.
+    // SAFETY: the caller gives up the block, and its chunk is not reused before the block is booked
+    // (H3).
     unsafe { poison(block, layout.size()) };
     if front {
         chunk.free_front(block.addr().get(), layout.size());
     } else {
-        // SAFETY: the count of the caller's block, in this chunk, which is not the front.
+        // SAFETY: the count is that of the caller's block, whose chunk is not the front.
         unsafe { book(env, chunk, Live::block(layout.size()), class) };
     }
 }
 
-/// Books what comes home to a chunk that is not the front, or sends it to the chunk's owner.
+/// Books a free in a chunk that `env` owns, or frees remotely in a chunk that it does not own.
 ///
 /// # Safety
-/// `given` stands for a block of `chunk` that the caller had and gives up. `chunk` is not the front of `env`'s heap: drained, it goes to the
-/// empties (H4). It is not touched afterwards: its memory may have gone back.
+/// `given` stands for a block of `chunk` that the caller owned and gives up. `chunk` is not the
+/// front of `env`'s heap, so it joins the empty chunks if it runs empty (H4). The caller does not
+/// use `chunk` afterwards, since it may be freed.
 #[inline]
 unsafe fn book<E: Env>(env: E, chunk: ChunkPtr, given: Live, class: Class) {
     if !env.owns(chunk) {
-        // SAFETY: what `given` counts was the caller's, and H3 keeps the chunk of another owner until that is booked.
-        unsafe { env.give_back(chunk, given) };
+        // SAFETY: the caller owned what `given` counts, and another owner's chunk is not freed
+        // before that is booked (H3).
+        unsafe { env.free_remotely(chunk, given) };
     } else if chunk.book(given) {
-        slow::drained(env, chunk, class);
+        slow::ran_empty(env, chunk, class);
     }
 }

@@ -1,7 +1,9 @@
-//! Blocks without a class: of size zero, and those that go to the backing allocator one by one.
+//! Blocks without a class: those of size zero, and large blocks, which come from the backing
+//! allocator one by one.
 //!
-//! A size of zero touches nothing: its block is an aligned address. All others are the backing allocator's own
-//! blocks, counted against the limit; they may be freed by any thread, since no chunk knows of them.
+//! A block of size zero is only an aligned address, and needs no memory. A large block belongs to
+//! the backing allocator and counts towards the limit. Any thread may free it, since it is in no
+//! chunk.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -11,18 +13,18 @@ use allocator_api2::alloc::{AllocError, Allocator};
 use super::{Env, dangling, slow};
 use crate::account::{Account, Limit};
 
-/// A block of a layout without a class.
+/// Allocates a block of a layout without a class.
 #[inline(never)]
 pub(super) fn allocate<E: Env>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
     take(env, layout, Limit::Applies, |backing| backing.allocate(layout))
 }
 
-/// The same, whatever the limit is.
+/// Allocates such a block even beyond the limit.
 pub(super) fn allocate_beyond<E: Env>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
     take(env, layout, Limit::Lifted, |backing| backing.allocate(layout))
 }
 
-/// The same, with all bytes zero.
+/// Allocates such a block with all bytes zero.
 pub(super) fn allocate_zeroed<E: Env>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
     take(env, layout, Limit::Applies, |backing| backing.allocate_zeroed(layout))
 }
@@ -41,7 +43,7 @@ fn take<E: Env>(
     Ok(block.cast())
 }
 
-/// Gives back a block of a layout without a class.
+/// Frees a block of a layout without a class.
 ///
 /// # Safety
 /// `block` is a live block of this layout, from a heap over an equivalent backing allocator.
@@ -50,16 +52,16 @@ pub(super) unsafe fn deallocate<E: Env>(env: E, block: NonNull<u8>, layout: Layo
     if layout.size() == 0 {
         return;
     }
-    // SAFETY: blocks without a class are the backing allocator's own.
+    // SAFETY: the backing allocator served the block, because its layout has no class.
     unsafe { env.backing().deallocate(block, layout) };
     env.account().large(1, layout.size(), false);
     env.account().release(layout.size());
 }
 
-/// Grows a block of the backing allocator by its own means.
+/// Grows a large block by the backing allocator's own method.
 ///
 /// # Safety
-/// As `Allocator::grow`; both layouts are without a class and not of size zero.
+/// As for `Allocator::grow`. Both layouts are without a class and not of size zero.
 pub(super) unsafe fn grow<E: Env>(
     env: E,
     block: NonNull<u8>,
@@ -70,7 +72,8 @@ pub(super) unsafe fn grow<E: Env>(
     let more = new.size() - old.size();
     let grown = slow::acquire(env, more, Limit::Applies, || {
         if zeroed {
-            // SAFETY: the backing allocator's own block of layout `old`, which lives on if this fails.
+            // SAFETY: a live block of the backing allocator with layout `old`, which stays live
+            // on failure.
             unsafe { env.backing().grow_zeroed(block, old, new) }
         } else {
             // SAFETY: as above.
@@ -81,17 +84,17 @@ pub(super) unsafe fn grow<E: Env>(
     Ok(grown.cast())
 }
 
-/// Shrinks a block of the backing allocator by its own means.
+/// Shrinks a large block by the backing allocator's own method.
 ///
 /// # Safety
-/// As `Allocator::shrink`; both layouts are without a class and not of size zero.
+/// As for `Allocator::shrink`. Both layouts are without a class and not of size zero.
 pub(super) unsafe fn shrink<E: Env>(
     env: E,
     block: NonNull<u8>,
     old: Layout,
     new: Layout,
 ) -> Result<NonNull<u8>, AllocError> {
-    // SAFETY: the backing allocator's own block of layout `old`.
+    // SAFETY: a live block of the backing allocator with layout `old`.
     let shrunk = unsafe { env.backing().shrink(block, old, new) }?;
     let less = old.size() - new.size();
     env.account().large(0, less, false);

@@ -1,17 +1,21 @@
-//! The heap: what one owner allocates from.
+//! The heap that one owner allocates from.
 //!
 //! ```text
-//!   front[class] --> chunk being filled
-//!   empties[class] --> drained chunk --> drained chunk          (`retain`; two more beside a walker)
+//!   front[class] --> the chunk being allocated from
+//!   empties[class] --> empty chunk --> empty chunk        (`retain`; a few more beside a walker)
 //!   chunks[class] <-> every chunk of the class, wherever else it is or is not
 //! ```
 //!
-//! A chunk that is neither a front nor empty is on no list but that of all chunks: it waits for its last
-//! block, and nothing looks at it until then. `fast` has what every allocation and free goes through,
-//! `slow` how fronts are found and chunks come and go, `resize` growing and shrinking, `large` what goes
-//! to the backing allocator.
+//! A chunk that is neither a front nor empty is *pinned*. It is only on the list of all chunks, and
+//! nothing looks at it until its last block is freed. The modules:
 //!
-//! The crate's design has the invariants H1 to H7.
+//! * `fast`: the path of every allocation and free.
+//! * `slow`: how a heap gets a new front, and keeps or frees empty chunks.
+//! * `resize`: growing and shrinking.
+//! * `large`: blocks of the backing allocator.
+//! * `list`: the lists of all chunks.
+//!
+//! The design page has the invariants H1 to H7.
 
 mod fast;
 mod large;
@@ -22,7 +26,7 @@ mod slow;
 pub(crate) use fast::{allocate, deallocate};
 pub(crate) use resize::{allocate_zeroed, grow, grow_zeroed, shrink};
 #[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
-pub(crate) use slow::{abandon, book_foreign, give_up_empties};
+pub(crate) use slow::{abandon, book_foreign, free_empties};
 pub(crate) use slow::{dissolve, refill, trim};
 
 use core::alloc::Layout;
@@ -36,7 +40,7 @@ use crate::account::{Account, Limit};
 use crate::chunk::{Chunk, ChunkPtr};
 use crate::geometry::{CLASSES, Class, Geometry};
 
-/// The heap's own words. They hold no memory by themselves: whoever has the heap gives chunks back first.
+/// The chunks of one owner. Dropping a heap frees no memory; its owner frees the chunks first.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Heap {
@@ -48,7 +52,7 @@ pub(crate) struct Heap {
 
 impl Heap {
     ephemera_prim::const_unless_loom! {
-        /// A heap without chunks. It must be entered before it is used.
+        /// Creates a heap without chunks. It must be entered before use.
         pub(crate) fn new() -> Self {
             Self {
                 fronts: [OwnerPtr::null(), OwnerPtr::null()],
@@ -61,13 +65,13 @@ impl Heap {
 
     #[cfg(not(ephemera_loom))]
     ephemera_prim::const_unless_loom! {
-        /// A heap whose fronts are full: for threads that own nothing (H6).
+        /// Creates a heap whose fronts are full, for threads that own nothing (H6).
         pub(crate) fn nowhere() -> Self {
             Self { fronts: [OwnerPtr::new(full_chunk()), OwnerPtr::new(full_chunk())], ..Self::new() }
         }
     }
 
-    /// Makes the heap ready for use (H2).
+    /// Prepares the heap for use (H2).
     pub(crate) fn enter(&self) {
         for front in &self.fronts {
             if front.get().is_null() {
@@ -79,9 +83,9 @@ impl Heap {
     #[inline]
     pub(crate) fn front(&self, class: Class) -> ChunkPtr {
         let front = self.fronts[class.index()].get();
-        // SAFETY: H2.
+        // SAFETY: a front is never null after the heap was entered (H2).
         let front = unsafe { NonNull::new_unchecked(front) };
-        // SAFETY: C1: a front is not freed before it stops being the front.
+        // SAFETY: a chunk is not freed while it is the front (C1).
         unsafe { ChunkPtr::new(front) }
     }
 
@@ -90,7 +94,7 @@ impl Heap {
     }
 }
 
-/// The chunk that stands for none.
+/// Returns the full chunk, which stands for no chunk.
 #[cfg(not(ephemera_loom))]
 #[inline]
 pub(crate) const fn full_chunk() -> *mut Chunk {
@@ -98,7 +102,7 @@ pub(crate) const fn full_chunk() -> *mut Chunk {
     (&raw const FULL).cast_mut()
 }
 
-/// The chunk that stands for none.
+/// Returns the full chunk, which stands for no chunk.
 #[cfg(ephemera_loom)]
 fn full_chunk() -> *mut Chunk {
     loom::lazy_static! {
@@ -107,50 +111,56 @@ fn full_chunk() -> *mut Chunk {
     (&raw const *FULL).cast_mut()
 }
 
-/// What a heap stands in: whose it is and where its chunks come from.
+/// The environment of a heap: who owns it, where its chunks come from, and how other threads'
+/// chunks are reached.
 ///
 /// # Safety
-/// `heap` returns a heap which the calling thread owns (H1), or which nobody does and nobody writes (H6), and which was entered; its chunks
-/// all came from `backing`. One that nobody owns may become another where `refill` or `backing` is called, as a thread gets its record
-/// there; one that is owned stays until the call returns. `front` is the front that `heap` has, whenever code of this crate reads it, and `front_changed` restores that (H7).
-/// `owns` is true exactly of chunks of that heap. `backing` stays valid and equivalent throughout.
+/// * `heap` returns a heap that was entered and whose chunks all came from `backing`. The calling
+///   thread owns it (H1), or it is unowned and never written (H6).
+/// * An unowned heap may be replaced by another one in `refill` and `backing`, where a thread may
+///   be bound to a record. An owned heap stays the same until the call returns.
+/// * `front` equals the front of `heap` whenever code of this crate reads it, and `front_changed`
+///   restores that (H7).
+/// * `owns` is true exactly for chunks of that heap.
+/// * `backing` stays valid and equivalent throughout.
 pub(crate) unsafe trait Env: Copy {
     type Geometry: Geometry;
     type Backing: Allocator;
     type Account: Account;
 
     fn heap(&self) -> &Heap;
-    /// The front of `heap`, by the shortest way to it (H7).
+    /// Returns the front of `heap` by the shortest way (H7).
     #[inline]
     fn front(&self, class: Class) -> ChunkPtr {
         self.heap().front(class)
     }
-    /// `heap` has another front: what `front` goes by must follow (H7).
+    /// Tells the environment that `heap` has another front, so that `front` returns that one (H7).
     fn front_changed(&self) {}
-    /// A block, when the front of `heap` has no room for it.
+    /// Allocates a block for which the front of `heap` has no room.
     fn refill(self, layout: Layout, class: Class, limit: Limit) -> Result<NonNull<u8>, AllocError>;
     fn backing(&self) -> &Self::Backing;
     fn account(&self) -> &Self::Account;
-    /// The identity that chunks of this heap carry.
+    /// Returns the identity that the chunks of this heap carry.
     fn identity(&self) -> *const ();
-    /// Whether this heap's owner may write the words of `chunk`.
+    /// Returns whether this heap's owner may write the words of `chunk`.
     fn owns(&self, chunk: ChunkPtr) -> bool;
-    /// Empty chunks of each class to keep.
+    /// Returns the number of empty chunks of each class to keep.
     fn retain(&self) -> usize;
-    /// Books what other threads gave back.
+    /// Books the remote frees in the inbox.
     fn settle(&self);
-    /// Whether somebody asked all owners to trim since this was called last.
+    /// Returns whether any thread asked all owners to trim since the last call.
     fn trim_asked(&self) -> bool;
-    /// Frees what other heaps hold in vain, before a request is refused.
+    /// Frees the empty chunks of other heaps that it can reach, before a request is refused.
     fn last_resort(&self);
-    /// Gives back a count of a chunk that another owner has.
+    /// Frees a block, or bytes of one, in a chunk of another owner.
     ///
     /// # Safety
-    /// `given` stands for something of `chunk` that the caller had and gives up, and `chunk` is not owned.
-    unsafe fn give_back(self, chunk: ChunkPtr, given: crate::live::Live);
+    /// `given` stands for a block of `chunk`, or bytes of one, that the caller owned and gives up.
+    /// This heap does not own `chunk`.
+    unsafe fn free_remotely(self, chunk: ChunkPtr, given: crate::live::Live);
 }
 
-/// The chunk that a block of this class lies in, and whether it is the front of `env`'s heap.
+/// Returns the chunk of a block of this class, and whether it is the front of `env`'s heap.
 ///
 /// # Safety
 /// `block` is a live block of `class` from a heap of `env`'s geometry.
@@ -160,26 +170,27 @@ unsafe fn chunk_of<E: Env>(env: E, block: NonNull<u8>, class: Class) -> (ChunkPt
     if ephemera_prim::header::base_addr(block, class.chunk_size::<E::Geometry>()) == front.addr() {
         return (front, true);
     }
-    // SAFETY: the caller's block, of this class and geometry.
+    // SAFETY: the caller's live block is of this class and geometry.
     (unsafe { chunk_behind::<E::Geometry>(block, class) }, false)
 }
 
-/// The chunk that a block of this class lies in.
+/// Returns the chunk of a block of this class.
 ///
 /// # Safety
 /// `block` is a live block of `class` from a heap of geometry `G`.
 #[inline]
 unsafe fn chunk_behind<G: Geometry>(block: NonNull<u8>, class: Class) -> ChunkPtr {
-    // SAFETY: chunks are aligned to their size, start with a `Chunk` and were exposed when they were made; the
-    // chunk of a live block is not freed (H3).
+    // SAFETY: chunks are aligned to their size, start with a `Chunk` and were exposed at their
+    // creation. The chunk of a live block is not freed (H3).
     let header = unsafe { ephemera_prim::header::header_of::<Chunk>(block, class.chunk_size::<G>()) };
-    // SAFETY: C1, as above; the exposed pointer was that to the whole chunk.
+    // SAFETY: the chunk of a live block is not freed, and the exposed pointer may access all of it
+    // (C1).
     unsafe { ChunkPtr::new(header) }
 }
 
-/// A pointer that is no block: for layouts of size zero. Aligned as the layout wants.
+/// Returns an aligned address without memory, for a layout of size zero.
 #[inline]
 fn dangling(layout: Layout) -> NonNull<u8> {
-    // SAFETY: an alignment is not zero.
+    // SAFETY: an alignment is at least 1, so the address is not null.
     unsafe { NonNull::new_unchecked(core::ptr::without_provenance_mut(layout.align())) }
 }

@@ -1,9 +1,11 @@
-//! Growing, shrinking, and zeroed blocks.
+//! Growing and shrinking, and zeroed blocks.
 //!
-//! A block stays where it is if its class stays the same, its address fits the new alignment, and: to grow, if it is
-//! the top block of a front that the caller owns and the room behind it suffices; to shrink, always. A block
-//! that shrinks in the middle of a chunk leaves its tail unused until the chunk is drained, as it
-//! would leave all of itself unused if it moved.
+//! A block can stay in place only if its class stays the same and its address fits the new
+//! alignment. Then it can always shrink. It can grow if it is the top block of a front that the
+//! caller owns, and if there is room after it.
+//!
+//! A block that shrinks in the middle of a chunk leaves its tail unused until the chunk runs empty.
+//! If it moved, all of it would be unused until then.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -17,19 +19,19 @@ use crate::account::Limit;
 use crate::geometry::Class;
 use crate::live::Live;
 
-/// A block of this layout, all bytes zero.
+/// Allocates a block of this layout with all bytes zero.
 #[inline]
 pub(crate) fn allocate_zeroed<E: Env>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
     if Class::of::<E::Geometry>(layout).is_none() {
         return large::allocate_zeroed(env, layout);
     }
     let block = fast::allocate(env, layout)?;
-    // SAFETY: a fresh block of that many bytes.
+    // SAFETY: the block is new and has that many bytes.
     unsafe { block.write_bytes(0, layout.size()) };
     Ok(block)
 }
 
-/// Grows a block: in place if it can, else by moving it.
+/// Grows a block, in place if it can, else by moving it.
 ///
 /// # Safety
 /// `block` is a live block of layout `old`, and `new` is not smaller.
@@ -40,18 +42,18 @@ pub(crate) unsafe fn grow<E: Env>(
     old: Layout,
     new: Layout,
 ) -> Result<NonNull<u8>, AllocError> {
-    // SAFETY: the caller's block and layouts.
+    // SAFETY: the caller's block is live with layout `old`, and `new` is not smaller.
     match unsafe { grow_in_place(env, block, old, new) } {
         Some(grown) => Ok(grown),
-        // SAFETY: the same; nothing was changed.
+        // SAFETY: as above; the failed attempt changed nothing.
         None => unsafe { grow_elsewhere(env, block, old, new, false) },
     }
 }
 
-/// As [`grow`]; bytes from `old.size()` on are zero.
+/// Grows a block like [`grow`], with all bytes from `old.size()` on zero.
 ///
 /// # Safety
-/// As [`grow`].
+/// As for [`grow`].
 #[inline]
 pub(crate) unsafe fn grow_zeroed<E: Env>(
     env: E,
@@ -59,9 +61,9 @@ pub(crate) unsafe fn grow_zeroed<E: Env>(
     old: Layout,
     new: Layout,
 ) -> Result<NonNull<u8>, AllocError> {
-    // SAFETY: the caller's block and layouts.
+    // SAFETY: the caller's block is live with layout `old`, and `new` is not smaller.
     let Some(grown) = (unsafe { grow_in_place(env, block, old, new) }) else {
-        // SAFETY: the same; nothing was changed.
+        // SAFETY: as above; the failed attempt changed nothing.
         return unsafe { grow_elsewhere(env, block, old, new, true) };
     };
     // SAFETY: the grown block has `new.size()` bytes.
@@ -70,17 +72,18 @@ pub(crate) unsafe fn grow_zeroed<E: Env>(
 }
 
 /// # Safety
-/// As [`grow`].
+/// As for [`grow`].
 #[inline]
 unsafe fn grow_in_place<E: Env>(env: E, block: NonNull<u8>, old: Layout, new: Layout) -> Option<NonNull<u8>> {
     let class = same_class::<E>(block, old, new)?;
-    // SAFETY: the caller's live block, whose class follows from its layout alone: H3 keeps its chunk.
+    // SAFETY: the caller's live block is of this class, which follows from its layout alone.
     let (chunk, front) = unsafe { chunk_of(env, block, class) };
     let start = block.addr().get();
     (front && chunk.grow_top(start, old.size(), new.size())).then(|| chunk.at(start))
 }
 
-/// The class of both layouts, if it is one, and the block's address fits the new one.
+/// Returns the class of both layouts, if they have the same one and the block's address fits the
+/// new alignment.
 #[inline]
 fn same_class<E: Env>(block: NonNull<u8>, old: Layout, new: Layout) -> Option<Class> {
     let class = Class::of::<E::Geometry>(old)?;
@@ -88,10 +91,10 @@ fn same_class<E: Env>(block: NonNull<u8>, old: Layout, new: Layout) -> Option<Cl
     (aligned && Class::of::<E::Geometry>(new) == Some(class)).then_some(class)
 }
 
-/// Grows by the backing allocator's own means where both layouts are its, else by moving.
+/// Grows a large block by the backing allocator's own method, and any other by moving it.
 ///
 /// # Safety
-/// As [`grow`].
+/// As for [`grow`].
 #[inline(never)]
 unsafe fn grow_elsewhere<E: Env>(
     env: E,
@@ -104,10 +107,10 @@ unsafe fn grow_elsewhere<E: Env>(
         return Ok(block);
     }
     if is_large::<E>(old) && is_large::<E>(new) {
-        // SAFETY: the caller's block and layouts, both the backing allocator's.
+        // SAFETY: the caller's block is live with layout `old`, and both layouts are large.
         return unsafe { large::grow(env, block, old, new, zeroed) };
     }
-    // SAFETY: the caller's block and layouts; the old size is the smaller one.
+    // SAFETY: the caller's block is live with layout `old`, whose size is the smaller one.
     let moved = unsafe { relocate(env, block, old, new, old.size(), Limit::Applies) }?;
     if zeroed {
         // SAFETY: the new block has `new.size()` bytes.
@@ -116,7 +119,7 @@ unsafe fn grow_elsewhere<E: Env>(
     Ok(moved)
 }
 
-/// Shrinks a block: in place if it can, else by moving it.
+/// Shrinks a block, in place if it can, else by moving it.
 ///
 /// # Safety
 /// `block` is a live block of layout `old`, and `new` is not larger.
@@ -128,31 +131,31 @@ pub(crate) unsafe fn shrink<E: Env>(
     new: Layout,
 ) -> Result<NonNull<u8>, AllocError> {
     let Some(class) = same_class::<E>(block, old, new) else {
-        // SAFETY: the caller's block and layouts.
+        // SAFETY: the caller's block is live with layout `old`, and `new` is not larger.
         return unsafe { shrink_elsewhere(env, block, old, new) };
     };
     let less = old.size() - new.size();
     if less == 0 {
         return Ok(block);
     }
-    // SAFETY: the caller's live block, whose class follows from its layout alone: H3 keeps its chunk.
+    // SAFETY: the caller's live block is of this class, which follows from its layout alone.
     let (chunk, front) = unsafe { chunk_of(env, block, class) };
     let start = block.addr().get();
-    // SAFETY: the block's own tail.
+    // SAFETY: the new size is less than that of the block.
     let tail = unsafe { block.add(new.size()) };
-    // SAFETY: the caller gives the tail up; it is not booked yet.
+    // SAFETY: the caller gives up the tail, and it is not booked yet.
     unsafe { poison(tail, less) };
     if env.owns(chunk) {
         chunk.shrink(start, old.size(), new.size(), front);
     } else {
-        // SAFETY: the tail was the caller's; the block itself stays counted, so the chunk lives on.
-        unsafe { env.give_back(chunk, Live::resized(less)) };
+        // SAFETY: the caller owned the tail. The block stays counted, so the chunk stays live.
+        unsafe { env.free_remotely(chunk, Live::resized(less)) };
     }
     Ok(chunk.at(start))
 }
 
 /// # Safety
-/// As [`shrink`].
+/// As for [`shrink`].
 #[inline(never)]
 unsafe fn shrink_elsewhere<E: Env>(
     env: E,
@@ -161,20 +164,22 @@ unsafe fn shrink_elsewhere<E: Env>(
     new: Layout,
 ) -> Result<NonNull<u8>, AllocError> {
     if is_large::<E>(old) && is_large::<E>(new) {
-        // SAFETY: the caller's block and layouts, both the backing allocator's.
+        // SAFETY: the caller's block is live with layout `old`, and both layouts are large.
         return unsafe { large::shrink(env, block, old, new) };
     }
-    // SAFETY: the caller's block and layouts; the new size is the smaller one.
+    // SAFETY: the caller's block is live with layout `old`, and the new size is the smaller
+    // one.
     unsafe { relocate(env, block, old, new, new.size(), Limit::Lifted) }
 }
 
-/// Whether blocks of this layout are the backing allocator's own.
+/// Returns whether blocks of this layout come from the backing allocator one by one.
 #[inline]
 fn is_large<E: Env>(layout: Layout) -> bool {
     layout.size() != 0 && Class::of::<E::Geometry>(layout).is_none()
 }
 
-/// Moves a block: a new one, `keep` bytes copied, the old one freed. If there is no new one, the old one is as it was.
+/// Moves a block: allocates a new one, copies `keep` bytes and frees the old one. On failure the
+/// old block is unchanged.
 ///
 /// # Safety
 /// `block` is a live block of layout `old`; neither layout has less than `keep` bytes.
@@ -190,9 +195,9 @@ unsafe fn relocate<E: Env>(
         Err(AllocError) if limit == Limit::Lifted => fast::allocate_beyond(env, new)?,
         answer => answer?,
     };
-    // SAFETY: two blocks, both with `keep` bytes at least, and a new block overlaps no live one.
+    // SAFETY: both blocks have at least `keep` bytes, and a new block overlaps no live one.
     unsafe { moved.copy_from_nonoverlapping(block, keep) };
-    // SAFETY: the caller's block, given up.
+    // SAFETY: the caller's block is live with layout `old`, and is not used again.
     unsafe { fast::deallocate(env, block, old) };
     Ok(moved)
 }
@@ -201,8 +206,8 @@ unsafe fn relocate<E: Env>(
 /// `block` has `new.size()` bytes, not fewer than `old.size()`.
 #[inline]
 unsafe fn zero_tail(block: NonNull<u8>, old: Layout, new: Layout) {
-    // SAFETY: within the block, by the caller.
+    // SAFETY: the offset is within the caller's block.
     let tail = unsafe { block.add(old.size()) };
-    // SAFETY: as above.
+    // SAFETY: the caller's block has `new.size()` bytes.
     unsafe { tail.write_bytes(0, new.size() - old.size()) };
 }

@@ -1,4 +1,4 @@
-//! Where fronts come from and where drained chunks go.
+//! The slow path: how a heap gets a new front, and what happens to a chunk that runs empty.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
@@ -12,8 +12,8 @@ use crate::account::{Account, Limit};
 use crate::chunk::{Chunk, ChunkPtr};
 use crate::geometry::Class;
 
-/// A block, when the front has no room for it: what other threads gave back is booked first, then an empty
-/// chunk is taken, then one from the backing allocator.
+/// Allocates a block for which the front has no room. Books remote frees first, then takes an empty
+/// chunk, and asks the backing allocator last.
 #[cold]
 #[inline(never)]
 pub(crate) fn refill<E: Env>(
@@ -27,7 +27,7 @@ pub(crate) fn refill<E: Env>(
     }
     env.settle();
     let heap = env.heap();
-    // Booking may have drained the front, and so rewound it.
+    // Booking may have emptied the front, which was then rewound.
     if let Some(block) = heap.front(class).bump(layout.size(), layout.align()) {
         return Ok(block);
     }
@@ -35,25 +35,26 @@ pub(crate) fn refill<E: Env>(
         Some(chunk) => chunk,
         None => obtain(env, class, limit)?,
     };
-    // Every geometry is checked for this: the largest block fits an empty chunk. It is taken before the chunk becomes the
-    // front: to install it may give back the last one, and a backing allocator that then flushes this very heap must not
-    // find the new one drained.
+    // The largest block fits into an empty chunk, as every geometry is checked for this. Allocate
+    // before the chunk becomes the front: `install` may free the last front, and a backing
+    // allocator that then flushes this very heap must not find the new front empty.
     let block = chunk.bump(layout.size(), layout.align());
     install(env, class, chunk);
     block.ok_or(AllocError)
 }
 
-/// Makes `chunk` the front. The last front goes on without the heap, until its last block comes home.
+/// Makes `chunk` the front. The last front stays pinned until its last block is freed.
 fn install<E: Env>(env: E, class: Class, chunk: ChunkPtr) {
     let last = env.heap().front(class);
     set_front(env, class, chunk.as_ptr());
-    // Only a backing allocator that allocates from this very heap can leave a drained front behind.
-    if last.as_ptr() != full_chunk() && last.is_drained() {
-        drained(env, last, class);
+    // The last front is empty only if the backing allocator allocated from this very heap.
+    if last.as_ptr() != full_chunk() && last.is_empty() {
+        ran_empty(env, last, class);
     }
 }
 
-/// Makes this the front, on every way that leads to it (H7). (`Heap::enter` sets fronts too, before a thread-local names the record.)
+/// Makes this chunk the front and tells `env` about it (H7). (`Heap::enter` also sets fronts,
+/// before a thread-local names the record.)
 fn set_front<E: Env>(env: E, class: Class, chunk: *mut Chunk) {
     env.heap().set_front(class, chunk);
     if !cfg!(ephemera_weaken = "front_not_renewed") {
@@ -61,18 +62,18 @@ fn set_front<E: Env>(env: E, class: Class, chunk: *mut Chunk) {
     }
 }
 
-/// A chunk from the backing allocator.
+/// Takes a new chunk from the backing allocator.
 fn obtain<E: Env>(env: E, class: Class, limit: Limit) -> Result<ChunkPtr, AllocError> {
     let layout = class.chunk_layout::<E::Geometry>();
     let memory = acquire(env, layout.size(), limit, || raw::acquire(env.backing(), layout))?;
-    // SAFETY: just acquired with that layout.
+    // SAFETY: the memory was acquired above with the chunk layout of `class`.
     let chunk = unsafe { ChunkPtr::create::<E::Geometry>(memory, class, env.identity()) };
     env.heap().link(chunk, class);
     Ok(chunk)
 }
 
-/// Takes memory from the backing allocator under the limit. Before a refusal by either, this thread and the records that no
-/// thread has leased free what is empty, and the request is made once more.
+/// Takes memory from the backing allocator, within the limit. If either refuses, frees the empty
+/// chunks of this thread and of the records that no thread has leased, and tries once more.
 pub(super) fn acquire<E: Env, T>(
     env: E,
     bytes: usize,
@@ -92,7 +93,8 @@ pub(super) fn acquire<E: Env, T>(
     })
 }
 
-/// Bytes that are reserved and not granted yet: released again unless kept, also when the backing allocator unwinds.
+/// Bytes that are reserved but not granted yet. They are released unless kept, also when the
+/// backing allocator unwinds.
 struct Reserved<'a, A: Account> {
     account: &'a A,
     bytes: usize,
@@ -119,66 +121,72 @@ impl<A: Account> Drop for Reserved<'_, A> {
     }
 }
 
-/// Keeps a drained chunk that is not the front for the next need, then frees as many as the heap has beyond `retain`.
+/// Handles a chunk that ran empty and is not the front: keeps it, and then frees the chunks that
+/// the heap has beyond `retain`.
 #[cold]
 #[inline(never)]
-pub(super) fn drained<E: Env>(env: E, chunk: ChunkPtr, class: Class) {
+pub(super) fn ran_empty<E: Env>(env: E, chunk: ChunkPtr, class: Class) {
     chunk.rewind();
+    env.heap().push_empty(chunk, class);
+    free_empties_beyond(env, class, env.retain(), Wait::No);
+}
+
+/// Frees empty chunks of a class until `keep` are left. A chunk that a walker stands on is kept in
+/// place of another one.
+fn free_empties_beyond<E: Env>(env: E, class: Class, keep: usize, wait: Wait) {
     let heap = env.heap();
-    heap.push_empty(chunk, class);
-    // More than one only where a walker stood on a chunk when it should have been freed.
-    while heap.empties_len(class) > env.retain() {
-        let Some(chunk) = heap.pop_empty(class) else { return };
-        if !give_back(env, chunk, class, Wait::No) {
-            return heap.push_empty(chunk, class);
+    let (mut walked, mut aside) = (None, 0);
+    while heap.empties_len(class) + aside > keep {
+        let Some(chunk) = heap.pop_empty(class) else { break };
+        if !free_chunk(env, chunk, class, wait) {
+            chunk.below().set(walked.map_or(ptr::null_mut(), ChunkPtr::as_ptr));
+            (walked, aside) = (Some(chunk), aside + 1);
         }
+    }
+    while let Some(chunk) = walked {
+        // SAFETY: C1: null, or a chunk that was linked above and is not freed.
+        walked = unsafe { ChunkPtr::from_raw(chunk.below().get()) };
+        heap.push_empty(chunk, class);
     }
 }
 
-/// Frees a drained chunk. Returns `false`, with the chunk on the list of all chunks and no other, if a walker stands on it.
-fn give_back<E: Env>(env: E, chunk: ChunkPtr, class: Class, wait: Wait) -> bool {
+/// Frees an empty chunk. If a walker stands on it, returns `false`; the chunk is then only on the
+/// list of all chunks.
+fn free_chunk<E: Env>(env: E, chunk: ChunkPtr, class: Class, wait: Wait) -> bool {
     if !env.heap().unlink(chunk, class, wait) {
         return false;
     }
     let layout = class.chunk_layout::<E::Geometry>();
-    // SAFETY: drained and on no list any more (H4, H5): nobody has a pointer to it; it came from `backing` with this layout.
+    // SAFETY: the chunk is empty and on no list (H4, H5), so nothing points to it. It came from
+    // `backing` with this layout.
     unsafe { raw::release(env.backing(), chunk.end_of_life(), layout) };
     env.account().release(layout.size());
     true
 }
 
-/// Books remote frees, then frees every drained chunk, the fronts among them. Stores nothing in a heap without chunks (H6).
+/// Books remote frees, then frees every empty chunk, fronts included. Stores nothing in a heap
+/// without chunks (H6).
 pub(crate) fn trim<E: Env>(env: E) {
     env.settle();
-    give_up_empties(env);
+    free_empties(env);
 }
 
-/// Frees every drained chunk, the fronts among them.
-pub(crate) fn give_up_empties<E: Env>(env: E) {
+/// Frees every empty chunk, fronts included.
+pub(crate) fn free_empties<E: Env>(env: E) {
     for class in Class::ALL {
         let heap = env.heap();
         let front = heap.front(class);
-        if front.as_ptr() != full_chunk() && front.is_drained() {
+        if front.as_ptr() != full_chunk() && front.is_empty() {
             set_front(env, class, full_chunk());
             front.rewind();
             heap.push_empty(front, class);
         }
-        let mut kept = None;
-        while let Some(chunk) = heap.pop_empty(class) {
-            if !give_back(env, chunk, class, Wait::Bounded) {
-                chunk.below().set(kept.map_or(ptr::null_mut(), ChunkPtr::as_ptr));
-                kept = Some(chunk);
-            }
-        }
-        while let Some(chunk) = kept {
-            // SAFETY: C1: null, or one of the chunks that were linked above and are not freed.
-            kept = unsafe { ChunkPtr::from_raw(chunk.below().get()) };
-            heap.push_empty(chunk, class);
-        }
+        free_empties_beyond(env, class, 0, Wait::Bounded);
     }
 }
 
-/// Books one chunk's remote frees, as they came out of the inbox. Returns whether the chunk still has live blocks.
+/// Books a chunk's remote frees, as they came out of the inbox. Returns whether the chunk still has
+/// live blocks.
 #[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
 pub(crate) fn book_foreign<E: Env>(env: E, chunk: ChunkPtr, given: u64) -> bool {
     if !chunk.book_word(given) {
@@ -189,15 +197,16 @@ pub(crate) fn book_foreign<E: Env>(env: E, chunk: ChunkPtr, given: u64) -> bool 
     if env.heap().front(class) == chunk {
         chunk.rewind();
     } else {
-        drained(env, chunk, class);
+        ran_empty(env, chunk, class);
     }
     false
 }
 
-/// Makes a chunk of a record without a holder count down: only the free of its last block looks at the record again.
+/// Lets a chunk of a record without a holder count down. After this, only the free of its last
+/// block looks at the record.
 ///
-/// The chunk stops being the front, so that the next holder does not allocate from it, and that holder's own frees go
-/// through the foreign word too.
+/// The chunk stops being the front, so that the next holder does not allocate from it. That
+/// holder's own frees in it write the foreign word too.
 #[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
 pub(crate) fn abandon<E: Env>(env: E, chunk: ChunkPtr) {
     let class = chunk.class();
@@ -207,8 +216,8 @@ pub(crate) fn abandon<E: Env>(env: E, chunk: ChunkPtr) {
     chunk.abandon();
 }
 
-/// Gives back what can be, at the end of a heap for one thread; chunks with live blocks are left alone.
-/// Returns how many blocks and bytes are alive in those.
+/// Frees every empty chunk at the end of a ring for one thread. Returns how many blocks and bytes
+/// are live in the others, which stay.
 pub(crate) fn dissolve<E: Env>(env: E) -> (usize, usize) {
     trim(env);
     let mut left = (0, 0);
@@ -224,7 +233,7 @@ impl Heap {
         self.empties_len[class.index()].get()
     }
 
-    /// Keeps a drained chunk (H4).
+    /// Puts an empty chunk on the stack of empties (H4).
     fn push_empty(&self, chunk: ChunkPtr, class: Class) {
         let top = &self.empties[class.index()];
         chunk.below().set(top.get());
@@ -232,11 +241,11 @@ impl Heap {
         self.empties_len[class.index()].add(1);
     }
 
-    /// Takes the drained chunk that was kept last: the likeliest to be in the caches.
+    /// Takes the empty chunk that was kept last, which is the likeliest to be in the caches.
     fn pop_empty(&self, class: Class) -> Option<ChunkPtr> {
         let top = &self.empties[class.index()];
         let raw: *mut Chunk = top.get();
-        // SAFETY: C1: chunks on the stack of empties are freed only after they were popped.
+        // SAFETY: chunks on the stack of empties are freed only after they were popped (C1).
         let chunk = unsafe { ChunkPtr::from_raw(raw) }?;
         top.set(chunk.below().get());
         self.empties_len[class.index()].sub(1);

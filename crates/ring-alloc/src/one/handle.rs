@@ -1,4 +1,4 @@
-//! The zero-sized handle.
+//! `OneRingAlloc`, the zero-sized handle.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -10,14 +10,17 @@ use super::thread::{self, Process, WORLD};
 use crate::heap;
 use crate::stats::Stats;
 
-/// Ring of chunks for all threads: each has its own, and blocks may be freed on any.
+/// Ring of chunks for all threads. Each thread has its own chunks, and any thread may free any
+/// block.
 ///
-/// Has no size: containers carry nothing for it. A thread allocates from chunks that only it writes to, and neither allocates nor
-/// frees with an atomic read-modify-write there. A remote free takes one; the first of a chunk since its owner looked takes
-/// two and a fence, and may lease the record of an ended thread. Blocks may be freed after their thread ended, and allocated
-/// and freed in destructors of thread-locals.
+/// The handle has size zero, so containers store nothing for it. A thread allocates from chunks
+/// that only it writes, and needs no atomic read-modify-write to allocate or to free there. A
+/// remote free takes one. The first remote free of a chunk since its owner last drained the inbox
+/// takes two and a fence, and may lease the record of an ended thread. Blocks may be freed after
+/// their thread ended, and destructors of thread-locals may allocate and free.
 ///
-/// Over the global heap. It cannot itself be the `#[global_allocator]`: it would take its chunks from itself.
+/// The chunks come from the global heap. So `OneRingAlloc` cannot itself be the
+/// `#[global_allocator]`.
 ///
 /// # Examples
 ///
@@ -33,46 +36,47 @@ use crate::stats::Stats;
 pub struct OneRingAlloc;
 
 impl OneRingAlloc {
-    /// A block of this layout: exactly `layout.size()` bytes, not initialised.
+    /// Allocates a block of exactly `layout.size()` uninitialised bytes.
     ///
-    /// Layouts of size zero give an aligned address that is no memory, and touch nothing.
+    /// A layout of size zero returns an aligned address without memory.
     ///
     /// # Errors
-    /// [`AllocError`] when the limit would be exceeded, or when the global heap refuses.
+    /// [`AllocError`] if the limit would be exceeded or the global heap refuses.
     #[inline]
     pub fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let block = heap::allocate(thread::This, layout)?;
         Ok(NonNull::slice_from_raw_parts(block, layout.size()))
     }
 
-    /// As [`OneRingAlloc::allocate`], with all bytes zero.
+    /// Allocates a block like [`OneRingAlloc::allocate`], with all bytes zero.
     ///
     /// # Errors
-    /// As [`OneRingAlloc::allocate`].
+    /// As for [`OneRingAlloc::allocate`].
     #[inline]
     pub fn allocate_zeroed(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let block = heap::allocate_zeroed(thread::This, layout)?;
         Ok(NonNull::slice_from_raw_parts(block, layout.size()))
     }
 
-    /// Gives back a block, on any thread.
+    /// Frees a block, on any thread.
     ///
     /// # Safety
     /// `block` is a live block of `OneRingAlloc`, and `layout` fits it.
     #[inline]
     pub unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's block is live, and `layout` fits it.
         unsafe { heap::deallocate(thread::This, block, layout) };
     }
 
-    /// Grows a block. The top block of the chunk that this thread fills stays where it is if there is room; blocks
-    /// larger than 64 KiB are grown by the global heap; others move.
+    /// Grows a block. The top block of this thread's front stays in place if there is room. The
+    /// global heap grows blocks larger than 64 KiB. Other blocks move.
     ///
     /// # Errors
-    /// As [`OneRingAlloc::allocate`]; the old block is then as it was.
+    /// As for [`OneRingAlloc::allocate`]. The old block is then unchanged.
     ///
     /// # Safety
-    /// `block` is a live block of `OneRingAlloc`, `old` fits it, and `new.size()` is not smaller than `old.size()`.
+    /// `block` is a live block of `OneRingAlloc`, `old` fits it, and `new.size()` is not smaller
+    /// than `old.size()`.
     #[inline]
     pub unsafe fn grow(
         &self,
@@ -80,18 +84,18 @@ impl OneRingAlloc {
         old: Layout,
         new: Layout,
     ) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's block is live, `old` fits it, and `new` is not smaller.
         let grown = unsafe { heap::grow(thread::This, block, old, new) }?;
         Ok(NonNull::slice_from_raw_parts(grown, new.size()))
     }
 
-    /// As [`OneRingAlloc::grow`], with all bytes from `old.size()` on zero.
+    /// Grows a block like [`OneRingAlloc::grow`], with all bytes from `old.size()` on zero.
     ///
     /// # Errors
-    /// As [`OneRingAlloc::grow`].
+    /// As for [`OneRingAlloc::grow`].
     ///
     /// # Safety
-    /// As [`OneRingAlloc::grow`].
+    /// As for [`OneRingAlloc::grow`].
     #[inline]
     pub unsafe fn grow_zeroed(
         &self,
@@ -99,18 +103,21 @@ impl OneRingAlloc {
         old: Layout,
         new: Layout,
     ) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's block is live, `old` fits it, and `new` is not smaller.
         let grown = unsafe { heap::grow_zeroed(thread::This, block, old, new) }?;
         Ok(NonNull::slice_from_raw_parts(grown, new.size()))
     }
 
-    /// Shrinks a block: in place, unless its class changes (at 2 KiB and 64 KiB) or its address does not fit the new alignment.
+    /// Shrinks a block. It stays in place unless its class changes (at 2 KiB and 64 KiB) or its
+    /// address does not fit the new alignment.
     ///
     /// # Errors
-    /// As [`OneRingAlloc::allocate`], where the block has to move; the old block is then as it was.
+    /// As for [`OneRingAlloc::allocate`], if the block has to move. The old block is then
+    /// unchanged.
     ///
     /// # Safety
-    /// `block` is a live block of `OneRingAlloc`, `old` fits it, and `new.size()` is not larger than `old.size()`.
+    /// `block` is a live block of `OneRingAlloc`, `old` fits it, and `new.size()` is not larger
+    /// than `old.size()`.
     #[inline]
     pub unsafe fn shrink(
         &self,
@@ -118,48 +125,63 @@ impl OneRingAlloc {
         old: Layout,
         new: Layout,
     ) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's block is live, `old` fits it, and `new` is not larger.
         let shrunk = unsafe { heap::shrink(thread::This, block, old, new) }?;
         Ok(NonNull::slice_from_raw_parts(shrunk, new.size()))
     }
 
-    /// Gives this thread's chunks without a live block back to the global heap, after booking what other threads freed.
+    /// Books remote frees, then frees this thread's empty chunks to the global heap.
     ///
-    /// Without it, a thread keeps a few empty chunks of each class for its next need (4) and gives back the others as
-    /// they run empty, and all of them when it ends.
+    /// Without it, a thread keeps up to 4 empty chunks of each class for its next need, and frees
+    /// all of them at its exit.
     #[inline]
-    pub fn clean_local(&self) {
+    pub fn trim(&self) {
         if let Some(owner) = thread::bound() {
             heap::trim(owner);
         }
     }
 
-    /// Frees the empty chunks of every record that no thread has leased, and asks all threads to free theirs when they next
-    /// run out of a chunk.
+    /// Trims this thread and every record that no thread has leased, and asks all other threads to
+    /// trim in their next slow path.
     ///
-    /// A thread that does not allocate any more is not reached: what it keeps goes at its end or at its own
-    /// [`clean_local`](OneRingAlloc::clean_local).
+    /// A thread that does not allocate any more keeps its empty chunks until its exit or its own
+    /// [`trim`](OneRingAlloc::trim).
+    #[inline]
+    pub fn trim_all(&self) {
+        self.trim();
+        clean(Process);
+    }
+
+    /// Another name of [`trim`](OneRingAlloc::trim).
+    #[inline]
+    pub fn clean_local(&self) {
+        self.trim();
+    }
+
+    /// [`trim_all`](OneRingAlloc::trim_all) without this thread, which trims in its next slow path.
     #[inline]
     pub fn clean_global(&self) {
         clean(Process);
     }
 
-    /// Sets the most bytes that all threads together may hold from the global heap, chunks and large blocks, from
-    /// now on; `usize::MAX` for no limit, which is how a program starts.
+    /// Sets the limit on the bytes that all threads together may hold from the global heap in
+    /// chunks and large blocks. `usize::MAX`, the initial value, is no limit.
     ///
-    /// Requests beyond it fail with [`AllocError`], after this thread and the records of ended ones freed their empty chunks. Every
-    /// other thread frees its own when it next runs out of a chunk, so a refused request may succeed later. What is held
-    /// already stays.
+    /// Before a request beyond the limit fails with [`AllocError`], the empty chunks of this thread
+    /// and of records without a holder are freed. Every other thread frees its own in its next slow
+    /// path, so a later attempt may succeed. Lowering the limit frees nothing.
     ///
-    /// A [`shrink`](OneRingAlloc::shrink) that has to move its block is not refused: it may take a chunk beyond the limit.
+    /// A [`shrink`](OneRingAlloc::shrink) that has to move its block is not refused: it may take a
+    /// chunk beyond the limit.
     #[inline]
     pub fn set_limit(&self, bytes: usize) {
         WORLD.account.set_limit(bytes);
     }
 
-    /// What all threads hold and what of it is alive. Walks along all chunks of all threads.
+    /// Returns the statistics of all threads. Walks the chunks of all threads.
     ///
-    /// Exact at rest: join the threads first (a scope's end does not wait for the destructors of their thread-locals).
+    /// Exact at rest. Join the threads first: the end of a scope does not wait for destructors of
+    /// thread-locals.
     #[must_use]
     pub fn stats(&self) -> Stats {
         stats(Process)
@@ -167,6 +189,7 @@ impl OneRingAlloc {
 }
 
 ephemera_prim::impl_allocator! {
-    // SAFETY: blocks are disjoint and stay valid until they are freed (H3), all values are the same allocator, and no method unwinds.
+    // SAFETY: blocks are disjoint and valid until they are freed (H3), all values are the same
+    // allocator, and no method unwinds.
     unsafe impl[] for OneRingAlloc
 }

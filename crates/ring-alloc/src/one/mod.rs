@@ -1,4 +1,4 @@
-//! `OneRingAlloc`: the ring that every thread has.
+//! `OneRingAlloc`: a heap for each thread, behind one zero-sized handle.
 
 #[cfg(all(test, ephemera_loom))]
 mod models;

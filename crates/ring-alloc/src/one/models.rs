@@ -1,8 +1,10 @@
-//! Loom models of `OneRingAlloc`'s protocol, over the real heap, chunks and records, with a world of their own.
+//! Loom models of `OneRingAlloc`'s protocol, over the real heap, chunks and records, in a world of
+//! their own.
 //!
-//! Each ends with all blocks freed, and then nothing may be held, although no thread cleans up: a chunk that is lost
-//! or stays leaves bytes in the account. One that is freed twice, or touched afterwards, trips its witness.
-//! `xtask/controls.toml` says which weakening each model catches.
+//! At the end of each model all blocks are freed and no thread has trimmed, yet nothing may be
+//! held. A chunk that is lost or stays leaves bytes in the account. A chunk that is freed twice, or
+//! touched after its free, fails the check of its witness. `xtask/controls.toml` lists the
+//! weakenings.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -17,7 +19,7 @@ use crate::chunk::HEADER;
 use crate::geometry::{Geometry, SLACK};
 use crate::heap;
 
-/// Chunks of two blocks.
+/// A geometry whose chunks hold two blocks.
 #[derive(Debug)]
 struct Tiny;
 
@@ -38,7 +40,7 @@ const _: () = assert!((Tiny::SMALL_CHUNK - SLACK - HEADER) / BLOCK.size() == 2, 
 #[derive(Debug, Clone)]
 struct Model(Arc<World<Tiny>>);
 
-/// The world as long as a model lasts.
+/// The realm that uses a model's world.
 #[derive(Clone, Copy)]
 struct Here<'w>(&'w World<Tiny>);
 
@@ -50,13 +52,13 @@ impl Realm for Here<'_> {
     }
 }
 
-/// A block on its way to another thread.
+/// A block that another thread may free.
 struct Sent(NonNull<u8>);
 
-// SAFETY: a block may be freed by any thread, and the one who has it is the only one to use it.
+// SAFETY: any thread may free a block, and only the owner of the `Sent` uses it.
 unsafe impl Send for Sent {}
 
-/// A thread that holds a record, as `thread.rs` does it with a thread-local.
+/// A thread that holds a record. `thread.rs` does this with a thread-local.
 struct Thread<'w> {
     lease: Lease<'w, Shard<Tiny>>,
     world: &'w World<Tiny>,
@@ -75,7 +77,7 @@ impl<'w> Thread<'w> {
 
     fn allocate(&self) -> Sent {
         let block = heap::allocate(self.owner(), BLOCK).unwrap();
-        // SAFETY: a fresh block.
+        // SAFETY: the block is new and has that many bytes.
         unsafe { block.write_bytes(1, BLOCK.size()) };
         Sent(block)
     }
@@ -88,7 +90,7 @@ impl<'w> Thread<'w> {
         heap::trim(self.owner());
     }
 
-    /// The end of a thread: frees what is empty, then releases the lease.
+    /// Exits: frees the empty chunks, then releases the lease.
     fn exit(self) {
         self.trim();
         release(Here(self.world), self.lease);
@@ -96,7 +98,7 @@ impl<'w> Thread<'w> {
 }
 
 fn free_as(owner: Owner<'_, Here<'_>>, block: Sent) {
-    // SAFETY: whoever has a `Sent` has the block.
+    // SAFETY: the owner of a `Sent` has the block.
     unsafe { heap::deallocate(owner, block.0, BLOCK) };
 }
 
@@ -106,14 +108,15 @@ impl Model {
         Self(Arc::new(World::new(Registry::new(records, Shard::new))))
     }
 
-    /// Frees as a thread does that has no record: NOWHERE, or GONE.
+    /// Frees a block as a thread without a record, in the state NOWHERE or GONE.
     fn free_elsewhere(&self, block: Sent) {
         let nowhere = Record::new(Shard::new());
         nowhere.shard().enter();
         free_as(Owner { record: &nowhere, realm: Here(&self.0) }, block);
     }
 
-    /// Nothing is held. No thread looks at the records before this: memory that a later look would find has stayed.
+    /// Checks that nothing is held. No thread trims before this, so memory that a trim would free
+    /// counts as held.
     fn nothing_is_held(&self) {
         assert_eq!(self.0.account.held(), 0, "a chunk was lost, or stays");
         assert_eq!(stats(Here(&self.0)).blocks_live(), 0);
@@ -127,7 +130,7 @@ fn check(model: impl Fn() + Sync + Send + 'static) {
 }
 
 #[test]
-fn loom_a_foreign_free_beside_the_owners() {
+fn loom_remote_free_beside_the_owners_free() {
     check(|| {
         let model = Model::new();
         let thread = Thread::start(&model);
@@ -143,7 +146,7 @@ fn loom_a_foreign_free_beside_the_owners() {
 }
 
 #[test]
-fn loom_two_foreign_frees_in_one_chunk() {
+fn loom_two_remote_frees_in_one_chunk_free_it() {
     check(|| {
         let model = Model::new();
         let thread = Thread::start(&model);
@@ -161,19 +164,20 @@ fn loom_two_foreign_frees_in_one_chunk() {
 }
 
 #[test]
-fn loom_a_chunk_is_reused_only_after_its_foreign_frees() {
+fn loom_chunk_is_reused_only_after_its_remote_frees() {
     check(|| {
         let model = Model::new();
         let thread = Thread::start(&model);
         let (first, second) = (thread.allocate(), thread.allocate());
         let there = model.clone();
         let other = thread::spawn(move || {
-            // SAFETY: the block is this thread's until it is freed.
+            // SAFETY: the block belongs to this thread until it is freed.
             unsafe { first.0.write_bytes(2, BLOCK.size()) };
             there.free_elsewhere(first);
         });
         thread.free(second);
-        // Whether it comes from the same chunk or a new one depends on what the other thread did.
+        // The other thread's progress decides whether this block comes from the same chunk or a new
+        // one.
         let third = thread.allocate();
         thread.free(third);
         other.join().unwrap();
@@ -183,7 +187,7 @@ fn loom_a_chunk_is_reused_only_after_its_foreign_frees() {
 }
 
 #[test]
-fn loom_the_owner_ends_while_others_free() {
+fn loom_owner_exits_beside_remote_frees() {
     check(|| {
         let model = Model::new();
         let thread = Thread::start(&model);
@@ -201,7 +205,7 @@ fn loom_the_owner_ends_while_others_free() {
 }
 
 #[test]
-fn loom_the_owner_ends_while_one_frees_and_one_cleans() {
+fn loom_owner_exits_beside_a_remote_free_and_a_trim() {
     check(|| {
         let model = Model::new();
         let thread = Thread::start(&model);
@@ -218,7 +222,7 @@ fn loom_the_owner_ends_while_one_frees_and_one_cleans() {
 }
 
 #[test]
-fn loom_a_new_thread_goes_on_where_one_ended() {
+fn loom_next_holder_reuses_the_heap_of_an_ended_thread() {
     check(|| {
         let model = Model::new();
         let thread = Thread::start(&model);
@@ -247,7 +251,7 @@ fn loom_statistics_walk_beside_the_owner() {
             let stats = stats(Here(&there.0));
             assert!(stats.blocks_live() <= 3);
         });
-        // Fills one chunk, takes a second, and gives the first back.
+        // Fills one chunk, takes a second one, and frees the first.
         let (first, second) = (thread.allocate(), thread.allocate());
         let third = thread.allocate();
         thread.free(first);
@@ -259,9 +263,10 @@ fn loom_statistics_walk_beside_the_owner() {
     });
 }
 
-/// Both blocks of an ended thread are freed at once: the first free abandons the chunk, and the last one frees it.
+/// Two threads free the two blocks of an ended thread. The first free abandons the chunk, and the
+/// last one frees it.
 #[test]
-fn loom_an_abandoned_chunk_goes_with_its_last_block() {
+fn loom_abandoned_chunk_is_freed_with_its_last_block() {
     check(|| {
         let model = Model::new();
         let thread = Thread::start(&model);
@@ -278,9 +283,9 @@ fn loom_an_abandoned_chunk_goes_with_its_last_block() {
     });
 }
 
-/// A chunk is abandoned and then freed by the record's next holder and another thread at once.
+/// A chunk is abandoned while the record's next holder and another thread free its blocks.
 #[test]
-fn loom_a_new_holder_frees_in_an_abandoned_chunk() {
+fn loom_next_holder_frees_in_an_abandoned_chunk() {
     check(|| {
         let model = Model::new();
         let thread = Thread::start(&model);

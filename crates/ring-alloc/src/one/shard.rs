@@ -1,6 +1,7 @@
-//! What hangs on a thread's record: its heap and its inbox; and what all threads share.
+//! The shard of a thread's record, with its heap and its inbox, and the world that all threads
+//! share.
 //!
-//! Takes its world by reference, so that models can make one of their own.
+//! Functions take the world by reference, so that models can create their own.
 
 use core::alloc::Layout;
 use core::marker::PhantomData;
@@ -19,7 +20,7 @@ use crate::heap::{self, Env, Heap};
 use crate::live::Live;
 use crate::stats::Stats;
 
-/// One owner's heap, and what other threads gave back to it.
+/// The heap of one owner, and the inbox of its remote frees.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Shard<G> {
@@ -29,7 +30,7 @@ pub(crate) struct Shard<G> {
     geometry: PhantomData<fn() -> G>,
 }
 
-/// On lines of its own: other threads push here while the owner allocates.
+/// The inbox, on a cache line of its own, since other threads push here while the owner allocates.
 #[derive(Debug)]
 #[repr(C, align(64))]
 struct Remote {
@@ -40,7 +41,7 @@ impl<G: Geometry> Shard<G> {
     const GEOMETRY: () = geometry::check::<G>(HEADER);
 
     ephemera_prim::const_unless_loom! {
-        /// A shard without chunks.
+        /// Creates a shard without chunks.
         pub(crate) fn new() -> Self {
             let () = Self::GEOMETRY;
             Self::with_heap(Heap::new())
@@ -49,7 +50,7 @@ impl<G: Geometry> Shard<G> {
 
     #[cfg(not(ephemera_loom))]
     ephemera_prim::const_unless_loom! {
-        /// The shard of threads that own nothing (H6).
+        /// Creates the shard of threads that own nothing (H6).
         pub(crate) fn nowhere() -> Self {
             Self::with_heap(Heap::nowhere())
         }
@@ -66,13 +67,13 @@ impl<G: Geometry> Shard<G> {
         }
     }
 
-    /// The holder of the record's lease goes on with this shard.
+    /// Prepares the shard for a new holder of the record.
     pub(crate) fn enter(&self) {
         self.heap.enter();
     }
 }
 
-/// What all threads share.
+/// The state that all threads share.
 #[derive(Debug)]
 pub(crate) struct World<G: 'static> {
     pub(crate) registry: Registry<Shard<G>>,
@@ -88,10 +89,10 @@ impl<G: Geometry> World<G> {
     }
 }
 
-/// What all heaps hold and what of it is live.
+/// Returns the statistics of all heaps.
 ///
-/// A thread that exits while this walks along its chunks may leave one of them behind, although it is empty. So the walker
-/// looks after records without a holder that have empty chunks.
+/// A thread that exits while this walks its chunks may leave one behind, although it is empty. So
+/// this also trims records that have empty chunks and no holder.
 pub(crate) fn stats<R: Realm>(realm: R) -> Stats {
     let world = realm.world();
     let mut stats = Stats::of_account(&world.account);
@@ -106,17 +107,18 @@ pub(crate) fn stats<R: Realm>(realm: R) -> Stats {
     stats
 }
 
-/// Which world it is: the one of the process, or that of a model.
+/// A choice of world: that of the process, or that of a model.
 pub(crate) trait Realm: Copy {
     type Geometry: Geometry;
 
     fn world(&self) -> &World<Self::Geometry>;
 
-    /// A record that this thread holds has another front.
+    /// Tells the world's thread-local that a record held by this thread has another front.
     fn front_changed() {}
 }
 
-/// Trims every record that no thread has leased, and asks the threads that have one to trim theirs in their next slow path.
+/// Trims every record that no thread has leased, and asks the holders of the others to trim in
+/// their next slow path.
 pub(crate) fn clean<R: Realm>(realm: R) {
     let world = realm.world();
     if !cfg!(ephemera_weaken = "clean_without_epoch") {
@@ -125,7 +127,7 @@ pub(crate) fn clean<R: Realm>(realm: R) {
     world.registry.records().for_each(|record| look_after(realm, record));
 }
 
-/// Drains the inbox of a record, if no thread has leased it, and frees its empty chunks.
+/// Drains the inbox of a record and frees its empty chunks, if no thread has leased it.
 fn look_after<R: Realm>(realm: R, record: &Record<Shard<R::Geometry>>) {
     record.look_after(has_mail, |record| drain(realm, record));
 }
@@ -139,22 +141,22 @@ fn has_mail<G>(shard: &Shard<G>) -> bool {
     !shard.remote.inbox.is_empty()
 }
 
-/// How often a record was leased for a moment to be drained.
+/// The number of times that a record was leased for a moment and drained.
 #[cfg(all(test, not(ephemera_loom)))]
 pub(super) static DRAINS: core::sync::atomic::AtomicUsize = core::sync::atomic::AtomicUsize::new(0);
 
-/// Drains the inbox of a record that this thread has leased for a moment: chunks with live blocks count down from here on,
-/// and empty ones are freed.
+/// Drains the inbox of a record that this thread has leased for a moment. Chunks with live blocks
+/// count down from here on, and empty chunks are freed.
 fn drain<R: Realm>(realm: R, record: &Record<Shard<R::Geometry>>) {
     #[cfg(all(test, not(ephemera_loom)))]
     DRAINS.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
     record.shard().enter();
     let owner = Owner { record, realm };
     owner.book(|chunk| heap::abandon(owner, chunk));
-    heap::give_up_empties(owner);
+    heap::free_empties(owner);
 }
 
-/// A thread as the owner of the heap on its record; NOWHERE and GONE own a heap without chunks.
+/// A thread as the owner of its record's heap. NOWHERE and GONE own a heap without chunks.
 #[derive(Debug)]
 pub(crate) struct Owner<'w, R: Realm> {
     pub(crate) record: &'w Record<Shard<R::Geometry>>,
@@ -162,12 +164,15 @@ pub(crate) struct Owner<'w, R: Realm> {
 }
 
 impl<R: Realm> Owner<'_, R> {
-    /// Books all remote frees in the inbox, and calls `left` for each chunk that still has live blocks.
+    /// Books all remote frees in the inbox, and calls `left` for each chunk that still has live
+    /// blocks.
     fn book(self, left: impl Fn(ChunkPtr)) {
-        // SAFETY: this thread holds the record (the promise of `Env`), or nothing ever comes to its inbox, since no chunk names it (H6).
+        // SAFETY: this thread holds the record, as `Env` demands, or no chunk names the record and
+        // its inbox stays empty (H6).
         let taken = unsafe { self.record.shard().remote.inbox.take() };
         for (chunk, word) in taken {
-            // SAFETY: C1: a chunk whose last blocks are booked only now was not freed (F3).
+            // SAFETY: a chunk is not freed before its remote frees are booked (F3), so it satisfies
+            // C1.
             let chunk = unsafe { ChunkPtr::new(chunk) };
             if heap::book_foreign(self, chunk, word) {
                 left(chunk);
@@ -185,8 +190,8 @@ impl<R: Realm> Clone for Owner<'_, R> {
 
 impl<R: Realm> Copy for Owner<'_, R> {}
 
-// SAFETY: the record's holder owns the heap on it (L1), nobody writes those of NOWHERE and GONE (H6), and chunks carry the record
-// as their identity. All chunks come from the global heap.
+// SAFETY: the record's holder owns its heap (L1), and the heaps of NOWHERE and GONE are never
+// written (H6). Chunks carry the record as their identity, and come from the global heap.
 unsafe impl<R: Realm> Env for Owner<'_, R> {
     type Geometry = R::Geometry;
     type Backing = Global;
@@ -241,15 +246,17 @@ unsafe impl<R: Realm> Env for Owner<'_, R> {
     }
 
     #[inline(never)]
-    unsafe fn give_back(self, chunk: ChunkPtr, given: Live) {
+    unsafe fn free_remotely(self, chunk: ChunkPtr, given: Live) {
         let record = chunk.record().cast::<Record<Shard<R::Geometry>>>();
-        // SAFETY: a chunk's owner is the record that it was made under, and records are never freed (L3).
+        // SAFETY: the owner of a chunk is the record that it was created for, and records are never
+        // freed (L3).
         let record = unsafe { &*record };
         let inbox = &record.shard().remote.inbox;
-        // SAFETY: the caller had what `given` counts and gives it up, in a chunk of that record.
+        // SAFETY: the caller owned what `given` counts and gives it up, in a live chunk of that
+        // record.
         let pushed = unsafe { inbox.give_back_add(chunk.as_non_null(), given.word()) };
         if pushed && record.is_free() {
-            // No thread would look into that inbox until one takes the record.
+            // No other thread would drain that inbox before the record is leased again.
             look_after(self.realm, record);
         }
     }

@@ -1,4 +1,4 @@
-//! The one world of the process, and which record this thread stands for in it.
+//! The heaps of this process, and the record whose heap this thread uses.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -20,20 +20,20 @@ type Own = Shard<Standard>;
 pub(super) static WORLD: World<Standard> =
     World::new(Registry::new([const { Record::new(Own::new()) }; FIRST], Own::new));
 
-/// Threads that did not allocate yet.
+/// The record of threads that have not allocated yet.
 static NOWHERE: Record<Own> = Record::new(Own::nowhere());
-/// Threads whose exit guard is gone.
+/// The record of threads whose exit guard has run.
 static GONE: Record<Own> = Record::new(Own::nowhere());
 
 std::thread_local! {
     static HERE: Here<Own> = const {
-        // SAFETY: a static. The full chunk is the front of its heap (H7).
+        // SAFETY: `NOWHERE` is a static. The full chunk is the front of its heap (H7).
         unsafe { Here::new(&raw const NOWHERE, heap::full_chunk()) }
     };
 }
 
 impl Tenant for Own {
-    /// The front of small blocks (H7).
+    /// A copy of the front of small blocks (H7).
     type Near = *mut Chunk;
 
     fn near(record: &'static Record<Self>) -> *mut Chunk {
@@ -72,7 +72,7 @@ impl Tenant for Own {
     }
 }
 
-/// The world of the process.
+/// The realm that uses the world of this process.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Process;
 
@@ -89,7 +89,8 @@ impl Realm for Process {
     }
 }
 
-/// The calling thread, as the owner of the heap on its record: whichever that is, each time it is asked.
+/// The calling thread as the owner of its record's heap. Reads the record on every call, because
+/// the thread may be bound to one in the middle of an operation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct This;
 
@@ -100,8 +101,9 @@ impl This {
     }
 }
 
-// SAFETY: the heap is that of the record that this thread holds, or of NOWHERE or GONE (H6), `front` is the copy of its
-// front (H7), `refill` goes on with the `Owner` of a record that is held, and all else is what the record's `Owner` says.
+// SAFETY: the heap is that of this thread's record, or of NOWHERE or GONE (H6). `front` is a copy
+// of its front (H7). `refill` uses the `Owner` of a held record, and everything else is forwarded
+// to the record's `Owner`.
 unsafe impl Env for This {
     type Geometry = Standard;
     type Backing = Global;
@@ -120,13 +122,13 @@ unsafe impl Env for This {
         let front = near();
         ephemera_prim::invariant!(
             front == self.heap().front(class),
-            "H7: a front that the thread-local does not know"
+            "H7: the thread-local names another front than the heap"
         );
         front
     }
 
-    /// Finds a block in the heap of this thread's record, which it gets here at its first allocation, or in that of a
-    /// record leased for this one operation, when its guard is gone.
+    /// Allocates from the heap of this thread's record, which the first call binds. After the exit
+    /// guard has run, it allocates from a record leased for this operation.
     #[cold]
     #[inline(never)]
     fn refill(self, layout: Layout, class: Class, limit: Limit) -> Result<NonNull<u8>, AllocError> {
@@ -175,18 +177,20 @@ unsafe impl Env for This {
     }
 
     #[inline]
-    unsafe fn give_back(self, chunk: ChunkPtr, given: Live) {
-        // SAFETY: the caller gives up what `given` counts, and this record, which is the one that `owns` asked, does not own the chunk.
-        unsafe { self.owner().give_back(chunk, given) };
+    unsafe fn free_remotely(self, chunk: ChunkPtr, given: Live) {
+        // SAFETY: the caller gives up what `given` counts, and the record, the same one that `owns`
+        // asked, does not own the chunk.
+        unsafe { self.owner().free_remotely(chunk, given) };
     }
 }
 
-/// The front of small blocks of the record that this thread stands for.
+/// Returns the front of small blocks of this thread's record.
 #[inline]
 fn near() -> ChunkPtr {
-    // SAFETY: H7: a front, so that it is not null (H2).
+    // SAFETY: the copy is a front (H7), so it is not null (H2).
     let front = unsafe { NonNull::new_unchecked(local::near::<Own>()) };
-    // SAFETY: C1 by H7: a front is not freed before it stops being the front, this thread alone changes it, and the full chunk is a static.
+    // SAFETY: the copy is the front (H7). A chunk is not freed while it is the front, only this
+    // thread changes that, and the full chunk is a static (C1).
     unsafe { ChunkPtr::new(front) }
 }
 
@@ -195,7 +199,7 @@ fn owner(record: &'static Record<Own>) -> Owner<'static, Process> {
     Owner { record, realm: Process }
 }
 
-/// The owner of this thread's record, if it has one already.
+/// Returns the owner of the record that this thread is bound to, if any.
 pub(super) fn bound() -> Option<Owner<'static, Process>> {
     local::bound::<Own>().map(owner)
 }
@@ -211,31 +215,31 @@ mod tests {
     use crate::OneRingAlloc;
     use crate::one::shard::DRAINS;
 
-    /// Each test counts on the records for itself.
+    /// Serialises the tests, each of which counts on the records being its own.
     static TURN: Mutex<()> = Mutex::new(());
 
-    /// H7, as it is while none of this crate's code runs.
+    /// Returns whether H7 holds. The caller is a test, so no code of this crate is running.
     fn front_follows() -> bool {
         let front = This.heap().front(Class::Small);
         near() == front && (bound().is_some() || front.as_ptr() == heap::full_chunk())
     }
 
     #[test]
-    fn conc_a_free_during_a_momentary_lease_is_not_left_behind() {
+    fn conc_free_during_a_momentary_lease_frees_the_chunk() {
         let _turn = TURN.lock();
         let chunks = || OneRingAlloc.stats().chunks();
         let value = std::thread::spawn(|| Box::new_in(7, OneRingAlloc)).join().expect("no panic");
-        // Nobody else in this process has one.
+        // No other thread in this process has a record.
         let lease = WORLD.registry.records().next().and_then(Record::try_lease).expect("its thread ended");
         assert_eq!((*value, chunks()), (7, 1));
         drop(value);
-        assert_eq!(chunks(), 1, "whoever has the record looks after it");
+        assert_eq!(chunks(), 1, "the holder has not looked at the inbox yet");
         release(Process, lease);
         assert_eq!(chunks(), 0);
     }
 
     #[test]
-    fn frees_after_the_end_of_a_thread_drain_its_record_twice_a_chunk() {
+    fn frees_after_thread_exit_drain_the_record_twice_per_chunk() {
         const BLOCKS: usize = if cfg!(miri) { 60 } else { 10_000 };
         let _turn = TURN.lock();
         let all = || {
@@ -252,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn conc_the_front_follows_the_record() {
+    fn conc_front_copy_follows_the_record() {
         let _turn = TURN.lock();
         static BEHIND: AtomicUsize = AtomicUsize::new(0);
         static WRONG: AtomicUsize = AtomicUsize::new(0);
@@ -261,7 +265,7 @@ mod tests {
             fn drop(&mut self) {
                 BEHIND.fetch_add(usize::from(bound().is_none()), Ordering::Relaxed);
                 WRONG.fetch_add(usize::from(!front_follows()), Ordering::Relaxed);
-                // Behind the guard this leases a record, whose front is not this thread's.
+                // After the exit guard this leases a record, whose front is not this thread's.
                 drop(Box::new_in(7, OneRingAlloc));
                 WRONG.fetch_add(usize::from(!front_follows()), Ordering::Relaxed);
             }
@@ -272,21 +276,21 @@ mod tests {
         }
         let life = || {
             FIRST.with(|_| ());
-            assert!(front_follows(), "no record yet");
+            assert!(front_follows(), "without a record");
             let value = Box::new_in(7, OneRingAlloc);
             assert!(front_follows(), "bound");
             LAST.with(|_| ());
             drop(Box::new_in([0_u8; 2000], OneRingAlloc));
             let many: [_; 40] = core::array::from_fn(|_| Box::new_in([0_u8; 2000], OneRingAlloc));
-            assert!(front_follows(), "through three chunks");
+            assert!(front_follows(), "after three chunks");
             drop(many);
             OneRingAlloc.clean_local();
-            assert!(front_follows(), "cleaned");
+            assert!(front_follows(), "after a trim");
             (value, Box::new_in([0_u8; 2000], OneRingAlloc))
         };
-        // The second thread goes on in the front that the first one left.
+        // The second thread goes on with the front that the first one left.
         let left = [(); 2].map(|()| std::thread::spawn(life).join().expect("no panic"));
-        assert_ne!(BEHIND.load(Ordering::Relaxed), 0, "a destructor ran behind the guard");
+        assert_ne!(BEHIND.load(Ordering::Relaxed), 0, "no destructor ran after the exit guard");
         assert_eq!(WRONG.load(Ordering::Relaxed), 0);
         drop(left);
         assert_eq!(OneRingAlloc.stats().blocks_live(), 0);

@@ -1,4 +1,4 @@
-//! Settings for a ring, and the making of one.
+//! The settings of a ring.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -12,7 +12,7 @@ use super::{RingAlloc, no_memory};
 use crate::account::UNLIMITED;
 use crate::geometry::{Geometry, Standard};
 
-/// Settings for a [`RingAlloc`].
+/// The settings of a [`RingAlloc`].
 ///
 /// # Examples
 ///
@@ -24,14 +24,14 @@ use crate::geometry::{Geometry, Standard};
 /// assert_eq!(ring.stats().limit, 8 << 20);
 /// # }
 /// ```
-#[must_use = "settings make no ring by themselves"]
+#[must_use = "settings create no ring by themselves"]
 pub struct Builder<G = Standard> {
     limit: usize,
     retain: Option<usize>,
     geometry: PhantomData<fn() -> G>,
 }
 
-// By hand: a derived implementation would ask the same of the geometry, of which a builder has no value.
+// Not derived, because a derived implementation would demand `G: Clone`.
 impl<G> Clone for Builder<G> {
     fn clone(&self) -> Self {
         *self
@@ -47,7 +47,7 @@ impl<G> fmt::Debug for Builder<G> {
 }
 
 impl Builder {
-    /// No limit, the standard geometry.
+    /// Creates settings with no limit and the standard geometry.
     pub const fn new() -> Self {
         Self { limit: UNLIMITED, retain: None, geometry: PhantomData }
     }
@@ -60,38 +60,53 @@ impl Default for Builder {
 }
 
 impl<G: Geometry> Builder<G> {
-    /// The most bytes that the ring may hold from its backing allocator: chunks, large blocks and the ring's own
-    /// state (about 200 bytes). Requests beyond that fail with [`AllocError`], after the ring freed its empty chunks. A shrink that
-    /// has to move its block is not refused: it may take a chunk beyond the limit.
+    /// Sets the limit on the bytes that the ring may hold from its backing allocator: chunks, large
+    /// blocks and the ring's own state (about 200 bytes).
+    ///
+    /// Before a request beyond the limit fails with [`AllocError`], the ring frees its empty
+    /// chunks. A shrink that has to move its block is not refused: it may take a chunk beyond the
+    /// limit.
     pub const fn limit(self, bytes: usize) -> Self {
         Self { limit: bytes, ..self }
     }
 
-    /// Empty chunks of each class that the ring keeps for the next need: unless set here, [`RETAIN`](Geometry::RETAIN) of the geometry, which
-    /// is 4 in the standard one.
+    /// Sets the number of empty chunks of each class that the ring keeps for its next need. The
+    /// default is [`RETAIN`](Geometry::RETAIN) of the geometry, which is 4 in the standard one.
     pub const fn retain(self, chunks: usize) -> Self {
         Self { retain: Some(chunks), ..self }
     }
 
-    /// Another geometry of chunks.
+    /// Sets the geometry of the chunks.
     pub const fn geometry<H: Geometry>(self) -> Builder<H> {
         Builder { limit: self.limit, retain: self.retain, geometry: PhantomData }
     }
 
-    /// The ring, over the global heap.
+    /// Creates the ring, over the global heap.
     ///
-    /// # Panics
-    /// When there is no memory for its state: by way of `handle_alloc_error`, where there is one.
+    /// # Aborts
+    /// Calls `handle_alloc_error` if there is no memory for the ring's state, or if the limit does
+    /// not allow it.
     #[cfg(feature = "alloc")]
     #[must_use]
     pub fn build(self) -> RingAlloc<Global, G> {
         self.build_in(Global)
     }
 
-    /// The ring, over `backing`.
+    /// Creates the ring, over the global heap.
     ///
-    /// # Panics
-    /// When there is no memory for its state: by way of `handle_alloc_error`, where there is one.
+    /// # Errors
+    /// [`AllocError`] if there is no memory for the ring's state, or if the limit does not allow
+    /// it.
+    #[cfg(feature = "alloc")]
+    pub fn try_build(self) -> Result<RingAlloc<Global, G>, AllocError> {
+        self.try_build_in(Global)
+    }
+
+    /// Creates the ring, over `backing`.
+    ///
+    /// # Aborts
+    /// Calls `handle_alloc_error` if `backing` has no memory for the ring's state, or if the limit
+    /// does not allow it. Without feature `alloc` this panics instead.
     #[must_use]
     pub fn build_in<A: Allocator>(self, backing: A) -> RingAlloc<A, G> {
         match self.try_build_in(backing) {
@@ -100,10 +115,11 @@ impl<G: Geometry> Builder<G> {
         }
     }
 
-    /// The ring, over `backing`.
+    /// Creates the ring, over `backing`.
     ///
     /// # Errors
-    /// [`AllocError`] when `backing` has no memory for the ring's state, or the limit none.
+    /// [`AllocError`] if `backing` has no memory for the ring's state, or if the limit does not
+    /// allow it.
     pub fn try_build_in<A: Allocator>(self, backing: A) -> Result<RingAlloc<A, G>, AllocError> {
         let settings = Settings { limit: self.limit, retain: self.retain.unwrap_or(G::RETAIN) };
         Inner::create(settings, backing).map(RingAlloc::from_inner)

@@ -1,7 +1,7 @@
-//! The state that the handles of one ring share.
+//! The state that all handles of one ring share.
 //!
 //! # Invariant
-//! * **I1** The state lives as long as `handles` is not zero, and each handle is counted in it once.
+//! * **I1** The state lives while `handles` is not zero, and `handles` counts each handle once.
 
 use core::alloc::Layout;
 use core::cell::Cell;
@@ -19,7 +19,7 @@ use crate::heap::{self, Env, Heap};
 use crate::live::Live;
 use crate::stats::Stats;
 
-/// What a ring is made with.
+/// The settings that a ring is created with.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Settings {
     pub(super) limit: usize,
@@ -40,7 +40,7 @@ impl<A: Allocator, G: Geometry> Inner<A, G> {
     const LAYOUT: Layout = Layout::new::<Self>();
     const GEOMETRY: () = geometry::check::<G>(HEADER);
 
-    /// The state of a new ring, with one handle.
+    /// Creates the state of a new ring, with one handle.
     pub(super) fn create(settings: Settings, backing: A) -> Result<NonNull<Self>, AllocError> {
         const { Self::GEOMETRY };
         let account = LocalAccount::new(settings.limit, 0);
@@ -52,12 +52,12 @@ impl<A: Allocator, G: Geometry> Inner<A, G> {
         heap.enter();
         let retain = settings.retain;
         let inner = Self { heap, handles: Cell::new(1), account, retain, backing, geometry: PhantomData };
-        // SAFETY: fresh memory of this layout.
+        // SAFETY: `place` is unused memory of this layout.
         unsafe { place.write(inner) };
         Ok(place)
     }
 
-    /// Counts one more handle.
+    /// Adds a handle to the count.
     #[inline]
     pub(super) fn add_handle(&self) {
         let handles = self.handles.get();
@@ -67,7 +67,7 @@ impl<A: Allocator, G: Geometry> Inner<A, G> {
         self.handles.set(handles + 1);
     }
 
-    /// Counts one handle less; `true` if that was the last one.
+    /// Takes a handle off the count. Returns whether it was the last one.
     #[inline]
     pub(super) fn drop_handle(&self) -> bool {
         let handles = self.handles.get() - 1;
@@ -75,27 +75,27 @@ impl<A: Allocator, G: Geometry> Inner<A, G> {
         handles == 0
     }
 
-    /// Frees the ring: every chunk without a live block, then the state. Chunks with live blocks are left alone,
-    /// since a block may be pinned, or hold what is dropped right now.
+    /// Frees every chunk without a live block, then the state. Chunks with live blocks are leaked,
+    /// since a block may be pinned by `Pin`, or hold the very value that is being dropped.
     ///
     /// # Safety
-    /// There is no handle any more (I1).
+    /// No handle is left (I1).
     #[cold]
     pub(super) unsafe fn destroy(this: NonNull<Self>) {
         let left = {
-            // SAFETY: I1: the last handle is on its way out, the state is still there.
+            // SAFETY: no handle is left, and the state is freed only below.
             let inner = unsafe { this.as_ref() };
             let (chunks, large) = (heap::dissolve(inner), inner.account.large_now());
             (chunks.0 + large.0, chunks.1 + large.1)
         };
-        // SAFETY: as above.
+        // SAFETY: the state is freed only below.
         let backing = unsafe { &raw const (*this.as_ptr()).backing };
-        // SAFETY: as above; nobody reads it again.
+        // SAFETY: as above; the field is not read again.
         let backing = ManuallyDrop::new(unsafe { backing.read() });
-        // SAFETY: acquired with this layout from this backing allocator.
+        // SAFETY: the state was acquired with this layout from this backing allocator.
         unsafe { raw::release(&*backing, this.cast(), Self::LAYOUT) };
-        // The memory of live blocks may go with their backing allocator. So it is dropped only where there are none, and not
-        // if it unwinds above, against its contract.
+        // Drop the backing allocator only if no block is live, since it may free the memory of its
+        // blocks. If `release` unwinds, against its contract, it is not dropped either.
         if left.0 == 0 {
             drop(ManuallyDrop::into_inner(backing));
         } else {
@@ -110,7 +110,8 @@ impl<A: Allocator, G: Geometry> Inner<A, G> {
     }
 }
 
-// SAFETY: the handles do not leave their thread, which therefore owns the one heap; all its chunks come from `backing`.
+// SAFETY: handles do not leave their thread, so that thread owns the heap. All its chunks come from
+// `backing`.
 unsafe impl<A: Allocator, G: Geometry> Env for &Inner<A, G> {
     type Geometry = G;
     type Backing = A;
@@ -156,13 +157,14 @@ unsafe impl<A: Allocator, G: Geometry> Env for &Inner<A, G> {
     fn last_resort(&self) {}
 
     #[inline]
-    unsafe fn give_back(self, chunk: ChunkPtr, _: Live) {
-        // It owns every chunk, so nothing comes here.
-        ephemera_prim::invariant!(self.owns(chunk), "a ring for one thread met a chunk that is not its own");
+    unsafe fn free_remotely(self, chunk: ChunkPtr, _: Live) {
+        // Unreachable, because this ring owns every chunk.
+        ephemera_prim::invariant!(self.owns(chunk), "a ring for one thread does not own a chunk");
     }
 }
 
-/// Says that blocks outlive their ring. Must not unwind, so an error of standard error is nobody's business.
+/// Reports that blocks outlive their ring. It must not unwind, so it ignores errors of standard
+/// error.
 #[cold]
 fn report((blocks, bytes): (usize, usize)) {
     #[cfg(all(feature = "std", debug_assertions))]
@@ -170,28 +172,28 @@ fn report((blocks, bytes): (usize, usize)) {
         use std::io::Write;
         let _ = std::writeln!(
             std::io::stderr(),
-            "ring-alloc: a RingAlloc was dropped with {blocks} blocks ({bytes} bytes) alive; they are left alone"
+            "ring-alloc: a RingAlloc was dropped with {blocks} live blocks ({bytes} bytes), which are leaked"
         );
     }
     #[cfg(not(all(feature = "std", debug_assertions)))]
     let _ = (blocks, bytes);
 }
 
-/// The count of handles is about to overflow: handles were leaked, 2^32 of them at least.
+/// Aborts because the count of handles would overflow. At least 2^32 handles were then leaked.
 #[cold]
 fn abort() -> ! {
     #[cfg(feature = "std")]
     std::process::abort();
     #[cfg(not(feature = "std"))]
     {
-        /// A panic while panicking aborts, which is the only abort that `core` has.
+        /// Panics in its drop. A panic during a panic aborts, which is the only abort in `core`.
         struct Bomb;
         impl Drop for Bomb {
             fn drop(&mut self) {
-                panic!("handles of a RingAlloc overflowed");
+                panic!("the count of RingAlloc handles overflowed");
             }
         }
         let _bomb = Bomb;
-        panic!("handles of a RingAlloc overflowed");
+        panic!("the count of RingAlloc handles overflowed");
     }
 }

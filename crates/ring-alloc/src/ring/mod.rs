@@ -1,4 +1,4 @@
-//! `RingAlloc`: the ring for one thread.
+//! `RingAlloc`: a ring of chunks for one thread.
 
 mod builder;
 mod inner;
@@ -24,13 +24,15 @@ macro_rules! ring_alloc {
     ($($default:tt)*) => {
         /// Ring of chunks for one thread, over a backing allocator `A`.
         ///
-        /// A handle to shared state, one pointer wide: clones allocate from and free to the same ring. The ring
-        /// is freed with its last handle. Blocks that are alive then stay valid for ever: they
-        /// and the backing allocator are left alone, and a debug build with `std` says so on standard error.
+        /// A `RingAlloc` is a handle to shared state, one pointer wide. Its clones allocate from
+        /// and free to the same ring. The last handle frees the ring. Blocks that are live then
+        /// stay valid, because their memory and the backing allocator are leaked; a debug build
+        /// with `std` reports this on standard error.
         ///
-        /// `G` is the geometry of its chunks, see [`Geometry`].
+        /// `G` is the geometry of the chunks, see [`Geometry`].
         ///
-        /// The methods of `A` must not unwind. If its `deallocate` does, memory is leaked; live blocks stay valid.
+        /// The methods of `A` must not unwind. If its `deallocate` does, memory is leaked and live
+        /// blocks stay valid.
         ///
         /// # Examples
         ///
@@ -48,7 +50,7 @@ macro_rules! ring_alloc {
         /// # }
         /// ```
         ///
-        /// It does not leave its thread:
+        /// A ring cannot be sent to or shared with another thread:
         ///
         /// ```compile_fail,E0277
         /// fn send<T: Send>(_: T) {}
@@ -73,9 +75,11 @@ ring_alloc!();
 
 #[cfg(feature = "alloc")]
 impl RingAlloc<Global> {
-    /// A ring over the global heap. It holds about 200 bytes until its first allocation.
+    /// Creates a ring over the global heap. It holds about 200 bytes until its first allocation.
     ///
-    /// Calls [`handle_alloc_error`] when there is no memory for that; see [`RingAlloc::try_new_in`].
+    /// # Aborts
+    /// Calls [`handle_alloc_error`] if there is no memory for its state. [`RingAlloc::try_new_in`]
+    /// returns an error instead.
     #[must_use]
     #[inline]
     pub fn new() -> Self {
@@ -84,20 +88,21 @@ impl RingAlloc<Global> {
 }
 
 impl<A: Allocator> RingAlloc<A> {
-    /// A ring over `backing`, which also has the ring's own state.
+    /// Creates a ring over `backing`, which also serves the ring's own state.
     ///
-    /// # Panics
-    /// When there is no memory for that: by way of `handle_alloc_error`, where there is one. [`RingAlloc::try_new_in`] does not.
+    /// # Aborts
+    /// Calls `handle_alloc_error` if there is no memory for its state. Without feature `alloc` this
+    /// panics instead. [`RingAlloc::try_new_in`] returns an error.
     #[must_use]
     #[inline]
     pub fn new_in(backing: A) -> Self {
         Builder::new().build_in(backing)
     }
 
-    /// A ring over `backing`, which also has the ring's own state.
+    /// Creates a ring over `backing`, which also serves the ring's own state.
     ///
     /// # Errors
-    /// [`AllocError`] when `backing` has no memory for the ring's own state.
+    /// [`AllocError`] if `backing` has no memory for the ring's state.
     #[inline]
     pub fn try_new_in(backing: A) -> Result<Self, AllocError> {
         Builder::new().try_build_in(backing)
@@ -106,7 +111,8 @@ impl<A: Allocator> RingAlloc<A> {
 
 #[cfg(feature = "alloc")]
 impl RingAlloc<Global> {
-    /// Settings for a ring: a limit on bytes held, empty chunks to keep, a geometry.
+    /// Returns the settings of a ring: a limit on the bytes held, the number of empty chunks to
+    /// keep, the geometry.
     ///
     /// # Examples
     ///
@@ -117,7 +123,7 @@ impl RingAlloc<Global> {
     /// let ring = RingAlloc::builder().limit(1 << 20).build();
     /// assert!(ring.allocate(Layout::new::<[u8; 2 << 20]>()).is_err());
     /// ```
-    pub fn builder() -> Builder {
+    pub const fn builder() -> Builder {
         Builder::new()
     }
 }
@@ -129,50 +135,52 @@ impl<A: Allocator, G: Geometry> RingAlloc<A, G> {
 
     #[inline]
     fn inner(&self) -> &Inner<A, G> {
-        // SAFETY: I1: the state lives as long as a handle, and is only ever borrowed shared.
+        // SAFETY: the state lives as long as a handle (I1), and only shared references to it exist.
         unsafe { self.inner.as_ref() }
     }
 
-    /// A block of this layout: exactly `layout.size()` bytes, not initialised.
+    /// Allocates a block of exactly `layout.size()` uninitialised bytes.
     ///
-    /// Layouts of size zero give an aligned address that is no memory, and touch nothing.
+    /// A layout of size zero returns an aligned address without memory.
     ///
     /// # Errors
-    /// [`AllocError`] when the limit of the ring would be exceeded, or when the backing allocator refuses.
+    /// [`AllocError`] if the limit of the ring would be exceeded or the backing allocator refuses.
     #[inline]
     pub fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let block = heap::allocate(self.inner(), layout)?;
         Ok(NonNull::slice_from_raw_parts(block, layout.size()))
     }
 
-    /// As [`RingAlloc::allocate`], with all bytes zero.
+    /// Allocates a block like [`RingAlloc::allocate`], with all bytes zero.
     ///
     /// # Errors
-    /// As [`RingAlloc::allocate`].
+    /// As for [`RingAlloc::allocate`].
     #[inline]
     pub fn allocate_zeroed(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let block = heap::allocate_zeroed(self.inner(), layout)?;
         Ok(NonNull::slice_from_raw_parts(block, layout.size()))
     }
 
-    /// Gives back a block.
+    /// Frees a block.
     ///
     /// # Safety
-    /// `block` is a live block of this ring (of this handle or of one that it shares its state with), and `layout` fits it.
+    /// `block` is a live block of this ring (allocated by any of its handles), and `layout` fits
+    /// it.
     #[inline]
     pub unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's block is live, and `layout` fits it.
         unsafe { heap::deallocate(self.inner(), block, layout) };
     }
 
-    /// Grows a block. The top block of a chunk stays where it is if the chunk has room; blocks larger than
-    /// 64 KiB are grown by the backing allocator; others move.
+    /// Grows a block. The top block of a chunk stays in place if there is room. The backing
+    /// allocator grows blocks larger than 64 KiB. Other blocks move.
     ///
     /// # Errors
-    /// As [`RingAlloc::allocate`]; the old block is then as it was.
+    /// As for [`RingAlloc::allocate`]. The old block is then unchanged.
     ///
     /// # Safety
-    /// `block` is a live block of this ring, `old` fits it, and `new.size()` is not smaller than `old.size()`.
+    /// `block` is a live block of this ring, `old` fits it, and `new.size()` is not smaller than
+    /// `old.size()`.
     #[inline]
     pub unsafe fn grow(
         &self,
@@ -180,18 +188,18 @@ impl<A: Allocator, G: Geometry> RingAlloc<A, G> {
         old: Layout,
         new: Layout,
     ) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's block is live, `old` fits it, and `new` is not smaller.
         let grown = unsafe { heap::grow(self.inner(), block, old, new) }?;
         Ok(NonNull::slice_from_raw_parts(grown, new.size()))
     }
 
-    /// As [`RingAlloc::grow`], with all bytes from `old.size()` on zero.
+    /// Grows a block like [`RingAlloc::grow`], with all bytes from `old.size()` on zero.
     ///
     /// # Errors
-    /// As [`RingAlloc::grow`].
+    /// As for [`RingAlloc::grow`].
     ///
     /// # Safety
-    /// As [`RingAlloc::grow`].
+    /// As for [`RingAlloc::grow`].
     #[inline]
     pub unsafe fn grow_zeroed(
         &self,
@@ -199,18 +207,20 @@ impl<A: Allocator, G: Geometry> RingAlloc<A, G> {
         old: Layout,
         new: Layout,
     ) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's block is live, `old` fits it, and `new` is not smaller.
         let grown = unsafe { heap::grow_zeroed(self.inner(), block, old, new) }?;
         Ok(NonNull::slice_from_raw_parts(grown, new.size()))
     }
 
-    /// Shrinks a block: in place, unless its class changes (at 2 KiB and 64 KiB) or its address does not fit the new alignment.
+    /// Shrinks a block. It stays in place unless its class changes (at 2 KiB and 64 KiB) or its
+    /// address does not fit the new alignment.
     ///
     /// # Errors
-    /// As [`RingAlloc::allocate`], where the block has to move; the old block is then as it was.
+    /// As for [`RingAlloc::allocate`], if the block has to move. The old block is then unchanged.
     ///
     /// # Safety
-    /// `block` is a live block of this ring, `old` fits it, and `new.size()` is not larger than `old.size()`.
+    /// `block` is a live block of this ring, `old` fits it, and `new.size()` is not larger than
+    /// `old.size()`.
     #[inline]
     pub unsafe fn shrink(
         &self,
@@ -218,21 +228,27 @@ impl<A: Allocator, G: Geometry> RingAlloc<A, G> {
         old: Layout,
         new: Layout,
     ) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's block is live, `old` fits it, and `new` is not larger.
         let shrunk = unsafe { heap::shrink(self.inner(), block, old, new) }?;
         Ok(NonNull::slice_from_raw_parts(shrunk, new.size()))
     }
 
-    /// Gives every chunk without a live block back to the backing allocator.
+    /// Frees every empty chunk to the backing allocator.
     ///
-    /// Without it, a ring keeps a few empty chunks of each class for the next need (4, see [`Builder::retain`])
-    /// and gives back the others as they run empty.
+    /// Without it, a ring keeps up to 4 empty chunks of each class for its next need (see
+    /// [`Builder::retain`]).
     #[inline]
-    pub fn flush(&self) {
+    pub fn trim(&self) {
         heap::trim(self.inner());
     }
 
-    /// What this ring holds and what of it is alive. Walks along all chunks.
+    /// Another name of [`trim`](RingAlloc::trim).
+    #[inline]
+    pub fn flush(&self) {
+        self.trim();
+    }
+
+    /// Returns the statistics of this ring. Walks all chunks.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.inner().stats()
@@ -240,7 +256,8 @@ impl<A: Allocator, G: Geometry> RingAlloc<A, G> {
 }
 
 ephemera_prim::impl_allocator! {
-    // SAFETY: blocks are disjoint and stay valid until they are freed (H3), clones share one heap, and no method unwinds.
+    // SAFETY: blocks are disjoint and valid until they are freed (H3), clones share one heap, and
+    // no method unwinds.
     unsafe impl[A: Allocator, G: Geometry] for RingAlloc<A, G>
 }
 
@@ -256,7 +273,7 @@ impl<A: Allocator, G: Geometry> Drop for RingAlloc<A, G> {
     #[inline]
     fn drop(&mut self) {
         if self.inner().drop_handle() {
-            // SAFETY: that was the last handle.
+            // SAFETY: no handle is left (I1).
             unsafe { Inner::destroy(self.inner) };
         }
     }
@@ -270,7 +287,7 @@ impl Default for RingAlloc<Global> {
     }
 }
 
-/// Handles are equal when they share one ring.
+/// Two handles are equal if they share one ring.
 impl<A: Allocator, G: Geometry> PartialEq for RingAlloc<A, G> {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
@@ -293,13 +310,14 @@ impl<A: Allocator, G: Geometry> fmt::Debug for RingAlloc<A, G> {
     }
 }
 
-/// There is no memory for the state of a new ring, and the caller did not ask for a `Result`.
+/// Reports that there is no memory for the state of a new ring, to a caller that did not ask for a
+/// `Result`.
 #[cold]
 fn no_memory<A: Allocator, G: Geometry>() -> ! {
     let layout = Layout::new::<Inner<A, G>>();
     #[cfg(feature = "alloc")]
     handle_alloc_error(layout);
-    // The handler is `alloc`'s.
+    // `handle_alloc_error` is in `alloc`.
     #[cfg(not(feature = "alloc"))]
-    panic!("no memory for the {} bytes of a ring's own state", layout.size());
+    panic!("no memory for the {} bytes of a ring's state", layout.size());
 }

@@ -1,4 +1,5 @@
-//! What tests with threads share: numbered blocks, and a turn at whose end nothing may be held that was not before.
+//! Shared by tests with threads: numbered blocks, and a guard that checks at the end of a test that
+//! nothing more is held.
 
 use std::sync::MutexGuard;
 use std::thread::{self, JoinHandle};
@@ -7,13 +8,13 @@ use allocator_api2::vec::Vec;
 use ephemera_testkit::suite::turn;
 use ring_alloc::OneRingAlloc;
 
-/// Bytes in a block that knows its number.
+/// A block whose bytes contain its number.
 pub(crate) type Bytes = Vec<u8, OneRingAlloc>;
 
-/// Sizes of all classes.
+/// Sizes of every class.
 pub(crate) const SIZES: [usize; 6] = [1, 40, 700, 3_000, 20_000, 100_000];
 
-/// The turn of one test. At its end nothing may be held that was not before.
+/// Serialises the tests. Its drop checks that no more is held than at the start.
 pub(crate) struct Balanced {
     pub(crate) before: usize,
     _turn: MutexGuard<'static, ()>,
@@ -36,7 +37,7 @@ impl Drop for Balanced {
     }
 }
 
-/// Gives back what can be and says what is still held.
+/// Trims this thread and all others, and returns the bytes held.
 fn clean() -> usize {
     OneRingAlloc.clean_local();
     OneRingAlloc.clean_global();
@@ -45,13 +46,13 @@ fn clean() -> usize {
 
 pub(crate) fn filled(number: usize, size: usize) -> Bytes {
     let mut bytes = Vec::with_capacity_in(size, OneRingAlloc);
-    // Miri knows what was written; a few bytes will do there.
+    // Miri tracks initialised bytes one by one, so a few are enough there.
     bytes.resize(if cfg!(miri) { size.min(40) } else { size }, number as u8);
     bytes
 }
 
 pub(crate) fn check(number: usize, bytes: &Bytes) {
-    assert!(bytes.iter().all(|&byte| byte == number as u8), "block {number} holds something else");
+    assert!(bytes.iter().all(|&byte| byte == number as u8), "block {number} has other bytes");
 }
 
 pub(crate) fn some(count: usize) -> alloc::vec::Vec<Bytes> {

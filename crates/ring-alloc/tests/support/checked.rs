@@ -1,18 +1,18 @@
-//! Blocks of one allocator beside the naive oracle, which checks everything that is done with them.
+//! The live blocks of an allocator, with an oracle that checks every operation on them.
 
 use core::alloc::Layout;
 
 use allocator_api2::alloc::{AllocError, Allocator};
 use ephemera_testkit::oracle::Oracle;
 
-/// Live blocks of `alloc`, oldest first. Frees what is left when it is dropped.
+/// Live blocks of `alloc`, oldest first. Dropping this frees them.
 #[derive(Debug)]
 pub(crate) struct Checked<'a, A: Allocator> {
     alloc: &'a A,
     pub(crate) oracle: Oracle,
 }
 
-/// A layout of which the test knows that it is one.
+/// Returns a layout that the test knows to be valid.
 pub(crate) fn layout(size: usize, align: usize) -> Layout {
     Layout::from_size_align(size, align).expect("a layout")
 }
@@ -22,19 +22,20 @@ impl<'a, A: Allocator> Checked<'a, A> {
         Self { alloc, oracle: Oracle::new(true) }
     }
 
-    /// Allocates a block and returns its address. After a refusal all blocks are as they were.
+    /// Allocates a block and returns its address. Checks that a refusal changes no block.
     pub(crate) fn allocate(&mut self, layout: Layout) -> Result<usize, AllocError> {
         let Ok(given) = self.alloc.allocate(layout) else {
             self.oracle.check().expect("a refusal changes nothing");
             return Err(AllocError);
         };
-        // SAFETY: just served for this layout, and freed only after it was removed.
+        // SAFETY: the allocator has just served the block for this layout, and `free` removes it
+        // first.
         unsafe { self.oracle.insert(given, layout, false) }.expect("a good block");
         Ok(given.addr().get())
     }
 
-    /// Grows block `index`, or shrinks it if `new` is smaller, and returns its address. After a refusal all blocks are
-    /// as they were.
+    /// Grows block `index`, or shrinks it if `new` is smaller, and returns its address. Checks that
+    /// a refusal changes no block.
     pub(crate) fn resize(&mut self, index: usize, new: Layout, zeroed: bool) -> Result<usize, AllocError> {
         let (start, old) = (self.oracle.blocks()[index].start(), self.oracle.blocks()[index].layout());
         let grows = new.size() >= old.size();
@@ -52,7 +53,7 @@ impl<'a, A: Allocator> Checked<'a, A> {
             self.oracle.check().expect("a refusal changes nothing");
             return Err(AllocError);
         };
-        // SAFETY: just served in place of block `index`.
+        // SAFETY: the allocator has just served this block in place of block `index`.
         unsafe { self.oracle.resized(index, given, new, grows && zeroed) }.expect("a good block");
         Ok(given.addr().get())
     }
@@ -60,14 +61,14 @@ impl<'a, A: Allocator> Checked<'a, A> {
     /// Frees block `index`.
     pub(crate) fn free(&mut self, index: usize) {
         let block = self.oracle.remove(index).expect("a block holds what was written to it");
-        // SAFETY: this allocator served it.
+        // SAFETY: this allocator served the block, and the oracle has just removed it.
         unsafe { block.free(self.alloc) };
     }
 }
 
 impl<A: Allocator> Drop for Checked<'_, A> {
     fn drop(&mut self) {
-        // After a failed check the blocks are nobody's: a second panic would hide the first.
+        // Leak the blocks after a failed check, because a second panic would hide the first.
         while !std::thread::panicking() && !self.oracle.is_empty() {
             self.free(0);
         }

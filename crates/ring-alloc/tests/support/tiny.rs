@@ -2,7 +2,7 @@
 
 use ring_alloc::Geometry;
 
-/// Blocks to 64 bytes in chunks of 256, blocks to 256 in chunks of 512, one empty chunk kept.
+/// Blocks up to 64 bytes in chunks of 256, up to 256 in chunks of 512; one empty chunk is kept.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tiny;
 

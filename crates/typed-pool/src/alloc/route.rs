@@ -142,7 +142,7 @@ pub unsafe fn grow(
 }
 
 /// Shrinks a block: in place if its class stays the same. The limit refuses no shrink, see
-/// [`shrink_at_the_limit`].
+/// `shrink_at_the_limit`.
 ///
 /// # Errors
 /// `AllocError` if the global heap refuses; the old block is then unchanged.

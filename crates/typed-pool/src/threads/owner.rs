@@ -110,8 +110,12 @@ pub(super) unsafe fn make_room(heaps: Heaps<'_>) {
     let spares = family.account().spares();
     // SAFETY: the caller holds the record.
     let trim = || unsafe { heaps.trim() };
-    // A preempted walker is no reason for a refusal, so this waits for it.
-    let _ = trim() || (0..WALKER_WAITS).any(|_| wait_for_walkers(trim));
+    let waited = &heaps.first().waited;
+    // A preempted walker is no reason for a refusal, so this waits for it, but only once: a walker
+    // that does not move on may not have survived a fork.
+    let waits = if waited.get() == 0 { WALKER_WAITS } else { 0 };
+    let all = trim() || (0..waits).any(|_| wait_for_walkers(trim));
+    waited.set(usize::from(!all));
     let looked = &heaps.first().looked;
     if spares == Some(looked.get()) && !cfg!(ephemera_weaken = "refusal_is_forgotten") {
         return;
@@ -148,7 +152,9 @@ pub(super) fn clean_free(family: &Family) {
     for lease in family.registry().records().filter_map(Record::try_lease) {
         if let Some(heaps) = Heaps::find(lease.record(), family) {
             // SAFETY: the lease makes this thread the holder.
-            unsafe { heaps.trim() };
+            if !unsafe { heaps.trim() } {
+                lease.record().shard().rest.set(1);
+            }
         }
         release(lease);
     }

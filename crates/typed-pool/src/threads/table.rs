@@ -60,6 +60,9 @@ pub(crate) struct ThreadHeap {
     /// The account's `spares` at the last search for room beyond this table; zero before the first.
     /// Only the first heap of a table uses it.
     pub(super) looked: OwnerUsize,
+    /// Not zero if the last refusal waited for a walker that did not move on. Only the first heap
+    /// of a table uses it.
+    pub(super) waited: OwnerUsize,
     /// Only the first heap of a table uses it.
     tally: Tally,
     /// The number of times that a thread leased the record to drain this heap.
@@ -89,6 +92,7 @@ impl ThreadHeap {
                 later: OwnerPtr::null(),
                 epoch_seen: OwnerUsize::new(0),
                 looked: OwnerUsize::new(0),
+                waited: OwnerUsize::new(0),
                 tally: Tally::new(),
                 #[cfg(all(test, not(ephemera_loom)))]
                 drains: OwnerUsize::new(0),
