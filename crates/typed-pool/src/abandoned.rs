@@ -1,24 +1,24 @@
-//! What pools left behind that were dropped with slots out.
+//! Counts the pools that were dropped with live slots.
 
 #[cfg(all(target_has_atomic = "ptr", not(ephemera_loom)))]
 use ephemera_prim::sync::{AtomicUsize, Ordering};
 
-/// What the pools of this process left behind, all together, that were dropped with slots out.
+/// The pools of this process that were dropped with live slots, and the memory that they left.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Abandoned {
-    /// Such pools.
+    /// The number of such pools.
     pub pools: usize,
-    /// Slots that were out.
+    /// The number of their live slots.
     pub slots: usize,
-    /// Bytes of the units that hold them, and of blocks without a unit. They are kept for ever.
+    /// Bytes of their units, and of their blocks without a unit. This memory is never freed.
     pub bytes: usize,
 }
 
 #[cfg(all(target_has_atomic = "ptr", not(ephemera_loom)))]
 static TOTAL: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
 
-/// Counts a pool that is dropped with `slots` out, and the `bytes` that it leaves.
+/// Counts a pool that is dropped with `slots` live slots and leaves `bytes`.
 #[cold]
 pub(crate) fn add(slots: usize, bytes: usize) {
     #[cfg(all(target_has_atomic = "ptr", not(ephemera_loom)))]
@@ -29,30 +29,32 @@ pub(crate) fn add(slots: usize, bytes: usize) {
     let _ = (slots, bytes);
 }
 
-/// Panics with these words; where that would end the process, they go to standard error.
+/// Panics with this message, or prints it to standard error where a panic would end the process.
 #[cfg(all(feature = "std", debug_assertions))]
 #[cold]
 pub(crate) fn complain(words: core::fmt::Arguments<'_>) {
     use std::io::Write;
 
     if std::thread::panicking() || thread_may_be_ending() {
-        // There is nobody to tell that not even this can be said.
+        // There is no way to report a failed write.
         let _ = writeln!(std::io::stderr(), "{words}");
     } else {
         panic!("{words}");
     }
 }
 
-/// Whether the caller may run in the destructor of a thread-local, out of which no panic gets.
+/// Returns whether the caller may run in the destructor of a thread-local. A panic there ends the
+/// process.
 ///
-/// Nothing in the standard library says that. A thread-local of our own that is gone would prove it, but one that is there proves nothing,
-/// since destructors run in the reverse order of first use. So this asks who called: `true` if a function of the standard library's
-/// thread-locals did, as their first use does too, or if functions have no names here (a program that is stripped). Should these
-/// functions be renamed one day, the panic ends the process, as it does under Miri.
+/// The standard library has no function that says so. A destroyed thread-local would prove it, but
+/// a live one proves nothing, because destructors run in the reverse order of first use. So this
+/// function searches the backtrace for a function of the standard library's thread-locals. It
+/// returns `true` for their first use as well, and if functions have no names (a stripped program).
+/// If a future version renames these functions, the panic ends the process, as it does under Miri.
 #[cfg(all(feature = "std", debug_assertions))]
 #[inline(never)]
 fn thread_may_be_ending() -> bool {
-    // To name its callers a program asks for its directory, which Miri's isolation forbids.
+    // A backtrace reads the current directory, which Miri's isolation forbids.
     if cfg!(miri) {
         return false;
     }
@@ -60,9 +62,10 @@ fn thread_may_be_ending() -> bool {
     callers.contains("sys::thread_local::") || !callers.contains("thread_may_be_ending")
 }
 
-/// What pools left behind that were dropped with slots out: a [`TypedPool`](crate::TypedPool) keeps the units of such slots for ever.
+/// Returns the number of pools that were dropped with live slots, and what they left. A
+/// [`TypedPool`](crate::TypedPool) never frees the units of such slots.
 ///
-/// All zero on targets without atomic read-modify-writes.
+/// All fields are zero on targets without atomic read-modify-writes.
 #[must_use]
 pub fn abandoned() -> Abandoned {
     #[cfg(all(target_has_atomic = "ptr", not(ephemera_loom)))]

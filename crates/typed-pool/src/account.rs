@@ -1,28 +1,30 @@
-//! What a pool holds from its backing allocator, in bytes, and the limit on it.
+//! Counts the bytes that a pool holds from its backing allocator, and checks the limit on them.
 
 use core::cell::Cell;
 
-/// No limit.
+/// The value of `limit` that means no limit.
 pub(crate) const UNLIMITED: usize = usize::MAX;
 
-/// An account of what is held: units, and blocks without a unit.
+/// The bytes of units, and of blocks without a unit, that are held.
 pub(crate) trait Account {
-    /// Books `bytes` before they are asked for; `false`, and nothing booked, if they exceed the limit.
+    /// Adds `bytes` before they are requested. Returns `false`, and adds nothing, if the sum would
+    /// exceed the limit.
     fn reserve(&self, bytes: usize) -> bool;
-    /// Books `bytes` whatever the limit.
+    /// Adds `bytes` regardless of the limit.
     #[cfg(all(feature = "std", not(ephemera_loom)))]
     fn reserve_beyond(&self, bytes: usize);
-    /// A heap keeps an empty unit. A thread whose request was refused may gain from another look.
+    /// Notes that a heap keeps an empty unit. A thread whose request was refused may find it.
     fn spare(&self);
-    /// Books off what was given back, or not granted after all.
+    /// Subtracts bytes that were freed, or that the backing allocator refused.
     fn release(&self, bytes: usize);
-    /// A block without a unit came (`true`) or went, or changed its size by that much.
+    /// Notes that a block without a unit was allocated (`came`) or freed. With `blocks` 0, one grew
+    /// or shrank by `bytes`.
     fn large(&self, blocks: usize, bytes: usize, came: bool);
-    /// What is booked.
+    /// Returns the current sums.
     fn now(&self) -> Booked;
 }
 
-/// What an account says.
+/// The sums of an account.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Booked {
     pub(crate) held: usize,
@@ -31,7 +33,7 @@ pub(crate) struct Booked {
     pub(crate) large_bytes: usize,
 }
 
-/// The sum that `more` bytes would make, if the limit allows it.
+/// Returns the sum with `more` bytes, if the limit allows it.
 const fn within(held: usize, more: usize, limit: usize) -> Option<usize> {
     match held.checked_add(more) {
         Some(sum) if sum <= limit => Some(sum),
@@ -43,8 +45,8 @@ pub(crate) const fn changed(word: usize, by: usize, came: bool) -> usize {
     if came { word.wrapping_add(by) } else { word.wrapping_sub(by) }
 }
 
-/// An account whose limit does not bind: for a block that moves while it shrinks. Its old memory is released
-/// as soon as it has moved, and a shrink must not fail for want of a limit.
+/// An account whose limit does not bind, for a block that moves while it shrinks. The block's old
+/// memory is released as soon as it has moved, and the limit must not refuse a shrink.
 #[cfg(all(feature = "std", not(ephemera_loom)))]
 #[derive(Debug)]
 pub(crate) struct Beyond<'a, A>(pub(crate) &'a A);
@@ -124,7 +126,7 @@ impl Account for LocalAccount {
 #[cfg(any(feature = "std", ephemera_loom))]
 pub(crate) use shared::SharedAccount;
 
-/// The account that all threads share. In slow paths only, so it may be exact.
+/// The account that all threads share. Only slow paths use it, so it can afford to be exact.
 #[cfg(any(feature = "std", ephemera_loom))]
 mod shared {
     use super::{Account, Booked, UNLIMITED, changed, within};
@@ -134,7 +136,8 @@ mod shared {
     pub(crate) struct SharedAccount {
         held: AtomicUsize,
         limit: AtomicUsize,
-        /// How often a heap kept an empty unit while there was a limit, and how often the limit changed.
+        /// The number of times that a heap kept an empty unit under a limit, and that the limit
+        /// changed.
         spares: AtomicUsize,
         large_blocks: AtomicUsize,
         large_bytes: AtomicUsize,
@@ -163,8 +166,9 @@ mod shared {
             self.limit.load(Ordering::Relaxed) != UNLIMITED
         }
 
-        /// A number that grows, under a limit, with each event after which another heap may have something to
-        /// give back. `None` without a limit, where these events are not counted. Never zero.
+        /// Returns a number, never zero, that grows with each event after which another heap may
+        /// have an empty unit to free. `None` without a limit, because such events are not counted
+        /// then.
         pub(crate) fn spares(&self) -> Option<usize> {
             self.is_limited().then(|| self.spares.load(Ordering::Relaxed))
         }

@@ -1,39 +1,43 @@
 //! Size classes of the pooled allocators. Pure arithmetic.
 //!
-//! Strides of 8 bytes to 64, then four to each doubling, to 1,024. Each layout goes to the first class whose stride holds
-//! its size, rounded up to its alignment. That stride is then a multiple of the alignment: between two powers of two the strides are the multiples
-//! of a quarter of the smaller one, so that the rounded size either is a stride itself or is aligned to less than that quarter.
+//! Strides are the multiples of 8 up to 64. From there each doubling has four strides, up to 1,024.
+//! A layout belongs to the first class whose stride holds its size, rounded up to its alignment.
+//! That stride is a multiple of the alignment: between two powers of two, strides are multiples of
+//! a quarter of the smaller one. The rounded size either is a stride or has an alignment below that
+//! quarter.
 #![forbid(unsafe_code)]
 
 use core::alloc::Layout;
 
 use crate::geometry::unit_of;
 
-/// How many classes there are.
+/// The number of classes.
 pub(crate) const CLASSES: usize = 24;
-/// Largest size and alignment that has a class.
+/// The largest size and alignment that has a class.
 pub(crate) const CLASS_MAX: usize = 1_024;
 
-/// Strides to this one are the multiples of 8.
+/// Strides up to this one are the multiples of 8.
 const FINE_MAX: usize = 64;
 
-/// The class of a layout. `None` for size zero and for what goes to the backing allocator.
+/// Returns the class of a layout. `None` for size zero and for layouts that the backing allocator
+/// serves.
 #[inline]
 pub(crate) const fn of(layout: Layout) -> Option<usize> {
-    // A size of zero wraps around and has no class.
+    // A size of zero wraps around and exceeds the maximum.
     if layout.size().wrapping_sub(1) >= CLASS_MAX || layout.align() > CLASS_MAX {
         return None;
     }
     let align = if cfg!(ephemera_weaken = "class_ignores_alignment") { 1 } else { layout.align() };
     let last = ((layout.size() + align - 1) & !(align - 1)) - 1;
-    // The mask changes nothing: it tells the compiler so.
+    // The mask never changes the index. It removes the bounds check.
     Some(OF[(last / STEP) & (OF.len() - 1)] as usize)
 }
 
-/// All strides are multiples of this.
+/// Every stride is a multiple of this.
 const STEP: usize = 8;
 
-/// The class of each multiple of the step, less one. Looked up, since sizes that are drawn at random take either way of a branch at random.
+/// The class of each multiple of `STEP`, from the first on. It is a table because a branch on a
+/// random size is mispredicted.
 const OF: [u8; CLASS_MAX / STEP] = {
     let mut of = [0; CLASS_MAX / STEP];
     let (mut at, mut class) = (0, 0);
@@ -47,7 +51,7 @@ const OF: [u8; CLASS_MAX / STEP] = {
     of
 };
 
-/// Bytes from one slot of a class to the next.
+/// Returns the distance between the slots of a class.
 #[inline]
 pub(crate) const fn stride(class: usize) -> usize {
     if class < 8 {
@@ -57,7 +61,8 @@ pub(crate) const fn stride(class: usize) -> usize {
     (FINE_MAX << doubling) / 4 * (5 + quarter)
 }
 
-/// What a slot of a class holds: its stride, and the largest alignment of which that is a multiple.
+/// Returns the largest layout that a slot of a class holds: its stride, and the largest alignment
+/// that divides it.
 pub(crate) const fn layout(class: usize) -> Layout {
     let stride = stride(class);
     match Layout::from_size_align(stride, 1 << stride.trailing_zeros()) {
@@ -66,7 +71,7 @@ pub(crate) const fn layout(class: usize) -> Layout {
     }
 }
 
-/// Bytes of the units of each class.
+/// The alignment of the units of each class.
 const UNITS: [usize; CLASSES] = {
     let mut units = [0; CLASSES];
     let mut class = 0;
@@ -77,7 +82,7 @@ const UNITS: [usize; CLASSES] = {
     units
 };
 
-/// Bytes of the units of a class: what the addresses of its slots are masked with.
+/// Returns the alignment of the units of a class. The address of a slot is masked with it.
 #[inline]
 pub(crate) const fn unit_size(class: usize) -> usize {
     UNITS[class]
@@ -113,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn strides_grow_and_end_at_the_largest() {
+    fn strides_grow_up_to_the_largest_size() {
         assert!((1..CLASSES).all(|class| stride(class - 1) < stride(class)));
         assert_eq!((stride(0), stride(7), stride(8), stride(CLASSES - 1)), (8, 64, 80, CLASS_MAX));
     }
@@ -127,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_and_too_much_have_no_class() {
+    fn zero_and_too_large_layouts_have_no_class() {
         for (size, align) in
             [(0, 1), (0, 4_096), (CLASS_MAX + 1, 1), (1, CLASS_MAX * 2), (isize::MAX as usize, 1)]
         {

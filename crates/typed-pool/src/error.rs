@@ -1,4 +1,4 @@
-//! There was no memory, and what could not be stored comes back.
+//! `Refused`: the error of an allocation that failed, with the value that was not stored.
 
 use core::alloc::Layout;
 use core::error::Error;
@@ -6,7 +6,8 @@ use core::fmt;
 
 use allocator_api2::alloc::AllocError;
 
-/// No slot could be had for a value: the limit would be exceeded, or the backing allocator refused. The value is given back.
+/// The error of an allocation that would exceed the limit, or that the backing allocator refused.
+/// It holds the value that was not stored.
 ///
 /// # Examples
 ///
@@ -28,13 +29,13 @@ impl<T> Refused<T> {
         Self(value)
     }
 
-    /// The value that was to be stored.
+    /// Returns the value that was not stored.
     #[inline]
     pub fn into_value(self) -> T {
         self.0
     }
 
-    /// The layout for which there was no slot: the size in bytes, and the alignment.
+    /// Returns the layout of the value: its size and alignment in bytes.
     #[must_use]
     pub const fn layout(&self) -> Layout {
         Layout::new::<T>()

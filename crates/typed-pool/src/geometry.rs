@@ -1,7 +1,8 @@
-//! From a slot's size and alignment to the unit that it lies in. Pure arithmetic.
+//! Maps the size and alignment of a value to the layout of its unit. Pure arithmetic.
 //!
-//! A slot finds the header of its unit by masking its address. The mask follows from the size and alignment of what lies in
-//! the slot, and from nothing else: that is how a `PooledBox<dyn Trait>`, which knows these two at run time only, finds it.
+//! The address of a slot, masked, is the address of its unit's header. The mask depends only on the
+//! size and alignment of the value. So a `PooledBox<dyn Trait>`, which knows these two at run time
+//! only, finds the header as well.
 #![forbid(unsafe_code)]
 
 use core::alloc::Layout;
@@ -11,53 +12,54 @@ use crate::unit::header;
 /// Bytes at the start of a free slot that hold the link to the next one.
 pub(crate) const LINK: usize = size_of::<*mut u8>();
 
-/// Largest stride that has units. What is larger is the backing allocator's own block.
+/// The largest stride that has units. Larger values are blocks of the backing allocator.
 pub(crate) const STRIDE_MAX: usize = 32 << 10;
-/// Largest alignment that has units.
+/// The largest alignment that has units.
 pub(crate) const ALIGN_MAX: usize = 4 << 10;
 
-/// Smallest and largest unit: what an address is masked with.
+/// The smallest and the largest alignment of a unit.
 const UNIT_MIN: usize = 32 << 10;
 const UNIT_MAX: usize = 256 << 10;
-/// A unit has room for about so many slots, where `UNIT_MIN` and `UNIT_MAX` let it.
+/// A unit has room for about this number of slots, within `UNIT_MIN` and `UNIT_MAX`.
 const SLOTS: usize = 64;
 
-/// Bytes at the end of a unit's alignment that a unit does not use: room for the header that general allocators put in front of the
-/// next block, so that units may stand shoulder to shoulder.
+/// A unit is this number of bytes smaller than its alignment. General allocators put a header in
+/// front of each block, and so it fits between adjacent units.
 const SLACK: usize = 16;
 
-/// Slots that share a foreign word, which has a bit for each and one that marks a countdown.
+/// The slots that share a foreign word. The word has one more bit, which marks a countdown.
 pub(crate) const GROUP: usize = if cfg!(ephemera_loom) { 2 } else { 63 };
 
 /// The first slot starts a cache line.
 const LINE: usize = 64;
 
-/// Where slots of one kind lie in their units.
+/// The layout of slots of one kind in their units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Spec {
-    /// Bytes from one slot to the next.
+    /// The distance between slots.
     pub(crate) stride: usize,
-    /// Alignment of a unit, a power of two; no unit is larger.
+    /// The alignment of a unit, a power of two. A unit is never larger.
     pub(crate) unit: usize,
-    /// Slots that fit a unit.
+    /// The number of slots that fit a unit.
     pub(crate) slots: usize,
-    /// Alignment of the first slot in its unit.
+    /// The alignment of the first slot in its unit.
     align: u32,
-    /// Whether other threads give back to such units.
+    /// Whether other threads may free slots of such units.
     shared: bool,
 }
 
 impl Spec {
-    /// What stands for no slots at all.
+    /// The layout of a heap without slots.
     pub(crate) const NONE: Self = Self { stride: 0, unit: 1, slots: 0, align: 1, shared: false };
 
-    /// For values of this layout, which any thread may give back. `None` for size zero, and for what has no units.
+    /// Returns the layout for values that any thread may free. `None` for size zero and for values
+    /// without units.
     #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
     pub(crate) const fn of(layout: Layout) -> Option<Self> {
         Self::new(layout, true)
     }
 
-    /// As [`Self::of`], for a pool for one thread.
+    /// Returns the same layout for a pool for one thread, whose units have no groups.
     pub(crate) const fn of_one_thread(layout: Layout) -> Option<Self> {
         Self::new(layout, false)
     }
@@ -69,7 +71,7 @@ impl Spec {
         let (stride, unit) = (stride_of(layout), unit_of(layout));
         let align = if layout.align() > LINE { layout.align() } else { LINE } as u32;
         let mut spec = Self { stride, unit, slots: 0, align, shared };
-        // Behind the header of more slots than there will be, some are missing.
+        // The header for this many slots leaves room for fewer, whose header may be smaller.
         let room = unit - SLACK;
         spec.slots = (room - spec.first(room / stride)) / stride;
         while spec.end(spec.slots + 1) <= room {
@@ -78,17 +80,17 @@ impl Spec {
         Some(spec)
     }
 
-    /// Offset of the first slot of a unit of that many.
+    /// Returns the offset of the first slot in a unit of `slots` slots.
     pub(crate) const fn first(self, slots: usize) -> usize {
         header(self.groups(slots)).next_multiple_of(self.align as usize)
     }
 
-    /// How many groups such a unit has.
+    /// Returns the number of groups of such a unit.
     pub(crate) const fn groups(self, slots: usize) -> usize {
         if self.shared { slots.div_ceil(GROUP) } else { 0 }
     }
 
-    /// What a unit of that many slots asks of the backing allocator.
+    /// Returns the layout that a unit of `slots` slots requests from the backing allocator.
     pub(crate) const fn layout(self, slots: usize) -> Layout {
         debug_assert!(slots <= self.slots, "more slots than fit a unit");
         match Layout::from_size_align(self.end(slots), self.unit) {
@@ -97,7 +99,8 @@ impl Spec {
         }
     }
 
-    /// What so many slots, in whole units and a last shorter one, ask of the backing allocator. `None` beyond what there can be.
+    /// Returns the bytes that `slots` slots request, in whole units and a last shorter one. `None`
+    /// if the sum exceeds `isize::MAX`.
     pub(crate) const fn bytes(self, slots: usize) -> Option<usize> {
         let Some(bytes) = (slots / self.slots).checked_mul(self.layout(self.slots).size()) else {
             return None;
@@ -112,20 +115,20 @@ impl Spec {
         }
     }
 
-    /// The end of the last slot's place, as an offset.
+    /// Returns the offset of the end of the last slot.
     pub(crate) const fn end(self, slots: usize) -> usize {
         self.first(slots) + slots * self.stride
     }
 }
 
-/// Whether values of this layout lie in units.
+/// Returns whether values of this layout lie in units.
 #[inline]
 pub(crate) const fn is_pooled(layout: Layout) -> bool {
-    // A size of zero wraps around and does not.
+    // A size of zero wraps around and exceeds the maximum.
     layout.size().wrapping_sub(1) < STRIDE_MAX && layout.align() <= ALIGN_MAX
 }
 
-/// The mask's size for a layout that has units.
+/// Returns the alignment of the units of a layout that has units.
 #[inline]
 pub(crate) const fn unit_of(layout: Layout) -> usize {
     let unit = (stride_of(layout) * SLOTS).next_power_of_two();
@@ -145,23 +148,24 @@ const fn stride_of(layout: Layout) -> usize {
     (size + align - 1) & !(align - 1)
 }
 
-/// What to multiply with instead of dividing by `stride`: 2³² / `stride`, rounded up or one more.
+/// Returns the factor that replaces a division by `stride`: 2³² / `stride`, rounded up or one more.
 #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
 #[inline]
 pub(crate) const fn inverse_of(stride: usize) -> u64 {
     (1 << 32) / stride as u64 + 1
 }
 
-/// The index of the slot that lies so many bytes behind the first one.
+/// Returns the index of the slot that lies `distance` bytes after the first one.
 ///
-/// Exact for the start of a slot: n times `stride` times `inverse` is n times 2³², and more by at most the distance, which is far below 2³².
+/// The result is exact for the start of a slot: n × `stride` × `inverse` exceeds n × 2³² by at most
+/// the distance, which is far below 2³².
 #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
 #[inline]
 pub(crate) const fn index_of(distance: usize, inverse: u64) -> usize {
     ((distance as u64 * inverse) >> 32) as usize
 }
 
-// The largest slot of the largest alignment fits; addresses stay clear of overflow.
+// The largest slot with the largest alignment fits a unit, and addresses cannot overflow.
 const _: () = assert!(
     header(SLOTS.div_ceil(GROUP)).next_multiple_of(ALIGN_MAX) + STRIDE_MAX + SLACK <= UNIT_MAX,
     "a slot fits its unit"
@@ -215,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn the_unit_follows_from_the_value_alone() {
+    fn the_unit_depends_on_the_value_alone() {
         for_each(|layout| {
             assert!(both(layout).all(|spec| spec.unit == unit_of(layout)));
             assert_eq!(unit_of(layout.pad_to_align()), unit_of(layout));
@@ -223,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_and_too_much_have_no_units() {
+    fn zero_and_too_large_layouts_have_no_units() {
         let none = [
             layout(0, 1),
             layout(0, ALIGN_MAX),
@@ -236,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn small_values_have_many_slots_a_unit() {
+    fn a_unit_has_room_for_many_small_values() {
         let slots = |spec: Option<Spec>| spec.map(|spec| (spec.unit >> 10, spec.slots));
         let alone = |size| slots(Spec::of_one_thread(layout(size, 8)));
         assert_eq!((alone(32), alone(1_024)), (Some((32, 1_019)), Some((64, 63))));

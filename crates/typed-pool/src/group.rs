@@ -2,12 +2,14 @@
 //!
 //! ```text
 //!  unit: | line 1 | line 2: owner, slots, ... | group 0 | group 1 | ... | first slot | ...
-//!  group:  foreign word: a bit for each slot, link in the inbox   | home: the same bits, of free slots
-//!          other threads write here                               | the owner alone
+//!  group:  foreign word: a bit for each slot, link in the inbox   | home: the same bits, of free
+//!  slots
+//!          other threads write here                               | only the owner writes here
 //! ```
 //!
-//! A remote free sets a bit and leaves the slot alone, whose lines may be on their way from another core. Booked
-//! slots wait as bits too: they are linked when their unit becomes the front, and never in a unit that drains before.
+//! A remote free sets a bit and does not touch the slot, whose cache lines may belong to another
+//! core. Booked slots also stay as bits. They are linked when their unit becomes the front, and
+//! never if the unit runs empty before that.
 
 use core::mem::offset_of;
 use core::ptr::NonNull;
@@ -19,7 +21,8 @@ use ephemera_prim::word::OwnerU64;
 use crate::geometry::{GROUP, LINK, Spec, index_of, inverse_of};
 use crate::unit::{UnitPtr, link_of, write_link};
 
-/// The foreign word of some slots. What the owner writes stands beside it, since the owner writes when it has just taken the word.
+/// The foreign word of up to 63 slots. The owner's word is next to it, because the owner writes it
+/// right after it takes the foreign word.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Group {
@@ -27,31 +30,32 @@ pub(crate) struct Group {
     home: OwnerU64,
 }
 
-// SAFETY: the field's address is the same for as long as the unit lives, and `&raw` makes no reference.
+// SAFETY: `foreign` returns the address of the group's own field, which never moves; `&raw` makes
+// no reference.
 unsafe impl foreign::Unit for Group {
     #[inline]
     unsafe fn foreign(group: NonNull<Self>) -> NonNull<Foreign<Self>> {
-        // SAFETY: the group's unit is alive, by the caller.
+        // SAFETY: by contract the group's unit is live.
         let field = unsafe { &raw mut (*group.as_ptr()).foreign };
-        // SAFETY: a field of what is not null.
+        // SAFETY: a field of a live group has an address other than null.
         unsafe { NonNull::new_unchecked(field) }
     }
 }
 
 impl Group {
     ephemera_prim::const_unless_loom! {
-        /// Nothing given back.
+        /// Creates a group without freed slots.
         pub(crate) fn new() -> Self {
             Self { foreign: Foreign::new(), home: OwnerU64::new(0) }
         }
     }
 }
 
-/// The first group of a unit, and how to find a slot's place in this and the others.
+/// The first group of a unit, and the numbers that map a slot to its group.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Groups {
-    /// Offset of the first slot in the unit.
+    /// The offset of the first slot in the unit.
     first: u32,
     groups: u32,
     inverse: u64,
@@ -59,19 +63,19 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
-    /// Of a unit of that many slots.
+    /// Creates the groups of a unit of `slots` slots.
     pub(crate) fn new(spec: Spec, slots: usize) -> Self {
         let (first, groups) = (spec.first(slots) as u32, spec.groups(slots) as u32);
         Self { first, groups, inverse: inverse_of(spec.stride), group: Group::new() }
     }
 
-    /// Bytes from here to the end of the last of so many groups.
+    /// Returns the bytes from here to the end of the last group.
     pub(crate) const fn bytes(groups: usize) -> usize {
         offset_of!(Self, group) + groups * size_of::<Group>()
     }
 }
 
-/// A group by its unit and its number there.
+/// A group by its unit and its index there.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GroupPtr {
     unit: UnitPtr,
@@ -79,15 +83,15 @@ pub(crate) struct GroupPtr {
 }
 
 impl GroupPtr {
-    /// The group at that address, in a unit of that size.
+    /// Creates the pointer from the group's address and the alignment of its unit.
     ///
     /// # Safety
-    /// U1, of the unit; the pointer came from [`Self::as_non_null`].
+    /// U1 holds for the unit, and the pointer came from [`Self::as_non_null`].
     pub(crate) unsafe fn new(group: NonNull<Group>, unit_size: usize) -> Self {
         let base = group.as_ptr().map_addr(|addr| addr & !(unit_size - 1));
         // SAFETY: units are aligned to their mask, and no unit is at address zero.
         let unit = unsafe { NonNull::new_unchecked(base.cast()) };
-        // SAFETY: the caller's; the pointer was made of one with the right to the whole unit.
+        // SAFETY: U1 by contract; the group's pointer may access the whole unit.
         let unit = unsafe { UnitPtr::new(unit) };
         Self { unit, number: (group.addr().get() - unit.group(0).addr()) / size_of::<Group>() }
     }
@@ -98,34 +102,36 @@ impl GroupPtr {
 
     #[inline]
     pub(crate) fn as_non_null(self) -> NonNull<Group> {
-        // SAFETY: within the unit, which is not at address zero.
+        // SAFETY: the address is inside the unit, so it is not null.
         unsafe { NonNull::new_unchecked(self.unit.group(self.number)) }
     }
 
     fn foreign(&self) -> &Foreign<Group> {
-        // SAFETY: U1; a reference to the foreign words alone, which are atomics.
+        // SAFETY: U1: the group is live; the reference covers the foreign words alone, which are
+        // atomic.
         unsafe { &(*self.unit.group(self.number)).foreign }
     }
 
     fn home(&self) -> &OwnerU64 {
-        // SAFETY: U1; a reference to the word alone.
+        // SAFETY: U1: the group is live; the reference covers this word alone.
         unsafe { &(*self.unit.group(self.number)).home }
     }
 
-    /// The bits of all slots of the group.
+    /// Returns the bits of all slots of the group.
     fn slots(self) -> u64 {
         let slots = (self.unit.slots() - self.number * GROUP).min(GROUP);
         (1 << slots) - 1
     }
 
-    /// Which slots were freed by way of the group's foreign word, which is `word`: one that counts down has the
-    /// bits of slots that were free before as well. The unit is abandoned if it counts down.
+    /// Returns the slots that were freed through the group's foreign word, whose value is `word`. A
+    /// word that counts down also has the bits of slots that were free before. Only an abandoned
+    /// unit counts down.
     pub(crate) fn freed(self, word: u64) -> u64 {
         if word & COUNTDOWN == 0 { word } else { word & self.slots() & !self.home().get() }
     }
 
-    /// Starts the group's countdown, if a slot is live and none was freed since the group was dequeued. The owner's
-    /// alone, in an abandoned unit.
+    /// Starts the group's countdown, if a slot is live and none was freed since the group was
+    /// dequeued. Only the owner of an abandoned unit calls this.
     pub(crate) fn start_countdown(self) {
         let live = self.slots() & !self.home().get();
         if live != 0 && !cfg!(ephemera_weaken = "no_countdown") {
@@ -133,8 +139,9 @@ impl GroupPtr {
         }
     }
 
-    /// Stops the group's countdown, if it has one, and returns how many slots were freed during it. `None` if the
-    /// countdown is complete: the group is in the inbox then, or about to be. The owner's alone.
+    /// Stops the group's countdown, if it has one, and returns the number of slots freed during it.
+    /// Returns `None` if the countdown is complete: the group then is in the inbox, or is about to
+    /// be. Only the owner calls this.
     pub(crate) fn stop_countdown(self) -> Option<usize> {
         match self.foreign().stop_countdown(COMPLETE_BITS) {
             Some(word) => {
@@ -151,23 +158,24 @@ impl GroupPtr {
         }
     }
 
-    /// These slots are home, and not linked yet. The owner's alone.
+    /// Marks these slots as free and not linked. Only the owner calls this.
     pub(crate) fn keep_home(self, slots: u64) {
-        ephemera_prim::invariant!(self.home().get() & slots == 0, "a slot came home twice");
+        ephemera_prim::invariant!(self.home().get() & slots == 0, "a slot is booked as free twice");
         self.home().set(self.home().get() | slots);
     }
 
-    /// Links free slots in front of `free`, so that the first of them is the next to be handed out. The owner's alone.
+    /// Links free slots in front of `free`, so that the first of them is allocated next. Only the
+    /// owner calls this.
     pub(crate) fn link(self, mut slots: u64, spec: Spec, mut free: *mut u8) -> *mut u8 {
         while let Some(last) = slots.checked_ilog2() {
             slots &= !(1 << last);
             let index = self.number * GROUP + last as usize;
             let slot = self.unit.first_slot().wrapping_add(index * spec.stride);
-            // SAFETY: a slot of the unit that came home (H3), which lies at no address of zero.
+            // SAFETY: H3: a free slot of the unit; its address is not null.
             let place = unsafe { NonNull::new_unchecked(slot) };
-            // SAFETY: as above; one that was never handed out is marked as a whole.
+            // SAFETY: the slot is free, and its first bytes hold a link.
             unsafe { unpoison(place, LINK) };
-            // SAFETY: a slot of the unit that came home (H3), and the caller owns the unit.
+            // SAFETY: H3: a free slot on no list, and the caller owns the unit.
             unsafe { write_link(slot, free) };
             free = slot;
         }
@@ -184,39 +192,40 @@ impl UnitPtr {
 
     #[inline]
     fn first_slot(self) -> *mut u8 {
-        // SAFETY: U1; `first` never changes.
+        // SAFETY: U1: the header is live; `first` never changes.
         self.at(unsafe { (*self.remote_groups()).first } as usize)
     }
 
     pub(crate) fn groups(self) -> impl DoubleEndedIterator<Item = GroupPtr> {
-        // SAFETY: U1; `groups` never changes.
+        // SAFETY: U1: the header is live; `groups` never changes.
         let groups = unsafe { (*self.remote_groups()).groups };
         (0..groups as usize).map(move |number| GroupPtr { unit: self, number })
     }
 
-    /// Makes the groups of a new unit that stand behind the first.
+    /// Initialises the groups of a new unit that follow the first one.
     pub(crate) fn make_groups(self) {
         for group in self.groups().skip(1) {
-            // SAFETY: in front of the first slot there is room for the groups of all; nobody else knows of the unit.
+            // SAFETY: a unit has room for all groups before its first slot, and no other thread
+            // knows this one yet.
             unsafe { group.as_non_null().write(Group::new()) };
         }
     }
 
-    /// The unit is about to be freed.
+    /// Ends the groups of a unit that is about to be freed.
     pub(crate) fn end_groups(self) {
         self.groups().for_each(|group| group.foreign().end());
     }
 
-    /// The group of a slot of this unit, and the slot's bit in it.
+    /// Returns the group of a slot of this unit, and the slot's bit in it.
     #[inline]
     pub(crate) fn group_of(self, slot: NonNull<u8>) -> (GroupPtr, u64) {
-        // SAFETY: U1; `inverse` never changes.
+        // SAFETY: U1: the header is live; `inverse` never changes.
         let inverse = unsafe { (*self.remote_groups()).inverse };
         let index = index_of(slot.addr().get() - self.first_slot().addr(), inverse);
         (GroupPtr { unit: self, number: index / GROUP }, 1 << (index % GROUP))
     }
 
-    /// How many remote frees are not booked yet.
+    /// Returns the number of remote frees that are not booked yet.
     pub(crate) fn unbooked(self) -> usize {
         let count = |group: GroupPtr| {
             group.foreign().touch();
@@ -225,13 +234,14 @@ impl UnitPtr {
         self.groups().map(count).sum()
     }
 
-    /// Turns the free slots of a unit that is no front into bits, linked ones and those never handed out. The owner's alone.
+    /// Turns all free slots of a unit into bits, both linked slots and those that were never used.
+    /// The unit is no front, and only its owner calls this.
     pub(crate) fn fold(self, spec: Spec) {
         let mut slot = self.free().replace(core::ptr::null_mut());
         while let Some(free) = NonNull::new(slot) {
             let (group, bit) = self.group_of(free);
             group.keep_home(bit);
-            // SAFETY: H3: what is linked is free, and the caller owns the unit.
+            // SAFETY: H3: linked slots are free, and the caller owns the unit.
             slot = unsafe { link_of(slot) };
         }
         let end = self.at(spec.end(self.slots()));
@@ -242,7 +252,7 @@ impl UnitPtr {
         }
     }
 
-    /// Links all slots that are home in front of `free`. The owner's alone.
+    /// Links all home slots in front of `free`. Only the owner calls this.
     pub(crate) fn link_home(self, spec: Spec, free: *mut u8) -> *mut u8 {
         self.groups().rev().fold(free, |free, group| {
             let slots = group.home().get();
@@ -251,7 +261,7 @@ impl UnitPtr {
         })
     }
 
-    /// All slots are as if never handed out.
+    /// Clears the bits of all home slots.
     pub(crate) fn forget_home(self) {
         self.groups().filter(|group| group.home().get() != 0).for_each(|group| group.home().set(0));
     }

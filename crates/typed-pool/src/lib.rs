@@ -1,14 +1,14 @@
-//! Pools of values of one kind: a free list each, without the lifetime trap.
+//! Pools for values of one kind. Values may outlive the thread that made them.
 //!
-//! Slots lie in units, and allocations come from one unit at a time: first the slots of it that were freed, the last one
-//! first, then those never used, by moving a cursor. Slots have no header. A slot that another thread frees goes back to
-//! the pool it is from, and values outlive the thread that made them.
+//! A pool allocates slots of one size from aligned blocks of memory, its *units*. It uses one unit
+//! at a time: first the slots that were freed, the last one first, then slots that were never used.
+//! A slot has no header. A slot that another thread frees returns to the pool that allocated it.
 //!
-//! | type | for | values are freed |
+//! | type | use | how values are freed |
 //! |---|---|---|
-//! | [`TypedPool`] | one type, one thread, over any backing allocator | by their handle, which borrows the pool |
-//! | [`PooledBox`] | one type, all threads: what in C++ is a class with an `operator new` | on any thread, also after theirs ended |
-//! | [`PooledAllocator`] | any container, all threads, zero-sized | on any thread, also after theirs ended |
+//! | [`TypedPool`] | one type, one thread, any backing allocator | by their handle, which borrows the pool |
+//! | [`PooledBox`] | one type, all threads: a class with an `operator new` in C++ | on any thread, also after their own thread ended |
+//! | [`PooledAllocator`] | any container, all threads, zero-sized | on any thread, also after their own thread ended |
 //!
 //! # Examples
 //!
@@ -37,38 +37,49 @@
 //!
 //! # Trade-offs
 //!
-//! * A value that is held for long keeps its unit: 32 KiB for values to 512 bytes, up to 256 KiB for larger ones (less in pools that hold few). The
-//!   unit's other slots are used by other values of the same kind, and by nothing else: a thousand values that live for ever, scattered among
-//!   a million that do not, can hold a thousand units (32 MB).
-//! * A unit that ran full is allocated from again when an eighth of it is free, so up to an eighth of the slots may wait.
-//! * Every thread has units of its own, of each type that it uses. Many types of which there are few values each do better with
-//!   [`PooledAllocator`], whose classes they share.
-//! * A general allocator does well with values of many sizes that live for long. Values that go all at once want an arena; ones that come and go
-//!   in the order of a queue, a ring of chunks.
+//! * One live value keeps its unit: 32 KiB for values of up to 512 bytes, up to 256 KiB for larger
+//!   ones (less in pools of few values). Other values of the same kind use the rest of the unit,
+//!   and nothing else can. If a thousand long-lived values lie scattered among a million
+//!   short-lived ones, they can hold a thousand units (32 MB).
+//! * A full unit is allocated from again when an eighth of it is free. So up to an eighth of the
+//!   slots may be idle.
+//! * Each thread has its own units for each type that it uses. If there are many types with few
+//!   values each, [`PooledAllocator`] holds less, because types of similar size share its classes.
+//! * A general allocator suits long-lived values of many sizes. An arena suits values that are
+//!   freed all at once. A ring of chunks suits values that are freed in the order of their
+//!   allocation.
 //!
-//! # Memory comes back
+//! # When memory is freed
 //!
-//! By itself: of the units that run empty, each pool keeps 4 and those that it began with, and one more each time that it misses one that
-//! it gave back; a thread gives back all when it ends, and a unit that still holds values then goes with the last of
-//! them, whichever thread drops it. By request: [`TypedPool::trim`], [`PooledBox::trim`], [`PooledBox::trim_all`] and the methods of the
-//! allocators. Under a limit: [`Builder::limit`], [`PooledBox::set_limit`]; a thread that is about to be refused asks the
-//! others to give back their empty units when they next have no free slot at hand. [`Stats`] says what is held.
+//! * A pool keeps 4 empty units and those of its initial capacity. It frees other units as soon as
+//!   they run empty. Each time it needs a unit after it freed one, it keeps one more.
+//! * A thread frees all its empty units when it ends. A unit with live values is freed with the
+//!   last of them, whichever thread drops it.
+//! * [`TypedPool::trim`], [`PooledBox::trim`], [`PooledBox::trim_all`], and the methods of the
+//!   allocators free empty units on request.
+//! * [`Builder::limit`] and [`PooledBox::set_limit`] bound the bytes held. Before a request is
+//!   refused, the thread asks the others to free their empty units at their next slow path.
 //!
-//! What other threads free is booked when the thread that has the pool runs out of units with a free slot (every 64th time that it looks for one, in
-//! any case), trims, or ends. A unit that they emptied counts as empty from then on.
+//! [`Stats`] says how much is held.
 //!
-//! In a forked child the one thread that is left frees and gives back what it has. What other threads of the parent had
-//! stays, and so may two units of each heap on which one of them stood to read statistics.
+//! The owner of a pool books remote frees when it has no unit with a free slot, at every 64th visit
+//! to its slow path, when it trims, and when it ends. A unit that runs empty by remote frees counts
+//! as empty from then on.
+//!
+//! In a forked child, the one remaining thread frees and trims its own memory. The units of the
+//! parent's other threads stay. If one of those threads was reading statistics, up to two units of
+//! each heap may stay as well.
 //!
 //! # Traits
 //!
-//! The allocators implement `Allocator` of allocator-api2 0.2; of 0.4 with feature `allocator-api2-04`; and the standard library's
-//! where the compiler offers it without a gate (Rust 1.100), with no feature at all. If some crate in the build turns on
-//! `allocator-api2/nightly`, two of these are one and the same trait: turn on feature `nightly` here too, or build with
-//! `--cfg ephemera_no_std_allocator`. Backing allocators that speak only one of the other traits enter through
-//! the newtypes `Std` and `Api04` of [`backing`].
+//! The allocators implement the `Allocator` of allocator-api2 0.2, and with the feature
+//! `allocator-api2-04` that of 0.4. They implement the standard library's `Allocator` without a
+//! feature wherever the compiler has it without a gate (Rust 1.100). If a crate in the build turns
+//! on `allocator-api2/nightly`, two of these traits are the same one: turn on the feature `nightly`
+//! here too, or build with `--cfg ephemera_no_std_allocator`. A backing allocator that implements
+//! only one of the other traits is wrapped in `Std` or `Api04` of [`backing`].
 //!
-//! How it works: see the module [`design`].
+//! The module [`design`] explains how the crate works.
 #![no_std]
 #![cfg_attr(feature = "nightly", feature(allocator_api))]
 #![cfg_attr(feature = "nightly", allow(stable_features, reason = "stable from Rust 1.100 on, gated before"))]
@@ -111,7 +122,7 @@ pub use ephemera_prim::backing;
 #[doc = include_str!("../DESIGN.md")]
 pub mod design {}
 
-/// What the macros expand to names these. Not public API.
+/// The names that the macros expand to. Not public API.
 #[doc(hidden)]
 #[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
 pub mod __private {

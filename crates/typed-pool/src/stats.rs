@@ -1,52 +1,64 @@
-//! What a pool holds and what of it is alive.
+//! `Stats`: the bytes that a pool holds, and the slots that are live.
 
 use crate::account::Booked;
 use crate::heap::Heap;
 use crate::unit::Place;
 
-/// What a pool holds from its backing allocator and what of it is alive.
+/// The memory that a pool holds from its backing allocator, and the part of it that is live.
 ///
-/// Gathered by walking along the units, so that next to nothing is counted for it while slots come and go. Exact at rest:
-/// when no operation is in progress on another thread. A thread that is running (or was not joined) may keep the free slots of the
-/// unit that it allocates from to itself: those units are counted in `unsettled_slots`, and not in `slots_live`.
+/// A call walks all units, so that allocations and frees need not count. The result is exact while
+/// no other thread runs an operation. A running thread does not publish which slots of its front,
+/// the unit that it allocates from, are live. Such units are counted in `unsettled_slots` and not
+/// in `slots_live`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
     /// Units held.
     pub units: usize,
-    /// Of these, units in which nothing is alive.
+    /// Units held that have no live slot.
     pub empty_units: usize,
     /// Slots of all units.
     pub slots: usize,
-    /// Slots alive.
+    /// Live slots.
     pub slots_live: usize,
-    /// Slots of the units that other, running threads allocate from: of these only those threads know which are alive.
+    /// Slots of the fronts of other running threads. Only those threads know which of them are
+    /// live.
     pub unsettled_slots: usize,
-    /// Blocks that are the backing allocator's own: too large for a unit, or aligned to too much.
+    /// Live blocks without a unit, because they are too large or have too large an alignment. They
+    /// come directly from the backing allocator.
     pub large_blocks: usize,
-    /// Bytes of these, as they were asked for.
+    /// The requested bytes of these blocks.
     pub large_bytes: usize,
-    /// Bytes held from the backing allocator, as they were asked for: units and large blocks.
+    /// Bytes held from the backing allocator: the requested sizes of units and large blocks.
     pub bytes_held: usize,
-    /// The limit on `bytes_held`, in bytes; `usize::MAX` for none.
+    /// Bytes in use by the program: the strides of live slots, and `large_bytes`.
+    pub bytes_live: usize,
+    /// The limit on `bytes_held`; `usize::MAX` means no limit.
     pub limit: usize,
-    /// Heaps of other threads that could not be read, since another reader stood in the way for long: what they have is missing above.
+    /// Heaps of other threads that this call could not read, because another reader was in the way
+    /// for long. The other fields do not include them.
     pub unread_heaps: usize,
-    /// Bytes of the heaps' own words, one set for each thread that was there at the same time. They are never freed, and are not part of
-    /// `bytes_held`.
+    /// Bytes of the heaps' own state, one set for each thread of the largest number that ran at the
+    /// same time. This memory is never freed and is not part of `bytes_held`.
     pub state_bytes: usize,
-    /// Records of threads beyond the static ones. They are never freed, and are not part of `bytes_held`.
+    /// Thread records beyond the static ones. They are never freed and are not part of
+    /// `bytes_held`.
     pub extra_records: usize,
 }
 
 impl Stats {
-    /// Slots and large blocks alive.
+    /// Returns the number of live slots and live large blocks.
     #[must_use]
     pub fn live(&self) -> usize {
         self.slots_live + self.large_blocks
     }
 
-    /// What an account knows, units not read yet.
+    /// Completes `bytes_live` after all heaps were added.
+    pub(crate) fn add_large(&mut self) {
+        self.bytes_live = self.bytes_live.saturating_add(self.large_bytes);
+    }
+
+    /// Creates statistics from an account, before the units are read.
     pub(crate) fn of_account(booked: Booked) -> Self {
         Self {
             large_blocks: booked.large_blocks,
@@ -57,10 +69,11 @@ impl Stats {
         }
     }
 
-    /// While others are at work what went may be seen before what came: a difference below zero is none.
+    /// Replaces a negative sum by zero. While other threads work, a free may be seen before the
+    /// allocation that it belongs to.
     #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
     pub(crate) fn no_less_than_none(&mut self) {
-        // No process has more, unless so much is held.
+        // A larger sum is a wrapped negative one, unless that much is held.
         let most = self.bytes_held.max(usize::MAX / 4 * 3);
         for sum in [&mut self.large_blocks, &mut self.large_bytes] {
             if *sum > most {
@@ -69,7 +82,8 @@ impl Stats {
         }
     }
 
-    /// Adds the units of a heap. `owned` says whether the calling thread owns it, so that the front can be counted.
+    /// Adds the units of a heap. `owned` says whether the calling thread owns it and so may count
+    /// the slots of its front.
     pub(crate) fn add_heap(&mut self, heap: &Heap, owned: bool) {
         let read = heap.walk(|unit| {
             self.units += 1;
@@ -82,9 +96,11 @@ impl Stats {
                 }
                 _ => unit.live(),
             };
-            // While an owner is at work the words are read at different moments: a difference below zero is none.
+            // The words are read at different moments while the owner works: a negative difference
+            // means 0.
             let live = out.saturating_sub(unit.unbooked());
             self.slots_live += live;
+            self.bytes_live += live * heap.spec().stride;
             self.empty_units += usize::from(live == 0);
         });
         self.unread_heaps += usize::from(!read);
@@ -96,7 +112,7 @@ mod tests {
     use super::Stats;
 
     #[test]
-    fn below_zero_is_none_and_nearly_all_memory_is_not() {
+    fn negative_sums_become_zero_and_huge_sums_do_not() {
         let negative = 0_usize.wrapping_sub(5_000);
         let mut below = Stats { large_blocks: usize::MAX, large_bytes: negative, ..Stats::default() };
         below.no_less_than_none();

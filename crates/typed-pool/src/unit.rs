@@ -1,13 +1,15 @@
-//! A unit: its header, and the pointer by which the heap reaches it.
+//! A unit: an aligned block of slots with a header, and the pointer through which a heap uses it.
 //!
 //! ```text
 //!  base (aligned to the mask of its slots)
-//!  | line 1: free list, until, slack, | line 2: owner, slots, | more   | slot | slot | slot | not handed out yet ...
-//!  |         cursor, links            |         group of bits  | groups |                    ^cursor
-//!    the owner alone writes here        other threads write to the groups
+//!  | line 1: free list, until, slack, | line 2: owner, slots, | more   | slot | slot | slot |
+//!  never used ...
+//!  |         cursor, links            |         group of bits  | groups |
+//!  ^cursor
+//!    only the owner writes here         other threads write to the groups
 //! ```
 //!
-//! A slot has no header. A free slot that is linked starts with the pointer to the next one.
+//! A slot has no header. A linked free slot starts with the pointer to the next one.
 
 use core::cell::Cell;
 use core::ptr::{self, NonNull};
@@ -21,7 +23,7 @@ use crate::geometry::{LINK, Spec};
 #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
 use crate::group::Groups;
 
-/// The header of a unit. Never borrowed as a whole: each field by itself, through [`UnitPtr`].
+/// The header of a unit. It is never borrowed as a whole: [`UnitPtr`] reaches each field alone.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Unit {
@@ -36,53 +38,52 @@ pub(crate) struct Unit {
     remote: Remote,
 }
 
-// SAFETY: the addresses of two fields; `&raw` makes no reference.
+// SAFETY: both functions return the address of the unit's own field; `&raw` makes no reference.
 unsafe impl Listed for Unit {
     unsafe fn next(unit: NonNull<Self>) -> NonNull<OwnerPtr<Self>> {
-        // SAFETY: the caller's unit is alive.
+        // SAFETY: the caller's unit is live.
         let field = unsafe { &raw mut (*unit.as_ptr()).next };
-        // SAFETY: a field of what a non-null pointer points at.
+        // SAFETY: a field of a live unit has an address other than null.
         unsafe { NonNull::new_unchecked(field) }
     }
 
     unsafe fn prev(unit: NonNull<Self>) -> NonNull<OwnerPtr<Self>> {
-        // SAFETY: the caller's unit is alive.
+        // SAFETY: the caller's unit is live.
         let field = unsafe { &raw mut (*unit.as_ptr()).remote.prev };
-        // SAFETY: a field of what a non-null pointer points at.
+        // SAFETY: a field of a live unit has an address other than null.
         unsafe { NonNull::new_unchecked(field) }
     }
 }
 
-/// The line that other threads write to. It also holds words that hardly ever change, because remote frees read
-/// this line anyway, and `prev`, for which the owner's line has no room.
+/// The line that other threads write to. It also holds words that hardly ever change, because
+/// remote frees read this line anyway, and `prev`, for which the owner's line has no room.
 #[derive(Debug)]
 #[repr(C, align(64))]
 struct Remote {
-    /// The address of a heap, and [`ABANDONED`].
+    /// The address of the unit's heap, tagged with [`ABANDONED`] if the unit is abandoned.
     owner: OwnerPtr<()>,
     slots: usize,
     prev: OwnerPtr<Unit>,
-    /// The first group; others stand behind it. In a pool for one thread it is of no use.
+    /// The first group; the others follow it. A pool for one thread does not use it.
     #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
     groups: Groups,
 }
 
-/// The bit of a unit's owner word that marks an abandoned unit. Its heap's owner then frees its slots as other
-/// threads do, because countdowns count the frees that arrive in the foreign words.
+/// The bit of a unit's owner word that marks an abandoned unit. The heap's owner then frees its
+/// slots as other threads do, because countdowns count the frees that arrive in the foreign words.
 #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
 const ABANDONED: usize = 1;
 
-/// Bytes of a unit that its header takes, with one group.
+/// Bytes of a header with at most one group.
 const HEADER_OF_ONE: usize = size_of::<Unit>();
 
-/// Bytes of a unit that its header takes, with so many groups.
+/// Returns the bytes of a header with `groups` groups.
 #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
 pub(crate) const fn header(groups: usize) -> usize {
     let bytes = core::mem::offset_of!(Unit, remote.groups) + Groups::bytes(groups);
     if bytes < HEADER_OF_ONE { HEADER_OF_ONE } else { bytes }
 }
 
-/// As above; here all pools are for one thread.
 #[cfg(not(all(any(feature = "std", ephemera_loom), target_has_atomic = "64")))]
 pub(crate) const fn header(_: usize) -> usize {
     HEADER_OF_ONE
@@ -91,22 +92,22 @@ pub(crate) const fn header(_: usize) -> usize {
 #[cfg(not(ephemera_loom))]
 const _: () = assert!(HEADER_OF_ONE == 128, "a header is two cache lines");
 
-/// Where a unit is in its heap.
+/// The place of a unit in its heap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// The front: its free slots are the heap's.
+    /// The front. The heap has its free slots.
     Front = 0,
-    /// It had no free slot when it stopped being the front, and fewer than an eighth are free now.
-    /// On the list of full units.
+    /// On the list of full units. The unit had no free slot when it stopped being the front, and
+    /// less than an eighth of it is free now.
     Full = 1,
-    /// The same, but a scrape has visited it and found no free slot: its next free slot queues it.
-    /// On none of the lists here.
+    /// Full, and visited by a scrape, which found no free slot. The next free of a slot queues the
+    /// unit. On no list of the owner.
     Visited = 2,
-    /// In the queue of units to become the front.
+    /// In the queue of the next fronts.
     Partial = 3,
-    /// It has no live slot. On the stack of empties.
+    /// On the stack of empties. No slot is live.
     Empty = 4,
-    /// In the queue too. Its thread ended, and some of its groups may count down.
+    /// In the queue. The unit's thread ended, and some of its groups may count down.
     #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
     Abandoned = 5,
 }
@@ -114,8 +115,8 @@ pub(crate) enum Place {
 /// A pointer to a unit.
 ///
 /// # Invariant
-/// **U1** It points at the header of a unit that is not freed for as long as the pointer is used, and it may access the
-/// whole unit. Whoever makes one sees to that; methods rest on it.
+/// **U1** It points at the header of a unit that is not freed while the pointer is used, and it may
+/// access the whole unit. The code that makes one ensures this, and all methods rely on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct UnitPtr(NonNull<Unit>);
 
@@ -139,10 +140,11 @@ impl UnitPtr {
         self.0.as_ptr()
     }
 
-    /// Makes an empty unit of fresh memory.
+    /// Makes an empty unit in fresh memory.
     ///
     /// # Safety
-    /// `memory` was acquired with the layout of `spec` for that many slots and is the caller's alone.
+    /// `memory` was acquired with the layout of `spec` for `slots` slots, and the caller has
+    /// exclusive access to it.
     pub(crate) unsafe fn create(memory: NonNull<u8>, spec: Spec, slots: usize, owner: *const ()) -> Self {
         let unit = memory.cast::<Unit>();
         raw::expose(unit.as_ptr());
@@ -163,7 +165,8 @@ impl UnitPtr {
                 groups: Groups::new(spec, slots),
             },
         };
-        // SAFETY: the memory is the caller's, aligned to the unit's size and larger than a header.
+        // SAFETY: the caller has exclusive access to the memory, which is aligned to a unit and has
+        // room for a header.
         unsafe { unit.write(header) };
         let this = Self(unit);
         #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
@@ -172,45 +175,46 @@ impl UnitPtr {
         this
     }
 
-    /// The free slots that are linked. Null while the unit is a front, whose free slots are the heap's.
+    /// The linked free slots. Null while the unit is the front: the heap has the list then.
     #[inline]
     pub(crate) fn free(&self) -> &Cell<*mut u8> {
         // SAFETY: U1; a reference to the word alone.
         unsafe { &(*self.as_ptr()).free }
     }
 
-    /// The first slot that was never handed out. Of no meaning while the unit is a front.
+    /// The first slot that was never used. Meaningless while the unit is the front.
     pub(crate) fn cursor(&self) -> &Cell<*mut u8> {
         // SAFETY: U1; a reference to the word alone.
         unsafe { &(*self.as_ptr()).cursor }
     }
 
-    /// How many slots must still come home until something is to be done with this unit, which is no front.
+    /// The number of slots to be freed before the slow path looks at this unit. Meaningless for a
+    /// front.
     #[inline]
     pub(crate) fn until(&self) -> &OwnerUsize {
         // SAFETY: U1; a reference to the word alone.
         unsafe { &(*self.as_ptr()).until }
     }
 
-    /// How many slots are out beyond those of `until`. Zero in all units that are not full.
+    /// The number of live slots beyond `until`. It is not zero in full units only.
     pub(crate) fn slack(&self) -> &OwnerUsize {
         // SAFETY: U1; a reference to the word alone.
         unsafe { &(*self.as_ptr()).slack }
     }
 
-    /// The next full unit, unit in the queue, or empty unit, by the list that this unit is on.
+    /// The next unit on the owner's list that this unit is on: full units, queue, or empties.
     pub(crate) fn after(&self) -> &Cell<*mut Unit> {
         // SAFETY: U1; a reference to the word alone.
         unsafe { &(*self.as_ptr()).after }
     }
 
-    /// The unit before it, among the full units or in the queue.
+    /// The unit before this one on the list of full units or in the queue.
     pub(crate) fn before(&self) -> &Cell<*mut Unit> {
         // SAFETY: U1; a reference to the word alone.
         unsafe { &(*self.as_ptr()).before }
     }
 
-    /// The unit as [`UnitList`](ephemera_prim::unit_list::UnitList) takes it.
+    /// Returns the pointer that [`UnitList`](ephemera_prim::unit_list::UnitList) takes.
     pub(crate) fn as_non_null(self) -> NonNull<Unit> {
         self.0
     }
@@ -222,21 +226,21 @@ impl UnitPtr {
         unsafe { &(*self.as_ptr()).remote.owner }
     }
 
-    /// Whether the unit is of the heap at this address, and not abandoned: the heap's owner may then write its words.
+    /// Returns whether the unit belongs to the heap at this address and is not abandoned. Only then
+    /// may the heap's owner write its words.
     #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
     #[inline]
     pub(crate) fn is_owned_by(self, heap: *const ()) -> bool {
         self.owner_word().get().cast_const() == heap
     }
 
-    /// The address of the heap that the unit is of.
+    /// Returns the address of the unit's heap.
     #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
     #[inline]
     pub(crate) fn owner(self) -> *const () {
         self.owner_word().get().map_addr(|addr| addr & !ABANDONED)
     }
 
-    /// Marks the unit as abandoned, or as not abandoned any more.
     #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
     pub(crate) fn set_abandoned(self, abandoned: bool) {
         let tagged = abandoned && !cfg!(ephemera_weaken = "abandoned_units_are_owned");
@@ -244,18 +248,16 @@ impl UnitPtr {
         self.owner_word().set(self.owner().cast_mut().map_addr(|addr| addr | tag));
     }
 
-    /// How many slots it has.
     #[inline]
     pub(crate) fn slots(self) -> usize {
-        // SAFETY: U1; `slots` never changes.
+        // SAFETY: U1: the header is live; `slots` never changes.
         unsafe { (*self.as_ptr()).remote.slots }
     }
 
-    /// What it has for other threads.
     #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
     #[inline]
     pub(crate) fn remote_groups(self) -> *mut Groups {
-        // SAFETY: U1; the field's address, no reference.
+        // SAFETY: U1: the field is inside a live header; `&raw` makes no reference.
         unsafe { &raw mut (*self.as_ptr()).remote.groups }
     }
 
@@ -280,24 +282,27 @@ impl UnitPtr {
         self.place_word().set(place as usize);
     }
 
-    /// How many slots are out, foreign frees that are not booked yet among them. Not for a front.
+    /// Returns the number of live slots, including slots with an unbooked remote free. Meaningless
+    /// for a front.
     pub(crate) fn live(self) -> usize {
         self.until().get() + self.slack().get()
     }
 
-    /// `until` and `slack` for a unit with that many slots out, of which `until` must come home until it is looked at.
+    /// Sets `until` and `slack` of a unit with `live` live slots: the slow path looks at it after
+    /// `until` frees.
     pub(crate) fn set_live(self, live: usize, until: usize) {
         self.until().set(until);
         self.slack().set(live - until);
     }
 
-    /// How many slots other threads gave back that are not booked yet: none of a pool for one thread.
+    /// Returns the number of unbooked remote frees: a pool for one thread has none.
     #[cfg(not(all(any(feature = "std", ephemera_loom), target_has_atomic = "64")))]
     pub(crate) fn unbooked(self) -> usize {
         0
     }
 
-    /// All slots of it that are free and were handed out before, linked: the unit becomes the front.
+    /// Links all slots that were used and are free, and returns the list. The unit becomes the
+    /// front.
     pub(crate) fn take_free(self, spec: Spec) -> *mut u8 {
         let free = self.free().replace(ptr::null_mut());
         #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
@@ -306,13 +311,13 @@ impl UnitPtr {
         free
     }
 
-    /// A pointer to this offset of the unit, with the right to all of it.
+    /// Returns a pointer to an offset in the unit, with access to the whole unit.
     #[inline]
     pub(crate) fn at(self, offset: usize) -> *mut u8 {
         self.as_ptr().cast::<u8>().wrapping_add(offset)
     }
 
-    /// Nothing in it is alive: all of its slots are as if never handed out.
+    /// Resets a unit without live slots: every slot counts as never used.
     pub(crate) fn rewind(self, spec: Spec) {
         self.free().set(ptr::null_mut());
         #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
@@ -321,69 +326,75 @@ impl UnitPtr {
         self.cursor().set(self.at(first));
         self.set_live(0, 0);
         self.set_place(Place::Empty);
-        // SAFETY: an address behind the header is not null.
+        // SAFETY: the address is inside the unit, so it is not null.
         let place = unsafe { NonNull::new_unchecked(self.at(first)) };
-        // SAFETY: behind the header lie the slots, none of which anybody has.
+        // SAFETY: the slots follow the header, and none of them is live.
         unsafe { poison(place, self.slots() * spec.stride) };
     }
 
-    /// The unit goes back to the backing allocator: nobody else may touch it from here.
+    /// Returns the memory, to be freed. Nothing may touch the unit after this call.
     pub(crate) fn end_of_life(self) -> NonNull<u8> {
-        ephemera_prim::invariant!(self.place() == Place::Empty, "a unit with live slots goes back");
+        ephemera_prim::invariant!(self.place() == Place::Empty, "a unit with live slots is freed");
         #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
         self.end_groups();
         self.0.cast()
     }
 }
 
-/// The slot that a free slot links to.
+/// Returns the slot that a free slot links to.
 ///
 /// # Safety
-/// `slot` is a free slot, linked, and the caller owns the list that it is on.
+/// `slot` is a linked free slot, and the caller owns its list.
 #[inline]
 pub(crate) unsafe fn link_of(slot: *mut u8) -> *mut u8 {
-    // SAFETY: a free slot starts with its link; slots are aligned to that.
+    // SAFETY: a linked free slot starts with its link, and slots are aligned for one.
     unsafe { slot.cast::<*mut u8>().read() }
 }
 
 /// Makes a free slot link to `next`.
 ///
 /// # Safety
-/// `slot` is a slot of a unit that nobody has, by a pointer that may write to it, and the caller owns its unit.
+/// `slot` is a free slot that is on no list, the pointer may write to it, and the caller owns its
+/// unit.
 #[inline]
 pub(crate) unsafe fn write_link(slot: *mut u8, next: *mut u8) {
-    // SAFETY: the slot has room for a link, is aligned to it, and is the caller's.
+    // SAFETY: the slot is aligned for a link, has room for one, and belongs to the caller.
     unsafe { slot.cast::<*mut u8>().write(next) };
 }
 
-/// What a pointer to a block that is given back may touch.
+/// The bytes that the pointer of a freed block may access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// All that later values of its slot will be: the slots of its heap are for values of one type.
+    /// The whole slot: all values of the heap have one type.
     Slot,
-    /// The block alone, which may be smaller than the next one in its slot.
+    /// The block alone, which may be smaller than the next block in the slot.
     #[cfg(all(feature = "std", not(ephemera_loom), target_has_atomic = "64"))]
     Block,
 }
 
-/// Makes `block` a free slot that links to `next`. Returns the slot, by a pointer with the right to all that it will hold.
+/// Makes `block` a free slot that links to `next`, and returns a pointer with access to the whole
+/// slot.
 ///
-/// The link goes through the caller's own pointer where that may write one: it may be all that the rules of borrowing let touch the block. For
-/// the slot the caller's pointer will do where it reaches that far. Else it is one made of the address: the same bits, and nothing to compute.
+/// Under the aliasing rules, the caller's pointer may be the only one that can access the block. So
+/// the link is written through that pointer if the block is large enough. If that pointer can
+/// access the whole slot, it is returned as well. Otherwise the function makes a pointer from the
+/// address, which compiles to no instruction.
 ///
 /// # Safety
-/// `block` is a slot of a unit, of a value of `size` bytes, which the caller has and gives up; `reach` is true of it.
+/// `block` is a slot of a unit for a value of `size` bytes, which the caller frees; `reach`
+/// describes its pointer.
 #[inline]
 pub(crate) unsafe fn link(block: NonNull<u8>, size: usize, reach: Reach, next: *mut u8) -> *mut u8 {
     let own = if size >= LINK && reach == Reach::Slot {
         block.as_ptr()
     } else {
-        // SAFETY: the unit was exposed when it was made, and is not freed (H4).
+        // SAFETY: the unit was exposed when it was created, and a unit with a live slot is not
+        // freed (H4).
         unsafe { raw::with_exposed(block.addr().get()) }
     };
     let through = if size >= LINK { block.as_ptr() } else { own };
-    // SAFETY: nobody has the slot any more, its unit is the caller's (H1), and a block of a link's size may be written by its own pointer, any other by
-    // the exposed one.
+    // SAFETY: the slot is free and the caller owns its unit (H1). A pointer to a block of at least
+    // a link's size may write a link; for smaller blocks the exposed pointer may.
     unsafe { write_link(through, next) };
     own
 }

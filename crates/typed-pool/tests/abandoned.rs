@@ -1,4 +1,5 @@
-//! Pools that are dropped with slots out: units stay, and it is said how many. One test, since the counts are the process's.
+//! Pools that are dropped with live slots keep their units and report them. This file has one test,
+//! because the counts belong to the process.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -11,7 +12,7 @@ use std::sync::Mutex;
 use ephemera_testkit::backing::{Counting, Hostile};
 use typed_pool::{TypedBox, TypedPool, abandoned};
 
-/// What is left for ever is reached from here, so that leak checkers see that it is meant to be.
+/// Leaked memory is reachable from here, so that leak checkers accept it.
 static KEPT: Mutex<Option<Kept>> = Mutex::new(None);
 
 struct Kept(
@@ -19,10 +20,10 @@ struct Kept(
     #[expect(dead_code, reason = "reached by leak checkers")] alloc::sync::Arc<()>,
 );
 
-// SAFETY: nobody uses the pointer.
+// SAFETY: no thread uses the pointer.
 unsafe impl Send for Kept {}
 
-/// Drops a pool with slots out, and returns what it said.
+/// Drops a pool with live slots, and returns its message.
 fn dropped<T, A: allocator_api2::alloc::Allocator>(pool: TypedPool<T, A>) -> String {
     match catch_unwind(AssertUnwindSafe(|| drop(pool))) {
         Ok(()) => String::new(),
@@ -31,12 +32,12 @@ fn dropped<T, A: allocator_api2::alloc::Allocator>(pool: TypedPool<T, A>) -> Str
 }
 
 #[test]
-fn slots_that_outlive_their_pool() {
+fn a_pool_dropped_with_live_slots_keeps_and_reports_their_units() {
     std::panic::set_hook(alloc::boxed::Box::new(|_| {}));
     assert_eq!(abandoned().pools, 0);
     let backing: &Hostile = ephemera_testkit::backing::immortal(Hostile::new());
 
-    // Three leaked values and a raw slot, in one unit; another unit goes back.
+    // Three leaked values and a raw slot are in one unit. Another unit is freed.
     let pool = typed_pool::Builder::<[u64; 4]>::new().chunk_len(8).build_in(backing);
     let leaked: [_; 3] = core::array::from_fn(|number| TypedBox::leak(pool.alloc([number as u64; 4])));
     let raw = pool.allocate().expect("memory");
@@ -44,22 +45,22 @@ fn slots_that_outlive_their_pool() {
     let leaked = leaked.map(core::ptr::from_mut);
     let said = dropped(pool);
     if cfg!(debug_assertions) {
-        assert!(said.contains("[u64; 4]") && said.contains("4 slots"), "it said: {said}");
+        assert!(said.contains("[u64; 4]") && said.contains("4 live slots"), "the message is: {said}");
     } else {
         assert_eq!(said, "");
     }
     let left = abandoned();
     assert_eq!((left.pools, left.slots, left.bytes), (1, 4, backing.held().bytes));
     assert_eq!(backing.outstanding().len(), 1);
-    // They are still there.
+    // The values are still there.
     for (number, value) in leaked.into_iter().enumerate() {
-        // SAFETY: leaked for ever.
+        // SAFETY: the value is leaked and never freed.
         assert_eq!(unsafe { *value }, [number as u64; 4]);
     }
-    // SAFETY: a slot that was never given back.
+    // SAFETY: the slot was never freed.
     unsafe { raw.write([1; 4]) };
 
-    // While a panic unwinds it says nothing more, or the process would end.
+    // While a panic unwinds, a second panic would end the process.
     let pool = TypedPool::<u64, _>::new_in(backing);
     let panic = catch_unwind(AssertUnwindSafe(move || {
         let pool = pool;
@@ -69,7 +70,7 @@ fn slots_that_outlive_their_pool() {
     assert_eq!(panic.expect_err("it panics").downcast_ref(), Some(&"first"));
     assert_eq!((abandoned().pools, abandoned().slots), (2, 5));
 
-    // A backing allocator of its own is kept with them; one of a pool that leaves nothing is dropped.
+    // The pool keeps its backing allocator with the units. A pool without live slots drops it.
     let shared = alloc::sync::Arc::new(());
     #[derive(Debug)]
     struct Owned(Counting, #[expect(dead_code, reason = "counted")] alloc::sync::Arc<()>);
@@ -82,7 +83,7 @@ fn slots_that_outlive_their_pool() {
             self.0.allocate(layout)
         }
         unsafe fn deallocate(&self, block: core::ptr::NonNull<u8>, layout: core::alloc::Layout) {
-            // SAFETY: the caller's.
+            // SAFETY: the block came from the same allocator, and the contract is the same.
             unsafe { self.0.deallocate(block, layout) };
         }
     }
@@ -94,7 +95,7 @@ fn slots_that_outlive_their_pool() {
     let kept = Kept(TypedBox::into_raw(pool.alloc(1)), shared.clone());
     dropped(pool);
     assert_eq!(alloc::sync::Arc::strong_count(&shared), 3);
-    *KEPT.lock().expect("nobody panics") = Some(kept);
+    *KEPT.lock().expect("no thread panics") = Some(kept);
     // Values without memory count as well.
     let pool = TypedPool::<()>::new();
     core::mem::forget(pool.alloc(()));

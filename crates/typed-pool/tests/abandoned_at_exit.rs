@@ -1,4 +1,5 @@
-//! Pools in thread-locals that are dropped with slots out: a panic there would end the process, so they say it otherwise.
+//! Pools in thread-locals that are dropped with live slots: a panic would end the process, so they
+//! print a message.
 #![cfg(feature = "std")]
 
 use core::panic::AssertUnwindSafe;
@@ -13,7 +14,7 @@ std::thread_local! {
     static BYTES: TypedPool<[u8; 3]> = TypedPool::new();
 }
 
-/// Leaves slots out in pools of this thread, another pool among them that ends in the usual way.
+/// Leaves live slots in pools of this thread. Another pool ends without any.
 fn leave_slots_out() {
     let usual = TypedPool::<i8>::new();
     drop(usual.alloc(1));
@@ -41,7 +42,7 @@ fn play(part: &str) {
             core::mem::forget(pool.alloc(1));
             assert_eq!(catch_unwind(AssertUnwindSafe(|| drop(pool))).is_err(), cfg!(debug_assertions));
         }
-        // This thread's own go when it ends, which `exit` does not wait for.
+        // The pools of this thread end with it, and `exit` does not wait for that.
         _ => leave_slots_out(),
     }
 }
@@ -51,13 +52,13 @@ fn play(part: &str) {
     miri,
     ignore = "about the end of a process, and Miri starts none to see that: `ephemera_testkit::child`"
 )]
-fn pools_in_thread_locals_end_no_process() {
+fn pools_in_thread_locals_with_live_slots_do_not_abort() {
     if let Some(part) = child::part() {
         return play(&part);
     }
     let run = |name| {
-        let mut command = child::command("pools_in_thread_locals_end_no_process", name);
-        // What is left is left for ever, as leak checkers would say.
+        let mut command = child::command("pools_in_thread_locals_with_live_slots_do_not_abort", name);
+        // The slots are leaked on purpose, and leak checkers would report them.
         command.env("ASAN_OPTIONS", "detect_leaks=0").env("LSAN_OPTIONS", "detect_leaks=0");
         let ended = child::ended(&mut command);
         assert!(ended.well(), "{name}: {ended:?}");
@@ -67,13 +68,13 @@ fn pools_in_thread_locals_end_no_process() {
         (
             "thread",
             &[
-                "TypedPool<u64> was dropped with 1 slots out",
-                "TypedPool<[u8; 3]> was dropped with 2 slots out",
+                "TypedPool<u64> was dropped with 1 live slots",
+                "TypedPool<[u8; 3]> was dropped with 2 live slots",
             ][..],
         ),
-        ("main", &["TypedPool<u64> was dropped with 1 slots out"]),
-        ("unwinding", &["TypedPool<u16> was dropped with 1 slots out"]),
-        ("ordinary", &["TypedPool<u16> was dropped with 1 slots out"]),
+        ("main", &["TypedPool<u64> was dropped with 1 live slots"]),
+        ("unwinding", &["TypedPool<u16> was dropped with 1 live slots"]),
+        ("ordinary", &["TypedPool<u16> was dropped with 1 live slots"]),
     ] {
         let said = run(name);
         for word in words {

@@ -33,7 +33,7 @@ fn a_box_owns_its_value() {
     boxed.1 += 1;
     assert_eq!((boxed.1, PooledBox::<Counted>::stats().slots_live), (2, 1));
     let raw = PooledBox::into_raw(boxed);
-    // SAFETY: just made raw.
+    // SAFETY: the pointer was just made from a box.
     let boxed: PooledBox<Counted> = unsafe { PooledBox::from_raw(raw) };
     assert_eq!((PooledBox::as_ptr(&boxed), drops.get()), (raw.as_ptr().cast_const(), 0));
     let value = PooledBox::into_inner(boxed);
@@ -43,7 +43,7 @@ fn a_box_owns_its_value() {
     assert_eq!(drops.get(), 2);
     let leaked = PooledBox::leak(PooledBox::new(Counted(drops.clone(), 4)));
     leaked.1 += 1;
-    // SAFETY: leaked from such a box, and not used otherwise.
+    // SAFETY: the value is leaked from such a box and not used otherwise.
     drop(unsafe { PooledBox::<Counted>::from_raw(leaked.into()) });
     assert_eq!((drops.get(), PooledBox::<Counted>::stats().slots_live), (3, 0));
     PooledBox::<Counted>::trim();
@@ -51,7 +51,7 @@ fn a_box_owns_its_value() {
 }
 
 #[test]
-fn tags_are_pools_of_their_own() {
+fn tags_name_separate_pools() {
     pooled!(struct Names: String);
     pooled!(pub(crate) struct Words: String, chunk_len = 5);
     let name: PooledBox<String, Names> = PooledBox::new_in("Ada".into(), Names);
@@ -71,7 +71,7 @@ fn tags_are_pools_of_their_own() {
 }
 
 #[test]
-fn values_of_every_size() {
+fn values_of_every_size_are_boxed() {
     macro_rules! sizes {
         ($($size:literal aligned to $align:literal),*) => {
             $({
@@ -152,7 +152,7 @@ fn trait_objects_and_slices_find_their_pools() {
     assert_eq!((all[3].speak(), all[198].speak()), ("wide 1".into(), "small 99".into()));
     assert_eq!((all[200].speak(), all[201].speak()), ("nothing".into(), "huge 3".into()));
     assert_eq!((PooledBox::<Small>::stats().slots_live, PooledBox::<Wide>::stats().slots_live), (100, 100));
-    assert_eq!(PooledBox::<Huge>::stats().bytes_held, 0, "it left the books with its pool");
+    assert_eq!(PooledBox::<Huge>::stats().bytes_held, 0, "the erased box is on no account");
     drop(all);
     assert_eq!((PooledBox::<Small>::stats().slots_live, PooledBox::<Wide>::stats().slots_live), (0, 0));
     assert_eq!(drops.get(), 100);
@@ -184,7 +184,7 @@ fn initialisers_and_destructors_that_panic_lose_no_slot() {
     let erased = PooledBox::erase(PooledBox::new(Bomb(3)));
     assert!(catch_unwind(AssertUnwindSafe(|| drop(erased))).is_err());
     assert_eq!(live(), 0);
-    // In a pool for one thread.
+    // The same for a pool for one thread.
     let pool = typed_pool::TypedPool::new();
     assert!(catch_unwind(AssertUnwindSafe(|| drop(pool.alloc(Bomb(4))))).is_err());
     assert!(
@@ -193,7 +193,7 @@ fn initialisers_and_destructors_that_panic_lose_no_slot() {
     );
     assert_eq!(pool.len(), 0);
     drop(pool.alloc(Bomb(0)));
-    // A clone that panics.
+    // A clone panics.
     struct Sticky(Cell<bool>);
     pooled!(Sticky);
     impl Clone for Sticky {
@@ -216,7 +216,7 @@ fn destructors_may_use_their_pool() {
     pooled!(Chain, chunk_len = 4);
     impl Drop for Chain {
         fn drop(&mut self) {
-            // Makes and drops one, and gives units back, in the middle of a drop.
+            // Makes and drops a value, and trims, in the middle of a drop.
             if self.0 > 0 {
                 let fresh = PooledBox::new(Chain(0, None));
                 PooledBox::<Chain>::trim();
@@ -236,7 +236,7 @@ fn destructors_may_use_their_pool() {
 }
 
 #[test]
-fn pinned_values_stay() {
+fn pinned_values_do_not_move() {
     struct Stays(core::marker::PhantomPinned, usize);
     pooled!(Stays);
     let pinned: Pin<PooledBox<Stays>> = PooledBox::pin(Stays(core::marker::PhantomPinned, 4));
@@ -262,7 +262,7 @@ fn pinned_values_stay() {
 }
 
 #[test]
-fn boxes_pass_on_what_their_values_can() {
+fn boxes_forward_the_traits_of_their_values() {
     pooled!(struct Number: u32);
     pooled!(struct Range: core::ops::Range<u32>);
     pooled!(struct Hash: std::hash::DefaultHasher);
@@ -302,7 +302,7 @@ fn a_box_is_one_pointer_wide() {
 }
 
 #[test]
-fn a_limit_is_the_types_own() {
+fn a_limit_applies_to_one_type() {
     #[derive(Debug)]
     struct Few([u64; 4]);
     struct Other([u64; 4]);
@@ -336,7 +336,7 @@ fn a_pinned_value_may_use_references_into_itself_when_it_is_dropped() {
     // SAFETY: the value is not moved.
     let this = unsafe { pinned.as_mut().get_unchecked_mut() };
     let value = &raw mut this.value;
-    // SAFETY: the field lives as long as the guard, which is dropped before it, and nothing else uses it meanwhile.
+    // SAFETY: the guard is dropped before the field, and nothing else uses the field until then.
     let guard = Guard(unsafe { &mut *value });
     *guard.0 += 1;
     this.guard = Some(guard);
@@ -344,7 +344,7 @@ fn a_pinned_value_may_use_references_into_itself_when_it_is_dropped() {
     assert_eq!(PooledBox::<SelfRef>::stats().live(), 0);
 }
 
-/// A type whose length has a name that the macro uses for something of its own.
+/// A type whose array length has the name of one of the macro's own items.
 struct Sized<const N: usize>([u8; N]);
 
 mod small {
@@ -356,7 +356,7 @@ static HERE: [u64; 100] = [0; 100];
 pooled!(Sized<{ size_of_val(&FAMILY) + size_of_val(&HERE) }>);
 
 #[test]
-fn names_in_a_type_mean_what_they_mean_outside_the_macro() {
+fn names_in_a_type_resolve_outside_the_macro() {
     let first = PooledBox::new(Sized([1; 1600]));
     let second = PooledBox::new(Sized([2; 1600]));
     assert!(first.0.iter().all(|&byte| byte == 1) && second.0.iter().all(|&byte| byte == 2));
@@ -365,7 +365,7 @@ fn names_in_a_type_mean_what_they_mean_outside_the_macro() {
 }
 
 #[test]
-fn a_hasher_in_a_box_gets_numbers_as_numbers() {
+fn a_boxed_hasher_gets_numbers_as_numbers() {
     struct Numbers(u64);
     impl Hasher for Numbers {
         fn finish(&self) -> u64 {

@@ -1,4 +1,4 @@
-//! Blocks that outlive their thread: what they held goes with them, without a trim.
+//! Blocks that outlive their thread: their memory is freed with them, without a trim.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 extern crate alloc;
@@ -17,7 +17,7 @@ use ephemera_testkit::suite::turn;
 use support::{here_or_miri, joined};
 use typed_pool::{PooledBox, pooled, pooled_allocator};
 
-/// A unit for each pair.
+/// Two of these fill a unit.
 struct Value([u64; 4]);
 pooled!(Value, chunk_len = 2);
 
@@ -27,10 +27,11 @@ fn held() -> (usize, usize) {
 }
 
 #[test]
-fn conc_a_free_beside_an_exit_leaves_no_unit() {
+fn conc_a_remote_free_during_thread_exit_leaves_no_unit() {
     let _turn = turn();
     pooled_allocator! {
-        /// Its heaps are looked at behind the value's when a thread exits, which gives the free time to come between.
+        /// Its heaps are drained after those of the value when a thread exits, which leaves time
+        /// for a free in between.
         struct Others;
     }
     let rounds = if cfg!(debug_assertions) { here_or_miri(5_000, 4) } else { 100_000 };
@@ -61,9 +62,10 @@ fn conc_a_free_beside_an_exit_leaves_no_unit() {
     });
 }
 
-/// One thread leaves a live value in each of many units, half of which are freed before it ends and half while it ends.
+/// A thread leaves a live value in each of many units. Half of them are freed before it ends, and
+/// half while it ends.
 #[test]
-fn conc_values_freed_before_and_beside_an_exit_leave_no_unit() {
+fn conc_remote_frees_before_and_during_thread_exit_leave_no_unit() {
     let _turn = turn();
     static GO: AtomicBool = AtomicBool::new(false);
     let units = here_or_miri(4_000, 10);
@@ -92,9 +94,10 @@ fn conc_values_freed_before_and_beside_an_exit_leave_no_unit() {
     }
 }
 
-/// Two threads free an ended thread's values, of all units at once, so that countdowns are completed by either.
+/// Two threads free the values of an ended thread, from all units in parallel, so that either
+/// completes countdowns.
 #[test]
-fn conc_values_of_an_ended_thread_that_two_threads_free_leave_no_unit() {
+fn conc_two_threads_that_free_an_ended_threads_values_leave_no_unit() {
     struct Small(u64);
     pooled!(Small);
     let _turn = turn();

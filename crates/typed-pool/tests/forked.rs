@@ -1,4 +1,5 @@
-//! A child of a fork frees and gives back what its own thread has, whatever other threads of its parent were doing.
+//! A child of a fork frees and trims the memory of its own thread, whatever the other threads of
+//! its parent were doing.
 #![cfg(all(feature = "std", target_has_atomic = "64", unix, not(miri)))]
 
 extern crate alloc;
@@ -14,7 +15,7 @@ struct Value([u64; 8]);
 pooled!(Value, chunk_len = 1);
 
 #[test]
-fn a_child_gives_back_its_threads_units_though_a_walker_is_missing() {
+fn a_forked_child_frees_its_units_although_a_walker_is_missing() {
     let stop = AtomicBool::new(false);
     let kept = thread::scope(|scope| {
         for _ in 0..2 {
@@ -32,7 +33,7 @@ fn a_child_gives_back_its_threads_units_though_a_walker_is_missing() {
                     values.clear();
                     PooledBox::<Value>::trim();
                     let stats = PooledBox::<Value>::stats();
-                    // A walker that did not survive the fork stands on no unit.
+                    // A walker that did not survive the fork protects no unit.
                     right && stats.unread_heaps == 0 && stats.slots_live == 0 && stats.units == 0
                 });
                 !gave_back

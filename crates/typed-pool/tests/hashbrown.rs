@@ -1,4 +1,5 @@
-//! Maps of hashbrown in the pools: what grows by doubling, with over-aligned tables, and is cloned with its allocator.
+//! Maps of hashbrown in the pools: they grow by doubling, have over-aligned tables, and clone their
+//! allocator.
 #![cfg(feature = "std")]
 
 use allocator_api2::alloc::Allocator;
@@ -6,7 +7,7 @@ use allocator_api2::vec::Vec;
 use hashbrown::{DefaultHashBuilder, HashMap, HashSet};
 use typed_pool::{PooledAllocator, pooled_allocator};
 
-/// Enough for tables of every class, and for larger ones.
+/// Enough keys for tables of every class, and for larger ones.
 const KEYS: u32 = if cfg!(miri) { 90 } else { 20_000 };
 
 fn use_a_map<A: Allocator + Clone>(alloc: A) {
@@ -35,7 +36,7 @@ fn use_a_map<A: Allocator + Clone>(alloc: A) {
 }
 
 #[test]
-fn a_map_in_pools() {
+fn a_map_frees_all_its_blocks() {
     pooled_allocator! {
         struct Nodes;
     }
@@ -47,7 +48,7 @@ fn a_map_in_pools() {
 }
 
 #[test]
-fn conc_a_map_goes_to_another_thread() {
+fn conc_a_map_moves_to_another_thread() {
     let map: HashMap<u32, u32, DefaultHashBuilder, PooledAllocator> =
         (0..KEYS).map(|key| (key, key + 1)).collect();
     let elsewhere = std::thread::spawn(move || map.values().filter(|&&value| value % 2 == 0).count());
@@ -56,7 +57,8 @@ fn conc_a_map_goes_to_another_thread() {
     assert_eq!(PooledAllocator.stats().live(), 0);
 }
 
-/// A set with a node for each element, as C++ has them: erased in the order of its buckets and filled again.
+/// A set with a node for each element, as in C++, is emptied in the order of its buckets and filled
+/// again.
 #[test]
 fn a_chained_set_is_emptied_and_filled_again() {
     pooled_allocator! {

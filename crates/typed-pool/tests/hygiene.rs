@@ -1,6 +1,7 @@
-//! The macros mean the standard library's names, whatever these are in the module that invokes them.
+//! The macros use the names of the standard library, whatever these names mean in the module that
+//! invokes them.
 #![cfg(feature = "std")]
-// Other things by the names of the prelude; derives, too.
+// These items have the names of the prelude and of derives.
 #![expect(unused_imports, reason = "what matters is that they are in scope")]
 
 use core::fmt::Debug as Clone;
@@ -27,7 +28,7 @@ mod others {
 use others::{Box, Layout, NonNull, Option, Vec, drop};
 
 pooled_allocator! {
-    /// Of this test.
+    /// The allocator of this test.
     struct Nodes;
 }
 
@@ -35,13 +36,13 @@ struct Token(u8);
 pooled!(Token, chunk_len = 3);
 pooled!(struct Words: u16);
 
-/// What the standard names mean here.
+/// The standard meaning of the names.
 fn other_names() -> Result<u8> {
     std::io::Result::Ok(1)
 }
 
 #[test]
-fn the_macros_do_not_rest_on_the_names_around_them() {
+fn the_macros_do_not_depend_on_names_in_scope() {
     let node = allocator_api2::boxed::Box::new_in(other_names().expect("a number"), Nodes);
     let (token, word) = (PooledBox::new(Token(2)), PooledBox::<u16, Words>::new_in(3, Words));
     assert_eq!((*node, token.0, *word), (1, 2, 3));

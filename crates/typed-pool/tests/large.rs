@@ -1,4 +1,4 @@
-//! Blocks without units are counted, whoever asks for them and whoever gives them back.
+//! Blocks without units are counted, whichever threads allocate and free them.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -11,14 +11,14 @@ use std::thread::{self, JoinHandle};
 
 use typed_pool::{PooledBox, pooled, pooled_allocator};
 
-/// A block on its way to another thread.
+/// A block that is passed to another thread.
 struct Sent(NonNull<u8>);
 
-// SAFETY: whoever has a `Sent` has the block.
+// SAFETY: a `Sent` has exclusive access to its block.
 unsafe impl Send for Sent {}
 
 pooled_allocator! {
-    /// Of these tests.
+    /// The allocator of these tests.
     struct Large;
 }
 
@@ -34,7 +34,7 @@ fn counted() -> (usize, usize, usize) {
 }
 
 #[test]
-fn conc_large_blocks_are_counted_whoever_gives_them_back() {
+fn conc_large_blocks_are_counted_whichever_thread_frees_them() {
     let size = LAYOUT.size();
     let (to, from) = channel();
     joined(thread::spawn(move || {
@@ -44,10 +44,10 @@ fn conc_large_blocks_are_counted_whoever_gives_them_back() {
     }));
     assert_eq!(counted(), (5, 5 * size, 5 * size));
     let blocks: Vec<Sent> = from.iter().collect();
-    // A thread that has asked for none, and then one that has a table of its own.
+    // The first thread has allocated no block. The second has its own table.
     let mut blocks = blocks.into_iter();
     let give = |Sent(block): Sent| {
-        // SAFETY: whoever has a `Sent` has the block, which is of this layout.
+        // SAFETY: a `Sent` has exclusive access to its block, which is of this layout.
         unsafe { Large.deallocate(block, LAYOUT) };
     };
     let first: Vec<_> = blocks.by_ref().take(2).collect();
@@ -58,10 +58,10 @@ fn conc_large_blocks_are_counted_whoever_gives_them_back() {
     let grown = {
         let Some(Sent(block)) = blocks.next() else { panic!("three are left") };
         let longer = Layout::new::<[u64; 1_500]>();
-        // SAFETY: as above; the new layout is the larger one.
+        // SAFETY: the block is live and of this layout; the new layout is the larger one.
         let grown = unsafe { Large.grow(block, LAYOUT, longer) }.expect("memory");
         assert_eq!(counted(), (3, 2 * size + longer.size(), 2 * size + longer.size()));
-        // SAFETY: as above; the new layout is the smaller one.
+        // SAFETY: the block is live and of the longer layout; the new layout is the smaller one.
         unsafe { Large.shrink(grown.cast(), longer, LAYOUT) }.expect("memory")
     };
     give(Sent(grown.cast()));
@@ -70,12 +70,13 @@ fn conc_large_blocks_are_counted_whoever_gives_them_back() {
 }
 
 #[test]
-fn conc_large_values_in_boxes_are_counted_too() {
+fn conc_large_values_in_boxes_are_counted() {
     struct Huge([u8; 100_000]);
     pooled!(Huge);
     let boxes: Vec<_> = (0..3).map(|number| PooledBox::new(Huge([number; 100_000]))).collect();
     let stats = PooledBox::<Huge>::stats();
     assert_eq!((stats.large_blocks, stats.large_bytes, stats.bytes_held), (3, 300_000, 300_000));
+    assert_eq!(stats.bytes_live, 300_000);
     joined(thread::spawn(move || assert!(boxes.into_iter().map(|huge| huge.0[7]).eq(0..3))));
     let stats = PooledBox::<Huge>::stats();
     assert_eq!((stats.large_blocks, stats.large_bytes, stats.live(), stats.bytes_held), (0, 0, 0, 0));

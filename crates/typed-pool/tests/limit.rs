@@ -1,4 +1,5 @@
-//! What there is room for is served, and nothing beyond; chunk lengths and capacities keep to it.
+//! A pool serves requests up to its limit and none beyond it; chunk lengths and capacities respect
+//! the limit.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -14,7 +15,7 @@ use typed_pool::{Builder, PooledBox, TypedBox, TypedPool, pooled};
 /// 32 bytes.
 type Value = [u64; 4];
 
-/// Serves blocks up to a size, and so many bytes of them.
+/// Serves blocks up to a maximum size, and bytes up to a maximum sum.
 struct Pieces {
     most: usize,
     counting: Counting,
@@ -26,35 +27,35 @@ impl Pieces {
     }
 }
 
-// SAFETY: blocks are those of the allocator below.
+// SAFETY: all blocks are those of the allocator below.
 unsafe impl Allocator for Pieces {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         if layout.size() > self.most { Err(AllocError) } else { self.counting.allocate(layout) }
     }
 
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: the caller's duties are passed on as they are.
+        // SAFETY: this method has the same contract.
         unsafe { self.counting.deallocate(block, layout) };
     }
 }
 
-/// Values until the pool refuses.
+/// Allocates values until the pool refuses.
 fn filled<A: Allocator>(pool: &TypedPool<[u8; 4096], A>) -> Vec<TypedBox<'_, [u8; 4096], A>> {
     core::iter::from_fn(|| pool.try_alloc([7; 4096]).ok()).collect()
 }
 
 #[test]
-fn a_shorter_unit_is_taken_where_a_whole_one_has_no_room() {
+fn a_shorter_unit_is_taken_if_a_whole_one_has_no_room() {
     let backing = Counting::new();
     let pool = Builder::<[u8; 4096]>::new().limit(200 << 10).build_in(&backing);
     let values = filled(&pool);
     assert!(values.len() >= 45, "{} of about 49", values.len());
     assert!(backing.held().peak <= 200 << 10);
     drop(values);
-    // A fixed length bends as well.
+    // A fixed chunk length yields as well.
     let pool = Builder::<[u8; 4096]>::new().chunk_len(40).limit(100 << 10).build_in(&backing);
     assert!(filled(&pool).len() >= 20);
-    // Not the limit but the backing allocator says no.
+    // Here the backing allocator refuses, not the limit.
     let pieces = Pieces::of(100 << 10);
     let pool = Builder::<[u8; 4096]>::new().limit(300 << 10).build_in(&pieces);
     assert!(filled(&pool).len() >= 65);
@@ -63,7 +64,7 @@ fn a_shorter_unit_is_taken_where_a_whole_one_has_no_room() {
 }
 
 #[test]
-fn at_the_limit_each_slot_that_comes_home_is_used_again() {
+fn each_freed_slot_is_reused_at_the_limit() {
     let pool = Builder::<Value>::new().chunk_len(16).limit(8 << 10).build();
     let mut values: Vec<_> = core::iter::from_fn(|| pool.try_alloc([1; 4]).ok()).collect();
     let most = values.len();
@@ -79,12 +80,12 @@ fn at_the_limit_each_slot_that_comes_home_is_used_again() {
 }
 
 #[test]
-fn a_capacity_beyond_the_limit_asks_for_nothing() {
+fn a_capacity_beyond_the_limit_allocates_nothing() {
     let backing = Counting::new();
     let beyond = Builder::<Value>::new().limit(1 << 20).capacity(4 << 20).try_build_in(&backing);
     assert!(beyond.is_err());
     assert_eq!((backing.calls().allocate, backing.held().peak), (0, 0));
-    // Three bytes take eight: what counts is the distance from slot to slot.
+    // Three bytes take eight, because the stride counts.
     let padded = Builder::<[u8; 3]>::new().limit(40_000).capacity(10_000).try_build_in(&backing);
     assert!(padded.is_err());
     assert_eq!(backing.calls().allocate, 0);
@@ -93,8 +94,8 @@ fn a_capacity_beyond_the_limit_asks_for_nothing() {
 }
 
 #[test]
-fn a_capacity_needs_no_piece_larger_than_a_unit() {
-    // 128 MiB; Miri walks through three units.
+fn a_capacity_needs_no_block_larger_than_a_unit() {
+    // The capacity is 128 MiB. Miri uses three units.
     let slots = if cfg!(miri) { 3_000 } else { 4 << 20 };
     let pieces = Pieces::of(32 << 10);
     let pool = Builder::<Value>::new().capacity(slots).try_build_in(&pieces).expect("unit by unit");
@@ -105,7 +106,7 @@ fn a_capacity_needs_no_piece_larger_than_a_unit() {
 
 #[test]
 fn a_capacity_is_kept_until_a_trim() {
-    // 63 to a unit.
+    // 63 slots fit a unit.
     let (slots, taken) = if cfg!(miri) { (7 * 63, 380) } else { (10 * 63, 500) };
     let pool = TypedPool::<[u64; 128]>::with_capacity(slots);
     for _ in 0..if cfg!(miri) { 1 } else { 2 } {
@@ -117,16 +118,27 @@ fn a_capacity_is_kept_until_a_trim() {
 }
 
 #[test]
+fn try_build_allocates_the_capacity_or_fails() {
+    let pool = TypedPool::<Value>::builder().capacity(100).try_build().expect("memory");
+    assert!(pool.capacity() >= 100);
+    assert!(TypedPool::<Value>::builder().limit(1_000).capacity(100).try_build().is_err());
+    let values = [1, 2, 3].map(|number| pool.alloc([number; 4]));
+    assert_eq!((pool.stats().slots_live, pool.stats().bytes_live), (3, 3 * 32));
+    drop(values);
+    assert_eq!(pool.stats().bytes_live, 0);
+}
+
+#[test]
 fn values_without_units_have_no_capacity() {
     let backing = Counting::new();
     let pool = Builder::<[u8; 40_000]>::new().limit(0).capacity(100).try_build_in(&backing);
-    let pool = pool.expect("nothing is taken for it");
+    let pool = pool.expect("the capacity needs no memory");
     assert_eq!((pool.capacity(), backing.calls().allocate), (0, 0));
     assert!(pool.allocate().is_err());
 }
 
 #[test]
-fn a_chunk_is_no_longer_than_64_units() {
+fn a_chunk_has_at_most_64_units() {
     let backing = Counting::new();
     let pool = Builder::<u64>::new().chunk_len(usize::MAX).limit(1 << 30).build_in(&backing);
     drop(pool.alloc(1));
@@ -135,14 +147,14 @@ fn a_chunk_is_no_longer_than_64_units() {
 }
 
 #[test]
-fn a_chunk_of_none_is_one_slot_everywhere() {
+fn a_chunk_length_of_zero_means_one_slot() {
     struct Single(u32);
     pooled!(Single, chunk_len = 0);
     let pool = TypedPool::<u32>::with_chunk_len(0);
     let (here, there) = (pool.alloc(1), PooledBox::new(Single(1)));
     assert_eq!((*here, there.0), (1, 1));
     assert_eq!((pool.stats().slots, PooledBox::<Single>::stats().slots), (1, 1));
-    // And without a length it grows.
+    // Without a chunk length, units grow.
     struct Grows(u32);
     pooled!(Grows);
     assert_eq!(PooledBox::new(Grows(2)).0, 2);

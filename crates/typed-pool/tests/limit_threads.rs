@@ -19,10 +19,11 @@ use typed_pool::pooled_allocator;
 
 const LARGE: Layout = Layout::new::<[u8; 60_000]>();
 
-/// A thread keeps the empty units of a burst of medium blocks and goes on with small ones, for which it has room. Another thread's
-/// request makes it give these units up at its next slow path, of whichever class.
+/// A thread keeps the empty units of a burst of medium blocks and continues with small ones, for
+/// which it has room. A request of another thread makes it free these units at its next slow path,
+/// of whichever class.
 #[test]
-fn conc_a_thread_that_goes_on_with_small_blocks_does_not_starve_another_one() {
+fn conc_a_thread_with_small_blocks_frees_empty_units_for_another_thread() {
     pooled_allocator! {
         struct Limited;
     }
@@ -32,7 +33,7 @@ fn conc_a_thread_that_goes_on_with_small_blocks_does_not_starve_another_one() {
     let other = thread::spawn(move || {
         let small = || drop((0..small).map(|_| Block::new_in([1_u8; 32], Limited)).collect::<Vec<_>>());
         small();
-        // With each burst it keeps more of the units.
+        // With each burst the thread keeps more of the units.
         for _ in 0..here_or_miri(12, 2) {
             drop((0..medium).map(|_| Block::new_in([2_u8; 1_024], Limited)).collect::<Vec<_>>());
         }
@@ -47,8 +48,8 @@ fn conc_a_thread_that_goes_on_with_small_blocks_does_not_starve_another_one() {
     assert!(Limited.allocate(LARGE).is_err(), "the other thread has not been in its slow path since");
     go.send(()).expect("the other thread waits");
     ready.recv().expect("the other thread");
-    let block = Limited.allocate(LARGE).expect("what the other thread kept empty").cast();
-    // SAFETY: just allocated, with this layout.
+    let block = Limited.allocate(LARGE).expect("the empty units of the other thread").cast();
+    // SAFETY: the block was just allocated with this layout.
     unsafe { Limited.deallocate(block, LARGE) };
     drop(go);
     joined(other);
@@ -56,7 +57,7 @@ fn conc_a_thread_that_goes_on_with_small_blocks_does_not_starve_another_one() {
 }
 
 #[test]
-fn conc_a_thread_that_goes_on_with_large_blocks_gives_its_empty_units_up() {
+fn conc_a_thread_with_large_blocks_frees_empty_units_for_another_thread() {
     pooled_allocator! {
         struct Limited;
     }
@@ -75,15 +76,15 @@ fn conc_a_thread_that_goes_on_with_large_blocks_gives_its_empty_units_up() {
     assert!(Limited.allocate(LARGE).is_err());
     go.send(()).expect("the other thread waits");
     ready.recv().expect("the other thread");
-    let block = Limited.allocate(LARGE).expect("what the other thread kept empty").cast();
-    // SAFETY: just allocated, with this layout.
+    let block = Limited.allocate(LARGE).expect("the empty units of the other thread").cast();
+    // SAFETY: the block was just allocated with this layout.
     unsafe { Limited.deallocate(block, LARGE) };
     go.send(()).expect("the other thread waits");
     joined(other);
 }
 
 #[test]
-fn a_shrink_does_not_fail_for_want_of_a_limit() {
+fn the_limit_refuses_no_shrink() {
     pooled_allocator! {
         struct Limited;
     }
@@ -92,14 +93,14 @@ fn a_shrink_does_not_fail_for_want_of_a_limit() {
     Limited.set_limit(70_000);
     let boxed = bytes.into_boxed_slice();
     assert_eq!((&*boxed, Limited.stats().live()), (&[7_u8][..], 1));
-    assert!(Limited.stats().bytes_held < 70_000, "the old block is gone");
+    assert!(Limited.stats().bytes_held < 70_000, "the old block is freed");
     drop(boxed);
     Limited.trim();
     assert_eq!(Limited.stats().bytes_held, 0);
 }
 
-/// From any layout to any smaller one, with not a byte of room: between classes, from and to the global heap's own blocks, and to
-/// other alignments.
+/// Shrinks blocks from any layout to any smaller one without a byte of room: between classes, from
+/// and to blocks of the global heap, and to other alignments.
 #[test]
 fn a_shrink_at_the_limit_exceeds_it_by_a_short_unit_at_most() {
     pooled_allocator! {
@@ -120,22 +121,22 @@ fn a_shrink_at_the_limit_exceeds_it_by_a_short_unit_at_most() {
     for (old, new) in moves {
         Limited.set_limit(usize::MAX);
         let block: NonNull<u8> = Limited.allocate(old).expect("no limit").cast();
-        // SAFETY: within the block.
+        // SAFETY: the bytes are within the block.
         unsafe { block.write_bytes(0xA5, old.size()) };
         let limit = Limited.stats().bytes_held;
         Limited.set_limit(limit);
-        // SAFETY: a live block of the old layout; the new one is no larger.
+        // SAFETY: the block is live and of the old layout; the new one is no larger.
         let moved: NonNull<u8> = unsafe { Limited.shrink(block, old, new) }.expect("it moves").cast();
         for at in 0..new.size() {
-            // SAFETY: within the block.
+            // SAFETY: the bytes are within the block.
             let byte = unsafe { moved.add(at) };
             // SAFETY: the old block's bytes up to the new size were written before.
             assert_eq!(unsafe { byte.read() }, 0xA5, "{old:?} to {new:?}");
         }
         assert!(moved.addr().get() % new.align() == 0);
         assert!(Limited.stats().bytes_held <= limit + (9 << 10), "{old:?} to {new:?}: {:?}", Limited.stats());
-        assert!(Limited.allocate(layout(limit + 1, 1)).is_err(), "other requests keep to the limit");
-        // SAFETY: the block that was just moved.
+        assert!(Limited.allocate(layout(limit + 1, 1)).is_err(), "the limit refuses other requests");
+        // SAFETY: the block was just moved and is live.
         unsafe { Limited.deallocate(moved, new) };
         Limited.trim();
     }

@@ -1,5 +1,6 @@
-//! What the process holds: a thread that makes and another that drops, spikes, and values that stay. The tests take turns,
-//! since what is resident is the process's.
+//! The memory of the process under four loads: a producer and a consumer, spikes, long-lived
+//! values, and random replacement. The tests take turns, because resident memory belongs to the
+//! process.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -16,7 +17,8 @@ use ephemera_testkit::suite::turn;
 use support::{here_or_miri, joined};
 use typed_pool::{PooledBox, pooled, pooled_allocator};
 
-/// Bytes of the process that are resident, where the system says, and where no sanitizer keeps what was freed.
+/// Returns the resident bytes of the process, if the system reports them and no sanitizer keeps
+/// freed memory.
 fn resident() -> Option<usize> {
     if cfg!(any(not(target_os = "linux"), miri, ephemera_poison = "asan")) {
         return None;
@@ -27,7 +29,7 @@ fn resident() -> Option<usize> {
 
 #[test]
 #[cfg_attr(miri, ignore = "three million values")]
-fn what_one_thread_makes_and_another_drops_takes_no_more_room() {
+fn a_producer_and_a_consumer_hold_bounded_memory() {
     let _turn = turn();
     struct Value([u64; 4]);
     pooled!(Value);
@@ -36,7 +38,7 @@ fn what_one_thread_makes_and_another_drops_takes_no_more_room() {
     let maker = thread::spawn(move || {
         for batch in 0..30_000_u64 {
             let values = (0..100).map(|number| PooledBox::new(Value([batch, number, 1, 2]))).collect();
-            to.send(values).expect("the other thread is there");
+            to.send(values).expect("the other thread receives");
         }
     });
     let mut dropped = 0_u64;
@@ -58,7 +60,7 @@ fn what_one_thread_makes_and_another_drops_takes_no_more_room() {
 }
 
 #[test]
-fn a_spike_goes_back() {
+fn the_memory_of_a_spike_is_freed() {
     let _turn = turn();
     pooled_allocator! {
         struct Nodes;
@@ -77,13 +79,13 @@ fn a_spike_goes_back() {
 }
 
 #[test]
-fn values_that_stay_hold_their_units_and_no_more() {
+fn long_lived_values_keep_only_their_units() {
     let _turn = turn();
     struct Value([usize; 4]);
     pooled!(Value, chunk_len = 64);
     let mut all: Vec<_> =
         (0..here_or_miri(6_400, 640)).map(|number| PooledBox::new(Value([number; 4]))).collect();
-    // Every thousandth stays (or every hundredth).
+    // Every thousandth value stays (or every hundredth).
     let mut number = 0;
     all.retain(|_| {
         number += 1;
@@ -92,17 +94,18 @@ fn values_that_stay_hold_their_units_and_no_more() {
     let stats = PooledBox::<Value>::stats();
     assert_eq!(stats.slots_live, 6);
     assert!(stats.units <= 6 + 4 + 1, "{stats:?}");
-    // What is made next lies around them.
+    // Later values fill the slots around them.
     let units = stats.units;
     let more: Vec<_> = (0..here_or_miri(300, 100)).map(|number| PooledBox::new(Value([number; 4]))).collect();
     assert_eq!(PooledBox::<Value>::stats().units, units);
     assert!(more.iter().enumerate().all(|(number, value)| value.0[3] == number));
 }
 
-/// A large pool touches what it uses: room for a million values, of which a few are made.
+/// A large pool touches only the memory that it uses: it has room for a million values and makes a
+/// few.
 #[test]
 #[cfg_attr(miri, ignore = "about resident memory")]
-fn room_that_is_not_used_is_hardly_touched() {
+fn unused_capacity_is_hardly_touched() {
     use core::alloc::Layout;
 
     let _turn = turn();
@@ -112,27 +115,28 @@ fn room_that_is_not_used_is_hardly_touched() {
     let after = resident();
     let stats = pool.stats();
     assert!(stats.bytes_held > 32_000_000);
-    // What the heap makes resident for blocks that nobody touches: next to nothing, but a sanitizer's marks them.
+    // Untouched blocks make few bytes resident, except under a sanitizer, which marks them.
     let layout = Layout::from_size_align(stats.bytes_held / stats.units, 32 << 10).expect("a unit's layout");
     let global = allocator_api2::alloc::Global;
     let blocks: Vec<_> = (0..stats.units).map(|_| global.allocate(layout).expect("memory")).collect();
     let own = resident();
     for block in blocks {
-        // SAFETY: just allocated with this layout.
+        // SAFETY: the block was just allocated with this layout.
         unsafe { global.deallocate(block.cast(), layout) };
     }
     if let (Some(before), Some(after), Some(own)) = (before, after, own) {
         let (grown, own) = (after.saturating_sub(before), own.saturating_sub(after));
         let most = own + stats.bytes_held / 2;
-        assert!(grown < most, "grew by {grown}, the heap alone does by {own}: {stats:?}");
+        assert!(grown < most, "grew by {grown}, of which the heap accounts for {own}: {stats:?}");
     }
     drop(values);
 }
 
-/// As many free as there are: random replacement at a steady level holds little more than the level.
+/// Random replacement frees as many values as it allocates, so the pool holds little more than the
+/// live values.
 #[test]
 #[cfg_attr(miri, ignore = "a count too large")]
-fn a_steady_level_with_random_replacement_stays_level() {
+fn random_replacement_holds_bounded_memory() {
     let _turn = turn();
     struct Value([u64; 4]);
     pooled!(Value);
@@ -150,7 +154,7 @@ fn a_steady_level_with_random_replacement_stays_level() {
 }
 
 #[test]
-fn what_is_empty_makes_room_for_a_large_block() {
+fn empty_units_make_room_for_a_large_block() {
     use core::alloc::Layout;
 
     use typed_pool::{PooledBox, pooled, pooled_allocator};
@@ -160,15 +164,15 @@ fn what_is_empty_makes_room_for_a_large_block() {
     let count = if cfg!(miri) { 1_200 } else { 20_000 };
     let blocks: Vec<_> = (0..count).map(|_| Own.allocate(layout).unwrap()).collect();
     for block in blocks {
-        // SAFETY: from this allocator, of this layout.
+        // SAFETY: the block came from this allocator with this layout.
         unsafe { Own.deallocate(block.cast(), layout) };
     }
     let held = Own.stats().bytes_held;
     assert!(held > 20_000, "empty units are kept: {held}");
     Own.set_limit(held + 1_000);
     let large = Layout::array::<u8>(20_000).unwrap();
-    let block = Own.allocate(large).expect("the empty units go first");
-    // SAFETY: as above.
+    let block = Own.allocate(large).expect("the empty units are freed first");
+    // SAFETY: the block came from this allocator with this layout.
     unsafe { Own.deallocate(block.cast(), large) };
 
     struct Large(#[expect(dead_code, reason = "its size is what matters")] [u8; 40_000]);

@@ -1,4 +1,4 @@
-//! Statistics read in a loop pin no memory and refuse nothing.
+//! Statistics in a loop neither keep memory nor cause refusals.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 extern crate alloc;
@@ -33,7 +33,7 @@ fn while_polled(poll: impl Fn() + Sync, act: impl FnOnce()) {
     });
 }
 
-/// Ends the poller, also while a panic unwinds.
+/// Ends the poller when dropped, also while a panic unwinds.
 struct Stops<'a>(&'a AtomicBool);
 
 impl Drop for Stops<'_> {
@@ -43,7 +43,7 @@ impl Drop for Stops<'_> {
 }
 
 #[test]
-fn conc_a_burst_freed_while_statistics_are_read_goes_back() {
+fn conc_units_freed_while_statistics_are_read_are_not_kept() {
     struct Value(u64);
     pooled!(Value, chunk_len = 1);
     let units = here_or_miri(8_000, 12);
@@ -52,11 +52,12 @@ fn conc_a_burst_freed_while_statistics_are_read_goes_back() {
         let values: Vec<_> = (0..units as u64).map(|number| PooledBox::new(Value(number))).collect();
         assert!(values.iter().rev().map(|value| value.0).eq((0..units as u64).rev()));
         while_polled(poll, || drop(values));
-        // Four are kept, one is the front, and on two the walker may have stood when they were freed.
+        // Four are kept, one is the front, and the walker may have protected two when they ran
+        // empty.
         let after = PooledBox::<Value>::stats();
         assert!(after.units <= 4 + 1 + 2, "{after:?}");
         assert_eq!(after.slots_live, 0);
-        // Those two go with the next units that run empty.
+        // Those two are freed with the next units that run empty.
         let more: Vec<_> = (0..10).map(|number| PooledBox::new(Value(number))).collect();
         drop(more);
         let after = PooledBox::<Value>::stats();
@@ -66,9 +67,9 @@ fn conc_a_burst_freed_while_statistics_are_read_goes_back() {
     assert_eq!((end.units, end.bytes_held), (0, 0), "{end:?}");
 }
 
-/// Units of one class make room for those of another, though a walker may stand on them.
+/// Units of one class make room for those of another, although a walker may protect them.
 #[test]
-#[cfg_attr(miri, ignore = "thousands of blocks, to come across a walker")]
+#[cfg_attr(miri, ignore = "only thousands of blocks meet a walker")]
 fn conc_requests_at_the_limit_are_served_while_statistics_are_read() {
     pooled_allocator! {
         struct Limited;
@@ -79,7 +80,7 @@ fn conc_requests_at_the_limit_are_served_while_statistics_are_read() {
         blocks.map(|_| Limited.allocate(layout).expect("room at the limit").cast()).collect()
     };
     joined(thread::spawn(move || {
-        // As much as the largest of these needs, and no more.
+        // The limit is what the largest of these needs.
         Limited.set_limit(4 * (64 << 10) + (8 << 10));
         while_polled(
             || assert!(Limited.stats().bytes_held <= Limited.stats().limit),
@@ -87,7 +88,8 @@ fn conc_requests_at_the_limit_are_served_while_statistics_are_read() {
                 for round in 0..3_000 {
                     let layout = layouts[round % 3];
                     for block in fill(layout, 200 << 10) {
-                        // SAFETY: just allocated with this layout, and nobody else has it.
+                        // SAFETY: the block was just allocated with this layout, and nothing else
+                        // uses it.
                         unsafe { Limited.deallocate(block, layout) };
                     }
                 }

@@ -1,4 +1,4 @@
-//! A backing allocator that uses the pool above it, in the middle of the pool's own work.
+//! A backing allocator that uses the pool above it while the pool calls it.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -14,14 +14,14 @@ use typed_pool::{Builder, TypedPool};
 
 type Value = [u64; 5];
 
-/// A backing allocator that allocates from the pool above it whenever it is called.
+/// A backing allocator that allocates from the pool above it in each of its calls.
 #[derive(Default)]
 struct Below {
     pool: RefCell<Option<Rc<TypedPool<Value, Reenters>>>>,
     slots: RefCell<Vec<NonNull<Value>>>,
     busy: Cell<bool>,
     calls: Cell<usize>,
-    /// Unwinds instead of serving this call.
+    /// The number of the call that unwinds.
     panics_at: Cell<usize>,
 }
 
@@ -37,15 +37,15 @@ impl Below {
         self.calls.set(self.calls.get() + 1);
         for _ in 0..5 {
             if let Ok(slot) = pool.allocate() {
-                // SAFETY: a fresh slot.
+                // SAFETY: the slot is fresh.
                 unsafe { slot.write([self.calls.get() as u64; 5]) };
                 self.slots.borrow_mut().push(slot);
             }
         }
-        // Some stay for later calls.
+        // Some slots stay live until later calls.
         while self.slots.borrow().len() > 7 {
             let slot = self.slots.borrow_mut().swap_remove(1);
-            // SAFETY: a live slot of this pool.
+            // SAFETY: the slot is a live one of this pool.
             unsafe { pool.deallocate(slot) };
         }
         if self.calls.get() % 3 == 0 {
@@ -55,7 +55,7 @@ impl Below {
     }
 }
 
-// SAFETY: blocks are the global heap's own.
+// SAFETY: all blocks come from the global heap.
 unsafe impl Allocator for Reenters {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         self.0.reenter();
@@ -68,7 +68,7 @@ unsafe impl Allocator for Reenters {
 
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
         self.0.reenter();
-        // SAFETY: the caller's duties are passed on as they are.
+        // SAFETY: this method has the same contract.
         unsafe { Global.deallocate(block, layout) };
     }
 }
@@ -83,15 +83,15 @@ fn run(chunk_len: usize, panics_at: usize) {
         let slot = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| pool.allocate()));
         let Ok(slot) = slot else { continue };
         let slot = slot.expect("memory");
-        // SAFETY: a fresh slot.
+        // SAFETY: the slot is fresh.
         unsafe { slot.write([number; 5]) };
         live.push((number, slot));
         if number % 40 > 20 {
             for _ in 0..2 {
                 let (number, slot) = live.swap_remove(number as usize % live.len());
-                // SAFETY: a live slot with that value.
+                // SAFETY: the slot is live and has this value.
                 assert_eq!(unsafe { slot.read() }, [number; 5]);
-                // SAFETY: as above, given back once.
+                // SAFETY: the slot is live and is freed once.
                 unsafe { pool.deallocate(slot) };
                 if live.is_empty() {
                     break;
@@ -99,13 +99,13 @@ fn run(chunk_len: usize, panics_at: usize) {
             }
         }
     }
-    assert!(backing.0.calls.get() > 3, "it was never in the middle of anything");
+    assert!(backing.0.calls.get() > 3, "the backing allocator was never called within a call");
     assert_eq!(backing.0.panics_at.get(), usize::MAX);
     let own = backing.0.slots.take();
     assert_eq!(pool.len(), live.len() + own.len());
     backing.0.pool.take();
     for slot in live.into_iter().map(|(_, slot)| slot).chain(own) {
-        // SAFETY: a live slot of this pool, given back once.
+        // SAFETY: the slot is a live one of this pool and is freed once.
         unsafe { pool.deallocate(slot) };
     }
     pool.trim();
@@ -119,7 +119,7 @@ fn a_backing_allocator_may_use_the_pool_above_it() {
     }
 }
 
-/// Against its contract; the pool stays whole nevertheless.
+/// `deallocate` must not unwind. The pool stays consistent if it does.
 #[test]
 fn a_backing_allocator_that_unwinds_loses_nothing() {
     for call in [1, 2, 3] {
@@ -129,7 +129,7 @@ fn a_backing_allocator_that_unwinds_loses_nothing() {
 
 type Above<T> = Rc<TypedPool<T, Counts<T>>>;
 
-/// What is out of a [`Counts`].
+/// The live blocks of a [`Counts`].
 struct Out<T> {
     pool: RefCell<Option<Above<T>>>,
     slots: RefCell<Vec<NonNull<T>>>,
@@ -137,10 +137,11 @@ struct Out<T> {
     peak: Cell<usize>,
 }
 
-/// A backing allocator that uses the pool above it while a block goes back, and counts what is out.
+/// A backing allocator that uses the pool above it during each deallocation, and counts its live
+/// blocks.
 struct Counts<T>(Rc<Out<T>>);
 
-// SAFETY: blocks are the global heap's own.
+// SAFETY: all blocks come from the global heap.
 unsafe impl<T> Allocator for Counts<T> {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         self.0.held.set(self.0.held.get() + layout.size());
@@ -151,13 +152,13 @@ unsafe impl<T> Allocator for Counts<T> {
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
         let pool = self.0.pool.borrow().clone();
         self.0.slots.borrow_mut().extend(pool.and_then(|pool| pool.allocate().ok()));
-        // SAFETY: the caller's duties are passed on as they are.
+        // SAFETY: this method has the same contract.
         unsafe { Global.deallocate(block, layout) };
         self.0.held.set(self.0.held.get() - layout.size());
     }
 }
 
-/// A pool that holds all that it may gives it back.
+/// Frees the memory of a pool that is at its limit.
 fn keeps_its_limit_while_it_gives_back<T>(limit: usize) {
     let (pool, slots) = (RefCell::new(None), RefCell::new(Vec::new()));
     let out = Rc::new(Out { pool, slots, held: Cell::new(0), peak: Cell::new(0) });
@@ -166,12 +167,12 @@ fn keeps_its_limit_while_it_gives_back<T>(limit: usize) {
     *out.pool.borrow_mut() = Some(Rc::clone(&pool));
     let slot = pool.allocate().expect("just enough");
     assert!(pool.allocate().is_err());
-    // SAFETY: a live slot of this pool.
+    // SAFETY: the slot is a live one of this pool.
     unsafe { pool.deallocate(slot) };
     pool.trim();
     out.pool.take();
     for slot in out.slots.take() {
-        // SAFETY: as above.
+        // SAFETY: the slot is a live one of this pool.
         unsafe { pool.deallocate(slot) };
     }
     assert!(out.peak.get() <= limit, "{} bytes of {limit}", out.peak.get());
@@ -179,24 +180,24 @@ fn keeps_its_limit_while_it_gives_back<T>(limit: usize) {
 }
 
 #[test]
-fn the_limit_holds_while_memory_goes_back() {
-    // A header and a slot, and a value without a unit.
+fn the_limit_holds_while_memory_is_freed() {
+    // A unit of one slot, and a value without a unit.
     keeps_its_limit_while_it_gives_back::<Value>(128 + size_of::<Value>());
     keeps_its_limit_while_it_gives_back::<[u8; 40_000]>(40_000);
 }
 
-/// A backing allocator that gives a block back, and then unwinds, as none may.
+/// A backing allocator that frees a block and then unwinds, against its contract.
 #[derive(Default)]
 struct Unwinds(Cell<bool>);
 
-// SAFETY: blocks are the global heap's own.
+// SAFETY: all blocks come from the global heap.
 unsafe impl Allocator for &Unwinds {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         Global.allocate(layout)
     }
 
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: the caller's duties are passed on as they are.
+        // SAFETY: this method has the same contract.
         unsafe { Global.deallocate(block, layout) };
         if self.0.get() {
             std::panic::resume_unwind(alloc::boxed::Box::new("given back loudly"));
@@ -205,7 +206,7 @@ unsafe impl Allocator for &Unwinds {
 }
 
 #[test]
-fn a_panic_out_of_deallocate_leaves_values_and_books_right() {
+fn a_panic_of_deallocate_leaves_values_and_accounts_correct() {
     let backing = Unwinds::default();
     let pool = Builder::<Value>::new().chunk_len(1).build_in(&backing);
     let mut values: Vec<_> = (0..20).map(|number| Some(pool.alloc([number; 5]))).collect();

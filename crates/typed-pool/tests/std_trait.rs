@@ -1,4 +1,5 @@
-//! Containers of the standard library in the pools, by the standard trait, with no feature gate.
+//! Containers of the standard library in the pools, through the standard trait and without a
+//! feature gate.
 //!
 //! For compilers that have that trait, 1.100 and later: `RUSTFLAGS="--cfg ephemera_std_tests"`.
 #![cfg(ephemera_std_tests)]
@@ -10,7 +11,7 @@ use std::alloc::Allocator;
 
 use typed_pool::{PooledAllocator, pooled_allocator};
 
-/// A stranger to this workspace, who knows the standard trait alone.
+/// A type outside this workspace that knows only the standard trait.
 struct Tree<A: Allocator + Clone> {
     nodes: Vec<Node<A>, A>,
     alloc: A,
@@ -87,7 +88,7 @@ fn types_generic_over_the_standard_trait() {
 }
 
 #[test]
-fn conc_two_boxes_in_one_unit() {
+fn conc_a_box_is_freed_while_another_of_its_unit_is_borrowed() {
     pooled_allocator! {
         struct Own;
     }
@@ -97,7 +98,7 @@ fn conc_two_boxes_in_one_unit() {
     core::mem::swap(one, two);
     *one += 10;
     *two += 20;
-    // Freed while the other one is borrowed mutably.
+    // One box is freed while the other one is borrowed mutably.
     let borrowed = &mut *first;
     drop(second);
     *borrowed += 100;
@@ -110,7 +111,8 @@ fn conc_two_boxes_in_one_unit() {
     assert_eq!(*first, 113);
 }
 
-/// A box is passed by value and freed inside, where its link is written: that must not go behind the box's back.
+/// A box is passed by value and freed in the callee, which writes a link into its slot. The
+/// aliasing rules allow that.
 #[test]
 fn boxes_are_passed_by_value() {
     fn freed<T: Copy + Into<u64>, A: Allocator>(mut boxed: Box<[T; 3], A>) -> u64 {
@@ -128,31 +130,31 @@ fn boxes_are_passed_by_value() {
     assert_eq!(freed(kept(Box::new_in([1_u32, 1, 1], PooledAllocator))), 3);
     assert_eq!(freed(kept(Box::new_in([1_u64, 1, 1], PooledAllocator))), 3);
     assert_eq!(freed(kept(stays)), 8);
-    // Smaller than a link: three bytes.
+    // Three bytes are less than a link.
     let neighbour = Box::new_in([9_u8; 3], PooledAllocator);
     assert_eq!(freed(kept(Box::new_in([1_u8, 1, 1], PooledAllocator))), 3);
-    // The same slot, for a larger value of the same class.
+    // The same slot gets a larger value of the same class.
     let larger = Box::new_in([7_u8; 8], PooledAllocator);
     assert_eq!((larger[7], neighbour[2]), (7, 9));
 }
 
 #[test]
-fn leaked_boxes_are_taken_back() {
+fn leaked_boxes_can_be_reclaimed() {
     pooled_allocator! {
         struct Own;
     }
     let leaked: &mut [u8; 3] = Box::leak(Box::new_in([1, 2, 3], Own));
     let neighbour = Box::new_in(9_u8, Own);
     leaked[1] = 7;
-    // SAFETY: leaked from a box of this allocator, and not used otherwise.
+    // SAFETY: the value is leaked from a box of this allocator and not used otherwise.
     let mut back = unsafe { Box::from_raw_in(ptr::from_mut(leaked), Own) };
     back[2] += *neighbour;
     assert_eq!(*back, [1, 7, 12]);
     let (raw, alloc) = Box::into_raw_with_allocator(back);
-    // SAFETY: the box's own pointer.
+    // SAFETY: the pointer is the box's own.
     unsafe { (*raw)[0] = 4 };
     drop(neighbour);
-    // SAFETY: just taken out of a box of this allocator.
+    // SAFETY: the value was just taken out of a box of this allocator.
     drop(unsafe { Box::from_raw_in(raw, alloc) });
     assert_eq!(Own.stats().live(), 0);
 }

@@ -1,9 +1,12 @@
-//! Containers of the standard library whose `_in` constructors still need a gate, in the pools.
+//! Containers of the standard library in the pools, where their `_in` constructors still need a
+//! gate.
 //!
-//! For nightly compilers: `RUSTFLAGS="--cfg ephemera_std_unstable_tests"`. What is cloned with its allocator wants
-//! `AllocatorClone`, an unstable trait that no allocator of a stable crate can have, but every reference to one has.
+//! For nightly compilers: `RUSTFLAGS="--cfg ephemera_std_unstable_tests"`. Containers that clone
+//! their allocator need `AllocatorClone`. It is an unstable trait that no allocator of a stable
+//! crate can implement, but every reference implements it.
 //!
-//! The tests take turns: what a thread leaves in its record is out of reach while a thread of another test has that record.
+//! The tests take turns, because a thread of one test may hold the record that has another test's
+//! memory.
 #![cfg(ephemera_std_unstable_tests)]
 #![feature(allocator_ext, btreemap_alloc)]
 
@@ -17,7 +20,7 @@ use std::thread;
 use ephemera_testkit::suite::turn;
 use typed_pool::pooled_allocator;
 
-/// Nodes for the containers below: fewer under Miri.
+/// The number of nodes in the containers below.
 const COUNT: u32 = if cfg!(miri) { 100 } else { 3_000 };
 
 #[test]
@@ -45,7 +48,7 @@ fn conc_an_arc_is_shared_between_threads() {
 }
 
 #[test]
-fn reference_counts() {
+fn clones_of_an_rc_share_its_block() {
     let _turn = turn();
     pooled_allocator! {
         struct Own;
@@ -82,7 +85,7 @@ fn a_queue_and_a_list() {
     while let Some(number) = rest.pop_front() {
         list.push_back(number);
     }
-    // A node each, and the queue's own block where it has a class.
+    // Each element has a node, and the queue has a block if its size has a class.
     assert_eq!(list.len(), (COUNT - gone) as usize);
     assert!((list.len()..=list.len() + 1).contains(&Own.stats().slots_live));
     drop((queue, list, rest));
@@ -90,7 +93,7 @@ fn a_queue_and_a_list() {
 }
 
 #[test]
-fn conc_a_tree_goes_to_another_thread() {
+fn conc_a_tree_moves_to_another_thread() {
     let _turn = turn();
     pooled_allocator! {
         struct Own;

@@ -1,4 +1,5 @@
-//! The suite of all allocators, stamped on `PooledAllocator`, and on one of its kind under a limit.
+//! The suite of all allocators, run on `PooledAllocator` and on another pooled allocator under a
+//! limit.
 #![cfg(feature = "std")]
 
 use ephemera_testkit::allocator_suite;
@@ -6,12 +7,12 @@ use ephemera_testkit::errand::{Done, Errand};
 use ephemera_testkit::subject::Subject;
 use typed_pool::{PooledAllocator, Stats};
 
-/// Class edges, what goes to the backing allocator, and units.
+/// Sizes at the edges of classes and units, and some above all classes.
 const SIZES: &[usize] = &[24, 80, 112, 320, 640, 896, 1_024, 32 << 10, 64 << 10];
 
-/// Nothing is alive, and nothing is held that could go back.
+/// Checks that nothing is live, and that no memory is held that could be freed.
 fn at_rest(stats: Stats) -> usize {
-    // Live blocks would be held: those of a run that failed before are not this run's fault.
+    // A failed run may leave live blocks, which are not this run's fault.
     assert_eq!(stats.unread_heaps, 0);
     stats.bytes_held
 }
@@ -48,7 +49,7 @@ impl Subject for Pooled {
 
 allocator_suite!(all_threads, Pooled);
 
-// Miri has time for each path once: it has seen these without a limit.
+// Miri runs each path once, and the run without a limit covers these.
 #[cfg(not(miri))]
 mod limited {
     use core::alloc::Layout;
@@ -61,14 +62,14 @@ mod limited {
     use super::{SIZES, at_rest};
 
     pooled_allocator! {
-        /// Another one, under a limit.
+        /// Another allocator, under a limit.
         struct Limited;
     }
 
-    /// Bytes that the limited one may hold: a few units, and few of the larger blocks that are drawn.
+    /// The limit: a few units, and few of the larger blocks that the suite draws.
     const LIMIT: usize = 256 << 10;
 
-    /// By how much shrinks may exceed that.
+    /// The number of bytes by which shrinks may exceed the limit.
     const BEYOND: usize = 64 << 10;
 
     struct UnderLimit;

@@ -1,4 +1,5 @@
-//! Values are dropped and made in destructors of thread-locals, whenever those were registered.
+//! Destructors of thread-locals drop and make values, whether they were registered before or after
+//! the pools' first use.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -16,14 +17,14 @@ use support::{here_or_miri, joined};
 use typed_pool::{PooledBox, pooled, pooled_allocator};
 
 pooled_allocator! {
-    /// The tests' own.
+    /// The allocator of these tests.
     struct Blocks;
 }
 
 struct Value(usize, [u64; 3]);
 pooled!(Value, chunk_len = 8);
 
-/// A value of a type with a pool, and a block of an allocator with pools.
+/// A value of a type with a pool, and a block of a pooled allocator.
 struct Both(PooledBox<Value>, Block<[u32; 5], Blocks>);
 
 fn both(number: usize) -> Both {
@@ -40,7 +41,7 @@ fn check_all(all: &[Both]) {
     }
 }
 
-/// Lives in a thread-local; its destructor drops what it was given and makes more.
+/// A thread-local whose destructor drops its values and makes more.
 struct AtExit {
     values: Vec<Both>,
     to: Sender<Both>,
@@ -66,14 +67,14 @@ thread_local! {
     static LATE: RefCell<Option<AtExit>> = const { RefCell::new(None) };
 }
 
-/// What a thread does to its thread-locals, in order.
+/// The order in which a thread uses its thread-locals.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Step {
     /// Registers the destructor of the first one.
     Early,
-    /// The same for the second one.
+    /// Registers the destructor of the second one.
     Late,
-    /// First use of the pools.
+    /// Uses the pools for the first time.
     Use,
 }
 
@@ -91,7 +92,7 @@ fn exits(steps: &'static [Step]) {
                 Step::Use => check_all(&some(6)),
             }
         }
-        // Values of this thread for one destructor, of another thread for the other one.
+        // One destructor gets values of this thread, the other one values of another thread.
         let fill = |slot: &RefCell<Option<AtExit>>, values| {
             if let Some(at_exit) = slot.borrow_mut().as_mut() {
                 at_exit.values = values;
@@ -107,7 +108,8 @@ fn exits(steps: &'static [Step]) {
     check_all(&sent);
 }
 
-/// Nothing is left. The tests of this file take turns, since its pools are those of the process.
+/// Checks that nothing is held. The tests of this file take turns, because its pools belong to the
+/// process.
 fn all_is_back(test: impl FnOnce()) {
     let _turn = ephemera_testkit::suite::turn();
     test();
@@ -119,17 +121,17 @@ fn all_is_back(test: impl FnOnce()) {
 }
 
 #[test]
-fn conc_a_destructor_registered_before_the_first_use() {
+fn conc_a_destructor_registered_before_the_first_use_frees_its_values() {
     all_is_back(|| exits(&[Step::Early, Step::Use]));
 }
 
 #[test]
-fn conc_a_destructor_registered_after_the_first_use() {
+fn conc_a_destructor_registered_after_the_first_use_frees_its_values() {
     all_is_back(|| exits(&[Step::Use, Step::Early]));
 }
 
 #[test]
-fn conc_destructors_on_both_sides_of_the_first_use() {
+fn conc_destructors_registered_before_and_after_the_first_use_free_their_values() {
     all_is_back(|| {
         exits(&[Step::Early, Step::Use, Step::Late]);
         exits(&[Step::Late, Step::Use, Step::Early]);
@@ -137,13 +139,14 @@ fn conc_destructors_on_both_sides_of_the_first_use() {
 }
 
 #[test]
-fn conc_destructors_that_are_the_first_to_use_the_pools() {
+fn conc_destructors_may_be_the_first_to_use_the_pools() {
     all_is_back(|| exits(&[Step::Early, Step::Late]));
 }
 
-/// What a destructor makes behind its thread's exit lives with whoever takes the record next.
+/// Values that a destructor makes after its thread's exit hook stay valid while another thread
+/// holds the record.
 #[test]
-fn conc_a_record_is_taken_over_while_values_of_its_last_thread_live() {
+fn conc_a_record_is_taken_over_while_values_of_its_last_thread_are_live() {
     all_is_back(|| {
         let (to, from) = channel();
         joined(thread::spawn(move || {
@@ -162,7 +165,7 @@ fn conc_a_record_is_taken_over_while_values_of_its_last_thread_live() {
     });
 }
 
-/// What one destructor makes while the thread that took its thread's record makes values as well.
+/// A destructor makes values while the thread that took over its record makes some as well.
 struct Behind {
     here: Sender<Sender<Vec<Both>>>,
 }
@@ -183,7 +186,7 @@ thread_local! {
 }
 
 #[test]
-fn conc_behind_its_exit_a_thread_owns_nothing() {
+fn conc_after_its_exit_hook_a_thread_owns_nothing() {
     all_is_back(|| {
         for users_first in [true, false] {
             let (here, from) = channel();
@@ -199,14 +202,14 @@ fn conc_behind_its_exit_a_thread_owns_nothing() {
                 }
             });
             let to = from.recv().expect("the destructor");
-            // Takes the record that the other thread gave up, if it did.
+            // Takes over the record that the other thread released, if it did.
             let values = joined(thread::spawn(|| {
                 let values = some(12);
                 check_all(&values);
                 values
             }));
             to.send(values).expect("the destructor waits");
-            // Alive until here, so that the thread ended with free slots at hand.
+            // The values are live until here, so the thread ended with free slots in its front.
             check_all(&joined(ends));
         }
     });
@@ -214,7 +217,7 @@ fn conc_behind_its_exit_a_thread_owns_nothing() {
 
 #[test]
 #[cfg_attr(miri, ignore = "fifty threads, several times")]
-fn fifty_threads_that_do_all_of_it_in_turn() {
+fn fifty_threads_one_after_another_leave_nothing() {
     all_is_back(|| {
         for round in 0..50 {
             let steps: &'static [Step] = match round % 5 {

@@ -1,6 +1,6 @@
-//! Values go from thread to thread and outlive their threads; nothing is lost.
+//! Values move from thread to thread and outlive their threads, and none is lost.
 //!
-//! The tests take turns: a thread of one that takes over the record of another one's looks after what was left there, but not at once.
+//! The tests take turns, since a thread that takes over a record of another test books late.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -19,7 +19,7 @@ use ephemera_testkit::suite::turn;
 use support::{here_or_miri, joined};
 use typed_pool::{AnyPool, Pooled, PooledBox, Stats, pooled, pooled_allocator, unsize};
 
-/// A value that knows its number, of a type with a pool of its own in each test.
+/// A value that knows its number. Its type has a pool in each test.
 trait Numbered: Pooled + Send {
     fn new(number: usize) -> Self;
     fn number(&self) -> usize;
@@ -41,7 +41,7 @@ trait Numbered: Pooled + Send {
         PooledBox::<Self>::stats()
     }
 
-    /// Nothing is held once everybody trimmed.
+    /// Checks that nothing is held after all threads trimmed.
     fn all_is_back() {
         PooledBox::<Self>::trim_all();
         let stats = Self::stats();
@@ -93,7 +93,7 @@ fn conc_values_outlive_their_thread() {
     assert_eq!(Value::stats().slots_live, COUNT);
     drop(values);
     let stats = Value::stats();
-    assert_eq!((stats.slots_live, stats.bytes_held), (0, 0), "without anybody trimming");
+    assert_eq!((stats.slots_live, stats.bytes_held), (0, 0), "no thread trimmed");
 }
 
 #[test]
@@ -117,9 +117,9 @@ fn conc_values_of_an_ended_thread_are_dropped_while_another_has_its_record() {
     Value::all_is_back();
 }
 
-/// A thread that took over a record, and uses other pools than the one before, books what comes home to that one's.
+/// The next holder of a record books remote frees also to pools that it does not use.
 #[test]
-fn conc_what_comes_home_to_a_record_is_booked_by_whoever_has_it() {
+fn conc_remote_frees_to_a_record_are_booked_by_its_next_holder() {
     let _turn = turn();
     value!(Left, chunk_len = 8);
     value!(Used, chunk_len = 2);
@@ -131,7 +131,7 @@ fn conc_what_comes_home_to_a_record_is_booked_by_whoever_has_it() {
             let _first = Used::boxed(0);
             to_test.send(()).expect("the test waits");
             from_test.recv().expect("the word to go on");
-            // As many visits to the slow path as it takes, and a few more.
+            // Visits the slow path as often as necessary, and a few times more.
             Used::check_all(&Used::some(2 * 70));
             to_test.send(()).expect("the test waits");
             from_test.recv().expect("the word to end");
@@ -142,20 +142,20 @@ fn conc_what_comes_home_to_a_record_is_booked_by_whoever_has_it() {
         let before = Left::stats().units;
         to_thread.send(()).expect("the thread waits");
         from_thread.recv().expect("the thread is there");
-        // Of five empty units four are kept.
+        // The heap keeps four of five empty units.
         let booked = (before, Left::stats().units) == (5, 4);
         to_thread.send(()).expect("the thread waits");
         joined(next);
         Left::all_is_back();
         booked
     };
-    // The next thread may get another record, where one of an earlier test gave up its own meanwhile.
+    // If an earlier test released its record in between, the next thread may get another record.
     assert!((0..5).any(|_| booked()));
     Used::all_is_back();
 }
 
 #[test]
-fn conc_slots_freed_abroad_are_used_again() {
+fn conc_slots_with_remote_frees_are_reused() {
     let _turn = turn();
     value!(Value, chunk_len = 16);
     let kept: Vec<_> = Value::some(64).into_iter().step_by(8).collect();
@@ -164,7 +164,7 @@ fn conc_slots_freed_abroad_are_used_again() {
         joined(thread::spawn(move || drop(values)));
     }
     Value::check_all(&kept);
-    // Eight values, one in each half of a unit; what was freed around them is used.
+    // Eight values are live, one in each half of a unit. The slots around them are reused.
     let stats = Value::stats();
     assert!(stats.units <= 4 + 5 + 1, "{stats:?}");
     drop(kept);
@@ -172,17 +172,17 @@ fn conc_slots_freed_abroad_are_used_again() {
 }
 
 #[test]
-fn conc_a_thread_gives_its_units_back_when_it_ends() {
+fn conc_thread_exit_frees_all_empty_units() {
     let _turn = turn();
     value!(Value);
     joined(thread::spawn(|| Value::check_all(&Value::some(200))));
     let stats = Value::stats();
-    assert_eq!((stats.units, stats.bytes_held), (0, 0), "without anybody trimming");
+    assert_eq!((stats.units, stats.bytes_held), (0, 0), "no thread trimmed");
     assert!(stats.state_bytes > 0);
 }
 
 #[test]
-fn conc_a_producer_and_a_consumer() {
+fn conc_a_producer_reuses_the_slots_that_a_consumer_frees() {
     let _turn = turn();
     value!(Value);
     let (to, from) = sync_channel::<PooledBox<Value>>(8);
@@ -193,7 +193,7 @@ fn conc_a_producer_and_a_consumer() {
     });
     for value in &from {
         assert!(value.is_whole());
-        // At most eight are on their way: what the consumer frees, the producer uses again.
+        // At most eight values are in flight: the producer reuses the slots of the others.
         assert!(value.number() % 1_000 != 0 || Value::stats().bytes_held < 256 << 10);
     }
     joined(producer);
@@ -201,7 +201,7 @@ fn conc_a_producer_and_a_consumer() {
 }
 
 #[test]
-fn conc_threads_pass_values_around() {
+fn conc_values_passed_around_threads_are_not_lost() {
     let _turn = turn();
     value!(Value, chunk_len = 8);
     type Ends = (Vec<Sender<PooledBox<Value>>>, Vec<Receiver<PooledBox<Value>>>);
@@ -234,7 +234,7 @@ fn conc_threads_pass_values_around() {
 }
 
 #[test]
-fn conc_trim_all_while_others_work() {
+fn conc_trim_all_during_allocations_loses_nothing() {
     let _turn = turn();
     value!(Value, chunk_len = 4);
     let done = Arc::new(AtomicBool::new(false));
@@ -258,7 +258,7 @@ fn conc_trim_all_while_others_work() {
 }
 
 #[test]
-fn conc_trait_objects_are_dropped_anywhere() {
+fn conc_trait_objects_are_dropped_on_any_thread() {
     let _turn = turn();
     trait Number: Send {
         fn get(&self) -> usize;
@@ -284,7 +284,7 @@ fn conc_trait_objects_are_dropped_anywhere() {
     Value::all_is_back();
 }
 
-/// Threads that come one after another, each with values that the next one drops.
+/// Runs threads one after another, each with values that the next one drops.
 fn one_after_another(threads: usize) {
     value!(Value);
     let mut left = Vec::new();
@@ -305,7 +305,7 @@ fn one_after_another(threads: usize) {
 }
 
 #[test]
-fn conc_threads_one_after_another_use_the_same_memory() {
+fn conc_threads_one_after_another_reuse_the_same_memory() {
     let _turn = turn();
     one_after_another(here_or_miri(50, 3));
 }
@@ -318,10 +318,10 @@ fn many_threads_one_after_another_leave_bounded_memory() {
 }
 
 #[test]
-fn more_threads_at_once_than_records() {
+fn threads_beyond_the_static_records_get_further_records() {
     let _turn = turn();
     value!(Value);
-    // So many records are static.
+    // This number of records is static.
     let first = here_or_miri(64, 4);
     let count = first + here_or_miri(16, 2);
     let barrier = Arc::new(Barrier::new(count));
@@ -330,7 +330,7 @@ fn more_threads_at_once_than_records() {
             let barrier = Arc::clone(&barrier);
             thread::spawn(move || {
                 let value = Value::boxed(number);
-                // All have a record now.
+                // All threads have a record now.
                 barrier.wait();
                 value
             })
@@ -344,7 +344,7 @@ fn more_threads_at_once_than_records() {
 }
 
 #[test]
-fn conc_statistics_tell_what_only_a_running_thread_knows() {
+fn conc_statistics_report_unsettled_slots_of_a_running_thread() {
     let _turn = turn();
     value!(Value, chunk_len = 64);
     let (to_thread, from_test) = channel::<()>();
@@ -367,13 +367,13 @@ fn conc_statistics_tell_what_only_a_running_thread_knows() {
 }
 
 #[test]
-fn conc_blocks_of_an_allocator_change_hands() {
+fn conc_blocks_are_resized_and_freed_on_another_thread() {
     let _turn = turn();
     pooled_allocator! {
         struct Blocks;
     }
     type Bytes = allocator_api2::vec::Vec<u8, Blocks>;
-    // Of every kind: several classes, and one that none takes. Under Miri each byte is dear.
+    // Blocks of several classes, and one without a class. Under Miri each byte is expensive.
     const SIZES: &[usize] =
         if cfg!(miri) { &[3, 24, 100, 1_100] } else { &[3, 8, 24, 100, 700, 1_024, 5_000] };
     const HALF: usize = if cfg!(miri) { 4 } else { 14 };
@@ -387,7 +387,7 @@ fn conc_blocks_of_an_allocator_change_hands() {
     let blocks = joined(thread::spawn(move || {
         let mut blocks = blocks;
         blocks.iter().enumerate().for_each(|(number, bytes)| check(number, bytes));
-        // Grown and shrunk abroad, then half of them freed here.
+        // This thread grows and shrinks them, and frees half of them.
         for (number, bytes) in blocks.iter_mut().enumerate() {
             bytes.resize(bytes.len() + 9, number as u8);
             bytes.shrink_to_fit();

@@ -1,4 +1,4 @@
-//! Which traits the types have and which they must not have.
+//! The traits that the types implement, and those that they must not implement.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -59,10 +59,10 @@ assert_impl_all!(Stats: Send, Sync, Copy, Debug, Default, Eq);
 assert_impl_all!(Abandoned: Send, Sync, Copy, Debug, Default, Eq);
 assert_impl_all!(Refused<u8>: Send, Sync, core::error::Error);
 
-/// A backing allocator that does not leave its thread.
+/// A backing allocator that must not leave its thread.
 struct Local(Rc<()>);
 
-// SAFETY: blocks are the global heap's own.
+// SAFETY: all blocks come from the global heap.
 unsafe impl Allocator for Local {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         assert_eq!(Rc::strong_count(&self.0), 1);
@@ -70,19 +70,19 @@ unsafe impl Allocator for Local {
     }
 
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: the caller's duties are passed on as they are.
+        // SAFETY: this method has the same contract.
         unsafe { Global.deallocate(block, layout) };
     }
 }
 
-/// What is covariant stays so.
+/// Compiles because the box is covariant in its value.
 fn shorter<'a>(boxed: PooledBox<&'static str, Words>) -> PooledBox<&'a str, Words> {
     boxed
 }
 
 pooled!(struct Words: &'static str);
 
-/// A pool of values that may not outlive something, over an allocator that may not.
+/// Compiles because the pool is covariant in its value and its allocator.
 fn shorter_pool<'a>(
     pool: TypedPool<&'static str, &'static Counting<Global>>,
 ) -> TypedPool<&'a str, &'a Counting<Global>> {
@@ -90,7 +90,7 @@ fn shorter_pool<'a>(
 }
 
 #[test]
-fn lifetimes_shorten() {
+fn boxes_and_pools_are_covariant() {
     assert_eq!(*shorter(PooledBox::new_in("word", Words)), "word");
     let pool = shorter_pool(TypedPool::new_in(ephemera_testkit::backing::immortal(Counting::new())));
     let text = String::from("short");
@@ -112,7 +112,7 @@ fn a_trait_object_is_an_allocator() {
 }
 
 #[test]
-fn a_pool_lies_over_the_allocator_of_all_threads() {
+fn a_pool_accepts_a_pooled_allocator_as_backing() {
     assert_eq!(*TypedPool::new_in(Local(Rc::new(()))).alloc(3), 3);
     let pool = TypedPool::new_in(PooledAllocator);
     assert_eq!(*pool.alloc([3_u8; 100]), [3; 100]);
@@ -120,7 +120,7 @@ fn a_pool_lies_over_the_allocator_of_all_threads() {
 
 #[cfg(feature = "allocator-api2-04")]
 #[test]
-fn the_newer_trait_is_implemented_as_well() {
+fn the_newer_trait_is_implemented() {
     use allocator_api2_04::vec::Vec as Vec04;
     let mut numbers = Vec04::new_in(PooledAllocator);
     numbers.extend(0..100);

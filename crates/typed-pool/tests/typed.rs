@@ -13,7 +13,7 @@ use ephemera_testkit::backing::Hostile;
 use ephemera_testkit::violation::Refusing;
 use typed_pool::{TypedBox, TypedPool};
 
-/// What a test's slots hold: 32 bytes.
+/// The value of a slot: 32 bytes.
 type Value = [u64; 4];
 
 fn value(number: usize) -> Value {
@@ -25,7 +25,7 @@ const fn here_or_miri(here: usize, miri: usize) -> usize {
 }
 
 #[test]
-fn the_slot_freed_last_is_the_next() {
+fn the_slot_freed_last_is_allocated_first() {
     let pool = TypedPool::new();
     let address = |handle: &TypedBox<'_, Value>| core::ptr::from_ref(&**handle).addr();
     let handles: Vec<_> = (0..10).map(|number| pool.alloc(value(number))).collect();
@@ -35,14 +35,14 @@ fn the_slot_freed_last_is_the_next() {
     assert!(again.iter().map(address).eq(addresses.into_iter().rev()));
     assert_eq!(pool.len(), 10);
     let raw = TypedBox::into_raw(pool.alloc(value(11)));
-    // SAFETY: made raw just above.
+    // SAFETY: the slot was just made raw.
     assert_eq!(*unsafe { pool.from_raw(raw) }, value(11));
     drop(again);
     assert!(pool.is_empty());
 }
 
 #[test]
-fn fresh_slots_lie_side_by_side() {
+fn fresh_slots_are_adjacent() {
     let pool = TypedPool::new();
     let handles: Vec<_> = (0..64).map(|number| pool.alloc(value(number))).collect();
     let start = core::ptr::from_ref(&*handles[0]).addr();
@@ -74,16 +74,16 @@ fn handles_own_their_values() {
 }
 
 #[test]
-fn chunks_have_the_length_that_was_asked_for() {
+fn chunks_have_the_requested_length() {
     let pool = TypedPool::<Value>::with_chunk_len(10);
     let handles: Vec<_> = (0..25).map(|number| pool.alloc(value(number))).collect();
     assert_eq!((pool.capacity(), pool.stats().units), (30, 3));
     drop(handles);
-    // More than fits a unit comes as several.
+    // A chunk that exceeds a unit is several units.
     let pool = TypedPool::<[u64; 128]>::with_chunk_len(150);
     drop(pool.alloc([0; 128]));
     assert_eq!((pool.capacity(), pool.stats().units), (189, 3));
-    // None at all is one.
+    // A length of 0 means 1.
     let pool = TypedPool::<u8>::with_chunk_len(0);
     let handles = [pool.alloc(1), pool.alloc(2)];
     assert_eq!((pool.capacity(), pool.stats().units, *handles[1]), (2, 2, 2));
@@ -106,7 +106,7 @@ fn chunks_grow_to_a_whole_unit() {
 }
 
 #[test]
-fn a_capacity_is_there_from_the_start() {
+fn a_capacity_is_allocated_at_the_start() {
     let backing = Hostile::new();
     let pool = TypedPool::<Value>::builder().capacity(1_500).build_in(&backing);
     let calls = backing.calls();
@@ -122,12 +122,12 @@ fn a_capacity_is_there_from_the_start() {
 fn absurd_capacities_are_refused() {
     let backing = Hostile::new();
     let most = isize::MAX as usize / 32;
-    // 32 TiB, where a pointer reaches that far.
+    // The request is for 32 TiB if the pointers are wide enough.
     let far = 1_usize.checked_shl(40).unwrap_or(most);
     for slots in [usize::MAX, usize::MAX / 32, most, far] {
         assert!(TypedPool::<Value>::builder().capacity(slots).try_build_in(&backing).is_err());
     }
-    // Without memory there is room for all of them.
+    // Values of size zero need no memory, so there is room for all of them.
     let pool = TypedPool::<()>::builder().capacity(usize::MAX).build_in(&backing);
     pool.alloc(());
     drop(pool);
@@ -137,9 +137,9 @@ fn absurd_capacities_are_refused() {
 }
 
 #[test]
-fn values_without_units() {
+fn values_without_units_are_allocated_and_freed() {
     let backing = Hostile::new();
-    // Of size zero, with a destructor.
+    // Values of size zero, with a destructor.
     let drops = Cell::new(0);
     struct Nothing<'a>(core::marker::PhantomData<&'a ()>);
     thread_local!(static DROPS: Cell<u32> = const { Cell::new(0) });
@@ -155,7 +155,7 @@ fn values_without_units() {
     assert_eq!((pool.len(), DROPS.with(Cell::get)), (0, 5));
     drops.set(1);
 
-    // Too large for a unit, and aligned to too much.
+    // Values that are too large for a unit, and values with too large an alignment.
     #[repr(align(8192))]
     struct Aligned(u8);
     let large = TypedPool::new_in(&backing);
@@ -163,6 +163,7 @@ fn values_without_units() {
     let (first, second) = (large.alloc([7_u8; 40_000]), aligned.alloc(Aligned(9)));
     assert_eq!((first[39_999], second.0, (&raw const *second).addr() % 8192), (7, 9, 0));
     assert_eq!((large.stats().large_bytes, large.len(), large.stats().bytes_held), (40_000, 1, 40_000));
+    assert_eq!(large.stats().bytes_live, 40_000);
     drop((first, second));
     assert_eq!((large.len(), large.stats().bytes_held), (0, 0));
     drop((large, aligned, pool));
@@ -170,7 +171,7 @@ fn values_without_units() {
 }
 
 #[test]
-fn every_alignment_is_kept() {
+fn every_alignment_is_respected() {
     macro_rules! aligned {
         ($($align:literal),*) => {
             $({
@@ -198,7 +199,7 @@ fn every_alignment_is_kept() {
 }
 
 #[test]
-fn a_limit_is_kept_and_what_is_free_is_used_up_to_it() {
+fn a_limit_holds_and_every_free_slot_below_it_is_used() {
     let backing = Hostile::new();
     let pool = typed_pool::Builder::<Value>::new().chunk_len(16).limit(1_500).build_in(&backing);
     let mut handles = Vec::new();
@@ -208,10 +209,10 @@ fn a_limit_is_kept_and_what_is_free_is_used_up_to_it() {
             Err(refused) => break refused,
         }
     };
-    // Two units of 16, and one of 2 in what is left.
+    // Two units of 16 slots, and one of 2 in the remaining bytes.
     assert_eq!((refused.into_value(), handles.len()), (value(34), 34));
     assert!(backing.held().peak <= 1_500);
-    // One slot of each unit, far fewer than a unit needs to be allocated from again otherwise.
+    // One free slot in each unit is far less than the share that queues a unit.
     drop((handles.swap_remove(20), handles.swap_remove(3)));
     handles.extend((0..2).map(|number| pool.try_alloc(value(number)).expect("a free slot")));
     assert!(pool.try_alloc(value(0)).is_err() && pool.allocate().is_err());
@@ -222,16 +223,16 @@ fn a_limit_is_kept_and_what_is_free_is_used_up_to_it() {
 }
 
 #[test]
-fn a_pool_goes_to_another_thread() {
+fn a_pool_moves_to_another_thread() {
     let pool = TypedPool::new();
     let kept = TypedBox::into_raw(pool.alloc(value(1)));
     struct Sent(core::ptr::NonNull<Value>);
-    // SAFETY: the slot goes along with its pool.
+    // SAFETY: the slot moves along with its pool.
     unsafe impl Send for Sent {}
     let kept = Sent(kept);
     let pool = std::thread::spawn(move || {
         let kept = kept;
-        // SAFETY: a slot of this pool that nobody else has.
+        // SAFETY: the slot is one of this pool, and nothing else uses it.
         assert_eq!(*unsafe { pool.from_raw(kept.0) }, value(1));
         drop(pool.alloc(value(2)));
         pool
@@ -242,7 +243,7 @@ fn a_pool_goes_to_another_thread() {
 }
 
 #[test]
-fn empty_units_go_back() {
+fn empty_units_are_freed() {
     const COUNT: usize = here_or_miri(400, 72);
     let backing = Hostile::new();
     let pool = typed_pool::Builder::<Value>::new().chunk_len(8).build_in(&backing);
@@ -251,7 +252,7 @@ fn empty_units_go_back() {
     drop(spike);
     let stats = pool.stats();
     assert!(peak == COUNT / 8 && stats.units <= 6, "{stats:?}");
-    // What was given back and is missed is kept the next time.
+    // A unit that was freed and needed again is kept the next time.
     for _ in 0..3 {
         drop((0..COUNT).map(|number| pool.alloc(value(number))).collect::<Vec<_>>());
     }
@@ -265,7 +266,7 @@ fn empty_units_go_back() {
 }
 
 #[test]
-fn one_value_holds_one_unit() {
+fn one_live_value_keeps_one_unit() {
     let pool = typed_pool::Builder::<Value>::new().chunk_len(8).build();
     let mut kept = Vec::new();
     for round in 0..here_or_miri(10, 3) {
@@ -279,7 +280,7 @@ fn one_value_holds_one_unit() {
     assert!(pool.stats().units <= 10);
 }
 
-/// What the slots of a pool hold, beside a model of it.
+/// The addresses and values of a pool's live slots, as a model.
 fn against_a_model(seed: u64, chunk_len: usize) {
     let backing = Hostile::new();
     let pool = typed_pool::Builder::<Value>::new().chunk_len(chunk_len).build_in(&backing);
@@ -287,7 +288,7 @@ fn against_a_model(seed: u64, chunk_len: usize) {
     let mut live: Vec<(usize, TypedBox<'_, Value, &Hostile>)> = Vec::new();
     for number in 0..here_or_miri(6_000, 120) {
         match rng.below(100) {
-            // Grows for a while, then shrinks for a while.
+            // The pool grows for a while, then shrinks for a while.
             draw if draw < 48 + 8 * (number / here_or_miri(500, 20) % 2) => {
                 live.push((number, pool.alloc(value(number))));
             }
@@ -316,7 +317,7 @@ fn against_a_model(seed: u64, chunk_len: usize) {
 }
 
 #[test]
-fn a_pool_against_a_model() {
+fn a_pool_agrees_with_a_model() {
     for seed in 0..here_or_miri(12, 1) as u64 {
         for chunk_len in [1, 2, 3, 8, 100] {
             against_a_model(seed, chunk_len);
@@ -325,7 +326,7 @@ fn a_pool_against_a_model() {
 }
 
 #[test]
-fn the_backing_allocator_refuses_at_each_call() {
+fn a_refusal_of_the_backing_allocator_at_any_call_loses_nothing() {
     let run = |backing: &Hostile| {
         let pool = match typed_pool::Builder::<Value>::new().chunk_len(4).capacity(6).try_build_in(backing) {
             Ok(pool) => pool,
@@ -358,7 +359,7 @@ fn the_backing_allocator_refuses_at_each_call() {
             let backing = Hostile::new();
             backing.refusals().arm(refusing);
             let refused = run(&backing);
-            // One refusal is followed by a second try.
+            // A second try follows each refusal.
             assert!(refused > 0 || refusing == Refusing::Once(call), "call {call} was not refused");
             assert_eq!(backing.outstanding(), [], "call {call}");
         }
@@ -369,16 +370,16 @@ fn the_backing_allocator_refuses_at_each_call() {
 fn raw_slots_are_not_initialised_and_not_dropped() {
     let pool = TypedPool::<MaybeUninit<Vec<u8>>>::new();
     let slot = pool.allocate().expect("memory");
-    // SAFETY: a fresh slot.
+    // SAFETY: the slot is fresh.
     unsafe { slot.write(MaybeUninit::uninit()) };
     assert_eq!(pool.len(), 1);
-    // SAFETY: the slot of this pool, given back once.
+    // SAFETY: the slot is one of this pool and is freed once.
     unsafe { pool.deallocate(slot) };
     assert_eq!(pool.len(), 0);
 }
 
 #[test]
-fn settings_and_handles_say_what_they_are() {
+fn settings_pools_and_handles_implement_debug() {
     let pool = TypedPool::<u16>::default();
     let mut one = pool.alloc(1);
     let two = pool.alloc(2);

@@ -19,7 +19,6 @@ const NOT_YET_REWRITTEN: &[&str] = &[
     "crates/ring-alloc/",
     "crates/ringal/",
     "crates/testkit/",
-    "crates/typed-pool/",
     "docs/benchmarks/results.md",
     "docs/traces.md",
 ];

@@ -1,9 +1,10 @@
 //! The macro that declares an allocator.
 
-/// Declares an allocator as [`PooledAllocator`](crate::PooledAllocator) is one, with pools of its own: a zero-sized type that is `Copy` and `Default`.
+/// Declares an allocator like [`PooledAllocator`](crate::PooledAllocator) with its own pools: a
+/// zero-sized type that is `Copy` and `Default`.
 ///
-/// What is allocated for one purpose then lies together, apart from other blocks of the same size, has a limit of its own, and comes
-/// back to the global heap on its own.
+/// Its blocks lie together, apart from other blocks of the same size. They have their own limit,
+/// and their memory returns to the global heap independently.
 ///
 /// # Examples
 ///
@@ -57,22 +58,22 @@ macro_rules! pooled_allocator {
                 &FAMILY
             }
 
-            /// A block of this layout: exactly `layout.size()` bytes, not initialised.
+            /// Allocates a block of exactly `layout.size()` bytes, not initialised.
             ///
-            /// Layouts of size zero give an aligned address that is no memory, and touch nothing.
+            /// For size zero, returns an aligned dangling address and has no other effect.
             ///
             /// # Errors
-            /// `AllocError` when the limit would be exceeded, or when the global heap refuses.
+            /// `AllocError` if the limit would be exceeded, or if the global heap refuses.
             #[inline]
             pub fn allocate(
                 &self,
                 layout: $crate::__private::Layout,
             ) -> $crate::__private::core::result::Result<$crate::__private::NonNull<[u8]>, $crate::__private::AllocError> {
-                // SAFETY: this allocator's own.
+                // SAFETY: the thread-local and the family both belong to this allocator.
                 unsafe { $crate::__private::allocate(Self::__here(), Self::__family(), layout) }
             }
 
-            /// As `allocate`, with all bytes zero.
+            /// Allocates as `allocate` does, with all bytes zero.
             ///
             /// # Errors
             /// As `allocate`.
@@ -81,11 +82,11 @@ macro_rules! pooled_allocator {
                 &self,
                 layout: $crate::__private::Layout,
             ) -> $crate::__private::core::result::Result<$crate::__private::NonNull<[u8]>, $crate::__private::AllocError> {
-                // SAFETY: this allocator's own.
+                // SAFETY: the thread-local and the family both belong to this allocator.
                 unsafe { $crate::__private::allocate_zeroed(Self::__here(), Self::__family(), layout) }
             }
 
-            /// Gives back a block, on any thread.
+            /// Frees a block, on any thread.
             ///
             /// # Safety
             /// `block` is a live block of this allocator, and `layout` fits it.
@@ -95,17 +96,19 @@ macro_rules! pooled_allocator {
                 block: $crate::__private::NonNull<u8>,
                 layout: $crate::__private::Layout,
             ) {
-                // SAFETY: the caller's; this allocator's pools.
+                // SAFETY: the caller passes a live block of this allocator, whose pools these are.
                 unsafe { $crate::__private::deallocate(Self::__here(), Self::__family(), block, layout) }
             }
 
-            /// Grows a block: in place if its class stays the same; one without a class is grown by the global heap; others move.
+            /// Grows a block: in place if its class stays the same. The global heap grows a block
+            /// without a class. Other blocks move.
             ///
             /// # Errors
-            /// As `allocate`; the old block is then as it was.
+            /// As `allocate`; the old block is then unchanged.
             ///
             /// # Safety
-            /// `block` is a live block of this allocator, `old` fits it, and `new.size()` is not smaller than `old.size()`.
+            /// `block` is a live block of this allocator, `old` fits it, and `new.size()` is not
+            /// smaller than `old.size()`.
             #[inline]
             pub unsafe fn grow(
                 &self,
@@ -113,11 +116,11 @@ macro_rules! pooled_allocator {
                 old: $crate::__private::Layout,
                 new: $crate::__private::Layout,
             ) -> $crate::__private::core::result::Result<$crate::__private::NonNull<[u8]>, $crate::__private::AllocError> {
-                // SAFETY: the caller's; this allocator's pools.
+                // SAFETY: the caller passes a live block of this allocator, whose pools these are.
                 unsafe { $crate::__private::grow(Self::__here(), Self::__family(), block, old, new, false) }
             }
 
-            /// As `grow`, with all bytes from `old.size()` on zero.
+            /// Grows as `grow` does, with all bytes from `old.size()` on zero.
             ///
             /// # Errors
             /// As `grow`.
@@ -131,20 +134,23 @@ macro_rules! pooled_allocator {
                 old: $crate::__private::Layout,
                 new: $crate::__private::Layout,
             ) -> $crate::__private::core::result::Result<$crate::__private::NonNull<[u8]>, $crate::__private::AllocError> {
-                // SAFETY: the caller's; this allocator's pools.
+                // SAFETY: the caller passes a live block of this allocator, whose pools these are.
                 unsafe { $crate::__private::grow(Self::__here(), Self::__family(), block, old, new, true) }
             }
 
-            /// Shrinks a block: in place if its class stays the same; one without a class is shrunk by the global heap; others move.
+            /// Shrinks a block: in place if its class stays the same. The global heap shrinks a
+            /// block without a class. Other blocks move.
             ///
-            /// The limit refuses no shrink: a block that has to move may exceed it, by a unit of 8 slots at most, or by the
-            /// new size where that has no class.
+            /// The limit refuses no shrink. A block that has to move may exceed it: by a unit of at
+            /// most 8 slots, or by the new size if that has no class.
             ///
             /// # Errors
-            /// `AllocError` when the block has to move and the global heap refuses; the old block is then as it was.
+            /// `AllocError` if the block has to move and the global heap refuses; the old block is
+            /// then unchanged.
             ///
             /// # Safety
-            /// `block` is a live block of this allocator, `old` fits it, and `new.size()` is not larger than `old.size()`.
+            /// `block` is a live block of this allocator, `old` fits it, and `new.size()` is not
+            /// larger than `old.size()`.
             #[inline]
             pub unsafe fn shrink(
                 &self,
@@ -152,44 +158,47 @@ macro_rules! pooled_allocator {
                 old: $crate::__private::Layout,
                 new: $crate::__private::Layout,
             ) -> $crate::__private::core::result::Result<$crate::__private::NonNull<[u8]>, $crate::__private::AllocError> {
-                // SAFETY: the caller's; this allocator's pools.
+                // SAFETY: the caller passes a live block of this allocator, whose pools these are.
                 unsafe { $crate::__private::shrink(Self::__here(), Self::__family(), block, old, new) }
             }
 
-            /// Gives this thread's units in which nothing is alive back to the global heap, after booking what other threads freed.
+            /// Books remote frees, then returns all empty units of this thread to the global heap.
             ///
-            /// Without it, a thread keeps 4 such units of each class for its next need, gives back others as they run empty, and keeps one
-            /// more each time that it has to ask for one that it gave back; it gives back all when it ends.
-            #[expect(clippy::allow_attributes, reason = "whether all of these are used is up to whoever declares an allocator")]
+            /// Without it, a thread keeps 4 empty units of each class and frees others as they run
+            /// empty. Each time it needs a unit after it freed one, it keeps one more. It frees all
+            /// empty units when it ends.
+            #[expect(clippy::allow_attributes, reason = "the declaring crate may not use this method")]
             #[allow(dead_code, reason = "an allocator may never be trimmed")]
             pub fn trim(&self) {
                 $crate::__private::trim(Self::__family());
             }
 
-            /// As `trim`, also for what ended threads left behind; and asks the threads that run to do the same when they next have no
-            /// free slot at hand.
+            /// Trims this thread and the records of ended threads, and asks running threads to trim
+            /// at their next slow path.
             ///
-            /// A thread that does not allocate any more is not reached: what it keeps goes at its end or at its own `trim`.
-            #[expect(clippy::allow_attributes, reason = "whether all of these are used is up to whoever declares an allocator")]
+            /// The request does not reach a thread that no longer allocates. Such a thread frees
+            /// its empty units at its own `trim` or at its end.
+            #[expect(clippy::allow_attributes, reason = "the declaring crate may not use this method")]
             #[allow(dead_code, reason = "an allocator may never be trimmed")]
             pub fn trim_all(&self) {
                 $crate::__private::trim_all(Self::__family());
             }
 
-            /// Sets the most bytes that all threads together may hold from the global heap, units and larger blocks, from now on;
-            /// `usize::MAX` for no limit, which is how a program starts.
+            /// Sets the limit on the bytes that all threads together hold from the global heap, in
+            /// units and larger blocks. `usize::MAX`, the initial value, means no limit.
             ///
-            /// Requests beyond it fail, after this thread and the records of ended ones gave back what they held in vain. What is held
-            /// already stays.
-            #[expect(clippy::allow_attributes, reason = "whether all of these are used is up to whoever declares an allocator")]
+            /// Before a request beyond the limit is refused, this thread trims itself and the
+            /// records of ended threads. The limit does not free memory that is already held.
+            #[expect(clippy::allow_attributes, reason = "the declaring crate may not use this method")]
             #[allow(dead_code, reason = "an allocator may have no limit")]
             pub fn set_limit(&self, bytes: usize) {
                 $crate::__private::set_limit(Self::__family(), bytes);
             }
 
-            /// What all threads hold and what of it is alive. Walks along all units of all threads.
-            #[expect(clippy::allow_attributes, reason = "whether all of these are used is up to whoever declares an allocator")]
-            #[allow(dead_code, reason = "nobody may ask for statistics")]
+            /// Returns the bytes held by all threads, and the slots that are live. Walks all units
+            /// of all threads.
+            #[expect(clippy::allow_attributes, reason = "the declaring crate may not use this method")]
+            #[allow(dead_code, reason = "the declaring crate may not read statistics")]
             #[must_use]
             pub fn stats(&self) -> $crate::Stats {
                 $crate::__private::stats(Self::__family())
@@ -197,8 +206,8 @@ macro_rules! pooled_allocator {
         }
 
         $crate::__private::impl_allocator! {
-            // SAFETY: H3: a slot that was handed out is not free, so that blocks are disjoint and stay valid until they are freed; all
-            // values are the same allocator, and no method unwinds.
+            // SAFETY: a live slot is not free (H3), so blocks are disjoint and valid until they are
+            // freed. All values are the same allocator, and no method unwinds.
             unsafe impl[] for $name
         }
     };

@@ -1,4 +1,5 @@
-//! `PooledAllocator` and others of its kind: free lists by size class on each thread, for any container.
+//! `PooledAllocator`, and others like it: free lists by size class on each thread, for any
+//! container.
 
 mod macros;
 mod route;
@@ -9,14 +10,18 @@ pub use route::{set_limit, trim};
 crate::pooled_allocator! {
     /// Zero-sized allocator with free lists by size class on each thread, for any container.
     ///
-    /// A block to 1,024 bytes comes from this thread's pool of its class (24 of them), in a few instructions and without a lock, and goes back to the
-    /// pool it is from, on any thread, also after the one that allocated it ended. What is larger, or aligned to more than 1,024, is a block of the
-    /// global heap's. Where the layout is known when the program is compiled, so is the class.
+    /// A block of up to 1,024 bytes comes from this thread's pool of its class. There are 24
+    /// classes. The allocation takes a few instructions and no lock. Any thread may free the block,
+    /// also after the allocating thread ended, and its slot returns to its pool. A block that is
+    /// larger, or aligned to more than 1,024, comes from the global heap. For a constant layout,
+    /// the compiler computes the class.
     ///
-    /// Made for containers with a node for each element: maps, sets and lists, and boxes of types that have no pool of their own
-    /// (generic ones). [`pooled_allocator!`](crate::pooled_allocator) declares further allocators of this kind, with pools of their own.
+    /// It suits containers with a node for each element: maps, sets, lists, and boxes of generic
+    /// types, which have no pool of their own. [`pooled_allocator!`](crate::pooled_allocator)
+    /// declares more such allocators, each with its own pools.
     ///
-    /// Over the global heap. It cannot itself be the `#[global_allocator]`: it would take its units from itself.
+    /// The backing allocator is the global heap. So this allocator cannot be the
+    /// `#[global_allocator]`: it would take its units from itself.
     ///
     /// # Examples
     ///

@@ -1,4 +1,4 @@
-//! From a layout to a slot of its class, or to the global heap.
+//! Routes a layout to a slot of its class, or to the global heap.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -22,24 +22,24 @@ fn block_of(slot: NonNull<u8>, layout: Layout) -> NonNull<[u8]> {
     NonNull::slice_from_raw_parts(slot, layout.size())
 }
 
-/// A block of this layout, not initialised.
+/// Allocates a block, not initialised.
 ///
 /// # Errors
-/// When the limit would be exceeded, or the global heap refuses.
+/// `AllocError` if the limit would be exceeded, or if the global heap refuses.
 ///
 /// # Safety
-/// The thread-local and the family are those of one allocator.
+/// `here` and `family` belong to the same allocator.
 #[inline]
 pub unsafe fn allocate(here: Cell, family: &'static Family, layout: Layout) -> Block {
     let slot = match class::of(layout) {
-        // SAFETY: the caller's.
+        // SAFETY: `here` and `family` belong to one allocator, and the class is the layout's.
         Some(class) => unsafe { allocate_in(here, family, layout, class) }?,
         None => threads::allocate_large(family, layout, false)?,
     };
     Ok(block_of(slot, layout))
 }
 
-/// A block of this layout, all bytes zero.
+/// Allocates a block with all bytes zero.
 ///
 /// # Errors
 /// As [`allocate`].
@@ -51,13 +51,15 @@ pub unsafe fn allocate_zeroed(here: Cell, family: &'static Family, layout: Layou
     let Some(class) = class::of(layout) else {
         return Ok(block_of(threads::allocate_large(family, layout, true)?, layout));
     };
-    // SAFETY: the caller's.
+    // SAFETY: `here` and `family` belong to one allocator, and the class is the layout's.
     let slot = unsafe { allocate_in(here, family, layout, class) }?;
-    // SAFETY: a fresh slot of that many bytes.
+    // SAFETY: the block is fresh and has this number of bytes.
     unsafe { slot.write_bytes(0, layout.size()) };
     Ok(block_of(slot, layout))
 }
 
+/// Allocates a slot of a class.
+///
 /// # Safety
 /// As [`allocate`]; the class is the layout's.
 #[inline]
@@ -67,35 +69,37 @@ unsafe fn allocate_in(
     layout: Layout,
     class: usize,
 ) -> Result<NonNull<u8>, AllocError> {
-    // SAFETY: a family of an allocator has a heap for each class.
+    // SAFETY: an allocator's family has a heap for each class.
     let owner = unsafe { Here::get(here).owner(class) };
     match owner.heap().take(layout.size()) {
         Some(slot) => Ok(slot),
-        // SAFETY: as above.
+        // SAFETY: an allocator's family has a heap for each class.
         None => unsafe { threads::refill(family, class, layout.size()) },
     }
 }
 
-/// Gives back a block, on any thread.
+/// Frees a block, on any thread.
 ///
 /// # Safety
 /// `block` is a live block of this family, and `layout` fits it.
 #[inline]
 pub unsafe fn deallocate(here: Cell, family: &'static Family, block: NonNull<u8>, layout: Layout) {
     let Some(class) = class::of(layout) else {
-        // SAFETY: the caller's block; without a class it is the global heap's own.
+        // SAFETY: the caller passes a live block, which has no class and so came from the global
+        // heap.
         return unsafe { threads::deallocate_large(family, block, layout) };
     };
-    // SAFETY: a family of an allocator has a heap for each class.
+    // SAFETY: an allocator's family has a heap for each class.
     let owner = unsafe { Here::get(here).owner(class) };
-    // SAFETY: the caller's block, of this class.
+    // SAFETY: the caller passes a live block of this class.
     unsafe { heap::give(owner, block, class::unit_size(class), layout.size(), Reach::Block) };
 }
 
-/// Grows a block: in place if its class stays the same. With `zeroed`, the bytes from `old.size()` on are zero.
+/// Grows a block: in place if its class stays the same. With `zeroed`, the bytes from `old.size()`
+/// on are zero.
 ///
 /// # Errors
-/// As [`allocate`]; the old block is then as it was.
+/// As [`allocate`]; the old block is then unchanged.
 ///
 /// # Safety
 /// `block` is a live block of this family, `old` fits it, and `new` is not smaller.
@@ -110,35 +114,38 @@ pub unsafe fn grow(
 ) -> Block {
     let slot = match (class::of(old), class::of(new)) {
         (Some(class), Some(same)) if class == same => {
-            // SAFETY: the caller's block, of this class; a slot has room for all layouts of its class.
+            // SAFETY: the block is live and of this class, whose slots hold all layouts of the
+            // class.
             let slot = unsafe { whole_slot(block, class) };
-            // SAFETY: within the slot; nobody has what is behind the old block.
+            // SAFETY: the old block ends within its slot.
             let tail = unsafe { slot.add(old.size()) };
-            // SAFETY: as above.
+            // SAFETY: the tail of the slot belongs to the block, and no value uses it yet.
             unsafe { unpoison(tail, new.size() - old.size()) };
             slot
         }
         (None, None) if old.size() != 0 => {
-            // SAFETY: the caller's; without a class it is the global heap's own.
+            // SAFETY: the caller passes a live block, which has no class and so came from the
+            // global heap.
             let grown = unsafe { threads::grow_large(family, block, (old, new), zeroed) }?;
             return Ok(block_of(grown, new));
         }
-        // SAFETY: the caller's; the old size is the smaller one.
+        // SAFETY: the caller passes a live block; the old size is the smaller one.
         _ => unsafe { relocate(here, family, block, (old, new), old.size()) }?,
     };
     if zeroed {
-        // SAFETY: the new block has that many bytes.
+        // SAFETY: the new block has more than `old.size()` bytes, or as many.
         let tail = unsafe { slot.add(old.size()) };
-        // SAFETY: as above.
+        // SAFETY: the new block ends at `new.size()`.
         unsafe { tail.write_bytes(0, new.size() - old.size()) };
     }
     Ok(block_of(slot, new))
 }
 
-/// Shrinks a block: in place if its class stays the same. The limit refuses no shrink, see `shrink_at_the_limit`.
+/// Shrinks a block: in place if its class stays the same. The limit refuses no shrink, see
+/// `shrink_at_the_limit`.
 ///
 /// # Errors
-/// When the global heap refuses; the old block is then as it was.
+/// `AllocError` if the global heap refuses; the old block is then unchanged.
 ///
 /// # Safety
 /// `block` is a live block of this family, `old` fits it, and `new` is not larger.
@@ -152,30 +159,33 @@ pub unsafe fn shrink(
 ) -> Block {
     let slot = match (class::of(old), class::of(new)) {
         (Some(class), Some(same)) if class == same => {
-            // SAFETY: the caller's block, of this class.
+            // SAFETY: the caller passes a live block, which is of this class.
             unsafe { shrink_in_place(block, class, (old, new)) }
         }
         (None, None) if new.size() != 0 => {
-            // SAFETY: the caller's; without a class it is the global heap's own.
+            // SAFETY: the caller passes a live block, which has no class and so came from the
+            // global heap.
             unsafe { threads::shrink_large(family, block, (old, new)) }?
         }
-        // SAFETY: the caller's; the new size is the smaller one.
+        // SAFETY: the caller passes a live block; the new size is the smaller one.
         _ => match unsafe { relocate(here, family, block, (old, new), new.size()) } {
             Ok(moved) => moved,
-            // SAFETY: the caller's.
+            // SAFETY: the caller passes a live block, which did not move.
             Err(AllocError) => unsafe { shrink_at_the_limit(here, family, block, (old, new)) }?,
         },
     };
     Ok(block_of(slot, new))
 }
 
-/// Shrinks a block to another class, or from or to the global heap, where there is no memory to move it to.
+/// Shrinks a block to another class, or from or to the global heap, if the limit leaves no memory
+/// to move it.
 ///
-/// It stays where it is if units of both classes are equally large: its slot is then one of the old class, which
-/// goes back by way of its unit's header, as a remote free does. Otherwise it moves beyond the limit.
+/// The block stays in its slot if the units of both classes have the same alignment. The slot then
+/// still is one of the old class, and a free finds its heap through the unit's header, as a remote
+/// free does. Otherwise the block moves, beyond the limit.
 ///
 /// # Errors
-/// When the global heap refuses; the old block is then as it was.
+/// `AllocError` if the global heap refuses; the old block is then unchanged.
 ///
 /// # Safety
 /// As [`shrink`].
@@ -189,34 +199,35 @@ unsafe fn shrink_at_the_limit(
 ) -> Result<NonNull<u8>, AllocError> {
     if let (Some(class), Some(other)) = (class::of(old), class::of(new)) {
         if class::unit_size(class) == class::unit_size(other) && block.addr().get() % new.align() == 0 {
-            // SAFETY: the caller's block, of the first class.
+            // SAFETY: the caller passes a live block, whose layout has the first class.
             return Ok(unsafe { shrink_in_place(block, class, (old, new)) });
         }
     }
     let moved = threads::allocate_beyond(family, new)?;
-    // SAFETY: the caller's; a fresh block of the new layout, whose size is the smaller one.
+    // SAFETY: the old block is live, and the fresh one has the new size, which is the smaller one.
     unsafe { move_to(here, family, moved, (block, old), new.size()) };
     Ok(moved)
 }
 
-/// Marks what is freed of a block that stays in its slot, but for the bytes that the link will need.
+/// Poisons the freed tail of a block that stays in its slot, except for the bytes of a link.
 ///
 /// # Safety
-/// `block` is a live block of the first layout, in a slot of this class; the second layout is not larger.
+/// `block` is a live block of layout `old`, in a slot of this class; `new` is not larger.
 #[inline]
 unsafe fn shrink_in_place(block: NonNull<u8>, class: usize, (old, new): (Layout, Layout)) -> NonNull<u8> {
     let kept = new.size().max(LINK);
     if old.size() > kept {
-        // SAFETY: the block's own tail.
+        // SAFETY: `kept` is less than the block's size.
         let tail = unsafe { block.add(kept) };
-        // SAFETY: the caller gives it up.
+        // SAFETY: the tail is inside the block, and the caller frees it.
         unsafe { poison(tail, old.size() - kept) };
     }
-    // SAFETY: the caller's block, of this class.
+    // SAFETY: the caller passes a live block of this class.
     unsafe { whole_slot(block, class) }
 }
 
-/// Moves a block to a new one that this function allocates. Without memory for it, the old block stays as it was.
+/// Moves a block to a new one that this function allocates. If that fails, the old block is
+/// unchanged.
 ///
 /// # Safety
 /// `block` is a live block of the first layout; neither layout has less than `keep` bytes.
@@ -228,17 +239,18 @@ unsafe fn relocate(
     (old, new): (Layout, Layout),
     keep: usize,
 ) -> Result<NonNull<u8>, AllocError> {
-    // SAFETY: the block is of an allocator with this thread-local and this family.
+    // SAFETY: the block's allocator has this thread-local and this family.
     let moved = unsafe { allocate(here, family, new) }?.cast::<u8>();
-    // SAFETY: the caller's block, and a fresh one; both have `keep` bytes at least.
+    // SAFETY: both blocks are live and have at least `keep` bytes.
     unsafe { move_to(here, family, moved, (block, old), keep) };
     Ok(moved)
 }
 
-/// Copies `keep` bytes of a block to a fresh one, and frees the old one.
+/// Copies `keep` bytes of a block to a fresh block, and frees the old one.
 ///
 /// # Safety
-/// `block` is a live block of the layout beside it, `moved` is another live block; both have `keep` bytes at least.
+/// `block` is a live block of layout `old`; `moved` is another live block. Both have at least
+/// `keep` bytes.
 unsafe fn move_to(
     here: Cell,
     family: &'static Family,
@@ -246,42 +258,42 @@ unsafe fn move_to(
     (block, old): (NonNull<u8>, Layout),
     keep: usize,
 ) {
-    // SAFETY: the caller's; live blocks do not overlap.
+    // SAFETY: both blocks have `keep` bytes, and live blocks do not overlap.
     unsafe { moved.copy_from_nonoverlapping(block, keep) };
-    // SAFETY: the caller's block, given up.
+    // SAFETY: the block is live and is not used again.
     unsafe { deallocate(here, family, block, old) };
 }
 
-/// The same block by a pointer with the right to all of its slot.
+/// Returns a pointer to the same block with access to its whole slot.
 ///
 /// # Safety
 /// `block` is a live block of this class.
 #[inline]
 unsafe fn whole_slot(block: NonNull<u8>, class: usize) -> NonNull<u8> {
-    // SAFETY: units are aligned to their mask, start with a `Unit` and were exposed when they were made; that of a live slot is not
-    // freed (H4).
+    // SAFETY: units are aligned to their mask, start with a `Unit`, and were exposed when they were
+    // created; a unit with a live slot is not freed (H4).
     let unit = unsafe { header_of::<Unit>(block, class::unit_size(class)) };
     let slot = unit.as_ptr().cast::<u8>().with_addr(block.addr().get());
-    // SAFETY: the block's address is not null.
+    // SAFETY: the address of a block is not null.
     unsafe { NonNull::new_unchecked(slot) }
 }
 
-/// Gives back what this thread has in vain.
+/// Returns this thread's empty units to the global heap.
 pub fn trim(family: &'static Family) {
     threads::trim_here(family);
 }
 
-/// As [`trim`], also for what ended threads left behind, and asks the others.
+/// Trims this thread and the records of ended threads, and asks running threads to trim.
 pub fn trim_all(family: &'static Family) {
     threads::trim_all(family);
 }
 
-/// Sets the most bytes that may be held.
+/// Sets the limit on the bytes held.
 pub fn set_limit(family: &'static Family, bytes: usize) {
     family.account().set_limit(bytes);
 }
 
-/// What all threads hold and what of it is alive.
+/// Returns the bytes held by all threads, and the slots that are live.
 #[must_use]
 pub fn stats(family: &'static Family) -> Stats {
     family.stats()

@@ -1,19 +1,22 @@
 //! The macro that gives a type its pool.
 
-/// Gives a type a pool on each thread, for [`PooledBox`](crate::PooledBox): what in C++ is an `operator new` of the class.
+/// Gives a type a pool on each thread, for [`PooledBox`](crate::PooledBox). In C++ this is a
+/// class's own `operator new`.
 ///
 /// | | |
 /// |---|---|
-/// | `pooled!(Node);` | a pool for a concrete type of your own, named by `OfType<Node>`, which is `PooledBox`'s default |
-/// | `pooled!(Node, chunk_len = 32);` | the same; it takes that many slots at a time from the global heap |
+/// | `pooled!(Node);` | a pool for your own concrete type, named `OfType<Node>`, which is `PooledBox`'s default |
+/// | `pooled!(Node, chunk_len = 32);` | the same; each request to the global heap is for 32 slots |
 /// | `pooled!(pub struct Names: String);` | a tag for a pool of any concrete type, for `PooledBox<String, Names>` |
-/// | `pooled!(pub struct Names: String, chunk_len = 32);` | the same |
+/// | `pooled!(pub struct Names: String, chunk_len = 32);` | the same, with 32 slots for each request |
 ///
-/// Without `chunk_len` a pool begins with 64 slots, and takes twice as many with each unit that it holds, up to a whole unit (32 KiB for
-/// values to 512 bytes, up to 256 KiB for larger ones). With it, it takes that many each time, as [`Builder::chunk_len`](crate::Builder::chunk_len)
-/// says.
+/// Without `chunk_len`, a pool requests 64 slots first and doubles the number with each unit that
+/// it holds, up to a whole unit: 32 KiB for values of up to 512 bytes, up to 256 KiB for larger
+/// ones. With `chunk_len`, each request has that number of slots, as for
+/// [`Builder::chunk_len`](crate::Builder::chunk_len).
 ///
-/// Generic types have no pool of their own: `Box<Generic<T>, PooledAllocator>` takes its memory by size class.
+/// A generic type has no pool of its own. `Box<Generic<T>, PooledAllocator>` allocates it by size
+/// class.
 ///
 /// # Examples
 ///
@@ -32,14 +35,14 @@
 /// assert_eq!(PooledBox::<Token>::stats().slots, 32);
 /// ```
 ///
-/// A pool has one concrete type:
+/// A pool is for one concrete type:
 ///
 /// ```compile_fail
 /// struct Pair<T>(T, T);
 /// typed_pool::pooled!(Pair<T>);
 /// ```
 ///
-/// and a type of somebody else takes a tag:
+/// A type of another crate needs a tag:
 ///
 /// ```compile_fail,E0117
 /// typed_pool::pooled!(String);
@@ -57,50 +60,52 @@ macro_rules! pooled {
         $vis struct $tag;
 
         impl $tag {
-            /// What these pools hold, on all threads, and what of it is alive.
+            /// Returns the bytes that these pools hold on all threads, and the slots that are live.
             #[must_use]
-            #[expect(clippy::allow_attributes, reason = "whether this is used is up to whoever declares a pool")]
-            #[allow(dead_code, reason = "nobody may ask for statistics")]
+            #[expect(clippy::allow_attributes, reason = "the declaring crate may not use this method")]
+            #[allow(dead_code, reason = "the declaring crate may not read statistics")]
             pub fn stats(&self) -> $crate::Stats {
                 $crate::__private::stats(<Self as $crate::PoolOf<$type>>::__family())
             }
 
-            /// Sets the most bytes that these pools may hold from the global heap, on all threads together, from now on.
-            #[expect(clippy::allow_attributes, reason = "whether this is used is up to whoever declares a pool")]
+            /// Sets the limit on the bytes that these pools hold from the global heap, on all
+            /// threads together.
+            #[expect(clippy::allow_attributes, reason = "the declaring crate may not use this method")]
             #[allow(dead_code, reason = "a pool may have no limit")]
             pub fn set_limit(&self, bytes: usize) {
                 $crate::__private::set_limit(<Self as $crate::PoolOf<$type>>::__family(), bytes);
             }
 
-            /// Gives this thread's units in which nothing is alive back to the global heap.
-            #[expect(clippy::allow_attributes, reason = "whether this is used is up to whoever declares a pool")]
+            /// Books remote frees, then returns all empty units of this thread to the global heap.
+            #[expect(clippy::allow_attributes, reason = "the declaring crate may not use this method")]
             #[allow(dead_code, reason = "a pool may never be trimmed")]
             pub fn trim(&self) {
                 $crate::__private::trim(<Self as $crate::PoolOf<$type>>::__family());
             }
 
-            /// As `trim`, also for what ended threads left behind; and asks the threads that run to do the same.
-            #[expect(clippy::allow_attributes, reason = "whether this is used is up to whoever declares a pool")]
+            /// Trims this thread and the records of ended threads, and asks running threads to trim
+            /// at their next slow path.
+            #[expect(clippy::allow_attributes, reason = "the declaring crate may not use this method")]
             #[allow(dead_code, reason = "a pool may never be trimmed")]
             pub fn trim_all(&self) {
                 $crate::__private::trim_all(<Self as $crate::PoolOf<$type>>::__family());
             }
         }
 
-        // SAFETY: those of `typed`.
+        // SAFETY: the methods are those of `typed`.
         unsafe impl $crate::Pool for $tag {
             #[inline]
             unsafe fn __give(
                 slot: $crate::__private::NonNull<u8>,
                 layout: $crate::__private::Layout,
             ) {
-                // SAFETY: the caller's.
+                // SAFETY: this method has the same contract as `typed::give`.
                 unsafe { $crate::__private::typed::give::<$type, Self>(slot, layout) };
             }
 
             #[inline]
             unsafe fn __erase(layout: $crate::__private::Layout) {
-                // SAFETY: the caller's.
+                // SAFETY: this method has the same contract as `typed::erase`.
                 unsafe { $crate::__private::typed::erase::<$type, Self>(layout) };
             }
         }
@@ -112,10 +117,10 @@ macro_rules! pooled {
     };
 }
 
-/// The thread-local and the family of one pool.
+/// Defines the thread-local and the family of one pool.
 ///
-/// The type and the length are named where nothing of ours is in scope that they could mean by mistake: a length of an array in
-/// the type may be any name, and the statics below have names too.
+/// The value's type and the chunk length are named first, outside the scope of the statics below.
+/// Otherwise a name in them, such as the length of an array, could resolve to one of these statics.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __pooled_impl {
@@ -124,7 +129,7 @@ macro_rules! __pooled_impl {
             type __Value = $type;
             const __LEN: &[usize] = &$len;
 
-            // SAFETY: a thread-local and a family of this pool's own.
+            // SAFETY: the thread-local and the family belong to this pool alone.
             unsafe impl $($of)* for $for {
                 #[inline]
                 fn __here() -> &'static $crate::__private::LocalKey<$crate::__private::Here> {
@@ -137,7 +142,7 @@ macro_rules! __pooled_impl {
                 #[inline]
                 fn __family() -> &'static $crate::__private::Family {
                     static FAMILY: $crate::__private::Family =
-                        // SAFETY: the thread-local of this pool alone.
+                        // SAFETY: the thread-local belongs to this pool alone.
                         unsafe { $crate::__private::Family::of_type::<__Value>(__LEN, <$for as $($of)*>::__here) };
                     &FAMILY
                 }

@@ -1,4 +1,4 @@
-//! `PooledBox`: a box whose memory comes from its type's pool on each thread.
+//! `PooledBox`: a box whose memory comes from a pool of its type on each thread.
 
 mod macros;
 mod pools;
@@ -20,15 +20,17 @@ use crate::error::Refused;
 use crate::stats::Stats;
 use crate::threads;
 
-/// An owned value in its type's pool: what `Box` is, for types that have a pool.
+/// An owned value in the pool of its type: a `Box` for types that have a pool.
 ///
-/// Every thread has a pool of its own for each such type ([`pooled!`](crate::pooled)). A value may be dropped on any thread, also after the one that made
-/// it ended, and made and dropped in destructors of thread-locals: its slot goes back to the pool that it is from.
+/// Each thread has its own pool for each such type; [`pooled!`](crate::pooled) declares one. Any
+/// thread may drop a value, also after the thread that made it ended. Values may be made and
+/// dropped in destructors of thread-locals. The slot returns to the pool that allocated it.
 ///
-/// `P` names the pool: [`OfType<T>`] for types of your own, a tag for other types, [`AnyPool`] for values of which the pool is not
-/// known any more, trait objects above all ([`unsize!`](crate::unsize)).
+/// `P` names the pool: [`OfType<T>`] for your own types, a tag for other types, and [`AnyPool`] for
+/// values whose pool is not known statically, such as trait objects ([`unsize!`](crate::unsize)).
 ///
-/// One pointer wide (two for trait objects and slices), and so is an `Option` of it. `Send` and `Sync` as `Box` is.
+/// The box is one pointer wide (two for trait objects and slices), and so is an `Option` of it. It
+/// is `Send` and `Sync` if `Box` is.
 ///
 /// # Examples
 ///
@@ -44,18 +46,19 @@ use crate::threads;
 ///
 /// let last = PooledBox::new(Node { key: 2, next: None });
 /// let first = PooledBox::new(Node { key: 1, next: Some(last) });
-/// let sum = std::thread::spawn(move || first.key + first.next.as_ref().map_or(0, |next| next.key));
+/// let sum = move || first.key + first.next.as_ref().map_or(0, |next| next.key);
+/// let sum = std::thread::spawn(sum);
 /// assert_eq!(sum.join().unwrap(), 3);
 /// ```
 ///
-/// A type without a pool is refused when the program is compiled:
+/// A type without a pool does not compile:
 ///
 /// ```compile_fail,E0277
 /// struct Plain(u32);
 /// let plain = typed_pool::PooledBox::new(Plain(1));
 /// ```
 ///
-/// and so is a value on a thread where it may not be:
+/// Neither does moving a value that is not `Send` to another thread:
 ///
 /// ```compile_fail,E0277
 /// struct Local(std::rc::Rc<u8>);
@@ -69,92 +72,105 @@ pub struct PooledBox<T: ?Sized, P: Pool = OfType<T>> {
     pool: PhantomData<fn() -> P>,
 }
 
-// SAFETY: it owns its value, as a box does; its slot may be freed on any thread.
+// SAFETY: the box owns its value, and any thread may free a slot.
 unsafe impl<T: ?Sized + Send, P: Pool> Send for PooledBox<T, P> {}
-// SAFETY: shared, it gives out shared references to the value and nothing else.
+// SAFETY: a shared box only gives out shared references to its value.
 unsafe impl<T: ?Sized + Sync, P: Pool> Sync for PooledBox<T, P> {}
 
 impl<T: Pooled> PooledBox<T> {
-    /// Stores `value` in this thread's pool of its type.
+    /// Allocates a slot from this thread's pool of the type, and moves `value` into it.
     ///
-    /// Calls `handle_alloc_error` when there is no memory: see [`PooledBox::try_new`]. Of size zero it has no slot, and larger than 32 KiB
-    /// it is a block of the global heap's.
+    /// A value of size zero has no slot. A value larger than 32 KiB is a block of the global heap.
+    ///
+    /// # Aborts
+    /// Calls `handle_alloc_error` if the allocation fails. [`PooledBox::try_new`] returns an error
+    /// instead.
     #[inline]
     #[must_use]
     pub fn new(value: T) -> Self {
         Self::make(value)
     }
 
-    /// Stores what `init` returns. The slot is taken first; if `init` panics, it is free again.
+    /// Allocates a slot, then stores the result of `init` in it. If `init` panics, the slot is
+    /// freed.
+    ///
+    /// # Aborts
+    /// As [`PooledBox::new`].
     #[inline]
     #[must_use]
     pub fn new_with(init: impl FnOnce() -> T) -> Self {
         Self::make_with(init)
     }
 
-    /// Stores `value` in this thread's pool of its type.
+    /// Allocates a slot from this thread's pool of the type, and moves `value` into it.
     ///
     /// # Errors
-    /// [`Refused`], with the value, when the limit would be exceeded, or the global heap refuses.
+    /// [`Refused`], with the value, if the limit would be exceeded, or if the global heap refuses.
     #[inline]
     pub fn try_new(value: T) -> Result<Self, Refused<T>> {
         Self::try_make(value)
     }
 
-    /// Stores `value`, pinned.
+    /// Creates a pinned box.
+    ///
+    /// # Aborts
+    /// As [`PooledBox::new`].
     #[inline]
     #[must_use]
     pub fn pin(value: T) -> Pin<Self> {
         Self::into_pin(Self::make(value))
     }
 
-    /// What this type's pools hold, on all threads, and what of it is alive.
+    /// Returns the bytes that this type's pools hold on all threads, and the slots that are live.
     #[must_use]
     pub fn stats() -> Stats {
         T::__family().stats()
     }
 
-    /// Sets the most bytes that this type's pools may hold from the global heap, on all threads together, from now on; `usize::MAX` for no
-    /// limit, which is how a program starts.
+    /// Sets the limit on the bytes that this type's pools hold from the global heap, on all threads
+    /// together. `usize::MAX`, the initial value, means no limit.
     ///
-    /// Requests beyond it fail, after this thread and the records of ended ones gave back what they held in vain. What is held already stays.
+    /// Before a request beyond the limit is refused, this thread trims itself and the records of
+    /// ended threads. The limit does not free memory that is already held.
     pub fn set_limit(bytes: usize) {
         T::__family().account().set_limit(bytes);
     }
 
-    /// Gives this thread's units in which nothing is alive back to the global heap, after booking what other threads freed.
+    /// Books remote frees, then returns all empty units of this thread to the global heap.
     ///
-    /// Without it, a thread keeps 4 such units of each type for its next need, gives back others as they run empty, and keeps one more each
-    /// time that it has to ask for one that it gave back; it gives back all when it ends.
+    /// Without it, a thread keeps 4 empty units of each type and frees others as they run empty.
+    /// Each time it needs a unit after it freed one, it keeps one more. It frees all empty units
+    /// when it ends.
     pub fn trim() {
         threads::trim_here(T::__family());
     }
 
-    /// As [`PooledBox::trim`], also for what ended threads left behind; and asks the threads that run to do the same when they next have no
-    /// free slot at hand.
+    /// Trims this thread and the records of ended threads, and asks running threads to trim at
+    /// their next slow path.
     ///
-    /// A thread that makes no such value any more is not reached: what it keeps goes at its end or at its own `trim`.
+    /// The request does not reach a thread that no longer allocates such values. Such a thread
+    /// frees its empty units at its own `trim` or at its end.
     pub fn trim_all() {
         threads::trim_all(T::__family());
     }
 }
 
 impl<T, P: PoolOf<T>> PooledBox<T, P> {
-    /// As [`PooledBox::new`], in the pool that a tag of [`pooled!`](crate::pooled) stands for.
+    /// Does what [`PooledBox::new`] does, in the pool of a [`pooled!`](crate::pooled) tag.
     #[inline]
     #[must_use]
     pub fn new_in(value: T, _: P) -> Self {
         Self::make(value)
     }
 
-    /// As [`PooledBox::new_with`], in the pool of a tag.
+    /// Does what [`PooledBox::new_with`] does, in the pool of a tag.
     #[inline]
     #[must_use]
     pub fn new_with_in(init: impl FnOnce() -> T, _: P) -> Self {
         Self::make_with(init)
     }
 
-    /// As [`PooledBox::try_new`], in the pool of a tag.
+    /// Does what [`PooledBox::try_new`] does, in the pool of a tag.
     ///
     /// # Errors
     /// As [`PooledBox::try_new`].
@@ -163,7 +179,7 @@ impl<T, P: PoolOf<T>> PooledBox<T, P> {
         Self::try_make(value)
     }
 
-    /// As [`PooledBox::pin`], in the pool of a tag.
+    /// Does what [`PooledBox::pin`] does, in the pool of a tag.
     #[inline]
     #[must_use]
     pub fn pin_in(value: T, _: P) -> Pin<Self> {
@@ -173,7 +189,7 @@ impl<T, P: PoolOf<T>> PooledBox<T, P> {
     #[inline]
     fn make(value: T) -> Self {
         match pools::allocate::<T, P>() {
-            // SAFETY: a fresh slot.
+            // SAFETY: the slot is fresh.
             Ok(slot) => unsafe { Self::fill(slot, value) },
             Err(AllocError) => handle_alloc_error(Layout::new::<T>()),
         }
@@ -182,7 +198,7 @@ impl<T, P: PoolOf<T>> PooledBox<T, P> {
     #[inline]
     fn try_make(value: T) -> Result<Self, Refused<T>> {
         match pools::allocate::<T, P>() {
-            // SAFETY: a fresh slot.
+            // SAFETY: the slot is fresh.
             Ok(slot) => Ok(unsafe { Self::fill(slot, value) }),
             Err(AllocError) => Err(Refused::new(value)),
         }
@@ -194,48 +210,51 @@ impl<T, P: PoolOf<T>> PooledBox<T, P> {
         let end = End::<MaybeUninit<T>, P> { value: slot.cast(), pool: PhantomData };
         let value = init();
         mem::forget(end);
-        // SAFETY: the fresh slot, which was not freed.
+        // SAFETY: the slot is fresh and was not freed, because `end` was forgotten.
         unsafe { Self::fill(slot, value) }
     }
 
+    /// Stores `value` in a slot.
+    ///
     /// # Safety
-    /// `slot` is a live slot of such a pool, and nobody else has it.
+    /// `slot` is a live slot of this pool that nothing else uses.
     #[inline]
     unsafe fn fill(slot: NonNull<T>, value: T) -> Self {
-        // SAFETY: the caller's slot.
+        // SAFETY: the caller has exclusive access to the slot.
         unsafe { slot.write(value) };
-        // SAFETY: the caller's slot, now with a value.
+        // SAFETY: the slot now has a value, and nothing else uses it.
         unsafe { Self::from_raw(slot) }
     }
 }
 
 impl<T, P: Pool> PooledBox<T, P> {
-    /// Takes the value out and frees its slot.
+    /// Returns the value and frees its slot.
     #[inline]
     #[must_use]
     pub fn into_inner(this: Self) -> T {
         let slot = Self::into_raw(this);
-        // SAFETY: the box's value, which nobody else has.
+        // SAFETY: the box owned the value, which is not used again.
         let value = unsafe { slot.read() };
-        // SAFETY: the box's slot, given up.
+        // SAFETY: the box owned the slot, which is not used again.
         unsafe { P::__give(slot.cast(), Layout::new::<T>()) };
         value
     }
 }
 
 impl<T: ?Sized, P: Pool> PooledBox<T, P> {
-    /// The value for the rest of the program, or less. It is not dropped, and its slot not freed.
+    /// Returns the value for up to the rest of the program. The value is not dropped and its slot
+    /// is not freed.
     #[inline]
     #[must_use]
     pub fn leak<'a>(this: Self) -> &'a mut T
     where
         T: 'a,
     {
-        // SAFETY: the box's value, which nobody else has, and which nobody frees.
+        // SAFETY: the box owned the value, and nothing frees it.
         unsafe { Self::into_raw(this).as_mut() }
     }
 
-    /// The pointer to the value. [`PooledBox::from_raw`] takes it back.
+    /// Returns the pointer to the value. [`PooledBox::from_raw`] takes it back.
     #[inline]
     #[must_use]
     pub fn into_raw(this: Self) -> NonNull<T> {
@@ -244,35 +263,36 @@ impl<T: ?Sized, P: Pool> PooledBox<T, P> {
         value
     }
 
-    /// The box of a pointer that [`PooledBox::into_raw`] gave.
+    /// Creates a box from a pointer that [`PooledBox::into_raw`] returned.
     ///
     /// # Safety
-    /// `value` is from `into_raw` of a box with the same `P`, and nobody else has it.
+    /// `value` came from `into_raw` of a box with the same `P`, and nothing else uses it.
     #[inline]
     #[must_use]
     pub unsafe fn from_raw(value: NonNull<T>) -> Self {
         Self { value, owns: PhantomData, pool: PhantomData }
     }
 
-    /// The pointer to the value, which the box goes on to own.
+    /// Returns the pointer to the value. The box keeps the ownership.
     #[inline]
     #[must_use]
     pub fn as_ptr(this: &Self) -> *const T {
         this.value.as_ptr()
     }
 
-    /// The pointer to the value, which the box goes on to own.
+    /// Returns the pointer to the value. The box keeps the ownership.
     #[inline]
     #[must_use]
     pub fn as_mut_ptr(this: &mut Self) -> *mut T {
         this.value.as_ptr()
     }
 
-    /// The same box, pinned.
+    /// Pins the box.
     #[inline]
     #[must_use]
     pub fn into_pin(this: Self) -> Pin<Self> {
-        // SAFETY: the value stays in its slot until it is dropped, wherever the box goes; a leaked one stays there for ever.
+        // SAFETY: the value stays in its slot until it is dropped, however the box moves; a leaked
+        // value stays there permanently.
         unsafe { Pin::new_unchecked(this) }
     }
 }
@@ -280,15 +300,17 @@ impl<T: ?Sized, P: Pool> PooledBox<T, P> {
 impl<T: ?Sized, P: Pool> Drop for PooledBox<T, P> {
     #[inline]
     fn drop(&mut self) {
-        // Freed behind the value, also where that panics; the value's destructor may use the pool.
+        // `_end` frees the slot after the value's destructor, also if that panics. The destructor
+        // may use the pool.
         let _end = End::<T, P> { value: self.value, pool: PhantomData };
-        // No reference to the value is made before: one that is pinned may hold references into itself, which its destructor uses.
-        // SAFETY: the box's value, dropped here alone.
+        // This function makes no reference to the value, because a pinned value may hold references
+        // into itself that its destructor uses.
+        // SAFETY: the box owns its value, which is dropped only here.
         unsafe { self.value.drop_in_place() };
     }
 }
 
-/// The slot of a value whose end has come, or that never was: it is free again when this is dropped.
+/// A slot without a value: the value was dropped, or not stored yet. Dropping this frees the slot.
 struct End<T: ?Sized, P: Pool> {
     value: NonNull<T>,
     pool: PhantomData<fn() -> P>,
@@ -297,10 +319,11 @@ struct End<T: ?Sized, P: Pool> {
 impl<T: ?Sized, P: Pool> Drop for End<T, P> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: the slot is there still, and what is left in it is not looked at: a size is a matter of the type and of what comes with
-        // the pointer.
+        // SAFETY: the slot is still live, and `for_value` reads only the type and the pointer's
+        // metadata.
         let layout = Layout::for_value::<T>(unsafe { self.value.as_ref() });
-        // SAFETY: the slot of a box that was dropped or never made, for a value of this layout.
+        // SAFETY: the slot belongs to the box that was dropped or not finished, for a value of this
+        // layout.
         unsafe { P::__give(self.value.cast(), layout) };
     }
 }
@@ -310,7 +333,7 @@ impl<T: ?Sized, P: Pool> Deref for PooledBox<T, P> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: the box's value.
+        // SAFETY: the box owns its value.
         unsafe { self.value.as_ref() }
     }
 }
@@ -318,7 +341,7 @@ impl<T: ?Sized, P: Pool> Deref for PooledBox<T, P> {
 impl<T: ?Sized, P: Pool> DerefMut for PooledBox<T, P> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: the box's value, which nobody else has.
+        // SAFETY: the box owns its value and is borrowed exclusively.
         unsafe { self.value.as_mut() }
     }
 }

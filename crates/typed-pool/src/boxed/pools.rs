@@ -1,4 +1,4 @@
-//! Which pool a box is of.
+//! `Pool` and `PoolOf`: the traits and types that name the pool of a box.
 
 use core::alloc::Layout;
 use core::fmt;
@@ -17,28 +17,30 @@ use crate::unit::Reach;
 /// A pool that boxes name.
 ///
 /// # Safety
-/// Implemented by this crate and its macros alone.
+/// Only this crate and its macros implement it.
 pub unsafe trait Pool: Sized + 'static {
-    /// Gives back a slot.
+    /// Frees a slot.
     ///
     /// # Safety
-    /// `slot` is a live slot of such a pool for a value of this layout, and the caller gives it up.
+    /// `slot` is a live slot of this pool for a value of this layout, and nothing uses it after
+    /// this call.
     #[doc(hidden)]
     unsafe fn __give(slot: NonNull<u8>, layout: Layout);
 
-    /// A box of this layout is [`AnyPool`]'s from here on.
+    /// Hands a box of this layout over to [`AnyPool`].
     ///
     /// # Safety
-    /// There is such a box of this pool, and it is told once.
+    /// The box is of this pool, and this function is called once for it.
     #[doc(hidden)]
     unsafe fn __erase(layout: Layout);
 }
 
-/// A pool that has values of type `T`: [`OfType<T>`] of a type that [`pooled!`](crate::pooled) gave one, or a tag that it made for `T`.
+/// A pool with values of type `T`: [`OfType<T>`] for a type that has a pool, or a tag that
+/// [`pooled!`](crate::pooled) made for `T`.
 ///
 /// # Safety
-/// Implemented by this crate and its macros alone: the thread-local and the family are those of one pool for values of type `T`, and
-/// the methods of [`Pool`] are those of `typed`.
+/// Only this crate and its macros implement it. The thread-local and the family belong to one pool
+/// for values of type `T`, and the methods of [`Pool`] are those of `typed`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no pool for values of type `{T}`",
     note = "`pooled!({T});` beside your own type gives it a pool; for other types, `pooled!(struct Tag: {T});` makes one"
@@ -50,7 +52,7 @@ pub unsafe trait PoolOf<T>: Pool {
     fn __family() -> &'static Family;
 }
 
-/// A type with a pool of its own. Implemented by [`pooled!`](crate::pooled).
+/// A type with its own pool. [`pooled!`](crate::pooled) implements it.
 ///
 /// # Safety
 /// As [`PoolOf`], for `Self`.
@@ -65,9 +67,9 @@ pub unsafe trait Pooled: Sized + 'static {
     fn __family() -> &'static Family;
 }
 
-/// The pool of a type of your own, which [`pooled!`](crate::pooled) gave it.
+/// The pool that [`pooled!`](crate::pooled) gave to your own type.
 ///
-/// Of exactly that type: where one type is a subtype of another, a box of the one does not become a box of the other, whose pool is
+/// It is invariant in `T`: a box of a type does not coerce to a box of its supertype, whose pool is
 /// another one.
 pub struct OfType<T: ?Sized>(PhantomData<fn(*mut T) -> *mut T>);
 
@@ -77,22 +79,22 @@ impl<T: ?Sized> fmt::Debug for OfType<T> {
     }
 }
 
-// SAFETY: those of `typed`.
+// SAFETY: the methods are those of `typed`.
 unsafe impl<T: Pooled> Pool for OfType<T> {
     #[inline]
     unsafe fn __give(slot: NonNull<u8>, layout: Layout) {
-        // SAFETY: the caller's.
+        // SAFETY: this method has the same contract as `typed::give`.
         unsafe { typed::give::<T, Self>(slot, layout) };
     }
 
     #[inline]
     unsafe fn __erase(layout: Layout) {
-        // SAFETY: the caller's.
+        // SAFETY: this method has the same contract as `typed::erase`.
         unsafe { typed::erase::<T, Self>(layout) };
     }
 }
 
-// SAFETY: those of `T` itself.
+// SAFETY: the thread-local and the family are those of `T`, which belong to one pool.
 unsafe impl<T: Pooled> PoolOf<T> for OfType<T> {
     #[inline]
     fn __here() -> &'static LocalKey<Here> {
@@ -105,21 +107,23 @@ unsafe impl<T: Pooled> PoolOf<T> for OfType<T> {
     }
 }
 
-/// Whichever pool the value is from: it is found when the value is dropped. A drop then takes two loads more than one that knows its pool.
+/// The pool of a value whose own pool is found when it is dropped. That drop has two loads more
+/// than the drop of a box that names its pool.
 ///
-/// A value too large for units is on no pool's books any more once its box is of `AnyPool`: neither limits nor statistics know of it.
+/// A box of `AnyPool` whose value is too large for units is on no pool's account. Neither limits
+/// nor statistics include it.
 #[derive(Debug)]
 pub enum AnyPool {}
 
-// SAFETY: a slot finds its owner by its layout.
+// SAFETY: the layout of a slot leads to its unit, and the unit to its heap.
 unsafe impl Pool for AnyPool {
     #[inline]
     unsafe fn __give(slot: NonNull<u8>, layout: Layout) {
         if is_pooled(layout) {
-            // SAFETY: the caller's slot, of some family's heap.
+            // SAFETY: the caller frees a live slot of some family's heap.
             unsafe { threads::give_erased(threads::this_record(), slot, layout) };
         } else if layout.size() != 0 {
-            // SAFETY: without units it is the global heap's own block.
+            // SAFETY: a value without units is a block of the global heap.
             unsafe { heap::deallocate_unbooked(&Global, slot, layout) };
         }
     }
@@ -127,49 +131,50 @@ unsafe impl Pool for AnyPool {
     unsafe fn __erase(_: Layout) {}
 }
 
-/// A slot for a value of type `T`.
+/// Allocates a slot for a value of type `T`.
 #[inline]
 pub(super) fn allocate<T, P: PoolOf<T>>() -> Result<NonNull<T>, AllocError> {
     let layout = Layout::new::<T>();
     if !is_pooled(layout) {
         return threads::allocate_large(P::__family(), layout, false).map(NonNull::cast);
     }
-    // SAFETY: each family has a heap of index 0.
+    // SAFETY: each family has a heap with index 0.
     let owner = unsafe { Here::get(P::__here()).owner(0) };
     match heap::Env::heap(&owner).take(layout.size()) {
         Some(slot) => Ok(slot.cast()),
-        // SAFETY: as above.
+        // SAFETY: each family has a heap with index 0.
         None => unsafe { threads::refill(P::__family(), 0, layout.size()) }.map(NonNull::cast),
     }
 }
 
-/// What the pool of one type does.
+/// The operations of a pool of one type.
 #[doc(hidden)]
 pub mod typed {
     use super::{Account, Here, Layout, NonNull, PoolOf, Reach, heap, is_pooled, threads, unit_of};
 
-    /// Gives back a slot.
+    /// Frees a slot.
     ///
     /// # Safety
-    /// `slot` is a live slot of this pool for a value of this layout, which is that of `T`, and the caller gives it up.
+    /// `slot` is a live slot of this pool for a value of type `T`, and nothing uses it after this
+    /// call.
     #[inline]
     pub unsafe fn give<T, P: PoolOf<T>>(slot: NonNull<u8>, _: Layout) {
         let layout = Layout::new::<T>();
         if is_pooled(layout) {
-            // SAFETY: each family has a heap of index 0.
+            // SAFETY: each family has a heap with index 0.
             let owner = unsafe { Here::get(P::__here()).owner(0) };
-            // SAFETY: the caller's slot, of this family's only kind.
+            // SAFETY: the caller frees a live slot of this family, which has one kind of slots.
             unsafe { heap::give(owner, slot, unit_of(layout), layout.size(), Reach::Slot) };
         } else {
-            // SAFETY: without units it is the global heap's own block.
+            // SAFETY: a value without units is a block of the global heap.
             unsafe { threads::deallocate_large(P::__family(), slot, layout) };
         }
     }
 
-    /// A large block is on the books no more.
+    /// Removes a large block from the family's account.
     ///
     /// # Safety
-    /// There is such a block of this pool, and it is told once.
+    /// The block is of this pool, and this function is called once for it.
     #[inline]
     pub unsafe fn erase<T, P: PoolOf<T>>(layout: Layout) {
         if !is_pooled(layout) && layout.size() != 0 {

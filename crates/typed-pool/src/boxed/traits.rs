@@ -1,4 +1,4 @@
-//! What a box passes on to its value, and how boxes are made.
+//! The traits that a box forwards to its value, and the conversions that create boxes.
 
 use core::borrow::{Borrow, BorrowMut};
 use core::cmp::Ordering;
@@ -30,7 +30,7 @@ impl<T: ?Sized, P: Pool> From<PooledBox<T, P>> for Pin<PooledBox<T, P>> {
     }
 }
 
-/// Into a slot of this thread's pool, whichever thread's the other box is from.
+/// Clones into a slot of the calling thread's pool, whichever thread made the other box.
 impl<T: Clone, P: PoolOf<T>> Clone for PooledBox<T, P> {
     fn clone(&self) -> Self {
         Self::make_with(|| T::clone(self))
@@ -109,7 +109,8 @@ impl<T: ?Sized + Hash, P: Pool> Hash for PooledBox<T, P> {
     }
 }
 
-/// A hasher may treat numbers otherwise than their bytes, so each has to reach it as what it is.
+/// Forwards each number by its own method, because a hasher may treat numbers differently from
+/// their bytes.
 macro_rules! forward_writes {
     ($($name:ident: $number:ty),*) => {$(
         fn $name(&mut self, number: $number) {

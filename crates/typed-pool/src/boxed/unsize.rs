@@ -6,23 +6,25 @@ use core::ptr::NonNull;
 use super::{AnyPool, Pool, PooledBox};
 
 impl<T: ?Sized, P: Pool> PooledBox<T, P> {
-    /// The same box, of a pool that is found when the value is dropped: boxes of one type from several pools have one type so.
+    /// Turns the box into one whose pool is found when the value is dropped. So boxes of one type
+    /// from several pools get the same type.
     #[inline]
     #[must_use]
     pub fn erase(this: Self) -> PooledBox<T, AnyPool> {
-        // SAFETY: this box, which is of `AnyPool` from here on.
+        // SAFETY: the box is of this pool, and belongs to `AnyPool` from here on.
         unsafe { P::__erase(core::alloc::Layout::for_value::<T>(&*this)) };
         let value = Self::into_raw(this);
-        // SAFETY: the box's value; its slot finds the pool that it is from.
+        // SAFETY: the box owned the value, and its slot leads to its pool.
         unsafe { PooledBox::from_raw(value) }
     }
 
-    /// The same value behind the pointer that `unsize` makes of its own: what [`unsize!`](crate::unsize) does, for coercions that it
-    /// cannot write down.
+    /// Replaces the box's pointer by the one that `unsize` makes of it. [`unsize!`](crate::unsize)
+    /// calls this function; use it for coercions that the macro cannot express.
     ///
     /// # Safety
-    /// `unsize` returns its argument with other metadata: the same address, and a vtable or length of the very value that lies there. Size and
-    /// alignment of the value, as they follow from that metadata, are those that it had.
+    /// `unsize` returns its argument with other metadata: the same address, and a vtable or length
+    /// of the value at that address. That metadata gives the value the same size and alignment as
+    /// before.
     #[inline]
     #[must_use]
     pub unsafe fn unsize_with<U: ?Sized>(
@@ -32,16 +34,19 @@ impl<T: ?Sized, P: Pool> PooledBox<T, P> {
         let erased = PooledBox::erase(this);
         let unsized_value = unsize(erased.value.as_ptr());
         mem::forget(erased);
-        // SAFETY: the same address, which is not null.
+        // SAFETY: the address is that of the value, which is not null.
         let value = unsafe { NonNull::new_unchecked(unsized_value) };
-        // SAFETY: the box's value; its slot finds the pool that it is from by the same size and alignment.
+        // SAFETY: the box owned the value, and the same size and alignment lead from its slot to
+        // its pool.
         unsafe { PooledBox::from_raw(value) }
     }
 }
 
-/// Turns a [`PooledBox`](crate::PooledBox) into one of a trait object or a slice, as `Box` does by itself: `unsize!(boxed => dyn Trait)`.
+/// Turns a [`PooledBox`](crate::PooledBox) into one of a trait object or a slice: `unsize!(boxed =>
+/// dyn Trait)`. A `Box` does so without a macro.
 ///
-/// The result is a `PooledBox<dyn Trait, AnyPool>`: its slot finds the pool that it is from by the size and alignment of the value.
+/// The result is a `PooledBox<dyn Trait, AnyPool>`. The size and alignment of the value lead from
+/// its slot to its pool.
 ///
 /// # Examples
 ///
@@ -70,12 +75,14 @@ impl<T: ?Sized, P: Pool> PooledBox<T, P> {
 /// pooled!(Square);
 /// pooled!(Circle);
 ///
-/// let shapes: [PooledBox<dyn Shape, AnyPool>; 2] =
-///     [unsize!(PooledBox::new(Square(2.0)) => dyn Shape), unsize!(PooledBox::new(Circle(1.0)) => dyn Shape)];
+/// let shapes: [PooledBox<dyn Shape, AnyPool>; 2] = [
+///     unsize!(PooledBox::new(Square(2.0)) => dyn Shape),
+///     unsize!(PooledBox::new(Circle(1.0)) => dyn Shape),
+/// ];
 /// assert_eq!(shapes.iter().map(|shape| shape.area()).sum::<f64>(), 7.0);
 /// ```
 ///
-/// Nothing but a coercion will do:
+/// Only a coercion compiles:
 ///
 /// ```compile_fail
 /// # use typed_pool::{PooledBox, pooled, unsize};
@@ -95,7 +102,8 @@ impl<T: ?Sized, P: Pool> PooledBox<T, P> {
 macro_rules! unsize {
     ($boxed:expr => $target:ty) => {{
         let boxed = $boxed;
-        // SAFETY: the closure coerces its argument and does nothing else, and pointers coerce to what they point at only.
+        // SAFETY: the closure only coerces its argument, and a coercion keeps the address and the
+        // value.
         unsafe { $crate::PooledBox::unsize_with(boxed, |value| -> *mut $target { value }) }
     }};
 }

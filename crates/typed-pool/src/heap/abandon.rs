@@ -1,18 +1,21 @@
-//! Units that a thread left with live slots when it ended.
+//! Abandoned units: those that a thread left with live slots when it ended.
 //!
-//! Nobody holds the record of such a unit, so each group that other threads free to would be pushed, and the record
-//! leased, for every free. Instead the first look at a group makes its unit *abandoned* and starts the group's countdown:
-//! the free that completes it pushes the group again, and the frees in between set a bit and nothing else.
+//! No thread holds the record of such a unit. Without a countdown, each remote free would push its
+//! group, and its thread would lease the record to drain the inbox. Instead, the first drain of a
+//! group makes its unit *abandoned* and starts the group's countdown. The free that completes the
+//! countdown pushes the group again; the frees before it only set a bit.
 //!
-//! The free slots of an abandoned unit are bits, none is linked. It waits in the queue, and the next holder of the
-//! record *adopts* it there: it stops the countdowns and books the bits that arrived.
+//! The free slots of an abandoned unit are bits, and none of them is linked. The unit waits in the
+//! queue until the next holder of the record *adopts* it: that thread stops the countdowns and
+//! books the bits that arrived.
 
 use super::{Env, Heap, slow};
 use crate::group::GroupPtr;
 use crate::unit::{Place, UnitPtr};
 
-/// Books the remote frees of a heap and gives back its empty units, for a thread that holds the record for this one
-/// moment. Units with live slots become abandoned. Returns `false` if empty units stayed because a walker stood on them.
+/// Books the remote frees of a heap and frees its empty units, for a thread that leases the record
+/// only for that. Units with live slots become abandoned. Returns `false` if empty units stayed
+/// because a walker protected them.
 pub(crate) fn drain<E: Env>(env: E) -> bool {
     let heap = env.heap();
     heap.owned.write();
@@ -39,11 +42,11 @@ impl Heap {
     }
 }
 
-/// Makes an abandoned unit one of the queue again. Returns `false` if a countdown is complete whose group is not
-/// dequeued yet: its bits are booked first, and the unit stays abandoned until then.
+/// Turns an abandoned unit into an ordinary one of the queue. Returns `false` if a countdown is
+/// complete and not booked: the unit then stays abandoned until it is booked.
 ///
-/// Bits of a complete countdown do not say which slots were freed during it, only the unit's `home` bits do, and these
-/// change when the unit becomes the front.
+/// The word of a complete countdown does not say which slots were freed during it. Only the `home`
+/// bits do, and they change when the unit becomes the front.
 pub(super) fn adopt(unit: UnitPtr) -> bool {
     let (mut live, mut complete) = (unit.live(), false);
     for group in unit.groups() {

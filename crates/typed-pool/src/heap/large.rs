@@ -1,17 +1,17 @@
-//! What has no units: values of size zero, and blocks that are the backing allocator's own.
+//! Values without units: those of size zero, and blocks of the backing allocator.
 //!
-//! A size of zero touches nothing: its slot is an aligned address. All others are counted against the limit; they may be
-//! freed by any thread, since no unit knows of them.
+//! A value of size zero has an aligned dangling address and no memory. Other blocks count against
+//! the limit. Any thread may free them, because they belong to no unit.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 
 use allocator_api2::alloc::{AllocError, Allocator};
 
-use super::slow::{Reserved, reserved};
+use super::reserved::{Reserved, reserved};
 use crate::account::Account;
 
-/// A block of a layout without units.
+/// Allocates a block of a layout without units.
 #[cold]
 pub(crate) fn allocate_large<A: Allocator, C: Account>(
     backing: &A,
@@ -30,10 +30,11 @@ pub(crate) fn allocate_large<A: Allocator, C: Account>(
     Ok(block.cast())
 }
 
-/// Gives back a block of a layout without units.
+/// Frees a block of a layout without units.
 ///
 /// # Safety
-/// `block` is a live block of this layout, from an equivalent backing allocator and booked in `account`.
+/// `block` is a live block of this layout, came from an equivalent backing allocator, and is on
+/// `account`.
 #[cold]
 pub(crate) unsafe fn deallocate_large<A: Allocator, C: Account>(
     backing: &A,
@@ -45,28 +46,29 @@ pub(crate) unsafe fn deallocate_large<A: Allocator, C: Account>(
         return;
     }
     account.large(1, layout.size(), false);
-    // Released behind the deallocation: another thread may ask for these bytes at once.
+    // Releases the bytes after the deallocation: another thread may request them at once.
     let _booked = Reserved { account, bytes: layout.size() };
-    // SAFETY: the caller's block.
+    // SAFETY: the block is live and came from an equivalent allocator with this layout.
     unsafe { backing.deallocate(block, layout) };
 }
 
-/// Gives back a block that is on no account.
+/// Frees a block that is on no account.
 ///
 /// # Safety
-/// `block` is a live block of this layout, not of size zero, from an equivalent backing allocator.
+/// `block` is a live block of this layout, not of size zero, and came from an equivalent backing
+/// allocator.
 #[cfg(all(feature = "std", not(ephemera_loom)))]
 #[cold]
 #[inline(never)]
 pub(crate) unsafe fn deallocate_unbooked<A: Allocator>(backing: &A, block: NonNull<u8>, layout: Layout) {
-    // SAFETY: the caller's block.
+    // SAFETY: the block is live and came from an equivalent allocator with this layout.
     unsafe { backing.deallocate(block, layout) };
 }
 
-/// Grows a block by the backing allocator's own means.
+/// Grows a block through the backing allocator.
 ///
 /// # Safety
-/// As `Allocator::grow`; both layouts are without units and not of size zero.
+/// As `Allocator::grow`; both layouts have no units and are not of size zero.
 #[cfg(all(feature = "std", not(ephemera_loom)))]
 pub(crate) unsafe fn grow_large<A: Allocator, C: Account>(
     backing: &A,
@@ -78,10 +80,12 @@ pub(crate) unsafe fn grow_large<A: Allocator, C: Account>(
     let more = new.size() - old.size();
     let grown = reserved(account, more, || {
         if zeroed {
-            // SAFETY: the backing allocator's own block of layout `old`, which lives on if this fails.
+            // SAFETY: a live block of the backing allocator with layout `old`, which stays live if
+            // this fails.
             unsafe { backing.grow_zeroed(block, old, new) }
         } else {
-            // SAFETY: as above.
+            // SAFETY: a live block of the backing allocator with layout `old`, which stays live if
+            // this fails.
             unsafe { backing.grow(block, old, new) }
         }
     })?;
@@ -89,10 +93,10 @@ pub(crate) unsafe fn grow_large<A: Allocator, C: Account>(
     Ok(grown.cast())
 }
 
-/// Shrinks a block by the backing allocator's own means.
+/// Shrinks a block through the backing allocator.
 ///
 /// # Safety
-/// As `Allocator::shrink`; both layouts are without units and not of size zero.
+/// As `Allocator::shrink`; both layouts have no units and are not of size zero.
 #[cfg(all(feature = "std", not(ephemera_loom)))]
 pub(crate) unsafe fn shrink_large<A: Allocator, C: Account>(
     backing: &A,
@@ -100,7 +104,7 @@ pub(crate) unsafe fn shrink_large<A: Allocator, C: Account>(
     block: NonNull<u8>,
     (old, new): (Layout, Layout),
 ) -> Result<NonNull<u8>, AllocError> {
-    // SAFETY: the backing allocator's own block of layout `old`.
+    // SAFETY: a live block of the backing allocator with layout `old`.
     let shrunk = unsafe { backing.shrink(block, old, new) }?;
     let less = old.size() - new.size();
     account.large(0, less, false);

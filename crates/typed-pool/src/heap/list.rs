@@ -1,5 +1,5 @@
-//! The owner's lists: the full units, the queue, and the empties. The list of all units, which other threads walk, is
-//! `ephemera_prim::unit_list`'s.
+//! The owner's lists: full units, queue, and empties. `ephemera_prim::unit_list` has the list of
+//! all units, which other threads walk.
 
 use core::ptr;
 
@@ -8,15 +8,17 @@ use super::Heap;
 use super::abandon::adopt;
 use crate::unit::{Place, Unit, UnitPtr};
 
+/// Returns the unit at an end or a link of a list.
+///
 /// # Safety
-/// `unit` is null or on a list of a heap (H6).
+/// `unit` is null, or on a list of a heap (H6).
 unsafe fn listed(unit: *mut Unit) -> Option<UnitPtr> {
-    // SAFETY: U1: units on a list are not freed.
+    // SAFETY: U1: a unit on a list is not freed.
     unsafe { UnitPtr::from_raw(unit) }
 }
 
 impl Heap {
-    /// Keeps an empty unit.
+    /// Pushes an empty unit.
     pub(super) fn push_empty(&self, unit: UnitPtr) {
         unit.set_place(Place::Empty);
         unit.after().set(self.empties.get());
@@ -24,22 +26,22 @@ impl Heap {
         self.empties_len.set(self.empties_len.get() + 1);
     }
 
-    /// Takes the empty unit that was kept last: the likeliest to be in the caches.
+    /// Pops the empty unit that was pushed last. It is the likeliest to be in the caches.
     pub(super) fn pop_empty(&self) -> Option<UnitPtr> {
-        // SAFETY: the stack of empties.
+        // SAFETY: H6: the unit is among the empties.
         let unit = unsafe { listed(self.empties.get()) }?;
         self.empties.set(unit.after().get());
         self.empties_len.set(self.empties_len.get() - 1);
         Some(unit)
     }
 
-    /// Puts a unit at the end of the queue: the longer it waits, the more of it comes home.
+    /// Puts a unit at the end of the queue. The longer it waits, the more of its slots are freed.
     pub(super) fn queue_last(&self, unit: UnitPtr) {
         unit.set_place(Place::Partial);
         let last = self.queue_end.get();
         unit.before().set(last);
         unit.after().set(ptr::null_mut());
-        // SAFETY: the queue.
+        // SAFETY: H6: the unit is in the queue.
         match unsafe { listed(last) } {
             Some(last) => last.after().set(unit.as_ptr()),
             None => self.queue.set(unit.as_ptr()),
@@ -47,13 +49,13 @@ impl Heap {
         self.queue_end.set(unit.as_ptr());
     }
 
-    /// Puts a unit at the start of the queue: it is the next front.
+    /// Puts a unit at the start of the queue, to be the next front.
     pub(super) fn queue_first(&self, unit: UnitPtr) {
         unit.set_place(Place::Partial);
         let first = self.queue.get();
         unit.before().set(ptr::null_mut());
         unit.after().set(first);
-        // SAFETY: the queue.
+        // SAFETY: H6: the unit is in the queue.
         match unsafe { listed(first) } {
             Some(first) => first.before().set(unit.as_ptr()),
             None => self.queue_end.set(unit.as_ptr()),
@@ -61,7 +63,7 @@ impl Heap {
         self.queue.set(unit.as_ptr());
     }
 
-    /// Takes a unit off the list of full units or out of the queue, in a fixed number of steps.
+    /// Removes a unit from the list of full units or from the queue, in constant time.
     pub(super) fn unlist(&self, unit: UnitPtr) {
         let (head, end) = match unit.place() {
             Place::Full => (&self.full, None),
@@ -71,51 +73,51 @@ impl Heap {
             _ => return,
         };
         let (before, after) = (unit.before().get(), unit.after().get());
-        // SAFETY: a neighbour on the same list.
+        // SAFETY: H6: the neighbour is on the same list.
         match unsafe { listed(before) } {
             Some(before) => before.after().set(after),
             None => head.set(after),
         }
-        // SAFETY: as above.
+        // SAFETY: H6: the neighbour is on the same list.
         match unsafe { listed(after) } {
             Some(after) => after.before().set(before),
             None => _ = end.map(|end| end.set(before)),
         }
     }
 
-    /// Puts a unit without a free slot on the list of full units.
+    /// Pushes a unit without a free slot to the list of full units.
     pub(super) fn push_full(&self, unit: UnitPtr) {
         unit.set_place(Place::Full);
         let first = self.full.replace(unit.as_ptr());
         unit.before().set(ptr::null_mut());
         unit.after().set(first);
-        // SAFETY: the list of full units.
+        // SAFETY: H6: the unit is on the list of full units.
         if let Some(first) = unsafe { listed(first) } {
             first.before().set(unit.as_ptr());
         }
     }
 
-    /// Takes the unit that ran full last.
+    /// Pops the unit that ran full last.
     pub(super) fn pop_full(&self) -> Option<UnitPtr> {
-        // SAFETY: the list of full units.
+        // SAFETY: H6: the unit is on the list of full units.
         let unit = unsafe { listed(self.full.get()) }?;
         self.unlist(unit);
         unit.set_place(Place::Visited);
         Some(unit)
     }
 
-    /// The unit that waits longest.
+    /// Returns the unit that has waited longest.
     #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
     pub(super) fn first_in_queue(&self) -> Option<UnitPtr> {
-        // SAFETY: the queue.
+        // SAFETY: H6: the unit is in the queue.
         unsafe { listed(self.queue.get()) }
     }
 
-    /// Takes the unit that waits longest, of those that may become the front now.
+    /// Takes the unit that has waited longest, among those that may become the front now.
     pub(super) fn pop_queue(&self) -> Option<UnitPtr> {
         let mut at = self.queue.get();
         loop {
-            // SAFETY: the queue.
+            // SAFETY: H6: the unit is in the queue.
             let unit = unsafe { listed(at) }?;
             if self.may_be_front(unit) {
                 self.unlist(unit);
@@ -125,15 +127,15 @@ impl Heap {
         }
     }
 
-    /// Whether a queued unit may become the front. An abandoned one is adopted here.
+    /// Returns whether a queued unit may become the front. Adopts the unit if it is abandoned.
     #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
     fn may_be_front(&self, unit: UnitPtr) -> bool {
         unit.place() != Place::Abandoned || adopt(unit)
     }
 
-    /// As above: a pool for one thread abandons no unit.
+    /// As above: a pool for one thread has no abandoned units.
     #[cfg(not(all(any(feature = "std", ephemera_loom), target_has_atomic = "64")))]
-    #[expect(clippy::unused_self, reason = "the other one's signature")]
+    #[expect(clippy::unused_self, reason = "the method has the same signature on all targets")]
     fn may_be_front(&self, _: UnitPtr) -> bool {
         true
     }

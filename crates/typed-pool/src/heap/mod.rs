@@ -1,22 +1,24 @@
-//! The heap: slots of one kind, of one owner.
+//! The heap: the units and free slots of one owner, all of one kind.
 //!
 //! ```text
-//!   free, cursor, end        the free slots of the front, linked, and those never handed out
-//!   front    --> unit        what is allocated from, until nothing in it is free
-//!   queue    --> units       the next fronts, oldest first: as a rule an eighth of each is free
+//!   free, cursor, end        the linked free slots of the front, and its slots that were never
+//!   used
+//!   front    --> unit        the heap allocates from it until no slot is free
+//!   queue    --> units       the next fronts, oldest first: usually an eighth of each is free
 //!   full     --> units       less than an eighth of each is free
-//!   empties  --> units       nothing in them is alive
-//!   units    <-> all units, wherever else they are or are not
+//!   empties  --> units       no slot is live
+//!   units    <-> all units, whether they are on another list or not
 //! ```
 //!
-//! `fast` has what every allocation and free goes through, `slow` how fronts are found and units come and go, `list` the
-//! owner's lists, `abandon` the units of ended threads, `large` what has no units.
+//! `fast` has the fast paths. `slow` finds fronts, requests units and frees them. `list` has the
+//! owner's lists, `abandon` the units of ended threads, and `large` the blocks without units.
 
 #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
 mod abandon;
 mod fast;
 mod large;
 mod list;
+mod reserved;
 mod slow;
 
 #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
@@ -27,11 +29,12 @@ pub(crate) use fast::mark_free;
 pub(crate) use large::{allocate_large, deallocate_large};
 #[cfg(all(feature = "std", not(ephemera_loom)))]
 pub(crate) use large::{deallocate_unbooked, grow_large, shrink_large};
+pub(crate) use reserved::reserved;
 #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
 pub(crate) use slow::book;
 #[cfg(all(feature = "std", not(ephemera_loom), target_has_atomic = "64"))]
 pub(crate) use slow::refill_beyond;
-pub(crate) use slow::{refill, reserve, reserved, trim};
+pub(crate) use slow::{refill, reserve, trim};
 
 use core::cell::Cell;
 use core::ptr::{self, NonNull};
@@ -46,57 +49,60 @@ use crate::geometry::Spec;
 use crate::group::GroupPtr;
 use crate::unit::{Unit, UnitPtr};
 
-/// Empty units that a heap keeps at least, before it gives others back.
+/// The number of empty units that a heap always keeps before it frees others.
 pub(crate) const RETAIN: usize = 4;
 
-/// How many slots are taken from the backing allocator at once.
+/// The number of slots of each request to the backing allocator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ChunkLen {
-    /// 64, then with each unit held twice as many, up to what fits a unit.
+    /// 64 first, twice the number with each unit held, up to the capacity of a unit.
     Grows,
-    /// Always so many: a shorter unit, or several whole ones. None are one.
+    /// A fixed number of slots; 0 means 1. A small number is one shorter unit, a large one several
+    /// whole units.
     Fixed(usize),
 }
 
-/// No more units are taken at once, however long a chunk is to be.
+/// The maximum number of units of one request.
 pub(crate) const CHUNK_UNITS: usize = 64;
 
-/// Slots of the first unit of a pool that grows by itself.
+/// The number of slots in the first unit of a growing pool.
 pub(crate) const FIRST_LEN: usize = 64;
 
-/// The heap's own words. They hold no memory by themselves: whoever has the heap gives units back first.
+/// The state of a heap. Its units are not freed when it is dropped: its owner frees them before.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Heap {
-    // What every allocation and free looks at.
+    // The words of the fast paths.
     free: Cell<*mut u8>,
     cursor: Cell<*mut u8>,
     end: Cell<*mut u8>,
     front: Cell<*mut Unit>,
     spec: Spec,
-    // What the slow path looks at.
-    /// Units that no scrape has visited since they ran full.
+    // The words of the slow path.
+    /// Full units that no scrape has visited since they ran full.
     full: Cell<*mut Unit>,
     queue: Cell<*mut Unit>,
     queue_end: Cell<*mut Unit>,
     empties: Cell<*mut Unit>,
     empties_len: Cell<usize>,
-    /// Empty units to keep: `RETAIN`, those that were there from the start, and one more for each that was given back and then missed.
+    /// The number of empty units to keep: `RETAIN`, those of the initial capacity, and one more for
+    /// each unit that was freed and then needed again.
     keep: Cell<usize>,
     given_back: Cell<usize>,
     units_len: Cell<usize>,
     chunk_len: ChunkLen,
     units: UnitList<Unit>,
-    /// How many full units scrapes have visited.
+    /// The number of full units that scrapes have visited.
     #[cfg(test)]
     pub(crate) scraped: Cell<usize>,
-    /// Of the words above, for models: what one owner writes is ordered behind what the last one wrote.
+    /// In models, the witness of the words above: each owner's writes are ordered after those of
+    /// the last owner.
     owned: Witness,
 }
 
 impl Heap {
     ephemera_prim::const_unless_loom! {
-        /// A heap without units.
+        /// Creates a heap without units.
         pub(crate) fn new(spec: Spec, chunk_len: ChunkLen) -> Self {
             Self {
                 free: Cell::new(ptr::null_mut()),
@@ -121,28 +127,28 @@ impl Heap {
         }
     }
 
-    /// A slot of the front given back last, or else one never handed out. For a value of `size` bytes.
+    /// Takes the slot of the front that was freed last, or else one that was never used, for a
+    /// value of `size` bytes.
     #[inline]
     pub(crate) fn take(&self, size: usize) -> Option<NonNull<u8>> {
         fast::take(self, size)
     }
 
-    /// Calls `visit` for every unit, on any thread. Returns `false` if some were not visited: another walker stood in
-    /// the way for long, or units came and went too fast.
+    /// Calls `visit` for every unit, on any thread. Returns `false` if it missed some, because
+    /// another walker was in the way for long or the list changed too fast.
     pub(crate) fn walk(&self, mut visit: impl FnMut(UnitPtr)) -> bool {
-        // SAFETY: U1: a unit lives while it is visited (W2).
+        // SAFETY: U1: a unit is not freed while it is visited (W2).
         self.units.walk(|unit| visit(unsafe { UnitPtr::new(unit) }))
     }
 
-    /// Where its slots lie in their units.
-    #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+    /// Returns the layout of its slots in their units.
     pub(crate) fn spec(&self) -> Spec {
         self.spec
     }
 
     #[inline]
     fn front(&self) -> Option<UnitPtr> {
-        // SAFETY: U1: a front is not freed before it stops being the front (H2).
+        // SAFETY: U1: a unit is not freed while it is the front (H2).
         unsafe { UnitPtr::from_raw(self.front.get()) }
     }
 }
@@ -150,11 +156,12 @@ impl Heap {
 #[cfg(all(test, feature = "alloc", not(ephemera_loom)))]
 mod tests;
 
-/// What a heap stands in: whose it is and where its units come from.
+/// The environment of a heap: its owner, and the origin of its units.
 ///
 /// # Safety
-/// `heap` returns one heap, which the calling thread owns (H1); its units all came from `backing`. `owns` is true exactly of units of that
-/// heap. `backing` stays valid and equivalent throughout.
+/// `heap` always returns the same heap, which the calling thread owns (H1), and all of its units
+/// came from `backing`. `owns` is true for units of that heap only. `backing` stays valid and
+/// equivalent throughout.
 pub(crate) unsafe trait Env: Copy {
     type Backing: Allocator;
     type Account: Account;
@@ -162,20 +169,20 @@ pub(crate) unsafe trait Env: Copy {
     fn heap(&self) -> &Heap;
     fn backing(&self) -> &Self::Backing;
     fn account(&self) -> &Self::Account;
-    /// The identity that units of this heap carry.
+    /// Returns the identity that units of this heap carry.
     fn identity(&self) -> *const ();
-    /// Whether this heap's owner may write the words of `unit`.
+    /// Returns whether this heap's owner may write the words of `unit`.
     fn owns(&self, unit: UnitPtr) -> bool;
-    /// Books what other threads gave back.
+    /// Books remote frees.
     fn settle(self);
-    /// What other threads gave back, group by group. The caller books all of it.
+    /// Takes the unbooked remote frees, group by group. The caller books all of them.
     #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
     fn mail(self) -> impl Iterator<Item = (GroupPtr, u64)>;
-    /// Gives back the empty units of other heaps, before a request is refused.
+    /// Frees empty units of other heaps, before a request is refused.
     fn last_resort(self);
-    /// Gives back a slot of a unit that another owner has.
+    /// Frees a slot of a unit that this heap does not own.
     ///
     /// # Safety
-    /// `block` is a slot of `unit`, which the caller has and gives up; `unit` is not owned.
+    /// `block` is a slot of `unit`, which the caller frees, and `owns(unit)` is false.
     unsafe fn give_back(self, unit: UnitPtr, block: NonNull<u8>);
 }

@@ -1,8 +1,9 @@
-//! Where fronts come from, and where units go whose slots came home.
+//! The slow path: it finds the next front, requests units, and frees them.
 //!
-//! Slots of the front are not counted one by one: an allocation from it and a free to it only move the list. What is out
-//! is known where it matters. A front that ran dry has all of its slots out; from then on each free counts down
-//! `until`, and a front that is given up before is counted along its list.
+//! Allocations from the front and frees to it only change its free list; nothing counts them. The
+//! slots are counted when the unit stops being the front. If it ran full, all of its slots are
+//! live. If it is replaced before that, its free list is counted. From then on, each free
+//! decrements `until`.
 
 use core::ptr::{self, NonNull};
 
@@ -10,6 +11,7 @@ use allocator_api2::alloc::AllocError;
 use ephemera_prim::raw;
 use ephemera_prim::unit_list::UnitList;
 
+use super::reserved::{Reserved, reserved};
 use super::{CHUNK_UNITS, ChunkLen, Env, FIRST_LEN, Heap, RETAIN};
 use crate::account::Account;
 #[cfg(all(feature = "std", not(ephemera_loom), target_has_atomic = "64"))]
@@ -18,13 +20,16 @@ use crate::account::Beyond;
 use crate::group::GroupPtr;
 use crate::unit::{Place, Unit, UnitPtr, link_of};
 
-/// Of the slots of a unit that ran dry, one in so many must be home before it is allocated from again. The slow path then
-/// runs once for as many allocations.
+/// A full unit is allocated from again when one in this number of its slots is free. So the slow
+/// path runs at most once for that share of a unit's slots.
 const SHARE: usize = 8;
 
-/// A slot for a value of `size` bytes, where the fast way had none: from the front, if something came home to it meanwhile, from a unit of the queue, or
-/// from an empty one. Where there are none, what other threads gave back is booked, which takes each group's line away from them; then these come
-/// again, and the backing allocator last.
+/// Allocates a slot for a value of `size` bytes after the fast path found none.
+///
+/// It tries the front, whose slots may have been freed since, then a unit of the queue, then an
+/// empty unit. If there are none, it books remote frees and tries again; booking takes each group's
+/// cache line from other cores, so it comes second. At last it requests a unit from the backing
+/// allocator.
 #[cold]
 #[inline(never)]
 pub(crate) fn refill<E: Env>(env: E, size: usize) -> Result<NonNull<u8>, AllocError> {
@@ -42,7 +47,7 @@ pub(crate) fn refill<E: Env>(env: E, size: usize) -> Result<NonNull<u8>, AllocEr
     heap.take(size).ok_or(AllocError)
 }
 
-/// A slot of the front, or of the next one.
+/// Takes a slot of the front, or of the next front.
 fn take_or_install<E: Env>(env: E, size: usize) -> Option<NonNull<u8>> {
     let heap = env.heap();
     heap.take(size).or_else(|| {
@@ -51,23 +56,23 @@ fn take_or_install<E: Env>(env: E, size: usize) -> Option<NonNull<u8>> {
     })
 }
 
-/// The unit that waits longest, else the empty one that was kept last.
+/// Takes the unit that has waited longest in the queue, or else the empty unit that was kept last.
 fn next_front<E: Env>(env: E) -> Option<UnitPtr> {
     let heap = env.heap();
     #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
     if heap.first_in_queue().is_some_and(|unit| unit.place() == Place::Abandoned) {
-        // Countdowns that are complete keep a unit from being adopted until they are booked.
+        // A complete countdown keeps its unit from being adopted until it is booked.
         env.settle();
     }
     heap.pop_queue().or_else(|| heap.pop_empty())
 }
 
-/// Slots of a unit that exceeds the limit.
+/// The number of slots in a unit that exceeds the limit.
 #[cfg(all(feature = "std", not(ephemera_loom), target_has_atomic = "64"))]
 const BEYOND_LEN: usize = 8;
 
-/// As [`refill`], which has just failed, for a block that shrinks: its unit may exceed the limit. The unit is a
-/// short one.
+/// Allocates a slot for a block that shrinks, after [`refill`] failed. Its unit is short and may
+/// exceed the limit.
 #[cfg(all(feature = "std", not(ephemera_loom), target_has_atomic = "64"))]
 #[cold]
 pub(crate) fn refill_beyond<E: Env>(env: E, size: usize) -> Result<NonNull<u8>, AllocError> {
@@ -78,7 +83,7 @@ pub(crate) fn refill_beyond<E: Env>(env: E, size: usize) -> Result<NonNull<u8>, 
     heap.take(size).ok_or(AllocError)
 }
 
-/// Takes units until the heap has `slots` more than now, and keeps them.
+/// Requests units with `slots` slots in total, and keeps them as empties.
 pub(crate) fn reserve<E: Env>(env: E, slots: usize) -> Result<(), AllocError> {
     let heap = env.heap();
     let mut left = slots;
@@ -91,26 +96,27 @@ pub(crate) fn reserve<E: Env>(env: E, slots: usize) -> Result<(), AllocError> {
     Ok(())
 }
 
-/// Units from the backing allocator: one to allocate from now, others that come with it kept as empties.
+/// Requests units from the backing allocator. Returns one; other units of the same chunk become
+/// empties.
 fn obtain<E: Env>(env: E) -> Result<UnitPtr, AllocError> {
     let heap = env.heap();
     let (slots, units) = heap.next_chunk();
     let first = match acquire(env, slots) {
         Ok(unit) => unit,
         Err(AllocError) => {
-            // Before anybody else has to give anything up: units that have a free slot, and too few to be in the queue.
+            // Full units with a free slot come first: taking one costs other heaps nothing.
             if let Some(unit) = heap.scrape() {
                 return Ok(unit);
             }
             env.last_resort();
-            // Which booked what came home meanwhile.
+            // The last resort also booked remote frees.
             match next_front(env).or_else(|| heap.scrape()) {
                 Some(unit) => return Ok(unit),
                 None => acquire_what_there_is(env, slots)?,
             }
         }
     };
-    // Only units that it gave back and now misses make a heap keep more of them.
+    // A heap keeps more units only if it needs some that it freed.
     if let Some(given_back) = heap.given_back.get().checked_sub(1) {
         heap.given_back.set(given_back);
         heap.keep.set(heap.keep.get() + 1);
@@ -118,7 +124,8 @@ fn obtain<E: Env>(env: E) -> Result<UnitPtr, AllocError> {
     if units == 1 {
         return Ok(first);
     }
-    // With the empties meanwhile: the backing allocator may unwind, or allocate from this very heap.
+    // `first` is an empty meanwhile, because the backing allocator may unwind or allocate from this
+    // heap.
     heap.push_empty(first);
     for _ in 1..units {
         match acquire(env, slots) {
@@ -129,7 +136,8 @@ fn obtain<E: Env>(env: E) -> Result<UnitPtr, AllocError> {
     heap.pop_empty().ok_or(AllocError)
 }
 
-/// A unit of that many slots, or of half of them, or of half of that: there may be room for a shorter one.
+/// Requests a unit of `slots` slots, then of half as many, down to one: there may be room for a
+/// shorter unit.
 fn acquire_what_there_is<E: Env>(env: E, slots: usize) -> Result<UnitPtr, AllocError> {
     match acquire(env, slots) {
         Err(AllocError) if slots > 1 => acquire_what_there_is(env, slots / 2),
@@ -137,57 +145,27 @@ fn acquire_what_there_is<E: Env>(env: E, slots: usize) -> Result<UnitPtr, AllocE
     }
 }
 
-/// One unit under the limit: reserved first, asked for then. It is empty, and on the list of all units alone.
+/// Requests one unit under the limit. It is empty and only on the list of all units.
 fn acquire<E: Env>(env: E, slots: usize) -> Result<UnitPtr, AllocError> {
     acquire_under(env, env.account(), slots)
 }
 
-/// As [`acquire`], by the rules of `account`, which stands for the heap's.
+/// Does what [`acquire`] does, with the limit of `account`.
 fn acquire_under<E: Env, A: Account>(env: E, account: &A, slots: usize) -> Result<UnitPtr, AllocError> {
     let spec = env.heap().spec;
     let layout = spec.layout(slots);
     let memory = reserved(account, layout.size(), || raw::acquire(env.backing(), layout))?;
-    // SAFETY: just acquired with that layout.
+    // SAFETY: the memory was just acquired with this layout.
     let unit = unsafe { UnitPtr::create(memory, spec, slots, env.identity()) };
     let heap = env.heap();
-    // SAFETY: a new unit of the heap that the caller owns (H1); H6.
+    // SAFETY: the caller owns the heap (H1), and the unit is new, so it is on no list yet (H6).
     unsafe { heap.units.add(unit.as_non_null()) };
     heap.units_len.set(heap.units_len.get() + 1);
     Ok(unit)
 }
 
-/// Asks for memory under the limit: what is not granted is released again.
-pub(crate) fn reserved<A: Account, T>(
-    account: &A,
-    bytes: usize,
-    ask: impl FnOnce() -> Result<T, AllocError>,
-) -> Result<T, AllocError> {
-    let reserved = Reserved::take(account, bytes)?;
-    let got = ask()?;
-    core::mem::forget(reserved);
-    Ok(got)
-}
-
-/// Bytes on the account that are not granted yet, or are about to be given back: released when this is dropped, also
-/// when the backing allocator unwinds.
-pub(super) struct Reserved<'a, A: Account> {
-    pub(super) account: &'a A,
-    pub(super) bytes: usize,
-}
-
-impl<'a, A: Account> Reserved<'a, A> {
-    fn take(account: &'a A, bytes: usize) -> Result<Self, AllocError> {
-        if account.reserve(bytes) { Ok(Self { account, bytes }) } else { Err(AllocError) }
-    }
-}
-
-impl<A: Account> Drop for Reserved<'_, A> {
-    fn drop(&mut self) {
-        self.account.release(self.bytes);
-    }
-}
-
-/// So many slots of a unit came home as were awaited: a share of a full one, which is allocated from again, or all.
+/// Handles a unit of which `until` slots were freed: a full unit is queued, and one without live
+/// slots is kept or freed.
 #[cold]
 #[inline(never)]
 pub(super) fn looked_at<E: Env>(env: E, unit: UnitPtr) {
@@ -199,9 +177,9 @@ pub(super) fn looked_at<E: Env>(env: E, unit: UnitPtr) {
     }
 }
 
-/// Keeps a unit without live slots, which is not the front, or gives back as many as are too many.
+/// Keeps a unit that ran empty, or frees it and other surplus units. The unit is not the front.
 ///
-/// Units that could not be given back earlier, because a walker stood on them, are among those.
+/// The surplus includes units that could not be freed before, because a walker protected them.
 fn drained<E: Env>(env: E, unit: UnitPtr) {
     let heap = env.heap();
     heap.owned.write();
@@ -221,40 +199,40 @@ fn drained<E: Env>(env: E, unit: UnitPtr) {
     }
 }
 
-/// Keeps an empty unit, which a thread whose request was refused may want.
+/// Keeps an empty unit, and notes that a thread whose request was refused may want it.
 fn keep_empty<E: Env>(env: E, unit: UnitPtr) {
     env.heap().push_empty(unit);
     env.account().spare();
 }
 
-/// One of the two ways to remove a unit from the list of all units.
+/// A function that removes a unit from the list of all units.
 type Remove = unsafe fn(&UnitList<Unit>, NonNull<Unit>) -> bool;
 
-/// The one that waits a bounded time. Models need no patience: a walker that is preempted stands on its unit for as long as
-/// they want.
+/// The function that waits a bounded time for walkers. Models do not wait, because a preempted
+/// walker may protect its unit for as long as they run.
 const PATIENT: Remove = if cfg!(ephemera_loom) { UnitList::remove } else { UnitList::remove_patiently };
 
-/// Gives an empty unit, which is not on the stack, to the backing allocator. Returns `false`, and the unit stays, if a
-/// walker stands on it.
+/// Frees an empty unit that is not among the empties. Returns `false`, and does nothing, if a
+/// walker protects it.
 fn give_back<E: Env>(env: E, unit: UnitPtr, remove: Remove) -> bool {
     let heap = env.heap();
-    // SAFETY: a unit of the heap that the caller owns (H1), on the list of all units since it was made (H6).
+    // SAFETY: the caller owns the heap (H1), and its units are on the list of all units (H6).
     if !unsafe { remove(&heap.units, unit.as_non_null()) } {
         return false;
     }
     heap.units_len.set(heap.units_len.get() - 1);
     heap.given_back.set(heap.given_back.get() + 1);
     let layout = heap.spec.layout(unit.slots());
-    // Released behind the deallocation: another thread may ask for these bytes at once.
+    // Releases the bytes after the deallocation: another thread may request them at once.
     let _booked = Reserved { account: env.account(), bytes: layout.size() };
-    // SAFETY: nothing in it is alive and it is on no list any more (H4, H6): nobody has a pointer to it; it came from
-    // `backing` with this layout.
+    // SAFETY: the unit came from `backing` with this layout. It has no live slot and is on no list
+    // (H4, H6), so no pointer to it is left.
     unsafe { raw::release(env.backing(), unit.end_of_life(), layout) };
     true
 }
 
-/// Books remote frees, then gives back every empty unit, the front among them. Returns `false` if some stayed because
-/// a walker stood on them for long.
+/// Books remote frees, then frees every empty unit, including an empty front. Returns `false` if
+/// some stayed because a walker protected them for long.
 pub(crate) fn trim<E: Env>(env: E) -> bool {
     env.settle();
     let heap = env.heap();
@@ -263,7 +241,8 @@ pub(crate) fn trim<E: Env>(env: E) -> bool {
     give_back_empties(env)
 }
 
-/// Gives back all empty units, waiting a bounded time where a walker stands on one. Returns `false` if some stayed.
+/// Frees all empty units, and waits a bounded time for walkers. Returns `false` if some units
+/// stayed.
 pub(super) fn give_back_empties<E: Env>(env: E) -> bool {
     let heap = env.heap();
     let mut stay = None;
@@ -275,7 +254,7 @@ pub(super) fn give_back_empties<E: Env>(env: E) -> bool {
     }
     let all = stay.is_none();
     while let Some(unit) = stay {
-        // SAFETY: U1: a unit that was not given back.
+        // SAFETY: U1: a unit of the heap that was not freed.
         stay = unsafe { UnitPtr::from_raw(unit.after().get()) };
         heap.push_empty(unit);
     }
@@ -284,8 +263,8 @@ pub(super) fn give_back_empties<E: Env>(env: E) -> bool {
     all
 }
 
-/// Books the remote frees of one group: its foreign word as it came out of the inbox. Returns whether the unit is still
-/// there, with a live slot or as the front.
+/// Books the remote frees of one group, given its foreign word from the inbox. Returns whether the
+/// unit still is the front or has a live slot.
 #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
 pub(crate) fn book<E: Env>(env: E, group: GroupPtr, given: u64) -> bool {
     let (heap, unit) = (env.heap(), group.unit());
@@ -314,9 +293,11 @@ pub(crate) fn book<E: Env>(env: E, group: GroupPtr, given: u64) -> bool {
 }
 
 impl Heap {
-    /// Makes `unit` the front instead of the one before. It is on no list but that of all units, and has a free slot.
+    /// Makes `unit` the front, in place of the current one. The unit has a free slot and is on no
+    /// list but that of all units.
     fn install(&self, unit: UnitPtr) {
-        // Given up already where the backing allocator was asked; but if that allocates from this very heap, it leaves one behind.
+        // After a request for a unit there usually is no front, but the backing allocator may have
+        // allocated from this heap.
         self.give_up_front();
         unit.set_place(Place::Front);
         self.front.set(unit.as_ptr());
@@ -325,19 +306,20 @@ impl Heap {
         self.end.set(unit.at(self.spec.end(unit.slots())));
     }
 
-    /// Slots of the front that are free: linked, and never handed out. The owner's alone.
+    /// Counts the free slots of the front: linked ones, and those that were never used. Only the
+    /// owner calls this.
     pub(crate) fn free_in_front(&self) -> usize {
         let mut free = (self.end.get().addr() - self.cursor.get().addr()) / self.spec.stride.max(1);
         let mut slot = self.free.get();
         while !slot.is_null() {
             free += 1;
-            // SAFETY: H3: what the heap links is free, and the caller owns it.
+            // SAFETY: H3: linked slots are free, and the caller owns the heap.
             slot = unsafe { link_of(slot) };
         }
         free
     }
 
-    /// The front is none any more: full, in the queue, or empty.
+    /// Makes the front an ordinary unit: full, in the queue, or empty.
     pub(super) fn give_up_front(&self) {
         let Some(unit) = self.front() else { return };
         let (mut free, slots) = (self.free_in_front(), unit.slots());
@@ -360,7 +342,8 @@ impl Heap {
         }
     }
 
-    /// Queues a unit with `live` live slots and at least one free slot, unless it is queued already.
+    /// Queues a unit with `live` live slots and at least one free slot, unless it is in the queue
+    /// already.
     pub(super) fn enqueue(&self, unit: UnitPtr, live: usize) {
         unit.set_live(live, live);
         if unit.place() != Place::Partial {
@@ -371,8 +354,9 @@ impl Heap {
 
     /// Queues every full unit that has a free slot, and takes a unit from the queue.
     ///
-    /// Each visit takes a unit off the list of full units, and only a fill puts one there. So a scrape costs no more
-    /// than the fills before it. A unit without a free slot is queued by the next free of one of its slots.
+    /// Each visit takes a unit off the list of full units, and only a unit that runs full is added
+    /// to it. So scrapes visit at most as many units as ran full. The next free of a slot queues a
+    /// visited unit that had no free slot.
     fn scrape(&self) -> Option<UnitPtr> {
         while let Some(unit) = self.pop_full() {
             #[cfg(test)]
@@ -387,7 +371,7 @@ impl Heap {
         self.pop_queue()
     }
 
-    /// Slots of each of the next units, and how many units come at once.
+    /// Returns the slots of each unit of the next request, and the number of units.
     fn next_chunk(&self) -> (usize, usize) {
         let whole = self.spec.slots;
         match self.chunk_len {

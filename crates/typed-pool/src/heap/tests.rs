@@ -1,15 +1,15 @@
-//! Refusals at a limit, counted in units that the heap looks at.
+//! Refusals at a limit, and the number of units that the heap visits for them.
 
 use std_alloc::vec::Vec;
 
 use crate::{TypedBox, TypedPool};
 
-/// 63 to a unit.
+/// 63 of these fit a unit.
 type Value = [u64; 128];
 
 const UNITS: usize = if cfg!(miri) { 3 } else { 40 };
 
-/// A pool that its limit keeps from growing beyond `UNITS` units, and as many values as fit it.
+/// Creates a pool whose limit is `UNITS` units.
 fn full() -> TypedPool<Value> {
     let spec = TypedPool::<Value>::SPEC.expect("these values have units");
     let limit = UNITS * spec.layout(spec.slots).size();
@@ -21,19 +21,19 @@ fn values(pool: &TypedPool<Value>) -> Vec<TypedBox<'_, Value>> {
 }
 
 #[test]
-fn a_refusal_looks_at_each_full_unit_once() {
+fn a_refusal_visits_each_full_unit_once() {
     let pool = full();
     let all = values(&pool);
     assert_eq!(all.len(), UNITS * 63);
-    assert_eq!(pool.heap.scraped.get(), UNITS, "the first refusal looks at all");
+    assert_eq!(pool.heap.scraped.get(), UNITS, "the first refusal visits all full units");
     for _ in 0..20 {
         assert!(pool.try_alloc([8; 128]).is_err());
     }
-    assert_eq!(pool.heap.scraped.get(), UNITS, "nothing ran full since");
+    assert_eq!(pool.heap.scraped.get(), UNITS, "no unit ran full since");
 }
 
 #[test]
-fn looks_are_bounded_by_fills_while_slots_come_and_go_at_the_limit() {
+fn scrapes_visit_at_most_one_unit_for_each_fill_at_the_limit() {
     let pool = full();
     let mut all = values(&pool);
     let (before, rounds) = (pool.heap.scraped.get(), if cfg!(miri) { 20 } else { 2_000 });
@@ -52,7 +52,7 @@ fn looks_are_bounded_by_fills_while_slots_come_and_go_at_the_limit() {
 fn a_full_unit_whose_slots_are_all_freed_leaves_the_list_of_full_units() {
     let pool = TypedPool::<Value>::with_chunk_len(2);
     let mut all: Vec<_> = (0..8).map(|number| pool.alloc([number; 128])).collect();
-    // The middle, the first and the last of the three units on that list; the fourth is the front.
+    // The middle, first, and last of the three units on that list. The fourth unit is the front.
     for pair in [2, 0, 0] {
         drop(all.drain(pair..pair + 2));
     }
@@ -61,11 +61,12 @@ fn a_full_unit_whose_slots_are_all_freed_leaves_the_list_of_full_units() {
 }
 
 #[test]
-fn a_unit_on_which_a_walker_stood_goes_back_with_the_next_one() {
+fn a_unit_that_a_walker_protected_is_freed_with_the_next_empty_one() {
     let pool = TypedPool::<Value>::with_chunk_len(1);
     let mut all: Vec<_> = (0..20).map(|number| Some(pool.alloc([number; 128]))).collect();
     let mut visits = 0;
-    // The newest unit is visited first. At the fifth the walker protects that unit and the one before it.
+    // The newest unit is visited first. At the fifth visit, the walker protects that unit and the
+    // one before it.
     assert!(pool.heap.walk(|_| {
         visits += 1;
         if visits == 5 {

@@ -1,4 +1,4 @@
-//! Settings for a `TypedPool`, and the making of one.
+//! `Builder`: the settings of a `TypedPool`.
 
 use core::marker::PhantomData;
 
@@ -32,45 +32,59 @@ pub struct Builder<T> {
 }
 
 impl<T> Builder<T> {
-    /// No limit, nothing to begin with, chunks that grow.
+    /// Creates settings without a limit, without initial capacity, and with growing chunks.
     pub const fn new() -> Self {
         Self { chunk_len: ChunkLen::Grows, capacity: 0, limit: UNLIMITED, marker: PhantomData }
     }
 
-    /// How many slots to take from the backing allocator at a time, not fewer than one. Of no meaning for values without units (larger than
-    /// 32 KiB, aligned to more than 4 KiB, or of size zero).
+    /// Sets the number of slots of each request to the backing allocator; 0 means 1. It has no
+    /// effect for values without units: larger than 32 KiB, aligned to more than 4 KiB, or of size
+    /// zero.
     ///
-    /// Up to what fits a unit (1,019 slots of 32 bytes, 63 of 1,024) these are one shorter unit, beyond that several whole ones, 64 at most.
-    /// Where the limit or the backing allocator has no room for that, it is fewer.
+    /// Up to the capacity of a unit (1,019 slots of 32 bytes, 63 of 1,024), a request is for one
+    /// shorter unit. Beyond that, it is for several whole units, 64 at most. If the limit or the
+    /// backing allocator has no room for it, the pool takes fewer slots.
     pub const fn chunk_len(self, slots: usize) -> Self {
         Self { chunk_len: ChunkLen::Fixed(slots), ..self }
     }
 
-    /// How many slots to begin with. They are kept until a [`trim`](TypedPool::trim). Of no meaning for values without units, of which
-    /// nothing is taken before they come: no limit is too small for it.
+    /// Sets the number of slots to begin with. The pool keeps them until a
+    /// [`trim`](TypedPool::trim). It has no effect for values without units: the pool allocates
+    /// nothing for them in advance, so no limit is too small.
     pub const fn capacity(self, slots: usize) -> Self {
         Self { capacity: slots, ..self }
     }
 
-    /// The most bytes that the pool may hold from its backing allocator. Requests beyond that fail, and with them the making of a pool
-    /// whose capacity needs more.
+    /// Sets the limit on the bytes that the pool holds from its backing allocator. Requests beyond
+    /// it fail, and so does `build` if the capacity needs more.
     pub const fn limit(self, bytes: usize) -> Self {
         Self { limit: bytes, ..self }
     }
 
-    /// The pool, over the global heap.
+    /// Creates the pool over the global heap.
     ///
-    /// Calls `handle_alloc_error` when there is no memory for what it is to begin with.
+    /// # Aborts
+    /// Calls `handle_alloc_error` if there is no memory for the capacity.
     #[cfg(feature = "alloc")]
     #[must_use]
     pub fn build(self) -> TypedPool<T> {
         self.build_in(Global)
     }
 
-    /// The pool, over `backing`.
+    /// Creates the pool over the global heap.
     ///
-    /// # Panics
-    /// When there is no memory for what it is to begin with: by way of `handle_alloc_error`, where there is one.
+    /// # Errors
+    /// [`AllocError`] if the limit or the global heap has no room for the capacity.
+    #[cfg(feature = "alloc")]
+    pub fn try_build(self) -> Result<TypedPool<T>, AllocError> {
+        self.try_build_in(Global)
+    }
+
+    /// Creates the pool over `backing`.
+    ///
+    /// # Aborts
+    /// Calls `handle_alloc_error` if there is no memory for the capacity. Without the feature
+    /// `alloc`, it panics instead.
     #[must_use]
     pub fn build_in<A: Allocator>(self, backing: A) -> TypedPool<T, A> {
         match self.try_build_in(backing) {
@@ -79,10 +93,10 @@ impl<T> Builder<T> {
         }
     }
 
-    /// The pool, over `backing`.
+    /// Creates the pool over `backing`.
     ///
     /// # Errors
-    /// [`AllocError`] when the limit or the backing allocator has no room for what it is to begin with.
+    /// [`AllocError`] if the limit or the backing allocator has no room for the capacity.
     pub fn try_build_in<A: Allocator>(self, backing: A) -> Result<TypedPool<T, A>, AllocError> {
         let pool = TypedPool::from_settings(self.chunk_len, self.limit, backing);
         pool.try_reserve(self.capacity)?;

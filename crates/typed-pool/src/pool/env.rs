@@ -1,4 +1,4 @@
-//! The pool as the owner of its heap: where units come from, and what is left at its end.
+//! `TypedPool` as the owner of its heap: the origin of its units, and its drop.
 
 use core::alloc::Layout;
 use core::mem::ManuallyDrop;
@@ -12,41 +12,42 @@ use crate::account::{Account, LocalAccount};
 use crate::heap::{self, Env, Heap};
 use crate::unit::UnitPtr;
 
-/// Room for more than so many bytes is first asked for in one piece: a heap that promises more than there is would grant unit after
-/// unit, until the process is ended for it.
+/// A reservation of more bytes than this is first requested as one block. An overcommitting heap
+/// would grant unit after unit until the process is killed.
 const LARGE_RESERVE: u64 = 4 << 30;
 
 impl<T, A: Allocator> TypedPool<T, A> {
-    /// Takes room for so many values more from the backing allocator. Values without units have none.
+    /// Reserves room for `slots` more values. Values without units need none.
     ///
     /// # Errors
-    /// [`AllocError`] when the limit would be exceeded, and nothing was taken; or when the backing allocator refuses, and what was taken until
-    /// then is kept.
+    /// [`AllocError`] if the limit would be exceeded; the pool then reserved nothing. Also if the
+    /// backing allocator refuses; the pool then keeps the units that it got before.
     pub(super) fn try_reserve(&self, slots: usize) -> Result<(), AllocError> {
         let Some(spec) = Self::SPEC else { return Ok(()) };
         let bytes = spec.bytes(slots).ok_or(AllocError)?;
-        // Refused as a whole, before anything was taken for a part of it; each unit is booked by itself then.
+        // Checks the whole sum against the limit first. Each unit is then counted by itself.
         heap::reserved(&self.account, bytes, || self.promised(bytes))?;
         self.account.release(bytes);
         heap::reserve(self, slots)
     }
 
-    /// Whether the backing allocator may have so much.
+    /// Checks that the backing allocator has this number of bytes, if the number is large.
     ///
     /// # Errors
-    /// [`AllocError`] when it has not.
+    /// [`AllocError`] if it refuses.
     fn promised(&self, bytes: usize) -> Result<(), AllocError> {
         if bytes as u64 > LARGE_RESERVE {
             let layout = Layout::from_size_align(bytes, 1).map_err(|_| AllocError)?;
             let probe = self.backing.allocate(layout)?;
-            // SAFETY: just allocated with this layout.
+            // SAFETY: the probe was just allocated with this layout.
             unsafe { self.backing.deallocate(probe.cast(), layout) };
         }
         Ok(())
     }
 }
 
-// SAFETY: a pool does not leave its thread while it is borrowed; it owns the one heap, whose units all come from `backing`.
+// SAFETY: a borrowed pool stays on its thread. It owns its one heap, whose units all come from
+// `backing`.
 unsafe impl<T, A: Allocator> Env for &TypedPool<T, A> {
     type Backing = A;
     type Account = LocalAccount;
@@ -84,8 +85,8 @@ unsafe impl<T, A: Allocator> Env for &TypedPool<T, A> {
 
     #[inline]
     unsafe fn give_back(self, unit: UnitPtr, _: NonNull<u8>) {
-        // It owns every unit, so nothing comes here.
-        ephemera_prim::invariant!(self.owns(unit), "a pool for one thread met a unit that is not its own");
+        // This pool owns all of its units, so this function is never called.
+        ephemera_prim::invariant!(self.owns(unit), "a unit belongs to another pool");
     }
 }
 
@@ -94,14 +95,14 @@ impl<T, A: Allocator> Drop for TypedPool<T, A> {
         heap::trim(&*self);
         let left = self.len();
         if left == 0 {
-            // SAFETY: dropped here alone, and used no more.
+            // SAFETY: the field is dropped only here and is not used afterwards.
             unsafe { ManuallyDrop::drop(&mut self.backing) };
             return;
         }
         abandoned::add(left, self.account.now().held);
         #[cfg(all(feature = "std", debug_assertions))]
         abandoned::complain(format_args!(
-            "a TypedPool<{}> was dropped with {left} slots out: their units are kept",
+            "a TypedPool<{}> was dropped with {left} live slots: their units are never freed",
             core::any::type_name::<T>()
         ));
     }

@@ -1,4 +1,4 @@
-//! The handle of a value in a `TypedPool`.
+//! `TypedBox`: the handle of a value in a `TypedPool`.
 
 use core::borrow::{Borrow, BorrowMut};
 use core::cmp::Ordering;
@@ -18,9 +18,9 @@ use super::TypedPool;
 
 macro_rules! typed_box {
     ($($default:tt)*) => {
-        /// A value in a [`TypedPool`], owned: dropped with the handle, which then frees its slot.
+        /// An owned value in a [`TypedPool`]. Dropping it drops the value and frees its slot.
         ///
-        /// Bound to the pool by `'p`; stays on its thread.
+        /// It borrows the pool for `'p` and stays on its thread.
         ///
         /// ```compile_fail,E0277
         /// fn send<T: Send>(_: T) {}
@@ -39,7 +39,7 @@ typed_box!(= Global);
 #[cfg(not(feature = "alloc"))]
 typed_box!();
 
-/// A slot that is nobody's yet, or nobody's any more: it is free again when this is dropped.
+/// A slot without a value: not stored yet, or already dropped. Dropping this frees the slot.
 pub(super) struct Claim<'p, T, A: Allocator> {
     slot: NonNull<T>,
     pool: &'p TypedPool<T, A>,
@@ -62,39 +62,43 @@ impl<'p, T, A: Allocator> Claim<'p, T, A> {
 impl<T, A: Allocator> Drop for Claim<'_, T, A> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: whoever made the claim had a live slot of this pool and gave it up.
+        // SAFETY: the creator of the claim passed on a live slot of this pool.
         unsafe { self.pool.deallocate(self.slot) };
     }
 }
 
 impl<'p, T, A: Allocator> TypedBox<'p, T, A> {
+    /// Creates the handle.
+    ///
     /// # Safety
-    /// `slot` is a live slot of `pool` with a value in it, and nobody else has it.
+    /// `slot` is a live slot of `pool` with a value in it, and nothing else uses it.
     #[inline]
     pub(super) unsafe fn new(pool: &'p TypedPool<T, A>, slot: NonNull<T>) -> Self {
         Self { slot, pool, marker: PhantomData }
     }
 
-    /// Takes the value out and frees its slot.
+    /// Returns the value and frees its slot.
     #[inline]
     #[must_use]
     pub fn into_inner(this: Self) -> T {
         let (pool, slot) = (this.pool, Self::into_raw(this));
-        // SAFETY: the handle's value, which nobody else has.
+        // SAFETY: the handle owned the value, which is not used again.
         let value = unsafe { slot.read() };
         drop(Claim::new(pool, slot));
         value
     }
 
-    /// The value for as long as the pool is borrowed. It is never dropped, and its slot never freed.
+    /// Returns the value for as long as the pool is borrowed. The value is never dropped and its
+    /// slot is never freed.
     #[inline]
     #[must_use]
     pub fn leak(this: Self) -> &'p mut T {
-        // SAFETY: the handle's value, which nobody else has, and which nobody frees.
+        // SAFETY: the handle owned the value, and nothing frees it.
         unsafe { Self::into_raw(this).as_mut() }
     }
 
-    /// The raw slot, with the value in it. [`TypedPool::from_raw`] makes a handle of it again, [`TypedPool::deallocate`] frees it.
+    /// Returns the raw slot with the value in it. [`TypedPool::from_raw`] makes a handle of it
+    /// again; [`TypedPool::deallocate`] frees it.
     #[inline]
     #[must_use]
     pub fn into_raw(this: Self) -> NonNull<T> {
@@ -103,7 +107,7 @@ impl<'p, T, A: Allocator> TypedBox<'p, T, A> {
         slot
     }
 
-    /// The pool that the value lies in.
+    /// Returns the pool of the value.
     #[inline]
     #[must_use]
     pub fn pool(this: &Self) -> &'p TypedPool<T, A> {
@@ -114,9 +118,10 @@ impl<'p, T, A: Allocator> TypedBox<'p, T, A> {
 impl<T, A: Allocator> Drop for TypedBox<'_, T, A> {
     #[inline]
     fn drop(&mut self) {
-        // Freed behind the value, also where that panics; the value's destructor may use the pool.
+        // `_claim` frees the slot after the value's destructor, also if that panics. The destructor
+        // may use the pool.
         let _claim = Claim::new(self.pool, self.slot);
-        // SAFETY: the handle's value, dropped here alone.
+        // SAFETY: the handle owns its value, which is dropped only here.
         unsafe { self.slot.drop_in_place() };
     }
 }
@@ -126,7 +131,7 @@ impl<T, A: Allocator> Deref for TypedBox<'_, T, A> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: the handle's value.
+        // SAFETY: the handle owns its value.
         unsafe { self.slot.as_ref() }
     }
 }
@@ -134,12 +139,12 @@ impl<T, A: Allocator> Deref for TypedBox<'_, T, A> {
 impl<T, A: Allocator> DerefMut for TypedBox<'_, T, A> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: the handle's value, which nobody else has.
+        // SAFETY: the handle owns its value and is borrowed exclusively.
         unsafe { self.slot.as_mut() }
     }
 }
 
-/// The value does not move with its handle, and is dropped in its place, or stays there for ever.
+/// The value does not move with its handle: it is dropped in its slot, or stays there permanently.
 impl<T, A: Allocator> Unpin for TypedBox<'_, T, A> {}
 
 impl<'p, T, A: Allocator> From<TypedBox<'p, T, A>> for Pin<TypedBox<'p, T, A>>
@@ -148,8 +153,8 @@ where
     T: 'static,
 {
     fn from(this: TypedBox<'p, T, A>) -> Self {
-        // SAFETY: the value stays in its slot until it is dropped; a leaked one stays there for ever, since its unit is kept, and so is
-        // the backing allocator.
+        // SAFETY: the value stays in its slot until it is dropped. A leaked value stays there
+        // permanently, because neither its unit nor the backing allocator is ever freed.
         unsafe { Pin::new_unchecked(this) }
     }
 }

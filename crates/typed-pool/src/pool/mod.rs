@@ -29,30 +29,34 @@ macro_rules! typed_pool {
     ($($default:tt)*) => {
         /// Pool of values of one type, for one thread, over a backing allocator `A`.
         ///
-        /// [`alloc`](TypedPool::alloc) gives a handle that drops its value and frees its slot;
-        /// [`allocate`](TypedPool::allocate) and [`deallocate`](TypedPool::deallocate) deal in raw slots. One of
-        /// the pool's units is its front, which allocations come from: of the front's slots, the one freed last is the next
-        /// to be handed out.
+        /// [`alloc`](TypedPool::alloc) returns a handle, which drops its value and frees its slot.
+        /// [`allocate`](TypedPool::allocate) and [`deallocate`](TypedPool::deallocate) work with
+        /// raw slots. The pool allocates from one unit at a time, its front. The slot of the front
+        /// that was freed last is allocated first.
         ///
-        /// Values larger than 32 KiB, or aligned to more than 4 KiB, are the backing allocator's own blocks. Values of size zero have no memory.
+        /// A value larger than 32 KiB, or aligned to more than 4 KiB, is a block of the backing
+        /// allocator. A value of size zero has no memory.
         ///
-        /// # When it is dropped
+        /// # Drop
         ///
-        /// Handles borrow the pool, so none is left. Raw slots may be, and handles that were forgotten or leaked: their units are
-        /// kept for ever, and so is the backing allocator. [`abandoned`](crate::abandoned()) counts them.
+        /// Handles borrow the pool, so a dropped pool has none. It may still have live raw slots,
+        /// and values whose handles were forgotten or leaked. Their units are never freed, and the
+        /// backing allocator is not dropped. [`abandoned`](crate::abandoned()) counts them.
         ///
-        /// # A backing allocator that unwinds
+        /// # Backing allocators that unwind
         ///
-        /// A backing allocator must not unwind from `deallocate`, as `core`'s own contract has it. Should it do so, the
-        /// panic goes through to the caller of the operation, the memory that was given back counts as gone, and all
-        /// values and slots stay valid. If it happens while the pool is dropped, the units not given back by then are
-        /// leaked, and the backing allocator with them.
+        /// A backing allocator must not unwind from `deallocate`; this is the contract of
+        /// `Allocator`. If it does, the panic reaches the caller of the operation. The freed memory
+        /// counts as freed, and all values and slots stay valid. If it happens while the pool is
+        /// dropped, the remaining units and the backing allocator are leaked.
         ///
         /// # Panics
         ///
-        /// A debug build with `std` panics when a pool is dropped with slots out. All is done then that a drop does. Where a panic would
-        /// end the process, while the thread is panicking already or in the destructor of a thread-local, the words go to standard
-        /// error instead, as they do in programs without symbols, in which these destructors cannot be told from others.
+        /// A debug build with `std` panics when a pool with live slots is dropped, after the drop
+        /// is complete. If a panic would end the process, the message is printed to standard error
+        /// instead. That is the case while the thread is panicking, and in the destructor of a
+        /// thread-local. Programs without symbols always print it, because such destructors are not
+        /// recognisable there.
         ///
         /// # Examples
         ///
@@ -69,7 +73,7 @@ macro_rules! typed_pool {
         /// # }
         /// ```
         ///
-        /// It goes to another thread with all that is in it, if that may, but is not shared:
+        /// A pool may move to another thread if its values may, but it is not shared:
         ///
         /// ```compile_fail,E0277
         /// fn share<T: Sync>(_: T) {}
@@ -81,7 +85,7 @@ macro_rules! typed_pool {
         /// send(typed_pool::TypedPool::<std::rc::Rc<u8>>::new());
         /// ```
         ///
-        /// Handles do not outlive it:
+        /// A handle cannot outlive its pool:
         ///
         /// ```compile_fail,E0597
         /// let handle = {
@@ -91,7 +95,7 @@ macro_rules! typed_pool {
         /// drop(handle);
         /// ```
         ///
-        /// nor does it move while there are any:
+        /// A pool cannot move while it has handles:
         ///
         /// ```compile_fail,E0505
         /// let pool = typed_pool::TypedPool::new();
@@ -102,7 +106,7 @@ macro_rules! typed_pool {
         pub struct TypedPool<T, A: Allocator $($default)*> {
             pub(crate) heap: Heap,
             account: LocalAccount,
-            /// Values alive that have no units: of size zero, or too large.
+            /// Live values without units: of size zero, or too large.
             loose: Cell<usize>,
             backing: ManuallyDrop<A>,
             marker: PhantomData<fn() -> T>,
@@ -115,35 +119,41 @@ typed_pool!(= Global);
 #[cfg(not(feature = "alloc"))]
 typed_pool!();
 
-// SAFETY: nothing in a pool stands for the thread that made it; its units are reached by it alone, and by handles, which borrow
-// it and do not leave their thread. Values that were forgotten in it go along, and are `Send`.
+// SAFETY: a pool is not tied to the thread that made it. Its units are reached only through it and
+// through handles, which borrow it and stay on one thread. Forgotten values move along, and they
+// are `Send`.
 unsafe impl<T: Send, A: Allocator + Send> Send for TypedPool<T, A> {}
 
 #[cfg(feature = "alloc")]
 impl<T> TypedPool<T> {
-    /// A pool over the global heap. It holds nothing until its first value.
+    /// Creates a pool over the global heap. It holds no memory until its first value.
     #[must_use]
     pub fn new() -> Self {
         Self::new_in(Global)
     }
 
-    /// A pool that has room for so many values before it next asks the global heap, and keeps it until a [`trim`](TypedPool::trim). Of that
-    /// room one page in eight, that with a unit's header, is touched. Values without units have their own block each, and no room before.
+    /// Creates a pool with room for `slots` values. It keeps this room until a
+    /// [`trim`](TypedPool::trim). Only the page with each unit's header is touched, about one page
+    /// in eight. For values without units, it reserves nothing.
     ///
-    /// Calls [`handle_alloc_error`](allocator_api2::alloc::handle_alloc_error) when there is no memory for that.
+    /// # Aborts
+    /// Calls [`handle_alloc_error`](allocator_api2::alloc::handle_alloc_error) if there is no
+    /// memory for the slots.
     #[must_use]
     pub fn with_capacity(slots: usize) -> Self {
         Self::builder().capacity(slots).build()
     }
 
-    /// A pool that takes so many slots at a time from the global heap, not fewer than one, and no more than 64 units. Otherwise it begins with
-    /// 64 slots, and takes twice as many with each unit that it holds, up to a whole unit.
+    /// Creates a pool that requests `slots` slots at a time from the global heap: at least one, and
+    /// at most 64 units. Other pools request 64 slots first and double the number with each unit
+    /// that they hold, up to a whole unit.
     #[must_use]
     pub fn with_chunk_len(slots: usize) -> Self {
         Self::builder().chunk_len(slots).build()
     }
 
-    /// Settings for a pool: a limit on bytes held, slots to take at a time, slots to begin with.
+    /// Returns the settings of a new pool: the limit, the slots for each request, and the initial
+    /// capacity.
     pub const fn builder() -> Builder<T> {
         Builder::new()
     }
@@ -151,11 +161,11 @@ impl<T> TypedPool<T> {
 
 impl<T, A: Allocator> TypedPool<T, A> {
     const LAYOUT: Layout = Layout::new::<T>();
-    /// Where its slots lie; `None` for values without units.
+    /// The layout of its slots; `None` for values without units.
     pub(crate) const SPEC: Option<Spec> = Spec::of_one_thread(Self::LAYOUT);
     const UNIT: usize = unit_of_pooled(Self::LAYOUT);
 
-    /// A pool over `backing`. It holds nothing until its first value.
+    /// Creates a pool over `backing`. It holds no memory until its first value.
     #[must_use]
     pub fn new_in(backing: A) -> Self {
         Self::from_settings(ChunkLen::Grows, crate::account::UNLIMITED, backing)
@@ -171,10 +181,11 @@ impl<T, A: Allocator> TypedPool<T, A> {
         }
     }
 
-    /// Stores `value` and returns its handle.
+    /// Allocates a slot, moves `value` into it, and returns its handle.
     ///
-    /// # Panics
-    /// When there is no memory: by way of `handle_alloc_error`, where there is one. [`TypedPool::try_alloc`] does not.
+    /// # Aborts
+    /// Calls `handle_alloc_error` if the allocation fails. Without the feature `alloc`, it panics
+    /// instead. [`TypedPool::try_alloc`] returns an error.
     #[inline]
     pub fn alloc(&self, value: T) -> TypedBox<'_, T, A> {
         match self.allocate() {
@@ -183,10 +194,11 @@ impl<T, A: Allocator> TypedPool<T, A> {
         }
     }
 
-    /// Stores `value` and returns its handle.
+    /// Allocates a slot, moves `value` into it, and returns its handle.
     ///
     /// # Errors
-    /// [`Refused`], with the value, when the limit would be exceeded, or the backing allocator refuses.
+    /// [`Refused`], with the value, if the limit would be exceeded, or if the backing allocator
+    /// refuses.
     #[inline]
     pub fn try_alloc(&self, value: T) -> Result<TypedBox<'_, T, A>, Refused<T>> {
         match self.allocate() {
@@ -195,10 +207,11 @@ impl<T, A: Allocator> TypedPool<T, A> {
         }
     }
 
-    /// Stores what `init` returns and returns its handle. The slot is taken first; if `init` panics, it is free again.
+    /// Allocates a slot, then stores the result of `init` in it and returns its handle. If `init`
+    /// panics, the slot is freed.
     ///
-    /// # Panics
-    /// As [`TypedPool::alloc`], and where `init` does.
+    /// # Aborts
+    /// As [`TypedPool::alloc`].
     #[inline]
     pub fn alloc_with(&self, init: impl FnOnce() -> T) -> TypedBox<'_, T, A> {
         match self.allocate() {
@@ -213,17 +226,17 @@ impl<T, A: Allocator> TypedPool<T, A> {
 
     #[inline]
     fn fill(&self, slot: NonNull<T>, value: T) -> TypedBox<'_, T, A> {
-        // SAFETY: a slot for a `T` that nobody else has.
+        // SAFETY: the slot is for a `T`, and nothing else uses it.
         unsafe { slot.write(value) };
-        // SAFETY: a live slot of this pool with a value, given to this handle alone.
+        // SAFETY: the slot of this pool has a value, and only this handle uses it.
         unsafe { TypedBox::new(self, slot) }
     }
 
-    /// A raw slot for a value, not initialised. Whoever has it drops what is in it and gives it back with
+    /// Allocates a raw slot, not initialised. The caller drops its value and frees it with
     /// [`deallocate`](TypedPool::deallocate).
     ///
     /// # Errors
-    /// [`AllocError`] when the limit would be exceeded, or the backing allocator refuses.
+    /// [`AllocError`] if the limit would be exceeded, or if the backing allocator refuses.
     #[inline]
     pub fn allocate(&self) -> Result<NonNull<T>, AllocError> {
         if Self::SPEC.is_none() {
@@ -235,17 +248,18 @@ impl<T, A: Allocator> TypedPool<T, A> {
         }
     }
 
-    /// Gives back a raw slot. What is in it is not dropped.
+    /// Frees a raw slot. A value in it is not dropped.
     ///
     /// # Safety
-    /// `slot` is from [`allocate`](TypedPool::allocate) of this pool (or a handle's, by [`TypedBox::into_raw`]) and was not given back since.
+    /// `slot` came from [`allocate`](TypedPool::allocate) of this pool, or from
+    /// [`TypedBox::into_raw`] of one of its handles, and was not freed since.
     #[inline]
     pub unsafe fn deallocate(&self, slot: NonNull<T>) {
         if Self::SPEC.is_none() {
-            // SAFETY: the caller's.
+            // SAFETY: the caller frees a live slot, and values of this type have no units.
             return unsafe { self.deallocate_loose(slot) };
         }
-        // SAFETY: the caller's slot, of this pool's only kind.
+        // SAFETY: the caller frees a live slot of this pool, which has one kind of slots.
         unsafe { heap::give(self, slot.cast(), Self::UNIT, size_of::<T>(), Reach::Slot) };
     }
 
@@ -255,61 +269,64 @@ impl<T, A: Allocator> TypedPool<T, A> {
         Ok(slot.cast())
     }
 
+    /// Frees a value without a unit.
+    ///
     /// # Safety
     /// As [`TypedPool::deallocate`], for a type without units.
     unsafe fn deallocate_loose(&self, slot: NonNull<T>) {
         self.loose.set(self.loose.get() - 1);
-        // SAFETY: the caller's; the backing allocator's own block, or no memory.
+        // SAFETY: the slot is a live block of the backing allocator, or has size zero.
         unsafe { heap::deallocate_large(&*self.backing, &self.account, slot.cast(), Self::LAYOUT) };
     }
 
-    /// The handle of a slot that [`TypedBox::into_raw`] gave.
+    /// Creates a handle from a slot that [`TypedBox::into_raw`] returned.
     ///
     /// # Safety
-    /// `slot` is a live slot of this pool with a value in it, and nobody else has it.
+    /// `slot` is a live slot of this pool with a value in it, and nothing else uses it.
     #[inline]
     pub unsafe fn from_raw(&self, slot: NonNull<T>) -> TypedBox<'_, T, A> {
-        // SAFETY: the caller's.
+        // SAFETY: this function has the same contract.
         unsafe { TypedBox::new(self, slot) }
     }
 
-    /// Values alive, raw slots among them. Walks along the units.
+    /// Returns the number of live values, including raw slots. Walks the units.
     #[must_use]
     pub fn len(&self) -> usize {
         self.stats().slots_live + self.loose.get()
     }
 
-    /// Whether no value is alive.
+    /// Returns whether no value is live.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Values that there is room for in what the pool holds, those alive among them. Walks along the units. Of values without units, those
-    /// alive.
+    /// Returns the number of values for which the pool holds memory, including live ones. Walks the
+    /// units. For values without units, this is the number of live ones.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.stats().slots + self.loose.get()
     }
 
-    /// What this pool holds and what of it is alive.
+    /// Returns the bytes that this pool holds, and the slots that are live.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let mut stats = Stats::of_account(self.account.now());
         stats.add_heap(&self.heap, true);
+        stats.add_large();
         stats
     }
 
-    /// Gives every unit in which nothing is alive back to the backing allocator.
+    /// Returns all empty units to the backing allocator.
     ///
-    /// Without it, a pool keeps 4 such units for its next need and those that it began with, gives back others as they run empty, and keeps
-    /// one more each time that it has to ask for one that it gave back.
+    /// Without it, a pool keeps 4 empty units and those of its initial capacity, and frees others
+    /// as they run empty. Each time it needs a unit after it freed one, it keeps one more.
     pub fn trim(&self) {
         heap::trim(self);
     }
 }
 
-/// The mask's size for a type that has units; of no meaning for others.
+/// Returns the alignment of the units of a type, or 1 for types without units.
 const fn unit_of_pooled(layout: Layout) -> usize {
     if crate::geometry::is_pooled(layout) { unit_of(layout) } else { 1 }
 }
@@ -332,12 +349,12 @@ impl<T, A: Allocator> fmt::Debug for TypedPool<T, A> {
     }
 }
 
-/// There is no memory, and the caller did not ask for a `Result`.
+/// Reports a failed allocation of a method that returns no `Result`.
 #[cold]
 fn no_memory(layout: Layout) -> ! {
     #[cfg(feature = "alloc")]
     allocator_api2::alloc::handle_alloc_error(layout);
-    // The handler is `alloc`'s.
+    // `handle_alloc_error` is a function of the crate `alloc`.
     #[cfg(not(feature = "alloc"))]
     panic!("no memory for {} bytes", layout.size());
 }

@@ -1,10 +1,10 @@
-//! The books of blocks without units.
+//! `Books`: the account for blocks without units, as one thread uses it.
 
 use super::Family;
 use super::tally::Tally;
 use crate::account::{Account, Booked, SharedAccount};
 
-/// The account of a family, with the tally of the calling thread if it has one.
+/// A family's account, with the calling thread's tally if it has one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Books<'w> {
     account: &'w SharedAccount,
@@ -12,7 +12,8 @@ pub(crate) struct Books<'w> {
 }
 
 impl<'w> Books<'w> {
-    /// `tally` is that of the family's table on the record that the calling thread holds.
+    /// Creates the books. `tally` belongs to the family's table on the record that the calling
+    /// thread holds.
     pub(super) fn new(family: &'w Family, tally: Option<&'w Tally>) -> Self {
         Self { account: family.account(), tally }
     }

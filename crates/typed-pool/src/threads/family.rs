@@ -1,4 +1,4 @@
-//! A family of pools: one type's, or the size classes of one allocator.
+//! A family of pools: those of one type, or of the size classes of one allocator.
 
 use core::alloc::Layout;
 
@@ -15,9 +15,10 @@ use crate::heap::ChunkLen;
 #[cfg(not(ephemera_loom))]
 type Cell = fn() -> &'static std::thread::LocalKey<super::Here>;
 
-/// What the pools of one family have in common, on all threads. Made by this crate's macros, as a `static`.
+/// The common state of the pools of a family, on all threads. The macros of this crate define it as
+/// a `static`.
 ///
-/// Not public API: named by what the macros expand to.
+/// Not public API: the macros expand to its name.
 #[doc(hidden)]
 #[derive(Debug)]
 #[cfg_attr(ephemera_loom, expect(unreachable_pub, reason = "models have no macros that name it"))]
@@ -26,10 +27,10 @@ pub struct Family {
     chunk_len: ChunkLen,
     pub(super) account: SharedAccount,
     pub(super) epoch: Epoch,
-    /// How often a thread looked for room beyond its own table.
+    /// The number of times that a thread searched beyond its own table for room.
     #[cfg(all(test, not(ephemera_loom)))]
     pub(super) looks: core::sync::atomic::AtomicUsize,
-    /// A model's own: loom has no statics.
+    /// The model's own registry, because loom has no statics.
     #[cfg(ephemera_loom)]
     registry: *const Registry<Shard>,
     /// The family's thread-local.
@@ -41,25 +42,25 @@ pub struct Family {
 enum Kind {
     /// Values of one layout.
     Type(Layout),
-    /// Values of all layouts that have a class.
+    /// Values of every layout that has a class.
     #[cfg(not(ephemera_loom))]
     Classes,
 }
 
 #[cfg(ephemera_loom)]
-// SAFETY: all fields are shared between threads by themselves but the pointer, which is to a registry of records, shared
-// as well, that lives as long as the family.
+// SAFETY: all fields but the pointer are `Sync`. The pointer is to a registry, which is `Sync` and
+// outlives the family.
 unsafe impl Sync for Family {}
 #[cfg(ephemera_loom)]
-// SAFETY: as above; nothing in it belongs to a thread.
+// SAFETY: no field is tied to a thread, and the registry outlives the family.
 unsafe impl Send for Family {}
 
 #[cfg(not(ephemera_loom))]
 impl Family {
-    /// The pools of one type. Without a `chunk_len`, chunks grow.
+    /// Creates the family of one type. Without a `chunk_len`, chunks grow.
     ///
     /// # Safety
-    /// `cell` is the thread-local of these pools, and of no others.
+    /// `cell` is the thread-local of these pools alone.
     #[must_use]
     pub const unsafe fn of_type<T>(chunk_len: &[usize], cell: Cell) -> Self {
         let chunk_len = match *chunk_len {
@@ -69,7 +70,7 @@ impl Family {
         Self::new(Kind::Type(Layout::new::<T>()), chunk_len, cell)
     }
 
-    /// The pools of an allocator, by size class.
+    /// Creates the family of an allocator with size classes.
     ///
     /// # Safety
     /// As [`Family::of_type`].
@@ -93,7 +94,7 @@ impl Family {
 
 #[cfg(all(test, ephemera_loom))]
 impl Family {
-    /// A family of a model, over a registry that outlives it.
+    /// Creates the family of a model, over a registry that outlives it.
     pub(super) fn of_model(layout: Layout, slots: usize, registry: *const Registry<Shard>) -> Self {
         let (kind, chunk_len) = (Kind::Type(layout), ChunkLen::Fixed(slots));
         Self { kind, chunk_len, account: SharedAccount::new(), epoch: Epoch::new(), registry }
@@ -101,7 +102,7 @@ impl Family {
 }
 
 impl Family {
-    /// How many heaps a record has for it.
+    /// Returns the number of heaps that a record has for it.
     pub(super) const fn heaps(&self) -> usize {
         match self.kind {
             Kind::Type(_) => 1,
@@ -110,7 +111,7 @@ impl Family {
         }
     }
 
-    /// Where slots of one of its heaps lie.
+    /// Returns the layout of the slots of one of its heaps.
     #[cfg_attr(ephemera_loom, expect(unused_variables, reason = "models have families of one type only"))]
     pub(super) fn spec(&self, heap: usize) -> Spec {
         let layout = match self.kind {
@@ -125,7 +126,7 @@ impl Family {
         self.chunk_len
     }
 
-    /// The records on which its tables are.
+    /// Returns the records that have its tables.
     #[cfg(not(ephemera_loom))]
     #[expect(clippy::unused_self, reason = "under loom each family has its own")]
     pub(super) fn registry(&self) -> &'static Registry<Shard> {
@@ -134,7 +135,7 @@ impl Family {
 
     #[cfg(ephemera_loom)]
     pub(super) fn registry(&self) -> &Registry<Shard> {
-        // SAFETY: outlives this family (`of_model`).
+        // SAFETY: the registry outlives this family (`of_model`).
         unsafe { &*self.registry }
     }
 

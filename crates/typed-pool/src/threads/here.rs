@@ -1,4 +1,4 @@
-//! Where the calling thread is: its record, and its heaps of each family.
+//! The calling thread's record, and its heaps of each family.
 
 use core::alloc::Layout;
 use core::cell::Cell;
@@ -21,17 +21,18 @@ use crate::stats::Stats;
 pub(super) static REGISTRY: Registry<Shard> =
     Registry::new([const { Record::new(Shard::new()) }; FIRST], Shard::new);
 
-/// Threads that did not allocate yet.
+/// The record of threads that have not allocated yet.
 static NOWHERE: Record<Shard> = Record::new(Shard::new());
-/// Threads whose exit guard is gone.
+/// The record of threads whose exit guard has run.
 static GONE: Record<Shard> = Record::new(Shard::new());
 
-/// The heaps of threads that own nothing, as many as any family has. Nothing is ever written to them: they have no front.
+/// The heaps of threads that own nothing, as many as the largest family has. They have no front and
+/// are never written.
 static NO_HEAPS: [ThreadHeap; CLASSES] = [const { ThreadHeap::nowhere() }; CLASSES];
 
 std::thread_local! {
     static HERE: RecordHere<Shard> = const {
-        // SAFETY: a static.
+        // SAFETY: `NOWHERE` is a static.
         unsafe { RecordHere::new(&raw const NOWHERE, ()) }
     };
 }
@@ -62,7 +63,8 @@ impl Tenant for Shard {
 
     fn enter(&self) {}
 
-    /// Gives back what is empty, then lets the thread's cells forget the record: what the thread frees from here on is foreign.
+    /// Frees empty units, then resets the thread's cells. From here on each free of this thread is
+    /// remote.
     fn leave(record: &'static Record<Self>) {
         owner::leave(record);
         if cfg!(ephemera_weaken = "cells_keep_the_record") {
@@ -78,56 +80,57 @@ impl Tenant for Shard {
     }
 }
 
-/// A family's thread-local: the thread's heaps of it. Made by this crate's macros.
+/// A family's thread-local: the thread's heaps. The macros of this crate define it.
 ///
-/// Not public API: named by what the macros expand to.
+/// Not public API: the macros expand to its name.
 ///
 /// # Invariant
-/// **T2** It points at the table of the family on the record that the thread holds, or at the heaps of threads that own
-/// nothing.
+/// **T2** It points at the family's table on the record that the thread holds, or at the heaps of
+/// threads that own nothing.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Here(Cell<*const ThreadHeap>);
 
 impl Here {
-    /// A thread that owns nothing.
+    /// Creates the cell of a thread that owns nothing.
     #[must_use]
     pub const fn nowhere() -> Self {
         Self(Cell::new((&raw const NO_HEAPS).cast()))
     }
 
-    /// This thread's heaps.
+    /// Returns this thread's heaps.
     #[inline]
     pub(crate) fn get(key: &'static LocalKey<Self>) -> Heaps<'static> {
         let first = key.try_with(|here| here.0.get()).unwrap_or((&raw const NO_HEAPS).cast());
-        // SAFETY: T2, and T1: both are for ever.
+        // SAFETY: T1 and T2: neither tables nor the static heaps are ever freed.
         unsafe { Heaps::new(first) }
     }
 }
 
-/// The thread's heaps of this family, from now on.
+/// Stores the thread's table in the family's cell.
 fn remember(heaps: Heaps<'static>) {
-    // Where the cell is gone, the slow path is taken each time.
+    // If the cell is destroyed, each allocation takes the slow path.
     let _ = (heaps.family().cell)().try_with(|here| here.0.set(heaps.as_ptr()));
 }
 
-/// None, from now on.
+/// Resets the family's cell to the heaps of threads that own nothing.
 fn forget(family: &Family) {
     let _ = (family.cell)().try_with(|here| here.0.set((&raw const NO_HEAPS).cast()));
 }
 
-/// The record that this thread holds; NOWHERE and GONE are none that any unit names.
+/// Returns the record that this thread holds. It may be NOWHERE or GONE, which no unit names.
 #[inline]
 pub(crate) fn this_record() -> *const Record<Shard> {
     local::current::<Shard>()
 }
 
-/// A slot of the heap of that index, when the thread's front has none: a thread may have to get its record first, at its first
-/// allocation, and its table, at the family's first on this record. When its guard is gone, it leases a record for this one
-/// operation.
+/// Allocates a slot from the heap with this index, if the thread's front has none.
+///
+/// The first allocation of a thread binds a record to it, and the first one of a family makes a
+/// table on that record. After its exit guard has run, a thread leases a record for each such call.
 ///
 /// # Safety
-/// The family has more heaps than `heap`.
+/// The family has more than `heap` heaps.
 #[cold]
 #[inline(never)]
 pub(crate) unsafe fn refill(
@@ -135,28 +138,30 @@ pub(crate) unsafe fn refill(
     heap: usize,
     size: usize,
 ) -> Result<NonNull<u8>, AllocError> {
-    // SAFETY: the thread holds the table's record; the caller's index.
+    // SAFETY: the thread holds the table's record, and the caller passes a valid index.
     with_heaps(family, |heaps| unsafe { owner::refill(heaps, heap, size) })
 }
 
-/// A block for one that shrinks, where the limit refused it: what it takes may exceed the limit.
+/// Allocates a block for one that shrinks, after the limit refused it. The memory for it may exceed
+/// the limit.
 #[cold]
 #[inline(never)]
 pub(crate) fn allocate_beyond(family: &'static Family, layout: Layout) -> Result<NonNull<u8>, AllocError> {
     match class::of(layout) {
-        // SAFETY: the thread holds the table's record; a family of classes has a heap for each.
+        // SAFETY: the thread holds the table's record, and a family of classes has a heap for each.
         Some(heap) => with_heaps(family, |heaps| unsafe { owner::refill_beyond(heaps, heap, layout.size()) }),
         None => heap::allocate_large(&Global, &Beyond(&books(family)), layout, false),
     }
 }
 
-/// Runs the slow path on the heaps of a record that this thread holds, for this operation at least.
+/// Calls `slow` with the table on a record that this thread holds until the call returns, or
+/// longer.
 fn with_heaps(
     family: &'static Family,
     slow: impl FnOnce(Heaps<'static>) -> Result<NonNull<u8>, AllocError>,
 ) -> Result<NonNull<u8>, AllocError> {
     let held = local::hold::<Shard>().ok_or(AllocError)?;
-    // SAFETY: held; records and families are never freed.
+    // SAFETY: the thread holds the record; records and families are never freed.
     let heaps = unsafe { Heaps::find_or_make(held.record(), family) }.ok_or(AllocError)?;
     if matches!(held, Held::Bound(_)) {
         remember(heaps);
@@ -166,27 +171,27 @@ fn with_heaps(
     slot
 }
 
-/// The books of large blocks, as this thread keeps them.
+/// Returns the books of large blocks, with this thread's tally.
 fn books(family: &'static Family) -> Books<'static> {
     Books::new(family, Here::get((family.cell)()).tally())
 }
 
-/// Gives this thread a table of the family, if it may have one.
+/// Makes a table of the family on this thread's record, if the thread may have one.
 #[cold]
 fn bind(family: &'static Family) {
     if ptr::eq(this_record(), &raw const GONE) {
         return;
     }
     if let Some(held @ Held::Bound(_)) = local::hold::<Shard>() {
-        // SAFETY: held; both are for ever.
+        // SAFETY: the thread holds the record; records and families are never freed.
         if let Some(heaps) = unsafe { Heaps::find_or_make(held.record(), family) } {
             remember(heaps);
         }
     }
 }
 
-/// A block of a layout without units. Before a refusal is passed on, empty units are given back and the request is
-/// made once more. This is a slow path, so it obeys a trim that was asked for.
+/// Allocates a block of a layout without units. If that fails, it frees empty units and tries
+/// again. As a slow path, it obeys requested trims.
 #[cold]
 #[inline(never)]
 pub(crate) fn allocate_large(
@@ -196,13 +201,14 @@ pub(crate) fn allocate_large(
 ) -> Result<NonNull<u8>, AllocError> {
     let mut books = books(family);
     if layout.size() != 0 && !books.has_tally() {
-        // A thread that asks for nothing smaller would count with all others for ever.
+        // Without a table, a thread that allocates only large blocks would always count on the
+        // shared account.
         bind(family);
         books = self::books(family);
     }
     let heaps = Here::get((family.cell)());
     if books.has_tally() && heaps.trim_asked() {
-        // SAFETY: a table that the thread's cell names is on the record that the thread holds (T2).
+        // SAFETY: T2: the table in the thread's cell is on the record that the thread holds.
         unsafe { heaps.trim() };
     }
     let ask = || heap::allocate_large(&Global, &books, layout, zeroed);
@@ -212,21 +218,23 @@ pub(crate) fn allocate_large(
     })
 }
 
-/// Gives back a block of a layout without units. A call of its own, so that the way of those with units needs no more registers.
+/// Frees a block of a layout without units. It is not inlined, so that the fast path of other
+/// layouts needs no more registers.
 ///
 /// # Safety
-/// `block` is a live block of this layout, from the global heap and on the family's books.
+/// `block` is a live block of this layout from the global heap and on the family's account.
 #[cold]
 #[inline(never)]
 pub(crate) unsafe fn deallocate_large(family: &'static Family, block: NonNull<u8>, layout: Layout) {
-    // SAFETY: the caller's.
+    // SAFETY: this function has the same contract.
     unsafe { heap::deallocate_large(&Global, &books(family), block, layout) };
 }
 
-/// Grows a block of a layout without units, as [`allocate_large`] makes one.
+/// Grows a block of a layout without units, with the same second try as [`allocate_large`].
 ///
 /// # Safety
-/// As `Allocator::grow`; the block is the global heap's and on the family's books, and neither layout has units nor size zero.
+/// As `Allocator::grow`. The block came from the global heap and is on the family's account. Both
+/// layouts have no units and are not of size zero.
 #[cold]
 #[inline(never)]
 pub(crate) unsafe fn grow_large(
@@ -236,7 +244,7 @@ pub(crate) unsafe fn grow_large(
     zeroed: bool,
 ) -> Result<NonNull<u8>, AllocError> {
     let books = books(family);
-    // SAFETY: the caller's; a block that did not grow is as it was.
+    // SAFETY: this function has the same contract, and a block that did not grow is unchanged.
     let grow = || unsafe { heap::grow_large(&Global, &books, block, layouts, zeroed) };
     grow().or_else(|AllocError| {
         relieve(family);
@@ -247,7 +255,8 @@ pub(crate) unsafe fn grow_large(
 /// Shrinks a block of a layout without units.
 ///
 /// # Safety
-/// As `Allocator::shrink`; the block is the global heap's and on the family's books, and neither layout has units nor size zero.
+/// As `Allocator::shrink`. The block came from the global heap and is on the family's account. Both
+/// layouts have no units and are not of size zero.
 #[cold]
 #[inline(never)]
 pub(crate) unsafe fn shrink_large(
@@ -255,16 +264,17 @@ pub(crate) unsafe fn shrink_large(
     block: NonNull<u8>,
     layouts: (Layout, Layout),
 ) -> Result<NonNull<u8>, AllocError> {
-    // SAFETY: the caller's.
+    // SAFETY: this function has the same contract.
     unsafe { heap::shrink_large(&Global, &books(family), block, layouts) }
 }
 
-/// The thread's own table of this family, if it has one.
+/// Returns the thread's own table of this family, if it has one.
 fn own_heaps(family: &'static Family) -> Option<Heaps<'static>> {
     local::bound::<Shard>().and_then(|record| Heaps::find(record, family))
 }
 
-/// Before a refusal: gives back empty units of this thread and of ended ones, and asks the others for theirs.
+/// Before a refusal, frees empty units of this thread and of ended ones, and asks other threads to
+/// free theirs.
 fn relieve(family: &'static Family) {
     match own_heaps(family) {
         // SAFETY: the record is bound to this thread.
@@ -273,7 +283,7 @@ fn relieve(family: &'static Family) {
     }
 }
 
-/// Gives back this thread's empty units.
+/// Frees this thread's empty units.
 pub(crate) fn trim_here(family: &'static Family) {
     if let Some(heaps) = own_heaps(family) {
         // SAFETY: the record is bound to this thread.
@@ -281,8 +291,8 @@ pub(crate) fn trim_here(family: &'static Family) {
     }
 }
 
-/// Gives back what this thread and records that no thread holds have in vain, and asks the threads that hold one to do the same
-/// when they next come to their slow path.
+/// Trims this thread and the records that no thread holds, and asks the holders of the others to
+/// trim at their next slow path.
 pub(crate) fn trim_all(family: &'static Family) {
     trim_here(family);
     family.epoch.raise();
@@ -290,7 +300,7 @@ pub(crate) fn trim_all(family: &'static Family) {
 }
 
 impl Family {
-    /// What all threads hold of it and what of that is alive.
+    /// Returns the bytes that all threads hold for this family, and the live slots.
     pub(crate) fn stats(&'static self) -> Stats {
         let own = local::bound::<Shard>().map_or(ptr::null(), ptr::from_ref);
         owner::stats_of(self, own)
@@ -303,8 +313,8 @@ mod tests {
     use crate::{Pooled, PooledBox};
 
     #[test]
-    fn conc_a_remote_free_beside_a_momentary_lease_is_not_left_there() {
-        // A thread of another test may take the record otherwise.
+    fn conc_a_remote_free_during_a_momentary_lease_is_drained_at_its_release() {
+        // Without a turn, a thread of another test may lease the record.
         let _turn = ephemera_testkit::suite::turn();
         struct Value(u64);
         crate::pooled!(Value);
@@ -314,7 +324,7 @@ mod tests {
         let lease = record.and_then(Record::try_lease).expect("its thread ended");
         assert_eq!(value.0, 7);
         drop(value);
-        assert_ne!(held(), 0, "whoever has the record looks after it");
+        assert_ne!(held(), 0, "the holder of the record drains it");
         owner::release(lease);
         assert_eq!(held(), 0);
     }

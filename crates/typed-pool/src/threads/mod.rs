@@ -1,4 +1,7 @@
-//! What all threads share: the pools of types and of size classes, a heap of each on each thread's record.
+//! The state that all threads share: on each thread's record, the heaps of every family.
+//!
+//! A *family* is the pools of one type, or of the size classes of one allocator, on all threads. A
+//! *record* is the identity of a thread, see `ephemera_prim::record`.
 //!
 //! ```text
 //!   thread-local of a family --> table: its heaps on this thread's record
@@ -6,8 +9,9 @@
 //!   unit   --> heap  --> record, inbox
 //! ```
 //!
-//! A thread reaches its heap by one load, since each family has a thread-local of its own; the crate has one `Tenant`, so
-//! that it takes up one exit hook however many types are pooled. Tables are like records: once made, for ever.
+//! Each family has its own thread-local, so a thread reaches its heap by one load. The crate is a
+//! single `Tenant` and has one exit hook, for any number of types. Tables, like records, are never
+//! freed.
 
 #[cfg(not(ephemera_loom))]
 mod books;

@@ -1,4 +1,4 @@
-//! A thread as the owner of a heap on its record, and what other threads do to that heap.
+//! A thread as the owner of a heap on its record, and the operations of other threads on that heap.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
@@ -15,7 +15,7 @@ use crate::heap::{self, Env, Heap};
 use crate::stats::Stats;
 use crate::unit::{Reach, Unit, UnitPtr};
 
-/// Once in so many visits to the slow path, all heaps of the record are looked after.
+/// In one of this number of visits to the slow path, a thread serves all heaps of its record.
 const ROUND: usize = 64;
 
 /// A thread as the owner of one heap.
@@ -28,16 +28,18 @@ pub(crate) struct Owner<'w> {
 }
 
 impl<'w> Owner<'w> {
+    /// Creates the owner.
+    ///
     /// # Safety
-    /// The invariant.
+    /// The invariant of [`Owner`].
     #[inline]
     pub(super) unsafe fn new(heap: &'w ThreadHeap) -> Self {
         Self { heap }
     }
 }
 
-// SAFETY: the record's holder owns the heaps on it (L1), and units carry the heap as their identity. All units come from the
-// global heap.
+// SAFETY: the holder of a record owns its heaps (L1). Units carry the address of their heap as
+// identity, and all of them come from the global heap.
 unsafe impl Env for Owner<'_> {
     type Backing = Global;
     type Account = SharedAccount;
@@ -72,32 +74,34 @@ unsafe impl Env for Owner<'_> {
     }
 
     fn mail(self) -> impl Iterator<Item = (GroupPtr, u64)> {
-        // SAFETY: this thread holds the record (the promise of `Owner`).
+        // SAFETY: this thread holds the record (the invariant of `Owner`).
         let taken = unsafe { self.heap.remote.inbox.take() };
-        // SAFETY: U1: a unit whose last slots are booked only now was not freed (F3); it is of this heap, as its groups are.
+        // SAFETY: U1: the inbox is this heap's, so the groups are too. A unit whose frees are not
+        // all booked is not freed (F3).
         taken.map(move |(group, given)| (unsafe { GroupPtr::new(group, self.heap().spec().unit) }, given))
     }
 
     fn last_resort(self) {
         if let Some(heaps) = Heaps::find(self.heap.record(), self.heap.family()) {
-            // SAFETY: this thread holds the record (the promise of `Owner`).
+            // SAFETY: this thread holds the record (the invariant of `Owner`).
             unsafe { make_room(heaps) };
         }
     }
 
     #[inline(never)]
     unsafe fn give_back(self, unit: UnitPtr, block: NonNull<u8>) {
-        // SAFETY: the caller's duties.
+        // SAFETY: the caller frees a slot of this unit.
         unsafe { give_to_owner(unit, block) };
     }
 }
 
-/// Gives back the empty units of this table and of the records that no thread holds, and asks running threads to
-/// give back theirs at their next slow path: one of them may keep what this thread is about to be refused.
+/// Frees the empty units of this table and of the records that no thread holds, and asks running
+/// threads to free theirs at their next slow path. One of them may keep memory that this thread is
+/// about to be refused.
 ///
-/// Under a limit, the look beyond this table is not repeated until some heap of the family keeps another empty
-/// unit, or the limit changes. Until then it would find nothing: memory that is given back in another way is
-/// released to the account, where the next request finds it.
+/// Under a limit, the search beyond this table is not repeated until a heap of the family keeps
+/// another empty unit or the limit changes. Until then it would find nothing: all other freed
+/// memory is released to the account, where the next request finds it.
 ///
 /// # Safety
 /// The calling thread holds the table's record.
@@ -107,7 +111,8 @@ pub(super) unsafe fn make_room(heaps: Heaps<'_>) {
     // SAFETY: the caller holds the record.
     let trim = || unsafe { heaps.trim() };
     let waited = &heaps.first().waited;
-    // Rather wait for a walker that was preempted than refuse. One that has not moved on by then may not have survived a fork.
+    // A preempted walker is no reason for a refusal, so this waits for it, but only once: a walker
+    // that does not move on may not have survived a fork.
     let waits = if waited.get() == 0 { WALKER_WAITS } else { 0 };
     let all = trim() || (0..waits).any(|_| wait_for_walkers(trim));
     waited.set(usize::from(!all));
@@ -117,14 +122,14 @@ pub(super) unsafe fn make_room(heaps: Heaps<'_>) {
     }
     looked.set(spares.unwrap_or(0));
     make_room_elsewhere(family);
-    // The request reaches this thread too, which has just trimmed.
+    // The raised epoch also asks this thread, which has just trimmed.
     heaps.trim_asked();
 }
 
-/// How often a thread that is about to be refused waits for walkers to move on, a millisecond each time.
+/// The number of times that a thread waits for walkers before a refusal, one millisecond each.
 const WALKER_WAITS: usize = if cfg!(any(ephemera_loom, miri)) { 1 } else { 50 };
 
-/// Lets walkers move on, then trims once more.
+/// Gives walkers time to move on, then trims again.
 #[cold]
 fn wait_for_walkers(trim: impl Fn() -> bool) -> bool {
     #[cfg(not(ephemera_loom))]
@@ -132,7 +137,7 @@ fn wait_for_walkers(trim: impl Fn() -> bool) -> bool {
     trim()
 }
 
-/// Asks running threads to give back their empty units, and gives back those of records that no thread holds.
+/// Asks running threads to free their empty units, and frees those of records that no thread holds.
 pub(super) fn make_room_elsewhere(family: &Family) {
     #[cfg(all(test, not(ephemera_loom)))]
     family.looks.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
@@ -142,11 +147,11 @@ pub(super) fn make_room_elsewhere(family: &Family) {
     clean_free(family);
 }
 
-/// Gives back the empty units of records that no thread holds.
+/// Frees the empty units of records that no thread holds.
 pub(super) fn clean_free(family: &Family) {
     for lease in family.registry().records().filter_map(Record::try_lease) {
         if let Some(heaps) = Heaps::find(lease.record(), family) {
-            // SAFETY: leased.
+            // SAFETY: the lease makes this thread the holder.
             if !unsafe { heaps.trim() } {
                 lease.record().shard().rest.set(1);
             }
@@ -155,8 +160,8 @@ pub(super) fn clean_free(family: &Family) {
     }
 }
 
-/// Releases a lease, then drains the inboxes once more: a thread that pushed while the record was held left the
-/// look to its holder.
+/// Releases a lease, then drains the inboxes once more: a thread that pushed while the record was
+/// held left the drain to its holder.
 pub(super) fn release(lease: Lease<'_, Shard>) {
     let record = lease.record();
     lease.release(has_mail, drain);
@@ -173,11 +178,13 @@ pub(super) fn leave(record: &Record<Shard>) {
     record.shard().rest.set(usize::from(rest));
 }
 
-/// Gives back the empty units that the last thread to have the record could not give back, because a walker stood on
-/// them. Two threads call this: that one behind its release, and the walker behind its walk.
+/// Frees the empty units that the last holder of a record could not free, because a walker
+/// protected them. Two threads call this: that holder after its release, and the walker after its
+/// walk.
 ///
-/// A fence stands between the release and the look at `walks`, and between the count of the walk and the look at the
-/// lease. So either this thread sees that a walk ended and trims once more, or the walker sees a free record and trims.
+/// A fence separates the release from the read of `walks`, and the increment of `walks` from the
+/// check of the lease. So either the former holder sees that a walk ended and trims again, or the
+/// walker sees a free record and trims it.
 fn collect_rest(record: &Record<Shard>) {
     let shard = record.shard();
     while shard.rest.get() != 0 {
@@ -191,13 +198,13 @@ fn collect_rest(record: &Record<Shard>) {
     }
 }
 
-/// Whether an inbox of any heap holds a group.
+/// Returns whether the inbox of any heap holds a group.
 fn has_mail(shard: &Shard) -> bool {
     Heaps::of_shard(shard).flat_map(Heaps::all).any(|heap| !heap.remote.inbox.is_empty())
 }
 
-/// Drains the inboxes of a record that this thread holds for a moment. Its units have no other thread to look after
-/// them, so those with live slots become abandoned.
+/// Drains the inboxes of a record that this thread leases only for that. Its units with live slots
+/// become abandoned, because no other thread serves them.
 fn drain(record: &Record<Shard>) {
     for heap in Heaps::of_record(record).flat_map(Heaps::all) {
         if !heap.remote.inbox.is_empty() {
@@ -210,7 +217,8 @@ fn drain(record: &Record<Shard>) {
     }
 }
 
-/// What a family holds and what of it is alive. `own` is the record that the calling thread holds.
+/// Returns the bytes that a family holds and its live slots. `own` is the record that the calling
+/// thread holds.
 pub(super) fn stats_of(family: &Family, own: *const Record<Shard>) -> Stats {
     let mut stats = Stats::of_account(family.account().now());
     for record in family.registry().records() {
@@ -223,8 +231,9 @@ pub(super) fn stats_of(family: &Family, own: *const Record<Shard>) -> Stats {
             Some(lease) => release(lease),
             None if !owned => {
                 record.shard().walks.fetch_add(1, Ordering::Relaxed);
-                // ORDERING: SeqCst fence. Pairs with the one in `Lease::release`: either the thread that releases the record
-                // sees that this walk is over, or this thread sees what it left.
+                // ORDERING: SeqCst fence. Pairs with the one in `Lease::release`: either the thread
+                // that releases the record sees that this walk is over, or this thread sees the
+                // units that it left.
                 fence(Ordering::SeqCst);
                 if !cfg!(ephemera_weaken = "walker_leaves_the_rest") {
                     collect_rest(record);
@@ -235,56 +244,59 @@ pub(super) fn stats_of(family: &Family, own: *const Record<Shard>) -> Stats {
     }
     stats.extra_records = family.registry().later_records();
     stats.no_less_than_none();
+    stats.add_large();
     stats
 }
 
-/// Gives back a slot to the heap that its unit is of.
+/// Frees a slot to the heap of its unit.
 ///
 /// # Safety
-/// `block` is a slot of `unit`, which is of a table's heap; the caller has it and gives it up.
+/// `block` is a slot of `unit`, which belongs to a heap of a table. The caller frees the slot.
 #[inline(never)]
 unsafe fn give_to_owner(unit: UnitPtr, block: NonNull<u8>) {
-    // SAFETY: T1: a unit's owner is the heap that it was made for, which is never freed.
+    // SAFETY: T1: a unit's owner word names its heap, which is never freed.
     let heap = unsafe { &*unit.owner().cast::<ThreadHeap>() };
     let (group, bit) = unit.group_of(block);
-    // SAFETY: the slot is given up by the one who had it, in a unit of that heap; its bit is set for nobody else.
+    // SAFETY: the caller frees a live slot of this heap, so no other free sets its bit.
     let pushed = unsafe { heap.remote.inbox.give_back_bits(group.as_non_null(), bit) };
     if pushed && heap.record().is_free() && !cfg!(ephemera_weaken = "push_without_a_look") {
-        // No thread looks into that inbox until one takes the record, and none needs its empty units.
+        // No thread drains that inbox before one leases the record, and no thread needs its empty
+        // units.
         heap.record().look_after(has_mail, drain);
         collect_rest(heap.record());
     }
 }
 
-/// Gives back a slot of which nothing is known but its layout, on a thread that holds the record `own`, if any.
+/// Frees a slot by its layout alone, on a thread that holds the record `own`, if any.
 ///
 /// # Safety
-/// `block` is a live slot of a family's heap for a value of this layout.
+/// `block` is a live slot of a family's heap for a value of this layout, and the caller frees it.
 #[inline]
 pub(crate) unsafe fn give_erased(own: *const Record<Shard>, block: NonNull<u8>, layout: Layout) {
     let unit_size = crate::geometry::unit_of(layout);
-    // SAFETY: units are aligned to their mask, start with a `Unit` and were exposed when they were made; that of a live slot is not
-    // freed (H4).
+    // SAFETY: units are aligned to their mask, start with a `Unit`, and were exposed when they were
+    // created; a unit with a live slot is not freed (H4).
     let header = unsafe { ephemera_prim::header::header_of::<Unit>(block, unit_size) };
-    // SAFETY: U1, as above; the exposed pointer was that to the whole unit.
+    // SAFETY: U1: the unit has a live slot, and the exposed pointer may access the whole unit.
     let unit = unsafe { UnitPtr::new(header) };
-    // SAFETY: T1: a unit's owner is the heap that it was made for, which is never freed.
+    // SAFETY: T1: a unit's owner word names its heap, which is never freed.
     let heap = unsafe { &*unit.owner().cast::<ThreadHeap>() };
     if ptr::eq(heap.record, own) {
-        // SAFETY: the caller's slot, and its thread holds the record.
+        // SAFETY: the caller frees a live slot, and its thread holds the record.
         unsafe { heap::give(Owner { heap }, block, unit_size, layout.size(), Reach::Slot) };
         return;
     }
-    // SAFETY: the caller's slot.
+    // SAFETY: the caller frees the slot, which is on no list yet.
     unsafe { heap::mark_free(block, layout.size()) };
-    // SAFETY: the caller's slot, of that unit.
+    // SAFETY: the caller frees a live slot of this unit.
     unsafe { give_to_owner(unit, block) };
 }
 
-/// The slow path of a thread that holds the heaps' record: a slot of the heap of that index.
+/// The slow path of a thread that holds the table's record: allocates a slot from the heap with
+/// this index.
 ///
 /// # Safety
-/// The calling thread holds the record, and the family has more heaps than `heap`.
+/// The calling thread holds the record, and the family has more than `heap` heaps.
 pub(super) unsafe fn refill(heaps: Heaps<'_>, heap: usize, size: usize) -> Result<NonNull<u8>, AllocError> {
     let record = heaps.first().record();
     let visits = record.shard().visits.get().wrapping_add(1);
@@ -296,11 +308,12 @@ pub(super) unsafe fn refill(heaps: Heaps<'_>, heap: usize, size: usize) -> Resul
         // SAFETY: the caller holds the record.
         unsafe { heaps.trim() };
     }
-    // SAFETY: the caller's.
+    // SAFETY: the caller holds the record, and the index is in the table.
     heap::refill(unsafe { heaps.owner(heap) }, size)
 }
 
-/// As [`refill`], for a block that shrinks: where the limit refuses, a unit that exceeds it.
+/// Does what [`refill`] does, for a block that shrinks: if the limit refuses, it uses a unit that
+/// exceeds the limit.
 ///
 /// # Safety
 /// As [`refill`].
@@ -310,15 +323,15 @@ pub(super) unsafe fn refill_beyond(
     heap: usize,
     size: usize,
 ) -> Result<NonNull<u8>, AllocError> {
-    // SAFETY: the caller's.
+    // SAFETY: this function has the same contract.
     unsafe { refill(heaps, heap, size) }.or_else(|AllocError| {
-        // SAFETY: the caller's.
+        // SAFETY: the caller holds the record, and the index is in the table.
         heap::refill_beyond(unsafe { heaps.owner(heap) }, size)
     })
 }
 
-/// Books the remote frees of all heaps of the record, and trims the tables that were asked to. The thread may
-/// use few of them: earlier holders of the record left the others.
+/// Books the remote frees of all heaps of the record, and trims the tables for which a trim was
+/// requested. The thread may use only some of them: earlier holders of the record made the others.
 #[cold]
 fn look_after_all(record: &Record<Shard>) {
     for heaps in Heaps::of_record(record) {

@@ -19,22 +19,22 @@ use crate::group::Group;
 use crate::heap::{self, ChunkLen, Heap};
 use crate::stats::Stats;
 
-/// What hangs on a record: its tables.
+/// The part of a record that belongs to this crate: its tables.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Shard {
     tables: OwnerPtr<ThreadHeap>,
-    /// How often the slow path was taken.
+    /// The number of visits to the slow path.
     pub(super) visits: OwnerUsize,
-    /// Not zero if the last thread that had the record left empty units, because a walker stood on them.
+    /// Not zero if the last holder of the record left empty units because a walker protected them.
     pub(super) rest: OwnerUsize,
-    /// How often statistics walked along the units of these heaps while another thread had the record.
+    /// The number of walks by statistics over these heaps while another thread held the record.
     pub(super) walks: AtomicUsize,
 }
 
 impl Shard {
     ephemera_prim::const_unless_loom! {
-        /// A shard without tables.
+        /// Creates a shard without tables.
         pub(crate) fn new() -> Self {
             Self {
                 tables: OwnerPtr::null(),
@@ -46,39 +46,40 @@ impl Shard {
     }
 }
 
-/// One heap of a record. Those of one family stand in a row, a table.
+/// One heap of a record. The heaps of one family are adjacent and form a table.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct ThreadHeap {
     pub(super) heap: Heap,
     family: *const Family,
     pub(super) record: *const Record<Shard>,
-    /// The next table. Of the first heap of each table only.
+    /// The next table. Only the first heap of a table uses it.
     later: OwnerPtr<ThreadHeap>,
-    /// The trim epoch that the table's holder obeyed last. Of the first heap of each table only.
+    /// The trim epoch that the table's holder last obeyed. Only the first heap of a table uses it.
     epoch_seen: OwnerUsize,
-    /// The account's `spares` at the last look for room beyond this table; zero before the first.
-    /// Of the first heap of each table only.
+    /// The account's `spares` at the last search for room beyond this table; zero before the first.
+    /// Only the first heap of a table uses it.
     pub(super) looked: OwnerUsize,
-    /// Not zero if the last refusal waited for a walker that did not move on. Of the first heap of each table only.
+    /// Not zero if the last refusal waited for a walker that did not move on. Only the first heap
+    /// of a table uses it.
     pub(super) waited: OwnerUsize,
-    /// Of the first heap of each table only.
+    /// Only the first heap of a table uses it.
     tally: Tally,
-    /// How often a thread that held the record for a moment drained this heap.
+    /// The number of times that a thread leased the record to drain this heap.
     #[cfg(all(test, not(ephemera_loom)))]
     pub(super) drains: OwnerUsize,
     pub(super) remote: Remote,
 }
 
-/// On a line of its own: other threads push here while the owner allocates.
+/// The inbox has its own cache line, because other threads push to it while the owner allocates.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Remote {
     pub(super) inbox: Inbox<Group>,
 }
 
-// SAFETY: cells are the owner's alone (H1), who is one thread at a time, each ordered behind the one before it by the record's lease
-// (L2); other threads use the atomics, and fields that never change.
+// SAFETY: only the owner uses the cells (H1). There is one owner at a time, ordered after the last
+// one by the record's lease (L2). Other threads use atomics, and fields that never change.
 unsafe impl Sync for ThreadHeap {}
 
 impl ThreadHeap {
@@ -101,7 +102,7 @@ impl ThreadHeap {
     }
 
     ephemera_prim::const_unless_loom! {
-        /// A heap of threads that own nothing: without units for ever.
+        /// Creates a heap for threads that own nothing. It never has units.
         pub(super) fn nowhere() -> Self {
             Self::new(Spec::NONE, ChunkLen::Grows, ptr::null(), ptr::null())
         }
@@ -113,7 +114,7 @@ impl ThreadHeap {
     }
 
     pub(super) fn record(&self) -> &Record<Shard> {
-        // SAFETY: T1: a heap of a table is on a record, which is never freed (L3).
+        // SAFETY: T1: a heap of a table has a record, which is never freed (L3).
         unsafe { &*self.record }
     }
 
@@ -122,13 +123,13 @@ impl ThreadHeap {
     }
 }
 
-/// The heaps of one family on one record: a table, or the one of threads that own nothing.
+/// The heaps of one family on one record: a table, or the static heaps of threads that own nothing.
 ///
 /// # Invariant
-/// **T1** It points at the first of as many heaps as its family has, which are never freed nor moved. All but those of threads that own
-/// nothing name their family and their record.
+/// **T1** It points at the first heap of the family's heaps, which never move and are never freed.
+/// All of them name their family and their record, except the heaps of threads that own nothing.
 ///
-/// A pointer, since a reference would be one to the first heap alone.
+/// It is a pointer because a reference could access the first heap only.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Heaps<'w> {
     first: *const ThreadHeap,
@@ -136,6 +137,8 @@ pub(crate) struct Heaps<'w> {
 }
 
 impl<'w> Heaps<'w> {
+    /// Creates the pointer.
+    ///
     /// # Safety
     /// T1.
     #[inline]
@@ -149,44 +152,44 @@ impl<'w> Heaps<'w> {
         self.first
     }
 
-    /// The heap of this index.
+    /// Returns the heap with this index.
     ///
     /// # Safety
-    /// The family has more heaps than that.
+    /// The family has more than `heap` heaps.
     #[inline]
     unsafe fn heap(self, heap: usize) -> &'w ThreadHeap {
-        // SAFETY: T1: within the table.
+        // SAFETY: T1: the index is within the table.
         unsafe { &*self.first.wrapping_add(heap) }
     }
 
     #[inline]
     pub(super) fn first(self) -> &'w ThreadHeap {
-        // SAFETY: each family has a heap.
+        // SAFETY: each family has at least one heap.
         unsafe { self.heap(0) }
     }
 
-    /// The heap of this index, for a thread that owns it.
+    /// Returns the heap with this index, for a thread that owns it.
     ///
     /// # Safety
-    /// The family has more heaps than that; the calling thread holds the record, or these are the heaps of threads that own
-    /// nothing.
+    /// The family has more than `heap` heaps. The calling thread holds the record, or these are the
+    /// heaps of threads that own nothing.
     #[inline]
     pub(crate) unsafe fn owner(self, heap: usize) -> Owner<'w> {
-        // SAFETY: the caller's.
+        // SAFETY: the family has more than `heap` heaps.
         let heap = unsafe { self.heap(heap) };
-        // SAFETY: the caller's.
+        // SAFETY: the calling thread holds the record, or the heap belongs to no thread.
         unsafe { Owner::new(heap) }
     }
 
-    /// The tally of the table; none where these are the heaps of threads that own nothing.
+    /// Returns the tally of the table; `None` for the heaps of threads that own nothing.
     #[cfg(not(ephemera_loom))]
     pub(super) fn tally(self) -> Option<&'w Tally> {
         Some(self.first()).filter(|heap| !heap.family.is_null()).map(|heap| &heap.tally)
     }
 
-    /// All heaps of the table.
+    /// Returns all heaps of the table.
     pub(super) fn all(self) -> impl Iterator<Item = &'w ThreadHeap> {
-        // SAFETY: fewer than the family has.
+        // SAFETY: the index is less than the number of the family's heaps.
         (0..self.first().family().heaps()).map(move |heap| unsafe { self.heap(heap) })
     }
 
@@ -194,61 +197,62 @@ impl<'w> Heaps<'w> {
         self.first().family()
     }
 
-    /// The tables of a record.
+    /// Returns the tables of a record.
     pub(super) fn of_record(record: &'w Record<Shard>) -> impl Iterator<Item = Self> {
         Self::of_shard(record.shard())
     }
 
-    /// The tables of a record, by its shard.
+    /// Returns the tables of a record, given its shard.
     pub(super) fn of_shard(shard: &'w Shard) -> impl Iterator<Item = Self> {
         let mut at = shard.tables.follow().cast_const();
         core::iter::from_fn(move || {
             if at.is_null() {
                 return None;
             }
-            // SAFETY: T1: what is linked is a table.
+            // SAFETY: T1: the links of a shard lead to tables.
             let heaps = unsafe { Self::new(at) };
             at = heaps.first().later.get().cast_const();
             Some(heaps)
         })
     }
 
-    /// The table of a family on a record, if it has one.
+    /// Returns the table of a family on a record, if it has one.
     pub(super) fn find(record: &'w Record<Shard>, family: &Family) -> Option<Self> {
         Self::of_record(record).find(|heaps| heaps.first().is_of(family))
     }
 
-    /// The table of a family on a record, made where there is none yet.
+    /// Returns the table of a family on a record, and makes it if there is none.
     ///
     /// # Safety
-    /// The calling thread holds the record. Both outlive all use of the table.
+    /// The calling thread holds the record. The record and the family outlive all use of the table.
     pub(super) unsafe fn find_or_make(record: &'w Record<Shard>, family: &'w Family) -> Option<Self> {
         if let Some(heaps) = Self::find(record, family) {
             return Some(heaps);
         }
         let layout = Layout::array::<ThreadHeap>(family.heaps()).ok()?;
         let first = raw::acquire(&Global, layout).ok()?.cast::<ThreadHeap>();
-        // The global heap may be above this one, and have come here meanwhile.
+        // The global heap may use this allocator, and may have made the table during the call.
         if let Some(heaps) = Self::find(record, family) {
-            // SAFETY: just acquired with this layout.
+            // SAFETY: the memory was just acquired with this layout.
             unsafe { raw::release(&Global, first.cast(), layout) };
             return Some(heaps);
         }
         for heap in 0..family.heaps() {
             let new = ThreadHeap::new(family.spec(heap), family.chunk_len(), family, record);
-            // SAFETY: within the memory, which has room for so many.
+            // SAFETY: the memory has room for all heaps of the family.
             let place = unsafe { first.add(heap) };
-            // SAFETY: as above, aligned for it, and the caller's alone.
+            // SAFETY: the place is aligned, and the caller has exclusive access to it.
             unsafe { place.write(new) };
         }
-        // SAFETY: T1: just written, never freed.
+        // SAFETY: T1: all heaps were just written, and the memory is never freed.
         let heaps = unsafe { Self::new(first.as_ptr()) };
         heaps.first().later.set(record.shard().tables.get());
         record.shard().tables.publish(first.as_ptr());
         Some(heaps)
     }
 
-    /// Gives back all empty units. Returns `false` if some stayed because a walker stood on them for long.
+    /// Frees all empty units. Returns `false` if some stayed because a walker protected them for
+    /// long.
     ///
     /// # Safety
     /// The calling thread holds the record.
@@ -261,13 +265,13 @@ impl<'w> Heaps<'w> {
         all
     }
 
-    /// Whether somebody asked for a trim since the holder of this table was last asked.
+    /// Returns whether a trim was requested since the holder of this table last asked.
     pub(super) fn trim_asked(self) -> bool {
         let first = self.first();
         first.family().epoch.turned(&first.epoch_seen)
     }
 
-    /// What other threads gave back that is not booked yet.
+    /// Returns the number of unbooked remote frees.
     #[cfg(all(test, ephemera_loom))]
     pub(super) fn unbooked(self) -> usize {
         let mut sum = 0;
@@ -275,7 +279,8 @@ impl<'w> Heaps<'w> {
         sum
     }
 
-    /// Adds what these heaps hold. `owned` says whether the calling thread holds the record, so that fronts can be counted.
+    /// Adds the units and live slots of these heaps. `owned` says whether the calling thread holds
+    /// the record and so may count the slots of fronts.
     pub(super) fn gather(self, stats: &mut Stats, owned: bool) {
         let large = (stats.large_blocks, stats.large_bytes);
         (stats.large_blocks, stats.large_bytes) = self.first().tally.add_to(large);

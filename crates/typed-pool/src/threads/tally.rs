@@ -1,15 +1,16 @@
-//! Who counts blocks without units: the thread that asks for one or gives one back, for itself.
+//! `Tally`: a thread's own count of the blocks without units that it allocated and freed.
 //!
-//! So each takes one exchange, on the word that the limit is checked against. A count of blocks and one of bytes that all threads share
-//! would be two more.
+//! With it, an allocation of such a block takes one atomic exchange, on the word that the limit is
+//! checked against. Two shared counters, of blocks and of bytes, would take two more.
 
 use ephemera_prim::word::OwnerUsize;
 
 #[cfg(not(ephemera_loom))]
 use crate::account::changed;
 
-/// What came less what went, as the threads that held one record saw it: below zero, and wrapped, where others had asked for what they gave
-/// back. The sum over all records and the family's own account is what is alive.
+/// Allocations minus frees, as counted by the holders of one record. It is negative, and wrapped,
+/// if they freed blocks that other threads allocated. The sum over all records and the family's own
+/// account is the number of live blocks.
 #[derive(Debug)]
 pub(super) struct Tally {
     blocks: OwnerUsize,
@@ -23,14 +24,15 @@ impl Tally {
         }
     }
 
-    /// Blocks came or went, or changed their size by that much. The owner's alone.
+    /// Counts blocks that were allocated (`came`) or freed, or that changed their size by `bytes`.
+    /// Only the owner calls this.
     #[cfg(not(ephemera_loom))]
     pub(super) fn change(&self, blocks: usize, bytes: usize, came: bool) {
         self.blocks.set(changed(self.blocks.get(), blocks, came));
         self.bytes.set(changed(self.bytes.get(), bytes, came));
     }
 
-    /// Adds it to a number of blocks and their bytes.
+    /// Adds this tally to a number of blocks and their bytes.
     pub(super) fn add_to(&self, (blocks, bytes): (usize, usize)) -> (usize, usize) {
         (blocks.wrapping_add(self.blocks.get()), bytes.wrapping_add(self.bytes.get()))
     }

@@ -1,4 +1,5 @@
-//! What threads do for each other, counted: looks for room before a refusal, and looks after records without a holder.
+//! Counts the work that threads do for each other: searches before a refusal, and drains of records
+//! without a holder.
 #![expect(unreachable_pub, reason = "the methods of an allocator that the macro declares are public")]
 
 use core::alloc::Layout;
@@ -9,7 +10,7 @@ use std_alloc::collections::BTreeSet;
 use std_alloc::vec::Vec;
 
 use allocator_api2::boxed::Box;
-// The tests take turns: a thread of one may hold the record on which another's heaps are.
+// The tests take turns, because a thread of one may hold the record that has another one's heaps.
 use ephemera_testkit::suite::turn;
 
 use super::Family;
@@ -19,7 +20,7 @@ use crate::pooled_allocator;
 
 const SMALL: Layout = Layout::new::<[u8; 32]>();
 const LARGE: Layout = Layout::new::<[u8; 60_000]>();
-/// 63 to a unit of 64 KiB.
+/// 63 of these fit a unit of 64 KiB.
 type Medium = [u8; 1_024];
 
 fn looks(family: &Family) -> usize {
@@ -27,7 +28,7 @@ fn looks(family: &Family) -> usize {
 }
 
 #[test]
-fn a_refusal_is_not_followed_by_a_second_look_while_nothing_changes() {
+fn a_refusal_is_not_followed_by_a_second_search_while_nothing_changes() {
     let _turn = turn();
     pooled_allocator! {
         struct Limited;
@@ -43,19 +44,19 @@ fn a_refusal_is_not_followed_by_a_second_look_while_nothing_changes() {
     Limited.set_limit(Limited.stats().bytes_held);
     let refused = Limited.allocate(Layout::new::<[u8; 64]>());
     assert!(refused.is_err());
-    // SAFETY: just allocated, with this layout.
+    // SAFETY: the block was just allocated with this layout.
     unsafe { Limited.deallocate(block, SMALL) };
     let served = Limited.allocate(Layout::new::<[u8; 64]>());
     assert!(served.is_ok(), "the unit of the other class is empty");
-    assert_eq!(looks(family), 3, "one look for the new limit, one for the unit that was kept");
-    // SAFETY: as above.
+    assert_eq!(looks(family), 3, "one search for the new limit, one for the unit that was kept");
+    // SAFETY: the block was just allocated with this layout.
     unsafe { Limited.deallocate(served.expect("looked at above").cast(), Layout::new::<[u8; 64]>()) };
     Limited.trim();
     assert_eq!(Limited.stats().bytes_held, 0);
 }
 
 #[test]
-fn another_thread_that_keeps_an_empty_unit_is_worth_another_look() {
+fn an_empty_unit_kept_by_another_thread_allows_another_search() {
     let _turn = turn();
     pooled_allocator! {
         struct Limited;
@@ -67,7 +68,7 @@ fn another_thread_that_keeps_an_empty_unit_is_worth_another_look() {
         let mut held: Vec<_> = (0..200).map(|_| Box::new_in([1_u8; 1_024], Limited)).collect();
         done.send(()).expect("the test waits");
         turns.recv().expect("the test asks");
-        // Two units that are not the front run empty, and are kept.
+        // Two units that are not the front run empty and are kept.
         held.drain(..140);
         done.send(()).expect("the test waits");
         turns.recv().expect("the test asks");
@@ -81,12 +82,12 @@ fn another_thread_that_keeps_an_empty_unit_is_worth_another_look() {
     go.send(()).expect("the other thread waits");
     ready.recv().expect("the other thread");
     refused(10);
-    assert_eq!(looks(family), 2, "one look for the units that were kept since");
+    assert_eq!(looks(family), 2, "one search for the units that were kept since");
     go.send(()).expect("the other thread waits");
     other.join().expect("no panic");
-    // The other thread's end gave all back.
+    // The other thread freed all its units when it ended.
     let block = Limited.allocate(LARGE).expect("room").cast();
-    // SAFETY: just allocated, with this layout.
+    // SAFETY: the block was just allocated with this layout.
     unsafe { Limited.deallocate(block, LARGE) };
     assert_eq!(Limited.stats().bytes_held, 0);
 }
@@ -100,7 +101,7 @@ fn a_refusal_without_a_limit_is_not_remembered() {
         struct Unlimited;
     }
     let family = Unlimited::__family();
-    // More than any address space.
+    // The layout is larger than any address space.
     let impossible = Layout::from_size_align(isize::MAX as usize - 4_095, 1).expect("a layout");
     for _ in 0..3 {
         assert!(Unlimited.allocate(impossible).is_err());
@@ -108,14 +109,14 @@ fn a_refusal_without_a_limit_is_not_remembered() {
     assert_eq!(looks(family), 3);
 }
 
-/// How often a thread that freed to a record without a holder drained one of these heaps.
+/// Returns how often a remote free to a record without a holder drained one of these heaps.
 fn drains(family: &'static Family) -> usize {
     let tables = family.registry().records().filter_map(|record| Heaps::find(record, family));
     tables.flat_map(Heaps::all).map(|heap| heap.drains.get()).sum()
 }
 
 #[test]
-fn frees_of_an_ended_threads_blocks_lease_its_record_twice_for_each_group() {
+fn frees_after_thread_exit_lease_the_record_twice_for_each_group() {
     let _turn = turn();
     pooled_allocator! {
         struct Blocks;
@@ -135,12 +136,13 @@ fn frees_of_an_ended_threads_blocks_lease_its_record_twice_for_each_group() {
         }
     }
     assert!(drains(Blocks::__family()) <= 2 * groups, "{} for {groups} groups", drains(Blocks::__family()));
-    assert_eq!(Blocks.stats().bytes_held, 0, "the last free gave the last unit back");
+    assert_eq!(Blocks.stats().bytes_held, 0, "the last free freed the last unit");
 }
 
-/// What an ended thread freed is used again by the thread that takes its record, beside countdowns.
+/// The thread that takes over an ended thread's record reuses freed slots while other groups count
+/// down.
 #[test]
-fn slots_of_ended_threads_are_used_again_while_others_are_freed() {
+fn slots_of_ended_threads_are_reused_while_others_are_freed() {
     let _turn = turn();
     pooled_allocator! {
         struct Blocks;
@@ -148,7 +150,7 @@ fn slots_of_ended_threads_are_used_again_while_others_are_freed() {
     let count = if cfg!(miri) { 100 } else { 3_000 };
     let mut held: Vec<Box<[usize; 4], Blocks>> = Vec::new();
     for round in 0..if cfg!(miri) { 3 } else { 20 } {
-        // Half are freed here after their thread ended.
+        // This thread frees half of them after their own thread ended.
         let mut keep = false;
         held.retain(|_| {
             keep = !keep;

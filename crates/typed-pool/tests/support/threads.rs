@@ -1,8 +1,8 @@
-//! What tests with threads share.
+//! Functions that tests with threads share.
 
 use std::thread::JoinHandle;
 
-/// Picks the second value under Miri.
+/// Returns the second value under Miri.
 pub(crate) const fn here_or_miri(here: usize, miri: usize) -> usize {
     if cfg!(miri) { miri } else { here }
 }

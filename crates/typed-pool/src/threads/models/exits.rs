@@ -1,4 +1,5 @@
-//! Units of ended threads: their countdowns, and the next holder of their record. No thread cleans up at the end.
+//! Models of thread exit: countdowns, and the next holder of a record. No model trims before it
+//! checks that nothing is held.
 
 use loom::thread;
 
@@ -12,9 +13,10 @@ fn left_behind(model: &Model) -> [Sent; 3] {
     slots
 }
 
-/// The slots of a unit, of two groups, are freed by two threads. Whichever free completes the countdown gives the unit back.
+/// Two threads free the slots of a unit with two groups. The free that completes the last countdown
+/// frees the unit.
 #[test]
-fn loom_an_abandoned_unit_is_completed_by_two_threads() {
+fn loom_two_threads_complete_an_abandoned_unit() {
     check(|| {
         let model = Model::with_units_of(3);
         let [first, second, third] = left_behind(&model);
@@ -27,9 +29,9 @@ fn loom_an_abandoned_unit_is_completed_by_two_threads() {
     });
 }
 
-/// The thread exits beside two frees of slots of the same group.
+/// The thread exits during two remote frees to the same group.
 #[test]
-fn loom_an_exit_beside_two_frees_leaves_nothing() {
+fn loom_thread_exit_during_two_remote_frees_leaves_nothing() {
     check(|| {
         let model = Model::with_units_of(3);
         let thread = Thread::start(&model);
@@ -47,9 +49,10 @@ fn loom_an_exit_beside_two_frees_leaves_nothing() {
     });
 }
 
-/// The next holder of the record adopts an abandoned unit while another thread completes its countdown.
+/// The next holder of the record adopts an abandoned unit while another thread completes its
+/// countdown.
 #[test]
-fn loom_an_abandoned_unit_is_adopted_beside_its_completion() {
+fn loom_an_abandoned_unit_is_adopted_while_a_countdown_completes() {
     check(|| {
         let model = Model::with_units_of(3);
         let [first, second, third] = left_behind(&model);
@@ -70,9 +73,10 @@ fn loom_an_abandoned_unit_is_adopted_beside_its_completion() {
     });
 }
 
-/// The next holder frees slots of an abandoned unit that it has not adopted: the countdown counts them.
+/// The next holder frees slots of an abandoned unit that it has not adopted, and the countdown
+/// counts them.
 #[test]
-fn loom_the_next_holder_frees_slots_of_an_abandoned_unit() {
+fn loom_a_countdown_counts_the_frees_of_the_next_holder() {
     check(|| {
         let model = Model::with_units_of(3);
         let [first, second, third] = left_behind(&model);
@@ -87,9 +91,9 @@ fn loom_the_next_holder_frees_slots_of_an_abandoned_unit() {
     });
 }
 
-/// Statistics stand on a unit while its owner exits: one of the two gives it back.
+/// Statistics protect a unit while its owner exits. One of the two threads frees it.
 #[test]
-fn loom_statistics_beside_an_exit_leave_nothing() {
+fn loom_statistics_during_thread_exit_leave_nothing() {
     check(|| {
         let model = Model::new();
         let thread = Thread::start(&model);

@@ -1,13 +1,13 @@
-//! Units of two groups, and what the slow path does with fronts.
+//! Models of units with two groups, and of the slow path's choice of a front.
 
 use loom::thread;
 
 use super::{Model, Thread, check};
 
-/// Slots of two groups of one unit come from abroad while its owner frees the third: whichever group is booked first, the unit lives
-/// until the other one is.
+/// Other threads free slots of both groups of a unit while its owner frees a third slot. The unit
+/// is not freed before both groups are booked.
 #[test]
-fn loom_two_groups_of_one_unit() {
+fn loom_a_unit_stays_until_both_groups_are_booked() {
     check(|| {
         let model = Model::with_units_of(3);
         let thread = Thread::start(&model);
@@ -26,9 +26,10 @@ fn loom_two_groups_of_one_unit() {
     });
 }
 
-/// Slots of two groups come home while a third slot stays; they are handed out again, each to one user, behind its last one.
+/// Remote frees to both groups are booked while a third slot is live. Each slot is allocated again
+/// by one user, after its last use.
 #[test]
-fn loom_slots_of_two_groups_are_handed_out_again() {
+fn loom_slots_of_two_groups_are_reused() {
     check(|| {
         let model = Model::with_units_of(3);
         let thread = Thread::start(&model);
@@ -38,7 +39,8 @@ fn loom_slots_of_two_groups_are_handed_out_again() {
             there.free_elsewhere(last);
             there.free_elsewhere(first);
         });
-        // Three fill another unit, if none came home before them; the fourth is one that did, or there is a third unit.
+        // Three fill another unit, if no free was booked before. The fourth is a freed slot or lies
+        // in a third unit.
         let again = [(); 4].map(|()| thread.allocate());
         for (number, slot) in again.iter().enumerate() {
             assert!(again[..number].iter().all(|other| other.0 != slot.0));
@@ -54,14 +56,15 @@ fn loom_slots_of_two_groups_are_handed_out_again() {
     });
 }
 
-/// The slow path, which models take for each allocation, does not give up a front that has free slots for a unit that is empty.
+/// Models take the slow path for each allocation. It does not replace a front with free slots by an
+/// empty unit.
 #[test]
-fn loom_a_front_with_free_slots_stays() {
+fn loom_a_front_with_free_slots_stays_the_front() {
     check(|| {
         let model = Model::with_units_of(2);
         let thread = Thread::start(&model);
         let [first, second, front] = [(); 3].map(|()| thread.allocate());
-        // Their unit is empty, and kept.
+        // Their unit is empty and kept.
         thread.free(first);
         thread.free(second);
         let next = thread.allocate();

@@ -1,8 +1,10 @@
-//! Loom models of the pools' protocol, over the real heap, units and records, with a family and a registry of their own.
+//! Loom models of the protocol between threads, over the real heaps, units and records. Each model
+//! has its own family and registry.
 //!
-//! Each ends with everything given back: a unit that is lost leaves bytes in the account, one that is given back twice, or touched
-//! afterwards, trips its witness. Loom sees no raw memory, so each slot has a witness of its own here, which whoever has the slot
-//! writes to. Which ordering each model breaks without is in `xtask/controls.toml`.
+//! Each model ends when all memory is freed. A lost unit leaves bytes in the account; a unit that
+//! is freed twice, or used after it is freed, trips its witness. Loom does not see accesses to raw
+//! memory, so each slot has a witness here, which the thread with the slot writes.
+//! `xtask/controls.toml` lists the orderings that each model needs.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -22,7 +24,8 @@ use crate::geometry::unit_of;
 use crate::heap;
 use crate::unit::Reach;
 
-/// What a slot holds. Two slots make a group, and a unit, where the model does not say otherwise.
+/// The layout of a slot. Two slots make a group, and also a unit unless the model sets another
+/// number.
 const SLOT: Layout = Layout::new::<[u64; 512]>();
 
 mod exits;
@@ -31,21 +34,21 @@ mod groups;
 #[derive(Clone)]
 struct Model(Arc<World>);
 
-/// The memory of one run: tables outlive it, as they outlive the process elsewhere.
+/// The state of one run. The memory of tables outlives it, because tables are never freed.
 struct World {
     registry: Registry<Shard>,
     family: Family,
     slots: Mutex<BTreeMap<usize, Arc<UnsafeCell<u32>>>>,
 }
 
-/// A slot on its way to another thread.
+/// A slot that is passed to another thread.
 struct Sent(NonNull<u8>);
 
-// SAFETY: whoever has a `Sent` has the slot.
+// SAFETY: a `Sent` has exclusive access to its slot.
 unsafe impl Send for Sent {}
 
-// SAFETY: loom runs all threads of a model on one thread of the system, and reports accesses to its cells and atomics that the model
-// does not order.
+// SAFETY: loom runs all threads of a model on one thread of the system, and reports unordered
+// accesses to its cells and atomics.
 unsafe impl Send for World {}
 // SAFETY: as above.
 unsafe impl Sync for World {}
@@ -60,25 +63,25 @@ struct Thread<'w> {
 impl<'w> Thread<'w> {
     fn start(model: &'w Model) -> Self {
         let lease = model.0.registry.lease_any().expect("memory");
-        // SAFETY: leased; both outlive the thread.
+        // SAFETY: the record is leased; record and family outlive the thread.
         let heaps = unsafe { Heaps::find_or_make(lease.record(), &model.0.family) }.expect("memory");
         Self { lease, heaps, model }
     }
 
     fn allocate(&self) -> Sent {
-        // SAFETY: leased; a family of one type has one heap.
+        // SAFETY: the record is leased; a family of one type has one heap.
         let slot = unsafe { owner::refill(self.heaps, 0, SLOT.size()) }.expect("memory");
         self.model.touch(slot);
         Sent(slot)
     }
 
     fn free(&self, slot: Sent) {
-        // SAFETY: leased; a family of one type has one heap.
+        // SAFETY: the record is leased; a family of one type has one heap.
         self.model.free_as(unsafe { self.heaps.owner(0) }, slot);
     }
 
     fn trim(&self) {
-        // SAFETY: leased.
+        // SAFETY: the record is leased.
         unsafe { self.heaps.trim() };
     }
 
@@ -86,7 +89,7 @@ impl<'w> Thread<'w> {
         self.lease.record()
     }
 
-    /// The end of a thread: give back what is empty, then the lease.
+    /// Ends the thread: frees empty units, then releases the lease.
     fn exit(self) {
         owner::leave(self.record());
         owner::release(self.lease);
@@ -101,7 +104,7 @@ impl Model {
     fn with_units_of(slots: usize) -> Self {
         let records = core::array::from_fn(|_| Record::new(Shard::new()));
         let world = Arc::new_cyclic(|world: &std_alloc::sync::Weak<World>| {
-            // SAFETY: within the place of the world; no reference is made.
+            // SAFETY: the address is within the new world; no reference is made.
             let registry = unsafe { &raw const (*world.as_ptr()).registry };
             World {
                 registry: Registry::new(records, Shard::new),
@@ -112,37 +115,37 @@ impl Model {
         Self(world)
     }
 
-    /// Whoever has the slot writes to it.
+    /// Writes the slot's witness.
     fn touch(&self, slot: NonNull<u8>) {
         let cell = Arc::clone(
             self.0
                 .slots
                 .lock()
-                .expect("nobody panics")
+                .expect("no thread panics")
                 .entry(slot.addr().get())
                 .or_insert_with(|| Arc::new(UnsafeCell::new(0))),
         );
-        // SAFETY: loom reports the race before this write.
+        // SAFETY: loom reports a race before this write.
         cell.with_mut(|count| unsafe { *count += 1 });
     }
 
     fn free_as(&self, owner: Owner<'_>, slot: Sent) {
         self.touch(slot.0);
-        // SAFETY: whoever has a `Sent` has the slot.
+        // SAFETY: a `Sent` has exclusive access to its slot, and frees it here.
         unsafe { heap::give(owner, slot.0, unit_of(SLOT), SLOT.size(), Reach::Slot) };
     }
 
-    /// Frees as a thread does that has no record: NOWHERE, or GONE.
+    /// Frees a slot on a thread without a record: NOWHERE, or GONE.
     fn free_elsewhere(&self, slot: Sent) {
         let nowhere = ThreadHeap::nowhere();
-        // SAFETY: the heap of a thread that owns nothing.
+        // SAFETY: the heap belongs to no thread.
         self.free_as(unsafe { Heaps::new(&raw const nowhere).owner(0) }, slot);
     }
 
-    /// Frees as a box does that does not know its pool.
+    /// Frees a slot as a box of `AnyPool` does.
     fn free_erased(&self, own: *const Record<Shard>, slot: Sent) {
         self.touch(slot.0);
-        // SAFETY: whoever has a `Sent` has the slot.
+        // SAFETY: a `Sent` has exclusive access to its slot, and frees it here.
         unsafe { owner::give_erased(own, slot.0, SLOT) };
     }
 
@@ -150,7 +153,7 @@ impl Model {
         self.0.family.account().now().held
     }
 
-    /// Nothing is held, and no thread cleans up before this looks.
+    /// Checks that nothing is held. No thread trims before this check.
     fn all_is_back(&self) {
         assert_eq!(self.held(), 0, "a unit was lost");
         let stats = owner::stats_of(&self.0.family, core::ptr::null());
@@ -164,9 +167,9 @@ fn check(model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
-/// The holder frees one slot of a unit and another thread the other one.
+/// The holder frees one slot of a unit, and another thread frees the other one.
 #[test]
-fn loom_a_foreign_free_beside_the_owners() {
+fn loom_a_remote_and_a_local_free_in_one_unit_are_both_booked() {
     check(|| {
         let model = Model::new();
         let thread = Thread::start(&model);
@@ -181,9 +184,10 @@ fn loom_a_foreign_free_beside_the_owners() {
     });
 }
 
-/// Both slots of a unit come from abroad, and share a foreign word: the second is added to the first, or the first is booked already.
+/// Two threads free both slots of a unit through one foreign word. The second bit joins the first,
+/// or the first is already booked.
 #[test]
-fn loom_two_foreign_frees_in_one_unit() {
+fn loom_two_remote_frees_in_one_unit_are_both_booked() {
     check(|| {
         let model = Model::new();
         let thread = Thread::start(&model);
@@ -200,13 +204,13 @@ fn loom_two_foreign_frees_in_one_unit() {
     });
 }
 
-/// Two slots that came from abroad are handed out again, each to one user, behind its last one.
+/// Two slots with remote frees are allocated again, each by one user, after their last use.
 #[test]
-fn loom_slots_are_handed_out_again_behind_their_last_use() {
+fn loom_freed_slots_are_reused_after_their_last_use() {
     check(|| {
         let model = Model::new();
         let thread = Thread::start(&model);
-        // A third one in another unit: the front, where nothing is free.
+        // A third slot is in another unit, the front, which has no free slot.
         let (first, second) = (thread.allocate(), thread.allocate());
         let others = [first, second].map(|slot| {
             let there = model.clone();
@@ -225,9 +229,9 @@ fn loom_slots_are_handed_out_again_behind_their_last_use() {
     });
 }
 
-/// One slot stays: the unit is not drained, and what came home around it is used.
+/// One slot stays live: its unit does not run empty, and the freed slot is reused.
 #[test]
-fn loom_a_slot_that_stays_keeps_its_unit() {
+fn loom_a_live_slot_keeps_its_unit() {
     check(|| {
         let model = Model::new();
         let thread = Thread::start(&model);
@@ -245,9 +249,9 @@ fn loom_a_slot_that_stays_keeps_its_unit() {
     });
 }
 
-/// The owner ends while two others free: whoever comes last, nothing is lost.
+/// The owner exits while two other threads free. No free is lost, whatever the order.
 #[test]
-fn loom_the_owner_ends_while_others_free() {
+fn loom_remote_frees_during_thread_exit_are_not_lost() {
     check(|| {
         let model = Model::new();
         let thread = Thread::start(&model);
@@ -264,9 +268,9 @@ fn loom_the_owner_ends_while_others_free() {
     });
 }
 
-/// Nobody cleans up behind an owner that ended before its slot came home: the one who brings it home does.
+/// After thread exit, the last free drains the inbox, since no other thread serves the record.
 #[test]
-fn loom_a_push_to_a_free_record_is_looked_at() {
+fn loom_a_push_to_a_record_without_a_holder_is_drained() {
     check(|| {
         let model = Model::new();
         let thread = Thread::start(&model);
@@ -281,14 +285,14 @@ fn loom_a_push_to_a_free_record_is_looked_at() {
         }
         let stats = owner::stats_of(&model.0.family, core::ptr::null());
         assert_eq!(stats.slots_live, 0);
-        // Each looked, or saw that the other one was looking: then one unit's news may wait for the next who takes the record.
+        // Each thread drained the inbox, or left that to the other one.
         model.all_is_back();
     });
 }
 
-/// As above with one thread: its look is not in anybody's way.
+/// As above, with one thread, which finds the record free.
 #[test]
-fn loom_the_last_free_of_an_ended_thread_gives_its_unit_back() {
+fn loom_the_last_free_after_thread_exit_frees_the_unit() {
     check(|| {
         let model = Model::new();
         let thread = Thread::start(&model);
@@ -300,15 +304,15 @@ fn loom_the_last_free_of_an_ended_thread_gives_its_unit_back() {
         let heaps = Heaps::find(record, &model.0.family).expect("a table");
         let mut stats = crate::Stats::default();
         heaps.gather(&mut stats, false);
-        // Booked, and the unit given back.
+        // The free was booked, and the unit was freed.
         assert_eq!((stats.units, heaps.unbooked(), model.held()), (0, 0, 0));
         model.all_is_back();
     });
 }
 
-/// A record changes hands while a slot of it is on its way home.
+/// A record gets a new holder during a remote free of one of its slots.
 #[test]
-fn loom_a_new_thread_goes_on_where_one_ended() {
+fn loom_a_new_thread_takes_over_the_record_of_an_ended_one() {
     check(|| {
         let model = Model::new();
         let thread = Thread::start(&model);
@@ -330,7 +334,8 @@ fn loom_a_new_thread_goes_on_where_one_ended() {
     });
 }
 
-/// A box that does not know its pool is dropped by the owner, by nobody in particular, and while the owner ends.
+/// Boxes of `AnyPool` are dropped by the owner, by a thread without a record, and during thread
+/// exit.
 #[test]
 fn loom_erased_boxes_find_their_owner() {
     check(|| {
@@ -346,9 +351,9 @@ fn loom_erased_boxes_find_their_owner() {
     });
 }
 
-/// Statistics walk along the units while their owner gives one back.
+/// Statistics walk the units while their owner frees one.
 #[test]
-fn loom_statistics_walk_beside_the_owner() {
+fn loom_statistics_walk_while_the_owner_frees_a_unit() {
     check(|| {
         let model = Model::new();
         let thread = Thread::start(&model);
@@ -356,7 +361,7 @@ fn loom_statistics_walk_beside_the_owner() {
         let (there, record) = (model.clone(), Sent(NonNull::from(thread.record()).cast()));
         let reader = thread::spawn(move || {
             let record = record;
-            // SAFETY: the model has the record until the reader is joined.
+            // SAFETY: the model keeps the record until the reader is joined.
             let heaps = Heaps::find(unsafe { record.0.cast::<Record<Shard>>().as_ref() }, &there.0.family);
             let mut stats = crate::Stats::default();
             heaps.expect("a table").gather(&mut stats, false);
