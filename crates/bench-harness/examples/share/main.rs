@@ -1,7 +1,7 @@
 //! Checks the share of time that `advise` reports against callgrind, on six programs.
 //!
 //! ```text
-//! share            prints a table, and fails where a range is more than a third away from callgrind's figure
+//! share            prints a table, and fails where a middle figure is more than a third away from callgrind's
 //! share work       is one of the programs: parses a document again and again
 //! ```
 //!

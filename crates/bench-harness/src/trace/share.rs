@@ -32,6 +32,9 @@ const ERRORS: f64 = 2.0;
 /// A replay has caches of its own: the allocator takes between two thirds and one and a half times what it took there.
 const REPLAY: [f64; 3] = [2.0 / 3.0, 1.0, 1.5];
 
+/// How far a figure may be from the one that a profiler gives.
+const THIRD: f64 = 1.0 / 3.0;
+
 /// A figure that is known to lie within a range.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Range {
@@ -46,6 +49,13 @@ pub struct Range {
 impl Range {
     fn of([low, mid, high]: [f64; 3]) -> Self {
         Self { low, mid, high }
+    }
+
+    /// Returns whether the middle figure lies within a third of `known`, and `known` within the range stretched by a third.
+    #[must_use]
+    pub fn is_near(self, known: f64) -> bool {
+        (self.mid - known).abs() <= known * THIRD
+            && (self.low * (1.0 - THIRD)..=self.high * (1.0 + THIRD)).contains(&known)
     }
 
     fn map(self, each: impl Fn(f64) -> f64) -> Self {

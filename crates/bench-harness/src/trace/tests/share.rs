@@ -167,3 +167,16 @@ fn the_busiest_threads_are_listed_with_their_processor_time() {
     let said = text::report(&profile, &Advice::of(&profile, None));
     assert!(said.contains("90.0 us by thread 2, 40.0 us by thread 3, 5.0 us by thread 1"), "{said}");
 }
+
+#[test]
+fn a_figure_is_near_where_its_middle_and_its_range_are_within_a_third() {
+    let range = Range { low: 0.1, mid: 0.3, high: 0.5 };
+    for (known, near) in [(0.3, true), (0.23, true), (0.44, true), (0.22, false), (0.46, false)] {
+        assert_eq!(range.is_near(known), near, "{known}");
+    }
+    let narrow = Range { low: 0.3, mid: 0.3, high: 0.3 };
+    assert!(
+        narrow.is_near(0.39) && !narrow.is_near(0.41),
+        "the range is stretched by a third and no further"
+    );
+}
