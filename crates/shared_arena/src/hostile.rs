@@ -80,7 +80,7 @@ fn run<A: Script>() -> Result<usize, Refused> {
             match arena.boxed(Value::new(&alive, number)) {
                 Ok(value) => boxes.push(value),
                 Err(value) => {
-                    assert_eq!(value.number, number, "the value comes back");
+                    assert_eq!(value.number, number, "a refusal returns the value");
                     refused += 1;
                 }
             }
@@ -88,7 +88,7 @@ fn run<A: Script>() -> Result<usize, Refused> {
                 match arena.counted(Value::new(&alive, number)) {
                     Ok(value) => counted.extend([value.clone(), value]),
                     Err(value) => {
-                        assert_eq!(value.number, number, "the value comes back");
+                        assert_eq!(value.number, number, "a refusal returns the value");
                         refused += 1;
                     }
                 }

@@ -64,7 +64,7 @@ pub(crate) struct Quiet {
     pub(crate) epoch: OwnerUsize,
     /// Pages booked since `scavenge` last went through this shard.
     pub(crate) booked: OwnerUsize,
-    /// The record's number of holders at that time.
+    /// The number of holders that the record had had by then.
     pub(crate) entered: OwnerUsize,
 }
 

@@ -109,7 +109,7 @@ pub(crate) unsafe fn claim_slow(
     // SAFETY: the caller holds the record.
     let make = || unsafe { store.make_shard(record.shard().seat(), identity(record)) };
     let shard = make().or_else(|refused| {
-        // Memory of ended threads may be what leaves no room for the shard.
+        // Empty groups of exited threads may take the room that the shard needs.
         scavenge(world, store, true);
         store.release_unbound();
         look_at_all(world, Some(record), refused);
@@ -120,7 +120,7 @@ pub(crate) unsafe fn claim_slow(
     if let Some(slot) = owner.serve() {
         return Ok(slot);
     }
-    // Reuses memory of ended threads before it asks the global allocator.
+    // Reuses empty groups of exited threads before it asks the global allocator.
     scavenge(world, store, false);
     owner.serve_or_grow().or_else(|refused| {
         scavenge(world, store, true);

@@ -21,7 +21,7 @@ use turn::turn;
 #[global_allocator]
 static HEAP: Heap = Heap::new();
 
-/// A value of which a group of 64 KiB holds several.
+/// A value of a kilobyte. The first group of an arena of them has 64 KiB.
 type Kilobyte = [u8; 1024];
 
 /// Drops an arena, and then its only value.
@@ -172,7 +172,7 @@ fn the_global_allocator_may_drop_a_value_during_the_drop_of_its_pool() {
     }
     let _turn = turn();
     let before = HEAP.held();
-    // Each group has the value once, and the groups around it are empty.
+    // In each round the value lies in another group. The groups before and after it are empty.
     for number in [0, 70, 200, 400] {
         let pool = Pool::<Kilobyte>::new();
         let mut values: Vec<_> = (0..450).map(|_| pool.alloc([1; 1024])).collect();

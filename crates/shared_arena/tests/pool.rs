@@ -35,7 +35,7 @@ fn slots_of_dropped_values_are_claimed_again() {
 }
 
 #[test]
-fn settings_are_kept() {
+fn builder_settings_are_kept() {
     let pool = Pool::<u32>::builder().capacity(100).limit(1 << 20).trim(Trim::Manual).build();
     assert_eq!((pool.stats(), pool.statistics().limit), ((0, 126), 1 << 20));
     assert!(pool.trim() && !pool.trim(), "the first trim frees the reserved pages");

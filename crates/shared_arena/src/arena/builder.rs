@@ -8,7 +8,7 @@ use crate::error::Refused;
 use crate::handle::sealed::Sealed;
 use crate::store::Settings;
 
-/// Determines when pages without a value are freed, apart from `shrink_to_fit` and the arena's
+/// Determines when pages without a value are freed, apart from requests to trim and the arena's
 /// drop.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
