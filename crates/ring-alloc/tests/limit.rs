@@ -6,6 +6,8 @@ extern crate alloc;
 
 #[path = "support/checked.rs"]
 mod checked;
+#[path = "support/process.rs"]
+mod process;
 #[path = "support/tiny.rs"]
 mod tiny;
 
@@ -15,6 +17,7 @@ use checked::{Checked, layout};
 use ephemera_testkit::SplitMix;
 use ephemera_testkit::backing::Counting;
 use ephemera_testkit::suite::turn;
+use process::{Unlimited, clean};
 use ring_alloc::{Builder, Geometry, OneRingAlloc, RingAlloc, Standard};
 use tiny::Tiny;
 
@@ -268,21 +271,6 @@ fn ring_keeps_retain_chunks_and_the_front() {
         drop(blocks);
         assert_eq!(ring.stats().chunks(), retain + 1, "`retain` chunks and the front");
     }
-}
-
-/// Removes the limit when it is dropped, also if a test fails.
-struct Unlimited;
-
-impl Drop for Unlimited {
-    fn drop(&mut self) {
-        OneRingAlloc.set_limit(usize::MAX);
-    }
-}
-
-fn clean() -> usize {
-    OneRingAlloc.clean_local();
-    OneRingAlloc.clean_global();
-    OneRingAlloc.stats().bytes_held
 }
 
 #[test]

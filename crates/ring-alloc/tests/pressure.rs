@@ -4,6 +4,9 @@
 
 extern crate alloc;
 
+#[path = "support/process.rs"]
+mod process;
+
 use alloc::collections::VecDeque;
 use core::alloc::Layout;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,6 +14,7 @@ use std::sync::mpsc::channel;
 
 use allocator_api2::boxed::Box;
 use ephemera_testkit::suite::turn;
+use process::{Unlimited, clean};
 use ring_alloc::OneRingAlloc;
 
 /// The size of a medium chunk, as `Stats` counts it.
@@ -18,21 +22,6 @@ const MEDIUM: usize = (256 << 10) - 16;
 
 fn layout(size: usize) -> Layout {
     Layout::from_size_align(size, 8).expect("a layout")
-}
-
-/// Removes the limit when it is dropped, also if a test fails.
-struct Unlimited;
-
-impl Drop for Unlimited {
-    fn drop(&mut self) {
-        OneRingAlloc.set_limit(usize::MAX);
-    }
-}
-
-fn clean() -> usize {
-    OneRingAlloc.clean_local();
-    OneRingAlloc.clean_global();
-    OneRingAlloc.stats().bytes_held
 }
 
 #[test]

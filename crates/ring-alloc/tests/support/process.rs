@@ -1,0 +1,19 @@
+//! The ring of the whole process: tests that change its limit restore it, and read what it holds
+//! after a trim.
+
+use ring_alloc::OneRingAlloc;
+
+/// Removes the limit when it is dropped, also if a test fails.
+pub(crate) struct Unlimited;
+
+impl Drop for Unlimited {
+    fn drop(&mut self) {
+        OneRingAlloc.set_limit(usize::MAX);
+    }
+}
+
+/// Trims the process and returns the bytes that it still holds.
+pub(crate) fn clean() -> usize {
+    OneRingAlloc.trim_all();
+    OneRingAlloc.stats().bytes_held
+}
