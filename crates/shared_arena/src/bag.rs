@@ -115,8 +115,8 @@ impl<T> Bag<T> {
 impl<T: Linked> Bag<T> {
     /// Adds an item.
     pub(crate) fn push(&self, item: NonNull<T>) {
-        // Does not load first under loom, which reverses an operation only with the last one on the
-        // same atomic.
+        // Under loom the loop starts without a load, because loom reverses an operation only with
+        // the last one on the same atomic.
         let mut head = if cfg!(ephemera_loom) { ptr::null_mut() } else { self.news.load(Ordering::Relaxed) };
         loop {
             link(item).set(head);

@@ -67,8 +67,8 @@ impl Turn {
     /// Replaces the word by `to(word)` and returns whether it was null. Changes nothing if `to`
     /// returns `None`.
     fn change(&self, to: impl Fn(*mut Group) -> Option<*mut Group>) -> bool {
-        // Does not load first under loom, which reverses an operation only with the last one on the
-        // same atomic.
+        // Under loom the loop starts without a load, because loom reverses an operation only with
+        // the last one on the same atomic.
         let mut word = if cfg!(ephemera_loom) { ptr::null_mut() } else { self.0.load(Ordering::Relaxed) };
         while let Some(new) = to(word) {
             // ORDERING: `TURN`. Pairs with `Turn::next`.

@@ -143,6 +143,9 @@ macro_rules! arena_methods {
 
             /// Returns what the arena holds and how much of it is in use. Goes through all pages;
             /// the result is exact while no other thread uses the arena.
+            ///
+            /// The other crates of this workspace call it `stats`. Here the published crate gives
+            /// that name to the pair of slot counts.
             #[must_use]
             pub fn statistics(&self) -> Stats {
                 Stats::of(self.core.store(), size_of::<T>())
