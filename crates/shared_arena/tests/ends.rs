@@ -102,7 +102,8 @@ fn conc_a_thread_stopped_in_a_drop_delays_no_other_arena() {
 /// Lets another thread claim a value and exit.
 fn claim_abroad(arena: &SharedArena<Kilobyte>, to: &Sender<ArenaBox<Kilobyte>>) {
     thread::scope(|scope| {
-        scope.spawn(|| to.send(arena.alloc([1; 1024])).unwrap());
+        // The end of the scope would not wait for the thread's exit guard.
+        scope.spawn(|| to.send(arena.alloc([1; 1024])).unwrap()).join().unwrap();
     });
 }
 
@@ -173,7 +174,8 @@ fn the_global_allocator_may_drop_a_value_during_the_drop_of_its_pool() {
     let _turn = turn();
     let before = HEAP.held();
     // In each round the value lies in another group. The groups before and after it are empty.
-    for number in [0, 70, 200, 400] {
+    let rounds = if cfg!(miri) { 1 } else { 20 };
+    for number in [0, 70, 200, 400].repeat(rounds) {
         let pool = Pool::<Kilobyte>::new();
         let mut values: Vec<_> = (0..450).map(|_| pool.alloc([1; 1024])).collect();
         VALUE.set(Some(values.swap_remove(number)));
@@ -188,5 +190,7 @@ fn the_global_allocator_may_drop_a_value_during_the_drop_of_its_pool() {
         drop(arena);
         assert_eq!((HEAP.groups(), VALUE.take().is_some(), SHARED.take().is_some()), (0, false, false));
     }
-    assert!(HEAP.held() <= before + 4096, "a store was not freed: {} bytes", HEAP.held() - before);
+    // The test harness starts threads meanwhile. A store left behind by each round is more.
+    let stays = HEAP.held().saturating_sub(before);
+    assert!(stays <= 32 << 10, "{stays} bytes of stores are left");
 }
