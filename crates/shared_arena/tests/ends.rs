@@ -98,10 +98,11 @@ fn conc_a_thread_that_stands_still_in_the_end_of_an_arena_holds_up_no_other() {
     }
 }
 
-/// Has another thread, which then ends, claim a value.
+/// Has another thread claim a value, and waits for its very end: a scope alone does not wait for what a thread does as it ends.
 fn claim_abroad(arena: &SharedArena<Kilobyte>, to: &Sender<ArenaBox<Kilobyte>>) {
     thread::scope(|scope| {
-        scope.spawn(|| to.send(arena.alloc([1; 1024])).unwrap());
+        let claims = scope.spawn(|| to.send(arena.alloc([1; 1024])).unwrap());
+        claims.join().unwrap();
     });
 }
 
