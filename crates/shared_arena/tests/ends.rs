@@ -171,7 +171,8 @@ fn a_heap_may_drop_a_value_of_the_pool_that_is_being_dropped() {
     let _turn = turn();
     let before = HEAP.held();
     // The value lies in each of the groups once, the others are empty: before it, and after it.
-    for number in [0, 70, 200, 400] {
+    let rounds = if cfg!(miri) { 1 } else { 20 };
+    for number in [0, 70, 200, 400].repeat(rounds) {
         let pool = Pool::<Kilobyte>::new();
         let mut values: Vec<_> = (0..450).map(|_| pool.alloc([1; 1024])).collect();
         VALUE.set(Some(values.swap_remove(number)));
@@ -186,5 +187,7 @@ fn a_heap_may_drop_a_value_of_the_pool_that_is_being_dropped() {
         drop(arena);
         assert_eq!((HEAP.groups(), VALUE.take().is_some(), SHARED.take().is_some()), (0, false, false));
     }
-    assert!(HEAP.held() <= before + 4096, "a store stays: {} bytes", HEAP.held() - before);
+    // The harness starts threads meanwhile. A store that stays in each round is more.
+    let stays = HEAP.held().saturating_sub(before);
+    assert!(stays <= 32 << 10, "stores stay: {stays} bytes");
 }
