@@ -155,8 +155,8 @@ impl<U> Foreign<U> {
         self.witness.touch();
     }
 
-    /// Tells the model checker that the unit is about to be freed: its word is zero, or its inbox was
-    /// closed, and no other thread may touch it (F3).
+    /// Tells the model checker that the unit is about to be freed: its word is zero, or its inbox
+    /// was closed, and no other thread may touch it (F3).
     #[inline]
     pub fn end(&self) {
         self.witness.end();
@@ -309,8 +309,9 @@ impl<U: Unit> Inbox<U> {
             match self.head.compare_exchange_weak(head, unit.as_ptr(), PUSH, Ordering::Relaxed) {
                 Ok(_) => {
                     if !cfg!(ephemera_weaken = "push_without_fence") {
-                        // ORDERING: SeqCst fence. Pairs with the one in `Lease::release`: either the pusher sees that the
-                        // record is free, or the thread that releases it sees the push.
+                        // ORDERING: SeqCst fence. Pairs with the one in `Lease::release`: either
+                        // the pusher sees that the record is free, or the thread that releases it
+                        // sees the push.
                         fence(Ordering::SeqCst);
                     }
                     return true;

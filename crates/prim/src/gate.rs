@@ -54,7 +54,8 @@ impl Gate {
         self.take().then(|| Pass { gate: self })
     }
 
-    /// Whether a thread of this process is behind the gate. If not, this thread sees what the last one did there.
+    /// Whether a thread of this process is behind the gate. If not, this thread sees what the last
+    /// one did there.
     #[inline]
     pub fn is_shut(&self) -> bool {
         // ORDERING: Acquire. Pairs with the Release in `Pass::drop`.

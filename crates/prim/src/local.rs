@@ -217,7 +217,8 @@ pub fn hold<S: Tenant>() -> Option<Held<S>> {
     if !core::ptr::eq(record, S::nowhere()) {
         return Some(Held::Bound(record));
     }
-    // From here on the thread has memory, which a forked child must know from that of other threads.
+    // From here on the thread has memory, which a forked child must know from that of other
+    // threads.
     crate::fork::watch();
     // Lease before registering the hook. With no memory for a record, every attempt would otherwise
     // register one more hook, until the guard is full.

@@ -141,8 +141,8 @@ impl<U: Listed> UnitList<U> {
         }
         // ORDERING: `LOOK`. Pairs with `UnitList::walk`.
         let walked = self.hazards.iter().any(|hazard| hazard.load(LOOK) == unit.as_ptr());
-        // A walker is behind the gate. In a forked child, hazard pointers that another thread of the
-        // parent left behind protect nothing.
+        // A walker is behind the gate. In a forked child, hazard pointers that another thread of
+        // the parent left behind protect nothing.
         let walked = walked && self.gate.is_shut();
         if walked && !cfg!(ephemera_weaken = "remove_beside_a_walk") {
             // SAFETY: the neighbours and the unit are live: only the caller, who owns the list,
@@ -153,9 +153,10 @@ impl<U: Listed> UnitList<U> {
         true
     }
 
-    /// Removes a unit like [`UnitList::remove`], but waits a bounded time, about 20 ms, for a walker
-    /// to move on. This is for a thread that is about to refuse a request or to exit. A walker leaves
-    /// a unit after a few loads, so the wait is long only if the walker lost its processor.
+    /// Removes a unit like [`UnitList::remove`], but waits a bounded time, about 20 ms, for a
+    /// walker to move on. This is for a thread that is about to refuse a request or to exit. A
+    /// walker leaves a unit after a few loads, so the wait is long only if the walker lost its
+    /// processor.
     ///
     /// # Safety
     /// As for [`UnitList::remove`].

@@ -66,7 +66,7 @@ pub(crate) struct Guard {
 ///
 /// # Invariant
 /// **G1** The pointer may access the whole store, and the store is not freed while the pointer is
-/// used. Whoever creates a `GuardPtr` guarantees this; the methods rely on it.
+/// used. The code that creates a `GuardPtr` guarantees this, and the methods rely on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct GuardPtr(NonNull<Guard>);
 

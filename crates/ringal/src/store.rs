@@ -114,8 +114,8 @@ static GIVEN: Store = Store {
 ///
 /// # Invariant
 /// **S1** The header is not freed while the pointer is used. The ring keeps it, and so do each
-/// buffer that is not released yet and the lists of parked stores (E2). Whoever creates a
-/// `StorePtr` guarantees this; the methods rely on it.
+/// buffer that is not released yet and the lists of parked stores (E2). The code that
+/// creates a `StorePtr` guarantees this, and the methods rely on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StorePtr(NonNull<Store>);
 

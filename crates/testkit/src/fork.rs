@@ -1,6 +1,8 @@
-//! A test that forks its process: a child runs a part of it, with one thread, in a copy of the parent's memory.
+//! A test that forks its process: a child runs a part of it, with one thread, in a copy of the
+//! parent's memory.
 //!
-//! Locks that other threads of the parent held stay locked in the child. An allocator has to work there nevertheless.
+//! Locks that other threads of the parent held stay locked in the child. An allocator has to work
+//! there nevertheless.
 
 use core::ffi::c_int;
 use core::panic::AssertUnwindSafe;
@@ -13,8 +15,8 @@ unsafe extern "C" {
 
 /// Forks, runs `part` in the child, and returns whether it returned `true` there.
 ///
-/// The child ends without running destructors or exit handlers. A part that unwinds, crashes or ends its process
-/// counts as `false`.
+/// The child ends without running destructors or exit handlers. A part that unwinds, crashes or
+/// ends its process counts as `false`.
 ///
 /// # Panics
 ///

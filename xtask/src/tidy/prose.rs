@@ -14,11 +14,7 @@ const NOT_YET_REWRITTEN: &[&str] = &[
     "CHANGELOG.md",
     "benches/",
     "crates/bench-harness/",
-    "crates/prim/",
     "crates/recorder/",
-    "crates/ring-alloc/",
-    "crates/ringal/",
-    "crates/testkit/",
     "docs/benchmarks/results.md",
     "docs/traces.md",
 ];

@@ -1,29 +1,33 @@
 //! Closing an inbox: from here on each remote free counts its own slots.
 //!
-//! An owner that goes away closes its inbox once. A pusher that finds the inbox closed takes its unit's word itself. A remote
-//! free that finds the word closed is told so. So every slot is counted exactly once: by whoever closed the inbox, or by a free.
+//! An owner that is dropped closes its inbox, once. A pusher that finds the inbox closed takes its
+//! unit's word itself, and a remote free that finds the word closed counts its own slot. So every
+//! slot is counted exactly once: by the thread that closed the inbox, or by a free.
 
 use core::ptr::{self, NonNull};
 
 use super::{BOOK, GIVE, Inbox, TAKE, Taken, Unit};
 
-/// The bit of a foreign word whose inbox was closed. Units of a closable inbox have at most 63 slots.
+/// The bit of a foreign word whose inbox was closed. Units of a closable inbox have at most 63
+/// slots.
 pub const CLOSED: u64 = 1 << 63;
 
-/// What stands in the head of an inbox that was closed.
+/// Returns the head of a closed inbox.
 pub(super) fn closed<U>() -> *mut U {
     ptr::without_provenance_mut(1)
 }
 
 impl<U: Unit> Inbox<U> {
-    /// Gives back by setting `bits`, while the inbox may be closed beside it. Returns what the word was, if the caller has to go on
-    /// with [`Inbox::push_or_count`].
+    /// Frees the slots of `bits` while another thread may close the inbox. Returns the old word if
+    /// the caller must go on with [`Inbox::push_or_count`], and `None` otherwise.
     ///
     /// # Safety
-    /// As [`Inbox::give_back_bits`], and `bits` does not contain [`CLOSED`]. What is returned is passed on.
+    /// As for [`Inbox::give_back_bits`], and `bits` does not contain [`CLOSED`]. The caller passes
+    /// a returned word on to [`Inbox::push_or_count`].
     #[inline]
     pub unsafe fn give_back_until_closed(unit: NonNull<U>, bits: u64) -> Option<u64> {
-        // SAFETY: the unit is alive: what is given back here is not booked or counted yet (F3).
+        // SAFETY: the slots that are freed here are not booked or counted yet, so the unit is live
+        // (F3).
         let foreign = unsafe { U::foreign(unit) };
         // SAFETY: as above; a reference to the witness alone.
         let witness = unsafe { &(*foreign.as_ptr()).witness };
@@ -32,13 +36,13 @@ impl<U: Unit> Inbox<U> {
         let word = unsafe { &(*foreign.as_ptr()).word };
         // ORDERING: `GIVE`. Pairs with `Taken::next`.
         let old = word.fetch_or(bits, GIVE);
-        crate::invariant!(old & bits == 0, "a slot is given back twice");
+        crate::invariant!(old & bits == 0, "a slot is freed twice");
         // Zero or closed, in one comparison.
         (old.wrapping_sub(1) >= CLOSED - 1).then_some(old)
     }
 
-    /// The second half of [`Inbox::give_back_until_closed`]. Returns the slots that the caller must count: zero unless the inbox was
-    /// closed. They keep the unit alive until they are counted.
+    /// The second half of [`Inbox::give_back_until_closed`]. Returns the slots that the caller must
+    /// count: zero unless the inbox was closed. They keep the unit alive until they are counted.
     ///
     /// # Safety
     /// This thread set `bits` in the word of `unit`, whose inbox this is, and found `old` there.
@@ -48,21 +52,24 @@ impl<U: Unit> Inbox<U> {
         }
         // SAFETY: the unit is alive: what was given back is not booked or counted yet (F3).
         let foreign = unsafe { U::foreign(unit) };
-        // SAFETY: this thread found zero, so it pushes (F1), and F3 keeps the unit alive until it did.
+        // SAFETY: this thread found zero, so it pushes (F1), and F3 keeps the unit alive until it
+        // did.
         if unsafe { self.push(unit, foreign) } || cfg!(ephemera_weaken = "closed_push_counts_nothing") {
             return 0;
         }
-        // SAFETY: the slots in the word keep the unit alive until they are counted; a reference to the atomic alone.
+        // SAFETY: the slots in the word keep the unit alive until they are counted; a reference to
+        // the atomic alone.
         let word = unsafe { &(*foreign.as_ptr()).word };
         // ORDERING: `BOOK`. Pairs with `Inbox::give_back_until_closed`.
         word.swap(CLOSED, BOOK)
     }
 
-    /// Closes the inbox. Each unit that waits comes out with what was given back to it, as from [`Inbox::take`].
+    /// Closes the inbox. The iterator yields each unit that was in it with its remote frees, as
+    /// that of [`Inbox::take`] does.
     ///
     /// # Safety
-    /// As [`Inbox::take`]; nobody takes from this inbox or closes it again, and all that give back do so by
-    /// [`Inbox::give_back_until_closed`].
+    /// As for [`Inbox::take`]. No thread takes from this inbox or closes it again, and every remote
+    /// free goes through [`Inbox::give_back_until_closed`].
     pub unsafe fn close(&self) -> Taken<U, CLOSED> {
         // ORDERING: `TAKE`. Pairs with `Inbox::push`.
         Taken { next: self.head.swap(closed(), TAKE) }

@@ -42,7 +42,7 @@ impl Refusals {
     ///
     /// If it names call 0, because calls are counted from 1.
     pub fn arm(&self, refusing: Refusing) {
-        // No program makes so many calls that the number does not fit.
+        // Every number of calls that a program makes fits.
         let number = |call: u64| usize::try_from(call).unwrap_or(usize::MAX);
         let (first, last) = match refusing {
             Refusing::Nothing => (0, 0),
