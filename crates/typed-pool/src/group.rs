@@ -2,9 +2,8 @@
 //!
 //! ```text
 //!  unit: | line 1 | line 2: owner, slots, ... | group 0 | group 1 | ... | first slot | ...
-//!  group:  foreign word: a bit for each slot, link in the inbox   | home: the same bits, of free
-//!  slots
-//!          other threads write here                               | only the owner writes here
+//!  group:  foreign word: a bit for each slot, link in the inbox | home: a bit for each free slot
+//!          other threads write here                             | only the owner writes here
 //! ```
 //!
 //! A remote free sets a bit and does not touch the slot, whose cache lines may belong to another

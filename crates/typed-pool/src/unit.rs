@@ -2,10 +2,8 @@
 //!
 //! ```text
 //!  base (aligned to the mask of its slots)
-//!  | line 1: free list, until, slack, | line 2: owner, slots, | more   | slot | slot | slot |
-//!  never used ...
-//!  |         cursor, links            |         group of bits  | groups |
-//!  ^cursor
+//!  | line 1: free list, until, slack, | line 2: owner, slots, | more   | slot | slot | never used
+//!  |         cursor, links            |         group of bits | groups |             ^cursor
 //!    only the owner writes here         other threads write to the groups
 //! ```
 //!

@@ -1,8 +1,7 @@
 //! The heap: the units and free slots of one owner, all of one kind.
 //!
 //! ```text
-//!   free, cursor, end        the linked free slots of the front, and its slots that were never
-//!   used
+//!   free, cursor, end        the free slots of the front: linked ones, and those never used
 //!   front    --> unit        the heap allocates from it until no slot is free
 //!   queue    --> units       the next fronts, oldest first: usually an eighth of each is free
 //!   full     --> units       less than an eighth of each is free

@@ -56,8 +56,8 @@ fn loom_slots_of_two_groups_are_reused() {
     });
 }
 
-/// Models take the slow path for each allocation. It does not replace a front with free slots by an
-/// empty unit.
+/// The slow path, which models take for each allocation, does not replace a front with free slots
+/// by an empty unit.
 #[test]
 fn loom_a_front_with_free_slots_stays_the_front() {
     check(|| {
