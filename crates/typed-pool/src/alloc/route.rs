@@ -239,6 +239,7 @@ unsafe fn relocate(
 ///
 /// # Safety
 /// `block` is a live block of the layout beside it, `moved` is another live block; both have `keep` bytes at least.
+#[inline(always)]
 unsafe fn move_to(
     here: Cell,
     family: &'static Family,

@@ -10,7 +10,7 @@ use allocator_api2::alloc::AllocError;
 use ephemera_prim::raw;
 use ephemera_prim::unit_list::UnitList;
 
-use super::{CHUNK_UNITS, ChunkLen, Env, FIRST_LEN, Heap, RETAIN};
+use super::{Env, Heap, RETAIN};
 use crate::account::Account;
 #[cfg(all(feature = "std", not(ephemera_loom), target_has_atomic = "64"))]
 use crate::account::Beyond;
@@ -30,9 +30,17 @@ const SHARE: usize = 8;
 pub(crate) fn refill<E: Env>(env: E, size: usize) -> Result<NonNull<u8>, AllocError> {
     let heap = env.heap();
     heap.owned.write();
-    if let Some(slot) = take_or_install(env, size) {
-        return Ok(slot);
+    match take_or_install(env, size) {
+        Some(slot) => Ok(slot),
+        None => refill_after_settling(env, size),
     }
+}
+
+/// As [`refill`], where the heap has no unit with a free slot that it knows of.
+#[cold]
+#[inline(never)]
+fn refill_after_settling<E: Env>(env: E, size: usize) -> Result<NonNull<u8>, AllocError> {
+    let heap = env.heap();
     env.settle();
     if let Some(slot) = take_or_install(env, size) {
         return Ok(slot);
@@ -43,15 +51,18 @@ pub(crate) fn refill<E: Env>(env: E, size: usize) -> Result<NonNull<u8>, AllocEr
 }
 
 /// A slot of the front, or of the next one.
+#[inline]
 fn take_or_install<E: Env>(env: E, size: usize) -> Option<NonNull<u8>> {
     let heap = env.heap();
-    heap.take(size).or_else(|| {
-        heap.install(next_front(env)?);
-        heap.take(size)
-    })
+    if let Some(slot) = heap.take(size) {
+        return Some(slot);
+    }
+    heap.install(next_front(env)?);
+    heap.take(size)
 }
 
 /// The unit that waits longest, else the empty one that was kept last.
+#[inline]
 fn next_front<E: Env>(env: E) -> Option<UnitPtr> {
     let heap = env.heap();
     #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
@@ -315,6 +326,7 @@ pub(crate) fn book<E: Env>(env: E, group: GroupPtr, given: u64) -> bool {
 
 impl Heap {
     /// Makes `unit` the front instead of the one before. It is on no list but that of all units, and has a free slot.
+    #[inline]
     fn install(&self, unit: UnitPtr) {
         // Given up already where the backing allocator was asked; but if that allocates from this very heap, it leaves one behind.
         self.give_up_front();
@@ -326,6 +338,7 @@ impl Heap {
     }
 
     /// Slots of the front that are free: linked, and never handed out. The owner's alone.
+    #[inline]
     pub(crate) fn free_in_front(&self) -> usize {
         let mut free = (self.end.get().addr() - self.cursor.get().addr()) / self.spec.stride.max(1);
         let mut slot = self.free.get();
@@ -338,6 +351,7 @@ impl Heap {
     }
 
     /// The front is none any more: full, in the queue, or empty.
+    #[inline]
     pub(super) fn give_up_front(&self) {
         let Some(unit) = self.front() else { return };
         let (mut free, slots) = (self.free_in_front(), unit.slots());
@@ -361,18 +375,17 @@ impl Heap {
     }
 
     /// Queues a unit with `live` live slots and at least one free slot, unless it is queued already.
+    #[inline]
     pub(super) fn enqueue(&self, unit: UnitPtr, live: usize) {
         unit.set_live(live, live);
-        if unit.place() != Place::Partial {
-            self.unlist(unit);
-            self.queue_last(unit);
-        }
+        self.requeue(unit);
     }
 
     /// Queues every full unit that has a free slot, and takes a unit from the queue.
     ///
     /// Each visit takes a unit off the list of full units, and only a fill puts one there. So a scrape costs no more
     /// than the fills before it. A unit without a free slot is queued by the next free of one of its slots.
+    #[inline]
     fn scrape(&self) -> Option<UnitPtr> {
         while let Some(unit) = self.pop_full() {
             #[cfg(test)]
@@ -385,15 +398,5 @@ impl Heap {
             }
         }
         self.pop_queue()
-    }
-
-    /// Slots of each of the next units, and how many units come at once.
-    fn next_chunk(&self) -> (usize, usize) {
-        let whole = self.spec.slots;
-        match self.chunk_len {
-            ChunkLen::Grows => (whole.min(FIRST_LEN << self.units_len.get().min(16)), 1),
-            ChunkLen::Fixed(len) if len <= whole => (len.max(1), 1),
-            ChunkLen::Fixed(len) => (whole, len.div_ceil(whole).min(CHUNK_UNITS)),
-        }
     }
 }
