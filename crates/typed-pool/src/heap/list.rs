@@ -36,9 +36,10 @@ impl Heap {
         Some(unit)
     }
 
-    /// Moves a unit to the end of the queue, unless it is one of the queue.
+    /// Queues a unit with `live` live slots and at least one free slot, unless it is queued already.
     #[inline]
-    pub(super) fn requeue(&self, unit: UnitPtr) {
+    pub(super) fn enqueue(&self, unit: UnitPtr, live: usize) {
+        unit.set_live(live, live);
         match unit.place() {
             Place::Full => Self::unlink(unit, &self.full, None),
             Place::Partial => return,

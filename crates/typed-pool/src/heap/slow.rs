@@ -374,13 +374,6 @@ impl Heap {
         }
     }
 
-    /// Queues a unit with `live` live slots and at least one free slot, unless it is queued already.
-    #[inline]
-    pub(super) fn enqueue(&self, unit: UnitPtr, live: usize) {
-        unit.set_live(live, live);
-        self.requeue(unit);
-    }
-
     /// Queues every full unit that has a free slot, and takes a unit from the queue.
     ///
     /// Each visit takes a unit off the list of full units, and only a fill puts one there. So a scrape costs no more
