@@ -188,7 +188,8 @@ impl<U: Listed> UnitList<U> {
         match NonNull::new(prev) {
             // SAFETY: the caller's `prev` is live.
             Some(prev) => unsafe { next_of(prev) }.set(after),
-            None => self.head.set(after),
+            // Published again: walkers that never saw `unit` follow the head to `after`.
+            None => self.head.publish(after),
         }
         if let Some(next) = NonNull::new(next) {
             // SAFETY: the caller's `next` is live.
@@ -211,20 +212,25 @@ impl<U: Listed> UnitList<U> {
                 Some(unit) => unsafe { next_of(unit) },
             };
             let at = via.follow();
-            let Some(unit) = NonNull::new(at) else { return true };
+            if at.is_null() {
+                return true;
+            }
             // ORDERING: `MOVE_ON`. Pairs with `UnitList::remove`.
             hazards.0[slot].store(at, MOVE_ON);
             if !cfg!(ephemera_weaken = "walk_without_fence") {
                 // ORDERING: SeqCst fence. Pairs with the one in `UnitList::remove`.
                 fence(Ordering::SeqCst);
             }
-            if via.get() != at {
+            // Follow the link again, and use this pointer: the first unit may be freed, and another
+            // one added at the same address, whose header only this load makes visible.
+            let now = via.follow();
+            let Some(unit) = NonNull::new(now).filter(|_| now == at) else {
                 retries += 1;
                 if retries > RETRIES {
                     return false;
                 }
                 continue;
-            }
+            };
             visit(unit);
             (from, slot) = (Some(unit), 1 - slot);
         }

@@ -304,7 +304,7 @@ fn look_at(world: &World, store: &Store, shard: ShardPtr, own: bool, most: usize
 pub(crate) fn visit(world: &World, record: &Record<Place>, mut visitor: Visitor, mut most: usize) -> usize {
     let bag = &record.shard().parting.shards;
     let mut freed = 0;
-    for _ in 0..ROUNDS {
+    for round in 1..=ROUNDS {
         let Some(mut visit) = bag.visit_or_wish(visitor.wish()) else { break };
         let tries = matches!(visitor, Visitor::Successor | Visitor::Passer);
         let lease = if tries { record.try_lease() } else { None };
@@ -330,9 +330,14 @@ pub(crate) fn visit(world: &World, record: &Record<Place>, mut visitor: Visitor,
         // lease.
         let waits = if leased { bag.has_news() } else { visitor != Visitor::Holder && !bag.is_empty() };
         let ended = waits && record.is_free();
+        if round == ROUNDS {
+            // Requests that came in the meantime stay for the next visitor.
+            break;
+        }
         (visitor, most) = match bag.wishes() {
             0 if !ended => break,
-            1 if !ended => (Visitor::Finisher, LOOKS),
+            // One bit stands for the requests of any number of threads, so this round takes all.
+            1 if !ended => (Visitor::Finisher, usize::MAX),
             _ => (Visitor::Successor, usize::MAX),
         };
     }

@@ -229,6 +229,12 @@ pub(crate) fn dissolve<E: Env>(env: E) -> (usize, usize) {
 }
 
 impl Heap {
+    /// Returns whether the heap keeps an empty chunk, as far as this thread sees. For statistics.
+    #[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
+    pub(crate) fn has_empties(&self) -> bool {
+        self.empties_len.iter().any(|len| len.get() != 0)
+    }
+
     fn empties_len(&self, class: Class) -> usize {
         self.empties_len[class.index()].get()
     }

@@ -97,9 +97,11 @@ pub(crate) fn stats<R: Realm>(realm: R) -> Stats {
     let world = realm.world();
     let mut stats = Stats::of_account(&world.account);
     for record in world.registry.records() {
-        let before = stats.empty_chunks();
-        stats.add_heap::<R::Geometry>(&record.shard().heap);
-        if stats.empty_chunks() != before && record.is_free() {
+        let (heap, before) = (&record.shard().heap, stats.empty_chunks());
+        stats.add_heap::<R::Geometry>(heap);
+        // A chunk that ran empty behind this walker counts too.
+        let empty = stats.empty_chunks() != before || heap.has_empties();
+        if empty && record.is_free() {
             look_after(realm, record);
         }
     }

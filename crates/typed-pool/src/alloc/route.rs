@@ -251,6 +251,7 @@ unsafe fn relocate(
 /// # Safety
 /// `block` is a live block of layout `old`; `moved` is another live block. Both have at least
 /// `keep` bytes.
+#[inline(always)]
 unsafe fn move_to(
     here: Cell,
     family: &'static Family,

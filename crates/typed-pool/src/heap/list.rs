@@ -1,6 +1,7 @@
 //! The owner's lists: full units, queue, and empties. `ephemera_prim::unit_list` has the list of
 //! all units, which other threads walk.
 
+use core::cell::Cell;
 use core::ptr;
 
 use super::Heap;
@@ -19,6 +20,7 @@ unsafe fn listed(unit: *mut Unit) -> Option<UnitPtr> {
 
 impl Heap {
     /// Pushes an empty unit.
+    #[inline]
     pub(super) fn push_empty(&self, unit: UnitPtr) {
         unit.set_place(Place::Empty);
         unit.after().set(self.empties.get());
@@ -27,6 +29,7 @@ impl Heap {
     }
 
     /// Pops the empty unit that was pushed last. It is the likeliest to be in the caches.
+    #[inline]
     pub(super) fn pop_empty(&self) -> Option<UnitPtr> {
         // SAFETY: H6: the unit is among the empties.
         let unit = unsafe { listed(self.empties.get()) }?;
@@ -35,7 +38,20 @@ impl Heap {
         Some(unit)
     }
 
-    /// Puts a unit at the end of the queue. The longer it waits, the more of its slots are freed.
+    /// Queues a unit with `live` live slots and at least one free slot, unless it is in the queue.
+    #[inline]
+    pub(super) fn enqueue(&self, unit: UnitPtr, live: usize) {
+        unit.set_live(live, live);
+        match unit.place() {
+            Place::Full => Self::unlink(unit, &self.full, None),
+            Place::Partial => return,
+            _ => self.unlist(unit),
+        }
+        self.queue_last(unit);
+    }
+
+    /// Puts a unit at the end of the queue. The longer it waits, the more of its slots are free.
+    #[inline]
     pub(super) fn queue_last(&self, unit: UnitPtr) {
         unit.set_place(Place::Partial);
         let last = self.queue_end.get();
@@ -50,6 +66,7 @@ impl Heap {
     }
 
     /// Puts a unit at the start of the queue, to be the next front.
+    #[inline]
     pub(super) fn queue_first(&self, unit: UnitPtr) {
         unit.set_place(Place::Partial);
         let first = self.queue.get();
@@ -64,14 +81,20 @@ impl Heap {
     }
 
     /// Removes a unit from the list of full units or from the queue, in constant time.
+    #[inline]
     pub(super) fn unlist(&self, unit: UnitPtr) {
-        let (head, end) = match unit.place() {
-            Place::Full => (&self.full, None),
-            Place::Partial => (&self.queue, Some(&self.queue_end)),
+        match unit.place() {
+            Place::Full => Self::unlink(unit, &self.full, None),
+            Place::Partial => Self::unlink(unit, &self.queue, Some(&self.queue_end)),
             #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
-            Place::Abandoned => (&self.queue, Some(&self.queue_end)),
-            _ => return,
-        };
+            Place::Abandoned => Self::unlink(unit, &self.queue, Some(&self.queue_end)),
+            _ => {}
+        }
+    }
+
+    /// Takes a unit off the list with this head and, if the list has one, this end.
+    #[inline]
+    fn unlink(unit: UnitPtr, head: &Cell<*mut Unit>, end: Option<&Cell<*mut Unit>>) {
         let (before, after) = (unit.before().get(), unit.after().get());
         // SAFETY: H6: the neighbour is on the same list.
         match unsafe { listed(before) } {
@@ -86,6 +109,7 @@ impl Heap {
     }
 
     /// Pushes a unit without a free slot to the list of full units.
+    #[inline]
     pub(super) fn push_full(&self, unit: UnitPtr) {
         unit.set_place(Place::Full);
         let first = self.full.replace(unit.as_ptr());
@@ -98,6 +122,7 @@ impl Heap {
     }
 
     /// Pops the unit that ran full last.
+    #[inline]
     pub(super) fn pop_full(&self) -> Option<UnitPtr> {
         // SAFETY: H6: the unit is on the list of full units.
         let unit = unsafe { listed(self.full.get()) }?;
@@ -108,13 +133,34 @@ impl Heap {
 
     /// Returns the unit that has waited longest.
     #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+    #[inline]
     pub(super) fn first_in_queue(&self) -> Option<UnitPtr> {
         // SAFETY: H6: the unit is in the queue.
         unsafe { listed(self.queue.get()) }
     }
 
     /// Takes the unit that has waited longest, among those that may become the front now.
+    #[inline]
     pub(super) fn pop_queue(&self) -> Option<UnitPtr> {
+        // SAFETY: the queue.
+        let first = unsafe { listed(self.queue.get()) }?;
+        if first.place() != Place::Partial {
+            return self.pop_adopted();
+        }
+        let after = first.after().get();
+        self.queue.set(after);
+        // SAFETY: the queue.
+        match unsafe { listed(after) } {
+            Some(after) => after.before().set(ptr::null_mut()),
+            None => self.queue_end.set(ptr::null_mut()),
+        }
+        Some(first)
+    }
+
+    /// Takes the unit that waits longest, of those that are not abandoned or can be adopted.
+    #[cold]
+    #[inline]
+    fn pop_adopted(&self) -> Option<UnitPtr> {
         let mut at = self.queue.get();
         loop {
             // SAFETY: H6: the unit is in the queue.
@@ -129,6 +175,7 @@ impl Heap {
 
     /// Returns whether a queued unit may become the front. Adopts the unit if it is abandoned.
     #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+    #[inline]
     fn may_be_front(&self, unit: UnitPtr) -> bool {
         unit.place() != Place::Abandoned || adopt(unit)
     }
@@ -136,6 +183,7 @@ impl Heap {
     /// As above: a pool for one thread has no abandoned units.
     #[cfg(not(all(any(feature = "std", ephemera_loom), target_has_atomic = "64")))]
     #[expect(clippy::unused_self, reason = "the method has the same signature on all targets")]
+    #[inline]
     fn may_be_front(&self, _: UnitPtr) -> bool {
         true
     }

@@ -150,6 +150,17 @@ impl Heap {
         // SAFETY: U1: a unit is not freed while it is the front (H2).
         unsafe { UnitPtr::from_raw(self.front.get()) }
     }
+
+    /// Slots of each of the next units, and how many units come at once.
+    #[inline]
+    fn next_chunk(&self) -> (usize, usize) {
+        let whole = self.spec.slots;
+        match self.chunk_len {
+            ChunkLen::Grows => (whole.min(FIRST_LEN << self.units_len.get().min(16)), 1),
+            ChunkLen::Fixed(len) if len <= whole => (len.max(1), 1),
+            ChunkLen::Fixed(len) => (whole, len.div_ceil(whole).min(CHUNK_UNITS)),
+        }
+    }
 }
 
 #[cfg(all(test, feature = "alloc", not(ephemera_loom)))]

@@ -12,7 +12,7 @@ use ephemera_prim::raw;
 use ephemera_prim::unit_list::UnitList;
 
 use super::reserved::{Reserved, reserved};
-use super::{CHUNK_UNITS, ChunkLen, Env, FIRST_LEN, Heap, RETAIN};
+use super::{Env, Heap, RETAIN};
 use crate::account::Account;
 #[cfg(all(feature = "std", not(ephemera_loom), target_has_atomic = "64"))]
 use crate::account::Beyond;
@@ -35,9 +35,17 @@ const SHARE: usize = 8;
 pub(crate) fn refill<E: Env>(env: E, size: usize) -> Result<NonNull<u8>, AllocError> {
     let heap = env.heap();
     heap.owned.write();
-    if let Some(slot) = take_or_install(env, size) {
-        return Ok(slot);
+    match take_or_install(env, size) {
+        Some(slot) => Ok(slot),
+        None => refill_after_settling(env, size),
     }
+}
+
+/// As [`refill`], where the heap has no unit with a free slot that it knows of.
+#[cold]
+#[inline(never)]
+fn refill_after_settling<E: Env>(env: E, size: usize) -> Result<NonNull<u8>, AllocError> {
+    let heap = env.heap();
     env.settle();
     if let Some(slot) = take_or_install(env, size) {
         return Ok(slot);
@@ -48,15 +56,18 @@ pub(crate) fn refill<E: Env>(env: E, size: usize) -> Result<NonNull<u8>, AllocEr
 }
 
 /// Takes a slot of the front, or of the next front.
+#[inline]
 fn take_or_install<E: Env>(env: E, size: usize) -> Option<NonNull<u8>> {
     let heap = env.heap();
-    heap.take(size).or_else(|| {
-        heap.install(next_front(env)?);
-        heap.take(size)
-    })
+    if let Some(slot) = heap.take(size) {
+        return Some(slot);
+    }
+    heap.install(next_front(env)?);
+    heap.take(size)
 }
 
 /// Takes the unit that has waited longest in the queue, or else the empty unit that was kept last.
+#[inline]
 fn next_front<E: Env>(env: E) -> Option<UnitPtr> {
     let heap = env.heap();
     #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
@@ -295,6 +306,7 @@ pub(crate) fn book<E: Env>(env: E, group: GroupPtr, given: u64) -> bool {
 impl Heap {
     /// Makes `unit` the front, in place of the current one. The unit has a free slot and is on no
     /// list but that of all units.
+    #[inline]
     fn install(&self, unit: UnitPtr) {
         // After a request for a unit there usually is no front, but the backing allocator may have
         // allocated from this heap.
@@ -308,6 +320,7 @@ impl Heap {
 
     /// Counts the free slots of the front: linked ones, and those that were never used. Only the
     /// owner calls this.
+    #[inline]
     pub(crate) fn free_in_front(&self) -> usize {
         let mut free = (self.end.get().addr() - self.cursor.get().addr()) / self.spec.stride.max(1);
         let mut slot = self.free.get();
@@ -320,6 +333,7 @@ impl Heap {
     }
 
     /// Makes the front an ordinary unit: full, in the queue, or empty.
+    #[inline]
     pub(super) fn give_up_front(&self) {
         let Some(unit) = self.front() else { return };
         let (mut free, slots) = (self.free_in_front(), unit.slots());
@@ -342,21 +356,12 @@ impl Heap {
         }
     }
 
-    /// Queues a unit with `live` live slots and at least one free slot, unless it is in the queue
-    /// already.
-    pub(super) fn enqueue(&self, unit: UnitPtr, live: usize) {
-        unit.set_live(live, live);
-        if unit.place() != Place::Partial {
-            self.unlist(unit);
-            self.queue_last(unit);
-        }
-    }
-
     /// Queues every full unit that has a free slot, and takes a unit from the queue.
     ///
     /// Each visit takes a unit off the list of full units, and only a unit that runs full is added
     /// to it. So scrapes visit at most as many units as ran full. The next free of a slot queues a
     /// visited unit that had no free slot.
+    #[inline]
     fn scrape(&self) -> Option<UnitPtr> {
         while let Some(unit) = self.pop_full() {
             #[cfg(test)]
@@ -369,15 +374,5 @@ impl Heap {
             }
         }
         self.pop_queue()
-    }
-
-    /// Returns the slots of each unit of the next request, and the number of units.
-    fn next_chunk(&self) -> (usize, usize) {
-        let whole = self.spec.slots;
-        match self.chunk_len {
-            ChunkLen::Grows => (whole.min(FIRST_LEN << self.units_len.get().min(16)), 1),
-            ChunkLen::Fixed(len) if len <= whole => (len.max(1), 1),
-            ChunkLen::Fixed(len) => (whole, len.div_ceil(whole).min(CHUNK_UNITS)),
-        }
     }
 }

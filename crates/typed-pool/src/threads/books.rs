@@ -17,10 +17,6 @@ impl<'w> Books<'w> {
     pub(super) fn new(family: &'w Family, tally: Option<&'w Tally>) -> Self {
         Self { account: family.account(), tally }
     }
-
-    pub(super) fn has_tally(&self) -> bool {
-        self.tally.is_some()
-    }
 }
 
 impl Account for Books<'_> {

@@ -199,19 +199,44 @@ pub(crate) fn allocate_large(
     layout: Layout,
     zeroed: bool,
 ) -> Result<NonNull<u8>, AllocError> {
-    let mut books = books(family);
-    if layout.size() != 0 && !books.has_tally() {
-        // Without a table, a thread that allocates only large blocks would always count on the
-        // shared account.
-        bind(family);
-        books = self::books(family);
-    }
     let heaps = Here::get((family.cell)());
-    if books.has_tally() && heaps.trim_asked() {
+    let Some(tally) = heaps.tally() else { return allocate_large_unbound(family, layout, zeroed) };
+    if heaps.trim_asked() {
         // SAFETY: T2: the table in the thread's cell is on the record that the thread holds.
         unsafe { heaps.trim() };
     }
-    let ask = || heap::allocate_large(&Global, &books, layout, zeroed);
+    ask_twice(family, &Books::new(family, Some(tally)), layout, zeroed)
+}
+
+/// As [`allocate_large`], on a thread without a table of the family. If the thread may have one, it
+/// gets one first.
+#[cold]
+#[inline(never)]
+fn allocate_large_unbound(
+    family: &'static Family,
+    layout: Layout,
+    zeroed: bool,
+) -> Result<NonNull<u8>, AllocError> {
+    // Without a table, a thread that allocates only large blocks would always count on the shared
+    // account.
+    if layout.size() != 0 {
+        bind(family);
+        if Here::get((family.cell)()).tally().is_some() {
+            return allocate_large(family, layout, zeroed);
+        }
+    }
+    ask_twice(family, &books(family), layout, zeroed)
+}
+
+/// Asks the global heap for a block, and once more after room was made.
+#[inline]
+fn ask_twice(
+    family: &'static Family,
+    books: &Books<'static>,
+    layout: Layout,
+    zeroed: bool,
+) -> Result<NonNull<u8>, AllocError> {
+    let ask = || heap::allocate_large(&Global, books, layout, zeroed);
     ask().or_else(|AllocError| {
         relieve(family);
         ask()

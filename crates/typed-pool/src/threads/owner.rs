@@ -118,6 +118,10 @@ pub(super) unsafe fn make_room(heaps: Heaps<'_>) {
     waited.set(usize::from(!all));
     let looked = &heaps.first().looked;
     if spares == Some(looked.get()) && !cfg!(ephemera_weaken = "refusal_is_forgotten") {
+        // A running thread may have an empty front that no count of spare units shows. So this asks
+        // it to trim again, which costs one read-modify-write.
+        family.epoch.raise();
+        heaps.trim_asked();
         return;
     }
     looked.set(spares.unwrap_or(0));
@@ -342,4 +346,6 @@ fn look_after_all(record: &Record<Shard>) {
             heaps.all().for_each(|heap| Owner { heap }.settle());
         }
     }
+    // If the record is only leased for a moment, nobody else frees what this left empty.
+    record.shard().rest.set(1);
 }
