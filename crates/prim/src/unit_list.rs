@@ -188,7 +188,7 @@ impl<U: Listed> UnitList<U> {
         match NonNull::new(prev) {
             // SAFETY: the caller's `prev` is live.
             Some(prev) => unsafe { next_of(prev) }.set(after),
-            // Published again: walkers that never saw `unit` follow the head to `after`.
+            // Published again: a walker that never saw `unit` follows the head to `after`.
             None => self.head.publish(after),
         }
         if let Some(next) = NonNull::new(next) {
@@ -223,7 +223,8 @@ impl<U: Listed> UnitList<U> {
             }
             // Follow the link again, and use this pointer: the first unit may be freed, and another
             // one added at the same address, whose header only this load makes visible.
-            let now = via.follow();
+            let weak = cfg!(ephemera_weaken = "walk_follows_once");
+            let now = if weak { via.get() } else { via.follow() };
             let Some(unit) = NonNull::new(now).filter(|_| now == at) else {
                 retries += 1;
                 if retries > RETRIES {

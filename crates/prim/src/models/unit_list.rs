@@ -2,6 +2,7 @@
 
 use core::ptr::NonNull;
 
+use loom::cell::UnsafeCell;
 use loom::thread;
 
 use super::explore_within;
@@ -14,6 +15,21 @@ struct Unit {
     next: OwnerPtr<Unit>,
     prev: OwnerPtr<Unit>,
     witness: Witness,
+    /// Stands for the header, which the owner writes when it makes the unit.
+    header: UnsafeCell<u32>,
+}
+
+impl Unit {
+    fn make(&self) {
+        // SAFETY: loom reports the race before this write.
+        self.header.with_mut(|header| unsafe { *header += 1 });
+    }
+
+    fn read(&self) {
+        self.witness.touch();
+        // SAFETY: loom reports the race before this read.
+        self.header.with(|header| assert!(unsafe { *header } > 0, "a unit is read before it is made"));
+    }
 }
 
 // SAFETY: each method returns the address of the same field every time.
@@ -34,7 +50,12 @@ unsafe impl Listed for Unit {
 }
 
 fn unit() -> Kept<Unit> {
-    Kept::new(Unit { next: OwnerPtr::null(), prev: OwnerPtr::null(), witness: Witness::new() })
+    Kept::new(Unit {
+        next: OwnerPtr::null(),
+        prev: OwnerPtr::null(),
+        witness: Witness::new(),
+        header: UnsafeCell::new(1),
+    })
 }
 
 /// Removes a unit as its owner and, if no walker stood on it, frees it.
@@ -49,7 +70,7 @@ fn free(list: &UnitList<Unit>, unit: &Kept<Unit>) {
 #[test]
 fn loom_unit_list_walks_beside_an_owner_that_frees() {
     explore_within(3, || {
-        let list = Kept::new(UnitList::new());
+        let list = Kept::new(UnitList::<Unit>::new());
         let units = [unit(), unit(), unit()];
         for unit in &units[..2] {
             // SAFETY: the unit is new, and this thread owns the list.
@@ -58,13 +79,63 @@ fn loom_unit_list_walks_beside_an_owner_that_frees() {
         let (theirs, kept) = (list.clone(), units.clone());
         let walker = thread::spawn(move || {
             // SAFETY: the walk visits live units.
-            theirs.get().walk(|unit| unsafe { unit.as_ref() }.witness.touch());
+            theirs.get().walk(|unit| unsafe { unit.as_ref() }.read());
             drop(kept);
         });
         free(list.get(), &units[1]);
         // SAFETY: the unit is new, and this thread owns the list.
         unsafe { list.get().add(units[2].pointer()) };
         free(list.get(), &units[0]);
+        walker.join().unwrap();
+    });
+}
+
+/// The owner removes the newest unit, so that the head leads to an older one that a walker may never
+/// have seen published. Loom lets a relaxed store continue the release sequence of the same thread,
+/// as C++11 did, so it does not show what is lost without the second publication.
+#[test]
+fn loom_unit_list_publishes_the_unit_below_a_removed_head() {
+    explore_within(3, || {
+        let list = Kept::new(UnitList::<Unit>::new());
+        let units = [unit(), unit()];
+        let (theirs, kept) = (list.clone(), units.clone());
+        let walker = thread::spawn(move || {
+            // SAFETY: the walk visits live units.
+            theirs.get().walk(|unit| unsafe { unit.as_ref() }.read());
+            drop(kept);
+        });
+        for unit in &units {
+            unit.get().make();
+            // SAFETY: new; its owner is this thread.
+            unsafe { list.get().add(unit.pointer()) };
+        }
+        // SAFETY: on the list, whose owner is this thread.
+        unsafe { list.get().remove(units[1].pointer()) };
+        walker.join().unwrap();
+    });
+}
+
+/// The owner frees the newest unit, and makes and adds another one at the same address.
+#[test]
+fn loom_unit_list_reads_a_unit_at_a_reused_address_as_it_was_made() {
+    explore_within(3, || {
+        let list = Kept::new(UnitList::<Unit>::new());
+        let unit = unit();
+        unit.get().make();
+        // SAFETY: new; its owner is this thread.
+        unsafe { list.get().add(unit.pointer()) };
+        let (theirs, kept) = (list.clone(), unit.clone());
+        let walker = thread::spawn(move || {
+            // SAFETY: the walk visits live units.
+            theirs.get().walk(|unit| unsafe { unit.as_ref() }.read());
+            drop(kept);
+        });
+        // SAFETY: on the list, whose owner is this thread.
+        if unsafe { list.get().remove(unit.pointer()) } {
+            unit.get().make();
+            // SAFETY: as new; its owner is this thread.
+            unsafe { list.get().add(unit.pointer()) };
+        }
         walker.join().unwrap();
     });
 }
