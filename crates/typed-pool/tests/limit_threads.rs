@@ -56,6 +56,62 @@ fn conc_a_thread_with_small_blocks_frees_empty_units_for_another_thread() {
     assert_eq!(Limited.stats().bytes_held, 0);
 }
 
+/// A thread keeps an empty front, which no count of spare units shows, and continues with blocks of
+/// another class. A refused thread that asks again gets the memory of that front.
+#[test]
+fn conc_a_repeated_refusal_asks_for_an_empty_front() {
+    pooled_allocator! {
+        struct Limited;
+    }
+    const WANTED: Layout = Layout::new::<[u64; 64]>();
+    let (many, few) = (here_or_miri(20_000, 400), here_or_miri(1_500, 40));
+    let (go, turns) = channel::<usize>();
+    let (done, ready) = channel::<()>();
+    let other = thread::spawn(move || {
+        let small = |count: usize| (0..count).map(|_| Block::new_in([1_u8; 32], Limited));
+        // Every second slot stays free, so that the thread needs no new unit for small blocks.
+        let mut blocks: Vec<_> = small(many).collect();
+        let mut odd = false;
+        blocks.retain(|_| {
+            odd = !odd;
+            odd
+        });
+        let mut front = Some(Block::new_in([2_u64; 64], Limited));
+        done.send(()).expect("the test waits");
+        while let Ok(count) = turns.recv() {
+            if count == 0 {
+                let again = Block::new_in([3_u64; 64], Limited);
+                drop((front.take(), again));
+            }
+            blocks.extend(small(count));
+            done.send(()).expect("the test waits");
+        }
+    });
+    let turn = |count| {
+        go.send(count).expect("the other thread waits");
+        ready.recv().expect("the other thread");
+    };
+    ready.recv().expect("the other thread");
+    let ask = || {
+        let block = Limited.allocate(WANTED);
+        // SAFETY: the block was just allocated with this layout.
+        block.map(|block| unsafe { Limited.deallocate(block.cast(), WANTED) }).is_ok()
+    };
+    Limited.set_limit(Limited.stats().bytes_held);
+    assert!(!ask(), "the limit is what is held");
+    // The other thread obeys the first request to trim, and empties its front only after that.
+    turn(few);
+    Limited.set_limit(Limited.stats().bytes_held);
+    assert!(!ask(), "the limit is what is held");
+    turn(few);
+    turn(0);
+    assert!(!ask(), "the other thread has not been in its slow path since");
+    turn(few);
+    assert!(ask(), "the other thread keeps an empty front");
+    drop(go);
+    joined(other);
+}
+
 #[test]
 fn conc_a_thread_with_large_blocks_frees_empty_units_for_another_thread() {
     pooled_allocator! {
