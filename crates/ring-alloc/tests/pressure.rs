@@ -13,6 +13,7 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 
 use allocator_api2::boxed::Box;
+use allocator_api2::vec::Vec as VecIn;
 use ephemera_testkit::suite::turn;
 use process::{Unlimited, clean};
 use ring_alloc::OneRingAlloc;
@@ -52,8 +53,11 @@ fn conc_empty_chunks_of_another_thread_serve_a_refused_request() {
         // After each refusal, wait until the other thread has allocated enough to take its slow
         // path.
         let served = (0..20).any(|_| {
-            let boxes: Result<Vec<_>, _> =
-                (0..16).map(|_| Box::try_new_in([1_u8; 60_000], OneRingAlloc)).collect();
+            let block = || {
+                let mut bytes = VecIn::<u8, _>::new_in(OneRingAlloc);
+                bytes.try_reserve_exact(60_000).map(|()| bytes)
+            };
+            let boxes: Result<Vec<_>, _> = (0..16).map(|_| block()).collect();
             let until = steps.load(Ordering::Relaxed) + 500;
             while boxes.is_err() && steps.load(Ordering::Relaxed) < until {
                 std::thread::yield_now();

@@ -26,8 +26,8 @@ pub(crate) fn wrap(ws: &Workspace, control: &str, cargo: Cmd) -> Result<Cmd> {
     Ok(cargo.env("RUSTC_WORKSPACE_WRAPPER", copy))
 }
 
-/// Returns a path to the file of this program. Cargo may have built another one in its place by now,
-/// for xtask's own tests; Linux still leads to the file that runs.
+/// Returns a path to the file of this program. Cargo may have built another one in its place, for
+/// the tests of xtask itself; Linux still leads to the file that runs.
 fn this_program() -> Result<PathBuf> {
     let running = Path::new("/proc/self/exe");
     if running.exists() {
