@@ -91,5 +91,7 @@ mod handler {
             }
             std::thread::yield_now();
         }
+        // Nobody waits again. In a child that was forked during the registration, nobody registers.
+        STATE.store(WATCHED, Ordering::Relaxed);
     }
 }

@@ -1,13 +1,16 @@
 //! The trace's file: how it begins, how it grows, and which parts of it are mapped.
 //!
-//! After the beginning, nothing here needs a descriptor. Another thread may close every descriptor that it does not know and
-//! open a file of its own under the same number; a call by descriptor would then change that file.
+//! After the beginning, nothing here needs a descriptor. Another thread may close every descriptor
+//! that it does not know and open a file of its own under the same number; a call by descriptor
+//! would then change that file.
 //!
-//! * The file grows by its path, while a lock is held: `truncate` may shorten a file, so the calls must not overtake one another.
-//! * A new part is mapped from the *anchor*, the file's last mapped page. `mremap` with an old size of zero maps the same
-//!   page again, and behind it as much of the file as it is told.
-//! * A chunk gets its space on the disk before it is used, by `MADV_POPULATE_WRITE`. That call reports a full disk, where a plain
-//!   write to the mapping raises `SIGBUS`. Kernels before 5.14 do not know it; there the file is opened once for each chunk.
+//! * The file grows by its path, while a lock is held: `truncate` may shorten a file, so the calls
+//!   must not overtake one another.
+//! * A new part is mapped from the *anchor*, the file's last mapped page. `mremap` with an old size
+//!   of zero maps the same page again, and behind it as much of the file as it is told.
+//! * A chunk gets its space on the disk before it is used, by `MADV_POPULATE_WRITE`. That call
+//!   reports a full disk, where a plain write to the mapping raises `SIGBUS`. Kernels before 5.14
+//!   do not know it; there the file is opened once for each chunk.
 
 use core::ffi::CStr;
 use core::ptr::null_mut;
@@ -24,7 +27,8 @@ const MOST_STEP: u64 = 4 << 20;
 /// How often a call is repeated that a signal interrupted.
 const REPEATS: usize = 100;
 
-/// The file of a process. All zeros is none: what a fork leaves to the child (I3). Its fields change under the process's lock alone.
+/// The file of a process. All zeros is none: what a fork leaves to the child (I3). Its fields
+/// change under the process's lock alone.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct File {
@@ -42,7 +46,8 @@ pub(crate) struct File {
 }
 
 impl File {
-    /// Creates a file that did not exist, with room for the head and a chunk. Returns where the head is mapped.
+    /// Creates a file that did not exist, with room for the head and a chunk. Returns where the
+    /// head is mapped.
     pub(crate) fn make(&self, path: &CStr) -> Result<*mut u8, StartError> {
         let flags = libc::O_CREAT | libc::O_EXCL | libc::O_RDWR | libc::O_CLOEXEC;
         // SAFETY: the path ends with a zero.
@@ -135,7 +140,8 @@ impl File {
         Ok(())
     }
 
-    /// Maps the last page once more, which `at` maps from offset `from` on, and unmaps the anchor before.
+    /// Maps the last page once more, which `at` maps from offset `from` on, and unmaps the anchor
+    /// before.
     fn cast_anchor(&self, at: *mut u8, from: u64) -> Result<(), Stop> {
         let last = (self.length.load(Relaxed) - 1) / page() as u64 * page() as u64;
         // SAFETY: the mapping reaches to the file's end.
@@ -277,7 +283,8 @@ fn write_zeros(fd: i32, offset: i64, size: i64) -> Result<i64, i32> {
 
 /// Maps `size` bytes of the file that has a page at `page`, from that page on.
 fn duplicate(page: *mut u8, size: usize) -> Option<*mut u8> {
-    // SAFETY: the page belongs to a shared mapping. An old size of zero leaves it where it is and makes a new mapping.
+    // SAFETY: the page belongs to a shared mapping. An old size of zero leaves it where it is and
+    // makes a new mapping.
     let at = unsafe { libc::mremap(page.cast(), 0, size, libc::MREMAP_MAYMOVE) };
     (at != libc::MAP_FAILED).then_some(at.cast())
 }
@@ -291,7 +298,8 @@ fn page() -> usize {
 /// How large this process may make a file.
 fn most_bytes_of_a_file() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
-    // SAFETY: the pointer is to a structure of the right type. Where the call fails, the structure stays as it is.
+    // SAFETY: the pointer is to a structure of the right type. Where the call fails, the structure
+    // stays as it is.
     unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
     limit.rlim_cur
 }

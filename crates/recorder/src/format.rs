@@ -18,20 +18,24 @@
 //!            1 took     nanoseconds that the allocator took for the event before, and that the recorder took to write it
 //! ```
 //!
-//! Numbers of fixed width are little-endian. The others are *varints*: seven bits a byte, low ones first, the top bit set on
-//! all but the last. `+` is the difference to the event before in this chunk (to the chunk's head for the first), `±` the same
-//! with its sign in the lowest bit; addresses are rotated right by four bits first, since most are multiples of 16. Times are in
-//! ticks of 32 ns since the clock of the head. The op stands in the low three bits of its byte, the alignment above, as the
-//! power of two that was asked for; 0 means what `malloc` gives.
+//! Numbers of fixed width are little-endian. The others are *varints*: seven bits a byte, low ones
+//! first, the top bit set on all but the last. `+` is the difference to the event before in this
+//! chunk (to the chunk's head for the first), `±` the same with its sign in the lowest bit;
+//! addresses are rotated right by four bits first, since most are multiples of 16. Times are in
+//! ticks of 32 ns since the clock of the head. The op stands in the low three bits of its byte, the
+//! alignment above, as the power of two that was asked for; 0 means what `malloc` gives.
 //!
-//! Processor times are in ticks too, those of a note since the thread or the process began. The head has nanoseconds:
-//! the process's processor time when the recording started, then the end of the run and its processor time, both since that
-//! start. The two of the end are 0 where the program ended without `exit`. The cost of the clock is in picoseconds.
+//! Processor times are in ticks too, those of a note since the thread or the process began. The
+//! head has nanoseconds: the process's processor time when the recording started, then the end of
+//! the run and its processor time, both since that start. The two of the end are 0 where the
+//! program ended without `exit`. The cost of the clock is in picoseconds.
 //!
-//! Version 1 has no notes and no fields behind 4032. It is still read: such a trace has no processor times.
+//! Version 1 has no notes and no fields behind 4032. It is still read: such a trace has no
+//! processor times.
 //!
-//! The *sequence* counts all events of the process: a block is freed before the number of the call that gets its memory
-//! again, on whatever thread. `used` is written after each event, so the file of a killed process is whole.
+//! The *sequence* counts all events of the process: a block is freed before the number of the call
+//! that gets its memory again, on whatever thread. `used` is written after each event, so the file
+//! of a killed process is whole.
 #![forbid(unsafe_code)]
 
 /// What a trace begins with.
@@ -79,13 +83,14 @@ pub mod head {
     pub const COMMAND_LENGTH: usize = 56;
     /// The command's words, each ended by a zero.
     pub const COMMAND: usize = 60;
-    /// Processor time of the process when the recording started, in nanoseconds. The command ends before this field.
+    /// Processor time of the process when the recording started, in nanoseconds. The command ends
+    /// before this field.
     pub const START_PROCESSOR: usize = 4032;
     /// Nanoseconds from the start to the exit of the program; 0 where it ended without `exit`.
     pub const END: usize = 4040;
     /// Processor time of the process from the start to that end, in nanoseconds.
     pub const END_PROCESSOR: usize = 4048;
-    /// What reading the clock twice adds to the interval between the readings, in picoseconds.
+    /// Picoseconds that two readings of the clock add to the interval between them.
     pub const CLOCK_COST: usize = 4056;
     /// Calls that were dropped.
     pub const DROPPED: usize = 4088;
@@ -127,7 +132,7 @@ pub mod op {
 pub mod note {
     /// The thread's and the process's processor time, and the recorder's own.
     pub const CLOCKS: u8 = 0;
-    /// What the allocator and the recorder took for the event before.
+    /// The times in the allocator and in the recorder for the event before.
     pub const TOOK: u8 = 1;
 }
 
@@ -144,7 +149,8 @@ pub struct Clocks {
     pub recorder: u64,
 }
 
-/// Encodes a note of clocks behind an event at `base_time`, in ticks; returns the bytes and their number.
+/// Encodes a note of clocks behind an event at `base_time`, in ticks; returns the bytes and their
+/// number.
 #[must_use]
 pub fn encode_clocks(base_time: u64, clocks: &Clocks) -> ([u8; LONGEST], usize) {
     let time = (clocks.time >> TICK_LOG2).saturating_sub(base_time);
@@ -153,7 +159,8 @@ pub fn encode_clocks(base_time: u64, clocks: &Clocks) -> ([u8; LONGEST], usize) 
     encode_note(note::CLOCKS, &[time, thread, process, recorder])
 }
 
-/// Encodes a note of what the allocator and the recorder took, in nanoseconds; returns the bytes and their number.
+/// Encodes a note of what the allocator and the recorder took, in nanoseconds; returns the bytes
+/// and their number.
 #[inline]
 #[must_use]
 pub fn encode_took(allocator: u64, recorder: u64) -> ([u8; LONGEST], usize) {
@@ -312,7 +319,8 @@ pub struct Base {
     pub address: u64,
 }
 
-/// Writes an event behind `base`; the bytes and how many there are. `size` is `None` for ops without one.
+/// Writes an event behind `base`; the bytes and how many there are. `size` is `None` for ops
+/// without one.
 #[inline]
 #[must_use]
 pub fn encode(lead: u8, base: &Base, event: &Base, size: Option<u64>) -> ([u8; LONGEST], usize) {

@@ -1,4 +1,5 @@
-//! The streams that no thread holds: a list without a lock, so that no thread waits for another one that is not running.
+//! The streams that no thread holds: a list without a lock, so that no thread waits for another one
+//! that is not running.
 
 #[cfg(not(ephemera_loom))]
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -7,27 +8,32 @@ use loom::sync::atomic::{AtomicU64, Ordering};
 
 use Ordering::{Acquire, Relaxed};
 
-/// A stack of indices. Each entry has a *link*, which its owner keeps: the index of the entry below plus one, or 0.
+/// A stack of indices. Each entry has a *link*, which its owner keeps: the index of the entry below
+/// plus one, or 0.
 ///
-/// The lower half of the word is the first link. The upper half counts the changes: without it, a `pop` that was interrupted
-/// would take an entry that others popped and pushed meanwhile, and with it a link from before. All zeros is an empty list.
+/// The lower half of the word is the first link. The upper half counts the changes: without it, a
+/// `pop` that was interrupted would take an entry that others popped and pushed meanwhile, and with
+/// it a link from before. All zeros is an empty list.
 #[derive(Debug, Default)]
 #[repr(transparent)]
 pub(crate) struct List(AtomicU64);
 
-// ORDERING: Release. Pairs with the Acquire in `List::pop`. Publishes: what the entry's last holder left in it, and its link.
+// ORDERING: Release. Pairs with the Acquire in `List::pop`. Publishes: what the entry's last holder
+// left in it, and its link.
 const PUSH: Ordering =
     if cfg!(ephemera_weaken = "recorder_list_relaxed") { Ordering::Relaxed } else { Ordering::Release };
 
 impl List {
-    /// Takes the first entry. `link_of` reads an entry's link, also of one that another thread has taken since.
+    /// Takes the first entry. `link_of` reads an entry's link, also of one that another thread has
+    /// taken since.
     pub(crate) fn pop(&self, link_of: impl Fn(u32) -> u32) -> Option<u32> {
-        // ORDERING: Acquire. Pairs with the Release in `List::push`. Publishes: the first entry's link.
+        // ORDERING: Acquire. Pairs with the Release in `List::push`. Publishes: the first entry's
+        // link.
         let mut head = self.0.load(Acquire);
         while let Some(index) = (head as u32).checked_sub(1) {
             let next = changed(head, link_of(index));
-            // ORDERING: Acquire. Pairs with the Release in `List::push`. Publishes: the entry that this thread gets, or the link of
-            // the entry that came first meanwhile.
+            // ORDERING: Acquire. Pairs with the Release in `List::push`. Publishes: the entry that
+            // this thread gets, or the link of the entry that came first meanwhile.
             match self.0.compare_exchange(head, next, Acquire, Acquire) {
                 Ok(_) => return Some(index),
                 Err(now) => head = now,
@@ -110,7 +116,8 @@ mod models {
         }
 
         fn touch(&self, index: u32) {
-            // SAFETY: the place is valid; whether this thread may write to it is what the model checks.
+            // SAFETY: the place is valid; whether this thread may write to it is what the model
+            // checks.
             self.witness[index as usize].with_mut(|witness| unsafe { *witness += 1 });
         }
 

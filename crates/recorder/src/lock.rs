@@ -1,8 +1,9 @@
 //! The recorder's own lock, and what must not interrupt the thread that holds it.
 //!
-//! A thread takes the lock to get a chunk, about once in 4,000 events, and to start the recording of a child. It is a futex
-//! with priority inheritance: the kernel runs the holder at the priority of the most urgent waiter. A waiter that spins
-//! would never let a holder of a lower real-time priority run.
+//! A thread takes the lock to get a chunk, about once in 4,000 events, and to start the recording
+//! of a child. It is a futex with priority inheritance: the kernel runs the holder at the priority
+//! of the most urgent waiter. A waiter that spins would never let a holder of a lower real-time
+//! priority run.
 
 use core::ffi::c_int;
 use core::ptr::null_mut;
@@ -22,18 +23,21 @@ pub(crate) struct Lock<'a> {
 }
 
 impl<'a> Lock<'a> {
-    /// Waits for the lock, whose word is 0 while nobody holds it. Returns `None` where the kernel refuses to wait.
+    /// Waits for the lock, whose word is 0 while nobody holds it. Returns `None` where the kernel
+    /// refuses to wait.
     pub(crate) fn take(word: &'a AtomicU32) -> Option<Self> {
         let quiet = Quiet::begin();
         let thread = os::thread();
-        // ORDERING: Acquire. Pairs with the Release in `Lock::drop`. Publishes: the file's length and its window.
+        // ORDERING: Acquire. Pairs with the Release in `Lock::drop`. Publishes: the file's length
+        // and its window.
         if word.compare_exchange(0, thread, Acquire, Relaxed).is_err() {
             if cfg!(ephemera_weaken = "recorder_lock_spins") {
                 spin(word, thread);
             } else {
                 os::futex(word, libc::FUTEX_LOCK_PI)?;
             }
-            // ORDERING: Acquire. Pairs with the Release in `Lock::drop`. Publishes: the same, where the kernel passed it on.
+            // ORDERING: Acquire. Pairs with the Release in `Lock::drop`. Publishes: the same, where
+            // the kernel passed it on.
             word.load(Acquire);
         }
         Some(Self { word, thread, _quiet: quiet })
@@ -49,7 +53,8 @@ fn spin(word: &AtomicU32, thread: u32) {
 
 impl Drop for Lock<'_> {
     fn drop(&mut self) {
-        // ORDERING: Release. Pairs with the Acquire in `Lock::take`. Publishes: what the holder changed.
+        // ORDERING: Release. Pairs with the Acquire in `Lock::take`. Publishes: what the holder
+        // changed.
         if self.word.compare_exchange(self.thread, 0, Release, Relaxed).is_err() {
             // Threads wait: the kernel chooses the next holder. It cannot refuse the holder.
             os::futex(self.word, libc::FUTEX_UNLOCK_PI);
@@ -59,8 +64,9 @@ impl Drop for Lock<'_> {
 
 /// No cancellation and no asynchronous signal reaches the calling thread until this is dropped.
 ///
-/// A handler may leave by `longjmp`, and a cancelled thread unwinds; either would keep the lock for the rest of the process.
-/// Signals that stand for a fault of the instruction itself stay unblocked, since blocking them would end the program.
+/// A handler may leave by `longjmp`, and a cancelled thread unwinds; either would keep the lock for
+/// the rest of the process. Signals that stand for a fault of the instruction itself stay
+/// unblocked, since blocking them would end the program.
 pub(crate) struct Quiet {
     signals: libc::sigset_t,
     cancel: c_int,

@@ -1,4 +1,5 @@
-//! What the recorder asks of the kernel: memory, the clock, the lock's futex. Nothing here allocates.
+//! What the recorder asks of the kernel: memory, the clock, the lock's futex. Nothing here
+//! allocates.
 //!
 //! `file` has what concerns the trace's file.
 
@@ -49,7 +50,8 @@ pub(crate) fn process_processor() -> u64 {
 #[inline]
 fn read_clock(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a structure of the right type. Where a clock is refused, the structure stays zero.
+    // SAFETY: the pointer is to a structure of the right type. Where a clock is refused, the
+    // structure stays zero.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
     time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }
@@ -86,7 +88,8 @@ pub(crate) fn unmap(at: *mut u8, size: usize) {
     unsafe { libc::munmap(at.cast(), size) };
 }
 
-/// The kernel's number of the calling thread. It is read on every call: the child of a fork has another.
+/// The kernel's number of the calling thread. It is read on every call: the child of a fork has
+/// another.
 pub(crate) fn thread() -> u32 {
     // SAFETY: the call takes nothing and cannot fail.
     unsafe { libc::gettid() }.cast_unsigned()
@@ -97,7 +100,8 @@ pub(crate) fn futex(word: &AtomicU32, operation: c_int) -> Option<()> {
     loop {
         let operation = operation | libc::FUTEX_PRIVATE_FLAG;
         let no_limit: *const libc::timespec = null();
-        // SAFETY: the word is valid for as long as the call, and both operations ignore or accept the other arguments.
+        // SAFETY: the word is valid for as long as the call, and both operations ignore or accept
+        // the other arguments.
         let done = unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, 0, no_limit) };
         if done == 0 {
             return Some(());

@@ -1,6 +1,7 @@
 //! The functions that a preloaded library puts in front of the C library's.
 //!
-//! A block is recorded after it came and before it goes, so that the sequence has it free in between (I4).
+//! A block is recorded after it came and before it goes, so that the sequence has it free in
+//! between (I4).
 
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
@@ -17,12 +18,15 @@ use crate::{DEFAULT_LIMIT, os};
 #[unsafe(link_section = ".init_array")]
 static BEGIN: extern "C" fn() = begin;
 
-/// Starts recording where the environment names a trace. Without one, or where it fails, the program runs as it would.
+/// Starts recording where the environment names a trace. Without one, or where it fails, the
+/// program runs as it would.
 extern "C" fn begin() {
     let variable = |name: &core::ffi::CStr| {
-        // SAFETY: the name ends with a zero, and no thread changes the environment while the loader runs.
+        // SAFETY: the name ends with a zero, and no thread changes the environment while the loader
+        // runs.
         let value = unsafe { libc::getenv(name.as_ptr()) };
-        // SAFETY: a value of the environment ends with a zero and stays where it is until the program changes it.
+        // SAFETY: a value of the environment ends with a zero and stays where it is until the
+        // program changes it.
         (!value.is_null()).then(|| unsafe { core::ffi::CStr::from_ptr(value) }.to_bytes())
     };
     let Some(path) = variable(c"EPHEMERA_TRACE") else { return };
@@ -234,7 +238,8 @@ pub(crate) unsafe extern "C" fn posix_memalign(place: *mut *mut c_void, align: u
 
 /// Records a block that a function of the next allocator returned for this alignment.
 ///
-/// What an alignment that is no power of two comes to is the C library's business: one rounds it up, another refuses.
+/// The C library decides about an alignment that is no power of two: one rounds it up, another
+/// refuses.
 fn aligned(align: usize, size: usize, block: Option<*mut c_void>) -> *mut c_void {
     let Some(block) = block else { return refused() };
     born(op::ALLOC, align_log2(align.checked_next_power_of_two().unwrap_or(1)), block.cast(), size);

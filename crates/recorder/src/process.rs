@@ -1,7 +1,8 @@
-//! The recording of a process: how it starts, what one call does, what happens at a fork, and how it stops.
+//! The recording of a process: how it starts, what one call does, what happens at a fork, and how
+//! it stops.
 //!
-//! `lease` has what happens at a thread's beginning and end, `clocks` the processor times and the measured calls, and
-//! `sandbox` what happens when the program gives up system calls.
+//! `lease` has what happens at a thread's beginning and end, `clocks` the processor times and the
+//! measured calls, and `sandbox` what happens when the program gives up system calls.
 
 use core::cell::UnsafeCell;
 use core::ffi::CStr;
@@ -82,7 +83,8 @@ static FILE: Text = Text(UnsafeCell::new([0; PATH]));
 /// A path, ended by zero.
 struct Text(UnsafeCell<[u8; PATH]>);
 
-// SAFETY: `prepare` writes it before `PROCESS` is published, and later only the holder of the process's lock reads or writes it.
+// SAFETY: `prepare` writes it before `PROCESS` is published, and later only the holder of the
+// process's lock reads or writes it.
 unsafe impl Sync for Text {}
 
 impl Text {
@@ -108,18 +110,21 @@ impl Text {
 /// Records one call, where this process records.
 #[inline]
 pub(crate) fn record(call: &Call) {
-    // ORDERING: Acquire. Pairs with the Release in `launch`. Publishes: the zeroed process and its settings.
+    // ORDERING: Acquire. Pairs with the Release in `launch`. Publishes: the zeroed process and its
+    // settings.
     let process = PROCESS.load(Acquire);
     if process.is_null() {
         return;
     }
     let words = tls::get();
     if words.stream > BUSY {
-        // A signal handler that calls from here on finds the thread busy, and leaves the stream alone (I6).
+        // A signal handler that calls from here on finds the thread busy, and leaves the stream
+        // alone (I6).
         if !cfg!(ephemera_weaken = "recorder_reentered") {
             tls::set_stream(BUSY);
         }
-        // SAFETY: what lies above the words for none is a stream of the process, which is never unmapped (I1).
+        // SAFETY: what lies above the words for none is a stream of the process, which is never
+        // unmapped (I1).
         let stream = unsafe { &*words.stream };
         let written = stream.write(words.number, CLOCK.load(Relaxed), &SEQUENCE, call);
         tls::set_stream(words.stream);
@@ -215,8 +220,8 @@ impl Process {
 
     /// Gives a child of a fork a file of its own, unless another thread of the child did.
     ///
-    /// What the parent had mapped stays mapped: a signal handler may have forked while its thread wrote to a chunk, and the
-    /// thread goes on there when the handler returns.
+    /// The parent's mappings stay: a signal handler may have forked while its thread
+    /// wrote to a chunk, and the thread goes on there when the handler returns.
     #[cold]
     fn restart(&self) {
         let Some(_lock) = Lock::take(&self.locked) else { return };
@@ -228,8 +233,9 @@ impl Process {
         self.made.store(0, Relaxed);
         let opened = self.open(Origin::Fork, LIMIT.load(Relaxed)).is_ok();
         let state = if opened { RECORDING } else { STOPPED };
-        // ORDERING: Release. Pairs with the Acquire in `record_slow`, `write` and `exits`. Publishes: the file, for the other
-        // threads. It fails where the recording was stopped meanwhile.
+        // ORDERING: Release. Pairs with the Acquire in `record_slow`, `write` and `exits`.
+        // Publishes: the file, for the other threads. It fails where the recording was stopped
+        // meanwhile.
         let _ = self.state.compare_exchange(WIPED, state, Release, Relaxed);
     }
 
@@ -296,12 +302,13 @@ fn write_suffix(out: &mut [u8; SUFFIX], pid: u32, image: u32) -> usize {
     at
 }
 
-/// Starts recording this process into `path`, a dot and the number of the process, in at most `limit` bytes.
+/// Starts recording this process into `path`, a dot and the number of the process, in at most
+/// `limit` bytes.
 ///
 /// # Errors
 ///
-/// Where the process records already, where the path or the limit is no use, and where the system refuses the file or the
-/// memory.
+/// Where the process records already, where the path or the limit is no use, and where the system
+/// refuses the file or the memory.
 pub fn start(path: &CStr, limit: u64) -> Result<(), StartError> {
     launch(path.to_bytes(), limit, Origin::Call)
 }
@@ -328,10 +335,11 @@ pub(crate) fn launch(path: &[u8], limit: u64, origin: Origin) -> Result<(), Star
 
 fn prepare(path: &[u8], most: usize, origin: Origin) -> Result<(), StartError> {
     let process: *mut Process = os::map_wiped(size_of::<Process>())?.cast();
-    // SAFETY: the mapping is large enough, aligned to a page, and zeros are a process without a file. Once published, it is
-    // never unmapped (I1).
+    // SAFETY: the mapping is large enough, aligned to a page, and zeros are a process without a
+    // file. Once published, it is never unmapped (I1).
     let known = unsafe { &*process };
-    // SAFETY: `STARTED` was false, so no other thread is here, and none reads before `PROCESS` is published.
+    // SAFETY: `STARTED` was false, so no other thread is here, and none reads before `PROCESS` is
+    // published.
     unsafe { ASKED.set(path, &[]) };
     let mut key = 0;
     // SAFETY: the place is valid, and `leave` takes whatever is set.
@@ -349,7 +357,8 @@ fn prepare(path: &[u8], most: usize, origin: Origin) -> Result<(), StartError> {
     }
     known.state.store(RECORDING, Relaxed);
     clocks::see_the_exit();
-    // ORDERING: Release. Pairs with the Acquire in `record` and in `exits`. Publishes: the process and its settings.
+    // ORDERING: Release. Pairs with the Acquire in `record` and in `exits`. Publishes: the process
+    // and its settings.
     PROCESS.store(process, Release);
     Ok(())
 }

@@ -21,8 +21,8 @@ const GAP: u32 = 64;
 
 /// Where a thread writes. All zeros is a stream without a chunk: what a fork leaves to the child.
 ///
-/// Its fields are the holder's alone (I2). While the holder writes, its thread is busy: a signal handler that calls meanwhile
-/// leaves the stream alone, and its call is dropped and counted (I6).
+/// Its fields are the holder's alone (I2). While the holder writes, its thread is busy: a signal
+/// handler that calls meanwhile leaves the stream alone, and its call is dropped and counted (I6).
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(crate) struct Stream {
@@ -49,7 +49,8 @@ fn fits(at: usize) -> bool {
 }
 
 impl Stream {
-    /// The chunk, and where the next event goes; `None` where the stream is not `thread`'s or has no room.
+    /// The chunk, and where the next event goes; `None` where the stream is not `thread`'s or has
+    /// no room.
     #[inline]
     fn end(&self, thread: usize) -> Option<(*mut u8, usize)> {
         let chunk = self.chunk.load(Relaxed);
@@ -57,13 +58,15 @@ impl Stream {
         (fits(at) && self.is_held_by(thread)).then_some((chunk, at))
     }
 
-    /// Whether the thread holds the stream now. What it read from the stream before is its own then.
+    /// Returns whether the thread holds the stream now. If so, what it read from the stream before
+    /// is its own.
     ///
-    /// Where a signal handler forks, the child finds the stream empty (I3) at any point of an event that its thread has begun.
+    /// Where a signal handler forks, the child finds the stream empty (I3) at any point of an event
+    /// that its thread has begun.
     #[inline]
     fn is_held_by(&self, thread: usize) -> bool {
-        // ORDERING: SeqCst, of the compiler alone. Pairs with `restart`, called on this thread in a child. Publishes: nothing; the
-        // loads before stay before.
+        // ORDERING: SeqCst, of the compiler alone. Pairs with `restart`, called on this thread in a
+        // child. Publishes: nothing; the loads before stay before.
         compiler_fence(SeqCst);
         self.holder.load(Relaxed) == thread
     }
@@ -77,15 +80,16 @@ impl Stream {
             time: self.time.load(Relaxed),
             address: self.address.load(Relaxed),
         };
-        // Relaxed: all additions to one counter have one order, which agrees with any order that the program or its
-        // allocator gave the calls themselves (I4).
+        // Relaxed: all additions to one counter have one order, which agrees with any order that
+        // the program or its allocator gave the calls themselves (I4).
         let event = Base {
             sequence: sequence.fetch_add(1, Relaxed),
             time: crate::os::ticks_since(clock).max(base.time),
             address: call.address,
         };
         let (bytes, length) = format::encode(call.lead, &base, &event, call.size);
-        // From here on, the child of a fork has the bytes that its parent writes, and may write them too.
+        // From here on, the child of a fork has the bytes that its parent writes, and may write
+        // them too.
         if !self.is_held_by(thread) {
             return false;
         }
@@ -96,7 +100,8 @@ impl Stream {
         true
     }
 
-    /// Notes that `thread`, which holds the stream, writes from here on. Returns whether there was room.
+    /// Notes that `thread`, which holds the stream, writes from here on. Returns whether there was
+    /// room.
     pub(crate) fn hand_over(&self, thread: u32) -> bool {
         let Some((chunk, at)) = self.end(thread as usize).filter(|(chunk, _)| !chunk.is_null()) else {
             return false;
@@ -116,7 +121,8 @@ impl Stream {
         self.note(thread, format::encode_clocks(self.time.load(Relaxed), clocks));
     }
 
-    /// Notes how many nanoseconds the allocator and the recorder took for the event before, under the same conditions.
+    /// Notes how many nanoseconds the allocator and the recorder took for the event before, under
+    /// the same conditions.
     pub(crate) fn note_took(&self, thread: usize, allocator: u64, recorder: u64) {
         self.note(thread, format::encode_took(allocator, recorder));
     }
@@ -130,7 +136,8 @@ impl Stream {
 
     /// Counts a call of `thread`; returns whether it is one to be measured.
     ///
-    /// The gaps are uniform between 1 and [`GAP`] calls, so that a loop of the program never decides which of its calls are seen.
+    /// The gaps are uniform between 1 and [`GAP`] calls, so that a loop of the program never
+    /// decides which of its calls are seen.
     #[inline]
     pub(crate) fn is_due(&self, thread: usize) -> bool {
         let until = self.until.load(Relaxed);
@@ -141,7 +148,8 @@ impl Stream {
         if self.holder.load(Relaxed) != thread {
             return false;
         }
-        // Multiplicative hashing of what no program controls: the time of the last event, and where it was.
+        // Multiplicative hashing of what no program controls: the time of the last event, and where
+        // it was.
         let mixed =
             (self.time.load(Relaxed) ^ self.address.load(Relaxed) >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.until.store((mixed >> 40) as u32 % GAP, Relaxed);
@@ -153,15 +161,18 @@ impl Stream {
     fn append(&self, chunk: *mut u8, at: usize, bytes: &[u8]) {
         // SAFETY: `at` lies within the chunk (I2).
         let end = unsafe { chunk.add(at) };
-        // SAFETY: the chunk has room for the longest event behind `at`, which the callers checked, and it is this thread's (I2).
+        // SAFETY: the chunk has room for the longest event behind `at`, which the callers checked,
+        // and it is this thread's (I2).
         unsafe { end.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
         let at = at + bytes.len();
         // SAFETY: the chunk's head lies at its beginning.
         let used = unsafe { chunk.add(chunk::USED) };
-        // SAFETY: the field is aligned to four, since chunks begin at pages, and is accessed as an atomic alone.
+        // SAFETY: the field is aligned to four, since chunks begin at pages, and is accessed as an
+        // atomic alone.
         let used = unsafe { AtomicU32::from_ptr(used.cast()) };
-        // ORDERING: Release. Pairs with the Acquire of whoever maps the file while it is written; who reads it later, by
-        // `open`, finds all stores of the dead process. Publishes: the event's bytes.
+        // ORDERING: Release. Pairs with the Acquire of whoever maps the file while it is written;
+        // who reads it later, by `open`, finds all stores of the dead process. Publishes: the
+        // event's bytes.
         used.store((at - CHUNK_HEAD) as u32, Release);
         self.at.store(at, Relaxed);
     }
@@ -181,7 +192,8 @@ impl Stream {
     ///
     /// # Safety
     ///
-    /// `chunk` is valid for [`CHUNK`] bytes, aligned to a page, zeroed, and this stream's from here on.
+    /// `chunk` is valid for [`CHUNK`] bytes, aligned to a page, zeroed, and this stream's from here
+    /// on.
     pub(crate) unsafe fn begin(&self, chunk: *mut u8, stream: u32, thread: u32, base: &Base) {
         let mut head = [0; CHUNK_HEAD];
         head[..4].copy_from_slice(&format::CHUNK_MAGIC);
@@ -219,7 +231,8 @@ mod tests {
         words[CHUNK / 8] = u64::MAX;
         let stream = Stream::default();
         stream.holder.store(7, Relaxed);
-        // SAFETY: the vector has the bytes, aligned well enough for the head's words, and nobody else uses them.
+        // SAFETY: the vector has the bytes, aligned well enough for the head's words, and nobody
+        // else uses them.
         unsafe { stream.begin(words.as_mut_ptr().cast(), 3, 7, &Base::default()) };
         let sequence = AtomicU64::new(0);
         let mut written = 0_u64;

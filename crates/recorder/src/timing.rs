@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use crate::format::{Clocks, op};
 
-/// A measured interval from which on a thread may have waited for a processor. The thread's processor time decides.
+/// A measured interval from which on a thread may have waited for a processor. The thread's
+/// processor time decides.
 const LONG: u64 = 10_000;
 
 /// Measured intervals, in nanoseconds.
@@ -52,9 +53,9 @@ impl Sample {
 pub struct Kind {
     /// All events.
     pub events: u64,
-    /// What the allocator took.
+    /// The time in the allocator.
     pub allocator: Sample,
-    /// What the recorder took.
+    /// The time in the recorder.
     pub recorder: Sample,
 }
 
@@ -84,7 +85,8 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// Returns the operations that the allocator takes time for: blocks, zeroed blocks, frees, and what comes out of `realloc`.
+    /// Returns the operations that the allocator takes time for: blocks, zeroed blocks, frees, and
+    /// what comes out of `realloc`.
     pub fn kinds(&self) -> impl Iterator<Item = &Kind> {
         [op::ALLOC, op::ZEROED, op::FREE, op::RESIZED].into_iter().map(|op| &self.kinds[slot(op)])
     }
@@ -112,7 +114,8 @@ impl Timing {
         }
     }
 
-    /// Adds a note of a thread's clocks. A long interval before it counts where the thread cannot have waited half of it.
+    /// Adds a note of a thread's clocks. A long interval before it counts where the thread cannot
+    /// have waited half of it.
     pub(crate) fn clocks(&mut self, thread: u32, clocks: &Clocks) {
         self.slow += clocks.recorder;
         if self.process.is_none_or(|(time, _)| time <= clocks.time) {

@@ -1,8 +1,9 @@
 //! Two words of each thread: its stream and its number.
 //!
-//! On x86-64 they are reached by their offset from the thread pointer (the model "initial exec"), which needs no call. The
-//! model that a library gets by default asks the dynamic linker where they are, and that one may allocate: `malloc` would end
-//! in itself. Elsewhere they are a `const` thread-local without destructor.
+//! On x86-64 they are reached by their offset from the thread pointer (the model "initial exec"),
+//! which needs no call. The model that a library gets by default asks the dynamic linker where they
+//! are, and that one may allocate: `malloc` would end in itself. Elsewhere they are a `const`
+//! thread-local without destructor.
 
 use core::ptr::{null, without_provenance};
 
@@ -12,7 +13,8 @@ use crate::stream::Stream;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct Words {
-    /// The thread's stream; below [`EARLY`], how many calls it made without one; [`ENDED`]; or [`BUSY`].
+    /// The thread's stream; below [`EARLY`], how many calls it made without one; [`ENDED`]; or
+    /// [`BUSY`].
     pub(crate) stream: *const Stream,
     /// The thread's number; 0 not counted yet.
     pub(crate) number: usize,
@@ -27,8 +29,8 @@ pub(crate) const EARLY: usize = 8;
 /// In place of a stream: the thread's end was seen.
 pub(crate) const ENDED: *const Stream = without_provenance(EARLY + 1);
 
-/// In place of a stream: the recorder is at work on this thread. A call that comes now is a signal handler's, or the recorder's own.
-/// Streams lie above.
+/// In place of a stream: the recorder is at work on this thread. A call that comes now is a signal
+/// handler's, or the recorder's own. Streams lie above.
 pub(crate) const BUSY: *const Stream = without_provenance(EARLY + 2);
 
 const _: () = assert!(EARLY + 2 < align_of::<Stream>(), "no stream lies so low");
@@ -53,7 +55,8 @@ mod place {
     #[inline(always)]
     pub(crate) fn get() -> Words {
         let (stream, number);
-        // SAFETY: the words belong to this thread, are initialised to zero, and the loader places them before any code runs.
+        // SAFETY: the words belong to this thread, are initialised to zero, and the loader places
+        // them before any code runs.
         unsafe {
             asm!(
                 "mov {number}, qword ptr [rip + ephemera_recorder_words@GOTTPOFF]",
@@ -126,12 +129,12 @@ mod place {
     }
 
     pub(crate) fn set_stream(stream: *const Stream) {
-        // ORDERING: SeqCst, of the compiler. Pairs with `get`, called by a signal handler of this thread. Publishes: what the
-        // thread wrote to its stream so far.
+        // ORDERING: SeqCst, of the compiler. Pairs with `get`, called by a signal handler of this
+        // thread. Publishes: what the thread wrote to its stream so far.
         compiler_fence(SeqCst);
         WORDS.with(|place| place.set(Words { stream, ..place.get() }));
-        // ORDERING: SeqCst, of the compiler. Pairs with `get`, called by a signal handler of this thread. Publishes: the word,
-        // before what the thread writes to its stream next.
+        // ORDERING: SeqCst, of the compiler. Pairs with `get`, called by a signal handler of this
+        // thread. Publishes: the word, before what the thread writes to its stream next.
         compiler_fence(SeqCst);
     }
 

@@ -1,4 +1,5 @@
-//! Writes a trace by hand: what tests and generators use. The recorder itself writes into mapped memory.
+//! Writes a trace by hand: what tests and generators use. The recorder itself writes into mapped
+//! memory.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -47,8 +48,8 @@ impl Writer {
         Self { bytes, open: BTreeMap::new() }
     }
 
-    /// Appends an event. Sequence numbers rise within a thread, and no two events have the same; times do not fall within a
-    /// thread, and are rounded down to ticks.
+    /// Appends an event. Sequence numbers rise within a thread, and no two events have the same;
+    /// times do not fall within a thread, and are rounded down to ticks.
     pub fn push(&mut self, event: &Event) {
         let (op, align_log2, address, size) = match event.what {
             What::Alloc { address, size, align_log2, zeroed } => {
@@ -76,8 +77,8 @@ impl Writer {
         self.append(thread, &encoded[..length]);
     }
 
-    /// Notes what the allocator and the recorder took for the thread's last event, in nanoseconds. A thread without an event has no
-    /// such note.
+    /// Notes what the allocator and the recorder took for the thread's last event, in nanoseconds.
+    /// A thread without an event has no such note.
     pub fn took(&mut self, thread: u32, allocator: u64, recorder: u64) {
         let Some(base) = self.open.get(&thread).map(|open| open.base) else { return };
         self.make_room(thread, base);
@@ -85,7 +86,8 @@ impl Writer {
         self.append(thread, &encoded[..length]);
     }
 
-    /// Says what reading the clock costs, and which processor time the process had when it started, in nanoseconds.
+    /// Says what reading the clock costs, and which processor time the process had when it started,
+    /// in nanoseconds.
     pub fn start(&mut self, clock_cost: f64, processor: u64) {
         let cost = (clock_cost * 1000.0) as u32;
         self.bytes[head::CLOCK_COST..][..4].copy_from_slice(&cost.to_le_bytes());

@@ -1,4 +1,5 @@
-//! Valid programs that a careless recorder breaks: they run as they do alone, and their traces are whole.
+//! Valid programs that a careless recorder breaks: they run as they do alone, and their traces are
+//! whole.
 #![cfg(target_os = "linux")]
 #![expect(clippy::std_instead_of_alloc, reason = "tests that always have std")]
 
@@ -27,7 +28,8 @@ fn ran(output: &Output) -> bool {
     true
 }
 
-/// A filter that answers these calls of the system with an error number, for those whose third argument is as given.
+/// A filter that answers these calls of the system with an error number, for those whose third
+/// argument is as given.
 fn answering(answers: &[Answer]) -> Vec<libc::sock_filter> {
     let one = |code, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
     // Offsets in what a filter reads: the number of the call, the low half of its third argument.
@@ -62,7 +64,8 @@ fn filtered(command: &mut Command, mut program: Vec<libc::sock_filter>) {
     unsafe { command.pre_exec(enter) };
 }
 
-/// Runs the command under a filter with these answers. Where the system refuses that, the test says so, and is no failure.
+/// Runs the command under a filter with these answers. Where the system refuses that, the test says
+/// so, and is no failure.
 fn under(command: &mut Command, answers: &[Answer]) -> Option<Output> {
     filtered(command, answering(answers));
     match command.output() {
@@ -78,11 +81,12 @@ fn under(command: &mut Command, answers: &[Answer]) -> Option<Output> {
 /// A call of the system, what its third argument must be, and the error number that it gets.
 type Answer = (libc::c_long, Option<u32>, i32);
 
-/// What a kernel before 5.14 answers.
+/// The answer of a kernel before 5.14.
 const NO_POPULATE: Answer =
     (libc::SYS_madvise, Some(libc::MADV_POPULATE_WRITE.cast_unsigned()), libc::EINVAL);
 
-/// A path to a directory, on which the kernel goes through some thousand parts: opening a file in it takes a while.
+/// A path to a directory, on which the kernel goes through some thousand parts: opening a file in
+/// it takes a while.
 fn slow_path(to: &Path) -> PathBuf {
     let mut next = to.to_owned();
     for link in 0..39 {
@@ -293,7 +297,8 @@ fn mounted(command: &mut Command, at: &Path) {
     unsafe { command.pre_exec(mount) };
 }
 
-/// Where space cannot be reserved, a write to a mapped page of a full disk would end the program by `SIGBUS`.
+/// Where space cannot be reserved, a write to a mapped page of a full disk would end the program by
+/// `SIGBUS`.
 #[test]
 fn a_full_disk_ends_the_trace_and_not_the_program() {
     let no_fallocate = (libc::SYS_fallocate, None, libc::EOPNOTSUPP);

@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 
 use ringal::{CreateError, RingAl};
 
-/// What such a ring may take of its memory, beyond the buffer that it promises to serve.
+/// Bytes that such a ring may take of its memory, beyond the buffer that it promises to serve.
 const MARGIN: usize = if cfg!(feature = "checked") { 128 } else { 64 };
 
 #[test]

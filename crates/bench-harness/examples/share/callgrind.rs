@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 const ALLOCATOR: [&str; 8] =
     ["malloc", "free", "calloc", "realloc", "memalign", "posix_memalign", "aligned_alloc", "reallocarray"];
 
-/// What the allocator takes, as shares of the process that executes most instructions.
+/// The allocator's shares of the process that executes most instructions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shares {
     /// Of its instructions.

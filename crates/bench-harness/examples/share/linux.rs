@@ -13,8 +13,8 @@ use crate::callgrind;
 
 /// Runs of a program without the recorder, of which the quickest counts.
 const RUNS: u32 = 3;
-/// Recordings of a program, of which the one with the median share counts: an interrupt in a measured call is not the
-/// allocator's, and one recording cannot tell.
+/// Recordings of a program, of which the one with the median share counts: an interrupt in a
+/// measured call is not the allocator's, and one recording cannot tell.
 const RECORDINGS: u32 = 5;
 
 const LOOP: &str = "#include <stdlib.h>

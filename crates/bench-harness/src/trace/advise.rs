@@ -1,11 +1,14 @@
-//! The advice: what each of the four crates could serve, what that would save, and whether it is worth it.
+//! The advice: what each of the four crates could serve, what that would save, and whether it is
+//! worth it.
 //!
-//! The rules are few and stand here and in `verdict` as constants. They ask for a *saving* first: [`Share`] says what the allocator
-//! takes of the program's processor time, and where even the high end of that is little, the rules change nothing. Then
-//! each crate is asked whether it can serve the blocks at all, and what it would hold.
+//! The rules are few and stand here and in `verdict` as constants. They ask for a *saving* first:
+//! [`Share`] says what the allocator takes of the program's processor time, and where even the high
+//! end of that is little, the rules change nothing. Then each crate is asked whether it can serve
+//! the blocks at all, and what it would hold.
 //!
-//! What the allocator takes is processor time of all threads together; so it is a share of the processor time of all threads. A
-//! trace without processor times has only the time that passed for its threads, waiting included.
+//! What the allocator takes is processor time of all threads together; so it is a share of the
+//! processor time of all threads. A trace without processor times has only the time that passed for
+//! its threads, waiting included.
 #![forbid(unsafe_code)]
 
 use super::costs::{Cost, Costs};
@@ -23,15 +26,16 @@ pub(super) const WORTH: f64 = 0.02;
 /// `ring-alloc` may hold this many times the peak of live bytes, or so many bytes more than it.
 const HOLDS: f64 = 2.0;
 const HOLDS_MORE: u64 = 4 << 20;
-/// Nanoseconds that a block and its end take above the table's figure where neither it nor the allocator's own data are in a cache:
-/// two accesses to memory.
+/// Nanoseconds that a block and its end take above the table's figure where neither it nor the
+/// allocator's own data are in a cache: two accesses to memory.
 const COLD: f64 = 200.0;
 /// Largest block of `ring-alloc`'s chunks.
 const RING_MOST: u64 = 64 << 10;
 /// Largest object of a pool, and how many sizes a program would make pools for.
 const POOL_MOST: u64 = 1 << 10;
 const POOL_SIZES: usize = 8;
-/// Sizes that a ring of buffers is for, and the share of blocks that must go at once or oldest first.
+/// Sizes that a ring of buffers is for, and the share of blocks that must go at once or oldest
+/// first.
 const BUFFERS: (u64, u64) = (64, 64 << 10);
 const IN_ORDER: f64 = 0.9;
 /// The share of all blocks that a crate must serve to be worth a change.
@@ -46,7 +50,8 @@ pub struct Offer {
     pub blocks: f64,
     /// Bytes of them, as a share of all.
     pub bytes: f64,
-    /// The expected saving, as a share of the run's time; of what the heap's calls take, where the trace has no times.
+    /// The expected saving, as a share of the run's time; of what the heap's calls take, where the
+    /// trace has no times.
     pub saving: f64,
     /// Where the figure of its cost is from.
     pub source: Source,
@@ -178,7 +183,8 @@ impl Judge<'_> {
         Some((cost_of(self.profile, None, |_| true) * less * self.scale, row))
     }
 
-    /// Ends the judgement: an offer fits if it serves enough and saves enough and nothing else speaks against it.
+    /// Ends the judgement: an offer fits if it serves enough and saves enough and nothing else
+    /// speaks against it.
     fn settle(&self, mut offer: Offer, against: Option<String>, least: f64) -> Offer {
         let against = against.or_else(|| {
             if offer.blocks < least {

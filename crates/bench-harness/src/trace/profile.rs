@@ -89,11 +89,13 @@ pub struct Profile {
     pub events: u64,
     /// Threads that asked for anything.
     pub threads: u64,
-    /// Nanoseconds from the start to the end of the program, or to the last event where the trace has no end.
+    /// Nanoseconds from the start to the end of the program, or to the last event where the trace
+    /// has no end.
     pub time: u64,
     /// Nanoseconds of all threads together, of each from its first call to its last.
     pub threads_time: u64,
-    /// Processor times, and what the allocator and the recorder took in the calls that were measured.
+    /// Processor times, and what the allocator and the recorder took in the calls that were
+    /// measured.
     pub timing: Timing,
     /// The end of the program, if the trace has it.
     pub end: Option<End>,

@@ -1,9 +1,11 @@
 //! What share of the run the allocator takes: of processor time, and of the time that passes.
 //!
-//! A trace of the recorder measures three things: the processor time of the process, how long the allocator took in some of the
-//! calls, and how long the recorder took in the same calls. The allocator's share is what its calls take of the processor time
-//! that is left when the recorder's is subtracted. None of the three is exact, so the share is a [`Range`]; the constants
-//! below say how wide. No end of it is a bound: it leaves out what an allocator's choice of addresses does to the caches.
+//! A trace of the recorder measures three things: the processor time of the process, how long the
+//! allocator took in some of the calls, and how long the recorder took in the same calls. The
+//! allocator's share is what its calls take of the processor time that is left when the recorder's
+//! is subtracted. None of the three is exact, so the share is a [`Range`]; the constants below say
+//! how wide. No end of it is a bound: it leaves out what an allocator's choice of addresses does to
+//! the caches.
 #![forbid(unsafe_code)]
 
 use super::Sample;
@@ -13,23 +15,27 @@ use super::text::{duration, grouped};
 
 /// Fewer measured calls than this say nothing.
 const LEAST: u64 = 50;
-/// What measuring adds to an interval, as a multiple of the clock's cost, for the low, the middle and the high figure of what is
-/// left. A short call overlaps with the clock's own work, which takes less away. A measured call is also one that the processor
-/// did not predict, which adds to it. These factors and the next two are judged from six programs on one machine.
+/// The time that measuring adds to an interval, as a multiple of the clock's cost, for the low, the middle
+/// and the high figure of what is left. A short call overlaps with the clock's own work, which
+/// takes less away. A measured call is also one that the processor did not predict, which adds to
+/// it. These factors and the next two are judged from six programs on one machine.
 const CLOCK: [f64; 3] = [1.3, 1.0, 0.6];
-/// No call of an allocator takes less than so many nanoseconds: some fifty instructions.
+/// The fewest nanoseconds of a call of an allocator: some fifty instructions.
 const FLOOR: f64 = 3.0;
-/// Nanoseconds of a recorded call outside the measured interval: the way to the real function, and the count of calls.
+/// Nanoseconds of a recorded call outside the measured interval: the way to the real function, and
+/// the count of calls.
 const AROUND: [f64; 3] = [1.0, 4.0, 8.0];
 /// The recorder's cost in a call that is not measured, as a multiple of that in one that is.
 const UNMEASURED: [f64; 3] = [0.9, 1.05, 1.3];
 /// Nanoseconds of a measured call, beside three readings of the clock, for the note.
 const NOTE: f64 = 15.0;
-/// Nanoseconds that the recorder takes for an event where the trace does not say. On one machine a loop of `malloc` showed 65.
+/// Nanoseconds that the recorder takes for an event where the trace does not say. On one machine a
+/// loop of `malloc` showed 65.
 const ASSUMED_RECORDER: [f64; 3] = [0.0, 60.0, 100.0];
 /// Standard errors that a range of a sampled figure has on either side.
 const ERRORS: f64 = 2.0;
-/// A replay has caches of its own: the allocator takes between two thirds and one and a half times what it took there.
+/// A replay has caches of its own: the allocator takes between two thirds and one and a half times
+/// what it took there.
 const REPLAY: [f64; 3] = [2.0 / 3.0, 1.0, 1.5];
 
 /// How far a figure may be from the one that a profiler gives.
@@ -51,7 +57,8 @@ impl Range {
         Self { low, mid, high }
     }
 
-    /// Returns whether the middle figure lies within a third of `known`, and `known` within the range stretched by a third.
+    /// Returns whether the middle figure lies within a third of `known`, and `known` within the
+    /// range stretched by a third.
     #[must_use]
     pub fn is_near(self, known: f64) -> bool {
         (self.mid - known).abs() <= known * THIRD
@@ -78,18 +85,19 @@ impl Range {
     }
 }
 
-/// What the allocator takes, with everything that it is computed from. Times are in nanoseconds.
+/// The time that the allocator takes, and the figures it is computed from, in nanoseconds.
 #[derive(Clone, Debug)]
 pub struct Share {
-    /// What the allocator takes, of all threads.
+    /// The time in the allocator, of all threads.
     pub heap: Range,
-    /// What the recorder took, of all threads.
+    /// The time in the recorder, of all threads.
     pub recorder: Range,
     /// Processor time of the program without the recorder; `None` where the trace has none.
     pub processor: Option<Range>,
     /// Processor time as recorded.
     pub recorded: Option<Range>,
-    /// Time that passed for the program's threads, without the recorder; `None` where the trace has no times.
+    /// Time that passed for the program's threads, without the recorder; `None` where the trace has
+    /// no times.
     pub wall: Option<Range>,
     /// Where the allocator's time is from.
     pub source: Source,
@@ -98,8 +106,8 @@ pub struct Share {
 }
 
 impl Share {
-    /// Computes the shares of a profile. `table` is what the calls take by the harness's tables, and where caches are cold; `replay` is
-    /// what they took in a replay.
+    /// Computes the shares of a profile. `table` is what the calls take by the harness's tables,
+    /// and where caches are cold; `replay` is what they took in a replay.
     pub(super) fn of(profile: &Profile, table: [f64; 2], replay: Option<f64>) -> Self {
         let mut reasons = Vec::new();
         let (heap, source) = allocator(profile, table, replay, &mut reasons);
@@ -136,7 +144,7 @@ impl Share {
     }
 }
 
-/// What the calls of the allocator take.
+/// Returns the time that the calls of the allocator take.
 fn allocator(
     profile: &Profile,
     [hot, cold]: [f64; 2],
@@ -166,7 +174,7 @@ fn allocator(
     }
 }
 
-/// What the measured calls make of all calls; none where too few were measured.
+/// Estimates the time of all calls from the measured ones. `None` if too few were measured.
 fn sampled(profile: &Profile, reasons: &mut Vec<String>) -> Option<Range> {
     let timing = &profile.timing;
     let mut all = Sample::default();
@@ -209,7 +217,7 @@ fn sampled(profile: &Profile, reasons: &mut Vec<String>) -> Option<Range> {
     Some(Range { low: (sum.low - error).max(floor), mid: sum.mid, high: sum.high + error })
 }
 
-/// What the recorder took.
+/// Returns the time that the recorder took.
 fn recorder(profile: &Profile, reasons: &mut Vec<String>) -> Range {
     let events = profile.events as f64;
     let sample = profile.timing.recorder();
@@ -238,7 +246,8 @@ fn recorded(profile: &Profile, reasons: &mut Vec<String>) -> Option<Range> {
     if seen == 0 || processor <= 0.0 {
         return None;
     }
-    // The program did not exit, or the recording ended first: nobody noted the processor time of the last calls.
+    // The program did not exit, or the recording ended first: nobody noted the processor time of
+    // the last calls.
     let rest = profile.time.saturating_sub(seen) as f64;
     let threads = profile.threads.max(1) as f64;
     let likely = rest * (processor / seen as f64).min(threads);

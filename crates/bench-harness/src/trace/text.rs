@@ -208,7 +208,7 @@ pub fn headline(advice: &Advice) -> String {
     }
 }
 
-/// What the allocator takes, in sentences.
+/// The allocator's share, in sentences.
 pub(super) fn shares(advice: &Advice) -> Vec<String> {
     let share = &advice.share;
     let mut said = vec![format!(

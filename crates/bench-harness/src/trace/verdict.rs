@@ -27,7 +27,7 @@ pub enum Verdict {
 /// What a verdict is made of.
 pub(super) struct Case<'a> {
     pub(super) profile: &'a Profile,
-    /// What the allocator takes; none where the trace has no times.
+    /// The allocator's share; `None` if the trace has no times.
     pub(super) share: Option<Range>,
     /// Where that is from.
     pub(super) source: Source,

@@ -1,9 +1,10 @@
 //! Processor times, and the calls that the recorder measures.
 //!
-//! A thread notes its own processor time and the process's whenever it begins a chunk and when it ends; the process notes its own
-//! when it exits. Of some [`GAP`](crate::stream) calls, the recorder measures one: how long the allocator took, and how long the
-//! recorder took to write the event. So a reader knows what the allocator cost *in this program*, with its caches and its
-//! page faults, and what the recorder added to the processor time.
+//! A thread notes its own processor time and the process's whenever it begins a chunk and when it
+//! ends; the process notes its own when it exits. Of some [`GAP`](crate::stream) calls, the
+//! recorder measures one: how long the allocator took, and how long the recorder took to write the
+//! event. So a reader knows what the allocator cost *in this program*, with its caches and its page
+//! faults, and what the recorder added to the processor time.
 
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -16,7 +17,8 @@ use crate::os;
 use crate::stream::Stream;
 use crate::tls::{self, BUSY, Words};
 
-/// What the clock costs, in picoseconds; 0 before it was measured. A child of a fork runs on the same machine.
+/// The cost of reading the clock, in picoseconds; 0 before it was measured. A child of a fork runs on the
+/// same machine.
 static COST: AtomicU32 = AtomicU32::new(0);
 /// Processor time of the process at the start of the recording.
 static START: AtomicU64 = AtomicU64::new(0);
@@ -53,14 +55,14 @@ pub(super) fn start() -> u64 {
 }
 
 impl Process {
-    /// Whether the recorder may read processor times, which are system calls: no thread is in a sandbox or about to enter one, and
-    /// the holder of the lock keeps it that way.
+    /// Whether the recorder may read processor times, which are system calls: no thread is in a
+    /// sandbox or about to enter one, and the holder of the lock keeps it that way.
     pub(super) fn may_call(&self, _lock: &Lock<'_>) -> bool {
         self.state.load(Relaxed) == RECORDING && ENTERING.load(Relaxed) == 0
     }
 
-    /// Notes the clocks of the calling thread in its stream. The thread entered the slow path at `since` of its processor time, if
-    /// it did.
+    /// Notes the clocks of the calling thread in its stream. The thread entered the slow path at
+    /// `since` of its processor time, if it did.
     pub(super) fn note_clocks(&self, stream: &Stream, number: usize, since: Option<u64>, lock: &Lock<'_>) {
         if !self.may_call(lock) && !cfg!(ephemera_weaken = "recorder_clocks_in_a_sandbox") {
             return;
@@ -80,15 +82,19 @@ impl Process {
     }
 }
 
-/// Has [`exits`] called when the program exits. Where that is refused, the trace has no end and says so.
+/// Has [`exits`] called when the program exits. Where that is refused, the trace has no end and
+/// says so.
 pub(super) fn see_the_exit() {
-    // SAFETY: the function takes nothing, never unwinds, and stays loaded: the C library drops it with this library.
+    // SAFETY: the function takes nothing, never unwinds, and stays loaded: the C library drops it
+    // with this library.
     unsafe { libc::atexit(exits) };
 }
 
-/// Writes the end of the run and its processor time into the head, and the clocks of the thread that exits.
+/// Writes the end of the run and its processor time into the head, and the clocks of the thread
+/// that exits.
 extern "C" fn exits() {
-    // ORDERING: Acquire. Pairs with the Release in `launch`. Publishes: the process and its settings.
+    // ORDERING: Acquire. Pairs with the Release in `launch`. Publishes: the process and its
+    // settings.
     let process = PROCESS.load(Acquire);
     if process.is_null() {
         return;
@@ -109,7 +115,8 @@ extern "C" fn exits() {
         && process.may_call(&lock)
     {
         if words.stream > BUSY {
-            // SAFETY: what lies above the words for none is a stream of the process, which is never unmapped (I1).
+            // SAFETY: what lies above the words for none is a stream of the process, which is never
+            // unmapped (I1).
             process.note_clocks(unsafe { &*words.stream }, words.number, None, &lock);
         }
         process.tell_end();
@@ -137,11 +144,13 @@ impl Process {
 #[inline]
 fn own_stream() -> Option<(&'static Stream, usize)> {
     let Words { stream, number } = tls::get();
-    // SAFETY: what lies above the words for none is a stream of the process, which is never unmapped (I1).
+    // SAFETY: what lies above the words for none is a stream of the process, which is never
+    // unmapped (I1).
     (stream > BUSY).then(|| (unsafe { &*stream }, number))
 }
 
-/// Whether this process records. In a sandbox it does not, and reading a clock may be a system call.
+/// Whether this process records. In a sandbox it does not, and reading a clock may be a system
+/// call.
 fn records() -> bool {
     !PROCESS.load(Relaxed).is_null()
 }
@@ -190,7 +199,8 @@ impl Watch {
         }
     }
 
-    /// Notes both intervals behind the event that they are about. A call that wrote no event, or began a chunk, is left out.
+    /// Notes both intervals behind the event that they are about. A call that wrote no event, or
+    /// began a chunk, is left out.
     #[cold]
     fn took(self, order: fn(u64, u64) -> (u64, u64)) {
         let end = os::clock();
@@ -202,7 +212,8 @@ impl Watch {
             return;
         }
         if words.stream > BUSY {
-            // SAFETY: what lies above the words for none is a stream of the process, which is never unmapped (I1).
+            // SAFETY: what lies above the words for none is a stream of the process, which is never
+            // unmapped (I1).
             let stream = unsafe { &*words.stream };
             let (chunk, at) = stream.place();
             if chunk == self.place.0 && at > self.place.1 {

@@ -1,8 +1,10 @@
-//! Streams change hands: a thread borrows one for each of its first calls, then keeps one until it ends, then borrows again.
+//! Streams change hands: a thread borrows one for each of its first calls, then keeps one until it
+//! ends, then borrows again.
 //!
-//! No hook of the recorder runs after a thread's last destructor, but calls come: the C library frees what a detached thread leaves,
-//! and what other threads left. A stream that the thread kept then would never return to the list, so these calls borrow. A thread's
-//! first calls may already be of that kind, so they borrow too.
+//! No hook of the recorder runs after a thread's last destructor, but calls come: the C library
+//! frees what a detached thread leaves, and what other threads left. A stream that the thread kept
+//! then would never return to the list, so these calls borrow. A thread's first calls may already
+//! be of that kind, so they borrow too.
 
 use core::ffi::c_void;
 use core::ptr::without_provenance;
@@ -49,7 +51,8 @@ impl Process {
     /// Writes one call through a stream that the thread keeps.
     fn lend(&self, held: *const Stream, number: usize, call: &Call) -> Option<*const Stream> {
         let stream = self.stream_for(held, number)?;
-        // The stream has room. It is another thread's only if a signal handler has forked and this is the child.
+        // The stream has room. It is another thread's only if a signal handler has forked and this
+        // is the child.
         let written = stream.write(number, CLOCK.load(Relaxed), &SEQUENCE, call);
         written.then_some(core::ptr::from_ref(stream))
     }
@@ -85,7 +88,8 @@ impl Process {
         self.with_room(stream, number)
     }
 
-    /// Returns the thread's stream with room for an event. Where no chunk is left, the thread loses the stream.
+    /// Returns the thread's stream with room for an event. Where no chunk is left, the thread loses
+    /// the stream.
     fn with_room<'a>(&'a self, stream: &'a Stream, number: usize) -> Option<&'a Stream> {
         if stream.has_room() || self.begin(stream, number).is_some() {
             return Some(stream);
@@ -96,8 +100,8 @@ impl Process {
 
     /// Gives a stream of the thread's a new chunk.
     ///
-    /// The lock keeps signal handlers away until the chunk has its head: if one forked in between, the child would write a head
-    /// of its own into the parent's chunk.
+    /// The lock keeps signal handlers away until the chunk has its head: if one forked in between,
+    /// the child would write a head of its own into the parent's chunk.
     fn begin(&self, stream: &Stream, number: usize) -> Option<()> {
         let lock = Lock::take(&self.locked)?;
         let before = self.may_call(&lock).then(os::thread_processor);
@@ -106,7 +110,8 @@ impl Process {
         let filled = stream.chunk.load(Relaxed);
         let base =
             Base { sequence: SEQUENCE.load(Relaxed), time: os::ticks_since(CLOCK.load(Relaxed)), address: 0 };
-        // SAFETY: `claim` returns each chunk once, mapped and with space on the disk; a new part of a file reads as zeros.
+        // SAFETY: `claim` returns each chunk once, mapped and with space on the disk; a new part of
+        // a file reads as zeros.
         unsafe { stream.begin(chunk, index, number as u32, &base) };
         file::release(filled);
         self.note_clocks(stream, number, before, &lock);

@@ -1,8 +1,10 @@
-//! A program that enters a sandbox: the recording ends before a call of the recorder's own ends the program.
+//! A program that enters a sandbox: the recording ends before a call of the recorder's own ends the
+//! program.
 //!
-//! A seccomp filter lists the system calls that the program makes, and the recorder's are not among them. So the preloaded
-//! library stands in front of `prctl` and of `syscall`, the two functions by which programs install a filter. A filter that was
-//! there when the program started, or that a program installs by an instruction of its own, is not seen.
+//! A seccomp filter lists the system calls that the program makes, and the recorder's are not among
+//! them. So the preloaded library stands in front of `prctl` and of `syscall`, the two functions by
+//! which programs install a filter. A filter that was there when the program started, or that a
+//! program installs by an instruction of its own, is not seen.
 
 use core::arch::{asm, naked_asm};
 use core::ffi::{c_int, c_long, c_ulong};
@@ -14,11 +16,13 @@ use crate::format::Stop;
 use crate::lock::Lock;
 use crate::os;
 
-/// Runs `enter`, which puts the calling thread into a sandbox unless it returns an error, and stops the recording if it did.
+/// Runs `enter`, which puts the calling thread into a sandbox unless it returns an error, and stops
+/// the recording if it did.
 ///
 /// No thread grows the file while `enter` runs, and none records afterwards.
 fn into_sandbox(enter: impl FnOnce() -> c_long) -> c_long {
-    // ORDERING: Acquire. Pairs with the Release in `prepare`. Publishes: the process and its settings.
+    // ORDERING: Acquire. Pairs with the Release in `prepare`. Publishes: the process and its
+    // settings.
     let process = PROCESS.load(Acquire);
     if process.is_null() || cfg!(ephemera_weaken = "recorder_in_a_sandbox") {
         return enter();
@@ -105,7 +109,8 @@ unsafe extern "C" fn seccomp(number: c_long, operation: c_ulong, flags: c_ulong,
     answered(if enters { into_sandbox(enter) } else { enter() })
 }
 
-/// `syscall`. It has no frame of its own, as the C library's has none: a call may return twice, or on another stack.
+/// `syscall`. It has no frame of its own, as the C library's has none: a call may return twice, or
+/// on another stack.
 ///
 /// # Safety
 ///

@@ -1,4 +1,5 @@
-//! Names of a child's trace, what a recording is not started with, and where it ends for want of numbers.
+//! Names of a child's trace, what a recording is not started with, and where it ends for want of
+//! numbers.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -57,12 +58,14 @@ fn a_thread_too_many_ends_the_trace_where_a_reader_would_refuse_it() {
 fn processor_times_are_not_read_from_the_moment_a_thread_enters_a_sandbox() {
     let _alone = STATICS.lock().unwrap_or_else(PoisonError::into_inner);
     let at = os::map_wiped(size_of::<Process>()).expect("memory");
-    // SAFETY: the mapping is large enough, aligned to a page, and zeros are a process without a file.
+    // SAFETY: the mapping is large enough, aligned to a page, and zeros are a process without a
+    // file.
     let process = unsafe { &*at.cast::<Process>() };
     let mut chunk = vec![0_u64; CHUNK / 8];
     let stream = &process.streams[0];
     stream.holder.store(7, Relaxed);
-    // SAFETY: the vector has the bytes, aligned well enough for the head's words, and nobody else uses them.
+    // SAFETY: the vector has the bytes, aligned well enough for the head's words, and nobody else
+    // uses them.
     unsafe { stream.begin(chunk.as_mut_ptr().cast(), 0, 7, &Base::default()) };
     let notes = || {
         let before = stream.at.load(Relaxed);

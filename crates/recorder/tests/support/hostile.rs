@@ -1,4 +1,5 @@
-//! Programs that are valid and make it hard for a recorder: each would break one that cuts a corner.
+//! Programs that are valid and make it hard for a recorder: each would break one that cuts a
+//! corner.
 
 use core::cell::UnsafeCell;
 use core::ffi::c_void;
@@ -15,7 +16,7 @@ mod stepping;
 #[path = "trapping.rs"]
 mod trapping;
 
-/// What a program exits with where the system refuses what the test needs.
+/// The exit status of a program if the system refuses something that the test needs.
 const REFUSED: i32 = 77;
 
 pub(crate) fn run(mode: &str) {
@@ -61,8 +62,8 @@ fn join(thread: libc::pthread_t) -> *mut c_void {
     value
 }
 
-/// Children whose first calls come from four threads at once. Their stacks are those of threads that the parent has joined, so
-/// that starting them allocates nothing.
+/// Children whose first calls come from four threads at once. Their stacks are those of threads
+/// that the parent has joined, so that starting them allocates nothing.
 fn fork_threads() {
     const THREADS: u32 = 4;
     static HERE: AtomicU32 = AtomicU32::new(0);
@@ -102,7 +103,8 @@ struct Mutex(UnsafeCell<libc::pthread_mutex_t>);
 // SAFETY: a mutex of the C library is made to be shared.
 unsafe impl Sync for Mutex {}
 
-/// A thread is cancelled while it holds a mutex and allocates. `malloc` is no cancellation point, so it unlocks the mutex.
+/// A thread is cancelled while it holds a mutex and allocates. `malloc` is no cancellation point,
+/// so it unlocks the mutex.
 fn cancelled() {
     static MUTEX: Mutex = Mutex(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER));
     static STAGE: AtomicU32 = AtomicU32::new(0);
@@ -130,12 +132,14 @@ fn cancelled() {
     assert_eq!(unsafe { libc::pthread_mutex_trylock(MUTEX.0.get()) }, 0, "the thread unlocked its mutex");
 }
 
-/// Two threads of real-time priority on one processor. The urgent one sleeps, wakes in the midst of whatever the other does, and
-/// calls. Both call behind a destructor too, where each call needs a stream of its own.
+/// Two threads of real-time priority on one processor. The urgent one sleeps, wakes in the midst of
+/// whatever the other does, and calls. Both call behind a destructor too, where each call needs a
+/// stream of its own.
 fn priorities() {
     static KEY: AtomicU32 = AtomicU32::new(0);
     static DONE: AtomicBool = AtomicBool::new(false);
-    /// Of the two numbers in `value`, the lower byte counts how often this was called for the thread.
+    /// Of the two numbers in `value`, the lower byte counts how often this was called for the
+    /// thread.
     unsafe extern "C" fn ends(value: *mut c_void) {
         if value.addr() & 0xff < 2 {
             // The next time, the recorder has seen the thread's end.

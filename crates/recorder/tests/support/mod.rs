@@ -1,4 +1,5 @@
-//! What the tests of recorded programs share: the recorder as a library to preload, the program, and its traces.
+//! What the tests of recorded programs share: the recorder as a library to preload, the program,
+//! and its traces.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Output};
@@ -85,7 +86,8 @@ pub(crate) fn good(output: &Output) -> ExitStatus {
     output.status
 }
 
-/// Blocks of the size, and those of them that were freed on the thread that made them, and on another.
+/// Blocks of the size, and those of them that were freed on the thread that made them, and on
+/// another.
 pub(crate) fn counted(trace: &Trace) -> (u64, u64, u64) {
     let mut alive = std::collections::HashMap::new();
     let (mut blocks, mut here, mut elsewhere) = (0, 0, 0);

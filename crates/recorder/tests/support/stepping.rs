@@ -1,4 +1,5 @@
-//! A signal handler at every instruction of the recorder: the processor stops after each, and the handler looks where it is.
+//! A signal handler at every instruction of the recorder: the processor stops after each, and the
+//! handler looks where it is.
 
 use core::arch::asm;
 use core::ffi::c_void;
@@ -35,7 +36,8 @@ fn in_recorder(context: *mut c_void) -> bool {
     (CODE[0].load(Relaxed)..CODE[1].load(Relaxed)).contains(&at)
 }
 
-/// Whether the thread that `context` describes has blocked signals: no handler but this kind comes then.
+/// Whether the thread that `context` describes has blocked signals: no handler but this kind comes
+/// then.
 fn is_quiet(context: *mut c_void) -> bool {
     let context: *const libc::ucontext_t = context.cast();
     // SAFETY: the kernel passes a valid context to the handler.
@@ -60,7 +62,8 @@ fn stepwise(handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut c_void), body
     unsafe { asm!("pushfq", "and qword ptr [rsp], -0x101", "popfq") };
 }
 
-/// The handler allocates and frees. It does so within the recorder alone, where the C library's own `malloc` is not at work.
+/// The handler allocates and frees. It does so within the recorder alone, where the C library's own
+/// `malloc` is not at work.
 pub(super) fn allocates() {
     extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, context: *mut c_void) {
         if in_recorder(context) {
@@ -77,9 +80,11 @@ pub(super) fn allocates() {
     assert!(MET.load(Relaxed) > 1000 || CODE[1].load(Relaxed) == 0, "the handler ran");
 }
 
-/// The handler forks at some of the recorder's instructions. The child goes on from there, allocates and ends.
+/// The handler forks at some of the recorder's instructions. The child goes on from there,
+/// allocates and ends.
 ///
-/// The instructions are those of a thread's first calls: each of them takes a stream and gives it back, and the last keeps it.
+/// The instructions are those of a thread's first calls: each of them takes a stream and gives it
+/// back, and the last keeps it.
 pub(super) fn forks() {
     /// A prime, so that the forks meet other instructions in each call.
     const EVERY: usize = 13;
@@ -101,7 +106,8 @@ pub(super) fn forks() {
         let pid = unsafe { libc::fork() };
         if pid == 0 {
             let context: *mut libc::ucontext_t = context.cast();
-            // SAFETY: the kernel passes a valid context to the handler; without the trap flag the child runs on freely.
+            // SAFETY: the kernel passes a valid context to the handler; without the trap flag the
+            // child runs on freely.
             unsafe { (*context).uc_mcontext.gregs[libc::REG_EFL as usize] &= !0x100 };
             return;
         }

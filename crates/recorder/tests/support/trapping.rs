@@ -1,7 +1,9 @@
-//! Another thread's `closefrom`, at the one moment that matters: right after the recorder has opened a file.
+//! Another thread's `closefrom`, at the one moment that matters: right after the recorder has
+//! opened a file.
 //!
-//! A filter has the system send `SIGSYS` in place of opening a file. The handler opens it, and where that is the trace, it does
-//! what a second thread might do just then: it closes the descriptor and opens a file of the program's own.
+//! A filter has the system send `SIGSYS` in place of opening a file. The handler opens it, and
+//! where that is the trace, it does what a second thread might do just then: it closes the
+//! descriptor and opens a file of the program's own.
 
 use core::arch::asm;
 use core::ffi::{CStr, c_void};
@@ -17,7 +19,8 @@ static OWN: AtomicPtr<libc::c_char> = AtomicPtr::new(null_mut());
 
 extern "C" fn opens(_: i32, _: *mut libc::siginfo_t, context: *mut c_void) {
     let context: *mut libc::ucontext_t = context.cast();
-    // SAFETY: the kernel passes a valid context to the handler, whose registers have the arguments of the call.
+    // SAFETY: the kernel passes a valid context to the handler, whose registers have the arguments
+    // of the call.
     let registers = unsafe { &mut (*context).uc_mcontext.gregs };
     let path = registers[libc::REG_RSI as usize] as *const libc::c_char;
     let open = |path: *const libc::c_char, flags: i64| {

@@ -1,5 +1,5 @@
-//! The memory of each contender, measured in a process of its own. A contender that crashes there is
-//! left out and is not timed.
+//! The memory of each contender, measured in a process of its own. A contender that crashes there
+//! is left out and is not timed.
 
 use core::error::Error;
 use core::time::Duration;
@@ -47,9 +47,11 @@ pub(crate) type Peak = (Option<u64>, Option<String>);
 #[derive(Debug)]
 pub(crate) struct Meter<'a> {
     pub(crate) trace: &'a Path,
-    /// Most bytes that such a process may take: it is ended before the system must choose whom to end.
+    /// Most bytes that such a process may take: it is ended before the system must choose whom to
+    /// end.
     pub(crate) most: Option<u64>,
-    /// Whether most pages are left alone, so that nothing is measured and contenders are only tried.
+    /// Whether most pages are left alone, so that nothing is measured and contenders are only
+    /// tried.
     pub(crate) sparse: bool,
 }
 

@@ -29,7 +29,7 @@ struct Segment {
     length: u32,
 }
 
-/// What one lane does.
+/// The operations of one lane.
 #[derive(Clone, Debug)]
 pub struct Lane {
     tape: Arc<Tape>,

@@ -1,4 +1,5 @@
-//! Replays a trace over every general allocator: time in interleaved rounds, memory in a process of its own.
+//! Replays a trace over every general allocator: time in interleaved rounds, memory in a process of
+//! its own.
 
 mod digest;
 mod lane;
@@ -139,8 +140,8 @@ impl Replayed {
     }
 }
 
-/// The published version writes to freed memory at thread exit, which corrupts the heap of the whole
-/// process. It plays programs of several threads only if the user names it.
+/// The published version writes to freed memory at thread exit, which corrupts the heap of the
+/// whole process. It plays programs of several threads only if the user names it.
 const SPOILS: &str = "upstream-one-ring";
 
 /// The contenders that can play, and those that cannot, with the reason.
@@ -220,7 +221,8 @@ pub fn time(
     Ok(figures.collect())
 }
 
-/// Plays once over one contender and says how much the process grew; every page is touched if `whole`.
+/// Plays once over one contender and says how much the process grew; every page is touched if
+/// `whole`.
 ///
 /// # Panics
 ///

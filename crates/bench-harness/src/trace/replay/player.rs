@@ -55,11 +55,12 @@ impl<C: Contender> core::fmt::Debug for Player<'_, C> {
 struct Shared<'a, 'p, C: Contender>(&'a Player<'p, C>);
 
 // SAFETY: `Player::new` admits a program of several lanes only if `plays` says that the contender
-// allocates and frees on any thread at the same time. The other fields are atomics, or do not change
-// during a play.
+// allocates and frees on any thread at the same time. The other fields are atomics, or do not
+// change during a play.
 unsafe impl<C: Contender> Send for Shared<'_, '_, C> {}
 
-/// Whether a contender can replay: any size, freed one by one, and, with several threads, on any of them.
+/// Whether a contender can replay: any size, freed one by one, and, with several threads, on any of
+/// them.
 #[must_use]
 pub fn plays(caps: &crate::card::Caps, threaded: bool) -> bool {
     caps.any_size
@@ -71,7 +72,8 @@ pub fn plays(caps: &crate::card::Caps, threaded: bool) -> bool {
 /// Processor time of the calling thread in nanoseconds.
 fn thread_time() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a structure of the right type; the clock exists wherever threads do.
+    // SAFETY: the pointer is to a structure of the right type; the clock exists wherever threads
+    // do.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
     time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }
@@ -134,11 +136,13 @@ fn wait_for(waited: &mut u64, broken: &AtomicBool, ready: impl Fn() -> bool) {
 #[inline(always)]
 fn layout(size: u32, align_log2: u8) -> Layout {
     debug_assert!(Layout::from_size_align(size as usize, 1 << align_log2).is_ok());
-    // SAFETY: the alignment is a power of two of at most 2^31, and a size below 2^32 does not overflow when rounded up to it.
+    // SAFETY: the alignment is a power of two of at most 2^31, and a size below 2^32 does not
+    // overflow when rounded up to it.
     unsafe { Layout::from_size_align_unchecked(size as usize, 1 << align_log2) }
 }
 
-/// Writes the first byte of each line of a block's beginning, and of each page where memory is measured.
+/// Writes the first byte of each line of a block's beginning, and of each page where memory is
+/// measured.
 ///
 /// # Safety
 ///
@@ -266,7 +270,8 @@ impl<'a, C: Contender> Player<'a, C> {
             let new = layout(op.size, op.align_log2);
             match op.kind {
                 Kind::Free => {
-                    // SAFETY: the program fills a slot with a block of this layout before it empties it.
+                    // SAFETY: the program fills a slot with a block of this layout before it
+                    // empties it.
                     unsafe { alloc.dealloc(slot.block.load(Relaxed), new) };
                     continue;
                 }
@@ -289,10 +294,12 @@ impl<'a, C: Contender> Player<'a, C> {
                     let old = layout(op.old, op.align_log2);
                     let block = core::hint::black_box(slot.block.load(Relaxed));
                     let moved = if op.size >= op.old {
-                        // SAFETY: the slot holds a block of the old layout; the new one is as large or larger.
+                        // SAFETY: the slot holds a block of the old layout; the new one is as large
+                        // or larger.
                         unsafe { alloc.raw_grow(block, old, new) }
                     } else {
-                        // SAFETY: the slot holds a block of the old layout; the new one is smaller and not empty.
+                        // SAFETY: the slot holds a block of the old layout; the new one is smaller
+                        // and not empty.
                         unsafe { alloc.raw_shrink(block, old, new) }
                     };
                     let moved = core::hint::black_box(moved);

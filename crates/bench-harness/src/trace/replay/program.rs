@@ -106,7 +106,7 @@ pub struct Program {
     pub huge: u64,
     /// Threads of the trace.
     pub threads: usize,
-    /// What tells the trace's operations from those of others.
+    /// Identifies the trace's operations.
     pub digest: Digest,
 }
 

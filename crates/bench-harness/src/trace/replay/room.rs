@@ -1,8 +1,8 @@
 //! How much memory a replay may touch.
 //!
-//! A play that measures memory writes to each page of each block once, even if the program did not. A
-//! program may ask for a large buffer and use little of it, so its trace may ask for more than the
-//! machine has. The system would end such a replay, and maybe other processes too.
+//! A play that measures memory writes to each page of each block once, even if the program did not.
+//! A program may ask for a large buffer and use little of it, so its trace may ask for more than
+//! the machine has. The system would end such a replay, and maybe other processes too.
 #![forbid(unsafe_code)]
 
 use std::fs;
@@ -11,7 +11,8 @@ use std::path::Path;
 use super::program::Program;
 use crate::trace::text::bytes;
 
-/// The part of what is available that a replay may have alive, as a divisor: allocators take more than they hand out.
+/// The part of what is available that a replay may have alive, as a divisor: allocators take more
+/// than they hand out.
 const PART: u64 = 2;
 
 /// Returns how many bytes this process can get before the system reclaims those of others, if the

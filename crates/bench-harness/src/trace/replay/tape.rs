@@ -15,7 +15,7 @@ pub(super) struct Tape {
     kept: Mutex<Kept>,
 }
 
-/// What was written.
+/// The bytes that were written.
 #[derive(Debug, Default)]
 struct Kept {
     memory: Vec<u8>,

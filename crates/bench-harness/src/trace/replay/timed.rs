@@ -12,8 +12,7 @@ pub struct Timed {
     pub verdict: Verdict,
     /// Nanoseconds of processor time an operation, waiting left out: the median.
     pub ns: f64,
-    /// What the verdict would be without the rounds farthest from the others, where that is another
-    /// one.
+    /// The verdict without the rounds farthest from the others, if it is another one.
     pub swayed: Option<Swayed>,
 }
 

@@ -15,7 +15,8 @@ const BLOCKS: u64 = 20_000;
 /// A program of one thread that calls its allocator again and again.
 #[derive(Clone, Copy)]
 struct Run {
-    /// Nanoseconds of a call: in the allocator, in the recorder, in the program itself, and waiting.
+    /// Nanoseconds of a call: in the allocator, in the recorder, in the program itself, and
+    /// waiting.
     call: [u64; 4],
     /// Whether every 32nd call is measured.
     measured: bool,
@@ -145,7 +146,7 @@ fn no_verdict_claims_a_bound() {
     }
 }
 
-/// What is assumed spans hot and cold caches, so that a verdict needs more than the cheapest call.
+/// Assumed costs span hot and cold caches, so that a verdict needs more than the cheapest call.
 #[test]
 fn an_assumed_cost_decides_nothing_between_its_ends() {
     let run = Run { measured: false, ..Run::new([60, 60, 2_000, 0]) };
