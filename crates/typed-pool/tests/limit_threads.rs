@@ -64,13 +64,16 @@ fn conc_a_repeated_refusal_asks_for_an_empty_front() {
         struct Limited;
     }
     const WANTED: Layout = Layout::new::<[u64; 64]>();
-    let (many, few) = (here_or_miri(20_000, 400), here_or_miri(1_500, 40));
+    // A unit has room for 127 of the small blocks at most, so a thread that allocates `FEW` of them
+    // runs through its slow path.
+    const FEW: usize = 130;
+    // Every second slot stays free, so that the thread needs no new unit for small blocks.
+    const MANY: usize = 2 * 3 * FEW;
     let (go, turns) = channel::<usize>();
     let (done, ready) = channel::<()>();
     let other = thread::spawn(move || {
-        let small = |count: usize| (0..count).map(|_| Block::new_in([1_u8; 32], Limited));
-        // Every second slot stays free, so that the thread needs no new unit for small blocks.
-        let mut blocks: Vec<_> = small(many).collect();
+        let small = |count: usize| (0..count).map(|_| Block::new_in([1_u8; 256], Limited));
+        let mut blocks: Vec<_> = small(MANY).collect();
         let mut odd = false;
         blocks.retain(|_| {
             odd = !odd;
@@ -100,13 +103,13 @@ fn conc_a_repeated_refusal_asks_for_an_empty_front() {
     Limited.set_limit(Limited.stats().bytes_held);
     assert!(!ask(), "the limit is what is held");
     // The other thread obeys the first request to trim, and empties its front only after that.
-    turn(few);
+    turn(FEW);
     Limited.set_limit(Limited.stats().bytes_held);
     assert!(!ask(), "the limit is what is held");
-    turn(few);
+    turn(FEW);
     turn(0);
     assert!(!ask(), "the other thread has not been in its slow path since");
-    turn(few);
+    turn(FEW);
     assert!(ask(), "the other thread keeps an empty front");
     drop(go);
     joined(other);

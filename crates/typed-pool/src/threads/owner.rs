@@ -120,7 +120,9 @@ pub(super) unsafe fn make_room(heaps: Heaps<'_>) {
     if spares == Some(looked.get()) && !cfg!(ephemera_weaken = "refusal_is_forgotten") {
         // A running thread may have an empty front that no count of spare units shows. So this asks
         // it to trim again, which costs one read-modify-write.
-        family.epoch.raise();
+        if !cfg!(ephemera_weaken = "refusal_asks_once") {
+            family.epoch.raise();
+        }
         heaps.trim_asked();
         return;
     }
