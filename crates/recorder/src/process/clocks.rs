@@ -223,3 +223,6 @@ impl Watch {
         tls::set_stream(words.stream);
     }
 }
+
+#[cfg(all(test, target_arch = "x86_64", not(miri)))]
+mod tests;

@@ -1,0 +1,79 @@
+//! A signal handler runs after every instruction of a note and records an event each time. The
+//! events and the note must not overwrite each other.
+
+use core::arch::asm;
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicU64, AtomicUsize};
+
+use super::Watch;
+use crate::format::{Base, CHUNK, LONGEST, lead, op};
+use crate::stream::{Call, Stream};
+use crate::tls::{self, BUSY};
+
+/// The number of the thread that holds the stream.
+const THREAD: usize = 7;
+
+/// The bytes of all events that the handler recorded.
+static RECORDED: AtomicUsize = AtomicUsize::new(0);
+/// The number of events that the handler dropped, because the recorder was writing.
+static DROPPED: AtomicUsize = AtomicUsize::new(0);
+static SEQUENCE: AtomicU64 = AtomicU64::new(0);
+
+fn write(stream: &Stream) {
+    let call = Call { lead: lead(op::ALLOC, 0), address: 16, size: Some(1) };
+    assert!(stream.write(THREAD, 0, &SEQUENCE, &call), "the chunk has room");
+}
+
+/// Records an event as a call of `malloc` in a signal handler does.
+extern "C" fn records(_: i32) {
+    let words = tls::take();
+    if words.stream == BUSY {
+        DROPPED.fetch_add(1, Relaxed);
+        return;
+    }
+    // SAFETY: the test sets the word to its stream, which outlives the steps.
+    let stream = unsafe { &*words.stream };
+    let before = stream.at.load(Relaxed);
+    write(stream);
+    RECORDED.fetch_add(stream.at.load(Relaxed) - before, Relaxed);
+    tls::set_stream(words.stream);
+}
+
+/// Calls `body`, and runs the handler after each of its instructions.
+fn stepwise(body: impl FnOnce()) {
+    // SAFETY: the structure is plain data, and zeros are valid.
+    let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
+    action.sa_sigaction = records as *const () as usize;
+    // SAFETY: the structure is valid, and the handler has the type that its flags say.
+    assert_eq!(unsafe { libc::sigaction(libc::SIGTRAP, &raw const action, core::ptr::null_mut()) }, 0);
+    // SAFETY: the trap flag only makes the kernel send SIGTRAP, which has a handler.
+    unsafe { asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq") };
+    body();
+    // SAFETY: without the trap flag the thread continues as before.
+    unsafe { asm!("pushfq", "and qword ptr [rsp], -0x101", "popfq") };
+}
+
+#[test]
+fn an_event_of_a_signal_handler_and_a_note_do_not_overwrite_each_other() {
+    let mut chunk = vec![0_u64; CHUNK / 8];
+    let stream = Stream::default();
+    stream.holder.store(THREAD, Relaxed);
+    // SAFETY: the vector has the bytes, is aligned well enough for the words of the head, and
+    // nobody else uses it.
+    unsafe { stream.begin(chunk.as_mut_ptr().cast(), 0, THREAD as u32, &Base::default()) };
+    let watch = Watch { begin: 1, middle: 2, place: stream.place() };
+    write(&stream);
+    let begin = stream.at.load(Relaxed);
+
+    let before = tls::get();
+    tls::set_number(THREAD);
+    tls::set_stream(&raw const stream);
+    stepwise(|| watch.end_recorder());
+    tls::set_stream(before.stream);
+    tls::set_number(before.number);
+
+    let others = begin + RECORDED.load(Relaxed);
+    let note = stream.at.load(Relaxed).checked_sub(others).expect("no event is overwritten");
+    assert!((2..=LONGEST).contains(&note), "the note is there: {note} bytes");
+    assert!(RECORDED.load(Relaxed) > 0 && DROPPED.load(Relaxed) > 0, "the handler met both states");
+}
