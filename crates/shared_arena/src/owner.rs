@@ -12,10 +12,10 @@ use ephemera_prim::word::OwnerUsize;
 
 use crate::bits::Bits;
 use crate::error::Refused;
-use crate::geometry::Geometry;
-use crate::group::{self, GroupPtr, NearPtr};
-use crate::shard::{Quiet, ShardPtr};
-use crate::store::Store;
+use crate::geometry::ArenaGeometry;
+use crate::group::{self, NearPtr, PageGroupPtr};
+use crate::shard::{QuietFields, ShardPtr};
+use crate::store::ArenaStore;
 use crate::trim::Which;
 
 /// The number of cache lines of the next page to prefetch. After these the processor recognises the
@@ -31,19 +31,19 @@ const LOOK_EVERY: usize = 64;
 /// **O1** This thread may write the owner's words of the shard and of its groups: it holds the
 /// shard's record, or it is the pool's only thread. The arena is not dropped during `'s`.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Owner<'s> {
-    pub(crate) store: &'s Store,
+pub(crate) struct ShardOwner<'s> {
+    pub(crate) store: &'s ArenaStore,
     pub(crate) shard: ShardPtr,
 }
 
-impl<'s> Owner<'s> {
+impl<'s> ShardOwner<'s> {
     /// # Safety
     /// O1.
-    pub(crate) unsafe fn new(store: &'s Store, shard: ShardPtr) -> Self {
+    pub(crate) unsafe fn new(store: &'s ArenaStore, shard: ShardPtr) -> Self {
         Self { store, shard }
     }
 
-    pub(crate) fn geometry(self) -> &'s Geometry {
+    pub(crate) fn geometry(self) -> &'s ArenaGeometry {
         self.store.geometry()
     }
 
@@ -64,7 +64,7 @@ impl<'s> Owner<'s> {
     #[cfg(all(feature = "std", target_has_atomic = "64"))]
     pub(crate) fn serve_patiently(self) -> Option<NonNull<u8>> {
         self.serve().or_else(|| {
-            self.store.pop_unbound(Store::enter_patiently, |group| self.bind(group))?;
+            self.store.pop_unbound(ArenaStore::enter_patiently, |group| self.bind(group))?;
             self.serve()
         })
     }
@@ -153,7 +153,7 @@ impl<'s> Owner<'s> {
             let geometry = self.geometry();
             // SAFETY: G1: a page in the inbox is this shard's, and its group is not freed before it
             // is booked.
-            let group = unsafe { GroupPtr::around(far, geometry.group) };
+            let group = unsafe { PageGroupPtr::around(far, geometry.group) };
             self.shard.book(group.near(geometry, group.page_of_far(geometry, far)), slots);
             pages += 1;
         }
@@ -170,11 +170,12 @@ impl<'s> Owner<'s> {
 
     /// Binds a group that no shard has. Returns whether there was one.
     fn bind_unbound(self) -> bool {
-        self.store.has_unbound() && self.store.pop_unbound(Store::enter, |group| self.bind(group)).is_some()
+        self.store.has_unbound()
+            && self.store.pop_unbound(ArenaStore::enter, |group| self.bind(group)).is_some()
     }
 
     /// Binds a group of free slots to this shard.
-    fn bind(self, group: GroupPtr) {
+    fn bind(self, group: PageGroupPtr) {
         let shard = self.shard;
         group.touch();
         group.shard().set(shard.as_ptr());
@@ -206,7 +207,7 @@ impl<'s> Owner<'s> {
 
 /// Counts a slow path, and returns the number since the last look. A thread in a steady state takes
 /// slow paths, although it may never take a page from the list.
-fn served(quiet: &Quiet) -> usize {
+fn served(quiet: &QuietFields) -> usize {
     if cfg!(ephemera_weaken = "arena_idle_by_pages_taken") {
         return quiet.served.get();
     }
@@ -214,6 +215,6 @@ fn served(quiet: &Quiet) -> usize {
 }
 
 /// Returns the size of a group of `pages` pages.
-pub(crate) fn bytes_of(geometry: &Geometry, pages: usize) -> usize {
+pub(crate) fn bytes_of(geometry: &ArenaGeometry, pages: usize) -> usize {
     group::layout(geometry, pages).map_or(usize::MAX, |layout| layout.size())
 }

@@ -8,7 +8,7 @@ use core::slice;
 
 use super::FixedBufMut;
 use crate::error::Full;
-use crate::ring::{Open, RingAl};
+use crate::ring::{OpenRegion, RingAl};
 
 /// A buffer that grows while it is written. It borrows its ring until it is finalized.
 ///
@@ -35,7 +35,7 @@ use crate::ring::{Open, RingAl};
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub struct ExtBuf<'a> {
-    open: Open,
+    open: OpenRegion,
     len: usize,
     /// The smallest capacity of the finalized buffer.
     least: usize,
@@ -55,7 +55,7 @@ impl<'a> ExtBuf<'a> {
     /// # Safety
     /// `open` is the ring's open region, with room for at least `least` bytes.
     #[inline]
-    pub(crate) unsafe fn new(ring: &'a mut RingAl, open: Open, least: usize) -> Self {
+    pub(crate) unsafe fn new(ring: &'a mut RingAl, open: OpenRegion, least: usize) -> Self {
         Self { open, len: 0, least, ring }
     }
 
@@ -169,9 +169,9 @@ impl<'a> ExtBuf<'a> {
 /// buffer stay in registers.
 #[cold]
 #[inline(never)]
-fn grow(ring: &mut RingAl, open: Open, len: usize, more: usize) -> Option<Open> {
+fn grow(ring: &mut RingAl, open: OpenRegion, len: usize, more: usize) -> Option<OpenRegion> {
     let least = len.checked_add(more)?;
-    let longer = Open { room: ring.extend(open, least), ..open };
+    let longer = OpenRegion { room: ring.extend(open, least), ..open };
     if least <= longer.room { Some(longer) } else { ring.relocate(longer, len, least) }
 }
 

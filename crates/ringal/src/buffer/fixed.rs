@@ -10,7 +10,7 @@ use crate::checked;
 use crate::error::Full;
 use crate::geometry::region_of;
 use crate::guard::GuardPtr;
-use crate::store::{StorePtr, hand_out, release};
+use crate::store::{RingStorePtr, hand_out, release};
 
 /// A buffer of a fixed capacity: the bytes written so far, and room for more.
 ///
@@ -36,7 +36,7 @@ pub struct FixedBufMut {
     data: NonNull<u8>,
     cap: usize,
     len: usize,
-    store: StorePtr,
+    store: RingStorePtr,
 }
 
 // SAFETY: only this handle accesses the region (B1), on whichever thread it is. The release is an
@@ -52,7 +52,7 @@ impl FixedBufMut {
     /// The guard's region is taken, lies in `store`, has the length for `cap` bytes, and only the
     /// caller accesses it.
     #[inline]
-    pub(crate) unsafe fn new(guard: GuardPtr, cap: usize, store: StorePtr) -> Self {
+    pub(crate) unsafe fn new(guard: GuardPtr, cap: usize, store: RingStorePtr) -> Self {
         // SAFETY: the caller guarantees what `hand_out` requires of the region.
         unsafe { hand_out(store, guard, cap) };
         // INVARIANT: B1 holds from here.
@@ -64,7 +64,7 @@ impl FixedBufMut {
     /// # Safety
     /// As for [`FixedBufMut::new`].
     #[inline]
-    pub(crate) unsafe fn from_open(guard: GuardPtr, cap: usize, store: StorePtr) -> Self {
+    pub(crate) unsafe fn from_open(guard: GuardPtr, cap: usize, store: RingStorePtr) -> Self {
         let data = guard.payload();
         // SAFETY: the caller guarantees that only it accesses the region, which has the length for
         // `cap` bytes.
@@ -79,7 +79,7 @@ impl FixedBufMut {
     /// Only the caller accesses the buffer of `cap` bytes at `data`, which lies in `store`. Its
     /// first `len` bytes are initialised.
     #[inline]
-    pub(super) unsafe fn from_parts(data: NonNull<u8>, cap: usize, len: usize, store: StorePtr) -> Self {
+    pub(super) unsafe fn from_parts(data: NonNull<u8>, cap: usize, len: usize, store: RingStorePtr) -> Self {
         Self { data, cap, len, store }
     }
 

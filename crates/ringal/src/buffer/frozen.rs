@@ -11,7 +11,7 @@ use super::FixedBufMut;
 use crate::checked;
 use crate::geometry::room;
 use crate::guard::GuardPtr;
-use crate::store::{StorePtr, release};
+use crate::store::{RingStorePtr, release};
 
 /// A handle to a frozen buffer, or to a part of one. A clone costs one atomic addition and copies
 /// no bytes. Handles can be sent to and shared between threads. The last handle frees the buffer.
@@ -37,7 +37,7 @@ pub struct FixedBuf {
     start: NonNull<u8>,
     len: usize,
     guard: GuardPtr,
-    store: StorePtr,
+    store: RingStorePtr,
 }
 
 // SAFETY: nobody writes a frozen buffer, and an atomic counts its handles (B1).
@@ -52,7 +52,7 @@ impl FixedBuf {
     /// The caller is the only one to access the buffer at `data`, and its first `len` bytes are
     /// initialised (B1).
     #[inline]
-    pub(super) unsafe fn new(data: NonNull<u8>, len: usize, store: StorePtr) -> Self {
+    pub(super) unsafe fn new(data: NonNull<u8>, len: usize, store: RingStorePtr) -> Self {
         // SAFETY: the region at `data` is taken, so its store is not freed (G1).
         let guard = unsafe { GuardPtr::of(data) };
         guard.freeze();

@@ -23,13 +23,13 @@ use ephemera_prim::poison::unpoison;
 pub use self::builder::Builder;
 use self::chain::Chain;
 use crate::buffer::{ExtBuf, FixedBufMut, GenericBufMut};
-use crate::error::Refused;
+use crate::error::RequestError;
 use crate::geometry::{GRANULE, OVERHEAD, Want, region, region_of, room};
 use crate::guard::GuardPtr;
 use crate::stats::Stats;
 #[cfg(all(feature = "alloc", not(ephemera_loom)))]
 use crate::store::PARKED;
-use crate::store::StorePtr;
+use crate::store::RingStorePtr;
 
 /// A ring of byte buffers in one store of fixed size.
 ///
@@ -60,8 +60,8 @@ use crate::store::StorePtr;
 #[repr(C)]
 pub struct RingAl {
     // The order puts all fields that create a buffer on one cache line.
-    store: StorePtr,
-    memory: Memory,
+    store: RingStorePtr,
+    memory: RingMemory,
     chain: Chain,
 }
 
@@ -69,14 +69,14 @@ pub struct RingAl {
 /// into. The buffer borrows the ring, so nobody else allocates from the region, and a leaked buffer
 /// has taken nothing.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Open {
+pub(crate) struct OpenRegion {
     pub(crate) data: NonNull<u8>,
     pub(crate) room: usize,
 }
 
 /// Where a ring's memory comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Memory {
+enum RingMemory {
     /// The global heap. The ring allocates the store with a header.
     #[cfg(feature = "alloc")]
     Heap,
@@ -145,9 +145,9 @@ impl RingAl {
     /// Allocates a buffer like [`RingAl::fixed`].
     ///
     /// # Errors
-    /// Returns [`Refused`], which says whether the ring is too small or too full.
+    /// Returns [`RequestError`], which says whether the ring is too small or too full.
     #[inline]
-    pub fn try_fixed(&mut self, bytes: usize) -> Result<FixedBufMut, Refused> {
+    pub fn try_fixed(&mut self, bytes: usize) -> Result<FixedBufMut, RequestError> {
         match self.fixed(bytes) {
             Some(buffer) => Ok(buffer),
             None => Err(self.refused(bytes, 1)),
@@ -168,8 +168,8 @@ impl RingAl {
     /// Allocates a buffer like [`RingAl::fixed_aligned`].
     ///
     /// # Errors
-    /// Returns [`Refused`], which says whether the ring is too small or too full.
-    pub fn try_fixed_aligned(&mut self, bytes: usize, align: usize) -> Result<FixedBufMut, Refused> {
+    /// Returns [`RequestError`], which says whether the ring is too small or too full.
+    pub fn try_fixed_aligned(&mut self, bytes: usize, align: usize) -> Result<FixedBufMut, RequestError> {
         self.fixed_aligned(bytes, align).ok_or_else(|| self.refused(bytes, align))
     }
 
@@ -186,9 +186,9 @@ impl RingAl {
     /// Allocates a buffer like [`RingAl::extendable`].
     ///
     /// # Errors
-    /// Returns [`Refused`], which says whether the ring is too small or too full.
+    /// Returns [`RequestError`], which says whether the ring is too small or too full.
     #[inline]
-    pub fn try_extendable(&mut self, bytes: usize) -> Result<ExtBuf<'_>, Refused> {
+    pub fn try_extendable(&mut self, bytes: usize) -> Result<ExtBuf<'_>, RequestError> {
         match self.open(bytes) {
             // SAFETY: `open` is the open region of this ring, with room for `bytes` bytes.
             Some(open) => Ok(unsafe { ExtBuf::new(self, open, bytes) }),
@@ -215,9 +215,9 @@ impl RingAl {
     /// Allocates a buffer like [`RingAl::generic`].
     ///
     /// # Errors
-    /// Returns [`Refused`], which says whether the ring is too small or too full.
+    /// Returns [`RequestError`], which says whether the ring is too small or too full.
     #[inline]
-    pub fn try_generic<T>(&mut self, count: usize) -> Result<GenericBufMut<T>, Refused> {
+    pub fn try_generic<T>(&mut self, count: usize) -> Result<GenericBufMut<T>, RequestError> {
         match self.generic(count) {
             Some(buffer) => Ok(buffer),
             None => Err(self.refused(count.saturating_mul(size_of::<T>()), align_of::<T>())),
@@ -238,8 +238,8 @@ impl RingAl {
     pub fn stats(&self) -> Stats {
         let bytes_held = match self.memory {
             #[cfg(feature = "alloc")]
-            Memory::Heap => self.store.bytes_held(),
-            Memory::Given => 0,
+            RingMemory::Heap => self.store.bytes_held(),
+            RingMemory::Given => 0,
         };
         let high_water = self.chain.high.max(self.chain.head);
         let mut stats = Stats { capacity: self.capacity(), bytes_held, high_water, ..Stats::default() };
@@ -274,16 +274,16 @@ impl RingAl {
     }
 
     #[cold]
-    fn refused(&self, asked: usize, align: usize) -> Refused {
+    fn refused(&self, asked: usize, align: usize) -> RequestError {
         let fits_empty = align
             .checked_next_power_of_two()
             .and_then(|align| Want::new(asked, align))
             .is_some_and(|want| want.lead(self.chain.guard(0).addr(), self.chain.end).is_some());
         if !fits_empty {
-            return Refused::TooLarge { asked, capacity: self.capacity() };
+            return RequestError::TooLarge { asked, capacity: self.capacity() };
         }
         let Stats { largest_free, bytes_live, .. } = self.stats();
-        Refused::Exhausted { asked, largest_free, held: bytes_live }
+        RequestError::Exhausted { asked, largest_free, held: bytes_live }
     }
 }
 
@@ -291,18 +291,18 @@ impl RingAl {
 impl RingAl {
     /// Opens a region with room for `bytes` bytes.
     #[inline]
-    fn open(&mut self, bytes: usize) -> Option<Open> {
+    fn open(&mut self, bytes: usize) -> Option<OpenRegion> {
         let need = region(bytes)?;
         let (guard, len) = match self.chain.peek(need) {
             Some(open) => open,
             None => self.chain.open_slow(need)?,
         };
-        Some(Open { data: Chain::open_payload(guard, len), room: len - OVERHEAD })
+        Some(OpenRegion { data: Chain::open_payload(guard, len), room: len - OVERHEAD })
     }
 
     /// Grows the open region, if free regions follow it, to at least `least` bytes of room. Returns
     /// the room that it has then, which may be less.
-    pub(crate) fn extend(&mut self, open: Open, least: usize) -> usize {
+    pub(crate) fn extend(&mut self, open: OpenRegion, least: usize) -> usize {
         let Some(least) = region(least) else { return open.room };
         // SAFETY: the open region's guard is in front of its data, and this ring keeps the store
         // (G1).
@@ -312,10 +312,10 @@ impl RingAl {
 
     /// Moves the first `len` bytes of the open region to another free run, if one has room for
     /// `least` bytes. That run becomes the open region, which this returns.
-    pub(crate) fn relocate(&mut self, from: Open, len: usize, least: usize) -> Option<Open> {
+    pub(crate) fn relocate(&mut self, from: OpenRegion, len: usize, least: usize) -> Option<OpenRegion> {
         self.used(len);
         let (guard, region) = self.chain.open_elsewhere(region(least)?)?;
-        let to = Open { data: guard.payload(), room: room(region) };
+        let to = OpenRegion { data: guard.payload(), room: room(region) };
         // The new run may contain the old region, so the two may overlap. Unmarked bytes may count
         // as uninitialised, so unmarking leaves out the bytes that move.
         let (old, new) = (from.data.addr().get(), to.data.addr().get());
@@ -346,7 +346,7 @@ impl RingAl {
     /// `bytes` is at most the room of the open region. The bytes that the caller then counts as
     /// written are written.
     #[inline]
-    pub(crate) unsafe fn close(&mut self, open: Open, bytes: usize) -> FixedBufMut {
+    pub(crate) unsafe fn close(&mut self, open: OpenRegion, bytes: usize) -> FixedBufMut {
         // SAFETY: the open region's guard is in front of its data, and this ring keeps the store
         // (G1).
         let guard = unsafe { GuardPtr::of(open.data) };
@@ -370,7 +370,7 @@ impl RingAl {
 
     /// Ends the use of the open region, which stays free.
     #[inline]
-    pub(crate) fn abandon(&mut self, open: Open) {
+    pub(crate) fn abandon(&mut self, open: OpenRegion) {
         Chain::abandon(open.data, open.room);
     }
 }
@@ -380,10 +380,10 @@ impl Drop for RingAl {
         match self.memory {
             #[cfg(feature = "alloc")]
             // SAFETY: the store is on the heap, and the ring does not use it again.
-            Memory::Heap => unsafe { self.store.retire() },
+            RingMemory::Heap => unsafe { self.store.retire() },
             // The caller gets this memory back, so it must carry no sanitizer marks. Live buffers
             // have none, and set none when they are released.
-            Memory::Given => self.chain.walk(|at, word| {
+            RingMemory::Given => self.chain.walk(|at, word| {
                 if !word.is_taken() {
                     // SAFETY: the region is free, so only the ring accesses it (C2).
                     unsafe { unpoison(self.chain.guard(at).payload(), word.len() - GRANULE) };

@@ -21,14 +21,14 @@ const WATCHED: usize = 32;
 
 /// A refused request, and the guards that block it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Refusal {
+pub(super) struct RefusedRequest {
     /// The refusal covers requests of at least this many bytes; `usize::MAX` for none.
     need: usize,
     watched: [(usize, Word); WATCHED],
     count: usize,
 }
 
-impl Refusal {
+impl RefusedRequest {
     pub(super) const fn none() -> Self {
         let watched = [(0, Word::free(0)); WATCHED];
         Self { need: usize::MAX, watched, count: 0 }
@@ -94,7 +94,7 @@ impl Blockers {
 impl Chain {
     /// Returns whether the remembered refusal covers `need` bytes and all its guards are unchanged.
     pub(super) fn refusal_stands(&self, need: usize) -> bool {
-        let Refusal { need: refused, watched, count } = &self.refusal;
+        let RefusedRequest { need: refused, watched, count } = &self.refusal;
         let as_it_was = |&(at, word): &(usize, Word)| {
             let now = self.guard(at).look();
             now == word || cfg!(ephemera_weaken = "refusal_by_bit") && now.is_taken()
@@ -114,6 +114,6 @@ impl Chain {
             at += word.len();
         }
         let Blockers { watched, count, failed, .. } = blockers;
-        self.refusal = Refusal { need: if failed { usize::MAX } else { need }, watched, count };
+        self.refusal = RefusedRequest { need: if failed { usize::MAX } else { need }, watched, count };
     }
 }

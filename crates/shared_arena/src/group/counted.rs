@@ -6,15 +6,15 @@ use core::ptr::NonNull;
 
 use ephemera_prim::sync::{AtomicPtr, Ordering};
 
-use super::{GroupPtr, Rare};
+use super::{PageGroupPtr, Rare};
 use crate::counts::Count;
 use crate::error::Refused;
-use crate::geometry::Geometry;
-use crate::store::Store;
+use crate::geometry::ArenaGeometry;
+use crate::store::ArenaStore;
 
-impl GroupPtr {
+impl PageGroupPtr {
     #[inline]
-    fn counts(&self, geometry: &Geometry, page: usize) -> &AtomicPtr<Count> {
+    fn counts(&self, geometry: &ArenaGeometry, page: usize) -> &AtomicPtr<Count> {
         let rare = self.part::<Rare>(geometry.rare, page);
         // SAFETY: G1; a reference to the word alone.
         unsafe { &(*rare.as_ptr()).counts }
@@ -23,9 +23,9 @@ impl GroupPtr {
     /// Returns the counts of a slot that has a counted handle.
     ///
     /// # Safety
-    /// A call of [`GroupPtr::make_counts`] for this page happened before this one.
+    /// A call of [`PageGroupPtr::make_counts`] for this page happened before this one.
     #[inline]
-    pub(crate) unsafe fn count(&self, geometry: &Geometry, page: usize, slot: usize) -> &Count {
+    pub(crate) unsafe fn count(&self, geometry: &ArenaGeometry, page: usize, slot: usize) -> &Count {
         let counts = self.counts(geometry, page).load(Ordering::Relaxed);
         // SAFETY: the array has an element for each slot.
         let count = unsafe { counts.add(slot) };
@@ -40,8 +40,8 @@ impl GroupPtr {
     /// [`Refused`] if the account has no room for the array.
     pub(crate) fn make_counts(
         &self,
-        store: &Store,
-        geometry: &Geometry,
+        store: &ArenaStore,
+        geometry: &ArenaGeometry,
         page: usize,
         slot: usize,
     ) -> Result<&Count, Refused> {
@@ -69,7 +69,7 @@ impl GroupPtr {
     ///
     /// # Safety
     /// No slot of the page has a handle, and the group was made for `store`.
-    pub(super) unsafe fn release_counts(self, store: &Store, page: usize) {
+    pub(super) unsafe fn release_counts(self, store: &ArenaStore, page: usize) {
         let counts = self.counts(store.geometry(), page).load(Ordering::Relaxed);
         if let Some(counts) = NonNull::new(counts) {
             // SAFETY: `make_counts` acquired the array with this layout, and nobody uses it.
@@ -86,11 +86,12 @@ const SEE: Ordering =
 /// Gives a page its array. Returns false if another thread was faster.
 #[cfg(target_has_atomic = "ptr")]
 fn publish_counts(place: &AtomicPtr<Count>, array: NonNull<Count>) -> bool {
-    // ORDERING: Release. Pairs with the Acquire in `GroupPtr::make_counts`. Publishes: the array.
+    // ORDERING: Release. Pairs with the Acquire in `PageGroupPtr::make_counts`. Publishes: the
+    // array.
     const PUBLISH: Ordering =
         if cfg!(ephemera_weaken = "counts_publish_relaxed") { Ordering::Relaxed } else { Ordering::Release };
     // ORDERING: `PUBLISH`, and `SEE` if another thread was faster. Pairs with
-    // `GroupPtr::make_counts`.
+    // `PageGroupPtr::make_counts`.
     place.compare_exchange(core::ptr::null_mut(), array.as_ptr(), PUBLISH, SEE).is_ok()
 }
 
@@ -102,6 +103,6 @@ fn publish_counts(place: &AtomicPtr<Count>, array: NonNull<Count>) -> bool {
 }
 
 /// Returns the layout of the counts of a page. It exists, since a page has at most 63 slots.
-fn counts_layout(geometry: &Geometry) -> Layout {
+fn counts_layout(geometry: &ArenaGeometry) -> Layout {
     Layout::array::<Count>(geometry.slots).unwrap_or(Layout::new::<Count>())
 }

@@ -21,31 +21,31 @@ use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 
 #[cfg(target_has_atomic = "64")]
-use ephemera_prim::foreign::{Foreign, Unit};
+use ephemera_prim::foreign::{Foreign, ForeignHeader};
 use ephemera_prim::poison::poison;
 use ephemera_prim::sync::{AtomicPtr, AtomicUsize, Ordering};
 use ephemera_prim::witness::Witness;
 use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
 
 use crate::counts::Count;
-use crate::geometry::{Geometry, LIMITS, Sizes};
+use crate::geometry::{ArenaGeometry, LIMITS, Sizes};
 use crate::shard::{Shard, ShardPtr};
-use crate::store::Store;
+use crate::store::ArenaStore;
 
-/// The head of a group. Code borrows single fields through [`GroupPtr`], never the whole head.
+/// The head of a group. Code borrows single fields through [`PageGroupPtr`], never the whole head.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub(crate) struct Group {
+pub(crate) struct PageGroup {
     /// The identity of the owner: the address of a record, the mark of a pool, or null after the
     /// arena's drop. A group that was left for the turn-holder uses this word as its link (`turn`).
     record: OwnerPtr<()>,
     shard: OwnerPtr<Shard>,
-    store: *mut Store,
+    store: *mut ArenaStore,
     pages: usize,
     /// The next group in its list: the groups of a shard, or those of the store that no shard has.
-    next: OwnerPtr<Group>,
+    next: OwnerPtr<PageGroup>,
     /// The previous group, among the queued groups of a shard whose arena was dropped.
-    prev: OwnerPtr<Group>,
+    prev: OwnerPtr<PageGroup>,
     /// While the arena is live: whether the owner's last look found the group empty and no page of
     /// it was used since. After the drop: whether the group is queued for looks (`parked`).
     mark: OwnerUsize,
@@ -81,7 +81,7 @@ pub(crate) struct Rare {
 // SAFETY: the field's address does not change while the page is live, and `&raw` makes no
 // reference.
 #[cfg(target_has_atomic = "64")]
-unsafe impl Unit for Far {
+unsafe impl ForeignHeader for Far {
     #[inline]
     unsafe fn foreign(unit: NonNull<Self>) -> NonNull<Foreign<Self>> {
         // SAFETY: the caller guarantees that the unit is live, so the field lies within it.
@@ -97,7 +97,7 @@ pub(crate) const ALIVE: usize = 1 << (usize::BITS - 2);
 
 /// Sizes of the head and of the parts of a page.
 const SIZES: Sizes = Sizes {
-    head: size_of::<Group>(),
+    head: size_of::<PageGroup>(),
     near: size_of::<Near>(),
     far: size_of::<Far>(),
     rare: size_of::<Rare>(),
@@ -110,11 +110,12 @@ const _: () = assert!(SIZES.head == 64 && SIZES.near + SIZES.far + SIZES.rare ==
 pub(crate) struct Of<T>(core::marker::PhantomData<T>);
 
 impl<T> Of<T> {
-    pub(crate) const GEOMETRY: Geometry = Geometry::new(size_of::<T>(), align_of::<T>(), SIZES, LIMITS);
+    pub(crate) const GEOMETRY: ArenaGeometry =
+        ArenaGeometry::new(size_of::<T>(), align_of::<T>(), SIZES, LIMITS);
 }
 
 /// Returns the layout of a group of `pages` pages, if such a group exists.
-pub(crate) fn layout(geometry: &Geometry, pages: usize) -> Option<Layout> {
+pub(crate) fn layout(geometry: &ArenaGeometry, pages: usize) -> Option<Layout> {
     let bytes = geometry.bytes(pages).filter(|_| pages != 0 && pages <= geometry.pages)?;
     Layout::from_size_align(bytes, geometry.group).ok()
 }
@@ -126,13 +127,13 @@ pub(crate) fn layout(geometry: &Geometry, pages: usize) -> Option<Layout> {
 /// access the whole group. The code that makes the pointer ensures this, and the methods rely on
 /// it. They take page numbers below the group's `pages`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct GroupPtr(NonNull<Group>);
+pub(crate) struct PageGroupPtr(NonNull<PageGroup>);
 
-impl GroupPtr {
+impl PageGroupPtr {
     /// # Safety
     /// G1, unless the pointer is null.
     #[inline]
-    pub(crate) unsafe fn from_raw(group: *mut Group) -> Option<Self> {
+    pub(crate) unsafe fn from_raw(group: *mut PageGroup) -> Option<Self> {
         NonNull::new(group).map(Self)
     }
 
@@ -143,7 +144,7 @@ impl GroupPtr {
     /// geometry's `group`. The group is not freed while the result is used.
     #[inline]
     pub(crate) unsafe fn around<P>(part: NonNull<P>, align: usize) -> Self {
-        let head = part.as_ptr().cast::<Group>().map_addr(|addr| addr & !(align - 1));
+        let head = part.as_ptr().cast::<PageGroup>().map_addr(|addr| addr & !(align - 1));
         // SAFETY: a live group has a base that is not null.
         Self(unsafe { NonNull::new_unchecked(head) })
     }
@@ -155,11 +156,11 @@ impl GroupPtr {
     /// geometry is that of `store`.
     pub(crate) unsafe fn create(
         memory: NonNull<u8>,
-        geometry: &Geometry,
+        geometry: &ArenaGeometry,
         pages: usize,
-        store: *mut Store,
+        store: *mut ArenaStore,
     ) -> Self {
-        let head = Group {
+        let head = PageGroup {
             record: OwnerPtr::null(),
             shard: OwnerPtr::null(),
             store,
@@ -198,7 +199,7 @@ impl GroupPtr {
     }
 
     #[inline]
-    pub(crate) fn as_ptr(self) -> *mut Group {
+    pub(crate) fn as_ptr(self) -> *mut PageGroup {
         self.0.as_ptr()
     }
 
@@ -237,7 +238,7 @@ impl GroupPtr {
         unsafe { ShardPtr::new(shard) }
     }
 
-    pub(crate) fn store(self) -> *mut Store {
+    pub(crate) fn store(self) -> *mut ArenaStore {
         // SAFETY: G1; `store` never changes.
         unsafe { (*self.as_ptr()).store }
     }
@@ -247,12 +248,12 @@ impl GroupPtr {
         unsafe { (*self.as_ptr()).pages }
     }
 
-    pub(crate) fn next(&self) -> &OwnerPtr<Group> {
+    pub(crate) fn next(&self) -> &OwnerPtr<PageGroup> {
         // SAFETY: G1; a reference to the word alone.
         unsafe { &(*self.as_ptr()).next }
     }
 
-    pub(crate) fn prev(&self) -> &OwnerPtr<Group> {
+    pub(crate) fn prev(&self) -> &OwnerPtr<PageGroup> {
         // SAFETY: G1; a reference to the word alone.
         unsafe { &(*self.as_ptr()).prev }
     }
@@ -267,11 +268,11 @@ impl GroupPtr {
     #[cfg(all(feature = "std", target_has_atomic = "64"))]
     #[inline]
     pub(crate) fn count_down(self, slots: usize) -> bool {
-        // ORDERING: AcqRel. Pairs with itself, in `GroupPtr::count_down`. Publishes: the end of use
-        // of the slots, to the thread that counts the last ones.
+        // ORDERING: AcqRel. Pairs with itself, in `PageGroupPtr::count_down`. Publishes: the end of
+        // use of the slots, to the thread that counts the last ones.
         const COUNT: Ordering =
             if cfg!(ephemera_weaken = "arena_out_relaxed") { Ordering::Relaxed } else { Ordering::AcqRel };
-        // ORDERING: `COUNT`. Pairs with `GroupPtr::count_down`.
+        // ORDERING: `COUNT`. Pairs with `PageGroupPtr::count_down`.
         self.out().fetch_sub(slots, COUNT) == slots
     }
 
@@ -304,7 +305,7 @@ impl GroupPtr {
 
     /// Tells loom that a slot is handed out, or that its user is about to free it.
     #[cfg(ephemera_loom)]
-    pub(crate) fn use_slot(self, geometry: &Geometry, page: usize, slot: usize) {
+    pub(crate) fn use_slot(self, geometry: &ArenaGeometry, page: usize, slot: usize) {
         let rare = self.part::<Rare>(geometry.rare, page);
         // SAFETY: G1; a reference to the witnesses alone.
         let slots = unsafe { &(*rare.as_ptr()).slots };
@@ -313,19 +314,19 @@ impl GroupPtr {
 
     #[cfg(target_has_atomic = "64")]
     #[inline]
-    pub(crate) fn far(self, geometry: &Geometry, page: usize) -> NonNull<Far> {
+    pub(crate) fn far(self, geometry: &ArenaGeometry, page: usize) -> NonNull<Far> {
         self.part(geometry.far, page)
     }
 
     /// Returns the page that this far part belongs to.
     #[cfg(target_has_atomic = "64")]
-    pub(crate) fn page_of_far(self, geometry: &Geometry, far: NonNull<Far>) -> usize {
+    pub(crate) fn page_of_far(self, geometry: &ArenaGeometry, far: NonNull<Far>) -> usize {
         (far.addr().get() - self.0.addr().get() - geometry.far) / size_of::<Far>()
     }
 
     /// Returns the slots of a page that remote frees have freed and the owner has not booked. For
     /// statistics.
-    pub(crate) fn unbooked(self, geometry: &Geometry, page: usize) -> u64 {
+    pub(crate) fn unbooked(self, geometry: &ArenaGeometry, page: usize) -> u64 {
         #[cfg(target_has_atomic = "64")]
         {
             let foreign = self.foreign(geometry, page);
@@ -340,14 +341,14 @@ impl GroupPtr {
     }
 
     #[cfg(target_has_atomic = "64")]
-    fn foreign(&self, geometry: &Geometry, page: usize) -> &Foreign<Far> {
+    fn foreign(&self, geometry: &ArenaGeometry, page: usize) -> &Foreign<Far> {
         let far = self.far(geometry, page);
         // SAFETY: G1; a reference to the foreign words alone, which are atomics.
         unsafe { &(*far.as_ptr()).foreign }
     }
 
     /// Returns the word of slots that a look has counted, after the arena's drop.
-    pub(crate) fn noted(&self, geometry: &Geometry, page: usize) -> &OwnerU64 {
+    pub(crate) fn noted(&self, geometry: &ArenaGeometry, page: usize) -> &OwnerU64 {
         let rare = self.part::<Rare>(geometry.rare, page);
         // SAFETY: G1; a reference to the word alone.
         unsafe { &(*rare.as_ptr()).noted }
@@ -355,7 +356,7 @@ impl GroupPtr {
 
     /// Returns the address of a page's slot 0.
     #[inline]
-    pub(crate) fn base(self, geometry: &Geometry, page: usize) -> NonNull<u8> {
+    pub(crate) fn base(self, geometry: &ArenaGeometry, page: usize) -> NonNull<u8> {
         self.at(geometry.page_offset(page))
     }
 
@@ -363,7 +364,7 @@ impl GroupPtr {
     ///
     /// # Safety
     /// No slot is in use, no list has the group, and it was made for `store`.
-    pub(crate) unsafe fn release(self, store: &Store) {
+    pub(crate) unsafe fn release(self, store: &ArenaStore) {
         let geometry = store.geometry();
         // SAFETY: G1; a reference to the witness alone, the last one.
         unsafe { &(*self.as_ptr()).witness }.end();

@@ -4,9 +4,9 @@ use core::ptr::NonNull;
 
 use ephemera_prim::word::{OwnerPtr, OwnerU64};
 
-use super::GroupPtr;
+use super::PageGroupPtr;
 use crate::bits::Bits;
-use crate::geometry::Geometry;
+use crate::geometry::ArenaGeometry;
 
 /// The part of a page that its owner writes: the word of free slots, and the link of the page list.
 #[derive(Debug)]
@@ -19,20 +19,20 @@ pub(crate) struct Near {
 
 impl Near {
     /// Creates the part for a page whose slots are all free.
-    pub(super) fn new(geometry: &Geometry) -> Self {
+    pub(super) fn new(geometry: &ArenaGeometry) -> Self {
         Self { local: OwnerU64::new(Bits::listed(geometry.all()).word()), next: OwnerPtr::null() }
     }
 }
 
-impl GroupPtr {
+impl PageGroupPtr {
     #[inline]
-    pub(crate) fn near(self, geometry: &Geometry, page: usize) -> NearPtr {
+    pub(crate) fn near(self, geometry: &ArenaGeometry, page: usize) -> NearPtr {
         NearPtr(self.part(geometry.near, page))
     }
 
     /// Returns the page that this near part belongs to.
     #[inline]
-    pub(crate) fn page_of_near(self, geometry: &Geometry, near: NearPtr) -> usize {
+    pub(crate) fn page_of_near(self, geometry: &ArenaGeometry, near: NearPtr) -> usize {
         (near.0.addr().get() - self.0.addr().get() - geometry.near) / size_of::<Near>()
     }
 }
@@ -58,9 +58,9 @@ impl NearPtr {
     }
 
     /// Returns the group of this page.
-    pub(crate) fn group(self, geometry: &Geometry) -> GroupPtr {
+    pub(crate) fn group(self, geometry: &ArenaGeometry) -> PageGroupPtr {
         // SAFETY: this module made the pointer, and G1 keeps the group from being freed.
-        unsafe { GroupPtr::around(self.0, geometry.group) }
+        unsafe { PageGroupPtr::around(self.0, geometry.group) }
     }
 
     /// Returns the word of free slots.

@@ -8,7 +8,7 @@ use ephemera_prim::sync::{AtomicPtr, Ordering};
 use ephemera_prim::witness::Witness;
 use ephemera_prim::word::OwnerPtr;
 
-use super::Store;
+use super::ArenaStore;
 use crate::error::Refused;
 use crate::shard::{Shard, ShardPtr};
 
@@ -39,12 +39,12 @@ impl Seat {
 
 /// One place in a segment, for one shard.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct SegmentCell {
     shard: OwnerPtr<Shard>,
     witness: Witness,
 }
 
-impl Place {
+impl SegmentCell {
     fn new() -> Self {
         let this = Self { shard: OwnerPtr::null(), witness: Witness::new() };
         this.witness.write();
@@ -53,14 +53,14 @@ impl Place {
 }
 
 /// The segments of a store.
-pub(super) type Segments = [AtomicPtr<Place>; SEGMENTS];
+pub(super) type Segments = [AtomicPtr<SegmentCell>; SEGMENTS];
 
 /// Creates the array without segments.
 pub(super) fn none() -> Segments {
     core::array::from_fn(|_| AtomicPtr::new(ptr::null_mut()))
 }
 
-impl Store {
+impl ArenaStore {
     /// Returns the shard in this seat, if there is one. Only the thread that has the seat calls
     /// this.
     #[inline]
@@ -106,7 +106,7 @@ impl Store {
         self.shard(seat).ok_or_else(|| self.account.refused(0))
     }
 
-    fn make_segment(&self, number: usize) -> Result<*mut Place, Refused> {
+    fn make_segment(&self, number: usize) -> Result<*mut SegmentCell, Refused> {
         let head = &self.segments[number];
         // ORDERING: `SEE`. Pairs with the Release in `publish`.
         let there = head.load(SEE);
@@ -114,12 +114,12 @@ impl Store {
             return Ok(there);
         }
         let layout = segment_layout(number).ok_or_else(|| self.account.refused(usize::MAX))?;
-        let segment = self.account.acquire(layout)?.cast::<Place>();
+        let segment = self.account.acquire(layout)?.cast::<SegmentCell>();
         for at in 0..FIRST << number {
             // SAFETY: the fresh memory has room for `FIRST << number` places.
             let place = unsafe { segment.add(at) };
             // SAFETY: the place lies in the fresh memory.
-            unsafe { place.write(Place::new()) };
+            unsafe { place.write(SegmentCell::new()) };
         }
         match publish(head, segment.as_ptr()) {
             Ok(()) => Ok(segment.as_ptr()),
@@ -184,7 +184,7 @@ impl Store {
 /// The segment was published to this thread and has more places than `at`. It lives as long as its
 /// store, and the result is not used longer.
 #[inline]
-unsafe fn place<'s>(segment: *mut Place, at: usize) -> &'s Place {
+unsafe fn place<'s>(segment: *mut SegmentCell, at: usize) -> &'s SegmentCell {
     // SAFETY: the caller guarantees that the segment has this place.
     let place = unsafe { segment.add(at) };
     // SAFETY: the place was made with the segment, and nothing borrows it mutably.
@@ -195,7 +195,7 @@ unsafe fn place<'s>(segment: *mut Place, at: usize) -> &'s Place {
 
 fn segment_layout(number: usize) -> Option<Layout> {
     let places = FIRST.checked_shl(u32::try_from(number).ok()?)?;
-    Layout::array::<Place>(places).ok()
+    Layout::array::<SegmentCell>(places).ok()
 }
 
 // ORDERING: Acquire. Pairs with the Release in `publish`, which publishes the initialised segment.
@@ -204,17 +204,18 @@ const SEE: Ordering =
 
 /// Gives the store a segment. If another thread was faster, returns that thread's segment.
 #[cfg(target_has_atomic = "ptr")]
-fn publish(head: &AtomicPtr<Place>, segment: *mut Place) -> Result<(), *mut Place> {
-    // ORDERING: Release. Pairs with the Acquire in `Store::shard`. Publishes: the segment.
+fn publish(head: &AtomicPtr<SegmentCell>, segment: *mut SegmentCell) -> Result<(), *mut SegmentCell> {
+    // ORDERING: Release. Pairs with the Acquire in `ArenaStore::shard`. Publishes: the segment.
     const PUBLISH: Ordering =
         if cfg!(ephemera_weaken = "segment_publish_relaxed") { Ordering::Relaxed } else { Ordering::Release };
-    // ORDERING: `PUBLISH`, and `SEE` where another thread was first. Pairs with `Store::shard`.
+    // ORDERING: `PUBLISH`, and `SEE` where another thread was first. Pairs with
+    // `ArenaStore::shard`.
     head.compare_exchange(ptr::null_mut(), segment, PUBLISH, SEE).map(drop)
 }
 
 /// Without compare-and-swap, all types are for one thread.
 #[cfg(not(target_has_atomic = "ptr"))]
-fn publish(head: &AtomicPtr<Place>, segment: *mut Place) -> Result<(), *mut Place> {
+fn publish(head: &AtomicPtr<SegmentCell>, segment: *mut SegmentCell) -> Result<(), *mut SegmentCell> {
     head.store(segment, Ordering::Relaxed);
     Ok(())
 }
