@@ -149,6 +149,7 @@ macro_rules! words {
 impl ShardPtr {
     /// # Safety
     /// S1.
+    #[cfg(all(feature = "std", target_has_atomic = "64"))]
     #[inline]
     pub(crate) unsafe fn new(shard: NonNull<Shard>) -> Self {
         Self(shard)

@@ -193,6 +193,7 @@ impl Store {
 
     /// Returns the shard in this seat, if there is one. Only the thread that has the seat calls
     /// this.
+    #[cfg(all(feature = "std", target_has_atomic = "64"))]
     #[inline]
     pub(crate) fn shard(&self, seat: Seat) -> Option<ShardPtr> {
         self.segments.shard(seat)
