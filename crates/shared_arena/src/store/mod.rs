@@ -348,7 +348,7 @@ impl Store {
     }
 
     /// Returns the number of parts of a dropped arena that are left.
-    #[cfg(all(test, not(ephemera_loom)))]
+    #[cfg(all(test, feature = "std", not(ephemera_loom)))]
     pub(crate) fn parts(&self) -> usize {
         self.left.load(Ordering::Relaxed)
     }
