@@ -15,8 +15,8 @@
 //! * **E1** Once a store is parked, `shares` counts its regions that are neither settled nor found
 //!   by a sweep, plus one for each sweep in progress. The thread that subtracts the last share
 //!   frees the regions. No other thread does.
-//! * **E2** The header has two halves. All shares together own one; the lists of `Parked` own the
-//!   other. The second half to leave frees the header.
+//! * **E2** The header has two halves. All shares together own one; the lists of `ParkedStores` own
+//!   the other. The second half to leave frees the header.
 //! * **E3** After the ring is dropped, no region becomes taken. Every word before `swept` is
 //!   settled, or was free when the ring was dropped, or was found by a sweep.
 //!
@@ -30,21 +30,21 @@ use ephemera_prim::raw;
 use ephemera_prim::sync::{AtomicUsize, Ordering};
 
 use crate::guard::GuardPtr;
-use crate::store::{Store, StorePtr};
+use crate::store::{RingStore, RingStorePtr};
 
-// ORDERING: Release. Pairs with the Acquire in `StorePtr::drop_shares`. Publishes: that the buffers
-// with these shares no longer use their regions.
+// ORDERING: Release. Pairs with the Acquire in `RingStorePtr::drop_shares`. Publishes: that the
+// buffers with these shares no longer use their regions.
 const LEAVE: Ordering =
     if cfg!(ephemera_weaken = "share_release_relaxed") { Ordering::Relaxed } else { Ordering::Release };
 // ORDERING: Acquire. Pairs with the Release in `leave`. No other buffer uses the regions any more.
 const LAST: Ordering =
     if cfg!(ephemera_weaken = "share_last_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
-// ORDERING: AcqRel. Pairs with itself, in `StorePtr::leave_header`. Publishes: that the first half
-// no longer uses the header.
+// ORDERING: AcqRel. Pairs with itself, in `RingStorePtr::leave_header`. Publishes: that the first
+// half no longer uses the header.
 const HALVES: Ordering =
     if cfg!(ephemera_weaken = "header_relaxed") { Ordering::Relaxed } else { Ordering::AcqRel };
 
-impl StorePtr {
+impl RingStorePtr {
     /// Moves `swept` past the free regions at the start. Returns `true` if every region is free.
     ///
     /// # Safety
@@ -170,7 +170,7 @@ impl StorePtr {
     /// # Safety
     /// The half belongs to the caller, which does not use the header again.
     pub(crate) unsafe fn leave_header(self) {
-        // ORDERING: `HALVES`. Pairs with itself, in `StorePtr::leave_header`.
+        // ORDERING: `HALVES`. Pairs with itself, in `RingStorePtr::leave_header`.
         if self.half_left().swap(true, HALVES) {
             // SAFETY: both halves are given up, so nobody else uses the header (E2).
             unsafe { self.free_header() };
@@ -185,7 +185,7 @@ impl StorePtr {
         self.end_header();
         // SAFETY: `create` acquired the block with this layout, and the caller guarantees that
         // nobody else uses it.
-        unsafe { raw::release(&Global, self.as_non_null().cast(), Layout::new::<Store>()) };
+        unsafe { raw::release(&Global, self.as_non_null().cast(), Layout::new::<RingStore>()) };
     }
 }
 
@@ -193,10 +193,10 @@ impl StorePtr {
 fn leave(shares: &AtomicUsize, count: usize) -> usize {
     if cfg!(ephemera_weaken = "share_by_load_and_store") {
         let before = shares.load(Ordering::Relaxed);
-        // ORDERING: `LEAVE`. Pairs with `StorePtr::drop_shares`.
+        // ORDERING: `LEAVE`. Pairs with `RingStorePtr::drop_shares`.
         shares.store(before.wrapping_sub(count), LEAVE);
         return before;
     }
-    // ORDERING: `LEAVE`. Pairs with `StorePtr::drop_shares`.
+    // ORDERING: `LEAVE`. Pairs with `RingStorePtr::drop_shares`.
     shares.fetch_sub(count, LEAVE)
 }

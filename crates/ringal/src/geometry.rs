@@ -88,7 +88,7 @@ impl Want {
 /// The layout of a heap block that holds the regions of a store.
 #[cfg(feature = "alloc")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Plan {
+pub(crate) struct StorePlan {
     /// The total length of the regions.
     pub(crate) end: usize,
     /// The alignment of the block, and of the first buffer.
@@ -96,7 +96,7 @@ pub(crate) struct Plan {
 }
 
 #[cfg(feature = "alloc")]
-impl Plan {
+impl StorePlan {
     /// Plans a block with at least `bytes` bytes of regions, whose first buffer is aligned to
     /// `align`. Returns `None` if the block would exceed the size or alignment limit.
     pub(crate) fn new(bytes: usize, align: usize) -> Option<Self> {
@@ -204,16 +204,16 @@ mod tests {
     #[cfg(feature = "alloc")]
     fn first_buffer_of_a_store_is_aligned() {
         for (bytes, align) in [(0, 1), (1000, 16), (1 << 16, 64), (1 << 16, 4096), (100, 3000)] {
-            let plan = Plan::new(bytes, align).unwrap();
+            let plan = StorePlan::new(bytes, align).unwrap();
             assert_eq!((plan.first() + GRANULE) % plan.align, 0);
             assert!(plan.end >= bytes && plan.align >= align);
             assert_eq!(plan.bytes(), plan.first() + plan.end);
         }
         for bytes in [usize::MAX, usize::MAX - 15, isize::MAX as usize] {
-            assert_eq!(Plan::new(bytes, 64), None);
+            assert_eq!(StorePlan::new(bytes, 64), None);
         }
-        assert_eq!(Plan::new(64, 1 << 30), None);
-        assert_eq!(Plan::new(64, usize::MAX), None);
+        assert_eq!(StorePlan::new(64, 1 << 30), None);
+        assert_eq!(StorePlan::new(64, usize::MAX), None);
     }
 
     #[test]

@@ -148,7 +148,7 @@ mod word;
 mod models;
 
 pub use buffer::{FixedBuf, FixedBufMut, GenericBufMut};
-pub use error::{CreateError, Full, Refused};
+pub use error::{CreateError, Full, RequestError};
 #[cfg(feature = "alloc")]
 pub use ring::Builder;
 pub use ring::{ExtBuf, RingAl};

@@ -6,8 +6,8 @@ use ephemera_prim::poison::poison;
 
 use crate::guard::GuardPtr;
 #[cfg(feature = "alloc")]
-use crate::parked::Parked;
-use crate::store::StorePtr;
+use crate::parked::ParkedStores;
+use crate::store::RingStorePtr;
 
 /// Releases the region of a buffer: frees it for the ring to use again. The buffer has `bytes`
 /// bytes at `data`.
@@ -16,7 +16,7 @@ use crate::store::StorePtr;
 /// The buffer belongs to the caller, which does not use it again. Its region has `region` bytes and
 /// lies in `store`.
 #[inline]
-pub(crate) unsafe fn release(store: StorePtr, data: NonNull<u8>, bytes: usize, region: usize) {
+pub(crate) unsafe fn release(store: RingStorePtr, data: NonNull<u8>, bytes: usize, region: usize) {
     // SAFETY: the region is not released yet, so its store is not freed (G1).
     let guard = unsafe { GuardPtr::of(data) };
     // SAFETY: the caller owns the buffer, and `region` is the length of its region.
@@ -46,10 +46,10 @@ pub(crate) unsafe fn release(store: StorePtr, data: NonNull<u8>, bytes: usize, r
 /// As for [`release`], and the store is closed.
 #[cold]
 #[inline(never)]
-unsafe fn release_late(store: StorePtr, guard: GuardPtr, region: usize) {
+unsafe fn release_late(store: RingStorePtr, guard: GuardPtr, region: usize) {
     #[cfg(feature = "alloc")]
     {
-        let parked = Parked::of(&store);
+        let parked = ParkedStores::of(&store);
         // SAFETY: the caller owns the region, in a closed store.
         if unsafe { store.settle_late(guard, region) } {
             // SAFETY: `settle_late` subtracted the last share.
@@ -66,13 +66,13 @@ unsafe fn release_late(store: StorePtr, guard: GuardPtr, region: usize) {
 }
 
 #[cfg(feature = "alloc")]
-impl StorePtr {
+impl RingStorePtr {
     /// Ends the ring: frees the store if no buffer is in use, and parks it otherwise. Never blocks.
     ///
     /// # Safety
-    /// [`StorePtr::create`] returned the store, and its ring does not use it again.
+    /// [`RingStorePtr::create`] returned the store, and its ring does not use it again.
     pub(crate) unsafe fn retire(self) {
-        let parked = Parked::of(&self);
+        let parked = ParkedStores::of(&self);
         // SAFETY: the caller is the ring, which allocates no more.
         let held = if unsafe { self.skip_free() } {
             0

@@ -35,7 +35,7 @@ use ephemera_prim::{
 #[cfg(all(feature = "alloc", not(ephemera_loom)))]
 use crate::geometry::GRANULE;
 #[cfg(feature = "alloc")]
-use crate::geometry::Plan;
+use crate::geometry::StorePlan;
 use crate::geometry::{region_of, room};
 use crate::guard::GuardPtr;
 
@@ -43,7 +43,7 @@ use crate::guard::GuardPtr;
 /// never the whole header.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub(crate) struct Store {
+pub(crate) struct RingStore {
     /// Whether the ring was dropped. Set once. A release reads it before its last access to its
     /// region. If it is set, the store stays until this release subtracts its share. If it is not,
     /// the release does not access the store again after it frees the region.
@@ -53,22 +53,23 @@ pub(crate) struct Store {
     half_left: AtomicBool,
     witness: Witness,
     #[cfg(feature = "alloc")]
-    heap: Heap,
+    heap: HeapFields,
 }
 
 /// The fields that only stores on the heap use, to end them.
 #[cfg(feature = "alloc")]
 #[derive(Debug)]
-struct Heap {
-    /// The lists that this store is parked in, which outlive it. `Parked::of` knows their type.
+struct HeapFields {
+    /// The lists that this store is parked in, which outlive it. `ParkedStores::of` knows their
+    /// type.
     parked: *const (),
     /// The block that contains the regions.
     block: NonNull<u8>,
-    plan: Plan,
+    plan: StorePlan,
     /// E1. Zero while the ring lives.
     shares: AtomicUsize,
     /// The next header in the same list of parked stores.
-    link: AtomicPtr<Store>,
+    link: AtomicPtr<RingStore>,
     /// E3. Only the ring, and after its drop the thread that holds the gate, accesses this.
     swept: OwnerUsize,
     /// Stands for the regions under loom.
@@ -80,23 +81,23 @@ struct Heap {
 
 // SAFETY: every field is an atomic, or a word that never changes after the store is created.
 // `parked` points at lists that are shared between threads.
-unsafe impl Sync for Store {}
+unsafe impl Sync for RingStore {}
 
 #[cfg(all(not(ephemera_loom), feature = "alloc", target_pointer_width = "64"))]
-const _: () = assert!(size_of::<Store>() == 64, "the header is one cache line");
+const _: () = assert!(size_of::<RingStore>() == 64, "the header is one cache line");
 
 /// The header that all stores in caller-provided memory share.
 #[cfg(not(ephemera_loom))]
-static GIVEN: Store = Store {
+static GIVEN: RingStore = RingStore {
     closed: AtomicBool::new(false),
     #[cfg(feature = "alloc")]
     half_left: AtomicBool::new(false),
     witness: Witness::new(),
     #[cfg(feature = "alloc")]
-    heap: Heap {
+    heap: HeapFields {
         parked: ptr::null(),
         block: NonNull::dangling(),
-        plan: Plan { end: 0, align: GRANULE },
+        plan: StorePlan { end: 0, align: GRANULE },
         shares: AtomicUsize::new(0),
         link: AtomicPtr::new(ptr::null_mut()),
         swept: OwnerUsize::new(0),
@@ -110,11 +111,11 @@ static GIVEN: Store = Store {
 /// # Invariant
 /// **S1** The header is not freed while the pointer is used. The ring keeps it, and so do each
 /// buffer that is not released yet and the lists of parked stores (E2). The code that
-/// creates a `StorePtr` guarantees this, and the methods rely on it.
+/// creates a `RingStorePtr` guarantees this, and the methods rely on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct StorePtr(NonNull<Store>);
+pub(crate) struct RingStorePtr(NonNull<RingStore>);
 
-impl StorePtr {
+impl RingStorePtr {
     /// Returns the header of stores in caller-provided memory.
     #[cfg(not(ephemera_loom))]
     pub(crate) fn given() -> Self {
@@ -154,21 +155,21 @@ impl StorePtr {
 }
 
 #[cfg(feature = "alloc")]
-impl StorePtr {
+impl RingStorePtr {
     /// Creates a store of one free region. Returns the store and the address of its first guard, or
     /// `None` if the heap refuses.
     ///
     /// # Safety
-    /// `parked` is the address of a `Parked` that outlives the store.
-    pub(crate) unsafe fn create(plan: Plan, parked: *const ()) -> Option<(Self, NonNull<u8>)> {
+    /// `parked` is the address of a `ParkedStores` that outlives the store.
+    pub(crate) unsafe fn create(plan: StorePlan, parked: *const ()) -> Option<(Self, NonNull<u8>)> {
         let layout = Layout::from_size_align(plan.bytes(), plan.align).ok()?;
         let block = raw::acquire(&Global, layout).ok()?;
-        let Ok(header) = raw::acquire(&Global, Layout::new::<Store>()) else {
+        let Ok(header) = raw::acquire(&Global, Layout::new::<RingStore>()) else {
             // SAFETY: `block` was acquired above with this layout, and nothing points into it.
             unsafe { raw::release(&Global, block, layout) };
             return None;
         };
-        let heap = Heap {
+        let heap = HeapFields {
             parked,
             block,
             plan,
@@ -178,8 +179,8 @@ impl StorePtr {
             regions: Witness::new(),
             listed: Witness::new(),
         };
-        let store = header.cast::<Store>();
-        let header = Store {
+        let store = header.cast::<RingStore>();
+        let header = RingStore {
             closed: AtomicBool::new(false),
             half_left: AtomicBool::new(false),
             witness: Witness::new(),
@@ -199,20 +200,20 @@ impl StorePtr {
     ///
     /// # Safety
     /// S1 holds for `header`.
-    pub(crate) unsafe fn from_raw(header: NonNull<Store>) -> Self {
+    pub(crate) unsafe fn from_raw(header: NonNull<RingStore>) -> Self {
         Self(header)
     }
 
-    pub(crate) fn as_non_null(self) -> NonNull<Store> {
+    pub(crate) fn as_non_null(self) -> NonNull<RingStore> {
         self.0
     }
 
-    pub(crate) fn as_ptr(self) -> *mut Store {
+    pub(crate) fn as_ptr(self) -> *mut RingStore {
         self.0.as_ptr()
     }
 
     #[inline]
-    fn heap(&self) -> *const Heap {
+    fn heap(&self) -> *const HeapFields {
         // SAFETY: the header is not freed (S1). No reference is created.
         unsafe { &raw const (*self.0.as_ptr()).heap }
     }
@@ -222,14 +223,14 @@ impl StorePtr {
         self.closed().store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn plan(self) -> Plan {
+    pub(crate) fn plan(self) -> StorePlan {
         // SAFETY: the header is not freed (S1), and the plan never changes.
         unsafe { (*self.heap()).plan }
     }
 
     /// Returns the size of the two heap blocks of the store.
     pub(crate) fn bytes_held(self) -> usize {
-        self.plan().bytes() + size_of::<Store>()
+        self.plan().bytes() + size_of::<RingStore>()
     }
 
     pub(crate) fn block(self) -> NonNull<u8> {
@@ -247,7 +248,7 @@ impl StorePtr {
         unsafe { &(*self.heap()).shares }
     }
 
-    pub(crate) fn link(&self) -> &AtomicPtr<Store> {
+    pub(crate) fn link(&self) -> &AtomicPtr<RingStore> {
         // SAFETY: the header is not freed (S1). The reference covers this word alone.
         unsafe { &(*self.heap()).link }
     }
@@ -319,7 +320,7 @@ pub(crate) unsafe fn format(base: NonNull<u8>, len: usize) {
 /// The region is taken, lies in `store`, has the length for `bytes` bytes, and only the caller
 /// accesses it.
 #[inline]
-pub(crate) unsafe fn hand_out(store: StorePtr, guard: GuardPtr, bytes: usize) {
+pub(crate) unsafe fn hand_out(store: RingStorePtr, guard: GuardPtr, bytes: usize) {
     let (data, region) = (guard.payload(), region_of(bytes));
     // In caller-provided memory, also unmark the rounding, because a release sets no marks there.
     let usable = if store.is_given() { room(region) } else { bytes };

@@ -10,20 +10,20 @@ use crate::{Arena, ArenaArc, Build, Builder, Pool, Refused, SharedArena};
 
 /// A value of a hundred bytes that counts its live instances.
 #[derive(Clone)]
-struct Value {
+struct TestValue {
     alive: Rc<Cell<usize>>,
     number: usize,
     _weight: [u64; 12],
 }
 
-impl Value {
+impl TestValue {
     fn new(alive: &Rc<Cell<usize>>, number: usize) -> Self {
         alive.set(alive.get() + 1);
         Self { alive: Rc::clone(alive), number, _weight: [0; 12] }
     }
 }
 
-impl Drop for Value {
+impl Drop for TestValue {
     fn drop(&mut self) {
         self.alive.set(self.alive.get() - 1);
     }
@@ -32,26 +32,26 @@ impl Drop for Value {
 const COUNT: usize = if cfg!(miri) { 80 } else { 1_200 };
 
 /// The methods of all arenas that the script needs.
-trait Script: Build {
-    type Boxed: core::ops::Deref<Target = Value>;
-    type Counted: core::ops::Deref<Target = Value> + Clone;
-    fn boxed(&self, value: Value) -> Result<Self::Boxed, Value>;
-    fn counted(&self, value: Value) -> Result<Self::Counted, Value>;
+trait HostileScript: Build {
+    type Boxed: core::ops::Deref<Target = TestValue>;
+    type Counted: core::ops::Deref<Target = TestValue> + Clone;
+    fn boxed(&self, value: TestValue) -> Result<Self::Boxed, TestValue>;
+    fn counted(&self, value: TestValue) -> Result<Self::Counted, TestValue>;
     fn shrink(&self);
     fn used(&self) -> usize;
 }
 
 macro_rules! script {
     ($arena:ident, $boxed:ident, $counted:ident, $try_counted:ident) => {
-        impl Script for $arena<Value> {
-            type Boxed = crate::$boxed<Value>;
-            type Counted = crate::$counted<Value>;
+        impl HostileScript for $arena<TestValue> {
+            type Boxed = crate::$boxed<TestValue>;
+            type Counted = crate::$counted<TestValue>;
 
-            fn boxed(&self, value: Value) -> Result<Self::Boxed, Value> {
+            fn boxed(&self, value: TestValue) -> Result<Self::Boxed, TestValue> {
                 self.try_alloc(value).map_err(|error| error.into_value())
             }
 
-            fn counted(&self, value: Value) -> Result<Self::Counted, Value> {
+            fn counted(&self, value: TestValue) -> Result<Self::Counted, TestValue> {
                 self.$try_counted(value).map_err(|error| error.into_value())
             }
 
@@ -71,13 +71,13 @@ script!(Arena, ArenaBox, ArenaRc, try_alloc_rc);
 script!(Pool, PoolBox, ArenaRc, try_alloc_rc);
 
 /// Runs the script, and returns the number of refused requests.
-fn run<A: Script>() -> Result<usize, Refused> {
+fn run<A: HostileScript>() -> Result<usize, Refused> {
     let alive = Rc::new(Cell::new(0));
     let arena: A = Builder::new().capacity(70).try_build()?;
     let (mut boxes, mut counted, mut refused) = (Vec::new(), Vec::new(), 0);
     for round in 0..2 {
         for number in 0..COUNT {
-            match arena.boxed(Value::new(&alive, number)) {
+            match arena.boxed(TestValue::new(&alive, number)) {
                 Ok(value) => boxes.push(value),
                 Err(value) => {
                     assert_eq!(value.number, number, "a refusal returns the value");
@@ -85,7 +85,7 @@ fn run<A: Script>() -> Result<usize, Refused> {
                 }
             }
             if number % 20 == 0 {
-                match arena.counted(Value::new(&alive, number)) {
+                match arena.counted(TestValue::new(&alive, number)) {
                     Ok(value) => counted.extend([value.clone(), value]),
                     Err(value) => {
                         assert_eq!(value.number, number, "a refusal returns the value");
@@ -111,7 +111,7 @@ fn run<A: Script>() -> Result<usize, Refused> {
     Ok(refused)
 }
 
-fn at_every_call<A: Script>() {
+fn at_every_call<A: HostileScript>() {
     refuse(0, 0);
     assert_eq!(run::<A>(), Ok(0));
     let calls = refuse(0, 0);
@@ -132,17 +132,17 @@ fn at_every_call<A: Script>() {
 
 #[test]
 fn a_shared_arena_survives_every_refusal() {
-    at_every_call::<SharedArena<Value>>();
+    at_every_call::<SharedArena<TestValue>>();
 }
 
 #[test]
 fn an_arena_survives_every_refusal() {
-    at_every_call::<Arena<Value>>();
+    at_every_call::<Arena<TestValue>>();
 }
 
 #[test]
 fn a_pool_survives_every_refusal() {
-    at_every_call::<Pool<Value>>();
+    at_every_call::<Pool<TestValue>>();
 }
 
 /// The clone of a handle cannot report a refusal, so it must not allocate.
@@ -150,7 +150,7 @@ fn a_pool_survives_every_refusal() {
 fn handles_allocate_nothing() {
     let alive = Rc::new(Cell::new(0));
     let arena = SharedArena::new();
-    let arc = arena.alloc_arc(Value::new(&alive, 1));
+    let arc = arena.alloc_arc(TestValue::new(&alive, 1));
     refuse(0, usize::MAX);
     let (clone, weak) = (arc.clone(), ArenaArc::downgrade(&arc));
     drop(arena);
@@ -184,8 +184,8 @@ fn impossible_capacities_allocate_no_groups() {
         #[cfg(all(target_pointer_width = "64", not(miri)))]
         (usize::MAX, 1 << 48),
     ] {
-        beyond::<SharedArena<Value>>(limit, capacity);
-        beyond::<Arena<Value>>(limit, capacity);
-        beyond::<Pool<Value>>(limit, capacity);
+        beyond::<SharedArena<TestValue>>(limit, capacity);
+        beyond::<Arena<TestValue>>(limit, capacity);
+        beyond::<Pool<TestValue>>(limit, capacity);
     }
 }

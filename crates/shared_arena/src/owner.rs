@@ -6,11 +6,11 @@
 #[cfg(target_has_atomic = "64")]
 use ephemera_prim::word::OwnerUsize;
 
-use crate::geometry::Geometry;
+use crate::geometry::ArenaGeometry;
 #[cfg(target_has_atomic = "64")]
-use crate::group::GroupPtr;
+use crate::group::PageGroupPtr;
 use crate::shard::ShardPtr;
-use crate::store::Store;
+use crate::store::ArenaStore;
 
 /// The calling thread as the owner of a shard of a live arena.
 ///
@@ -18,19 +18,19 @@ use crate::store::Store;
 /// **O1** This thread may write the owner's words of the shard and of its groups: it holds the
 /// shard's record, or it is the pool's only thread. The arena is not dropped during `'s`.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Owner<'s> {
-    pub(crate) store: &'s Store,
+pub(crate) struct ShardOwner<'s> {
+    pub(crate) store: &'s ArenaStore,
     pub(crate) shard: ShardPtr,
 }
 
-impl<'s> Owner<'s> {
+impl<'s> ShardOwner<'s> {
     /// # Safety
     /// O1.
-    pub(crate) unsafe fn new(store: &'s Store, shard: ShardPtr) -> Self {
+    pub(crate) unsafe fn new(store: &'s ArenaStore, shard: ShardPtr) -> Self {
         Self { store, shard }
     }
 
-    pub(crate) fn geometry(self) -> &'s Geometry {
+    pub(crate) fn geometry(self) -> &'s ArenaGeometry {
         self.store.geometry()
     }
 
@@ -44,7 +44,7 @@ impl<'s> Owner<'s> {
             let geometry = self.geometry();
             // SAFETY: G1: a page in the inbox is this shard's, and its group is not freed before it
             // is booked.
-            let group = unsafe { GroupPtr::around(far, geometry.group) };
+            let group = unsafe { PageGroupPtr::around(far, geometry.group) };
             self.shard.book(group.near(geometry, group.page_of_far(geometry, far)), slots);
             pages += 1;
         }

@@ -9,28 +9,28 @@ use ephemera_prim::record::Record;
 
 use crate::close;
 use crate::error::Refused;
-use crate::group::{Far, GroupPtr};
-use crate::owner::Owner;
+use crate::group::{Far, PageGroupPtr};
+use crate::owner::ShardOwner;
 use crate::parked::{self, LOOKS, Visitor};
 use crate::shard::ShardPtr;
-use crate::store::Store;
+use crate::store::ArenaStore;
 use crate::trim::Fate;
-use crate::world::{Place, World, identity, record_of};
+use crate::world::{ArenaRecord, ArenaWorld, identity, record_of};
 
 /// Returns a slot for the holder of `record` when it has none at hand.
 ///
 /// # Safety
 /// The caller holds `record`, which belongs to this world.
 pub(crate) unsafe fn claim_slow(
-    world: &World,
-    store: &Store,
-    record: &Record<Place>,
+    world: &ArenaWorld,
+    store: &ArenaStore,
+    record: &Record<ArenaRecord>,
 ) -> Result<NonNull<u8>, Refused> {
-    if !record.shard().parting.is_empty() {
+    if !record.data().parting.is_empty() {
         parked::visit(world, record, Visitor::Holder, LOOKS);
     }
     // SAFETY: the caller holds the record.
-    let make = || unsafe { store.make_shard(record.shard().seat(), identity(record)) };
+    let make = || unsafe { store.make_shard(record.data().seat(), identity(record)) };
     let shard = make().or_else(|refused| {
         // Empty groups of exited threads may take the room that the shard needs.
         scavenge(world, store, true);
@@ -39,7 +39,7 @@ pub(crate) unsafe fn claim_slow(
         make()
     })?;
     // SAFETY: O1: the caller holds the record.
-    let owner = unsafe { Owner::new(store, shard) };
+    let owner = unsafe { ShardOwner::new(store, shard) };
     if let Some(slot) = owner.serve() {
         return Ok(slot);
     }
@@ -54,7 +54,7 @@ pub(crate) unsafe fn claim_slow(
 
 /// Looks at everything that is parked if the global allocator refused. Parked memory does not count
 /// for another arena's limit.
-fn look_at_all(world: &World, mine: Option<&Record<Place>>, refused: Refused) {
+fn look_at_all(world: &ArenaWorld, mine: Option<&Record<ArenaRecord>>, refused: Refused) {
     if !refused.by_limit() {
         parked::look_at_all(world, mine);
     }
@@ -66,9 +66,9 @@ fn look_at_all(world: &World, mine: Option<&Record<Place>>, refused: Refused) {
 /// # Safety
 /// The caller holds `record`, if it is `Some`.
 pub(crate) unsafe fn make_room(
-    world: &World,
-    store: &Store,
-    record: Option<&Record<Place>>,
+    world: &ArenaWorld,
+    store: &ArenaStore,
+    record: Option<&Record<ArenaRecord>>,
     refused: Refused,
 ) {
     // SAFETY: the caller holds the record, if there is one.
@@ -78,13 +78,13 @@ pub(crate) unsafe fn make_room(
 
 /// Goes through shards whose record no thread holds, and leaves their empty groups for any shard to
 /// bind. Unless `thorough`, it skips shards in which little can have changed since the last time.
-fn scavenge(world: &World, store: &Store, thorough: bool) {
+fn scavenge(world: &ArenaWorld, store: &ArenaStore, thorough: bool) {
     for shard in store.shards() {
         with_lease(world, shard, |record| {
             // SAFETY: O1: this thread has the lease.
-            let owner = unsafe { Owner::new(store, shard) };
+            let owner = unsafe { ShardOwner::new(store, shard) };
             owner.settle();
-            let (quiet, entered) = (shard.quiet(), record.shard().entered.get());
+            let (quiet, entered) = (shard.quiet(), record.data().entered.get());
             let seen = quiet.entered.get() == entered;
             if !thorough && seen && quiet.booked.get() * 8 < shard.pages().get().max(1) {
                 return;
@@ -98,7 +98,11 @@ fn scavenge(world: &World, store: &Store, thorough: bool) {
 
 /// Calls `visit` while this thread has the lease of a shard's record. Returns `None` if another
 /// thread holds the record.
-fn with_lease<R>(world: &World, shard: ShardPtr, visit: impl FnOnce(&Record<Place>) -> R) -> Option<R> {
+fn with_lease<R>(
+    world: &ArenaWorld,
+    shard: ShardPtr,
+    visit: impl FnOnce(&Record<ArenaRecord>) -> R,
+) -> Option<R> {
     let record = record_of(shard);
     if cfg!(ephemera_weaken = "arena_trim_without_lease") {
         return Some(visit(record));
@@ -116,7 +120,11 @@ fn with_lease<R>(world: &World, shard: ShardPtr, visit: impl FnOnce(&Record<Plac
 ///
 /// # Safety
 /// The caller holds `record`, if it is `Some`.
-pub(crate) unsafe fn shrink(world: &World, store: &Store, record: Option<&Record<Place>>) -> bool {
+pub(crate) unsafe fn shrink(
+    world: &ArenaWorld,
+    store: &ArenaStore,
+    record: Option<&Record<ArenaRecord>>,
+) -> bool {
     store.epoch().raise();
     // SAFETY: the caller holds the record, if there is one.
     unsafe { give_back_empty(world, store, record) != 0 }
@@ -126,13 +134,17 @@ pub(crate) unsafe fn shrink(world: &World, store: &Store, record: Option<&Record
 ///
 /// # Safety
 /// The caller holds `record`, if it is `Some`.
-unsafe fn give_back_empty(world: &World, store: &Store, record: Option<&Record<Place>>) -> usize {
+unsafe fn give_back_empty(
+    world: &ArenaWorld,
+    store: &ArenaStore,
+    record: Option<&Record<ArenaRecord>>,
+) -> usize {
     let trim = |shard| {
         // SAFETY: O1: the caller holds the record, or this thread has its lease.
-        let owner = unsafe { Owner::new(store, shard) };
+        let owner = unsafe { ShardOwner::new(store, shard) };
         owner.trim(Fate::Release)
     };
-    let mut count = record.and_then(|record| store.shard(record.shard().seat())).map_or(0, trim);
+    let mut count = record.and_then(|record| store.shard(record.data().seat())).map_or(0, trim);
     for shard in store.shards() {
         count += with_lease(world, shard, |_| trim(shard)).unwrap_or(0);
     }
@@ -147,7 +159,12 @@ unsafe fn give_back_empty(world: &World, store: &Store, record: Option<&Record<P
 /// The slot was claimed from the page with this far part in `group`, which belongs to an arena of
 /// this world. The caller does not use the slot again.
 #[inline]
-pub(crate) unsafe fn give_back(world: &World, group: GroupPtr, far: NonNull<Far>, bit: u64) -> Option<bool> {
+pub(crate) unsafe fn give_back(
+    world: &ArenaWorld,
+    group: PageGroupPtr,
+    far: NonNull<Far>,
+    bit: u64,
+) -> Option<bool> {
     if group.record().follow().is_null() {
         let last = group.count_down(1);
         return (last || world.parked.waits()).then_some(last);
@@ -168,7 +185,7 @@ pub(crate) unsafe fn give_back(world: &World, group: GroupPtr, far: NonNull<Far>
 /// As for [`Inbox::push_or_count`], with the page and the inbox of its shard.
 #[cold]
 #[inline(never)]
-unsafe fn push_or_count(group: GroupPtr, far: NonNull<Far>, bit: u64, old: u64, world: &World) {
+unsafe fn push_or_count(group: PageGroupPtr, far: NonNull<Far>, bit: u64, old: u64, world: &ArenaWorld) {
     // SAFETY: one slot of the group is not booked or counted yet, so the group is bound.
     let shard = unsafe { ShardPtr::of(group) };
     // SAFETY: the caller passes the word that its free found.
@@ -183,7 +200,7 @@ unsafe fn push_or_count(group: GroupPtr, far: NonNull<Far>, bit: u64, old: u64, 
 ///
 /// # Safety
 /// If `last`, as for [`parked::came_home`].
-pub(crate) unsafe fn gone(world: &World, group: GroupPtr, last: bool) {
+pub(crate) unsafe fn gone(world: &ArenaWorld, group: PageGroupPtr, last: bool) {
     if last {
         // SAFETY: the caller counted the last slot of the group.
         unsafe { parked::came_home(world, group) };
@@ -195,7 +212,11 @@ pub(crate) unsafe fn gone(world: &World, group: GroupPtr, last: bool) {
 /// # Safety
 /// The caller drops the arena: no thread uses it except through handles to its slots. The caller
 /// holds `mine`, if it is `Some`.
-pub(crate) unsafe fn close(world: &World, store: NonNull<Store>, mine: Option<&Record<Place>>) {
+pub(crate) unsafe fn close(
+    world: &ArenaWorld,
+    store: NonNull<ArenaStore>,
+    mine: Option<&Record<ArenaRecord>>,
+) {
     #[cfg(test)]
     world.parked.tally.stores.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
     // SAFETY: the store lives until `close_store`.

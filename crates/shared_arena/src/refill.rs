@@ -7,10 +7,10 @@ use ephemera_prim::prefetch;
 
 use crate::bits::Bits;
 use crate::error::Refused;
-use crate::group::{GroupPtr, NearPtr};
-use crate::owner::Owner;
-use crate::shard::Quiet;
-use crate::store::Store;
+use crate::group::{NearPtr, PageGroupPtr};
+use crate::owner::ShardOwner;
+use crate::shard::QuietFields;
+use crate::store::ArenaStore;
 use crate::trim::Which;
 
 /// The number of cache lines of the next page to prefetch. After these the processor recognises the
@@ -20,7 +20,7 @@ const AHEAD: usize = 4;
 /// The least number of slow paths between two looks for idle groups.
 const LOOK_EVERY: usize = 64;
 
-impl Owner<'_> {
+impl ShardOwner<'_> {
     /// Returns a slot that is available without the global allocator.
     pub(crate) fn serve(self) -> Option<NonNull<u8>> {
         self.obey();
@@ -38,7 +38,7 @@ impl Owner<'_> {
     #[cfg(all(feature = "std", target_has_atomic = "64"))]
     pub(crate) fn serve_patiently(self) -> Option<NonNull<u8>> {
         self.serve().or_else(|| {
-            self.store.pop_unbound(Store::enter_patiently, |group| self.bind(group))?;
+            self.store.pop_unbound(ArenaStore::enter_patiently, |group| self.bind(group))?;
             self.serve()
         })
     }
@@ -85,7 +85,7 @@ impl Owner<'_> {
         }
         // SAFETY: G1: pages on the list are this shard's.
         let Some(near) = (unsafe { NearPtr::from_raw(shard.avail().get()) }) else { return false };
-        let group = GroupPtr::of_near(self.geometry(), near);
+        let group = PageGroupPtr::of_near(self.geometry(), near);
         group.touch();
         shard.avail().set(near.next().get());
         let slots = near.bits().slots();
@@ -110,7 +110,7 @@ impl Owner<'_> {
         // SAFETY: G1: pages on the list are this shard's.
         let Some(near) = (unsafe { NearPtr::from_raw(self.shard.avail().get()) }) else { return };
         prefetch::for_write(near.as_ptr().cast());
-        let group = GroupPtr::of_near(self.geometry(), near);
+        let group = PageGroupPtr::of_near(self.geometry(), near);
         let base = group.base(self.geometry(), group.page_of_near(self.geometry(), near)).as_ptr();
         for line in 0..AHEAD {
             prefetch::for_write(base.wrapping_add(line * 64));
@@ -119,11 +119,12 @@ impl Owner<'_> {
 
     /// Binds a group that no shard has. Returns whether there was one.
     fn bind_unbound(self) -> bool {
-        self.store.has_unbound() && self.store.pop_unbound(Store::enter, |group| self.bind(group)).is_some()
+        self.store.has_unbound()
+            && self.store.pop_unbound(ArenaStore::enter, |group| self.bind(group)).is_some()
     }
 
     /// Binds a group of free slots to this shard.
-    fn bind(self, group: GroupPtr) {
+    fn bind(self, group: PageGroupPtr) {
         let shard = self.shard;
         group.touch();
         group.shard().set(shard.as_ptr().cast());
@@ -155,7 +156,7 @@ impl Owner<'_> {
 
 /// Counts a slow path, and returns the number since the last look. A thread in a steady state takes
 /// slow paths, although it may never take a page from the list.
-fn served(quiet: &Quiet) -> usize {
+fn served(quiet: &QuietFields) -> usize {
     if cfg!(ephemera_weaken = "arena_idle_by_pages_taken") {
         return quiet.served.get();
     }

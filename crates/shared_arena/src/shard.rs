@@ -22,12 +22,12 @@ use ephemera_prim::prefetch;
 use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
 
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
-use crate::bag::{Link, Linked};
+use crate::bag::{BagLink, Linked};
 use crate::bits::Bits;
-use crate::geometry::Geometry;
+use crate::geometry::ArenaGeometry;
 #[cfg(target_has_atomic = "64")]
 use crate::group::Far;
-use crate::group::{Group, GroupPtr, Near, NearPtr};
+use crate::group::{Near, NearPtr, PageGroup, PageGroupPtr};
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 use crate::turn::Turn;
 
@@ -41,21 +41,21 @@ pub(crate) struct Shard {
     base: OwnerPtr<u8>,
     current: OwnerPtr<Near>,
     avail: OwnerPtr<Near>,
-    groups: OwnerPtr<Group>,
+    groups: OwnerPtr<PageGroup>,
     /// The identity that groups of this shard carry.
     record: *const (),
     /// The number of pages in all its groups.
     pages: OwnerUsize,
-    quiet: Quiet,
+    quiet: QuietFields,
     #[cfg(target_has_atomic = "64")]
-    remote: Remote,
+    remote: ShardRemote,
 }
 
 /// The fields that only slow paths read.
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct Quiet {
-    /// The store that this shard belongs to. `Store::of` knows its type.
+pub(crate) struct QuietFields {
+    /// The store that this shard belongs to. `ArenaStore::of` knows its type.
     store: *const (),
     /// Slow paths since the shard last looked for idle groups.
     pub(crate) served: OwnerUsize,
@@ -71,7 +71,7 @@ pub(crate) struct Quiet {
 #[cfg(target_has_atomic = "64")]
 #[derive(Debug)]
 #[repr(C, align(64))]
-struct Remote {
+struct ShardRemote {
     inbox: Inbox<Far>,
     /// After the arena's drop: the turn at this shard, and groups whose last slot was counted
     /// (`turn`).
@@ -79,10 +79,10 @@ struct Remote {
     turn: Turn,
     /// The link to the next shard in a bag.
     #[cfg(feature = "std")]
-    link: Link<Shard>,
+    link: BagLink<Shard>,
     /// Where the next look by a thread other than the owner begins; null for the first group.
     #[cfg(feature = "std")]
-    cursor: OwnerPtr<Group>,
+    cursor: OwnerPtr<PageGroup>,
 }
 
 impl Shard {
@@ -96,7 +96,7 @@ impl Shard {
             groups: OwnerPtr::null(),
             record,
             pages: OwnerUsize::new(0),
-            quiet: Quiet {
+            quiet: QuietFields {
                 store,
                 served: OwnerUsize::new(0),
                 epoch: OwnerUsize::new(0),
@@ -105,12 +105,12 @@ impl Shard {
                 entered: OwnerUsize::new(usize::MAX),
             },
             #[cfg(target_has_atomic = "64")]
-            remote: Remote {
+            remote: ShardRemote {
                 inbox: Inbox::new(),
                 #[cfg(feature = "std")]
                 turn: Turn::taken(),
                 #[cfg(feature = "std")]
-                link: Link::new(),
+                link: BagLink::new(),
                 #[cfg(feature = "std")]
                 cursor: OwnerPtr::null(),
             },
@@ -120,7 +120,7 @@ impl Shard {
 
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 impl Linked for Shard {
-    fn link(item: NonNull<Self>) -> NonNull<Link<Self>> {
+    fn link(item: NonNull<Self>) -> NonNull<BagLink<Self>> {
         // SAFETY: S1: a shard in a bag keeps its store live, and so itself.
         let link = unsafe { &raw mut (*item.as_ptr()).remote.link };
         // SAFETY: the address of a field of a live shard is not null.
@@ -167,7 +167,7 @@ impl ShardPtr {
     /// # Safety
     /// The group is bound: one of its slots was claimed and is not freed.
     #[inline]
-    pub(crate) unsafe fn of(group: GroupPtr) -> Self {
+    pub(crate) unsafe fn of(group: PageGroupPtr) -> Self {
         // SAFETY: the shard of a bound group is not null.
         let shard = unsafe { NonNull::new_unchecked(group.shard().get().cast()) };
         // S1: shards live as long as the store, and the store as long as its groups.
@@ -185,9 +185,9 @@ impl ShardPtr {
         base: OwnerPtr<u8>,
         current: OwnerPtr<Near>,
         avail: OwnerPtr<Near>,
-        groups: OwnerPtr<Group>,
+        groups: OwnerPtr<PageGroup>,
         pages: OwnerUsize,
-        quiet: Quiet,
+        quiet: QuietFields,
     }
 
     #[cfg(target_has_atomic = "64")]
@@ -214,7 +214,7 @@ impl ShardPtr {
     }
 
     #[cfg(all(feature = "std", target_has_atomic = "64"))]
-    pub(crate) fn cursor(&self) -> &OwnerPtr<Group> {
+    pub(crate) fn cursor(&self) -> &OwnerPtr<PageGroup> {
         // SAFETY: S1; a reference to the word alone.
         unsafe { &(*self.0.as_ptr()).remote.cursor }
     }
@@ -226,7 +226,7 @@ impl ShardPtr {
 
     /// Returns a slot from `hot` or the current page. Only the owner may call this.
     #[inline]
-    pub(crate) fn claim(self, geometry: &Geometry) -> Option<NonNull<u8>> {
+    pub(crate) fn claim(self, geometry: &ArenaGeometry) -> Option<NonNull<u8>> {
         let slot = match NonNull::new(self.hot().get()) {
             Some(slot) => {
                 self.hot().set(ptr::null_mut());
@@ -242,7 +242,7 @@ impl ShardPtr {
 
     /// Returns a slot of the current page, if it has one.
     #[inline]
-    fn claim_current(self, geometry: &Geometry) -> Option<NonNull<u8>> {
+    fn claim_current(self, geometry: &ArenaGeometry) -> Option<NonNull<u8>> {
         let bits = self.bits().get();
         if bits == 0 {
             return None;
@@ -263,7 +263,7 @@ impl ShardPtr {
     /// `slot` was claimed from `group`, which is this shard's, and the caller does not use it
     /// again.
     #[inline]
-    pub(crate) unsafe fn put(self, geometry: &Geometry, group: GroupPtr, slot: NonNull<u8>) {
+    pub(crate) unsafe fn put(self, geometry: &ArenaGeometry, group: PageGroupPtr, slot: NonNull<u8>) {
         used(geometry, slot);
         if self.hot().get().is_null() {
             // `publish` makes the end of the slot's use visible to a look.
@@ -284,7 +284,7 @@ impl ShardPtr {
     /// Frees the first slot of a page that was full. Links the page before the slot is free.
     #[cold]
     #[inline(never)]
-    fn put_first(self, group: GroupPtr, near: NearPtr, slot: u64) {
+    fn put_first(self, group: PageGroupPtr, near: NearPtr, slot: u64) {
         if cfg!(ephemera_weaken = "arena_link_after_free") {
             near.local().publish(Bits::listed(slot).word());
         }
@@ -311,12 +311,12 @@ impl ShardPtr {
 
     /// Returns the hot slot and those of the current page to their pages' words: the first half of
     /// O2.
-    pub(crate) fn give_back_front(self, geometry: &Geometry) {
+    pub(crate) fn give_back_front(self, geometry: &ArenaGeometry) {
         if let Some(slot) = NonNull::new(self.hot().get()) {
             self.hot().set(ptr::null_mut());
             // SAFETY: G1: the group of a free slot of this shard is live, and the slot's pointer
             // derives from it.
-            let group = unsafe { GroupPtr::around(slot, geometry.group) };
+            let group = unsafe { PageGroupPtr::around(slot, geometry.group) };
             let position = geometry.position(slot.addr().get() & (geometry.group - 1));
             self.book(group.near(geometry, position.page), 1 << position.slot);
         }
@@ -329,7 +329,7 @@ impl ShardPtr {
 
     /// Returns a page's free slots that are in no page's word: the hot slot, and those of the
     /// current page. For threads that may not write.
-    pub(crate) fn front_slots(self, geometry: &Geometry, group: GroupPtr, page: usize) -> u64 {
+    pub(crate) fn front_slots(self, geometry: &ArenaGeometry, group: PageGroupPtr, page: usize) -> u64 {
         let mut slots = 0;
         let hot = self.hot_observed();
         if hot.addr() & !(geometry.group - 1) == group.as_ptr().addr() {
@@ -351,7 +351,7 @@ impl ShardPtr {
 }
 
 /// Returns how far ahead of a slot to prefetch, in bytes: four slots, within bounds.
-const fn ahead(geometry: &Geometry) -> usize {
+const fn ahead(geometry: &ArenaGeometry) -> usize {
     match geometry.stride {
         0..16 => 64,
         16..128 => 4 * geometry.stride,
@@ -361,12 +361,12 @@ const fn ahead(geometry: &Geometry) -> usize {
 
 /// Tells loom that this thread hands out or frees the slot, and has it alone.
 #[inline]
-pub(crate) fn used(geometry: &Geometry, slot: NonNull<u8>) {
+pub(crate) fn used(geometry: &ArenaGeometry, slot: NonNull<u8>) {
     #[cfg(ephemera_loom)]
     {
         // SAFETY: G1: the slot is free or the caller's, so its group is live, and the slot's
         // pointer derives from it.
-        let group = unsafe { GroupPtr::around(slot, geometry.group) };
+        let group = unsafe { PageGroupPtr::around(slot, geometry.group) };
         let position = geometry.position(slot.addr().get() & (geometry.group - 1));
         group.touch();
         group.use_slot(geometry, position.page, position.slot);

@@ -9,13 +9,13 @@ use ephemera_prim::record::{Record, Registry};
 use ephemera_prim::sync::{AtomicBool, AtomicUsize, Ordering};
 use ephemera_prim::word::OwnerUsize;
 
-use crate::bag::{Bag, Link, Linked};
+use crate::bag::{Bag, BagLink, Linked};
 use crate::shard::{Shard, ShardPtr};
 use crate::store::Seat;
 
 /// The arena crate's part of a thread's record: where its shards are in every store.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct ArenaRecord {
     segment: OwnerUsize,
     at: OwnerUsize,
     /// The number of threads that have held the record.
@@ -24,7 +24,7 @@ pub(crate) struct Place {
     pub(crate) parting: Parting,
 }
 
-impl Place {
+impl ArenaRecord {
     ephemera_prim::const_unless_loom! {
         /// Creates the part for a record that no thread has held. It has no seat yet.
         pub(crate) fn new() -> Self {
@@ -55,20 +55,20 @@ impl Place {
 
 /// The state that all arenas share.
 #[derive(Debug)]
-pub(crate) struct World {
-    pub(crate) registry: Registry<Place>,
-    pub(crate) parked: Parked,
+pub(crate) struct ArenaWorld {
+    pub(crate) registry: Registry<ArenaRecord>,
+    pub(crate) parked: ParkedShards,
 }
 
-impl World {
+impl ArenaWorld {
     ephemera_prim::const_unless_loom! {
-        pub(crate) fn new(registry: Registry<Place>) -> Self {
-            Self { registry, parked: Parked::new() }
+        pub(crate) fn new(registry: Registry<ArenaRecord>) -> Self {
+            Self { registry, parked: ParkedShards::new() }
         }
     }
 }
 
-impl World {
+impl ArenaWorld {
     /// Counts freed stores for tests. Returns 1 if `freed`, else 0.
     pub(crate) fn freed(&self, freed: bool) -> usize {
         #[cfg(test)]
@@ -85,7 +85,7 @@ impl World {
 
 /// Returns the identity that groups of a record carry.
 #[inline]
-pub(crate) fn identity(record: &Record<Place>) -> *const () {
+pub(crate) fn identity(record: &Record<ArenaRecord>) -> *const () {
     ptr::from_ref(record).cast()
 }
 
@@ -96,24 +96,24 @@ pub(crate) struct Parting {
     pub(crate) shards: Bag<Shard>,
     /// Whether the record is in the world's bag.
     pub(crate) noted: AtomicBool,
-    link: Link<Record<Place>>,
+    link: BagLink<Record<ArenaRecord>>,
 }
 
 /// All parked shards, for threads that own none of them.
 #[derive(Debug)]
-pub(crate) struct Parked {
+pub(crate) struct ParkedShards {
     /// Records whose bag has shards.
-    pub(crate) records: Bag<Record<Place>>,
+    pub(crate) records: Bag<Record<ArenaRecord>>,
     /// The number of shards in bags.
     pub(crate) shards: AtomicUsize,
     #[cfg(test)]
-    pub(crate) tally: Tally,
+    pub(crate) tally: ParkedTally,
 }
 
 /// Counters for tests. They are not atomics of loom, since no model depends on them.
 #[cfg(test)]
 #[derive(Debug)]
-pub(crate) struct Tally {
+pub(crate) struct ParkedTally {
     /// Stores whose arena was dropped and that are not freed yet.
     pub(crate) stores: core::sync::atomic::AtomicUsize,
     /// The number of looks at a group.
@@ -123,7 +123,7 @@ pub(crate) struct Tally {
 impl Parting {
     ephemera_prim::const_unless_loom! {
         pub(crate) fn new() -> Self {
-            Self { shards: Bag::new(), noted: AtomicBool::new(false), link: Link::new() }
+            Self { shards: Bag::new(), noted: AtomicBool::new(false), link: BagLink::new() }
         }
     }
 
@@ -134,21 +134,21 @@ impl Parting {
     }
 }
 
-impl Linked for Record<Place> {
-    fn link(item: NonNull<Self>) -> NonNull<Link<Self>> {
+impl Linked for Record<ArenaRecord> {
+    fn link(item: NonNull<Self>) -> NonNull<BagLink<Self>> {
         // SAFETY: records are never freed (L3).
-        NonNull::from(unsafe { &item.as_ref().shard().parting.link })
+        NonNull::from(unsafe { &item.as_ref().data().parting.link })
     }
 }
 
-impl Parked {
+impl ParkedShards {
     ephemera_prim::const_unless_loom! {
         pub(crate) fn new() -> Self {
             Self {
                 records: Bag::new(),
                 shards: AtomicUsize::new(0),
                 #[cfg(test)]
-                tally: Tally {
+                tally: ParkedTally {
                     stores: core::sync::atomic::AtomicUsize::new(0),
                     looks: core::sync::atomic::AtomicUsize::new(0),
                 },
@@ -157,7 +157,7 @@ impl Parked {
     }
 }
 
-impl Parked {
+impl ParkedShards {
     /// Returns whether this thread sees a shard that waits for a look.
     #[inline]
     pub(crate) fn waits(&self) -> bool {
@@ -166,8 +166,8 @@ impl Parked {
 }
 
 /// Returns the record that a shard of an arena belongs to.
-pub(crate) fn record_of<'w>(shard: ShardPtr) -> &'w Record<Place> {
-    let record = shard.record().cast::<Record<Place>>();
+pub(crate) fn record_of<'w>(shard: ShardPtr) -> &'w Record<ArenaRecord> {
+    let record = shard.record().cast::<Record<ArenaRecord>>();
     // SAFETY: shards of an arena store the address of their record, and records are never freed
     // (L3).
     unsafe { &*record }

@@ -9,7 +9,7 @@ use crate::error::Full;
 use crate::geometry::region_of;
 use crate::guard::GuardPtr;
 use crate::release::release;
-use crate::store::{StorePtr, hand_out};
+use crate::store::{RingStorePtr, hand_out};
 
 /// A buffer of a fixed capacity: the bytes written so far, and room for more.
 ///
@@ -35,7 +35,7 @@ pub struct FixedBufMut {
     data: NonNull<u8>,
     cap: usize,
     len: usize,
-    store: StorePtr,
+    store: RingStorePtr,
 }
 
 // SAFETY: only this handle accesses the region (B1), on whichever thread it is. The release is an
@@ -51,7 +51,7 @@ impl FixedBufMut {
     /// The guard's region is taken, lies in `store`, has the length for `cap` bytes, and only the
     /// caller accesses it.
     #[inline]
-    pub(crate) unsafe fn new(guard: GuardPtr, cap: usize, store: StorePtr) -> Self {
+    pub(crate) unsafe fn new(guard: GuardPtr, cap: usize, store: RingStorePtr) -> Self {
         // SAFETY: the caller guarantees what `hand_out` requires of the region.
         unsafe { hand_out(store, guard, cap) };
         // INVARIANT: B1 holds from here.
@@ -63,7 +63,7 @@ impl FixedBufMut {
     /// # Safety
     /// As for [`FixedBufMut::new`].
     #[inline]
-    pub(crate) unsafe fn from_open(guard: GuardPtr, cap: usize, store: StorePtr) -> Self {
+    pub(crate) unsafe fn from_open(guard: GuardPtr, cap: usize, store: RingStorePtr) -> Self {
         let data = guard.payload();
         // SAFETY: the caller guarantees that only it accesses the region, which has the length for
         // `cap` bytes.
@@ -78,7 +78,7 @@ impl FixedBufMut {
     /// Only the caller accesses the buffer of `cap` bytes at `data`, which lies in `store`. Its
     /// first `len` bytes are initialised.
     #[inline]
-    pub(super) unsafe fn from_parts(data: NonNull<u8>, cap: usize, len: usize, store: StorePtr) -> Self {
+    pub(super) unsafe fn from_parts(data: NonNull<u8>, cap: usize, len: usize, store: RingStorePtr) -> Self {
         Self { data, cap, len, store }
     }
 
@@ -158,7 +158,7 @@ impl FixedBufMut {
     /// Returns the address, the number of written bytes, and the store of a buffer. The caller
     /// takes over its region.
     #[inline]
-    pub(super) fn into_parts(self) -> (NonNull<u8>, usize, StorePtr) {
+    pub(super) fn into_parts(self) -> (NonNull<u8>, usize, RingStorePtr) {
         let this = ManuallyDrop::new(self);
         (this.data, this.len, this.store)
     }

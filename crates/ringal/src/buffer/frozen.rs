@@ -11,7 +11,7 @@ use super::fixed::FixedBufMut;
 use crate::geometry::room;
 use crate::guard::GuardPtr;
 use crate::release::release;
-use crate::store::StorePtr;
+use crate::store::RingStorePtr;
 
 /// A handle to a frozen buffer, or to a part of one. A clone costs one atomic addition and copies
 /// no bytes. Handles can be sent to and shared between threads. The last handle frees the buffer.
@@ -37,7 +37,7 @@ pub struct FixedBuf {
     start: NonNull<u8>,
     len: usize,
     guard: GuardPtr,
-    store: StorePtr,
+    store: RingStorePtr,
 }
 
 // SAFETY: nobody writes a frozen buffer, and an atomic counts its handles (B1).

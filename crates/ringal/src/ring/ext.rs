@@ -11,7 +11,7 @@ use ephemera_prim::poison::unpoison;
 use super::RingAl;
 use super::chain::Chain;
 use crate::buffer::FixedBufMut;
-use crate::error::{Full, Refused};
+use crate::error::{Full, RequestError};
 use crate::geometry::{OVERHEAD, region, region_of, room};
 use crate::guard::GuardPtr;
 
@@ -19,7 +19,7 @@ use crate::guard::GuardPtr;
 /// into. The buffer borrows the ring, so nobody else allocates from the region, and a leaked buffer
 /// has taken nothing.
 #[derive(Debug, Clone, Copy)]
-struct Open {
+struct OpenRegion {
     data: NonNull<u8>,
     room: usize,
 }
@@ -49,7 +49,7 @@ struct Open {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub struct ExtBuf<'a> {
-    open: Open,
+    open: OpenRegion,
     len: usize,
     /// The smallest capacity of the finalized buffer.
     least: usize,
@@ -69,7 +69,7 @@ impl<'a> ExtBuf<'a> {
     /// # Safety
     /// `open` is the ring's open region, with room for at least `least` bytes.
     #[inline]
-    unsafe fn new(ring: &'a mut RingAl, open: Open, least: usize) -> Self {
+    unsafe fn new(ring: &'a mut RingAl, open: OpenRegion, least: usize) -> Self {
         Self { open, len: 0, least, ring }
     }
 
@@ -183,9 +183,9 @@ impl<'a> ExtBuf<'a> {
 /// buffer stay in registers.
 #[cold]
 #[inline(never)]
-fn grow(ring: &mut RingAl, open: Open, len: usize, more: usize) -> Option<Open> {
+fn grow(ring: &mut RingAl, open: OpenRegion, len: usize, more: usize) -> Option<OpenRegion> {
     let least = len.checked_add(more)?;
-    let longer = Open { room: ring.extend(open, least), ..open };
+    let longer = OpenRegion { room: ring.extend(open, least), ..open };
     if least <= longer.room { Some(longer) } else { ring.relocate(longer, len, least) }
 }
 
@@ -203,9 +203,9 @@ impl RingAl {
     /// Allocates a buffer like [`RingAl::extendable`].
     ///
     /// # Errors
-    /// Returns [`Refused`], which says whether the ring is too small or too full.
+    /// Returns [`RequestError`], which says whether the ring is too small or too full.
     #[inline]
-    pub fn try_extendable(&mut self, bytes: usize) -> Result<ExtBuf<'_>, Refused> {
+    pub fn try_extendable(&mut self, bytes: usize) -> Result<ExtBuf<'_>, RequestError> {
         match self.open(bytes) {
             // SAFETY: `open` is the open region of this ring, with room for `bytes` bytes.
             Some(open) => Ok(unsafe { ExtBuf::new(self, open, bytes) }),
@@ -215,18 +215,18 @@ impl RingAl {
 
     /// Opens a region with room for `bytes` bytes.
     #[inline]
-    fn open(&mut self, bytes: usize) -> Option<Open> {
+    fn open(&mut self, bytes: usize) -> Option<OpenRegion> {
         let need = region(bytes)?;
         let (guard, len) = match self.chain.peek(need) {
             Some(open) => open,
             None => self.chain.open_slow(need)?,
         };
-        Some(Open { data: Chain::open_payload(guard, len), room: len - OVERHEAD })
+        Some(OpenRegion { data: Chain::open_payload(guard, len), room: len - OVERHEAD })
     }
 
     /// Grows the open region, if free regions follow it, to at least `least` bytes of room. Returns
     /// the room that it has then, which may be less.
-    fn extend(&mut self, open: Open, least: usize) -> usize {
+    fn extend(&mut self, open: OpenRegion, least: usize) -> usize {
         let Some(least) = region(least) else { return open.room };
         // SAFETY: the open region's guard is in front of its data, and this ring keeps the store
         // (G1).
@@ -236,10 +236,10 @@ impl RingAl {
 
     /// Moves the first `len` bytes of the open region to another free run, if one has room for
     /// `least` bytes. That run becomes the open region, which this returns.
-    fn relocate(&mut self, from: Open, len: usize, least: usize) -> Option<Open> {
+    fn relocate(&mut self, from: OpenRegion, len: usize, least: usize) -> Option<OpenRegion> {
         self.used(len);
         let (guard, region) = self.chain.open_elsewhere(region(least)?)?;
-        let to = Open { data: guard.payload(), room: room(region) };
+        let to = OpenRegion { data: guard.payload(), room: room(region) };
         // The new run may contain the old region, so the two may overlap. Unmarked bytes may count
         // as uninitialised, so unmarking leaves out the bytes that move.
         let (old, new) = (from.data.addr().get(), to.data.addr().get());
@@ -270,7 +270,7 @@ impl RingAl {
     /// `bytes` is at most the room of the open region. The bytes that the caller then counts as
     /// written are written.
     #[inline]
-    unsafe fn close(&mut self, open: Open, bytes: usize) -> FixedBufMut {
+    unsafe fn close(&mut self, open: OpenRegion, bytes: usize) -> FixedBufMut {
         // SAFETY: the open region's guard is in front of its data, and this ring keeps the store
         // (G1).
         let guard = unsafe { GuardPtr::of(open.data) };
@@ -294,7 +294,7 @@ impl RingAl {
 
     /// Ends the use of the open region, which stays free.
     #[inline]
-    fn abandon(&mut self, open: Open) {
+    fn abandon(&mut self, open: OpenRegion) {
         Chain::abandon(open.data, open.room);
     }
 }

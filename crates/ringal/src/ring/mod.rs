@@ -24,12 +24,12 @@ pub use self::builder::Builder;
 use self::chain::Chain;
 pub use self::ext::ExtBuf;
 use crate::buffer::{FixedBufMut, GenericBufMut};
-use crate::error::Refused;
+use crate::error::RequestError;
 use crate::geometry::{GRANULE, Want, region, room};
 #[cfg(all(feature = "alloc", not(ephemera_loom)))]
 use crate::parked::PARKED;
 use crate::stats::Stats;
-use crate::store::StorePtr;
+use crate::store::RingStorePtr;
 
 /// A ring of byte buffers in one store of fixed size.
 ///
@@ -60,14 +60,14 @@ use crate::store::StorePtr;
 #[repr(C)]
 pub struct RingAl {
     // The order puts all fields that create a buffer on one cache line.
-    store: StorePtr,
-    memory: Memory,
+    store: RingStorePtr,
+    memory: RingMemory,
     chain: Chain,
 }
 
 /// Where a ring's memory comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Memory {
+enum RingMemory {
     /// The global heap. The ring allocates the store with a header.
     #[cfg(feature = "alloc")]
     Heap,
@@ -136,9 +136,9 @@ impl RingAl {
     /// Allocates a buffer like [`RingAl::fixed`].
     ///
     /// # Errors
-    /// Returns [`Refused`], which says whether the ring is too small or too full.
+    /// Returns [`RequestError`], which says whether the ring is too small or too full.
     #[inline]
-    pub fn try_fixed(&mut self, bytes: usize) -> Result<FixedBufMut, Refused> {
+    pub fn try_fixed(&mut self, bytes: usize) -> Result<FixedBufMut, RequestError> {
         match self.fixed(bytes) {
             Some(buffer) => Ok(buffer),
             None => Err(self.refused(bytes, 1)),
@@ -159,8 +159,8 @@ impl RingAl {
     /// Allocates a buffer like [`RingAl::fixed_aligned`].
     ///
     /// # Errors
-    /// Returns [`Refused`], which says whether the ring is too small or too full.
-    pub fn try_fixed_aligned(&mut self, bytes: usize, align: usize) -> Result<FixedBufMut, Refused> {
+    /// Returns [`RequestError`], which says whether the ring is too small or too full.
+    pub fn try_fixed_aligned(&mut self, bytes: usize, align: usize) -> Result<FixedBufMut, RequestError> {
         self.fixed_aligned(bytes, align).ok_or_else(|| self.refused(bytes, align))
     }
 
@@ -183,9 +183,9 @@ impl RingAl {
     /// Allocates a buffer like [`RingAl::generic`].
     ///
     /// # Errors
-    /// Returns [`Refused`], which says whether the ring is too small or too full.
+    /// Returns [`RequestError`], which says whether the ring is too small or too full.
     #[inline]
-    pub fn try_generic<T>(&mut self, count: usize) -> Result<GenericBufMut<T>, Refused> {
+    pub fn try_generic<T>(&mut self, count: usize) -> Result<GenericBufMut<T>, RequestError> {
         match self.generic(count) {
             Some(buffer) => Ok(buffer),
             None => Err(self.refused(count.saturating_mul(size_of::<T>()), align_of::<T>())),
@@ -206,8 +206,8 @@ impl RingAl {
     pub fn stats(&self) -> Stats {
         let bytes_held = match self.memory {
             #[cfg(feature = "alloc")]
-            Memory::Heap => self.store.bytes_held(),
-            Memory::Given => 0,
+            RingMemory::Heap => self.store.bytes_held(),
+            RingMemory::Given => 0,
         };
         let high_water = self.chain.high.max(self.chain.head);
         let mut stats = Stats { capacity: self.capacity(), bytes_held, high_water, ..Stats::default() };
@@ -242,16 +242,16 @@ impl RingAl {
     }
 
     #[cold]
-    fn refused(&self, asked: usize, align: usize) -> Refused {
+    fn refused(&self, asked: usize, align: usize) -> RequestError {
         let fits_empty = align
             .checked_next_power_of_two()
             .and_then(|align| Want::new(asked, align))
             .is_some_and(|want| want.lead(self.chain.guard(0).addr(), self.chain.end).is_some());
         if !fits_empty {
-            return Refused::TooLarge { asked, capacity: self.capacity() };
+            return RequestError::TooLarge { asked, capacity: self.capacity() };
         }
         let Stats { largest_free, bytes_live, .. } = self.stats();
-        Refused::Exhausted { asked, largest_free, held: bytes_live }
+        RequestError::Exhausted { asked, largest_free, held: bytes_live }
     }
 }
 
@@ -260,10 +260,10 @@ impl Drop for RingAl {
         match self.memory {
             #[cfg(feature = "alloc")]
             // SAFETY: the store is on the heap, and the ring does not use it again.
-            Memory::Heap => unsafe { self.store.retire() },
+            RingMemory::Heap => unsafe { self.store.retire() },
             // The caller gets this memory back, so it must carry no sanitizer marks. Live buffers
             // have none, and set none when they are released.
-            Memory::Given => self.chain.walk(|at, word| {
+            RingMemory::Given => self.chain.walk(|at, word| {
                 if !word.is_taken() {
                     // SAFETY: the region is free, so only the ring accesses it (C2).
                     unsafe { unpoison(self.chain.guard(at).payload(), word.len() - GRANULE) };

@@ -20,14 +20,14 @@ const WATCHED: usize = 32;
 
 /// A refused request, and the guards that block it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Refusal {
+pub(super) struct RefusedRequest {
     /// The refusal covers requests of at least this many bytes; `usize::MAX` for none.
     need: usize,
     watched: [(usize, Word); WATCHED],
     count: usize,
 }
 
-impl Refusal {
+impl RefusedRequest {
     pub(super) const fn none() -> Self {
         let watched = [(0, Word::free(0)); WATCHED];
         Self { need: usize::MAX, watched, count: 0 }

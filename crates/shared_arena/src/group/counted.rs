@@ -9,7 +9,7 @@ use ephemera_prim::sync::{AtomicPtr, Ordering};
 use crate::account::Account;
 use crate::counts::Count;
 use crate::error::Refused;
-use crate::geometry::Geometry;
+use crate::geometry::ArenaGeometry;
 
 /// The counts of a page: an array with an element for each slot, or null before the first counted
 /// handle.
@@ -38,7 +38,7 @@ impl PageCounts {
     ///
     /// # Errors
     /// [`Refused`] if the account has no room for it.
-    pub(super) fn make(&self, account: &Account, geometry: &Geometry) -> Result<(), Refused> {
+    pub(super) fn make(&self, account: &Account, geometry: &ArenaGeometry) -> Result<(), Refused> {
         // ORDERING: `SEE`. Pairs with the Release in `PageCounts::publish`.
         if !self.0.load(SEE).is_null() {
             return Ok(());
@@ -84,7 +84,7 @@ impl PageCounts {
     ///
     /// # Safety
     /// No slot of the page has a handle, and `make` was called with the same arguments.
-    pub(super) unsafe fn release(&self, account: &Account, geometry: &Geometry) {
+    pub(super) unsafe fn release(&self, account: &Account, geometry: &ArenaGeometry) {
         if let Some(counts) = NonNull::new(self.0.load(Ordering::Relaxed)) {
             // SAFETY: `make` acquired the array with this layout, and nobody uses it.
             unsafe { account.release(counts.cast(), array_layout(geometry)) };
@@ -98,6 +98,6 @@ const SEE: Ordering =
     if cfg!(ephemera_weaken = "counts_see_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
 /// Returns the layout of a page's counts. It exists, since a page has at most 63 slots.
-fn array_layout(geometry: &Geometry) -> Layout {
+fn array_layout(geometry: &ArenaGeometry) -> Layout {
     Layout::array::<Count>(geometry.slots).unwrap_or(Layout::new::<Count>())
 }

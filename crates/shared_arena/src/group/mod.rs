@@ -30,14 +30,14 @@ use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
 use crate::account::Account;
 use crate::counts::Count;
 use crate::error::Refused;
-use crate::geometry::{Geometry, LIMITS, Sizes};
+use crate::geometry::{ArenaGeometry, LIMITS, Sizes};
 use counted::PageCounts;
 use parts::Rare;
 
-/// The head of a group. Code borrows single fields through [`GroupPtr`], never the whole head.
+/// The head of a group. Code borrows single fields through [`PageGroupPtr`], never the whole head.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub(crate) struct Group {
+pub(crate) struct PageGroup {
     /// The identity of the owner: the address of a record, the mark of a pool, or null after the
     /// arena's drop. A group that was left for the turn-holder uses this word as its link (`turn`).
     record: OwnerPtr<()>,
@@ -45,9 +45,9 @@ pub(crate) struct Group {
     shard: OwnerPtr<()>,
     pages: usize,
     /// The next group in its list: the groups of a shard, or those of the store that no shard has.
-    next: OwnerPtr<Group>,
+    next: OwnerPtr<PageGroup>,
     /// The previous group, among the queued groups of a shard whose arena was dropped.
-    prev: OwnerPtr<Group>,
+    prev: OwnerPtr<PageGroup>,
     /// While the arena is live: whether the owner's last look found the group empty and no page of
     /// it was used since. After the drop: whether the group is queued for looks (`parked`).
     mark: OwnerUsize,
@@ -63,7 +63,7 @@ pub(crate) const ALIVE: usize = 1 << (usize::BITS - 2);
 
 /// Sizes of the head and of the parts of a page.
 const SIZES: Sizes = Sizes {
-    head: size_of::<Group>(),
+    head: size_of::<PageGroup>(),
     near: size_of::<Near>(),
     far: size_of::<Far>(),
     rare: size_of::<Rare>(),
@@ -76,11 +76,12 @@ const _: () = assert!(SIZES.head == 64 && SIZES.near + SIZES.far + SIZES.rare ==
 pub(crate) struct Of<T>(core::marker::PhantomData<T>);
 
 impl<T> Of<T> {
-    pub(crate) const GEOMETRY: Geometry = Geometry::new(size_of::<T>(), align_of::<T>(), SIZES, LIMITS);
+    pub(crate) const GEOMETRY: ArenaGeometry =
+        ArenaGeometry::new(size_of::<T>(), align_of::<T>(), SIZES, LIMITS);
 }
 
 /// Returns the layout of a group of `pages` pages, if such a group exists.
-pub(crate) fn layout(geometry: &Geometry, pages: usize) -> Option<Layout> {
+pub(crate) fn layout(geometry: &ArenaGeometry, pages: usize) -> Option<Layout> {
     let bytes = geometry.bytes(pages).filter(|_| pages != 0 && pages <= geometry.pages)?;
     Layout::from_size_align(bytes, geometry.group).ok()
 }
@@ -92,13 +93,13 @@ pub(crate) fn layout(geometry: &Geometry, pages: usize) -> Option<Layout> {
 /// access the whole group. The code that makes the pointer ensures this, and the methods rely on
 /// it. They take page numbers below the group's `pages`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct GroupPtr(NonNull<Group>);
+pub(crate) struct PageGroupPtr(NonNull<PageGroup>);
 
-impl GroupPtr {
+impl PageGroupPtr {
     /// # Safety
     /// G1, unless the pointer is null.
     #[inline]
-    pub(crate) unsafe fn from_raw(group: *mut Group) -> Option<Self> {
+    pub(crate) unsafe fn from_raw(group: *mut PageGroup) -> Option<Self> {
         NonNull::new(group).map(Self)
     }
 
@@ -109,7 +110,7 @@ impl GroupPtr {
     /// geometry's `group`. The group is not freed while the result is used.
     #[inline]
     pub(crate) unsafe fn around<P>(part: NonNull<P>, align: usize) -> Self {
-        let head = part.as_ptr().cast::<Group>().map_addr(|addr| addr & !(align - 1));
+        let head = part.as_ptr().cast::<PageGroup>().map_addr(|addr| addr & !(align - 1));
         // SAFETY: a live group has a base that is not null.
         Self(unsafe { NonNull::new_unchecked(head) })
     }
@@ -118,8 +119,8 @@ impl GroupPtr {
     ///
     /// # Safety
     /// The caller owns `memory`, which has the layout of `pages` pages of this geometry.
-    pub(crate) unsafe fn create(memory: NonNull<u8>, geometry: &Geometry, pages: usize) -> Self {
-        let head = Group {
+    pub(crate) unsafe fn create(memory: NonNull<u8>, geometry: &ArenaGeometry, pages: usize) -> Self {
+        let head = PageGroup {
             record: OwnerPtr::null(),
             shard: OwnerPtr::null(),
             pages,
@@ -147,7 +148,7 @@ impl GroupPtr {
     }
 
     #[inline]
-    pub(crate) fn as_ptr(self) -> *mut Group {
+    pub(crate) fn as_ptr(self) -> *mut PageGroup {
         self.0.as_ptr()
     }
 
@@ -179,12 +180,12 @@ impl GroupPtr {
         unsafe { (*self.as_ptr()).pages }
     }
 
-    pub(crate) fn next(&self) -> &OwnerPtr<Group> {
+    pub(crate) fn next(&self) -> &OwnerPtr<PageGroup> {
         // SAFETY: G1; a reference to the word alone.
         unsafe { &(*self.as_ptr()).next }
     }
 
-    pub(crate) fn prev(&self) -> &OwnerPtr<Group> {
+    pub(crate) fn prev(&self) -> &OwnerPtr<PageGroup> {
         // SAFETY: G1; a reference to the word alone.
         unsafe { &(*self.as_ptr()).prev }
     }
@@ -199,11 +200,11 @@ impl GroupPtr {
     #[cfg(all(feature = "std", target_has_atomic = "64"))]
     #[inline]
     pub(crate) fn count_down(self, slots: usize) -> bool {
-        // ORDERING: AcqRel. Pairs with itself, in `GroupPtr::count_down`. Publishes: the end of use
-        // of the slots, to the thread that counts the last ones.
+        // ORDERING: AcqRel. Pairs with itself, in `PageGroupPtr::count_down`. Publishes: the end of
+        // use of the slots, to the thread that counts the last ones.
         const COUNT: Ordering =
             if cfg!(ephemera_weaken = "arena_out_relaxed") { Ordering::Relaxed } else { Ordering::AcqRel };
-        // ORDERING: `COUNT`. Pairs with `GroupPtr::count_down`.
+        // ORDERING: `COUNT`. Pairs with `PageGroupPtr::count_down`.
         self.out().fetch_sub(slots, COUNT) == slots
     }
 
@@ -236,7 +237,7 @@ impl GroupPtr {
 
     /// Tells loom that a slot is handed out, or that its user is about to free it.
     #[cfg(ephemera_loom)]
-    pub(crate) fn use_slot(self, geometry: &Geometry, page: usize, slot: usize) {
+    pub(crate) fn use_slot(self, geometry: &ArenaGeometry, page: usize, slot: usize) {
         let rare = self.part::<Rare>(geometry.rare, page);
         // SAFETY: G1; a reference to the witnesses alone.
         let slots = unsafe { &(*rare.as_ptr()).slots };
@@ -244,38 +245,38 @@ impl GroupPtr {
     }
 
     #[inline]
-    pub(crate) fn near(self, geometry: &Geometry, page: usize) -> NearPtr {
+    pub(crate) fn near(self, geometry: &ArenaGeometry, page: usize) -> NearPtr {
         // SAFETY: G1.
         unsafe { NearPtr::new(self.part(geometry.near, page)) }
     }
 
     /// Returns the page that this near part belongs to.
     #[inline]
-    pub(crate) fn page_of_near(self, geometry: &Geometry, near: NearPtr) -> usize {
+    pub(crate) fn page_of_near(self, geometry: &ArenaGeometry, near: NearPtr) -> usize {
         (near.as_non_null().addr().get() - self.0.addr().get() - geometry.near) / size_of::<Near>()
     }
 
     /// Returns the group of the page that this near part belongs to.
-    pub(crate) fn of_near(geometry: &Geometry, near: NearPtr) -> Self {
+    pub(crate) fn of_near(geometry: &ArenaGeometry, near: NearPtr) -> Self {
         // SAFETY: this module made the pointer, and G1 keeps the group from being freed.
         unsafe { Self::around(near.as_non_null(), geometry.group) }
     }
 
     #[cfg(target_has_atomic = "64")]
     #[inline]
-    pub(crate) fn far(self, geometry: &Geometry, page: usize) -> NonNull<Far> {
+    pub(crate) fn far(self, geometry: &ArenaGeometry, page: usize) -> NonNull<Far> {
         self.part(geometry.far, page)
     }
 
     /// Returns the page that this far part belongs to.
     #[cfg(target_has_atomic = "64")]
-    pub(crate) fn page_of_far(self, geometry: &Geometry, far: NonNull<Far>) -> usize {
+    pub(crate) fn page_of_far(self, geometry: &ArenaGeometry, far: NonNull<Far>) -> usize {
         (far.addr().get() - self.0.addr().get() - geometry.far) / size_of::<Far>()
     }
 
     /// Returns the slots of a page that remote frees have freed and the owner has not booked. For
     /// statistics.
-    pub(crate) fn unbooked(self, geometry: &Geometry, page: usize) -> u64 {
+    pub(crate) fn unbooked(self, geometry: &ArenaGeometry, page: usize) -> u64 {
         #[cfg(target_has_atomic = "64")]
         {
             let foreign = self.foreign(geometry, page);
@@ -290,21 +291,21 @@ impl GroupPtr {
     }
 
     #[cfg(target_has_atomic = "64")]
-    fn foreign(&self, geometry: &Geometry, page: usize) -> &Foreign<Far> {
+    fn foreign(&self, geometry: &ArenaGeometry, page: usize) -> &Foreign<Far> {
         let far = self.far(geometry, page);
         // SAFETY: G1; a reference to the foreign words alone, which are atomics.
         unsafe { &(*far.as_ptr()).foreign }
     }
 
     /// Returns the word of slots that a look has counted, after the arena's drop.
-    pub(crate) fn noted(&self, geometry: &Geometry, page: usize) -> &OwnerU64 {
+    pub(crate) fn noted(&self, geometry: &ArenaGeometry, page: usize) -> &OwnerU64 {
         let rare = self.part::<Rare>(geometry.rare, page);
         // SAFETY: G1; a reference to the word alone.
         unsafe { &(*rare.as_ptr()).noted }
     }
 
     #[inline]
-    fn counts(&self, geometry: &Geometry, page: usize) -> &PageCounts {
+    fn counts(&self, geometry: &ArenaGeometry, page: usize) -> &PageCounts {
         let rare = self.part::<Rare>(geometry.rare, page);
         // SAFETY: G1; a reference to the word alone.
         unsafe { &(*rare.as_ptr()).counts }
@@ -313,9 +314,9 @@ impl GroupPtr {
     /// Returns the counts of a slot that has a counted handle.
     ///
     /// # Safety
-    /// A call of [`GroupPtr::make_counts`] for this page happened before this one.
+    /// A call of [`PageGroupPtr::make_counts`] for this page happened before this one.
     #[inline]
-    pub(crate) unsafe fn count(&self, geometry: &Geometry, page: usize, slot: usize) -> &Count {
+    pub(crate) unsafe fn count(&self, geometry: &ArenaGeometry, page: usize, slot: usize) -> &Count {
         // SAFETY: the caller guarantees that the page got its counts.
         unsafe { self.counts(geometry, page).of(slot) }
     }
@@ -328,7 +329,7 @@ impl GroupPtr {
     pub(crate) fn make_counts(
         &self,
         account: &Account,
-        geometry: &Geometry,
+        geometry: &ArenaGeometry,
         page: usize,
         slot: usize,
     ) -> Result<&Count, Refused> {
@@ -339,7 +340,7 @@ impl GroupPtr {
 
     /// Returns the address of a page's slot 0.
     #[inline]
-    pub(crate) fn base(self, geometry: &Geometry, page: usize) -> NonNull<u8> {
+    pub(crate) fn base(self, geometry: &ArenaGeometry, page: usize) -> NonNull<u8> {
         self.at(geometry.page_offset(page))
     }
 
@@ -347,7 +348,7 @@ impl GroupPtr {
     ///
     /// # Safety
     /// No slot is in use, no list has the group, and its memory was acquired from `account`.
-    pub(crate) unsafe fn release(self, account: &Account, geometry: &Geometry) {
+    pub(crate) unsafe fn release(self, account: &Account, geometry: &ArenaGeometry) {
         // SAFETY: G1; a reference to the witness alone, the last one.
         unsafe { &(*self.as_ptr()).witness }.end();
         let pages = self.pages();

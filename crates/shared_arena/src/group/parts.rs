@@ -4,14 +4,14 @@
 use core::ptr::NonNull;
 
 #[cfg(target_has_atomic = "64")]
-use ephemera_prim::foreign::{Foreign, Unit};
+use ephemera_prim::foreign::{Foreign, ForeignHeader};
 #[cfg(ephemera_loom)]
 use ephemera_prim::witness::Witness;
 use ephemera_prim::word::{OwnerPtr, OwnerU64};
 
 use super::counted::PageCounts;
 use crate::bits::Bits;
-use crate::geometry::Geometry;
+use crate::geometry::ArenaGeometry;
 #[cfg(ephemera_loom)]
 use crate::geometry::LIMITS;
 
@@ -26,7 +26,7 @@ pub(crate) struct Near {
 
 impl Near {
     /// Creates the part for a page whose slots are all free.
-    pub(super) fn new(geometry: &Geometry) -> Self {
+    pub(super) fn new(geometry: &ArenaGeometry) -> Self {
         Self { local: OwnerU64::new(Bits::listed(geometry.all()).word()), next: OwnerPtr::null() }
     }
 }
@@ -105,7 +105,7 @@ impl Far {
 // SAFETY: the field's address does not change while the page is live, and `&raw` makes no
 // reference.
 #[cfg(target_has_atomic = "64")]
-unsafe impl Unit for Far {
+unsafe impl ForeignHeader for Far {
     #[inline]
     unsafe fn foreign(unit: NonNull<Self>) -> NonNull<Foreign<Self>> {
         // SAFETY: the caller guarantees that the unit is live, so the field lies within it.

@@ -6,7 +6,7 @@ use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
 use crate::counts::Count;
-use crate::slot::{Slot, Threads, count_of};
+use crate::slot::{ClaimedSlot, Threads, count_of};
 
 /// A handle to a value that [`ArenaArc`](super::ArenaArc) handles share. It does not keep the value
 /// live, but it keeps its slot.
@@ -99,7 +99,7 @@ impl<T> Drop for Weak<T> {
         if self.count().drop_weak() {
             // SAFETY: no handle of any kind is left, so the value was dropped and this guard owns
             // the slot.
-            drop(unsafe { Slot::<T, Threads>::adopt(self.place) });
+            drop(unsafe { ClaimedSlot::<T, Threads>::adopt(self.place) });
         }
     }
 }

@@ -24,8 +24,8 @@ use ephemera_prim::word::OwnerPtr;
 
 use crate::account::Account;
 use crate::error::Refused;
-use crate::geometry::Geometry;
-use crate::group::{self, ALIVE, Group, GroupPtr};
+use crate::geometry::ArenaGeometry;
+use crate::group::{self, ALIVE, PageGroup, PageGroupPtr};
 use crate::shard::ShardPtr;
 use segments::Segments;
 
@@ -47,7 +47,7 @@ const ENORMOUS: usize = match 1_usize.checked_shl(40) {
 
 /// The settings that a store is made with.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Settings {
+pub(crate) struct ArenaSettings {
     /// The most bytes that the store may hold.
     pub(crate) limit: usize,
     /// Whether idle groups are freed without a request.
@@ -57,14 +57,14 @@ pub(crate) struct Settings {
 /// The state that an arena and its handles share.
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct Store {
+pub(crate) struct ArenaStore {
     segments: Segments,
-    geometry: Geometry,
+    geometry: ArenaGeometry,
     account: Account,
     /// The pointer to this store that may access and free all of it.
-    this: NonNull<Store>,
+    this: NonNull<ArenaStore>,
     /// Empty groups that no shard has. The gate protects the list.
-    unbound: OwnerPtr<Group>,
+    unbound: OwnerPtr<PageGroup>,
     /// A thread passes it to take groups off a list, or to walk along the lists.
     gate: Gate,
     epoch: Epoch,
@@ -86,14 +86,14 @@ fn this_copy() -> *const () {
     (&raw const COPY).cast()
 }
 
-impl Store {
+impl ArenaStore {
     /// Allocates a store without groups.
     ///
     /// # Errors
     /// [`Refused`] if the limit or the global allocator has no room for it.
     pub(crate) fn create(
-        geometry: Geometry,
-        settings: Settings,
+        geometry: ArenaGeometry,
+        settings: ArenaSettings,
         single: bool,
     ) -> Result<NonNull<Self>, Refused> {
         let account = Account::new(settings.limit);
@@ -117,7 +117,7 @@ impl Store {
     }
 
     #[inline]
-    pub(crate) fn geometry(&self) -> &Geometry {
+    pub(crate) fn geometry(&self) -> &ArenaGeometry {
         &self.geometry
     }
 
@@ -175,18 +175,18 @@ impl Store {
     }
 
     /// Allocates a group that no shard has.
-    pub(crate) fn make_group(&self, pages: usize) -> Result<GroupPtr, Refused> {
+    pub(crate) fn make_group(&self, pages: usize) -> Result<PageGroupPtr, Refused> {
         let layout = group::layout(&self.geometry, pages).ok_or_else(|| self.account.refused(usize::MAX))?;
         let memory = self.account.acquire(layout)?;
         // SAFETY: the fresh memory has this layout.
-        Ok(unsafe { GroupPtr::create(memory, &self.geometry, pages) })
+        Ok(unsafe { PageGroupPtr::create(memory, &self.geometry, pages) })
     }
 
     /// Frees a group. No other thread may touch it from here on.
     ///
     /// # Safety
     /// No slot of the group is in use, no list has it, and this store made it.
-    pub(crate) unsafe fn release_group(&self, group: GroupPtr) {
+    pub(crate) unsafe fn release_group(&self, group: PageGroupPtr) {
         // SAFETY: the caller guarantees that nobody uses the group, and `make_group` acquired it.
         unsafe { group.release(&self.account, &self.geometry) };
     }
@@ -251,7 +251,7 @@ impl Store {
     }
 
     /// Adds an empty group to those that any shard may bind. The caller has passed the gate.
-    pub(crate) fn push_unbound(&self, group: GroupPtr) {
+    pub(crate) fn push_unbound(&self, group: PageGroupPtr) {
         group.next().set(self.unbound.get());
         self.unbound.set(group.as_ptr());
     }
@@ -266,7 +266,7 @@ impl Store {
     pub(crate) fn pop_unbound(
         &self,
         enter: fn(&Self) -> Option<Pass<'_>>,
-        bind: impl FnOnce(GroupPtr),
+        bind: impl FnOnce(PageGroupPtr),
     ) -> Option<()> {
         let weak = cfg!(ephemera_weaken = "arena_bind_beside_another");
         let pass = if weak { None } else { enter(self) };
@@ -274,7 +274,7 @@ impl Store {
             return None;
         }
         // SAFETY: G1: groups on the list are live while this thread is inside the gate.
-        let group = unsafe { GroupPtr::from_raw(self.unbound.get()) }?;
+        let group = unsafe { PageGroupPtr::from_raw(self.unbound.get()) }?;
         self.unbound.set(group.next().get());
         bind(group);
         Some(())
@@ -303,10 +303,10 @@ impl Store {
     ///
     /// # Safety
     /// The groups are empty, and no other thread has a pointer to them.
-    pub(crate) unsafe fn release_list(&self, mut list: *mut Group) -> usize {
+    pub(crate) unsafe fn release_list(&self, mut list: *mut PageGroup) -> usize {
         let mut count = 0;
         // SAFETY: G1: no other thread frees these groups.
-        while let Some(group) = unsafe { GroupPtr::from_raw(list) } {
+        while let Some(group) = unsafe { PageGroupPtr::from_raw(list) } {
             list = group.next().get();
             // SAFETY: the caller guarantees that the group is empty and unreachable.
             unsafe { self.release_group(group) };
@@ -317,11 +317,11 @@ impl Store {
 
     /// Calls `visit` for every group and the shard that has it. The caller is inside the gate, or
     /// is the only user of the store.
-    pub(crate) fn walk(&self, mut visit: impl FnMut(Option<ShardPtr>, GroupPtr)) {
+    pub(crate) fn walk(&self, mut visit: impl FnMut(Option<ShardPtr>, PageGroupPtr)) {
         let lists = self.shards().map(|shard| (Some(shard), shard.groups().follow()));
         for (shard, mut at) in lists.chain(core::iter::once((None, self.unbound.get()))) {
             // SAFETY: G1: no group leaves its list while the caller is inside the gate.
-            while let Some(group) = unsafe { GroupPtr::from_raw(at) } {
+            while let Some(group) = unsafe { PageGroupPtr::from_raw(at) } {
                 group.touch();
                 at = group.next().get();
                 visit(shard, group);

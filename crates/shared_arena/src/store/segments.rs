@@ -39,12 +39,12 @@ impl Seat {
 
 /// One place in a segment, for one shard.
 #[derive(Debug)]
-struct Place {
+struct SegmentCell {
     shard: OwnerPtr<Shard>,
     witness: Witness,
 }
 
-impl Place {
+impl SegmentCell {
     fn new() -> Self {
         let this = Self { shard: OwnerPtr::null(), witness: Witness::new() };
         this.witness.write();
@@ -55,7 +55,7 @@ impl Place {
 /// The segments of a store. They live as long as the store.
 #[derive(Debug)]
 #[repr(transparent)]
-pub(super) struct Segments([AtomicPtr<Place>; SEGMENTS]);
+pub(super) struct Segments([AtomicPtr<SegmentCell>; SEGMENTS]);
 
 impl Segments {
     /// Creates the array without segments.
@@ -115,7 +115,7 @@ impl Segments {
         self.shard(seat).ok_or_else(|| account.refused(0))
     }
 
-    fn make_segment(&self, account: &Account, number: usize) -> Result<*mut Place, Refused> {
+    fn make_segment(&self, account: &Account, number: usize) -> Result<*mut SegmentCell, Refused> {
         let head = &self.0[number];
         // ORDERING: `SEE`. Pairs with the Release in `publish`.
         let there = head.load(SEE);
@@ -123,12 +123,12 @@ impl Segments {
             return Ok(there);
         }
         let layout = segment_layout(number).ok_or_else(|| account.refused(usize::MAX))?;
-        let segment = account.acquire(layout)?.cast::<Place>();
+        let segment = account.acquire(layout)?.cast::<SegmentCell>();
         for at in 0..FIRST << number {
             // SAFETY: the fresh memory has room for `FIRST << number` places.
             let place = unsafe { segment.add(at) };
             // SAFETY: the place lies in the fresh memory.
-            unsafe { place.write(Place::new()) };
+            unsafe { place.write(SegmentCell::new()) };
         }
         match publish(head, segment.as_ptr()) {
             Ok(()) => Ok(segment.as_ptr()),
@@ -193,7 +193,7 @@ impl Segments {
 /// The segment was published to this thread and has more places than `at`. It lives as long as its
 /// store, and the result is not used longer.
 #[inline]
-unsafe fn place<'s>(segment: *mut Place, at: usize) -> &'s Place {
+unsafe fn place<'s>(segment: *mut SegmentCell, at: usize) -> &'s SegmentCell {
     // SAFETY: the caller guarantees that the segment has this place.
     let place = unsafe { segment.add(at) };
     // SAFETY: the place was made with the segment, and nothing borrows it mutably.
@@ -204,7 +204,7 @@ unsafe fn place<'s>(segment: *mut Place, at: usize) -> &'s Place {
 
 fn segment_layout(number: usize) -> Option<Layout> {
     let places = FIRST.checked_shl(u32::try_from(number).ok()?)?;
-    Layout::array::<Place>(places).ok()
+    Layout::array::<SegmentCell>(places).ok()
 }
 
 // ORDERING: Acquire. Pairs with the Release in `publish`, which publishes the initialised segment.
@@ -213,7 +213,7 @@ const SEE: Ordering =
 
 /// Gives the store a segment. If another thread was faster, returns that thread's segment.
 #[cfg(target_has_atomic = "ptr")]
-fn publish(head: &AtomicPtr<Place>, segment: *mut Place) -> Result<(), *mut Place> {
+fn publish(head: &AtomicPtr<SegmentCell>, segment: *mut SegmentCell) -> Result<(), *mut SegmentCell> {
     // ORDERING: Release. Pairs with the Acquire in `Segments::shard`. Publishes: the segment.
     const PUBLISH: Ordering =
         if cfg!(ephemera_weaken = "segment_publish_relaxed") { Ordering::Relaxed } else { Ordering::Release };
@@ -223,7 +223,7 @@ fn publish(head: &AtomicPtr<Place>, segment: *mut Place) -> Result<(), *mut Plac
 
 /// Without compare-and-swap, all types are for one thread.
 #[cfg(not(target_has_atomic = "ptr"))]
-fn publish(head: &AtomicPtr<Place>, segment: *mut Place) -> Result<(), *mut Place> {
+fn publish(head: &AtomicPtr<SegmentCell>, segment: *mut SegmentCell) -> Result<(), *mut SegmentCell> {
     head.store(segment, Ordering::Relaxed);
     Ok(())
 }
