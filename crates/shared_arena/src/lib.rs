@@ -136,6 +136,10 @@ mod models;
 mod owner;
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 mod parked;
+#[cfg(all(feature = "std", target_has_atomic = "64"))]
+mod protocol;
+#[cfg(feature = "alloc")]
+mod refill;
 #[cfg(feature = "alloc")]
 mod shard;
 #[cfg(all(feature = "alloc", not(ephemera_loom)))]
