@@ -21,7 +21,7 @@ pub const REFERENCE: usize = 1;
 pub const TWIN: usize = 2;
 
 /// Keys of the three; the same in each class.
-pub const ALWAYS: [&str; 3] = ["nothing", "glibc", "glibc-aa"];
+pub const ALWAYS: [&str; 3] = ["nothing", ephemera_trace::replay::REFERENCE, ephemera_trace::replay::TWIN];
 
 /// Builds a cell of a workload over one contender.
 type Build = fn(&Spec, &Context) -> Box<dyn Cell>;
@@ -44,7 +44,7 @@ pub struct Entry {
     /// For memory: counted, over a counting backing allocator where it has one.
     pub metered: Build,
     /// For traces: only what hands out blocks can replay one.
-    pub replay: Option<crate::trace::replay::Build>,
+    pub replay: Option<ephemera_trace::replay::Build>,
 }
 
 /// An entry for blocks.
@@ -61,7 +61,7 @@ fn blocks<C: Contender>(key: &'static str) -> Entry {
         timed: build::<C>,
         checked: build::<Counted<C>>,
         metered: build::<Counted<C::Metered>>,
-        replay: Some(crate::trace::replay::build::<C>),
+        replay: Some(crate::replay::build::<C>),
     }
 }
 
