@@ -8,6 +8,7 @@ mod bench;
 mod ci;
 mod controls;
 mod cpeers;
+mod examples;
 mod icount;
 mod libtest;
 mod loom;

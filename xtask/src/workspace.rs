@@ -31,6 +31,8 @@ pub(crate) struct Package {
     pub(crate) tests: Vec<String>,
     /// The names of its binaries.
     pub(crate) bins: Vec<String>,
+    /// The names of its examples.
+    pub(crate) examples: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -147,6 +149,7 @@ impl From<RawPackage> for Package {
             version: raw.version,
             tests: of_kind("test"),
             bins: of_kind("bin"),
+            examples: of_kind("example"),
             name: raw.name,
         }
     }

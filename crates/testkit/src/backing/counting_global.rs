@@ -1,6 +1,7 @@
 //! A global allocator that counts what a whole test program allocates.
 
 use core::alloc::{GlobalAlloc, Layout};
+use core::sync::atomic::{AtomicUsize, Ordering};
 use std::alloc::System;
 
 use super::gauge::{Gauge, Level};
@@ -23,19 +24,32 @@ use super::gauge::{Gauge, Level};
 /// let text = String::from("not aligned to 4096");
 /// assert_eq!(GLOBAL.aligned().blocks, before);
 /// assert!(GLOBAL.held().bytes >= text.len());
+///
+/// let (boxed, spent) = GLOBAL.watch(|| Box::new([0_u8; 100]));
+/// assert!(spent.requests >= 1 && spent.peak >= boxed.len());
 /// ```
 #[derive(Debug)]
 pub struct CountingGlobal {
     least_align: usize,
     held: Gauge,
     aligned: Gauge,
+    requests: AtomicUsize,
+}
+
+/// The memory that a piece of work took from a [`CountingGlobal`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Spent {
+    /// Allocations and reallocations that succeeded.
+    pub requests: usize,
+    /// The most bytes held at one time, beyond those held at the start.
+    pub peak: usize,
 }
 
 impl CountingGlobal {
     /// Creates an allocator that separately counts requests aligned to `least_align` or more.
     #[must_use]
     pub const fn new(least_align: usize) -> Self {
-        Self { least_align, held: Gauge::new(), aligned: Gauge::new() }
+        Self { least_align, held: Gauge::new(), aligned: Gauge::new(), requests: AtomicUsize::new(0) }
     }
 
     /// Returns what the whole program holds.
@@ -56,6 +70,19 @@ impl CountingGlobal {
         self.aligned.reset_peak();
     }
 
+    /// Calls `work` and returns its result, with what the whole program took from the heap during
+    /// the call. Restarts both peaks.
+    pub fn watch<R>(&self, work: impl FnOnce() -> R) -> (R, Spent) {
+        self.reset_peaks();
+        let (held, requests) = (self.held().bytes, self.requests.load(Ordering::Relaxed));
+        let result = work();
+        let spent = Spent {
+            requests: self.requests.load(Ordering::Relaxed) - requests,
+            peak: self.held().peak.saturating_sub(held),
+        };
+        (result, spent)
+    }
+
     /// Returns the gauges that count a request with this layout.
     fn gauges(&self, layout: Layout) -> impl Iterator<Item = &Gauge> {
         let aligned = (layout.align() >= self.least_align).then_some(&self.aligned);
@@ -64,6 +91,7 @@ impl CountingGlobal {
 
     fn took(&self, ptr: *mut u8, layout: Layout) -> *mut u8 {
         if !ptr.is_null() {
+            self.requests.fetch_add(1, Ordering::Relaxed);
             self.gauges(layout).for_each(|gauge| gauge.take(layout.size()));
         }
         ptr
@@ -95,6 +123,7 @@ unsafe impl GlobalAlloc for CountingGlobal {
         // SAFETY: this passes the caller's obligations on unchanged.
         let moved = unsafe { System.realloc(ptr, layout, new_size) };
         if !moved.is_null() {
+            self.requests.fetch_add(1, Ordering::Relaxed);
             self.gauges(layout).for_each(|gauge| gauge.resize(layout.size(), new_size));
         }
         moved

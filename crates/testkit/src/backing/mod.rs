@@ -18,7 +18,7 @@ mod limited;
 mod shared;
 
 pub use counting::{Calls, Counting};
-pub use counting_global::CountingGlobal;
+pub use counting_global::{CountingGlobal, Spent};
 pub use disaligning::{Disaligning, LARGEST_SHIFTED_ALIGN};
 pub use fail_nth::{FailNth, Refusals};
 pub use gauge::Level;

@@ -1,0 +1,81 @@
+//! Packets passed between threads: one thread builds messages, another one reads and frees them.
+//! `OneRingAlloc` has no handle to carry around, and a free on another thread is one atomic
+//! addition.
+//!
+//! Run it with `cargo run --release -p ring-alloc --example pipeline`.
+
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+use std::time::Instant;
+
+use allocator_api2::alloc::{Allocator, Global};
+use allocator_api2::vec::Vec;
+use ephemera_testkit::backing::CountingGlobal;
+use ring_alloc::OneRingAlloc;
+
+#[global_allocator]
+static HEAP: CountingGlobal = CountingGlobal::new(1);
+
+const MESSAGES: usize = 20_000;
+
+/// The messages that may be under way at one time.
+const QUEUE: usize = 64;
+
+type Message<A> = Vec<u8, A>;
+
+/// Builds messages of 100 to 355 bytes.
+fn produce<A: Allocator + Copy>(out: &SyncSender<Message<A>>, alloc: A) {
+    for number in 0..MESSAGES {
+        let mut message = Vec::with_capacity_in(100 + number % 256, alloc);
+        message.resize(100 + number % 256, number.to_le_bytes()[0]);
+        if out.send(message).is_err() {
+            return;
+        }
+    }
+}
+
+/// Adds up the messages and frees them, on its own thread.
+fn consume<A: Allocator>(from: &Receiver<Message<A>>) -> u64 {
+    from.iter().map(|message| message.iter().map(|&byte| u64::from(byte)).sum::<u64>()).sum()
+}
+
+/// Runs both threads and returns the sum.
+fn run<A: Allocator + Copy + Send>(alloc: A) -> u64 {
+    let (out, from) = sync_channel(QUEUE);
+    thread::scope(|scope| {
+        let consumer = scope.spawn(move || consume(&from));
+        produce(&out, alloc);
+        drop(out);
+        consumer.join().expect("the consumer does not panic")
+    })
+}
+
+fn main() {
+    let start = Instant::now();
+    let (sum, heap) = HEAP.watch(|| run(Global));
+    let on_heap = start.elapsed();
+
+    let start = Instant::now();
+    let (same, ring) = HEAP.watch(|| run(OneRingAlloc));
+    let on_ring = start.elapsed();
+
+    println!("{MESSAGES} messages of 100 to 355 bytes, sum {sum}");
+    println!(
+        "global heap:  {:6} requests of memory, at most {} bytes, {on_heap:?}",
+        heap.requests, heap.peak
+    );
+    println!(
+        "OneRingAlloc: {:6} requests of memory, at most {} bytes, {on_ring:?}",
+        ring.requests, ring.peak
+    );
+    println!(
+        "The ring saved {} requests of memory. {} bytes were live at the end.",
+        heap.requests - ring.requests,
+        OneRingAlloc.stats().bytes_live
+    );
+    assert_eq!(sum, same, "both allocators serve the same program");
+    assert!(heap.requests >= MESSAGES, "the heap serves each message");
+    assert!(ring.requests < heap.requests / 10, "the ring's chunks are used again");
+    assert!(ring.peak < 1 << 20, "remote frees return the chunks while the producer runs");
+    assert_eq!(OneRingAlloc.stats().blocks_live, 0);
+}

@@ -1,0 +1,79 @@
+//! The scratch memory of a request: a server parses each request into a table of headers, collects
+//! the words of its body, and drops all of that with the answer.
+//!
+//! Run it with `cargo run --release -p ring-alloc --example request`.
+
+use std::time::Instant;
+
+use allocator_api2::alloc::{Allocator, Global};
+use allocator_api2::vec::Vec;
+use ephemera_testkit::backing::CountingGlobal;
+use hashbrown::{DefaultHashBuilder, HashMap};
+use ring_alloc::RingAlloc;
+
+#[global_allocator]
+static HEAP: CountingGlobal = CountingGlobal::new(1);
+
+const REQUESTS: usize = 5_000;
+
+const REQUEST: &str = "\
+    POST /orders HTTP/1.1\n\
+    host: example.org\n\
+    accept: text/plain\n\
+    user-agent: example/1.0\n\
+    content-type: text/plain\n\
+    \n\
+    two crates of apples, one of pears, and a note that says when to deliver them";
+
+/// A parsed request, whose tables are in the memory of `A`.
+struct Request<'r, A: Allocator> {
+    headers: HashMap<&'r str, &'r str, DefaultHashBuilder, A>,
+    words: Vec<&'r str, A>,
+}
+
+impl<'r, A: Allocator + Clone> Request<'r, A> {
+    fn parse(text: &'r str, scratch: A) -> Self {
+        let (head, body) = text.split_once("\n\n").unwrap_or((text, ""));
+        let mut headers = HashMap::new_in(scratch.clone());
+        headers.extend(head.lines().filter_map(|line| line.split_once(": ")));
+        let mut words = Vec::new_in(scratch);
+        words.extend(body.split(' '));
+        Self { headers, words }
+    }
+
+    /// Writes the answer, in memory of the same allocator.
+    fn answer(&self, scratch: A) -> usize {
+        let mut answer = Vec::new_in(scratch);
+        answer.extend_from_slice(self.headers.get("host").copied().unwrap_or("unknown").as_bytes());
+        self.words.iter().rev().for_each(|word| answer.extend_from_slice(word.as_bytes()));
+        answer.len()
+    }
+}
+
+/// Serves all requests and returns the bytes sent.
+fn serve<A: Allocator + Clone>(scratch: &A) -> usize {
+    (0..REQUESTS).map(|_| Request::parse(REQUEST, scratch.clone()).answer(scratch.clone())).sum()
+}
+
+fn main() {
+    let start = Instant::now();
+    let (sent, heap) = HEAP.watch(|| serve(&Global));
+    let on_heap = start.elapsed();
+
+    let start = Instant::now();
+    let ((same, held), ring) = HEAP.watch(|| {
+        let ring = RingAlloc::new();
+        (serve(&ring), ring.stats().bytes_held)
+    });
+    let on_ring = start.elapsed();
+
+    println!("{REQUESTS} requests, {sent} bytes sent");
+    println!("global heap: {:6} requests of memory, at most {} bytes, {on_heap:?}", heap.requests, heap.peak);
+    println!("RingAlloc:   {:6} requests of memory, at most {} bytes, {on_ring:?}", ring.requests, ring.peak);
+    println!(
+        "The ring saved {} requests of memory. It used {held} bytes again and again.",
+        heap.requests - ring.requests
+    );
+    assert_eq!(sent, same, "both allocators serve the same program");
+    assert!(heap.requests >= 5 * REQUESTS && ring.requests < 10, "the ring allocates its chunks once");
+}

@@ -1,0 +1,78 @@
+//! Jobs passed between threads: one thread makes jobs, another one runs and drops them. After a
+//! burst, `trim` frees the memory that no job uses any more.
+//!
+//! Run it with `cargo run --release -p shared_arena --example jobs`.
+
+use core::ops::Deref;
+use std::sync::mpsc::sync_channel;
+use std::thread;
+use std::time::Instant;
+
+use ephemera_testkit::backing::CountingGlobal;
+use shared_arena::SharedArena;
+
+#[global_allocator]
+static HEAP: CountingGlobal = CountingGlobal::new(1);
+
+const BURST: usize = 20_000;
+const STEADY: usize = 50_000;
+
+/// The jobs that wait at one time after the burst.
+const QUEUE: usize = 32;
+
+struct Job {
+    number: usize,
+    input: [u8; 56],
+}
+
+impl Job {
+    fn new(number: usize) -> Self {
+        Self { number, input: [number.to_le_bytes()[0]; 56] }
+    }
+
+    fn run(&self) -> usize {
+        self.number ^ usize::from(self.input[55])
+    }
+}
+
+/// Makes a burst of jobs that wait all at once, then a steady flow. Returns a sum over all jobs.
+fn work<B: Deref<Target = Job> + Send>(make: impl Fn(Job) -> B) -> usize {
+    let burst: Vec<B> = (0..BURST).map(|number| make(Job::new(number))).collect();
+    let sum = |jobs: Vec<B>| jobs.iter().map(|job| job.run()).fold(0, usize::wrapping_add);
+    thread::scope(|scope| {
+        let first = scope.spawn(move || sum(burst)).join().expect("no job panics");
+        let (out, from) = sync_channel::<B>(QUEUE);
+        let run = move || from.iter().map(|job| job.run()).fold(0, usize::wrapping_add);
+        let worker = scope.spawn(run);
+        for number in 0..STEADY {
+            if out.send(make(Job::new(number))).is_err() {
+                break;
+            }
+        }
+        drop(out);
+        first.wrapping_add(worker.join().expect("no job panics"))
+    })
+}
+
+fn main() {
+    let start = Instant::now();
+    let (sum, heap) = HEAP.watch(|| work(Box::new));
+    let on_heap = start.elapsed();
+
+    let arena = SharedArena::new();
+    let start = Instant::now();
+    let (same, here) = HEAP.watch(|| work(|job| arena.alloc(job)));
+    let on_arena = start.elapsed();
+
+    println!("{BURST} jobs at once, then {STEADY} one after the other, of 64 bytes, sum {sum}");
+    println!("Box:      {:6} requests of memory, at most {} bytes, {on_heap:?}", heap.requests, heap.peak);
+    println!("ArenaBox: {:6} requests of memory, at most {} bytes, {on_arena:?}", here.requests, here.peak);
+    let held = arena.statistics().bytes_held;
+    arena.trim();
+    let kept = arena.statistics().bytes_held;
+    println!("The arena saved {} requests of memory.", heap.requests - here.requests);
+    println!("It held {held} bytes for the burst. After `trim` it holds {kept}.");
+    assert_eq!(sum, same, "both ways run the same jobs");
+    assert!(heap.requests >= BURST + STEADY && here.requests < heap.requests / 10);
+    assert!(held >= BURST * size_of::<Job>() && kept < 1 << 16, "`trim` frees the memory of the burst");
+}
