@@ -47,7 +47,8 @@ pub(crate) struct Options {
     /// Run the workloads that match a regular expression.
     #[arg(long, value_name = "RE")]
     filter: Option<String>,
-    /// Run these contenders: names separated by commas.
+    /// Run these contenders: names separated by commas. A time is always compared with the loop and
+    /// the reference too.
     #[arg(long, value_name = "LIST")]
     peers: Option<String>,
     /// The directory for reports [default: target/bench].
@@ -118,9 +119,9 @@ impl Options {
         Ok(args)
     }
 
-    /// Returns the default options with a filter of workloads.
-    pub(crate) fn only(filter: &str) -> Self {
-        Self { filter: Some(filter.to_owned()), ..Self::default() }
+    /// Returns the default options with a filter of workloads and the contenders to run.
+    pub(crate) fn only(filter: &str, peers: &[&str]) -> Self {
+        Self { filter: Some(filter.to_owned()), peers: Some(peers.join(",")), ..Self::default() }
     }
 
     /// Returns whether the options select every workload and every contender.

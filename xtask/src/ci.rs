@@ -78,26 +78,34 @@ fn steps(ws: &Workspace) -> Result<Vec<Step<'_>>> {
             }
             Ok(Outcome::Passed(String::new()))
         }),
-        Step::new("docs", "the documentation builds, warnings denied", |ws| {
-            for cargo in test::workspace(ws, &ws.cargo().args(["doc", "--no-deps"])) {
-                cargo
-                    .env_append("RUSTDOCFLAGS", "-Dwarnings")
-                    .run_or("the documentation does not build without warnings")?;
-            }
-            Ok(Outcome::Passed(String::new()))
-        }),
     ];
-    steps.extend(test::steps());
-    steps.extend(matrix::steps());
-    steps.extend(loom::steps(ws)?);
-    steps.extend(controls::steps(ws, |_| true)?);
-    // These steps are long and independent of each other. Miri comes last: it has many short steps,
-    // which keep both lanes busy until the end.
+    let mut tests = test::steps();
+    steps.push(tests.remove(0));
+    // From here on steps run side by side. The long ones come first. The controls are many and
+    // short, so that both lanes end at the same time.
     steps.push(icount::step().beside());
     steps.push(bench::smoke().beside());
     steps.push(sanitize::address(ws)?.beside());
     steps.extend(miri::steps(ws, miri::Model::Both, miri::CI_SEEDS, Missing::Install)?);
+    steps.extend(loom::steps(ws)?);
+    steps.extend(tests);
+    steps.push(docs());
+    steps.extend(matrix::steps());
+    steps.extend(controls::steps(ws, |_| true)?);
     Ok(steps)
+}
+
+/// Returns the step that builds the documentation.
+fn docs() -> Step<'static> {
+    Step::new("docs", "the documentation builds, warnings denied", |ws| {
+        for cargo in test::workspace(ws, &ws.cargo().args(["doc", "--no-deps"])) {
+            cargo
+                .env_append("RUSTDOCFLAGS", "-Dwarnings")
+                .run_or("the documentation does not build without warnings")?;
+        }
+        Ok(Outcome::Passed(String::new()))
+    })
+    .beside()
 }
 
 /// Returns the commands of [`test::workspace`], with the criterion benches if the C contenders can

@@ -17,7 +17,7 @@ use crate::cpeers::HARNESS;
 use crate::libtest::{TestRun, counts};
 use crate::loom;
 use crate::miri;
-use crate::shell::{self, Captured, Cmd};
+use crate::shell::{self, Captured};
 use crate::steps::{Outcome, Step, run};
 use crate::toolchain::{self, Missing};
 use crate::workspace::{Package, Workspace};
@@ -43,7 +43,7 @@ pub(crate) struct Options {
 const EMPTY: &str =
     "xtask/controls.toml lists no control, so nothing shows that the models and tests can fail";
 
-/// The time limit of a weakened test, which must fail and not hang.
+/// The time limit for the build and the run of a weakened test, which must fail and not hang.
 const LONGEST: Duration = Duration::from_secs(300);
 
 /// Runs the command.
@@ -154,10 +154,10 @@ fn sound(plain: &TestRun) -> Result<u64> {
     if SEEN.lock().unwrap_or_else(PoisonError::into_inner).contains(&shown) {
         return Ok(1);
     }
-    quiet_build(&plain.cargo, "without the cfg")?;
     let ran = plain.command().quiet("running the test without the cfg")?;
     if !ran.success {
         shell::say(&end_of(&ran.text));
+        compiled(&ran, "without the cfg")?;
         bail!("the test fails without the cfg; to run it again: {shown}");
     }
     let counts = counts(&ran.text);
@@ -177,7 +177,6 @@ fn falls(ws: &Workspace, control: &Control, plain: &TestRun) -> Result<bool> {
         }
         Kind::Loom | Kind::Test => wrapper::wrap(ws, &control.name, weak.cargo)?,
     };
-    quiet_build(&weak.cargo, "with the cfg")?;
     shell::say(&format!("$ {}", weak.command().shown()));
     let ran = weak.command().within(LONGEST).quiet("running the test with the cfg")?;
     let judged = judge(control.kind, &ran);
@@ -187,10 +186,12 @@ fn falls(ws: &Workspace, control: &Control, plain: &TestRun) -> Result<bool> {
     judged
 }
 
-fn quiet_build(cargo: &Cmd, which: &str) -> Result<()> {
-    let built = cargo.clone().arg("--no-run").quiet(&format!("building {which}"))?;
-    if !built.success {
-        shell::say(&built.text);
+/// Checks that the tests of this run were compiled.
+///
+/// # Errors
+/// The compiler reported errors.
+fn compiled(ran: &Captured, which: &str) -> Result<()> {
+    if ran.text.contains("error: could not compile") {
         bail!("the test does not compile {which}");
     }
     Ok(())
@@ -210,6 +211,7 @@ fn judge(kind: Kind, ran: &Captured) -> Result<bool> {
     if ran.success {
         return Ok(false);
     }
+    compiled(ran, "with the cfg")?;
     if counts(&ran.text).started == 0 {
         bail!("the run failed with the cfg before a test started");
     }
@@ -238,7 +240,9 @@ mod tests {
         assert!(judge(Kind::Loom, &ran(false, failed)).unwrap());
         let passed = "running 1 test\ntest result: ok. 1 passed; 0 failed;";
         assert!(!judge(Kind::Loom, &ran(true, passed)).unwrap());
-        assert!(judge(Kind::Loom, &ran(false, "error[E0425]: cannot find value")).is_err());
+        let error = "error[E0425]: cannot find value\nerror: could not compile `prim` (lib test)";
+        let said = judge(Kind::Loom, &ran(false, error)).unwrap_err().to_string();
+        assert_eq!(said, "the test does not compile with the cfg");
         assert!(judge(Kind::Test, &ran(false, "running 0 tests\nerror: linking failed")).is_err());
     }
 

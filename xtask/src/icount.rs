@@ -75,7 +75,7 @@ pub(crate) fn step() -> Step<'static> {
             return Ok(without_valgrind());
         }
         let record = load(&ws.root.join(RECORD))?.context(UNRECORDED)?;
-        let counts = count(ws, &bench::Options::only(IN_CI))?;
+        let counts = count(ws, &bench::Options::only(IN_CI, &record.gated()))?;
         Ok(judged(&counts, &record, false))
     })
 }

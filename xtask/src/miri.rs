@@ -21,17 +21,29 @@ struct Gate {
     /// Whether `ci` and `test` run it too. They have little time, and testkit's suite runs there as
     /// part of the tests of other crates.
     always: bool,
+    /// The integration tests that `ci` runs under Stacked Borrows, besides the unit tests. `None`
+    /// means all. Large crates name the comparisons with an oracle, which call the whole interface.
+    stacked_in_ci: Option<&'static [&'static str]>,
 }
 
 /// All packages that Miri checks.
 const GATES: [Gate; 6] = [
-    Gate { dir: "prim", strict: false, always: true },
-    Gate { dir: "testkit", strict: false, always: false },
-    Gate { dir: "ring-alloc", strict: false, always: true },
-    Gate { dir: "ringal", strict: true, always: true },
-    Gate { dir: "shared_arena", strict: true, always: true },
-    Gate { dir: "typed-pool", strict: false, always: true },
+    Gate { dir: "prim", strict: false, always: true, stacked_in_ci: None },
+    Gate { dir: "testkit", strict: false, always: false, stacked_in_ci: None },
+    Gate { dir: "ring-alloc", strict: false, always: true, stacked_in_ci: Some(&["suite"]) },
+    Gate { dir: "ringal", strict: true, always: true, stacked_in_ci: None },
+    Gate { dir: "shared_arena", strict: true, always: true, stacked_in_ci: Some(&["property"]) },
+    Gate { dir: "typed-pool", strict: false, always: true, stacked_in_ci: Some(&["suite", "typed"]) },
 ];
+
+/// How much of the tests runs under Stacked Borrows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    /// All tests.
+    Whole,
+    /// The tests that [`Gate::stacked_in_ci`] names.
+    Short,
+}
 
 /// The components that Miri needs.
 const COMPONENTS: [&str; 2] = ["miri", "rust-src"];
@@ -98,19 +110,25 @@ pub(crate) fn main(ws: &Workspace, options: &Options) -> Result<bool> {
         Some(name) => vec![ws.package(name)?],
         None => gated(ws, |_| true)?,
     };
-    Ok(run(ws, plan(&packages, options.model, options.seeds, Missing::Install)))
+    Ok(run(ws, plan(&packages, options.model, options.seeds, Missing::Install, Extent::Whole)))
 }
 
 /// Returns the steps of the packages that `ci` and `test` check.
 pub(crate) fn steps(ws: &Workspace, model: Model, seeds: u32, missing: Missing) -> Result<Vec<Step<'_>>> {
-    Ok(plan(&gated(ws, |gate| gate.always)?, model, seeds, missing))
+    Ok(plan(&gated(ws, |gate| gate.always)?, model, seeds, missing, Extent::Short))
 }
 
 fn gated(ws: &Workspace, chosen: impl Fn(&Gate) -> bool) -> Result<Vec<&Package>> {
     GATES.iter().filter(|gate| chosen(gate)).map(|gate| ws.package(gate.dir)).collect()
 }
 
-fn plan<'w>(packages: &[&'w Package], model: Model, seeds: u32, missing: Missing) -> Vec<Step<'w>> {
+fn plan<'w>(
+    packages: &[&'w Package],
+    model: Model,
+    seeds: u32,
+    missing: Missing,
+    extent: Extent,
+) -> Vec<Step<'w>> {
     let models: &[Model] = match model {
         Model::Both => &[Model::Stacked, Model::Tree],
         Model::Stacked => &[Model::Stacked],
@@ -121,7 +139,16 @@ fn plan<'w>(packages: &[&'w Package], model: Model, seeds: u32, missing: Missing
     for package in packages {
         let package = *package;
         for model in models.iter().copied() {
-            let (name, what) = (format!("miri/{}/{}", package.short(), model.word()), model.title());
+            let name = format!("miri/{}/{}", package.short(), model.word());
+            let chosen = chosen_tests(package, model, extent);
+            let what = match chosen {
+                None => model.title().to_owned(),
+                Some(files) => format!(
+                    "{}: unit tests and {}; `cargo xtask miri` runs all tests",
+                    model.title(),
+                    files.join(", ")
+                ),
+            };
             let harness = skip(searched == Some(model));
             steps.push(
                 Step::new(name, what, move |ws| {
@@ -129,8 +156,11 @@ fn plan<'w>(packages: &[&'w Package], model: Model, seeds: u32, missing: Missing
                         Ok(nightly) => nightly,
                         Err(why) => return Ok(Outcome::Skipped(why)),
                     };
-                    let cargo =
-                        base(ws, package, &nightly, &flags(package, model)).args(["--lib", "--tests"]);
+                    let cargo = base(ws, package, &nightly, &flags(package, model)).arg("--lib");
+                    let cargo = match chosen {
+                        None => cargo.arg("--tests"),
+                        Some(files) => cargo.args(files.iter().flat_map(|file| ["--test", file])),
+                    };
                     // A package without a test passes: the tests of the crates that use it run its
                     // code.
                     Ok(Outcome::Passed(format!("{} tests", TestRun { cargo, harness }.counted()?.passed)))
@@ -153,6 +183,12 @@ fn plan<'w>(packages: &[&'w Package], model: Model, seeds: u32, missing: Missing
         }
     }
     steps
+}
+
+/// Returns the integration tests that run besides the unit tests. `None` means all.
+fn chosen_tests(package: &Package, model: Model, extent: Extent) -> Option<&'static [&'static str]> {
+    let gate = GATES.iter().find(|gate| gate.dir == package.dir)?;
+    gate.stacked_in_ci.filter(|_| model == Model::Stacked && extent == Extent::Short)
 }
 
 /// Runs the threaded tests with many seeds. Skips targets without any, since an idle start of Miri
@@ -235,8 +271,9 @@ impl Model {
 
 #[cfg(test)]
 mod tests {
-    use super::{Model, flags, plan, seeded, skip};
+    use super::{Extent, GATES, Model, chosen_tests, flags, plan, seeded, skip};
     use crate::toolchain::Missing;
+    use crate::workspace::Workspace;
     use crate::workspace::tests::sample;
 
     #[test]
@@ -259,9 +296,31 @@ mod tests {
         let ws = sample();
         let packages = [ws.package("prim").unwrap()];
         let names = |model, seeds| -> Vec<String> {
-            plan(&packages, model, seeds, Missing::Report).into_iter().map(|step| step.name).collect()
+            plan(&packages, model, seeds, Missing::Report, Extent::Whole)
+                .into_iter()
+                .map(|step| step.name)
+                .collect()
         };
         assert_eq!(names(Model::Both, 4), ["miri/prim/stacked", "miri/prim/tree", "miri/prim/seeds"]);
         assert_eq!(names(Model::Stacked, 0), ["miri/prim/stacked"]);
+    }
+    #[test]
+    fn only_stacked_borrows_is_shortened_and_only_in_ci() {
+        let ws = Workspace::load().unwrap();
+        let pool = ws.package("typed-pool").unwrap();
+        assert!(chosen_tests(pool, Model::Stacked, Extent::Short).is_some());
+        assert_eq!(chosen_tests(pool, Model::Stacked, Extent::Whole), None);
+        assert_eq!(chosen_tests(pool, Model::Tree, Extent::Short), None);
+    }
+
+    #[test]
+    fn every_chosen_test_exists() {
+        let ws = Workspace::load().unwrap();
+        for gate in &GATES {
+            let package = ws.package(gate.dir).unwrap();
+            for file in gate.stacked_in_ci.unwrap_or_default() {
+                assert!(package.tests.iter().any(|test| test == file), "{} has no test {file}", gate.dir);
+            }
+        }
     }
 }

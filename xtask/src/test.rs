@@ -63,13 +63,15 @@ pub(crate) fn steps() -> Vec<Step<'static>> {
         Step::new("test/doc", "examples in the documentation pass", |ws| {
             let ran = doc(ws)?;
             Ok(Outcome::Passed(format!("{ran} tests")))
-        }),
+        })
+        .beside(),
         examples::step(),
         Step::new("test/ringal-features", "tests of ringal pass with `bytes` and `checked`", |ws| {
             let cargo = ws.cargo().args(["test", "--lib", "--tests", "--package", "ringal"]);
             TestRun { cargo: cargo.args(["--features", "bytes,checked"]), harness: Vec::new() }
                 .check("no test ran")
-        }),
+        })
+        .beside(),
         Step::new("test/both-traits", "tests pass with both versions of the allocator trait", |ws| {
             let mut cargo = ws.cargo().args(["test", "--lib", "--tests"]);
             for (dir, feature) in BOTH_TRAITS {
@@ -77,7 +79,8 @@ pub(crate) fn steps() -> Vec<Step<'static>> {
                 cargo = cargo.args(["--package", name, "--features", &format!("{name}/{feature}")]);
             }
             TestRun { cargo, harness: Vec::new() }.check("no test ran")
-        }),
+        })
+        .beside(),
     ]
 }
 

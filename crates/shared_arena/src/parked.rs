@@ -45,6 +45,11 @@ const OWN_LOOKS: usize = 8 * LOOKS;
 /// last visit.
 const ROUNDS: usize = 16;
 
+/// The number of shards that a visit without a lease takes out for other threads that found the bag
+/// in use. Their requests share one bit, so it has to take all shards without a queued group.
+const FINISHED_AT_ONCE: usize =
+    if cfg!(ephemera_weaken = "arena_requests_are_one") { LOOKS } else { usize::MAX };
+
 /// Closes a shard whose owner may be inside a free to it. Returns the number of parts of the store
 /// that are left of it.
 ///
@@ -264,8 +269,7 @@ pub(crate) fn visit(
         }
         (visitor, most) = match bag.wishes() {
             0 if !ended => break,
-            // One bit stands for the requests of any number of threads, so this round takes all.
-            1 if !ended => (Visitor::Finisher, usize::MAX),
+            1 if !ended => (Visitor::Finisher, FINISHED_AT_ONCE),
             _ => (Visitor::Successor, usize::MAX),
         };
     }

@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread;
 
 use ephemera_testkit::fork::holds_in_a_child;
-use heap::Heap;
+use heap::{GROUP, Heap};
 use shared_arena::SharedArena;
 
 #[global_allocator]
@@ -65,7 +65,7 @@ fn arenas_are_freed_in_a_child_forked_during_the_free_of_a_group() {
     }
     let held = thread::scope(|scope| {
         scope.spawn(|| {
-            HEAP.at_the_next_group(stand);
+            HEAP.at_the_next_free(GROUP.., stand);
             end_one();
         });
         while STANDS.load(SeqCst) == 0 {

@@ -1,6 +1,6 @@
 //! Compares counts with the record: rows, verdicts and the printed table.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
@@ -82,6 +82,13 @@ impl Counts {
         ]
     }
 
+    /// Returns the contenders whose counts can fail.
+    pub(super) fn gated(&self) -> Vec<&str> {
+        let counted = self.workloads.values().flat_map(|workload| workload.instructions.keys());
+        let ours: BTreeSet<_> = counted.map(String::as_str).filter(|key| !CONTEXT.contains(key)).collect();
+        ours.into_iter().collect()
+    }
+
     /// Returns the differences between the conditions of two records.
     fn differs(&self, record: &Self) -> Vec<String> {
         let pairs = self.conditions().into_iter().zip(record.conditions());
@@ -140,7 +147,8 @@ fn rows<'a>(counts: &'a Counts, record: Option<&Counts>) -> Vec<Row<'a>> {
     let mut rows = Vec::new();
     for (id, workload) in &counts.workloads {
         let recorded = record.and_then(|record| record.workloads.get(id));
-        let alone = workload.instructions.get(LOOP);
+        let recorded_loop = recorded.and_then(|recorded| recorded.instructions.get(LOOP));
+        let alone = workload.instructions.get(LOOP).or(recorded_loop);
         for (contender, &is) in &workload.instructions {
             let was = recorded.and_then(|recorded| recorded.instructions.get(contender)).copied();
             let net = alone.filter(|_| contender != LOOP).map(|alone| is - alone);
@@ -334,6 +342,20 @@ mod tests {
             text.contains("without the contenders in C\nr, l, v, commit abc; recorded at commit abc\n"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_record_names_the_contenders_whose_counts_can_fail() {
+        let loops = [("nothing", 5.0), ("glibc", 50.0)];
+        let record = counts("r", &[("S1", &[loops[0], loops[1], ("ring", 20.0)]), ("S2", &[("pool", 30.0)])]);
+        assert_eq!(record.gated(), ["pool", "ring"]);
+    }
+
+    #[test]
+    fn a_count_is_compared_with_the_recorded_loop_if_the_loop_was_not_counted() {
+        let record = counts("r", &[("S1", &[("nothing", 5.0), ("ring", 20.0)])]);
+        let now = counts("r", &[("S1", &[("ring", 21.0)])]);
+        assert_eq!(rows(&now, Some(&record))[0].net, Some(16.0));
     }
 
     #[test]

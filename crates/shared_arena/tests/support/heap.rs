@@ -1,17 +1,21 @@
-//! A counting global allocator. A test can run code while it frees a group.
+//! A counting global allocator. A test can run code while it frees a block.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::Cell;
+use core::ops::{Bound, RangeBounds};
 
 use ephemera_testkit::backing::CountingGlobal;
 
 /// The least alignment of groups.
-const GROUP: usize = 16 << 10;
+pub(crate) const GROUP: usize = 16 << 10;
 
 pub(crate) struct Heap(CountingGlobal);
 
+type Aligns = (Bound<usize>, Bound<usize>);
+
 std::thread_local! {
-    static NEXT: Cell<Option<fn()>> = const { Cell::new(None) };
+    /// The code that the next free of a block with one of these alignments runs.
+    static NEXT: Cell<Option<(Aligns, fn())>> = const { Cell::new(None) };
 }
 
 impl Heap {
@@ -29,9 +33,10 @@ impl Heap {
         self.0.held().bytes
     }
 
-    /// Calls `what` when this thread next returns a group to the global allocator.
-    pub(crate) fn at_the_next_group(&self, what: fn()) {
-        NEXT.set(Some(what));
+    /// Calls `what` when this thread next returns a block with one of the alignments to the global
+    /// allocator. Only groups have the alignment [`GROUP`] or a larger one.
+    pub(crate) fn at_the_next_free(&self, aligns: impl RangeBounds<usize>, what: fn()) {
+        NEXT.set(Some(((aligns.start_bound().cloned(), aligns.end_bound().cloned()), what)));
     }
 }
 
@@ -44,8 +49,8 @@ unsafe impl GlobalAlloc for Heap {
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        if layout.align() >= GROUP {
-            if let Some(what) = NEXT.take() {
+        if NEXT.get().is_some_and(|(aligns, _)| aligns.contains(&layout.align())) {
+            if let Some((_, what)) = NEXT.take() {
                 what();
             }
         }

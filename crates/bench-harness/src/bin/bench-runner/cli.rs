@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
     /// Only workloads whose name this regular expression finds
     #[arg(long, value_name = "RE")]
     pub(crate) filter: Option<Regex>,
-    /// Only these contenders, beside the reference and the loop
+    /// Only these contenders, beside the reference and the loop; with --icount only these
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) peers: Vec<String>,
     /// Where the report goes

@@ -79,16 +79,16 @@ fn counted(spec: &Spec) -> bool {
     !threads && !spec.is_served() && !found
 }
 
-/// The contenders of a workload: those asked for, else ours; the loop and the reference beside them.
+/// Returns the contenders of a workload that `peers` names. If it names none, returns ours, and the
+/// loop and the reference for comparison.
 fn entries(spec: &Spec, peers: &[String]) -> Vec<Entry> {
-    let wanted = |key: &str| match peers {
-        [] => OURS.contains(&key),
+    let by_default = [&OURS[..], &[ALWAYS[VOID], ALWAYS[REFERENCE]]].concat();
+    let chosen = |key: &str| match peers {
+        [] => by_default.contains(&key),
         _ => peers.iter().any(|peer| peer == key),
     };
-    let always = [ALWAYS[VOID], ALWAYS[REFERENCE]];
     let able = |entry: &Entry| entry.absent.is_none() && spec.need.missing(&entry.info.caps).is_none();
-    let chosen = |entry: &Entry| always.contains(&entry.key) || wanted(entry.key);
-    contenders::of(spec.class()).into_iter().filter(|entry| chosen(entry) && able(entry)).collect()
+    contenders::of(spec.class()).into_iter().filter(|entry| chosen(entry.key) && able(entry)).collect()
 }
 
 /// Counts all workloads that can be counted and writes `icount.json`; `step` hears what comes next.
@@ -274,8 +274,19 @@ mod tests {
             entries(spec, peers).iter().map(|entry| entry.key).collect()
         };
         assert_eq!(of("S1/pair/64", &[]), ["nothing", "glibc", "ring", "one-ring", "pooled-allocator"]);
-        assert_eq!(of("S1-buffers/fixed/64", &["ringal".to_owned()]), ["nothing", "glibc", "ringal"]);
         assert!(!of("R1/json", &[]).contains(&"nothing"), "it keeps no contents");
+    }
+
+    #[test]
+    fn only_named_contenders_are_counted() {
+        let specs = catalogue();
+        let spec = specs.iter().find(|spec| spec.id == "S1-buffers/fixed/64").expect("the workload is there");
+        let of = |peers: &[&str]| -> Vec<&str> {
+            let peers: Vec<String> = peers.iter().map(|&peer| peer.to_owned()).collect();
+            entries(spec, &peers).iter().map(|entry| entry.key).collect()
+        };
+        assert_eq!(of(&["ringal"]), ["ringal"]);
+        assert_eq!(of(&["nothing", "ringal"]), ["nothing", "ringal"]);
     }
 
     #[test]
