@@ -45,40 +45,11 @@ const HALVES: Ordering =
     if cfg!(ephemera_weaken = "header_relaxed") { Ordering::Relaxed } else { Ordering::AcqRel };
 
 impl RingStorePtr {
-    /// Ends the ring: frees the store if no buffer is in use, and parks it otherwise. Never blocks.
-    ///
-    /// # Safety
-    /// [`RingStorePtr::create`] returned the store, and its ring does not use it again.
-    pub(crate) unsafe fn retire(self) {
-        let parked = self.parked();
-        // SAFETY: the lists of parked stores outlive all stores.
-        let parked = unsafe { parked.as_ref() };
-        // SAFETY: the caller is the ring, which allocates no more.
-        let held = if unsafe { self.skip_free() } {
-            0
-        } else {
-            self.close();
-            // SAFETY: the caller is the ring, and it closed the store in the previous statement.
-            unsafe { self.settle() }
-        };
-        if held != 0 {
-            // SAFETY: the store is closed and settled. A ring is dropped once, so nobody else parks
-            // it.
-            unsafe { parked.park(self, held) };
-            return;
-        }
-        // SAFETY: no region is taken, and the store is not parked, so nobody else uses the regions.
-        unsafe { self.free_regions() };
-        // SAFETY: no buffer is left, and the header is in no list.
-        unsafe { self.free_header() };
-        parked.sweep();
-    }
-
     /// Moves `swept` past the free regions at the start. Returns `true` if every region is free.
     ///
     /// # Safety
     /// The caller is the ring, which allocates no more.
-    unsafe fn skip_free(self) -> bool {
+    pub(crate) unsafe fn skip_free(self) -> bool {
         let end = self.plan().end;
         let mut at = 0;
         while at < end {
@@ -99,7 +70,7 @@ impl RingStorePtr {
     ///
     /// # Safety
     /// The caller is the ring, which allocates no more and has closed the store.
-    unsafe fn settle(self) -> usize {
+    pub(crate) unsafe fn settle(self) -> usize {
         let end = self.plan().end;
         let (mut at, mut held) = (self.swept().get(), 0);
         while at < end {
@@ -210,7 +181,7 @@ impl RingStorePtr {
     ///
     /// # Safety
     /// Nobody else uses it.
-    unsafe fn free_header(self) {
+    pub(crate) unsafe fn free_header(self) {
         self.end_header();
         // SAFETY: `create` acquired the block with this layout, and the caller guarantees that
         // nobody else uses it.

@@ -5,13 +5,8 @@
 use ephemera_prim::align::align_up;
 
 use crate::checked;
-use crate::guard::Guard;
+pub(crate) use crate::guard::GRANULE;
 use crate::word::LONGEST;
-
-/// The unit of all lengths: the size of a guard, rounded up to a power of two. Every region is a
-/// multiple of it, so the remainder of a split always has room for its own guard. It also makes the
-/// length of a taken region a function of its buffer's size.
-pub(crate) const GRANULE: usize = size_of::<Guard>().next_power_of_two();
 
 /// The bytes of a region that its buffer cannot use: the guard, and the margin that feature
 /// `checked` puts after the buffer.
@@ -26,9 +21,6 @@ pub(crate) const LINE: usize = 64;
 
 /// The largest alignment of a store or a buffer.
 pub(crate) const LARGEST_ALIGN: usize = 1 << 29;
-
-#[cfg(not(ephemera_loom))]
-const _: () = assert!(GRANULE == size_of::<Guard>(), "a guard fills its granule");
 
 /// Returns the length of a region for a buffer of `bytes` bytes, or `None` above [`LARGEST`].
 #[inline]

@@ -75,6 +75,10 @@ pub(crate) struct ParkedStores {
     count: AtomicUsize,
 }
 
+/// The parked stores of this process.
+#[cfg(not(ephemera_loom))]
+pub(crate) static PARKED: ParkedStores = ParkedStores::new();
+
 impl ParkedStores {
     ephemera_prim::const_unless_loom! {
         pub(crate) fn new() -> Self {
@@ -89,6 +93,18 @@ impl ParkedStores {
                 count: AtomicUsize::new(0),
             }
         }
+    }
+
+    /// Returns the address of the lists, as stores keep it.
+    pub(crate) fn as_ptr(&self) -> *const () {
+        ptr::from_ref(self).cast()
+    }
+
+    /// Returns the lists that a store on the heap is parked in.
+    pub(crate) fn of(store: &RingStorePtr) -> &Self {
+        // SAFETY: `RingStorePtr::create` got the address of these lists, which outlive all stores.
+        // It is null only for caller-provided memory, whose header is never closed or dropped.
+        unsafe { &*store.parked().cast() }
     }
 
     /// Returns how many stores are parked.

@@ -32,13 +32,12 @@ use ephemera_prim::{
     word::OwnerUsize,
 };
 
-use crate::checked;
+#[cfg(all(feature = "alloc", not(ephemera_loom)))]
+use crate::geometry::GRANULE;
 #[cfg(feature = "alloc")]
-use crate::geometry::{GRANULE, StorePlan};
+use crate::geometry::StorePlan;
 use crate::geometry::{region_of, room};
 use crate::guard::GuardPtr;
-#[cfg(feature = "alloc")]
-use crate::parked::ParkedStores;
 
 /// The header of a store. Other threads may free it, so code borrows its fields one by one and
 /// never the whole header.
@@ -61,8 +60,9 @@ pub(crate) struct RingStore {
 #[cfg(feature = "alloc")]
 #[derive(Debug)]
 struct HeapFields {
-    /// The lists that this store is parked in. They outlive the store.
-    parked: *const ParkedStores,
+    /// The lists that this store is parked in, which outlive it. `ParkedStores::of` knows their
+    /// type.
+    parked: *const (),
     /// The block that contains the regions.
     block: NonNull<u8>,
     plan: StorePlan,
@@ -85,10 +85,6 @@ unsafe impl Sync for RingStore {}
 
 #[cfg(all(not(ephemera_loom), feature = "alloc", target_pointer_width = "64"))]
 const _: () = assert!(size_of::<RingStore>() == 64, "the header is one cache line");
-
-/// The parked stores of this process.
-#[cfg(all(feature = "alloc", not(ephemera_loom)))]
-pub(crate) static PARKED: ParkedStores = ParkedStores::new();
 
 /// The header that all stores in caller-provided memory share.
 #[cfg(not(ephemera_loom))]
@@ -129,7 +125,7 @@ impl RingStorePtr {
     /// Returns whether the caller provided the memory. Such memory must carry no sanitizer marks
     /// after the ring is dropped.
     #[inline]
-    fn is_given(self) -> bool {
+    pub(crate) fn is_given(self) -> bool {
         #[cfg(not(ephemera_loom))]
         return self == Self::given();
         #[cfg(ephemera_loom)]
@@ -164,8 +160,8 @@ impl RingStorePtr {
     /// `None` if the heap refuses.
     ///
     /// # Safety
-    /// `parked` outlives the store.
-    pub(crate) unsafe fn create(plan: StorePlan, parked: *const ParkedStores) -> Option<(Self, NonNull<u8>)> {
+    /// `parked` is the address of a `ParkedStores` that outlives the store.
+    pub(crate) unsafe fn create(plan: StorePlan, parked: *const ()) -> Option<(Self, NonNull<u8>)> {
         let layout = Layout::from_size_align(plan.bytes(), plan.align).ok()?;
         let block = raw::acquire(&Global, layout).ok()?;
         let Ok(header) = raw::acquire(&Global, Layout::new::<RingStore>()) else {
@@ -295,13 +291,11 @@ impl RingStorePtr {
         unsafe { GuardPtr::new(place) }
     }
 
-    /// Returns the lists that this store is parked in. They outlive the store.
-    pub(crate) fn parked(self) -> NonNull<ParkedStores> {
+    /// Returns the address of the lists that this store is parked in. It is null for
+    /// caller-provided memory.
+    pub(crate) fn parked(self) -> *const () {
         // SAFETY: the header is not freed (S1), and the pointer never changes.
-        let parked = unsafe { (*self.heap()).parked };
-        // SAFETY: the pointer is null only in the static header of caller-provided memory. That
-        // header is never closed or dropped, so nobody calls this for it.
-        unsafe { NonNull::new_unchecked(parked.cast_mut()) }
+        unsafe { (*self.heap()).parked }
     }
 }
 
@@ -333,66 +327,5 @@ pub(crate) unsafe fn hand_out(store: RingStorePtr, guard: GuardPtr, bytes: usize
     // SAFETY: `usable` bytes are in the region, which only the caller accesses.
     unsafe { unpoison(data, usable) };
     // SAFETY: the region has the length for `bytes` bytes, and only the caller accesses it.
-    unsafe { checked::hand_out(guard, data, bytes, region) };
+    unsafe { guard.hand_out(bytes, region) };
 }
-
-/// Releases the region of a buffer: frees it for the ring to use again. The buffer has `bytes`
-/// bytes at `data`.
-///
-/// # Safety
-/// The buffer belongs to the caller, which does not use it again. Its region has `region` bytes and
-/// lies in `store`.
-#[inline]
-pub(crate) unsafe fn release(store: RingStorePtr, data: NonNull<u8>, bytes: usize, region: usize) {
-    // SAFETY: the region is not released yet, so its store is not freed (G1).
-    let guard = unsafe { GuardPtr::of(data) };
-    // SAFETY: the caller owns the buffer, and `region` is the length of its region.
-    unsafe { checked::release(guard, data, bytes, region) };
-    guard.end_use();
-    if !store.is_given() {
-        // SAFETY: these bytes are the buffer's, and nobody reads them again before the ring hands
-        // them out.
-        unsafe { poison(data, bytes) };
-    }
-    if cfg!(ephemera_weaken = "closed_after_release") {
-        guard.release(region);
-    }
-    if store.is_closed() {
-        // SAFETY: the caller owns the buffer, and the store is closed.
-        unsafe { release_late(store, guard, region) };
-        return;
-    }
-    if !cfg!(ephemera_weaken = "closed_after_release") {
-        guard.release(region);
-    }
-}
-
-/// Releases a region after the ring was dropped. The last such release frees the store.
-///
-/// # Safety
-/// As for [`release`], and the store is closed.
-#[cold]
-#[inline(never)]
-unsafe fn release_late(store: RingStorePtr, guard: GuardPtr, region: usize) {
-    #[cfg(feature = "alloc")]
-    {
-        let parked = store.parked();
-        // SAFETY: the lists of parked stores outlive all stores.
-        let parked = unsafe { parked.as_ref() };
-        // SAFETY: the caller owns the region, in a closed store.
-        if unsafe { store.settle_late(guard, region) } {
-            // SAFETY: `settle_late` subtracted the last share.
-            unsafe { parked.end(store) };
-            parked.sweep();
-        }
-    }
-    // Without feature `alloc`, no store is ever closed.
-    #[cfg(not(feature = "alloc"))]
-    {
-        let _ = store;
-        guard.release(region);
-    }
-}
-
-#[cfg(feature = "alloc")]
-const _: () = assert!(GRANULE >= 16, "buffers are aligned to 16 bytes");

@@ -59,7 +59,7 @@ pub(crate) unsafe fn close_shard(store: &ArenaStore, shard: ShardPtr, queue: boo
             unlink(shard, group);
         }
         // SAFETY: this thread counted the last slot, and no list has the group.
-        unsafe { group.release(store) };
+        unsafe { store.release_group(group) };
     });
     if cfg!(ephemera_weaken = "arena_told_after_the_count") {
         each_group(first, |group| group.record().publish(ptr::null_mut()));
@@ -170,12 +170,12 @@ pub(crate) unsafe fn close_store(store: NonNull<ArenaStore>, left: usize) -> boo
 #[cold]
 #[inline(never)]
 pub(crate) unsafe fn release(group: PageGroupPtr) -> bool {
-    // SAFETY: a group points at its store, which lives as long as the group.
-    let store = unsafe { NonNull::new_unchecked(group.store()) };
+    // SAFETY: a slot of the group was claimed, so the group is bound.
+    let store = ArenaStore::of(unsafe { ShardPtr::of(group) });
     // SAFETY: the store is live, because this group is a part of it.
     let this = unsafe { store.as_ref() };
     // SAFETY: this thread counted the last slot, and no list has the group.
-    unsafe { group.release(this) };
+    unsafe { this.release_group(group) };
     // SAFETY: the part of the group that was just freed.
     unsafe { ArenaStore::part(store, 1) }
 }

@@ -24,14 +24,14 @@ pub(crate) use visitor::Visitor;
 use core::ptr::NonNull;
 
 use ephemera_prim::record::Record;
-use ephemera_prim::sync::{AtomicBool, AtomicUsize, Ordering, fence};
+use ephemera_prim::sync::{Ordering, fence};
 
-use crate::bag::{Bag, BagLink, Linked, Visit};
+use crate::bag::Visit;
 use crate::close;
 use crate::group::PageGroupPtr;
 use crate::shard::{Shard, ShardPtr};
 use crate::store::ArenaStore;
-use crate::world::{ArenaRecord, ArenaWorld};
+use crate::world::{ArenaRecord, ArenaWorld, record_of};
 
 /// The number of shards that a visit handles, of the new ones and of the old ones each, and of
 /// groups that a look by another thread reads.
@@ -44,82 +44,6 @@ const OWN_LOOKS: usize = 8 * LOOKS;
 /// away at the bag in the meantime. The next visitor handles the requests that arrive during the
 /// last visit.
 const ROUNDS: usize = 16;
-
-/// The parking state of a record.
-#[derive(Debug)]
-pub(crate) struct Parting {
-    /// Shards of this record that wait for a look.
-    shards: Bag<Shard>,
-    /// Whether the record is in the world's bag.
-    noted: AtomicBool,
-    link: BagLink<Record<ArenaRecord>>,
-}
-
-/// All parked shards, for threads that own none of them.
-#[derive(Debug)]
-pub(crate) struct ParkedShards {
-    /// Records whose bag has shards.
-    records: Bag<Record<ArenaRecord>>,
-    /// The number of shards in bags.
-    shards: AtomicUsize,
-    #[cfg(test)]
-    pub(crate) tally: ParkedTally,
-}
-
-/// Counters for tests. They are not atomics of loom, since no model depends on them.
-#[cfg(test)]
-#[derive(Debug)]
-pub(crate) struct ParkedTally {
-    /// Stores whose arena was dropped and that are not freed yet.
-    pub(crate) stores: core::sync::atomic::AtomicUsize,
-    /// The number of looks at a group.
-    pub(crate) looks: core::sync::atomic::AtomicUsize,
-}
-
-impl Parting {
-    ephemera_prim::const_unless_loom! {
-        pub(crate) fn new() -> Self {
-            Self { shards: Bag::new(), noted: AtomicBool::new(false), link: BagLink::new() }
-        }
-    }
-
-    /// Returns whether this thread sees no shard that waits for a look.
-    #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.shards.is_empty()
-    }
-}
-
-impl Linked for Record<ArenaRecord> {
-    fn link(item: NonNull<Self>) -> NonNull<BagLink<Self>> {
-        // SAFETY: records are never freed (L3).
-        NonNull::from(unsafe { &item.as_ref().data().parting.link })
-    }
-}
-
-impl ParkedShards {
-    ephemera_prim::const_unless_loom! {
-        pub(crate) fn new() -> Self {
-            Self {
-                records: Bag::new(),
-                shards: AtomicUsize::new(0),
-                #[cfg(test)]
-                tally: ParkedTally {
-                    stores: core::sync::atomic::AtomicUsize::new(0),
-                    looks: core::sync::atomic::AtomicUsize::new(0),
-                },
-            }
-        }
-    }
-}
-
-impl ParkedShards {
-    /// Returns whether this thread sees a shard that waits for a look.
-    #[inline]
-    pub(crate) fn waits(&self) -> bool {
-        self.shards.load(Ordering::Relaxed) != 0
-    }
-}
 
 /// Closes a shard whose owner may be inside a free to it. Returns the number of parts of the store
 /// that are left of it.
@@ -211,9 +135,8 @@ pub(crate) unsafe fn came_home(world: &ArenaWorld, group: PageGroupPtr) -> usize
         return world.freed(unsafe { close::release(group) });
     }
     // SAFETY: a group that was claimed from is bound.
-    let shard = unsafe { group.shard_of() };
-    // SAFETY: a group points at its store, which lives as long as the group.
-    let store = unsafe { NonNull::new_unchecked(group.store()) };
+    let shard = unsafe { ShardPtr::of(group) };
+    let store = ArenaStore::of(shard);
     if !shard.turn().leave(group) {
         return 0;
     }
@@ -242,7 +165,7 @@ unsafe fn serve(world: &ArenaWorld, store: NonNull<ArenaStore>, shard: ShardPtr,
                 close::unlink(shard, group);
             }
             // SAFETY: the group's last slot was counted, and no list has it.
-            unsafe { group.release(this) };
+            unsafe { this.release_group(group) };
             gone += 1;
         }
         if left.look {
@@ -289,7 +212,7 @@ fn look_at(world: &ArenaWorld, store: &ArenaStore, shard: ShardPtr, own: bool, m
                 close::unlink(shard, group);
             }
             // SAFETY: the look counted the last slot, and no list has the group.
-            unsafe { group.release(store) };
+            unsafe { store.release_group(group) };
             gone += 1;
         }
     }
@@ -360,7 +283,7 @@ fn look_into(
 ) -> usize {
     // SAFETY: S1: a shard in a bag is a part of its store, so the store is live.
     let shard = unsafe { ShardPtr::new(item) };
-    let (store, mut freed) = (shard.store(), 0);
+    let (store, mut freed) = (ArenaStore::of(shard), 0);
     let own = visitor == Visitor::Holder;
     let has_turn = !shard.groups().get().is_null()
         && match visitor {
@@ -382,14 +305,6 @@ fn look_into(
     world.parked.shards.fetch_sub(1, Ordering::Relaxed);
     // SAFETY: this is the bag's part; no group is queued, so no look is needed.
     freed + world.freed(unsafe { ArenaStore::part(store, 1) })
-}
-
-/// Returns the record that a shard of an arena belongs to.
-pub(crate) fn record_of<'w>(shard: ShardPtr) -> &'w Record<ArenaRecord> {
-    let record = shard.record().cast::<Record<ArenaRecord>>();
-    // SAFETY: shards of an arena store the address of their record, and records are never freed
-    // (L3).
-    unsafe { &*record }
 }
 
 #[cfg(all(test, not(ephemera_loom)))]

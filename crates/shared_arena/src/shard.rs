@@ -28,7 +28,6 @@ use crate::geometry::ArenaGeometry;
 #[cfg(target_has_atomic = "64")]
 use crate::group::Far;
 use crate::group::{Near, NearPtr, PageGroup, PageGroupPtr};
-use crate::store::ArenaStore;
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 use crate::turn::Turn;
 
@@ -56,8 +55,8 @@ pub(crate) struct Shard {
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct QuietFields {
-    /// The store that this shard belongs to.
-    store: *mut ArenaStore,
+    /// The store that this shard belongs to. `ArenaStore::of` knows its type.
+    store: *const (),
     /// Slow paths since the shard last looked for idle groups.
     pub(crate) served: OwnerUsize,
     /// The last trim epoch that the owner obeyed.
@@ -87,7 +86,7 @@ struct ShardRemote {
 }
 
 impl Shard {
-    pub(crate) fn new(record: *const (), store: *mut ArenaStore) -> Self {
+    pub(crate) fn new(record: *const (), store: *const ()) -> Self {
         Self {
             hot: OwnerPtr::null(),
             bits: OwnerU64::new(0),
@@ -150,6 +149,7 @@ macro_rules! words {
 impl ShardPtr {
     /// # Safety
     /// S1.
+    #[cfg(all(feature = "std", target_has_atomic = "64"))]
     #[inline]
     pub(crate) unsafe fn new(shard: NonNull<Shard>) -> Self {
         Self(shard)
@@ -160,6 +160,18 @@ impl ShardPtr {
     #[inline]
     pub(crate) unsafe fn from_raw(shard: *mut Shard) -> Option<Self> {
         NonNull::new(shard).map(Self)
+    }
+
+    /// Returns the shard that has a group.
+    ///
+    /// # Safety
+    /// The group is bound: one of its slots was claimed and is not freed.
+    #[inline]
+    pub(crate) unsafe fn of(group: PageGroupPtr) -> Self {
+        // SAFETY: the shard of a bound group is not null.
+        let shard = unsafe { NonNull::new_unchecked(group.shard().get().cast()) };
+        // S1: shards live as long as the store, and the store as long as its groups.
+        Self(shard)
     }
 
     #[inline]
@@ -184,13 +196,10 @@ impl ShardPtr {
         unsafe { &(*self.0.as_ptr()).remote.inbox }
     }
 
-    /// Returns the store that the shard belongs to.
-    #[cfg(all(feature = "std", target_has_atomic = "64"))]
-    pub(crate) fn store(self) -> NonNull<ArenaStore> {
+    /// Returns the address of the store that the shard belongs to.
+    pub(crate) fn store(self) -> *const () {
         // SAFETY: S1; `store` never changes.
-        let store = unsafe { (*self.0.as_ptr()).quiet.store };
-        // SAFETY: a shard is made with the pointer to its live store, which is not null.
-        unsafe { NonNull::new_unchecked(store) }
+        unsafe { (*self.0.as_ptr()).quiet.store }
     }
 
     #[cfg(all(feature = "std", target_has_atomic = "64"))]

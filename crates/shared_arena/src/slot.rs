@@ -14,6 +14,7 @@ use crate::counts::Count;
 use crate::error::Refused;
 use crate::geometry::Position;
 use crate::group::{Of, PageGroupPtr};
+use crate::shard::ShardPtr;
 use crate::store::ArenaStore;
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 use crate::thread;
@@ -68,7 +69,7 @@ unsafe fn leave<T>(slot: NonNull<T>) -> PageGroupPtr {
 #[inline]
 unsafe fn put<T>(group: PageGroupPtr, slot: NonNull<T>) {
     // SAFETY: a slot of the group is in use, so the group is bound.
-    let shard = unsafe { group.shard_of() };
+    let shard = unsafe { ShardPtr::of(group) };
     // SAFETY: the caller owns the shard, and frees a slot of its group.
     unsafe { shard.put(&Of::<T>::GEOMETRY, group, slot.cast()) };
 }
@@ -145,8 +146,10 @@ impl ArenaKind for Either {
 unsafe fn free_other<T>(slot: NonNull<T>) {
     // SAFETY: the slot is in use, so its group is live.
     let group = unsafe { PageGroupPtr::around(slot, Of::<T>::GEOMETRY.group) };
+    // SAFETY: a slot of the group is in use, so the group is bound.
+    let store = || ArenaStore::of(unsafe { ShardPtr::of(group) });
     // SAFETY: the store is live while a slot of it is in use.
-    if group.record().get().is_null() && unsafe { &*group.store() }.single() {
+    if group.record().get().is_null() && unsafe { store().as_ref() }.single() {
         // SAFETY: the caller frees this slot, which belongs to a dropped pool.
         unsafe { OneThread::free(slot) };
     } else {
@@ -220,7 +223,7 @@ impl<T, H: ArenaKind> ClaimedSlot<T, H> {
     #[inline]
     pub(crate) fn start_counts(&self, store: &ArenaStore) -> Result<(), Refused> {
         let (group, position) = locate(self.place);
-        group.make_counts(store, &Of::<T>::GEOMETRY, position.page, position.slot)?.start();
+        group.make_counts(store.account(), &Of::<T>::GEOMETRY, position.page, position.slot)?.start();
         Ok(())
     }
 }

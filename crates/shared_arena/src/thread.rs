@@ -1,4 +1,4 @@
-//! Binds threads to records in the process's only world, and calls `world` with both.
+//! Binds threads to records in the process's only world, and calls `protocol` with both.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -11,8 +11,9 @@ use crate::error::{ANOTHER_COPY, Refused};
 use crate::geometry::ArenaGeometry;
 use crate::group::{Far, PageGroupPtr};
 use crate::parked::{self, LOOKS, Visitor};
+use crate::protocol;
 use crate::store::ArenaStore;
-use crate::world::{self, ArenaRecord, ArenaWorld, identity};
+use crate::world::{ArenaRecord, ArenaWorld, identity};
 
 pub(crate) static WORLD: ArenaWorld =
     ArenaWorld::new(Registry::new([const { Record::new(ArenaRecord::new()) }; FIRST], ArenaRecord::new));
@@ -104,7 +105,7 @@ fn claim_slow(store: &ArenaStore) -> Result<NonNull<u8>, Refused> {
     let no_record = || store.account().refused(size_of::<Record<ArenaRecord>>());
     let held = local::hold::<ArenaRecord>().ok_or_else(no_record)?;
     // SAFETY: `held` holds the record, bound or leased, until after this call.
-    let slot = unsafe { world::claim_slow(&WORLD, store, held.record()) };
+    let slot = unsafe { protocol::claim_slow(&WORLD, store, held.record()) };
     if let Held::Leased(lease) = held {
         let record = lease.record();
         drop(lease);
@@ -117,7 +118,7 @@ fn claim_slow(store: &ArenaStore) -> Result<NonNull<u8>, Refused> {
 /// whether it freed any.
 pub(crate) fn shrink(store: &ArenaStore) -> bool {
     // SAFETY: a thread holds the record that it is bound to.
-    unsafe { world::shrink(&WORLD, store, local::bound::<ArenaRecord>()) }
+    unsafe { protocol::shrink(&WORLD, store, local::bound::<ArenaRecord>()) }
 }
 
 /// Looks at some parked shards. Called when an arena is created.
@@ -133,10 +134,10 @@ pub(crate) fn look_at_all() -> usize {
 /// Drops the arena of a store.
 ///
 /// # Safety
-/// As for [`world::close`].
+/// As for [`protocol::close`].
 pub(crate) unsafe fn close(store: NonNull<ArenaStore>) {
     // SAFETY: the caller drops the arena, and a thread holds the record that it is bound to.
-    unsafe { world::close(&WORLD, store, local::bound::<ArenaRecord>()) };
+    unsafe { protocol::close(&WORLD, store, local::bound::<ArenaRecord>()) };
 }
 
 /// Frees empty groups of the store after this refusal.
@@ -144,16 +145,16 @@ pub(crate) unsafe fn close(store: NonNull<ArenaStore>) {
 #[inline(never)]
 pub(crate) fn make_room(store: &ArenaStore, refused: Refused) {
     // SAFETY: a thread holds the record that it is bound to.
-    unsafe { world::make_room(&WORLD, store, local::bound::<ArenaRecord>(), refused) };
+    unsafe { protocol::make_room(&WORLD, store, local::bound::<ArenaRecord>(), refused) };
 }
 
 /// Frees a slot of a page that this thread does not own, or whose arena was dropped.
 ///
 /// # Safety
-/// As for [`world::give_back`].
+/// As for [`protocol::give_back`].
 pub(crate) unsafe fn give_back(group: PageGroupPtr, far: NonNull<Far>, bit: u64) {
     // SAFETY: the caller frees a slot of this group and far part, with this bit.
-    if let Some(last) = unsafe { world::give_back(&WORLD, group, far, bit) } {
+    if let Some(last) = unsafe { protocol::give_back(&WORLD, group, far, bit) } {
         // SAFETY: `last` says whether that free counted the group's last slot.
         unsafe { gone(group, last) };
     }
@@ -163,12 +164,12 @@ pub(crate) unsafe fn give_back(group: PageGroupPtr, far: NonNull<Far>, bit: u64)
 /// its free now, so it looks at the shards that wait for it.
 ///
 /// # Safety
-/// As for [`world::gone`].
+/// As for [`protocol::gone`].
 #[cold]
 #[inline(never)]
 unsafe fn gone(group: PageGroupPtr, last: bool) {
     // SAFETY: the caller's free counted its slot, and `last` says whether it was the last one.
-    unsafe { world::gone(&WORLD, group, last) };
+    unsafe { protocol::gone(&WORLD, group, last) };
     let record = local::current::<ArenaRecord>();
     // The bags of NOWHERE and GONE are empty, since these records own nothing. So this thread holds
     // the record.

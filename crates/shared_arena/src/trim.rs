@@ -10,7 +10,7 @@ use core::ptr;
 use ephemera_prim::gate::Pass;
 
 use crate::bits::Bits;
-use crate::group::{NearPtr, PageGroup, PageGroupPtr};
+use crate::group::{Near, NearPtr, PageGroup, PageGroupPtr};
 use crate::owner::ShardOwner;
 use crate::store::ArenaStore;
 
@@ -137,7 +137,7 @@ impl Pages {
 
     /// Returns the head of this list followed by another one. Pages in use come first, so that
     /// empty groups stay empty.
-    fn followed_by(&self, other: &Self) -> *mut crate::group::Near {
+    fn followed_by(&self, other: &Self) -> *mut Near {
         let behind = other.first.map_or(ptr::null_mut(), NearPtr::as_ptr);
         match (self.first, self.last) {
             (Some(first), Some(last)) => {

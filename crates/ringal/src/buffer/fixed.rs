@@ -5,12 +5,11 @@ use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 use core::slice;
 
-use super::FixedBuf;
-use crate::checked;
 use crate::error::Full;
 use crate::geometry::region_of;
 use crate::guard::GuardPtr;
-use crate::store::{RingStorePtr, hand_out, release};
+use crate::release::release;
+use crate::store::{RingStorePtr, hand_out};
 
 /// A buffer of a fixed capacity: the bytes written so far, and room for more.
 ///
@@ -68,7 +67,7 @@ impl FixedBufMut {
         let data = guard.payload();
         // SAFETY: the caller guarantees that only it accesses the region, which has the length for
         // `cap` bytes.
-        unsafe { checked::hand_out(guard, data, cap, region_of(cap)) };
+        unsafe { guard.hand_out(cap, region_of(cap)) };
         // INVARIANT: B1 holds from here.
         Self { data, cap, len: 0, store }
     }
@@ -156,14 +155,12 @@ impl FixedBufMut {
         Ok(())
     }
 
-    /// Freezes the buffer: nobody can write it any more, and its handle can be cloned. The count of
-    /// handles is in the buffer's guard, so this neither allocates nor copies.
+    /// Returns the address, the number of written bytes, and the store of a buffer. The caller
+    /// takes over its region.
     #[inline]
-    #[must_use]
-    pub fn freeze(self) -> FixedBuf {
+    pub(super) fn into_parts(self) -> (NonNull<u8>, usize, RingStorePtr) {
         let this = ManuallyDrop::new(self);
-        // SAFETY: only this handle accesses the region (B1), and it is not dropped.
-        unsafe { FixedBuf::new(this.data, this.len, this.store) }
+        (this.data, this.len, this.store)
     }
 }
 

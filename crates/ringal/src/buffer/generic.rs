@@ -8,7 +8,8 @@ use core::slice;
 
 use crate::geometry::region_of;
 use crate::guard::GuardPtr;
-use crate::store::{RingStorePtr, hand_out, release};
+use crate::release::release;
+use crate::store::{RingStorePtr, hand_out};
 
 /// A buffer for a fixed number of elements, aligned for them. It derefs to the elements, and drops
 /// them.

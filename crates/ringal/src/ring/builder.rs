@@ -10,6 +10,8 @@ use super::chain::Chain;
 use super::{RingAl, RingMemory};
 use crate::CreateError;
 use crate::geometry::{GRANULE, LINE, StorePlan};
+#[cfg(not(ephemera_loom))]
+use crate::parked::PARKED;
 use crate::parked::ParkedStores;
 use crate::store::RingStorePtr;
 
@@ -71,7 +73,7 @@ impl Builder {
     #[cfg(not(ephemera_loom))]
     pub fn try_build(self) -> Result<RingAl, CreateError> {
         // SAFETY: `PARKED` is a static, so it outlives the ring.
-        unsafe { self.try_build_in(&crate::store::PARKED) }
+        unsafe { self.try_build_in(&PARKED) }
     }
 
     /// Creates the ring; `parked` is where its store is parked in the end.
@@ -84,10 +86,10 @@ impl Builder {
             return Err(CreateError::TooLarge { bytes: self.bytes, align: self.align });
         };
         // SAFETY: the caller guarantees that the lists outlive the store.
-        let mut made = unsafe { RingStorePtr::create(plan, parked) };
+        let mut made = unsafe { RingStorePtr::create(plan, parked.as_ptr()) };
         if made.is_none() && parked.sweep_all() != 0 {
             // SAFETY: the caller guarantees that the lists outlive the store.
-            made = unsafe { RingStorePtr::create(plan, parked) };
+            made = unsafe { RingStorePtr::create(plan, parked.as_ptr()) };
         }
         let (store, base) = made.ok_or(CreateError::NoMemory { bytes: plan.bytes(), align: plan.align })?;
         debug_assert_eq!((base.addr().get() + GRANULE) % plan.align, 0, "the first buffer is aligned");

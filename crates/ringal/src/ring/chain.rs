@@ -134,6 +134,16 @@ impl Chain {
         word.fits(need).then(|| (guard, word.len()))
     }
 
+    /// Returns whether the remembered refusal covers `need` bytes and all its guards are unchanged.
+    pub(super) fn refusal_stands(&self, need: usize) -> bool {
+        self.refusal.stands(need, |at| self.guard(at).look())
+    }
+
+    /// Remembers that no run has `need` bytes, if a few guards prove it.
+    pub(super) fn refuse(&mut self, need: usize) {
+        self.refusal = RefusedRequest::of(need, self.end, |at| self.guard(at).look());
+    }
+
     /// Calls `see` with the offset and the word of each region.
     pub(super) fn walk(&self, mut see: impl FnMut(usize, crate::word::Word)) {
         let mut at = 0;

@@ -2,7 +2,7 @@
 //! through which other modules reach them.
 //!
 //! ```text
-//!   head    identity of the owner, shard, store       read by every free
+//!   head    identity of the owner, shard              read by every free
 //!   near    free slots, link of the page list         written by the owner, at almost every free
 //!   far     foreign word, link of the inbox           written by other threads
 //!   rare    slots noted by a look, counts of handles  read by counted handles
@@ -13,24 +13,26 @@
 //! exposes no provenance.
 
 mod counted;
-mod near;
+mod parts;
 
-pub(crate) use near::{Near, NearPtr};
+pub(crate) use parts::{Far, Near, NearPtr};
 
 use core::alloc::Layout;
-use core::ptr::{self, NonNull};
+use core::ptr::NonNull;
 
 #[cfg(target_has_atomic = "64")]
-use ephemera_prim::foreign::{Foreign, ForeignHeader};
+use ephemera_prim::foreign::Foreign;
 use ephemera_prim::poison::poison;
-use ephemera_prim::sync::{AtomicPtr, AtomicUsize, Ordering};
+use ephemera_prim::sync::{AtomicUsize, Ordering};
 use ephemera_prim::witness::Witness;
 use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
 
+use crate::account::Account;
 use crate::counts::Count;
+use crate::error::Refused;
 use crate::geometry::{ArenaGeometry, LIMITS, Sizes};
-use crate::shard::{Shard, ShardPtr};
-use crate::store::ArenaStore;
+use counted::PageCounts;
+use parts::Rare;
 
 /// The head of a group. Code borrows single fields through [`PageGroupPtr`], never the whole head.
 #[derive(Debug)]
@@ -39,8 +41,8 @@ pub(crate) struct PageGroup {
     /// The identity of the owner: the address of a record, the mark of a pool, or null after the
     /// arena's drop. A group that was left for the turn-holder uses this word as its link (`turn`).
     record: OwnerPtr<()>,
-    shard: OwnerPtr<Shard>,
-    store: *mut ArenaStore,
+    /// The shard that has the group, or null. `ShardPtr::of` knows its type.
+    shard: OwnerPtr<()>,
     pages: usize,
     /// The next group in its list: the groups of a shard, or those of the store that no shard has.
     next: OwnerPtr<PageGroup>,
@@ -53,42 +55,6 @@ pub(crate) struct PageGroup {
     /// nobody has counted.
     out: AtomicUsize,
     witness: Witness,
-}
-
-/// The part of a page that other threads write. Its address stands for the page in the shard's
-/// inbox.
-#[derive(Debug)]
-#[repr(C)]
-pub(crate) struct Far {
-    #[cfg(target_has_atomic = "64")]
-    foreign: Foreign<Far>,
-}
-
-/// The part of a page that is rarely written.
-#[derive(Debug)]
-#[repr(C)]
-pub(crate) struct Rare {
-    /// After the arena's drop: slots that a look has counted, kept beside the owner's word. The
-    /// closing thread writes it, then the holder of the shard's turn (`parked`).
-    noted: OwnerU64,
-    /// A count for each slot, or null before the page's first counted handle.
-    counts: AtomicPtr<Count>,
-    /// Lets loom see which thread allocates or frees each slot.
-    #[cfg(ephemera_loom)]
-    slots: [Witness; LIMITS.slots],
-}
-
-// SAFETY: the field's address does not change while the page is live, and `&raw` makes no
-// reference.
-#[cfg(target_has_atomic = "64")]
-unsafe impl ForeignHeader for Far {
-    #[inline]
-    unsafe fn foreign(unit: NonNull<Self>) -> NonNull<Foreign<Self>> {
-        // SAFETY: the caller guarantees that the unit is live, so the field lies within it.
-        let field = unsafe { &raw mut (*unit.as_ptr()).foreign };
-        // SAFETY: the address of a field of a live unit is not null.
-        unsafe { NonNull::new_unchecked(field) }
-    }
 }
 
 /// The value that a count starts with. It exceeds every number of slots or groups, so a count
@@ -152,18 +118,11 @@ impl PageGroupPtr {
     /// Initialises a group in fresh memory: all slots are free, and no shard has it.
     ///
     /// # Safety
-    /// The caller owns `memory`, which has the layout of `pages` pages of this geometry. The
-    /// geometry is that of `store`.
-    pub(crate) unsafe fn create(
-        memory: NonNull<u8>,
-        geometry: &ArenaGeometry,
-        pages: usize,
-        store: *mut ArenaStore,
-    ) -> Self {
+    /// The caller owns `memory`, which has the layout of `pages` pages of this geometry.
+    pub(crate) unsafe fn create(memory: NonNull<u8>, geometry: &ArenaGeometry, pages: usize) -> Self {
         let head = PageGroup {
             record: OwnerPtr::null(),
             shard: OwnerPtr::null(),
-            store,
             pages,
             next: OwnerPtr::null(),
             prev: OwnerPtr::null(),
@@ -177,20 +136,10 @@ impl PageGroupPtr {
         for page in 0..pages {
             // SAFETY: the parts lie in the group after its head, at aligned offsets.
             unsafe { group.part(geometry.near, page).write(Near::new(geometry)) };
-            let far = Far {
-                #[cfg(target_has_atomic = "64")]
-                foreign: Foreign::new(),
-            };
             // SAFETY: the parts lie in the group after its head, at aligned offsets.
-            unsafe { group.part(geometry.far, page).write(far) };
-            let rare = Rare {
-                noted: OwnerU64::new(0),
-                counts: AtomicPtr::new(ptr::null_mut()),
-                #[cfg(ephemera_loom)]
-                slots: core::array::from_fn(|_| Witness::new()),
-            };
+            unsafe { group.part(geometry.far, page).write(Far::new()) };
             // SAFETY: the parts lie in the group after its head, at aligned offsets.
-            unsafe { group.part(geometry.rare, page).write(rare) };
+            unsafe { group.part(geometry.rare, page).write(Rare::new()) };
         }
         let bytes = geometry.bytes(pages).unwrap_or(geometry.first);
         // SAFETY: the bytes after the parts are slots that nobody uses.
@@ -221,26 +170,9 @@ impl PageGroupPtr {
     }
 
     #[inline]
-    pub(crate) fn shard(&self) -> &OwnerPtr<Shard> {
+    pub(crate) fn shard(&self) -> &OwnerPtr<()> {
         // SAFETY: G1; a reference to the word alone.
         unsafe { &(*self.as_ptr()).shard }
-    }
-
-    /// Returns the shard that has this group.
-    ///
-    /// # Safety
-    /// The group is bound: one of its slots was claimed and is not freed.
-    #[inline]
-    pub(crate) unsafe fn shard_of(self) -> ShardPtr {
-        // SAFETY: the shard of a bound group is not null.
-        let shard = unsafe { NonNull::new_unchecked(self.shard().get()) };
-        // SAFETY: S1: shards live as long as the store, and the store as long as its groups.
-        unsafe { ShardPtr::new(shard) }
-    }
-
-    pub(crate) fn store(self) -> *mut ArenaStore {
-        // SAFETY: G1; `store` never changes.
-        unsafe { (*self.as_ptr()).store }
     }
 
     pub(crate) fn pages(self) -> usize {
@@ -312,6 +244,24 @@ impl PageGroupPtr {
         slots[slot].write();
     }
 
+    #[inline]
+    pub(crate) fn near(self, geometry: &ArenaGeometry, page: usize) -> NearPtr {
+        // SAFETY: G1.
+        unsafe { NearPtr::new(self.part(geometry.near, page)) }
+    }
+
+    /// Returns the page that this near part belongs to.
+    #[inline]
+    pub(crate) fn page_of_near(self, geometry: &ArenaGeometry, near: NearPtr) -> usize {
+        (near.as_non_null().addr().get() - self.0.addr().get() - geometry.near) / size_of::<Near>()
+    }
+
+    /// Returns the group of the page that this near part belongs to.
+    pub(crate) fn of_near(geometry: &ArenaGeometry, near: NearPtr) -> Self {
+        // SAFETY: this module made the pointer, and G1 keeps the group from being freed.
+        unsafe { Self::around(near.as_non_null(), geometry.group) }
+    }
+
     #[cfg(target_has_atomic = "64")]
     #[inline]
     pub(crate) fn far(self, geometry: &ArenaGeometry, page: usize) -> NonNull<Far> {
@@ -354,6 +304,40 @@ impl PageGroupPtr {
         unsafe { &(*rare.as_ptr()).noted }
     }
 
+    #[inline]
+    fn counts(&self, geometry: &ArenaGeometry, page: usize) -> &PageCounts {
+        let rare = self.part::<Rare>(geometry.rare, page);
+        // SAFETY: G1; a reference to the word alone.
+        unsafe { &(*rare.as_ptr()).counts }
+    }
+
+    /// Returns the counts of a slot that has a counted handle.
+    ///
+    /// # Safety
+    /// A call of [`PageGroupPtr::make_counts`] for this page happened before this one.
+    #[inline]
+    pub(crate) unsafe fn count(&self, geometry: &ArenaGeometry, page: usize, slot: usize) -> &Count {
+        // SAFETY: the caller guarantees that the page got its counts.
+        unsafe { self.counts(geometry, page).of(slot) }
+    }
+
+    /// Returns the counts of a slot that the caller owns. Allocates the page's array if the slot is
+    /// the page's first counted one.
+    ///
+    /// # Errors
+    /// [`Refused`] if the account has no room for the array.
+    pub(crate) fn make_counts(
+        &self,
+        account: &Account,
+        geometry: &ArenaGeometry,
+        page: usize,
+        slot: usize,
+    ) -> Result<&Count, Refused> {
+        self.counts(geometry, page).make(account, geometry)?;
+        // SAFETY: the page has its array now.
+        Ok(unsafe { self.count(geometry, page, slot) })
+    }
+
     /// Returns the address of a page's slot 0.
     #[inline]
     pub(crate) fn base(self, geometry: &ArenaGeometry, page: usize) -> NonNull<u8> {
@@ -363,22 +347,21 @@ impl PageGroupPtr {
     /// Frees the group. No other thread may touch it from here on.
     ///
     /// # Safety
-    /// No slot is in use, no list has the group, and it was made for `store`.
-    pub(crate) unsafe fn release(self, store: &ArenaStore) {
-        let geometry = store.geometry();
+    /// No slot is in use, no list has the group, and its memory was acquired from `account`.
+    pub(crate) unsafe fn release(self, account: &Account, geometry: &ArenaGeometry) {
         // SAFETY: G1; a reference to the witness alone, the last one.
         unsafe { &(*self.as_ptr()).witness }.end();
         let pages = self.pages();
         for page in 0..pages {
             #[cfg(target_has_atomic = "64")]
             self.foreign(geometry, page).end();
-            // SAFETY: no slot of the page has a handle.
-            unsafe { self.release_counts(store, page) };
+            // SAFETY: no slot of the page has a handle, and `make_counts` had the same arguments.
+            unsafe { self.counts(geometry, page).release(account, geometry) };
         }
         if let Some(layout) = layout(geometry, pages) {
             // SAFETY: the group was acquired with this layout, and the caller guarantees that
             // nobody uses it.
-            unsafe { store.account().release(self.0.cast(), layout) };
+            unsafe { account.release(self.0.cast(), layout) };
         }
     }
 }

@@ -5,7 +5,7 @@ use core::mem::ManuallyDrop;
 use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::ptr::NonNull;
 
-use super::AllocRc;
+use super::sealed::Sealed;
 use crate::counts::Count;
 use crate::slot::{ClaimedSlot, Either, count_of};
 
@@ -162,6 +162,12 @@ impl<T> ArenaRc<T> {
         unsafe { self.place.drop_in_place() };
         drop(slot);
     }
+}
+
+/// An arena that makes [`ArenaRc`] handles: every arena of this crate.
+pub trait AllocRc<T>: Sealed {
+    /// Puts a value into the arena.
+    fn new_rc(&self, value: T) -> ArenaRc<T>;
 }
 
 impl<T> Clone for ArenaRc<T> {

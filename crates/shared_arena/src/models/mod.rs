@@ -19,10 +19,11 @@ use crate::account::UNLIMITED;
 use crate::geometry::ArenaGeometry;
 use crate::group::{Of, PageGroupPtr};
 use crate::parked;
-use crate::shard::used;
+use crate::protocol;
+use crate::shard::{ShardPtr, used};
 use crate::stats::Stats;
 use crate::store::{ArenaSettings, ArenaStore};
-use crate::world::{self, ArenaRecord, ArenaWorld, identity};
+use crate::world::{ArenaRecord, ArenaWorld, identity};
 
 /// The type of the slots. Pages have two slots, and groups two pages.
 type Value = u64;
@@ -96,13 +97,13 @@ impl Model {
 
     fn shrink(&self) -> bool {
         // SAFETY: this thread holds no record.
-        unsafe { world::shrink(&self.world, self.store(), None) }
+        unsafe { protocol::shrink(&self.world, self.store(), None) }
     }
 
     /// Drops the arena on a thread that holds no record.
     fn close(&self) {
         // SAFETY: the model drops the arena once, and claims nothing afterwards.
-        unsafe { world::close(&self.world, self.store.0, None) };
+        unsafe { protocol::close(&self.world, self.store.0, None) };
     }
 
     /// Asserts that nothing is left, after all slots are freed and all threads have exited.
@@ -122,17 +123,18 @@ fn free(world: &ArenaWorld, here: *const (), slot: ClaimedSlot) {
     let group = unsafe { PageGroupPtr::around(slot.0, GEOMETRY.group) };
     if group.record().get().cast_const() == here {
         // SAFETY: a slot of the group is in use, so the group is bound.
-        let shard = unsafe { group.shard_of() };
+        let shard = unsafe { ShardPtr::of(group) };
         // SAFETY: the caller owns the slot and holds the shard's record.
         unsafe { shard.put(GEOMETRY, group, slot.0.cast()) };
     } else {
         used(GEOMETRY, slot.0.cast());
         let position = GEOMETRY.position(slot.0.addr().get() & (GEOMETRY.group - 1));
         // SAFETY: the caller owns the slot and does not use it again.
-        let last =
-            unsafe { world::give_back(world, group, group.far(GEOMETRY, position.page), 1 << position.slot) };
+        let last = unsafe {
+            protocol::give_back(world, group, group.far(GEOMETRY, position.page), 1 << position.slot)
+        };
         // SAFETY: `last` is what the line above returned.
-        last.into_iter().for_each(|last| unsafe { world::gone(world, group, last) });
+        last.into_iter().for_each(|last| unsafe { protocol::gone(world, group, last) });
     }
 }
 
@@ -154,7 +156,7 @@ impl<'w> Thread<'w> {
     fn close(&self) {
         // SAFETY: this thread holds the record. The model drops the arena once, and claims nothing
         // afterwards.
-        unsafe { world::close(&self.model.world, self.model.store.0, Some(self.record())) };
+        unsafe { protocol::close(&self.model.world, self.model.store.0, Some(self.record())) };
     }
 
     fn claim(&self) -> ClaimedSlot {
@@ -166,7 +168,7 @@ impl<'w> Thread<'w> {
         let slot = store.shard(record.data().seat()).and_then(|shard| shard.claim(GEOMETRY));
         let slot = slot.unwrap_or_else(|| {
             // SAFETY: this thread holds the record.
-            unsafe { world::claim_slow(&self.model.world, store, record) }.unwrap()
+            unsafe { protocol::claim_slow(&self.model.world, store, record) }.unwrap()
         });
         Sent(slot.cast())
     }
@@ -177,7 +179,7 @@ impl<'w> Thread<'w> {
 
     fn shrink(&self) -> bool {
         // SAFETY: this thread holds the record.
-        unsafe { world::shrink(&self.model.world, self.model.store(), Some(self.record())) }
+        unsafe { protocol::shrink(&self.model.world, self.model.store(), Some(self.record())) }
     }
 }
 
@@ -361,7 +363,8 @@ fn loom_two_first_counted_handles_share_one_array() {
             // SAFETY: the slot is in use, so its group is live.
             let group = unsafe { PageGroupPtr::around(slot.0, GEOMETRY.group) };
             let position = GEOMETRY.position(slot.0.addr().get() & (GEOMETRY.group - 1));
-            let count = group.make_counts(model.store(), GEOMETRY, position.page, position.slot).unwrap();
+            let count =
+                group.make_counts(model.store().account(), GEOMETRY, position.page, position.slot).unwrap();
             count.start();
             assert!(count.drop_strong() && count.drop_weak());
         };

@@ -14,8 +14,10 @@ use crate::account::UNLIMITED;
 use crate::geometry::ArenaGeometry;
 use crate::group::{Far, Of, PageGroupPtr};
 use crate::parked;
+use crate::protocol;
+use crate::shard::ShardPtr;
 use crate::store::{ArenaSettings, ArenaStore};
-use crate::world::{self, ArenaRecord, ArenaWorld};
+use crate::world::{ArenaRecord, ArenaWorld};
 
 const GEOMETRY: &ArenaGeometry = &Of::<u64>::GEOMETRY;
 
@@ -48,13 +50,13 @@ fn claim(world: &ArenaWorld, arena: NonNull<ArenaStore>, lease: &Lease<'_, Arena
     let store = unsafe { arena.as_ref() };
     let shard = store.shard(lease.record().data().seat());
     // SAFETY: this thread has the lease.
-    let slow = || unsafe { world::claim_slow(world, store, lease.record()) }.unwrap();
+    let slow = || unsafe { protocol::claim_slow(world, store, lease.record()) }.unwrap();
     shard.and_then(|shard| shard.claim(GEOMETRY)).unwrap_or_else(slow)
 }
 
 fn close(world: &ArenaWorld, arena: NonNull<ArenaStore>) {
     // SAFETY: a test drops each arena once, and claims nothing from it later.
-    unsafe { world::close(world, arena, None) };
+    unsafe { protocol::close(world, arena, None) };
 }
 
 /// Returns the number of stores whose arena was dropped and that are not freed.
@@ -83,16 +85,16 @@ fn place(slot: ClaimedSlot) -> (PageGroupPtr, NonNull<Far>, u64) {
 fn give_back(world: &ArenaWorld, slot: ClaimedSlot) {
     let (group, far, bit) = place(slot);
     // SAFETY: the slot is in use, and not used again.
-    let last = unsafe { world::give_back(world, group, far, bit) };
+    let last = unsafe { protocol::give_back(world, group, far, bit) };
     // SAFETY: `last` is what the line above returned.
-    last.into_iter().for_each(|last| unsafe { world::gone(world, group, last) });
+    last.into_iter().for_each(|last| unsafe { protocol::gone(world, group, last) });
 }
 
 /// Performs the second half of a free that saw the arena live: a local or a remote one.
 fn finish_free(world: &ArenaWorld, slot: ClaimedSlot, local: bool) {
     let (group, far, bit) = place(slot);
     // SAFETY: the slot is in use, so its group is bound.
-    let shard = unsafe { group.shard_of() };
+    let shard = unsafe { ShardPtr::of(group) };
     if local {
         // SAFETY: this test has one thread, so it may act as the owner.
         unsafe { shard.put(GEOMETRY, group, slot) };

@@ -26,7 +26,6 @@ use crate::account::Account;
 use crate::error::Refused;
 use crate::geometry::ArenaGeometry;
 use crate::group::{self, ALIVE, PageGroup, PageGroupPtr};
-use crate::owner::bytes_of;
 use crate::shard::ShardPtr;
 use segments::Segments;
 
@@ -100,7 +99,7 @@ impl ArenaStore {
         let account = Account::new(settings.limit);
         let place = account.acquire(Layout::new::<Self>())?.cast::<Self>();
         let store = Self {
-            segments: segments::none(),
+            segments: Segments::none(),
             geometry,
             account,
             this: place,
@@ -177,12 +176,49 @@ impl ArenaStore {
 
     /// Allocates a group that no shard has.
     pub(crate) fn make_group(&self, pages: usize) -> Result<PageGroupPtr, Refused> {
-        let Some(layout) = group::layout(&self.geometry, pages) else {
-            return Err(self.account.refused(bytes_of(&self.geometry, pages)));
-        };
+        let layout = group::layout(&self.geometry, pages).ok_or_else(|| self.account.refused(usize::MAX))?;
         let memory = self.account.acquire(layout)?;
         // SAFETY: the fresh memory has this layout.
-        Ok(unsafe { PageGroupPtr::create(memory, &self.geometry, pages, self.this.as_ptr()) })
+        Ok(unsafe { PageGroupPtr::create(memory, &self.geometry, pages) })
+    }
+
+    /// Frees a group. No other thread may touch it from here on.
+    ///
+    /// # Safety
+    /// No slot of the group is in use, no list has it, and this store made it.
+    pub(crate) unsafe fn release_group(&self, group: PageGroupPtr) {
+        // SAFETY: the caller guarantees that nobody uses the group, and `make_group` acquired it.
+        unsafe { group.release(&self.account, &self.geometry) };
+    }
+
+    /// Returns the shard in this seat, if there is one. Only the thread that has the seat calls
+    /// this.
+    #[cfg(all(feature = "std", target_has_atomic = "64"))]
+    #[inline]
+    pub(crate) fn shard(&self, seat: Seat) -> Option<ShardPtr> {
+        self.segments.shard(seat)
+    }
+
+    /// Returns the shard in this seat, and makes it if necessary.
+    ///
+    /// # Safety
+    /// The caller has the seat: it holds the record, or it is the pool's only thread.
+    pub(crate) unsafe fn make_shard(&self, seat: Seat, record: *const ()) -> Result<ShardPtr, Refused> {
+        let this = self.this.as_ptr().cast_const().cast();
+        // SAFETY: the caller has the seat, and the segments are this store's.
+        unsafe { self.segments.make_shard(&self.account, seat, record, this) }
+    }
+
+    /// Returns all shards, of every seat.
+    pub(crate) fn shards(&self) -> impl Iterator<Item = ShardPtr> {
+        self.segments.shards()
+    }
+
+    /// Returns the store that a shard belongs to.
+    #[inline]
+    pub(crate) fn of(shard: ShardPtr) -> NonNull<Self> {
+        // SAFETY: a shard is made with the pointer to its live store, which is not null.
+        unsafe { NonNull::new_unchecked(shard.store().cast_mut().cast()) }
     }
 
     /// Allocates groups for `slots` values, for any shard to bind.
@@ -207,7 +243,7 @@ impl ArenaStore {
                 Some(_pass) => self.push_unbound(group),
                 // SAFETY: the group was just made, and no other thread has seen it. Only the child
                 // of a fork finds the gate shut for this long.
-                None => unsafe { group.release(self) },
+                None => unsafe { self.release_group(group) },
             }
             pages -= some;
         }
@@ -273,7 +309,7 @@ impl ArenaStore {
         while let Some(group) = unsafe { PageGroupPtr::from_raw(list) } {
             list = group.next().get();
             // SAFETY: the caller guarantees that the group is empty and unreachable.
-            unsafe { group.release(self) };
+            unsafe { self.release_group(group) };
             count += 1;
         }
         count
@@ -312,7 +348,7 @@ impl ArenaStore {
     }
 
     /// Returns the number of parts of a dropped arena that are left.
-    #[cfg(all(test, not(ephemera_loom)))]
+    #[cfg(all(test, feature = "std", not(ephemera_loom)))]
     pub(crate) fn parts(&self) -> usize {
         self.left.load(Ordering::Relaxed)
     }
@@ -326,7 +362,7 @@ impl ArenaStore {
         // it is copied before it is freed.
         let this = unsafe { store.as_ref() };
         // SAFETY: the caller is the only user, and no group is left.
-        unsafe { this.release_shards() };
+        unsafe { this.segments.release(&this.account) };
         let layout = Layout::new::<Self>();
         ephemera_prim::invariant!(this.account.held() == layout.size(), "a store leaves memory behind");
         // SAFETY: `create` acquired the store with this layout, and `this` is not used again.
