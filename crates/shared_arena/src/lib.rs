@@ -128,8 +128,6 @@ mod geometry;
 mod group;
 #[cfg(all(feature = "alloc", not(ephemera_loom)))]
 mod handle;
-#[cfg(all(test, feature = "std", not(ephemera_loom)))]
-mod hostile;
 #[cfg(all(test, feature = "std", ephemera_loom))]
 mod models;
 #[cfg(feature = "alloc")]

@@ -3,10 +3,6 @@
 #[cfg(feature = "alloc")]
 mod builder;
 mod chain;
-#[cfg(all(test, feature = "std", not(any(ephemera_loom, miri))))]
-mod cost;
-#[cfg(all(test, feature = "std", not(any(ephemera_loom, miri))))]
-mod ends;
 mod ext;
 mod memory;
 mod open;

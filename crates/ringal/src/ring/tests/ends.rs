@@ -4,11 +4,10 @@
 use alloc::vec::Vec;
 use core::mem::ManuallyDrop;
 
-use super::RingAl;
-use crate::FixedBufMut;
 use crate::geometry::region_of;
 use crate::guard::{GuardPtr, LOOKS};
 use crate::parked::ParkedStores;
+use crate::{FixedBufMut, RingAl};
 
 fn ring_in(parked: &'static ParkedStores) -> RingAl {
     // SAFETY: the lists are static, so they outlive the ring.
