@@ -16,6 +16,8 @@
 use core::ptr::{self, NonNull};
 
 #[cfg(target_has_atomic = "64")]
+use crossbeam_utils::CachePadded;
+#[cfg(target_has_atomic = "64")]
 use ephemera_prim::foreign::Inbox;
 use ephemera_prim::poison::unpoison;
 use ephemera_prim::prefetch;
@@ -67,11 +69,13 @@ pub(crate) struct QuietFields {
     pub(crate) entered: OwnerUsize,
 }
 
-/// The words that other threads write, on a cache line of their own.
+/// The words that other threads write, on cache lines of their own.
 #[cfg(target_has_atomic = "64")]
 #[derive(Debug)]
-#[repr(C, align(64))]
+#[repr(C)]
 struct ShardRemote {
+    /// Aligns the struct. The words are not inside of it, because code borrows each alone.
+    line: CachePadded<()>,
     inbox: Inbox<Far>,
     /// After the arena's drop: the turn at this shard, and groups whose last slot was counted
     /// (`turn`).
@@ -106,6 +110,7 @@ impl Shard {
             },
             #[cfg(target_has_atomic = "64")]
             remote: ShardRemote {
+                line: CachePadded::new(()),
                 inbox: Inbox::new(),
                 #[cfg(feature = "std")]
                 turn: Turn::taken(),

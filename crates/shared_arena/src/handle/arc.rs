@@ -153,8 +153,8 @@ impl<T> ArenaArc<T> {
     /// Returns the pointer to the value. The handle stays counted until [`ArenaArc::from_raw`].
     #[inline]
     #[must_use = "the handle stays counted until `from_raw` takes it back"]
-    pub fn into_raw(this: Self) -> *const T {
-        ManuallyDrop::new(this).place.as_ptr()
+    pub fn into_raw(this: Self) -> NonNull<T> {
+        ManuallyDrop::new(this).place
     }
 
     /// Takes back a handle from a pointer that [`ArenaArc::into_raw`] returned.
@@ -165,11 +165,9 @@ impl<T> ArenaArc<T> {
     /// handle, not that of a plugin or its host.
     #[inline]
     #[must_use]
-    pub unsafe fn from_raw(value: *const T) -> Self {
-        // SAFETY: the caller's pointer points to a slot, so it is not null.
-        let place = unsafe { NonNull::new_unchecked(value.cast_mut()) };
+    pub unsafe fn from_raw(value: NonNull<T>) -> Self {
         // SAFETY: H1: the handle that `into_raw` forgot is still counted.
-        unsafe { Self::adopt(place) }
+        unsafe { Self::adopt(value) }
     }
 
     /// Drops the value of the last strong handle, and then the weak count of all strong handles.

@@ -112,8 +112,8 @@ macro_rules! boxed {
             #[doc = concat!("[`", stringify!($name), "::from_raw`].")]
             #[inline]
             #[must_use = "the value is never dropped unless `from_raw` takes it back"]
-            pub fn into_raw(this: Self) -> *mut T {
-                core::mem::ManuallyDrop::new(this).place.as_ptr()
+            pub fn into_raw(this: Self) -> core::ptr::NonNull<T> {
+                core::mem::ManuallyDrop::new(this).place
             }
 
             /// Takes back a handle from a pointer that
@@ -127,11 +127,9 @@ macro_rules! boxed {
             /// handle, not that of a plugin or its host.
             #[inline]
             #[must_use]
-            pub unsafe fn from_raw(value: *mut T) -> Self {
-                // SAFETY: the caller's pointer points to a slot, so it is not null.
-                let place = unsafe { core::ptr::NonNull::new_unchecked(value) };
+            pub unsafe fn from_raw(value: core::ptr::NonNull<T>) -> Self {
                 // SAFETY: H1: the handle that `into_raw` forgot owned the slot.
-                unsafe { Self::adopt(place) }
+                unsafe { Self::adopt(value) }
             }
 
             /// Pins the value. It does not move with its handle, and its slot is not reused before

@@ -17,6 +17,7 @@ use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::AtomicU8;
 
+use crossbeam_utils::Backoff;
 use ephemera_prim::epoch::Epoch;
 use ephemera_prim::gate::{Gate, Pass};
 use ephemera_prim::sync::{AtomicUsize, Ordering};
@@ -164,12 +165,12 @@ impl ArenaStore {
 
     /// Does the same with a longer wait.
     pub(crate) fn enter_patiently(&self) -> Option<Pass<'_>> {
+        let backoff = Backoff::new();
         for _ in 0..PATIENCE {
             if let Some(pass) = self.gate.enter() {
                 return Some(pass);
             }
-            #[cfg(all(feature = "std", not(ephemera_loom)))]
-            std::thread::yield_now();
+            backoff.snooze();
         }
         None
     }
