@@ -16,7 +16,7 @@ use crate::workspace::Workspace;
 
 `cargo xtask record` writes traces. `cargo xtask replay` writes its figures beside the trace, and the advice uses them
 if they are there.")]
-pub(crate) struct Options {
+pub(crate) struct AdviseOptions {
     /// The trace to read.
     trace: PathBuf,
     /// Also write a page with pictures.
@@ -25,7 +25,7 @@ pub(crate) struct Options {
 }
 
 /// Runs the command.
-pub(crate) fn main(ws: &Workspace, options: &Options) -> Result<bool> {
+pub(crate) fn main(ws: &Workspace, options: &AdviseOptions) -> Result<bool> {
     // This command measures nothing, so it builds without the contenders and without fat LTO.
     let mut command = harness(ws, "release", false)?.arg("advise").arg(std::path::absolute(&options.trace)?);
     if let Some(html) = &options.html {

@@ -20,7 +20,7 @@ const PROGRAM: &str = "bench-trace";
 
 A replay has the threads and remote frees of the program, and touches the memory. It writes TRACE.replay.json, which
 `cargo xtask advise` reads. Without a C compiler the contenders written in C are left out, and the command names them.")]
-pub(crate) struct Options {
+pub(crate) struct ReplayOptions {
     /// The trace to replay.
     trace: PathBuf,
     /// Replay over these contenders: names separated by commas.
@@ -35,7 +35,7 @@ pub(crate) struct Options {
 }
 
 /// Runs the command.
-pub(crate) fn main(ws: &Workspace, options: &Options) -> Result<bool> {
+pub(crate) fn main(ws: &Workspace, options: &ReplayOptions) -> Result<bool> {
     eprintln!("Building the harness with fat LTO. The first build takes some minutes.");
     let mut command = harness(ws, "bench", true)?.arg("replay").arg(std::path::absolute(&options.trace)?);
     let numbers = [
