@@ -5,8 +5,10 @@
 //! and of what the processes' medians alone say, as Student's t does for a mean.
 #![forbid(unsafe_code)]
 
+use rand::RngExt;
+
 use super::median;
-use crate::workloads::rng::Rng;
+use crate::workloads::draws::stream;
 
 /// Draws of the bootstrap in a report.
 pub const DRAWS: usize = 4000;
@@ -69,14 +71,16 @@ pub fn estimate(processes: &[Vec<f64>], draws: usize, seed: u64) -> Option<Estim
     let mid = median(&mut medians)?;
     let (reach95, reach99) = reach(&medians);
 
-    let mut rng = Rng::new(seed, 5);
+    let mut rng = stream(seed, 5);
     let mut rounds = Vec::new();
     let mut draw = || {
         medians.clear();
         for _ in 0..processes.len() {
-            let process = processes[rng.below(processes.len() as u64) as usize];
+            let process = processes[rng.random_range(0..processes.len() as u64) as usize];
             rounds.clear();
-            rounds.extend((0..process.len()).map(|_| process[rng.below(process.len() as u64) as usize]));
+            rounds.extend(
+                (0..process.len()).map(|_| process[rng.random_range(0..process.len() as u64) as usize]),
+            );
             medians.extend(median(&mut rounds));
         }
         median(&mut medians)

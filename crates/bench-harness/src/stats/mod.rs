@@ -70,22 +70,26 @@ pub fn verdict(ratio: &Estimate, floor: f64) -> Verdict {
 
 #[cfg(test)]
 mod tests {
+    use rand::RngExt;
+
     use super::*;
-    use crate::workloads::rng::Rng;
+    use crate::workloads::draws::{SplitMix64, stream};
 
     /// A normal deviate, by Box and Muller.
-    fn normal(rng: &mut Rng) -> f64 {
-        let radius = (-2.0 * (1.0 - rng.fraction()).ln()).sqrt();
-        radius * (core::f64::consts::TAU * rng.fraction()).cos()
+    fn normal(rng: &mut SplitMix64) -> f64 {
+        let radius = (-2.0 * (1.0 - rng.random::<f64>()).ln()).sqrt();
+        radius * (core::f64::consts::TAU * rng.random::<f64>()).cos()
     }
 
     /// Logarithms of ratios as a run would give them: a process's own offset, noise in each round, now and then an outlier.
-    fn run(rng: &mut Rng, truth: f64, between: f64, within: f64, processes: usize) -> Vec<Vec<f64>> {
+    fn run(rng: &mut SplitMix64, truth: f64, between: f64, within: f64, processes: usize) -> Vec<Vec<f64>> {
         let mut process = || {
             let offset = truth.ln() + between * normal(rng);
             let mut round = || {
-                let outlier = if rng.below(20) == 0 { 0.3 * rng.fraction() } else { 0.0 };
-                offset + within * normal(rng) + outlier * if rng.below(2) == 0 { 1.0 } else { -1.0 }
+                let outlier = if rng.random_range(0..20_u64) == 0 { 0.3 * rng.random::<f64>() } else { 0.0 };
+                offset
+                    + within * normal(rng)
+                    + outlier * if rng.random_range(0..2_u64) == 0 { 1.0 } else { -1.0 }
             };
             (0..15).map(|_| round()).collect()
         };
@@ -107,7 +111,7 @@ mod tests {
 
     /// Shares of 400 runs of that kind whose intervals at 95 and at 99 % hold the truth, and how wide the first are.
     fn coverage(between: f64, within: f64, processes: usize) -> (f64, f64, f64) {
-        let mut rng = Rng::new(11, 0);
+        let mut rng = stream(11, 0);
         let (mut covered, mut covered99, mut width) = (0, 0, 0.0);
         for i in 0..400 {
             let data = run(&mut rng, 1.2, between, within, processes);
@@ -142,7 +146,7 @@ mod tests {
 
     #[test]
     fn the_reference_against_itself_is_no_difference() {
-        let mut rng = Rng::new(12, 0);
+        let mut rng = stream(12, 0);
         let same = (0..300).filter(|&i| {
             let data = run(&mut rng, 1.0, 0.001, 0.01, 3);
             verdict(&ratio(&data, i), 0.0) == Verdict::Same
@@ -152,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_slow_down_of_three_percent_is_found() {
-        let mut rng = Rng::new(13, 0);
+        let mut rng = stream(13, 0);
         let mut found = |processes| {
             let found = (0..200).filter(|&i| {
                 let data = run(&mut rng, 1.03, 0.002, 0.01, processes);

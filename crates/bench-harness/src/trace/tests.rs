@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 
+use rand::RngExt;
+
 use super::advise::Advice;
 use super::replay::{Kind, Program, players, time};
 use super::*;
-use crate::workloads::rng::Rng;
+use crate::workloads::draws::stream;
 
 mod advice;
 mod share;
@@ -88,11 +90,11 @@ fn stacks(rounds: u64, depth: u64, size: u64) -> Script {
 
 /// Slots, of which a random one is replaced.
 fn slots(blocks: u64, count: u64, size: u64) -> Script {
-    let mut rng = Rng::new(7, 0);
+    let mut rng = stream(7, 0);
     let mut script = Script::new();
     (0..count).for_each(|i| script.alloc(1, i, size));
     for _ in 0..blocks {
-        let slot = rng.below(count);
+        let slot = rng.random_range(0..count);
         script.free(1, slot);
         script.alloc(1, slot, size);
     }
@@ -218,23 +220,23 @@ fn the_page_is_whole_and_needs_nothing() {
 
 /// Threads that hand blocks around, resize each other's, and leave some.
 fn crowd(calls: u64) -> Script {
-    let mut rng = Rng::new(3, 0);
+    let mut rng = stream(3, 0);
     let mut script = Script::new();
     let mut alive: Vec<u64> = Vec::new();
     for next in 0..calls {
-        let thread = 1 + rng.below(4) as u32;
-        match rng.below(5) {
+        let thread = 1 + rng.random_range(0..4_u64) as u32;
+        match rng.random_range(0..5_u64) {
             0 | 1 => {
-                script.alloc(thread, next, 1 + rng.below(3000));
+                script.alloc(thread, next, 1 + rng.random_range(0..3000_u64));
                 alive.push(next);
             }
             2 if !alive.is_empty() => {
-                let at = rng.below(alive.len() as u64) as usize;
+                let at = rng.random_range(0..alive.len() as u64) as usize;
                 let block = core::mem::replace(&mut alive[at], next);
-                script.resize(thread, block, next, 1 + rng.below(3000));
+                script.resize(thread, block, next, 1 + rng.random_range(0..3000_u64));
             }
             _ if !alive.is_empty() => {
-                let block = alive.swap_remove(rng.below(alive.len() as u64) as usize);
+                let block = alive.swap_remove(rng.random_range(0..alive.len() as u64) as usize);
                 script.free(thread, block);
             }
             _ => {}

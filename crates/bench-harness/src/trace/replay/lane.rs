@@ -213,15 +213,17 @@ fn set(bits: &mut Vec<u64>, at: u64) {
 
 #[cfg(test)]
 mod tests {
+    use rand::RngExt;
+
     use super::super::pack::tests::op;
     use super::*;
-    use crate::workloads::rng::Rng;
+    use crate::workloads::draws::stream;
 
     #[test]
     fn a_lane_returns_what_was_pushed_from_memory_and_from_a_file() {
         let dir = std::env::temp_dir();
         for directory in [None, Some(dir.as_path())] {
-            let mut rng = Rng::new(5, 0);
+            let mut rng = stream(5, 0);
             let tape = Arc::new(Tape::new(directory));
             let (mut lane, mut beside) = (Lane::new(&tape), Lane::new(&tape));
             let mut all: Vec<Op> = Vec::new();
@@ -231,7 +233,7 @@ mod tests {
                 assert_eq!(lane.push(next).expect("there is room"), count);
                 beside.push(op(&mut rng)).expect("there is room");
                 // Some that were pushed long ago are waited for now.
-                let at = rng.below(all.len() as u64);
+                let at = rng.random_range(0..all.len() as u64);
                 if at.is_multiple_of(5) {
                     all[at as usize].publish = true;
                     lane.publish(at);

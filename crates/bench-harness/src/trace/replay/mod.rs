@@ -28,7 +28,7 @@ use crate::card::Class;
 use crate::contenders::{self, ALWAYS, Entry, REFERENCE};
 use crate::os;
 use crate::stats::{self, Estimate, Verdict};
-use crate::workloads::rng::Rng;
+use crate::workloads::draws::{next_turns, stream};
 
 /// Rounds before those that count.
 const WARM_UP: u32 = 1;
@@ -195,11 +195,11 @@ pub fn time(
     let reference = entries.iter().position(|entry| entry.key == ALWAYS[REFERENCE]).ok_or(NoReference)?;
     let build = |entry: &Entry| entry.replay.expect("an entry of `players`")(program, false);
     let mut cells: Vec<_> = entries.iter().map(build).collect();
-    let mut rng = Rng::new(seed, 8);
+    let mut rng = stream(seed, 8);
     let mut order: Vec<usize> = (0..cells.len()).collect();
     let mut samples: Vec<Vec<f64>> = vec![Vec::new(); cells.len()];
     for round in 0..WARM_UP + rounds {
-        rng.next_turns(&mut order);
+        next_turns(&mut rng, &mut order);
         for &index in &order {
             let busy = cells[index].play().busy;
             if round >= WARM_UP {

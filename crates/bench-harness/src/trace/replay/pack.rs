@@ -66,15 +66,17 @@ pub(super) fn unpack(bytes: &[u8], ops: &mut Vec<Op>) {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use rand::RngExt;
+
     use super::*;
-    use crate::workloads::rng::Rng;
+    use crate::workloads::draws::{SplitMix64, stream};
 
     /// Any operation.
-    pub(in super::super) fn op(rng: &mut Rng) -> Op {
-        let kind = KINDS[rng.below(KINDS.len() as u64) as usize];
+    pub(in super::super) fn op(rng: &mut SplitMix64) -> Op {
+        let kind = KINDS[rng.random_range(0..KINDS.len() as u64) as usize];
         let mut number = |wanted: bool| {
-            let shift = rng.below(32);
-            let number = (rng.below(1 << 32) >> shift) as u32;
+            let shift = rng.random_range(0..32_u64);
+            let number = (rng.random_range(0..1_u64 << 32) >> shift) as u32;
             if wanted { number } else { 0 }
         };
         let waits = number(true).is_multiple_of(2) && matches!(kind, Kind::Free | Kind::Resize);
@@ -91,7 +93,7 @@ pub(super) mod tests {
 
     #[test]
     fn operations_are_unpacked_as_they_were_packed() {
-        let mut rng = Rng::new(6, 0);
+        let mut rng = stream(6, 0);
         let mut ops: Vec<Op> = (0..5000).map(|_| Op { publish: false, ..op(&mut rng) }).collect();
         let far = Op { slot: u32::MAX, size: u32::MAX, old: u32::MAX, wait: u32::MAX, ..Op::BEGIN };
         ops.push(Op { kind: Kind::Resize, align_log2: 31, ..far });
