@@ -6,8 +6,10 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 
-use crate::replay::harness;
 use crate::workspace::Workspace;
+
+/// The package that reads traces. It needs no contender, so it builds in seconds.
+const PACKAGE: &str = "ephemera-trace";
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -26,8 +28,8 @@ pub(crate) struct AdviseOptions {
 
 /// Runs the command.
 pub(crate) fn main(ws: &Workspace, options: &AdviseOptions) -> Result<bool> {
-    // This command measures nothing, so it builds without the contenders and without fat LTO.
-    let mut command = harness(ws, "release", false)?.arg("advise").arg(std::path::absolute(&options.trace)?);
+    let cargo = ws.cargo().args(["run", "--quiet", "--release", "--package", PACKAGE, "--"]);
+    let mut command = cargo.arg("advise").arg(std::path::absolute(&options.trace)?);
     if let Some(html) = &options.html {
         command = command.arg("--html").arg(std::path::absolute(html)?);
     }

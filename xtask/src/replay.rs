@@ -6,11 +6,10 @@ use anyhow::{Result, bail};
 use clap::Args;
 
 use crate::cpeers::{HARNESS, Support};
-use crate::shell::Cmd;
 use crate::workspace::Workspace;
 
-/// The name of the harness's program for traces.
-const PROGRAM: &str = "bench-trace";
+/// The harness's program that replays traces.
+const PROGRAM: &str = "bench-replay";
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -36,8 +35,17 @@ pub(crate) struct ReplayOptions {
 
 /// Runs the command.
 pub(crate) fn main(ws: &Workspace, options: &ReplayOptions) -> Result<bool> {
+    if !ws.package(HARNESS)?.bins.iter().any(|bin| bin == PROGRAM) {
+        bail!("the package {HARNESS} has no program {PROGRAM}: this checkout is not complete");
+    }
+    let support = Support::detect(ws);
+    if let Some(left_out) = support.told() {
+        eprintln!("{left_out}");
+    }
     eprintln!("Building the harness with fat LTO. The first build takes some minutes.");
-    let mut command = harness(ws, "bench", true)?.arg("replay").arg(std::path::absolute(&options.trace)?);
+    let cargo =
+        ws.cargo().args(["run", "--quiet", "--profile", "bench", "--package", HARNESS, "--bin", PROGRAM]);
+    let mut command = cargo.args(support.arguments()).arg("--").arg(std::path::absolute(&options.trace)?);
     let numbers = [
         ("--peers", options.peers.clone()),
         ("--rounds", options.rounds.map(|rounds| rounds.to_string())),
@@ -49,19 +57,4 @@ pub(crate) fn main(ws: &Workspace, options: &ReplayOptions) -> Result<bool> {
         }
     }
     command.run()
-}
-
-/// Returns `cargo run` of the program for traces, up to the program's own arguments.
-pub(crate) fn harness(ws: &Workspace, profile: &str, peers: bool) -> Result<Cmd> {
-    if !ws.package(HARNESS)?.bins.iter().any(|bin| bin == PROGRAM) {
-        bail!("the package {HARNESS} has no program {PROGRAM}: this checkout is not complete");
-    }
-    let support = Support::detect(ws);
-    let cargo =
-        ws.cargo().args(["run", "--quiet", "--profile", profile, "--package", HARNESS, "--bin", PROGRAM]);
-    let cargo = if peers { cargo.args(support.arguments()) } else { cargo.arg("--no-default-features") };
-    if let Some(left_out) = support.told().filter(|_| peers) {
-        eprintln!("{left_out}");
-    }
-    Ok(cargo.arg("--"))
 }

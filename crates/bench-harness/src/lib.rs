@@ -31,10 +31,10 @@ pub mod contenders;
 pub mod host;
 pub mod nodes;
 pub mod objects;
-pub mod os;
+pub mod replay;
 pub mod report;
 pub mod runner;
-pub mod stats;
 pub mod tally;
-pub mod trace;
 pub mod workloads;
+
+pub use ephemera_measure::{os, stats};

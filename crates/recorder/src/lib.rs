@@ -49,7 +49,7 @@ pub use self::error::{Error, StartError};
 #[cfg(target_os = "linux")]
 pub use self::process::start;
 pub use self::reader::{End, Event, Events, Trace, What};
-pub use self::summary::Summary;
+pub use self::summary::{Summary, grouped};
 pub use self::timing::{Kind, Sample, Thread, Timing};
 pub use self::writer::Writer;
 

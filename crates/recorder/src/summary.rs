@@ -119,9 +119,9 @@ impl Summary {
     }
 }
 
-/// A number with its thousands set apart.
+/// Returns a number with a comma between thousands.
 #[must_use]
-pub(crate) fn grouped(number: u64) -> String {
+pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
     for (i, digit) in digits.chars().enumerate() {

@@ -46,7 +46,7 @@ pub(super) fn check(files: &[SourceFile]) -> Vec<Finding> {
 fn repeated(files: &[SourceFile]) -> BTreeMap<&str, Vec<Definition<'_>>> {
     let sources: Vec<_> = files.iter().filter(|file| is_source(file)).collect();
     let scanned: Vec<_> = sources.iter().map(|file| scan(file)).collect();
-    let tests: BTreeSet<&str> = scanned.iter().flat_map(|scan| &scan.tests).map(String::as_str).collect();
+    let tests: BTreeSet<String> = scanned.iter().flat_map(|scan| scan.tests.clone()).collect();
     let is_test = |path: &str| {
         let module = path.trim_end_matches(".rs").trim_end_matches("/mod");
         module.match_indices('/').any(|(end, _)| tests.contains(&module[..end])) || tests.contains(module)

@@ -8,10 +8,10 @@ use std::process::ExitCode;
 use std::{env, fs, io, process};
 
 use bench_harness::contenders::buffers::EachBytesMut;
-use bench_harness::trace::{Book, Event, Step, Trace, TraceAlloc, What, Writer, start};
 use bench_harness::workloads::blocks::json::Document;
 use bench_harness::workloads::buffers::http::answer;
 use bench_harness::workloads::nodes::Corpus;
+use ephemera_trace::{Book, Event, Step, Trace, TraceAlloc, What, Writer, start};
 
 #[global_allocator]
 static HEAP: TraceAlloc<System> = TraceAlloc::new(System);

@@ -21,7 +21,7 @@ pub const REFERENCE: usize = 1;
 pub const TWIN: usize = 2;
 
 /// Keys of the three; the same in each class.
-pub const ALWAYS: [&str; 3] = ["nothing", "glibc", "glibc-aa"];
+pub const ALWAYS: [&str; 3] = ["nothing", ephemera_trace::replay::REFERENCE, ephemera_trace::replay::TWIN];
 
 /// Builds a cell of a workload over one contender.
 type Build = fn(&Spec, &Context) -> Box<dyn Cell>;
@@ -44,7 +44,7 @@ pub struct Entry {
     /// For memory: counted, over a counting backing allocator where it has one.
     pub metered: Build,
     /// For traces: only what hands out blocks can replay one.
-    pub replay: Option<crate::trace::replay::Build>,
+    pub replay: Option<ephemera_trace::replay::Build>,
 }
 
 /// Creates the entry of a contender from its card and the three ways to build a cell.
@@ -55,8 +55,8 @@ const fn entry(class: Class, key: &'static str, info: Info, [timed, checked, met
 /// Creates an entry for blocks.
 fn blocks<C: Contender>(key: &'static str) -> Entry {
     let builds = [build::blocks::<C>, build::blocks::<Counted<C>>, build::blocks::<Counted<C::Metered>>];
-    let replay = Some(crate::trace::replay::build::<C> as crate::trace::replay::Build);
-    Entry { replay, ..entry(Class::Blocks, key, C::INFO, builds) }
+    let replay: ephemera_trace::replay::Build = crate::replay::build::<C>;
+    Entry { replay: Some(replay), ..entry(Class::Blocks, key, C::INFO, builds) }
 }
 
 /// Creates an entry for objects.

@@ -2,12 +2,11 @@
 
 mod bars;
 pub mod baseline;
-pub(crate) mod html;
+mod html;
 mod json;
 mod matrix;
 mod model;
 mod pairs;
-pub(crate) mod picture;
 mod scaling;
 mod svg;
 mod text;

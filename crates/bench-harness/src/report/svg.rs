@@ -4,10 +4,11 @@ use core::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use ephemera_measure::picture::{self, Forest, INK, Line, text};
 use plotters::prelude::*;
 
 use super::model::{Report, Row, Table};
-use super::picture::{self, Forest, INK, Line, text};
+
 use crate::contenders::{REFERENCE, VOID};
 
 const WIDTH: u32 = 900;

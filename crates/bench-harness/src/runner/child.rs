@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use ephemera_measure::turns;
 use hdrhistogram::Histogram;
 use hdrhistogram::iterators::IterationValue;
 use rand::seq::SliceRandom;
@@ -15,7 +16,7 @@ use crate::card::MemoryBy;
 use crate::contenders::{self, ALWAYS, Entry, REFERENCE};
 use crate::tally::watch;
 use crate::workloads::blocks::json::Document;
-use crate::workloads::draws::{next_turns, stream};
+use crate::workloads::draws::stream;
 use crate::workloads::nodes::Sources;
 use crate::workloads::{Cell, Context, Spec, catalogue};
 use crate::{backing, os, tally};
@@ -185,7 +186,7 @@ impl Child<'_> {
         let mut contaminated = 0;
         let mut round = -WARM_UP;
         while round < rounds {
-            next_turns(&mut rng, &mut order);
+            turns::next_round(&mut rng, &mut order);
             let before = os::steal();
             let start = samples.len();
             for &index in &order {

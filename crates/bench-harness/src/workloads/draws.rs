@@ -1,10 +1,9 @@
-//! Random draws: the tables that are filled before a loop starts, and the order of turns.
+//! Random draws: the tables that are filled before a loop starts.
 //!
 //! Every draw comes from a stream of a seed. The generator's output is fixed, so that a seed gives
 //! the same tables on every host and with every version of `rand`.
 #![forbid(unsafe_code)]
 
-use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Poisson};
 pub use rand_xoshiro::SplitMix64;
@@ -13,17 +12,6 @@ pub use rand_xoshiro::SplitMix64;
 #[must_use]
 pub fn stream(seed: u64, number: u64) -> SplitMix64 {
     SplitMix64::seed_from_u64(seed ^ number.wrapping_mul(0xD1B5_4A32_D192_ED03))
-}
-
-/// Shuffles the order of turns. The contender that was last does not become first: its second turn
-/// in a row would find its memory in the caches.
-pub fn next_turns(rng: &mut SplitMix64, order: &mut [usize]) {
-    let Some(&last) = order.last() else { return };
-    order.shuffle(rng);
-    if order.len() > 1 && order[0] == last {
-        let other = rng.random_range(1..order.len());
-        order.swap(0, other);
-    }
 }
 
 /// Returns `N` sizes, uniform from `low` to `high` inclusive.
@@ -83,25 +71,9 @@ fn filled<const N: usize>(next: impl FnMut() -> u16) -> Box<[u16; N]> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use rand::seq::SliceRandom;
 
-    #[test]
-    fn no_contender_has_two_turns_in_a_row_and_each_has_every_place() {
-        let mut rng = stream(3, 0);
-        let mut order = [0, 1, 2, 3];
-        let mut places = [[0; 4]; 4];
-        for _ in 0..4000 {
-            let last = order[3];
-            next_turns(&mut rng, &mut order);
-            assert_ne!(order[0], last);
-            order.iter().enumerate().for_each(|(place, &who)| places[who][place] += 1);
-        }
-        assert!(places.iter().flatten().all(|count| (800..1200).contains(count)), "{places:?}");
-        let (mut one, mut none) = ([7], []);
-        next_turns(&mut rng, &mut one);
-        next_turns(&mut rng, &mut none);
-        assert_eq!(one, [7]);
-    }
+    use super::*;
 
     #[test]
     fn tables_of_a_seed_are_equal_and_within_their_bounds() {

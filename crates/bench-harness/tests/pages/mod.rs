@@ -8,10 +8,10 @@ use bench_harness::host::Host;
 use bench_harness::report::{self, Report};
 use bench_harness::runner::{Held, Latencies, Memory, Outcome, Sample, State};
 use bench_harness::stats::{Estimate, Verdict};
-use bench_harness::trace::advise::Advice;
-use bench_harness::trace::replay::{Replayed, Row};
-use bench_harness::trace::{Event, Profile, Trace, What, Writer, page};
 use bench_harness::workloads::{Spec, catalogue};
+use ephemera_trace::advise::Advice;
+use ephemera_trace::replay::{ReplayRow, Replayed};
+use ephemera_trace::{Event, Profile, Trace, What, Writer, page};
 
 const IDS: [&str; 9] = [
     "S1/pair/64",
@@ -187,7 +187,7 @@ fn make_advice() -> String {
     let trace = Trace::open(&path).expect("it was just written");
     let profile = Profile::of(&trace, |_| {}).expect("it is whole");
     let _ = std::fs::remove_file(path);
-    let row = |key: &str, mid: f64, verdict| Row {
+    let row = |key: &str, mid: f64, verdict| ReplayRow {
         key: key.to_owned(),
         name: key.to_owned(),
         ratio: Estimate { mid, low95: mid * 0.9, high95: mid * 1.2, low99: mid * 0.8, high99: mid * 1.3 },

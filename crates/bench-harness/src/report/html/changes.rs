@@ -3,7 +3,8 @@
 
 use core::fmt::Write as _;
 
-use super::shell::{escaped, table};
+use ephemera_measure::page::{escaped, table};
+
 use crate::report::baseline::{Comparison, LEGEND};
 
 /// The comparison with a baseline, if there was one.

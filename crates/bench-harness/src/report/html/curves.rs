@@ -2,14 +2,15 @@
 
 use core::fmt::Write as _;
 
-use super::shell::{escaped, table};
+use ephemera_measure::page::{escaped, table};
+
 use crate::contenders::{REFERENCE, VOID};
 use crate::report::model::{Report, Row, Table};
-use crate::report::picture::{Curve, Forest, Line, Panel, SMALL, Scales};
 use crate::report::scaling;
 use crate::report::text::{bytes, ns};
 use crate::runner::{Held, Latencies};
 use crate::stats::Estimate;
+use ephemera_measure::picture::{Curve, Forest, Line, Panel, SMALL, Scales};
 
 fn panel(out: &mut String, name: &str, figures: &str, picture: &str) {
     let _ = writeln!(

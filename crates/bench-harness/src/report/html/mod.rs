@@ -4,11 +4,10 @@
 
 mod changes;
 mod curves;
-pub(crate) mod shell;
+pub(crate) use core::fmt::Write as _;
 
-use core::fmt::Write as _;
+use ephemera_measure::page::{escaped, page, table};
 
-use self::shell::{escaped, page, table};
 use super::baseline::Comparison;
 use super::matrix::Matrix;
 use super::model::{Report, Row, Table};

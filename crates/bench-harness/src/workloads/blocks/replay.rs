@@ -13,10 +13,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::OnceLock;
 
+use ephemera_trace::Trace;
+use ephemera_trace::replay::{Action, Op, Program};
+
 use crate::blocks::{Contender, RawAlloc};
 use crate::tally;
-use crate::trace::Trace;
-use crate::trace::replay::{Kind, Left, Op, Program};
 use crate::workloads::litter::{self, Histogram};
 use crate::workloads::{Cell, Context, mix};
 
@@ -99,7 +100,7 @@ impl Recorded {
     /// Blocks that the program asks for.
     #[must_use]
     pub fn asked(self) -> u64 {
-        let asks = |op: &&Op| matches!(op.kind, Kind::Alloc | Kind::Zeroed);
+        let asks = |op: &&Op| matches!(op.action, Action::Alloc | Action::Zeroed);
         ops(self.program()).iter().filter(asks).count() as u64
     }
 }
@@ -107,15 +108,7 @@ impl Recorded {
 /// The operations of a program of one thread. The traces beside the harness are short, so all of
 /// them are in memory.
 fn ops(program: &Program) -> &[Op] {
-    program.lanes.first().map_or(&[], |lane| lane.whole().expect("a short trace"))
-}
-
-/// The layout of an operation.
-#[inline(always)]
-fn layout(size: u32, align_log2: u8) -> Layout {
-    debug_assert!(Layout::from_size_align(size as usize, 1 << align_log2).is_ok());
-    // SAFETY: the alignment is a power of two of at most 2^31, and a size below 2^32 does not overflow when rounded up to it.
-    unsafe { Layout::from_size_align_unchecked(size as usize, 1 << align_log2) }
+    program.lanes().first().map_or(&[], |lane| lane.whole().expect("a short trace"))
 }
 
 /// Writes the first byte of each line of a block's beginning, from a place on, and of each page in a run that is counted.
@@ -173,27 +166,27 @@ pub unsafe fn play<R: RawAlloc + Copy>(alloc: R, program: &Program, slots: &mut 
     let mut sum = 0;
     for op in ops(program) {
         let (slot, tag) = (op.slot as usize, op.slot as u8);
-        let new = layout(op.size, op.align_log2);
-        match op.kind {
-            Kind::Free => {
+        let new = op.layout();
+        match op.action {
+            Action::Free => {
                 // SAFETY: the program fills a slot with a block of this layout before it empties it.
                 unsafe { end(alloc, slots[slot], new, tag, &mut sum) };
                 continue;
             }
-            Kind::Alloc => {
+            Action::Alloc => {
                 // SAFETY: no size of a program is zero.
                 slots[slot] = unsafe { alloc.alloc(new) };
                 // SAFETY: the block is new and has the size.
                 unsafe { touch::<R>(slots[slot], 0, op.size, tag) };
             }
-            Kind::Zeroed => {
+            Action::Zeroed => {
                 // SAFETY: as above.
                 slots[slot] = came(black_box(unsafe { alloc.raw_alloc_zeroed(new) }), new);
                 // SAFETY: as above.
                 unsafe { touch::<R>(slots[slot], 0, op.size, tag) };
             }
-            Kind::Resize => {
-                let old = layout(op.old, op.align_log2);
+            Action::Resize => {
+                let old = op.old_layout();
                 let block = black_box(slots[slot]);
                 let moved = if op.size >= op.old {
                     // SAFETY: the slot holds a block of the old layout; the new one is as large or larger.
@@ -207,13 +200,13 @@ pub unsafe fn play<R: RawAlloc + Copy>(alloc: R, program: &Program, slots: &mut 
                 unsafe { touch::<R>(slots[slot], op.old, op.size, tag) };
             }
             // There is one thread, which waits for nobody.
-            Kind::Epoch => {}
+            Action::Epoch => {}
         }
     }
-    for &Left { slot, size, align_log2 } in &program.left {
-        let block = slots[slot as usize];
+    for left in program.left() {
+        let block = slots[left.slot as usize];
         // SAFETY: the program fills the slot with a block of this layout and does not empty it.
-        unsafe { end(alloc, block, layout(size, align_log2), slot as u8, &mut sum) };
+        unsafe { end(alloc, block, left.layout(), left.slot as u8, &mut sum) };
     }
     sum
 }
@@ -240,10 +233,10 @@ fn came(block: *mut u8, layout: Layout) -> *mut u8 {
 
 /// What a program holds when it holds most blocks.
 fn most(program: &Program) -> Histogram {
-    let change = |op: &Op| match op.kind {
-        Kind::Alloc | Kind::Zeroed => 1,
-        Kind::Free => -1,
-        Kind::Resize | Kind::Epoch => 0,
+    let change = |op: &Op| match op.action {
+        Action::Alloc | Action::Zeroed => 1,
+        Action::Free => -1,
+        Action::Resize | Action::Epoch => 0,
     };
     let mut live = 0_i64;
     let counts = ops(program).iter().map(|op| {
@@ -252,16 +245,15 @@ fn most(program: &Program) -> Histogram {
     });
     let (until, _) = counts.enumerate().max_by_key(|&(_, live)| live).unwrap_or_default();
     let mut held: BTreeMap<(usize, usize), u64> = BTreeMap::new();
-    let mut note = |size: u32, align_log2: u8, came: bool| {
-        let layout = layout(size, align_log2);
+    let mut note = |layout: Layout, came: bool| {
         let count = held.entry((layout.size(), layout.align())).or_default();
         *count = if came { *count + 1 } else { *count - 1 };
     };
-    for op in ops(program).iter().take(until + 1).filter(|op| op.kind != Kind::Epoch) {
-        if op.kind == Kind::Resize {
-            note(op.old, op.align_log2, false);
+    for op in ops(program).iter().take(until + 1).filter(|op| op.action != Action::Epoch) {
+        if op.action == Action::Resize {
+            note(op.old_layout(), false);
         }
-        note(op.size, op.align_log2, op.kind != Kind::Free);
+        note(op.layout(), op.action != Action::Free);
     }
     let layout = |(size, align)| Layout::from_size_align(size, align).ok();
     let held = held.into_iter().filter(|&(_, count)| count > 0);
@@ -285,7 +277,7 @@ impl<C: Contender> Cell for Replay<C> {
     }
 
     fn ops_per_unit(&self) -> u64 {
-        self.program.ops
+        self.program.ops()
     }
 }
 
@@ -295,11 +287,14 @@ pub fn cell<C: Contender>(recorded: Recorded, littered: bool, context: &Context)
     if littered {
         litter::scatter::<C::Backing>(|| most(program), context.seed);
     }
-    Box::new(Replay { alloc: C::create(), program, slots: vec![null_mut(); program.slots] })
+    Box::new(Replay { alloc: C::create(), program, slots: vec![null_mut(); program.slots()] })
 }
 
 #[cfg(test)]
 mod tests {
+    use ephemera_trace::units::grouped;
+    use ephemera_trace::{Event, What, Writer};
+
     use super::*;
     use crate::contenders::blocks::System;
 
@@ -307,50 +302,45 @@ mod tests {
     fn the_traces_are_there_and_whole() {
         for recorded in Recorded::ALL {
             let program = recorded.program();
-            assert_eq!((program.lanes.len(), program.huge), (1, 0), "{}: one thread", recorded.name());
-            assert!(program.ops > 10_000, "{}: {} operations", recorded.name(), program.ops);
-            let ended = ops(program).iter().filter(|op| op.kind == Kind::Free).count() + program.left.len();
+            assert_eq!((program.lanes().len(), program.huge()), (1, 0), "{}: one thread", recorded.name());
+            assert!(program.ops() > 10_000, "{}: {} operations", recorded.name(), program.ops());
+            let ended =
+                ops(program).iter().filter(|op| op.action == Action::Free).count() + program.left().len();
             assert_eq!(recorded.asked(), ended as u64, "{}", recorded.name());
             let said = format!(
                 "{} calls, at most {} KiB alive",
-                grouped(program.ops),
-                grouped(program.peak_live >> 10)
+                grouped(program.ops()),
+                grouped(program.peak_live() >> 10)
             );
             assert!(recorded.what().contains(&said), "{} has {said}", recorded.name());
         }
     }
 
-    /// With commas between thousands.
-    fn grouped(number: u64) -> String {
-        let digits = number.to_string();
-        let mut grouped = String::new();
-        for (at, digit) in digits.chars().enumerate() {
-            if at > 0 && (digits.len() - at).is_multiple_of(3) {
-                grouped.push(',');
-            }
-            grouped.push(digit);
-        }
-        grouped
-    }
-
     #[test]
     fn what_is_held_at_the_peak() {
-        let op = |kind, slot, size, old| Op { kind, align_log2: 3, slot, size, old, wait: 0, publish: false };
-        let lane = vec![
-            op(Kind::Alloc, 0, 8, 0),
-            op(Kind::Alloc, 1, 24, 0),
-            op(Kind::Resize, 0, 40, 8),
-            op(Kind::Zeroed, 2, 40, 0),
-            op(Kind::Free, 1, 24, 0),
-            op(Kind::Free, 2, 40, 0),
-            op(Kind::Alloc, 1, 100, 0),
-        ];
-        let left = [(0, 40), (1, 100)].map(|(slot, size)| Left { slot, size, align_log2: 3 }).into();
-        let program = Program { lanes: vec![lane.into()], slots: 3, left, ops: 7, ..Program::default() };
+        let mut writer = Writer::new("a peak");
+        let alloc =
+            |block: u64, size, zeroed| What::Alloc { address: block << 8, size, align_log2: 3, zeroed };
+        for (sequence, what) in (0..).zip([
+            alloc(1, 8, false),
+            alloc(2, 24, false),
+            What::Resize { address: 1 << 8 },
+            What::Resized { address: 1 << 8, size: 40 },
+            alloc(3, 40, true),
+            What::Free { address: 2 << 8 },
+            What::Free { address: 3 << 8 },
+            alloc(4, 100, false),
+        ]) {
+            writer.push(&Event { sequence, time: sequence, thread: 1, what });
+        }
+        let path = std::env::temp_dir().join(format!("ephemera-peak-{}", std::process::id()));
+        writer.save(&path).expect("the directory for temporary files is writable");
+        let program = Trace::open(&path).and_then(|trace| Program::of(&trace)).expect("a whole trace");
+        std::fs::remove_file(path).expect("the test wrote it");
         let held: Vec<(usize, u64)> =
             most(&program).into_iter().map(|(layout, count)| (layout.size(), count)).collect();
         assert_eq!(held, [(24, 1), (40, 2)]);
-        let mut slots = vec![null_mut(); 3];
+        let mut slots = vec![null_mut(); program.slots()];
         // SAFETY: as many slots as the program has.
         unsafe { play(System.by_ref(), &program, &mut slots) };
     }

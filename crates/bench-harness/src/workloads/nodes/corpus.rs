@@ -15,7 +15,7 @@ const SAMPLE: [(&str, &str); 8] = [
     ("tally.rs", include_str!("../../tally.rs")),
     ("runner/child.rs", include_str!("../../runner/child.rs")),
     ("runner/parent.rs", include_str!("../../runner/parent.rs")),
-    ("stats/bootstrap.rs", include_str!("../../stats/bootstrap.rs")),
+    ("stats/bootstrap.rs", include_str!("../../../../measure/src/stats/bootstrap.rs")),
     ("workloads/draws.rs", include_str!("../draws.rs")),
     ("workloads/slots.rs", include_str!("../slots.rs")),
     ("workloads/blocks/json/parser.rs", include_str!("../blocks/json/parser.rs")),

@@ -1,0 +1,65 @@
+//! What every page of the harness stands in: head, style sheet, body. No script, no font, nothing from elsewhere, which the
+//! page forbids itself.
+#![forbid(unsafe_code)]
+
+use core::fmt::Write as _;
+
+pub use crate::picture::escaped;
+
+/// Colours and measures, for screens of both kinds and for paper.
+const STYLE: &str = include_str!("page.css");
+
+/// A whole page from what is to stand in it.
+pub fn page(title: &str, body: &str) -> String {
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\n\
+         <title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{body}</main>\n</body>\n</html>\n",
+        escaped(title)
+    )
+}
+
+/// A table in a box of its own, which scrolls where it is wider than the page. The first row of `grid` is its head, the
+/// first cell of each row the row's name.
+pub fn table(label: &str, grid: &[Vec<String>]) -> String {
+    let mut out = format!(
+        "<div class=\"wide\" role=\"region\" tabindex=\"0\" aria-label=\"{}\"><table>\n<thead><tr>",
+        escaped(label)
+    );
+    let (head, rows) = grid.split_first().map_or((&[][..], &[][..]), |(head, rows)| (&head[..], rows));
+    for cell in head {
+        let _ = write!(out, "<th scope=\"col\">{}</th>", escaped(cell));
+    }
+    out.push_str("</tr></thead>\n<tbody>\n");
+    for row in rows {
+        out.push_str("<tr>");
+        for (column, cell) in row.iter().enumerate() {
+            let (open, close) = if column == 0 { ("th scope=\"row\"", "th") } else { ("td", "td") };
+            let _ = write!(out, "<{open}>{}</{close}>", escaped(cell));
+        }
+        out.push_str("</tr>\n");
+    }
+    out.push_str("</tbody>\n</table></div>\n");
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_are_escaped_and_heads_have_a_scope() {
+        let grid = [["a", "b"], ["x<y", "1 & 2"]].map(|row| row.map(str::to_owned).to_vec());
+        let text = table("some \"figures\"", &grid);
+        for part in [
+            "<th scope=\"col\">a</th>",
+            "<th scope=\"row\">x&lt;y</th><td>1 &amp; 2</td>",
+            "aria-label=\"some &quot;figures&quot;\"",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(table("", &[]).ends_with("</table></div>\n"));
+    }
+}

@@ -1,0 +1,132 @@
+//! Forest plots: a line per contender from the lower to the upper end of its interval, on a scale of powers of two. Read
+//! against the line at 1.
+
+use plotters::prelude::*;
+
+use super::{Area, Drawn, FASTER, INK, QUIET, RULE, SLOWER, inline, text};
+use crate::stats::{Estimate, Verdict};
+
+/// Height of a line.
+const LINE: i32 = 22;
+/// Room for the scale.
+const HEAD: i32 = 24;
+/// Width of a picture in a page.
+const WIDTH: u32 = 640;
+/// Room for names.
+const NAMES: i32 = 190;
+/// Room for figures, where there are any.
+const FIGURES: i32 = 180;
+
+/// A line of the plot.
+#[derive(Clone, Debug)]
+pub struct Line<'a> {
+    /// The name beside the line.
+    pub name: &'a str,
+    /// The ratio and its interval.
+    pub ratio: Estimate,
+    /// Decides the colour.
+    pub verdict: Option<Verdict>,
+}
+
+/// A plot.
+#[derive(Clone, Debug)]
+pub struct Forest<'a>(pub Vec<Line<'a>>);
+
+impl Forest<'_> {
+    /// The scale: powers of two around all intervals.
+    pub fn range(&self) -> (i32, i32) {
+        let ratios = || self.0.iter().map(|line| line.ratio);
+        let low = ratios().map(|ratio| ratio.low95.max(1e-3)).fold(0.5, f64::min);
+        let high = ratios().map(|ratio| ratio.high95.min(1e3)).fold(2.0, f64::max);
+        (low.log2().floor() as i32, high.log2().ceil() as i32)
+    }
+
+    /// Height of the plot.
+    pub fn height(&self) -> i32 {
+        HEAD + LINE * self.0.len() as i32 + 4
+    }
+
+    /// For a page.
+    pub fn inline(&self, title: &str) -> String {
+        let shortest = |line: &Line<'_>| format!("{} {:.3}", line.name, line.ratio.mid);
+        let description = self.0.iter().map(shortest).collect::<Vec<_>>().join(", ");
+        let size = (WIDTH, self.height().unsigned_abs());
+        inline(size, title, &description, |area| self.draw(area, 0, WIDTH as i32, self.range(), false))
+    }
+
+    /// Draws below `top`, over the whole width; with figures at its end for a picture that no table stands beside.
+    pub fn draw(&self, area: &Area<'_>, top: i32, width: i32, range: (i32, i32), figures: bool) -> Drawn {
+        let right = width - if figures { FIGURES } else { 16 };
+        let place = |ratio: f64| {
+            let share = (ratio.max(1e-6).log2() - f64::from(range.0)) / f64::from(range.1 - range.0);
+            NAMES + (share.clamp(0.0, 1.0) * f64::from(right - NAMES)).round() as i32
+        };
+        let bottom = top + self.height();
+        // Not so many figures on the scale that they run into each other.
+        let step = 1 + (range.1 - range.0) / 9;
+        for power in range.0..=range.1 {
+            let x = place(f64::from(power).exp2());
+            let style = if power == 0 { QUIET.stroke_width(2) } else { RULE.stroke_width(1) };
+            area.draw(&PathElement::new(vec![(x, top + HEAD - 6), (x, bottom)], style))?;
+            if power % step == 0 {
+                let middle = text(11, QUIET).pos(centre());
+                area.draw(&Text::new(f64::from(power).exp2().to_string(), (x, top + 4), middle))?;
+            }
+        }
+        for (index, line) in self.0.iter().enumerate() {
+            let y = top + HEAD + LINE * index as i32 + LINE / 2;
+            let ratio = line.ratio;
+            let ink = match line.verdict {
+                Some(Verdict::Faster) => FASTER,
+                Some(Verdict::Slower) => SLOWER,
+                _ => INK,
+            };
+            let ends = vec![(place(ratio.low95), y), (place(ratio.high95), y)];
+            let name = text(13, INK).pos(beside());
+            area.draw(&Text::new(line.name, (NAMES - 10, y), name))?;
+            area.draw(&PathElement::new(ends, ink.stroke_width(3)))?;
+            area.draw(&Circle::new((place(ratio.mid), y), 4, ink.filled()))?;
+            if figures {
+                let figures = format!("{:.3} [{:.3}, {:.3}]", ratio.mid, ratio.low95, ratio.high95);
+                area.draw(&Text::new(figures, (right + 12, y - 7), text(12, INK)))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn centre() -> plotters::style::text_anchor::Pos {
+    use plotters::style::text_anchor::{HPos, Pos, VPos};
+    Pos::new(HPos::Center, VPos::Top)
+}
+
+fn beside() -> plotters::style::text_anchor::Pos {
+    use plotters::style::text_anchor::{HPos, Pos, VPos};
+    Pos::new(HPos::Right, VPos::Center)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(name: &str, mid: f64) -> Line<'_> {
+        let ratio =
+            Estimate { mid, low95: mid / 1.1, high95: mid * 1.1, low99: mid / 1.2, high99: mid * 1.2 };
+        Line { name, ratio, verdict: Some(if mid < 1.0 { Verdict::Faster } else { Verdict::Slower }) }
+    }
+
+    #[test]
+    fn the_scale_holds_every_interval_and_one() {
+        assert_eq!(Forest(Vec::new()).range(), (-1, 1));
+        assert_eq!(Forest(vec![line("a", 0.1), line("b", 30.0)]).range(), (-4, 6));
+        assert_eq!(Forest(vec![line("a", 1e-9), line("b", f64::INFINITY)]).range(), (-10, 10));
+    }
+
+    #[test]
+    fn colours_are_verdicts_and_names_are_there() {
+        let svg = Forest(vec![line("quick", 0.5), line("slow & old", 3.0)]).inline("ratios");
+        for part in ["quick", "slow &amp; old", "var(--faster)", "var(--slower)", "<desc>quick 0.500, slow"] {
+            assert!(svg.contains(part), "{part}: {svg}");
+        }
+    }
+}

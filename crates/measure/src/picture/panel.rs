@@ -1,0 +1,134 @@
+//! Panels: one curve each, beside the one it is compared with, on the same scales as its neighbours. Many small panels
+//! need no legend and no colours to tell a dozen curves apart.
+
+use core::ops::Range;
+
+use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
+use plotters::prelude::*;
+
+use super::{Area, BESIDE, Drawn, MARK, QUIET, RULE, inline, text};
+
+/// A panel among others.
+pub const SMALL: (u32, u32) = (300, 170);
+/// A panel by itself.
+pub const WIDE: (u32, u32) = (720, 220);
+
+/// Points from left to right.
+pub type Curve = Vec<(f64, f64)>;
+
+/// How the axes are divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scales {
+    /// Both evenly.
+    Even,
+    /// The one that goes up by powers of two.
+    PowersUp,
+    /// Both by powers of ten.
+    Powers,
+}
+
+/// The scales of neighbouring panels, and how figures are written on them.
+#[derive(Clone, Debug)]
+pub struct Panel {
+    /// Width and height in pixels.
+    pub size: (u32, u32),
+    /// The range from left to right.
+    pub x: Range<f64>,
+    /// The range from bottom to top.
+    pub y: Range<f64>,
+    /// How the axes are divided.
+    pub scales: Scales,
+    /// Writes a value below the horizontal axis.
+    pub x_label: fn(f64) -> String,
+    /// Writes a value beside the vertical axis.
+    pub y_label: fn(f64) -> String,
+    /// Whether the area below the curve beside is filled.
+    pub filled: bool,
+}
+
+impl Panel {
+    /// For a page.
+    pub fn inline(&self, title: &str, description: &str, curve: &Curve, beside: &Curve) -> String {
+        inline(self.size, title, description, |area| {
+            let (x, y) = (self.x.clone(), self.y.clone());
+            match self.scales {
+                Scales::Even => self.draw(area, x, y, curve, beside),
+                Scales::PowersUp => self.draw(area, x, y.log_scale().base(2.0), curve, beside),
+                Scales::Powers => self.draw(area, x.log_scale(), y.log_scale(), curve, beside),
+            }
+        })
+    }
+
+    fn draw<X, Y>(&self, area: &Area<'_>, x: X, y: Y, curve: &Curve, beside: &Curve) -> Drawn
+    where
+        X: AsRangedCoord<Value = f64>,
+        Y: AsRangedCoord<Value = f64>,
+        X::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
+        Y::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
+    {
+        let mut chart = ChartBuilder::on(area)
+            .margin(6)
+            .margin_right(14)
+            .x_label_area_size(22)
+            .y_label_area_size(64)
+            .build_cartesian_2d(x, y)?;
+        chart
+            .configure_mesh()
+            .x_labels(4)
+            .y_labels(4)
+            .max_light_lines(0)
+            .bold_line_style(RULE)
+            .axis_style(RULE)
+            .label_style(text(11, QUIET))
+            .x_label_formatter(&|value| (self.x_label)(*value))
+            .y_label_formatter(&|value| (self.y_label)(*value))
+            .draw()?;
+        if self.filled {
+            let mut outline = beside.clone();
+            if let (Some(first), Some(last)) = (beside.first(), beside.last()) {
+                outline.extend([(last.0, self.y.start), (first.0, self.y.start)]);
+            }
+            chart.draw_series([Polygon::new(outline, BESIDE.mix(0.5).filled())])?;
+        } else {
+            chart.draw_series([PathElement::new(beside.clone(), BESIDE.stroke_width(2))])?;
+        }
+        chart.draw_series([PathElement::new(curve.clone(), MARK.stroke_width(2))])?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn panel(scales: Scales) -> Panel {
+        Panel {
+            size: SMALL,
+            x: 1.0..1000.0,
+            y: 0.001..1.0,
+            scales,
+            x_label: |value| format!("{value} µs"),
+            y_label: |value| format!("{value}"),
+            filled: scales != Scales::Powers,
+        }
+    }
+
+    #[test]
+    fn both_curves_are_drawn_on_every_scale() {
+        for scales in [Scales::Even, Scales::PowersUp, Scales::Powers] {
+            let svg = panel(scales).inline(
+                "tail",
+                "",
+                &vec![(1.0, 1.0), (900.0, 0.01)],
+                &vec![(1.0, 1.0), (500.0, 0.01)],
+            );
+            assert!(svg.contains("var(--mark)") && svg.contains("var(--o4)") && svg.contains("µs"), "{svg}");
+        }
+    }
+
+    #[test]
+    fn nothing_to_draw_is_an_empty_panel() {
+        let svg = panel(Scales::Even).inline("empty", "", &Vec::new(), &Vec::new());
+        assert!(svg.starts_with("<svg"), "{svg}");
+    }
+}

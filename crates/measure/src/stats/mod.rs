@@ -1,0 +1,183 @@
+//! The statistics: medians of paired ratios, intervals by a hierarchical bootstrap, verdict words.
+//!
+//! Samples of one round are taken within milliseconds of one another, so that their ratio does not feel what drifts over a
+//! run. The estimate is the median over processes of the median over rounds. The bootstrap draws processes, then rounds
+//! within each; rounds of one process share its address layout and are no independent trials. Where a handful of processes differ, their
+//! spread alone makes the interval wider.
+#![forbid(unsafe_code)]
+
+mod bootstrap;
+
+pub use self::bootstrap::{DRAWS, Estimate, estimate, wider};
+
+/// The median; `None` of nothing. The mean of the middle two for an even number.
+#[must_use]
+pub fn median(values: &mut [f64]) -> Option<f64> {
+    if values.is_empty() {
+        return None;
+    }
+    let middle = values.len() / 2;
+    let odd = !values.len().is_multiple_of(2);
+    let (below, &mut upper, _) = values.select_nth_unstable_by(middle, f64::total_cmp);
+    if odd {
+        return Some(upper);
+    }
+    let lower = below.iter().copied().max_by(f64::total_cmp)?;
+    Some(f64::midpoint(lower, upper))
+}
+
+/// What a ratio comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// Takes less time than the reference.
+    Faster,
+    /// Takes more.
+    Slower,
+    /// No difference that this run could tell.
+    #[serde(rename = "≈")]
+    Same,
+}
+
+impl Verdict {
+    /// The word of the tables.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Faster => "faster",
+            Self::Slower => "slower",
+            Self::Same => "≈",
+        }
+    }
+}
+
+/// Smallest difference that gets a word, whatever the interval.
+const SMALLEST: f64 = 0.01;
+
+/// `faster` or `slower` if the 99 % interval excludes 1 and the ratio is further from 1 than 1 % and than three times what
+/// the reference differs from itself; else `≈`.
+#[must_use]
+pub fn verdict(ratio: &Estimate, floor: f64) -> Verdict {
+    let enough = (ratio.mid - 1.0).abs() > SMALLEST.max(3.0 * floor);
+    if enough && ratio.high99 < 1.0 {
+        Verdict::Faster
+    } else if enough && ratio.low99 > 1.0 {
+        Verdict::Slower
+    } else {
+        Verdict::Same
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::rngs::Xoshiro256PlusPlus;
+    use rand::{RngExt, SeedableRng};
+
+    /// A normal deviate, by Box and Muller.
+    fn normal(rng: &mut Xoshiro256PlusPlus) -> f64 {
+        let radius = (-2.0 * (1.0 - rng.random::<f64>()).ln()).sqrt();
+        radius * (core::f64::consts::TAU * rng.random::<f64>()).cos()
+    }
+
+    /// Logarithms of ratios as a run would give them: a process's own offset, noise in each round, now and then an outlier.
+    fn run(
+        rng: &mut Xoshiro256PlusPlus,
+        truth: f64,
+        between: f64,
+        within: f64,
+        processes: usize,
+    ) -> Vec<Vec<f64>> {
+        let mut process = || {
+            let offset = truth.ln() + between * normal(rng);
+            let mut round = || {
+                let outlier = if rng.random_ratio(1, 20) { 0.3 * rng.random::<f64>() } else { 0.0 };
+                offset + within * normal(rng) + outlier * if rng.random() { 1.0 } else { -1.0 }
+            };
+            (0..15).map(|_| round()).collect()
+        };
+        (0..processes).map(|_| process()).collect()
+    }
+
+    /// Estimates a ratio from logarithms.
+    fn ratio(data: &[Vec<f64>], seed: u64) -> Estimate {
+        estimate(data, 500, seed).expect("there is data").map(f64::exp)
+    }
+
+    #[test]
+    fn medians() {
+        assert_eq!(median(&mut []), None);
+        assert_eq!(median(&mut [3.0]), Some(3.0));
+        assert_eq!(median(&mut [4.0, 1.0, 3.0, 2.0]), Some(2.5));
+        assert_eq!(median(&mut [5.0, 1.0, 9.0]), Some(5.0));
+    }
+
+    /// Shares of 400 runs of that kind whose intervals at 95 and at 99 % hold the truth, and how wide the first are.
+    fn coverage(between: f64, within: f64, processes: usize) -> (f64, f64, f64) {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(11);
+        let (mut covered, mut covered99, mut width) = (0, 0, 0.0);
+        for i in 0..400 {
+            let data = run(&mut rng, 1.2, between, within, processes);
+            let found = ratio(&data, i);
+            covered += u32::from((found.low95..=found.high95).contains(&1.2));
+            covered99 += u32::from((found.low99..=found.high99).contains(&1.2));
+            width += found.high95 - found.low95;
+        }
+        (f64::from(covered) / 400.0, f64::from(covered99) / 400.0, width / 400.0)
+    }
+
+    #[test]
+    fn the_interval_covers_the_truth_at_least_about_as_often_as_it_says() {
+        // As many processes as the plans have; spread between them that is small beside the rounds', equal to it, and large.
+        for processes in [3, 7] {
+            for (between, within) in [(0.002, 0.02), (0.02, 0.02), (0.02, 0.005)] {
+                let (at95, at99, _) = coverage(between, within, processes);
+                let what =
+                    format!("{processes} processes, {between} between and {within} within: {at95}, {at99}");
+                assert!(at95 >= 0.925, "{what}");
+                assert!(at99 >= 0.975, "{what}, on which verdicts rest");
+            }
+        }
+    }
+
+    #[test]
+    fn an_interval_does_not_cover_by_being_wide() {
+        let (_, _, three) = coverage(0.002, 0.02, 3);
+        let (_, _, seven) = coverage(0.002, 0.02, 7);
+        assert!(three < 0.08 && seven < 0.04, "{three}, {seven}");
+    }
+
+    #[test]
+    fn the_reference_against_itself_is_no_difference() {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(12);
+        let same = (0..300).filter(|&i| {
+            let data = run(&mut rng, 1.0, 0.001, 0.01, 3);
+            verdict(&ratio(&data, i), 0.0) == Verdict::Same
+        });
+        assert_eq!(same.count(), 300);
+    }
+
+    #[test]
+    fn a_slow_down_of_three_percent_is_found() {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(13);
+        let mut found = |processes| {
+            let found = (0..200).filter(|&i| {
+                let data = run(&mut rng, 1.03, 0.002, 0.01, processes);
+                verdict(&ratio(&data, i), 0.002) == Verdict::Slower
+            });
+            found.count()
+        };
+        let (full, quick) = (found(7), found(3));
+        assert!(full >= 195, "{full} of 200");
+        assert!(quick >= 100, "{quick} of 200: three processes find it more often than not");
+    }
+
+    #[test]
+    fn a_difference_below_three_floors_gets_no_word() {
+        let data = vec![vec![1.03_f64.ln(); 15]; 3];
+        assert_eq!(verdict(&ratio(&data, 1), 0.02), Verdict::Same);
+        assert_eq!(verdict(&ratio(&data, 1), 0.005), Verdict::Slower);
+        let data = vec![vec![0.5_f64.ln(); 15]; 3];
+        assert_eq!(verdict(&ratio(&data, 1), 0.02), Verdict::Faster);
+    }
+}

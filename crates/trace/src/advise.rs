@@ -1,0 +1,267 @@
+//! The advice: what each of the four crates could serve, what that would save, and whether it is
+//! worth it.
+//!
+//! The rules are few and stand here and in `verdict` as constants. They ask for a *saving* first:
+//! [`TimeShare`] says what the allocator takes of the program's processor time, and where even the high
+//! end of that is little, the rules change nothing. Then each crate is asked whether it can serve
+//! the blocks at all, and what it would hold.
+//!
+//! What the allocator takes is processor time of all threads together; so it is a share of the
+//! processor time of all threads. A trace without processor times has only the time that passed for
+//! its threads, waiting included.
+#![forbid(unsafe_code)]
+
+use super::costs::{Cost, CostSource, Costs};
+use super::offer::{WORTH, percent};
+use super::order::FreeOrder;
+use super::profile::{BlockCounts, Profile, class_end, part};
+use super::replay::{ReplayRow, Replayed};
+use super::share::TimeShare;
+use super::verdict::AdviceCase;
+use ephemera_measure::stats;
+
+pub use super::offer::Offer;
+pub use super::verdict::Recommendation;
+
+/// `ring-alloc` may hold this many times the peak of live bytes, or so many bytes more than it.
+const HOLDS: f64 = 2.0;
+const HOLDS_MORE: u64 = 4 << 20;
+/// Nanoseconds that a block and its end take above the table's figure where neither it nor the
+/// allocator's own data are in a cache: two accesses to memory.
+const COLD: f64 = 200.0;
+/// Largest block of `ring-alloc`'s chunks.
+const RING_MOST: u64 = 64 << 10;
+/// Largest object of a pool, and how many sizes a program would make pools for.
+const POOL_MOST: u64 = 1 << 10;
+const POOL_SIZES: usize = 8;
+/// Sizes that a ring of buffers is for, and the share of blocks that must go at once or oldest
+/// first.
+const BUFFERS: (u64, u64) = (64, 64 << 10);
+const IN_ORDER: f64 = 0.9;
+/// The share of all blocks that a crate must serve to be worth a change.
+const SERVES: f64 = 0.3;
+
+/// The advice.
+#[derive(Clone, Debug)]
+pub struct Advice {
+    /// Nanoseconds spent in the allocator, most likely.
+    pub heap_time: f64,
+    /// The same as a share of `run`, most likely; none where the trace has no times.
+    pub heap_share: Option<f64>,
+    /// The shares of processor time and of the time that passed, as ranges.
+    pub share: TimeShare,
+    /// What that and all savings are a share of, in words.
+    pub whole: String,
+    /// The same in nanoseconds, most likely.
+    pub run: f64,
+    /// Threads that the run's time is the sum of.
+    pub threads: u64,
+    /// Where the allocator's time is from.
+    pub source: CostSource,
+    /// The four crates.
+    pub offers: Vec<Offer>,
+    /// What to do.
+    pub verdict: Recommendation,
+    /// Why.
+    pub reasons: Vec<String>,
+}
+
+/// Nanoseconds for blocks over the system's allocator, and over one of a cost.
+fn price(counts: &BlockCounts, small: bool, cost: Option<&Cost>) -> f64 {
+    let [low, high, far] = Costs::recorded().system;
+    let here = if small { low } else { high };
+    let there = part(counts.elsewhere, counts.freed) * counts.blocks as f64;
+    let at_home = counts.blocks as f64 - there;
+    let resized = counts.resizes as f64 * here;
+    let Some(cost) = cost else { return there * far + at_home * here + resized };
+    let loose = counts.share(&[FreeOrder::None]);
+    there * far * cost.elsewhere
+        + at_home * here * (loose * cost.unordered + (1.0 - loose) * cost.ordered)
+        + resized
+}
+
+/// Nanoseconds for the classes whose largest size is wanted.
+fn cost_of(profile: &Profile, cost: Option<&Cost>, wanted: impl Fn(usize) -> bool) -> f64 {
+    profile
+        .classes
+        .iter()
+        .enumerate()
+        .filter(|(class, _)| wanted(*class))
+        .map(|(class, counts)| price(counts, class_end(class).is_some_and(|end| end <= 1 << 10), cost))
+        .sum()
+}
+
+/// What a replay found of a contender of ours.
+fn replayed_in(row: &ReplayRow) -> String {
+    format!("{} replayed this trace in {:.2} of the time", row.name, row.ratio.mid)
+}
+
+fn mib(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+}
+
+impl Advice {
+    /// Judges a profile, with the figures of a replay if there was one.
+    #[must_use]
+    pub fn of(profile: &Profile, replayed: Option<&Replayed>) -> Self {
+        let estimated = cost_of(profile, None, |_| true);
+        let cold = estimated + COLD * profile.all().blocks as f64;
+        let share = TimeShare::of(profile, [estimated, cold], replayed.and_then(Replayed::reference_ns));
+        let (heap_time, source) = (share.heap.mid, share.source);
+        let known = share.of_processor().or(share.of_wall());
+        let run = share.processor.or(share.wall).map_or(heap_time, |whole| whole.mid).max(1.0);
+        let heap_share = known.map(|share| share.mid);
+        // A replay says what all calls cost; the table says how that is spread.
+        let scale = if estimated > 0.0 { heap_time / estimated / run } else { 0.0 };
+        let whole = match (share.processor, share.wall) {
+            (Some(_), _) => "the program's processor time".to_owned(),
+            (None, None) => "what its heap calls take".to_owned(),
+            (None, Some(_)) if profile.threads > 1 => format!("the time of its {} threads", profile.threads),
+            (None, Some(_)) => "the run".to_owned(),
+        };
+        let judge = OfferJudge { profile, all: profile.all(), scale, replayed, whole: &whole };
+        let offers = vec![judge.ring(), judge.pool(), judge.arena(), judge.buffers()];
+        let case = AdviceCase { profile, share: known, source, whole: &whole, offers: &offers, replayed };
+        let (verdict, reasons) = case.verdict();
+        let threads = profile.threads;
+        Self { heap_time, heap_share, share, whole, run, threads, source, offers, verdict, reasons }
+    }
+}
+
+struct OfferJudge<'a> {
+    profile: &'a Profile,
+    all: BlockCounts,
+    /// From nanoseconds of the table to a share of the run.
+    scale: f64,
+    replayed: Option<&'a Replayed>,
+    /// What savings are a share of.
+    whole: &'a str,
+}
+
+impl OfferJudge<'_> {
+    /// An offer for what is served, which would take `cost`.
+    fn offer(&self, name: &'static str, served: (u64, u64), saving: f64, source: CostSource) -> Offer {
+        Offer {
+            name,
+            blocks: part(served.0, self.all.blocks),
+            bytes: part(served.1, self.all.bytes),
+            saving: saving.max(0.0),
+            source,
+            fits: false,
+            reasons: Vec::new(),
+        }
+    }
+
+    /// What a contender of ours saved in the replay, if it took part.
+    fn measured(&self, key: &str) -> Option<(f64, &ReplayRow)> {
+        let row = self.replayed.and_then(|replayed| replayed.row(key))?;
+        let less = if row.verdict == stats::Verdict::Same { 0.0 } else { 1.0 - row.ratio.mid };
+        Some((cost_of(self.profile, None, |_| true) * less * self.scale, row))
+    }
+
+    /// Ends the judgement: an offer fits if it serves enough and saves enough and nothing else
+    /// speaks against it.
+    fn settle(&self, mut offer: Offer, against: Option<String>, least: f64) -> Offer {
+        let against = against.or_else(|| {
+            if offer.blocks < least {
+                Some(format!("{} of the blocks are too few to change a program for", percent(offer.blocks)))
+            } else if offer.saving < WORTH {
+                Some(format!("about {} of {} is not worth a change", percent(offer.saving), self.whole))
+            } else {
+                None
+            }
+        });
+        offer.fits = against.is_none();
+        offer.reasons.extend(against);
+        offer
+    }
+
+    fn ring(&self) -> Offer {
+        let small = |end: u64| end <= RING_MOST;
+        let served = self.profile.of_classes(small);
+        let in_class = |class: usize| class_end(class).is_some_and(small);
+        let cost = &Costs::recorded().ring;
+        let less = cost_of(self.profile, None, in_class) - cost_of(self.profile, Some(cost), in_class);
+        let measured = self.measured("one-ring");
+        let (saving, source) =
+            measured.map_or((less * self.scale, cost.source), |(saving, _)| (saving, CostSource::Replay));
+        let mut offer = self.offer("ring-alloc", (served.blocks, served.bytes), saving, source);
+        offer.reasons.extend(measured.map(|(_, row)| replayed_in(row)));
+        let (holds, alive) = (self.profile.ring_peak, self.profile.peak_bytes);
+        let times = holds as f64 / alive.max(1) as f64;
+        offer.reasons.push(format!(
+            "its chunks would hold {} at most, {times:.2} times the {} alive",
+            mib(holds),
+            mib(alive)
+        ));
+        let too_much = times > HOLDS && holds > alive + HOLDS_MORE;
+        let against = too_much
+            .then(|| "blocks that stay for long are mixed into the traffic and hold chunks".to_owned());
+        self.settle(offer, against, SERVES)
+    }
+
+    /// The commonest sizes that a pool could take.
+    fn common(&self, most: usize) -> Vec<(u64, u64, u64)> {
+        let small = |&&(size, _, _): &&(u64, u64, u64)| size > 0 && size <= POOL_MOST;
+        self.profile.sizes.iter().filter(small).take(most).copied().collect()
+    }
+
+    fn pools(&self, name: &'static str, sizes: &[(u64, u64, u64)], cost: &Cost) -> Offer {
+        let blocks: u64 = sizes.iter().map(|(_, blocks, _)| blocks).sum();
+        let bytes: u64 = sizes.iter().map(|(size, blocks, _)| size * blocks).sum();
+        let small = self.profile.of_classes(|end| end <= POOL_MOST);
+        let share = part(blocks, small.blocks);
+        let saving = (price(&small, true, None) - price(&small, true, Some(cost))) * share * self.scale;
+        let mut offer = self.offer(name, (blocks, bytes), saving, cost.source);
+        let listed: Vec<String> = sizes.iter().map(|(size, ..)| size.to_string()).collect();
+        if !listed.is_empty() {
+            offer
+                .reasons
+                .push(format!("as pools for the sizes {} bytes, if each is one type", listed.join(", ")));
+        }
+        offer
+    }
+
+    fn pool(&self) -> Offer {
+        let Some((saving, row)) = self.measured("pooled-allocator") else {
+            let offer = self.pools("typed-pool", &self.common(POOL_SIZES), &Costs::recorded().pool);
+            return self.settle(offer, None, SERVES);
+        };
+        // As it was replayed, it takes all sizes that its classes have.
+        let small = self.profile.of_classes(|end| end <= POOL_MOST);
+        let mut offer = self.offer("typed-pool", (small.blocks, small.bytes), saving, CostSource::Replay);
+        offer.reasons.push(replayed_in(row));
+        self.settle(offer, None, SERVES)
+    }
+
+    fn arena(&self) -> Offer {
+        let offer = self.pools("shared_arena", &self.common(1), &Costs::recorded().arena);
+        self.settle(offer, None, SERVES)
+    }
+
+    fn buffers(&self) -> Offer {
+        let orders = [FreeOrder::AtOnce, FreeOrder::Fifo];
+        let fits = |class: usize| {
+            let counts = &self.profile.classes[class];
+            class_end(class).is_some_and(|end| end > BUFFERS.0 && end <= BUFFERS.1)
+                && counts.freed * 10 >= counts.blocks * 9
+                && counts.share(&orders) >= IN_ORDER
+        };
+        let mut served = BlockCounts::default();
+        (0..self.profile.classes.len()).filter(|&class| fits(class)).for_each(|class| {
+            served.merge(&self.profile.classes[class]);
+        });
+        let cost = &Costs::recorded().buffers;
+        let less = cost_of(self.profile, None, fits) - cost_of(self.profile, Some(cost), fits);
+        let mut offer = self.offer("ringal", (served.blocks, served.bytes), less * self.scale, cost.source);
+        offer.reasons.push(
+            if served.blocks == 0 {
+                "no class of sizes from 65 bytes to 64 KiB goes at once or oldest first"
+            } else {
+                "as byte buffers: these classes go at once or oldest first"
+            }
+            .to_owned(),
+        );
+        self.settle(offer, None, SERVES)
+    }
+}

@@ -1,0 +1,68 @@
+//! Bytes alive over the run, in a bounded number of points.
+#![forbid(unsafe_code)]
+
+/// Points kept at most.
+const POINTS: usize = 1024;
+
+/// The highest value of each stretch of events. Stretches double when there are too many.
+#[derive(Clone, Debug)]
+pub struct LiveCurve {
+    peaks: Vec<u64>,
+    /// Events in a stretch.
+    stretch: u64,
+    /// Events in the last one.
+    filled: u64,
+}
+
+impl Default for LiveCurve {
+    fn default() -> Self {
+        Self { peaks: Vec::new(), stretch: 1, filled: 0 }
+    }
+}
+
+impl LiveCurve {
+    /// Notes the value after one more event.
+    #[inline]
+    pub fn add(&mut self, value: u64) {
+        if self.filled == 0 {
+            self.peaks.push(0);
+        }
+        if let Some(last) = self.peaks.last_mut() {
+            *last = value.max(*last);
+        }
+        self.filled = (self.filled + 1) % self.stretch;
+        if self.filled == 0 && self.peaks.len() == POINTS {
+            self.peaks = self.peaks.chunks(2).map(|pair| pair.iter().copied().max().unwrap_or(0)).collect();
+            self.stretch *= 2;
+        }
+    }
+
+    /// The highest values, stretch by stretch.
+    #[must_use]
+    pub fn peaks(&self) -> &[u64] {
+        &self.peaks
+    }
+
+    /// Events in a stretch.
+    #[must_use]
+    pub fn stretch(&self) -> u64 {
+        self.stretch
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_run_keeps_its_peak_and_few_points() {
+        let mut curve = LiveCurve::default();
+        for i in 0..1_000_000_u64 {
+            curve.add(if i == 777_777 { 9_999 } else { i % 100 });
+        }
+        assert!((POINTS / 2..POINTS).contains(&curve.peaks().len()));
+        assert_eq!(curve.peaks().iter().max(), Some(&9_999));
+        let at = curve.peaks().iter().position(|&peak| peak == 9_999).expect("it is there") as u64;
+        assert_eq!(at, 777_777 / curve.stretch());
+    }
+}

@@ -1,0 +1,38 @@
+//! Reads traces of the recorder: what they show, what another allocator would save, and replays.
+//!
+//! `ephemera-recorder` writes the files and reads them back. A [`Profile`] is what one pass over a trace gathers. [`advise`]
+//! turns it into a verdict; [`text`] and [`page`] print that. [`replay`] runs a trace over any allocators that its caller
+//! passes in, so this crate depends on none.
+
+#![expect(
+    clippy::std_instead_of_alloc,
+    reason = "the crate is a program of a host; most modules use `std` for files and threads"
+)]
+
+pub mod advise;
+mod costs;
+mod curve;
+pub mod figures;
+mod histogram;
+mod offer;
+mod order;
+pub mod page;
+mod profile;
+pub mod replay;
+pub mod replay_text;
+mod rings;
+pub mod share;
+pub mod text;
+pub mod units;
+mod verdict;
+
+pub use ephemera_recorder::*;
+
+pub use self::costs::{Cost, CostSource};
+pub use self::curve::LiveCurve;
+pub use self::histogram::LogHistogram;
+pub use self::order::FreeOrder;
+pub use self::profile::{BlockCounts, CLASSES, Profile};
+
+#[cfg(test)]
+mod tests;

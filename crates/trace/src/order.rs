@@ -1,0 +1,137 @@
+//! In which order blocks go, seen from the thread that got them.
+//!
+//! A block goes *at once* if its thread got no other block since it came; *last in, first out* if it is the youngest of its
+//! thread's blocks alive; *first in, first out* if, of the eight blocks that came just before it, at most one is left, and of
+//! the eight that came just after it, at most one is gone. Everything else is *no order*. Tolerating one in eight keeps a
+//! queue a queue that a long-lived block now and then is mixed into.
+#![forbid(unsafe_code)]
+
+use ephemera_recorder::Id;
+
+/// The order in which a block went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FreeOrder {
+    /// Before its thread got another block.
+    AtOnce,
+    /// The youngest of its thread's blocks.
+    Lifo,
+    /// One of the oldest.
+    Fifo,
+    /// Neither.
+    None,
+}
+
+impl FreeOrder {
+    /// All orders, as tables show them.
+    pub const ALL: [Self; 4] = [Self::AtOnce, Self::Lifo, Self::Fifo, Self::None];
+
+    /// The heading.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::AtOnce => "at once",
+            Self::Lifo => "LIFO",
+            Self::Fifo => "FIFO",
+            Self::None => "none",
+        }
+    }
+}
+
+/// Neighbours that are looked at on each side.
+const NEIGHBOURS: u64 = 8;
+/// Of which so many may be otherwise.
+const ASTRAY: u32 = if cfg!(ephemera_weaken = "order_no_tolerance") { 0 } else { 1 };
+
+/// No block.
+const NOBODY: Id = Id::MAX;
+
+/// A block's place in its thread's list.
+#[derive(Clone, Copy, Debug)]
+struct BlockLink {
+    thread: u32,
+    /// How many blocks the thread had got before.
+    birth: u64,
+    older: Id,
+    younger: Id,
+}
+
+/// The blocks of one thread.
+#[derive(Clone, Debug)]
+struct ThreadBlocks {
+    births: u64,
+    /// A bit for each block that came: whether it is alive.
+    alive: Vec<u64>,
+    youngest: Id,
+}
+
+/// The blocks alive of all threads, in the order in which they came.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LiveBlocks {
+    links: Vec<BlockLink>,
+    rows: Vec<ThreadBlocks>,
+}
+
+impl LiveBlocks {
+    /// Notes a block that came.
+    pub(crate) fn born(&mut self, id: Id, thread: u32) {
+        let index = thread as usize;
+        if self.rows.len() <= index {
+            self.rows.resize(index + 1, ThreadBlocks { births: 0, alive: Vec::new(), youngest: NOBODY });
+        }
+        let row = &mut self.rows[index];
+        let birth = row.births;
+        row.births += 1;
+        if birth.is_multiple_of(64) {
+            row.alive.push(0);
+        }
+        row.alive[(birth / 64) as usize] |= 1 << (birth % 64);
+        let link = BlockLink { thread, birth, older: row.youngest, younger: NOBODY };
+        if let Some(before) = self.links.get_mut(row.youngest as usize) {
+            before.younger = id;
+        }
+        row.youngest = id;
+        if self.links.len() <= id as usize {
+            self.links
+                .resize(id as usize + 1, BlockLink { thread: 0, birth: 0, older: NOBODY, younger: NOBODY });
+        }
+        self.links[id as usize] = link;
+    }
+
+    /// Notes that a block goes, and says in which order.
+    pub(crate) fn gone(&mut self, id: Id) -> FreeOrder {
+        let link = self.links[id as usize];
+        let row = &mut self.rows[link.thread as usize];
+        row.alive[(link.birth / 64) as usize] &= !(1 << (link.birth % 64));
+        let order = if row.births == link.birth + 1 {
+            FreeOrder::AtOnce
+        } else if row.youngest == id {
+            FreeOrder::Lifo
+        } else if row.is_oldest(link.birth) {
+            FreeOrder::Fifo
+        } else {
+            FreeOrder::None
+        };
+        if row.youngest == id {
+            row.youngest = link.older;
+        }
+        if let Some(older) = self.links.get_mut(link.older as usize) {
+            older.younger = link.younger;
+        }
+        if let Some(younger) = self.links.get_mut(link.younger as usize) {
+            younger.older = link.older;
+        }
+        order
+    }
+}
+
+impl ThreadBlocks {
+    fn alive(&self, births: core::ops::Range<u64>) -> u32 {
+        births.map(|birth| (self.alive[(birth / 64) as usize] >> (birth % 64) & 1) as u32).sum()
+    }
+
+    fn is_oldest(&self, birth: u64) -> bool {
+        let after = birth + 1..(birth + 1 + NEIGHBOURS).min(self.births);
+        let gone = (after.end - after.start) as u32 - self.alive(after.clone());
+        self.alive(birth.saturating_sub(NEIGHBOURS)..birth) <= ASTRAY && gone <= ASTRAY
+    }
+}

@@ -1,0 +1,324 @@
+//! One pass over a trace: everything that advice and pictures are made of.
+#![forbid(unsafe_code)]
+
+use std::collections::HashMap;
+
+use super::curve::LiveCurve;
+use super::histogram::LogHistogram;
+use super::order::{FreeOrder, LiveBlocks};
+use super::rings::RingModel;
+use ephemera_recorder::{Book, End, Error, Event, Id, Step, Timing, Trace, What};
+
+/// Classes of sizes: to 16 bytes, to 32, and so on; the last one has no end.
+pub const CLASSES: usize = 24;
+/// Sizes that are counted one by one; the rest is counted together.
+const SIZES: usize = 65_536;
+/// From this alignment on, a block is counted as over-aligned.
+const OVER_ALIGNED_LOG2: u8 = 5;
+
+/// Blocks by how they went.
+#[derive(Clone, Debug, Default)]
+pub struct BlockCounts {
+    /// Blocks that came.
+    pub blocks: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Blocks that went.
+    pub freed: u64,
+    /// Of those, on another thread than the one that got them.
+    pub elsewhere: u64,
+    /// By order, as [`FreeOrder::ALL`] has them.
+    pub orders: [u64; 4],
+    /// Calls of `realloc`.
+    pub resizes: u64,
+    /// Lifetimes, in blocks that came meanwhile on all threads, itself included.
+    pub lives: LogHistogram,
+    /// Lifetimes in nanoseconds.
+    pub times: LogHistogram,
+}
+
+impl BlockCounts {
+    /// Blocks that went in an order.
+    #[must_use]
+    pub fn of(&self, order: FreeOrder) -> u64 {
+        FreeOrder::ALL.iter().position(|one| *one == order).map_or(0, |at| self.orders[at])
+    }
+
+    /// The share of those that went which went in these orders.
+    #[must_use]
+    pub fn share(&self, orders: &[FreeOrder]) -> f64 {
+        let count: u64 = orders.iter().map(|order| self.of(*order)).sum();
+        part(count, self.freed)
+    }
+
+    /// The share that went on another thread.
+    #[must_use]
+    pub fn share_elsewhere(&self) -> f64 {
+        part(self.elsewhere, self.freed)
+    }
+
+    /// Adds another class's.
+    pub fn merge(&mut self, other: &Self) {
+        self.blocks += other.blocks;
+        self.bytes += other.bytes;
+        self.freed += other.freed;
+        self.elsewhere += other.elsewhere;
+        self.resizes += other.resizes;
+        self.orders.iter_mut().zip(other.orders).for_each(|(mine, theirs)| *mine += theirs);
+        self.lives.merge(&other.lives);
+        self.times.merge(&other.times);
+    }
+}
+
+/// A part of a whole; 0 of nothing.
+pub(crate) fn part(count: u64, of: u64) -> f64 {
+    if of == 0 { 0.0 } else { count as f64 / of as f64 }
+}
+
+/// What a trace shows.
+#[derive(Clone, Debug, Default)]
+pub struct Profile {
+    /// The command that was recorded.
+    pub command: String,
+    /// What a reader must know about the trace.
+    pub caveats: Vec<String>,
+    /// Events in all.
+    pub events: u64,
+    /// Threads that asked for anything.
+    pub threads: u64,
+    /// Nanoseconds from the start to the end of the program, or to the last event where the trace
+    /// has no end.
+    pub time: u64,
+    /// Nanoseconds of all threads together, of each from its first call to its last.
+    pub threads_time: u64,
+    /// Processor times, and what the allocator and the recorder took in the calls that were
+    /// measured.
+    pub timing: Timing,
+    /// The end of the program, if the trace has it.
+    pub end: Option<End>,
+    /// Processor time of the process at the start of the recording, in nanoseconds.
+    pub start_processor: u64,
+    /// Nanoseconds that the clock adds to a measured interval.
+    pub clock_cost: f64,
+    /// By class of size, as asked for when the block came.
+    pub classes: Vec<BlockCounts>,
+    /// Most bytes alive at a time.
+    pub peak_bytes: u64,
+    /// Most blocks alive at a time.
+    pub peak_blocks: u64,
+    /// Blocks alive at the end.
+    pub left: u64,
+    /// Frees of blocks from before the recording.
+    pub unknown: u64,
+    /// Blocks freed twice.
+    pub twice: u64,
+    /// Blocks whose end was not seen.
+    pub lost: u64,
+    /// Blocks aligned to more than `malloc` gives.
+    pub over_aligned: u64,
+    /// The commonest sizes: size, blocks, most of them alive at a time. The commonest first.
+    pub sizes: Vec<(u64, u64, u64)>,
+    /// Bytes alive over the run.
+    pub alive: LiveCurve,
+    /// Most bytes that `ring-alloc`'s chunks would take.
+    pub ring_peak: u64,
+}
+
+/// The class of a size.
+#[must_use]
+pub(crate) fn class_of(size: u64) -> usize {
+    let log2 = size.max(1).next_power_of_two().trailing_zeros() as usize;
+    log2.saturating_sub(4).min(CLASSES - 1)
+}
+
+/// The largest size of a class; `None` for the last, which has no end.
+#[must_use]
+pub(crate) fn class_end(class: usize) -> Option<u64> {
+    (class + 1 < CLASSES).then(|| 16 << class)
+}
+
+/// What is known of a block alive.
+#[derive(Clone, Copy, Debug, Default)]
+struct BlockLife {
+    class: u8,
+    size: u64,
+    first_size: u64,
+}
+
+/// Gathers a profile.
+#[derive(Default)]
+struct ProfileBuilder {
+    book: Book,
+    lists: LiveBlocks,
+    rings: RingModel,
+    lives: Vec<BlockLife>,
+    alive: u64,
+    /// By size: blocks, alive, most alive.
+    sizes: HashMap<u64, (u64, u64, u64)>,
+    /// When each thread called first, and last.
+    seen: Vec<Option<(u64, u64)>>,
+    profile: Profile,
+}
+
+impl Profile {
+    /// Reads a whole trace; `progress` hears of every millionth event.
+    ///
+    /// # Errors
+    ///
+    /// As [`Trace::events`].
+    pub fn of(trace: &Trace, mut progress: impl FnMut(u64)) -> Result<Self, Error> {
+        let mut gatherer = ProfileBuilder::default();
+        gatherer.profile.classes.resize_with(CLASSES, BlockCounts::default);
+        gatherer.profile.command = trace.command.clone();
+        gatherer.profile.caveats = trace.caveats();
+        gatherer.profile.end = trace.end;
+        gatherer.profile.start_processor = trace.start_processor;
+        gatherer.profile.clock_cost = trace.clock_cost;
+        let mut events = trace.events();
+        for event in events.by_ref() {
+            gatherer.add(&event?);
+            if gatherer.profile.events.is_multiple_of(1_000_000) {
+                progress(gatherer.profile.events);
+            }
+        }
+        gatherer.profile.timing = events.timing().clone();
+        Ok(gatherer.finish())
+    }
+
+    /// All classes together.
+    #[must_use]
+    pub fn all(&self) -> BlockCounts {
+        self.of_classes(|_| true)
+    }
+
+    /// Some classes together, chosen by their largest size.
+    #[must_use]
+    pub fn of_classes(&self, wanted: impl Fn(u64) -> bool) -> BlockCounts {
+        let mut sum = BlockCounts::default();
+        for (index, class) in self.classes.iter().enumerate() {
+            if wanted(class_end(index).unwrap_or(u64::MAX)) {
+                sum.merge(class);
+            }
+        }
+        sum
+    }
+}
+
+impl ProfileBuilder {
+    fn add(&mut self, event: &Event) {
+        let profile = &mut self.profile;
+        profile.events += 1;
+        profile.time = profile.time.max(event.time);
+        let thread = event.thread as usize;
+        if self.seen.len() <= thread {
+            self.seen.resize(thread + 1, None);
+        }
+        let (first, last) = self.seen[thread].get_or_insert((event.time, event.time));
+        (*first, *last) = ((*first).min(event.time), (*last).max(event.time));
+        match self.book.apply(event) {
+            Step::Alloc { id, lost } => {
+                self.lose(lost, event);
+                self.born(id, event);
+            }
+            Step::Found { id, lost } => {
+                self.lose(lost, event);
+                self.profile.unknown += 1;
+                self.born(id, event);
+            }
+            Step::Free { id } => self.gone(id, event, true),
+            Step::Resize { id, lost, .. } => {
+                self.lose(lost, event);
+                self.resized(id);
+            }
+            Step::Unknown if !matches!(event.what, What::Resize { .. }) => self.profile.unknown += 1,
+            Step::Twice => self.profile.twice += 1,
+            Step::Refused { lost, .. } => self.lose(lost, event),
+            Step::Unknown | Step::Pending => {}
+        }
+        self.profile.alive.add(self.alive);
+    }
+
+    fn lose(&mut self, lost: Option<Id>, event: &Event) {
+        if let Some(id) = lost {
+            self.profile.lost += 1;
+            self.gone(id, event, false);
+        }
+    }
+
+    fn born(&mut self, id: Id, event: &Event) {
+        let block = self.book.block(id);
+        let size = block.size;
+        let class = class_of(size);
+        let counts = &mut self.profile.classes[class];
+        counts.blocks += 1;
+        counts.bytes += size;
+        self.profile.over_aligned += u64::from(block.align_log2 >= OVER_ALIGNED_LOG2);
+        if self.lives.len() <= id as usize {
+            self.lives.resize(id as usize + 1, BlockLife::default());
+        }
+        self.lives[id as usize] = BlockLife { class: class as u8, size, first_size: size };
+        self.lists.born(id, event.thread);
+        let align = if block.align_log2 == 0 { 16 } else { 1 << block.align_log2 };
+        self.rings.born(id, event.thread, size, align);
+        self.grow(size);
+        if self.sizes.len() < SIZES || self.sizes.contains_key(&size) {
+            let (blocks, alive, most) = self.sizes.entry(size).or_default();
+            *blocks += 1;
+            *alive += 1;
+            *most = (*most).max(*alive);
+        }
+    }
+
+    fn grow(&mut self, size: u64) {
+        self.alive += size;
+        self.profile.peak_bytes = self.profile.peak_bytes.max(self.alive);
+        self.profile.peak_blocks = self.profile.peak_blocks.max(self.book.live());
+    }
+
+    /// Takes a block away; `seen` if a call did that.
+    fn gone(&mut self, id: Id, event: &Event, seen: bool) {
+        let life = self.lives[id as usize];
+        let order = self.lists.gone(id);
+        self.rings.gone(id);
+        self.alive -= life.size;
+        if let Some((_, alive, _)) = self.sizes.get_mut(&life.first_size) {
+            *alive = alive.saturating_sub(1);
+        }
+        if !seen {
+            return;
+        }
+        let block = self.book.block(id);
+        let counts = &mut self.profile.classes[usize::from(life.class)];
+        counts.freed += 1;
+        counts.elsewhere += u64::from(block.thread != event.thread);
+        counts.orders[FreeOrder::ALL.iter().position(|one| *one == order).unwrap_or(0)] += 1;
+        counts.lives.add(self.book.births() - block.birth);
+        counts.times.add(event.time.saturating_sub(block.time));
+    }
+
+    fn resized(&mut self, id: Id) {
+        let block = *self.book.block(id);
+        let life = &mut self.lives[id as usize];
+        self.profile.classes[usize::from(life.class)].resizes += 1;
+        self.alive -= core::mem::replace(&mut life.size, block.size);
+        self.grow(block.size);
+        // The chunks see another block: the old one's room is free only with its chunk.
+        self.rings.gone(id);
+        let align = if block.align_log2 == 0 { 16 } else { 1 << block.align_log2 };
+        self.rings.born(id, block.thread, block.size, align);
+    }
+
+    fn finish(mut self) -> Profile {
+        let mut sizes: Vec<_> =
+            self.sizes.into_iter().map(|(size, (blocks, _, most))| (size, blocks, most)).collect();
+        sizes.sort_unstable_by_key(|&(size, blocks, _)| (core::cmp::Reverse(blocks), size));
+        sizes.truncate(16);
+        self.profile.sizes = sizes;
+        self.profile.threads = self.seen.iter().flatten().count() as u64;
+        self.profile.threads_time = self.seen.iter().flatten().map(|(first, last)| last - first).sum();
+        self.profile.time = self.profile.end.map_or(0, |end| end.time).max(self.profile.time);
+        self.profile.left = self.book.live();
+        self.profile.ring_peak = self.rings.peak;
+        self.profile
+    }
+}

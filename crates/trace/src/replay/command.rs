@@ -1,0 +1,190 @@
+//! The command `replay`: measures all candidates, prints a table, and leaves the figures beside the trace.
+#![forbid(unsafe_code)]
+
+use core::error::Error;
+use std::path::{Path, PathBuf};
+
+use crate::units::bytes;
+use clap::Args;
+use ephemera_recorder::Trace;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::memory::{self, ChildOptions, MemoryMeter};
+use super::replayed::{REFERENCE, ReplayRow, Replayed, TWIN};
+use super::room::{self, needs};
+use super::{Field, Program, rounds};
+use crate::{figures, replay_text};
+
+/// Traces of at least this size take a while to read.
+const LARGE: u64 = 64 << 20;
+
+/// The arguments of a replay.
+#[derive(Debug, Args)]
+pub struct ReplayOptions {
+    /// The trace
+    trace: PathBuf,
+    /// Measure only these allocators and the reference
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    peers: Vec<String>,
+    /// The number of rounds; each allocator has one turn in each
+    #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// The seed of the order of turns
+    #[arg(long, value_name = "N", default_value_t = 4141)]
+    seed: u64,
+    #[command(flatten)]
+    child: ChildOptions,
+}
+
+/// Runs a replay over the allocators of `field`. It is called with whether the program has several
+/// threads, and with the keys that the user named; an empty list means all. `known` are all keys.
+///
+/// # Errors
+///
+/// If a key is unknown, the trace cannot be read, memory or disk does not suffice, or the reference
+/// cannot play.
+pub fn run(
+    options: &ReplayOptions,
+    known: &[&str],
+    field: impl Fn(bool, &[String]) -> Field,
+) -> Result<(), Box<dyn Error>> {
+    let trace =
+        Trace::open(&options.trace).map_err(|error| format!("{}: {error}", options.trace.display()))?;
+    if let Some(key) = &options.child.memory_of {
+        let program = program(&options.trace, &trace)?;
+        // The parent process measures only allocators that may play. Naming this one admits it.
+        let field = field(program.is_threaded(), core::slice::from_ref(key));
+        return memory::measure_this_process(&program, key, &field, options.child.sparse);
+    }
+    if let Some(peer) = options.peers.iter().find(|peer| !known.contains(&peer.as_str())) {
+        return Err(format!("no contender `{peer}` in this build; there are {}", known.join(", ")).into());
+    }
+    if trace.bytes >= LARGE {
+        eprintln!(
+            "Reading {} of trace. Its operations go to a file beside it, which takes about as much.",
+            bytes(trace.bytes)
+        );
+    }
+    let program = program(&options.trace, &trace)?;
+    let Field { candidates, left_out } = field(program.is_threaded(), &options.peers);
+    let available = options.child.room.or_else(room::available);
+    announce(&program, candidates.len(), available)?;
+    let replayed = measure(options, &program, Field { candidates, left_out }, available, &trace.command)?;
+    print!("{}", replay_text::table(&replayed));
+    let out = figures::keep(&options.trace, program.digest, replayed)?;
+    println!("wrote {}", out.display());
+    Ok(())
+}
+
+/// Measures memory, then time. A candidate that crashes does so in a process of its own, and is
+/// then not timed.
+fn measure(
+    options: &ReplayOptions,
+    program: &Program,
+    field: Field,
+    available: Option<u64>,
+    command: &str,
+) -> Result<Replayed, Box<dyn Error>> {
+    let Field { candidates, mut left_out } = field;
+    let too_large = room::too_large(program, available);
+    // The live bytes may be half of what is available. An allocator takes more than it hands out.
+    let limit = available.map(|bytes| bytes / 4 * 3);
+    let meter = MemoryMeter { trace: &options.trace, limit, sparse: too_large.is_some() };
+    let bar = progress(candidates.len() as u64 + u64::from(options.rounds) + 1);
+    let (mut timed, mut peaks) = (Vec::new(), Vec::new());
+    let mut notes: Vec<String> = too_large.into_iter().collect();
+    for candidate in candidates {
+        bar.set_message(format!("memory of {}", candidate.key));
+        bar.inc(1);
+        // The twin takes as much memory as the reference.
+        let measured = if candidate.key == TWIN { Ok((None, None)) } else { meter.peak_of(candidate.key) };
+        match measured {
+            Ok((peak, note)) => {
+                timed.push(candidate);
+                peaks.push(peak);
+                notes.extend(note.filter(|note| !notes.contains(note)));
+            }
+            Err(why) if candidate.key == REFERENCE => return Err(no_reference(&why).into()),
+            Err(why) => left_out.push((candidate.key.to_owned(), why)),
+        }
+    }
+    let times = rounds::time(program, &timed, options.rounds, options.seed, |round| {
+        bar.set_message(format!("round {round}"));
+        bar.inc(1);
+    })?;
+    bar.finish_and_clear();
+    notes.extend(timed.iter().zip(&times).filter_map(|(candidate, timed)| timed.swayed_note(candidate.name)));
+    let rows = timed.iter().zip(times).zip(peaks).map(|((candidate, timed), peak)| ReplayRow {
+        key: candidate.key.to_owned(),
+        name: candidate.name.to_owned(),
+        ratio: timed.ratio,
+        verdict: timed.verdict,
+        ns: timed.ns,
+        peak,
+    });
+    Ok(Replayed {
+        command: command.to_owned(),
+        ops: program.ops,
+        lanes: program.lanes.len(),
+        threads: program.threads,
+        huge: program.huge,
+        peak_live: program.peak_live,
+        rounds: options.rounds,
+        seed: options.seed,
+        rows: rows.collect(),
+        left_out,
+        notes,
+    })
+}
+
+/// Returns the program of a trace. Most of its operations go to a file beside the trace.
+fn program(path: &Path, trace: &Trace) -> Result<Program, Box<dyn Error>> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let program =
+        Program::beside(trace, directory).map_err(|error| format!("{}: {error}", path.display()))?;
+    if program.ops == 0 {
+        return Err(format!("{}: nothing to replay", path.display()).into());
+    }
+    Ok(program)
+}
+
+/// Says what the replay will take, before it takes most of it. Returns an error if too little is
+/// available.
+fn announce(program: &Program, players: usize, available: Option<u64>) -> Result<(), String> {
+    let needed = needs(program, players);
+    let free = available.map_or_else(String::new, |free| format!("; {} are free here", bytes(free)));
+    eprintln!(
+        "The replay takes {} of memory for itself and up to {} for the blocks of the program{free}. Its operations take \
+         {} on the disk of the trace, and twice that while memory is measured.",
+        bytes(needed),
+        bytes(program.peak_live),
+        bytes(program.on_disk()),
+    );
+    match available.filter(|free| needed > *free) {
+        None => Ok(()),
+        Some(free) => Err(format!(
+            "the replay needs {} of memory for itself, and {} are free: name fewer allocators (`--peers`), or use a \
+             larger machine",
+            bytes(needed),
+            bytes(free)
+        )),
+    }
+}
+
+/// Returns the message for a reference that failed.
+fn no_reference(why: &str) -> String {
+    format!(
+        "{REFERENCE} cannot replay this trace, and all others are compared with it: {why}. Most often memory is short: free \
+         some, lift a limit (`ulimit -v`), use a larger machine, or record less (`--max-bytes`)"
+    )
+}
+
+/// Returns a bar without a thread of its own: a second thread would change the allocators' paths.
+fn progress(steps: u64) -> ProgressBar {
+    let bar = ProgressBar::new(steps);
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len}  {elapsed} gone, {eta} left  {msg}")
+    {
+        bar.set_style(style);
+    }
+    bar
+}

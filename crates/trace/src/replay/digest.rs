@@ -1,0 +1,47 @@
+//! Identifies the operations of a trace, so that figures of a replay are matched with their trace.
+#![forbid(unsafe_code)]
+
+use core::fmt;
+
+use ephemera_recorder::{Error, Event, Trace, What};
+
+/// A digest of the operations of a trace: kinds, threads, addresses, sizes and alignments in their
+/// order. It does not depend on times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Digest(u64);
+
+impl Digest {
+    /// Reads a trace and returns its digest.
+    ///
+    /// # Errors
+    ///
+    /// As [`Trace::events`].
+    pub fn of(trace: &Trace) -> Result<Self, Error> {
+        let mut digest = Self::default();
+        for event in trace.events() {
+            digest.add(&event?);
+        }
+        Ok(digest)
+    }
+
+    /// Adds the next operation.
+    pub(super) fn add(&mut self, event: &Event) {
+        let (kind, address, size) = match event.what {
+            What::Alloc { address, size, align_log2, zeroed } => {
+                (if zeroed { 2 } else { 1 } | u64::from(align_log2) << 8, address, size)
+            }
+            What::Free { address } => (3, address, 0),
+            What::Resize { address } => (4, address, 0),
+            What::Resized { address, size } => (5, address, size),
+        };
+        for word in [kind | u64::from(event.thread) << 16, address, size] {
+            self.0 = (self.0 ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
+        }
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}

@@ -1,0 +1,242 @@
+//! What one lane does: its last operations in memory, those before them packed and out of the way.
+//!
+//! ```text
+//! segment 0      segment 1      ...    tail, at most 32,768 operations
+//! | 4096 ops |   | 4096 ops |          | op | op | ...
+//!   on the tape, packed                  in memory, as they are
+//! ```
+//!
+//! A long trace has hundreds of millions of operations. Only the tail of each lane and the segment
+//! that it plays are in memory. [`pack`] has the encoding.
+#![forbid(unsafe_code)]
+
+use std::io;
+use std::sync::Arc;
+
+use super::op::Op;
+use super::pack::{LONGEST, pack, unpack};
+use super::tape::Tape;
+
+/// Operations of a segment.
+pub(super) const SEGMENT: usize = 4096;
+/// Operations that stay in memory, until there are more.
+const TAIL: usize = if cfg!(ephemera_weaken = "replay_in_memory") { 1 << 20 } else { 8 } * SEGMENT;
+
+/// Where a segment is on the tape.
+#[derive(Clone, Copy, Debug)]
+struct TapeSegment {
+    offset: u64,
+    length: u32,
+}
+
+/// The operations of one lane.
+#[derive(Clone, Debug)]
+pub struct Lane {
+    tape: Arc<Tape>,
+    segments: Vec<TapeSegment>,
+    /// A bit for each operation of the segments: whether it publishes. Shorter where no later one
+    /// does.
+    published: Vec<u64>,
+    tail: Vec<Op>,
+}
+
+impl Lane {
+    /// A lane without operations.
+    pub(super) fn new(tape: &Arc<Tape>) -> Self {
+        Self { tape: Arc::clone(tape), segments: Vec::new(), published: Vec::new(), tail: Vec::new() }
+    }
+
+    /// Operations in the segments.
+    fn packed(&self) -> u64 {
+        (self.segments.len() * SEGMENT) as u64
+    }
+
+    /// Appends an operation and returns its place.
+    pub(super) fn push(&mut self, op: Op) -> io::Result<u64> {
+        if self.tail.len() == TAIL {
+            let mut bytes = Vec::with_capacity(SEGMENT * LONGEST);
+            for ops in self.tail.chunks(SEGMENT) {
+                let first = (self.segments.len() * SEGMENT) as u64;
+                for (at, _) in (first..).zip(ops).filter(|(_, op)| op.publish) {
+                    set(&mut self.published, at);
+                }
+                pack(ops, &mut bytes);
+                let offset = self.tape.append(&bytes)?;
+                self.segments.push(TapeSegment { offset, length: bytes.len() as u32 });
+            }
+            self.tail.clear();
+        }
+        self.tail.push(op);
+        Ok(self.packed() + self.tail.len() as u64 - 1)
+    }
+
+    /// Notes that another lane waits for an operation.
+    pub(super) fn publish(&mut self, at: u64) {
+        match at.checked_sub(self.packed()) {
+            Some(at) => self.tail[at as usize].publish = true,
+            None => set(&mut self.published, at),
+        }
+    }
+
+    /// Removes operations of the tail.
+    pub(super) fn retain(&mut self, keep: impl FnMut(&Op) -> bool) {
+        self.tail.retain(keep);
+    }
+
+    /// Returns all operations, if none of them are packed.
+    #[must_use]
+    pub fn whole(&self) -> Option<&[Op]> {
+        self.segments.is_empty().then_some(&*self.tail)
+    }
+
+    /// The operations that are in memory, behind those of the segments.
+    pub(super) fn tail(&self) -> &[Op] {
+        &self.tail
+    }
+
+    /// Segments before the tail.
+    pub(super) fn segments(&self) -> usize {
+        self.segments.len()
+    }
+
+    /// Reads a segment.
+    ///
+    /// # Panics
+    ///
+    /// Where the file of the tape cannot be read.
+    pub(super) fn load(&self, index: usize, into: &mut SegmentBuffer) {
+        let TapeSegment { offset, length } = self.segments[index];
+        into.bytes.resize(length as usize, 0);
+        if let Err(error) = self.tape.read(&mut into.bytes, offset) {
+            panic!("the operations of the replay cannot be read from its file: {error}");
+        }
+        unpack(&into.bytes, &mut into.ops);
+        let first = index * SEGMENT / 64;
+        for (word, ops) in self.published.iter().skip(first).zip(into.ops.chunks_mut(64)) {
+            let mut bits = *word;
+            while bits > 0 {
+                ops[bits.trailing_zeros() as usize].publish = true;
+                bits &= bits - 1;
+            }
+        }
+    }
+
+    /// Bytes of memory that the lane takes, without the tape.
+    pub(super) fn resident(&self) -> u64 {
+        let tail = self.tail.capacity() * size_of::<Op>();
+        let segments = self.segments.capacity() * size_of::<TapeSegment>();
+        (tail + segments + self.published.capacity() * 8) as u64
+    }
+
+    /// The tape of this lane and of all others of its program.
+    pub(super) fn tape(&self) -> &Tape {
+        &self.tape
+    }
+}
+
+impl<'a> IntoIterator for &'a Lane {
+    type Item = Op;
+    type IntoIter = LaneOps<'a>;
+
+    fn into_iter(self) -> LaneOps<'a> {
+        LaneOps { lane: self, next: 0, buffer: SegmentBuffer::default() }
+    }
+}
+
+/// The operations of a lane, in order.
+#[derive(Clone, Debug)]
+pub struct LaneOps<'a> {
+    lane: &'a Lane,
+    next: u64,
+    buffer: SegmentBuffer,
+}
+
+impl Iterator for LaneOps<'_> {
+    type Item = Op;
+
+    fn next(&mut self) -> Option<Op> {
+        let at = self.next;
+        if let Some(at) = at.checked_sub(self.lane.packed()) {
+            let op = self.lane.tail.get(at as usize).copied()?;
+            self.next += 1;
+            return Some(op);
+        }
+        self.next += 1;
+        let within = at as usize % SEGMENT;
+        if within == 0 {
+            self.lane.load(at as usize / SEGMENT, &mut self.buffer);
+        }
+        self.buffer.ops.get(within).copied()
+    }
+}
+
+/// Room for one segment.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SegmentBuffer {
+    bytes: Vec<u8>,
+    ops: Vec<Op>,
+}
+
+impl SegmentBuffer {
+    /// Bytes of a buffer that any segment fits in.
+    pub(super) const BYTES: u64 = (SEGMENT * (LONGEST + size_of::<Op>())) as u64;
+
+    /// Returns a buffer whose pages are all resident, so that playing makes no page of it resident.
+    pub(super) fn resident() -> Self {
+        let mut buffer = Self { bytes: vec![1; SEGMENT * LONGEST], ops: vec![Op::BEGIN; SEGMENT] };
+        buffer.ops.fill(Op { size: 1, ..Op::BEGIN });
+        core::hint::black_box(buffer)
+    }
+
+    /// The operations of the segment that was loaded last.
+    pub(super) fn ops(&self) -> &[Op] {
+        &self.ops
+    }
+}
+
+/// Sets a bit, and makes room for it.
+fn set(bits: &mut Vec<u64>, at: u64) {
+    let word = (at / 64) as usize;
+    if bits.len() <= word {
+        bits.resize(word + 1, 0);
+    }
+    bits[word] |= 1 << (at % 64);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pack::tests::op;
+    use super::*;
+    use rand::rngs::Xoshiro256PlusPlus;
+    use rand::{RngExt, SeedableRng};
+
+    #[test]
+    fn a_lane_returns_what_was_pushed_from_memory_and_from_a_file() {
+        let dir = std::env::temp_dir();
+        for directory in [None, Some(dir.as_path())] {
+            let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
+            let tape = Arc::new(Tape::new(directory));
+            let (mut lane, mut beside) = (Lane::new(&tape), Lane::new(&tape));
+            let mut all: Vec<Op> = Vec::new();
+            for count in 0..100_000 {
+                let next = op(&mut rng);
+                all.push(next);
+                assert_eq!(lane.push(next).expect("there is room"), count);
+                beside.push(op(&mut rng)).expect("there is room");
+                // Some that were pushed long ago are waited for now.
+                let at = rng.random_range(0..all.len() as u64);
+                if at.is_multiple_of(5) {
+                    all[at as usize].publish = true;
+                    lane.publish(at);
+                }
+            }
+            assert!(lane.whole().is_none());
+            assert_eq!(lane.segments(), 24);
+            assert!(lane.into_iter().eq(all), "{directory:?}");
+            let (memory, disk) = (tape.in_memory(), tape.on_disk());
+            assert_eq!((memory > 0, disk > 0), (directory.is_none(), directory.is_some()));
+            assert!(memory + disk > 400_000, "{memory} {disk}");
+            assert!(lane.resident() < 2 << 20, "{}", lane.resident());
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! The memory of each candidate, measured in a process of its own. A candidate that crashes there is
+//! left out and is not timed.
+#![forbid(unsafe_code)]
+
+use core::error::Error;
+use core::time::Duration;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, ExitStatus, Output, Stdio};
+use std::{fs, io};
+
+use crate::units::bytes;
+use ephemera_measure::os;
+
+use super::{Field, Program};
+
+/// The arguments that the command passes to its child processes, and those of tests.
+#[derive(Debug, Default, clap::Args)]
+pub(super) struct ChildOptions {
+    /// Measure the memory of one contender
+    #[arg(long, hide = true, value_name = "KEY")]
+    pub(super) memory_of: Option<String>,
+    /// Touch no pages beyond the first of a block
+    #[arg(long, hide = true)]
+    pub(super) sparse: bool,
+    /// Assume that this many bytes of memory are available
+    #[arg(long, hide = true, value_name = "BYTES")]
+    pub(super) room: Option<u64>,
+}
+
+/// Plays once over one candidate and prints how much this process grew, if the system says so.
+pub(super) fn measure_this_process(
+    program: &Program,
+    key: &str,
+    field: &Field,
+    sparse: bool,
+) -> Result<(), Box<dyn Error>> {
+    // The system then ends this process first if memory runs out. Best effort.
+    let _ = fs::write("/proc/self/oom_score_adj", "1000");
+    let candidate = field.candidates.iter().find(|one| one.key == key).ok_or("no such contender")?;
+    let mut player = (candidate.build)(program, !sparse);
+    os::trim();
+    os::reset_peak();
+    let before = os::resident();
+    player.play();
+    if let (Some(before), Some(peak)) = (before, os::resident_peak()) {
+        println!("{}", peak.saturating_sub(before));
+    }
+    Ok(())
+}
+
+/// The highest growth in bytes, if it was measured; a note, if it was not.
+pub(super) type MeasuredPeak = (Option<u64>, Option<String>);
+
+/// Starts the processes that measure.
+#[derive(Debug)]
+pub(super) struct MemoryMeter<'a> {
+    pub(super) trace: &'a Path,
+    /// The most bytes that such a process may take. The meter kills it before the system has to
+    /// choose a process to kill.
+    pub(super) limit: Option<u64>,
+    /// Whether most pages stay untouched. Then nothing is measured, and candidates are only tried.
+    pub(super) sparse: bool,
+}
+
+/// How a child process ended.
+struct ChildEnd {
+    output: Output,
+    /// Whether it exceeded the limit and was killed for that.
+    too_much: bool,
+}
+
+impl MemoryMeter<'_> {
+    /// Measures a candidate, or only tries it. Returns why it cannot play as an error.
+    pub(super) fn peak_of(&self, key: &str) -> Result<MeasuredPeak, String> {
+        let ended = self.run(key, self.sparse).map_err(|error| error.to_string())?;
+        if ended.output.status.success() {
+            let peak = String::from_utf8_lossy(&ended.output.stdout).trim().parse().ok();
+            let untold = peak.is_none() && !self.sparse;
+            let note = untold.then(|| "memory was not measured: the system does not tell it".to_owned());
+            return Ok((peak.filter(|_| !self.sparse), note));
+        }
+        let why = self.why(&ended);
+        if !self.sparse && was_killed(ended.output.status) {
+            let again = self.run(key, true).map_err(|error| error.to_string())?;
+            if again.output.status.success() {
+                return Ok((None, Some(format!("the memory of {key} was not measured: {why}"))));
+            }
+        }
+        Err(why)
+    }
+
+    /// Runs a child process until it ends or exceeds the limit.
+    fn run(&self, key: &str, sparse: bool) -> io::Result<ChildEnd> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg(self.trace).args(["--memory-of", key]).args(sparse.then_some("--sparse"));
+        command.env("RUST_BACKTRACE", "0");
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        let mut too_much = false;
+        // The output of 64 panicking lanes fits the pipes if they print no backtraces.
+        while child.try_wait()?.is_none() {
+            if self.limit.is_some_and(|limit| resident(child.id()) > Some(limit)) {
+                too_much = true;
+                child.kill()?;
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(ChildEnd { output: child.wait_with_output()?, too_much })
+    }
+
+    /// Returns why a process failed, in words.
+    fn why(&self, ended: &ChildEnd) -> String {
+        if ended.too_much {
+            let limit = bytes(self.limit.unwrap_or(0));
+            return format!("it took more than {limit}, most of what is free here, and was ended");
+        }
+        let mut said = format!("the process ended with {}", ended.output.status);
+        if was_killed(ended.output.status) {
+            said.push_str(", most likely since memory ran out");
+        }
+        let errors = String::from_utf8_lossy(&ended.output.stderr);
+        // The message of a panic stands below its place. Any other error is the last line.
+        let mut lines = errors.lines().map(str::trim).filter(|line| !line.is_empty());
+        let told =
+            lines.clone().skip_while(|line| !line.contains("panicked at")).nth(1).or(lines.next_back());
+        said.push_str(&told.map(|line| format!(" ({line})")).unwrap_or_default());
+        said
+    }
+}
+
+/// Returns whether a signal killed the process: the system sends it when memory runs out.
+fn was_killed(status: ExitStatus) -> bool {
+    status.signal() == Some(libc::SIGKILL)
+}
+
+/// Returns the resident bytes of another process.
+fn resident(pid: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kib * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended(command: &str, too_much: bool) -> ChildEnd {
+        let output = Command::new("sh").args(["-c", command]).output().expect("there is a shell");
+        ChildEnd { output, too_much }
+    }
+
+    #[test]
+    fn the_reason_of_a_failed_process_is_printed() {
+        let meter = MemoryMeter { trace: Path::new(""), limit: Some(3 << 30), sparse: false };
+        for (command, too_much, told) in [
+            ("echo first >&2; echo last >&2; exit 3", false, "exit status: 3 (last)"),
+            (
+                "echo 'thread panicked at x:1:' >&2; echo refused >&2; echo note: more >&2; exit 101",
+                false,
+                "(refused)",
+            ),
+            ("kill -9 $$", false, "memory ran out"),
+            ("kill -9 $$", true, "more than 3.0 GiB"),
+        ] {
+            let said = meter.why(&ended(command, too_much));
+            assert!(said.contains(told), "{said}");
+        }
+        assert!(resident(std::process::id()).is_some_and(|bytes| bytes > 1 << 16));
+    }
+}

@@ -1,0 +1,62 @@
+//! Replays a trace over several allocators: time in interleaved rounds, memory in one process for each.
+//!
+//! The allocators come from the caller as a list of [`Candidate`]s. Any type that implements [`GlobalAlloc`] and [`Sync`] can
+//! be one, by [`Candidate::new`]. [`Program`] is a trace in the form that is played, [`Player`] plays it, and [`run`] is the
+//! whole command.
+
+mod command;
+mod digest;
+mod lane;
+mod memory;
+mod op;
+mod pack;
+mod player;
+mod program;
+mod replayed;
+mod room;
+mod rounds;
+mod tape;
+mod timed;
+
+use core::alloc::GlobalAlloc;
+
+pub use self::command::{ReplayOptions, run};
+pub use self::digest::Digest;
+pub use self::lane::{Lane, LaneOps};
+pub use self::op::{Action, Leftover, Op};
+pub use self::player::{Played, Player};
+pub use self::program::{Program, ProgramError};
+pub use self::replayed::{REFERENCE, ReplayRow, Replayed, TWIN};
+pub use self::rounds::{NoReference, Play, time};
+pub use self::timed::{Swayed, Timed};
+
+/// Creates a player of a program. The flag says whether it touches every page.
+pub type Build = for<'a> fn(&'a Program, bool) -> Box<dyn Play + 'a>;
+
+/// An allocator that a replay measures.
+#[derive(Clone, Copy, Debug)]
+pub struct Candidate {
+    /// The word that `--peers` and the files use for it.
+    pub key: &'static str,
+    /// Its name in the tables.
+    pub name: &'static str,
+    /// Creates a player that runs a program over it.
+    pub build: Build,
+}
+
+impl Candidate {
+    /// Returns a candidate for an allocator that any thread may use.
+    #[must_use]
+    pub fn new<A: GlobalAlloc + Default + Sync + 'static>(key: &'static str, name: &'static str) -> Self {
+        Self { key, name, build: |program, whole| Box::new(Player::new(A::default(), program, whole)) }
+    }
+}
+
+/// The candidates of one replay, and the allocators that cannot take part.
+#[derive(Clone, Debug, Default)]
+pub struct Field {
+    /// Those that take part, the reference first.
+    pub candidates: Vec<Candidate>,
+    /// The key of each allocator that cannot take part, and why.
+    pub left_out: Vec<(String, String)>,
+}

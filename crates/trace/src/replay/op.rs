@@ -1,0 +1,87 @@
+//! One operation of a program.
+
+use core::alloc::Layout;
+
+/// What an operation does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Fills a slot.
+    Alloc,
+    /// Fills a slot with zeroed memory.
+    Zeroed,
+    /// Empties a slot.
+    Free,
+    /// Changes the size of the block in a slot.
+    Resize,
+    /// Begins an epoch, whose number is in `size`.
+    Epoch,
+}
+
+/// One operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Op {
+    /// What the operation does.
+    pub action: Action,
+    /// The alignment as a power of two.
+    pub align_log2: u8,
+    /// The slot.
+    pub slot: u32,
+    /// The size after the operation; for a free, the size of the block.
+    pub size: u32,
+    /// The size before a resize.
+    pub old: u32,
+    /// The generation to wait for; 0 means none.
+    pub wait: u32,
+    /// Whether another lane waits for this operation, which then publishes the next generation of
+    /// its slot.
+    pub publish: bool,
+}
+
+impl Op {
+    /// The beginning of the first epoch.
+    pub(super) const BEGIN: Self =
+        Self { action: Action::Epoch, align_log2: 0, slot: 0, size: 0, old: 0, wait: 0, publish: false };
+
+    /// Returns the layout of the block after the operation, or of the freed block.
+    #[inline(always)]
+    #[must_use]
+    pub fn layout(&self) -> Layout {
+        layout(self.size, self.align_log2)
+    }
+
+    /// Returns the layout of the block before a resize.
+    #[inline(always)]
+    #[must_use]
+    pub fn old_layout(&self) -> Layout {
+        layout(self.old, self.align_log2)
+    }
+}
+
+/// A block that the program never freed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leftover {
+    /// Its slot.
+    pub slot: u32,
+    /// Its size.
+    pub size: u32,
+    /// Its alignment as a power of two.
+    pub align_log2: u8,
+}
+
+impl Leftover {
+    /// Returns the layout of the block.
+    #[inline(always)]
+    #[must_use]
+    pub fn layout(&self) -> Layout {
+        layout(self.size, self.align_log2)
+    }
+}
+
+/// Returns the layout for a size and an alignment that come from a trace.
+#[inline(always)]
+fn layout(size: u32, align_log2: u8) -> Layout {
+    debug_assert!(Layout::from_size_align(size as usize, 1 << align_log2).is_ok());
+    // SAFETY: the trace format has five bits for `align_log2`, so the alignment is a power of two of
+    // at most 2^31. A size below 2^32 does not overflow `isize` when it is rounded up to that.
+    unsafe { Layout::from_size_align_unchecked(size as usize, 1 << align_log2) }
+}

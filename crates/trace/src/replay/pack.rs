@@ -1,0 +1,113 @@
+//! How operations are packed: a byte for action and alignment, then varints, as in the format of
+//! traces.
+//!
+//! ```text
+//! action and alignment u8 | slot ± | size | resize: size before | waits: generation
+//! ```
+#![forbid(unsafe_code)]
+
+use ephemera_recorder::format;
+
+use super::op::{Action, Op};
+
+/// Most bytes of a packed operation: one, and four varints of 32 bits or one more.
+pub(super) const LONGEST: usize = 1 + 4 * 5;
+
+/// Kinds by their code. The last two are those of operations that wait.
+const KINDS: [Action; 7] = [
+    Action::Alloc,
+    Action::Zeroed,
+    Action::Free,
+    Action::Resize,
+    Action::Epoch,
+    Action::Free,
+    Action::Resize,
+];
+/// The first code of those that wait.
+const WAITING: usize = 5;
+
+/// Packs operations into `out`, which is cleared first. Whether they publish is not packed: it may
+/// become known later.
+pub(super) fn pack(ops: &[Op], out: &mut Vec<u8>) {
+    out.clear();
+    let mut before = 0;
+    for op in ops {
+        let from = if op.wait > 0 { WAITING } else { 0 };
+        let code = KINDS.iter().skip(from).position(|action| *action == op.action).unwrap_or(0) + from;
+        let distance = i64::from(op.slot) - before;
+        before = i64::from(op.slot);
+        let numbers = [
+            Some((distance << 1 ^ distance >> 63).cast_unsigned()),
+            Some(u64::from(op.size)),
+            (op.action == Action::Resize).then_some(op.old.into()),
+            (op.wait > 0).then_some(op.wait.into()),
+        ];
+        out.push(format::lead(code as u8, op.align_log2));
+        for number in numbers.into_iter().flatten() {
+            let mut bytes = [0; 10];
+            let length = format::put(&mut bytes, number);
+            out.extend_from_slice(&bytes[..length]);
+        }
+    }
+}
+
+/// Unpacks into `ops`, which are cleared first, what [`pack`] packed.
+pub(super) fn unpack(bytes: &[u8], ops: &mut Vec<Op>) {
+    ops.clear();
+    let (mut at, mut slot) = (0, 0_u32);
+    while let Some(&lead) = bytes.get(at) {
+        at += 1;
+        let (code, align_log2) = format::unlead(lead);
+        let (action, waits) = (KINDS[usize::from(code)], usize::from(code) >= WAITING);
+        let mut number = |wanted: bool| {
+            if wanted { format::take(bytes, &mut at).expect("`pack` wrote it") } else { 0 }
+        };
+        let distance = number(true);
+        slot = slot.wrapping_add((distance >> 1 ^ (distance & 1).wrapping_neg()) as u32);
+        let size = number(true) as u32;
+        let old = number(action == Action::Resize) as u32;
+        let wait = number(waits) as u32;
+        ops.push(Op { action, align_log2, slot, size, old, wait, publish: false });
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use rand::rngs::Xoshiro256PlusPlus;
+    use rand::{RngExt, SeedableRng};
+
+    /// Any operation.
+    pub(in super::super) fn op(rng: &mut Xoshiro256PlusPlus) -> Op {
+        let action = KINDS[rng.random_range(0..KINDS.len())];
+        let mut number = |wanted: bool| {
+            let shift = rng.random_range(0..32);
+            let number = rng.random::<u32>() >> shift;
+            if wanted { number } else { 0 }
+        };
+        let waits = number(true).is_multiple_of(2) && matches!(action, Action::Free | Action::Resize);
+        Op {
+            action,
+            align_log2: (number(true) % 32) as u8,
+            slot: number(true),
+            size: number(true),
+            old: number(action == Action::Resize),
+            wait: number(waits),
+            publish: number(true).is_multiple_of(3),
+        }
+    }
+
+    #[test]
+    fn operations_are_unpacked_as_they_were_packed() {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(6);
+        let mut ops: Vec<Op> = (0..5000).map(|_| Op { publish: false, ..op(&mut rng) }).collect();
+        let far = Op { slot: u32::MAX, size: u32::MAX, old: u32::MAX, wait: u32::MAX, ..Op::BEGIN };
+        ops.push(Op { action: Action::Resize, align_log2: 31, ..far });
+        ops.push(Op { action: Action::Free, slot: 0, old: 0, ..far });
+        let (mut bytes, mut unpacked) = (vec![1], vec![Op::BEGIN]);
+        pack(&ops, &mut bytes);
+        unpack(&bytes, &mut unpacked);
+        assert!(unpacked == ops);
+        assert!(bytes.len() <= ops.len() * LONGEST);
+    }
+}

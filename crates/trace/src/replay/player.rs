@@ -1,0 +1,295 @@
+//! Plays a program over an allocator.
+
+use core::alloc::GlobalAlloc;
+use core::hint::black_box;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64};
+use core::time::Duration;
+
+use super::lane::{Lane, SegmentBuffer};
+use super::op::{Action, Op};
+use super::program::Program;
+
+/// A play touches one byte in each `LINE` bytes of a block, up to `TOUCHED`.
+const LINE: usize = 64;
+const TOUCHED: usize = 256;
+/// Bytes of a page. A play that measures memory touches one byte of each.
+const PAGE: usize = 4096;
+
+/// The time that a play took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Played {
+    /// Nanoseconds of processor time, of all threads together, waiting left out.
+    pub busy: u64,
+    /// Nanoseconds spent waiting for other threads.
+    pub waited: u64,
+}
+
+/// The place of a block that the program holds.
+#[derive(Debug)]
+struct PlayerSlot {
+    block: AtomicPtr<u8>,
+    generation: AtomicU32,
+}
+
+/// An allocator with the slots of a program.
+pub struct Player<'a, A> {
+    alloc: A,
+    program: &'a Program,
+    slots: Vec<PlayerSlot>,
+    epochs: Vec<AtomicU32>,
+    /// Room of each lane for the segment that it plays. Empty after a lane panicked.
+    buffers: Vec<SegmentBuffer>,
+    /// Set when a lane panics. The other lanes then stop waiting for its blocks.
+    broken: AtomicBool,
+    /// Whether a play touches every page of a block, as a measurement of memory needs.
+    whole: bool,
+}
+
+impl<A> core::fmt::Debug for Player<'_, A> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Player").field("slots", &self.slots.len()).finish_non_exhaustive()
+    }
+}
+
+/// Processor time of the calling thread in nanoseconds.
+fn thread_time() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a structure of the right type; the clock exists wherever threads
+    // do.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
+}
+
+/// Processor time of a lane that is not the contender's, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Untimed {
+    /// Spent waiting for other lanes.
+    waited: u64,
+    /// Spent reading operations.
+    read: u64,
+}
+
+/// Bytes that a player of a program takes.
+pub(super) fn resident(program: &Program) -> u64 {
+    let packed = program.lanes.iter().filter(|lane| lane.segments() > 0).count() as u64;
+    (program.slots * size_of::<PlayerSlot>() + program.epochs.len() * 4) as u64
+        + packed * SegmentBuffer::BYTES
+}
+
+/// The buffers of a program's lanes. Lanes without segments need none.
+fn buffers(program: &Program) -> Vec<SegmentBuffer> {
+    let buffer =
+        |lane: &Lane| if lane.segments() > 0 { SegmentBuffer::resident() } else { SegmentBuffer::default() };
+    program.lanes.iter().map(buffer).collect()
+}
+
+/// Tells the other lanes when its own unwinds.
+struct BreakOnPanic<'a>(&'a AtomicBool);
+
+impl Drop for BreakOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.store(true, Relaxed);
+        }
+    }
+}
+
+/// Waits until `ready`; the processor time that took is added to `waited`.
+///
+/// # Panics
+///
+/// If another lane panicked: this one may be waiting for it.
+#[cold]
+#[inline(never)]
+fn wait_for(waited: &mut u64, broken: &AtomicBool, ready: impl Fn() -> bool) {
+    let start = thread_time();
+    let mut turns = 0_u32;
+    while !ready() {
+        assert!(!broken.load(Relaxed), "another lane of the replay ended early");
+        turns = turns.saturating_add(1);
+        match turns {
+            0..100 => core::hint::spin_loop(),
+            100..1000 => std::thread::yield_now(),
+            _ => std::thread::sleep(Duration::from_micros(20)),
+        }
+    }
+    *waited += thread_time() - start;
+}
+
+/// Writes the first byte of each line of a block's beginning, and of each page where memory is
+/// measured.
+///
+/// # Safety
+///
+/// The block is the caller's, and has `size` bytes.
+#[inline(always)]
+unsafe fn touch(block: *mut u8, from: usize, size: usize, whole: bool) {
+    let mut write = |at: usize| {
+        // SAFETY: the offset is below the size.
+        let place = unsafe { block.add(at) };
+        // SAFETY: as above, and the block is the caller's.
+        unsafe { place.write_volatile(at as u8) };
+    };
+    (from.next_multiple_of(LINE)..size.min(TOUCHED)).step_by(LINE).for_each(&mut write);
+    if whole {
+        (from.next_multiple_of(PAGE)..size).step_by(PAGE).for_each(&mut write);
+    }
+}
+
+impl<'a, A: GlobalAlloc + Sync> Player<'a, A> {
+    /// Creates a player that holds no block.
+    #[must_use]
+    pub fn new(alloc: A, program: &'a Program, whole: bool) -> Self {
+        let slot = || PlayerSlot { block: AtomicPtr::default(), generation: AtomicU32::new(0) };
+        Self {
+            alloc,
+            program,
+            slots: core::iter::repeat_with(slot).take(program.slots).collect(),
+            epochs: core::iter::repeat_with(AtomicU32::default).take(program.epochs.len()).collect(),
+            buffers: buffers(program),
+            broken: AtomicBool::new(false),
+            whole,
+        }
+    }
+
+    /// Returns the allocator.
+    #[must_use]
+    pub fn allocator(&self) -> &A {
+        &self.alloc
+    }
+
+    /// Plays once. The blocks that the program never frees are freed afterwards, untimed.
+    ///
+    /// # Panics
+    ///
+    /// If the allocator refuses a block, on any thread. The blocks that are alive then leak.
+    pub fn play(&mut self) -> Played {
+        self.slots.iter_mut().for_each(|slot| *slot.generation.get_mut() = 0);
+        for (epoch, lanes) in self.epochs.iter_mut().zip(&self.program.epochs) {
+            *epoch.get_mut() = *lanes;
+        }
+        *self.broken.get_mut() = false;
+        let mut room = core::mem::take(&mut self.buffers);
+        if room.len() != self.program.lanes.len() {
+            room = buffers(self.program);
+        }
+        let (busy, waited) = (AtomicU64::new(0), AtomicU64::new(0));
+        let run = |player: &Self, lane: &Lane, buffer: &mut SegmentBuffer| {
+            let _on_panic = BreakOnPanic(&player.broken);
+            let mut off = Untimed::default();
+            let start = thread_time();
+            player.lane(lane, buffer, &mut off);
+            let took = thread_time() - start;
+            busy.fetch_add(took.saturating_sub(off.waited + off.read), Relaxed);
+            waited.fetch_add(off.waited, Relaxed);
+        };
+        let run = &run;
+        let this = &*self;
+        // One lane stays on this thread: allocators take a shorter way in a process without others.
+        let mut lanes = this.program.lanes.iter().zip(&mut room);
+        if let Some((first, buffer)) = lanes.next() {
+            if this.program.is_threaded() {
+                std::thread::scope(|scope| {
+                    for (lane, buffer) in lanes {
+                        scope.spawn(move || run(this, lane, buffer));
+                    }
+                    run(this, first, buffer);
+                });
+            } else {
+                run(this, first, buffer);
+            }
+        }
+        self.buffers = room;
+        for left in &self.program.left {
+            let block = self.slots[left.slot as usize].block.load(Relaxed);
+            // SAFETY: the program fills the slot with a block of this layout and does not empty it.
+            unsafe { self.alloc.dealloc(block, left.layout()) };
+        }
+        Played { busy: busy.into_inner(), waited: waited.into_inner() }
+    }
+
+    /// Plays a lane: its segments, each read before its time counts, and its tail.
+    fn lane(&self, lane: &Lane, buffer: &mut SegmentBuffer, off: &mut Untimed) {
+        let mut epoch = None;
+        for segment in 0..lane.segments() {
+            let start = thread_time();
+            lane.load(segment, buffer);
+            off.read += thread_time() - start;
+            self.ops(buffer.ops(), &mut epoch, &mut off.waited);
+        }
+        self.ops(lane.tail(), &mut epoch, &mut off.waited);
+        self.end(epoch);
+    }
+
+    /// Plays operations of a lane.
+    #[inline(never)]
+    fn ops(&self, ops: &[Op], epoch: &mut Option<usize>, waited: &mut u64) {
+        for op in ops {
+            if op.action == Action::Epoch {
+                self.begin(epoch, op.size as usize, waited);
+                continue;
+            }
+            let slot = &self.slots[op.slot as usize];
+            // ORDERING: Acquire. Pairs with the Release in `Player::ops`. Publishes: the block and
+            // its contents.
+            if op.wait > 0
+                && !cfg!(ephemera_weaken = "replay_no_wait")
+                && slot.generation.load(Acquire) != op.wait
+            {
+                wait_for(waited, &self.broken, || slot.generation.load(Acquire) == op.wait);
+            }
+            let layout = op.layout();
+            let (block, touched) = match op.action {
+                Action::Free => {
+                    let block = black_box(slot.block.load(Relaxed));
+                    // SAFETY: the program fills a slot with a block of this layout before it
+                    // empties the slot.
+                    unsafe { self.alloc.dealloc(block, layout) };
+                    continue;
+                }
+                // SAFETY: `Program` makes every size at least 1.
+                Action::Alloc => (unsafe { self.alloc.alloc(layout) }, 0),
+                // SAFETY: `Program` makes every size at least 1.
+                Action::Zeroed => (unsafe { self.alloc.alloc_zeroed(layout) }, 0),
+                Action::Resize | Action::Epoch => {
+                    let block = black_box(slot.block.load(Relaxed));
+                    // SAFETY: the slot holds a block of the old layout. The new size is at least 1,
+                    // and fits the alignment by `Op::layout`.
+                    let block = unsafe { self.alloc.realloc(block, op.old_layout(), layout.size()) };
+                    (block, op.old)
+                }
+            };
+            let block = black_box(block);
+            assert!(!block.is_null(), "the allocator refused {} bytes", op.size);
+            // SAFETY: the block is this lane's alone and has the size.
+            unsafe { touch(block, touched as usize, op.size as usize, self.whole) };
+            slot.block.store(block, Relaxed);
+            if op.publish {
+                // Only this lane uses the slot now, and it read the generation when it got the slot.
+                let next = slot.generation.load(Relaxed) + 1;
+                // ORDERING: Release. Pairs with the Acquire in `Player::ops`. Publishes: the block.
+                slot.generation.store(next, Release);
+            }
+        }
+    }
+
+    /// Leaves one epoch for another, once all lanes are through the last but one before it.
+    #[cold]
+    fn begin(&self, now: &mut Option<usize>, next: usize, waited: &mut u64) {
+        self.end(now.replace(next));
+        // Two suffice: a lane enters an epoch after all lanes have left those before these two.
+        for before in [next.checked_sub(3), next.checked_sub(2)].into_iter().flatten() {
+            let epoch = &self.epochs[before];
+            if epoch.load(Relaxed) != 0 {
+                wait_for(waited, &self.broken, || epoch.load(Relaxed) == 0);
+            }
+        }
+    }
+
+    fn end(&self, epoch: Option<usize>) {
+        if let Some(epoch) = epoch {
+            self.epochs[epoch].fetch_sub(1, Relaxed);
+        }
+    }
+}

@@ -1,0 +1,376 @@
+//! A trace as a program: what each thread does, in slots instead of addresses.
+//!
+//! ```text
+//! events   thread 1: alloc 0x10, 64   thread 2: free 0x10   thread 1: alloc 0x10, 32
+//! program  lane 1:   s0 = alloc 64, publish 1; s1 = alloc 32      lane 2: wait until s0 is 1, free s0
+//! ```
+//!
+//! The lane that empties a slot uses it again. A lane that uses a block which another lane filled
+//! waits for it: the filling operation publishes the slot's next generation, and the waiting one
+//! carries the generation that it needs. A block has one user after another, so no generation is
+//! missed.
+//!
+//! With more than one lane, operations are cut into *epochs* of equal length in the recorded order,
+//! and a lane begins an epoch when all lanes are through the last but one. So threads that ran one
+//! after another do so again, and the blocks that were alive at one time are alive together again,
+//! within two epochs.
+//!
+//! The trace is read once, and the operations leave memory as soon as they are many ([`Lane`]).
+//! What stays grows with the blocks that are alive at a time and with the addresses that the
+//! program used, and not with the length of the trace.
+#![forbid(unsafe_code)]
+
+use core::fmt;
+use std::collections::HashMap;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::digest::Digest;
+use super::lane::Lane;
+use super::op::{Action, Leftover, Op};
+use super::tape::Tape;
+use ephemera_recorder::{Book, Error, Event, Id, Step, Trace, What};
+
+/// Operations of an epoch.
+const EPOCH: u64 = 4096;
+/// Lanes at most: beyond that, threads share one, in the recorded order.
+const LANES: usize = 64;
+
+/// A trace, ready to be replayed.
+///
+/// Its fields are private because a [`Player`](super::Player) relies on them: each lane fills a slot before it empties it, and
+/// passes the layout that the block was allocated with.
+#[derive(Clone, Debug, Default)]
+pub struct Program {
+    /// The operations of each lane.
+    pub(super) lanes: Vec<Lane>,
+    /// The number of slots.
+    pub(super) slots: usize,
+    /// The number of lanes that take part in each epoch.
+    pub(super) epochs: Vec<u32>,
+    /// Blocks that the program never frees.
+    pub(super) left: Vec<Leftover>,
+    /// Operations that call the allocator.
+    pub(super) ops: u64,
+    /// The most replayed bytes that are live at one time.
+    pub(super) peak_live: u64,
+    /// Blocks of 4 GiB and more, which are left out.
+    pub(super) huge: u64,
+    /// Threads of the trace.
+    pub(super) threads: usize,
+    /// Identifies the trace's operations.
+    pub(super) digest: Digest,
+}
+
+/// Why a trace did not become a program.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ProgramError {
+    /// The trace cannot be read.
+    Trace(Error),
+    /// The operations cannot be written beside it.
+    Tape(io::Error),
+}
+
+impl fmt::Display for ProgramError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Trace(error) => error.fmt(f),
+            Self::Tape(error) => write!(
+                f,
+                "the operations of the replay cannot be written beside the trace: {error}. Twice the length of the trace must be \
+                 free there: copy the trace to a place that has room and that you may write to"
+            ),
+        }
+    }
+}
+
+impl core::error::Error for ProgramError {}
+
+impl From<Error> for ProgramError {
+    fn from(error: Error) -> Self {
+        Self::Trace(error)
+    }
+}
+
+impl From<io::Error> for ProgramError {
+    fn from(error: io::Error) -> Self {
+        Self::Tape(error)
+    }
+}
+
+/// A block while the program is made.
+#[derive(Clone, Copy, Debug, Default)]
+struct ReplayedBlock {
+    slot: u32,
+    size: u32,
+    align_log2: u8,
+    /// Where it was filled: lane and operation.
+    lane: u32,
+    at: u64,
+    /// Whether it is replayed.
+    known: bool,
+}
+
+struct ProgramMaker {
+    program: Program,
+    tape: Arc<Tape>,
+    book: Book,
+    lives: Vec<ReplayedBlock>,
+    /// Slots that each lane emptied.
+    free: Vec<Vec<u32>>,
+    generations: Vec<u32>,
+    lane_of: HashMap<u32, u32>,
+    /// The epoch of each lane's last operation, plus one.
+    epoch_of: Vec<u32>,
+    live: u64,
+}
+
+/// The alignment that a block is replayed with: what was asked for, or what `malloc` must give for that size.
+fn align(asked: u8, size: u32) -> u8 {
+    if asked > 0 { asked } else { (size.max(1).ilog2() as u8).min(4) }
+}
+
+impl Program {
+    /// Makes a program of a short trace; its operations stay in memory.
+    ///
+    /// # Errors
+    ///
+    /// As [`Trace::events`].
+    pub fn of(trace: &Trace) -> Result<Self, Error> {
+        Self::made(trace, None).map_err(|error| match error {
+            ProgramError::Trace(error) => error,
+            ProgramError::Tape(error) => error.into(),
+        })
+    }
+
+    /// Makes a program of a trace of any length. Most operations go to a file in `directory`, which
+    /// has no name and goes with the program.
+    ///
+    /// # Errors
+    ///
+    /// As [`Trace::events`], and where the file cannot be made or written.
+    pub fn beside(trace: &Trace, directory: &Path) -> Result<Self, ProgramError> {
+        Self::made(trace, Some(directory))
+    }
+
+    fn made(trace: &Trace, directory: Option<&Path>) -> Result<Self, ProgramError> {
+        let mut maker = ProgramMaker::new(directory);
+        for event in trace.events() {
+            maker.add(&event?)?;
+        }
+        Ok(maker.finish())
+    }
+
+    /// Returns the bytes of memory that the program takes.
+    pub(super) fn resident(&self) -> u64 {
+        let own: u64 = self.lanes.iter().map(Lane::resident).sum();
+        let tables = self.left.capacity() * size_of::<Leftover>() + self.epochs.capacity() * 4;
+        let memory = self.lanes.first().map_or(0, |lane| lane.tape().in_memory());
+        own + tables as u64 + memory
+    }
+
+    /// Returns the lanes. A trace of one thread has one lane.
+    #[must_use]
+    pub fn lanes(&self) -> &[Lane] {
+        &self.lanes
+    }
+
+    /// Returns the number of slots.
+    #[must_use]
+    pub fn slots(&self) -> usize {
+        self.slots
+    }
+
+    /// Returns the blocks that the program never frees.
+    #[must_use]
+    pub fn left(&self) -> &[Leftover] {
+        &self.left
+    }
+
+    /// Returns the number of operations that call the allocator.
+    #[must_use]
+    pub fn ops(&self) -> u64 {
+        self.ops
+    }
+
+    /// Returns the most replayed bytes that are live at one time.
+    #[must_use]
+    pub fn peak_live(&self) -> u64 {
+        self.peak_live
+    }
+
+    /// Returns the number of blocks of 4 GiB and more, which a replay leaves out.
+    #[must_use]
+    pub fn huge(&self) -> u64 {
+        self.huge
+    }
+
+    /// Returns the digest of the trace's operations.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    /// Returns the bytes of the file that holds most operations.
+    pub(super) fn on_disk(&self) -> u64 {
+        self.lanes.first().map_or(0, |lane| lane.tape().on_disk())
+    }
+
+    /// Whether several threads take part.
+    #[must_use]
+    pub fn is_threaded(&self) -> bool {
+        self.lanes.len() > 1
+    }
+}
+
+impl ProgramMaker {
+    fn new(directory: Option<&Path>) -> Self {
+        Self {
+            program: Program::default(),
+            tape: Arc::new(Tape::new(directory)),
+            book: Book::new(),
+            lives: Vec::new(),
+            free: Vec::new(),
+            generations: Vec::new(),
+            lane_of: HashMap::new(),
+            epoch_of: Vec::new(),
+            live: 0,
+        }
+    }
+
+    fn lane(&mut self, thread: u32) -> usize {
+        let lanes = self.lane_of.len();
+        let lane = *self.lane_of.entry(thread).or_insert((lanes % LANES) as u32) as usize;
+        if self.program.lanes.len() <= lane {
+            self.program.lanes.push(Lane::new(&self.tape));
+            self.free.push(Vec::new());
+            self.epoch_of.push(0);
+        }
+        lane
+    }
+
+    fn add(&mut self, event: &Event) -> io::Result<()> {
+        self.program.digest.add(event);
+        let zeroed = matches!(event.what, What::Alloc { zeroed: true, .. });
+        match self.book.apply(event) {
+            Step::Alloc { id, lost } | Step::Found { id, lost } => {
+                self.lose(lost, event)?;
+                self.fill(id, event, if zeroed { Action::Zeroed } else { Action::Alloc })
+            }
+            Step::Free { id } => self.empty(id, event),
+            Step::Resize { id, lost, .. } => {
+                self.lose(lost, event)?;
+                self.resize(id, event)
+            }
+            Step::Refused { lost, .. } => self.lose(lost, event),
+            Step::Unknown | Step::Twice | Step::Pending => Ok(()),
+        }
+    }
+
+    fn lose(&mut self, lost: Option<Id>, event: &Event) -> io::Result<()> {
+        lost.map_or(Ok(()), |id| self.empty(id, event))
+    }
+
+    /// Appends an operation to the lane and returns its place.
+    fn push(&mut self, lane: usize, op: Op) -> io::Result<u64> {
+        let epoch = (self.program.ops / EPOCH) as u32;
+        if self.epoch_of[lane] != epoch + 1 {
+            self.epoch_of[lane] = epoch + 1;
+            if self.program.epochs.len() <= epoch as usize {
+                self.program.epochs.push(0);
+            }
+            self.program.epochs[epoch as usize] += 1;
+            self.program.lanes[lane].push(Op { size: epoch, ..Op::BEGIN })?;
+        }
+        self.program.ops += 1;
+        self.program.lanes[lane].push(op)
+    }
+
+    fn fill(&mut self, id: Id, event: &Event, action: Action) -> io::Result<()> {
+        let block = *self.book.block(id);
+        if self.lives.len() <= id as usize {
+            self.lives.resize(id as usize + 1, ReplayedBlock::default());
+        }
+        let Some(size) = u32::try_from(block.size).ok().filter(|size| *size < u32::MAX) else {
+            self.program.huge += 1;
+            self.lives[id as usize] = ReplayedBlock::default();
+            return Ok(());
+        };
+        let size = size.max(1);
+        let lane = self.lane(event.thread);
+        let slot = self.free[lane].pop().unwrap_or_else(|| {
+            self.generations.push(0);
+            (self.generations.len() - 1) as u32
+        });
+        let align_log2 = align(block.align_log2, size);
+        let at = self.push(lane, Op { action, align_log2, slot, size, old: 0, wait: 0, publish: false })?;
+        self.lives[id as usize] =
+            ReplayedBlock { slot, size, align_log2, lane: lane as u32, at, known: true };
+        self.grow(size);
+        Ok(())
+    }
+
+    fn grow(&mut self, size: u32) {
+        self.live += u64::from(size);
+        self.program.peak_live = self.program.peak_live.max(self.live);
+    }
+
+    /// The generation that `lane` must wait for before it touches the block.
+    fn wait(&mut self, live: &ReplayedBlock, lane: usize) -> u32 {
+        if live.lane as usize == lane {
+            return 0;
+        }
+        let generation = &mut self.generations[live.slot as usize];
+        *generation += 1;
+        self.program.lanes[live.lane as usize].publish(live.at);
+        *generation
+    }
+
+    fn empty(&mut self, id: Id, event: &Event) -> io::Result<()> {
+        let live = core::mem::take(&mut self.lives[id as usize]);
+        if !live.known {
+            return Ok(());
+        }
+        let lane = self.lane(event.thread);
+        let wait = self.wait(&live, lane);
+        let ReplayedBlock { slot, size, align_log2, .. } = live;
+        self.push(lane, Op { action: Action::Free, align_log2, slot, size, old: 0, wait, publish: false })?;
+        self.free[lane].push(slot);
+        self.live -= u64::from(size);
+        Ok(())
+    }
+
+    fn resize(&mut self, id: Id, event: &Event) -> io::Result<()> {
+        let live = self.lives[id as usize];
+        let size = u32::try_from(self.book.block(id).size).ok().filter(|size| *size < u32::MAX);
+        let (Some(size), true) = (size, live.known) else {
+            self.empty(id, event)?;
+            return self.fill(id, event, Action::Alloc);
+        };
+        let lane = self.lane(event.thread);
+        let wait = self.wait(&live, lane);
+        let ReplayedBlock { slot, size: old, align_log2, .. } = live;
+        let size = size.max(1);
+        let op = Op { action: Action::Resize, align_log2, slot, size, old, wait, publish: false };
+        let at = self.push(lane, op)?;
+        self.lives[id as usize] = ReplayedBlock { size, lane: lane as u32, at, ..live };
+        self.live -= u64::from(old);
+        self.grow(size);
+        Ok(())
+    }
+
+    fn finish(mut self) -> Program {
+        let left = self.lives.iter().filter(|live| live.known);
+        self.program.left = left
+            .map(|live| Leftover { slot: live.slot, size: live.size, align_log2: live.align_log2 })
+            .collect();
+        self.program.slots = self.generations.len();
+        self.program.threads = self.lane_of.len();
+        if let [lane] = &mut self.program.lanes[..] {
+            lane.retain(|op| op.action != Action::Epoch);
+        }
+        self.program
+    }
+}

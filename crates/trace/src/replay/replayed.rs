@@ -1,0 +1,85 @@
+//! The figures of a replay.
+#![forbid(unsafe_code)]
+
+use ephemera_measure::stats::{Estimate, Verdict};
+use serde::{Deserialize, Serialize};
+
+/// The key of the reference: every ratio is to its time.
+pub const REFERENCE: &str = "glibc";
+/// The key of the reference's second registration, whose ratio must be 1.
+pub const TWIN: &str = "glibc-aa";
+/// The keys of general allocators that a program can use without a change of its code.
+const GENERAL: [&str; 3] = ["mimalloc", "jemalloc", "snmalloc"];
+
+/// The figures of one allocator.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ReplayRow {
+    /// Its key.
+    pub key: String,
+    /// Its name.
+    pub name: String,
+    /// Its time divided by the reference's time in the same round.
+    pub ratio: Estimate,
+    /// Whether that is a difference.
+    pub verdict: Verdict,
+    /// The median processor time of an operation in nanoseconds, without waiting.
+    pub ns: f64,
+    /// The highest growth of the resident set in bytes, if it was measured.
+    pub peak: Option<u64>,
+}
+
+/// The figures of a replay.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Replayed {
+    /// The command that was recorded.
+    pub command: String,
+    /// Operations of the program.
+    pub ops: u64,
+    /// Lanes that played.
+    pub lanes: usize,
+    /// Threads of the trace.
+    pub threads: usize,
+    /// Blocks of 4 GiB and more, which the replay leaves out.
+    pub huge: u64,
+    /// The most bytes that are live at one time.
+    pub peak_live: u64,
+    /// Rounds that count.
+    pub rounds: u32,
+    /// The seed of the order of turns.
+    pub seed: u64,
+    /// The allocators, the reference first.
+    pub rows: Vec<ReplayRow>,
+    /// The key of each allocator that did not take part, and why.
+    pub left_out: Vec<(String, String)>,
+    /// Everything else that a reader must know.
+    #[serde(default)]
+    pub notes: Vec<String>,
+}
+
+impl Replayed {
+    /// Returns the row of an allocator.
+    #[must_use]
+    pub fn row(&self, key: &str) -> Option<&ReplayRow> {
+        self.rows.iter().find(|row| row.key == key)
+    }
+
+    /// Returns the nanoseconds that the reference took for the whole program.
+    #[must_use]
+    pub fn reference_ns(&self) -> Option<f64> {
+        self.row(REFERENCE).map(|row| row.ns * self.ops as f64)
+    }
+
+    /// Returns the fastest general allocator, if it is faster than the reference.
+    #[must_use]
+    pub fn best_general(&self) -> Option<&ReplayRow> {
+        let general = |row: &&ReplayRow| GENERAL.contains(&row.key.as_str());
+        let faster = self.rows.iter().filter(general).filter(|row| row.verdict == Verdict::Faster);
+        faster.min_by(|a, b| a.ratio.mid.total_cmp(&b.ratio.mid))
+    }
+
+    /// Returns whether the reference differs from itself. Then no figure can be trusted.
+    #[must_use]
+    pub fn untrusted(&self) -> bool {
+        self.row(TWIN).is_some_and(|row| row.ratio.excludes_one())
+    }
+}

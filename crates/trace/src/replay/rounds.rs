@@ -1,0 +1,85 @@
+//! Plays a program over all candidates in rounds.
+#![forbid(unsafe_code)]
+
+use core::alloc::GlobalAlloc;
+use core::fmt;
+
+use ephemera_measure::{stats, turns};
+use rand::SeedableRng;
+use rand::rngs::Xoshiro256PlusPlus;
+
+use super::player::{Played, Player};
+use super::replayed::{REFERENCE, TWIN};
+use super::timed::{Timed, ratio};
+use super::{Candidate, Program};
+
+/// Rounds before those that count.
+const WARM_UP: u32 = 1;
+
+/// A player of any allocator.
+pub trait Play {
+    /// Plays once.
+    fn play(&mut self) -> Played;
+}
+
+impl<A: GlobalAlloc + Sync> Play for Player<'_, A> {
+    fn play(&mut self) -> Played {
+        Player::play(self)
+    }
+}
+
+/// The error of a replay without its reference, to which all ratios are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoReference;
+
+impl fmt::Display for NoReference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no ratios without {REFERENCE}, which all others are compared with")
+    }
+}
+
+impl core::error::Error for NoReference {}
+
+/// Plays in rounds and calls `step` after each. Returns one figure for each candidate.
+///
+/// # Errors
+///
+/// If the reference is not among the candidates.
+///
+/// # Panics
+///
+/// If an allocator refuses a block.
+pub fn time(
+    program: &Program,
+    candidates: &[Candidate],
+    rounds: u32,
+    seed: u64,
+    mut step: impl FnMut(u32),
+) -> Result<Vec<Timed>, NoReference> {
+    let place = |key: &str| candidates.iter().position(|candidate| candidate.key == key);
+    let reference = place(REFERENCE).ok_or(NoReference)?;
+    let mut players: Vec<_> = candidates.iter().map(|candidate| (candidate.build)(program, false)).collect();
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut order: Vec<usize> = (0..players.len()).collect();
+    let mut samples: Vec<Vec<f64>> = vec![Vec::new(); players.len()];
+    for round in 0..WARM_UP + rounds {
+        turns::next_round(&mut rng, &mut order);
+        for &index in &order {
+            let busy = players[index].play().busy;
+            if round >= WARM_UP {
+                samples[index].push(busy.max(1) as f64);
+            }
+        }
+        step(round);
+    }
+    let logs = |index: usize| -> Vec<f64> {
+        let pairs = samples[index].iter().zip(&samples[reference]);
+        pairs.map(|(mine, theirs)| (mine / theirs).ln()).collect()
+    };
+    let floor = place(TWIN).map_or(0.0, |twin| (ratio(&logs(twin), seed).mid - 1.0).abs());
+    let figures = (0..candidates.len()).map(|index| {
+        let ns = stats::median(&mut samples[index].clone()).unwrap_or(0.0) / program.ops.max(1) as f64;
+        Timed::of(&logs(index), ns, floor, seed)
+    });
+    Ok(figures.collect())
+}

@@ -1,0 +1,126 @@
+//! What the rounds of one contender come to, and what a few of them hide.
+#![forbid(unsafe_code)]
+
+use ephemera_measure::stats::{self, DRAWS, Estimate, Verdict};
+
+/// The times of one contender.
+#[derive(Clone, Copy, Debug)]
+pub struct Timed {
+    /// Time against the reference of the same round.
+    pub ratio: Estimate,
+    /// Whether that is a difference.
+    pub verdict: Verdict,
+    /// Nanoseconds of processor time an operation, waiting left out: the median.
+    pub ns: f64,
+    /// The verdict without the rounds farthest from the others, if it is another one.
+    pub swayed: Option<Swayed>,
+}
+
+/// A difference that a few rounds hide.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Swayed {
+    /// The verdict without them.
+    pub verdict: Verdict,
+    /// How many they are.
+    pub rounds: usize,
+    /// The ratio of the farthest.
+    pub farthest: f64,
+}
+
+impl Timed {
+    /// Estimates from the logarithms of the rounds' ratios.
+    pub(super) fn of(logs: &[f64], ns: f64, floor: f64, seed: u64) -> Self {
+        let ratio = ratio(logs, seed);
+        let verdict = stats::verdict(&ratio, floor);
+        let mut timed = Self { ratio, verdict, ns, swayed: None };
+        if verdict == Verdict::Same && !cfg!(ephemera_weaken = "replay_silent_outliers") {
+            timed.swayed = Swayed::of(logs, ratio.mid.ln(), floor, seed);
+        }
+        timed
+    }
+
+    /// Says what a few rounds hide, if they do.
+    #[must_use]
+    pub fn swayed_note(&self, name: &str) -> Option<String> {
+        let Swayed { verdict, rounds, farthest } = self.swayed?;
+        Some(format!(
+            "{name} is {} without {} (the farthest has a ratio of {farthest:.2}): something else ran then, so replay again, or with \
+             more --rounds",
+            verdict.word(),
+            if rounds == 1 { "one outlying round".to_owned() } else { format!("{rounds} outlying rounds") }
+        ))
+    }
+}
+
+/// Of how many rounds one may be an outlier. A quarter of nine are two.
+const OUTLYING: usize = 4;
+/// How many times as far from the median as half of the rounds an outlier is.
+const FAR: f64 = 4.0;
+
+impl Swayed {
+    /// Leaves out the rounds farthest from the median one by one, as long as they are few and far,
+    /// until there is a difference.
+    fn of(logs: &[f64], mid: f64, floor: f64, seed: u64) -> Option<Self> {
+        let far = |log: &f64| (log - mid).abs();
+        let mut left = logs.to_vec();
+        left.sort_unstable_by(|a, b| far(a).total_cmp(&far(b)));
+        let typical = stats::median(&mut logs.iter().map(far).collect::<Vec<_>>())?;
+        let farthest = left.last()?.exp();
+        for rounds in 1..=logs.len() / OUTLYING {
+            if far(&left.pop()?) <= FAR * typical {
+                return None;
+            }
+            let verdict = stats::verdict(&ratio(&left, seed), floor);
+            if verdict != Verdict::Same {
+                return Some(Self { verdict, rounds, farthest });
+            }
+        }
+        None
+    }
+}
+
+/// The ratio of rounds with these logarithms.
+pub(super) fn ratio(logs: &[f64], seed: u64) -> Estimate {
+    let one = Estimate { mid: 0.0, low95: 0.0, high95: 0.0, low99: 0.0, high99: 0.0 };
+    stats::estimate(&[logs.to_vec()], DRAWS, seed).unwrap_or(one).map(f64::exp)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nine rounds of a contender: seven within half a percent of a twentieth faster, and two given
+    /// ones.
+    fn rounds(two: [f64; 2]) -> Timed {
+        let seven = [0.948, 0.952, 0.949, 0.951, 0.95, 0.953, 0.947];
+        let logs: Vec<f64> = seven.into_iter().chain(two).map(f64::ln).collect();
+        Timed::of(&logs, 1.0, 0.0, 1)
+    }
+
+    #[test]
+    fn outliers_that_hide_a_difference_are_told() {
+        let calm = rounds([0.95, 0.946]);
+        assert_eq!((calm.verdict, calm.swayed), (Verdict::Faster, None));
+        let one = rounds([0.95, 1.6]);
+        assert!(one.verdict == Verdict::Faster && one.swayed.is_none(), "one of nine moves nothing");
+        let two = rounds([1.3, 1.6]);
+        let swayed = two.swayed.expect("two of nine move the interval");
+        assert_eq!((two.verdict, swayed.verdict), (Verdict::Same, Verdict::Faster));
+        let said = two.swayed_note("mimalloc").expect("it is told");
+        assert!(said.contains("mimalloc is faster without") && said.contains("1.60"), "{said}");
+        // Of fewer rounds, one is enough.
+        let logs: Vec<f64> = [0.95, 0.951, 0.949, 0.952, 1.6].map(f64::ln).into();
+        let five = Timed::of(&logs, 1.0, 0.0, 1);
+        assert!(five.swayed_note("x").expect("it is told").contains("without one outlying round"));
+    }
+
+    #[test]
+    fn rounds_that_scatter_have_no_outliers() {
+        let logs: Vec<f64> = (0..9).map(|i| (0.96 + 0.02 * f64::from(i)).ln()).collect();
+        let timed = Timed::of(&logs, 1.0, 0.0, 1);
+        assert_eq!((timed.verdict, timed.swayed), (Verdict::Same, None));
+        let same = Timed::of(&[0.0; 9], 1.0, 0.0, 1);
+        assert_eq!((same.verdict, same.swayed), (Verdict::Same, None));
+        assert_eq!(Timed::of(&[], 1.0, 0.0, 1).swayed, None);
+    }
+}

@@ -1,0 +1,179 @@
+//! What `ring-alloc` would hold: its chunks, filled and emptied by the trace.
+//!
+//! The model knows chunks, fronts and empties, and nothing of addresses: two classes of blocks, each thread's front of each
+//! class filled from below, a chunk usable again once all its blocks are gone, four empties kept a thread. The sizes are those
+//! of `ring_alloc`'s own geometry.
+#![forbid(unsafe_code)]
+
+use ephemera_recorder::Id;
+
+/// Largest block and chunk of each class.
+const GEOMETRY: [(u64, u64); 2] = [(2 << 10, 32 << 10), (64 << 10, 256 << 10)];
+/// Bytes of a chunk that hold no blocks.
+const HEADER: u64 = 128;
+/// Empty chunks that a thread keeps.
+const KEPT: u32 = 4;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct ModelChunk {
+    class: u8,
+    thread: u32,
+    live: u32,
+    used: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct ModelThread {
+    /// The front of each class by its index plus one.
+    fronts: [u32; 2],
+    empties: [u32; 2],
+}
+
+/// The chunks of all threads.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RingModel {
+    chunks: Vec<ModelChunk>,
+    unused: Vec<u32>,
+    threads: Vec<ModelThread>,
+    /// Each block's chunk plus one, or 0 for a large one; its first byte; its size.
+    places: Vec<(u32, u64, u64)>,
+    held: u64,
+    /// Most bytes held at a time.
+    pub(crate) peak: u64,
+}
+
+impl RingModel {
+    /// Places a block that came.
+    pub(crate) fn born(&mut self, id: Id, thread: u32, size: u64, align: u64) {
+        if self.places.len() <= id as usize {
+            self.places.resize(id as usize + 1, (0, 0, 0));
+        }
+        let class = GEOMETRY.iter().position(|(most, _)| size <= *most && align <= 512);
+        self.places[id as usize] = match class {
+            None => {
+                self.hold(size);
+                (0, 0, size)
+            }
+            Some(class) => self.place(class, thread as usize, size.max(1), align.max(1)),
+        };
+    }
+
+    fn hold(&mut self, bytes: u64) {
+        self.held += bytes;
+        self.peak = self.peak.max(self.held);
+    }
+
+    fn place(&mut self, class: usize, thread: usize, size: u64, align: u64) -> (u32, u64, u64) {
+        if self.threads.len() <= thread {
+            self.threads.resize(thread + 1, ModelThread::default());
+        }
+        let room = GEOMETRY[class].1 - HEADER;
+        let front = self.threads[thread].fronts[class];
+        if let Some(chunk) = (front as usize).checked_sub(1).map(|front| &mut self.chunks[front]) {
+            let at = chunk.used.next_multiple_of(align);
+            if at + size <= room {
+                chunk.used = at + size;
+                chunk.live += 1;
+                return (front, at, size);
+            }
+        }
+        let empties = &mut self.threads[thread].empties[class];
+        if *empties > 0 {
+            *empties -= 1;
+        } else {
+            self.hold(GEOMETRY[class].1);
+        }
+        let chunk = ModelChunk { class: class as u8, thread: thread as u32, live: 1, used: size };
+        let index = match self.unused.pop() {
+            Some(index) => {
+                self.chunks[index as usize] = chunk;
+                index
+            }
+            None => {
+                self.chunks.push(chunk);
+                (self.chunks.len() - 1) as u32
+            }
+        };
+        self.threads[thread].fronts[class] = index + 1;
+        (index + 1, 0, size)
+    }
+
+    /// Takes a block away.
+    pub(crate) fn gone(&mut self, id: Id) {
+        let (number, at, size) = self.places[id as usize];
+        let Some(index) = (number as usize).checked_sub(1) else {
+            self.held -= size;
+            return;
+        };
+        let chunk = &mut self.chunks[index];
+        chunk.live -= 1;
+        if at + size == chunk.used {
+            chunk.used = at;
+        }
+        if chunk.live > 0 {
+            return;
+        }
+        chunk.used = 0;
+        let (class, thread) = (usize::from(chunk.class), chunk.thread as usize);
+        let thread = &mut self.threads[thread];
+        if thread.fronts[class] == number {
+            return;
+        }
+        self.unused.push(index as u32);
+        if thread.empties[class] < KEPT {
+            thread.empties[class] += 1;
+        } else {
+            self.held -= GEOMETRY[class].1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_lives_stay_in_one_chunk() {
+        let mut rings = RingModel::default();
+        for _ in 0..100_000 {
+            rings.born(0, 1, 100, 8);
+            rings.gone(0);
+        }
+        assert_eq!(rings.peak, 32 << 10);
+    }
+
+    #[test]
+    fn a_queue_takes_its_window_and_a_little() {
+        let mut rings = RingModel::default();
+        for i in 0..1_000_000_u32 {
+            if i >= 1000 {
+                rings.gone(i % 1000);
+            }
+            rings.born(i % 1000, 1, 128, 16);
+        }
+        assert!(rings.peak <= 6 * (32 << 10), "{}", rings.peak);
+    }
+
+    #[test]
+    fn a_block_that_stays_holds_its_chunk() {
+        let mut rings = RingModel::default();
+        for stays in 0..100 {
+            rings.born(stays, 1, 16, 16);
+            // More than a chunk has room for, so that the next block that stays comes into another one.
+            let traffic = 1000..3100;
+            traffic.clone().for_each(|id| rings.born(id, 1, 16, 16));
+            traffic.for_each(|id| rings.gone(id));
+        }
+        let chunks = rings.held / (32 << 10);
+        assert!((100..=102).contains(&chunks), "{chunks}");
+    }
+
+    #[test]
+    fn large_blocks_go_straight_through() {
+        let mut rings = RingModel::default();
+        rings.born(0, 1, 1 << 20, 16);
+        rings.gone(0);
+        rings.born(0, 1, 1 << 20, 16);
+        assert_eq!((rings.peak, rings.held), (1 << 20, 1 << 20));
+    }
+}

@@ -1,0 +1,282 @@
+//! Profiles, advice and replays of traces whose figures are known beforehand.
+
+use std::path::PathBuf;
+
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
+
+use super::advise::Advice;
+use super::replay::{Action, Candidate, Program, REFERENCE, TWIN, time};
+use super::*;
+
+mod advice;
+mod share;
+
+/// A trace in the making: addresses are numbers of blocks.
+struct Script {
+    writer: Writer,
+    calls: u64,
+    /// Nanoseconds between two calls.
+    pace: u64,
+}
+
+impl Script {
+    fn new() -> Self {
+        Self { writer: Writer::new("a script"), calls: 0, pace: 64 }
+    }
+
+    fn call(&mut self, thread: u32, what: What) {
+        self.writer.push(&Event { sequence: self.calls, time: self.calls * self.pace, thread, what });
+        self.calls += 1;
+    }
+
+    fn alloc(&mut self, thread: u32, block: u64, size: u64) {
+        self.call(thread, What::Alloc { address: block * 16, size, align_log2: 0, zeroed: false });
+    }
+
+    fn free(&mut self, thread: u32, block: u64) {
+        self.call(thread, What::Free { address: block * 16 });
+    }
+
+    fn resize(&mut self, thread: u32, block: u64, to: u64, size: u64) {
+        self.call(thread, What::Resize { address: block * 16 });
+        self.call(thread, What::Resized { address: to * 16, size });
+    }
+
+    fn read<T>(&self, name: &str, read: impl FnOnce(&Trace) -> Result<T, Error>) -> T {
+        struct Scratch(PathBuf);
+        impl Drop for Scratch {
+            fn drop(&mut self) {
+                // A file that is gone is what we want.
+                let _ = std::fs::remove_file(&self.0);
+            }
+        }
+        let name = format!("ephemera-trace-{}-{name}", std::process::id());
+        let file = Scratch(std::env::temp_dir().join(name));
+        self.writer.save(&file.0).expect("the directory for temporary files can be written");
+        Trace::open(&file.0).and_then(|trace| read(&trace)).expect("a whole trace")
+    }
+
+    fn profile(&self, name: &str) -> Profile {
+        self.read(name, |trace| Profile::of(trace, |_| ()))
+    }
+
+    fn program(&self, name: &str) -> Program {
+        self.read(name, Program::of)
+    }
+}
+
+/// A window of blocks, of which the oldest goes.
+fn queue(blocks: u64, window: u64, size: u64) -> Script {
+    let mut script = Script::new();
+    for i in 0..blocks {
+        if i >= window {
+            script.free(1, i % window);
+        }
+        script.alloc(1, i % window, size);
+    }
+    script
+}
+
+/// Stacks of some depth, filled and emptied again and again.
+fn stacks(rounds: u64, depth: u64, size: u64) -> Script {
+    let mut script = Script::new();
+    for _ in 0..rounds {
+        (0..depth).for_each(|i| script.alloc(1, i, size));
+        (0..depth).rev().for_each(|i| script.free(1, i));
+    }
+    script
+}
+
+/// Slots, of which a random one is replaced.
+fn slots(blocks: u64, count: u64, size: u64) -> Script {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
+    let mut script = Script::new();
+    (0..count).for_each(|i| script.alloc(1, i, size));
+    for _ in 0..blocks {
+        let slot = rng.random_range(0..count);
+        script.free(1, slot);
+        script.alloc(1, slot, size);
+    }
+    script
+}
+
+#[test]
+fn a_queue_is_seen_to_be_one() {
+    let profile = queue(50_000, 100, 200).profile("queue");
+    let all = profile.all();
+    assert_eq!((all.blocks, all.freed, profile.left), (50_000, 49_900, 100));
+    assert!(all.share(&[FreeOrder::Fifo]) > 0.999, "{:?}", all.orders);
+    assert_eq!(profile.peak_bytes, 100 * 200);
+    assert_eq!(profile.peak_blocks, 100);
+    assert_eq!(profile.threads, 1);
+    // Each block sees 100 come, itself included.
+    assert_eq!(all.lives.rows(), [(64, 49_900)]);
+    let class = profile.classes.iter().position(|class| class.blocks > 0).expect("there are blocks");
+    assert_eq!(text::class_name(class), "to 256 B");
+    assert_eq!(profile.sizes, [(200, 50_000, 100)]);
+    assert!(profile.ring_peak <= 4 * (32 << 10), "{}", profile.ring_peak);
+}
+
+#[test]
+fn a_block_that_stays_now_and_then_leaves_a_queue_a_queue() {
+    let mut script = Script::new();
+    for i in 0..20_000_u64 {
+        script.alloc(1, i, 64);
+        // One in fifty stays.
+        if i >= 100 && (i - 100) % 50 != 0 {
+            script.free(1, i - 100);
+        }
+    }
+    let all = script.profile("pinned").all();
+    assert!(all.share(&[FreeOrder::Fifo]) > 0.98, "{:?}", all.orders);
+}
+
+#[test]
+fn a_stack_is_seen_to_be_one() {
+    let all = stacks(1000, 20, 48).profile("stack").all();
+    assert_eq!(all.freed, 20_000);
+    assert_eq!(all.of(FreeOrder::AtOnce), 1000, "the block on top goes before another comes");
+    assert_eq!(all.of(FreeOrder::Lifo), 19_000);
+}
+
+#[test]
+fn pairs_go_at_once() {
+    let profile = stacks(10_000, 1, 48).profile("pairs");
+    let all = profile.all();
+    assert_eq!(all.of(FreeOrder::AtOnce), 10_000);
+    assert_eq!(all.lives.rows(), [(1, 10_000)]);
+    assert_eq!(all.times.rows(), [(64, 10_000)]);
+    assert_eq!(profile.ring_peak, 32 << 10);
+}
+
+#[test]
+fn random_order_is_none() {
+    let all = slots(50_000, 200, 48).profile("slots").all();
+    assert!(all.share(&[FreeOrder::None]) > 0.97, "{:?}", all.orders);
+}
+
+#[test]
+fn blocks_that_go_elsewhere_are_counted_with_their_order() {
+    let mut script = Script::new();
+    for i in 0..10_000_u64 {
+        script.alloc(1, i, 64);
+        if i >= 32 {
+            script.free(2, i - 32);
+        }
+    }
+    let profile = script.profile("elsewhere");
+    let all = profile.all();
+    assert_eq!((all.elsewhere, all.freed, profile.threads), (9_968, 9_968, 2));
+    assert!(all.share(&[FreeOrder::Fifo]) > 0.999, "a queue between threads: {:?}", all.orders);
+}
+
+#[test]
+fn odd_calls_are_counted_and_do_no_harm() {
+    let mut script = Script::new();
+    script.alloc(1, 1, 100);
+    script.free(1, 99);
+    script.free(1, 1);
+    script.free(1, 1);
+    script.alloc(1, 2, 10);
+    script.alloc(1, 2, 20);
+    script.resize(1, 2, 3, 5000);
+    script.resize(1, 77, 78, 8);
+    script.resize(1, 3, 3, 0);
+    script.call(1, What::Resized { address: 160, size: 4 });
+    script.free(1, 3);
+    let profile = script.profile("odd");
+    assert_eq!((profile.unknown, profile.twice, profile.lost), (3, 1, 1));
+    assert_eq!(profile.left, 2, "what came out of `realloc` from nowhere");
+    assert_eq!(profile.peak_bytes, 5000 + 8 + 4);
+    let all = profile.all();
+    assert_eq!((all.freed, all.resizes), (2, 1));
+    let program = script.program("odd-program");
+    assert_eq!((program.left().len(), program.peak_live()), (2, 5012));
+}
+
+#[test]
+fn the_page_is_whole_and_needs_nothing() {
+    let mut script = queue(5000, 100, 200);
+    script.writer = Writer::new("cc <script>alert(1)</script>");
+    (0..100).for_each(|i| script.alloc(1, 10_000 + i, 64));
+    let profile = script.profile("page");
+    let page = page::page(&profile, &Advice::of(&profile, None), None);
+    assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));
+    for needed in
+        ["<svg", "prefers-color-scheme: dark", "@media print", "width=device-width", "&lt;script&gt;"]
+    {
+        assert!(page.contains(needed), "{needed}");
+    }
+    for foreign in ["<script", "http:", "https:", "src=", "@import", "url("] {
+        assert!(!page.contains(foreign), "{foreign}");
+    }
+    for tag in ["svg", "section", "table", "div", "article", "ul"] {
+        let (open, close) =
+            (page.matches(&format!("<{tag}")).count(), page.matches(&format!("</{tag}>")).count());
+        assert_eq!(open, close, "<{tag}>");
+    }
+}
+
+/// Threads that hand blocks around, resize each other's, and leave some.
+fn crowd(calls: u64) -> Script {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(3);
+    let mut script = Script::new();
+    let mut alive: Vec<u64> = Vec::new();
+    for next in 0..calls {
+        let thread = rng.random_range(1..=4);
+        match rng.random_range(0..5) {
+            0 | 1 => {
+                script.alloc(thread, next, rng.random_range(1..=3000));
+                alive.push(next);
+            }
+            2 if !alive.is_empty() => {
+                let at = rng.random_range(0..alive.len());
+                let block = core::mem::replace(&mut alive[at], next);
+                script.resize(thread, block, next, rng.random_range(1..=3000));
+            }
+            _ if !alive.is_empty() => {
+                let block = alive.swap_remove(rng.random_range(0..alive.len()));
+                script.free(thread, block);
+            }
+            _ => {}
+        }
+    }
+    script
+}
+
+#[test]
+fn a_program_does_what_its_trace_did() {
+    let script = crowd(20_000);
+    let (profile, program) = (script.profile("crowd"), script.program("crowd-program"));
+    assert_eq!(program.lanes().len(), 4);
+    assert_eq!(program.peak_live(), profile.peak_bytes);
+    assert_eq!(program.left().len() as u64, profile.left);
+    let ops = program.lanes().iter().flatten();
+    let count = |action: Action| ops.clone().filter(|op| op.action == action).count() as u64;
+    let all = profile.all();
+    assert_eq!((count(Action::Alloc), count(Action::Free)), (all.blocks, all.freed));
+    assert_eq!(count(Action::Resize), all.resizes);
+    let waits = ops.clone().filter(|op| op.wait > 0).count();
+    let published = ops.clone().filter(|op| op.publish).count();
+    assert_eq!(waits, published, "each wait is for something that is said");
+    assert!(waits as u64 >= all.elsewhere);
+    assert!(program.slots() < 2 * profile.peak_blocks as usize + 4 * 64, "slots are used again");
+}
+
+#[test]
+fn conc_every_candidate_plays_in_every_round() {
+    let single = slots(500, 50, 100).program("every-single");
+    let crowd = crowd(2000).program("every-crowd");
+    for program in [&single, &crowd] {
+        let candidates =
+            [REFERENCE, TWIN, "another"].map(|key| Candidate::new::<std::alloc::System>(key, key));
+        let mut rounds = 0;
+        let figures = time(program, &candidates, 2, 1, |_| rounds += 1).expect("the reference plays");
+        assert_eq!((figures.len(), rounds), (candidates.len(), 3));
+        assert_eq!(figures[0].ratio.mid, 1.0, "the reference against itself");
+        assert!(figures.iter().all(|timed| timed.ratio.mid > 0.0 && timed.ns > 0.0));
+        let error = time(program, &candidates[1..], 1, 1, |_| ()).expect_err("the reference is missing");
+        assert!(error.to_string().contains("glibc"), "{error}");
+    }
+}

@@ -1,0 +1,167 @@
+//! What is advised, with and without a replay.
+
+use crate::advise::{Advice, Offer, Recommendation};
+use crate::replay::{ReplayRow, Replayed};
+use ephemera_measure::stats::{self, Estimate};
+
+use super::*;
+
+fn offer(advice: &Advice, name: &str) -> Offer {
+    advice.offers.iter().find(|offer| offer.name == name).cloned().expect("there are four")
+}
+
+#[test]
+fn few_calls_and_little_time_are_left_alone() {
+    let advice = Advice::of(&queue(100, 10, 64).profile("few"), None);
+    assert_eq!(advice.verdict, Recommendation::Keep);
+    assert!(advice.reasons[0].contains("too few"), "{:?}", advice.reasons);
+    let mut slow = Script { pace: 100_000, ..Script::new() };
+    (0..20_000).for_each(|i| {
+        slow.alloc(1, i, 64);
+        slow.free(1, i);
+    });
+    let advice = Advice::of(&slow.profile("slow"), None);
+    assert_eq!(advice.verdict, Recommendation::Keep);
+    assert!(advice.reasons[0].contains("too little to change"), "{:?}", advice.reasons);
+    assert!(text::verdict(&advice).contains("Keep your allocator."));
+}
+
+/// Neither a trace without times nor one that is shorter than its calls are thought to take makes savings of more than all.
+#[test]
+fn nothing_saves_more_than_there_is() {
+    for (pace, said) in [(0, "no times"), (1, "100.0 %")] {
+        let mut script = Script { pace, ..Script::new() };
+        (0..20_000).for_each(|i| {
+            script.alloc(1, i, 64);
+            script.free(1, i);
+        });
+        let advice = Advice::of(&script.profile("dense"), None);
+        assert!(advice.offers.iter().all(|offer| (0.0..=1.0).contains(&offer.saving)), "{:?}", advice.offers);
+        assert!(text::verdict(&advice).contains(said), "{}", text::verdict(&advice));
+        assert!(advice.reasons[0].contains(said), "{:?}", advice.reasons);
+    }
+}
+
+#[test]
+fn a_queue_of_buffers_gets_an_offer_and_scattered_long_lives_do_not() {
+    let advice = Advice::of(&queue(50_000, 100, 200).profile("buffers"), None);
+    assert!(offer(&advice, "ringal").fits && offer(&advice, "ring-alloc").fits, "{:?}", advice.offers);
+    assert!(matches!(advice.verdict, Recommendation::Try(_, CostSource::Table)), "{:?}", advice.verdict);
+    assert!(text::headline(&advice).contains("assumed"), "{}", text::headline(&advice));
+
+    // Of each 300 blocks, more than a chunk has room for, one stays for ever.
+    let mut script = Script::new();
+    for round in 0..200 {
+        let blocks = round * 300..(round + 1) * 300;
+        blocks.clone().for_each(|block| script.alloc(1, block, 128));
+        blocks.skip(1).for_each(|block| script.free(1, block));
+    }
+    let profile = script.profile("scattered");
+    assert!(profile.ring_peak >= 200 * (32 << 10), "{}", profile.ring_peak);
+    let ring = offer(&Advice::of(&profile, None), "ring-alloc");
+    assert!(!ring.fits && ring.reasons.iter().any(|why| why.contains("hold chunks")), "{:?}", ring.reasons);
+}
+
+/// A replay of a trace, in which the reference took 20 ns a call.
+fn replayed(profile: &Profile, ratios: &[(&str, f64)]) -> Replayed {
+    let exactly = |mid| Estimate { mid, low95: mid, high95: mid, low99: mid, high99: mid };
+    let row = |&(key, mid): &(&str, f64)| ReplayRow {
+        key: key.to_owned(),
+        name: key.to_owned(),
+        ratio: exactly(mid),
+        verdict: match mid {
+            ..1.0 => stats::Verdict::Faster,
+            1.0 => stats::Verdict::Same,
+            _ => stats::Verdict::Slower,
+        },
+        ns: 20.0 * mid,
+        peak: None,
+    };
+    Replayed {
+        command: String::new(),
+        ops: profile.events,
+        lanes: 1,
+        threads: 1,
+        huge: 0,
+        peak_live: profile.peak_bytes,
+        rounds: 9,
+        seed: 1,
+        rows: [("glibc", 1.0)].iter().chain(ratios).map(row).collect(),
+        left_out: Vec::new(),
+        notes: Vec::new(),
+    }
+}
+
+#[test]
+fn the_figures_of_a_replay_are_used() {
+    let profile = slots(50_000, 5000, 4000).profile("replayed");
+    let replayed = replayed(&profile, &[("mimalloc", 0.5), ("one-ring", 2.0)]);
+    let advice = Advice::of(&profile, Some(&replayed));
+    assert_eq!(advice.source, CostSource::Replay);
+    assert!((advice.heap_time - 20.0 * profile.events as f64).abs() < 1.0);
+    assert_eq!(advice.offers[0].saving, 0.0, "slower saves nothing");
+    assert_eq!(advice.verdict, Recommendation::General("mimalloc".to_owned(), 0.5), "{:?}", advice.reasons);
+    assert!(!replayed.untrusted());
+    let page = page::page(&profile, &advice, Some(&replayed));
+    assert!(page.contains("Replayed") && page.contains("try mimalloc"));
+    let json = serde_json::to_string(&replayed).expect("plain data");
+    assert_eq!(serde_json::from_str::<Replayed>(&json).expect("as written").rows.len(), 3);
+}
+
+#[test]
+fn what_saves_most_of_what_was_measured_is_advised() {
+    let profile = slots(50_000, 500, 64).profile("ranked");
+    let advise = |ratios: &[(&str, f64)]| Advice::of(&profile, Some(&replayed(&profile, ratios)));
+
+    // All four crates fit by assumption; a general allocator was measured.
+    let advice = advise(&[("snmalloc", 0.9)]);
+    assert!(advice.offers.iter().any(|offer| offer.fits && !offer.source.is_measured()));
+    assert_eq!(advice.verdict, Recommendation::General("snmalloc".to_owned(), 0.9), "{:?}", advice.reasons);
+    let said = advice.reasons.join("; ");
+    assert!(said.contains("measured: snmalloc") && said.contains("assumed, not measured"), "{said}");
+
+    // Ours are measured as others are, and rank by that.
+    let advice = advise(&[("snmalloc", 0.45), ("one-ring", 0.6), ("pooled-allocator", 0.5)]);
+    assert_eq!(advice.verdict, Recommendation::General("snmalloc".to_owned(), 0.45), "{:?}", advice.reasons);
+    assert_eq!(offer(&advice, "typed-pool").source, CostSource::Replay);
+    assert_eq!(offer(&advice, "shared_arena").source, CostSource::Table);
+    let advice = advise(&[("snmalloc", 0.45), ("one-ring", 0.6), ("pooled-allocator", 0.4)]);
+    assert_eq!(advice.verdict, Recommendation::Try("typed-pool", CostSource::Replay), "{:?}", advice.reasons);
+    assert!(text::headline(&advice).contains("measured"), "{}", text::headline(&advice));
+    assert!(advice.reasons.iter().any(|why| why.contains("snmalloc")), "{:?}", advice.reasons);
+    let saved = offer(&advice, "typed-pool").saving / advice.heap_share.expect("it has times");
+    assert!((saved - 0.6).abs() < 1e-9, "{saved}: what was measured, of all that the allocator takes");
+
+    // A crate that was measured to be slow is not advised for what it would be assumed to save.
+    let advice = advise(&[("one-ring", 1.2), ("pooled-allocator", 1.0)]);
+    for name in ["ring-alloc", "typed-pool"] {
+        assert!(!offer(&advice, name).fits && offer(&advice, name).saving == 0.0, "{name}");
+    }
+}
+
+/// The allocator's time is the sum over threads, and so must be what it is divided by.
+#[test]
+fn many_threads_share_their_time() {
+    let run = |threads: u32| {
+        let mut script = Script { pace: 0, ..Script::new() };
+        for i in 0..80_000_u64 {
+            // Each of them calls once in 2 us.
+            let now = i / u64::from(threads) * 2_000;
+            let what = if i / u64::from(threads) % 2 == 0 {
+                What::Alloc { address: i * 16, size: 64, align_log2: 0, zeroed: false }
+            } else {
+                What::Free { address: (i - u64::from(threads)) * 16 }
+            };
+            let thread = 1 + (i % u64::from(threads)) as u32;
+            script.writer.push(&Event { sequence: i, time: now, thread, what });
+        }
+        Advice::of(&script.profile("shared"), None)
+    };
+    let (one, eight) = (run(1), run(8));
+    let share = |advice: &Advice| advice.heap_share.expect("it has times");
+    assert!(share(&one) < 0.02 && one.verdict == Recommendation::Keep, "{}", share(&one));
+    assert!((share(&eight) / share(&one) - 1.0).abs() < 0.01, "{} {}", share(&eight), share(&one));
+    let said = text::verdict(&eight);
+    assert!(said.contains("of the time of its 8 threads, of each"), "{said}");
+    assert_eq!(eight.verdict, Recommendation::Keep);
+}

@@ -1,0 +1,240 @@
+//! The profile and the advice as text.
+#![forbid(unsafe_code)]
+
+use core::fmt::Write as _;
+
+use crate::units::{bytes, duration, grouped, percent};
+
+use super::advise::{Advice, Recommendation};
+use super::histogram::LogHistogram;
+use super::order::FreeOrder;
+use super::profile::{BlockCounts, Profile, class_end, part};
+use super::share::{between, times};
+
+/// Threads whose processor time is listed.
+const BUSIEST: usize = 4;
+
+/// The name of a class.
+#[must_use]
+pub fn class_name(class: usize) -> String {
+    match class_end(class) {
+        Some(end) if end < 1024 => format!("to {end} B"),
+        Some(end) if end < 1 << 20 => format!("to {} KiB", end >> 10),
+        Some(end) => format!("to {} MiB", end >> 20),
+        None => "larger".to_owned(),
+    }
+}
+
+/// The median of a histogram, or a dash.
+fn median(histogram: &LogHistogram, show: impl Fn(u64) -> String) -> String {
+    histogram.quantile(0.5).map_or_else(|| "-".to_owned(), show)
+}
+
+fn row(out: &mut String, name: &str, counts: &BlockCounts, all: &BlockCounts) {
+    let shares = FreeOrder::ALL.map(|order| percent(part(counts.of(order), counts.freed)));
+    let _ = writeln!(
+        out,
+        "{name:<11} {:>13} {:>4} {:>4} {:>4} {:>5} {:>5} {:>5} {:>5} {:>5} {:>8} {:>10} {:>9}",
+        grouped(counts.blocks),
+        percent(part(counts.blocks, all.blocks)),
+        percent(part(counts.bytes, all.bytes)),
+        percent(part(counts.blocks - counts.freed.min(counts.blocks), counts.blocks)),
+        shares[0],
+        shares[1],
+        shares[2],
+        shares[3],
+        percent(counts.share_elsewhere()),
+        grouped(counts.resizes),
+        median(&counts.lives, grouped),
+        median(&counts.times, duration),
+    );
+}
+
+/// Rows of a histogram: least value, count, share, a bar.
+fn bars(out: &mut String, histogram: &LogHistogram, show: impl Fn(u64) -> String) {
+    let total = histogram.total();
+    let rows = histogram.rows();
+    let most = rows.iter().map(|(_, count)| *count).max().unwrap_or(1);
+    for (low, count) in rows {
+        let bar = "#".repeat((count as f64 / most as f64 * 40.0).round() as usize);
+        let _ = writeln!(
+            out,
+            "{:>12} {:>13} {:>4} {bar}",
+            show(low),
+            grouped(count),
+            percent(part(count, total))
+        );
+    }
+}
+
+/// Everything, for a terminal.
+#[must_use]
+pub fn report(profile: &Profile, advice: &Advice) -> String {
+    let mut out = String::new();
+    let all = profile.all();
+    let _ = writeln!(out, "{}", profile.command);
+    for caveat in &profile.caveats {
+        let _ = writeln!(out, "note: {caveat}");
+    }
+    let _ = writeln!(
+        out,
+        "{} calls in {}; threads: {}; {} blocks of {}; at most {} in {} blocks alive; {} left at the end",
+        grouped(profile.events),
+        duration(profile.time),
+        grouped(profile.threads),
+        grouped(all.blocks),
+        bytes(all.bytes),
+        bytes(profile.peak_bytes),
+        grouped(profile.peak_blocks),
+        grouped(profile.left)
+    );
+    for (count, what) in [
+        (profile.unknown, "calls about blocks from before the recording"),
+        (profile.twice, "blocks freed twice"),
+        (profile.lost, "blocks whose end was not seen"),
+        (profile.over_aligned, "blocks aligned to 32 or more"),
+    ] {
+        if count > 0 {
+            let _ = writeln!(out, "{} {what}", grouped(count));
+        }
+    }
+    let threads = &profile.timing.threads;
+    if threads.len() > 1 {
+        let mut busiest: Vec<(u64, u32)> =
+            threads.iter().map(|(number, thread)| (thread.last.thread, *number)).collect();
+        busiest.sort_unstable_by_key(|&(time, number)| (core::cmp::Reverse(time), number));
+        let said: Vec<String> = busiest
+            .iter()
+            .take(BUSIEST)
+            .map(|&(time, number)| format!("{} by thread {number}", duration(time)))
+            .collect();
+        let _ =
+            writeln!(out, "processor time of the busiest threads, with the recorder's: {}", said.join(", "));
+    }
+    let _ = writeln!(
+        out,
+        "\nSizes. Shares in %: of blocks, of bytes, left at the end; of the blocks freed: at once, LIFO, FIFO, in no\n\
+         order, on another thread. Lifetimes are medians, in blocks that came meanwhile and in time.\n\
+         {:<11} {:>13} {:>4} {:>4} {:>4} {:>5} {:>5} {:>5} {:>5} {:>5} {:>8} {:>10} {:>9}",
+        "size",
+        "blocks",
+        "bl.",
+        "by.",
+        "left",
+        "once",
+        "LIFO",
+        "FIFO",
+        "none",
+        "other",
+        "resized",
+        "life",
+        "time"
+    );
+    for (class, counts) in profile.classes.iter().enumerate().filter(|(_, counts)| counts.blocks > 0) {
+        row(&mut out, &class_name(class), counts, &all);
+    }
+    row(&mut out, "all", &all, &all);
+    let common: Vec<String> = profile
+        .sizes
+        .iter()
+        .take(8)
+        .map(|(size, blocks, _)| format!("{size} B {} %", percent(part(*blocks, all.blocks))))
+        .collect();
+    let _ = writeln!(out, "\nThe commonest sizes: {}", common.join(", "));
+    let _ = writeln!(out, "\nLifetimes, in blocks that came meanwhile (from, blocks, %)");
+    bars(&mut out, &all.lives, grouped);
+    let _ = writeln!(out, "\nLifetimes, in time (from, blocks, %)");
+    bars(&mut out, &all.times, duration);
+    out.push('\n');
+    out.push_str(&verdict(advice));
+    out
+}
+
+/// The verdict in a line.
+#[must_use]
+pub fn headline(advice: &Advice) -> String {
+    match &advice.verdict {
+        Recommendation::Keep => "Keep your allocator.".to_owned(),
+        Recommendation::General(name, ratio) => {
+            format!("Keep your code, and try {name} as its allocator: {ratio:.2} of the time in the replay.")
+        }
+        Recommendation::Try(name, source) if source.is_measured() => {
+            format!("Try {name}, as the replay measured it.")
+        }
+        Recommendation::Try(name, _) => {
+            format!("{name} may help: that is assumed, and was not measured on this trace.")
+        }
+    }
+}
+
+/// The allocator's share, in sentences.
+pub(super) fn shares(advice: &Advice) -> Vec<String> {
+    let share = &advice.share;
+    let mut said = vec![format!(
+        "The calls of the allocator take {}. Source: {}.",
+        times(share.heap),
+        advice.source.said()
+    )];
+    if let (Some(of), Some(whole)) = (share.of_processor(), share.processor) {
+        said.push(format!(
+            "That is {} of the program's processor time, {} without the recorder.",
+            between(of),
+            times(whole)
+        ));
+    }
+    if let (Some(of), Some(whole)) = (share.of_wall(), share.wall) {
+        let threads = match advice.threads {
+            0 | 1 => "of the time that passed".to_owned(),
+            threads => {
+                format!("of the time of its {threads} threads, of each from its first call to its last")
+            }
+        };
+        said.push(format!("It is {} {threads}: {}, waiting included.", between(of), times(whole)));
+    }
+    if let Some(recorded) = share.recorded {
+        said.push(format!(
+            "The processor time as recorded was {}; the recorder took {} of it.",
+            times(recorded),
+            times(share.recorder)
+        ));
+    }
+    if share.wall.is_none() {
+        said.push("The trace has no times, so nothing says what that is of the run.".to_owned());
+    }
+    said.extend(share.reasons.iter().map(|why| format!("Range: {why}.")));
+    said
+}
+
+/// The advice alone.
+#[must_use]
+pub fn verdict(advice: &Advice) -> String {
+    let mut out = String::new();
+    for sentence in shares(advice) {
+        let _ = writeln!(out, "{sentence}");
+    }
+    let _ = writeln!(
+        out,
+        "What each crate could serve (% of blocks, % of bytes), and would save of {}",
+        advice.whole
+    );
+    for offer in &advice.offers {
+        let _ = writeln!(
+            out,
+            "{:<13} {:>4} {:>4}   saves {:>4.1} %   {}",
+            offer.name,
+            percent(offer.blocks),
+            percent(offer.bytes),
+            offer.saving * 100.0,
+            if offer.fits { "fits" } else { "does not fit" }
+        );
+        for reason in &offer.reasons {
+            let _ = writeln!(out, "              {reason}");
+        }
+        let _ = writeln!(out, "              saving from {}", offer.source.said());
+    }
+    let _ = writeln!(out, "\n{}", headline(advice));
+    for reason in &advice.reasons {
+        let _ = writeln!(out, "- {reason}");
+    }
+    out
+}

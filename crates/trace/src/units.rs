@@ -1,0 +1,34 @@
+//! Numbers with their units, as tables print them.
+#![forbid(unsafe_code)]
+
+pub use ephemera_recorder::grouped;
+
+/// Returns a number of bytes in a unit that keeps it short.
+#[must_use]
+pub fn bytes(count: u64) -> String {
+    let (mut value, mut unit) = (count as f64, "B");
+    for next in ["KiB", "MiB", "GiB", "TiB"] {
+        if value < 1024.0 {
+            break;
+        }
+        (value, unit) = (value / 1024.0, next);
+    }
+    if unit == "B" { format!("{count} B") } else { format!("{value:.1} {unit}") }
+}
+
+/// Returns a number of nanoseconds in a unit that keeps it short.
+#[must_use]
+pub fn duration(ns: u64) -> String {
+    match ns {
+        0..1_000 => format!("{ns} ns"),
+        1_000..1_000_000 => format!("{:.1} us", ns as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} ms", ns as f64 / 1e6),
+        _ => format!("{:.2} s", ns as f64 / 1e9),
+    }
+}
+
+/// Returns a share as a whole number of percent. A share that is above zero is never shown as 0.
+#[must_use]
+pub fn percent(share: f64) -> String {
+    if share > 0.0 && share < 0.005 { "<1".to_owned() } else { format!("{:.0}", share * 100.0) }
+}

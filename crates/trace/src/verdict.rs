@@ -1,0 +1,159 @@
+//! What to do, by what was measured first.
+//!
+//! A replay of the trace measures general allocators and some of ours: of those, the one that saves most. Only where none of them
+//! saves enough is a crate named for what it is assumed to save.
+#![forbid(unsafe_code)]
+
+use super::costs::CostSource;
+use super::offer::{Offer, WORTH, percent};
+use super::profile::Profile;
+use super::replay::Replayed;
+use super::share::{Interval, between};
+
+/// Fewer calls than this are nobody's bottleneck.
+const FEW: u64 = 10_000;
+
+/// What to do.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Recommendation {
+    /// Nothing.
+    Keep,
+    /// Another general allocator: its name, and its ratio.
+    General(String, f64),
+    /// A crate of ours, and where the figure of its saving is from.
+    Try(&'static str, CostSource),
+}
+
+/// What a verdict is made of.
+pub(super) struct AdviceCase<'a> {
+    pub(super) profile: &'a Profile,
+    /// The allocator's share; `None` if the trace has no times.
+    pub(super) share: Option<Interval>,
+    /// Where that is from.
+    pub(super) source: CostSource,
+    /// What shares are of.
+    pub(super) whole: &'a str,
+    pub(super) offers: &'a [Offer],
+    pub(super) replayed: Option<&'a Replayed>,
+}
+
+impl AdviceCase<'_> {
+    /// Few enough calls, or little enough time: keep. Else what saves most of what was measured; else what is assumed to; else
+    /// keep.
+    pub(super) fn verdict(&self) -> (Recommendation, Vec<String>) {
+        let mut reasons = Vec::new();
+        if self.profile.events < FEW {
+            reasons.push(format!("{} calls are too few to matter", self.profile.events));
+            return (Recommendation::Keep, reasons);
+        }
+        let whole = self.whole;
+        match self.share {
+            Some(share) if share.high < WORTH => {
+                reasons.push(format!(
+                    "the allocator takes {} of {whole}, by {}: too little to change a program for",
+                    between(share),
+                    self.source.said()
+                ));
+                return (Recommendation::Keep, reasons);
+            }
+            Some(share) => {
+                reasons.push(format!("the allocator takes {} of {whole}", between(share)));
+                if share.low < WORTH && self.replayed.is_none() {
+                    reasons.push(format!(
+                        "that may be less than the {} for which a change is worth it: `cargo xtask replay` narrows it",
+                        percent(WORTH)
+                    ));
+                }
+            }
+            None => reasons.push(
+                "the trace has no times, so nothing says what the allocator takes of the run: see to that first"
+                    .to_owned(),
+            ),
+        }
+        if self.replayed.is_some_and(Replayed::untrusted) {
+            reasons.push("the replay is marked untrusted: repeat it before you act on it".to_owned());
+        }
+        let verdict = match self.measured(&mut reasons) {
+            Some(verdict) => verdict,
+            None => self.assumed(&mut reasons),
+        };
+        (verdict, reasons)
+    }
+
+    /// The crate that saves most, of those whose saving was measured, or of the others.
+    fn best(&self, measured: bool) -> Option<&Offer> {
+        let offers = self.offers.iter().filter(|offer| offer.fits && offer.source.is_measured() == measured);
+        offers.max_by(|a, b| a.saving.total_cmp(&b.saving))
+    }
+
+    fn measured(&self, reasons: &mut Vec<String>) -> Option<Recommendation> {
+        let whole = self.whole;
+        let general = self.replayed.and_then(Replayed::best_general).map(|row| {
+            let saving = self.share.map_or(1.0, |share| share.mid) * (1.0 - row.ratio.mid);
+            let said = format!(
+                "measured: {} replayed this trace in {:.2} of the time: some {} of {whole}, for one line of code",
+                row.name,
+                row.ratio.mid,
+                percent(saving)
+            );
+            (saving, Recommendation::General(row.name.clone(), row.ratio.mid), said)
+        });
+        let ours = self.best(true).map(|offer| {
+            let said = format!(
+                "measured: {} could serve {} of the blocks and saves {} of {whole}",
+                offer.name,
+                percent(offer.blocks),
+                percent(offer.saving)
+            );
+            (offer.saving, Recommendation::Try(offer.name, offer.source), said)
+        });
+        // Of two that save the same, the one that asks for less work.
+        let mut found: Vec<_> = general.into_iter().chain(ours).filter(|one| one.0 >= WORTH).collect();
+        found.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let (saving, verdict) = found.first().map(|one| (one.0, one.1.clone()))?;
+        reasons.extend(found.into_iter().map(|one| one.2));
+        if let Recommendation::Try(name, _) = &verdict {
+            self.explain(name, reasons);
+        }
+        if let Some(more) = self.best(false).filter(|offer| offer.saving > saving) {
+            reasons.push(format!(
+                "{} might save {} of {whole}, but that is assumed, not measured",
+                more.name,
+                percent(more.saving)
+            ));
+        }
+        Some(verdict)
+    }
+
+    fn assumed(&self, reasons: &mut Vec<String>) -> Recommendation {
+        let verdict = if let Some(best) = self.best(false) {
+            reasons.push(format!(
+                "{} could serve {} of the blocks and is assumed to save {} of {}: nobody measured it on this trace",
+                best.name,
+                percent(best.blocks),
+                percent(best.saving),
+                self.whole
+            ));
+            self.explain(best.name, reasons);
+            Recommendation::Try(best.name, best.source)
+        } else {
+            for offer in self.offers {
+                reasons.extend(offer.reasons.last().map(|why| format!("{}: {why}", offer.name)));
+            }
+            Recommendation::Keep
+        };
+        reasons.push(if self.replayed.is_none() {
+            "a general allocator such as mimalloc may help as well or more: `cargo xtask replay` measures that"
+                .to_owned()
+        } else {
+            format!("nothing that was replayed and could be used here saves {}", percent(WORTH))
+        });
+        verdict
+    }
+
+    /// The reasons of one offer.
+    fn explain(&self, name: &str, reasons: &mut Vec<String>) {
+        let offer = self.offers.iter().find(|offer| offer.name == name);
+        reasons.extend(offer.into_iter().flat_map(|offer| offer.reasons.iter().cloned()));
+    }
+}
