@@ -30,7 +30,7 @@ pub fn run(class: Class) {
 fn all(class: Class, criterion: &mut Criterion) {
     let seed = 4141;
     let specs: Vec<_> =
-        catalogue().into_iter().filter(|spec| spec.scale == Scale::Quick && spec.class() == class).collect();
+        catalogue().into_iter().filter(|spec| spec.scale == Scale::Quick && spec.class == class).collect();
     let document = if specs.iter().any(|spec| spec.parses()) {
         Document::load(Document::find().as_deref(), seed)
     } else {

@@ -10,7 +10,7 @@ use crate::loom;
 use crate::miri;
 use crate::shell::Cmd;
 use crate::steps::{Outcome, Step, run};
-use crate::toolchain::Missing;
+use crate::toolchain::MissingToolchain;
 use crate::workspace::Workspace;
 
 /// The part of a test's name that marks a comparison of compiler messages. Such tests pass on the
@@ -35,14 +35,14 @@ const BOTH_TRAITS: [(&str, &str); 3] =
   cargo xtask test --fast    leaves out loom and Miri
 
 To run one test, use cargo itself: cargo test -p ring-alloc NAME")]
-pub(crate) struct Options {
+pub(crate) struct TestOptions {
     /// Leave out loom and Miri.
     #[arg(long)]
     fast: bool,
 }
 
 /// Runs the command.
-pub(crate) fn main(ws: &Workspace, options: &Options) -> Result<bool> {
+pub(crate) fn main(ws: &Workspace, options: &TestOptions) -> Result<bool> {
     let mut todo = steps();
     if options.fast {
         for name in ["loom", "miri"] {
@@ -51,7 +51,7 @@ pub(crate) fn main(ws: &Workspace, options: &Options) -> Result<bool> {
     } else {
         todo.extend(loom::steps(ws)?);
         // `ci` and `miri` also run Stacked Borrows. This command ends within minutes.
-        todo.extend(miri::steps(ws, miri::Model::Tree, miri::TEST_SEEDS, Missing::Report)?);
+        todo.extend(miri::steps(ws, miri::BorrowModel::Tree, miri::TEST_SEEDS, MissingToolchain::Report)?);
     }
     Ok(run(ws, todo))
 }
@@ -60,12 +60,12 @@ pub(crate) fn main(ws: &Workspace, options: &Options) -> Result<bool> {
 pub(crate) fn steps() -> Vec<Step<'static>> {
     vec![
         Step::new("test/unit", "unit and integration tests pass, examples build", |ws| each(ws, &UNIT)),
+        examples::step(),
         Step::new("test/doc", "examples in the documentation pass", |ws| {
             let ran = doc(ws)?;
             Ok(Outcome::Passed(format!("{ran} tests")))
         })
         .beside(),
-        examples::step(),
         Step::new("test/ringal-features", "tests of ringal pass with `bytes` and `checked`", |ws| {
             let cargo = ws.cargo().args(["test", "--lib", "--tests", "--package", "ringal"]);
             TestRun { cargo: cargo.args(["--features", "bytes,checked"]), harness: Vec::new() }

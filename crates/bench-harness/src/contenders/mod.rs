@@ -11,7 +11,7 @@ use crate::card::{Class, Info};
 use crate::nodes::Family;
 use crate::objects::Maker;
 use crate::tally::Counted;
-use crate::workloads::{Cell, Context, Kind, Spec};
+use crate::workloads::{Cell, Context, Spec, build};
 
 /// Index, in each class, of the allocator that does nothing.
 pub const VOID: usize = 0;
@@ -47,81 +47,34 @@ pub struct Entry {
     pub replay: Option<ephemera_trace::replay::Build>,
 }
 
-/// An entry for blocks.
+/// Creates the entry of a contender from its card and the three ways to build a cell.
+const fn entry(class: Class, key: &'static str, info: Info, [timed, checked, metered]: [Build; 3]) -> Entry {
+    Entry { key, class, info, absent: None, timed, checked, metered, replay: None }
+}
+
+/// Creates an entry for blocks.
 fn blocks<C: Contender>(key: &'static str) -> Entry {
-    fn build<C: Contender>(spec: &Spec, context: &Context) -> Box<dyn Cell> {
-        let Kind::Blocks(workload) = spec.kind else { other_class(spec) };
-        workload.build::<C>(context)
-    }
-    Entry {
-        key,
-        class: Class::Blocks,
-        info: C::INFO,
-        absent: None,
-        timed: build::<C>,
-        checked: build::<Counted<C>>,
-        metered: build::<Counted<C::Metered>>,
-        replay: Some(crate::replay::build::<C>),
-    }
+    let builds = [build::blocks::<C>, build::blocks::<Counted<C>>, build::blocks::<Counted<C::Metered>>];
+    let replay: ephemera_trace::replay::Build = crate::replay::build::<C>;
+    Entry { replay: Some(replay), ..entry(Class::Blocks, key, C::INFO, builds) }
 }
 
-/// An entry for objects.
+/// Creates an entry for objects.
 fn objects<M: Maker>(key: &'static str) -> Entry {
-    fn build<M: Maker>(spec: &Spec, context: &Context) -> Box<dyn Cell> {
-        let Kind::Objects(workload) = spec.kind else { other_class(spec) };
-        workload.build::<M>(context)
-    }
-    Entry {
-        key,
-        class: Class::Objects,
-        info: M::INFO,
-        absent: None,
-        timed: build::<M>,
-        checked: build::<Counted<M>>,
-        metered: build::<Counted<M>>,
-        replay: None,
-    }
+    let builds = [build::objects::<M>, build::objects::<Counted<M>>, build::objects::<Counted<M>>];
+    entry(Class::Objects, key, M::INFO, builds)
 }
 
-/// An entry for buffers.
+/// Creates an entry for buffers.
 fn buffers<S: Source>(key: &'static str) -> Entry {
-    fn build<S: Source>(spec: &Spec, context: &Context) -> Box<dyn Cell> {
-        let Kind::Buffers(workload) = spec.kind else { other_class(spec) };
-        workload.build::<S>(context)
-    }
-    Entry {
-        key,
-        class: Class::Buffers,
-        info: S::INFO,
-        absent: None,
-        timed: build::<S>,
-        checked: build::<Counted<S>>,
-        metered: build::<Counted<S>>,
-        replay: None,
-    }
+    let builds = [build::buffers::<S>, build::buffers::<Counted<S>>, build::buffers::<Counted<S>>];
+    entry(Class::Buffers, key, S::INFO, builds)
 }
 
-/// An entry for nodes.
+/// Creates an entry for nodes.
 fn nodes<F: Family>(key: &'static str) -> Entry {
-    fn build<F: Family>(spec: &Spec, context: &Context) -> Box<dyn Cell> {
-        let Kind::Nodes(workload) = spec.kind else { other_class(spec) };
-        workload.build::<F>(context)
-    }
-    Entry {
-        key,
-        class: Class::Nodes,
-        info: F::INFO,
-        absent: None,
-        timed: build::<F>,
-        checked: build::<Counted<F>>,
-        metered: build::<Counted<F::Metered>>,
-        replay: None,
-    }
-}
-
-/// The runner pairs workloads with contenders of their class alone.
-fn other_class(spec: &Spec) -> ! {
-    panic!("{} is for {:?}", spec.id, spec.class())
+    let builds = [build::nodes::<F>, build::nodes::<Counted<F>>, build::nodes::<Counted<F::Metered>>];
+    entry(Class::Nodes, key, F::INFO, builds)
 }
 
 /// The reference, registered once more.

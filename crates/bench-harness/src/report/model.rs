@@ -124,7 +124,7 @@ impl Table {
         Self {
             id: outcome.spec.id.clone(),
             title: outcome.spec.title.clone(),
-            class: outcome.spec.class(),
+            class: outcome.spec.class,
             op: outcome.spec.op,
             ops_per_sample: outcome.units.map(|units| units * outcome.ops_per_unit),
             aa,
@@ -193,7 +193,7 @@ impl Report {
         head.tables = outcomes
             .iter()
             .map(|outcome| {
-                let class = outcome.spec.class();
+                let class = outcome.spec.class;
                 let entries: Vec<Entry> =
                     entries.iter().filter(|entry| entry.class == class).copied().collect();
                 Table::new(outcome, &entries, &head.host, head.seed)

@@ -6,17 +6,19 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use ephemera_measure::turns;
 use hdrhistogram::Histogram;
 use hdrhistogram::iterators::IterationValue;
+use rand::seq::SliceRandom;
 
 use super::record::{Checked, Job, Latencies, Line, Memory, Mode, Refusals, Sample};
 use crate::card::MemoryBy;
 use crate::contenders::{self, ALWAYS, Entry, REFERENCE};
 use crate::tally::watch;
 use crate::workloads::blocks::json::Document;
+use crate::workloads::draws::stream;
 use crate::workloads::nodes::Sources;
-use crate::workloads::rng::Rng;
-use crate::workloads::{BlockWorkload, Cell, Context, Kind, ObjectWorkload, Spec, catalogue};
+use crate::workloads::{Cell, Context, Spec, catalogue};
 use crate::{backing, os, tally};
 
 /// Samples of each contender before the first round; one is enough where samples are long.
@@ -44,7 +46,7 @@ pub fn serve(job: &Job, out: &mut dyn Write) -> io::Result<()> {
     let unknown = |what: &str| io::Error::other(format!("no such {what}"));
     let spec =
         catalogue().into_iter().find(|spec| spec.id == job.workload).ok_or_else(|| unknown("workload"))?;
-    let known = contenders::of(spec.class());
+    let known = contenders::of(spec.class);
     let find = |key: &String| {
         known.iter().find(|entry| entry.key == key).copied().ok_or_else(|| unknown("contender"))
     };
@@ -159,10 +161,10 @@ impl Child<'_> {
 
     /// Takes samples in rounds.
     fn time(&self, turn: &mut Turn, lines: &mut Vec<Line>) -> io::Result<()> {
-        let mut rng = Rng::new(self.job.chance, 6);
+        let mut rng = stream(self.job.chance, 6);
         // Which contender comes first decides where the others' memory lies: by chance, anew in each process.
         let mut set_up: Vec<usize> = (0..self.entries.len()).collect();
-        rng.shuffle(&mut set_up);
+        set_up.shuffle(&mut rng);
         let mut cells: Vec<Option<Box<dyn Cell>>> = self.entries.iter().map(|_| None).collect();
         for &index in &set_up {
             turn.of(self.entries[index].key)?;
@@ -184,7 +186,7 @@ impl Child<'_> {
         let mut contaminated = 0;
         let mut round = -WARM_UP;
         while round < rounds {
-            rng.next_turns(&mut order);
+            turns::next_round(&mut rng, &mut order);
             let before = os::steal();
             let start = samples.len();
             for &index in &order {
@@ -279,7 +281,7 @@ impl Child<'_> {
             }
         }
         let units = (self.job.target_ns * cells.len() as f64 / all).max(SHORTEST_NS / reference.max(1e-3));
-        Ok((units as u64).max(self.spec.least_units()))
+        Ok((units as u64).max(self.spec.least_units))
     }
 
     /// Measures the latencies of the one contender of the job.
@@ -319,7 +321,7 @@ impl Child<'_> {
             os::reset_peak();
             let resident = os::resident();
             let exact = entry.info.memory == MemoryBy::Backing;
-            if over_time(self.spec)
+            if self.spec.shows_memory_over_time()
                 && let Some(asked) = self.spec.asked(self.spec.memory_units)
             {
                 let taken = move || if exact { Some(backing::held() - held) } else { grown(resident) };
@@ -342,14 +344,6 @@ impl Child<'_> {
         }
         Ok(())
     }
-}
-
-/// Whether it is worth a picture how a workload's memory comes and goes: in S6 it shows what a few late blocks hold.
-fn over_time(spec: &Spec) -> bool {
-    matches!(
-        spec.kind,
-        Kind::Blocks(BlockWorkload::Straggler(_)) | Kind::Objects(ObjectWorkload::Straggler(_))
-    )
 }
 
 /// How far the resident set has grown.

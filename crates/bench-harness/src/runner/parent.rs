@@ -12,12 +12,14 @@ use std::time::Instant;
 
 use std::{env, fs, thread};
 
+use rand::RngExt;
+
 use super::plan::{Clock, Plan, Progress, Work};
 use super::record::{Checked, Job, Line, Mode, Outcome, State};
 use crate::card::Class;
 use crate::contenders::{ALWAYS, Entry, REFERENCE, TWIN, VOID};
 use crate::stats;
-use crate::workloads::rng::Rng;
+use crate::workloads::draws::stream;
 use crate::workloads::{Load, Spec};
 
 /// After which a child is taken for hung.
@@ -157,7 +159,7 @@ fn outcome(plan: &Plan, spec: &Spec) -> Outcome {
         None => State::Ran,
     };
     let states: BTreeMap<String, State> =
-        plan.entries_of(spec.class()).map(|entry| (entry.key.to_owned(), state(entry))).collect();
+        plan.entries_of(spec.class).map(|entry| (entry.key.to_owned(), state(entry))).collect();
     Outcome {
         spec: spec.clone(),
         states,
@@ -249,7 +251,7 @@ fn child(job: &Job) -> Result<Result<Vec<Line>, String>, Error> {
     let _ = fs::remove_file(&job.marker);
     let orders = serde_json::to_string(job).map_err(io::Error::from)?;
     // The length of the environment moves the stack, and with it what shares a line or a page: by chance, anew each time.
-    let padding = Rng::new(job.chance, 7).below(4096) as usize;
+    let padding = stream(job.chance, 7).random_range(0..4096_u64) as usize;
     let mut child = Command::new(env::current_exe()?)
         .arg("--child")
         .arg(orders)
@@ -309,7 +311,7 @@ fn last_line(said: &str) -> &str {
 /// Compares checks: against arithmetic, against the contents written, against the reference.
 fn compare(outcome: &mut Outcome) {
     let reference = outcome.checks.iter().find(|check| check.contender == key_of(REFERENCE)).cloned();
-    let class = outcome.spec.class();
+    let class = outcome.spec.class;
     for check in &outcome.checks {
         if let Some(wrong) = wrong(class, check, reference.as_ref())
             && let Some(state) = outcome.states.get_mut(&check.contender)

@@ -91,7 +91,7 @@ impl Plan {
 
     fn weight(&self, spec: &Spec, work: Work) -> Duration {
         let able = |entry: &&Entry| entry.absent.is_none() && spec.need.missing(&entry.info.caps).is_none();
-        let contenders = self.entries_of(spec.class()).filter(able).count() as u32;
+        let contenders = self.entries_of(spec.class).filter(able).count() as u32;
         let each = match work {
             Work::Time(0) if self.isolated => CHILD + self.target * self.rounds,
             Work::Time(_) => self.target * self.rounds,

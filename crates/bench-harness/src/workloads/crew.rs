@@ -6,6 +6,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use super::{Cell, mix};
+use crate::blocks::Contender;
+use crate::card::Info;
 use crate::os;
 
 /// A pool known to several threads.
@@ -19,6 +21,22 @@ unsafe impl<P> Send for Shared<P> {}
 impl<P> Clone for Shared<P> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
+    }
+}
+
+impl<C: Contender> Contender for Shared<C> {
+    const INFO: Info = C::INFO;
+    type Metered = Self;
+    type Backing = C::Backing;
+    type Ref<'a> = C::Ref<'a>;
+
+    fn create() -> Self {
+        Self(Arc::new(C::create()))
+    }
+
+    #[inline(always)]
+    fn by_ref(&self) -> C::Ref<'_> {
+        self.0.by_ref()
     }
 }
 

@@ -92,7 +92,7 @@ fn latencies(index: usize, entry: &Entry) -> Latencies {
 }
 
 fn outcome(spec: Spec, all: &[Entry], twin: f64) -> Outcome {
-    let entries: Vec<&Entry> = all.iter().filter(|entry| entry.class == spec.class()).collect();
+    let entries: Vec<&Entry> = all.iter().filter(|entry| entry.class == spec.class).collect();
     let state = |index: usize, entry: &Entry| match spec.need.missing(&entry.info.caps) {
         Some(why) => State::Missing(why.to_owned()),
         None if index == 6 => State::Crashed("aborted: no <luck>, when timed".to_owned()),

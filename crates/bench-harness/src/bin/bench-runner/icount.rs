@@ -20,7 +20,7 @@ use bench_harness::contenders::{self, ALWAYS, Entry, REFERENCE, VOID};
 use bench_harness::host::Host;
 use bench_harness::workloads::blocks::json::Document;
 use bench_harness::workloads::nodes::Sources;
-use bench_harness::workloads::{BufferWorkload, Cell, Context, Kind, Need, NodeWorkload, Spec};
+use bench_harness::workloads::{Cell, Context, Need, Spec};
 use serde::Serialize;
 
 /// The tool.
@@ -71,12 +71,7 @@ struct Counted {
 /// and R5 read what they find on the host.
 fn counted(spec: &Spec) -> bool {
     let threads = matches!(spec.need, Need::OtherThread | Need::Shared | Need::ThreadsEnd);
-    let found = match spec.kind {
-        Kind::Nodes(workload) => NodeWorkload::reads_sources(&workload),
-        Kind::Buffers(workload) => matches!(workload, BufferWorkload::Csv(_)),
-        Kind::Blocks(_) | Kind::Objects(_) => false,
-    };
-    !threads && !spec.is_served() && !found
+    !threads && !spec.is_served() && !spec.reads_host()
 }
 
 /// Returns the contenders of a workload that `peers` names. If it names none, returns ours, and the
@@ -88,7 +83,7 @@ fn entries(spec: &Spec, peers: &[String]) -> Vec<Entry> {
         _ => peers.iter().any(|peer| peer == key),
     };
     let able = |entry: &Entry| entry.absent.is_none() && spec.need.missing(&entry.info.caps).is_none();
-    contenders::of(spec.class()).into_iter().filter(|entry| chosen(entry.key) && able(entry)).collect()
+    contenders::of(spec.class).into_iter().filter(|entry| chosen(entry.key) && able(entry)).collect()
 }
 
 /// Counts all workloads that can be counted and writes `icount.json`; `step` hears what comes next.
@@ -182,7 +177,7 @@ fn count(spec: &Spec, contender: &str, seed: u64, file: &Path) -> Result<f64, Bo
     let (Some(directory), Some(name)) = (program.parent(), program.file_name()) else {
         return Err("this program does not know where it is".into());
     };
-    let units = spec.check_units().max(spec.least_units());
+    let units = spec.check_units().max(spec.least_units);
     // A percent sign would be a directive.
     let path = file.to_string_lossy();
     let output = valgrind()
@@ -235,7 +230,7 @@ pub(crate) fn region(arguments: &[String]) -> Result<(), Box<dyn Error>> {
     let (units, seed): (u64, u64) = (units.parse()?, seed.parse()?);
     let specs = bench_harness::workloads::catalogue();
     let spec = specs.iter().find(|spec| spec.id == *workload).ok_or("no such workload")?;
-    let entry = contenders::of(spec.class()).into_iter().find(|entry| entry.key == contender);
+    let entry = contenders::of(spec.class).into_iter().find(|entry| entry.key == contender);
     let entry = entry.ok_or("no such contender")?;
     let context = Context {
         seed,

@@ -16,9 +16,9 @@ use bench_harness::host::Host;
 use bench_harness::report::baseline::{Baseline, Comparison};
 use bench_harness::report::{self, Report};
 use bench_harness::runner::{self, Outcome, Plan, Progress, State};
+use bench_harness::workloads::Workload;
 use bench_harness::workloads::blocks::json::Document;
 use bench_harness::workloads::nodes::{Sources, ticks_per_ns};
-use bench_harness::workloads::{Kind, NodeWorkload};
 use clap::Parser;
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 
@@ -131,11 +131,10 @@ impl Arguments {
         drop(document);
         let mut corpus = None;
         for spec in &mut plan.specs {
-            let Kind::Nodes(workload) = spec.kind else { continue };
-            if workload.reads_sources() {
+            if spec.reads_sources() {
                 let corpus = corpus.get_or_insert_with(|| Sources::corpus(plan.corpus.as_deref()));
                 spec.title = format!("{}: {}", spec.title, corpus.origin);
-            } else if let (NodeWorkload::Set(..), Some(ticks)) = (workload, ticks_per_ns()) {
+            } else if let (Workload::Set(..), Some(ticks)) = (spec.workload, ticks_per_ns()) {
                 spec.title = format!("{}; {ticks:.2} ticks of the time-stamp counter a ns", spec.title);
             }
         }

@@ -4,7 +4,7 @@
 use crate::card::{Caps, Class, Info, MemoryBy};
 use crate::contenders::Entry;
 #[cfg(ephemera_cpp)]
-use crate::workloads::Kind;
+use crate::workloads::Workload;
 use crate::workloads::{Cell, Context, Spec};
 
 /// Why there is none, as the build script found.
@@ -40,9 +40,7 @@ fn build(_allocator: i32, _counted: bool, spec: &Spec, _context: &Context) -> Bo
 
 #[cfg(ephemera_cpp)]
 fn build(allocator: i32, counted: bool, spec: &Spec, context: &Context) -> Box<dyn Cell> {
-    let Kind::Nodes(crate::workloads::NodeWorkload::Set(n, again)) = spec.kind else {
-        panic!("{} is not written in C++", spec.id)
-    };
+    let Workload::Set(n, again) = spec.workload else { panic!("{} is not written in C++", spec.id) };
     let keys: Vec<i32> =
         crate::workloads::nodes::set::keys(context.seed, n).iter().map(|&key| key.cast_signed()).collect();
     Box::new(linked::Set::new(allocator, &keys, again, counted))

@@ -10,10 +10,11 @@ use std::time::Instant;
 
 use allocator_api2::vec::Vec as List;
 use hdrhistogram::Histogram;
+use rand::RngExt;
 
 use super::{layout, touch, verify};
 use crate::blocks::{Contender, Handle, RawAlloc};
-use crate::workloads::rng::{self, Rng};
+use crate::workloads::draws::{self, stream};
 use crate::workloads::{Cell, Context, Load, load, mix};
 
 /// Steps of a frame.
@@ -66,14 +67,16 @@ impl Frames {
     /// Before the first frame.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        let mut rng = Rng::new(seed, 14);
+        let mut rng = stream(seed, 14);
         let mut lives = Box::new([0; TABLE]);
-        lives.fill_with(|| if rng.below(KEPT_ONE_IN) == 0 { 2 + rng.below(2) as u8 } else { 0 });
-        let counts = rng::poisson::<COUNTS>(seed, BLOCKS);
+        lives.fill_with(|| {
+            if rng.random_range(0..KEPT_ONE_IN) == 0 { 2 + rng.random_range(0..2_u64) as u8 } else { 0 }
+        });
+        let counts = draws::poisson::<COUNTS>(seed, BLOCKS);
         let most = counts.iter().copied().max().unwrap_or(0);
         let (low, high) = CHUNKS;
-        let chunks = rng::uniform::<COUNTS>(seed, low, high);
-        let tables = Tables { sizes: rng::uniform(seed, 16, 512), lives, counts, chunks };
+        let chunks = draws::uniform::<COUNTS>(seed, low, high);
+        let tables = Tables { sizes: draws::uniform(seed, 16, 512), lives, counts, chunks };
         let kept = [(); TURNS].map(|()| Vec::with_capacity(STEPS * usize::from(most)));
         Self { tables, kept, scratch: Vec::with_capacity(usize::from(most)), frame: 0, block: 0 }
     }

@@ -4,10 +4,13 @@
 
 use core::ptr::null_mut;
 
+use rand::RngExt;
+use rand::seq::SliceRandom;
+
 use super::layout;
 use crate::blocks::{Contender, RawAlloc};
 use crate::tally;
-use crate::workloads::rng::{self, Rng};
+use crate::workloads::draws::{self, SplitMix64, stream};
 use crate::workloads::{Cell, Context, mix};
 
 /// Slots, half of which hold a block at the start.
@@ -40,11 +43,11 @@ pub struct Slots {
 }
 
 /// Draws one of the slots: in a fifth of them with a probability of four fifths, in a fifth of these again, …
-fn draw(rng: &mut Rng) -> u32 {
+fn draw(rng: &mut SplitMix64) -> u32 {
     let (mut from, mut count) = (0.0, SLOTS as f64);
     for _ in 0..LEVELS {
         let fifth = count / 5.0;
-        if rng.below(5) == 0 {
+        if rng.random_range(0..5_u64) == 0 {
             // Among the others of this level, evenly.
             from += fifth;
             count -= fifth;
@@ -52,19 +55,19 @@ fn draw(rng: &mut Rng) -> u32 {
         }
         count = fifth;
     }
-    (from + rng.fraction() * count) as u32
+    (from + rng.random::<f64>() * count) as u32
 }
 
 impl Slots {
     /// Fills every other slot.
     pub fn fill<R: RawAlloc + Copy>(alloc: R, seed: u64) -> Self {
-        let mut rng = Rng::new(seed, 11);
+        let mut rng = stream(seed, 11);
         let mut order: Vec<u32> = (0..SLOTS as u32).collect();
         // What is drawn often lies apart, as the slots of a program do.
-        rng.shuffle(&mut order);
+        order.shuffle(&mut rng);
         let places = (0..PLACES).map(|_| order[draw(&mut rng) as usize]).collect();
         let slots = vec![Slot { block: null_mut(), size: 0, tag: 0 }; SLOTS].into();
-        let sizes = rng::geometric::<SIZES>(seed, LARGEST);
+        let sizes = draws::geometric::<SIZES>(seed, LARGEST);
         let mut filled = Self { slots, places, sizes, place_at: 0, size_at: 0 };
         for at in (0..SLOTS).step_by(2) {
             let size = filled.next_size();
@@ -175,7 +178,7 @@ mod tests {
 
     #[test]
     fn four_fifths_of_the_draws_fall_to_one_fifth_of_the_slots() {
-        let mut rng = Rng::new(7, 0);
+        let mut rng = stream(7, 0);
         let draws: Vec<u32> = (0..100_000).map(|_| draw(&mut rng)).collect();
         assert!(draws.iter().all(|&slot| (slot as usize) < SLOTS));
         let mut bound = SLOTS as f64;

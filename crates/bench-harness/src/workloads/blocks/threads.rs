@@ -6,10 +6,11 @@
 
 use std::sync::Arc;
 
-use super::slots::{Slots, Spread, replace};
+use super::BlockStock;
 use crate::blocks::Contender;
 use crate::os;
 use crate::workloads::crew::{Meeting, Shared};
+use crate::workloads::slots::{Slots, Spread, replace};
 use crate::workloads::{Cell, Context, mix};
 
 /// Blocks that a thread leaves to the next one.
@@ -18,7 +19,7 @@ pub const BLOCKS: u16 = 5000;
 pub const LIFE: u64 = 10 * BLOCKS as u64;
 
 /// An array on its way to a thread.
-struct Array(Slots);
+struct Array(Slots<*mut u8>);
 
 // SAFETY: cells of this workload are built for contenders alone that free on any thread; the blocks are the array's own.
 unsafe impl Send for Array {}
@@ -45,7 +46,7 @@ impl<C: Contender> Generations<C> {
                 let (theirs, mut array) = (theirs, array);
                 meeting.wait(0);
                 // SAFETY: all arrays were filled by this contender.
-                let sum = unsafe { replace(theirs.0.by_ref(), &mut array.0, LIFE) };
+                let sum = unsafe { replace(&mut BlockStock(theirs), &mut array.0, LIFE) };
                 (array, sum)
             })
         };
@@ -75,7 +76,7 @@ impl<C: Contender> Drop for Generations<C> {
     fn drop(&mut self) {
         for array in self.arrays.drain(..) {
             // SAFETY: all arrays were filled by this contender.
-            unsafe { array.0.clear(self.alloc.0.by_ref()) };
+            unsafe { array.0.clear(&mut BlockStock(self.alloc.clone())) };
         }
     }
 }
@@ -85,7 +86,8 @@ pub fn cell<C: Contender>(threads: usize, context: &Context) -> Box<dyn Cell> {
     let alloc = Shared(Arc::new(C::create()));
     let fill = |thread| {
         let seed = context.seed + thread;
-        Array(Slots::fill(alloc.0.by_ref(), seed, BLOCKS, Spread::Uniform(8, 1000)))
+        let mut stock = BlockStock(alloc.clone());
+        Array(Slots::fill(&mut stock, seed, BLOCKS, Spread::Uniform(8, 1000), 0))
     };
     let arrays = (0..threads as u64).map(fill).collect();
     Box::new(Generations { arrays, alloc, second_cpu: context.second_cpu })

@@ -5,8 +5,10 @@
 
 use core::alloc::Layout;
 
+use rand::seq::index;
+
 use crate::nodes::Family;
-use crate::workloads::rng::Rng;
+use crate::workloads::draws::stream;
 use crate::workloads::{Cell, Context, mix};
 
 /// Elements.
@@ -115,17 +117,10 @@ pub(crate) fn fold(sum: u64, erased: u64, inserted: u64, len: u64) -> u64 {
     mix(sum, erased << 40 ^ inserted << 20 ^ len)
 }
 
-/// Different random numbers.
+/// Returns `n` distinct random keys.
 pub(crate) fn keys(seed: u64, n: usize) -> Box<[u32]> {
-    let mut rng = Rng::new(seed, 8);
-    // Multiplying by an odd number and folding high bits onto low ones maps no two numbers to one.
-    let start = rng.word() as u32;
-    let scatter = |i: u32| {
-        let word = i.wrapping_mul(0x9E37_79B1);
-        let word = (word ^ word >> 15).wrapping_mul(0x85EB_CA77);
-        word ^ word >> 13
-    };
-    (0..n as u32).map(|i| scatter(start.wrapping_add(i))).collect()
+    let drawn = index::sample(&mut stream(seed, 8), u32::MAX as usize, n);
+    drawn.into_iter().map(|key| key as u32).collect()
 }
 
 /// Inserts into an empty set, then empties it at once; or, with `again`, erases one by one and inserts again.
@@ -172,6 +167,8 @@ pub(crate) fn cell<F: Family>(n: usize, again: bool, context: &Context) -> Box<d
 mod tests {
     use std::collections::HashSet;
 
+    use rand::RngExt;
+
     use super::*;
     use crate::contenders::blocks::System;
     use crate::contenders::nodes::Heap;
@@ -182,10 +179,10 @@ mod tests {
         // Few buckets for many keys, so that chains are long.
         let mut set = Set::<F>::new(&family, 64);
         let mut oracle = HashSet::new();
-        let mut rng = Rng::new(11, 0);
+        let mut rng = stream(11, 0);
         for _ in 0..20_000 {
-            let key = rng.below(500) as u32;
-            if rng.below(2) == 0 {
+            let key = rng.random_range(0..500_u64) as u32;
+            if rng.random_range(0..2_u64) == 0 {
                 assert_eq!(set.insert(key), oracle.insert(key));
             } else {
                 assert_eq!(set.erase(key), oracle.remove(&key));

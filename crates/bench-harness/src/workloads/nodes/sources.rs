@@ -7,7 +7,7 @@ use super::ast::Syntax;
 use super::corpus::Corpus;
 use super::words::Words;
 use crate::workloads::buffers::csv::Table;
-use crate::workloads::{BlockWorkload, BufferWorkload, Kind, NodeWorkload, Spec};
+use crate::workloads::{Spec, Workload};
 
 /// Files of the corpus: so many that a tree of them outgrows the first caches, so few that a quick run stays one.
 const FILES: usize = 60;
@@ -29,12 +29,12 @@ impl Sources {
 
     /// Makes what a workload needs.
     pub(crate) fn prepare(&self, spec: &Spec, seed: u64) {
-        match spec.kind {
-            Kind::Nodes(NodeWorkload::Ast(_) | NodeWorkload::Visit(_)) => drop(self.syntax()),
-            Kind::Nodes(NodeWorkload::Store(_)) => drop(self.words(seed)),
+        match spec.workload {
+            Workload::Ast(_) | Workload::Visit(_) => drop(self.syntax()),
+            Workload::Store(_) => drop(self.words(seed)),
             // Kept by itself; made now, so that no time and no memory of its making is measured.
-            Kind::Blocks(BlockWorkload::Replay(recorded, _)) => _ = recorded.program(),
-            Kind::Buffers(BufferWorkload::Csv(_)) => drop(Table::shared()),
+            Workload::Replay(recorded, _) => _ = recorded.program(),
+            Workload::Csv(_) => drop(Table::shared()),
             _ => {}
         }
     }

@@ -221,20 +221,22 @@ pub(crate) fn cell<F: Family>(littered: bool, context: &Context) -> Box<dyn Cell
 mod tests {
     use std::collections::BTreeMap;
 
+    use rand::RngExt;
+
     use super::*;
     use crate::contenders::blocks::System;
     use crate::contenders::nodes::Heap;
     use crate::contenders::objects::{Textbook, UpstreamPool};
-    use crate::workloads::rng::Rng;
+    use crate::workloads::draws::stream;
 
     fn agrees_with_std<F: Family>() {
         let family = F::create();
         let mut store = Store::<F>::new(&family);
         let mut oracle = BTreeMap::new();
-        let mut rng = Rng::new(5, 0);
+        let mut rng = stream(5, 0);
         for i in 0..20_000 {
-            let key = Key { prefix: rng.below(40), id: rng.below(10) as u32 };
-            match rng.below(3) {
+            let key = Key { prefix: rng.random_range(0..40_u64), id: rng.random_range(0..10_u64) as u32 };
+            match rng.random_range(0..3_u64) {
                 0 => assert_eq!(store.put(key, Value([i; 4])), oracle.insert(key, Value([i; 4])).is_some()),
                 1 => assert_eq!(store.get(key), oracle.get(&key).copied()),
                 _ => assert_eq!(store.remove(key), oracle.remove(&key)),

@@ -5,13 +5,19 @@ pub mod handoff;
 pub mod pair;
 pub mod particles;
 pub mod sharing;
-pub mod slots;
-pub mod straggler;
 pub mod threads;
 
-use super::mix;
-use crate::objects::{Object, Pool};
+use core::marker::PhantomData;
+
+use super::slots::{Replacing, Spread};
+use super::stock::Stock;
+use super::stragglers::{LONGER, Straggling, WINDOW};
+use super::{Cell, Context, mix};
+use crate::objects::{Maker, Object, Pool, Words};
 use crate::tally;
+
+/// Live objects of S3.
+pub const SLOTS: u16 = 1024;
 
 /// In a check run: looks at an object's ends, reports wrong ones, folds both into `sum`.
 ///
@@ -43,3 +49,47 @@ macro_rules! by_words {
     };
 }
 use by_words;
+
+/// A pool whose objects a generic workload uses. They have one size.
+struct ObjectStock<T, P> {
+    pool: P,
+    objects: PhantomData<T>,
+}
+
+impl<T: Object, P: Pool<T>> Stock for ObjectStock<T, P> {
+    const SIZED: bool = false;
+    type Item = P::Handle;
+
+    #[inline(always)]
+    unsafe fn take(&mut self, tag: u64, _size: u16) -> P::Handle {
+        self.pool.put(T::new(tag))
+    }
+
+    #[inline(always)]
+    unsafe fn verify(&self, handle: &P::Handle, tag: u64, _size: u16, sum: &mut u64) {
+        // SAFETY: this pool made the object with this tag, and it is live.
+        unsafe { verify::<T, P>(&self.pool, handle, tag, sum) };
+    }
+
+    #[inline(always)]
+    unsafe fn free(&mut self, handle: P::Handle, _size: u16) {
+        // SAFETY: the handle is this pool's.
+        unsafe { self.pool.take(handle) };
+    }
+}
+
+/// Makes a stock of objects of 64 bytes, of which at most `most` are live.
+fn stock<M: Maker>(most: usize) -> ObjectStock<Words<8>, M::Pool<Words<8>>> {
+    ObjectStock { pool: M::make_for(most), objects: PhantomData }
+}
+
+/// Builds a cell of S3 with 1,024 objects of 64 bytes.
+pub fn slots<M: Maker>(context: &Context) -> Box<dyn Cell> {
+    Box::new(Replacing::new(stock::<M>(usize::from(SLOTS)), context.seed, SLOTS, Spread::Fixed(64), 0))
+}
+
+/// Builds a cell of S6 with objects of 64 bytes. One in `one_in` is late; 0 means none.
+pub fn stragglers<M: Maker>(one_in: usize, context: &Context) -> Box<dyn Cell> {
+    let most = WINDOW + (WINDOW * LONGER).checked_div(one_in).unwrap_or(0);
+    Box::new(Straggling::new(stock::<M>(most), context.seed, one_in))
+}

@@ -1,9 +1,11 @@
 //! S11, particles: ten thousand objects of a simulation. In each frame one in fifty dies, wherever it stands, as many come, and
 //! all that are alive are looked at in their order. What a pool does for that look shows beside what it does for births.
 
+use rand::seq::SliceRandom;
+
 use super::verify;
 use crate::objects::{Maker, Object, Pool, Words};
-use crate::workloads::rng::Rng;
+use crate::workloads::draws::stream;
 use crate::workloads::{Cell, Context, mix};
 
 /// Objects alive.
@@ -28,11 +30,11 @@ struct Particles<P: Pool<Particle>> {
 impl<P: Pool<Particle>> Particles<P> {
     /// Fills the places.
     fn new(pool: P, seed: u64) -> Self {
-        let mut rng = Rng::new(seed, 15);
+        let mut rng = stream(seed, 15);
         let mut dying = Vec::with_capacity(TIMES * usize::from(ALIVE));
         for _ in 0..TIMES {
             let mut order: Vec<u16> = (0..ALIVE).collect();
-            rng.shuffle(&mut order);
+            order.shuffle(&mut rng);
             dying.extend(order);
         }
         let alive = (0..u64::from(ALIVE)).map(|tag| Some((pool.put(Particle::new(tag)), tag))).collect();

@@ -7,9 +7,10 @@ use std::sync::{Arc, OnceLock};
 use std::{env, fs};
 
 use csv::{ByteRecord, Reader, ReaderBuilder};
+use rand::RngExt;
 
 use super::ROWS;
-use crate::workloads::rng::Rng;
+use crate::workloads::draws::stream;
 
 /// Fields of a row that are looked at.
 pub const COLUMNS: usize = 16;
@@ -92,17 +93,27 @@ impl Table {
     /// Never, as for [`shared`](Self::shared).
     #[must_use]
     pub fn generated(seed: u64) -> Self {
-        let mut rng = Rng::new(seed, 23);
+        let mut rng = stream(seed, 23);
         let mut text = String::new();
         for _ in 0..ROWS * FILES.len() {
             // Writing to a string does not fail.
-            let _ = write!(text, "place{},{}", rng.below(40), if rng.below(3) == 0 { "" } else { "gusts" });
-            let _ =
-                write!(text, ",{},station {},\"unit, {}\",", rng.below(100_000), rng.below(60), rng.below(9));
-            for _ in 0..rng.below(20) {
+            let _ = write!(
+                text,
+                "place{},{}",
+                rng.random_range(0..40_u64),
+                if rng.random_range(0..3_u64) == 0 { "" } else { "gusts" }
+            );
+            let _ = write!(
+                text,
+                ",{},station {},\"unit, {}\",",
+                rng.random_range(0..100_000_u64),
+                rng.random_range(0..60_u64),
+                rng.random_range(0..9_u64)
+            );
+            for _ in 0..rng.random_range(0..20_u64) {
                 text.push_str("and so on ");
             }
-            let _ = writeln!(text, ",{}.{}", rng.below(90), rng.below(1000));
+            let _ = writeln!(text, ",{}.{}", rng.random_range(0..90_u64), rng.random_range(0..1000_u64));
         }
         Self::new(text.into_bytes()).expect("the generator writes CSV")
     }
