@@ -62,7 +62,7 @@ enum Command {
     /// Estimate what a recorded program would gain from another allocator.
     Advise(advise::Options),
     /// Record the last measurement and write its tables into README.md.
-    Readme(readme::Options),
+    Readme(readme::ReadmeOptions),
     /// Run all tests: unit, integration and doc tests, loom models, Miri.
     Test(test::Options),
     /// Run every check that a change must pass.

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::Args;
 
-use self::recorded::{RECORD, Recorded};
+use self::recorded::{RECORD, RecordedRun};
 use crate::workspace::Workspace;
 
 /// The path of the page of all figures, from the root.
@@ -34,7 +34,7 @@ const PICTURE: &str = "docs/benchmarks/standing.svg";
 
 Writes recorded.json, results.md and standing.svg in docs/benchmarks, and the tables in README.md and crates/*/README.md.
 Commit all of them. A test of xtask fails if they do not agree.")]
-pub(crate) struct Options {
+pub(crate) struct ReadmeOptions {
     /// Record the summary.json of this directory [default: target/bench].
     #[arg(long, value_name = "DIR")]
     from: Option<PathBuf>,
@@ -44,17 +44,17 @@ pub(crate) struct Options {
 }
 
 /// Runs the command.
-pub(crate) fn main(ws: &Workspace, options: &Options) -> Result<bool> {
+pub(crate) fn main(ws: &Workspace, options: &ReadmeOptions) -> Result<bool> {
     let record = ws.root.join(RECORD);
     if !options.again {
         let dir = options.from.clone().unwrap_or_else(|| ws.target_dir("bench"));
         let file = dir.join("summary.json");
-        let summary = Recorded::load(&file).with_context(|| {
+        let summary = RecordedRun::load(&file).with_context(|| {
             format!("there is nothing to record: `cargo xtask bench --quick` writes {}", file.display())
         })?;
         fs::write(&record, summary.rounded().text()?)?;
     }
-    let recorded = Recorded::load(&record)?;
+    let recorded = RecordedRun::load(&record)?;
     for (path, text) in files(&ws.root, &recorded)? {
         fs::write(ws.root.join(&path), text).with_context(|| format!("cannot write {path}"))?;
     }
@@ -63,7 +63,7 @@ pub(crate) fn main(ws: &Workspace, options: &Options) -> Result<bool> {
 }
 
 /// Returns all files that the command writes, by their path from the root, with their new text.
-fn files(root: &Path, recorded: &Recorded) -> Result<Vec<(String, String)>> {
+fn files(root: &Path, recorded: &RecordedRun) -> Result<Vec<(String, String)>> {
     let readme = spliced(root, "README.md", "results", &front::tables(recorded)?)?;
     let mut files = vec![
         ("README.md".to_owned(), readme),
@@ -95,7 +95,7 @@ fn between(page: &str, name: &str, table: &str) -> Result<String> {
 mod tests {
     use std::fs;
 
-    use super::recorded::{RECORD, Recorded};
+    use super::recorded::{RECORD, RecordedRun};
     use super::{between, files};
     use crate::workspace::Workspace;
 
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn the_committed_pages_and_the_picture_match_the_record() {
         let root = Workspace::load().unwrap().root;
-        let recorded = Recorded::load(&root.join(RECORD)).unwrap();
+        let recorded = RecordedRun::load(&root.join(RECORD)).unwrap();
         for (path, text) in files(&root, &recorded).unwrap() {
             let committed = fs::read_to_string(root.join(&path)).unwrap();
             assert!(committed == text, "{path} does not match {RECORD}: run `cargo xtask readme --again`");

@@ -4,18 +4,18 @@ use core::fmt::Write as _;
 
 use anyhow::{Context, Result};
 
-use super::recorded::Recorded;
+use super::recorded::RecordedRun;
 use super::results::{best, peak};
 
 /// The page of one crate: the directory of the crate, and its rows. A row is a workload and the key
 /// of a contender from this crate.
-pub(super) struct Page {
+pub(super) struct CostsPage {
     pub(super) dir: &'static str,
     rows: &'static [(&'static str, &'static str)],
 }
 
-pub(super) const PAGES: [Page; 4] = [
-    Page {
+pub(super) const PAGES: [CostsPage; 4] = [
+    CostsPage {
         dir: "ring-alloc",
         rows: &[
             ("S1/pair/64", "ring"),
@@ -26,7 +26,7 @@ pub(super) const PAGES: [Page; 4] = [
             ("S6/straggler/1e-2", "ring"),
         ],
     },
-    Page {
+    CostsPage {
         dir: "ringal",
         rows: &[
             ("S1-buffers/fixed/64", "ringal"),
@@ -37,7 +37,7 @@ pub(super) const PAGES: [Page; 4] = [
             ("R3/http", "ringal"),
         ],
     },
-    Page {
+    CostsPage {
         dir: "shared_arena",
         rows: &[
             ("S1-objects/pair/32", "pool"),
@@ -48,7 +48,7 @@ pub(super) const PAGES: [Page; 4] = [
             ("S9-objects/at-once/10000", "shared"),
         ],
     },
-    Page {
+    CostsPage {
         dir: "typed-pool",
         rows: &[
             ("S1-objects/pair/32", "pooled-box"),
@@ -65,13 +65,14 @@ pub(super) const PAGES: [Page; 4] = [
 ///
 /// # Errors
 /// The record has none of the rows.
-pub(super) fn table(recorded: &Recorded, page: &Page) -> Result<String> {
+pub(super) fn table(recorded: &RecordedRun, page: &CostsPage) -> Result<String> {
     let mut lines = String::new();
     for (id, key) in page.rows {
         let Some(workload) = recorded.workloads.iter().find(|workload| workload.id == *id) else { continue };
         let Some(ours) = workload.row(key).filter(|row| row.ratio.is_some()) else { continue };
-        let ns =
-            |row: &super::recorded::Row| row.ns_per_op.map_or_else(|| "–".to_owned(), |ns| ns.to_string());
+        let ns = |row: &super::recorded::RecordedRow| {
+            row.ns_per_op.map_or_else(|| "–".to_owned(), |ns| ns.to_string())
+        };
         let general = best(workload).filter(|row| row.key != "glibc");
         writeln!(
             lines,

@@ -4,19 +4,19 @@ use core::fmt::Write as _;
 
 use anyhow::Result;
 
-use super::recorded::{Recorded, Row, Workload};
+use super::recorded::{RecordedRow, RecordedRun, RecordedWorkload};
 use super::results::{OURS, best, ends};
 
 /// One table: its heading, the title of its column of peers, and its rows. A row is a workload, the
 /// key of the contender that the page recommends for it, and the key of the peer.
-struct Table {
+struct FrontTable {
     heading: &'static str,
     peer: &'static str,
     rows: &'static [(&'static str, &'static str, &'static str)],
 }
 
-const TABLES: [Table; 4] = [
-    Table {
+const TABLES: [FrontTable; 4] = [
+    FrontTable {
         heading: "Blocks of any size",
         peer: "namesake",
         rows: &[
@@ -28,7 +28,7 @@ const TABLES: [Table; 4] = [
             ("R6/replay/git", "one-ring", "upstream-one-ring"),
         ],
     },
-    Table {
+    FrontTable {
         heading: "Objects of one type",
         peer: "namesake",
         rows: &[
@@ -39,7 +39,7 @@ const TABLES: [Table; 4] = [
             ("S11-objects/particles", "pool", "upstream-pool"),
         ],
     },
-    Table {
+    FrontTable {
         heading: "Nodes of data structures",
         peer: "textbook pool",
         rows: &[
@@ -50,7 +50,7 @@ const TABLES: [Table; 4] = [
             ("R4/ast/littered", "pooled-allocator", "textbook"),
         ],
     },
-    Table {
+    FrontTable {
         heading: "Byte buffers",
         peer: "namesake",
         rows: &[
@@ -67,7 +67,7 @@ const TABLES: [Table; 4] = [
 const LOSSES: usize = 3;
 
 /// Returns the tables and the list of losses.
-pub(super) fn tables(recorded: &Recorded) -> Result<String> {
+pub(super) fn tables(recorded: &RecordedRun) -> Result<String> {
     let mut out = format!("{}\n", recorded.told());
     for table in &TABLES {
         write!(
@@ -84,7 +84,7 @@ pub(super) fn tables(recorded: &Recorded) -> Result<String> {
 }
 
 /// Returns the line of a workload, or `None` if the record has no figures for it.
-fn line(recorded: &Recorded, (id, ours, peer): &(&str, &str, &str)) -> Option<String> {
+fn line(recorded: &RecordedRun, (id, ours, peer): &(&str, &str, &str)) -> Option<String> {
     let workload = recorded.workloads.iter().find(|workload| workload.id == *id)?;
     let ours = workload.row(ours).filter(|row| row.ratio.is_some())?;
     let peer = workload.row(peer).filter(|row| row.ratio.is_some());
@@ -92,7 +92,7 @@ fn line(recorded: &Recorded, (id, ours, peer): &(&str, &str, &str)) -> Option<St
     let glibc = workload.row("glibc")?;
     let all = || [Some(ours), general, peer, Some(glibc)].into_iter().flatten();
     let first = all().min_by(|one, other| ratio(one).total_cmp(&ratio(other)))?;
-    let cell = |row: &Row, name: bool| {
+    let cell = |row: &RecordedRow, name: bool| {
         let figure = if row.key == "glibc" { "1".to_owned() } else { format!("{:.2}", ratio(row)) };
         let overlaps = ends(row).zip(ends(first)).is_some_and(|((low, _), (_, high))| low <= high);
         let figure = match (row.key == first.key, overlaps) {
@@ -102,7 +102,7 @@ fn line(recorded: &Recorded, (id, ours, peer): &(&str, &str, &str)) -> Option<St
         };
         if name { format!("{figure} {}", row.allocator) } else { figure }
     };
-    let named = |row: Option<&Row>| row.map_or_else(|| "–".to_owned(), |row| cell(row, true));
+    let named = |row: Option<&RecordedRow>| row.map_or_else(|| "–".to_owned(), |row| cell(row, true));
     let doubt = if workload.trusted { "" } else { " (untrusted)" };
     Some(format!(
         "| [{}]({}){doubt} | {} | {} | {} | {} |\n",
@@ -115,7 +115,7 @@ fn line(recorded: &Recorded, (id, ours, peer): &(&str, &str, &str)) -> Option<St
     ))
 }
 
-fn ratio(row: &Row) -> f64 {
+fn ratio(row: &RecordedRow) -> f64 {
     row.ratio.unwrap_or(f64::MAX)
 }
 
@@ -127,8 +127,8 @@ fn anchor(id: &str) -> String {
 
 /// Returns the table of the greatest certain losses to the best general allocator, each of another
 /// family of workloads.
-fn losses(recorded: &Recorded) -> Result<String> {
-    let mut all: Vec<(f64, &Workload, &Row, &Row)> = Vec::new();
+fn losses(recorded: &RecordedRun) -> Result<String> {
+    let mut all: Vec<(f64, &RecordedWorkload, &RecordedRow, &RecordedRow)> = Vec::new();
     for workload in recorded.workloads.iter().filter(|workload| workload.trusted) {
         let Some(best) = best(workload) else { continue };
         for row in workload.rows.iter().filter(|row| OURS.contains(&row.key.as_str()) && row.ratio.is_some())
@@ -168,7 +168,7 @@ fn losses(recorded: &Recorded) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::{TABLES, anchor, line, losses, tables};
-    use crate::readme::recorded::{RECORD, Recorded};
+    use crate::readme::recorded::{RECORD, RecordedRun};
     use crate::workspace::Workspace;
 
     const SUMMARY: &str = r#"{"format": 1, "mode": "quick", "seed": 1, "processes": 3, "rounds": 15,
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_line_has_the_winner_in_bold_and_marks_overlapping_intervals() {
-        let recorded = Recorded::parse(SUMMARY).unwrap();
+        let recorded = RecordedRun::parse(SUMMARY).unwrap();
         assert_eq!(
             line(&recorded, &("S1/pair/64", "ring", "upstream-ring")).unwrap(),
             "| [pairs: many](docs/benchmarks/results.md#s1pair64) | **0.25** RingAlloc | 0.50 jemalloc | ≈ 0.26 | 1 |\n"
@@ -199,11 +199,11 @@ mod tests {
 
     #[test]
     fn the_losses_are_certain_and_one_for_each_family() {
-        let losses = losses(&Recorded::parse(SUMMARY).unwrap()).unwrap();
+        let losses = losses(&RecordedRun::parse(SUMMARY).unwrap()).unwrap();
         assert!(losses.contains("| 3.00 RingAlloc | 1.00 glibc | 3.0 |"), "{losses}");
         assert_eq!(losses.lines().count(), 3, "{losses}");
         let none = SUMMARY.replace("true", "false");
-        assert!(!super::losses(&Recorded::parse(&none).unwrap()).unwrap().contains('|'));
+        assert!(!super::losses(&RecordedRun::parse(&none).unwrap()).unwrap().contains('|'));
     }
 
     #[test]
@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn the_record_has_four_to_six_rows_of_each_table() {
         let root = Workspace::load().unwrap().root;
-        let recorded = Recorded::load(&root.join(RECORD)).unwrap();
+        let recorded = RecordedRun::load(&root.join(RECORD)).unwrap();
         for table in &TABLES {
             let rows = table.rows.iter().filter_map(|row| line(&recorded, row)).count();
             assert!((4..=6).contains(&rows), "{} has {rows} rows in the record", table.heading);

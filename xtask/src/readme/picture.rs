@@ -6,37 +6,37 @@
 
 use core::fmt::Write as _;
 
-use super::recorded::{Recorded, Workload};
+use super::recorded::{RecordedRun, RecordedWorkload};
 
 /// One class: its heading, and its lanes of ours and of the peer. A lane is the key of a contender
 /// and the name that the picture shows.
-struct Class {
+struct PictureClass {
     class: &'static str,
     heading: &'static str,
     ours: (&'static str, &'static str),
     peer: (&'static str, &'static str),
 }
 
-const CLASSES: [Class; 4] = [
-    Class {
+const CLASSES: [PictureClass; 4] = [
+    PictureClass {
         class: "blocks",
         heading: "Blocks of any size",
         ours: ("one-ring", "OneRingAlloc"),
         peer: ("upstream-one-ring", "namesake"),
     },
-    Class {
+    PictureClass {
         class: "objects",
         heading: "Objects of one type",
         ours: ("shared", "SharedArena"),
         peer: ("upstream-shared", "namesake"),
     },
-    Class {
+    PictureClass {
         class: "nodes of data structures",
         heading: "Nodes of data structures",
         ours: ("pooled-allocator", "PooledAllocator"),
         peer: ("textbook", "textbook pool"),
     },
-    Class {
+    PictureClass {
         class: "buffers",
         heading: "Byte buffers",
         ours: ("ringal", "RingAl"),
@@ -81,11 +81,11 @@ circle { fill-opacity: 0.6 }
 ";
 
 /// Returns the picture as SVG.
-pub(super) fn standing(recorded: &Recorded) -> String {
+pub(super) fn standing(recorded: &RecordedRun) -> String {
     let mut body = String::new();
     let mut y = 86;
     for class in &CLASSES {
-        let figures = Figures::of(recorded, class);
+        let figures = ClassFigures::of(recorded, class);
         if figures.ours.is_empty() {
             continue;
         }
@@ -125,14 +125,14 @@ pub(super) fn standing(recorded: &Recorded) -> String {
 
 /// The ratios of one class. All lanes have the same workloads, so their medians can be compared.
 #[derive(Default)]
-struct Figures {
+struct ClassFigures {
     ours: Vec<f64>,
     general: Vec<f64>,
     peer: Vec<f64>,
 }
 
-impl Figures {
-    fn of(recorded: &Recorded, class: &Class) -> Self {
+impl ClassFigures {
+    fn of(recorded: &RecordedRun, class: &PictureClass) -> Self {
         let mut figures = Self::default();
         for workload in recorded.of(class.class).filter(|workload| workload.trusted) {
             let all = (workload.ratio(class.ours.0), general(workload), workload.ratio(class.peer.0));
@@ -147,7 +147,7 @@ impl Figures {
 }
 
 /// Returns the lowest ratio of a general allocator.
-fn general(workload: &Workload) -> Option<f64> {
+fn general(workload: &RecordedWorkload) -> Option<f64> {
     GENERAL.iter().filter_map(|key| workload.ratio(key)).min_by(f64::total_cmp)
 }
 
@@ -209,7 +209,7 @@ fn median(ratios: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::{CLASSES, PLOT, at, median, standing};
-    use crate::readme::recorded::{RECORD, Recorded};
+    use crate::readme::recorded::{RECORD, RecordedRun};
     use crate::workspace::Workspace;
 
     #[test]
@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn the_picture_has_a_lane_for_each_contender_and_both_colour_schemes() {
         let root = Workspace::load().unwrap().root;
-        let picture = standing(&Recorded::load(&root.join(RECORD)).unwrap());
+        let picture = standing(&RecordedRun::load(&root.join(RECORD)).unwrap());
         assert_eq!(picture.matches("height=\"18\"").count(), 3 * CLASSES.len());
         assert!(picture.contains("prefers-color-scheme: dark"));
         // The three lanes of a class have the same workloads.
