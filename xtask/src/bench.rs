@@ -19,6 +19,9 @@ const RUNNER: &str = "bench-runner";
 /// The profile of measured builds.
 const PROFILE: &str = "bench";
 
+/// The name of the profile of builds with thin LTO.
+const THIN: &str = "bench-thin";
+
 /// Aligns jump targets to cache lines, so that the position of a loop does not change its time.
 const ALIGNED: &str = "-Cllvm-args=-align-all-nofallthru-blocks=6";
 
@@ -30,6 +33,7 @@ const ALIGNED: &str = "-Cllvm-args=-align-all-nofallthru-blocks=6";
   cargo xtask bench --quick --peers ring,one-ring,mimalloc
   cargo xtask bench --seed 7 --quick                         other operations, the same for each run of a seed
   cargo xtask bench --quick --baseline old/summary.json      compares with an earlier run
+  cargo xtask bench --quick --thin                           builds sooner, with thin LTO
   cargo xtask bench --icount                                 counts instructions and compares them with the record
   cargo xtask bench --icount --full --rebase                 records the counts in benches/icount.json
   cargo xtask bench -- --help                                lists the harness's own options
@@ -44,6 +48,10 @@ pub(crate) struct BenchOptions {
     /// Run all rounds, and measure memory and tail latencies.
     #[arg(long)]
     full: bool,
+    /// Build with thin LTO and several code units, which takes less time. The ratios are those of
+    /// another build: compare them with `--baseline` before you quote them.
+    #[arg(long, conflicts_with = "icount")]
+    thin: bool,
     /// Run the workloads that match a regular expression.
     #[arg(long, value_name = "RE")]
     filter: Option<String>,
@@ -76,11 +84,12 @@ pub(crate) fn main(ws: &Workspace, options: &BenchOptions) -> Result<bool> {
     if options.icount {
         return icount::main(ws, options);
     }
-    let runner = harness(ws, "run", PROFILE, true)?.arg("--quiet");
+    let (profile, lto) = if options.thin { (THIN, "thin") } else { (PROFILE, "fat") };
+    let runner = harness(ws, "run", profile, true)?.arg("--quiet");
     eprintln!(
-        "Building the harness with fat LTO. The first build takes some minutes; measuring starts afterwards."
+        "Building the harness with {lto} LTO. The first build takes some minutes; measuring starts afterwards."
     );
-    if !build(ws)? {
+    if !build(ws, profile)? {
         bail!("the harness does not build: see the messages above");
     }
     runner.arg("--").args(options.passed(ws)?).run()
@@ -147,11 +156,11 @@ impl BenchOptions {
     }
 }
 
-fn build(ws: &Workspace) -> Result<bool> {
+fn build(ws: &Workspace, profile: &str) -> Result<bool> {
     if let Some(left_out) = Support::detect(ws).told() {
         eprintln!("{left_out}");
     }
-    harness(ws, "build", PROFILE, true)?.run()
+    harness(ws, "build", profile, true)?.run()
 }
 
 /// Returns a `cargo build` or `cargo run` of the harness. With `peers` it includes the contenders
@@ -161,7 +170,7 @@ pub(crate) fn harness(ws: &Workspace, what: &str, profile: &str, peers: bool) ->
         bail!("the package {HARNESS} has no program {RUNNER}: this checkout is not complete");
     }
     let mut cargo = ws.cargo().args([what, "--profile", profile, "--package", HARNESS, "--bin", RUNNER]);
-    if profile == PROFILE {
+    if [PROFILE, THIN].contains(&profile) {
         cargo = cargo.env_append("RUSTFLAGS", ALIGNED);
     }
     Ok(if peers { cargo.args(Support::detect(ws).arguments()) } else { cargo.arg("--no-default-features") })
@@ -169,8 +178,22 @@ pub(crate) fn harness(ws: &Workspace, what: &str, profile: &str, peers: bool) ->
 
 #[cfg(test)]
 mod tests {
-    use super::BenchOptions;
+    use super::{BenchOptions, PROFILE, THIN, harness};
+    use crate::workspace::Workspace;
     use crate::workspace::tests::sample;
+
+    #[test]
+    fn both_measured_builds_align_loops_and_have_a_profile() {
+        let manifest = std::fs::read_to_string(Workspace::load().unwrap().root.join("Cargo.toml")).unwrap();
+        for profile in [PROFILE, THIN] {
+            let shown = harness(&sample(), "build", profile, false).unwrap().shown();
+            assert!(shown.contains("align-all-nofallthru-blocks=6"), "{shown}");
+            assert!(shown.contains(&format!("--profile {profile} ")), "{shown}");
+            assert!(manifest.contains(&format!("[profile.{profile}]")), "{profile}");
+        }
+        let other = harness(&sample(), "build", "release", false).unwrap().shown();
+        assert!(!other.contains("align-all"), "{other}");
+    }
 
     #[test]
     fn options_are_passed_on_and_the_output_has_a_default() {

@@ -14,6 +14,8 @@ mod libtest;
 mod loom;
 mod matrix;
 mod miri;
+#[cfg(test)]
+mod pages;
 mod progress;
 mod readme;
 mod record;

@@ -149,9 +149,24 @@ impl RecordedRun {
 }
 
 impl RecordedWorkload {
+    /// Returns the row of a contender.
+    pub(super) fn row(&self, key: &str) -> Option<&RecordedRow> {
+        self.rows.iter().find(|row| row.key == key)
+    }
+
     /// Returns the ratio of a contender, if it has one.
     pub(super) fn ratio(&self, key: &str) -> Option<f64> {
-        self.rows.iter().find(|row| row.key == key).and_then(|row| row.ratio)
+        self.row(key).and_then(|row| row.ratio)
+    }
+
+    /// Returns the title without its details, such as the origin of a document: the part before the
+    /// first colon, or before the second one if the first part is short.
+    pub(super) fn short_title(&self) -> &str {
+        const SHORT: usize = 40;
+        let title = self.title.split(';').next().unwrap_or(&self.title);
+        let mut colons = title.match_indices(':').map(|(at, _)| at);
+        let end = colons.find(|at| *at >= SHORT).unwrap_or(title.len());
+        &title[..end]
     }
 }
 
@@ -196,5 +211,24 @@ mod tests {
         assert_eq!(again.text().unwrap(), once);
         assert_eq!(again.workloads[0].ratio("ring"), Some(0.1235));
         assert_eq!(once.lines().count(), 3, "{once}");
+    }
+
+    #[test]
+    fn a_short_title_ends_before_its_details() {
+        let short = |title: &str| {
+            let text = format!(
+                r#"{{"id": "i", "class": "c", "title": "{title}", "op": "o", "trusted": true, "rows": []}}"#
+            );
+            serde_json::from_str::<super::RecordedWorkload>(&text).unwrap().short_title().to_owned()
+        };
+        assert_eq!(
+            short("a JSON document parsed, walked and dropped: arm.json"),
+            "a JSON document parsed, walked and dropped"
+        );
+        assert_eq!(
+            short("a frame: of 10000 objects of 64 bytes, all looked at: more"),
+            "a frame: of 10000 objects of 64 bytes, all looked at"
+        );
+        assert_eq!(short("two threads; ns of one"), "two threads");
     }
 }

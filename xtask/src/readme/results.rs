@@ -16,7 +16,7 @@ const CLASSES: [(&str, &str); 4] = [
 ];
 
 /// The keys of this workspace's contenders.
-const OURS: [&str; 9] =
+pub(super) const OURS: [&str; 9] =
     ["ring", "one-ring", "ringal", "shared", "arena", "pool", "typed-pool", "pooled-box", "pooled-allocator"];
 
 /// The keys of the general allocators, which serve every request of a program.
@@ -105,7 +105,7 @@ fn behind(out: &mut String, recorded: &RecordedRun) -> Result<()> {
 }
 
 /// Returns the general allocator with the lowest ratio.
-fn best(workload: &RecordedWorkload) -> Option<&RecordedRow> {
+pub(super) fn best(workload: &RecordedWorkload) -> Option<&RecordedRow> {
     let general =
         workload.rows.iter().filter(|row| GENERAL.contains(&row.key.as_str()) && row.ratio.is_some());
     general.min_by(|one, other| one.ratio.unwrap_or(f64::MAX).total_cmp(&other.ratio.unwrap_or(f64::MAX)))
@@ -113,7 +113,7 @@ fn best(workload: &RecordedWorkload) -> Option<&RecordedRow> {
 
 /// Returns the ends of a row's interval. Without an interval, as for the reference, both are the
 /// ratio.
-fn ends(row: &RecordedRow) -> Option<(f64, f64)> {
+pub(super) fn ends(row: &RecordedRow) -> Option<(f64, f64)> {
     row.interval.or(row.ratio.map(|ratio| (ratio, ratio)))
 }
 
@@ -154,7 +154,7 @@ fn ratio(row: &RecordedRow) -> String {
 
 /// Formats the peak in a readable unit, with its ratio to the live bytes if those are 64 KiB or
 /// more.
-fn peak(row: &RecordedRow) -> String {
+pub(super) fn peak(row: &RecordedRow) -> String {
     let Some(peak) = row.peak_bytes else { return "–".to_owned() };
     let bytes = match peak {
         0..10_240 => format!("{peak} B"),

@@ -102,7 +102,9 @@ fn nightlies(line: &str) -> impl Iterator<Item = &str> {
 /// version that it does not have. A line with an exact version (`"=0.2.0"`) means the published
 /// crate of that name.
 fn dependency<'a>(line: &'a str, facts: &'a Facts) -> Option<(&'a str, &'a str, &'a str)> {
-    let (name, rest) = line.trim().split_once('=')?;
+    // A page shows the new line of a changed dependency with a plus.
+    let line = line.trim();
+    let (name, rest) = line.strip_prefix('+').unwrap_or(line).split_once('=')?;
     let name = name.trim();
     let (_, version) = facts.packages.iter().find(|(package, _)| package == name)?;
     let rest = rest.trim();
@@ -167,6 +169,8 @@ mod tests {
         assert!(found("README.md", "ring-alloc = { path = \"x\" }").is_empty());
         assert!(found("README.md", "ring-alloc = \"0.1\"")[0].ends_with("says 0.2.100: make them agree"));
         assert_eq!(found("README.md", "  ring-alloc = { version = \"0.20\" }").len(), 1);
+        assert_eq!(found("README.md", "+ring-alloc = \"0.20\"").len(), 1);
+        assert!(found("README.md", "-ring-alloc = \"0.20\"").is_empty());
         assert!(found("src/a.rs", "ring-alloc = \"0.1\"").is_empty());
     }
 }

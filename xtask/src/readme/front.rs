@@ -1,0 +1,225 @@
+//! The tables of the first page: a few workloads of each class, and the rows where we lose most.
+
+use core::fmt::Write as _;
+
+use anyhow::Result;
+
+use super::recorded::{RecordedRow, RecordedRun, RecordedWorkload};
+use super::results::{OURS, best, ends};
+
+/// One table: its heading, the title of its column of peers, and its rows. A row is a workload, the
+/// key of the contender that the page recommends for it, and the key of the peer.
+struct FrontTable {
+    heading: &'static str,
+    peer: &'static str,
+    rows: &'static [(&'static str, &'static str, &'static str)],
+}
+
+const TABLES: [FrontTable; 4] = [
+    FrontTable {
+        heading: "Blocks of any size",
+        peer: "namesake",
+        rows: &[
+            ("S1/pair/64", "ring", "upstream-ring"),
+            ("W/window/1024x136", "ring", "upstream-ring"),
+            ("S3/slots/c", "ring", "upstream-ring"),
+            ("S8/handoff/64", "one-ring", "upstream-one-ring"),
+            ("R1/json", "ring", "upstream-ring"),
+            ("R6/replay/git", "one-ring", "upstream-one-ring"),
+        ],
+    },
+    FrontTable {
+        heading: "Objects of one type",
+        peer: "namesake",
+        rows: &[
+            ("S1-objects/pair/32", "pool", "upstream-pool"),
+            ("S3-objects/slots", "shared", "upstream-shared"),
+            ("S8-objects/handoff/64x40", "shared", "upstream-shared"),
+            ("S9-objects/at-once/10000", "shared", "upstream-shared"),
+            ("S11-objects/particles", "pool", "upstream-pool"),
+        ],
+    },
+    FrontTable {
+        heading: "Nodes of data structures",
+        peer: "textbook pool",
+        rows: &[
+            ("S2-set/insert", "pooled-allocator", "textbook"),
+            ("S2-set/erase-insert", "pooled-allocator", "textbook"),
+            ("R4/ast/clean", "pooled-allocator", "textbook"),
+            ("R5/store/clean", "pooled-allocator", "textbook"),
+            ("R4/ast/littered", "pooled-allocator", "textbook"),
+        ],
+    },
+    FrontTable {
+        heading: "Byte buffers",
+        peer: "namesake",
+        rows: &[
+            ("S1-buffers/fixed/64", "ringal", "upstream-ringal"),
+            ("S1-buffers/extend", "ringal", "upstream-ringal"),
+            ("S7-buffers/packet/1024", "ringal", "upstream-ringal"),
+            ("S8-buffers/handoff/4096x64", "ringal", "upstream-ringal"),
+            ("R2/csv", "ringal", "upstream-ringal"),
+        ],
+    },
+];
+
+/// The number of rows in the list of losses.
+const LOSSES: usize = 3;
+
+/// Returns the tables and the list of losses.
+pub(super) fn tables(recorded: &RecordedRun) -> Result<String> {
+    let mut out = format!("{}\n", recorded.told());
+    for table in &TABLES {
+        write!(
+            out,
+            "\n### {}\n\n| workload | ours | best general | {} | glibc |\n|---|---|---|---|---|\n",
+            table.heading, table.peer
+        )?;
+        for row in table.rows {
+            out.push_str(&line(recorded, row).unwrap_or_default());
+        }
+    }
+    write!(out, "\n### Where we lose\n\n{}", losses(recorded)?)?;
+    Ok(out)
+}
+
+/// Returns the line of a workload, or `None` if the record has no figures for it.
+fn line(recorded: &RecordedRun, (id, ours, peer): &(&str, &str, &str)) -> Option<String> {
+    let workload = recorded.workloads.iter().find(|workload| workload.id == *id)?;
+    let ours = workload.row(ours).filter(|row| row.ratio.is_some())?;
+    let peer = workload.row(peer).filter(|row| row.ratio.is_some());
+    let general = best(workload).filter(|row| row.key != "glibc");
+    let glibc = workload.row("glibc")?;
+    let all = || [Some(ours), general, peer, Some(glibc)].into_iter().flatten();
+    let first = all().min_by(|one, other| ratio(one).total_cmp(&ratio(other)))?;
+    let cell = |row: &RecordedRow, name: bool| {
+        let figure = if row.key == "glibc" { "1".to_owned() } else { format!("{:.2}", ratio(row)) };
+        let overlaps = ends(row).zip(ends(first)).is_some_and(|((low, _), (_, high))| low <= high);
+        let figure = match (row.key == first.key, overlaps) {
+            (true, _) => format!("**{figure}**"),
+            (false, true) => format!("≈ {figure}"),
+            (false, false) => figure,
+        };
+        if name { format!("{figure} {}", row.allocator) } else { figure }
+    };
+    let named = |row: Option<&RecordedRow>| row.map_or_else(|| "–".to_owned(), |row| cell(row, true));
+    let doubt = if workload.trusted { "" } else { " (untrusted)" };
+    Some(format!(
+        "| [{}]({}){doubt} | {} | {} | {} | {} |\n",
+        workload.short_title(),
+        anchor(id),
+        cell(ours, true),
+        named(general),
+        peer.map_or_else(|| "–".to_owned(), |row| cell(row, false)),
+        cell(glibc, false)
+    ))
+}
+
+fn ratio(row: &RecordedRow) -> f64 {
+    row.ratio.unwrap_or(f64::MAX)
+}
+
+/// Returns the address of a workload's section on the page of results.
+fn anchor(id: &str) -> String {
+    let slug: String = id.chars().filter(|c| c.is_ascii_alphanumeric() || "-_".contains(*c)).collect();
+    format!("{}#{}", super::RESULTS, slug.to_ascii_lowercase())
+}
+
+/// Returns the table of the greatest certain losses to the best general allocator, each of another
+/// family of workloads.
+fn losses(recorded: &RecordedRun) -> Result<String> {
+    let mut all: Vec<(f64, &RecordedWorkload, &RecordedRow, &RecordedRow)> = Vec::new();
+    for workload in recorded.workloads.iter().filter(|workload| workload.trusted) {
+        let Some(best) = best(workload) else { continue };
+        for row in workload.rows.iter().filter(|row| OURS.contains(&row.key.as_str()) && row.ratio.is_some())
+        {
+            let apart = ends(row).zip(ends(best)).is_some_and(|((low, _), (_, high))| low > high);
+            if apart {
+                all.push((ratio(row) / ratio(best), workload, row, best));
+            }
+        }
+    }
+    all.sort_by(|one, other| other.0.total_cmp(&one.0));
+    let mut families: Vec<&str> = Vec::new();
+    let mut out = String::from("| workload | ours | best general | times slower |\n|---|---|---|---|\n");
+    for (times, workload, row, best) in all {
+        let family = workload.id.rsplit_once('/').map_or(&*workload.id, |(family, _)| family);
+        if families.contains(&family) {
+            continue;
+        }
+        families.push(family);
+        writeln!(
+            out,
+            "| [{}]({}) | {:.2} {} | {:.2} {} | {times:.1} |",
+            workload.short_title(),
+            anchor(&workload.id),
+            ratio(row),
+            row.allocator,
+            ratio(best),
+            best.allocator
+        )?;
+        if families.len() == LOSSES {
+            break;
+        }
+    }
+    Ok(if families.is_empty() { "In this run, in no workload with certainty.\n".to_owned() } else { out })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{TABLES, anchor, line, losses, tables};
+    use crate::readme::recorded::{RECORD, RecordedRun};
+    use crate::workspace::Workspace;
+
+    const SUMMARY: &str = r#"{"format": 1, "mode": "quick", "seed": 1, "processes": 3, "rounds": 15,
+        "document": "d", "host": {"commit": "abc", "cpu": "a cpu", "cpus": 2, "kernel": "k", "libc": "l",
+        "huge_pages": "h", "rustc": "r", "profile": "p"},
+        "workloads": [{"id": "S1/pair/64", "class": "blocks", "title": "pairs: many", "op": "pair", "trusted": true, "rows": [
+            {"key": "glibc", "allocator": "glibc", "state": "ran", "ratio": 1.0},
+            {"key": "ring", "allocator": "RingAlloc", "state": "ran", "ratio": 0.25, "interval": [0.24, 0.26]},
+            {"key": "upstream-ring", "allocator": "upstream", "state": "ran", "ratio": 0.255, "interval": [0.25, 0.27]},
+            {"key": "jemalloc", "allocator": "jemalloc", "state": "ran", "ratio": 0.5, "interval": [0.4, 0.6]},
+            {"key": "mimalloc", "allocator": "mimalloc", "state": "missing", "ratio": null}]},
+            {"id": "S1/pair/99", "class": "blocks", "title": "more", "op": "pair", "trusted": true, "rows": [
+            {"key": "glibc", "allocator": "glibc", "state": "ran", "ratio": 1.0},
+            {"key": "ring", "allocator": "RingAlloc", "state": "ran", "ratio": 3.0, "interval": [2.9, 3.1]},
+            {"key": "one-ring", "allocator": "OneRingAlloc", "state": "ran", "ratio": 1.5, "interval": [0.9, 2.1]},
+            {"key": "pool", "allocator": "Pool", "state": "ran", "ratio": 2.0, "interval": [1.9, 2.1]}]}]}"#;
+
+    #[test]
+    fn a_line_has_the_winner_in_bold_and_marks_overlapping_intervals() {
+        let recorded = RecordedRun::parse(SUMMARY).unwrap();
+        assert_eq!(
+            line(&recorded, &("S1/pair/64", "ring", "upstream-ring")).unwrap(),
+            "| [pairs: many](docs/benchmarks/results.md#s1pair64) | **0.25** RingAlloc | 0.50 jemalloc | ≈ 0.26 | 1 |\n"
+        );
+        assert_eq!(line(&recorded, &("S1/pair/64", "one-ring", "upstream-ring")), None);
+        assert_eq!(line(&recorded, &("S9", "ring", "upstream-ring")), None);
+    }
+
+    #[test]
+    fn the_losses_are_certain_and_one_for_each_family() {
+        let losses = losses(&RecordedRun::parse(SUMMARY).unwrap()).unwrap();
+        assert!(losses.contains("| 3.00 RingAlloc | 1.00 glibc | 3.0 |"), "{losses}");
+        assert_eq!(losses.lines().count(), 3, "{losses}");
+        let none = SUMMARY.replace("true", "false");
+        assert!(!super::losses(&RecordedRun::parse(&none).unwrap()).unwrap().contains('|'));
+    }
+
+    #[test]
+    fn anchors_are_those_of_the_headings() {
+        assert_eq!(anchor("S1-objects/pair/32"), "docs/benchmarks/results.md#s1-objectspair32");
+        assert_eq!(anchor("S5/reserve_exact/1e-2"), "docs/benchmarks/results.md#s5reserve_exact1e-2");
+    }
+
+    #[test]
+    fn the_record_has_four_to_six_rows_of_each_table() {
+        let root = Workspace::load().unwrap().root;
+        let recorded = RecordedRun::load(&root.join(RECORD)).unwrap();
+        for table in &TABLES {
+            let rows = table.rows.iter().filter_map(|row| line(&recorded, row)).count();
+            assert!((4..=6).contains(&rows), "{} has {rows} rows in the record", table.heading);
+        }
+        assert_eq!(tables(&recorded).unwrap().matches("\n### ").count(), TABLES.len() + 1);
+    }
+}

@@ -1,0 +1,238 @@
+//! The picture of the first page. Each workload of the recorded run is a dot, in one lane for ours,
+//! one for the best general allocator and one for the crate that programs come from.
+//!
+//! The picture has other colours on a dark page. It is narrow, so that its text can be read on a
+//! phone.
+
+use core::fmt::Write as _;
+
+use super::recorded::{RecordedRun, RecordedWorkload};
+
+/// One class: its heading, and its lanes of ours and of the peer. A lane is the key of a contender
+/// and the name that the picture shows.
+struct PictureClass {
+    class: &'static str,
+    heading: &'static str,
+    ours: (&'static str, &'static str),
+    peer: (&'static str, &'static str),
+}
+
+const CLASSES: [PictureClass; 4] = [
+    PictureClass {
+        class: "blocks",
+        heading: "Blocks of any size",
+        ours: ("one-ring", "OneRingAlloc"),
+        peer: ("upstream-one-ring", "namesake"),
+    },
+    PictureClass {
+        class: "objects",
+        heading: "Objects of one type",
+        ours: ("shared", "SharedArena"),
+        peer: ("upstream-shared", "namesake"),
+    },
+    PictureClass {
+        class: "nodes of data structures",
+        heading: "Nodes of data structures",
+        ours: ("pooled-allocator", "PooledAllocator"),
+        peer: ("textbook", "textbook pool"),
+    },
+    PictureClass {
+        class: "buffers",
+        heading: "Byte buffers",
+        ours: ("ringal", "RingAl"),
+        peer: ("upstream-ringal", "namesake"),
+    },
+];
+
+/// The general allocators, without the reference.
+const GENERAL: [&str; 3] = ["mimalloc", "jemalloc", "snmalloc"];
+
+/// The ratios at the two ends of the scale. A dot beyond them lies at the end.
+const SCALE: (f64, f64) = (1.0 / 20.0, 20.0);
+
+/// The marks on the scale.
+const MARKS: [(f64, &str); 5] = [(0.0625, "1/16"), (0.25, "1/4"), (1.0, "glibc"), (4.0, "4"), (16.0, "16")];
+
+/// The width of the picture, and the part of it that has the scale.
+const WIDTH: u32 = 480;
+const PLOT: (f64, f64) = (142.0, 428.0);
+
+/// The height of a lane.
+const LANE: u32 = 23;
+
+const STYLE: &str = "\
+text { font: 15px system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif; fill: #1f2328 }
+.page { fill: #ffffff }
+.head { font-weight: 600 }
+.faint { fill: #59636e }
+.line { stroke: #d1d9e0 }
+.one { stroke: #59636e; stroke-width: 1.5 }
+.ours { fill: #0969da } .general { fill: #59636e } .peer { fill: #bc4c00 }
+circle { fill-opacity: 0.45 }
+@media (prefers-color-scheme: dark) {
+text { fill: #f0f6fc }
+.page { fill: #0d1117 }
+.faint { fill: #9198a1 }
+.line { stroke: #3d444d }
+.one { stroke: #9198a1 }
+.ours { fill: #4493f8 } .general { fill: #9198a1 } .peer { fill: #f0883e }
+circle { fill-opacity: 0.6 }
+}
+";
+
+/// Returns the picture as SVG.
+pub(super) fn standing(recorded: &RecordedRun) -> String {
+    let mut body = String::new();
+    let mut y = 86;
+    for class in &CLASSES {
+        let figures = ClassFigures::of(recorded, class);
+        if figures.ours.is_empty() {
+            continue;
+        }
+        let workloads = format!("{} workloads", figures.ours.len());
+        text(&mut body, 12.0, y, "head", "start", class.heading);
+        text(&mut body, f64::from(WIDTH) - 12.0, y, "faint", "end", &workloads);
+        grid(&mut body, y + 8, y + 3 * LANE + 6);
+        let lanes = [
+            ("ours", class.ours.1, &figures.ours),
+            ("general", "best general", &figures.general),
+            ("peer", class.peer.1, &figures.peer),
+        ];
+        let lowest = lanes.iter().map(|(.., ratios)| median(ratios)).fold(f64::MAX, f64::min);
+        for (kind, name, ratios) in lanes {
+            y += LANE;
+            lane(&mut body, y, kind, name, ratios, lowest);
+        }
+        y += 36;
+    }
+    let bottom = y - 22;
+    let mut scale = String::new();
+    for (ratio, mark) in MARKS {
+        text(&mut scale, at(ratio), 56, "faint", "middle", mark);
+    }
+    let height = bottom + 34;
+    let title = "Time of an operation, as a ratio to glibc";
+    let notes = "Each dot is a workload, the bar is the median. Left is faster.";
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" \
+         role=\"img\">\n<title>{title}</title>\n<desc>{notes}</desc>\n<style>\n{STYLE}</style>\n\
+         <rect class=\"page\" width=\"{WIDTH}\" height=\"{height}\" rx=\"8\"/>\n\
+         <text class=\"head\" x=\"12\" y=\"26\">{title}</text>\n{scale}{body}\
+         <text class=\"faint\" x=\"12\" y=\"{}\">{notes}</text>\n</svg>\n",
+        bottom + 20
+    )
+}
+
+/// The ratios of one class. All lanes have the same workloads, so their medians can be compared.
+#[derive(Default)]
+struct ClassFigures {
+    ours: Vec<f64>,
+    general: Vec<f64>,
+    peer: Vec<f64>,
+}
+
+impl ClassFigures {
+    fn of(recorded: &RecordedRun, class: &PictureClass) -> Self {
+        let mut figures = Self::default();
+        for workload in recorded.of(class.class).filter(|workload| workload.trusted) {
+            let all = (workload.ratio(class.ours.0), general(workload), workload.ratio(class.peer.0));
+            if let (Some(ours), Some(general), Some(peer)) = all {
+                figures.ours.push(ours);
+                figures.general.push(general);
+                figures.peer.push(peer);
+            }
+        }
+        figures
+    }
+}
+
+/// Returns the lowest ratio of a general allocator.
+fn general(workload: &RecordedWorkload) -> Option<f64> {
+    GENERAL.iter().filter_map(|key| workload.ratio(key)).min_by(f64::total_cmp)
+}
+
+/// Draws the lines of the scale between two heights.
+fn grid(out: &mut String, top: u32, bottom: u32) {
+    for (ratio, _) in MARKS {
+        let (x, class) = (at(ratio), if ratio == 1.0 { "one" } else { "line" });
+        _ = writeln!(
+            out,
+            "<line class=\"{class}\" x1=\"{x:.1}\" y1=\"{top}\" x2=\"{x:.1}\" y2=\"{bottom}\"/>"
+        );
+    }
+}
+
+/// Draws the dots of one lane, its median, and the median as a figure: in bold if it is the
+/// `lowest` of the class.
+fn lane(out: &mut String, y: u32, kind: &str, name: &str, ratios: &[f64], lowest: f64) {
+    let middle = y - 5;
+    text(out, 24.0, y, "", "start", name);
+    for ratio in ratios {
+        _ = writeln!(out, "<circle class=\"{kind}\" cx=\"{:.1}\" cy=\"{middle}\" r=\"4\"/>", at(*ratio));
+    }
+    let median = median(ratios);
+    _ = writeln!(
+        out,
+        "<rect class=\"{kind}\" x=\"{:.1}\" y=\"{}\" width=\"4\" height=\"18\" rx=\"1\"/>",
+        at(median) - 2.0,
+        middle - 9
+    );
+    let weight = if median <= lowest { "head" } else { "" };
+    text(out, f64::from(WIDTH) - 12.0, y, weight, "end", &format!("{median:.2}"));
+}
+
+fn text(out: &mut String, x: f64, y: u32, class: &str, anchor: &str, text: &str) {
+    _ = writeln!(
+        out,
+        "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y}\" text-anchor=\"{anchor}\">{text}</text>"
+    );
+}
+
+/// Returns the place of a ratio on the logarithmic scale.
+fn at(ratio: f64) -> f64 {
+    let part = (ratio.clamp(SCALE.0, SCALE.1) / SCALE.0).ln() / (SCALE.1 / SCALE.0).ln();
+    PLOT.0 + part * (PLOT.1 - PLOT.0)
+}
+
+/// Returns the median: of an even number of figures, the geometric mean of the two in the middle.
+fn median(ratios: &[f64]) -> f64 {
+    let mut sorted = ratios.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let half = sorted.len() / 2;
+    match sorted.len() {
+        0 => 1.0,
+        even if even % 2 == 0 => (sorted[half - 1] * sorted[half]).sqrt(),
+        _ => sorted[half],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CLASSES, PLOT, at, median, standing};
+    use crate::readme::recorded::{RECORD, RecordedRun};
+    use crate::workspace::Workspace;
+
+    #[test]
+    fn the_scale_is_logarithmic_and_keeps_outliers_at_its_ends() {
+        assert_eq!((at(0.001), at(1000.0)), PLOT);
+        let step = at(1.0) - at(0.5);
+        assert!((at(4.0) - at(2.0) - step).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_median_is_the_middle_of_the_figures() {
+        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
+        assert!((median(&[4.0, 1.0]) - 2.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_picture_has_a_lane_for_each_contender_and_both_colour_schemes() {
+        let root = Workspace::load().unwrap().root;
+        let picture = standing(&RecordedRun::load(&root.join(RECORD)).unwrap());
+        assert_eq!(picture.matches("height=\"18\"").count(), 3 * CLASSES.len());
+        assert!(picture.contains("prefers-color-scheme: dark"));
+        // The three lanes of a class have the same workloads.
+        let dots = |kind: &str| picture.matches(&format!("<circle class=\"{kind}\"")).count();
+        assert!(dots("ours") >= 30 && dots("ours") == dots("general") && dots("ours") == dots("peer"));
+    }
+}
