@@ -90,7 +90,6 @@ extern crate alloc as std_alloc;
 extern crate std;
 
 mod abandoned;
-mod account;
 #[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
 mod alloc;
 #[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]

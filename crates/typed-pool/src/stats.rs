@@ -1,6 +1,7 @@
 //! `Stats`: the bytes that a pool holds, and the slots that are live.
 
-use crate::account::Booked;
+use ephemera_prim::account::Booked;
+
 use crate::heap::UnitHeap;
 use crate::unit::UnitState;
 

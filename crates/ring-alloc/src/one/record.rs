@@ -8,12 +8,12 @@ use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
 
 use allocator_api2::alloc::{AllocError, Global};
+use ephemera_prim::account::{Account, Limit, SharedAccount};
 use ephemera_prim::epoch::Epoch;
 use ephemera_prim::foreign::Inbox;
 use ephemera_prim::record::{Lease, Record, Registry};
 use ephemera_prim::word::OwnerUsize;
 
-use crate::account::{Limit, SharedAccount};
 use crate::chunk::{Chunk, ChunkPtr, HEADER};
 use crate::geometry::{self, ChunkClass, Geometry};
 use crate::heap::{self, ChunkHeap, RingEnv};
@@ -95,7 +95,7 @@ impl<G: Geometry> RingWorld<G> {
 /// this also trims records that have empty chunks and no holder.
 pub(crate) fn stats<R: Realm>(realm: R) -> Stats {
     let world = realm.world();
-    let mut stats = Stats::of_account(&world.account);
+    let mut stats = Stats::of_account(world.account.now());
     for record in world.registry.records() {
         let (heap, before) = (&record.data().heap, stats.empty_chunks());
         stats.add_heap::<R::Geometry>(heap);

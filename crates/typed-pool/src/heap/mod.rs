@@ -10,14 +10,12 @@
 //! ```
 //!
 //! `fast` has the fast paths. `slow` finds fronts, requests units and frees them. `list` has the
-//! owner's lists, `abandon` the units of ended threads, and `large` the blocks without units.
+//! owner's lists, and `abandon` the units of ended threads.
 
 #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
 mod abandon;
 mod fast;
-mod large;
 mod list;
-mod reserved;
 mod slow;
 
 #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
@@ -25,10 +23,6 @@ pub(crate) use abandon::drain;
 pub(crate) use fast::give;
 #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
 pub(crate) use fast::mark_free;
-pub(crate) use large::{allocate_large, deallocate_large};
-#[cfg(all(feature = "std", not(ephemera_loom)))]
-pub(crate) use large::{deallocate_unbooked, grow_large, shrink_large};
-pub(crate) use reserved::reserved;
 #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
 pub(crate) use slow::book;
 #[cfg(all(feature = "std", not(ephemera_loom), target_has_atomic = "64"))]
@@ -39,10 +33,10 @@ use core::cell::Cell;
 use core::ptr::{self, NonNull};
 
 use allocator_api2::alloc::Allocator;
+use ephemera_prim::account::Account;
 use ephemera_prim::unit_list::UnitList;
 use ephemera_prim::witness::Witness;
 
-use crate::account::Account;
 use crate::geometry::UnitSpec;
 #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
 use crate::slot_group::SlotGroupPtr;

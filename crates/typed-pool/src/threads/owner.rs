@@ -4,12 +4,12 @@ use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 
 use allocator_api2::alloc::{AllocError, Global};
+use ephemera_prim::account::{Account, SharedAccount};
 use ephemera_prim::record::{Lease, Record};
 use ephemera_prim::sync::{Ordering, fence};
 
 use super::Family;
 use super::table::{Heaps, PoolRecord, ThreadHeap};
-use crate::account::{Account, SharedAccount};
 use crate::heap::{self, PoolEnv, UnitHeap};
 use crate::slot_group::SlotGroupPtr;
 use crate::stats::Stats;
