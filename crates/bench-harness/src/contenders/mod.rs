@@ -4,6 +4,7 @@ pub mod blocks;
 pub mod buffers;
 pub mod nodes;
 pub mod objects;
+pub(crate) mod played;
 
 use crate::blocks::Contender;
 use crate::buffers::Source;
@@ -61,7 +62,7 @@ fn blocks<C: Contender>(key: &'static str) -> Entry {
         timed: build::<C>,
         checked: build::<Counted<C>>,
         metered: build::<Counted<C::Metered>>,
-        replay: Some(crate::replay::build::<C>),
+        replay: Some(played::build::<C>),
     }
 }
 
