@@ -4,6 +4,7 @@ pub mod blocks;
 pub mod buffers;
 pub mod nodes;
 pub mod objects;
+pub(crate) mod played;
 
 use crate::blocks::Contender;
 use crate::buffers::Source;
@@ -55,7 +56,7 @@ const fn entry(class: Class, key: &'static str, info: Info, [timed, checked, met
 /// Creates an entry for blocks.
 fn blocks<C: Contender>(key: &'static str) -> Entry {
     let builds = [build::blocks::<C>, build::blocks::<Counted<C>>, build::blocks::<Counted<C::Metered>>];
-    let replay: ephemera_trace::replay::Build = crate::replay::build::<C>;
+    let replay: ephemera_trace::replay::Build = crate::played::build::<C>;
     Entry { replay: Some(replay), ..entry(Class::Blocks, key, C::INFO, builds) }
 }
 

@@ -1,4 +1,5 @@
-//! The command `replay`: measures all candidates, prints a table, and leaves the figures beside the trace.
+//! The command `replay`: measures all candidates, prints a table, and leaves the figures beside
+//! the trace.
 #![forbid(unsafe_code)]
 
 use core::error::Error;
@@ -61,7 +62,7 @@ pub fn run(
     }
     if trace.bytes >= LARGE {
         eprintln!(
-            "Reading {} of trace. Its operations go to a file beside it, which takes about as much.",
+            "Reading {} of trace. Its operations go to a file of about the same size beside it.",
             bytes(trace.bytes)
         );
     }
@@ -143,7 +144,7 @@ fn program(path: &Path, trace: &Trace) -> Result<Program, Box<dyn Error>> {
     let program =
         Program::beside(trace, directory).map_err(|error| format!("{}: {error}", path.display()))?;
     if program.ops == 0 {
-        return Err(format!("{}: nothing to replay", path.display()).into());
+        return Err(format!("{}: the trace has no call to replay", path.display()).into());
     }
     Ok(program)
 }
@@ -175,7 +176,7 @@ fn announce(program: &Program, players: usize, available: Option<u64>) -> Result
 fn no_reference(why: &str) -> String {
     format!(
         "{REFERENCE} cannot replay this trace, and all others are compared with it: {why}. Most often memory is short: free \
-         some, lift a limit (`ulimit -v`), use a larger machine, or record less (`--max-bytes`)"
+         some, raise a limit (`ulimit -v`), use a larger machine, or record less (`--max-bytes`)"
     )
 }
 

@@ -1,8 +1,9 @@
-//! Replays a trace over several allocators: time in interleaved rounds, memory in one process for each.
+//! Replays a trace over several allocators: time in interleaved rounds, memory in one process for
+//! each.
 //!
-//! The allocators come from the caller as a list of [`Candidate`]s. Any type that implements [`GlobalAlloc`] and [`Sync`] can
-//! be one, by [`Candidate::new`]. [`Program`] is a trace in the form that is played, [`Player`] plays it, and [`run`] is the
-//! whole command.
+//! The allocators come from the caller as a list of [`Candidate`]s. Any type that implements
+//! [`GlobalAlloc`] and [`Sync`] can be one, by [`Candidate::new`]. [`Program`] is a trace in the
+//! form that is played, [`Player`] plays it, and [`run`] is the whole command.
 
 mod command;
 mod digest;

@@ -81,7 +81,7 @@ impl Leftover {
 #[inline(always)]
 fn layout(size: u32, align_log2: u8) -> Layout {
     debug_assert!(Layout::from_size_align(size as usize, 1 << align_log2).is_ok());
-    // SAFETY: the trace format has five bits for `align_log2`, so the alignment is a power of two of
-    // at most 2^31. A size below 2^32 does not overflow `isize` when it is rounded up to that.
+    // SAFETY: the trace format has five bits for `align_log2`, so the alignment is a power of two
+    // of at most 2^31. A size below 2^32 does not overflow `isize` when it is rounded up to that.
     unsafe { Layout::from_size_align_unchecked(size as usize, 1 << align_log2) }
 }

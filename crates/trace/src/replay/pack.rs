@@ -1,4 +1,4 @@
-//! How operations are packed: a byte for action and alignment, then varints, as in the format of
+//! Packs operations. Each is a byte for action and alignment, then varints, as in the format of
 //! traces.
 //!
 //! ```text
@@ -10,10 +10,10 @@ use ephemera_recorder::format;
 
 use super::op::{Action, Op};
 
-/// Most bytes of a packed operation: one, and four varints of 32 bits or one more.
+/// The most bytes of a packed operation: one byte, and four varints of at most 33 bits.
 pub(super) const LONGEST: usize = 1 + 4 * 5;
 
-/// Kinds by their code. The last two are those of operations that wait.
+/// Actions by their code. The last two are those of operations that wait.
 const KINDS: [Action; 7] = [
     Action::Alloc,
     Action::Zeroed,
@@ -23,11 +23,11 @@ const KINDS: [Action; 7] = [
     Action::Free,
     Action::Resize,
 ];
-/// The first code of those that wait.
+/// The first code of operations that wait.
 const WAITING: usize = 5;
 
-/// Packs operations into `out`, which is cleared first. Whether they publish is not packed: it may
-/// become known later.
+/// Clears `out` and packs operations into it. The flag `publish` is not packed, since it may
+/// change later.
 pub(super) fn pack(ops: &[Op], out: &mut Vec<u8>) {
     out.clear();
     let mut before = 0;
@@ -51,7 +51,7 @@ pub(super) fn pack(ops: &[Op], out: &mut Vec<u8>) {
     }
 }
 
-/// Unpacks into `ops`, which are cleared first, what [`pack`] packed.
+/// Clears `ops` and unpacks into it the bytes that [`pack`] wrote.
 pub(super) fn unpack(bytes: &[u8], ops: &mut Vec<Op>) {
     ops.clear();
     let (mut at, mut slot) = (0, 0_u32);
@@ -77,7 +77,7 @@ pub(super) mod tests {
     use rand::rngs::Xoshiro256PlusPlus;
     use rand::{RngExt, SeedableRng};
 
-    /// Any operation.
+    /// Returns a random operation.
     pub(in super::super) fn op(rng: &mut Xoshiro256PlusPlus) -> Op {
         let action = KINDS[rng.random_range(0..KINDS.len())];
         let mut number = |wanted: bool| {
