@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::Args;
 
-use self::recorded::{RECORD, RecordedRun, RecordedWorkload};
+use self::recorded::{RECORD, RecordedBench, RecordedTable};
 use crate::workspace::Workspace;
 
 const BEGIN: &str = "<!-- results -->";
@@ -133,12 +133,12 @@ pub(crate) fn main(ws: &Workspace, options: &ReadmeOptions) -> Result<bool> {
     if !options.again {
         let dir = options.from.clone().unwrap_or_else(|| ws.target_dir("bench"));
         let file = dir.join("summary.json");
-        let summary = RecordedRun::load(&file).with_context(|| {
+        let summary = RecordedBench::load(&file).with_context(|| {
             format!("there is nothing to record: `cargo xtask bench --quick` writes {}", file.display())
         })?;
         fs::write(&record, summary.rounded().text()?)?;
     }
-    let recorded = RecordedRun::load(&record)?;
+    let recorded = RecordedBench::load(&record)?;
     let readme = ws.root.join("README.md");
     let old = fs::read_to_string(&readme)?;
     fs::write(&readme, spliced(&old, &table(&recorded)?)?)?;
@@ -153,7 +153,7 @@ fn spliced(readme: &str, table: &str) -> Result<String> {
     Ok(format!("{head}{BEGIN}\n{table}{END}{tail}"))
 }
 
-fn table(recorded: &RecordedRun) -> Result<String> {
+fn table(recorded: &RecordedBench) -> Result<String> {
     let mut out = String::new();
     for ReadmePart { class, heading, columns } in PARTS {
         let workloads: Vec<_> = recorded.of(class).collect();
@@ -176,11 +176,7 @@ fn table(recorded: &RecordedRun) -> Result<String> {
     Ok(out)
 }
 
-fn line(
-    out: &mut String,
-    workload: &RecordedWorkload,
-    keys: impl Iterator<Item = &'static str>,
-) -> Result<()> {
+fn line(out: &mut String, workload: &RecordedTable, keys: impl Iterator<Item = &'static str>) -> Result<()> {
     // The part of a title after a colon is a detail, such as the origin of a document.
     let title = workload.title.split(':').next().unwrap_or(&workload.title);
     let doubt = if workload.trusted { "" } else { " (untrusted: the reference differed from itself)" };
@@ -199,7 +195,7 @@ fn line(
 mod tests {
     use std::fs;
 
-    use super::recorded::{RECORD, RecordedRun};
+    use super::recorded::{RECORD, RecordedBench};
     use super::{RESULTS, results, spliced, table};
     use crate::workspace::Workspace;
 
@@ -216,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_table_has_the_columns_with_at_least_one_figure() {
-        let table = table(&RecordedRun::parse(SUMMARY).unwrap()).unwrap();
+        let table = table(&RecordedBench::parse(SUMMARY).unwrap()).unwrap();
         assert!(table.contains("| workload | `RingAlloc` | bumpalo |\n"), "{table}");
         assert!(
             table.contains("| `S1`: pairs (untrusted: the reference differed from itself) | 0.26 | 0.10 |"),
@@ -241,7 +237,7 @@ mod tests {
     #[test]
     fn the_committed_tables_match_the_record() {
         let root = Workspace::load().unwrap().root;
-        let recorded = RecordedRun::load(&root.join(RECORD)).unwrap();
+        let recorded = RecordedBench::load(&root.join(RECORD)).unwrap();
         let way = "does not match docs/benchmarks/recorded.json: run `cargo xtask readme --again`";
         let readme = fs::read_to_string(root.join("README.md")).unwrap();
         assert!(readme == spliced(&readme, &table(&recorded).unwrap()).unwrap(), "README.md {way}");

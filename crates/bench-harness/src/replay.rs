@@ -5,7 +5,7 @@ use core::alloc::{GlobalAlloc, Layout};
 use ephemera_trace::replay::{Candidate, Field, Play, Player, Program, REFERENCE};
 
 use crate::blocks::{Contender, RawAlloc};
-use crate::card::{Caps, Class};
+use crate::card::{Caps, ContenderClass};
 use crate::contenders::{self, ALWAYS};
 
 /// A contender as a replay calls it.
@@ -88,7 +88,7 @@ const SPOILS: &str = "upstream-one-ring";
 #[must_use]
 pub fn field(threaded: bool, peers: &[String]) -> Field {
     let mut field = Field::default();
-    for entry in contenders::of(Class::Blocks) {
+    for entry in contenders::of(ContenderClass::Blocks) {
         let always = entry.key == REFERENCE || entry.key == ALWAYS[contenders::TWIN];
         if !(always || peers.is_empty() || peers.iter().any(|peer| peer == entry.key)) {
             continue;
