@@ -58,9 +58,9 @@ enum Command {
     /// Record every call that a program makes to its allocator.
     Record(record::RecordOptions),
     /// Replay a recorded program over every general allocator.
-    Replay(replay::ReplayOptions),
+    Replay(replay::ReplayTraceOptions),
     /// Estimate what a recorded program would gain from another allocator.
-    Advise(advise::AdviseOptions),
+    Advise(advise::AdviseTraceOptions),
     /// Record the last measurement and write its tables into README.md.
     Readme(readme::ReadmeOptions),
     /// Run all tests: unit, integration and doc tests, loom models, Miri.

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::Args;
 
-use self::recorded::{RECORD, RecordedRun};
+use self::recorded::{RECORD, RecordedBench};
 use crate::workspace::Workspace;
 
 /// The path of the page of all figures, from the root.
@@ -49,12 +49,12 @@ pub(crate) fn main(ws: &Workspace, options: &ReadmeOptions) -> Result<bool> {
     if !options.again {
         let dir = options.from.clone().unwrap_or_else(|| ws.target_dir("bench"));
         let file = dir.join("summary.json");
-        let summary = RecordedRun::load(&file).with_context(|| {
+        let summary = RecordedBench::load(&file).with_context(|| {
             format!("there is nothing to record: `cargo xtask bench --quick` writes {}", file.display())
         })?;
         fs::write(&record, summary.rounded().text()?)?;
     }
-    let recorded = RecordedRun::load(&record)?;
+    let recorded = RecordedBench::load(&record)?;
     for (path, text) in files(&ws.root, &recorded)? {
         fs::write(ws.root.join(&path), text).with_context(|| format!("cannot write {path}"))?;
     }
@@ -63,7 +63,7 @@ pub(crate) fn main(ws: &Workspace, options: &ReadmeOptions) -> Result<bool> {
 }
 
 /// Returns all files that the command writes, by their path from the root, with their new text.
-fn files(root: &Path, recorded: &RecordedRun) -> Result<Vec<(String, String)>> {
+fn files(root: &Path, recorded: &RecordedBench) -> Result<Vec<(String, String)>> {
     let readme = spliced(root, "README.md", "results", &front::tables(recorded)?)?;
     let mut files = vec![
         ("README.md".to_owned(), readme),
@@ -95,7 +95,7 @@ fn between(page: &str, name: &str, table: &str) -> Result<String> {
 mod tests {
     use std::fs;
 
-    use super::recorded::{RECORD, RecordedRun};
+    use super::recorded::{RECORD, RecordedBench};
     use super::{between, files};
     use crate::workspace::Workspace;
 
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn the_committed_pages_and_the_picture_match_the_record() {
         let root = Workspace::load().unwrap().root;
-        let recorded = RecordedRun::load(&root.join(RECORD)).unwrap();
+        let recorded = RecordedBench::load(&root.join(RECORD)).unwrap();
         for (path, text) in files(&root, &recorded).unwrap() {
             let committed = fs::read_to_string(root.join(&path)).unwrap();
             assert!(committed == text, "{path} does not match {RECORD}: run `cargo xtask readme --again`");

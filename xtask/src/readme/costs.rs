@@ -4,7 +4,7 @@ use core::fmt::Write as _;
 
 use anyhow::{Context, Result};
 
-use super::recorded::RecordedRun;
+use super::recorded::RecordedBench;
 use super::results::{best, peak};
 
 /// The page of one crate: the directory of the crate, and its rows. A row is a workload and the key
@@ -65,7 +65,7 @@ pub(super) const PAGES: [CostsPage; 4] = [
 ///
 /// # Errors
 /// The record has none of the rows.
-pub(super) fn table(recorded: &RecordedRun, page: &CostsPage) -> Result<String> {
+pub(super) fn table(recorded: &RecordedBench, page: &CostsPage) -> Result<String> {
     let mut lines = String::new();
     for (id, key) in page.rows {
         let Some(workload) = recorded.workloads.iter().find(|workload| workload.id == *id) else { continue };

@@ -4,7 +4,7 @@ use core::fmt::Write as _;
 
 use anyhow::Result;
 
-use super::recorded::{RecordedRow, RecordedRun, RecordedWorkload};
+use super::recorded::{RecordedBench, RecordedRow, RecordedTable};
 use super::results::{OURS, best, ends};
 
 /// One table: its heading, the title of its column of peers, and its rows. A row is a workload, the
@@ -67,7 +67,7 @@ const TABLES: [FrontTable; 4] = [
 const LOSSES: usize = 3;
 
 /// Returns the tables and the list of losses.
-pub(super) fn tables(recorded: &RecordedRun) -> Result<String> {
+pub(super) fn tables(recorded: &RecordedBench) -> Result<String> {
     let mut out = format!("{}\n", recorded.told());
     for table in &TABLES {
         write!(
@@ -84,7 +84,7 @@ pub(super) fn tables(recorded: &RecordedRun) -> Result<String> {
 }
 
 /// Returns the line of a workload, or `None` if the record has no figures for it.
-fn line(recorded: &RecordedRun, (id, ours, peer): &(&str, &str, &str)) -> Option<String> {
+fn line(recorded: &RecordedBench, (id, ours, peer): &(&str, &str, &str)) -> Option<String> {
     let workload = recorded.workloads.iter().find(|workload| workload.id == *id)?;
     let ours = workload.row(ours).filter(|row| row.ratio.is_some())?;
     let peer = workload.row(peer).filter(|row| row.ratio.is_some());
@@ -127,8 +127,8 @@ fn anchor(id: &str) -> String {
 
 /// Returns the table of the greatest certain losses to the best general allocator, each of another
 /// family of workloads.
-fn losses(recorded: &RecordedRun) -> Result<String> {
-    let mut all: Vec<(f64, &RecordedWorkload, &RecordedRow, &RecordedRow)> = Vec::new();
+fn losses(recorded: &RecordedBench) -> Result<String> {
+    let mut all: Vec<(f64, &RecordedTable, &RecordedRow, &RecordedRow)> = Vec::new();
     for workload in recorded.workloads.iter().filter(|workload| workload.trusted) {
         let Some(best) = best(workload) else { continue };
         for row in workload.rows.iter().filter(|row| OURS.contains(&row.key.as_str()) && row.ratio.is_some())
@@ -168,7 +168,7 @@ fn losses(recorded: &RecordedRun) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::{TABLES, anchor, line, losses, tables};
-    use crate::readme::recorded::{RECORD, RecordedRun};
+    use crate::readme::recorded::{RECORD, RecordedBench};
     use crate::workspace::Workspace;
 
     const SUMMARY: &str = r#"{"format": 1, "mode": "quick", "seed": 1, "processes": 3, "rounds": 15,
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_line_has_the_winner_in_bold_and_marks_overlapping_intervals() {
-        let recorded = RecordedRun::parse(SUMMARY).unwrap();
+        let recorded = RecordedBench::parse(SUMMARY).unwrap();
         assert_eq!(
             line(&recorded, &("S1/pair/64", "ring", "upstream-ring")).unwrap(),
             "| [pairs: many](docs/benchmarks/results.md#s1pair64) | **0.25** RingAlloc | 0.50 jemalloc | ≈ 0.26 | 1 |\n"
@@ -199,11 +199,11 @@ mod tests {
 
     #[test]
     fn the_losses_are_certain_and_one_for_each_family() {
-        let losses = losses(&RecordedRun::parse(SUMMARY).unwrap()).unwrap();
+        let losses = losses(&RecordedBench::parse(SUMMARY).unwrap()).unwrap();
         assert!(losses.contains("| 3.00 RingAlloc | 1.00 glibc | 3.0 |"), "{losses}");
         assert_eq!(losses.lines().count(), 3, "{losses}");
         let none = SUMMARY.replace("true", "false");
-        assert!(!super::losses(&RecordedRun::parse(&none).unwrap()).unwrap().contains('|'));
+        assert!(!super::losses(&RecordedBench::parse(&none).unwrap()).unwrap().contains('|'));
     }
 
     #[test]
@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn the_record_has_four_to_six_rows_of_each_table() {
         let root = Workspace::load().unwrap().root;
-        let recorded = RecordedRun::load(&root.join(RECORD)).unwrap();
+        let recorded = RecordedBench::load(&root.join(RECORD)).unwrap();
         for table in &TABLES {
             let rows = table.rows.iter().filter_map(|row| line(&recorded, row)).count();
             assert!((4..=6).contains(&rows), "{} has {rows} rows in the record", table.heading);

@@ -6,7 +6,7 @@
 
 use core::fmt::Write as _;
 
-use super::recorded::{RecordedRun, RecordedWorkload};
+use super::recorded::{RecordedBench, RecordedTable};
 
 /// One class: its heading, and its lanes of ours and of the peer. A lane is the key of a contender
 /// and the name that the picture shows.
@@ -81,7 +81,7 @@ circle { fill-opacity: 0.6 }
 ";
 
 /// Returns the picture as SVG.
-pub(super) fn standing(recorded: &RecordedRun) -> String {
+pub(super) fn standing(recorded: &RecordedBench) -> String {
     let mut body = String::new();
     let mut y = 86;
     for class in &CLASSES {
@@ -132,7 +132,7 @@ struct ClassFigures {
 }
 
 impl ClassFigures {
-    fn of(recorded: &RecordedRun, class: &PictureClass) -> Self {
+    fn of(recorded: &RecordedBench, class: &PictureClass) -> Self {
         let mut figures = Self::default();
         for workload in recorded.of(class.class).filter(|workload| workload.trusted) {
             let all = (workload.ratio(class.ours.0), general(workload), workload.ratio(class.peer.0));
@@ -147,7 +147,7 @@ impl ClassFigures {
 }
 
 /// Returns the lowest ratio of a general allocator.
-fn general(workload: &RecordedWorkload) -> Option<f64> {
+fn general(workload: &RecordedTable) -> Option<f64> {
     GENERAL.iter().filter_map(|key| workload.ratio(key)).min_by(f64::total_cmp)
 }
 
@@ -209,7 +209,7 @@ fn median(ratios: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::{CLASSES, PLOT, at, median, standing};
-    use crate::readme::recorded::{RECORD, RecordedRun};
+    use crate::readme::recorded::{RECORD, RecordedBench};
     use crate::workspace::Workspace;
 
     #[test]
@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn the_picture_has_a_lane_for_each_contender_and_both_colour_schemes() {
         let root = Workspace::load().unwrap().root;
-        let picture = standing(&RecordedRun::load(&root.join(RECORD)).unwrap());
+        let picture = standing(&RecordedBench::load(&root.join(RECORD)).unwrap());
         assert_eq!(picture.matches("height=\"18\"").count(), 3 * CLASSES.len());
         assert!(picture.contains("prefers-color-scheme: dark"));
         // The three lanes of a class have the same workloads.

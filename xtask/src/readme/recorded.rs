@@ -15,7 +15,7 @@ const FORMAT: u64 = 1;
 
 /// A run.
 #[derive(Debug, Deserialize, Serialize)]
-pub(super) struct RecordedRun {
+pub(super) struct RecordedBench {
     format: u64,
     /// `quick` or `full`.
     pub(super) mode: String,
@@ -28,7 +28,7 @@ pub(super) struct RecordedRun {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) left_to_full: Vec<String>,
     pub(super) host: RecordedHost,
-    pub(super) workloads: Vec<RecordedWorkload>,
+    pub(super) workloads: Vec<RecordedTable>,
 }
 
 /// The machine and the build.
@@ -46,7 +46,7 @@ pub(super) struct RecordedHost {
 
 /// A workload: one table.
 #[derive(Debug, Deserialize, Serialize)]
-pub(super) struct RecordedWorkload {
+pub(super) struct RecordedTable {
     pub(super) id: String,
     pub(super) class: String,
     pub(super) title: String,
@@ -93,7 +93,7 @@ pub(super) struct RecordedRow {
     pub(super) refused: Option<f64>,
 }
 
-impl RecordedRun {
+impl RecordedBench {
     /// Reads a summary or a record.
     ///
     /// # Errors
@@ -137,7 +137,7 @@ impl RecordedRun {
     }
 
     /// Returns the workloads of a class.
-    pub(super) fn of(&self, class: &str) -> impl Iterator<Item = &RecordedWorkload> {
+    pub(super) fn of(&self, class: &str) -> impl Iterator<Item = &RecordedTable> {
         self.workloads.iter().filter(move |workload| workload.class == class)
     }
 
@@ -148,7 +148,7 @@ impl RecordedRun {
     }
 }
 
-impl RecordedWorkload {
+impl RecordedTable {
     /// Returns the row of a contender.
     pub(super) fn row(&self, key: &str) -> Option<&RecordedRow> {
         self.rows.iter().find(|row| row.key == key)
@@ -185,7 +185,7 @@ fn round_both(interval: &mut Option<(f64, f64)>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{RecordedRun, four_digits};
+    use super::{RecordedBench, four_digits};
 
     #[test]
     fn figures_are_rounded_to_four_digits() {
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn other_formats_are_refused() {
-        let refused = |text| format!("{:#}", RecordedRun::parse(text).unwrap_err());
+        let refused = |text| format!("{:#}", RecordedBench::parse(text).unwrap_err());
         assert!(refused("{}").contains("format none"), "{}", refused("{}"));
         assert!(refused(r#"{"format": 7}"#).contains("format 7, this tool reads 1"));
         assert!(refused(r#"{"format": 1}"#).contains("not a summary"));
@@ -206,8 +206,8 @@ mod tests {
             "host":{"commit":"c","cpu":"c","cpus":2,"kernel":"k","libc":"l","huge_pages":"h","rustc":"r","profile":"p"},
             "workloads":[{"id":"S1","class":"blocks","title":"t","op":"pair","trusted":true,"rows":[
             {"key":"ring","allocator":"R","state":"ran","ratio":0.123456,"interval":[0.1,0.2],"verdict":"≈"}]}]}"#;
-        let once = RecordedRun::parse(text).unwrap().rounded().text().unwrap();
-        let again = RecordedRun::parse(&once).unwrap();
+        let once = RecordedBench::parse(text).unwrap().rounded().text().unwrap();
+        let again = RecordedBench::parse(&once).unwrap();
         assert_eq!(again.text().unwrap(), once);
         assert_eq!(again.workloads[0].ratio("ring"), Some(0.1235));
         assert_eq!(once.lines().count(), 3, "{once}");
@@ -219,7 +219,7 @@ mod tests {
             let text = format!(
                 r#"{{"id": "i", "class": "c", "title": "{title}", "op": "o", "trusted": true, "rows": []}}"#
             );
-            serde_json::from_str::<super::RecordedWorkload>(&text).unwrap().short_title().to_owned()
+            serde_json::from_str::<super::RecordedTable>(&text).unwrap().short_title().to_owned()
         };
         assert_eq!(
             short("a JSON document parsed, walked and dropped: arm.json"),

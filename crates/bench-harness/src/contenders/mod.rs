@@ -8,11 +8,11 @@ pub(crate) mod played;
 
 use crate::blocks::Contender;
 use crate::buffers::Source;
-use crate::card::{Class, Info};
-use crate::nodes::Family;
+use crate::card::{ContenderClass, Info};
+use crate::nodes::NodeFamily;
 use crate::objects::Maker;
 use crate::tally::Counted;
-use crate::workloads::{Cell, Context, Spec, build};
+use crate::workloads::{Cell, Context, WorkloadSpec, build};
 
 /// Index, in each class, of the allocator that does nothing.
 pub const VOID: usize = 0;
@@ -25,7 +25,7 @@ pub const TWIN: usize = 2;
 pub const ALWAYS: [&str; 3] = ["nothing", ephemera_trace::replay::REFERENCE, ephemera_trace::replay::TWIN];
 
 /// Builds a cell of a workload over one contender.
-type Build = fn(&Spec, &Context) -> Box<dyn Cell>;
+type Build = fn(&WorkloadSpec, &Context) -> Box<dyn Cell>;
 
 /// A contender as the runner sees it, its type erased: three ways to build a cell.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +33,7 @@ pub struct Entry {
     /// The word that `--peers` and the files know it by; unique within its class.
     pub key: &'static str,
     /// What it hands out.
-    pub class: Class,
+    pub class: ContenderClass,
     /// Its card.
     pub info: Info,
     /// Why this build cannot run it, if so.
@@ -49,33 +49,38 @@ pub struct Entry {
 }
 
 /// Creates the entry of a contender from its card and the three ways to build a cell.
-const fn entry(class: Class, key: &'static str, info: Info, [timed, checked, metered]: [Build; 3]) -> Entry {
+const fn entry(
+    class: ContenderClass,
+    key: &'static str,
+    info: Info,
+    [timed, checked, metered]: [Build; 3],
+) -> Entry {
     Entry { key, class, info, absent: None, timed, checked, metered, replay: None }
 }
 
 /// Creates an entry for blocks.
 fn blocks<C: Contender>(key: &'static str) -> Entry {
     let builds = [build::blocks::<C>, build::blocks::<Counted<C>>, build::blocks::<Counted<C::Metered>>];
-    let replay: ephemera_trace::replay::Build = crate::played::build::<C>;
-    Entry { replay: Some(replay), ..entry(Class::Blocks, key, C::INFO, builds) }
+    let replay: ephemera_trace::replay::Build = played::build::<C>;
+    Entry { replay: Some(replay), ..entry(ContenderClass::Blocks, key, C::INFO, builds) }
 }
 
 /// Creates an entry for objects.
 fn objects<M: Maker>(key: &'static str) -> Entry {
     let builds = [build::objects::<M>, build::objects::<Counted<M>>, build::objects::<Counted<M>>];
-    entry(Class::Objects, key, M::INFO, builds)
+    entry(ContenderClass::Objects, key, M::INFO, builds)
 }
 
 /// Creates an entry for buffers.
 fn buffers<S: Source>(key: &'static str) -> Entry {
     let builds = [build::buffers::<S>, build::buffers::<Counted<S>>, build::buffers::<Counted<S>>];
-    entry(Class::Buffers, key, S::INFO, builds)
+    entry(ContenderClass::Buffers, key, S::INFO, builds)
 }
 
 /// Creates an entry for nodes.
-fn nodes<F: Family>(key: &'static str) -> Entry {
+fn nodes<F: NodeFamily>(key: &'static str) -> Entry {
     let builds = [build::nodes::<F>, build::nodes::<Counted<F>>, build::nodes::<Counted<F::Metered>>];
-    entry(Class::Nodes, key, F::INFO, builds)
+    entry(ContenderClass::Nodes, key, F::INFO, builds)
 }
 
 /// The reference, registered once more.
@@ -87,19 +92,19 @@ fn twin(mut entry: Entry) -> Entry {
 
 /// The contenders of a class in this build, in the order of the tables: the loop, the reference, its twin, then the rest.
 #[must_use]
-pub fn of(class: Class) -> Vec<Entry> {
+pub fn of(class: ContenderClass) -> Vec<Entry> {
     match class {
-        Class::Blocks => blocks::all(),
-        Class::Objects => objects::all(),
-        Class::Buffers => buffers::all(),
-        Class::Nodes => nodes::all(),
+        ContenderClass::Blocks => blocks::all(),
+        ContenderClass::Objects => objects::all(),
+        ContenderClass::Buffers => buffers::all(),
+        ContenderClass::Nodes => nodes::all(),
     }
 }
 
 /// All contenders of this build, class by class.
 #[must_use]
 pub fn all() -> Vec<Entry> {
-    Class::ALL.into_iter().flat_map(of).collect()
+    ContenderClass::ALL.into_iter().flat_map(of).collect()
 }
 
 /// What `--peers` understands: every key once.
@@ -120,7 +125,7 @@ mod tests {
 
     #[test]
     fn every_class_begins_with_the_three() {
-        for class in Class::ALL {
+        for class in ContenderClass::ALL {
             let entries = of(class);
             let keys: Vec<&str> = entries.iter().map(|entry| entry.key).collect();
             assert_eq!(keys[..3], ALWAYS);

@@ -25,7 +25,7 @@ use hdrhistogram::Histogram;
 
 use self::blocks::json::Document;
 pub(crate) use self::catalogue::build;
-pub use self::catalogue::{Need, Scale, Spec, Workload, catalogue};
+pub use self::catalogue::{Need, Scale, Workload, WorkloadSpec, catalogue};
 use self::nodes::Sources;
 
 pub use self::load::Load;

@@ -13,7 +13,7 @@ pub(super) const PLACES: usize = 4096;
 
 /// The distribution of sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spread {
+pub enum SizeSpread {
     /// All sizes are equal.
     Fixed(u16),
     /// Uniform from the first to the second.
@@ -22,7 +22,7 @@ pub enum Spread {
     InverseSquare(u16, u16),
 }
 
-impl Spread {
+impl SizeSpread {
     /// Draws the table of sizes of a seed.
     pub(super) fn sizes(self, seed: u64) -> Box<[u16; SIZES]> {
         match self {
@@ -35,7 +35,7 @@ impl Spread {
 
 /// A live item.
 #[derive(Debug)]
-struct Live<I> {
+struct LiveItem<I> {
     item: I,
     size: u16,
     tag: u32,
@@ -46,7 +46,7 @@ struct Live<I> {
 pub(super) struct Slots<I> {
     /// Every slot has a value, except during a call of [`replace`]. A panic in that call drops no
     /// slot, so that it drops none twice.
-    slots: Box<[MaybeUninit<Live<I>>]>,
+    slots: Box<[MaybeUninit<LiveItem<I>>]>,
     sizes: Box<[u16; SIZES]>,
     places: Box<[u16; PLACES]>,
     size_at: usize,
@@ -61,7 +61,7 @@ impl<I: 'static> Slots<I> {
         stock: &mut S,
         seed: u64,
         count: u16,
-        spread: Spread,
+        spread: SizeSpread,
         start: usize,
     ) -> Self {
         let sizes = spread.sizes(seed);
@@ -69,7 +69,7 @@ impl<I: 'static> Slots<I> {
             let size = sizes[if start == 0 { SIZES - 1 - i % SIZES } else { i }];
             // SAFETY: no spread has a size of zero, and the contender was made for all slots.
             let item = unsafe { stock.take(i as u64, size) };
-            MaybeUninit::new(Live { item, size, tag: i as u32 })
+            MaybeUninit::new(LiveItem { item, size, tag: i as u32 })
         };
         let slots = (0..usize::from(count)).map(live).collect();
         let places = draws::places(seed, count);
@@ -107,7 +107,7 @@ pub(super) unsafe fn replace<S: Stock>(stock: &mut S, state: &mut Slots<S::Item>
         // SAFETY: the places of the table are below the number of slots.
         let slot = unsafe { slots.get_unchecked_mut(place) };
         // SAFETY: the slot has a value, and another one is written below.
-        let Live { item, size: old, tag: its } = unsafe { slot.assume_init_read() };
+        let LiveItem { item, size: old, tag: its } = unsafe { slot.assume_init_read() };
         // SAFETY: `stock` took the item with this tag and size.
         unsafe { stock.verify(&item, u64::from(its), old, &mut sum) };
         // SAFETY: `stock` took the item with this size, and the slot no longer has it.
@@ -115,7 +115,7 @@ pub(super) unsafe fn replace<S: Stock>(stock: &mut S, state: &mut Slots<S::Item>
         let size = if S::SIZED { sizes[size_at] } else { 0 };
         // SAFETY: no spread has a size of zero, and an item has just been freed.
         let item = unsafe { stock.take(tag, size) };
-        slot.write(Live { item, size, tag: tag as u32 });
+        slot.write(LiveItem { item, size, tag: tag as u32 });
         place_at = (place_at + 1) % PLACES;
         if S::SIZED {
             size_at = if size_at + 1 == SIZES { 0 } else { size_at + 1 };
@@ -134,7 +134,7 @@ pub(super) struct Replacing<S: Stock> {
 
 impl<S: Stock> Replacing<S> {
     /// Fills the slots, as [`Slots::fill`] does.
-    pub(super) fn new(mut stock: S, seed: u64, count: u16, spread: Spread, start: usize) -> Self {
+    pub(super) fn new(mut stock: S, seed: u64, count: u16, spread: SizeSpread, start: usize) -> Self {
         Self { state: Some(Slots::fill(&mut stock, seed, count, spread, start)), stock }
     }
 }

@@ -19,7 +19,7 @@ pub(super) const SIZES: (u16, u16) = (64, 1024);
 
 /// An item that has left the window and is still live.
 #[derive(Debug)]
-struct Late<I> {
+struct LateItem<I> {
     due: usize,
     tag: usize,
     item: I,
@@ -32,7 +32,7 @@ struct Stragglers<I> {
     /// place, so that it drops none twice.
     window: Box<[MaybeUninit<I>; WINDOW]>,
     sizes: Box<[u16; WINDOW]>,
-    late: VecDeque<Late<I>>,
+    late: VecDeque<LateItem<I>>,
     /// The next item of the window that will be late.
     next_late: usize,
     /// One item of this number is late; 0 means none.
@@ -106,7 +106,7 @@ unsafe fn churn<S: Stock>(stock: &mut S, state: &mut Stragglers<S::Item>, ops: u
         let item = unsafe { state.window[i & (WINDOW - 1)].assume_init_read() };
         if oldest == state.next_late {
             state.next_late += state.one_in;
-            state.late.push_back(Late { due: i + WINDOW * (LONGER - 1), tag: oldest, item });
+            state.late.push_back(LateItem { due: i + WINDOW * (LONGER - 1), tag: oldest, item });
         } else {
             // SAFETY: `stock` took the item with this tag and size.
             unsafe { stock.verify(&item, oldest as u64, size, &mut sum) };
@@ -114,7 +114,7 @@ unsafe fn churn<S: Stock>(stock: &mut S, state: &mut Stragglers<S::Item>, ops: u
             unsafe { stock.free(item, size) };
         }
         if state.late.front().is_some_and(|late| late.due <= i)
-            && let Some(Late { tag, item, .. }) = state.late.pop_front()
+            && let Some(LateItem { tag, item, .. }) = state.late.pop_front()
         {
             let size = state.sizes[tag & (WINDOW - 1)];
             // SAFETY: `stock` took the item with this tag and size.

@@ -20,7 +20,7 @@ use bench_harness::contenders::{self, ALWAYS, Entry, REFERENCE, VOID};
 use bench_harness::host::Host;
 use bench_harness::workloads::blocks::json::Document;
 use bench_harness::workloads::nodes::Sources;
-use bench_harness::workloads::{Cell, Context, Need, Spec};
+use bench_harness::workloads::{Cell, Context, Need, WorkloadSpec};
 use serde::Serialize;
 
 /// The tool.
@@ -47,7 +47,7 @@ extern "Rust" fn ephemera_measured(cell: &mut dyn Cell, units: u64) -> u64 {
 
 /// What `icount.json` holds.
 #[derive(Debug, Serialize)]
-struct Counts {
+struct CountsFile {
     rustc: String,
     target: String,
     build: String,
@@ -55,12 +55,12 @@ struct Counts {
     valgrind: String,
     commit: String,
     seed: u64,
-    workloads: BTreeMap<String, Counted>,
+    workloads: BTreeMap<String, CountedWorkload>,
 }
 
 /// The figures of a workload.
 #[derive(Debug, Serialize)]
-struct Counted {
+struct CountedWorkload {
     /// What an operation is.
     op: &'static str,
     /// Instructions an operation, by contender.
@@ -69,14 +69,14 @@ struct Counted {
 
 /// Whether a workload's count is a matter of the program alone: one thread, and an input that the seed decides. R2, R4
 /// and R5 read what they find on the host.
-fn counted(spec: &Spec) -> bool {
+fn counted(spec: &WorkloadSpec) -> bool {
     let threads = matches!(spec.need, Need::OtherThread | Need::Shared | Need::ThreadsEnd);
     !threads && !spec.is_served() && !spec.reads_host()
 }
 
 /// Returns the contenders of a workload that `peers` names. If it names none, returns ours, and the
 /// loop and the reference for comparison.
-fn entries(spec: &Spec, peers: &[String]) -> Vec<Entry> {
+fn entries(spec: &WorkloadSpec, peers: &[String]) -> Vec<Entry> {
     let by_default = [&OURS[..], &[ALWAYS[VOID], ALWAYS[REFERENCE]]].concat();
     let chosen = |key: &str| match peers {
         [] => by_default.contains(&key),
@@ -88,13 +88,13 @@ fn entries(spec: &Spec, peers: &[String]) -> Vec<Entry> {
 
 /// Counts all workloads that can be counted and writes `icount.json`; `step` hears what comes next.
 pub(crate) fn run(
-    specs: &[Spec],
+    specs: &[WorkloadSpec],
     peers: &[String],
     seed: u64,
     out: &Path,
     step: impl Fn(u64, &str) + Sync,
 ) -> Result<PathBuf, Box<dyn Error>> {
-    let specs: Vec<&Spec> = specs.iter().filter(|spec| counted(spec)).collect();
+    let specs: Vec<&WorkloadSpec> = specs.iter().filter(|spec| counted(spec)).collect();
     if specs.is_empty() {
         return Err(
             "none of these workloads can be counted: they have several threads, or read what is on the host"
@@ -116,7 +116,7 @@ pub(crate) fn run(
                     .map_err(|error| format!("{}: {}: {error}", spec.id, entry.key))?;
                 instructions.insert(entry.key, found);
             }
-            let counted = Counted { op: spec.op, instructions };
+            let counted = CountedWorkload { op: spec.op, instructions };
             done.lock().unwrap_or_else(PoisonError::into_inner).insert(spec.id.clone(), counted);
         }
         Ok(())
@@ -129,7 +129,7 @@ pub(crate) fn run(
         lanes.into_iter().try_for_each(|lane| lane.join().map_err(|_panic| "a thread panicked".to_owned())?)
     })?;
     let host = Host::here(&[]);
-    let counts = Counts {
+    let counts = CountsFile {
         rustc: host.rustc,
         target: host.target,
         build: host.profile,
@@ -172,7 +172,7 @@ fn valgrind() -> Command {
 }
 
 /// Instructions an operation of one contender in one workload.
-fn count(spec: &Spec, contender: &str, seed: u64, file: &Path) -> Result<f64, Box<dyn Error>> {
+fn count(spec: &WorkloadSpec, contender: &str, seed: u64, file: &Path) -> Result<f64, Box<dyn Error>> {
     let program = env::current_exe()?;
     let (Some(directory), Some(name)) = (program.parent(), program.file_name()) else {
         return Err("this program does not know where it is".into());

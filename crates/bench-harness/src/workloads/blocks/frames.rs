@@ -34,7 +34,7 @@ const CHUNKS: (u16, u16) = (20, 80);
 
 /// A block that is alive.
 #[derive(Clone, Copy, Debug)]
-struct Block {
+struct FrameBlock {
     at: *mut u8,
     size: u16,
     tag: u8,
@@ -57,8 +57,8 @@ struct Tables {
 pub struct Frames {
     tables: Tables,
     /// Blocks that live on, by the turn that they end in.
-    kept: [Vec<Block>; TURNS],
-    scratch: Vec<Block>,
+    kept: [Vec<FrameBlock>; TURNS],
+    scratch: Vec<FrameBlock>,
     frame: usize,
     block: usize,
 }
@@ -88,7 +88,7 @@ impl Frames {
 ///
 /// The block came from this allocator, was touched with its tag, and is used no more.
 #[inline(always)]
-unsafe fn end<R: RawAlloc + Copy>(alloc: R, block: Block, sum: &mut u64) {
+unsafe fn end<R: RawAlloc + Copy>(alloc: R, block: FrameBlock, sum: &mut u64) {
     let size = usize::from(block.size);
     // SAFETY: the block was touched when it came.
     unsafe { verify::<R>(block.at, size, block.tag, sum) };
@@ -115,7 +115,7 @@ pub unsafe fn frame<R: RawAlloc + Copy>(allocs: &[R; TURNS], state: &mut Frames)
             let (size, life) = (state.tables.sizes[index], usize::from(state.tables.lives[index]));
             // SAFETY: sizes start at 16.
             let at = unsafe { alloc.alloc(layout(usize::from(size), 8)) };
-            let block = Block { at, size, tag: state.block as u8, turn: turn as u8 };
+            let block = FrameBlock { at, size, tag: state.block as u8, turn: turn as u8 };
             // SAFETY: the block is that long and the frame's own.
             unsafe { touch(at, usize::from(size), block.tag) };
             state.block += 1;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::layout;
 use crate::blocks::{Contender, RawAlloc};
 use crate::tally;
-use crate::workloads::crew::{Shared, Twice};
+use crate::workloads::crew::{AcrossThreads, Twice};
 use crate::workloads::handoff::{HandingOver, Producer};
 use crate::workloads::{Cell, Context};
 
@@ -15,7 +15,7 @@ const SIZE: usize = 64;
 
 /// Fills batches with blocks. Each has its index in its first word.
 struct BlockProducer<C> {
-    alloc: Shared<C>,
+    alloc: AcrossThreads<C>,
     n: usize,
 }
 
@@ -60,7 +60,7 @@ unsafe fn consume<R: RawAlloc + Copy>(alloc: R, batch: &mut Vec<*mut u8>, sum: &
 fn hand_over<C: Contender>(n: usize, in_flight: usize, cpu: Option<usize>) -> HandingOver<BlockProducer<C>> {
     let mut alloc = C::create();
     alloc.expect_live((in_flight + 2) * n * SIZE);
-    let alloc = Shared(Arc::new(alloc));
+    let alloc = AcrossThreads(Arc::new(alloc));
     let theirs = alloc.clone();
     HandingOver::new(BlockProducer { alloc, n }, n, in_flight, cpu, move |batch, sum| {
         let theirs = &theirs;

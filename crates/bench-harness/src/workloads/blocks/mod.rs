@@ -13,7 +13,7 @@ pub mod window;
 
 use core::alloc::Layout;
 
-use super::slots::{Replacing, Spread};
+use super::slots::{Replacing, SizeSpread};
 use super::stock::Stock;
 use super::stragglers::Straggling;
 use super::{Cell, Context, mix};
@@ -95,7 +95,7 @@ impl<C: Contender> Stock for BlockStock<C> {
 }
 
 /// Builds a cell of S3 with `count` slots.
-pub fn slots<C: Contender>(count: u16, spread: Spread, context: &Context) -> Box<dyn Cell> {
+pub fn slots<C: Contender>(count: u16, spread: SizeSpread, context: &Context) -> Box<dyn Cell> {
     Box::new(Replacing::new(BlockStock(C::create()), context.seed, count, spread, 0))
 }
 

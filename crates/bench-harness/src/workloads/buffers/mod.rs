@@ -8,7 +8,7 @@ pub mod single;
 
 use rand::Rng;
 
-use super::slots::{PLACES as DRAWN, Replacing, SIZES, Spread};
+use super::slots::{PLACES as DRAWN, Replacing, SIZES, SizeSpread};
 use super::stock::Stock;
 use super::stragglers::{self, Straggling, WINDOW, most_late};
 use super::{Cell, Context, draws, mix};
@@ -117,7 +117,7 @@ impl<S: Source> Stock for BufferStock<S> {
 pub const SLOTS: u16 = 1024;
 
 /// The sizes of S3.
-pub const SPREAD: Spread = Spread::InverseSquare(4, 32_768);
+pub const SPREAD: SizeSpread = SizeSpread::InverseSquare(4, 32_768);
 
 /// Returns the most bytes of S3 at a time, with a new buffer beside the one that it replaces.
 fn most_bytes(seed: u64) -> usize {

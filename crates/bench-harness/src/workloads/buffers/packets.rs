@@ -70,12 +70,12 @@ pub fn packets<S: Source, const CHUNKED: bool>(source: &mut S, state: &mut Packe
     sum
 }
 
-struct Ring<S: Source, const CHUNKED: bool> {
+struct PacketRing<S: Source, const CHUNKED: bool> {
     state: Packets<S::Buf>,
     source: S,
 }
 
-impl<S: Source, const CHUNKED: bool> Cell for Ring<S, CHUNKED> {
+impl<S: Source, const CHUNKED: bool> Cell for PacketRing<S, CHUNKED> {
     fn run(&mut self, units: u64) -> u64 {
         packets::<S, CHUNKED>(&mut self.source, &mut self.state, units)
     }
@@ -90,5 +90,5 @@ pub fn cell<S: Source, const CHUNKED: bool>(held: usize, longest: usize, context
     let mut source = S::create(&Demand::of(held, longest));
     let mut state = Packets::new(held, longest, context.seed);
     packets::<S, CHUNKED>(&mut source, &mut state, held as u64);
-    Box::new(Ring::<S, CHUNKED> { state, source })
+    Box::new(PacketRing::<S, CHUNKED> { state, source })
 }

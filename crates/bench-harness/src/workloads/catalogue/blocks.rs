@@ -4,21 +4,21 @@ use super::Workload::{
     Batch, Frames, Grow, Handoff, Json, Larson, Pair, Pairs, Pareto, Replay, Sharing, Slots, Straggler,
     Window,
 };
-use super::{Need, SHARES, Spec, Workload, ground, other_class};
+use super::{Need, SHARES, Workload, WorkloadSpec, ground, other_class};
 use crate::blocks::Contender;
-use crate::card::Class;
+use crate::card::ContenderClass;
 use crate::contenders::objects::Boxes;
-use crate::workloads::blocks::replay::Recorded;
+use crate::workloads::blocks::replay::RecordedHeap;
 use crate::workloads::blocks::{
     batch, frames, grow, handoff, json, pair, pareto, replay, slots, stragglers, threads, window,
 };
 use crate::workloads::objects::sharing;
-use crate::workloads::slots::Spread;
+use crate::workloads::slots::SizeSpread;
 use crate::workloads::stragglers::made_beforehand;
 use crate::workloads::{Cell, Context};
 
 /// Builds the workload's cell over a contender.
-pub(crate) fn build<C: Contender>(spec: &Spec, context: &Context) -> Box<dyn Cell> {
+pub(crate) fn build<C: Contender>(spec: &WorkloadSpec, context: &Context) -> Box<dyn Cell> {
     match spec.workload {
         Pair(size) => pair::cell::<C>(size, context),
         Batch(n, size) => batch::cell::<C>(n, size, context),
@@ -39,11 +39,11 @@ pub(crate) fn build<C: Contender>(spec: &Spec, context: &Context) -> Box<dyn Cel
 }
 
 /// Returns the rows in the order of the report.
-pub(super) fn rows() -> Vec<Spec> {
+pub(super) fn rows() -> Vec<WorkloadSpec> {
     let mut rows = Vec::new();
-    let mut add = |spec: Spec| rows.push(spec);
+    let mut add = |spec: WorkloadSpec| rows.push(spec);
     let row = |id: String, title: String, workload: Workload, op, need, memory_units| {
-        Spec::new(Class::Blocks, (id, title), workload, op, need, memory_units)
+        WorkloadSpec::new(ContenderClass::Blocks, (id, title), workload, op, need, memory_units)
     };
     for size in pair::SIZES {
         let title = format!("allocate, touch and free one block of {size} bytes");
@@ -64,9 +64,9 @@ pub(super) fn rows() -> Vec<Spec> {
         add(row(id, title, Window(n, high), "block", Need::Free, 200_000).allocating(n as u64, 1));
     }
     for (name, count, spread, sizes) in [
-        ("a", 1024, Spread::Fixed(64), "64 bytes"),
-        ("b", 1024, Spread::InverseSquare(4, 32_768), "4 to 32,768 bytes, small ones most often"),
-        ("c", 5000, Spread::Uniform(8, 1000), "8 to 1,000 bytes"),
+        ("a", 1024, SizeSpread::Fixed(64), "64 bytes"),
+        ("b", 1024, SizeSpread::InverseSquare(4, 32_768), "4 to 32,768 bytes, small ones most often"),
+        ("c", 5000, SizeSpread::Uniform(8, 1000), "8 to 1,000 bytes"),
     ] {
         let title = format!("{count} slots, a random one replaced, {sizes}");
         let slots =
@@ -129,11 +129,11 @@ pub(super) fn rows() -> Vec<Spec> {
         let title = format!("a JSON document parsed, walked and dropped{ground}");
         let json = row(format!("R1/json{suffix}"), title, Json(littered), "node", Need::Contents, 4);
         add(json.holding(!littered).quick_if(!littered));
-        for recorded in Recorded::ALL {
+        for recorded in RecordedHeap::ALL {
             let title = format!("a recorded program's heap, replayed{ground}: {}", recorded.what());
             let id = format!("R6/replay/{}{suffix}", recorded.name());
             let replay = row(id, title, Replay(recorded, littered), "call", Need::Program, 8);
-            let quick = !littered && matches!(recorded, Recorded::Json | Recorded::Git);
+            let quick = !littered && matches!(recorded, RecordedHeap::Json | RecordedHeap::Git);
             add(replay.holding(!littered).quick_if(quick));
         }
     }

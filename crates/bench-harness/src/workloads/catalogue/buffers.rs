@@ -1,16 +1,16 @@
 //! The workloads over byte buffers.
 
 use super::Workload::{Csv, Extend, Freeze, Handoff, Http, Packets, Pair, Slots, Straggler};
-use super::{Need, SHARES, Spec, Workload, ground, other_class};
+use super::{Need, SHARES, Workload, WorkloadSpec, ground, other_class};
 use crate::buffers::Source;
-use crate::card::Class;
-use crate::workloads::buffers::csv::Table;
+use crate::card::ContenderClass;
+use crate::workloads::buffers::csv::CsvTable;
 use crate::workloads::buffers::{SLOTS, SPREAD, csv, handoff, http, packets, single, slots, stragglers};
 use crate::workloads::stragglers::made_beforehand;
 use crate::workloads::{Cell, Context};
 
 /// Builds the workload's cell over a contender.
-pub(crate) fn build<S: Source>(spec: &Spec, context: &Context) -> Box<dyn Cell> {
+pub(crate) fn build<S: Source>(spec: &WorkloadSpec, context: &Context) -> Box<dyn Cell> {
     match spec.workload {
         Pair(capacity) => single::fixed_cell::<S>(capacity, context),
         Extend => single::extend_cell::<S>(context),
@@ -27,11 +27,11 @@ pub(crate) fn build<S: Source>(spec: &Spec, context: &Context) -> Box<dyn Cell> 
 }
 
 /// Returns the rows in the order of the report.
-pub(super) fn rows() -> Vec<Spec> {
+pub(super) fn rows() -> Vec<WorkloadSpec> {
     let mut rows = Vec::new();
-    let mut add = |spec: Spec| rows.push(spec);
+    let mut add = |spec: WorkloadSpec| rows.push(spec);
     let row = |id: String, title: String, workload: Workload, need, memory_units| {
-        Spec::new(Class::Buffers, (id, title), workload, "buffer", need, memory_units)
+        WorkloadSpec::new(ContenderClass::Buffers, (id, title), workload, "buffer", need, memory_units)
     };
     let single = |id: String, title: String, workload| {
         row(id, title, workload, Need::FreeLast, 20_000).holding(false).allocating(0, 1)
@@ -86,17 +86,19 @@ pub(super) fn rows() -> Vec<Spec> {
         let (suffix, ground) = ground(littered);
         let title = format!(
             "CSV rows through a window of 1,000, a buffer for each field, counted by a key{ground}: {}",
-            Table::origin()
+            CsvTable::origin()
         );
         let csv = row(format!("R2/csv{suffix}"), title, Csv(littered), Need::Free, 8);
-        let csv = Spec { op: "row", ..csv }.holding(!littered);
+        let csv = WorkloadSpec { op: "row", ..csv }.holding(!littered);
         let title = format!(
             "HTTP/1.1 over loopback, two connections, a request on each at a time, pages of 64 KiB at most{ground}"
         );
         let http = row(format!("R3/http{suffix}"), title, Http(littered), Need::Free, 1000);
         // Each request has an answer. A sample asks for all pages, so that samples are alike.
-        let http =
-            Spec { op: "request", ..http }.holding(false).allocating(0, 2).at_least(http::PAGES as u64);
+        let http = WorkloadSpec { op: "request", ..http }
+            .holding(false)
+            .allocating(0, 2)
+            .at_least(http::PAGES as u64);
         [csv, http].into_iter().for_each(|real| add(real.quick_if(!littered)));
     }
     rows

@@ -6,12 +6,12 @@ mod buffers;
 mod nodes;
 mod objects;
 
-use super::blocks::replay::Recorded;
-use super::buffers::csv::Table;
-use super::slots::Spread;
-use crate::card::{Caps, Class};
+use super::blocks::replay::RecordedHeap;
+use super::buffers::csv::CsvTable;
+use super::slots::SizeSpread;
+use crate::card::{Caps, ContenderClass};
 
-/// A workload and its parameters. Several classes share a workload; [`Spec::class`] tells them
+/// A workload and its parameters. Several classes share a workload; [`WorkloadSpec::class`] tells them
 /// apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workload {
@@ -28,7 +28,7 @@ pub enum Workload {
     /// W: the number of live blocks and the largest size.
     Window(usize, u16),
     /// S3: the number of slots and the sizes.
-    Slots(u16, Spread),
+    Slots(u16, SizeSpread),
     /// S4.
     Pareto,
     /// S5: the number of elements, and whether each is reserved on its own.
@@ -66,7 +66,7 @@ pub enum Workload {
     /// R5: whether the heap is littered.
     Store(bool),
     /// R6: the recorded program, and whether the heap is littered.
-    Replay(Recorded, bool),
+    Replay(RecordedHeap, bool),
 }
 
 /// A capability that a workload may need.
@@ -133,13 +133,13 @@ pub enum Scale {
 
 /// A row of the catalogue: one table of the report.
 #[derive(Clone, Debug)]
-pub struct Spec {
+pub struct WorkloadSpec {
     /// The name: family, workload and parameters, as a path.
     pub id: String,
     /// What the workload does, in a line.
     pub title: String,
     /// What its contenders hand out.
-    pub class: Class,
+    pub class: ContenderClass,
     /// The workload itself.
     pub workload: Workload,
     /// The name of an operation.
@@ -159,10 +159,10 @@ pub struct Spec {
     allocations: Option<(u64, u64)>,
 }
 
-impl Spec {
+impl WorkloadSpec {
     /// Creates a row of quick and full runs that holds memory.
     fn new(
-        class: Class,
+        class: ContenderClass,
         (id, title): (impl Into<String>, impl Into<String>),
         workload: Workload,
         op: &'static str,
@@ -222,7 +222,7 @@ impl Spec {
     pub fn asked(&self, units: u64) -> Option<u64> {
         let (at_first, each) = match self.workload {
             // Read here: the list of workloads opens no file.
-            Workload::Csv(_) => (0, Table::shared().fields as u64),
+            Workload::Csv(_) => (0, CsvTable::shared().fields as u64),
             Workload::Replay(recorded, _) => (0, recorded.asked()),
             _ => self.allocations?,
         };
@@ -269,7 +269,7 @@ impl Spec {
     /// Returns whether the report shows memory over time: the bytes that a few late items hold.
     #[must_use]
     pub fn shows_memory_over_time(&self) -> bool {
-        matches!(self.workload, Workload::Straggler(_)) && self.class != Class::Buffers
+        matches!(self.workload, Workload::Straggler(_)) && self.class != ContenderClass::Buffers
     }
 
     /// Returns the units of a check.
@@ -288,7 +288,7 @@ pub(crate) mod build {
 }
 
 /// Ends a run that paired a workload with a contender of another class.
-fn other_class(spec: &Spec) -> ! {
+fn other_class(spec: &WorkloadSpec) -> ! {
     panic!("{} has no variant over {}", spec.id, spec.class.word())
 }
 
@@ -308,6 +308,6 @@ fn ground(littered: bool) -> (&'static str, &'static str) {
 
 /// Returns all workloads in the order of the report.
 #[must_use]
-pub fn catalogue() -> Vec<Spec> {
+pub fn catalogue() -> Vec<WorkloadSpec> {
     [blocks::rows(), objects::rows(), buffers::rows(), nodes::rows()].concat()
 }

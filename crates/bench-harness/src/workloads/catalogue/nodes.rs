@@ -1,14 +1,14 @@
 //! The workloads over nodes of data structures.
 
 use super::Workload::{Ast, Json, Set, Store, Visit};
-use super::{Need, Spec, Workload, ground, other_class};
-use crate::card::Class;
-use crate::nodes::Family;
+use super::{Need, Workload, WorkloadSpec, ground, other_class};
+use crate::card::ContenderClass;
+use crate::nodes::NodeFamily;
 use crate::workloads::nodes::{ast, json, set, store};
 use crate::workloads::{Cell, Context};
 
 /// Builds the workload's cell over a contender.
-pub(crate) fn build<F: Family>(spec: &Spec, context: &Context) -> Box<dyn Cell> {
+pub(crate) fn build<F: NodeFamily>(spec: &WorkloadSpec, context: &Context) -> Box<dyn Cell> {
     match spec.workload {
         Set(n, again) => set::cell::<F>(n, again, context),
         Ast(littered) => ast::cell::<F>(littered, context),
@@ -21,12 +21,12 @@ pub(crate) fn build<F: Family>(spec: &Spec, context: &Context) -> Box<dyn Cell> 
 
 /// Returns the rows in the order of the report. Littered heaps come last: later rows in the same
 /// process would run on litter too.
-pub(super) fn rows() -> Vec<Spec> {
+pub(super) fn rows() -> Vec<WorkloadSpec> {
     const N: usize = set::ELEMENTS;
     let mut rows = Vec::new();
-    let mut add = |spec: Spec| rows.push(spec);
+    let mut add = |spec: WorkloadSpec| rows.push(spec);
     let row = |id: String, title: String, workload: Workload, op, need, memory_units| {
-        Spec::new(Class::Nodes, (id, title), workload, op, need, memory_units)
+        WorkloadSpec::new(ContenderClass::Nodes, (id, title), workload, op, need, memory_units)
     };
     for (name, again, how) in [
         ("insert", false, "inserted, then all cleared"),

@@ -3,18 +3,18 @@
 use super::Workload::{
     AtOnce, Batch, Generations, Handoff, Pair, Pairs, Particles, Sharing, Slots, Straggler,
 };
-use super::{Need, SHARES, Spec, Workload, other_class};
-use crate::card::Class;
+use super::{Need, SHARES, Workload, WorkloadSpec, other_class};
+use crate::card::ContenderClass;
 use crate::objects::Maker;
 use crate::workloads::objects::{
     SLOTS, batch, handoff, pair, particles, sharing, slots, stragglers, threads,
 };
-use crate::workloads::slots::Spread;
+use crate::workloads::slots::SizeSpread;
 use crate::workloads::stragglers::made_beforehand;
 use crate::workloads::{Cell, Context};
 
 /// Builds the workload's cell over a contender.
-pub(crate) fn build<M: Maker>(spec: &Spec, context: &Context) -> Box<dyn Cell> {
+pub(crate) fn build<M: Maker>(spec: &WorkloadSpec, context: &Context) -> Box<dyn Cell> {
     match spec.workload {
         Pair(bytes) => pair::cell::<M>(bytes / 8, context),
         Batch(n, bytes) => batch::cell::<M>(n, bytes / 8, context),
@@ -31,17 +31,17 @@ pub(crate) fn build<M: Maker>(spec: &Spec, context: &Context) -> Box<dyn Cell> {
 }
 
 /// Returns the rows in the order of the report.
-pub(super) fn rows() -> Vec<Spec> {
+pub(super) fn rows() -> Vec<WorkloadSpec> {
     let mut rows = Vec::new();
-    let mut add = |spec: Spec| rows.push(spec);
+    let mut add = |spec: WorkloadSpec| rows.push(spec);
     let row = |id: String, title: String, workload: Workload, need, memory_units| {
-        Spec::new(Class::Objects, (id, title), workload, "object", need, memory_units)
+        WorkloadSpec::new(ContenderClass::Objects, (id, title), workload, "object", need, memory_units)
     };
     for bytes in pair::WORDS.map(|words| words * 8) {
         let title = format!("make and drop one object of {bytes} bytes");
         let id = format!("S1-objects/pair/{bytes}");
         let pair = row(id, title, Pair(bytes), Need::FreeOrReset, 20_000);
-        let pair = Spec { op: "pair", ..pair };
+        let pair = WorkloadSpec { op: "pair", ..pair };
         add(pair.holding(false).allocating(0, 1).quick_if(matches!(bytes, 32 | 40)));
     }
     for (n, bytes) in [(100, 40), (20_000, 32), (100_000, 40), (126_000, 8)] {
@@ -51,7 +51,7 @@ pub(super) fn rows() -> Vec<Spec> {
         add(batch.allocating(0, each).quick_if(n != 100));
     }
     let title = format!("{SLOTS} objects of 64 bytes alive, a random one replaced");
-    let slots = Slots(SLOTS, Spread::Fixed(64));
+    let slots = Slots(SLOTS, SizeSpread::Fixed(64));
     let slots = row("S3-objects/slots".into(), title, slots, Need::Free, 200_000);
     add(slots.allocating(SLOTS.into(), 1));
     for (name, one_in, share) in SHARES.into_iter().filter(|share| share.0 != "1e-4") {
@@ -93,6 +93,6 @@ pub(super) fn rows() -> Vec<Spec> {
     let title =
         format!("a frame: of {alive} objects of 64 bytes, {born} die, as many are made, all are looked at");
     let frame = row("S11-objects/particles".into(), title, Particles, Need::Free, 400);
-    add(Spec { op: "frame", ..frame }.allocating(alive.into(), born as u64));
+    add(WorkloadSpec { op: "frame", ..frame }.allocating(alive.into(), born as u64));
     rows
 }

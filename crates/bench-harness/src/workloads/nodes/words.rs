@@ -46,13 +46,13 @@ pub(super) struct Access {
 
 /// The keys, the accesses, and the order of deletion.
 #[derive(Debug)]
-pub(super) struct Words {
+pub(super) struct SourceWords {
     pub(super) keys: Vec<Key>,
     pub(super) accesses: Vec<Access>,
     pub(super) sweep: Vec<u32>,
 }
 
-impl Words {
+impl SourceWords {
     /// Takes the words of some files; `seed` chooses which accesses put, and the order of deletion.
     pub(super) fn new(files: &[String], seed: u64) -> Self {
         let mut rng = stream(seed, 10);
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn the_accesses_are_the_words_in_their_order() {
-        let words = Words::new(&["let a = b + a;".to_owned(), "b".to_owned()], 1);
+        let words = SourceWords::new(&["let a = b + a;".to_owned(), "b".to_owned()], 1);
         let order: Vec<u32> = words.accesses.iter().map(|access| access.word).collect();
         assert_eq!(order, [0, 1, 2, 1, 2]);
         assert_eq!(words.keys.len(), 3);

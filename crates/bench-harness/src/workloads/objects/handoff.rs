@@ -4,19 +4,19 @@ use core::marker::PhantomData;
 use std::sync::Arc;
 
 use super::{by_words, verify};
-use crate::objects::{Maker, Object, Pool};
-use crate::workloads::crew::{Shared, Twice};
+use crate::objects::{Maker, Object, RawPool};
+use crate::workloads::crew::{AcrossThreads, Twice};
 use crate::workloads::handoff::{HandingOver, Producer};
 use crate::workloads::{Cell, Context};
 
 /// Fills batches with objects.
 struct ObjectProducer<T, P> {
-    pool: Shared<P>,
+    pool: AcrossThreads<P>,
     n: usize,
     objects: PhantomData<T>,
 }
 
-impl<T: Object, P: Pool<T>> Producer for ObjectProducer<T, P> {
+impl<T: Object, P: RawPool<T>> Producer for ObjectProducer<T, P> {
     type Item = P::Handle;
 
     #[inline(never)]
@@ -33,7 +33,7 @@ impl<T: Object, P: Pool<T>> Producer for ObjectProducer<T, P> {
 ///
 /// An [`ObjectProducer`] over the same pool filled the batch. The pool drops on any thread.
 #[inline(never)]
-unsafe fn consume<T: Object, P: Pool<T>>(pool: &P, batch: &mut Vec<P::Handle>, sum: &mut u64) {
+unsafe fn consume<T: Object, P: RawPool<T>>(pool: &P, batch: &mut Vec<P::Handle>, sum: &mut u64) {
     for (i, handle) in batch.drain(..).enumerate() {
         // SAFETY: this pool made the object with this tag.
         unsafe { verify::<T, P>(pool, &handle, i as u64, sum) };
@@ -44,8 +44,8 @@ unsafe fn consume<T: Object, P: Pool<T>>(pool: &P, batch: &mut Vec<P::Handle>, s
     }
 }
 
-fn hand_over<T: Object, P: Pool<T>>(
-    pool: Shared<P>,
+fn hand_over<T: Object, P: RawPool<T>>(
+    pool: AcrossThreads<P>,
     n: usize,
     in_flight: usize,
     cpu: Option<usize>,
@@ -60,10 +60,10 @@ fn hand_over<T: Object, P: Pool<T>>(
 }
 
 /// Makes a pool for at most `most` objects.
-fn pool<T: Object, M: Maker>(most: usize) -> Shared<impl Pool<T>> {
+fn pool<T: Object, M: Maker>(most: usize) -> AcrossThreads<impl RawPool<T>> {
     let mut pool = M::make_for::<T>(most);
     pool.expect_live(most);
-    Shared(Arc::new(pool))
+    AcrossThreads(Arc::new(pool))
 }
 
 /// Builds a cell whose batches have `n` objects of `words` words, with at most `in_flight` batches

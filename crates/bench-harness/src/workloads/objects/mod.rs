@@ -9,11 +9,11 @@ pub mod threads;
 
 use core::marker::PhantomData;
 
-use super::slots::{Replacing, Spread};
+use super::slots::{Replacing, SizeSpread};
 use super::stock::Stock;
 use super::stragglers::{LONGER, Straggling, WINDOW};
 use super::{Cell, Context, mix};
-use crate::objects::{Maker, Object, Pool, Words};
+use crate::objects::{Maker, Object, RawPool, WordObject};
 use crate::tally;
 
 /// Live objects of S3.
@@ -25,7 +25,7 @@ pub const SLOTS: u16 = 1024;
 ///
 /// The handle came from `pool`, for an object made with `tag`, and was not taken.
 #[inline(always)]
-unsafe fn verify<T: Object, P: Pool<T>>(pool: &P, handle: &P::Handle, tag: u64, sum: &mut u64) {
+unsafe fn verify<T: Object, P: RawPool<T>>(pool: &P, handle: &P::Handle, tag: u64, sum: &mut u64) {
     if P::CHECKED {
         // SAFETY: the caller's duty is the callee's.
         let (first, last) = unsafe { pool.look(handle, T::ends) };
@@ -41,7 +41,7 @@ macro_rules! by_words {
     ($words:expr, [$($n:literal),+], $name:ident => $cell:expr) => {
         match $words {
             $($n => {
-                type $name = crate::objects::Words<$n>;
+                type $name = crate::objects::WordObject<$n>;
                 $cell
             })+
             other => panic!("no such workload of objects of {other} words; there are {:?}", [$($n),+]),
@@ -56,7 +56,7 @@ struct ObjectStock<T, P> {
     objects: PhantomData<T>,
 }
 
-impl<T: Object, P: Pool<T>> Stock for ObjectStock<T, P> {
+impl<T: Object, P: RawPool<T>> Stock for ObjectStock<T, P> {
     const SIZED: bool = false;
     type Item = P::Handle;
 
@@ -79,13 +79,13 @@ impl<T: Object, P: Pool<T>> Stock for ObjectStock<T, P> {
 }
 
 /// Makes a stock of objects of 64 bytes, of which at most `most` are live.
-fn stock<M: Maker>(most: usize) -> ObjectStock<Words<8>, M::Pool<Words<8>>> {
+fn stock<M: Maker>(most: usize) -> ObjectStock<WordObject<8>, M::Pool<WordObject<8>>> {
     ObjectStock { pool: M::make_for(most), objects: PhantomData }
 }
 
 /// Builds a cell of S3 with 1,024 objects of 64 bytes.
 pub fn slots<M: Maker>(context: &Context) -> Box<dyn Cell> {
-    Box::new(Replacing::new(stock::<M>(usize::from(SLOTS)), context.seed, SLOTS, Spread::Fixed(64), 0))
+    Box::new(Replacing::new(stock::<M>(usize::from(SLOTS)), context.seed, SLOTS, SizeSpread::Fixed(64), 0))
 }
 
 /// Builds a cell of S6 with objects of 64 bytes. One in `one_in` is late; 0 means none.

@@ -4,7 +4,7 @@
 use rand::seq::SliceRandom;
 
 use super::verify;
-use crate::objects::{Maker, Object, Pool, Words};
+use crate::objects::{Maker, Object, RawPool, WordObject};
 use crate::workloads::draws::stream;
 use crate::workloads::{Cell, Context, mix};
 
@@ -15,10 +15,10 @@ pub const BORN: usize = ALIVE as usize / 50;
 /// How often each place is in the table.
 const TIMES: usize = 4;
 
-type Particle = Words<8>;
+type Particle = WordObject<8>;
 
 /// What is alive, and the table that says who dies.
-struct Particles<P: Pool<Particle>> {
+struct Particles<P: RawPool<Particle>> {
     /// An object and its tag; none but between a death and a birth.
     alive: Vec<Option<(P::Handle, u64)>>,
     /// Every place some times over, each time in another order, so that those of a frame differ.
@@ -27,7 +27,7 @@ struct Particles<P: Pool<Particle>> {
     pool: P,
 }
 
-impl<P: Pool<Particle>> Particles<P> {
+impl<P: RawPool<Particle>> Particles<P> {
     /// Fills the places.
     fn new(pool: P, seed: u64) -> Self {
         let mut rng = stream(seed, 15);
@@ -68,13 +68,13 @@ impl<P: Pool<Particle>> Particles<P> {
     }
 }
 
-impl<P: Pool<Particle>> Cell for Particles<P> {
+impl<P: RawPool<Particle>> Cell for Particles<P> {
     fn run(&mut self, units: u64) -> u64 {
         (0..units).fold(0, |sum, _| mix(sum, self.frame()))
     }
 }
 
-impl<P: Pool<Particle>> Drop for Particles<P> {
+impl<P: RawPool<Particle>> Drop for Particles<P> {
     fn drop(&mut self) {
         for (handle, _) in self.alive.drain(..).flatten() {
             // SAFETY: the handle is this pool's.

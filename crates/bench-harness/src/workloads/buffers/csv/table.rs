@@ -25,7 +25,7 @@ const FOLDER: &str = "examples/data/bench";
 
 /// A text of rows, and what a window over it holds at most.
 #[derive(Debug)]
-pub struct Table {
+pub struct CsvTable {
     /// The rows, as they were in the files.
     pub text: Vec<u8>,
     /// How many there are.
@@ -40,7 +40,7 @@ pub struct Table {
     pub bytes_alive: usize,
 }
 
-impl Table {
+impl CsvTable {
     /// The table of this host, read once.
     ///
     /// # Panics
@@ -48,7 +48,7 @@ impl Table {
     /// Never: what the generator writes is CSV, which a test checks.
     #[must_use]
     pub fn shared() -> Arc<Self> {
-        static SHARED: OnceLock<Arc<Table>> = OnceLock::new();
+        static SHARED: OnceLock<Arc<CsvTable>> = OnceLock::new();
         let load = || Self::shipped().unwrap_or_else(|| Self::generated(4141));
         Arc::clone(SHARED.get_or_init(|| Arc::new(load())))
     }
@@ -199,9 +199,9 @@ mod tests {
 
     #[test]
     fn generated_rows_are_the_same_for_a_seed() {
-        let table = Table::generated(3);
-        assert_eq!(table.text, Table::generated(3).text);
-        assert_ne!(table.text, Table::generated(4).text);
+        let table = CsvTable::generated(3);
+        assert_eq!(table.text, CsvTable::generated(3).text);
+        assert_ne!(table.text, CsvTable::generated(4).text);
         assert_eq!(table.rows, ROWS * FILES.len());
         assert!(table.fields_alive > 4 * ROWS && table.fields_alive < table.fields, "{table:?}");
     }
@@ -218,8 +218,8 @@ mod tests {
 
     #[test]
     fn the_shipped_tables_are_used_where_they_are() {
-        let table = Table::shared();
+        let table = CsvTable::shared();
         assert_eq!(table.rows, ROWS * FILES.len());
-        assert_eq!(Table::shipped().is_some(), Table::origin().starts_with("the csv"));
+        assert_eq!(CsvTable::shipped().is_some(), CsvTable::origin().starts_with("the csv"));
     }
 }
