@@ -50,7 +50,7 @@ pub(crate) unsafe fn close_shard(store: &ArenaStore, shard: ShardPtr, queue: boo
     }
     each_group(first, |group| {
         // SAFETY: the caller drops the arena and has the turn at this shard.
-        unsafe { note_home(geometry, shard, group) };
+        unsafe { note_freed(geometry, shard, group) };
         if !settle(store, group, ALIVE - slots_out(geometry, group)) {
             left += 1;
             return;
@@ -101,7 +101,7 @@ unsafe fn close_inbox(geometry: &ArenaGeometry, shard: ShardPtr) {
 /// # Safety
 /// The arena's drop has begun. The caller has the turn at the group's shard, or is the only thread
 /// that goes through it.
-pub(crate) unsafe fn note_home(geometry: &ArenaGeometry, shard: ShardPtr, group: PageGroupPtr) -> usize {
+pub(crate) unsafe fn note_freed(geometry: &ArenaGeometry, shard: ShardPtr, group: PageGroupPtr) -> usize {
     let note_page = |page| {
         let local = group.near(geometry, page);
         let home = local.local().observe() | shard.front_slots(geometry, group, page);

@@ -309,7 +309,7 @@ impl ShardPtr {
 
     /// Returns the hot slot and those of the current page to their pages' words: the first half of
     /// O2.
-    pub(crate) fn give_back_front(self, geometry: &ArenaGeometry) {
+    pub(crate) fn flush_front(self, geometry: &ArenaGeometry) {
         if let Some(slot) = NonNull::new(self.hot().get()) {
             self.hot().set(ptr::null_mut());
             // SAFETY: G1: the group of a free slot of this shard is live, and the slot's pointer
