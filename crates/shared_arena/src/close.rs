@@ -50,7 +50,7 @@ pub(crate) unsafe fn close_shard(store: &ArenaStore, shard: ShardPtr, queue: boo
     }
     each_group(first, |group| {
         // SAFETY: the caller drops the arena and has the turn at this shard.
-        unsafe { note_home(geometry, shard, group) };
+        unsafe { note_freed(geometry, shard, group) };
         if !settle(store, group, ALIVE - slots_out(geometry, group)) {
             left += 1;
             return;
@@ -69,12 +69,7 @@ pub(crate) unsafe fn close_shard(store: &ArenaStore, shard: ShardPtr, queue: boo
 
 /// Takes the closing thread's share off a group's count, and returns whether no slot is in use.
 fn settle(store: &ArenaStore, group: PageGroupPtr, share: usize) -> bool {
-    #[cfg(all(feature = "std", target_has_atomic = "64"))]
-    if !store.single() {
-        return group.count_down(share);
-    }
-    let _ = store;
-    group.count_down_alone(share)
+    if store.single() { group.count_down_alone(share) } else { group.count_down(share) }
 }
 
 /// Calls `visit` for each group of a list. `visit` may free the group.
@@ -90,7 +85,6 @@ fn each_group(mut rest: *mut PageGroup, mut visit: impl FnMut(PageGroupPtr)) {
 ///
 /// # Safety
 /// As for [`close_shard`].
-#[cfg(target_has_atomic = "64")]
 unsafe fn close_inbox(geometry: &ArenaGeometry, shard: ShardPtr) {
     // SAFETY: the caller drops the arena, so no holder takes from this inbox, and it is closed
     // once.
@@ -102,17 +96,12 @@ unsafe fn close_inbox(geometry: &ArenaGeometry, shard: ShardPtr) {
     }
 }
 
-/// # Safety
-/// There is nothing to ensure: without 64-bit atomics there are no other threads.
-#[cfg(not(target_has_atomic = "64"))]
-unsafe fn close_inbox(_: &ArenaGeometry, _: ShardPtr) {}
-
 /// Notes the slots of a group that its owner freed since the last look, and returns their number.
 ///
 /// # Safety
 /// The arena's drop has begun. The caller has the turn at the group's shard, or is the only thread
 /// that goes through it.
-pub(crate) unsafe fn note_home(geometry: &ArenaGeometry, shard: ShardPtr, group: PageGroupPtr) -> usize {
+pub(crate) unsafe fn note_freed(geometry: &ArenaGeometry, shard: ShardPtr, group: PageGroupPtr) -> usize {
     let note_page = |page| {
         let local = group.near(geometry, page);
         let home = local.local().observe() | shard.front_slots(geometry, group, page);

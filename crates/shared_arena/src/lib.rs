@@ -98,8 +98,6 @@
 //! | `Debug` of an arena | lists its pages | reports the numbers of used and free slots |
 //!
 //! The module [`design`] explains how the crate works.
-//!
-//! How it works: see the module [`design`].
 #![no_std]
 #![cfg_attr(ephemera_loom, allow(dead_code, reason = "models do without the handles"))]
 

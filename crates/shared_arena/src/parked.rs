@@ -133,7 +133,7 @@ fn note(world: &ArenaWorld, record: &Record<ArenaRecord>) {
 /// # Safety
 /// The caller counted that slot, and does not touch the group again.
 #[cold]
-pub(crate) unsafe fn came_home(world: &ArenaWorld, group: PageGroupPtr) -> usize {
+pub(crate) unsafe fn last_slot_counted(world: &ArenaWorld, group: PageGroupPtr) -> usize {
     // `observe` makes the end of the look that took the group off the list visible here.
     if group.queued().observe() == 0 {
         // SAFETY: the caller counted the last slot, and the group is not queued.
@@ -202,7 +202,7 @@ fn look_at(world: &ArenaWorld, store: &ArenaStore, shard: ShardPtr, own: bool, m
         world.looked();
         group.touch();
         // SAFETY: the arena was dropped, and this thread has the turn.
-        let mut new = unsafe { close::note_home(store.geometry(), shard, group) };
+        let mut new = unsafe { close::note_freed(store.geometry(), shard, group) };
         if cfg!(ephemera_weaken = "arena_look_counts_nothing") {
             new = 0;
         }

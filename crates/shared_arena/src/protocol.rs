@@ -72,7 +72,7 @@ pub(crate) unsafe fn make_room(
     refused: Refused,
 ) {
     // SAFETY: the caller holds the record, if there is one.
-    unsafe { give_back_empty(world, store, record) };
+    unsafe { release_empty(world, store, record) };
     look_at_all(world, record, refused);
 }
 
@@ -127,14 +127,14 @@ pub(crate) unsafe fn shrink(
 ) -> bool {
     store.epoch().raise();
     // SAFETY: the caller holds the record, if there is one.
-    unsafe { give_back_empty(world, store, record) != 0 }
+    unsafe { release_empty(world, store, record) != 0 }
 }
 
 /// Frees empty groups as [`shrink`] does, and returns their number.
 ///
 /// # Safety
 /// The caller holds `record`, if it is `Some`.
-unsafe fn give_back_empty(
+unsafe fn release_empty(
     world: &ArenaWorld,
     store: &ArenaStore,
     record: Option<&Record<ArenaRecord>>,
@@ -152,14 +152,14 @@ unsafe fn give_back_empty(
 }
 
 /// Frees the slot with this bit. Its page is not the caller's, or its arena was dropped. If the
-/// result is `Some`, the caller continues with [`gone`]. The result says whether the slot was the
-/// last one of its group.
+/// result is `Some`, the caller continues with [`finish_counted`]. The result says whether the slot
+/// was the last one of its group.
 ///
 /// # Safety
 /// The slot was claimed from the page with this far part in `group`, which belongs to an arena of
 /// this world. The caller does not use the slot again.
 #[inline]
-pub(crate) unsafe fn give_back(
+pub(crate) unsafe fn free_remote(
     world: &ArenaWorld,
     group: PageGroupPtr,
     far: NonNull<Far>,
@@ -192,18 +192,18 @@ unsafe fn push_or_count(group: PageGroupPtr, far: NonNull<Far>, bit: u64, old: u
     let slots = unsafe { shard.inbox().push_or_count(far, bit, old) }.count_ones() as usize;
     if slots != 0 && group.count_down(slots) {
         // SAFETY: these were the last slots of the group.
-        unsafe { gone(world, group, true) };
+        unsafe { finish_counted(world, group, true) };
     }
 }
 
 /// Follows a free that counted its slot. `last` says whether it was the last one of the group.
 ///
 /// # Safety
-/// If `last`, as for [`parked::came_home`].
-pub(crate) unsafe fn gone(world: &ArenaWorld, group: PageGroupPtr, last: bool) {
+/// If `last`, as for [`parked::last_slot_counted`].
+pub(crate) unsafe fn finish_counted(world: &ArenaWorld, group: PageGroupPtr, last: bool) {
     if last {
         // SAFETY: the caller counted the last slot of the group.
-        unsafe { parked::came_home(world, group) };
+        unsafe { parked::last_slot_counted(world, group) };
     }
 }
 

@@ -15,9 +15,7 @@
 
 use core::ptr::{self, NonNull};
 
-#[cfg(target_has_atomic = "64")]
 use crossbeam_utils::CachePadded;
-#[cfg(target_has_atomic = "64")]
 use ephemera_prim::foreign::Inbox;
 use ephemera_prim::poison::unpoison;
 use ephemera_prim::prefetch;
@@ -27,7 +25,6 @@ use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
 use crate::bag::{BagLink, Linked};
 use crate::bits::Bits;
 use crate::geometry::ArenaGeometry;
-#[cfg(target_has_atomic = "64")]
 use crate::group::Far;
 use crate::group::{Near, NearPtr, PageGroup, PageGroupPtr};
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
@@ -49,7 +46,6 @@ pub(crate) struct Shard {
     /// The number of pages in all its groups.
     pages: OwnerUsize,
     quiet: QuietFields,
-    #[cfg(target_has_atomic = "64")]
     remote: ShardRemote,
 }
 
@@ -70,7 +66,6 @@ pub(crate) struct QuietFields {
 }
 
 /// The words that other threads write, on cache lines of their own.
-#[cfg(target_has_atomic = "64")]
 #[derive(Debug)]
 #[repr(C)]
 struct ShardRemote {
@@ -79,13 +74,13 @@ struct ShardRemote {
     inbox: Inbox<Far>,
     /// After the arena's drop: the turn at this shard, and groups whose last slot was counted
     /// (`turn`).
-    #[cfg(feature = "std")]
+    #[cfg(all(feature = "std", target_has_atomic = "64"))]
     turn: Turn,
     /// The link to the next shard in a bag.
-    #[cfg(feature = "std")]
+    #[cfg(all(feature = "std", target_has_atomic = "64"))]
     link: BagLink<Shard>,
     /// Where the next look by a thread other than the owner begins; null for the first group.
-    #[cfg(feature = "std")]
+    #[cfg(all(feature = "std", target_has_atomic = "64"))]
     cursor: OwnerPtr<PageGroup>,
 }
 
@@ -108,15 +103,14 @@ impl Shard {
                 // No record has had this number of holders, so the first pass is thorough.
                 entered: OwnerUsize::new(usize::MAX),
             },
-            #[cfg(target_has_atomic = "64")]
             remote: ShardRemote {
                 line: CachePadded::new(()),
                 inbox: Inbox::new(),
-                #[cfg(feature = "std")]
+                #[cfg(all(feature = "std", target_has_atomic = "64"))]
                 turn: Turn::taken(),
-                #[cfg(feature = "std")]
+                #[cfg(all(feature = "std", target_has_atomic = "64"))]
                 link: BagLink::new(),
-                #[cfg(feature = "std")]
+                #[cfg(all(feature = "std", target_has_atomic = "64"))]
                 cursor: OwnerPtr::null(),
             },
         }
@@ -195,7 +189,6 @@ impl ShardPtr {
         quiet: QuietFields,
     }
 
-    #[cfg(target_has_atomic = "64")]
     pub(crate) fn inbox(&self) -> &Inbox<Far> {
         // SAFETY: S1; a reference to the inbox alone.
         unsafe { &(*self.0.as_ptr()).remote.inbox }
@@ -316,7 +309,7 @@ impl ShardPtr {
 
     /// Returns the hot slot and those of the current page to their pages' words: the first half of
     /// O2.
-    pub(crate) fn give_back_front(self, geometry: &ArenaGeometry) {
+    pub(crate) fn flush_front(self, geometry: &ArenaGeometry) {
         if let Some(slot) = NonNull::new(self.hot().get()) {
             self.hot().set(ptr::null_mut());
             // SAFETY: G1: the group of a free slot of this shard is live, and the slot's pointer

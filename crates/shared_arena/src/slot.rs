@@ -80,13 +80,13 @@ unsafe fn put<T>(group: PageGroupPtr, slot: NonNull<T>) {
 /// As for [`ArenaKind::free`].
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 #[inline(never)]
-unsafe fn give_back<T>(group: PageGroupPtr, slot: NonNull<T>) {
+unsafe fn free_remote<T>(group: PageGroupPtr, slot: NonNull<T>) {
     // The stride is a constant here, so the division is cheap. For this reason the function is
     // generic.
     let geometry = &Of::<T>::GEOMETRY;
     let position = geometry.position(slot.addr().get() & (geometry.group - 1));
     // SAFETY: the caller frees this slot, and `position` has its page and bit.
-    unsafe { thread::give_back(group, group.far(geometry, position.page), 1 << position.slot) };
+    unsafe { thread::free_remote(group, group.far(geometry, position.page), 1 << position.slot) };
 }
 
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
@@ -100,7 +100,7 @@ impl ArenaKind for Threads {
             unsafe { put(group, slot) };
         } else {
             // SAFETY: the caller frees this slot of `group`.
-            unsafe { give_back(group, slot) };
+            unsafe { free_remote(group, slot) };
         }
     }
 }

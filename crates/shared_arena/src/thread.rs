@@ -151,12 +151,12 @@ pub(crate) fn make_room(store: &ArenaStore, refused: Refused) {
 /// Frees a slot of a page that this thread does not own, or whose arena was dropped.
 ///
 /// # Safety
-/// As for [`protocol::give_back`].
-pub(crate) unsafe fn give_back(group: PageGroupPtr, far: NonNull<Far>, bit: u64) {
+/// As for [`protocol::free_remote`].
+pub(crate) unsafe fn free_remote(group: PageGroupPtr, far: NonNull<Far>, bit: u64) {
     // SAFETY: the caller frees a slot of this group and far part, with this bit.
-    if let Some(last) = unsafe { protocol::give_back(&WORLD, group, far, bit) } {
+    if let Some(last) = unsafe { protocol::free_remote(&WORLD, group, far, bit) } {
         // SAFETY: `last` says whether that free counted the group's last slot.
-        unsafe { gone(group, last) };
+        unsafe { finish_counted(group, last) };
     }
 }
 
@@ -164,12 +164,12 @@ pub(crate) unsafe fn give_back(group: PageGroupPtr, far: NonNull<Far>, bit: u64)
 /// its free now, so it looks at the shards that wait for it.
 ///
 /// # Safety
-/// As for [`protocol::gone`].
+/// As for [`protocol::finish_counted`].
 #[cold]
 #[inline(never)]
-unsafe fn gone(group: PageGroupPtr, last: bool) {
+unsafe fn finish_counted(group: PageGroupPtr, last: bool) {
     // SAFETY: the caller's free counted its slot, and `last` says whether it was the last one.
-    unsafe { protocol::gone(&WORLD, group, last) };
+    unsafe { protocol::finish_counted(&WORLD, group, last) };
     let record = local::current::<ArenaRecord>();
     // The bags of NOWHERE and GONE are empty, since these records own nothing. So this thread holds
     // the record.

@@ -65,7 +65,7 @@ impl ShardOwner<'_> {
             self.store.epoch().turned(&self.shard.quiet().epoch);
         }
         let (shard, geometry) = (self.shard, self.geometry());
-        shard.give_back_front(geometry);
+        shard.flush_front(geometry);
         shard.current().set(ptr::null_mut());
 
         let mut some = Pages::default();

@@ -21,11 +21,10 @@ mod fast;
 mod large;
 mod list;
 mod resize;
-mod slow;
+pub(crate) mod slow;
 
 pub(crate) use fast::{allocate, deallocate};
 pub(crate) use resize::{allocate_zeroed, grow, grow_zeroed, shrink};
-pub(crate) use slow::{abandon, book_foreign, free_empties};
 pub(crate) use slow::{dissolve, refill, trim};
 
 use core::alloc::Layout;

@@ -154,8 +154,8 @@ fn drain<R: Realm>(realm: R, record: &Record<RingRecord<R::Geometry>>) {
     DRAINS.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
     record.data().enter();
     let owner = RecordOwner { record, realm };
-    owner.book(|chunk| heap::abandon(owner, chunk));
-    heap::free_empties(owner);
+    owner.book(|chunk| heap::slow::abandon(owner, chunk));
+    heap::slow::free_empties(owner);
 }
 
 /// A thread as the owner of its record's heap. NOWHERE and GONE own a heap without chunks.
@@ -176,7 +176,7 @@ impl<R: Realm> RecordOwner<'_, R> {
             // SAFETY: a chunk is not freed before its remote frees are booked (F3), so it satisfies
             // C1.
             let chunk = unsafe { ChunkPtr::new(chunk) };
-            if heap::book_foreign(self, chunk, word) {
+            if heap::slow::book_foreign(self, chunk, word) {
                 left(chunk);
             }
         }

@@ -131,10 +131,10 @@ fn free(world: &ArenaWorld, here: *const (), slot: ClaimedSlot) {
         let position = GEOMETRY.position(slot.0.addr().get() & (GEOMETRY.group - 1));
         // SAFETY: the caller owns the slot and does not use it again.
         let last = unsafe {
-            protocol::give_back(world, group, group.far(GEOMETRY, position.page), 1 << position.slot)
+            protocol::free_remote(world, group, group.far(GEOMETRY, position.page), 1 << position.slot)
         };
         // SAFETY: `last` is what the line above returned.
-        last.into_iter().for_each(|last| unsafe { protocol::gone(world, group, last) });
+        last.into_iter().for_each(|last| unsafe { protocol::finish_counted(world, group, last) });
     }
 }
 

@@ -82,12 +82,12 @@ fn place(slot: ClaimedSlot) -> (PageGroupPtr, NonNull<Far>, u64) {
     (group, group.far(GEOMETRY, position.page), 1 << position.slot)
 }
 
-fn give_back(world: &ArenaWorld, slot: ClaimedSlot) {
+fn free_remote(world: &ArenaWorld, slot: ClaimedSlot) {
     let (group, far, bit) = place(slot);
     // SAFETY: the slot is in use, and not used again.
-    let last = unsafe { protocol::give_back(world, group, far, bit) };
+    let last = unsafe { protocol::free_remote(world, group, far, bit) };
     // SAFETY: `last` is what the line above returned.
-    last.into_iter().for_each(|last| unsafe { protocol::gone(world, group, last) });
+    last.into_iter().for_each(|last| unsafe { protocol::finish_counted(world, group, last) });
 }
 
 /// Performs the second half of a free that saw the arena live: a local or a remote one.
@@ -107,7 +107,7 @@ fn finish_free(world: &ArenaWorld, slot: ClaimedSlot, local: bool) {
     assert_eq!(slots, Some(bit), "a remote free learns that the arena was dropped");
     if group.count_down(1) {
         // SAFETY: the line above counted the last slot.
-        unsafe { parked::came_home(world, group) };
+        unsafe { parked::last_slot_counted(world, group) };
     }
 }
 
@@ -122,11 +122,11 @@ fn overtake_a_free(local: bool, slots: usize, overtaken: usize) {
     close(&world, arena);
     // The overtaken free comes before, between or after the frees that count.
     for (number, slot) in values.into_iter().enumerate() {
-        if number == overtaken { finish_free(&world, slot, local) } else { give_back(&world, slot) }
+        if number == overtaken { finish_free(&world, slot, local) } else { free_remote(&world, slot) }
     }
     let next = local.then(|| new_arena(&world));
     assert_eq!(stores(&world), lasting.len(), "one of {slots} slots, number {overtaken}");
-    lasting.into_iter().for_each(|slot| give_back(&world, slot));
+    lasting.into_iter().for_each(|slot| free_remote(&world, slot));
     assert_eq!(stores(&world), 0, "the last slots free their arenas themselves");
     next.into_iter().for_each(|next| close(&world, next));
 }
@@ -166,7 +166,7 @@ fn looks(arenas: usize) -> usize {
     let lease = lease(&world);
     let slots = park(&world, &lease, arenas);
     let parked = world.parked.tally.looks.load(Relaxed);
-    slots.into_iter().for_each(|slot| give_back(&world, slot));
+    slots.into_iter().for_each(|slot| free_remote(&world, slot));
     assert_eq!(
         (stores(&world), world.parked.tally.looks.load(Relaxed)),
         (0, parked),
@@ -195,12 +195,12 @@ fn a_lasting_value_keeps_only_its_group() {
     let count = if cfg!(miri) { 300 } else { 20_000 };
     let mut slots: Vec<_> = (0..count).map(|_| claim(&world, arena, &lease)).collect();
     close(&world, arena);
-    // SAFETY: a slot of the store is in use until the last `give_back`.
+    // SAFETY: a slot of the store is in use until the last `free_remote`.
     let store = unsafe { arena.as_ref() };
     assert!(store.parts() > 2);
     let lasting = slots.swap_remove(count / 2);
-    slots.into_iter().for_each(|slot| give_back(&world, slot));
+    slots.into_iter().for_each(|slot| free_remote(&world, slot));
     assert_eq!((store.parts(), stores(&world)), (2, 1), "one group, and the shard in its owner's bag");
-    give_back(&world, lasting);
+    free_remote(&world, lasting);
     assert_eq!(stores(&world), 0);
 }

@@ -372,7 +372,6 @@ impl ArenaStore {
 }
 
 /// Takes `parts` off the count, and returns whether nothing is left.
-#[cfg(target_has_atomic = "ptr")]
 fn take_off(left: &AtomicUsize, parts: usize) -> bool {
     // ORDERING: AcqRel. Pairs with itself, in `take_off`. Publishes: the end of use of the store,
     // to the thread that frees it.
@@ -380,12 +379,4 @@ fn take_off(left: &AtomicUsize, parts: usize) -> bool {
         if cfg!(ephemera_weaken = "arena_left_relaxed") { Ordering::Relaxed } else { Ordering::AcqRel };
     // ORDERING: `PART`. Pairs with `take_off`.
     left.fetch_sub(parts, PART) == parts
-}
-
-/// Without compare-and-swap, all types are for one thread.
-#[cfg(not(target_has_atomic = "ptr"))]
-fn take_off(left: &AtomicUsize, parts: usize) -> bool {
-    let rest = left.load(Ordering::Relaxed) - parts;
-    left.store(rest, Ordering::Relaxed);
-    rest == 0
 }

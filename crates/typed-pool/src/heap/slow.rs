@@ -13,7 +13,6 @@ use ephemera_prim::raw;
 use ephemera_prim::unit_list::UnitList;
 
 use super::{PoolEnv, RETAIN, UnitHeap};
-#[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
 use crate::slot_group::SlotGroupPtr;
 use crate::unit::{Unit, UnitPtr, UnitState, link_of};
 
@@ -67,7 +66,6 @@ fn take_or_install<E: PoolEnv>(env: E, size: usize) -> Option<NonNull<u8>> {
 #[inline]
 fn next_front<E: PoolEnv>(env: E) -> Option<UnitPtr> {
     let heap = env.heap();
-    #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
     if heap.first_in_queue().is_some_and(|unit| unit.state() == UnitState::Abandoned) {
         // A complete countdown keeps its unit from being adopted until it is booked.
         env.settle();
@@ -76,12 +74,10 @@ fn next_front<E: PoolEnv>(env: E) -> Option<UnitPtr> {
 }
 
 /// The number of slots in a unit that exceeds the limit.
-#[cfg(all(feature = "std", not(ephemera_loom), target_has_atomic = "64"))]
 const BEYOND_LEN: usize = 8;
 
 /// Allocates a slot for a block that shrinks, after [`refill`] failed. Its unit is short and may
 /// exceed the limit.
-#[cfg(all(feature = "std", not(ephemera_loom), target_has_atomic = "64"))]
 #[cold]
 pub(crate) fn refill_beyond<E: PoolEnv>(env: E, size: usize) -> Result<NonNull<u8>, AllocError> {
     let heap = env.heap();
@@ -273,7 +269,6 @@ pub(super) fn give_back_empties<E: PoolEnv>(env: E) -> bool {
 
 /// Books the remote frees of one group, given its foreign word from the inbox. Returns whether the
 /// unit still is the front or has a live slot.
-#[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
 pub(crate) fn book<E: PoolEnv>(env: E, group: SlotGroupPtr, given: u64) -> bool {
     let (heap, unit) = (env.heap(), group.unit());
     heap.owned.write();

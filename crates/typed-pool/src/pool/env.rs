@@ -76,7 +76,6 @@ unsafe impl<T, A: Allocator> PoolEnv for &TypedPool<T, A> {
 
     fn settle(self) {}
 
-    #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
     fn mail(self) -> impl Iterator<Item = (crate::slot_group::SlotGroupPtr, u64)> {
         core::iter::empty()
     }

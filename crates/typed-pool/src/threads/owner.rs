@@ -69,7 +69,7 @@ unsafe impl PoolEnv for HeapOwner<'_> {
 
     fn settle(self) {
         for (group, given) in self.mail() {
-            heap::book(self, group, given);
+            heap::slow::book(self, group, given);
         }
     }
 
@@ -216,7 +216,7 @@ fn drain(record: &Record<PoolRecord>) {
         if !heap.remote.inbox.is_empty() {
             #[cfg(all(test, not(ephemera_loom)))]
             heap.drains.add(1);
-            if !heap::drain(HeapOwner { heap }) {
+            if !heap::abandon::drain(HeapOwner { heap }) {
                 record.data().rest.set(1);
             }
         }
@@ -293,7 +293,7 @@ pub(crate) unsafe fn give_erased(own: *const Record<PoolRecord>, block: NonNull<
         return;
     }
     // SAFETY: the caller frees the slot, which is on no list yet.
-    unsafe { heap::mark_free(block, layout.size()) };
+    unsafe { heap::fast::mark_free(block, layout.size()) };
     // SAFETY: the caller frees a live slot of this unit.
     unsafe { give_to_owner(unit, block) };
 }
@@ -332,7 +332,7 @@ pub(super) unsafe fn refill_beyond(
     // SAFETY: this function has the same contract.
     unsafe { refill(heaps, heap, size) }.or_else(|AllocError| {
         // SAFETY: the caller holds the record, and the index is in the table.
-        heap::refill_beyond(unsafe { heaps.owner(heap) }, size)
+        heap::slow::refill_beyond(unsafe { heaps.owner(heap) }, size)
     })
 }
 
