@@ -18,6 +18,9 @@
 
 use core::ptr::{self, NonNull};
 
+use crossbeam_utils::Backoff;
+#[cfg(not(ephemera_loom))]
+use crossbeam_utils::CachePadded;
 use ephemera_prim::gate::Gate;
 use ephemera_prim::sync::{AtomicPtr, AtomicUsize, Ordering, guess};
 use ephemera_prim::word::OwnerPtr;
@@ -75,9 +78,10 @@ pub(crate) struct ParkedStores {
     count: AtomicUsize,
 }
 
-/// The parked stores of this process.
+/// The parked stores of this process. Each drop of a ring writes to them, so they share no cache
+/// line with the header that rings in caller-provided memory read.
 #[cfg(not(ephemera_loom))]
-pub(crate) static PARKED: ParkedStores = ParkedStores::new();
+pub(crate) static PARKED: CachePadded<ParkedStores> = CachePadded::new(ParkedStores::new());
 
 impl ParkedStores {
     ephemera_prim::const_unless_loom! {
@@ -161,6 +165,7 @@ impl ParkedStores {
     fn push(&self, store: RingStorePtr) {
         store.listed().write();
         self.queued.fetch_add(1, Ordering::Relaxed);
+        let backoff = Backoff::new();
         let mut head = guess(&self.arrivals);
         loop {
             store.link().store(head, Ordering::Relaxed);
@@ -169,6 +174,7 @@ impl ParkedStores {
                 Ok(_) => return,
                 Err(now) => head = now,
             }
+            backoff.spin();
         }
     }
 

@@ -13,8 +13,9 @@
 use core::fmt;
 use core::ptr::{self, NonNull};
 
+use crossbeam_utils::Backoff;
 use ephemera_prim::gate::{Gate, Pass};
-use ephemera_prim::sync::{AtomicPtr, AtomicUsize, Ordering, fence};
+use ephemera_prim::sync::{AtomicPtr, AtomicUsize, Ordering, fence, guess};
 use ephemera_prim::witness::Witness;
 use ephemera_prim::word::OwnerPtr;
 
@@ -115,9 +116,8 @@ impl<T> Bag<T> {
 impl<T: Linked> Bag<T> {
     /// Adds an item.
     pub(crate) fn push(&self, item: NonNull<T>) {
-        // Under loom the loop starts without a load, because loom reverses an operation only with
-        // the last one on the same atomic.
-        let mut head = if cfg!(ephemera_loom) { ptr::null_mut() } else { self.news.load(Ordering::Relaxed) };
+        let backoff = Backoff::new();
+        let mut head = guess(&self.news);
         loop {
             link(item).set(head);
             // ORDERING: `PUSH`. Pairs with `Visit::next_new`.
@@ -125,6 +125,7 @@ impl<T: Linked> Bag<T> {
                 Ok(_) => return,
                 Err(now) => head = now,
             }
+            backoff.spin();
         }
     }
 
