@@ -42,11 +42,6 @@ pub(crate) fn counts(text: &str) -> TestCounts {
     counts
 }
 
-/// Returns the test names in the output of `--list`.
-pub(crate) fn listed(text: &str) -> Vec<&str> {
-    text.lines().filter_map(|line| line.trim().strip_suffix(": test")).collect()
-}
-
 /// A `cargo test` command, with the arguments before and after `--` separated.
 #[derive(Debug, Clone)]
 pub(crate) struct TestRun {
@@ -109,7 +104,7 @@ impl TestRun {
 
 #[cfg(test)]
 mod tests {
-    use super::{TestCounts, counts, listed};
+    use super::{TestCounts, counts};
 
     #[test]
     fn counts_of_several_programs_are_added() {
@@ -131,10 +126,5 @@ mod tests {
         let text =
             "running 1 test\nerror: test failed\n  process didn't exit successfully (signal: 11, SIGSEGV)";
         assert_eq!(counts(text), TestCounts { started: 1, passed: 0, failed: 0 });
-    }
-
-    #[test]
-    fn test_names_are_read_from_a_list() {
-        assert_eq!(listed("a::conc_free: test\nb: benchmark\n\n2 tests, 1 benchmark"), ["a::conc_free"]);
     }
 }

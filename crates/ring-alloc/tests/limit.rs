@@ -234,10 +234,10 @@ fn stats_are_exact<G: Geometry>(limit: usize, steps: usize) {
 
 #[test]
 fn statistics_are_exact_after_every_operation() {
-    let steps = if cfg!(miri) { 70 } else { 5_000 };
+    let steps = if cfg!(miri) { 40 } else { 5_000 };
     stats_are_exact::<Tiny>(usize::MAX, steps);
     stats_are_exact::<Tiny>(8_000, steps);
-    stats_are_exact::<Standard>(1 << 20, if cfg!(miri) { 40 } else { 3_000 });
+    stats_are_exact::<Standard>(1 << 20, if cfg!(miri) { 25 } else { 3_000 });
 }
 
 #[test]

@@ -47,7 +47,7 @@ fn many<T: Clone + PartialEq + Debug + Send + 'static>(count: usize, make: impl 
     assert_eq!((shared.stats(), arena.stats(), pool.stats()), ((0, 0), (0, 0), (0, 0)));
 }
 
-const COUNT: usize = if cfg!(miri) { 24 } else { 700 };
+const COUNT: usize = if cfg!(miri) { 10 } else { 700 };
 
 #[test]
 fn zero_sized_values_are_aligned_and_apart() {

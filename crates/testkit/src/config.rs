@@ -5,11 +5,11 @@
 #![forbid(unsafe_code)]
 
 /// Returns `miri` under Miri. Returns a quarter of `here` under AddressSanitizer, whose quarantine
-/// makes blocks expensive, and `here` otherwise.
+/// makes blocks expensive, and with `--cfg ephemera_short`. Returns `here` otherwise.
 const fn here_or_miri(here: usize, miri: usize) -> usize {
     if cfg!(miri) {
         miri
-    } else if cfg!(ephemera_poison = "asan") {
+    } else if cfg!(any(ephemera_poison = "asan", ephemera_short)) {
         here.div_ceil(4)
     } else {
         here
@@ -19,7 +19,7 @@ const fn here_or_miri(here: usize, miri: usize) -> usize {
 /// Number of seeds for each profile.
 pub const SEEDS: usize = here_or_miri(96, 1);
 /// Number of operations in a program generated from a seed.
-pub const SEED_OPS: usize = here_or_miri(400, 32);
+pub const SEED_OPS: usize = here_or_miri(400, 24);
 /// Number of cases of the proptest test. `PROPTEST_CASES` in the environment overrides it.
 pub const PROPTEST_CASES: u32 = here_or_miri(256, 2) as u32;
 /// Steps that proptest may take to shrink a failing program.
@@ -38,7 +38,7 @@ pub const REFUSAL_OPS: usize = here_or_miri(80, 24);
 /// the refused ones are spread evenly.
 pub const REFUSAL_POINTS: usize = here_or_miri(120, 3);
 /// Rounds of each thread in an exchange of blocks.
-pub const EXCHANGE_ROUNDS: usize = here_or_miri(2_000, 25);
+pub const EXCHANGE_ROUNDS: usize = here_or_miri(2_000, 15);
 /// Number of threads in an exchange of blocks.
 pub const EXCHANGE_THREADS: usize = here_or_miri(3, 2);
 /// Number of exchanges in the hand-over test.

@@ -8,7 +8,7 @@ use hashbrown::{DefaultHashBuilder, HashMap, HashSet};
 use typed_pool::{PooledAllocator, pooled_allocator};
 
 /// Enough keys for tables of every class, and for larger ones.
-const KEYS: u32 = if cfg!(miri) { 90 } else { 20_000 };
+const KEYS: u32 = if cfg!(miri) { 45 } else { 20_000 };
 
 fn use_a_map<A: Allocator + Clone>(alloc: A) {
     let mut squares: HashMap<u32, u64, DefaultHashBuilder, A> = HashMap::new_in(alloc.clone());

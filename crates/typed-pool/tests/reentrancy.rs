@@ -114,7 +114,7 @@ fn run(chunk_len: usize, panics_at: usize) {
 
 #[test]
 fn a_backing_allocator_may_use_the_pool_above_it() {
-    for chunk_len in [1, 3, 8].into_iter().take(if cfg!(miri) { 2 } else { 3 }) {
+    for chunk_len in [1, 3, 8].into_iter().take(if cfg!(miri) { 1 } else { 3 }) {
         run(chunk_len, usize::MAX);
     }
 }

@@ -180,7 +180,7 @@ fn each_parked_arena_costs_a_bounded_number_of_looks() {
     // A creation and a drop look at some groups each. Each group has a look when it is parked, and
     // one more.
     const EACH: usize = 2 * LOOKS + 2;
-    for arenas in if cfg!(miri) { [10, 30] } else { [400, 4_000] } {
+    for arenas in if cfg!(miri) { [4, 12] } else { [400, 4_000] } {
         let looks = looks(arenas);
         assert!(looks <= EACH * arenas, "{looks} looks for {arenas} arenas");
     }

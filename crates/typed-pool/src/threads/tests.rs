@@ -149,7 +149,7 @@ fn slots_of_ended_threads_are_reused_while_others_are_freed() {
     }
     let count = if cfg!(miri) { 100 } else { 3_000 };
     let mut held: Vec<Box<[usize; 4], Blocks>> = Vec::new();
-    for round in 0..if cfg!(miri) { 3 } else { 20 } {
+    for round in 0..if cfg!(miri) { 2 } else { 20 } {
         // This thread frees half of them after their own thread ended.
         let mut keep = false;
         held.retain(|_| {
