@@ -1,4 +1,4 @@
-//! A global allocator that records: for Rust programs that would rather not be preloaded.
+//! A global allocator that records, for Rust programs that are not preloaded.
 
 use core::alloc::{GlobalAlloc, Layout};
 
@@ -7,13 +7,13 @@ use crate::process::clocks::Watch;
 use crate::process::record;
 use crate::stream::Call;
 
-/// The power of two of an alignment, as an event carries it.
+/// Returns an alignment as the power of two of an event.
 #[inline]
 pub(crate) fn align_log2(align: usize) -> u8 {
     (align.trailing_zeros() as u8).min(31)
 }
 
-/// Notes a block that came.
+/// Records an allocated block.
 #[inline]
 pub(crate) fn born(op: u8, align_log2: u8, ptr: *mut u8, size: usize) {
     if !ptr.is_null() {
@@ -22,13 +22,13 @@ pub(crate) fn born(op: u8, align_log2: u8, ptr: *mut u8, size: usize) {
     }
 }
 
-/// Notes a block that goes: before it is gone.
+/// Records a block that is about to be freed.
 #[inline]
 pub(crate) fn goes(op: u8, ptr: *mut u8) {
     record(&Call { lead: format::lead(op, 0), address: ptr.addr() as u64, size: None });
 }
 
-/// Notes the end of a `realloc`: where the block is now, or that it stayed.
+/// Records the end of a `realloc`: the new address, or that the block stayed.
 #[inline]
 pub(crate) fn resized(old: *mut u8, new: *mut u8, size: usize) {
     let (address, size) = if new.is_null() { (old, 0) } else { (new, size.max(1)) };
@@ -36,9 +36,10 @@ pub(crate) fn resized(old: *mut u8, new: *mut u8, size: usize) {
     record(&Call { lead, address: address.addr() as u64, size: Some(size as u64) });
 }
 
-/// Records every call on its way to `A`, once [`start`](crate::start) was called.
+/// Records every call on its way to `A`, after a call of [`start`](crate::start).
 ///
-/// Blocks from before are unknown to the trace; who reads it counts them when they are freed.
+/// Blocks that were allocated before are unknown to the trace. Readers count them when they are
+/// freed.
 ///
 /// # Examples
 ///
@@ -72,8 +73,8 @@ impl<A> TraceAlloc<A> {
     }
 }
 
-// SAFETY: every call is forwarded to the allocator within, whose contract is the same; recording neither allocates nor
-// unwinds (I5).
+// SAFETY: every call is forwarded to the inner allocator, which has the same contract. Recording
+// neither allocates nor unwinds (I5).
 unsafe impl<A: GlobalAlloc> GlobalAlloc for TraceAlloc<A> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

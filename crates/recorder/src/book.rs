@@ -1,4 +1,5 @@
-//! Turns addresses into blocks: which block an event is about, and whether it makes sense.
+//! Turns addresses into blocks: finds the block of an event, and reports events that make no
+//! sense.
 #![forbid(unsafe_code)]
 
 use core::hash::{BuildHasherDefault, Hasher};
@@ -7,71 +8,71 @@ use std::collections::hash_map::Entry;
 
 use crate::reader::{Event, What};
 
-/// A block among those alive. The number of one that went is used again.
+/// Identifies a live block. The number of a freed block is reused.
 pub type Id = u32;
 
-/// A block that is alive.
+/// A live block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Block {
-    /// Bytes asked for, last.
+    /// The last requested size in bytes.
     pub size: u64,
-    /// The alignment asked for as a power of two; 0 where none was.
+    /// The requested alignment as a power of two; 0 if there was no request.
     pub align_log2: u8,
-    /// The thread that got it.
+    /// The thread that allocated it.
     pub thread: u32,
-    /// How many blocks had come before it, on all threads.
+    /// The number of blocks that all threads allocated before it.
     pub birth: u64,
-    /// When it came, in nanoseconds.
+    /// The time of its allocation in nanoseconds.
     pub time: u64,
 }
 
-/// What an event comes to.
+/// The effect of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A block came.
+    /// A block was allocated.
     Alloc {
-        /// Its number from here on.
+        /// Its number.
         id: Id,
-        /// A block that stood at the same address: its end was not seen. It is gone.
+        /// An earlier block at the same address, whose free is missing in the trace.
         lost: Option<Id>,
     },
-    /// A block went. Its number is free at the next event.
+    /// A block was freed. Its number is reusable from the next event on.
     Free {
         /// Its number.
         id: Id,
     },
-    /// A block has another size, and maybe another place.
+    /// A block was resized, and may have moved.
     Resize {
-        /// Its number, as before.
+        /// Its number, which does not change.
         id: Id,
-        /// Its size before.
+        /// Its previous size.
         old: u64,
-        /// As for [`Step::Alloc`].
+        /// As in [`Step::Alloc`].
         lost: Option<Id>,
     },
-    /// A block of which the trace knows nothing went.
+    /// An unknown block was freed.
     Unknown,
-    /// A block went that had gone already.
+    /// A freed block was freed again.
     Twice,
-    /// Nothing yet: the block is within `realloc`.
+    /// No effect yet: the block is inside `realloc`.
     Pending,
-    /// A block came out of `realloc` as it went in: more was refused.
+    /// `realloc` refused and left the block as it was.
     Refused {
         /// Its number.
         id: Id,
-        /// As for [`Step::Alloc`].
+        /// As in [`Step::Alloc`].
         lost: Option<Id>,
     },
-    /// A block of which the trace knows nothing came out of `realloc`: it is known from here on.
+    /// `realloc` returned an unknown block, which is known from here on.
     Found {
-        /// Its number from here on.
+        /// Its number.
         id: Id,
-        /// As for [`Step::Alloc`].
+        /// As in [`Step::Alloc`].
         lost: Option<Id>,
     },
 }
 
-/// Spreads addresses, whose low bits say little.
+/// Hashes addresses. Their low bits differ little.
 #[derive(Debug, Default)]
 struct Spread(u64);
 
@@ -92,51 +93,51 @@ impl Hasher for Spread {
     }
 }
 
-/// In place of a number: the block at this address has gone.
+/// Stands for a freed block in the map of addresses.
 const GONE: Id = Id::MAX;
 
-/// All blocks alive.
+/// All live blocks.
 #[derive(Debug, Default)]
 pub struct Book {
     by_address: HashMap<u64, Id, BuildHasherDefault<Spread>>,
     blocks: Vec<Block>,
     free: Vec<Id>,
-    /// The block that each thread has in `realloc`, and where it was.
+    /// The block that each thread has in `realloc`, and its address.
     pending: HashMap<u32, (Option<Id>, u64)>,
     births: u64,
     live: u64,
 }
 
 impl Book {
-    /// An empty one.
+    /// Creates an empty book.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The block of a number.
+    /// Returns a live block.
     ///
     /// # Panics
     ///
-    /// Where no step gave this number.
+    /// If no step returned this number.
     #[must_use]
     pub fn block(&self, id: Id) -> &Block {
         &self.blocks[id as usize]
     }
 
-    /// Blocks that came so far.
+    /// Returns the number of blocks allocated so far.
     #[must_use]
     pub fn births(&self) -> u64 {
         self.births
     }
 
-    /// Blocks alive.
+    /// Returns the number of live blocks.
     #[must_use]
     pub fn live(&self) -> u64 {
         self.live
     }
 
-    /// Books an event.
+    /// Applies an event.
     pub fn apply(&mut self, event: &Event) -> Step {
         match event.what {
             What::Alloc { address, size, align_log2, zeroed: _ } => {
@@ -190,7 +191,7 @@ impl Book {
         (self.blocks.len() - 1) as Id
     }
 
-    /// Puts a block at an address; who stood there, if anybody.
+    /// Puts a block at an address. Returns the live block that was there.
     fn place(&mut self, address: u64, id: Id) -> Option<Id> {
         let before = self.by_address.insert(address, id).filter(|before| *before != GONE);
         if let Some(lost) = before {

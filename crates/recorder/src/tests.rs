@@ -1,4 +1,5 @@
-//! Tests of the format as a whole: what was written is read again, what was cut off or damaged is told.
+//! Tests of the whole format: written events are read again, and cut or damaged files are
+//! reported.
 
 use std::path::PathBuf;
 
@@ -7,7 +8,7 @@ use proptest::prelude::*;
 use crate::format::{CHUNK, CHUNK_HEAD, Clocks, HEAD, Stop, head};
 use crate::{Book, End, Error, Event, Step, Summary, Trace, What, Writer};
 
-/// A file that goes with the test.
+/// A file that the test removes.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -24,7 +25,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // A file that is gone is what we want.
+        // Best effort: the file may be gone already.
         let _ = std::fs::remove_file(&self.0);
     }
 }
@@ -37,7 +38,7 @@ fn alloc(address: u64, size: u64) -> What {
     What::Alloc { address, size, align_log2: 0, zeroed: false }
 }
 
-/// `count` blocks that come and go, on three threads in turn.
+/// Allocates and frees `count` blocks on three threads in turn.
 fn simple(count: u64) -> (Writer, Vec<Event>) {
     let mut writer = Writer::new("a test\0of it");
     let mut events = Vec::new();
@@ -96,7 +97,7 @@ proptest! {
         bytes[at.min(end)..end].fill(value);
         let file = Scratch::new("damage", &bytes);
         if let Ok(trace) = file.open() {
-            // Whatever comes: an answer or an error.
+            // The result may be an event or an error.
             let _ = Summary::of(&trace);
         }
     }
@@ -123,8 +124,8 @@ fn control_characters_of_a_command_are_escaped() {
     assert_eq!(trace.command, "evil \\u{1b}]0;title\\u{7}\\u{9b}31m\\r\\n\\u{202e}txt caf\u{e9}");
 }
 
-/// Looking at each of its chunks would take minutes; the few that a recorder leaves unbegun are no
-/// error.
+/// Reading every chunk of the file would take minutes. The few unbegun chunks of a recording are
+/// no error.
 #[test]
 fn a_sparse_file_of_eight_tebibytes_is_refused_without_reading_it() {
     let (writer, events) = simple(100);
@@ -136,7 +137,7 @@ fn a_sparse_file_of_eight_tebibytes_is_refused_without_reading_it() {
     grow(128 << 20).expect("holes take no space");
     let trace = file.open().expect("a file that was extended in advance");
     assert_eq!(read(&trace).expect("it is whole"), events);
-    // Some file systems have no files that large: the largest will do.
+    // Some file systems have no files of this size. The test then uses the largest.
     let large = [8 << 40, 4 << 40, 1 << 40, 16 << 30].into_iter().find(|&length| grow(length).is_ok());
     assert!(large.is_some(), "no file system for this test");
     match file.open() {
@@ -164,7 +165,7 @@ fn a_cut_file_is_read_up_to_the_cut() {
     }
 }
 
-/// A trace of `simple(2000)` with notes among its events.
+/// Returns a trace of `simple(2000)` with notes among its events.
 fn noted() -> (Writer, Vec<Event>) {
     let (_, events) = simple(2000);
     let mut writer = Writer::new("x");
@@ -224,7 +225,7 @@ fn the_first_version_is_still_read_and_has_no_notes() {
     let (writer, expected) = simple(2000);
     let mut bytes = writer.bytes().to_vec();
     bytes[head::VERSION] = 1;
-    // The command had all of the page then.
+    // The command could then extend to the end of the page.
     bytes[head::START_PROCESSOR..HEAD].fill(b'x');
     let file = Scratch::new("first", &bytes);
     let trace = file.open().expect("the version is known");
@@ -288,7 +289,7 @@ fn blocks_are_found_by_address_again_and_again() {
     let Step::Alloc { id: second, lost: None } = step(1, alloc(16, 8)) else { panic!("a block") };
     let Step::Alloc { id: third, lost } = step(1, alloc(16, 9)) else { panic!("a block") };
     assert_eq!(lost, Some(second), "its end was not seen");
-    // Through `realloc`, during which another thread gets the same address.
+    // Another thread gets the same address during `realloc`.
     assert_eq!(step(1, What::Resize { address: 16 }), Step::Pending);
     let Step::Alloc { id: other, lost: None } = step(2, alloc(16, 5)) else { panic!("a block") };
     assert_eq!(

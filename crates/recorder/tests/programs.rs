@@ -1,4 +1,5 @@
-//! Programs recorded with the recorder preloaded: one of ours for each way to go wrong, and those that most machines have.
+//! Programs recorded with the preloaded recorder: our own, one for each hazard, and programs that
+//! most machines have.
 #![cfg(target_os = "linux")]
 
 use core::time::Duration;
@@ -52,7 +53,7 @@ fn a_child_of_a_fork_has_a_trace_of_its_own() {
     assert!(child[0].caveats()[0].contains("fork"));
 }
 
-/// Everything that the notes of a trace say.
+/// Returns all notes of a trace.
 fn timing_of(trace: &Trace) -> Timing {
     let mut events = trace.events();
     assert!(events.by_ref().all(|event| event.is_ok()), "a whole trace");
@@ -183,7 +184,7 @@ fn the_limit_ends_the_trace_and_not_the_program() {
     assert!(trace.caveats()[0].contains("limit of 200,704 bytes"), "{:?}", trace.caveats());
 }
 
-/// The kernel would end a program that makes a file larger than it may.
+/// The kernel ends a program that creates a larger file than its limit.
 #[test]
 fn a_limit_of_file_sizes_ends_the_trace_and_not_the_program() {
     let dir = Dir::new("large-file");
@@ -240,7 +241,7 @@ fn without_a_path_nothing_is_recorded() {
     assert!(dir.traces().is_empty());
 }
 
-/// Programs that nobody here wrote. One that is missing is said to be, and is no failure.
+/// Programs of the machine. A missing program is noted, and the test passes.
 #[test]
 fn programs_of_the_machine_run_as_they_do_alone() {
     let source = Path::new(env!("CARGO_TARGET_TMPDIR")).join("recorded.c");
@@ -292,5 +293,5 @@ fn programs_of_the_machine_run_as_they_do_alone() {
     assert!(!ran.is_empty(), "none of these programs is here");
 }
 
-/// Ours, for cargo.
+/// The program's name for cargo.
 const MANIFEST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");

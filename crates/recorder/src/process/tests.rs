@@ -1,5 +1,4 @@
-//! Names of a child's trace, what a recording is not started with, and where it ends for want of
-//! numbers.
+//! Names of a child's trace, refused arguments of a recording, and the end of the thread numbers.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,7 +6,7 @@ use super::*;
 use crate::format::{Base, lead, op};
 use crate::{Event, Trace};
 
-/// Held by a test while it changes or needs the statics of a recording.
+/// Held by a test that changes or needs the statics of a recording.
 static STATICS: Mutex<()> = Mutex::new(());
 
 #[test]
@@ -52,20 +51,20 @@ fn a_thread_too_many_ends_the_trace_where_a_reader_would_refuse_it() {
     assert!(trace.caveats()[0].contains("more threads"), "{:?}", trace.caveats());
 }
 
-/// A filter of system calls would end the program where the recorder reads a processor time.
+/// A filter of system calls would end a program whose recorder reads a processor time.
 #[test]
 #[cfg_attr(miri, ignore = "it takes the recorder's lock; run it without Miri")]
 fn processor_times_are_not_read_from_the_moment_a_thread_enters_a_sandbox() {
     let _alone = STATICS.lock().unwrap_or_else(PoisonError::into_inner);
     let at = os::map_wiped(size_of::<Process>()).expect("memory");
-    // SAFETY: the mapping is large enough, aligned to a page, and zeros are a process without a
+    // SAFETY: the mapping is large enough and aligned to a page. Zeros are a process without a
     // file.
     let process = unsafe { &*at.cast::<Process>() };
     let mut chunk = vec![0_u64; CHUNK / 8];
     let stream = &process.streams[0];
     stream.holder.store(7, Relaxed);
-    // SAFETY: the vector has the bytes, aligned well enough for the head's words, and nobody else
-    // uses them.
+    // SAFETY: the vector has the bytes, with the alignment of the head's words. Nothing else uses
+    // them.
     unsafe { stream.begin(chunk.as_mut_ptr().cast(), 0, 7, &Base::default()) };
     let notes = || {
         let before = stream.at.load(Relaxed);

@@ -1,4 +1,4 @@
-//! Reads one stream of a trace: its chunks, one after another, and the events and notes in them.
+//! Reads one stream of a trace: its chunks one after another, with their events and notes.
 #![forbid(unsafe_code)]
 
 use super::{Event, Place, THREADS, Trace, What, long, read_at, word};
@@ -6,16 +6,16 @@ use crate::error::Error;
 use crate::format::{self, Bad, Base, CHUNK_HEAD, Clocks, OLDEST, TICK_LOG2, chunk, note, op};
 use crate::timing::Timing;
 
-/// Where the reading of a stream is.
+/// The position in a stream.
 #[derive(Debug, Default)]
 pub(super) struct Cursor {
-    /// The chunk in memory, by its place in the stream, plus one.
+    /// The number of the chunk in memory within the stream, plus one.
     chunk: usize,
     pub(super) bytes: Vec<u8>,
     at: usize,
     base: Base,
     thread: u32,
-    /// The operation that was read last; 0 before the first.
+    /// The last operation; 0 before the first.
     op: u8,
     /// Whether an event of the chunk was read.
     begun: bool,
@@ -24,7 +24,7 @@ pub(super) struct Cursor {
 }
 
 impl Cursor {
-    /// The stream's next event.
+    /// Returns the next event of the stream.
     pub(super) fn read(
         &mut self,
         trace: &Trace,
@@ -67,20 +67,20 @@ impl Cursor {
         Ok(())
     }
 
-    /// Reads one event; `None` for one that is about the stream itself.
+    /// Reads one event. Returns `None` for an event about the stream itself.
     fn decode(&mut self, version: u32, timing: &mut Timing) -> Result<Option<Event>, (Bad, &'static str)> {
         let (op, align_log2) = format::unlead(self.bytes[self.at]);
         let mut at = self.at + 1;
         let mut number = || {
             format::take(&self.bytes, &mut at).map_err(|bad| match bad {
-                Bad::Short => (bad, "an event that its chunk ends within"),
+                Bad::Short => (bad, "an event that exceeds its chunk"),
                 Bad::Long => (bad, "a number of more than 64 bits"),
             })
         };
         if op == op::THREAD {
             let thread = number()?;
             if thread > THREADS {
-                return Err((Bad::Long, "a thread of a number that no process reaches"));
+                return Err((Bad::Long, "a thread number that no process reaches"));
             }
             self.thread = thread as u32;
             self.at = at;
@@ -95,13 +95,13 @@ impl Cursor {
                     timing.clocks(self.thread, &clocks);
                 }
                 note::TOOK => timing.took(self.thread, self.op, [number()?, number()?]),
-                _ => return Err((Bad::Long, "a note of a kind that does not exist")),
+                _ => return Err((Bad::Long, "a note of an unknown kind")),
             }
             self.at = at;
             return Ok(None);
         }
         if !(op::ALLOC..=op::RESIZED).contains(&op) {
-            return Err((Bad::Long, "an operation that does not exist"));
+            return Err((Bad::Long, "an unknown operation"));
         }
         let step = number()?;
         if step == 0 && self.begun {

@@ -1,7 +1,7 @@
 //! Samples a program with perf and counts the samples in its allocator.
 
 use core::error::Error;
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -72,7 +72,7 @@ pub(crate) fn run(command: &Command, dir: &Path) -> Result<f64, Box<dyn Error>> 
 /// Returns the samples of the process that has most of them, and those in its allocator. A line of
 /// the report is `samples;pid:command;[.] symbol`.
 fn busiest(report: &str) -> Option<[u64; 2]> {
-    let mut processes: BTreeMap<&str, [u64; 2]> = BTreeMap::new();
+    let mut processes: HashMap<&str, [u64; 2]> = HashMap::new();
     for line in report.lines().filter(|line| !line.starts_with('#')) {
         let mut fields = line.split(';').map(str::trim);
         let (Some(samples), Some(process), Some(symbol)) = (fields.next(), fields.next(), fields.next())
