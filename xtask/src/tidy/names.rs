@@ -10,6 +10,7 @@ use super::{Finding, SourceFile};
 const SHARED: &[(&str, &str)] = &[
     ("Builder", "the builder of an allocator or pool"),
     ("Stats", "the statistics of an allocator or pool, with the same fields"),
+    ("TryAllocError", "the error of a `try_alloc` that has the value or the reason"),
 ];
 
 /// Names with several definitions that are not yet renamed. The list can only shrink: a test fails
