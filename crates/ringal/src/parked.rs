@@ -18,11 +18,10 @@
 
 use core::ptr::{self, NonNull};
 
-use crossbeam_utils::Backoff;
 #[cfg(not(ephemera_loom))]
 use crossbeam_utils::CachePadded;
 use ephemera_prim::gate::Gate;
-use ephemera_prim::sync::{AtomicPtr, AtomicUsize, Ordering, guess};
+use ephemera_prim::sync::{AtomicPtr, AtomicUsize, Ordering, push};
 use ephemera_prim::word::OwnerPtr;
 
 use crate::store::{RingStore, RingStorePtr};
@@ -165,17 +164,9 @@ impl ParkedStores {
     fn push(&self, store: RingStorePtr) {
         store.listed().write();
         self.queued.fetch_add(1, Ordering::Relaxed);
-        let backoff = Backoff::new();
-        let mut head = guess(&self.arrivals);
-        loop {
-            store.link().store(head, Ordering::Relaxed);
-            // ORDERING: `PARK`. Pairs with `ParkedStores::collect`.
-            match self.arrivals.compare_exchange_weak(head, store.as_ptr(), PARK, Ordering::Relaxed) {
-                Ok(_) => return,
-                Err(now) => head = now,
-            }
-            backoff.spin();
-        }
+        let link = |below| store.link().store(below, Ordering::Relaxed);
+        // ORDERING: `PARK`. Pairs with `ParkedStores::collect`.
+        push(&self.arrivals, store.as_ptr(), None, PARK, link);
     }
 
     /// Sweeps a few parked stores, unless another thread is sweeping. Returns how many it freed.

@@ -13,9 +13,8 @@
 use core::fmt;
 use core::ptr::{self, NonNull};
 
-use crossbeam_utils::Backoff;
 use ephemera_prim::gate::{Gate, Pass};
-use ephemera_prim::sync::{AtomicPtr, AtomicUsize, Ordering, fence, guess};
+use ephemera_prim::sync::{AtomicPtr, AtomicUsize, Ordering, fence, push};
 use ephemera_prim::witness::Witness;
 use ephemera_prim::word::OwnerPtr;
 
@@ -116,17 +115,8 @@ impl<T> Bag<T> {
 impl<T: Linked> Bag<T> {
     /// Adds an item.
     pub(crate) fn push(&self, item: NonNull<T>) {
-        let backoff = Backoff::new();
-        let mut head = guess(&self.news);
-        loop {
-            link(item).set(head);
-            // ORDERING: `PUSH`. Pairs with `Visit::next_new`.
-            match self.news.compare_exchange_weak(head, item.as_ptr(), PUSH, Ordering::Relaxed) {
-                Ok(_) => return,
-                Err(now) => head = now,
-            }
-            backoff.spin();
-        }
+        // ORDERING: `PUSH`. Pairs with `Visit::next_new`.
+        push(&self.news, item.as_ptr(), None, PUSH, |below| link(item).set(below));
     }
 
     /// Starts a visit, unless another thread is visiting.
