@@ -17,8 +17,8 @@ use super::owner::HeapOwner;
 use super::tally::LargeTally;
 use crate::geometry::UnitSpec;
 use crate::heap::{self, ChunkLen, UnitHeap};
-use crate::slot_group::SlotGroup;
 use crate::stats::Stats;
+use crate::unit_header::SlotGroup;
 
 /// The part of a record that belongs to this crate: its tables.
 #[derive(Debug)]
