@@ -7,7 +7,7 @@
 
 use core::alloc::Layout;
 
-use crate::unit::header;
+use crate::unit_header::header;
 
 /// Bytes at the start of a free slot that hold the link to the next one.
 pub(crate) const LINK: usize = size_of::<*mut u8>();
@@ -172,7 +172,7 @@ const _: () = assert!(UNIT_MAX <= ephemera_prim::raw::TOP_GUARD / 2, "a cursor d
 #[cfg(test)]
 mod tests {
     use super::{ALIGN_MAX, LINE, LINK, SLACK, STRIDE_MAX, UnitSpec, unit_of};
-    use crate::unit::header;
+    use crate::unit_header::header;
     use core::alloc::Layout;
 
     fn layout(size: usize, align: usize) -> Layout {

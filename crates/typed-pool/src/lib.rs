@@ -109,6 +109,7 @@ mod stats;
 #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
 mod threads;
 mod unit;
+mod unit_header;
 
 pub use abandoned::{Abandoned, abandoned};
 #[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]

@@ -13,66 +13,13 @@
 use core::mem::offset_of;
 use core::ptr::NonNull;
 
-use ephemera_prim::foreign::{self, COMPLETE_BITS, COUNTDOWN, Foreign};
+use ephemera_prim::foreign::{COMPLETE_BITS, COUNTDOWN, Foreign};
 use ephemera_prim::poison::unpoison;
 use ephemera_prim::word::OwnerU64;
 
-use crate::geometry::{GROUP, LINK, UnitSpec, index_of, inverse_of};
+use crate::geometry::{GROUP, LINK, UnitSpec, index_of};
 use crate::unit::{UnitPtr, link_of, write_link};
-
-/// The foreign word of up to 63 slots. The owner's word is next to it, because the owner writes it
-/// right after it takes the foreign word.
-#[derive(Debug)]
-#[repr(C)]
-pub(crate) struct SlotGroup {
-    foreign: Foreign<SlotGroup>,
-    home: OwnerU64,
-}
-
-// SAFETY: `foreign` returns the address of the group's own field, which never moves; `&raw` makes
-// no reference.
-unsafe impl foreign::ForeignHeader for SlotGroup {
-    #[inline]
-    unsafe fn foreign(group: NonNull<Self>) -> NonNull<Foreign<Self>> {
-        // SAFETY: by contract the group's unit is live.
-        let field = unsafe { &raw mut (*group.as_ptr()).foreign };
-        // SAFETY: a field of a live group has an address other than null.
-        unsafe { NonNull::new_unchecked(field) }
-    }
-}
-
-impl SlotGroup {
-    ephemera_prim::const_unless_loom! {
-        /// Creates a group without freed slots.
-        pub(crate) fn new() -> Self {
-            Self { foreign: Foreign::new(), home: OwnerU64::new(0) }
-        }
-    }
-}
-
-/// The first group of a unit, and the numbers that map a slot to its group.
-#[derive(Debug)]
-#[repr(C)]
-pub(crate) struct SlotGroups {
-    /// The offset of the first slot in the unit.
-    first: u32,
-    groups: u32,
-    inverse: u64,
-    group: SlotGroup,
-}
-
-impl SlotGroups {
-    /// Creates the groups of a unit of `slots` slots.
-    pub(crate) fn new(spec: UnitSpec, slots: usize) -> Self {
-        let (first, groups) = (spec.first(slots) as u32, spec.groups(slots) as u32);
-        Self { first, groups, inverse: inverse_of(spec.stride), group: SlotGroup::new() }
-    }
-
-    /// Returns the bytes from here to the end of the last group.
-    pub(crate) const fn bytes(groups: usize) -> usize {
-        offset_of!(Self, group) + groups * size_of::<SlotGroup>()
-    }
-}
+use crate::unit_header::{SlotGroup, SlotGroups};
 
 /// A group by its unit and its index there.
 #[derive(Debug, Clone, Copy)]

@@ -14,72 +14,15 @@ use core::ptr::{self, NonNull};
 
 use ephemera_prim::poison::poison;
 use ephemera_prim::raw;
-use ephemera_prim::unit_list::Listed;
 use ephemera_prim::word::{OwnerPtr, OwnerUsize};
 
-use crate::geometry::{LINK, UnitSpec};
-use crate::slot_group::SlotGroups;
-
-/// The header of a unit. It is never borrowed as a whole: [`UnitPtr`] reaches each field alone.
-#[derive(Debug)]
-#[repr(C, align(64))]
-pub(crate) struct Unit {
-    free: Cell<*mut u8>,
-    until: OwnerUsize,
-    slack: OwnerUsize,
-    state: OwnerUsize,
-    cursor: Cell<*mut u8>,
-    after: Cell<*mut Unit>,
-    before: Cell<*mut Unit>,
-    next: OwnerPtr<Unit>,
-    remote: UnitRemote,
-}
-
-// SAFETY: both functions return the address of the unit's own field; `&raw` makes no reference.
-unsafe impl Listed for Unit {
-    unsafe fn next(unit: NonNull<Self>) -> NonNull<OwnerPtr<Self>> {
-        // SAFETY: the caller's unit is live.
-        let field = unsafe { &raw mut (*unit.as_ptr()).next };
-        // SAFETY: a field of a live unit has an address other than null.
-        unsafe { NonNull::new_unchecked(field) }
-    }
-
-    unsafe fn prev(unit: NonNull<Self>) -> NonNull<OwnerPtr<Self>> {
-        // SAFETY: the caller's unit is live.
-        let field = unsafe { &raw mut (*unit.as_ptr()).remote.prev };
-        // SAFETY: a field of a live unit has an address other than null.
-        unsafe { NonNull::new_unchecked(field) }
-    }
-}
-
-/// The line that other threads write to. It also holds words that hardly ever change, because
-/// remote frees read this line anyway, and `prev`, for which the owner's line has no room.
-#[derive(Debug)]
-#[repr(C, align(64))]
-struct UnitRemote {
-    /// The address of the unit's heap, tagged with [`ABANDONED`] if the unit is abandoned.
-    owner: OwnerPtr<()>,
-    slots: usize,
-    prev: OwnerPtr<Unit>,
-    /// The first group; the others follow it. A pool for one thread does not use it.
-    groups: SlotGroups,
-}
+use crate::geometry::{LINK, UnitSpec, inverse_of};
+pub(crate) use crate::unit_header::Unit;
+use crate::unit_header::{SlotGroups, UnitRemote};
 
 /// The bit of a unit's owner word that marks an abandoned unit. The heap's owner then frees its
 /// slots as other threads do, because countdowns count the frees that arrive in the foreign words.
 const ABANDONED: usize = 1;
-
-/// Bytes of a header with at most one group.
-const HEADER_OF_ONE: usize = size_of::<Unit>();
-
-/// Returns the bytes of a header with `groups` groups.
-pub(crate) const fn header(groups: usize) -> usize {
-    let bytes = core::mem::offset_of!(Unit, remote.groups) + SlotGroups::bytes(groups);
-    if bytes < HEADER_OF_ONE { HEADER_OF_ONE } else { bytes }
-}
-
-#[cfg(not(ephemera_loom))]
-const _: () = assert!(HEADER_OF_ONE == 128, "a header is two cache lines");
 
 /// Where a unit is in its heap: the front, or one of the lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -149,7 +92,7 @@ impl UnitPtr {
                 owner: OwnerPtr::new(owner.cast_mut()),
                 slots,
                 prev: OwnerPtr::null(),
-                groups: SlotGroups::new(spec, slots),
+                groups: SlotGroups::new(spec.first(slots), spec.groups(slots), inverse_of(spec.stride)),
             },
         };
         // SAFETY: the caller has exclusive access to the memory, which is aligned to a unit and has

@@ -38,6 +38,35 @@ impl<'w> HeapOwner<'w> {
     }
 }
 
+impl<'w> Heaps<'w> {
+    /// Returns the heap with this index, for a thread that owns it.
+    ///
+    /// # Safety
+    /// The family has more than `heap` heaps. The calling thread holds the record, or these are the
+    /// heaps of threads that own nothing.
+    #[inline]
+    pub(crate) unsafe fn owner(self, heap: usize) -> HeapOwner<'w> {
+        // SAFETY: the family has more than `heap` heaps.
+        let heap = unsafe { self.heap(heap) };
+        // SAFETY: the calling thread holds the record, or the heap belongs to no thread.
+        unsafe { HeapOwner::new(heap) }
+    }
+
+    /// Frees all empty units. Returns `false` if some stayed because a walker protected them for
+    /// long.
+    ///
+    /// # Safety
+    /// The calling thread holds the record.
+    pub(super) unsafe fn trim(self) -> bool {
+        let mut all = true;
+        for heap in self.all() {
+            // SAFETY: the caller holds the record.
+            all &= heap::trim(unsafe { HeapOwner::new(heap) });
+        }
+        all
+    }
+}
+
 // SAFETY: the holder of a record owns its heaps (L1). Units carry the address of their heap as
 // identity, and all of them come from the global heap.
 unsafe impl PoolEnv for HeapOwner<'_> {

@@ -13,12 +13,11 @@ use ephemera_prim::sync::AtomicUsize;
 use ephemera_prim::word::{OwnerPtr, OwnerUsize};
 
 use super::Family;
-use super::owner::HeapOwner;
 use super::tally::LargeTally;
 use crate::geometry::UnitSpec;
-use crate::heap::{self, ChunkLen, UnitHeap};
-use crate::slot_group::SlotGroup;
+use crate::heap::{ChunkLen, UnitHeap};
 use crate::stats::Stats;
+use crate::unit_header::SlotGroup;
 
 /// The part of a record that belongs to this crate: its tables.
 #[derive(Debug)]
@@ -152,7 +151,7 @@ impl<'w> Heaps<'w> {
     /// # Safety
     /// The family has more than `heap` heaps.
     #[inline]
-    unsafe fn heap(self, heap: usize) -> &'w ThreadHeap {
+    pub(super) unsafe fn heap(self, heap: usize) -> &'w ThreadHeap {
         // SAFETY: T1: the index is within the table.
         unsafe { &*self.first.wrapping_add(heap) }
     }
@@ -161,19 +160,6 @@ impl<'w> Heaps<'w> {
     pub(super) fn first(self) -> &'w ThreadHeap {
         // SAFETY: each family has at least one heap.
         unsafe { self.heap(0) }
-    }
-
-    /// Returns the heap with this index, for a thread that owns it.
-    ///
-    /// # Safety
-    /// The family has more than `heap` heaps. The calling thread holds the record, or these are the
-    /// heaps of threads that own nothing.
-    #[inline]
-    pub(crate) unsafe fn owner(self, heap: usize) -> HeapOwner<'w> {
-        // SAFETY: the family has more than `heap` heaps.
-        let heap = unsafe { self.heap(heap) };
-        // SAFETY: the calling thread holds the record, or the heap belongs to no thread.
-        unsafe { HeapOwner::new(heap) }
     }
 
     /// Returns the tally of the table; `None` for the heaps of threads that own nothing.
@@ -244,20 +230,6 @@ impl<'w> Heaps<'w> {
         heaps.first().later.set(record.data().tables.get());
         record.data().tables.publish(first.as_ptr());
         Some(heaps)
-    }
-
-    /// Frees all empty units. Returns `false` if some stayed because a walker protected them for
-    /// long.
-    ///
-    /// # Safety
-    /// The calling thread holds the record.
-    pub(super) unsafe fn trim(self) -> bool {
-        let mut all = true;
-        for heap in self.all() {
-            // SAFETY: the caller holds the record.
-            all &= heap::trim(unsafe { HeapOwner::new(heap) });
-        }
-        all
     }
 
     /// Returns whether a trim was requested since the holder of this table last asked.

@@ -1,0 +1,120 @@
+//! The header of a unit: the words of the unit, and those of its first group.
+
+use core::cell::Cell;
+use core::mem::offset_of;
+use core::ptr::NonNull;
+
+use ephemera_prim::foreign::{self, Foreign};
+use ephemera_prim::unit_list::Listed;
+use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
+
+/// The header of a unit. It is never borrowed as a whole: `UnitPtr` reaches each field alone.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Unit {
+    pub(crate) free: Cell<*mut u8>,
+    pub(crate) until: OwnerUsize,
+    pub(crate) slack: OwnerUsize,
+    pub(crate) state: OwnerUsize,
+    pub(crate) cursor: Cell<*mut u8>,
+    pub(crate) after: Cell<*mut Unit>,
+    pub(crate) before: Cell<*mut Unit>,
+    pub(crate) next: OwnerPtr<Unit>,
+    pub(crate) remote: UnitRemote,
+}
+
+// SAFETY: both functions return the address of the unit's own field; `&raw` makes no reference.
+unsafe impl Listed for Unit {
+    unsafe fn next(unit: NonNull<Self>) -> NonNull<OwnerPtr<Self>> {
+        // SAFETY: the caller's unit is live.
+        let field = unsafe { &raw mut (*unit.as_ptr()).next };
+        // SAFETY: a field of a live unit has an address other than null.
+        unsafe { NonNull::new_unchecked(field) }
+    }
+
+    unsafe fn prev(unit: NonNull<Self>) -> NonNull<OwnerPtr<Self>> {
+        // SAFETY: the caller's unit is live.
+        let field = unsafe { &raw mut (*unit.as_ptr()).remote.prev };
+        // SAFETY: a field of a live unit has an address other than null.
+        unsafe { NonNull::new_unchecked(field) }
+    }
+}
+
+/// The line that other threads write to. It also holds words that hardly ever change, because
+/// remote frees read this line anyway, and `prev`, for which the owner's line has no room.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(crate) struct UnitRemote {
+    /// The address of the unit's heap, tagged with `ABANDONED` if the unit is abandoned.
+    pub(crate) owner: OwnerPtr<()>,
+    pub(crate) slots: usize,
+    pub(crate) prev: OwnerPtr<Unit>,
+    /// The first group; the others follow it. A pool for one thread does not use it.
+    pub(crate) groups: SlotGroups,
+}
+
+/// Bytes of a header with at most one group.
+const HEADER_OF_ONE: usize = size_of::<Unit>();
+
+/// Returns the bytes of a header with `groups` groups.
+pub(crate) const fn header(groups: usize) -> usize {
+    let bytes = offset_of!(Unit, remote.groups) + SlotGroups::bytes(groups);
+    if bytes < HEADER_OF_ONE { HEADER_OF_ONE } else { bytes }
+}
+
+#[cfg(not(ephemera_loom))]
+const _: () = assert!(HEADER_OF_ONE == 128, "a header is two cache lines");
+
+/// The foreign word of up to 63 slots. The owner's word is next to it, because the owner writes it
+/// right after it takes the foreign word.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct SlotGroup {
+    pub(crate) foreign: Foreign<SlotGroup>,
+    pub(crate) home: OwnerU64,
+}
+
+// SAFETY: `foreign` returns the address of the group's own field, which never moves; `&raw` makes
+// no reference.
+unsafe impl foreign::ForeignHeader for SlotGroup {
+    #[inline]
+    unsafe fn foreign(group: NonNull<Self>) -> NonNull<Foreign<Self>> {
+        // SAFETY: by contract the group's unit is live.
+        let field = unsafe { &raw mut (*group.as_ptr()).foreign };
+        // SAFETY: a field of a live group has an address other than null.
+        unsafe { NonNull::new_unchecked(field) }
+    }
+}
+
+impl SlotGroup {
+    ephemera_prim::const_unless_loom! {
+        /// Creates a group without freed slots.
+        pub(crate) fn new() -> Self {
+            Self { foreign: Foreign::new(), home: OwnerU64::new(0) }
+        }
+    }
+}
+
+/// The first group of a unit, and the numbers that map a slot to its group.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct SlotGroups {
+    /// The offset of the first slot in the unit.
+    pub(crate) first: u32,
+    pub(crate) groups: u32,
+    pub(crate) inverse: u64,
+    pub(crate) group: SlotGroup,
+}
+
+impl SlotGroups {
+    /// Creates the groups of a unit whose first slot is at offset `first`. `inverse` is that of the
+    /// stride.
+    pub(crate) fn new(first: usize, groups: usize, inverse: u64) -> Self {
+        Self { first: first as u32, groups: groups as u32, inverse, group: SlotGroup::new() }
+    }
+
+    /// Returns the bytes from here to the end of the last group.
+    pub(crate) const fn bytes(groups: usize) -> usize {
+        offset_of!(Self, group) + groups * size_of::<SlotGroup>()
+    }
+}
