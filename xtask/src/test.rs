@@ -4,7 +4,6 @@ use anyhow::Result;
 use clap::Args;
 
 use crate::cpeers::{HARNESS, Support};
-use crate::examples;
 use crate::libtest::TestRun;
 use crate::loom;
 use crate::miri;
@@ -64,7 +63,6 @@ pub(crate) fn steps() -> Vec<Step<'static>> {
             let ran = doc(ws)?;
             Ok(Outcome::Passed(format!("{ran} tests")))
         }),
-        examples::step(),
         Step::new("test/ringal-features", "tests of ringal pass with `bytes` and `checked`", |ws| {
             let cargo = ws.cargo().args(["test", "--lib", "--tests", "--package", "ringal"]);
             TestRun { cargo: cargo.args(["--features", "bytes,checked"]), harness: Vec::new() }
