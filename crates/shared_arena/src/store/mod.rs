@@ -17,12 +17,13 @@ use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::AtomicU8;
 
+use crossbeam_utils::Backoff;
 use ephemera_prim::epoch::Epoch;
 use ephemera_prim::gate::{Gate, Pass};
 use ephemera_prim::sync::{AtomicUsize, Ordering};
 use ephemera_prim::word::OwnerPtr;
 
-use crate::account::Account;
+use crate::account::StoreAccount;
 use crate::error::Refused;
 use crate::geometry::ArenaGeometry;
 use crate::group::{self, ALIVE, PageGroup, PageGroupPtr};
@@ -60,7 +61,7 @@ pub(crate) struct ArenaSettings {
 pub(crate) struct ArenaStore {
     segments: Segments,
     geometry: ArenaGeometry,
-    account: Account,
+    account: StoreAccount,
     /// The pointer to this store that may access and free all of it.
     this: NonNull<ArenaStore>,
     /// Empty groups that no shard has. The gate protects the list.
@@ -96,7 +97,7 @@ impl ArenaStore {
         settings: ArenaSettings,
         single: bool,
     ) -> Result<NonNull<Self>, Refused> {
-        let account = Account::new(settings.limit);
+        let account = StoreAccount::new(settings.limit);
         let place = account.acquire(Layout::new::<Self>())?.cast::<Self>();
         let store = Self {
             segments: Segments::none(),
@@ -121,7 +122,7 @@ impl ArenaStore {
         &self.geometry
     }
 
-    pub(crate) fn account(&self) -> &Account {
+    pub(crate) fn account(&self) -> &StoreAccount {
         &self.account
     }
 
@@ -164,12 +165,12 @@ impl ArenaStore {
 
     /// Does the same with a longer wait.
     pub(crate) fn enter_patiently(&self) -> Option<Pass<'_>> {
+        let backoff = Backoff::new();
         for _ in 0..PATIENCE {
             if let Some(pass) = self.gate.enter() {
                 return Some(pass);
             }
-            #[cfg(all(feature = "std", not(ephemera_loom)))]
-            std::thread::yield_now();
+            backoff.snooze();
         }
         None
     }
@@ -371,7 +372,6 @@ impl ArenaStore {
 }
 
 /// Takes `parts` off the count, and returns whether nothing is left.
-#[cfg(target_has_atomic = "ptr")]
 fn take_off(left: &AtomicUsize, parts: usize) -> bool {
     // ORDERING: AcqRel. Pairs with itself, in `take_off`. Publishes: the end of use of the store,
     // to the thread that frees it.
@@ -379,12 +379,4 @@ fn take_off(left: &AtomicUsize, parts: usize) -> bool {
         if cfg!(ephemera_weaken = "arena_left_relaxed") { Ordering::Relaxed } else { Ordering::AcqRel };
     // ORDERING: `PART`. Pairs with `take_off`.
     left.fetch_sub(parts, PART) == parts
-}
-
-/// Without compare-and-swap, all types are for one thread.
-#[cfg(not(target_has_atomic = "ptr"))]
-fn take_off(left: &AtomicUsize, parts: usize) -> bool {
-    let rest = left.load(Ordering::Relaxed) - parts;
-    left.store(rest, Ordering::Relaxed);
-    rest == 0
 }

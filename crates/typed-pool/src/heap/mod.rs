@@ -10,41 +10,25 @@
 //! ```
 //!
 //! `fast` has the fast paths. `slow` finds fronts, requests units and frees them. `list` has the
-//! owner's lists, `abandon` the units of ended threads, and `large` the blocks without units.
+//! owner's lists, and `abandon` the units of ended threads.
 
-#[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
-mod abandon;
-mod fast;
-mod large;
+pub(crate) mod abandon;
+pub(crate) mod fast;
 mod list;
-mod reserved;
-mod slow;
+pub(crate) mod slow;
 
-#[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
-pub(crate) use abandon::drain;
 pub(crate) use fast::give;
-#[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
-pub(crate) use fast::mark_free;
-pub(crate) use large::{allocate_large, deallocate_large};
-#[cfg(all(feature = "std", not(ephemera_loom)))]
-pub(crate) use large::{deallocate_unbooked, grow_large, shrink_large};
-pub(crate) use reserved::reserved;
-#[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
-pub(crate) use slow::book;
-#[cfg(all(feature = "std", not(ephemera_loom), target_has_atomic = "64"))]
-pub(crate) use slow::refill_beyond;
 pub(crate) use slow::{refill, reserve, trim};
 
 use core::cell::Cell;
 use core::ptr::{self, NonNull};
 
 use allocator_api2::alloc::Allocator;
+use ephemera_prim::account::Account;
 use ephemera_prim::unit_list::UnitList;
 use ephemera_prim::witness::Witness;
 
-use crate::account::Account;
 use crate::geometry::UnitSpec;
-#[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
 use crate::slot_group::SlotGroupPtr;
 use crate::unit::{Unit, UnitPtr};
 
@@ -89,6 +73,8 @@ pub(crate) struct UnitHeap {
     keep: Cell<usize>,
     given_back: Cell<usize>,
     units_len: Cell<usize>,
+    /// The number of slots of all units.
+    slots_len: Cell<usize>,
     chunk_len: ChunkLen,
     units: UnitList<Unit>,
     /// The number of full units that scrapes have visited.
@@ -117,6 +103,7 @@ impl UnitHeap {
                 keep: Cell::new(RETAIN),
                 given_back: Cell::new(0),
                 units_len: Cell::new(0),
+                slots_len: Cell::new(0),
                 chunk_len,
                 units: UnitList::new(),
                 #[cfg(test)]
@@ -138,6 +125,20 @@ impl UnitHeap {
     pub(crate) fn walk(&self, mut visit: impl FnMut(UnitPtr)) -> bool {
         // SAFETY: U1: a unit is not freed while it is visited (W2).
         self.units.walk(|unit| visit(unsafe { UnitPtr::new(unit) }))
+    }
+
+    /// Returns the number of slots of all units. Only the owner calls this.
+    pub(crate) fn slots_len(&self) -> usize {
+        self.slots_len.get()
+    }
+
+    /// Returns whether no slot is live. Only the owner calls this, and no remote free is unbooked.
+    ///
+    /// A unit other than the front is among the empties exactly if it has no live slot (H8).
+    pub(crate) fn is_empty(&self) -> bool {
+        let front = self.front();
+        let others = self.units_len.get() - self.empties_len.get() - usize::from(front.is_some());
+        others == 0 && front.is_none_or(|unit| self.free_in_front() == unit.slots())
     }
 
     /// Returns the layout of its slots in their units.
@@ -186,7 +187,6 @@ pub(crate) unsafe trait PoolEnv: Copy {
     /// Books remote frees.
     fn settle(self);
     /// Takes the unbooked remote frees, group by group. The caller books all of them.
-    #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
     fn mail(self) -> impl Iterator<Item = (SlotGroupPtr, u64)>;
     /// Frees empty units of other heaps, before a request is refused.
     fn last_resort(self);

@@ -17,8 +17,9 @@ use core::ptr::NonNull;
 #[cfg(feature = "alloc")]
 use allocator_api2::alloc::Global;
 use allocator_api2::alloc::{AllocError, Allocator};
+use ephemera_prim::account::{Account, Limit, LocalAccount};
+use ephemera_prim::large;
 
-use crate::account::{Account, LocalAccount};
 use crate::error::TryAllocError;
 use crate::geometry::{UnitSpec, unit_of};
 use crate::heap::{self, ChunkLen, UnitHeap};
@@ -168,7 +169,7 @@ impl<T, A: Allocator> TypedPool<T, A> {
     /// Creates a pool over `backing`. It holds no memory until its first value.
     #[must_use]
     pub fn new_in(backing: A) -> Self {
-        Self::from_settings(ChunkLen::Grows, crate::account::UNLIMITED, backing)
+        Self::from_settings(ChunkLen::Grows, ephemera_prim::account::UNLIMITED, backing)
     }
 
     fn from_settings(chunk_len: ChunkLen, limit: usize, backing: A) -> Self {
@@ -215,13 +216,32 @@ impl<T, A: Allocator> TypedPool<T, A> {
     #[inline]
     pub fn alloc_with(&self, init: impl FnOnce() -> T) -> TypedBox<'_, T, A> {
         match self.allocate() {
-            Ok(slot) => {
-                let claim = handle::Claim::new(self, slot);
-                let value = init();
-                self.fill(claim.keep(), value)
-            }
+            Ok(slot) => self.fill_with(slot, init),
             Err(AllocError) => no_memory(Self::LAYOUT),
         }
+    }
+
+    /// Allocates a slot like [`TypedPool::alloc_with`].
+    ///
+    /// # Errors
+    /// [`TryAllocError`], with `init`, if the limit would be exceeded, or if the backing allocator
+    /// refuses.
+    #[inline]
+    pub fn try_alloc_with<F: FnOnce() -> T>(
+        &self,
+        init: F,
+    ) -> Result<TypedBox<'_, T, A>, TryAllocError<F, T>> {
+        match self.allocate() {
+            Ok(slot) => Ok(self.fill_with(slot, init)),
+            Err(AllocError) => Err(TryAllocError::new(init)),
+        }
+    }
+
+    #[inline]
+    fn fill_with(&self, slot: NonNull<T>, init: impl FnOnce() -> T) -> TypedBox<'_, T, A> {
+        let claim = handle::Claim::new(self, slot);
+        let value = init();
+        self.fill(claim.keep(), value)
     }
 
     #[inline]
@@ -263,8 +283,9 @@ impl<T, A: Allocator> TypedPool<T, A> {
         unsafe { heap::give(self, slot.cast(), Self::UNIT, size_of::<T>(), Reach::Slot) };
     }
 
+    #[cold]
     fn allocate_loose(&self) -> Result<NonNull<T>, AllocError> {
-        let slot = heap::allocate_large(&*self.backing, &self.account, Self::LAYOUT, false)?;
+        let slot = large::allocate(&*self.backing, &self.account, Self::LAYOUT, Limit::Applies, false)?;
         self.loose.set(self.loose.get() + 1);
         Ok(slot.cast())
     }
@@ -273,10 +294,11 @@ impl<T, A: Allocator> TypedPool<T, A> {
     ///
     /// # Safety
     /// As [`TypedPool::deallocate`], for a type without units.
+    #[cold]
     unsafe fn deallocate_loose(&self, slot: NonNull<T>) {
         self.loose.set(self.loose.get() - 1);
         // SAFETY: the slot is a live block of the backing allocator, or has size zero.
-        unsafe { heap::deallocate_large(&*self.backing, &self.account, slot.cast(), Self::LAYOUT) };
+        unsafe { large::deallocate(&*self.backing, &self.account, slot.cast(), Self::LAYOUT) };
     }
 
     /// Creates a handle from a slot that [`TypedBox::into_raw`] returned.
@@ -289,23 +311,25 @@ impl<T, A: Allocator> TypedPool<T, A> {
         unsafe { TypedBox::new(self, slot) }
     }
 
-    /// Returns the number of live values, including raw slots. Walks the units.
+    /// Returns the number of live values, including raw slots. Walks the units, because an
+    /// allocation or a free counts nothing that all units share.
     #[must_use]
     pub fn len(&self) -> usize {
         self.stats().slots_live + self.loose.get()
     }
 
-    /// Returns whether no value is live.
+    /// Returns whether no value is live, in constant time: it counts the free slots of one unit at
+    /// most.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.loose.get() == 0 && self.heap.is_empty()
     }
 
-    /// Returns the number of values for which the pool holds memory, including live ones. Walks the
-    /// units. For values without units, this is the number of live ones.
+    /// Returns the number of values for which the pool holds memory, including live ones, in
+    /// constant time. For values without units, this is the number of live ones.
     #[must_use]
     pub fn capacity(&self) -> usize {
-        self.stats().slots + self.loose.get()
+        self.heap.slots_len() + self.loose.get()
     }
 
     /// Returns the bytes that this pool holds, and the slots that are live.

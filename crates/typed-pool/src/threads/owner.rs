@@ -4,12 +4,12 @@ use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 
 use allocator_api2::alloc::{AllocError, Global};
+use ephemera_prim::account::{Account, SharedAccount};
 use ephemera_prim::record::{Lease, Record};
 use ephemera_prim::sync::{Ordering, fence};
 
 use super::Family;
 use super::table::{Heaps, PoolRecord, ThreadHeap};
-use crate::account::{Account, SharedAccount};
 use crate::heap::{self, PoolEnv, UnitHeap};
 use crate::slot_group::SlotGroupPtr;
 use crate::stats::Stats;
@@ -69,13 +69,13 @@ unsafe impl PoolEnv for HeapOwner<'_> {
 
     fn settle(self) {
         for (group, given) in self.mail() {
-            heap::book(self, group, given);
+            heap::slow::book(self, group, given);
         }
     }
 
     fn mail(self) -> impl Iterator<Item = (SlotGroupPtr, u64)> {
         // SAFETY: this thread holds the record (the invariant of `HeapOwner`).
-        let taken = unsafe { self.heap.remote.inbox.take() };
+        let taken = unsafe { self.heap.inbox.take() };
         // SAFETY: U1: the inbox is this heap's, so the groups are too. A unit whose frees are not
         // all booked is not freed (F3).
         taken.map(move |(group, given)| (unsafe { SlotGroupPtr::new(group, self.heap().spec().unit) }, given))
@@ -204,17 +204,17 @@ fn collect_rest(record: &Record<PoolRecord>) {
 
 /// Returns whether the inbox of any heap holds a group.
 fn has_mail(data: &PoolRecord) -> bool {
-    Heaps::of_data(data).flat_map(Heaps::all).any(|heap| !heap.remote.inbox.is_empty())
+    Heaps::of_data(data).flat_map(Heaps::all).any(|heap| !heap.inbox.is_empty())
 }
 
 /// Drains the inboxes of a record that this thread leases only for that. Its units with live slots
 /// become abandoned, because no other thread serves them.
 fn drain(record: &Record<PoolRecord>) {
     for heap in Heaps::of_record(record).flat_map(Heaps::all) {
-        if !heap.remote.inbox.is_empty() {
+        if !heap.inbox.is_empty() {
             #[cfg(all(test, not(ephemera_loom)))]
             heap.drains.add(1);
-            if !heap::drain(HeapOwner { heap }) {
+            if !heap::abandon::drain(HeapOwner { heap }) {
                 record.data().rest.set(1);
             }
         }
@@ -262,7 +262,7 @@ unsafe fn give_to_owner(unit: UnitPtr, block: NonNull<u8>) {
     let heap = unsafe { &*unit.owner().cast::<ThreadHeap>() };
     let (group, bit) = unit.group_of(block);
     // SAFETY: the caller frees a live slot of this heap, so no other free sets its bit.
-    let pushed = unsafe { heap.remote.inbox.give_back_bits(group.as_non_null(), bit) };
+    let pushed = unsafe { heap.inbox.give_back_bits(group.as_non_null(), bit) };
     if pushed && heap.record().is_free() && !cfg!(ephemera_weaken = "push_without_a_look") {
         // No thread drains that inbox before one leases the record, and no thread needs its empty
         // units.
@@ -291,7 +291,7 @@ pub(crate) unsafe fn give_erased(own: *const Record<PoolRecord>, block: NonNull<
         return;
     }
     // SAFETY: the caller frees the slot, which is on no list yet.
-    unsafe { heap::mark_free(block, layout.size()) };
+    unsafe { heap::fast::mark_free(block, layout.size()) };
     // SAFETY: the caller frees a live slot of this unit.
     unsafe { give_to_owner(unit, block) };
 }
@@ -330,7 +330,7 @@ pub(super) unsafe fn refill_beyond(
     // SAFETY: this function has the same contract.
     unsafe { refill(heaps, heap, size) }.or_else(|AllocError| {
         // SAFETY: the caller holds the record, and the index is in the table.
-        heap::refill_beyond(unsafe { heaps.owner(heap) }, size)
+        heap::slow::refill_beyond(unsafe { heaps.owner(heap) }, size)
     })
 }
 
