@@ -1,87 +1,53 @@
-//! Runs the example programs of the published crates. Each asserts its own figures, and prints what
-//! its allocator saved.
+//! Tests of the example programs. Each example asserts its own figures, prints what its allocator
+//! saved, and is a test that `test/unit` runs.
 
-use std::env::consts::EXE_SUFFIX;
+use std::fs;
 
-use anyhow::{Result, bail};
-
-use crate::shell::Cmd;
-use crate::steps::{Outcome, Step};
-use crate::test;
 use crate::workspace::{Package, Workspace};
 
 /// The directories of the crates that have a page in a registry.
 pub(crate) const PUBLISHED: [&str; 4] = ["ring-alloc", "ringal", "shared_arena", "typed-pool"];
 
+/// The longest example, in lines.
+const LONGEST: usize = 120;
+
 /// The word that every example prints with the figure of its gain.
 const GAIN: &str = " saved ";
 
-/// Returns the step that runs all examples.
-pub(crate) fn step() -> Step<'static> {
-    Step::new("test/examples", "the example programs run and say what was gained", |ws| {
-        // The unit tests build with the same command, so after them this takes no time.
-        test::build(ws)?;
-        let mut ran = 0;
-        for (_, name) in all(ws)? {
-            let file = ws.target_dir("debug").join("examples").join(format!("{name}{EXE_SUFFIX}"));
-            let output = Cmd::new(file, &ws.root).tee()?;
-            if !output.success {
-                bail!("the example `{name}` failed");
-            }
-            if !output.text.contains(GAIN) {
-                bail!("the example `{name}` does not say what its allocator saved");
-            }
-            ran += 1;
-        }
-        Ok(Outcome::Passed(format!("{ran} programs")))
-    })
-}
-
-/// Returns the examples of the published crates.
-pub(crate) fn all(ws: &Workspace) -> Result<Vec<(&Package, &str)>> {
-    let packages = ws.choose(None, &PUBLISHED)?;
-    if let Some(package) = packages.iter().find(|package| package.examples.len() < 2) {
-        bail!("{} has fewer than two examples", package.name);
-    }
+/// Returns the examples of the published crates: the package, the name and the text.
+pub(crate) fn all(ws: &Workspace) -> Vec<(&Package, String, String)> {
     let mut examples = Vec::new();
-    for package in packages {
-        examples.extend(package.examples.iter().map(|name| (package, name.as_str())));
-    }
-    Ok(examples)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::fs;
-
-    use super::{GAIN, all};
-    use crate::workspace::Workspace;
-
-    /// The longest example, in lines.
-    const LONGEST: usize = 120;
-
-    #[test]
-    fn every_example_is_short_and_named_in_the_readme_of_its_crate() {
-        let ws = Workspace::load().unwrap();
-        for (package, name) in all(&ws).unwrap() {
-            let dir = ws.root.join("crates").join(&package.dir);
-            let text = fs::read_to_string(dir.join("examples").join(format!("{name}.rs"))).unwrap();
-            assert!(text.lines().count() <= LONGEST, "{name} has more than {LONGEST} lines");
-            assert!(text.contains(GAIN), "{name} does not print what was saved");
-            let command = format!("cargo run --release -p {} --example {name}", package.name);
-            assert!(text.contains(&command), "{name} does not say how to run it");
-            let readme = fs::read_to_string(dir.join("README.md")).unwrap();
-            assert!(readme.contains(&command), "the README of {} does not name {name}", package.name);
+    for dir in PUBLISHED {
+        let package = ws.package(dir).expect("the crate is a member");
+        let files = fs::read_dir(ws.root.join("crates").join(dir).join("examples")).expect("it has examples");
+        for file in files.map(|file| file.expect("the directory can be read").path()) {
+            let name = file.file_stem().expect("a file has a name").to_string_lossy().into_owned();
+            examples.push((package, name, fs::read_to_string(&file).expect("the example can be read")));
         }
     }
+    examples
+}
 
-    #[test]
-    fn names_of_examples_are_unique_because_they_share_a_directory() {
-        let ws = Workspace::load().unwrap();
-        let mut names: Vec<_> = ws.packages.iter().flat_map(|package| &package.examples).collect();
-        let all = names.len();
-        names.sort();
-        names.dedup();
-        assert_eq!(names.len(), all, "{names:?}");
+#[test]
+fn every_published_crate_has_two_examples() {
+    let ws = Workspace::load().unwrap();
+    let all = all(&ws);
+    for dir in PUBLISHED {
+        assert!(all.iter().filter(|(package, ..)| package.dir == dir).count() >= 2, "{dir}");
+    }
+}
+
+#[test]
+fn every_example_is_short_and_a_test_and_named_in_the_readme_of_its_crate() {
+    let ws = Workspace::load().unwrap();
+    for (package, name, text) in all(&ws) {
+        assert!(text.lines().count() <= LONGEST, "{name} has more than {LONGEST} lines");
+        assert!(text.contains("#[test]\n"), "{name} is not a test");
+        assert!(text.contains(GAIN), "{name} does not print what was saved");
+        let command = format!("cargo run --release -p {} --example {name}", package.name);
+        assert!(text.contains(&command), "{name} does not say how to run it");
+        let readme = ws.root.join("crates").join(&package.dir).join("README.md");
+        let readme = fs::read_to_string(readme).unwrap();
+        assert!(readme.contains(&command), "the README of {} does not name {name}", package.name);
     }
 }

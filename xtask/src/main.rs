@@ -8,6 +8,7 @@ mod bench;
 mod ci;
 mod controls;
 mod cpeers;
+#[cfg(test)]
 mod examples;
 mod icount;
 mod libtest;

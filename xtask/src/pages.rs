@@ -84,8 +84,8 @@ fn check_command(ws: &Workspace, words: &[&str]) {
             assert!(parsed.is_ok(), "{words:?}: {}", parsed.unwrap_err());
         }
         ["cargo", "run", "--release", "-p", package, "--example", example] => {
-            let known = examples::all(ws).expect("every crate has examples");
-            assert!(known.iter().any(|(of, name)| of.name == *package && name == example), "{words:?}");
+            let known = examples::all(ws);
+            assert!(known.iter().any(|(of, name, _)| of.name == *package && name == example), "{words:?}");
         }
         _ => panic!("no test runs {words:?}"),
     }

@@ -4,7 +4,6 @@ use anyhow::Result;
 use clap::Args;
 
 use crate::cpeers::{HARNESS, Support};
-use crate::examples;
 use crate::libtest::TestRun;
 use crate::loom;
 use crate::miri;

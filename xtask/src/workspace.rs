@@ -31,8 +31,6 @@ pub(crate) struct Package {
     pub(crate) tests: Vec<String>,
     /// The names of its binaries.
     pub(crate) bins: Vec<String>,
-    /// The names of its examples.
-    pub(crate) examples: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -149,7 +147,6 @@ impl From<RawPackage> for Package {
             version: raw.version,
             tests: of_kind("test"),
             bins: of_kind("bin"),
-            examples: of_kind("example"),
             name: raw.name,
         }
     }

@@ -79,3 +79,8 @@ fn main() {
     assert!(ring.peak < 1 << 20, "remote frees return the chunks while the producer runs");
     assert_eq!(OneRingAlloc.stats().blocks_live, 0);
 }
+
+#[test]
+fn chunks_return_to_the_producer_while_it_runs() {
+    main();
+}

@@ -77,3 +77,8 @@ fn main() {
     assert_eq!(sent, same, "both allocators serve the same program");
     assert!(heap.requests >= 5 * REQUESTS && ring.requests < 10, "the ring allocates its chunks once");
 }
+
+#[test]
+fn the_ring_serves_all_requests_from_its_chunks() {
+    main();
+}

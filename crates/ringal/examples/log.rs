@@ -81,3 +81,8 @@ fn main() {
     assert_eq!(banner, format!("log of {LINES} lines"), "the line that stays is intact");
     assert!(heap.requests > 2 * LINES && ring.requests < heap.requests / 10);
 }
+
+#[test]
+fn a_line_that_stays_does_not_stop_the_ring() {
+    main();
+}

@@ -86,3 +86,8 @@ fn main() {
     assert_eq!(bytes, same, "both ways pass the same bodies");
     assert!(heap.requests >= 2 * PACKETS && ring.requests < heap.requests / 10);
 }
+
+#[test]
+fn the_ring_serves_all_packets_from_one_store() {
+    main();
+}

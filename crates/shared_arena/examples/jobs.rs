@@ -76,3 +76,8 @@ fn main() {
     assert!(heap.requests >= BURST + STEADY && here.requests < heap.requests / 10);
     assert!(held >= BURST * size_of::<Job>() && kept < 1 << 16, "`trim` frees the memory of the burst");
 }
+
+#[test]
+fn trim_frees_the_memory_of_a_burst() {
+    main();
+}

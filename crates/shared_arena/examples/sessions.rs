@@ -95,3 +95,8 @@ fn main() {
     assert_eq!(stats.slots_live as u64, USERS, "a replaced session leaves its slot");
     assert!(heap.requests as u64 >= LOGINS && here.requests < heap.requests / 10);
 }
+
+#[test]
+fn replaced_sessions_leave_their_slots() {
+    main();
+}

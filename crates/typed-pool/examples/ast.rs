@@ -98,3 +98,8 @@ fn main() {
     assert_eq!(sum, same, "both trees have the same value");
     assert!(heap.requests >= TEXTS * 3 * 199 && pool.requests < 20, "one text's nodes serve all texts");
 }
+
+#[test]
+fn the_nodes_of_one_text_serve_all_texts() {
+    main();
+}

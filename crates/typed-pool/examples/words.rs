@@ -69,3 +69,8 @@ fn main() {
     assert!(heap.requests > 10_000 && pool.requests < heap.requests / 10);
     assert_eq!(PooledAllocator.stats().bytes_live, 0, "the index is dropped");
 }
+
+#[test]
+fn few_units_serve_all_lists() {
+    main();
+}
