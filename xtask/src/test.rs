@@ -59,7 +59,6 @@ pub(crate) fn main(ws: &Workspace, options: &TestOptions) -> Result<bool> {
 pub(crate) fn steps() -> Vec<Step<'static>> {
     vec![
         Step::new("test/unit", "unit and integration tests pass, examples build", |ws| each(ws, &UNIT)),
-        examples::step(),
         Step::new("test/doc", "examples in the documentation pass", |ws| {
             let ran = doc(ws)?;
             Ok(Outcome::Passed(format!("{ran} tests")))
