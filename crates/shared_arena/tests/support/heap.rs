@@ -11,11 +11,11 @@ pub(crate) const GROUP: usize = 16 << 10;
 
 pub(crate) struct Heap(CountingGlobal);
 
-type Aligns = (Bound<usize>, Bound<usize>);
+/// A range of alignments, and the code that the next free of such a block runs.
+type Hook = ((Bound<usize>, Bound<usize>), fn());
 
 std::thread_local! {
-    /// The code that the next free of a block with one of these alignments runs.
-    static NEXT: Cell<Option<(Aligns, fn())>> = const { Cell::new(None) };
+    static NEXT: Cell<Option<Hook>> = const { Cell::new(None) };
 }
 
 impl Heap {
