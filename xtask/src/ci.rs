@@ -23,6 +23,9 @@ use crate::workspace::Workspace;
 /// ones fail.
 const MINUTES: u64 = 29;
 
+/// The number of Miri's steps that run before the unit tests.
+const FIRST_OF_MIRI: usize = 4;
+
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   cargo xtask ci                         runs everything, within half an hour on two cores
@@ -70,29 +73,39 @@ fn steps(ws: &Workspace) -> Result<Vec<Step<'_>>> {
                 .run_or("some files are not formatted: run `cargo fmt --all`")?;
             Ok(Outcome::Passed(String::new()))
         }),
-        Step::new("clippy", "all targets pass the lints, warnings denied", |ws| {
-            for cargo in with_benches(ws, "clippy") {
-                cargo
-                    .args(["--all-targets", "--", "-D", "warnings"])
-                    .run_or("clippy reports warnings or errors")?;
-            }
-            Ok(Outcome::Passed(String::new()))
-        }),
     ];
-    let mut tests = test::steps();
-    steps.push(tests.remove(0));
     // From here on steps run side by side. The long ones come first. The controls are many and
-    // short, so that both lanes end at the same time.
+    // short, so that both lanes end at the same time. Steps that build the workspace in its own
+    // directory wait for each other there, so steps of Miri stand between them.
+    let mut miri = miri::steps(ws, miri::BorrowModel::Both, miri::CI_SEEDS, MissingToolchain::Install)?;
+    let rest = miri.split_off(miri.len().min(FIRST_OF_MIRI));
+    let mut tests = test::steps();
+    steps.push(clippy());
+    steps.extend(miri);
+    steps.push(tests.remove(0).beside());
+    steps.extend(rest);
     steps.push(icount::step().beside());
-    steps.push(bench::smoke().beside());
     steps.push(sanitize::address(ws)?.beside());
-    steps.extend(miri::steps(ws, miri::BorrowModel::Both, miri::CI_SEEDS, MissingToolchain::Install)?);
+    steps.push(bench::smoke().beside());
     steps.extend(loom::steps(ws)?);
     steps.extend(tests);
     steps.push(docs());
     steps.extend(matrix::steps());
     steps.extend(controls::steps(ws, |_| true)?);
     Ok(steps)
+}
+
+/// Returns the step that runs clippy.
+fn clippy() -> Step<'static> {
+    Step::new("clippy", "all targets pass the lints, warnings denied", |ws| {
+        for cargo in with_benches(ws, "clippy") {
+            cargo
+                .args(["--all-targets", "--", "-D", "warnings"])
+                .run_or("clippy reports warnings or errors")?;
+        }
+        Ok(Outcome::Passed(String::new()))
+    })
+    .beside()
 }
 
 /// Returns the step that builds the documentation.

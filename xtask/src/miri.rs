@@ -112,7 +112,10 @@ pub(crate) fn main(ws: &Workspace, options: &MiriOptions) -> Result<bool> {
         Some(name) => vec![ws.package(name)?],
         None => gated(ws, |_| true)?,
     };
-    Ok(run(ws, plan(&packages, options.model, options.seeds, MissingToolchain::Install, StackedExtent::Whole)))
+    Ok(run(
+        ws,
+        plan(&packages, options.model, options.seeds, MissingToolchain::Install, StackedExtent::Whole),
+    ))
 }
 
 /// Returns the steps of the packages that `ci` and `test` check.
@@ -193,7 +196,11 @@ fn plan<'w>(
 }
 
 /// Returns the integration tests that run besides the unit tests. `None` means all.
-fn chosen_tests(package: &Package, model: BorrowModel, extent: StackedExtent) -> Option<&'static [&'static str]> {
+fn chosen_tests(
+    package: &Package,
+    model: BorrowModel,
+    extent: StackedExtent,
+) -> Option<&'static [&'static str]> {
     let gate = GATES.iter().find(|gate| gate.dir == package.dir)?;
     gate.stacked_in_ci.filter(|_| model == BorrowModel::Stacked && extent == StackedExtent::Short)
 }
@@ -303,7 +310,8 @@ impl BorrowModel {
 #[cfg(test)]
 mod tests {
     use super::{
-        BorrowModel, StackedExtent, GATES, chosen_tests, flags, has_threaded, package_folder, plan, seeded, skip,
+        BorrowModel, GATES, StackedExtent, chosen_tests, flags, has_threaded, package_folder, plan, seeded,
+        skip,
     };
     use crate::toolchain::MissingToolchain;
     use crate::workspace::Workspace;
