@@ -1,4 +1,5 @@
-//! `--icount`: the same count twice, whatever lies around, and what is said without the tool.
+//! `--icount`: two runs give the same count whatever the environment, and the message without the
+//! tool.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,12 +9,12 @@ use serde_json::Value;
 
 fn directory(run: &str) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("icount").join(run);
-    // Of an earlier run, if there was one.
+    // The directory may be left from an earlier run.
     let _ = fs::remove_dir_all(&path);
     path
 }
 
-/// The runner, asked to count; with a longer environment where `padding` is one.
+/// Runs the counting runner. With `padding` its environment is longer.
 fn runner(out: &PathBuf, padding: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bench-runner"));
     command.args([
@@ -53,13 +54,13 @@ fn two_runs_count_the_same() {
         let counted = &first[workload]["instructions"];
         let of =
             |contender: &str| counted[contender].as_f64().unwrap_or_else(|| panic!("{contender}: {counted}"));
-        // Whoever does something takes more than the loop around it.
+        // A contender that does something takes more instructions than the loop.
         assert!(of("nothing") > 1.0 && of(ours) > of("nothing") && of("glibc") > of("nothing"), "{counted}");
     }
 }
 
 #[test]
-fn without_the_tool_the_way_to_get_it_is_said() {
+fn a_missing_tool_is_reported_with_the_way_to_install_it() {
     let output = runner(&directory("without"), "").env("PATH", "").output().expect("the runner starts");
     assert!(!output.status.success());
     assert!(said(&output).contains("apt-get install valgrind"), "{}", said(&output));
