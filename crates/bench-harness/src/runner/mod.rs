@@ -7,6 +7,7 @@
 //! run such a child also checks each contender before it meets the others. The steps share the time
 //! of the run.
 
+mod checks;
 mod child;
 mod parent;
 mod plan;
