@@ -45,7 +45,7 @@ pub struct Entry {
     /// For memory: counted, over a counting backing allocator where it has one.
     pub metered: Build,
     /// For traces: only what hands out blocks can replay one.
-    pub replay: Option<ephemera_trace::replay::Build>,
+    pub replay: Option<ephemera_trace::replay::BuildPlayer>,
 }
 
 /// An entry for blocks.
