@@ -109,7 +109,7 @@ fn ctrl_c_ends_the_program_and_keeps_the_trace() {
         running.signal(signal, group);
         let (code, said) = running.end();
         assert_eq!(code, Some(status), "{name}: {said}");
-        assert!(said.contains("events") && said.contains("peak alive"), "{name}: {said}");
+        assert!(said.contains("events") && said.contains("peak live"), "{name}: {said}");
         let trace = Trace::open(&out).expect("the trace is kept");
         assert!(trace.events().count() > 0, "{name}");
     }

@@ -1,83 +1,9 @@
-//! Lets contenders of blocks take part in the replay of a trace.
+//! The contenders that take part in the replay of a trace.
 
-use core::alloc::{GlobalAlloc, Layout};
+use ephemera_trace::replay::{Candidate, Field, REFERENCE, TWIN};
 
-use ephemera_trace::replay::{Candidate, Field, Play, Player, Program, REFERENCE};
-
-use crate::blocks::{Contender, RawAlloc};
-use crate::card::{Caps, ContenderClass};
-use crate::contenders::{self, ALWAYS};
-
-/// A contender as a replay calls it.
-struct PlayedContender<C: Contender>(C);
-
-// SAFETY: `build` admits a program of several threads only if the contender allocates and frees on
-// any thread at the same time. A program of one thread uses it on one thread.
-unsafe impl<C: Contender> Sync for PlayedContender<C> {}
-
-// SAFETY: `RawAlloc` has the contract of `GlobalAlloc`: a block is null or fits its layout, and it
-// stays valid and exclusive until it is freed or resized.
-unsafe impl<C: Contender> GlobalAlloc for PlayedContender<C> {
-    #[inline(always)]
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller passes a layout of a size above zero.
-        unsafe { self.0.by_ref().raw_alloc(layout) }
-    }
-
-    #[inline(always)]
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller passes a layout of a size above zero.
-        unsafe { self.0.by_ref().raw_alloc_zeroed(layout) }
-    }
-
-    #[inline(always)]
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: the caller passes a live block of this allocator with its layout.
-        unsafe { self.0.by_ref().raw_dealloc(block, layout) }
-    }
-
-    #[inline(always)]
-    unsafe fn realloc(&self, block: *mut u8, old: Layout, size: usize) -> *mut u8 {
-        // SAFETY: the caller passes a size that does not overflow when it is rounded up to the
-        // alignment.
-        let new = unsafe { Layout::from_size_align_unchecked(size, old.align()) };
-        if size >= old.size() {
-            // SAFETY: the caller passes a live block with its layout. The new size is not smaller.
-            unsafe { self.0.by_ref().raw_grow(block, old, new) }
-        } else {
-            // SAFETY: the caller passes a live block with its layout, and a size above zero. The
-            // new size is smaller.
-            unsafe { self.0.by_ref().raw_shrink(block, old, new) }
-        }
-    }
-}
-
-/// Creates a player that runs a program over a contender.
-///
-/// # Panics
-///
-/// If the contender's card says that it cannot play such a program.
-#[must_use]
-pub fn build<C: Contender>(program: &Program, whole: bool) -> Box<dyn Play + '_> {
-    let why = why_not(&C::INFO.caps, program.is_threaded());
-    assert!(why.is_none(), "{} cannot play this: {}", C::INFO.name, why.unwrap_or_default());
-    Box::new(Player::new(PlayedContender(C::create()), program, whole))
-}
-
-/// Returns why an allocator cannot replay; `None` if it can.
-fn why_not(caps: &Caps, threaded: bool) -> Option<&'static str> {
-    if !caps.keeps_contents {
-        Some("holds nothing")
-    } else if !caps.free_individually {
-        Some("cannot free block by block")
-    } else if !caps.any_size {
-        Some("not for every size")
-    } else if threaded && !(caps.any_thread_free && caps.shared_alloc) {
-        Some("one thread only")
-    } else {
-        None
-    }
-}
+use crate::card::ContenderClass;
+use crate::contenders::{self, played};
 
 /// The published version writes to freed memory at thread exit, which corrupts the heap of the
 /// whole process. It plays programs of several threads only if the user names it.
@@ -89,14 +15,14 @@ const SPOILS: &str = "upstream-one-ring";
 pub fn field(threaded: bool, peers: &[String]) -> Field {
     let mut field = Field::default();
     for entry in contenders::of(ContenderClass::Blocks) {
-        let always = entry.key == REFERENCE || entry.key == ALWAYS[contenders::TWIN];
+        let always = [REFERENCE, TWIN].contains(&entry.key);
         if !(always || peers.is_empty() || peers.iter().any(|peer| peer == entry.key)) {
             continue;
         }
         let spoils = threaded && entry.key == SPOILS && peers.is_empty();
         let why = spoils
             .then_some("may crash where threads end; name it in --peers")
-            .or_else(|| why_not(&entry.info.caps, threaded));
+            .or_else(|| played::why_not(&entry.info.caps, threaded));
         match (entry.replay, why) {
             (Some(build), None) => {
                 field.candidates.push(Candidate { key: entry.key, name: entry.info.name, build });

@@ -1,6 +1,7 @@
 //! What measurements share: statistics, the process's own counters, pictures and pages.
 //!
-//! The crate has no contender and builds in seconds. The benchmark harness and the crate of traces stand on it.
+//! The crate has no contender and builds in seconds. The benchmark harness and the crate of traces
+//! stand on it.
 
 pub mod os;
 pub mod page;

@@ -1,28 +1,29 @@
-//! What the harness asks of the operating system: pinning, context switches, stolen time, resident memory.
+//! What measurements ask of the operating system: pinning, context switches, stolen time, resident
+//! memory.
 //!
-//! All of it is optional: where a system does not offer it, the answer is `None` and the report says so.
+//! Every question is optional. The answer is `None` where a system has none, and reports say so.
 
 use std::fs;
 
-/// Whose counters are read.
+/// Selects the thread or the process that counters are about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
-    /// The calling thread's.
+    /// The calling thread.
     Thread,
-    /// Those of all threads of the process, ended ones included.
+    /// All threads of the process, including those that ended.
     Process,
 }
 
-/// Counters of a thread or of all.
+/// Counters of a thread or of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Times a thread was interrupted in favour of another one.
+    /// How often the kernel interrupted a thread in favour of another one.
     pub involuntary_switches: u64,
     /// Page faults that needed no disk.
     pub minor_faults: u64,
 }
 
-/// Pins the calling thread to a CPU; whether that worked.
+/// Pins the calling thread to a CPU. Returns whether that worked.
 #[cfg(target_os = "linux")]
 pub fn pin(cpu: usize) -> bool {
     // SAFETY: a CPU set is a bit mask, for which zeros are valid.
@@ -32,41 +33,41 @@ pub fn pin(cpu: usize) -> bool {
     }
     // SAFETY: the index is within the set.
     unsafe { libc::CPU_SET(cpu, &mut set) };
-    // SAFETY: the set is initialised and its size is given; 0 means the calling thread.
+    // SAFETY: the set is initialised and its size is given. 0 means the calling thread.
     let status = unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) };
     status == 0
 }
 
-/// Pins the calling thread to a CPU; whether that worked. Not on this system.
+/// Pins the calling thread to a CPU: not possible on this system.
 #[cfg(not(target_os = "linux"))]
 pub fn pin(_cpu: usize) -> bool {
     false
 }
 
-/// The CPUs that this process may run on.
+/// Returns the CPUs that this process may run on.
 #[cfg(target_os = "linux")]
 #[must_use]
 pub fn cpus() -> Vec<usize> {
     // SAFETY: a CPU set is a bit mask, for which zeros are valid.
     let mut set: libc::cpu_set_t = unsafe { core::mem::zeroed() };
-    // SAFETY: the set is as large as said; 0 means the calling thread.
+    // SAFETY: the pointer and the size are those of `set`. 0 means the calling thread.
     let status = unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) };
     if status != 0 {
         return Vec::new();
     }
-    // SAFETY: the index is within the set.
+    // SAFETY: the index is below the number of bits of the set.
     let allowed = |cpu: &usize| unsafe { libc::CPU_ISSET(*cpu, &set) };
     (0..8 * size_of::<libc::cpu_set_t>()).filter(allowed).collect()
 }
 
-/// The CPUs that this process may run on: not known on this system.
+/// Returns the CPUs that this process may run on: unknown on this system.
 #[cfg(not(target_os = "linux"))]
 #[must_use]
 pub fn cpus() -> Vec<usize> {
     Vec::new()
 }
 
-/// Counters so far.
+/// Returns the counters so far.
 #[cfg(target_os = "linux")]
 #[must_use]
 pub fn usage(who: Who) -> Option<Usage> {
@@ -74,7 +75,7 @@ pub fn usage(who: Who) -> Option<Usage> {
         Who::Thread => libc::RUSAGE_THREAD,
         Who::Process => libc::RUSAGE_SELF,
     };
-    // SAFETY: the structure holds numbers alone, for which zeros are valid.
+    // SAFETY: the structure has only numbers, for which zeros are valid.
     let mut usage: libc::rusage = unsafe { core::mem::zeroed() };
     // SAFETY: the pointer is to a structure of the right type.
     let status = unsafe { libc::getrusage(who, &raw mut usage) };
@@ -83,14 +84,14 @@ pub fn usage(who: Who) -> Option<Usage> {
         .then(|| Usage { involuntary_switches: count(usage.ru_nivcsw), minor_faults: count(usage.ru_minflt) })
 }
 
-/// Counters so far: not known on this system.
+/// Returns the counters so far: unknown on this system.
 #[cfg(not(target_os = "linux"))]
 #[must_use]
 pub fn usage(_who: Who) -> Option<Usage> {
     None
 }
 
-/// Time that the hypervisor gave to others, in the kernel's ticks, over all CPUs.
+/// Returns the time that the hypervisor gave to others, in ticks of the kernel, over all CPUs.
 #[must_use]
 pub fn steal() -> Option<u64> {
     let stat = fs::read_to_string("/proc/stat").ok()?;
@@ -98,7 +99,7 @@ pub fn steal() -> Option<u64> {
     stat.lines().next()?.split_whitespace().nth(8)?.parse().ok()
 }
 
-/// Load averages over 1, 5 and 15 minutes.
+/// Returns the load averages over 1, 5 and 15 minutes.
 #[must_use]
 pub fn load_average() -> Option<String> {
     let line = fs::read_to_string("/proc/loadavg").ok()?;
@@ -111,29 +112,29 @@ fn status_kib(field: &str) -> Option<u64> {
     line.trim_start_matches(':').split_whitespace().next()?.parse().ok()
 }
 
-/// Bytes resident now.
+/// Returns the resident bytes of this process.
 #[must_use]
 pub fn resident() -> Option<u64> {
     status_kib("VmRSS").map(|kib| kib * 1024)
 }
 
-/// Most bytes resident at a time since the start, or since [`reset_peak`].
+/// Returns the most bytes that were resident at one time since the start, or since [`reset_peak`].
 #[must_use]
 pub fn resident_peak() -> Option<u64> {
     status_kib("VmHWM").map(|kib| kib * 1024)
 }
 
-/// Gives pages that the process's own heap keeps free back to the system, where the C library can, so that a contender over
-/// that heap does not find them and seem to take nothing.
+/// Releases the free pages of the process's own heap, if the C library can do so. Otherwise an
+/// allocator on top of that heap would find them there and seem to take no memory.
 pub fn trim() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    // SAFETY: the function takes a number and locks the heap by itself.
+    // SAFETY: the function takes a number and locks the heap itself.
     unsafe {
         libc::malloc_trim(0);
     }
 }
 
-/// Sets the high-water mark back to what is resident now; whether that worked.
+/// Resets the peak of the resident set to its present size. Returns whether that worked.
 pub fn reset_peak() -> bool {
     fs::write("/proc/self/clear_refs", "5").is_ok()
 }
@@ -155,7 +156,8 @@ mod tests {
         let touch = || drop(core::hint::black_box(vec![1_u8; 8 << 20]));
         std::thread::spawn(touch).join().expect("it touches memory");
         let (own, all) = (faults(Who::Thread) - own, faults(Who::Process) - all);
-        // Three of them at least, should pages be of 2 MiB. Other tests run beside this one, and can only add.
+        // Eight MiB are at least three pages, even if pages have 2 MiB. Parallel tests can only
+        // add faults.
         assert!(all >= own + 3, "{all} of the process, {own} of this thread, and another one touched 8 MiB");
         assert!(resident_peak() >= Some(1));
     }

@@ -1,15 +1,15 @@
-//! What every page of the harness stands in: head, style sheet, body. No script, no font, nothing from elsewhere, which the
-//! page forbids itself.
+//! The frame of every page: head, style sheet, body. A page has no script and no font, and loads
+//! nothing. Its content security policy forbids all three.
 #![forbid(unsafe_code)]
 
 use core::fmt::Write as _;
 
 pub use crate::picture::escaped;
 
-/// Colours and measures, for screens of both kinds and for paper.
+/// Colours and sizes for light and dark screens and for paper.
 const STYLE: &str = include_str!("page.css");
 
-/// A whole page from what is to stand in it.
+/// Returns a whole page with this title and body.
 pub fn page(title: &str, body: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -21,8 +21,8 @@ pub fn page(title: &str, body: &str) -> String {
     )
 }
 
-/// A table in a box of its own, which scrolls where it is wider than the page. The first row of `grid` is its head, the
-/// first cell of each row the row's name.
+/// Returns a table in a box that scrolls where it is wider than the page. The first row of `grid`
+/// is the head, and the first cell of each row is the row's name.
 pub fn table(label: &str, grid: &[Vec<String>]) -> String {
     let mut out = format!(
         "<div class=\"wide\" role=\"region\" tabindex=\"0\" aria-label=\"{}\"><table>\n<thead><tr>",

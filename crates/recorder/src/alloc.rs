@@ -1,19 +1,19 @@
-//! A global allocator that records: for Rust programs that would rather not be preloaded.
+//! A global allocator that records, for Rust programs that are not preloaded.
 
 use core::alloc::{GlobalAlloc, Layout};
 
 use crate::format::{self, op};
-use crate::process::clocks::Watch;
+use crate::process::clocks::CallTimer;
 use crate::process::record;
 use crate::stream::Call;
 
-/// The power of two of an alignment, as an event carries it.
+/// Returns an alignment as the power of two of an event.
 #[inline]
 pub(crate) fn align_log2(align: usize) -> u8 {
     (align.trailing_zeros() as u8).min(31)
 }
 
-/// Notes a block that came.
+/// Records an allocated block.
 #[inline]
 pub(crate) fn born(op: u8, align_log2: u8, ptr: *mut u8, size: usize) {
     if !ptr.is_null() {
@@ -22,13 +22,13 @@ pub(crate) fn born(op: u8, align_log2: u8, ptr: *mut u8, size: usize) {
     }
 }
 
-/// Notes a block that goes: before it is gone.
+/// Records a block that is about to be freed.
 #[inline]
 pub(crate) fn goes(op: u8, ptr: *mut u8) {
     record(&Call { lead: format::lead(op, 0), address: ptr.addr() as u64, size: None });
 }
 
-/// Notes the end of a `realloc`: where the block is now, or that it stayed.
+/// Records the end of a `realloc`: the new address, or that the block stayed.
 #[inline]
 pub(crate) fn resized(old: *mut u8, new: *mut u8, size: usize) {
     let (address, size) = if new.is_null() { (old, 0) } else { (new, size.max(1)) };
@@ -36,9 +36,10 @@ pub(crate) fn resized(old: *mut u8, new: *mut u8, size: usize) {
     record(&Call { lead, address: address.addr() as u64, size: Some(size as u64) });
 }
 
-/// Records every call on its way to `A`, once [`start`](crate::start) was called.
+/// Records every call on its way to `A`, after a call of [`start`](crate::start).
 ///
-/// Blocks from before are unknown to the trace; who reads it counts them when they are freed.
+/// Blocks that were allocated before are unknown to the trace. Readers count them when they are
+/// freed.
 ///
 /// # Examples
 ///
@@ -72,12 +73,12 @@ impl<A> TraceAlloc<A> {
     }
 }
 
-// SAFETY: every call is forwarded to the allocator within, whose contract is the same; recording neither allocates nor
-// unwinds (I5).
+// SAFETY: every call is forwarded to the inner allocator, which has the same contract. Recording
+// neither allocates nor unwinds (I5).
 unsafe impl<A: GlobalAlloc> GlobalAlloc for TraceAlloc<A> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let mut watch = Watch::start();
+        let mut watch = CallTimer::start();
         // SAFETY: the caller's duty is the callee's.
         let block = unsafe { self.0.alloc(layout) };
         watch.lap();
@@ -88,7 +89,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for TraceAlloc<A> {
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        let mut watch = Watch::start();
+        let mut watch = CallTimer::start();
         // SAFETY: the caller's duty is the callee's.
         let block = unsafe { self.0.alloc_zeroed(layout) };
         watch.lap();
@@ -99,7 +100,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for TraceAlloc<A> {
 
     #[inline]
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        let mut watch = Watch::start();
+        let mut watch = CallTimer::start();
         goes(op::FREE, ptr);
         watch.lap();
         // SAFETY: the caller's duty is the callee's.
@@ -110,7 +111,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for TraceAlloc<A> {
     #[inline]
     unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         goes(op::RESIZE, ptr);
-        let mut watch = Watch::start();
+        let mut watch = CallTimer::start();
         // SAFETY: the caller's duty is the callee's.
         let block = unsafe { self.0.realloc(ptr, layout, new_size) };
         watch.lap();

@@ -1,81 +1,82 @@
-//! Turns addresses into blocks: which block an event is about, and whether it makes sense.
+//! Turns addresses into blocks: finds the block of an event, and reports events that make no
+//! sense.
 #![forbid(unsafe_code)]
 
 use core::hash::{BuildHasherDefault, Hasher};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use crate::reader::{Event, What};
+use crate::reader::{TraceEvent, What};
 
-/// A block among those alive. The number of one that went is used again.
+/// Identifies a live block. The number of a freed block is reused.
 pub type Id = u32;
 
-/// A block that is alive.
+/// A live block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Block {
-    /// Bytes asked for, last.
+pub struct LiveBlock {
+    /// The last requested size in bytes.
     pub size: u64,
-    /// The alignment asked for as a power of two; 0 where none was.
+    /// The requested alignment as a power of two; 0 if there was no request.
     pub align_log2: u8,
-    /// The thread that got it.
+    /// The thread that allocated it.
     pub thread: u32,
-    /// How many blocks had come before it, on all threads.
+    /// The number of blocks that all threads allocated before it.
     pub birth: u64,
-    /// When it came, in nanoseconds.
+    /// The time of its allocation in nanoseconds.
     pub time: u64,
 }
 
-/// What an event comes to.
+/// The effect of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// A block came.
+pub enum BookStep {
+    /// A block was allocated.
     Alloc {
-        /// Its number from here on.
+        /// Its number.
         id: Id,
-        /// A block that stood at the same address: its end was not seen. It is gone.
+        /// An earlier block at the same address, whose free is missing in the trace.
         lost: Option<Id>,
     },
-    /// A block went. Its number is free at the next event.
+    /// A block was freed. Its number is reusable from the next event on.
     Free {
         /// Its number.
         id: Id,
     },
-    /// A block has another size, and maybe another place.
+    /// A block was resized, and may have moved.
     Resize {
-        /// Its number, as before.
+        /// Its number, which does not change.
         id: Id,
-        /// Its size before.
+        /// Its previous size.
         old: u64,
-        /// As for [`Step::Alloc`].
+        /// As in [`BookStep::Alloc`].
         lost: Option<Id>,
     },
-    /// A block of which the trace knows nothing went.
+    /// An unknown block was freed.
     Unknown,
-    /// A block went that had gone already.
+    /// A freed block was freed again.
     Twice,
-    /// Nothing yet: the block is within `realloc`.
+    /// No effect yet: the block is inside `realloc`.
     Pending,
-    /// A block came out of `realloc` as it went in: more was refused.
+    /// `realloc` refused and left the block as it was.
     Refused {
         /// Its number.
         id: Id,
-        /// As for [`Step::Alloc`].
+        /// As in [`BookStep::Alloc`].
         lost: Option<Id>,
     },
-    /// A block of which the trace knows nothing came out of `realloc`: it is known from here on.
+    /// `realloc` returned an unknown block, which is known from here on.
     Found {
-        /// Its number from here on.
+        /// Its number.
         id: Id,
-        /// As for [`Step::Alloc`].
+        /// As in [`BookStep::Alloc`].
         lost: Option<Id>,
     },
 }
 
-/// Spreads addresses, whose low bits say little.
+/// Hashes addresses. Their low bits differ little.
 #[derive(Debug, Default)]
-struct Spread(u64);
+struct AddressHasher(u64);
 
-impl Hasher for Spread {
+impl Hasher for AddressHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -92,62 +93,62 @@ impl Hasher for Spread {
     }
 }
 
-/// In place of a number: the block at this address has gone.
+/// Stands for a freed block in the map of addresses.
 const GONE: Id = Id::MAX;
 
-/// All blocks alive.
+/// All live blocks.
 #[derive(Debug, Default)]
 pub struct Book {
-    by_address: HashMap<u64, Id, BuildHasherDefault<Spread>>,
-    blocks: Vec<Block>,
+    by_address: HashMap<u64, Id, BuildHasherDefault<AddressHasher>>,
+    blocks: Vec<LiveBlock>,
     free: Vec<Id>,
-    /// The block that each thread has in `realloc`, and where it was.
+    /// The block that each thread has in `realloc`, and its address.
     pending: HashMap<u32, (Option<Id>, u64)>,
     births: u64,
     live: u64,
 }
 
 impl Book {
-    /// An empty one.
+    /// Creates an empty book.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The block of a number.
+    /// Returns a live block.
     ///
     /// # Panics
     ///
-    /// Where no step gave this number.
+    /// If no step returned this number.
     #[must_use]
-    pub fn block(&self, id: Id) -> &Block {
+    pub fn block(&self, id: Id) -> &LiveBlock {
         &self.blocks[id as usize]
     }
 
-    /// Blocks that came so far.
+    /// Returns the number of blocks allocated so far.
     #[must_use]
     pub fn births(&self) -> u64 {
         self.births
     }
 
-    /// Blocks alive.
+    /// Returns the number of live blocks.
     #[must_use]
     pub fn live(&self) -> u64 {
         self.live
     }
 
-    /// Books an event.
-    pub fn apply(&mut self, event: &Event) -> Step {
+    /// Applies an event.
+    pub fn apply(&mut self, event: &TraceEvent) -> BookStep {
         match event.what {
             What::Alloc { address, size, align_log2, zeroed: _ } => {
                 let id = self.born(event, size, align_log2);
-                Step::Alloc { id, lost: self.place(address, id) }
+                BookStep::Alloc { id, lost: self.place(address, id) }
             }
             What::Free { address } => match self.take(address) {
                 Ok(id) => {
                     self.free.push(id);
                     self.live -= 1;
-                    Step::Free { id }
+                    BookStep::Free { id }
                 }
                 Err(step) => step,
             },
@@ -155,7 +156,7 @@ impl Book {
                 let taken = self.take(address);
                 self.pending.insert(event.thread, (taken.ok(), address));
                 match taken {
-                    Ok(_) => Step::Pending,
+                    Ok(_) => BookStep::Pending,
                     Err(step) => step,
                 }
             }
@@ -163,23 +164,24 @@ impl Book {
         }
     }
 
-    fn resized(&mut self, event: &Event, address: u64, size: u64) -> Step {
+    fn resized(&mut self, event: &TraceEvent, address: u64, size: u64) -> BookStep {
         let Some((Some(id), old_address)) = self.pending.remove(&event.thread) else {
             if size == 0 {
-                return Step::Pending;
+                return BookStep::Pending;
             }
             let id = self.born(event, size, 0);
-            return Step::Found { id, lost: self.place(address, id) };
+            return BookStep::Found { id, lost: self.place(address, id) };
         };
         if size == 0 {
-            return Step::Refused { id, lost: self.place(old_address, id) };
+            return BookStep::Refused { id, lost: self.place(old_address, id) };
         }
         let old = core::mem::replace(&mut self.blocks[id as usize].size, size);
-        Step::Resize { id, old, lost: self.place(address, id) }
+        BookStep::Resize { id, old, lost: self.place(address, id) }
     }
 
-    fn born(&mut self, event: &Event, size: u64, align_log2: u8) -> Id {
-        let block = Block { size, align_log2, thread: event.thread, birth: self.births, time: event.time };
+    fn born(&mut self, event: &TraceEvent, size: u64, align_log2: u8) -> Id {
+        let block =
+            LiveBlock { size, align_log2, thread: event.thread, birth: self.births, time: event.time };
         self.births += 1;
         self.live += 1;
         if let Some(id) = self.free.pop() {
@@ -190,7 +192,7 @@ impl Book {
         (self.blocks.len() - 1) as Id
     }
 
-    /// Puts a block at an address; who stood there, if anybody.
+    /// Puts a block at an address. Returns the live block that was there.
     fn place(&mut self, address: u64, id: Id) -> Option<Id> {
         let before = self.by_address.insert(address, id).filter(|before| *before != GONE);
         if let Some(lost) = before {
@@ -200,11 +202,11 @@ impl Book {
         before
     }
 
-    fn take(&mut self, address: u64) -> Result<Id, Step> {
+    fn take(&mut self, address: u64) -> Result<Id, BookStep> {
         match self.by_address.entry(address) {
-            Entry::Vacant(_) => Err(Step::Unknown),
+            Entry::Vacant(_) => Err(BookStep::Unknown),
             Entry::Occupied(mut entry) => match entry.insert(GONE) {
-                GONE => Err(Step::Twice),
+                GONE => Err(BookStep::Twice),
                 id => Ok(id),
             },
         }

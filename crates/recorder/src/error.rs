@@ -1,38 +1,38 @@
-//! What can be wrong with a trace, and what can keep a recording from starting.
+//! The errors of a damaged trace and of a recording that does not start.
 
 use core::fmt;
 use std::io;
 
-/// What is wrong with a trace, and where.
+/// The error of reading a trace.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Error {
+pub enum TraceError {
     /// The file could not be read.
     Read(io::Error),
-    /// The file is no trace.
+    /// The file is not a trace.
     Foreign {
-        /// What was found.
+        /// The difference from a trace.
         why: &'static str,
     },
-    /// Another version of the format.
+    /// The file has another version of the format.
     Version {
-        /// The file's.
+        /// The version in the file.
         found: u32,
     },
-    /// The bytes at this offset mean nothing.
+    /// The bytes at this offset are invalid.
     Corrupt {
-        /// Offset in the file.
+        /// The offset in the file.
         offset: u64,
-        /// What was found.
+        /// The fault.
         why: &'static str,
     },
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for TraceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Read(error) => write!(f, "the trace cannot be read: {error}"),
-            Self::Foreign { why } => write!(f, "no trace: {why}"),
+            Self::Foreign { why } => write!(f, "this is not a trace: {why}"),
             Self::Version { found } => {
                 write!(f, "a trace of version {found}; this tool reads version {}", crate::format::VERSION)
             }
@@ -41,7 +41,7 @@ impl fmt::Display for Error {
     }
 }
 
-impl core::error::Error for Error {
+impl core::error::Error for TraceError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             Self::Read(error) => Some(error),
@@ -50,31 +50,31 @@ impl core::error::Error for Error {
     }
 }
 
-impl From<io::Error> for Error {
+impl From<io::Error> for TraceError {
     fn from(error: io::Error) -> Self {
         Self::Read(error)
     }
 }
 
-/// Why a recording did not start.
+/// The error of a recording that does not start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StartError {
-    /// This process records already, or did.
+    /// This process already records, or did so before.
     Twice,
-    /// The path is empty or too long, by so many bytes.
+    /// The path is empty or too long.
     Path {
-        /// Its length.
+        /// Its length in bytes.
         length: usize,
     },
-    /// The limit leaves no room for a chunk.
+    /// The limit is smaller than the head and one chunk.
     Limit {
-        /// The least that works.
+        /// The least limit.
         least: u64,
     },
-    /// A call of the system failed.
+    /// A system call failed.
     System {
-        /// Which.
+        /// The name of the call.
         call: &'static str,
         /// Its error number.
         errno: i32,
@@ -84,7 +84,7 @@ pub enum StartError {
 impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Twice => write!(f, "this process records already"),
+            Self::Twice => write!(f, "this process already records"),
             Self::Path { length } => write!(f, "a path of {length} bytes cannot name a trace"),
             Self::Limit { least } => write!(f, "a trace needs at least {least} bytes"),
             Self::System { call, errno } => {

@@ -1,16 +1,17 @@
-//! The trace's file: how it begins, how it grows, and which parts of it are mapped.
+//! The file of a trace: how it is created, how it grows, and which parts of it are mapped.
 //!
-//! After the beginning, nothing here needs a descriptor. Another thread may close every descriptor
-//! that it does not know and open a file of its own under the same number; a call by descriptor
-//! would then change that file.
+//! After its creation, the file needs no descriptor. Another thread may close every descriptor
+//! that it does not know, and open its own file under the same number. A call by descriptor would
+//! then change that file.
 //!
 //! * The file grows by its path, while a lock is held: `truncate` may shorten a file, so the calls
-//!   must not overtake one another.
-//! * A new part is mapped from the *anchor*, the file's last mapped page. `mremap` with an old size
-//!   of zero maps the same page again, and behind it as much of the file as it is told.
+//!   must not overtake each other.
+//! * A new part is mapped from the *anchor*, the last mapped page of the file. `mremap` with an
+//!   old size of zero maps the same page again, together with the requested part of the file after
+//!   it.
 //! * A chunk gets its space on the disk before it is used, by `MADV_POPULATE_WRITE`. That call
-//!   reports a full disk, where a plain write to the mapping raises `SIGBUS`. Kernels before 5.14
-//!   do not know it; there the file is opened once for each chunk.
+//!   reports a full disk, whereas a plain write to the mapping raises `SIGBUS`. Kernels before
+//!   5.14 do not have the call; there, the file is opened once for each chunk.
 
 use core::ffi::CStr;
 use core::ptr::null_mut;
@@ -21,33 +22,33 @@ use crate::error::StartError;
 use crate::format::{CHUNK, HEAD, Stop};
 use crate::os::{self, errno, failed};
 
-/// How the file grows: by as much as it has, between these.
+/// The least and the greatest step by which the file grows. Otherwise it doubles.
 const LEAST_STEP: u64 = 128 << 10;
 const MOST_STEP: u64 = 4 << 20;
-/// How often a call is repeated that a signal interrupted.
+/// How often a call that a signal interrupted is repeated.
 const REPEATS: usize = 100;
 
-/// The file of a process. All zeros is none: what a fork leaves to the child (I3). Its fields
-/// change under the process's lock alone.
+/// The file of a process. All zeros means no file, which is the state in the child of a fork (I3).
+/// The fields change only under the process's lock.
 #[derive(Debug, Default)]
 #[repr(C)]
-pub(crate) struct File {
-    /// Offset of the next chunk.
+pub(crate) struct TraceFile {
+    /// The offset of the next chunk.
     next: AtomicU64,
-    /// Where that offset is mapped, if it lies below `length`.
+    /// The address of that offset, if it is below `length`.
     window: AtomicPtr<u8>,
-    /// The file's length as far as it was mapped: whole chunks behind the head.
+    /// The mapped length of the file: the head and whole chunks.
     length: AtomicU64,
     /// A mapped page of the file, and its offset.
     anchor: AtomicPtr<u8>,
     anchor_at: AtomicU64,
-    /// Device and number of the file.
+    /// The device and the inode of the file.
     id: [AtomicU64; 2],
 }
 
-impl File {
-    /// Creates a file that did not exist, with room for the head and a chunk. Returns where the
-    /// head is mapped.
+impl TraceFile {
+    /// Creates the file, which must not exist, with space for the head and a chunk. Returns the
+    /// address of the head.
     pub(crate) fn make(&self, path: &CStr) -> Result<*mut u8, StartError> {
         let flags = libc::O_CREAT | libc::O_EXCL | libc::O_RDWR | libc::O_CLOEXEC;
         // SAFETY: the path ends with a zero.
@@ -60,7 +61,8 @@ impl File {
             close(fd);
         }
         if made.is_err() {
-            // SAFETY: as above. An empty file is no trace, and nobody else knows it.
+            // SAFETY: the path ends with a zero. Best effort: no other program uses the empty
+            // file.
             unsafe { libc::unlink(path.as_ptr()) };
         }
         made
@@ -75,7 +77,7 @@ impl File {
             _ => failed("truncate"),
         })?;
         let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
-        // SAFETY: a new mapping at no particular address touches nothing that exists.
+        // SAFETY: a new mapping at an address that the kernel chooses changes no existing one.
         let base = unsafe { libc::mmap(null_mut(), first as usize, access, kind, fd, 0) };
         if base == libc::MAP_FAILED {
             return Err(failed("mmap"));
@@ -85,7 +87,7 @@ impl File {
         // SAFETY: the head lies within the mapping.
         self.window.store(unsafe { base.add(HEAD) }, Relaxed);
         self.length.store(first, Relaxed);
-        // Asked after the mapping: until then, the descriptor may have become another file's.
+        // The descriptor may have become another file's by now, so this compares the mapped file.
         let usable = if self.is_id_of(of_descriptor(fd)) {
             self.reserve(path, base, 0, first as usize).and_then(|()| self.cast_anchor(base, 0))
         } else {
@@ -111,28 +113,28 @@ impl File {
         if end > self.length.load(Relaxed) {
             let longer = (at + at.clamp(LEAST_STEP, MOST_STEP)).min(limit);
             let whole = longer - (longer - HEAD as u64) % CHUNK as u64;
-            // Where a large step is refused, there may be room for a chunk.
+            // If a large step fails, the disk may still have space for one chunk.
             self.extend(path, whole.max(end)).or_else(|_| self.extend(path, end))?;
         }
         let chunk = self.window.load(Relaxed);
         self.reserve(path, chunk, at, CHUNK)?;
         self.next.store(end, Relaxed);
-        // SAFETY: the chunk lies within the window, which may end there.
+        // SAFETY: the chunk lies within the window. Its end may be the window's end.
         self.window.store(unsafe { chunk.add(CHUNK) }, Relaxed);
         Ok(chunk)
     }
 
-    /// Makes the file `to` bytes long and maps the new part.
+    /// Extends the file to `to` bytes and maps the new part.
     fn extend(&self, path: &CStr, to: u64) -> Result<(), Stop> {
         self.grow(path, to)?;
         let (from, anchor_at) = (self.length.load(Relaxed), self.anchor_at.load(Relaxed));
         let at = duplicate(self.anchor.load(Relaxed), (to - anchor_at) as usize).ok_or(Stop::Memory)?;
-        // What the anchor has, other mappings have too.
+        // The page of the anchor has other mappings too.
         let known = (from - anchor_at) as usize;
-        // SAFETY: the new mapping reaches beyond what was known.
+        // SAFETY: the new mapping reaches beyond the previous end of the file.
         self.window.store(unsafe { at.add(known) }, Relaxed);
         self.length.store(to, Relaxed);
-        // The old anchor serves on where there is no new one.
+        // If there is no new anchor, the old one stays.
         let _ = self.cast_anchor(at, anchor_at);
         if page() == HEAD {
             os::unmap(at, known);
@@ -140,11 +142,11 @@ impl File {
         Ok(())
     }
 
-    /// Maps the last page once more, which `at` maps from offset `from` on, and unmaps the anchor
-    /// before.
+    /// Maps the last page of the file again, from a mapping at `at` of offset `from`, and unmaps
+    /// the previous anchor.
     fn cast_anchor(&self, at: *mut u8, from: u64) -> Result<(), Stop> {
         let last = (self.length.load(Relaxed) - 1) / page() as u64 * page() as u64;
-        // SAFETY: the mapping reaches to the file's end.
+        // SAFETY: the mapping reaches to the end of the file.
         let page_of = unsafe { at.add((last - from) as usize) };
         let anchor = duplicate(page_of, page()).ok_or(Stop::Memory)?;
         let before = self.anchor.swap(anchor, Relaxed);
@@ -155,9 +157,9 @@ impl File {
         Ok(())
     }
 
-    /// Makes the file at `path` at least `to` bytes long, if it is this file.
+    /// Extends the file at `path` to at least `to` bytes, if it is this file.
     fn grow(&self, path: &CStr, to: u64) -> Result<(), Stop> {
-        // Beyond this limit the kernel would send SIGXFSZ, which ends the program.
+        // Above this limit the kernel would send SIGXFSZ, which ends the program.
         if to > most_bytes_of_a_file() {
             return Err(Stop::FileSize);
         }
@@ -177,14 +179,14 @@ impl File {
         }
     }
 
-    /// Has the disk reserve space for `size` bytes at `offset`, which are mapped at `at` and zero.
+    /// Reserves disk space for `size` zero bytes at `offset`, which are mapped at `at`.
     fn reserve(&self, path: &CStr, at: *mut u8, offset: u64, size: usize) -> Result<(), Stop> {
         if cfg!(ephemera_weaken = "recorder_unreserved") {
             return Ok(());
         }
         let skip = at.addr() % page();
         let start = at.wrapping_sub(skip).cast();
-        // SAFETY: the pages are mapped, and the call changes no byte of them.
+        // SAFETY: the pages are mapped. The call changes no byte of them.
         match repeated(|| i64::from(unsafe { libc::madvise(start, size + skip, libc::MADV_POPULATE_WRITE) }))
         {
             Ok(_) => Ok(()),
@@ -193,7 +195,7 @@ impl File {
         }
     }
 
-    /// The same for kernels that cannot do it through the mapping.
+    /// Reserves disk space on kernels that cannot do it through the mapping.
     #[cold]
     fn reserve_by_descriptor(&self, path: &CStr, offset: u64, size: usize) -> Result<(), Stop> {
         if offset + size as u64 > most_bytes_of_a_file() {
@@ -204,20 +206,20 @@ impl File {
         if fd < 0 {
             return Err(Stop::Path);
         }
-        // A descriptor of another file is left alone, also where the recorder opened it.
+        // A descriptor of another file stays open, even if the recorder opened it.
         if !self.is_id_of(of_descriptor(fd)) {
             return Err(Stop::Path);
         }
         let (offset, size) = (offset.cast_signed(), size as i64);
-        // SAFETY: the call takes numbers alone.
+        // SAFETY: the call takes only numbers.
         let reserved = repeated(|| i64::from(unsafe { libc::fallocate(fd, 0, offset, size) }));
-        // Some file systems cannot reserve space. They give it to what is written.
+        // Some file systems cannot reserve space. They allocate it when bytes are written.
         let reserved = reserved.or_else(|_| write_zeros(fd, offset, size));
         close(fd);
         reserved.map(|_| ()).map_err(|_| Stop::Disk)
     }
 
-    fn is_id_of(&self, found: Option<Found>) -> bool {
+    fn is_id_of(&self, found: Option<FileIdentity>) -> bool {
         if cfg!(ephemera_weaken = "recorder_any_file") {
             return true;
         }
@@ -225,37 +227,37 @@ impl File {
     }
 }
 
-/// Unmaps a chunk that no stream writes to any more.
+/// Unmaps a chunk that no stream writes to.
 pub(crate) fn release(chunk: *mut u8) {
     if !chunk.is_null() && page() == HEAD {
         os::unmap(chunk, CHUNK);
     }
 }
 
-/// Device and number of a file, and its length.
-type Found = ([u64; 2], i64);
+/// The device and the inode of a file, and its length.
+type FileIdentity = ([u64; 2], i64);
 
-fn of_path(path: &CStr) -> Option<Found> {
+fn of_path(path: &CStr) -> Option<FileIdentity> {
     // SAFETY: the path ends with a zero, the place is valid.
     stat_with(|place| unsafe { libc::stat(path.as_ptr(), place) })
 }
 
-fn of_descriptor(fd: i32) -> Option<Found> {
+fn of_descriptor(fd: i32) -> Option<FileIdentity> {
     // SAFETY: the place is valid.
     stat_with(|place| unsafe { libc::fstat(fd, place) })
 }
 
-fn stat_with(call: impl FnOnce(*mut libc::stat) -> i32) -> Option<Found> {
+fn stat_with(call: impl FnOnce(*mut libc::stat) -> i32) -> Option<FileIdentity> {
     let mut found = core::mem::MaybeUninit::<libc::stat>::zeroed();
     if call(found.as_mut_ptr()) != 0 {
         return None;
     }
-    // SAFETY: the structure consists of numbers, which were zero before the call filled them.
+    // SAFETY: the structure has only numbers, which were zero before the call filled them.
     let found = unsafe { found.assume_init() };
     Some(([found.st_dev, found.st_ino], found.st_size))
 }
 
-/// Repeats a call that a signal interrupts. Returns what it returned, or its error number.
+/// Repeats a call that a signal interrupts. Returns its result or its error number.
 fn repeated(call: impl Fn() -> i64) -> Result<i64, i32> {
     for _ in 0..REPEATS {
         let returned = call();
@@ -281,25 +283,25 @@ fn write_zeros(fd: i32, offset: i64, size: i64) -> Result<i64, i32> {
     Ok(done)
 }
 
-/// Maps `size` bytes of the file that has a page at `page`, from that page on.
+/// Maps `size` bytes of a file from the page on that is mapped at `page`.
 fn duplicate(page: *mut u8, size: usize) -> Option<*mut u8> {
-    // SAFETY: the page belongs to a shared mapping. An old size of zero leaves it where it is and
-    // makes a new mapping.
+    // SAFETY: the page belongs to a shared mapping. An old size of zero keeps that mapping and
+    // creates a new one.
     let at = unsafe { libc::mremap(page.cast(), 0, size, libc::MREMAP_MAYMOVE) };
     (at != libc::MAP_FAILED).then_some(at.cast())
 }
 
-/// Bytes of a page.
+/// Returns the size of a page.
 fn page() -> usize {
     // SAFETY: the call takes a number.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(HEAD)
 }
 
-/// How large this process may make a file.
+/// Returns the largest file size that this process may create.
 fn most_bytes_of_a_file() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
-    // SAFETY: the pointer is to a structure of the right type. Where the call fails, the structure
-    // stays as it is.
+    // SAFETY: the pointer is to a structure of the right type. If the call fails, the structure
+    // keeps its contents.
     unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
     limit.rlim_cur
 }

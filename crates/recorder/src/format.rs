@@ -2,84 +2,91 @@
 //!
 //! ```text
 //! 0        4096            36864           69632
-//! | head   | chunk         | chunk         | chunk ...      chunks in the order in which they were claimed
+//! | head   | chunk         | chunk         | chunk ...     in the order in which they were claimed
 //!
-//! head     magic "EPHTRACE" | version u32 | chunk size u32 | clock u64 | pid u32 | parent u32 | origin u32
-//!          | stop reason u32 | stop sequence u64 | limit u64 | length of the command u32 | command, words ended by 0
-//!          | at 4032: start's processor time u64 | end u64 | end's processor time u64 | cost of two clock readings u32
-//!          | at 4088: dropped calls u64
-//! chunk    magic "CHNK" | thread u32 | used u32 | stream u32 | sequence u64 | time u64 | events ... | zeros
+//! head     magic "EPHTRACE" | version u32 | chunk size u32 | clock u64 | pid u32 | parent u32
+//!          | origin u32 | stop reason u32 | stop sequence u64 | limit u64
+//!          | length of the command u32 | command: words, each with a 0 at its end
+//!          | at 4032: start's processor time u64 | end u64 | end's processor time u64
+//!          | cost of two clock readings u32 | at 4088: dropped calls u64
+//! chunk    magic "CHNK" | thread u32 | used u32 | stream u32 | sequence u64 | time u64
+//!          | events ... | zeros
 //! event    op and alignment u8 | sequence + | time + | by op
-//!            1 alloc    address ±, size          4 resize   address ±   before the call, the block goes
-//!            2 zeroed   address ±, size          5 resized  address ±, size   after it, the block is here; size 0: refused
-//!            3 free     address ±                6 thread   number alone: who writes from here on
+//!            1 alloc    address ±, size
+//!            2 zeroed   address ±, size
+//!            3 free     address ±
+//!            4 resize   address ±           before `realloc`
+//!            5 resized  address ±, size     after `realloc`; size 0 if it refused
+//!            6 thread   number              the thread of the following events; no other number
 //! note     op 7 and kind u8 | numbers by kind, no sequence number
-//!            0 clocks   time +, processor time of the thread, of the process, and what the chunk before cost to replace
-//!            1 took     nanoseconds that the allocator took for the event before, and that the recorder took to write it
+//!            0 clocks   time +, processor time of the thread, of the process, and of the
+//!                       recorder for the previous change of chunks
+//!            1 took     nanoseconds of the allocator and of the recorder for the previous event
 //! ```
 //!
-//! Numbers of fixed width are little-endian. The others are *varints*: seven bits a byte, low ones
-//! first, the top bit set on all but the last. `+` is the difference to the event before in this
-//! chunk (to the chunk's head for the first), `±` the same with its sign in the lowest bit;
-//! addresses are rotated right by four bits first, since most are multiples of 16. Times are in
-//! ticks of 32 ns since the clock of the head. The op stands in the low three bits of its byte, the
-//! alignment above, as the power of two that was asked for; 0 means what `malloc` gives.
+//! Numbers of fixed width are little-endian. The others are *varints*: seven bits a byte, the low
+//! ones first, with the top bit set in all bytes but the last. `+` is the difference from the
+//! previous event in this chunk, or from the chunk's head for the first event. `±` is a signed
+//! difference with its sign in the lowest bit. Addresses are rotated right by four bits first,
+//! since most are multiples of 16. Times are in ticks of 32 ns since the clock of the head. The
+//! low three bits of an event's first byte are the op. The bits above are the requested alignment
+//! as a power of two; 0 means the alignment of `malloc`.
 //!
-//! Processor times are in ticks too, those of a note since the thread or the process began. The
-//! head has nanoseconds: the process's processor time when the recording started, then the end of
-//! the run and its processor time, both since that start. The two of the end are 0 where the
-//! program ended without `exit`. The cost of the clock is in picoseconds.
+//! The processor times of a note are in ticks since the thread or the process began. The head has
+//! nanoseconds: the process's processor time when the recording started, then the end of the run
+//! and its processor time, both since that start. The last two are 0 if the program ended without
+//! `exit`. The cost of the clock is in picoseconds.
 //!
-//! Version 1 has no notes and no fields behind 4032. It is still read: such a trace has no
+//! Version 1 has no notes and no fields after 4032. This crate still reads it. Such a trace has no
 //! processor times.
 //!
-//! The *sequence* counts all events of the process: a block is freed before the number of the call
-//! that gets its memory again, on whatever thread. `used` is written after each event, so the file
-//! of a killed process is whole.
+//! The *sequence* counts all events of the process. The free of a block has a lower number than
+//! the allocation that reuses its memory, on any thread. `used` is written after each event, so
+//! the file of a killed process is valid.
 #![forbid(unsafe_code)]
 
-/// What a trace begins with.
+/// The first bytes of a trace.
 pub const MAGIC: [u8; 8] = *b"EPHTRACE";
 /// The version that this crate writes.
 pub const VERSION: u32 = 2;
 /// The oldest version that this crate reads.
 pub const OLDEST: u32 = 1;
-/// Bytes of the head.
+/// The size of the head.
 pub const HEAD: usize = 4096;
-/// Bytes of a chunk.
+/// The size of a chunk.
 pub const CHUNK: usize = 32 << 10;
-/// What a chunk begins with.
+/// The first bytes of a chunk.
 pub const CHUNK_MAGIC: [u8; 4] = *b"CHNK";
-/// Bytes of a chunk's head.
+/// The size of a chunk's head.
 pub const CHUNK_HEAD: usize = 32;
-/// No event is longer: a byte and four varints.
+/// The size of the longest event: a byte and four varints.
 pub const LONGEST: usize = 41;
-/// Most threads that a process may have had, one after another.
+/// The most threads that a process may have had, one after another.
 pub const MOST_THREADS: u64 = 1 << 22;
 /// Nanoseconds in a tick, as a power of two.
 pub const TICK_LOG2: u32 = 5;
 
-/// Places of the head's fields.
+/// Offsets of the head's fields.
 pub mod head {
-    /// Version.
+    /// The version of the format.
     pub const VERSION: usize = 8;
-    /// Chunk size.
+    /// The size of a chunk.
     pub const CHUNK: usize = 12;
-    /// Clock at the start, in nanoseconds of the monotonic clock.
+    /// The monotonic clock at the start, in nanoseconds.
     pub const CLOCK: usize = 16;
-    /// Process.
+    /// The process.
     pub const PID: usize = 24;
-    /// Its parent.
+    /// The parent of the process.
     pub const PARENT: usize = 28;
-    /// How the recording began: an [`Origin`](super::Origin).
+    /// The [`Origin`](super::Origin) of the recording.
     pub const ORIGIN: usize = 32;
-    /// Why it ended early: a [`Stop`](super::Stop), or 0.
+    /// Why the recording ended early: a [`Stop`](super::Stop), or 0.
     pub const STOP: usize = 36;
-    /// Events from this sequence number on are incomplete, if it ended early.
+    /// Events from this sequence number on are incomplete, if the recording ended early.
     pub const STOP_SEQUENCE: usize = 40;
-    /// Most bytes that the file may have.
+    /// The most bytes that the file may have.
     pub const LIMIT: usize = 48;
-    /// Length of the command.
+    /// The length of the command.
     pub const COMMAND_LENGTH: usize = 56;
     /// The command's words, each ended by a zero.
     pub const COMMAND: usize = 60;
@@ -92,47 +99,47 @@ pub mod head {
     pub const END_PROCESSOR: usize = 4048;
     /// Picoseconds that two readings of the clock add to the interval between them.
     pub const CLOCK_COST: usize = 4056;
-    /// Calls that were dropped.
+    /// The number of dropped calls.
     pub const DROPPED: usize = 4088;
 }
 
-/// Places of the fields of a chunk's head.
+/// Offsets of the fields of a chunk's head.
 pub mod chunk {
-    /// The thread of its first event.
+    /// The thread of the first event.
     pub const THREAD: usize = 4;
-    /// Bytes of events.
+    /// The size of the events in bytes.
     pub const USED: usize = 8;
-    /// The stream that the chunk belongs to: its chunks follow one another.
+    /// The stream of the chunk. The chunks of a stream follow one another.
     pub const STREAM: usize = 12;
-    /// What the first event's sequence number is counted from.
+    /// The base of the first event's sequence number.
     pub const SEQUENCE: usize = 16;
-    /// What its time is counted from.
+    /// The base of the first event's time.
     pub const TIME: usize = 24;
 }
 
 /// Operations.
 pub mod op {
-    /// A block.
+    /// A block was allocated.
     pub const ALLOC: u8 = 1;
-    /// A zeroed block.
+    /// A zeroed block was allocated.
     pub const ZEROED: u8 = 2;
-    /// A block goes.
+    /// A block is about to be freed.
     pub const FREE: u8 = 3;
-    /// A block goes into `realloc`.
+    /// A block is about to enter `realloc`.
     pub const RESIZE: u8 = 4;
-    /// It comes out of it.
+    /// `realloc` returned a block.
     pub const RESIZED: u8 = 5;
     /// Another thread takes the stream over.
     pub const THREAD: u8 = 6;
-    /// A measurement, of a kind in [`note`](super::note).
+    /// A measurement; [`note`](super::note) has its kinds.
     pub const NOTE: u8 = 7;
 }
 
-/// Kinds of notes, which stand where an event has its alignment.
+/// Kinds of notes. They take the place of an event's alignment.
 pub mod note {
-    /// The thread's and the process's processor time, and the recorder's own.
+    /// The processor times of the thread and of the process, and the recorder's own.
     pub const CLOCKS: u8 = 0;
-    /// The times in the allocator and in the recorder for the event before.
+    /// The times of the previous event in the allocator and in the recorder.
     pub const TOOK: u8 = 1;
 }
 
@@ -145,11 +152,11 @@ pub struct Clocks {
     pub thread: u64,
     /// Processor time of the process since it began.
     pub process: u64,
-    /// Processor time that the thread has just spent in the recorder's slow path.
+    /// Processor time that the thread has just spent on the recorder's slow path.
     pub recorder: u64,
 }
 
-/// Encodes a note of clocks behind an event at `base_time`, in ticks; returns the bytes and their
+/// Encodes a note of clocks after an event at `base_time`, in ticks. Returns the bytes and their
 /// number.
 #[must_use]
 pub fn encode_clocks(base_time: u64, clocks: &Clocks) -> ([u8; LONGEST], usize) {
@@ -159,7 +166,7 @@ pub fn encode_clocks(base_time: u64, clocks: &Clocks) -> ([u8; LONGEST], usize) 
     encode_note(note::CLOCKS, &[time, thread, process, recorder])
 }
 
-/// Encodes a note of what the allocator and the recorder took, in nanoseconds; returns the bytes
+/// Encodes a note of the allocator's and the recorder's time, in nanoseconds. Returns the bytes
 /// and their number.
 #[inline]
 #[must_use]
@@ -181,19 +188,19 @@ fn encode_note(kind: u8, numbers: &[u64]) -> ([u8; LONGEST], usize) {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Origin {
-    /// With the program.
+    /// The recording began with the program.
     Program = 1,
-    /// By a fork: blocks of the parent are unknown.
+    /// The recording began with a fork. Blocks of the parent are unknown.
     Fork = 2,
-    /// By a call of the program itself.
+    /// The program called [`start`](crate::start).
     Call = 3,
-    /// With a program whose executable has a `malloc` of its own: the recorder sees only the calls
-    /// that this one passes on.
+    /// The recording began with a program whose executable has its own `malloc`. The recorder sees
+    /// only the calls that this `malloc` passes on.
     Bypassed = 4,
 }
 
 impl Origin {
-    /// The origin that a head names.
+    /// Returns the origin of a word in the head.
     #[must_use]
     pub fn from_word(word: u32) -> Option<Self> {
         let all = [Self::Program, Self::Fork, Self::Call, Self::Bypassed];
@@ -207,9 +214,10 @@ impl Origin {
 pub enum Stop {
     /// The file reached its limit.
     Limit = 1,
-    /// The file could not grow: no space, most likely.
+    /// The file could not grow, most likely because the disk is full.
     Disk = 2,
-    /// More threads at a time than there are streams, or more in all than [`MOST_THREADS`].
+    /// The process had more threads at one time than there are streams, or more than
+    /// [`MOST_THREADS`] in all.
     Threads = 3,
     /// The program may not write larger files (`RLIMIT_FSIZE`).
     FileSize = 4,
@@ -217,12 +225,12 @@ pub enum Stop {
     Path = 5,
     /// The program entered a sandbox.
     Sandbox = 6,
-    /// The file could not be mapped: no address space, most likely (`RLIMIT_AS`).
+    /// The file could not be mapped, most likely for lack of address space (`RLIMIT_AS`).
     Memory = 7,
 }
 
 impl Stop {
-    /// The reason that a head names.
+    /// Returns the reason of a word in the head.
     #[must_use]
     pub fn from_word(word: u32) -> Option<Self> {
         let all =
@@ -231,21 +239,21 @@ impl Stop {
     }
 }
 
-/// The first byte of an event.
+/// Returns the first byte of an event.
 #[inline]
 #[must_use]
 pub fn lead(op: u8, align_log2: u8) -> u8 {
     op | align_log2 << 3
 }
 
-/// Op and alignment of a first byte.
+/// Returns the op and the alignment of a first byte.
 #[inline]
 #[must_use]
 pub fn unlead(byte: u8) -> (u8, u8) {
     (byte & 7, byte >> 3)
 }
 
-/// The distance from one address to another, as it is written.
+/// Returns the difference between two addresses in its written form.
 #[inline]
 #[must_use]
 pub fn distance(from: u64, to: u64) -> u64 {
@@ -253,7 +261,7 @@ pub fn distance(from: u64, to: u64) -> u64 {
     (signed << 1 ^ signed >> 63).cast_unsigned()
 }
 
-/// The address that a distance leads to.
+/// Returns the address at a difference from another address.
 #[inline]
 #[must_use]
 pub fn follow(from: u64, distance: u64) -> u64 {
@@ -261,7 +269,7 @@ pub fn follow(from: u64, distance: u64) -> u64 {
     from.rotate_right(4).wrapping_add(signed).rotate_left(4)
 }
 
-/// Writes a varint into `out` and returns its length, at most 10.
+/// Writes a varint into `out`. Returns its length, at most 10.
 #[inline]
 pub fn put(out: &mut [u8], mut value: u64) -> usize {
     let mut length = 0;
@@ -277,20 +285,20 @@ pub fn put(out: &mut [u8], mut value: u64) -> usize {
     length
 }
 
-/// What is wrong with a varint.
+/// The fault of a varint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bad {
-    /// The bytes end within it.
+    /// The bytes end inside it.
     Short,
-    /// It does not fit 64 bits.
+    /// It exceeds 64 bits.
     Long,
 }
 
-/// Reads a varint from `bytes` at `*at`, which moves behind it.
+/// Reads a varint from `bytes` at `*at`, and moves `*at` past it.
 ///
 /// # Errors
 ///
-/// Where the bytes end, or where the number has more than 64 bits.
+/// If the bytes end, or if the number has more than 64 bits.
 #[inline]
 pub fn take(bytes: &[u8], at: &mut usize) -> Result<u64, Bad> {
     let mut value = 0;
@@ -308,19 +316,19 @@ pub fn take(bytes: &[u8], at: &mut usize) -> Result<u64, Bad> {
     Err(Bad::Long)
 }
 
-/// One event as a stream writes it: what the next one is relative to goes along.
+/// The numbers of an event that the next event is relative to.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Base {
-    /// Sequence number of the event before.
+    /// The sequence number.
     pub sequence: u64,
-    /// Its time in ticks.
+    /// The time in ticks.
     pub time: u64,
-    /// The address it spoke of.
+    /// The address.
     pub address: u64,
 }
 
-/// Writes an event behind `base`; the bytes and how many there are. `size` is `None` for ops
-/// without one.
+/// Encodes an event after `base`. `size` is `None` for ops without a size. Returns the bytes and
+/// their number.
 #[inline]
 #[must_use]
 pub fn encode(lead: u8, base: &Base, event: &Base, size: Option<u64>) -> ([u8; LONGEST], usize) {
@@ -344,7 +352,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn varints_come_back(value: u64, shift in 0..64_u32) {
+        fn varints_round_trip(value: u64, shift in 0..64_u32) {
             let value = value >> shift;
             let mut out = [0; 10];
             let length = put(&mut out, value);
@@ -355,20 +363,20 @@ mod tests {
         }
 
         #[test]
-        fn distances_lead_back(from: u64, to: u64) {
+        fn differences_round_trip(from: u64, to: u64) {
             prop_assert_eq!(follow(from, distance(from, to)), to);
             prop_assert_eq!(follow(from, distance(from, from)), from);
         }
     }
 
     #[test]
-    fn neighbours_are_a_byte_apart() {
+    fn neighbouring_addresses_need_one_byte() {
         assert_eq!(distance(0x5555_0000_1000, 0x5555_0000_1010), 2);
         assert_eq!(distance(0x5555_0000_1010, 0x5555_0000_1000), 1);
     }
 
     #[test]
-    fn what_does_not_fit_is_told() {
+    fn truncated_and_long_varints_are_errors() {
         assert_eq!(take(&[0xff; 11], &mut 0), Err(Bad::Long));
         assert_eq!(take(&[0x80; 9], &mut 0), Err(Bad::Short));
         let most = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1];

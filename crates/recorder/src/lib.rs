@@ -1,11 +1,13 @@
-//! Records what a program asks of its allocator: every block, its size, its thread, and when it went.
+//! Records every call of a program to its allocator: the block, its size, its thread and the time.
 //!
-//! The recorder writes into a file that is mapped into the process, thread by thread, chunk by chunk ([`format`](mod@format)), so that a
-//! trace is whole up to the last call however the program ends. It is preloaded into programs that know nothing of it
-//! (feature `preload`, `cargo xtask record`), or wraps the global allocator of a Rust program ([`TraceAlloc`]).
+//! The recorder writes into a file that is mapped into the process ([`format`](mod@format)). Each
+//! thread writes to its own chunks, so the trace is complete up to the last call, however the
+//! program ends. The recorder is preloaded into unmodified programs (feature `preload`, `cargo
+//! xtask record`), or wraps the global allocator of a Rust program ([`TraceAlloc`]).
 //!
-//! The other half reads: [`Trace`] merges the threads into one sequence of events, [`Book`] turns addresses into blocks,
-//! [`Summary`] counts. [`Writer`] makes traces by hand.
+//! The other half of the crate reads traces. [`Trace`] merges the threads into one sequence of
+//! events, [`Book`] turns addresses into blocks, and [`Summary`] counts. [`Writer`] creates traces
+//! for tests and generators.
 //!
 //! `DESIGN.md` has the invariants.
 
@@ -44,25 +46,26 @@ mod tls;
 
 #[cfg(target_os = "linux")]
 pub use self::alloc::TraceAlloc;
-pub use self::book::{Block, Book, Id, Step};
-pub use self::error::{Error, StartError};
+pub use self::book::{Book, BookStep, Id, LiveBlock};
+pub use self::error::{StartError, TraceError};
 #[cfg(target_os = "linux")]
 pub use self::process::start;
-pub use self::reader::{End, Event, Events, Trace, What};
+pub use self::reader::{Events, RunEnd, Trace, TraceEvent, What};
 pub use self::summary::{Summary, grouped};
-pub use self::timing::{Kind, Sample, Thread, Timing};
+pub use self::timing::{OperationTimes, ThreadClocks, TimeSample, Timing};
 pub use self::writer::Writer;
 
-/// Names the trace: where the preloaded recorder finds its path. It appends `.` and the number of its process.
+/// The environment variable with the path of the trace. The preloaded recorder appends `.` and the
+/// number of its process.
 pub const PATH_VARIABLE: &str = "EPHEMERA_TRACE";
 
-/// Says how many bytes a trace may have.
+/// The environment variable with the most bytes that a trace may have.
 pub const LIMIT_VARIABLE: &str = "EPHEMERA_TRACE_LIMIT";
 
-/// The limit where none is said: 1 GiB, some 100 million calls.
+/// The limit of a trace if none is given: 1 GiB, some 100 million calls.
 pub const DEFAULT_LIMIT: u64 = 1 << 30;
 
-/// Bytes that the path of a trace may have before the recorder appends to it.
+/// The longest path of a trace in bytes, before the recorder appends its suffix.
 pub const LONGEST_PATH: usize = 2023;
 
 #[cfg(test)]

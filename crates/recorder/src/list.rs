@@ -1,5 +1,5 @@
-//! The streams that no thread holds: a list without a lock, so that no thread waits for another one
-//! that is not running.
+//! The streams that no thread holds: a lock-free list, so no thread waits for another one that
+//! does not run.
 
 #[cfg(not(ephemera_loom))]
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -8,32 +8,32 @@ use loom::sync::atomic::{AtomicU64, Ordering};
 
 use Ordering::{Acquire, Relaxed};
 
-/// A stack of indices. Each entry has a *link*, which its owner keeps: the index of the entry below
-/// plus one, or 0.
+/// A stack of indices. Each entry has a *link*, which its owner keeps: the index of the entry
+/// below plus one, or 0.
 ///
-/// The lower half of the word is the first link. The upper half counts the changes: without it, a
-/// `pop` that was interrupted would take an entry that others popped and pushed meanwhile, and with
-/// it a link from before. All zeros is an empty list.
+/// The lower half of the word is the first link. The upper half counts the changes. Without the
+/// count, an interrupted `pop` could take an entry that others popped and pushed since, with an
+/// outdated link. All zeros is an empty list.
 #[derive(Debug, Default)]
 #[repr(transparent)]
-pub(crate) struct List(AtomicU64);
+pub(crate) struct StreamList(AtomicU64);
 
-// ORDERING: Release. Pairs with the Acquire in `List::pop`. Publishes: what the entry's last holder
-// left in it, and its link.
+// ORDERING: Release. Pairs with the Acquire in `StreamList::pop`. Publishes: the writes of the
+// entry's last holder, and its link.
 const PUSH: Ordering =
     if cfg!(ephemera_weaken = "recorder_list_relaxed") { Ordering::Relaxed } else { Ordering::Release };
 
-impl List {
-    /// Takes the first entry. `link_of` reads an entry's link, also of one that another thread has
-    /// taken since.
+impl StreamList {
+    /// Takes the first entry. `link_of` reads an entry's link, even if another thread has taken
+    /// the entry since.
     pub(crate) fn pop(&self, link_of: impl Fn(u32) -> u32) -> Option<u32> {
-        // ORDERING: Acquire. Pairs with the Release in `List::push`. Publishes: the first entry's
-        // link.
+        // ORDERING: Acquire. Pairs with the Release in `StreamList::push`. Publishes: the first
+        // entry's link.
         let mut head = self.0.load(Acquire);
         while let Some(index) = (head as u32).checked_sub(1) {
             let next = changed(head, link_of(index));
-            // ORDERING: Acquire. Pairs with the Release in `List::push`. Publishes: the entry that
-            // this thread gets, or the link of the entry that came first meanwhile.
+            // ORDERING: Acquire. Pairs with the Release in `StreamList::push`. Publishes: the
+            // entry that this thread takes, or the link of the entry that is first now.
             match self.0.compare_exchange(head, next, Acquire, Acquire) {
                 Ok(_) => return Some(index),
                 Err(now) => head = now,
@@ -42,9 +42,9 @@ impl List {
         None
     }
 
-    /// Puts an entry in front. `set_link` stores its link.
+    /// Pushes an entry. `set_link` stores its link.
     pub(crate) fn push(&self, index: u32, set_link: impl Fn(u32)) {
-        // Loom explores more where the first look at the word is the exchange.
+        // Loom explores more if the first access to the word is the exchange.
         let mut head = if cfg!(ephemera_loom) { 0 } else { self.0.load(Relaxed) };
         loop {
             set_link(head as u32);
@@ -55,13 +55,13 @@ impl List {
         }
     }
 
-    /// Forgets all entries. Nobody else uses the list.
+    /// Removes all entries. No other thread uses the list.
     pub(crate) fn clear(&self) {
         self.0.store(0, Relaxed);
     }
 }
 
-/// The word that follows `head` and has this link.
+/// Returns the word that follows `head` and has this link.
 fn changed(head: u64, link: u32) -> u64 {
     let changes =
         if cfg!(ephemera_weaken = "recorder_list_uncounted") { 0 } else { (head >> 32).wrapping_add(1) };
@@ -72,12 +72,12 @@ fn changed(head: u64, link: u32) -> u64 {
 mod tests {
     use core::cell::Cell;
 
-    use super::List;
+    use super::StreamList;
 
     #[test]
-    fn entries_leave_last_in_first_out() {
+    fn entries_are_popped_last_in_first_out() {
         let links = [const { Cell::new(0) }; 4];
-        let list = List::default();
+        let list = StreamList::default();
         assert_eq!(list.pop(|_| 0), None);
         (0..4).for_each(|index| list.push(index, |link| links[index as usize].set(link)));
         let mut left = core::iter::from_fn(|| list.pop(|index| links[index as usize].get()));
@@ -96,11 +96,11 @@ mod models {
     use loom::sync::atomic::AtomicU32;
     use loom::thread;
 
-    use super::{List, Relaxed};
+    use super::{Relaxed, StreamList};
 
     /// Two streams: links, and a witness that only the holder of each may touch.
     struct Streams {
-        list: List,
+        list: StreamList,
         links: [AtomicU32; 2],
         witness: [UnsafeCell<u32>; 2],
     }
@@ -131,14 +131,14 @@ mod models {
     fn loom_a_stream_has_one_holder() {
         loom::model(|| {
             let streams = Arc::new(Streams {
-                list: List::default(),
+                list: StreamList::default(),
                 links: [AtomicU32::new(0), AtomicU32::new(0)],
                 witness: [UnsafeCell::new(0), UnsafeCell::new(0)],
             });
             streams.push(1);
             streams.push(0);
             let other = Arc::clone(&streams);
-            // Takes both and gives the first back, while the main thread takes what there is.
+            // Takes both and returns the first, while the main thread takes the rest.
             let thread = thread::spawn(move || {
                 let first = other.pop();
                 let second = other.pop();

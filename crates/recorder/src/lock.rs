@@ -1,9 +1,9 @@
-//! The recorder's own lock, and what must not interrupt the thread that holds it.
+//! The recorder's lock, and the protection of its holder from interruption.
 //!
 //! A thread takes the lock to get a chunk, about once in 4,000 events, and to start the recording
-//! of a child. It is a futex with priority inheritance: the kernel runs the holder at the priority
-//! of the most urgent waiter. A waiter that spins would never let a holder of a lower real-time
-//! priority run.
+//! of a child. The lock is a futex with priority inheritance: the kernel runs the holder at the
+//! priority of the most urgent waiter. A spinning waiter could keep a holder of lower real-time
+//! priority from running.
 
 use core::ffi::c_int;
 use core::ptr::null_mut;
@@ -12,21 +12,22 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::os;
 
-/// The lock, held until it is dropped. The holder meets no signal handler and no cancellation.
+/// The lock, held until it is dropped. No signal handler and no cancellation interrupts the
+/// holder.
 #[derive(Debug)]
 pub(crate) struct Lock<'a> {
     word: &'a AtomicU32,
-    /// The holder's number, as the kernel knows it.
+    /// The kernel's number of the holder.
     thread: u32,
     /// Dropped after the word is released.
-    _quiet: Quiet,
+    _quiet: Uninterrupted,
 }
 
 impl<'a> Lock<'a> {
-    /// Waits for the lock, whose word is 0 while nobody holds it. Returns `None` where the kernel
+    /// Waits for the lock. Its word is 0 while no thread holds it. Returns `None` if the kernel
     /// refuses to wait.
     pub(crate) fn take(word: &'a AtomicU32) -> Option<Self> {
-        let quiet = Quiet::begin();
+        let quiet = Uninterrupted::begin();
         let thread = os::thread();
         // ORDERING: Acquire. Pairs with the Release in `Lock::drop`. Publishes: the file's length
         // and its window.
@@ -36,15 +37,15 @@ impl<'a> Lock<'a> {
             } else {
                 os::futex(word, libc::FUTEX_LOCK_PI)?;
             }
-            // ORDERING: Acquire. Pairs with the Release in `Lock::drop`. Publishes: the same, where
-            // the kernel passed it on.
+            // ORDERING: Acquire. Pairs with the Release in `Lock::drop`. Publishes: the file's
+            // length and its window, if the kernel passed the lock on.
             word.load(Acquire);
         }
         Some(Self { word, thread, _quiet: quiet })
     }
 }
 
-/// The wrong way to wait, for a negative control.
+/// Waits by spinning, for a negative control.
 fn spin(word: &AtomicU32, thread: u32) {
     while word.compare_exchange(0, thread, Relaxed, Relaxed).is_err() {
         std::thread::yield_now();
@@ -53,21 +54,22 @@ fn spin(word: &AtomicU32, thread: u32) {
 
 impl Drop for Lock<'_> {
     fn drop(&mut self) {
-        // ORDERING: Release. Pairs with the Acquire in `Lock::take`. Publishes: what the holder
-        // changed.
+        // ORDERING: Release. Pairs with the Acquire in `Lock::take`. Publishes: the changes of the
+        // holder.
         if self.word.compare_exchange(self.thread, 0, Release, Relaxed).is_err() {
-            // Threads wait: the kernel chooses the next holder. It cannot refuse the holder.
+            // Other threads wait. The kernel chooses the next holder, and cannot refuse the
+            // present one.
             os::futex(self.word, libc::FUTEX_UNLOCK_PI);
         }
     }
 }
 
-/// No cancellation and no asynchronous signal reaches the calling thread until this is dropped.
+/// Keeps cancellation and asynchronous signals from the calling thread until it is dropped.
 ///
-/// A handler may leave by `longjmp`, and a cancelled thread unwinds; either would keep the lock for
-/// the rest of the process. Signals that stand for a fault of the instruction itself stay
-/// unblocked, since blocking them would end the program.
-pub(crate) struct Quiet {
+/// A handler may leave by `longjmp`, and a cancelled thread unwinds. Either would keep the lock
+/// for the rest of the process. Signals of a faulting instruction stay unblocked, since blocking
+/// them would end the program.
+pub(crate) struct Uninterrupted {
     signals: libc::sigset_t,
     cancel: c_int,
 }
@@ -82,13 +84,13 @@ unsafe extern "C" {
 const FAULTS: [c_int; 6] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
 
-impl core::fmt::Debug for Quiet {
+impl core::fmt::Debug for Uninterrupted {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Quiet").field("cancel", &self.cancel).finish_non_exhaustive()
     }
 }
 
-impl Quiet {
+impl Uninterrupted {
     fn begin() -> Self {
         let mut cancel = 0;
         if !cfg!(ephemera_weaken = "recorder_cancellable") {
@@ -109,7 +111,7 @@ impl Quiet {
     }
 }
 
-impl Drop for Quiet {
+impl Drop for Uninterrupted {
     fn drop(&mut self) {
         // SAFETY: `begin` filled the set.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.signals, null_mut()) };

@@ -1,7 +1,7 @@
-//! What the recorder asks of the kernel: memory, the clock, the lock's futex. Nothing here
+//! The recorder's calls to the kernel: memory, the clocks, the futex of the lock. Nothing here
 //! allocates.
 //!
-//! `file` has what concerns the trace's file.
+//! `file` has the calls for the trace's file.
 
 use core::ffi::c_int;
 use core::ptr::{null, null_mut};
@@ -10,39 +10,39 @@ use core::sync::atomic::AtomicU32;
 use crate::error::StartError;
 use crate::format::TICK_LOG2;
 
-/// The error number of the last call that failed.
+/// Returns the error number of the last failed call.
 pub(crate) fn errno() -> i32 {
     // SAFETY: the call takes nothing.
     let place = unsafe { libc::__errno_location() };
-    // SAFETY: the place is the calling thread's own and always valid.
+    // SAFETY: the place belongs to the calling thread and is always valid.
     unsafe { *place }
 }
 
-/// Sets the error number back to what the program last saw.
+/// Restores the error number that the program last saw.
 pub(crate) fn set_errno(value: i32) {
     // SAFETY: the call takes nothing.
     let place = unsafe { libc::__errno_location() };
-    // SAFETY: as in `errno`.
+    // SAFETY: the place belongs to the calling thread and is always valid.
     unsafe { *place = value }
 }
 
-/// A call that failed just now.
+/// Returns the error of a call that has just failed.
 pub(crate) fn failed(call: &'static str) -> StartError {
     StartError::System { call, errno: errno() }
 }
 
-/// The monotonic clock in nanoseconds.
+/// Returns the monotonic clock in nanoseconds.
 #[inline]
 pub(crate) fn clock() -> u64 {
     read_clock(libc::CLOCK_MONOTONIC)
 }
 
-/// Processor time of the calling thread in nanoseconds: a system call.
+/// Returns the processor time of the calling thread in nanoseconds. This is a system call.
 pub(crate) fn thread_processor() -> u64 {
     read_clock(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// Processor time of the process in nanoseconds: a system call.
+/// Returns the processor time of the process in nanoseconds. This is a system call.
 pub(crate) fn process_processor() -> u64 {
     read_clock(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
@@ -50,22 +50,22 @@ pub(crate) fn process_processor() -> u64 {
 #[inline]
 fn read_clock(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a structure of the right type. Where a clock is refused, the
+    // SAFETY: the pointer is to a structure of the right type. If a clock is refused, the
     // structure stays zero.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
     time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }
 
-/// The same in ticks since `start`, which is in nanoseconds.
+/// Returns the ticks of the monotonic clock since `start`, which is in nanoseconds.
 #[inline]
 pub(crate) fn ticks_since(start: u64) -> u64 {
     clock().saturating_sub(start) >> TICK_LOG2
 }
 
-/// Zeroed memory that a child of a fork finds zeroed again.
+/// Maps zeroed memory. The kernel zeroes it again in the child of a fork.
 pub(crate) fn map_wiped(size: usize) -> Result<*mut u8, StartError> {
     let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: a new mapping at no particular address touches nothing that exists.
+    // SAFETY: a new mapping at an address that the kernel chooses changes no existing one.
     let at = unsafe { libc::mmap(null_mut(), size, access, kind, -1, 0) };
     if at == libc::MAP_FAILED {
         return Err(failed("mmap"));
@@ -73,7 +73,7 @@ pub(crate) fn map_wiped(size: usize) -> Result<*mut u8, StartError> {
     if cfg!(ephemera_weaken = "recorder_fork_inherits") {
         return Ok(at.cast());
     }
-    // SAFETY: the mapping is ours, and of this size.
+    // SAFETY: the mapping was created above with this size.
     if unsafe { libc::madvise(at, size, libc::MADV_WIPEONFORK) } != 0 {
         let error = failed("madvise(MADV_WIPEONFORK)");
         unmap(at.cast(), size);
@@ -88,20 +88,20 @@ pub(crate) fn unmap(at: *mut u8, size: usize) {
     unsafe { libc::munmap(at.cast(), size) };
 }
 
-/// The kernel's number of the calling thread. It is read on every call: the child of a fork has
-/// another.
+/// Returns the kernel's number of the calling thread. Every call asks the kernel, since the child
+/// of a fork has another number.
 pub(crate) fn thread() -> u32 {
     // SAFETY: the call takes nothing and cannot fail.
     unsafe { libc::gettid() }.cast_unsigned()
 }
 
-/// Takes or releases a futex with priority inheritance. Returns `None` where the kernel refuses.
+/// Takes or releases a futex with priority inheritance. Returns `None` if the kernel refuses.
 pub(crate) fn futex(word: &AtomicU32, operation: c_int) -> Option<()> {
     loop {
         let operation = operation | libc::FUTEX_PRIVATE_FLAG;
         let no_limit: *const libc::timespec = null();
-        // SAFETY: the word is valid for as long as the call, and both operations ignore or accept
-        // the other arguments.
+        // SAFETY: the word outlives the call. Both operations accept or ignore the other
+        // arguments.
         let done = unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, 0, no_limit) };
         if done == 0 {
             return Some(());
@@ -112,7 +112,7 @@ pub(crate) fn futex(word: &AtomicU32, operation: c_int) -> Option<()> {
     }
 }
 
-/// Reads the command of this process into `out`; how many bytes that were.
+/// Reads the command of this process into `out`. Returns the number of bytes.
 pub(crate) fn command(out: &mut [u8]) -> usize {
     // SAFETY: the path ends with a zero.
     let fd = unsafe { libc::open(c"/proc/self/cmdline".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
@@ -126,11 +126,11 @@ pub(crate) fn command(out: &mut [u8]) -> usize {
     usize::try_from(read).unwrap_or(0)
 }
 
-/// This process and its parent.
+/// Returns the numbers of this process and of its parent.
 pub(crate) fn pids() -> (u32, u32) {
     // SAFETY: the call takes nothing and cannot fail.
     let own = unsafe { libc::getpid() };
-    // SAFETY: as above.
+    // SAFETY: the call takes nothing and cannot fail.
     let parent = unsafe { libc::getppid() };
     (own.cast_unsigned(), parent.cast_unsigned())
 }

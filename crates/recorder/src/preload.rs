@@ -1,32 +1,32 @@
-//! The functions that a preloaded library puts in front of the C library's.
+//! The functions of the preloaded library, which replace those of the C library.
 //!
-//! A block is recorded after it came and before it goes, so that the sequence has it free in
-//! between (I4).
+//! A block is recorded after its allocation and before its free, so the sequence numbers leave it
+//! free in between (I4).
 
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 
 use crate::alloc::{align_log2, born, goes, resized};
 use crate::format::{Origin, op};
-use crate::process::clocks::Watch;
+use crate::process::clocks::CallTimer;
 use crate::process::launch;
 use crate::real::{early, early_size, is_early, real};
 use crate::{DEFAULT_LIMIT, os};
 
-/// Run by the loader before the program's own initialisers.
+/// The loader calls this before the program's own initialisers.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static BEGIN: extern "C" fn() = begin;
 
-/// Starts recording where the environment names a trace. Without one, or where it fails, the
-/// program runs as it would.
+/// Starts recording if the environment names a trace. Otherwise, or if the start fails, the
+/// program runs without a recording.
 extern "C" fn begin() {
     let variable = |name: &core::ffi::CStr| {
         // SAFETY: the name ends with a zero, and no thread changes the environment while the loader
         // runs.
         let value = unsafe { libc::getenv(name.as_ptr()) };
-        // SAFETY: a value of the environment ends with a zero and stays where it is until the
-        // program changes it.
+        // SAFETY: a value of the environment ends with a zero. It stays in place until the program
+        // changes it.
         (!value.is_null()).then(|| unsafe { core::ffi::CStr::from_ptr(value) }.to_bytes())
     };
     let Some(path) = variable(c"EPHEMERA_TRACE") else { return };
@@ -34,13 +34,13 @@ extern "C" fn begin() {
         .and_then(|digits| core::str::from_utf8(digits).ok()?.parse().ok())
         .unwrap_or(DEFAULT_LIMIT);
     let errno = os::errno();
-    // Whoever started the program finds no trace then; there is nobody here to be told.
+    // The user notices the failure by the missing trace. This library has no way to report it.
     let _ = launch(path, limit, if is_bypassed() { Origin::Bypassed } else { Origin::Program });
     os::set_errno(errno);
 }
 
-/// Whether the program's calls of `malloc` go to its executable, which the loader searches before
-/// every library.
+/// Returns whether the program's calls of `malloc` go to its executable, which the loader searches
+/// before every library.
 fn is_bypassed() -> bool {
     // SAFETY: the name ends with a zero.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"malloc".as_ptr()) };
@@ -48,7 +48,7 @@ fn is_bypassed() -> bool {
     !found.is_null() && object(found) != object(own)
 }
 
-/// Where the executable or library begins that holds an address; null if none does.
+/// Returns the beginning of the executable or library that contains an address; null if none does.
 fn object(address: *const c_void) -> *mut c_void {
     let mut info = libc::Dl_info {
         dli_fname: null_mut::<core::ffi::c_char>(),
@@ -56,8 +56,8 @@ fn object(address: *const c_void) -> *mut c_void {
         dli_sname: null_mut::<core::ffi::c_char>(),
         dli_saddr: null_mut(),
     };
-    // SAFETY: any address may be asked about, and the place is valid. Where nothing is found, the
-    // structure stays as it is.
+    // SAFETY: any address is allowed, and the place is valid. If nothing is found, the structure
+    // keeps its contents.
     unsafe { libc::dladdr(address, &raw mut info) };
     info.dli_fbase
 }
@@ -76,7 +76,7 @@ fn refused() -> *mut c_void {
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn malloc(size: usize) -> *mut c_void {
     let Some(real) = real() else { return early(1, size).cast() };
-    let mut watch = Watch::start();
+    let mut watch = CallTimer::start();
     // SAFETY: any size is valid.
     let block = unsafe { (real.malloc)(size) };
     watch.lap();
@@ -95,7 +95,7 @@ pub(crate) unsafe extern "C" fn calloc(count: usize, size: usize) -> *mut c_void
     let Some(real) = real() else {
         return count.checked_mul(size).map_or_else(refused, |bytes| early(1, bytes).cast());
     };
-    let mut watch = Watch::start();
+    let mut watch = CallTimer::start();
     // SAFETY: any sizes are valid.
     let block = unsafe { (real.calloc)(count, size) };
     watch.lap();
@@ -105,19 +105,19 @@ pub(crate) unsafe extern "C" fn calloc(count: usize, size: usize) -> *mut c_void
     block
 }
 
-/// Moves a piece of the early area to the heap.
+/// Moves a block of the early area to the heap.
 ///
 /// # Safety
 ///
-/// The block is such a piece.
+/// The block lies in the early area.
 #[cold]
 unsafe fn move_early(block: *mut c_void, size: usize) -> *mut c_void {
     // SAFETY: any size is valid.
     let moved = unsafe { malloc(size) };
     if !moved.is_null() {
-        // SAFETY: the caller says so.
+        // SAFETY: the caller passes a block of the early area.
         let old = unsafe { early_size(block) };
-        // SAFETY: both are as long as that, and a new block overlaps none.
+        // SAFETY: both blocks have at least this length. A new block overlaps no other.
         unsafe { moved.copy_from_nonoverlapping(block, old.min(size)) };
     }
     moved
@@ -135,12 +135,12 @@ pub(crate) unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut
         return unsafe { malloc(size) };
     }
     if is_early(block) {
-        // SAFETY: that was checked.
+        // SAFETY: `is_early` says that the block lies in the early area.
         return unsafe { move_early(block, size) };
     }
     let Some(real) = real() else { return refused() };
     if size == 0 {
-        // The C library frees here, and returns null.
+        // The C library frees the block here, and returns null.
         goes(op::FREE, block.cast());
         // SAFETY: the caller's duty is the callee's.
         let left = unsafe { (real.realloc)(block, 0) };
@@ -148,7 +148,7 @@ pub(crate) unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut
         return left;
     }
     goes(op::RESIZE, block.cast());
-    let mut watch = Watch::start();
+    let mut watch = CallTimer::start();
     // SAFETY: the caller's duty is the callee's.
     let moved = unsafe { (real.realloc)(block, size) };
     watch.lap();
@@ -182,7 +182,7 @@ pub(crate) unsafe extern "C" fn free(block: *mut c_void) {
         return;
     }
     if let Some(real) = real() {
-        let mut watch = Watch::start();
+        let mut watch = CallTimer::start();
         goes(op::FREE, block.cast());
         watch.lap();
         // SAFETY: the caller's duty is the callee's.
@@ -238,8 +238,8 @@ pub(crate) unsafe extern "C" fn posix_memalign(place: *mut *mut c_void, align: u
 
 /// Records a block that a function of the next allocator returned for this alignment.
 ///
-/// The C library decides about an alignment that is no power of two: one rounds it up, another
-/// refuses.
+/// The C library decides what to do with an alignment that is no power of two. One rounds it up,
+/// another refuses it.
 fn aligned(align: usize, size: usize, block: Option<*mut c_void>) -> *mut c_void {
     let Some(block) = block else { return refused() };
     born(op::ALLOC, align_log2(align.checked_next_power_of_two().unwrap_or(1)), block.cast(), size);
@@ -270,7 +270,7 @@ pub(crate) unsafe extern "C" fn aligned_alloc(align: usize, size: usize) -> *mut
     aligned(align, size, real.aligned_alloc.map(|next| unsafe { next(align, size) }))
 }
 
-/// The size of a page.
+/// Returns the size of a page.
 fn page() -> usize {
     // SAFETY: the call takes a number.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)

@@ -1,8 +1,8 @@
-//! The recording of a process: how it starts, what one call does, what happens at a fork, and how
-//! it stops.
+//! The recording of a process: its start, the recording of one call, the effect of a fork, and its
+//! end.
 //!
-//! `lease` has what happens at a thread's beginning and end, `clocks` the processor times and the
-//! measured calls, and `sandbox` what happens when the program gives up system calls.
+//! `lease` handles the beginning and the end of a thread, `clocks` the processor times and the
+//! measured calls, and `sandbox` a program that gives up system calls.
 
 use core::cell::UnsafeCell;
 use core::ffi::CStr;
@@ -10,9 +10,9 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 
 use crate::error::StartError;
-use crate::file::File;
+use crate::file::TraceFile;
 use crate::format::{self, CHUNK, HEAD, MOST_THREADS, Origin, Stop, head};
-use crate::list::List;
+use crate::list::StreamList;
 use crate::lock::Lock;
 use crate::os;
 use crate::stream::{Call, Stream};
@@ -25,71 +25,72 @@ mod lease;
 #[cfg(all(feature = "preload", target_arch = "x86_64"))]
 mod sandbox;
 
-/// Threads that can write at a time.
+/// The most threads that can write at one time.
 const STREAMS: usize = 4096;
-/// Most bytes of a file.
+/// The largest size of a file.
 const MOST: u64 = 1 << 46;
-/// Bytes of a path, with its suffix and the zero at its end.
+/// The size of a path with its suffix and the zero at its end.
 const PATH: usize = 2048;
-/// Bytes that a suffix may take.
+/// The longest suffix.
 const SUFFIX: usize = 24;
-/// Most programs that one process executes one after another.
+/// The most programs that one process executes one after another.
 const IMAGES: u32 = 10_000;
 
-/// States of a [`Process`]. A fork leaves zero.
+/// The states of a [`Recording`]. A fork sets zero.
 const WIPED: u32 = 0;
 const RECORDING: u32 = 1;
 const STOPPED: u32 = 2;
 
 /// The state of a recording. The kernel zeroes it in the child of a fork (I3).
 #[repr(C)]
-struct Process {
+struct Recording {
     state: AtomicU32,
     /// The word of the [`Lock`] under which the file begins and grows.
     locked: AtomicU32,
-    file: File,
-    /// Where the file's head is mapped; null before there is a file.
+    file: TraceFile,
+    /// The address of the file's head; null before there is a file.
     base: AtomicPtr<u8>,
-    /// The process that the file is about. The child of a `vfork` finds its parent's.
+    /// The process of the file. The child of a `vfork` reads its parent's number.
     pid: AtomicU32,
-    /// Calls that could not be recorded.
+    /// The number of calls that were not recorded.
     dropped: AtomicU64,
-    /// The streams that threads have given back.
-    free: List,
-    /// How many streams threads have ever held.
+    /// The streams that threads have returned.
+    free: StreamList,
+    /// The number of streams that any thread has ever held.
     made: AtomicU32,
     streams: [Stream; STREAMS],
 }
 
-static PROCESS: AtomicPtr<Process> = AtomicPtr::new(core::ptr::null_mut());
+static PROCESS: AtomicPtr<Recording> = AtomicPtr::new(core::ptr::null_mut());
 static STARTED: AtomicBool = AtomicBool::new(false);
 /// The number of the next event.
 static SEQUENCE: AtomicU64 = AtomicU64::new(0);
-/// Threads counted so far.
+/// The number of threads so far.
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 /// The monotonic clock at the start.
 static CLOCK: AtomicU64 = AtomicU64::new(0);
-/// Most bytes that the file may have.
+/// The most bytes that the file may have.
 static LIMIT: AtomicUsize = AtomicUsize::new(0);
-/// The key whose destructor gives a thread's stream back.
+/// The key whose destructor returns a thread's stream.
 static KEY: AtomicU32 = AtomicU32::new(0);
-/// Threads that are about to enter a sandbox: the file does not grow meanwhile.
+/// The number of threads that are about to enter a sandbox. The file does not grow meanwhile.
 static ENTERING: AtomicU32 = AtomicU32::new(0);
-/// The path that was asked for.
-static ASKED: Text = Text(UnsafeCell::new([0; PATH]));
+/// The requested path.
+static ASKED: PathText = PathText(UnsafeCell::new([0; PATH]));
 /// The path of this process's file.
-static FILE: Text = Text(UnsafeCell::new([0; PATH]));
+static FILE: PathText = PathText(UnsafeCell::new([0; PATH]));
 
-/// A path, ended by zero.
-struct Text(UnsafeCell<[u8; PATH]>);
+/// A path with a zero at its end.
+struct PathText(UnsafeCell<[u8; PATH]>);
 
-// SAFETY: `prepare` writes it before `PROCESS` is published, and later only the holder of the
+// SAFETY: `prepare` writes it before `PROCESS` is published. Afterwards, only the holder of the
 // process's lock reads or writes it.
-unsafe impl Sync for Text {}
+unsafe impl Sync for PathText {}
 
-impl Text {
+impl PathText {
     fn get(&self) -> &CStr {
-        // SAFETY: the caller may read it, as said at the `Sync`, and so nobody writes.
+        // SAFETY: the caller holds the process's lock or has not published the process, so no
+        // other thread writes.
         let bytes = unsafe { &*self.0.get() };
         CStr::from_bytes_until_nul(bytes).unwrap_or_default()
     }
@@ -100,14 +101,14 @@ impl Text {
     ///
     /// No other thread reads or writes it.
     unsafe fn set(&self, path: &[u8], suffix: &[u8]) {
-        // SAFETY: the caller says so.
+        // SAFETY: the caller guarantees that no other thread reads or writes the text.
         let bytes = unsafe { &mut *self.0.get() };
         let ends = [path, suffix, &[0]].into_iter().flatten();
         bytes.iter_mut().zip(ends).for_each(|(to, from)| *to = *from);
     }
 }
 
-/// Records one call, where this process records.
+/// Records one call if this process records.
 #[inline]
 pub(crate) fn record(call: &Call) {
     // ORDERING: Acquire. Pairs with the Release in `launch`. Publishes: the zeroed process and its
@@ -123,8 +124,8 @@ pub(crate) fn record(call: &Call) {
         if !cfg!(ephemera_weaken = "recorder_reentered") {
             tls::set_stream(BUSY);
         }
-        // SAFETY: what lies above the words for none is a stream of the process, which is never
-        // unmapped (I1).
+        // SAFETY: every value above `BUSY` is a stream of the process, which is never unmapped
+        // (I1).
         let stream = unsafe { &*words.stream };
         let written = stream.write(words.number, CLOCK.load(Relaxed), &SEQUENCE, call);
         tls::set_stream(words.stream);
@@ -132,14 +133,14 @@ pub(crate) fn record(call: &Call) {
             return;
         }
     }
-    // SAFETY: as above; all fields of a process are atomics.
+    // SAFETY: a published process is never unmapped (I1), and all its fields are atomics.
     record_slow(unsafe { &*process }, call);
 }
 
-/// Finds the thread a stream with room, and writes to it.
+/// Finds a stream with room for the thread, and writes the call to it.
 #[cold]
 #[inline(never)]
-fn record_slow(process: &Process, call: &Call) {
+fn record_slow(process: &Recording, call: &Call) {
     // ORDERING: Acquire. Pairs with the Release in `restart`. Publishes: the child's file.
     if process.state.load(Acquire) == STOPPED {
         return;
@@ -166,10 +167,10 @@ fn record_slow(process: &Process, call: &Call) {
     os::set_errno(errno);
 }
 
-impl Process {
+impl Recording {
     /// Returns the next chunk of the file, to the holder of the lock.
     fn claim(&self, _lock: &Lock<'_>) -> Option<*mut u8> {
-        // The process may have stopped or forked since the caller looked.
+        // The process may have stopped or forked since the caller checked.
         if self.state.load(Relaxed) != RECORDING || ENTERING.load(Relaxed) > 0 {
             return None;
         }
@@ -184,7 +185,7 @@ impl Process {
         self.tell_dropped();
     }
 
-    /// Writes into the head how many calls were dropped, once there is a head.
+    /// Writes the number of dropped calls into the head, if there is one.
     fn tell_dropped(&self) {
         // ORDERING: Acquire. Pairs with the Release in `open`. Publishes: the mapped head.
         let base = self.base.load(Acquire);
@@ -198,48 +199,49 @@ impl Process {
         place.fetch_max(self.dropped.load(Relaxed).to_le(), Relaxed);
     }
 
-    /// Ends the recording; the head says why and from where on.
+    /// Ends the recording. The head says why, and from which event on.
     fn stop(&self, why: Stop) {
         if self.state.swap(STOPPED, Relaxed) != RECORDING {
             return;
         }
         let base = self.base.load(Relaxed);
         if base.is_null() {
-            // A signal handler forked just now, and the child has no file yet.
+            // A signal handler has just forked, and the child has no file yet.
             return;
         }
         let put = |at: usize, bytes: &[u8]| {
             // SAFETY: the fields lie within the head.
             let to = unsafe { base.add(at) };
-            // SAFETY: as above; only the thread that changed the state writes here.
+            // SAFETY: the place lies within the head. Only the thread that changed the state
+            // writes here.
             unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
         };
         put(head::STOP_SEQUENCE, &SEQUENCE.load(Relaxed).to_le_bytes());
         put(head::STOP, &(why as u32).to_le_bytes());
     }
 
-    /// Gives a child of a fork a file of its own, unless another thread of the child did.
+    /// Gives the child of a fork its own file, unless another thread of the child already did.
     ///
-    /// The parent's mappings stay: a signal handler may have forked while its thread
-    /// wrote to a chunk, and the thread goes on there when the handler returns.
+    /// The parent's mappings stay. A signal handler may have forked while its thread wrote to a
+    /// chunk, and the thread continues there when the handler returns.
     #[cold]
     fn restart(&self) {
         let Some(_lock) = Lock::take(&self.locked) else { return };
         if self.state.load(Relaxed) != WIPED && !cfg!(ephemera_weaken = "recorder_restarts_twice") {
             return;
         }
-        // A signal handler may have forked while its thread gave a stream back.
+        // A signal handler may have forked while its thread returned a stream.
         self.free.clear();
         self.made.store(0, Relaxed);
         let opened = self.open(Origin::Fork, LIMIT.load(Relaxed)).is_ok();
         let state = if opened { RECORDING } else { STOPPED };
         // ORDERING: Release. Pairs with the Acquire in `record_slow`, `write` and `exits`.
-        // Publishes: the file, for the other threads. It fails where the recording was stopped
-        // meanwhile.
+        // Publishes: the file, to the other threads. The exchange fails if the recording was
+        // stopped.
         let _ = self.state.compare_exchange(WIPED, state, Release, Relaxed);
     }
 
-    /// Makes a file for this process and maps it.
+    /// Creates a file for this process and maps it.
     fn open(&self, origin: Origin, limit: usize) -> Result<(), StartError> {
         let (pid, parent) = os::pids();
         self.pid.store(pid, Relaxed);
@@ -283,7 +285,7 @@ impl Process {
     }
 }
 
-/// Writes `.pid`, and `.image` where the process had another image before. Returns the length.
+/// Writes `.pid`, and `.image` if the process ran another program before. Returns the length.
 fn write_suffix(out: &mut [u8; SUFFIX], pid: u32, image: u32) -> usize {
     let mut at = 0;
     for (number, wanted) in [(pid, true), (image, image > 0)] {
@@ -302,12 +304,12 @@ fn write_suffix(out: &mut [u8; SUFFIX], pid: u32, image: u32) -> usize {
     at
 }
 
-/// Starts recording this process into `path`, a dot and the number of the process, in at most
-/// `limit` bytes.
+/// Starts recording this process in at most `limit` bytes. The file's name is `path`, a dot and
+/// the number of the process.
 ///
 /// # Errors
 ///
-/// Where the process records already, where the path or the limit is no use, and where the system
+/// If the process already records, if the path or the limit is unsuitable, or if the system
 /// refuses the file or the memory.
 pub fn start(path: &CStr, limit: u64) -> Result<(), StartError> {
     launch(path.to_bytes(), limit, Origin::Call)
@@ -334,15 +336,15 @@ pub(crate) fn launch(path: &[u8], limit: u64, origin: Origin) -> Result<(), Star
 }
 
 fn prepare(path: &[u8], most: usize, origin: Origin) -> Result<(), StartError> {
-    let process: *mut Process = os::map_wiped(size_of::<Process>())?.cast();
-    // SAFETY: the mapping is large enough, aligned to a page, and zeros are a process without a
-    // file. Once published, it is never unmapped (I1).
+    let process: *mut Recording = os::map_wiped(size_of::<Recording>())?.cast();
+    // SAFETY: the mapping is large enough and aligned to a page. Zeros are a process without a
+    // file. A published process is never unmapped (I1).
     let known = unsafe { &*process };
-    // SAFETY: `STARTED` was false, so no other thread is here, and none reads before `PROCESS` is
-    // published.
+    // SAFETY: `STARTED` was false, so no other thread is here. No thread reads the text before
+    // `PROCESS` is published.
     unsafe { ASKED.set(path, &[]) };
     let mut key = 0;
-    // SAFETY: the place is valid, and `leave` takes whatever is set.
+    // SAFETY: the place is valid, and `leave` accepts any value.
     let made = unsafe { libc::pthread_key_create(&raw mut key, Some(leave)) };
     let opened = if made == 0 {
         KEY.store(key, Relaxed);
@@ -352,7 +354,7 @@ fn prepare(path: &[u8], most: usize, origin: Origin) -> Result<(), StartError> {
         Err(StartError::System { call: "pthread_key_create", errno: made })
     };
     if opened.is_err() {
-        os::unmap(process.cast(), size_of::<Process>());
+        os::unmap(process.cast(), size_of::<Recording>());
         return opened;
     }
     known.state.store(RECORDING, Relaxed);

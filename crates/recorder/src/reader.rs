@@ -1,4 +1,5 @@
-//! Reads a trace: the chunks' heads first, then the events of all streams, merged by their sequence.
+//! Reads a trace: first the heads of the chunks, then the events of all streams, merged by their
+//! sequence numbers.
 #![forbid(unsafe_code)]
 
 use core::cmp::Reverse;
@@ -7,7 +8,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use crate::error::Error;
+use crate::error::TraceError;
 use crate::format::{
     self, CHUNK, CHUNK_HEAD, CHUNK_MAGIC, HEAD, MAGIC, OLDEST, Origin, Stop, VERSION, chunk, head,
 };
@@ -18,109 +19,109 @@ use self::cursor::Cursor;
 
 mod cursor;
 
-/// What happened to a block.
+/// An operation on a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// A block came.
+    /// A block was allocated.
     Alloc {
-        /// Where it is.
+        /// The address.
         address: u64,
-        /// Bytes asked for.
+        /// The requested size in bytes.
         size: u64,
-        /// The alignment asked for as a power of two; 0 where none was.
+        /// The requested alignment as a power of two; 0 if there was no request.
         align_log2: u8,
-        /// Whether it was asked for zeroed.
+        /// Whether zeroed memory was requested.
         zeroed: bool,
     },
-    /// A block goes.
+    /// A block is about to be freed.
     Free {
-        /// Where it was.
+        /// The address.
         address: u64,
     },
-    /// A block goes into `realloc`.
+    /// A block is about to enter `realloc`.
     Resize {
-        /// Where it was.
+        /// The address.
         address: u64,
     },
-    /// It comes out of it.
+    /// `realloc` returned a block.
     Resized {
-        /// Where it is.
+        /// The address.
         address: u64,
-        /// Bytes asked for; 0 where they were refused and the block stayed.
+        /// The requested size in bytes; 0 if `realloc` refused and left the block as it was.
         size: u64,
     },
 }
 
 /// One event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Event {
-    /// Its place among all events.
+pub struct TraceEvent {
+    /// The position among all events.
     pub sequence: u64,
     /// Nanoseconds since the start.
     pub time: u64,
-    /// The thread's number, from 1.
+    /// The number of the thread, from 1.
     pub thread: u32,
-    /// What happened.
+    /// The operation.
     pub what: What,
 }
 
 /// The end of a run that exited, in nanoseconds since its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct End {
-    /// When it came.
+pub struct RunEnd {
+    /// The time of the end.
     pub time: u64,
-    /// Processor time of the process until then.
+    /// The processor time of the process until then.
     pub processor: u64,
 }
 
-/// Threads that a process can have had, as far as a trace is believed.
+/// The largest number of a thread in a valid trace.
 const THREADS: u64 = format::MOST_THREADS;
 
-/// Most consecutive chunks without a head: threads that were killed claimed them, or the file was
-/// extended in advance.
+/// The most consecutive chunks without a head. Killed threads leave such chunks, and so does a
+/// file that was extended in advance.
 const UNBEGUN: u32 = 8192;
 
-/// Where a chunk's events are.
+/// The place of a chunk's events.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct ChunkPlace {
     offset: u64,
     used: usize,
 }
 
-/// A trace's head, and where its chunks are.
+/// The head of a trace, and the places of its chunks.
 #[derive(Debug)]
 pub struct Trace {
     file: File,
-    streams: Vec<Vec<Place>>,
-    /// Where each stream's first chunk begins counting.
+    streams: Vec<Vec<ChunkPlace>>,
+    /// The base sequence number of each stream's first chunk.
     firsts: Vec<u64>,
     /// The process that was recorded.
     pub pid: u32,
-    /// Its parent.
+    /// The parent of the process.
     pub parent: u32,
     /// How the recording began; `None` for a word that this version does not know.
     pub origin: Option<Origin>,
-    /// Why it ended before the program.
+    /// Why the recording ended before the program, if it did.
     pub stop: Option<Stop>,
-    /// Events from here on are incomplete.
+    /// The sequence number from which on events are incomplete.
     stop_sequence: u64,
-    /// Most bytes that the trace was allowed.
+    /// The most bytes that the trace was allowed.
     pub limit: u64,
-    /// Calls that are not in the trace, although it goes on after them.
+    /// Calls that are missing although the trace continues after them.
     pub dropped: u64,
-    /// Version of the format.
+    /// The version of the format.
     version: u32,
     /// Processor time of the process at the start of the recording, in nanoseconds.
     pub start_processor: u64,
-    /// How the run ended; `None` where it did not exit, and where the recording ended first.
-    pub end: Option<End>,
-    /// Nanoseconds that reading the clock twice adds to the interval between the readings.
+    /// The end of the run; `None` if the program did not exit, or if the recording ended first.
+    pub end: Option<RunEnd>,
+    /// Nanoseconds that two readings of the clock add to the interval between them.
     pub clock_cost: f64,
-    /// The command, its words separated by spaces, its control characters escaped.
+    /// The command, with spaces between its words and with its control characters escaped.
     pub command: String,
-    /// Bytes of the file that mean something.
+    /// The size of the file up to its last event.
     pub bytes: u64,
-    /// Where the file ends within a chunk, if it does.
+    /// The length of a file that ends within a chunk.
     pub truncated: Option<u64>,
 }
 
@@ -129,13 +130,13 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).and_then(|four| four.try_into().ok()).map_or(0, u32::from_le_bytes)
 }
 
-/// Reads two of them as one.
+/// Reads a little-endian word of 64 bits.
 fn long(bytes: &[u8], at: usize) -> u64 {
     u64::from(word(bytes, at)) | u64::from(word(bytes, at + 4)) << 32
 }
 
-/// Reads as much of `out` as there is at `offset`.
-fn read_at(file: &File, out: &mut [u8], offset: u64) -> Result<usize, Error> {
+/// Reads from `offset` until `out` is full or the file ends.
+fn read_at(file: &File, out: &mut [u8], offset: u64) -> Result<usize, TraceError> {
     use std::io::{Seek, SeekFrom};
     let mut file = file;
     file.seek(SeekFrom::Start(offset))?;
@@ -150,33 +151,34 @@ fn read_at(file: &File, out: &mut [u8], offset: u64) -> Result<usize, Error> {
 }
 
 impl Trace {
-    /// Opens a trace and looks at all its chunks' heads. A file that was cut off is readable up to there.
+    /// Opens a trace and reads the heads of all chunks. A file that was cut off is readable up to
+    /// the cut.
     ///
     /// # Errors
     ///
-    /// Where the file cannot be read, is no trace, or where a chunk's head means nothing.
-    pub fn open(path: &Path) -> Result<Self, Error> {
+    /// If the file cannot be read, is not a trace, or has a chunk with an invalid head.
+    pub fn open(path: &Path) -> Result<Self, TraceError> {
         let file = File::open(path)?;
         let length = file.metadata()?.len();
         let mut bytes = [0; HEAD];
         let read = read_at(&file, &mut bytes, 0)?;
         if read < head::COMMAND || bytes[..8] != MAGIC {
-            return Err(Error::Foreign { why: "it does not begin with EPHTRACE" });
+            return Err(TraceError::Foreign { why: "it does not begin with EPHTRACE" });
         }
         let found = word(&bytes, head::VERSION);
         if !(OLDEST..=VERSION).contains(&found) {
-            return Err(Error::Version { found });
+            return Err(TraceError::Version { found });
         }
         if word(&bytes, head::CHUNK) != CHUNK as u32 {
-            return Err(Error::Corrupt { offset: head::CHUNK as u64, why: "chunks of another size" });
+            return Err(TraceError::Corrupt { offset: head::CHUNK as u64, why: "chunks have another size" });
         }
         let stop = Stop::from_word(word(&bytes, head::STOP));
-        // In the first version, the command may run on to the head's end.
+        // In the first version, the command may extend to the end of the head.
         let later = found > OLDEST;
         let most = if later { head::START_PROCESSOR } else { HEAD } - head::COMMAND;
         let command = (word(&bytes, head::COMMAND_LENGTH) as usize).min(most);
         let has_dropped = head::COMMAND + command <= head::DROPPED;
-        let end = End { time: long(&bytes, head::END), processor: long(&bytes, head::END_PROCESSOR) };
+        let end = RunEnd { time: long(&bytes, head::END), processor: long(&bytes, head::END_PROCESSOR) };
         let command = bytes[head::COMMAND..][..command].split(|byte| *byte == 0);
         let command: Vec<_> = command.filter(|word| !word.is_empty()).map(shown).collect();
         let mut trace = Self {
@@ -202,8 +204,8 @@ impl Trace {
         Ok(trace)
     }
 
-    fn find_chunks(&mut self, length: u64) -> Result<(), Error> {
-        let mut known: BTreeMap<u32, (u64, Vec<(u64, Place)>)> = BTreeMap::new();
+    fn find_chunks(&mut self, length: u64) -> Result<(), TraceError> {
+        let mut known: BTreeMap<u32, (u64, Vec<(u64, ChunkPlace)>)> = BTreeMap::new();
         let mut offset = HEAD as u64;
         let mut unbegun = 0;
         while offset < length {
@@ -215,15 +217,15 @@ impl Trace {
                 }
                 break;
             }
-            let why = |why| Error::Corrupt { offset, why };
+            let why = |why| TraceError::Corrupt { offset, why };
             if head[..4] == CHUNK_MAGIC {
                 unbegun = 0;
                 let used = word(&head, chunk::USED) as usize;
                 if u64::from(word(&head, chunk::THREAD)) > THREADS {
-                    return Err(why("a thread of a number that no process reaches"));
+                    return Err(why("a thread number that no process reaches"));
                 }
                 if used > CHUNK - CHUNK_HEAD {
-                    return Err(why("a chunk that says it has more than fits"));
+                    return Err(why("a chunk with more bytes than fit"));
                 }
                 let there = (length - offset) as usize;
                 let used = if there < CHUNK_HEAD + used {
@@ -235,15 +237,15 @@ impl Trace {
                 let sequence = long(&head, chunk::SEQUENCE);
                 let stream = known.entry(word(&head, chunk::STREAM)).or_insert((sequence, Vec::new()));
                 if stream.1.last().is_some_and(|(before, _)| *before > sequence) {
-                    return Err(why("a chunk that begins before the one before it"));
+                    return Err(why("a chunk that begins before the previous one"));
                 }
-                stream.1.push((sequence, Place { offset, used }));
+                stream.1.push((sequence, ChunkPlace { offset, used }));
                 self.bytes = offset + (CHUNK_HEAD + used) as u64;
             } else if head.iter().any(|byte| *byte != 0) {
                 // A chunk that was claimed and not begun is all zeros.
                 return Err(why("a chunk that does not begin with CHNK"));
             } else if unbegun == UNBEGUN {
-                return Err(why("more bytes without a chunk than a recorder leaves"));
+                return Err(why("more bytes without a chunk than a recording leaves"));
             } else {
                 unbegun += 1;
             }
@@ -256,7 +258,7 @@ impl Trace {
         Ok(())
     }
 
-    /// All events in the order in which they happened.
+    /// Returns all events in the order in which they happened.
     #[must_use]
     pub fn events(&self) -> Events<'_> {
         let waiting =
@@ -267,21 +269,21 @@ impl Trace {
     }
 }
 
-/// The events of a trace, in order. Ends after the first error.
+/// The events of a trace in order. The iterator ends after the first error.
 #[derive(Debug)]
 pub struct Events<'a> {
     trace: &'a Trace,
     cursors: Vec<Cursor>,
-    /// Streams by the sequence number of what comes next, or a lower one.
+    /// The streams by a lower bound of their next sequence number.
     waiting: BinaryHeap<Reverse<(u64, usize)>>,
-    /// The stream that was read last.
+    /// The last stream that was read.
     current: Option<usize>,
     failed: bool,
     timing: Timing,
 }
 
 impl Iterator for Events<'_> {
-    type Item = Result<Event, Error>;
+    type Item = Result<TraceEvent, TraceError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.failed {
@@ -289,7 +291,7 @@ impl Iterator for Events<'_> {
         }
         match self.advance() {
             Ok(event) => {
-                let whole = |event: &Event| {
+                let whole = |event: &TraceEvent| {
                     event.sequence < self.trace.stop_sequence || cfg!(ephemera_weaken = "trace_ragged_end")
                 };
                 event.filter(whole).map(Ok)
@@ -303,13 +305,13 @@ impl Iterator for Events<'_> {
 }
 
 impl Events<'_> {
-    /// Returns what the notes read so far say: all of them, once the events are at their end.
+    /// Returns the notes read so far. They are complete when the iterator has ended.
     #[must_use]
     pub fn timing(&self) -> &Timing {
         &self.timing
     }
 
-    fn advance(&mut self) -> Result<Option<Event>, Error> {
+    fn advance(&mut self) -> Result<Option<TraceEvent>, TraceError> {
         loop {
             if let Some(stream) = self.current {
                 let cursor = &mut self.cursors[stream];
@@ -328,7 +330,8 @@ impl Events<'_> {
                 self.current = None;
             }
             let Some(Reverse((next, stream))) = self.waiting.pop() else { return Ok(None) };
-            // Its event is ahead and first, or its first chunk was not read yet.
+            // Either its next event is read and is the first of all, or its first chunk was not
+            // read yet.
             if let Some(event) = self.cursors[stream].ahead
                 && event.sequence == next
             {

@@ -1,30 +1,31 @@
-//! The allocator that the recorder stands in front of, and the little memory that it takes to find it.
+//! The next allocator, which the recorder calls, and a small memory area for the search.
 //!
-//! `dlsym` may allocate, which ends in our own `calloc`: such calls get pieces of a static area, which are never reused.
+//! `dlsym` may allocate, which calls our own `calloc`. Such calls get pieces of a static area,
+//! which are never reused.
 
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_int, c_void};
 use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// Bytes of the area.
+/// The size of the area.
 const AREA: usize = 64 << 10;
 
 #[repr(align(4096))]
-struct Area(UnsafeCell<[u8; AREA]>);
+struct EarlyArea(UnsafeCell<[u8; AREA]>);
 
-// SAFETY: pieces are handed out once each, by an atomic cursor, and nothing else touches the bytes.
-unsafe impl Sync for Area {}
+// SAFETY: an atomic cursor hands out each piece once, and nothing else accesses the bytes.
+unsafe impl Sync for EarlyArea {}
 
-static BYTES: Area = Area(UnsafeCell::new([0; AREA]));
+static BYTES: EarlyArea = EarlyArea(UnsafeCell::new([0; AREA]));
 static CURSOR: AtomicUsize = AtomicUsize::new(0);
 
-/// A zeroed piece of the area, or null: it is too small for that.
+/// Returns a zeroed piece of the area; null if the area has no room for it.
 pub(crate) fn early(align: usize, size: usize) -> *mut u8 {
-    // An alignment that no power of two reaches is refused below.
+    // The check below refuses an alignment that overflows here.
     let align = align.checked_next_power_of_two().unwrap_or(usize::MAX).max(16);
     let piece = |at: usize| {
-        // The size stands in front, for `realloc`.
+        // The size stands before the piece, for `realloc`.
         let begin = at.checked_add(16)?.checked_next_multiple_of(align)?;
         Some((begin, begin.checked_add(size)?)).filter(|&(_, end)| align <= 4096 && end <= AREA)
     };
@@ -35,31 +36,31 @@ pub(crate) fn early(align: usize, size: usize) -> *mut u8 {
     let base: *mut u8 = BYTES.0.get().cast();
     // SAFETY: the piece lies within the area.
     let block = unsafe { base.add(begin) };
-    // SAFETY: the sixteen bytes before it belong to it.
+    // SAFETY: the sixteen bytes before the piece belong to it.
     let length = unsafe { block.sub(16) };
-    // SAFETY: as above, and they are aligned to 16.
+    // SAFETY: the sixteen bytes before the piece belong to it, and they are aligned to 16.
     unsafe { length.cast::<usize>().write(size) };
     block
 }
 
-/// Whether a block is a piece of the area.
+/// Returns whether a block is a piece of the area.
 pub(crate) fn is_early(block: *mut c_void) -> bool {
     block.addr().wrapping_sub(BYTES.0.get().addr()) < AREA
 }
 
-/// The size of a piece.
+/// Returns the size of a piece.
 ///
 /// # Safety
 ///
 /// The block came from [`early`].
 pub(crate) unsafe fn early_size(block: *mut c_void) -> usize {
-    // SAFETY: `early` wrote the size there.
+    // SAFETY: `early` wrote the size into the sixteen bytes before the block.
     let length = unsafe { block.byte_sub(16) };
-    // SAFETY: as above, aligned to 16.
+    // SAFETY: `early` wrote the size there, aligned to 16.
     unsafe { length.cast::<usize>().read() }
 }
 
-/// The next functions of the family. The last four are not in every C library.
+/// The functions of the next allocator. Some C libraries lack the last four.
 #[derive(Debug)]
 pub(crate) struct Real {
     pub(crate) malloc: unsafe extern "C" fn(usize) -> *mut c_void,
@@ -73,27 +74,28 @@ pub(crate) struct Real {
     pub(crate) pvalloc: Option<Paged>,
 }
 
-/// Takes an alignment and a size.
+/// A function of an alignment and a size.
 pub(crate) type Aligned = unsafe extern "C" fn(usize, usize) -> *mut c_void;
-/// Takes a size.
+/// A function of a size.
 pub(crate) type Paged = unsafe extern "C" fn(usize) -> *mut c_void;
 
-struct Found(UnsafeCell<Option<Real>>);
+struct FoundFunctions(UnsafeCell<Option<Real>>);
 
-// SAFETY: written once, by who moved `STATE` on, before it says that all are found; read afterwards.
-unsafe impl Sync for Found {}
+// SAFETY: the thread that changed `STATE` first writes it once, before it publishes the end of the
+// search. Afterwards it is only read.
+unsafe impl Sync for FoundFunctions {}
 
-static FOUND: Found = Found(UnsafeCell::new(None));
+static FOUND: FoundFunctions = FoundFunctions(UnsafeCell::new(None));
 static STATE: AtomicUsize = AtomicUsize::new(0);
 const SEARCHING: usize = 1;
 const READY: usize = 2;
 
-/// The allocator behind us; `None` while it is looked for.
+/// Returns the next allocator; `None` during the search for it.
 #[inline]
 pub(crate) fn real() -> Option<&'static Real> {
     // ORDERING: Acquire. Pairs with the Release in `search`. Publishes: the addresses.
     if STATE.load(Acquire) == READY {
-        // SAFETY: nobody writes any more.
+        // SAFETY: the search has ended, so no thread writes.
         return unsafe { &*FOUND.0.get() }.as_ref();
     }
     search()
@@ -108,34 +110,43 @@ fn search() -> Option<&'static Real> {
     }
     // The types are those of the C standard and of POSIX for these names.
     let real = Real {
-        // SAFETY: a function pointer is as large as a pointer, and the symbol is the C library's function of this type.
+        // SAFETY: a function pointer is as large as a pointer. The symbol is the C library's
+        // function of this type.
         malloc: unsafe { core::mem::transmute_copy(&next(c"malloc")) },
-        // SAFETY: as above.
+        // SAFETY: a function pointer is as large as a pointer. The symbol is the C library's
+        // function of this type.
         calloc: unsafe { core::mem::transmute_copy(&next(c"calloc")) },
-        // SAFETY: as above.
+        // SAFETY: a function pointer is as large as a pointer. The symbol is the C library's
+        // function of this type.
         realloc: unsafe { core::mem::transmute_copy(&next(c"realloc")) },
-        // SAFETY: as above.
+        // SAFETY: a function pointer is as large as a pointer. The symbol is the C library's
+        // function of this type.
         free: unsafe { core::mem::transmute_copy(&next(c"free")) },
-        // SAFETY: as above.
+        // SAFETY: a function pointer is as large as a pointer. The symbol is the C library's
+        // function of this type.
         posix_memalign: unsafe { core::mem::transmute_copy(&next(c"posix_memalign")) },
-        // SAFETY: as above, and a null pointer is `None`.
+        // SAFETY: a function pointer is as large as a pointer. The symbol is the C library's
+        // function of this type, and a null pointer is `None`.
         aligned_alloc: unsafe { core::mem::transmute_copy(&find(c"aligned_alloc")) },
-        // SAFETY: as above.
+        // SAFETY: a function pointer is as large as a pointer. The symbol is the C library's
+        // function of this type, and a null pointer is `None`.
         memalign: unsafe { core::mem::transmute_copy(&find(c"memalign")) },
-        // SAFETY: as above.
+        // SAFETY: a function pointer is as large as a pointer. The symbol is the C library's
+        // function of this type, and a null pointer is `None`.
         valloc: unsafe { core::mem::transmute_copy(&find(c"valloc")) },
-        // SAFETY: as above.
+        // SAFETY: a function pointer is as large as a pointer. The symbol is the C library's
+        // function of this type, and a null pointer is `None`.
         pvalloc: unsafe { core::mem::transmute_copy(&find(c"pvalloc")) },
     };
-    // SAFETY: this thread alone moved the state on, and nobody reads yet.
+    // SAFETY: only this thread changed the state, and no thread reads before the store below.
     unsafe { *FOUND.0.get() = Some(real) };
     // ORDERING: Release. Pairs with the Acquire in `real`. Publishes: the addresses.
     STATE.store(READY, Release);
-    // SAFETY: nobody writes any more.
+    // SAFETY: the search has ended, so no thread writes.
     unsafe { &*FOUND.0.get() }.as_ref()
 }
 
-/// Returns the symbol of that name in the libraries after this one, or null.
+/// Returns the symbol of this name in the libraries after this one, or null.
 fn find(name: &CStr) -> *mut c_void {
     // SAFETY: the name ends with a zero.
     unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }
@@ -145,7 +156,7 @@ fn find(name: &CStr) -> *mut c_void {
 fn next(name: &CStr) -> *mut c_void {
     let symbol = find(name);
     if symbol.is_null() {
-        // A process without an allocator cannot go on, and cannot be told why otherwise.
+        // A process without an allocator cannot continue, and there is no other way to report it.
         // SAFETY: the call does not return.
         unsafe { libc::abort() }
     }

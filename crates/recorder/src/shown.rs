@@ -1,8 +1,8 @@
-//! Text of a trace, made safe to show.
+//! Text of a trace, made safe for terminals and pages.
 #![forbid(unsafe_code)]
 
-/// `text` with each character escaped that a terminal or a page would obey: controls, and those
-/// that reorder what is displayed.
+/// Returns `text` with control characters escaped, and also characters that reorder the displayed
+/// text.
 pub(crate) fn shown(text: &[u8]) -> String {
     let reorders =
         |c| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

@@ -1,42 +1,42 @@
-//! What a trace amounts to, in a few numbers.
+//! A summary of a trace in a few numbers.
 #![forbid(unsafe_code)]
 
 use core::fmt;
 use std::collections::BTreeSet;
 
-use crate::book::{Book, Step};
-use crate::error::Error;
+use crate::book::{Book, BookStep};
+use crate::error::TraceError;
 use crate::format::Stop;
 use crate::reader::Trace;
 
-/// Counts of a trace.
+/// The counts of a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Events in all.
+    /// All events.
     pub events: u64,
-    /// Blocks that came.
+    /// Allocated blocks.
     pub blocks: u64,
-    /// Blocks that went.
+    /// Freed blocks.
     pub frees: u64,
-    /// Calls of `realloc` that were served.
+    /// Calls of `realloc` that succeeded.
     pub resizes: u64,
-    /// Threads that asked for anything.
+    /// Threads that called the allocator.
     pub threads: u64,
-    /// Bytes asked for.
+    /// Requested bytes.
     pub bytes: u64,
-    /// Most bytes alive at a time.
+    /// The most bytes that are live at one time.
     pub peak_bytes: u64,
-    /// Most blocks alive at a time.
+    /// The most blocks that are live at one time.
     pub peak_blocks: u64,
     /// Nanoseconds from the start to the last event.
     pub time: u64,
-    /// Blocks that went and of which the trace knows nothing: they came before the recording.
+    /// Frees of unknown blocks, which were allocated before the recording.
     pub unknown: u64,
-    /// Blocks that went twice.
+    /// Blocks that were freed twice.
     pub twice: u64,
-    /// Blocks whose end was not seen although their address came again.
+    /// Blocks whose free is missing, although their address was allocated again.
     pub lost: u64,
-    /// Blocks alive at the end.
+    /// Live blocks at the end.
     pub left: u64,
 }
 
@@ -46,7 +46,7 @@ impl Summary {
     /// # Errors
     ///
     /// As [`Trace::events`].
-    pub fn of(trace: &Trace) -> Result<Self, Error> {
+    pub fn of(trace: &Trace) -> Result<Self, TraceError> {
         let mut book = Book::new();
         let mut sum = Self::default();
         let mut threads = BTreeSet::new();
@@ -63,42 +63,42 @@ impl Summary {
             }
             let mut goes = |id: u32| live -= core::mem::take(&mut sizes[id as usize]);
             let comes = match book.apply(&event) {
-                Step::Alloc { id, lost } => {
+                BookStep::Alloc { id, lost } => {
                     sum.lost += u64::from(lost.is_some());
                     lost.into_iter().for_each(goes);
                     Some(id)
                 }
-                Step::Found { id, lost } => {
+                BookStep::Found { id, lost } => {
                     sum.resizes += 1;
                     sum.lost += u64::from(lost.is_some());
                     lost.into_iter().for_each(goes);
                     Some(id)
                 }
-                Step::Refused { lost, .. } => {
+                BookStep::Refused { lost, .. } => {
                     sum.lost += u64::from(lost.is_some());
                     lost.into_iter().for_each(goes);
                     None
                 }
-                Step::Free { id } => {
+                BookStep::Free { id } => {
                     sum.frees += 1;
                     goes(id);
                     None
                 }
-                Step::Resize { id, lost, .. } => {
+                BookStep::Resize { id, lost, .. } => {
                     sum.resizes += 1;
                     sum.lost += u64::from(lost.is_some());
                     lost.into_iter().chain([id]).for_each(goes);
                     Some(id)
                 }
-                Step::Unknown => {
+                BookStep::Unknown => {
                     sum.unknown += 1;
                     None
                 }
-                Step::Twice => {
+                BookStep::Twice => {
                     sum.twice += 1;
                     None
                 }
-                Step::Pending => None,
+                BookStep::Pending => None,
             };
             if let Some(id) = comes {
                 let size = book.block(id).size;
@@ -139,12 +139,12 @@ impl fmt::Display for Summary {
         writeln!(f, "blocks      {:>15}   {} bytes", grouped(self.blocks), grouped(self.bytes))?;
         writeln!(f, "resized     {:>15}", grouped(self.resizes))?;
         writeln!(f, "threads     {:>15}", grouped(self.threads))?;
-        writeln!(f, "peak alive  {:>15}   {} bytes", grouped(self.peak_blocks), grouped(self.peak_bytes))?;
+        writeln!(f, "peak live   {:>15}   {} bytes", grouped(self.peak_blocks), grouped(self.peak_bytes))?;
         write!(f, "left        {:>15}   at the end", grouped(self.left))?;
         for (count, what) in [
-            (self.unknown, "frees of blocks from before the recording"),
+            (self.unknown, "frees of blocks that were allocated before the recording"),
             (self.twice, "blocks freed twice"),
-            (self.lost, "blocks whose end was not seen"),
+            (self.lost, "blocks whose free is missing"),
         ] {
             if count > 0 {
                 write!(f, "\n            {:>15}   {what}", grouped(count))?;
@@ -155,38 +155,38 @@ impl fmt::Display for Summary {
 }
 
 impl Trace {
-    /// What a reader must know about the trace before he trusts a figure of it.
+    /// Returns facts about the trace that a reader must know before trusting its figures.
     #[must_use]
     pub fn caveats(&self) -> Vec<String> {
         let mut said = Vec::new();
         match self.stop {
             Some(Stop::Limit) => said.push(format!(
-                "the trace reached its limit of {} bytes: what came later is not in it (raise --max-bytes)",
+                "the trace reached its limit of {} bytes: later calls are not in it (raise --max-bytes)",
                 grouped(self.limit)
             )),
             Some(Stop::Disk) => said.push(
-                "the trace could not grow (no space left on its disk?): what came later is not in it".to_owned(),
+                "the trace could not grow (no space left on its disk?): later calls are not in it".to_owned(),
             ),
             Some(Stop::FileSize) => said.push(
-                "the program may not write files as large as its trace: what came later is not in it (raise \
+                "the program may not write files as large as its trace: later calls are not in it (raise \
                  `ulimit -f`)"
                     .to_owned(),
             ),
             Some(Stop::Path) => said.push(
                 "the trace could not be opened again by its path (did the program give up its privileges, change \
-                 its root, use all its descriptors, or is the directory gone?): what came later is not in it"
+                 its root, use all its descriptors, or is the directory gone?): later calls are not in it"
                     .to_owned(),
             ),
             Some(Stop::Threads) => {
                 said.push("more threads ran than can be recorded: the trace ends there".to_owned());
             }
             Some(Stop::Sandbox) => said.push(
-                "the program entered a sandbox (seccomp), which may forbid what the recorder asks of the system: what \
-                 came later is not in it"
+                "the program entered a sandbox (seccomp), which may forbid the recorder's system calls: later \
+                 calls are not in it"
                     .to_owned(),
             ),
             Some(Stop::Memory) => said.push(
-                "the trace could not be mapped (no address space left?): what came later is not in it (raise \
+                "the trace could not be mapped (no address space left?): later calls are not in it (raise \
                  `ulimit -v`)"
                     .to_owned(),
             ),
@@ -194,7 +194,7 @@ impl Trace {
         }
         if self.dropped > 0 {
             said.push(format!(
-                "{} calls are missing: signal handlers made them while the recorder was at work on their thread",
+                "{} calls are missing: signal handlers made them while the recorder ran on their thread",
                 grouped(self.dropped)
             ));
         }
@@ -203,8 +203,7 @@ impl Trace {
         }
         if self.origin == Some(crate::format::Origin::Bypassed) {
             said.push(
-                "the program has a malloc of its own in its executable: only calls that this one passes on are in the \
-                 trace"
+                "the executable has a malloc of its own: the trace has only the calls that this malloc passes on"
                     .to_owned(),
             );
         }

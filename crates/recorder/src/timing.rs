@@ -1,17 +1,17 @@
-//! What the notes of a trace say of time: processor time, the allocator's, and the recorder's own.
+//! The notes of a trace: processor times, the allocator's time, and the recorder's own.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
 
 use crate::format::{Clocks, op};
 
-/// A measured interval from which on a thread may have waited for a processor. The thread's
+/// In a measured interval of at least this length, a thread may have waited for a processor. Its
 /// processor time decides.
 const LONG: u64 = 10_000;
 
 /// Measured intervals, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Sample {
+pub struct TimeSample {
     /// Intervals that were measured.
     pub count: u64,
     /// Their sum.
@@ -20,7 +20,7 @@ pub struct Sample {
     pub squares: f64,
 }
 
-impl Sample {
+impl TimeSample {
     fn add(&mut self, ns: u64) {
         self.count += 1;
         self.sum += ns as f64;
@@ -34,7 +34,7 @@ impl Sample {
         self.squares += other.squares;
     }
 
-    /// Returns the mean; 0 of none.
+    /// Returns the mean; 0 if there are no intervals.
     #[must_use]
     pub fn mean(&self) -> f64 {
         self.sum / self.count.max(1) as f64
@@ -48,53 +48,55 @@ impl Sample {
     }
 }
 
-/// Events of one operation, and the measured ones among them.
+/// The events of one operation, and the measured ones among them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Kind {
-    /// All events.
+pub struct OperationTimes {
+    /// The number of events.
     pub events: u64,
     /// The time in the allocator.
-    pub allocator: Sample,
+    pub allocator: TimeSample,
     /// The time in the recorder.
-    pub recorder: Sample,
+    pub recorder: TimeSample,
 }
 
-/// Processor time of a thread, from the first note of its clocks to the last, in nanoseconds.
+/// The first and the last note of a thread's clocks, in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Thread {
+pub struct ThreadClocks {
     /// The first note.
     pub first: Clocks,
     /// The last note.
     pub last: Clocks,
-    /// Long intervals since the last note: operation, whether the recorder took it, nanoseconds.
+    /// Long intervals since the last note: the operation, whether it is the recorder's interval,
+    /// and the nanoseconds.
     waiting: Vec<(u8, bool, u64)>,
 }
 
-/// All notes of a trace, as far as it was read.
+/// All notes in the part of a trace that was read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Timing {
-    kinds: [Kind; 5],
+    kinds: [OperationTimes; 5],
     /// The threads that noted their clocks, by number.
-    pub threads: BTreeMap<u32, Thread>,
-    /// The latest note of the process's processor time: when, and how much, in nanoseconds.
+    pub threads: BTreeMap<u32, ThreadClocks>,
+    /// The latest note of the process's processor time: its time and the processor time, in
+    /// nanoseconds.
     pub process: Option<(u64, u64)>,
-    /// Processor time of the recorder's slow path, in nanoseconds.
+    /// Processor time on the recorder's slow path, in nanoseconds.
     pub slow: u64,
-    /// Long intervals that are left out, because the thread may have waited in them.
+    /// The number of long intervals that are left out because the thread may have waited in them.
     pub left_out: u64,
 }
 
 impl Timing {
-    /// Returns the operations that the allocator takes time for: blocks, zeroed blocks, frees, and
-    /// what comes out of `realloc`.
-    pub fn kinds(&self) -> impl Iterator<Item = &Kind> {
+    /// Returns the operations that take time in the allocator: allocations, zeroed allocations,
+    /// frees, and returns from `realloc`.
+    pub fn kinds(&self) -> impl Iterator<Item = &OperationTimes> {
         [op::ALLOC, op::ZEROED, op::FREE, op::RESIZED].into_iter().map(|op| &self.kinds[slot(op)])
     }
 
     /// Returns all measured intervals of the recorder.
     #[must_use]
-    pub fn recorder(&self) -> Sample {
-        let mut sum = Sample::default();
+    pub fn recorder(&self) -> TimeSample {
+        let mut sum = TimeSample::default();
         self.kinds.iter().for_each(|kind| sum.merge(&kind.recorder));
         sum
     }
@@ -103,7 +105,7 @@ impl Timing {
         self.kinds[slot(op)].events += 1;
     }
 
-    /// Adds what the allocator and the recorder took for an event of `thread`.
+    /// Adds the times of an event in the allocator and in the recorder.
     pub(crate) fn took(&mut self, thread: u32, op: u8, took: [u64; 2]) {
         for (recorder, ns) in [(false, took[0]), (true, took[1])] {
             if ns < LONG {
@@ -114,8 +116,8 @@ impl Timing {
         }
     }
 
-    /// Adds a note of a thread's clocks. A long interval before it counts where the thread cannot
-    /// have waited half of it.
+    /// Adds a note of a thread's clocks. An earlier long interval counts if the thread cannot have
+    /// waited for half of it.
     pub(crate) fn clocks(&mut self, thread: u32, clocks: &Clocks) {
         self.slow += clocks.recorder;
         if self.process.is_none_or(|(time, _)| time <= clocks.time) {
@@ -126,7 +128,7 @@ impl Timing {
         let mut waited = passed.saturating_sub(clocks.thread.saturating_sub(known.last.thread));
         if known.first == Clocks::default() {
             known.first = *clocks;
-            // Nothing says how long the thread waited before its first note.
+            // The wait of a thread before its first note is unknown.
             waited = u64::MAX;
         }
         known.last = *clocks;
@@ -139,13 +141,13 @@ impl Timing {
         }
     }
 
-    fn sample(&mut self, op: u8, recorder: bool) -> &mut Sample {
+    fn sample(&mut self, op: u8, recorder: bool) -> &mut TimeSample {
         let kind = &mut self.kinds[slot(op)];
         if recorder { &mut kind.recorder } else { &mut kind.allocator }
     }
 }
 
-/// The place of an operation, which is one that a reader knows.
+/// Returns the index of a known operation.
 fn slot(op: u8) -> usize {
     usize::from(op.saturating_sub(op::ALLOC)).min(4)
 }
@@ -159,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn long_calls_count_where_the_thread_had_a_processor() {
+    fn long_calls_count_if_the_thread_had_a_processor() {
         let mut timing = Timing::default();
         timing.took(1, op::FREE, [2_000_000, 50_000]);
         timing.clocks(1, &at(32, 32));

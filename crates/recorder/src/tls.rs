@@ -1,43 +1,43 @@
-//! Two words of each thread: its stream and its number.
+//! The two words of each thread: its stream and its number.
 //!
-//! On x86-64 they are reached by their offset from the thread pointer (the model "initial exec"),
-//! which needs no call. The model that a library gets by default asks the dynamic linker where they
-//! are, and that one may allocate: `malloc` would end in itself. Elsewhere they are a `const`
-//! thread-local without destructor.
+//! On x86-64 they are at a constant offset from the thread pointer (the model "initial exec"), so
+//! access needs no call. The default model of a library asks the dynamic linker for their address.
+//! The linker may allocate, which would call `malloc` recursively. Elsewhere they are a `const`
+//! thread-local without a destructor.
 
 use core::ptr::{null, without_provenance};
 
 use crate::stream::Stream;
 
-/// What a thread carries.
+/// The words of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
-pub(crate) struct Words {
-    /// The thread's stream; below [`EARLY`], how many calls it made without one; [`ENDED`]; or
-    /// [`BUSY`].
+pub(crate) struct ThreadWords {
+    /// The thread's stream, or a value in its place: below [`EARLY`], the number of calls without
+    /// a stream; [`ENDED`]; or [`BUSY`].
     pub(crate) stream: *const Stream,
-    /// The thread's number; 0 not counted yet.
+    /// The thread's number; 0 before it has one.
     pub(crate) number: usize,
 }
 
-/// Before anything.
+/// The value before the first call.
 pub(crate) const NONE: *const Stream = null();
 
-/// Calls that a thread makes without a stream of its own.
+/// The number of calls that a thread makes without a stream of its own.
 pub(crate) const EARLY: usize = 8;
 
 /// In place of a stream: the thread's end was seen.
 pub(crate) const ENDED: *const Stream = without_provenance(EARLY + 1);
 
-/// In place of a stream: the recorder is at work on this thread. A call that comes now is a signal
-/// handler's, or the recorder's own. Streams lie above.
+/// In place of a stream: the recorder runs on this thread. A call that arrives now is from a
+/// signal handler, or from the recorder itself. Streams have higher addresses.
 pub(crate) const BUSY: *const Stream = without_provenance(EARLY + 2);
 
 const _: () = assert!(EARLY + 2 < align_of::<Stream>(), "no stream lies so low");
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod place {
-    use super::{BUSY, Stream, Words};
+    use super::{BUSY, Stream, ThreadWords};
     use core::arch::{asm, global_asm};
 
     global_asm!(
@@ -53,7 +53,7 @@ mod place {
     );
 
     #[inline(always)]
-    pub(crate) fn get() -> Words {
+    pub(crate) fn get() -> ThreadWords {
         let (stream, number);
         // SAFETY: the words belong to this thread, are initialised to zero, and the loader places
         // them before any code runs.
@@ -67,12 +67,12 @@ mod place {
                 options(nostack, readonly, preserves_flags),
             );
         }
-        Words { stream, number }
+        ThreadWords { stream, number }
     }
 
     #[inline(always)]
     pub(crate) fn set_stream(stream: *const Stream) {
-        // SAFETY: as in `get`; nothing has a reference to the words.
+        // SAFETY: the words belong to this thread, and nothing has a reference to them.
         unsafe {
             asm!(
                 "mov {place}, qword ptr [rip + ephemera_recorder_words@GOTTPOFF]",
@@ -85,7 +85,7 @@ mod place {
     }
 
     pub(crate) fn set_number(number: usize) {
-        // SAFETY: as in `set_stream`.
+        // SAFETY: the words belong to this thread, and nothing has a reference to them.
         unsafe {
             asm!(
                 "mov {place}, qword ptr [rip + ephemera_recorder_words@GOTTPOFF]",
@@ -97,9 +97,9 @@ mod place {
         }
     }
 
-    pub(crate) fn take() -> Words {
+    pub(crate) fn take() -> ThreadWords {
         let mut stream = BUSY;
-        // SAFETY: as in `set_stream`.
+        // SAFETY: the words belong to this thread, and nothing has a reference to them.
         unsafe {
             asm!(
                 "mov {place}, qword ptr [rip + ephemera_recorder_words@GOTTPOFF]",
@@ -109,47 +109,47 @@ mod place {
                 options(nostack, preserves_flags),
             );
         }
-        Words { stream, number: get().number }
+        ThreadWords { stream, number: get().number }
     }
 }
 
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 mod place {
-    use super::{BUSY, NONE, Stream, Words};
+    use super::{BUSY, NONE, Stream, ThreadWords};
     use core::cell::Cell;
     use core::sync::atomic::Ordering::SeqCst;
     use core::sync::atomic::compiler_fence;
 
     std::thread_local! {
-        static WORDS: Cell<Words> = const { Cell::new(Words { stream: NONE, number: 0 }) };
+        static WORDS: Cell<ThreadWords> = const { Cell::new(ThreadWords { stream: NONE, number: 0 }) };
     }
 
-    pub(crate) fn get() -> Words {
+    pub(crate) fn get() -> ThreadWords {
         WORDS.with(Cell::get)
     }
 
     pub(crate) fn set_stream(stream: *const Stream) {
         // ORDERING: SeqCst, of the compiler. Pairs with `get`, called by a signal handler of this
-        // thread. Publishes: what the thread wrote to its stream so far.
+        // thread. Publishes: the earlier writes of the thread to its stream.
         compiler_fence(SeqCst);
-        WORDS.with(|place| place.set(Words { stream, ..place.get() }));
+        WORDS.with(|place| place.set(ThreadWords { stream, ..place.get() }));
         // ORDERING: SeqCst, of the compiler. Pairs with `get`, called by a signal handler of this
-        // thread. Publishes: the word, before what the thread writes to its stream next.
+        // thread. Publishes: the word, before the next writes of the thread to its stream.
         compiler_fence(SeqCst);
     }
 
     pub(crate) fn set_number(number: usize) {
-        WORDS.with(|place| place.set(Words { number, ..place.get() }));
+        WORDS.with(|place| place.set(ThreadWords { number, ..place.get() }));
     }
 
-    pub(crate) fn take() -> Words {
+    pub(crate) fn take() -> ThreadWords {
         let words = get();
         set_stream(BUSY);
         words
     }
 }
 
-/// Makes the thread busy, and returns what it carried until then.
+/// Marks the thread busy. Returns its previous words.
 pub(crate) use self::place::take;
 pub(crate) use self::place::{get, set_number, set_stream};
 

@@ -1,5 +1,4 @@
-//! Writes a trace by hand: what tests and generators use. The recorder itself writes into mapped
-//! memory.
+//! Writes a trace for tests and generators. The recorder itself writes into mapped memory.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -10,25 +9,25 @@ use std::path::Path;
 use crate::format::{
     self, Base, CHUNK, CHUNK_HEAD, Clocks, HEAD, LONGEST, Origin, Stop, TICK_LOG2, chunk, head, op,
 };
-use crate::reader::{End, Event, What};
+use crate::reader::{RunEnd, TraceEvent, What};
 
-/// A trace in memory, to be written to a file.
+/// A trace in memory.
 #[derive(Debug)]
 pub struct Writer {
     bytes: Vec<u8>,
-    open: BTreeMap<u32, Open>,
+    open: BTreeMap<u32, OpenChunk>,
 }
 
 /// The chunk that a thread writes to.
 #[derive(Debug)]
-struct Open {
+struct OpenChunk {
     offset: usize,
     used: usize,
     base: Base,
 }
 
 impl Writer {
-    /// A trace of `command` without events.
+    /// Creates a trace of `command` without events.
     #[must_use]
     pub fn new(command: &str) -> Self {
         let mut bytes = vec![0; HEAD];
@@ -48,9 +47,9 @@ impl Writer {
         Self { bytes, open: BTreeMap::new() }
     }
 
-    /// Appends an event. Sequence numbers rise within a thread, and no two events have the same;
-    /// times do not fall within a thread, and are rounded down to ticks.
-    pub fn push(&mut self, event: &Event) {
+    /// Appends an event. Within a thread, sequence numbers rise and times do not fall. No two
+    /// events have the same number. Times are rounded down to ticks.
+    pub fn push(&mut self, event: &TraceEvent) {
         let (op, align_log2, address, size) = match event.what {
             What::Alloc { address, size, align_log2, zeroed } => {
                 (if zeroed { op::ZEROED } else { op::ALLOC }, align_log2, address, Some(size))
@@ -67,7 +66,7 @@ impl Writer {
         self.append(event.thread, &encoded[..length]);
     }
 
-    /// Notes a thread's clocks, at the moment they have.
+    /// Appends a note of a thread's clocks.
     pub fn clocks(&mut self, thread: u32, clocks: &Clocks) {
         let time = clocks.time >> TICK_LOG2;
         let sequence = self.open.get(&thread).map_or(0, |open| open.base.sequence);
@@ -77,8 +76,8 @@ impl Writer {
         self.append(thread, &encoded[..length]);
     }
 
-    /// Notes what the allocator and the recorder took for the thread's last event, in nanoseconds.
-    /// A thread without an event has no such note.
+    /// Appends a note of the allocator's and the recorder's nanoseconds for the thread's last
+    /// event. Does nothing for a thread without an event.
     pub fn took(&mut self, thread: u32, allocator: u64, recorder: u64) {
         let Some(base) = self.open.get(&thread).map(|open| open.base) else { return };
         self.make_room(thread, base);
@@ -86,23 +85,23 @@ impl Writer {
         self.append(thread, &encoded[..length]);
     }
 
-    /// Says what reading the clock costs, and which processor time the process had when it started,
-    /// in nanoseconds.
+    /// Sets the cost of reading the clock, and the processor time of the process at the start, in
+    /// nanoseconds.
     pub fn start(&mut self, clock_cost: f64, processor: u64) {
         let cost = (clock_cost * 1000.0) as u32;
         self.bytes[head::CLOCK_COST..][..4].copy_from_slice(&cost.to_le_bytes());
         self.bytes[head::START_PROCESSOR..][..8].copy_from_slice(&processor.to_le_bytes());
     }
 
-    /// Says how the run ended.
-    pub fn end(&mut self, end: &End) {
+    /// Sets the end of the run.
+    pub fn end(&mut self, end: &RunEnd) {
         self.bytes[head::END..][..8].copy_from_slice(&end.time.to_le_bytes());
         self.bytes[head::END_PROCESSOR..][..8].copy_from_slice(&end.processor.to_le_bytes());
     }
 
-    /// Begins a chunk for the thread, where it has none with room.
+    /// Begins a chunk if the thread has none with room.
     fn make_room(&mut self, thread: u32, next: Base) {
-        let room = |open: &Open| CHUNK_HEAD + open.used + LONGEST <= CHUNK;
+        let room = |open: &OpenChunk| CHUNK_HEAD + open.used + LONGEST <= CHUNK;
         if !self.open.get(&thread).is_some_and(room) {
             let offset = self.bytes.len();
             self.bytes.resize(offset + CHUNK, 0);
@@ -113,7 +112,7 @@ impl Writer {
             bytes[chunk::SEQUENCE..][..8].copy_from_slice(&next.sequence.to_le_bytes());
             bytes[chunk::TIME..][..8].copy_from_slice(&next.time.to_le_bytes());
             let base = Base { address: 0, ..next };
-            self.open.insert(thread, Open { offset, used: 0, base });
+            self.open.insert(thread, OpenChunk { offset, used: 0, base });
         }
     }
 
@@ -125,13 +124,13 @@ impl Writer {
         self.bytes[open.offset + chunk::USED..][..4].copy_from_slice(&used);
     }
 
-    /// Says that the recording ended early.
+    /// Marks the recording as ended early.
     pub fn stop(&mut self, why: Stop, sequence: u64) {
         self.bytes[head::STOP..][..4].copy_from_slice(&(why as u32).to_le_bytes());
         self.bytes[head::STOP_SEQUENCE..][..8].copy_from_slice(&sequence.to_le_bytes());
     }
 
-    /// The file's bytes.
+    /// Returns the bytes of the file.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
@@ -141,7 +140,7 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// Where the file cannot be made or written.
+    /// If the file cannot be created or written.
     pub fn save(&self, path: &Path) -> io::Result<()> {
         File::create(path)?.write_all(&self.bytes)
     }

@@ -1,5 +1,5 @@
-//! Valid programs that a careless recorder breaks: they run as they do alone, and their traces are
-//! whole.
+//! Valid programs that a careless recorder breaks. Each runs as it does alone, and its trace is
+//! complete.
 #![cfg(target_os = "linux")]
 #![expect(clippy::std_instead_of_alloc, reason = "tests that always have std")]
 
@@ -18,7 +18,8 @@ use self::support::{Dir, busy, counted, good};
 #[path = "support/mod.rs"]
 mod support;
 
-/// Whether the program could do what the test needs. If not, the test says so, and is no failure.
+/// Returns whether the program had everything that the test needs. Otherwise prints a note; the
+/// test then passes.
 fn ran(output: &Output) -> bool {
     if output.status.code() == Some(77) {
         println!("not run: {}", String::from_utf8_lossy(&output.stdout).trim());
@@ -28,11 +29,12 @@ fn ran(output: &Output) -> bool {
     true
 }
 
-/// A filter that answers these calls of the system with an error number, for those whose third
-/// argument is as given.
+/// Returns a filter that answers these system calls with an error number, if their third argument
+/// is as given.
 fn answering(answers: &[Answer]) -> Vec<libc::sock_filter> {
     let one = |code, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
-    // Offsets in what a filter reads: the number of the call, the low half of its third argument.
+    // The offsets in the filter's input: the number of the call, and the low half of its third
+    // argument.
     let load = |offset| one(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, offset);
     let equal = |value, otherwise| one(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, otherwise, value);
     let answer = |action| one(libc::BPF_RET | libc::BPF_K, 0, 0, action);
@@ -46,7 +48,7 @@ fn answering(answers: &[Answer]) -> Vec<libc::sock_filter> {
     program
 }
 
-/// Has the command run under a filter.
+/// Makes the command run under a filter.
 fn filtered(command: &mut Command, mut program: Vec<libc::sock_filter>) {
     let enter = move || {
         // SAFETY: the call takes numbers.
@@ -60,12 +62,12 @@ fn filtered(command: &mut Command, mut program: Vec<libc::sock_filter>) {
             _ => Err(io::Error::last_os_error()),
         }
     };
-    // SAFETY: the closure makes two calls of the system and allocates nothing.
+    // SAFETY: the closure makes two system calls and allocates nothing.
     unsafe { command.pre_exec(enter) };
 }
 
-/// Runs the command under a filter with these answers. Where the system refuses that, the test says
-/// so, and is no failure.
+/// Runs the command under a filter with these answers. Prints a note if the system refuses; the
+/// test then passes.
 fn under(command: &mut Command, answers: &[Answer]) -> Option<Output> {
     filtered(command, answering(answers));
     match command.output() {
@@ -78,15 +80,15 @@ fn under(command: &mut Command, answers: &[Answer]) -> Option<Output> {
     }
 }
 
-/// A call of the system, what its third argument must be, and the error number that it gets.
+/// A system call, the required third argument, and the error number of the answer.
 type Answer = (libc::c_long, Option<u32>, i32);
 
 /// The answer of a kernel before 5.14.
 const NO_POPULATE: Answer =
     (libc::SYS_madvise, Some(libc::MADV_POPULATE_WRITE.cast_unsigned()), libc::EINVAL);
 
-/// A path to a directory, on which the kernel goes through some thousand parts: opening a file in
-/// it takes a while.
+/// Returns a path to a directory with some thousand parts. The kernel needs a while to open a file
+/// by it.
 fn slow_path(to: &Path) -> PathBuf {
     let mut next = to.to_owned();
     for link in 0..39 {
@@ -100,7 +102,7 @@ fn slow_path(to: &Path) -> PathBuf {
 }
 
 #[test]
-fn conc_threads_of_a_child_restart_its_recording_once() {
+fn conc_the_threads_of_a_child_restart_its_recording_once() {
     let dir = Dir::new("fork-threads");
     let slow = slow_path(&dir.0);
     let output = dir.command(busy()).arg("fork-threads").env("EPHEMERA_TRACE", slow.join("t")).output();
@@ -128,7 +130,7 @@ fn a_call_of_malloc_is_no_cancellation_point() {
 }
 
 #[test]
-fn conc_an_urgent_thread_lets_the_holder_of_the_lock_run() {
+fn conc_an_urgent_waiter_does_not_starve_the_holder_of_the_lock() {
     let dir = Dir::new("priorities");
     if ran(&dir.run("priorities")) {
         let trace = dir.trace();
@@ -153,7 +155,7 @@ fn a_sandbox_ends_the_trace_and_not_the_program() {
 
 #[test]
 #[cfg(target_arch = "x86_64")]
-fn a_sandbox_that_is_refused_ends_nothing() {
+fn a_refused_sandbox_does_not_end_the_recording() {
     let dir = Dir::new("no-sandbox");
     good(&dir.run("no-sandbox"));
     let trace = dir.trace();
@@ -182,7 +184,7 @@ fn a_program_without_address_space_ends_the_trace_and_not_the_program() {
 
 #[test]
 #[cfg(target_arch = "x86_64")]
-fn a_call_of_a_signal_handler_is_dropped_and_nothing_else_is() {
+fn only_the_call_of_a_signal_handler_is_dropped() {
     let dir = Dir::new("handler-allocates");
     let output = dir.run("handler-allocates");
     good(&output);
@@ -222,7 +224,7 @@ fn a_signal_handler_may_fork() {
 
 #[test]
 #[cfg(target_arch = "x86_64")]
-fn a_descriptor_that_became_another_files_is_left_alone() {
+fn a_reused_descriptor_is_not_closed() {
     for (answers, stop) in [(vec![], None), (vec![NO_POPULATE], Some(Stop::Path))] {
         let dir = Dir::new("closefrom");
         let own = dir.0.with_extension("own");
@@ -240,7 +242,7 @@ fn a_descriptor_that_became_another_files_is_left_alone() {
 }
 
 #[test]
-fn a_reservation_that_signals_interrupt_is_not_a_full_disk() {
+fn an_interrupted_reservation_is_repeated() {
     let dir = Dir::new("interrupted");
     let mut command = dir.command(busy());
     let interrupted = (libc::SYS_fallocate, None, libc::EINTR);
@@ -250,18 +252,18 @@ fn a_reservation_that_signals_interrupt_is_not_a_full_disk() {
     }
 }
 
-/// Writes a short file, without allocating.
+/// Writes a short file without allocating.
 fn put(path: &CStr, text: &[u8]) -> bool {
     // SAFETY: the path ends with a zero.
     let fd = unsafe { libc::open(path.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC) };
-    // SAFETY: the text is as long as said. A descriptor below zero is refused.
+    // SAFETY: the text has the given length. A negative descriptor is refused.
     let written = unsafe { libc::write(fd, text.as_ptr().cast(), text.len()) };
-    // SAFETY: as above.
+    // SAFETY: the call takes a number. A negative descriptor is refused.
     unsafe { libc::close(fd) };
     written > 0
 }
 
-/// Mounts a small file system for the command alone.
+/// Mounts a small file system that only the command sees.
 fn mounted(command: &mut Command, at: &Path) {
     let at = CString::new(at.as_os_str().as_encoded_bytes()).expect("no zero within");
     // SAFETY: the call takes nothing.
@@ -271,8 +273,8 @@ fn mounted(command: &mut Command, at: &Path) {
     let mount = move || {
         // SAFETY: the call takes numbers.
         if unsafe { libc::unshare(libc::CLONE_NEWNS) } != 0 {
-            // Who is not root is root among his own.
-            // SAFETY: as above.
+            // A user other than root becomes root of a new user namespace.
+            // SAFETY: the call takes numbers.
             let alone = unsafe { libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS) } == 0
                 && put(c"/proc/self/setgroups", b"deny")
                 && put(c"/proc/self/uid_map", users.as_bytes())
@@ -287,18 +289,18 @@ fn mounted(command: &mut Command, at: &Path) {
         unsafe { libc::mount(none, c"/".as_ptr(), none, private, none.cast()) };
         let options = c"size=512k,mode=777".as_ptr().cast();
         let kind = c"tmpfs".as_ptr();
-        // SAFETY: as above.
+        // SAFETY: the strings end with zeros.
         match unsafe { libc::mount(kind, at.as_ptr(), kind, 0, options) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
         }
     };
-    // SAFETY: the closure makes calls of the system and allocates nothing.
+    // SAFETY: the closure makes system calls and allocates nothing.
     unsafe { command.pre_exec(mount) };
 }
 
-/// Where space cannot be reserved, a write to a mapped page of a full disk would end the program by
-/// `SIGBUS`.
+/// If space could not be reserved, a write to a mapped page on a full disk would end the program
+/// by `SIGBUS`.
 #[test]
 fn a_full_disk_ends_the_trace_and_not_the_program() {
     let no_fallocate = (libc::SYS_fallocate, None, libc::EOPNOTSUPP);
@@ -326,7 +328,7 @@ fn a_full_disk_ends_the_trace_and_not_the_program() {
 }
 
 #[test]
-fn odd_alignments_are_answered_as_by_the_allocator_itself() {
+fn unusual_alignments_get_the_allocators_own_results() {
     let dir = Dir::new("odd-alignments");
     let alone = Command::new(busy()).arg("odd-alignments").output().expect("the program is there");
     good(&alone);

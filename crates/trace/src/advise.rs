@@ -1,20 +1,20 @@
 //! The advice: what each of the four crates could serve, what that would save, and whether it is
 //! worth it.
 //!
-//! The rules are few and stand here and in `verdict` as constants. They ask for a *saving* first:
-//! [`TimeShare`] says what the allocator takes of the program's processor time, and where even the high
-//! end of that is little, the rules change nothing. Then each crate is asked whether it can serve
-//! the blocks at all, and what it would hold.
+//! The rules are constants here and in `verdict`. They ask for a *saving* first. [`TimeShare`]
+//! says how much processor time the allocator takes. If even the high end of that is small, the
+//! rules change nothing. Then they ask for each crate whether it can serve the blocks, and how
+//! much memory it would hold.
 //!
-//! What the allocator takes is processor time of all threads together; so it is a share of the
-//! processor time of all threads. A trace without processor times has only the time that passed for
-//! its threads, waiting included.
+//! The allocator's time is the processor time of all threads together, and so is the time that it
+//! is a share of. A trace without processor times only has the wall time of its threads, with
+//! waiting.
 #![forbid(unsafe_code)]
 
 use super::costs::{Cost, CostSource, Costs};
 use super::offer::{WORTH, percent};
 use super::order::FreeOrder;
-use super::profile::{BlockCounts, Profile, class_end, part};
+use super::profile::{BlockCounts, TraceProfile, class_end, part};
 use super::replay::{ReplayRow, Replayed};
 use super::share::TimeShare;
 use super::verdict::AdviceCase;
@@ -23,50 +23,51 @@ use ephemera_measure::stats;
 pub use super::offer::Offer;
 pub use super::verdict::Recommendation;
 
-/// `ring-alloc` may hold this many times the peak of live bytes, or so many bytes more than it.
+/// `ring-alloc` may hold this many times the peak of live bytes, or this many bytes more.
 const HOLDS: f64 = 2.0;
 const HOLDS_MORE: u64 = 4 << 20;
-/// Nanoseconds that a block and its end take above the table's figure where neither it nor the
-/// allocator's own data are in a cache: two accesses to memory.
+/// The extra nanoseconds of an allocation and its free if neither the block nor the allocator's
+/// data are in a cache: two accesses to memory.
 const COLD: f64 = 200.0;
-/// Largest block of `ring-alloc`'s chunks.
+/// The largest block of `ring-alloc`'s chunks.
 const RING_MOST: u64 = 64 << 10;
-/// Largest object of a pool, and how many sizes a program would make pools for.
+/// The largest object of a pool, and the number of sizes that a program would make pools for.
 const POOL_MOST: u64 = 1 << 10;
 const POOL_SIZES: usize = 8;
-/// Sizes that a ring of buffers is for, and the share of blocks that must go at once or oldest
-/// first.
+/// The sizes that a ring of buffers is for, and the share of blocks that must be freed at once or
+/// oldest first.
 const BUFFERS: (u64, u64) = (64, 64 << 10);
 const IN_ORDER: f64 = 0.9;
-/// The share of all blocks that a crate must serve to be worth a change.
+/// The least share of all blocks that a crate must serve.
 const SERVES: f64 = 0.3;
 
 /// The advice.
 #[derive(Clone, Debug)]
 pub struct Advice {
-    /// Nanoseconds spent in the allocator, most likely.
+    /// The most likely time in the allocator, in nanoseconds.
     pub heap_time: f64,
-    /// The same as a share of `run`, most likely; none where the trace has no times.
+    /// The same as a share of `run`; `None` if the trace has no times.
     pub heap_share: Option<f64>,
-    /// The shares of processor time and of the time that passed, as ranges.
+    /// The allocator's shares of processor time and of wall time, as ranges.
     pub share: TimeShare,
-    /// What that and all savings are a share of, in words.
+    /// The time that every share is a share of, in words.
     pub whole: String,
-    /// The same in nanoseconds, most likely.
+    /// The same time in nanoseconds.
     pub run: f64,
-    /// Threads that the run's time is the sum of.
+    /// The number of threads whose time is added up.
     pub threads: u64,
-    /// Where the allocator's time is from.
+    /// The origin of the allocator's time.
     pub source: CostSource,
-    /// The four crates.
+    /// One offer for each crate.
     pub offers: Vec<Offer>,
-    /// What to do.
+    /// The verdict.
     pub verdict: Recommendation,
-    /// Why.
+    /// The reasons for the verdict.
     pub reasons: Vec<String>,
 }
 
-/// Nanoseconds for blocks over the system's allocator, and over one of a cost.
+/// Returns the nanoseconds that blocks take over the system's allocator, or over one with this
+/// cost.
 fn price(counts: &BlockCounts, small: bool, cost: Option<&Cost>) -> f64 {
     let [low, high, far] = Costs::recorded().system;
     let here = if small { low } else { high };
@@ -80,8 +81,8 @@ fn price(counts: &BlockCounts, small: bool, cost: Option<&Cost>) -> f64 {
         + resized
 }
 
-/// Nanoseconds for the classes whose largest size is wanted.
-fn cost_of(profile: &Profile, cost: Option<&Cost>, wanted: impl Fn(usize) -> bool) -> f64 {
+/// Returns the nanoseconds of the size classes that `wanted` selects.
+fn cost_of(profile: &TraceProfile, cost: Option<&Cost>, wanted: impl Fn(usize) -> bool) -> f64 {
     profile
         .classes
         .iter()
@@ -91,7 +92,7 @@ fn cost_of(profile: &Profile, cost: Option<&Cost>, wanted: impl Fn(usize) -> boo
         .sum()
 }
 
-/// What a replay found of a contender of ours.
+/// Returns the result of one of our contenders in the replay, in words.
 fn replayed_in(row: &ReplayRow) -> String {
     format!("{} replayed this trace in {:.2} of the time", row.name, row.ratio.mid)
 }
@@ -101,9 +102,9 @@ fn mib(bytes: u64) -> String {
 }
 
 impl Advice {
-    /// Judges a profile, with the figures of a replay if there was one.
+    /// Judges a profile, with the figures of a replay if there are any.
     #[must_use]
-    pub fn of(profile: &Profile, replayed: Option<&Replayed>) -> Self {
+    pub fn of(profile: &TraceProfile, replayed: Option<&Replayed>) -> Self {
         let estimated = cost_of(profile, None, |_| true);
         let cold = estimated + COLD * profile.all().blocks as f64;
         let share = TimeShare::of(profile, [estimated, cold], replayed.and_then(Replayed::reference_ns));
@@ -111,11 +112,12 @@ impl Advice {
         let known = share.of_processor().or(share.of_wall());
         let run = share.processor.or(share.wall).map_or(heap_time, |whole| whole.mid).max(1.0);
         let heap_share = known.map(|share| share.mid);
-        // A replay says what all calls cost; the table says how that is spread.
+        // A replay measures the cost of all calls together. The table says how it is spread over
+        // the classes.
         let scale = if estimated > 0.0 { heap_time / estimated / run } else { 0.0 };
         let whole = match (share.processor, share.wall) {
             (Some(_), _) => "the program's processor time".to_owned(),
-            (None, None) => "what its heap calls take".to_owned(),
+            (None, None) => "the time of its heap calls".to_owned(),
             (None, Some(_)) if profile.threads > 1 => format!("the time of its {} threads", profile.threads),
             (None, Some(_)) => "the run".to_owned(),
         };
@@ -129,17 +131,17 @@ impl Advice {
 }
 
 struct OfferJudge<'a> {
-    profile: &'a Profile,
+    profile: &'a TraceProfile,
     all: BlockCounts,
-    /// From nanoseconds of the table to a share of the run.
+    /// Converts nanoseconds of the table into a share of the run.
     scale: f64,
     replayed: Option<&'a Replayed>,
-    /// What savings are a share of.
+    /// The time that savings are a share of, in words.
     whole: &'a str,
 }
 
 impl OfferJudge<'_> {
-    /// An offer for what is served, which would take `cost`.
+    /// Returns an offer for the blocks and bytes that are served.
     fn offer(&self, name: &'static str, served: (u64, u64), saving: f64, source: CostSource) -> Offer {
         Offer {
             name,
@@ -152,19 +154,18 @@ impl OfferJudge<'_> {
         }
     }
 
-    /// What a contender of ours saved in the replay, if it took part.
+    /// Returns the saving of one of our contenders in the replay, if it took part.
     fn measured(&self, key: &str) -> Option<(f64, &ReplayRow)> {
         let row = self.replayed.and_then(|replayed| replayed.row(key))?;
         let less = if row.verdict == stats::Verdict::Same { 0.0 } else { 1.0 - row.ratio.mid };
         Some((cost_of(self.profile, None, |_| true) * less * self.scale, row))
     }
 
-    /// Ends the judgement: an offer fits if it serves enough and saves enough and nothing else
-    /// speaks against it.
+    /// Decides whether an offer fits: it serves enough, saves enough, and nothing is against it.
     fn settle(&self, mut offer: Offer, against: Option<String>, least: f64) -> Offer {
         let against = against.or_else(|| {
             if offer.blocks < least {
-                Some(format!("{} of the blocks are too few to change a program for", percent(offer.blocks)))
+                Some(format!("{} of the blocks are too few for a change", percent(offer.blocks)))
             } else if offer.saving < WORTH {
                 Some(format!("about {} of {} is not worth a change", percent(offer.saving), self.whole))
             } else {
@@ -190,17 +191,17 @@ impl OfferJudge<'_> {
         let (holds, alive) = (self.profile.ring_peak, self.profile.peak_bytes);
         let times = holds as f64 / alive.max(1) as f64;
         offer.reasons.push(format!(
-            "its chunks would hold {} at most, {times:.2} times the {} alive",
+            "its chunks would hold at most {}, {times:.2} times the {} that are live",
             mib(holds),
             mib(alive)
         ));
         let too_much = times > HOLDS && holds > alive + HOLDS_MORE;
-        let against = too_much
-            .then(|| "blocks that stay for long are mixed into the traffic and hold chunks".to_owned());
+        let against =
+            too_much.then(|| "long-lived blocks are mixed with short-lived ones and hold chunks".to_owned());
         self.settle(offer, against, SERVES)
     }
 
-    /// The commonest sizes that a pool could take.
+    /// Returns the commonest sizes that a pool could serve.
     fn common(&self, most: usize) -> Vec<(u64, u64, u64)> {
         let small = |&&(size, _, _): &&(u64, u64, u64)| size > 0 && size <= POOL_MOST;
         self.profile.sizes.iter().filter(small).take(most).copied().collect()
@@ -227,7 +228,7 @@ impl OfferJudge<'_> {
             let offer = self.pools("typed-pool", &self.common(POOL_SIZES), &Costs::recorded().pool);
             return self.settle(offer, None, SERVES);
         };
-        // As it was replayed, it takes all sizes that its classes have.
+        // In the replay, it served every size of its classes.
         let small = self.profile.of_classes(|end| end <= POOL_MOST);
         let mut offer = self.offer("typed-pool", (small.blocks, small.bytes), saving, CostSource::Replay);
         offer.reasons.push(replayed_in(row));
@@ -256,9 +257,9 @@ impl OfferJudge<'_> {
         let mut offer = self.offer("ringal", (served.blocks, served.bytes), less * self.scale, cost.source);
         offer.reasons.push(
             if served.blocks == 0 {
-                "no class of sizes from 65 bytes to 64 KiB goes at once or oldest first"
+                "no size class from 65 bytes to 64 KiB is freed at once or oldest first"
             } else {
-                "as byte buffers: these classes go at once or oldest first"
+                "as byte buffers: these size classes are freed at once or oldest first"
             }
             .to_owned(),
         );

@@ -1,7 +1,8 @@
-//! What a call costs where the trace was not replayed: figures of the harness's recorded run, which is built in.
+//! The cost of a call where the trace was not replayed: figures of the harness's recorded run,
+//! which are built in.
 //!
-//! They come from loops on another machine. That they hold for a trace is an assumption, and every report says so. Tables that are
-//! marked untrusted count only where there is no other.
+//! The figures come from loops on another machine. Every report says that they are an assumption
+//! for the trace. Tables that are marked untrusted count only if there is no other.
 #![forbid(unsafe_code)]
 
 use std::sync::OnceLock;
@@ -11,55 +12,56 @@ use serde::Deserialize;
 /// The recorded run, as `cargo xtask readme` writes it.
 const RECORDED: &str = include_str!("../../../docs/benchmarks/recorded.json");
 
-/// Where a figure is from.
+/// The origin of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CostSource {
-    /// A replay of this very trace.
+    /// A replay of this trace.
     Replay,
     /// Calls that the recorder measured in the program.
     Sampled,
     /// The recorded run of the harness.
     Table,
-    /// Nobody measured it: half of what the system's allocator takes.
+    /// An assumption: half of the time of the system's allocator.
     Assumed,
 }
 
 impl CostSource {
-    /// How a report says it.
+    /// Returns the words for a report.
     #[must_use]
     pub fn said(self) -> &'static str {
         match self {
             Self::Replay => "the replay of this trace",
             Self::Sampled => "calls that were measured while the program ran",
             Self::Table => "an assumption: as in the loops of docs/benchmarks/results.md, on another machine",
-            Self::Assumed => "an assumption (half), since no figure of such a program is at hand",
+            Self::Assumed => "an assumption (half), since there is no figure for such a program",
         }
     }
 
-    /// Whether a replay of this trace measured it.
+    /// Returns whether a replay of this trace measured it.
     #[must_use]
     pub fn is_measured(self) -> bool {
         self == Self::Replay
     }
 }
 
-/// What an allocator takes of the system's time, as ratios.
+/// The time of an allocator divided by the time of the system's allocator.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
-    /// Blocks that go at once, as LIFO or as FIFO.
+    /// For blocks that are freed at once, LIFO or FIFO.
     pub ordered: f64,
-    /// Blocks that go in no order.
+    /// For blocks that are freed in no order.
     pub unordered: f64,
-    /// Blocks that go on another thread.
+    /// For remote frees.
     pub elsewhere: f64,
-    /// Where the figures are from.
+    /// The origin of the figures.
     pub source: CostSource,
 }
 
-/// All figures.
+/// The costs of the system's allocator and of our crates.
 #[derive(Clone, Debug)]
 pub(crate) struct Costs {
-    /// Nanoseconds that the system's allocator takes for a block and its end: to 1 KiB, above, and where another thread ends it.
+    /// Nanoseconds of an allocation and its free over the system's allocator: up to 1 KiB, above 1
+    /// KiB, and with a remote free.
     pub(crate) system: [f64; 3],
     /// `OneRingAlloc`.
     pub(crate) ring: Cost,
@@ -71,7 +73,7 @@ pub(crate) struct Costs {
     pub(crate) buffers: Cost,
 }
 
-/// Workloads: for blocks that go in order, in none, and elsewhere.
+/// The workloads for blocks that are freed in order, in no order, and remotely.
 type Loops = [&'static [&'static str]; 3];
 
 const SYSTEM: Loops = [
@@ -97,7 +99,7 @@ const POOLS: Loops = [
     &["S3-objects/slots"],
     &["S8-objects/handoff/64x40", "S8-objects/handoff/4096x40", "S8-objects/handoff/4096x32"],
 ];
-/// Buffers are offered for blocks in order alone.
+/// Buffers are offered only for blocks in order.
 const BUFFERS: Loops = [
     &["S1-buffers/fixed/64", "S1-buffers/fixed/4096", "S1-buffers/extend", "S7-buffers/packet/1024"],
     &["S7-buffers/packet/1024"],
@@ -125,7 +127,7 @@ struct RecordedFigure {
 }
 
 impl RecordedRun {
-    /// The geometric mean of a contender's figures in some workloads.
+    /// Returns the geometric mean of a contender's figures in some workloads.
     fn mean(&self, loops: &[&str], key: &str, figure: fn(&RecordedFigure) -> Option<f64>) -> Option<f64> {
         let mean = |trusted: bool| {
             let wanted = |table: &&RecordedWorkload| table.trusted == trusted && loops.contains(&&*table.id);
@@ -148,13 +150,13 @@ impl RecordedRun {
 }
 
 impl Costs {
-    /// Of the recorded run that is built in.
+    /// Returns the costs of the recorded run that is built in.
     pub(crate) fn recorded() -> &'static Self {
         static READ: OnceLock<Costs> = OnceLock::new();
         READ.get_or_init(|| Self::of(RECORDED))
     }
 
-    /// Of a recorded run. What it lacks is assumed.
+    /// Returns the costs of a recorded run. A missing figure is assumed.
     fn of(recorded: &str) -> Self {
         let recording = serde_json::from_str(recorded).unwrap_or(RecordedRun { workloads: Vec::new() });
         let system = SYSTEM.map(|loops| recording.mean(loops, "glibc", |row| row.ns_per_op));
@@ -172,7 +174,7 @@ impl Costs {
 mod tests {
     use super::*;
 
-    /// Whoever renames a workload hears of it here, and not in an advice that is assumed in silence.
+    /// A renamed workload fails this test. Otherwise the advice would silently use assumptions.
     #[test]
     fn the_recorded_run_has_every_figure() {
         let recording: RecordedRun = serde_json::from_str(RECORDED).expect("xtask wrote it");

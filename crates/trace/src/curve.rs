@@ -1,16 +1,17 @@
-//! Bytes alive over the run, in a bounded number of points.
+//! Live bytes over the run, in a bounded number of points.
 #![forbid(unsafe_code)]
 
-/// Points kept at most.
+/// The largest number of points.
 const POINTS: usize = 1024;
 
-/// The highest value of each stretch of events. Stretches double when there are too many.
+/// The highest value in each stretch of events. The stretches double in length when there are too
+/// many.
 #[derive(Clone, Debug)]
 pub struct LiveCurve {
     peaks: Vec<u64>,
     /// Events in a stretch.
     stretch: u64,
-    /// Events in the last one.
+    /// Events in the last stretch.
     filled: u64,
 }
 
@@ -21,7 +22,7 @@ impl Default for LiveCurve {
 }
 
 impl LiveCurve {
-    /// Notes the value after one more event.
+    /// Adds the value after the next event.
     #[inline]
     pub fn add(&mut self, value: u64) {
         if self.filled == 0 {
@@ -37,13 +38,13 @@ impl LiveCurve {
         }
     }
 
-    /// The highest values, stretch by stretch.
+    /// Returns the highest value of each stretch.
     #[must_use]
     pub fn peaks(&self) -> &[u64] {
         &self.peaks
     }
 
-    /// Events in a stretch.
+    /// Returns the number of events in a stretch.
     #[must_use]
     pub fn stretch(&self) -> u64 {
         self.stretch

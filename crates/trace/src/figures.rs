@@ -1,4 +1,5 @@
-//! The figures that a replay leaves for the advice, beside the trace that they are about.
+//! The file with the figures of a replay, beside the trace that they are about. The advice reads
+//! it.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -8,24 +9,28 @@ use serde::{Deserialize, Serialize};
 
 use crate::replay::{Digest, Replayed};
 
-/// The file.
+/// The contents of the file.
 #[derive(Debug, Serialize, Deserialize)]
 struct FiguresFile {
-    /// The digest of the trace's operations. Files of earlier versions have none.
+    /// The digest of the trace's operations. Older files have none.
     #[serde(default)]
     digest: String,
     #[serde(flatten)]
     figures: Replayed,
 }
 
-/// Where a replay leaves its figures.
+/// Returns the path of the figures of a trace.
 fn path(trace: &Path) -> PathBuf {
     let mut name = trace.as_os_str().to_owned();
     name.push(".replay.json");
     name.into()
 }
 
-/// Writes the figures of a trace with this digest and returns their place.
+/// Writes the figures of a trace with this digest. Returns the path of the file.
+///
+/// # Errors
+///
+/// If the file cannot be written.
 pub fn keep(trace: &Path, digest: Digest, figures: Replayed) -> io::Result<PathBuf> {
     let out = path(trace);
     let kept = FiguresFile { digest: digest.to_string(), figures };
@@ -34,8 +39,8 @@ pub fn keep(trace: &Path, digest: Digest, figures: Replayed) -> io::Result<PathB
     Ok(out)
 }
 
-/// The figures of an earlier replay of this very trace. Whenever either file was written, command
-/// and operations must agree.
+/// Returns the figures of an earlier replay of this trace. The command and the operations must
+/// agree; the times of the files do not matter.
 pub fn of(path_of_trace: &Path, trace: &Trace) -> Option<Replayed> {
     let figures = path(path_of_trace);
     let text = fs::read_to_string(&figures).ok()?;
@@ -57,7 +62,7 @@ fn usable(text: &str, trace: &Trace) -> Result<Replayed, String> {
     if digest != found.to_string() {
         return Err("it is about another recording of the command; replay this one".to_owned());
     }
-    // A terminal would obey them. No replay writes any.
+    // A terminal would obey control characters. No replay writes any.
     let names = figures.rows.iter().flat_map(|row| [&row.key, &row.name]);
     let left_out = figures.left_out.iter().flat_map(|(key, why)| [key, why]);
     if names.chain(left_out).chain(&figures.notes).any(|said| said.contains(char::is_control)) {

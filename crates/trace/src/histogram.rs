@@ -1,7 +1,8 @@
-//! Counts by powers of two.
+//! Counts of values by powers of two.
 #![forbid(unsafe_code)]
 
-/// How many values fell between two powers of two: bucket 0 holds 0, bucket `b` the values from `2^(b-1)` to `2^b - 1`.
+/// A histogram with a bucket for each power of two. Bucket 0 counts the value 0, and bucket `b`
+/// counts the values from `2^(b-1)` to `2^b - 1`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogHistogram {
     counts: [u64; 65],
@@ -14,7 +15,7 @@ impl Default for LogHistogram {
 }
 
 impl LogHistogram {
-    /// The bucket of a value.
+    /// Returns the bucket of a value.
     fn bucket(value: u64) -> usize {
         64 - value.leading_zeros() as usize
     }
@@ -25,24 +26,25 @@ impl LogHistogram {
         self.counts[Self::bucket(value)] += 1;
     }
 
-    /// Counts all values of another one.
+    /// Adds the counts of another histogram.
     pub fn merge(&mut self, other: &Self) {
         self.counts.iter_mut().zip(other.counts).for_each(|(mine, theirs)| *mine += theirs);
     }
 
-    /// Values counted.
+    /// Returns the number of values.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// The least value that can be in a bucket.
+    /// Returns the least value of a bucket.
     #[must_use]
     pub fn low(bucket: usize) -> u64 {
         if bucket == 0 { 0 } else { 1 << (bucket - 1) }
     }
 
-    /// The buckets from the first that is not empty to the last: least value and count.
+    /// Returns the least value and the count of each bucket, from the first that is not empty to
+    /// the last.
     #[must_use]
     pub fn rows(&self) -> Vec<(u64, u64)> {
         let used = |count: &u64| *count > 0;
@@ -54,7 +56,8 @@ impl LogHistogram {
         (first..=last).map(|bucket| (Self::low(bucket), self.counts[bucket])).collect()
     }
 
-    /// A value that at least `share` of all values do not exceed, to a power of two less one; `None` of nothing.
+    /// Returns the end of the bucket that contains the quantile `share`; `None` if there are no
+    /// values.
     #[must_use]
     pub fn quantile(&self, share: f64) -> Option<u64> {
         let total = self.total();

@@ -1,28 +1,28 @@
-//! What one of the crates would do for the program.
+//! The offer of one crate to the recorded program.
 #![forbid(unsafe_code)]
 
 use super::costs::CostSource;
 
-/// A saving below this share of the run is not worth a change.
+/// The least saving that is worth a change, as a share of the run.
 pub(super) const WORTH: f64 = 0.02;
 
-/// What a crate would do for the program.
+/// What one crate would do for the program.
 #[derive(Clone, Debug)]
 pub struct Offer {
-    /// The crate.
+    /// The name of the crate.
     pub name: &'static str,
-    /// Blocks that it could serve, as a share of all.
+    /// The blocks that it could serve, as a share of all blocks.
     pub blocks: f64,
-    /// Bytes of them, as a share of all.
+    /// Their bytes, as a share of all bytes.
     pub bytes: f64,
-    /// The expected saving, as a share of the run's time; of what the heap's calls take, where the
-    /// trace has no times.
+    /// The expected saving, as a share of the run. If the trace has no times, it is a share of the
+    /// allocator's time.
     pub saving: f64,
-    /// Where the figure of its cost is from.
+    /// The origin of the crate's cost.
     pub source: CostSource,
-    /// Whether the rules would have it.
+    /// Whether the crate passes the rules.
     pub fits: bool,
-    /// Why, or why not.
+    /// The reasons for and against it.
     pub reasons: Vec<String>,
 }
 

@@ -1,23 +1,24 @@
-//! In which order blocks go, seen from the thread that got them.
+//! The order in which blocks are freed, seen from the thread that allocated them.
 //!
-//! A block goes *at once* if its thread got no other block since it came; *last in, first out* if it is the youngest of its
-//! thread's blocks alive; *first in, first out* if, of the eight blocks that came just before it, at most one is left, and of
-//! the eight that came just after it, at most one is gone. Everything else is *no order*. Tolerating one in eight keeps a
-//! queue a queue that a long-lived block now and then is mixed into.
+//! A block is freed *at once* if its thread allocated no other block since. It is freed *last in,
+//! first out* if it is the youngest live block of its thread. It is freed *first in, first out* if
+//! its neighbours agree: of the eight blocks allocated just before it, at most one is live, and of
+//! the eight just after it, at most one is freed. Every other free has *no order*. The tolerance
+//! of one block keeps a queue a queue when it contains a long-lived block.
 #![forbid(unsafe_code)]
 
 use ephemera_recorder::Id;
 
-/// The order in which a block went.
+/// The order in which a block is freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FreeOrder {
-    /// Before its thread got another block.
+    /// Before its thread allocates another block.
     AtOnce,
-    /// The youngest of its thread's blocks.
+    /// As the youngest block of its thread.
     Lifo,
-    /// One of the oldest.
+    /// As one of the oldest blocks of its thread.
     Fifo,
-    /// Neither.
+    /// In none of these orders.
     None,
 }
 
@@ -25,7 +26,7 @@ impl FreeOrder {
     /// All orders, as tables show them.
     pub const ALL: [Self; 4] = [Self::AtOnce, Self::Lifo, Self::Fifo, Self::None];
 
-    /// The heading.
+    /// Returns the heading of a column.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -37,19 +38,19 @@ impl FreeOrder {
     }
 }
 
-/// Neighbours that are looked at on each side.
+/// The number of neighbours on each side.
 const NEIGHBOURS: u64 = 8;
-/// Of which so many may be otherwise.
+/// How many neighbours may disagree.
 const ASTRAY: u32 = if cfg!(ephemera_weaken = "order_no_tolerance") { 0 } else { 1 };
 
-/// No block.
+/// Stands for no block.
 const NOBODY: Id = Id::MAX;
 
-/// A block's place in its thread's list.
+/// The place of a block in the list of its thread's live blocks.
 #[derive(Clone, Copy, Debug)]
 struct BlockLink {
     thread: u32,
-    /// How many blocks the thread had got before.
+    /// The number of blocks that the thread allocated before.
     birth: u64,
     older: Id,
     younger: Id,
@@ -59,12 +60,12 @@ struct BlockLink {
 #[derive(Clone, Debug)]
 struct ThreadBlocks {
     births: u64,
-    /// A bit for each block that came: whether it is alive.
+    /// One bit for each block that the thread allocated: whether it is live.
     alive: Vec<u64>,
     youngest: Id,
 }
 
-/// The blocks alive of all threads, in the order in which they came.
+/// The live blocks of all threads, in the order of their allocation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LiveBlocks {
     links: Vec<BlockLink>,
@@ -72,7 +73,7 @@ pub(crate) struct LiveBlocks {
 }
 
 impl LiveBlocks {
-    /// Notes a block that came.
+    /// Adds an allocated block.
     pub(crate) fn born(&mut self, id: Id, thread: u32) {
         let index = thread as usize;
         if self.rows.len() <= index {
@@ -97,7 +98,7 @@ impl LiveBlocks {
         self.links[id as usize] = link;
     }
 
-    /// Notes that a block goes, and says in which order.
+    /// Removes a freed block and returns its order.
     pub(crate) fn gone(&mut self, id: Id) -> FreeOrder {
         let link = self.links[id as usize];
         let row = &mut self.rows[link.thread as usize];

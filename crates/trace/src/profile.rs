@@ -1,4 +1,4 @@
-//! One pass over a trace: everything that advice and pictures are made of.
+//! One pass over a trace gathers everything that the advice and the pictures need.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
@@ -7,57 +7,57 @@ use super::curve::LiveCurve;
 use super::histogram::LogHistogram;
 use super::order::{FreeOrder, LiveBlocks};
 use super::rings::RingModel;
-use ephemera_recorder::{Book, End, Error, Event, Id, Step, Timing, Trace, What};
+use ephemera_recorder::{Book, BookStep, Id, RunEnd, Timing, Trace, TraceError, TraceEvent, What};
 
-/// Classes of sizes: to 16 bytes, to 32, and so on; the last one has no end.
+/// The number of size classes: to 16 bytes, to 32 bytes, and so on. The last one has no end.
 pub const CLASSES: usize = 24;
-/// Sizes that are counted one by one; the rest is counted together.
+/// The number of sizes that are counted separately.
 const SIZES: usize = 65_536;
-/// From this alignment on, a block is counted as over-aligned.
+/// A block with at least this alignment counts as over-aligned.
 const OVER_ALIGNED_LOG2: u8 = 5;
 
-/// Blocks by how they went.
+/// Counts of blocks by the way they are freed.
 #[derive(Clone, Debug, Default)]
 pub struct BlockCounts {
-    /// Blocks that came.
+    /// Allocated blocks.
     pub blocks: u64,
-    /// Bytes of them.
+    /// Their bytes.
     pub bytes: u64,
-    /// Blocks that went.
+    /// Freed blocks.
     pub freed: u64,
-    /// Of those, on another thread than the one that got them.
+    /// Remote frees.
     pub elsewhere: u64,
-    /// By order, as [`FreeOrder::ALL`] has them.
+    /// Freed blocks by order, as in [`FreeOrder::ALL`].
     pub orders: [u64; 4],
     /// Calls of `realloc`.
     pub resizes: u64,
-    /// Lifetimes, in blocks that came meanwhile on all threads, itself included.
+    /// Lifetimes, as the number of blocks that any thread allocated meanwhile, plus one.
     pub lives: LogHistogram,
     /// Lifetimes in nanoseconds.
     pub times: LogHistogram,
 }
 
 impl BlockCounts {
-    /// Blocks that went in an order.
+    /// Returns the number of blocks that were freed in an order.
     #[must_use]
     pub fn of(&self, order: FreeOrder) -> u64 {
         FreeOrder::ALL.iter().position(|one| *one == order).map_or(0, |at| self.orders[at])
     }
 
-    /// The share of those that went which went in these orders.
+    /// Returns the share of the freed blocks that were freed in these orders.
     #[must_use]
     pub fn share(&self, orders: &[FreeOrder]) -> f64 {
         let count: u64 = orders.iter().map(|order| self.of(*order)).sum();
         part(count, self.freed)
     }
 
-    /// The share that went on another thread.
+    /// Returns the share of remote frees.
     #[must_use]
     pub fn share_elsewhere(&self) -> f64 {
         part(self.elsewhere, self.freed)
     }
 
-    /// Adds another class's.
+    /// Adds the counts of another class.
     pub fn merge(&mut self, other: &Self) {
         self.blocks += other.blocks;
         self.bytes += other.bytes;
@@ -70,74 +70,74 @@ impl BlockCounts {
     }
 }
 
-/// A part of a whole; 0 of nothing.
+/// Returns a part divided by the whole; 0 if the whole is 0.
 pub(crate) fn part(count: u64, of: u64) -> f64 {
     if of == 0 { 0.0 } else { count as f64 / of as f64 }
 }
 
 /// What a trace shows.
 #[derive(Clone, Debug, Default)]
-pub struct Profile {
+pub struct TraceProfile {
     /// The command that was recorded.
     pub command: String,
-    /// What a reader must know about the trace.
+    /// Facts that a reader must know about the trace.
     pub caveats: Vec<String>,
-    /// Events in all.
+    /// The number of events.
     pub events: u64,
-    /// Threads that asked for anything.
+    /// Threads that called the allocator.
     pub threads: u64,
-    /// Nanoseconds from the start to the end of the program, or to the last event where the trace
-    /// has no end.
+    /// Nanoseconds from the start to the end of the program. If the trace has no end, they count
+    /// to the last event.
     pub time: u64,
-    /// Nanoseconds of all threads together, of each from its first call to its last.
+    /// The sum over all threads of the nanoseconds from the first call to the last.
     pub threads_time: u64,
-    /// Processor times, and what the allocator and the recorder took in the calls that were
-    /// measured.
+    /// Processor times, and the times of the measured calls in the allocator and in the recorder.
     pub timing: Timing,
     /// The end of the program, if the trace has it.
-    pub end: Option<End>,
+    pub end: Option<RunEnd>,
     /// Processor time of the process at the start of the recording, in nanoseconds.
     pub start_processor: u64,
     /// Nanoseconds that the clock adds to a measured interval.
     pub clock_cost: f64,
-    /// By class of size, as asked for when the block came.
+    /// Counts for each size class. A block belongs to the class of its first size.
     pub classes: Vec<BlockCounts>,
-    /// Most bytes alive at a time.
+    /// The most bytes that are live at one time.
     pub peak_bytes: u64,
-    /// Most blocks alive at a time.
+    /// The most blocks that are live at one time.
     pub peak_blocks: u64,
-    /// Blocks alive at the end.
+    /// Blocks that are live at the end.
     pub left: u64,
-    /// Frees of blocks from before the recording.
+    /// Frees of blocks that were allocated before the recording.
     pub unknown: u64,
-    /// Blocks freed twice.
+    /// Blocks that were freed twice.
     pub twice: u64,
-    /// Blocks whose end was not seen.
+    /// Blocks whose free is missing in the trace.
     pub lost: u64,
-    /// Blocks aligned to more than `malloc` gives.
+    /// Blocks with a larger alignment than `malloc` gives.
     pub over_aligned: u64,
-    /// The commonest sizes: size, blocks, most of them alive at a time. The commonest first.
+    /// The commonest sizes, the commonest first: the size, its blocks, and the most of them that
+    /// are live at one time.
     pub sizes: Vec<(u64, u64, u64)>,
-    /// Bytes alive over the run.
+    /// Live bytes over the run.
     pub alive: LiveCurve,
-    /// Most bytes that `ring-alloc`'s chunks would take.
+    /// The most bytes that `ring-alloc`'s chunks would take.
     pub ring_peak: u64,
 }
 
-/// The class of a size.
+/// Returns the class of a size.
 #[must_use]
 pub(crate) fn class_of(size: u64) -> usize {
     let log2 = size.max(1).next_power_of_two().trailing_zeros() as usize;
     log2.saturating_sub(4).min(CLASSES - 1)
 }
 
-/// The largest size of a class; `None` for the last, which has no end.
+/// Returns the largest size of a class; `None` for the last class, which has no end.
 #[must_use]
 pub(crate) fn class_end(class: usize) -> Option<u64> {
     (class + 1 < CLASSES).then(|| 16 << class)
 }
 
-/// What is known of a block alive.
+/// The class and the sizes of a live block.
 #[derive(Clone, Copy, Debug, Default)]
 struct BlockLife {
     class: u8,
@@ -145,7 +145,7 @@ struct BlockLife {
     first_size: u64,
 }
 
-/// Gathers a profile.
+/// Gathers a profile event by event.
 #[derive(Default)]
 struct ProfileBuilder {
     book: Book,
@@ -153,20 +153,20 @@ struct ProfileBuilder {
     rings: RingModel,
     lives: Vec<BlockLife>,
     alive: u64,
-    /// By size: blocks, alive, most alive.
+    /// For each size: blocks, live blocks, and the most live blocks.
     sizes: HashMap<u64, (u64, u64, u64)>,
-    /// When each thread called first, and last.
+    /// The times of each thread's first and last call.
     seen: Vec<Option<(u64, u64)>>,
-    profile: Profile,
+    profile: TraceProfile,
 }
 
-impl Profile {
-    /// Reads a whole trace; `progress` hears of every millionth event.
+impl TraceProfile {
+    /// Reads a whole trace. `progress` is called at every millionth event.
     ///
     /// # Errors
     ///
     /// As [`Trace::events`].
-    pub fn of(trace: &Trace, mut progress: impl FnMut(u64)) -> Result<Self, Error> {
+    pub fn of(trace: &Trace, mut progress: impl FnMut(u64)) -> Result<Self, TraceError> {
         let mut gatherer = ProfileBuilder::default();
         gatherer.profile.classes.resize_with(CLASSES, BlockCounts::default);
         gatherer.profile.command = trace.command.clone();
@@ -185,13 +185,13 @@ impl Profile {
         Ok(gatherer.finish())
     }
 
-    /// All classes together.
+    /// Returns the counts of all classes together.
     #[must_use]
     pub fn all(&self) -> BlockCounts {
         self.of_classes(|_| true)
     }
 
-    /// Some classes together, chosen by their largest size.
+    /// Returns the counts of the classes that `wanted` selects by their largest size.
     #[must_use]
     pub fn of_classes(&self, wanted: impl Fn(u64) -> bool) -> BlockCounts {
         let mut sum = BlockCounts::default();
@@ -205,7 +205,7 @@ impl Profile {
 }
 
 impl ProfileBuilder {
-    fn add(&mut self, event: &Event) {
+    fn add(&mut self, event: &TraceEvent) {
         let profile = &mut self.profile;
         profile.events += 1;
         profile.time = profile.time.max(event.time);
@@ -216,36 +216,36 @@ impl ProfileBuilder {
         let (first, last) = self.seen[thread].get_or_insert((event.time, event.time));
         (*first, *last) = ((*first).min(event.time), (*last).max(event.time));
         match self.book.apply(event) {
-            Step::Alloc { id, lost } => {
+            BookStep::Alloc { id, lost } => {
                 self.lose(lost, event);
                 self.born(id, event);
             }
-            Step::Found { id, lost } => {
+            BookStep::Found { id, lost } => {
                 self.lose(lost, event);
                 self.profile.unknown += 1;
                 self.born(id, event);
             }
-            Step::Free { id } => self.gone(id, event, true),
-            Step::Resize { id, lost, .. } => {
+            BookStep::Free { id } => self.gone(id, event, true),
+            BookStep::Resize { id, lost, .. } => {
                 self.lose(lost, event);
                 self.resized(id);
             }
-            Step::Unknown if !matches!(event.what, What::Resize { .. }) => self.profile.unknown += 1,
-            Step::Twice => self.profile.twice += 1,
-            Step::Refused { lost, .. } => self.lose(lost, event),
-            Step::Unknown | Step::Pending => {}
+            BookStep::Unknown if !matches!(event.what, What::Resize { .. }) => self.profile.unknown += 1,
+            BookStep::Twice => self.profile.twice += 1,
+            BookStep::Refused { lost, .. } => self.lose(lost, event),
+            BookStep::Unknown | BookStep::Pending => {}
         }
         self.profile.alive.add(self.alive);
     }
 
-    fn lose(&mut self, lost: Option<Id>, event: &Event) {
+    fn lose(&mut self, lost: Option<Id>, event: &TraceEvent) {
         if let Some(id) = lost {
             self.profile.lost += 1;
             self.gone(id, event, false);
         }
     }
 
-    fn born(&mut self, id: Id, event: &Event) {
+    fn born(&mut self, id: Id, event: &TraceEvent) {
         let block = self.book.block(id);
         let size = block.size;
         let class = class_of(size);
@@ -275,8 +275,8 @@ impl ProfileBuilder {
         self.profile.peak_blocks = self.profile.peak_blocks.max(self.book.live());
     }
 
-    /// Takes a block away; `seen` if a call did that.
-    fn gone(&mut self, id: Id, event: &Event, seen: bool) {
+    /// Removes a block. `seen` says whether the trace has its free.
+    fn gone(&mut self, id: Id, event: &TraceEvent, seen: bool) {
         let life = self.lives[id as usize];
         let order = self.lists.gone(id);
         self.rings.gone(id);
@@ -302,13 +302,14 @@ impl ProfileBuilder {
         self.profile.classes[usize::from(life.class)].resizes += 1;
         self.alive -= core::mem::replace(&mut life.size, block.size);
         self.grow(block.size);
-        // The chunks see another block: the old one's room is free only with its chunk.
+        // The model of the chunks sees a new block. The room of the old one is free only with its
+        // chunk.
         self.rings.gone(id);
         let align = if block.align_log2 == 0 { 16 } else { 1 << block.align_log2 };
         self.rings.born(id, block.thread, block.size, align);
     }
 
-    fn finish(mut self) -> Profile {
+    fn finish(mut self) -> TraceProfile {
         let mut sizes: Vec<_> =
             self.sizes.into_iter().map(|(size, (blocks, _, most))| (size, blocks, most)).collect();
         sizes.sort_unstable_by_key(|&(size, blocks, _)| (core::cmp::Reverse(blocks), size));

@@ -1,4 +1,4 @@
-//! The figures of a replay as text.
+//! Prints the figures of a replay as text.
 #![forbid(unsafe_code)]
 
 use core::fmt::Write as _;
@@ -14,7 +14,7 @@ pub fn table(replayed: &Replayed) -> String {
     let _ = writeln!(out, "{}", replayed.command);
     let _ = writeln!(
         out,
-        "{} calls; threads: {}, on {} of ours; at most {} alive; {} rounds, seed {}",
+        "{} calls; threads: {}, replayed on {}; at most {} live; {} rounds, seed {}",
         grouped(replayed.ops),
         replayed.threads,
         replayed.lanes,
@@ -29,12 +29,12 @@ pub fn table(replayed: &Replayed) -> String {
         let _ = writeln!(out, "note: {note}");
     }
     if replayed.untrusted() {
-        let _ = writeln!(out, "UNTRUSTED: the reference differs from itself; the machine was busy");
+        let _ = writeln!(out, "UNTRUSTED: the reference differs from itself, because the machine was busy");
     }
     let _ = writeln!(
         out,
         "{:<26} {:>8} {:>16} {:>8} {:>8} {:>12} {:>9}",
-        "allocator", "ratio", "95 % interval", "", "ns/call", "peak", "/ alive"
+        "allocator", "ratio", "95 % interval", "", "ns/call", "peak", "/ live"
     );
     for row in &replayed.rows {
         let interval = format!("[{:.3}, {:.3}]", row.ratio.low95, row.ratio.high95);

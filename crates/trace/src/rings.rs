@@ -1,17 +1,18 @@
-//! What `ring-alloc` would hold: its chunks, filled and emptied by the trace.
+//! A model of `ring-alloc`: how many bytes its chunks would hold for the trace.
 //!
-//! The model knows chunks, fronts and empties, and nothing of addresses: two classes of blocks, each thread's front of each
-//! class filled from below, a chunk usable again once all its blocks are gone, four empties kept a thread. The sizes are those
-//! of `ring_alloc`'s own geometry.
+//! The model has chunks, fronts and empty chunks, and no addresses. There are two classes of
+//! blocks. Each thread fills its front chunk of each class from below, a chunk is reusable when
+//! all its blocks are freed, and a thread keeps four empty chunks. The sizes are those of
+//! `ring_alloc`'s geometry.
 #![forbid(unsafe_code)]
 
 use ephemera_recorder::Id;
 
-/// Largest block and chunk of each class.
+/// The largest block and the chunk size of each class.
 const GEOMETRY: [(u64, u64); 2] = [(2 << 10, 32 << 10), (64 << 10, 256 << 10)];
-/// Bytes of a chunk that hold no blocks.
+/// The bytes of a chunk that hold no blocks.
 const HEADER: u64 = 128;
-/// Empty chunks that a thread keeps.
+/// The empty chunks that a thread keeps.
 const KEPT: u32 = 4;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -24,7 +25,7 @@ struct ModelChunk {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct ModelThread {
-    /// The front of each class by its index plus one.
+    /// The index of the front chunk of each class, plus one.
     fronts: [u32; 2],
     empties: [u32; 2],
 }
@@ -35,15 +36,15 @@ pub(crate) struct RingModel {
     chunks: Vec<ModelChunk>,
     unused: Vec<u32>,
     threads: Vec<ModelThread>,
-    /// Each block's chunk plus one, or 0 for a large one; its first byte; its size.
+    /// For each block: its chunk plus one, or 0 for a large block; its first byte; its size.
     places: Vec<(u32, u64, u64)>,
     held: u64,
-    /// Most bytes held at a time.
+    /// The most bytes held at one time.
     pub(crate) peak: u64,
 }
 
 impl RingModel {
-    /// Places a block that came.
+    /// Places an allocated block.
     pub(crate) fn born(&mut self, id: Id, thread: u32, size: u64, align: u64) {
         if self.places.len() <= id as usize {
             self.places.resize(id as usize + 1, (0, 0, 0));
@@ -98,7 +99,7 @@ impl RingModel {
         (index + 1, 0, size)
     }
 
-    /// Takes a block away.
+    /// Removes a freed block.
     pub(crate) fn gone(&mut self, id: Id) {
         let (number, at, size) = self.places[id as usize];
         let Some(index) = (number as usize).checked_sub(1) else {
@@ -159,7 +160,7 @@ mod tests {
         let mut rings = RingModel::default();
         for stays in 0..100 {
             rings.born(stays, 1, 16, 16);
-            // More than a chunk has room for, so that the next block that stays comes into another one.
+            // This traffic exceeds a chunk, so the next block that stays is in another chunk.
             let traffic = 1000..3100;
             traffic.clone().for_each(|id| rings.born(id, 1, 16, 16));
             traffic.for_each(|id| rings.gone(id));

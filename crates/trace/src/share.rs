@@ -1,47 +1,45 @@
-//! What share of the run the allocator takes: of processor time, and of the time that passes.
+//! The share of the run that the allocator takes: of processor time and of wall time.
 //!
-//! A trace of the recorder measures three things: the processor time of the process, how long the
-//! allocator took in some of the calls, and how long the recorder took in the same calls. The
-//! allocator's share is what its calls take of the processor time that is left when the recorder's
-//! is subtracted. None of the three is exact, so the share is a [`Interval`]; the constants below say
-//! how wide. No end of it is a bound: it leaves out what an allocator's choice of addresses does to
-//! the caches.
+//! A trace has three measurements: the processor time of the process, the time of some calls in
+//! the allocator, and the time of the same calls in the recorder. The share is the allocator's
+//! time divided by the processor time without the recorder's part. None of the three is exact, so
+//! the share is an [`Interval`]. The constants below give its width. Neither end is a bound: the
+//! share leaves out what the placement of blocks does to the caches.
 #![forbid(unsafe_code)]
 
 use super::costs::CostSource;
-use super::profile::Profile;
+use super::profile::TraceProfile;
 use super::units::{duration, grouped};
-use ephemera_recorder::Sample;
+use ephemera_recorder::TimeSample;
 
-/// Fewer measured calls than this say nothing.
+/// The least number of measured calls that an estimate needs.
 const LEAST: u64 = 50;
-/// The time that measuring adds to an interval, as a multiple of the clock's cost, for the low, the middle
-/// and the high figure of what is left. A short call overlaps with the clock's own work, which
-/// takes less away. A measured call is also one that the processor did not predict, which adds to
-/// it. These factors and the next two are judged from six programs on one machine.
+/// The time that measuring adds to an interval, as a multiple of the clock's cost. The three
+/// factors lead to the low, the middle and the high figure. A short call overlaps with the clock's
+/// own work, so measuring adds less. The processor does not predict a measured call, so measuring
+/// adds more. These factors and the next two were estimated from six programs on one machine.
 const CLOCK: [f64; 3] = [1.3, 1.0, 0.6];
-/// The fewest nanoseconds of a call of an allocator: some fifty instructions.
+/// The fewest nanoseconds of a call: some fifty instructions.
 const FLOOR: f64 = 3.0;
-/// Nanoseconds of a recorded call outside the measured interval: the way to the real function, and
-/// the count of calls.
+/// Nanoseconds of a recorded call outside the measured interval: the jump to the real function,
+/// and the count of calls.
 const AROUND: [f64; 3] = [1.0, 4.0, 8.0];
-/// The recorder's cost in a call that is not measured, as a multiple of that in one that is.
+/// The recorder's time in an unmeasured call, as a multiple of its time in a measured one.
 const UNMEASURED: [f64; 3] = [0.9, 1.05, 1.3];
-/// Nanoseconds of a measured call, beside three readings of the clock, for the note.
+/// Nanoseconds that a measured call takes to write its note, in addition to three clock readings.
 const NOTE: f64 = 15.0;
-/// Nanoseconds that the recorder takes for an event where the trace does not say. On one machine a
-/// loop of `malloc` showed 65.
+/// Nanoseconds that the recorder takes for an event, if the trace does not say. On one machine, a
+/// loop of `malloc` took 65.
 const ASSUMED_RECORDER: [f64; 3] = [0.0, 60.0, 100.0];
-/// Standard errors that a range of a sampled figure has on either side.
+/// The width of a sampled figure on either side, in standard errors.
 const ERRORS: f64 = 2.0;
-/// A replay has caches of its own: the allocator takes between two thirds and one and a half times
-/// what it took there.
+/// The allocator's time as a multiple of its time in a replay, which has other cache contents.
 const REPLAY: [f64; 3] = [2.0 / 3.0, 1.0, 1.5];
 
-/// How far a figure may be from the one that a profiler gives.
+/// The largest accepted difference from a profiler's figure, as a share of that figure.
 const THIRD: f64 = 1.0 / 3.0;
 
-/// A figure that is known to lie within a range.
+/// A figure with a low and a high end.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Interval {
     /// The low end.
@@ -57,8 +55,8 @@ impl Interval {
         Self { low, mid, high }
     }
 
-    /// Returns whether the middle figure lies within a third of `known`, and `known` within the
-    /// range stretched by a third.
+    /// Returns whether the middle figure lies within a third of `known`, and whether `known` lies
+    /// within the range widened by a third.
     #[must_use]
     pub fn is_near(self, known: f64) -> bool {
         (self.mid - known).abs() <= known * THIRD
@@ -69,7 +67,7 @@ impl Interval {
         Self { low: each(self.low), mid: each(self.mid), high: each(self.high) }
     }
 
-    /// Returns what is left of this when `part` is taken away; never less than `least`.
+    /// Subtracts `part`, but returns at least `least`.
     fn without(self, part: Self, least: Self) -> Self {
         Self {
             low: (self.low - part.high).max(least.low),
@@ -78,42 +76,42 @@ impl Interval {
         }
     }
 
-    /// Returns this as a share of `whole`: the low end is of the largest whole.
+    /// Divides by `whole`. The low end is the share of the largest whole.
     fn share(self, whole: Self) -> Self {
         let of = |part: f64, whole: f64| if whole > 0.0 { (part / whole).min(1.0) } else { 1.0 };
         Self { low: of(self.low, whole.high), mid: of(self.mid, whole.mid), high: of(self.high, whole.low) }
     }
 }
 
-/// The time that the allocator takes, and the figures it is computed from, in nanoseconds.
+/// The allocator's time, and the figures that it is compared with, in nanoseconds.
 #[derive(Clone, Debug)]
 pub struct TimeShare {
-    /// The time in the allocator, of all threads.
+    /// The time in the allocator, summed over all threads.
     pub heap: Interval,
-    /// The time in the recorder, of all threads.
+    /// The time in the recorder, summed over all threads.
     pub recorder: Interval,
-    /// Processor time of the program without the recorder; `None` where the trace has none.
+    /// The program's processor time without the recorder; `None` if the trace has none.
     pub processor: Option<Interval>,
-    /// Processor time as recorded.
+    /// The processor time of the recorded run.
     pub recorded: Option<Interval>,
-    /// Time that passed for the program's threads, without the recorder; `None` where the trace has
-    /// no times.
+    /// The wall time of the program's threads without the recorder; `None` if the trace has no
+    /// times.
     pub wall: Option<Interval>,
-    /// Where the allocator's time is from.
+    /// The origin of the allocator's time.
     pub source: CostSource,
-    /// Why the ranges are as wide as they are.
+    /// The reasons for the width of the ranges.
     pub reasons: Vec<String>,
 }
 
 impl TimeShare {
-    /// Computes the shares of a profile. `table` is what the calls take by the harness's tables,
-    /// and where caches are cold; `replay` is what they took in a replay.
-    pub(super) fn of(profile: &Profile, table: [f64; 2], replay: Option<f64>) -> Self {
+    /// Computes the shares of a profile. `table` has two costs of the calls by the harness's
+    /// tables: with warm and with cold caches. `replay` is their cost in a replay.
+    pub(super) fn of(profile: &TraceProfile, table: [f64; 2], replay: Option<f64>) -> Self {
         let mut reasons = Vec::new();
         let (heap, source) = allocator(profile, table, replay, &mut reasons);
         let recorder = recorder(profile, &mut reasons);
         let recorded = recorded(profile, &mut reasons);
-        // The recorder took no more than what the allocator left.
+        // The recorder's time is at most the time that the allocator leaves.
         let recorder =
             recorded.map_or(recorder, |all| recorder.map(|ns| ns.min(all.high - heap.low).max(0.0)));
         let processor = recorded.map(|recorded| recorded.without(recorder, heap));
@@ -123,8 +121,7 @@ impl TimeShare {
             && left.low < all.low / 2.0
         {
             reasons.push(format!(
-                "the recorder took about {:.0} % of the recorded processor time: what is left without it is known \
-                 less well",
+                "the recorder took about {:.0} % of the recorded processor time, so the rest is less certain",
                 recorder.mid / all.mid.max(1.0) * 100.0
             ));
         }
@@ -137,16 +134,16 @@ impl TimeShare {
         self.processor.map(|whole| self.heap.share(whole))
     }
 
-    /// Returns its share of the time that passed.
+    /// Returns the allocator's share of wall time.
     #[must_use]
     pub fn of_wall(&self) -> Option<Interval> {
         self.wall.map(|whole| self.heap.share(whole))
     }
 }
 
-/// Returns the time that the calls of the allocator take.
+/// Returns the time of all calls in the allocator, and its origin.
 fn allocator(
-    profile: &Profile,
+    profile: &TraceProfile,
     [hot, cold]: [f64; 2],
     replay: Option<f64>,
     reasons: &mut Vec<String>,
@@ -158,15 +155,15 @@ fn allocator(
         }
         (Some(ns), None) => {
             reasons.push(
-                "the replay has caches of its own: the program's calls may take less or more".to_owned(),
+                "the caches of a replay differ, so the program's calls may take less or more time".to_owned(),
             );
             (Interval::of(REPLAY.map(|times| ns * times)), CostSource::Replay)
         }
         (None, Some(range)) => (range, CostSource::Sampled),
         (None, None) => {
             reasons.push(
-                "no call was measured: the low figure is that of loops whose blocks are in the cache, the high one that \
-                 of blocks that are not"
+                "no call was measured: the low figure assumes that blocks are in the cache, the high one that they are \
+                 not"
                     .to_owned(),
             );
             (Interval { low: hot, mid: (hot * cold).sqrt(), high: cold }, CostSource::Table)
@@ -174,10 +171,10 @@ fn allocator(
     }
 }
 
-/// Estimates the time of all calls from the measured ones. `None` if too few were measured.
-fn sampled(profile: &Profile, reasons: &mut Vec<String>) -> Option<Interval> {
+/// Estimates the time of all calls from the measured ones; `None` if there are too few.
+fn sampled(profile: &TraceProfile, reasons: &mut Vec<String>) -> Option<Interval> {
     let timing = &profile.timing;
-    let mut all = Sample::default();
+    let mut all = TimeSample::default();
     timing.kinds().for_each(|kind| all.merge(&kind.allocator));
     if all.count < LEAST {
         return None;
@@ -185,7 +182,7 @@ fn sampled(profile: &Profile, reasons: &mut Vec<String>) -> Option<Interval> {
     let mut sum = Interval::default();
     let mut variance = 0.0;
     for kind in timing.kinds() {
-        // An operation of which hardly a call was measured takes what all take.
+        // An operation with few measured calls takes the mean of all operations.
         let sample = if kind.allocator.count < LEAST { &all } else { &kind.allocator };
         let events = kind.events as f64;
         let each = |clock: f64| (sample.mean() - profile.clock_cost * clock).max(FLOOR) * events;
@@ -199,8 +196,8 @@ fn sampled(profile: &Profile, reasons: &mut Vec<String>) -> Option<Interval> {
     let error = ERRORS * variance.sqrt();
     let calls: u64 = timing.kinds().map(|kind| kind.events).sum();
     reasons.push(format!(
-        "the allocator was measured in {} of {} calls, in the program: {:.0} ns a call, give or take {:.0}, after the \
-         clock's own {:.0}",
+        "{} of {} calls were measured in the program: {:.0} ns a call, plus or minus {:.0}, without the {:.0} of the \
+         clock",
         grouped(all.count),
         grouped(calls),
         sum.mid / calls.max(1) as f64,
@@ -217,12 +214,12 @@ fn sampled(profile: &Profile, reasons: &mut Vec<String>) -> Option<Interval> {
     Some(Interval { low: (sum.low - error).max(floor), mid: sum.mid, high: sum.high + error })
 }
 
-/// Returns the time that the recorder took.
-fn recorder(profile: &Profile, reasons: &mut Vec<String>) -> Interval {
+/// Returns the time in the recorder.
+fn recorder(profile: &TraceProfile, reasons: &mut Vec<String>) -> Interval {
     let events = profile.events as f64;
     let sample = profile.timing.recorder();
     if sample.count < LEAST {
-        reasons.push("the recorder's own cost is assumed, since the trace does not say it".to_owned());
+        reasons.push("the recorder's own cost is assumed, since the trace does not contain it".to_owned());
         return Interval::of(ASSUMED_RECORDER.map(|ns| ns * events));
     }
     let clock = profile.clock_cost;
@@ -236,8 +233,8 @@ fn recorder(profile: &Profile, reasons: &mut Vec<String>) -> Interval {
     Interval { low: cost(0, -error), mid: cost(1, 0.0), high: cost(2, error) }
 }
 
-/// Processor time of the process, as recorded.
-fn recorded(profile: &Profile, reasons: &mut Vec<String>) -> Option<Interval> {
+/// Returns the processor time of the recorded run.
+fn recorded(profile: &TraceProfile, reasons: &mut Vec<String>) -> Option<Interval> {
     if let Some(end) = profile.end {
         return Some(Interval::of([end.processor as f64; 3]));
     }
@@ -246,26 +243,26 @@ fn recorded(profile: &Profile, reasons: &mut Vec<String>) -> Option<Interval> {
     if seen == 0 || processor <= 0.0 {
         return None;
     }
-    // The program did not exit, or the recording ended first: nobody noted the processor time of
-    // the last calls.
+    // The program did not exit, or the recording ended before it did. The processor time of the
+    // last calls is then unknown.
     let rest = profile.time.saturating_sub(seen) as f64;
     let threads = profile.threads.max(1) as f64;
     let likely = rest * (processor / seen as f64).min(threads);
     reasons.push(format!(
-        "the trace has no end of the program: the processor time of its last {} is estimated",
+        "the trace lacks the end of the program: the processor time of the last {} is estimated",
         duration(rest as u64)
     ));
     Some(Interval { low: processor, mid: processor + likely, high: processor + rest * threads })
 }
 
-/// A range of shares in words.
+/// Returns a range of shares in words.
 #[must_use]
 pub fn between(share: Interval) -> String {
     let [low, high] = [share.low, share.high].map(|share| format!("{:.1}", share * 100.0));
     if low == high { format!("about {low} %") } else { format!("between {low} and {high} %") }
 }
 
-/// A range of times in words.
+/// Returns a range of times in words.
 #[must_use]
 pub fn times(range: Interval) -> String {
     let range = range.map(|ns| ns.max(0.0));

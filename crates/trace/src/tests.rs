@@ -1,4 +1,4 @@
-//! Profiles, advice and replays of traces whose figures are known beforehand.
+//! Profiles, advice and programs of traces with known figures.
 
 use std::path::PathBuf;
 
@@ -6,13 +6,13 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
 use super::advise::Advice;
-use super::replay::{Action, Candidate, Program, REFERENCE, TWIN, time};
+use super::replay::{Action, Candidate, REFERENCE, ReplayProgram, TWIN, time};
 use super::*;
 
 mod advice;
 mod share;
 
-/// A trace in the making: addresses are numbers of blocks.
+/// Builds a trace. The address of a block is a multiple of its number.
 struct Script {
     writer: Writer,
     calls: u64,
@@ -26,7 +26,7 @@ impl Script {
     }
 
     fn call(&mut self, thread: u32, what: What) {
-        self.writer.push(&Event { sequence: self.calls, time: self.calls * self.pace, thread, what });
+        self.writer.push(&TraceEvent { sequence: self.calls, time: self.calls * self.pace, thread, what });
         self.calls += 1;
     }
 
@@ -43,30 +43,30 @@ impl Script {
         self.call(thread, What::Resized { address: to * 16, size });
     }
 
-    fn read<T>(&self, name: &str, read: impl FnOnce(&Trace) -> Result<T, Error>) -> T {
+    fn read<T>(&self, name: &str, read: impl FnOnce(&Trace) -> Result<T, TraceError>) -> T {
         struct Scratch(PathBuf);
         impl Drop for Scratch {
             fn drop(&mut self) {
-                // A file that is gone is what we want.
+                // Best effort: the file may be gone already.
                 let _ = std::fs::remove_file(&self.0);
             }
         }
         let name = format!("ephemera-trace-{}-{name}", std::process::id());
         let file = Scratch(std::env::temp_dir().join(name));
-        self.writer.save(&file.0).expect("the directory for temporary files can be written");
+        self.writer.save(&file.0).expect("the directory for temporary files is writable");
         Trace::open(&file.0).and_then(|trace| read(&trace)).expect("a whole trace")
     }
 
-    fn profile(&self, name: &str) -> Profile {
-        self.read(name, |trace| Profile::of(trace, |_| ()))
+    fn profile(&self, name: &str) -> TraceProfile {
+        self.read(name, |trace| TraceProfile::of(trace, |_| ()))
     }
 
-    fn program(&self, name: &str) -> Program {
-        self.read(name, Program::of)
+    fn program(&self, name: &str) -> ReplayProgram {
+        self.read(name, ReplayProgram::of)
     }
 }
 
-/// A window of blocks, of which the oldest goes.
+/// A window of blocks. Each new block replaces the oldest.
 fn queue(blocks: u64, window: u64, size: u64) -> Script {
     let mut script = Script::new();
     for i in 0..blocks {
@@ -78,7 +78,7 @@ fn queue(blocks: u64, window: u64, size: u64) -> Script {
     script
 }
 
-/// Stacks of some depth, filled and emptied again and again.
+/// Stacks of blocks that are filled and emptied repeatedly.
 fn stacks(rounds: u64, depth: u64, size: u64) -> Script {
     let mut script = Script::new();
     for _ in 0..rounds {
@@ -88,7 +88,7 @@ fn stacks(rounds: u64, depth: u64, size: u64) -> Script {
     script
 }
 
-/// Slots, of which a random one is replaced.
+/// Slots. Each new block replaces a random one.
 fn slots(blocks: u64, count: u64, size: u64) -> Script {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
     let mut script = Script::new();
@@ -102,7 +102,7 @@ fn slots(blocks: u64, count: u64, size: u64) -> Script {
 }
 
 #[test]
-fn a_queue_is_seen_to_be_one() {
+fn a_queue_is_first_in_first_out() {
     let profile = queue(50_000, 100, 200).profile("queue");
     let all = profile.all();
     assert_eq!((all.blocks, all.freed, profile.left), (50_000, 49_900, 100));
@@ -110,7 +110,7 @@ fn a_queue_is_seen_to_be_one() {
     assert_eq!(profile.peak_bytes, 100 * 200);
     assert_eq!(profile.peak_blocks, 100);
     assert_eq!(profile.threads, 1);
-    // Each block sees 100 come, itself included.
+    // While a block is live, 100 blocks are allocated, the block itself included.
     assert_eq!(all.lives.rows(), [(64, 49_900)]);
     let class = profile.classes.iter().position(|class| class.blocks > 0).expect("there are blocks");
     assert_eq!(text::class_name(class), "to 256 B");
@@ -119,11 +119,11 @@ fn a_queue_is_seen_to_be_one() {
 }
 
 #[test]
-fn a_block_that_stays_now_and_then_leaves_a_queue_a_queue() {
+fn long_lived_blocks_in_a_queue_leave_it_a_queue() {
     let mut script = Script::new();
     for i in 0..20_000_u64 {
         script.alloc(1, i, 64);
-        // One in fifty stays.
+        // One block in fifty is never freed.
         if i >= 100 && (i - 100) % 50 != 0 {
             script.free(1, i - 100);
         }
@@ -133,15 +133,15 @@ fn a_block_that_stays_now_and_then_leaves_a_queue_a_queue() {
 }
 
 #[test]
-fn a_stack_is_seen_to_be_one() {
+fn a_stack_is_last_in_first_out() {
     let all = stacks(1000, 20, 48).profile("stack").all();
     assert_eq!(all.freed, 20_000);
-    assert_eq!(all.of(FreeOrder::AtOnce), 1000, "the block on top goes before another comes");
+    assert_eq!(all.of(FreeOrder::AtOnce), 1000, "the block on top is freed before another is allocated");
     assert_eq!(all.of(FreeOrder::Lifo), 19_000);
 }
 
 #[test]
-fn pairs_go_at_once() {
+fn pairs_are_freed_at_once() {
     let profile = stacks(10_000, 1, 48).profile("pairs");
     let all = profile.all();
     assert_eq!(all.of(FreeOrder::AtOnce), 10_000);
@@ -151,13 +151,13 @@ fn pairs_go_at_once() {
 }
 
 #[test]
-fn random_order_is_none() {
+fn random_frees_have_no_order() {
     let all = slots(50_000, 200, 48).profile("slots").all();
     assert!(all.share(&[FreeOrder::None]) > 0.97, "{:?}", all.orders);
 }
 
 #[test]
-fn blocks_that_go_elsewhere_are_counted_with_their_order() {
+fn remote_frees_are_counted_with_their_order() {
     let mut script = Script::new();
     for i in 0..10_000_u64 {
         script.alloc(1, i, 64);
@@ -172,7 +172,7 @@ fn blocks_that_go_elsewhere_are_counted_with_their_order() {
 }
 
 #[test]
-fn odd_calls_are_counted_and_do_no_harm() {
+fn odd_calls_are_counted_and_change_no_other_figure() {
     let mut script = Script::new();
     script.alloc(1, 1, 100);
     script.free(1, 99);
@@ -187,7 +187,7 @@ fn odd_calls_are_counted_and_do_no_harm() {
     script.free(1, 3);
     let profile = script.profile("odd");
     assert_eq!((profile.unknown, profile.twice, profile.lost), (3, 1, 1));
-    assert_eq!(profile.left, 2, "what came out of `realloc` from nowhere");
+    assert_eq!(profile.left, 2, "the results of `realloc` of unknown blocks");
     assert_eq!(profile.peak_bytes, 5000 + 8 + 4);
     let all = profile.all();
     assert_eq!((all.freed, all.resizes), (2, 1));
@@ -196,7 +196,7 @@ fn odd_calls_are_counted_and_do_no_harm() {
 }
 
 #[test]
-fn the_page_is_whole_and_needs_nothing() {
+fn the_page_is_complete_and_loads_nothing() {
     let mut script = queue(5000, 100, 200);
     script.writer = Writer::new("cc <script>alert(1)</script>");
     (0..100).for_each(|i| script.alloc(1, 10_000 + i, 64));
@@ -218,7 +218,7 @@ fn the_page_is_whole_and_needs_nothing() {
     }
 }
 
-/// Threads that hand blocks around, resize each other's, and leave some.
+/// Four threads that free and resize each other's blocks, and leave some.
 fn crowd(calls: u64) -> Script {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(3);
     let mut script = Script::new();
@@ -246,7 +246,7 @@ fn crowd(calls: u64) -> Script {
 }
 
 #[test]
-fn a_program_does_what_its_trace_did() {
+fn a_program_has_the_calls_of_its_trace() {
     let script = crowd(20_000);
     let (profile, program) = (script.profile("crowd"), script.program("crowd-program"));
     assert_eq!(program.lanes().len(), 4);
@@ -259,9 +259,9 @@ fn a_program_does_what_its_trace_did() {
     assert_eq!(count(Action::Resize), all.resizes);
     let waits = ops.clone().filter(|op| op.wait > 0).count();
     let published = ops.clone().filter(|op| op.publish).count();
-    assert_eq!(waits, published, "each wait is for something that is said");
+    assert_eq!(waits, published, "each wait is for a published operation");
     assert!(waits as u64 >= all.elsewhere);
-    assert!(program.slots() < 2 * profile.peak_blocks as usize + 4 * 64, "slots are used again");
+    assert!(program.slots() < 2 * profile.peak_blocks as usize + 4 * 64, "slots are reused");
 }
 
 #[test]

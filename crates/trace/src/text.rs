@@ -1,4 +1,4 @@
-//! The profile and the advice as text.
+//! Prints the profile and the advice as text.
 #![forbid(unsafe_code)]
 
 use core::fmt::Write as _;
@@ -8,13 +8,13 @@ use crate::units::{bytes, duration, grouped, percent};
 use super::advise::{Advice, Recommendation};
 use super::histogram::LogHistogram;
 use super::order::FreeOrder;
-use super::profile::{BlockCounts, Profile, class_end, part};
+use super::profile::{BlockCounts, TraceProfile, class_end, part};
 use super::share::{between, times};
 
-/// Threads whose processor time is listed.
+/// The number of threads whose processor time is listed.
 const BUSIEST: usize = 4;
 
-/// The name of a class.
+/// Returns the name of a size class.
 #[must_use]
 pub fn class_name(class: usize) -> String {
     match class_end(class) {
@@ -25,7 +25,7 @@ pub fn class_name(class: usize) -> String {
     }
 }
 
-/// The median of a histogram, or a dash.
+/// Returns the median of a histogram, or a dash.
 fn median(histogram: &LogHistogram, show: impl Fn(u64) -> String) -> String {
     histogram.quantile(0.5).map_or_else(|| "-".to_owned(), show)
 }
@@ -50,7 +50,7 @@ fn row(out: &mut String, name: &str, counts: &BlockCounts, all: &BlockCounts) {
     );
 }
 
-/// Rows of a histogram: least value, count, share, a bar.
+/// Prints a row for each bucket: the least value, the count, the share, and a bar.
 fn bars(out: &mut String, histogram: &LogHistogram, show: impl Fn(u64) -> String) {
     let total = histogram.total();
     let rows = histogram.rows();
@@ -67,9 +67,9 @@ fn bars(out: &mut String, histogram: &LogHistogram, show: impl Fn(u64) -> String
     }
 }
 
-/// Everything, for a terminal.
+/// Returns the whole report for a terminal.
 #[must_use]
-pub fn report(profile: &Profile, advice: &Advice) -> String {
+pub fn report(profile: &TraceProfile, advice: &Advice) -> String {
     let mut out = String::new();
     let all = profile.all();
     let _ = writeln!(out, "{}", profile.command);
@@ -78,7 +78,7 @@ pub fn report(profile: &Profile, advice: &Advice) -> String {
     }
     let _ = writeln!(
         out,
-        "{} calls in {}; threads: {}; {} blocks of {}; at most {} in {} blocks alive; {} left at the end",
+        "{} calls in {}; threads: {}; {} blocks of {}; at most {} live in {} blocks; {} blocks live at the end",
         grouped(profile.events),
         duration(profile.time),
         grouped(profile.threads),
@@ -89,9 +89,9 @@ pub fn report(profile: &Profile, advice: &Advice) -> String {
         grouped(profile.left)
     );
     for (count, what) in [
-        (profile.unknown, "calls about blocks from before the recording"),
+        (profile.unknown, "calls about blocks that were allocated before the recording"),
         (profile.twice, "blocks freed twice"),
-        (profile.lost, "blocks whose end was not seen"),
+        (profile.lost, "blocks whose free is missing"),
         (profile.over_aligned, "blocks aligned to 32 or more"),
     ] {
         if count > 0 {
@@ -141,7 +141,7 @@ pub fn report(profile: &Profile, advice: &Advice) -> String {
         .map(|(size, blocks, _)| format!("{size} B {} %", percent(part(*blocks, all.blocks))))
         .collect();
     let _ = writeln!(out, "\nThe commonest sizes: {}", common.join(", "));
-    let _ = writeln!(out, "\nLifetimes, in blocks that came meanwhile (from, blocks, %)");
+    let _ = writeln!(out, "\nLifetimes, counted in allocations (from, blocks, %)");
     bars(&mut out, &all.lives, grouped);
     let _ = writeln!(out, "\nLifetimes, in time (from, blocks, %)");
     bars(&mut out, &all.times, duration);
@@ -150,7 +150,7 @@ pub fn report(profile: &Profile, advice: &Advice) -> String {
     out
 }
 
-/// The verdict in a line.
+/// Returns the verdict as one line.
 #[must_use]
 pub fn headline(advice: &Advice) -> String {
     match &advice.verdict {
@@ -162,12 +162,12 @@ pub fn headline(advice: &Advice) -> String {
             format!("Try {name}, as the replay measured it.")
         }
         Recommendation::Try(name, _) => {
-            format!("{name} may help: that is assumed, and was not measured on this trace.")
+            format!("{name} may help: its saving is assumed, not measured on this trace.")
         }
     }
 }
 
-/// The allocator's share, in sentences.
+/// Returns the allocator's share in sentences.
 pub(super) fn shares(advice: &Advice) -> Vec<String> {
     let share = &advice.share;
     let mut said = vec![format!(
@@ -184,7 +184,7 @@ pub(super) fn shares(advice: &Advice) -> Vec<String> {
     }
     if let (Some(of), Some(whole)) = (share.of_wall(), share.wall) {
         let threads = match advice.threads {
-            0 | 1 => "of the time that passed".to_owned(),
+            0 | 1 => "of the wall time".to_owned(),
             threads => {
                 format!("of the time of its {threads} threads, of each from its first call to its last")
             }
@@ -193,19 +193,19 @@ pub(super) fn shares(advice: &Advice) -> Vec<String> {
     }
     if let Some(recorded) = share.recorded {
         said.push(format!(
-            "The processor time as recorded was {}; the recorder took {} of it.",
+            "The recorded run took {} of processor time, of which the recorder took {}.",
             times(recorded),
             times(share.recorder)
         ));
     }
     if share.wall.is_none() {
-        said.push("The trace has no times, so nothing says what that is of the run.".to_owned());
+        said.push("The trace has no times, so the share of the run is unknown.".to_owned());
     }
     said.extend(share.reasons.iter().map(|why| format!("Range: {why}.")));
     said
 }
 
-/// The advice alone.
+/// Returns the advice alone.
 #[must_use]
 pub fn verdict(advice: &Advice) -> String {
     let mut out = String::new();
@@ -214,7 +214,7 @@ pub fn verdict(advice: &Advice) -> String {
     }
     let _ = writeln!(
         out,
-        "What each crate could serve (% of blocks, % of bytes), and would save of {}",
+        "What each crate could serve (% of blocks, % of bytes), and its saving as a share of {}",
         advice.whole
     );
     for offer in &advice.offers {

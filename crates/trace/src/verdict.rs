@@ -1,45 +1,46 @@
-//! What to do, by what was measured first.
+//! The verdict. Measured savings come first.
 //!
-//! A replay of the trace measures general allocators and some of ours: of those, the one that saves most. Only where none of them
-//! saves enough is a crate named for what it is assumed to save.
+//! A replay measures general allocators and some of our crates. The verdict names the one that
+//! saves most. If none of them saves enough, it names the crate whose saving is assumed to be the
+//! largest.
 #![forbid(unsafe_code)]
 
 use super::costs::CostSource;
 use super::offer::{Offer, WORTH, percent};
-use super::profile::Profile;
+use super::profile::TraceProfile;
 use super::replay::Replayed;
 use super::share::{Interval, between};
 
-/// Fewer calls than this are nobody's bottleneck.
+/// Fewer calls than this are no bottleneck.
 const FEW: u64 = 10_000;
 
-/// What to do.
+/// The verdict.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Recommendation {
-    /// Nothing.
+    /// Keep the present allocator.
     Keep,
-    /// Another general allocator: its name, and its ratio.
+    /// Try another general allocator: its name and its ratio.
     General(String, f64),
-    /// A crate of ours, and where the figure of its saving is from.
+    /// Try one of our crates: its name and the origin of its saving.
     Try(&'static str, CostSource),
 }
 
-/// What a verdict is made of.
+/// Everything that a verdict depends on.
 pub(super) struct AdviceCase<'a> {
-    pub(super) profile: &'a Profile,
+    pub(super) profile: &'a TraceProfile,
     /// The allocator's share; `None` if the trace has no times.
     pub(super) share: Option<Interval>,
-    /// Where that is from.
+    /// The origin of that share.
     pub(super) source: CostSource,
-    /// What shares are of.
+    /// The time that shares are a share of, in words.
     pub(super) whole: &'a str,
     pub(super) offers: &'a [Offer],
     pub(super) replayed: Option<&'a Replayed>,
 }
 
 impl AdviceCase<'_> {
-    /// Few enough calls, or little enough time: keep. Else what saves most of what was measured; else what is assumed to; else
-    /// keep.
+    /// Returns the verdict and its reasons. Few calls or a small share mean `Keep`. Otherwise the
+    /// largest measured saving wins, then the largest assumed saving.
     pub(super) fn verdict(&self) -> (Recommendation, Vec<String>) {
         let mut reasons = Vec::new();
         if self.profile.events < FEW {
@@ -50,7 +51,7 @@ impl AdviceCase<'_> {
         match self.share {
             Some(share) if share.high < WORTH => {
                 reasons.push(format!(
-                    "the allocator takes {} of {whole}, by {}: too little to change a program for",
+                    "the allocator takes {} of {whole}, by {}: too little to change anything",
                     between(share),
                     self.source.said()
                 ));
@@ -60,13 +61,13 @@ impl AdviceCase<'_> {
                 reasons.push(format!("the allocator takes {} of {whole}", between(share)));
                 if share.low < WORTH && self.replayed.is_none() {
                     reasons.push(format!(
-                        "that may be less than the {} for which a change is worth it: `cargo xtask replay` narrows it",
+                        "that may be less than the {} that justify a change: `cargo xtask replay` narrows the range",
                         percent(WORTH)
                     ));
                 }
             }
             None => reasons.push(
-                "the trace has no times, so nothing says what the allocator takes of the run: see to that first"
+                "the trace has no times, so the allocator's share of the run is unknown: measure it first"
                     .to_owned(),
             ),
         }
@@ -80,7 +81,7 @@ impl AdviceCase<'_> {
         (verdict, reasons)
     }
 
-    /// The crate that saves most, of those whose saving was measured, or of the others.
+    /// Returns the crate that saves most, of those whose saving was measured or of the others.
     fn best(&self, measured: bool) -> Option<&Offer> {
         let offers = self.offers.iter().filter(|offer| offer.fits && offer.source.is_measured() == measured);
         offers.max_by(|a, b| a.saving.total_cmp(&b.saving))
@@ -107,7 +108,7 @@ impl AdviceCase<'_> {
             );
             (offer.saving, Recommendation::Try(offer.name, offer.source), said)
         });
-        // Of two that save the same, the one that asks for less work.
+        // Of two equal savings, the one that needs less work comes first.
         let mut found: Vec<_> = general.into_iter().chain(ours).filter(|one| one.0 >= WORTH).collect();
         found.sort_by(|a, b| b.0.total_cmp(&a.0));
         let (saving, verdict) = found.first().map(|one| (one.0, one.1.clone()))?;
@@ -117,7 +118,7 @@ impl AdviceCase<'_> {
         }
         if let Some(more) = self.best(false).filter(|offer| offer.saving > saving) {
             reasons.push(format!(
-                "{} might save {} of {whole}, but that is assumed, not measured",
+                "{} might save {} of {whole}, but this figure is assumed, not measured",
                 more.name,
                 percent(more.saving)
             ));
@@ -128,7 +129,7 @@ impl AdviceCase<'_> {
     fn assumed(&self, reasons: &mut Vec<String>) -> Recommendation {
         let verdict = if let Some(best) = self.best(false) {
             reasons.push(format!(
-                "{} could serve {} of the blocks and is assumed to save {} of {}: nobody measured it on this trace",
+                "{} could serve {} of the blocks and is assumed to save {} of {}: this trace was not replayed with it",
                 best.name,
                 percent(best.blocks),
                 percent(best.saving),
@@ -146,12 +147,12 @@ impl AdviceCase<'_> {
             "a general allocator such as mimalloc may help as well or more: `cargo xtask replay` measures that"
                 .to_owned()
         } else {
-            format!("nothing that was replayed and could be used here saves {}", percent(WORTH))
+            format!("no replayed allocator that fits saves {}", percent(WORTH))
         });
         verdict
     }
 
-    /// The reasons of one offer.
+    /// Adds the reasons of one offer.
     fn explain(&self, name: &str, reasons: &mut Vec<String>) {
         let offer = self.offers.iter().find(|offer| offer.name == name);
         reasons.extend(offer.into_iter().flat_map(|offer| offer.reasons.iter().cloned()));

@@ -11,7 +11,7 @@ use bench_harness::contenders::buffers::EachBytesMut;
 use bench_harness::workloads::blocks::json::Document;
 use bench_harness::workloads::buffers::http::answer;
 use bench_harness::workloads::nodes::Corpus;
-use ephemera_trace::{Book, Event, Step, Trace, TraceAlloc, What, Writer, start};
+use ephemera_trace::{Book, BookStep, Trace, TraceAlloc, TraceEvent, What, Writer, start};
 
 #[global_allocator]
 static HEAP: TraceAlloc<System> = TraceAlloc::new(System);
@@ -100,22 +100,22 @@ fn thin(from: &Path, out: &Path, what: &str) -> Result<(), Box<dyn Error>> {
         let event = event?;
         let zeroed = matches!(event.what, What::Alloc { zeroed: true, .. });
         match book.apply(&event) {
-            Step::Alloc { id, lost: None } => {
+            BookStep::Alloc { id, lost: None } => {
                 let (size, align_log2) = (book.block(id).size, book.block(id).align_log2);
                 let address = thinned.take(id as usize);
                 thinned.push(What::Alloc { address, size, align_log2, zeroed });
             }
-            Step::Free { id } => {
+            BookStep::Free { id } => {
                 let address = thinned.give(id as usize);
                 thinned.push(What::Free { address });
             }
-            Step::Resize { id, lost: None, .. } => {
+            BookStep::Resize { id, lost: None, .. } => {
                 let address = thinned.numbers[id as usize];
                 thinned.push(What::Resize { address });
                 thinned.push(What::Resized { address, size: book.block(id).size });
             }
             // A block from before the recording, or the first half of a resize.
-            Step::Unknown | Step::Pending => {}
+            BookStep::Unknown | BookStep::Pending => {}
             other => return Err(format!("{}: {other:?} cannot be thinned", from.display()).into()),
         }
     }
@@ -154,6 +154,6 @@ impl Thinned {
 
     fn push(&mut self, what: What) {
         self.sequence += 1;
-        self.writer.push(&Event { sequence: self.sequence, time: 0, thread: 1, what });
+        self.writer.push(&TraceEvent { sequence: self.sequence, time: 0, thread: 1, what });
     }
 }

@@ -4,6 +4,7 @@ pub mod blocks;
 pub mod buffers;
 pub mod nodes;
 pub mod objects;
+pub(crate) mod played;
 
 use crate::blocks::Contender;
 use crate::buffers::Source;
@@ -45,7 +46,7 @@ pub struct Entry {
     /// accepts one.
     pub metered: Build,
     /// Builds a player of traces. Only contenders that hand out blocks have one.
-    pub replay: Option<ephemera_trace::replay::Build>,
+    pub replay: Option<ephemera_trace::replay::BuildPlayer>,
 }
 
 /// Creates the entry of a contender from its card and the three ways to build a cell.
@@ -61,7 +62,7 @@ const fn entry(
 /// Creates an entry for blocks.
 fn blocks<C: Contender>(key: &'static str) -> Entry {
     let builds = [build::blocks::<C>, build::blocks::<Counted<C>>, build::blocks::<Counted<C::Metered>>];
-    let replay: ephemera_trace::replay::Build = crate::replay::build::<C>;
+    let replay: ephemera_trace::replay::BuildPlayer = played::build::<C>;
     Entry { replay: Some(replay), ..entry(ContenderClass::Blocks, key, C::INFO, builds) }
 }
 

@@ -4,7 +4,7 @@ use core::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ephemera_measure::picture::{self, Forest, INK, Line, text};
+use ephemera_measure::picture::{self, Forest, ForestLine, INK, text};
 use plotters::prelude::*;
 
 use super::model::{BenchReport, ReportRow, ReportTable};
@@ -20,7 +20,7 @@ const GAP: i32 = 16;
 pub(super) fn forest(table: &ReportTable) -> Forest<'_> {
     let rows = table.rows.iter().enumerate().filter(|(index, _)| ![VOID, REFERENCE].contains(index));
     let line = |(_, row): (usize, &'_ ReportRow)| Some((row.name, row.ratio?, row.verdict));
-    Forest(rows.filter_map(line).map(|(name, ratio, verdict)| Line { name, ratio, verdict }).collect())
+    Forest(rows.filter_map(line).map(|(name, ratio, verdict)| ForestLine { name, ratio, verdict }).collect())
 }
 
 /// Writes a picture for each family to `directory`. Returns the paths.

@@ -11,7 +11,7 @@ use bench_harness::stats::{Estimate, Verdict};
 use bench_harness::workloads::{WorkloadSpec, catalogue};
 use ephemera_trace::advise::Advice;
 use ephemera_trace::replay::{ReplayRow, Replayed};
-use ephemera_trace::{Event, Profile, Trace, What, Writer, page};
+use ephemera_trace::{Trace, TraceEvent, TraceProfile, What, Writer, page};
 
 const IDS: [&str; 9] = [
     "S1/pair/64",
@@ -173,7 +173,7 @@ fn make_advice() -> String {
     let mut sequence = 0;
     let mut call = |what: What| {
         sequence += 1;
-        writer.push(&Event { sequence, time: sequence * 100, thread: 1, what });
+        writer.push(&TraceEvent { sequence, time: sequence * 100, thread: 1, what });
     };
     for i in 0..20_000_u64 {
         call(What::Alloc { address: i * 4096, size: 1 + i * 7919 % 3000, align_log2: 0, zeroed: false });
@@ -187,7 +187,7 @@ fn make_advice() -> String {
         std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("trace-{}", std::process::id()));
     writer.save(&path).expect("cargo's directory can be written");
     let trace = Trace::open(&path).expect("it was just written");
-    let profile = Profile::of(&trace, |_| {}).expect("it is whole");
+    let profile = TraceProfile::of(&trace, |_| {}).expect("it is whole");
     let _ = std::fs::remove_file(path);
     let row = |key: &str, mid: f64, verdict| ReplayRow {
         key: key.to_owned(),

@@ -1,25 +1,25 @@
-//! Forest plots: a line per contender from the lower to the upper end of its interval, on a scale of powers of two. Read
-//! against the line at 1.
+//! Forest plots. Each contender has a line from the lower to the upper end of its interval, on a
+//! scale of powers of two. The vertical line at 1 is the reference.
 
 use plotters::prelude::*;
 
-use super::{Area, Drawn, FASTER, INK, QUIET, RULE, SLOWER, inline, text};
+use super::{Canvas, Drawn, FASTER, INK, QUIET, RULE, SLOWER, inline, text};
 use crate::stats::{Estimate, Verdict};
 
-/// Height of a line.
+/// The height of a line.
 const LINE: i32 = 22;
-/// Room for the scale.
+/// The height of the scale.
 const HEAD: i32 = 24;
-/// Width of a picture in a page.
+/// The width of a picture in a page.
 const WIDTH: u32 = 640;
-/// Room for names.
+/// The width of the names.
 const NAMES: i32 = 190;
-/// Room for figures, where there are any.
+/// The width of the figures, if there are any.
 const FIGURES: i32 = 180;
 
 /// A line of the plot.
 #[derive(Clone, Debug)]
-pub struct Line<'a> {
+pub struct ForestLine<'a> {
     /// The name beside the line.
     pub name: &'a str,
     /// The ratio and its interval.
@@ -28,12 +28,12 @@ pub struct Line<'a> {
     pub verdict: Option<Verdict>,
 }
 
-/// A plot.
+/// A plot: its lines from top to bottom.
 #[derive(Clone, Debug)]
-pub struct Forest<'a>(pub Vec<Line<'a>>);
+pub struct Forest<'a>(pub Vec<ForestLine<'a>>);
 
 impl Forest<'_> {
-    /// The scale: powers of two around all intervals.
+    /// Returns the powers of two that enclose all intervals.
     pub fn range(&self) -> (i32, i32) {
         let ratios = || self.0.iter().map(|line| line.ratio);
         let low = ratios().map(|ratio| ratio.low95.max(1e-3)).fold(0.5, f64::min);
@@ -41,28 +41,29 @@ impl Forest<'_> {
         (low.log2().floor() as i32, high.log2().ceil() as i32)
     }
 
-    /// Height of the plot.
+    /// Returns the height of the plot.
     pub fn height(&self) -> i32 {
         HEAD + LINE * self.0.len() as i32 + 4
     }
 
-    /// For a page.
+    /// Returns the plot as a part of a page.
     pub fn inline(&self, title: &str) -> String {
-        let shortest = |line: &Line<'_>| format!("{} {:.3}", line.name, line.ratio.mid);
+        let shortest = |line: &ForestLine<'_>| format!("{} {:.3}", line.name, line.ratio.mid);
         let description = self.0.iter().map(shortest).collect::<Vec<_>>().join(", ");
         let size = (WIDTH, self.height().unsigned_abs());
         inline(size, title, &description, |area| self.draw(area, 0, WIDTH as i32, self.range(), false))
     }
 
-    /// Draws below `top`, over the whole width; with figures at its end for a picture that no table stands beside.
-    pub fn draw(&self, area: &Area<'_>, top: i32, width: i32, range: (i32, i32), figures: bool) -> Drawn {
+    /// Draws from `top` downwards over the whole width. `figures` adds the figures at the end of
+    /// each line, for a picture without a table beside it.
+    pub fn draw(&self, area: &Canvas<'_>, top: i32, width: i32, range: (i32, i32), figures: bool) -> Drawn {
         let right = width - if figures { FIGURES } else { 16 };
         let place = |ratio: f64| {
             let share = (ratio.max(1e-6).log2() - f64::from(range.0)) / f64::from(range.1 - range.0);
             NAMES + (share.clamp(0.0, 1.0) * f64::from(right - NAMES)).round() as i32
         };
         let bottom = top + self.height();
-        // Not so many figures on the scale that they run into each other.
+        // Leaves out figures that would run into each other.
         let step = 1 + (range.1 - range.0) / 9;
         for power in range.0..=range.1 {
             let x = place(f64::from(power).exp2());
@@ -109,10 +110,10 @@ fn beside() -> plotters::style::text_anchor::Pos {
 mod tests {
     use super::*;
 
-    fn line(name: &str, mid: f64) -> Line<'_> {
+    fn line(name: &str, mid: f64) -> ForestLine<'_> {
         let ratio =
             Estimate { mid, low95: mid / 1.1, high95: mid * 1.1, low99: mid / 1.2, high99: mid * 1.2 };
-        Line { name, ratio, verdict: Some(if mid < 1.0 { Verdict::Faster } else { Verdict::Slower }) }
+        ForestLine { name, ratio, verdict: Some(if mid < 1.0 { Verdict::Faster } else { Verdict::Slower }) }
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Pictures, drawn with plotters: as a file of their own, or inside a page, whose style sheet then gives the colours.
+//! Pictures, drawn with plotters. A picture is a file, or a part of a page whose style sheet gives
+//! the colours.
 #![forbid(unsafe_code)]
 
 mod forest;
@@ -10,30 +11,31 @@ use std::path::Path;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-pub use self::forest::{Forest, Line};
+pub use self::forest::{Forest, ForestLine};
 pub use self::panel::{Curve, Panel, SMALL, Scales, WIDE};
 
-/// Where pictures are drawn.
-pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-/// Whether that worked; it does not where a file cannot be written.
+/// The area that a picture is drawn in.
+pub type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+/// The result of drawing. It is an error if the file cannot be written.
 pub type Drawn = Result<(), Box<dyn Error>>;
 
-/// Names, and what is measured.
+/// The colour of names and of measured values.
 pub const INK: RGBColor = RGBColor(29, 33, 37);
-/// Figures on axes.
+/// The colour of figures on axes.
 pub const QUIET: RGBColor = RGBColor(92, 102, 112);
-/// Axes and grids.
+/// The colour of axes and grids.
 pub const RULE: RGBColor = RGBColor(217, 220, 223);
-/// A curve.
+/// The colour of a curve.
 pub const MARK: RGBColor = RGBColor(26, 106, 168);
-/// What a curve is compared with.
+/// The colour of the curve that another one is compared with.
 pub const BESIDE: RGBColor = RGBColor(154, 161, 168);
-/// Faster than the reference. With the next one, a pair that all readers can tell apart.
+/// The colour of contenders that are faster than the reference. All readers can tell it from the
+/// next one.
 pub const FASTER: RGBColor = RGBColor(0, 114, 178);
-/// Slower than the reference.
+/// The colour of contenders that are slower than the reference.
 pub const SLOWER: RGBColor = RGBColor(184, 76, 0);
 
-/// The variable of the style sheet that stands for an ink.
+/// The variable of the style sheet for each colour.
 const VARIABLES: [(RGBColor, &str); 7] = [
     (INK, "--text"),
     (QUIET, "--quiet"),
@@ -44,23 +46,24 @@ const VARIABLES: [(RGBColor, &str); 7] = [
     (SLOWER, "--slower"),
 ];
 
-/// Text of a height in pixels.
+/// Returns a text style of a height in pixels.
 pub fn text(height: i32, ink: RGBColor) -> TextStyle<'static> {
-    // Plotters divides by this to get from a line's height to a font's size.
+    // Plotters divides by this factor to get a font's size from a line's height.
     ("sans-serif", f64::from(height) * 1.24).into_font().color(&ink)
 }
 
-/// Text that may stand in a page.
+/// Returns text with the special characters of a page escaped.
 pub fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// Draws for a page: an `svg` element that says what it shows, in the page's colours.
+/// Draws an `svg` element for a page, in the page's colours. The title and the description say
+/// what it shows.
 pub fn inline(
     size: (u32, u32),
     title: &str,
     description: &str,
-    draw: impl FnOnce(&Area<'_>) -> Drawn,
+    draw: impl FnOnce(&Canvas<'_>) -> Drawn,
 ) -> String {
     let mut svg = String::new();
     let drawn = draw(&SVGBackend::with_string(&mut svg, size).into_drawing_area());
@@ -71,7 +74,7 @@ pub fn inline(
             escaped(&error.to_string())
         );
     }
-    // Behind the tag that plotters begins with; ours says more.
+    // The opening tag of plotters is cut off: ours says more.
     let inner = svg.split_once('>').map_or("", |(_, inner)| inner);
     let inner = inner.trim().trim_end_matches("</svg>");
     let mut out = format!(
@@ -89,7 +92,7 @@ pub fn inline(
 }
 
 /// Draws into a file, on white.
-pub fn file(path: &Path, size: (u32, u32), draw: impl FnOnce(&Area<'_>) -> Drawn) -> Drawn {
+pub fn file(path: &Path, size: (u32, u32), draw: impl FnOnce(&Canvas<'_>) -> Drawn) -> Drawn {
     let area = SVGBackend::new(path, size).into_drawing_area();
     area.fill(&WHITE)?;
     draw(&area)?;
@@ -102,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_picture_of_a_page_takes_the_pages_colours_and_says_what_it_shows() {
+    fn a_picture_in_a_page_has_the_pages_colours_and_a_description() {
         let svg = inline((40, 20), "a <b>", "what & why", |area| {
             area.draw(&PathElement::new(vec![(0, 0), (9, 9)], MARK.stroke_width(1)))?;
             Ok(area.draw(&Text::new("x<y", (1, 1), text(12, INK)))?)
@@ -117,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_drawn_is_said() {
+    fn a_failure_to_draw_is_reported_in_the_page() {
         let text = inline((40, 20), "title", "", |_| Err("no ink".into()));
         assert_eq!(text, "<p class=\"caveat\">title: not drawn: no ink</p>\n");
     }

@@ -1,16 +1,16 @@
-//! Panels: one curve each, beside the one it is compared with, on the same scales as its neighbours. Many small panels
-//! need no legend and no colours to tell a dozen curves apart.
+//! Panels: each has one curve and the curve that it is compared with, on the same scales as its
+//! neighbours. A dozen small panels need neither a legend nor a dozen colours.
 
 use core::ops::Range;
 
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
 
-use super::{Area, BESIDE, Drawn, MARK, QUIET, RULE, inline, text};
+use super::{BESIDE, Canvas, Drawn, MARK, QUIET, RULE, inline, text};
 
-/// A panel among others.
+/// The size of a panel among others.
 pub const SMALL: (u32, u32) = (300, 170);
-/// A panel by itself.
+/// The size of a panel that stands alone.
 pub const WIDE: (u32, u32) = (720, 220);
 
 /// Points from left to right.
@@ -19,15 +19,15 @@ pub type Curve = Vec<(f64, f64)>;
 /// How the axes are divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scales {
-    /// Both evenly.
+    /// Both axes are linear.
     Even,
-    /// The one that goes up by powers of two.
+    /// The vertical axis has powers of two.
     PowersUp,
-    /// Both by powers of ten.
+    /// Both axes have powers of ten.
     Powers,
 }
 
-/// The scales of neighbouring panels, and how figures are written on them.
+/// The scales of neighbouring panels, and the labels on them.
 #[derive(Clone, Debug)]
 pub struct Panel {
     /// Width and height in pixels.
@@ -42,12 +42,12 @@ pub struct Panel {
     pub x_label: fn(f64) -> String,
     /// Writes a value beside the vertical axis.
     pub y_label: fn(f64) -> String,
-    /// Whether the area below the curve beside is filled.
+    /// Whether the area below the other curve is filled.
     pub filled: bool,
 }
 
 impl Panel {
-    /// For a page.
+    /// Returns a panel as a part of a page.
     pub fn inline(&self, title: &str, description: &str, curve: &Curve, beside: &Curve) -> String {
         inline(self.size, title, description, |area| {
             let (x, y) = (self.x.clone(), self.y.clone());
@@ -59,7 +59,7 @@ impl Panel {
         })
     }
 
-    fn draw<X, Y>(&self, area: &Area<'_>, x: X, y: Y, curve: &Curve, beside: &Curve) -> Drawn
+    fn draw<X, Y>(&self, area: &Canvas<'_>, x: X, y: Y, curve: &Curve, beside: &Curve) -> Drawn
     where
         X: AsRangedCoord<Value = f64>,
         Y: AsRangedCoord<Value = f64>,

@@ -1,8 +1,9 @@
 //! A median of medians and its interval.
 //!
-//! A bootstrap over three processes knows no value beyond the three that it draws from: where processes differ by more than
-//! their rounds do, its interval at 95 % holds the truth three times in four. So each end is the further one of the bootstrap's
-//! and of what the processes' medians alone say, as Student's t does for a mean.
+//! A bootstrap over three processes only draws values that these three have. If processes differ
+//! by more than their rounds do, its 95 % interval contains the truth only three times in four. So
+//! each end of the interval is the farther of two: the bootstrap's, and the one that Student's
+//! method derives from the medians of the processes.
 #![forbid(unsafe_code)]
 
 use rand::rngs::Xoshiro256PlusPlus;
@@ -10,11 +11,12 @@ use rand::{RngExt, SeedableRng};
 
 use super::median;
 
-/// Draws of the bootstrap in a report.
+/// The number of draws of the bootstrap in a report.
 pub const DRAWS: usize = 4000;
 
-/// How many standard deviations of so many processes' medians, from two on, their median lies from the truth in 95 and in 99 of
-/// 100 trials: from 200,000 simulated normal samples of each number. For more processes the last row is used.
+/// The reach of an interval at 95 % and at 99 %, in standard deviations of the medians, for two
+/// processes and more. Each row comes from 200,000 simulated normal samples. More processes than
+/// rows use the last row.
 const REACH: [(f64, f64); 9] = [
     (8.80, 44.3),
     (2.58, 5.78),
@@ -32,24 +34,24 @@ const REACH: [(f64, f64); 9] = [
 pub struct Estimate {
     /// The median over processes of the median over rounds.
     pub mid: f64,
-    /// Lower end at 95 %.
+    /// The lower end at 95 %.
     pub low95: f64,
-    /// Upper end at 95 %.
+    /// The upper end at 95 %.
     pub high95: f64,
-    /// Lower end at 99 %.
+    /// The lower end at 99 %.
     pub low99: f64,
-    /// Upper end at 99 %.
+    /// The upper end at 99 %.
     pub high99: f64,
 }
 
 impl Estimate {
-    /// Whether 1 lies outside the interval that is shown, that at 95 %.
+    /// Returns whether 1 lies outside the 95 % interval, which the tables show.
     #[must_use]
     pub fn excludes_one(&self) -> bool {
         self.low95 > 1.0 || self.high95 < 1.0
     }
 
-    /// Applies a rising function to all parts.
+    /// Applies a rising function to all fields.
     #[must_use]
     pub fn map(self, f: impl Fn(f64) -> f64) -> Self {
         Self {
@@ -62,7 +64,8 @@ impl Estimate {
     }
 }
 
-/// Estimates from values by process and round; `None` where no process has any.
+/// Estimates from the values of each round of each process. Returns `None` if no process has a
+/// value.
 #[must_use]
 pub fn estimate(processes: &[Vec<f64>], draws: usize, seed: u64) -> Option<Estimate> {
     let processes: Vec<&[f64]> =
@@ -98,14 +101,16 @@ pub fn estimate(processes: &[Vec<f64>], draws: usize, seed: u64) -> Option<Estim
     })
 }
 
-/// How many times as far from the middle an end at 99 % lies as one at 95 %, for estimates from so many processes.
+/// Returns the width of a 99 % interval divided by that of a 95 % interval, for a number of
+/// processes.
 #[must_use]
 pub fn wider(processes: usize) -> f64 {
     let (reach95, reach99) = REACH[processes.clamp(2, REACH.len() + 1) - 2];
     reach99 / reach95
 }
 
-/// How far the truth may be from the median of these medians, judged by their spread alone. One says nothing about that.
+/// Returns how far the truth may lie from the median of these medians, judged by their spread
+/// alone. The spread of one median is unknown, so it gives 0.
 fn reach(medians: &[f64]) -> (f64, f64) {
     let n = medians.len();
     let Some(row) = n.checked_sub(2).map(|row| row.min(REACH.len() - 1)) else { return (0.0, 0.0) };

@@ -1,16 +1,17 @@
-//! The statistics: medians of paired ratios, intervals by a hierarchical bootstrap, verdict words.
+//! Statistics: medians of paired ratios, intervals from a hierarchical bootstrap, and verdicts.
 //!
-//! Samples of one round are taken within milliseconds of one another, so that their ratio does not feel what drifts over a
-//! run. The estimate is the median over processes of the median over rounds. The bootstrap draws processes, then rounds
-//! within each; rounds of one process share its address layout and are no independent trials. Where a handful of processes differ, their
-//! spread alone makes the interval wider.
+//! Samples of one round are taken within milliseconds, so slow drifts cancel in their ratio. The
+//! estimate is the median over processes of the median over rounds. The bootstrap draws processes,
+//! then rounds within each process, because rounds of one process share its address layout. If a
+//! few processes differ, their spread alone widens the interval.
 #![forbid(unsafe_code)]
 
 mod bootstrap;
 
 pub use self::bootstrap::{DRAWS, Estimate, estimate, wider};
 
-/// The median; `None` of nothing. The mean of the middle two for an even number.
+/// Returns the median; for an even number of values, the mean of the middle two. Returns `None`
+/// for an empty slice.
 #[must_use]
 pub fn median(values: &mut [f64]) -> Option<f64> {
     if values.is_empty() {
@@ -26,21 +27,21 @@ pub fn median(values: &mut [f64]) -> Option<f64> {
     Some(f64::midpoint(lower, upper))
 }
 
-/// What a ratio comes to.
+/// The verdict about a ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// Takes less time than the reference.
+    /// It takes less time than the reference.
     Faster,
-    /// Takes more.
+    /// It takes more time than the reference.
     Slower,
-    /// No difference that this run could tell.
+    /// This run found no difference.
     #[serde(rename = "≈")]
     Same,
 }
 
 impl Verdict {
-    /// The word of the tables.
+    /// Returns the word for tables.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -51,11 +52,12 @@ impl Verdict {
     }
 }
 
-/// Smallest difference that gets a word, whatever the interval.
+/// The smallest difference that counts, whatever the interval is.
 const SMALLEST: f64 = 0.01;
 
-/// `faster` or `slower` if the 99 % interval excludes 1 and the ratio is further from 1 than 1 % and than three times what
-/// the reference differs from itself; else `≈`.
+/// Returns `Faster` or `Slower` if three conditions hold: the 99 % interval excludes 1, the ratio
+/// is more than 1 % away from 1, and it is farther from 1 than three times the reference's
+/// difference from itself. Otherwise returns `Same`.
 #[must_use]
 pub fn verdict(ratio: &Estimate, floor: f64) -> Verdict {
     let enough = (ratio.mid - 1.0).abs() > SMALLEST.max(3.0 * floor);
@@ -74,13 +76,14 @@ mod tests {
     use rand::rngs::Xoshiro256PlusPlus;
     use rand::{RngExt, SeedableRng};
 
-    /// A normal deviate, by Box and Muller.
+    /// Draws a normal deviate by the method of Box and Muller.
     fn normal(rng: &mut Xoshiro256PlusPlus) -> f64 {
         let radius = (-2.0 * (1.0 - rng.random::<f64>()).ln()).sqrt();
         radius * (core::f64::consts::TAU * rng.random::<f64>()).cos()
     }
 
-    /// Logarithms of ratios as a run would give them: a process's own offset, noise in each round, now and then an outlier.
+    /// Returns logarithms of ratios like those of a run: each process has an offset, each round
+    /// has noise, and one round in twenty is an outlier.
     fn run(
         rng: &mut Xoshiro256PlusPlus,
         truth: f64,
@@ -112,7 +115,8 @@ mod tests {
         assert_eq!(median(&mut [5.0, 1.0, 9.0]), Some(5.0));
     }
 
-    /// Shares of 400 runs of that kind whose intervals at 95 and at 99 % hold the truth, and how wide the first are.
+    /// Returns the shares of 400 runs whose intervals at 95 % and at 99 % contain the truth, and
+    /// the mean width of the first.
     fn coverage(between: f64, within: f64, processes: usize) -> (f64, f64, f64) {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(11);
         let (mut covered, mut covered99, mut width) = (0, 0, 0.0);
@@ -128,7 +132,8 @@ mod tests {
 
     #[test]
     fn the_interval_covers_the_truth_at_least_about_as_often_as_it_says() {
-        // As many processes as the plans have; spread between them that is small beside the rounds', equal to it, and large.
+        // The plans have three or seven processes. The spread between processes is small, equal
+        // to, or larger than the spread of the rounds.
         for processes in [3, 7] {
             for (between, within) in [(0.002, 0.02), (0.02, 0.02), (0.02, 0.005)] {
                 let (at95, at99, _) = coverage(between, within, processes);

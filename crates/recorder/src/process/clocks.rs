@@ -1,35 +1,35 @@
-//! Processor times, and the calls that the recorder measures.
+//! Processor times and measured calls.
 //!
-//! A thread notes its own processor time and the process's whenever it begins a chunk and when it
-//! ends; the process notes its own when it exits. Of some [`GAP`](crate::stream) calls, the
-//! recorder measures one: how long the allocator took, and how long the recorder took to write the
-//! event. So a reader knows what the allocator cost *in this program*, with its caches and its page
-//! faults, and what the recorder added to the processor time.
+//! A thread writes its own processor time and the process's whenever it begins a chunk and when it
+//! ends. The process writes its processor time when it exits. On average, one call in 32 is
+//! measured: the time in the allocator, and the time in which the recorder wrote the event. So a
+//! reader knows the allocator's cost *in this program*, with its caches and page faults, and the
+//! recorder's part of the processor time.
 
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
-use super::{CLOCK, ENTERING, PROCESS, Process, RECORDING};
+use super::{CLOCK, ENTERING, PROCESS, RECORDING, Recording};
 use crate::format::{Clocks, TICK_LOG2, head};
 use crate::lock::Lock;
 use crate::os;
 use crate::stream::Stream;
-use crate::tls::{self, BUSY, Words};
+use crate::tls::{self, BUSY, ThreadWords};
 
-/// The cost of reading the clock, in picoseconds; 0 before it was measured. A child of a fork runs on the
-/// same machine.
+/// The cost of reading the clock, in picoseconds; 0 before the measurement. The child of a fork
+/// runs on the same machine and keeps the value.
 static COST: AtomicU32 = AtomicU32::new(0);
 /// Processor time of the process at the start of the recording.
 static START: AtomicU64 = AtomicU64::new(0);
 
-/// Pairs of readings that the cost is the mean of, and how many of them, the shortest, count.
+/// The number of pairs of readings, and how many of the shortest make up the mean.
 const PAIRS: usize = 128;
 const COUNTED: usize = 96;
 
-/// Returns what two readings of the clock add to the interval between them, in picoseconds.
+/// Returns the picoseconds that two readings of the clock add to the interval between them.
 ///
-/// The slowest quarter of the readings is left out: an interrupt is not the clock's cost.
+/// The slowest quarter of the readings is left out: it contains interrupts.
 pub(super) fn cost() -> u32 {
     let known = COST.load(Relaxed);
     if known > 0 {
@@ -47,22 +47,22 @@ pub(super) fn cost() -> u32 {
     cost
 }
 
-/// Begins to count the process's processor time, and returns what it had before.
+/// Sets the start of the process's processor time, and returns it.
 pub(super) fn start() -> u64 {
     let start = os::process_processor();
     START.store(start, Relaxed);
     start
 }
 
-impl Process {
-    /// Whether the recorder may read processor times, which are system calls: no thread is in a
-    /// sandbox or about to enter one, and the holder of the lock keeps it that way.
+impl Recording {
+    /// Returns whether the recorder may read processor times, which are system calls. No thread is
+    /// in a sandbox or about to enter one, and this does not change while the lock is held.
     pub(super) fn may_call(&self, _lock: &Lock<'_>) -> bool {
         self.state.load(Relaxed) == RECORDING && ENTERING.load(Relaxed) == 0
     }
 
-    /// Notes the clocks of the calling thread in its stream. The thread entered the slow path at
-    /// `since` of its processor time, if it did.
+    /// Writes a note of the calling thread's clocks. `since` is the thread's processor time when
+    /// it entered the slow path, if it did.
     pub(super) fn note_clocks(&self, stream: &Stream, number: usize, since: Option<u64>, lock: &Lock<'_>) {
         if !self.may_call(lock) && !cfg!(ephemera_weaken = "recorder_clocks_in_a_sandbox") {
             return;
@@ -82,16 +82,16 @@ impl Process {
     }
 }
 
-/// Has [`exits`] called when the program exits. Where that is refused, the trace has no end and
-/// says so.
+/// Registers [`exits`] for the exit of the program. If the C library refuses, the trace has no
+/// end.
 pub(super) fn see_the_exit() {
-    // SAFETY: the function takes nothing, never unwinds, and stays loaded: the C library drops it
-    // with this library.
+    // SAFETY: the function takes nothing and never unwinds. The C library removes the registration
+    // when it unloads this library.
     unsafe { libc::atexit(exits) };
 }
 
-/// Writes the end of the run and its processor time into the head, and the clocks of the thread
-/// that exits.
+/// Writes the end of the run and its processor time into the head, and a note of the exiting
+/// thread's clocks.
 extern "C" fn exits() {
     // ORDERING: Acquire. Pairs with the Release in `launch`. Publishes: the process and its
     // settings.
@@ -115,8 +115,8 @@ extern "C" fn exits() {
         && process.may_call(&lock)
     {
         if words.stream > BUSY {
-            // SAFETY: what lies above the words for none is a stream of the process, which is never
-            // unmapped (I1).
+            // SAFETY: every value above `BUSY` is a stream of the process, which is never unmapped
+            // (I1).
             process.note_clocks(unsafe { &*words.stream }, words.number, None, &lock);
         }
         process.tell_end();
@@ -125,8 +125,8 @@ extern "C" fn exits() {
     os::set_errno(errno);
 }
 
-impl Process {
-    /// Writes into the head when the run ended, and its processor time until then.
+impl Recording {
+    /// Writes the end of the run and its processor time into the head.
     fn tell_end(&self) {
         let end = os::clock().saturating_sub(CLOCK.load(Relaxed));
         let processor = os::process_processor().saturating_sub(START.load(Relaxed));
@@ -140,33 +140,32 @@ impl Process {
     }
 }
 
-/// Returns the calling thread's stream and number, where it has a stream.
+/// Returns the calling thread's stream and number, if it has a stream.
 #[inline]
 fn own_stream() -> Option<(&'static Stream, usize)> {
-    let Words { stream, number } = tls::get();
-    // SAFETY: what lies above the words for none is a stream of the process, which is never
-    // unmapped (I1).
+    let ThreadWords { stream, number } = tls::get();
+    // SAFETY: every value above `BUSY` is a stream of the process, which is never unmapped (I1).
     (stream > BUSY).then(|| (unsafe { &*stream }, number))
 }
 
-/// Whether this process records. In a sandbox it does not, and reading a clock may be a system
-/// call.
+/// Returns whether this process records. Outside a recording, no clock is read: in a sandbox, that
+/// may be a system call.
 fn records() -> bool {
     !PROCESS.load(Relaxed).is_null()
 }
 
-/// Measures a call, if it is one of those that the recorder measures.
+/// The measurement of a call, if the call is measured.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Watch {
-    /// When the call began; 0 where it is not measured.
+pub(crate) struct CallTimer {
+    /// The time at which the call began; 0 if it is not measured.
     begin: u64,
     middle: u64,
-    /// Where the thread's stream stood when the call began.
+    /// The place of the thread's stream when the call began.
     place: (*mut u8, usize),
 }
 
-impl Watch {
-    /// Starts to measure, where this call is due.
+impl CallTimer {
+    /// Starts the measurement if this call is due.
     #[inline]
     pub(crate) fn start() -> Self {
         match own_stream().filter(|(stream, number)| stream.is_due(*number) && records()) {
@@ -183,7 +182,7 @@ impl Watch {
         }
     }
 
-    /// Ends the measurement of a call in which the allocator came first.
+    /// Ends the measurement of a call that entered the allocator first.
     #[inline]
     pub(crate) fn end_recorder(self) {
         if self.begin > 0 {
@@ -191,7 +190,7 @@ impl Watch {
         }
     }
 
-    /// Ends the measurement of a call in which the recorder came first.
+    /// Ends the measurement of a call that entered the recorder first.
     #[inline]
     pub(crate) fn end_allocator(self) {
         if self.begin > 0 {
@@ -199,8 +198,8 @@ impl Watch {
         }
     }
 
-    /// Notes both intervals behind the event that they are about. A call that wrote no event, or
-    /// began a chunk, is left out.
+    /// Writes both intervals after their event. Leaves out a call that wrote no event or began a
+    /// chunk.
     #[cold]
     fn took(self, order: fn(u64, u64) -> (u64, u64)) {
         let end = os::clock();
@@ -212,8 +211,8 @@ impl Watch {
             return;
         }
         if words.stream > BUSY {
-            // SAFETY: what lies above the words for none is a stream of the process, which is never
-            // unmapped (I1).
+            // SAFETY: every value above `BUSY` is a stream of the process, which is never unmapped
+            // (I1).
             let stream = unsafe { &*words.stream };
             let (chunk, at) = stream.place();
             if chunk == self.place.0 && at > self.place.1 {

@@ -1,25 +1,25 @@
-//! Streams change hands: a thread borrows one for each of its first calls, then keeps one until it
-//! ends, then borrows again.
+//! The leases of streams. A thread borrows a stream for each of its first calls, then keeps one
+//! until it ends, then borrows again.
 //!
-//! No hook of the recorder runs after a thread's last destructor, but calls come: the C library
-//! frees what a detached thread leaves, and what other threads left. A stream that the thread kept
-//! then would never return to the list, so these calls borrow. A thread's first calls may already
-//! be of that kind, so they borrow too.
+//! No hook of the recorder runs after a thread's last destructor, but calls still arrive: the C
+//! library frees memory of detached threads and of other threads then. A stream that the thread
+//! kept would never return to the list, so these calls borrow. A thread's first calls may already
+//! be such calls, so they borrow too.
 
 use core::ffi::c_void;
 use core::ptr::without_provenance;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use super::{CLOCK, KEY, PROCESS, Process, SEQUENCE, STOPPED, WIPED};
+use super::{CLOCK, KEY, PROCESS, Recording, SEQUENCE, STOPPED, WIPED};
 use crate::file;
 use crate::format::{Base, Stop};
 use crate::lock::Lock;
 use crate::os;
 use crate::stream::{Call, Stream};
-use crate::tls::{self, BUSY, EARLY, ENDED, NONE, Words};
+use crate::tls::{self, BUSY, EARLY, ENDED, NONE, ThreadWords};
 
-impl Process {
-    /// Writes a call of a thread that carries `held`. Returns what it carries from here on.
+impl Recording {
+    /// Writes a call of a thread whose word is `held`. Returns the new word.
     pub(super) fn write(&self, held: *const Stream, number: usize, call: &Call) -> *const Stream {
         // ORDERING: Acquire. Pairs with the Release in `restart`. Publishes: the child's file.
         if self.state.load(Acquire) == WIPED {
@@ -39,7 +39,7 @@ impl Process {
             Some(_) if borrows => without_provenance(held.addr() + 1),
             Some(stream) => stream,
             None => {
-                // What comes after a stop is missing anyway, as the head says.
+                // Calls after a stop are missing anyway, as the head says.
                 if self.state.load(Relaxed) != STOPPED {
                     self.drop_call();
                 }
@@ -51,20 +51,20 @@ impl Process {
     /// Writes one call through a stream that the thread keeps.
     fn lend(&self, held: *const Stream, number: usize, call: &Call) -> Option<*const Stream> {
         let stream = self.stream_for(held, number)?;
-        // The stream has room. It is another thread's only if a signal handler has forked and this
-        // is the child.
+        // The stream has room. Another thread holds it only if a signal handler has forked and
+        // this is the child.
         let written = stream.write(number, CLOCK.load(Relaxed), &SEQUENCE, call);
         written.then_some(core::ptr::from_ref(stream))
     }
 
-    /// Has `leave` called when this thread ends.
+    /// Registers `leave` for the end of this thread.
     fn see_the_end(&self) {
         let value = core::ptr::from_ref(self).cast();
-        // SAFETY: the key was made by `launch`. The value only has to be not null.
+        // SAFETY: `launch` created the key. The value only has to differ from null.
         unsafe { libc::pthread_setspecific(KEY.load(Relaxed), value) };
     }
 
-    /// Writes one call through a stream that is given back at once.
+    /// Writes one call through a stream that it returns at once.
     fn borrow(&self, number: usize, call: &Call) -> Option<()> {
         let stream = self.with_room(self.lease(number)?, number)?;
         let written = stream.write(number, CLOCK.load(Relaxed), &SEQUENCE, call);
@@ -72,15 +72,16 @@ impl Process {
         written.then_some(())
     }
 
-    /// Returns a stream with room for the thread: `held` if it is its own.
+    /// Returns a stream with room: `held`, if the thread holds it.
     fn stream_for(&self, held: *const Stream, number: usize) -> Option<&Stream> {
-        // SAFETY: as in `record`.
+        // SAFETY: every value above `BUSY` is a stream of the process, which is never unmapped
+        // (I1).
         let held = if held > BUSY { unsafe { held.as_ref() } } else { None };
         let stream = match held.filter(|stream| stream.holder.load(Relaxed) == number) {
             Some(stream) => stream,
             None => {
                 let stream = self.lease(number)?;
-                // Where the chunk has no room for a note, the next chunk begins with one.
+                // If the chunk has no room for a note, the next chunk begins with one.
                 self.note_clocks_now(stream, number);
                 stream
             }
@@ -88,8 +89,8 @@ impl Process {
         self.with_room(stream, number)
     }
 
-    /// Returns the thread's stream with room for an event. Where no chunk is left, the thread loses
-    /// the stream.
+    /// Returns the thread's stream with room for an event. The thread loses the stream if no chunk
+    /// is left.
     fn with_room<'a>(&'a self, stream: &'a Stream, number: usize) -> Option<&'a Stream> {
         if stream.has_room() || self.begin(stream, number).is_some() {
             return Some(stream);
@@ -98,10 +99,10 @@ impl Process {
         None
     }
 
-    /// Gives a stream of the thread's a new chunk.
+    /// Gives a new chunk to a stream of the thread.
     ///
-    /// The lock keeps signal handlers away until the chunk has its head: if one forked in between,
-    /// the child would write a head of its own into the parent's chunk.
+    /// The lock keeps signal handlers away until the chunk has its head. Otherwise the child of a
+    /// handler that forks would write its own head into the parent's chunk.
     fn begin(&self, stream: &Stream, number: usize) -> Option<()> {
         let lock = Lock::take(&self.locked)?;
         let before = self.may_call(&lock).then(os::thread_processor);
@@ -110,8 +111,8 @@ impl Process {
         let filled = stream.chunk.load(Relaxed);
         let base =
             Base { sequence: SEQUENCE.load(Relaxed), time: os::ticks_since(CLOCK.load(Relaxed)), address: 0 };
-        // SAFETY: `claim` returns each chunk once, mapped and with space on the disk; a new part of
-        // a file reads as zeros.
+        // SAFETY: `claim` returns each chunk once, mapped and with space on the disk. A new part
+        // of a file reads as zeros.
         unsafe { stream.begin(chunk, index, number as u32, &base) };
         file::release(filled);
         self.note_clocks(stream, number, before, &lock);
@@ -123,11 +124,11 @@ impl Process {
         (offset / size_of::<Stream>()) as u32
     }
 
-    /// Gives the thread a stream that nobody holds.
+    /// Gives the thread a stream that no thread holds.
     fn lease(&self, number: usize) -> Option<&Stream> {
         let stream = self.unheld()?;
         stream.holder.store(number, Relaxed);
-        // Where it has no room for that, the next chunk says whose it is.
+        // If there is no room for the thread's number, the next chunk has it.
         stream.hand_over(number as u32);
         Some(stream)
     }
@@ -152,9 +153,9 @@ impl Process {
     }
 }
 
-/// Runs at a thread's end: gives its stream to the next thread, and has its later calls borrow.
+/// Runs at the end of a thread. Returns its stream to the list, and makes its later calls borrow.
 pub(super) unsafe extern "C" fn leave(_value: *mut c_void) {
-    let Words { stream: held, number } = tls::get();
+    let ThreadWords { stream: held, number } = tls::get();
     // ORDERING: Acquire. Pairs with the Release in `launch`. Publishes: the process.
     let process = PROCESS.load(Acquire);
     if process.is_null() || held == BUSY {
@@ -167,11 +168,11 @@ pub(super) unsafe extern "C" fn leave(_value: *mut c_void) {
     if held < BUSY {
         return;
     }
-    // SAFETY: as in `record`.
+    // SAFETY: a published process is never unmapped (I1).
     let process = unsafe { &*process };
-    // SAFETY: as in `record`.
+    // SAFETY: every value above `BUSY` is a stream of the process, which is never unmapped (I1).
     let stream = unsafe { &*held };
-    // In the child of a fork, no thread holds it.
+    // In the child of a fork, no thread holds the stream.
     if process.state.load(Relaxed) != WIPED && stream.holder.load(Relaxed) == number {
         process.note_clocks_now(stream, number);
         process.give_back(stream);

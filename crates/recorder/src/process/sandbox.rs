@@ -1,10 +1,10 @@
-//! A program that enters a sandbox: the recording ends before a call of the recorder's own ends the
-//! program.
+//! Ends the recording when the program enters a sandbox. Otherwise a system call of the recorder
+//! could end the program.
 //!
-//! A seccomp filter lists the system calls that the program makes, and the recorder's are not among
-//! them. So the preloaded library stands in front of `prctl` and of `syscall`, the two functions by
-//! which programs install a filter. A filter that was there when the program started, or that a
-//! program installs by an instruction of its own, is not seen.
+//! A seccomp filter lists the system calls that the program makes, without those of the recorder.
+//! So the preloaded library replaces `prctl` and `syscall`, the two functions by which programs
+//! install a filter. It does not see a filter that was there when the program started, or that a
+//! program installs by its own instruction.
 
 use core::arch::{asm, naked_asm};
 use core::ffi::{c_int, c_long, c_ulong};
@@ -16,10 +16,10 @@ use crate::format::Stop;
 use crate::lock::Lock;
 use crate::os;
 
-/// Runs `enter`, which puts the calling thread into a sandbox unless it returns an error, and stops
-/// the recording if it did.
+/// Runs `enter`, which puts the calling thread into a sandbox. Stops the recording unless `enter`
+/// returns an error.
 ///
-/// No thread grows the file while `enter` runs, and none records afterwards.
+/// No thread extends the file while `enter` runs, and no thread records afterwards.
 fn into_sandbox(enter: impl FnOnce() -> c_long) -> c_long {
     // ORDERING: Acquire. Pairs with the Release in `prepare`. Publishes: the process and its
     // settings.
@@ -30,11 +30,11 @@ fn into_sandbox(enter: impl FnOnce() -> c_long) -> c_long {
     // SAFETY: a published process is never unmapped (I1).
     let process = unsafe { &*process };
     if ![0, os::pids().0].contains(&process.pid.load(Relaxed)) {
-        // The child of a `vfork`: the memory is its parent's, which enters no sandbox.
+        // This is the child of a `vfork`. Its memory is its parent's, which enters no sandbox.
         return enter();
     }
     ENTERING.fetch_add(1, Relaxed);
-    // A thread that holds the lock now may not have seen the count; whoever takes it later does.
+    // A thread that holds the lock now may have missed the count. Every later holder sees it.
     drop(Lock::take(&process.locked));
     let returned = enter();
     if returned >= 0 {
@@ -45,15 +45,16 @@ fn into_sandbox(enter: impl FnOnce() -> c_long) -> c_long {
     returned
 }
 
-/// A call of the system. Returns its result, or its error number below zero.
+/// Makes a system call. Returns its result, or a negative error number.
 ///
 /// # Safety
 ///
-/// As for the call of that number.
+/// As for the system call.
 unsafe fn system(number: c_long, arguments: [c_ulong; 5]) -> c_long {
     let [first, second, third, fourth, fifth] = arguments;
     let returned;
-    // SAFETY: the caller says so. The kernel changes no other register than these.
+    // SAFETY: the caller fulfils the contract of the call. The kernel changes no other register
+    // than these.
     unsafe {
         asm!(
             "syscall",
@@ -71,7 +72,7 @@ unsafe fn system(number: c_long, arguments: [c_ulong; 5]) -> c_long {
     returned
 }
 
-/// What a C function returns for the result of a call of the system.
+/// Converts the result of a system call into the result of a C function.
 fn answered(returned: c_long) -> c_long {
     if returned < 0 {
         os::set_errno(-returned as c_int);
@@ -100,7 +101,7 @@ pub(crate) unsafe extern "C" fn prctl(
     answered(returned) as c_int
 }
 
-/// `seccomp`, which the C library offers through `syscall` alone.
+/// Calls `seccomp`, which the C library offers only through `syscall`.
 unsafe extern "C" fn seccomp(number: c_long, operation: c_ulong, flags: c_ulong, place: c_ulong) -> c_long {
     // SAFETY: the caller's duty is the callee's.
     let enter = || unsafe { system(number, [operation, flags, place, 0, 0]) };
@@ -109,8 +110,8 @@ unsafe extern "C" fn seccomp(number: c_long, operation: c_ulong, flags: c_ulong,
     answered(if enters { into_sandbox(enter) } else { enter() })
 }
 
-/// `syscall`. It has no frame of its own, as the C library's has none: a call may return twice, or
-/// on another stack.
+/// `syscall`. It has no frame, like the C library's function: a call may return twice, or on
+/// another stack.
 ///
 /// # Safety
 ///

@@ -1,36 +1,36 @@
-//! Reads one stream of a trace: its chunks, one after another, and the events and notes in them.
+//! Reads one stream of a trace: its chunks one after another, with their events and notes.
 #![forbid(unsafe_code)]
 
-use super::{Event, Place, THREADS, Trace, What, long, read_at, word};
-use crate::error::Error;
+use super::{ChunkPlace, THREADS, Trace, TraceEvent, What, long, read_at, word};
+use crate::error::TraceError;
 use crate::format::{self, Bad, Base, CHUNK_HEAD, Clocks, OLDEST, TICK_LOG2, chunk, note, op};
 use crate::timing::Timing;
 
-/// Where the reading of a stream is.
+/// The position in a stream.
 #[derive(Debug, Default)]
 pub(super) struct Cursor {
-    /// The chunk in memory, by its place in the stream, plus one.
+    /// The number of the chunk in memory within the stream, plus one.
     chunk: usize,
     pub(super) bytes: Vec<u8>,
     at: usize,
     base: Base,
     thread: u32,
-    /// The operation that was read last; 0 before the first.
+    /// The last operation; 0 before the first.
     op: u8,
     /// Whether an event of the chunk was read.
     begun: bool,
     /// The event that was read and not yet returned.
-    pub(super) ahead: Option<Event>,
+    pub(super) ahead: Option<TraceEvent>,
 }
 
 impl Cursor {
-    /// The stream's next event.
+    /// Returns the next event of the stream.
     pub(super) fn read(
         &mut self,
         trace: &Trace,
-        places: &[Place],
+        places: &[ChunkPlace],
         timing: &mut Timing,
-    ) -> Result<Option<Event>, Error> {
+    ) -> Result<Option<TraceEvent>, TraceError> {
         loop {
             while self.at >= self.bytes.len() {
                 let Some(place) = places.get(self.chunk) else { return Ok(None) };
@@ -46,13 +46,13 @@ impl Cursor {
                 }
                 Err((_, why)) => {
                     let offset = places[self.chunk - 1].offset + (CHUNK_HEAD + begin) as u64;
-                    return Err(Error::Corrupt { offset, why });
+                    return Err(TraceError::Corrupt { offset, why });
                 }
             }
         }
     }
 
-    fn load(&mut self, trace: &Trace, place: Place) -> Result<(), Error> {
+    fn load(&mut self, trace: &Trace, place: ChunkPlace) -> Result<(), TraceError> {
         let mut head = [0; CHUNK_HEAD];
         read_at(&trace.file, &mut head, place.offset)?;
         self.bytes.resize(place.used, 0);
@@ -67,20 +67,24 @@ impl Cursor {
         Ok(())
     }
 
-    /// Reads one event; `None` for one that is about the stream itself.
-    fn decode(&mut self, version: u32, timing: &mut Timing) -> Result<Option<Event>, (Bad, &'static str)> {
+    /// Reads one event. Returns `None` for an event about the stream itself.
+    fn decode(
+        &mut self,
+        version: u32,
+        timing: &mut Timing,
+    ) -> Result<Option<TraceEvent>, (Bad, &'static str)> {
         let (op, align_log2) = format::unlead(self.bytes[self.at]);
         let mut at = self.at + 1;
         let mut number = || {
             format::take(&self.bytes, &mut at).map_err(|bad| match bad {
-                Bad::Short => (bad, "an event that its chunk ends within"),
+                Bad::Short => (bad, "an event that exceeds its chunk"),
                 Bad::Long => (bad, "a number of more than 64 bits"),
             })
         };
         if op == op::THREAD {
             let thread = number()?;
             if thread > THREADS {
-                return Err((Bad::Long, "a thread of a number that no process reaches"));
+                return Err((Bad::Long, "a thread number that no process reaches"));
             }
             self.thread = thread as u32;
             self.at = at;
@@ -95,13 +99,13 @@ impl Cursor {
                     timing.clocks(self.thread, &clocks);
                 }
                 note::TOOK => timing.took(self.thread, self.op, [number()?, number()?]),
-                _ => return Err((Bad::Long, "a note of a kind that does not exist")),
+                _ => return Err((Bad::Long, "a note of an unknown kind")),
             }
             self.at = at;
             return Ok(None);
         }
         if !(op::ALLOC..=op::RESIZED).contains(&op) {
-            return Err((Bad::Long, "an operation that does not exist"));
+            return Err((Bad::Long, "an unknown operation"));
         }
         let step = number()?;
         if step == 0 && self.begun {
@@ -124,6 +128,6 @@ impl Cursor {
         timing.event(op);
         self.at = at;
         let time = base.time << TICK_LOG2;
-        Ok(Some(Event { sequence: base.sequence, time, thread: self.thread, what }))
+        Ok(Some(TraceEvent { sequence: base.sequence, time, thread: self.thread, what }))
     }
 }

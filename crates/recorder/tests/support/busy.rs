@@ -1,6 +1,6 @@
-//! What the tests record: a program that does one thing with its allocator, and ends in one way.
+//! The program that the tests record. It uses its allocator in one way, and ends in one way.
 //!
-//! Blocks of 7,777 bytes are the ones that count; nothing else in a program has that size.
+//! Only blocks of 7,777 bytes count. Nothing else in a program has that size.
 
 #![expect(clippy::std_instead_of_alloc, reason = "a program that always has std")]
 
@@ -15,19 +15,19 @@ use std::thread;
 
 mod hostile;
 
-/// The size that is counted.
+/// The counted size.
 const SIZE: usize = 7777;
 
 fn block() -> Vec<u8> {
     black_box(Vec::with_capacity(SIZE))
 }
 
-/// `count` blocks, each freed at once.
+/// Allocates `count` blocks and frees each at once.
 fn churn(count: usize) {
     (0..count).for_each(|_| drop(block()));
 }
 
-/// Four threads churn; a fifth frees what the first makes.
+/// Four threads allocate and free. A fifth frees the blocks of the first.
 fn threads() {
     let (send, receive) = channel();
     let consumer =
@@ -41,20 +41,20 @@ fn threads() {
     workers.into_iter().for_each(|worker| worker.join().expect("it churns"));
 }
 
-/// Many threads, one after another: their streams are used again.
+/// Many threads run one after another. Their streams are reused.
 fn one_by_one() {
     for _ in 0..300 {
         thread::spawn(|| churn(20)).join().expect("it churns");
     }
 }
 
-/// More threads than there are streams, each of which calls once more in its last destructor.
+/// More threads than streams. Each calls once more in its last destructor.
 fn late() {
     static KEY: AtomicU32 = AtomicU32::new(0);
-    /// Sets its value again, until the C library has enough of that.
+    /// Sets its value again until the C library stops calling it.
     unsafe extern "C" fn again(value: *mut c_void) {
         churn(1);
-        // SAFETY: the key is there for as long as the program.
+        // SAFETY: the key exists as long as the program.
         unsafe { libc::pthread_setspecific(KEY.load(Relaxed), value) };
     }
     let mut key = 0;
@@ -64,15 +64,16 @@ fn late() {
     for _ in 0..5000 {
         let body = || {
             churn(20);
-            // SAFETY: as above; the value is only compared with null.
+            // SAFETY: the key exists as long as the program, and the value is only compared with
+            // null.
             unsafe { libc::pthread_setspecific(KEY.load(Relaxed), KEY.as_ptr().cast()) };
         };
         thread::spawn(body).join().expect("it churns");
     }
 }
 
-/// Detached threads that call nothing by themselves. The C library caches some stacks; who ends when it has enough frees what
-/// belongs to one of them, behind its own last destructor.
+/// Detached threads that do not call by themselves. The C library caches some stacks. If the cache
+/// is full, an ending thread frees the memory of one of them after its own last destructor.
 fn detached() {
     const AT_ONCE: u32 = 40;
     static HERE: AtomicU32 = AtomicU32::new(0);
@@ -90,7 +91,7 @@ fn detached() {
             let value = core::ptr::without_provenance_mut(round as usize);
             // SAFETY: the place is valid, and the body takes a number.
             assert_eq!(unsafe { libc::pthread_create(&raw mut thread, null(), body, value) }, 0);
-            // SAFETY: the thread is there and nobody joins it.
+            // SAFETY: the thread exists, and no other thread joins it.
             assert_eq!(unsafe { libc::pthread_detach(thread) }, 0);
         }
         while HERE.load(SeqCst) < round * AT_ONCE {
@@ -101,14 +102,14 @@ fn detached() {
     churn(10);
 }
 
-/// Sets how large the files of this process may be.
+/// Sets the largest file size of this process.
 fn limit_files(bytes: u64) {
     let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
     // SAFETY: the pointer is to a structure of the right type.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) }, 0);
 }
 
-/// The trace goes by another name, as it does for a program that changes its root.
+/// Renames the trace. A program that changes its root has the same effect.
 fn renamed() {
     churn(10);
     let path = std::env::var("EPHEMERA_TRACE").expect("it is recorded");
@@ -117,7 +118,7 @@ fn renamed() {
     churn(100_000);
 }
 
-/// A child that frees what its parent made, makes its own, and leaves without any clean-up.
+/// A child frees blocks of its parent, allocates its own, and ends without any clean-up.
 fn fork() {
     let inherited = block();
     churn(10);
@@ -126,7 +127,7 @@ fn fork() {
     if pid == 0 {
         drop(inherited);
         churn(20);
-        // SAFETY: nothing is left to be done.
+        // SAFETY: the child has no work left.
         unsafe { libc::_exit(0) }
     }
     churn(30);
@@ -137,19 +138,19 @@ fn fork() {
     drop(inherited);
 }
 
-/// Another program in the same process.
+/// Runs another program in the same process.
 fn exec() {
     churn(40);
     let program = std::env::current_exe().expect("the system tells");
     let words = [program.to_string_lossy().into_owned(), "churn".to_owned()];
     let words = words.map(|word| CString::new(word).expect("no zero within"));
     let argv = [words[0].as_ptr(), words[1].as_ptr(), null()];
-    // SAFETY: the vector ends with a null, its strings with zeros.
+    // SAFETY: the vector ends with a null, and its strings end with zeros.
     unsafe { libc::execv(argv[0], argv.as_ptr()) };
     panic!("the program is there");
 }
 
-/// Every descriptor but the first three is closed, and the numbers are used again.
+/// Closes every descriptor but the first three, and reuses the numbers.
 fn close() {
     churn(50);
     (3..200).for_each(|fd| {
@@ -161,7 +162,7 @@ fn close() {
     assert_eq!(own.metadata().expect("it is open").len(), 0);
 }
 
-/// The whole family of functions, checked for what they promise.
+/// Calls every function of the family, and checks its results.
 #[expect(clippy::multiple_unsafe_ops_per_block, reason = "one argument holds for all of them")]
 fn family() {
     // SAFETY: every block is freed once, is used within its size, and arguments are valid.

@@ -1,5 +1,4 @@
-//! Programs that are valid and make it hard for a recorder: each would break one that cuts a
-//! corner.
+//! Valid programs with hazards for a recorder. Each would break a careless one.
 
 use core::cell::UnsafeCell;
 use core::ffi::c_void;
@@ -16,7 +15,7 @@ mod stepping;
 #[path = "trapping.rs"]
 mod trapping;
 
-/// The exit status of a program if the system refuses something that the test needs.
+/// The exit status of a program that the system refuses something.
 const REFUSED: i32 = 77;
 
 pub(crate) fn run(mode: &str) {
@@ -46,7 +45,7 @@ fn refused(what: &str) -> ! {
     std::process::exit(REFUSED)
 }
 
-/// Starts a thread without any call of the allocator by this program.
+/// Starts a thread without a call of the allocator by this program.
 fn start(body: extern "C" fn(*mut c_void) -> *mut c_void) -> libc::pthread_t {
     let mut thread = 0;
     // SAFETY: the place is valid, and the body ignores its argument.
@@ -62,8 +61,8 @@ fn join(thread: libc::pthread_t) -> *mut c_void {
     value
 }
 
-/// Children whose first calls come from four threads at once. Their stacks are those of threads
-/// that the parent has joined, so that starting them allocates nothing.
+/// Children whose first calls come from four threads at once. The threads get the stacks of joined
+/// threads of the parent, so starting them allocates nothing.
 fn fork_threads() {
     const THREADS: u32 = 4;
     static HERE: AtomicU32 = AtomicU32::new(0);
@@ -88,7 +87,7 @@ fn fork_threads() {
         let pid = unsafe { libc::fork() };
         if pid == 0 {
             four();
-            // SAFETY: nothing is left to be done.
+            // SAFETY: the child has no work left.
             unsafe { libc::_exit(0) }
         }
         let mut status = 0;
@@ -100,11 +99,11 @@ fn fork_threads() {
 
 struct Mutex(UnsafeCell<libc::pthread_mutex_t>);
 
-// SAFETY: a mutex of the C library is made to be shared.
+// SAFETY: several threads may use a mutex of the C library.
 unsafe impl Sync for Mutex {}
 
-/// A thread is cancelled while it holds a mutex and allocates. `malloc` is no cancellation point,
-/// so it unlocks the mutex.
+/// Cancels a thread that holds a mutex and allocates. `malloc` is no cancellation point, so the
+/// thread unlocks the mutex.
 fn cancelled() {
     static MUTEX: Mutex = Mutex(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER));
     static STAGE: AtomicU32 = AtomicU32::new(0);
@@ -124,7 +123,7 @@ fn cancelled() {
     while STAGE.load(SeqCst) < 1 {
         core::hint::spin_loop();
     }
-    // SAFETY: the thread is there: it was not joined.
+    // SAFETY: the thread exists, since it was not joined.
     assert_eq!(unsafe { libc::pthread_cancel(thread) }, 0);
     STAGE.store(2, SeqCst);
     assert!(join(thread).is_null(), "the thread came to its end");
@@ -132,17 +131,16 @@ fn cancelled() {
     assert_eq!(unsafe { libc::pthread_mutex_trylock(MUTEX.0.get()) }, 0, "the thread unlocked its mutex");
 }
 
-/// Two threads of real-time priority on one processor. The urgent one sleeps, wakes in the midst of
-/// whatever the other does, and calls. Both call behind a destructor too, where each call needs a
-/// stream of its own.
+/// Two threads of real-time priority run on one processor. The urgent one sleeps, wakes at any
+/// point of the other one's work, and calls. Both also call after a destructor, where each call
+/// needs its own stream.
 fn priorities() {
     static KEY: AtomicU32 = AtomicU32::new(0);
     static DONE: AtomicBool = AtomicBool::new(false);
-    /// Of the two numbers in `value`, the lower byte counts how often this was called for the
-    /// thread.
+    /// The lower byte of `value` counts the calls for the thread.
     unsafe extern "C" fn ends(value: *mut c_void) {
         if value.addr() & 0xff < 2 {
-            // The next time, the recorder has seen the thread's end.
+            // At the next call, the recorder has seen the end of the thread.
             carry(value.addr() + 1);
         } else if value.addr() >> 8 == 1 {
             churn(40_000);
@@ -151,13 +149,13 @@ fn priorities() {
             while !DONE.load(SeqCst) {
                 // SAFETY: the call takes a number.
                 unsafe { libc::usleep(50) };
-                // About a chunk.
+                // About one chunk.
                 churn(2000);
             }
         }
     }
     fn carry(value: usize) {
-        // SAFETY: the key is there for as long as the program; the value only has to be not null.
+        // SAFETY: the key exists as long as the program. The value only has to differ from null.
         unsafe { libc::pthread_setspecific(KEY.load(Relaxed), core::ptr::without_provenance(value)) };
     }
     fn begin(priority: i32) -> *mut c_void {
@@ -177,11 +175,11 @@ fn priorities() {
     assert_eq!(unsafe { libc::pthread_key_create(&raw mut key, Some(ends)) }, 0);
     KEY.store(key, Relaxed);
     one_processor();
-    // So that this thread starts both before either runs on.
+    // This thread starts both before either of them continues.
     if !be_urgent(3) {
         refused("SCHED_FIFO");
     }
-    // A program that hangs ends by this signal.
+    // This signal ends a program that hangs.
     // SAFETY: the call takes a number.
     unsafe { libc::alarm(20) };
     for thread in [start(patient), start(urgent)] {
@@ -189,38 +187,39 @@ fn priorities() {
     }
 }
 
-/// Gives the calling thread a real-time priority, if the system lets it.
+/// Gives the calling thread a real-time priority, if the system allows it.
 fn be_urgent(priority: i32) -> bool {
     let parameters = libc::sched_param { sched_priority: priority };
     // SAFETY: the pointer is to a structure of the right type.
     unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) == 0 }
 }
 
-/// Keeps this process and its threads on one processor, which is not the main thread's alone.
+/// Restricts this process and its threads to one processor.
 fn one_processor() {
-    // SAFETY: a set of processors is plain data.
+    // SAFETY: a set of processors has only integers.
     let mut set: libc::cpu_set_t = unsafe { core::mem::zeroed() };
-    // SAFETY: the place is as large as said.
+    // SAFETY: the place has the given size.
     unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) };
     let last = (0..libc::CPU_SETSIZE as usize).rfind(|cpu| {
         // SAFETY: the number is within the set.
         unsafe { libc::CPU_ISSET(*cpu, &set) }
     });
-    // SAFETY: as above.
+    // SAFETY: a set of processors has only integers.
     let mut one: libc::cpu_set_t = unsafe { core::mem::zeroed() };
     // SAFETY: the number is within the set.
     unsafe { libc::CPU_SET(last.expect("it runs on one"), &mut one) };
-    // SAFETY: the place is as large as said.
+    // SAFETY: the place has the given size.
     if unsafe { libc::sched_setaffinity(0, size_of_val(&one), &raw const one) } != 0 {
         refused("sched_setaffinity");
     }
 }
 
-/// A filter for `seccomp`: these calls of the system get one answer, all others the other.
+/// Returns a filter for `seccomp`: these system calls get one answer, and all others get the
+/// other.
 fn filter(calls: &[libc::c_long], these: u32, others: u32) -> Vec<libc::sock_filter> {
     let one = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
     let count = calls.len() as u8;
-    // The number of the call lies at offset 0 of what the filter reads.
+    // The number of the call is at offset 0 of the filter's input.
     let mut program = vec![one((libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16, 0, 0, 0)];
     program.extend((1..).zip(calls).map(|(index, call)| {
         one((libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16, count - index + 1, 0, *call as u32)
@@ -230,7 +229,7 @@ fn filter(calls: &[libc::c_long], these: u32, others: u32) -> Vec<libc::sock_fil
     program
 }
 
-/// Enters a sandbox that knows nothing of a recorder, and allocates there.
+/// Enters a sandbox whose filter does not list the recorder's calls, and allocates there.
 fn sandbox(by_syscall: bool) {
     churn(10);
     let allowed = [libc::SYS_brk, libc::SYS_mmap, libc::SYS_munmap, libc::SYS_write, libc::SYS_exit_group];
@@ -252,23 +251,23 @@ fn sandbox(by_syscall: bool) {
         refused("seccomp");
     }
     churn(200_000);
-    // SAFETY: nothing is left to be done, and the sandbox allows little else.
+    // SAFETY: the program has no work left, and the sandbox allows this call.
     unsafe { libc::_exit(0) }
 }
 
-/// Asks, as libraries do, whether the system knows filters, and goes on without one.
+/// Asks whether the system has filters, as libraries do, and continues without one.
 fn no_sandbox() {
     // SAFETY: a null program is refused.
     let answer = unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, null::<c_void>()) };
     let error = std::io::Error::last_os_error();
     assert_eq!((answer, error.raw_os_error()), (-1, Some(libc::EFAULT)));
-    // SAFETY: as above.
+    // SAFETY: a null program is refused.
     let answer =
         unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, null::<c_void>()) };
     let error = std::io::Error::last_os_error();
     assert_eq!((answer, error.raw_os_error()), (-1, Some(libc::EFAULT)));
     // All six arguments reach the kernel.
-    // SAFETY: a new mapping touches nothing that exists, and nothing uses it.
+    // SAFETY: a new mapping changes no existing one, and nothing uses it.
     let at = unsafe {
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
@@ -284,7 +283,7 @@ fn limit_memory(bytes: u64) {
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
 }
 
-/// A program that limits its own address space to 512 MiB, and uses 128 of them.
+/// Limits its own address space to 512 MiB, and uses 128 MiB of it.
 fn address_space() {
     limit_memory(512 << 20);
     churn(100_000);
@@ -292,14 +291,14 @@ fn address_space() {
     assert!(large.try_reserve_exact(128 << 20).is_ok(), "there is room for 128 MiB");
 }
 
-/// A program that leaves no address space to anybody.
+/// Leaves no free address space.
 fn no_address_space() {
     churn(10);
     limit_memory(4096);
     churn(200_000);
 }
 
-/// A trace on a disk that fills up. The trace is copied to where the test finds it.
+/// Fills the disk of its trace. Then copies the trace to a place where the test finds it.
 fn full_disk() {
     churn(200_000);
     let path = std::env::var("EPHEMERA_TRACE").expect("it is recorded");
@@ -308,13 +307,13 @@ fn full_disk() {
     std::fs::copy(own, to).expect("both are there");
 }
 
-/// Prints what the functions answer to arguments of every kind.
+/// Prints the results of the functions for arguments of every kind.
 fn odd_alignments() {
-    // The C library's `errno` is checked as well.
+    // Also checks the C library's `errno`.
     let errno = || {
-        // SAFETY: the place is the thread's own.
+        // SAFETY: the place belongs to the thread.
         let place = unsafe { libc::__errno_location() };
-        // SAFETY: as above.
+        // SAFETY: the place belongs to the thread.
         unsafe { core::mem::replace(&mut *place, 0) }
     };
     unsafe extern "C" {
@@ -347,21 +346,21 @@ fn odd_alignments() {
         usize::MAX,
     ] {
         for size in [0, 1, 10, SIZE, usize::MAX - 4096, usize::MAX] {
-            // SAFETY: any arguments are answered.
+            // SAFETY: the functions accept any arguments.
             said("aligned_alloc", align, size, unsafe { libc::aligned_alloc(align, size) });
-            // SAFETY: as above.
+            // SAFETY: the functions accept any arguments.
             said("memalign", align, size, unsafe { libc::memalign(align, size) });
             let mut block = null_mut();
-            // SAFETY: as above, and the place is valid.
+            // SAFETY: the function accepts any arguments, and the place is valid.
             let status = unsafe { libc::posix_memalign(&raw mut block, align, size) };
             println!("posix_memalign({align}, {size}): {status}");
             said("posix_memalign", align, size, block);
         }
     }
     for size in [0, 1, 10, 4096, SIZE, usize::MAX - 4096, usize::MAX] {
-        // SAFETY: as above.
+        // SAFETY: the functions accept any arguments.
         said("valloc", 0, size, unsafe { valloc(size) });
-        // SAFETY: as above.
+        // SAFETY: the functions accept any arguments.
         said("pvalloc", 0, size, unsafe { pvalloc(size) });
     }
     drop(block());

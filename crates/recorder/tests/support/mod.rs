@@ -1,5 +1,5 @@
-//! What the tests of recorded programs share: the recorder as a library to preload, the program,
-//! and its traces.
+//! The parts that the tests of recorded programs share: the preloaded library, the program, and
+//! its traces.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Output};
@@ -7,14 +7,14 @@ use std::sync::OnceLock;
 
 use ephemera_recorder::{Trace, What};
 
-/// The size that the program of these tests uses.
+/// The size of the counted blocks.
 pub(crate) const SIZE: u64 = 7777;
 
-/// The recorder, built to be preloaded: once for all tests.
+/// Returns the path of the library. Builds it once for all tests.
 pub(crate) fn recorder() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
-        // A weakened build (`cargo xtask controls`) has a wrapper, and a directory of its own.
+        // A weakened build (`cargo xtask controls`) has a wrapper and its own directory.
         let wrapper = std::env::var_os("RUSTC_WORKSPACE_WRAPPER").unwrap_or_default();
         let kind = Path::new(&wrapper).file_name().unwrap_or("plain".as_ref()).to_owned();
         let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("preload").join(kind);
@@ -23,7 +23,7 @@ pub(crate) fn recorder() -> &'static Path {
             .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))
             .arg("--target-dir")
             .arg(&dir)
-            // What builds the tests need not fit: instrumented code cannot be preloaded.
+            // The flags of the tests may not fit: instrumented code cannot be preloaded.
             .env_remove("RUSTFLAGS")
             .env_remove("CARGO_ENCODED_RUSTFLAGS")
             .status();
@@ -32,12 +32,12 @@ pub(crate) fn recorder() -> &'static Path {
     })
 }
 
-/// The program of these tests.
+/// Returns the command of the program.
 pub(crate) fn busy() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_recorder_busy"))
 }
 
-/// A directory for the traces of one test.
+/// The directory for the traces of one test.
 pub(crate) struct Dir(pub(crate) PathBuf);
 
 impl Dir {
@@ -66,7 +66,7 @@ impl Dir {
         paths.iter().map(|path| Trace::open(path).expect("a trace")).collect()
     }
 
-    /// The only trace.
+    /// Returns the only trace.
     pub(crate) fn trace(&self) -> Trace {
         let mut traces = self.traces();
         assert_eq!(traces.len(), 1);
@@ -76,7 +76,7 @@ impl Dir {
 
 impl Drop for Dir {
     fn drop(&mut self) {
-        // What is left lies in cargo's directory for such things.
+        // Best effort: cargo's directory for such files may keep the rest.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -86,8 +86,8 @@ pub(crate) fn good(output: &Output) -> ExitStatus {
     output.status
 }
 
-/// Blocks of the size, and those of them that were freed on the thread that made them, and on
-/// another.
+/// Counts the blocks of the size: all of them, those with a local free, and those with a remote
+/// free.
 pub(crate) fn counted(trace: &Trace) -> (u64, u64, u64) {
     let mut alive = std::collections::HashMap::new();
     let (mut blocks, mut here, mut elsewhere) = (0, 0, 0);

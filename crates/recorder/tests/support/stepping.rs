@@ -1,5 +1,5 @@
-//! A signal handler at every instruction of the recorder: the processor stops after each, and the
-//! handler looks where it is.
+//! Runs a signal handler at every instruction of the recorder. The processor stops after each
+//! instruction, and the handler checks its address.
 
 use core::arch::asm;
 use core::ffi::c_void;
@@ -12,9 +12,9 @@ use super::{join, start};
 /// The size of a block that a handler allocates.
 const HANDLERS: usize = 3333;
 
-/// Where the recorder's code lies.
+/// The addresses of the recorder's code.
 static CODE: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
-/// How often a handler met the recorder.
+/// How often a handler interrupted the recorder.
 static MET: AtomicUsize = AtomicUsize::new(0);
 
 /// Finds the recorder's code. Without a recorder there is none.
@@ -28,7 +28,7 @@ fn find_code() {
     }
 }
 
-/// Whether the thread that `context` describes was in the recorder's code.
+/// Returns whether the thread of `context` was in the recorder's code.
 fn in_recorder(context: *mut c_void) -> bool {
     let context: *const libc::ucontext_t = context.cast();
     // SAFETY: the kernel passes a valid context to the handler.
@@ -36,34 +36,33 @@ fn in_recorder(context: *mut c_void) -> bool {
     (CODE[0].load(Relaxed)..CODE[1].load(Relaxed)).contains(&at)
 }
 
-/// Whether the thread that `context` describes has blocked signals: no handler but this kind comes
-/// then.
+/// Returns whether the thread of `context` has blocked its signals. No other handler runs then.
 fn is_quiet(context: *mut c_void) -> bool {
     let context: *const libc::ucontext_t = context.cast();
     // SAFETY: the kernel passes a valid context to the handler.
     let mask = unsafe { &raw const (*context).uc_sigmask };
-    // SAFETY: as above.
+    // SAFETY: the kernel passes a valid context to the handler.
     unsafe { libc::sigismember(mask, libc::SIGUSR1) == 1 }
 }
 
-/// Runs `body`, and `handler` behind each of its instructions.
+/// Runs `body`, and `handler` after each of its instructions.
 fn stepwise(handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut c_void), body: fn()) {
     find_code();
-    // SAFETY: the structure is plain data.
+    // SAFETY: the structure has only integers.
     let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
     action.sa_sigaction = handler as *const () as usize;
     action.sa_flags = libc::SA_SIGINFO;
-    // SAFETY: the structure is valid, and the handler is of the type that its flags say.
+    // SAFETY: the structure is valid, and the handler has the type that the flags say.
     assert_eq!(unsafe { libc::sigaction(libc::SIGTRAP, &raw const action, core::ptr::null_mut()) }, 0);
-    // SAFETY: the trap flag changes nothing but that SIGTRAP comes, which has a handler.
+    // SAFETY: the trap flag only raises SIGTRAP, which has a handler.
     unsafe { asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq") };
     body();
-    // SAFETY: as above.
+    // SAFETY: clearing the trap flag only ends the signals.
     unsafe { asm!("pushfq", "and qword ptr [rsp], -0x101", "popfq") };
 }
 
-/// The handler allocates and frees. It does so within the recorder alone, where the C library's own
-/// `malloc` is not at work.
+/// The handler allocates and frees, but only within the recorder, where the C library's own
+/// `malloc` is not active.
 pub(super) fn allocates() {
     extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, context: *mut c_void) {
         if in_recorder(context) {
@@ -75,18 +74,18 @@ pub(super) fn allocates() {
         }
     }
     stepwise(handler, || churn(50));
-    // A chunk is filled, and the next one begun, within the steps.
+    // The steps fill a chunk and begin the next one.
     println!("{}", MET.load(Relaxed));
     assert!(MET.load(Relaxed) > 1000 || CODE[1].load(Relaxed) == 0, "the handler ran");
 }
 
-/// The handler forks at some of the recorder's instructions. The child goes on from there,
+/// The handler forks at some of the recorder's instructions. The child continues from there,
 /// allocates and ends.
 ///
-/// The instructions are those of a thread's first calls: each of them takes a stream and gives it
-/// back, and the last keeps it.
+/// The instructions are those of a thread's first calls. Each of them borrows a stream, and the
+/// last one keeps it.
 pub(super) fn forks() {
-    /// A prime, so that the forks meet other instructions in each call.
+    /// A prime, so that the forks reach different instructions in each call.
     const EVERY: usize = 13;
     static PARENT: AtomicUsize = AtomicUsize::new(0);
     static FORKS: AtomicUsize = AtomicUsize::new(0);
@@ -106,8 +105,8 @@ pub(super) fn forks() {
         let pid = unsafe { libc::fork() };
         if pid == 0 {
             let context: *mut libc::ucontext_t = context.cast();
-            // SAFETY: the kernel passes a valid context to the handler; without the trap flag the
-            // child runs on freely.
+            // SAFETY: the kernel passes a valid context to the handler. Without the trap flag the
+            // child runs freely.
             unsafe { (*context).uc_mcontext.gregs[libc::REG_EFL as usize] &= !0x100 };
             return;
         }
@@ -124,7 +123,7 @@ pub(super) fn forks() {
             churn(1);
             if in_child() {
                 churn(20);
-                // SAFETY: nothing is left to be done.
+                // SAFETY: the child has no work left.
                 unsafe { libc::_exit(0) }
             }
         }

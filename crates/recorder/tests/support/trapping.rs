@@ -1,9 +1,9 @@
-//! Another thread's `closefrom`, at the one moment that matters: right after the recorder has
-//! opened a file.
+//! The `closefrom` of another thread at the critical moment: right after the recorder has opened a
+//! file.
 //!
-//! A filter has the system send `SIGSYS` in place of opening a file. The handler opens it, and
-//! where that is the trace, it does what a second thread might do just then: it closes the
-//! descriptor and opens a file of the program's own.
+//! A filter makes the system send `SIGSYS` instead of opening a file. The handler opens the file.
+//! If it is the trace, the handler acts as a second thread might: it closes the descriptor and
+//! opens a file of the program.
 
 use core::arch::asm;
 use core::ffi::{CStr, c_void};
@@ -19,7 +19,7 @@ static OWN: AtomicPtr<libc::c_char> = AtomicPtr::new(null_mut());
 
 extern "C" fn opens(_: i32, _: *mut libc::siginfo_t, context: *mut c_void) {
     let context: *mut libc::ucontext_t = context.cast();
-    // SAFETY: the kernel passes a valid context to the handler, whose registers have the arguments
+    // SAFETY: the kernel passes a valid context to the handler. Its registers have the arguments
     // of the call.
     let registers = unsafe { &mut (*context).uc_mcontext.gregs };
     let path = registers[libc::REG_RSI as usize] as *const libc::c_char;
@@ -28,10 +28,10 @@ extern "C" fn opens(_: i32, _: *mut libc::siginfo_t, context: *mut c_void) {
         unsafe { libc::syscall(libc::SYS_open, path, flags, registers[libc::REG_R10 as usize]) }
     };
     let mut fd = open(path, registers[libc::REG_RDX as usize]);
-    // SAFETY: as above.
+    // SAFETY: the kernel passes a valid context to the handler.
     let is_trace = unsafe { CStr::from_ptr(path) }.to_bytes().windows(10).any(|part| part == b"closefrom-");
     if is_trace {
-        // SAFETY: the program knows no such descriptor.
+        // SAFETY: the program does not know this descriptor.
         unsafe { libc::close(fd as i32) };
         fd = open(OWN.load(Relaxed), libc::O_RDWR.into());
     }
@@ -43,17 +43,17 @@ pub(super) fn closefrom() {
     let name = std::ffi::CString::new(own.as_str()).expect("no zero within");
     std::fs::write(&own, "").expect("it can be written");
     OWN.store(name.as_ptr().cast_mut(), Relaxed);
-    // SAFETY: the structure is plain data.
+    // SAFETY: the structure has only integers.
     let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
     action.sa_sigaction = opens as *const () as usize;
     action.sa_flags = libc::SA_SIGINFO;
-    // SAFETY: the structure is valid, and the handler is of the type that its flags say.
+    // SAFETY: the structure is valid, and the handler has the type that the flags say.
     assert_eq!(unsafe { libc::sigaction(libc::SIGSYS, &raw const action, null_mut()) }, 0);
     let mut program = filter(&[libc::SYS_openat], libc::SECCOMP_RET_TRAP, libc::SECCOMP_RET_ALLOW);
     let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
     // SAFETY: the call takes numbers.
     unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
-    // By an instruction of its own, so that the recorder does not end the trace here.
+    // The program uses its own instruction, so the recorder does not end the trace here.
     let entered: libc::c_long;
     // SAFETY: the program is valid, and the kernel changes no other register than these.
     unsafe {

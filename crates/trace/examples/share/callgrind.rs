@@ -1,25 +1,25 @@
-//! Runs a program under callgrind and reads what its allocator takes.
+//! Runs a program under callgrind and reads the cost of its allocator.
 
 use core::error::Error;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Functions of the C library that are the allocator.
+/// The functions of the C library that a program calls for memory.
 const ALLOCATOR: [&str; 8] =
     ["malloc", "free", "calloc", "realloc", "memalign", "posix_memalign", "aligned_alloc", "reallocarray"];
 
-/// The allocator's shares of the process that executes most instructions.
+/// The allocator's shares in the process that executes most instructions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shares {
-    /// Of its instructions.
+    /// The share of instructions.
     pub(crate) instructions: f64,
-    /// Of the processor time of its system calls.
+    /// The share of the processor time of system calls.
     pub(crate) system: f64,
 }
 
 /// Runs a command under callgrind, with its files in `dir`.
-pub(crate) fn run(mut command: Command, dir: &Path) -> Result<Shares, Box<dyn Error>> {
+pub(crate) fn run(command: &Command, dir: &Path) -> Result<Shares, Box<dyn Error>> {
     let mut valgrind = Command::new("valgrind");
     valgrind
         .args(["--tool=callgrind", "--quiet", "--trace-children=yes", "--collect-systime=nsec"])
@@ -32,8 +32,7 @@ pub(crate) fn run(mut command: Command, dir: &Path) -> Result<Shares, Box<dyn Er
     if let Some(at) = command.get_current_dir() {
         valgrind.current_dir(at);
     }
-    command = valgrind;
-    command.status()?;
+    valgrind.status()?;
     let mut best: Option<(u64, Shares)> = None;
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();
@@ -47,7 +46,7 @@ pub(crate) fn run(mut command: Command, dir: &Path) -> Result<Shares, Box<dyn Er
     best.map(|(_, shares)| shares).ok_or_else(|| "callgrind left no profile with a main function".into())
 }
 
-/// Instructions of a process, and its shares; none where it has no main function.
+/// Returns the instructions of a process and its shares; `None` if it has no main function.
 fn read(path: &Path) -> Result<Option<(u64, Shares)>, Box<dyn Error>> {
     let output = Command::new("callgrind_annotate")
         .args(["--inclusive=yes", "--threshold=100", "--show-percs=no"])
@@ -78,7 +77,7 @@ fn read(path: &Path) -> Result<Option<(u64, Shares)>, Box<dyn Error>> {
     }))
 }
 
-/// A number with commas in it; a dot is none.
+/// Parses a number with commas. A dot means 0.
 fn number(word: &str) -> Option<u64> {
     if word == "." { Some(0) } else { word.replace(',', "").parse().ok() }
 }

@@ -1,4 +1,4 @@
-//! The six programs, and their rows.
+//! The six programs and their rows.
 
 use core::error::Error;
 use core::fmt::Write as _;
@@ -7,14 +7,14 @@ use std::process::{Command, ExitCode, Stdio};
 use std::{env, fs};
 
 use ephemera_trace::advise::Advice;
-use ephemera_trace::{PATH_VARIABLE, Profile, Trace};
+use ephemera_trace::{PATH_VARIABLE, Trace, TraceProfile};
 
-use crate::callgrind;
+use crate::{callgrind, perf};
 
-/// Runs of a program without the recorder, of which the quickest counts.
+/// Runs of a program without the recorder. The fastest counts.
 const RUNS: u32 = 3;
-/// Recordings of a program, of which the one with the median share counts: an interrupt in a
-/// measured call is not the allocator's, and one recording cannot tell.
+/// Recordings of a program. The one with the median share counts, since an interrupt in a measured
+/// call can distort a single recording.
 const RECORDINGS: u32 = 5;
 
 const LOOP: &str = "#include <stdlib.h>
@@ -30,12 +30,11 @@ for turn in range(3):
     order = sorted(read, key=lambda key: read[key][1])
 ";
 
-/// Checks all programs, or is one of them.
+/// Checks all programs, or runs as one of them.
 pub(crate) fn main() -> ExitCode {
     let done = match env::args().nth(1).as_deref() {
-        None => check(),
         Some("work") => work().map(|()| true),
-        Some(_) => Err("usage: share [work]".into()),
+        wanted => check(wanted.unwrap_or_default()),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,
@@ -47,7 +46,7 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-/// A program in Rust: parses a document of small objects.
+/// A program in Rust that parses a document of small objects.
 fn work() -> Result<(), Box<dyn Error>> {
     let mut text = "[".to_owned();
     for i in 0..4000 {
@@ -61,7 +60,7 @@ fn work() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Writes what the programs read, and returns them by name.
+/// Writes the input of the programs, and returns the programs by name.
 fn programs(dir: &Path) -> Result<Vec<(&'static str, Command)>, Box<dyn Error>> {
     let file = |name: &str, text: &str| fs::write(dir.join(name), text).map(|()| dir.join(name));
     let mut sql = "CREATE TABLE word(id INTEGER PRIMARY KEY, text TEXT, length INTEGER);
@@ -113,24 +112,28 @@ fn programs(dir: &Path) -> Result<Vec<(&'static str, Command)>, Box<dyn Error>> 
     ])
 }
 
-/// Prints a row for each program; whether all are near enough.
-fn check() -> Result<bool, Box<dyn Error>> {
+/// Prints a row for each program whose name contains `wanted`. Returns whether all middle figures
+/// are near callgrind's.
+fn check(wanted: &str) -> Result<bool, Box<dyn Error>> {
     let dir = env::temp_dir().join(format!("ephemera-share-{}", std::process::id()));
     let _gone = Gone(dir.clone());
     fs::create_dir_all(&dir)?;
     let library = recorder()?;
     let mut good = true;
     println!(
-        "| program | processor time | callgrind | middle | range | recorder |\n|---|---|---|---|---|---|"
+        "| program | processor time | callgrind | perf | middle | range | recorder |\n|---|---|---|---|---|---|---|"
     );
     for (at, (name, mut command)) in programs(&dir)?.into_iter().enumerate() {
+        if !name.contains(wanted) {
+            continue;
+        }
         let own = dir.join(at.to_string());
         fs::create_dir_all(&own)?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let [user, system] = match alone(&mut command) {
             Ok(times) => times,
             Err(error) => {
-                println!("| {name} | not run: {error} | | | | |");
+                println!("| {name} | not run: {error} | | | | | |");
                 continue;
             }
         };
@@ -144,14 +147,17 @@ fn check() -> Result<bool, Box<dyn Error>> {
         }
         recordings.sort_by(|one, other| one.0.mid.total_cmp(&other.0.mid));
         let (share, advice) = recordings.swap_remove(recordings.len() / 2);
-        let shares = callgrind::run(command, &own)?;
-        let known = (shares.instructions * user + shares.system * system) / (user + system);
+        let shares = callgrind::run(&command, &own)?;
+        let weighted = |in_user: f64| (in_user * user + shares.system * system) / (user + system);
+        let known = weighted(shares.instructions);
+        let sampled = perf::run(&command, &own);
         let near = share.is_near(known);
         good &= near;
         println!(
-            "| {name} | {:.2} s | {:.1} % | {:.1} % | {:.1} to {:.1} % | {:.0} %{} |",
+            "| {name} | {:.2} s | {:.1} % | {} | {:.1} % | {:.1} to {:.1} % | {:.0} %{} |",
             user + system,
             known * 100.0,
+            sampled.map_or_else(|why| why.to_string(), |share| format!("{:.1} %", weighted(share) * 100.0)),
             share.mid * 100.0,
             share.low * 100.0,
             share.high * 100.0,
@@ -162,17 +168,17 @@ fn check() -> Result<bool, Box<dyn Error>> {
     Ok(good)
 }
 
-/// A directory that goes with the program.
+/// A directory that is removed when the program ends.
 struct Gone(PathBuf);
 
 impl Drop for Gone {
     fn drop(&mut self) {
-        // What is left lies in the directory for temporary files.
+        // Best effort: the directory for temporary files may keep the rest.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-/// Builds the recorder, as `cargo xtask record` does.
+/// Builds the recorder, as `cargo xtask record` does. Returns the path of the library.
 fn recorder() -> Result<PathBuf, Box<dyn Error>> {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let target = Path::new(root).join("target/recorder");
@@ -197,7 +203,8 @@ fn recorder() -> Result<PathBuf, Box<dyn Error>> {
     Ok(target.join("release/libephemera_recorder.so"))
 }
 
-/// User and system time of a command and its children, of the quickest of some runs, in seconds.
+/// Returns user and system time of a command and its children in seconds, for the fastest of some
+/// runs.
 fn alone(command: &mut Command) -> Result<[f64; 2], Box<dyn Error>> {
     let mut best = [f64::INFINITY; 2];
     for _ in 0..RUNS {
@@ -214,10 +221,10 @@ fn alone(command: &mut Command) -> Result<[f64; 2], Box<dyn Error>> {
     Ok(best)
 }
 
-/// User and system time of all children that ended, in seconds.
+/// Returns user and system time of all ended children in seconds.
 fn times() -> [f64; 2] {
     let zero = libc::timeval { tv_sec: 0, tv_usec: 0 };
-    // SAFETY: all fields are integers, of which zeros are a value.
+    // SAFETY: the structure has only integers, for which zeros are valid.
     let mut usage: libc::rusage = unsafe { core::mem::zeroed() };
     (usage.ru_utime, usage.ru_stime) = (zero, zero);
     // SAFETY: the pointer is to a structure of the right type.
@@ -225,7 +232,7 @@ fn times() -> [f64; 2] {
     [usage.ru_utime, usage.ru_stime].map(|time| time.tv_sec as f64 + time.tv_usec as f64 / 1e6)
 }
 
-/// Records a command and advises on its largest trace.
+/// Records a command. Returns the advice for its largest trace.
 fn recorded(command: &mut Command, library: &Path, dir: &Path) -> Result<Advice, Box<dyn Error>> {
     command.env("LD_PRELOAD", library).env(PATH_VARIABLE, dir.join("trace"));
     command.status()?;
@@ -241,5 +248,5 @@ fn recorded(command: &mut Command, library: &Path, dir: &Path) -> Result<Advice,
         }
     }
     let trace = largest.ok_or("no trace was written")?;
-    Ok(Advice::of(&Profile::of(&trace, |_| ())?, None))
+    Ok(Advice::of(&TraceProfile::of(&trace, |_| ())?, None))
 }

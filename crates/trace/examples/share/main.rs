@@ -1,16 +1,20 @@
-//! Checks the share of time that `advise` reports against callgrind, on six programs.
+//! Checks the share of time that `advise` reports against profilers, on six programs.
 //!
 //! ```text
-//! share            prints a table, and fails where a middle figure is more than a third away from callgrind's
-//! share work       is one of the programs: parses a document again and again
+//! share            prints a table, and fails if a middle figure is more than a third away
+//! share NAME       does that for the programs whose name contains NAME
+//! share work       is one of the programs: it parses a document many times
 //! ```
 //!
+//! callgrind counts instructions, and perf samples time. The check compares with callgrind.
 //! `docs/traces.md` has the table.
 
 #[cfg(target_os = "linux")]
 mod callgrind;
 #[cfg(target_os = "linux")]
 mod linux;
+#[cfg(target_os = "linux")]
+mod perf;
 
 #[cfg(target_os = "linux")]
 fn main() -> std::process::ExitCode {

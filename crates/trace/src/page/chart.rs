@@ -1,18 +1,18 @@
-//! The pictures of the page, as inline SVG. Curves and ratios are drawn as in the report; each bar says its figures in a title.
+//! The pictures of the page, as inline SVG. The title of each bar contains its figures.
 #![forbid(unsafe_code)]
 
 use core::fmt::Write as _;
 
-use crate::profile::{Profile, part};
+use crate::profile::{TraceProfile, part};
 use crate::replay::ReplayRow;
 use crate::units::{bytes, grouped, percent};
-use ephemera_measure::picture::{Curve, Forest, Line, Panel, Scales, WIDE, escaped};
+use ephemera_measure::picture::{Curve, Forest, ForestLine, Panel, Scales, WIDE, escaped};
 
-/// Width of a picture; the page scales it.
+/// The width of a picture. The page scales it.
 const WIDTH: f64 = 720.0;
-/// Height of a row of bars.
+/// The height of a row of bars.
 const ROW: f64 = 22.0;
-/// Room for names.
+/// The width of the names.
 const NAMES: f64 = 90.0;
 
 fn begin(width: f64, height: f64, label: &str) -> String {
@@ -22,12 +22,12 @@ fn begin(width: f64, height: f64, label: &str) -> String {
     )
 }
 
-/// Bytes alive over the calls.
-pub(super) fn alive(profile: &Profile) -> String {
+/// Draws live bytes over the calls.
+pub(super) fn alive(profile: &TraceProfile) -> String {
     let peaks = profile.alive.peaks();
     let each = profile.events as f64 / peaks.len().max(1) as f64;
     let most = profile.peak_bytes.max(1);
-    // A step for each stretch of calls, at its peak.
+    // Each stretch of calls is a step as high as its peak.
     let step =
         |(i, &peak): (usize, &u64)| [(i as f64 * each, peak as f64), ((i + 1) as f64 * each, peak as f64)];
     let curve: Curve = peaks.iter().enumerate().flat_map(step).collect();
@@ -40,14 +40,14 @@ pub(super) fn alive(profile: &Profile) -> String {
         y_label: |value| bytes(value as u64),
         filled: true,
     };
-    panel.inline("bytes alive over the calls", &format!("at most {}", bytes(most)), &curve, &curve)
+    panel.inline("live bytes over the calls", &format!("at most {}", bytes(most)), &curve, &curve)
 }
 
-/// Blocks by size, each bar cut by how they went.
+/// Draws a bar for each size, divided by the order of frees.
 pub(super) fn sizes(rows: &[(String, [u64; 5])]) -> String {
     const WORDS: [&str; 5] = ["at once", "LIFO", "FIFO", "no order", "left at the end"];
     let height = ROW * (rows.len() as f64 + 1.5);
-    let mut out = begin(WIDTH, height, "blocks by size, and how they go");
+    let mut out = begin(WIDTH, height, "blocks by size and order of frees");
     for (i, word) in WORDS.iter().enumerate() {
         let x = NAMES + i as f64 * 110.0;
         let _ = writeln!(
@@ -88,10 +88,10 @@ pub(super) fn sizes(rows: &[(String, [u64; 5])]) -> String {
     out
 }
 
-/// Counts between powers of two.
+/// Draws counts between powers of two.
 pub(super) fn histogram(rows: &[(String, u64)]) -> String {
     const STEP: f64 = 18.0;
-    // Two of them stand side by side.
+    // Two of these pictures stand side by side.
     const HALF: f64 = 460.0;
     let mut out = begin(HALF, STEP * rows.len() as f64 + 4.0, "a histogram");
     let total: u64 = rows.iter().map(|(_, count)| count).sum();
@@ -120,8 +120,9 @@ pub(super) fn histogram(rows: &[(String, u64)]) -> String {
     out
 }
 
-/// Ratios with their intervals.
+/// Draws ratios with their intervals.
 pub(super) fn ratios(rows: &[ReplayRow]) -> String {
-    let lines = rows.iter().map(|row| Line { name: &row.name, ratio: row.ratio, verdict: Some(row.verdict) });
+    let lines =
+        rows.iter().map(|row| ForestLine { name: &row.name, ratio: row.ratio, verdict: Some(row.verdict) });
     Forest(lines.collect()).inline("time against the reference, with intervals")
 }

@@ -1,4 +1,5 @@
-//! The profile and the advice as one page: no script, no font, nothing from elsewhere; light, dark, narrow and on paper.
+//! Prints the profile and the advice as one page. It loads nothing, and it works on light, dark
+//! and narrow screens and on paper.
 #![forbid(unsafe_code)]
 
 mod chart;
@@ -8,22 +9,22 @@ use core::fmt::Write as _;
 use super::advise::Advice;
 use super::histogram::LogHistogram;
 use super::order::FreeOrder;
-use super::profile::{BlockCounts, Profile, part};
+use super::profile::{BlockCounts, TraceProfile, part};
 use super::replay::{ReplayRow, Replayed};
 use super::text::{class_name, headline, shares};
 use super::units::{bytes, duration, grouped, percent};
 use ephemera_measure::page::{escaped, table};
 
-/// One self-contained page.
+/// Returns one self-contained page.
 #[must_use]
-pub fn page(profile: &Profile, advice: &Advice, replayed: Option<&Replayed>) -> String {
+pub fn page(profile: &TraceProfile, advice: &Advice, replayed: Option<&Replayed>) -> String {
     let mut out = String::new();
     head(&mut out, profile, advice);
     let all = profile.all();
     figures(&mut out, profile, &all);
     let _ = write!(
         out,
-        "<section>\n<h2>Bytes alive</h2>\n<div class=\"wide picture\">{}</div></section>\n",
+        "<section>\n<h2>Live bytes</h2>\n<div class=\"wide picture\">{}</div></section>\n",
         chart::alive(profile)
     );
     sizes(&mut out, profile, &all);
@@ -36,7 +37,7 @@ pub fn page(profile: &Profile, advice: &Advice, replayed: Option<&Replayed>) -> 
     ephemera_measure::page::page(&format!("The allocations of {program}"), &out)
 }
 
-fn head(out: &mut String, profile: &Profile, advice: &Advice) {
+fn head(out: &mut String, profile: &TraceProfile, advice: &Advice) {
     let _ = write!(
         out,
         "<header>\n<p class=\"command\"><code>{}</code></p>\n<h1>{}</h1>\n<ul>\n",
@@ -53,19 +54,15 @@ fn head(out: &mut String, profile: &Profile, advice: &Advice) {
     out.push_str("</header>\n");
 }
 
-fn figures(out: &mut String, profile: &Profile, all: &BlockCounts) {
+fn figures(out: &mut String, profile: &TraceProfile, all: &BlockCounts) {
     out.push_str("<dl class=\"figures\">\n");
     let life = all.lives.quantile(0.5).map_or_else(|| "–".to_owned(), grouped);
     for (name, value, more) in [
         ("calls", grouped(profile.events), format!("in {}", duration(profile.time))),
         ("blocks", grouped(all.blocks), bytes(all.bytes)),
-        (
-            "threads",
-            grouped(profile.threads),
-            format!("{} % freed elsewhere", percent(all.share_elsewhere())),
-        ),
-        ("most alive", bytes(profile.peak_bytes), format!("{} blocks", grouped(profile.peak_blocks))),
-        ("median life", life, "blocks that came meanwhile".to_owned()),
+        ("threads", grouped(profile.threads), format!("{} % remote frees", percent(all.share_elsewhere()))),
+        ("peak", bytes(profile.peak_bytes), format!("{} blocks", grouped(profile.peak_blocks))),
+        ("median life", life, "allocations".to_owned()),
         ("left at the end", grouped(profile.left), "blocks".to_owned()),
     ] {
         let _ = writeln!(out, "<div><dt>{name}</dt><dd>{value}<small>{more}</small></dd></div>");
@@ -73,7 +70,7 @@ fn figures(out: &mut String, profile: &Profile, all: &BlockCounts) {
     out.push_str("</dl>\n");
 }
 
-fn sizes(out: &mut String, profile: &Profile, all: &BlockCounts) {
+fn sizes(out: &mut String, profile: &TraceProfile, all: &BlockCounts) {
     let rows: Vec<(String, [u64; 5])> = profile
         .classes
         .iter()
@@ -94,7 +91,7 @@ fn sizes(out: &mut String, profile: &Profile, all: &BlockCounts) {
         "% LIFO",
         "% FIFO",
         "% no order",
-        "% elsewhere",
+        "% remote",
         "resized",
         "median life",
         "in time",
@@ -126,7 +123,7 @@ fn sizes(out: &mut String, profile: &Profile, all: &BlockCounts) {
     grid.push(row("all".to_owned(), all));
     let _ = write!(
         out,
-        "<section>\n<h2>Sizes, and how blocks go</h2>\n<div class=\"wide picture\">{}</div>\n{}</section>\n",
+        "<section>\n<h2>Sizes and orders of frees</h2>\n<div class=\"wide picture\">{}</div>\n{}</section>\n",
         chart::sizes(&rows),
         table("sizes", &grid)
     );
@@ -140,8 +137,8 @@ fn lifetimes(out: &mut String, all: &BlockCounts) {
     };
     let _ = write!(
         out,
-        "<section class=\"pair\">\n<div><h2>Lifetimes in blocks</h2>\n<p>How many blocks came while one was alive: \
-         from the number given to the next.</p>\n{}</div>\n<div><h2>Lifetimes in time</h2>\n<p>As recorded, so with \
+        "<section class=\"pair\">\n<div><h2>Lifetimes in blocks</h2>\n<p>The number of allocations while a block was live: from \
+         this number to the next.</p>\n{}</div>\n<div><h2>Lifetimes in time</h2>\n<p>As recorded, with \
          the recorder's own time.</p>\n{}</div>\n</section>\n",
         bars(&all.lives, grouped),
         bars(&all.times, duration)
@@ -149,7 +146,7 @@ fn lifetimes(out: &mut String, all: &BlockCounts) {
 }
 
 fn offers(out: &mut String, advice: &Advice) {
-    out.push_str("<section>\n<h2>What the allocator takes</h2>\n<ul>\n");
+    out.push_str("<section>\n<h2>The allocator's share</h2>\n<ul>\n");
     for sentence in shares(advice) {
         let _ = writeln!(out, "<li>{}</li>", escaped(&sentence));
     }
@@ -188,10 +185,10 @@ fn replay(out: &mut String, replayed: &Replayed) {
     }
     if replayed.untrusted() {
         out.push_str(
-            "<p class=\"caveat\">Untrusted: the reference differs from itself; the machine was busy.</p>\n",
+            "<p class=\"caveat\">Untrusted: the reference differs from itself, because the machine was busy.</p>\n",
         );
     }
-    let head = ["allocator", "ratio", "95 % interval", "verdict", "ns a call", "peak", "peak / alive"];
+    let head = ["allocator", "ratio", "95 % interval", "verdict", "ns a call", "peak", "peak / live"];
     let times = |peak: u64| format!("{:.2}", peak as f64 / replayed.peak_live.max(1) as f64);
     let row = |row: &ReplayRow| {
         vec![

@@ -1,4 +1,5 @@
-//! The command `replay`: measures all candidates, prints a table, and leaves the figures beside the trace.
+//! The command `replay`: measures all candidates, prints a table, and leaves the figures beside
+//! the trace.
 #![forbid(unsafe_code)]
 
 use core::error::Error;
@@ -12,7 +13,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::memory::{self, ChildOptions, MemoryMeter};
 use super::replayed::{REFERENCE, ReplayRow, Replayed, TWIN};
 use super::room::{self, needs};
-use super::{Field, Program, rounds};
+use super::{Field, ReplayProgram, rounds};
 use crate::{figures, replay_text};
 
 /// Traces of at least this size take a while to read.
@@ -61,7 +62,7 @@ pub fn run(
     }
     if trace.bytes >= LARGE {
         eprintln!(
-            "Reading {} of trace. Its operations go to a file beside it, which takes about as much.",
+            "Reading {} of trace. Its operations go to a file of about the same size beside it.",
             bytes(trace.bytes)
         );
     }
@@ -80,7 +81,7 @@ pub fn run(
 /// then not timed.
 fn measure(
     options: &ReplayOptions,
-    program: &Program,
+    program: &ReplayProgram,
     field: Field,
     available: Option<u64>,
     command: &str,
@@ -138,19 +139,19 @@ fn measure(
 }
 
 /// Returns the program of a trace. Most of its operations go to a file beside the trace.
-fn program(path: &Path, trace: &Trace) -> Result<Program, Box<dyn Error>> {
+fn program(path: &Path, trace: &Trace) -> Result<ReplayProgram, Box<dyn Error>> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let program =
-        Program::beside(trace, directory).map_err(|error| format!("{}: {error}", path.display()))?;
+        ReplayProgram::beside(trace, directory).map_err(|error| format!("{}: {error}", path.display()))?;
     if program.ops == 0 {
-        return Err(format!("{}: nothing to replay", path.display()).into());
+        return Err(format!("{}: the trace has no call to replay", path.display()).into());
     }
     Ok(program)
 }
 
 /// Says what the replay will take, before it takes most of it. Returns an error if too little is
 /// available.
-fn announce(program: &Program, players: usize, available: Option<u64>) -> Result<(), String> {
+fn announce(program: &ReplayProgram, players: usize, available: Option<u64>) -> Result<(), String> {
     let needed = needs(program, players);
     let free = available.map_or_else(String::new, |free| format!("; {} are free here", bytes(free)));
     eprintln!(
@@ -175,7 +176,7 @@ fn announce(program: &Program, players: usize, available: Option<u64>) -> Result
 fn no_reference(why: &str) -> String {
     format!(
         "{REFERENCE} cannot replay this trace, and all others are compared with it: {why}. Most often memory is short: free \
-         some, lift a limit (`ulimit -v`), use a larger machine, or record less (`--max-bytes`)"
+         some, raise a limit (`ulimit -v`), use a larger machine, or record less (`--max-bytes`)"
     )
 }
 

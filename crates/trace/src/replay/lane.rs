@@ -1,4 +1,5 @@
-//! What one lane does: its last operations in memory, those before them packed and out of the way.
+//! The operations of one lane. The last ones are in memory, the earlier ones are packed on the
+//! tape.
 //!
 //! ```text
 //! segment 0      segment 1      ...    tail, at most 32,768 operations
@@ -13,16 +14,16 @@
 use std::io;
 use std::sync::Arc;
 
-use super::op::Op;
+use super::op::ProgramOp;
 use super::pack::{LONGEST, pack, unpack};
 use super::tape::Tape;
 
 /// Operations of a segment.
 pub(super) const SEGMENT: usize = 4096;
-/// Operations that stay in memory, until there are more.
+/// The largest number of operations in memory at the end of a lane.
 const TAIL: usize = if cfg!(ephemera_weaken = "replay_in_memory") { 1 << 20 } else { 8 } * SEGMENT;
 
-/// Where a segment is on the tape.
+/// The place of a segment on the tape.
 #[derive(Clone, Copy, Debug)]
 struct TapeSegment {
     offset: u64,
@@ -34,25 +35,24 @@ struct TapeSegment {
 pub struct Lane {
     tape: Arc<Tape>,
     segments: Vec<TapeSegment>,
-    /// A bit for each operation of the segments: whether it publishes. Shorter where no later one
-    /// does.
+    /// A bit for each packed operation: whether it publishes. The missing words at the end are 0.
     published: Vec<u64>,
-    tail: Vec<Op>,
+    tail: Vec<ProgramOp>,
 }
 
 impl Lane {
-    /// A lane without operations.
+    /// Creates a lane without operations.
     pub(super) fn new(tape: &Arc<Tape>) -> Self {
         Self { tape: Arc::clone(tape), segments: Vec::new(), published: Vec::new(), tail: Vec::new() }
     }
 
-    /// Operations in the segments.
+    /// Returns the number of packed operations.
     fn packed(&self) -> u64 {
         (self.segments.len() * SEGMENT) as u64
     }
 
     /// Appends an operation and returns its place.
-    pub(super) fn push(&mut self, op: Op) -> io::Result<u64> {
+    pub(super) fn push(&mut self, op: ProgramOp) -> io::Result<u64> {
         if self.tail.len() == TAIL {
             let mut bytes = Vec::with_capacity(SEGMENT * LONGEST);
             for ops in self.tail.chunks(SEGMENT) {
@@ -70,7 +70,7 @@ impl Lane {
         Ok(self.packed() + self.tail.len() as u64 - 1)
     }
 
-    /// Notes that another lane waits for an operation.
+    /// Marks an operation as one that another lane waits for.
     pub(super) fn publish(&mut self, at: u64) {
         match at.checked_sub(self.packed()) {
             Some(at) => self.tail[at as usize].publish = true,
@@ -78,32 +78,32 @@ impl Lane {
         }
     }
 
-    /// Removes operations of the tail.
-    pub(super) fn retain(&mut self, keep: impl FnMut(&Op) -> bool) {
+    /// Keeps the operations of the tail for which `keep` returns true.
+    pub(super) fn retain(&mut self, keep: impl FnMut(&ProgramOp) -> bool) {
         self.tail.retain(keep);
     }
 
     /// Returns all operations, if none of them are packed.
     #[must_use]
-    pub fn whole(&self) -> Option<&[Op]> {
+    pub fn whole(&self) -> Option<&[ProgramOp]> {
         self.segments.is_empty().then_some(&*self.tail)
     }
 
-    /// The operations that are in memory, behind those of the segments.
-    pub(super) fn tail(&self) -> &[Op] {
+    /// Returns the operations in memory, which follow the packed ones.
+    pub(super) fn tail(&self) -> &[ProgramOp] {
         &self.tail
     }
 
-    /// Segments before the tail.
+    /// Returns the number of segments before the tail.
     pub(super) fn segments(&self) -> usize {
         self.segments.len()
     }
 
-    /// Reads a segment.
+    /// Reads a segment into a buffer.
     ///
     /// # Panics
     ///
-    /// Where the file of the tape cannot be read.
+    /// If the file of the tape cannot be read.
     pub(super) fn load(&self, index: usize, into: &mut SegmentBuffer) {
         let TapeSegment { offset, length } = self.segments[index];
         into.bytes.resize(length as usize, 0);
@@ -121,21 +121,21 @@ impl Lane {
         }
     }
 
-    /// Bytes of memory that the lane takes, without the tape.
+    /// Returns the bytes of memory that the lane takes without its tape.
     pub(super) fn resident(&self) -> u64 {
-        let tail = self.tail.capacity() * size_of::<Op>();
+        let tail = self.tail.capacity() * size_of::<ProgramOp>();
         let segments = self.segments.capacity() * size_of::<TapeSegment>();
         (tail + segments + self.published.capacity() * 8) as u64
     }
 
-    /// The tape of this lane and of all others of its program.
+    /// Returns the tape, which all lanes of a program share.
     pub(super) fn tape(&self) -> &Tape {
         &self.tape
     }
 }
 
 impl<'a> IntoIterator for &'a Lane {
-    type Item = Op;
+    type Item = ProgramOp;
     type IntoIter = LaneOps<'a>;
 
     fn into_iter(self) -> LaneOps<'a> {
@@ -152,9 +152,9 @@ pub struct LaneOps<'a> {
 }
 
 impl Iterator for LaneOps<'_> {
-    type Item = Op;
+    type Item = ProgramOp;
 
-    fn next(&mut self) -> Option<Op> {
+    fn next(&mut self) -> Option<ProgramOp> {
         let at = self.next;
         if let Some(at) = at.checked_sub(self.lane.packed()) {
             let op = self.lane.tail.get(at as usize).copied()?;
@@ -170,31 +170,31 @@ impl Iterator for LaneOps<'_> {
     }
 }
 
-/// Room for one segment.
+/// Memory for one segment.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SegmentBuffer {
     bytes: Vec<u8>,
-    ops: Vec<Op>,
+    ops: Vec<ProgramOp>,
 }
 
 impl SegmentBuffer {
-    /// Bytes of a buffer that any segment fits in.
-    pub(super) const BYTES: u64 = (SEGMENT * (LONGEST + size_of::<Op>())) as u64;
+    /// The size of a buffer that fits any segment.
+    pub(super) const BYTES: u64 = (SEGMENT * (LONGEST + size_of::<ProgramOp>())) as u64;
 
-    /// Returns a buffer whose pages are all resident, so that playing makes no page of it resident.
+    /// Returns a buffer whose pages are all resident. Playing then makes no page of it resident.
     pub(super) fn resident() -> Self {
-        let mut buffer = Self { bytes: vec![1; SEGMENT * LONGEST], ops: vec![Op::BEGIN; SEGMENT] };
-        buffer.ops.fill(Op { size: 1, ..Op::BEGIN });
+        let mut buffer = Self { bytes: vec![1; SEGMENT * LONGEST], ops: vec![ProgramOp::BEGIN; SEGMENT] };
+        buffer.ops.fill(ProgramOp { size: 1, ..ProgramOp::BEGIN });
         core::hint::black_box(buffer)
     }
 
-    /// The operations of the segment that was loaded last.
-    pub(super) fn ops(&self) -> &[Op] {
+    /// Returns the operations of the last loaded segment.
+    pub(super) fn ops(&self) -> &[ProgramOp] {
         &self.ops
     }
 }
 
-/// Sets a bit, and makes room for it.
+/// Sets a bit. Extends the vector if necessary.
 fn set(bits: &mut Vec<u64>, at: u64) {
     let word = (at / 64) as usize;
     if bits.len() <= word {
@@ -211,19 +211,19 @@ mod tests {
     use rand::{RngExt, SeedableRng};
 
     #[test]
-    fn a_lane_returns_what_was_pushed_from_memory_and_from_a_file() {
+    fn a_lane_returns_its_operations_from_memory_and_from_a_file() {
         let dir = std::env::temp_dir();
         for directory in [None, Some(dir.as_path())] {
             let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
             let tape = Arc::new(Tape::new(directory));
             let (mut lane, mut beside) = (Lane::new(&tape), Lane::new(&tape));
-            let mut all: Vec<Op> = Vec::new();
+            let mut all: Vec<ProgramOp> = Vec::new();
             for count in 0..100_000 {
                 let next = op(&mut rng);
                 all.push(next);
                 assert_eq!(lane.push(next).expect("there is room"), count);
                 beside.push(op(&mut rng)).expect("there is room");
-                // Some that were pushed long ago are waited for now.
+                // Some operations that were pushed long ago become published.
                 let at = rng.random_range(0..all.len() as u64);
                 if at.is_multiple_of(5) {
                     all[at as usize].publish = true;

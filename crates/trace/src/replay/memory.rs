@@ -1,5 +1,5 @@
-//! The memory of each candidate, measured in a process of its own. A candidate that crashes there is
-//! left out and is not timed.
+//! The memory of each candidate, measured in a process of its own. A candidate that crashes there
+//! is left out and is not timed.
 #![forbid(unsafe_code)]
 
 use core::error::Error;
@@ -12,7 +12,7 @@ use std::{fs, io};
 use crate::units::bytes;
 use ephemera_measure::os;
 
-use super::{Field, Program};
+use super::{Field, ReplayProgram};
 
 /// The arguments that the command passes to its child processes, and those of tests.
 #[derive(Debug, Default, clap::Args)]
@@ -30,7 +30,7 @@ pub(super) struct ChildOptions {
 
 /// Plays once over one candidate and prints how much this process grew, if the system says so.
 pub(super) fn measure_this_process(
-    program: &Program,
+    program: &ReplayProgram,
     key: &str,
     field: &Field,
     sparse: bool,
@@ -77,7 +77,7 @@ impl MemoryMeter<'_> {
         if ended.output.status.success() {
             let peak = String::from_utf8_lossy(&ended.output.stdout).trim().parse().ok();
             let untold = peak.is_none() && !self.sparse;
-            let note = untold.then(|| "memory was not measured: the system does not tell it".to_owned());
+            let note = untold.then(|| "memory was not measured: the system does not report it".to_owned());
             return Ok((peak.filter(|_| !self.sparse), note));
         }
         let why = self.why(&ended);
@@ -113,11 +113,11 @@ impl MemoryMeter<'_> {
     fn why(&self, ended: &ChildEnd) -> String {
         if ended.too_much {
             let limit = bytes(self.limit.unwrap_or(0));
-            return format!("it took more than {limit}, most of what is free here, and was ended");
+            return format!("it took more than {limit}, most of the free memory, and was killed");
         }
         let mut said = format!("the process ended with {}", ended.output.status);
         if was_killed(ended.output.status) {
-            said.push_str(", most likely since memory ran out");
+            said.push_str(", most likely because memory ran out");
         }
         let errors = String::from_utf8_lossy(&ended.output.stderr);
         // The message of a panic stands below its place. Any other error is the last line.

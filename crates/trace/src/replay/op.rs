@@ -19,7 +19,7 @@ pub enum Action {
 
 /// One operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Op {
+pub struct ProgramOp {
     /// What the operation does.
     pub action: Action,
     /// The alignment as a power of two.
@@ -37,7 +37,7 @@ pub struct Op {
     pub publish: bool,
 }
 
-impl Op {
+impl ProgramOp {
     /// The beginning of the first epoch.
     pub(super) const BEGIN: Self =
         Self { action: Action::Epoch, align_log2: 0, slot: 0, size: 0, old: 0, wait: 0, publish: false };
@@ -81,7 +81,7 @@ impl Leftover {
 #[inline(always)]
 fn layout(size: u32, align_log2: u8) -> Layout {
     debug_assert!(Layout::from_size_align(size as usize, 1 << align_log2).is_ok());
-    // SAFETY: the trace format has five bits for `align_log2`, so the alignment is a power of two of
-    // at most 2^31. A size below 2^32 does not overflow `isize` when it is rounded up to that.
+    // SAFETY: the trace format has five bits for `align_log2`, so the alignment is a power of two
+    // of at most 2^31. A size below 2^32 does not overflow `isize` when it is rounded up to that.
     unsafe { Layout::from_size_align_unchecked(size as usize, 1 << align_log2) }
 }

@@ -7,8 +7,8 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64};
 use core::time::Duration;
 
 use super::lane::{Lane, SegmentBuffer};
-use super::op::{Action, Op};
-use super::program::Program;
+use super::op::{Action, ProgramOp};
+use super::program::ReplayProgram;
 
 /// A play touches one byte in each `LINE` bytes of a block, up to `TOUCHED`.
 const LINE: usize = 64;
@@ -19,13 +19,13 @@ const PAGE: usize = 4096;
 /// The time that a play took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Played {
-    /// Nanoseconds of processor time, of all threads together, waiting left out.
+    /// Nanoseconds of processor time of all threads together, without waiting.
     pub busy: u64,
     /// Nanoseconds spent waiting for other threads.
     pub waited: u64,
 }
 
-/// The place of a block that the program holds.
+/// A slot: the place of one block at a time.
 #[derive(Debug)]
 struct PlayerSlot {
     block: AtomicPtr<u8>,
@@ -35,10 +35,10 @@ struct PlayerSlot {
 /// An allocator with the slots of a program.
 pub struct Player<'a, A> {
     alloc: A,
-    program: &'a Program,
+    program: &'a ReplayProgram,
     slots: Vec<PlayerSlot>,
     epochs: Vec<AtomicU32>,
-    /// Room of each lane for the segment that it plays. Empty after a lane panicked.
+    /// The buffer of each lane for the segment that it plays. Empty after a lane panicked.
     buffers: Vec<SegmentBuffer>,
     /// Set when a lane panics. The other lanes then stop waiting for its blocks.
     broken: AtomicBool,
@@ -52,39 +52,39 @@ impl<A> core::fmt::Debug for Player<'_, A> {
     }
 }
 
-/// Processor time of the calling thread in nanoseconds.
+/// Returns the processor time of the calling thread in nanoseconds.
 fn thread_time() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a structure of the right type; the clock exists wherever threads
-    // do.
+    // SAFETY: the pointer is to a structure of the right type. Every system with threads has the
+    // clock.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
     time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }
 
-/// Processor time of a lane that is not the contender's, in nanoseconds.
+/// Processor time of a lane outside the allocator, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Untimed {
-    /// Spent waiting for other lanes.
+    /// The time spent waiting for other lanes.
     waited: u64,
-    /// Spent reading operations.
+    /// The time spent reading operations.
     read: u64,
 }
 
-/// Bytes that a player of a program takes.
-pub(super) fn resident(program: &Program) -> u64 {
+/// Returns the bytes that a player of a program takes.
+pub(super) fn resident(program: &ReplayProgram) -> u64 {
     let packed = program.lanes.iter().filter(|lane| lane.segments() > 0).count() as u64;
     (program.slots * size_of::<PlayerSlot>() + program.epochs.len() * 4) as u64
         + packed * SegmentBuffer::BYTES
 }
 
-/// The buffers of a program's lanes. Lanes without segments need none.
-fn buffers(program: &Program) -> Vec<SegmentBuffer> {
+/// Returns a buffer for each lane. Lanes without segments get an empty one.
+fn buffers(program: &ReplayProgram) -> Vec<SegmentBuffer> {
     let buffer =
         |lane: &Lane| if lane.segments() > 0 { SegmentBuffer::resident() } else { SegmentBuffer::default() };
     program.lanes.iter().map(buffer).collect()
 }
 
-/// Tells the other lanes when its own unwinds.
+/// Sets the flag if its lane panics.
 struct BreakOnPanic<'a>(&'a AtomicBool);
 
 impl Drop for BreakOnPanic<'_> {
@@ -95,11 +95,11 @@ impl Drop for BreakOnPanic<'_> {
     }
 }
 
-/// Waits until `ready`; the processor time that took is added to `waited`.
+/// Waits until `ready` returns true. Adds the processor time of the wait to `waited`.
 ///
 /// # Panics
 ///
-/// If another lane panicked: this one may be waiting for it.
+/// If another lane panicked, since this one may be waiting for it.
 #[cold]
 #[inline(never)]
 fn wait_for(waited: &mut u64, broken: &AtomicBool, ready: impl Fn() -> bool) {
@@ -117,18 +117,18 @@ fn wait_for(waited: &mut u64, broken: &AtomicBool, ready: impl Fn() -> bool) {
     *waited += thread_time() - start;
 }
 
-/// Writes the first byte of each line of a block's beginning, and of each page where memory is
-/// measured.
+/// Writes the first byte of each cache line at the beginning of a block. If `whole`, also writes
+/// one byte of each page.
 ///
 /// # Safety
 ///
-/// The block is the caller's, and has `size` bytes.
+/// The caller owns the block, which has `size` bytes.
 #[inline(always)]
 unsafe fn touch(block: *mut u8, from: usize, size: usize, whole: bool) {
     let mut write = |at: usize| {
-        // SAFETY: the offset is below the size.
+        // SAFETY: both loops below stay below the size.
         let place = unsafe { block.add(at) };
-        // SAFETY: as above, and the block is the caller's.
+        // SAFETY: the place lies within the block, which the caller owns.
         unsafe { place.write_volatile(at as u8) };
     };
     (from.next_multiple_of(LINE)..size.min(TOUCHED)).step_by(LINE).for_each(&mut write);
@@ -140,7 +140,7 @@ unsafe fn touch(block: *mut u8, from: usize, size: usize, whole: bool) {
 impl<'a, A: GlobalAlloc + Sync> Player<'a, A> {
     /// Creates a player that holds no block.
     #[must_use]
-    pub fn new(alloc: A, program: &'a Program, whole: bool) -> Self {
+    pub fn new(alloc: A, program: &'a ReplayProgram, whole: bool) -> Self {
         let slot = || PlayerSlot { block: AtomicPtr::default(), generation: AtomicU32::new(0) };
         Self {
             alloc,
@@ -159,11 +159,11 @@ impl<'a, A: GlobalAlloc + Sync> Player<'a, A> {
         &self.alloc
     }
 
-    /// Plays once. The blocks that the program never frees are freed afterwards, untimed.
+    /// Plays once. Then frees the blocks that the program never frees; this is not timed.
     ///
     /// # Panics
     ///
-    /// If the allocator refuses a block, on any thread. The blocks that are alive then leak.
+    /// If the allocator refuses a block on any thread. The live blocks then leak.
     pub fn play(&mut self) -> Played {
         self.slots.iter_mut().for_each(|slot| *slot.generation.get_mut() = 0);
         for (epoch, lanes) in self.epochs.iter_mut().zip(&self.program.epochs) {
@@ -186,7 +186,7 @@ impl<'a, A: GlobalAlloc + Sync> Player<'a, A> {
         };
         let run = &run;
         let this = &*self;
-        // One lane stays on this thread: allocators take a shorter way in a process without others.
+        // One lane stays on this thread: allocators are faster in a process with one thread.
         let mut lanes = this.program.lanes.iter().zip(&mut room);
         if let Some((first, buffer)) = lanes.next() {
             if this.program.is_threaded() {
@@ -209,7 +209,7 @@ impl<'a, A: GlobalAlloc + Sync> Player<'a, A> {
         Played { busy: busy.into_inner(), waited: waited.into_inner() }
     }
 
-    /// Plays a lane: its segments, each read before its time counts, and its tail.
+    /// Plays a lane: its segments and its tail. Reading a segment is not timed.
     fn lane(&self, lane: &Lane, buffer: &mut SegmentBuffer, off: &mut Untimed) {
         let mut epoch = None;
         for segment in 0..lane.segments() {
@@ -224,7 +224,7 @@ impl<'a, A: GlobalAlloc + Sync> Player<'a, A> {
 
     /// Plays operations of a lane.
     #[inline(never)]
-    fn ops(&self, ops: &[Op], epoch: &mut Option<usize>, waited: &mut u64) {
+    fn ops(&self, ops: &[ProgramOp], epoch: &mut Option<usize>, waited: &mut u64) {
         for op in ops {
             if op.action == Action::Epoch {
                 self.begin(epoch, op.size as usize, waited);
@@ -255,7 +255,7 @@ impl<'a, A: GlobalAlloc + Sync> Player<'a, A> {
                 Action::Resize | Action::Epoch => {
                     let block = black_box(slot.block.load(Relaxed));
                     // SAFETY: the slot holds a block of the old layout. The new size is at least 1,
-                    // and fits the alignment by `Op::layout`.
+                    // and fits the alignment by `ProgramOp::layout`.
                     let block = unsafe { self.alloc.realloc(block, op.old_layout(), layout.size()) };
                     (block, op.old)
                 }
@@ -266,7 +266,8 @@ impl<'a, A: GlobalAlloc + Sync> Player<'a, A> {
             unsafe { touch(block, touched as usize, op.size as usize, self.whole) };
             slot.block.store(block, Relaxed);
             if op.publish {
-                // Only this lane uses the slot now, and it read the generation when it got the slot.
+                // Only this lane uses the slot now, and it read the generation when it got the
+                // slot.
                 let next = slot.generation.load(Relaxed) + 1;
                 // ORDERING: Release. Pairs with the Acquire in `Player::ops`. Publishes: the block.
                 slot.generation.store(next, Release);
@@ -274,11 +275,11 @@ impl<'a, A: GlobalAlloc + Sync> Player<'a, A> {
         }
     }
 
-    /// Leaves one epoch for another, once all lanes are through the last but one before it.
+    /// Begins an epoch. Waits until all lanes have left the epochs before the previous one.
     #[cold]
     fn begin(&self, now: &mut Option<usize>, next: usize, waited: &mut u64) {
         self.end(now.replace(next));
-        // Two suffice: a lane enters an epoch after all lanes have left those before these two.
+        // Two epochs suffice: a lane enters an epoch after all lanes have left the earlier ones.
         for before in [next.checked_sub(3), next.checked_sub(2)].into_iter().flatten() {
             let epoch = &self.epochs[before];
             if epoch.load(Relaxed) != 0 {

@@ -1,23 +1,22 @@
-//! A trace as a program: what each thread does, in slots instead of addresses.
+//! A trace as a program: the operations of each thread, with slots instead of addresses.
 //!
 //! ```text
 //! events   thread 1: alloc 0x10, 64   thread 2: free 0x10   thread 1: alloc 0x10, 32
-//! program  lane 1:   s0 = alloc 64, publish 1; s1 = alloc 32      lane 2: wait until s0 is 1, free s0
+//! program  lane 1: s0 = alloc 64, publish 1; s1 = alloc 32     lane 2: wait for s0 = 1, free s0
 //! ```
 //!
-//! The lane that empties a slot uses it again. A lane that uses a block which another lane filled
-//! waits for it: the filling operation publishes the slot's next generation, and the waiting one
-//! carries the generation that it needs. A block has one user after another, so no generation is
-//! missed.
+//! The lane that empties a slot uses it again. A lane waits for a block that another lane filled:
+//! the filling operation publishes the slot's next generation, and the waiting operation carries
+//! the generation that it needs. A block has one user after another, so no generation is missed.
 //!
-//! With more than one lane, operations are cut into *epochs* of equal length in the recorded order,
-//! and a lane begins an epoch when all lanes are through the last but one. So threads that ran one
-//! after another do so again, and the blocks that were alive at one time are alive together again,
+//! If there are several lanes, the operations are cut into *epochs* of equal length in the
+//! recorded order. A lane begins an epoch when all lanes have finished the last but one. So
+//! threads that ran one after another do so again, and blocks are live together as they were,
 //! within two epochs.
 //!
-//! The trace is read once, and the operations leave memory as soon as they are many ([`Lane`]).
-//! What stays grows with the blocks that are alive at a time and with the addresses that the
-//! program used, and not with the length of the trace.
+//! The trace is read once, and most operations leave memory ([`Lane`]). The memory that remains
+//! grows with the live blocks and with the addresses that the program used. It does not grow with
+//! the length of the trace.
 #![forbid(unsafe_code)]
 
 use core::fmt;
@@ -28,21 +27,21 @@ use std::sync::Arc;
 
 use super::digest::Digest;
 use super::lane::Lane;
-use super::op::{Action, Leftover, Op};
+use super::op::{Action, Leftover, ProgramOp};
 use super::tape::Tape;
-use ephemera_recorder::{Book, Error, Event, Id, Step, Trace, What};
+use ephemera_recorder::{Book, BookStep, Id, Trace, TraceError, TraceEvent, What};
 
 /// Operations of an epoch.
 const EPOCH: u64 = 4096;
-/// Lanes at most: beyond that, threads share one, in the recorded order.
+/// The largest number of lanes. Further threads share a lane, in the recorded order.
 const LANES: usize = 64;
 
 /// A trace, ready to be replayed.
 ///
-/// Its fields are private because a [`Player`](super::Player) relies on them: each lane fills a slot before it empties it, and
-/// passes the layout that the block was allocated with.
+/// Its fields are private because a [`Player`](super::Player) relies on them: each lane fills a
+/// slot before it empties it, and passes the layout that the block was allocated with.
 #[derive(Clone, Debug, Default)]
-pub struct Program {
+pub struct ReplayProgram {
     /// The operations of each lane.
     pub(super) lanes: Vec<Lane>,
     /// The number of slots.
@@ -63,13 +62,13 @@ pub struct Program {
     pub(super) digest: Digest,
 }
 
-/// Why a trace did not become a program.
+/// The error of a trace that cannot be turned into a program.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ProgramError {
     /// The trace cannot be read.
-    Trace(Error),
-    /// The operations cannot be written beside it.
+    Trace(TraceError),
+    /// The operations cannot be written beside the trace.
     Tape(io::Error),
 }
 
@@ -80,7 +79,7 @@ impl fmt::Display for ProgramError {
             Self::Tape(error) => write!(
                 f,
                 "the operations of the replay cannot be written beside the trace: {error}. Twice the length of the trace must be \
-                 free there: copy the trace to a place that has room and that you may write to"
+                 free there: copy the trace to a writable place with enough space"
             ),
         }
     }
@@ -88,8 +87,8 @@ impl fmt::Display for ProgramError {
 
 impl core::error::Error for ProgramError {}
 
-impl From<Error> for ProgramError {
-    fn from(error: Error) -> Self {
+impl From<TraceError> for ProgramError {
+    fn from(error: TraceError) -> Self {
         Self::Trace(error)
     }
 }
@@ -100,25 +99,25 @@ impl From<io::Error> for ProgramError {
     }
 }
 
-/// A block while the program is made.
+/// A live block while the program is built.
 #[derive(Clone, Copy, Debug, Default)]
 struct ReplayedBlock {
     slot: u32,
     size: u32,
     align_log2: u8,
-    /// Where it was filled: lane and operation.
+    /// The lane and the operation that filled it.
     lane: u32,
     at: u64,
-    /// Whether it is replayed.
+    /// Whether the block is replayed.
     known: bool,
 }
 
 struct ProgramMaker {
-    program: Program,
+    program: ReplayProgram,
     tape: Arc<Tape>,
     book: Book,
     lives: Vec<ReplayedBlock>,
-    /// Slots that each lane emptied.
+    /// The slots that each lane emptied.
     free: Vec<Vec<u32>>,
     generations: Vec<u32>,
     lane_of: HashMap<u32, u32>,
@@ -127,30 +126,31 @@ struct ProgramMaker {
     live: u64,
 }
 
-/// The alignment that a block is replayed with: what was asked for, or what `malloc` must give for that size.
+/// Returns the alignment for a replay: the requested one, or the one that `malloc` gives for that
+/// size.
 fn align(asked: u8, size: u32) -> u8 {
     if asked > 0 { asked } else { (size.max(1).ilog2() as u8).min(4) }
 }
 
-impl Program {
-    /// Makes a program of a short trace; its operations stay in memory.
+impl ReplayProgram {
+    /// Creates a program from a short trace. Its operations stay in memory.
     ///
     /// # Errors
     ///
     /// As [`Trace::events`].
-    pub fn of(trace: &Trace) -> Result<Self, Error> {
+    pub fn of(trace: &Trace) -> Result<Self, TraceError> {
         Self::made(trace, None).map_err(|error| match error {
             ProgramError::Trace(error) => error,
             ProgramError::Tape(error) => error.into(),
         })
     }
 
-    /// Makes a program of a trace of any length. Most operations go to a file in `directory`, which
-    /// has no name and goes with the program.
+    /// Creates a program from a trace of any length. Most operations go to a file in `directory`.
+    /// The file has no name, so the system deletes it with the program.
     ///
     /// # Errors
     ///
-    /// As [`Trace::events`], and where the file cannot be made or written.
+    /// As [`Trace::events`], and if the file cannot be created or written.
     pub fn beside(trace: &Trace, directory: &Path) -> Result<Self, ProgramError> {
         Self::made(trace, Some(directory))
     }
@@ -218,7 +218,7 @@ impl Program {
         self.lanes.first().map_or(0, |lane| lane.tape().on_disk())
     }
 
-    /// Whether several threads take part.
+    /// Returns whether the program has several lanes.
     #[must_use]
     pub fn is_threaded(&self) -> bool {
         self.lanes.len() > 1
@@ -228,7 +228,7 @@ impl Program {
 impl ProgramMaker {
     fn new(directory: Option<&Path>) -> Self {
         Self {
-            program: Program::default(),
+            program: ReplayProgram::default(),
             tape: Arc::new(Tape::new(directory)),
             book: Book::new(),
             lives: Vec::new(),
@@ -251,30 +251,30 @@ impl ProgramMaker {
         lane
     }
 
-    fn add(&mut self, event: &Event) -> io::Result<()> {
+    fn add(&mut self, event: &TraceEvent) -> io::Result<()> {
         self.program.digest.add(event);
         let zeroed = matches!(event.what, What::Alloc { zeroed: true, .. });
         match self.book.apply(event) {
-            Step::Alloc { id, lost } | Step::Found { id, lost } => {
+            BookStep::Alloc { id, lost } | BookStep::Found { id, lost } => {
                 self.lose(lost, event)?;
                 self.fill(id, event, if zeroed { Action::Zeroed } else { Action::Alloc })
             }
-            Step::Free { id } => self.empty(id, event),
-            Step::Resize { id, lost, .. } => {
+            BookStep::Free { id } => self.empty(id, event),
+            BookStep::Resize { id, lost, .. } => {
                 self.lose(lost, event)?;
                 self.resize(id, event)
             }
-            Step::Refused { lost, .. } => self.lose(lost, event),
-            Step::Unknown | Step::Twice | Step::Pending => Ok(()),
+            BookStep::Refused { lost, .. } => self.lose(lost, event),
+            BookStep::Unknown | BookStep::Twice | BookStep::Pending => Ok(()),
         }
     }
 
-    fn lose(&mut self, lost: Option<Id>, event: &Event) -> io::Result<()> {
+    fn lose(&mut self, lost: Option<Id>, event: &TraceEvent) -> io::Result<()> {
         lost.map_or(Ok(()), |id| self.empty(id, event))
     }
 
     /// Appends an operation to the lane and returns its place.
-    fn push(&mut self, lane: usize, op: Op) -> io::Result<u64> {
+    fn push(&mut self, lane: usize, op: ProgramOp) -> io::Result<u64> {
         let epoch = (self.program.ops / EPOCH) as u32;
         if self.epoch_of[lane] != epoch + 1 {
             self.epoch_of[lane] = epoch + 1;
@@ -282,13 +282,13 @@ impl ProgramMaker {
                 self.program.epochs.push(0);
             }
             self.program.epochs[epoch as usize] += 1;
-            self.program.lanes[lane].push(Op { size: epoch, ..Op::BEGIN })?;
+            self.program.lanes[lane].push(ProgramOp { size: epoch, ..ProgramOp::BEGIN })?;
         }
         self.program.ops += 1;
         self.program.lanes[lane].push(op)
     }
 
-    fn fill(&mut self, id: Id, event: &Event, action: Action) -> io::Result<()> {
+    fn fill(&mut self, id: Id, event: &TraceEvent, action: Action) -> io::Result<()> {
         let block = *self.book.block(id);
         if self.lives.len() <= id as usize {
             self.lives.resize(id as usize + 1, ReplayedBlock::default());
@@ -305,7 +305,8 @@ impl ProgramMaker {
             (self.generations.len() - 1) as u32
         });
         let align_log2 = align(block.align_log2, size);
-        let at = self.push(lane, Op { action, align_log2, slot, size, old: 0, wait: 0, publish: false })?;
+        let at =
+            self.push(lane, ProgramOp { action, align_log2, slot, size, old: 0, wait: 0, publish: false })?;
         self.lives[id as usize] =
             ReplayedBlock { slot, size, align_log2, lane: lane as u32, at, known: true };
         self.grow(size);
@@ -317,7 +318,7 @@ impl ProgramMaker {
         self.program.peak_live = self.program.peak_live.max(self.live);
     }
 
-    /// The generation that `lane` must wait for before it touches the block.
+    /// Returns the generation that `lane` must wait for before it uses the block; 0 means none.
     fn wait(&mut self, live: &ReplayedBlock, lane: usize) -> u32 {
         if live.lane as usize == lane {
             return 0;
@@ -328,7 +329,7 @@ impl ProgramMaker {
         *generation
     }
 
-    fn empty(&mut self, id: Id, event: &Event) -> io::Result<()> {
+    fn empty(&mut self, id: Id, event: &TraceEvent) -> io::Result<()> {
         let live = core::mem::take(&mut self.lives[id as usize]);
         if !live.known {
             return Ok(());
@@ -336,13 +337,16 @@ impl ProgramMaker {
         let lane = self.lane(event.thread);
         let wait = self.wait(&live, lane);
         let ReplayedBlock { slot, size, align_log2, .. } = live;
-        self.push(lane, Op { action: Action::Free, align_log2, slot, size, old: 0, wait, publish: false })?;
+        self.push(
+            lane,
+            ProgramOp { action: Action::Free, align_log2, slot, size, old: 0, wait, publish: false },
+        )?;
         self.free[lane].push(slot);
         self.live -= u64::from(size);
         Ok(())
     }
 
-    fn resize(&mut self, id: Id, event: &Event) -> io::Result<()> {
+    fn resize(&mut self, id: Id, event: &TraceEvent) -> io::Result<()> {
         let live = self.lives[id as usize];
         let size = u32::try_from(self.book.block(id).size).ok().filter(|size| *size < u32::MAX);
         let (Some(size), true) = (size, live.known) else {
@@ -353,7 +357,7 @@ impl ProgramMaker {
         let wait = self.wait(&live, lane);
         let ReplayedBlock { slot, size: old, align_log2, .. } = live;
         let size = size.max(1);
-        let op = Op { action: Action::Resize, align_log2, slot, size, old, wait, publish: false };
+        let op = ProgramOp { action: Action::Resize, align_log2, slot, size, old, wait, publish: false };
         let at = self.push(lane, op)?;
         self.lives[id as usize] = ReplayedBlock { size, lane: lane as u32, at, ..live };
         self.live -= u64::from(old);
@@ -361,7 +365,7 @@ impl ProgramMaker {
         Ok(())
     }
 
-    fn finish(mut self) -> Program {
+    fn finish(mut self) -> ReplayProgram {
         let left = self.lives.iter().filter(|live| live.known);
         self.program.left = left
             .map(|live| Leftover { slot: live.slot, size: live.size, align_log2: live.align_log2 })

@@ -1,4 +1,4 @@
-//! Where the packed operations of a program are kept: in memory, or in a file without a name.
+//! Stores the packed operations of a program in memory or in a file without a name.
 #![forbid(unsafe_code)]
 
 use std::fs::{self, File};
@@ -7,45 +7,46 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Packed operations of all lanes of a program.
+/// The packed operations of all lanes of a program.
 #[derive(Debug)]
 pub(super) struct Tape {
-    /// Where the file is made when the first bytes come; `None` keeps all of them in memory.
+    /// The directory of the file, which the first append creates; `None` keeps the bytes in
+    /// memory.
     directory: Option<PathBuf>,
-    kept: Mutex<Kept>,
+    kept: Mutex<TapeContents>,
 }
 
-/// The bytes that were written.
+/// The bytes that were appended.
 #[derive(Debug, Default)]
-struct Kept {
+struct TapeContents {
     memory: Vec<u8>,
     file: Option<File>,
-    /// Bytes in the file.
+    /// The length of the file.
     length: u64,
 }
 
 impl Tape {
-    /// A tape in a directory, or in memory.
+    /// Creates a tape in a directory, or in memory.
     pub(super) fn new(directory: Option<&Path>) -> Self {
         Self { directory: directory.map(Path::to_owned), kept: Mutex::default() }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        // Lengths are changed after the bytes are there, so a thread that unwound left them true.
+    fn kept(&self) -> MutexGuard<'_, TapeContents> {
+        // A length changes after its bytes are written, so it is right even if a thread panicked.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Bytes of the file.
+    /// Returns the length of the file.
     pub(super) fn on_disk(&self) -> u64 {
         self.kept().length
     }
 
-    /// Bytes of memory.
+    /// Returns the bytes of memory.
     pub(super) fn in_memory(&self) -> u64 {
         self.kept().memory.capacity() as u64
     }
 
-    /// Appends bytes and returns where they begin.
+    /// Appends bytes and returns their offset.
     pub(super) fn append(&self, bytes: &[u8]) -> io::Result<u64> {
         let mut kept = self.kept();
         let Some(directory) = &self.directory else {
@@ -64,7 +65,7 @@ impl Tape {
         Ok(offset)
     }
 
-    /// Fills `out` with what was appended at `offset`.
+    /// Fills `out` with the bytes at `offset`.
     pub(super) fn read(&self, out: &mut [u8], offset: u64) -> io::Result<()> {
         let kept = self.kept();
         if let Some(file) = &kept.file {
@@ -75,7 +76,7 @@ impl Tape {
     }
 }
 
-/// A new file in a directory. It has no name, so that it goes with this process however that ends.
+/// Creates a file without a name in a directory. The system deletes it when this process ends.
 fn nameless(directory: &Path) -> io::Result<File> {
     let mut number = 0_u32;
     loop {
@@ -95,18 +96,21 @@ mod tests {
     #[test]
     fn a_tape_that_cannot_be_written_is_an_error() {
         let tape = Tape::new(Some(Path::new("/no/such/directory")));
-        assert_eq!(tape.append(b"x").expect_err("it is not there").kind(), io::ErrorKind::NotFound);
+        assert_eq!(
+            tape.append(b"x").expect_err("there is no such directory").kind(),
+            io::ErrorKind::NotFound
+        );
         assert_eq!(tape.on_disk(), 0);
     }
 
     #[test]
     fn the_file_of_a_tape_has_no_name() {
         let dir = std::env::temp_dir().join(format!("ephemera-tape-{}", std::process::id()));
-        fs::create_dir_all(&dir).expect("the directory for temporary files can be written");
+        fs::create_dir_all(&dir).expect("the directory for temporary files is writable");
         let tape = Tape::new(Some(&dir));
         assert_eq!((tape.append(b"some").ok(), tape.append(b"more").ok()), (Some(0), Some(4)));
         let mut read = [0; 6];
-        tape.read(&mut read, 2).expect("it was written");
+        tape.read(&mut read, 2).expect("the test appended it");
         assert_eq!((&read, tape.on_disk(), tape.in_memory()), (b"memore", 8, 0));
         fs::remove_dir(&dir).expect("it is empty");
     }

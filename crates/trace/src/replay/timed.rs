@@ -1,29 +1,29 @@
-//! What the rounds of one contender come to, and what a few of them hide.
+//! The figures of one candidate, and the differences that a few rounds hide.
 #![forbid(unsafe_code)]
 
 use ephemera_measure::stats::{self, DRAWS, Estimate, Verdict};
 
-/// The times of one contender.
+/// The times of one candidate.
 #[derive(Clone, Copy, Debug)]
 pub struct Timed {
-    /// Time against the reference of the same round.
+    /// Its time divided by the reference's time in the same round.
     pub ratio: Estimate,
     /// Whether that is a difference.
     pub verdict: Verdict,
-    /// Nanoseconds of processor time an operation, waiting left out: the median.
+    /// The median processor time of an operation in nanoseconds, without waiting.
     pub ns: f64,
-    /// The verdict without the rounds farthest from the others, if it is another one.
+    /// The verdict without the outlying rounds, if it differs.
     pub swayed: Option<Swayed>,
 }
 
 /// A difference that a few rounds hide.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Swayed {
-    /// The verdict without them.
+    /// The verdict without those rounds.
     pub verdict: Verdict,
-    /// How many they are.
+    /// The number of those rounds.
     pub rounds: usize,
-    /// The ratio of the farthest.
+    /// The ratio of the farthest round.
     pub farthest: f64,
 }
 
@@ -39,12 +39,12 @@ impl Timed {
         timed
     }
 
-    /// Says what a few rounds hide, if they do.
+    /// Returns a note about the difference that a few rounds hide, if there is one.
     #[must_use]
     pub fn swayed_note(&self, name: &str) -> Option<String> {
         let Swayed { verdict, rounds, farthest } = self.swayed?;
         Some(format!(
-            "{name} is {} without {} (the farthest has a ratio of {farthest:.2}): something else ran then, so replay again, or with \
+            "{name} is {} without {} (the farthest has a ratio of {farthest:.2}): another program may have run then. Replay again, or with \
              more --rounds",
             verdict.word(),
             if rounds == 1 { "one outlying round".to_owned() } else { format!("{rounds} outlying rounds") }
@@ -52,14 +52,14 @@ impl Timed {
     }
 }
 
-/// Of how many rounds one may be an outlier. A quarter of nine are two.
+/// One round of this number may be an outlier. A quarter of nine are two.
 const OUTLYING: usize = 4;
-/// How many times as far from the median as half of the rounds an outlier is.
+/// An outlier is this many times as far from the median as half of the rounds.
 const FAR: f64 = 4.0;
 
 impl Swayed {
-    /// Leaves out the rounds farthest from the median one by one, as long as they are few and far,
-    /// until there is a difference.
+    /// Removes the farthest rounds one by one while they are few and far away. Stops at a
+    /// difference.
     fn of(logs: &[f64], mid: f64, floor: f64, seed: u64) -> Option<Self> {
         let far = |log: &f64| (log - mid).abs();
         let mut left = logs.to_vec();
@@ -79,7 +79,7 @@ impl Swayed {
     }
 }
 
-/// The ratio of rounds with these logarithms.
+/// Returns the ratio of rounds with these logarithms.
 pub(super) fn ratio(logs: &[f64], seed: u64) -> Estimate {
     let one = Estimate { mid: 0.0, low95: 0.0, high95: 0.0, low99: 0.0, high99: 0.0 };
     stats::estimate(&[logs.to_vec()], DRAWS, seed).unwrap_or(one).map(f64::exp)
@@ -89,8 +89,8 @@ pub(super) fn ratio(logs: &[f64], seed: u64) -> Estimate {
 mod tests {
     use super::*;
 
-    /// Nine rounds of a contender: seven within half a percent of a twentieth faster, and two given
-    /// ones.
+    /// Returns the figures of nine rounds. Seven are about 5 % faster than the reference, and two
+    /// are given.
     fn rounds(two: [f64; 2]) -> Timed {
         let seven = [0.948, 0.952, 0.949, 0.951, 0.95, 0.953, 0.947];
         let logs: Vec<f64> = seven.into_iter().chain(two).map(f64::ln).collect();
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn outliers_that_hide_a_difference_are_told() {
+    fn outliers_that_hide_a_difference_are_reported() {
         let calm = rounds([0.95, 0.946]);
         assert_eq!((calm.verdict, calm.swayed), (Verdict::Faster, None));
         let one = rounds([0.95, 1.6]);
@@ -106,12 +106,12 @@ mod tests {
         let two = rounds([1.3, 1.6]);
         let swayed = two.swayed.expect("two of nine move the interval");
         assert_eq!((two.verdict, swayed.verdict), (Verdict::Same, Verdict::Faster));
-        let said = two.swayed_note("mimalloc").expect("it is told");
+        let said = two.swayed_note("mimalloc").expect("there is a note");
         assert!(said.contains("mimalloc is faster without") && said.contains("1.60"), "{said}");
-        // Of fewer rounds, one is enough.
+        // One outlier of five suffices.
         let logs: Vec<f64> = [0.95, 0.951, 0.949, 0.952, 1.6].map(f64::ln).into();
         let five = Timed::of(&logs, 1.0, 0.0, 1);
-        assert!(five.swayed_note("x").expect("it is told").contains("without one outlying round"));
+        assert!(five.swayed_note("x").expect("there is a note").contains("without one outlying round"));
     }
 
     #[test]

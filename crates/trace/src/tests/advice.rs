@@ -1,4 +1,4 @@
-//! What is advised, with and without a replay.
+//! The advice with and without a replay.
 
 use crate::advise::{Advice, Offer, Recommendation};
 use crate::replay::{ReplayRow, Replayed};
@@ -11,7 +11,7 @@ fn offer(advice: &Advice, name: &str) -> Offer {
 }
 
 #[test]
-fn few_calls_and_little_time_are_left_alone() {
+fn few_calls_or_little_time_change_nothing() {
     let advice = Advice::of(&queue(100, 10, 64).profile("few"), None);
     assert_eq!(advice.verdict, Recommendation::Keep);
     assert!(advice.reasons[0].contains("too few"), "{:?}", advice.reasons);
@@ -26,9 +26,9 @@ fn few_calls_and_little_time_are_left_alone() {
     assert!(text::verdict(&advice).contains("Keep your allocator."));
 }
 
-/// Neither a trace without times nor one that is shorter than its calls are thought to take makes savings of more than all.
+/// Covers a trace without times, and one that is shorter than the assumed time of its calls.
 #[test]
-fn nothing_saves_more_than_there_is() {
+fn no_saving_exceeds_the_whole() {
     for (pace, said) in [(0, "no times"), (1, "100.0 %")] {
         let mut script = Script { pace, ..Script::new() };
         (0..20_000).for_each(|i| {
@@ -43,13 +43,13 @@ fn nothing_saves_more_than_there_is() {
 }
 
 #[test]
-fn a_queue_of_buffers_gets_an_offer_and_scattered_long_lives_do_not() {
+fn a_queue_of_buffers_fits_and_scattered_long_lived_blocks_do_not() {
     let advice = Advice::of(&queue(50_000, 100, 200).profile("buffers"), None);
     assert!(offer(&advice, "ringal").fits && offer(&advice, "ring-alloc").fits, "{:?}", advice.offers);
     assert!(matches!(advice.verdict, Recommendation::Try(_, CostSource::Table)), "{:?}", advice.verdict);
     assert!(text::headline(&advice).contains("assumed"), "{}", text::headline(&advice));
 
-    // Of each 300 blocks, more than a chunk has room for, one stays for ever.
+    // 300 blocks exceed a chunk. One of each 300 is never freed.
     let mut script = Script::new();
     for round in 0..200 {
         let blocks = round * 300..(round + 1) * 300;
@@ -62,8 +62,8 @@ fn a_queue_of_buffers_gets_an_offer_and_scattered_long_lives_do_not() {
     assert!(!ring.fits && ring.reasons.iter().any(|why| why.contains("hold chunks")), "{:?}", ring.reasons);
 }
 
-/// A replay of a trace, in which the reference took 20 ns a call.
-fn replayed(profile: &Profile, ratios: &[(&str, f64)]) -> Replayed {
+/// Returns the figures of a replay in which the reference takes 20 ns a call.
+fn replayed(profile: &TraceProfile, ratios: &[(&str, f64)]) -> Replayed {
     let exactly = |mid| Estimate { mid, low95: mid, high95: mid, low99: mid, high99: mid };
     let row = |&(key, mid): &(&str, f64)| ReplayRow {
         key: key.to_owned(),
@@ -109,18 +109,18 @@ fn the_figures_of_a_replay_are_used() {
 }
 
 #[test]
-fn what_saves_most_of_what_was_measured_is_advised() {
+fn the_largest_measured_saving_wins() {
     let profile = slots(50_000, 500, 64).profile("ranked");
     let advise = |ratios: &[(&str, f64)]| Advice::of(&profile, Some(&replayed(&profile, ratios)));
 
-    // All four crates fit by assumption; a general allocator was measured.
+    // All four crates fit by assumption, and a general allocator was measured.
     let advice = advise(&[("snmalloc", 0.9)]);
     assert!(advice.offers.iter().any(|offer| offer.fits && !offer.source.is_measured()));
     assert_eq!(advice.verdict, Recommendation::General("snmalloc".to_owned(), 0.9), "{:?}", advice.reasons);
     let said = advice.reasons.join("; ");
     assert!(said.contains("measured: snmalloc") && said.contains("assumed, not measured"), "{said}");
 
-    // Ours are measured as others are, and rank by that.
+    // Measured crates of ours compete with measured general allocators.
     let advice = advise(&[("snmalloc", 0.45), ("one-ring", 0.6), ("pooled-allocator", 0.5)]);
     assert_eq!(advice.verdict, Recommendation::General("snmalloc".to_owned(), 0.45), "{:?}", advice.reasons);
     assert_eq!(offer(&advice, "typed-pool").source, CostSource::Replay);
@@ -132,20 +132,20 @@ fn what_saves_most_of_what_was_measured_is_advised() {
     let saved = offer(&advice, "typed-pool").saving / advice.heap_share.expect("it has times");
     assert!((saved - 0.6).abs() < 1e-9, "{saved}: what was measured, of all that the allocator takes");
 
-    // A crate that was measured to be slow is not advised for what it would be assumed to save.
+    // A measured loss beats an assumed saving.
     let advice = advise(&[("one-ring", 1.2), ("pooled-allocator", 1.0)]);
     for name in ["ring-alloc", "typed-pool"] {
         assert!(!offer(&advice, name).fits && offer(&advice, name).saving == 0.0, "{name}");
     }
 }
 
-/// The allocator's time is the sum over threads, and so must be what it is divided by.
+/// The allocator's time is a sum over threads, so the time that it is divided by must be one too.
 #[test]
 fn many_threads_share_their_time() {
     let run = |threads: u32| {
         let mut script = Script { pace: 0, ..Script::new() };
         for i in 0..80_000_u64 {
-            // Each of them calls once in 2 us.
+            // Each thread calls once in 2 us.
             let now = i / u64::from(threads) * 2_000;
             let what = if i / u64::from(threads) % 2 == 0 {
                 What::Alloc { address: i * 16, size: 64, align_log2: 0, zeroed: false }
@@ -153,7 +153,7 @@ fn many_threads_share_their_time() {
                 What::Free { address: (i - u64::from(threads)) * 16 }
             };
             let thread = 1 + (i % u64::from(threads)) as u32;
-            script.writer.push(&Event { sequence: i, time: now, thread, what });
+            script.writer.push(&TraceEvent { sequence: i, time: now, thread, what });
         }
         Advice::of(&script.profile("shared"), None)
     };

@@ -1,4 +1,4 @@
-//! The allocator's share of time, of traces in which it is known beforehand.
+//! The allocator's share of time in traces with a known share.
 
 use crate::advise::{Advice, Recommendation};
 use crate::format::Clocks;
@@ -9,10 +9,10 @@ use super::*;
 /// Nanoseconds that the clock adds to each measured interval.
 const CLOCK: u64 = 20;
 
-/// Blocks that each program makes and frees.
+/// Blocks that each program allocates and frees.
 const BLOCKS: u64 = 20_000;
 
-/// A program of one thread that calls its allocator again and again.
+/// A program of one thread that calls its allocator in a loop.
 #[derive(Clone, Copy)]
 struct Run {
     /// Nanoseconds of a call: in the allocator, in the recorder, in the program itself, and
@@ -29,7 +29,7 @@ impl Run {
         Self { call, measured: true, exits: true }
     }
 
-    /// The program's trace, with the clocks every thousand calls.
+    /// Returns the program's trace. It notes the clocks every thousand calls.
     fn script(self) -> Script {
         let [allocator, recorder, own, waiting] = self.call;
         let processor = allocator + recorder + own;
@@ -60,7 +60,7 @@ impl Run {
             }
         }
         let calls = script.calls;
-        let end = End { time: calls * script.pace, processor: calls * processor };
+        let end = RunEnd { time: calls * script.pace, processor: calls * processor };
         script.writer.start(CLOCK as f64, 7_000_000);
         if self.exits {
             script.writer.end(&end);
@@ -78,7 +78,7 @@ fn contains(range: Option<Interval>, share: f64) -> bool {
 }
 
 #[test]
-fn an_allocator_of_four_fifths_is_seen_below_a_recorder_of_nine_tenths() {
+fn a_recorder_of_nine_tenths_does_not_hide_an_allocator_of_four_fifths() {
     let advice = Run::new([80, 900, 20, 0]).advice("four-fifths");
     let share = advice.share.of_processor();
     assert!(contains(share, 0.8), "{share:?}");
@@ -92,7 +92,7 @@ fn an_allocator_of_four_fifths_is_seen_below_a_recorder_of_nine_tenths() {
 }
 
 #[test]
-fn shares_hold_for_calls_that_are_slow_and_for_programs_that_seldom_call() {
+fn shares_are_right_for_slow_calls_and_for_rare_calls() {
     for (call, known) in [
         ([300, 50, 100, 0], 0.75),
         ([40, 60, 360, 0], 0.1),
@@ -107,29 +107,29 @@ fn shares_hold_for_calls_that_are_slow_and_for_programs_that_seldom_call() {
 }
 
 #[test]
-fn waiting_is_wall_time_and_no_processor_time() {
+fn waiting_counts_as_wall_time_only() {
     let advice = Run::new([80, 60, 20, 840]).advice("waiting");
     assert!(contains(advice.share.of_processor(), 0.8), "{:?}", advice.share);
     assert!(contains(advice.share.of_wall(), 80.0 / 940.0), "{:?}", advice.share);
     let said = text::verdict(&advice);
-    assert!(said.contains("processor time") && said.contains("of the time that passed"), "{said}");
+    assert!(said.contains("processor time") && said.contains("of the wall time"), "{said}");
     assert!(advice.whole.contains("processor time"), "savings are a share of processor time");
     let page = page::page(&Run::new([80, 60, 20, 840]).script().profile("waits"), &advice, None);
     assert!(page.contains("processor time") && page.contains("waiting included"));
 }
 
 #[test]
-fn a_program_without_an_exit_has_the_processor_time_of_its_last_chunk_estimated() {
+fn the_processor_time_of_a_killed_programs_last_chunk_is_estimated() {
     let run = Run { exits: false, ..Run::new([80, 60, 20, 0]) };
     let advice = run.advice("killed");
     let recorded = advice.share.recorded.expect("its clocks are noted");
     assert!(recorded.low < recorded.high && recorded.low <= recorded.mid, "{recorded:?}");
     assert!(contains(Some(recorded), (2 * BLOCKS - 1) as f64 * 160.0), "{recorded:?}");
     assert!(contains(advice.share.of_processor(), 0.8), "{:?}", advice.share);
-    assert!(advice.share.reasons.iter().any(|why| why.contains("no end of the program")));
+    assert!(advice.share.reasons.iter().any(|why| why.contains("lacks the end of the program")));
 }
 
-/// A figure that is assumed or sampled bounds nothing, and no sentence may read as if it did.
+/// An assumed or sampled figure is no bound, and no sentence may call it one.
 #[test]
 fn no_verdict_claims_a_bound() {
     let measured = Run::new([15, 60, 4985, 0]);
@@ -151,9 +151,9 @@ fn no_verdict_claims_a_bound() {
     }
 }
 
-/// Assumed costs span hot and cold caches, so that a verdict needs more than the cheapest call.
+/// Assumed costs span warm and cold caches, so one end alone decides nothing.
 #[test]
-fn an_assumed_cost_decides_nothing_between_its_ends() {
+fn a_range_of_assumed_costs_that_contains_the_bar_decides_nothing() {
     let run = Run { measured: false, ..Run::new([60, 60, 2_000, 0]) };
     let advice = run.advice("assumed");
     let share = advice.share.of_processor().expect("it has clocks");
@@ -175,7 +175,7 @@ fn the_busiest_threads_are_listed_with_their_processor_time() {
 }
 
 #[test]
-fn a_figure_is_near_where_its_middle_and_its_range_are_within_a_third() {
+fn a_near_figure_has_its_middle_and_its_range_within_a_third() {
     let range = Interval { low: 0.1, mid: 0.3, high: 0.5 };
     for (known, near) in [(0.3, true), (0.23, true), (0.44, true), (0.22, false), (0.46, false)] {
         assert_eq!(range.is_near(known), near, "{known}");

@@ -10,7 +10,7 @@ use crate::report::scaling;
 use crate::report::text::{bytes, ns};
 use crate::runner::{HeldAt, Latencies};
 use crate::stats::Estimate;
-use ephemera_measure::picture::{Curve, Forest, Line, Panel, SMALL, Scales};
+use ephemera_measure::picture::{Curve, Forest, ForestLine, Panel, SMALL, Scales};
 
 fn panel(out: &mut String, name: &str, figures: &str, picture: &str) {
     let _ = writeln!(
@@ -167,7 +167,7 @@ pub(super) fn scaling(out: &mut String, report: &BenchReport) {
         let lines = of.rows.iter().map(|row| {
             let share = row.share();
             let ratio = Estimate { mid: share, low95: share, high95: share, low99: share, high99: share };
-            Line { name: row.name, ratio, verdict: None }
+            ForestLine { name: row.name, ratio, verdict: None }
         });
         let title =
             format!("{}: time of one thread alone over its time among {}", of.together.id, of.threads);

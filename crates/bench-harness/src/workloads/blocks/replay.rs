@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use ephemera_trace::Trace;
-use ephemera_trace::replay::{Action, Op, Program};
+use ephemera_trace::replay::{Action, ProgramOp, ReplayProgram};
 
 use crate::blocks::{Contender, RawAlloc};
 use crate::tally;
@@ -86,13 +86,13 @@ impl RecordedHeap {
     ///
     /// If the file is missing or is no trace. It is part of the harness.
     #[must_use]
-    pub fn program(self) -> &'static Program {
-        static PROGRAMS: [OnceLock<Program>; RecordedHeap::ALL.len()] =
+    pub fn program(self) -> &'static ReplayProgram {
+        static PROGRAMS: [OnceLock<ReplayProgram>; RecordedHeap::ALL.len()] =
             [const { OnceLock::new() }; RecordedHeap::ALL.len()];
         PROGRAMS[self as usize].get_or_init(|| {
             let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("data");
             let path = data.join(self.name()).with_extension("trace");
-            let program = Trace::open(&path).and_then(|trace| Program::of(&trace));
+            let program = Trace::open(&path).and_then(|trace| ReplayProgram::of(&trace));
             program.unwrap_or_else(|error| panic!("{}: {error}", path.display()))
         })
     }
@@ -100,14 +100,14 @@ impl RecordedHeap {
     /// Returns the number of blocks that the program allocates.
     #[must_use]
     pub fn asked(self) -> u64 {
-        let asks = |op: &&Op| matches!(op.action, Action::Alloc | Action::Zeroed);
+        let asks = |op: &&ProgramOp| matches!(op.action, Action::Alloc | Action::Zeroed);
         ops(self.program()).iter().filter(asks).count() as u64
     }
 }
 
 /// The operations of a program of one thread. The traces beside the harness are short, so all of
 /// them are in memory.
-fn ops(program: &Program) -> &[Op] {
+fn ops(program: &ReplayProgram) -> &[ProgramOp] {
     program.lanes().first().map_or(&[], |lane| lane.whole().expect("a short trace"))
 }
 
@@ -163,7 +163,7 @@ unsafe fn verify<R: RawAlloc>(block: *mut u8, size: u32, tag: u8, sum: &mut u64)
 ///
 /// If the contender refuses.
 #[inline(never)]
-pub unsafe fn play<R: RawAlloc + Copy>(alloc: R, program: &Program, slots: &mut [*mut u8]) -> u64 {
+pub unsafe fn play<R: RawAlloc + Copy>(alloc: R, program: &ReplayProgram, slots: &mut [*mut u8]) -> u64 {
     let mut sum = 0;
     for op in ops(program) {
         let (slot, tag) = (op.slot as usize, op.slot as u8);
@@ -237,8 +237,8 @@ fn came(block: *mut u8, layout: Layout) -> *mut u8 {
 }
 
 /// Returns what a program holds when it holds the most blocks.
-fn most(program: &Program) -> Histogram {
-    let change = |op: &Op| match op.action {
+fn most(program: &ReplayProgram) -> Histogram {
+    let change = |op: &ProgramOp| match op.action {
         Action::Alloc | Action::Zeroed => 1,
         Action::Free => -1,
         Action::Resize | Action::Epoch => 0,
@@ -267,7 +267,7 @@ fn most(program: &Program) -> Histogram {
 
 struct Replay<C> {
     alloc: C,
-    program: &'static Program,
+    program: &'static ReplayProgram,
     slots: Vec<*mut u8>,
 }
 
@@ -298,7 +298,7 @@ pub fn cell<C: Contender>(recorded: RecordedHeap, littered: bool, context: &Cont
 #[cfg(test)]
 mod tests {
     use ephemera_trace::units::grouped;
-    use ephemera_trace::{Event, What, Writer};
+    use ephemera_trace::{TraceEvent, What, Writer};
 
     use super::*;
     use crate::contenders::blocks::System;
@@ -336,11 +336,11 @@ mod tests {
             What::Free { address: 3 << 8 },
             alloc(4, 100, false),
         ]) {
-            writer.push(&Event { sequence, time: sequence, thread: 1, what });
+            writer.push(&TraceEvent { sequence, time: sequence, thread: 1, what });
         }
         let path = std::env::temp_dir().join(format!("ephemera-peak-{}", std::process::id()));
         writer.save(&path).expect("the directory for temporary files is writable");
-        let program = Trace::open(&path).and_then(|trace| Program::of(&trace)).expect("a whole trace");
+        let program = Trace::open(&path).and_then(|trace| ReplayProgram::of(&trace)).expect("a whole trace");
         std::fs::remove_file(path).expect("the test wrote it");
         let held: Vec<(usize, u64)> =
             most(&program).into_iter().map(|(layout, count)| (layout.size(), count)).collect();

@@ -1,0 +1,78 @@
+//! Lets contenders of blocks play the program of a trace.
+
+use core::alloc::{GlobalAlloc, Layout};
+
+use ephemera_trace::replay::{Play, Player, ReplayProgram};
+
+use crate::blocks::{Contender, RawAlloc};
+use crate::card::Caps;
+
+/// A contender as a replay calls it.
+struct PlayedContender<C: Contender>(C);
+
+// SAFETY: `build` admits a program of several threads only if the contender allocates and frees on
+// any thread at the same time. A program of one thread uses it on one thread.
+unsafe impl<C: Contender> Sync for PlayedContender<C> {}
+
+// SAFETY: `RawAlloc` has the contract of `GlobalAlloc`: a block is null or fits its layout, and it
+// stays valid and exclusive until it is freed or resized.
+unsafe impl<C: Contender> GlobalAlloc for PlayedContender<C> {
+    #[inline(always)]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller passes a layout of a size above zero.
+        unsafe { self.0.by_ref().raw_alloc(layout) }
+    }
+
+    #[inline(always)]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller passes a layout of a size above zero.
+        unsafe { self.0.by_ref().raw_alloc_zeroed(layout) }
+    }
+
+    #[inline(always)]
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: the caller passes a live block of this allocator with its layout.
+        unsafe { self.0.by_ref().raw_dealloc(block, layout) }
+    }
+
+    #[inline(always)]
+    unsafe fn realloc(&self, block: *mut u8, old: Layout, size: usize) -> *mut u8 {
+        // SAFETY: the caller passes a size that does not overflow when it is rounded up to the
+        // alignment.
+        let new = unsafe { Layout::from_size_align_unchecked(size, old.align()) };
+        if size >= old.size() {
+            // SAFETY: the caller passes a live block with its layout. The new size is not smaller.
+            unsafe { self.0.by_ref().raw_grow(block, old, new) }
+        } else {
+            // SAFETY: the caller passes a live block with its layout, and a size above zero. The
+            // new size is smaller.
+            unsafe { self.0.by_ref().raw_shrink(block, old, new) }
+        }
+    }
+}
+
+/// Creates a player that runs a program over a contender.
+///
+/// # Panics
+///
+/// If the contender's card says that it cannot play such a program.
+pub(super) fn build<C: Contender>(program: &ReplayProgram, whole: bool) -> Box<dyn Play + '_> {
+    let why = why_not(&C::INFO.caps, program.is_threaded());
+    assert!(why.is_none(), "{} cannot play this: {}", C::INFO.name, why.unwrap_or_default());
+    Box::new(Player::new(PlayedContender(C::create()), program, whole))
+}
+
+/// Returns why an allocator cannot replay; `None` if it can.
+pub(crate) fn why_not(caps: &Caps, threaded: bool) -> Option<&'static str> {
+    if !caps.keeps_contents {
+        Some("holds nothing")
+    } else if !caps.free_individually {
+        Some("cannot free block by block")
+    } else if !caps.any_size {
+        Some("not for every size")
+    } else if threaded && !(caps.any_thread_free && caps.shared_alloc) {
+        Some("one thread only")
+    } else {
+        None
+    }
+}
