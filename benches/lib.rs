@@ -1,8 +1,9 @@
-//! Criterion over the workloads of the harness, for its HTML history. A bench target for each crate, thin over [`run`].
+//! Runs the harness's workloads under criterion, for its HTML history. Each crate has a thin bench
+//! target over [`run`].
 //!
-//! Criterion's order is serial: it finishes one allocator before it starts the next, so that whatever drifts meanwhile
-//! becomes a difference between them. Compare an allocator with its own past here; to rank several, use
-//! `cargo xtask bench`, which runs the same functions interleaved and compares pairs.
+//! Criterion measures one allocator after the other, so that a drift of the host becomes a
+//! difference between them. Use it to compare an allocator with its own past. To rank several, use
+//! `cargo xtask bench`, which interleaves the same functions and compares pairs.
 
 use core::hint::black_box;
 use core::time::Duration;
@@ -15,8 +16,8 @@ use bench_harness::workloads::nodes::{Corpus, Sources};
 use bench_harness::workloads::{Context, Scale, catalogue};
 use criterion::Criterion;
 
-/// Runs the quick workloads of a class, as the arguments of the command line choose: a group for each, a function of it for
-/// each contender that can run it.
+/// Runs the quick workloads of a class that the command line selects: a group for each, with a
+/// function for each contender that can run it.
 pub fn run(class: ContenderClass) {
     let mut criterion = Criterion::default()
         .sample_size(20)
@@ -41,12 +42,13 @@ fn all(class: ContenderClass, criterion: &mut Criterion) {
     for spec in &specs {
         let mut group = criterion.benchmark_group(&spec.id);
         for (index, entry) in contenders::of(class).iter().enumerate() {
-            // Without pairs, the reference's second registration says nothing.
+            // The reference's second entry means nothing without pairs.
             let missing = entry.absent.or_else(|| spec.need.missing(&entry.info.caps));
             if index == TWIN || missing.is_some() {
                 continue;
             }
-            // Made when criterion first asks, so that a filter builds no cell that it leaves out.
+            // The cell is made when criterion first asks for it, so that a filter builds no other
+            // cell.
             let mut cell = None;
             group.bench_function(entry.key, |bencher| {
                 let cell = cell.get_or_insert_with(|| (entry.timed)(spec, &context));

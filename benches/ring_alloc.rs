@@ -1,4 +1,4 @@
-//! `ring-alloc` beside the others: blocks of any size.
+//! Benches of `ring-alloc` and others: blocks of any size.
 //!
 //! `cargo bench -p benches --bench ring_alloc -- 'S1/pair'` runs the workloads of that name.
 

@@ -1,4 +1,4 @@
-//! `ringal` beside the others: byte buffers.
+//! Benches of `ringal` and others: byte buffers.
 //!
 //! `cargo bench -p benches --bench ringal -- 'S1-buffers/fixed'` runs the workloads of that name.
 

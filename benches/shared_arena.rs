@@ -1,4 +1,4 @@
-//! Pools of objects: `cargo bench -p benches --bench shared_arena -- 'pair/40'`.
+//! Benches of pools of objects: `cargo bench -p benches --bench shared_arena -- 'pair/40'`.
 
 fn main() {
     benches::run(bench_harness::card::ContenderClass::Objects);

@@ -1,4 +1,5 @@
-//! Notes at build time what a report must say: the compiler, the profile, and the versions of the contenders.
+//! Records at build time what a report states: the compiler, the profile, and the versions of the
+//! contenders.
 
 use std::env;
 use std::fs;
@@ -38,13 +39,14 @@ fn main() {
         ("SHARED_ARENA", "shared_arena", false),
         ("TYPED_POOL", "typed-pool", false),
     ] {
-        // Ours share their names with published ones: those have a source, the workspace's own have none.
+        // Our packages share names with published ones. Published ones have a source in the lock
+        // file; ours have none.
         let found = packages.iter().find(|package_text| {
             field(package_text, "name") == Some(package)
                 && field(package_text, "source").is_some() == published
         });
         let version = found.and_then(|text| field(text, "version")).unwrap_or("unknown");
-        // `0.7.1+5.3.1-0-g8103…` is a binding's version and the library's own.
+        // `0.7.1+5.3.1-0-g8103…` has the version of a binding and that of its library.
         let version = version
             .split_once('+')
             .map_or(version, |(_, library)| library.split('-').next().unwrap_or(library));
@@ -66,19 +68,19 @@ fn main() {
     for (variable, from) in [("TARGET", "TARGET"), ("OPT_LEVEL", "OPT_LEVEL")] {
         println!("cargo::rustc-env=EPHEMERA_{variable}={}", env::var(from).unwrap_or_default());
     }
-    // The directory below `target` that is built into carries the name of the profile: `…/<profile>/build/<crate>/out`.
+    // The directory of the output has the name of the profile: `…/<profile>/build/<crate>/out`.
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
     let profile = out.ancestors().nth(3).and_then(|directory| directory.file_name());
     let profile = profile.map_or_else(|| "unknown".to_owned(), |name| name.to_string_lossy().into_owned());
     println!("cargo::rustc-env=EPHEMERA_PROFILE={profile}");
 }
 
-/// Compiles the hash set in C++; why not, where it cannot.
+/// Compiles the hash set in C++, or records why it cannot.
 #[cfg(feature = "c-peers")]
 fn hash_set() -> Result<(), &'static str> {
     let mut build = cc::Build::new();
     build.cpp(true).std("c++17").opt_level(3).file("cpp/hash_set.cpp");
-    // Without a compiler, no reason to fail: the harness is complete without it.
+    // A missing compiler is no failure, since the harness is complete without it.
     build.cargo_warnings(false).try_compile("ephemera_hash_set").map_err(|_error| "no C++ compiler was found")
 }
 
@@ -87,7 +89,7 @@ fn hash_set() -> Result<(), &'static str> {
     Err("built without feature `c-peers`")
 }
 
-/// The value of `name = "value"` in a package of the lock file.
+/// Returns the value of `name = "value"` in a package of the lock file.
 fn field<'l>(package: &'l str, name: &str) -> Option<&'l str> {
     let value = |line: &'l str| line.strip_prefix(name)?.trim_start().strip_prefix("= \"")?.strip_suffix('"');
     package.lines().find_map(value)

@@ -1,4 +1,4 @@
-//! A backing allocator that counts the bytes a contender holds, for both generations of the trait.
+//! A backing allocator that counts the bytes a contender holds, for both versions of the trait.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -10,21 +10,21 @@ use allocator_api2_04::alloc as v04;
 static HELD: AtomicU64 = AtomicU64::new(0);
 static PEAK: AtomicU64 = AtomicU64::new(0);
 
-/// The global heap, counted process-wide.
+/// The global heap, with counters for the whole process.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CountingBacking;
 
-/// Forgets the peak so far; what is held stays counted.
+/// Resets the peak to the bytes held now.
 pub fn reset_peak() {
     PEAK.store(HELD.load(Relaxed), Relaxed);
 }
 
-/// Most bytes held at a time since [`reset_peak`].
+/// Returns the most bytes held at a time since [`reset_peak`].
 pub fn peak() -> u64 {
     PEAK.load(Relaxed)
 }
 
-/// Bytes held now.
+/// Returns the bytes held now.
 pub fn held() -> u64 {
     HELD.load(Relaxed)
 }
@@ -38,7 +38,8 @@ fn give(bytes: usize) {
     HELD.fetch_sub(bytes as u64, Relaxed);
 }
 
-// SAFETY: blocks come from and go to `Global`, whose copies are equivalent. The provided `grow` and `shrink` copy.
+// SAFETY: blocks come from and go to `Global`, whose copies are equivalent. The provided `grow` and
+// `shrink` copy.
 unsafe impl Allocator for CountingBacking {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let block = Global.allocate(layout)?;
@@ -48,7 +49,7 @@ unsafe impl Allocator for CountingBacking {
 
     unsafe fn deallocate(&self, ptr: NonNull<u8>, layout: Layout) {
         give(layout.size());
-        // SAFETY: the caller's duty is the callee's: the block came from `Global` with this layout.
+        // SAFETY: by the caller's duty, the block came from `Global` with this layout.
         unsafe { Global.deallocate(ptr, layout) }
     }
 }
@@ -63,7 +64,7 @@ unsafe impl v04::Allocator for CountingBacking {
 
     unsafe fn deallocate(&self, ptr: NonNull<u8>, layout: Layout) {
         give(layout.size());
-        // SAFETY: the caller's duty is the callee's: the block came from `Global` with this layout.
+        // SAFETY: by the caller's duty, the block came from `Global` with this layout.
         unsafe { Global.deallocate(ptr, layout) }
     }
 }

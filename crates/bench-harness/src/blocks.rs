@@ -1,9 +1,10 @@
-//! Blocks of any size: what an allocator must offer to be a contender, and how a workload calls it.
+//! Blocks of any size: what a contender must offer, and how a workload calls it.
 //!
-//! The crates that are compared share no trait (allocator-api2 0.2, 0.4 and `GlobalAlloc` are three), so the harness
-//! has one of its own, dispatched statically. A contender implements the `raw_*` methods; a workload calls the others,
-//! which pass every pointer through [`black_box`] after it came and before it goes. Without that the compiler removes
-//! pairs of `malloc` and `free` that it can see, but none of another allocator's, and the table is a lie.
+//! The compared crates share no trait: some implement allocator-api2 0.2, some 0.4, some
+//! `GlobalAlloc`. So the harness has its own, with static dispatch. A contender implements the
+//! `raw_*` methods. A workload calls the others, which pass every pointer through [`black_box`]
+//! after its allocation and before its free. Without that the compiler removes pairs of `malloc`
+//! and `free`, which it knows, but no pairs of another allocator.
 
 use core::alloc::Layout;
 use core::hint::black_box;
@@ -13,18 +14,22 @@ use allocator_api2::alloc::{AllocError, Allocator};
 
 use crate::card::Info;
 
-/// An allocator of any size, as the workloads see it.
+/// An allocator of any size, as a workload sees it.
 ///
 /// # Safety
 ///
-/// * A block returned by `raw_alloc`, `raw_alloc_zeroed`, `raw_grow` or `raw_shrink` is null or fits the layout asked for
-///   and stays valid, exclusive to its holder, until it is handed to `raw_dealloc`, `raw_grow` or `raw_shrink` (unless
-///   [`Caps::keeps_contents`](crate::card::Caps::keeps_contents) is off: then blocks may share memory, and must not be read as anything but bytes).
-/// * Copies and references of one allocator are equivalent: each may free what another one gave.
-/// * Where the contender's [`Caps::any_thread_free`](crate::card::Caps::any_thread_free) is on, `raw_dealloc` may be called on any thread, at the same time as
-///   `raw_alloc` on the thread that made the allocator.
+/// * A block returned by `raw_alloc`, `raw_alloc_zeroed`, `raw_grow` or `raw_shrink` is null, or it
+///   fits the requested layout. It stays valid and exclusive to its holder until it is passed to
+///   `raw_dealloc`, `raw_grow` or `raw_shrink`. If
+///   [`Caps::keeps_contents`](crate::card::Caps::keeps_contents) is off, blocks may overlap, and
+///   are read as bytes only.
+/// * Copies and references of one allocator are equivalent: each may free what another one
+///   allocated.
+/// * If the contender's [`Caps::any_thread_free`](crate::card::Caps::any_thread_free) is on,
+///   `raw_dealloc` may be called on any thread, at the same time as `raw_alloc` on the thread that
+///   made the allocator.
 pub unsafe trait RawAlloc {
-    /// Whether the workload shall verify what it wrote: on in the check run alone, off in the timed one.
+    /// Whether the workload verifies what it wrote. Only a check run does; a timed run does not.
     const CHECKED: bool = false;
 
     /// Returns a block for `layout`, or null.
@@ -41,28 +46,29 @@ pub unsafe trait RawAlloc {
     /// `layout` has a size above zero.
     unsafe fn raw_alloc_zeroed(&self, layout: Layout) -> *mut u8;
 
-    /// Takes a block back.
+    /// Frees a block.
     ///
     /// # Safety
     ///
-    /// `ptr` came from this allocator for `layout` and is not used afterwards.
+    /// This allocator returned `ptr` for `layout`, and `ptr` is not used afterwards.
     unsafe fn raw_dealloc(&self, ptr: *mut u8, layout: Layout);
 
-    /// Makes a block larger, contents kept; null leaves the old one as it was.
+    /// Grows a block and keeps its contents. On null the old block is unchanged.
     ///
     /// # Safety
     ///
-    /// As for [`raw_dealloc`](Self::raw_dealloc) with `old`; `new` is at least as large.
+    /// As for [`raw_dealloc`](Self::raw_dealloc) with `old`. `new` is at least as large.
     unsafe fn raw_grow(&self, ptr: *mut u8, old: Layout, new: Layout) -> *mut u8;
 
-    /// Makes a block smaller, contents kept; null leaves the old one as it was.
+    /// Shrinks a block and keeps its contents. On null the old block is unchanged.
     ///
     /// # Safety
     ///
-    /// As for [`raw_dealloc`](Self::raw_dealloc) with `old`; `new` is at most as large and not empty.
+    /// As for [`raw_dealloc`](Self::raw_dealloc) with `old`. `new` is at most as large and not
+    /// empty.
     unsafe fn raw_shrink(&self, ptr: *mut u8, old: Layout, new: Layout) -> *mut u8;
 
-    /// What a workload calls to get a block: never null, hidden from the optimiser.
+    /// Allocates a block for a workload. It is never null, and it is hidden from the optimiser.
     ///
     /// # Safety
     ///
@@ -70,7 +76,7 @@ pub unsafe trait RawAlloc {
     ///
     /// # Panics
     ///
-    /// When the contender refuses: a workload that a contender cannot serve ends, and its cell says so.
+    /// If the contender refuses. The workload ends, and its cell says so.
     #[inline(always)]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's duty is the callee's.
@@ -81,7 +87,7 @@ pub unsafe trait RawAlloc {
         ptr
     }
 
-    /// What a workload calls to give a block back, hidden from the optimiser.
+    /// Frees a block of a workload, hidden from the optimiser.
     ///
     /// # Safety
     ///
@@ -100,7 +106,7 @@ fn refused(layout: Layout) -> ! {
     panic!("the allocator refused {} bytes aligned to {}", layout.size(), layout.align());
 }
 
-// SAFETY: every call is forwarded to the allocator that is referred to, which keeps the contract.
+// SAFETY: every call goes to the referenced allocator, which keeps the contract.
 unsafe impl<A: RawAlloc> RawAlloc for &A {
     const CHECKED: bool = A::CHECKED;
 
@@ -135,56 +141,58 @@ unsafe impl<A: RawAlloc> RawAlloc for &A {
     }
 }
 
-/// An allocator that can be put into a table.
+/// An allocator that can be a row of a table.
 pub trait Contender: Sized + 'static {
-    /// Its card.
+    /// The contender's card.
     const INFO: Info;
 
-    /// The same allocator over a backing allocator that counts, or `Self` where it has no such parameter.
+    /// The same allocator over a backing allocator that counts. `Self` if it has no such parameter.
     type Metered: Contender;
 
-    /// The heap below it, which littering fills with holes: itself for a general allocator, the system's where it takes its
-    /// chunks from there.
+    /// The heap below the contender, which littering fills with holes. A general allocator is its
+    /// own; one that takes chunks from the system's heap names that.
     type Backing: Contender;
 
-    /// What the workloads get: the allocator itself where it is zero-sized, else a reference, as its users would hold it.
+    /// What a workload gets: the allocator itself if it is zero-sized, else a reference, as its
+    /// users hold it.
     type Ref<'a>: RawAlloc + Copy
     where
         Self: 'a;
 
-    /// Makes an instance.
+    /// Creates an instance.
     fn create() -> Self;
 
-    /// Borrows it for a workload.
+    /// Borrows the instance for a workload.
     fn by_ref(&self) -> Self::Ref<'_>;
 
-    /// Takes everything back at once, where the allocator can; no block is alive.
+    /// Frees everything at once, if the allocator can. No block is live.
     fn reset(&mut self) {}
 
-    /// Tells how many bytes will be alive at a time. Only the allocator that does nothing listens.
+    /// Announces the number of live bytes at a time. Only the allocator that does nothing uses it.
     fn expect_live(&mut self, bytes: usize) {
         let _ = bytes;
     }
 }
 
-/// Lets containers of allocator-api2 0.2 run over a contender.
+/// Runs containers of allocator-api2 0.2 over a contender.
 #[derive(Clone, Copy, Debug)]
 pub struct Handle<R>(pub R);
 
-/// Turns a block into what [`Allocator`] returns: exactly the bytes asked for, so that containers behave alike.
+/// Converts a block to what [`Allocator`] returns. It has exactly the requested length, so that
+/// containers behave alike.
 #[inline(always)]
 fn exact(ptr: *mut u8, size: usize) -> Result<NonNull<[u8]>, AllocError> {
     let ptr = NonNull::new(black_box(ptr)).ok_or(AllocError)?;
     Ok(NonNull::slice_from_raw_parts(ptr, size))
 }
 
-/// What an empty layout gets: an aligned address without memory.
+/// Returns an aligned address without memory, for an empty layout.
 fn dangling(layout: Layout) -> NonNull<[u8]> {
     NonNull::slice_from_raw_parts(layout.dangling_ptr(), 0)
 }
 
-// SAFETY: `RawAlloc` promises valid, exclusive blocks until they are freed, from equivalent copies; empty layouts never
-// reach it.
+// SAFETY: `RawAlloc` promises valid and exclusive blocks until they are freed, from equivalent
+// copies. Empty layouts never reach it.
 unsafe impl<R: RawAlloc + Copy> Allocator for Handle<R> {
     #[inline]
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
@@ -207,7 +215,8 @@ unsafe impl<R: RawAlloc + Copy> Allocator for Handle<R> {
     #[inline]
     unsafe fn deallocate(&self, ptr: NonNull<u8>, layout: Layout) {
         if layout.size() != 0 {
-            // SAFETY: a block that is not empty came from `raw_alloc`, `raw_grow` or `raw_shrink` with this layout.
+            // SAFETY: a block that is not empty came from `raw_alloc`, `raw_grow` or `raw_shrink`
+            // with this layout.
             unsafe { self.0.dealloc(ptr.as_ptr(), layout) }
         }
     }
@@ -217,14 +226,15 @@ unsafe impl<R: RawAlloc + Copy> Allocator for Handle<R> {
         if old.size() == 0 {
             return self.allocate(new);
         }
-        // SAFETY: the block is not empty, so it came from the contender; `new` is at least as large.
+        // SAFETY: the block is not empty, so the contender allocated it. `new` is at least as
+        // large.
         exact(unsafe { self.0.raw_grow(black_box(ptr.as_ptr()), old, new) }, new.size())
     }
 
     #[inline]
     unsafe fn shrink(&self, ptr: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
         if new.size() == 0 {
-            // SAFETY: the caller hands the block over.
+            // SAFETY: the caller gives up the block.
             unsafe { self.deallocate(ptr, old) };
             return Ok(dangling(new));
         }

@@ -1,9 +1,10 @@
-//! Byte buffers: what a source of them must offer to be a contender, and how a workload calls it.
+//! Byte buffers: what a contender must offer, and how a workload calls it.
 //!
-//! A buffer is taken with a capacity, written, perhaps frozen and shared, and ends when it is dropped. Handles differ in size
-//! and are not passed through [`black_box`] whole, as blocks and keys are: that would send a wide handle through memory
-//! and a narrow one not. The address of the bytes is, once after the buffer came and once before it goes: from then on
-//! the compiler must take it for known elsewhere, so that neither the pair nor what was written can be removed.
+//! A workload takes a buffer with a capacity, writes it, may freeze and share it, and drops it.
+//! Handles differ in size, so [`black_box`] does not take them whole: a wide handle would travel
+//! through memory and a narrow one would not. It takes the address of the bytes instead, once after
+//! the buffer is taken and once before it is dropped. So the compiler must assume that others know
+//! the address, and can remove neither the pair nor the written bytes.
 
 use core::hint::black_box;
 use std::sync::Arc;
@@ -11,26 +12,28 @@ use std::sync::Arc;
 use crate::blocks::Contender;
 use crate::card::Info;
 
-/// What a workload will ask of a source, as its user would know it beforehand. Bounded sources are sized by it.
+/// The demand of a workload, as a source's user would know it in advance. It sets the size of a
+/// bounded source.
 #[derive(Clone, Copy, Debug)]
 pub struct Demand {
-    /// Bytes of the largest buffer.
+    /// The bytes of the largest buffer.
     pub largest: usize,
-    /// Buffers alive at a time, at most.
+    /// The largest number of live buffers at a time.
     pub buffers: usize,
-    /// Bytes alive at a time, at most.
+    /// The largest number of live bytes at a time.
     pub bytes: usize,
 }
 
 impl Demand {
-    /// So many buffers of up to `largest` bytes.
+    /// Creates the demand for `buffers` buffers of up to `largest` bytes.
     #[must_use]
     pub const fn of(buffers: usize, largest: usize) -> Self {
         Self { largest, buffers, bytes: buffers * largest }
     }
 
-    /// Bytes that a user gives to a bounded source: what may be alive, a cache line for each buffer, room for two more of
-    /// the largest at the seam; rounded up to a power of two, and at least 64 KiB.
+    /// Returns the bytes that a user gives to a bounded source: the live bytes, a cache line for
+    /// each buffer, and room for two more of the largest at the seam. They are rounded up to a
+    /// power of two of at least 64 KiB.
     #[must_use]
     pub const fn store(&self) -> usize {
         let least = 64 * 1024;
@@ -41,85 +44,89 @@ impl Demand {
 
 /// Bytes that can be read, in one piece or several.
 pub trait Readable {
-    /// Where the bytes begin, or the handle itself where that would cost more than a load.
+    /// Returns the address of the bytes, or of the handle if that would cost more than a load.
     fn start(&self) -> *const u8;
 
-    /// Shows all bytes to `each`, from the first to the last.
+    /// Passes all bytes to `each`, from the first to the last.
     fn read(&self, each: impl FnMut(&[u8]));
 }
 
-/// A buffer of a capacity fixed when it was taken.
+/// A buffer whose capacity is fixed.
 pub trait Buffer: Readable + 'static {
-    /// The same bytes, shared and no longer written.
+    /// The same bytes, shared and read-only.
     type Frozen: Readable + Clone + 'static;
 
-    /// Appends bytes, for which there is room.
+    /// Appends bytes. There is room for them.
     fn write(&mut self, bytes: &[u8]);
 
-    /// Ends writing.
+    /// Ends the writing.
     fn freeze(self) -> Self::Frozen;
 }
 
 /// A buffer that grows while it is written.
 pub trait Growing {
-    /// What it becomes.
+    /// The buffer after its growth.
     type Done: Buffer;
 
-    /// Appends bytes; whether there was room for them. Where there was none, none is written.
+    /// Appends bytes and returns `true`, or writes none and returns `false` if there is no room.
     fn write(&mut self, bytes: &[u8]) -> bool;
 
-    /// Ends growth.
+    /// Ends the growth.
     fn finish(self) -> Self::Done;
 }
 
-/// A source of buffers, as the workloads see it.
+/// A source of buffers, as a workload sees it.
 ///
 /// # Safety
 ///
-/// A buffer's bytes are its own from [`take`](Self::take) or [`raw_grow`](Self::raw_grow) until it and what it was frozen to are
-/// dropped, provided callers keep the duty of these functions.
+/// A buffer's bytes are exclusive from [`take`](Self::take) or [`raw_grow`](Self::raw_grow) until
+/// the buffer and all its frozen copies are dropped, if callers keep the contracts of these
+/// functions.
 pub unsafe trait Source: Sized + 'static {
-    /// Its card.
+    /// The contender's card.
     const INFO: Info;
 
-    /// Whether the workload shall verify what it wrote: on in the check run alone, off in the timed one.
+    /// Whether the workload verifies what it wrote. Only a check run does; a timed run does not.
     const CHECKED: bool = false;
 
-    /// The general allocator below it, which littering fills with holes.
+    /// The general allocator below the source, which littering fills with holes.
     type Backing: Contender;
 
-    /// Its buffers; dropped on any thread where [`Caps::any_thread_free`](crate::card::Caps::any_thread_free) is on.
+    /// The buffers. If [`Caps::any_thread_free`](crate::card::Caps::any_thread_free) is on, any
+    /// thread may drop them.
     type Buf: Buffer;
 
-    /// Its buffers while they grow.
+    /// The buffers while they grow.
     type Growing<'s>: Growing<Done = Self::Buf>;
 
-    /// Makes a source for a workload.
+    /// Creates a source for a workload.
     fn create(demand: &Demand) -> Self;
 
-    /// Takes a buffer; none where a bounded source refuses.
+    /// Takes a buffer. Returns `None` if a bounded source refuses.
     ///
     /// # Safety
     ///
-    /// With it, no more buffers and bytes are alive than [`create`](Self::create) was told, and buffers end in the order
-    /// in which they were taken, or on the thread that took them. The source that does nothing knows by this alone
-    /// which of its bytes are free.
+    /// With the new buffer, the live buffers and bytes are at most those announced to
+    /// [`create`](Self::create). Buffers end in the order in which they were taken, or on the
+    /// thread that took them. The source that does nothing has no other knowledge of which bytes
+    /// are free.
     unsafe fn raw_take(&mut self, capacity: usize) -> Option<Self::Buf>;
 
-    /// Takes a buffer that grows, from a first capacity; none where a bounded source refuses.
+    /// Takes a buffer that grows, with a first capacity. Returns `None` if a bounded source
+    /// refuses.
     ///
     /// # Safety
     ///
-    /// As for [`raw_take`](Self::raw_take), with the capacity that it grows to.
+    /// As for [`raw_take`](Self::raw_take), with the capacity that the buffer grows to.
     unsafe fn raw_grow(&mut self, first: usize) -> Option<Self::Growing<'_>>;
 
-    /// Buffers so far that the source refused, and that workloads took from the heap in its stead.
+    /// Returns the number of buffers that the source refused and the heap served.
     fn refused(&self) -> u64 {
         0
     }
 
-    /// What a workload calls to take a buffer: hidden from the optimiser. Where it gets none, it goes to the heap, on a path
-    /// of its own, as a user's program would.
+    /// Takes a buffer for a workload, hidden from the optimiser. On a refusal the workload takes
+    /// one from the heap on a separate path, as a user's program would.
     ///
     /// # Safety
     ///
@@ -132,7 +139,7 @@ pub unsafe trait Source: Sized + 'static {
         Some(buffer)
     }
 
-    /// What a workload calls to take a buffer that it keeps, filled with pieces.
+    /// Takes a buffer that a workload keeps, and fills it with pieces.
     ///
     /// # Safety
     ///
@@ -148,7 +155,7 @@ pub unsafe trait Source: Sized + 'static {
         OrHeap::Own(buffer)
     }
 
-    /// What a workload calls to take a buffer that it keeps, which grows by writes of `chunk` bytes.
+    /// Takes a buffer that a workload keeps, and grows it by writes of `chunk` bytes.
     ///
     /// # Safety
     ///
@@ -167,12 +174,12 @@ pub unsafe trait Source: Sized + 'static {
     }
 }
 
-/// A buffer that a workload keeps: the source's own, or the heap's where the source refused.
+/// A buffer that a workload keeps: the source's own, or the heap's after a refusal.
 #[derive(Debug)]
 pub enum OrHeap<B> {
-    /// The source's own.
+    /// The source's own buffer.
     Own(B),
-    /// The heap's.
+    /// A buffer of the heap.
     Heap(Vec<u8>),
 }
 
@@ -222,7 +229,7 @@ impl Readable for Arc<Vec<u8>> {
     }
 }
 
-/// The heap's own buffers: where a workload goes when a source refuses.
+/// The buffers of the heap, which a workload uses after a refusal.
 impl Buffer for Vec<u8> {
     type Frozen = Arc<Self>;
 
@@ -235,7 +242,7 @@ impl Buffer for Vec<u8> {
     }
 }
 
-/// What a workload calls to drop a buffer, frozen or not: hidden from the optimiser.
+/// Drops a buffer of a workload, frozen or not, hidden from the optimiser.
 #[inline(always)]
 pub fn give<B: Readable>(buffer: B) {
     black_box(buffer.start());

@@ -1,4 +1,4 @@
-//! The calibration block: what the host and the harness cost by themselves, measured before anything else.
+//! The calibration: the costs of the host and of the harness itself, measured before anything else.
 
 use core::hint::black_box;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -12,26 +12,27 @@ use crate::contenders::blocks::{System, Void};
 use crate::workloads::blocks::pair::pair;
 use crate::{os, stats};
 
-/// Costs in nanoseconds unless said otherwise.
+/// Costs, in nanoseconds unless stated otherwise.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Calibration {
     /// A loop that hides its counter from the optimiser.
     pub loop_ns: f64,
     /// The pair of S1 over the allocator that does nothing.
     pub void_pair_ns: f64,
-    /// An atomic addition that nobody contends for.
+    /// An uncontended atomic addition.
     pub rmw_ns: f64,
-    /// Reading the clock twice: the median.
+    /// The median of two consecutive readings of the clock.
     pub timer_median_ns: f64,
-    /// The same, at 99.9 %.
+    /// The same at 99.9 %.
     pub timer_p999_ns: f64,
-    /// The worst of a hundred thousand.
+    /// The largest of a hundred thousand.
     pub timer_max_ns: f64,
-    /// The smallest step of the clock that was seen.
+    /// The smallest step of the clock.
     pub timer_step_ns: f64,
-    /// How far the reference is from itself: the median of paired ratios less 1.
+    /// The difference of the reference from itself: the median of paired ratios minus 1.
     pub aa_floor: f64,
-    /// How much slower two threads write to one line than to lines far apart; `None` on one CPU.
+    /// How many times as long two threads take to write to one line as to lines far apart. `None`
+    /// on one CPU.
     pub false_sharing: Option<f64>,
 }
 
@@ -63,7 +64,7 @@ impl Calibration {
     }
 }
 
-/// Runs `work` with `n` seven times; the median in nanoseconds an operation.
+/// Runs `work` with `n` seven times, and returns the median in nanoseconds per operation.
 fn per_op(n: u64, mut work: impl FnMut(u64) -> u64) -> f64 {
     let mut times: Vec<f64> = (0..7)
         .map(|_| {
@@ -75,7 +76,7 @@ fn per_op(n: u64, mut work: impl FnMut(u64) -> u64) -> f64 {
     stats::median(&mut times).unwrap_or(0.0)
 }
 
-/// Durations of empty regions, sorted, and the smallest step of the clock.
+/// Returns the durations of empty regions, sorted, and the smallest step of the clock.
 fn timer() -> (Vec<f64>, f64) {
     let mut empty = Vec::with_capacity(100_000);
     for _ in 0..100_000 {
@@ -105,15 +106,16 @@ fn aa_floor() -> f64 {
     stats::median(&mut ratios).map_or(0.0, |ratio| (ratio - 1.0).abs())
 }
 
-/// A block of lines, of which two threads write words.
+/// A block of lines. Two threads write words in it.
 #[repr(align(128))]
 struct Lines([AtomicU64; 64]);
 
-/// Time that two threads take to count in words `apart` words from one another: by atomic additions, since plain writes wait in a
-/// store buffer where nobody sees what the line costs.
+/// Returns the time that two threads take to count in words that are `apart` words from each other.
+/// They use atomic additions, since plain writes wait in a store buffer, which hides the cost of
+/// the line.
 fn two_writers(cpus: [usize; 2], apart: usize) -> Duration {
     let lines = Lines([const { AtomicU64::new(0) }; 64]);
-    // Both must run before either starts, else a short region does not overlap.
+    // Both threads must run before either starts, or short regions do not overlap.
     let ready = AtomicU64::new(0);
     let write = |index: usize, cpu: usize| {
         os::pin(cpu);

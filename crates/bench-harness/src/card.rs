@@ -1,6 +1,6 @@
-//! Cards: what a contender is, what it can do, and what a workload needs.
+//! Cards: what a contender is and can do, and what a workload needs.
 
-/// What a contender hands out. Tables compare contenders of one class.
+/// What a contender hands out. A table compares contenders of one class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContenderClass {
     /// Blocks of any size.
@@ -17,7 +17,7 @@ impl ContenderClass {
     /// All classes, in the order of the report.
     pub const ALL: [Self; 4] = [Self::Blocks, Self::Objects, Self::Buffers, Self::Nodes];
 
-    /// The word for a heading.
+    /// Returns the word for a heading.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -29,24 +29,24 @@ impl ContenderClass {
     }
 }
 
-/// What a contender can do. A workload that needs more prints a dash and the reason.
+/// The capabilities of a contender. A workload that needs more prints a dash and the reason.
 #[derive(Clone, Copy, Debug)]
 pub struct Caps {
-    /// Memory of any block can be used again after it is freed, in any order.
+    /// Memory of each block can be reused after its free, in any order.
     pub free_individually: bool,
-    /// Serves every size and alignment.
+    /// The contender serves every size and alignment.
     pub any_size: bool,
     /// Blocks may be freed on a thread that did not allocate them.
     pub any_thread_free: bool,
     /// Several threads may allocate at the same time.
     pub shared_alloc: bool,
-    /// Threads that used it may end while the process goes on.
+    /// Threads that used the contender may end while the process continues.
     pub threads_end: bool,
-    /// The last block at least can grow where it is.
+    /// At least the last block can grow in place.
     pub grow_in_place: bool,
-    /// Everything can be taken back at once.
+    /// The contender can free everything at once.
     pub reset: bool,
-    /// What is written into a block is still there later. Off for the allocator that does nothing.
+    /// A block keeps what is written to it. This is off for the allocator that does nothing.
     pub keeps_contents: bool,
 }
 
@@ -66,30 +66,30 @@ impl Caps {
     /// An allocator for one thread that frees block by block.
     pub const LOCAL: Self = Self { any_thread_free: false, shared_alloc: false, ..Self::GENERAL };
 
-    /// A bump arena: takes back the last block, and everything by a reset.
+    /// A bump arena. It reuses the last block at once and everything else after a reset.
     pub const ARENA: Self = Self { free_individually: false, reset: true, ..Self::LOCAL };
 }
 
-/// How the memory of a contender is measured.
+/// How a contender's memory is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryBy {
-    /// Its backing allocator counts.
+    /// The backing allocator counts.
     Backing,
-    /// The resident set's high-water mark of a process of its own.
+    /// By the peak of the resident set of a separate process.
     HighWater,
 }
 
 /// A contender's card.
 #[derive(Clone, Copy, Debug)]
 pub struct Info {
-    /// The name of its rows.
+    /// The name in its rows.
     pub name: &'static str,
-    /// Version, as the lock file had it when the harness was built.
+    /// The version in the lock file when the harness was built.
     pub version: &'static str,
-    /// What it can do.
+    /// What the contender can do.
     pub caps: Caps,
     /// How its memory is measured.
     pub memory: MemoryBy,
-    /// What a reader of a table should know about it.
+    /// What a reader of a table should know about the contender.
     pub notes: &'static str,
 }

@@ -10,32 +10,33 @@ use serde::{Deserialize, Serialize};
 use crate::contenders::Entry;
 use crate::os;
 
-/// Facts that figures depend on.
+/// The facts on which figures depend.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Host {
-    /// Model of the processor.
+    /// The model of the processor.
     pub cpu: String,
-    /// CPUs that the process may use.
+    /// The number of CPUs that the process may use.
     pub cpus: usize,
-    /// Operating system and kernel.
+    /// The operating system and its kernel.
     pub kernel: String,
-    /// The C library, as it says itself.
+    /// The C library and its version.
     pub libc: String,
     /// Transparent huge pages: `always`, `madvise` or `never`.
     pub huge_pages: String,
     /// The compiler.
     pub rustc: String,
-    /// Target triple.
+    /// The target triple.
     pub target: String,
-    /// Directory of the profile the harness was built with (`release` for cargo's `bench` profile too), and its level.
+    /// The profile's directory (`release` also for cargo's profile `bench`) and the optimisation
+    /// level.
     pub profile: String,
-    /// Commit of the working directory.
+    /// The commit of the working directory.
     pub commit: String,
-    /// Load averages at the start.
+    /// The load averages at the start.
     pub load: String,
-    /// Time given to other guests so far, in ticks.
+    /// The time that the hypervisor gave to other guests so far, in ticks.
     pub steal: Option<u64>,
-    /// Contenders and their versions.
+    /// The contenders and their versions.
     pub contenders: Vec<(String, String)>,
 }
 
@@ -47,7 +48,7 @@ fn file(path: &str) -> Option<String> {
     Some(fs::read_to_string(path).ok()?.trim().to_owned())
 }
 
-/// The first line that a command prints.
+/// Returns the first line that a command prints.
 fn first_line(program: &str, arguments: &[&str]) -> Option<String> {
     let out = Command::new(program).args(arguments).output().ok().filter(|out| out.status.success())?;
     Some(String::from_utf8_lossy(&out.stdout).lines().next().unwrap_or_default().trim().to_owned())
@@ -65,7 +66,7 @@ fn huge_pages() -> Option<String> {
     Some(chosen.to_owned())
 }
 
-/// The commit, with `dirty` where files differ from it; `unknown` without git or a repository.
+/// Returns the commit, with `dirty` if files differ from it. `unknown` without git or a repository.
 #[must_use]
 pub fn commit(directory: &Path) -> String {
     let directory = directory.to_string_lossy();
@@ -76,7 +77,7 @@ pub fn commit(directory: &Path) -> String {
 }
 
 impl Host {
-    /// Looks around.
+    /// Collects the facts.
     #[must_use]
     pub fn here(contenders: &[Entry]) -> Self {
         let release = file("/proc/sys/kernel/osrelease").unwrap_or_else(unknown);
@@ -107,7 +108,7 @@ impl Host {
         }
     }
 
-    /// Whether the harness was built without optimisation, so that its figures mean nothing.
+    /// Returns whether the harness was built without optimisation. Its figures then mean nothing.
     #[must_use]
     pub fn unoptimised() -> bool {
         !matches!(env!("EPHEMERA_OPT_LEVEL"), "2" | "3")

@@ -1,21 +1,24 @@
-//! Compares allocators: paired, interleaved, as ratios with intervals.
+//! Compares allocators by paired, interleaved rounds, and reports ratios with intervals.
 //!
-//! A *contender* ([`contenders`]) is an allocator behind one of the harness's own traits: it hands out blocks of any size
-//! ([`blocks::RawAlloc`]), byte buffers ([`buffers::Source`]) or objects of one type ([`objects::Pool`]).
-//! A *workload* ([`workloads`]) is a function generic over it. The *runner* ([`runner`]) puts all contenders of one
-//! workload into one process, takes a sample of each in every round in random order, and repeats that in several
-//! processes; the *statistics* ([`stats`]) are medians of the ratios of samples of the same round, with an interval from a
-//! hierarchical bootstrap.
-//! The *report* ([`report`]) prints them beside memory, the loop's own cost and a card of the host ([`host`],
-//! [`calibrate`]).
+//! A *contender* ([`contenders`]) is an allocator behind one of the harness's own traits: it hands
+//! out blocks of any size ([`blocks::RawAlloc`]), byte buffers ([`buffers::Source`]), objects of
+//! one type ([`objects::RawPool`]) or nodes ([`nodes::NodeFamily`]). A *workload* ([`workloads`])
+//! is a function generic over one of these. The *runner* ([`runner`]) puts all contenders of a
+//! workload into one process. In every round it takes a sample of each in random order, and it
+//! repeats that in several processes. The *statistics* ([`stats`]) are medians of ratios within a
+//! round, with an interval from a hierarchical bootstrap. The *report* ([`report`]) prints them
+//! beside memory, the cost of the loop and the facts of the host ([`host`], [`calibrate`]).
 //!
 //! # Trade-offs
 //!
-//! * Every pointer goes through memory once on its way (`black_box`), for all contenders alike: about a nanosecond that
-//!   a program would not pay. The rows called "net" take the whole loop off.
-//! * All contenders of a workload share a process, which is what makes pairs possible; they also share caches, and one
-//!   contender's trimming may be another one's page fault. Memory is measured in a process per contender.
-//! * Timed loops make no random numbers, grow no container and dispatch nothing dynamically: tables are made before.
+//! * Every pointer passes through memory once (`black_box`), for all contenders alike. That costs
+//!   about a nanosecond, which a program would not pay. The rows called "net" subtract the whole
+//!   loop.
+//! * All contenders of a workload share a process, which makes pairs possible. They also share
+//!   caches, and one contender's trimming may cause another one's page fault. Memory is measured in
+//!   a separate process for each contender.
+//! * Timed loops draw no random numbers, grow no container and have no dynamic dispatch. Their
+//!   tables exist before.
 
 #![expect(
     clippy::std_instead_of_alloc,

@@ -1,9 +1,10 @@
-//! Nodes of data structures: what an allocator or a pool must offer to hold them, and how a structure calls it.
+//! Nodes of data structures: what a contender must offer, and how a structure calls it.
 //!
-//! A structure has a few types of node, linked by owning handles one pointer wide. Where they come from, an allocator of
-//! blocks or a pool for each type, is the contender's business: the two stand in one table here. Handles do not free by
-//! themselves: a structure gives each node back, after it has taken the node's own links out, so that all contenders do
-//! the same work whether their handles know their pool or not.
+//! A structure has a few types of node, linked by owning handles one pointer wide. The contender
+//! decides whether nodes come from an allocator of blocks or from a pool for each type; one table
+//! compares both. Handles do not free by themselves. A structure takes the links out of a node and
+//! then frees it, so that all contenders do the same work, whether their handles know their pool or
+//! not.
 
 use core::hint::black_box;
 use core::marker::PhantomData;
@@ -13,61 +14,64 @@ use core::ptr::NonNull;
 use crate::blocks::Contender;
 use crate::card::Info;
 
-/// What can be a node. Structures say themselves that they do not mind being moved.
+/// A type of node. Structures guarantee that they may be moved.
 pub trait Node: Unpin + 'static {}
 
 impl<T: Unpin + 'static> Node for T {}
 
-/// A contender: makes nodes of any type.
+/// A contender that makes nodes of any type.
 ///
 /// # Safety
 ///
-/// A handle from [`raw_put`](Self::raw_put) owns a node at a fixed address that is its own until
-/// [`raw_take`](Self::raw_take), a [`reset`](Self::reset), or the end of the pool or the family.
+/// A handle from [`raw_put`](Self::raw_put) owns a node at a fixed address. The node is exclusive
+/// until [`raw_take`](Self::raw_take), [`reset`](Self::reset), or the end of the pool or the
+/// family.
 pub unsafe trait NodeFamily: Sized + 'static {
-    /// Its card. Structures are used by one thread.
+    /// The contender's card. One thread uses a structure.
     const INFO: Info;
 
-    /// What a node is held by.
+    /// The handle of a node.
     type Box<T: Node>: DerefMut<Target = T> + Unpin + 'static;
 
-    /// Where nodes of a type come from.
+    /// The source of nodes of a type.
     type Pool<T: Node>: 'static;
 
-    /// The same over a backing allocator that counts, or `Self` where there is no such parameter.
+    /// The same contender over a backing allocator that counts. `Self` if it has no such parameter.
     type Metered: NodeFamily;
 
-    /// The heap below it, which littering fills with holes: itself for a general allocator, the system's for a pool.
+    /// The heap below the contender, which littering fills with holes. A general allocator is its
+    /// own; a pool names the system's.
     type Backing: Contender;
 
-    /// Makes an instance.
+    /// Creates an instance.
     fn create() -> Self;
 
-    /// The pool for nodes of a type.
+    /// Creates the pool for nodes of a type.
     fn pool<T: Node>(&self) -> Self::Pool<T>;
 
-    /// Makes a node; `None` where the contender refuses.
+    /// Makes a node. Returns `None` if the contender refuses.
     ///
     /// # Safety
     ///
-    /// The handle is not used, dereferenced or dropped once its pool or the family is gone or was reset.
+    /// The handle is not used, dereferenced or dropped after its pool or the family ends or is
+    /// reset.
     unsafe fn raw_put<T: Node>(pool: &Self::Pool<T>, value: T) -> Option<Self::Box<T>>;
 
     /// Drops a node.
     ///
     /// # Safety
     ///
-    /// The node came from this pool.
+    /// This pool made the node.
     unsafe fn raw_take<T: Node>(pool: &Self::Pool<T>, node: Self::Box<T>);
 
-    /// Takes everything back at once, where the contender can.
+    /// Frees everything at once, if the contender can.
     ///
     /// # Safety
     ///
-    /// None of its pools is left, and no node is used any more.
+    /// All pools have ended, and no node is used any more.
     unsafe fn reset(&mut self) {}
 
-    /// What a structure calls to make a node: hidden from the optimiser.
+    /// Makes a node for a structure, hidden from the optimiser.
     ///
     /// # Safety
     ///
@@ -75,7 +79,7 @@ pub unsafe trait NodeFamily: Sized + 'static {
     ///
     /// # Panics
     ///
-    /// When the contender refuses: a workload that a contender cannot serve ends, and its cell says so.
+    /// If the contender refuses. The workload ends, and its cell says so.
     #[inline(always)]
     unsafe fn put<T: Node>(pool: &Self::Pool<T>, value: T) -> Self::Box<T> {
         // SAFETY: the caller's duty is the callee's.
@@ -83,7 +87,7 @@ pub unsafe trait NodeFamily: Sized + 'static {
         black_box(node)
     }
 
-    /// What a structure calls to give a node back, hidden from the optimiser.
+    /// Frees a node of a structure, hidden from the optimiser.
     ///
     /// # Safety
     ///
@@ -102,22 +106,22 @@ fn refused<T>() -> ! {
     panic!("the contender refused a node of {} bytes", size_of::<T>());
 }
 
-/// The handle of contenders that hand out raw memory: a pointer to a node, which frees nothing when it is dropped.
+/// The handle of contenders that hand out raw memory: a pointer to a node. Its drop frees nothing.
 #[derive(Debug)]
 pub struct Owned<T>(NonNull<T>, PhantomData<T>);
 
 impl<T> Owned<T> {
-    /// Takes a node over.
+    /// Creates a handle that owns a node.
     ///
     /// # Safety
     ///
-    /// The pointer is to a value that nobody else uses for as long as the handle is dereferenced.
+    /// Nothing else uses the value while the handle is dereferenced.
     #[inline(always)]
     pub(crate) unsafe fn new(node: NonNull<T>) -> Self {
         Self(node, PhantomData)
     }
 
-    /// The node itself.
+    /// Returns the pointer to the node.
     #[inline(always)]
     pub(crate) fn into_raw(self) -> NonNull<T> {
         self.0
@@ -129,7 +133,7 @@ impl<T> Deref for Owned<T> {
 
     #[inline(always)]
     fn deref(&self) -> &T {
-        // SAFETY: by `new`, the node is alive and this handle's own.
+        // SAFETY: by the contract of `new`, the node is live and exclusive to this handle.
         unsafe { self.0.as_ref() }
     }
 }
@@ -137,7 +141,7 @@ impl<T> Deref for Owned<T> {
 impl<T> DerefMut for Owned<T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: by `new`, the node is alive and this handle's own.
+        // SAFETY: by the contract of `new`, the node is live and exclusive to this handle.
         unsafe { self.0.as_mut() }
     }
 }

@@ -1,7 +1,8 @@
-//! Objects of one type: what a pool must offer to be a contender, and how a workload calls it.
+//! Objects of one type: what a contender must offer, and how a workload calls it.
 //!
-//! Pools differ in what they hand out: a box of their own, a key, a raw slot. So a handle here is whatever the pool's
-//! users would keep, and giving it back is a call. As for blocks, every handle passes through [`black_box`] on its way.
+//! Pools hand out different things: a box of their own, a key, a raw slot. So a handle is what the
+//! pool's users keep, and a free is a call. As for blocks, every handle passes through
+//! [`black_box`].
 
 use core::hint::black_box;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -10,12 +11,12 @@ use typed_pool::Pooled;
 
 use crate::card::Info;
 
-/// What the workloads put into pools. The supertrait is what one of them asks of its types.
+/// What a workload puts into a pool. One of the pools requires the supertrait.
 pub trait Object: Send + Sync + Pooled + 'static {
-    /// Makes one, every word of it filled with `tag`.
+    /// Creates an object with `tag` in every word.
     fn new(tag: u64) -> Self;
 
-    /// Its first and its last word.
+    /// Returns the first and the last word.
     fn ends(&self) -> (u64, u64);
 }
 
@@ -38,7 +39,7 @@ where
     }
 }
 
-/// An object of one word that is written through a shared reference.
+/// An object of one word, which is written through a shared reference.
 #[derive(Debug)]
 pub struct Counter(pub AtomicU64);
 
@@ -55,58 +56,60 @@ impl Object for Counter {
     }
 }
 
-/// A pool of objects, as the workloads see it.
+/// A pool of objects, as a workload sees it.
 ///
 /// # Safety
 ///
-/// * A handle names an object of its own, from [`raw_put`](Self::raw_put) to [`raw_take`](Self::raw_take), at a fixed
-///   address (unless [`Caps::keeps_contents`](crate::card::Caps::keeps_contents) is off: then objects may overlap).
-/// * Where the maker's [`Caps::any_thread_free`](crate::card::Caps::any_thread_free) is on, `raw_take` and `look` may be
-///   called on any thread at the same time as `raw_put`; where `shared_alloc` is on, so may `raw_put` itself.
+/// * A handle names its own object, from [`raw_put`](Self::raw_put) to
+///   [`raw_take`](Self::raw_take), at a fixed address. If
+///   [`Caps::keeps_contents`](crate::card::Caps::keeps_contents) is off, objects may overlap.
+/// * If the maker's [`Caps::any_thread_free`](crate::card::Caps::any_thread_free) is on, `raw_take`
+///   and `look` may be called on any thread at the same time as `raw_put`. If `shared_alloc` is on,
+///   so may `raw_put`.
 pub unsafe trait RawPool<T: Object>: Sized + 'static {
-    /// Whether the workload shall verify what it wrote: on in the check run alone, off in the timed one.
+    /// Whether the workload verifies what it wrote. Only a check run does; a timed run does not.
     const CHECKED: bool = false;
 
-    /// What a user of the pool keeps.
+    /// What the pool's user keeps.
     type Handle: 'static;
 
-    /// Puts an object into the pool; `None` where it refuses.
+    /// Puts an object into the pool. Returns `None` if the pool refuses.
     fn raw_put(&self, value: T) -> Option<Self::Handle>;
 
-    /// Shows the object to `look`.
+    /// Passes the object to `look`.
     ///
     /// # Safety
     ///
-    /// The handle came from this pool and was not taken.
+    /// This pool returned the handle, and it was not taken.
     unsafe fn look<R>(&self, handle: &Self::Handle, look: impl FnOnce(&T) -> R) -> R;
 
     /// Drops an object.
     ///
     /// # Safety
     ///
-    /// The handle came from this pool; it is used up.
+    /// This pool returned the handle, which is consumed.
     unsafe fn raw_take(&self, handle: Self::Handle);
 
-    /// Takes everything back at once, where the pool can; no object is alive.
+    /// Frees everything at once, if the pool can. No object is live.
     fn reset(&mut self) {}
 
-    /// Tells how many objects will be alive at a time. Only the pool that does nothing listens.
+    /// Announces the number of live objects at a time. Only the pool that does nothing uses it.
     fn expect_live(&mut self, objects: usize) {
         let _ = objects;
     }
 
-    /// What a workload calls to make an object: hidden from the optimiser.
+    /// Makes an object for a workload, hidden from the optimiser.
     ///
     /// # Panics
     ///
-    /// When the contender refuses: a workload that a contender cannot serve ends, and its cell says so.
+    /// If the contender refuses. The workload ends, and its cell says so.
     #[inline(always)]
     fn put(&self, value: T) -> Self::Handle {
         let Some(handle) = self.raw_put(value) else { refused::<T>() };
         black_box(handle)
     }
 
-    /// What a workload calls to drop an object, hidden from the optimiser.
+    /// Drops an object of a workload, hidden from the optimiser.
     ///
     /// # Safety
     ///
@@ -125,19 +128,19 @@ fn refused<T>() -> ! {
     panic!("the pool refused an object of {} bytes", size_of::<T>());
 }
 
-/// A contender: makes pools of any type.
+/// A contender that makes pools of any type.
 pub trait Maker: 'static {
-    /// Its card.
+    /// The contender's card.
     const INFO: Info;
 
     /// The pool of a type.
     type Pool<T: Object>: RawPool<T>;
 
-    /// Makes a pool.
+    /// Creates a pool.
     fn make<T: Object>() -> Self::Pool<T>;
 
-    /// Makes a pool of which so many objects will be alive at a time at most, as its user would know. Only pools that keep a
-    /// bounded number listen.
+    /// Creates a pool for at most `objects` live objects, as its user would know. Only bounded
+    /// pools use the number.
     fn make_for<T: Object>(objects: usize) -> Self::Pool<T> {
         let _ = objects;
         Self::make()

@@ -1,4 +1,5 @@
-//! Counts what reaches a contender: for the check run and the memory pass, never for a timed one.
+//! Counts the calls that reach a contender, in the check run and the memory pass. No timed run
+//! counts.
 
 mod buffers;
 mod nodes;
@@ -22,31 +23,31 @@ static LIVE: AtomicU64 = AtomicU64::new(0);
 static PEAK: AtomicU64 = AtomicU64::new(0);
 static DAMAGED: AtomicU64 = AtomicU64::new(0);
 
-/// What was counted since the last [`reset`].
+/// The counts since the last [`reset`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct CallTally {
     /// Allocations that reached the contender.
     pub allocs: u64,
-    /// Grows and shrinks that reached it.
+    /// Calls to grow and shrink that reached it.
     pub resizes: u64,
-    /// Blocks given back.
+    /// Blocks freed.
     pub frees: u64,
-    /// Bytes asked for in all.
+    /// The sum of all requested bytes.
     pub bytes: u64,
-    /// Most bytes alive at a time.
+    /// The most live bytes at a time.
     pub peak_live: u64,
-    /// Blocks that did not hold what was written into them.
+    /// Blocks whose contents were not those written.
     pub damaged: u64,
 }
 
-/// Starts again from zero.
+/// Sets all counters to zero.
 pub fn reset() {
     for counter in [&ALLOCS, &RESIZES, &FREES, &BYTES, &LIVE, &PEAK, &DAMAGED] {
         counter.store(0, Relaxed);
     }
 }
 
-/// Reads the counters; exact when no thread is using a counted contender.
+/// Reads the counters. They are exact if no thread uses a counted contender.
 pub fn read() -> CallTally {
     CallTally {
         allocs: ALLOCS.load(Relaxed),
@@ -58,7 +59,7 @@ pub fn read() -> CallTally {
     }
 }
 
-/// Notes a block whose contents changed under its holder.
+/// Counts a block whose contents changed while it was held.
 #[cold]
 pub fn damaged() {
     DAMAGED.fetch_add(1, Relaxed);
@@ -75,7 +76,7 @@ fn died(bytes: usize) {
     LIVE.fetch_sub(bytes as u64, Relaxed);
 }
 
-/// A contender whose calls are counted, and whose workloads verify what they wrote.
+/// A contender whose calls are counted. Workloads over it verify what they wrote.
 #[derive(Debug)]
 pub struct Counted<C>(C);
 
@@ -106,7 +107,7 @@ impl<C: Contender> Contender for Counted<C> {
 #[derive(Clone, Copy, Debug)]
 pub struct CountedRef<R>(R);
 
-// SAFETY: every call is forwarded to the contender's own reference, which keeps the contract.
+// SAFETY: every call goes to the contender's own reference, which keeps the contract.
 unsafe impl<R: RawAlloc> RawAlloc for CountedRef<R> {
     const CHECKED: bool = true;
 
@@ -161,7 +162,7 @@ impl<M: Maker> Maker for Counted<M> {
     }
 }
 
-// SAFETY: every call is forwarded to the contender's own pool, which keeps the contract.
+// SAFETY: every call goes to the contender's own pool, which keeps the contract.
 unsafe impl<T: Object, P: RawPool<T>> RawPool<T> for Counted<P> {
     const CHECKED: bool = true;
     type Handle = P::Handle;

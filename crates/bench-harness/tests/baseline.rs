@@ -6,10 +6,10 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// A fresh directory for the output of one run.
+/// Returns a fresh directory for the output of one run.
 fn directory(run: &str) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("baseline").join(run);
-    // Of an earlier run, if there was one.
+    // The directory may be left from an earlier run.
     let _ = fs::remove_dir_all(&path);
     path
 }
@@ -28,7 +28,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn a_run_is_put_beside_an_earlier_one() {
+fn a_run_is_compared_with_an_earlier_one() {
     let (then, now) = (directory("then"), directory("now"));
     let first = runner(&then, "^S1/pair/(4|16)$", None);
     assert!(first.status.success(), "{}", text(&first.stderr));

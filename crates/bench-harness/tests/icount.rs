@@ -1,4 +1,5 @@
-//! `--icount`: the same count twice, whatever lies around, and what is said without the tool.
+//! `--icount`: two runs give the same count whatever the environment, and the message without the
+//! tool.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,7 +9,7 @@ use serde_json::Value;
 
 fn directory(run: &str) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("icount").join(run);
-    // Of an earlier run, if there was one.
+    // The directory may be left from an earlier run.
     let _ = fs::remove_dir_all(&path);
     path
 }
@@ -53,7 +54,7 @@ fn two_runs_count_the_same() {
 }
 
 #[test]
-fn without_the_tool_the_way_to_get_it_is_said() {
+fn a_missing_tool_is_reported_with_the_way_to_install_it() {
     let output = runner("^S1/pair/64$", &directory("without"), "")
         .env("PATH", "")
         .output()

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use bench_harness::replay::field;
-use ephemera_trace::replay::{Program, REFERENCE, TWIN, time};
+use ephemera_trace::replay::{REFERENCE, ReplayProgram, TWIN, time};
 use ephemera_trace::{Trace, What, figures};
 
 use self::support::TestDir;
@@ -41,7 +41,7 @@ fn conc_every_general_contender_replays() {
     let dir = TestDir::new("every");
     let program = |path: &Path| {
         let trace = Trace::open(path).expect("the test wrote it");
-        Program::of(&trace).expect("the trace is whole")
+        ReplayProgram::of(&trace).expect("the trace is whole")
     };
     for program in [program(&dir.save("one thread", churn(2000))), program(&dir.four_threads())] {
         let field = field(program.is_threaded(), &[]);

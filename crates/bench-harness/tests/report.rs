@@ -1,5 +1,6 @@
-//! The pages: whole, on their own, and no wider than the screen. Opened in Chromium where there is one: `chromium`,
-//! `chromium-browser` or `google-chrome` in PATH, or what the variable CHROMIUM names.
+//! The pages are complete, need no other file, and are not wider than the screen. They are opened
+//! in Chromium if it is installed: `chromium`, `chromium-browser` or `google-chrome` in PATH, or
+//! the program that CHROMIUM names.
 
 mod browser;
 mod pages;
@@ -26,7 +27,7 @@ fn the_report_has_all_its_parts() {
     ] {
         assert!(page.contains(part), "{part}");
     }
-    // Arenas of others, which are a feature.
+    // The arenas of others require a feature.
     let arenas = bench_harness::contenders::all().iter().any(|entry| !entry.info.caps.free_individually);
     assert_eq!(page.contains("cannot free block by block"), arenas);
     for spec in pages::specs() {
@@ -35,9 +36,9 @@ fn the_report_has_all_its_parts() {
 }
 
 #[test]
-fn a_reference_that_differs_from_itself_is_told() {
+fn a_reference_that_differs_from_itself_is_reported() {
     assert!(pages::compared(1.0).tables.iter().all(|table| table.trusted));
-    // By less than gets a word, but the interval is narrow.
+    // The ratio is too close to 1 for a word, but the interval is narrow.
     let report = pages::compared(1.008);
     assert!(report.tables.iter().all(|table| !table.trusted));
     let told = format!("differed from itself in {0} of {0} tables", report.tables.len());
@@ -45,7 +46,7 @@ fn a_reference_that_differs_from_itself_is_told() {
 }
 
 #[test]
-fn the_pages_are_whole_and_say_what_they_show() {
+fn pages_are_complete_and_state_their_subject() {
     for page in [pages::report(), pages::advice()] {
         assert!(page.starts_with("<!doctype html>\n<html lang=\"en\">") && page.ends_with("</html>\n"));
         for tag in
@@ -62,7 +63,7 @@ fn the_pages_are_whole_and_say_what_they_show() {
 }
 
 #[test]
-fn the_pages_need_nothing_from_elsewhere() {
+fn pages_need_no_external_resources() {
     for page in [pages::report(), pages::advice()] {
         assert!(page.contains("default-src 'none'"));
         for foreign in ["<script", "<link", "<iframe", "http://", "https://", "src=", "@import", "url("] {
@@ -72,13 +73,13 @@ fn the_pages_need_nothing_from_elsewhere() {
 }
 
 #[test]
-fn a_browser_shows_the_pages_as_they_should_be() {
+fn a_browser_shows_the_pages_without_faults() {
     let Some(chromium) = Chromium::find() else {
         eprintln!("NOT LOOKED AT: there is no Chromium; the pages were checked as text alone");
         return;
     };
     for (name, page) in [("report", pages::report()), ("advice", pages::advice())] {
-        // For people to open by hand.
+        // The file is kept for manual inspection.
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.html"));
         fs::write(path, page).expect("cargo's directory can be written");
         let widths = [1280, 360];
@@ -98,7 +99,7 @@ fn a_browser_shows_the_pages_as_they_should_be() {
 }
 
 #[test]
-fn the_browser_would_tell() {
+fn the_browser_check_detects_faults() {
     let Some(chromium) = Chromium::find() else { return };
     let bad = "<main><img src=\"http://localhost:9/none.png\"><p style=\"width: 900px; color: #ccc\">x</p>";
     let (looks, complaints) = chromium.look(&pages::advice().replace("<main>", bad), "bad", &[360]);

@@ -6,10 +6,10 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// A fresh directory for the output of one test.
+/// Returns a fresh directory for the output of one test.
 fn directory(test: &str) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
-    // Of an earlier run, if there was one.
+    // The directory may be left from an earlier run.
     let _ = fs::remove_dir_all(&path);
     path
 }
@@ -33,7 +33,7 @@ fn row<'t>(table: &'t Value, key: &str) -> &'t Value {
     rows.iter().find(|row| row["key"] == key).unwrap_or_else(|| panic!("no row {key}"))
 }
 
-/// Those that a build without optimisation is done with soon; `cargo xtask ci` runs them all.
+/// These workloads are quick without optimisation. `cargo xtask ci` runs all.
 #[test]
 fn workloads_give_the_same_checksum_over_every_contender() {
     const SOON: &str = "^(S1|W|R)";
@@ -67,7 +67,8 @@ fn a_run_writes_tables_samples_and_pictures() {
     assert!(row(&tables[1], "upstream-ring")["peak_bytes"].as_u64().is_some_and(|peak| peak >= 16 * 1024));
 
     let samples = fs::read_to_string(out.join("results.jsonl")).expect("the samples are there");
-    // Three processes of at least fifteen rounds and three to warm up; five contenders in one workload, four in the other.
+    // There are three processes of at least fifteen rounds and three for the warm-up, with five
+    // contenders in one workload and four in the other.
     assert!(samples.lines().count() >= 3 * 18 * (5 + 4), "{}", samples.lines().count());
     assert!(samples.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()));
     let report = fs::read_to_string(out.join("report.md")).expect("the page is there");
@@ -79,7 +80,7 @@ fn a_run_writes_tables_samples_and_pictures() {
 }
 
 #[test]
-fn a_contender_that_crashes_is_a_cell() {
+fn a_crashed_contender_becomes_a_cell() {
     let arguments = ["--filter", "^S1/pair/16$", "--peers", "bumpalo,blink-alloc"];
     let (output, out) = runner("crash", &arguments, Some("bumpalo"));
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -99,7 +100,7 @@ fn a_crash_fails_the_smoke_test() {
 }
 
 #[test]
-fn in_a_full_run_a_contender_that_crashes_does_so_alone() {
+fn in_a_full_run_a_crashing_contender_affects_no_other() {
     let arguments = ["--full", "--filter", "^S1/pair/16$", "--peers", "bumpalo,blink-alloc"];
     let (output, out) = runner("full-crash", &arguments, Some("bumpalo"));
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -110,7 +111,8 @@ fn in_a_full_run_a_contender_that_crashes_does_so_alone() {
     assert!(crashed["reason"].as_str().is_some_and(|how| how.contains("when checked")), "{crashed}");
     let other = row(&summary["workloads"][0], "blink-alloc");
     assert!(other["state"] == "ran" && other["ns_per_op"].is_number(), "{other}");
-    // It never shared a process with the others: there is no sample of it, and of the others there are all.
+    // The contender never shared a process with the others: it has no sample, and the others have
+    // all.
     let samples = fs::read_to_string(out.join("results.jsonl")).expect("the samples are there");
     assert!(!samples.contains("bumpalo") && samples.contains("blink-alloc"));
     let page = fs::read_to_string(out.join("report.html")).expect("the page is there");

@@ -3,7 +3,7 @@
 use core::alloc::{GlobalAlloc, Layout};
 
 use crate::format::{self, op};
-use crate::process::clocks::Watch;
+use crate::process::clocks::CallTimer;
 use crate::process::record;
 use crate::stream::Call;
 
@@ -78,7 +78,7 @@ impl<A> TraceAlloc<A> {
 unsafe impl<A: GlobalAlloc> GlobalAlloc for TraceAlloc<A> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let mut watch = Watch::start();
+        let mut watch = CallTimer::start();
         // SAFETY: the caller's duty is the callee's.
         let block = unsafe { self.0.alloc(layout) };
         watch.lap();
@@ -89,7 +89,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for TraceAlloc<A> {
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        let mut watch = Watch::start();
+        let mut watch = CallTimer::start();
         // SAFETY: the caller's duty is the callee's.
         let block = unsafe { self.0.alloc_zeroed(layout) };
         watch.lap();
@@ -100,7 +100,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for TraceAlloc<A> {
 
     #[inline]
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        let mut watch = Watch::start();
+        let mut watch = CallTimer::start();
         goes(op::FREE, ptr);
         watch.lap();
         // SAFETY: the caller's duty is the callee's.
@@ -111,7 +111,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for TraceAlloc<A> {
     #[inline]
     unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         goes(op::RESIZE, ptr);
-        let mut watch = Watch::start();
+        let mut watch = CallTimer::start();
         // SAFETY: the caller's duty is the callee's.
         let block = unsafe { self.0.realloc(ptr, layout, new_size) };
         watch.lap();

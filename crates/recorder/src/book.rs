@@ -6,14 +6,14 @@ use core::hash::{BuildHasherDefault, Hasher};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use crate::reader::{Event, What};
+use crate::reader::{TraceEvent, What};
 
 /// Identifies a live block. The number of a freed block is reused.
 pub type Id = u32;
 
 /// A live block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Block {
+pub struct LiveBlock {
     /// The last requested size in bytes.
     pub size: u64,
     /// The requested alignment as a power of two; 0 if there was no request.
@@ -28,7 +28,7 @@ pub struct Block {
 
 /// The effect of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum BookStep {
     /// A block was allocated.
     Alloc {
         /// Its number.
@@ -47,7 +47,7 @@ pub enum Step {
         id: Id,
         /// Its previous size.
         old: u64,
-        /// As in [`Step::Alloc`].
+        /// As in [`BookStep::Alloc`].
         lost: Option<Id>,
     },
     /// An unknown block was freed.
@@ -60,23 +60,23 @@ pub enum Step {
     Refused {
         /// Its number.
         id: Id,
-        /// As in [`Step::Alloc`].
+        /// As in [`BookStep::Alloc`].
         lost: Option<Id>,
     },
     /// `realloc` returned an unknown block, which is known from here on.
     Found {
         /// Its number.
         id: Id,
-        /// As in [`Step::Alloc`].
+        /// As in [`BookStep::Alloc`].
         lost: Option<Id>,
     },
 }
 
 /// Hashes addresses. Their low bits differ little.
 #[derive(Debug, Default)]
-struct Spread(u64);
+struct AddressHasher(u64);
 
-impl Hasher for Spread {
+impl Hasher for AddressHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -99,8 +99,8 @@ const GONE: Id = Id::MAX;
 /// All live blocks.
 #[derive(Debug, Default)]
 pub struct Book {
-    by_address: HashMap<u64, Id, BuildHasherDefault<Spread>>,
-    blocks: Vec<Block>,
+    by_address: HashMap<u64, Id, BuildHasherDefault<AddressHasher>>,
+    blocks: Vec<LiveBlock>,
     free: Vec<Id>,
     /// The block that each thread has in `realloc`, and its address.
     pending: HashMap<u32, (Option<Id>, u64)>,
@@ -121,7 +121,7 @@ impl Book {
     ///
     /// If no step returned this number.
     #[must_use]
-    pub fn block(&self, id: Id) -> &Block {
+    pub fn block(&self, id: Id) -> &LiveBlock {
         &self.blocks[id as usize]
     }
 
@@ -138,17 +138,17 @@ impl Book {
     }
 
     /// Applies an event.
-    pub fn apply(&mut self, event: &Event) -> Step {
+    pub fn apply(&mut self, event: &TraceEvent) -> BookStep {
         match event.what {
             What::Alloc { address, size, align_log2, zeroed: _ } => {
                 let id = self.born(event, size, align_log2);
-                Step::Alloc { id, lost: self.place(address, id) }
+                BookStep::Alloc { id, lost: self.place(address, id) }
             }
             What::Free { address } => match self.take(address) {
                 Ok(id) => {
                     self.free.push(id);
                     self.live -= 1;
-                    Step::Free { id }
+                    BookStep::Free { id }
                 }
                 Err(step) => step,
             },
@@ -156,7 +156,7 @@ impl Book {
                 let taken = self.take(address);
                 self.pending.insert(event.thread, (taken.ok(), address));
                 match taken {
-                    Ok(_) => Step::Pending,
+                    Ok(_) => BookStep::Pending,
                     Err(step) => step,
                 }
             }
@@ -164,23 +164,24 @@ impl Book {
         }
     }
 
-    fn resized(&mut self, event: &Event, address: u64, size: u64) -> Step {
+    fn resized(&mut self, event: &TraceEvent, address: u64, size: u64) -> BookStep {
         let Some((Some(id), old_address)) = self.pending.remove(&event.thread) else {
             if size == 0 {
-                return Step::Pending;
+                return BookStep::Pending;
             }
             let id = self.born(event, size, 0);
-            return Step::Found { id, lost: self.place(address, id) };
+            return BookStep::Found { id, lost: self.place(address, id) };
         };
         if size == 0 {
-            return Step::Refused { id, lost: self.place(old_address, id) };
+            return BookStep::Refused { id, lost: self.place(old_address, id) };
         }
         let old = core::mem::replace(&mut self.blocks[id as usize].size, size);
-        Step::Resize { id, old, lost: self.place(address, id) }
+        BookStep::Resize { id, old, lost: self.place(address, id) }
     }
 
-    fn born(&mut self, event: &Event, size: u64, align_log2: u8) -> Id {
-        let block = Block { size, align_log2, thread: event.thread, birth: self.births, time: event.time };
+    fn born(&mut self, event: &TraceEvent, size: u64, align_log2: u8) -> Id {
+        let block =
+            LiveBlock { size, align_log2, thread: event.thread, birth: self.births, time: event.time };
         self.births += 1;
         self.live += 1;
         if let Some(id) = self.free.pop() {
@@ -201,11 +202,11 @@ impl Book {
         before
     }
 
-    fn take(&mut self, address: u64) -> Result<Id, Step> {
+    fn take(&mut self, address: u64) -> Result<Id, BookStep> {
         match self.by_address.entry(address) {
-            Entry::Vacant(_) => Err(Step::Unknown),
+            Entry::Vacant(_) => Err(BookStep::Unknown),
             Entry::Occupied(mut entry) => match entry.insert(GONE) {
-                GONE => Err(Step::Twice),
+                GONE => Err(BookStep::Twice),
                 id => Ok(id),
             },
         }

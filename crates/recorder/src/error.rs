@@ -6,7 +6,7 @@ use std::io;
 /// The error of reading a trace.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Error {
+pub enum TraceError {
     /// The file could not be read.
     Read(io::Error),
     /// The file is not a trace.
@@ -28,7 +28,7 @@ pub enum Error {
     },
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for TraceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Read(error) => write!(f, "the trace cannot be read: {error}"),
@@ -41,7 +41,7 @@ impl fmt::Display for Error {
     }
 }
 
-impl core::error::Error for Error {
+impl core::error::Error for TraceError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             Self::Read(error) => Some(error),
@@ -50,7 +50,7 @@ impl core::error::Error for Error {
     }
 }
 
-impl From<io::Error> for Error {
+impl From<io::Error> for TraceError {
     fn from(error: io::Error) -> Self {
         Self::Read(error)
     }

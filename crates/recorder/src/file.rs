@@ -32,7 +32,7 @@ const REPEATS: usize = 100;
 /// The fields change only under the process's lock.
 #[derive(Debug, Default)]
 #[repr(C)]
-pub(crate) struct File {
+pub(crate) struct TraceFile {
     /// The offset of the next chunk.
     next: AtomicU64,
     /// The address of that offset, if it is below `length`.
@@ -46,7 +46,7 @@ pub(crate) struct File {
     id: [AtomicU64; 2],
 }
 
-impl File {
+impl TraceFile {
     /// Creates the file, which must not exist, with space for the head and a chunk. Returns the
     /// address of the head.
     pub(crate) fn make(&self, path: &CStr) -> Result<*mut u8, StartError> {
@@ -219,7 +219,7 @@ impl File {
         reserved.map(|_| ()).map_err(|_| Stop::Disk)
     }
 
-    fn is_id_of(&self, found: Option<Found>) -> bool {
+    fn is_id_of(&self, found: Option<FileIdentity>) -> bool {
         if cfg!(ephemera_weaken = "recorder_any_file") {
             return true;
         }
@@ -235,19 +235,19 @@ pub(crate) fn release(chunk: *mut u8) {
 }
 
 /// The device and the inode of a file, and its length.
-type Found = ([u64; 2], i64);
+type FileIdentity = ([u64; 2], i64);
 
-fn of_path(path: &CStr) -> Option<Found> {
+fn of_path(path: &CStr) -> Option<FileIdentity> {
     // SAFETY: the path ends with a zero, the place is valid.
     stat_with(|place| unsafe { libc::stat(path.as_ptr(), place) })
 }
 
-fn of_descriptor(fd: i32) -> Option<Found> {
+fn of_descriptor(fd: i32) -> Option<FileIdentity> {
     // SAFETY: the place is valid.
     stat_with(|place| unsafe { libc::fstat(fd, place) })
 }
 
-fn stat_with(call: impl FnOnce(*mut libc::stat) -> i32) -> Option<Found> {
+fn stat_with(call: impl FnOnce(*mut libc::stat) -> i32) -> Option<FileIdentity> {
     let mut found = core::mem::MaybeUninit::<libc::stat>::zeroed();
     if call(found.as_mut_ptr()) != 0 {
         return None;

@@ -352,7 +352,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn varints_come_back(value: u64, shift in 0..64_u32) {
+        fn varints_round_trip(value: u64, shift in 0..64_u32) {
             let value = value >> shift;
             let mut out = [0; 10];
             let length = put(&mut out, value);
@@ -363,20 +363,20 @@ mod tests {
         }
 
         #[test]
-        fn distances_lead_back(from: u64, to: u64) {
+        fn differences_round_trip(from: u64, to: u64) {
             prop_assert_eq!(follow(from, distance(from, to)), to);
             prop_assert_eq!(follow(from, distance(from, from)), from);
         }
     }
 
     #[test]
-    fn neighbours_are_a_byte_apart() {
+    fn neighbouring_addresses_need_one_byte() {
         assert_eq!(distance(0x5555_0000_1000, 0x5555_0000_1010), 2);
         assert_eq!(distance(0x5555_0000_1010, 0x5555_0000_1000), 1);
     }
 
     #[test]
-    fn what_does_not_fit_is_told() {
+    fn truncated_and_long_varints_are_errors() {
         assert_eq!(take(&[0xff; 11], &mut 0), Err(Bad::Long));
         assert_eq!(take(&[0x80; 9], &mut 0), Err(Bad::Short));
         let most = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1];

@@ -46,13 +46,13 @@ mod tls;
 
 #[cfg(target_os = "linux")]
 pub use self::alloc::TraceAlloc;
-pub use self::book::{Block, Book, Id, Step};
-pub use self::error::{Error, StartError};
+pub use self::book::{Book, BookStep, Id, LiveBlock};
+pub use self::error::{StartError, TraceError};
 #[cfg(target_os = "linux")]
 pub use self::process::start;
-pub use self::reader::{End, Event, Events, Trace, What};
+pub use self::reader::{Events, RunEnd, Trace, TraceEvent, What};
 pub use self::summary::{Summary, grouped};
-pub use self::timing::{Kind, Sample, Thread, Timing};
+pub use self::timing::{OperationTimes, ThreadClocks, TimeSample, Timing};
 pub use self::writer::Writer;
 
 /// The environment variable with the path of the trace. The preloaded recorder appends `.` and the

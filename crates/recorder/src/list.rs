@@ -16,24 +16,24 @@ use Ordering::{Acquire, Relaxed};
 /// outdated link. All zeros is an empty list.
 #[derive(Debug, Default)]
 #[repr(transparent)]
-pub(crate) struct List(AtomicU64);
+pub(crate) struct StreamList(AtomicU64);
 
-// ORDERING: Release. Pairs with the Acquire in `List::pop`. Publishes: the writes of the entry's
-// last holder, and its link.
+// ORDERING: Release. Pairs with the Acquire in `StreamList::pop`. Publishes: the writes of the
+// entry's last holder, and its link.
 const PUSH: Ordering =
     if cfg!(ephemera_weaken = "recorder_list_relaxed") { Ordering::Relaxed } else { Ordering::Release };
 
-impl List {
+impl StreamList {
     /// Takes the first entry. `link_of` reads an entry's link, even if another thread has taken
     /// the entry since.
     pub(crate) fn pop(&self, link_of: impl Fn(u32) -> u32) -> Option<u32> {
-        // ORDERING: Acquire. Pairs with the Release in `List::push`. Publishes: the first entry's
-        // link.
+        // ORDERING: Acquire. Pairs with the Release in `StreamList::push`. Publishes: the first
+        // entry's link.
         let mut head = self.0.load(Acquire);
         while let Some(index) = (head as u32).checked_sub(1) {
             let next = changed(head, link_of(index));
-            // ORDERING: Acquire. Pairs with the Release in `List::push`. Publishes: the entry that
-            // this thread takes, or the link of the entry that is first now.
+            // ORDERING: Acquire. Pairs with the Release in `StreamList::push`. Publishes: the
+            // entry that this thread takes, or the link of the entry that is first now.
             match self.0.compare_exchange(head, next, Acquire, Acquire) {
                 Ok(_) => return Some(index),
                 Err(now) => head = now,
@@ -72,12 +72,12 @@ fn changed(head: u64, link: u32) -> u64 {
 mod tests {
     use core::cell::Cell;
 
-    use super::List;
+    use super::StreamList;
 
     #[test]
-    fn entries_leave_last_in_first_out() {
+    fn entries_are_popped_last_in_first_out() {
         let links = [const { Cell::new(0) }; 4];
-        let list = List::default();
+        let list = StreamList::default();
         assert_eq!(list.pop(|_| 0), None);
         (0..4).for_each(|index| list.push(index, |link| links[index as usize].set(link)));
         let mut left = core::iter::from_fn(|| list.pop(|index| links[index as usize].get()));
@@ -96,11 +96,11 @@ mod models {
     use loom::sync::atomic::AtomicU32;
     use loom::thread;
 
-    use super::{List, Relaxed};
+    use super::{Relaxed, StreamList};
 
     /// Two streams: links, and a witness that only the holder of each may touch.
     struct Streams {
-        list: List,
+        list: StreamList,
         links: [AtomicU32; 2],
         witness: [UnsafeCell<u32>; 2],
     }
@@ -131,7 +131,7 @@ mod models {
     fn loom_a_stream_has_one_holder() {
         loom::model(|| {
             let streams = Arc::new(Streams {
-                list: List::default(),
+                list: StreamList::default(),
                 links: [AtomicU32::new(0), AtomicU32::new(0)],
                 witness: [UnsafeCell::new(0), UnsafeCell::new(0)],
             });

@@ -20,14 +20,14 @@ pub(crate) struct Lock<'a> {
     /// The kernel's number of the holder.
     thread: u32,
     /// Dropped after the word is released.
-    _quiet: Quiet,
+    _quiet: Uninterrupted,
 }
 
 impl<'a> Lock<'a> {
     /// Waits for the lock. Its word is 0 while no thread holds it. Returns `None` if the kernel
     /// refuses to wait.
     pub(crate) fn take(word: &'a AtomicU32) -> Option<Self> {
-        let quiet = Quiet::begin();
+        let quiet = Uninterrupted::begin();
         let thread = os::thread();
         // ORDERING: Acquire. Pairs with the Release in `Lock::drop`. Publishes: the file's length
         // and its window.
@@ -69,7 +69,7 @@ impl Drop for Lock<'_> {
 /// A handler may leave by `longjmp`, and a cancelled thread unwinds. Either would keep the lock
 /// for the rest of the process. Signals of a faulting instruction stay unblocked, since blocking
 /// them would end the program.
-pub(crate) struct Quiet {
+pub(crate) struct Uninterrupted {
     signals: libc::sigset_t,
     cancel: c_int,
 }
@@ -84,13 +84,13 @@ unsafe extern "C" {
 const FAULTS: [c_int; 6] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
 
-impl core::fmt::Debug for Quiet {
+impl core::fmt::Debug for Uninterrupted {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Quiet").field("cancel", &self.cancel).finish_non_exhaustive()
     }
 }
 
-impl Quiet {
+impl Uninterrupted {
     fn begin() -> Self {
         let mut cancel = 0;
         if !cfg!(ephemera_weaken = "recorder_cancellable") {
@@ -111,7 +111,7 @@ impl Quiet {
     }
 }
 
-impl Drop for Quiet {
+impl Drop for Uninterrupted {
     fn drop(&mut self) {
         // SAFETY: `begin` filled the set.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.signals, null_mut()) };

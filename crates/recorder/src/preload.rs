@@ -8,7 +8,7 @@ use core::ptr::null_mut;
 
 use crate::alloc::{align_log2, born, goes, resized};
 use crate::format::{Origin, op};
-use crate::process::clocks::Watch;
+use crate::process::clocks::CallTimer;
 use crate::process::launch;
 use crate::real::{early, early_size, is_early, real};
 use crate::{DEFAULT_LIMIT, os};
@@ -76,7 +76,7 @@ fn refused() -> *mut c_void {
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn malloc(size: usize) -> *mut c_void {
     let Some(real) = real() else { return early(1, size).cast() };
-    let mut watch = Watch::start();
+    let mut watch = CallTimer::start();
     // SAFETY: any size is valid.
     let block = unsafe { (real.malloc)(size) };
     watch.lap();
@@ -95,7 +95,7 @@ pub(crate) unsafe extern "C" fn calloc(count: usize, size: usize) -> *mut c_void
     let Some(real) = real() else {
         return count.checked_mul(size).map_or_else(refused, |bytes| early(1, bytes).cast());
     };
-    let mut watch = Watch::start();
+    let mut watch = CallTimer::start();
     // SAFETY: any sizes are valid.
     let block = unsafe { (real.calloc)(count, size) };
     watch.lap();
@@ -148,7 +148,7 @@ pub(crate) unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut
         return left;
     }
     goes(op::RESIZE, block.cast());
-    let mut watch = Watch::start();
+    let mut watch = CallTimer::start();
     // SAFETY: the caller's duty is the callee's.
     let moved = unsafe { (real.realloc)(block, size) };
     watch.lap();
@@ -182,7 +182,7 @@ pub(crate) unsafe extern "C" fn free(block: *mut c_void) {
         return;
     }
     if let Some(real) = real() {
-        let mut watch = Watch::start();
+        let mut watch = CallTimer::start();
         goes(op::FREE, block.cast());
         watch.lap();
         // SAFETY: the caller's duty is the callee's.

@@ -10,9 +10,9 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 
 use crate::error::StartError;
-use crate::file::File;
+use crate::file::TraceFile;
 use crate::format::{self, CHUNK, HEAD, MOST_THREADS, Origin, Stop, head};
-use crate::list::List;
+use crate::list::StreamList;
 use crate::lock::Lock;
 use crate::os;
 use crate::stream::{Call, Stream};
@@ -36,18 +36,18 @@ const SUFFIX: usize = 24;
 /// The most programs that one process executes one after another.
 const IMAGES: u32 = 10_000;
 
-/// The states of a [`Process`]. A fork sets zero.
+/// The states of a [`Recording`]. A fork sets zero.
 const WIPED: u32 = 0;
 const RECORDING: u32 = 1;
 const STOPPED: u32 = 2;
 
 /// The state of a recording. The kernel zeroes it in the child of a fork (I3).
 #[repr(C)]
-struct Process {
+struct Recording {
     state: AtomicU32,
     /// The word of the [`Lock`] under which the file begins and grows.
     locked: AtomicU32,
-    file: File,
+    file: TraceFile,
     /// The address of the file's head; null before there is a file.
     base: AtomicPtr<u8>,
     /// The process of the file. The child of a `vfork` reads its parent's number.
@@ -55,13 +55,13 @@ struct Process {
     /// The number of calls that were not recorded.
     dropped: AtomicU64,
     /// The streams that threads have returned.
-    free: List,
+    free: StreamList,
     /// The number of streams that any thread has ever held.
     made: AtomicU32,
     streams: [Stream; STREAMS],
 }
 
-static PROCESS: AtomicPtr<Process> = AtomicPtr::new(core::ptr::null_mut());
+static PROCESS: AtomicPtr<Recording> = AtomicPtr::new(core::ptr::null_mut());
 static STARTED: AtomicBool = AtomicBool::new(false);
 /// The number of the next event.
 static SEQUENCE: AtomicU64 = AtomicU64::new(0);
@@ -76,18 +76,18 @@ static KEY: AtomicU32 = AtomicU32::new(0);
 /// The number of threads that are about to enter a sandbox. The file does not grow meanwhile.
 static ENTERING: AtomicU32 = AtomicU32::new(0);
 /// The requested path.
-static ASKED: Text = Text(UnsafeCell::new([0; PATH]));
+static ASKED: PathText = PathText(UnsafeCell::new([0; PATH]));
 /// The path of this process's file.
-static FILE: Text = Text(UnsafeCell::new([0; PATH]));
+static FILE: PathText = PathText(UnsafeCell::new([0; PATH]));
 
 /// A path with a zero at its end.
-struct Text(UnsafeCell<[u8; PATH]>);
+struct PathText(UnsafeCell<[u8; PATH]>);
 
 // SAFETY: `prepare` writes it before `PROCESS` is published. Afterwards, only the holder of the
 // process's lock reads or writes it.
-unsafe impl Sync for Text {}
+unsafe impl Sync for PathText {}
 
-impl Text {
+impl PathText {
     fn get(&self) -> &CStr {
         // SAFETY: the caller holds the process's lock or has not published the process, so no
         // other thread writes.
@@ -140,7 +140,7 @@ pub(crate) fn record(call: &Call) {
 /// Finds a stream with room for the thread, and writes the call to it.
 #[cold]
 #[inline(never)]
-fn record_slow(process: &Process, call: &Call) {
+fn record_slow(process: &Recording, call: &Call) {
     // ORDERING: Acquire. Pairs with the Release in `restart`. Publishes: the child's file.
     if process.state.load(Acquire) == STOPPED {
         return;
@@ -167,7 +167,7 @@ fn record_slow(process: &Process, call: &Call) {
     os::set_errno(errno);
 }
 
-impl Process {
+impl Recording {
     /// Returns the next chunk of the file, to the holder of the lock.
     fn claim(&self, _lock: &Lock<'_>) -> Option<*mut u8> {
         // The process may have stopped or forked since the caller checked.
@@ -336,7 +336,7 @@ pub(crate) fn launch(path: &[u8], limit: u64, origin: Origin) -> Result<(), Star
 }
 
 fn prepare(path: &[u8], most: usize, origin: Origin) -> Result<(), StartError> {
-    let process: *mut Process = os::map_wiped(size_of::<Process>())?.cast();
+    let process: *mut Recording = os::map_wiped(size_of::<Recording>())?.cast();
     // SAFETY: the mapping is large enough and aligned to a page. Zeros are a process without a
     // file. A published process is never unmapped (I1).
     let known = unsafe { &*process };
@@ -354,7 +354,7 @@ fn prepare(path: &[u8], most: usize, origin: Origin) -> Result<(), StartError> {
         Err(StartError::System { call: "pthread_key_create", errno: made })
     };
     if opened.is_err() {
-        os::unmap(process.cast(), size_of::<Process>());
+        os::unmap(process.cast(), size_of::<Recording>());
         return opened;
     }
     known.state.store(RECORDING, Relaxed);

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use crate::error::Error;
+use crate::error::TraceError;
 use crate::format::{
     self, CHUNK, CHUNK_HEAD, CHUNK_MAGIC, HEAD, MAGIC, OLDEST, Origin, Stop, VERSION, chunk, head,
 };
@@ -54,7 +54,7 @@ pub enum What {
 
 /// One event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Event {
+pub struct TraceEvent {
     /// The position among all events.
     pub sequence: u64,
     /// Nanoseconds since the start.
@@ -67,7 +67,7 @@ pub struct Event {
 
 /// The end of a run that exited, in nanoseconds since its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct End {
+pub struct RunEnd {
     /// The time of the end.
     pub time: u64,
     /// The processor time of the process until then.
@@ -83,7 +83,7 @@ const UNBEGUN: u32 = 8192;
 
 /// The place of a chunk's events.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct ChunkPlace {
     offset: u64,
     used: usize,
 }
@@ -92,7 +92,7 @@ struct Place {
 #[derive(Debug)]
 pub struct Trace {
     file: File,
-    streams: Vec<Vec<Place>>,
+    streams: Vec<Vec<ChunkPlace>>,
     /// The base sequence number of each stream's first chunk.
     firsts: Vec<u64>,
     /// The process that was recorded.
@@ -114,7 +114,7 @@ pub struct Trace {
     /// Processor time of the process at the start of the recording, in nanoseconds.
     pub start_processor: u64,
     /// The end of the run; `None` if the program did not exit, or if the recording ended first.
-    pub end: Option<End>,
+    pub end: Option<RunEnd>,
     /// Nanoseconds that two readings of the clock add to the interval between them.
     pub clock_cost: f64,
     /// The command, with spaces between its words and with its control characters escaped.
@@ -136,7 +136,7 @@ fn long(bytes: &[u8], at: usize) -> u64 {
 }
 
 /// Reads from `offset` until `out` is full or the file ends.
-fn read_at(file: &File, out: &mut [u8], offset: u64) -> Result<usize, Error> {
+fn read_at(file: &File, out: &mut [u8], offset: u64) -> Result<usize, TraceError> {
     use std::io::{Seek, SeekFrom};
     let mut file = file;
     file.seek(SeekFrom::Start(offset))?;
@@ -157,20 +157,20 @@ impl Trace {
     /// # Errors
     ///
     /// If the file cannot be read, is not a trace, or has a chunk with an invalid head.
-    pub fn open(path: &Path) -> Result<Self, Error> {
+    pub fn open(path: &Path) -> Result<Self, TraceError> {
         let file = File::open(path)?;
         let length = file.metadata()?.len();
         let mut bytes = [0; HEAD];
         let read = read_at(&file, &mut bytes, 0)?;
         if read < head::COMMAND || bytes[..8] != MAGIC {
-            return Err(Error::Foreign { why: "it does not begin with EPHTRACE" });
+            return Err(TraceError::Foreign { why: "it does not begin with EPHTRACE" });
         }
         let found = word(&bytes, head::VERSION);
         if !(OLDEST..=VERSION).contains(&found) {
-            return Err(Error::Version { found });
+            return Err(TraceError::Version { found });
         }
         if word(&bytes, head::CHUNK) != CHUNK as u32 {
-            return Err(Error::Corrupt { offset: head::CHUNK as u64, why: "chunks have another size" });
+            return Err(TraceError::Corrupt { offset: head::CHUNK as u64, why: "chunks have another size" });
         }
         let stop = Stop::from_word(word(&bytes, head::STOP));
         // In the first version, the command may extend to the end of the head.
@@ -178,7 +178,7 @@ impl Trace {
         let most = if later { head::START_PROCESSOR } else { HEAD } - head::COMMAND;
         let command = (word(&bytes, head::COMMAND_LENGTH) as usize).min(most);
         let has_dropped = head::COMMAND + command <= head::DROPPED;
-        let end = End { time: long(&bytes, head::END), processor: long(&bytes, head::END_PROCESSOR) };
+        let end = RunEnd { time: long(&bytes, head::END), processor: long(&bytes, head::END_PROCESSOR) };
         let command = bytes[head::COMMAND..][..command].split(|byte| *byte == 0);
         let command: Vec<_> = command.filter(|word| !word.is_empty()).map(shown).collect();
         let mut trace = Self {
@@ -204,8 +204,8 @@ impl Trace {
         Ok(trace)
     }
 
-    fn find_chunks(&mut self, length: u64) -> Result<(), Error> {
-        let mut known: BTreeMap<u32, (u64, Vec<(u64, Place)>)> = BTreeMap::new();
+    fn find_chunks(&mut self, length: u64) -> Result<(), TraceError> {
+        let mut known: BTreeMap<u32, (u64, Vec<(u64, ChunkPlace)>)> = BTreeMap::new();
         let mut offset = HEAD as u64;
         let mut unbegun = 0;
         while offset < length {
@@ -217,7 +217,7 @@ impl Trace {
                 }
                 break;
             }
-            let why = |why| Error::Corrupt { offset, why };
+            let why = |why| TraceError::Corrupt { offset, why };
             if head[..4] == CHUNK_MAGIC {
                 unbegun = 0;
                 let used = word(&head, chunk::USED) as usize;
@@ -239,7 +239,7 @@ impl Trace {
                 if stream.1.last().is_some_and(|(before, _)| *before > sequence) {
                     return Err(why("a chunk that begins before the previous one"));
                 }
-                stream.1.push((sequence, Place { offset, used }));
+                stream.1.push((sequence, ChunkPlace { offset, used }));
                 self.bytes = offset + (CHUNK_HEAD + used) as u64;
             } else if head.iter().any(|byte| *byte != 0) {
                 // A chunk that was claimed and not begun is all zeros.
@@ -283,7 +283,7 @@ pub struct Events<'a> {
 }
 
 impl Iterator for Events<'_> {
-    type Item = Result<Event, Error>;
+    type Item = Result<TraceEvent, TraceError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.failed {
@@ -291,7 +291,7 @@ impl Iterator for Events<'_> {
         }
         match self.advance() {
             Ok(event) => {
-                let whole = |event: &Event| {
+                let whole = |event: &TraceEvent| {
                     event.sequence < self.trace.stop_sequence || cfg!(ephemera_weaken = "trace_ragged_end")
                 };
                 event.filter(whole).map(Ok)
@@ -311,7 +311,7 @@ impl Events<'_> {
         &self.timing
     }
 
-    fn advance(&mut self) -> Result<Option<Event>, Error> {
+    fn advance(&mut self) -> Result<Option<TraceEvent>, TraceError> {
         loop {
             if let Some(stream) = self.current {
                 let cursor = &mut self.cursors[stream];

@@ -12,12 +12,12 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 const AREA: usize = 64 << 10;
 
 #[repr(align(4096))]
-struct Area(UnsafeCell<[u8; AREA]>);
+struct EarlyArea(UnsafeCell<[u8; AREA]>);
 
 // SAFETY: an atomic cursor hands out each piece once, and nothing else accesses the bytes.
-unsafe impl Sync for Area {}
+unsafe impl Sync for EarlyArea {}
 
-static BYTES: Area = Area(UnsafeCell::new([0; AREA]));
+static BYTES: EarlyArea = EarlyArea(UnsafeCell::new([0; AREA]));
 static CURSOR: AtomicUsize = AtomicUsize::new(0);
 
 /// Returns a zeroed piece of the area; null if the area has no room for it.
@@ -79,13 +79,13 @@ pub(crate) type Aligned = unsafe extern "C" fn(usize, usize) -> *mut c_void;
 /// A function of a size.
 pub(crate) type Paged = unsafe extern "C" fn(usize) -> *mut c_void;
 
-struct Found(UnsafeCell<Option<Real>>);
+struct FoundFunctions(UnsafeCell<Option<Real>>);
 
 // SAFETY: the thread that changed `STATE` first writes it once, before it publishes the end of the
 // search. Afterwards it is only read.
-unsafe impl Sync for Found {}
+unsafe impl Sync for FoundFunctions {}
 
-static FOUND: Found = Found(UnsafeCell::new(None));
+static FOUND: FoundFunctions = FoundFunctions(UnsafeCell::new(None));
 static STATE: AtomicUsize = AtomicUsize::new(0);
 const SEARCHING: usize = 1;
 const READY: usize = 2;

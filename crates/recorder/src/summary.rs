@@ -4,8 +4,8 @@
 use core::fmt;
 use std::collections::BTreeSet;
 
-use crate::book::{Book, Step};
-use crate::error::Error;
+use crate::book::{Book, BookStep};
+use crate::error::TraceError;
 use crate::format::Stop;
 use crate::reader::Trace;
 
@@ -46,7 +46,7 @@ impl Summary {
     /// # Errors
     ///
     /// As [`Trace::events`].
-    pub fn of(trace: &Trace) -> Result<Self, Error> {
+    pub fn of(trace: &Trace) -> Result<Self, TraceError> {
         let mut book = Book::new();
         let mut sum = Self::default();
         let mut threads = BTreeSet::new();
@@ -63,42 +63,42 @@ impl Summary {
             }
             let mut goes = |id: u32| live -= core::mem::take(&mut sizes[id as usize]);
             let comes = match book.apply(&event) {
-                Step::Alloc { id, lost } => {
+                BookStep::Alloc { id, lost } => {
                     sum.lost += u64::from(lost.is_some());
                     lost.into_iter().for_each(goes);
                     Some(id)
                 }
-                Step::Found { id, lost } => {
+                BookStep::Found { id, lost } => {
                     sum.resizes += 1;
                     sum.lost += u64::from(lost.is_some());
                     lost.into_iter().for_each(goes);
                     Some(id)
                 }
-                Step::Refused { lost, .. } => {
+                BookStep::Refused { lost, .. } => {
                     sum.lost += u64::from(lost.is_some());
                     lost.into_iter().for_each(goes);
                     None
                 }
-                Step::Free { id } => {
+                BookStep::Free { id } => {
                     sum.frees += 1;
                     goes(id);
                     None
                 }
-                Step::Resize { id, lost, .. } => {
+                BookStep::Resize { id, lost, .. } => {
                     sum.resizes += 1;
                     sum.lost += u64::from(lost.is_some());
                     lost.into_iter().chain([id]).for_each(goes);
                     Some(id)
                 }
-                Step::Unknown => {
+                BookStep::Unknown => {
                     sum.unknown += 1;
                     None
                 }
-                Step::Twice => {
+                BookStep::Twice => {
                     sum.twice += 1;
                     None
                 }
-                Step::Pending => None,
+                BookStep::Pending => None,
             };
             if let Some(id) = comes {
                 let size = book.block(id).size;

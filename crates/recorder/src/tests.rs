@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use proptest::prelude::*;
 
 use crate::format::{CHUNK, CHUNK_HEAD, Clocks, HEAD, Stop, head};
-use crate::{Book, End, Error, Event, Step, Summary, Trace, What, Writer};
+use crate::{Book, BookStep, RunEnd, Summary, Trace, TraceError, TraceEvent, What, Writer};
 
 /// A file that the test removes.
 struct Scratch(PathBuf);
@@ -18,7 +18,7 @@ impl Scratch {
         Self(path)
     }
 
-    fn open(&self) -> Result<Trace, Error> {
+    fn open(&self) -> Result<Trace, TraceError> {
         Trace::open(&self.0)
     }
 }
@@ -30,8 +30,8 @@ impl Drop for Scratch {
     }
 }
 
-fn event(sequence: u64, thread: u32, what: What) -> Event {
-    Event { sequence, time: sequence * 64, thread, what }
+fn event(sequence: u64, thread: u32, what: What) -> TraceEvent {
+    TraceEvent { sequence, time: sequence * 64, thread, what }
 }
 
 fn alloc(address: u64, size: u64) -> What {
@@ -39,7 +39,7 @@ fn alloc(address: u64, size: u64) -> What {
 }
 
 /// Allocates and frees `count` blocks on three threads in turn.
-fn simple(count: u64) -> (Writer, Vec<Event>) {
+fn simple(count: u64) -> (Writer, Vec<TraceEvent>) {
     let mut writer = Writer::new("a test\0of it");
     let mut events = Vec::new();
     for i in 0..count {
@@ -52,7 +52,7 @@ fn simple(count: u64) -> (Writer, Vec<Event>) {
     (writer, events)
 }
 
-fn read(trace: &Trace) -> Result<Vec<Event>, Error> {
+fn read(trace: &Trace) -> Result<Vec<TraceEvent>, TraceError> {
     trace.events().collect()
 }
 
@@ -81,7 +81,7 @@ proptest! {
         for (what, thread, step, pause) in calls {
             sequence += step;
             time += pause >> 5 << 5;
-            events.push(Event { sequence, time, thread, what });
+            events.push(TraceEvent { sequence, time, thread, what });
         }
         events.iter().for_each(|event| writer.push(event));
         let file = Scratch::new("round", writer.bytes());
@@ -104,7 +104,7 @@ proptest! {
 }
 
 #[test]
-fn a_head_is_read() {
+fn every_field_of_the_head_is_read() {
     let (mut writer, _) = simple(10);
     writer.stop(Stop::Limit, 15);
     let file = Scratch::new("head", writer.bytes());
@@ -141,7 +141,7 @@ fn a_sparse_file_of_eight_tebibytes_is_refused_without_reading_it() {
     let large = [8 << 40, 4 << 40, 1 << 40, 16 << 30].into_iter().find(|&length| grow(length).is_ok());
     assert!(large.is_some(), "no file system for this test");
     match file.open() {
-        Err(Error::Corrupt { offset, .. }) => assert!(offset < 1 << 30, "{offset}"),
+        Err(TraceError::Corrupt { offset, .. }) => assert!(offset < 1 << 30, "{offset}"),
         other => panic!("{other:?}"),
     }
 }
@@ -166,7 +166,7 @@ fn a_cut_file_is_read_up_to_the_cut() {
 }
 
 /// Returns a trace of `simple(2000)` with notes among its events.
-fn noted() -> (Writer, Vec<Event>) {
+fn noted() -> (Writer, Vec<TraceEvent>) {
     let (_, events) = simple(2000);
     let mut writer = Writer::new("x");
     for event in &events {
@@ -187,15 +187,15 @@ fn noted() -> (Writer, Vec<Event>) {
 }
 
 #[test]
-fn notes_leave_the_events_as_they_are() {
+fn notes_do_not_change_the_events() {
     let (mut writer, expected) = noted();
-    writer.end(&End { time: 777_777, processor: 555_555 });
+    writer.end(&RunEnd { time: 777_777, processor: 555_555 });
     let file = Scratch::new("noted", writer.bytes());
     let trace = file.open().expect("it was just written");
-    assert_eq!(trace.end, Some(End { time: 777_777, processor: 555_555 }));
+    assert_eq!(trace.end, Some(RunEnd { time: 777_777, processor: 555_555 }));
     assert_eq!((trace.clock_cost, trace.start_processor), (20.5, 1024));
     let mut events = trace.events();
-    let read: Vec<Event> = events.by_ref().collect::<Result<_, _>>().expect("it is whole");
+    let read: Vec<TraceEvent> = events.by_ref().collect::<Result<_, _>>().expect("it is whole");
     assert_eq!(read, expected);
     let timing = events.timing();
     assert_eq!(timing.process, Some((3900 * 64, 1024 + 3900 * 64)));
@@ -214,14 +214,14 @@ fn notes_leave_the_events_as_they_are() {
 #[test]
 fn a_recording_that_stopped_early_has_no_end_of_the_program() {
     let (mut writer, _) = noted();
-    writer.end(&End { time: 777_777, processor: 555_555 });
+    writer.end(&RunEnd { time: 777_777, processor: 555_555 });
     writer.stop(Stop::Limit, 100);
     let file = Scratch::new("stopped", writer.bytes());
     assert_eq!(file.open().expect("it was just written").end, None);
 }
 
 #[test]
-fn the_first_version_is_still_read_and_has_no_notes() {
+fn version_1_is_read_without_notes() {
     let (writer, expected) = simple(2000);
     let mut bytes = writer.bytes().to_vec();
     bytes[head::VERSION] = 1;
@@ -241,25 +241,25 @@ fn the_first_version_is_still_read_and_has_no_notes() {
 }
 
 #[test]
-fn what_is_no_trace_is_refused() {
+fn a_file_that_is_no_trace_is_refused() {
     for bytes in [&b""[..], b"short", &[7; 9000]] {
-        assert!(matches!(Scratch::new("none", bytes).open(), Err(Error::Foreign { .. })));
+        assert!(matches!(Scratch::new("none", bytes).open(), Err(TraceError::Foreign { .. })));
     }
     let (writer, _) = simple(1);
     let mut newer = writer.bytes().to_vec();
     newer[head::VERSION] = 9;
     let error = Scratch::new("newer", &newer).open().expect_err("the version is another");
-    assert!(matches!(error, Error::Version { found: 9 }), "{error}");
+    assert!(matches!(error, TraceError::Version { found: 9 }), "{error}");
     assert!(error.to_string().contains("version 9"));
 }
 
 #[test]
-fn damage_is_told_with_its_place() {
+fn a_damaged_byte_is_reported_with_its_offset() {
     let (writer, _) = simple(1000);
     let place = HEAD + CHUNK_HEAD;
     for (at, value, why) in [
         (HEAD, b'X', "CHNK"),
-        (HEAD + 11, 0xff, "more than fits"),
+        (HEAD + 11, 0xff, "more bytes than fit"),
         (HEAD + 7, 0xff, "thread"),
         (place, 7 | 9 << 3, "note"),
         (place, 0, "operation"),
@@ -268,45 +268,45 @@ fn damage_is_told_with_its_place() {
         bytes[at] = value;
         let file = Scratch::new("places", &bytes);
         let error = file.open().and_then(|trace| read(&trace)).expect_err("a byte was changed");
-        let Error::Corrupt { offset, why: said } = error else { panic!("{error}") };
+        let TraceError::Corrupt { offset, why: said } = error else { panic!("{error}") };
         assert!(said.contains(why), "{said}");
         assert_eq!(offset, if at < place { HEAD as u64 } else { place as u64 });
     }
 }
 
 #[test]
-fn blocks_are_found_by_address_again_and_again() {
+fn blocks_are_found_by_address_after_reuse() {
     let mut book = Book::new();
     let mut now = 0;
     let mut step = |thread: u32, what: What| {
         now += 1;
         book.apply(&event(now, thread, what))
     };
-    let Step::Alloc { id: first, lost: None } = step(1, alloc(16, 100)) else { panic!("a block") };
-    assert_eq!(step(1, What::Free { address: 32 }), Step::Unknown);
-    assert_eq!(step(2, What::Free { address: 16 }), Step::Free { id: first });
-    assert_eq!(step(2, What::Free { address: 16 }), Step::Twice);
-    let Step::Alloc { id: second, lost: None } = step(1, alloc(16, 8)) else { panic!("a block") };
-    let Step::Alloc { id: third, lost } = step(1, alloc(16, 9)) else { panic!("a block") };
+    let BookStep::Alloc { id: first, lost: None } = step(1, alloc(16, 100)) else { panic!("a block") };
+    assert_eq!(step(1, What::Free { address: 32 }), BookStep::Unknown);
+    assert_eq!(step(2, What::Free { address: 16 }), BookStep::Free { id: first });
+    assert_eq!(step(2, What::Free { address: 16 }), BookStep::Twice);
+    let BookStep::Alloc { id: second, lost: None } = step(1, alloc(16, 8)) else { panic!("a block") };
+    let BookStep::Alloc { id: third, lost } = step(1, alloc(16, 9)) else { panic!("a block") };
     assert_eq!(lost, Some(second), "its end was not seen");
     // Another thread gets the same address during `realloc`.
-    assert_eq!(step(1, What::Resize { address: 16 }), Step::Pending);
-    let Step::Alloc { id: other, lost: None } = step(2, alloc(16, 5)) else { panic!("a block") };
+    assert_eq!(step(1, What::Resize { address: 16 }), BookStep::Pending);
+    let BookStep::Alloc { id: other, lost: None } = step(2, alloc(16, 5)) else { panic!("a block") };
     assert_eq!(
         step(1, What::Resized { address: 48, size: 90 }),
-        Step::Resize { id: third, old: 9, lost: None }
+        BookStep::Resize { id: third, old: 9, lost: None }
     );
-    assert_eq!(step(1, What::Resize { address: 48 }), Step::Pending);
-    assert_eq!(step(1, What::Resized { address: 48, size: 0 }), Step::Refused { id: third, lost: None });
-    assert_eq!(step(1, What::Resize { address: 999 }), Step::Unknown);
-    assert!(matches!(step(1, What::Resized { address: 64, size: 7 }), Step::Found { lost: None, .. }));
-    assert_eq!(step(1, What::Free { address: 16 }), Step::Free { id: other });
+    assert_eq!(step(1, What::Resize { address: 48 }), BookStep::Pending);
+    assert_eq!(step(1, What::Resized { address: 48, size: 0 }), BookStep::Refused { id: third, lost: None });
+    assert_eq!(step(1, What::Resize { address: 999 }), BookStep::Unknown);
+    assert!(matches!(step(1, What::Resized { address: 64, size: 7 }), BookStep::Found { lost: None, .. }));
+    assert_eq!(step(1, What::Free { address: 16 }), BookStep::Free { id: other });
     assert_eq!(book.live(), 2);
     assert_eq!(book.block(third).size, 90);
 }
 
 #[test]
-fn a_summary_counts() {
+fn a_summary_counts_every_kind_of_call() {
     let mut writer = Writer::new("x");
     let calls = [
         (1, alloc(16, 100)),

@@ -11,7 +11,7 @@ const LONG: u64 = 10_000;
 
 /// Measured intervals, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Sample {
+pub struct TimeSample {
     /// Intervals that were measured.
     pub count: u64,
     /// Their sum.
@@ -20,7 +20,7 @@ pub struct Sample {
     pub squares: f64,
 }
 
-impl Sample {
+impl TimeSample {
     fn add(&mut self, ns: u64) {
         self.count += 1;
         self.sum += ns as f64;
@@ -50,18 +50,18 @@ impl Sample {
 
 /// The events of one operation, and the measured ones among them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Kind {
+pub struct OperationTimes {
     /// The number of events.
     pub events: u64,
     /// The time in the allocator.
-    pub allocator: Sample,
+    pub allocator: TimeSample,
     /// The time in the recorder.
-    pub recorder: Sample,
+    pub recorder: TimeSample,
 }
 
 /// The first and the last note of a thread's clocks, in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Thread {
+pub struct ThreadClocks {
     /// The first note.
     pub first: Clocks,
     /// The last note.
@@ -74,9 +74,9 @@ pub struct Thread {
 /// All notes in the part of a trace that was read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Timing {
-    kinds: [Kind; 5],
+    kinds: [OperationTimes; 5],
     /// The threads that noted their clocks, by number.
-    pub threads: BTreeMap<u32, Thread>,
+    pub threads: BTreeMap<u32, ThreadClocks>,
     /// The latest note of the process's processor time: its time and the processor time, in
     /// nanoseconds.
     pub process: Option<(u64, u64)>,
@@ -89,14 +89,14 @@ pub struct Timing {
 impl Timing {
     /// Returns the operations that take time in the allocator: allocations, zeroed allocations,
     /// frees, and returns from `realloc`.
-    pub fn kinds(&self) -> impl Iterator<Item = &Kind> {
+    pub fn kinds(&self) -> impl Iterator<Item = &OperationTimes> {
         [op::ALLOC, op::ZEROED, op::FREE, op::RESIZED].into_iter().map(|op| &self.kinds[slot(op)])
     }
 
     /// Returns all measured intervals of the recorder.
     #[must_use]
-    pub fn recorder(&self) -> Sample {
-        let mut sum = Sample::default();
+    pub fn recorder(&self) -> TimeSample {
+        let mut sum = TimeSample::default();
         self.kinds.iter().for_each(|kind| sum.merge(&kind.recorder));
         sum
     }
@@ -141,7 +141,7 @@ impl Timing {
         }
     }
 
-    fn sample(&mut self, op: u8, recorder: bool) -> &mut Sample {
+    fn sample(&mut self, op: u8, recorder: bool) -> &mut TimeSample {
         let kind = &mut self.kinds[slot(op)];
         if recorder { &mut kind.recorder } else { &mut kind.allocator }
     }
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn long_calls_count_where_the_thread_had_a_processor() {
+    fn long_calls_count_if_the_thread_had_a_processor() {
         let mut timing = Timing::default();
         timing.took(1, op::FREE, [2_000_000, 50_000]);
         timing.clocks(1, &at(32, 32));

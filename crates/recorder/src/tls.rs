@@ -12,7 +12,7 @@ use crate::stream::Stream;
 /// The words of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
-pub(crate) struct Words {
+pub(crate) struct ThreadWords {
     /// The thread's stream, or a value in its place: below [`EARLY`], the number of calls without
     /// a stream; [`ENDED`]; or [`BUSY`].
     pub(crate) stream: *const Stream,
@@ -37,7 +37,7 @@ const _: () = assert!(EARLY + 2 < align_of::<Stream>(), "no stream lies so low")
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod place {
-    use super::{BUSY, Stream, Words};
+    use super::{BUSY, Stream, ThreadWords};
     use core::arch::{asm, global_asm};
 
     global_asm!(
@@ -53,7 +53,7 @@ mod place {
     );
 
     #[inline(always)]
-    pub(crate) fn get() -> Words {
+    pub(crate) fn get() -> ThreadWords {
         let (stream, number);
         // SAFETY: the words belong to this thread, are initialised to zero, and the loader places
         // them before any code runs.
@@ -67,7 +67,7 @@ mod place {
                 options(nostack, readonly, preserves_flags),
             );
         }
-        Words { stream, number }
+        ThreadWords { stream, number }
     }
 
     #[inline(always)]
@@ -97,7 +97,7 @@ mod place {
         }
     }
 
-    pub(crate) fn take() -> Words {
+    pub(crate) fn take() -> ThreadWords {
         let mut stream = BUSY;
         // SAFETY: the words belong to this thread, and nothing has a reference to them.
         unsafe {
@@ -109,22 +109,22 @@ mod place {
                 options(nostack, preserves_flags),
             );
         }
-        Words { stream, number: get().number }
+        ThreadWords { stream, number: get().number }
     }
 }
 
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 mod place {
-    use super::{BUSY, NONE, Stream, Words};
+    use super::{BUSY, NONE, Stream, ThreadWords};
     use core::cell::Cell;
     use core::sync::atomic::Ordering::SeqCst;
     use core::sync::atomic::compiler_fence;
 
     std::thread_local! {
-        static WORDS: Cell<Words> = const { Cell::new(Words { stream: NONE, number: 0 }) };
+        static WORDS: Cell<ThreadWords> = const { Cell::new(ThreadWords { stream: NONE, number: 0 }) };
     }
 
-    pub(crate) fn get() -> Words {
+    pub(crate) fn get() -> ThreadWords {
         WORDS.with(Cell::get)
     }
 
@@ -132,17 +132,17 @@ mod place {
         // ORDERING: SeqCst, of the compiler. Pairs with `get`, called by a signal handler of this
         // thread. Publishes: the earlier writes of the thread to its stream.
         compiler_fence(SeqCst);
-        WORDS.with(|place| place.set(Words { stream, ..place.get() }));
+        WORDS.with(|place| place.set(ThreadWords { stream, ..place.get() }));
         // ORDERING: SeqCst, of the compiler. Pairs with `get`, called by a signal handler of this
         // thread. Publishes: the word, before the next writes of the thread to its stream.
         compiler_fence(SeqCst);
     }
 
     pub(crate) fn set_number(number: usize) {
-        WORDS.with(|place| place.set(Words { number, ..place.get() }));
+        WORDS.with(|place| place.set(ThreadWords { number, ..place.get() }));
     }
 
-    pub(crate) fn take() -> Words {
+    pub(crate) fn take() -> ThreadWords {
         let words = get();
         set_stream(BUSY);
         words

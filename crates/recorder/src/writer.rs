@@ -9,18 +9,18 @@ use std::path::Path;
 use crate::format::{
     self, Base, CHUNK, CHUNK_HEAD, Clocks, HEAD, LONGEST, Origin, Stop, TICK_LOG2, chunk, head, op,
 };
-use crate::reader::{End, Event, What};
+use crate::reader::{RunEnd, TraceEvent, What};
 
 /// A trace in memory.
 #[derive(Debug)]
 pub struct Writer {
     bytes: Vec<u8>,
-    open: BTreeMap<u32, Open>,
+    open: BTreeMap<u32, OpenChunk>,
 }
 
 /// The chunk that a thread writes to.
 #[derive(Debug)]
-struct Open {
+struct OpenChunk {
     offset: usize,
     used: usize,
     base: Base,
@@ -49,7 +49,7 @@ impl Writer {
 
     /// Appends an event. Within a thread, sequence numbers rise and times do not fall. No two
     /// events have the same number. Times are rounded down to ticks.
-    pub fn push(&mut self, event: &Event) {
+    pub fn push(&mut self, event: &TraceEvent) {
         let (op, align_log2, address, size) = match event.what {
             What::Alloc { address, size, align_log2, zeroed } => {
                 (if zeroed { op::ZEROED } else { op::ALLOC }, align_log2, address, Some(size))
@@ -94,14 +94,14 @@ impl Writer {
     }
 
     /// Sets the end of the run.
-    pub fn end(&mut self, end: &End) {
+    pub fn end(&mut self, end: &RunEnd) {
         self.bytes[head::END..][..8].copy_from_slice(&end.time.to_le_bytes());
         self.bytes[head::END_PROCESSOR..][..8].copy_from_slice(&end.processor.to_le_bytes());
     }
 
     /// Begins a chunk if the thread has none with room.
     fn make_room(&mut self, thread: u32, next: Base) {
-        let room = |open: &Open| CHUNK_HEAD + open.used + LONGEST <= CHUNK;
+        let room = |open: &OpenChunk| CHUNK_HEAD + open.used + LONGEST <= CHUNK;
         if !self.open.get(&thread).is_some_and(room) {
             let offset = self.bytes.len();
             self.bytes.resize(offset + CHUNK, 0);
@@ -112,7 +112,7 @@ impl Writer {
             bytes[chunk::SEQUENCE..][..8].copy_from_slice(&next.sequence.to_le_bytes());
             bytes[chunk::TIME..][..8].copy_from_slice(&next.time.to_le_bytes());
             let base = Base { address: 0, ..next };
-            self.open.insert(thread, Open { offset, used: 0, base });
+            self.open.insert(thread, OpenChunk { offset, used: 0, base });
         }
     }
 

@@ -102,7 +102,7 @@ fn slow_path(to: &Path) -> PathBuf {
 }
 
 #[test]
-fn conc_threads_of_a_child_restart_its_recording_once() {
+fn conc_the_threads_of_a_child_restart_its_recording_once() {
     let dir = Dir::new("fork-threads");
     let slow = slow_path(&dir.0);
     let output = dir.command(busy()).arg("fork-threads").env("EPHEMERA_TRACE", slow.join("t")).output();
@@ -130,7 +130,7 @@ fn a_call_of_malloc_is_no_cancellation_point() {
 }
 
 #[test]
-fn conc_an_urgent_thread_lets_the_holder_of_the_lock_run() {
+fn conc_an_urgent_waiter_does_not_starve_the_holder_of_the_lock() {
     let dir = Dir::new("priorities");
     if ran(&dir.run("priorities")) {
         let trace = dir.trace();
@@ -155,7 +155,7 @@ fn a_sandbox_ends_the_trace_and_not_the_program() {
 
 #[test]
 #[cfg(target_arch = "x86_64")]
-fn a_sandbox_that_is_refused_ends_nothing() {
+fn a_refused_sandbox_does_not_end_the_recording() {
     let dir = Dir::new("no-sandbox");
     good(&dir.run("no-sandbox"));
     let trace = dir.trace();
@@ -184,7 +184,7 @@ fn a_program_without_address_space_ends_the_trace_and_not_the_program() {
 
 #[test]
 #[cfg(target_arch = "x86_64")]
-fn a_call_of_a_signal_handler_is_dropped_and_nothing_else_is() {
+fn only_the_call_of_a_signal_handler_is_dropped() {
     let dir = Dir::new("handler-allocates");
     let output = dir.run("handler-allocates");
     good(&output);
@@ -224,7 +224,7 @@ fn a_signal_handler_may_fork() {
 
 #[test]
 #[cfg(target_arch = "x86_64")]
-fn a_descriptor_that_became_another_files_is_left_alone() {
+fn a_reused_descriptor_is_not_closed() {
     for (answers, stop) in [(vec![], None), (vec![NO_POPULATE], Some(Stop::Path))] {
         let dir = Dir::new("closefrom");
         let own = dir.0.with_extension("own");
@@ -242,7 +242,7 @@ fn a_descriptor_that_became_another_files_is_left_alone() {
 }
 
 #[test]
-fn a_reservation_that_signals_interrupt_is_not_a_full_disk() {
+fn an_interrupted_reservation_is_repeated() {
     let dir = Dir::new("interrupted");
     let mut command = dir.command(busy());
     let interrupted = (libc::SYS_fallocate, None, libc::EINTR);
@@ -328,7 +328,7 @@ fn a_full_disk_ends_the_trace_and_not_the_program() {
 }
 
 #[test]
-fn odd_alignments_are_answered_as_by_the_allocator_itself() {
+fn unusual_alignments_get_the_allocators_own_results() {
     let dir = Dir::new("odd-alignments");
     let alone = Command::new(busy()).arg("odd-alignments").output().expect("the program is there");
     good(&alone);

@@ -15,7 +15,7 @@ use self::support::{Dir, SIZE, busy, counted, good};
 mod support;
 
 #[test]
-fn conc_threads_and_frees_on_other_threads_are_told_apart() {
+fn conc_remote_frees_have_the_freeing_threads_number() {
     let dir = Dir::new("threads");
     good(&dir.run("threads"));
     let trace = dir.trace();
@@ -28,7 +28,7 @@ fn conc_threads_and_frees_on_other_threads_are_told_apart() {
 }
 
 #[test]
-fn conc_threads_that_follow_one_another_share_a_stream() {
+fn conc_consecutive_threads_share_a_stream() {
     let dir = Dir::new("one-by-one");
     good(&dir.run("one-by-one"));
     let trace = dir.trace();
@@ -61,7 +61,7 @@ fn timing_of(trace: &Trace) -> Timing {
 }
 
 #[test]
-fn conc_every_thread_notes_its_processor_time_and_the_exit_that_of_the_process() {
+fn conc_every_thread_and_the_exit_note_processor_times() {
     let dir = Dir::new("clocks");
     good(&dir.run("threads"));
     let trace = dir.trace();
@@ -99,7 +99,7 @@ fn some_calls_of_each_kind_are_measured() {
 }
 
 #[test]
-fn what_does_not_exit_has_no_end_and_a_child_has_its_own() {
+fn a_killed_process_has_no_end_and_a_child_has_its_own() {
     let dir = Dir::new("no-end");
     assert!(!dir.run("abort").status.success());
     assert_eq!(dir.trace().end, None);
@@ -113,7 +113,7 @@ fn what_does_not_exit_has_no_end_and_a_child_has_its_own() {
 }
 
 #[test]
-fn a_process_that_runs_another_program_has_two() {
+fn a_process_that_executes_another_program_has_two_traces() {
     let dir = Dir::new("exec");
     good(&dir.run("exec"));
     let traces = dir.traces();
@@ -125,7 +125,7 @@ fn a_process_that_runs_another_program_has_two() {
 }
 
 #[test]
-fn nothing_is_lost_when_a_process_aborts_or_is_killed() {
+fn an_aborted_or_killed_process_loses_no_event() {
     let dir = Dir::new("abort");
     assert!(!dir.run("abort").status.success());
     assert_eq!(counted(&dir.trace()), (70, 70, 0));
@@ -153,7 +153,7 @@ fn a_program_may_close_every_descriptor() {
 }
 
 #[test]
-fn the_whole_family_is_recorded_and_works() {
+fn every_function_of_the_family_is_recorded_and_works() {
     let dir = Dir::new("family");
     good(&dir.run("family"));
     let trace = dir.trace();
@@ -186,7 +186,7 @@ fn the_limit_ends_the_trace_and_not_the_program() {
 
 /// The kernel ends a program that creates a larger file than its limit.
 #[test]
-fn a_limit_of_file_sizes_ends_the_trace_and_not_the_program() {
+fn a_limit_on_file_sizes_ends_the_trace_and_not_the_program() {
     let dir = Dir::new("large-file");
     good(&dir.run("large-file"));
     let trace = dir.trace();
@@ -200,7 +200,7 @@ fn a_limit_of_file_sizes_ends_the_trace_and_not_the_program() {
 }
 
 #[test]
-fn a_trace_that_is_out_of_reach_says_so() {
+fn a_renamed_trace_names_the_reason_of_its_end() {
     let dir = Dir::new("renamed");
     good(&dir.run("renamed"));
     let trace = dir.trace();
@@ -220,7 +220,7 @@ fn conc_calls_in_last_destructors_keep_no_stream() {
 }
 
 #[test]
-fn conc_calls_behind_the_last_destructors_keep_no_stream() {
+fn conc_calls_after_the_last_destructors_keep_no_stream() {
     let dir = Dir::new("detached");
     good(&dir.run("detached"));
     let trace = dir.trace();

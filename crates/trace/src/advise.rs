@@ -14,7 +14,7 @@
 use super::costs::{Cost, CostSource, Costs};
 use super::offer::{WORTH, percent};
 use super::order::FreeOrder;
-use super::profile::{BlockCounts, Profile, class_end, part};
+use super::profile::{BlockCounts, TraceProfile, class_end, part};
 use super::replay::{ReplayRow, Replayed};
 use super::share::TimeShare;
 use super::verdict::AdviceCase;
@@ -82,7 +82,7 @@ fn price(counts: &BlockCounts, small: bool, cost: Option<&Cost>) -> f64 {
 }
 
 /// Returns the nanoseconds of the size classes that `wanted` selects.
-fn cost_of(profile: &Profile, cost: Option<&Cost>, wanted: impl Fn(usize) -> bool) -> f64 {
+fn cost_of(profile: &TraceProfile, cost: Option<&Cost>, wanted: impl Fn(usize) -> bool) -> f64 {
     profile
         .classes
         .iter()
@@ -104,7 +104,7 @@ fn mib(bytes: u64) -> String {
 impl Advice {
     /// Judges a profile, with the figures of a replay if there are any.
     #[must_use]
-    pub fn of(profile: &Profile, replayed: Option<&Replayed>) -> Self {
+    pub fn of(profile: &TraceProfile, replayed: Option<&Replayed>) -> Self {
         let estimated = cost_of(profile, None, |_| true);
         let cold = estimated + COLD * profile.all().blocks as f64;
         let share = TimeShare::of(profile, [estimated, cold], replayed.and_then(Replayed::reference_ns));
@@ -131,7 +131,7 @@ impl Advice {
 }
 
 struct OfferJudge<'a> {
-    profile: &'a Profile,
+    profile: &'a TraceProfile,
     all: BlockCounts,
     /// Converts nanoseconds of the table into a share of the run.
     scale: f64,

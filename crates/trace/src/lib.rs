@@ -1,8 +1,9 @@
 //! Reads traces of the recorder: what they show, what another allocator would save, and replays.
 //!
-//! `ephemera-recorder` writes the files and reads them back. A [`Profile`] is what one pass over a
-//! trace gathers. [`advise`] turns it into a verdict; [`text`] and [`page`] print that. [`replay`]
-//! runs a trace over any allocators that its caller passes in, so this crate depends on none.
+//! `ephemera-recorder` writes the files and reads them back. A [`TraceProfile`] is what one pass
+//! over a trace gathers. [`advise`] turns it into a verdict; [`text`] and [`page`] print that.
+//! [`replay`] runs a trace over any allocators that its caller passes in, so this crate depends on
+//! none.
 
 #![expect(
     clippy::std_instead_of_alloc,
@@ -32,7 +33,7 @@ pub use self::costs::{Cost, CostSource};
 pub use self::curve::LiveCurve;
 pub use self::histogram::LogHistogram;
 pub use self::order::FreeOrder;
-pub use self::profile::{BlockCounts, CLASSES, Profile};
+pub use self::profile::{BlockCounts, CLASSES, TraceProfile};
 
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 use ephemera_trace::advise::Advice;
-use ephemera_trace::{Profile, Summary, Trace, figures, page, text, units};
+use ephemera_trace::{Summary, Trace, TraceProfile, figures, page, text, units};
 use indicatif::ProgressBar;
 
 /// Reads a trace of the recorder and says what the program would gain from another allocator
@@ -70,7 +70,7 @@ fn summary(path: &Path) -> Result<(), Box<dyn Error>> {
 fn advise(options: &AdviseOptions) -> Result<(), Box<dyn Error>> {
     let trace = open(&options.trace)?;
     let bar = ProgressBar::new_spinner();
-    let profile = Profile::of(&trace, |events| {
+    let profile = TraceProfile::of(&trace, |events| {
         bar.set_message(format!("{} events read", units::grouped(events)));
         bar.tick();
     });

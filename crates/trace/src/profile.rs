@@ -7,7 +7,7 @@ use super::curve::LiveCurve;
 use super::histogram::LogHistogram;
 use super::order::{FreeOrder, LiveBlocks};
 use super::rings::RingModel;
-use ephemera_recorder::{Book, End, Error, Event, Id, Step, Timing, Trace, What};
+use ephemera_recorder::{Book, BookStep, Id, RunEnd, Timing, Trace, TraceError, TraceEvent, What};
 
 /// The number of size classes: to 16 bytes, to 32 bytes, and so on. The last one has no end.
 pub const CLASSES: usize = 24;
@@ -77,7 +77,7 @@ pub(crate) fn part(count: u64, of: u64) -> f64 {
 
 /// What a trace shows.
 #[derive(Clone, Debug, Default)]
-pub struct Profile {
+pub struct TraceProfile {
     /// The command that was recorded.
     pub command: String,
     /// Facts that a reader must know about the trace.
@@ -94,7 +94,7 @@ pub struct Profile {
     /// Processor times, and the times of the measured calls in the allocator and in the recorder.
     pub timing: Timing,
     /// The end of the program, if the trace has it.
-    pub end: Option<End>,
+    pub end: Option<RunEnd>,
     /// Processor time of the process at the start of the recording, in nanoseconds.
     pub start_processor: u64,
     /// Nanoseconds that the clock adds to a measured interval.
@@ -157,16 +157,16 @@ struct ProfileBuilder {
     sizes: HashMap<u64, (u64, u64, u64)>,
     /// The times of each thread's first and last call.
     seen: Vec<Option<(u64, u64)>>,
-    profile: Profile,
+    profile: TraceProfile,
 }
 
-impl Profile {
+impl TraceProfile {
     /// Reads a whole trace. `progress` is called at every millionth event.
     ///
     /// # Errors
     ///
     /// As [`Trace::events`].
-    pub fn of(trace: &Trace, mut progress: impl FnMut(u64)) -> Result<Self, Error> {
+    pub fn of(trace: &Trace, mut progress: impl FnMut(u64)) -> Result<Self, TraceError> {
         let mut gatherer = ProfileBuilder::default();
         gatherer.profile.classes.resize_with(CLASSES, BlockCounts::default);
         gatherer.profile.command = trace.command.clone();
@@ -205,7 +205,7 @@ impl Profile {
 }
 
 impl ProfileBuilder {
-    fn add(&mut self, event: &Event) {
+    fn add(&mut self, event: &TraceEvent) {
         let profile = &mut self.profile;
         profile.events += 1;
         profile.time = profile.time.max(event.time);
@@ -216,36 +216,36 @@ impl ProfileBuilder {
         let (first, last) = self.seen[thread].get_or_insert((event.time, event.time));
         (*first, *last) = ((*first).min(event.time), (*last).max(event.time));
         match self.book.apply(event) {
-            Step::Alloc { id, lost } => {
+            BookStep::Alloc { id, lost } => {
                 self.lose(lost, event);
                 self.born(id, event);
             }
-            Step::Found { id, lost } => {
+            BookStep::Found { id, lost } => {
                 self.lose(lost, event);
                 self.profile.unknown += 1;
                 self.born(id, event);
             }
-            Step::Free { id } => self.gone(id, event, true),
-            Step::Resize { id, lost, .. } => {
+            BookStep::Free { id } => self.gone(id, event, true),
+            BookStep::Resize { id, lost, .. } => {
                 self.lose(lost, event);
                 self.resized(id);
             }
-            Step::Unknown if !matches!(event.what, What::Resize { .. }) => self.profile.unknown += 1,
-            Step::Twice => self.profile.twice += 1,
-            Step::Refused { lost, .. } => self.lose(lost, event),
-            Step::Unknown | Step::Pending => {}
+            BookStep::Unknown if !matches!(event.what, What::Resize { .. }) => self.profile.unknown += 1,
+            BookStep::Twice => self.profile.twice += 1,
+            BookStep::Refused { lost, .. } => self.lose(lost, event),
+            BookStep::Unknown | BookStep::Pending => {}
         }
         self.profile.alive.add(self.alive);
     }
 
-    fn lose(&mut self, lost: Option<Id>, event: &Event) {
+    fn lose(&mut self, lost: Option<Id>, event: &TraceEvent) {
         if let Some(id) = lost {
             self.profile.lost += 1;
             self.gone(id, event, false);
         }
     }
 
-    fn born(&mut self, id: Id, event: &Event) {
+    fn born(&mut self, id: Id, event: &TraceEvent) {
         let block = self.book.block(id);
         let size = block.size;
         let class = class_of(size);
@@ -276,7 +276,7 @@ impl ProfileBuilder {
     }
 
     /// Removes a block. `seen` says whether the trace has its free.
-    fn gone(&mut self, id: Id, event: &Event, seen: bool) {
+    fn gone(&mut self, id: Id, event: &TraceEvent, seen: bool) {
         let life = self.lives[id as usize];
         let order = self.lists.gone(id);
         self.rings.gone(id);
@@ -309,7 +309,7 @@ impl ProfileBuilder {
         self.rings.born(id, block.thread, block.size, align);
     }
 
-    fn finish(mut self) -> Profile {
+    fn finish(mut self) -> TraceProfile {
         let mut sizes: Vec<_> =
             self.sizes.into_iter().map(|(size, (blocks, _, most))| (size, blocks, most)).collect();
         sizes.sort_unstable_by_key(|&(size, blocks, _)| (core::cmp::Reverse(blocks), size));

@@ -8,9 +8,9 @@
 #![forbid(unsafe_code)]
 
 use super::costs::CostSource;
-use super::profile::Profile;
+use super::profile::TraceProfile;
 use super::units::{duration, grouped};
-use ephemera_recorder::Sample;
+use ephemera_recorder::TimeSample;
 
 /// The least number of measured calls that an estimate needs.
 const LEAST: u64 = 50;
@@ -106,7 +106,7 @@ pub struct TimeShare {
 impl TimeShare {
     /// Computes the shares of a profile. `table` has two costs of the calls by the harness's
     /// tables: with warm and with cold caches. `replay` is their cost in a replay.
-    pub(super) fn of(profile: &Profile, table: [f64; 2], replay: Option<f64>) -> Self {
+    pub(super) fn of(profile: &TraceProfile, table: [f64; 2], replay: Option<f64>) -> Self {
         let mut reasons = Vec::new();
         let (heap, source) = allocator(profile, table, replay, &mut reasons);
         let recorder = recorder(profile, &mut reasons);
@@ -143,7 +143,7 @@ impl TimeShare {
 
 /// Returns the time of all calls in the allocator, and its origin.
 fn allocator(
-    profile: &Profile,
+    profile: &TraceProfile,
     [hot, cold]: [f64; 2],
     replay: Option<f64>,
     reasons: &mut Vec<String>,
@@ -172,9 +172,9 @@ fn allocator(
 }
 
 /// Estimates the time of all calls from the measured ones; `None` if there are too few.
-fn sampled(profile: &Profile, reasons: &mut Vec<String>) -> Option<Interval> {
+fn sampled(profile: &TraceProfile, reasons: &mut Vec<String>) -> Option<Interval> {
     let timing = &profile.timing;
-    let mut all = Sample::default();
+    let mut all = TimeSample::default();
     timing.kinds().for_each(|kind| all.merge(&kind.allocator));
     if all.count < LEAST {
         return None;
@@ -215,7 +215,7 @@ fn sampled(profile: &Profile, reasons: &mut Vec<String>) -> Option<Interval> {
 }
 
 /// Returns the time in the recorder.
-fn recorder(profile: &Profile, reasons: &mut Vec<String>) -> Interval {
+fn recorder(profile: &TraceProfile, reasons: &mut Vec<String>) -> Interval {
     let events = profile.events as f64;
     let sample = profile.timing.recorder();
     if sample.count < LEAST {
@@ -234,7 +234,7 @@ fn recorder(profile: &Profile, reasons: &mut Vec<String>) -> Interval {
 }
 
 /// Returns the processor time of the recorded run.
-fn recorded(profile: &Profile, reasons: &mut Vec<String>) -> Option<Interval> {
+fn recorded(profile: &TraceProfile, reasons: &mut Vec<String>) -> Option<Interval> {
     if let Some(end) = profile.end {
         return Some(Interval::of([end.processor as f64; 3]));
     }

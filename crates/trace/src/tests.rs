@@ -6,7 +6,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
 use super::advise::Advice;
-use super::replay::{Action, Candidate, Program, REFERENCE, TWIN, time};
+use super::replay::{Action, Candidate, REFERENCE, ReplayProgram, TWIN, time};
 use super::*;
 
 mod advice;
@@ -26,7 +26,7 @@ impl Script {
     }
 
     fn call(&mut self, thread: u32, what: What) {
-        self.writer.push(&Event { sequence: self.calls, time: self.calls * self.pace, thread, what });
+        self.writer.push(&TraceEvent { sequence: self.calls, time: self.calls * self.pace, thread, what });
         self.calls += 1;
     }
 
@@ -43,7 +43,7 @@ impl Script {
         self.call(thread, What::Resized { address: to * 16, size });
     }
 
-    fn read<T>(&self, name: &str, read: impl FnOnce(&Trace) -> Result<T, Error>) -> T {
+    fn read<T>(&self, name: &str, read: impl FnOnce(&Trace) -> Result<T, TraceError>) -> T {
         struct Scratch(PathBuf);
         impl Drop for Scratch {
             fn drop(&mut self) {
@@ -57,12 +57,12 @@ impl Script {
         Trace::open(&file.0).and_then(|trace| read(&trace)).expect("a whole trace")
     }
 
-    fn profile(&self, name: &str) -> Profile {
-        self.read(name, |trace| Profile::of(trace, |_| ()))
+    fn profile(&self, name: &str) -> TraceProfile {
+        self.read(name, |trace| TraceProfile::of(trace, |_| ()))
     }
 
-    fn program(&self, name: &str) -> Program {
-        self.read(name, Program::of)
+    fn program(&self, name: &str) -> ReplayProgram {
+        self.read(name, ReplayProgram::of)
     }
 }
 

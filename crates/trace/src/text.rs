@@ -8,7 +8,7 @@ use crate::units::{bytes, duration, grouped, percent};
 use super::advise::{Advice, Recommendation};
 use super::histogram::LogHistogram;
 use super::order::FreeOrder;
-use super::profile::{BlockCounts, Profile, class_end, part};
+use super::profile::{BlockCounts, TraceProfile, class_end, part};
 use super::share::{between, times};
 
 /// The number of threads whose processor time is listed.
@@ -69,7 +69,7 @@ fn bars(out: &mut String, histogram: &LogHistogram, show: impl Fn(u64) -> String
 
 /// Returns the whole report for a terminal.
 #[must_use]
-pub fn report(profile: &Profile, advice: &Advice) -> String {
+pub fn report(profile: &TraceProfile, advice: &Advice) -> String {
     let mut out = String::new();
     let all = profile.all();
     let _ = writeln!(out, "{}", profile.command);

@@ -7,7 +7,7 @@
 
 use super::costs::CostSource;
 use super::offer::{Offer, WORTH, percent};
-use super::profile::Profile;
+use super::profile::TraceProfile;
 use super::replay::Replayed;
 use super::share::{Interval, between};
 
@@ -27,7 +27,7 @@ pub enum Recommendation {
 
 /// Everything that a verdict depends on.
 pub(super) struct AdviceCase<'a> {
-    pub(super) profile: &'a Profile,
+    pub(super) profile: &'a TraceProfile,
     /// The allocator's share; `None` if the trace has no times.
     pub(super) share: Option<Interval>,
     /// The origin of that share.

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use ephemera_measure::stats::{Estimate, Verdict};
-use ephemera_trace::replay::{Program, REFERENCE, ReplayRow, Replayed};
+use ephemera_trace::replay::{REFERENCE, ReplayProgram, ReplayRow, Replayed};
 use ephemera_trace::{Trace, What, Writer, figures};
 
 use self::support::TestDir;
@@ -25,7 +25,7 @@ fn printed(arguments: &[&str]) -> String {
 /// Leaves the figures of a replay beside a trace, and returns their file.
 fn replayed(path: &Path) -> std::path::PathBuf {
     let trace = Trace::open(path).expect("the test wrote it");
-    let program = Program::of(&trace).expect("the trace is whole");
+    let program = ReplayProgram::of(&trace).expect("the trace is whole");
     let row = |key: &str, mid: f64, verdict| ReplayRow {
         key: key.to_owned(),
         name: format!("name of {key}"),

@@ -11,7 +11,7 @@ use std::panic::catch_unwind;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ephemera_trace::Trace;
-use ephemera_trace::replay::{Action, Player, Program};
+use ephemera_trace::replay::{Action, Player, ReplayProgram};
 
 use self::support::TestDir;
 
@@ -98,9 +98,9 @@ unsafe impl GlobalAlloc for Refusing {
     }
 }
 
-fn program(dir: &TestDir) -> Program {
+fn program(dir: &TestDir) -> ReplayProgram {
     let trace = Trace::open(&dir.four_threads()).expect("the test wrote it");
-    Program::of(&trace).expect("the trace is whole")
+    ReplayProgram::of(&trace).expect("the trace is whole")
 }
 
 #[test]

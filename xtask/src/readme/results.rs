@@ -26,8 +26,8 @@ const GENERAL: [&str; 4] = ["glibc", "mimalloc", "jemalloc", "snmalloc"];
 pub(super) fn page(recorded: &RecordedBench) -> Result<String> {
     let RecordedBench { mode, seed, processes, rounds, document, host, .. } = recorded;
     let mut out = String::from(
-        "# Results\n\nWritten by `cargo xtask readme` from [recorded.json](recorded.json); a test of xtask compares the two. How the figures are \
-         made: [methodology](methodology.md). What is to be held against them: [bias](bias.md).\n\n",
+        "# Results\n\n`cargo xtask readme` writes this page from [recorded.json](recorded.json), and a test compares the two. \
+         [Methodology](methodology.md) says how the figures are made, and [bias](bias.md) what a reader should hold against them.\n\n",
     );
     for (what, value) in [
         ("commit", &host.commit),
@@ -41,9 +41,9 @@ pub(super) fn page(recorded: &RecordedBench) -> Result<String> {
     }
     writeln!(
         out,
-        "\nRatios are to the reference, glibc: medians of paired rounds with 95 % intervals, below 1 is faster. \
-         Peak: most bytes taken from the system, and how many times what was alive; with `*` as a backing allocator counted them, \
-         else the growth of the resident set, which has a few hundred KiB of the workload's own in it.\n"
+        "\nRatios are to the reference, glibc. They are medians of paired rounds with 95 % intervals, and a ratio below 1 is faster. \
+         The peak is the most bytes taken from the system, also as a multiple of the live bytes. With `*` a backing allocator counted \
+         them. Otherwise it is the growth of the resident set, which includes a few hundred KiB of the workload's own.\n"
     )?;
     if !recorded.left_to_full.is_empty() {
         writeln!(out, "Left to `--full`: {}.\n", recorded.left_to_full.join(", "))?;

@@ -7,20 +7,13 @@ mod text;
 
 use super::{Finding, SourceFile};
 
-/// Folders and files whose text is older than these checks. They are exempt from all of them except
-/// the glossary's. The list can only shrink: a test fails if an entry has become clean, and no
-/// entry is ever added.
-const NOT_YET_REWRITTEN: &[&str] =
-    &["CHANGELOG.md", "benches/", "crates/bench-harness/", "docs/benchmarks/results.md"];
-
 /// The last column of a comment.
 const WIDTH: usize = 100;
 
-/// Checks all files that are not exempt, and the glossary.
+/// Checks all files and the glossary.
 pub(super) fn check(files: &[SourceFile]) -> Vec<Finding> {
-    let exempt = |file: &&SourceFile| NOT_YET_REWRITTEN.iter().any(|path| file.path.starts_with(path));
     let mut findings = glossary::check(files);
-    findings.extend(files.iter().filter(|file| !exempt(file)).flat_map(check_file));
+    findings.extend(files.iter().flat_map(check_file));
     findings
 }
 
@@ -51,9 +44,8 @@ fn too_wide(file: &SourceFile) -> impl Iterator<Item = Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::{NOT_YET_REWRITTEN, check, check_file};
-    use crate::tidy::{SourceFile, source};
-    use crate::workspace::Workspace;
+    use super::check_file;
+    use crate::tidy::SourceFile;
 
     fn found(path: &str, text: &str) -> Vec<String> {
         check_file(&SourceFile::new(path, text)).iter().map(ToString::to_string).collect()
@@ -94,23 +86,5 @@ mod tests {
         assert!(found("crates/a/src/b.rs", "fn in_vain() { f(\"in vain\"); }\n").is_empty());
         assert!(found("docs/a.md", "The control `arena_look in vain`.\n").is_empty());
         assert!(found("docs/a.md", "```text\nWho frees: in vain\n```\n").is_empty());
-    }
-
-    #[test]
-    fn exempt_paths_are_skipped_and_others_are_not() {
-        let file = |path: &str| SourceFile::new(path, "//! Built anew.\n");
-        assert!(check(&[file("crates/recorder/src/a.rs")]).is_empty());
-        assert_eq!(check(&[file("crates/prim/src/a.rs")]).len(), 1);
-    }
-
-    #[test]
-    fn an_exempt_path_that_has_become_clean_is_removed_from_the_list() {
-        let files = source::load(&Workspace::load().unwrap().root).unwrap();
-        let is_clean = |path: &&&str| {
-            let mut inside = files.iter().filter(|file| file.path.starts_with(**path));
-            inside.all(|file| check_file(file).is_empty())
-        };
-        let clean: Vec<_> = NOT_YET_REWRITTEN.iter().filter(is_clean).collect();
-        assert!(clean.is_empty(), "remove from NOT_YET_REWRITTEN what passes all checks: {clean:?}");
     }
 }

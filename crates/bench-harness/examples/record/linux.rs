@@ -1,4 +1,4 @@
-//! Recording, and writing a trace anew.
+//! Records programs, and rewrites traces.
 
 use core::error::Error;
 use std::alloc::System;
@@ -11,23 +11,23 @@ use bench_harness::contenders::buffers::EachBytesMut;
 use bench_harness::workloads::blocks::json::Document;
 use bench_harness::workloads::buffers::http::answer;
 use bench_harness::workloads::nodes::Corpus;
-use ephemera_trace::{Book, Event, Step, Trace, TraceAlloc, What, Writer, start};
+use ephemera_trace::{Book, BookStep, Trace, TraceAlloc, TraceEvent, What, Writer, start};
 
 #[global_allocator]
 static HEAP: TraceAlloc<System> = TraceAlloc::new(System);
 
-/// Seeds the document.
+/// The seed of the document.
 const SEED: u64 = 4141;
-/// Bytes of the document, at least.
+/// The least number of bytes of the document.
 const LENGTH: usize = 80_000;
-/// Files that are parsed.
+/// The number of files to parse.
 const FILES: usize = 1;
-/// Requests that are answered: each of the pages fifty times.
+/// The number of requests: fifty for each page.
 const REQUESTS: u64 = 3_200;
-/// Most bytes of a recording.
+/// The most bytes of a recording.
 const LIMIT: u64 = 16 << 20;
 
-/// Does what the words of the command line say.
+/// Runs the command.
 pub(crate) fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -49,7 +49,7 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-/// Records `serde_json` from the text to the end of the value.
+/// Records `serde_json` from the text to the end of the value's life.
 fn json(out: &Path) -> Result<(), Box<dyn Error>> {
     let text = Document::generated(SEED, LENGTH).text;
     let file = begin(out)?;
@@ -59,7 +59,7 @@ fn json(out: &Path) -> Result<(), Box<dyn Error>> {
     Ok(fs::remove_file(file)?)
 }
 
-/// Records `syn` from the texts to the end of the trees.
+/// Records `syn` from the texts to the end of the trees' lives.
 fn syn(out: &Path) -> Result<(), Box<dyn Error>> {
     let mut files = Corpus::load(None, FILES).files;
     files.truncate(FILES);
@@ -82,15 +82,15 @@ fn http(out: &Path) -> Result<(), Box<dyn Error>> {
     Ok(fs::remove_file(file)?)
 }
 
-/// Starts recording beside `out`; the file that is written.
+/// Starts a recording beside `out`. Returns the file that it writes.
 fn begin(out: &Path) -> io::Result<PathBuf> {
     let path = CString::new(out.as_os_str().as_encoded_bytes())?;
     start(&path, LIMIT).map_err(io::Error::other)?;
     Ok(format!("{}.{}", out.display(), process::id()).into())
 }
 
-/// Writes the calls of a trace anew: blocks get small numbers for addresses, those that are free again first; events follow one
-/// another without gaps, at no time.
+/// Rewrites the calls of a trace. Addresses become small numbers, and freed ones are used again
+/// first. Events follow each other without gaps and without times.
 fn thin(from: &Path, out: &Path, what: &str) -> Result<(), Box<dyn Error>> {
     let trace = Trace::open(from)?;
     let mut book = Book::new();
@@ -100,22 +100,22 @@ fn thin(from: &Path, out: &Path, what: &str) -> Result<(), Box<dyn Error>> {
         let event = event?;
         let zeroed = matches!(event.what, What::Alloc { zeroed: true, .. });
         match book.apply(&event) {
-            Step::Alloc { id, lost: None } => {
+            BookStep::Alloc { id, lost: None } => {
                 let (size, align_log2) = (book.block(id).size, book.block(id).align_log2);
                 let address = thinned.take(id as usize);
                 thinned.push(What::Alloc { address, size, align_log2, zeroed });
             }
-            Step::Free { id } => {
+            BookStep::Free { id } => {
                 let address = thinned.give(id as usize);
                 thinned.push(What::Free { address });
             }
-            Step::Resize { id, lost: None, .. } => {
+            BookStep::Resize { id, lost: None, .. } => {
                 let address = thinned.numbers[id as usize];
                 thinned.push(What::Resize { address });
                 thinned.push(What::Resized { address, size: book.block(id).size });
             }
-            // A block from before the recording, or the first half of a change of size.
-            Step::Unknown | Step::Pending => {}
+            // A block from before the recording, or the first half of a resize.
+            BookStep::Unknown | BookStep::Pending => {}
             other => return Err(format!("{}: {other:?} cannot be thinned", from.display()).into()),
         }
     }
@@ -124,7 +124,7 @@ fn thin(from: &Path, out: &Path, what: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A trace as it is written anew.
+/// A trace that is rewritten.
 struct Thinned {
     writer: Writer,
     /// The address of each block, by its number in the book.
@@ -154,6 +154,6 @@ impl Thinned {
 
     fn push(&mut self, what: What) {
         self.sequence += 1;
-        self.writer.push(&Event { sequence: self.sequence, time: 0, thread: 1, what });
+        self.writer.push(&TraceEvent { sequence: self.sequence, time: 0, thread: 1, what });
     }
 }

@@ -1,10 +1,10 @@
-//! Makes the traces of R6 in `data/`, whose page says how each is made.
+//! Makes the traces of R6 in `data/`, whose page says how each was made.
 //!
 //! ```text
 //! record json OUT          records serde_json over a generated document
 //! record syn OUT           records syn over some sources of this harness
 //! record http OUT          records the server of R3 over some thousand requests
-//! record thin IN OUT WHAT  takes from a recorded trace what a replay does not need: addresses, times, the command line
+//! record thin IN OUT WHAT  removes addresses, times and the command line from a recorded trace
 //! ```
 
 #![expect(clippy::std_instead_of_alloc, reason = "a program of a host")]

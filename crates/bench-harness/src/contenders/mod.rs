@@ -1,4 +1,4 @@
-//! The allocators that are compared: a folder for each class, one file each, and the registry that the runner goes through.
+//! The compared allocators: one folder for each class, and the registry that the runner uses.
 
 pub mod blocks;
 pub mod buffers;
@@ -14,38 +14,39 @@ use crate::objects::Maker;
 use crate::tally::Counted;
 use crate::workloads::{Cell, Context, WorkloadSpec, build};
 
-/// Index, in each class, of the allocator that does nothing.
+/// The index of the allocator that does nothing, in each class.
 pub const VOID: usize = 0;
-/// Index, in each class, of the reference.
+/// The index of the reference, in each class.
 pub const REFERENCE: usize = 1;
-/// Index, in each class, of the reference's second registration, whose ratio must be 1.
+/// The index of the reference's second entry, whose ratio must be 1, in each class.
 pub const TWIN: usize = 2;
 
-/// Keys of the three; the same in each class.
+/// The keys of these three, the same in each class.
 pub const ALWAYS: [&str; 3] = ["nothing", ephemera_trace::replay::REFERENCE, ephemera_trace::replay::TWIN];
 
 /// Builds a cell of a workload over one contender.
 type Build = fn(&WorkloadSpec, &Context) -> Box<dyn Cell>;
 
-/// A contender as the runner sees it, its type erased: three ways to build a cell.
+/// A contender as the runner sees it: its type is erased, and there are three ways to build a cell.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    /// The word that `--peers` and the files know it by; unique within its class.
+    /// The key in `--peers` and in files, unique within the class.
     pub key: &'static str,
     /// What it hands out.
     pub class: ContenderClass,
-    /// Its card.
+    /// The contender's card.
     pub info: Info,
-    /// Why this build cannot run it, if so.
+    /// The reason why this build cannot run it, if there is one.
     pub absent: Option<&'static str>,
-    /// For time.
+    /// Builds a cell to be timed.
     pub timed: Build,
-    /// For the check: counted, contents verified.
+    /// Builds a cell for the check: counted, with verified contents.
     pub checked: Build,
-    /// For memory: counted, over a counting backing allocator where it has one.
+    /// Builds a cell for memory: counted, over a counting backing allocator if the contender
+    /// accepts one.
     pub metered: Build,
-    /// For traces: only what hands out blocks can replay one.
-    pub replay: Option<ephemera_trace::replay::Build>,
+    /// Builds a player of traces. Only contenders that hand out blocks have one.
+    pub replay: Option<ephemera_trace::replay::BuildPlayer>,
 }
 
 /// Creates the entry of a contender from its card and the three ways to build a cell.
@@ -61,7 +62,7 @@ const fn entry(
 /// Creates an entry for blocks.
 fn blocks<C: Contender>(key: &'static str) -> Entry {
     let builds = [build::blocks::<C>, build::blocks::<Counted<C>>, build::blocks::<Counted<C::Metered>>];
-    let replay: ephemera_trace::replay::Build = played::build::<C>;
+    let replay: ephemera_trace::replay::BuildPlayer = played::build::<C>;
     Entry { replay: Some(replay), ..entry(ContenderClass::Blocks, key, C::INFO, builds) }
 }
 
@@ -83,14 +84,15 @@ fn nodes<F: NodeFamily>(key: &'static str) -> Entry {
     entry(ContenderClass::Nodes, key, F::INFO, builds)
 }
 
-/// The reference, registered once more.
+/// Returns the reference's second entry.
 fn twin(mut entry: Entry) -> Entry {
     entry.info.name = "A/A (the reference again)";
     entry.info.notes = "must be 1";
     entry
 }
 
-/// The contenders of a class in this build, in the order of the tables: the loop, the reference, its twin, then the rest.
+/// Returns the contenders of a class in this build, in the order of the tables: the loop, the
+/// reference, its twin, then the others.
 #[must_use]
 pub fn of(class: ContenderClass) -> Vec<Entry> {
     match class {
@@ -101,13 +103,13 @@ pub fn of(class: ContenderClass) -> Vec<Entry> {
     }
 }
 
-/// All contenders of this build, class by class.
+/// Returns all contenders of this build by class.
 #[must_use]
 pub fn all() -> Vec<Entry> {
     ContenderClass::ALL.into_iter().flat_map(of).collect()
 }
 
-/// What `--peers` understands: every key once.
+/// Returns every key once, as `--peers` accepts it.
 #[must_use]
 pub fn keys() -> Vec<&'static str> {
     let mut keys: Vec<&str> = Vec::new();
@@ -124,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_class_begins_with_the_three() {
+    fn every_class_starts_with_loop_reference_and_twin() {
         for class in ContenderClass::ALL {
             let entries = of(class);
             let keys: Vec<&str> = entries.iter().map(|entry| entry.key).collect();

@@ -2,7 +2,7 @@
 
 use core::alloc::{GlobalAlloc, Layout};
 
-use ephemera_trace::replay::{Play, Player, Program};
+use ephemera_trace::replay::{Play, Player, ReplayProgram};
 
 use crate::blocks::{Contender, RawAlloc};
 use crate::card::Caps;
@@ -56,7 +56,7 @@ unsafe impl<C: Contender> GlobalAlloc for PlayedContender<C> {
 /// # Panics
 ///
 /// If the contender's card says that it cannot play such a program.
-pub(super) fn build<C: Contender>(program: &Program, whole: bool) -> Box<dyn Play + '_> {
+pub(super) fn build<C: Contender>(program: &ReplayProgram, whole: bool) -> Box<dyn Play + '_> {
     let why = why_not(&C::INFO.caps, program.is_threaded());
     assert!(why.is_none(), "{} cannot play this: {}", C::INFO.name, why.unwrap_or_default());
     Box::new(Player::new(PlayedContender(C::create()), program, whole))

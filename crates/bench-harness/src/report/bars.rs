@@ -1,36 +1,36 @@
-//! The bars: what this workspace's allocators are held to, as ratios to others in the same run.
+//! The bars: limits for this workspace's allocators, as ratios to others in the same run.
 
 use super::pairs::{Pairs, Rounds};
 use crate::contenders::{ALWAYS, VOID};
 use crate::runner::WorkloadOutcome;
 use crate::stats::Estimate;
 
-/// A ratio that a contender should stay below.
+/// A limit of a contender's ratio.
 #[derive(Clone, Debug)]
 pub struct Bar {
     /// The workload.
     pub workload: String,
-    /// Key of the contender.
+    /// The contender's key.
     pub of: &'static str,
-    /// Key of the contender it is compared to.
+    /// The key of the contender with which it is compared.
     pub to: &'static str,
-    /// Whether the loop's cost is taken off.
+    /// Whether the cost of the loop is subtracted.
     pub pairs: Pairs,
-    /// The bar itself.
+    /// The limit.
     pub at_most: f64,
 }
 
-/// A bar, and what was measured.
+/// A bar and the measured ratio.
 #[derive(Clone, Debug)]
 pub struct Judged {
     /// The bar.
     pub bar: Bar,
-    /// What was measured; none where one of the two did not run.
+    /// The measured ratio. `None` if one of the two did not run.
     pub measured: Option<Estimate>,
 }
 
 impl Judged {
-    /// Whether the median is at or below the bar.
+    /// Returns whether the median is at most the limit.
     #[must_use]
     pub fn met(&self) -> Option<bool> {
         self.measured.map(|measured| measured.mid <= self.bar.at_most)
@@ -41,7 +41,8 @@ const RING: &str = "ring";
 const ONE: &str = "one-ring";
 const BUFFERS: &str = "ringal";
 
-/// Bars of the pools: workload, contender, who it is compared to, the ratio. Whole costs, as their users pay them.
+/// The bars of the pools: workload, contender, the other contender, the ratio. They apply to whole
+/// costs, as users pay them.
 const POOLS: [(&str, &str, &str, f64); 22] = [
     ("S1-objects/pair/32", "typed-pool", "mimalloc", 0.65),
     ("S1-objects/pair/32", "typed-pool", "glibc", 0.35),
@@ -67,7 +68,7 @@ const POOLS: [(&str, &str, &str, f64); 22] = [
     ("S8-objects/handoff/4096x40", "shared", "mimalloc", 0.6),
 ];
 
-/// All bars.
+/// Returns all bars.
 #[must_use]
 pub fn bars() -> Vec<Bar> {
     use Pairs::{Net, Whole};
@@ -121,7 +122,7 @@ pub fn bars() -> Vec<Bar> {
     all
 }
 
-/// Measures every bar whose workload was run.
+/// Evaluates every bar whose workload was run.
 #[must_use]
 pub fn judge(bars: &[Bar], outcomes: &[WorkloadOutcome], seed: u64) -> Vec<Judged> {
     let mut judged = Vec::new();
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_is_met_at_its_value_and_missed_above() {
+    fn a_bar_is_met_at_its_limit_and_missed_above() {
         let judged = |mid: f64| {
             let measured = Some(Estimate { mid, low95: mid, high95: mid, low99: mid, high99: mid });
             Judged { bar: bars()[0].clone(), measured }.met()

@@ -1,8 +1,8 @@
-//! `--baseline`: this run beside an earlier one's `summary.json`, row by row.
+//! `--baseline`: compares this run with an earlier one's `summary.json`, row by row.
 //!
-//! Within a run every ratio is of pairs taken milliseconds apart. Between two runs there are no pairs: the change of a
-//! ratio is the quotient of two medians, and its interval is put together from theirs, as for two independent
-//! estimates. What differs between the runs beside the code is in it.
+//! Within a run, a ratio is taken between samples that are milliseconds apart. Two runs have no
+//! pairs. So the change of a ratio is the quotient of two medians, and its interval is made of
+//! theirs, as for independent estimates. It includes all other differences between the runs.
 
 use core::fmt;
 use std::fs;
@@ -19,15 +19,16 @@ use crate::host::Host;
 use crate::runner::ContenderState;
 use crate::stats::{self, Estimate, Verdict, verdict};
 
-/// The version of `summary.json`; raised when a field that is read again changes its meaning or goes.
+/// The version of `summary.json`. It increases when a field that is read again changes its meaning
+/// or is removed.
 pub const FORMAT: u64 = 1;
 
-/// What every column means.
+/// The meaning of the columns.
 pub(super) const LEGEND: &str = "then, now: ratio to the reference of its own run. change: now over then, below 1 is faster than it was. \
 Two runs, not pairs: another build, hour or load is in it, and a change of the reference too. The word holds where the \
 99 % interval excludes 1 and the change is more than 1 % and than three times what the reference differed from itself.";
 
-/// An earlier run, as far as it is compared.
+/// The part of an earlier run that is compared.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Baseline {
     mode: String,
@@ -57,14 +58,14 @@ struct OldRow {
     interval: Option<(f64, f64)>,
 }
 
-/// Why a file cannot be a baseline.
+/// The reason why a file cannot be a baseline.
 #[derive(Debug)]
 pub enum BaselineRefusal {
     /// It cannot be read.
     Unread(PathBuf, io::Error),
     /// It is no summary.
     NoSummary(PathBuf, serde_json::Error),
-    /// It is one of another format; which, if it says so.
+    /// It has another format, named if the file names it.
     Format(PathBuf, Option<u64>),
 }
 
@@ -95,32 +96,32 @@ impl core::error::Error for BaselineRefusal {}
 pub struct Change {
     /// The workload.
     pub workload: String,
-    /// Key of the contender.
+    /// The contender's key.
     pub key: &'static str,
     /// Its name.
     pub name: &'static str,
-    /// Its ratio then; only the 95 % interval is known, the other is made of it.
+    /// The earlier ratio. Only its 95 % interval is known, and the other one follows from it.
     pub then: Estimate,
-    /// Its ratio now.
+    /// The present ratio.
     pub now: Estimate,
-    /// The quotient.
+    /// Their quotient.
     pub change: Estimate,
-    /// What that comes to.
+    /// The verdict on the quotient.
     pub verdict: Verdict,
     /// Whether the reference differed from itself in one of the two tables.
     pub untrusted: bool,
 }
 
-/// Two runs side by side.
+/// Two runs that are compared.
 #[derive(Clone, Debug)]
 pub struct Comparison {
     /// The commit of the earlier run.
     pub commit: String,
-    /// In what the runs differ beside the code, a sentence each.
+    /// The differences between the runs besides the code, a sentence each.
     pub differs: Vec<String>,
-    /// What both measured.
+    /// The contenders that both runs measured.
     pub changes: Vec<Change>,
-    /// What one of them did not, a sentence each.
+    /// The contenders that one run did not measure, a sentence each.
     pub missing: Vec<String>,
 }
 
@@ -129,7 +130,7 @@ impl Baseline {
     ///
     /// # Errors
     ///
-    /// Where there is none, or one of another format.
+    /// If there is no such file, or if it has another format.
     pub fn load(path: &Path) -> Result<Self, BaselineRefusal> {
         let text =
             fs::read_to_string(path).map_err(|error| BaselineRefusal::Unread(path.to_owned(), error))?;
@@ -146,7 +147,7 @@ impl Baseline {
         serde_json::from_value(file).map_err(no_summary)
     }
 
-    /// Puts a run beside this one.
+    /// Compares a run with this one.
     #[must_use]
     pub fn compare(&self, report: &BenchReport) -> Comparison {
         let mut comparison = Comparison {
@@ -155,7 +156,7 @@ impl Baseline {
             changes: Vec::new(),
             missing: Vec::new(),
         };
-        // The file has intervals at 95 % alone.
+        // The file only has intervals at 95 %.
         let wider = stats::wider(self.processes.min(report.trials.0) as usize);
         for table in &report.tables {
             match self.workloads.iter().find(|old| old.id == table.id) {
@@ -168,7 +169,7 @@ impl Baseline {
         comparison
     }
 
-    /// In what the runs differ beside the code.
+    /// Returns the differences between the runs besides the code.
     fn differs(&self, report: &BenchReport) -> Vec<String> {
         let (then, now) = (&self.host, &report.host);
         let trials = |processes: u32, rounds: u32| format!("{processes} processes of {rounds} rounds");
@@ -195,7 +196,8 @@ impl Baseline {
 }
 
 impl OldRow {
-    /// The ratio with its interval; none where there was none, or no number that a ratio can be.
+    /// Returns the ratio with its interval. `None` if there is none, or if the number cannot be a
+    /// ratio.
     fn ratio(&self, wider: f64) -> Option<Estimate> {
         let (mid, (low, high)) = self.ratio.zip(self.interval)?;
         let sound = 0.0 < low && low <= mid && mid <= high && high.is_finite();
@@ -203,8 +205,8 @@ impl OldRow {
     }
 }
 
-/// An estimate from its middle, how many times smaller and larger the ends of its 95 % interval are, and how many times as far, on
-/// logarithms, those at 99 % lie.
+/// Returns an estimate from its middle, the factors to the ends of its 95 % interval, and the
+/// factor, on logarithms, from these to the ends at 99 %.
 fn spread(mid: f64, down: f64, up: f64, wider: f64) -> Estimate {
     Estimate {
         mid,
@@ -215,8 +217,8 @@ fn spread(mid: f64, down: f64, up: f64, wider: f64) -> Estimate {
     }
 }
 
-/// One independent estimate over another. On the logarithms, where a quotient is a difference, the distance from the
-/// middle to an end is the root of the squares of the two that lead there.
+/// Divides one independent estimate by another. On logarithms a quotient is a difference, and the
+/// distance from the middle to an end is the root of the sum of the two squared distances.
 fn quotient(now: &Estimate, then: &Estimate, wider: f64) -> Estimate {
     let root = |one: f64, other: f64| one.ln().hypot(other.ln()).exp();
     let down = root(now.mid / now.low95, then.high95 / then.mid);
@@ -264,7 +266,7 @@ impl Comparison {
         self.missing.push(format!("{} {key}: {what}", table.id));
     }
 
-    /// Head and cells of the table of changes.
+    /// Returns the head and the cells of the table of changes.
     pub(super) fn grid(&self) -> Vec<Vec<String>> {
         let head = ["workload", "allocator", "then (95 %)", "now (95 %)", "change (95 %)", "verdict", ""];
         let mut grid = vec![head.map(str::to_owned).to_vec()];
@@ -284,7 +286,7 @@ impl Comparison {
         grid
     }
 
-    /// What came of it, in a line.
+    /// Returns the summary in a line.
     pub(super) fn title(&self) -> String {
         let count = |word| self.changes.iter().filter(|change| change.verdict == word).count();
         let (faster, slower) = (count(Verdict::Faster), count(Verdict::Slower));
@@ -347,13 +349,13 @@ impl Comparison {
 }
 
 impl OldRow {
-    /// Why it has no ratio.
+    /// Returns why the earlier run has no ratio for it.
     fn told(&self) -> String {
         self.reason.as_ref().map_or(self.state.clone(), |reason| format!("{}: {reason}", self.state))
     }
 }
 
-/// Why a row has no ratio now.
+/// Returns why a row has no ratio now.
 fn now(row: &ReportRow) -> String {
     match &row.state {
         ContenderState::Ran => "without a ratio".to_owned(),

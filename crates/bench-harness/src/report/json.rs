@@ -1,4 +1,4 @@
-//! The machine-readable files: `summary.json` and `results.jsonl`.
+//! The files for programs: `summary.json` and `results.jsonl`.
 
 use std::io::{self, Write};
 
@@ -68,11 +68,11 @@ fn table(table: &ReportTable) -> Value {
     })
 }
 
-/// The whole report.
+/// Returns the whole report.
 ///
 /// # Errors
 ///
-/// Where a part cannot be written as JSON.
+/// If a part cannot be written as JSON.
 pub fn summary(report: &BenchReport) -> Result<Value, serde_json::Error> {
     let bars = report.bars.iter().map(|judged| {
         json!({
@@ -102,11 +102,11 @@ pub fn summary(report: &BenchReport) -> Result<Value, serde_json::Error> {
     }))
 }
 
-/// Every sample, warm-up included, an object a line.
+/// Writes every sample, including the warm-up, as one object per line.
 ///
 /// # Errors
 ///
-/// Where writing fails.
+/// If writing fails.
 pub fn write_samples(outcomes: &[WorkloadOutcome], out: &mut dyn Write) -> io::Result<()> {
     for sample in outcomes.iter().flat_map(|outcome| &outcome.samples) {
         serde_json::to_writer(&mut *out, sample)?;

@@ -1,22 +1,24 @@
-//! The matrix of a class: workloads down, contenders across, ratios to the reference, and a geometric mean with its caution.
+//! The matrix of a class: workloads in rows, contenders in columns, ratios to the reference, and a
+//! geometric mean.
 
 use super::model::{BenchReport, ReportRow, ReportTable};
 use crate::card::ContenderClass;
 use crate::contenders::{REFERENCE, TWIN, VOID};
 
-/// Ratios of a class.
+/// The ratios of a class.
 #[derive(Clone, Debug)]
 pub(super) struct Matrix<'a> {
-    /// Names of the contenders.
+    /// The names of the contenders.
     pub(super) heads: Vec<&'a str>,
-    /// A row for each workload, in it a cell for each contender.
+    /// A row for each workload, with a cell for each contender.
     pub(super) rows: Vec<(&'a ReportTable, Vec<&'a ReportRow>)>,
-    /// Geometric means over the workloads that all contenders ran, and how many these are; none of fewer than two.
+    /// The geometric means over the workloads that all contenders ran, and the number of these.
+    /// `None` for fewer than two.
     pub(super) means: Option<(usize, Vec<f64>)>,
 }
 
 impl<'a> Matrix<'a> {
-    /// The matrix of a class; none where fewer than two workloads of it were run.
+    /// Returns the matrix of a class. `None` if fewer than two of its workloads were run.
     pub(super) fn new(report: &'a BenchReport, class: ContenderClass) -> Option<Self> {
         let tables: Vec<_> = report.tables.iter().filter(|table| table.class == class).collect();
         let first = tables.first().filter(|_| tables.len() > 1)?;
@@ -26,7 +28,7 @@ impl<'a> Matrix<'a> {
         let cells = |table: &&'a ReportTable| shown.iter().map(|&index| &table.rows[index]).collect();
         let rows: Vec<(&ReportTable, Vec<&ReportRow>)> =
             tables.iter().map(|table| (*table, cells(table))).collect();
-        // Only workloads that every contender ran, so that the means are of the same things.
+        // Only workloads that every contender ran count, so that the means are comparable.
         let complete: Vec<&Vec<&ReportRow>> = rows
             .iter()
             .map(|(_, cells)| cells)
@@ -40,12 +42,12 @@ impl<'a> Matrix<'a> {
         Some(Self { heads, rows, means })
     }
 
-    /// What the row of means is called.
+    /// Returns the name of the row of means.
     pub(super) fn mean_name(count: usize) -> String {
         format!("geometric mean of the {count} that all ran")
     }
 
-    /// As text: rows of cells, the first being the head.
+    /// Returns rows of cells as text, with the head first.
     pub(super) fn grid(&self) -> Vec<Vec<String>> {
         let row = |name: String, cells: Vec<String>| core::iter::once(name).chain(cells).collect();
         let ratio =

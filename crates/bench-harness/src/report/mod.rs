@@ -1,4 +1,5 @@
-//! From samples to tables: the model that the terminal, the Markdown page, the JSON files and the pictures share.
+//! Turns samples into tables. The terminal, the Markdown page, the JSON files and the pictures
+//! share one model.
 
 mod bars;
 pub mod baseline;

@@ -9,42 +9,42 @@ use crate::host::Host;
 use crate::runner::{ContenderState, HeldAt, Latencies, RefusalCount, WorkloadOutcome};
 use crate::stats::{Estimate, Verdict, verdict};
 
-/// A contender in a table.
+/// A row: one contender in a table.
 #[derive(Clone, Debug)]
 pub struct ReportRow {
-    /// Its key.
+    /// The contender's key.
     pub key: &'static str,
-    /// Its name.
+    /// The contender's name.
     pub name: &'static str,
-    /// Its version.
+    /// The contender's version.
     pub version: String,
-    /// What became of it.
+    /// The contender's state.
     pub state: ContenderState,
-    /// Its cost over the reference's.
+    /// The ratio of its cost to the reference's.
     pub ratio: Option<Estimate>,
-    /// What that comes to; none for the reference and the loop.
+    /// The verdict on the ratio. `None` for the reference and the loop.
     pub verdict: Option<Verdict>,
-    /// Nanoseconds an operation.
+    /// The nanoseconds of an operation.
     pub ns: Option<f64>,
-    /// The least sample, in nanoseconds an operation.
+    /// The smallest sample, in nanoseconds per operation.
     pub least_ns: Option<f64>,
-    /// Nanoseconds an operation less the loop's.
+    /// The nanoseconds of an operation without the loop's.
     pub net_ns: Option<f64>,
-    /// Its net cost over the reference's.
+    /// The ratio of the net costs.
     pub net_ratio: Option<Estimate>,
-    /// Most bytes taken at a time.
+    /// The most bytes taken at a time.
     pub peak: Option<u64>,
-    /// Most bytes that the workload held at a time.
+    /// The most bytes that the workload held at a time.
     pub peak_live: Option<u64>,
     /// Whether a backing allocator counted the peak.
     pub peak_exact: bool,
-    /// How its memory came and went, where that was watched.
+    /// Memory over time, if it was watched.
     pub over_time: Vec<HeldAt>,
-    /// Share of requests that it refused and the heap served.
+    /// The share of requests that it refused and the heap served.
     pub refused: Option<f64>,
-    /// Its latencies under a load.
+    /// The latencies under a load.
     pub latencies: Option<Latencies>,
-    /// What a reader should know.
+    /// A note for the reader.
     pub notes: &'static str,
 }
 
@@ -57,54 +57,55 @@ pub struct ReportTable {
     pub title: String,
     /// What its contenders hand out.
     pub class: ContenderClass,
-    /// What an operation is.
+    /// The name of an operation.
     pub op: &'static str,
-    /// Operations in a sample.
+    /// The operations of a sample.
     pub ops_per_sample: Option<u64>,
-    /// The reference over itself.
+    /// The ratio of the reference to itself.
     pub aa: Option<Estimate>,
-    /// Whether the reference, judged like any contender, came out equal to itself: its interval holds 1, and its ratio is
-    /// within a tenth of it. A wide interval alone makes no table trustworthy.
+    /// Whether the reference is equal to itself by the rules for any contender: its interval
+    /// contains 1, and its ratio is within a tenth of 1. A wide interval alone makes no table
+    /// trustworthy.
     pub trusted: bool,
-    /// Share of rounds in which something else ran.
+    /// The share of rounds in which something else ran.
     pub contaminated: f64,
-    /// The contenders, in the registry's order.
+    /// The contenders in the order of the registry.
     pub rows: Vec<ReportRow>,
 }
 
-/// How far from 1 the reference over itself may come out.
+/// The largest acceptable distance of the reference's ratio to itself from 1.
 const ASTRAY: f64 = 0.1;
 
-/// Whether the reference over itself came out as it should.
+/// Returns whether the reference is equal to itself.
 fn is_trusted(aa: &Estimate) -> bool {
     !aa.excludes_one() && (aa.mid - 1.0).abs() <= ASTRAY
 }
 
-/// All of a run.
+/// The results of a run.
 #[derive(Clone, Debug)]
 pub struct BenchReport {
     /// `quick` or `full`.
     pub mode: String,
-    /// Seed of tables and orders.
+    /// The seed of tables and orders.
     pub seed: u64,
     /// The host.
     pub host: Host,
-    /// Its own costs.
+    /// The costs of the host and the harness.
     pub calibration: Calibration,
-    /// Where the text of R1 is from, and its fingerprint.
+    /// The origin of R1's text, and its fingerprint.
     pub document: String,
-    /// How many processes, and rounds in each.
+    /// The number of processes, and of rounds in each.
     pub trials: (u32, u32),
-    /// Names of workloads that only a full run has, and this one left out.
+    /// The names of workloads that only a full run has.
     pub left_to_full: Vec<String>,
     /// The tables.
     pub tables: Vec<ReportTable>,
-    /// The bars of the project, judged by this run.
+    /// The bars of the project, evaluated on this run.
     pub bars: Vec<Judged>,
 }
 
 impl ReportTable {
-    /// Analyses one outcome.
+    /// Returns the table of an outcome.
     #[must_use]
     pub fn new(outcome: &WorkloadOutcome, entries: &[Entry], host: &Host, seed: u64) -> Self {
         let key = |index: usize| entries[index].key;
@@ -134,7 +135,7 @@ impl ReportTable {
         }
     }
 
-    /// The row of a contender.
+    /// Returns the row of a contender.
     #[must_use]
     pub fn row(&self, key: &str) -> Option<&ReportRow> {
         self.rows.iter().find(|row| row.key == key)
@@ -177,7 +178,8 @@ fn row(
     }
 }
 
-/// Share of a contender's requests that it refused, over all processes; none where it refused nothing.
+/// Returns the share of a contender's requests that it refused, over all processes. `None` without
+/// refusals.
 fn refused(outcome: &WorkloadOutcome, key: &str) -> Option<f64> {
     let of = |counted: fn(&RefusalCount) -> u64| -> u64 {
         outcome.refusals.iter().filter(|refusals| refusals.contender == key).map(counted).sum()
@@ -187,7 +189,7 @@ fn refused(outcome: &WorkloadOutcome, key: &str) -> Option<f64> {
 }
 
 impl BenchReport {
-    /// Analyses all outcomes and judges the bars.
+    /// Returns the report of all outcomes, with the bars.
     #[must_use]
     pub fn new(outcomes: &[WorkloadOutcome], entries: &[Entry], mut head: Self) -> Self {
         head.tables = outcomes

@@ -1,31 +1,31 @@
-//! Samples by process and round, and the pairs that ratios are made of.
+//! Samples by process and round, and the pairs behind the ratios.
 
 use std::collections::{BTreeMap, HashMap};
 
 use crate::runner::TimedSample;
 use crate::stats::{self, DRAWS, Estimate, estimate};
 
-/// Clean rounds below which a process's contaminated ones are used as well.
+/// If a process has fewer clean rounds, its contaminated ones are used too.
 const FEW: usize = 5;
 
-/// Samples of one round, by contender.
+/// The samples of a round, by contender.
 #[derive(Debug, Default)]
 struct Round<'a>(HashMap<&'a str, &'a TimedSample>);
 
-/// What a pair is compared by.
+/// The time that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pairs {
-    /// The times as they are.
+    /// The whole time.
     Whole,
-    /// The times less the loop's own.
+    /// The time without the loop's.
     Net,
 }
 
-/// All rounds of one workload, warm-up left out.
+/// All rounds of a workload without the warm-up.
 #[derive(Debug)]
 pub struct Rounds<'a> {
     processes: Vec<Vec<Round<'a>>>,
-    /// Key of the allocator that does nothing.
+    /// The key of the allocator that does nothing.
     void: &'a str,
     seed: u64,
 }
@@ -43,7 +43,7 @@ impl<'a> Rounds<'a> {
         Self { processes, void, seed }
     }
 
-    /// Share of rounds in which something else ran.
+    /// Returns the share of rounds in which something else ran.
     #[must_use]
     pub fn contaminated(&self) -> f64 {
         let all = || self.processes.iter().flatten();
@@ -51,7 +51,8 @@ impl<'a> Rounds<'a> {
         dirty as f64 / all().count().max(1) as f64
     }
 
-    /// A number per round from the samples of `keys`, by process: of clean rounds where there are enough.
+    /// Returns one number per round from the samples of `keys`, by process. Contaminated rounds are
+    /// left out if there are enough clean ones.
     fn values(&self, keys: &[&str], f: impl Fn(&[f64]) -> Option<f64>) -> Vec<Vec<f64>> {
         let of = |round: &Round<'_>| {
             let samples =
@@ -68,7 +69,7 @@ impl<'a> Rounds<'a> {
         self.processes.iter().map(process).collect()
     }
 
-    /// The ratio of two contenders' costs.
+    /// Returns the ratio of two contenders' costs.
     #[must_use]
     pub fn ratio(&self, of: &str, to: &str, pairs: Pairs) -> Option<Estimate> {
         match pairs {
@@ -77,8 +78,9 @@ impl<'a> Rounds<'a> {
                 estimate(&values, DRAWS, self.seed).map(|estimate| estimate.map(f64::exp))
             }
             Pairs::Net => {
-                // Medians first, then the quotient: what is left of two noisy costs may be nothing or less in a round, and to drop such
-                // rounds would be to choose among them.
+                // The medians come first, then the quotient. In a single round the difference of
+                // two noisy costs may be zero or less, and dropping such rounds would bias the
+                // rest.
                 let keys = [of, to, self.void];
                 let own = self.values(&keys, |costs| Some(costs[0] - costs[2]));
                 let base = self.values(&keys, |costs| Some(costs[1] - costs[2]));
@@ -86,7 +88,8 @@ impl<'a> Rounds<'a> {
                 let mut quotients = Vec::new();
                 for (own, base) in own.iter().zip(&base) {
                     let (Some(own), Some(base)) = (median(own), median(base)) else { continue };
-                    // Not dearer than the loop: nothing is left to compare with.
+                    // The contender is not slower than the loop, so nothing remains to compare
+                    // with.
                     if base <= 0.0 {
                         return None;
                     }
@@ -97,20 +100,21 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// Nanoseconds an operation: the median.
+    /// Returns the median nanoseconds of an operation.
     #[must_use]
     pub fn cost(&self, of: &str) -> Option<f64> {
         estimate(&self.values(&[of], |costs| Some(costs[0])), 0, self.seed).map(|estimate| estimate.mid)
     }
 
-    /// Nanoseconds an operation less the loop's own, paired by rounds: the median.
+    /// Returns the median nanoseconds of an operation without the loop's, paired by round.
     #[must_use]
     pub fn net_cost(&self, of: &str) -> Option<f64> {
         let values = self.values(&[of, self.void], |costs| Some(costs[0] - costs[1]));
         estimate(&values, 0, self.seed).map(|estimate| estimate.mid)
     }
 
-    /// The least of all samples, in nanoseconds an operation: for information, it is the noisier figure.
+    /// Returns the smallest sample in nanoseconds per operation. It is noisier than the median and
+    /// shown for information.
     #[must_use]
     pub fn least(&self, of: &str) -> Option<f64> {
         let all = self.values(&[of], |costs| Some(costs[0]));
@@ -136,7 +140,7 @@ mod tests {
         }
     }
 
-    /// Three processes of twelve rounds that drift: the second half is twice as slow for everybody.
+    /// Three processes of twelve rounds drift: the second half is twice as slow for all contenders.
     fn drifting() -> Vec<TimedSample> {
         let mut samples = Vec::new();
         for process in 0..3 {
@@ -151,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drift_does_not_touch_a_ratio() {
+    fn a_drift_does_not_change_a_ratio() {
         let samples = drifting();
         let rounds = Rounds::new(&samples, "void", 1);
         let ratio = rounds.ratio("half", "base", Pairs::Whole).expect("both ran");
@@ -164,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn contaminated_rounds_are_left_out_while_enough_clean_ones_are_left() {
+    fn contaminated_rounds_are_left_out_if_enough_clean_ones_remain() {
         let mut samples = drifting();
         for process in 0..3 {
             for round in 12..16 {
@@ -179,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn where_all_is_contaminated_all_is_used() {
+    fn all_rounds_are_used_if_all_are_contaminated() {
         let samples: Vec<TimedSample> =
             (0..9).flat_map(|r| [sample("a", 0, r, 30.0, 1), sample("b", 0, r, 10.0, 0)]).collect();
         let rounds = Rounds::new(&samples, "void", 1);

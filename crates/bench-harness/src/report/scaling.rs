@@ -1,24 +1,25 @@
-//! Scaling: what one thread pays for an operation alone, over what it pays while others do the same. At 1 the threads do not
-//! get into each other's way; at a half two of them do as much as one.
+//! Scaling: the cost of an operation on one thread alone, divided by its cost while other threads
+//! do the same. At 1 the threads do not slow each other down. At a half, two of them achieve as
+//! much as one.
 
 use super::model::{BenchReport, ReportTable};
 use crate::contenders::VOID;
 
-/// Workloads that differ in nothing but the number of threads: alone, together, and how many those are.
+/// Workloads that differ only in the number of threads: alone, together, and that number.
 const TABLES: [(&str, &str, usize); 2] =
     [("S9/larson/1", "S9/larson/2", 2), ("S9/larson/1", "S9/larson/4", 4)];
 
-/// One workload's scaling.
+/// The scaling of one workload.
 #[derive(Clone, Debug)]
 pub(super) struct Scaling<'a> {
-    /// The workload of several threads.
+    /// The workload with several threads.
     pub(super) together: &'a ReportTable,
     pub(super) threads: usize,
-    /// Contenders that ran both, in nanoseconds an operation of one thread.
+    /// The contenders that ran both, with the nanoseconds of an operation of one thread.
     pub(super) rows: Vec<Paces<'a>>,
 }
 
-/// What one contender took.
+/// The times of one contender.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Paces<'a> {
     pub(super) name: &'a str,
@@ -27,13 +28,13 @@ pub(super) struct Paces<'a> {
 }
 
 impl Paces<'_> {
-    /// The time alone over the time together.
+    /// Returns the time alone divided by the time together.
     pub(super) fn share(&self) -> f64 {
         self.alone / self.together
     }
 }
 
-/// All that can be said of a run.
+/// Returns the scaling of all workloads of a run.
 pub(super) fn scaling(report: &BenchReport) -> Vec<Scaling<'_>> {
     let find = |id: &str| report.tables.iter().find(|table| table.id == id);
     let of = |(alone, together, threads): (&str, &str, usize)| {
@@ -54,14 +55,14 @@ mod tests {
     use crate::workloads::catalogue;
 
     #[test]
-    fn the_workloads_are_in_the_catalogue() {
+    fn scaling_workloads_are_in_the_catalogue() {
         for id in TABLES.into_iter().flat_map(|(alone, together, _)| [alone, together]) {
             assert!(catalogue().iter().any(|spec| spec.id == id), "{id}");
         }
     }
 
     #[test]
-    fn two_threads_that_take_twice_as_long_scale_by_a_half() {
+    fn two_threads_that_take_twice_as_long_scale_by_half() {
         let share = Paces { name: "", alone: 10.0, together: 20.0 }.share();
         assert!((share - 0.5).abs() < 1e-12);
     }

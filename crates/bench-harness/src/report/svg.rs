@@ -1,10 +1,10 @@
-//! Pictures as files: a forest plot per family of workloads, with a panel per workload.
+//! Pictures as files: a forest plot for each family of workloads, with a panel for each workload.
 
 use core::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ephemera_measure::picture::{self, Forest, INK, Line, text};
+use ephemera_measure::picture::{self, Forest, ForestLine, INK, text};
 use plotters::prelude::*;
 
 use super::model::{BenchReport, ReportRow, ReportTable};
@@ -12,22 +12,22 @@ use super::model::{BenchReport, ReportRow, ReportTable};
 use crate::contenders::{REFERENCE, VOID};
 
 const WIDTH: u32 = 900;
-/// Room for a panel's title.
+/// The room for a panel's title.
 const HEAD: i32 = 28;
 const GAP: i32 = 16;
 
-/// The plot of a table: all contenders with a ratio but the loop and the reference itself.
+/// Returns the plot of a table: all contenders with a ratio except the loop and the reference.
 pub(super) fn forest(table: &ReportTable) -> Forest<'_> {
     let rows = table.rows.iter().enumerate().filter(|(index, _)| ![VOID, REFERENCE].contains(index));
     let line = |(_, row): (usize, &'_ ReportRow)| Some((row.name, row.ratio?, row.verdict));
-    Forest(rows.filter_map(line).map(|(name, ratio, verdict)| Line { name, ratio, verdict }).collect())
+    Forest(rows.filter_map(line).map(|(name, ratio, verdict)| ForestLine { name, ratio, verdict }).collect())
 }
 
-/// Writes a picture for each family into `directory`; the paths.
+/// Writes a picture for each family to `directory`. Returns the paths.
 ///
 /// # Errors
 ///
-/// Where drawing or writing fails.
+/// If drawing or writing fails.
 pub fn write_pictures(report: &BenchReport, directory: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
     fs::create_dir_all(directory)?;
     let family = |table: &ReportTable| table.id.split('/').next().unwrap_or_default().to_owned();
@@ -38,7 +38,7 @@ pub fn write_pictures(report: &BenchReport, directory: &Path) -> Result<Vec<Path
         let tables: Vec<&ReportTable> = report.tables.iter().filter(|table| family(table) == name).collect();
         let plots: Vec<Forest<'_>> = tables.iter().map(|table| forest(table)).collect();
         let height: i32 = plots.iter().map(|plot| HEAD + plot.height() + GAP).sum();
-        // One scale for all panels of a picture.
+        // All panels of a picture have one scale.
         let ranges = || plots.iter().map(Forest::range);
         let range = (
             ranges().map(|range| range.0).min().unwrap_or(-1),

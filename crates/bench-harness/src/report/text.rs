@@ -1,4 +1,4 @@
-//! The tables as text: aligned for a terminal, and as a Markdown page. One set of cells for both.
+//! The tables as text: aligned for a terminal, and as a Markdown page. Both have the same cells.
 
 use core::fmt::Write;
 
@@ -21,15 +21,15 @@ const HEAD: [&str; 9] = [
     "notes",
 ];
 
-/// Live bytes from which on the peak is shown as a multiple of them.
+/// From this number of live bytes, the peak is shown as a multiple of them.
 const SHARE_FROM: u64 = 64 * 1024;
 
-/// What every column means; printed once.
+/// The meaning of the columns, printed once.
 pub(super) const LEGEND: &str = "ratio: median of paired ratios to the reference, below 1 is faster. net: less the same loop over an \
 allocator that does nothing. peak: bytes taken from the system in a process of its own; `*` counted by a backing \
 allocator, else the growth of the resident set. `–`: not able to run this workload.";
 
-/// Bytes for people.
+/// Returns bytes in a readable unit.
 pub(super) fn bytes(count: u64) -> String {
     match count {
         0..10_240 => format!("{count} B"),
@@ -38,7 +38,7 @@ pub(super) fn bytes(count: u64) -> String {
     }
 }
 
-/// A cost with as many digits as it bears.
+/// Returns a cost with the digits that are significant.
 pub(super) fn ns(cost: f64) -> String {
     match cost.abs() {
         0.0..100.0 => format!("{cost:.2}"),
@@ -74,7 +74,7 @@ fn cells(row: &ReportRow, reference: bool) -> Vec<String> {
         _ => dash(row.verdict, |verdict| verdict.word().to_owned()),
     };
     let mark = if row.peak_exact { "*" } else { "" };
-    // Beside a few live blocks, a share says no more than that a library has a size.
+    // With few live blocks, a multiple only shows that a library has a size.
     let live = row.peak.zip(row.peak_live.filter(|&live| live >= SHARE_FROM));
     vec![
         name,
@@ -96,7 +96,7 @@ pub(super) fn grid(table: &ReportTable) -> Vec<Vec<String>> {
     core::iter::once(head).chain(rows).collect()
 }
 
-/// Latencies of a table that has some, below a line that says under what load.
+/// Adds the latencies of a table that has some, below a line that states the load.
 pub(super) fn latencies(table: &ReportTable) -> Option<(String, Vec<Vec<String>>)> {
     let measured = || table.rows.iter().filter_map(|row| Some((row.name, row.latencies.as_ref()?)));
     let (_, first) = measured().next()?;
@@ -115,7 +115,7 @@ pub(super) fn latencies(table: &ReportTable) -> Option<(String, Vec<Vec<String>>
     Some((line, core::iter::once(head).chain(measured().map(cells)).collect()))
 }
 
-/// Columns padded to their widest cell. With `bars`, as Markdown.
+/// Pads columns to their widest cell. With `bars`, writes Markdown.
 pub(super) fn align(grid: &[Vec<String>], bars: bool) -> String {
     let columns = grid.first().map_or(0, Vec::len);
     let wide = |column: usize| grid.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
@@ -174,7 +174,7 @@ pub(super) fn bar_grid(report: &BenchReport) -> Vec<Vec<String>> {
     grid
 }
 
-/// What this system lets a measuring process do about its neighbours.
+/// Returns what this system tells a process about its neighbours.
 fn isolation() -> String {
     let pinned = os::cpus()
         .last()
@@ -184,7 +184,7 @@ fn isolation() -> String {
     format!("{pinned}; involuntary switches {switches}; stolen time {steal}")
 }
 
-/// The host and its own costs, as lines.
+/// Returns the host and its costs as lines.
 #[must_use]
 pub fn host_block(report: &BenchReport) -> Vec<(&'static str, String)> {
     let (host, cal) = (&report.host, &report.calibration);
@@ -238,7 +238,7 @@ pub fn host_block(report: &BenchReport) -> Vec<(&'static str, String)> {
     block
 }
 
-/// The matrices of the classes that were run, where there is more than one table to put together.
+/// Returns the matrices of the classes that have more than one table.
 fn matrices(report: &BenchReport) -> Vec<(ContenderClass, Vec<Vec<String>>)> {
     ContenderClass::ALL
         .into_iter()
@@ -246,7 +246,7 @@ fn matrices(report: &BenchReport) -> Vec<(ContenderClass, Vec<Vec<String>>)> {
         .collect()
 }
 
-/// The report for a terminal.
+/// Returns the report for a terminal.
 #[must_use]
 pub fn terminal(report: &BenchReport) -> String {
     let mut text = String::new();
@@ -270,7 +270,7 @@ pub fn terminal(report: &BenchReport) -> String {
     text
 }
 
-/// The report as a page.
+/// Returns the report as a page.
 #[must_use]
 pub fn markdown(report: &BenchReport) -> String {
     let mut text = format!("# Allocators compared ({})\n\n| | |\n|---|---|\n", report.mode);
@@ -307,14 +307,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_line_up() {
+    fn columns_are_aligned() {
         let grid = [["a", "bb"], ["ccc", "–"]].map(|row| row.map(str::to_owned).to_vec());
         assert_eq!(align(&grid, false), "a    bb\n---  --\nccc  –\n");
         assert_eq!(align(&grid, true), "| a   | bb |\n|-----|----|\n| ccc | –  |\n");
     }
 
     #[test]
-    fn figures_bear_their_digits() {
+    fn figures_have_significant_digits() {
         assert_eq!([ns(1.234), ns(123.4), ns(12_345.0), ns(-0.1)], ["1.23", "123", "12.3k", "-0.10"]);
         assert_eq!([bytes(100), bytes(20_480), bytes(50 << 20)], ["100 B", "20 KiB", "50 MiB"]);
     }

@@ -1,4 +1,4 @@
-//! The child: builds the cells of one workload, checks them, times them in rounds.
+//! The child process: builds the cells of one workload, checks them, and times them in rounds.
 
 use std::fs::{self, File};
 use std::io::{self, Seek, Write};
@@ -21,26 +21,26 @@ use crate::workloads::nodes::Sources;
 use crate::workloads::{Cell, Context, WorkloadSpec, catalogue};
 use crate::{backing, os, tally};
 
-/// Samples of each contender before the first round; one is enough where samples are long.
+/// Samples of each contender before the first round. One is enough if samples are long.
 const WARM_UP: i32 = 3;
-/// The fewest rounds of a process, where they take longer than its budget.
+/// The least number of rounds of a process, also if they exceed its budget.
 const FEWEST: i32 = 5;
-/// Share of contaminated rounds above which a child takes half as many again.
+/// The share of contaminated rounds above which a child runs half as many again.
 const TOO_MANY: f64 = 0.2;
-/// The shortest sample of the reference that is worth timing, whatever the slowest contender takes.
+/// The shortest useful sample of the reference, however long the slowest contender takes.
 const SHORTEST_NS: f64 = 300_000.0;
 
-/// Points of memory over time.
+/// The number of points of memory over time.
 const POINTS: u64 = 60;
 
-/// Names a contender that shall crash: how the tests see that a crash is a cell.
+/// Names a contender that crashes. Tests use it to see that a crash becomes a cell.
 const FAULT: &str = "EPHEMERA_TEST_FAULT";
 
-/// Does a job and writes the answer to `out`, a JSON object a line.
+/// Runs a job and writes the answer to `out`, one JSON object per line.
 ///
 /// # Errors
 ///
-/// Where the job names a workload or contender that does not exist, or where writing fails.
+/// If the job names an unknown workload or contender, or if writing fails.
 pub fn serve(job: &Job, out: &mut dyn Write) -> io::Result<()> {
     let start = Instant::now();
     let unknown = |what: &str| io::Error::other(format!("no such {what}"));
@@ -86,14 +86,15 @@ pub fn serve(job: &Job, out: &mut dyn Write) -> io::Result<()> {
     out.flush()
 }
 
-/// The sources of R4 and R5, made now where the workload needs them, so that no time and no memory of theirs is measured.
+/// Reads the sources of R4 and R5 if the workload needs them. This happens before any time or
+/// memory is measured.
 fn sources(spec: &WorkloadSpec, job: &Job) -> Sources {
     let sources = Sources::new(job.corpus.as_deref());
     sources.prepare(spec, job.seed);
     sources
 }
 
-/// The text of R1; a short one for the other workloads, which do not look at it.
+/// Returns the text of R1, or a short one for workloads that do not read it.
 fn document(spec: &WorkloadSpec, job: &Job) -> Document {
     if !spec.parses() {
         return Document::generated(job.seed, 1000);
@@ -104,7 +105,7 @@ fn document(spec: &WorkloadSpec, job: &Job) -> Document {
     }
 }
 
-/// The note of whose turn it is, for the parent to read if this process dies.
+/// A note that names the contender whose turn it is. The parent reads it if this process dies.
 struct TurnNote {
     note: File,
     /// The contender at whose turn the process aborts.
@@ -119,7 +120,7 @@ impl TurnNote {
 
     fn of(&mut self, key: &str) -> io::Result<()> {
         self.note.rewind()?;
-        // One line of fixed width, so that a shorter key leaves nothing of a longer one.
+        // The line has a fixed width, so that a shorter key leaves nothing of a longer one.
         writeln!(self.note, "{key:<32}")?;
         if self.fault.as_deref() == Some(key) {
             std::process::abort();
@@ -132,13 +133,13 @@ struct Child<'a> {
     spec: &'a WorkloadSpec,
     entries: &'a [Entry],
     job: &'a Job,
-    /// When the process began: its budget counts what comes before the samples too.
+    /// The start of the process. The budget includes the time before the samples.
     start: Instant,
     context: Context,
 }
 
 impl Child<'_> {
-    /// Runs every contender counted, then one unit of it as it will be timed.
+    /// Runs every contender with counters, then one unit of it as it is timed later.
     fn check(&self, turn: &mut TurnNote, lines: &mut Vec<AnswerLine>) -> io::Result<()> {
         let units = self.spec.check_units();
         for entry in self.entries {
@@ -162,7 +163,8 @@ impl Child<'_> {
     /// Takes samples in rounds.
     fn time(&self, turn: &mut TurnNote, lines: &mut Vec<AnswerLine>) -> io::Result<()> {
         let mut rng = stream(self.job.chance, 6);
-        // Which contender comes first decides where the others' memory lies: by chance, anew in each process.
+        // The order of set-up decides where each contender's memory lies. Each process draws its
+        // own.
         let mut set_up: Vec<usize> = (0..self.entries.len()).collect();
         set_up.shuffle(&mut rng);
         let mut cells: Vec<Option<Box<dyn Cell>>> = self.entries.iter().map(|_| None).collect();
@@ -200,7 +202,7 @@ impl Child<'_> {
                 if afford < planned {
                     planned = afford.max(FEWEST);
                     rounds = planned;
-                    // Long samples have warmed up by themselves.
+                    // Long samples need no further warm-up.
                     round = -1;
                 }
             }
@@ -225,7 +227,7 @@ impl Child<'_> {
                 }));
             }
         }
-        // Cells end in their turn too: what a contender does at its end may be what kills it.
+        // Each cell ends in its contender's turn too, because a contender may crash at its end.
         for (entry, cell) in self.entries.iter().zip(cells) {
             turn.of(entry.key)?;
             drop(cell);
@@ -233,7 +235,8 @@ impl Child<'_> {
         Ok(())
     }
 
-    /// Rounds that fit into what is left of the budget, judged by the samples so far.
+    /// Returns the number of rounds that fit into the rest of the budget, judged by the samples so
+    /// far.
     fn affordable(&self, samples: &[TimedSample], order: &[usize]) -> i32 {
         let took: f64 = samples.iter().map(|sample| sample.ns).sum();
         let rounds = samples.len() as f64 / order.len() as f64;
@@ -242,7 +245,8 @@ impl Child<'_> {
     }
 
     fn sample(&self, index: usize, cell: &mut dyn Cell, units: u64, round: i32) -> TimedSample {
-        // Where more threads than processors take turns, they interrupt one another, which is the workload.
+        // If there are more threads than processors, they interrupt one another. That is the
+        // workload.
         let who = if self.spec.is_of_two() { os::Who::Process } else { os::Who::Thread };
         let before = os::usage(who);
         let start = Instant::now();
@@ -263,7 +267,7 @@ impl Child<'_> {
         }
     }
 
-    /// Units of a sample: so many that the contenders take the target on average, the same for all.
+    /// Returns the units of a sample, the same for all contenders: on average they take the target.
     fn sample_size(&self, cells: &mut [Box<dyn Cell>], turn: &mut TurnNote) -> io::Result<u64> {
         let mut all = 0.0;
         let mut reference: f64 = 0.0;
@@ -294,7 +298,7 @@ impl Child<'_> {
         for entry in self.entries {
             turn.of(entry.key)?;
             let mut cell = (entry.timed)(self.spec, &self.context);
-            // Until the contender and the connections are warm.
+            // Warms up the contender and the connections.
             cell.run(self.spec.memory_units);
             let latencies = cell.latencies(load);
             drop(cell);
@@ -314,7 +318,8 @@ impl Child<'_> {
         Ok(())
     }
 
-    /// Measures the one contender of the job, counted and over a counting backing allocator.
+    /// Measures the memory of the job's contender, with counters and over a counting backing
+    /// allocator.
     fn memory(&self, turn: &mut TurnNote, lines: &mut Vec<AnswerLine>) -> io::Result<()> {
         for entry in self.entries {
             turn.of(entry.key)?;
@@ -350,12 +355,13 @@ impl Child<'_> {
     }
 }
 
-/// How far the resident set has grown.
+/// Returns the growth of the resident set.
 fn grown(before: Option<u64>) -> Option<u64> {
     os::resident().zip(before).map(|(now, before)| now.saturating_sub(before))
 }
 
-/// How many took longer than what, as shares: some three points for each halving of the share.
+/// Returns latencies with the share of operations that took longer: about three points for each
+/// halving of the share.
 fn above(latencies: &Histogram<u64>) -> Vec<(u64, f64)> {
     let step = |step: IterationValue<u64>| (step.value_iterated_to(), 1.0 - step.quantile_iterated_to());
     let mut above: Vec<(u64, f64)> =

@@ -1,10 +1,13 @@
 //! The runner: a parent that plans and collects, and children that measure.
 //!
-//! For each process of the plan and each workload the parent starts a child, which holds all contenders of that workload
-//! and takes one sample of each in every round, in random order. A child that dies costs one cell: it noted whose turn it
-//! was, and is started again without that contender. Memory and latencies are measured in a child per contender, and in a full
-//! run each is checked in one before it meets the others. The time of the whole run is shared out among the steps.
+//! For each process of the plan and each workload, the parent starts a child. The child holds all
+//! contenders of the workload and takes one sample of each in every round, in random order. A child
+//! that dies costs one cell: it noted the contender of each turn, so the parent starts it again
+//! without that contender. Memory and latencies are measured in one child per contender. In a full
+//! run such a child also checks each contender before it meets the others. The steps share the time
+//! of the run.
 
+mod checks;
 mod child;
 mod parent;
 mod plan;

@@ -1,4 +1,4 @@
-//! The parent: starts children, reads their answers, turns deaths into cells.
+//! The parent process: starts children, reads their answers, and turns a death into a cell.
 
 use core::fmt;
 use core::hash::BuildHasher;
@@ -9,34 +9,34 @@ use std::io::{self, Read};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::Instant;
-
 use std::{env, fs, thread};
 
 use rand::RngExt;
 
+use super::checks::{compare, key_of};
 use super::plan::{Clock, Progress, RunPlan, StepWork};
-use super::record::{AnswerLine, Checked, ContenderState, Job, Mode, WorkloadOutcome};
-use crate::card::ContenderClass;
-use crate::contenders::{ALWAYS, Entry, REFERENCE, TWIN, VOID};
+use super::record::{AnswerLine, ContenderState, Job, Mode, WorkloadOutcome};
+use crate::contenders::{Entry, REFERENCE, TWIN, VOID};
 use crate::stats;
 use crate::workloads::draws::stream;
 use crate::workloads::{Load, WorkloadSpec};
 
-/// After which a child is taken for hung.
+/// A child that takes longer than this is taken for hung.
 const LIMIT: Duration = Duration::from_secs(180);
-/// The load under which latencies are measured, as a share of what the reference does in a closed loop.
+/// The load under which latencies are measured, as a share of the reference's rate in a closed
+/// loop.
 const LOAD: f64 = 0.6;
 
-/// Why a run ended early.
+/// The reason why a run ended early.
 #[derive(Debug)]
 pub enum RunError {
-    /// A child could not be started, or its answer not be read.
+    /// A child did not start, or its answer could not be read.
     Child(io::Error),
-    /// A child died and nobody's turn was noted.
+    /// A child died before it noted a turn.
     Died {
         /// The workload.
         workload: String,
-        /// How.
+        /// How it died.
         how: String,
     },
 }
@@ -58,11 +58,11 @@ impl From<io::Error> for RunError {
     }
 }
 
-/// Runs the plan; `watch` hears what comes next.
+/// Runs the plan, and calls `watch` before each step.
 ///
 /// # Errors
 ///
-/// Where children cannot be run at all; a contender that crashes is no error but a [`ContenderState`].
+/// If no child can be run. A contender that crashes is no error but a [`ContenderState`].
 pub fn run(plan: &RunPlan, mut watch: impl FnMut(Progress<'_>)) -> Result<Vec<WorkloadOutcome>, RunError> {
     let mut outcomes: Vec<WorkloadOutcome> = plan.specs.iter().map(|spec| outcome(plan, spec)).collect();
     let steps = plan.steps();
@@ -84,7 +84,7 @@ pub fn run(plan: &RunPlan, mut watch: impl FnMut(Progress<'_>)) -> Result<Vec<Wo
             }
             StepWork::Time(0) => attempt(plan, outcome, Mode::CheckAndTime, (0, budget))?,
             StepWork::Time(process) => attempt(plan, outcome, Mode::Time, (process, budget))?,
-            // The loop takes no memory, and the twin would take the reference's.
+            // The loop takes no memory, and the twin takes as much as the reference.
             StepWork::Memory => {
                 alone(plan, outcome, Mode::Memory, None, |key| ![key_of(VOID), key_of(TWIN)].contains(&key))?;
             }
@@ -98,7 +98,7 @@ pub fn run(plan: &RunPlan, mut watch: impl FnMut(Progress<'_>)) -> Result<Vec<Wo
     Ok(outcomes)
 }
 
-/// Runs each contender in a child of its own; one that dies is a cell.
+/// Runs each contender in its own child. A child that dies becomes a cell.
 fn alone(
     plan: &RunPlan,
     outcome: &mut WorkloadOutcome,
@@ -119,7 +119,7 @@ fn alone(
     Ok(())
 }
 
-/// Where a child dies, for the cell.
+/// Returns the words for the moment of a death, for the cell.
 fn pass(mode: Mode) -> &'static str {
     match mode {
         Mode::Check => "when checked",
@@ -129,7 +129,8 @@ fn pass(mode: Mode) -> &'static str {
     }
 }
 
-/// What an operation takes with the reference, in nanoseconds: the median of all samples, zero without any.
+/// Returns the nanoseconds of an operation with the reference: the median of all samples, or 0
+/// without samples.
 fn median_cost(outcome: &WorkloadOutcome) -> f64 {
     let samples = outcome.samples.iter().filter(|sample| sample.round >= 0);
     let mut costs: Vec<f64> = samples
@@ -139,7 +140,7 @@ fn median_cost(outcome: &WorkloadOutcome) -> f64 {
     stats::median(&mut costs).unwrap_or(0.0)
 }
 
-/// Runs every workload once, verified, without figures.
+/// Runs every workload once with verification and without figures.
 ///
 /// # Errors
 ///
@@ -175,12 +176,13 @@ fn outcome(plan: &RunPlan, spec: &WorkloadSpec) -> WorkloadOutcome {
     }
 }
 
-/// Keys of the contenders that can still run.
+/// Returns the keys of the contenders that can still run.
 fn running(outcome: &WorkloadOutcome) -> Vec<String> {
     outcome.states.iter().filter(|(_, state)| state.ran()).map(|(key, _)| key.clone()).collect()
 }
 
-/// What no seed decides: two runs with one seed do the same operations, but must not share the luck of their memory's layout.
+/// Returns a number that no seed decides. Two runs with one seed do the same operations, but do not
+/// share the luck of their memory's layout.
 fn chance() -> u64 {
     RandomState::new().hash_one(env::args_os().len())
 }
@@ -205,7 +207,7 @@ fn job(plan: &RunPlan, outcome: &WorkloadOutcome, mode: Mode, (process, budget):
     }
 }
 
-/// Runs a child until it lives to its end, each time without the contender that killed it.
+/// Runs a child until it ends well, each time without the contender that killed it.
 fn attempt(
     plan: &RunPlan,
     outcome: &mut WorkloadOutcome,
@@ -253,11 +255,12 @@ fn absorb(outcome: &mut WorkloadOutcome, lines: Vec<AnswerLine>) {
     }
 }
 
-/// Runs one child: its lines, or how it died.
+/// Runs one child. Returns its lines, or how it died.
 fn child(job: &Job) -> Result<Result<Vec<AnswerLine>, String>, RunError> {
     let _ = fs::remove_file(&job.marker);
     let orders = serde_json::to_string(job).map_err(io::Error::from)?;
-    // The length of the environment moves the stack, and with it what shares a line or a page: by chance, anew each time.
+    // The length of the environment moves the stack, and so decides what shares a line or a page.
+    // Each child draws its own.
     let padding = stream(job.chance, 7).random_range(0..4096_u64) as usize;
     let mut child = Command::new(env::current_exe()?)
         .arg("--child")
@@ -271,7 +274,7 @@ fn child(job: &Job) -> Result<Result<Vec<AnswerLine>, String>, RunError> {
     let stderr = child.stderr.take().map(reader);
     let answer = stdout.and_then(|text| text.recv_timeout(LIMIT).ok());
     if answer.is_none() {
-        // It may have ended by itself just now.
+        // The child may have ended on its own just now.
         let _ = child.kill();
     }
     let status = child.wait()?;
@@ -283,20 +286,20 @@ fn child(job: &Job) -> Result<Result<Vec<AnswerLine>, String>, RunError> {
     Ok(lines.map_err(|error| format!("its answer could not be read: {error}")))
 }
 
-/// Reads a pipe to its end on a thread of its own.
+/// Reads a pipe to its end on a separate thread.
 fn reader(mut pipe: impl Read + Send + 'static) -> mpsc::Receiver<String> {
     let (send, receive) = mpsc::channel();
     thread::spawn(move || {
         let mut bytes = Vec::new();
         if pipe.read_to_end(&mut bytes).is_ok() {
-            // The other end gave up waiting: nobody is left to tell.
+            // The receiver has given up waiting, so nobody needs the text.
             let _ = send.send(String::from_utf8_lossy(&bytes).into_owned());
         }
     });
     receive
 }
 
-/// In a few words, how a process died.
+/// Returns in a few words how a process died.
 fn death(status: ExitStatus, said: &str) -> String {
     #[cfg(unix)]
     if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
@@ -313,95 +316,4 @@ fn death(status: ExitStatus, said: &str) -> String {
 fn last_line(said: &str) -> &str {
     let mut lines = said.lines().filter(|line| !line.is_empty() && !line.starts_with("note: "));
     lines.next_back().unwrap_or("said nothing")
-}
-
-/// Compares checks: against arithmetic, against the contents written, against the reference.
-fn compare(outcome: &mut WorkloadOutcome) {
-    let reference = outcome.checks.iter().find(|check| check.contender == key_of(REFERENCE)).cloned();
-    let class = outcome.spec.class;
-    for check in &outcome.checks {
-        if let Some(wrong) = wrong(class, check, reference.as_ref())
-            && let Some(state) = outcome.states.get_mut(&check.contender)
-            && state.ran()
-        {
-            *state = ContenderState::Wrong(wrong);
-        }
-    }
-}
-
-fn key_of(index: usize) -> &'static str {
-    ALWAYS[index]
-}
-
-/// In what a check differs from what it should be. Without a reference, which died, arithmetic and contents are left.
-fn wrong(class: ContenderClass, check: &Checked, reference: Option<&Checked>) -> Option<String> {
-    let asked = check.asked.or(reference.map(|reference| reference.tally.allocs));
-    if let Some(asked) = asked
-        && check.tally.allocs != asked
-    {
-        return Some(format!("{} allocations asked, {} seen", asked, check.tally.allocs));
-    }
-    // Buffers that the heap served instead end there, and an arena drops a tree of nodes as one: only these two end one by one.
-    if let Some(reference) = reference
-        && matches!(class, ContenderClass::Blocks | ContenderClass::Objects)
-        && (check.tally.frees, check.tally.resizes) != (reference.tally.frees, reference.tally.resizes)
-    {
-        return Some(format!(
-            "{} frees and {} resizes, the reference {} and {}",
-            check.tally.frees, check.tally.resizes, reference.tally.frees, reference.tally.resizes
-        ));
-    }
-    // Blocks of the allocator that does nothing overlap; it can only be counted.
-    if check.contender == key_of(VOID) {
-        return None;
-    }
-    if check.tally.damaged > 0 {
-        return Some(format!("{} blocks lost what was written", check.tally.damaged));
-    }
-    reference
-        .is_some_and(|reference| check.checksum != reference.checksum)
-        .then(|| "checksum differs from the reference's".to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tally::CallTally;
-
-    fn check(contender: &str, allocs: u64, damaged: u64, checksum: u64) -> Checked {
-        let tally =
-            CallTally { allocs, resizes: 0, frees: allocs, bytes: 64 * allocs, peak_live: 64, damaged };
-        Checked { contender: contender.to_owned(), asked: Some(10), tally, checksum }
-    }
-
-    #[test]
-    fn a_check_must_see_all_allocations_all_contents_and_the_same_sum() {
-        let reference = check(key_of(REFERENCE), 10, 0, 77);
-        let among = Some(&reference);
-        assert_eq!(wrong(ContenderClass::Blocks, &reference, among), None);
-        assert!(
-            wrong(ContenderClass::Blocks, &check("x", 9, 0, 77), among)
-                .is_some_and(|why| why.contains("10 allocations asked"))
-        );
-        let mut lost = check("x", 10, 0, 77);
-        lost.tally.frees = 9;
-        assert!(wrong(ContenderClass::Blocks, &lost, among).is_some_and(|why| why.contains("9 frees")));
-        assert!(
-            wrong(ContenderClass::Blocks, &check("x", 10, 1, 77), among)
-                .is_some_and(|why| why.contains("lost"))
-        );
-        assert!(
-            wrong(ContenderClass::Blocks, &check("x", 10, 0, 78), among)
-                .is_some_and(|why| why.contains("checksum"))
-        );
-        assert_eq!(wrong(ContenderClass::Blocks, &check(key_of(VOID), 10, 5, 1), among), None);
-        assert!(
-            wrong(ContenderClass::Blocks, &check(key_of(VOID), 0, 0, 77), among).is_some(),
-            "the loop must be the same loop"
-        );
-        // A reference that died leaves the others to arithmetic and to what they read back.
-        assert!(wrong(ContenderClass::Blocks, &check("x", 9, 0, 77), None).is_some());
-        assert!(wrong(ContenderClass::Blocks, &check("x", 10, 1, 77), None).is_some());
-        assert_eq!(wrong(ContenderClass::Blocks, &check("x", 10, 0, 78), None), None);
-    }
 }

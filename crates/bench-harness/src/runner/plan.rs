@@ -1,4 +1,4 @@
-//! The plan of a run: what is to be run, in which steps, and what each step may take.
+//! The plan of a run: its steps in order, and the time of each.
 
 use core::time::Duration;
 use std::path::PathBuf;
@@ -8,46 +8,47 @@ use crate::card::ContenderClass;
 use crate::contenders::Entry;
 use crate::workloads::WorkloadSpec;
 
-/// What a child takes beside its samples: to start, and to set up, check and end one contender.
+/// The time of a child besides its samples: to start, and to set up, check and end one contender.
 const CHILD: Duration = Duration::from_millis(60);
 
-/// What is to be run.
+/// What a run measures, and for how long.
 #[derive(Clone, Debug)]
 pub struct RunPlan {
     /// The workloads.
     pub specs: Vec<WorkloadSpec>,
-    /// The contenders; of each class the loop, the reference and its twin first.
+    /// The contenders. Each class starts with the loop, the reference and its twin.
     pub entries: Vec<Entry>,
-    /// Processes of each workload.
+    /// The number of processes of each workload.
     pub processes: u32,
-    /// Rounds of each process; fewer where they would take longer than its share of the time.
+    /// The rounds of each process. There are fewer if they exceed its share of the time.
     pub rounds: u32,
-    /// What a sample should take on average.
+    /// The average time of a sample.
     pub target: Duration,
-    /// What the whole run may take, however many workloads there are.
+    /// The time of the whole run, for any number of workloads.
     pub total: Duration,
-    /// How long latencies are measured, where a workload has them.
+    /// The time in which latencies are measured, for workloads that have them.
     pub latencies: Duration,
     /// Whether memory is measured.
     pub memory: bool,
-    /// Whether each contender is checked in a process of its own before it shares one with the others.
+    /// Whether a separate process checks each contender before it shares one with the others.
     pub isolated: bool,
-    /// Seeds tables and orders.
+    /// The seed of tables and orders.
     pub seed: u64,
-    /// The text of R1, if there is a real one.
+    /// The file with the text of R1, if there is one.
     pub document: Option<PathBuf>,
-    /// Length of the generated one.
+    /// The length of the generated text.
     pub document_length: usize,
-    /// Where the sources of R4 and R5 lie, if they are there.
+    /// The directory with the sources of R4 and R5, if there is one.
     pub corpus: Option<PathBuf>,
-    /// A directory for notes of the children.
+    /// The directory for the notes of the children.
     pub scratch: PathBuf,
 }
 
-/// What a step does.
+/// The kind of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StepWork {
-    /// Time all contenders in one process; check them in the first.
+    /// Time all contenders in one process, which the number tells. The first process also checks
+    /// them.
     Time(u32),
     /// Measure memory.
     Memory,
@@ -55,24 +56,25 @@ pub(super) enum StepWork {
     Latencies,
 }
 
-/// A step: work on one workload.
+/// A step: measure one workload.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RunStep {
-    /// Which of the plan's workloads.
+    /// The index of the workload in the plan.
     pub(super) spec: usize,
     pub(super) work: StepWork,
-    /// What it would take if it were given all the time it can use.
+    /// The time that the step takes without any limit.
     pub(super) weight: Duration,
 }
 
 impl RunPlan {
-    /// The contenders of a class.
+    /// Returns the contenders of a class.
     pub fn entries_of(&self, class: ContenderClass) -> impl Iterator<Item = &Entry> {
         self.entries.iter().filter(move |entry| entry.class == class)
     }
 
-    /// All steps, in order. What cannot be shortened comes early, so that the later processes can make up for it.
-    /// Processes of one workload are spread over the run, so that a busy minute hits one process of many workloads.
+    /// Returns all steps in order. Steps that cannot be shortened come early, so that later ones
+    /// can make up for them. The processes of a workload are spread over the run, so that a busy
+    /// minute affects one process of many workloads.
     pub(super) fn steps(&self) -> Vec<RunStep> {
         let all = |work: StepWork, wanted: fn(&WorkloadSpec) -> bool| {
             let specs = self.specs.iter().enumerate().filter(move |(_, spec)| wanted(spec));
@@ -102,33 +104,33 @@ impl RunPlan {
     }
 }
 
-/// How far a run is, for whoever watches it.
+/// The progress of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress<'a> {
-    /// The step that begins now.
+    /// The step that starts now.
     pub step: &'a str,
-    /// Its number, from one.
+    /// Its number, counted from 1.
     pub number: usize,
-    /// Of how many.
+    /// The number of all steps.
     pub steps: usize,
-    /// Share of the work that lies behind.
+    /// The share of the work that is done.
     pub done: f64,
-    /// What the rest will take; none before there is anything to judge by.
+    /// The time that remains. `None` until there is a basis for an estimate.
     pub left: Option<Duration>,
 }
 
-/// The clock of a run: shares out the time that is left, by the weights of the steps that are left.
+/// The clock of a run. It divides the remaining time among the remaining steps by their weights.
 #[derive(Debug)]
 pub(super) struct Clock {
     start: Instant,
     total: Duration,
-    /// Work left before each step, its own included, and none at the end.
+    /// The weight of each step and all later ones, and 0 at the end.
     ahead: Vec<f64>,
     next: usize,
 }
 
 impl Clock {
-    /// Starts.
+    /// Starts the clock.
     pub(super) fn start(total: Duration, weights: impl Iterator<Item = Duration>) -> Self {
         let weights: Vec<f64> = weights.map(|weight| weight.as_secs_f64()).collect();
         let mut ahead = vec![0.0; weights.len() + 1];
@@ -138,7 +140,7 @@ impl Clock {
         Self { start: Instant::now(), total, ahead, next: 0 }
     }
 
-    /// Begins the next step: what to show, and what it may take.
+    /// Starts the next step. Returns its progress and its time.
     pub(super) fn begin<'a>(&mut self, step: &'a str) -> (Progress<'a>, Duration) {
         self.at(step, self.start.elapsed())
     }
@@ -182,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn every_workload_has_its_steps_and_the_first_process_comes_first() {
+    fn every_workload_has_all_steps_and_first_processes_come_first() {
         let plan = plan();
         let steps = plan.steps();
         let count = |wanted: fn(&StepWork) -> bool| steps.iter().filter(|step| wanted(&step.work)).count();
@@ -198,7 +200,8 @@ mod tests {
         assert!(none.steps().iter().all(|step| step.work != StepWork::Memory));
     }
 
-    /// Goes through steps of the given weights, each of which takes `took` of what it is allowed; what all took.
+    /// Walks through steps of the given weights. Each takes `took` of its allowed time. Returns the
+    /// sum.
     fn walk(total: Duration, weights: &[u32], took: impl Fn(usize, Duration) -> Duration) -> Duration {
         let mut clock = Clock::start(total, weights.iter().map(|&weight| weight * SECOND));
         let mut gone = Duration::ZERO;
@@ -210,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_is_kept_however_many_steps_there_are() {
+    fn a_run_takes_its_time_for_any_number_of_steps() {
         for steps in [1, 10, 1000] {
             let weights = vec![5; steps];
             let gone = walk(60 * SECOND, &weights, |_, allowed| allowed);
@@ -219,17 +222,17 @@ mod tests {
     }
 
     #[test]
-    fn later_steps_make_up_for_early_ones_that_took_too_long() {
+    fn later_steps_make_up_for_slow_early_ones() {
         let gone =
             walk(60 * SECOND, &[1; 60], |index, allowed| if index < 10 { 3 * SECOND } else { allowed });
         assert!((gone.as_secs_f64() - 60.0).abs() < 1e-3, "{gone:?}");
-        // Nothing is left to share out: steps are told so, and do the least they can.
+        // No time remains to divide, so each step does its minimum.
         let gone = walk(10 * SECOND, &[1; 10], |_, _| 2 * SECOND);
         assert_eq!(gone, 20 * SECOND);
     }
 
     #[test]
-    fn the_time_left_goes_by_weight() {
+    fn remaining_time_is_divided_by_weight() {
         let mut clock = Clock::start(100 * SECOND, [3, 1].into_iter().map(|weight| weight * SECOND));
         let (progress, allowed) = clock.at("first", Duration::ZERO);
         assert_eq!((progress.number, progress.steps, progress.left), (1, 2, None));

@@ -1,4 +1,4 @@
-//! What parent and child say to each other, and what a run comes to.
+//! The messages between parent and child, and the results of a run.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,12 +8,13 @@ use serde::{Deserialize, Serialize};
 use crate::tally::CallTally;
 use crate::workloads::{Load, WorkloadSpec};
 
-/// What a child is to do.
+/// What a child does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mode {
-    /// Run every contender once, counted and verified, and once as it is timed; no figures.
+    /// Run every contender once, counted and verified, and once as it is timed. There are no
+    /// figures.
     Check,
-    /// The same, then take samples.
+    /// Do the same, then take samples.
     CheckAndTime,
     /// Take samples.
     Time,
@@ -23,38 +24,38 @@ pub enum Mode {
     Latencies,
 }
 
-/// The whole of a child's orders; handed over as JSON in one argument.
+/// The orders of a child, passed as JSON in one argument.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
-    /// What to do.
+    /// What the child does.
     pub mode: Mode,
     /// The workload's name.
     pub workload: String,
-    /// Keys of the contenders that can run it.
+    /// The keys of the contenders that can run the workload.
     pub contenders: Vec<String>,
-    /// Which process of the plan this is.
+    /// The number of the process in the plan.
     pub process: u32,
-    /// Rounds to take, warm-up not counted.
+    /// The number of rounds, without the warm-up.
     pub rounds: u32,
-    /// What the process may take in all, in nanoseconds: beyond, there are fewer rounds.
+    /// The time of the process in nanoseconds. There are fewer rounds if they would exceed it.
     pub budget_ns: f64,
-    /// Units of a sample; found out where it is not given.
+    /// The units of a sample. `None` if the child finds them.
     pub units: Option<u64>,
-    /// What a sample should take on average, in nanoseconds.
+    /// The average time of a sample, in nanoseconds.
     pub target_ns: f64,
-    /// Seeds the tables, the same for all processes.
+    /// The seed of the tables, the same for all processes.
     pub seed: u64,
-    /// Seeds the orders: another one for each child and each run.
+    /// The seed of the orders, which differs in each child and each run.
     pub chance: u64,
-    /// The text of R1, if there is a real one.
+    /// The file with the text of R1, if there is one.
     pub document: Option<PathBuf>,
-    /// Length of the generated text where there is none.
+    /// The length of the generated text if there is no file.
     pub document_length: usize,
-    /// Where the sources of R4 and R5 lie, if they are there.
+    /// The directory with the sources of R4 and R5, if there is one.
     pub corpus: Option<PathBuf>,
-    /// For latencies.
+    /// The load under which latencies are measured.
     pub load: Option<Load>,
-    /// The file in which the child notes whose turn it is.
+    /// The file in which the child notes the contender of each turn.
     pub marker: PathBuf,
 }
 
@@ -63,101 +64,104 @@ pub struct Job {
 pub struct TimedSample {
     /// The workload's name.
     pub workload: String,
-    /// Key of the contender.
+    /// The contender's key.
     pub contender: String,
-    /// Which process of the plan.
+    /// The number of the process in the plan.
     pub process: u32,
-    /// Which round; below zero in the warm-up.
+    /// The round, below zero in the warm-up.
     pub round: i32,
-    /// What it took.
+    /// The time in nanoseconds.
     pub ns: f64,
-    /// Operations done.
+    /// The number of operations.
     pub ops: u64,
-    /// Times the thread, or one of the two where there are two, was interrupted for another one; not known on every system.
+    /// How often another thread interrupted this one, or one of the two. `None` on systems that do
+    /// not tell.
     pub involuntary_switches: Option<u64>,
-    /// Page faults that needed no disk.
+    /// The page faults that needed no disk.
     pub minor_faults: Option<u64>,
-    /// Ticks that the hypervisor gave to others during the round, over all CPUs.
+    /// The ticks that the hypervisor gave to other guests during the round, over all CPUs.
     pub steal: Option<u64>,
 }
 
 impl TimedSample {
-    /// Whether something else ran in between.
+    /// Returns whether something else ran during the sample.
     #[must_use]
     pub fn contaminated(&self) -> bool {
         self.involuntary_switches.unwrap_or(0) > 0 || self.steal.unwrap_or(0) > 0
     }
 }
 
-/// What the check of one contender found.
+/// The result of one contender's check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checked {
-    /// Key of the contender.
+    /// The contender's key.
     pub contender: String,
-    /// Allocations that the workload asks for, where that is a matter of arithmetic.
+    /// The number of allocations that the workload requests. `None` if it depends on the input.
     pub asked: Option<u64>,
-    /// What reached the contender.
+    /// The calls that reached the contender.
     pub tally: CallTally,
-    /// Folds all that was read back.
+    /// A checksum over everything that was read back.
     pub checksum: u64,
 }
 
-/// Peak memory of one contender.
+/// The peak memory of one contender.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeakMemory {
-    /// Key of the contender.
+    /// The contender's key.
     pub contender: String,
-    /// Most bytes taken at a time: from the backing allocator where that counts, else by the process beyond its start.
+    /// The most bytes at a time: those that the backing allocator counts, or else the growth of the
+    /// process.
     pub peak: u64,
-    /// Most bytes that the workload held at a time.
+    /// The most bytes that the workload held at a time.
     pub peak_live: u64,
     /// Whether a backing allocator counted.
     pub exact: bool,
-    /// How it came and went, where that was watched: some sixty points.
+    /// About sixty points of memory over time, for the workloads that show them.
     #[serde(default)]
     pub over_time: Vec<HeldAt>,
 }
 
-/// What was held at a moment of the memory pass.
+/// The memory at a moment of the memory pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeldAt {
-    /// Allocations so far.
+    /// The number of allocations so far.
     pub ops: u64,
-    /// Bytes taken, counted as the peak is.
+    /// The bytes taken, counted as for the peak.
     pub taken: u64,
-    /// Bytes that the workload held.
+    /// The bytes that the workload held.
     pub live: u64,
 }
 
-/// What a bounded contender refused in the timed rounds of one process, and the heap served in its stead.
+/// The requests that a bounded contender refused in the timed rounds of one process. The heap
+/// served them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusalCount {
-    /// Key of the contender.
+    /// The contender's key.
     pub contender: String,
-    /// Requests that were refused.
+    /// The number of refused requests.
     pub refused: u64,
-    /// Requests in all.
+    /// The number of all requests.
     pub asked: u64,
 }
 
-/// Latencies of one contender, in nanoseconds.
+/// The latencies of one contender, in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Latencies {
-    /// Key of the contender.
+    /// The contender's key.
     pub contender: String,
-    /// Requests that were made, or units that were timed.
+    /// The number of requests, or of timed units.
     pub requests: u64,
-    /// Requests in a second, where they leave at their times.
+    /// The requests per second, if they leave at fixed times.
     pub rate: Option<f64>,
     /// The median.
     pub p50: u64,
-    /// What 99 % stayed within.
+    /// The latency at 99 %.
     pub p99: u64,
-    /// What 99.9 % stayed within.
+    /// The latency at 99.9 %.
     pub p999: u64,
-    /// The longest.
+    /// The longest latency.
     pub max: u64,
-    /// Shares of the requests that took longer than so many nanoseconds.
+    /// Latencies with the share of requests that took longer.
     #[serde(default)]
     pub above: Vec<(u64, f64)>,
 }
@@ -166,66 +170,66 @@ pub struct Latencies {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum AnswerLine {
-    /// A check was passed or not: the parent compares.
+    /// The result of a check, which the parent compares.
     Checked(Checked),
-    /// How much a sample is.
+    /// The size of a sample.
     Size {
-        /// Units of a sample.
+        /// The units of a sample.
         units: u64,
-        /// Operations of a unit.
+        /// The operations of a unit.
         ops_per_unit: u64,
     },
     /// A sample.
     Sample(TimedSample),
     /// The memory of a contender.
     Memory(PeakMemory),
-    /// What a contender refused, if anything.
+    /// The refusals of a contender, if there are any.
     Refusals(RefusalCount),
     /// The latencies of a contender.
     Latencies(Latencies),
 }
 
-/// What became of a contender in a workload.
+/// The state of a contender in a workload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ContenderState {
-    /// It ran.
+    /// The contender ran.
     #[default]
     Ran,
-    /// It cannot run this workload; why.
+    /// The contender cannot run this workload, for this reason.
     Missing(String),
-    /// Its process died; how.
+    /// The contender's process died, in this way.
     Crashed(String),
-    /// It ran, but not as the others did; in what.
+    /// The contender ran, but differed from the others, in this way.
     Wrong(String),
 }
 
 impl ContenderState {
-    /// Whether there are figures to show.
+    /// Returns whether there are figures to show.
     #[must_use]
     pub fn ran(&self) -> bool {
         *self == Self::Ran
     }
 }
 
-/// All that is known about one workload after a run.
+/// The results of one workload.
 #[derive(Clone, Debug)]
 pub struct WorkloadOutcome {
     /// The workload.
     pub spec: WorkloadSpec,
-    /// What became of each contender, by key.
+    /// The state of each contender, by key.
     pub states: BTreeMap<String, ContenderState>,
-    /// All samples, warm-up included.
+    /// All samples, including the warm-up.
     pub samples: Vec<TimedSample>,
     /// All checks.
     pub checks: Vec<Checked>,
-    /// Memory, where it was measured.
+    /// The peaks of memory, if they were measured.
     pub memory: Vec<PeakMemory>,
-    /// RefusalCount, where there were any.
+    /// The refusals, if there were any.
     pub refusals: Vec<RefusalCount>,
-    /// Latencies, where they were measured.
+    /// The latencies, if they were measured.
     pub latencies: Vec<Latencies>,
-    /// Units of a sample.
+    /// The units of a sample.
     pub units: Option<u64>,
-    /// Operations of a unit.
+    /// The operations of a unit.
     pub ops_per_unit: u64,
 }

@@ -1,4 +1,4 @@
-//! Counts buffers: when they are taken, and when they and all that shares them are gone.
+//! Counts buffers: when they are taken, and when they and all their shares have ended.
 
 use core::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use super::{ALLOCS, Counted, FREES, born, died};
 use crate::buffers::{Buffer, Demand, Growing, Readable, Source};
 use crate::card::Info;
 
-/// A buffer's entry in the books: its end is the buffer's.
+/// The life of a buffer in the counters. Its drop counts as the buffer's.
 #[derive(Debug)]
 struct BufferLife(usize);
 
@@ -33,11 +33,11 @@ pub struct CountedBuffer<B, L = OwnLife> {
     life: L,
 }
 
-/// A life of one owner.
+/// A life with one owner.
 #[derive(Debug)]
 pub struct OwnLife(BufferLife);
 
-/// A life of several.
+/// A life with several owners.
 #[derive(Clone, Debug)]
 pub struct Several(#[expect(dead_code, reason = "held for its end")] Arc<BufferLife>);
 
@@ -78,7 +78,7 @@ impl<G: Growing> Growing for CountedBuffer<G> {
     }
 }
 
-// SAFETY: every call is forwarded to the contender's own source, which keeps the contract.
+// SAFETY: every call goes to the contender's own source, which keeps the contract.
 unsafe impl<S: Source> Source for Counted<S> {
     const INFO: Info = S::INFO;
     const CHECKED: bool = true;
@@ -91,14 +91,14 @@ unsafe impl<S: Source> Source for Counted<S> {
     }
 
     unsafe fn raw_take(&mut self, capacity: usize) -> Option<Self::Buf> {
-        // Counted where it is refused, too: then it has no life here, but the heap's.
+        // A refused buffer counts too. Then its life is in the heap and not here.
         let life = OwnLife(BufferLife::begin(capacity));
         // SAFETY: the caller's duty is the callee's.
         Some(CountedBuffer { inner: unsafe { self.0.raw_take(capacity) }?, life })
     }
 
     unsafe fn raw_grow(&mut self, first: usize) -> Option<Self::Growing<'_>> {
-        // What it grows to is counted as it is written.
+        // The growth is counted as it is written.
         let life = OwnLife(BufferLife::begin(0));
         // SAFETY: the caller's duty is the callee's.
         Some(CountedBuffer { inner: unsafe { self.0.raw_grow(first) }?, life })

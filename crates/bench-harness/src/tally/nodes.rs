@@ -1,16 +1,16 @@
-//! Counts the nodes that a structure makes and gives back.
+//! Counts the nodes that a structure makes and frees.
 
 use super::{ALLOCS, Counted, FREES, LIVE, Relaxed, born, died};
 use crate::card::Info;
 use crate::nodes::{Node, NodeFamily};
 
-/// Notes allocations that were counted by a contender which is not written in Rust.
+/// Adds allocations that a contender counted which is not written in Rust.
 #[cfg(ephemera_cpp)]
 pub(crate) fn add_allocations(allocations: u64) {
     ALLOCS.fetch_add(allocations, Relaxed);
 }
 
-// SAFETY: every call is forwarded to the contender's own pools, which keep the contract.
+// SAFETY: every call goes to the contender's own pools, which keep the contract.
 unsafe impl<F: NodeFamily> NodeFamily for Counted<F> {
     const INFO: Info = F::INFO;
     type Box<T: Node> = F::Box<T>;
@@ -41,7 +41,7 @@ unsafe impl<F: NodeFamily> NodeFamily for Counted<F> {
     }
 
     unsafe fn reset(&mut self) {
-        // What was not given back node by node goes here.
+        // A reset also ends the nodes that were not freed one by one.
         LIVE.store(0, Relaxed);
         // SAFETY: the caller's duty is the callee's.
         unsafe { self.0.reset() }

@@ -1,11 +1,12 @@
-//! Memory over time: every so many allocations, how much the workload holds and how much was taken for it.
+//! Memory over time: at regular numbers of allocations, the bytes that the workload holds and the
+//! bytes taken for it.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Mutex;
 
 use crate::runner::HeldAt;
 
-/// Allocations until the next point; far away while nobody watches.
+/// The number of allocations at the next point. The largest number means that nothing watches.
 static NEXT: AtomicU64 = AtomicU64::new(u64::MAX);
 static WATCH: Mutex<Option<MemoryWatch>> = Mutex::new(None);
 
@@ -15,23 +16,24 @@ struct MemoryWatch {
     points: Vec<HeldAt>,
 }
 
-/// Starts: a point every so many allocations, counted from the last [`reset`](super::reset).
+/// Starts. There is a point every `every` allocations since the last [`reset`](super::reset).
 pub(crate) fn begin(every: u64, taken: impl Fn() -> Option<u64> + Send + 'static) {
     if let Ok(mut watch) = WATCH.lock() {
-        // Room for twice as many as are asked for, so that the list does not grow among what is measured.
+        // The list has room for twice the expected points, so that it does not grow during a
+        // measurement.
         *watch = Some(MemoryWatch { every, taken: Box::new(taken), points: Vec::with_capacity(256) });
         NEXT.store(every, Relaxed);
     }
 }
 
-/// Ends: the points, none if nobody watched.
+/// Ends, and returns the points. There are none if nothing was watched.
 pub(crate) fn end() -> Vec<HeldAt> {
     NEXT.store(u64::MAX, Relaxed);
     let watch = WATCH.lock().ok().and_then(|mut watch| watch.take());
     watch.map(|watch| watch.points).unwrap_or_default()
 }
 
-/// Hears of an allocation.
+/// Records an allocation.
 pub(super) fn note(ops: u64, live: u64) {
     if ops >= NEXT.load(Relaxed) {
         point(ops, live);
@@ -53,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_point_every_so_many() {
+    fn points_have_a_fixed_distance() {
         note(5, 1);
         begin(10, || Some(7));
         for ops in 1..=35 {

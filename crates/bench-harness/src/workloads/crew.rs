@@ -1,21 +1,23 @@
-//! A second thread for workloads of two, with a job that is known from the start; and a cell that is there twice.
+//! A second thread for workloads of two threads, and a cell that exists twice.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
+use crossbeam_utils::Backoff;
+
 use super::{Cell, mix};
 use crate::blocks::Contender;
 use crate::card::Info;
 use crate::os;
 
-/// A pool known to several threads.
+/// A contender shared by several threads.
 #[derive(Debug)]
 pub(super) struct AcrossThreads<P>(pub(super) Arc<P>);
 
-// SAFETY: cells with several threads are built for contenders whose card says that these may make or drop objects, each
-// workload by its `Need`. The value itself is dropped after the others were joined.
+// SAFETY: a cell with several threads requires by its `Need` a contender whose card lets these
+// threads make or drop items. The value itself is dropped after the other threads were joined.
 unsafe impl<P> Send for AcrossThreads<P> {}
 
 impl<P> Clone for AcrossThreads<P> {
@@ -40,14 +42,14 @@ impl<C: Contender> Contender for AcrossThreads<C> {
     }
 }
 
-/// Handles on their way to another thread.
+/// Items that travel to another thread.
 #[derive(Debug)]
 pub(super) struct Travelling<H>(pub(super) Vec<H>);
 
-// SAFETY: as for `AcrossThreads`: the card says that any thread may drop the objects.
+// SAFETY: the card says that any thread may drop the items, as for `AcrossThreads`.
 unsafe impl<H> Send for Travelling<H> {}
 
-/// Where threads meet before they start: by spinning, so that they start within a few nanoseconds.
+/// A meeting of threads before they start. They spin, so that they start within a few nanoseconds.
 #[derive(Debug)]
 pub(super) struct Meeting {
     came: AtomicUsize,
@@ -55,29 +57,27 @@ pub(super) struct Meeting {
 }
 
 impl Meeting {
-    /// Of so many threads.
+    /// Creates a meeting of this number of threads.
     pub(super) fn new(threads: usize) -> Self {
         Self { came: AtomicUsize::new(0), threads }
     }
 
-    /// Returns once all have come for the `round`th time, counted from zero.
+    /// Returns when all threads have called this for the `round`th time, counted from 0.
     pub(super) fn wait(&self, round: usize) {
-        // ORDERING: what each did before the meeting, the others see behind it. Pairs with the load in `wait`.
+        // ORDERING: AcqRel. Pairs with the Acquire in `Meeting::wait`. Publishes: the work before
+        // the meeting.
         self.came.fetch_add(1, Ordering::AcqRel);
-        let mut turns = 0_u32;
-        // ORDERING: as above. Pairs with the addition in `wait`.
+        let backoff = Backoff::new();
+        // ORDERING: Acquire. Pairs with the AcqRel in `Meeting::wait`. Receives the work of the
+        // others.
         while self.came.load(Ordering::Acquire) < self.threads * (round + 1) {
-            core::hint::spin_loop();
-            turns += 1;
-            if turns.is_multiple_of(1 << 8) {
-                // Where two share a processor, spinning alone would keep the other from coming.
-                std::thread::yield_now();
-            }
+            // Spins first. Then it yields, since two threads may share a processor.
+            backoff.snooze();
         }
     }
 }
 
-/// The second thread: does so many units when told, and answers with a checksum.
+/// The second thread. It does a number of units on request and answers with a checksum.
 #[derive(Debug)]
 pub(super) struct Mate {
     orders: Option<SyncSender<u64>>,
@@ -86,7 +86,7 @@ pub(super) struct Mate {
 }
 
 impl Mate {
-    /// Starts the thread. `prepare` runs on it and makes what does the work.
+    /// Starts the thread. `prepare` runs on it and returns the function that does the work.
     pub(super) fn new<W: FnMut(u64) -> u64>(
         cpu: Option<usize>,
         prepare: impl FnOnce() -> W + Send + 'static,
@@ -107,13 +107,13 @@ impl Mate {
         Self { orders: Some(orders), answers, thread: Some(thread) }
     }
 
-    /// Tells the thread to do so many units.
+    /// Requests this number of units.
     pub(super) fn order(&self, units: u64) {
-        let orders = self.orders.as_ref().expect("the thread is there until the cell is dropped");
+        let orders = self.orders.as_ref().expect("the thread lives until the cell is dropped");
         orders.send(units).expect("the second thread ended early");
     }
 
-    /// Waits for its answer.
+    /// Waits for the answer.
     pub(super) fn answer(&self) -> u64 {
         self.answers.recv().expect("the second thread ended early")
     }
@@ -123,23 +123,24 @@ impl Drop for Mate {
     fn drop(&mut self) {
         self.orders = None;
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has said so already.
+            // A thread that panicked has printed its message already.
             let _ = thread.join();
         }
     }
 }
 
-/// A cell twice at once, on this thread and on another one, which stays on this thread's processor: where each has a mate on the second
-/// processor, there are more threads than processors.
+/// Two cells at a time, on this thread and on another one. The other one stays on this thread's
+/// processor. If each cell has a mate on the second processor, there are more threads than
+/// processors.
 #[derive(Debug)]
 pub(super) struct Twice<C> {
-    // Dropped first: what both share ends on this thread.
+    // This field is dropped first, so that the shared value ends on this thread.
     there: Mate,
     here: C,
 }
 
 impl<C: Cell> Twice<C> {
-    /// Makes one on either thread.
+    /// Makes one cell on each thread.
     pub(super) fn new(make: impl FnOnce() -> C + Clone + Send + 'static) -> Self {
         let theirs = make.clone();
         let there = Mate::new(None, move || {
@@ -167,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_leaves_a_meeting_before_the_last_has_come() {
+    fn conc_no_thread_leaves_a_meeting_before_the_last_has_come() {
         const THREADS: usize = 3;
         let (meeting, came, early) = (Meeting::new(THREADS), AtomicUsize::new(0), AtomicUsize::new(0));
         std::thread::scope(|scope| {
@@ -176,12 +177,13 @@ mod tests {
                 scope.spawn(move || {
                     for round in 0..20 {
                         if thread == round % THREADS {
-                            // The last one, if the others wait for it.
+                            // This thread is the last to come. The others must wait for it.
                             std::thread::sleep(core::time::Duration::from_millis(1));
                         }
                         came.fetch_add(1, Ordering::Relaxed);
                         meeting.wait(round);
-                        // Counted, since a thread that panicked here would let the others wait for ever.
+                        // The test counts instead of panicking, since a panic here would make the
+                        // others wait without end.
                         let all = came.load(Ordering::Relaxed) >= THREADS * (round + 1);
                         early.fetch_add(usize::from(!all), Ordering::Relaxed);
                     }

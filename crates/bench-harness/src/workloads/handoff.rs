@@ -15,7 +15,7 @@ const GONE: &str = "the consumer ended early";
 
 /// The producer of batches.
 pub(super) trait Producer {
-    /// What is handed over. The contender frees it on any thread.
+    /// The item that travels. The contender frees it on any thread.
     type Item: 'static;
 
     /// Fills an empty batch.

@@ -1,8 +1,10 @@
-//! Litter: a heap that has seen use before the workload starts, full of small holes between blocks that stay.
+//! Litter: a heap that was used before the workload starts, with small holes between blocks that
+//! remain.
 //!
-//! Five times as many blocks as the workload will hold are allocated, in sizes drawn as the workload draws them; half of
-//! them, chosen at random, are freed. The other half stays for the rest of the process, as litter does. It lies in the heap
-//! below each contender: in its own where it is a general allocator, in the system's where it takes its chunks from there.
+//! Littering allocates five times as many blocks as the workload holds, with the workload's sizes,
+//! and frees a random half of them. The other half remains until the process ends. The litter is in
+//! the heap below each contender: its own if it is a general allocator, or the system's if it takes
+//! its chunks from there.
 
 use core::alloc::Layout;
 use core::any::TypeId;
@@ -17,20 +19,20 @@ use rand::seq::SliceRandom;
 use crate::blocks::{Contender, RawAlloc};
 use crate::workloads::draws::stream;
 
-/// Blocks allocated for each one that the workload holds at most.
+/// The number of blocks allocated for each one that the workload holds.
 const MULTIPLIER: usize = 5;
-/// Of so many blocks, one stays.
+/// One block of this number remains.
 const ONE_IN: usize = 2;
 
 thread_local! {
-    /// Heaps that were littered: once is enough, whoever lies above them.
+    /// The littered heaps. Contenders above one heap share its litter.
     static LITTERED: RefCell<Vec<TypeId>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What a workload holds at most: layouts, and how many blocks of each.
+/// The most that a workload holds: layouts, and the number of blocks of each.
 pub(super) type Histogram = Vec<(Layout, u64)>;
 
-/// Buffers of these lengths in bytes, of which none is zero.
+/// Returns the histogram of buffers of these lengths. No length is zero.
 pub(super) fn of_lengths(lengths: Vec<usize>) -> Histogram {
     let mut counts = BTreeMap::new();
     lengths.into_iter().for_each(|length| *counts.entry(length).or_default() += 1);
@@ -38,12 +40,12 @@ pub(super) fn of_lengths(lengths: Vec<usize>) -> Histogram {
     counts.into_iter().filter_map(layout).collect()
 }
 
-/// A heap that counts what is held, for workloads that cannot tell without being run.
+/// A heap that counts what is held, for workloads whose histogram is known only after a run.
 #[derive(Debug, Default)]
 pub(super) struct Census(RefCell<BTreeMap<(usize, usize), u64>>);
 
 impl Census {
-    /// What is held now.
+    /// Returns what is held now.
     pub(super) fn held(&self) -> Histogram {
         let held = self.0.borrow();
         let layout = |&(size, align): &(usize, usize)| Layout::from_size_align(size, align).ok();
@@ -52,7 +54,7 @@ impl Census {
     }
 }
 
-// SAFETY: every call is forwarded to the global heap; `grow` and `shrink` are the trait's own.
+// SAFETY: every call goes to the global heap. `grow` and `shrink` are the trait's own.
 unsafe impl Allocator for &Census {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         *self.0.borrow_mut().entry((layout.size(), layout.align())).or_default() += 1;
@@ -68,7 +70,7 @@ unsafe impl Allocator for &Census {
     }
 }
 
-/// Litters the heap of `C`, unless that was done before; how many blocks stay.
+/// Litters the heap of `C`, unless it is littered. Returns the number of blocks that remain.
 pub(super) fn scatter<C: Contender>(histogram: impl FnOnce() -> Histogram, seed: u64) -> usize {
     let known = LITTERED.with_borrow_mut(|littered| {
         let known = littered.contains(&TypeId::of::<C>());
@@ -86,7 +88,7 @@ pub(super) fn scatter<C: Contender>(histogram: impl FnOnce() -> Histogram, seed:
     let alloc = |layout: Layout| {
         // SAFETY: no node is empty.
         let block = unsafe { heap.by_ref().alloc(layout) };
-        // SAFETY: the block is at least a byte long and new.
+        // SAFETY: the block has at least one byte and is new.
         unsafe { block.write(1) };
         (block, layout)
     };
@@ -94,10 +96,10 @@ pub(super) fn scatter<C: Contender>(histogram: impl FnOnce() -> Histogram, seed:
     blocks.shuffle(&mut rng);
     let stay = blocks.len() / ONE_IN;
     for &(block, layout) in &blocks[stay..] {
-        // SAFETY: allocated above with this layout, freed once.
+        // SAFETY: the block was allocated above with this layout and is freed once.
         unsafe { heap.by_ref().dealloc(block, layout) };
     }
-    // What stays is never freed, so its heap must not end either.
+    // The litter is never freed, so its heap must not end.
     mem::forget(heap);
     stay
 }
@@ -115,11 +117,11 @@ mod tests {
         static FREED: Cell<usize> = const { Cell::new(0) };
     }
 
-    /// The system's heap, counted for this test alone.
+    /// The system's heap, with counters for this test alone.
     #[derive(Clone, Copy)]
     struct Noted;
 
-    // SAFETY: every call is forwarded.
+    // SAFETY: every call goes to the global heap.
     unsafe impl Allocator for Noted {
         fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
             MADE.set(MADE.get() + 1);
@@ -150,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_census_counts_what_is_held() {
+    fn a_census_counts_held_blocks() {
         let census = Census::default();
         let mut long = allocator_api2::vec::Vec::with_capacity_in(10, &census);
         long.resize(20, 7_u64);
@@ -164,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn half_of_it_stays_and_a_heap_is_littered_once() {
+    fn half_of_the_litter_remains_and_a_heap_is_littered_once() {
         let histogram = vec![(Layout::new::<u64>(), 100), (Layout::new::<[u64; 5]>(), 40)];
         assert_eq!(scatter::<Noted>(|| histogram, 1), 350);
         assert_eq!((MADE.get(), FREED.get()), (700, 350));

@@ -1,14 +1,15 @@
-//! A load for a workload whose latencies are measured: a request each interval, whatever the answers take.
+//! The load for a workload whose latencies are measured: one request per interval, however long the
+//! answers take.
 
 use core::time::Duration;
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// Beyond this a latency is counted as this.
+/// Longer latencies count as this.
 const SLOWEST: Duration = Duration::from_secs(60);
 
-/// An empty histogram of latencies in nanoseconds, true to three digits.
+/// Returns an empty histogram of latencies in nanoseconds, exact to three digits.
 ///
 /// # Panics
 ///
@@ -20,27 +21,28 @@ pub(super) fn latencies() -> Histogram<u64> {
 /// Requests at a steady rate.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Load {
-    /// Between two requests; above zero.
+    /// The time between two requests, above zero.
     pub interval: Duration,
-    /// How long the load lasts.
+    /// The duration of the load.
     pub length: Duration,
 }
 
 impl Load {
-    /// A share of the rate that one operation in `cost` makes; none where the cost is no positive number.
+    /// Returns a share of the rate of one operation per `cost_ns`. `None` if the cost is no
+    /// positive number.
     #[must_use]
     pub fn share(share: f64, cost_ns: f64, length: Duration) -> Option<Self> {
         let interval = Duration::try_from_secs_f64(cost_ns / share * 1e-9).ok()?;
         (interval > Duration::ZERO).then_some(Self { interval, length })
     }
 
-    /// Requests in all: at least one.
+    /// Returns the number of requests, at least one.
     #[must_use]
     pub fn requests(&self) -> u64 {
         (self.length.as_nanos() / self.interval.as_nanos().max(1)).max(1) as u64
     }
 
-    /// When a request is due, from the start.
+    /// Returns the time of a request since the start.
     #[must_use]
     pub fn due(&self, request: u64) -> Duration {
         Duration::from_nanos((self.interval.as_nanos() as u64).saturating_mul(request))

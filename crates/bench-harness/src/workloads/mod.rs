@@ -1,9 +1,9 @@
-//! The workloads: functions generic over a contender, and the cells that the runner times. One folder for each class of
-//! contenders.
+//! The workloads: functions generic over a contender, and the cells that the runner times. There is
+//! one folder for each class of contenders.
 //!
-//! A workload is a plain function (`pair`, `churn`, …) so that `cargo bench` runs the very same code; beside it stands a
-//! cell that owns the contender and what lives from one sample to the next. Dispatch is static within a sample; a cell is
-//! called through a `dyn` once a sample.
+//! A workload is a function, and a cell beside it owns the contender and everything that lives from
+//! one sample to the next. Dispatch within a sample is static. The runner calls a cell through
+//! `dyn` once per sample. `cargo bench` runs the same cells.
 
 pub mod blocks;
 pub mod buffers;
@@ -30,36 +30,37 @@ use self::nodes::Sources;
 
 pub use self::load::Load;
 
-/// What a cell needs to know beside its parameters.
+/// The inputs of a cell besides its parameters.
 #[derive(Clone, Debug)]
 pub struct Context {
-    /// Seeds every table: the same seed gives the same operations.
+    /// The seed of every table. The same seed gives the same operations.
     pub seed: u64,
     /// The text that R1 parses.
     pub document: Arc<Document>,
     /// The sources that R4 and R5 work on.
     pub sources: Arc<Sources>,
-    /// Where a second thread is pinned to, if anywhere.
+    /// The processor to which a second thread is pinned, if any.
     pub second_cpu: Option<usize>,
 }
 
 /// One workload over one contender, ready to run.
 pub trait Cell {
-    /// Does a fixed amount of work; in a checked cell the result depends on all that was read back.
+    /// Does a fixed amount of work. In a checked cell, the result depends on everything that was
+    /// read back.
     fn run(&mut self, units: u64) -> u64;
 
-    /// Operations in a unit: what a time is divided by.
+    /// Returns the operations of a unit, by which a time is divided.
     fn ops_per_unit(&self) -> u64 {
         1
     }
 
-    /// Requests so far that a bounded contender refused, and that were served from the heap.
+    /// Returns the number of requests that a bounded contender refused and the heap served.
     fn refused(&self) -> u64 {
         0
     }
 
-    /// Latencies in nanoseconds, under a load where the workload is a server, else of one unit after the other; none for a
-    /// workload that has none.
+    /// Returns the latencies in nanoseconds: under a load if the workload is a server, else of one
+    /// unit after the other. `None` if the workload has no latencies.
     fn latencies(&mut self, load: &Load) -> Option<Histogram<u64>> {
         let _ = load;
         None

@@ -1,4 +1,4 @@
-//! Chromium without a window: what it complains of, and what it measures of a page.
+//! Runs Chromium without a window. It reports what Chromium complains of, and measures a page.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
@@ -9,12 +9,12 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Instant;
 
-/// After which it is taken for hung.
+/// A browser that takes longer than this is taken for hung.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Measures the page that it stands in, and writes what it found into an attribute of the page around. Boxes that scroll by
-/// themselves may hold what is wider. Contrast is that of AA: 4.5 for text, against the nearest background that is not
-/// transparent.
+/// Measures the page and writes the result into an attribute of the outer page. Boxes that scroll
+/// may have wider contents. Contrast follows AA: 4.5 for text, against the nearest opaque
+/// background.
 const PROBE: &str = r##"<script>
 const inBox = e => e.closest('.wide') && !e.matches('.wide');
 const name = e => e.tagName + '.' + (e.getAttribute('class') || '');
@@ -40,20 +40,20 @@ parent.document.documentElement.setAttribute('data-' + window.name, [innerWidth,
 /// The two kinds of colours.
 const SCHEMES: [&str; 2] = ["light", "dark"];
 
-/// What was measured.
+/// The measurements of a page.
 #[derive(Debug)]
 pub(crate) struct Look {
-    /// Of the window.
+    /// The width of the window.
     pub(crate) width: u32,
-    /// Of what is in it.
+    /// The width of the contents.
     pub(crate) scroll_width: u32,
-    /// Pictures that have a height.
+    /// The pictures with a height.
     pub(crate) pictures: u32,
     /// The background.
     pub(crate) ground: String,
-    /// Elements that stick out.
+    /// The elements that are wider than the window.
     pub(crate) wide: String,
-    /// Elements whose text is hard to tell from the ground.
+    /// The elements whose text has too little contrast.
     pub(crate) faint: String,
 }
 
@@ -72,11 +72,11 @@ impl Look {
     }
 }
 
-/// The program.
+/// The browser's program.
 pub(crate) struct Chromium(PathBuf);
 
 impl Chromium {
-    /// The first that is there.
+    /// Returns the first installed program.
     pub(crate) fn find() -> Option<Self> {
         if let Some(path) = env::var_os("CHROMIUM") {
             return Some(Self(path.into()));
@@ -87,8 +87,9 @@ impl Chromium {
         ["chromium", "chromium-browser", "google-chrome"].into_iter().find_map(named).map(Self)
     }
 
-    /// Looks at a page in frames of the given widths, each in light and in dark. Its policy lets the measuring script in and
-    /// is what it was otherwise. Also what was said on the console, refused requests among it.
+    /// Opens a page in frames of the given widths, each in light and in dark. The page's policy
+    /// also admits the measuring script. Returns the console's messages too, including refused
+    /// requests.
     pub(crate) fn look(&self, page: &str, name: &str, widths: &[u32]) -> (Vec<[Look; 2]>, Vec<String>) {
         let probed = page
             .replace("default-src 'none';", "default-src 'none'; script-src 'unsafe-inline';")
@@ -98,7 +99,7 @@ impl Chromium {
         let mut frames = "<!doctype html><html><body>".to_owned();
         for width in widths {
             for scheme in SCHEMES {
-                // A frame prefers the colours that its element has.
+                // A frame prefers the colours of its element.
                 frames += &format!(
                     "<iframe name=\"{scheme}{width}\" style=\"border: 0; width: {width}px; height: 900px; \
                      color-scheme: {scheme}\" srcdoc=\"{probed}\"></iframe>\n"
@@ -121,7 +122,7 @@ impl Chromium {
         (looks.collect(), complaints.collect())
     }
 
-    /// Opens a page: its elements as they are then, and what the program said.
+    /// Opens a page. Returns its elements after loading, and the program's messages.
     fn run(&self, page: &Path) -> (String, String) {
         static RUNS: AtomicU32 = AtomicU32::new(0);
         let run = format!("chromium-{}-{}", std::process::id(), RUNS.fetch_add(1, Ordering::Relaxed));

@@ -1,4 +1,4 @@
-//! Pages with something in every part, from figures that were never measured.
+//! Pages with something in every part, from invented figures.
 
 use std::sync::OnceLock;
 
@@ -11,7 +11,7 @@ use bench_harness::stats::{Estimate, Verdict};
 use bench_harness::workloads::{WorkloadSpec, catalogue};
 use ephemera_trace::advise::Advice;
 use ephemera_trace::replay::{ReplayRow, Replayed};
-use ephemera_trace::{Event, Profile, Trace, What, Writer, page};
+use ephemera_trace::{Trace, TraceEvent, TraceProfile, What, Writer, page};
 
 const IDS: [&str; 9] = [
     "S1/pair/64",
@@ -30,19 +30,19 @@ pub(crate) fn specs() -> Vec<WorkloadSpec> {
     catalogue().into_iter().filter(|spec| IDS.contains(&spec.id.as_str())).collect()
 }
 
-/// How much slower than the reference a contender is made out to be.
+/// Returns how many times as slow as the reference a contender appears.
 fn factor(index: usize) -> f64 {
     if index < 3 { 1.0 } else { (index as f64 * 0.4 - 2.0).exp2() }
 }
 
-/// Samples in which the reference's twin is `twin` times as slow as the reference.
+/// Returns samples in which the reference's twin is `twin` times as slow as the reference.
 fn samples(spec: &WorkloadSpec, entries: &[&Entry], twin: f64) -> Vec<TimedSample> {
     let sample = |process: u32, round: i32, (index, entry): (usize, &&Entry)| TimedSample {
         workload: spec.id.clone(),
         contender: entry.key.to_owned(),
         process,
         round,
-        // The loop costs less than any; rounds differ a little, contenders not by the same.
+        // The loop costs least. Rounds differ a little, and contenders differ in that.
         ns: 1000.0
             * factor(index)
             * if index == 2 { twin } else { 1.0 }
@@ -120,7 +120,7 @@ fn outcome(spec: WorkloadSpec, all: &[Entry], twin: f64) -> WorkloadOutcome {
     }
 }
 
-/// The report, made once for all tests.
+/// Returns the report, which is made once for all tests.
 pub(crate) fn report() -> &'static str {
     static PAGE: OnceLock<String> = OnceLock::new();
     PAGE.get_or_init(make_report)
@@ -130,7 +130,7 @@ fn make_report() -> String {
     report::html(&compared(1.0), None)
 }
 
-/// What the report is made of, where the reference's twin is `twin` times as slow as the reference.
+/// Returns the report's parts. The reference's twin is `twin` times as slow as the reference.
 pub(crate) fn compared(twin: f64) -> BenchReport {
     let entries = contenders::all();
     let outcomes: Vec<WorkloadOutcome> =
@@ -161,7 +161,8 @@ pub(crate) fn compared(twin: f64) -> BenchReport {
     BenchReport::new(&outcomes, &entries, head)
 }
 
-/// The advice on a program that holds a thousand blocks and replaces them in turn, made once for all tests.
+/// Returns the advice on a program that holds a thousand blocks and replaces them in turn, made
+/// once for all tests.
 pub(crate) fn advice() -> &'static str {
     static PAGE: OnceLock<String> = OnceLock::new();
     PAGE.get_or_init(make_advice)
@@ -172,7 +173,7 @@ fn make_advice() -> String {
     let mut sequence = 0;
     let mut call = |what: What| {
         sequence += 1;
-        writer.push(&Event { sequence, time: sequence * 100, thread: 1, what });
+        writer.push(&TraceEvent { sequence, time: sequence * 100, thread: 1, what });
     };
     for i in 0..20_000_u64 {
         call(What::Alloc { address: i * 4096, size: 1 + i * 7919 % 3000, align_log2: 0, zeroed: false });
@@ -186,7 +187,7 @@ fn make_advice() -> String {
         std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("trace-{}", std::process::id()));
     writer.save(&path).expect("cargo's directory can be written");
     let trace = Trace::open(&path).expect("it was just written");
-    let profile = Profile::of(&trace, |_| {}).expect("it is whole");
+    let profile = TraceProfile::of(&trace, |_| {}).expect("it is whole");
     let _ = std::fs::remove_file(path);
     let row = |key: &str, mid: f64, verdict| ReplayRow {
         key: key.to_owned(),

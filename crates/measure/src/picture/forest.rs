@@ -3,7 +3,7 @@
 
 use plotters::prelude::*;
 
-use super::{Area, Drawn, FASTER, INK, QUIET, RULE, SLOWER, inline, text};
+use super::{Canvas, Drawn, FASTER, INK, QUIET, RULE, SLOWER, inline, text};
 use crate::stats::{Estimate, Verdict};
 
 /// The height of a line.
@@ -19,7 +19,7 @@ const FIGURES: i32 = 180;
 
 /// A line of the plot.
 #[derive(Clone, Debug)]
-pub struct Line<'a> {
+pub struct ForestLine<'a> {
     /// The name beside the line.
     pub name: &'a str,
     /// The ratio and its interval.
@@ -30,7 +30,7 @@ pub struct Line<'a> {
 
 /// A plot: its lines from top to bottom.
 #[derive(Clone, Debug)]
-pub struct Forest<'a>(pub Vec<Line<'a>>);
+pub struct Forest<'a>(pub Vec<ForestLine<'a>>);
 
 impl Forest<'_> {
     /// Returns the powers of two that enclose all intervals.
@@ -48,7 +48,7 @@ impl Forest<'_> {
 
     /// Returns the plot as a part of a page.
     pub fn inline(&self, title: &str) -> String {
-        let shortest = |line: &Line<'_>| format!("{} {:.3}", line.name, line.ratio.mid);
+        let shortest = |line: &ForestLine<'_>| format!("{} {:.3}", line.name, line.ratio.mid);
         let description = self.0.iter().map(shortest).collect::<Vec<_>>().join(", ");
         let size = (WIDTH, self.height().unsigned_abs());
         inline(size, title, &description, |area| self.draw(area, 0, WIDTH as i32, self.range(), false))
@@ -56,7 +56,7 @@ impl Forest<'_> {
 
     /// Draws from `top` downwards over the whole width. `figures` adds the figures at the end of
     /// each line, for a picture without a table beside it.
-    pub fn draw(&self, area: &Area<'_>, top: i32, width: i32, range: (i32, i32), figures: bool) -> Drawn {
+    pub fn draw(&self, area: &Canvas<'_>, top: i32, width: i32, range: (i32, i32), figures: bool) -> Drawn {
         let right = width - if figures { FIGURES } else { 16 };
         let place = |ratio: f64| {
             let share = (ratio.max(1e-6).log2() - f64::from(range.0)) / f64::from(range.1 - range.0);
@@ -110,10 +110,10 @@ fn beside() -> plotters::style::text_anchor::Pos {
 mod tests {
     use super::*;
 
-    fn line(name: &str, mid: f64) -> Line<'_> {
+    fn line(name: &str, mid: f64) -> ForestLine<'_> {
         let ratio =
             Estimate { mid, low95: mid / 1.1, high95: mid * 1.1, low99: mid / 1.2, high99: mid * 1.2 };
-        Line { name, ratio, verdict: Some(if mid < 1.0 { Verdict::Faster } else { Verdict::Slower }) }
+        ForestLine { name, ratio, verdict: Some(if mid < 1.0 { Verdict::Faster } else { Verdict::Slower }) }
     }
 
     #[test]

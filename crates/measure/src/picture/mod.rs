@@ -11,11 +11,11 @@ use std::path::Path;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-pub use self::forest::{Forest, Line};
+pub use self::forest::{Forest, ForestLine};
 pub use self::panel::{Curve, Panel, SMALL, Scales, WIDE};
 
 /// The area that a picture is drawn in.
-pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+pub type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 /// The result of drawing. It is an error if the file cannot be written.
 pub type Drawn = Result<(), Box<dyn Error>>;
 
@@ -63,7 +63,7 @@ pub fn inline(
     size: (u32, u32),
     title: &str,
     description: &str,
-    draw: impl FnOnce(&Area<'_>) -> Drawn,
+    draw: impl FnOnce(&Canvas<'_>) -> Drawn,
 ) -> String {
     let mut svg = String::new();
     let drawn = draw(&SVGBackend::with_string(&mut svg, size).into_drawing_area());
@@ -92,7 +92,7 @@ pub fn inline(
 }
 
 /// Draws into a file, on white.
-pub fn file(path: &Path, size: (u32, u32), draw: impl FnOnce(&Area<'_>) -> Drawn) -> Drawn {
+pub fn file(path: &Path, size: (u32, u32), draw: impl FnOnce(&Canvas<'_>) -> Drawn) -> Drawn {
     let area = SVGBackend::new(path, size).into_drawing_area();
     area.fill(&WHITE)?;
     draw(&area)?;

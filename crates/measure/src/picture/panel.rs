@@ -6,7 +6,7 @@ use core::ops::Range;
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
 
-use super::{Area, BESIDE, Drawn, MARK, QUIET, RULE, inline, text};
+use super::{BESIDE, Canvas, Drawn, MARK, QUIET, RULE, inline, text};
 
 /// The size of a panel among others.
 pub const SMALL: (u32, u32) = (300, 170);
@@ -59,7 +59,7 @@ impl Panel {
         })
     }
 
-    fn draw<X, Y>(&self, area: &Area<'_>, x: X, y: Y, curve: &Curve, beside: &Curve) -> Drawn
+    fn draw<X, Y>(&self, area: &Canvas<'_>, x: X, y: Y, curve: &Curve, beside: &Curve) -> Drawn
     where
         X: AsRangedCoord<Value = f64>,
         Y: AsRangedCoord<Value = f64>,

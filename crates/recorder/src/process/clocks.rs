@@ -1,21 +1,21 @@
 //! Processor times and measured calls.
 //!
 //! A thread writes its own processor time and the process's whenever it begins a chunk and when it
-//! ends. The process writes its processor time when it exits. Of [`GAP`](crate::stream) calls on
-//! average two are measured: the time in the allocator, and the time in which the recorder wrote
-//! the event. So a reader knows the allocator's cost *in this program*, with its caches and page
-//! faults, and the recorder's part of the processor time.
+//! ends. The process writes its processor time when it exits. On average, one call in 32 is
+//! measured: the time in the allocator, and the time in which the recorder wrote the event. So a
+//! reader knows the allocator's cost *in this program*, with its caches and page faults, and the
+//! recorder's part of the processor time.
 
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
-use super::{CLOCK, ENTERING, PROCESS, Process, RECORDING};
+use super::{CLOCK, ENTERING, PROCESS, RECORDING, Recording};
 use crate::format::{Clocks, TICK_LOG2, head};
 use crate::lock::Lock;
 use crate::os;
 use crate::stream::Stream;
-use crate::tls::{self, BUSY, Words};
+use crate::tls::{self, BUSY, ThreadWords};
 
 /// The cost of reading the clock, in picoseconds; 0 before the measurement. The child of a fork
 /// runs on the same machine and keeps the value.
@@ -54,7 +54,7 @@ pub(super) fn start() -> u64 {
     start
 }
 
-impl Process {
+impl Recording {
     /// Returns whether the recorder may read processor times, which are system calls. No thread is
     /// in a sandbox or about to enter one, and this does not change while the lock is held.
     pub(super) fn may_call(&self, _lock: &Lock<'_>) -> bool {
@@ -125,7 +125,7 @@ extern "C" fn exits() {
     os::set_errno(errno);
 }
 
-impl Process {
+impl Recording {
     /// Writes the end of the run and its processor time into the head.
     fn tell_end(&self) {
         let end = os::clock().saturating_sub(CLOCK.load(Relaxed));
@@ -143,7 +143,7 @@ impl Process {
 /// Returns the calling thread's stream and number, if it has a stream.
 #[inline]
 fn own_stream() -> Option<(&'static Stream, usize)> {
-    let Words { stream, number } = tls::get();
+    let ThreadWords { stream, number } = tls::get();
     // SAFETY: every value above `BUSY` is a stream of the process, which is never unmapped (I1).
     (stream > BUSY).then(|| (unsafe { &*stream }, number))
 }
@@ -156,7 +156,7 @@ fn records() -> bool {
 
 /// The measurement of a call, if the call is measured.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Watch {
+pub(crate) struct CallTimer {
     /// The time at which the call began; 0 if it is not measured.
     begin: u64,
     middle: u64,
@@ -164,7 +164,7 @@ pub(crate) struct Watch {
     place: (*mut u8, usize),
 }
 
-impl Watch {
+impl CallTimer {
     /// Starts the measurement if this call is due.
     #[inline]
     pub(crate) fn start() -> Self {

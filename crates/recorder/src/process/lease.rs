@@ -10,15 +10,15 @@ use core::ffi::c_void;
 use core::ptr::without_provenance;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use super::{CLOCK, KEY, PROCESS, Process, SEQUENCE, STOPPED, WIPED};
+use super::{CLOCK, KEY, PROCESS, Recording, SEQUENCE, STOPPED, WIPED};
 use crate::file;
 use crate::format::{Base, Stop};
 use crate::lock::Lock;
 use crate::os;
 use crate::stream::{Call, Stream};
-use crate::tls::{self, BUSY, EARLY, ENDED, NONE, Words};
+use crate::tls::{self, BUSY, EARLY, ENDED, NONE, ThreadWords};
 
-impl Process {
+impl Recording {
     /// Writes a call of a thread whose word is `held`. Returns the new word.
     pub(super) fn write(&self, held: *const Stream, number: usize, call: &Call) -> *const Stream {
         // ORDERING: Acquire. Pairs with the Release in `restart`. Publishes: the child's file.
@@ -155,7 +155,7 @@ impl Process {
 
 /// Runs at the end of a thread. Returns its stream to the list, and makes its later calls borrow.
 pub(super) unsafe extern "C" fn leave(_value: *mut c_void) {
-    let Words { stream: held, number } = tls::get();
+    let ThreadWords { stream: held, number } = tls::get();
     // ORDERING: Acquire. Pairs with the Release in `launch`. Publishes: the process.
     let process = PROCESS.load(Acquire);
     if process.is_null() || held == BUSY {

@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::*;
 use crate::format::{Base, lead, op};
-use crate::{Event, Trace};
+use crate::{Trace, TraceEvent};
 
 /// Held by a test that changes or needs the statics of a recording.
 static STATICS: Mutex<()> = Mutex::new(());
@@ -19,7 +19,7 @@ fn suffixes() {
 }
 
 #[test]
-fn what_is_no_use_is_refused() {
+fn unsuitable_paths_and_limits_are_refused() {
     assert_eq!(start(c"", 1 << 20), Err(StartError::Path { length: 0 }));
     assert!(matches!(start(c"x", 100), Err(StartError::Limit { least: 36_864 })));
     let long = [b'a'; PATH];
@@ -32,7 +32,7 @@ fn what_is_no_use_is_refused() {
 /// The one test that records its own process.
 #[test]
 #[cfg_attr(miri, ignore = "it maps a file; run it without Miri")]
-fn a_thread_too_many_ends_the_trace_where_a_reader_would_refuse_it() {
+fn a_thread_number_that_readers_refuse_ends_the_trace() {
     let _alone = STATICS.lock().unwrap_or_else(PoisonError::into_inner);
     let path = std::env::temp_dir().join(format!("ephemera-threads-{}", std::process::id()));
     let name = std::ffi::CString::new(path.to_string_lossy().into_owned()).expect("no zero within");
@@ -45,7 +45,7 @@ fn a_thread_too_many_ends_the_trace_where_a_reader_would_refuse_it() {
     let file = format!("{}.{}", path.display(), std::process::id());
     let trace = Trace::open(file.as_ref()).expect("a trace");
     std::fs::remove_file(file).expect("it is there");
-    let events: Vec<Event> = trace.events().map(|event| event.expect("a whole trace")).collect();
+    let events: Vec<TraceEvent> = trace.events().map(|event| event.expect("a whole trace")).collect();
     assert_eq!((events.len(), trace.stop), (1, Some(Stop::Threads)));
     assert_eq!(u64::from(events[0].thread), MOST_THREADS);
     assert!(trace.caveats()[0].contains("more threads"), "{:?}", trace.caveats());
@@ -54,12 +54,12 @@ fn a_thread_too_many_ends_the_trace_where_a_reader_would_refuse_it() {
 /// A filter of system calls would end a program whose recorder reads a processor time.
 #[test]
 #[cfg_attr(miri, ignore = "it takes the recorder's lock; run it without Miri")]
-fn processor_times_are_not_read_from_the_moment_a_thread_enters_a_sandbox() {
+fn no_processor_time_is_read_once_a_thread_enters_a_sandbox() {
     let _alone = STATICS.lock().unwrap_or_else(PoisonError::into_inner);
-    let at = os::map_wiped(size_of::<Process>()).expect("memory");
+    let at = os::map_wiped(size_of::<Recording>()).expect("memory");
     // SAFETY: the mapping is large enough and aligned to a page. Zeros are a process without a
     // file.
-    let process = unsafe { &*at.cast::<Process>() };
+    let process = unsafe { &*at.cast::<Recording>() };
     let mut chunk = vec![0_u64; CHUNK / 8];
     let stream = &process.streams[0];
     stream.holder.store(7, Relaxed);
@@ -79,5 +79,5 @@ fn processor_times_are_not_read_from_the_moment_a_thread_enters_a_sandbox() {
     assert!(notes());
     process.state.store(STOPPED, Relaxed);
     assert!(!notes(), "the recording has ended");
-    os::unmap(at, size_of::<Process>());
+    os::unmap(at, size_of::<Recording>());
 }

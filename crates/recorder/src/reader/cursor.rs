@@ -1,8 +1,8 @@
 //! Reads one stream of a trace: its chunks one after another, with their events and notes.
 #![forbid(unsafe_code)]
 
-use super::{Event, Place, THREADS, Trace, What, long, read_at, word};
-use crate::error::Error;
+use super::{ChunkPlace, THREADS, Trace, TraceEvent, What, long, read_at, word};
+use crate::error::TraceError;
 use crate::format::{self, Bad, Base, CHUNK_HEAD, Clocks, OLDEST, TICK_LOG2, chunk, note, op};
 use crate::timing::Timing;
 
@@ -20,7 +20,7 @@ pub(super) struct Cursor {
     /// Whether an event of the chunk was read.
     begun: bool,
     /// The event that was read and not yet returned.
-    pub(super) ahead: Option<Event>,
+    pub(super) ahead: Option<TraceEvent>,
 }
 
 impl Cursor {
@@ -28,9 +28,9 @@ impl Cursor {
     pub(super) fn read(
         &mut self,
         trace: &Trace,
-        places: &[Place],
+        places: &[ChunkPlace],
         timing: &mut Timing,
-    ) -> Result<Option<Event>, Error> {
+    ) -> Result<Option<TraceEvent>, TraceError> {
         loop {
             while self.at >= self.bytes.len() {
                 let Some(place) = places.get(self.chunk) else { return Ok(None) };
@@ -46,13 +46,13 @@ impl Cursor {
                 }
                 Err((_, why)) => {
                     let offset = places[self.chunk - 1].offset + (CHUNK_HEAD + begin) as u64;
-                    return Err(Error::Corrupt { offset, why });
+                    return Err(TraceError::Corrupt { offset, why });
                 }
             }
         }
     }
 
-    fn load(&mut self, trace: &Trace, place: Place) -> Result<(), Error> {
+    fn load(&mut self, trace: &Trace, place: ChunkPlace) -> Result<(), TraceError> {
         let mut head = [0; CHUNK_HEAD];
         read_at(&trace.file, &mut head, place.offset)?;
         self.bytes.resize(place.used, 0);
@@ -68,7 +68,11 @@ impl Cursor {
     }
 
     /// Reads one event. Returns `None` for an event about the stream itself.
-    fn decode(&mut self, version: u32, timing: &mut Timing) -> Result<Option<Event>, (Bad, &'static str)> {
+    fn decode(
+        &mut self,
+        version: u32,
+        timing: &mut Timing,
+    ) -> Result<Option<TraceEvent>, (Bad, &'static str)> {
         let (op, align_log2) = format::unlead(self.bytes[self.at]);
         let mut at = self.at + 1;
         let mut number = || {
@@ -124,6 +128,6 @@ impl Cursor {
         timing.event(op);
         self.at = at;
         let time = base.time << TICK_LOG2;
-        Ok(Some(Event { sequence: base.sequence, time, thread: self.thread, what }))
+        Ok(Some(TraceEvent { sequence: base.sequence, time, thread: self.thread, what }))
     }
 }

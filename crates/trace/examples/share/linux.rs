@@ -7,7 +7,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::{env, fs};
 
 use ephemera_trace::advise::Advice;
-use ephemera_trace::{PATH_VARIABLE, Profile, Trace};
+use ephemera_trace::{PATH_VARIABLE, Trace, TraceProfile};
 
 use crate::{callgrind, perf};
 
@@ -248,5 +248,5 @@ fn recorded(command: &mut Command, library: &Path, dir: &Path) -> Result<Advice,
         }
     }
     let trace = largest.ok_or("no trace was written")?;
-    Ok(Advice::of(&Profile::of(&trace, |_| ())?, None))
+    Ok(Advice::of(&TraceProfile::of(&trace, |_| ())?, None))
 }

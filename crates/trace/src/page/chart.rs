@@ -3,10 +3,10 @@
 
 use core::fmt::Write as _;
 
-use crate::profile::{Profile, part};
+use crate::profile::{TraceProfile, part};
 use crate::replay::ReplayRow;
 use crate::units::{bytes, grouped, percent};
-use ephemera_measure::picture::{Curve, Forest, Line, Panel, Scales, WIDE, escaped};
+use ephemera_measure::picture::{Curve, Forest, ForestLine, Panel, Scales, WIDE, escaped};
 
 /// The width of a picture. The page scales it.
 const WIDTH: f64 = 720.0;
@@ -23,7 +23,7 @@ fn begin(width: f64, height: f64, label: &str) -> String {
 }
 
 /// Draws live bytes over the calls.
-pub(super) fn alive(profile: &Profile) -> String {
+pub(super) fn alive(profile: &TraceProfile) -> String {
     let peaks = profile.alive.peaks();
     let each = profile.events as f64 / peaks.len().max(1) as f64;
     let most = profile.peak_bytes.max(1);
@@ -122,6 +122,7 @@ pub(super) fn histogram(rows: &[(String, u64)]) -> String {
 
 /// Draws ratios with their intervals.
 pub(super) fn ratios(rows: &[ReplayRow]) -> String {
-    let lines = rows.iter().map(|row| Line { name: &row.name, ratio: row.ratio, verdict: Some(row.verdict) });
+    let lines =
+        rows.iter().map(|row| ForestLine { name: &row.name, ratio: row.ratio, verdict: Some(row.verdict) });
     Forest(lines.collect()).inline("time against the reference, with intervals")
 }

@@ -9,7 +9,7 @@ use core::fmt::Write as _;
 use super::advise::Advice;
 use super::histogram::LogHistogram;
 use super::order::FreeOrder;
-use super::profile::{BlockCounts, Profile, part};
+use super::profile::{BlockCounts, TraceProfile, part};
 use super::replay::{ReplayRow, Replayed};
 use super::text::{class_name, headline, shares};
 use super::units::{bytes, duration, grouped, percent};
@@ -17,7 +17,7 @@ use ephemera_measure::page::{escaped, table};
 
 /// Returns one self-contained page.
 #[must_use]
-pub fn page(profile: &Profile, advice: &Advice, replayed: Option<&Replayed>) -> String {
+pub fn page(profile: &TraceProfile, advice: &Advice, replayed: Option<&Replayed>) -> String {
     let mut out = String::new();
     head(&mut out, profile, advice);
     let all = profile.all();
@@ -37,7 +37,7 @@ pub fn page(profile: &Profile, advice: &Advice, replayed: Option<&Replayed>) -> 
     ephemera_measure::page::page(&format!("The allocations of {program}"), &out)
 }
 
-fn head(out: &mut String, profile: &Profile, advice: &Advice) {
+fn head(out: &mut String, profile: &TraceProfile, advice: &Advice) {
     let _ = write!(
         out,
         "<header>\n<p class=\"command\"><code>{}</code></p>\n<h1>{}</h1>\n<ul>\n",
@@ -54,7 +54,7 @@ fn head(out: &mut String, profile: &Profile, advice: &Advice) {
     out.push_str("</header>\n");
 }
 
-fn figures(out: &mut String, profile: &Profile, all: &BlockCounts) {
+fn figures(out: &mut String, profile: &TraceProfile, all: &BlockCounts) {
     out.push_str("<dl class=\"figures\">\n");
     let life = all.lives.quantile(0.5).map_or_else(|| "–".to_owned(), grouped);
     for (name, value, more) in [
@@ -70,7 +70,7 @@ fn figures(out: &mut String, profile: &Profile, all: &BlockCounts) {
     out.push_str("</dl>\n");
 }
 
-fn sizes(out: &mut String, profile: &Profile, all: &BlockCounts) {
+fn sizes(out: &mut String, profile: &TraceProfile, all: &BlockCounts) {
     let rows: Vec<(String, [u64; 5])> = profile
         .classes
         .iter()

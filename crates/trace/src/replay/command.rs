@@ -13,7 +13,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::memory::{self, ChildOptions, MemoryMeter};
 use super::replayed::{REFERENCE, ReplayRow, Replayed, TWIN};
 use super::room::{self, needs};
-use super::{Field, Program, rounds};
+use super::{Field, ReplayProgram, rounds};
 use crate::{figures, replay_text};
 
 /// Traces of at least this size take a while to read.
@@ -81,7 +81,7 @@ pub fn run(
 /// then not timed.
 fn measure(
     options: &ReplayOptions,
-    program: &Program,
+    program: &ReplayProgram,
     field: Field,
     available: Option<u64>,
     command: &str,
@@ -139,10 +139,10 @@ fn measure(
 }
 
 /// Returns the program of a trace. Most of its operations go to a file beside the trace.
-fn program(path: &Path, trace: &Trace) -> Result<Program, Box<dyn Error>> {
+fn program(path: &Path, trace: &Trace) -> Result<ReplayProgram, Box<dyn Error>> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let program =
-        Program::beside(trace, directory).map_err(|error| format!("{}: {error}", path.display()))?;
+        ReplayProgram::beside(trace, directory).map_err(|error| format!("{}: {error}", path.display()))?;
     if program.ops == 0 {
         return Err(format!("{}: the trace has no call to replay", path.display()).into());
     }
@@ -151,7 +151,7 @@ fn program(path: &Path, trace: &Trace) -> Result<Program, Box<dyn Error>> {
 
 /// Says what the replay will take, before it takes most of it. Returns an error if too little is
 /// available.
-fn announce(program: &Program, players: usize, available: Option<u64>) -> Result<(), String> {
+fn announce(program: &ReplayProgram, players: usize, available: Option<u64>) -> Result<(), String> {
     let needed = needs(program, players);
     let free = available.map_or_else(String::new, |free| format!("; {} are free here", bytes(free)));
     eprintln!(

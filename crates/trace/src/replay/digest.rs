@@ -3,7 +3,7 @@
 
 use core::fmt;
 
-use ephemera_recorder::{Error, Event, Trace, What};
+use ephemera_recorder::{Trace, TraceError, TraceEvent, What};
 
 /// A digest of the operations of a trace: kinds, threads, addresses, sizes and alignments in their
 /// order. It does not depend on times.
@@ -16,7 +16,7 @@ impl Digest {
     /// # Errors
     ///
     /// As [`Trace::events`].
-    pub fn of(trace: &Trace) -> Result<Self, Error> {
+    pub fn of(trace: &Trace) -> Result<Self, TraceError> {
         let mut digest = Self::default();
         for event in trace.events() {
             digest.add(&event?);
@@ -25,7 +25,7 @@ impl Digest {
     }
 
     /// Adds the next operation.
-    pub(super) fn add(&mut self, event: &Event) {
+    pub(super) fn add(&mut self, event: &TraceEvent) {
         let (kind, address, size) = match event.what {
             What::Alloc { address, size, align_log2, zeroed } => {
                 (if zeroed { 2 } else { 1 } | u64::from(align_log2) << 8, address, size)

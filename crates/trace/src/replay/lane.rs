@@ -14,7 +14,7 @@
 use std::io;
 use std::sync::Arc;
 
-use super::op::Op;
+use super::op::ProgramOp;
 use super::pack::{LONGEST, pack, unpack};
 use super::tape::Tape;
 
@@ -37,7 +37,7 @@ pub struct Lane {
     segments: Vec<TapeSegment>,
     /// A bit for each packed operation: whether it publishes. The missing words at the end are 0.
     published: Vec<u64>,
-    tail: Vec<Op>,
+    tail: Vec<ProgramOp>,
 }
 
 impl Lane {
@@ -52,7 +52,7 @@ impl Lane {
     }
 
     /// Appends an operation and returns its place.
-    pub(super) fn push(&mut self, op: Op) -> io::Result<u64> {
+    pub(super) fn push(&mut self, op: ProgramOp) -> io::Result<u64> {
         if self.tail.len() == TAIL {
             let mut bytes = Vec::with_capacity(SEGMENT * LONGEST);
             for ops in self.tail.chunks(SEGMENT) {
@@ -79,18 +79,18 @@ impl Lane {
     }
 
     /// Keeps the operations of the tail for which `keep` returns true.
-    pub(super) fn retain(&mut self, keep: impl FnMut(&Op) -> bool) {
+    pub(super) fn retain(&mut self, keep: impl FnMut(&ProgramOp) -> bool) {
         self.tail.retain(keep);
     }
 
     /// Returns all operations, if none of them are packed.
     #[must_use]
-    pub fn whole(&self) -> Option<&[Op]> {
+    pub fn whole(&self) -> Option<&[ProgramOp]> {
         self.segments.is_empty().then_some(&*self.tail)
     }
 
     /// Returns the operations in memory, which follow the packed ones.
-    pub(super) fn tail(&self) -> &[Op] {
+    pub(super) fn tail(&self) -> &[ProgramOp] {
         &self.tail
     }
 
@@ -123,7 +123,7 @@ impl Lane {
 
     /// Returns the bytes of memory that the lane takes without its tape.
     pub(super) fn resident(&self) -> u64 {
-        let tail = self.tail.capacity() * size_of::<Op>();
+        let tail = self.tail.capacity() * size_of::<ProgramOp>();
         let segments = self.segments.capacity() * size_of::<TapeSegment>();
         (tail + segments + self.published.capacity() * 8) as u64
     }
@@ -135,7 +135,7 @@ impl Lane {
 }
 
 impl<'a> IntoIterator for &'a Lane {
-    type Item = Op;
+    type Item = ProgramOp;
     type IntoIter = LaneOps<'a>;
 
     fn into_iter(self) -> LaneOps<'a> {
@@ -152,9 +152,9 @@ pub struct LaneOps<'a> {
 }
 
 impl Iterator for LaneOps<'_> {
-    type Item = Op;
+    type Item = ProgramOp;
 
-    fn next(&mut self) -> Option<Op> {
+    fn next(&mut self) -> Option<ProgramOp> {
         let at = self.next;
         if let Some(at) = at.checked_sub(self.lane.packed()) {
             let op = self.lane.tail.get(at as usize).copied()?;
@@ -174,22 +174,22 @@ impl Iterator for LaneOps<'_> {
 #[derive(Clone, Debug, Default)]
 pub(super) struct SegmentBuffer {
     bytes: Vec<u8>,
-    ops: Vec<Op>,
+    ops: Vec<ProgramOp>,
 }
 
 impl SegmentBuffer {
     /// The size of a buffer that fits any segment.
-    pub(super) const BYTES: u64 = (SEGMENT * (LONGEST + size_of::<Op>())) as u64;
+    pub(super) const BYTES: u64 = (SEGMENT * (LONGEST + size_of::<ProgramOp>())) as u64;
 
     /// Returns a buffer whose pages are all resident. Playing then makes no page of it resident.
     pub(super) fn resident() -> Self {
-        let mut buffer = Self { bytes: vec![1; SEGMENT * LONGEST], ops: vec![Op::BEGIN; SEGMENT] };
-        buffer.ops.fill(Op { size: 1, ..Op::BEGIN });
+        let mut buffer = Self { bytes: vec![1; SEGMENT * LONGEST], ops: vec![ProgramOp::BEGIN; SEGMENT] };
+        buffer.ops.fill(ProgramOp { size: 1, ..ProgramOp::BEGIN });
         core::hint::black_box(buffer)
     }
 
     /// Returns the operations of the last loaded segment.
-    pub(super) fn ops(&self) -> &[Op] {
+    pub(super) fn ops(&self) -> &[ProgramOp] {
         &self.ops
     }
 }
@@ -217,7 +217,7 @@ mod tests {
             let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
             let tape = Arc::new(Tape::new(directory));
             let (mut lane, mut beside) = (Lane::new(&tape), Lane::new(&tape));
-            let mut all: Vec<Op> = Vec::new();
+            let mut all: Vec<ProgramOp> = Vec::new();
             for count in 0..100_000 {
                 let next = op(&mut rng);
                 all.push(next);

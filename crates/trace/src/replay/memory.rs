@@ -12,7 +12,7 @@ use std::{fs, io};
 use crate::units::bytes;
 use ephemera_measure::os;
 
-use super::{Field, Program};
+use super::{Field, ReplayProgram};
 
 /// The arguments that the command passes to its child processes, and those of tests.
 #[derive(Debug, Default, clap::Args)]
@@ -30,7 +30,7 @@ pub(super) struct ChildOptions {
 
 /// Plays once over one candidate and prints how much this process grew, if the system says so.
 pub(super) fn measure_this_process(
-    program: &Program,
+    program: &ReplayProgram,
     key: &str,
     field: &Field,
     sparse: bool,

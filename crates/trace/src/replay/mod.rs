@@ -2,8 +2,8 @@
 //! each.
 //!
 //! The allocators come from the caller as a list of [`Candidate`]s. Any type that implements
-//! [`GlobalAlloc`] and [`Sync`] can be one, by [`Candidate::new`]. [`Program`] is a trace in the
-//! form that is played, [`Player`] plays it, and [`run`] is the whole command.
+//! [`GlobalAlloc`] and [`Sync`] can be one, by [`Candidate::new`]. [`ReplayProgram`] is a trace in
+//! the form that is played, [`Player`] plays it, and [`run`] is the whole command.
 
 mod command;
 mod digest;
@@ -24,15 +24,15 @@ use core::alloc::GlobalAlloc;
 pub use self::command::{ReplayOptions, run};
 pub use self::digest::Digest;
 pub use self::lane::{Lane, LaneOps};
-pub use self::op::{Action, Leftover, Op};
+pub use self::op::{Action, Leftover, ProgramOp};
 pub use self::player::{Played, Player};
-pub use self::program::{Program, ProgramError};
+pub use self::program::{ProgramError, ReplayProgram};
 pub use self::replayed::{REFERENCE, ReplayRow, Replayed, TWIN};
 pub use self::rounds::{NoReference, Play, time};
 pub use self::timed::{Swayed, Timed};
 
 /// Creates a player of a program. The flag says whether it touches every page.
-pub type Build = for<'a> fn(&'a Program, bool) -> Box<dyn Play + 'a>;
+pub type BuildPlayer = for<'a> fn(&'a ReplayProgram, bool) -> Box<dyn Play + 'a>;
 
 /// An allocator that a replay measures.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +42,7 @@ pub struct Candidate {
     /// Its name in the tables.
     pub name: &'static str,
     /// Creates a player that runs a program over it.
-    pub build: Build,
+    pub build: BuildPlayer,
 }
 
 impl Candidate {

@@ -19,7 +19,7 @@ pub enum Action {
 
 /// One operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Op {
+pub struct ProgramOp {
     /// What the operation does.
     pub action: Action,
     /// The alignment as a power of two.
@@ -37,7 +37,7 @@ pub struct Op {
     pub publish: bool,
 }
 
-impl Op {
+impl ProgramOp {
     /// The beginning of the first epoch.
     pub(super) const BEGIN: Self =
         Self { action: Action::Epoch, align_log2: 0, slot: 0, size: 0, old: 0, wait: 0, publish: false };

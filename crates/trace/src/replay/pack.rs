@@ -8,7 +8,7 @@
 
 use ephemera_recorder::format;
 
-use super::op::{Action, Op};
+use super::op::{Action, ProgramOp};
 
 /// The most bytes of a packed operation: one byte, and four varints of at most 33 bits.
 pub(super) const LONGEST: usize = 1 + 4 * 5;
@@ -28,7 +28,7 @@ const WAITING: usize = 5;
 
 /// Clears `out` and packs operations into it. The flag `publish` is not packed, since it may
 /// change later.
-pub(super) fn pack(ops: &[Op], out: &mut Vec<u8>) {
+pub(super) fn pack(ops: &[ProgramOp], out: &mut Vec<u8>) {
     out.clear();
     let mut before = 0;
     for op in ops {
@@ -52,7 +52,7 @@ pub(super) fn pack(ops: &[Op], out: &mut Vec<u8>) {
 }
 
 /// Clears `ops` and unpacks into it the bytes that [`pack`] wrote.
-pub(super) fn unpack(bytes: &[u8], ops: &mut Vec<Op>) {
+pub(super) fn unpack(bytes: &[u8], ops: &mut Vec<ProgramOp>) {
     ops.clear();
     let (mut at, mut slot) = (0, 0_u32);
     while let Some(&lead) = bytes.get(at) {
@@ -67,7 +67,7 @@ pub(super) fn unpack(bytes: &[u8], ops: &mut Vec<Op>) {
         let size = number(true) as u32;
         let old = number(action == Action::Resize) as u32;
         let wait = number(waits) as u32;
-        ops.push(Op { action, align_log2, slot, size, old, wait, publish: false });
+        ops.push(ProgramOp { action, align_log2, slot, size, old, wait, publish: false });
     }
 }
 
@@ -78,7 +78,7 @@ pub(super) mod tests {
     use rand::{RngExt, SeedableRng};
 
     /// Returns a random operation.
-    pub(in super::super) fn op(rng: &mut Xoshiro256PlusPlus) -> Op {
+    pub(in super::super) fn op(rng: &mut Xoshiro256PlusPlus) -> ProgramOp {
         let action = KINDS[rng.random_range(0..KINDS.len())];
         let mut number = |wanted: bool| {
             let shift = rng.random_range(0..32);
@@ -86,7 +86,7 @@ pub(super) mod tests {
             if wanted { number } else { 0 }
         };
         let waits = number(true).is_multiple_of(2) && matches!(action, Action::Free | Action::Resize);
-        Op {
+        ProgramOp {
             action,
             align_log2: (number(true) % 32) as u8,
             slot: number(true),
@@ -100,11 +100,13 @@ pub(super) mod tests {
     #[test]
     fn operations_are_unpacked_as_they_were_packed() {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(6);
-        let mut ops: Vec<Op> = (0..5000).map(|_| Op { publish: false, ..op(&mut rng) }).collect();
-        let far = Op { slot: u32::MAX, size: u32::MAX, old: u32::MAX, wait: u32::MAX, ..Op::BEGIN };
-        ops.push(Op { action: Action::Resize, align_log2: 31, ..far });
-        ops.push(Op { action: Action::Free, slot: 0, old: 0, ..far });
-        let (mut bytes, mut unpacked) = (vec![1], vec![Op::BEGIN]);
+        let mut ops: Vec<ProgramOp> =
+            (0..5000).map(|_| ProgramOp { publish: false, ..op(&mut rng) }).collect();
+        let far =
+            ProgramOp { slot: u32::MAX, size: u32::MAX, old: u32::MAX, wait: u32::MAX, ..ProgramOp::BEGIN };
+        ops.push(ProgramOp { action: Action::Resize, align_log2: 31, ..far });
+        ops.push(ProgramOp { action: Action::Free, slot: 0, old: 0, ..far });
+        let (mut bytes, mut unpacked) = (vec![1], vec![ProgramOp::BEGIN]);
         pack(&ops, &mut bytes);
         unpack(&bytes, &mut unpacked);
         assert!(unpacked == ops);

@@ -7,8 +7,8 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64};
 use core::time::Duration;
 
 use super::lane::{Lane, SegmentBuffer};
-use super::op::{Action, Op};
-use super::program::Program;
+use super::op::{Action, ProgramOp};
+use super::program::ReplayProgram;
 
 /// A play touches one byte in each `LINE` bytes of a block, up to `TOUCHED`.
 const LINE: usize = 64;
@@ -35,7 +35,7 @@ struct PlayerSlot {
 /// An allocator with the slots of a program.
 pub struct Player<'a, A> {
     alloc: A,
-    program: &'a Program,
+    program: &'a ReplayProgram,
     slots: Vec<PlayerSlot>,
     epochs: Vec<AtomicU32>,
     /// The buffer of each lane for the segment that it plays. Empty after a lane panicked.
@@ -71,14 +71,14 @@ struct Untimed {
 }
 
 /// Returns the bytes that a player of a program takes.
-pub(super) fn resident(program: &Program) -> u64 {
+pub(super) fn resident(program: &ReplayProgram) -> u64 {
     let packed = program.lanes.iter().filter(|lane| lane.segments() > 0).count() as u64;
     (program.slots * size_of::<PlayerSlot>() + program.epochs.len() * 4) as u64
         + packed * SegmentBuffer::BYTES
 }
 
 /// Returns a buffer for each lane. Lanes without segments get an empty one.
-fn buffers(program: &Program) -> Vec<SegmentBuffer> {
+fn buffers(program: &ReplayProgram) -> Vec<SegmentBuffer> {
     let buffer =
         |lane: &Lane| if lane.segments() > 0 { SegmentBuffer::resident() } else { SegmentBuffer::default() };
     program.lanes.iter().map(buffer).collect()
@@ -140,7 +140,7 @@ unsafe fn touch(block: *mut u8, from: usize, size: usize, whole: bool) {
 impl<'a, A: GlobalAlloc + Sync> Player<'a, A> {
     /// Creates a player that holds no block.
     #[must_use]
-    pub fn new(alloc: A, program: &'a Program, whole: bool) -> Self {
+    pub fn new(alloc: A, program: &'a ReplayProgram, whole: bool) -> Self {
         let slot = || PlayerSlot { block: AtomicPtr::default(), generation: AtomicU32::new(0) };
         Self {
             alloc,
@@ -224,7 +224,7 @@ impl<'a, A: GlobalAlloc + Sync> Player<'a, A> {
 
     /// Plays operations of a lane.
     #[inline(never)]
-    fn ops(&self, ops: &[Op], epoch: &mut Option<usize>, waited: &mut u64) {
+    fn ops(&self, ops: &[ProgramOp], epoch: &mut Option<usize>, waited: &mut u64) {
         for op in ops {
             if op.action == Action::Epoch {
                 self.begin(epoch, op.size as usize, waited);
@@ -255,7 +255,7 @@ impl<'a, A: GlobalAlloc + Sync> Player<'a, A> {
                 Action::Resize | Action::Epoch => {
                     let block = black_box(slot.block.load(Relaxed));
                     // SAFETY: the slot holds a block of the old layout. The new size is at least 1,
-                    // and fits the alignment by `Op::layout`.
+                    // and fits the alignment by `ProgramOp::layout`.
                     let block = unsafe { self.alloc.realloc(block, op.old_layout(), layout.size()) };
                     (block, op.old)
                 }

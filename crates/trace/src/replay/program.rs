@@ -27,9 +27,9 @@ use std::sync::Arc;
 
 use super::digest::Digest;
 use super::lane::Lane;
-use super::op::{Action, Leftover, Op};
+use super::op::{Action, Leftover, ProgramOp};
 use super::tape::Tape;
-use ephemera_recorder::{Book, Error, Event, Id, Step, Trace, What};
+use ephemera_recorder::{Book, BookStep, Id, Trace, TraceError, TraceEvent, What};
 
 /// Operations of an epoch.
 const EPOCH: u64 = 4096;
@@ -41,7 +41,7 @@ const LANES: usize = 64;
 /// Its fields are private because a [`Player`](super::Player) relies on them: each lane fills a
 /// slot before it empties it, and passes the layout that the block was allocated with.
 #[derive(Clone, Debug, Default)]
-pub struct Program {
+pub struct ReplayProgram {
     /// The operations of each lane.
     pub(super) lanes: Vec<Lane>,
     /// The number of slots.
@@ -67,7 +67,7 @@ pub struct Program {
 #[non_exhaustive]
 pub enum ProgramError {
     /// The trace cannot be read.
-    Trace(Error),
+    Trace(TraceError),
     /// The operations cannot be written beside the trace.
     Tape(io::Error),
 }
@@ -87,8 +87,8 @@ impl fmt::Display for ProgramError {
 
 impl core::error::Error for ProgramError {}
 
-impl From<Error> for ProgramError {
-    fn from(error: Error) -> Self {
+impl From<TraceError> for ProgramError {
+    fn from(error: TraceError) -> Self {
         Self::Trace(error)
     }
 }
@@ -113,7 +113,7 @@ struct ReplayedBlock {
 }
 
 struct ProgramMaker {
-    program: Program,
+    program: ReplayProgram,
     tape: Arc<Tape>,
     book: Book,
     lives: Vec<ReplayedBlock>,
@@ -132,13 +132,13 @@ fn align(asked: u8, size: u32) -> u8 {
     if asked > 0 { asked } else { (size.max(1).ilog2() as u8).min(4) }
 }
 
-impl Program {
+impl ReplayProgram {
     /// Creates a program from a short trace. Its operations stay in memory.
     ///
     /// # Errors
     ///
     /// As [`Trace::events`].
-    pub fn of(trace: &Trace) -> Result<Self, Error> {
+    pub fn of(trace: &Trace) -> Result<Self, TraceError> {
         Self::made(trace, None).map_err(|error| match error {
             ProgramError::Trace(error) => error,
             ProgramError::Tape(error) => error.into(),
@@ -228,7 +228,7 @@ impl Program {
 impl ProgramMaker {
     fn new(directory: Option<&Path>) -> Self {
         Self {
-            program: Program::default(),
+            program: ReplayProgram::default(),
             tape: Arc::new(Tape::new(directory)),
             book: Book::new(),
             lives: Vec::new(),
@@ -251,30 +251,30 @@ impl ProgramMaker {
         lane
     }
 
-    fn add(&mut self, event: &Event) -> io::Result<()> {
+    fn add(&mut self, event: &TraceEvent) -> io::Result<()> {
         self.program.digest.add(event);
         let zeroed = matches!(event.what, What::Alloc { zeroed: true, .. });
         match self.book.apply(event) {
-            Step::Alloc { id, lost } | Step::Found { id, lost } => {
+            BookStep::Alloc { id, lost } | BookStep::Found { id, lost } => {
                 self.lose(lost, event)?;
                 self.fill(id, event, if zeroed { Action::Zeroed } else { Action::Alloc })
             }
-            Step::Free { id } => self.empty(id, event),
-            Step::Resize { id, lost, .. } => {
+            BookStep::Free { id } => self.empty(id, event),
+            BookStep::Resize { id, lost, .. } => {
                 self.lose(lost, event)?;
                 self.resize(id, event)
             }
-            Step::Refused { lost, .. } => self.lose(lost, event),
-            Step::Unknown | Step::Twice | Step::Pending => Ok(()),
+            BookStep::Refused { lost, .. } => self.lose(lost, event),
+            BookStep::Unknown | BookStep::Twice | BookStep::Pending => Ok(()),
         }
     }
 
-    fn lose(&mut self, lost: Option<Id>, event: &Event) -> io::Result<()> {
+    fn lose(&mut self, lost: Option<Id>, event: &TraceEvent) -> io::Result<()> {
         lost.map_or(Ok(()), |id| self.empty(id, event))
     }
 
     /// Appends an operation to the lane and returns its place.
-    fn push(&mut self, lane: usize, op: Op) -> io::Result<u64> {
+    fn push(&mut self, lane: usize, op: ProgramOp) -> io::Result<u64> {
         let epoch = (self.program.ops / EPOCH) as u32;
         if self.epoch_of[lane] != epoch + 1 {
             self.epoch_of[lane] = epoch + 1;
@@ -282,13 +282,13 @@ impl ProgramMaker {
                 self.program.epochs.push(0);
             }
             self.program.epochs[epoch as usize] += 1;
-            self.program.lanes[lane].push(Op { size: epoch, ..Op::BEGIN })?;
+            self.program.lanes[lane].push(ProgramOp { size: epoch, ..ProgramOp::BEGIN })?;
         }
         self.program.ops += 1;
         self.program.lanes[lane].push(op)
     }
 
-    fn fill(&mut self, id: Id, event: &Event, action: Action) -> io::Result<()> {
+    fn fill(&mut self, id: Id, event: &TraceEvent, action: Action) -> io::Result<()> {
         let block = *self.book.block(id);
         if self.lives.len() <= id as usize {
             self.lives.resize(id as usize + 1, ReplayedBlock::default());
@@ -305,7 +305,8 @@ impl ProgramMaker {
             (self.generations.len() - 1) as u32
         });
         let align_log2 = align(block.align_log2, size);
-        let at = self.push(lane, Op { action, align_log2, slot, size, old: 0, wait: 0, publish: false })?;
+        let at =
+            self.push(lane, ProgramOp { action, align_log2, slot, size, old: 0, wait: 0, publish: false })?;
         self.lives[id as usize] =
             ReplayedBlock { slot, size, align_log2, lane: lane as u32, at, known: true };
         self.grow(size);
@@ -328,7 +329,7 @@ impl ProgramMaker {
         *generation
     }
 
-    fn empty(&mut self, id: Id, event: &Event) -> io::Result<()> {
+    fn empty(&mut self, id: Id, event: &TraceEvent) -> io::Result<()> {
         let live = core::mem::take(&mut self.lives[id as usize]);
         if !live.known {
             return Ok(());
@@ -336,13 +337,16 @@ impl ProgramMaker {
         let lane = self.lane(event.thread);
         let wait = self.wait(&live, lane);
         let ReplayedBlock { slot, size, align_log2, .. } = live;
-        self.push(lane, Op { action: Action::Free, align_log2, slot, size, old: 0, wait, publish: false })?;
+        self.push(
+            lane,
+            ProgramOp { action: Action::Free, align_log2, slot, size, old: 0, wait, publish: false },
+        )?;
         self.free[lane].push(slot);
         self.live -= u64::from(size);
         Ok(())
     }
 
-    fn resize(&mut self, id: Id, event: &Event) -> io::Result<()> {
+    fn resize(&mut self, id: Id, event: &TraceEvent) -> io::Result<()> {
         let live = self.lives[id as usize];
         let size = u32::try_from(self.book.block(id).size).ok().filter(|size| *size < u32::MAX);
         let (Some(size), true) = (size, live.known) else {
@@ -353,7 +357,7 @@ impl ProgramMaker {
         let wait = self.wait(&live, lane);
         let ReplayedBlock { slot, size: old, align_log2, .. } = live;
         let size = size.max(1);
-        let op = Op { action: Action::Resize, align_log2, slot, size, old, wait, publish: false };
+        let op = ProgramOp { action: Action::Resize, align_log2, slot, size, old, wait, publish: false };
         let at = self.push(lane, op)?;
         self.lives[id as usize] = ReplayedBlock { size, lane: lane as u32, at, ..live };
         self.live -= u64::from(old);
@@ -361,7 +365,7 @@ impl ProgramMaker {
         Ok(())
     }
 
-    fn finish(mut self) -> Program {
+    fn finish(mut self) -> ReplayProgram {
         let left = self.lives.iter().filter(|live| live.known);
         self.program.left = left
             .map(|live| Leftover { slot: live.slot, size: live.size, align_log2: live.align_log2 })

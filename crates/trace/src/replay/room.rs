@@ -11,7 +11,7 @@ use std::path::Path;
 use crate::units::bytes;
 
 use super::player;
-use super::program::Program;
+use super::program::ReplayProgram;
 
 /// The part of the available memory that may be live in a replay, as a divisor. Allocators take
 /// more than they hand out.
@@ -38,13 +38,13 @@ fn group_limit() -> Option<u64> {
 }
 
 /// Returns the bytes of memory that a program takes with `players` players.
-pub(super) fn needs(program: &Program, players: usize) -> u64 {
+pub(super) fn needs(program: &ReplayProgram, players: usize) -> u64 {
     program.resident() + players as u64 * player::resident(program)
 }
 
 /// Returns why the memory of a program cannot be measured within `room` bytes; `None` if it can.
 /// The replay's own memory counts.
-pub(super) fn too_large(program: &Program, room: Option<u64>) -> Option<String> {
+pub(super) fn too_large(program: &ReplayProgram, room: Option<u64>) -> Option<String> {
     let wanted = program.peak_live.saturating_add(needs(program, 1));
     let room = room.filter(|room| wanted > room / PART)?;
     Some(format!(
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn a_trace_that_exceeds_half_of_memory_is_not_measured() {
-        let program = |peak_live| Program { peak_live, ..Program::default() };
+        let program = |peak_live| ReplayProgram { peak_live, ..ReplayProgram::default() };
         let room = Some(4 << 30);
         assert_eq!(too_large(&program(2 << 30), room), None);
         let said = too_large(&program(3 << 30), room).expect("more than half");

@@ -11,7 +11,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 use super::player::{Played, Player};
 use super::replayed::{REFERENCE, TWIN};
 use super::timed::{Timed, ratio};
-use super::{Candidate, Program};
+use super::{Candidate, ReplayProgram};
 
 /// Rounds before those that count.
 const WARM_UP: u32 = 1;
@@ -50,7 +50,7 @@ impl core::error::Error for NoReference {}
 ///
 /// If an allocator refuses a block.
 pub fn time(
-    program: &Program,
+    program: &ReplayProgram,
     candidates: &[Candidate],
     rounds: u32,
     seed: u64,

@@ -13,12 +13,12 @@ pub(super) struct Tape {
     /// The directory of the file, which the first append creates; `None` keeps the bytes in
     /// memory.
     directory: Option<PathBuf>,
-    kept: Mutex<Kept>,
+    kept: Mutex<TapeContents>,
 }
 
 /// The bytes that were appended.
 #[derive(Debug, Default)]
-struct Kept {
+struct TapeContents {
     memory: Vec<u8>,
     file: Option<File>,
     /// The length of the file.
@@ -31,7 +31,7 @@ impl Tape {
         Self { directory: directory.map(Path::to_owned), kept: Mutex::default() }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, TapeContents> {
         // A length changes after its bytes are written, so it is right even if a thread panicked.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }

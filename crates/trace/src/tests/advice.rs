@@ -63,7 +63,7 @@ fn a_queue_of_buffers_fits_and_scattered_long_lived_blocks_do_not() {
 }
 
 /// Returns the figures of a replay in which the reference takes 20 ns a call.
-fn replayed(profile: &Profile, ratios: &[(&str, f64)]) -> Replayed {
+fn replayed(profile: &TraceProfile, ratios: &[(&str, f64)]) -> Replayed {
     let exactly = |mid| Estimate { mid, low95: mid, high95: mid, low99: mid, high99: mid };
     let row = |&(key, mid): &(&str, f64)| ReplayRow {
         key: key.to_owned(),
@@ -153,7 +153,7 @@ fn many_threads_share_their_time() {
                 What::Free { address: (i - u64::from(threads)) * 16 }
             };
             let thread = 1 + (i % u64::from(threads)) as u32;
-            script.writer.push(&Event { sequence: i, time: now, thread, what });
+            script.writer.push(&TraceEvent { sequence: i, time: now, thread, what });
         }
         Advice::of(&script.profile("shared"), None)
     };

@@ -60,7 +60,7 @@ impl Run {
             }
         }
         let calls = script.calls;
-        let end = End { time: calls * script.pace, processor: calls * processor };
+        let end = RunEnd { time: calls * script.pace, processor: calls * processor };
         script.writer.start(CLOCK as f64, 7_000_000);
         if self.exits {
             script.writer.end(&end);

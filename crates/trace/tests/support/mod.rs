@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ephemera_trace::{Event, What, Writer};
+use ephemera_trace::{TraceEvent, What, Writer};
 
 /// A directory that the test removes when it ends.
 pub(crate) struct TestDir(pub(crate) PathBuf);
@@ -18,7 +18,7 @@ impl TestDir {
     pub(crate) fn save(&self, command: &str, calls: impl IntoIterator<Item = (u32, What)>) -> PathBuf {
         let mut writer = Writer::new(command);
         for (sequence, (thread, what)) in (1..).zip(calls) {
-            writer.push(&Event { sequence, time: sequence * 100, thread, what });
+            writer.push(&TraceEvent { sequence, time: sequence * 100, thread, what });
         }
         let path = self.0.join("trace");
         writer.save(&path).expect("cargo's directory is writable");

@@ -13,12 +13,13 @@ use bench_harness::workloads::{Scale, WorkloadSpec, catalogue};
 use clap::Parser;
 use regex::Regex;
 
-/// What a quick run may take, with a little left for its head and its report.
+/// The time of a quick run, with a margin for its head and its report.
 const QUICK: Duration = Duration::from_secs(115);
-/// What a full run may take, with four and a half minutes left: where rounds are few already, steps take longer than planned.
+/// The time of a full run, with a margin of four and a half minutes. With few rounds, steps take
+/// longer than planned.
 const FULL: Duration = Duration::from_secs(10 * 60 + 30);
 
-/// Compares allocators: paired, interleaved, as ratios with intervals.
+/// Compares allocators by paired, interleaved rounds, and reports ratios with intervals.
 #[derive(Debug, Parser)]
 #[command(
     version,
@@ -31,31 +32,32 @@ const FULL: Duration = Duration::from_secs(10 * 60 + 30);
   bench-runner --smoke"
 )]
 pub(crate) struct RunnerArguments {
-    /// Three processes of 15 rounds or fewer, in two minutes (the default)
+    /// Run three processes of at most 15 rounds in two minutes (the default)
     #[arg(long, conflicts_with = "full")]
     pub(crate) quick: bool,
-    /// Seven processes of 40 rounds or fewer, and more workloads, in fifteen minutes on two cores
+    /// Run seven processes of at most 40 rounds, and more workloads, in fifteen minutes on two
+    /// cores
     #[arg(long)]
     pub(crate) full: bool,
-    /// Only workloads whose name this regular expression finds
+    /// Run only workloads whose name matches this regular expression
     #[arg(long, value_name = "RE")]
     pub(crate) filter: Option<Regex>,
-    /// Only these contenders, beside the reference and the loop; with --icount only these
+    /// Run only these contenders, besides the reference and the loop; with --icount only these
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) peers: Vec<String>,
-    /// Where the report goes
+    /// The directory of the report
     #[arg(long, value_name = "DIR", default_value = "target/bench")]
     pub(crate) out: PathBuf,
-    /// Seeds sizes and the order of frees: the same seed, the same operations
+    /// The seed of sizes and of the order of frees: the same seed gives the same operations
     #[arg(long, value_name = "N", default_value_t = 4141)]
     pub(crate) seed: u64,
     /// Compare with the summary.json of an earlier run, row by row
     #[arg(long, value_name = "FILE", conflicts_with_all = ["smoke", "icount"])]
     pub(crate) baseline: Option<PathBuf>,
-    /// Count instructions under valgrind, and take no times
+    /// Count instructions under valgrind instead of measuring time
     #[arg(long, conflicts_with = "smoke")]
     pub(crate) icount: bool,
-    /// Be counted: what `--icount` passes to its own processes
+    /// Run a counted process: `--icount` passes this to its own processes
     #[arg(long, hide = true, num_args = 4)]
     pub(crate) region: Vec<String>,
     /// Run every workload once over every contender and compare checksums, without figures
@@ -64,13 +66,13 @@ pub(crate) struct RunnerArguments {
     /// List workloads and contenders
     #[arg(long)]
     pub(crate) list: bool,
-    /// Measure: what the runner passes to its own processes
+    /// Run a measuring process: the runner passes this to its own processes
     #[arg(long, hide = true)]
     pub(crate) child: Option<String>,
 }
 
 impl RunnerArguments {
-    /// The workloads chosen.
+    /// Returns the chosen workloads.
     pub(crate) fn specs(&self) -> Result<Vec<WorkloadSpec>, Box<dyn Error>> {
         let all = self.full || self.smoke || self.list;
         let wanted = |spec: &WorkloadSpec| match &self.filter {
@@ -84,7 +86,7 @@ impl RunnerArguments {
         Ok(specs)
     }
 
-    /// What a quick run of everything leaves out.
+    /// Returns the workloads that a quick run of everything leaves out.
     pub(crate) fn left_to_full(&self) -> Vec<String> {
         if self.full || self.filter.is_some() {
             return Vec::new();
@@ -92,7 +94,7 @@ impl RunnerArguments {
         catalogue().into_iter().filter(|spec| spec.scale == Scale::Full).map(|spec| spec.id).collect()
     }
 
-    /// The contenders chosen: the loop, the reference and its twin always.
+    /// Returns the chosen contenders. The loop, the reference and its twin are always among them.
     pub(crate) fn entries(&self) -> Result<Vec<Entry>, Box<dyn Error>> {
         let known = contenders::all();
         for peer in &self.peers {
@@ -108,7 +110,7 @@ impl RunnerArguments {
         Ok(known.into_iter().filter(|entry| ALWAYS.contains(&entry.key) || wanted(entry.key)).collect())
     }
 
-    /// What to run.
+    /// Returns the plan of the run.
     pub(crate) fn plan(&self) -> Result<RunPlan, Box<dyn Error>> {
         let (processes, rounds, target, total) =
             if self.full { (7, 40, 2000, FULL) } else { (3, 15, 1300, QUICK) };

@@ -1,8 +1,9 @@
-//! `--icount`: instructions an operation, counted by callgrind. The same binary is its own measured program.
+//! `--icount`: counts instructions per operation with callgrind. The program measures itself.
 //!
-//! A process of its own for each workload and contender runs N units uncounted, then N and 2N counted; the slope between
-//! the two is what N units cost once everything is warm, without what a call costs. Nothing in it is left to chance: the
-//! environment is empty, the tables come from the seed, the inputs are generated. Two runs give the same figures.
+//! A process for each workload and contender runs N units without counting, then N and 2N with
+//! counting. The difference is the cost of N units once everything is warm, without the cost of a
+//! call. Nothing is random: the environment is empty, tables come from the seed, and inputs are
+//! generated. Two runs give the same figures.
 
 #![expect(clippy::std_instead_of_alloc, reason = "a program of a host")]
 
@@ -29,23 +30,24 @@ const VALGRIND: &str = "valgrind";
 /// The function that callgrind watches: [`ephemera_measured`].
 const REGION: &str = "ephemera_measured";
 
-/// Keys of this workspace's contenders.
+/// The keys of this workspace's contenders.
 const OURS: [&str; 9] =
     ["ring", "one-ring", "ringal", "pool", "arena", "shared", "typed-pool", "pooled-box", "pooled-allocator"];
 
-/// Length of the document that R1 parses: generated, so that it is the same everywhere.
+/// The length of the document that R1 parses. It is generated, so that it is the same on every
+/// host.
 const DOCUMENT: usize = 40_000;
 
-/// What is counted: a call of a cell, as the runner times it.
+/// The counted region: a call of a cell, as the runner times it.
 // SAFETY: no other function of this program has that name.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "Rust" fn ephemera_measured(cell: &mut dyn Cell, units: u64) -> u64 {
-    // Not the last thing that the function does: a jump would leave the region early.
+    // This is not the last thing that the function does. A tail call would leave the region early.
     black_box(cell.run(units))
 }
 
-/// What `icount.json` holds.
+/// The contents of `icount.json`.
 #[derive(Debug, Serialize)]
 struct CountsFile {
     rustc: String,
@@ -61,14 +63,14 @@ struct CountsFile {
 /// The figures of a workload.
 #[derive(Debug, Serialize)]
 struct CountedWorkload {
-    /// What an operation is.
+    /// The name of an operation.
     op: &'static str,
-    /// Instructions an operation, by contender.
+    /// The instructions of an operation, by contender.
     instructions: BTreeMap<&'static str, f64>,
 }
 
-/// Whether a workload's count is a matter of the program alone: one thread, and an input that the seed decides. R2, R4
-/// and R5 read what they find on the host.
+/// Returns whether a workload's count depends on the program alone: it has one thread, and the seed
+/// decides its input. R2, R4 and R5 read files of the host.
 fn counted(spec: &WorkloadSpec) -> bool {
     let threads = matches!(spec.need, Need::OtherThread | Need::Shared | Need::ThreadsEnd);
     !threads && !spec.is_served() && !spec.reads_host()
@@ -86,7 +88,7 @@ fn entries(spec: &WorkloadSpec, peers: &[String]) -> Vec<Entry> {
     contenders::of(spec.class).into_iter().filter(|entry| chosen(entry.key) && able(entry)).collect()
 }
 
-/// Counts all workloads that can be counted and writes `icount.json`; `step` hears what comes next.
+/// Counts all workloads that can be counted and writes `icount.json`. Calls `step` before each.
 pub(crate) fn run(
     specs: &[WorkloadSpec],
     peers: &[String],
@@ -121,7 +123,7 @@ pub(crate) fn run(
         }
         Ok(())
     };
-    // Counts do not depend on what else runs.
+    // Other load does not change counts.
     let lanes = thread::available_parallelism().map_or(1, usize::from);
     thread::scope(|scope| {
         let lane = &lane;
@@ -144,7 +146,7 @@ pub(crate) fn run(
     Ok(file)
 }
 
-/// The tool's version, or how to get it.
+/// Returns the tool's version, or how to install it.
 fn version() -> Result<String, Box<dyn Error>> {
     let asked = valgrind().arg("--version").output().map_err(not_there)?;
     Ok(String::from_utf8_lossy(&asked.stdout).trim().to_owned())
@@ -161,7 +163,8 @@ fn not_there(error: std::io::Error) -> String {
     }
 }
 
-/// The tool, in an environment that holds nothing but the way to it: what lies on the stack moves what comes after it.
+/// Returns the tool with a minimal environment. The environment is on the stack and moves what
+/// follows.
 fn valgrind() -> Command {
     let mut command = Command::new(VALGRIND);
     command.env_clear();
@@ -171,7 +174,7 @@ fn valgrind() -> Command {
     command
 }
 
-/// Instructions an operation of one contender in one workload.
+/// Counts the instructions of an operation of one contender in one workload.
 fn count(spec: &WorkloadSpec, contender: &str, seed: u64, file: &Path) -> Result<f64, Box<dyn Error>> {
     let program = env::current_exe()?;
     let (Some(directory), Some(name)) = (program.parent(), program.file_name()) else {
@@ -191,7 +194,7 @@ fn count(spec: &WorkloadSpec, contender: &str, seed: u64, file: &Path) -> Result
         .output()
         .map_err(not_there)?;
     let ops_per_unit = said(&output)?;
-    // A dump each time the region is left, and one at the end.
+    // There is a dump at each end of the region, and one at the end.
     let total = |dump: u32| -> Result<u64, Box<dyn Error>> {
         let name = format!("{path}.{dump}");
         let text = fs::read_to_string(&name).map_err(|error| format!("no count was written: {error}"))?;
@@ -203,11 +206,12 @@ fn count(spec: &WorkloadSpec, contender: &str, seed: u64, file: &Path) -> Result
     let slope = twice.checked_sub(once).filter(|slope| *slope > 0).ok_or_else(|| {
         format!("{once} instructions in {units} units and {twice} in twice as many: nothing was counted")
     })?;
-    // So many digits as an integer count of so many operations bears, and a file can be compared by eye.
+    // The digits are those that an integer count of this many operations supports, and the file
+    // remains readable.
     Ok((slope as f64 / (units * ops_per_unit) as f64 * 1000.0).round() / 1000.0)
 }
 
-/// The number that the measured process printed.
+/// Returns the number that the measured process printed.
 fn said(output: &Output) -> Result<u64, Box<dyn Error>> {
     let (said, told) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     if !output.status.success() {
@@ -217,12 +221,13 @@ fn said(output: &Output) -> Result<u64, Box<dyn Error>> {
     Ok(said.trim().parse()?)
 }
 
-/// The sum of a callgrind file.
+/// Returns the sum of a callgrind file.
 fn totals(text: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix("totals: "))?.trim().parse().ok()
 }
 
-/// The measured process: its arguments are a workload, a contender, a number of units and the seed.
+/// Runs the measured process. Its arguments are a workload, a contender, a number of units and the
+/// seed.
 pub(crate) fn region(arguments: &[String]) -> Result<(), Box<dyn Error>> {
     let [workload, contender, units, seed] = arguments else {
         return Err("--region takes a workload, a contender, units and a seed".into());

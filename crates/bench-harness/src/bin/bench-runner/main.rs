@@ -1,4 +1,5 @@
-//! `bench-runner`: runs the comparison and writes its report. The same binary is its own measuring process.
+//! `bench-runner`: runs the comparison and writes its report. The program is also its own measuring
+//! process.
 
 mod cli;
 mod icount;
@@ -36,7 +37,7 @@ fn main() -> ExitCode {
 }
 
 impl RunnerArguments {
-    /// Does what was asked; whether all is well.
+    /// Runs the command. Returns whether all is well.
     fn run(&self) -> Result<bool, Box<dyn Error>> {
         if let Some(job) = &self.child {
             runner::serve(&serde_json::from_str(job)?, &mut BufWriter::new(stdout().lock()))?;
@@ -93,7 +94,7 @@ impl RunnerArguments {
     }
 
     fn count(&self) -> Result<bool, Box<dyn Error>> {
-        // For its complaint about a name that nobody has.
+        // An unknown name is an error here.
         self.entries()?;
         let specs = self.specs()?;
         let bar = progress(0);
@@ -107,10 +108,11 @@ impl RunnerArguments {
     }
 
     fn compare(&self, mut plan: RunPlan) -> Result<bool, Box<dyn Error>> {
-        // Before anything is measured: what cannot be compared is said at once.
+        // The baseline is read before anything is measured, so that an error is reported at once.
         let baseline = self.baseline.as_deref().map(Baseline::load).transpose()?;
         let host = Host::here(&plan.entries);
-        // On a thread of its own: it pins itself, and children inherit the mask of whoever starts them.
+        // The calibration has its own thread, because it pins itself, and children inherit the mask
+        // of their parent.
         let calibration = std::thread::scope(|scope| scope.spawn(Calibration::run).join());
         let calibration = calibration.map_err(|_panic| "the calibration panicked")?;
         let document = Document::load(plan.document.as_deref(), plan.seed);
@@ -135,7 +137,7 @@ impl RunnerArguments {
                 let corpus = corpus.get_or_insert_with(|| Sources::corpus(plan.corpus.as_deref()));
                 spec.title = format!("{}: {}", spec.title, corpus.origin);
             } else if let (Workload::Set(..), Some(ticks)) = (spec.workload, ticks_per_ns()) {
-                spec.title = format!("{}; {ticks:.2} ticks of the time-stamp counter a ns", spec.title);
+                spec.title = format!("{}; {ticks:.2} ticks of the time-stamp counter per ns", spec.title);
             }
         }
         for (name, value) in report::host_block(&report) {
@@ -158,7 +160,7 @@ impl RunnerArguments {
             measured.as_secs_f64(),
             self.out.display()
         );
-        // A contender that crashed or went wrong is a cell, which is a result; `--smoke` is the test.
+        // A contender that crashed or differed is a cell and so a result. `--smoke` is the test.
         for outcome in &outcomes {
             complain(outcome);
         }
@@ -186,7 +188,7 @@ impl RunnerArguments {
     }
 }
 
-/// Says what went wrong; whether nothing did.
+/// Prints what went wrong. Returns whether nothing did.
 fn complain(outcome: &WorkloadOutcome) -> bool {
     let mut good = true;
     for (key, state) in &outcome.states {
@@ -207,7 +209,7 @@ fn progress(steps: u64) -> ProgressBar {
     bar
 }
 
-/// Shows the next step; as a line a step where there is no terminal.
+/// Shows the next step, or prints a line for each step if there is no terminal.
 fn advance(bar: &ProgressBar, step: &str) {
     if bar.is_hidden() {
         eprintln!("[{:>3}/{}] {step}", bar.position() + 1, bar.length().unwrap_or_default());
@@ -216,7 +218,7 @@ fn advance(bar: &ProgressBar, step: &str) {
     bar.inc(1);
 }
 
-/// The bar of a run, by shares of the work.
+/// Creates the progress bar of a run, by shares of the work.
 fn run_bar() -> ProgressBar {
     let bar = ProgressBar::new(1000);
     if let Ok(style) = ProgressStyle::with_template("{bar:30}  {elapsed} gone, {msg}") {
@@ -225,7 +227,7 @@ fn run_bar() -> ProgressBar {
     bar
 }
 
-/// Shows how far a run is; as a line a step where there is no terminal.
+/// Shows the progress of a run, or prints a line for each step if there is no terminal.
 fn show(bar: &ProgressBar, progress: &Progress<'_>) {
     let left = match progress.left {
         Some(left) => format!("about {} left", HumanDuration(left)),

@@ -1,4 +1,5 @@
-//! Adapter for every allocator that speaks the trait of allocator-api2 0.2: all methods forwarded, `grow` and `shrink` too.
+//! The adapter for allocators with the trait of allocator-api2 0.2. It passes on all methods,
+//! including `grow` and `shrink`.
 
 use core::alloc::Layout;
 use core::ptr::{NonNull, null_mut};
@@ -7,7 +8,7 @@ use allocator_api2::alloc::{AllocError, Allocator};
 
 use crate::blocks::RawAlloc;
 
-/// An [`Allocator`] as a [`RawAlloc`]. Wrap a value where copies of it are cheap, else a reference.
+/// An [`Allocator`] as a [`RawAlloc`]. It wraps a value that is cheap to copy, or else a reference.
 #[derive(Clone, Copy, Debug)]
 pub struct Api02<T>(pub T);
 
@@ -16,8 +17,8 @@ fn thin(block: Result<NonNull<[u8]>, AllocError>) -> *mut u8 {
     block.map_or(null_mut(), |block| block.cast::<u8>().as_ptr())
 }
 
-// SAFETY: `Allocator` makes the promises of `RawAlloc`: valid, exclusive blocks, equivalent copies. `any_thread_free` is
-// declared by the contender's card for types that are `Sync` alone.
+// SAFETY: `Allocator` makes the promises of `RawAlloc`: valid and exclusive blocks, equivalent
+// copies. Only the cards of types that are `Sync` declare `any_thread_free`.
 unsafe impl<T: Allocator> RawAlloc for Api02<T> {
     #[inline(always)]
     unsafe fn raw_alloc(&self, layout: Layout) -> *mut u8 {
@@ -31,7 +32,7 @@ unsafe impl<T: Allocator> RawAlloc for Api02<T> {
 
     #[inline(always)]
     unsafe fn raw_dealloc(&self, ptr: *mut u8, layout: Layout) {
-        // SAFETY: the caller hands over a block of this allocator, and blocks are never null.
+        // SAFETY: the caller gives up a block of this allocator, and blocks are never null.
         let ptr = unsafe { NonNull::new_unchecked(ptr) };
         // SAFETY: the caller's duty is the callee's.
         unsafe { self.0.deallocate(ptr, layout) }
@@ -39,7 +40,7 @@ unsafe impl<T: Allocator> RawAlloc for Api02<T> {
 
     #[inline(always)]
     unsafe fn raw_grow(&self, ptr: *mut u8, old: Layout, new: Layout) -> *mut u8 {
-        // SAFETY: the caller hands over a block of this allocator, and blocks are never null.
+        // SAFETY: the caller gives up a block of this allocator, and blocks are never null.
         let ptr = unsafe { NonNull::new_unchecked(ptr) };
         // SAFETY: the caller's duty is the callee's.
         thin(unsafe { self.0.grow(ptr, old, new) })
@@ -47,7 +48,7 @@ unsafe impl<T: Allocator> RawAlloc for Api02<T> {
 
     #[inline(always)]
     unsafe fn raw_shrink(&self, ptr: *mut u8, old: Layout, new: Layout) -> *mut u8 {
-        // SAFETY: the caller hands over a block of this allocator, and blocks are never null.
+        // SAFETY: the caller gives up a block of this allocator, and blocks are never null.
         let ptr = unsafe { NonNull::new_unchecked(ptr) };
         // SAFETY: the caller's duty is the callee's.
         thin(unsafe { self.0.shrink(ptr, old, new) })

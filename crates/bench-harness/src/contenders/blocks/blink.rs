@@ -1,5 +1,6 @@
-//! blink-alloc: a bump arena that speaks allocator-api2 0.4. Version 0.4.0 compares the start of a freed block with its
-//! cursor, which stands at the end of the last one: it takes back nothing before a reset.
+//! blink-alloc: a bump arena with the trait of allocator-api2 0.4. Version 0.4.0 compares the start
+//! of a freed block with its cursor, which is at the end of the last block. So it reuses nothing
+//! before a reset.
 
 use core::alloc::Layout;
 use core::fmt;
@@ -13,7 +14,7 @@ use crate::backing::CountingBacking;
 use crate::blocks::{Contender, RawAlloc};
 use crate::card::{Caps, Info, MemoryBy};
 
-/// An arena over `A` that is reset at the end of every sample or batch, inside the time measured.
+/// An arena over `A`, reset after every sample or batch within the measured time.
 pub struct Blink<A: Allocator>(BlinkAlloc<A>);
 
 /// A reference to the arena.
@@ -44,7 +45,8 @@ fn thin(block: Result<NonNull<[u8]>, AllocError>) -> *mut u8 {
     block.map_or(null_mut(), |block| block.cast::<u8>().as_ptr())
 }
 
-// SAFETY: `Allocator` makes the promises of `RawAlloc`: valid, exclusive blocks, equivalent references.
+// SAFETY: `Allocator` makes the promises of `RawAlloc`: valid and exclusive blocks, equivalent
+// references.
 unsafe impl<A: Allocator> RawAlloc for BlinkRef<'_, A> {
     #[inline(always)]
     unsafe fn raw_alloc(&self, layout: Layout) -> *mut u8 {
@@ -58,7 +60,7 @@ unsafe impl<A: Allocator> RawAlloc for BlinkRef<'_, A> {
 
     #[inline(always)]
     unsafe fn raw_dealloc(&self, ptr: *mut u8, layout: Layout) {
-        // SAFETY: the caller hands over a block of this allocator, and blocks are never null.
+        // SAFETY: the caller gives up a block of this allocator, and blocks are never null.
         let ptr = unsafe { NonNull::new_unchecked(ptr) };
         // SAFETY: the caller's duty is the callee's.
         unsafe { Allocator::deallocate(self.0, ptr, layout) }
@@ -66,7 +68,7 @@ unsafe impl<A: Allocator> RawAlloc for BlinkRef<'_, A> {
 
     #[inline(always)]
     unsafe fn raw_grow(&self, ptr: *mut u8, old: Layout, new: Layout) -> *mut u8 {
-        // SAFETY: the caller hands over a block of this allocator, and blocks are never null.
+        // SAFETY: the caller gives up a block of this allocator, and blocks are never null.
         let ptr = unsafe { NonNull::new_unchecked(ptr) };
         // SAFETY: the caller's duty is the callee's.
         thin(unsafe { Allocator::grow(self.0, ptr, old, new) })
@@ -74,14 +76,14 @@ unsafe impl<A: Allocator> RawAlloc for BlinkRef<'_, A> {
 
     #[inline(always)]
     unsafe fn raw_shrink(&self, ptr: *mut u8, old: Layout, new: Layout) -> *mut u8 {
-        // SAFETY: the caller hands over a block of this allocator, and blocks are never null.
+        // SAFETY: the caller gives up a block of this allocator, and blocks are never null.
         let ptr = unsafe { NonNull::new_unchecked(ptr) };
         // SAFETY: the caller's duty is the callee's.
         thin(unsafe { Allocator::shrink(self.0, ptr, old, new) })
     }
 }
 
-/// A backing allocator that can be made from nothing, as the card needs it.
+/// A backing allocator with a default value, which the card requires.
 pub trait Backing: Allocator + Default + 'static {}
 
 impl Backing for Global {}

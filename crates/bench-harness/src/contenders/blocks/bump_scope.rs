@@ -1,4 +1,4 @@
-//! bump-scope: a bump arena, which takes back its last block alone and everything by a reset.
+//! bump-scope: a bump arena. It reuses the last block at once and everything else after a reset.
 
 use core::fmt;
 
@@ -12,7 +12,8 @@ use crate::backing::CountingBacking;
 use crate::blocks::Contender;
 use crate::card::{Caps, Info, MemoryBy};
 
-/// An arena over `A` with the default settings, reset at the end of every sample or batch, inside the time measured.
+/// An arena over `A` with the default settings, reset after every sample or batch within the
+/// measured time.
 pub struct Scope<A: Allocator + Clone>(Bump<Compat<A>>);
 
 impl<A: Allocator + Clone> fmt::Debug for Scope<A> {

@@ -1,4 +1,4 @@
-//! bumpalo: a bump arena, which takes back its last block alone and everything by a reset.
+//! bumpalo: a bump arena. It reuses the last block at once and everything else after a reset.
 
 use bumpalo::Bump;
 
@@ -7,7 +7,7 @@ use super::api02::Api02;
 use crate::blocks::Contender;
 use crate::card::{Caps, Info, MemoryBy};
 
-/// An arena that is reset at the end of every sample or batch, inside the time measured.
+/// An arena that is reset after every sample or batch within the measured time.
 #[derive(Debug)]
 pub struct Bumpalo(Bump);
 

@@ -1,16 +1,17 @@
-//! Adapter for every allocator that speaks `GlobalAlloc`, called in the same process without being its global allocator.
+//! The adapter for allocators with the trait `GlobalAlloc`. They are called in the same process
+//! without being its global allocator.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::copy_nonoverlapping;
 
 use crate::blocks::RawAlloc;
 
-/// A [`GlobalAlloc`] as a [`RawAlloc`]; growing and shrinking is its `realloc`.
+/// A [`GlobalAlloc`] as a [`RawAlloc`]. It grows and shrinks with `realloc`.
 #[derive(Clone, Copy, Debug)]
 pub struct Global<G>(pub G);
 
 impl<G: GlobalAlloc> Global<G> {
-    /// Moves a block to a layout with another alignment, which `realloc` cannot express.
+    /// Moves a block to a layout with another alignment, which `realloc` cannot do.
     ///
     /// # Safety
     ///
@@ -20,15 +21,15 @@ impl<G: GlobalAlloc> Global<G> {
         // SAFETY: `new` is not empty.
         let moved = unsafe { self.0.alloc(new) };
         if !moved.is_null() {
-            // SAFETY: both blocks are at least that long, and a new block overlaps no live one.
+            // SAFETY: both blocks have at least this length, and a new block overlaps no live one.
             unsafe { copy_nonoverlapping(ptr, moved, old.size().min(new.size())) };
-            // SAFETY: the caller hands the old block over.
+            // SAFETY: the caller gives up the old block.
             unsafe { self.0.dealloc(ptr, old) };
         }
         moved
     }
 
-    /// `realloc`, or a move where the alignment changes.
+    /// Calls `realloc`, or moves the block if the alignment changes.
     ///
     /// # Safety
     ///
@@ -36,7 +37,8 @@ impl<G: GlobalAlloc> Global<G> {
     #[inline(always)]
     unsafe fn resize(&self, ptr: *mut u8, old: Layout, new: Layout) -> *mut u8 {
         if old.align() == new.align() {
-            // SAFETY: the block came with `old`, and the size of a layout does not overflow when rounded up.
+            // SAFETY: the block was allocated with `old`, and a layout's size does not overflow
+            // when it is rounded up.
             unsafe { self.0.realloc(ptr, old, new.size()) }
         } else {
             // SAFETY: the caller's duty is the callee's.

@@ -1,4 +1,4 @@
-//! jemalloc, called through `GlobalAlloc`: a C library, so that no call of it is inlined.
+//! jemalloc through `GlobalAlloc`. It is a C library, so no call is inlined.
 
 use super::global::Global;
 use crate::blocks::Contender;

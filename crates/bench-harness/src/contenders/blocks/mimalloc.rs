@@ -1,4 +1,4 @@
-//! mimalloc, called through `GlobalAlloc`: a C library, so that no call of it is inlined.
+//! mimalloc through `GlobalAlloc`. It is a C library, so no call is inlined.
 
 use core::alloc::{GlobalAlloc, Layout};
 
@@ -31,11 +31,11 @@ impl Contender for MiMalloc {
     }
 }
 
-/// The library's own type, which is no `Copy`.
+/// A wrapper of the library's own type, which is not `Copy`.
 #[derive(Clone, Copy, Debug)]
 pub struct Library;
 
-// SAFETY: every call is forwarded to the library's own implementation.
+// SAFETY: every call goes to the library's own implementation.
 unsafe impl GlobalAlloc for Library {
     #[inline(always)]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

@@ -34,7 +34,7 @@ pub use self::workspace::{OurOneRing, OurPooled, OurRing, UpstreamOneRing, Upstr
 
 use super::{Entry, blocks as entry, twin};
 
-/// The registry, in the order of the tables.
+/// Returns the registry in the order of the tables.
 pub(super) fn all() -> Vec<Entry> {
     vec![
         entry::<Void>("nothing"),

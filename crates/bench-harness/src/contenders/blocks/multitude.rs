@@ -1,4 +1,5 @@
-//! multitude: a bump arena whose chunks count what lies in them. A chunk whose blocks are all freed is used again.
+//! multitude: a bump arena whose chunks count their live blocks. A chunk without live blocks is
+//! reused.
 
 use core::fmt;
 
@@ -12,7 +13,7 @@ use crate::backing::CountingBacking;
 use crate::blocks::Contender;
 use crate::card::{Caps, Info, MemoryBy};
 
-/// An arena over `A`, by its `Allocator`.
+/// An arena over `A`, through its `Allocator`.
 pub struct Chunked<A: Backing + Clone>(Arena<A>);
 
 impl<A: Backing + Clone> fmt::Debug for Chunked<A> {
@@ -42,5 +43,5 @@ impl<A: Backing + Clone> Contender for Chunked<A> {
     }
 }
 
-/// multitude as it is used.
+/// multitude with its usual backing.
 pub type Multitude = Chunked<Global>;

@@ -1,4 +1,4 @@
-//! snmalloc, called through `GlobalAlloc`: a C++ library, so that no call of it is inlined.
+//! snmalloc through `GlobalAlloc`. It is a C++ library, so no call is inlined.
 
 use super::global::Global;
 use crate::blocks::Contender;

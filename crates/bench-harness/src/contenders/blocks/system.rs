@@ -1,4 +1,5 @@
-//! The system's own allocator (glibc on Linux), through `std::alloc::System`: the reference of every table.
+//! The system's allocator (glibc on Linux) through `std::alloc::System`. It is the reference of
+//! every table.
 
 use std::alloc::System as Malloc;
 

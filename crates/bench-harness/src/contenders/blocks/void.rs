@@ -1,7 +1,7 @@
-//! The allocator that does nothing: a cursor that wraps around in a buffer, and a `dealloc` without a body.
+//! The allocator that does nothing: a cursor that wraps around in a buffer, and an empty `dealloc`.
 //!
-//! What a workload costs over it is the loop's own cost; "net" columns take it off. Blocks overlap once the cursor came
-//! round, so that no workload which reads its memory back runs over it.
+//! A workload over it costs as much as its loop. The "net" columns subtract this. Blocks overlap
+//! once the cursor has wrapped around, so no workload that reads its memory back runs over it.
 
 use core::alloc::Layout;
 use core::cell::Cell;
@@ -10,11 +10,11 @@ use core::ptr::null_mut;
 use crate::blocks::{Contender, RawAlloc};
 use crate::card::{Caps, Info, MemoryBy};
 
-/// Largest block that is served: what lies behind the last place where one may start.
+/// The largest block, which is the room after the last possible start.
 const SLACK: usize = 64 * 1024;
-/// Starts of blocks stay below this by default, well inside a first-level cache.
+/// The default end of block starts, which is well within a first-level cache.
 const WRAP: usize = 16 * 1024;
-/// Blocks start at multiples of this.
+/// The alignment of block starts.
 const STEP: usize = 16;
 
 /// A cache line's worth of zeros.
@@ -34,7 +34,7 @@ pub struct Void {
 impl Void {
     fn with_wrap(wrap: usize) -> Self {
         let mut buffer = vec![VoidLine([0; 64]); (wrap + SLACK) / 64];
-        // Rounded down to a multiple of the step, so that the mask alone wraps and aligns.
+        // The wrap is a multiple of the step, so that one mask both wraps and aligns.
         let mask = (wrap - 1) & !(STEP - 1);
         Self { base: buffer.as_mut_ptr().cast(), mask, cursor: Cell::new(0), _buffer: buffer }
     }
@@ -52,8 +52,8 @@ impl Void {
     }
 }
 
-// SAFETY: blocks are bytes of the buffer, aligned to a step and no longer than the slack. They overlap, which the card
-// says; `raw_dealloc` touches nothing, so any thread may call it.
+// SAFETY: blocks are bytes of the buffer, aligned to a step and no longer than the slack. The card
+// says that they overlap. `raw_dealloc` touches nothing, so any thread may call it.
 unsafe impl RawAlloc for Void {
     #[inline(always)]
     unsafe fn raw_alloc(&self, layout: Layout) -> *mut u8 {

@@ -1,5 +1,5 @@
-//! `bytes`: a `BytesMut` for each buffer, and the way its users avoid that: buffers cut off one large `BytesMut`, which
-//! takes its memory back once all that was cut off it is gone.
+//! `bytes` in two forms: a `BytesMut` for each buffer, and buffers split off one large `BytesMut`.
+//! The large one reuses its memory once all its parts have ended.
 
 use core::mem;
 
@@ -9,7 +9,7 @@ use crate::buffers::{Buffer, Demand, Growing, Readable, Source};
 use crate::card::{Caps, Info, MemoryBy};
 use crate::contenders::blocks::System;
 
-/// What one large `BytesMut` begins with: the most that the crate remembers when it makes the next one.
+/// The first capacity of the large `BytesMut`: the most that the crate remembers for the next one.
 const LARGE: usize = 64 * 1024;
 
 const fn card(name: &'static str, notes: &'static str) -> Info {
@@ -79,7 +79,7 @@ impl Growing for BytesMut {
 #[derive(Clone, Copy, Debug)]
 pub struct EachBytesMut;
 
-// SAFETY: safe code keeps buffers apart.
+// SAFETY: the crate's safe interface keeps buffers apart.
 unsafe impl Source for EachBytesMut {
     const INFO: Info = card("BytesMut", "over glibc");
     type Backing = System;
@@ -101,11 +101,11 @@ unsafe impl Source for EachBytesMut {
     }
 }
 
-/// Buffers cut off one large `BytesMut`.
+/// Buffers split off one large `BytesMut`.
 #[derive(Debug)]
 pub struct SplitBytesMut(BytesMut);
 
-/// The large one while it is written.
+/// The large buffer while it is written.
 #[derive(Debug)]
 pub struct SplitWriting<'s>(&'s mut BytesMut);
 
@@ -124,7 +124,7 @@ impl Growing for SplitWriting<'_> {
     }
 }
 
-// SAFETY: safe code keeps buffers apart.
+// SAFETY: the crate's safe interface keeps buffers apart.
 unsafe impl Source for SplitBytesMut {
     const INFO: Info = card("BytesMut, split off", "over glibc; cut off a large one, reserve and split");
     type Backing = System;

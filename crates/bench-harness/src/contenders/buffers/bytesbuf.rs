@@ -12,7 +12,7 @@ use crate::contenders::blocks::System;
 pub struct BytesBufPool(GlobalPool);
 
 impl Readable for BytesBuf {
-    /// The handle: its bytes are reached through a view, which costs counts.
+    /// A frozen buffer. Its bytes are read through a view, which costs reference counts.
     #[inline(always)]
     fn start(&self) -> *const u8 {
         (&raw const *self).cast()
@@ -52,7 +52,7 @@ impl Buffer for BytesBuf {
     }
 }
 
-/// A buffer and where it gets more.
+/// A buffer and the pool from which it grows.
 #[derive(Debug)]
 pub struct BytesBufWriting<'s> {
     buffer: BytesBuf,
@@ -64,7 +64,7 @@ impl Growing for BytesBufWriting<'_> {
 
     #[inline(always)]
     fn write(&mut self, bytes: &[u8]) -> bool {
-        // Reserves what is missing, if anything.
+        // Reserves the missing bytes, if any.
         self.buffer.reserve(bytes.len(), self.pool);
         self.buffer.put_slice(bytes);
         true
@@ -76,7 +76,7 @@ impl Growing for BytesBufWriting<'_> {
     }
 }
 
-// SAFETY: safe code keeps buffers apart.
+// SAFETY: the crate's safe interface keeps buffers apart.
 unsafe impl Source for BytesBufPool {
     const INFO: Info = Info {
         name: "bytesbuf",

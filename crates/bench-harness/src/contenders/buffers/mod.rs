@@ -20,7 +20,7 @@ use super::blocks::{Jemalloc, MiMalloc};
 use super::blocks::{OurOneRing, System};
 use super::{Entry, buffers as entry, twin};
 
-/// The registry, in the order of the tables.
+/// Returns the registry in the order of the tables.
 pub(super) fn all() -> Vec<Entry> {
     vec![
         entry::<Nothing>("nothing"),
@@ -52,12 +52,12 @@ mod tests {
     use super::{ours, upstream};
     use crate::buffers::{Demand, OrHeap, Readable, Source, give};
 
-    /// Takes from a source until it refuses.
+    /// Takes buffers from a source until it refuses.
     fn exhaust<S: Source>() {
         let mut source = S::create(&Demand::of(1, 1024));
         let mut held = Vec::new();
         while source.refused() == 0 {
-            // SAFETY: a ring keeps buffers apart, however many there are.
+            // SAFETY: a ring keeps any number of buffers apart.
             held.push(unsafe { source.filled([&[7; 1000], b"and a tail"]) });
             assert!(held.len() <= 64, "a ring of 64 KiB refuses");
         }
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_ring_refuses_comes_from_the_heap_and_is_counted() {
+    fn refused_buffers_come_from_the_heap_and_are_counted() {
         exhaust::<ours::BufferRing>();
         exhaust::<upstream::BufferRing>();
     }

@@ -1,18 +1,19 @@
-//! The source that does nothing: a cursor that wraps around in a store exactly as large as what the workload holds, and no
-//! end of a buffer. What a workload costs over it is the loop's own cost, the writing of the bytes included.
+//! The source that does nothing: a cursor that wraps around in a store, exactly as large as what
+//! the workload holds, and buffers without an end. A workload over it costs as much as its loop,
+//! including the writes.
 
 use crate::buffers::{Buffer, Demand, Growing, Readable, Source};
 use crate::card::{Caps, Info, MemoryBy};
 use crate::contenders::blocks::System;
 
-/// Buffers start at multiples of this.
+/// The alignment of buffer starts.
 const STEP: usize = 16;
 
 /// A store and its cursor.
 #[derive(Debug)]
 pub struct Nothing {
     base: *mut u8,
-    /// From here on the cursor wraps around; a buffer may reach beyond.
+    /// The cursor wraps around from here. A buffer may reach further.
     limit: usize,
     cursor: usize,
     largest: usize,
@@ -29,7 +30,7 @@ impl Nothing {
     }
 }
 
-/// Bytes of the store.
+/// Returns the bytes of the store.
 #[derive(Clone, Copy, Debug)]
 pub struct WrappedSlot {
     at: *mut u8,
@@ -44,7 +45,8 @@ impl Readable for WrappedSlot {
 
     #[inline(always)]
     fn read(&self, mut each: impl FnMut(&[u8])) {
-        // SAFETY: the bytes lie in the store, were written, and by the caller's duty in `take` nobody writes them now.
+        // SAFETY: the bytes are in the store and were written. By the contract of `take`, nothing
+        // writes them now.
         each(unsafe { core::slice::from_raw_parts(self.at, self.len) });
     }
 }
@@ -54,9 +56,10 @@ impl Buffer for WrappedSlot {
 
     #[inline(always)]
     fn write(&mut self, bytes: &[u8]) {
-        // SAFETY: no workload writes more than it took, which the store has behind the cursor.
+        // SAFETY: no workload writes more than it took, and the store has that much after the
+        // cursor.
         let end = unsafe { self.at.add(self.len) };
-        // SAFETY: as above; by the caller's duty in `take` the bytes are this buffer's.
+        // SAFETY: by the contract of `take`, the bytes in the store are exclusive to this buffer.
         unsafe { end.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
         self.len += bytes.len();
     }
@@ -82,8 +85,8 @@ impl Growing for WrappedSlot {
     }
 }
 
-// SAFETY: buffers follow one another in a store that holds what is alive at a time, so that those which end in the order in
-// which they were taken do not overlap while they live; on one thread, nothing depends on whether they do.
+// SAFETY: the store holds everything that is live at a time. So buffers that end in the order in
+// which they were taken do not overlap. On one thread nothing depends on that.
 unsafe impl Source for Nothing {
     const INFO: Info = Info {
         name: "nothing",
@@ -98,7 +101,7 @@ unsafe impl Source for Nothing {
 
     fn create(demand: &Demand) -> Self {
         let limit = demand.bytes + STEP * demand.buffers;
-        // Written, so that the loop pays no page faults.
+        // The store is written here, so that the loop has no page faults.
         let mut store = vec![1; limit + demand.largest + STEP];
         Self { base: store.as_mut_ptr(), limit, cursor: 0, largest: demand.largest, _store: store }
     }
@@ -110,7 +113,7 @@ unsafe impl Source for Nothing {
 
     #[inline(always)]
     unsafe fn raw_grow(&mut self, _first: usize) -> Option<WrappedSlot> {
-        // It may grow to the largest.
+        // The buffer may grow to the largest size.
         Some(self.next(self.largest))
     }
 }

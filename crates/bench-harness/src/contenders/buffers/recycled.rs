@@ -1,4 +1,5 @@
-//! `object-pool` with vectors of bytes: one that is given back keeps its capacity, and is cleared for whoever takes it next.
+//! `object-pool` with vectors of bytes. A returned vector keeps its capacity and is cleared for its
+//! next user.
 
 use core::fmt;
 use std::sync::Arc;
@@ -9,7 +10,8 @@ use crate::buffers::{Buffer, Demand, Growing, Readable, Source};
 use crate::card::{Caps, Info, MemoryBy};
 use crate::contenders::blocks::System;
 
-/// The pool, empty at first: what is not there comes from the heap, and stays in the pool from then on.
+/// The pool, which is empty at first. Missing vectors come from the heap and stay in the pool
+/// afterwards.
 pub struct RecycledVectors(Arc<Pool<Vec<u8>>>);
 
 impl fmt::Debug for RecycledVectors {
@@ -18,7 +20,7 @@ impl fmt::Debug for RecycledVectors {
     }
 }
 
-/// A vector of the pool, which it goes back to.
+/// A vector of the pool, which returns there.
 type Recycled = ReusableOwned<Vec<u8>>;
 
 impl Readable for Recycled {
@@ -74,7 +76,8 @@ impl Growing for Recycled {
     }
 }
 
-// SAFETY: a vector is out of the pool, and owned by its handle, from `pull_owned` until the handle is dropped.
+// SAFETY: from `pull_owned` until its handle is dropped, a vector is outside of the pool, and the
+// handle owns it.
 unsafe impl Source for RecycledVectors {
     const INFO: Info = Info {
         name: "object-pool",

@@ -1,9 +1,9 @@
-//! Rings of byte buffers: ours and its namesake, which share an API.
+//! Rings of byte buffers: ours and the published version, which share an API.
 //!
-//! A ring is bounded and refuses what does not fit. Its users then go to the heap, and so do the workloads; refusals are
-//! counted, and a table says how many there were.
+//! A ring is bounded and refuses what does not fit. Then its users take a buffer from the heap, and
+//! so do the workloads. The table shows the number of refusals.
 
-/// Makes a contender of a crate with the API of `ringal`.
+/// Defines a contender for a crate with the API of `ringal`.
 macro_rules! ring {
     ($krate:ident, $info:expr) => {
         use core::fmt;
@@ -15,7 +15,7 @@ macro_rules! ring {
         use crate::card::{Caps, Info, MemoryBy};
         use crate::contenders::blocks::System;
 
-        /// The ring, and how often it refused.
+        /// The ring, and the number of its refusals.
         pub struct BufferRing {
             ring: RingAl,
             refused: u64,
@@ -51,7 +51,7 @@ macro_rules! ring {
             }
         }
 
-        /// Ends a workload that wrote more than it took.
+        /// Ends a workload that writes more than it took.
         #[cold]
         #[inline(never)]
         fn full(asked: usize, written: usize) -> ! {
@@ -75,7 +75,7 @@ macro_rules! ring {
             }
         }
 
-        /// A buffer that grows, and where its refusal is counted.
+        /// A buffer that grows, and the counter of refusals.
         pub struct RingWriting<'s>(ExtBuf<'s>, &'s mut u64);
 
         impl fmt::Debug for RingWriting<'_> {
@@ -138,7 +138,7 @@ macro_rules! ring {
             }
         }
 
-        /// The card of a ring.
+        /// Returns the card of a ring.
         const fn card(name: &'static str, version: &'static str, notes: &'static str) -> Info {
             Info {
                 name,
@@ -151,12 +151,12 @@ macro_rules! ring {
     };
 }
 
-/// This workspace's.
+/// The ring of this workspace.
 pub mod ours {
     ring!(ringal, card("RingAl", env!("EPHEMERA_VERSION_RINGAL"), "bounded; one thread takes"));
 }
 
-/// The published crate.
+/// The ring of the published crate.
 pub mod upstream {
     ring!(
         upstream_ringal,

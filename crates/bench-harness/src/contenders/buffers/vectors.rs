@@ -1,5 +1,5 @@
-//! `Vec<u8>` over an allocator of blocks: what a program has before it thinks of a buffer pool. The vector is
-//! allocator-api2's, which is the standard library's with an allocator; it is the same for all allocators, the reference
+//! `Vec<u8>` over an allocator of blocks, as in a program without a buffer pool. The vector is that
+//! of allocator-api2, which accepts an allocator. It is the same for all allocators, the reference
 //! included.
 
 use core::alloc::Layout;
@@ -24,7 +24,8 @@ impl<C> fmt::Debug for Vectors<C> {
     }
 }
 
-/// A contender as an allocator, without the `black_box` of the blocks' workloads: buffers have their own.
+/// A contender as an allocator, without the `black_box` of workloads over blocks: buffers have
+/// their own.
 #[derive(Clone, Copy, Debug)]
 pub struct Plain<R>(R);
 
@@ -34,8 +35,8 @@ fn whole(ptr: *mut u8, size: usize) -> Result<NonNull<[u8]>, AllocError> {
     Ok(NonNull::slice_from_raw_parts(ptr, size))
 }
 
-// SAFETY: `RawAlloc` promises valid, exclusive blocks until they are freed, from equivalent copies. No workload takes an
-// empty buffer, so that no layout is empty.
+// SAFETY: `RawAlloc` promises valid and exclusive blocks until they are freed, from equivalent
+// copies. No workload takes an empty buffer, so no layout is empty.
 unsafe impl<R: RawAlloc + Copy> Allocator for Plain<R> {
     #[inline(always)]
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
@@ -71,16 +72,18 @@ impl<R: RawAlloc + Copy> Readable for Vec<u8, Plain<R>> {
 impl<R: RawAlloc + Copy + 'static> Buffer for Vec<u8, Plain<R>> {
     type Frozen = SharedVector<R>;
 
-    /// What the standard vector's `extend_from_slice` compiles to; allocator-api2's clones byte by byte.
+    /// The code to which the standard vector's `extend_from_slice` compiles. That of allocator-api2
+    /// clones byte by byte.
     #[inline(always)]
     fn write(&mut self, bytes: &[u8]) {
         self.reserve(bytes.len());
         let old = self.len();
         // SAFETY: the length is within the capacity.
         let end = unsafe { self.as_mut_ptr().add(old) };
-        // SAFETY: room for so many was reserved, and a slice that is borrowed lies elsewhere.
+        // SAFETY: `reserve` made room for these bytes, and a borrowed slice does not overlap the
+        // vector.
         unsafe { end.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
-        // SAFETY: so many were written just now.
+        // SAFETY: these bytes have just been written.
         unsafe { self.set_len(old + bytes.len()) };
     }
 
@@ -111,14 +114,14 @@ impl<R: RawAlloc + Copy + 'static> Growing for Vec<u8, Plain<R>> {
     }
 }
 
-/// A vector and how many share it.
+/// A vector and the number of its owners.
 #[derive(Debug)]
 struct CountedBytes<R: RawAlloc + Copy> {
     count: AtomicUsize,
     bytes: Vec<u8, Plain<R>>,
 }
 
-/// `Arc<Vec<u8>>`, were there one that takes an allocator.
+/// A counterpart of `Arc<Vec<u8>>` that accepts an allocator.
 pub struct SharedVector<R: RawAlloc + Copy>(NonNull<CountedBytes<R>>);
 
 impl<R: RawAlloc + Copy> fmt::Debug for SharedVector<R> {
@@ -130,7 +133,7 @@ impl<R: RawAlloc + Copy> fmt::Debug for SharedVector<R> {
 impl<R: RawAlloc + Copy> SharedVector<R> {
     #[inline(always)]
     fn get(&self) -> &CountedBytes<R> {
-        // SAFETY: this handle is counted, so the box is alive.
+        // SAFETY: this handle is counted, so the box is live.
         unsafe { self.0.as_ref() }
     }
 }
@@ -146,10 +149,11 @@ impl<R: RawAlloc + Copy> Clone for SharedVector<R> {
 impl<R: RawAlloc + Copy> Drop for SharedVector<R> {
     #[inline(always)]
     fn drop(&mut self) {
-        // ORDERING: AcqRel. Pairs with itself in the `drop` of the others. Publishes: the end of their use of the bytes.
+        // ORDERING: AcqRel. Pairs with the AcqRel in `SharedVector::drop`. Publishes: this handle's
+        // last access to the bytes.
         if self.get().count.fetch_sub(1, Ordering::AcqRel) == 1 {
             let alloc = *self.get().bytes.allocator();
-            // SAFETY: the box was made of this allocator in `freeze`, and this was the last handle.
+            // SAFETY: `freeze` made the box from this allocator, and this is the last handle.
             drop(unsafe { Box::from_raw_in(self.0.as_ptr(), alloc) });
         }
     }
@@ -167,7 +171,7 @@ impl<R: RawAlloc + Copy> Readable for SharedVector<R> {
     }
 }
 
-// SAFETY: a vector's bytes are its own; the card of the allocator says where it may be freed.
+// SAFETY: a vector's bytes are exclusive to it. The allocator's card says which thread may free it.
 unsafe impl<C: Contender> Source for Vectors<C>
 where
     C::Ref<'static>: 'static,
@@ -178,7 +182,7 @@ where
     type Growing<'s> = Self::Buf;
 
     fn create(_demand: &Demand) -> Self {
-        // Zero-sized for all contenders of this kind, so that nothing is leaked.
+        // All contenders of this kind are zero-sized, so nothing leaks.
         const { assert!(size_of::<C>() == 0, "a vector holds its allocator") };
         Self(std::boxed::Box::leak(std::boxed::Box::new(C::create())))
     }

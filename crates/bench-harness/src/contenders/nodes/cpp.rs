@@ -1,5 +1,6 @@
-//! The set of S2 in C++, where the build found a compiler: `std::unordered_set` under three allocators. Called in this process,
-//! in turn with the others. The set is another one, with links of its own kind, so compare the three with one another first.
+//! The set of S2 in C++, if the build found a compiler: `std::unordered_set` under three
+//! allocators, called in this process. The set has other links than ours, so compare the three with
+//! one another first.
 
 use crate::card::{Caps, ContenderClass, Info, MemoryBy};
 use crate::contenders::Entry;
@@ -7,10 +8,10 @@ use crate::contenders::Entry;
 use crate::workloads::Workload;
 use crate::workloads::{Cell, Context, WorkloadSpec};
 
-/// Why there is none, as the build script found.
+/// The build script's reason why there is none.
 const ABSENT: Option<&str> = option_env!("EPHEMERA_CPP_ABSENT");
 
-/// The three allocators.
+/// Returns the entries of the three allocators.
 pub(super) fn all() -> Vec<Entry> {
     vec![
         entry::<0>("cpp-new", "C++ new and delete", "std::unordered_set; the same heap as glibc"),
@@ -69,7 +70,7 @@ mod linked {
         fn ephemera_set_allocations() -> u64;
     }
 
-    /// A set on the other side.
+    /// A set in C++.
     pub(super) struct CppSet {
         set: NonNull<c_void>,
         elements: u64,
@@ -78,7 +79,7 @@ mod linked {
 
     impl CppSet {
         pub(super) fn new(allocator: i32, keys: &[i32], again: bool, counted: bool) -> Self {
-            // SAFETY: the keys are copied before the call returns.
+            // SAFETY: the call copies the keys before it returns.
             let set = unsafe { ephemera_set_new(allocator, keys.as_ptr(), keys.len(), again, counted) };
             let set = NonNull::new(set).expect("there is memory for a set");
             Self { set, elements: keys.len() as u64, counted }
@@ -87,10 +88,10 @@ mod linked {
 
     impl Cell for CppSet {
         fn run(&mut self, units: u64) -> u64 {
-            // SAFETY: the set is alive, and this thread's alone.
+            // SAFETY: the set is live, and only this thread uses it.
             let sum = unsafe { ephemera_set_run(self.set.as_ptr(), units) };
             if self.counted {
-                // SAFETY: the counter belongs to this thread, which alone runs sets.
+                // SAFETY: the counter belongs to this thread, which is the only one to run sets.
                 tally::add_allocations(unsafe { ephemera_set_allocations() });
             }
             sum
@@ -103,7 +104,7 @@ mod linked {
 
     impl Drop for CppSet {
         fn drop(&mut self) {
-            // SAFETY: the set is alive, and used no more.
+            // SAFETY: the set is live and is not used again.
             unsafe { ephemera_set_free(self.set.as_ptr()) };
         }
     }
@@ -117,7 +118,7 @@ mod linked {
         use crate::workloads::{Context, blocks::json::Document};
 
         #[test]
-        fn the_sets_in_both_languages_do_the_same() {
+        fn sets_in_both_languages_have_the_same_checksum() {
             let context = Context {
                 seed: 3,
                 document: Document::generated(3, 100).into(),

@@ -1,4 +1,5 @@
-//! Nodes from pools whose handle is a smart pointer one word wide: a pool for each type of node.
+//! Nodes from pools whose handle is a smart pointer one word wide, with a pool for each type of
+//! node.
 
 use shared_arena as ours;
 use upstream_shared_arena as upstream;
@@ -11,10 +12,11 @@ use crate::card::Info;
 use crate::nodes::{Node, NodeFamily};
 use crate::objects::Maker;
 
-/// Lets a contender for objects hold nodes: its pool, how one is made, the method that takes a value, its handle.
+/// Lets a contender of objects hold nodes. The arguments are its pool, the constructor, the method
+/// that takes a value, and the handle.
 macro_rules! family {
     ($name:ident = $pool:ty, $make:expr, $method:ident -> $handle:ty) => {
-        // SAFETY: a handle is the owner of a node of its own, which stays where it is until the handle is dropped.
+        // SAFETY: a handle owns its node, which does not move until the handle is dropped.
         unsafe impl NodeFamily for $name {
             const INFO: Info = <Self as Maker>::INFO;
             type Box<T: Node> = $handle;

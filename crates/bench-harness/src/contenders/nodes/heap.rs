@@ -1,4 +1,4 @@
-//! Nodes from an allocator of blocks: an allocation each, by the layout of their type.
+//! Nodes from an allocator of blocks, with one allocation for each.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -10,15 +10,16 @@ use crate::nodes::{Node, NodeFamily, Owned};
 /// Nodes from `C`.
 #[derive(Debug)]
 pub struct NodeHeap<C: Contender> {
-    /// From a box, so that its address outlives moves of the family.
+    /// From a box, so that the address survives moves of the family.
     contender: NonNull<C>,
 }
 
 impl<C: Contender> NodeHeap<C> {
-    /// The reference that pools keep. They end before the family does, which is their makers' duty by
-    /// [`NodeFamily::raw_put`] and [`NodeFamily::reset`].
+    /// The reference that pools keep. By the contracts of [`NodeFamily::raw_put`] and
+    /// [`NodeFamily::reset`], pools end before the family.
     fn lend(&self) -> C::Ref<'static> {
-        // SAFETY: the box is freed in `drop` alone; exclusive access is taken in `reset` alone, when no pool is left.
+        // SAFETY: only `drop` frees the box, and only `reset` takes exclusive access, when no pool
+        // is left.
         let contender: &'static C = unsafe { self.contender.as_ref() };
         contender.by_ref()
     }
@@ -26,12 +27,13 @@ impl<C: Contender> NodeHeap<C> {
 
 impl<C: Contender> Drop for NodeHeap<C> {
     fn drop(&mut self) {
-        // SAFETY: the pointer came from a box in `create`, and is used no more.
+        // SAFETY: the pointer is from a box in `create` and is not used again.
         drop(unsafe { Box::from_raw(self.contender.as_ptr()) });
     }
 }
 
-// SAFETY: by `RawAlloc`, a block is valid and its holder's own until it is freed or everything is reset.
+// SAFETY: by the contract of `RawAlloc`, a block is valid and exclusive until it is freed or
+// everything is reset.
 unsafe impl<C: Contender> NodeFamily for NodeHeap<C> {
     const INFO: Info = C::INFO;
     type Box<T: Node> = Owned<T>;
@@ -53,23 +55,23 @@ unsafe impl<C: Contender> NodeFamily for NodeHeap<C> {
         // SAFETY: the size is above zero.
         let block = unsafe { pool.raw_alloc(Layout::new::<T>()) };
         let node = NonNull::new(block)?.cast::<T>();
-        // SAFETY: the block fits the layout and is this node's own.
+        // SAFETY: the block fits the layout and is exclusive to this node.
         unsafe { node.write(value) };
-        // SAFETY: it holds a value now.
+        // SAFETY: the block now holds a value.
         Some(unsafe { Owned::new(node) })
     }
 
     #[inline(always)]
     unsafe fn raw_take<T: Node>(pool: &Self::Pool<T>, node: Owned<T>) {
         let node = node.into_raw();
-        // SAFETY: the node is alive, and this is its end.
+        // SAFETY: the node is live and ends here.
         unsafe { node.drop_in_place() };
-        // SAFETY: the block came from this allocator for this layout.
+        // SAFETY: this allocator returned the block for this layout.
         unsafe { pool.raw_dealloc(node.as_ptr().cast(), Layout::new::<T>()) };
     }
 
     unsafe fn reset(&mut self) {
-        // SAFETY: no pool is left, so nobody else refers to the contender.
+        // SAFETY: no pool is left, so nothing else refers to the contender.
         unsafe { self.contender.as_mut() }.reset();
     }
 }

@@ -1,4 +1,4 @@
-//! Nodes from the textbook's free list and from `typed-arena`: a list or an arena for each type.
+//! Nodes from the textbook free list and from `typed-arena`, with a list or an arena for each type.
 
 use core::ptr::NonNull;
 
@@ -10,7 +10,7 @@ use crate::card::Info;
 use crate::nodes::{Node, NodeFamily, Owned};
 use crate::objects::Maker;
 
-// SAFETY: a slot is off the list while its node is alive, and chunks do not move.
+// SAFETY: a slot is not on the list while its node is live, and chunks do not move.
 unsafe impl NodeFamily for Textbook {
     const INFO: Info = <Self as Maker>::INFO;
     type Box<T: Node> = Owned<T>;
@@ -28,7 +28,7 @@ unsafe impl NodeFamily for Textbook {
 
     #[inline(always)]
     unsafe fn raw_put<T: Node>(pool: &FreeList<T>, value: T) -> Option<Owned<T>> {
-        // SAFETY: the slot holds the value, and is off the list until `raw_take`.
+        // SAFETY: the slot holds the value, and is not on the list until `raw_take`.
         Some(unsafe { Owned::new(pool.put(value)) })
     }
 
@@ -39,7 +39,7 @@ unsafe impl NodeFamily for Textbook {
     }
 }
 
-// SAFETY: a node stays where it is until the arena is dropped.
+// SAFETY: a node does not move until the arena is dropped.
 unsafe impl NodeFamily for TypedArena {
     const INFO: Info = <Self as Maker>::INFO;
     type Box<T: Node> = Owned<T>;
@@ -57,7 +57,7 @@ unsafe impl NodeFamily for TypedArena {
 
     #[inline(always)]
     unsafe fn raw_put<T: Node>(pool: &Arena<T>, value: T) -> Option<Owned<T>> {
-        // SAFETY: the arena lends the slot out once, and keeps it until it is dropped.
+        // SAFETY: the arena lends the slot once, and keeps it until it is dropped.
         Some(unsafe { Owned::new(NonNull::from(pool.alloc(value))) })
     }
 

@@ -1,4 +1,5 @@
-//! Contenders that hold the nodes of a data structure: allocators of blocks and pools of objects, side by side.
+//! Contenders that hold the nodes of a data structure: allocators of blocks and pools of objects,
+//! side by side.
 
 mod cpp;
 mod handles;
@@ -21,7 +22,7 @@ use super::objects::{
 use super::objects::{OurArena, OurPool, OurShared, Typed};
 use super::{Entry, nodes as entry, twin};
 
-/// The registry, in the order of the tables.
+/// Returns the registry in the order of the tables.
 pub(super) fn all() -> Vec<Entry> {
     let mut all = vec![
         entry::<NodeHeap<Void>>("nothing"),

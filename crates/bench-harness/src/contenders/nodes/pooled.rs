@@ -1,5 +1,5 @@
-//! Nodes from our `TypedPool`, a pool for each type. (`PooledBox` names one concrete type; for the generic nodes of the
-//! structures here, `PooledAllocator` stands for it.)
+//! Nodes from our `TypedPool`, with a pool for each type. `PooledBox` names one concrete type, so
+//! `PooledAllocator` stands for it in these generic structures.
 
 use typed_pool::TypedPool;
 
@@ -9,7 +9,7 @@ use crate::card::Info;
 use crate::nodes::{Node, NodeFamily, Owned};
 use crate::objects::Maker;
 
-// SAFETY: a slot is its node's own until it is given back, and units do not move.
+// SAFETY: a slot is exclusive to its node until it is freed, and units do not move.
 unsafe impl NodeFamily for Typed {
     const INFO: Info = <Self as Maker>::INFO;
     type Box<T: Node> = Owned<T>;
@@ -28,18 +28,18 @@ unsafe impl NodeFamily for Typed {
     #[inline(always)]
     unsafe fn raw_put<T: Node>(pool: &TypedPool<T>, value: T) -> Option<Owned<T>> {
         let slot = pool.allocate().ok()?;
-        // SAFETY: the slot is this node's own.
+        // SAFETY: the slot is exclusive to this node.
         unsafe { slot.write(value) };
-        // SAFETY: it holds a value now.
+        // SAFETY: the slot now holds a value.
         Some(unsafe { Owned::new(slot) })
     }
 
     #[inline(always)]
     unsafe fn raw_take<T: Node>(pool: &TypedPool<T>, node: Owned<T>) {
         let slot = node.into_raw();
-        // SAFETY: the node is alive, and this is its end.
+        // SAFETY: the node is live and ends here.
         unsafe { slot.drop_in_place() };
-        // SAFETY: the slot is this pool's, and empty.
+        // SAFETY: the slot is from this pool and is empty.
         unsafe { pool.deallocate(slot) };
     }
 }

@@ -1,4 +1,4 @@
-//! A box over any allocator of blocks: what a program has before it thinks of a pool.
+//! A box over an allocator of blocks, as in a program without a pool.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -20,31 +20,32 @@ impl<C: Contender> Maker for Boxes<C> {
     }
 }
 
-// SAFETY: each block is one object's own until it is freed; where blocks may be freed and made, the card says.
+// SAFETY: each block is exclusive to one object until it is freed. The card says which threads may
+// allocate and free.
 unsafe impl<C: Contender, T: Object> RawPool<T> for Boxes<C> {
     type Handle = NonNull<T>;
 
     #[inline(always)]
     fn raw_put(&self, value: T) -> Option<NonNull<T>> {
-        // SAFETY: no object of the workloads is empty.
+        // SAFETY: no object of a workload is empty.
         let block = unsafe { self.0.by_ref().raw_alloc(Layout::new::<T>()) };
         let slot = NonNull::new(block)?.cast::<T>();
-        // SAFETY: the block fits the layout and is this object's own.
+        // SAFETY: the block fits the layout and is exclusive to this object.
         unsafe { slot.write(value) };
         Some(slot)
     }
 
     #[inline(always)]
     unsafe fn look<R>(&self, handle: &NonNull<T>, look: impl FnOnce(&T) -> R) -> R {
-        // SAFETY: the object is alive.
+        // SAFETY: the object is live.
         look(unsafe { handle.as_ref() })
     }
 
     #[inline(always)]
     unsafe fn raw_take(&self, handle: NonNull<T>) {
-        // SAFETY: the object is alive, and this is its end.
+        // SAFETY: the object is live and ends here.
         unsafe { handle.drop_in_place() };
-        // SAFETY: the block came from this allocator for this layout.
+        // SAFETY: this allocator returned the block for this layout.
         unsafe { self.0.by_ref().raw_dealloc(handle.as_ptr().cast(), Layout::new::<T>()) };
     }
 

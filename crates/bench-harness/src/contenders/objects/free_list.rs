@@ -1,5 +1,5 @@
-//! The textbook: slots in chunks, freed ones on a list through themselves, the last one freed handed out first. What every
-//! pool must beat; with a mutex, and without.
+//! The textbook free list: slots in chunks, linked through the freed slots themselves, last in
+//! first out. Every pool has to be faster. There is one with a mutex and one without.
 
 use core::cell::{Cell, RefCell};
 use core::mem::{ManuallyDrop, MaybeUninit};
@@ -9,17 +9,17 @@ use std::sync::{Mutex, PoisonError};
 use crate::card::{Caps, Info, MemoryBy};
 use crate::objects::{Maker, Object, RawPool};
 
-/// Slots of a chunk.
+/// The slots of a chunk.
 const CHUNK: usize = 64;
 
-/// A slot: an object or, when it is free, the link to the next free one. Only its size and alignment matter here; it is read
-/// and written as the one or the other.
+/// A slot: an object, or a link to the next free slot. Only its size and alignment matter here;
+/// each access has the type of one or the other.
 union ListSlot<T> {
     _object: ManuallyDrop<T>,
     _next: *mut ListSlot<T>,
 }
 
-/// The list. Memory goes back when it is dropped.
+/// The free list. Its drop frees the memory.
 pub struct FreeList<T> {
     head: Cell<*mut ListSlot<T>>,
     chunks: RefCell<Vec<Chunk<T>>>,
@@ -33,7 +33,7 @@ impl<T> core::fmt::Debug for FreeList<T> {
     }
 }
 
-// SAFETY: whoever has the list has all of it; objects in its slots are `Send` by their trait.
+// SAFETY: the list owns all its chunks, and the trait makes objects `Send`.
 unsafe impl<T: Send> Send for FreeList<T> {}
 
 impl<T> FreeList<T> {
@@ -48,10 +48,10 @@ impl<T> FreeList<T> {
         let mut chunk = Box::new([const { MaybeUninit::uninit() }; CHUNK]);
         let first: *mut ListSlot<T> = chunk.as_mut_ptr().cast();
         for index in 0..CHUNK {
-            // SAFETY: within the chunk.
+            // SAFETY: the index is within the chunk.
             let slot = unsafe { first.add(index) };
             let next = if index + 1 == CHUNK { ptr::null_mut() } else { slot.wrapping_add(1) };
-            // SAFETY: the slot is the chunk's own memory, and holds a link.
+            // SAFETY: the slot is memory of the chunk, and receives a link.
             unsafe { slot.cast::<*mut ListSlot<T>>().write(next) };
         }
         self.chunks.borrow_mut().push(chunk);
@@ -64,12 +64,12 @@ impl<T> FreeList<T> {
         if slot.is_null() {
             slot = self.grow();
         }
-        // SAFETY: a slot on the list is free, and its link was written when it came there.
+        // SAFETY: a slot on the list is free, and has a link since it was pushed.
         self.head.set(unsafe { slot.cast::<*mut ListSlot<T>>().read() });
         let object = slot.cast::<T>();
-        // SAFETY: the slot is this object's own, large enough and aligned.
+        // SAFETY: the slot is exclusive to this object, large enough and aligned.
         unsafe { object.write(value) };
-        // SAFETY: it lies in a chunk.
+        // SAFETY: the slot is in a chunk, so it is not null.
         unsafe { NonNull::new_unchecked(object) }
     }
 
@@ -77,13 +77,13 @@ impl<T> FreeList<T> {
     ///
     /// # Safety
     ///
-    /// The object came from [`put`](Self::put) and is used up.
+    /// [`put`](Self::put) returned the object, which is consumed.
     #[inline(always)]
     pub(in crate::contenders) unsafe fn take(&self, object: NonNull<T>) {
-        // SAFETY: the object is alive.
+        // SAFETY: the object is live.
         unsafe { object.drop_in_place() };
         let slot = object.as_ptr().cast::<ListSlot<T>>();
-        // SAFETY: the slot is free from here on.
+        // SAFETY: the slot is free from now on.
         unsafe { slot.cast::<*mut ListSlot<T>>().write(self.head.get()) };
         self.head.set(slot);
     }
@@ -106,7 +106,7 @@ impl Maker for Textbook {
     }
 }
 
-// SAFETY: a slot is off the list while its object is alive, and chunks do not move.
+// SAFETY: a slot is not on the list while its object is live, and chunks do not move.
 unsafe impl<T: Object> RawPool<T> for FreeList<T> {
     type Handle = NonNull<T>;
 
@@ -117,7 +117,7 @@ unsafe impl<T: Object> RawPool<T> for FreeList<T> {
 
     #[inline(always)]
     unsafe fn look<R>(&self, handle: &NonNull<T>, look: impl FnOnce(&T) -> R) -> R {
-        // SAFETY: the object is alive.
+        // SAFETY: the object is live.
         look(unsafe { handle.as_ref() })
     }
 
@@ -141,7 +141,7 @@ impl Maker for LockedTextbook {
     }
 }
 
-// SAFETY: as for the list alone; the lock makes it fit for all threads.
+// SAFETY: the list alone fulfils the contract on one thread, and the mutex does so for all threads.
 unsafe impl<T: Object> RawPool<T> for Mutex<FreeList<T>> {
     type Handle = NonNull<T>;
 
@@ -152,7 +152,7 @@ unsafe impl<T: Object> RawPool<T> for Mutex<FreeList<T>> {
 
     #[inline(always)]
     unsafe fn look<R>(&self, handle: &NonNull<T>, look: impl FnOnce(&T) -> R) -> R {
-        // SAFETY: the object is alive.
+        // SAFETY: the object is live.
         look(unsafe { handle.as_ref() })
     }
 

@@ -1,4 +1,5 @@
-//! Pools whose handle is a smart pointer that drops its object by itself: ours, their namesake, and newer ones.
+//! Pools whose handle is a smart pointer that drops its object: ours, the published version, and
+//! newer ones.
 
 use core::ops::Deref;
 
@@ -9,7 +10,7 @@ use upstream_shared_arena as upstream;
 use crate::card::{Caps, Info, MemoryBy};
 use crate::objects::{Maker, Object, RawPool};
 
-/// A card of such a pool.
+/// Returns the card of such a pool.
 const fn card(name: &'static str, version: &'static str, caps: Caps, notes: &'static str) -> Info {
     Info { name, version, caps, memory: MemoryBy::HighWater, notes }
 }
@@ -17,7 +18,8 @@ const fn card(name: &'static str, version: &'static str, caps: Caps, notes: &'st
 /// One thread makes objects, any thread drops them.
 const MAKES_HERE: Caps = Caps { shared_alloc: false, ..Caps::GENERAL };
 
-/// Makes a contender of a type with a constructor and a method that takes a value and returns a smart pointer.
+/// Defines a contender from a type with a constructor and a method that takes a value and returns a
+/// smart pointer.
 macro_rules! contender {
     ($(#[$doc:meta])* $name:ident = $pool:ty, $make:expr, $method:ident -> $handle:ty, $info:expr) => {
         $(#[$doc])*
@@ -33,8 +35,8 @@ macro_rules! contender {
             }
         }
 
-        // SAFETY: a handle is the owner of an object of its own; which threads may do what, the card says as the pool's
-        // documentation has it.
+        // SAFETY: a handle owns its object. The card says what each thread may do, according to the
+        // pool's documentation.
         unsafe impl<T: Object> RawPool<T> for Handles<$pool> {
             type Handle = $handle;
 
@@ -79,14 +81,15 @@ contender! {
 }
 
 contender! {
-    /// plurality's `Pool`, by its boxes: they are dropped on any thread and outlive the pool, as ours do.
+    /// plurality's `Pool` with its boxes. Any thread drops them, and they outlive the pool, as ours
+    /// do.
     Plurality = plurality::Pool<T>, plurality::Pool::new(), alloc_box -> plurality::Box<T>,
     card("plurality alloc_box", env!("EPHEMERA_VERSION_PLURALITY"), MAKES_HERE, "one thread makes")
 }
 
 contender! {
-    /// multitude's arena, by its boxes: they are dropped on any thread and outlive it. A chunk is used again when its last
-    /// box is gone.
+    /// multitude's arena with its boxes. Any thread drops them, and they outlive it. A chunk is
+    /// reused when its last box has ended.
     Multitude = multitude::Arena, multitude::Arena::new(), alloc_box -> multitude::Box<T>,
     card("multitude alloc_box", env!("EPHEMERA_VERSION_MULTITUDE"), MAKES_HERE, "one thread makes; frees by the chunk")
 }

@@ -1,4 +1,4 @@
-//! Slabs: an object is known by a number, and is found again by asking the slab.
+//! Slabs: a number names an object, and each access asks the slab.
 
 use core::cell::RefCell;
 use std::sync::{Mutex, PoisonError};
@@ -13,7 +13,7 @@ const fn card(name: &'static str, version: &'static str, caps: Caps, notes: &'st
     Info { name, version, caps, memory: MemoryBy::HighWater, notes }
 }
 
-/// `slab`, behind a `RefCell`, so that it is used through a shared reference as the others are.
+/// `slab` behind a `RefCell`, so that a shared reference suffices, as for the others.
 #[derive(Clone, Copy, Debug)]
 pub struct PlainSlab;
 
@@ -27,8 +27,8 @@ impl Maker for PlainSlab {
     }
 }
 
-// SAFETY: a key names an object of its own until it is removed. Objects move when the slab grows, which no workload of this
-// class minds: they look by the key.
+// SAFETY: a key names its own object until it is removed. Objects move when the slab grows, which
+// is allowed here: workloads of this class look by the key.
 unsafe impl<T: Object> RawPool<T> for RefCell<Slab<T>> {
     type Handle = usize;
 
@@ -61,7 +61,7 @@ impl Maker for LockedSlab {
     }
 }
 
-// SAFETY: as for the slab alone; the lock makes it fit for all threads.
+// SAFETY: the slab alone fulfils the contract on one thread, and the mutex does so for all threads.
 unsafe impl<T: Object> RawPool<T> for Mutex<Slab<T>> {
     type Handle = usize;
 
@@ -94,7 +94,7 @@ impl Maker for ShardedSlab {
     }
 }
 
-// SAFETY: a key names an object of its own until it is taken, on all threads.
+// SAFETY: a key names its own object until it is taken, on all threads.
 unsafe impl<T: Object> RawPool<T> for Sharded<T> {
     type Handle = usize;
 
@@ -111,7 +111,7 @@ unsafe impl<T: Object> RawPool<T> for Sharded<T> {
 
     #[inline(always)]
     unsafe fn raw_take(&self, handle: usize) {
-        // Marks it and drops it in place, which is what a user who does not want the value back calls.
+        // Marks the object and drops it in place, as a user does who does not need the value.
         self.remove(handle);
     }
 }

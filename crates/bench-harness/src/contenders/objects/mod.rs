@@ -27,7 +27,7 @@ use super::blocks::{Jemalloc, MiMalloc};
 use super::blocks::{OurOneRing, OurPooled, System, Void};
 use super::{Entry, objects as entry, twin};
 
-/// The registry, in the order of the tables.
+/// Returns the registry in the order of the tables.
 pub(super) fn all() -> Vec<Entry> {
     vec![
         entry::<Boxes<Void>>("nothing"),

@@ -1,4 +1,4 @@
-//! Our typed pools: `TypedPool` by its raw slots, and `PooledBox`.
+//! Our typed pools: `TypedPool` with raw slots, and `PooledBox`.
 
 use core::ptr::NonNull;
 
@@ -25,29 +25,29 @@ impl Maker for Typed {
     }
 }
 
-// SAFETY: a slot is its object's own until it is given back.
+// SAFETY: a slot is exclusive to its object until it is freed.
 unsafe impl<T: Object> RawPool<T> for TypedPool<T> {
     type Handle = NonNull<T>;
 
     #[inline(always)]
     fn raw_put(&self, value: T) -> Option<NonNull<T>> {
         let slot = self.allocate().ok()?;
-        // SAFETY: the slot is this object's own.
+        // SAFETY: the slot is exclusive to this object.
         unsafe { slot.write(value) };
         Some(slot)
     }
 
     #[inline(always)]
     unsafe fn look<R>(&self, handle: &NonNull<T>, look: impl FnOnce(&T) -> R) -> R {
-        // SAFETY: the object is alive.
+        // SAFETY: the object is live.
         look(unsafe { handle.as_ref() })
     }
 
     #[inline(always)]
     unsafe fn raw_take(&self, handle: NonNull<T>) {
-        // SAFETY: the object is alive, and this is its end.
+        // SAFETY: the object is live and ends here.
         unsafe { handle.drop_in_place() };
-        // SAFETY: the slot is this pool's, and empty.
+        // SAFETY: the slot is from this pool and is empty.
         unsafe { self.deallocate(handle) };
     }
 }
@@ -63,7 +63,7 @@ pooled!(Counter);
 #[derive(Clone, Copy, Debug)]
 pub struct Boxed;
 
-/// The pools of all types: they are the threads' own.
+/// The pools of all types, which the threads own.
 #[derive(Clone, Copy, Debug)]
 pub struct EveryPool;
 
@@ -76,7 +76,7 @@ impl Maker for Boxed {
     }
 }
 
-// SAFETY: a box is the owner of an object of its own, on all threads.
+// SAFETY: a box owns its object, on all threads.
 unsafe impl<T: Object> RawPool<T> for EveryPool {
     type Handle = PooledBox<T>;
 

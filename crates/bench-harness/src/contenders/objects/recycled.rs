@@ -1,6 +1,6 @@
-//! Pools that recycle: an object that is given back stays initialised, and whoever takes it next finds it as it was left.
-//! They hold boxes here, so that an object stays where it is; a workload's object is written over the one found there.
-//! Neither pool makes memory of its own: what is not there comes from the heap.
+//! Pools that recycle. A returned object stays initialised, and the next user finds it as it was
+//! left. Here these pools hold boxes, so that objects do not move; a workload writes its object
+//! over the old one. Neither pool allocates: missing boxes come from the heap.
 
 use core::fmt;
 use core::mem::ManuallyDrop;
@@ -12,7 +12,7 @@ use opool::{LocalPool, Pool as Queue, PoolAllocator, RefGuard, RefLocalGuard};
 use crate::card::{Caps, Info, MemoryBy};
 use crate::objects::{Maker, Object, RawPool};
 
-/// A card of such a pool.
+/// Returns the card of such a pool.
 const fn card(name: &'static str, version: &'static str, caps: Caps, notes: &'static str) -> Info {
     Info { name, version, caps, memory: MemoryBy::HighWater, notes }
 }
@@ -21,7 +21,7 @@ const fn card(name: &'static str, version: &'static str, caps: Caps, notes: &'st
 #[derive(Clone, Copy, Debug)]
 pub struct ObjectPool;
 
-/// Its pool, of boxes: a vector behind a lock.
+/// The pool of boxes of `object-pool`: a vector behind a lock.
 pub struct RecycledBoxes<T>(Stack<Box<T>>);
 
 impl<T> fmt::Debug for RecycledBoxes<T> {
@@ -44,8 +44,8 @@ impl Maker for ObjectPool {
     }
 }
 
-// SAFETY: a box is out of the pool from `detach` to `attach`, and owned by its handle; the lock makes the pool fit for all
-// threads.
+// SAFETY: from `detach` to `attach` a box is outside of the pool, and its handle owns it. The lock
+// makes the pool usable by all threads.
 unsafe impl<T: Object> RawPool<T> for RecycledBoxes<T> {
     type Handle = Box<T>;
 
@@ -68,7 +68,7 @@ unsafe impl<T: Object> RawPool<T> for RecycledBoxes<T> {
     }
 }
 
-/// How `opool` makes what it has not.
+/// The factory with which `opool` makes missing objects.
 #[derive(Clone, Copy, Debug)]
 pub struct Fresh;
 
@@ -78,20 +78,20 @@ impl<T: Object> PoolAllocator<Box<T>> for Fresh {
     }
 }
 
-/// Objects of a pool whose user did not say how many there will be.
+/// The number of objects for a pool whose user did not announce one.
 const DEFAULT: usize = 1024;
 
-/// Makes a contender of one of `opool`'s two pools, which differ in their names alone.
+/// Defines a contender for one of `opool`'s two pools, which differ only in their names.
 macro_rules! contender {
     ($(#[$doc:meta])* $name:ident, $kept:ident, $guarded:ident, $pool:ident, $guard:ident, $info:expr) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug)]
         pub struct $name;
 
-        /// Its pool, in a box of its own: guards point to it.
+        /// The pool, in its own box, because guards point to it.
         pub struct $kept<T: Object>(NonNull<$pool<Fresh, Box<T>>>);
 
-        /// Its guard. Dropped by the pool that made it alone, which is then still there.
+        /// The guard. Only the pool that made it drops it, while the pool still exists.
         pub struct $guarded<T: Object>(ManuallyDrop<$guard<'static, Fresh, Box<T>>>);
 
         impl<T: Object> fmt::Debug for $kept<T> {
@@ -108,7 +108,8 @@ macro_rules! contender {
 
         impl<T: Object> Drop for $kept<T> {
             fn drop(&mut self) {
-                // SAFETY: the pointer came from a box in `make_for`. A guard that is left does nothing when it is dropped.
+                // SAFETY: the pointer is from a box in `make_for`. The drop of a remaining guard
+                // does nothing.
                 drop(unsafe { Box::from_raw(self.0.as_ptr()) });
             }
         }
@@ -126,15 +127,15 @@ macro_rules! contender {
             }
         }
 
-        // SAFETY: a box is out of the pool while its guard is there; which threads may do what, the card says as the pool's
-        // documentation has it.
+        // SAFETY: a box is outside of the pool while its guard exists. The card says what each
+        // thread may do, according to the pool's documentation.
         unsafe impl<T: Object> RawPool<T> for $kept<T> {
             type Handle = $guarded<T>;
 
             #[inline(always)]
             fn raw_put(&self, value: T) -> Option<$guarded<T>> {
-                // SAFETY: the pool is there until `drop`; a guard is used by `look` and `raw_take` alone, whose callers have
-                // the pool.
+                // SAFETY: the pool exists until `drop`. Only `look` and `raw_take` use a guard, and
+                // their callers have the pool.
                 let pool: &'static $pool<Fresh, Box<T>> = unsafe { self.0.as_ref() };
                 let mut guard = pool.get();
                 **guard = value;

@@ -1,4 +1,4 @@
-//! `typed-arena`: objects of one type by bump, all dropped at once.
+//! `typed-arena`: a bump arena for objects of one type, which drops all at once.
 
 use core::fmt;
 use core::ptr::NonNull;
@@ -36,7 +36,7 @@ impl Maker for TypedArena {
     }
 }
 
-// SAFETY: an object stays where it is until the arena is dropped.
+// SAFETY: an object does not move until the arena is dropped.
 unsafe impl<T: Object> RawPool<T> for Bump<T> {
     type Handle = NonNull<T>;
 
@@ -47,7 +47,7 @@ unsafe impl<T: Object> RawPool<T> for Bump<T> {
 
     #[inline(always)]
     unsafe fn look<R>(&self, handle: &NonNull<T>, look: impl FnOnce(&T) -> R) -> R {
-        // SAFETY: the object is alive.
+        // SAFETY: the object is live.
         look(unsafe { handle.as_ref() })
     }
 

@@ -1,4 +1,5 @@
-//! Runs that are put side by side: what is called a change, what is named as missing, what is refused.
+//! Tests of compared runs: what counts as a change, what is reported as missing, and what is
+//! refused.
 
 use std::path::Path;
 
@@ -8,10 +9,10 @@ use crate::report::{ReportRow, ReportTable};
 use crate::runner::ContenderState;
 use crate::stats::{Estimate, Verdict};
 
-/// As for a normal deviate.
+/// The same factor as for a normal distribution.
 const WIDER: f64 = 2.576 / 1.960;
 
-/// An estimate with an interval of so many per cent to either side.
+/// Returns an estimate with an interval of this many per cent to either side.
 fn within(mid: f64, percent: f64) -> Estimate {
     spread(mid, 1.0 + percent / 100.0, 1.0 + percent / 100.0, WIDER)
 }
@@ -74,28 +75,28 @@ fn compared(then: Vec<OldRow>, now: Vec<ReportRow>, aa: f64) -> Comparison {
     comparison
 }
 
-/// The word for a ratio that was and is.
+/// Returns the verdict on an earlier and a present ratio.
 fn word(then: Estimate, now: Estimate, aa: f64) -> Verdict {
     let rows = vec![row("ring", Some(now), ContenderState::Ran)];
     compared(vec![old("ring", Some(then))], rows, aa).changes[0].verdict
 }
 
 #[test]
-fn a_quotient_is_as_wide_as_both_together() {
+fn a_quotient_has_the_width_of_both_estimates() {
     let change = quotient(&within(0.6, 3.0), &within(0.5, 4.0), WIDER);
     assert!((change.mid - 1.2).abs() < 1e-12);
     let half = 1.03_f64.ln().hypot(1.04_f64.ln());
     assert!(((change.high95 / change.mid).ln() - half).abs() < 1e-12);
     assert!(((change.mid / change.low95).ln() - half).abs() < 1e-12);
     assert!(change.high99 > change.high95 && change.low99 < change.low95);
-    // The upper end of the earlier ratio leads to the lower end of the change.
+    // The upper end of the earlier ratio gives the lower end of the change.
     let lopsided = Estimate { high95: 0.6, ..within(0.5, 0.0) };
     let change = quotient(&within(0.5, 0.0), &lopsided, WIDER);
     assert!((change.low95 - 0.5 / 0.6).abs() < 1e-12 && (change.high95 - 1.0).abs() < 1e-12, "{change:?}");
 }
 
 #[test]
-fn words_follow_the_intervals() {
+fn verdicts_follow_the_intervals() {
     assert_eq!(word(within(0.5, 0.5), within(0.515, 0.5), 1.0), Verdict::Slower);
     assert_eq!(word(within(0.515, 0.5), within(0.5, 0.5), 1.0), Verdict::Faster);
     assert_eq!(word(within(0.5, 3.0), within(0.515, 3.0), 1.0), Verdict::Same, "wide intervals");
@@ -104,7 +105,7 @@ fn words_follow_the_intervals() {
 }
 
 #[test]
-fn what_one_run_lacks_is_named() {
+fn contenders_missing_from_one_run_are_named() {
     let then =
         vec![old("ring", Some(within(0.5, 1.0))), old("pool", None), old("gone", Some(within(0.5, 1.0)))];
     let now = vec![
@@ -128,7 +129,7 @@ fn what_one_run_lacks_is_named() {
 }
 
 #[test]
-fn a_ratio_that_can_be_none_is_left_out() {
+fn a_number_that_cannot_be_a_ratio_is_left_out() {
     for (mid, interval) in [(0.0, (0.0, 1.0)), (1.0, (-1.0, 2.0)), (1.0, (1.1, 2.0)), (f64::NAN, (0.5, 1.5))]
     {
         let row = OldRow { ratio: Some(mid), interval: Some(interval), ..old("ring", None) };

@@ -1,4 +1,4 @@
-//! The page's part on what changed since an earlier run.
+//! The part of the page about changes since an earlier run.
 #![forbid(unsafe_code)]
 
 use core::fmt::Write as _;
@@ -7,7 +7,7 @@ use ephemera_measure::page::{escaped, table};
 
 use crate::report::baseline::{Comparison, LEGEND};
 
-/// The comparison with a baseline, if there was one.
+/// Returns the comparison with a baseline, if there is one.
 pub(super) fn changes(out: &mut String, comparison: Option<&Comparison>) {
     let Some(comparison) = comparison else { return };
     let _ = writeln!(out, "<section id=\"changes\">\n<h2>{}</h2>", escaped(&comparison.title()));

@@ -1,4 +1,4 @@
-//! Memory over time, tails and scaling: small panels side by side, one for each contender.
+//! Memory over time, tails and scaling: small panels in a row, one for each contender.
 
 use core::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use crate::report::scaling;
 use crate::report::text::{bytes, ns};
 use crate::runner::{HeldAt, Latencies};
 use crate::stats::Estimate;
-use ephemera_measure::picture::{Curve, Forest, Line, Panel, SMALL, Scales};
+use ephemera_measure::picture::{Curve, Forest, ForestLine, Panel, SMALL, Scales};
 
 fn panel(out: &mut String, name: &str, figures: &str, picture: &str) {
     let _ = writeln!(
@@ -25,7 +25,7 @@ fn section(out: &mut String, id: &str, heading: &str, about: &str) {
     let _ = write!(out, "<section id=\"{id}\">\n<h2>{heading}</h2>\n<p>{about}</p>\n");
 }
 
-/// A count for an axis.
+/// Returns a count for an axis.
 fn count(value: f64) -> String {
     match value {
         0.0..1000.0 => format!("{value:.0}"),
@@ -34,7 +34,7 @@ fn count(value: f64) -> String {
     }
 }
 
-/// Bytes taken, and bytes alive below them.
+/// Draws the bytes taken, and the live bytes below them.
 pub(super) fn memory(out: &mut String, report: &BenchReport) {
     let watched = |table: &&ReportTable| table.rows.iter().any(|row| !row.over_time.is_empty());
     let tables: Vec<&ReportTable> = report.tables.iter().filter(watched).collect();
@@ -57,7 +57,8 @@ pub(super) fn memory(out: &mut String, report: &BenchReport) {
         );
         let points = || of.rows.iter().flat_map(|row| &row.over_time);
         let most = |get: fn(&HeldAt) -> u64| points().map(get).max().unwrap_or(0).max(1) as f64;
-        // What is taken may be nothing yet where pages are counted; the scale begins below what lives.
+        // The bytes taken may still be zero where pages are counted. The scale starts below the
+        // live bytes.
         let least = points().map(|at| at.live / 2).min().unwrap_or(0).max(1) as f64;
         let most_bytes = most(|at| at.taken.max(at.live)).max(least * 4.0);
         let scale = Panel {
@@ -88,7 +89,7 @@ fn held(out: &mut String, of: &ReportTable, row: &ReportRow, scale: &Panel) {
     panel(out, row.name, &figures, &picture);
 }
 
-/// Shares of requests that took longer than so long.
+/// Draws the share of requests that took longer than a time.
 pub(super) fn tails(out: &mut String, report: &BenchReport) {
     let measured = |table: &ReportTable| -> Vec<(&'static str, Latencies)> {
         let of = |(_, row): (usize, &ReportRow)| Some((row.name, row.latencies.clone()?));
@@ -143,13 +144,13 @@ pub(super) fn tails(out: &mut String, report: &BenchReport) {
     out.push_str("</section>\n");
 }
 
-/// As few digits as say it.
+/// Returns the shortest text for a number.
 fn trimmed(value: f64) -> String {
     let text = format!("{value:.4}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// What threads cost one another.
+/// Draws how much threads slow each other down.
 pub(super) fn scaling(out: &mut String, report: &BenchReport) {
     let all = scaling::scaling(report);
     if all.is_empty() {
@@ -166,7 +167,7 @@ pub(super) fn scaling(out: &mut String, report: &BenchReport) {
         let lines = of.rows.iter().map(|row| {
             let share = row.share();
             let ratio = Estimate { mid: share, low95: share, high95: share, low99: share, high99: share };
-            Line { name: row.name, ratio, verdict: None }
+            ForestLine { name: row.name, ratio, verdict: None }
         });
         let title =
             format!("{}: time of one thread alone over its time among {}", of.together.id, of.threads);
@@ -192,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn axes_bear_their_digits() {
+    fn axis_labels_have_significant_digits() {
         assert_eq!([count(10.0), count(25_000.0), count(1.5e6)], ["10", "25k", "1.5M"]);
         assert_eq!([trimmed(10.0), trimmed(0.1), trimmed(0.0125)], ["10", "0.1", "0.0125"]);
     }

@@ -1,5 +1,5 @@
-//! `report.html`: the whole report as one file that needs nothing else, for screens of any width, in light and dark, and for
-//! paper.
+//! `report.html`: the whole report in one file without external resources, for screens of any
+//! width, in light and dark, and for paper.
 #![forbid(unsafe_code)]
 
 mod changes;
@@ -17,7 +17,8 @@ use crate::card::ContenderClass;
 use crate::runner::ContenderState;
 use crate::stats::Verdict;
 
-/// The report as a page, with what changed since an earlier run where there is one to compare with.
+/// Returns the report as a page, with the changes since an earlier run if there is one to compare
+/// with.
 #[must_use]
 pub fn html(report: &BenchReport, comparison: Option<&Comparison>) -> String {
     let mut out = String::new();
@@ -57,7 +58,7 @@ fn head(out: &mut String, report: &BenchReport, comparison: Option<&Comparison>)
     out.push_str("</dl>\n</section>\n");
 }
 
-/// The parts that this report has.
+/// Returns the parts of this report.
 fn sections(report: &BenchReport, changes: bool) -> Vec<(&'static str, &'static str)> {
     let any = |wanted: fn(&ReportRow) -> bool| report.tables.iter().flat_map(|table| &table.rows).any(wanted);
     let all = [
@@ -73,7 +74,7 @@ fn sections(report: &BenchReport, changes: bool) -> Vec<(&'static str, &'static 
     all.into_iter().filter(|(_, _, there)| *there).map(|(id, name, _)| (id, name)).collect()
 }
 
-/// Whether the reference came out equal to itself.
+/// Returns whether the reference is equal to itself.
 fn trust(report: &BenchReport) -> String {
     let judged = report.tables.iter().filter(|table| table.aa.is_some()).count();
     let distrusted: Vec<&ReportTable> = report.tables.iter().filter(|table| !table.trusted).collect();
@@ -94,7 +95,7 @@ fn trust(report: &BenchReport) -> String {
     )
 }
 
-/// The name of a table's place in the page.
+/// Returns the anchor of a table in the page.
 fn anchor(table: &ReportTable) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
     format!("w-{}", table.id.chars().map(plain).collect::<String>())
@@ -155,7 +156,7 @@ fn capital(word: &str) -> String {
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
-/// Classes of the style sheet, from much faster to much slower.
+/// The classes of the style sheet, from much faster to much slower.
 const SHADES: [(&str, &str); 6] = [
     ("f3", "half or less"),
     ("f2", "to 0.8"),

@@ -1,4 +1,5 @@
-//! S2, batch: `n` blocks, every byte written, the first half freed oldest first, the second newest first.
+//! S2, batch: `n` blocks with every byte written. The first half is freed oldest first, the second
+//! newest first.
 
 use core::ptr::null_mut;
 
@@ -7,7 +8,7 @@ use crate::blocks::{Contender, RawAlloc};
 use crate::tally;
 use crate::workloads::{Cell, Context, mix};
 
-/// Runs one batch of as many blocks as `blocks` has room for.
+/// Runs one batch of `blocks.len()` blocks.
 #[inline(never)]
 pub fn batch<R: RawAlloc + Copy, const SIZE: usize>(alloc: R, blocks: &mut [*mut u8]) -> u64 {
     let layout = layout(SIZE, 8);
@@ -22,21 +23,24 @@ pub fn batch<R: RawAlloc + Copy, const SIZE: usize>(alloc: R, blocks: &mut [*mut
     let (oldest_first, newest_first) = blocks.split_at(blocks.len() / 2);
     let half = oldest_first.len();
     for (i, &block) in oldest_first.iter().enumerate() {
-        // SAFETY: allocated above, written with `i`, freed once: it is in this half alone.
+        // SAFETY: the block was allocated above and written with `i`. It is freed once, since it is
+        // only in this half.
         unsafe { free::<R, SIZE>(alloc, block, i as u8, &mut sum) };
     }
     for (i, &block) in newest_first.iter().enumerate().rev() {
-        // SAFETY: allocated above, written with `half + i`, freed once: it is in this half alone.
+        // SAFETY: the block was allocated above and written with `half + i`. It is freed once,
+        // since it is only in this half.
         unsafe { free::<R, SIZE>(alloc, block, (half + i) as u8, &mut sum) };
     }
     sum
 }
 
-/// Verifies all bytes in a check run, then frees.
+/// Verifies all bytes in a check run, then frees the block.
 ///
 /// # Safety
 ///
-/// `block` came from `alloc` with this workload's layout, all its bytes are `tag`, and it is not used afterwards.
+/// `alloc` returned `block` for this workload's layout, all its bytes are `tag`, and it is not used
+/// afterwards.
 #[inline(always)]
 unsafe fn free<R: RawAlloc, const SIZE: usize>(alloc: R, block: *mut u8, tag: u8, sum: &mut u64) {
     if R::CHECKED {
@@ -77,7 +81,7 @@ impl<C: Contender, const SIZE: usize> Cell for BlockBatch<C, SIZE> {
     }
 }
 
-/// A cell of `n` blocks of 16, 64 or 256 bytes.
+/// Builds a cell of `n` blocks of 16, 64 or 256 bytes.
 ///
 /// # Panics
 ///

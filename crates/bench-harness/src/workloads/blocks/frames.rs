@@ -1,9 +1,10 @@
-//! S11, frames: what a game or a simulation does. A frame is twenty-five steps; in each, some two hundred blocks of scratch come,
-//! and go again at its end, newest first, but for one in twenty, which lives two or three frames longer. And a list is grown
-//! to some tens of kilobytes, read, and dropped with the frame.
+//! S11, frames: the pattern of a game or a simulation. A frame has twenty-five steps. Each step
+//! allocates about two hundred blocks and frees them at its end, newest first, except for one in
+//! twenty, which lives two or three frames longer. Besides, a list grows to some tens of kilobytes,
+//! is read, and is dropped with the frame.
 //!
-//! An arena that cannot free block by block is used as it is in such programs: one for each of the last frames, reset when its
-//! turn comes again.
+//! An arena that cannot free block by block is used as in such programs: there is one for each of
+//! the last frames, and it is reset when its turn comes again.
 
 use core::hint::black_box;
 use std::time::Instant;
@@ -21,42 +22,42 @@ use crate::workloads::{Cell, Context, Load, load, mix};
 const STEPS: usize = 25;
 /// Blocks of a step, on average.
 const BLOCKS: f64 = 200.0;
-/// Of so many blocks, one outlives its frame.
+/// One block of this number outlives its frame.
 const KEPT_ONE_IN: u64 = 20;
-/// Turns of frames: a block that comes in one has ended before the same turn comes again.
+/// Turns of frames. A block ends before its turn comes again.
 pub const TURNS: usize = 4;
 /// Entries of the tables of sizes and lives, and of counts.
 const TABLE: usize = 4096;
 const COUNTS: usize = 1000;
-/// Bytes that the list grows by at a time, and how often at least and at most.
+/// The bytes by which the list grows at a time, and the least and the largest number of times.
 const CHUNK: usize = 512;
 const CHUNKS: (u16, u16) = (20, 80);
 
-/// A block that is alive.
+/// A live block.
 #[derive(Clone, Copy, Debug)]
 struct FrameBlock {
     at: *mut u8,
     size: u16,
     tag: u8,
-    /// The turn that it came in.
+    /// The turn in which it was allocated.
     turn: u8,
 }
 
-/// What comes in each frame, made beforehand.
+/// The tables of what each frame allocates.
 #[derive(Debug)]
 struct Tables {
     sizes: Box<[u16; TABLE]>,
-    /// Frames that a block lives on: 0, mostly.
+    /// The number of further frames that a block lives, which is mostly 0.
     lives: Box<[u8; TABLE]>,
     counts: Box<[u16; COUNTS]>,
     chunks: Box<[u16; COUNTS]>,
 }
 
-/// The frames so far: tables, blocks that live on, and room for those that do not.
+/// The frames so far: the tables, the blocks that live on, and room for the others.
 #[derive(Debug)]
 pub struct Frames {
     tables: Tables,
-    /// Blocks that live on, by the turn that they end in.
+    /// The blocks that live on, by the turn in which they end.
     kept: [Vec<FrameBlock>; TURNS],
     scratch: Vec<FrameBlock>,
     frame: usize,
@@ -64,7 +65,7 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// Before the first frame.
+    /// Creates the state before the first frame.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let mut rng = stream(seed, 14);
@@ -82,25 +83,25 @@ impl Frames {
     }
 }
 
-/// Frees a block, after a look at it in a check run.
+/// Frees a block, and verifies it in a check run.
 ///
 /// # Safety
 ///
-/// The block came from this allocator, was touched with its tag, and is used no more.
+/// This allocator returned the block, which was touched with its tag. It is not used again.
 #[inline(always)]
 unsafe fn end<R: RawAlloc + Copy>(alloc: R, block: FrameBlock, sum: &mut u64) {
     let size = usize::from(block.size);
-    // SAFETY: the block was touched when it came.
+    // SAFETY: the block was touched when it was allocated.
     unsafe { verify::<R>(block.at, size, block.tag, sum) };
     // SAFETY: the caller's duty is the callee's.
     unsafe { alloc.dealloc(block.at, layout(size, 8)) };
 }
 
-/// One frame, whose blocks come from the allocator of its turn.
+/// Runs one frame, whose blocks are from the allocator of its turn.
 ///
 /// # Safety
 ///
-/// The frames before were given the same allocators.
+/// The frames before this one got the same allocators.
 #[inline(never)]
 pub unsafe fn frame<R: RawAlloc + Copy>(allocs: &[R; TURNS], state: &mut Frames) -> u64 {
     let mut sum = 0;
@@ -123,23 +124,23 @@ pub unsafe fn frame<R: RawAlloc + Copy>(allocs: &[R; TURNS], state: &mut Frames)
             until.push(block);
         }
         for block in state.scratch.drain(..).rev() {
-            // SAFETY: it came from this allocator above.
+            // SAFETY: this allocator returned the block above.
             unsafe { end(alloc, block, &mut sum) };
         }
         list.resize((step + 1) * chunks / STEPS * CHUNK, step as u8);
     }
-    // Read once, as who made it would.
+    // The list is read once, as its owner would read it.
     sum = mix(sum, list.iter().map(|&byte| u64::from(byte)).sum());
     drop(list);
     for block in state.kept[turn].drain(..) {
-        // SAFETY: it came from the allocator of its turn, some frames ago.
+        // SAFETY: the allocator of its turn returned the block some frames ago.
         unsafe { end(allocs[usize::from(block.turn)], block, &mut sum) };
     }
     state.frame += 1;
     sum
 }
 
-/// The frames, over one allocator or, where it cannot free block by block, one for each turn.
+/// The frames, over one allocator. If it cannot free block by block, there is one for each turn.
 struct Loop<C: Contender> {
     state: Frames,
     allocs: Vec<C>,
@@ -157,16 +158,17 @@ impl<C: Contender> Cell for Loop<C> {
         let mut sum = 0;
         for _ in 0..units {
             if self.allocs.len() == TURNS {
-                // Its blocks ended with the frame before, at the latest.
+                // The blocks of this allocator ended with the previous frame at the latest.
                 self.allocs[self.state.frame % TURNS].reset();
             }
-            // SAFETY: the allocators are the cell's own.
+            // SAFETY: the allocators belong to this cell.
             sum = mix(sum, unsafe { frame(&Self::turns(&self.allocs), &mut self.state) });
         }
         sum
     }
 
-    /// What each frame takes, one after the other: a program that draws misses its moment by the longest, not by the mean.
+    /// Measures the time of each frame, one after the other. The longest frame decides whether a
+    /// program misses its moment, not the mean.
     fn latencies(&mut self, load: &Load) -> Option<Histogram<u64>> {
         let mut times = load::latencies();
         let start = Instant::now();
@@ -186,13 +188,13 @@ impl<C: Contender> Drop for Loop<C> {
         let turns = Self::turns(&self.allocs);
         let mut sum = 0;
         for block in self.state.kept.iter_mut().flat_map(|blocks| blocks.drain(..)) {
-            // SAFETY: it came from the allocator of its turn.
+            // SAFETY: the allocator of its turn returned the block.
             unsafe { end(turns[usize::from(block.turn)], block, &mut sum) };
         }
     }
 }
 
-/// A cell before its first frame.
+/// Builds a cell before its first frame.
 pub fn cell<C: Contender>(context: &Context) -> Box<dyn Cell> {
     let turns = if C::INFO.caps.free_individually { 1 } else { TURNS };
     let allocs = core::iter::repeat_with(C::create).take(turns).collect();
@@ -213,7 +215,7 @@ mod tests {
         let times = frames.latencies(&load).expect("frames have latencies");
         assert_eq!(times.len(), frames.state.frame as u64);
         assert!(times.min() > 0);
-        // One frame follows the other without a gap, and figures are true to three digits.
+        // One frame follows the other without a gap, and the figures are exact to three digits.
         let sum: f64 = times
             .iter_recorded()
             .map(|bar| bar.value_iterated_to() as f64 * bar.count_at_value() as f64)

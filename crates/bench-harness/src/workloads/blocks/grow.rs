@@ -1,4 +1,4 @@
-//! S5, grow: a vector filled from empty, either as it likes or by one element at a time.
+//! S5, grow: a vector filled from empty, with the vector's own growth or by one element at a time.
 
 use core::hint::black_box;
 
@@ -8,7 +8,7 @@ use crate::blocks::{Contender, Handle, RawAlloc};
 use crate::tally;
 use crate::workloads::{Cell, Context, mix};
 
-/// Numbers after which an arena is reset, at the end of a vector.
+/// The numbers after which an arena is reset, at the end of a vector.
 const BETWEEN_RESETS: u64 = 4096;
 
 /// Pushes `n` numbers onto an empty vector and drops it.
@@ -21,7 +21,7 @@ pub fn push<R: RawAlloc + Copy>(alloc: R, n: u32) -> u64 {
     finish::<R>(&vec)
 }
 
-/// The same, with `reserve_exact(1)` before each push: every element is one growth.
+/// Does the same with `reserve_exact(1)` before each push, so that every element is one growth.
 #[inline(never)]
 pub fn reserve_exact<R: RawAlloc + Copy>(alloc: R, n: u32) -> u64 {
     let mut vec = Vec::new_in(Handle(alloc));
@@ -32,7 +32,7 @@ pub fn reserve_exact<R: RawAlloc + Copy>(alloc: R, n: u32) -> u64 {
     finish::<R>(&vec)
 }
 
-/// Hides the vector from the optimiser; in a check run, verifies it.
+/// Hides the vector from the optimiser, and verifies it in a check run.
 #[inline(always)]
 fn finish<R: RawAlloc + Copy>(vec: &Vec<u32, Handle<R>>) -> u64 {
     black_box(vec.as_ptr());
@@ -70,7 +70,7 @@ impl<C: Contender> Cell for Grow<C> {
     }
 }
 
-/// A cell that builds vectors of `n` numbers.
+/// Builds a cell of vectors of `n` numbers.
 pub fn cell<C: Contender>(n: u32, exact: bool, _context: &Context) -> Box<dyn Cell> {
     Box::new(Grow { alloc: C::create(), n, exact })
 }

@@ -20,7 +20,7 @@ use super::{Cell, Context, mix};
 use crate::blocks::{Contender, RawAlloc};
 use crate::tally;
 
-/// A layout whose parts are known to be valid.
+/// Returns a layout whose parts are known to be valid.
 #[inline(always)]
 fn layout(size: usize, align: usize) -> Layout {
     debug_assert!(Layout::from_size_align(size, align).is_ok(), "size {size}, alignment {align}");
@@ -32,7 +32,7 @@ fn layout(size: usize, align: usize) -> Layout {
 ///
 /// # Safety
 ///
-/// The block is `size` bytes long, `size` above zero, and the caller's.
+/// The block has `size` bytes, `size` is above zero, and the caller owns it.
 #[inline(always)]
 unsafe fn touch(block: *mut u8, size: usize, tag: u8) {
     // SAFETY: the block is not empty.
@@ -43,11 +43,12 @@ unsafe fn touch(block: *mut u8, size: usize, tag: u8) {
     unsafe { last.write(tag) };
 }
 
-/// In a check run: reads the first and the last byte back, reports a wrong one, folds both into `sum`.
+/// In a check run, reads the first and the last byte, reports a wrong one, and folds both into
+/// `sum`.
 ///
 /// # Safety
 ///
-/// As for [`touch`], which was called with the same arguments before.
+/// As for [`touch`], which was called with the same arguments.
 #[inline(always)]
 unsafe fn verify<R: RawAlloc>(block: *mut u8, size: usize, tag: u8, sum: &mut u64) {
     if R::CHECKED {

@@ -1,13 +1,15 @@
-//! S1, pair: allocate one block, touch it, free it. The fast path alone, and the one place where an arena frees too.
+//! S1, pair: allocate one block, touch it and free it. This is the fast path alone, and the only
+//! workload in which an arena frees too.
 
 use super::{layout, touch, verify};
 use crate::blocks::{Contender, RawAlloc};
 use crate::workloads::{Cell, Context, mix};
 
-/// Pairs after which an arena is reset: one of them does not take back even its last block.
+/// The pairs after which an arena is reset. One of the arenas does not reuse even its last block.
 const BETWEEN_RESETS: u64 = 256;
 
-/// Allocates and frees a block of `SIZE` bytes, `ops` times. The layout is a constant, as it is for a `Box<T>`.
+/// Allocates and frees a block of `SIZE` bytes, `ops` times. The layout is a constant, as it is for
+/// a `Box<T>`.
 #[inline(never)]
 pub fn pair<R: RawAlloc + Copy, const SIZE: usize>(alloc: R, ops: u64) -> u64 {
     let layout = layout(SIZE, if SIZE < 8 { 4 } else { 8 });
@@ -17,9 +19,9 @@ pub fn pair<R: RawAlloc + Copy, const SIZE: usize>(alloc: R, ops: u64) -> u64 {
         let block = unsafe { alloc.alloc(layout) };
         // SAFETY: the block is that long and this loop's own.
         unsafe { touch(block, SIZE, i as u8) };
-        // SAFETY: written the line before.
+        // SAFETY: the block was written in the line before.
         unsafe { verify::<R>(block, SIZE, i as u8, &mut sum) };
-        // SAFETY: the block came from this allocator for this layout, and this is its last use.
+        // SAFETY: this allocator returned the block for this layout, and this is its last use.
         unsafe { alloc.dealloc(block, layout) };
     }
     sum
@@ -46,7 +48,7 @@ impl<C: Contender, const SIZE: usize> Cell for BlockPair<C, SIZE> {
 /// The sizes that exist.
 pub const SIZES: [usize; 8] = [4, 16, 64, 256, 400, 1024, 3000, 8192];
 
-/// A cell for one of [`SIZES`].
+/// Builds a cell for one of [`SIZES`].
 ///
 /// # Panics
 ///

@@ -1,6 +1,7 @@
-//! S4, pareto: a slot drawn at a time, emptied if it holds a block, filled if not; every byte written and read. Few slots are
-//! drawn most of the time (of what is drawn, four fifths fall to one fifth of the slots, and so on six times over), so that a
-//! few blocks live for some operations and most for ever.
+//! S4, pareto: draws a slot, and empties it if it holds a block, or fills it. Every byte is written
+//! and read. A fifth of the slots gets four fifths of the draws, a fifth of that fifth again four
+//! fifths of those, and so on, six times. So a few blocks live for some operations, and most remain
+//! until the end.
 
 use core::ptr::null_mut;
 
@@ -17,22 +18,23 @@ use crate::workloads::{Cell, Context, mix};
 pub const SLOTS: usize = 1 << 18;
 /// Places in the table.
 const PLACES: usize = 1 << 17;
-/// Sizes in the table. No divisor of the number of places, so that place and size do not come round together.
+/// Sizes in the table. This is no divisor of the number of places, so the two tables do not repeat
+/// together.
 const SIZES: usize = 8000;
 /// The largest block.
 const LARGEST: u16 = 1024;
-/// How often a fifth is taken of a fifth.
+/// The number of times that a fifth is taken of a fifth.
 const LEVELS: u32 = 6;
 
 #[derive(Clone, Copy, Debug)]
 struct ParetoSlot {
-    /// Null where the slot is empty.
+    /// Null if the slot is empty.
     block: *mut u8,
     size: u16,
     tag: u8,
 }
 
-/// The slots, and the tables that say which is drawn and how large its block will be.
+/// The slots, and the tables that say which slot is drawn and how large its block is.
 #[derive(Debug)]
 pub struct ParetoSlots {
     slots: Box<[ParetoSlot]>,
@@ -42,13 +44,13 @@ pub struct ParetoSlots {
     size_at: usize,
 }
 
-/// Draws one of the slots: in a fifth of them with a probability of four fifths, in a fifth of these again, …
+/// Draws a slot: with a probability of four fifths from a fifth of them, and so on in this fifth.
 fn draw(rng: &mut SplitMix64) -> u32 {
     let (mut from, mut count) = (0.0, SLOTS as f64);
     for _ in 0..LEVELS {
         let fifth = count / 5.0;
         if rng.random_range(0..5_u64) == 0 {
-            // Among the others of this level, evenly.
+            // The draw is uniform among the others of this level.
             from += fifth;
             count -= fifth;
             break;
@@ -63,7 +65,7 @@ impl ParetoSlots {
     pub fn fill<R: RawAlloc + Copy>(alloc: R, seed: u64) -> Self {
         let mut rng = stream(seed, 11);
         let mut order: Vec<u32> = (0..SLOTS as u32).collect();
-        // What is drawn often lies apart, as the slots of a program do.
+        // Slots that are drawn often are far apart, as in a program.
         order.shuffle(&mut rng);
         let places = (0..PLACES).map(|_| order[draw(&mut rng) as usize]).collect();
         let slots = vec![ParetoSlot { block: null_mut(), size: 0, tag: 0 }; SLOTS].into();
@@ -91,13 +93,14 @@ impl ParetoSlots {
     /// `alloc` is the allocator of [`fill`](Self::fill) and [`visit`].
     pub unsafe fn clear<R: RawAlloc + Copy>(self, alloc: R) {
         for slot in self.slots.iter().filter(|slot| !slot.block.is_null()) {
-            // SAFETY: the block is live, came from this allocator for this layout, and the slots end here.
+            // SAFETY: the block is live, this allocator returned it for this layout, and the slots
+            // end here.
             unsafe { alloc.dealloc(slot.block, layout(usize::from(slot.size), 8)) };
         }
     }
 }
 
-/// A block, every byte of it written.
+/// Allocates a block and writes every byte.
 ///
 /// # Safety
 ///
@@ -137,7 +140,7 @@ pub unsafe fn visit<R: RawAlloc + Copy>(alloc: R, state: &mut ParetoSlots, ops: 
         }
         sum = mix(sum, read);
         state.slots[place].block = null_mut();
-        // SAFETY: the block came from this allocator for this layout, and the slot is empty now.
+        // SAFETY: this allocator returned the block for this layout, and the slot is empty now.
         unsafe { alloc.dealloc(slot.block, layout(usize::from(slot.size), 8)) };
     }
     sum
@@ -151,7 +154,7 @@ struct ParetoVisits<C: Contender> {
 impl<C: Contender> Cell for ParetoVisits<C> {
     fn run(&mut self, units: u64) -> u64 {
         let Some(state) = &mut self.state else { return 0 };
-        // SAFETY: the cell's own allocator filled the slots.
+        // SAFETY: this cell's allocator filled the slots.
         unsafe { visit(self.alloc.by_ref(), state, units) }
     }
 }
@@ -159,13 +162,13 @@ impl<C: Contender> Cell for ParetoVisits<C> {
 impl<C: Contender> Drop for ParetoVisits<C> {
     fn drop(&mut self) {
         if let Some(state) = self.state.take() {
-            // SAFETY: the cell's own allocator filled the slots.
+            // SAFETY: this cell's allocator filled the slots.
             unsafe { state.clear(self.alloc.by_ref()) };
         }
     }
 }
 
-/// A cell of 2^18 slots, half of them filled.
+/// Builds a cell of 2^18 slots, half of them filled.
 pub fn cell<C: Contender>(context: &Context) -> Box<dyn Cell> {
     let alloc = C::create();
     let state = Some(ParetoSlots::fill(alloc.by_ref(), context.seed));

@@ -1,10 +1,10 @@
-//! R6, replay: what a real program asked of its heap, from its start to its end, in the recorded order and on one thread. The
-//! traces lie beside the harness, so that everyone replays the same; `data/README.md` says what they are and how they were
-//! made.
+//! R6, replay: the heap calls of a real program, from its start to its end, in the recorded order
+//! and on one thread. The traces are part of the harness, so everybody replays the same.
+//! `data/README.md` says what they are and how they were made.
 //!
-//! A block is written as the replay of any trace does: the first byte of each line, up to a quarter of a kilobyte. Where memory is
-//! measured a byte of every page is written too, so that what a block takes is counted. What a program never freed is freed at
-//! the end.
+//! A block is written as in every replay of a trace: the first byte of each line, up to a quarter
+//! of a kilobyte. When memory is measured, one byte of every page is written too, so that the whole
+//! block counts. Blocks that the program never freed are freed at the end.
 
 use core::alloc::Layout;
 use core::hint::black_box;
@@ -14,20 +14,20 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use ephemera_trace::Trace;
-use ephemera_trace::replay::{Action, Op, Program};
+use ephemera_trace::replay::{Action, ProgramOp, ReplayProgram};
 
 use crate::blocks::{Contender, RawAlloc};
 use crate::tally;
 use crate::workloads::litter::{self, Histogram};
 use crate::workloads::{Cell, Context, mix};
 
-/// Bytes between two that are touched, and up to where.
+/// The distance of touched bytes, and the end of this range.
 const LINE: usize = 64;
 const TOUCHED: usize = 256;
-/// Bytes between two that are touched beyond that where nothing is timed.
+/// The distance of touched bytes beyond that range, in runs that are not timed.
 const PAGE: usize = 4096;
 
-/// A trace that is there for everyone.
+/// A trace that is part of the harness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordedHeap {
     /// `serde_json` over a document.
@@ -45,10 +45,10 @@ pub enum RecordedHeap {
 }
 
 impl RecordedHeap {
-    /// All of them.
+    /// All traces.
     pub const ALL: [Self; 6] = [Self::Json, Self::Syn, Self::Sqlite, Self::Git, Self::Gcc, Self::Http];
 
-    /// The name of its file and of its workload.
+    /// Returns the name of the file and of the workload.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -61,7 +61,7 @@ impl RecordedHeap {
         }
     }
 
-    /// What was recorded, and how much it is, which a test compares with the file.
+    /// Returns what was recorded, with its size, which a test compares with the file.
     #[must_use]
     pub const fn what(self) -> &'static str {
         match self {
@@ -80,46 +80,47 @@ impl RecordedHeap {
         }
     }
 
-    /// The trace, ready to be replayed; read when it is first asked for, and kept.
+    /// Returns the trace in a form that can be replayed. The first call reads it, and it is kept.
     ///
     /// # Panics
     ///
-    /// Where the file is not there or is no trace: it belongs to the harness.
+    /// If the file is missing or is no trace. It is part of the harness.
     #[must_use]
-    pub fn program(self) -> &'static Program {
-        static PROGRAMS: [OnceLock<Program>; RecordedHeap::ALL.len()] =
+    pub fn program(self) -> &'static ReplayProgram {
+        static PROGRAMS: [OnceLock<ReplayProgram>; RecordedHeap::ALL.len()] =
             [const { OnceLock::new() }; RecordedHeap::ALL.len()];
         PROGRAMS[self as usize].get_or_init(|| {
             let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("data");
             let path = data.join(self.name()).with_extension("trace");
-            let program = Trace::open(&path).and_then(|trace| Program::of(&trace));
+            let program = Trace::open(&path).and_then(|trace| ReplayProgram::of(&trace));
             program.unwrap_or_else(|error| panic!("{}: {error}", path.display()))
         })
     }
 
-    /// Blocks that the program asks for.
+    /// Returns the number of blocks that the program allocates.
     #[must_use]
     pub fn asked(self) -> u64 {
-        let asks = |op: &&Op| matches!(op.action, Action::Alloc | Action::Zeroed);
+        let asks = |op: &&ProgramOp| matches!(op.action, Action::Alloc | Action::Zeroed);
         ops(self.program()).iter().filter(asks).count() as u64
     }
 }
 
 /// The operations of a program of one thread. The traces beside the harness are short, so all of
 /// them are in memory.
-fn ops(program: &Program) -> &[Op] {
+fn ops(program: &ReplayProgram) -> &[ProgramOp] {
     program.lanes().first().map_or(&[], |lane| lane.whole().expect("a short trace"))
 }
 
-/// Writes the first byte of each line of a block's beginning, from a place on, and of each page in a run that is counted.
+/// Writes the first byte of each line at the start of a block, from a given place. In a counted run
+/// it also writes one byte of each page.
 ///
 /// # Safety
 ///
-/// The block is the caller's, and has `size` bytes.
+/// The caller owns the block, which has `size` bytes.
 #[inline(always)]
 unsafe fn touch<R: RawAlloc>(block: *mut u8, from: u32, size: u32, tag: u8) {
     let write = |at| {
-        // SAFETY: both loops below stay below the size.
+        // SAFETY: the offsets of both loops are below the size.
         let place = unsafe { block.add(at) };
         // SAFETY: as above, and the block is the caller's.
         unsafe { place.write(tag) };
@@ -131,11 +132,11 @@ unsafe fn touch<R: RawAlloc>(block: *mut u8, from: u32, size: u32, tag: u8) {
     }
 }
 
-/// In a check run: reads back what was touched, reports what differs, folds it into `sum`.
+/// In a check run, reads the touched bytes, reports a difference, and folds them into `sum`.
 ///
 /// # Safety
 ///
-/// As for [`touch`], which was called with the same arguments, and 0 for the place, before.
+/// As for [`touch`], which was called with the same arguments, and with 0 as the place.
 #[inline(always)]
 unsafe fn verify<R: RawAlloc>(block: *mut u8, size: u32, tag: u8, sum: &mut u64) {
     if R::CHECKED {
@@ -152,24 +153,25 @@ unsafe fn verify<R: RawAlloc>(block: *mut u8, size: u32, tag: u8, sum: &mut u64)
     }
 }
 
-/// Plays a program once.
+/// Runs a program once.
 ///
 /// # Safety
 ///
-/// There are as many slots as the program has, all empty.
+/// There are as many slots as the program has, and all are empty.
 ///
 /// # Panics
 ///
-/// When the contender refuses.
+/// If the contender refuses.
 #[inline(never)]
-pub unsafe fn play<R: RawAlloc + Copy>(alloc: R, program: &Program, slots: &mut [*mut u8]) -> u64 {
+pub unsafe fn play<R: RawAlloc + Copy>(alloc: R, program: &ReplayProgram, slots: &mut [*mut u8]) -> u64 {
     let mut sum = 0;
     for op in ops(program) {
         let (slot, tag) = (op.slot as usize, op.slot as u8);
         let new = op.layout();
         match op.action {
             Action::Free => {
-                // SAFETY: the program fills a slot with a block of this layout before it empties it.
+                // SAFETY: the program fills a slot with a block of this layout before it empties
+                // it.
                 unsafe { end(alloc, slots[slot], new, tag, &mut sum) };
                 continue;
             }
@@ -189,17 +191,19 @@ pub unsafe fn play<R: RawAlloc + Copy>(alloc: R, program: &Program, slots: &mut 
                 let old = op.old_layout();
                 let block = black_box(slots[slot]);
                 let moved = if op.size >= op.old {
-                    // SAFETY: the slot holds a block of the old layout; the new one is as large or larger.
+                    // SAFETY: the slot holds a block of the old layout. The new one is at least as
+                    // large.
                     unsafe { alloc.raw_grow(block, old, new) }
                 } else {
-                    // SAFETY: the slot holds a block of the old layout; the new one is smaller and not empty.
+                    // SAFETY: the slot holds a block of the old layout. The new one is smaller and
+                    // not empty.
                     unsafe { alloc.raw_shrink(block, old, new) }
                 };
                 slots[slot] = came(black_box(moved), new);
                 // SAFETY: the block has the new size.
                 unsafe { touch::<R>(slots[slot], op.old, op.size, tag) };
             }
-            // There is one thread, which waits for nobody.
+            // There is only one thread, so nothing waits.
             Action::Epoch => {}
         }
     }
@@ -211,29 +215,30 @@ pub unsafe fn play<R: RawAlloc + Copy>(alloc: R, program: &Program, slots: &mut 
     sum
 }
 
-/// Frees a block, after a look at it in a check run.
+/// Frees a block, and verifies it in a check run.
 ///
 /// # Safety
 ///
-/// The block came from this allocator with this layout, was touched with its tag, and is used no more.
+/// This allocator returned the block for this layout, and it was touched with its tag. It is not
+/// used again.
 #[inline(always)]
 unsafe fn end<R: RawAlloc + Copy>(alloc: R, block: *mut u8, layout: Layout, tag: u8, sum: &mut u64) {
-    // SAFETY: the block was touched when it came and when it grew.
+    // SAFETY: the block was touched when it was allocated and when it grew.
     unsafe { verify::<R>(block, layout.size() as u32, tag, sum) };
     // SAFETY: the caller's duty is the callee's.
     unsafe { alloc.dealloc(block, layout) };
 }
 
-/// A block that must have come.
+/// Returns a block that cannot be null.
 #[inline(always)]
 fn came(block: *mut u8, layout: Layout) -> *mut u8 {
     assert!(!block.is_null(), "the allocator refused {} bytes", layout.size());
     block
 }
 
-/// What a program holds when it holds most blocks.
-fn most(program: &Program) -> Histogram {
-    let change = |op: &Op| match op.action {
+/// Returns what a program holds when it holds the most blocks.
+fn most(program: &ReplayProgram) -> Histogram {
+    let change = |op: &ProgramOp| match op.action {
         Action::Alloc | Action::Zeroed => 1,
         Action::Free => -1,
         Action::Resize | Action::Epoch => 0,
@@ -262,7 +267,7 @@ fn most(program: &Program) -> Histogram {
 
 struct Replay<C> {
     alloc: C,
-    program: &'static Program,
+    program: &'static ReplayProgram,
     slots: Vec<*mut u8>,
 }
 
@@ -270,7 +275,7 @@ impl<C: Contender> Cell for Replay<C> {
     fn run(&mut self, units: u64) -> u64 {
         let mut sum = 0;
         for _ in 0..units {
-            // SAFETY: the slots are as many as the program has; each play leaves nothing in them.
+            // SAFETY: there are as many slots as the program has, and each run leaves them empty.
             sum = mix(sum, unsafe { play(self.alloc.by_ref(), self.program, &mut self.slots) });
         }
         sum
@@ -281,7 +286,7 @@ impl<C: Contender> Cell for Replay<C> {
     }
 }
 
-/// A cell that plays a trace, on ground that is littered if wanted.
+/// Builds a cell that replays a trace, on a littered heap if `littered`.
 pub fn cell<C: Contender>(recorded: RecordedHeap, littered: bool, context: &Context) -> Box<dyn Cell> {
     let program = recorded.program();
     if littered {
@@ -293,13 +298,13 @@ pub fn cell<C: Contender>(recorded: RecordedHeap, littered: bool, context: &Cont
 #[cfg(test)]
 mod tests {
     use ephemera_trace::units::grouped;
-    use ephemera_trace::{Event, What, Writer};
+    use ephemera_trace::{TraceEvent, What, Writer};
 
     use super::*;
     use crate::contenders::blocks::System;
 
     #[test]
-    fn the_traces_are_there_and_whole() {
+    fn all_traces_are_present_and_complete() {
         for recorded in RecordedHeap::ALL {
             let program = recorded.program();
             assert_eq!((program.lanes().len(), program.huge()), (1, 0), "{}: one thread", recorded.name());
@@ -317,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_at_the_peak() {
+    fn the_histogram_is_that_of_the_peak() {
         let mut writer = Writer::new("a peak");
         let alloc =
             |block: u64, size, zeroed| What::Alloc { address: block << 8, size, align_log2: 3, zeroed };
@@ -331,17 +336,17 @@ mod tests {
             What::Free { address: 3 << 8 },
             alloc(4, 100, false),
         ]) {
-            writer.push(&Event { sequence, time: sequence, thread: 1, what });
+            writer.push(&TraceEvent { sequence, time: sequence, thread: 1, what });
         }
         let path = std::env::temp_dir().join(format!("ephemera-peak-{}", std::process::id()));
         writer.save(&path).expect("the directory for temporary files is writable");
-        let program = Trace::open(&path).and_then(|trace| Program::of(&trace)).expect("a whole trace");
+        let program = Trace::open(&path).and_then(|trace| ReplayProgram::of(&trace)).expect("a whole trace");
         std::fs::remove_file(path).expect("the test wrote it");
         let held: Vec<(usize, u64)> =
             most(&program).into_iter().map(|(layout, count)| (layout.size(), count)).collect();
         assert_eq!(held, [(24, 1), (40, 2)]);
         let mut slots = vec![null_mut(); program.slots()];
-        // SAFETY: as many slots as the program has.
+        // SAFETY: there are as many slots as the program has.
         unsafe { play(System.by_ref(), &program, &mut slots) };
     }
 }

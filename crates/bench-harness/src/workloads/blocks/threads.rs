@@ -1,8 +1,9 @@
-//! S9, threads that come and go: each replaces blocks at random in an array of its own, ends, and leaves the array to a new
-//! thread, which goes on freeing what the one before allocated.
+//! S9, threads that come and go. Each thread replaces random blocks in an array and ends. A new
+//! thread gets the array and frees the blocks that the previous thread allocated.
 //!
-//! A new thread starts on the processor of the one that made it, and moves; so all wait until the last is where it belongs, else the
-//! first would be through before the second began. What starting and meeting take is in the time.
+//! A new thread starts on the processor of its parent and then moves. So all threads wait until the
+//! last one has moved; otherwise the first would end before the second starts. The time includes
+//! starts and meetings.
 
 use std::sync::Arc;
 
@@ -13,15 +14,16 @@ use crate::workloads::crew::{AcrossThreads, Meeting};
 use crate::workloads::slots::{SizeSpread, Slots, replace};
 use crate::workloads::{Cell, Context, mix};
 
-/// Blocks that a thread leaves to the next one.
+/// The blocks that a thread leaves to the next one.
 pub const BLOCKS: u16 = 5000;
-/// Replacements of a thread's life.
+/// The replacements in the life of a thread.
 pub const LIFE: u64 = 10 * BLOCKS as u64;
 
-/// An array on its way to a thread.
+/// An array that travels to a thread.
 struct Array(Slots<*mut u8>);
 
-// SAFETY: cells of this workload are built for contenders alone that free on any thread; the blocks are the array's own.
+// SAFETY: the `Need` of this workload admits contenders that free on any thread. The array owns its
+// blocks.
 unsafe impl Send for Array {}
 
 struct BlockGenerations<C: Contender> {
@@ -31,12 +33,13 @@ struct BlockGenerations<C: Contender> {
 }
 
 impl<C: Contender> BlockGenerations<C> {
-    /// A thread for each array, all at once; they leave the arrays to the next.
+    /// Runs one thread for each array at the same time. Each leaves its array to the next one.
     fn next(&mut self) -> u64 {
         let meeting = Arc::new(Meeting::new(self.arrays.len()));
         let start = |(index, array): (usize, Array)| {
             let theirs = AcrossThreads(Arc::clone(&self.alloc.0));
-            // The first stays where this thread is, the second goes elsewhere, and so on.
+            // The first thread stays on this processor, the second moves to the other one, and so
+            // on.
             let cpu = self.second_cpu.filter(|_| index % 2 == 1);
             let meeting = Arc::clone(&meeting);
             std::thread::spawn(move || {
@@ -45,7 +48,7 @@ impl<C: Contender> BlockGenerations<C> {
                 }
                 let (theirs, mut array) = (theirs, array);
                 meeting.wait(0);
-                // SAFETY: all arrays were filled by this contender.
+                // SAFETY: this contender filled all arrays.
                 let sum = unsafe { replace(&mut BlockStock(theirs), &mut array.0, LIFE) };
                 (array, sum)
             })
@@ -66,7 +69,8 @@ impl<C: Contender> Cell for BlockGenerations<C> {
         (0..units).fold(0, |sum, _| mix(sum, self.next()))
     }
 
-    /// Of one thread: what a replacement costs it while the others do the same.
+    /// Returns the replacements of one thread: a time is the cost of one while the others do the
+    /// same.
     fn ops_per_unit(&self) -> u64 {
         LIFE
     }
@@ -75,13 +79,13 @@ impl<C: Contender> Cell for BlockGenerations<C> {
 impl<C: Contender> Drop for BlockGenerations<C> {
     fn drop(&mut self) {
         for array in self.arrays.drain(..) {
-            // SAFETY: all arrays were filled by this contender.
+            // SAFETY: this contender filled all arrays.
             unsafe { array.0.clear(&mut BlockStock(self.alloc.clone())) };
         }
     }
 }
 
-/// A cell of so many threads at a time.
+/// Builds a cell of `threads` threads at a time.
 pub fn cell<C: Contender>(threads: usize, context: &Context) -> Box<dyn Cell> {
     let alloc = AcrossThreads(Arc::new(C::create()));
     let fill = |thread| {

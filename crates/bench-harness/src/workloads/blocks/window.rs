@@ -1,4 +1,5 @@
-//! FIFO window: a fixed number of live blocks, the oldest freed before each allocation. What a ring is made for.
+//! W, window: a fixed number of live blocks, of which the oldest is freed before each allocation.
+//! This is the best case of a ring.
 
 use core::ptr::null_mut;
 
@@ -6,7 +7,7 @@ use super::{layout, touch, verify};
 use crate::blocks::{Contender, RawAlloc};
 use crate::workloads::{Cell, Context, draws};
 
-/// Sizes in the table; a multiple of every window.
+/// Sizes in the table, a multiple of every window.
 const TABLE: usize = 4096;
 
 /// The live blocks of a window of `W`, a power of two.
@@ -21,7 +22,7 @@ impl<const W: usize> Window<W> {
     const VALID: () =
         assert!(W.is_power_of_two() && W <= TABLE, "a window is masked, and its sizes come round with it");
 
-    /// Allocates the first `W` blocks, of sizes uniform from 8 to `high`.
+    /// Allocates the first `W` blocks, with sizes uniform from 8 to `high`.
     pub fn fill<R: RawAlloc + Copy>(alloc: R, seed: u64, high: u16) -> Self {
         const { Self::VALID };
         let sizes = draws::uniform::<TABLE>(seed, 8, high);
@@ -44,7 +45,8 @@ impl<const W: usize> Window<W> {
     pub unsafe fn clear<R: RawAlloc + Copy>(self, alloc: R) {
         for i in self.next - W..self.next {
             let size = usize::from(self.sizes[i % TABLE]);
-            // SAFETY: the block is live, came from this allocator for this layout, and the window ends here.
+            // SAFETY: the block is live, this allocator returned it for this layout, and the window
+            // ends here.
             unsafe { alloc.dealloc(self.slots[i % W], layout(size, 8)) };
         }
     }
@@ -66,7 +68,8 @@ pub unsafe fn churn<R: RawAlloc + Copy, const W: usize>(alloc: R, window: &mut W
         let old = usize::from(sizes[i.wrapping_sub(W) & (TABLE - 1)]);
         // SAFETY: the block in the slot was allocated and touched `W` operations ago.
         unsafe { verify::<R>(*slot, old, i.wrapping_sub(W) as u8, &mut sum) };
-        // SAFETY: it came from this allocator for this layout, and the slot is overwritten below.
+        // SAFETY: this allocator returned the block for this layout, and the slot is overwritten
+        // below.
         unsafe { alloc.dealloc(*slot, layout(old, 8)) };
         let size = usize::from(sizes[i & (TABLE - 1)]);
         // SAFETY: sizes start at eight.
@@ -96,7 +99,7 @@ impl<C: Contender, const W: usize> Churn<C, W> {
 impl<C: Contender, const W: usize> Cell for Churn<C, W> {
     fn run(&mut self, units: u64) -> u64 {
         let Some(window) = &mut self.window else { return 0 };
-        // SAFETY: the cell's own allocator filled the window.
+        // SAFETY: this cell's allocator filled the window.
         unsafe { churn(self.alloc.by_ref(), window, units) }
     }
 }
@@ -104,13 +107,13 @@ impl<C: Contender, const W: usize> Cell for Churn<C, W> {
 impl<C: Contender, const W: usize> Drop for Churn<C, W> {
     fn drop(&mut self) {
         if let Some(window) = self.window.take() {
-            // SAFETY: the cell's own allocator filled the window.
+            // SAFETY: this cell's allocator filled the window.
             unsafe { window.clear(self.alloc.by_ref()) };
         }
     }
 }
 
-/// A cell of 16 or 1,024 live blocks with sizes to `high`.
+/// Builds a cell of 16 or 1,024 live blocks with sizes up to `high`.
 ///
 /// # Panics
 ///

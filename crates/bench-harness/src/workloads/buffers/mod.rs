@@ -16,22 +16,22 @@ use crate::buffers::{Demand, OrHeap, Readable, Source, give};
 use crate::tally;
 use crate::workloads::draws::stream;
 
-/// Pieces of a payload begin at this many places, so that neighbours in time differ.
+/// The number of places at which pieces of a payload start, so that consecutive pieces differ.
 const PLACES: usize = 32;
 
-/// Bytes to write into buffers, made before the loop.
+/// The bytes that are written to buffers. They exist before the loop.
 #[derive(Debug)]
 pub struct Payload(Box<[u8]>);
 
 impl Payload {
-    /// Bytes for pieces of up to `longest`.
+    /// Creates the bytes for pieces of up to `longest`.
     #[must_use]
     pub fn new(seed: u64, longest: usize) -> Self {
         let mut rng = stream(seed, 21);
         Self((0..longest + 8 * PLACES).map(|_| rng.next_u64() as u8).collect())
     }
 
-    /// The piece for a tag.
+    /// Returns the piece for a tag.
     #[inline(always)]
     #[must_use]
     pub fn piece(&self, tag: u64, len: usize) -> &[u8] {
@@ -40,10 +40,11 @@ impl Payload {
     }
 }
 
-/// Bytes of a buffer that a checksum takes, when all were compared.
+/// The number of bytes of a buffer that go into a checksum. All bytes are compared.
 const SUMMED: usize = 64;
 
-/// In a check run: compares all that a buffer holds with what was written, reports what differs, folds its beginning into `sum`.
+/// In a check run, compares all bytes of a buffer with those written, reports a difference, and
+/// folds the first bytes into `sum`.
 #[inline(always)]
 fn verify<S: Source>(buffer: &impl Readable, written: &[u8], sum: &mut u64) {
     if S::CHECKED {
@@ -64,7 +65,7 @@ fn verify<S: Source>(buffer: &impl Readable, written: &[u8], sum: &mut u64) {
     }
 }
 
-/// A number that depends on every byte.
+/// Returns a number that depends on every byte.
 fn digest(buffer: &impl Readable) -> u64 {
     let mut sum = 0xCBF2_9CE4_8422_2325_u64;
     buffer.read(|bytes| {
@@ -93,8 +94,8 @@ impl<S: Source> Stock for BufferStock<S> {
 
     #[inline(always)]
     unsafe fn take(&mut self, tag: u64, size: u16) -> OrHeap<S::Buf> {
-        // SAFETY: by the caller's duty no more is live than was demanded; all of it ends on this
-        // thread.
+        // SAFETY: by the caller's duty no more is live than was announced, and all buffers end on
+        // this thread.
         unsafe { self.source.filled([self.payload.piece(tag, usize::from(size))]) }
     }
 
@@ -125,7 +126,7 @@ fn most_bytes(seed: u64) -> usize {
     let places = draws::places::<DRAWN>(seed, SLOTS);
     let mut held = [0; SLOTS as usize];
     let (mut bytes, mut most) = (0, 0);
-    // Until both tables repeat together, and all slots once more.
+    // The loop covers one common period of both tables, and all slots once more.
     for at in 0..SIZES * DRAWN / 64 + held.len() {
         let size = usize::from(sizes[at % SIZES]);
         let place = if at < held.len() { at } else { usize::from(places[at % DRAWN]) };
@@ -160,7 +161,7 @@ mod tests {
     use crate::tally::Counted;
 
     #[test]
-    fn what_differs_from_what_was_written_is_seen() {
+    fn changed_contents_are_detected() {
         let mut source = Counted::<Vectors<System>>::create(&Demand::of(1, 64));
         let before = tally::read().damaged;
         // SAFETY: one buffer at a time, as demanded.
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbouring_pieces_differ() {
+    fn consecutive_pieces_differ() {
         let payload = Payload::new(1, 64);
         assert_ne!(payload.piece(0, 64), payload.piece(1, 64));
         assert_eq!(payload.piece(3, 64), payload.piece(3 + PLACES as u64, 64));

@@ -1,5 +1,6 @@
-//! S7, packets: a fixed number of buffers held, the oldest dropped before a new one of another length is taken and filled:
-//! by one write into a buffer of that length, or by many into one that grows.
+//! S7, packets: a fixed number of live buffers. The oldest is dropped, and a new one of another
+//! length is taken and filled, by one write into a buffer of that length or by many into one that
+//! grows.
 
 use rand::RngExt;
 
@@ -8,12 +9,12 @@ use crate::buffers::{Demand, OrHeap, Source, give};
 use crate::workloads::draws::stream;
 use crate::workloads::{Cell, Context};
 
-/// Lengths in the table; a multiple of every number of buffers held.
+/// Lengths in the table, a multiple of every number of live buffers.
 const TABLE: usize = 4096;
-/// Bytes of a write into a buffer that grows, and its first capacity.
+/// The bytes of a write into a buffer that grows, and its first capacity.
 const CHUNK: usize = 64;
 
-/// The buffers held, and what the next ones are.
+/// The live buffers, and the lengths of the next ones.
 #[derive(Debug)]
 pub struct Packets<B> {
     held: Vec<Option<OrHeap<B>>>,
@@ -23,7 +24,7 @@ pub struct Packets<B> {
 }
 
 impl<B> Packets<B> {
-    /// Room for so many buffers, a power of two, of lengths uniform from 1 to `longest`.
+    /// Creates room for `held` buffers, a power of two, with lengths uniform from 1 to `longest`.
     #[must_use]
     pub fn new(held: usize, longest: usize, seed: u64) -> Self {
         assert!(
@@ -59,7 +60,8 @@ pub fn packets<S: Source, const CHUNKED: bool>(source: &mut S, state: &mut Packe
         let length = state.length(index);
         let piece = state.payload.piece(index, length);
         state.held[place] = Some(if CHUNKED {
-            // SAFETY: as many are held as was demanded, and they end in the order in which they came.
+            // SAFETY: no more buffers are live than was announced, and they end in the order in
+            // which they were taken.
             unsafe { source.grown(piece, CHUNK) }
         } else {
             // SAFETY: as above.
@@ -85,7 +87,8 @@ impl<S: Source, const CHUNKED: bool> Cell for PacketRing<S, CHUNKED> {
     }
 }
 
-/// A cell that holds so many buffers of up to `longest` bytes, filled at once or by `CHUNKED` writes; all slots filled.
+/// Builds a cell of `held` buffers of up to `longest` bytes, filled at once or by `CHUNKED` writes.
+/// All slots are filled.
 pub fn cell<S: Source, const CHUNKED: bool>(held: usize, longest: usize, context: &Context) -> Box<dyn Cell> {
     let mut source = S::create(&Demand::of(held, longest));
     let mut state = Packets::new(held, longest, context.seed);

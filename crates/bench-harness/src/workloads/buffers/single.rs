@@ -1,26 +1,27 @@
-//! S1: one buffer at a time. Taken, written in part and dropped; grown by many writes; frozen and shared.
+//! S1: one buffer at a time, in three forms: taken, written in part and dropped; grown by many
+//! writes; frozen and shared.
 
 use super::verify;
 use crate::buffers::{Buffer, Demand, Growing, Source, give};
 use crate::workloads::{Cell, Context};
 
-/// Bytes written into a fixed buffer.
+/// The bytes written to a fixed buffer.
 const WRITTEN: usize = 16;
-/// Bytes of a write into an extendable buffer, and its first capacity.
+/// The bytes of a write into an extendable buffer, and its first capacity.
 const LINE: usize = 64;
-/// Writes into an extendable buffer.
+/// The number of writes into an extendable buffer.
 const LINES: usize = 16;
-/// Clones of a frozen buffer.
+/// The number of clones of a frozen buffer.
 const CLONES: usize = 4;
 
-/// Bytes that tell buffers apart.
+/// Returns bytes that differ from buffer to buffer.
 #[inline(always)]
 fn mark(tag: u64) -> [u8; WRITTEN] {
     let (low, high) = (u128::from(tag), u128::from(!tag));
     (high << 64 | low).to_le_bytes()
 }
 
-/// A buffer of the heap, for when a source refuses.
+/// Returns a buffer of the heap, after a refusal.
 #[cold]
 #[inline(never)]
 fn heap(capacity: usize) -> Vec<u8> {
@@ -40,7 +41,7 @@ fn write_and_drop<S: Source>(mut buffer: impl Buffer, tag: u64, sum: &mut u64) {
 pub fn fixed<S: Source, const CAPACITY: usize>(source: &mut S, ops: u64) -> u64 {
     let mut sum = 0;
     for tag in 0..ops {
-        // SAFETY: one buffer at a time, of the size demanded.
+        // SAFETY: there is one buffer at a time, of the announced size.
         match unsafe { source.take(CAPACITY) } {
             Some(buffer) => write_and_drop::<S>(buffer, tag, &mut sum),
             None => write_and_drop::<S>(heap(CAPACITY), tag, &mut sum),
@@ -49,13 +50,14 @@ pub fn fixed<S: Source, const CAPACITY: usize>(source: &mut S, ops: u64) -> u64 
     sum
 }
 
-/// Writes 16 times 64 bytes into a buffer that begins with 64, ends growth and drops it, `ops` times.
+/// Writes 16 times 64 bytes to a buffer that starts with 64, ends its growth and drops it, `ops`
+/// times.
 #[inline(never)]
 pub fn extend<S: Source>(source: &mut S, ops: u64) -> u64 {
     let mut sum = 0;
     for tag in 0..ops {
         let line = [tag as u8; LINE];
-        // SAFETY: one buffer at a time, that grows to the size demanded.
+        // SAFETY: there is one buffer at a time, which grows to the announced size.
         if let Some(mut growing) = unsafe { source.raw_grow(LINE) } {
             let whole = (0..LINES).all(|_| growing.write(&line));
             let buffer = growing.finish();
@@ -86,12 +88,13 @@ fn share_and_drop<S: Source>(mut buffer: impl Buffer, tag: u64, sum: &mut u64) {
     }
 }
 
-/// Takes a buffer of 64 bytes, writes 16, freezes it, clones it four times and drops all, `ops` times.
+/// Takes a buffer of 64 bytes, writes 16, freezes it, clones it four times and drops all, `ops`
+/// times.
 #[inline(never)]
 pub fn freeze<S: Source>(source: &mut S, ops: u64) -> u64 {
     let mut sum = 0;
     for tag in 0..ops {
-        // SAFETY: one buffer at a time, of the size demanded.
+        // SAFETY: there is one buffer at a time, of the announced size.
         match unsafe { source.take(LINE) } {
             Some(buffer) => share_and_drop::<S>(buffer, tag, &mut sum),
             None => share_and_drop::<S>(heap(LINE), tag, &mut sum),
@@ -120,10 +123,10 @@ fn boxed<S: Source>(largest: usize, run: fn(&mut S, u64) -> u64) -> Box<dyn Cell
     Box::new(SingleBuffer { run, source: S::create(&Demand::of(1, largest)) })
 }
 
-/// Capacities that there are.
+/// The capacities for which there is a workload.
 pub const SIZES: [usize; 3] = [64, 256, 4096];
 
-/// A cell for one of [`SIZES`].
+/// Builds a cell for one of [`SIZES`].
 ///
 /// # Panics
 ///
@@ -137,12 +140,12 @@ pub fn fixed_cell<S: Source>(capacity: usize, _context: &Context) -> Box<dyn Cel
     }
 }
 
-/// A cell of buffers that grow.
+/// Builds a cell of buffers that grow.
 pub fn extend_cell<S: Source>(_context: &Context) -> Box<dyn Cell> {
     boxed::<S>(LINE * LINES, extend::<S>)
 }
 
-/// A cell of buffers that are frozen and shared.
+/// Builds a cell of buffers that are frozen and shared.
 pub fn freeze_cell<S: Source>(_context: &Context) -> Box<dyn Cell> {
     boxed::<S>(LINE, freeze::<S>)
 }

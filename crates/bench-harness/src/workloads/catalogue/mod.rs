@@ -1,5 +1,5 @@
-//! The catalogue: one row for each workload, with its parameters and what the runner must know about
-//! it. `--list` prints it, and `--filter` chooses from it.
+//! The catalogue has one row for each workload, with its parameters and what the runner must know.
+//! `--list` prints it, and `--filter` chooses from it.
 
 mod blocks;
 mod buffers;
@@ -11,8 +11,8 @@ use super::buffers::csv::CsvTable;
 use super::slots::SizeSpread;
 use crate::card::{Caps, ContenderClass};
 
-/// A workload and its parameters. Several classes share a workload; [`WorkloadSpec::class`] tells them
-/// apart.
+/// A workload and its parameters. Several classes share a workload, and [`WorkloadSpec::class`]
+/// tells which class is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workload {
     /// S1: the size or capacity.
@@ -110,11 +110,11 @@ impl Need {
                 (false, "one thread allocates")
             }
             Self::Shared => (true, ""),
-            Self::ThreadsEnd => (caps.threads_end, "spoils the heap where a thread ends"),
+            Self::ThreadsEnd => (caps.threads_end, "corrupts the heap at thread exit"),
             Self::Program if !(caps.keeps_contents && caps.any_size) => (false, "keeps no contents"),
             Self::Program => (caps.free_individually, "cannot free block by block"),
             Self::Tree | Self::Nodes | Self::OneType if !caps.keeps_contents => (false, "keeps no contents"),
-            Self::Tree | Self::Nodes if !caps.any_size => (false, "is a hash set alone"),
+            Self::Tree | Self::Nodes if !caps.any_size => (false, "is only a hash set"),
             Self::Tree => (true, ""),
             Self::Nodes | Self::OneType => (caps.free_individually, "cannot free node by node"),
         };
@@ -144,7 +144,7 @@ pub struct WorkloadSpec {
     pub workload: Workload,
     /// The name of an operation.
     pub op: &'static str,
-    /// Which runs have it.
+    /// The runs that have it.
     pub scale: Scale,
     /// What a contender must be able to do.
     pub need: Need,

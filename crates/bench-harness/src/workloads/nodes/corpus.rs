@@ -1,15 +1,15 @@
-//! The corpus of R4 and R5: files of the standard library's sources, chosen by a hash of their names, or a few files of this
-//! harness where those are not installed.
+//! The corpus of R4 and R5: files of the standard library's sources, chosen by a hash of their
+//! names. If they are not installed, a few files of this harness take their place.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::workloads::blocks::json::toolchains;
 
-/// Where the sources lie below a toolchain's root.
+/// The directory of the sources below a toolchain's root.
 const SOURCES: &str = "lib/rustlib/src/rust/library";
 
-/// What stands in for them.
+/// The files that take their place.
 const SAMPLE: [(&str, &str); 8] = [
     ("blocks.rs", include_str!("../../blocks.rs")),
     ("tally.rs", include_str!("../../tally.rs")),
@@ -21,23 +21,25 @@ const SAMPLE: [(&str, &str); 8] = [
     ("workloads/blocks/json/parser.rs", include_str!("../blocks/json/parser.rs")),
 ];
 
-/// Rust sources, and where they are from.
+/// Rust sources and their origin.
 #[derive(Clone, Debug, Default)]
 pub struct Corpus {
     /// The text of each file.
     pub files: Vec<String>,
-    /// What a table says about them.
+    /// The origin, as a table states it.
     pub origin: String,
 }
 
 impl Corpus {
-    /// The library's directory below the active toolchain, else below any other that has it.
+    /// Returns the library's directory below the active toolchain, or else below any other that has
+    /// it.
     #[must_use]
     pub fn find() -> Option<PathBuf> {
         toolchains().iter().map(|root| root.join(SOURCES)).find(|path| path.is_dir())
     }
 
-    /// Reads so many files below `root`, or the sample where there is no such directory or nothing in it.
+    /// Reads `files` files below `root`. Takes the sample if there is no such directory, or if it
+    /// is empty.
     #[must_use]
     pub fn load(root: Option<&Path>, files: usize) -> Self {
         let mut found = Vec::new();
@@ -63,13 +65,14 @@ fn described(of: &str, files: &[String]) -> String {
     format!("{} files of {of}, {bytes} bytes, fingerprint {fingerprint:016x}", files.len())
 }
 
-/// FNV-1a over 64 bits, started from `sum`.
+/// Returns FNV-1a of 64 bits, continued from `sum`.
 pub(super) fn fingerprint(sum: u64, bytes: &[u8]) -> u64 {
     let start = sum ^ 0xCBF2_9CE4_8422_2325;
     bytes.iter().fold(start, |sum, &byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3))
 }
 
-/// Rust files below a directory, each with a hash of its path from the root, by which they are drawn.
+/// Collects the Rust files below a directory, each with a hash of its path from the root. The hash
+/// decides the choice.
 fn collect(root: &Path, directory: &Path, found: &mut Vec<(u64, PathBuf)>) {
     let Ok(entries) = fs::read_dir(directory) else { return };
     for entry in entries.flatten() {
@@ -88,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_sources_the_sample_is_used_and_says_so() {
+    fn without_sources_the_sample_is_used_and_named() {
         for root in [None, Some(Path::new("no-such-directory"))] {
             let corpus = Corpus::load(root, 3);
             assert_eq!(corpus.files.len(), SAMPLE.len());
@@ -97,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_drawn_alike_each_time() {
+    fn the_same_files_are_drawn_each_time() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
         let corpus = Corpus::load(Some(&root), 5);
         assert_eq!(corpus.files.len(), 5);

@@ -1,5 +1,5 @@
-//! R1, nodes: the document of R1 parsed, walked and dropped; its nodes live in the contender, strings and lists in the
-//! system's heap. The parser and the walk are those of R1.
+//! R1 over nodes: the document of R1 parsed, walked and dropped. Its nodes are in the contender;
+//! strings and lists are in the system's heap. The parser and the walk are those of R1.
 
 use core::alloc::Layout;
 use core::mem;
@@ -13,7 +13,7 @@ use crate::tally;
 use crate::workloads::blocks::json::{Document, JsonNode, ParseError, Storage, parse, walk};
 use crate::workloads::{Cell, Context, litter};
 
-/// Nodes in a pool, the rest elsewhere.
+/// The storage of a tree: nodes in a pool, the rest in the system's heap.
 struct NodeStorage<F: NodeFamily>(Rc<F::Pool<JsonNode<Self>>>);
 
 impl<F: NodeFamily> Clone for NodeStorage<F> {
@@ -27,11 +27,11 @@ impl<F: NodeFamily> NodeStorage<F> {
         Self(Rc::new(family.pool()))
     }
 
-    /// Gives back all nodes below one, and drops it.
+    /// Frees all nodes below a node, and drops it.
     ///
     /// # Safety
     ///
-    /// They are this pool's.
+    /// The nodes are from this pool.
     unsafe fn release(&self, node: JsonNode<Self>) {
         match node {
             JsonNode::Null | JsonNode::Bool(_) | JsonNode::Number(_) | JsonNode::Text(_) => {}
@@ -50,11 +50,11 @@ impl<F: NodeFamily> NodeStorage<F> {
         }
     }
 
-    /// Gives a node back, and all below it.
+    /// Frees a node and all nodes below it.
     ///
     /// # Safety
     ///
-    /// They are this pool's.
+    /// The nodes are from this pool.
     unsafe fn give_back(&self, mut boxed: F::Box<JsonNode<Self>>) {
         let node = mem::replace(&mut *boxed, JsonNode::Null);
         // SAFETY: the caller's duty is the callee's.
@@ -75,24 +75,24 @@ impl<F: NodeFamily> Storage for NodeStorage<F> {
 
     #[inline(always)]
     fn boxed(&self, node: JsonNode<Self>) -> Self::Boxed {
-        // SAFETY: the cell gives every tree back before the pool ends; a tree that the parser gave up is dropped with its
-        // handles at once.
+        // SAFETY: the cell frees every tree before the pool ends. A tree that the parser abandons
+        // is dropped at once with its handles.
         unsafe { F::put(&self.0, node) }
     }
 }
 
-/// Parses, walks and drops; the checksum is the walk's.
+/// Parses, walks and drops a document. The checksum is that of the walk.
 #[inline(never)]
 fn round_trip<F: NodeFamily>(pool: &NodeStorage<F>, text: &[u8]) -> Result<u64, ParseError> {
     let tree = parse(text, pool.clone())?;
     let sum = walk(&tree).sum;
-    // SAFETY: the tree is this pool's.
+    // SAFETY: the tree is from this pool.
     unsafe { pool.release(tree) };
     Ok(sum)
 }
 
 struct NodeJson<F: NodeFamily> {
-    /// Always there, but for the moment of a reset. Before the family, which the pool is of.
+    /// Present except during a reset. It is dropped before the family, which its pool belongs to.
     pool: Option<NodeStorage<F>>,
     family: F,
     document: Arc<Document>,
@@ -105,12 +105,13 @@ impl<F: NodeFamily> Cell for NodeJson<F> {
             let pool = self.pool.get_or_insert_with(|| NodeStorage::of(&self.family));
             match round_trip(pool, &self.document.text) {
                 Ok(walked) => sum = walked,
-                // The document was parsed when it was loaded; only memory that changed under the parser leads here.
+                // The document was valid when it was loaded, so its memory changed during the
+                // parse.
                 Err(_) => tally::damaged(),
             }
             if !F::INFO.caps.free_individually {
                 self.pool = None;
-                // SAFETY: the pool is gone, and its nodes were given back.
+                // SAFETY: the pool has ended, and its nodes were freed.
                 unsafe { self.family.reset() };
             }
         }
@@ -122,11 +123,11 @@ impl<F: NodeFamily> Cell for NodeJson<F> {
     }
 }
 
-/// A cell that parses the document of the context.
+/// Builds a cell that parses the context's document.
 pub(crate) fn cell<F: NodeFamily>(littered: bool, context: &Context) -> Box<dyn Cell> {
     let document = Arc::clone(&context.document);
     if littered {
-        // The root lies in no node of its own.
+        // The root has no node of its own.
         let held = || vec![(Layout::new::<JsonNode<NodeStorage<F>>>(), document.nodes - 1)];
         litter::scatter::<F::Backing>(held, context.seed);
     }

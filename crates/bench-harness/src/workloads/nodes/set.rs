@@ -1,7 +1,8 @@
-//! S2, set: a chained hash set of random numbers, one node an element, as `std::unordered_set` has them.
+//! S2, set: a chained hash set of random numbers with one node per element, like
+//! `std::unordered_set`.
 //!
-//! The buckets are the system's and are there from the start; nodes alone come from the contender. An element's node is a
-//! link and a number, 16 bytes.
+//! The buckets are from the system and exist from the start. Only the nodes are from the contender.
+//! A node has a link and a number, 16 bytes.
 
 use core::alloc::Layout;
 
@@ -11,12 +12,12 @@ use crate::nodes::NodeFamily;
 use crate::workloads::draws::stream;
 use crate::workloads::{Cell, Context, mix};
 
-/// Elements.
+/// The number of elements.
 pub(crate) const ELEMENTS: usize = 20_000;
 
 type Link<F> = Option<<F as NodeFamily>::Box<SetEntry<F>>>;
 
-/// A node.
+/// A node of the set.
 struct SetEntry<F: NodeFamily> {
     next: Link<F>,
     key: u32,
@@ -24,7 +25,7 @@ struct SetEntry<F: NodeFamily> {
 
 impl<F: NodeFamily> Unpin for SetEntry<F> {}
 
-/// The set, with a pool of its own.
+/// The set, with its own pool.
 struct Set<F: NodeFamily> {
     buckets: Box<[Link<F>]>,
     len: usize,
@@ -32,20 +33,20 @@ struct Set<F: NodeFamily> {
 }
 
 impl<F: NodeFamily> Set<F> {
-    /// An empty set with at least as many buckets as there will be elements.
+    /// Creates an empty set with at least `elements` buckets.
     fn new(family: &F, elements: usize) -> Self {
         let buckets = (0..elements.next_power_of_two()).map(|_| None).collect();
         Self { buckets, len: 0, pool: family.pool() }
     }
 
-    /// Where a key belongs: the upper bits of its product with an odd number.
+    /// Returns the bucket of a key: the upper bits of its product with an odd number.
     #[inline(always)]
     fn bucket(&self, key: u32) -> usize {
         let hash = u64::from(key).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         (hash >> 32) as usize & (self.buckets.len() - 1)
     }
 
-    /// Whether the key was not there.
+    /// Inserts a key. Returns whether it is new.
     #[inline(always)]
     fn insert(&mut self, key: u32) -> bool {
         let bucket = self.bucket(key);
@@ -57,14 +58,14 @@ impl<F: NodeFamily> Set<F> {
             link = &node.next;
         }
         let next = self.buckets[bucket].take();
-        // SAFETY: the set's nodes are given back in `clear`, before its pool ends.
+        // SAFETY: `clear` frees the set's nodes before its pool ends.
         let node = unsafe { F::put(&self.pool, SetEntry { next, key }) };
         self.buckets[bucket] = Some(node);
         self.len += 1;
         true
     }
 
-    /// Whether the key was there.
+    /// Erases a key. Returns whether it was there.
     #[inline(always)]
     fn erase(&mut self, key: u32) -> bool {
         let bucket = self.bucket(key);
@@ -75,18 +76,18 @@ impl<F: NodeFamily> Set<F> {
         }
         let Some(mut node) = link.take() else { return false };
         *link = node.next.take();
-        // SAFETY: the node is this pool's.
+        // SAFETY: the node is from this pool.
         unsafe { F::take(&self.pool, node) };
         self.len -= 1;
         true
     }
 
-    /// Erases all, bucket by bucket.
+    /// Erases all keys, bucket by bucket.
     fn clear(&mut self) {
         for bucket in &mut self.buckets {
             while let Some(mut node) = bucket.take() {
                 *bucket = node.next.take();
-                // SAFETY: the node is this pool's.
+                // SAFETY: the node is from this pool.
                 unsafe { F::take(&self.pool, node) };
             }
         }
@@ -100,19 +101,19 @@ impl<F: NodeFamily> Drop for Set<F> {
     }
 }
 
-/// Inserts all keys; how many were new.
+/// Inserts all keys. Returns the number of new ones.
 #[inline(never)]
 fn fill<F: NodeFamily>(set: &mut Set<F>, keys: &[u32]) -> u64 {
     keys.iter().map(|&key| u64::from(set.insert(key))).sum()
 }
 
-/// Erases all keys one by one; how many were there.
+/// Erases all keys one by one. Returns the number of those found.
 #[inline(never)]
 fn drain<F: NodeFamily>(set: &mut Set<F>, keys: &[u32]) -> u64 {
     keys.iter().map(|&key| u64::from(set.erase(key))).sum()
 }
 
-/// What a unit adds to the checksum: keys erased, keys inserted, elements left.
+/// Adds a unit to the checksum: keys erased, keys inserted, elements left.
 pub(crate) fn fold(sum: u64, erased: u64, inserted: u64, len: u64) -> u64 {
     mix(sum, erased << 40 ^ inserted << 20 ^ len)
 }
@@ -123,9 +124,10 @@ pub(crate) fn keys(seed: u64, n: usize) -> Box<[u32]> {
     drawn.into_iter().map(|key| key as u32).collect()
 }
 
-/// Inserts into an empty set, then empties it at once; or, with `again`, erases one by one and inserts again.
+/// A cell that inserts all keys and clears the set, or, with `again`, erases them one by one and
+/// inserts them again.
 struct Elements<F: NodeFamily> {
-    // Before the family, which its pool is of.
+    // Dropped before the family, which its pool belongs to.
     set: Set<F>,
     _family: F,
     keys: Box<[u32]>,
@@ -151,7 +153,7 @@ impl<F: NodeFamily> Cell for Elements<F> {
     }
 }
 
-/// A cell of `n` elements.
+/// Builds a cell of `n` elements.
 pub(crate) fn cell<F: NodeFamily>(n: usize, again: bool, context: &Context) -> Box<dyn Cell> {
     const { assert!(Layout::new::<SetEntry<F>>().size() == 16, "a link and a number, for all contenders alike") };
     let family = F::create();
@@ -176,7 +178,7 @@ mod tests {
 
     fn agrees_with_std<F: NodeFamily>() {
         let family = F::create();
-        // Few buckets for many keys, so that chains are long.
+        // There are few buckets for many keys, so that chains are long.
         let mut set = Set::<F>::new(&family, 64);
         let mut oracle = HashSet::new();
         let mut rng = stream(11, 0);
@@ -200,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_differ_from_one_another() {
+    fn keys_are_distinct() {
         let keys = keys(1, 50_000);
         assert_eq!(keys.iter().collect::<HashSet<_>>().len(), keys.len());
     }

@@ -1,7 +1,9 @@
-//! R5, store: every identifier of some sources, as often as it occurs, looked up in an ordered tree that learns the new ones;
-//! one access in ten replaces the value. At the end, all keys are deleted.
+//! R5, store: every identifier of some sources, in order of occurrence, is looked up in an ordered
+//! tree. New ones are inserted, and one access in ten replaces the value. At the end all keys are
+//! deleted.
 //!
-//! The tree is a treap: its shape follows from the keys alone. A key's node is 48 bytes, its value a node of 32.
+//! The tree is a treap, whose shape follows from the keys alone. The node of a key has 48 bytes,
+//! that of its value 32.
 
 use core::alloc::Layout;
 use core::cmp::Ordering;
@@ -14,11 +16,11 @@ use crate::workloads::{Cell, Context, litter, mix};
 
 type Link<F> = Option<<F as NodeFamily>::Box<TreapEntry<F>>>;
 
-/// A key's node.
+/// The node of a key.
 struct TreapEntry<F: NodeFamily> {
     key: Key,
     priority: u32,
-    /// Always there, but for the moment when the entry is taken apart.
+    /// Present except while the entry is taken apart.
     value: Option<F::Box<TreapValue>>,
     left: Link<F>,
     right: Link<F>,
@@ -26,11 +28,11 @@ struct TreapEntry<F: NodeFamily> {
 
 impl<F: NodeFamily> Unpin for TreapEntry<F> {}
 
-/// What is stored: how often the key was put, and whatever else belongs to it.
+/// The value of a key: the number of its puts, and padding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct TreapValue([u64; 4]);
 
-/// The tree, with a pool for entries and one for values.
+/// The tree, with one pool for entries and one for values.
 struct Treap<F: NodeFamily> {
     root: Link<F>,
     entries: F::Pool<TreapEntry<F>>,
@@ -54,7 +56,7 @@ impl<F: NodeFamily> Treap<F> {
         None
     }
 
-    /// Stores a value in a node of its own; the old one is given back. Whether the key was there.
+    /// Stores a value in its own node and frees the old one. Returns whether the key was there.
     fn put(&mut self, key: Key, value: TreapValue) -> bool {
         let mut link = &mut self.root;
         while let Some(node) = link {
@@ -62,10 +64,10 @@ impl<F: NodeFamily> Treap<F> {
                 Ordering::Less => &mut node.left,
                 Ordering::Greater => &mut node.right,
                 Ordering::Equal => {
-                    // SAFETY: all nodes are given back by `remove` or `drop`, before the pools end.
+                    // SAFETY: `remove` or `drop` frees all nodes before the pools end.
                     let new = unsafe { F::put(&self.values, value) };
                     if let Some(old) = node.value.replace(new) {
-                        // SAFETY: the node is this pool's.
+                        // SAFETY: the node is from this pool.
                         unsafe { F::take(&self.values, old) };
                     }
                     return true;
@@ -76,7 +78,8 @@ impl<F: NodeFamily> Treap<F> {
         false
     }
 
-    /// Adds a key that is not there: below all nodes of a higher priority on its way, above the rest, split in two.
+    /// Inserts a new key below all nodes of a higher priority on its path. The rest of the path is
+    /// split below it.
     fn insert(&mut self, key: Key, value: TreapValue) {
         let priority = key.priority();
         let mut link = &mut self.root;
@@ -85,14 +88,14 @@ impl<F: NodeFamily> Treap<F> {
             link = if key < node.key { &mut node.left } else { &mut node.right };
         }
         let (left, right) = split::<F>(link.take(), key);
-        // SAFETY: all nodes are given back by `remove` or `drop`, before the pools end.
+        // SAFETY: `remove` or `drop` frees all nodes before the pools end.
         let value = Some(unsafe { F::put(&self.values, value) });
         // SAFETY: as above.
         let node = unsafe { F::put(&self.entries, TreapEntry { key, priority, value, left, right }) };
         *link = Some(node);
     }
 
-    /// Deletes a key; the value it had.
+    /// Deletes a key and returns its value.
     fn remove(&mut self, key: Key) -> Option<TreapValue> {
         let mut link = &mut self.root;
         while link.as_ref().is_some_and(|node| node.key != key) {
@@ -105,28 +108,28 @@ impl<F: NodeFamily> Treap<F> {
         unsafe { self.give_back(node) }
     }
 
-    /// Gives an entry without children and its value back; what the value was.
+    /// Frees an entry without children and its value. Returns the value.
     ///
     /// # Safety
     ///
-    /// The entry is this store's, and in its tree no more.
+    /// The entry is from this store and no longer in its tree.
     unsafe fn give_back(&self, mut node: F::Box<TreapEntry<F>>) -> Option<TreapValue> {
         let value = node.value.take();
-        // SAFETY: the node is this pool's.
+        // SAFETY: the node is from this pool.
         unsafe { F::take(&self.entries, node) };
         let value = value?;
         let was = *value;
-        // SAFETY: the node is this pool's.
+        // SAFETY: the node is from this pool.
         unsafe { F::take(&self.values, value) };
         Some(was)
     }
 
-    /// Gives a whole tree back.
+    /// Frees a whole tree.
     fn clear(&self, tree: Link<F>) {
         let Some(mut node) = tree else { return };
         self.clear(node.left.take());
         self.clear(node.right.take());
-        // SAFETY: only trees of this store are cleared.
+        // SAFETY: the tree is from this store.
         let _ = unsafe { self.give_back(node) };
     }
 }
@@ -138,7 +141,7 @@ impl<F: NodeFamily> Drop for Treap<F> {
     }
 }
 
-/// Keys below `key`, and the others.
+/// Splits a tree into the keys below `key` and the others.
 fn split<F: NodeFamily>(tree: Link<F>, key: Key) -> (Link<F>, Link<F>) {
     let Some(mut node) = tree else { return (None, None) };
     if node.key < key {
@@ -152,7 +155,7 @@ fn split<F: NodeFamily>(tree: Link<F>, key: Key) -> (Link<F>, Link<F>) {
     }
 }
 
-/// One tree of two, all keys of the first below those of the second.
+/// Joins two trees. All keys of the first are below those of the second.
 fn merge<F: NodeFamily>(left: Link<F>, right: Link<F>) -> Link<F> {
     match (left, right) {
         (Some(mut left), Some(right)) if left.priority >= right.priority => {
@@ -167,7 +170,7 @@ fn merge<F: NodeFamily>(left: Link<F>, right: Link<F>) -> Link<F> {
     }
 }
 
-/// Looks up or puts each word in its turn, then deletes all keys.
+/// Looks up or puts each word in order, then deletes all keys.
 #[inline(never)]
 fn serve<F: NodeFamily>(store: &mut Treap<F>, words: &SourceWords) -> u64 {
     let mut sum = 0;
@@ -186,9 +189,9 @@ fn serve<F: NodeFamily>(store: &mut Treap<F>, words: &SourceWords) -> u64 {
     sum
 }
 
-/// A store that is filled and swept again and again.
+/// A cell whose store is filled and emptied again and again.
 struct Sweeps<F: NodeFamily> {
-    // Before the family, which its pools are of.
+    // Dropped before the family, which its pools belong to.
     store: Treap<F>,
     _family: F,
     words: Arc<SourceWords>,
@@ -204,7 +207,7 @@ impl<F: NodeFamily> Cell for Sweeps<F> {
     }
 }
 
-/// A cell over the corpus of the context.
+/// Builds a cell over the context's corpus.
 pub(crate) fn cell<F: NodeFamily>(littered: bool, context: &Context) -> Box<dyn Cell> {
     const { assert!(mem::size_of::<TreapEntry<F>>() == 48, "three links, a key and its priority, for all alike") };
     let words = context.sources.words(context.seed);

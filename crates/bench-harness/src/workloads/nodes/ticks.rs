@@ -1,10 +1,11 @@
-//! The time-stamp counter, in whose ticks the lecture gives its figures.
+//! The time-stamp counter. The lecture behind S2 states its figures in ticks.
 
 use core::time::Duration;
 use std::time::Instant;
 
-/// Ticks of the counter in a nanosecond, measured for a few milliseconds; `None` where the processor has none that is read
-/// by an instruction. They are not cycles: the counter's pace is fixed, the processor's is not.
+/// Returns the ticks of the counter per nanosecond, measured for a few milliseconds. `None` if the
+/// processor has no such counter. Ticks are not cycles: the rate of the counter is fixed, and that
+/// of the processor is not.
 #[must_use]
 pub fn ticks_per_ns() -> Option<f64> {
     let (start, first) = (Instant::now(), ticks()?);
@@ -31,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_counter_runs_at_the_pace_of_a_processor() {
+    fn the_counter_has_the_rate_of_a_processor() {
         let pace = ticks_per_ns().expect("it has one");
         assert!((0.1..10.0).contains(&pace), "{pace}");
     }

@@ -1,4 +1,5 @@
-//! The accesses of R5: the identifiers of the corpus in the order in which they occur, so that few of them are most of it.
+//! The accesses of R5: the identifiers of the corpus in order of occurrence, so that a few of them
+//! make up most of it.
 
 use std::collections::HashMap;
 
@@ -8,12 +9,12 @@ use rand::seq::SliceRandom;
 use super::corpus::fingerprint;
 use crate::workloads::draws::stream;
 
-/// Occurrences used.
+/// The number of occurrences used.
 const ACCESSES: usize = 20_000;
-/// Of so many accesses, one puts.
+/// One access of this number puts a value.
 const PUT_ONE_IN: u64 = 10;
 
-/// An identifier: ordered by its first eight letters, then by its number.
+/// An identifier, ordered by its first eight letters, then by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     pub(super) prefix: u64,
@@ -29,7 +30,7 @@ impl Key {
         Self { prefix: u64::from_be_bytes(prefix), id }
     }
 
-    /// A number that has nothing to do with the order: what balances a treap.
+    /// Returns a number that is independent of the order, which balances a treap.
     pub(super) fn priority(self) -> u32 {
         (fingerprint(self.prefix, &self.id.to_le_bytes()) >> 32) as u32
     }
@@ -38,9 +39,9 @@ impl Key {
 /// One access.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Access {
-    /// Which key.
+    /// The index of the key.
     pub(super) word: u32,
-    /// Whether it is put, else looked up.
+    /// Whether the key is put. Otherwise it is looked up.
     pub(super) put: bool,
 }
 
@@ -53,7 +54,7 @@ pub(super) struct SourceWords {
 }
 
 impl SourceWords {
-    /// Takes the words of some files; `seed` chooses which accesses put, and the order of deletion.
+    /// Takes the words of some files. `seed` decides which accesses put, and the order of deletion.
     pub(super) fn new(files: &[String], seed: u64) -> Self {
         let mut rng = stream(seed, 10);
         let mut numbers: HashMap<&str, u32> = HashMap::new();
@@ -72,12 +73,12 @@ impl SourceWords {
     }
 }
 
-/// Words of a source that are not in comments or strings: identifiers, and keywords.
+/// Returns the words of a source outside of comments and strings: identifiers and keywords.
 fn identifiers(text: &str) -> Vec<&str> {
     let bytes = text.as_bytes();
     let mut words = Vec::new();
     let mut at = 0;
-    // How far it is to the next byte, or from there to the end.
+    // Returns the distance to the next such byte, or to the end.
     let until = |from: usize, end: &[u8]| {
         let rest = bytes.get(from..).unwrap_or_default();
         rest.windows(end.len())
@@ -102,7 +103,7 @@ fn identifiers(text: &str) -> Vec<&str> {
     words
 }
 
-/// Behind the quotation mark that ends a string.
+/// Returns the offset after the quotation mark that ends a string.
 fn string_end(bytes: &[u8], mut at: usize) -> usize {
     while let Some(&byte) = bytes.get(at) {
         match byte {

@@ -1,4 +1,4 @@
-//! S2, batch: `n` objects alive, then all dropped, the oldest first, as a vector of them is.
+//! S2, batch: `n` live objects, then all dropped, the oldest first, like the elements of a vector.
 
 use core::marker::PhantomData;
 
@@ -6,7 +6,7 @@ use super::{by_words, verify};
 use crate::objects::{Maker, Object, RawPool};
 use crate::workloads::{Cell, Context, mix};
 
-/// Fills `handles` up to its capacity, then drops all.
+/// Fills `handles` to its capacity, then drops all objects.
 #[inline(never)]
 pub fn batch<T: Object, P: RawPool<T>>(pool: &P, handles: &mut Vec<P::Handle>) -> u64 {
     let mut sum = 0;
@@ -14,7 +14,7 @@ pub fn batch<T: Object, P: RawPool<T>>(pool: &P, handles: &mut Vec<P::Handle>) -
         handles.push(pool.put(T::new(i)));
     }
     for (i, handle) in handles.drain(..).enumerate() {
-        // SAFETY: made with this tag above.
+        // SAFETY: this pool made the object with this tag above.
         unsafe { verify::<T, P>(pool, &handle, i as u64, &mut sum) };
         // SAFETY: the handle is this pool's.
         unsafe { pool.take(handle) };
@@ -50,7 +50,7 @@ fn boxed<M: Maker, T: Object>(n: usize) -> Box<dyn Cell> {
     Box::new(ObjectBatch { handles, pool: M::make_for::<T>(n), objects: PhantomData })
 }
 
-/// A cell of `n` objects of so many words.
+/// Builds a cell of `n` objects of `words` words.
 pub fn cell<M: Maker>(n: usize, words: usize, _context: &Context) -> Box<dyn Cell> {
     by_words!(words, [1, 4, 5], T => boxed::<M, T>(n))
 }

@@ -19,11 +19,11 @@ use crate::tally;
 /// Live objects of S3.
 pub const SLOTS: u16 = 1024;
 
-/// In a check run: looks at an object's ends, reports wrong ones, folds both into `sum`.
+/// In a check run, reads an object's ends, reports wrong ones, and folds both into `sum`.
 ///
 /// # Safety
 ///
-/// The handle came from `pool`, for an object made with `tag`, and was not taken.
+/// `pool` returned the handle for an object made with `tag`, and it was not taken.
 #[inline(always)]
 unsafe fn verify<T: Object, P: RawPool<T>>(pool: &P, handle: &P::Handle, tag: u64, sum: &mut u64) {
     if P::CHECKED {
@@ -36,7 +36,8 @@ unsafe fn verify<T: Object, P: RawPool<T>>(pool: &P, handle: &P::Handle, tag: u6
     }
 }
 
-/// Builds a cell for objects of `$words` words: `by_words!(words, [1, 4], Cell::<M, Words<N>>::boxed(…))`.
+/// Chooses a type by its number of words, and evaluates an expression with it: `by_words!(words,
+/// [1, 4], T => …)`.
 macro_rules! by_words {
     ($words:expr, [$($n:literal),+], $name:ident => $cell:expr) => {
         match $words {

@@ -1,4 +1,4 @@
-//! S1, pair: make one object, drop it. The fast path alone.
+//! S1, pair: make one object and drop it. This is the fast path alone.
 
 use core::marker::PhantomData;
 
@@ -6,7 +6,7 @@ use super::{by_words, verify};
 use crate::objects::{Maker, Object, RawPool};
 use crate::workloads::{Cell, Context, mix};
 
-/// Pairs after which an arena is reset, which does not take back even its last object.
+/// The pairs after which an arena is reset. It does not reuse even its last object.
 const BETWEEN_RESETS: u64 = 256;
 
 /// Makes and drops an object, `ops` times.
@@ -15,7 +15,7 @@ pub fn pair<T: Object, P: RawPool<T>>(pool: &P, ops: u64) -> u64 {
     let mut sum = 0;
     for i in 0..ops {
         let handle = pool.put(T::new(i));
-        // SAFETY: made with this tag the line before.
+        // SAFETY: this pool made the object with this tag in the line before.
         unsafe { verify::<T, P>(pool, &handle, i, &mut sum) };
         // SAFETY: the handle is this pool's.
         unsafe { pool.take(handle) };
@@ -46,10 +46,10 @@ fn boxed<M: Maker, T: Object>() -> Box<dyn Cell> {
     Box::new(ObjectPair { pool: M::make_for::<T>(1), objects: PhantomData })
 }
 
-/// Words of the objects that there are.
+/// The numbers of words for which there is a workload.
 pub const WORDS: [usize; 5] = [1, 4, 5, 8, 32];
 
-/// A cell for one of [`WORDS`].
+/// Builds a cell for one of [`WORDS`].
 ///
 /// # Panics
 ///

@@ -1,5 +1,6 @@
-//! S11, particles: ten thousand objects of a simulation. In each frame one in fifty dies, wherever it stands, as many come, and
-//! all that are alive are looked at in their order. What a pool does for that look shows beside what it does for births.
+//! S11, particles: ten thousand objects of a simulation. In each frame a random fiftieth dies, as
+//! many are made, and all live objects are read in order. The frame shows how well a pool places
+//! its objects for that read, besides the cost of deaths and births.
 
 use rand::seq::SliceRandom;
 
@@ -8,20 +9,20 @@ use crate::objects::{Maker, Object, RawPool, WordObject};
 use crate::workloads::draws::stream;
 use crate::workloads::{Cell, Context, mix};
 
-/// Objects alive.
+/// The number of live objects.
 pub const ALIVE: u16 = 10_000;
-/// Births and deaths of a frame.
+/// The births and deaths of a frame.
 pub const BORN: usize = ALIVE as usize / 50;
-/// How often each place is in the table.
+/// The number of times that each place is in the table.
 const TIMES: usize = 4;
 
 type Particle = WordObject<8>;
 
-/// What is alive, and the table that says who dies.
+/// The live objects, and the table of deaths.
 struct Particles<P: RawPool<Particle>> {
-    /// An object and its tag; none but between a death and a birth.
+    /// The objects with their tags. A place is empty only between a death and a birth.
     alive: Vec<Option<(P::Handle, u64)>>,
-    /// Every place some times over, each time in another order, so that those of a frame differ.
+    /// Every place several times, each time in another order, so that the places of a frame differ.
     dying: Vec<u16>,
     born: u64,
     pool: P,
@@ -41,7 +42,7 @@ impl<P: RawPool<Particle>> Particles<P> {
         Self { alive, dying, born: 0, pool }
     }
 
-    /// A frame: deaths, births, and a look at all.
+    /// Runs a frame: deaths, births, and a read of all objects.
     #[inline(never)]
     fn frame(&mut self) -> u64 {
         let mut sum = 0;
@@ -49,7 +50,7 @@ impl<P: RawPool<Particle>> Particles<P> {
         let dying = &self.dying[at..at + BORN];
         for &place in dying {
             if let Some((handle, tag)) = self.alive[usize::from(place)].take() {
-                // SAFETY: made with this tag by this pool.
+                // SAFETY: this pool made the object with this tag.
                 unsafe { verify::<Particle, P>(&self.pool, &handle, tag, &mut sum) };
                 // SAFETY: the handle is this pool's.
                 unsafe { self.pool.take(handle) };
@@ -60,7 +61,7 @@ impl<P: RawPool<Particle>> Particles<P> {
             self.born += 1;
         }
         for (handle, _) in self.alive.iter().flatten() {
-            // SAFETY: the object is alive.
+            // SAFETY: the object is live.
             let (first, last) = unsafe { self.pool.look(handle, Particle::ends) };
             sum = sum.wrapping_add(first ^ last.rotate_left(1));
         }
@@ -83,7 +84,7 @@ impl<P: RawPool<Particle>> Drop for Particles<P> {
     }
 }
 
-/// A cell of 10,000 objects of 64 bytes.
+/// Builds a cell of 10,000 objects of 64 bytes.
 pub fn cell<M: Maker>(context: &Context) -> Box<dyn Cell> {
     Box::new(Particles::new(M::make_for::<Particle>(usize::from(ALIVE)), context.seed))
 }

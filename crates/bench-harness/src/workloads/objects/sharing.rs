@@ -1,11 +1,12 @@
-//! S10, false sharing: objects of eight bytes, in which two threads count at once.
+//! S10, false sharing: objects of eight bytes, in which two threads count at the same time.
 //!
-//! By atomic additions: a processor may keep plain writes in its store buffer until the line comes, and then a shared line costs next
-//! to nothing in a loop as short as this one.
+//! They count by atomic additions. A processor may keep plain writes in its store buffer until the
+//! line arrives, so that a shared line costs almost nothing in such a short loop.
 //!
-//! Passive: one thread makes both threads' objects, so that they may lie on one line; each thread then replaces its own and
-//! goes on with that, as the test known as cache-scratch does. An allocator is good at it when the replacement lies on a line
-//! of the thread's own. Active: each thread makes its own from the start.
+//! Passive: one thread makes the objects of both threads, which may be on one line. Then each
+//! thread replaces its object, as in the test known as cache-scratch. An allocator does well if the
+//! replacement is on a line of the thread's own. Active: each thread makes its own object from the
+//! start.
 
 use core::marker::PhantomData;
 use core::sync::atomic::Ordering::Relaxed;
@@ -16,12 +17,12 @@ use crate::objects::{Counter, Maker, Object, RawPool};
 use crate::workloads::crew::{AcrossThreads, Mate, Meeting, Travelling};
 use crate::workloads::{Cell, Context};
 
-/// Objects of a thread in a unit.
+/// The objects of a thread in a unit.
 const OBJECTS: u64 = 64;
-/// How far each object counts.
+/// The count in each object.
 const WRITES: u64 = 100;
 
-/// Counts to a hundred in every object, after replacing it where that is asked.
+/// Counts to a hundred in every object. If `first` is an object, it is replaced first.
 fn scratch<P: RawPool<Counter>>(pool: &P, first: Option<P::Handle>, objects: u64) -> u64 {
     let mut current = first;
     let mut sum = 0;
@@ -31,7 +32,7 @@ fn scratch<P: RawPool<Counter>>(pool: &P, first: Option<P::Handle>, objects: u64
             unsafe { pool.take(old) };
         }
         let handle = pool.put(Counter::new(0));
-        // SAFETY: the object is alive.
+        // SAFETY: the object is live.
         unsafe {
             pool.look(&handle, |counter| {
                 for _ in 0..WRITES {
@@ -106,10 +107,10 @@ impl<P: RawPool<Counter>> Drop for Sharing<P> {
     }
 }
 
-/// Objects that a unit makes: of both threads.
+/// The objects that a unit makes on both threads.
 pub const MADE: u64 = 2 * OBJECTS;
 
-/// A cell; passive or active.
+/// Builds a cell, passive or active.
 pub fn cell<M: Maker>(passive: bool, context: &Context) -> Box<dyn Cell> {
     Box::new(Sharing::new(M::make_for::<Counter>(4), passive, context))
 }

@@ -1,5 +1,5 @@
-//! S9, threads: two at once, each of which fills a batch of its own and drops it; and threads that come and go, each of which
-//! drops what the last one made.
+//! S9, threads. Either two threads run at the same time, and each fills and drops a batch of its
+//! own; or threads come and go, and each drops what the previous one made.
 
 use core::marker::PhantomData;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ struct AtOnce<T: Object, P: RawPool<T>> {
     objects: PhantomData<T>,
 }
 
-/// So many batches.
+/// Runs this number of batches.
 fn batches<T: Object, P: RawPool<T>>(pool: &P, handles: &mut Vec<P::Handle>, units: u64) -> u64 {
     (0..units).fold(0, |sum, _| mix(sum, batch::<T, P>(pool, handles)))
 }
@@ -60,19 +60,20 @@ impl<T: Object, P: RawPool<T>> Cell for AtOnce<T, P> {
         mix(mine, self.mate.answer())
     }
 
-    /// Of one thread: what an operation costs it while the other one does the same.
+    /// Returns the operations of one thread: a time is the cost of one while the other thread does
+    /// the same.
     fn ops_per_unit(&self) -> u64 {
         self.handles.capacity() as u64
     }
 }
 
-/// A cell of two threads with `n` objects of 40 bytes each.
+/// Builds a cell of two threads with `n` objects of 40 bytes each.
 pub fn at_once<M: Maker>(n: usize, context: &Context) -> Box<dyn Cell> {
     type T = WordObject<5>;
     Box::new(AtOnce::<T, _>::new(M::make_for::<T>(2 * n), n, context))
 }
 
-/// Objects that a thread leaves to the next one.
+/// The objects that a thread leaves to the next one.
 struct ObjectGenerations<T: Object, P: RawPool<T>> {
     left: Vec<P::Handle>,
     n: usize,
@@ -82,7 +83,7 @@ struct ObjectGenerations<T: Object, P: RawPool<T>> {
 }
 
 impl<T: Object, P: RawPool<T>> ObjectGenerations<T, P> {
-    /// Replaces every object, on a thread of its own.
+    /// Replaces every object on a new thread.
     fn next(&mut self) -> u64 {
         let theirs = AcrossThreads(Arc::clone(&self.pool.0));
         let left = Travelling(core::mem::take(&mut self.left));
@@ -101,7 +102,7 @@ impl<T: Object, P: RawPool<T>> ObjectGenerations<T, P> {
                     continue;
                 };
                 let old = core::mem::replace(slot, made);
-                // SAFETY: made with this tag by the thread before.
+                // SAFETY: the previous thread made the object with this tag.
                 unsafe { super::verify::<T, P>(&theirs.0, &old, i as u64, &mut sum) };
                 // SAFETY: the handle is this pool's.
                 unsafe { theirs.0.take(old) };
@@ -133,7 +134,8 @@ impl<T: Object, P: RawPool<T>> Drop for ObjectGenerations<T, P> {
     }
 }
 
-/// A cell in which thread after thread replaces `n` objects of 40 bytes that the one before made.
+/// Builds a cell in which thread after thread replaces the `n` objects of 40 bytes that the
+/// previous one made.
 pub fn generations<M: Maker>(n: usize, context: &Context) -> Box<dyn Cell> {
     type T = WordObject<5>;
     let pool = AcrossThreads(Arc::new(M::make_for::<T>(n + 1)));

@@ -1,4 +1,4 @@
-//! The text of R1: a real document where the toolchain's sources are installed, else one that is generated.
+//! The text of R1: a real document if the toolchain's sources are installed, else a generated one.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,31 +9,32 @@ use rand::RngExt;
 use super::{parse, walk};
 use crate::workloads::draws::{SplitMix64, stream};
 
-/// Where it lies below a toolchain's root when its sources are installed.
+/// The path of the real document below a toolchain's root.
 const REAL: &str = "lib/rustlib/src/rust/library/stdarch/intrinsics_data/arm_intrinsics.json";
-/// Length of the generated document.
+/// The length of the generated document.
 const GENERATED: usize = 5_000_000;
 
-/// A JSON text, and where it is from.
+/// A JSON text and its origin.
 #[derive(Debug)]
 pub struct Document {
     /// The bytes.
     pub text: Vec<u8>,
-    /// Values in it.
+    /// The number of values in it.
     pub nodes: u64,
-    /// What a table says about it.
+    /// The origin, as a table states it.
     pub origin: String,
 }
 
 impl Document {
-    /// Finds the real document below any installed toolchain; the longest, since the file was cut down for some releases.
+    /// Finds the real document below all installed toolchains. Returns the longest, since some
+    /// releases have a shortened file.
     #[must_use]
     pub fn find() -> Option<PathBuf> {
         let length = |path: &PathBuf| path.metadata().map_or(0, |file| file.len());
         toolchains().iter().map(|root| root.join(REAL)).filter(|path| path.is_file()).max_by_key(length)
     }
 
-    /// Reads the document at `path`, or generates one where there is none or where it is not JSON.
+    /// Reads the document at `path`. Generates one if there is no file or no JSON in it.
     #[must_use]
     pub fn load(path: Option<&Path>, seed: u64) -> Self {
         let real = path.and_then(|path| std::fs::read(path).ok()).and_then(|text| {
@@ -43,11 +44,11 @@ impl Document {
         real.unwrap_or_else(|| Self::generated(seed, GENERATED))
     }
 
-    /// A generated document of at least `length` bytes.
+    /// Generates a document of at least `length` bytes.
     ///
     /// # Panics
     ///
-    /// Never: what the generator writes is JSON, which its tests check.
+    /// Never: the generator writes JSON, as its tests check.
     #[must_use]
     pub fn generated(seed: u64, length: usize) -> Self {
         let text = generate(seed, length);
@@ -60,7 +61,8 @@ impl Document {
         Some(Self { text, nodes, origin })
     }
 
-    /// A fingerprint (FNV-1a, 64 bits), so that readers see whether two reports parsed the same text.
+    /// Returns a fingerprint (64 bits of FNV-1a). It shows whether two reports parsed the same
+    /// text.
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
         self.text
@@ -69,19 +71,19 @@ impl Document {
     }
 }
 
-/// Roots of the active toolchain and of all others that rustup knows.
+/// Returns the roots of the active toolchain and of all others that rustup knows.
 pub(crate) fn toolchains() -> Vec<PathBuf> {
     let mut roots: Vec<PathBuf> =
         output("rustc", &["--print", "sysroot"]).into_iter().map(PathBuf::from).collect();
     let listed = output("rustup", &["toolchain", "list", "--verbose"]);
-    // A line is a name, remarks in brackets, and the path.
+    // A line has a name, remarks in brackets, and the path.
     roots.extend(
         listed.iter().filter_map(|line| line.find(std::path::MAIN_SEPARATOR).map(|at| line[at..].into())),
     );
     roots
 }
 
-/// Lines of a command's output; none where it does not run.
+/// Returns the lines of a command's output. There are none if it does not run.
 fn output(program: &str, arguments: &[&str]) -> Vec<String> {
     let Ok(done) = Command::new(program).args(arguments).output() else { return Vec::new() };
     String::from_utf8_lossy(&done.stdout).lines().map(|line| line.trim().to_owned()).collect()
@@ -90,8 +92,9 @@ fn output(program: &str, arguments: &[&str]) -> Vec<String> {
 const SYLLABLES: [&str; 16] =
     ["va", "dd", "qs", "mul", "ld", "st", "cvt", "sh", "lane", "hi", "lo", "min", "max", "abs", "ro", "tbl"];
 
-/// Writes a catalogue of made-up instructions, the same for a seed everywhere, of at least `length` bytes: mostly short
-/// strings, small objects in lists, some numbers, booleans, nulls and escapes.
+/// Writes a catalogue of invented instructions of at least `length` bytes, the same on every host
+/// for a seed. It has mostly short strings and small objects in lists, and some numbers, booleans,
+/// nulls and escapes.
 #[must_use]
 pub fn generate(seed: u64, length: usize) -> Vec<u8> {
     let mut rng = stream(seed, 4);
@@ -147,7 +150,7 @@ fn entry(text: &mut String, rng: &mut SplitMix64) {
     text.push_str("]]\n  }");
 }
 
-/// A quoted string of `low` to `high` syllables, now and then with an escape.
+/// Writes a quoted string of `low` to `high` syllables, sometimes with an escape.
 fn string(text: &mut String, rng: &mut SplitMix64, low: u64, high: u64) {
     text.push('"');
     for _ in 0..low + rng.random_range(0..high - low + 1) {

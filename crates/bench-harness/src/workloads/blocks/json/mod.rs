@@ -1,6 +1,8 @@
-//! R1, JSON: a document parsed into a tree, walked and dropped; nodes, strings and child vectors live in the contender.
+//! R1, JSON: a document parsed into a tree, walked and dropped. Nodes, strings and child vectors
+//! are in the contender.
 //!
-//! The parser is the harness's own, so that it is generic over the allocator; it is checked against `serde_json`.
+//! The harness has its own parser, which is generic over the allocator. A test compares it with
+//! `serde_json`.
 
 mod document;
 mod parser;
@@ -18,11 +20,11 @@ use crate::tally;
 use crate::workloads::litter::{self, Census, Histogram};
 use crate::workloads::{Cell, Context};
 
-/// Parses, walks and drops; the checksum is the walk's.
+/// Parses, walks and drops a document. The checksum is that of the walk.
 ///
 /// # Errors
 ///
-/// Where the document is not JSON.
+/// If the document is not JSON.
 #[inline(never)]
 pub fn round_trip<R: RawAlloc + Copy>(alloc: R, text: &[u8]) -> Result<u64, ParseError> {
     let tree = parse(text, Handle(alloc))?;
@@ -40,7 +42,8 @@ impl<C: Contender> Cell for BlockJson<C> {
         for _ in 0..units {
             match round_trip(self.alloc.by_ref(), &self.document.text) {
                 Ok(walked) => sum = walked,
-                // The document was parsed when it was loaded; only memory that changed under the parser leads here.
+                // The document was valid when it was loaded, so its memory changed during the
+                // parse.
                 Err(_) => tally::damaged(),
             }
             self.alloc.reset();
@@ -53,7 +56,7 @@ impl<C: Contender> Cell for BlockJson<C> {
     }
 }
 
-/// What the document's tree holds, by layout.
+/// Returns the layouts of the document's tree, with their numbers.
 fn held(document: &Document) -> Histogram {
     let census = Census::default();
     let tree = parse(&document.text, &census);
@@ -62,7 +65,7 @@ fn held(document: &Document) -> Histogram {
     held
 }
 
-/// A cell that parses the document of the context, on ground that is littered if wanted.
+/// Builds a cell that parses the context's document, on a littered heap if `littered`.
 pub fn cell<C: Contender>(littered: bool, context: &Context) -> Box<dyn Cell> {
     if littered {
         litter::scatter::<C::Backing>(|| held(&context.document), context.seed);

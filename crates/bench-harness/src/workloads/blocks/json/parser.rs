@@ -1,4 +1,5 @@
-//! A recursive JSON parser that allocates as a plain one would: a box a value, a vector a string, vectors that double.
+//! A recursive JSON parser that allocates like a simple one: a box for each value, a vector for
+//! each string, and vectors that double.
 
 use core::fmt;
 
@@ -6,15 +7,15 @@ use allocator_api2::vec::Vec;
 
 use super::tree::{JsonNode, Member, Storage, Text};
 
-/// Deepest nesting that is followed.
+/// The deepest nesting that it follows.
 const DEPTH: usize = 256;
 
-/// Why and where parsing ended.
+/// The place and the reason of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParseError {
-    /// Offset of the byte in question.
+    /// The offset of the unexpected byte.
     pub at: usize,
-    /// What should have been there.
+    /// The expected text.
     pub expected: &'static str,
 }
 
@@ -30,7 +31,7 @@ impl core::error::Error for ParseError {}
 ///
 /// # Errors
 ///
-/// Where the text is not JSON, or nested deeper than 256.
+/// If the text is not JSON, or if it is nested deeper than 256.
 pub fn parse<S: Storage>(text: &[u8], storage: S) -> Result<JsonNode<S>, ParseError> {
     let mut parser = Parser { text, at: 0, depth: 0, storage };
     let root = parser.value()?;
@@ -60,7 +61,7 @@ impl<S: Storage> Parser<'_, S> {
         }
     }
 
-    /// Steps over `byte` if it is next.
+    /// Skips `byte` if it is next.
     fn eat(&mut self, byte: u8) -> bool {
         let found = self.peek() == Some(byte);
         self.at += usize::from(found);
@@ -161,7 +162,8 @@ impl<S: Storage> Parser<'_, S> {
         value.map(JsonNode::Number).ok_or(ParseError { at: start, expected: "a number" })
     }
 
-    /// A string: copied at once up to the first escape, byte by byte behind it.
+    /// Parses a string. It copies the part before the first escape at once, and the rest byte by
+    /// byte.
     fn string(&mut self) -> Result<Text<S::Alloc>, ParseError> {
         if !self.eat(b'"') {
             return Err(self.expected("`\"`"));
@@ -210,7 +212,7 @@ impl<S: Storage> Parser<'_, S> {
         Ok(())
     }
 
-    /// Four hexadecimal digits, and four more behind the first half of a surrogate pair.
+    /// Parses four hexadecimal digits, and four more after the first half of a surrogate pair.
     fn unicode(&mut self, text: &mut Text<S::Alloc>) -> Result<(), ParseError> {
         let mut code = self.hex()?;
         if (0xD800..0xDC00).contains(&code) && self.text[self.at..].starts_with(b"\\u") {
@@ -285,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_not_json_and_says_where() {
+    fn invalid_json_is_refused_with_its_offset() {
         for (text, at) in [
             ("", 0),
             ("[1,]", 3),

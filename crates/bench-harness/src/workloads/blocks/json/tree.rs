@@ -1,4 +1,4 @@
-//! The tree: what a small parser would build, every part of it in the allocator given.
+//! The tree of a simple parser, with every part in the given allocator.
 
 use core::fmt;
 use core::ops::Deref;
@@ -9,15 +9,15 @@ use allocator_api2::vec::Vec;
 
 use crate::workloads::mix;
 
-/// Where the parts of a tree are: any allocator, for all of them, or a pool for the nodes.
+/// The storage of a tree's parts: an allocator for all of them, or also a pool for the nodes.
 pub trait Storage: Sized {
-    /// For strings and lists.
+    /// The allocator of strings and lists.
     type Alloc: Allocator + Copy;
 
-    /// What a node is held by.
+    /// The handle of a node.
     type Boxed: Deref<Target = JsonNode<Self>>;
 
-    /// For strings and lists.
+    /// Returns the allocator of strings and lists.
     fn alloc(&self) -> Self::Alloc;
 
     /// Stores a node.
@@ -39,14 +39,14 @@ impl<A: Allocator + Copy> Storage for A {
     }
 }
 
-/// Bytes of a string, unescaped.
+/// The bytes of a string, without escapes.
 pub type Text<A> = Vec<u8, A>;
 
-/// A pair of an object.
+/// A member of an object.
 pub struct Member<S: Storage> {
     /// Its name.
     pub key: Text<S::Alloc>,
-    /// What it is.
+    /// Its value.
     pub value: S::Boxed,
 }
 
@@ -66,7 +66,8 @@ pub enum JsonNode<S: Storage> {
     Map(Vec<Member<S>, S::Alloc>),
 }
 
-// Said outright: a node holds what holds nodes, so that the compiler would go round in circles.
+// The bound is written out, because a node contains nodes, and the compiler would recurse without
+// end.
 impl<S: Storage> Unpin for JsonNode<S> {}
 
 impl<S: Storage> fmt::Debug for Member<S> {
@@ -88,14 +89,14 @@ impl<S: Storage> fmt::Debug for JsonNode<S> {
     }
 }
 
-/// What a walk finds.
+/// The result of a walk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JsonWalk {
-    /// Values, the root included.
+    /// The number of values, the root included.
     pub nodes: u64,
-    /// Bytes in strings and keys.
+    /// The number of bytes in strings and keys.
     pub text: u64,
-    /// Folds everything in document order.
+    /// A checksum of everything in document order.
     pub sum: u64,
 }
 

@@ -1,5 +1,6 @@
-//! R2, CSV: rows stream through a window of a thousand; each field that is not empty has a buffer, and a group-by counts the
-//! rows of the window by a key. The reader is the csv crate's; it reuses its record, so that buffers alone are made.
+//! R2, CSV: rows stream through a window of a thousand. Each field that is not empty has a buffer,
+//! and a group-by counts the rows of the window by a key. The csv crate reads the rows and reuses
+//! its record, so that only the buffers are allocated.
 
 mod table;
 
@@ -14,19 +15,19 @@ use crate::buffers::{Demand, OrHeap, Readable, Source, give};
 use crate::tally;
 use crate::workloads::{Cell, Context, litter, mix};
 
-/// Rows in the window.
+/// The rows in the window.
 pub const ROWS: usize = 1000;
-/// Groups; keys that share one are counted together.
+/// The number of groups. Keys with the same group are counted together.
 const GROUPS: usize = 4096;
 
-/// The rows of the window, and how many of them are in each group.
+/// The rows of the window, and the number of rows in each group.
 #[derive(Debug)]
 pub struct RowWindow<B> {
-    /// Fields, [`COLUMNS`] for each row.
+    /// The fields, [`COLUMNS`] for each row.
     fields: Vec<Option<OrHeap<B>>>,
-    /// Which field of a row is its key.
+    /// The index of the key field of a row.
     keys: Vec<u8>,
-    /// In a check run: numbers that depend on every byte of a row.
+    /// In a check run, numbers that depend on every byte of a row.
     digests: Vec<u64>,
     groups: Vec<u32>,
     next: usize,
@@ -44,13 +45,13 @@ impl<B> Default for RowWindow<B> {
     }
 }
 
-/// The group of a key.
+/// Returns the group of a key.
 #[inline(always)]
 fn group(key: &impl Readable) -> usize {
     digest(key) as usize % GROUPS
 }
 
-/// Takes the row at `place` out of the window.
+/// Removes the row at `place` from the window.
 #[inline(always)]
 fn leave<S: Source>(window: &mut RowWindow<S::Buf>, place: usize, sum: &mut u64) {
     let first = place * COLUMNS;
@@ -75,18 +76,19 @@ fn leave<S: Source>(window: &mut RowWindow<S::Buf>, place: usize, sum: &mut u64)
     }
 }
 
-/// Streams all rows of a table through the window; the checksum has the largest group after each thousand.
+/// Streams all rows of a table through the window. The checksum has the largest group after each
+/// thousand rows.
 ///
 /// # Panics
 ///
-/// When the text of the table is not CSV, which was tried when it was loaded.
+/// If the text of the table is not CSV, which was checked when it was loaded.
 #[inline(never)]
 pub fn stream<S: Source>(source: &mut S, window: &mut RowWindow<S::Buf>, table: &CsvTable) -> u64 {
     let mut reader = table::reader(&table.text);
     let mut record = ByteRecord::new();
     let mut sum = 0;
     let mut row = 0;
-    while reader.read_byte_record(&mut record).expect("the table was read before") {
+    while reader.read_byte_record(&mut record).expect("the table was checked when it was loaded") {
         let place = window.next;
         window.next = if place + 1 == ROWS { 0 } else { place + 1 };
         leave::<S>(window, place, &mut sum);
@@ -96,7 +98,8 @@ pub fn stream<S: Source>(source: &mut S, window: &mut RowWindow<S::Buf>, table: 
             if field.is_empty() {
                 continue;
             }
-            // SAFETY: the table says how much a window holds at most, and rows leave in the order in which they came.
+            // SAFETY: the table states the most that a window holds, and rows leave in the order in
+            // which they arrived.
             let buffer = unsafe { source.filled([field]) };
             verify::<S>(&buffer, field, &mut sum);
             if S::CHECKED {
@@ -138,7 +141,7 @@ impl<S: Source> Cell for Csv<S> {
     }
 }
 
-/// A cell over the table of this host, on ground that is littered if wanted.
+/// Builds a cell over this host's table, on a littered heap if `littered`.
 pub fn cell<S: Source>(littered: bool, context: &Context) -> Box<dyn Cell> {
     let table = CsvTable::shared();
     if littered {

@@ -1,5 +1,5 @@
-//! The text of R2: a thousand rows of each of the tables that the csv package ships for its own benchmarks, where its sources
-//! are on this host, else rows that are generated.
+//! The text of R2: a thousand rows of each table that the csv package ships for its own benchmarks,
+//! if its sources are on this host. Otherwise the rows are generated.
 
 use core::fmt::Write;
 use std::path::PathBuf;
@@ -12,40 +12,41 @@ use rand::RngExt;
 use super::ROWS;
 use crate::workloads::draws::stream;
 
-/// Fields of a row that are looked at.
+/// The fields of a row that are read.
 pub const COLUMNS: usize = 16;
 
-/// The tables, and the column that rows are grouped by.
+/// The tables, with the index of the key column.
 const FILES: [(&str, u8); 4] =
     [("game.csv", 0), ("gtfs-mbta-stop-times.csv", 3), ("nfl.csv", 4), ("worldcitiespop.csv", 0)];
-/// Rows of a table that follow one another; then it is the next one's turn, so that every window has some of all.
+/// The number of consecutive rows of a table. Then the next table follows, so that every window has
+/// rows of all.
 const RUN: usize = 250;
-/// Where the tables lie in the package's sources.
+/// The directory of the tables in the package's sources.
 const FOLDER: &str = "examples/data/bench";
 
-/// A text of rows, and what a window over it holds at most.
+/// A text of rows, and the most that a window over it holds.
 #[derive(Debug)]
 pub struct CsvTable {
-    /// The rows, as they were in the files.
+    /// The rows as in the files.
     pub text: Vec<u8>,
-    /// How many there are.
+    /// The number of rows.
     pub rows: usize,
-    /// Fields that are not empty, in all rows.
+    /// The number of fields that are not empty, in all rows.
     pub fields: usize,
-    /// Bytes of the largest field.
+    /// The bytes of the largest field.
     pub largest: usize,
-    /// Fields in a window, at most.
+    /// The most fields in a window.
     pub fields_alive: usize,
-    /// Bytes in a window, at most.
+    /// The most bytes in a window.
     pub bytes_alive: usize,
 }
 
 impl CsvTable {
-    /// The table of this host, read once.
+    /// Returns the table of this host, which is read once.
     ///
     /// # Panics
     ///
-    /// Never: what the generator writes is CSV, which a test checks.
+    /// Never: the generator writes CSV, as a test checks.
     #[must_use]
     pub fn shared() -> Arc<Self> {
         static SHARED: OnceLock<Arc<CsvTable>> = OnceLock::new();
@@ -53,7 +54,8 @@ impl CsvTable {
         Arc::clone(SHARED.get_or_init(|| Arc::new(load())))
     }
 
-    /// What a table of the report says about it; looks for the files, and reads none.
+    /// Returns the origin, as a table of the report states it. It looks for the files and reads
+    /// none.
     #[must_use]
     pub fn origin() -> &'static str {
         if folder().is_some() {
@@ -63,20 +65,20 @@ impl CsvTable {
         }
     }
 
-    /// The column by which a row is grouped.
+    /// Returns the key column of a row.
     #[inline(always)]
     #[must_use]
     pub fn key_of(&self, row: usize) -> u8 {
         FILES[row / RUN % FILES.len()].1
     }
 
-    /// The lengths of the fields in the first window.
+    /// Returns the lengths of the fields in the first window.
     pub(super) fn window(&self) -> Vec<usize> {
         let rows = reader(&self.text).into_byte_records().take(ROWS).filter_map(Result::ok);
         rows.flat_map(|row| lengths(&row).collect::<Vec<_>>()).collect()
     }
 
-    /// The shipped tables; none where a file is missing or too short.
+    /// Returns the shipped tables. `None` if a file is missing or too short.
     fn shipped() -> Option<Self> {
         let folder = folder()?;
         let read = |(name, _): &(&str, u8)| cut(&fs::read(folder.join(name)).ok()?);
@@ -86,7 +88,7 @@ impl CsvTable {
         Self::new(text)
     }
 
-    /// Rows of made-up measurements, the same for a seed everywhere.
+    /// Generates rows of invented measurements, the same on every host for a seed.
     ///
     /// # Panics
     ///
@@ -118,7 +120,7 @@ impl CsvTable {
         Self::new(text.into_bytes()).expect("the generator writes CSV")
     }
 
-    /// Reads a text through, and measures its windows.
+    /// Reads a text to its end, and measures its windows.
     fn new(text: Vec<u8>) -> Option<Self> {
         let mut reader = reader(&text);
         let mut record = ByteRecord::new();
@@ -128,7 +130,7 @@ impl CsvTable {
             largest = largest.max(lengths(&record).max()?);
             rows.push((lengths(&record).count(), lengths(&record).sum()));
         }
-        // The window goes on at the first row when it came to the last.
+        // After the last row the window continues with the first.
         let window = |first: usize| {
             let of = (first..first + ROWS).map(|row| rows[row % rows.len()]);
             of.fold((0, 0), |all, row| (all.0 + row.0, all.1 + row.1))
@@ -145,17 +147,17 @@ impl CsvTable {
     }
 }
 
-/// A reader of rows as they come, whatever their fields are called and how many there are.
+/// Returns a reader of rows with any number of fields of any name.
 pub(super) fn reader(text: &[u8]) -> Reader<&[u8]> {
     ReaderBuilder::new().has_headers(false).flexible(true).from_reader(text)
 }
 
-/// Bytes of the fields of a row that get a buffer.
+/// Returns the bytes of the fields of a row that get a buffer.
 fn lengths(row: &ByteRecord) -> impl Iterator<Item = usize> {
     row.iter().take(COLUMNS).map(<[u8]>::len).filter(|&length| length > 0)
 }
 
-/// The first [`ROWS`] rows of a text behind its head, in runs; none where it has fewer.
+/// Returns the first [`ROWS`] rows of a text after its head, in runs. `None` if there are fewer.
 fn cut(text: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut reader = reader(text);
     let mut record = ByteRecord::new();
@@ -176,7 +178,7 @@ fn cut(text: &[u8]) -> Option<Vec<Vec<u8>>> {
     ends.windows(2).map(whole).collect()
 }
 
-/// The package's data in cargo's registry of sources.
+/// Returns the directory of the package's data in cargo's registry of sources.
 fn folder() -> Option<PathBuf> {
     let cargo = env::var_os("CARGO_HOME").map(PathBuf::from);
     let cargo = cargo.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cargo")))?;
@@ -207,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_ends_where_a_row_does_even_in_quotes() {
+    fn a_run_ends_at_the_end_of_a_row_despite_quotes() {
         let rows: String = (0..=ROWS).map(|row| format!("{row},\"a\nb\"\n")).collect();
         let runs = cut(rows.as_bytes()).expect("there are enough rows");
         assert_eq!(runs.len(), ROWS / RUN);
@@ -217,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shipped_tables_are_used_where_they_are() {
+    fn shipped_tables_are_used_if_present() {
         let table = CsvTable::shared();
         assert_eq!(table.rows, ROWS * FILES.len());
         assert_eq!(CsvTable::shipped().is_some(), CsvTable::origin().starts_with("the csv"));

@@ -1,5 +1,5 @@
-//! What the server of R3 sends: pages of the toolchain's documentation where it is installed, else generated ones of like
-//! sizes.
+//! The pages that the server of R3 sends: those of the toolchain's documentation if it is
+//! installed, else generated ones of similar sizes.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,21 +11,21 @@ use rand::seq::SliceRandom;
 use crate::workloads::blocks::json::toolchains;
 use crate::workloads::draws::stream;
 
-/// Pages.
+/// The number of pages.
 pub const PAGES: usize = 64;
-/// Longer ones are cut off here.
+/// Longer pages are cut off here.
 pub(super) const LONGEST: usize = 64 * 1024;
-/// Where the pages lie below a toolchain's root.
+/// The directory of the pages below a toolchain's root.
 const FOLDERS: [&str; 3] = ["std/collections", "std/io", "std/vec"];
 
-/// The pages of this host, read once.
+/// Returns the pages of this host, which are read once.
 #[must_use]
 pub(super) fn shared() -> Arc<Vec<Vec<u8>>> {
     static SHARED: OnceLock<Arc<Vec<Vec<u8>>>> = OnceLock::new();
     Arc::clone(SHARED.get_or_init(|| Arc::new(installed().unwrap_or_else(|| generated(4141)))))
 }
 
-/// The first pages by name, in an order by chance that is always the same; none where there are too few.
+/// Returns the first pages by name, in a fixed random order. `None` if there are too few.
 fn installed() -> Option<Vec<Vec<u8>>> {
     let mut pages = toolchains().iter().find_map(|root| {
         let html = root.join("share/doc/rust/html");
@@ -48,7 +48,7 @@ fn installed() -> Option<Vec<Vec<u8>>> {
     pages.iter().map(read).collect()
 }
 
-/// Pages of 2 to 64 KiB, short ones more often.
+/// Generates pages of 2 to 64 KiB, more of them short.
 fn generated(seed: u64) -> Vec<Vec<u8>> {
     let mut rng = stream(seed, 25);
     let page = |_| {
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_are_pages_on_every_host() {
+    fn every_host_has_pages() {
         for pages in [shared().as_ref().clone(), generated(1)] {
             assert_eq!(pages.len(), PAGES);
             assert!(pages.iter().all(|page| (1..=LONGEST).contains(&page.len())));

@@ -1,4 +1,4 @@
-//! The client of R3: one thread, two connections, fixed memory of its own.
+//! The client of R3: one thread, two connections, and fixed memory.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -14,10 +14,10 @@ use super::server::{HEAD, head};
 use crate::tally;
 use crate::workloads::{Load, load, mix};
 
-/// How long the open loop waits for the last answers.
+/// The time that the open loop waits for the last answers.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A request whose answer is not whole yet.
+/// A request whose answer is not complete.
 #[derive(Debug)]
 struct Waiting {
     page: usize,
@@ -28,7 +28,7 @@ struct Waiting {
 struct Connection {
     stream: TcpStream,
     waiting: VecDeque<Waiting>,
-    /// Bytes that came of the first answer waited for.
+    /// The bytes received of the first expected answer.
     got: usize,
 }
 
@@ -39,9 +39,9 @@ pub(super) struct Client {
     pages: Arc<Vec<Vec<u8>>>,
     requests: Vec<String>,
     scratch: Vec<u8>,
-    /// Whether every byte is compared.
+    /// Whether the client compares every byte.
     checked: bool,
-    /// Whether the client has a processor to itself, and may spin.
+    /// Whether the client has its own processor and may spin.
     alone: bool,
     sum: u64,
 }
@@ -53,7 +53,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads once; the request whose answer is whole with it, if so.
+    /// Reads once. Returns the request whose answer is now complete, if there is one.
     fn receive(
         &mut self,
         scratch: &mut [u8],
@@ -85,7 +85,7 @@ impl Connection {
 }
 
 impl Client {
-    /// A client of open connections.
+    /// Creates a client of open connections.
     pub(super) fn new(
         streams: Vec<TcpStream>,
         pages: Arc<Vec<Vec<u8>>>,
@@ -122,11 +122,12 @@ impl Client {
         Ok(())
     }
 
-    /// So many requests, each sent when its connection has the last one's answer; a number made of their order.
+    /// Sends `requests` requests, each after the previous answer of its connection. Returns a
+    /// number that depends on their order.
     ///
     /// # Errors
     ///
-    /// Where a connection breaks.
+    /// If a connection breaks.
     pub(super) fn closed_loop(&mut self, requests: u64) -> io::Result<u64> {
         self.sum = 0;
         let connections = self.connections.len();
@@ -141,11 +142,12 @@ impl Client {
         Ok(self.sum)
     }
 
-    /// Requests at a steady rate, whatever the answers take; latencies in nanoseconds from when a request was due.
+    /// Sends requests at a steady rate, however long the answers take. Returns latencies in
+    /// nanoseconds since a request was due.
     ///
     /// # Errors
     ///
-    /// Where a connection breaks, and where answers stay out.
+    /// If a connection breaks, or if answers do not arrive.
     pub(super) fn open_loop(&mut self, load: &Load) -> io::Result<Histogram<u64>> {
         let mut latencies = load::latencies();
         let requests = load.requests();
@@ -163,7 +165,8 @@ impl Client {
             let mut idle = true;
             if sent < requests && due <= now {
                 let (page, connection) = (sent as usize % PAGES, sent as usize % self.connections.len());
-                // A short request finds room: no more of them are on their way than the server is behind.
+                // A short request always finds room, since the server is never further behind than
+                // that.
                 self.connections[connection].send(&self.requests[page], page, due)?;
                 sent += 1;
                 idle = false;

@@ -1,8 +1,10 @@
-//! R3, HTTP/1.1 over loopback: two connections that stay open, requests and answers in the contender's buffers.
+//! R3, HTTP/1.1 over loopback: two connections that stay open, with requests and answers in the
+//! contender's buffers.
 //!
-//! A sample is a closed loop: on each connection a request follows the answer to the last. Its time is the system's above
-//! all, which is the point: what is left of an allocator's lead in a server. Latencies are measured apart, in an open
-//! loop: requests leave at their times, whether or not the answers came, and a latency begins when its request was due.
+//! A sample is a closed loop: on each connection, a request follows the answer to the previous one.
+//! Most of its time is the system's. It shows how much of an allocator's lead a server sees.
+//! Latencies are measured separately in an open loop: requests leave at fixed times, whether or not
+//! answers have arrived, and a latency starts when its request is due.
 
 mod bodies;
 mod client;
@@ -50,12 +52,12 @@ impl<S: Source> Http<S> {
                 if let Some(cpu) = cpu {
                     os::pin(cpu);
                 }
-                // Heaps have parts for each thread, and this one's is used.
+                // Heaps have parts for each thread, and this thread's part is used.
                 if littered {
                     let lengths = || pages.iter().map(Vec::len).collect();
                     litter::scatter::<S::Backing>(|| litter::of_lengths(lengths()), seed);
                 }
-                // The client sees the connection end, and says so.
+                // The client sees the end of the connection and reports it.
                 let _ = server::serve::<S>(stream, &pages, &refused);
             }));
         }
@@ -64,7 +66,7 @@ impl<S: Source> Http<S> {
     }
 
     fn client(&mut self) -> &mut Client {
-        self.client.as_mut().expect("the client is there until the cell is dropped")
+        self.client.as_mut().expect("the client lives until the cell is dropped")
     }
 }
 
@@ -84,25 +86,26 @@ impl<S: Source> Cell for Http<S> {
 
 impl<S> Drop for Http<S> {
     fn drop(&mut self) {
-        // A server ends when its connection does.
+        // A server ends with its connection.
         self.client = None;
         for server in self.servers.drain(..) {
-            // One that panicked has said so already.
+            // A thread that panicked has printed its message already.
             let _ = server.join();
         }
     }
 }
 
-/// Answers so many requests on one connection, on this thread; for a recording. `begin` is called when all is ready: from there on this thread alone
-/// asks for memory, since the client asked for all of its own before.
+/// Answers `requests` requests on one connection and on this thread, for a recording. `begin` is
+/// called when everything is ready. From then on only this thread allocates, since the client has
+/// allocated everything before.
 ///
 /// # Errors
 ///
-/// Where there is no loopback, the connection breaks, or `begin` fails.
+/// If there is no loopback, if the connection breaks, or if `begin` fails.
 ///
 /// # Panics
 ///
-/// When the client does.
+/// If the client panics.
 pub fn answer<S: Source>(requests: u64, begin: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     let pages = bodies::shared();
     let listener = TcpListener::bind("127.0.0.1:0")?;
@@ -125,11 +128,11 @@ pub fn answer<S: Source>(requests: u64, begin: impl FnOnce() -> io::Result<()>) 
     begun
 }
 
-/// A cell of two connections.
+/// Builds a cell of two connections.
 ///
 /// # Panics
 ///
-/// When the host has no loopback.
+/// If the host has no loopback.
 pub fn cell<S: Source>(littered: bool, context: &Context) -> Box<dyn Cell> {
     Box::new(Http::<S>::new(littered, context).expect("there is a loopback"))
 }

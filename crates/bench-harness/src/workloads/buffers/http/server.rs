@@ -1,5 +1,5 @@
-//! The server of R3: a thread for each connection, which it keeps until the client closes it. A request has a buffer, and its
-//! answer is put together in another one; both are dropped when it is sent.
+//! The server of R3: a thread for each connection until the client closes it. A request has a
+//! buffer, and its answer is assembled in another one. Both are dropped when the answer is sent.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::io::{self, Read, Write};
@@ -8,14 +8,14 @@ use std::net::TcpStream;
 use super::bodies::{LONGEST, PAGES};
 use crate::buffers::{Demand, Readable, Source, give};
 
-/// Bytes that are read from a connection at once, and the longest request.
+/// The most bytes read from a connection at once, and the longest request.
 const READ: usize = 4096;
-/// Where the head of a request ends.
+/// The end of a request's head.
 const BLANK: &[u8; 4] = b"\r\n\r\n";
-/// Bytes of the head of an answer.
+/// The bytes of an answer's head.
 pub(super) const HEAD: usize = 44;
 
-/// The head of an answer with so many bytes of body, padded to a length that is always the same.
+/// Returns the head of an answer, padded to a fixed length.
 pub(super) fn head(mut length: usize) -> [u8; HEAD] {
     let mut head = *b"HTTP/1.1 200 OK\r\nContent-Length:       0\r\n\r\n";
     let mut at = HEAD - BLANK.len() - 1;
@@ -27,13 +27,13 @@ pub(super) fn head(mut length: usize) -> [u8; HEAD] {
     head
 }
 
-/// Where the first request in `arrived` ends, if all of it is there.
+/// Returns the end of the first request in `arrived`, if it is complete.
 fn end(arrived: &[u8]) -> Option<usize> {
     let blank = arrived.windows(BLANK.len()).position(|window| window == BLANK)?;
     Some(blank + BLANK.len())
 }
 
-/// The page that a request asks for: `GET /17 HTTP/1.1`.
+/// Returns the page that a request names: `GET /17 HTTP/1.1`.
 fn page(request: &impl Readable) -> Option<usize> {
     let mut page = None;
     request.read(|piece| {
@@ -44,11 +44,11 @@ fn page(request: &impl Readable) -> Option<usize> {
     page.filter(|&page| page < PAGES)
 }
 
-/// Answers all requests of a connection; what the source refused is added to `refused`.
+/// Answers all requests of a connection. The number of refusals is added to `refused`.
 ///
 /// # Errors
 ///
-/// Where the connection breaks, and for what is no request.
+/// If the connection breaks, or if a message is no request.
 pub(super) fn serve<S: Source>(
     mut stream: TcpStream,
     pages: &[Vec<u8>],
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_head_says_its_length() {
+    fn a_head_states_the_length_of_its_body() {
         assert_eq!(&head(65_536), b"HTTP/1.1 200 OK\r\nContent-Length:   65536\r\n\r\n");
         assert_eq!(&head(0), b"HTTP/1.1 200 OK\r\nContent-Length:       0\r\n\r\n");
     }
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_names_a_page_that_there_is() {
+    fn a_request_names_an_existing_page() {
         let mut buffer = bytes::BytesMut::new();
         buffer.extend_from_slice(b"GET /17 HTTP/1.1\r\n\r\n");
         assert_eq!(page(&buffer), Some(17));

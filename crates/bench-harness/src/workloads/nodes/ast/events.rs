@@ -1,4 +1,4 @@
-//! From `syn`'s tree to events: where a node of ours begins, and where it ends.
+//! Converts the tree of `syn` to events: where each of our nodes starts and ends.
 
 use core::hash::{Hash, Hasher};
 use core::mem::discriminant;
@@ -8,16 +8,16 @@ use syn::visit::{self, Visit};
 use super::super::corpus::fingerprint;
 use super::tree::{KINDS, NodeKind};
 
-/// What is known of a node beside its children.
+/// The facts about a node besides its children.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Head {
-    /// Which variant of its kind.
+    /// The variant of its kind.
     pub(super) variant: u32,
-    /// Its name, as a number; 0 where it has none.
+    /// Its name as a number, or 0 without a name.
     pub(super) name: u32,
 }
 
-/// A node begins, or, of kind [`NodeKind::End`], the last one begun ends.
+/// The start of a node. With the kind [`NodeKind::End`] it is the end of the last open node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SyntaxEvent {
     pub(super) kind: NodeKind,
@@ -28,17 +28,17 @@ pub(super) struct SyntaxEvent {
 #[derive(Debug, Default)]
 pub(crate) struct Syntax {
     pub(super) events: Vec<SyntaxEvent>,
-    /// Nodes of each kind.
+    /// The number of nodes of each kind.
     pub(super) counts: [u64; KINDS],
 }
 
 impl Syntax {
-    /// Parses the files; one that `syn` does not understand is left out.
+    /// Parses the files. A file that `syn` does not understand is left out.
     pub(crate) fn of(files: &[String]) -> Self {
         let mut flat = Flattener::default();
         for file in files {
             if let Ok(file) = syn::parse_file(file) {
-                // A file is a module.
+                // A file counts as a module.
                 flat.node(NodeKind::Item, Head::default(), |flat| flat.visit_file(&file));
             }
         }
@@ -54,12 +54,13 @@ impl Syntax {
 #[derive(Debug, Default)]
 struct Flattener {
     syntax: Syntax,
-    /// Nodes begun and not ended: kind, and place among the events.
+    /// The open nodes: their kinds, and their places among the events.
     open: Vec<(NodeKind, usize)>,
 }
 
 impl Flattener {
-    /// A node and what is inside. Where the parent has no place for the kind, its children become the parent's.
+    /// Adds a node and its contents. If the parent has no list for the kind, the children become
+    /// the parent's.
     fn node(&mut self, kind: NodeKind, head: Head, inside: impl FnOnce(&mut Self)) {
         if self.open.last().is_some_and(|(parent, _)| !parent.holds(kind)) {
             return inside(self);
@@ -83,7 +84,7 @@ impl Flattener {
     }
 }
 
-/// Which variant of its enumeration a value is, as a number.
+/// Returns the variant of a value as a number.
 fn variant<T>(value: &T) -> Head {
     struct Last(u64);
     impl Hasher for Last {
@@ -99,7 +100,7 @@ fn variant<T>(value: &T) -> Head {
     Head { variant: last.finish() as u32, name: 0 }
 }
 
-/// Overrides a method of `Visit`: the node begins, `syn` goes on inside, the node ends.
+/// Overrides a method of `Visit`: the node starts, `syn` visits its contents, the node ends.
 macro_rules! node {
     ($($method:ident($part:ty) = $kind:ident, $head:expr;)*) => {
         $(fn $method(&mut self, part: &'ast $part) {

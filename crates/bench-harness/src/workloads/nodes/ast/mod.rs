@@ -1,8 +1,9 @@
 //! R4, AST: Rust sources lowered into a tree of twelve types of node, visited and dropped.
 //!
-//! `syn` parses the files beforehand, and what it found is laid out as a list of events: a node begins, a node ends. The
-//! timed part reads them in order, so that it pays for its own nodes and not for finding those of `syn`. Nodes of a kind
-//! hang below their parent in a list through themselves; there is no memory but the nodes'.
+//! `syn` parses the files in advance, and the result is a list of events: a node starts, a node
+//! ends. The timed part reads the events in order, so that it pays for its own nodes and not for
+//! those of `syn`. Nodes of one kind are linked in a list below their parent. Only nodes take
+//! memory.
 
 mod events;
 mod tree;
@@ -16,7 +17,7 @@ use self::tree::{Item, List, Pools, TreeWalk};
 use crate::nodes::NodeFamily;
 use crate::workloads::{Cell, Context, litter, mix};
 
-/// Lowers all files; the trees' roots.
+/// Lowers all files. Returns the roots of the trees.
 #[inline(never)]
 fn lower<F: NodeFamily>(pools: &Pools<F>, syntax: &Syntax) -> List<F, Item<F>> {
     tree::build(pools, &syntax.events)
@@ -30,11 +31,11 @@ fn visit<F: NodeFamily>(roots: &List<F, Item<F>>) -> TreeWalk {
     walk
 }
 
-/// Gives every node back, children after their parent.
+/// Frees every node, children after their parent.
 ///
 /// # Safety
 ///
-/// The roots came from these pools.
+/// The roots are from these pools.
 #[inline(never)]
 unsafe fn release<F: NodeFamily>(pools: &Pools<F>, roots: List<F, Item<F>>) {
     // SAFETY: the caller's duty is the callee's.
@@ -42,7 +43,8 @@ unsafe fn release<F: NodeFamily>(pools: &Pools<F>, roots: List<F, Item<F>>) {
 }
 
 struct Lowering<F: NodeFamily> {
-    /// Always there, but for the moment of a reset. Before the family, which the pools are of.
+    /// Present except during a reset. They are dropped before the family, which the pools belong
+    /// to.
     pools: Option<Pools<F>>,
     family: F,
     syntax: Arc<Syntax>,
@@ -57,13 +59,13 @@ impl<F: NodeFamily> Cell for Lowering<F> {
             let walk = visit::<F>(&roots);
             sum = mix(sum, walk.sum ^ walk.nodes);
             if F::INFO.caps.free_individually {
-                // SAFETY: the roots came from these pools.
+                // SAFETY: the roots are from these pools.
                 unsafe { release(pools, roots) };
             } else {
-                // As arenas are used: nothing is walked, all goes at once.
+                // Arenas are used as intended: nothing is walked, and a reset frees everything.
                 mem::forget(roots);
                 self.pools = None;
-                // SAFETY: the pools are gone, and the nodes were forgotten.
+                // SAFETY: the pools have ended, and the nodes were forgotten.
                 unsafe { self.family.reset() };
             }
         }
@@ -75,10 +77,10 @@ impl<F: NodeFamily> Cell for Lowering<F> {
     }
 }
 
-/// A tree that stays, and is visited again and again.
+/// A cell with a tree that is visited again and again.
 struct TreeVisits<F: NodeFamily> {
     roots: List<F, Item<F>>,
-    // Before the family, which the pools are of.
+    // Dropped before the family, which the pools belong to.
     pools: Pools<F>,
     _family: F,
     nodes: u64,
@@ -98,7 +100,7 @@ impl<F: NodeFamily> Drop for TreeVisits<F> {
     fn drop(&mut self) {
         let roots = self.roots.take();
         if F::INFO.caps.free_individually {
-            // SAFETY: the roots came from these pools.
+            // SAFETY: the roots are from these pools.
             unsafe { release(&self.pools, roots) };
         } else {
             mem::forget(roots);
@@ -106,7 +108,7 @@ impl<F: NodeFamily> Drop for TreeVisits<F> {
     }
 }
 
-/// The sources of a context, on ground that is littered if wanted.
+/// Returns the sources of a context, and litters the heap if `littered`.
 fn prepare<F: NodeFamily>(littered: bool, context: &Context) -> Arc<Syntax> {
     let syntax = context.sources.syntax();
     if littered {
@@ -115,13 +117,14 @@ fn prepare<F: NodeFamily>(littered: bool, context: &Context) -> Arc<Syntax> {
     syntax
 }
 
-/// A cell that lowers, visits and drops the context's sources.
+/// Builds a cell that lowers, visits and drops the context's sources.
 pub(crate) fn cell<F: NodeFamily>(littered: bool, context: &Context) -> Box<dyn Cell> {
     let syntax = prepare::<F>(littered, context);
     Box::new(Lowering { pools: None, family: F::create(), syntax })
 }
 
-/// A cell that visits them, lowered once: how near to one another the nodes lie.
+/// Builds a cell that lowers them once and visits them. It shows how close to each other the nodes
+/// are.
 pub(crate) fn visits<F: NodeFamily>(littered: bool, context: &Context) -> Box<dyn Cell> {
     let syntax = prepare::<F>(littered, context);
     let family = F::create();

@@ -1,4 +1,4 @@
-//! The lowering against a tree of vectors, and against what it should make of a few lines.
+//! Compares the lowering with a tree of vectors, and with the expected nodes of a few lines.
 
 use super::events::{Head, SyntaxEvent};
 use super::tree::{NodeKind, TreeWalk};
@@ -8,7 +8,7 @@ use crate::contenders::nodes::NodeHeap;
 use crate::contenders::objects::{Textbook, TypedArena, UpstreamArena};
 use crate::workloads::nodes::Corpus;
 
-/// A tree as one would write it without a thought to memory.
+/// A simple tree of vectors.
 struct Naive {
     kind: NodeKind,
     head: Head,
@@ -22,7 +22,7 @@ impl Naive {
         Some(Self { kind, head, children })
     }
 
-    /// Kind by kind, in the order in which the lists of a node stand.
+    /// Visits kind by kind, in the order of a node's lists.
     fn visit(&self, walk: &mut TreeWalk) {
         walk.node(self.kind, self.head);
         for kind in order(self.kind) {
@@ -61,12 +61,12 @@ fn agrees_with_the_naive_tree<F: NodeFamily>() {
     let pools = Pools::of(&family);
     let roots = lower(&pools, &syntax);
     assert_eq!(visit::<F>(&roots), expected);
-    // SAFETY: the roots came from these pools.
+    // SAFETY: the roots are from these pools.
     unsafe { release(&pools, roots) };
 }
 
 #[test]
-fn the_lowering_agrees_with_a_naive_one() {
+fn the_lowering_agrees_with_a_simple_tree() {
     agrees_with_the_naive_tree::<NodeHeap<System>>();
     agrees_with_the_naive_tree::<NodeHeap<Bumpalo>>();
     agrees_with_the_naive_tree::<Textbook>();
@@ -81,7 +81,7 @@ fn every_kind_occurs_in_the_sample() {
 }
 
 #[test]
-fn a_line_becomes_its_nodes() {
+fn source_lines_become_the_expected_nodes() {
     let syntax = Syntax::of(&["fn f(x: u8) { g(x) }".to_owned(), "not rust".to_owned()]);
     let kinds: Vec<NodeKind> = syntax.events.iter().map(|event| event.kind).collect();
     use NodeKind::*;

@@ -1,4 +1,5 @@
-//! The tree: twelve types of node, each with a pool of its own; a node's children hang in a list for each kind.
+//! The tree: twelve types of node, each with its own pool. The children of a node are in one list
+//! for each kind.
 
 use core::alloc::Layout;
 use core::ptr::null_mut;
@@ -8,10 +9,10 @@ use crate::nodes::NodeFamily;
 use crate::workloads::litter::Histogram;
 use crate::workloads::mix;
 
-/// Where a list of nodes begins; each links to the next.
+/// The head of a list of nodes. Each node links to the next.
 pub(super) type List<F, T> = Option<<F as NodeFamily>::Box<T>>;
 
-/// What a visit finds.
+/// The result of a visit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct TreeWalk {
     pub(super) nodes: u64,
@@ -19,7 +20,7 @@ pub(super) struct TreeWalk {
 }
 
 impl TreeWalk {
-    /// Passes a node.
+    /// Visits a node.
     pub(super) fn node(&mut self, kind: NodeKind, head: Head) {
         self.nodes += 1;
         self.sum = mix(self.sum, kind as u64 ^ u64::from(head.variant) << 4 ^ u64::from(head.name) << 32);
@@ -28,32 +29,32 @@ impl TreeWalk {
 
 /// A type of node.
 pub(super) trait TreePart<F: NodeFamily>: Unpin + 'static {
-    /// The next one of its list.
+    /// Returns the link to the next node of the list.
     fn next(&mut self) -> &mut List<F, Self>
     where
         Self: Sized;
 
-    /// Reads the events behind its beginning, up to its end.
+    /// Builds a node from the events after its start, up to its end.
     fn build(builder: &mut TreeBuilder<'_, F>, head: Head) -> F::Box<Self>
     where
         Self: Sized;
 
-    /// Passes the node, its children, and the rest of its list.
+    /// Visits the node, its children, and the rest of its list.
     fn visit(list: &List<F, Self>, walk: &mut TreeWalk)
     where
         Self: Sized;
 
-    /// Gives back the nodes of a list and all below them.
+    /// Frees the nodes of a list and all nodes below them.
     ///
     /// # Safety
     ///
-    /// They came from these pools.
+    /// The nodes are from these pools.
     unsafe fn release(pools: &Pools<F>, list: List<F, Self>)
     where
         Self: Sized;
 }
 
-/// Reads events, makes nodes.
+/// Reads events and builds nodes.
 pub(super) struct TreeBuilder<'a, F: NodeFamily> {
     pools: &'a Pools<F>,
     events: core::slice::Iter<'a, SyntaxEvent>,
@@ -77,7 +78,7 @@ impl<F: NodeFamily, T: TreePart<F>> SiblingChain<F, T> {
         if self.last.is_null() {
             self.first = Some(node);
         } else {
-            // SAFETY: nodes do not move, and those of the chain are reached through it alone.
+            // SAFETY: nodes do not move, and only the chain reaches its nodes.
             let last = unsafe { &mut *self.last };
             *last.next() = Some(node);
         }
@@ -92,15 +93,15 @@ macro_rules! tree {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(super) enum NodeKind {
             $($(#[$doc])* $name,)*
-            /// No node: the end of one.
+            /// No node, but the end of one.
             End,
         }
 
-        /// How many kinds there are.
+        /// The number of kinds.
         pub(super) const KINDS: usize = NodeKind::End as usize;
 
         impl NodeKind {
-            /// Whether nodes of this kind have a list for the other.
+            /// Returns whether nodes of this kind have a list for the other.
             pub(super) fn holds(self, child: Self) -> bool {
                 match self {
                     $(Self::$name => [$(Self::$child),*].contains(&child),)*
@@ -120,7 +121,7 @@ macro_rules! tree {
             }
         }
 
-        /// The nodes of a tree by layout.
+        /// Returns the layouts of the nodes of a tree.
         pub(super) fn histogram<F: NodeFamily>(counts: &[u64; KINDS]) -> Histogram {
             vec![$((Layout::new::<$name<F>>(), counts[NodeKind::$name as usize]),)*]
         }
@@ -149,7 +150,8 @@ macro_rules! tree {
                                 let child = $child::build(builder, head);
                                 $list.push(child);
                             })*
-                            // Its own end: the events nest only what has a list.
+                            // This is the node's own end, since events only nest kinds that have a
+                            // list.
                             _ => break,
                         }
                     }
@@ -173,7 +175,7 @@ macro_rules! tree {
                         // SAFETY: the caller's duty is the callee's.
                         $(unsafe { $child::release(pools, node.$list.take()) };)*
                         link = node.next.take();
-                        // SAFETY: the node is this pool's.
+                        // SAFETY: the node is from this pool.
                         unsafe { F::take(&pools.$pool, node) };
                     }
                 }
@@ -234,7 +236,7 @@ pub(super) fn visit<F: NodeFamily>(roots: &List<F, Item<F>>, walk: &mut TreeWalk
 ///
 /// # Safety
 ///
-/// They came from these pools.
+/// The nodes are from these pools.
 pub(super) unsafe fn release<F: NodeFamily>(pools: &Pools<F>, roots: List<F, Item<F>>) {
     // SAFETY: the caller's duty is the callee's.
     unsafe { Item::release(pools, roots) };

@@ -1,0 +1,100 @@
+//! Compares the results of checks. A contender that differs from the others gets no figures.
+
+use super::record::{Checked, ContenderState, WorkloadOutcome};
+use crate::card::ContenderClass;
+use crate::contenders::{ALWAYS, REFERENCE, VOID};
+
+/// Returns the key of one of the contenders that each class starts with.
+pub(super) fn key_of(index: usize) -> &'static str {
+    ALWAYS[index]
+}
+
+/// Compares the checks with arithmetic, with the contents written, and with the reference.
+pub(super) fn compare(outcome: &mut WorkloadOutcome) {
+    let reference = outcome.checks.iter().find(|check| check.contender == key_of(REFERENCE)).cloned();
+    let class = outcome.spec.class;
+    for check in &outcome.checks {
+        if let Some(wrong) = wrong(class, check, reference.as_ref())
+            && let Some(state) = outcome.states.get_mut(&check.contender)
+            && state.ran()
+        {
+            *state = ContenderState::Wrong(wrong);
+        }
+    }
+}
+
+/// Returns how a check differs from the expected one. If the reference died, arithmetic and
+/// contents remain.
+fn wrong(class: ContenderClass, check: &Checked, reference: Option<&Checked>) -> Option<String> {
+    let asked = check.asked.or(reference.map(|reference| reference.tally.allocs));
+    if let Some(asked) = asked
+        && check.tally.allocs != asked
+    {
+        return Some(format!("{} allocations requested, {} counted", asked, check.tally.allocs));
+    }
+    // The heap's buffers after refusals end there, and an arena drops a tree of nodes at once. Only
+    // these two classes end item by item.
+    if let Some(reference) = reference
+        && matches!(class, ContenderClass::Blocks | ContenderClass::Objects)
+        && (check.tally.frees, check.tally.resizes) != (reference.tally.frees, reference.tally.resizes)
+    {
+        return Some(format!(
+            "{} frees and {} resizes, the reference {} and {}",
+            check.tally.frees, check.tally.resizes, reference.tally.frees, reference.tally.resizes
+        ));
+    }
+    // Blocks of the allocator that does nothing overlap, so only their number is checked.
+    if check.contender == key_of(VOID) {
+        return None;
+    }
+    if check.tally.damaged > 0 {
+        return Some(format!("{} blocks lost their contents", check.tally.damaged));
+    }
+    reference
+        .is_some_and(|reference| check.checksum != reference.checksum)
+        .then(|| "checksum differs from the reference's".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tally::CallTally;
+
+    fn check(contender: &str, allocs: u64, damaged: u64, checksum: u64) -> Checked {
+        let tally =
+            CallTally { allocs, resizes: 0, frees: allocs, bytes: 64 * allocs, peak_live: 64, damaged };
+        Checked { contender: contender.to_owned(), asked: Some(10), tally, checksum }
+    }
+
+    #[test]
+    fn a_check_fails_on_missing_allocations_changed_contents_or_another_sum() {
+        let reference = check(key_of(REFERENCE), 10, 0, 77);
+        let among = Some(&reference);
+        assert_eq!(wrong(ContenderClass::Blocks, &reference, among), None);
+        assert!(
+            wrong(ContenderClass::Blocks, &check("x", 9, 0, 77), among)
+                .is_some_and(|why| why.contains("10 allocations requested"))
+        );
+        let mut lost = check("x", 10, 0, 77);
+        lost.tally.frees = 9;
+        assert!(wrong(ContenderClass::Blocks, &lost, among).is_some_and(|why| why.contains("9 frees")));
+        assert!(
+            wrong(ContenderClass::Blocks, &check("x", 10, 1, 77), among)
+                .is_some_and(|why| why.contains("lost"))
+        );
+        assert!(
+            wrong(ContenderClass::Blocks, &check("x", 10, 0, 78), among)
+                .is_some_and(|why| why.contains("checksum"))
+        );
+        assert_eq!(wrong(ContenderClass::Blocks, &check(key_of(VOID), 10, 5, 1), among), None);
+        assert!(
+            wrong(ContenderClass::Blocks, &check(key_of(VOID), 0, 0, 77), among).is_some(),
+            "the loop must be the same loop"
+        );
+        // If the reference died, the others are compared with arithmetic and with what they read
+        // back.
+        assert!(wrong(ContenderClass::Blocks, &check("x", 9, 0, 77), None).is_some());
+        assert!(wrong(ContenderClass::Blocks, &check("x", 10, 1, 77), None).is_some());
+        assert_eq!(wrong(ContenderClass::Blocks, &check("x", 10, 0, 78), None), None);
+    }
+}
