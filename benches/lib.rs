@@ -8,7 +8,7 @@ use core::hint::black_box;
 use core::time::Duration;
 use std::time::Instant;
 
-use bench_harness::card::Class;
+use bench_harness::card::ContenderClass;
 use bench_harness::contenders::{self, TWIN};
 use bench_harness::workloads::blocks::json::Document;
 use bench_harness::workloads::nodes::{Corpus, Sources};
@@ -17,7 +17,7 @@ use criterion::Criterion;
 
 /// Runs the quick workloads of a class, as the arguments of the command line choose: a group for each, a function of it for
 /// each contender that can run it.
-pub fn run(class: Class) {
+pub fn run(class: ContenderClass) {
     let mut criterion = Criterion::default()
         .sample_size(20)
         .warm_up_time(Duration::from_millis(300))
@@ -27,10 +27,10 @@ pub fn run(class: Class) {
     criterion.final_summary();
 }
 
-fn all(class: Class, criterion: &mut Criterion) {
+fn all(class: ContenderClass, criterion: &mut Criterion) {
     let seed = 4141;
     let specs: Vec<_> =
-        catalogue().into_iter().filter(|spec| spec.scale == Scale::Quick && spec.class() == class).collect();
+        catalogue().into_iter().filter(|spec| spec.scale == Scale::Quick && spec.class == class).collect();
     let document = if specs.iter().any(|spec| spec.parses()) {
         Document::load(Document::find().as_deref(), seed)
     } else {

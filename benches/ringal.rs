@@ -3,5 +3,5 @@
 //! `cargo bench -p benches --bench ringal -- 'S1-buffers/fixed'` runs the workloads of that name.
 
 fn main() {
-    benches::run(bench_harness::card::Class::Buffers);
+    benches::run(bench_harness::card::ContenderClass::Buffers);
 }

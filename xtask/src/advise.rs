@@ -18,7 +18,7 @@ const PACKAGE: &str = "ephemera-trace";
 
 `cargo xtask record` writes traces. `cargo xtask replay` writes its figures beside the trace, and the advice uses them
 if they are there.")]
-pub(crate) struct Options {
+pub(crate) struct AdviseTraceOptions {
     /// The trace to read.
     trace: PathBuf,
     /// Also write a page with pictures.
@@ -27,7 +27,7 @@ pub(crate) struct Options {
 }
 
 /// Runs the command.
-pub(crate) fn main(ws: &Workspace, options: &Options) -> Result<bool> {
+pub(crate) fn main(ws: &Workspace, options: &AdviseTraceOptions) -> Result<bool> {
     let cargo = ws.cargo().args(["run", "--quiet", "--release", "--package", PACKAGE, "--"]);
     let mut command = cargo.arg("advise").arg(std::path::absolute(&options.trace)?);
     if let Some(html) = &options.html {

@@ -31,13 +31,13 @@ const ALIGNED: &str = "-Cllvm-args=-align-all-nofallthru-blocks=6";
   cargo xtask bench --seed 7 --quick                         other operations, the same for each run of a seed
   cargo xtask bench --quick --baseline old/summary.json      compares with an earlier run
   cargo xtask bench --icount                                 counts instructions and compares them with the record
-  cargo xtask bench --icount --full --rebase                 records the counts in bench/icount.json
+  cargo xtask bench --icount --full --rebase                 records the counts in benches/icount.json
   cargo xtask bench -- --help                                lists the harness's own options
 
 Writes report.html, report.md, summary.json and results.jsonl to --out. Without a C compiler the contenders written in C
 are left out, and the command names them. With --icount valgrind counts instructions and nothing is timed: a count that
 exceeds its record by more than 1 % and more than two instructions fails.")]
-pub(crate) struct Options {
+pub(crate) struct BenchOptions {
     /// Run fewer rounds: about two minutes.
     #[arg(long, conflicts_with = "full")]
     quick: bool,
@@ -56,7 +56,7 @@ pub(crate) struct Options {
     /// Compare with the summary.json of an earlier run.
     #[arg(long, value_name = "FILE", conflicts_with = "icount")]
     baseline: Option<PathBuf>,
-    /// Count instructions and compare them with bench/icount.json; needs valgrind.
+    /// Count instructions and compare them with benches/icount.json; needs valgrind.
     #[arg(long)]
     icount: bool,
     /// Record the counts.
@@ -71,7 +71,7 @@ pub(crate) struct Options {
 }
 
 /// Runs the command.
-pub(crate) fn main(ws: &Workspace, options: &Options) -> Result<bool> {
+pub(crate) fn main(ws: &Workspace, options: &BenchOptions) -> Result<bool> {
     if options.icount {
         return icount::main(ws, options);
     }
@@ -101,7 +101,7 @@ pub(crate) fn smoke() -> Step<'static> {
     })
 }
 
-impl Options {
+impl BenchOptions {
     fn passed(&self, ws: &Workspace) -> Result<Vec<String>> {
         // The harness starts at the root, so paths relative to the user's directory are made
         // absolute.
@@ -168,14 +168,14 @@ pub(crate) fn harness(ws: &Workspace, what: &str, profile: &str, peers: bool) ->
 
 #[cfg(test)]
 mod tests {
-    use super::Options;
+    use super::BenchOptions;
     use crate::workspace::tests::sample;
 
     #[test]
     fn options_are_passed_on_and_the_output_has_a_default() {
-        let args = Options::default().passed(&sample()).unwrap();
+        let args = BenchOptions::default().passed(&sample()).unwrap();
         assert_eq!(args, ["--out", "/ws/target/bench"]);
-        let all = Options {
+        let all = BenchOptions {
             quick: true,
             filter: Some("S[12]".into()),
             peers: Some("a,b".into()),
@@ -183,7 +183,7 @@ mod tests {
             out: Some("/tmp/r".into()),
             baseline: Some("/tmp/s.json".into()),
             rest: vec!["--list".into()],
-            ..Options::default()
+            ..BenchOptions::default()
         };
         let args = all.passed(&sample()).unwrap().join(" ");
         assert_eq!(

@@ -16,7 +16,7 @@ use crate::shell;
 use crate::steps::{Outcome, Step, run, select};
 use crate::test;
 use crate::tidy;
-use crate::toolchain::Missing;
+use crate::toolchain::MissingToolchain;
 use crate::workspace::Workspace;
 
 /// The default time limit in minutes. When it is over, running steps are stopped and the remaining
@@ -32,7 +32,7 @@ const MINUTES: u64 = 29;
   cargo xtask ci --minutes 120           allows more time on a slow machine
 
 The last line counts the results: `N passed, N failed`, and `, N skipped` if a toolchain is not available.")]
-pub(crate) struct Options {
+pub(crate) struct CiOptions {
     /// List the steps and run nothing.
     #[arg(long)]
     list: bool,
@@ -45,7 +45,7 @@ pub(crate) struct Options {
 }
 
 /// Runs the command.
-pub(crate) fn main(ws: &Workspace, options: &Options) -> Result<bool> {
+pub(crate) fn main(ws: &Workspace, options: &CiOptions) -> Result<bool> {
     let todo = select(steps(ws)?, &options.only)?;
     if options.list {
         for step in &todo {
@@ -96,7 +96,7 @@ fn steps(ws: &Workspace) -> Result<Vec<Step<'_>>> {
     steps.push(icount::step().beside());
     steps.push(bench::smoke().beside());
     steps.push(sanitize::address(ws)?.beside());
-    steps.extend(miri::steps(ws, miri::Model::Both, miri::CI_SEEDS, Missing::Install)?);
+    steps.extend(miri::steps(ws, miri::BorrowModel::Both, miri::CI_SEEDS, MissingToolchain::Install)?);
     Ok(steps)
 }
 

@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::{Result, bail};
 use clap::Args;
 
-pub(crate) use table::{Control, FILE, Kind, load};
+pub(crate) use table::{Control, ControlKind, FILE, load};
 
 use crate::cpeers::HARNESS;
 use crate::libtest::{TestRun, counts};
@@ -19,7 +19,7 @@ use crate::loom;
 use crate::miri;
 use crate::shell::{self, Captured, Cmd};
 use crate::steps::{Outcome, Step, run};
-use crate::toolchain::{self, Missing};
+use crate::toolchain::{self, MissingToolchain};
 use crate::workspace::{Package, Workspace};
 
 #[derive(Debug, Args)]
@@ -31,7 +31,7 @@ use crate::workspace::{Package, Workspace};
 A control is a place in the code such as
   #[cfg(ephemera_weaken = \"inbox_take_relaxed\")]
 and a row of xtask/controls.toml that names the test which must then fail.")]
-pub(crate) struct Options {
+pub(crate) struct ControlsOptions {
     /// The controls to run [default: all].
     name: Vec<String>,
     /// List the controls and run nothing.
@@ -47,7 +47,7 @@ const EMPTY: &str =
 const LONGEST: Duration = Duration::from_secs(300);
 
 /// Runs the command.
-pub(crate) fn main(ws: &Workspace, options: &Options) -> Result<bool> {
+pub(crate) fn main(ws: &Workspace, options: &ControlsOptions) -> Result<bool> {
     let all = load(ws)?;
     if options.list {
         for control in &all {
@@ -91,7 +91,8 @@ static SEEN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 fn check(ws: &Workspace, control: &Control) -> Result<Outcome> {
     let Some(commands) = commands(ws, control)? else {
-        let why = toolchain::nightly(&["miri", "rust-src"], Missing::Report).err().unwrap_or_default();
+        let why =
+            toolchain::nightly(&["miri", "rust-src"], MissingToolchain::Report).err().unwrap_or_default();
         return Ok(Outcome::Skipped(why));
     };
     let mut ran = 0;
@@ -121,9 +122,11 @@ fn check(ws: &Workspace, control: &Control) -> Result<Outcome> {
 fn commands(ws: &Workspace, control: &Control) -> Result<Option<Vec<TestRun>>> {
     let package = ws.package(&control.package)?;
     let (base, whole_files) = match control.kind {
-        Kind::Loom => (loom::control_base(ws, package), Some(loom::files(package))),
-        Kind::Test => (ws.cargo().args(["test", "--package", &package.name]).args(lean(package)), None),
-        Kind::Miri => match miri::control_base(ws, package, control.seeds) {
+        ControlKind::Loom => (loom::control_base(ws, package), Some(loom::files(package))),
+        ControlKind::Test => {
+            (ws.cargo().args(["test", "--package", &package.name]).args(lean(package)), None)
+        }
+        ControlKind::Miri => match miri::control_base(ws, package, control.seeds) {
             Some(base) => (base, None),
             None => return Ok(None),
         },
@@ -172,10 +175,10 @@ fn falls(ws: &Workspace, control: &Control, plain: &TestRun) -> Result<bool> {
     let mut weak = plain.clone();
     weak.cargo = match control.kind {
         // Miri uses the compiler wrapper itself, so here the cfg reaches every crate.
-        Kind::Miri => {
+        ControlKind::Miri => {
             weak.cargo.env_append("RUSTFLAGS", &format!("--cfg ephemera_weaken=\"{}\"", control.name))
         }
-        Kind::Loom | Kind::Test => wrapper::wrap(ws, &control.name, weak.cargo)?,
+        ControlKind::Loom | ControlKind::Test => wrapper::wrap(ws, &control.name, weak.cargo)?,
     };
     quiet_build(&weak.cargo, "with the cfg")?;
     shell::say(&format!("$ {}", weak.command().shown()));
@@ -206,7 +209,7 @@ fn end_of(text: &str) -> String {
 ///
 /// # Errors
 /// The run failed before a test started, or in a test that Miri cannot run.
-fn judge(kind: Kind, ran: &Captured) -> Result<bool> {
+fn judge(kind: ControlKind, ran: &Captured) -> Result<bool> {
     if ran.success {
         return Ok(false);
     }
@@ -214,7 +217,7 @@ fn judge(kind: Kind, ran: &Captured) -> Result<bool> {
         bail!("the run failed with the cfg before a test started");
     }
     let found = ["Undefined Behavior", "panicked at", "memory leaked", "data race", "deadlock"];
-    if kind == Kind::Miri
+    if kind == ControlKind::Miri
         && ran.text.contains("unsupported operation")
         && !found.iter().any(|word| ran.text.contains(word))
     {
@@ -225,7 +228,7 @@ fn judge(kind: Kind, ran: &Captured) -> Result<bool> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Kind, judge};
+    use super::{ControlKind, judge};
     use crate::shell::Captured;
 
     fn ran(success: bool, text: &str) -> Captured {
@@ -235,23 +238,23 @@ mod tests {
     #[test]
     fn a_failed_test_is_distinguished_from_one_that_passed_or_never_ran() {
         let failed = "running 1 test\ntest loom_a ... FAILED\ntest result: FAILED. 0 passed; 1 failed;";
-        assert!(judge(Kind::Loom, &ran(false, failed)).unwrap());
+        assert!(judge(ControlKind::Loom, &ran(false, failed)).unwrap());
         let passed = "running 1 test\ntest result: ok. 1 passed; 0 failed;";
-        assert!(!judge(Kind::Loom, &ran(true, passed)).unwrap());
-        assert!(judge(Kind::Loom, &ran(false, "error[E0425]: cannot find value")).is_err());
-        assert!(judge(Kind::Test, &ran(false, "running 0 tests\nerror: linking failed")).is_err());
+        assert!(!judge(ControlKind::Loom, &ran(true, passed)).unwrap());
+        assert!(judge(ControlKind::Loom, &ran(false, "error[E0425]: cannot find value")).is_err());
+        assert!(judge(ControlKind::Test, &ran(false, "running 0 tests\nerror: linking failed")).is_err());
     }
 
     #[test]
     fn a_process_that_dies_in_a_test_counts_as_a_failure() {
-        assert!(judge(Kind::Test, &ran(false, "running 1 test\nsignal: 11, SIGSEGV")).unwrap());
+        assert!(judge(ControlKind::Test, &ran(false, "running 1 test\nsignal: 11, SIGSEGV")).unwrap());
     }
 
     #[test]
     fn an_operation_that_miri_does_not_support_is_not_a_failed_test() {
         let text = "running 1 test\nerror: unsupported operation: can't call foreign function";
-        assert!(judge(Kind::Miri, &ran(false, text)).is_err());
+        assert!(judge(ControlKind::Miri, &ran(false, text)).is_err());
         let text = "running 1 test\nerror: Undefined Behavior: Data race detected";
-        assert!(judge(Kind::Miri, &ran(false, text)).unwrap());
+        assert!(judge(ControlKind::Miri, &ran(false, text)).unwrap());
     }
 }

@@ -10,7 +10,7 @@ pub(crate) const HARNESS: &str = "bench-harness";
 
 /// A tool that a contender's build needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Need {
+enum PeerNeed {
     /// A C compiler whose programs run.
     Cc,
     /// A C++20 compiler whose programs run.
@@ -25,7 +25,7 @@ enum Need {
 struct Feature {
     name: &'static str,
     contenders: &'static str,
-    needs: &'static [Need],
+    needs: &'static [PeerNeed],
 }
 
 /// The features, in the order of messages.
@@ -33,19 +33,19 @@ const FEATURES: [Feature; 2] = [
     Feature {
         name: "c-peers",
         contenders: "mimalloc, jemalloc (contenders written in C)",
-        needs: &[Need::Cc, Need::Make],
+        needs: &[PeerNeed::Cc, PeerNeed::Make],
     },
     Feature {
         name: "cpp-peers",
         contenders: "snmalloc (written in C++)",
-        needs: &[Need::Cc, Need::Cxx, Need::Make, Need::Cmake],
+        needs: &[PeerNeed::Cc, PeerNeed::Cxx, PeerNeed::Make, PeerNeed::Cmake],
     },
 ];
 
 /// The tools that this machine lacks.
 #[derive(Debug)]
 pub(crate) struct Support {
-    missing: Vec<Need>,
+    missing: Vec<PeerNeed>,
 }
 
 impl Support {
@@ -53,10 +53,10 @@ impl Support {
     pub(crate) fn detect(ws: &Workspace) -> Self {
         let dir = ws.target_dir("xtask-cc");
         let there = [
-            (Need::Cc, compiler_works(&dir, &C)),
-            (Need::Cxx, compiler_works(&dir, &CXX)),
-            (Need::Make, starts("make")),
-            (Need::Cmake, starts("cmake")),
+            (PeerNeed::Cc, compiler_works(&dir, &C)),
+            (PeerNeed::Cxx, compiler_works(&dir, &CXX)),
+            (PeerNeed::Make, starts("make")),
+            (PeerNeed::Cmake, starts("cmake")),
         ];
         Self { missing: there.into_iter().filter(|(_, works)| !works).map(|(need, _)| need).collect() }
     }
@@ -83,7 +83,7 @@ impl Support {
             return None;
         }
         let names: Vec<_> = left_out.iter().map(|feature| feature.contenders).collect();
-        let needed = |need: &&Need| left_out.iter().any(|feature| feature.needs.contains(need));
+        let needed = |need: &&PeerNeed| left_out.iter().any(|feature| feature.needs.contains(need));
         let missing: Vec<_> = self.missing.iter().filter(needed).map(|need| need.told()).collect();
         let ways: Vec<_> = self.missing.iter().filter(needed).map(|need| need.way()).collect();
         Some(format!(
@@ -95,7 +95,7 @@ impl Support {
     }
 }
 
-impl Need {
+impl PeerNeed {
     fn told(self) -> &'static str {
         match self {
             Self::Cc => "no working C compiler was found ($CC, cc)",
@@ -125,7 +125,7 @@ fn quiet(command: &mut Command) -> bool {
 }
 
 /// A program that tests a language's compiler.
-struct Probe {
+struct PeerProbe {
     /// The variable that names the compiler, and its name if the variable is not set.
     named: (&'static str, &'static str),
     file: &'static str,
@@ -135,7 +135,7 @@ struct Probe {
     libraries: &'static [&'static str],
 }
 
-const C: Probe = Probe {
+const C: PeerProbe = PeerProbe {
     named: ("CC", "cc"),
     file: "probe.c",
     text: "#include <stdlib.h>\nint main(void) { free(malloc(1)); return 0; }\n",
@@ -143,7 +143,7 @@ const C: Probe = Probe {
     libraries: &[],
 };
 
-const CXX: Probe = Probe {
+const CXX: PeerProbe = PeerProbe {
     named: ("CXX", "c++"),
     file: "probe.cc",
     text: "#include <atomic>\n#include <concepts>\nint main() { std::atomic<int> zero{0}; return zero.load(); }\n",
@@ -154,7 +154,7 @@ const CXX: Probe = Probe {
 
 /// Returns whether the compiler builds a program that runs. A compiler without headers or a linker
 /// does not.
-fn compiler_works(dir: &Path, probe: &Probe) -> bool {
+fn compiler_works(dir: &Path, probe: &PeerProbe) -> bool {
     let (variable, otherwise) = probe.named;
     let named = std::env::var(variable).ok().filter(|line| !line.trim().is_empty());
     let line = named.unwrap_or_else(|| otherwise.to_owned());
@@ -172,13 +172,13 @@ fn compiler_works(dir: &Path, probe: &Probe) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Need, Support};
+    use super::{PeerNeed, Support};
 
     #[test]
     fn the_message_names_missing_contenders_and_what_to_install() {
         let whole = Support { missing: vec![] };
         assert!(whole.told().is_none() && whole.arguments().is_empty());
-        let support = Support { missing: vec![Need::Make] };
+        let support = Support { missing: vec![PeerNeed::Make] };
         let told = support.told().unwrap();
         assert!(told.contains("mimalloc, jemalloc") && told.contains("snmalloc"), "{told}");
         assert!(told.contains("make was not found"), "{told}");
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn without_cmake_the_contenders_in_c_are_still_built() {
-        let support = Support { missing: vec![Need::Cmake] };
+        let support = Support { missing: vec![PeerNeed::Cmake] };
         let told = support.told().unwrap();
         assert!(told.contains("snmalloc") && !told.contains("mimalloc"), "{told}");
         assert_eq!(support.arguments(), ["--no-default-features", "--features=rust-peers,c-peers"]);

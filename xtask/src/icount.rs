@@ -1,5 +1,5 @@
 //! `cargo xtask bench --icount`: counts instructions per operation and compares them with the
-//! record in `bench/icount.json`.
+//! record in `benches/icount.json`.
 //!
 //! On a busy machine times cannot show a regression of a few per cent. Counts can, since they are
 //! the same in every run. They do not tell which allocator is faster: a cache miss and a hit are
@@ -13,17 +13,17 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-use self::compare::{BUILD, Counts, judged, merged, table};
+use self::compare::{BUILD, InstructionCounts, judged, merged, table};
 use crate::bench;
 use crate::steps::{Outcome, Step};
 use crate::workspace::Workspace;
 
 /// The record's path from the root.
-const RECORD: &str = "bench/icount.json";
+const RECORD: &str = "benches/icount.json";
 
 /// The failure without a record.
 const UNRECORDED: &str =
-    "there is no bench/icount.json; `cargo xtask bench --icount --full --rebase` writes it";
+    "there is no benches/icount.json; `cargo xtask bench --icount --full --rebase` writes it";
 
 /// The profile of counted builds.
 const PROFILE: &str = "icount";
@@ -36,7 +36,7 @@ const IN_CI: &str = "^(S1/pair/(64|1024|8192)|S2/batch/100x16|W/window/1024x136|
 |S2-set/insert|S1-buffers/(fixed/64|extend|freeze)|S7-buffers/packet/1024)$";
 
 /// Runs the command. Returns `true` if no count exceeds its record, or if a new record was written.
-pub(crate) fn main(ws: &Workspace, options: &bench::Options) -> Result<bool> {
+pub(crate) fn main(ws: &Workspace, options: &bench::BenchOptions) -> Result<bool> {
     let counts = count(ws, options)?;
     let path = ws.root.join(RECORD);
     let record = load(&path)?;
@@ -75,7 +75,7 @@ pub(crate) fn step() -> Step<'static> {
             return Ok(without_valgrind());
         }
         let record = load(&ws.root.join(RECORD))?.context(UNRECORDED)?;
-        let counts = count(ws, &bench::Options::only(IN_CI))?;
+        let counts = count(ws, &bench::BenchOptions::only(IN_CI))?;
         Ok(judged(&counts, &record, false))
     })
 }
@@ -97,7 +97,7 @@ fn starts(command: &mut Command) -> bool {
 }
 
 /// Builds the harness and runs it in counting mode.
-fn count(ws: &Workspace, options: &bench::Options) -> Result<Counts> {
+fn count(ws: &Workspace, options: &bench::BenchOptions) -> Result<InstructionCounts> {
     let harness = |what| bench::harness(ws, what, PROFILE, false);
     eprintln!("Building the harness: {BUILD}. The first build takes some minutes.");
     harness("build")?.run_or("the harness does not build: see the messages above")?;
@@ -111,7 +111,7 @@ fn count(ws: &Workspace, options: &bench::Options) -> Result<Counts> {
     load(&out.join("icount.json"))?.context("the harness wrote no figures")
 }
 
-fn load(path: &Path) -> Result<Option<Counts>> {
+fn load(path: &Path) -> Result<Option<InstructionCounts>> {
     let text = match fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),

@@ -8,7 +8,7 @@ use crate::steps::Outcome;
 
 /// The results that the test programs of one command printed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
+pub(crate) struct TestCounts {
     /// Tests that were started. Under Miri with many seeds each test counts once per seed.
     pub(crate) started: u64,
     /// Tests that passed.
@@ -18,8 +18,8 @@ pub(crate) struct Counts {
 }
 
 /// Reads the lines `running N tests` and `test result: …`.
-pub(crate) fn counts(text: &str) -> Counts {
-    let mut counts = Counts::default();
+pub(crate) fn counts(text: &str) -> TestCounts {
+    let mut counts = TestCounts::default();
     for line in text.lines().map(str::trim) {
         if let Some(rest) = line.strip_prefix("running ") {
             let mut words = rest.split(' ');
@@ -81,7 +81,7 @@ impl TestRun {
     ///
     /// # Errors
     /// The build or a test failed.
-    pub(crate) fn counted(&self) -> Result<Counts> {
+    pub(crate) fn counted(&self) -> Result<TestCounts> {
         if !self.build()? {
             bail!("the tests do not compile");
         }
@@ -94,7 +94,7 @@ impl TestRun {
         Ok(counts)
     }
 
-    fn why(&self, ran: &Captured, counts: Counts) -> String {
+    fn why(&self, ran: &Captured, counts: TestCounts) -> String {
         let what = match counts.failed {
             0 if counts.started == 0 => "the test command failed before a test ran".to_owned(),
             0 => "a test ended its process".to_owned(),
@@ -109,28 +109,28 @@ impl TestRun {
 
 #[cfg(test)]
 mod tests {
-    use super::{Counts, counts, listed};
+    use super::{TestCounts, counts, listed};
 
     #[test]
     fn counts_of_several_programs_are_added() {
         let text = "   Running unittests src/lib.rs\nrunning 2 tests\ntest a ... ok\ntest b ... FAILED\n\n\
             test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 3 filtered out; finished in 0.01s\n\
             running 1 test\ntest c ... ok\ntest result: ok. 1 passed; 0 failed; 0 ignored; 0 measured";
-        assert_eq!(counts(text), Counts { started: 3, passed: 2, failed: 1 });
+        assert_eq!(counts(text), TestCounts { started: 3, passed: 2, failed: 1 });
     }
 
     #[test]
     fn a_filter_without_a_match_gives_zero_tests() {
         let text =
             "running 0 tests\n\ntest result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 9 filtered out";
-        assert_eq!(counts(text), Counts::default());
+        assert_eq!(counts(text), TestCounts::default());
     }
 
     #[test]
     fn a_test_that_crashes_is_started_and_neither_passed_nor_failed() {
         let text =
             "running 1 test\nerror: test failed\n  process didn't exit successfully (signal: 11, SIGSEGV)";
-        assert_eq!(counts(text), Counts { started: 1, passed: 0, failed: 0 });
+        assert_eq!(counts(text), TestCounts { started: 1, passed: 0, failed: 0 });
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use anyhow::Result;
 use clap::Args;
 
-use crate::controls::{self, Kind};
+use crate::controls::{self, ControlKind};
 use crate::libtest::TestRun;
 use crate::steps::{Outcome, Step, run};
 use crate::workspace::{Package, Workspace};
@@ -28,7 +28,7 @@ const PREEMPTIONS: u32 = 3;
   cargo xtask loom --controls               also runs the controls: each weakened model must fail
 
 A model is a unit test named loom_*, or any test of an integration test file named loom*.")]
-pub(crate) struct Options {
+pub(crate) struct LoomOptions {
     /// Run the models of this package: its name or directory.
     #[arg(long, short)]
     package: Option<String>,
@@ -43,7 +43,7 @@ pub(crate) struct Options {
 }
 
 /// Runs the command.
-pub(crate) fn main(ws: &Workspace, options: &Options) -> Result<bool> {
+pub(crate) fn main(ws: &Workspace, options: &LoomOptions) -> Result<bool> {
     let packages = ws.choose(options.package.as_deref(), &MODELLED)?;
     let mut todo = Vec::new();
     if let Some(model) = options.model.as_deref() {
@@ -64,7 +64,7 @@ pub(crate) fn main(ws: &Workspace, options: &Options) -> Result<bool> {
                 .package
                 .as_deref()
                 .is_none_or(|name| ws.package(name).is_ok_and(|p| p.name == control.package));
-            control.kind == Kind::Loom && chosen
+            control.kind == ControlKind::Loom && chosen
         })?);
     }
     Ok(run(ws, todo))

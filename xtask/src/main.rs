@@ -51,29 +51,29 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Compare allocators: build the harness, run it, print tables.
-    Bench(bench::Options),
+    Bench(bench::BenchOptions),
     /// Record every call that a program makes to its allocator.
-    Record(record::Options),
+    Record(record::RecordOptions),
     /// Replay a recorded program over every general allocator.
-    Replay(replay::Options),
+    Replay(replay::ReplayTraceOptions),
     /// Estimate what a recorded program would gain from another allocator.
-    Advise(advise::Options),
+    Advise(advise::AdviseTraceOptions),
     /// Record the last measurement and write its tables into README.md.
-    Readme(readme::Options),
+    Readme(readme::ReadmeOptions),
     /// Run all tests: unit, integration and doc tests, loom models, Miri.
-    Test(test::Options),
+    Test(test::TestOptions),
     /// Run every check that a change must pass.
-    Ci(ci::Options),
+    Ci(ci::CiOptions),
     /// Run the loom models.
-    Loom(loom::Options),
+    Loom(loom::LoomOptions),
     /// Run the negative controls: each weakens the code, and its test must fail.
-    Controls(controls::Options),
+    Controls(controls::ControlsOptions),
     /// Run the tests under Miri.
-    Miri(miri::Options),
+    Miri(miri::MiriOptions),
     /// Run the tests under a sanitizer.
-    Sanitize(sanitize::Options),
+    Sanitize(sanitize::SanitizeOptions),
     /// Check the text of the repository: file sizes, orderings, versions, features, prose.
-    Tidy(tidy::Options),
+    Tidy(tidy::TidyOptions),
     /// Install the toolchains and targets that the other commands use.
     #[command(after_help = "Examples:\n  cargo xtask toolchains")]
     Toolchains,

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use crate::libtest::TestRun;
 use crate::steps::{Outcome, Step};
 use crate::test::COMPILE_FAIL;
-use crate::toolchain::{self, Missing};
+use crate::toolchain::{self, MissingToolchain};
 use crate::workspace::Workspace;
 
 /// A crate and its feature sets.
@@ -49,8 +49,8 @@ pub(crate) const TARGETS: &[&str] =
     &["thumbv7em-none-eabihf", "i686-unknown-linux-gnu", "powerpc-unknown-linux-gnu"];
 
 /// The test support must build wherever the library crates do, so also without 64-bit atomics.
-const TESTKIT: Cell =
-    Cell { compiler: Compiler::Pinned, act: Act::Check, features: &[""], target: TARGETS[2] };
+const TESTKIT: MatrixCell =
+    MatrixCell { compiler: Compiler::Pinned, act: Act::Check, features: &[""], target: TARGETS[2] };
 
 /// The compiler of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +74,7 @@ enum Act {
 
 /// One row. An empty target means this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Cell {
+struct MatrixCell {
     compiler: Compiler,
     act: Act,
     features: &'static [&'static str],
@@ -83,10 +83,10 @@ struct Cell {
 
 impl Crate {
     /// Returns the rows of this crate.
-    fn rows(&self) -> Vec<Cell> {
+    fn rows(&self) -> Vec<MatrixCell> {
         use Act::{Check, Test};
         use Compiler::{Nightly, Oldest, Pinned};
-        let row = |compiler, act, features, target| Cell { compiler, act, features, target };
+        let row = |compiler, act, features, target| MatrixCell { compiler, act, features, target };
         let mut rows = vec![row(Oldest, Check, self.features, ""), row(Pinned, Check, self.features, "")];
         rows.extend(self.nightly.iter().map(|sets| row(Nightly, Test, sets, "")));
         rows.push(row(Pinned, Check, self.no_std, TARGETS[0]));
@@ -98,7 +98,7 @@ impl Crate {
 /// Returns a step for each crate and row.
 pub(crate) fn steps() -> Vec<Step<'static>> {
     let rows = CRATES.iter().flat_map(|of| of.rows().into_iter().map(|cell| (of.dir, cell)));
-    let step = |(dir, cell): (&'static str, Cell)| {
+    let step = |(dir, cell): (&'static str, MatrixCell)| {
         let sets: Vec<_> = cell.features.iter().map(|set| shown(set)).collect();
         let what = format!("{} with {}", cell.act.word(), sets.join(" | "));
         Step::new(name(dir, &cell), what, move |ws| walk(ws, dir, cell)).beside()
@@ -106,7 +106,7 @@ pub(crate) fn steps() -> Vec<Step<'static>> {
     rows.chain([("testkit", TESTKIT)]).map(step).collect()
 }
 
-fn name(dir: &str, cell: &Cell) -> String {
+fn name(dir: &str, cell: &MatrixCell) -> String {
     let last = match (cell.target.split('-').next(), cell.act) {
         (Some(machine), Act::Check) if !machine.is_empty() => machine.to_owned(),
         (_, Act::Check) => "features".to_owned(),
@@ -117,15 +117,15 @@ fn name(dir: &str, cell: &Cell) -> String {
     format!("matrix/{dir}/{}/{last}", cell.compiler.word())
 }
 
-fn walk(ws: &Workspace, dir: &str, cell: Cell) -> Result<Outcome> {
+fn walk(ws: &Workspace, dir: &str, cell: MatrixCell) -> Result<Outcome> {
     let found = match cell.compiler {
         Compiler::Pinned => Ok(toolchain::pinned(ws)?),
-        Compiler::Oldest => toolchain::release(&toolchain::oldest(ws)?, Missing::Install),
-        Compiler::Nightly => toolchain::nightly(&[], Missing::Install),
+        Compiler::Oldest => toolchain::release(&toolchain::oldest(ws)?, MissingToolchain::Install),
+        Compiler::Nightly => toolchain::nightly(&[], MissingToolchain::Install),
     };
     let found = match found {
         Ok(name) if cell.target.is_empty() => Ok(name),
-        Ok(name) => toolchain::target(&name, cell.target, Missing::Install).map(|()| name),
+        Ok(name) => toolchain::target(&name, cell.target, MissingToolchain::Install).map(|()| name),
         Err(why) => Err(why),
     };
     let compiler = match found {

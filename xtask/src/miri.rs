@@ -7,12 +7,12 @@ use clap::{Args, ValueEnum};
 use crate::libtest::{TestRun, listed};
 use crate::shell::{self, Cmd};
 use crate::steps::{Outcome, Step, run};
-use crate::toolchain::{self, Missing};
+use crate::toolchain::{self, MissingToolchain};
 use crate::workspace::{Package, Workspace};
 
 /// A package and how Miri checks it.
 #[derive(Debug)]
-struct Gate {
+struct MiriGate {
     /// The package's directory.
     dir: &'static str,
     /// Whether Miri checks strict provenance. A crate that masks an address to find a header cannot
@@ -24,13 +24,13 @@ struct Gate {
 }
 
 /// All packages that Miri checks.
-const GATES: [Gate; 6] = [
-    Gate { dir: "prim", strict: false, always: true },
-    Gate { dir: "testkit", strict: false, always: false },
-    Gate { dir: "ring-alloc", strict: false, always: true },
-    Gate { dir: "ringal", strict: true, always: true },
-    Gate { dir: "shared_arena", strict: true, always: true },
-    Gate { dir: "typed-pool", strict: false, always: true },
+const GATES: [MiriGate; 6] = [
+    MiriGate { dir: "prim", strict: false, always: true },
+    MiriGate { dir: "testkit", strict: false, always: false },
+    MiriGate { dir: "ring-alloc", strict: false, always: true },
+    MiriGate { dir: "ringal", strict: true, always: true },
+    MiriGate { dir: "shared_arena", strict: true, always: true },
+    MiriGate { dir: "typed-pool", strict: false, always: true },
 ];
 
 /// The components that Miri needs.
@@ -62,7 +62,7 @@ const CONCURRENT: &str = "-Zmiri-preemption-rate=0.05 -Zmiri-address-reuse-cross
 
 /// The borrow model that Miri checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Model {
+pub(crate) enum BorrowModel {
     /// Stacked Borrows.
     Stacked,
     /// Tree Borrows.
@@ -80,7 +80,7 @@ pub(crate) enum Model {
 
 Threaded tests have conc_ in their name. The last model (Tree Borrows, if both run) runs them in the search with seeds
 only. With --seeds 0 there is no search, and they run once like the other tests. Flags in MIRIFLAGS come first.")]
-pub(crate) struct Options {
+pub(crate) struct MiriOptions {
     /// Check this package: its name or directory.
     #[arg(long, short)]
     package: Option<String>,
@@ -88,33 +88,43 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = SEEDS)]
     seeds: u32,
     /// The borrow model.
-    #[arg(long, value_enum, default_value_t = Model::Both)]
-    model: Model,
+    #[arg(long, value_enum, default_value_t = BorrowModel::Both)]
+    model: BorrowModel,
 }
 
 /// Runs the command.
-pub(crate) fn main(ws: &Workspace, options: &Options) -> Result<bool> {
+pub(crate) fn main(ws: &Workspace, options: &MiriOptions) -> Result<bool> {
     let packages = match options.package.as_deref() {
         Some(name) => vec![ws.package(name)?],
         None => gated(ws, |_| true)?,
     };
-    Ok(run(ws, plan(&packages, options.model, options.seeds, Missing::Install)))
+    Ok(run(ws, plan(&packages, options.model, options.seeds, MissingToolchain::Install)))
 }
 
 /// Returns the steps of the packages that `ci` and `test` check.
-pub(crate) fn steps(ws: &Workspace, model: Model, seeds: u32, missing: Missing) -> Result<Vec<Step<'_>>> {
+pub(crate) fn steps(
+    ws: &Workspace,
+    model: BorrowModel,
+    seeds: u32,
+    missing: MissingToolchain,
+) -> Result<Vec<Step<'_>>> {
     Ok(plan(&gated(ws, |gate| gate.always)?, model, seeds, missing))
 }
 
-fn gated(ws: &Workspace, chosen: impl Fn(&Gate) -> bool) -> Result<Vec<&Package>> {
+fn gated(ws: &Workspace, chosen: impl Fn(&MiriGate) -> bool) -> Result<Vec<&Package>> {
     GATES.iter().filter(|gate| chosen(gate)).map(|gate| ws.package(gate.dir)).collect()
 }
 
-fn plan<'w>(packages: &[&'w Package], model: Model, seeds: u32, missing: Missing) -> Vec<Step<'w>> {
-    let models: &[Model] = match model {
-        Model::Both => &[Model::Stacked, Model::Tree],
-        Model::Stacked => &[Model::Stacked],
-        Model::Tree => &[Model::Tree],
+fn plan<'w>(
+    packages: &[&'w Package],
+    model: BorrowModel,
+    seeds: u32,
+    missing: MissingToolchain,
+) -> Vec<Step<'w>> {
+    let models: &[BorrowModel] = match model {
+        BorrowModel::Both => &[BorrowModel::Stacked, BorrowModel::Tree],
+        BorrowModel::Stacked => &[BorrowModel::Stacked],
+        BorrowModel::Tree => &[BorrowModel::Tree],
     };
     let searched = models.last().copied().filter(|_| seeds > 0);
     let mut steps = Vec::new();
@@ -157,7 +167,13 @@ fn plan<'w>(packages: &[&'w Package], model: Model, seeds: u32, missing: Missing
 
 /// Runs the threaded tests with many seeds. Skips targets without any, since an idle start of Miri
 /// costs half a second per seed.
-fn many_seeds(ws: &Workspace, package: &Package, nightly: &str, model: Model, seeds: u32) -> Result<Outcome> {
+fn many_seeds(
+    ws: &Workspace,
+    package: &Package,
+    nightly: &str,
+    model: BorrowModel,
+    seeds: u32,
+) -> Result<Outcome> {
     let mut targets = vec![vec!["--lib".to_owned()]];
     targets.extend(package.tests.iter().map(|name| vec!["--test".to_owned(), name.clone()]));
     let mut found = 0;
@@ -186,8 +202,8 @@ fn many_seeds(ws: &Workspace, package: &Package, nightly: &str, model: Model, se
 /// Returns `cargo miri test` of a package for a negative control, or `None` if Miri is not
 /// installed.
 pub(crate) fn control_base(ws: &Workspace, package: &Package, seeds: u32) -> Option<Cmd> {
-    let nightly = toolchain::nightly(&COMPONENTS, Missing::Report).ok()?;
-    Some(base(ws, package, &nightly, &seeded(package, Model::Tree, seeds)))
+    let nightly = toolchain::nightly(&COMPONENTS, MissingToolchain::Report).ok()?;
+    Some(base(ws, package, &nightly, &seeded(package, BorrowModel::Tree, seeds)))
 }
 
 fn base(ws: &Workspace, package: &Package, nightly: &str, flags: &str) -> Cmd {
@@ -195,16 +211,16 @@ fn base(ws: &Workspace, package: &Package, nightly: &str, flags: &str) -> Cmd {
     miri.env_append("MIRIFLAGS", flags).env_append("RUSTFLAGS", toolchain::std_tests(nightly))
 }
 
-fn flags(package: &Package, model: Model) -> String {
+fn flags(package: &Package, model: BorrowModel) -> String {
     let strict = GATES.iter().any(|gate| gate.dir == package.dir && gate.strict);
     let mut flags = if strict { STRICT } else { EXPOSED }.to_owned();
-    if model == Model::Tree {
+    if model == BorrowModel::Tree {
         flags.push_str(" -Zmiri-tree-borrows");
     }
     flags
 }
 
-fn seeded(package: &Package, model: Model, seeds: u32) -> String {
+fn seeded(package: &Package, model: BorrowModel, seeds: u32) -> String {
     format!("{} {CONCURRENT} -Zmiri-many-seeds=0..{seeds}", flags(package, model))
 }
 
@@ -215,7 +231,7 @@ fn skip(searched: bool) -> Vec<String> {
     names.into_iter().flatten().flat_map(|name| ["--skip".to_owned(), name.to_owned()]).collect()
 }
 
-impl Model {
+impl BorrowModel {
     fn word(self) -> &'static str {
         match self {
             Self::Stacked => "stacked",
@@ -235,17 +251,17 @@ impl Model {
 
 #[cfg(test)]
 mod tests {
-    use super::{Model, flags, plan, seeded, skip};
-    use crate::toolchain::Missing;
+    use super::{BorrowModel, flags, plan, seeded, skip};
+    use crate::toolchain::MissingToolchain;
     use crate::workspace::tests::sample;
 
     #[test]
     fn flags_depend_on_package_and_model() {
         let ws = sample();
         let prim = ws.package("prim").unwrap();
-        assert_eq!(flags(prim, Model::Stacked), "-Zmiri-permissive-provenance");
-        assert_eq!(flags(prim, Model::Tree), "-Zmiri-permissive-provenance -Zmiri-tree-borrows");
-        assert!(seeded(prim, Model::Tree, 7).ends_with("-Zmiri-many-seeds=0..7"));
+        assert_eq!(flags(prim, BorrowModel::Stacked), "-Zmiri-permissive-provenance");
+        assert_eq!(flags(prim, BorrowModel::Tree), "-Zmiri-permissive-provenance -Zmiri-tree-borrows");
+        assert!(seeded(prim, BorrowModel::Tree, 7).ends_with("-Zmiri-many-seeds=0..7"));
     }
 
     #[test]
@@ -259,9 +275,12 @@ mod tests {
         let ws = sample();
         let packages = [ws.package("prim").unwrap()];
         let names = |model, seeds| -> Vec<String> {
-            plan(&packages, model, seeds, Missing::Report).into_iter().map(|step| step.name).collect()
+            plan(&packages, model, seeds, MissingToolchain::Report)
+                .into_iter()
+                .map(|step| step.name)
+                .collect()
         };
-        assert_eq!(names(Model::Both, 4), ["miri/prim/stacked", "miri/prim/tree", "miri/prim/seeds"]);
-        assert_eq!(names(Model::Stacked, 0), ["miri/prim/stacked"]);
+        assert_eq!(names(BorrowModel::Both, 4), ["miri/prim/stacked", "miri/prim/tree", "miri/prim/seeds"]);
+        assert_eq!(names(BorrowModel::Stacked, 0), ["miri/prim/stacked"]);
     }
 }

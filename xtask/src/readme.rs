@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::Args;
 
-use self::recorded::{RECORD, Recorded, Workload};
+use self::recorded::{RECORD, RecordedBench, RecordedTable};
 use crate::workspace::Workspace;
 
 const BEGIN: &str = "<!-- results -->";
@@ -31,7 +31,7 @@ const RESULTS: &str = "docs/benchmarks/results.md";
 
 Writes docs/benchmarks/recorded.json, docs/benchmarks/results.md and the table in README.md; commit all three. A test of
 xtask fails if they do not agree.")]
-pub(crate) struct Options {
+pub(crate) struct ReadmeOptions {
     /// Record the summary.json of this directory [default: target/bench].
     #[arg(long, value_name = "DIR")]
     from: Option<PathBuf>,
@@ -42,14 +42,14 @@ pub(crate) struct Options {
 
 /// One table: a class of contenders, the table's heading and its columns. A column is the harness's
 /// key of a contender and its name in the table.
-struct Part {
+struct ReadmePart {
     class: &'static str,
     heading: &'static str,
     columns: &'static [(&'static str, &'static str)],
 }
 
-const PARTS: [Part; 4] = [
-    Part {
+const PARTS: [ReadmePart; 4] = [
+    ReadmePart {
         class: "blocks",
         heading: "Blocks of any size",
         columns: &[
@@ -67,7 +67,7 @@ const PARTS: [Part; 4] = [
             ("multitude", "multitude"),
         ],
     },
-    Part {
+    ReadmePart {
         class: "objects",
         heading: "Objects of one type",
         columns: &[
@@ -91,7 +91,7 @@ const PARTS: [Part; 4] = [
             ("snmalloc", "snmalloc"),
         ],
     },
-    Part {
+    ReadmePart {
         class: "nodes of data structures",
         heading: "Nodes of data structures",
         columns: &[
@@ -113,7 +113,7 @@ const PARTS: [Part; 4] = [
             ("cpp-pool", "C++ pool"),
         ],
     },
-    Part {
+    ReadmePart {
         class: "buffers",
         heading: "Byte buffers",
         columns: &[
@@ -128,17 +128,17 @@ const PARTS: [Part; 4] = [
 ];
 
 /// Runs the command.
-pub(crate) fn main(ws: &Workspace, options: &Options) -> Result<bool> {
+pub(crate) fn main(ws: &Workspace, options: &ReadmeOptions) -> Result<bool> {
     let record = ws.root.join(RECORD);
     if !options.again {
         let dir = options.from.clone().unwrap_or_else(|| ws.target_dir("bench"));
         let file = dir.join("summary.json");
-        let summary = Recorded::load(&file).with_context(|| {
+        let summary = RecordedBench::load(&file).with_context(|| {
             format!("there is nothing to record: `cargo xtask bench --quick` writes {}", file.display())
         })?;
         fs::write(&record, summary.rounded().text()?)?;
     }
-    let recorded = Recorded::load(&record)?;
+    let recorded = RecordedBench::load(&record)?;
     let readme = ws.root.join("README.md");
     let old = fs::read_to_string(&readme)?;
     fs::write(&readme, spliced(&old, &table(&recorded)?)?)?;
@@ -153,9 +153,9 @@ fn spliced(readme: &str, table: &str) -> Result<String> {
     Ok(format!("{head}{BEGIN}\n{table}{END}{tail}"))
 }
 
-fn table(recorded: &Recorded) -> Result<String> {
+fn table(recorded: &RecordedBench) -> Result<String> {
     let mut out = String::new();
-    for Part { class, heading, columns } in PARTS {
+    for ReadmePart { class, heading, columns } in PARTS {
         let workloads: Vec<_> = recorded.of(class).collect();
         // The recorded build may lack a contender.
         let absent = |key: &str| workloads.iter().all(|workload| workload.ratio(key).is_none());
@@ -176,7 +176,7 @@ fn table(recorded: &Recorded) -> Result<String> {
     Ok(out)
 }
 
-fn line(out: &mut String, workload: &Workload, keys: impl Iterator<Item = &'static str>) -> Result<()> {
+fn line(out: &mut String, workload: &RecordedTable, keys: impl Iterator<Item = &'static str>) -> Result<()> {
     // The part of a title after a colon is a detail, such as the origin of a document.
     let title = workload.title.split(':').next().unwrap_or(&workload.title);
     let doubt = if workload.trusted { "" } else { " (untrusted: the reference differed from itself)" };
@@ -195,7 +195,7 @@ fn line(out: &mut String, workload: &Workload, keys: impl Iterator<Item = &'stat
 mod tests {
     use std::fs;
 
-    use super::recorded::{RECORD, Recorded};
+    use super::recorded::{RECORD, RecordedBench};
     use super::{RESULTS, results, spliced, table};
     use crate::workspace::Workspace;
 
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_table_has_the_columns_with_at_least_one_figure() {
-        let table = table(&Recorded::parse(SUMMARY).unwrap()).unwrap();
+        let table = table(&RecordedBench::parse(SUMMARY).unwrap()).unwrap();
         assert!(table.contains("| workload | `RingAlloc` | bumpalo |\n"), "{table}");
         assert!(
             table.contains("| `S1`: pairs (untrusted: the reference differed from itself) | 0.26 | 0.10 |"),
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn the_committed_tables_match_the_record() {
         let root = Workspace::load().unwrap().root;
-        let recorded = Recorded::load(&root.join(RECORD)).unwrap();
+        let recorded = RecordedBench::load(&root.join(RECORD)).unwrap();
         let way = "does not match docs/benchmarks/recorded.json: run `cargo xtask readme --again`";
         let readme = fs::read_to_string(root.join("README.md")).unwrap();
         assert!(readme == spliced(&readme, &table(&recorded).unwrap()).unwrap(), "README.md {way}");

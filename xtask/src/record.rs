@@ -34,7 +34,7 @@ that clears its environment cannot be recorded. docs/traces.md has more.
 
 The exit status is that of CMD, or 128 and the signal that ended it; 125 if the recording failed, 126 if CMD cannot be run, 127 if
 there is no CMD.")]
-pub(crate) struct Options {
+pub(crate) struct RecordOptions {
     /// Where the trace goes [default: target/trace/trace].
     #[arg(long, value_name = "TRACE")]
     out: Option<PathBuf>,
@@ -49,13 +49,13 @@ pub(crate) struct Options {
 
 /// Runs the command. The exit status is that of the program.
 #[cfg(target_os = "linux")]
-pub(crate) fn main(ws: &Workspace, options: &Options) -> ExitCode {
+pub(crate) fn main(ws: &Workspace, options: &RecordOptions) -> ExitCode {
     linux::main(ws, options)
 }
 
 /// Says that there is no recorder for this system.
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn main(_ws: &Workspace, _options: &Options) -> ExitCode {
+pub(crate) fn main(_ws: &Workspace, _options: &RecordOptions) -> ExitCode {
     eprintln!("error: programs are recorded by a preloaded library, which this command has for Linux alone");
     ExitCode::FAILURE
 }

@@ -19,7 +19,7 @@ const PROGRAM: &str = "bench-replay";
 
 A replay has the threads and remote frees of the program, and touches the memory. It writes TRACE.replay.json, which
 `cargo xtask advise` reads. Without a C compiler the contenders written in C are left out, and the command names them.")]
-pub(crate) struct Options {
+pub(crate) struct ReplayTraceOptions {
     /// The trace to replay.
     trace: PathBuf,
     /// Replay over these contenders: names separated by commas.
@@ -34,7 +34,7 @@ pub(crate) struct Options {
 }
 
 /// Runs the command.
-pub(crate) fn main(ws: &Workspace, options: &Options) -> Result<bool> {
+pub(crate) fn main(ws: &Workspace, options: &ReplayTraceOptions) -> Result<bool> {
     if !ws.package(HARNESS)?.bins.iter().any(|bin| bin == PROGRAM) {
         bail!("the package {HARNESS} has no program {PROGRAM}: this checkout is not complete");
     }

@@ -5,7 +5,7 @@ use clap::{Args, ValueEnum};
 
 use crate::libtest::TestRun;
 use crate::steps::{Outcome, Step, run};
-use crate::toolchain::{self, Missing};
+use crate::toolchain::{self, MissingToolchain};
 use crate::workspace::Workspace;
 
 /// The directories of the packages whose tests run.
@@ -33,8 +33,8 @@ pub(crate) enum Sanitizer {
   cargo xtask sanitize thread                finds data races; builds the standard library first
   cargo xtask sanitize leak --package prim   finds leaks of one package
 
-Options in ASAN_OPTIONS, TSAN_OPTIONS and LSAN_OPTIONS override those of this command.")]
-pub(crate) struct Options {
+SanitizeOptions in ASAN_OPTIONS, TSAN_OPTIONS and LSAN_OPTIONS override those of this command.")]
+pub(crate) struct SanitizeOptions {
     /// The kind of fault to find.
     #[arg(value_enum, default_value_t = Sanitizer::Address)]
     sanitizer: Sanitizer,
@@ -44,7 +44,7 @@ pub(crate) struct Options {
 }
 
 /// Runs the command.
-pub(crate) fn main(ws: &Workspace, options: &Options) -> Result<bool> {
+pub(crate) fn main(ws: &Workspace, options: &SanitizeOptions) -> Result<bool> {
     let packages = ws.choose(options.package.as_deref(), &PACKAGES)?;
     let names = packages.into_iter().map(|package| package.name.clone()).collect();
     Ok(run(ws, vec![step(options.sanitizer, names)]))
@@ -60,7 +60,7 @@ fn step(sanitizer: Sanitizer, packages: Vec<String>) -> Step<'static> {
     let short = sanitizer.short();
     Step::new(short, format!("the tests pass under {}", sanitizer.title()), move |ws| {
         let components: &[&str] = if sanitizer == Sanitizer::Thread { &["rust-src"] } else { &[] };
-        let nightly = match toolchain::nightly(components, Missing::Install) {
+        let nightly = match toolchain::nightly(components, MissingToolchain::Install) {
             Ok(nightly) => nightly,
             Err(why) => return Ok(Outcome::Skipped(why)),
         };

@@ -44,7 +44,7 @@ pub(crate) struct Step<'w> {
 
 /// A row of the final table.
 #[derive(Debug)]
-pub(crate) struct Row {
+pub(crate) struct StepRow {
     name: String,
     outcome: Outcome,
     took: Duration,
@@ -93,7 +93,7 @@ pub(crate) fn select<'w>(steps: Vec<Step<'w>>, only: &[String]) -> Result<Vec<St
 /// Runs the steps in order and prints the table. Returns `true` if none failed.
 pub(crate) fn run(ws: &Workspace, steps: Vec<Step<'_>>) -> bool {
     let total = steps.len();
-    let mut rows: Vec<Row> = Vec::with_capacity(total);
+    let mut rows: Vec<StepRow> = Vec::with_capacity(total);
     let start = Instant::now();
     let mut steps = steps.into_iter().enumerate().peekable();
     while let Some(first) = steps.next() {
@@ -111,7 +111,7 @@ pub(crate) fn run(ws: &Workspace, steps: Vec<Step<'_>>) -> bool {
 }
 
 /// Runs steps one after the other, with their output printed at once.
-fn alone(ws: &Workspace, group: Vec<(usize, Step<'_>)>, total: usize) -> Vec<Row> {
+fn alone(ws: &Workspace, group: Vec<(usize, Step<'_>)>, total: usize) -> Vec<StepRow> {
     let one = |(index, step): (usize, Step<'_>)| {
         eprintln!("\n{}", headline(index, total, &step));
         let row = perform(ws, step);
@@ -123,8 +123,8 @@ fn alone(ws: &Workspace, group: Vec<(usize, Step<'_>)>, total: usize) -> Vec<Row
 
 /// Runs steps on [`LANES`] threads, with the output of each printed when it ends. Returns the rows
 /// in the order of the steps.
-fn side_by_side(ws: &Workspace, group: Vec<(usize, Step<'_>)>, total: usize) -> Vec<Row> {
-    let rows: Vec<Mutex<Option<Row>>> = group.iter().map(|_| Mutex::new(None)).collect();
+fn side_by_side(ws: &Workspace, group: Vec<(usize, Step<'_>)>, total: usize) -> Vec<StepRow> {
+    let rows: Vec<Mutex<Option<StepRow>>> = group.iter().map(|_| Mutex::new(None)).collect();
     let todo = Mutex::new(group.into_iter().zip(&rows));
     let work = |lane: usize| {
         shell::set_lane(lane);
@@ -154,17 +154,17 @@ fn headline(index: usize, total: usize, step: &Step<'_>) -> impl Display + use<>
     style(format!("== {}/{total}  {}: {}", index + 1, step.name, step.what)).bold()
 }
 
-fn perform(ws: &Workspace, step: Step<'_>) -> Row {
+fn perform(ws: &Workspace, step: Step<'_>) -> StepRow {
     let start = Instant::now();
     let outcome = if shell::time_is_up() {
         Outcome::Failed("not run: the time limit is over".to_owned())
     } else {
         (step.run)(ws).unwrap_or_else(|error| Outcome::Failed(format!("{error:#}")))
     };
-    Row { name: step.name, outcome, took: start.elapsed() }
+    StepRow { name: step.name, outcome, took: start.elapsed() }
 }
 
-impl Row {
+impl StepRow {
     /// Returns the result in one line, or two lines for a skipped step.
     fn told(&self) -> String {
         let line = format!("-- {}: {} in {}", self.name, self.outcome.told(), seconds(self.took));
@@ -206,7 +206,7 @@ fn seconds(took: Duration) -> String {
 
 /// Returns the table. The total is the elapsed time, which is less than the sum if steps ran side
 /// by side.
-fn table(rows: &[Row], total: Duration) -> String {
+fn table(rows: &[StepRow], total: Duration) -> String {
     let wide = rows.iter().map(|row| row.name.len()).max().unwrap_or(0);
     let mut text = String::new();
     for row in rows {
@@ -220,7 +220,7 @@ fn table(rows: &[Row], total: Duration) -> String {
 }
 
 /// Returns `N passed, N failed`, followed by `, N skipped` if steps were skipped.
-fn last_line(rows: &[Row]) -> String {
+fn last_line(rows: &[StepRow]) -> String {
     let count = |wanted: fn(&Outcome) -> bool| rows.iter().filter(|row| wanted(&row.outcome)).count();
     let passed = count(|outcome| matches!(outcome, Outcome::Passed(_)));
     let failed = count(|outcome| matches!(outcome, Outcome::Failed(_)));
@@ -234,10 +234,10 @@ mod tests {
     use core::time::Duration;
     use std::sync::{Mutex, mpsc};
 
-    use super::{Outcome, Row, Step, last_line, select, side_by_side, table};
+    use super::{Outcome, Step, StepRow, last_line, select, side_by_side, table};
 
-    fn row(name: &str, outcome: Outcome) -> Row {
-        Row { name: name.to_owned(), outcome, took: Duration::from_millis(1250) }
+    fn row(name: &str, outcome: Outcome) -> StepRow {
+        StepRow { name: name.to_owned(), outcome, took: Duration::from_millis(1250) }
     }
 
     fn step(name: &str) -> Step<'static> {

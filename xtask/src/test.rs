@@ -9,7 +9,7 @@ use crate::loom;
 use crate::miri;
 use crate::shell::Cmd;
 use crate::steps::{Outcome, Step, run};
-use crate::toolchain::Missing;
+use crate::toolchain::MissingToolchain;
 use crate::workspace::Workspace;
 
 /// The part of a test's name that marks a comparison of compiler messages. Such tests pass on the
@@ -34,14 +34,14 @@ const BOTH_TRAITS: [(&str, &str); 3] =
   cargo xtask test --fast    leaves out loom and Miri
 
 To run one test, use cargo itself: cargo test -p ring-alloc NAME")]
-pub(crate) struct Options {
+pub(crate) struct TestOptions {
     /// Leave out loom and Miri.
     #[arg(long)]
     fast: bool,
 }
 
 /// Runs the command.
-pub(crate) fn main(ws: &Workspace, options: &Options) -> Result<bool> {
+pub(crate) fn main(ws: &Workspace, options: &TestOptions) -> Result<bool> {
     let mut todo = steps();
     if options.fast {
         for name in ["loom", "miri"] {
@@ -50,7 +50,7 @@ pub(crate) fn main(ws: &Workspace, options: &Options) -> Result<bool> {
     } else {
         todo.extend(loom::steps(ws)?);
         // `ci` and `miri` also run Stacked Borrows. This command ends within minutes.
-        todo.extend(miri::steps(ws, miri::Model::Tree, miri::TEST_SEEDS, Missing::Report)?);
+        todo.extend(miri::steps(ws, miri::BorrowModel::Tree, miri::TEST_SEEDS, MissingToolchain::Report)?);
     }
     Ok(run(ws, todo))
 }

@@ -5,6 +5,7 @@ mod budget;
 mod features;
 mod lexer;
 mod markers;
+mod names;
 mod orderings;
 mod paths;
 mod prose;
@@ -16,7 +17,7 @@ mod workflows;
 use anyhow::Result;
 use clap::Args;
 
-pub(crate) use source::File;
+pub(crate) use source::SourceFile;
 
 use crate::controls;
 use crate::steps::Outcome;
@@ -29,10 +30,10 @@ use crate::workspace::Workspace;
   cargo xtask tidy --quiet    prints errors only
 
 Checks the length of files and the `//!` at their start, ORDERING comments and the functions they name, macros and
-markers of unfinished code, the reason of each `#[ignore]`, versions that prose repeats, documentation of features, paths
-of one machine, negative controls and their table, jobs of workflows, the width and the phrases of comments and pages,
-and the terms of the glossary.")]
-pub(crate) struct Options {
+markers of unfinished code, the reason of each `#[ignore]`, type names with two definitions, versions that prose repeats,
+documentation of features, paths of one machine, negative controls and their table, jobs of workflows, the width and the
+phrases of comments and pages, and the terms of the glossary.")]
+pub(crate) struct TidyOptions {
     /// Print errors only.
     #[arg(long, short)]
     quiet: bool,
@@ -67,7 +68,7 @@ impl core::fmt::Display for Finding {
 }
 
 /// Runs the command.
-pub(crate) fn main(ws: &Workspace, options: &Options) -> Result<bool> {
+pub(crate) fn main(ws: &Workspace, options: &TidyOptions) -> Result<bool> {
     let findings = check(ws)?;
     let errors = print(&findings, !options.quiet);
     println!("tidy: {errors} errors, {} warnings", findings.len() - errors);
@@ -106,6 +107,7 @@ fn check(ws: &Workspace) -> Result<Vec<Finding>> {
     findings.extend(orderings::check(&files));
     findings.extend(markers::check(&files));
     findings.extend(features::check(&files));
+    findings.extend(names::check(&files));
     findings.extend(versions::check(&files, &facts));
     findings.extend(paths::check(&files));
     findings.extend(prose::check(&files));

@@ -15,7 +15,7 @@ const ANY_NIGHTLY: &str = "nightly";
 
 /// What to do about a missing toolchain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Missing {
+pub(crate) enum MissingToolchain {
     /// Let rustup download it.
     Install,
     /// Only report it.
@@ -40,7 +40,7 @@ pub(crate) fn std_tests(toolchain: &str) -> &'static str {
 
 /// Returns [`NIGHTLY`] with `components`, or else an installed nightly with them. Prints the choice
 /// once.
-pub(crate) fn nightly(components: &[&str], missing: Missing) -> Found {
+pub(crate) fn nightly(components: &[&str], missing: MissingToolchain) -> Found {
     // The lock comes first, so that steps that run side by side do not both install the nightly.
     let mut said = SAID.lock().unwrap_or_else(|gone| gone.into_inner());
     let name = pick(&[NIGHTLY, ANY_NIGHTLY], components, missing).ok_or_else(|| {
@@ -57,18 +57,22 @@ pub(crate) fn nightly(components: &[&str], missing: Missing) -> Found {
 }
 
 /// Returns the release `version`, such as `1.85.0`.
-pub(crate) fn release(version: &str, missing: Missing) -> Found {
+pub(crate) fn release(version: &str, missing: MissingToolchain) -> Found {
     pick(&[version], &[], missing)
         .ok_or_else(|| format!("toolchain {version} is not installed; {}", how(version, &[])))
 }
 
 /// Checks that `toolchain` has the standard library for `triple`.
-pub(crate) fn target(toolchain: &str, triple: &str, missing: Missing) -> core::result::Result<(), String> {
+pub(crate) fn target(
+    toolchain: &str,
+    triple: &str,
+    missing: MissingToolchain,
+) -> core::result::Result<(), String> {
     let has = || {
         lines(&["target", "list", "--installed", "--toolchain", toolchain]).iter().any(|line| line == triple)
     };
     let get = ["target", "add", "--toolchain", toolchain, triple];
-    if has() || (missing == Missing::Install && rustup(&get) && has()) {
+    if has() || (missing == MissingToolchain::Install && rustup(&get) && has()) {
         return Ok(());
     }
     Err(format!("{toolchain} lacks the target {triple}; to install it: rustup {}", get.join(" ")))
@@ -114,15 +118,15 @@ pub(crate) fn prepare(ws: &Workspace) -> Result<()> {
     };
     let pinned = pinned(ws)?;
     println!("everything else: {pinned} (rust-toolchain.toml)");
-    report("oldest compiler", release(&oldest(ws)?, Missing::Install));
-    report("nightly", nightly(&["miri", "rust-src"], Missing::Install));
+    report("oldest compiler", release(&oldest(ws)?, MissingToolchain::Install));
+    report("nightly", nightly(&["miri", "rust-src"], MissingToolchain::Install));
     for triple in crate::matrix::TARGETS {
-        report("target", target(&pinned, triple, Missing::Install).map(|()| (*triple).to_owned()));
+        report("target", target(&pinned, triple, MissingToolchain::Install).map(|()| (*triple).to_owned()));
     }
     Ok(())
 }
 
-fn pick(names: &[&str], components: &[&str], missing: Missing) -> Option<String> {
+fn pick(names: &[&str], components: &[&str], missing: MissingToolchain) -> Option<String> {
     let ready = |name: &&&str| {
         let installed = lines(&["component", "list", "--installed", "--toolchain", name]);
         !installed.is_empty()
@@ -133,7 +137,7 @@ fn pick(names: &[&str], components: &[&str], missing: Missing) -> Option<String>
         if ready(&name) {
             return Some((*name).to_owned());
         }
-        if missing == Missing::Install {
+        if missing == MissingToolchain::Install {
             let mut get = vec!["toolchain", "install", name, "--profile", "minimal", "--no-self-update"];
             for component in components {
                 get.extend(["--component", component]);

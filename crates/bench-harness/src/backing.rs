@@ -12,7 +12,7 @@ static PEAK: AtomicU64 = AtomicU64::new(0);
 
 /// The global heap, counted process-wide.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Counting;
+pub struct CountingBacking;
 
 /// Forgets the peak so far; what is held stays counted.
 pub fn reset_peak() {
@@ -39,7 +39,7 @@ fn give(bytes: usize) {
 }
 
 // SAFETY: blocks come from and go to `Global`, whose copies are equivalent. The provided `grow` and `shrink` copy.
-unsafe impl Allocator for Counting {
+unsafe impl Allocator for CountingBacking {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let block = Global.allocate(layout)?;
         take(layout.size());
@@ -54,7 +54,7 @@ unsafe impl Allocator for Counting {
 }
 
 // SAFETY: as above.
-unsafe impl v04::Allocator for Counting {
+unsafe impl v04::Allocator for CountingBacking {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, v04::AllocError> {
         let block = Global.allocate(layout).map_err(|AllocError| v04::AllocError)?;
         take(layout.size());

@@ -2,7 +2,7 @@
 
 /// What a contender hands out. Tables compare contenders of one class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
+pub enum ContenderClass {
     /// Blocks of any size.
     Blocks,
     /// Objects of one type.
@@ -13,7 +13,7 @@ pub enum Class {
     Nodes,
 }
 
-impl Class {
+impl ContenderClass {
     /// All classes, in the order of the report.
     pub const ALL: [Self; 4] = [Self::Blocks, Self::Objects, Self::Buffers, Self::Nodes];
 

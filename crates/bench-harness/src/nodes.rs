@@ -24,7 +24,7 @@ impl<T: Unpin + 'static> Node for T {}
 ///
 /// A handle from [`raw_put`](Self::raw_put) owns a node at a fixed address that is its own until
 /// [`raw_take`](Self::raw_take), a [`reset`](Self::reset), or the end of the pool or the family.
-pub unsafe trait Family: Sized + 'static {
+pub unsafe trait NodeFamily: Sized + 'static {
     /// Its card. Structures are used by one thread.
     const INFO: Info;
 
@@ -35,7 +35,7 @@ pub unsafe trait Family: Sized + 'static {
     type Pool<T: Node>: 'static;
 
     /// The same over a backing allocator that counts, or `Self` where there is no such parameter.
-    type Metered: Family;
+    type Metered: NodeFamily;
 
     /// The heap below it, which littering fills with holes: itself for a general allocator, the system's for a pool.
     type Backing: Contender;

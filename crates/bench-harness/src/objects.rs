@@ -21,9 +21,9 @@ pub trait Object: Send + Sync + Pooled + 'static {
 
 /// An object of `N` words.
 #[derive(Clone, Copy, Debug)]
-pub struct Words<const N: usize>([u64; N]);
+pub struct WordObject<const N: usize>([u64; N]);
 
-impl<const N: usize> Object for Words<N>
+impl<const N: usize> Object for WordObject<N>
 where
     Self: Pooled,
 {
@@ -63,7 +63,7 @@ impl Object for Counter {
 ///   address (unless [`Caps::keeps_contents`](crate::card::Caps::keeps_contents) is off: then objects may overlap).
 /// * Where the maker's [`Caps::any_thread_free`](crate::card::Caps::any_thread_free) is on, `raw_take` and `look` may be
 ///   called on any thread at the same time as `raw_put`; where `shared_alloc` is on, so may `raw_put` itself.
-pub unsafe trait Pool<T: Object>: Sized + 'static {
+pub unsafe trait RawPool<T: Object>: Sized + 'static {
     /// Whether the workload shall verify what it wrote: on in the check run alone, off in the timed one.
     const CHECKED: bool = false;
 
@@ -131,7 +131,7 @@ pub trait Maker: 'static {
     const INFO: Info;
 
     /// The pool of a type.
-    type Pool<T: Object>: Pool<T>;
+    type Pool<T: Object>: RawPool<T>;
 
     /// Makes a pool.
     fn make<T: Object>() -> Self::Pool<T>;

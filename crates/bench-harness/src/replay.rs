@@ -2,7 +2,7 @@
 
 use ephemera_trace::replay::{Candidate, Field, REFERENCE, TWIN};
 
-use crate::card::Class;
+use crate::card::ContenderClass;
 use crate::contenders::{self, played};
 
 /// The published version writes to freed memory at thread exit, which corrupts the heap of the
@@ -14,7 +14,7 @@ const SPOILS: &str = "upstream-one-ring";
 #[must_use]
 pub fn field(threaded: bool, peers: &[String]) -> Field {
     let mut field = Field::default();
-    for entry in contenders::of(Class::Blocks) {
+    for entry in contenders::of(ContenderClass::Blocks) {
         let always = [REFERENCE, TWIN].contains(&entry.key);
         if !(always || peers.is_empty() || peers.iter().any(|peer| peer == entry.key)) {
             continue;

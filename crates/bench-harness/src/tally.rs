@@ -7,12 +7,12 @@ pub(crate) mod watch;
 use core::alloc::Layout;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-pub use self::buffers::{CountedBuffer, Own, Several};
+pub use self::buffers::{CountedBuffer, OwnLife, Several};
 #[cfg(ephemera_cpp)]
 pub(crate) use self::nodes::add_allocations;
 use crate::blocks::{Contender, RawAlloc};
 use crate::card::Info;
-use crate::objects::{Maker, Object, Pool};
+use crate::objects::{Maker, Object, RawPool};
 
 static ALLOCS: AtomicU64 = AtomicU64::new(0);
 static RESIZES: AtomicU64 = AtomicU64::new(0);
@@ -24,7 +24,7 @@ static DAMAGED: AtomicU64 = AtomicU64::new(0);
 
 /// What was counted since the last [`reset`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Tally {
+pub struct CallTally {
     /// Allocations that reached the contender.
     pub allocs: u64,
     /// Grows and shrinks that reached it.
@@ -47,8 +47,8 @@ pub fn reset() {
 }
 
 /// Reads the counters; exact when no thread is using a counted contender.
-pub fn read() -> Tally {
-    Tally {
+pub fn read() -> CallTally {
+    CallTally {
         allocs: ALLOCS.load(Relaxed),
         resizes: RESIZES.load(Relaxed),
         frees: FREES.load(Relaxed),
@@ -162,7 +162,7 @@ impl<M: Maker> Maker for Counted<M> {
 }
 
 // SAFETY: every call is forwarded to the contender's own pool, which keeps the contract.
-unsafe impl<T: Object, P: Pool<T>> Pool<T> for Counted<P> {
+unsafe impl<T: Object, P: RawPool<T>> RawPool<T> for Counted<P> {
     const CHECKED: bool = true;
     type Handle = P::Handle;
 

@@ -205,7 +205,7 @@ pub enum Op {
 
 /// The kind of an [`Op`], without its operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum OpKind {
     Allocate,
     AllocateZeroed,
     AllocateElsewhere,
@@ -225,8 +225,8 @@ pub(crate) enum Kind {
 
 /// The meaning of byte 0 of a word, modulo 32. Allocations are slightly more frequent than frees,
 /// so the number of live blocks grows.
-const KINDS: [Kind; 32] = {
-    use Kind::{
+const KINDS: [OpKind; 32] = {
+    use OpKind::{
         Allocate, AllocateElsewhere, AllocateZeroed, CheckAll, Free, FreeFifo, FreeLifo, Grow, GrowAlign,
         GrowZeroed, GrowZeroedAlign, HandOver, Shrink, ShrinkAlign, Trim,
     };
@@ -266,7 +266,7 @@ const KINDS: [Kind; 32] = {
     ]
 };
 
-impl Kind {
+impl OpKind {
     /// Returns a byte 0 that stands for this kind.
     pub(crate) fn byte(self) -> u8 {
         KINDS.iter().position(|&kind| kind == self).expect("the table contains every kind") as u8
@@ -294,21 +294,21 @@ impl Op {
         let align = align(aligned);
         let pick = u16::from_le_bytes([pick_low, pick_high]);
         match KINDS[usize::from(kind) % KINDS.len()] {
-            Kind::Allocate => Self::Allocate { size: by, align },
-            Kind::AllocateZeroed => Self::AllocateZeroed { size: by, align },
-            Kind::AllocateElsewhere => Self::AllocateElsewhere { size: by, align },
-            Kind::Grow => Self::Grow { pick, by },
-            Kind::GrowZeroed => Self::GrowZeroed { pick, by },
-            Kind::GrowAlign => Self::GrowAlign { pick, by, align },
-            Kind::GrowZeroedAlign => Self::GrowZeroedAlign { pick, by, align },
-            Kind::Shrink => Self::Shrink { pick, by },
-            Kind::ShrinkAlign => Self::ShrinkAlign { pick, by, align },
-            Kind::Free => Self::Free { pick },
-            Kind::FreeFifo => Self::FreeFifo,
-            Kind::FreeLifo => Self::FreeLifo,
-            Kind::HandOver => Self::HandOver { pick, count: 1 + detail % 6 },
-            Kind::Trim => Self::Trim,
-            Kind::CheckAll => Self::CheckAll,
+            OpKind::Allocate => Self::Allocate { size: by, align },
+            OpKind::AllocateZeroed => Self::AllocateZeroed { size: by, align },
+            OpKind::AllocateElsewhere => Self::AllocateElsewhere { size: by, align },
+            OpKind::Grow => Self::Grow { pick, by },
+            OpKind::GrowZeroed => Self::GrowZeroed { pick, by },
+            OpKind::GrowAlign => Self::GrowAlign { pick, by, align },
+            OpKind::GrowZeroedAlign => Self::GrowZeroedAlign { pick, by, align },
+            OpKind::Shrink => Self::Shrink { pick, by },
+            OpKind::ShrinkAlign => Self::ShrinkAlign { pick, by, align },
+            OpKind::Free => Self::Free { pick },
+            OpKind::FreeFifo => Self::FreeFifo,
+            OpKind::FreeLifo => Self::FreeLifo,
+            OpKind::HandOver => Self::HandOver { pick, count: 1 + detail % 6 },
+            OpKind::Trim => Self::Trim,
+            OpKind::CheckAll => Self::CheckAll,
         }
     }
 }

@@ -4,6 +4,7 @@
 
 use core::ops::Range;
 use core::ptr::NonNull;
+use std::sync::LazyLock;
 
 use crate::config::{FILLED_EDGE, FILLED_WHOLE};
 use crate::rng::SplitMix;
@@ -13,21 +14,13 @@ const PERIOD: usize = 4093;
 
 /// The source of all patterns. The pattern of a seed is the window of [`PERIOD`] bytes that starts
 /// at the offset `seed`.
-static TABLE: [u8; PERIOD + 256] = table();
+static TABLE: LazyLock<[u8; PERIOD + 256]> = LazyLock::new(|| {
+    let mut rng = SplitMix::new(0x0e9e_3e3a);
+    core::array::from_fn(|_| (rng.next() >> 56) as u8)
+});
 
 /// Zeros to compare with.
 static ZEROS: [u8; 4096] = [0; 4096];
-
-const fn table() -> [u8; PERIOD + 256] {
-    let mut bytes = [0; PERIOD + 256];
-    let mut rng = SplitMix::new(0x0e9e_3e3a);
-    let mut at = 0;
-    while at < bytes.len() {
-        bytes[at] = (rng.next() >> 56) as u8;
-        at += 1;
-    }
-    bytes
-}
 
 /// A byte that differs from its expected value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use core::fmt;
 
 use proptest::prelude::{Strategy, any};
 
-use crate::ops::{Kind, Op, Word};
+use crate::ops::{Op, OpKind, Word};
 use crate::rng::SplitMix;
 
 /// The mix of operations in a program generated from a seed.
@@ -32,8 +32,8 @@ impl Profile {
         [Self::Mixed, Self::Fifo, Self::Lifo, Self::Resize, Self::HandOver, Self::Trim];
 
     /// Returns the kinds to draw from, with equal probability. An empty slice stands for all kinds.
-    const fn kinds(self) -> &'static [Kind] {
-        use Kind::{
+    const fn kinds(self) -> &'static [OpKind] {
+        use OpKind::{
             Allocate, AllocateElsewhere, AllocateZeroed, CheckAll, Free, FreeFifo, FreeLifo, Grow, GrowAlign,
             GrowZeroed, GrowZeroedAlign, HandOver, Shrink, ShrinkAlign, Trim,
         };

@@ -1,32 +1,31 @@
-//! A small deterministic random number generator. A seed means the same program on every host.
+//! Deterministic random draws. A seed means the same program on every host.
 #![forbid(unsafe_code)]
 
-/// The splitmix generator. Its state is one 64-bit word, which advances by an odd constant; the
-/// output is a mix of its bits.
+use rand::{Rng, SeedableRng};
+use rand_xoshiro::SplitMix64;
+
+/// A stream of random draws. Its generator's output is fixed, so a seed that once found a fault
+/// keeps finding it with later versions of `rand`.
 #[derive(Clone, Debug)]
-pub struct SplitMix {
-    state: u64,
-}
+pub struct SplitMix(SplitMix64);
 
 impl SplitMix {
-    /// Creates a generator from a seed. Equal seeds give equal sequences.
+    /// Creates a stream from a seed. Equal seeds give equal sequences.
     #[must_use]
-    pub const fn new(seed: u64) -> Self {
-        Self { state: seed }
+    pub fn new(seed: u64) -> Self {
+        Self(SplitMix64::seed_from_u64(seed))
     }
 
     /// Returns the next 64 bits.
-    pub const fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.state;
-        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        word ^ (word >> 31)
+    pub fn next(&mut self) -> u64 {
+        self.0.next_u64()
     }
 
     /// Returns a number below `bound`, or 0 if `bound` is 0. The distribution is slightly uneven
     /// for bounds near 2^64.
-    pub const fn below(&mut self, bound: usize) -> usize {
+    pub fn below(&mut self, bound: usize) -> usize {
+        // The remainder keeps the programs of all seeds as they are. A sampler of `rand` would
+        // change them.
         if bound == 0 { 0 } else { (self.next() % bound as u64) as usize }
     }
 }

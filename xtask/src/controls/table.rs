@@ -23,7 +23,7 @@ pub(crate) struct Control {
     /// The package whose test must fail. The weakened code may be in another package.
     pub(crate) package: String,
     /// How the test is run.
-    pub(crate) kind: Kind,
+    pub(crate) kind: ControlKind,
     /// The filter that chooses the test.
     pub(crate) test: String,
     /// The test target: `lib`, or the name of an integration test [default: all targets of the
@@ -40,7 +40,7 @@ pub(crate) struct Control {
 /// How a control's test is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Kind {
+pub(crate) enum ControlKind {
     /// As a loom model.
     Loom,
     /// Under Miri, with many seeds.
@@ -49,7 +49,7 @@ pub(crate) enum Kind {
     Test,
 }
 
-impl Kind {
+impl ControlKind {
     /// Returns the kind's name in the table.
     pub(crate) fn word(self) -> &'static str {
         match self {
@@ -62,7 +62,7 @@ impl Kind {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Table {
+struct ControlTable {
     #[serde(default)]
     control: Vec<Control>,
 }
@@ -78,7 +78,7 @@ pub(crate) fn load(ws: &Workspace) -> Result<Vec<Control>> {
 }
 
 fn parse(text: &str, ws: &Workspace) -> Result<Vec<Control>> {
-    let table: Table = toml::from_str(text)?;
+    let table: ControlTable = toml::from_str(text)?;
     let mut names = BTreeSet::new();
     for control in &table.control {
         let name = &control.name;
@@ -105,7 +105,7 @@ fn parse(text: &str, ws: &Workspace) -> Result<Vec<Control>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Kind, load, parse};
+    use super::{ControlKind, load, parse};
     use crate::workspace::Workspace;
     use crate::workspace::tests::sample;
 
@@ -121,7 +121,7 @@ mod tests {
         let rows = parse(&text, &sample()).unwrap();
         assert_eq!(
             (rows[0].kind, rows[0].seeds, rows[0].target.as_deref()),
-            (Kind::Loom, super::SEEDS, None)
+            (ControlKind::Loom, super::SEEDS, None)
         );
         assert_eq!((rows[1].seeds, rows[1].target.as_deref()), (3, Some("exit")));
         assert!(parse("", &sample()).unwrap().is_empty());

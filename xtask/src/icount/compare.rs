@@ -21,7 +21,7 @@ const LOOP: &str = "nothing";
 
 /// Counts, and the conditions under which they are valid.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Counts {
+pub(super) struct InstructionCounts {
     rustc: String,
     target: String,
     build: String,
@@ -29,11 +29,11 @@ pub(super) struct Counts {
     valgrind: String,
     commit: String,
     seed: u64,
-    workloads: BTreeMap<String, Workload>,
+    workloads: BTreeMap<String, WorkloadCounts>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Workload {
+struct WorkloadCounts {
     /// The name of one operation.
     op: String,
     /// Instructions per operation, by contender.
@@ -42,7 +42,7 @@ struct Workload {
 
 /// The result of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
+enum CountVerdict {
     /// The count is within the bounds.
     Same,
     /// The count is above the bounds.
@@ -57,7 +57,7 @@ enum Verdict {
 
 /// A row of the table.
 #[derive(Debug, PartialEq)]
-struct Row<'a> {
+struct CountRow<'a> {
     workload: &'a str,
     op: &'a str,
     contender: &'a str,
@@ -65,10 +65,10 @@ struct Row<'a> {
     is: f64,
     /// The count minus that of the bare loop.
     net: Option<f64>,
-    verdict: Verdict,
+    verdict: CountVerdict,
 }
 
-impl Counts {
+impl InstructionCounts {
     /// Returns what a count depends on besides the code. Counts under different conditions are not
     /// comparable.
     fn conditions(&self) -> [(&'static str, String); 6] {
@@ -94,7 +94,7 @@ impl Counts {
 ///
 /// # Errors
 /// The conditions differ.
-pub(super) fn merged(mut record: Counts, counts: Counts) -> Result<Counts> {
+pub(super) fn merged(mut record: InstructionCounts, counts: InstructionCounts) -> Result<InstructionCounts> {
     let differs = counts.differs(&record);
     if !differs.is_empty() {
         bail!(
@@ -104,12 +104,12 @@ pub(super) fn merged(mut record: Counts, counts: Counts) -> Result<Counts> {
         );
     }
     record.workloads.extend(counts.workloads);
-    Ok(Counts { workloads: record.workloads, ..counts })
+    Ok(InstructionCounts { workloads: record.workloads, ..counts })
 }
 
 /// Prints the table and returns the result. With `whole`, the result names records that were not
 /// counted.
-pub(super) fn judged(counts: &Counts, record: &Counts, whole: bool) -> Outcome {
+pub(super) fn judged(counts: &InstructionCounts, record: &InstructionCounts, whole: bool) -> Outcome {
     let differs = counts.differs(record);
     if !differs.is_empty() {
         print!("{}", table(counts, None));
@@ -123,7 +123,7 @@ pub(super) fn judged(counts: &Counts, record: &Counts, whole: bool) -> Outcome {
 }
 
 /// Returns the records that the new run did not count.
-fn gone(counts: &Counts, record: &Counts) -> Vec<String> {
+fn gone(counts: &InstructionCounts, record: &InstructionCounts) -> Vec<String> {
     let all = record
         .workloads
         .iter()
@@ -136,7 +136,7 @@ fn gone(counts: &Counts, record: &Counts) -> Vec<String> {
         .collect()
 }
 
-fn rows<'a>(counts: &'a Counts, record: Option<&Counts>) -> Vec<Row<'a>> {
+fn rows<'a>(counts: &'a InstructionCounts, record: Option<&InstructionCounts>) -> Vec<CountRow<'a>> {
     let mut rows = Vec::new();
     for (id, workload) in &counts.workloads {
         let recorded = record.and_then(|record| record.workloads.get(id));
@@ -145,33 +145,34 @@ fn rows<'a>(counts: &'a Counts, record: Option<&Counts>) -> Vec<Row<'a>> {
             let was = recorded.and_then(|recorded| recorded.instructions.get(contender)).copied();
             let net = alone.filter(|_| contender != LOOP).map(|alone| is - alone);
             let verdict =
-                if CONTEXT.contains(&contender.as_str()) { Verdict::Context } else { judge(was, is) };
-            rows.push(Row { workload: id, op: &workload.op, contender, was, is, net, verdict });
+                if CONTEXT.contains(&contender.as_str()) { CountVerdict::Context } else { judge(was, is) };
+            rows.push(CountRow { workload: id, op: &workload.op, contender, was, is, net, verdict });
         }
     }
     rows
 }
 
-fn judge(was: Option<f64>, is: f64) -> Verdict {
-    let Some(was) = was else { return Verdict::New };
+fn judge(was: Option<f64>, is: f64) -> CountVerdict {
+    let Some(was) = was else { return CountVerdict::New };
     let beyond = |less: f64, more: f64| more - less > INSTRUCTIONS && more - less > less * SHARE;
     if beyond(was, is) {
-        Verdict::More
+        CountVerdict::More
     } else if beyond(is, was) {
-        Verdict::Fewer
+        CountVerdict::Fewer
     } else {
-        Verdict::Same
+        CountVerdict::Same
     }
 }
 
 /// Returns the overall result: a summary in its first line, then the rows that changed.
-fn verdict(rows: &[Row<'_>], gone: Vec<String>) -> Outcome {
-    let of = |wanted: Verdict| rows.iter().filter(move |row| row.verdict == wanted);
-    let count = |wanted: Verdict| of(wanted).count();
-    let (more, fewer, new) = (count(Verdict::More), count(Verdict::Fewer), count(Verdict::New));
-    let held = count(Verdict::Same) + more + fewer;
+fn verdict(rows: &[CountRow<'_>], gone: Vec<String>) -> Outcome {
+    let of = |wanted: CountVerdict| rows.iter().filter(move |row| row.verdict == wanted);
+    let count = |wanted: CountVerdict| of(wanted).count();
+    let (more, fewer, new) =
+        (count(CountVerdict::More), count(CountVerdict::Fewer), count(CountVerdict::New));
+    let held = count(CountVerdict::Same) + more + fewer;
     let mut text = format!("{held} figures: {more} above the record, {fewer} below, {new} not recorded");
-    for row in of(Verdict::More).chain(of(Verdict::Fewer)) {
+    for row in of(CountVerdict::More).chain(of(CountVerdict::Fewer)) {
         text += &format!("\n  {}", row.told());
     }
     if !gone.is_empty() {
@@ -194,7 +195,7 @@ fn verdict(rows: &[Row<'_>], gone: Vec<String>) -> Outcome {
     Outcome::Passed(text)
 }
 
-impl Row<'_> {
+impl CountRow<'_> {
     /// Returns the change in one sentence.
     fn told(&self) -> String {
         let Self { workload, op, contender, is, .. } = self;
@@ -210,11 +211,11 @@ impl Row<'_> {
         let dash = || "-".to_owned();
         let change = |was: f64| format!("{:+.2} ({:+.1} %)", self.is - was, 100.0 * (self.is - was) / was);
         let word = match self.verdict {
-            Verdict::Same => "",
-            Verdict::More => "MORE",
-            Verdict::Fewer => "fewer",
-            Verdict::New => "not recorded",
-            Verdict::Context => "for context",
+            CountVerdict::Same => "",
+            CountVerdict::More => "MORE",
+            CountVerdict::Fewer => "fewer",
+            CountVerdict::New => "not recorded",
+            CountVerdict::Context => "for context",
         };
         [
             self.workload.to_owned(),
@@ -229,14 +230,15 @@ impl Row<'_> {
 }
 
 /// Returns the table: the conditions, then the counts beside those of the record.
-pub(super) fn table(counts: &Counts, record: Option<&Counts>) -> String {
-    let Counts { rustc, libc, valgrind, commit, .. } = counts;
+pub(super) fn table(counts: &InstructionCounts, record: Option<&InstructionCounts>) -> String {
+    let InstructionCounts { rustc, libc, valgrind, commit, .. } = counts;
     let recorded = record.map_or(String::new(), |record| format!("; recorded at commit {}", record.commit));
     let mut text = format!(
         "Instructions per operation, by callgrind; {BUILD}\n{rustc}, {libc}, {valgrind}, commit {commit}{recorded}\n\n"
     );
     let head = ["workload", "contender", "was", "is", "change", "less the loop", ""].map(str::to_owned);
-    let grid: Vec<_> = core::iter::once(head).chain(rows(counts, record).iter().map(Row::cells)).collect();
+    let grid: Vec<_> =
+        core::iter::once(head).chain(rows(counts, record).iter().map(CountRow::cells)).collect();
     let wide = |column: usize| grid.iter().map(|cells| cells[column].len()).max().unwrap_or(0);
     let widths: [usize; 7] = core::array::from_fn(wide);
     for cells in &grid {
@@ -260,17 +262,17 @@ pub(super) fn table(counts: &Counts, record: Option<&Counts>) -> String {
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::{Counts, Verdict, Workload, gone, judge, merged, rows, table, verdict};
+    use super::{CountVerdict, InstructionCounts, WorkloadCounts, gone, judge, merged, rows, table, verdict};
     use crate::steps::Outcome;
 
-    fn counts(rustc: &str, figures: &[(&str, &[(&str, f64)])]) -> Counts {
-        let workload = |figures: &[(&str, f64)]| Workload {
+    fn counts(rustc: &str, figures: &[(&str, &[(&str, f64)])]) -> InstructionCounts {
+        let workload = |figures: &[(&str, f64)]| WorkloadCounts {
             op: "pair".to_owned(),
             instructions: figures.iter().map(|(key, count)| ((*key).to_owned(), *count)).collect(),
         };
         let workloads: BTreeMap<_, _> =
             figures.iter().map(|(id, figures)| ((*id).to_owned(), workload(figures))).collect();
-        Counts {
+        InstructionCounts {
             rustc: rustc.to_owned(),
             target: "t".to_owned(),
             build: "b".to_owned(),
@@ -284,13 +286,13 @@ mod tests {
 
     #[test]
     fn a_count_fails_only_beyond_both_bounds() {
-        assert_eq!(judge(Some(10.0), 12.0), Verdict::Same, "two instructions");
-        assert_eq!(judge(Some(10.0), 12.1), Verdict::More);
-        assert_eq!(judge(Some(1000.0), 1010.0), Verdict::Same, "one per cent");
-        assert_eq!(judge(Some(1000.0), 1010.1), Verdict::More);
-        assert_eq!(judge(Some(12.1), 10.0), Verdict::Fewer);
-        assert_eq!(judge(Some(12.0), 10.0), Verdict::Same);
-        assert_eq!(judge(None, 10.0), Verdict::New);
+        assert_eq!(judge(Some(10.0), 12.0), CountVerdict::Same, "two instructions");
+        assert_eq!(judge(Some(10.0), 12.1), CountVerdict::More);
+        assert_eq!(judge(Some(1000.0), 1010.0), CountVerdict::Same, "one per cent");
+        assert_eq!(judge(Some(1000.0), 1010.1), CountVerdict::More);
+        assert_eq!(judge(Some(12.1), 10.0), CountVerdict::Fewer);
+        assert_eq!(judge(Some(12.0), 10.0), CountVerdict::Same);
+        assert_eq!(judge(None, 10.0), CountVerdict::New);
     }
 
     #[test]

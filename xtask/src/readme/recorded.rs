@@ -15,7 +15,7 @@ const FORMAT: u64 = 1;
 
 /// A run.
 #[derive(Debug, Deserialize, Serialize)]
-pub(super) struct Recorded {
+pub(super) struct RecordedBench {
     format: u64,
     /// `quick` or `full`.
     pub(super) mode: String,
@@ -27,13 +27,13 @@ pub(super) struct Recorded {
     /// The workloads that a quick run leaves out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) left_to_full: Vec<String>,
-    pub(super) host: Host,
-    pub(super) workloads: Vec<Workload>,
+    pub(super) host: RecordedHost,
+    pub(super) workloads: Vec<RecordedTable>,
 }
 
 /// The machine and the build.
 #[derive(Debug, Deserialize, Serialize)]
-pub(super) struct Host {
+pub(super) struct RecordedHost {
     pub(super) commit: String,
     pub(super) cpu: String,
     pub(super) cpus: u32,
@@ -46,7 +46,7 @@ pub(super) struct Host {
 
 /// A workload: one table.
 #[derive(Debug, Deserialize, Serialize)]
-pub(super) struct Workload {
+pub(super) struct RecordedTable {
     pub(super) id: String,
     pub(super) class: String,
     pub(super) title: String,
@@ -59,12 +59,12 @@ pub(super) struct Workload {
     pub(super) aa_interval: Option<(f64, f64)>,
     /// Whether the reference agreed with itself.
     pub(super) trusted: bool,
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<RecordedRow>,
 }
 
 /// A contender in a table.
 #[derive(Debug, Deserialize, Serialize)]
-pub(super) struct Row {
+pub(super) struct RecordedRow {
     pub(super) key: String,
     pub(super) allocator: String,
     #[serde(default)]
@@ -93,7 +93,7 @@ pub(super) struct Row {
     pub(super) refused: Option<f64>,
 }
 
-impl Recorded {
+impl RecordedBench {
     /// Reads a summary or a record.
     ///
     /// # Errors
@@ -137,18 +137,18 @@ impl Recorded {
     }
 
     /// Returns the workloads of a class.
-    pub(super) fn of(&self, class: &str) -> impl Iterator<Item = &Workload> {
+    pub(super) fn of(&self, class: &str) -> impl Iterator<Item = &RecordedTable> {
         self.workloads.iter().filter(move |workload| workload.class == class)
     }
 
     /// Returns the commit and the machine in one sentence, for the line below a table's heading.
     pub(super) fn told(&self) -> String {
-        let Host { commit, cpu, cpus, kernel, libc, rustc, .. } = &self.host;
+        let RecordedHost { commit, cpu, cpus, kernel, libc, rustc, .. } = &self.host;
         format!("Commit {commit}, {} run; {cpu}, {cpus} CPUs, {kernel}, {libc}, {rustc}.", self.mode)
     }
 }
 
-impl Workload {
+impl RecordedTable {
     /// Returns the ratio of a contender, if it has one.
     pub(super) fn ratio(&self, key: &str) -> Option<f64> {
         self.rows.iter().find(|row| row.key == key).and_then(|row| row.ratio)
@@ -170,7 +170,7 @@ fn round_both(interval: &mut Option<(f64, f64)>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Recorded, four_digits};
+    use super::{RecordedBench, four_digits};
 
     #[test]
     fn figures_are_rounded_to_four_digits() {
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn other_formats_are_refused() {
-        let refused = |text| format!("{:#}", Recorded::parse(text).unwrap_err());
+        let refused = |text| format!("{:#}", RecordedBench::parse(text).unwrap_err());
         assert!(refused("{}").contains("format none"), "{}", refused("{}"));
         assert!(refused(r#"{"format": 7}"#).contains("format 7, this tool reads 1"));
         assert!(refused(r#"{"format": 1}"#).contains("not a summary"));
@@ -191,8 +191,8 @@ mod tests {
             "host":{"commit":"c","cpu":"c","cpus":2,"kernel":"k","libc":"l","huge_pages":"h","rustc":"r","profile":"p"},
             "workloads":[{"id":"S1","class":"blocks","title":"t","op":"pair","trusted":true,"rows":[
             {"key":"ring","allocator":"R","state":"ran","ratio":0.123456,"interval":[0.1,0.2],"verdict":"≈"}]}]}"#;
-        let once = Recorded::parse(text).unwrap().rounded().text().unwrap();
-        let again = Recorded::parse(&once).unwrap();
+        let once = RecordedBench::parse(text).unwrap().rounded().text().unwrap();
+        let again = RecordedBench::parse(&once).unwrap();
         assert_eq!(again.text().unwrap(), once);
         assert_eq!(again.workloads[0].ratio("ring"), Some(0.1235));
         assert_eq!(once.lines().count(), 3, "{once}");

@@ -5,7 +5,7 @@ use core::fmt::Write as _;
 
 use anyhow::Result;
 
-use super::recorded::{Recorded, Row, Workload};
+use super::recorded::{RecordedBench, RecordedRow, RecordedTable};
 
 /// The classes in the page's order, with their headings.
 const CLASSES: [(&str, &str); 4] = [
@@ -23,8 +23,8 @@ const OURS: [&str; 9] =
 const GENERAL: [&str; 4] = ["glibc", "mimalloc", "jemalloc", "snmalloc"];
 
 /// Returns the page.
-pub(super) fn page(recorded: &Recorded) -> Result<String> {
-    let Recorded { mode, seed, processes, rounds, document, host, .. } = recorded;
+pub(super) fn page(recorded: &RecordedBench) -> Result<String> {
+    let RecordedBench { mode, seed, processes, rounds, document, host, .. } = recorded;
     let mut out = String::from(
         "# Results\n\nWritten by `cargo xtask readme` from [recorded.json](recorded.json); a test of xtask compares the two. How the figures are \
          made: [methodology](methodology.md). What is to be held against them: [bias](bias.md).\n\n",
@@ -64,7 +64,7 @@ pub(super) fn page(recorded: &Recorded) -> Result<String> {
 
 /// Writes the rows where a contender of this workspace is behind the best general allocator, and
 /// whether the difference is certain.
-fn behind(out: &mut String, recorded: &Recorded) -> Result<()> {
+fn behind(out: &mut String, recorded: &RecordedBench) -> Result<()> {
     writeln!(
         out,
         "## Where ours are behind\n\n{}\n\nContenders of this workspace whose ratio lies above that of the best general allocator \
@@ -105,7 +105,7 @@ fn behind(out: &mut String, recorded: &Recorded) -> Result<()> {
 }
 
 /// Returns the general allocator with the lowest ratio.
-fn best(workload: &Workload) -> Option<&Row> {
+fn best(workload: &RecordedTable) -> Option<&RecordedRow> {
     let general =
         workload.rows.iter().filter(|row| GENERAL.contains(&row.key.as_str()) && row.ratio.is_some());
     general.min_by(|one, other| one.ratio.unwrap_or(f64::MAX).total_cmp(&other.ratio.unwrap_or(f64::MAX)))
@@ -113,11 +113,11 @@ fn best(workload: &Workload) -> Option<&Row> {
 
 /// Returns the ends of a row's interval. Without an interval, as for the reference, both are the
 /// ratio.
-fn ends(row: &Row) -> Option<(f64, f64)> {
+fn ends(row: &RecordedRow) -> Option<(f64, f64)> {
     row.interval.or(row.ratio.map(|ratio| (ratio, ratio)))
 }
 
-fn section(out: &mut String, workload: &Workload) -> Result<()> {
+fn section(out: &mut String, workload: &RecordedTable) -> Result<()> {
     write!(out, "### {}\n\n{}; ns per {}", workload.id, workload.title, workload.op)?;
     match (workload.aa, workload.aa_interval) {
         (Some(aa), Some((low, high))) => writeln!(out, "; A/A {aa:.3} [{low:.3}, {high:.3}].\n")?,
@@ -144,7 +144,7 @@ fn section(out: &mut String, workload: &Workload) -> Result<()> {
     Ok(())
 }
 
-fn ratio(row: &Row) -> String {
+fn ratio(row: &RecordedRow) -> String {
     match (row.ratio, row.interval) {
         (Some(ratio), Some((low, high))) if low < high => format!("{ratio:.3} [{low:.3}, {high:.3}]"),
         (Some(ratio), _) => format!("{ratio:.3}"),
@@ -154,7 +154,7 @@ fn ratio(row: &Row) -> String {
 
 /// Formats the peak in a readable unit, with its ratio to the live bytes if those are 64 KiB or
 /// more.
-fn peak(row: &Row) -> String {
+fn peak(row: &RecordedRow) -> String {
     let Some(peak) = row.peak_bytes else { return "–".to_owned() };
     let bytes = match peak {
         0..10_240 => format!("{peak} B"),
@@ -169,7 +169,7 @@ fn peak(row: &Row) -> String {
 }
 
 /// Returns why a row has no figures, or which requests they exclude.
-fn note(row: &Row) -> String {
+fn note(row: &RecordedRow) -> String {
     match (row.state.as_str(), &row.reason, row.refused) {
         ("ran", _, Some(share)) => format!("refused {:.2} %, heap instead", share * 100.0),
         ("ran", ..) => String::new(),
@@ -182,7 +182,7 @@ fn note(row: &Row) -> String {
 #[cfg(test)]
 mod tests {
     use super::page;
-    use crate::readme::recorded::Recorded;
+    use crate::readme::recorded::RecordedBench;
 
     const RECORD: &str = r#"{"format": 1, "mode": "quick", "seed": 7, "processes": 3, "rounds": 15, "document": "d",
         "host": {"commit": "abc", "cpu": "a cpu", "cpus": 2, "kernel": "k", "libc": "l", "huge_pages": "h",
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn the_page_shows_the_machine_all_figures_and_the_rows_behind() {
-        let page = page(&Recorded::parse(RECORD).unwrap()).unwrap();
+        let page = page(&RecordedBench::parse(RECORD).unwrap()).unwrap();
         let said = "Commit abc, quick run; a cpu, 2 CPUs, k, l, r.\n";
         assert_eq!(page.matches(said).count(), 2, "{page}");
         assert!(
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn an_untrusted_table_is_marked_and_gives_no_certain_verdict() {
-        let page = page(&Recorded::parse(&RECORD.replace("true", "false")).unwrap()).unwrap();
+        let page = page(&RecordedBench::parse(&RECORD.replace("true", "false")).unwrap()).unwrap();
         assert!(page.contains("**Untrusted"), "{page}");
         assert!(!page.contains("| yes |") && page.contains("| may be |"), "{page}");
     }

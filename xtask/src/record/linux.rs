@@ -11,8 +11,8 @@ use anyhow::{Context, Error, Result, bail};
 use ephemera_recorder::format::{CHUNK_HEAD, HEAD, Origin};
 use ephemera_recorder::{DEFAULT_LIMIT, LIMIT_VARIABLE, PATH_VARIABLE, Summary, Trace};
 
-use super::place::Place;
-use super::{Options, environment, program, running};
+use super::place::TracePlace;
+use super::{RecordOptions, environment, program, running};
 use crate::progress::Spinner;
 use crate::workspace::Workspace;
 
@@ -32,7 +32,7 @@ const NOT_FOUND: u8 = 127;
 
 /// One recorded process.
 #[derive(Debug)]
-struct Process {
+struct RecordedProcess {
     path: PathBuf,
     bytes: u64,
     pid: u32,
@@ -44,7 +44,7 @@ struct Process {
 }
 
 /// Runs the command. The exit status is that of the program.
-pub(super) fn main(ws: &Workspace, options: &Options) -> ExitCode {
+pub(super) fn main(ws: &Workspace, options: &RecordOptions) -> ExitCode {
     let mut status = FAILED;
     if let Err(error) = record(ws, options, &mut status) {
         eprintln!("error: {error:#}");
@@ -55,9 +55,9 @@ pub(super) fn main(ws: &Workspace, options: &Options) -> ExitCode {
     ExitCode::from(status)
 }
 
-fn record(ws: &Workspace, options: &Options, status: &mut u8) -> Result<()> {
+fn record(ws: &Workspace, options: &RecordOptions, status: &mut u8) -> Result<()> {
     let (name, arguments) = options.command.split_first().context("which program?")?;
-    let place = Place::take(match &options.out {
+    let place = TracePlace::take(match &options.out {
         Some(path) => std::path::absolute(path)?,
         None => ws.target_dir("trace").join("trace"),
     })?;
@@ -141,13 +141,13 @@ fn preloads(library: &Path, had: Option<&OsString>) -> OsString {
 }
 
 /// The traces in a directory, the largest first.
-fn recorded(dir: &Path) -> Result<Vec<Process>> {
+fn recorded(dir: &Path) -> Result<Vec<RecordedProcess>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();
         // A process that was killed at its very start left no head.
         let Ok(trace) = Trace::open(&path) else { continue };
-        found.push(Process {
+        found.push(RecordedProcess {
             path,
             bytes: trace.bytes,
             pid: trace.pid,
@@ -173,7 +173,12 @@ fn no_trace(name: &OsStr, file: Option<&Path>, limit: u64) -> String {
 }
 
 /// Describes the recording: the largest process, the others, and what cut it short.
-fn describe(place: &Place, largest: &Process, others: &[Process], file: Option<&Path>) -> Result<String> {
+fn describe(
+    place: &TracePlace,
+    largest: &RecordedProcess,
+    others: &[RecordedProcess],
+    file: Option<&Path>,
+) -> Result<String> {
     let trace = Trace::open(&place.out)?;
     let summary = {
         let _spinner = Spinner::start("reading the trace");
@@ -217,7 +222,7 @@ fn describe(place: &Place, largest: &Process, others: &[Process], file: Option<&
 }
 
 /// Lists the processes beside the largest that made a call, and counts the others.
-fn list(out: &mut String, parts: &Path, others: &[Process]) {
+fn list(out: &mut String, parts: &Path, others: &[RecordedProcess]) {
     let (calling, idle): (Vec<_>, Vec<_>) = others.iter().partition(|other| other.called);
     if !calling.is_empty() {
         let _ = writeln!(out, "other processes, in {}:", parts.display());
@@ -255,7 +260,7 @@ mod tests {
 
     #[test]
     fn processes_without_a_call_are_counted_and_not_listed() {
-        let process = |pid: u32, called| Process {
+        let process = |pid: u32, called| RecordedProcess {
             path: format!("/d/p.{pid}").into(),
             bytes: 4096,
             pid,

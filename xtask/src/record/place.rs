@@ -16,7 +16,7 @@ const LEAST: usize = format::HEAD + format::CHUNK;
 
 /// A recording's place, held until it is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct TracePlace {
     /// Where the largest trace goes in the end.
     pub(super) out: PathBuf,
     /// The directory of all traces until then.
@@ -25,7 +25,7 @@ pub(super) struct Place {
     _held: File,
 }
 
-impl Place {
+impl TracePlace {
     /// Holds the place of `out`, and removes the traces of an earlier recording from its directory.
     pub(super) fn take(out: PathBuf) -> Result<Self> {
         replaceable(&out)?;

@@ -1,6 +1,6 @@
 //! Limits the length of a file, and requires a `//!` comment at its start.
 
-use super::{File, Finding};
+use super::{Finding, SourceFile};
 
 /// A longer file is a warning.
 const SOFT: usize = 400;
@@ -12,7 +12,7 @@ const HARD: usize = 600;
 const LIB: usize = 150;
 
 /// Checks every Rust file of a package.
-pub(super) fn check(files: &[File]) -> Vec<Finding> {
+pub(super) fn check(files: &[SourceFile]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in files.iter().filter(|file| file.is_package_code()) {
         let lines = file.lines.len();
@@ -40,10 +40,10 @@ pub(super) fn check(files: &[File]) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::check;
-    use crate::tidy::File;
+    use crate::tidy::SourceFile;
 
     fn found(path: &str, text: &str) -> Vec<String> {
-        check(&[File::new(path, text)]).iter().map(ToString::to_string).collect()
+        check(&[SourceFile::new(path, text)]).iter().map(ToString::to_string).collect()
     }
 
     fn long(lines: usize, line: &str) -> String {

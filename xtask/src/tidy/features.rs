@@ -1,15 +1,15 @@
 //! Requires a `##` comment above every feature in a crate's manifest.
 
-use super::{File, Finding};
+use super::{Finding, SourceFile};
 
 /// Checks the manifests of the crates.
-pub(super) fn check(files: &[File]) -> Vec<Finding> {
+pub(super) fn check(files: &[SourceFile]) -> Vec<Finding> {
     let manifests =
         files.iter().filter(|file| file.path.starts_with("crates/") && file.name() == "Cargo.toml");
     manifests.flat_map(check_manifest).collect()
 }
 
-fn check_manifest(file: &File) -> Vec<Finding> {
+fn check_manifest(file: &SourceFile) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut inside = false;
     let mut documented = false;
@@ -55,10 +55,10 @@ fn brackets(line: &str) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::check;
-    use crate::tidy::File;
+    use crate::tidy::SourceFile;
 
     fn found(path: &str, text: &str) -> Vec<String> {
-        check(&[File::new(path, text)]).iter().map(ToString::to_string).collect()
+        check(&[SourceFile::new(path, text)]).iter().map(ToString::to_string).collect()
     }
 
     #[test]

@@ -3,14 +3,14 @@
 
 /// A line of a Rust file.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(crate) struct Line {
+pub(crate) struct SourceLine {
     /// Its code. Strings and characters keep their quotes and lose their contents.
     pub(crate) code: String,
     /// Its comment, with the slashes. Several comments on one line are joined.
     pub(crate) comment: String,
 }
 
-impl Line {
+impl SourceLine {
     /// Returns whether the line holds a comment and nothing else.
     pub(crate) fn only_comment(&self) -> bool {
         self.code.trim().is_empty() && !self.comment.is_empty()
@@ -18,7 +18,7 @@ impl Line {
 }
 
 /// What the next character belongs to.
-enum State {
+enum LexerState {
     Code,
     LineComment,
     /// The depth of nesting.
@@ -29,37 +29,37 @@ enum State {
 }
 
 /// Splits a file into lines.
-pub(crate) fn lex(text: &str) -> Vec<Line> {
+pub(crate) fn lex(text: &str) -> Vec<SourceLine> {
     let chars: Vec<char> = text.chars().collect();
     let at = |index: usize| chars.get(index).copied().unwrap_or('\0');
-    let mut lines = vec![Line::default()];
-    let mut state = State::Code;
+    let mut lines = vec![SourceLine::default()];
+    let mut state = LexerState::Code;
     let mut index = 0;
     while index < chars.len() {
         let (c, next) = (at(index), at(index + 1));
         if c == '\n' {
-            if matches!(state, State::LineComment) {
-                state = State::Code;
+            if matches!(state, LexerState::LineComment) {
+                state = LexerState::Code;
             }
-            lines.push(Line::default());
+            lines.push(SourceLine::default());
             index += 1;
             continue;
         }
         let Some(line) = lines.last_mut() else { break };
         let mut step = 1;
         match state {
-            State::Code => match (c, next) {
+            LexerState::Code => match (c, next) {
                 ('/', '/') => {
-                    state = State::LineComment;
+                    state = LexerState::LineComment;
                     line.comment.push(c);
                 }
                 ('/', '*') => {
-                    state = State::BlockComment(1);
+                    state = LexerState::BlockComment(1);
                     line.comment.push_str("/*");
                     step = 2;
                 }
                 ('"', _) => {
-                    state = State::Text;
+                    state = LexerState::Text;
                     line.code.push('"');
                 }
                 ('\'', _) => {
@@ -71,7 +71,7 @@ pub(crate) fn lex(text: &str) -> Vec<Line> {
                 }
                 ('r', '"' | '#') if !ends_in_word(&line.code) => match raw_text(&chars[index..]) {
                     Some(hashes) => {
-                        state = State::RawText(hashes);
+                        state = LexerState::RawText(hashes);
                         line.code.push('"');
                         step = hashes + 2;
                     }
@@ -79,36 +79,37 @@ pub(crate) fn lex(text: &str) -> Vec<Line> {
                 },
                 _ => line.code.push(c),
             },
-            State::LineComment => line.comment.push(c),
-            State::BlockComment(depth) => {
+            LexerState::LineComment => line.comment.push(c),
+            LexerState::BlockComment(depth) => {
                 line.comment.push(c);
                 match (c, next) {
                     ('/', '*') => {
-                        state = State::BlockComment(depth + 1);
+                        state = LexerState::BlockComment(depth + 1);
                         line.comment.push(next);
                         step = 2;
                     }
                     ('*', '/') => {
-                        state = if depth == 1 { State::Code } else { State::BlockComment(depth - 1) };
+                        state =
+                            if depth == 1 { LexerState::Code } else { LexerState::BlockComment(depth - 1) };
                         line.comment.push(next);
                         step = 2;
                     }
                     _ => {}
                 }
             }
-            State::Text => match (c, next) {
+            LexerState::Text => match (c, next) {
                 // A backslash at the end of a line does not escape the line break.
                 ('\\', '\n') => {}
                 ('\\', _) => step = 2,
                 ('"', _) => {
-                    state = State::Code;
+                    state = LexerState::Code;
                     line.code.push('"');
                 }
                 _ => {}
             },
-            State::RawText(hashes) => {
+            LexerState::RawText(hashes) => {
                 if c == '"' && chars[index + 1..].iter().take_while(|c| **c == '#').count() >= hashes {
-                    state = State::Code;
+                    state = LexerState::Code;
                     line.code.push('"');
                     step = 1 + hashes;
                 }

@@ -1,7 +1,7 @@
 //! Finds markers of unfinished code, and ignored tests that give no reason.
 
 use super::source::Token;
-use super::{File, Finding};
+use super::{Finding, SourceFile};
 
 /// Macros that may not be committed, each with the way out.
 const MACROS: [(&str, &str); 3] = [
@@ -15,7 +15,7 @@ const MACROS: [(&str, &str); 3] = [
 const WORDS: [&str; 2] = [concat!("FIX", "ME"), concat!("X", "XX")];
 
 /// Checks every Rust file of a package.
-pub(super) fn check(files: &[File]) -> Vec<Finding> {
+pub(super) fn check(files: &[SourceFile]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in files.iter().filter(|file| file.is_package_code()) {
         let tokens = file.tokens();
@@ -66,10 +66,10 @@ fn ignored(tokens: &[Token<'_>]) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::{WORDS, check};
-    use crate::tidy::File;
+    use crate::tidy::SourceFile;
 
     fn found(text: &str) -> Vec<String> {
-        check(&[File::new("crates/a/src/b.rs", text)]).iter().map(ToString::to_string).collect()
+        check(&[SourceFile::new("crates/a/src/b.rs", text)]).iter().map(ToString::to_string).collect()
     }
 
     #[test]

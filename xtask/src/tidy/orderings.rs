@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::source::Token;
-use super::{File, Finding};
+use super::{Finding, SourceFile};
 
 /// The orderings that need a comment.
 const STRONG: [&str; 4] = ["Acquire", "Release", "AcqRel", "SeqCst"];
@@ -16,7 +16,7 @@ const ABOVE: usize = 6;
 const MARK: &str = "ORDERING:";
 
 /// Checks the orderings in library code, and the `ORDERING` comments of all packages.
-pub(super) fn check(files: &[File]) -> Vec<Finding> {
+pub(super) fn check(files: &[SourceFile]) -> Vec<Finding> {
     let functions: BTreeSet<String> = files.iter().flat_map(functions).collect();
     let mut findings = Vec::new();
     for file in files.iter().filter(|file| file.is_package_code()) {
@@ -77,7 +77,7 @@ fn is_library_code(path: &str) -> bool {
 }
 
 /// Returns the names that follow `fn`.
-fn functions(file: &File) -> Vec<String> {
+fn functions(file: &SourceFile) -> Vec<String> {
     let tokens = file.tokens();
     let after = tokens.windows(2).filter(|pair| pair[0].text == "fn");
     after.map(|pair| pair[1].text.to_owned()).collect()
@@ -139,7 +139,7 @@ fn imports<'a>(tokens: &[Token<'a>], types: &mut BTreeSet<&'a str>, bare: &mut B
 
 /// Returns the comment for the ordering in `line`. A comment above a constant applies to the whole
 /// constant.
-fn reason(file: &File, line: usize, constants: &[(usize, usize)]) -> Option<String> {
+fn reason(file: &SourceFile, line: usize, constants: &[(usize, usize)]) -> Option<String> {
     let constant = constants.iter().find(|(first, last)| (*first..=*last).contains(&line));
     let begins = constant.map_or(line, |(first, _)| *first);
     let start =
@@ -148,7 +148,7 @@ fn reason(file: &File, line: usize, constants: &[(usize, usize)]) -> Option<Stri
 }
 
 /// Returns the first line of the `ORDERING` comment that `line` belongs to.
-fn reason_through(file: &File, line: usize) -> Option<usize> {
+fn reason_through(file: &SourceFile, line: usize) -> Option<usize> {
     let at = |line: usize| &file.lines[line - 1];
     if starts_reason(&at(line).comment) {
         return Some(line);
@@ -179,7 +179,7 @@ fn starts_reason(comment: &str) -> bool {
 }
 
 /// Returns the comment that begins in `line`, with the lines that continue it.
-fn comment_at(file: &File, line: usize) -> String {
+fn comment_at(file: &SourceFile, line: usize) -> String {
     let mut text = file.lines[line - 1].comment.clone();
     let next =
         file.lines[line..].iter().take_while(|next| next.only_comment() && !starts_reason(&next.comment));
@@ -207,12 +207,13 @@ fn last_name(path: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::check;
-    use crate::tidy::File;
+    use crate::tidy::SourceFile;
 
     const PEER: &str = "//! D.\nimpl Inbox { fn take(&self) {} }\n";
 
     fn found(text: &str) -> Vec<String> {
-        let files = [File::new("crates/a/src/b.rs", text), File::new("crates/a/src/peer.rs", PEER)];
+        let files =
+            [SourceFile::new("crates/a/src/b.rs", text), SourceFile::new("crates/a/src/peer.rs", PEER)];
         check(&files).iter().map(ToString::to_string).collect()
     }
 
@@ -276,7 +277,7 @@ mod tests {
     #[test]
     fn comments_in_integration_tests_are_optional_and_checked() {
         let files = |text: &str| {
-            check(&[File::new("crates/a/tests/t.rs", text), File::new("crates/a/src/p.rs", PEER)])
+            check(&[SourceFile::new("crates/a/tests/t.rs", text), SourceFile::new("crates/a/src/p.rs", PEER)])
         };
         assert!(files("x.load(Ordering::Acquire);\n").is_empty());
         assert_eq!(files("// ORDERING: a. Pairs with `gone`.\n").len(), 1);

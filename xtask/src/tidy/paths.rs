@@ -1,12 +1,12 @@
 //! Finds paths that exist only on the author's machine.
 
-use super::{File, Finding};
+use super::{Finding, SourceFile};
 
 /// Directories of one machine. They are concatenated so that this file does not contain them.
 const DIRS: [&str; 3] = [concat!("/", "work/"), concat!("/", "root/"), concat!("/", "home/")];
 
 /// Checks all text files.
-pub(super) fn check(files: &[File]) -> Vec<Finding> {
+pub(super) fn check(files: &[SourceFile]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in files {
         for (index, line) in file.text.lines().enumerate() {
@@ -31,7 +31,7 @@ fn begins_path(line: &str, dir: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{DIRS, check};
-    use crate::tidy::File;
+    use crate::tidy::SourceFile;
 
     #[test]
     fn a_path_that_begins_with_such_a_directory_is_reported() {
@@ -39,7 +39,7 @@ mod tests {
             for text in
                 [format!("see {dir}x"), format!("{dir}x"), format!("file://{dir}x"), format!("(\"{dir}\")")]
             {
-                assert_eq!(check(&[File::new("docs/a.md", text.clone())]).len(), 1, "{text}");
+                assert_eq!(check(&[SourceFile::new("docs/a.md", text.clone())]).len(), 1, "{text}");
             }
         }
     }
@@ -50,7 +50,7 @@ mod tests {
             for text in
                 [format!("https://example.org{dir}x"), format!("target{dir}x"), format!("${{X}}{dir}x")]
             {
-                assert!(check(&[File::new("docs/a.md", text.clone())]).is_empty(), "{text}");
+                assert!(check(&[SourceFile::new("docs/a.md", text.clone())]).is_empty(), "{text}");
             }
         }
     }

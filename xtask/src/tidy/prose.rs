@@ -5,7 +5,7 @@ mod glossary;
 mod phrases;
 mod text;
 
-use super::{File, Finding};
+use super::{Finding, SourceFile};
 
 /// Folders and files whose text is older than these checks. They are exempt from all of them except
 /// the glossary's. The list can only shrink: a test fails if an entry has become clean, and no
@@ -17,14 +17,14 @@ const NOT_YET_REWRITTEN: &[&str] =
 const WIDTH: usize = 100;
 
 /// Checks all files that are not exempt, and the glossary.
-pub(super) fn check(files: &[File]) -> Vec<Finding> {
-    let exempt = |file: &&File| NOT_YET_REWRITTEN.iter().any(|path| file.path.starts_with(path));
+pub(super) fn check(files: &[SourceFile]) -> Vec<Finding> {
+    let exempt = |file: &&SourceFile| NOT_YET_REWRITTEN.iter().any(|path| file.path.starts_with(path));
     let mut findings = glossary::check(files);
     findings.extend(files.iter().filter(|file| !exempt(file)).flat_map(check_file));
     findings
 }
 
-fn check_file(file: &File) -> Vec<Finding> {
+fn check_file(file: &SourceFile) -> Vec<Finding> {
     let mut findings: Vec<_> = too_wide(file).collect();
     for paragraph in text::paragraphs(file) {
         for (at, advice) in phrases::found(&paragraph.text) {
@@ -36,7 +36,7 @@ fn check_file(file: &File) -> Vec<Finding> {
 
 /// Returns a finding for each line of a comment that exceeds [`WIDTH`]. A line that cannot be
 /// broken is accepted: a row of a table, or a single word such as an address.
-fn too_wide(file: &File) -> impl Iterator<Item = Finding> {
+fn too_wide(file: &SourceFile) -> impl Iterator<Item = Finding> {
     let numbered = file.text.lines().zip(text::comments(file)).enumerate();
     numbered.filter_map(|(index, (line, comment))| {
         let comment = comment?;
@@ -52,11 +52,11 @@ fn too_wide(file: &File) -> impl Iterator<Item = Finding> {
 #[cfg(test)]
 mod tests {
     use super::{NOT_YET_REWRITTEN, check, check_file};
-    use crate::tidy::{File, source};
+    use crate::tidy::{SourceFile, source};
     use crate::workspace::Workspace;
 
     fn found(path: &str, text: &str) -> Vec<String> {
-        check_file(&File::new(path, text)).iter().map(ToString::to_string).collect()
+        check_file(&SourceFile::new(path, text)).iter().map(ToString::to_string).collect()
     }
 
     #[test]
@@ -98,8 +98,8 @@ mod tests {
 
     #[test]
     fn exempt_paths_are_skipped_and_others_are_not() {
-        let file = |path: &str| File::new(path, "//! Built anew.\n");
-        assert!(check(&[file("crates/recorder/src/a.rs")]).is_empty());
+        let file = |path: &str| SourceFile::new(path, "//! Built anew.\n");
+        assert!(check(&[file("crates/bench-harness/src/a.rs")]).is_empty());
         assert_eq!(check(&[file("crates/prim/src/a.rs")]).len(), 1);
     }
 

@@ -6,20 +6,20 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::lexer::{Line, lex};
+use super::lexer::{SourceLine, lex};
 
 /// A text file.
 #[derive(Debug)]
-pub(crate) struct File {
+pub(crate) struct SourceFile {
     /// Its path from the root, with `/`.
     pub(crate) path: String,
     /// Its contents.
     pub(crate) text: String,
     /// Its lines, with code and comments separated. Empty unless the file is Rust.
-    pub(crate) lines: Vec<Line>,
+    pub(crate) lines: Vec<SourceLine>,
 }
 
-impl File {
+impl SourceFile {
     /// Creates a file with these contents.
     pub(crate) fn new(path: impl Into<String>, text: impl Into<String>) -> Self {
         let (path, text) = (path.into(), text.into());
@@ -82,7 +82,7 @@ fn is_word(c: char) -> bool {
 }
 
 /// Reads all files of the repository. Skips those that are not UTF-8.
-pub(super) fn load(root: &Path) -> Result<Vec<File>> {
+pub(super) fn load(root: &Path) -> Result<Vec<SourceFile>> {
     let mut paths = listed_by_git(root).map_or_else(|| walk(root), Ok)?;
     paths.sort();
     paths.dedup();
@@ -95,7 +95,7 @@ pub(super) fn load(root: &Path) -> Result<Vec<File>> {
             Err(error) => return Err(error).with_context(|| format!("cannot read {path}")),
         };
         if let Ok(text) = String::from_utf8(bytes) {
-            files.push(File::new(path, text));
+            files.push(SourceFile::new(path, text));
         }
     }
     Ok(files)
@@ -135,12 +135,12 @@ fn walk(root: &Path) -> Result<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{File, listed_by_git, walk};
+    use super::{SourceFile, listed_by_git, walk};
     use std::path::Path;
 
     #[test]
     fn tokens_are_words_double_colons_and_single_characters() {
-        let file = File::new("a.rs", "let x = a::b(\"c d\"); // e\n");
+        let file = SourceFile::new("a.rs", "let x = a::b(\"c d\"); // e\n");
         let texts: Vec<_> = file.tokens().iter().map(|token| token.text).collect();
         assert_eq!(texts, ["let", "x", "=", "a", "::", "b", "(", "\"", "\"", ")", ";"]);
     }

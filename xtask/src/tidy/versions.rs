@@ -1,6 +1,6 @@
 //! Compares versions that prose repeats with the versions in force.
 
-use super::{File, Finding};
+use super::{Finding, SourceFile};
 
 /// The versions in force.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ const NIGHTLY: &str = "nightly-20";
 const OLDEST: [&str; 4] = ["MSRV", "rust-version", "inimum supported Rust", "ldest compiler"];
 
 /// Checks prose, workflows and scripts.
-pub(super) fn check(files: &[File], facts: &Facts) -> Vec<Finding> {
+pub(super) fn check(files: &[SourceFile], facts: &Facts) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in files {
         let prose = file.path.ends_with(".md");
@@ -119,7 +119,7 @@ fn dependency<'a>(line: &'a str, facts: &'a Facts) -> Option<(&'a str, &'a str, 
 #[cfg(test)]
 mod tests {
     use super::{Facts, check};
-    use crate::tidy::File;
+    use crate::tidy::SourceFile;
 
     fn found(path: &str, text: &str) -> Vec<String> {
         let facts = Facts {
@@ -128,7 +128,7 @@ mod tests {
             nightly: "nightly-2026-10-29".to_owned(),
             packages: vec![("ring-alloc".to_owned(), "0.2.100".to_owned())],
         };
-        check(&[File::new(path, text)], &facts).iter().map(ToString::to_string).collect()
+        check(&[SourceFile::new(path, text)], &facts).iter().map(ToString::to_string).collect()
     }
 
     #[test]

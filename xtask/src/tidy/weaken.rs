@@ -1,13 +1,13 @@
 //! Compares the weakenings in the code with the table of negative controls: each needs the other.
 
-use super::{File, Finding};
+use super::{Finding, SourceFile};
 use crate::controls::FILE;
 
 /// The cfg that compiles a weakening in.
 const CFG: &str = concat!("ephemera_", "weaken");
 
 /// Compares the crates with the names in the table.
-pub(super) fn check(files: &[File], names: &[String]) -> Vec<Finding> {
+pub(super) fn check(files: &[SourceFile], names: &[String]) -> Vec<Finding> {
     let crates = || files.iter().filter(|file| file.is_rust() && file.path.starts_with("crates/"));
     let mut findings = Vec::new();
     for file in crates() {
@@ -44,10 +44,10 @@ fn weakenings(line: &str) -> impl Iterator<Item = &str> {
 mod tests {
     use super::{CFG, check};
     use crate::controls::FILE;
-    use crate::tidy::File;
+    use crate::tidy::SourceFile;
 
     fn found(code: &str, names: &[&str]) -> Vec<String> {
-        let files = [File::new("crates/a/src/b.rs", code), File::new(FILE, "\nname = \"a\"\n")];
+        let files = [SourceFile::new("crates/a/src/b.rs", code), SourceFile::new(FILE, "\nname = \"a\"\n")];
         let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
         check(&files, &names).iter().map(ToString::to_string).collect()
     }

@@ -1,18 +1,18 @@
 //! Requires that the job `conclusion` of a workflow waits for all other jobs. Only `conclusion` is
 //! required for a merge, so a job that it does not wait for could fail unnoticed.
 
-use super::{File, Finding};
+use super::{Finding, SourceFile};
 
 /// The job that waits for the others.
 const LAST: &str = "conclusion";
 
 /// Checks the workflows.
-pub(super) fn check(files: &[File]) -> Vec<Finding> {
+pub(super) fn check(files: &[SourceFile]) -> Vec<Finding> {
     let workflows = files.iter().filter(|file| file.path.starts_with(".github/workflows/"));
     workflows.flat_map(check_workflow).collect()
 }
 
-fn check_workflow(file: &File) -> Vec<Finding> {
+fn check_workflow(file: &SourceFile) -> Vec<Finding> {
     let jobs = jobs(&file.text);
     let Some(last) = jobs.iter().position(|(name, _)| *name == LAST) else { return Vec::new() };
     let start = jobs[last].1;
@@ -45,14 +45,14 @@ fn jobs(text: &str) -> Vec<(&str, usize)> {
 #[cfg(test)]
 mod tests {
     use super::{check, jobs};
-    use crate::tidy::File;
+    use crate::tidy::SourceFile;
 
     const FLOW: &str = "on: push\njobs:\n  a:\n    runs-on: x\n  b:\n    needs: [a]\n    steps:\n      - run: y\n\n  conclusion:\n    needs: [a, b]\n    steps:\n";
 
     #[test]
     fn a_job_that_conclusion_does_not_wait_for_is_reported() {
         assert_eq!(jobs(FLOW), [("a", 3), ("b", 5), ("conclusion", 10)]);
-        let found = |text: &str| check(&[File::new(".github/workflows/ci.yml", text)]);
+        let found = |text: &str| check(&[SourceFile::new(".github/workflows/ci.yml", text)]);
         assert!(found(FLOW).is_empty());
         let findings = found(&FLOW.replace("needs: [a, b]", "needs: [a]"));
         assert!(findings[0].to_string().starts_with(".github/workflows/ci.yml:5: job `b`"), "{findings:?}");

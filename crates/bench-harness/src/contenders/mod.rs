@@ -8,11 +8,11 @@ pub(crate) mod played;
 
 use crate::blocks::Contender;
 use crate::buffers::Source;
-use crate::card::{Class, Info};
-use crate::nodes::Family;
+use crate::card::{ContenderClass, Info};
+use crate::nodes::NodeFamily;
 use crate::objects::Maker;
 use crate::tally::Counted;
-use crate::workloads::{Cell, Context, Kind, Spec};
+use crate::workloads::{Cell, Context, WorkloadSpec, build};
 
 /// Index, in each class, of the allocator that does nothing.
 pub const VOID: usize = 0;
@@ -25,7 +25,7 @@ pub const TWIN: usize = 2;
 pub const ALWAYS: [&str; 3] = ["nothing", ephemera_trace::replay::REFERENCE, ephemera_trace::replay::TWIN];
 
 /// Builds a cell of a workload over one contender.
-type Build = fn(&Spec, &Context) -> Box<dyn Cell>;
+type Build = fn(&WorkloadSpec, &Context) -> Box<dyn Cell>;
 
 /// A contender as the runner sees it, its type erased: three ways to build a cell.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +33,7 @@ pub struct Entry {
     /// The word that `--peers` and the files know it by; unique within its class.
     pub key: &'static str,
     /// What it hands out.
-    pub class: Class,
+    pub class: ContenderClass,
     /// Its card.
     pub info: Info,
     /// Why this build cannot run it, if so.
@@ -48,81 +48,39 @@ pub struct Entry {
     pub replay: Option<ephemera_trace::replay::BuildPlayer>,
 }
 
-/// An entry for blocks.
+/// Creates the entry of a contender from its card and the three ways to build a cell.
+const fn entry(
+    class: ContenderClass,
+    key: &'static str,
+    info: Info,
+    [timed, checked, metered]: [Build; 3],
+) -> Entry {
+    Entry { key, class, info, absent: None, timed, checked, metered, replay: None }
+}
+
+/// Creates an entry for blocks.
 fn blocks<C: Contender>(key: &'static str) -> Entry {
-    fn build<C: Contender>(spec: &Spec, context: &Context) -> Box<dyn Cell> {
-        let Kind::Blocks(workload) = spec.kind else { other_class(spec) };
-        workload.build::<C>(context)
-    }
-    Entry {
-        key,
-        class: Class::Blocks,
-        info: C::INFO,
-        absent: None,
-        timed: build::<C>,
-        checked: build::<Counted<C>>,
-        metered: build::<Counted<C::Metered>>,
-        replay: Some(played::build::<C>),
-    }
+    let builds = [build::blocks::<C>, build::blocks::<Counted<C>>, build::blocks::<Counted<C::Metered>>];
+    let replay: ephemera_trace::replay::BuildPlayer = played::build::<C>;
+    Entry { replay: Some(replay), ..entry(ContenderClass::Blocks, key, C::INFO, builds) }
 }
 
-/// An entry for objects.
+/// Creates an entry for objects.
 fn objects<M: Maker>(key: &'static str) -> Entry {
-    fn build<M: Maker>(spec: &Spec, context: &Context) -> Box<dyn Cell> {
-        let Kind::Objects(workload) = spec.kind else { other_class(spec) };
-        workload.build::<M>(context)
-    }
-    Entry {
-        key,
-        class: Class::Objects,
-        info: M::INFO,
-        absent: None,
-        timed: build::<M>,
-        checked: build::<Counted<M>>,
-        metered: build::<Counted<M>>,
-        replay: None,
-    }
+    let builds = [build::objects::<M>, build::objects::<Counted<M>>, build::objects::<Counted<M>>];
+    entry(ContenderClass::Objects, key, M::INFO, builds)
 }
 
-/// An entry for buffers.
+/// Creates an entry for buffers.
 fn buffers<S: Source>(key: &'static str) -> Entry {
-    fn build<S: Source>(spec: &Spec, context: &Context) -> Box<dyn Cell> {
-        let Kind::Buffers(workload) = spec.kind else { other_class(spec) };
-        workload.build::<S>(context)
-    }
-    Entry {
-        key,
-        class: Class::Buffers,
-        info: S::INFO,
-        absent: None,
-        timed: build::<S>,
-        checked: build::<Counted<S>>,
-        metered: build::<Counted<S>>,
-        replay: None,
-    }
+    let builds = [build::buffers::<S>, build::buffers::<Counted<S>>, build::buffers::<Counted<S>>];
+    entry(ContenderClass::Buffers, key, S::INFO, builds)
 }
 
-/// An entry for nodes.
-fn nodes<F: Family>(key: &'static str) -> Entry {
-    fn build<F: Family>(spec: &Spec, context: &Context) -> Box<dyn Cell> {
-        let Kind::Nodes(workload) = spec.kind else { other_class(spec) };
-        workload.build::<F>(context)
-    }
-    Entry {
-        key,
-        class: Class::Nodes,
-        info: F::INFO,
-        absent: None,
-        timed: build::<F>,
-        checked: build::<Counted<F>>,
-        metered: build::<Counted<F::Metered>>,
-        replay: None,
-    }
-}
-
-/// The runner pairs workloads with contenders of their class alone.
-fn other_class(spec: &Spec) -> ! {
-    panic!("{} is for {:?}", spec.id, spec.class())
+/// Creates an entry for nodes.
+fn nodes<F: NodeFamily>(key: &'static str) -> Entry {
+    let builds = [build::nodes::<F>, build::nodes::<Counted<F>>, build::nodes::<Counted<F::Metered>>];
+    entry(ContenderClass::Nodes, key, F::INFO, builds)
 }
 
 /// The reference, registered once more.
@@ -134,19 +92,19 @@ fn twin(mut entry: Entry) -> Entry {
 
 /// The contenders of a class in this build, in the order of the tables: the loop, the reference, its twin, then the rest.
 #[must_use]
-pub fn of(class: Class) -> Vec<Entry> {
+pub fn of(class: ContenderClass) -> Vec<Entry> {
     match class {
-        Class::Blocks => blocks::all(),
-        Class::Objects => objects::all(),
-        Class::Buffers => buffers::all(),
-        Class::Nodes => nodes::all(),
+        ContenderClass::Blocks => blocks::all(),
+        ContenderClass::Objects => objects::all(),
+        ContenderClass::Buffers => buffers::all(),
+        ContenderClass::Nodes => nodes::all(),
     }
 }
 
 /// All contenders of this build, class by class.
 #[must_use]
 pub fn all() -> Vec<Entry> {
-    Class::ALL.into_iter().flat_map(of).collect()
+    ContenderClass::ALL.into_iter().flat_map(of).collect()
 }
 
 /// What `--peers` understands: every key once.
@@ -167,7 +125,7 @@ mod tests {
 
     #[test]
     fn every_class_begins_with_the_three() {
-        for class in Class::ALL {
+        for class in ContenderClass::ALL {
             let entries = of(class);
             let keys: Vec<&str> = entries.iter().map(|entry| entry.key).collect();
             assert_eq!(keys[..3], ALWAYS);

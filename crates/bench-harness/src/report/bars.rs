@@ -2,7 +2,7 @@
 
 use super::pairs::{Pairs, Rounds};
 use crate::contenders::{ALWAYS, VOID};
-use crate::runner::Outcome;
+use crate::runner::WorkloadOutcome;
 use crate::stats::Estimate;
 
 /// A ratio that a contender should stay below.
@@ -123,7 +123,7 @@ pub fn bars() -> Vec<Bar> {
 
 /// Measures every bar whose workload was run.
 #[must_use]
-pub fn judge(bars: &[Bar], outcomes: &[Outcome], seed: u64) -> Vec<Judged> {
+pub fn judge(bars: &[Bar], outcomes: &[WorkloadOutcome], seed: u64) -> Vec<Judged> {
     let mut judged = Vec::new();
     for outcome in outcomes {
         let rounds = Rounds::new(&outcome.samples, ALWAYS[VOID], seed);
@@ -159,7 +159,7 @@ mod tests {
         for bar in bars() {
             let spec = catalogue().into_iter().find(|spec| spec.id == bar.workload).expect("tested above");
             for key in [bar.of, bar.to] {
-                let matches = |entry: &contenders::Entry| entry.key == key && entry.class == spec.class();
+                let matches = |entry: &contenders::Entry| entry.key == key && entry.class == spec.class;
                 assert!(known.iter().any(matches), "{key} in {}", spec.id);
             }
         }

@@ -12,11 +12,11 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::model::{Report, Row, Table};
+use super::model::{BenchReport, ReportRow, ReportTable};
 use super::text::align;
 use crate::contenders::ALWAYS;
 use crate::host::Host;
-use crate::runner::State;
+use crate::runner::ContenderState;
 use crate::stats::{self, Estimate, Verdict, verdict};
 
 /// The version of `summary.json`; raised when a field that is read again changes its meaning or goes.
@@ -59,7 +59,7 @@ struct OldRow {
 
 /// Why a file cannot be a baseline.
 #[derive(Debug)]
-pub enum Refusal {
+pub enum BaselineRefusal {
     /// It cannot be read.
     Unread(PathBuf, io::Error),
     /// It is no summary.
@@ -68,7 +68,7 @@ pub enum Refusal {
     Format(PathBuf, Option<u64>),
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for BaselineRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unread(path, error) => write!(f, "the baseline {} cannot be read: {error}", path.display()),
@@ -88,7 +88,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-impl core::error::Error for Refusal {}
+impl core::error::Error for BaselineRefusal {}
 
 /// A contender that both runs measured.
 #[derive(Clone, Debug)]
@@ -130,24 +130,25 @@ impl Baseline {
     /// # Errors
     ///
     /// Where there is none, or one of another format.
-    pub fn load(path: &Path) -> Result<Self, Refusal> {
-        let text = fs::read_to_string(path).map_err(|error| Refusal::Unread(path.to_owned(), error))?;
+    pub fn load(path: &Path) -> Result<Self, BaselineRefusal> {
+        let text =
+            fs::read_to_string(path).map_err(|error| BaselineRefusal::Unread(path.to_owned(), error))?;
         Self::parse(&text, path)
     }
 
-    fn parse(text: &str, path: &Path) -> Result<Self, Refusal> {
-        let no_summary = |error| Refusal::NoSummary(path.to_owned(), error);
+    fn parse(text: &str, path: &Path) -> Result<Self, BaselineRefusal> {
+        let no_summary = |error| BaselineRefusal::NoSummary(path.to_owned(), error);
         let file: Value = serde_json::from_str(text).map_err(no_summary)?;
         let format = file["format"].as_u64();
         if format != Some(FORMAT) {
-            return Err(Refusal::Format(path.to_owned(), format));
+            return Err(BaselineRefusal::Format(path.to_owned(), format));
         }
         serde_json::from_value(file).map_err(no_summary)
     }
 
     /// Puts a run beside this one.
     #[must_use]
-    pub fn compare(&self, report: &Report) -> Comparison {
+    pub fn compare(&self, report: &BenchReport) -> Comparison {
         let mut comparison = Comparison {
             commit: self.host.commit.clone(),
             differs: self.differs(report),
@@ -168,7 +169,7 @@ impl Baseline {
     }
 
     /// In what the runs differ beside the code.
-    fn differs(&self, report: &Report) -> Vec<String> {
+    fn differs(&self, report: &BenchReport) -> Vec<String> {
         let (then, now) = (&self.host, &report.host);
         let trials = |processes: u32, rounds: u32| format!("{processes} processes of {rounds} rounds");
         let pairs = [
@@ -225,7 +226,7 @@ fn quotient(now: &Estimate, then: &Estimate, wider: f64) -> Estimate {
 
 impl Comparison {
     /// Compares the rows of a table that both runs have.
-    fn add(&mut self, old: &OldTable, table: &Table, wider: f64) {
+    fn add(&mut self, old: &OldTable, table: &ReportTable, wider: f64) {
         let from_one = |ratio: Option<f64>| ratio.map_or(0.0, |ratio| (ratio - 1.0).abs());
         let floor = from_one(old.aa).max(from_one(table.aa.map(|aa| aa.mid)));
         let compared = |key: &str| !ALWAYS.contains(&key);
@@ -259,7 +260,7 @@ impl Comparison {
         }
     }
 
-    fn miss(&mut self, table: &Table, key: &str, what: &str) {
+    fn miss(&mut self, table: &ReportTable, key: &str, what: &str) {
         self.missing.push(format!("{} {key}: {what}", table.id));
     }
 
@@ -353,12 +354,12 @@ impl OldRow {
 }
 
 /// Why a row has no ratio now.
-fn now(row: &Row) -> String {
+fn now(row: &ReportRow) -> String {
     match &row.state {
-        State::Ran => "without a ratio".to_owned(),
-        State::Missing(why) => format!("missing: {why}"),
-        State::Crashed(how) => format!("crashed: {how}"),
-        State::Wrong(what) => format!("wrong: {what}"),
+        ContenderState::Ran => "without a ratio".to_owned(),
+        ContenderState::Missing(why) => format!("missing: {why}"),
+        ContenderState::Crashed(how) => format!("crashed: {how}"),
+        ContenderState::Wrong(what) => format!("wrong: {what}"),
     }
 }
 

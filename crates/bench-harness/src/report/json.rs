@@ -5,21 +5,21 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 
 use super::baseline::FORMAT;
-use super::model::{Report, Row, Table};
+use super::model::{BenchReport, ReportRow, ReportTable};
 use super::pairs::Pairs;
-use crate::runner::{Outcome, State};
+use crate::runner::{ContenderState, WorkloadOutcome};
 use crate::stats::Estimate;
 
 fn interval(estimate: Option<Estimate>) -> Value {
     estimate.map_or(Value::Null, |e| json!([e.low95, e.high95]))
 }
 
-fn row(row: &Row) -> Value {
+fn row(row: &ReportRow) -> Value {
     let (state, reason) = match &row.state {
-        State::Ran => ("ran", None),
-        State::Missing(why) => ("missing", Some(why)),
-        State::Crashed(how) => ("crashed", Some(how)),
-        State::Wrong(what) => ("wrong", Some(what)),
+        ContenderState::Ran => ("ran", None),
+        ContenderState::Missing(why) => ("missing", Some(why)),
+        ContenderState::Crashed(how) => ("crashed", Some(how)),
+        ContenderState::Wrong(what) => ("wrong", Some(what)),
     };
     json!({
         "allocator": row.name,
@@ -53,7 +53,7 @@ fn row(row: &Row) -> Value {
     })
 }
 
-fn table(table: &Table) -> Value {
+fn table(table: &ReportTable) -> Value {
     json!({
         "id": table.id,
         "class": table.class.word(),
@@ -73,7 +73,7 @@ fn table(table: &Table) -> Value {
 /// # Errors
 ///
 /// Where a part cannot be written as JSON.
-pub fn summary(report: &Report) -> Result<Value, serde_json::Error> {
+pub fn summary(report: &BenchReport) -> Result<Value, serde_json::Error> {
     let bars = report.bars.iter().map(|judged| {
         json!({
             "workload": judged.bar.workload,
@@ -107,7 +107,7 @@ pub fn summary(report: &Report) -> Result<Value, serde_json::Error> {
 /// # Errors
 ///
 /// Where writing fails.
-pub fn write_samples(outcomes: &[Outcome], out: &mut dyn Write) -> io::Result<()> {
+pub fn write_samples(outcomes: &[WorkloadOutcome], out: &mut dyn Write) -> io::Result<()> {
     for sample in outcomes.iter().flat_map(|outcome| &outcome.samples) {
         serde_json::to_writer(&mut *out, sample)?;
         out.write_all(b"\n")?;

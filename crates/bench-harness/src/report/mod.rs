@@ -14,7 +14,7 @@ mod text;
 pub use self::bars::{Bar, Judged, bars, judge};
 pub use self::html::html;
 pub use self::json::{summary, write_samples};
-pub use self::model::{Report, Row, Table};
+pub use self::model::{BenchReport, ReportRow, ReportTable};
 pub use self::pairs::{Pairs, Rounds};
 pub use self::svg::write_pictures;
 pub use self::text::{host_block, markdown, terminal};

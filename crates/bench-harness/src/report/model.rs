@@ -3,15 +3,15 @@
 use super::bars::{Judged, bars, judge};
 use super::pairs::{Pairs, Rounds};
 use crate::calibrate::Calibration;
-use crate::card::Class;
+use crate::card::ContenderClass;
 use crate::contenders::{Entry, REFERENCE, TWIN, VOID};
 use crate::host::Host;
-use crate::runner::{Held, Latencies, Outcome, Refusals, State};
+use crate::runner::{ContenderState, HeldAt, Latencies, RefusalCount, WorkloadOutcome};
 use crate::stats::{Estimate, Verdict, verdict};
 
 /// A contender in a table.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub struct ReportRow {
     /// Its key.
     pub key: &'static str,
     /// Its name.
@@ -19,7 +19,7 @@ pub struct Row {
     /// Its version.
     pub version: String,
     /// What became of it.
-    pub state: State,
+    pub state: ContenderState,
     /// Its cost over the reference's.
     pub ratio: Option<Estimate>,
     /// What that comes to; none for the reference and the loop.
@@ -39,7 +39,7 @@ pub struct Row {
     /// Whether a backing allocator counted the peak.
     pub peak_exact: bool,
     /// How its memory came and went, where that was watched.
-    pub over_time: Vec<Held>,
+    pub over_time: Vec<HeldAt>,
     /// Share of requests that it refused and the heap served.
     pub refused: Option<f64>,
     /// Its latencies under a load.
@@ -50,13 +50,13 @@ pub struct Row {
 
 /// One workload.
 #[derive(Clone, Debug)]
-pub struct Table {
+pub struct ReportTable {
     /// Its name.
     pub id: String,
     /// What it does.
     pub title: String,
     /// What its contenders hand out.
-    pub class: Class,
+    pub class: ContenderClass,
     /// What an operation is.
     pub op: &'static str,
     /// Operations in a sample.
@@ -69,7 +69,7 @@ pub struct Table {
     /// Share of rounds in which something else ran.
     pub contaminated: f64,
     /// The contenders, in the registry's order.
-    pub rows: Vec<Row>,
+    pub rows: Vec<ReportRow>,
 }
 
 /// How far from 1 the reference over itself may come out.
@@ -82,7 +82,7 @@ fn is_trusted(aa: &Estimate) -> bool {
 
 /// All of a run.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct BenchReport {
     /// `quick` or `full`.
     pub mode: String,
     /// Seed of tables and orders.
@@ -98,15 +98,15 @@ pub struct Report {
     /// Names of workloads that only a full run has, and this one left out.
     pub left_to_full: Vec<String>,
     /// The tables.
-    pub tables: Vec<Table>,
+    pub tables: Vec<ReportTable>,
     /// The bars of the project, judged by this run.
     pub bars: Vec<Judged>,
 }
 
-impl Table {
+impl ReportTable {
     /// Analyses one outcome.
     #[must_use]
-    pub fn new(outcome: &Outcome, entries: &[Entry], host: &Host, seed: u64) -> Self {
+    pub fn new(outcome: &WorkloadOutcome, entries: &[Entry], host: &Host, seed: u64) -> Self {
         let key = |index: usize| entries[index].key;
         let rounds = Rounds::new(&outcome.samples, key(VOID), seed);
         let aa = rounds.ratio(key(TWIN), key(REFERENCE), Pairs::Whole);
@@ -116,7 +116,7 @@ impl Table {
             .iter()
             .enumerate()
             .map(|(index, entry)| row(outcome, &rounds, (index, entry), entries, floor));
-        let mut rows: Vec<Row> = rows.collect();
+        let mut rows: Vec<ReportRow> = rows.collect();
         for row in &mut rows {
             let version = host.contenders.iter().find(|(name, _)| name == row.name);
             row.version = version.map(|(_, version)| version.clone()).unwrap_or_default();
@@ -124,7 +124,7 @@ impl Table {
         Self {
             id: outcome.spec.id.clone(),
             title: outcome.spec.title.clone(),
-            class: outcome.spec.class(),
+            class: outcome.spec.class,
             op: outcome.spec.op,
             ops_per_sample: outcome.units.map(|units| units * outcome.ops_per_unit),
             aa,
@@ -136,25 +136,25 @@ impl Table {
 
     /// The row of a contender.
     #[must_use]
-    pub fn row(&self, key: &str) -> Option<&Row> {
+    pub fn row(&self, key: &str) -> Option<&ReportRow> {
         self.rows.iter().find(|row| row.key == key)
     }
 }
 
 fn row(
-    outcome: &Outcome,
+    outcome: &WorkloadOutcome,
     rounds: &Rounds<'_>,
     (index, entry): (usize, &Entry),
     entries: &[Entry],
     floor: f64,
-) -> Row {
+) -> ReportRow {
     let key = entry.key;
     let state = outcome.states.get(key).cloned().unwrap_or_default();
     let shown = state.ran();
     let reference = entries[REFERENCE].key;
     let ratio = rounds.ratio(key, reference, Pairs::Whole).filter(|_| shown);
     let memory = outcome.memory.iter().find(|memory| memory.contender == key).filter(|_| index != VOID);
-    Row {
+    ReportRow {
         key,
         name: entry.info.name,
         version: String::new(),
@@ -178,25 +178,25 @@ fn row(
 }
 
 /// Share of a contender's requests that it refused, over all processes; none where it refused nothing.
-fn refused(outcome: &Outcome, key: &str) -> Option<f64> {
-    let of = |counted: fn(&Refusals) -> u64| -> u64 {
+fn refused(outcome: &WorkloadOutcome, key: &str) -> Option<f64> {
+    let of = |counted: fn(&RefusalCount) -> u64| -> u64 {
         outcome.refusals.iter().filter(|refusals| refusals.contender == key).map(counted).sum()
     };
     let asked = of(|refusals| refusals.asked);
     (asked > 0).then(|| of(|refusals| refusals.refused) as f64 / asked as f64)
 }
 
-impl Report {
+impl BenchReport {
     /// Analyses all outcomes and judges the bars.
     #[must_use]
-    pub fn new(outcomes: &[Outcome], entries: &[Entry], mut head: Self) -> Self {
+    pub fn new(outcomes: &[WorkloadOutcome], entries: &[Entry], mut head: Self) -> Self {
         head.tables = outcomes
             .iter()
             .map(|outcome| {
-                let class = outcome.spec.class();
+                let class = outcome.spec.class;
                 let entries: Vec<Entry> =
                     entries.iter().filter(|entry| entry.class == class).copied().collect();
-                Table::new(outcome, &entries, &head.host, head.seed)
+                ReportTable::new(outcome, &entries, &head.host, head.seed)
             })
             .collect();
         head.bars = judge(&bars(), outcomes, head.seed);

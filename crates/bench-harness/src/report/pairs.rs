@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::runner::Sample;
+use crate::runner::TimedSample;
 use crate::stats::{self, DRAWS, Estimate, estimate};
 
 /// Clean rounds below which a process's contaminated ones are used as well.
@@ -10,7 +10,7 @@ const FEW: usize = 5;
 
 /// Samples of one round, by contender.
 #[derive(Debug, Default)]
-struct Round<'a>(HashMap<&'a str, &'a Sample>);
+struct Round<'a>(HashMap<&'a str, &'a TimedSample>);
 
 /// What a pair is compared by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub struct Rounds<'a> {
 impl<'a> Rounds<'a> {
     /// Sorts samples into rounds.
     #[must_use]
-    pub fn new(samples: &'a [Sample], void: &'a str, seed: u64) -> Self {
+    pub fn new(samples: &'a [TimedSample], void: &'a str, seed: u64) -> Self {
         let mut sorted: BTreeMap<u32, BTreeMap<i32, Round<'a>>> = BTreeMap::new();
         for sample in samples.iter().filter(|sample| sample.round >= 0) {
             let round = sorted.entry(sample.process).or_default().entry(sample.round).or_default();
@@ -55,7 +55,7 @@ impl<'a> Rounds<'a> {
     fn values(&self, keys: &[&str], f: impl Fn(&[f64]) -> Option<f64>) -> Vec<Vec<f64>> {
         let of = |round: &Round<'_>| {
             let samples =
-                keys.iter().map(|&key| round.0.get(key).copied()).collect::<Option<Vec<&Sample>>>()?;
+                keys.iter().map(|&key| round.0.get(key).copied()).collect::<Option<Vec<&TimedSample>>>()?;
             let costs: Vec<f64> = samples.iter().map(|sample| sample.ns / sample.ops.max(1) as f64).collect();
             Some((f(&costs)?, samples.iter().any(|sample| sample.contaminated())))
         };
@@ -122,8 +122,8 @@ impl<'a> Rounds<'a> {
 mod tests {
     use super::*;
 
-    fn sample(contender: &str, process: u32, round: i32, ns: f64, switches: u64) -> Sample {
-        Sample {
+    fn sample(contender: &str, process: u32, round: i32, ns: f64, switches: u64) -> TimedSample {
+        TimedSample {
             workload: "w".to_owned(),
             contender: contender.to_owned(),
             process,
@@ -137,7 +137,7 @@ mod tests {
     }
 
     /// Three processes of twelve rounds that drift: the second half is twice as slow for everybody.
-    fn drifting() -> Vec<Sample> {
+    fn drifting() -> Vec<TimedSample> {
         let mut samples = Vec::new();
         for process in 0..3 {
             for round in -3..12 {
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn where_all_is_contaminated_all_is_used() {
-        let samples: Vec<Sample> =
+        let samples: Vec<TimedSample> =
             (0..9).flat_map(|r| [sample("a", 0, r, 30.0, 1), sample("b", 0, r, 10.0, 0)]).collect();
         let rounds = Rounds::new(&samples, "void", 1);
         assert!((rounds.ratio("a", "b", Pairs::Whole).expect("both ran").mid - 3.0).abs() < 1e-9);

@@ -1,7 +1,7 @@
 //! Scaling: what one thread pays for an operation alone, over what it pays while others do the same. At 1 the threads do not
 //! get into each other's way; at a half two of them do as much as one.
 
-use super::model::{Report, Table};
+use super::model::{BenchReport, ReportTable};
 use crate::contenders::VOID;
 
 /// Workloads that differ in nothing but the number of threads: alone, together, and how many those are.
@@ -12,7 +12,7 @@ const TABLES: [(&str, &str, usize); 2] =
 #[derive(Clone, Debug)]
 pub(super) struct Scaling<'a> {
     /// The workload of several threads.
-    pub(super) together: &'a Table,
+    pub(super) together: &'a ReportTable,
     pub(super) threads: usize,
     /// Contenders that ran both, in nanoseconds an operation of one thread.
     pub(super) rows: Vec<Paces<'a>>,
@@ -34,7 +34,7 @@ impl Paces<'_> {
 }
 
 /// All that can be said of a run.
-pub(super) fn scaling(report: &Report) -> Vec<Scaling<'_>> {
+pub(super) fn scaling(report: &BenchReport) -> Vec<Scaling<'_>> {
     let find = |id: &str| report.tables.iter().find(|table| table.id == id);
     let of = |(alone, together, threads): (&str, &str, usize)| {
         let (alone, together) = (find(alone)?, find(together)?);

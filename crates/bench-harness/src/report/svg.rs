@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use ephemera_measure::picture::{self, Forest, ForestLine, INK, text};
 use plotters::prelude::*;
 
-use super::model::{Report, Row, Table};
+use super::model::{BenchReport, ReportRow, ReportTable};
 
 use crate::contenders::{REFERENCE, VOID};
 
@@ -17,9 +17,9 @@ const HEAD: i32 = 28;
 const GAP: i32 = 16;
 
 /// The plot of a table: all contenders with a ratio but the loop and the reference itself.
-pub(super) fn forest(table: &Table) -> Forest<'_> {
+pub(super) fn forest(table: &ReportTable) -> Forest<'_> {
     let rows = table.rows.iter().enumerate().filter(|(index, _)| ![VOID, REFERENCE].contains(index));
-    let line = |(_, row): (usize, &'_ Row)| Some((row.name, row.ratio?, row.verdict));
+    let line = |(_, row): (usize, &'_ ReportRow)| Some((row.name, row.ratio?, row.verdict));
     Forest(rows.filter_map(line).map(|(name, ratio, verdict)| ForestLine { name, ratio, verdict }).collect())
 }
 
@@ -28,14 +28,14 @@ pub(super) fn forest(table: &Table) -> Forest<'_> {
 /// # Errors
 ///
 /// Where drawing or writing fails.
-pub fn write_pictures(report: &Report, directory: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
+pub fn write_pictures(report: &BenchReport, directory: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
     fs::create_dir_all(directory)?;
-    let family = |table: &Table| table.id.split('/').next().unwrap_or_default().to_owned();
+    let family = |table: &ReportTable| table.id.split('/').next().unwrap_or_default().to_owned();
     let mut families: Vec<String> = report.tables.iter().map(family).collect();
     families.dedup();
     let mut written = Vec::new();
     for name in families {
-        let tables: Vec<&Table> = report.tables.iter().filter(|table| family(table) == name).collect();
+        let tables: Vec<&ReportTable> = report.tables.iter().filter(|table| family(table) == name).collect();
         let plots: Vec<Forest<'_>> = tables.iter().map(|table| forest(table)).collect();
         let height: i32 = plots.iter().map(|plot| HEAD + plot.height() + GAP).sum();
         // One scale for all panels of a picture.

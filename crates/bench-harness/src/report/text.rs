@@ -3,11 +3,11 @@
 use core::fmt::Write;
 
 use super::matrix::Matrix;
-use super::model::{Report, Row, Table};
+use super::model::{BenchReport, ReportRow, ReportTable};
 use super::pairs::Pairs;
-use crate::card::Class;
+use crate::card::ContenderClass;
 use crate::os;
-use crate::runner::{Latencies, State};
+use crate::runner::{ContenderState, Latencies};
 
 const HEAD: [&str; 9] = [
     "allocator",
@@ -51,25 +51,25 @@ fn dash<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {
     value.map_or_else(|| "–".to_owned(), show)
 }
 
-fn cells(row: &Row, reference: bool) -> Vec<String> {
+fn cells(row: &ReportRow, reference: bool) -> Vec<String> {
     let twin = row.name.starts_with("A/A");
     let version = if row.version == "none" || twin { "" } else { &row.version };
     let name = format!("{} {version}", row.name).trim().to_owned();
     let notes = match &row.state {
-        State::Ran => match row.refused {
+        ContenderState::Ran => match row.refused {
             Some(share) => format!("refused {:.2} %, heap instead; {}", share * 100.0, row.notes),
             None => row.notes.to_owned(),
         },
-        State::Missing(why) => why.clone(),
-        State::Crashed(how) => format!("crashed: {how}"),
-        State::Wrong(what) => format!("wrong: {what}"),
+        ContenderState::Missing(why) => why.clone(),
+        ContenderState::Crashed(how) => format!("crashed: {how}"),
+        ContenderState::Wrong(what) => format!("wrong: {what}"),
     };
     let interval = |e: crate::stats::Estimate| format!("{:.3} [{:.3}, {:.3}]", e.mid, e.low95, e.high95);
     let ratio = if reference { "1.000".to_owned() } else { dash(row.ratio, interval) };
     let net = if reference { "1.000".to_owned() } else { dash(row.net_ratio, interval) };
     let verdict = match (&row.state, reference) {
-        (State::Crashed(_), _) => "crashed".to_owned(),
-        (State::Wrong(_), _) => "wrong".to_owned(),
+        (ContenderState::Crashed(_), _) => "crashed".to_owned(),
+        (ContenderState::Wrong(_), _) => "wrong".to_owned(),
         (_, true) => "ref".to_owned(),
         _ => dash(row.verdict, |verdict| verdict.word().to_owned()),
     };
@@ -89,7 +89,7 @@ fn cells(row: &Row, reference: bool) -> Vec<String> {
     ]
 }
 
-pub(super) fn grid(table: &Table) -> Vec<Vec<String>> {
+pub(super) fn grid(table: &ReportTable) -> Vec<Vec<String>> {
     let head = HEAD.iter().map(|&column| column.to_owned()).collect();
     let reference = table.rows.get(crate::contenders::REFERENCE).map(|row| row.key);
     let rows = table.rows.iter().map(|row| cells(row, Some(row.key) == reference));
@@ -97,7 +97,7 @@ pub(super) fn grid(table: &Table) -> Vec<Vec<String>> {
 }
 
 /// Latencies of a table that has some, below a line that says under what load.
-pub(super) fn latencies(table: &Table) -> Option<(String, Vec<Vec<String>>)> {
+pub(super) fn latencies(table: &ReportTable) -> Option<(String, Vec<Vec<String>>)> {
     let measured = || table.rows.iter().filter_map(|row| Some((row.name, row.latencies.as_ref()?)));
     let (_, first) = measured().next()?;
     let line = match first.rate {
@@ -136,7 +136,7 @@ pub(super) fn align(grid: &[Vec<String>], bars: bool) -> String {
     text
 }
 
-fn heading(table: &Table) -> String {
+fn heading(table: &ReportTable) -> String {
     let aa = table
         .aa
         .map_or("not run".to_owned(), |aa| format!("{:.3} [{:.3}, {:.3}]", aa.mid, aa.low95, aa.high95));
@@ -149,7 +149,7 @@ fn heading(table: &Table) -> String {
 
 pub(super) const UNTRUSTED: &str = "UNTRUSTED: the reference differs from itself in this table";
 
-pub(super) fn bar_grid(report: &Report) -> Vec<Vec<String>> {
+pub(super) fn bar_grid(report: &BenchReport) -> Vec<Vec<String>> {
     let head = ["workload", "allocator", "against", "costs", "at most", "measured (95 % CI)", ""];
     let mut grid = vec![head.map(str::to_owned).to_vec()];
     let row = |key: &str| report.tables.iter().find_map(|table| table.row(key));
@@ -186,7 +186,7 @@ fn isolation() -> String {
 
 /// The host and its own costs, as lines.
 #[must_use]
-pub fn host_block(report: &Report) -> Vec<(&'static str, String)> {
+pub fn host_block(report: &BenchReport) -> Vec<(&'static str, String)> {
     let (host, cal) = (&report.host, &report.calibration);
     let versions: Vec<String> = host
         .contenders
@@ -239,13 +239,16 @@ pub fn host_block(report: &Report) -> Vec<(&'static str, String)> {
 }
 
 /// The matrices of the classes that were run, where there is more than one table to put together.
-fn matrices(report: &Report) -> Vec<(Class, Vec<Vec<String>>)> {
-    Class::ALL.into_iter().filter_map(|class| Some((class, Matrix::new(report, class)?.grid()))).collect()
+fn matrices(report: &BenchReport) -> Vec<(ContenderClass, Vec<Vec<String>>)> {
+    ContenderClass::ALL
+        .into_iter()
+        .filter_map(|class| Some((class, Matrix::new(report, class)?.grid())))
+        .collect()
 }
 
 /// The report for a terminal.
 #[must_use]
-pub fn terminal(report: &Report) -> String {
+pub fn terminal(report: &BenchReport) -> String {
     let mut text = String::new();
     for table in &report.tables {
         let _ = writeln!(text, "\n{}", heading(table));
@@ -269,7 +272,7 @@ pub fn terminal(report: &Report) -> String {
 
 /// The report as a page.
 #[must_use]
-pub fn markdown(report: &Report) -> String {
+pub fn markdown(report: &BenchReport) -> String {
     let mut text = format!("# Allocators compared ({})\n\n| | |\n|---|---|\n", report.mode);
     for (name, value) in host_block(report) {
         let _ = writeln!(text, "| {name} | {value} |");

@@ -6,17 +6,19 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use ephemera_measure::turns;
 use hdrhistogram::Histogram;
 use hdrhistogram::iterators::IterationValue;
+use rand::seq::SliceRandom;
 
-use super::record::{Checked, Job, Latencies, Line, Memory, Mode, Refusals, Sample};
+use super::record::{AnswerLine, Checked, Job, Latencies, Mode, PeakMemory, RefusalCount, TimedSample};
 use crate::card::MemoryBy;
 use crate::contenders::{self, ALWAYS, Entry, REFERENCE};
 use crate::tally::watch;
 use crate::workloads::blocks::json::Document;
+use crate::workloads::draws::stream;
 use crate::workloads::nodes::Sources;
-use crate::workloads::rng::Rng;
-use crate::workloads::{BlockWorkload, Cell, Context, Kind, ObjectWorkload, Spec, catalogue};
+use crate::workloads::{Cell, Context, WorkloadSpec, catalogue};
 use crate::{backing, os, tally};
 
 /// Samples of each contender before the first round; one is enough where samples are long.
@@ -44,7 +46,7 @@ pub fn serve(job: &Job, out: &mut dyn Write) -> io::Result<()> {
     let unknown = |what: &str| io::Error::other(format!("no such {what}"));
     let spec =
         catalogue().into_iter().find(|spec| spec.id == job.workload).ok_or_else(|| unknown("workload"))?;
-    let known = contenders::of(spec.class());
+    let known = contenders::of(spec.class);
     let find = |key: &String| {
         known.iter().find(|entry| entry.key == key).copied().ok_or_else(|| unknown("contender"))
     };
@@ -66,7 +68,7 @@ pub fn serve(job: &Job, out: &mut dyn Write) -> io::Result<()> {
             second_cpu: (cpus.len() > 1).then(|| cpus[0]),
         },
     };
-    let mut turn = Turn::new(&job.marker)?;
+    let mut turn = TurnNote::new(&job.marker)?;
     let mut lines = Vec::new();
     if matches!(job.mode, Mode::Check | Mode::CheckAndTime) {
         child.check(&mut turn, &mut lines)?;
@@ -85,14 +87,14 @@ pub fn serve(job: &Job, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// The sources of R4 and R5, made now where the workload needs them, so that no time and no memory of theirs is measured.
-fn sources(spec: &Spec, job: &Job) -> Sources {
+fn sources(spec: &WorkloadSpec, job: &Job) -> Sources {
     let sources = Sources::new(job.corpus.as_deref());
     sources.prepare(spec, job.seed);
     sources
 }
 
 /// The text of R1; a short one for the other workloads, which do not look at it.
-fn document(spec: &Spec, job: &Job) -> Document {
+fn document(spec: &WorkloadSpec, job: &Job) -> Document {
     if !spec.parses() {
         return Document::generated(job.seed, 1000);
     }
@@ -103,13 +105,13 @@ fn document(spec: &Spec, job: &Job) -> Document {
 }
 
 /// The note of whose turn it is, for the parent to read if this process dies.
-struct Turn {
+struct TurnNote {
     note: File,
     /// The contender at whose turn the process aborts.
     fault: Option<String>,
 }
 
-impl Turn {
+impl TurnNote {
     fn new(path: &Path) -> io::Result<Self> {
         let note = fs::OpenOptions::new().create(true).write(true).truncate(true).open(path)?;
         Ok(Self { note, fault: std::env::var(FAULT).ok() })
@@ -127,7 +129,7 @@ impl Turn {
 }
 
 struct Child<'a> {
-    spec: &'a Spec,
+    spec: &'a WorkloadSpec,
     entries: &'a [Entry],
     job: &'a Job,
     /// When the process began: its budget counts what comes before the samples too.
@@ -137,7 +139,7 @@ struct Child<'a> {
 
 impl Child<'_> {
     /// Runs every contender counted, then one unit of it as it will be timed.
-    fn check(&self, turn: &mut Turn, lines: &mut Vec<Line>) -> io::Result<()> {
+    fn check(&self, turn: &mut TurnNote, lines: &mut Vec<AnswerLine>) -> io::Result<()> {
         let units = self.spec.check_units();
         for entry in self.entries {
             turn.of(entry.key)?;
@@ -147,7 +149,7 @@ impl Child<'_> {
             let tally = tally::read();
             drop(cell);
             (entry.timed)(self.spec, &self.context).run(1);
-            lines.push(Line::Checked(Checked {
+            lines.push(AnswerLine::Checked(Checked {
                 contender: entry.key.to_owned(),
                 asked: self.spec.asked(units),
                 tally,
@@ -158,11 +160,11 @@ impl Child<'_> {
     }
 
     /// Takes samples in rounds.
-    fn time(&self, turn: &mut Turn, lines: &mut Vec<Line>) -> io::Result<()> {
-        let mut rng = Rng::new(self.job.chance, 6);
+    fn time(&self, turn: &mut TurnNote, lines: &mut Vec<AnswerLine>) -> io::Result<()> {
+        let mut rng = stream(self.job.chance, 6);
         // Which contender comes first decides where the others' memory lies: by chance, anew in each process.
         let mut set_up: Vec<usize> = (0..self.entries.len()).collect();
-        rng.shuffle(&mut set_up);
+        set_up.shuffle(&mut rng);
         let mut cells: Vec<Option<Box<dyn Cell>>> = self.entries.iter().map(|_| None).collect();
         for &index in &set_up {
             turn.of(self.entries[index].key)?;
@@ -174,7 +176,7 @@ impl Child<'_> {
             None => self.sample_size(&mut cells, turn)?,
         };
         let ops_per_unit = cells[0].ops_per_unit();
-        lines.push(Line::Size { units, ops_per_unit });
+        lines.push(AnswerLine::Size { units, ops_per_unit });
 
         let refused_before: Vec<u64> = cells.iter().map(|cell| cell.refused()).collect();
         let mut samples = Vec::new();
@@ -184,7 +186,7 @@ impl Child<'_> {
         let mut contaminated = 0;
         let mut round = -WARM_UP;
         while round < rounds {
-            rng.next_turns(&mut order);
+            turns::next_round(&mut rng, &mut order);
             let before = os::steal();
             let start = samples.len();
             for &index in &order {
@@ -204,19 +206,23 @@ impl Child<'_> {
             }
             round += 1;
             if round > 0 {
-                contaminated += u32::from(samples[start..].iter().any(Sample::contaminated));
+                contaminated += u32::from(samples[start..].iter().any(TimedSample::contaminated));
             }
             if round == planned && f64::from(contaminated) > TOO_MANY * f64::from(round) {
                 rounds += (rounds / 2).min(self.affordable(&samples, &order));
             }
         }
         let units = units * (samples.len() / order.len()) as u64;
-        lines.extend(samples.into_iter().map(Line::Sample));
+        lines.extend(samples.into_iter().map(AnswerLine::Sample));
         let asked = self.spec.asked(units).unwrap_or(units) - self.spec.asked(0).unwrap_or(0);
         for ((entry, cell), before) in self.entries.iter().zip(&cells).zip(refused_before) {
             let refused = cell.refused() - before;
             if refused > 0 {
-                lines.push(Line::Refusals(Refusals { contender: entry.key.to_owned(), refused, asked }));
+                lines.push(AnswerLine::Refusals(RefusalCount {
+                    contender: entry.key.to_owned(),
+                    refused,
+                    asked,
+                }));
             }
         }
         // Cells end in their turn too: what a contender does at its end may be what kills it.
@@ -228,14 +234,14 @@ impl Child<'_> {
     }
 
     /// Rounds that fit into what is left of the budget, judged by the samples so far.
-    fn affordable(&self, samples: &[Sample], order: &[usize]) -> i32 {
+    fn affordable(&self, samples: &[TimedSample], order: &[usize]) -> i32 {
         let took: f64 = samples.iter().map(|sample| sample.ns).sum();
         let rounds = samples.len() as f64 / order.len() as f64;
         let left = self.job.budget_ns - self.start.elapsed().as_secs_f64() * 1e9;
         (left.max(0.0) * rounds / took) as i32
     }
 
-    fn sample(&self, index: usize, cell: &mut dyn Cell, units: u64, round: i32) -> Sample {
+    fn sample(&self, index: usize, cell: &mut dyn Cell, units: u64, round: i32) -> TimedSample {
         // Where more threads than processors take turns, they interrupt one another, which is the workload.
         let who = if self.spec.is_of_two() { os::Who::Process } else { os::Who::Thread };
         let before = os::usage(who);
@@ -243,7 +249,7 @@ impl Child<'_> {
         core::hint::black_box(cell.run(core::hint::black_box(units)));
         let took = start.elapsed();
         let used = os::usage(who).zip(before);
-        Sample {
+        TimedSample {
             workload: self.spec.id.clone(),
             contender: self.entries[index].key.to_owned(),
             process: self.job.process,
@@ -258,7 +264,7 @@ impl Child<'_> {
     }
 
     /// Units of a sample: so many that the contenders take the target on average, the same for all.
-    fn sample_size(&self, cells: &mut [Box<dyn Cell>], turn: &mut Turn) -> io::Result<u64> {
+    fn sample_size(&self, cells: &mut [Box<dyn Cell>], turn: &mut TurnNote) -> io::Result<u64> {
         let mut all = 0.0;
         let mut reference: f64 = 0.0;
         for (entry, cell) in self.entries.iter().zip(cells.iter_mut()) {
@@ -279,11 +285,11 @@ impl Child<'_> {
             }
         }
         let units = (self.job.target_ns * cells.len() as f64 / all).max(SHORTEST_NS / reference.max(1e-3));
-        Ok((units as u64).max(self.spec.least_units()))
+        Ok((units as u64).max(self.spec.least_units))
     }
 
     /// Measures the latencies of the one contender of the job.
-    fn latencies(&self, turn: &mut Turn, lines: &mut Vec<Line>) -> io::Result<()> {
+    fn latencies(&self, turn: &mut TurnNote, lines: &mut Vec<AnswerLine>) -> io::Result<()> {
         let Some(load) = &self.job.load else { return Ok(()) };
         for entry in self.entries {
             turn.of(entry.key)?;
@@ -293,7 +299,7 @@ impl Child<'_> {
             let latencies = cell.latencies(load);
             drop(cell);
             lines.extend(latencies.map(|latencies| {
-                Line::Latencies(Latencies {
+                AnswerLine::Latencies(Latencies {
                     contender: entry.key.to_owned(),
                     requests: latencies.len(),
                     rate: self.spec.is_served().then(|| 1.0 / load.interval.as_secs_f64()),
@@ -309,7 +315,7 @@ impl Child<'_> {
     }
 
     /// Measures the one contender of the job, counted and over a counting backing allocator.
-    fn memory(&self, turn: &mut Turn, lines: &mut Vec<Line>) -> io::Result<()> {
+    fn memory(&self, turn: &mut TurnNote, lines: &mut Vec<AnswerLine>) -> io::Result<()> {
         for entry in self.entries {
             turn.of(entry.key)?;
             tally::reset();
@@ -319,7 +325,7 @@ impl Child<'_> {
             os::reset_peak();
             let resident = os::resident();
             let exact = entry.info.memory == MemoryBy::Backing;
-            if over_time(self.spec)
+            if self.spec.shows_memory_over_time()
                 && let Some(asked) = self.spec.asked(self.spec.memory_units)
             {
                 let taken = move || if exact { Some(backing::held() - held) } else { grown(resident) };
@@ -337,19 +343,11 @@ impl Child<'_> {
             drop(cell);
             lines.extend(peak.map(|peak| {
                 let contender = entry.key.to_owned();
-                Line::Memory(Memory { contender, peak, peak_live, exact, over_time })
+                AnswerLine::Memory(PeakMemory { contender, peak, peak_live, exact, over_time })
             }));
         }
         Ok(())
     }
-}
-
-/// Whether it is worth a picture how a workload's memory comes and goes: in S6 it shows what a few late blocks hold.
-fn over_time(spec: &Spec) -> bool {
-    matches!(
-        spec.kind,
-        Kind::Blocks(BlockWorkload::Straggler(_)) | Kind::Objects(ObjectWorkload::Straggler(_))
-    )
 }
 
 /// How far the resident set has grown.

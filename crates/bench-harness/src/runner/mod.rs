@@ -11,6 +11,9 @@ mod plan;
 mod record;
 
 pub use self::child::serve;
-pub use self::parent::{Error, run, smoke};
-pub use self::plan::{Plan, Progress};
-pub use self::record::{Checked, Held, Job, Latencies, Line, Memory, Mode, Outcome, Refusals, Sample, State};
+pub use self::parent::{RunError, run, smoke};
+pub use self::plan::{Progress, RunPlan};
+pub use self::record::{
+    AnswerLine, Checked, ContenderState, HeldAt, Job, Latencies, Mode, PeakMemory, RefusalCount, TimedSample,
+    WorkloadOutcome,
+};

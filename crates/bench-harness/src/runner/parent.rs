@@ -12,13 +12,15 @@ use std::time::Instant;
 
 use std::{env, fs, thread};
 
-use super::plan::{Clock, Plan, Progress, Work};
-use super::record::{Checked, Job, Line, Mode, Outcome, State};
-use crate::card::Class;
+use rand::RngExt;
+
+use super::plan::{Clock, Progress, RunPlan, StepWork};
+use super::record::{AnswerLine, Checked, ContenderState, Job, Mode, WorkloadOutcome};
+use crate::card::ContenderClass;
 use crate::contenders::{ALWAYS, Entry, REFERENCE, TWIN, VOID};
 use crate::stats;
-use crate::workloads::rng::Rng;
-use crate::workloads::{Load, Spec};
+use crate::workloads::draws::stream;
+use crate::workloads::{Load, WorkloadSpec};
 
 /// After which a child is taken for hung.
 const LIMIT: Duration = Duration::from_secs(180);
@@ -27,7 +29,7 @@ const LOAD: f64 = 0.6;
 
 /// Why a run ended early.
 #[derive(Debug)]
-pub enum Error {
+pub enum RunError {
     /// A child could not be started, or its answer not be read.
     Child(io::Error),
     /// A child died and nobody's turn was noted.
@@ -39,7 +41,7 @@ pub enum Error {
     },
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Child(error) => write!(f, "a measuring process could not be run: {error}"),
@@ -48,9 +50,9 @@ impl fmt::Display for Error {
     }
 }
 
-impl core::error::Error for Error {}
+impl core::error::Error for RunError {}
 
-impl From<io::Error> for Error {
+impl From<io::Error> for RunError {
     fn from(error: io::Error) -> Self {
         Self::Child(error)
     }
@@ -60,33 +62,33 @@ impl From<io::Error> for Error {
 ///
 /// # Errors
 ///
-/// Where children cannot be run at all; a contender that crashes is no error but a [`State`].
-pub fn run(plan: &Plan, mut watch: impl FnMut(Progress<'_>)) -> Result<Vec<Outcome>, Error> {
-    let mut outcomes: Vec<Outcome> = plan.specs.iter().map(|spec| outcome(plan, spec)).collect();
+/// Where children cannot be run at all; a contender that crashes is no error but a [`ContenderState`].
+pub fn run(plan: &RunPlan, mut watch: impl FnMut(Progress<'_>)) -> Result<Vec<WorkloadOutcome>, RunError> {
+    let mut outcomes: Vec<WorkloadOutcome> = plan.specs.iter().map(|spec| outcome(plan, spec)).collect();
     let steps = plan.steps();
     let mut clock = Clock::start(plan.total, steps.iter().map(|step| step.weight));
     for step in &steps {
         let outcome = &mut outcomes[step.spec];
         let name = match step.work {
-            Work::Time(_) => outcome.spec.id.clone(),
-            Work::Memory => format!("{} (memory)", outcome.spec.id),
-            Work::Latencies => format!("{} (latencies)", outcome.spec.id),
+            StepWork::Time(_) => outcome.spec.id.clone(),
+            StepWork::Memory => format!("{} (memory)", outcome.spec.id),
+            StepWork::Latencies => format!("{} (latencies)", outcome.spec.id),
         };
         let (progress, budget) = clock.begin(&name);
         watch(progress);
         match step.work {
-            Work::Time(0) if plan.isolated => {
+            StepWork::Time(0) if plan.isolated => {
                 let start = Instant::now();
                 alone(plan, outcome, Mode::Check, None, |_| true)?;
                 attempt(plan, outcome, Mode::Time, (0, budget.saturating_sub(start.elapsed())))?;
             }
-            Work::Time(0) => attempt(plan, outcome, Mode::CheckAndTime, (0, budget))?,
-            Work::Time(process) => attempt(plan, outcome, Mode::Time, (process, budget))?,
+            StepWork::Time(0) => attempt(plan, outcome, Mode::CheckAndTime, (0, budget))?,
+            StepWork::Time(process) => attempt(plan, outcome, Mode::Time, (process, budget))?,
             // The loop takes no memory, and the twin would take the reference's.
-            Work::Memory => {
+            StepWork::Memory => {
                 alone(plan, outcome, Mode::Memory, None, |key| ![key_of(VOID), key_of(TWIN)].contains(&key))?;
             }
-            Work::Latencies => {
+            StepWork::Latencies => {
                 let load = Load::share(LOAD, median_cost(outcome), plan.latencies);
                 alone(plan, outcome, Mode::Latencies, load, |key| key != key_of(TWIN))?;
             }
@@ -98,18 +100,20 @@ pub fn run(plan: &Plan, mut watch: impl FnMut(Progress<'_>)) -> Result<Vec<Outco
 
 /// Runs each contender in a child of its own; one that dies is a cell.
 fn alone(
-    plan: &Plan,
-    outcome: &mut Outcome,
+    plan: &RunPlan,
+    outcome: &mut WorkloadOutcome,
     mode: Mode,
     load: Option<Load>,
     wanted: impl Fn(&str) -> bool,
-) -> Result<(), Error> {
+) -> Result<(), RunError> {
     for key in running(outcome).into_iter().filter(|key| wanted(key)) {
         let job =
             Job { contenders: vec![key.clone()], load, ..job(plan, outcome, mode, (0, Duration::ZERO)) };
         match child(&job)? {
             Ok(lines) => absorb(outcome, lines),
-            Err(how) => drop(outcome.states.insert(key, State::Crashed(format!("{how}, {}", pass(mode))))),
+            Err(how) => {
+                drop(outcome.states.insert(key, ContenderState::Crashed(format!("{how}, {}", pass(mode)))))
+            }
         }
     }
     Ok(())
@@ -126,7 +130,7 @@ fn pass(mode: Mode) -> &'static str {
 }
 
 /// What an operation takes with the reference, in nanoseconds: the median of all samples, zero without any.
-fn median_cost(outcome: &Outcome) -> f64 {
+fn median_cost(outcome: &WorkloadOutcome) -> f64 {
     let samples = outcome.samples.iter().filter(|sample| sample.round >= 0);
     let mut costs: Vec<f64> = samples
         .filter(|sample| sample.contender == key_of(REFERENCE))
@@ -140,8 +144,8 @@ fn median_cost(outcome: &Outcome) -> f64 {
 /// # Errors
 ///
 /// As for [`run`].
-pub fn smoke(plan: &Plan, mut watch: impl FnMut(Progress<'_>)) -> Result<Vec<Outcome>, Error> {
-    let mut outcomes: Vec<Outcome> = plan.specs.iter().map(|spec| outcome(plan, spec)).collect();
+pub fn smoke(plan: &RunPlan, mut watch: impl FnMut(Progress<'_>)) -> Result<Vec<WorkloadOutcome>, RunError> {
+    let mut outcomes: Vec<WorkloadOutcome> = plan.specs.iter().map(|spec| outcome(plan, spec)).collect();
     let mut clock = Clock::start(Duration::ZERO, outcomes.iter().map(|_| Duration::from_secs(1)));
     for outcome in &mut outcomes {
         watch(clock.begin(&outcome.spec.id).0);
@@ -151,14 +155,14 @@ pub fn smoke(plan: &Plan, mut watch: impl FnMut(Progress<'_>)) -> Result<Vec<Out
     Ok(outcomes)
 }
 
-fn outcome(plan: &Plan, spec: &Spec) -> Outcome {
+fn outcome(plan: &RunPlan, spec: &WorkloadSpec) -> WorkloadOutcome {
     let state = |entry: &Entry| match entry.absent.or_else(|| spec.need.missing(&entry.info.caps)) {
-        Some(reason) => State::Missing(reason.to_owned()),
-        None => State::Ran,
+        Some(reason) => ContenderState::Missing(reason.to_owned()),
+        None => ContenderState::Ran,
     };
-    let states: BTreeMap<String, State> =
-        plan.entries_of(spec.class()).map(|entry| (entry.key.to_owned(), state(entry))).collect();
-    Outcome {
+    let states: BTreeMap<String, ContenderState> =
+        plan.entries_of(spec.class).map(|entry| (entry.key.to_owned(), state(entry))).collect();
+    WorkloadOutcome {
         spec: spec.clone(),
         states,
         samples: Vec::new(),
@@ -172,7 +176,7 @@ fn outcome(plan: &Plan, spec: &Spec) -> Outcome {
 }
 
 /// Keys of the contenders that can still run.
-fn running(outcome: &Outcome) -> Vec<String> {
+fn running(outcome: &WorkloadOutcome) -> Vec<String> {
     outcome.states.iter().filter(|(_, state)| state.ran()).map(|(key, _)| key.clone()).collect()
 }
 
@@ -181,7 +185,7 @@ fn chance() -> u64 {
     RandomState::new().hash_one(env::args_os().len())
 }
 
-fn job(plan: &Plan, outcome: &Outcome, mode: Mode, (process, budget): (u32, Duration)) -> Job {
+fn job(plan: &RunPlan, outcome: &WorkloadOutcome, mode: Mode, (process, budget): (u32, Duration)) -> Job {
     Job {
         mode,
         workload: outcome.spec.id.clone(),
@@ -202,7 +206,12 @@ fn job(plan: &Plan, outcome: &Outcome, mode: Mode, (process, budget): (u32, Dura
 }
 
 /// Runs a child until it lives to its end, each time without the contender that killed it.
-fn attempt(plan: &Plan, outcome: &mut Outcome, mode: Mode, turn: (u32, Duration)) -> Result<(), Error> {
+fn attempt(
+    plan: &RunPlan,
+    outcome: &mut WorkloadOutcome,
+    mode: Mode,
+    turn: (u32, Duration),
+) -> Result<(), RunError> {
     loop {
         let job = job(plan, outcome, mode, turn);
         match child(&job)? {
@@ -219,37 +228,37 @@ fn attempt(plan: &Plan, outcome: &mut Outcome, mode: Mode, turn: (u32, Duration)
                         } else {
                             format!(", in process {} of {}", turn.0 + 1, plan.processes)
                         };
-                        *state = State::Crashed(format!("{how}, {}{process}", pass(mode)));
+                        *state = ContenderState::Crashed(format!("{how}, {}{process}", pass(mode)));
                     }
-                    _ => return Err(Error::Died { workload: job.workload, how }),
+                    _ => return Err(RunError::Died { workload: job.workload, how }),
                 }
             }
         }
     }
 }
 
-fn absorb(outcome: &mut Outcome, lines: Vec<Line>) {
+fn absorb(outcome: &mut WorkloadOutcome, lines: Vec<AnswerLine>) {
     for line in lines {
         match line {
-            Line::Checked(checked) => outcome.checks.push(checked),
-            Line::Size { units, ops_per_unit } => {
+            AnswerLine::Checked(checked) => outcome.checks.push(checked),
+            AnswerLine::Size { units, ops_per_unit } => {
                 outcome.units = Some(units);
                 outcome.ops_per_unit = ops_per_unit;
             }
-            Line::Sample(sample) => outcome.samples.push(sample),
-            Line::Memory(memory) => outcome.memory.push(memory),
-            Line::Refusals(refusals) => outcome.refusals.push(refusals),
-            Line::Latencies(latencies) => outcome.latencies.push(latencies),
+            AnswerLine::Sample(sample) => outcome.samples.push(sample),
+            AnswerLine::Memory(memory) => outcome.memory.push(memory),
+            AnswerLine::Refusals(refusals) => outcome.refusals.push(refusals),
+            AnswerLine::Latencies(latencies) => outcome.latencies.push(latencies),
         }
     }
 }
 
 /// Runs one child: its lines, or how it died.
-fn child(job: &Job) -> Result<Result<Vec<Line>, String>, Error> {
+fn child(job: &Job) -> Result<Result<Vec<AnswerLine>, String>, RunError> {
     let _ = fs::remove_file(&job.marker);
     let orders = serde_json::to_string(job).map_err(io::Error::from)?;
     // The length of the environment moves the stack, and with it what shares a line or a page: by chance, anew each time.
-    let padding = Rng::new(job.chance, 7).below(4096) as usize;
+    let padding = stream(job.chance, 7).random_range(0..4096_u64) as usize;
     let mut child = Command::new(env::current_exe()?)
         .arg("--child")
         .arg(orders)
@@ -270,7 +279,7 @@ fn child(job: &Job) -> Result<Result<Vec<Line>, String>, Error> {
     let Some(answer) = answer.filter(|_| status.success()) else {
         return Ok(Err(death(status, &said)));
     };
-    let lines = answer.lines().map(serde_json::from_str).collect::<Result<Vec<Line>, _>>();
+    let lines = answer.lines().map(serde_json::from_str).collect::<Result<Vec<AnswerLine>, _>>();
     Ok(lines.map_err(|error| format!("its answer could not be read: {error}")))
 }
 
@@ -307,15 +316,15 @@ fn last_line(said: &str) -> &str {
 }
 
 /// Compares checks: against arithmetic, against the contents written, against the reference.
-fn compare(outcome: &mut Outcome) {
+fn compare(outcome: &mut WorkloadOutcome) {
     let reference = outcome.checks.iter().find(|check| check.contender == key_of(REFERENCE)).cloned();
-    let class = outcome.spec.class();
+    let class = outcome.spec.class;
     for check in &outcome.checks {
         if let Some(wrong) = wrong(class, check, reference.as_ref())
             && let Some(state) = outcome.states.get_mut(&check.contender)
             && state.ran()
         {
-            *state = State::Wrong(wrong);
+            *state = ContenderState::Wrong(wrong);
         }
     }
 }
@@ -325,7 +334,7 @@ fn key_of(index: usize) -> &'static str {
 }
 
 /// In what a check differs from what it should be. Without a reference, which died, arithmetic and contents are left.
-fn wrong(class: Class, check: &Checked, reference: Option<&Checked>) -> Option<String> {
+fn wrong(class: ContenderClass, check: &Checked, reference: Option<&Checked>) -> Option<String> {
     let asked = check.asked.or(reference.map(|reference| reference.tally.allocs));
     if let Some(asked) = asked
         && check.tally.allocs != asked
@@ -334,7 +343,7 @@ fn wrong(class: Class, check: &Checked, reference: Option<&Checked>) -> Option<S
     }
     // Buffers that the heap served instead end there, and an arena drops a tree of nodes as one: only these two end one by one.
     if let Some(reference) = reference
-        && matches!(class, Class::Blocks | Class::Objects)
+        && matches!(class, ContenderClass::Blocks | ContenderClass::Objects)
         && (check.tally.frees, check.tally.resizes) != (reference.tally.frees, reference.tally.resizes)
     {
         return Some(format!(
@@ -357,10 +366,11 @@ fn wrong(class: Class, check: &Checked, reference: Option<&Checked>) -> Option<S
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tally::Tally;
+    use crate::tally::CallTally;
 
     fn check(contender: &str, allocs: u64, damaged: u64, checksum: u64) -> Checked {
-        let tally = Tally { allocs, resizes: 0, frees: allocs, bytes: 64 * allocs, peak_live: 64, damaged };
+        let tally =
+            CallTally { allocs, resizes: 0, frees: allocs, bytes: 64 * allocs, peak_live: 64, damaged };
         Checked { contender: contender.to_owned(), asked: Some(10), tally, checksum }
     }
 
@@ -368,26 +378,30 @@ mod tests {
     fn a_check_must_see_all_allocations_all_contents_and_the_same_sum() {
         let reference = check(key_of(REFERENCE), 10, 0, 77);
         let among = Some(&reference);
-        assert_eq!(wrong(Class::Blocks, &reference, among), None);
+        assert_eq!(wrong(ContenderClass::Blocks, &reference, among), None);
         assert!(
-            wrong(Class::Blocks, &check("x", 9, 0, 77), among)
+            wrong(ContenderClass::Blocks, &check("x", 9, 0, 77), among)
                 .is_some_and(|why| why.contains("10 allocations asked"))
         );
         let mut lost = check("x", 10, 0, 77);
         lost.tally.frees = 9;
-        assert!(wrong(Class::Blocks, &lost, among).is_some_and(|why| why.contains("9 frees")));
-        assert!(wrong(Class::Blocks, &check("x", 10, 1, 77), among).is_some_and(|why| why.contains("lost")));
+        assert!(wrong(ContenderClass::Blocks, &lost, among).is_some_and(|why| why.contains("9 frees")));
         assert!(
-            wrong(Class::Blocks, &check("x", 10, 0, 78), among).is_some_and(|why| why.contains("checksum"))
+            wrong(ContenderClass::Blocks, &check("x", 10, 1, 77), among)
+                .is_some_and(|why| why.contains("lost"))
         );
-        assert_eq!(wrong(Class::Blocks, &check(key_of(VOID), 10, 5, 1), among), None);
         assert!(
-            wrong(Class::Blocks, &check(key_of(VOID), 0, 0, 77), among).is_some(),
+            wrong(ContenderClass::Blocks, &check("x", 10, 0, 78), among)
+                .is_some_and(|why| why.contains("checksum"))
+        );
+        assert_eq!(wrong(ContenderClass::Blocks, &check(key_of(VOID), 10, 5, 1), among), None);
+        assert!(
+            wrong(ContenderClass::Blocks, &check(key_of(VOID), 0, 0, 77), among).is_some(),
             "the loop must be the same loop"
         );
         // A reference that died leaves the others to arithmetic and to what they read back.
-        assert!(wrong(Class::Blocks, &check("x", 9, 0, 77), None).is_some());
-        assert!(wrong(Class::Blocks, &check("x", 10, 1, 77), None).is_some());
-        assert_eq!(wrong(Class::Blocks, &check("x", 10, 0, 78), None), None);
+        assert!(wrong(ContenderClass::Blocks, &check("x", 9, 0, 77), None).is_some());
+        assert!(wrong(ContenderClass::Blocks, &check("x", 10, 1, 77), None).is_some());
+        assert_eq!(wrong(ContenderClass::Blocks, &check("x", 10, 0, 78), None), None);
     }
 }

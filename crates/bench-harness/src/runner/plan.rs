@@ -4,18 +4,18 @@ use core::time::Duration;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use crate::card::Class;
+use crate::card::ContenderClass;
 use crate::contenders::Entry;
-use crate::workloads::Spec;
+use crate::workloads::WorkloadSpec;
 
 /// What a child takes beside its samples: to start, and to set up, check and end one contender.
 const CHILD: Duration = Duration::from_millis(60);
 
 /// What is to be run.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct RunPlan {
     /// The workloads.
-    pub specs: Vec<Spec>,
+    pub specs: Vec<WorkloadSpec>,
     /// The contenders; of each class the loop, the reference and its twin first.
     pub entries: Vec<Entry>,
     /// Processes of each workload.
@@ -46,7 +46,7 @@ pub struct Plan {
 
 /// What a step does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Work {
+pub(super) enum StepWork {
     /// Time all contenders in one process; check them in the first.
     Time(u32),
     /// Measure memory.
@@ -57,46 +57,46 @@ pub(super) enum Work {
 
 /// A step: work on one workload.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Step {
+pub(super) struct RunStep {
     /// Which of the plan's workloads.
     pub(super) spec: usize,
-    pub(super) work: Work,
+    pub(super) work: StepWork,
     /// What it would take if it were given all the time it can use.
     pub(super) weight: Duration,
 }
 
-impl Plan {
+impl RunPlan {
     /// The contenders of a class.
-    pub fn entries_of(&self, class: Class) -> impl Iterator<Item = &Entry> {
+    pub fn entries_of(&self, class: ContenderClass) -> impl Iterator<Item = &Entry> {
         self.entries.iter().filter(move |entry| entry.class == class)
     }
 
     /// All steps, in order. What cannot be shortened comes early, so that the later processes can make up for it.
     /// Processes of one workload are spread over the run, so that a busy minute hits one process of many workloads.
-    pub(super) fn steps(&self) -> Vec<Step> {
-        let all = |work: Work, wanted: fn(&Spec) -> bool| {
+    pub(super) fn steps(&self) -> Vec<RunStep> {
+        let all = |work: StepWork, wanted: fn(&WorkloadSpec) -> bool| {
             let specs = self.specs.iter().enumerate().filter(move |(_, spec)| wanted(spec));
-            specs.map(move |(spec, of)| Step { spec, work, weight: self.weight(of, work) })
+            specs.map(move |(spec, of)| RunStep { spec, work, weight: self.weight(of, work) })
         };
-        let mut steps: Vec<Step> = all(Work::Time(0), |_| true).collect();
+        let mut steps: Vec<RunStep> = all(StepWork::Time(0), |_| true).collect();
         if self.memory {
-            steps.extend(all(Work::Memory, |spec| spec.holds_memory));
+            steps.extend(all(StepWork::Memory, |spec| spec.holds_memory));
         }
-        steps.extend(all(Work::Latencies, Spec::has_latencies));
+        steps.extend(all(StepWork::Latencies, WorkloadSpec::has_latencies));
         for process in 1..self.processes {
-            steps.extend(all(Work::Time(process), |_| true));
+            steps.extend(all(StepWork::Time(process), |_| true));
         }
         steps
     }
 
-    fn weight(&self, spec: &Spec, work: Work) -> Duration {
+    fn weight(&self, spec: &WorkloadSpec, work: StepWork) -> Duration {
         let able = |entry: &&Entry| entry.absent.is_none() && spec.need.missing(&entry.info.caps).is_none();
-        let contenders = self.entries_of(spec.class()).filter(able).count() as u32;
+        let contenders = self.entries_of(spec.class).filter(able).count() as u32;
         let each = match work {
-            Work::Time(0) if self.isolated => CHILD + self.target * self.rounds,
-            Work::Time(_) => self.target * self.rounds,
-            Work::Memory => CHILD,
-            Work::Latencies => CHILD + self.latencies,
+            StepWork::Time(0) if self.isolated => CHILD + self.target * self.rounds,
+            StepWork::Time(_) => self.target * self.rounds,
+            StepWork::Memory => CHILD,
+            StepWork::Latencies => CHILD + self.latencies,
         };
         CHILD + contenders * (CHILD / 4 + each)
     }
@@ -162,8 +162,8 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn plan() -> Plan {
-        Plan {
+    fn plan() -> RunPlan {
+        RunPlan {
             specs: catalogue(),
             entries: contenders::all(),
             processes: 3,
@@ -185,17 +185,17 @@ mod tests {
     fn every_workload_has_its_steps_and_the_first_process_comes_first() {
         let plan = plan();
         let steps = plan.steps();
-        let count = |wanted: fn(&Work) -> bool| steps.iter().filter(|step| wanted(&step.work)).count();
-        assert_eq!(count(|work| matches!(work, Work::Time(_))), 3 * plan.specs.len());
+        let count = |wanted: fn(&StepWork) -> bool| steps.iter().filter(|step| wanted(&step.work)).count();
+        assert_eq!(count(|work| matches!(work, StepWork::Time(_))), 3 * plan.specs.len());
         assert_eq!(
-            count(|work| *work == Work::Memory),
+            count(|work| *work == StepWork::Memory),
             plan.specs.iter().filter(|spec| spec.holds_memory).count()
         );
-        assert!(count(|work| *work == Work::Latencies) > 0);
-        assert!(steps[..plan.specs.len()].iter().all(|step| step.work == Work::Time(0)));
+        assert!(count(|work| *work == StepWork::Latencies) > 0);
+        assert!(steps[..plan.specs.len()].iter().all(|step| step.work == StepWork::Time(0)));
         assert!(steps.iter().all(|step| step.weight > Duration::ZERO));
-        let none = Plan { memory: false, ..plan };
-        assert!(none.steps().iter().all(|step| step.work != Work::Memory));
+        let none = RunPlan { memory: false, ..plan };
+        assert!(none.steps().iter().all(|step| step.work != StepWork::Memory));
     }
 
     /// Goes through steps of the given weights, each of which takes `took` of what it is allowed; what all took.

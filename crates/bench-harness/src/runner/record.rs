@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::tally::Tally;
-use crate::workloads::{Load, Spec};
+use crate::tally::CallTally;
+use crate::workloads::{Load, WorkloadSpec};
 
 /// What a child is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,7 +60,7 @@ pub struct Job {
 
 /// One sample.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Sample {
+pub struct TimedSample {
     /// The workload's name.
     pub workload: String,
     /// Key of the contender.
@@ -81,7 +81,7 @@ pub struct Sample {
     pub steal: Option<u64>,
 }
 
-impl Sample {
+impl TimedSample {
     /// Whether something else ran in between.
     #[must_use]
     pub fn contaminated(&self) -> bool {
@@ -97,14 +97,14 @@ pub struct Checked {
     /// Allocations that the workload asks for, where that is a matter of arithmetic.
     pub asked: Option<u64>,
     /// What reached the contender.
-    pub tally: Tally,
+    pub tally: CallTally,
     /// Folds all that was read back.
     pub checksum: u64,
 }
 
 /// Peak memory of one contender.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Memory {
+pub struct PeakMemory {
     /// Key of the contender.
     pub contender: String,
     /// Most bytes taken at a time: from the backing allocator where that counts, else by the process beyond its start.
@@ -115,12 +115,12 @@ pub struct Memory {
     pub exact: bool,
     /// How it came and went, where that was watched: some sixty points.
     #[serde(default)]
-    pub over_time: Vec<Held>,
+    pub over_time: Vec<HeldAt>,
 }
 
 /// What was held at a moment of the memory pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Held {
+pub struct HeldAt {
     /// Allocations so far.
     pub ops: u64,
     /// Bytes taken, counted as the peak is.
@@ -131,7 +131,7 @@ pub struct Held {
 
 /// What a bounded contender refused in the timed rounds of one process, and the heap served in its stead.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refusals {
+pub struct RefusalCount {
     /// Key of the contender.
     pub contender: String,
     /// Requests that were refused.
@@ -165,7 +165,7 @@ pub struct Latencies {
 /// A line of a child's answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Line {
+pub enum AnswerLine {
     /// A check was passed or not: the parent compares.
     Checked(Checked),
     /// How much a sample is.
@@ -176,18 +176,18 @@ pub enum Line {
         ops_per_unit: u64,
     },
     /// A sample.
-    Sample(Sample),
+    Sample(TimedSample),
     /// The memory of a contender.
-    Memory(Memory),
+    Memory(PeakMemory),
     /// What a contender refused, if anything.
-    Refusals(Refusals),
+    Refusals(RefusalCount),
     /// The latencies of a contender.
     Latencies(Latencies),
 }
 
 /// What became of a contender in a workload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum State {
+pub enum ContenderState {
     /// It ran.
     #[default]
     Ran,
@@ -199,7 +199,7 @@ pub enum State {
     Wrong(String),
 }
 
-impl State {
+impl ContenderState {
     /// Whether there are figures to show.
     #[must_use]
     pub fn ran(&self) -> bool {
@@ -209,19 +209,19 @@ impl State {
 
 /// All that is known about one workload after a run.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct WorkloadOutcome {
     /// The workload.
-    pub spec: Spec,
+    pub spec: WorkloadSpec,
     /// What became of each contender, by key.
-    pub states: BTreeMap<String, State>,
+    pub states: BTreeMap<String, ContenderState>,
     /// All samples, warm-up included.
-    pub samples: Vec<Sample>,
+    pub samples: Vec<TimedSample>,
     /// All checks.
     pub checks: Vec<Checked>,
     /// Memory, where it was measured.
-    pub memory: Vec<Memory>,
-    /// Refusals, where there were any.
-    pub refusals: Vec<Refusals>,
+    pub memory: Vec<PeakMemory>,
+    /// RefusalCount, where there were any.
+    pub refusals: Vec<RefusalCount>,
     /// Latencies, where they were measured.
     pub latencies: Vec<Latencies>,
     /// Units of a sample.

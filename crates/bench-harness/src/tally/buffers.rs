@@ -9,9 +9,9 @@ use crate::card::Info;
 
 /// A buffer's entry in the books: its end is the buffer's.
 #[derive(Debug)]
-struct Life(usize);
+struct BufferLife(usize);
 
-impl Life {
+impl BufferLife {
     fn begin(bytes: usize) -> Self {
         ALLOCS.fetch_add(1, Relaxed);
         born(bytes);
@@ -19,7 +19,7 @@ impl Life {
     }
 }
 
-impl Drop for Life {
+impl Drop for BufferLife {
     fn drop(&mut self) {
         FREES.fetch_add(1, Relaxed);
         died(self.0);
@@ -28,18 +28,18 @@ impl Drop for Life {
 
 /// A counted buffer.
 #[derive(Clone, Debug)]
-pub struct CountedBuffer<B, L = Own> {
+pub struct CountedBuffer<B, L = OwnLife> {
     inner: B,
     life: L,
 }
 
 /// A life of one owner.
 #[derive(Debug)]
-pub struct Own(Life);
+pub struct OwnLife(BufferLife);
 
 /// A life of several.
 #[derive(Clone, Debug)]
-pub struct Several(#[expect(dead_code, reason = "held for its end")] Arc<Life>);
+pub struct Several(#[expect(dead_code, reason = "held for its end")] Arc<BufferLife>);
 
 impl<B: Readable, L> Readable for CountedBuffer<B, L> {
     fn start(&self) -> *const u8 {
@@ -92,14 +92,14 @@ unsafe impl<S: Source> Source for Counted<S> {
 
     unsafe fn raw_take(&mut self, capacity: usize) -> Option<Self::Buf> {
         // Counted where it is refused, too: then it has no life here, but the heap's.
-        let life = Own(Life::begin(capacity));
+        let life = OwnLife(BufferLife::begin(capacity));
         // SAFETY: the caller's duty is the callee's.
         Some(CountedBuffer { inner: unsafe { self.0.raw_take(capacity) }?, life })
     }
 
     unsafe fn raw_grow(&mut self, first: usize) -> Option<Self::Growing<'_>> {
         // What it grows to is counted as it is written.
-        let life = Own(Life::begin(0));
+        let life = OwnLife(BufferLife::begin(0));
         // SAFETY: the caller's duty is the callee's.
         Some(CountedBuffer { inner: unsafe { self.0.raw_grow(first) }?, life })
     }

@@ -2,7 +2,7 @@
 
 use super::{ALLOCS, Counted, FREES, LIVE, Relaxed, born, died};
 use crate::card::Info;
-use crate::nodes::{Family, Node};
+use crate::nodes::{Node, NodeFamily};
 
 /// Notes allocations that were counted by a contender which is not written in Rust.
 #[cfg(ephemera_cpp)]
@@ -11,7 +11,7 @@ pub(crate) fn add_allocations(allocations: u64) {
 }
 
 // SAFETY: every call is forwarded to the contender's own pools, which keep the contract.
-unsafe impl<F: Family> Family for Counted<F> {
+unsafe impl<F: NodeFamily> NodeFamily for Counted<F> {
     const INFO: Info = F::INFO;
     type Box<T: Node> = F::Box<T>;
     type Pool<T: Node> = F::Pool<T>;

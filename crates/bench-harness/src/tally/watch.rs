@@ -3,29 +3,29 @@
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Mutex;
 
-use crate::runner::Held;
+use crate::runner::HeldAt;
 
 /// Allocations until the next point; far away while nobody watches.
 static NEXT: AtomicU64 = AtomicU64::new(u64::MAX);
-static WATCH: Mutex<Option<Watch>> = Mutex::new(None);
+static WATCH: Mutex<Option<MemoryWatch>> = Mutex::new(None);
 
-struct Watch {
+struct MemoryWatch {
     every: u64,
     taken: Box<dyn Fn() -> Option<u64> + Send>,
-    points: Vec<Held>,
+    points: Vec<HeldAt>,
 }
 
 /// Starts: a point every so many allocations, counted from the last [`reset`](super::reset).
 pub(crate) fn begin(every: u64, taken: impl Fn() -> Option<u64> + Send + 'static) {
     if let Ok(mut watch) = WATCH.lock() {
         // Room for twice as many as are asked for, so that the list does not grow among what is measured.
-        *watch = Some(Watch { every, taken: Box::new(taken), points: Vec::with_capacity(256) });
+        *watch = Some(MemoryWatch { every, taken: Box::new(taken), points: Vec::with_capacity(256) });
         NEXT.store(every, Relaxed);
     }
 }
 
 /// Ends: the points, none if nobody watched.
-pub(crate) fn end() -> Vec<Held> {
+pub(crate) fn end() -> Vec<HeldAt> {
     NEXT.store(u64::MAX, Relaxed);
     let watch = WATCH.lock().ok().and_then(|mut watch| watch.take());
     watch.map(|watch| watch.points).unwrap_or_default()
@@ -44,7 +44,7 @@ fn point(ops: u64, live: u64) {
     let Some(watch) = watch.as_mut() else { return };
     NEXT.store(ops + watch.every, Relaxed);
     if let Some(taken) = (watch.taken)() {
-        watch.points.push(Held { ops, taken, live });
+        watch.points.push(HeldAt { ops, taken, live });
     }
 }
 
@@ -60,7 +60,7 @@ mod tests {
             note(ops, ops * 2);
         }
         let points = end();
-        let expected = [10, 20, 30].map(|ops| Held { ops, taken: 7, live: 2 * ops });
+        let expected = [10, 20, 30].map(|ops| HeldAt { ops, taken: 7, live: 2 * ops });
         assert_eq!(points, expected);
         note(40, 1);
         assert_eq!(end(), []);

@@ -6,19 +6,37 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use super::{Cell, mix};
+use crate::blocks::Contender;
+use crate::card::Info;
 use crate::os;
 
 /// A pool known to several threads.
 #[derive(Debug)]
-pub(super) struct Shared<P>(pub(super) Arc<P>);
+pub(super) struct AcrossThreads<P>(pub(super) Arc<P>);
 
 // SAFETY: cells with several threads are built for contenders whose card says that these may make or drop objects, each
 // workload by its `Need`. The value itself is dropped after the others were joined.
-unsafe impl<P> Send for Shared<P> {}
+unsafe impl<P> Send for AcrossThreads<P> {}
 
-impl<P> Clone for Shared<P> {
+impl<P> Clone for AcrossThreads<P> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
+    }
+}
+
+impl<C: Contender> Contender for AcrossThreads<C> {
+    const INFO: Info = C::INFO;
+    type Metered = Self;
+    type Backing = C::Backing;
+    type Ref<'a> = C::Ref<'a>;
+
+    fn create() -> Self {
+        Self(Arc::new(C::create()))
+    }
+
+    #[inline(always)]
+    fn by_ref(&self) -> C::Ref<'_> {
+        self.0.by_ref()
     }
 }
 
@@ -26,7 +44,7 @@ impl<P> Clone for Shared<P> {
 #[derive(Debug)]
 pub(super) struct Travelling<H>(pub(super) Vec<H>);
 
-// SAFETY: as for `Shared`: the card says that any thread may drop the objects.
+// SAFETY: as for `AcrossThreads`: the card says that any thread may drop the objects.
 unsafe impl<H> Send for Travelling<H> {}
 
 /// Where threads meet before they start: by spinning, so that they start within a few nanoseconds.

@@ -12,9 +12,10 @@ use core::ptr::NonNull;
 use std::collections::BTreeMap;
 
 use allocator_api2::alloc::{AllocError, Allocator, Global};
+use rand::seq::SliceRandom;
 
 use crate::blocks::{Contender, RawAlloc};
-use crate::workloads::rng::Rng;
+use crate::workloads::draws::stream;
 
 /// Blocks allocated for each one that the workload holds at most.
 const MULTIPLIER: usize = 5;
@@ -78,10 +79,10 @@ pub(super) fn scatter<C: Contender>(histogram: impl FnOnce() -> Histogram, seed:
         return 0;
     }
     let heap = C::create();
-    let mut rng = Rng::new(seed, 9);
+    let mut rng = stream(seed, 9);
     let repeat = |&(layout, count): &(Layout, u64)| core::iter::repeat_n(layout, MULTIPLIER * count as usize);
     let mut layouts: Vec<Layout> = histogram().iter().flat_map(repeat).collect();
-    rng.shuffle(&mut layouts);
+    layouts.shuffle(&mut rng);
     let alloc = |layout: Layout| {
         // SAFETY: no node is empty.
         let block = unsafe { heap.by_ref().alloc(layout) };
@@ -90,7 +91,7 @@ pub(super) fn scatter<C: Contender>(histogram: impl FnOnce() -> Histogram, seed:
         (block, layout)
     };
     let mut blocks: Vec<(*mut u8, Layout)> = layouts.into_iter().map(alloc).collect();
-    rng.shuffle(&mut blocks);
+    blocks.shuffle(&mut rng);
     let stay = blocks.len() / ONE_IN;
     for &(block, layout) in &blocks[stay..] {
         // SAFETY: allocated above with this layout, freed once.

@@ -9,20 +9,23 @@ pub mod blocks;
 pub mod buffers;
 mod catalogue;
 mod crew;
+pub mod draws;
+mod handoff;
 mod litter;
 mod load;
 pub mod nodes;
 pub mod objects;
-pub mod rng;
+pub mod slots;
+mod stock;
+pub mod stragglers;
 
 use std::sync::Arc;
 
 use hdrhistogram::Histogram;
 
 use self::blocks::json::Document;
-pub use self::catalogue::{
-    BlockWorkload, BufferWorkload, Kind, Need, NodeWorkload, ObjectWorkload, Scale, Spec, catalogue,
-};
+pub(crate) use self::catalogue::build;
+pub use self::catalogue::{Need, Scale, Workload, WorkloadSpec, catalogue};
 use self::nodes::Sources;
 
 pub use self::load::Load;

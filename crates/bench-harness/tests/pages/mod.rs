@@ -5,10 +5,10 @@ use std::sync::OnceLock;
 use bench_harness::calibrate::Calibration;
 use bench_harness::contenders::{self, ALWAYS, Entry};
 use bench_harness::host::Host;
-use bench_harness::report::{self, Report};
-use bench_harness::runner::{Held, Latencies, Memory, Outcome, Sample, State};
+use bench_harness::report::{self, BenchReport};
+use bench_harness::runner::{ContenderState, HeldAt, Latencies, PeakMemory, TimedSample, WorkloadOutcome};
 use bench_harness::stats::{Estimate, Verdict};
-use bench_harness::workloads::{Spec, catalogue};
+use bench_harness::workloads::{WorkloadSpec, catalogue};
 use ephemera_trace::advise::Advice;
 use ephemera_trace::replay::{ReplayRow, Replayed};
 use ephemera_trace::{Trace, TraceEvent, TraceProfile, What, Writer, page};
@@ -26,7 +26,7 @@ const IDS: [&str; 9] = [
 ];
 
 /// The workloads of the page.
-pub(crate) fn specs() -> Vec<Spec> {
+pub(crate) fn specs() -> Vec<WorkloadSpec> {
     catalogue().into_iter().filter(|spec| IDS.contains(&spec.id.as_str())).collect()
 }
 
@@ -36,8 +36,8 @@ fn factor(index: usize) -> f64 {
 }
 
 /// Samples in which the reference's twin is `twin` times as slow as the reference.
-fn samples(spec: &Spec, entries: &[&Entry], twin: f64) -> Vec<Sample> {
-    let sample = |process: u32, round: i32, (index, entry): (usize, &&Entry)| Sample {
+fn samples(spec: &WorkloadSpec, entries: &[&Entry], twin: f64) -> Vec<TimedSample> {
+    let sample = |process: u32, round: i32, (index, entry): (usize, &&Entry)| TimedSample {
         workload: spec.id.clone(),
         contender: entry.key.to_owned(),
         process,
@@ -58,14 +58,14 @@ fn samples(spec: &Spec, entries: &[&Entry], twin: f64) -> Vec<Sample> {
         .collect()
 }
 
-fn memory(index: usize, entry: &Entry) -> Memory {
+fn memory(index: usize, entry: &Entry) -> PeakMemory {
     let live = 1 << 20;
-    let over_time = (1..=60).map(|step| Held {
+    let over_time = (1..=60).map(|step| HeldAt {
         ops: step * 20_000,
         taken: live + step * 40_000 * index as u64,
         live: live / 2 + step * 8000,
     });
-    Memory {
+    PeakMemory {
         contender: entry.key.to_owned(),
         peak: live + 2_400_000 * index as u64,
         peak_live: live,
@@ -91,19 +91,19 @@ fn latencies(index: usize, entry: &Entry) -> Latencies {
     }
 }
 
-fn outcome(spec: Spec, all: &[Entry], twin: f64) -> Outcome {
-    let entries: Vec<&Entry> = all.iter().filter(|entry| entry.class == spec.class()).collect();
+fn outcome(spec: WorkloadSpec, all: &[Entry], twin: f64) -> WorkloadOutcome {
+    let entries: Vec<&Entry> = all.iter().filter(|entry| entry.class == spec.class).collect();
     let state = |index: usize, entry: &Entry| match spec.need.missing(&entry.info.caps) {
-        Some(why) => State::Missing(why.to_owned()),
-        None if index == 6 => State::Crashed("aborted: no <luck>, when timed".to_owned()),
-        None if index == 7 => State::Wrong("3 blocks lost what was written".to_owned()),
-        None => State::Ran,
+        Some(why) => ContenderState::Missing(why.to_owned()),
+        None if index == 6 => ContenderState::Crashed("aborted: no <luck>, when timed".to_owned()),
+        None if index == 7 => ContenderState::Wrong("3 blocks lost what was written".to_owned()),
+        None => ContenderState::Ran,
     };
     let ran: Vec<(usize, &Entry)> =
         entries.iter().copied().enumerate().filter(|(index, _)| *index != 0).collect();
     let watched = |wanted: bool| ran.iter().filter(move |_| wanted);
     let straggles = spec.id.contains("straggler");
-    Outcome {
+    WorkloadOutcome {
         states: entries
             .iter()
             .enumerate()
@@ -131,9 +131,10 @@ fn make_report() -> String {
 }
 
 /// What the report is made of, where the reference's twin is `twin` times as slow as the reference.
-pub(crate) fn compared(twin: f64) -> Report {
+pub(crate) fn compared(twin: f64) -> BenchReport {
     let entries = contenders::all();
-    let outcomes: Vec<Outcome> = specs().into_iter().map(|spec| outcome(spec, &entries, twin)).collect();
+    let outcomes: Vec<WorkloadOutcome> =
+        specs().into_iter().map(|spec| outcome(spec, &entries, twin)).collect();
     assert_eq!(outcomes.len(), IDS.len(), "all of them are in the catalogue");
     let calibration = Calibration {
         loop_ns: 0.3,
@@ -146,7 +147,7 @@ pub(crate) fn compared(twin: f64) -> Report {
         aa_floor: 0.0002,
         false_sharing: Some(3.5),
     };
-    let head = Report {
+    let head = BenchReport {
         mode: "quick".to_owned(),
         seed: 1,
         host: Host::here(&entries),
@@ -157,7 +158,7 @@ pub(crate) fn compared(twin: f64) -> Report {
         tables: Vec::new(),
         bars: Vec::new(),
     };
-    Report::new(&outcomes, &entries, head)
+    BenchReport::new(&outcomes, &entries, head)
 }
 
 /// The advice on a program that holds a thousand blocks and replaces them in turn, made once for all tests.

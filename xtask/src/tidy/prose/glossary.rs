@@ -2,13 +2,13 @@
 //!
 //! A definition is `**Term**:`, or a bold word in lower case after an article: "has the **lease**".
 
-use crate::tidy::{File, Finding};
+use crate::tidy::{Finding, SourceFile};
 
 /// The glossary's path from the root.
 const GLOSSARY: &str = "docs/glossary.md";
 
 /// Compares the design pages with the glossary, and checks the glossary's order.
-pub(super) fn check(files: &[File]) -> Vec<Finding> {
+pub(super) fn check(files: &[SourceFile]) -> Vec<Finding> {
     let Some(glossary) = files.iter().find(|file| file.path == GLOSSARY) else { return Vec::new() };
     let listed: Vec<_> = entries(&glossary.text).collect();
     let mut findings = Vec::new();
@@ -65,10 +65,10 @@ fn defined(line: &str) -> impl Iterator<Item = &str> {
 #[cfg(test)]
 mod tests {
     use super::{GLOSSARY, check, defined};
-    use crate::tidy::File;
+    use crate::tidy::SourceFile;
 
     fn found(design: &str, glossary: &str) -> Vec<String> {
-        let files = [File::new("crates/a/DESIGN.md", design), File::new(GLOSSARY, glossary)];
+        let files = [SourceFile::new("crates/a/DESIGN.md", design), SourceFile::new(GLOSSARY, glossary)];
         check(&files).iter().map(ToString::to_string).collect()
     }
 

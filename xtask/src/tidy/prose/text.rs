@@ -1,6 +1,6 @@
 //! Extracts the prose of a file: comments of code, and the text of Markdown pages.
 
-use crate::tidy::File;
+use crate::tidy::SourceFile;
 
 /// A run of prose without a break: several lines joined, with code replaced by underscores.
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ impl Paragraph {
 }
 
 /// Returns the comment of each line without its marker, or `None` for a line without a comment.
-pub(super) fn comments(file: &File) -> impl Iterator<Item = Option<&str>> {
+pub(super) fn comments(file: &SourceFile) -> impl Iterator<Item = Option<&str>> {
     let script =
         [".toml", ".yml", ".sh"].iter().any(|end| file.path.ends_with(end)) || file.path.starts_with(".ci/");
     file.text.lines().enumerate().map(move |(index, line)| {
@@ -46,7 +46,7 @@ pub(super) fn comments(file: &File) -> impl Iterator<Item = Option<&str>> {
 
 /// Returns the paragraphs of a file. Each item of a list and each cell of a table is one of its
 /// own. Skips blocks of code.
-pub(super) fn paragraphs(file: &File) -> Vec<Paragraph> {
+pub(super) fn paragraphs(file: &SourceFile) -> Vec<Paragraph> {
     let page = file.path.ends_with(".md");
     let prose: Vec<Option<&str>> = if page {
         file.text.lines().map(|line| Some(line.trim())).collect()
@@ -107,18 +107,18 @@ fn without_code(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::{comments, paragraphs};
-    use crate::tidy::File;
+    use crate::tidy::SourceFile;
 
     fn texts(path: &str, text: &str) -> Vec<String> {
-        paragraphs(&File::new(path, text)).into_iter().map(|paragraph| paragraph.text).collect()
+        paragraphs(&SourceFile::new(path, text)).into_iter().map(|paragraph| paragraph.text).collect()
     }
 
     #[test]
     fn comments_lose_their_markers() {
-        let file = File::new("a.rs", "//! One.\n/// Two.\nf(); // Three.\ng();\n");
+        let file = SourceFile::new("a.rs", "//! One.\n/// Two.\nf(); // Three.\ng();\n");
         let found: Vec<_> = comments(&file).collect();
         assert_eq!(found, [Some("One."), Some("Two."), Some("Three."), None]);
-        let file = File::new("a.toml", "# One.\na = \"#\" # Two.\nb = 1\n");
+        let file = SourceFile::new("a.toml", "# One.\na = \"#\" # Two.\nb = 1\n");
         assert_eq!(comments(&file).collect::<Vec<_>>(), [Some("One."), Some("Two."), None]);
     }
 
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn an_offset_belongs_to_the_line_that_it_came_from() {
-        let paragraph = paragraphs(&File::new("a.md", "\none\ntwo\n")).remove(0);
+        let paragraph = paragraphs(&SourceFile::new("a.md", "\none\ntwo\n")).remove(0);
         assert_eq!((paragraph.line_of(0), paragraph.line_of(2), paragraph.line_of(4)), (2, 2, 3));
     }
 }

@@ -6,10 +6,10 @@ use std::fs;
 use std::path::PathBuf;
 
 use bench_harness::contenders::{self, ALWAYS, Entry};
-use bench_harness::runner::Plan;
+use bench_harness::runner::RunPlan;
 use bench_harness::workloads::blocks::json::Document;
 use bench_harness::workloads::nodes::Corpus;
-use bench_harness::workloads::{Scale, Spec, catalogue};
+use bench_harness::workloads::{Scale, WorkloadSpec, catalogue};
 use clap::Parser;
 use regex::Regex;
 
@@ -30,7 +30,7 @@ const FULL: Duration = Duration::from_secs(10 * 60 + 30);
   bench-runner --icount --filter '^S1/'
   bench-runner --smoke"
 )]
-pub(crate) struct Arguments {
+pub(crate) struct RunnerArguments {
     /// Three processes of 15 rounds or fewer, in two minutes (the default)
     #[arg(long, conflicts_with = "full")]
     pub(crate) quick: bool,
@@ -69,15 +69,15 @@ pub(crate) struct Arguments {
     pub(crate) child: Option<String>,
 }
 
-impl Arguments {
+impl RunnerArguments {
     /// The workloads chosen.
-    pub(crate) fn specs(&self) -> Result<Vec<Spec>, Box<dyn Error>> {
+    pub(crate) fn specs(&self) -> Result<Vec<WorkloadSpec>, Box<dyn Error>> {
         let all = self.full || self.smoke || self.list;
-        let wanted = |spec: &Spec| match &self.filter {
+        let wanted = |spec: &WorkloadSpec| match &self.filter {
             Some(filter) => filter.is_match(&spec.id),
             None => all || spec.scale == Scale::Quick,
         };
-        let specs: Vec<Spec> = catalogue().into_iter().filter(wanted).collect();
+        let specs: Vec<WorkloadSpec> = catalogue().into_iter().filter(wanted).collect();
         if specs.is_empty() {
             return Err("no workload has such a name; `--list` shows all".into());
         }
@@ -109,12 +109,12 @@ impl Arguments {
     }
 
     /// What to run.
-    pub(crate) fn plan(&self) -> Result<Plan, Box<dyn Error>> {
+    pub(crate) fn plan(&self) -> Result<RunPlan, Box<dyn Error>> {
         let (processes, rounds, target, total) =
             if self.full { (7, 40, 2000, FULL) } else { (3, 15, 1300, QUICK) };
         let scratch = self.out.join("scratch");
         fs::create_dir_all(&scratch)?;
-        Ok(Plan {
+        Ok(RunPlan {
             specs: self.specs()?,
             entries: self.entries()?,
             processes,

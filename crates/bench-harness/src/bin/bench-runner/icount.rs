@@ -20,7 +20,7 @@ use bench_harness::contenders::{self, ALWAYS, Entry, REFERENCE, VOID};
 use bench_harness::host::Host;
 use bench_harness::workloads::blocks::json::Document;
 use bench_harness::workloads::nodes::Sources;
-use bench_harness::workloads::{BufferWorkload, Cell, Context, Kind, Need, NodeWorkload, Spec};
+use bench_harness::workloads::{Cell, Context, Need, WorkloadSpec};
 use serde::Serialize;
 
 /// The tool.
@@ -47,7 +47,7 @@ extern "Rust" fn ephemera_measured(cell: &mut dyn Cell, units: u64) -> u64 {
 
 /// What `icount.json` holds.
 #[derive(Debug, Serialize)]
-struct Counts {
+struct CountsFile {
     rustc: String,
     target: String,
     build: String,
@@ -55,12 +55,12 @@ struct Counts {
     valgrind: String,
     commit: String,
     seed: u64,
-    workloads: BTreeMap<String, Counted>,
+    workloads: BTreeMap<String, CountedWorkload>,
 }
 
 /// The figures of a workload.
 #[derive(Debug, Serialize)]
-struct Counted {
+struct CountedWorkload {
     /// What an operation is.
     op: &'static str,
     /// Instructions an operation, by contender.
@@ -69,18 +69,13 @@ struct Counted {
 
 /// Whether a workload's count is a matter of the program alone: one thread, and an input that the seed decides. R2, R4
 /// and R5 read what they find on the host.
-fn counted(spec: &Spec) -> bool {
+fn counted(spec: &WorkloadSpec) -> bool {
     let threads = matches!(spec.need, Need::OtherThread | Need::Shared | Need::ThreadsEnd);
-    let found = match spec.kind {
-        Kind::Nodes(workload) => NodeWorkload::reads_sources(&workload),
-        Kind::Buffers(workload) => matches!(workload, BufferWorkload::Csv(_)),
-        Kind::Blocks(_) | Kind::Objects(_) => false,
-    };
-    !threads && !spec.is_served() && !found
+    !threads && !spec.is_served() && !spec.reads_host()
 }
 
 /// The contenders of a workload: those asked for, else ours; the loop and the reference beside them.
-fn entries(spec: &Spec, peers: &[String]) -> Vec<Entry> {
+fn entries(spec: &WorkloadSpec, peers: &[String]) -> Vec<Entry> {
     let wanted = |key: &str| match peers {
         [] => OURS.contains(&key),
         _ => peers.iter().any(|peer| peer == key),
@@ -88,18 +83,18 @@ fn entries(spec: &Spec, peers: &[String]) -> Vec<Entry> {
     let always = [ALWAYS[VOID], ALWAYS[REFERENCE]];
     let able = |entry: &Entry| entry.absent.is_none() && spec.need.missing(&entry.info.caps).is_none();
     let chosen = |entry: &Entry| always.contains(&entry.key) || wanted(entry.key);
-    contenders::of(spec.class()).into_iter().filter(|entry| chosen(entry) && able(entry)).collect()
+    contenders::of(spec.class).into_iter().filter(|entry| chosen(entry) && able(entry)).collect()
 }
 
 /// Counts all workloads that can be counted and writes `icount.json`; `step` hears what comes next.
 pub(crate) fn run(
-    specs: &[Spec],
+    specs: &[WorkloadSpec],
     peers: &[String],
     seed: u64,
     out: &Path,
     step: impl Fn(u64, &str) + Sync,
 ) -> Result<PathBuf, Box<dyn Error>> {
-    let specs: Vec<&Spec> = specs.iter().filter(|spec| counted(spec)).collect();
+    let specs: Vec<&WorkloadSpec> = specs.iter().filter(|spec| counted(spec)).collect();
     if specs.is_empty() {
         return Err(
             "none of these workloads can be counted: they have several threads, or read what is on the host"
@@ -121,7 +116,7 @@ pub(crate) fn run(
                     .map_err(|error| format!("{}: {}: {error}", spec.id, entry.key))?;
                 instructions.insert(entry.key, found);
             }
-            let counted = Counted { op: spec.op, instructions };
+            let counted = CountedWorkload { op: spec.op, instructions };
             done.lock().unwrap_or_else(PoisonError::into_inner).insert(spec.id.clone(), counted);
         }
         Ok(())
@@ -134,7 +129,7 @@ pub(crate) fn run(
         lanes.into_iter().try_for_each(|lane| lane.join().map_err(|_panic| "a thread panicked".to_owned())?)
     })?;
     let host = Host::here(&[]);
-    let counts = Counts {
+    let counts = CountsFile {
         rustc: host.rustc,
         target: host.target,
         build: host.profile,
@@ -177,12 +172,12 @@ fn valgrind() -> Command {
 }
 
 /// Instructions an operation of one contender in one workload.
-fn count(spec: &Spec, contender: &str, seed: u64, file: &Path) -> Result<f64, Box<dyn Error>> {
+fn count(spec: &WorkloadSpec, contender: &str, seed: u64, file: &Path) -> Result<f64, Box<dyn Error>> {
     let program = env::current_exe()?;
     let (Some(directory), Some(name)) = (program.parent(), program.file_name()) else {
         return Err("this program does not know where it is".into());
     };
-    let units = spec.check_units().max(spec.least_units());
+    let units = spec.check_units().max(spec.least_units);
     // A percent sign would be a directive.
     let path = file.to_string_lossy();
     let output = valgrind()
@@ -235,7 +230,7 @@ pub(crate) fn region(arguments: &[String]) -> Result<(), Box<dyn Error>> {
     let (units, seed): (u64, u64) = (units.parse()?, seed.parse()?);
     let specs = bench_harness::workloads::catalogue();
     let spec = specs.iter().find(|spec| spec.id == *workload).ok_or("no such workload")?;
-    let entry = contenders::of(spec.class()).into_iter().find(|entry| entry.key == contender);
+    let entry = contenders::of(spec.class).into_iter().find(|entry| entry.key == contender);
     let entry = entry.ok_or("no such contender")?;
     let context = Context {
         seed,

@@ -10,22 +10,22 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use bench_harness::calibrate::Calibration;
-use bench_harness::card::{Class, Info};
+use bench_harness::card::{ContenderClass, Info};
 use bench_harness::contenders;
 use bench_harness::host::Host;
 use bench_harness::report::baseline::{Baseline, Comparison};
-use bench_harness::report::{self, Report};
-use bench_harness::runner::{self, Outcome, Plan, Progress, State};
+use bench_harness::report::{self, BenchReport};
+use bench_harness::runner::{self, ContenderState, Progress, RunPlan, WorkloadOutcome};
+use bench_harness::workloads::Workload;
 use bench_harness::workloads::blocks::json::Document;
 use bench_harness::workloads::nodes::{Sources, ticks_per_ns};
-use bench_harness::workloads::{Kind, NodeWorkload};
 use clap::Parser;
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 
-use crate::cli::Arguments;
+use crate::cli::RunnerArguments;
 
 fn main() -> ExitCode {
-    match Arguments::parse().run() {
+    match RunnerArguments::parse().run() {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     }
 }
 
-impl Arguments {
+impl RunnerArguments {
     /// Does what was asked; whether all is well.
     fn run(&self) -> Result<bool, Box<dyn Error>> {
         if let Some(job) = &self.child {
@@ -69,7 +69,7 @@ impl Arguments {
         for spec in self.specs()? {
             writeln!(out, "  {:<24} {}", spec.id, spec.title)?;
         }
-        for class in Class::ALL {
+        for class in ContenderClass::ALL {
             writeln!(out, "contenders that hand out {}", class.word())?;
             for entry in contenders::of(class) {
                 let Info { name, version, notes, .. } = entry.info;
@@ -79,7 +79,7 @@ impl Arguments {
         Ok(())
     }
 
-    fn smoke(&self, plan: &Plan) -> Result<bool, Box<dyn Error>> {
+    fn smoke(&self, plan: &RunPlan) -> Result<bool, Box<dyn Error>> {
         let bar = run_bar();
         let outcomes = runner::smoke(plan, |progress| show(&bar, &progress))?;
         bar.finish_and_clear();
@@ -106,7 +106,7 @@ impl Arguments {
         Ok(true)
     }
 
-    fn compare(&self, mut plan: Plan) -> Result<bool, Box<dyn Error>> {
+    fn compare(&self, mut plan: RunPlan) -> Result<bool, Box<dyn Error>> {
         // Before anything is measured: what cannot be compared is said at once.
         let baseline = self.baseline.as_deref().map(Baseline::load).transpose()?;
         let host = Host::here(&plan.entries);
@@ -114,7 +114,7 @@ impl Arguments {
         let calibration = std::thread::scope(|scope| scope.spawn(Calibration::run).join());
         let calibration = calibration.map_err(|_panic| "the calibration panicked")?;
         let document = Document::load(plan.document.as_deref(), plan.seed);
-        let mut report = Report {
+        let mut report = BenchReport {
             mode: if self.full { "full" } else { "quick" }.to_owned(),
             seed: plan.seed,
             host,
@@ -131,11 +131,10 @@ impl Arguments {
         drop(document);
         let mut corpus = None;
         for spec in &mut plan.specs {
-            let Kind::Nodes(workload) = spec.kind else { continue };
-            if workload.reads_sources() {
+            if spec.reads_sources() {
                 let corpus = corpus.get_or_insert_with(|| Sources::corpus(plan.corpus.as_deref()));
                 spec.title = format!("{}: {}", spec.title, corpus.origin);
-            } else if let (NodeWorkload::Set(..), Some(ticks)) = (workload, ticks_per_ns()) {
+            } else if let (Workload::Set(..), Some(ticks)) = (spec.workload, ticks_per_ns()) {
                 spec.title = format!("{}; {ticks:.2} ticks of the time-stamp counter a ns", spec.title);
             }
         }
@@ -147,7 +146,7 @@ impl Arguments {
         let outcomes = runner::run(&plan, |progress| show(&bar, &progress))?;
         bar.finish_and_clear();
         let measured = start.elapsed();
-        report = Report::new(&outcomes, &plan.entries, report);
+        report = BenchReport::new(&outcomes, &plan.entries, report);
         print!("{}", report::terminal(&report));
         let comparison = baseline.map(|baseline| baseline.compare(&report));
         if let Some(comparison) = &comparison {
@@ -168,8 +167,8 @@ impl Arguments {
 
     fn write(
         &self,
-        report: &Report,
-        outcomes: &[Outcome],
+        report: &BenchReport,
+        outcomes: &[WorkloadOutcome],
         comparison: Option<&Comparison>,
     ) -> Result<(), Box<dyn Error>> {
         let compared = comparison.map(Comparison::markdown).unwrap_or_default();
@@ -188,10 +187,10 @@ impl Arguments {
 }
 
 /// Says what went wrong; whether nothing did.
-fn complain(outcome: &Outcome) -> bool {
+fn complain(outcome: &WorkloadOutcome) -> bool {
     let mut good = true;
     for (key, state) in &outcome.states {
-        if let State::Crashed(what) | State::Wrong(what) = state {
+        if let ContenderState::Crashed(what) | ContenderState::Wrong(what) = state {
             eprintln!("{}: {key}: {what}", outcome.spec.id);
             good = false;
         }

@@ -9,7 +9,7 @@ use allocator_api2_04::alloc::{AllocError, Allocator, Global};
 use blink_alloc::BlinkAlloc;
 
 use super::System;
-use crate::backing::Counting;
+use crate::backing::CountingBacking;
 use crate::blocks::{Contender, RawAlloc};
 use crate::card::{Caps, Info, MemoryBy};
 
@@ -85,7 +85,7 @@ unsafe impl<A: Allocator> RawAlloc for BlinkRef<'_, A> {
 pub trait Backing: Allocator + Default + 'static {}
 
 impl Backing for Global {}
-impl Backing for Counting {}
+impl Backing for CountingBacking {}
 
 impl<A: Backing> Contender for Blink<A> {
     const INFO: Info = Info {
@@ -95,7 +95,7 @@ impl<A: Backing> Contender for Blink<A> {
         memory: MemoryBy::Backing,
         notes: "takes back no block by itself; reset",
     };
-    type Metered = Blink<Counting>;
+    type Metered = Blink<CountingBacking>;
     type Backing = System;
     type Ref<'a> = BlinkRef<'a, A>;
 

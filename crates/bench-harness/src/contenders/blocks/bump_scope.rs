@@ -8,7 +8,7 @@ use bump_scope::alloc::compat::AllocatorApi2V02Compat as Compat;
 
 use super::System;
 use super::api02::Api02;
-use crate::backing::Counting;
+use crate::backing::CountingBacking;
 use crate::blocks::Contender;
 use crate::card::{Caps, Info, MemoryBy};
 
@@ -29,7 +29,7 @@ impl<A: Allocator + Clone + Default + 'static> Contender for Scope<A> {
         memory: MemoryBy::Backing,
         notes: "takes back its last block alone; reset",
     };
-    type Metered = Scope<Counting>;
+    type Metered = Scope<CountingBacking>;
     type Backing = System;
     type Ref<'a> = Api02<&'a Bump<Compat<A>>>;
 

@@ -10,13 +10,11 @@ mod jemalloc;
 #[cfg(feature = "c-peers")]
 mod mimalloc;
 mod multitude;
-mod ours;
-mod pooled;
 #[cfg(feature = "cpp-peers")]
 mod snmalloc;
 mod system;
-mod upstream;
 mod void;
+mod workspace;
 
 pub use self::api02::Api02;
 pub use self::blink::{Backing, Blink, BlinkRef};
@@ -28,15 +26,11 @@ pub use self::jemalloc::Jemalloc;
 #[cfg(feature = "c-peers")]
 pub use self::mimalloc::{Library, MiMalloc};
 pub use self::multitude::{Chunked, Multitude};
-pub use self::ours::{DefaultRing as RingAlloc, OneRing as OneRingAlloc, Ring as RingAllocIn};
-pub use self::pooled::Pooled as PooledAllocator;
 #[cfg(feature = "cpp-peers")]
 pub use self::snmalloc::SnMalloc;
 pub use self::system::System;
-pub use self::upstream::{
-    DefaultRing as UpstreamRingAlloc, OneRing as UpstreamOneRingAlloc, Ring as UpstreamRingAllocIn,
-};
 pub use self::void::Void;
+pub use self::workspace::{OurOneRing, OurPooled, OurRing, UpstreamOneRing, UpstreamRing};
 
 use super::{Entry, blocks as entry, twin};
 
@@ -61,11 +55,11 @@ pub(super) fn all() -> Vec<Entry> {
         #[cfg(feature = "rust-peers")]
         entry::<Multitude>("multitude"),
         #[cfg(feature = "rust-peers")]
-        entry::<UpstreamRingAlloc>("upstream-ring"),
+        entry::<UpstreamRing>("upstream-ring"),
         #[cfg(feature = "rust-peers")]
-        entry::<UpstreamOneRingAlloc>("upstream-one-ring"),
-        entry::<RingAlloc>("ring"),
-        entry::<OneRingAlloc>("one-ring"),
-        entry::<PooledAllocator>("pooled-allocator"),
+        entry::<UpstreamOneRing>("upstream-one-ring"),
+        entry::<OurRing>("ring"),
+        entry::<OurOneRing>("one-ring"),
+        entry::<OurPooled>("pooled-allocator"),
     ]
 }

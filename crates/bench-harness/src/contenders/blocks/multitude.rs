@@ -8,7 +8,7 @@ use multitude::Arena;
 use super::System;
 use super::api02::Api02;
 use super::blink::Backing;
-use crate::backing::Counting;
+use crate::backing::CountingBacking;
 use crate::blocks::Contender;
 use crate::card::{Caps, Info, MemoryBy};
 
@@ -29,7 +29,7 @@ impl<A: Backing + Clone> Contender for Chunked<A> {
         memory: MemoryBy::Backing,
         notes: "one thread; frees by the chunk",
     };
-    type Metered = Chunked<Counting>;
+    type Metered = Chunked<CountingBacking>;
     type Backing = System;
     type Ref<'a> = Api02<&'a Arena<A>>;
 

@@ -20,7 +20,7 @@ const STEP: usize = 16;
 /// A cache line's worth of zeros.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
-struct Line(#[expect(dead_code, reason = "its size and alignment are what matters")] [u8; 64]);
+struct VoidLine(#[expect(dead_code, reason = "its size and alignment are what matters")] [u8; 64]);
 
 /// The buffer and its cursor.
 #[derive(Debug)]
@@ -28,12 +28,12 @@ pub struct Void {
     base: *mut u8,
     mask: usize,
     cursor: Cell<usize>,
-    _buffer: Vec<Line>,
+    _buffer: Vec<VoidLine>,
 }
 
 impl Void {
     fn with_wrap(wrap: usize) -> Self {
-        let mut buffer = vec![Line([0; 64]); (wrap + SLACK) / 64];
+        let mut buffer = vec![VoidLine([0; 64]); (wrap + SLACK) / 64];
         // Rounded down to a multiple of the step, so that the mask alone wraps and aligns.
         let mask = (wrap - 1) & !(STEP - 1);
         Self { base: buffer.as_mut_ptr().cast(), mask, cursor: Cell::new(0), _buffer: buffer }

@@ -77,10 +77,10 @@ impl Growing for BytesMut {
 
 /// A `BytesMut` for each buffer.
 #[derive(Clone, Copy, Debug)]
-pub struct Each;
+pub struct EachBytesMut;
 
 // SAFETY: safe code keeps buffers apart.
-unsafe impl Source for Each {
+unsafe impl Source for EachBytesMut {
     const INFO: Info = card("BytesMut", "over glibc");
     type Backing = System;
     type Buf = BytesMut;
@@ -103,13 +103,13 @@ unsafe impl Source for Each {
 
 /// Buffers cut off one large `BytesMut`.
 #[derive(Debug)]
-pub struct Split(BytesMut);
+pub struct SplitBytesMut(BytesMut);
 
 /// The large one while it is written.
 #[derive(Debug)]
-pub struct Writing<'s>(&'s mut BytesMut);
+pub struct SplitWriting<'s>(&'s mut BytesMut);
 
-impl Growing for Writing<'_> {
+impl Growing for SplitWriting<'_> {
     type Done = BytesMut;
 
     #[inline(always)]
@@ -125,11 +125,11 @@ impl Growing for Writing<'_> {
 }
 
 // SAFETY: safe code keeps buffers apart.
-unsafe impl Source for Split {
+unsafe impl Source for SplitBytesMut {
     const INFO: Info = card("BytesMut, split off", "over glibc; cut off a large one, reserve and split");
     type Backing = System;
     type Buf = BytesMut;
-    type Growing<'s> = Writing<'s>;
+    type Growing<'s> = SplitWriting<'s>;
 
     fn create(_demand: &Demand) -> Self {
         Self(BytesMut::with_capacity(LARGE))
@@ -143,8 +143,8 @@ unsafe impl Source for Split {
     }
 
     #[inline(always)]
-    unsafe fn raw_grow(&mut self, first: usize) -> Option<Writing<'_>> {
+    unsafe fn raw_grow(&mut self, first: usize) -> Option<SplitWriting<'_>> {
         self.0.reserve(first);
-        Some(Writing(&mut self.0))
+        Some(SplitWriting(&mut self.0))
     }
 }

@@ -9,7 +9,7 @@ use crate::contenders::blocks::System;
 
 /// The crate's pool.
 #[derive(Debug)]
-pub struct Pool(GlobalPool);
+pub struct BytesBufPool(GlobalPool);
 
 impl Readable for BytesBuf {
     /// The handle: its bytes are reached through a view, which costs counts.
@@ -54,12 +54,12 @@ impl Buffer for BytesBuf {
 
 /// A buffer and where it gets more.
 #[derive(Debug)]
-pub struct Writing<'s> {
+pub struct BytesBufWriting<'s> {
     buffer: BytesBuf,
     pool: &'s GlobalPool,
 }
 
-impl Growing for Writing<'_> {
+impl Growing for BytesBufWriting<'_> {
     type Done = BytesBuf;
 
     #[inline(always)]
@@ -77,7 +77,7 @@ impl Growing for Writing<'_> {
 }
 
 // SAFETY: safe code keeps buffers apart.
-unsafe impl Source for Pool {
+unsafe impl Source for BytesBufPool {
     const INFO: Info = Info {
         name: "bytesbuf",
         version: env!("EPHEMERA_VERSION_BYTESBUF"),
@@ -87,7 +87,7 @@ unsafe impl Source for Pool {
     };
     type Backing = System;
     type Buf = BytesBuf;
-    type Growing<'s> = Writing<'s>;
+    type Growing<'s> = BytesBufWriting<'s>;
 
     fn create(_demand: &Demand) -> Self {
         Self(GlobalPool::new())
@@ -99,7 +99,7 @@ unsafe impl Source for Pool {
     }
 
     #[inline(always)]
-    unsafe fn raw_grow(&mut self, first: usize) -> Option<Writing<'_>> {
-        Some(Writing { buffer: self.0.reserve(first), pool: &self.0 })
+    unsafe fn raw_grow(&mut self, first: usize) -> Option<BytesBufWriting<'_>> {
+        Some(BytesBufWriting { buffer: self.0.reserve(first), pool: &self.0 })
     }
 }

@@ -7,17 +7,17 @@ mod recycled;
 mod rings;
 mod vectors;
 
-pub use self::bytes::{Each as EachBytesMut, Split as SplitBytesMut, Writing as SplitWriting};
-pub use self::bytesbuf::{Pool as BytesBufPool, Writing as BytesBufWriting};
-pub use self::nothing::{Nothing, Slot};
+pub use self::bytes::{EachBytesMut, SplitBytesMut, SplitWriting};
+pub use self::bytesbuf::{BytesBufPool, BytesBufWriting};
+pub use self::nothing::{Nothing, WrappedSlot};
 pub use self::recycled::RecycledVectors;
 pub use self::rings::{ours, upstream};
-pub use self::vectors::{Plain, Shared, Vectors};
+pub use self::vectors::{Plain, SharedVector, Vectors};
 #[cfg(feature = "cpp-peers")]
 use super::blocks::SnMalloc;
 #[cfg(feature = "c-peers")]
 use super::blocks::{Jemalloc, MiMalloc};
-use super::blocks::{OneRingAlloc, System};
+use super::blocks::{OurOneRing, System};
 use super::{Entry, buffers as entry, twin};
 
 /// The registry, in the order of the tables.
@@ -32,7 +32,7 @@ pub(super) fn all() -> Vec<Entry> {
         entry::<Vectors<Jemalloc>>("jemalloc"),
         #[cfg(feature = "cpp-peers")]
         entry::<Vectors<SnMalloc>>("snmalloc"),
-        entry::<Vectors<OneRingAlloc>>("one-ring"),
+        entry::<Vectors<OurOneRing>>("one-ring"),
         #[cfg(feature = "rust-peers")]
         entry::<EachBytesMut>("bytes"),
         #[cfg(feature = "rust-peers")]
@@ -42,8 +42,8 @@ pub(super) fn all() -> Vec<Entry> {
         #[cfg(feature = "rust-peers")]
         entry::<RecycledVectors>("object-pool"),
         #[cfg(feature = "rust-peers")]
-        entry::<upstream::Ring>("upstream-ringal"),
-        entry::<ours::Ring>("ringal"),
+        entry::<upstream::BufferRing>("upstream-ringal"),
+        entry::<ours::BufferRing>("ringal"),
     ]
 }
 
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn what_a_ring_refuses_comes_from_the_heap_and_is_counted() {
-        exhaust::<ours::Ring>();
-        exhaust::<upstream::Ring>();
+        exhaust::<ours::BufferRing>();
+        exhaust::<upstream::BufferRing>();
     }
 }

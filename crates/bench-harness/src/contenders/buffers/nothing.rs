@@ -21,22 +21,22 @@ pub struct Nothing {
 
 impl Nothing {
     #[inline(always)]
-    fn next(&mut self, capacity: usize) -> Slot {
+    fn next(&mut self, capacity: usize) -> WrappedSlot {
         let at = self.cursor;
         let behind = at + ((capacity + (STEP - 1)) & !(STEP - 1));
         self.cursor = if behind < self.limit { behind } else { 0 };
-        Slot { at: self.base.wrapping_add(at), len: 0 }
+        WrappedSlot { at: self.base.wrapping_add(at), len: 0 }
     }
 }
 
 /// Bytes of the store.
 #[derive(Clone, Copy, Debug)]
-pub struct Slot {
+pub struct WrappedSlot {
     at: *mut u8,
     len: usize,
 }
 
-impl Readable for Slot {
+impl Readable for WrappedSlot {
     #[inline(always)]
     fn start(&self) -> *const u8 {
         self.at
@@ -49,7 +49,7 @@ impl Readable for Slot {
     }
 }
 
-impl Buffer for Slot {
+impl Buffer for WrappedSlot {
     type Frozen = Self;
 
     #[inline(always)]
@@ -67,7 +67,7 @@ impl Buffer for Slot {
     }
 }
 
-impl Growing for Slot {
+impl Growing for WrappedSlot {
     type Done = Self;
 
     #[inline(always)]
@@ -93,8 +93,8 @@ unsafe impl Source for Nothing {
         notes: "the loop's own cost: a wrapping cursor, no bookkeeping, no free",
     };
     type Backing = System;
-    type Buf = Slot;
-    type Growing<'s> = Slot;
+    type Buf = WrappedSlot;
+    type Growing<'s> = WrappedSlot;
 
     fn create(demand: &Demand) -> Self {
         let limit = demand.bytes + STEP * demand.buffers;
@@ -104,12 +104,12 @@ unsafe impl Source for Nothing {
     }
 
     #[inline(always)]
-    unsafe fn raw_take(&mut self, capacity: usize) -> Option<Slot> {
+    unsafe fn raw_take(&mut self, capacity: usize) -> Option<WrappedSlot> {
         Some(self.next(capacity))
     }
 
     #[inline(always)]
-    unsafe fn raw_grow(&mut self, _first: usize) -> Option<Slot> {
+    unsafe fn raw_grow(&mut self, _first: usize) -> Option<WrappedSlot> {
         // It may grow to the largest.
         Some(self.next(self.largest))
     }

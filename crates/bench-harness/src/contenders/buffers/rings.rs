@@ -16,12 +16,12 @@ macro_rules! ring {
         use crate::contenders::blocks::System;
 
         /// The ring, and how often it refused.
-        pub struct Ring {
+        pub struct BufferRing {
             ring: RingAl,
             refused: u64,
         }
 
-        impl fmt::Debug for Ring {
+        impl fmt::Debug for BufferRing {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.debug_struct("Ring").field("refused", &self.refused).finish_non_exhaustive()
             }
@@ -76,15 +76,15 @@ macro_rules! ring {
         }
 
         /// A buffer that grows, and where its refusal is counted.
-        pub struct Writing<'s>(ExtBuf<'s>, &'s mut u64);
+        pub struct RingWriting<'s>(ExtBuf<'s>, &'s mut u64);
 
-        impl fmt::Debug for Writing<'_> {
+        impl fmt::Debug for RingWriting<'_> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.debug_struct("Writing").finish_non_exhaustive()
             }
         }
 
-        impl Growing for Writing<'_> {
+        impl Growing for RingWriting<'_> {
             type Done = FixedBufMut;
 
             #[inline(always)]
@@ -103,11 +103,11 @@ macro_rules! ring {
         }
 
         // SAFETY: the ring keeps buffers apart, as its documentation says.
-        unsafe impl Source for Ring {
+        unsafe impl Source for BufferRing {
             const INFO: Info = $info;
             type Backing = System;
             type Buf = FixedBufMut;
-            type Growing<'s> = Writing<'s>;
+            type Growing<'s> = RingWriting<'s>;
 
             fn create(demand: &Demand) -> Self {
                 Self { ring: RingAl::new(demand.store()), refused: 0 }
@@ -123,9 +123,9 @@ macro_rules! ring {
             }
 
             #[inline(always)]
-            unsafe fn raw_grow(&mut self, first: usize) -> Option<Writing<'_>> {
+            unsafe fn raw_grow(&mut self, first: usize) -> Option<RingWriting<'_>> {
                 match self.ring.extendable(first) {
-                    Some(buffer) => Some(Writing(buffer, &mut self.refused)),
+                    Some(buffer) => Some(RingWriting(buffer, &mut self.refused)),
                     None => {
                         self.refused += 1;
                         None

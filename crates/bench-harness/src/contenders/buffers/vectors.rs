@@ -69,7 +69,7 @@ impl<R: RawAlloc + Copy> Readable for Vec<u8, Plain<R>> {
 }
 
 impl<R: RawAlloc + Copy + 'static> Buffer for Vec<u8, Plain<R>> {
-    type Frozen = Shared<R>;
+    type Frozen = SharedVector<R>;
 
     /// What the standard vector's `extend_from_slice` compiles to; allocator-api2's clones byte by byte.
     #[inline(always)]
@@ -85,14 +85,14 @@ impl<R: RawAlloc + Copy + 'static> Buffer for Vec<u8, Plain<R>> {
     }
 
     #[inline(always)]
-    fn freeze(self) -> Shared<R> {
+    fn freeze(self) -> SharedVector<R> {
         let alloc = *self.allocator();
         let (counted, _) = Box::into_raw_with_allocator(Box::new_in(
-            Counted { count: AtomicUsize::new(1), bytes: self },
+            CountedBytes { count: AtomicUsize::new(1), bytes: self },
             alloc,
         ));
         // SAFETY: a box is not null.
-        Shared(unsafe { NonNull::new_unchecked(counted) })
+        SharedVector(unsafe { NonNull::new_unchecked(counted) })
     }
 }
 
@@ -113,29 +113,29 @@ impl<R: RawAlloc + Copy + 'static> Growing for Vec<u8, Plain<R>> {
 
 /// A vector and how many share it.
 #[derive(Debug)]
-struct Counted<R: RawAlloc + Copy> {
+struct CountedBytes<R: RawAlloc + Copy> {
     count: AtomicUsize,
     bytes: Vec<u8, Plain<R>>,
 }
 
 /// `Arc<Vec<u8>>`, were there one that takes an allocator.
-pub struct Shared<R: RawAlloc + Copy>(NonNull<Counted<R>>);
+pub struct SharedVector<R: RawAlloc + Copy>(NonNull<CountedBytes<R>>);
 
-impl<R: RawAlloc + Copy> fmt::Debug for Shared<R> {
+impl<R: RawAlloc + Copy> fmt::Debug for SharedVector<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Shared").finish_non_exhaustive()
     }
 }
 
-impl<R: RawAlloc + Copy> Shared<R> {
+impl<R: RawAlloc + Copy> SharedVector<R> {
     #[inline(always)]
-    fn get(&self) -> &Counted<R> {
+    fn get(&self) -> &CountedBytes<R> {
         // SAFETY: this handle is counted, so the box is alive.
         unsafe { self.0.as_ref() }
     }
 }
 
-impl<R: RawAlloc + Copy> Clone for Shared<R> {
+impl<R: RawAlloc + Copy> Clone for SharedVector<R> {
     #[inline(always)]
     fn clone(&self) -> Self {
         self.get().count.fetch_add(1, Ordering::Relaxed);
@@ -143,7 +143,7 @@ impl<R: RawAlloc + Copy> Clone for Shared<R> {
     }
 }
 
-impl<R: RawAlloc + Copy> Drop for Shared<R> {
+impl<R: RawAlloc + Copy> Drop for SharedVector<R> {
     #[inline(always)]
     fn drop(&mut self) {
         // ORDERING: AcqRel. Pairs with itself in the `drop` of the others. Publishes: the end of their use of the bytes.
@@ -155,7 +155,7 @@ impl<R: RawAlloc + Copy> Drop for Shared<R> {
     }
 }
 
-impl<R: RawAlloc + Copy> Readable for Shared<R> {
+impl<R: RawAlloc + Copy> Readable for SharedVector<R> {
     #[inline(always)]
     fn start(&self) -> *const u8 {
         self.get().bytes.as_ptr()

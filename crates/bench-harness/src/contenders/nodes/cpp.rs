@@ -1,11 +1,11 @@
 //! The set of S2 in C++, where the build found a compiler: `std::unordered_set` under three allocators. Called in this process,
 //! in turn with the others. The set is another one, with links of its own kind, so compare the three with one another first.
 
-use crate::card::{Caps, Class, Info, MemoryBy};
+use crate::card::{Caps, ContenderClass, Info, MemoryBy};
 use crate::contenders::Entry;
 #[cfg(ephemera_cpp)]
-use crate::workloads::Kind;
-use crate::workloads::{Cell, Context, Spec};
+use crate::workloads::Workload;
+use crate::workloads::{Cell, Context, WorkloadSpec};
 
 /// Why there is none, as the build script found.
 const ABSENT: Option<&str> = option_env!("EPHEMERA_CPP_ABSENT");
@@ -23,7 +23,7 @@ fn entry<const ALLOCATOR: i32>(key: &'static str, name: &'static str, notes: &'s
     let caps = Caps { any_size: false, grow_in_place: false, ..Caps::LOCAL };
     Entry {
         key,
-        class: Class::Nodes,
+        class: ContenderClass::Nodes,
         info: Info { name, version: "none", caps, memory: MemoryBy::HighWater, notes },
         absent: ABSENT,
         timed: |spec, context| build(ALLOCATOR, false, spec, context),
@@ -34,18 +34,16 @@ fn entry<const ALLOCATOR: i32>(key: &'static str, name: &'static str, notes: &'s
 }
 
 #[cfg(not(ephemera_cpp))]
-fn build(_allocator: i32, _counted: bool, spec: &Spec, _context: &Context) -> Box<dyn Cell> {
+fn build(_allocator: i32, _counted: bool, spec: &WorkloadSpec, _context: &Context) -> Box<dyn Cell> {
     panic!("{} cannot be run in C++: {}", spec.id, ABSENT.unwrap_or_default())
 }
 
 #[cfg(ephemera_cpp)]
-fn build(allocator: i32, counted: bool, spec: &Spec, context: &Context) -> Box<dyn Cell> {
-    let Kind::Nodes(crate::workloads::NodeWorkload::Set(n, again)) = spec.kind else {
-        panic!("{} is not written in C++", spec.id)
-    };
+fn build(allocator: i32, counted: bool, spec: &WorkloadSpec, context: &Context) -> Box<dyn Cell> {
+    let Workload::Set(n, again) = spec.workload else { panic!("{} is not written in C++", spec.id) };
     let keys: Vec<i32> =
         crate::workloads::nodes::set::keys(context.seed, n).iter().map(|&key| key.cast_signed()).collect();
-    Box::new(linked::Set::new(allocator, &keys, again, counted))
+    Box::new(linked::CppSet::new(allocator, &keys, again, counted))
 }
 
 /// The library that the build script compiled.
@@ -72,13 +70,13 @@ mod linked {
     }
 
     /// A set on the other side.
-    pub(super) struct Set {
+    pub(super) struct CppSet {
         set: NonNull<c_void>,
         elements: u64,
         counted: bool,
     }
 
-    impl Set {
+    impl CppSet {
         pub(super) fn new(allocator: i32, keys: &[i32], again: bool, counted: bool) -> Self {
             // SAFETY: the keys are copied before the call returns.
             let set = unsafe { ephemera_set_new(allocator, keys.as_ptr(), keys.len(), again, counted) };
@@ -87,7 +85,7 @@ mod linked {
         }
     }
 
-    impl Cell for Set {
+    impl Cell for CppSet {
         fn run(&mut self, units: u64) -> u64 {
             // SAFETY: the set is alive, and this thread's alone.
             let sum = unsafe { ephemera_set_run(self.set.as_ptr(), units) };
@@ -103,7 +101,7 @@ mod linked {
         }
     }
 
-    impl Drop for Set {
+    impl Drop for CppSet {
         fn drop(&mut self) {
             // SAFETY: the set is alive, and used no more.
             unsafe { ephemera_set_free(self.set.as_ptr()) };
@@ -130,8 +128,8 @@ mod linked {
             for again in [false, true] {
                 let expected = set::cell::<Heap<System>>(500, again, &context).run(3);
                 for allocator in 0..3 {
-                    assert_eq!(Set::new(allocator, &keys, again, false).run(3), expected);
-                    assert_eq!(Set::new(allocator, &keys, again, true).run(3), expected);
+                    assert_eq!(CppSet::new(allocator, &keys, again, false).run(3), expected);
+                    assert_eq!(CppSet::new(allocator, &keys, again, true).run(3), expected);
                 }
             }
         }

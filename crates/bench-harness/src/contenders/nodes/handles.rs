@@ -8,14 +8,14 @@ use super::super::objects::{
     Multitude, OurArena, OurPool, OurShared, Plurality, UpstreamArena, UpstreamPool, UpstreamShared,
 };
 use crate::card::Info;
-use crate::nodes::{Family, Node};
+use crate::nodes::{Node, NodeFamily};
 use crate::objects::Maker;
 
 /// Lets a contender for objects hold nodes: its pool, how one is made, the method that takes a value, its handle.
 macro_rules! family {
     ($name:ident = $pool:ty, $make:expr, $method:ident -> $handle:ty) => {
         // SAFETY: a handle is the owner of a node of its own, which stays where it is until the handle is dropped.
-        unsafe impl Family for $name {
+        unsafe impl NodeFamily for $name {
             const INFO: Info = <Self as Maker>::INFO;
             type Box<T: Node> = $handle;
             type Pool<T: Node> = $pool;

@@ -5,18 +5,18 @@ use core::ptr::NonNull;
 
 use crate::blocks::{Contender, RawAlloc};
 use crate::card::Info;
-use crate::nodes::{Family, Node, Owned};
+use crate::nodes::{Node, NodeFamily, Owned};
 
 /// Nodes from `C`.
 #[derive(Debug)]
-pub struct Heap<C: Contender> {
+pub struct NodeHeap<C: Contender> {
     /// From a box, so that its address outlives moves of the family.
     contender: NonNull<C>,
 }
 
-impl<C: Contender> Heap<C> {
+impl<C: Contender> NodeHeap<C> {
     /// The reference that pools keep. They end before the family does, which is their makers' duty by
-    /// [`Family::raw_put`] and [`Family::reset`].
+    /// [`NodeFamily::raw_put`] and [`NodeFamily::reset`].
     fn lend(&self) -> C::Ref<'static> {
         // SAFETY: the box is freed in `drop` alone; exclusive access is taken in `reset` alone, when no pool is left.
         let contender: &'static C = unsafe { self.contender.as_ref() };
@@ -24,7 +24,7 @@ impl<C: Contender> Heap<C> {
     }
 }
 
-impl<C: Contender> Drop for Heap<C> {
+impl<C: Contender> Drop for NodeHeap<C> {
     fn drop(&mut self) {
         // SAFETY: the pointer came from a box in `create`, and is used no more.
         drop(unsafe { Box::from_raw(self.contender.as_ptr()) });
@@ -32,11 +32,11 @@ impl<C: Contender> Drop for Heap<C> {
 }
 
 // SAFETY: by `RawAlloc`, a block is valid and its holder's own until it is freed or everything is reset.
-unsafe impl<C: Contender> Family for Heap<C> {
+unsafe impl<C: Contender> NodeFamily for NodeHeap<C> {
     const INFO: Info = C::INFO;
     type Box<T: Node> = Owned<T>;
     type Pool<T: Node> = C::Ref<'static>;
-    type Metered = Heap<C::Metered>;
+    type Metered = NodeHeap<C::Metered>;
     type Backing = C::Backing;
 
     fn create() -> Self {

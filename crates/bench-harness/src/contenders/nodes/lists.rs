@@ -7,11 +7,11 @@ use typed_arena::Arena;
 use super::super::blocks::System;
 use super::super::objects::{FreeList, Textbook, TypedArena};
 use crate::card::Info;
-use crate::nodes::{Family, Node, Owned};
+use crate::nodes::{Node, NodeFamily, Owned};
 use crate::objects::Maker;
 
 // SAFETY: a slot is off the list while its node is alive, and chunks do not move.
-unsafe impl Family for Textbook {
+unsafe impl NodeFamily for Textbook {
     const INFO: Info = <Self as Maker>::INFO;
     type Box<T: Node> = Owned<T>;
     type Pool<T: Node> = FreeList<T>;
@@ -40,7 +40,7 @@ unsafe impl Family for Textbook {
 }
 
 // SAFETY: a node stays where it is until the arena is dropped.
-unsafe impl Family for TypedArena {
+unsafe impl NodeFamily for TypedArena {
     const INFO: Info = <Self as Maker>::INFO;
     type Box<T: Node> = Owned<T>;
     type Pool<T: Node> = Arena<T>;

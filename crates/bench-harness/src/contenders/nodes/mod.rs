@@ -6,14 +6,14 @@ mod heap;
 mod lists;
 mod pooled;
 
-pub use self::heap::Heap;
+pub use self::heap::NodeHeap;
 #[cfg(feature = "cpp-peers")]
 use super::blocks::SnMalloc;
 #[cfg(feature = "rust-peers")]
-use super::blocks::{Blink, BumpScope, Bumpalo, UpstreamOneRingAlloc, UpstreamRingAlloc};
+use super::blocks::{Blink, BumpScope, Bumpalo, UpstreamOneRing, UpstreamRing};
 #[cfg(feature = "c-peers")]
 use super::blocks::{Jemalloc, MiMalloc};
-use super::blocks::{OneRingAlloc, PooledAllocator, RingAlloc, System, Void};
+use super::blocks::{OurOneRing, OurPooled, OurRing, System, Void};
 #[cfg(feature = "rust-peers")]
 use super::objects::{
     Multitude, Plurality, Textbook, TypedArena, UpstreamArena, UpstreamPool, UpstreamShared,
@@ -24,21 +24,21 @@ use super::{Entry, nodes as entry, twin};
 /// The registry, in the order of the tables.
 pub(super) fn all() -> Vec<Entry> {
     let mut all = vec![
-        entry::<Heap<Void>>("nothing"),
-        entry::<Heap<System>>("glibc"),
-        twin(entry::<Heap<System>>("glibc-aa")),
+        entry::<NodeHeap<Void>>("nothing"),
+        entry::<NodeHeap<System>>("glibc"),
+        twin(entry::<NodeHeap<System>>("glibc-aa")),
         #[cfg(feature = "c-peers")]
-        entry::<Heap<MiMalloc>>("mimalloc"),
+        entry::<NodeHeap<MiMalloc>>("mimalloc"),
         #[cfg(feature = "c-peers")]
-        entry::<Heap<Jemalloc>>("jemalloc"),
+        entry::<NodeHeap<Jemalloc>>("jemalloc"),
         #[cfg(feature = "cpp-peers")]
-        entry::<Heap<SnMalloc>>("snmalloc"),
+        entry::<NodeHeap<SnMalloc>>("snmalloc"),
         #[cfg(feature = "rust-peers")]
-        entry::<Heap<Bumpalo>>("bumpalo"),
+        entry::<NodeHeap<Bumpalo>>("bumpalo"),
         #[cfg(feature = "rust-peers")]
-        entry::<Heap<BumpScope>>("bump-scope"),
+        entry::<NodeHeap<BumpScope>>("bump-scope"),
         #[cfg(feature = "rust-peers")]
-        entry::<Heap<Blink<allocator_api2_04::alloc::Global>>>("blink-alloc"),
+        entry::<NodeHeap<Blink<allocator_api2_04::alloc::Global>>>("blink-alloc"),
         #[cfg(feature = "rust-peers")]
         entry::<Textbook>("textbook"),
         #[cfg(feature = "rust-peers")]
@@ -54,16 +54,16 @@ pub(super) fn all() -> Vec<Entry> {
         #[cfg(feature = "rust-peers")]
         entry::<UpstreamShared>("upstream-shared"),
         #[cfg(feature = "rust-peers")]
-        entry::<Heap<UpstreamRingAlloc>>("upstream-ring"),
+        entry::<NodeHeap<UpstreamRing>>("upstream-ring"),
         #[cfg(feature = "rust-peers")]
-        entry::<Heap<UpstreamOneRingAlloc>>("upstream-one-ring"),
-        entry::<Heap<RingAlloc>>("ring"),
-        entry::<Heap<OneRingAlloc>>("one-ring"),
+        entry::<NodeHeap<UpstreamOneRing>>("upstream-one-ring"),
+        entry::<NodeHeap<OurRing>>("ring"),
+        entry::<NodeHeap<OurOneRing>>("one-ring"),
         entry::<OurPool>("pool"),
         entry::<OurArena>("arena"),
         entry::<OurShared>("shared"),
         entry::<Typed>("typed-pool"),
-        entry::<Heap<PooledAllocator>>("pooled-allocator"),
+        entry::<NodeHeap<OurPooled>>("pooled-allocator"),
     ];
     all.extend(cpp::all());
     all

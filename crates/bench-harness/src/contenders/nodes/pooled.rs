@@ -6,11 +6,11 @@ use typed_pool::TypedPool;
 use super::super::blocks::System;
 use super::super::objects::Typed;
 use crate::card::Info;
-use crate::nodes::{Family, Node, Owned};
+use crate::nodes::{Node, NodeFamily, Owned};
 use crate::objects::Maker;
 
 // SAFETY: a slot is its node's own until it is given back, and units do not move.
-unsafe impl Family for Typed {
+unsafe impl NodeFamily for Typed {
     const INFO: Info = <Self as Maker>::INFO;
     type Box<T: Node> = Owned<T>;
     type Pool<T: Node> = TypedPool<T>;

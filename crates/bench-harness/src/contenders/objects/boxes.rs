@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 
 use crate::blocks::{Contender, RawAlloc};
 use crate::card::Info;
-use crate::objects::{Maker, Object, Pool};
+use crate::objects::{Maker, Object, RawPool};
 
 /// Boxes over the contender `C`.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ impl<C: Contender> Maker for Boxes<C> {
 }
 
 // SAFETY: each block is one object's own until it is freed; where blocks may be freed and made, the card says.
-unsafe impl<C: Contender, T: Object> Pool<T> for Boxes<C> {
+unsafe impl<C: Contender, T: Object> RawPool<T> for Boxes<C> {
     type Handle = NonNull<T>;
 
     #[inline(always)]

@@ -7,25 +7,25 @@ use core::ptr::{self, NonNull};
 use std::sync::{Mutex, PoisonError};
 
 use crate::card::{Caps, Info, MemoryBy};
-use crate::objects::{Maker, Object, Pool};
+use crate::objects::{Maker, Object, RawPool};
 
 /// Slots of a chunk.
 const CHUNK: usize = 64;
 
 /// A slot: an object or, when it is free, the link to the next free one. Only its size and alignment matter here; it is read
 /// and written as the one or the other.
-union Slot<T> {
+union ListSlot<T> {
     _object: ManuallyDrop<T>,
-    _next: *mut Slot<T>,
+    _next: *mut ListSlot<T>,
 }
 
 /// The list. Memory goes back when it is dropped.
 pub struct FreeList<T> {
-    head: Cell<*mut Slot<T>>,
+    head: Cell<*mut ListSlot<T>>,
     chunks: RefCell<Vec<Chunk<T>>>,
 }
 
-type Chunk<T> = Box<[MaybeUninit<Slot<T>>; CHUNK]>;
+type Chunk<T> = Box<[MaybeUninit<ListSlot<T>>; CHUNK]>;
 
 impl<T> core::fmt::Debug for FreeList<T> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -44,15 +44,15 @@ impl<T> FreeList<T> {
     /// Links the slots of a new chunk.
     #[cold]
     #[inline(never)]
-    fn grow(&self) -> *mut Slot<T> {
+    fn grow(&self) -> *mut ListSlot<T> {
         let mut chunk = Box::new([const { MaybeUninit::uninit() }; CHUNK]);
-        let first: *mut Slot<T> = chunk.as_mut_ptr().cast();
+        let first: *mut ListSlot<T> = chunk.as_mut_ptr().cast();
         for index in 0..CHUNK {
             // SAFETY: within the chunk.
             let slot = unsafe { first.add(index) };
             let next = if index + 1 == CHUNK { ptr::null_mut() } else { slot.wrapping_add(1) };
             // SAFETY: the slot is the chunk's own memory, and holds a link.
-            unsafe { slot.cast::<*mut Slot<T>>().write(next) };
+            unsafe { slot.cast::<*mut ListSlot<T>>().write(next) };
         }
         self.chunks.borrow_mut().push(chunk);
         first
@@ -65,7 +65,7 @@ impl<T> FreeList<T> {
             slot = self.grow();
         }
         // SAFETY: a slot on the list is free, and its link was written when it came there.
-        self.head.set(unsafe { slot.cast::<*mut Slot<T>>().read() });
+        self.head.set(unsafe { slot.cast::<*mut ListSlot<T>>().read() });
         let object = slot.cast::<T>();
         // SAFETY: the slot is this object's own, large enough and aligned.
         unsafe { object.write(value) };
@@ -82,9 +82,9 @@ impl<T> FreeList<T> {
     pub(in crate::contenders) unsafe fn take(&self, object: NonNull<T>) {
         // SAFETY: the object is alive.
         unsafe { object.drop_in_place() };
-        let slot = object.as_ptr().cast::<Slot<T>>();
+        let slot = object.as_ptr().cast::<ListSlot<T>>();
         // SAFETY: the slot is free from here on.
-        unsafe { slot.cast::<*mut Slot<T>>().write(self.head.get()) };
+        unsafe { slot.cast::<*mut ListSlot<T>>().write(self.head.get()) };
         self.head.set(slot);
     }
 }
@@ -107,7 +107,7 @@ impl Maker for Textbook {
 }
 
 // SAFETY: a slot is off the list while its object is alive, and chunks do not move.
-unsafe impl<T: Object> Pool<T> for FreeList<T> {
+unsafe impl<T: Object> RawPool<T> for FreeList<T> {
     type Handle = NonNull<T>;
 
     #[inline(always)]
@@ -142,7 +142,7 @@ impl Maker for LockedTextbook {
 }
 
 // SAFETY: as for the list alone; the lock makes it fit for all threads.
-unsafe impl<T: Object> Pool<T> for Mutex<FreeList<T>> {
+unsafe impl<T: Object> RawPool<T> for Mutex<FreeList<T>> {
     type Handle = NonNull<T>;
 
     #[inline(always)]

@@ -7,7 +7,7 @@ use shared_arena as ours;
 use upstream_shared_arena as upstream;
 
 use crate::card::{Caps, Info, MemoryBy};
-use crate::objects::{Maker, Object, Pool};
+use crate::objects::{Maker, Object, RawPool};
 
 /// A card of such a pool.
 const fn card(name: &'static str, version: &'static str, caps: Caps, notes: &'static str) -> Info {
@@ -35,7 +35,7 @@ macro_rules! contender {
 
         // SAFETY: a handle is the owner of an object of its own; which threads may do what, the card says as the pool's
         // documentation has it.
-        unsafe impl<T: Object> Pool<T> for Handles<$pool> {
+        unsafe impl<T: Object> RawPool<T> for Handles<$pool> {
             type Handle = $handle;
 
             #[inline(always)]

@@ -7,7 +7,7 @@ use sharded_slab::Slab as Sharded;
 use slab::Slab;
 
 use crate::card::{Caps, Info, MemoryBy};
-use crate::objects::{Maker, Object, Pool};
+use crate::objects::{Maker, Object, RawPool};
 
 const fn card(name: &'static str, version: &'static str, caps: Caps, notes: &'static str) -> Info {
     Info { name, version, caps, memory: MemoryBy::HighWater, notes }
@@ -29,7 +29,7 @@ impl Maker for PlainSlab {
 
 // SAFETY: a key names an object of its own until it is removed. Objects move when the slab grows, which no workload of this
 // class minds: they look by the key.
-unsafe impl<T: Object> Pool<T> for RefCell<Slab<T>> {
+unsafe impl<T: Object> RawPool<T> for RefCell<Slab<T>> {
     type Handle = usize;
 
     #[inline(always)]
@@ -62,7 +62,7 @@ impl Maker for LockedSlab {
 }
 
 // SAFETY: as for the slab alone; the lock makes it fit for all threads.
-unsafe impl<T: Object> Pool<T> for Mutex<Slab<T>> {
+unsafe impl<T: Object> RawPool<T> for Mutex<Slab<T>> {
     type Handle = usize;
 
     #[inline(always)]
@@ -95,7 +95,7 @@ impl Maker for ShardedSlab {
 }
 
 // SAFETY: a key names an object of its own until it is taken, on all threads.
-unsafe impl<T: Object> Pool<T> for Sharded<T> {
+unsafe impl<T: Object> RawPool<T> for Sharded<T> {
     type Handle = usize;
 
     #[inline(always)]

@@ -17,14 +17,14 @@ pub use self::handles::{
 pub use self::keys::{LockedSlab, PlainSlab, ShardedSlab};
 pub use self::pooled::{Boxed, EveryPool, Typed};
 pub use self::recycled::{
-    Boxes as RecycledBoxes, Fresh, Guarded, Kept, LocalGuarded, LocalKept, OPool, OPoolLocal, ObjectPool,
+    Fresh, Guarded, Kept, LocalGuarded, LocalKept, OPool, OPoolLocal, ObjectPool, RecycledBoxes,
 };
 pub use self::typed_arena::{Bump, TypedArena};
 #[cfg(feature = "cpp-peers")]
 use super::blocks::SnMalloc;
 #[cfg(feature = "c-peers")]
 use super::blocks::{Jemalloc, MiMalloc};
-use super::blocks::{OneRingAlloc, PooledAllocator, System, Void};
+use super::blocks::{OurOneRing, OurPooled, System, Void};
 use super::{Entry, objects as entry, twin};
 
 /// The registry, in the order of the tables.
@@ -71,12 +71,12 @@ pub(super) fn all() -> Vec<Entry> {
         entry::<UpstreamArena>("upstream-arena"),
         #[cfg(feature = "rust-peers")]
         entry::<UpstreamShared>("upstream-shared"),
-        entry::<Boxes<OneRingAlloc>>("one-ring"),
+        entry::<Boxes<OurOneRing>>("one-ring"),
         entry::<OurPool>("pool"),
         entry::<OurArena>("arena"),
         entry::<OurShared>("shared"),
         entry::<Typed>("typed-pool"),
         entry::<Boxed>("pooled-box"),
-        entry::<Boxes<PooledAllocator>>("pooled-allocator"),
+        entry::<Boxes<OurPooled>>("pooled-allocator"),
     ]
 }

@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 use typed_pool::{PooledBox, TypedPool, pooled};
 
 use crate::card::{Caps, Info, MemoryBy};
-use crate::objects::{Counter, Maker, Object, Pool, Words};
+use crate::objects::{Counter, Maker, Object, RawPool, WordObject};
 
 const fn card(name: &'static str, caps: Caps, notes: &'static str) -> Info {
     let version = env!("EPHEMERA_VERSION_TYPED_POOL");
@@ -26,7 +26,7 @@ impl Maker for Typed {
 }
 
 // SAFETY: a slot is its object's own until it is given back.
-unsafe impl<T: Object> Pool<T> for TypedPool<T> {
+unsafe impl<T: Object> RawPool<T> for TypedPool<T> {
     type Handle = NonNull<T>;
 
     #[inline(always)]
@@ -52,11 +52,11 @@ unsafe impl<T: Object> Pool<T> for TypedPool<T> {
     }
 }
 
-pooled!(Words<1>);
-pooled!(Words<4>);
-pooled!(Words<5>);
-pooled!(Words<8>);
-pooled!(Words<32>);
+pooled!(WordObject<1>);
+pooled!(WordObject<4>);
+pooled!(WordObject<5>);
+pooled!(WordObject<8>);
+pooled!(WordObject<32>);
 pooled!(Counter);
 
 /// Our `PooledBox`.
@@ -77,7 +77,7 @@ impl Maker for Boxed {
 }
 
 // SAFETY: a box is the owner of an object of its own, on all threads.
-unsafe impl<T: Object> Pool<T> for EveryPool {
+unsafe impl<T: Object> RawPool<T> for EveryPool {
     type Handle = PooledBox<T>;
 
     #[inline(always)]

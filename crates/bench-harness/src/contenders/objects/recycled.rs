@@ -10,7 +10,7 @@ use object_pool::Pool as Stack;
 use opool::{LocalPool, Pool as Queue, PoolAllocator, RefGuard, RefLocalGuard};
 
 use crate::card::{Caps, Info, MemoryBy};
-use crate::objects::{Maker, Object, Pool};
+use crate::objects::{Maker, Object, RawPool};
 
 /// A card of such a pool.
 const fn card(name: &'static str, version: &'static str, caps: Caps, notes: &'static str) -> Info {
@@ -22,9 +22,9 @@ const fn card(name: &'static str, version: &'static str, caps: Caps, notes: &'st
 pub struct ObjectPool;
 
 /// Its pool, of boxes: a vector behind a lock.
-pub struct Boxes<T>(Stack<Box<T>>);
+pub struct RecycledBoxes<T>(Stack<Box<T>>);
 
-impl<T> fmt::Debug for Boxes<T> {
+impl<T> fmt::Debug for RecycledBoxes<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Boxes").finish_non_exhaustive()
     }
@@ -37,16 +37,16 @@ impl Maker for ObjectPool {
         Caps::GENERAL,
         "recycles initialised boxes; a lock; gives nothing back",
     );
-    type Pool<T: Object> = Boxes<T>;
+    type Pool<T: Object> = RecycledBoxes<T>;
 
-    fn make<T: Object>() -> Boxes<T> {
-        Boxes(Stack::from_vec(Vec::new()))
+    fn make<T: Object>() -> RecycledBoxes<T> {
+        RecycledBoxes(Stack::from_vec(Vec::new()))
     }
 }
 
 // SAFETY: a box is out of the pool from `detach` to `attach`, and owned by its handle; the lock makes the pool fit for all
 // threads.
-unsafe impl<T: Object> Pool<T> for Boxes<T> {
+unsafe impl<T: Object> RawPool<T> for RecycledBoxes<T> {
     type Handle = Box<T>;
 
     #[inline(always)]
@@ -128,7 +128,7 @@ macro_rules! contender {
 
         // SAFETY: a box is out of the pool while its guard is there; which threads may do what, the card says as the pool's
         // documentation has it.
-        unsafe impl<T: Object> Pool<T> for $kept<T> {
+        unsafe impl<T: Object> RawPool<T> for $kept<T> {
             type Handle = $guarded<T>;
 
             #[inline(always)]

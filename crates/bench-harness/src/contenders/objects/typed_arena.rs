@@ -6,7 +6,7 @@ use core::ptr::NonNull;
 use typed_arena::Arena;
 
 use crate::card::{Caps, Info, MemoryBy};
-use crate::objects::{Maker, Object, Pool};
+use crate::objects::{Maker, Object, RawPool};
 
 /// `typed-arena`.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +37,7 @@ impl Maker for TypedArena {
 }
 
 // SAFETY: an object stays where it is until the arena is dropped.
-unsafe impl<T: Object> Pool<T> for Bump<T> {
+unsafe impl<T: Object> RawPool<T> for Bump<T> {
     type Handle = NonNull<T>;
 
     #[inline(always)]

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use super::{Baseline, Comparison, OldRow, OldTable, Refusal, quotient, spread};
-use crate::card::Class;
-use crate::report::{Row, Table};
-use crate::runner::State;
+use super::{Baseline, BaselineRefusal, Comparison, OldRow, OldTable, quotient, spread};
+use crate::card::ContenderClass;
+use crate::report::{ReportRow, ReportTable};
+use crate::runner::ContenderState;
 use crate::stats::{Estimate, Verdict};
 
 /// As for a normal deviate.
@@ -16,8 +16,8 @@ fn within(mid: f64, percent: f64) -> Estimate {
     spread(mid, 1.0 + percent / 100.0, 1.0 + percent / 100.0, WIDER)
 }
 
-fn row(key: &'static str, ratio: Option<Estimate>, state: State) -> Row {
-    Row {
+fn row(key: &'static str, ratio: Option<Estimate>, state: ContenderState) -> ReportRow {
+    ReportRow {
         key,
         name: key,
         version: String::new(),
@@ -38,11 +38,11 @@ fn row(key: &'static str, ratio: Option<Estimate>, state: State) -> Row {
     }
 }
 
-fn table(rows: Vec<Row>) -> Table {
-    Table {
+fn table(rows: Vec<ReportRow>) -> ReportTable {
+    ReportTable {
         id: "S1".to_owned(),
         title: String::new(),
-        class: Class::Blocks,
+        class: ContenderClass::Blocks,
         op: "pair",
         ops_per_sample: None,
         aa: Some(within(1.0, 0.1)),
@@ -62,7 +62,7 @@ fn old(key: &str, ratio: Option<Estimate>) -> OldRow {
     }
 }
 
-fn compared(then: Vec<OldRow>, now: Vec<Row>, aa: f64) -> Comparison {
+fn compared(then: Vec<OldRow>, now: Vec<ReportRow>, aa: f64) -> Comparison {
     let mut comparison = Comparison {
         commit: "abc".to_owned(),
         differs: Vec::new(),
@@ -76,7 +76,7 @@ fn compared(then: Vec<OldRow>, now: Vec<Row>, aa: f64) -> Comparison {
 
 /// The word for a ratio that was and is.
 fn word(then: Estimate, now: Estimate, aa: f64) -> Verdict {
-    let rows = vec![row("ring", Some(now), State::Ran)];
+    let rows = vec![row("ring", Some(now), ContenderState::Ran)];
     compared(vec![old("ring", Some(then))], rows, aa).changes[0].verdict
 }
 
@@ -108,9 +108,9 @@ fn what_one_run_lacks_is_named() {
     let then =
         vec![old("ring", Some(within(0.5, 1.0))), old("pool", None), old("gone", Some(within(0.5, 1.0)))];
     let now = vec![
-        row("glibc", Some(within(1.0, 0.0)), State::Ran),
-        row("ring", None, State::Crashed("segmentation fault".to_owned())),
-        row("pool", Some(within(0.5, 1.0)), State::Ran),
+        row("glibc", Some(within(1.0, 0.0)), ContenderState::Ran),
+        row("ring", None, ContenderState::Crashed("segmentation fault".to_owned())),
+        row("pool", Some(within(0.5, 1.0)), ContenderState::Ran),
     ];
     let comparison = compared(then, now, 1.0);
     assert!(comparison.changes.is_empty());
@@ -140,10 +140,10 @@ fn a_ratio_that_can_be_none_is_left_out() {
 fn only_a_summary_of_this_format_is_read() {
     let path = Path::new("x.json");
     let refused = |text| Baseline::parse(text, path).expect_err("it is no baseline");
-    assert!(matches!(refused("not JSON"), Refusal::NoSummary(..)));
-    assert!(matches!(refused(r#"{"format": 1}"#), Refusal::NoSummary(..)));
-    assert!(matches!(refused(r#"{"format": 999}"#), Refusal::Format(_, Some(999))));
+    assert!(matches!(refused("not JSON"), BaselineRefusal::NoSummary(..)));
+    assert!(matches!(refused(r#"{"format": 1}"#), BaselineRefusal::NoSummary(..)));
+    assert!(matches!(refused(r#"{"format": 999}"#), BaselineRefusal::Format(_, Some(999))));
     let without = refused(r#"{"mode": "quick"}"#);
-    assert!(matches!(without, Refusal::Format(_, None)));
+    assert!(matches!(without, BaselineRefusal::Format(_, None)));
     assert!(without.to_string().contains("x.json has format none, this harness reads 1"), "{without}");
 }

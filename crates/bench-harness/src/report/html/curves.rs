@@ -5,10 +5,10 @@ use core::fmt::Write as _;
 use ephemera_measure::page::{escaped, table};
 
 use crate::contenders::{REFERENCE, VOID};
-use crate::report::model::{Report, Row, Table};
+use crate::report::model::{BenchReport, ReportRow, ReportTable};
 use crate::report::scaling;
 use crate::report::text::{bytes, ns};
-use crate::runner::{Held, Latencies};
+use crate::runner::{HeldAt, Latencies};
 use crate::stats::Estimate;
 use ephemera_measure::picture::{Curve, Forest, ForestLine, Panel, SMALL, Scales};
 
@@ -35,9 +35,9 @@ fn count(value: f64) -> String {
 }
 
 /// Bytes taken, and bytes alive below them.
-pub(super) fn memory(out: &mut String, report: &Report) {
-    let watched = |table: &&Table| table.rows.iter().any(|row| !row.over_time.is_empty());
-    let tables: Vec<&Table> = report.tables.iter().filter(watched).collect();
+pub(super) fn memory(out: &mut String, report: &BenchReport) {
+    let watched = |table: &&ReportTable| table.rows.iter().any(|row| !row.over_time.is_empty());
+    let tables: Vec<&ReportTable> = report.tables.iter().filter(watched).collect();
     if tables.is_empty() {
         return;
     }
@@ -56,7 +56,7 @@ pub(super) fn memory(out: &mut String, report: &Report) {
             escaped(&of.title)
         );
         let points = || of.rows.iter().flat_map(|row| &row.over_time);
-        let most = |get: fn(&Held) -> u64| points().map(get).max().unwrap_or(0).max(1) as f64;
+        let most = |get: fn(&HeldAt) -> u64| points().map(get).max().unwrap_or(0).max(1) as f64;
         // What is taken may be nothing yet where pages are counted; the scale begins below what lives.
         let least = points().map(|at| at.live / 2).min().unwrap_or(0).max(1) as f64;
         let most_bytes = most(|at| at.taken.max(at.live)).max(least * 4.0);
@@ -77,8 +77,8 @@ pub(super) fn memory(out: &mut String, report: &Report) {
     out.push_str("</section>\n");
 }
 
-fn held(out: &mut String, of: &Table, row: &Row, scale: &Panel) {
-    let curve = |get: fn(&Held) -> u64| -> Curve {
+fn held(out: &mut String, of: &ReportTable, row: &ReportRow, scale: &Panel) {
+    let curve = |get: fn(&HeldAt) -> u64| -> Curve {
         row.over_time.iter().map(|at| (at.ops as f64, (get(at) as f64).max(scale.y.start))).collect()
     };
     let last = row.over_time.last().map_or((0, 0), |at| (at.taken, at.live));
@@ -89,13 +89,13 @@ fn held(out: &mut String, of: &Table, row: &Row, scale: &Panel) {
 }
 
 /// Shares of requests that took longer than so long.
-pub(super) fn tails(out: &mut String, report: &Report) {
-    let measured = |table: &Table| -> Vec<(&'static str, Latencies)> {
-        let of = |(_, row): (usize, &Row)| Some((row.name, row.latencies.clone()?));
+pub(super) fn tails(out: &mut String, report: &BenchReport) {
+    let measured = |table: &ReportTable| -> Vec<(&'static str, Latencies)> {
+        let of = |(_, row): (usize, &ReportRow)| Some((row.name, row.latencies.clone()?));
         let rows = table.rows.iter().enumerate().filter(|(index, _)| *index != VOID).filter_map(of);
         rows.filter(|(_, latencies)| !latencies.above.is_empty()).collect()
     };
-    let tables: Vec<(&Table, Vec<_>)> =
+    let tables: Vec<(&ReportTable, Vec<_>)> =
         report.tables.iter().map(|of| (of, measured(of))).filter(|(_, rows)| !rows.is_empty()).collect();
     if tables.is_empty() {
         return;
@@ -150,7 +150,7 @@ fn trimmed(value: f64) -> String {
 }
 
 /// What threads cost one another.
-pub(super) fn scaling(out: &mut String, report: &Report) {
+pub(super) fn scaling(out: &mut String, report: &BenchReport) {
     let all = scaling::scaling(report);
     if all.is_empty() {
         return;

@@ -10,16 +10,16 @@ use ephemera_measure::page::{escaped, page, table};
 
 use super::baseline::Comparison;
 use super::matrix::Matrix;
-use super::model::{Report, Row, Table};
+use super::model::{BenchReport, ReportRow, ReportTable};
 use super::svg::forest;
 use super::text::{LEGEND, UNTRUSTED, bar_grid, grid, host_block, latencies};
-use crate::card::Class;
-use crate::runner::State;
+use crate::card::ContenderClass;
+use crate::runner::ContenderState;
 use crate::stats::Verdict;
 
 /// The report as a page, with what changed since an earlier run where there is one to compare with.
 #[must_use]
-pub fn html(report: &Report, comparison: Option<&Comparison>) -> String {
+pub fn html(report: &BenchReport, comparison: Option<&Comparison>) -> String {
     let mut out = String::new();
     head(&mut out, report, comparison);
     changes::changes(&mut out, comparison);
@@ -32,7 +32,7 @@ pub fn html(report: &Report, comparison: Option<&Comparison>) -> String {
     page(&format!("Allocators compared ({})", report.mode), &out)
 }
 
-fn head(out: &mut String, report: &Report, comparison: Option<&Comparison>) {
+fn head(out: &mut String, report: &BenchReport, comparison: Option<&Comparison>) {
     let _ = write!(
         out,
         "<header>\n<p class=\"command\"><code>bench-runner --{}</code>, commit <code>{}</code></p>\n\
@@ -58,12 +58,12 @@ fn head(out: &mut String, report: &Report, comparison: Option<&Comparison>) {
 }
 
 /// The parts that this report has.
-fn sections(report: &Report, changes: bool) -> Vec<(&'static str, &'static str)> {
-    let any = |wanted: fn(&Row) -> bool| report.tables.iter().flat_map(|table| &table.rows).any(wanted);
+fn sections(report: &BenchReport, changes: bool) -> Vec<(&'static str, &'static str)> {
+    let any = |wanted: fn(&ReportRow) -> bool| report.tables.iter().flat_map(|table| &table.rows).any(wanted);
     let all = [
         ("host", "Host and run", true),
         ("changes", "Changes", changes),
-        ("matrix", "Matrix", Class::ALL.iter().any(|&class| Matrix::new(report, class).is_some())),
+        ("matrix", "Matrix", ContenderClass::ALL.iter().any(|&class| Matrix::new(report, class).is_some())),
         ("bars", "Bars", !report.bars.is_empty()),
         ("memory", "Memory over time", any(|row| !row.over_time.is_empty())),
         ("tails", "Tails", any(|row| row.latencies.as_ref().is_some_and(|one| !one.above.is_empty()))),
@@ -74,9 +74,9 @@ fn sections(report: &Report, changes: bool) -> Vec<(&'static str, &'static str)>
 }
 
 /// Whether the reference came out equal to itself.
-fn trust(report: &Report) -> String {
+fn trust(report: &BenchReport) -> String {
     let judged = report.tables.iter().filter(|table| table.aa.is_some()).count();
-    let distrusted: Vec<&Table> = report.tables.iter().filter(|table| !table.trusted).collect();
+    let distrusted: Vec<&ReportTable> = report.tables.iter().filter(|table| !table.trusted).collect();
     if judged == 0 {
         return "<p class=\"caveat\">The reference was not compared with itself.</p>\n".to_owned();
     }
@@ -95,18 +95,20 @@ fn trust(report: &Report) -> String {
 }
 
 /// The name of a table's place in the page.
-fn anchor(table: &Table) -> String {
+fn anchor(table: &ReportTable) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
     format!("w-{}", table.id.chars().map(plain).collect::<String>())
 }
 
-fn link(table: &Table) -> String {
+fn link(table: &ReportTable) -> String {
     format!("<a href=\"#{}\">{}</a>", anchor(table), escaped(&table.id))
 }
 
-fn matrices(out: &mut String, report: &Report) {
-    let matrices: Vec<(Class, Matrix<'_>)> =
-        Class::ALL.into_iter().filter_map(|class| Some((class, Matrix::new(report, class)?))).collect();
+fn matrices(out: &mut String, report: &BenchReport) {
+    let matrices: Vec<(ContenderClass, Matrix<'_>)> = ContenderClass::ALL
+        .into_iter()
+        .filter_map(|class| Some((class, Matrix::new(report, class)?)))
+        .collect();
     if matrices.is_empty() {
         return;
     }
@@ -175,19 +177,23 @@ fn shade(ratio: f64, verdict: Option<Verdict>) -> &'static str {
     }
 }
 
-fn cell(row: &Row) -> String {
+fn cell(row: &ReportRow) -> String {
     match (&row.state, row.ratio) {
-        (State::Ran, Some(ratio)) => {
+        (ContenderState::Ran, Some(ratio)) => {
             format!("<td class=\"{}\">{:.3}</td>", shade(ratio.mid, row.verdict), ratio.mid)
         }
-        (State::Ran, None) => "<td>–</td>".to_owned(),
-        (State::Missing(why), _) => format!("<td title=\"{}\">–</td>", escaped(why)),
-        (State::Crashed(how), _) => format!("<td class=\"bad\" title=\"{}\">crashed</td>", escaped(how)),
-        (State::Wrong(what), _) => format!("<td class=\"bad\" title=\"{}\">wrong</td>", escaped(what)),
+        (ContenderState::Ran, None) => "<td>–</td>".to_owned(),
+        (ContenderState::Missing(why), _) => format!("<td title=\"{}\">–</td>", escaped(why)),
+        (ContenderState::Crashed(how), _) => {
+            format!("<td class=\"bad\" title=\"{}\">crashed</td>", escaped(how))
+        }
+        (ContenderState::Wrong(what), _) => {
+            format!("<td class=\"bad\" title=\"{}\">wrong</td>", escaped(what))
+        }
     }
 }
 
-fn bars(out: &mut String, report: &Report) {
+fn bars(out: &mut String, report: &BenchReport) {
     if report.bars.is_empty() {
         return;
     }
@@ -201,7 +207,7 @@ fn bars(out: &mut String, report: &Report) {
     );
 }
 
-fn workloads(out: &mut String, report: &Report) {
+fn workloads(out: &mut String, report: &BenchReport) {
     if report.tables.is_empty() {
         return;
     }
@@ -216,7 +222,7 @@ fn workloads(out: &mut String, report: &Report) {
     out.push_str("</section>\n");
 }
 
-fn workload(out: &mut String, of: &Table) {
+fn workload(out: &mut String, of: &ReportTable) {
     let aa = of
         .aa
         .map_or("not run".to_owned(), |aa| format!("{:.3}, {:.3} to {:.3}", aa.mid, aa.low95, aa.high95));

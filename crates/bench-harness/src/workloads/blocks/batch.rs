@@ -51,18 +51,18 @@ unsafe fn free<R: RawAlloc, const SIZE: usize>(alloc: R, block: *mut u8, tag: u8
     unsafe { alloc.dealloc(block, layout(SIZE, 8)) };
 }
 
-struct Batch<C, const SIZE: usize> {
+struct BlockBatch<C, const SIZE: usize> {
     alloc: C,
     blocks: Box<[*mut u8]>,
 }
 
-impl<C: Contender, const SIZE: usize> Batch<C, SIZE> {
+impl<C: Contender, const SIZE: usize> BlockBatch<C, SIZE> {
     fn boxed(n: usize) -> Box<dyn Cell> {
         Box::new(Self { alloc: C::create(), blocks: vec![null_mut(); n].into() })
     }
 }
 
-impl<C: Contender, const SIZE: usize> Cell for Batch<C, SIZE> {
+impl<C: Contender, const SIZE: usize> Cell for BlockBatch<C, SIZE> {
     fn run(&mut self, units: u64) -> u64 {
         let mut sum = 0;
         for _ in 0..units {
@@ -84,9 +84,9 @@ impl<C: Contender, const SIZE: usize> Cell for Batch<C, SIZE> {
 /// For any other size.
 pub fn cell<C: Contender>(n: usize, size: usize, _context: &Context) -> Box<dyn Cell> {
     match size {
-        16 => Batch::<C, 16>::boxed(n),
-        64 => Batch::<C, 64>::boxed(n),
-        256 => Batch::<C, 256>::boxed(n),
+        16 => BlockBatch::<C, 16>::boxed(n),
+        64 => BlockBatch::<C, 64>::boxed(n),
+        256 => BlockBatch::<C, 256>::boxed(n),
         other => panic!("no batch workload of {other} bytes; there are 16, 64 and 256"),
     }
 }

@@ -10,10 +10,11 @@ use std::time::Instant;
 
 use allocator_api2::vec::Vec as List;
 use hdrhistogram::Histogram;
+use rand::RngExt;
 
 use super::{layout, touch, verify};
 use crate::blocks::{Contender, Handle, RawAlloc};
-use crate::workloads::rng::{self, Rng};
+use crate::workloads::draws::{self, stream};
 use crate::workloads::{Cell, Context, Load, load, mix};
 
 /// Steps of a frame.
@@ -33,7 +34,7 @@ const CHUNKS: (u16, u16) = (20, 80);
 
 /// A block that is alive.
 #[derive(Clone, Copy, Debug)]
-struct Block {
+struct FrameBlock {
     at: *mut u8,
     size: u16,
     tag: u8,
@@ -56,8 +57,8 @@ struct Tables {
 pub struct Frames {
     tables: Tables,
     /// Blocks that live on, by the turn that they end in.
-    kept: [Vec<Block>; TURNS],
-    scratch: Vec<Block>,
+    kept: [Vec<FrameBlock>; TURNS],
+    scratch: Vec<FrameBlock>,
     frame: usize,
     block: usize,
 }
@@ -66,14 +67,16 @@ impl Frames {
     /// Before the first frame.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        let mut rng = Rng::new(seed, 14);
+        let mut rng = stream(seed, 14);
         let mut lives = Box::new([0; TABLE]);
-        lives.fill_with(|| if rng.below(KEPT_ONE_IN) == 0 { 2 + rng.below(2) as u8 } else { 0 });
-        let counts = rng::poisson::<COUNTS>(seed, BLOCKS);
+        lives.fill_with(|| {
+            if rng.random_range(0..KEPT_ONE_IN) == 0 { 2 + rng.random_range(0..2_u64) as u8 } else { 0 }
+        });
+        let counts = draws::poisson::<COUNTS>(seed, BLOCKS);
         let most = counts.iter().copied().max().unwrap_or(0);
         let (low, high) = CHUNKS;
-        let chunks = rng::uniform::<COUNTS>(seed, low, high);
-        let tables = Tables { sizes: rng::uniform(seed, 16, 512), lives, counts, chunks };
+        let chunks = draws::uniform::<COUNTS>(seed, low, high);
+        let tables = Tables { sizes: draws::uniform(seed, 16, 512), lives, counts, chunks };
         let kept = [(); TURNS].map(|()| Vec::with_capacity(STEPS * usize::from(most)));
         Self { tables, kept, scratch: Vec::with_capacity(usize::from(most)), frame: 0, block: 0 }
     }
@@ -85,7 +88,7 @@ impl Frames {
 ///
 /// The block came from this allocator, was touched with its tag, and is used no more.
 #[inline(always)]
-unsafe fn end<R: RawAlloc + Copy>(alloc: R, block: Block, sum: &mut u64) {
+unsafe fn end<R: RawAlloc + Copy>(alloc: R, block: FrameBlock, sum: &mut u64) {
     let size = usize::from(block.size);
     // SAFETY: the block was touched when it came.
     unsafe { verify::<R>(block.at, size, block.tag, sum) };
@@ -112,7 +115,7 @@ pub unsafe fn frame<R: RawAlloc + Copy>(allocs: &[R; TURNS], state: &mut Frames)
             let (size, life) = (state.tables.sizes[index], usize::from(state.tables.lives[index]));
             // SAFETY: sizes start at 16.
             let at = unsafe { alloc.alloc(layout(usize::from(size), 8)) };
-            let block = Block { at, size, tag: state.block as u8, turn: turn as u8 };
+            let block = FrameBlock { at, size, tag: state.block as u8, turn: turn as u8 };
             // SAFETY: the block is that long and the frame's own.
             unsafe { touch(at, usize::from(size), block.tag) };
             state.block += 1;

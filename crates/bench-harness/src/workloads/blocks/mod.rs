@@ -8,15 +8,16 @@ pub mod json;
 pub mod pair;
 pub mod pareto;
 pub mod replay;
-pub mod slots;
-pub mod straggler;
 pub mod threads;
 pub mod window;
 
 use core::alloc::Layout;
 
-use super::mix;
-use crate::blocks::RawAlloc;
+use super::slots::{Replacing, SizeSpread};
+use super::stock::Stock;
+use super::stragglers::Straggling;
+use super::{Cell, Context, mix};
+use crate::blocks::{Contender, RawAlloc};
 use crate::tally;
 
 /// A layout whose parts are known to be valid.
@@ -61,4 +62,44 @@ unsafe fn verify<R: RawAlloc>(block: *mut u8, size: usize, tag: u8, sum: &mut u6
         }
         *sum = mix(*sum, u64::from(first) | u64::from(last) << 8 | (size as u64) << 16);
     }
+}
+
+/// A contender whose blocks a generic workload uses.
+pub(super) struct BlockStock<C>(pub(super) C);
+
+impl<C: Contender> Stock for BlockStock<C> {
+    const SIZED: bool = true;
+    type Item = *mut u8;
+
+    #[inline(always)]
+    unsafe fn take(&mut self, tag: u64, size: u16) -> *mut u8 {
+        let size = usize::from(size);
+        // SAFETY: by the caller's duty, the size is not zero.
+        let block = unsafe { self.0.by_ref().alloc(layout(size, 8)) };
+        // SAFETY: the block has this length and is new.
+        unsafe { touch(block, size, tag as u8) };
+        block
+    }
+
+    #[inline(always)]
+    unsafe fn verify(&self, block: &*mut u8, tag: u64, size: u16, sum: &mut u64) {
+        // SAFETY: `take` has touched the block with this tag and size.
+        unsafe { verify::<C::Ref<'_>>(*block, usize::from(size), tag as u8, sum) };
+    }
+
+    #[inline(always)]
+    unsafe fn free(&mut self, block: *mut u8, size: u16) {
+        // SAFETY: `take` has allocated the block from this contender with this layout.
+        unsafe { self.0.by_ref().dealloc(block, layout(usize::from(size), 8)) };
+    }
+}
+
+/// Builds a cell of S3 with `count` slots.
+pub fn slots<C: Contender>(count: u16, spread: SizeSpread, context: &Context) -> Box<dyn Cell> {
+    Box::new(Replacing::new(BlockStock(C::create()), context.seed, count, spread, 0))
+}
+
+/// Builds a cell of S6. One block in `one_in` is late; 0 means none.
+pub fn stragglers<C: Contender>(one_in: usize, context: &Context) -> Box<dyn Cell> {
+    Box::new(Straggling::new(BlockStock(C::create()), context.seed, one_in))
 }

@@ -27,9 +27,9 @@ pub fn pair<R: RawAlloc + Copy, const SIZE: usize>(alloc: R, ops: u64) -> u64 {
 
 /// A contender that runs [`pair`].
 #[derive(Debug)]
-struct Pair<C, const SIZE: usize>(C);
+struct BlockPair<C, const SIZE: usize>(C);
 
-impl<C: Contender, const SIZE: usize> Cell for Pair<C, SIZE> {
+impl<C: Contender, const SIZE: usize> Cell for BlockPair<C, SIZE> {
     fn run(&mut self, units: u64) -> u64 {
         let mut sum = 0;
         let mut left = units;
@@ -53,14 +53,14 @@ pub const SIZES: [usize; 8] = [4, 16, 64, 256, 400, 1024, 3000, 8192];
 /// For any other size.
 pub fn cell<C: Contender>(size: usize, _context: &Context) -> Box<dyn Cell> {
     match size {
-        4 => Box::new(Pair::<C, 4>(C::create())),
-        16 => Box::new(Pair::<C, 16>(C::create())),
-        64 => Box::new(Pair::<C, 64>(C::create())),
-        256 => Box::new(Pair::<C, 256>(C::create())),
-        400 => Box::new(Pair::<C, 400>(C::create())),
-        1024 => Box::new(Pair::<C, 1024>(C::create())),
-        3000 => Box::new(Pair::<C, 3000>(C::create())),
-        8192 => Box::new(Pair::<C, 8192>(C::create())),
+        4 => Box::new(BlockPair::<C, 4>(C::create())),
+        16 => Box::new(BlockPair::<C, 16>(C::create())),
+        64 => Box::new(BlockPair::<C, 64>(C::create())),
+        256 => Box::new(BlockPair::<C, 256>(C::create())),
+        400 => Box::new(BlockPair::<C, 400>(C::create())),
+        1024 => Box::new(BlockPair::<C, 1024>(C::create())),
+        3000 => Box::new(BlockPair::<C, 3000>(C::create())),
+        8192 => Box::new(BlockPair::<C, 8192>(C::create())),
         other => panic!("no pair workload of {other} bytes; there are {SIZES:?}"),
     }
 }

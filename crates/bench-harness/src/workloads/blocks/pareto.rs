@@ -4,10 +4,13 @@
 
 use core::ptr::null_mut;
 
+use rand::RngExt;
+use rand::seq::SliceRandom;
+
 use super::layout;
 use crate::blocks::{Contender, RawAlloc};
 use crate::tally;
-use crate::workloads::rng::{self, Rng};
+use crate::workloads::draws::{self, SplitMix64, stream};
 use crate::workloads::{Cell, Context, mix};
 
 /// Slots, half of which hold a block at the start.
@@ -22,7 +25,7 @@ const LARGEST: u16 = 1024;
 const LEVELS: u32 = 6;
 
 #[derive(Clone, Copy, Debug)]
-struct Slot {
+struct ParetoSlot {
     /// Null where the slot is empty.
     block: *mut u8,
     size: u16,
@@ -31,8 +34,8 @@ struct Slot {
 
 /// The slots, and the tables that say which is drawn and how large its block will be.
 #[derive(Debug)]
-pub struct Slots {
-    slots: Box<[Slot]>,
+pub struct ParetoSlots {
+    slots: Box<[ParetoSlot]>,
     places: Box<[u32]>,
     sizes: Box<[u16; SIZES]>,
     place_at: usize,
@@ -40,11 +43,11 @@ pub struct Slots {
 }
 
 /// Draws one of the slots: in a fifth of them with a probability of four fifths, in a fifth of these again, …
-fn draw(rng: &mut Rng) -> u32 {
+fn draw(rng: &mut SplitMix64) -> u32 {
     let (mut from, mut count) = (0.0, SLOTS as f64);
     for _ in 0..LEVELS {
         let fifth = count / 5.0;
-        if rng.below(5) == 0 {
+        if rng.random_range(0..5_u64) == 0 {
             // Among the others of this level, evenly.
             from += fifth;
             count -= fifth;
@@ -52,19 +55,19 @@ fn draw(rng: &mut Rng) -> u32 {
         }
         count = fifth;
     }
-    (from + rng.fraction() * count) as u32
+    (from + rng.random::<f64>() * count) as u32
 }
 
-impl Slots {
+impl ParetoSlots {
     /// Fills every other slot.
     pub fn fill<R: RawAlloc + Copy>(alloc: R, seed: u64) -> Self {
-        let mut rng = Rng::new(seed, 11);
+        let mut rng = stream(seed, 11);
         let mut order: Vec<u32> = (0..SLOTS as u32).collect();
         // What is drawn often lies apart, as the slots of a program do.
-        rng.shuffle(&mut order);
+        order.shuffle(&mut rng);
         let places = (0..PLACES).map(|_| order[draw(&mut rng) as usize]).collect();
-        let slots = vec![Slot { block: null_mut(), size: 0, tag: 0 }; SLOTS].into();
-        let sizes = rng::geometric::<SIZES>(seed, LARGEST);
+        let slots = vec![ParetoSlot { block: null_mut(), size: 0, tag: 0 }; SLOTS].into();
+        let sizes = draws::geometric::<SIZES>(seed, LARGEST);
         let mut filled = Self { slots, places, sizes, place_at: 0, size_at: 0 };
         for at in (0..SLOTS).step_by(2) {
             let size = filled.next_size();
@@ -100,12 +103,12 @@ impl Slots {
 ///
 /// The size is above zero.
 #[inline(always)]
-unsafe fn fresh<R: RawAlloc + Copy>(alloc: R, size: u16, tag: u8) -> Slot {
+unsafe fn fresh<R: RawAlloc + Copy>(alloc: R, size: u16, tag: u8) -> ParetoSlot {
     // SAFETY: the caller's duty is the callee's.
     let block = unsafe { alloc.alloc(layout(usize::from(size), 8)) };
     // SAFETY: the block is that long and the slot's own.
     unsafe { block.write_bytes(tag, usize::from(size)) };
-    Slot { block, size, tag }
+    ParetoSlot { block, size, tag }
 }
 
 /// Draws `ops` slots.
@@ -114,7 +117,7 @@ unsafe fn fresh<R: RawAlloc + Copy>(alloc: R, size: u16, tag: u8) -> Slot {
 ///
 /// `alloc` is the allocator that filled the slots.
 #[inline(never)]
-pub unsafe fn visit<R: RawAlloc + Copy>(alloc: R, state: &mut Slots, ops: u64) -> u64 {
+pub unsafe fn visit<R: RawAlloc + Copy>(alloc: R, state: &mut ParetoSlots, ops: u64) -> u64 {
     let mut sum = 0_u64;
     for i in 0..ops {
         let place = state.places[state.place_at] as usize;
@@ -140,12 +143,12 @@ pub unsafe fn visit<R: RawAlloc + Copy>(alloc: R, state: &mut Slots, ops: u64) -
     sum
 }
 
-struct Visits<C: Contender> {
-    state: Option<Slots>,
+struct ParetoVisits<C: Contender> {
+    state: Option<ParetoSlots>,
     alloc: C,
 }
 
-impl<C: Contender> Cell for Visits<C> {
+impl<C: Contender> Cell for ParetoVisits<C> {
     fn run(&mut self, units: u64) -> u64 {
         let Some(state) = &mut self.state else { return 0 };
         // SAFETY: the cell's own allocator filled the slots.
@@ -153,7 +156,7 @@ impl<C: Contender> Cell for Visits<C> {
     }
 }
 
-impl<C: Contender> Drop for Visits<C> {
+impl<C: Contender> Drop for ParetoVisits<C> {
     fn drop(&mut self) {
         if let Some(state) = self.state.take() {
             // SAFETY: the cell's own allocator filled the slots.
@@ -165,8 +168,8 @@ impl<C: Contender> Drop for Visits<C> {
 /// A cell of 2^18 slots, half of them filled.
 pub fn cell<C: Contender>(context: &Context) -> Box<dyn Cell> {
     let alloc = C::create();
-    let state = Some(Slots::fill(alloc.by_ref(), context.seed));
-    Box::new(Visits { state, alloc })
+    let state = Some(ParetoSlots::fill(alloc.by_ref(), context.seed));
+    Box::new(ParetoVisits { state, alloc })
 }
 
 #[cfg(test)]
@@ -175,7 +178,7 @@ mod tests {
 
     #[test]
     fn four_fifths_of_the_draws_fall_to_one_fifth_of_the_slots() {
-        let mut rng = Rng::new(7, 0);
+        let mut rng = stream(7, 0);
         let draws: Vec<u32> = (0..100_000).map(|_| draw(&mut rng)).collect();
         assert!(draws.iter().all(|&slot| (slot as usize) < SLOTS));
         let mut bound = SLOTS as f64;

@@ -29,7 +29,7 @@ const PAGE: usize = 4096;
 
 /// A trace that is there for everyone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Recorded {
+pub enum RecordedHeap {
     /// `serde_json` over a document.
     Json,
     /// `syn` over sources.
@@ -44,7 +44,7 @@ pub enum Recorded {
     Http,
 }
 
-impl Recorded {
+impl RecordedHeap {
     /// All of them.
     pub const ALL: [Self; 6] = [Self::Json, Self::Syn, Self::Sqlite, Self::Git, Self::Gcc, Self::Http];
 
@@ -87,8 +87,8 @@ impl Recorded {
     /// Where the file is not there or is no trace: it belongs to the harness.
     #[must_use]
     pub fn program(self) -> &'static ReplayProgram {
-        static PROGRAMS: [OnceLock<ReplayProgram>; Recorded::ALL.len()] =
-            [const { OnceLock::new() }; Recorded::ALL.len()];
+        static PROGRAMS: [OnceLock<ReplayProgram>; RecordedHeap::ALL.len()] =
+            [const { OnceLock::new() }; RecordedHeap::ALL.len()];
         PROGRAMS[self as usize].get_or_init(|| {
             let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("data");
             let path = data.join(self.name()).with_extension("trace");
@@ -282,7 +282,7 @@ impl<C: Contender> Cell for Replay<C> {
 }
 
 /// A cell that plays a trace, on ground that is littered if wanted.
-pub fn cell<C: Contender>(recorded: Recorded, littered: bool, context: &Context) -> Box<dyn Cell> {
+pub fn cell<C: Contender>(recorded: RecordedHeap, littered: bool, context: &Context) -> Box<dyn Cell> {
     let program = recorded.program();
     if littered {
         litter::scatter::<C::Backing>(|| most(program), context.seed);
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn the_traces_are_there_and_whole() {
-        for recorded in Recorded::ALL {
+        for recorded in RecordedHeap::ALL {
             let program = recorded.program();
             assert_eq!((program.lanes().len(), program.huge()), (1, 0), "{}: one thread", recorded.name());
             assert!(program.ops() > 10_000, "{}: {} operations", recorded.name(), program.ops());

@@ -6,10 +6,11 @@
 
 use std::sync::Arc;
 
-use super::slots::{Slots, Spread, replace};
+use super::BlockStock;
 use crate::blocks::Contender;
 use crate::os;
-use crate::workloads::crew::{Meeting, Shared};
+use crate::workloads::crew::{AcrossThreads, Meeting};
+use crate::workloads::slots::{SizeSpread, Slots, replace};
 use crate::workloads::{Cell, Context, mix};
 
 /// Blocks that a thread leaves to the next one.
@@ -18,23 +19,23 @@ pub const BLOCKS: u16 = 5000;
 pub const LIFE: u64 = 10 * BLOCKS as u64;
 
 /// An array on its way to a thread.
-struct Array(Slots);
+struct Array(Slots<*mut u8>);
 
 // SAFETY: cells of this workload are built for contenders alone that free on any thread; the blocks are the array's own.
 unsafe impl Send for Array {}
 
-struct Generations<C: Contender> {
+struct BlockGenerations<C: Contender> {
     arrays: Vec<Array>,
-    alloc: Shared<C>,
+    alloc: AcrossThreads<C>,
     second_cpu: Option<usize>,
 }
 
-impl<C: Contender> Generations<C> {
+impl<C: Contender> BlockGenerations<C> {
     /// A thread for each array, all at once; they leave the arrays to the next.
     fn next(&mut self) -> u64 {
         let meeting = Arc::new(Meeting::new(self.arrays.len()));
         let start = |(index, array): (usize, Array)| {
-            let theirs = Shared(Arc::clone(&self.alloc.0));
+            let theirs = AcrossThreads(Arc::clone(&self.alloc.0));
             // The first stays where this thread is, the second goes elsewhere, and so on.
             let cpu = self.second_cpu.filter(|_| index % 2 == 1);
             let meeting = Arc::clone(&meeting);
@@ -45,7 +46,7 @@ impl<C: Contender> Generations<C> {
                 let (theirs, mut array) = (theirs, array);
                 meeting.wait(0);
                 // SAFETY: all arrays were filled by this contender.
-                let sum = unsafe { replace(theirs.0.by_ref(), &mut array.0, LIFE) };
+                let sum = unsafe { replace(&mut BlockStock(theirs), &mut array.0, LIFE) };
                 (array, sum)
             })
         };
@@ -60,7 +61,7 @@ impl<C: Contender> Generations<C> {
     }
 }
 
-impl<C: Contender> Cell for Generations<C> {
+impl<C: Contender> Cell for BlockGenerations<C> {
     fn run(&mut self, units: u64) -> u64 {
         (0..units).fold(0, |sum, _| mix(sum, self.next()))
     }
@@ -71,22 +72,23 @@ impl<C: Contender> Cell for Generations<C> {
     }
 }
 
-impl<C: Contender> Drop for Generations<C> {
+impl<C: Contender> Drop for BlockGenerations<C> {
     fn drop(&mut self) {
         for array in self.arrays.drain(..) {
             // SAFETY: all arrays were filled by this contender.
-            unsafe { array.0.clear(self.alloc.0.by_ref()) };
+            unsafe { array.0.clear(&mut BlockStock(self.alloc.clone())) };
         }
     }
 }
 
 /// A cell of so many threads at a time.
 pub fn cell<C: Contender>(threads: usize, context: &Context) -> Box<dyn Cell> {
-    let alloc = Shared(Arc::new(C::create()));
+    let alloc = AcrossThreads(Arc::new(C::create()));
     let fill = |thread| {
         let seed = context.seed + thread;
-        Array(Slots::fill(alloc.0.by_ref(), seed, BLOCKS, Spread::Uniform(8, 1000)))
+        let mut stock = BlockStock(alloc.clone());
+        Array(Slots::fill(&mut stock, seed, BLOCKS, SizeSpread::Uniform(8, 1000), 0))
     };
     let arrays = (0..threads as u64).map(fill).collect();
-    Box::new(Generations { arrays, alloc, second_cpu: context.second_cpu })
+    Box::new(BlockGenerations { arrays, alloc, second_cpu: context.second_cpu })
 }

@@ -4,7 +4,7 @@ use core::ptr::null_mut;
 
 use super::{layout, touch, verify};
 use crate::blocks::{Contender, RawAlloc};
-use crate::workloads::{Cell, Context, rng};
+use crate::workloads::{Cell, Context, draws};
 
 /// Sizes in the table; a multiple of every window.
 const TABLE: usize = 4096;
@@ -24,7 +24,7 @@ impl<const W: usize> Window<W> {
     /// Allocates the first `W` blocks, of sizes uniform from 8 to `high`.
     pub fn fill<R: RawAlloc + Copy>(alloc: R, seed: u64, high: u16) -> Self {
         const { Self::VALID };
-        let sizes = rng::uniform::<TABLE>(seed, 8, high);
+        let sizes = draws::uniform::<TABLE>(seed, 8, high);
         let mut slots = Box::new([null_mut(); W]);
         for (i, slot) in slots.iter_mut().enumerate() {
             let size = usize::from(sizes[i]);

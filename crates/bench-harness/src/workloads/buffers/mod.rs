@@ -5,13 +5,16 @@ pub mod handoff;
 pub mod http;
 pub mod packets;
 pub mod single;
-pub mod slots;
-pub mod straggler;
 
-use super::mix;
-use crate::buffers::{Readable, Source};
+use rand::Rng;
+
+use super::slots::{PLACES as DRAWN, Replacing, SIZES, SizeSpread};
+use super::stock::Stock;
+use super::stragglers::{self, Straggling, WINDOW, most_late};
+use super::{Cell, Context, draws, mix};
+use crate::buffers::{Demand, OrHeap, Readable, Source, give};
 use crate::tally;
-use crate::workloads::rng::Rng;
+use crate::workloads::draws::stream;
 
 /// Pieces of a payload begin at this many places, so that neighbours in time differ.
 const PLACES: usize = 32;
@@ -24,8 +27,8 @@ impl Payload {
     /// Bytes for pieces of up to `longest`.
     #[must_use]
     pub fn new(seed: u64, longest: usize) -> Self {
-        let mut rng = Rng::new(seed, 21);
-        Self((0..longest + 8 * PLACES).map(|_| rng.word() as u8).collect())
+        let mut rng = stream(seed, 21);
+        Self((0..longest + 8 * PLACES).map(|_| rng.next_u64() as u8).collect())
     }
 
     /// The piece for a tag.
@@ -70,6 +73,82 @@ fn digest(buffer: &impl Readable) -> u64 {
         }
     });
     sum
+}
+
+/// A source whose buffers a generic workload uses.
+struct BufferStock<S> {
+    payload: Payload,
+    source: S,
+}
+
+impl<S: Source> BufferStock<S> {
+    fn new(demand: &Demand, seed: u64) -> Self {
+        Self { payload: Payload::new(seed, demand.largest), source: S::create(demand) }
+    }
+}
+
+impl<S: Source> Stock for BufferStock<S> {
+    const SIZED: bool = true;
+    type Item = OrHeap<S::Buf>;
+
+    #[inline(always)]
+    unsafe fn take(&mut self, tag: u64, size: u16) -> OrHeap<S::Buf> {
+        // SAFETY: by the caller's duty no more is live than was demanded; all of it ends on this
+        // thread.
+        unsafe { self.source.filled([self.payload.piece(tag, usize::from(size))]) }
+    }
+
+    #[inline(always)]
+    unsafe fn verify(&self, buffer: &OrHeap<S::Buf>, tag: u64, size: u16, sum: &mut u64) {
+        verify::<S>(buffer, self.payload.piece(tag, usize::from(size)), sum);
+    }
+
+    #[inline(always)]
+    unsafe fn free(&mut self, buffer: OrHeap<S::Buf>, _size: u16) {
+        give(buffer);
+    }
+
+    fn refused(&self) -> u64 {
+        self.source.refused()
+    }
+}
+
+/// Live buffers of S3.
+pub const SLOTS: u16 = 1024;
+
+/// The sizes of S3.
+pub const SPREAD: SizeSpread = SizeSpread::InverseSquare(4, 32_768);
+
+/// Returns the most bytes of S3 at a time, with a new buffer beside the one that it replaces.
+fn most_bytes(seed: u64) -> usize {
+    let sizes = SPREAD.sizes(seed);
+    let places = draws::places::<DRAWN>(seed, SLOTS);
+    let mut held = [0; SLOTS as usize];
+    let (mut bytes, mut most) = (0, 0);
+    // Until both tables repeat together, and all slots once more.
+    for at in 0..SIZES * DRAWN / 64 + held.len() {
+        let size = usize::from(sizes[at % SIZES]);
+        let place = if at < held.len() { at } else { usize::from(places[at % DRAWN]) };
+        most = most.max(bytes + size);
+        bytes += size;
+        bytes -= core::mem::replace(&mut held[place], size);
+    }
+    most
+}
+
+/// Builds a cell of S3 with 1,024 buffers. They end in no order, which a ring cannot serve. The
+/// heap serves what it refuses, and the table shows how much that is.
+pub fn slots<S: Source>(context: &Context) -> Box<dyn Cell> {
+    let count = usize::from(SLOTS);
+    let demand = Demand { largest: 32_768, buffers: count + 1, bytes: most_bytes(context.seed) };
+    let stock = BufferStock::<S>::new(&demand, context.seed);
+    Box::new(Replacing::new(stock, context.seed, SLOTS, SPREAD, count))
+}
+
+/// Builds a cell of S6. One buffer in `one_in` is late; 0 means none.
+pub fn stragglers<S: Source>(one_in: usize, context: &Context) -> Box<dyn Cell> {
+    let demand = Demand::of(WINDOW + 1 + most_late(one_in), usize::from(stragglers::SIZES.1));
+    Box::new(Straggling::new(BufferStock::<S>::new(&demand, context.seed), context.seed, one_in))
 }
 
 #[cfg(test)]

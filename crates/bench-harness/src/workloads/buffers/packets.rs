@@ -1,9 +1,11 @@
 //! S7, packets: a fixed number of buffers held, the oldest dropped before a new one of another length is taken and filled:
 //! by one write into a buffer of that length, or by many into one that grows.
 
+use rand::RngExt;
+
 use super::{Payload, verify};
 use crate::buffers::{Demand, OrHeap, Source, give};
-use crate::workloads::rng::Rng;
+use crate::workloads::draws::stream;
 use crate::workloads::{Cell, Context};
 
 /// Lengths in the table; a multiple of every number of buffers held.
@@ -28,10 +30,10 @@ impl<B> Packets<B> {
             held.is_power_of_two() && held <= TABLE,
             "slots are masked, and lengths come round with them"
         );
-        let mut rng = Rng::new(seed, 22);
+        let mut rng = stream(seed, 22);
         Self {
             held: (0..held).map(|_| None).collect(),
-            lengths: (0..TABLE).map(|_| 1 + rng.below(longest as u64) as u32).collect(),
+            lengths: (0..TABLE).map(|_| 1 + rng.random_range(0..longest as u64) as u32).collect(),
             payload: Payload::new(seed, longest),
             next: 0,
         }
@@ -68,12 +70,12 @@ pub fn packets<S: Source, const CHUNKED: bool>(source: &mut S, state: &mut Packe
     sum
 }
 
-struct Ring<S: Source, const CHUNKED: bool> {
+struct PacketRing<S: Source, const CHUNKED: bool> {
     state: Packets<S::Buf>,
     source: S,
 }
 
-impl<S: Source, const CHUNKED: bool> Cell for Ring<S, CHUNKED> {
+impl<S: Source, const CHUNKED: bool> Cell for PacketRing<S, CHUNKED> {
     fn run(&mut self, units: u64) -> u64 {
         packets::<S, CHUNKED>(&mut self.source, &mut self.state, units)
     }
@@ -88,5 +90,5 @@ pub fn cell<S: Source, const CHUNKED: bool>(held: usize, longest: usize, context
     let mut source = S::create(&Demand::of(held, longest));
     let mut state = Packets::new(held, longest, context.seed);
     packets::<S, CHUNKED>(&mut source, &mut state, held as u64);
-    Box::new(Ring::<S, CHUNKED> { state, source })
+    Box::new(PacketRing::<S, CHUNKED> { state, source })
 }

@@ -101,12 +101,12 @@ pub fn freeze<S: Source>(source: &mut S, ops: u64) -> u64 {
 }
 
 /// A source and the function that runs over it.
-struct Single<S> {
+struct SingleBuffer<S> {
     run: fn(&mut S, u64) -> u64,
     source: S,
 }
 
-impl<S: Source> Cell for Single<S> {
+impl<S: Source> Cell for SingleBuffer<S> {
     fn run(&mut self, units: u64) -> u64 {
         (self.run)(&mut self.source, units)
     }
@@ -117,7 +117,7 @@ impl<S: Source> Cell for Single<S> {
 }
 
 fn boxed<S: Source>(largest: usize, run: fn(&mut S, u64) -> u64) -> Box<dyn Cell> {
-    Box::new(Single { run, source: S::create(&Demand::of(1, largest)) })
+    Box::new(SingleBuffer { run, source: S::create(&Demand::of(1, largest)) })
 }
 
 /// Capacities that there are.

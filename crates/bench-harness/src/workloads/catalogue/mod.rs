@@ -1,39 +1,72 @@
-//! The list of workloads with their parameters: what `--list` shows and `--filter` chooses from.
+//! The catalogue: one row for each workload, with its parameters and what the runner must know about
+//! it. `--list` prints it, and `--filter` chooses from it.
 
 mod blocks;
 mod buffers;
 mod nodes;
 mod objects;
 
-pub use self::blocks::BlockWorkload;
-pub use self::buffers::BufferWorkload;
-pub use self::nodes::NodeWorkload;
-pub use self::objects::ObjectWorkload;
-use crate::card::{Caps, Class};
+use super::blocks::replay::RecordedHeap;
+use super::buffers::csv::CsvTable;
+use super::slots::SizeSpread;
+use crate::card::{Caps, ContenderClass};
 
-/// A workload and its parameters, by the class of its contenders.
-#[derive(Clone, Copy, Debug)]
-pub enum Kind {
-    /// Over blocks of any size.
-    Blocks(BlockWorkload),
-    /// Over objects of one type.
-    Objects(ObjectWorkload),
-    /// Over byte buffers.
-    Buffers(BufferWorkload),
-    /// Over nodes of data structures.
-    Nodes(NodeWorkload),
-}
-
-/// What a workload says about itself.
-struct Facts {
-    /// What an operation is.
-    op: &'static str,
-    /// What a contender must be able to do.
-    need: Need,
-    /// Units of the memory pass.
-    memory_units: u64,
-    /// Whether it holds more than a block or a vector.
-    holds_memory: bool,
+/// A workload and its parameters. Several classes share a workload; [`WorkloadSpec::class`] tells them
+/// apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Workload {
+    /// S1: the size or capacity.
+    Pair(usize),
+    /// S1: a buffer that grows by sixteen writes.
+    Extend,
+    /// S1: a buffer that is frozen and cloned.
+    Freeze,
+    /// S2: the number of items and their size.
+    Batch(usize, usize),
+    /// S2: the number of elements, and whether they are erased one by one and inserted again.
+    Set(usize, bool),
+    /// W: the number of live blocks and the largest size.
+    Window(usize, u16),
+    /// S3: the number of slots and the sizes.
+    Slots(u16, SizeSpread),
+    /// S4.
+    Pareto,
+    /// S5: the number of elements, and whether each is reserved on its own.
+    Grow(u32, bool),
+    /// S6: one item of this number lives longer; 0 means none.
+    Straggler(usize),
+    /// S7: the number of live buffers, the longest, and whether they grow by chunks.
+    Packets(usize, usize, bool),
+    /// S8: the items of a batch, their size, and the batches in the channel.
+    Handoff(usize, usize, usize),
+    /// S8 twice at a time: the same.
+    Pairs(usize, usize, usize),
+    /// S9: the number of threads at a time, each of which leaves its blocks to a new one.
+    Larson(usize),
+    /// S9: the number of objects of each of two threads.
+    AtOnce(usize),
+    /// S9: the number of objects that a thread leaves to the next one.
+    Generations(usize),
+    /// S10: whether one thread makes the first objects of both.
+    Sharing(bool),
+    /// S11 over blocks.
+    Frames,
+    /// S11 over objects.
+    Particles,
+    /// R1: whether the heap is littered.
+    Json(bool),
+    /// R2: whether the heap is littered.
+    Csv(bool),
+    /// R3: whether the heap is littered.
+    Http(bool),
+    /// R4: whether the heap is littered.
+    Ast(bool),
+    /// The visits of R4: whether the heap is littered.
+    Visit(bool),
+    /// R5: whether the heap is littered.
+    Store(bool),
+    /// R6: the recorded program, and whether the heap is littered.
+    Replay(RecordedHeap, bool),
 }
 
 /// A capability that a workload may need.
@@ -100,12 +133,16 @@ pub enum Scale {
 
 /// A row of the catalogue: one table of the report.
 #[derive(Clone, Debug)]
-pub struct Spec {
-    /// Its name: family, workload, parameters, as a path.
+pub struct WorkloadSpec {
+    /// The name: family, workload and parameters, as a path.
     pub id: String,
-    /// What it does, in a line.
+    /// What the workload does, in a line.
     pub title: String,
-    /// What an operation is.
+    /// What its contenders hand out.
+    pub class: ContenderClass,
+    /// The workload itself.
+    pub workload: Workload,
+    /// The name of an operation.
     pub op: &'static str,
     /// Which runs have it.
     pub scale: Scale,
@@ -113,114 +150,164 @@ pub struct Spec {
     pub need: Need,
     /// Units of the memory pass.
     pub memory_units: u64,
-    /// The workload itself.
-    pub kind: Kind,
-    /// Whether its memory says something about the contender: whether it holds more than a block or a vector.
+    /// Whether its memory says something about the contender. This is not so if it holds one block
+    /// or vector, or if its own tables or litter would count as the contender's memory.
     pub holds_memory: bool,
+    /// The least number of units in a sample.
+    pub least_units: u64,
+    /// The allocations of a fresh cell and of each unit. `None` if they depend on the input.
+    allocations: Option<(u64, u64)>,
 }
 
-impl Spec {
-    /// The first part of the name: `S1`.
+impl WorkloadSpec {
+    /// Creates a row of quick and full runs that holds memory.
+    fn new(
+        class: ContenderClass,
+        (id, title): (impl Into<String>, impl Into<String>),
+        workload: Workload,
+        op: &'static str,
+        need: Need,
+        memory_units: u64,
+    ) -> Self {
+        Self {
+            id: id.into(),
+            title: title.into(),
+            class,
+            workload,
+            op,
+            scale: Scale::Quick,
+            need,
+            memory_units,
+            holds_memory: true,
+            least_units: 1,
+            allocations: None,
+        }
+    }
+
+    /// Leaves the row to full runs, unless `quick`.
+    fn quick_if(self, quick: bool) -> Self {
+        Self { scale: if quick { Scale::Quick } else { Scale::Full }, ..self }
+    }
+
+    /// Sets whether the row holds memory.
+    fn holding(self, holds_memory: bool) -> Self {
+        Self { holds_memory, ..self }
+    }
+
+    /// Sets the allocations of a fresh cell and of each unit.
+    fn allocating(self, at_first: u64, each: u64) -> Self {
+        Self { allocations: Some((at_first, each)), ..self }
+    }
+
+    /// Sets the least number of units in a sample.
+    fn at_least(self, least_units: u64) -> Self {
+        Self { least_units, ..self }
+    }
+
+    /// Sets the least number of units to several times the batches in a channel, so that a sample
+    /// sees its steady state.
+    fn with_channel(self, in_flight: usize) -> Self {
+        self.at_least(4 * in_flight as u64)
+    }
+
+    /// Returns the first part of the name: `S1`.
     #[must_use]
     pub fn family(&self) -> &str {
         self.id.split('/').next().unwrap_or(&self.id)
     }
 
-    /// What its contenders hand out.
-    #[must_use]
-    pub fn class(&self) -> Class {
-        match self.kind {
-            Kind::Blocks(_) => Class::Blocks,
-            Kind::Objects(_) => Class::Objects,
-            Kind::Buffers(_) => Class::Buffers,
-            Kind::Nodes(_) => Class::Nodes,
-        }
-    }
-
-    /// Allocations that a fresh cell and `units` units make, where that is a matter of arithmetic.
+    /// Returns the number of allocations that a fresh cell and `units` units make. `None` if it
+    /// depends on the input.
     #[must_use]
     pub fn asked(&self, units: u64) -> Option<u64> {
-        match &self.kind {
-            Kind::Blocks(workload) => workload.asked(units),
-            Kind::Objects(workload) => workload.asked(units),
-            Kind::Buffers(workload) => workload.asked(units),
-            Kind::Nodes(workload) => workload.asked(units),
-        }
+        let (at_first, each) = match self.workload {
+            // Read here: the list of workloads opens no file.
+            Workload::Csv(_) => (0, CsvTable::shared().fields as u64),
+            Workload::Replay(recorded, _) => (0, recorded.asked()),
+            _ => self.allocations?,
+        };
+        Some(at_first + each * units)
     }
 
-    /// The least units a sample may have.
-    #[must_use]
-    pub fn least_units(&self) -> u64 {
-        match &self.kind {
-            Kind::Blocks(workload) => workload.least_units(),
-            Kind::Objects(workload) => workload.least_units(),
-            Kind::Buffers(workload) => workload.least_units(),
-            Kind::Nodes(_) => 1,
-        }
-    }
-
-    /// Whether the workload parses the document of R1.
+    /// Returns whether the workload parses the document of R1.
     #[must_use]
     pub fn parses(&self) -> bool {
-        matches!(self.kind, Kind::Blocks(BlockWorkload::Json(_)) | Kind::Nodes(NodeWorkload::Json(_)))
+        matches!(self.workload, Workload::Json(_))
     }
 
-    /// Whether latencies are measured beside time.
+    /// Returns whether the workload works on Rust sources.
+    #[must_use]
+    pub fn reads_sources(&self) -> bool {
+        matches!(self.workload, Workload::Ast(_) | Workload::Visit(_) | Workload::Store(_))
+    }
+
+    /// Returns whether its input is a file of the host.
+    #[must_use]
+    pub fn reads_host(&self) -> bool {
+        self.reads_sources() || matches!(self.workload, Workload::Csv(_))
+    }
+
+    /// Returns whether latencies are measured beside time.
     #[must_use]
     pub fn has_latencies(&self) -> bool {
-        self.is_served() || matches!(self.kind, Kind::Blocks(BlockWorkload::Frames))
+        self.is_served() || self.workload == Workload::Frames
     }
 
-    /// Whether these are those of requests, which leave at their times.
+    /// Returns whether these are latencies of requests, which leave at fixed times.
     #[must_use]
     pub fn is_served(&self) -> bool {
-        matches!(self.kind, Kind::Buffers(BufferWorkload::Http(_)))
+        matches!(self.workload, Workload::Http(_))
     }
 
-    /// Whether two threads do the work, each on a processor of its own. (Those that come and go are interrupted when they move there.)
+    /// Returns whether two threads do the work, each on its own processor. Threads that come and go
+    /// do not count: they are interrupted when they move there.
     #[must_use]
     pub fn is_of_two(&self) -> bool {
-        match &self.kind {
-            Kind::Blocks(workload) => {
-                matches!(workload, BlockWorkload::Handoff(..) | BlockWorkload::Sharing(_))
-            }
-            Kind::Objects(workload) => matches!(
-                workload,
-                ObjectWorkload::Handoff(..) | ObjectWorkload::AtOnce(_) | ObjectWorkload::Sharing(_)
-            ),
-            Kind::Buffers(workload) => matches!(workload, BufferWorkload::Handoff(..)),
-            Kind::Nodes(_) => false,
-        }
+        matches!(self.workload, Workload::Handoff(..) | Workload::AtOnce(_) | Workload::Sharing(_))
     }
 
-    /// Units of a check.
+    /// Returns whether the report shows memory over time: the bytes that a few late items hold.
+    #[must_use]
+    pub fn shows_memory_over_time(&self) -> bool {
+        matches!(self.workload, Workload::Straggler(_)) && self.class != ContenderClass::Buffers
+    }
+
+    /// Returns the units of a check.
     #[must_use]
     pub fn check_units(&self) -> u64 {
         (self.memory_units / 8).max(1)
     }
-
-    fn new(id: String, title: String, kind: Kind) -> Self {
-        let Facts { op, need, memory_units, holds_memory } = match &kind {
-            Kind::Blocks(workload) => workload.facts(),
-            Kind::Objects(workload) => workload.facts(),
-            Kind::Buffers(workload) => workload.facts(),
-            Kind::Nodes(workload) => workload.facts(),
-        };
-        Self { id, title, op, scale: Scale::Quick, need, memory_units, kind, holds_memory }
-    }
-
-    fn full(mut self) -> Self {
-        self.scale = Scale::Full;
-        self
-    }
 }
 
-/// All workloads, in the order of the report.
+/// The functions that build a cell of a workload over one contender, by class.
+pub(crate) mod build {
+    pub(crate) use super::blocks::build as blocks;
+    pub(crate) use super::buffers::build as buffers;
+    pub(crate) use super::nodes::build as nodes;
+    pub(crate) use super::objects::build as objects;
+}
+
+/// Ends a run that paired a workload with a contender of another class.
+fn other_class(spec: &WorkloadSpec) -> ! {
+    panic!("{} has no variant over {}", spec.id, spec.class.word())
+}
+
+/// The rows of S6: the share of late items in the name, as a number, and in
+/// words.
+const SHARES: [(&str, usize, &str); 4] = [
+    ("0", 0, "none"),
+    ("1e-4", 10_000, "1 in 10,000"),
+    ("1e-3", 1000, "1 in 1,000"),
+    ("1e-2", 100, "1 in 100"),
+];
+
+/// Returns the end of a name and of a title, for a clean and for a littered heap.
+fn ground(littered: bool) -> (&'static str, &'static str) {
+    if littered { ("/littered", ", on a littered heap") } else { ("", "") }
+}
+
+/// Returns all workloads in the order of the report.
 #[must_use]
-pub fn catalogue() -> Vec<Spec> {
-    let mut all = blocks::all();
-    all.extend(objects::all());
-    all.extend(buffers::all());
-    all.extend(nodes::all());
-    all
+pub fn catalogue() -> Vec<WorkloadSpec> {
+    [blocks::rows(), objects::rows(), buffers::rows(), nodes::rows()].concat()
 }

@@ -16,8 +16,8 @@ const SAMPLE: [(&str, &str); 8] = [
     ("runner/child.rs", include_str!("../../runner/child.rs")),
     ("runner/parent.rs", include_str!("../../runner/parent.rs")),
     ("stats/bootstrap.rs", include_str!("../../../../measure/src/stats/bootstrap.rs")),
-    ("workloads/rng.rs", include_str!("../rng.rs")),
-    ("workloads/blocks/slots.rs", include_str!("../blocks/slots.rs")),
+    ("workloads/draws.rs", include_str!("../draws.rs")),
+    ("workloads/slots.rs", include_str!("../slots.rs")),
     ("workloads/blocks/json/parser.rs", include_str!("../blocks/json/parser.rs")),
 ];
 

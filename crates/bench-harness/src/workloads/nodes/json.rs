@@ -8,21 +8,21 @@ use std::sync::Arc;
 
 use allocator_api2::alloc::Global;
 
-use crate::nodes::Family;
+use crate::nodes::NodeFamily;
 use crate::tally;
-use crate::workloads::blocks::json::{Document, Node, ParseError, Storage, parse, walk};
+use crate::workloads::blocks::json::{Document, JsonNode, ParseError, Storage, parse, walk};
 use crate::workloads::{Cell, Context, litter};
 
 /// Nodes in a pool, the rest elsewhere.
-struct Pooled<F: Family>(Rc<F::Pool<Node<Self>>>);
+struct NodeStorage<F: NodeFamily>(Rc<F::Pool<JsonNode<Self>>>);
 
-impl<F: Family> Clone for Pooled<F> {
+impl<F: NodeFamily> Clone for NodeStorage<F> {
     fn clone(&self) -> Self {
         Self(Rc::clone(&self.0))
     }
 }
 
-impl<F: Family> Pooled<F> {
+impl<F: NodeFamily> NodeStorage<F> {
     fn of(family: &F) -> Self {
         Self(Rc::new(family.pool()))
     }
@@ -32,16 +32,16 @@ impl<F: Family> Pooled<F> {
     /// # Safety
     ///
     /// They are this pool's.
-    unsafe fn release(&self, node: Node<Self>) {
+    unsafe fn release(&self, node: JsonNode<Self>) {
         match node {
-            Node::Null | Node::Bool(_) | Node::Number(_) | Node::Text(_) => {}
-            Node::List(items) => {
+            JsonNode::Null | JsonNode::Bool(_) | JsonNode::Number(_) | JsonNode::Text(_) => {}
+            JsonNode::List(items) => {
                 for item in items {
                     // SAFETY: the caller's duty is the callee's.
                     unsafe { self.give_back(item) };
                 }
             }
-            Node::Map(members) => {
+            JsonNode::Map(members) => {
                 for member in members {
                     // SAFETY: the caller's duty is the callee's.
                     unsafe { self.give_back(member.value) };
@@ -55,8 +55,8 @@ impl<F: Family> Pooled<F> {
     /// # Safety
     ///
     /// They are this pool's.
-    unsafe fn give_back(&self, mut boxed: F::Box<Node<Self>>) {
-        let node = mem::replace(&mut *boxed, Node::Null);
+    unsafe fn give_back(&self, mut boxed: F::Box<JsonNode<Self>>) {
+        let node = mem::replace(&mut *boxed, JsonNode::Null);
         // SAFETY: the caller's duty is the callee's.
         unsafe { self.release(node) };
         // SAFETY: as above.
@@ -64,9 +64,9 @@ impl<F: Family> Pooled<F> {
     }
 }
 
-impl<F: Family> Storage for Pooled<F> {
+impl<F: NodeFamily> Storage for NodeStorage<F> {
     type Alloc = Global;
-    type Boxed = F::Box<Node<Self>>;
+    type Boxed = F::Box<JsonNode<Self>>;
 
     #[inline(always)]
     fn alloc(&self) -> Global {
@@ -74,7 +74,7 @@ impl<F: Family> Storage for Pooled<F> {
     }
 
     #[inline(always)]
-    fn boxed(&self, node: Node<Self>) -> Self::Boxed {
+    fn boxed(&self, node: JsonNode<Self>) -> Self::Boxed {
         // SAFETY: the cell gives every tree back before the pool ends; a tree that the parser gave up is dropped with its
         // handles at once.
         unsafe { F::put(&self.0, node) }
@@ -83,7 +83,7 @@ impl<F: Family> Storage for Pooled<F> {
 
 /// Parses, walks and drops; the checksum is the walk's.
 #[inline(never)]
-fn round_trip<F: Family>(pool: &Pooled<F>, text: &[u8]) -> Result<u64, ParseError> {
+fn round_trip<F: NodeFamily>(pool: &NodeStorage<F>, text: &[u8]) -> Result<u64, ParseError> {
     let tree = parse(text, pool.clone())?;
     let sum = walk(&tree).sum;
     // SAFETY: the tree is this pool's.
@@ -91,18 +91,18 @@ fn round_trip<F: Family>(pool: &Pooled<F>, text: &[u8]) -> Result<u64, ParseErro
     Ok(sum)
 }
 
-struct Json<F: Family> {
+struct NodeJson<F: NodeFamily> {
     /// Always there, but for the moment of a reset. Before the family, which the pool is of.
-    pool: Option<Pooled<F>>,
+    pool: Option<NodeStorage<F>>,
     family: F,
     document: Arc<Document>,
 }
 
-impl<F: Family> Cell for Json<F> {
+impl<F: NodeFamily> Cell for NodeJson<F> {
     fn run(&mut self, units: u64) -> u64 {
         let mut sum = 0;
         for _ in 0..units {
-            let pool = self.pool.get_or_insert_with(|| Pooled::of(&self.family));
+            let pool = self.pool.get_or_insert_with(|| NodeStorage::of(&self.family));
             match round_trip(pool, &self.document.text) {
                 Ok(walked) => sum = walked,
                 // The document was parsed when it was loaded; only memory that changed under the parser leads here.
@@ -123,21 +123,21 @@ impl<F: Family> Cell for Json<F> {
 }
 
 /// A cell that parses the document of the context.
-pub(crate) fn cell<F: Family>(littered: bool, context: &Context) -> Box<dyn Cell> {
+pub(crate) fn cell<F: NodeFamily>(littered: bool, context: &Context) -> Box<dyn Cell> {
     let document = Arc::clone(&context.document);
     if littered {
         // The root lies in no node of its own.
-        let held = || vec![(Layout::new::<Node<Pooled<F>>>(), document.nodes - 1)];
+        let held = || vec![(Layout::new::<JsonNode<NodeStorage<F>>>(), document.nodes - 1)];
         litter::scatter::<F::Backing>(held, context.seed);
     }
-    Box::new(Json { pool: None, family: F::create(), document })
+    Box::new(NodeJson { pool: None, family: F::create(), document })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::contenders::blocks::{Bumpalo, System};
-    use crate::contenders::nodes::Heap;
+    use crate::contenders::nodes::NodeHeap;
     use crate::contenders::objects::{Textbook, TypedArena, UpstreamPool};
     use crate::workloads::nodes::Sources;
 
@@ -148,8 +148,8 @@ mod tests {
         let context = Context { seed: 2, document: Arc::clone(&document), sources, second_cpu: None };
         let expected = walk(&parse(&document.text, Global).expect("the generator writes JSON")).sum;
         for mut cell in [
-            cell::<Heap<System>>(false, &context),
-            cell::<Heap<Bumpalo>>(false, &context),
+            cell::<NodeHeap<System>>(false, &context),
+            cell::<NodeHeap<Bumpalo>>(false, &context),
             cell::<Textbook>(false, &context),
             cell::<TypedArena>(false, &context),
             cell::<UpstreamPool>(false, &context),

@@ -5,31 +5,33 @@
 
 use core::alloc::Layout;
 
-use crate::nodes::Family;
-use crate::workloads::rng::Rng;
+use rand::seq::index;
+
+use crate::nodes::NodeFamily;
+use crate::workloads::draws::stream;
 use crate::workloads::{Cell, Context, mix};
 
 /// Elements.
 pub(crate) const ELEMENTS: usize = 20_000;
 
-type Link<F> = Option<<F as Family>::Box<Entry<F>>>;
+type Link<F> = Option<<F as NodeFamily>::Box<SetEntry<F>>>;
 
 /// A node.
-struct Entry<F: Family> {
+struct SetEntry<F: NodeFamily> {
     next: Link<F>,
     key: u32,
 }
 
-impl<F: Family> Unpin for Entry<F> {}
+impl<F: NodeFamily> Unpin for SetEntry<F> {}
 
 /// The set, with a pool of its own.
-struct Set<F: Family> {
+struct Set<F: NodeFamily> {
     buckets: Box<[Link<F>]>,
     len: usize,
-    pool: F::Pool<Entry<F>>,
+    pool: F::Pool<SetEntry<F>>,
 }
 
-impl<F: Family> Set<F> {
+impl<F: NodeFamily> Set<F> {
     /// An empty set with at least as many buckets as there will be elements.
     fn new(family: &F, elements: usize) -> Self {
         let buckets = (0..elements.next_power_of_two()).map(|_| None).collect();
@@ -56,7 +58,7 @@ impl<F: Family> Set<F> {
         }
         let next = self.buckets[bucket].take();
         // SAFETY: the set's nodes are given back in `clear`, before its pool ends.
-        let node = unsafe { F::put(&self.pool, Entry { next, key }) };
+        let node = unsafe { F::put(&self.pool, SetEntry { next, key }) };
         self.buckets[bucket] = Some(node);
         self.len += 1;
         true
@@ -92,7 +94,7 @@ impl<F: Family> Set<F> {
     }
 }
 
-impl<F: Family> Drop for Set<F> {
+impl<F: NodeFamily> Drop for Set<F> {
     fn drop(&mut self) {
         self.clear();
     }
@@ -100,13 +102,13 @@ impl<F: Family> Drop for Set<F> {
 
 /// Inserts all keys; how many were new.
 #[inline(never)]
-fn fill<F: Family>(set: &mut Set<F>, keys: &[u32]) -> u64 {
+fn fill<F: NodeFamily>(set: &mut Set<F>, keys: &[u32]) -> u64 {
     keys.iter().map(|&key| u64::from(set.insert(key))).sum()
 }
 
 /// Erases all keys one by one; how many were there.
 #[inline(never)]
-fn drain<F: Family>(set: &mut Set<F>, keys: &[u32]) -> u64 {
+fn drain<F: NodeFamily>(set: &mut Set<F>, keys: &[u32]) -> u64 {
     keys.iter().map(|&key| u64::from(set.erase(key))).sum()
 }
 
@@ -115,21 +117,14 @@ pub(crate) fn fold(sum: u64, erased: u64, inserted: u64, len: u64) -> u64 {
     mix(sum, erased << 40 ^ inserted << 20 ^ len)
 }
 
-/// Different random numbers.
+/// Returns `n` distinct random keys.
 pub(crate) fn keys(seed: u64, n: usize) -> Box<[u32]> {
-    let mut rng = Rng::new(seed, 8);
-    // Multiplying by an odd number and folding high bits onto low ones maps no two numbers to one.
-    let start = rng.word() as u32;
-    let scatter = |i: u32| {
-        let word = i.wrapping_mul(0x9E37_79B1);
-        let word = (word ^ word >> 15).wrapping_mul(0x85EB_CA77);
-        word ^ word >> 13
-    };
-    (0..n as u32).map(|i| scatter(start.wrapping_add(i))).collect()
+    let drawn = index::sample(&mut stream(seed, 8), u32::MAX as usize, n);
+    drawn.into_iter().map(|key| key as u32).collect()
 }
 
 /// Inserts into an empty set, then empties it at once; or, with `again`, erases one by one and inserts again.
-struct Elements<F: Family> {
+struct Elements<F: NodeFamily> {
     // Before the family, which its pool is of.
     set: Set<F>,
     _family: F,
@@ -137,7 +132,7 @@ struct Elements<F: Family> {
     again: bool,
 }
 
-impl<F: Family> Cell for Elements<F> {
+impl<F: NodeFamily> Cell for Elements<F> {
     fn run(&mut self, units: u64) -> u64 {
         let mut sum = 0;
         for _ in 0..units {
@@ -157,8 +152,8 @@ impl<F: Family> Cell for Elements<F> {
 }
 
 /// A cell of `n` elements.
-pub(crate) fn cell<F: Family>(n: usize, again: bool, context: &Context) -> Box<dyn Cell> {
-    const { assert!(Layout::new::<Entry<F>>().size() == 16, "a link and a number, for all contenders alike") };
+pub(crate) fn cell<F: NodeFamily>(n: usize, again: bool, context: &Context) -> Box<dyn Cell> {
+    const { assert!(Layout::new::<SetEntry<F>>().size() == 16, "a link and a number, for all contenders alike") };
     let family = F::create();
     let keys = keys(context.seed, n);
     let mut set = Set::new(&family, n);
@@ -172,20 +167,22 @@ pub(crate) fn cell<F: Family>(n: usize, again: bool, context: &Context) -> Box<d
 mod tests {
     use std::collections::HashSet;
 
+    use rand::RngExt;
+
     use super::*;
     use crate::contenders::blocks::System;
-    use crate::contenders::nodes::Heap;
+    use crate::contenders::nodes::NodeHeap;
     use crate::contenders::objects::Textbook;
 
-    fn agrees_with_std<F: Family>() {
+    fn agrees_with_std<F: NodeFamily>() {
         let family = F::create();
         // Few buckets for many keys, so that chains are long.
         let mut set = Set::<F>::new(&family, 64);
         let mut oracle = HashSet::new();
-        let mut rng = Rng::new(11, 0);
+        let mut rng = stream(11, 0);
         for _ in 0..20_000 {
-            let key = rng.below(500) as u32;
-            if rng.below(2) == 0 {
+            let key = rng.random_range(0..500_u64) as u32;
+            if rng.random_range(0..2_u64) == 0 {
                 assert_eq!(set.insert(key), oracle.insert(key));
             } else {
                 assert_eq!(set.erase(key), oracle.remove(&key));
@@ -198,7 +195,7 @@ mod tests {
 
     #[test]
     fn the_set_agrees_with_that_of_std() {
-        agrees_with_std::<Heap<System>>();
+        agrees_with_std::<NodeHeap<System>>();
         agrees_with_std::<Textbook>();
     }
 

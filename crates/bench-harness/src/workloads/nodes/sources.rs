@@ -5,9 +5,9 @@ use std::sync::{Arc, OnceLock};
 
 use super::ast::Syntax;
 use super::corpus::Corpus;
-use super::words::Words;
-use crate::workloads::buffers::csv::Table;
-use crate::workloads::{BlockWorkload, BufferWorkload, Kind, NodeWorkload, Spec};
+use super::words::SourceWords;
+use crate::workloads::buffers::csv::CsvTable;
+use crate::workloads::{Workload, WorkloadSpec};
 
 /// Files of the corpus: so many that a tree of them outgrows the first caches, so few that a quick run stays one.
 const FILES: usize = 60;
@@ -16,7 +16,7 @@ const FILES: usize = 60;
 #[derive(Debug, Default)]
 pub struct Sources {
     root: Option<PathBuf>,
-    words: OnceLock<Arc<Words>>,
+    words: OnceLock<Arc<SourceWords>>,
     syntax: OnceLock<Arc<Syntax>>,
 }
 
@@ -28,13 +28,13 @@ impl Sources {
     }
 
     /// Makes what a workload needs.
-    pub(crate) fn prepare(&self, spec: &Spec, seed: u64) {
-        match spec.kind {
-            Kind::Nodes(NodeWorkload::Ast(_) | NodeWorkload::Visit(_)) => drop(self.syntax()),
-            Kind::Nodes(NodeWorkload::Store(_)) => drop(self.words(seed)),
+    pub(crate) fn prepare(&self, spec: &WorkloadSpec, seed: u64) {
+        match spec.workload {
+            Workload::Ast(_) | Workload::Visit(_) => drop(self.syntax()),
+            Workload::Store(_) => drop(self.words(seed)),
             // Kept by itself; made now, so that no time and no memory of its making is measured.
-            Kind::Blocks(BlockWorkload::Replay(recorded, _)) => _ = recorded.program(),
-            Kind::Buffers(BufferWorkload::Csv(_)) => drop(Table::shared()),
+            Workload::Replay(recorded, _) => _ = recorded.program(),
+            Workload::Csv(_) => drop(CsvTable::shared()),
             _ => {}
         }
     }
@@ -46,8 +46,8 @@ impl Sources {
     }
 
     /// Their words.
-    pub(super) fn words(&self, seed: u64) -> Arc<Words> {
-        let words = || Arc::new(Words::new(&Self::corpus(self.root.as_deref()).files, seed));
+    pub(super) fn words(&self, seed: u64) -> Arc<SourceWords> {
+        let words = || Arc::new(SourceWords::new(&Self::corpus(self.root.as_deref()).files, seed));
         Arc::clone(self.words.get_or_init(words))
     }
 

@@ -8,41 +8,41 @@ use core::cmp::Ordering;
 use core::mem;
 use std::sync::Arc;
 
-use super::words::{Key, Words};
-use crate::nodes::Family;
+use super::words::{Key, SourceWords};
+use crate::nodes::NodeFamily;
 use crate::workloads::{Cell, Context, litter, mix};
 
-type Link<F> = Option<<F as Family>::Box<Entry<F>>>;
+type Link<F> = Option<<F as NodeFamily>::Box<TreapEntry<F>>>;
 
 /// A key's node.
-struct Entry<F: Family> {
+struct TreapEntry<F: NodeFamily> {
     key: Key,
     priority: u32,
     /// Always there, but for the moment when the entry is taken apart.
-    value: Option<F::Box<Value>>,
+    value: Option<F::Box<TreapValue>>,
     left: Link<F>,
     right: Link<F>,
 }
 
-impl<F: Family> Unpin for Entry<F> {}
+impl<F: NodeFamily> Unpin for TreapEntry<F> {}
 
 /// What is stored: how often the key was put, and whatever else belongs to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Value([u64; 4]);
+struct TreapValue([u64; 4]);
 
 /// The tree, with a pool for entries and one for values.
-struct Store<F: Family> {
+struct Treap<F: NodeFamily> {
     root: Link<F>,
-    entries: F::Pool<Entry<F>>,
-    values: F::Pool<Value>,
+    entries: F::Pool<TreapEntry<F>>,
+    values: F::Pool<TreapValue>,
 }
 
-impl<F: Family> Store<F> {
+impl<F: NodeFamily> Treap<F> {
     fn new(family: &F) -> Self {
         Self { root: None, entries: family.pool(), values: family.pool() }
     }
 
-    fn get(&self, key: Key) -> Option<Value> {
+    fn get(&self, key: Key) -> Option<TreapValue> {
         let mut link = &self.root;
         while let Some(node) = link {
             link = match key.cmp(&node.key) {
@@ -55,7 +55,7 @@ impl<F: Family> Store<F> {
     }
 
     /// Stores a value in a node of its own; the old one is given back. Whether the key was there.
-    fn put(&mut self, key: Key, value: Value) -> bool {
+    fn put(&mut self, key: Key, value: TreapValue) -> bool {
         let mut link = &mut self.root;
         while let Some(node) = link {
             link = match key.cmp(&node.key) {
@@ -77,7 +77,7 @@ impl<F: Family> Store<F> {
     }
 
     /// Adds a key that is not there: below all nodes of a higher priority on its way, above the rest, split in two.
-    fn insert(&mut self, key: Key, value: Value) {
+    fn insert(&mut self, key: Key, value: TreapValue) {
         let priority = key.priority();
         let mut link = &mut self.root;
         while link.as_ref().is_some_and(|node| node.priority >= priority) {
@@ -88,12 +88,12 @@ impl<F: Family> Store<F> {
         // SAFETY: all nodes are given back by `remove` or `drop`, before the pools end.
         let value = Some(unsafe { F::put(&self.values, value) });
         // SAFETY: as above.
-        let node = unsafe { F::put(&self.entries, Entry { key, priority, value, left, right }) };
+        let node = unsafe { F::put(&self.entries, TreapEntry { key, priority, value, left, right }) };
         *link = Some(node);
     }
 
     /// Deletes a key; the value it had.
-    fn remove(&mut self, key: Key) -> Option<Value> {
+    fn remove(&mut self, key: Key) -> Option<TreapValue> {
         let mut link = &mut self.root;
         while link.as_ref().is_some_and(|node| node.key != key) {
             let Some(node) = link else { return None };
@@ -110,7 +110,7 @@ impl<F: Family> Store<F> {
     /// # Safety
     ///
     /// The entry is this store's, and in its tree no more.
-    unsafe fn give_back(&self, mut node: F::Box<Entry<F>>) -> Option<Value> {
+    unsafe fn give_back(&self, mut node: F::Box<TreapEntry<F>>) -> Option<TreapValue> {
         let value = node.value.take();
         // SAFETY: the node is this pool's.
         unsafe { F::take(&self.entries, node) };
@@ -131,7 +131,7 @@ impl<F: Family> Store<F> {
     }
 }
 
-impl<F: Family> Drop for Store<F> {
+impl<F: NodeFamily> Drop for Treap<F> {
     fn drop(&mut self) {
         let root = self.root.take();
         self.clear(root);
@@ -139,7 +139,7 @@ impl<F: Family> Drop for Store<F> {
 }
 
 /// Keys below `key`, and the others.
-fn split<F: Family>(tree: Link<F>, key: Key) -> (Link<F>, Link<F>) {
+fn split<F: NodeFamily>(tree: Link<F>, key: Key) -> (Link<F>, Link<F>) {
     let Some(mut node) = tree else { return (None, None) };
     if node.key < key {
         let (left, right) = split::<F>(node.right.take(), key);
@@ -153,7 +153,7 @@ fn split<F: Family>(tree: Link<F>, key: Key) -> (Link<F>, Link<F>) {
 }
 
 /// One tree of two, all keys of the first below those of the second.
-fn merge<F: Family>(left: Link<F>, right: Link<F>) -> Link<F> {
+fn merge<F: NodeFamily>(left: Link<F>, right: Link<F>) -> Link<F> {
     match (left, right) {
         (Some(mut left), Some(right)) if left.priority >= right.priority => {
             left.right = merge::<F>(left.right.take(), Some(right));
@@ -169,14 +169,14 @@ fn merge<F: Family>(left: Link<F>, right: Link<F>) -> Link<F> {
 
 /// Looks up or puts each word in its turn, then deletes all keys.
 #[inline(never)]
-fn serve<F: Family>(store: &mut Store<F>, words: &Words) -> u64 {
+fn serve<F: NodeFamily>(store: &mut Treap<F>, words: &SourceWords) -> u64 {
     let mut sum = 0;
     for (at, access) in words.accesses.iter().enumerate() {
         let key = words.keys[access.word as usize];
         let found = if access.put { None } else { store.get(key) };
         match found {
             Some(value) => sum = mix(sum, value.0[0] ^ value.0[3]),
-            None => sum ^= u64::from(store.put(key, Value([at as u64; 4]))),
+            None => sum ^= u64::from(store.put(key, TreapValue([at as u64; 4]))),
         }
     }
     for &word in &words.sweep {
@@ -187,14 +187,14 @@ fn serve<F: Family>(store: &mut Store<F>, words: &Words) -> u64 {
 }
 
 /// A store that is filled and swept again and again.
-struct Sweeps<F: Family> {
+struct Sweeps<F: NodeFamily> {
     // Before the family, which its pools are of.
-    store: Store<F>,
+    store: Treap<F>,
     _family: F,
-    words: Arc<Words>,
+    words: Arc<SourceWords>,
 }
 
-impl<F: Family> Cell for Sweeps<F> {
+impl<F: NodeFamily> Cell for Sweeps<F> {
     fn run(&mut self, units: u64) -> u64 {
         (0..units).fold(0, |sum, _| mix(sum, serve(&mut self.store, &self.words)))
     }
@@ -205,37 +205,42 @@ impl<F: Family> Cell for Sweeps<F> {
 }
 
 /// A cell over the corpus of the context.
-pub(crate) fn cell<F: Family>(littered: bool, context: &Context) -> Box<dyn Cell> {
-    const { assert!(mem::size_of::<Entry<F>>() == 48, "three links, a key and its priority, for all alike") };
+pub(crate) fn cell<F: NodeFamily>(littered: bool, context: &Context) -> Box<dyn Cell> {
+    const { assert!(mem::size_of::<TreapEntry<F>>() == 48, "three links, a key and its priority, for all alike") };
     let words = context.sources.words(context.seed);
     if littered {
         let keys = words.keys.len() as u64;
-        let held = || vec![(Layout::new::<Entry<F>>(), keys), (Layout::new::<Value>(), keys)];
+        let held = || vec![(Layout::new::<TreapEntry<F>>(), keys), (Layout::new::<TreapValue>(), keys)];
         litter::scatter::<F::Backing>(held, context.seed);
     }
     let family = F::create();
-    Box::new(Sweeps { store: Store::new(&family), _family: family, words })
+    Box::new(Sweeps { store: Treap::new(&family), _family: family, words })
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 
+    use rand::RngExt;
+
     use super::*;
     use crate::contenders::blocks::System;
-    use crate::contenders::nodes::Heap;
+    use crate::contenders::nodes::NodeHeap;
     use crate::contenders::objects::{Textbook, UpstreamPool};
-    use crate::workloads::rng::Rng;
+    use crate::workloads::draws::stream;
 
-    fn agrees_with_std<F: Family>() {
+    fn agrees_with_std<F: NodeFamily>() {
         let family = F::create();
-        let mut store = Store::<F>::new(&family);
+        let mut store = Treap::<F>::new(&family);
         let mut oracle = BTreeMap::new();
-        let mut rng = Rng::new(5, 0);
+        let mut rng = stream(5, 0);
         for i in 0..20_000 {
-            let key = Key { prefix: rng.below(40), id: rng.below(10) as u32 };
-            match rng.below(3) {
-                0 => assert_eq!(store.put(key, Value([i; 4])), oracle.insert(key, Value([i; 4])).is_some()),
+            let key = Key { prefix: rng.random_range(0..40_u64), id: rng.random_range(0..10_u64) as u32 };
+            match rng.random_range(0..3_u64) {
+                0 => assert_eq!(
+                    store.put(key, TreapValue([i; 4])),
+                    oracle.insert(key, TreapValue([i; 4])).is_some()
+                ),
                 1 => assert_eq!(store.get(key), oracle.get(&key).copied()),
                 _ => assert_eq!(store.remove(key), oracle.remove(&key)),
             }
@@ -246,7 +251,7 @@ mod tests {
         assert!(left.into_iter().eq(oracle.into_iter()));
     }
 
-    fn in_order<F: Family>(link: &Link<F>, into: &mut Vec<(Key, Value)>) {
+    fn in_order<F: NodeFamily>(link: &Link<F>, into: &mut Vec<(Key, TreapValue)>) {
         if let Some(node) = link {
             for child in [&node.left, &node.right].into_iter().flatten() {
                 assert!(child.priority <= node.priority, "a heap by priority");
@@ -259,7 +264,7 @@ mod tests {
 
     #[test]
     fn the_store_agrees_with_the_map_of_std() {
-        agrees_with_std::<Heap<System>>();
+        agrees_with_std::<NodeHeap<System>>();
         agrees_with_std::<Textbook>();
         agrees_with_std::<UpstreamPool>();
     }

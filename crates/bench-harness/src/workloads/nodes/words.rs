@@ -2,8 +2,11 @@
 
 use std::collections::HashMap;
 
+use rand::RngExt;
+use rand::seq::SliceRandom;
+
 use super::corpus::fingerprint;
-use crate::workloads::rng::Rng;
+use crate::workloads::draws::stream;
 
 /// Occurrences used.
 const ACCESSES: usize = 20_000;
@@ -43,16 +46,16 @@ pub(super) struct Access {
 
 /// The keys, the accesses, and the order of deletion.
 #[derive(Debug)]
-pub(super) struct Words {
+pub(super) struct SourceWords {
     pub(super) keys: Vec<Key>,
     pub(super) accesses: Vec<Access>,
     pub(super) sweep: Vec<u32>,
 }
 
-impl Words {
+impl SourceWords {
     /// Takes the words of some files; `seed` chooses which accesses put, and the order of deletion.
     pub(super) fn new(files: &[String], seed: u64) -> Self {
-        let mut rng = Rng::new(seed, 10);
+        let mut rng = stream(seed, 10);
         let mut numbers: HashMap<&str, u32> = HashMap::new();
         let mut keys = Vec::new();
         let mut accesses = Vec::new();
@@ -61,10 +64,10 @@ impl Words {
                 keys.push(Key::new(word, keys.len() as u32));
                 keys.len() as u32 - 1
             });
-            accesses.push(Access { word, put: rng.below(PUT_ONE_IN) == 0 });
+            accesses.push(Access { word, put: rng.random_range(0..PUT_ONE_IN) == 0 });
         }
         let mut sweep: Vec<u32> = (0..keys.len() as u32).collect();
-        rng.shuffle(&mut sweep);
+        sweep.shuffle(&mut rng);
         Self { keys, accesses, sweep }
     }
 }
@@ -126,7 +129,7 @@ mod tests {
 
     #[test]
     fn the_accesses_are_the_words_in_their_order() {
-        let words = Words::new(&["let a = b + a;".to_owned(), "b".to_owned()], 1);
+        let words = SourceWords::new(&["let a = b + a;".to_owned(), "b".to_owned()], 1);
         let order: Vec<u32> = words.accesses.iter().map(|access| access.word).collect();
         assert_eq!(order, [0, 1, 2, 1, 2]);
         assert_eq!(words.keys.len(), 3);

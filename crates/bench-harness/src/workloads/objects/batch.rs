@@ -3,12 +3,12 @@
 use core::marker::PhantomData;
 
 use super::{by_words, verify};
-use crate::objects::{Maker, Object, Pool};
+use crate::objects::{Maker, Object, RawPool};
 use crate::workloads::{Cell, Context, mix};
 
 /// Fills `handles` up to its capacity, then drops all.
 #[inline(never)]
-pub fn batch<T: Object, P: Pool<T>>(pool: &P, handles: &mut Vec<P::Handle>) -> u64 {
+pub fn batch<T: Object, P: RawPool<T>>(pool: &P, handles: &mut Vec<P::Handle>) -> u64 {
     let mut sum = 0;
     for i in 0..handles.capacity() as u64 {
         handles.push(pool.put(T::new(i)));
@@ -22,13 +22,13 @@ pub fn batch<T: Object, P: Pool<T>>(pool: &P, handles: &mut Vec<P::Handle>) -> u
     sum
 }
 
-struct Batch<T: Object, P: Pool<T>> {
+struct ObjectBatch<T: Object, P: RawPool<T>> {
     handles: Vec<P::Handle>,
     pool: P,
     objects: PhantomData<T>,
 }
 
-impl<T: Object, P: Pool<T>> Cell for Batch<T, P> {
+impl<T: Object, P: RawPool<T>> Cell for ObjectBatch<T, P> {
     fn run(&mut self, units: u64) -> u64 {
         let mut sum = 0;
         for _ in 0..units {
@@ -47,7 +47,7 @@ fn boxed<M: Maker, T: Object>(n: usize) -> Box<dyn Cell> {
     let mut handles = Vec::new();
     handles.reserve_exact(n);
     assert_eq!(handles.capacity(), n, "the capacity is the number of objects");
-    Box::new(Batch { handles, pool: M::make_for::<T>(n), objects: PhantomData })
+    Box::new(ObjectBatch { handles, pool: M::make_for::<T>(n), objects: PhantomData })
 }
 
 /// A cell of `n` objects of so many words.

@@ -5,13 +5,19 @@ pub mod handoff;
 pub mod pair;
 pub mod particles;
 pub mod sharing;
-pub mod slots;
-pub mod straggler;
 pub mod threads;
 
-use super::mix;
-use crate::objects::{Object, Pool};
+use core::marker::PhantomData;
+
+use super::slots::{Replacing, SizeSpread};
+use super::stock::Stock;
+use super::stragglers::{LONGER, Straggling, WINDOW};
+use super::{Cell, Context, mix};
+use crate::objects::{Maker, Object, RawPool, WordObject};
 use crate::tally;
+
+/// Live objects of S3.
+pub const SLOTS: u16 = 1024;
 
 /// In a check run: looks at an object's ends, reports wrong ones, folds both into `sum`.
 ///
@@ -19,7 +25,7 @@ use crate::tally;
 ///
 /// The handle came from `pool`, for an object made with `tag`, and was not taken.
 #[inline(always)]
-unsafe fn verify<T: Object, P: Pool<T>>(pool: &P, handle: &P::Handle, tag: u64, sum: &mut u64) {
+unsafe fn verify<T: Object, P: RawPool<T>>(pool: &P, handle: &P::Handle, tag: u64, sum: &mut u64) {
     if P::CHECKED {
         // SAFETY: the caller's duty is the callee's.
         let (first, last) = unsafe { pool.look(handle, T::ends) };
@@ -35,7 +41,7 @@ macro_rules! by_words {
     ($words:expr, [$($n:literal),+], $name:ident => $cell:expr) => {
         match $words {
             $($n => {
-                type $name = crate::objects::Words<$n>;
+                type $name = crate::objects::WordObject<$n>;
                 $cell
             })+
             other => panic!("no such workload of objects of {other} words; there are {:?}", [$($n),+]),
@@ -43,3 +49,47 @@ macro_rules! by_words {
     };
 }
 use by_words;
+
+/// A pool whose objects a generic workload uses. They have one size.
+struct ObjectStock<T, P> {
+    pool: P,
+    objects: PhantomData<T>,
+}
+
+impl<T: Object, P: RawPool<T>> Stock for ObjectStock<T, P> {
+    const SIZED: bool = false;
+    type Item = P::Handle;
+
+    #[inline(always)]
+    unsafe fn take(&mut self, tag: u64, _size: u16) -> P::Handle {
+        self.pool.put(T::new(tag))
+    }
+
+    #[inline(always)]
+    unsafe fn verify(&self, handle: &P::Handle, tag: u64, _size: u16, sum: &mut u64) {
+        // SAFETY: this pool made the object with this tag, and it is live.
+        unsafe { verify::<T, P>(&self.pool, handle, tag, sum) };
+    }
+
+    #[inline(always)]
+    unsafe fn free(&mut self, handle: P::Handle, _size: u16) {
+        // SAFETY: the handle is this pool's.
+        unsafe { self.pool.take(handle) };
+    }
+}
+
+/// Makes a stock of objects of 64 bytes, of which at most `most` are live.
+fn stock<M: Maker>(most: usize) -> ObjectStock<WordObject<8>, M::Pool<WordObject<8>>> {
+    ObjectStock { pool: M::make_for(most), objects: PhantomData }
+}
+
+/// Builds a cell of S3 with 1,024 objects of 64 bytes.
+pub fn slots<M: Maker>(context: &Context) -> Box<dyn Cell> {
+    Box::new(Replacing::new(stock::<M>(usize::from(SLOTS)), context.seed, SLOTS, SizeSpread::Fixed(64), 0))
+}
+
+/// Builds a cell of S6 with objects of 64 bytes. One in `one_in` is late; 0 means none.
+pub fn stragglers<M: Maker>(one_in: usize, context: &Context) -> Box<dyn Cell> {
+    let most = WINDOW + (WINDOW * LONGER).checked_div(one_in).unwrap_or(0);
+    Box::new(Straggling::new(stock::<M>(most), context.seed, one_in))
+}

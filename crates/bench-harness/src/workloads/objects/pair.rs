@@ -3,7 +3,7 @@
 use core::marker::PhantomData;
 
 use super::{by_words, verify};
-use crate::objects::{Maker, Object, Pool};
+use crate::objects::{Maker, Object, RawPool};
 use crate::workloads::{Cell, Context, mix};
 
 /// Pairs after which an arena is reset, which does not take back even its last object.
@@ -11,7 +11,7 @@ const BETWEEN_RESETS: u64 = 256;
 
 /// Makes and drops an object, `ops` times.
 #[inline(never)]
-pub fn pair<T: Object, P: Pool<T>>(pool: &P, ops: u64) -> u64 {
+pub fn pair<T: Object, P: RawPool<T>>(pool: &P, ops: u64) -> u64 {
     let mut sum = 0;
     for i in 0..ops {
         let handle = pool.put(T::new(i));
@@ -23,12 +23,12 @@ pub fn pair<T: Object, P: Pool<T>>(pool: &P, ops: u64) -> u64 {
     sum
 }
 
-struct Pair<T, P> {
+struct ObjectPair<T, P> {
     pool: P,
     objects: PhantomData<T>,
 }
 
-impl<T: Object, P: Pool<T>> Cell for Pair<T, P> {
+impl<T: Object, P: RawPool<T>> Cell for ObjectPair<T, P> {
     fn run(&mut self, units: u64) -> u64 {
         let mut sum = 0;
         let mut left = units;
@@ -43,7 +43,7 @@ impl<T: Object, P: Pool<T>> Cell for Pair<T, P> {
 }
 
 fn boxed<M: Maker, T: Object>() -> Box<dyn Cell> {
-    Box::new(Pair { pool: M::make_for::<T>(1), objects: PhantomData })
+    Box::new(ObjectPair { pool: M::make_for::<T>(1), objects: PhantomData })
 }
 
 /// Words of the objects that there are.

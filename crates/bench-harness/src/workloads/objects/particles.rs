@@ -1,9 +1,11 @@
 //! S11, particles: ten thousand objects of a simulation. In each frame one in fifty dies, wherever it stands, as many come, and
 //! all that are alive are looked at in their order. What a pool does for that look shows beside what it does for births.
 
+use rand::seq::SliceRandom;
+
 use super::verify;
-use crate::objects::{Maker, Object, Pool, Words};
-use crate::workloads::rng::Rng;
+use crate::objects::{Maker, Object, RawPool, WordObject};
+use crate::workloads::draws::stream;
 use crate::workloads::{Cell, Context, mix};
 
 /// Objects alive.
@@ -13,10 +15,10 @@ pub const BORN: usize = ALIVE as usize / 50;
 /// How often each place is in the table.
 const TIMES: usize = 4;
 
-type Particle = Words<8>;
+type Particle = WordObject<8>;
 
 /// What is alive, and the table that says who dies.
-struct Particles<P: Pool<Particle>> {
+struct Particles<P: RawPool<Particle>> {
     /// An object and its tag; none but between a death and a birth.
     alive: Vec<Option<(P::Handle, u64)>>,
     /// Every place some times over, each time in another order, so that those of a frame differ.
@@ -25,14 +27,14 @@ struct Particles<P: Pool<Particle>> {
     pool: P,
 }
 
-impl<P: Pool<Particle>> Particles<P> {
+impl<P: RawPool<Particle>> Particles<P> {
     /// Fills the places.
     fn new(pool: P, seed: u64) -> Self {
-        let mut rng = Rng::new(seed, 15);
+        let mut rng = stream(seed, 15);
         let mut dying = Vec::with_capacity(TIMES * usize::from(ALIVE));
         for _ in 0..TIMES {
             let mut order: Vec<u16> = (0..ALIVE).collect();
-            rng.shuffle(&mut order);
+            order.shuffle(&mut rng);
             dying.extend(order);
         }
         let alive = (0..u64::from(ALIVE)).map(|tag| Some((pool.put(Particle::new(tag)), tag))).collect();
@@ -66,13 +68,13 @@ impl<P: Pool<Particle>> Particles<P> {
     }
 }
 
-impl<P: Pool<Particle>> Cell for Particles<P> {
+impl<P: RawPool<Particle>> Cell for Particles<P> {
     fn run(&mut self, units: u64) -> u64 {
         (0..units).fold(0, |sum, _| mix(sum, self.frame()))
     }
 }
 
-impl<P: Pool<Particle>> Drop for Particles<P> {
+impl<P: RawPool<Particle>> Drop for Particles<P> {
     fn drop(&mut self) {
         for (handle, _) in self.alive.drain(..).flatten() {
             // SAFETY: the handle is this pool's.

@@ -12,8 +12,8 @@ use core::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
-use crate::objects::{Counter, Maker, Object, Pool};
-use crate::workloads::crew::{Mate, Meeting, Shared, Travelling};
+use crate::objects::{Counter, Maker, Object, RawPool};
+use crate::workloads::crew::{AcrossThreads, Mate, Meeting, Travelling};
 use crate::workloads::{Cell, Context};
 
 /// Objects of a thread in a unit.
@@ -22,7 +22,7 @@ const OBJECTS: u64 = 64;
 const WRITES: u64 = 100;
 
 /// Counts to a hundred in every object, after replacing it where that is asked.
-fn scratch<P: Pool<Counter>>(pool: &P, first: Option<P::Handle>, objects: u64) -> u64 {
+fn scratch<P: RawPool<Counter>>(pool: &P, first: Option<P::Handle>, objects: u64) -> u64 {
     let mut current = first;
     let mut sum = 0;
     for _ in 0..objects {
@@ -49,22 +49,22 @@ fn scratch<P: Pool<Counter>>(pool: &P, first: Option<P::Handle>, objects: u64) -
     sum
 }
 
-struct Sharing<P: Pool<Counter>> {
+struct Sharing<P: RawPool<Counter>> {
     mate: Option<Mate>,
     gifts: Option<SyncSender<Travelling<P::Handle>>>,
     meeting: Arc<Meeting>,
     rounds: usize,
     passive: bool,
-    pool: Shared<P>,
+    pool: AcrossThreads<P>,
     objects: PhantomData<Counter>,
 }
 
-impl<P: Pool<Counter>> Sharing<P> {
+impl<P: RawPool<Counter>> Sharing<P> {
     fn new(pool: P, passive: bool, context: &Context) -> Self {
-        let pool = Shared(Arc::new(pool));
+        let pool = AcrossThreads(Arc::new(pool));
         let meeting = Arc::new(Meeting::new(2));
         let (gifts, given) = sync_channel::<Travelling<P::Handle>>(1);
-        let (theirs, met) = (Shared(Arc::clone(&pool.0)), Arc::clone(&meeting));
+        let (theirs, met) = (AcrossThreads(Arc::clone(&pool.0)), Arc::clone(&meeting));
         let mate = Mate::new(context.second_cpu, move || {
             let theirs = theirs;
             let mut round = 0;
@@ -80,7 +80,7 @@ impl<P: Pool<Counter>> Sharing<P> {
     }
 }
 
-impl<P: Pool<Counter>> Cell for Sharing<P> {
+impl<P: RawPool<Counter>> Cell for Sharing<P> {
     fn run(&mut self, units: u64) -> u64 {
         let gone = "the second thread ended early";
         let (mate, gifts) = (self.mate.as_ref().expect(gone), self.gifts.as_ref().expect(gone));
@@ -99,7 +99,7 @@ impl<P: Pool<Counter>> Cell for Sharing<P> {
     }
 }
 
-impl<P: Pool<Counter>> Drop for Sharing<P> {
+impl<P: RawPool<Counter>> Drop for Sharing<P> {
     fn drop(&mut self) {
         self.gifts = None;
         self.mate = None;

@@ -5,9 +5,9 @@ use core::marker::PhantomData;
 use std::sync::Arc;
 
 use super::batch::batch;
-use crate::objects::{Maker, Object, Pool, Words};
+use crate::objects::{Maker, Object, RawPool, WordObject};
 use crate::os;
-use crate::workloads::crew::{Mate, Meeting, Shared, Travelling};
+use crate::workloads::crew::{AcrossThreads, Mate, Meeting, Travelling};
 use crate::workloads::{Cell, Context, mix};
 
 fn room<H>(n: usize) -> Vec<H> {
@@ -17,25 +17,25 @@ fn room<H>(n: usize) -> Vec<H> {
 }
 
 /// Two threads over one pool.
-struct AtOnce<T: Object, P: Pool<T>> {
+struct AtOnce<T: Object, P: RawPool<T>> {
     mate: Mate,
     meeting: Arc<Meeting>,
     rounds: usize,
     handles: Vec<P::Handle>,
-    pool: Shared<P>,
+    pool: AcrossThreads<P>,
     objects: PhantomData<T>,
 }
 
 /// So many batches.
-fn batches<T: Object, P: Pool<T>>(pool: &P, handles: &mut Vec<P::Handle>, units: u64) -> u64 {
+fn batches<T: Object, P: RawPool<T>>(pool: &P, handles: &mut Vec<P::Handle>, units: u64) -> u64 {
     (0..units).fold(0, |sum, _| mix(sum, batch::<T, P>(pool, handles)))
 }
 
-impl<T: Object, P: Pool<T>> AtOnce<T, P> {
+impl<T: Object, P: RawPool<T>> AtOnce<T, P> {
     fn new(pool: P, n: usize, context: &Context) -> Self {
-        let pool = Shared(Arc::new(pool));
+        let pool = AcrossThreads(Arc::new(pool));
         let meeting = Arc::new(Meeting::new(2));
-        let theirs = Shared(Arc::clone(&pool.0));
+        let theirs = AcrossThreads(Arc::clone(&pool.0));
         let met = Arc::clone(&meeting);
         let mate = Mate::new(context.second_cpu, move || {
             let theirs = theirs;
@@ -51,7 +51,7 @@ impl<T: Object, P: Pool<T>> AtOnce<T, P> {
     }
 }
 
-impl<T: Object, P: Pool<T>> Cell for AtOnce<T, P> {
+impl<T: Object, P: RawPool<T>> Cell for AtOnce<T, P> {
     fn run(&mut self, units: u64) -> u64 {
         self.mate.order(units);
         self.meeting.wait(self.rounds);
@@ -68,23 +68,23 @@ impl<T: Object, P: Pool<T>> Cell for AtOnce<T, P> {
 
 /// A cell of two threads with `n` objects of 40 bytes each.
 pub fn at_once<M: Maker>(n: usize, context: &Context) -> Box<dyn Cell> {
-    type T = Words<5>;
+    type T = WordObject<5>;
     Box::new(AtOnce::<T, _>::new(M::make_for::<T>(2 * n), n, context))
 }
 
 /// Objects that a thread leaves to the next one.
-struct Generations<T: Object, P: Pool<T>> {
+struct ObjectGenerations<T: Object, P: RawPool<T>> {
     left: Vec<P::Handle>,
     n: usize,
-    pool: Shared<P>,
+    pool: AcrossThreads<P>,
     cpu: Option<usize>,
     objects: PhantomData<T>,
 }
 
-impl<T: Object, P: Pool<T>> Generations<T, P> {
+impl<T: Object, P: RawPool<T>> ObjectGenerations<T, P> {
     /// Replaces every object, on a thread of its own.
     fn next(&mut self) -> u64 {
-        let theirs = Shared(Arc::clone(&self.pool.0));
+        let theirs = AcrossThreads(Arc::clone(&self.pool.0));
         let left = Travelling(core::mem::take(&mut self.left));
         let (n, cpu) = (self.n, self.cpu);
         let thread = std::thread::spawn(move || {
@@ -114,7 +114,7 @@ impl<T: Object, P: Pool<T>> Generations<T, P> {
     }
 }
 
-impl<T: Object, P: Pool<T>> Cell for Generations<T, P> {
+impl<T: Object, P: RawPool<T>> Cell for ObjectGenerations<T, P> {
     fn run(&mut self, units: u64) -> u64 {
         (0..units).fold(0, |sum, _| mix(sum, self.next()))
     }
@@ -124,7 +124,7 @@ impl<T: Object, P: Pool<T>> Cell for Generations<T, P> {
     }
 }
 
-impl<T: Object, P: Pool<T>> Drop for Generations<T, P> {
+impl<T: Object, P: RawPool<T>> Drop for ObjectGenerations<T, P> {
     fn drop(&mut self) {
         for handle in self.left.drain(..) {
             // SAFETY: the handle is this pool's.
@@ -135,10 +135,10 @@ impl<T: Object, P: Pool<T>> Drop for Generations<T, P> {
 
 /// A cell in which thread after thread replaces `n` objects of 40 bytes that the one before made.
 pub fn generations<M: Maker>(n: usize, context: &Context) -> Box<dyn Cell> {
-    type T = Words<5>;
-    let pool = Shared(Arc::new(M::make_for::<T>(n + 1)));
+    type T = WordObject<5>;
+    let pool = AcrossThreads(Arc::new(M::make_for::<T>(n + 1)));
     let mut cell =
-        Generations { left: Vec::new(), n, pool, cpu: context.second_cpu, objects: PhantomData::<T> };
+        ObjectGenerations { left: Vec::new(), n, pool, cpu: context.second_cpu, objects: PhantomData::<T> };
     cell.next();
     Box::new(cell)
 }

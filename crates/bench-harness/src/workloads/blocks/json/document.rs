@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use allocator_api2::alloc::Global;
+use rand::RngExt;
 
 use super::{parse, walk};
-use crate::workloads::rng::Rng;
+use crate::workloads::draws::{SplitMix64, stream};
 
 /// Where it lies below a toolchain's root when its sources are installed.
 const REAL: &str = "lib/rustlib/src/rust/library/stdarch/intrinsics_data/arm_intrinsics.json";
@@ -93,7 +94,7 @@ const SYLLABLES: [&str; 16] =
 /// strings, small objects in lists, some numbers, booleans, nulls and escapes.
 #[must_use]
 pub fn generate(seed: u64, length: usize) -> Vec<u8> {
-    let mut rng = Rng::new(seed, 4);
+    let mut rng = stream(seed, 4);
     let mut text = String::with_capacity(length + 4096);
     text.push_str("[\n");
     while text.len() < length {
@@ -106,30 +107,40 @@ pub fn generate(seed: u64, length: usize) -> Vec<u8> {
     text.into_bytes()
 }
 
-fn entry(text: &mut String, rng: &mut Rng) {
+fn entry(text: &mut String, rng: &mut SplitMix64) {
     use core::fmt::Write;
 
     text.push_str("  {\n    \"name\": ");
     string(text, rng, 2, 5);
     text.push_str(",\n    \"arguments\": [");
-    for i in 0..=rng.below(4) {
+    for i in 0..=rng.random_range(0..4_u64) {
         text.push_str(if i == 0 { "" } else { ", " });
         string(text, rng, 2, 6);
     }
     text.push_str("],\n    \"returns\": {\"value\": ");
     string(text, rng, 1, 3);
     // Writing to a string does not fail.
-    let _ = write!(text, "}},\n    \"cycles\": {}.{}", rng.below(40), rng.below(100));
-    let _ = write!(text, ",\n    \"widths\": [{}, {}]", 8 << rng.below(4), rng.below(1000));
-    text.push_str(if rng.below(2) == 0 { ",\n    \"safe\": true" } else { ",\n    \"safe\": false" });
+    let _ =
+        write!(text, "}},\n    \"cycles\": {}.{}", rng.random_range(0..40_u64), rng.random_range(0..100_u64));
+    let _ = write!(
+        text,
+        ",\n    \"widths\": [{}, {}]",
+        8 << rng.random_range(0..4_u64),
+        rng.random_range(0..1000_u64)
+    );
+    text.push_str(if rng.random_range(0..2_u64) == 0 {
+        ",\n    \"safe\": true"
+    } else {
+        ",\n    \"safe\": false"
+    });
     text.push_str(",\n    \"registers\": {");
-    for i in 0..=rng.below(3) {
+    for i in 0..=rng.random_range(0..3_u64) {
         let _ = write!(text, "{}\"r{i}\": {{\"range\": null, \"kind\": ", if i == 0 { "" } else { ", " });
         string(text, rng, 1, 2);
         text.push('}');
     }
     text.push_str("},\n    \"steps\": [[");
-    for i in 0..=rng.below(6) {
+    for i in 0..=rng.random_range(0..6_u64) {
         text.push_str(if i == 0 { "" } else { ", " });
         string(text, rng, 3, 20);
     }
@@ -137,11 +148,11 @@ fn entry(text: &mut String, rng: &mut Rng) {
 }
 
 /// A quoted string of `low` to `high` syllables, now and then with an escape.
-fn string(text: &mut String, rng: &mut Rng, low: u64, high: u64) {
+fn string(text: &mut String, rng: &mut SplitMix64, low: u64, high: u64) {
     text.push('"');
-    for _ in 0..low + rng.below(high - low + 1) {
-        text.push_str(SYLLABLES[rng.below(16) as usize]);
-        match rng.below(24) {
+    for _ in 0..low + rng.random_range(0..high - low + 1) {
+        text.push_str(SYLLABLES[rng.random_range(0..16_u64) as usize]);
+        match rng.random_range(0..24_u64) {
             0 => text.push('_'),
             1 => text.push_str("\\n"),
             2 => text.push(' '),

@@ -9,7 +9,7 @@ mod tree;
 pub(crate) use self::document::toolchains;
 pub use self::document::{Document, generate};
 pub use self::parser::{ParseError, parse};
-pub use self::tree::{Member, Node, Storage, Text, Walk, walk};
+pub use self::tree::{JsonNode, JsonWalk, Member, Storage, Text, walk};
 
 use std::sync::Arc;
 
@@ -29,12 +29,12 @@ pub fn round_trip<R: RawAlloc + Copy>(alloc: R, text: &[u8]) -> Result<u64, Pars
     Ok(walk(&tree).sum)
 }
 
-struct Json<C> {
+struct BlockJson<C> {
     alloc: C,
     document: Arc<Document>,
 }
 
-impl<C: Contender> Cell for Json<C> {
+impl<C: Contender> Cell for BlockJson<C> {
     fn run(&mut self, units: u64) -> u64 {
         let mut sum = 0;
         for _ in 0..units {
@@ -67,5 +67,5 @@ pub fn cell<C: Contender>(littered: bool, context: &Context) -> Box<dyn Cell> {
     if littered {
         litter::scatter::<C::Backing>(|| held(&context.document), context.seed);
     }
-    Box::new(Json { alloc: C::create(), document: Arc::clone(&context.document) })
+    Box::new(BlockJson { alloc: C::create(), document: Arc::clone(&context.document) })
 }

@@ -4,7 +4,7 @@ use core::fmt;
 
 use allocator_api2::vec::Vec;
 
-use super::tree::{Member, Node, Storage, Text};
+use super::tree::{JsonNode, Member, Storage, Text};
 
 /// Deepest nesting that is followed.
 const DEPTH: usize = 256;
@@ -31,7 +31,7 @@ impl core::error::Error for ParseError {}
 /// # Errors
 ///
 /// Where the text is not JSON, or nested deeper than 256.
-pub fn parse<S: Storage>(text: &[u8], storage: S) -> Result<Node<S>, ParseError> {
+pub fn parse<S: Storage>(text: &[u8], storage: S) -> Result<JsonNode<S>, ParseError> {
     let mut parser = Parser { text, at: 0, depth: 0, storage };
     let root = parser.value()?;
     parser.blank();
@@ -67,7 +67,7 @@ impl<S: Storage> Parser<'_, S> {
         found
     }
 
-    fn word(&mut self, word: &'static str, node: Node<S>) -> Result<Node<S>, ParseError> {
+    fn word(&mut self, word: &'static str, node: JsonNode<S>) -> Result<JsonNode<S>, ParseError> {
         if self.text[self.at..].starts_with(word.as_bytes()) {
             self.at += word.len();
             Ok(node)
@@ -76,15 +76,15 @@ impl<S: Storage> Parser<'_, S> {
         }
     }
 
-    fn value(&mut self) -> Result<Node<S>, ParseError> {
+    fn value(&mut self) -> Result<JsonNode<S>, ParseError> {
         self.blank();
         match self.peek() {
             Some(b'{') => self.nested(Self::map),
             Some(b'[') => self.nested(Self::list),
-            Some(b'"') => self.string().map(Node::Text),
-            Some(b't') => self.word("true", Node::Bool(true)),
-            Some(b'f') => self.word("false", Node::Bool(false)),
-            Some(b'n') => self.word("null", Node::Null),
+            Some(b'"') => self.string().map(JsonNode::Text),
+            Some(b't') => self.word("true", JsonNode::Bool(true)),
+            Some(b'f') => self.word("false", JsonNode::Bool(false)),
+            Some(b'n') => self.word("null", JsonNode::Null),
             Some(b'-' | b'0'..=b'9') => self.number(),
             _ => Err(self.expected("a value")),
         }
@@ -95,7 +95,10 @@ impl<S: Storage> Parser<'_, S> {
         Ok(self.storage.boxed(node))
     }
 
-    fn nested(&mut self, inner: fn(&mut Self) -> Result<Node<S>, ParseError>) -> Result<Node<S>, ParseError> {
+    fn nested(
+        &mut self,
+        inner: fn(&mut Self) -> Result<JsonNode<S>, ParseError>,
+    ) -> Result<JsonNode<S>, ParseError> {
         self.depth += 1;
         if self.depth > DEPTH {
             return Err(self.expected("at most 256 levels"));
@@ -106,17 +109,17 @@ impl<S: Storage> Parser<'_, S> {
         Ok(node)
     }
 
-    fn list(&mut self) -> Result<Node<S>, ParseError> {
+    fn list(&mut self) -> Result<JsonNode<S>, ParseError> {
         let mut items = Vec::new_in(self.storage.alloc());
         self.blank();
         if self.eat(b']') {
-            return Ok(Node::List(items));
+            return Ok(JsonNode::List(items));
         }
         loop {
             items.push(self.boxed()?);
             self.blank();
             if self.eat(b']') {
-                return Ok(Node::List(items));
+                return Ok(JsonNode::List(items));
             }
             if !self.eat(b',') {
                 return Err(self.expected("`,` or `]`"));
@@ -124,11 +127,11 @@ impl<S: Storage> Parser<'_, S> {
         }
     }
 
-    fn map(&mut self) -> Result<Node<S>, ParseError> {
+    fn map(&mut self) -> Result<JsonNode<S>, ParseError> {
         let mut members = Vec::new_in(self.storage.alloc());
         self.blank();
         if self.eat(b'}') {
-            return Ok(Node::Map(members));
+            return Ok(JsonNode::Map(members));
         }
         loop {
             self.blank();
@@ -140,7 +143,7 @@ impl<S: Storage> Parser<'_, S> {
             members.push(Member { key, value: self.boxed()? });
             self.blank();
             if self.eat(b'}') {
-                return Ok(Node::Map(members));
+                return Ok(JsonNode::Map(members));
             }
             if !self.eat(b',') {
                 return Err(self.expected("`,` or `}`"));
@@ -148,14 +151,14 @@ impl<S: Storage> Parser<'_, S> {
         }
     }
 
-    fn number(&mut self) -> Result<Node<S>, ParseError> {
+    fn number(&mut self) -> Result<JsonNode<S>, ParseError> {
         let start = self.at;
         while matches!(self.peek(), Some(b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9')) {
             self.at += 1;
         }
         let digits = core::str::from_utf8(&self.text[start..self.at]).ok();
         let value = digits.and_then(|digits| digits.parse().ok());
-        value.map(Node::Number).ok_or(ParseError { at: start, expected: "a number" })
+        value.map(JsonNode::Number).ok_or(ParseError { at: start, expected: "a number" })
     }
 
     /// A string: copied at once up to the first escape, byte by byte behind it.
@@ -242,16 +245,16 @@ mod tests {
     use super::super::document::generate;
     use super::*;
 
-    fn same(ours: &Node<Global>, theirs: &Value) -> bool {
+    fn same(ours: &JsonNode<Global>, theirs: &Value) -> bool {
         match (ours, theirs) {
-            (Node::Null, Value::Null) => true,
-            (Node::Bool(a), Value::Bool(b)) => a == b,
-            (Node::Number(a), Value::Number(b)) => b.as_f64() == Some(*a),
-            (Node::Text(a), Value::String(b)) => a.as_slice() == b.as_bytes(),
-            (Node::List(a), Value::Array(b)) => {
+            (JsonNode::Null, Value::Null) => true,
+            (JsonNode::Bool(a), Value::Bool(b)) => a == b,
+            (JsonNode::Number(a), Value::Number(b)) => b.as_f64() == Some(*a),
+            (JsonNode::Text(a), Value::String(b)) => a.as_slice() == b.as_bytes(),
+            (JsonNode::List(a), Value::Array(b)) => {
                 a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
             }
-            (Node::Map(a), Value::Object(b)) => {
+            (JsonNode::Map(a), Value::Object(b)) => {
                 let found = |m: &Member<Global>| core::str::from_utf8(&m.key).ok().and_then(|key| b.get(key));
                 a.len() == b.len() && a.iter().all(|m| found(m).is_some_and(|value| same(&m.value, value)))
             }

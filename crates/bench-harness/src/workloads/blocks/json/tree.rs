@@ -15,18 +15,18 @@ pub trait Storage: Sized {
     type Alloc: Allocator + Copy;
 
     /// What a node is held by.
-    type Boxed: Deref<Target = Node<Self>>;
+    type Boxed: Deref<Target = JsonNode<Self>>;
 
     /// For strings and lists.
     fn alloc(&self) -> Self::Alloc;
 
     /// Stores a node.
-    fn boxed(&self, node: Node<Self>) -> Self::Boxed;
+    fn boxed(&self, node: JsonNode<Self>) -> Self::Boxed;
 }
 
 impl<A: Allocator + Copy> Storage for A {
     type Alloc = A;
-    type Boxed = Box<Node<A>, A>;
+    type Boxed = Box<JsonNode<A>, A>;
 
     #[inline(always)]
     fn alloc(&self) -> A {
@@ -34,7 +34,7 @@ impl<A: Allocator + Copy> Storage for A {
     }
 
     #[inline(always)]
-    fn boxed(&self, node: Node<A>) -> Self::Boxed {
+    fn boxed(&self, node: JsonNode<A>) -> Self::Boxed {
         Box::new_in(node, *self)
     }
 }
@@ -51,7 +51,7 @@ pub struct Member<S: Storage> {
 }
 
 /// A value.
-pub enum Node<S: Storage> {
+pub enum JsonNode<S: Storage> {
     /// `null`
     Null,
     /// `true` or `false`
@@ -67,7 +67,7 @@ pub enum Node<S: Storage> {
 }
 
 // Said outright: a node holds what holds nodes, so that the compiler would go round in circles.
-impl<S: Storage> Unpin for Node<S> {}
+impl<S: Storage> Unpin for JsonNode<S> {}
 
 impl<S: Storage> fmt::Debug for Member<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -75,7 +75,7 @@ impl<S: Storage> fmt::Debug for Member<S> {
     }
 }
 
-impl<S: Storage> fmt::Debug for Node<S> {
+impl<S: Storage> fmt::Debug for JsonNode<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Null => f.write_str("Null"),
@@ -90,7 +90,7 @@ impl<S: Storage> fmt::Debug for Node<S> {
 
 /// What a walk finds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Walk {
+pub struct JsonWalk {
     /// Values, the root included.
     pub nodes: u64,
     /// Bytes in strings and keys.
@@ -99,7 +99,7 @@ pub struct Walk {
     pub sum: u64,
 }
 
-impl Walk {
+impl JsonWalk {
     fn word(&mut self, word: u64) {
         self.sum = mix(self.sum, word);
     }
@@ -114,20 +114,20 @@ impl Walk {
         }
     }
 
-    fn node<S: Storage>(&mut self, node: &Node<S>) {
+    fn node<S: Storage>(&mut self, node: &JsonNode<S>) {
         self.nodes += 1;
         match node {
-            Node::Null => self.word(1),
-            Node::Bool(value) => self.word(2 + u64::from(*value)),
-            Node::Number(value) => self.word(value.to_bits()),
-            Node::Text(text) => self.text(text),
-            Node::List(items) => {
+            JsonNode::Null => self.word(1),
+            JsonNode::Bool(value) => self.word(2 + u64::from(*value)),
+            JsonNode::Number(value) => self.word(value.to_bits()),
+            JsonNode::Text(text) => self.text(text),
+            JsonNode::List(items) => {
                 self.word(items.len() as u64);
                 for item in items {
                     self.node(item);
                 }
             }
-            Node::Map(members) => {
+            JsonNode::Map(members) => {
                 self.word(members.len() as u64);
                 for member in members {
                     self.text(&member.key);
@@ -140,8 +140,8 @@ impl Walk {
 
 /// Visits every value and every byte of text, in document order.
 #[must_use]
-pub fn walk<S: Storage>(root: &Node<S>) -> Walk {
-    let mut found = Walk::default();
+pub fn walk<S: Storage>(root: &JsonNode<S>) -> JsonWalk {
+    let mut found = JsonWalk::default();
     found.node(root);
     found
 }

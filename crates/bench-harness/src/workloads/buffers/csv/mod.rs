@@ -3,7 +3,7 @@
 
 mod table;
 
-pub use self::table::{COLUMNS, Table};
+pub use self::table::{COLUMNS, CsvTable};
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ const GROUPS: usize = 4096;
 
 /// The rows of the window, and how many of them are in each group.
 #[derive(Debug)]
-pub struct Window<B> {
+pub struct RowWindow<B> {
     /// Fields, [`COLUMNS`] for each row.
     fields: Vec<Option<OrHeap<B>>>,
     /// Which field of a row is its key.
@@ -32,7 +32,7 @@ pub struct Window<B> {
     next: usize,
 }
 
-impl<B> Default for Window<B> {
+impl<B> Default for RowWindow<B> {
     fn default() -> Self {
         Self {
             fields: (0..ROWS * COLUMNS).map(|_| None).collect(),
@@ -52,7 +52,7 @@ fn group(key: &impl Readable) -> usize {
 
 /// Takes the row at `place` out of the window.
 #[inline(always)]
-fn leave<S: Source>(window: &mut Window<S::Buf>, place: usize, sum: &mut u64) {
+fn leave<S: Source>(window: &mut RowWindow<S::Buf>, place: usize, sum: &mut u64) {
     let first = place * COLUMNS;
     let key = first + usize::from(window.keys[place]);
     if let Some(key) = &window.fields[key] {
@@ -81,7 +81,7 @@ fn leave<S: Source>(window: &mut Window<S::Buf>, place: usize, sum: &mut u64) {
 ///
 /// When the text of the table is not CSV, which was tried when it was loaded.
 #[inline(never)]
-pub fn stream<S: Source>(source: &mut S, window: &mut Window<S::Buf>, table: &Table) -> u64 {
+pub fn stream<S: Source>(source: &mut S, window: &mut RowWindow<S::Buf>, table: &CsvTable) -> u64 {
     let mut reader = table::reader(&table.text);
     let mut record = ByteRecord::new();
     let mut sum = 0;
@@ -119,8 +119,8 @@ pub fn stream<S: Source>(source: &mut S, window: &mut Window<S::Buf>, table: &Ta
 }
 
 struct Csv<S: Source> {
-    window: Window<S::Buf>,
-    table: Arc<Table>,
+    window: RowWindow<S::Buf>,
+    table: Arc<CsvTable>,
     source: S,
 }
 
@@ -140,12 +140,12 @@ impl<S: Source> Cell for Csv<S> {
 
 /// A cell over the table of this host, on ground that is littered if wanted.
 pub fn cell<S: Source>(littered: bool, context: &Context) -> Box<dyn Cell> {
-    let table = Table::shared();
+    let table = CsvTable::shared();
     if littered {
         litter::scatter::<S::Backing>(|| litter::of_lengths(table.window()), context.seed);
     }
     let demand = Demand { largest: table.largest, buffers: table.fields_alive, bytes: table.bytes_alive };
-    Box::new(Csv { window: Window::<S::Buf>::default(), source: S::create(&demand), table })
+    Box::new(Csv { window: RowWindow::<S::Buf>::default(), source: S::create(&demand), table })
 }
 
 #[cfg(test)]
@@ -156,10 +156,10 @@ mod tests {
 
     #[test]
     fn the_window_holds_a_thousand_rows_and_counts_them() {
-        let table = Table::generated(5);
+        let table = CsvTable::generated(5);
         let demand = Demand { largest: table.largest, buffers: table.fields_alive, bytes: table.bytes_alive };
         let mut source = Vectors::<System>::create(&demand);
-        let mut window = Window::default();
+        let mut window = RowWindow::default();
         stream(&mut source, &mut window, &table);
         assert_eq!(window.groups.iter().sum::<u32>() as usize, ROWS, "every row has a key");
         let first = stream(&mut source, &mut window, &table);

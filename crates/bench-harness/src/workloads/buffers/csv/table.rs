@@ -7,9 +7,10 @@ use std::sync::{Arc, OnceLock};
 use std::{env, fs};
 
 use csv::{ByteRecord, Reader, ReaderBuilder};
+use rand::RngExt;
 
 use super::ROWS;
-use crate::workloads::rng::Rng;
+use crate::workloads::draws::stream;
 
 /// Fields of a row that are looked at.
 pub const COLUMNS: usize = 16;
@@ -24,7 +25,7 @@ const FOLDER: &str = "examples/data/bench";
 
 /// A text of rows, and what a window over it holds at most.
 #[derive(Debug)]
-pub struct Table {
+pub struct CsvTable {
     /// The rows, as they were in the files.
     pub text: Vec<u8>,
     /// How many there are.
@@ -39,7 +40,7 @@ pub struct Table {
     pub bytes_alive: usize,
 }
 
-impl Table {
+impl CsvTable {
     /// The table of this host, read once.
     ///
     /// # Panics
@@ -47,7 +48,7 @@ impl Table {
     /// Never: what the generator writes is CSV, which a test checks.
     #[must_use]
     pub fn shared() -> Arc<Self> {
-        static SHARED: OnceLock<Arc<Table>> = OnceLock::new();
+        static SHARED: OnceLock<Arc<CsvTable>> = OnceLock::new();
         let load = || Self::shipped().unwrap_or_else(|| Self::generated(4141));
         Arc::clone(SHARED.get_or_init(|| Arc::new(load())))
     }
@@ -92,17 +93,27 @@ impl Table {
     /// Never, as for [`shared`](Self::shared).
     #[must_use]
     pub fn generated(seed: u64) -> Self {
-        let mut rng = Rng::new(seed, 23);
+        let mut rng = stream(seed, 23);
         let mut text = String::new();
         for _ in 0..ROWS * FILES.len() {
             // Writing to a string does not fail.
-            let _ = write!(text, "place{},{}", rng.below(40), if rng.below(3) == 0 { "" } else { "gusts" });
-            let _ =
-                write!(text, ",{},station {},\"unit, {}\",", rng.below(100_000), rng.below(60), rng.below(9));
-            for _ in 0..rng.below(20) {
+            let _ = write!(
+                text,
+                "place{},{}",
+                rng.random_range(0..40_u64),
+                if rng.random_range(0..3_u64) == 0 { "" } else { "gusts" }
+            );
+            let _ = write!(
+                text,
+                ",{},station {},\"unit, {}\",",
+                rng.random_range(0..100_000_u64),
+                rng.random_range(0..60_u64),
+                rng.random_range(0..9_u64)
+            );
+            for _ in 0..rng.random_range(0..20_u64) {
                 text.push_str("and so on ");
             }
-            let _ = writeln!(text, ",{}.{}", rng.below(90), rng.below(1000));
+            let _ = writeln!(text, ",{}.{}", rng.random_range(0..90_u64), rng.random_range(0..1000_u64));
         }
         Self::new(text.into_bytes()).expect("the generator writes CSV")
     }
@@ -188,9 +199,9 @@ mod tests {
 
     #[test]
     fn generated_rows_are_the_same_for_a_seed() {
-        let table = Table::generated(3);
-        assert_eq!(table.text, Table::generated(3).text);
-        assert_ne!(table.text, Table::generated(4).text);
+        let table = CsvTable::generated(3);
+        assert_eq!(table.text, CsvTable::generated(3).text);
+        assert_ne!(table.text, CsvTable::generated(4).text);
         assert_eq!(table.rows, ROWS * FILES.len());
         assert!(table.fields_alive > 4 * ROWS && table.fields_alive < table.fields, "{table:?}");
     }
@@ -207,8 +218,8 @@ mod tests {
 
     #[test]
     fn the_shipped_tables_are_used_where_they_are() {
-        let table = Table::shared();
+        let table = CsvTable::shared();
         assert_eq!(table.rows, ROWS * FILES.len());
-        assert_eq!(Table::shipped().is_some(), Table::origin().starts_with("the csv"));
+        assert_eq!(CsvTable::shipped().is_some(), CsvTable::origin().starts_with("the csv"));
     }
 }

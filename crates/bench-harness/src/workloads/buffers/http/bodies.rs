@@ -5,8 +5,11 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
+use rand::RngExt;
+use rand::seq::SliceRandom;
+
 use crate::workloads::blocks::json::toolchains;
-use crate::workloads::rng::Rng;
+use crate::workloads::draws::stream;
 
 /// Pages.
 pub const PAGES: usize = 64;
@@ -36,7 +39,7 @@ fn installed() -> Option<Vec<Vec<u8>>> {
         found.truncate(PAGES);
         (found.len() == PAGES).then_some(found)
     })?;
-    Rng::new(4141, 24).shuffle(&mut pages);
+    pages.shuffle(&mut stream(4141, 24));
     let read = |path: &PathBuf| {
         let mut page = fs::read(path).ok()?;
         page.truncate(LONGEST);
@@ -47,10 +50,10 @@ fn installed() -> Option<Vec<Vec<u8>>> {
 
 /// Pages of 2 to 64 KiB, short ones more often.
 fn generated(seed: u64) -> Vec<Vec<u8>> {
-    let mut rng = Rng::new(seed, 25);
+    let mut rng = stream(seed, 25);
     let page = |_| {
-        let length = (2048.0 * 32.0_f64.powf(rng.fraction())) as usize;
-        (0..length.min(LONGEST)).map(|_| b'a' + rng.below(26) as u8).collect()
+        let length = (2048.0 * 32.0_f64.powf(rng.random::<f64>())) as usize;
+        (0..length.min(LONGEST)).map(|_| b'a' + rng.random_range(0..26_u64) as u8).collect()
     };
     (0..PAGES).map(page).collect()
 }

@@ -6,7 +6,7 @@ use core::mem::discriminant;
 use syn::visit::{self, Visit};
 
 use super::super::corpus::fingerprint;
-use super::tree::{KINDS, Kind};
+use super::tree::{KINDS, NodeKind};
 
 /// What is known of a node beside its children.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,17 +17,17 @@ pub(super) struct Head {
     pub(super) name: u32,
 }
 
-/// A node begins, or, of kind [`Kind::End`], the last one begun ends.
+/// A node begins, or, of kind [`NodeKind::End`], the last one begun ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Event {
-    pub(super) kind: Kind,
+pub(super) struct SyntaxEvent {
+    pub(super) kind: NodeKind,
     pub(super) head: Head,
 }
 
 /// The files as events.
 #[derive(Debug, Default)]
 pub(crate) struct Syntax {
-    pub(super) events: Vec<Event>,
+    pub(super) events: Vec<SyntaxEvent>,
     /// Nodes of each kind.
     pub(super) counts: [u64; KINDS],
 }
@@ -39,7 +39,7 @@ impl Syntax {
         for file in files {
             if let Ok(file) = syn::parse_file(file) {
                 // A file is a module.
-                flat.node(Kind::Item, Head::default(), |flat| flat.visit_file(&file));
+                flat.node(NodeKind::Item, Head::default(), |flat| flat.visit_file(&file));
             }
         }
         flat.syntax
@@ -55,20 +55,20 @@ impl Syntax {
 struct Flattener {
     syntax: Syntax,
     /// Nodes begun and not ended: kind, and place among the events.
-    open: Vec<(Kind, usize)>,
+    open: Vec<(NodeKind, usize)>,
 }
 
 impl Flattener {
     /// A node and what is inside. Where the parent has no place for the kind, its children become the parent's.
-    fn node(&mut self, kind: Kind, head: Head, inside: impl FnOnce(&mut Self)) {
+    fn node(&mut self, kind: NodeKind, head: Head, inside: impl FnOnce(&mut Self)) {
         if self.open.last().is_some_and(|(parent, _)| !parent.holds(kind)) {
             return inside(self);
         }
         self.open.push((kind, self.syntax.events.len()));
-        self.syntax.events.push(Event { kind, head });
+        self.syntax.events.push(SyntaxEvent { kind, head });
         self.syntax.counts[kind as usize] += 1;
         inside(self);
-        self.syntax.events.push(Event { kind: Kind::End, head: Head::default() });
+        self.syntax.events.push(SyntaxEvent { kind: NodeKind::End, head: Head::default() });
         self.open.pop();
     }
 
@@ -104,7 +104,7 @@ macro_rules! node {
     ($($method:ident($part:ty) = $kind:ident, $head:expr;)*) => {
         $(fn $method(&mut self, part: &'ast $part) {
             let head: fn(&$part) -> Head = $head;
-            self.node(Kind::$kind, head(part), |flat| visit::$method(flat, part));
+            self.node(NodeKind::$kind, head(part), |flat| visit::$method(flat, part));
         })*
     };
 }

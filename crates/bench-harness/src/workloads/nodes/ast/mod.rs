@@ -12,20 +12,20 @@ pub(crate) use self::events::Syntax;
 use core::mem;
 use std::sync::Arc;
 
-use self::tree::{Item, List, Pools, Walk};
-use crate::nodes::Family;
+use self::tree::{Item, List, Pools, TreeWalk};
+use crate::nodes::NodeFamily;
 use crate::workloads::{Cell, Context, litter, mix};
 
 /// Lowers all files; the trees' roots.
 #[inline(never)]
-fn lower<F: Family>(pools: &Pools<F>, syntax: &Syntax) -> List<F, Item<F>> {
+fn lower<F: NodeFamily>(pools: &Pools<F>, syntax: &Syntax) -> List<F, Item<F>> {
     tree::build(pools, &syntax.events)
 }
 
 /// Visits every node in the order of the source, kind by kind.
 #[inline(never)]
-fn visit<F: Family>(roots: &List<F, Item<F>>) -> Walk {
-    let mut walk = Walk::default();
+fn visit<F: NodeFamily>(roots: &List<F, Item<F>>) -> TreeWalk {
+    let mut walk = TreeWalk::default();
     tree::visit::<F>(roots, &mut walk);
     walk
 }
@@ -36,19 +36,19 @@ fn visit<F: Family>(roots: &List<F, Item<F>>) -> Walk {
 ///
 /// The roots came from these pools.
 #[inline(never)]
-unsafe fn release<F: Family>(pools: &Pools<F>, roots: List<F, Item<F>>) {
+unsafe fn release<F: NodeFamily>(pools: &Pools<F>, roots: List<F, Item<F>>) {
     // SAFETY: the caller's duty is the callee's.
     unsafe { tree::release(pools, roots) };
 }
 
-struct Lowering<F: Family> {
+struct Lowering<F: NodeFamily> {
     /// Always there, but for the moment of a reset. Before the family, which the pools are of.
     pools: Option<Pools<F>>,
     family: F,
     syntax: Arc<Syntax>,
 }
 
-impl<F: Family> Cell for Lowering<F> {
+impl<F: NodeFamily> Cell for Lowering<F> {
     fn run(&mut self, units: u64) -> u64 {
         let mut sum = 0;
         for _ in 0..units {
@@ -76,7 +76,7 @@ impl<F: Family> Cell for Lowering<F> {
 }
 
 /// A tree that stays, and is visited again and again.
-struct Visits<F: Family> {
+struct TreeVisits<F: NodeFamily> {
     roots: List<F, Item<F>>,
     // Before the family, which the pools are of.
     pools: Pools<F>,
@@ -84,7 +84,7 @@ struct Visits<F: Family> {
     nodes: u64,
 }
 
-impl<F: Family> Cell for Visits<F> {
+impl<F: NodeFamily> Cell for TreeVisits<F> {
     fn run(&mut self, units: u64) -> u64 {
         (0..units).fold(0, |sum, _| mix(sum, visit::<F>(&self.roots).sum))
     }
@@ -94,7 +94,7 @@ impl<F: Family> Cell for Visits<F> {
     }
 }
 
-impl<F: Family> Drop for Visits<F> {
+impl<F: NodeFamily> Drop for TreeVisits<F> {
     fn drop(&mut self) {
         let roots = self.roots.take();
         if F::INFO.caps.free_individually {
@@ -107,7 +107,7 @@ impl<F: Family> Drop for Visits<F> {
 }
 
 /// The sources of a context, on ground that is littered if wanted.
-fn prepare<F: Family>(littered: bool, context: &Context) -> Arc<Syntax> {
+fn prepare<F: NodeFamily>(littered: bool, context: &Context) -> Arc<Syntax> {
     let syntax = context.sources.syntax();
     if littered {
         litter::scatter::<F::Backing>(|| tree::histogram::<F>(&syntax.counts), context.seed);
@@ -116,18 +116,18 @@ fn prepare<F: Family>(littered: bool, context: &Context) -> Arc<Syntax> {
 }
 
 /// A cell that lowers, visits and drops the context's sources.
-pub(crate) fn cell<F: Family>(littered: bool, context: &Context) -> Box<dyn Cell> {
+pub(crate) fn cell<F: NodeFamily>(littered: bool, context: &Context) -> Box<dyn Cell> {
     let syntax = prepare::<F>(littered, context);
     Box::new(Lowering { pools: None, family: F::create(), syntax })
 }
 
 /// A cell that visits them, lowered once: how near to one another the nodes lie.
-pub(crate) fn visits<F: Family>(littered: bool, context: &Context) -> Box<dyn Cell> {
+pub(crate) fn visits<F: NodeFamily>(littered: bool, context: &Context) -> Box<dyn Cell> {
     let syntax = prepare::<F>(littered, context);
     let family = F::create();
     let pools = Pools::of(&family);
     let roots = lower(&pools, &syntax);
-    Box::new(Visits { roots, pools, _family: family, nodes: syntax.nodes() })
+    Box::new(TreeVisits { roots, pools, _family: family, nodes: syntax.nodes() })
 }
 
 #[cfg(test)]

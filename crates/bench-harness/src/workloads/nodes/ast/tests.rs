@@ -1,29 +1,29 @@
 //! The lowering against a tree of vectors, and against what it should make of a few lines.
 
-use super::events::{Event, Head};
-use super::tree::{Kind, Walk};
+use super::events::{Head, SyntaxEvent};
+use super::tree::{NodeKind, TreeWalk};
 use super::*;
 use crate::contenders::blocks::{Bumpalo, System};
-use crate::contenders::nodes::Heap;
+use crate::contenders::nodes::NodeHeap;
 use crate::contenders::objects::{Textbook, TypedArena, UpstreamArena};
 use crate::workloads::nodes::Corpus;
 
 /// A tree as one would write it without a thought to memory.
 struct Naive {
-    kind: Kind,
+    kind: NodeKind,
     head: Head,
     children: Vec<Self>,
 }
 
 impl Naive {
-    fn build(events: &mut core::slice::Iter<'_, Event>) -> Option<Self> {
-        let &Event { kind, head } = events.next().filter(|event| event.kind != Kind::End)?;
+    fn build(events: &mut core::slice::Iter<'_, SyntaxEvent>) -> Option<Self> {
+        let &SyntaxEvent { kind, head } = events.next().filter(|event| event.kind != NodeKind::End)?;
         let children = core::iter::from_fn(|| Self::build(events)).collect();
         Some(Self { kind, head, children })
     }
 
     /// Kind by kind, in the order in which the lists of a node stand.
-    fn visit(&self, walk: &mut Walk) {
+    fn visit(&self, walk: &mut TreeWalk) {
         walk.node(self.kind, self.head);
         for kind in order(self.kind) {
             self.children.iter().filter(|child| child.kind == *kind).for_each(|child| child.visit(walk));
@@ -31,8 +31,8 @@ impl Naive {
     }
 }
 
-fn order(kind: Kind) -> &'static [Kind] {
-    use Kind::*;
+fn order(kind: NodeKind) -> &'static [NodeKind] {
+    use NodeKind::*;
     match kind {
         Item => &[Attr, Generic, Field, Variant, Pat, Type, Segment, Expr, Block, Item],
         Field => &[Attr, Type],
@@ -49,9 +49,9 @@ fn order(kind: Kind) -> &'static [Kind] {
     }
 }
 
-fn agrees_with_the_naive_tree<F: Family>() {
+fn agrees_with_the_naive_tree<F: NodeFamily>() {
     let syntax = Syntax::of(&Corpus::load(None, 0).files);
-    let mut expected = Walk::default();
+    let mut expected = TreeWalk::default();
     let mut events = syntax.events.iter();
     core::iter::from_fn(|| Naive::build(&mut events)).for_each(|root| root.visit(&mut expected));
     assert_eq!(expected.nodes, syntax.nodes());
@@ -67,8 +67,8 @@ fn agrees_with_the_naive_tree<F: Family>() {
 
 #[test]
 fn the_lowering_agrees_with_a_naive_one() {
-    agrees_with_the_naive_tree::<Heap<System>>();
-    agrees_with_the_naive_tree::<Heap<Bumpalo>>();
+    agrees_with_the_naive_tree::<NodeHeap<System>>();
+    agrees_with_the_naive_tree::<NodeHeap<Bumpalo>>();
     agrees_with_the_naive_tree::<Textbook>();
     agrees_with_the_naive_tree::<TypedArena>();
     agrees_with_the_naive_tree::<UpstreamArena>();
@@ -83,8 +83,8 @@ fn every_kind_occurs_in_the_sample() {
 #[test]
 fn a_line_becomes_its_nodes() {
     let syntax = Syntax::of(&["fn f(x: u8) { g(x) }".to_owned(), "not rust".to_owned()]);
-    let kinds: Vec<Kind> = syntax.events.iter().map(|event| event.kind).collect();
-    use Kind::*;
+    let kinds: Vec<NodeKind> = syntax.events.iter().map(|event| event.kind).collect();
+    use NodeKind::*;
     let argument = [Pat, End, Type, Segment, End, End];
     let call = [Expr, Expr, Segment, End, End, Expr, Segment, End, End, End];
     let expected = [&[Item, Item][..], &argument, &[Block, Stmt], &call, &[End, End, End, End]].concat();

@@ -3,43 +3,43 @@
 use core::alloc::Layout;
 use core::ptr::null_mut;
 
-use super::events::{Event, Head};
-use crate::nodes::Family;
+use super::events::{Head, SyntaxEvent};
+use crate::nodes::NodeFamily;
 use crate::workloads::litter::Histogram;
 use crate::workloads::mix;
 
 /// Where a list of nodes begins; each links to the next.
-pub(super) type List<F, T> = Option<<F as Family>::Box<T>>;
+pub(super) type List<F, T> = Option<<F as NodeFamily>::Box<T>>;
 
 /// What a visit finds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Walk {
+pub(super) struct TreeWalk {
     pub(super) nodes: u64,
     pub(super) sum: u64,
 }
 
-impl Walk {
+impl TreeWalk {
     /// Passes a node.
-    pub(super) fn node(&mut self, kind: Kind, head: Head) {
+    pub(super) fn node(&mut self, kind: NodeKind, head: Head) {
         self.nodes += 1;
         self.sum = mix(self.sum, kind as u64 ^ u64::from(head.variant) << 4 ^ u64::from(head.name) << 32);
     }
 }
 
 /// A type of node.
-pub(super) trait Part<F: Family>: Unpin + 'static {
+pub(super) trait TreePart<F: NodeFamily>: Unpin + 'static {
     /// The next one of its list.
     fn next(&mut self) -> &mut List<F, Self>
     where
         Self: Sized;
 
     /// Reads the events behind its beginning, up to its end.
-    fn build(builder: &mut Builder<'_, F>, head: Head) -> F::Box<Self>
+    fn build(builder: &mut TreeBuilder<'_, F>, head: Head) -> F::Box<Self>
     where
         Self: Sized;
 
     /// Passes the node, its children, and the rest of its list.
-    fn visit(list: &List<F, Self>, walk: &mut Walk)
+    fn visit(list: &List<F, Self>, walk: &mut TreeWalk)
     where
         Self: Sized;
 
@@ -54,19 +54,19 @@ pub(super) trait Part<F: Family>: Unpin + 'static {
 }
 
 /// Reads events, makes nodes.
-pub(super) struct Builder<'a, F: Family> {
+pub(super) struct TreeBuilder<'a, F: NodeFamily> {
     pools: &'a Pools<F>,
-    events: core::slice::Iter<'a, Event>,
+    events: core::slice::Iter<'a, SyntaxEvent>,
 }
 
 /// A list under construction.
-struct Chain<F: Family, T: Part<F>> {
+struct SiblingChain<F: NodeFamily, T: TreePart<F>> {
     first: Option<F::Box<T>>,
     /// The last node, or null.
     last: *mut T,
 }
 
-impl<F: Family, T: Part<F>> Chain<F, T> {
+impl<F: NodeFamily, T: TreePart<F>> SiblingChain<F, T> {
     const fn new() -> Self {
         Self { first: None, last: null_mut() }
     }
@@ -90,16 +90,16 @@ macro_rules! tree {
     ($($(#[$doc:meta])* $name:ident: $pool:ident { $($list:ident: $child:ident),* })*) => {
         /// A kind of node.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub(super) enum Kind {
+        pub(super) enum NodeKind {
             $($(#[$doc])* $name,)*
             /// No node: the end of one.
             End,
         }
 
         /// How many kinds there are.
-        pub(super) const KINDS: usize = Kind::End as usize;
+        pub(super) const KINDS: usize = NodeKind::End as usize;
 
-        impl Kind {
+        impl NodeKind {
             /// Whether nodes of this kind have a list for the other.
             pub(super) fn holds(self, child: Self) -> bool {
                 match self {
@@ -110,42 +110,42 @@ macro_rules! tree {
         }
 
         /// A pool for each kind.
-        pub(super) struct Pools<F: Family> {
+        pub(super) struct Pools<F: NodeFamily> {
             $($pool: F::Pool<$name<F>>,)*
         }
 
-        impl<F: Family> Pools<F> {
+        impl<F: NodeFamily> Pools<F> {
             pub(super) fn of(family: &F) -> Self {
                 Self { $($pool: family.pool(),)* }
             }
         }
 
         /// The nodes of a tree by layout.
-        pub(super) fn histogram<F: Family>(counts: &[u64; KINDS]) -> Histogram {
-            vec![$((Layout::new::<$name<F>>(), counts[Kind::$name as usize]),)*]
+        pub(super) fn histogram<F: NodeFamily>(counts: &[u64; KINDS]) -> Histogram {
+            vec![$((Layout::new::<$name<F>>(), counts[NodeKind::$name as usize]),)*]
         }
 
         $(
             $(#[$doc])*
-            pub(super) struct $name<F: Family> {
+            pub(super) struct $name<F: NodeFamily> {
                 head: Head,
                 next: List<F, Self>,
                 $($list: List<F, $child<F>>,)*
             }
 
-            impl<F: Family> Unpin for $name<F> {}
+            impl<F: NodeFamily> Unpin for $name<F> {}
 
-            impl<F: Family> Part<F> for $name<F> {
+            impl<F: NodeFamily> TreePart<F> for $name<F> {
                 #[inline(always)]
                 fn next(&mut self) -> &mut List<F, Self> {
                     &mut self.next
                 }
 
-                fn build(builder: &mut Builder<'_, F>, head: Head) -> F::Box<Self> {
-                    $(let mut $list = Chain::<F, $child<F>>::new();)*
-                    while let Some(&Event { kind, head }) = builder.events.next() {
+                fn build(builder: &mut TreeBuilder<'_, F>, head: Head) -> F::Box<Self> {
+                    $(let mut $list = SiblingChain::<F, $child<F>>::new();)*
+                    while let Some(&SyntaxEvent { kind, head }) = builder.events.next() {
                         match kind {
-                            $(Kind::$child => {
+                            $(NodeKind::$child => {
                                 let child = $child::build(builder, head);
                                 $list.push(child);
                             })*
@@ -158,10 +158,10 @@ macro_rules! tree {
                     unsafe { F::put(&builder.pools.$pool, node) }
                 }
 
-                fn visit(list: &List<F, Self>, walk: &mut Walk) {
+                fn visit(list: &List<F, Self>, walk: &mut TreeWalk) {
                     let mut link = list;
                     while let Some(node) = link {
-                        walk.node(Kind::$name, node.head);
+                        walk.node(NodeKind::$name, node.head);
                         $($child::<F>::visit(&node.$list, walk);)*
                         link = &node.next;
                     }
@@ -215,10 +215,10 @@ tree! {
 }
 
 /// Builds the trees of all files.
-pub(super) fn build<F: Family>(pools: &Pools<F>, events: &[Event]) -> List<F, Item<F>> {
-    let mut builder = Builder { pools, events: events.iter() };
-    let mut roots = Chain::<F, Item<F>>::new();
-    while let Some(&Event { head, .. }) = builder.events.next() {
+pub(super) fn build<F: NodeFamily>(pools: &Pools<F>, events: &[SyntaxEvent]) -> List<F, Item<F>> {
+    let mut builder = TreeBuilder { pools, events: events.iter() };
+    let mut roots = SiblingChain::<F, Item<F>>::new();
+    while let Some(&SyntaxEvent { head, .. }) = builder.events.next() {
         let root = Item::build(&mut builder, head);
         roots.push(root);
     }
@@ -226,7 +226,7 @@ pub(super) fn build<F: Family>(pools: &Pools<F>, events: &[Event]) -> List<F, It
 }
 
 /// Visits trees.
-pub(super) fn visit<F: Family>(roots: &List<F, Item<F>>, walk: &mut Walk) {
+pub(super) fn visit<F: NodeFamily>(roots: &List<F, Item<F>>, walk: &mut TreeWalk) {
     Item::<F>::visit(roots, walk);
 }
 
@@ -235,7 +235,7 @@ pub(super) fn visit<F: Family>(roots: &List<F, Item<F>>, walk: &mut Walk) {
 /// # Safety
 ///
 /// They came from these pools.
-pub(super) unsafe fn release<F: Family>(pools: &Pools<F>, roots: List<F, Item<F>>) {
+pub(super) unsafe fn release<F: NodeFamily>(pools: &Pools<F>, roots: List<F, Item<F>>) {
     // SAFETY: the caller's duty is the callee's.
     unsafe { Item::release(pools, roots) };
 }

@@ -1,0 +1,164 @@
+//! S3, slots: a fixed number of live items, of which a random one is replaced at a time. Lifetimes
+//! mix, so nothing leaves in order.
+
+use core::mem::MaybeUninit;
+
+use super::stock::Stock;
+use super::{Cell, draws};
+
+/// Sizes in the table. This is no multiple of [`PLACES`], so the two tables do not repeat together.
+pub(super) const SIZES: usize = 8000;
+/// Places in the table.
+pub(super) const PLACES: usize = 4096;
+
+/// The distribution of sizes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SizeSpread {
+    /// All sizes are equal.
+    Fixed(u16),
+    /// Uniform from the first to the second.
+    Uniform(u16, u16),
+    /// Falling with the square of the size, from the first to the second.
+    InverseSquare(u16, u16),
+}
+
+impl SizeSpread {
+    /// Draws the table of sizes of a seed.
+    pub(super) fn sizes(self, seed: u64) -> Box<[u16; SIZES]> {
+        match self {
+            Self::Fixed(size) => Box::new([size; SIZES]),
+            Self::Uniform(low, high) => draws::uniform(seed, low, high),
+            Self::InverseSquare(low, high) => draws::inverse_square(seed, low, high),
+        }
+    }
+}
+
+/// A live item.
+#[derive(Debug)]
+struct LiveItem<I> {
+    item: I,
+    size: u16,
+    tag: u32,
+}
+
+/// The live items, and the tables that say which one is replaced by what.
+#[derive(Debug)]
+pub(super) struct Slots<I> {
+    /// Every slot has a value, except during a call of [`replace`]. A panic in that call drops no
+    /// slot, so that it drops none twice.
+    slots: Box<[MaybeUninit<LiveItem<I>>]>,
+    sizes: Box<[u16; SIZES]>,
+    places: Box<[u16; PLACES]>,
+    size_at: usize,
+    place_at: usize,
+    next_tag: u64,
+}
+
+impl<I: 'static> Slots<I> {
+    /// Fills `count` slots. The tables continue at entry `start`. If that is not 0, it is `count`,
+    /// and the first items have the sizes before it.
+    pub(super) fn fill<S: Stock<Item = I>>(
+        stock: &mut S,
+        seed: u64,
+        count: u16,
+        spread: SizeSpread,
+        start: usize,
+    ) -> Self {
+        let sizes = spread.sizes(seed);
+        let live = |i: usize| {
+            let size = sizes[if start == 0 { SIZES - 1 - i % SIZES } else { i }];
+            // SAFETY: no spread has a size of zero, and the contender was made for all slots.
+            let item = unsafe { stock.take(i as u64, size) };
+            MaybeUninit::new(LiveItem { item, size, tag: i as u32 })
+        };
+        let slots = (0..usize::from(count)).map(live).collect();
+        let places = draws::places(seed, count);
+        Self { slots, sizes, places, size_at: start, place_at: start, next_tag: start as u64 }
+    }
+
+    /// Frees all items.
+    ///
+    /// # Safety
+    ///
+    /// `stock` filled the slots.
+    pub(super) unsafe fn clear<S: Stock<Item = I>>(self, stock: &mut S) {
+        for slot in self.slots {
+            // SAFETY: every slot has a value outside of `replace`.
+            let live = unsafe { slot.assume_init() };
+            // SAFETY: `stock` took the item with this size, and the slots end here.
+            unsafe { stock.free(live.item, live.size) };
+        }
+    }
+}
+
+/// Replaces the item in a slot from the table, `ops` times.
+///
+/// # Safety
+///
+/// `stock` filled the slots. After a panic the slots are not used again.
+#[inline(never)]
+pub(super) unsafe fn replace<S: Stock>(stock: &mut S, state: &mut Slots<S::Item>, ops: u64) -> u64 {
+    let slots = &mut *state.slots;
+    let (sizes, places) = (&*state.sizes, &*state.places);
+    let (mut size_at, mut place_at) = (state.size_at, state.place_at);
+    let mut sum = 0;
+    for tag in state.next_tag..state.next_tag + ops {
+        let place = usize::from(places[place_at]);
+        // SAFETY: the places of the table are below the number of slots.
+        let slot = unsafe { slots.get_unchecked_mut(place) };
+        // SAFETY: the slot has a value, and another one is written below.
+        let LiveItem { item, size: old, tag: its } = unsafe { slot.assume_init_read() };
+        // SAFETY: `stock` took the item with this tag and size.
+        unsafe { stock.verify(&item, u64::from(its), old, &mut sum) };
+        // SAFETY: `stock` took the item with this size, and the slot no longer has it.
+        unsafe { stock.free(item, old) };
+        let size = if S::SIZED { sizes[size_at] } else { 0 };
+        // SAFETY: no spread has a size of zero, and an item has just been freed.
+        let item = unsafe { stock.take(tag, size) };
+        slot.write(LiveItem { item, size, tag: tag as u32 });
+        place_at = (place_at + 1) % PLACES;
+        if S::SIZED {
+            size_at = if size_at + 1 == SIZES { 0 } else { size_at + 1 };
+        }
+    }
+    (state.size_at, state.place_at) = (size_at, place_at);
+    state.next_tag += ops;
+    sum
+}
+
+/// A contender that runs [`replace`].
+pub(super) struct Replacing<S: Stock> {
+    state: Option<Slots<S::Item>>,
+    stock: S,
+}
+
+impl<S: Stock> Replacing<S> {
+    /// Fills the slots, as [`Slots::fill`] does.
+    pub(super) fn new(mut stock: S, seed: u64, count: u16, spread: SizeSpread, start: usize) -> Self {
+        Self { state: Some(Slots::fill(&mut stock, seed, count, spread, start)), stock }
+    }
+}
+
+impl<S: Stock> Cell for Replacing<S> {
+    fn run(&mut self, units: u64) -> u64 {
+        // A panic loses the slots, so that nothing frees them in the middle of a replacement.
+        let Some(mut state) = self.state.take() else { return 0 };
+        // SAFETY: this cell's stock filled the slots.
+        let sum = unsafe { replace(&mut self.stock, &mut state, units) };
+        self.state = Some(state);
+        sum
+    }
+
+    fn refused(&self) -> u64 {
+        self.stock.refused()
+    }
+}
+
+impl<S: Stock> Drop for Replacing<S> {
+    fn drop(&mut self) {
+        if let Some(state) = self.state.take() {
+            // SAFETY: this cell's stock filled the slots.
+            unsafe { state.clear(&mut self.stock) };
+        }
+    }
+}

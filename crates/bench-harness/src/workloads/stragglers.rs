@@ -1,0 +1,171 @@
+//! S6, straggler: a FIFO window in which a few items live a hundred times longer.
+//!
+//! This is the bad case of every ring, arena and page pool. The memory that one late item keeps
+//! allocated shows in the bytes held per live byte. A bounded ring refuses requests until the late
+//! item is gone.
+
+use core::mem::MaybeUninit;
+use std::collections::VecDeque;
+
+use super::stock::Stock;
+use super::{Cell, draws};
+
+/// Live items of the window, and sizes in the table.
+pub const WINDOW: usize = 4096;
+/// A straggler lives this number of times longer.
+pub const LONGER: usize = 100;
+/// The smallest and the largest size.
+pub(super) const SIZES: (u16, u16) = (64, 1024);
+
+/// An item that has left the window and is still live.
+#[derive(Debug)]
+struct LateItem<I> {
+    due: usize,
+    tag: usize,
+    item: I,
+}
+
+/// The window, and the items that outlive it.
+#[derive(Debug)]
+struct Stragglers<I> {
+    /// Every place has a value, except during a call of [`churn`]. A panic in that call drops no
+    /// place, so that it drops none twice.
+    window: Box<[MaybeUninit<I>; WINDOW]>,
+    sizes: Box<[u16; WINDOW]>,
+    late: VecDeque<LateItem<I>>,
+    /// The next item of the window that will be late.
+    next_late: usize,
+    /// One item of this number is late; 0 means none.
+    one_in: usize,
+    next: usize,
+}
+
+/// Returns the largest number of late items at a time, plus a margin for the order of steps.
+pub(super) fn most_late(one_in: usize) -> usize {
+    (WINDOW * LONGER).checked_div(one_in).map_or(0, |late| late + 2)
+}
+
+/// Returns the number of operations until the number of late items is steady.
+fn until_steady(one_in: usize) -> u64 {
+    (if one_in == 0 { 2 * WINDOW } else { WINDOW * (LONGER + 2) }) as u64
+}
+
+/// Returns the number of items that [`Straggling::new`] takes.
+#[must_use]
+pub fn made_beforehand(one_in: usize) -> u64 {
+    WINDOW as u64 + until_steady(one_in)
+}
+
+impl<I: 'static> Stragglers<I> {
+    /// Fills the window.
+    fn fill<S: Stock<Item = I>>(stock: &mut S, seed: u64, one_in: usize) -> Self {
+        let sizes = draws::uniform::<WINDOW>(seed, SIZES.0, SIZES.1);
+        // SAFETY: no size is zero, and the contender was made for a window.
+        let take = |i: usize| MaybeUninit::new(unsafe { stock.take(i as u64, sizes[i]) });
+        let window: Box<[_]> = (0..WINDOW).map(take).collect();
+        let window = window.try_into().unwrap_or_else(|_| unreachable!("it has this length"));
+        // The list has room for all late items, so that the loop never grows it.
+        let late = VecDeque::with_capacity(most_late(one_in));
+        let next_late = if one_in == 0 { usize::MAX } else { one_in - 1 };
+        Self { window, sizes, late, next_late, one_in, next: WINDOW }
+    }
+
+    /// Frees all items.
+    ///
+    /// # Safety
+    ///
+    /// `stock` filled the window.
+    unsafe fn clear<S: Stock<Item = I>>(self, stock: &mut S) {
+        for (slot, &size) in self.window.iter().zip(self.sizes.iter()) {
+            // SAFETY: every place has a value outside of `churn`, and the window ends here.
+            let item = unsafe { slot.assume_init_read() };
+            // SAFETY: `stock` took the item. The table repeats with the window, so its size is at
+            // the item's place.
+            unsafe { stock.free(item, size) };
+        }
+        for late in self.late {
+            // SAFETY: `stock` took the item with this size, and it is no longer in the window.
+            unsafe { stock.free(late.item, self.sizes[late.tag % WINDOW]) };
+        }
+    }
+}
+
+/// Moves the window on by `ops` items.
+///
+/// # Safety
+///
+/// `stock` filled the window. After a panic the window is not used again.
+#[inline(never)]
+unsafe fn churn<S: Stock>(stock: &mut S, state: &mut Stragglers<S::Item>, ops: u64) -> u64 {
+    let mut sum = 0;
+    for _ in 0..ops {
+        let i = state.next;
+        let oldest = i - WINDOW;
+        let size = state.sizes[oldest & (WINDOW - 1)];
+        // SAFETY: the place has a value, and another one is written below.
+        let item = unsafe { state.window[i & (WINDOW - 1)].assume_init_read() };
+        if oldest == state.next_late {
+            state.next_late += state.one_in;
+            state.late.push_back(LateItem { due: i + WINDOW * (LONGER - 1), tag: oldest, item });
+        } else {
+            // SAFETY: `stock` took the item with this tag and size.
+            unsafe { stock.verify(&item, oldest as u64, size, &mut sum) };
+            // SAFETY: `stock` took the item with this size, and its place no longer has it.
+            unsafe { stock.free(item, size) };
+        }
+        if state.late.front().is_some_and(|late| late.due <= i)
+            && let Some(LateItem { tag, item, .. }) = state.late.pop_front()
+        {
+            let size = state.sizes[tag & (WINDOW - 1)];
+            // SAFETY: `stock` took the item with this tag and size.
+            unsafe { stock.verify(&item, tag as u64, size, &mut sum) };
+            // SAFETY: `stock` took the item with this size, and it is on no list any more.
+            unsafe { stock.free(item, size) };
+        }
+        // SAFETY: no size is zero, and the contender was made for a window and the late items.
+        let item = unsafe { stock.take(i as u64, state.sizes[i & (WINDOW - 1)]) };
+        state.window[i & (WINDOW - 1)] = MaybeUninit::new(item);
+        state.next = i + 1;
+    }
+    sum
+}
+
+/// A contender that runs [`churn`].
+pub(super) struct Straggling<S: Stock> {
+    state: Option<Stragglers<S::Item>>,
+    stock: S,
+}
+
+impl<S: Stock> Straggling<S> {
+    /// Fills the window and brings it to its steady state. One item in `one_in` is late; 0 means
+    /// none.
+    pub(super) fn new(mut stock: S, seed: u64, one_in: usize) -> Self {
+        let mut cell = Self { state: Some(Stragglers::fill(&mut stock, seed, one_in)), stock };
+        cell.run(until_steady(one_in));
+        cell
+    }
+}
+
+impl<S: Stock> Cell for Straggling<S> {
+    fn run(&mut self, units: u64) -> u64 {
+        // A panic loses the window, so that nothing frees it in the middle of an operation.
+        let Some(mut state) = self.state.take() else { return 0 };
+        // SAFETY: this cell's stock filled the window.
+        let sum = unsafe { churn(&mut self.stock, &mut state, units) };
+        self.state = Some(state);
+        sum
+    }
+
+    fn refused(&self) -> u64 {
+        self.stock.refused()
+    }
+}
+
+impl<S: Stock> Drop for Straggling<S> {
+    fn drop(&mut self) {
+        if let Some(state) = self.state.take() {
+            // SAFETY: this cell's stock filled the window.
+            unsafe { state.clear(&mut self.stock) };
+        }
+    }
+}

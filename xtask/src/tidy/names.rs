@@ -1,0 +1,225 @@
+//! Requires that the name of a struct, enum, trait or union is defined once in the workspace. A
+//! name with two meanings sends a reader to the wrong file.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::source::Token;
+use super::{Finding, SourceFile};
+
+/// Public names that mean the same thing in each crate, with the meaning.
+const SHARED: &[(&str, &str)] = &[
+    ("Builder", "the builder of an allocator or pool"),
+    ("Stats", "the statistics of an allocator or pool, with the same fields"),
+];
+
+/// Names with several definitions that are not yet renamed. The list can only shrink: a test fails
+/// if an entry is defined once.
+const NOT_YET_RENAMED: &[&str] = &[
+    "Account",
+    "Check",
+    "Core",
+    "Env",
+    "Geometry",
+    "Group",
+    "GroupPtr",
+    "Heap",
+    "Here",
+    "Home",
+    "LocalAccount",
+    "Owner",
+    "Parked",
+    "Place",
+    "Pool",
+    "Refused",
+    "Remote",
+    "Reserved",
+    "Settings",
+    "Shard",
+    "SharedAccount",
+    "Store",
+    "Unit",
+    "World",
+];
+
+/// Where a type is defined.
+#[derive(Debug, PartialEq)]
+struct Definition<'a> {
+    name: &'a str,
+    path: &'a str,
+    line: usize,
+}
+
+/// Checks all definitions outside of tests.
+pub(super) fn check(files: &[SourceFile]) -> Vec<Finding> {
+    let exempt =
+        |name: &str| NOT_YET_RENAMED.contains(&name) || SHARED.iter().any(|(shared, _)| *shared == name);
+    let repeated = repeated(files);
+    let findings = repeated.iter().filter(|(name, _)| !exempt(name)).flat_map(|(name, definitions)| {
+        let first = &definitions[0];
+        definitions[1..].iter().map(move |other| {
+            let text = format!(
+                "`{name}` is also defined in {}:{}: choose a name that says which of the two it is",
+                first.path, first.line
+            );
+            Finding::error(other.path, other.line, text)
+        })
+    });
+    findings.collect()
+}
+
+/// Returns the definitions of every name that has more than one.
+fn repeated(files: &[SourceFile]) -> BTreeMap<&str, Vec<Definition<'_>>> {
+    let sources: Vec<_> = files.iter().filter(|file| is_source(file)).collect();
+    let scanned: Vec<_> = sources.iter().map(|file| scan(file)).collect();
+    let tests: BTreeSet<String> = scanned.iter().flat_map(|scan| scan.tests.clone()).collect();
+    let is_test = |path: &str| {
+        let module = path.trim_end_matches(".rs").trim_end_matches("/mod");
+        module.match_indices('/').any(|(end, _)| tests.contains(&module[..end])) || tests.contains(module)
+    };
+    let mut names: BTreeMap<&str, Vec<_>> = BTreeMap::new();
+    for definition in scanned.into_iter().flat_map(|scan| scan.definitions) {
+        if !is_test(definition.path) {
+            names.entry(definition.name).or_default().push(definition);
+        }
+    }
+    names.retain(|_, definitions| definitions.len() > 1);
+    names
+}
+
+/// Returns whether a file is part of a library or a program.
+fn is_source(file: &SourceFile) -> bool {
+    let elsewhere = ["/tests/", "/examples/", "/fuzz/"].iter().any(|dir| file.path.contains(dir));
+    file.is_package_code() && !elsewhere && file.name() != "build.rs" && file.name() != "tests.rs"
+}
+
+/// The contents of a file.
+struct Scan<'a> {
+    definitions: Vec<Definition<'a>>,
+    /// The modules that only tests build, as paths without `.rs`.
+    tests: Vec<String>,
+}
+
+fn scan(file: &SourceFile) -> Scan<'_> {
+    let tokens = file.tokens();
+    let text = |at: usize| tokens.get(at).map_or("", |token: &Token<'_>| token.text);
+    let mut found = Scan { definitions: Vec::new(), tests: Vec::new() };
+    let mut at = 0;
+    while at < tokens.len() {
+        if text(at) == "#" && text(at + 1) == "[" && text(at + 2) == "cfg" {
+            let end = closing(&tokens, at + 1);
+            let inside: Vec<_> = tokens[at..end].iter().map(|token| token.text).collect();
+            if inside.contains(&"test") && !inside.contains(&"not") {
+                at = item_end(&tokens, end + 1);
+                if text(at) == ";" && text(at.wrapping_sub(2)) == "mod" {
+                    found.tests.push(format!("{}/{}", directory(&file.path), text(at - 1)));
+                }
+            } else {
+                at = end;
+            }
+        } else if ["struct", "enum", "trait", "union"].contains(&text(at))
+            && text(at + 1).starts_with(char::is_uppercase)
+        {
+            let definition = Definition { name: text(at + 1), path: &file.path, line: tokens[at].line };
+            found.definitions.push(definition);
+        }
+        at += 1;
+    }
+    found
+}
+
+/// Returns the directory of a file's modules.
+fn directory(path: &str) -> &str {
+    let module = path.trim_end_matches(".rs");
+    ["/lib", "/main", "/mod"].iter().find_map(|end| module.strip_suffix(end)).unwrap_or(module)
+}
+
+/// Returns the index of the bracket that closes the one at `open`.
+fn closing(tokens: &[Token<'_>], open: usize) -> usize {
+    let mut depth = 0;
+    for (at, token) in tokens.iter().enumerate().skip(open) {
+        match token.text {
+            "(" | "[" | "{" => depth += 1,
+            ")" | "]" | "}" => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return at;
+        }
+    }
+    tokens.len()
+}
+
+/// Returns the index of the last token of the item that starts at `at`: a semicolon or a brace.
+fn item_end(tokens: &[Token<'_>], mut at: usize) -> usize {
+    while let Some(token) = tokens.get(at) {
+        match token.text {
+            ";" => return at,
+            "{" => return closing(tokens, at),
+            "(" | "[" => at = closing(tokens, at),
+            _ => {}
+        }
+        at += 1;
+    }
+    at
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{NOT_YET_RENAMED, SHARED, check, repeated};
+    use crate::tidy::{SourceFile, source};
+    use crate::workspace::Workspace;
+
+    fn found(files: &[(&str, &str)]) -> Vec<String> {
+        let files: Vec<_> = files.iter().map(|(path, text)| SourceFile::new(*path, *text)).collect();
+        check(&files).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_second_definition_is_reported() {
+        let files = [
+            ("crates/a/src/lib.rs", "//! A.\npub struct Page(u8);\n"),
+            ("crates/b/src/c.rs", "//! B.\nenum Leaf { A }\npub(crate) unsafe trait Page {}\n"),
+        ];
+        let found = found(&files);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].starts_with("crates/b/src/c.rs:3: `Page` is also defined in crates/a/src/lib.rs:2"));
+    }
+
+    #[test]
+    fn definitions_of_tests_do_not_count() {
+        let page = "//! A.\nstruct Page;\n";
+        let module = "//! B.\n#[cfg(test)]\nmod tests {\n    struct Page { a: u8 }\n}\nstruct Leaf;\n";
+        let declared = "//! B.\n#[cfg(all(test, not_loom))]\nmod models;\n";
+        for other in [
+            ("crates/b/tests/all.rs", page),
+            ("crates/b/src/d/tests.rs", page),
+            ("crates/b/src/d.rs", module),
+        ] {
+            assert!(found(&[("crates/a/src/lib.rs", page), other]).is_empty(), "{other:?}");
+        }
+        let below = ("crates/b/src/models/inner.rs", page);
+        assert_eq!(found(&[("crates/a/src/lib.rs", page), below]).len(), 1);
+        let lib = ("crates/b/src/lib.rs", declared);
+        assert!(found(&[("crates/a/src/lib.rs", page), lib, below]).is_empty());
+    }
+
+    #[test]
+    fn other_conditions_and_words_are_no_tests_and_no_definitions() {
+        let page = ("crates/a/src/lib.rs", "//! A.\nstruct Page;\n");
+        let other = ("crates/b/src/c.rs", "//! B.\n#[cfg(not(test))]\nstruct Page;\n");
+        assert_eq!(found(&[page, other]).len(), 1);
+        assert!(
+            found(&[page, ("crates/b/src/c.rs", "//! struct Page\nfn f() { a.union(Page); }\n")]).is_empty()
+        );
+    }
+
+    #[test]
+    fn exempt_names_are_still_defined_more_than_once() {
+        let files = source::load(&Workspace::load().unwrap().root).unwrap();
+        let repeated = repeated(&files);
+        let shared = SHARED.iter().map(|(name, _)| name);
+        let single: Vec<_> =
+            NOT_YET_RENAMED.iter().chain(shared).filter(|name| !repeated.contains_key(**name)).collect();
+        assert!(single.is_empty(), "remove from the lists what is defined once: {single:?}");
+    }
+}
