@@ -150,8 +150,8 @@ pub struct TenantStatics<S: Tenant> {
     pub gone: &'static Record<S>,
 }
 
-/// Defines [`Tenant::statics`], with the statics that it returns. `$nowhere` are the data of NOWHERE
-/// and of GONE, and `$near` is their [`Tenant::near`].
+/// Defines [`Tenant::statics`], with the statics that it returns. `$nowhere` are the data of
+/// NOWHERE and of GONE, and `$near` is their [`Tenant::near`].
 #[macro_export]
 macro_rules! tenant_statics {
     ($data:ty, registry: $registry:expr, nowhere: $nowhere:expr, near: $near:expr $(,)?) => {
