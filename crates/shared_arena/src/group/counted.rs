@@ -38,11 +38,15 @@ impl PageCounts {
     ///
     /// # Errors
     /// [`Refused`] if the account has no room for it.
+    #[inline]
     pub(super) fn make(&self, account: &StoreAccount, geometry: &ArenaGeometry) -> Result<(), Refused> {
         // ORDERING: `SEE`. Pairs with the Release in `PageCounts::publish`.
-        if !self.0.load(SEE).is_null() {
-            return Ok(());
-        }
+        if self.0.load(SEE).is_null() { self.make_array(account, geometry) } else { Ok(()) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn make_array(&self, account: &StoreAccount, geometry: &ArenaGeometry) -> Result<(), Refused> {
         let layout = array_layout(geometry);
         let array = account.acquire(layout)?.cast::<Count>();
         for index in 0..geometry.slots {

@@ -313,6 +313,7 @@ impl PageGroupPtr {
     ///
     /// # Errors
     /// [`Refused`] if the account has no room for the array.
+    #[inline]
     pub(crate) fn make_counts(
         &self,
         account: &StoreAccount,
