@@ -17,6 +17,7 @@ impl SplitMix {
     }
 
     /// Returns the next 64 bits.
+    #[expect(clippy::should_implement_trait, reason = "a stream of draws is no iterator")]
     pub fn next(&mut self) -> u64 {
         self.0.next_u64()
     }

@@ -112,7 +112,7 @@ fn alone(
         match child(&job)? {
             Ok(lines) => absorb(outcome, lines),
             Err(how) => {
-                drop(outcome.states.insert(key, ContenderState::Crashed(format!("{how}, {}", pass(mode)))))
+                drop(outcome.states.insert(key, ContenderState::Crashed(format!("{how}, {}", pass(mode)))));
             }
         }
     }
