@@ -10,6 +10,7 @@
 //!
 //! * [`word`]: words that one thread writes and others read.
 //! * [`epoch`]: how one thread asks all others to trim.
+//! * [`pages`]: memory from the operating system.
 //! * [`gate`] and [`fork`]: a lock that no thread waits for, and that a forked child can take over.
 //!
 //! The other modules are not about threads: raw memory ([`raw`], [`poison`], [`prefetch`]), address
@@ -33,6 +34,8 @@ pub mod fork;
 pub mod gate;
 pub mod header;
 pub mod invariant;
+#[cfg(any(ephemera_pages, feature = "alloc"))]
+pub mod pages;
 pub mod poison;
 pub mod prefetch;
 pub mod raw;

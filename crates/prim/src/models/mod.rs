@@ -12,6 +12,7 @@ mod gate;
 mod lease;
 mod memory;
 mod registry;
+mod segment;
 mod unit_list;
 mod word;
 
