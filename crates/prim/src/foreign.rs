@@ -181,10 +181,10 @@ impl<U> Default for Foreign<U> {
 /// A unit of memory, or a part of one, that contains a [`Foreign`].
 ///
 /// # Safety
-/// [`Unit::foreign`] returns the address of the same `Foreign` inside the unit for as long as the
-/// unit lives, without creating a reference to anything else in it. Any thread may free blocks of
-/// the unit, and the unit itself.
-pub unsafe trait Unit: Sized {
+/// [`ForeignHeader::foreign`] returns the address of the same `Foreign` inside the unit for as long
+/// as the unit lives, without creating a reference to anything else in it. Any thread may free
+/// blocks of the unit, and the unit itself.
+pub unsafe trait ForeignHeader: Sized {
     /// Returns the address of the unit's foreign word.
     ///
     /// # Safety
@@ -224,7 +224,7 @@ impl<U> Default for Inbox<U> {
     }
 }
 
-impl<U: Unit> Inbox<U> {
+impl<U: ForeignHeader> Inbox<U> {
     /// Frees by adding `amount` to the unit's word, for units that count.
     ///
     /// Returns whether this call pushed the unit. If so, a sequentially consistent fence separates
@@ -358,7 +358,7 @@ pub struct Taken<U, const LEAVE: u64 = 0> {
     next: *mut U,
 }
 
-impl<U: Unit, const LEAVE: u64> Iterator for Taken<U, LEAVE> {
+impl<U: ForeignHeader, const LEAVE: u64> Iterator for Taken<U, LEAVE> {
     type Item = (NonNull<U>, u64);
 
     fn next(&mut self) -> Option<(NonNull<U>, u64)> {

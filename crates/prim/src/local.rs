@@ -73,12 +73,12 @@ pub fn at_exit(hook: fn()) -> Result<(), Gone> {
 /// `record` points to a record that is never freed or moved. `near` is its [`Tenant::near`], as of
 /// the last time that the tenant called [`renew`] or changed the record.
 #[derive(Debug)]
-pub struct Here<S: Tenant> {
+pub struct ThreadBinding<S: Tenant> {
     record: Cell<NonNull<Record<S>>>,
     near: Cell<S::Near>,
 }
 
-impl<S: Tenant> Here<S> {
+impl<S: Tenant> ThreadBinding<S> {
     /// Creates the first value: NOWHERE and its [`Tenant::near`].
     ///
     /// # Safety
@@ -104,7 +104,7 @@ impl<S: Tenant> Here<S> {
     }
 }
 
-/// An allocator that keeps a shard in each record. The trait tells this module how to bind a thread
+/// An allocator that keeps data in each record. The trait tells this module how to bind a thread
 /// to a record, and what to do at thread exit.
 ///
 /// # Correctness
@@ -125,14 +125,14 @@ pub trait Tenant: Sized + Sync + 'static {
     /// Returns all records of this allocator.
     fn registry() -> &'static Registry<Self>;
     /// Returns the thread-local, whose first value names NOWHERE.
-    fn here() -> &'static LocalKey<Here<Self>>;
+    fn binding() -> &'static LocalKey<ThreadBinding<Self>>;
     /// Returns the record of threads that have not allocated yet. Its fronts are full and it owns
     /// no unit.
     fn nowhere() -> &'static Record<Self>;
     /// Returns the record of threads whose exit guard has run. Its fronts are full and it owns no
     /// unit.
     fn gone() -> &'static Record<Self>;
-    /// Prepares this shard for a thread that has just leased its record.
+    /// Prepares these data for a thread that has just leased its record.
     fn enter(&self);
     /// Drains the inboxes and frees the empty units of a record that its holder is about to
     /// release. The thread is still bound to the record, so allocations and frees in here work as
@@ -177,7 +177,7 @@ impl<S: Tenant> Held<S> {
 #[inline]
 #[must_use]
 pub fn current<S: Tenant>() -> &'static Record<S> {
-    S::here().try_with(Here::get).unwrap_or(S::gone())
+    S::binding().try_with(ThreadBinding::get).unwrap_or(S::gone())
 }
 
 /// Returns the [`Tenant::near`] of [`current`], as of when the thread was bound or last called
@@ -185,13 +185,13 @@ pub fn current<S: Tenant>() -> &'static Record<S> {
 #[inline]
 #[must_use]
 pub fn near<S: Tenant>() -> S::Near {
-    S::here().try_with(|here| here.near.get()).unwrap_or_else(|_| S::near(S::gone()))
+    S::binding().try_with(|binding| binding.near.get()).unwrap_or_else(|_| S::near(S::gone()))
 }
 
 /// Copies the [`Tenant::near`] of this thread's record into the thread-local again.
 pub fn renew<S: Tenant>() {
     // An unreadable thread-local needs no copy: `near` then reads GONE.
-    let _ = S::here().try_with(|here| here.set(here.get()));
+    let _ = S::binding().try_with(|binding| binding.set(binding.get()));
 }
 
 /// Returns the record that this thread is bound to, if any.
@@ -242,7 +242,7 @@ pub fn hold<S: Tenant>() -> Option<Held<S>> {
 
 fn lease<S: Tenant>() -> Option<Lease<'static, S>> {
     let lease = S::registry().lease_any()?;
-    lease.record().shard().enter();
+    lease.record().data().enter();
     Some(lease)
 }
 
@@ -252,7 +252,7 @@ fn lease<S: Tenant>() -> Option<Lease<'static, S>> {
 /// thread-locals are made of the system's keys, it may be under destruction, and reads find GONE.
 /// After that it is created again, as NOWHERE.
 fn set<S: Tenant>(record: &'static Record<S>) -> bool {
-    S::here().try_with(|here| here.set(record)).is_ok()
+    S::binding().try_with(|binding| binding.set(record)).is_ok()
 }
 
 /// The exit hook of one tenant: releases this thread's record.

@@ -2,13 +2,13 @@
 //!
 //! A *record* is never freed, so a unit can name its record once and for its whole life. Threads
 //! lease a record one after the other; the thread that has the lease is the *holder*. The record's
-//! *shard* is the allocator's data for one thread: its fronts and lists. It passes to the next
-//! holder as it is; nothing is merged, rewritten or scanned.
+//! *data* are what the allocator keeps for one thread: its fronts and lists. They pass to the next
+//! holder as they are; nothing is merged, rewritten or scanned.
 //!
 //! The address of a thread-local or the index of a thread would not do as an identity. The next
 //! thread reuses both, so a unit that names an ended thread would seem to belong to a running one.
 //!
-//! A lease is only a token: it returns the same `&S` as [`Record::shard`] does for any thread. The
+//! A lease is only a token: it returns the same `&S` as [`Record::data`] does for any thread. The
 //! crate that defines `S` gives the owner's words their meaning. So no safe code is unsound by its
 //! use of leases, be it that it sends one to another thread, forgets it or leases every record. The
 //! unsafe code of that crate relies on L1, and upholds it by keeping `S` and the registry private.
@@ -39,11 +39,11 @@ const ADD: Ordering =
 const LOOK: Ordering =
     if cfg!(ephemera_weaken = "records_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
-/// The identity of a thread, with its shard.
+/// The identity of a thread, with the allocator's data.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Record<S> {
-    shard: S,
+    data: S,
     lease: AtomicUsize,
     later: AtomicPtr<Record<S>>,
 }
@@ -51,15 +51,15 @@ pub struct Record<S> {
 impl<S> Record<S> {
     crate::const_unless_loom! {
         /// Creates a record that no thread holds.
-        pub fn new(shard: S) -> Self {
-            Self { shard, lease: AtomicUsize::new(FREE), later: AtomicPtr::new(ptr::null_mut()) }
+        pub fn new(data: S) -> Self {
+            Self { data, lease: AtomicUsize::new(FREE), later: AtomicPtr::new(ptr::null_mut()) }
         }
     }
 
-    /// Returns the shard. Only the holder of the lease writes the owner's words in it (L1).
+    /// Returns the data. Only the holder of the lease writes the owner's words in them (L1).
     #[inline]
-    pub fn shard(&self) -> &S {
-        &self.shard
+    pub fn data(&self) -> &S {
+        &self.data
     }
 
     /// Returns whether no thread holds the lease. The answer may be out of date.
@@ -121,7 +121,7 @@ impl<'r, S> Lease<'r, S> {
     ///
     /// A thread that pushes to a held record leaves the inbox to the holder. So the holder must
     /// look at the inboxes once more after the release; a lease that is merely dropped may leave
-    /// memory behind. `has_mail` returns whether any inbox of the shard holds a unit. `drain`
+    /// memory behind. `has_mail` returns whether any inbox of the record holds a unit. `drain`
     /// empties them, and runs under the lease.
     ///
     /// Returns when the inboxes are empty, or when another thread holds the lease, which will do
@@ -137,7 +137,7 @@ impl<'r, S> Lease<'r, S> {
                 // sees the push, or the pusher sees that the record is free.
                 fence(Ordering::SeqCst);
             }
-            if cfg!(ephemera_weaken = "release_without_a_look") || !has_mail(&record.shard) {
+            if cfg!(ephemera_weaken = "release_without_a_look") || !has_mail(&record.data) {
                 return;
             }
             let Some(lease) = record.try_lease() else { return };
@@ -174,7 +174,7 @@ pub const FIRST: usize = if cfg!(ephemera_loom) {
     64
 };
 
-/// All records of one kind of shard.
+/// All records of one allocator.
 ///
 /// Keep it in a `static`: units name their record by its address, and moving the registry moves its
 /// records (L3).
@@ -182,14 +182,14 @@ pub const FIRST: usize = if cfg!(ephemera_loom) {
 pub struct Registry<S: 'static> {
     first: [Record<S>; FIRST],
     later: AtomicPtr<Record<S>>,
-    /// Creates the shard of an added record.
+    /// Creates the data of an added record.
     #[cfg_attr(not(feature = "alloc"), expect(dead_code, reason = "no record can be added without a heap"))]
     make: fn() -> S,
 }
 
 impl<S> Registry<S> {
     crate::const_unless_loom! {
-        /// Creates a registry of the records in `first`. `make` creates the shards of records that
+        /// Creates a registry of the records in `first`. `make` creates the data of records that
         /// are added later.
         pub fn new(first: [Record<S>; FIRST], make: fn() -> S) -> Self {
             Self { first, later: AtomicPtr::new(ptr::null_mut()), make }
@@ -237,7 +237,7 @@ impl<S> Registry<S> {
     #[cfg(feature = "alloc")]
     #[cold]
     fn add(&self) -> Option<Lease<'_, S>> {
-        // Create the shard before allocating: `make` belongs to the tenant and may unwind.
+        // Create the data before allocating: `make` belongs to the tenant and may unwind.
         let record = Record::new((self.make)());
         let layout = core::alloc::Layout::new::<Record<S>>();
         let place = crate::raw::acquire(&allocator_api2::alloc::Global, layout).ok()?.cast::<Record<S>>();
@@ -289,10 +289,10 @@ mod tests {
         // A failed attempt takes nothing and releases nothing.
         assert!(record.try_lease().is_none());
         assert!(record.try_lease().is_none() && !record.is_free());
-        assert_eq!(lease.record().shard().add(1), 8);
+        assert_eq!(lease.record().data().add(1), 8);
         drop(lease);
         assert!(record.is_free());
-        assert_eq!(record.try_lease().unwrap().record().shard().get(), 8);
+        assert_eq!(record.try_lease().unwrap().record().data().get(), 8);
     }
 
     #[test]
@@ -314,7 +314,7 @@ mod tests {
         assert_eq!(different.len(), FIRST + 3);
         assert_eq!(RECORDS.later_records(), 3);
         assert_eq!(RECORDS.records().count(), FIRST + 3);
-        assert_eq!(RECORDS.records().filter(|record| record.shard().get() == 7).count(), 3);
+        assert_eq!(RECORDS.records().filter(|record| record.data().get() == 7).count(), 3);
         assert!(RECORDS.lease_free().is_none());
         drop(leases);
         assert!(RECORDS.records().all(Record::is_free));
@@ -326,7 +326,7 @@ mod tests {
     #[test]
     fn panic_in_make_leaves_the_registry_unchanged() {
         fn never() -> OwnerUsize {
-            std::panic::resume_unwind(alloc::boxed::Box::new("no shard"))
+            std::panic::resume_unwind(alloc::boxed::Box::new("no data"))
         }
         static RECORDS: Words = Registry::new([const { Record::new(OwnerUsize::new(0)) }; FIRST], never);
         let leases: Vec<_> = core::iter::from_fn(|| RECORDS.lease_free()).collect();
@@ -348,7 +348,7 @@ mod tests {
             std::thread::spawn(|| {
                 for _ in 0..ROUNDS {
                     let lease = RECORDS.lease_any().unwrap();
-                    let word = lease.record().shard();
+                    let word = lease.record().data();
                     let before = word.add(1);
                     std::thread::yield_now();
                     assert_eq!(word.add(1), before + 1, "another thread wrote to a leased record");
@@ -361,7 +361,7 @@ mod tests {
         }
         drop(held);
         assert!(RECORDS.later_records() <= THREADS - 2);
-        let sum: usize = RECORDS.records().map(|record| record.shard().get()).sum();
+        let sum: usize = RECORDS.records().map(|record| record.data().get()).sum();
         assert_eq!(sum - 7 * RECORDS.later_records(), 2 * THREADS * ROUNDS);
     }
 }

@@ -267,19 +267,19 @@ pub mod __reexport {
     /// itself if the inherent method were missing. This trait makes the name ambiguous instead. An
     /// inherent method takes precedence over both.
     pub trait InherentMethodMissing {
-        fn allocate(_: Missing) {}
-        fn allocate_zeroed(_: Missing) {}
-        fn deallocate(_: Missing) {}
-        fn grow(_: Missing) {}
-        fn grow_zeroed(_: Missing) {}
-        fn shrink(_: Missing) {}
+        fn allocate(_: MissingMethod) {}
+        fn allocate_zeroed(_: MissingMethod) {}
+        fn deallocate(_: MissingMethod) {}
+        fn grow(_: MissingMethod) {}
+        fn grow_zeroed(_: MissingMethod) {}
+        fn shrink(_: MissingMethod) {}
     }
 
     impl<T: ?Sized> InherentMethodMissing for T {}
 
     /// A type that appears in the compiler's message when a method is missing.
     #[derive(Debug)]
-    pub enum Missing {}
+    pub enum MissingMethod {}
 
     pub mod api02 {
         pub use allocator_api2::alloc::{AllocError, Allocator};

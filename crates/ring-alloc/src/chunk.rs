@@ -16,15 +16,15 @@ use core::ptr::{self, NonNull};
 #[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
 use ephemera_prim::foreign::COMPLETE;
 #[cfg(target_has_atomic = "64")]
-use ephemera_prim::foreign::{Foreign, Unit};
+use ephemera_prim::foreign::{Foreign, ForeignHeader};
 use ephemera_prim::poison::{poison, unpoison};
 use ephemera_prim::prefetch;
 use ephemera_prim::raw;
 use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
 
 use crate::cursor::{place, room_of};
-use crate::geometry::{Class, Geometry};
-use crate::live::Live;
+use crate::geometry::{ChunkClass, Geometry};
+use crate::live::LiveCount;
 
 /// The header of a chunk. Code borrows its fields one by one, through [`ChunkPtr`].
 #[derive(Debug)]
@@ -38,23 +38,23 @@ pub(crate) struct Chunk {
     next: OwnerPtr<Chunk>,
     prev: OwnerPtr<Chunk>,
     below: OwnerPtr<Chunk>,
-    remote: Remote,
+    remote: ChunkRemote,
 }
 
 /// The line that other threads write. It also holds the immutable fields, because remote frees read
 /// this line anyway.
 #[derive(Debug)]
 #[repr(C, align(64))]
-struct Remote {
+struct ChunkRemote {
     owner: OwnerPtr<()>,
-    class: Class,
+    class: ChunkClass,
     #[cfg(target_has_atomic = "64")]
     foreign: Foreign<Chunk>,
 }
 
-impl Remote {
+impl ChunkRemote {
     ephemera_prim::const_unless_loom! {
-        fn new(owner: *const (), class: Class) -> Self {
+        fn new(owner: *const (), class: ChunkClass) -> Self {
             Self {
                 owner: OwnerPtr::new(owner.cast_mut()),
                 class,
@@ -91,13 +91,13 @@ impl Chunk {
             Self {
                 cursor: OwnerUsize::new(0),
                 end: 0,
-                taken: OwnerU64::new(Live::NONE.word()),
-                back: OwnerU64::new(Live::NONE.word()),
+                taken: OwnerU64::new(LiveCount::NONE.word()),
+                back: OwnerU64::new(LiveCount::NONE.word()),
                 first: 0,
                 next: OwnerPtr::null(),
                 prev: OwnerPtr::null(),
                 below: OwnerPtr::null(),
-                remote: Remote::new(ptr::null(), Class::Small),
+                remote: ChunkRemote::new(ptr::null(), ChunkClass::Small),
             }
         }
     }
@@ -105,7 +105,7 @@ impl Chunk {
 
 #[cfg(target_has_atomic = "64")]
 // SAFETY: returns the address of the same field every time, and `&raw` creates no reference.
-unsafe impl Unit for Chunk {
+unsafe impl ForeignHeader for Chunk {
     #[inline]
     unsafe fn foreign(unit: NonNull<Self>) -> NonNull<Foreign<Self>> {
         // SAFETY: the caller's unit is live.
@@ -186,7 +186,11 @@ impl ChunkPtr {
     ///
     /// # Safety
     /// `memory` was acquired with the chunk layout of `class` and belongs to the caller alone.
-    pub(crate) unsafe fn create<G: Geometry>(memory: NonNull<u8>, class: Class, owner: *const ()) -> Self {
+    pub(crate) unsafe fn create<G: Geometry>(
+        memory: NonNull<u8>,
+        class: ChunkClass,
+        owner: *const (),
+    ) -> Self {
         let chunk = memory.cast::<Chunk>();
         raw::expose(chunk.as_ptr());
         let (base, bytes) = (chunk.addr().get(), class.chunk_layout::<G>().size());
@@ -194,7 +198,7 @@ impl ChunkPtr {
             cursor: OwnerUsize::new(base + HEADER),
             end: base + bytes,
             first: base + HEADER,
-            remote: Remote::new(owner, class),
+            remote: ChunkRemote::new(owner, class),
             ..Chunk::full()
         };
         // SAFETY: the memory is the caller's, aligned to the chunk's size and large enough.
@@ -232,7 +236,7 @@ impl ChunkPtr {
 
     /// Returns the class of the chunk's blocks.
     #[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
-    pub(crate) fn class(self) -> Class {
+    pub(crate) fn class(self) -> ChunkClass {
         // SAFETY: the chunk is not freed (C1), and `class` never changes.
         unsafe { (*self.as_ptr()).remote.class }
     }
@@ -291,7 +295,7 @@ impl ChunkPtr {
     pub(crate) fn bump(self, size: usize, align: usize) -> Option<NonNull<u8>> {
         let place = place(self.cursor().get(), self.end(), size, align)?;
         self.cursor().set(place.cursor);
-        self.taken().add(Live::block(size).word());
+        self.taken().add(LiveCount::block(size).word());
         let block = self.at(place.start);
         prefetch::for_write(self.as_ptr().cast::<u8>().with_addr(place.cursor));
         // SAFETY: no other block lies between the old cursor and the new one.
@@ -308,7 +312,7 @@ impl ChunkPtr {
     /// that free for its allocation.
     #[inline]
     pub(crate) fn free_front(self, start: usize, size: usize) {
-        if self.book(Live::block(size)) {
+        if self.book(LiveCount::block(size)) {
             self.rewind();
         } else if start + room_of(size) == self.cursor().get() {
             self.cursor().set(start);
@@ -323,14 +327,14 @@ impl ChunkPtr {
             self.back().set(self.taken().get());
             return true;
         }
-        self.book(Live::from_word(word))
+        self.book(LiveCount::from_word(word))
     }
 
     /// Books a freed block, or bytes that a block lost. Returns whether the chunk ran empty; the
     /// caller then rewinds it.
     #[inline]
     #[must_use]
-    pub(crate) fn book(self, given: Live) -> bool {
+    pub(crate) fn book(self, given: LiveCount) -> bool {
         let back = self.back().get().wrapping_add(given.word());
         if back == self.taken().get() {
             return true;
@@ -346,23 +350,24 @@ impl ChunkPtr {
     }
 
     /// Returns what is live, with remote frees that are not booked yet taken off. Exact at rest.
-    pub(crate) fn live_now(self) -> Live {
+    pub(crate) fn live_now(self) -> LiveCount {
         let unbooked = self.unbooked();
-        if let Some(live) = Live::of_countdown(unbooked) {
+        if let Some(live) = LiveCount::of_countdown(unbooked) {
             return live;
         }
-        let (taken, back) = (Live::from_word(self.taken().get()), Live::from_word(self.back().get()));
-        taken.minus(back, Live::from_word(unbooked))
+        let [taken, back, unbooked] =
+            [self.taken().get(), self.back().get(), unbooked].map(LiveCount::from_word);
+        taken.minus(back, unbooked)
     }
 
     /// Starts an empty chunk over. All stores are of constants, so none waits for an earlier value.
     #[inline]
     pub(crate) fn rewind(self) {
         self.cursor().set(self.first());
-        self.taken().set(Live::NONE.word());
+        self.taken().set(LiveCount::NONE.word());
         // This check saves a store when blocks are allocated and freed one by one.
-        if self.back().get() != Live::NONE.word() {
-            self.back().set(Live::NONE.word());
+        if self.back().get() != LiveCount::NONE.word() {
+            self.back().set(LiveCount::NONE.word());
         }
     }
 
@@ -373,7 +378,7 @@ impl ChunkPtr {
             return false;
         }
         self.cursor().set(start + room_of(new));
-        self.taken().add(Live::resized(new - old).word());
+        self.taken().add(LiveCount::resized(new - old).word());
         // SAFETY: no other block lies after the top block.
         unsafe { unpoison(self.at(start + old), new - old) };
         true
@@ -385,7 +390,7 @@ impl ChunkPtr {
         if front && start + room_of(old) == self.cursor().get() {
             self.cursor().set(start + room_of(new));
         }
-        let emptied = self.book(Live::resized(old - new));
+        let emptied = self.book(LiveCount::resized(old - new));
         ephemera_prim::invariant!(!emptied, "a chunk ran empty although a block in it was only shrunk");
     }
 

@@ -20,7 +20,7 @@ pub(crate) const fn room_of(size: usize) -> usize {
 
 /// The place of a block: its start, and the cursor after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Placement {
     pub(crate) start: usize,
     pub(crate) cursor: usize,
 }
@@ -31,22 +31,22 @@ pub(crate) struct Place {
 /// space (R1 of `ephemera_prim::raw`), and `size` and `align` are at most 1 MiB (the largest chunk
 /// of any geometry).
 #[inline]
-pub(crate) const fn place(cursor: usize, end: usize, size: usize, align: usize) -> Option<Place> {
+pub(crate) const fn place(cursor: usize, end: usize, size: usize, align: usize) -> Option<Placement> {
     let start = if align > GRANULE { align_up_wrapping(cursor, align) } else { cursor };
     let after = start.wrapping_add(room_of(size));
-    if after > end { None } else { Some(Place { start, cursor: after }) }
+    if after > end { None } else { Some(Placement { start, cursor: after }) }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Place, place, room_of};
+    use super::{Placement, place, room_of};
 
     #[test]
     fn blocks_are_adjacent() {
-        assert_eq!(place(128, 1024, 16, 8), Some(Place { start: 128, cursor: 144 }));
-        assert_eq!(place(144, 1024, 16, 16), Some(Place { start: 144, cursor: 160 }));
-        assert_eq!(place(144, 1024, 1, 1), Some(Place { start: 144, cursor: 152 }));
-        assert_eq!(place(144, 1024, 1, 64), Some(Place { start: 192, cursor: 200 }));
+        assert_eq!(place(128, 1024, 16, 8), Some(Placement { start: 128, cursor: 144 }));
+        assert_eq!(place(144, 1024, 16, 16), Some(Placement { start: 144, cursor: 160 }));
+        assert_eq!(place(144, 1024, 1, 1), Some(Placement { start: 144, cursor: 152 }));
+        assert_eq!(place(144, 1024, 1, 64), Some(Placement { start: 192, cursor: 200 }));
     }
 
     #[test]
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn blocks_may_end_at_the_last_byte_and_not_beyond() {
-        assert_eq!(place(1000, 1024, 24, 8), Some(Place { start: 1000, cursor: 1024 }));
+        assert_eq!(place(1000, 1024, 24, 8), Some(Placement { start: 1000, cursor: 1024 }));
         assert_eq!(place(1000, 1024, 25, 8), None);
         assert_eq!(place(1016, 1024, 1, 16), None);
         // The full chunk, which is the front of threads that own nothing, has no room for one byte.

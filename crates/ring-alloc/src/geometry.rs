@@ -58,12 +58,12 @@ impl Geometry for Standard {
 
 /// A class of blocks, which determines the size of their chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Class {
+pub(crate) enum ChunkClass {
     Small = 0,
     Medium = 1,
 }
 
-impl Class {
+impl ChunkClass {
     pub(crate) const ALL: [Self; CLASSES] = [Self::Small, Self::Medium];
 
     /// Returns the class of a layout, or `None` for a size of zero and for a large block.
@@ -148,11 +148,11 @@ const fn fits(header: usize, align: usize, max: usize, chunk: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Class, Geometry, SLACK, Standard, fits};
+    use super::{ChunkClass, Geometry, SLACK, Standard, fits};
     use core::alloc::Layout;
 
     fn class(size: usize, align: usize) -> Option<usize> {
-        Class::of::<Standard>(Layout::from_size_align(size, align).ok()?).map(Class::index)
+        ChunkClass::of::<Standard>(Layout::from_size_align(size, align).ok()?).map(ChunkClass::index)
     }
 
     #[test]
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn chunk_layout_is_smaller_than_its_alignment() {
-        for class in Class::ALL {
+        for class in ChunkClass::ALL {
             let layout = class.chunk_layout::<Standard>();
             assert_eq!(layout.align(), class.chunk_size::<Standard>());
             assert!(layout.size() < layout.align());

@@ -16,9 +16,9 @@ const BYTES_MASK: u64 = (1 << BYTES_BITS) - 1;
 /// `blocks << 24 + bytes`: a count of blocks with their bytes, or a sum of such counts. For what is
 /// live at one time in a chunk of at most 1 MiB, neither half overflows.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Live(u64);
+pub(crate) struct LiveCount(u64);
 
-impl Live {
+impl LiveCount {
     pub(crate) const NONE: Self = Self(0);
 
     /// Returns the count of one block of this many bytes.
@@ -65,38 +65,38 @@ impl Live {
     }
 }
 
-impl fmt::Debug for Live {
+impl fmt::Debug for LiveCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Live({} blocks, {} bytes)", self.blocks(), self.bytes())
+        write!(f, "LiveCount({} blocks, {} bytes)", self.blocks(), self.bytes())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Live;
+    use super::LiveCount;
 
     #[test]
     fn one_word_counts_blocks_and_bytes() {
-        let sum = Live::block(100).word() + Live::block(28).word() + Live::resized(2).word();
-        let live = Live::from_word(sum);
+        let sum = LiveCount::block(100).word() + LiveCount::block(28).word() + LiveCount::resized(2).word();
+        let live = LiveCount::from_word(sum);
         assert_eq!((live.blocks(), live.bytes()), (2, 130));
-        assert_eq!(live.minus(Live::block(30), Live::NONE), Live::block(100));
-        assert_eq!(live.minus(Live::block(30), Live::block(100)), Live::NONE);
-        assert_eq!(live.minus(Live::from_word(sum + 1), Live::NONE), Live::NONE);
+        assert_eq!(live.minus(LiveCount::block(30), LiveCount::NONE), LiveCount::block(100));
+        assert_eq!(live.minus(LiveCount::block(30), LiveCount::block(100)), LiveCount::NONE);
+        assert_eq!(live.minus(LiveCount::from_word(sum + 1), LiveCount::NONE), LiveCount::NONE);
     }
 
     #[test]
     fn sums_that_wrapped_around_differ_by_the_live_blocks() {
-        let back = Live::from_word(u64::MAX - 5);
-        let out = Live::from_word(back.word().wrapping_add(Live::block(77).word()));
+        let back = LiveCount::from_word(u64::MAX - 5);
+        let out = LiveCount::from_word(back.word().wrapping_add(LiveCount::block(77).word()));
         assert!(out.word() < back.word());
-        assert_eq!(out.minus(back, Live::NONE), Live::block(77));
+        assert_eq!(out.minus(back, LiveCount::NONE), LiveCount::block(77));
     }
 
     #[test]
     fn full_chunk_of_the_largest_size_overflows_neither_half() {
         let blocks: u64 = 1 << 20;
-        let live = Live::from_word(Live::block(1).word() * blocks);
+        let live = LiveCount::from_word(LiveCount::block(1).word() * blocks);
         assert_eq!((live.blocks(), live.bytes()), (1 << 20, 1 << 20));
     }
 }

@@ -1,8 +1,8 @@
 //! Statistics: what a ring holds from its backing allocator, and how much of it is live.
 
 use crate::account::Account;
-use crate::geometry::{Class, Geometry};
-use crate::heap::Heap;
+use crate::geometry::{ChunkClass, Geometry};
+use crate::heap::ChunkHeap;
 
 /// The statistics of a ring, or of all threads of [`OneRingAlloc`](crate::OneRingAlloc).
 ///
@@ -102,9 +102,9 @@ impl Stats {
     }
 
     /// Adds the chunks of a heap.
-    pub(crate) fn add_heap<G: Geometry>(&mut self, heap: &Heap) {
+    pub(crate) fn add_heap<G: Geometry>(&mut self, heap: &ChunkHeap) {
         let read = heap.walk(|class, chunk| {
-            let stats = if class == Class::Small { &mut self.small } else { &mut self.medium };
+            let stats = if class == ChunkClass::Small { &mut self.small } else { &mut self.medium };
             let live = chunk.live_now();
             stats.chunks += 1;
             stats.bytes_held += class.chunk_layout::<G>().size();

@@ -21,10 +21,10 @@
 use core::fmt;
 
 #[cfg(any(feature = "checked", all(test, not(ephemera_loom))))]
-pub(crate) use on::{Check, TAIL, asked, create, hand_out, look, release, set};
+pub(crate) use on::{Check, TAIL};
 
 #[cfg(not(any(feature = "checked", all(test, not(ephemera_loom)))))]
-pub(crate) use off::{Check, TAIL, asked, create, hand_out, look, release, set};
+pub(crate) use off::{Check, TAIL};
 
 /// Reports an error and ends the process.
 #[cold]
@@ -37,12 +37,11 @@ pub(crate) fn stop(what: fmt::Arguments<'_>) -> ! {
     end(&what)
 }
 
-/// The same functions without checks. They do nothing.
+/// The same type without checks. Its methods do nothing.
 #[cfg(not(any(feature = "checked", all(test, not(ephemera_loom)))))]
 mod off {
     use core::ptr::NonNull;
 
-    use crate::guard::GuardPtr;
     use crate::word::Word;
 
     pub(crate) const TAIL: usize = 0;
@@ -50,24 +49,36 @@ mod off {
     #[derive(Debug)]
     pub(crate) struct Check;
 
-    #[inline]
-    pub(crate) unsafe fn create(_check: *mut Check) {}
+    impl Check {
+        #[inline]
+        pub(crate) const fn new() -> Self {
+            Self
+        }
 
-    #[inline]
-    pub(crate) fn set(_guard: GuardPtr, _word: Word) {}
+        #[inline]
+        pub(crate) fn set(&self, _guard: usize, _word: Word) {}
 
-    #[inline]
-    pub(crate) fn look(_guard: GuardPtr, _word: Word) {}
+        #[inline]
+        pub(crate) fn look(&self, _guard: usize, _word: Word) {}
 
-    #[inline]
-    pub(crate) unsafe fn hand_out(_guard: GuardPtr, _data: NonNull<u8>, _bytes: usize, _region: usize) {}
+        #[inline]
+        pub(crate) unsafe fn hand_out(&self, _data: NonNull<u8>, _bytes: usize, _payload: usize) {}
 
-    #[inline]
-    pub(crate) unsafe fn release(_guard: GuardPtr, _data: NonNull<u8>, _bytes: usize, _region: usize) {}
+        #[inline]
+        pub(crate) unsafe fn release(
+            &self,
+            _guard: usize,
+            _found: impl FnOnce() -> Word,
+            _taken: Word,
+            _data: NonNull<u8>,
+            _bytes: usize,
+        ) {
+        }
 
-    #[inline]
-    pub(crate) fn asked(_guard: GuardPtr, room: usize) -> usize {
-        room
+        #[inline]
+        pub(crate) fn asked(&self, room: usize) -> usize {
+            room
+        }
     }
 }
 
@@ -79,14 +90,10 @@ mod on {
     use ephemera_prim::sync::{AtomicUsize, Ordering};
 
     use super::stop;
-    use crate::geometry::GRANULE;
-    use crate::guard::GuardPtr;
     use crate::word::Word;
 
     /// The margin after each buffer and its rounding.
     pub(crate) const TAIL: usize = 32;
-
-    const _: () = assert!(TAIL % GRANULE == 0, "a region is a multiple of the granule");
 
     /// The byte that fills the margin.
     const FILL: u8 = 0xa7;
@@ -94,103 +101,110 @@ mod on {
     /// An odd multiplier without a pattern: the first bits of the golden ratio.
     const MIX: usize = 0x9e37_79b9_7f4a_7c15_u64 as usize | 1;
 
-    /// The check value of a guard, and the size of its buffer.
+    /// The check value of a guard, and the size of its buffer. The methods take the address of the
+    /// guard, which is part of the check value.
     #[derive(Debug)]
     pub(crate) struct Check {
         mark: AtomicUsize,
         asked: AtomicUsize,
     }
 
-    /// Creates the check of a new guard.
-    ///
-    /// # Safety
-    /// As for `GuardPtr::create`.
-    pub(crate) unsafe fn create(check: *mut Check) {
-        // SAFETY: the check is part of a guard that the caller is creating, in a granule that only
-        // it accesses.
-        unsafe { check.write(Check { mark: AtomicUsize::new(0), asked: AtomicUsize::new(0) }) };
-    }
-
-    fn mark(guard: GuardPtr, word: Word) -> usize {
-        let mixed = (guard.addr() ^ word.bits().rotate_left(13)).wrapping_mul(MIX);
-        mixed ^ (mixed >> 17)
-    }
-
-    pub(crate) fn set(guard: GuardPtr, word: Word) {
-        guard.check().mark.store(mark(guard, word), Ordering::Relaxed);
-    }
-
-    /// Checks a guard that the ring or a sweep has loaded. A release stores the mark before the
-    /// word, so with a word that says "taken", the mark may be that of any of the three words.
-    pub(crate) fn look(guard: GuardPtr, word: Word) {
-        let found = guard.check().mark.load(Ordering::Relaxed);
-        let right = found == mark(guard, word)
-            || word.is_taken()
-                && (found == mark(guard, Word::free(word.len())) || is_settling(guard, word, found));
-        if !right {
-            stop(format_args!(
-                "the guard at {:#x} was overwritten: its check value does not match {word:?}",
-                guard.addr()
-            ));
+    impl Check {
+        /// Creates the check of a new guard.
+        pub(crate) fn new() -> Self {
+            Self { mark: AtomicUsize::new(0), asked: AtomicUsize::new(0) }
         }
+
+        /// Stores the check value for `word`.
+        pub(crate) fn set(&self, guard: usize, word: Word) {
+            self.mark.store(mark(guard, word), Ordering::Relaxed);
+        }
+
+        /// Checks a guard that the ring or a sweep has loaded. A release stores the mark before the
+        /// word, so with a word that says "taken", the mark may be that of any of the three words.
+        pub(crate) fn look(&self, guard: usize, word: Word) {
+            let found = self.mark.load(Ordering::Relaxed);
+            let right = found == mark(guard, word)
+                || word.is_taken()
+                    && (found == mark(guard, Word::free(word.len())) || is_settling(guard, word, found));
+            if !right {
+                stop(format_args!(
+                    "the guard at {guard:#x} was overwritten: its check value does not match {word:?}"
+                ));
+            }
+        }
+
+        /// Records the size of a buffer and fills its margin.
+        ///
+        /// # Safety Only the caller accesses the region. The buffer starts at `data` and has
+        /// `bytes` bytes of the region's `payload` bytes.
+        pub(crate) unsafe fn hand_out(&self, data: NonNull<u8>, bytes: usize, payload: usize) {
+            self.asked.store(bytes, Ordering::Relaxed);
+            let margin = payload - bytes;
+            // SAFETY: the buffer has `bytes` bytes, so the result is in its region.
+            let behind = unsafe { data.add(bytes) };
+            // SAFETY: `margin` bytes follow in the region, which only the caller accesses.
+            unsafe { unpoison(behind, margin) };
+            // SAFETY: `margin` bytes follow in the region, which only the caller accesses.
+            unsafe { behind.write_bytes(FILL, margin) };
+        }
+
+        /// Checks the guard and the margin of a buffer that is about to be released. `found`
+        /// returns the word of the guard, which should be `taken`.
+        ///
+        /// # Safety
+        /// As for [`Check::hand_out`], which was called for this buffer.
+        pub(crate) unsafe fn release(
+            &self,
+            guard: usize,
+            found: impl FnOnce() -> Word,
+            taken: Word,
+            data: NonNull<u8>,
+            bytes: usize,
+        ) {
+            let found = found();
+            if found == Word::free(taken.len()) {
+                stop(format_args!("a buffer of {bytes} bytes at {data:p} was released twice"));
+            }
+            if found != taken || self.mark.load(Ordering::Relaxed) != mark(guard, taken) {
+                stop(format_args!(
+                    "the guard in front of a buffer of {bytes} bytes at {data:p} was overwritten"
+                ));
+            }
+            let margin = guard + taken.len() - data.addr().get() - bytes;
+            // SAFETY: the buffer has `bytes` bytes, so the result is in its region.
+            let behind = unsafe { data.add(bytes) };
+            // SAFETY: `hand_out` wrote the margin, and nobody else may access it.
+            let behind = unsafe { NonNull::slice_from_raw_parts(behind, margin).as_ref() };
+            if let Some(last) = behind.iter().rposition(|&byte| byte != FILL) {
+                let over = last + 1;
+                stop(format_args!(
+                    "a buffer of {bytes} bytes at {data:p} was overrun by {over} or more bytes (its margin is {margin})"
+                ));
+            }
+        }
+
+        /// Returns the requested size of the buffer in this region.
+        pub(crate) fn asked(&self, _room: usize) -> usize {
+            self.asked.load(Ordering::Relaxed)
+        }
+    }
+
+    fn mark(guard: usize, word: Word) -> usize {
+        let mixed = (guard ^ word.bits().rotate_left(13)).wrapping_mul(MIX);
+        mixed ^ (mixed >> 17)
     }
 
     /// Returns whether `found` is the mark of a late release that has not stored its word yet.
     #[cfg(feature = "alloc")]
-    fn is_settling(guard: GuardPtr, word: Word, found: usize) -> bool {
+    fn is_settling(guard: usize, word: Word, found: usize) -> bool {
         found == mark(guard, Word::settled(word.len()))
     }
 
     /// Without feature `alloc`, no store is closed, so no release is late.
     #[cfg(not(feature = "alloc"))]
-    fn is_settling(_guard: GuardPtr, _word: Word, _found: usize) -> bool {
+    fn is_settling(_guard: usize, _word: Word, _found: usize) -> bool {
         false
-    }
-
-    /// Records the size of a buffer and fills its margin.
-    ///
-    /// # Safety
-    /// Only the caller accesses the region. The buffer starts at `data` and has `bytes` bytes, and
-    /// the region has `region` bytes.
-    pub(crate) unsafe fn hand_out(guard: GuardPtr, data: NonNull<u8>, bytes: usize, region: usize) {
-        guard.check().asked.store(bytes, Ordering::Relaxed);
-        let margin = region - GRANULE - bytes;
-        // SAFETY: the buffer has `bytes` bytes, so the result is in its region.
-        let behind = unsafe { data.add(bytes) };
-        // SAFETY: `margin` bytes follow in the region, which only the caller accesses.
-        unsafe { unpoison(behind, margin) };
-        // SAFETY: `margin` bytes follow in the region, which only the caller accesses.
-        unsafe { behind.write_bytes(FILL, margin) };
-    }
-
-    /// Checks the guard and the margin of a buffer that is about to be released.
-    ///
-    /// # Safety
-    /// As for [`hand_out`], which was called with the same arguments.
-    pub(crate) unsafe fn release(guard: GuardPtr, data: NonNull<u8>, bytes: usize, region: usize) {
-        let word = guard.held();
-        if word == Word::free(region) {
-            stop(format_args!("a buffer of {bytes} bytes at {data:p} was released twice"));
-        }
-        if word != Word::taken(region) || guard.check().mark.load(Ordering::Relaxed) != mark(guard, word) {
-            stop(format_args!("the guard in front of a buffer of {bytes} bytes at {data:p} was overwritten"));
-        }
-        let margin = region - GRANULE - bytes;
-        // SAFETY: the buffer has `bytes` bytes, so the result is in its region.
-        let behind = unsafe { data.add(bytes) };
-        // SAFETY: `hand_out` wrote the margin, and nobody else may access it.
-        let behind = unsafe { NonNull::slice_from_raw_parts(behind, margin).as_ref() };
-        if let Some(last) = behind.iter().rposition(|&byte| byte != FILL) {
-            let over = last + 1;
-            stop(format_args!(
-                "a buffer of {bytes} bytes at {data:p} was overrun by {over} or more bytes (its margin is {margin})"
-            ));
-        }
-    }
-
-    /// Returns the requested size of the buffer in this region.
-    pub(crate) fn asked(guard: GuardPtr, _room: usize) -> usize {
-        guard.check().asked.load(Ordering::Relaxed)
     }
 }
 

@@ -15,8 +15,8 @@
 //! * **E1** Once a store is parked, `shares` counts its regions that are neither settled nor found
 //!   by a sweep, plus one for each sweep in progress. The thread that subtracts the last share
 //!   frees the regions. No other thread does.
-//! * **E2** The header has two halves. All shares together own one; the lists of `Parked` own the
-//!   other. The second half to leave frees the header.
+//! * **E2** The header has two halves. All shares together own one; the lists of `ParkedStores` own
+//!   the other. The second half to leave frees the header.
 //! * **E3** After the ring is dropped, no region becomes taken. Every word before `swept` is
 //!   settled, or was free when the ring was dropped, or was found by a sweep.
 //!
@@ -30,55 +30,26 @@ use ephemera_prim::raw;
 use ephemera_prim::sync::{AtomicUsize, Ordering};
 
 use crate::guard::GuardPtr;
-use crate::store::{Store, StorePtr};
+use crate::store::{RingStore, RingStorePtr};
 
-// ORDERING: Release. Pairs with the Acquire in `StorePtr::drop_shares`. Publishes: that the buffers
-// with these shares no longer use their regions.
+// ORDERING: Release. Pairs with the Acquire in `RingStorePtr::drop_shares`. Publishes: that the
+// buffers with these shares no longer use their regions.
 const LEAVE: Ordering =
     if cfg!(ephemera_weaken = "share_release_relaxed") { Ordering::Relaxed } else { Ordering::Release };
 // ORDERING: Acquire. Pairs with the Release in `leave`. No other buffer uses the regions any more.
 const LAST: Ordering =
     if cfg!(ephemera_weaken = "share_last_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
-// ORDERING: AcqRel. Pairs with itself, in `StorePtr::leave_header`. Publishes: that the first half
-// no longer uses the header.
+// ORDERING: AcqRel. Pairs with itself, in `RingStorePtr::leave_header`. Publishes: that the first
+// half no longer uses the header.
 const HALVES: Ordering =
     if cfg!(ephemera_weaken = "header_relaxed") { Ordering::Relaxed } else { Ordering::AcqRel };
 
-impl StorePtr {
-    /// Ends the ring: frees the store if no buffer is in use, and parks it otherwise. Never blocks.
-    ///
-    /// # Safety
-    /// [`StorePtr::create`] returned the store, and its ring does not use it again.
-    pub(crate) unsafe fn retire(self) {
-        let parked = self.parked();
-        // SAFETY: the lists of parked stores outlive all stores.
-        let parked = unsafe { parked.as_ref() };
-        // SAFETY: the caller is the ring, which allocates no more.
-        let held = if unsafe { self.skip_free() } {
-            0
-        } else {
-            self.close();
-            // SAFETY: the caller is the ring, and it closed the store in the previous statement.
-            unsafe { self.settle() }
-        };
-        if held != 0 {
-            // SAFETY: the store is closed and settled. A ring is dropped once, so nobody else parks
-            // it.
-            unsafe { parked.park(self, held) };
-            return;
-        }
-        // SAFETY: no region is taken, and the store is not parked, so nobody else uses the regions.
-        unsafe { self.free_regions() };
-        // SAFETY: no buffer is left, and the header is in no list.
-        unsafe { self.free_header() };
-        parked.sweep();
-    }
-
+impl RingStorePtr {
     /// Moves `swept` past the free regions at the start. Returns `true` if every region is free.
     ///
     /// # Safety
     /// The caller is the ring, which allocates no more.
-    unsafe fn skip_free(self) -> bool {
+    pub(crate) unsafe fn skip_free(self) -> bool {
         let end = self.plan().end;
         let mut at = 0;
         while at < end {
@@ -99,7 +70,7 @@ impl StorePtr {
     ///
     /// # Safety
     /// The caller is the ring, which allocates no more and has closed the store.
-    unsafe fn settle(self) -> usize {
+    pub(crate) unsafe fn settle(self) -> usize {
         let end = self.plan().end;
         let (mut at, mut held) = (self.swept().get(), 0);
         while at < end {
@@ -199,7 +170,7 @@ impl StorePtr {
     /// # Safety
     /// The half belongs to the caller, which does not use the header again.
     pub(crate) unsafe fn leave_header(self) {
-        // ORDERING: `HALVES`. Pairs with itself, in `StorePtr::leave_header`.
+        // ORDERING: `HALVES`. Pairs with itself, in `RingStorePtr::leave_header`.
         if self.half_left().swap(true, HALVES) {
             // SAFETY: both halves are given up, so nobody else uses the header (E2).
             unsafe { self.free_header() };
@@ -210,11 +181,11 @@ impl StorePtr {
     ///
     /// # Safety
     /// Nobody else uses it.
-    unsafe fn free_header(self) {
+    pub(crate) unsafe fn free_header(self) {
         self.end_header();
         // SAFETY: `create` acquired the block with this layout, and the caller guarantees that
         // nobody else uses it.
-        unsafe { raw::release(&Global, self.as_non_null().cast(), Layout::new::<Store>()) };
+        unsafe { raw::release(&Global, self.as_non_null().cast(), Layout::new::<RingStore>()) };
     }
 }
 
@@ -222,10 +193,10 @@ impl StorePtr {
 fn leave(shares: &AtomicUsize, count: usize) -> usize {
     if cfg!(ephemera_weaken = "share_by_load_and_store") {
         let before = shares.load(Ordering::Relaxed);
-        // ORDERING: `LEAVE`. Pairs with `StorePtr::drop_shares`.
+        // ORDERING: `LEAVE`. Pairs with `RingStorePtr::drop_shares`.
         shares.store(before.wrapping_sub(count), LEAVE);
         return before;
     }
-    // ORDERING: `LEAVE`. Pairs with `StorePtr::drop_shares`.
+    // ORDERING: `LEAVE`. Pairs with `RingStorePtr::drop_shares`.
     shares.fetch_sub(count, LEAVE)
 }

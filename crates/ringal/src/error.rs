@@ -9,17 +9,17 @@ use core::fmt;
 ///
 /// ```
 /// # #[cfg(feature = "alloc")] {
-/// use ringal::{Refused, RingAl};
+/// use ringal::{RequestError, RingAl};
 ///
 /// let mut ring = RingAl::new(1024);
-/// assert!(matches!(ring.try_fixed(5000), Err(Refused::TooLarge { asked: 5000, .. })));
+/// assert!(matches!(ring.try_fixed(5000), Err(RequestError::TooLarge { asked: 5000, .. })));
 /// let _held = ring.fixed(600);
-/// assert!(matches!(ring.try_fixed(900), Err(Refused::Exhausted { asked: 900, .. })));
+/// assert!(matches!(ring.try_fixed(900), Err(RequestError::Exhausted { asked: 900, .. })));
 /// # }
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Refused {
+pub enum RequestError {
     /// The request exceeds what the ring can serve, even when no buffer is live.
     TooLarge {
         /// The requested size.
@@ -38,7 +38,7 @@ pub enum Refused {
     },
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for RequestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::TooLarge { asked, capacity } => {
@@ -52,7 +52,7 @@ impl fmt::Display for Refused {
     }
 }
 
-impl Error for Refused {}
+impl Error for RequestError {}
 
 /// Why a ring could not be created. All sizes are in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -5,13 +5,8 @@
 use ephemera_prim::align::align_up;
 
 use crate::checked;
-use crate::guard::Guard;
+pub(crate) use crate::guard::GRANULE;
 use crate::word::LONGEST;
-
-/// The unit of all lengths: the size of a guard, rounded up to a power of two. Every region is a
-/// multiple of it, so the remainder of a split always has room for its own guard. It also makes the
-/// length of a taken region a function of its buffer's size.
-pub(crate) const GRANULE: usize = size_of::<Guard>().next_power_of_two();
 
 /// The bytes of a region that its buffer cannot use: the guard, and the margin that feature
 /// `checked` puts after the buffer.
@@ -26,9 +21,6 @@ pub(crate) const LINE: usize = 64;
 
 /// The largest alignment of a store or a buffer.
 pub(crate) const LARGEST_ALIGN: usize = 1 << 29;
-
-#[cfg(not(ephemera_loom))]
-const _: () = assert!(GRANULE == size_of::<Guard>(), "a guard fills its granule");
 
 /// Returns the length of a region for a buffer of `bytes` bytes, or `None` above [`LARGEST`].
 #[inline]
@@ -96,7 +88,7 @@ impl Want {
 /// The layout of a heap block that holds the regions of a store.
 #[cfg(feature = "alloc")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Plan {
+pub(crate) struct StorePlan {
     /// The total length of the regions.
     pub(crate) end: usize,
     /// The alignment of the block, and of the first buffer.
@@ -104,7 +96,7 @@ pub(crate) struct Plan {
 }
 
 #[cfg(feature = "alloc")]
-impl Plan {
+impl StorePlan {
     /// Plans a block with at least `bytes` bytes of regions, whose first buffer is aligned to
     /// `align`. Returns `None` if the block would exceed the size or alignment limit.
     pub(crate) fn new(bytes: usize, align: usize) -> Option<Self> {
@@ -212,16 +204,16 @@ mod tests {
     #[cfg(feature = "alloc")]
     fn first_buffer_of_a_store_is_aligned() {
         for (bytes, align) in [(0, 1), (1000, 16), (1 << 16, 64), (1 << 16, 4096), (100, 3000)] {
-            let plan = Plan::new(bytes, align).unwrap();
+            let plan = StorePlan::new(bytes, align).unwrap();
             assert_eq!((plan.first() + GRANULE) % plan.align, 0);
             assert!(plan.end >= bytes && plan.align >= align);
             assert_eq!(plan.bytes(), plan.first() + plan.end);
         }
         for bytes in [usize::MAX, usize::MAX - 15, isize::MAX as usize] {
-            assert_eq!(Plan::new(bytes, 64), None);
+            assert_eq!(StorePlan::new(bytes, 64), None);
         }
-        assert_eq!(Plan::new(64, 1 << 30), None);
-        assert_eq!(Plan::new(64, usize::MAX), None);
+        assert_eq!(StorePlan::new(64, 1 << 30), None);
+        assert_eq!(StorePlan::new(64, usize::MAX), None);
     }
 
     #[test]

@@ -17,7 +17,6 @@ use ephemera_prim::sync::{AtomicUsize, Ordering};
 use ephemera_prim::witness::Witness;
 
 use crate::checked::{self, Check};
-use crate::geometry::GRANULE;
 use crate::word::Word;
 
 // ORDERING: Release. Pairs with the Acquire in `GuardPtr::look`. Publishes: that the buffer is no
@@ -53,7 +52,7 @@ std::thread_local! {
 #[repr(C, align(16))]
 pub(crate) struct Guard {
     /// First, so that an overrun of the previous region hits this before the word.
-    pub(crate) check: Check,
+    check: Check,
     word: AtomicUsize,
     /// The number of handles of a frozen buffer. Undefined for any other region.
     count: AtomicUsize,
@@ -61,6 +60,17 @@ pub(crate) struct Guard {
     /// the guard into the previous region.
     witness: Witness,
 }
+
+/// The unit of all lengths: the size of a guard, rounded up to a power of two. Every region is a
+/// multiple of it, so the remainder of a split always has room for its own guard. It also makes the
+/// length of a taken region a function of its buffer's size.
+pub(crate) const GRANULE: usize = size_of::<Guard>().next_power_of_two();
+
+#[cfg(not(ephemera_loom))]
+const _: () = assert!(GRANULE == size_of::<Guard>(), "a guard fills its granule");
+const _: () = assert!(GRANULE >= 16, "buffers are aligned to 16 bytes");
+const _: () =
+    assert!(checked::TAIL % GRANULE == 0 || cfg!(ephemera_loom), "a region is a multiple of the granule");
 
 /// A pointer to a guard.
 ///
@@ -116,8 +126,8 @@ impl GuardPtr {
         unsafe { &(*self.0.as_ptr()).count }
     }
 
-    #[cfg(any(feature = "checked", all(test, not(ephemera_loom))))]
-    pub(crate) fn check(&self) -> &Check {
+    #[inline]
+    fn check(&self) -> &Check {
         // SAFETY: the store is not freed (G1). The reference covers the check alone.
         unsafe { &(*self.0.as_ptr()).check }
     }
@@ -146,14 +156,14 @@ impl GuardPtr {
         // SAFETY: the granule is in the store, and no reference is created.
         let check = unsafe { &raw mut (*self.0.as_ptr()).check };
         // SAFETY: the check is in the granule, which only the ring accesses.
-        unsafe { checked::create(check) };
+        unsafe { check.write(Check::new()) };
         if cfg!(ephemera_loom) {
             // SAFETY: the granule is in the store, and no reference is created.
             let witness = unsafe { &raw mut (*self.0.as_ptr()).witness };
             // SAFETY: the witness is in the granule, which only the ring accesses.
             unsafe { witness.write(Witness::new()) };
         }
-        checked::set(self, Word::free(len));
+        self.check().set(self.addr(), Word::free(len));
     }
 
     /// Loads the word for the ring or a sweep. A word that says "free" also shows the end of use of
@@ -164,7 +174,7 @@ impl GuardPtr {
         LOOKS.with(|looks| looks.set(looks.get() + 1));
         // ORDERING: `LOOK`. Pairs with `GuardPtr::release`.
         let word = Word::from_bits(self.word().load(LOOK));
-        checked::look(self, word);
+        self.check().look(self.addr(), word);
         word
     }
 
@@ -178,7 +188,7 @@ impl GuardPtr {
     /// Changes the length of a free region. Only the ring calls this.
     #[inline]
     pub(crate) fn resize(self, len: usize) {
-        checked::set(self, Word::free(len));
+        self.check().set(self.addr(), Word::free(len));
         self.word().store(Word::free(len).bits(), Ordering::Relaxed);
     }
 
@@ -186,14 +196,14 @@ impl GuardPtr {
     #[inline]
     pub(crate) fn take(self, len: usize) {
         self.witness().write();
-        checked::set(self, Word::taken(len));
+        self.check().set(self.addr(), Word::taken(len));
         self.word().store(Word::taken(len).bits(), Ordering::Relaxed);
     }
 
     /// Frees the taken region of `len` bytes. This is the buffer's last access to the region.
     #[inline]
     pub(crate) fn release(self, len: usize) {
-        checked::set(self, Word::free(len));
+        self.check().set(self.addr(), Word::free(len));
         // ORDERING: `RELEASE`. Pairs with `GuardPtr::look`.
         self.word().store(Word::free(len).bits(), RELEASE);
     }
@@ -202,9 +212,39 @@ impl GuardPtr {
     /// calls this and then subtracts its share; the drop of the ring calls it for free regions.
     #[cfg(feature = "alloc")]
     pub(crate) fn settle(self, len: usize) {
-        checked::set(self, Word::settled(len));
+        self.check().set(self.addr(), Word::settled(len));
         // ORDERING: `RELEASE`. Pairs with `GuardPtr::look`. Publishes: the check value.
         self.word().store(Word::settled(len).bits(), RELEASE);
+    }
+
+    /// Records the size of the buffer in this region of `region` bytes, and fills its margin. Does
+    /// nothing without feature `checked`.
+    ///
+    /// # Safety
+    /// The region is taken, has the length for `bytes` bytes, and only the caller accesses it.
+    #[inline]
+    pub(crate) unsafe fn hand_out(self, bytes: usize, region: usize) {
+        // SAFETY: the buffer starts at the payload, which only the caller accesses.
+        unsafe { self.check().hand_out(self.payload(), bytes, region - GRANULE) };
+    }
+
+    /// Checks the guard and the margin of a buffer that is about to be released. Does nothing
+    /// without feature `checked`.
+    ///
+    /// # Safety
+    /// As for [`GuardPtr::hand_out`], which was called with the same arguments.
+    #[inline]
+    pub(crate) unsafe fn check_release(self, bytes: usize, region: usize) {
+        let found = || self.held();
+        // SAFETY: the buffer starts at the payload, and `hand_out` was called for it.
+        unsafe { self.check().release(self.addr(), found, Word::taken(region), self.payload(), bytes) };
+    }
+
+    /// Returns the requested size of the buffer in this region, as far as it is known: without
+    /// feature `checked`, the result is `room`.
+    #[inline]
+    pub(crate) fn asked(self, room: usize) -> usize {
+        self.check().asked(room)
     }
 
     /// Tells loom that the buffer is about to end its use of the payload.

@@ -137,19 +137,21 @@ mod guard;
 pub mod macros;
 #[cfg(feature = "alloc")]
 mod parked;
+mod release;
 mod ring;
 mod stats;
 mod store;
+mod traits;
 mod word;
 
 #[cfg(all(test, feature = "alloc", ephemera_loom))]
 mod models;
 
-pub use buffer::{ExtBuf, FixedBuf, FixedBufMut, GenericBufMut};
-pub use error::{CreateError, Full, Refused};
+pub use buffer::{FixedBuf, FixedBufMut, GenericBufMut};
+pub use error::{CreateError, Full, RequestError};
 #[cfg(feature = "alloc")]
 pub use ring::Builder;
-pub use ring::RingAl;
+pub use ring::{ExtBuf, RingAl};
 pub use stats::Stats;
 
 #[doc = include_str!("../DESIGN.md")]

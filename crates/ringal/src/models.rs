@@ -11,29 +11,29 @@ use alloc::sync::Arc;
 use loom::thread;
 
 use crate::geometry::{GRANULE, OVERHEAD, stride};
-use crate::parked::Parked;
+use crate::parked::ParkedStores;
 use crate::{FixedBuf, FixedBufMut, RingAl};
 
 /// The lists that a model's stores are parked in. Shared by an `Arc` of the standard library,
 /// because loom's `Arc` would order the threads.
 #[derive(Clone)]
-struct Place(Arc<Parked>);
+struct ModelStores(Arc<ParkedStores>);
 
 // SAFETY: loom runs all threads of a model on one thread of the system.
-unsafe impl Send for Place {}
+unsafe impl Send for ModelStores {}
 
 /// The length of a region for a buffer of at most one granule.
 const UNIT: usize = GRANULE + OVERHEAD;
 
-impl Place {
+impl ModelStores {
     fn new() -> Self {
-        Self(Arc::new(Parked::new()))
+        Self(Arc::new(ParkedStores::new()))
     }
 
     /// Returns a ring with room for `units` buffers of at most one granule.
     fn ring(&self, units: usize) -> RingAl {
         let builder = RingAl::builder(units * UNIT);
-        // SAFETY: every thread of a model drops its `Place` after its buffers.
+        // SAFETY: every thread of a model drops its `ModelStores` after its buffers.
         unsafe { builder.try_build_in(&self.0) }.unwrap()
     }
 
@@ -79,7 +79,7 @@ fn check(model: impl Fn() + Sync + Send + 'static) {
 #[test]
 fn loom_split_and_merge_beside_two_releases() {
     check(|| {
-        let place = Place::new();
+        let place = ModelStores::new();
         let mut ring = place.ring(3);
         let (one, two) = (unit(&mut ring), unit(&mut ring));
         let releases = [place.release(one), place.release(two)];
@@ -101,7 +101,7 @@ fn loom_split_and_merge_beside_two_releases() {
 #[test]
 fn loom_skip_and_wrap_beside_two_releases() {
     check(|| {
-        let place = Place::new();
+        let place = ModelStores::new();
         let mut ring = place.ring(4);
         let (one, kept, two) = (unit(&mut ring), unit(&mut ring), unit(&mut ring));
         let releases = [place.release(one), place.release(two)];
@@ -122,7 +122,7 @@ fn loom_restart_beside_two_releases() {
     const UNITS: usize = 6;
     const _: () = assert!(stride(UNITS * UNIT) == 2 * UNIT, "a look back after two units");
     check(|| {
-        let place = Place::new();
+        let place = ModelStores::new();
         let mut ring = place.ring(UNITS);
         let (one, two) = (unit(&mut ring), unit(&mut ring));
         let first = one.as_ptr();
@@ -144,7 +144,7 @@ fn loom_restart_beside_two_releases() {
 #[test]
 fn loom_growth_beside_a_release() {
     check(|| {
-        let place = Place::new();
+        let place = ModelStores::new();
         let mut ring = place.ring(4);
         let (one, two, kept) = (unit(&mut ring), unit(&mut ring), unit(&mut ring));
         drop((one, unit(&mut ring)));
@@ -165,7 +165,7 @@ fn loom_growth_beside_a_release() {
 #[test]
 fn loom_refusal_beside_two_releases() {
     check(|| {
-        let place = Place::new();
+        let place = ModelStores::new();
         let mut ring = place.ring(2);
         let all = ring.capacity();
         let (one, two) = (unit(&mut ring), unit(&mut ring));
@@ -184,7 +184,7 @@ fn loom_refusal_beside_two_releases() {
 #[test]
 fn loom_frozen_handles_are_dropped_by_three() {
     check(|| {
-        let place = Place::new();
+        let place = ModelStores::new();
         let mut ring = place.ring(1);
         let buffer = unit(&mut ring).freeze();
         let use_it = |buffer: FixedBuf| {
@@ -209,7 +209,7 @@ fn loom_frozen_handles_are_dropped_by_three() {
 #[test]
 fn loom_frozen_buffers_are_thawed_by_the_last() {
     check(|| {
-        let place = Place::new();
+        let place = ModelStores::new();
         let mut ring = place.ring(1);
         let buffer = unit(&mut ring).freeze();
         let release = place.release(buffer.clone());
@@ -227,7 +227,7 @@ fn loom_frozen_buffers_are_thawed_by_the_last() {
 #[test]
 fn loom_ring_is_dropped_beside_two_releases() {
     check(|| {
-        let place = Place::new();
+        let place = ModelStores::new();
         let mut ring = place.ring(2);
         let (one, two) = (unit(&mut ring), unit(&mut ring).freeze());
         let releases = [place.release(one), place.release(two)];
@@ -243,7 +243,7 @@ fn loom_ring_is_dropped_beside_two_releases() {
 #[test]
 fn loom_two_rings_are_dropped_at_once() {
     check(|| {
-        let place = Place::new();
+        let place = ModelStores::new();
         let (mut mine, mut yours) = (place.ring(1), place.ring(1));
         let (here, there) = (unit(&mut yours), unit(&mut mine));
         let other = place.release((yours, there));
@@ -259,7 +259,7 @@ fn loom_two_rings_are_dropped_at_once() {
 #[test]
 fn loom_two_last_buffers_free_their_store_beside_a_sweep() {
     check(|| {
-        let place = Place::new();
+        let place = ModelStores::new();
         let mut ring = place.ring(2);
         let (one, two) = (unit(&mut ring), unit(&mut ring));
         drop(ring);

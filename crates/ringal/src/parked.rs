@@ -22,13 +22,13 @@ use ephemera_prim::gate::Gate;
 use ephemera_prim::sync::{AtomicPtr, AtomicUsize, Ordering, guess};
 use ephemera_prim::word::OwnerPtr;
 
-use crate::store::{Store, StorePtr};
+use crate::store::{RingStore, RingStorePtr};
 
-// ORDERING: Release. Pairs with the Acquire in `Parked::collect`. Publishes: the header, its link,
-// and what the drop of the ring found.
+// ORDERING: Release. Pairs with the Acquire in `ParkedStores::collect`. Publishes: the header, its
+// link, and what the drop of the ring found.
 const PARK: Ordering =
     if cfg!(ephemera_weaken = "park_relaxed") { Ordering::Relaxed } else { Ordering::Release };
-// ORDERING: Acquire. Pairs with the Release in `Parked::push`.
+// ORDERING: Acquire. Pairs with the Release in `ParkedStores::push`.
 const COLLECT: Ordering =
     if cfg!(ephemera_weaken = "collect_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
@@ -57,10 +57,10 @@ impl Budget {
 
 /// The parked stores of a process, or of one test.
 #[derive(Debug)]
-pub(crate) struct Parked {
+pub(crate) struct ParkedStores {
     /// Stores that no sweep has visited yet. Any thread pushes; the thread that holds the gate
     /// takes the whole list.
-    arrivals: AtomicPtr<Store>,
+    arrivals: AtomicPtr<RingStore>,
     gate: Gate,
     /// Stores taken from `arrivals`, and stores that a sweep has visited only in part.
     fresh: Stack,
@@ -75,7 +75,11 @@ pub(crate) struct Parked {
     count: AtomicUsize,
 }
 
-impl Parked {
+/// The parked stores of this process.
+#[cfg(not(ephemera_loom))]
+pub(crate) static PARKED: ParkedStores = ParkedStores::new();
+
+impl ParkedStores {
     ephemera_prim::const_unless_loom! {
         pub(crate) fn new() -> Self {
             Self {
@@ -91,6 +95,18 @@ impl Parked {
         }
     }
 
+    /// Returns the address of the lists, as stores keep it.
+    pub(crate) fn as_ptr(&self) -> *const () {
+        ptr::from_ref(self).cast()
+    }
+
+    /// Returns the lists that a store on the heap is parked in.
+    pub(crate) fn of(store: &RingStorePtr) -> &Self {
+        // SAFETY: `RingStorePtr::create` got the address of these lists, which outlive all stores.
+        // It is null only for caller-provided memory, whose header is never closed or dropped.
+        unsafe { &*store.parked().cast() }
+    }
+
     /// Returns how many stores are parked.
     pub(crate) fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
@@ -100,7 +116,7 @@ impl Parked {
     ///
     /// # Safety
     /// The store is closed and settled, `held` is not zero, and this is called once for the store.
-    pub(crate) unsafe fn park(&self, store: StorePtr, held: usize) {
+    pub(crate) unsafe fn park(&self, store: RingStorePtr, held: usize) {
         self.count.fetch_add(1, Ordering::Relaxed);
         // The additional share keeps the store until this function returns.
         store.add_shares(held + 1);
@@ -119,8 +135,8 @@ impl Parked {
     /// list.
     ///
     /// # Safety
-    /// [`StorePtr::drop_shares`] returned `true` to the caller.
-    pub(crate) unsafe fn end(&self, store: StorePtr) {
+    /// [`RingStorePtr::drop_shares`] returned `true` to the caller.
+    pub(crate) unsafe fn end(&self, store: RingStorePtr) {
         // SAFETY: no share is left, so nobody else uses the regions (E1).
         unsafe { store.free_regions() };
         // SAFETY: the caller subtracted the last share, so the shares' half of the header is its
@@ -142,13 +158,13 @@ impl Parked {
         during()
     }
 
-    fn push(&self, store: StorePtr) {
+    fn push(&self, store: RingStorePtr) {
         store.listed().write();
         self.queued.fetch_add(1, Ordering::Relaxed);
         let mut head = guess(&self.arrivals);
         loop {
             store.link().store(head, Ordering::Relaxed);
-            // ORDERING: `PARK`. Pairs with `Parked::collect`.
+            // ORDERING: `PARK`. Pairs with `ParkedStores::collect`.
             match self.arrivals.compare_exchange_weak(head, store.as_ptr(), PARK, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(now) => head = now,
@@ -215,7 +231,7 @@ impl Parked {
 
     /// Sweeps one store whose header was just popped, and pushes the header again if the store
     /// still exists. Returns whether it freed the store. The caller holds the gate.
-    fn sweep_store(&self, store: StorePtr, budget: &mut Budget) -> bool {
+    fn sweep_store(&self, store: RingStorePtr, budget: &mut Budget) -> bool {
         store.listed().touch();
         if !store.hold() {
             budget.ended -= 1;
@@ -244,7 +260,7 @@ impl Parked {
         false
     }
 
-    fn pop_fresh(&self) -> Option<StorePtr> {
+    fn pop_fresh(&self) -> Option<RingStorePtr> {
         if self.fresh.is_empty() {
             self.collect();
         }
@@ -253,7 +269,7 @@ impl Parked {
 
     /// Moves all arrivals to `fresh`, which is empty.
     fn collect(&self) {
-        // ORDERING: `COLLECT`. Pairs with `Parked::push`.
+        // ORDERING: `COLLECT`. Pairs with `ParkedStores::push`.
         self.fresh.0.publish(self.arrivals.swap(ptr::null_mut(), COLLECT));
     }
 }
@@ -262,7 +278,7 @@ impl Parked {
 /// list is valid after every store. So in the child of a fork, headers may be missing from it, but
 /// none is in it twice.
 #[derive(Debug)]
-struct Stack(OwnerPtr<Store>);
+struct Stack(OwnerPtr<RingStore>);
 
 impl Stack {
     ephemera_prim::const_unless_loom! {
@@ -275,15 +291,15 @@ impl Stack {
         self.0.get().is_null()
     }
 
-    fn push(&self, store: StorePtr) {
+    fn push(&self, store: RingStorePtr) {
         store.link().store(self.0.get(), Ordering::Relaxed);
         self.0.publish(store.as_ptr());
     }
 
-    fn pop(&self) -> Option<StorePtr> {
+    fn pop(&self) -> Option<RingStorePtr> {
         let first = NonNull::new(self.0.get())?;
         // SAFETY: the lists own a half of each header in them, so the header is not freed (E2).
-        let store = unsafe { StorePtr::from_raw(first) };
+        let store = unsafe { RingStorePtr::from_raw(first) };
         self.0.publish(store.link().load(Ordering::Relaxed));
         Some(store)
     }

@@ -32,19 +32,18 @@ use ephemera_prim::{
     word::OwnerUsize,
 };
 
-use crate::checked;
+#[cfg(all(feature = "alloc", not(ephemera_loom)))]
+use crate::geometry::GRANULE;
 #[cfg(feature = "alloc")]
-use crate::geometry::{GRANULE, Plan};
+use crate::geometry::StorePlan;
 use crate::geometry::{region_of, room};
 use crate::guard::GuardPtr;
-#[cfg(feature = "alloc")]
-use crate::parked::Parked;
 
 /// The header of a store. Other threads may free it, so code borrows its fields one by one and
 /// never the whole header.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub(crate) struct Store {
+pub(crate) struct RingStore {
     /// Whether the ring was dropped. Set once. A release reads it before its last access to its
     /// region. If it is set, the store stays until this release subtracts its share. If it is not,
     /// the release does not access the store again after it frees the region.
@@ -54,22 +53,23 @@ pub(crate) struct Store {
     half_left: AtomicBool,
     witness: Witness,
     #[cfg(feature = "alloc")]
-    heap: Heap,
+    heap: HeapFields,
 }
 
 /// The fields that only stores on the heap use, to end them.
 #[cfg(feature = "alloc")]
 #[derive(Debug)]
-struct Heap {
-    /// The lists that this store is parked in. They outlive the store.
-    parked: *const Parked,
+struct HeapFields {
+    /// The lists that this store is parked in, which outlive it. `ParkedStores::of` knows their
+    /// type.
+    parked: *const (),
     /// The block that contains the regions.
     block: NonNull<u8>,
-    plan: Plan,
+    plan: StorePlan,
     /// E1. Zero while the ring lives.
     shares: AtomicUsize,
     /// The next header in the same list of parked stores.
-    link: AtomicPtr<Store>,
+    link: AtomicPtr<RingStore>,
     /// E3. Only the ring, and after its drop the thread that holds the gate, accesses this.
     swept: OwnerUsize,
     /// Stands for the regions under loom.
@@ -81,27 +81,23 @@ struct Heap {
 
 // SAFETY: every field is an atomic, or a word that never changes after the store is created.
 // `parked` points at lists that are shared between threads.
-unsafe impl Sync for Store {}
+unsafe impl Sync for RingStore {}
 
 #[cfg(all(not(ephemera_loom), feature = "alloc", target_pointer_width = "64"))]
-const _: () = assert!(size_of::<Store>() == 64, "the header is one cache line");
-
-/// The parked stores of this process.
-#[cfg(all(feature = "alloc", not(ephemera_loom)))]
-pub(crate) static PARKED: Parked = Parked::new();
+const _: () = assert!(size_of::<RingStore>() == 64, "the header is one cache line");
 
 /// The header that all stores in caller-provided memory share.
 #[cfg(not(ephemera_loom))]
-static GIVEN: Store = Store {
+static GIVEN: RingStore = RingStore {
     closed: AtomicBool::new(false),
     #[cfg(feature = "alloc")]
     half_left: AtomicBool::new(false),
     witness: Witness::new(),
     #[cfg(feature = "alloc")]
-    heap: Heap {
+    heap: HeapFields {
         parked: ptr::null(),
         block: NonNull::dangling(),
-        plan: Plan { end: 0, align: GRANULE },
+        plan: StorePlan { end: 0, align: GRANULE },
         shares: AtomicUsize::new(0),
         link: AtomicPtr::new(ptr::null_mut()),
         swept: OwnerUsize::new(0),
@@ -115,11 +111,11 @@ static GIVEN: Store = Store {
 /// # Invariant
 /// **S1** The header is not freed while the pointer is used. The ring keeps it, and so do each
 /// buffer that is not released yet and the lists of parked stores (E2). The code that
-/// creates a `StorePtr` guarantees this, and the methods rely on it.
+/// creates a `RingStorePtr` guarantees this, and the methods rely on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct StorePtr(NonNull<Store>);
+pub(crate) struct RingStorePtr(NonNull<RingStore>);
 
-impl StorePtr {
+impl RingStorePtr {
     /// Returns the header of stores in caller-provided memory.
     #[cfg(not(ephemera_loom))]
     pub(crate) fn given() -> Self {
@@ -129,7 +125,7 @@ impl StorePtr {
     /// Returns whether the caller provided the memory. Such memory must carry no sanitizer marks
     /// after the ring is dropped.
     #[inline]
-    fn is_given(self) -> bool {
+    pub(crate) fn is_given(self) -> bool {
         #[cfg(not(ephemera_loom))]
         return self == Self::given();
         #[cfg(ephemera_loom)]
@@ -159,21 +155,21 @@ impl StorePtr {
 }
 
 #[cfg(feature = "alloc")]
-impl StorePtr {
+impl RingStorePtr {
     /// Creates a store of one free region. Returns the store and the address of its first guard, or
     /// `None` if the heap refuses.
     ///
     /// # Safety
-    /// `parked` outlives the store.
-    pub(crate) unsafe fn create(plan: Plan, parked: *const Parked) -> Option<(Self, NonNull<u8>)> {
+    /// `parked` is the address of a `ParkedStores` that outlives the store.
+    pub(crate) unsafe fn create(plan: StorePlan, parked: *const ()) -> Option<(Self, NonNull<u8>)> {
         let layout = Layout::from_size_align(plan.bytes(), plan.align).ok()?;
         let block = raw::acquire(&Global, layout).ok()?;
-        let Ok(header) = raw::acquire(&Global, Layout::new::<Store>()) else {
+        let Ok(header) = raw::acquire(&Global, Layout::new::<RingStore>()) else {
             // SAFETY: `block` was acquired above with this layout, and nothing points into it.
             unsafe { raw::release(&Global, block, layout) };
             return None;
         };
-        let heap = Heap {
+        let heap = HeapFields {
             parked,
             block,
             plan,
@@ -183,8 +179,8 @@ impl StorePtr {
             regions: Witness::new(),
             listed: Witness::new(),
         };
-        let store = header.cast::<Store>();
-        let header = Store {
+        let store = header.cast::<RingStore>();
+        let header = RingStore {
             closed: AtomicBool::new(false),
             half_left: AtomicBool::new(false),
             witness: Witness::new(),
@@ -204,20 +200,20 @@ impl StorePtr {
     ///
     /// # Safety
     /// S1 holds for `header`.
-    pub(crate) unsafe fn from_raw(header: NonNull<Store>) -> Self {
+    pub(crate) unsafe fn from_raw(header: NonNull<RingStore>) -> Self {
         Self(header)
     }
 
-    pub(crate) fn as_non_null(self) -> NonNull<Store> {
+    pub(crate) fn as_non_null(self) -> NonNull<RingStore> {
         self.0
     }
 
-    pub(crate) fn as_ptr(self) -> *mut Store {
+    pub(crate) fn as_ptr(self) -> *mut RingStore {
         self.0.as_ptr()
     }
 
     #[inline]
-    fn heap(&self) -> *const Heap {
+    fn heap(&self) -> *const HeapFields {
         // SAFETY: the header is not freed (S1). No reference is created.
         unsafe { &raw const (*self.0.as_ptr()).heap }
     }
@@ -227,14 +223,14 @@ impl StorePtr {
         self.closed().store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn plan(self) -> Plan {
+    pub(crate) fn plan(self) -> StorePlan {
         // SAFETY: the header is not freed (S1), and the plan never changes.
         unsafe { (*self.heap()).plan }
     }
 
     /// Returns the size of the two heap blocks of the store.
     pub(crate) fn bytes_held(self) -> usize {
-        self.plan().bytes() + size_of::<Store>()
+        self.plan().bytes() + size_of::<RingStore>()
     }
 
     pub(crate) fn block(self) -> NonNull<u8> {
@@ -252,7 +248,7 @@ impl StorePtr {
         unsafe { &(*self.heap()).shares }
     }
 
-    pub(crate) fn link(&self) -> &AtomicPtr<Store> {
+    pub(crate) fn link(&self) -> &AtomicPtr<RingStore> {
         // SAFETY: the header is not freed (S1). The reference covers this word alone.
         unsafe { &(*self.heap()).link }
     }
@@ -295,13 +291,11 @@ impl StorePtr {
         unsafe { GuardPtr::new(place) }
     }
 
-    /// Returns the lists that this store is parked in. They outlive the store.
-    pub(crate) fn parked(self) -> NonNull<Parked> {
+    /// Returns the address of the lists that this store is parked in. It is null for
+    /// caller-provided memory.
+    pub(crate) fn parked(self) -> *const () {
         // SAFETY: the header is not freed (S1), and the pointer never changes.
-        let parked = unsafe { (*self.heap()).parked };
-        // SAFETY: the pointer is null only in the static header of caller-provided memory. That
-        // header is never closed or dropped, so nobody calls this for it.
-        unsafe { NonNull::new_unchecked(parked.cast_mut()) }
+        unsafe { (*self.heap()).parked }
     }
 }
 
@@ -326,73 +320,12 @@ pub(crate) unsafe fn format(base: NonNull<u8>, len: usize) {
 /// The region is taken, lies in `store`, has the length for `bytes` bytes, and only the caller
 /// accesses it.
 #[inline]
-pub(crate) unsafe fn hand_out(store: StorePtr, guard: GuardPtr, bytes: usize) {
+pub(crate) unsafe fn hand_out(store: RingStorePtr, guard: GuardPtr, bytes: usize) {
     let (data, region) = (guard.payload(), region_of(bytes));
     // In caller-provided memory, also unmark the rounding, because a release sets no marks there.
     let usable = if store.is_given() { room(region) } else { bytes };
     // SAFETY: `usable` bytes are in the region, which only the caller accesses.
     unsafe { unpoison(data, usable) };
     // SAFETY: the region has the length for `bytes` bytes, and only the caller accesses it.
-    unsafe { checked::hand_out(guard, data, bytes, region) };
+    unsafe { guard.hand_out(bytes, region) };
 }
-
-/// Releases the region of a buffer: frees it for the ring to use again. The buffer has `bytes`
-/// bytes at `data`.
-///
-/// # Safety
-/// The buffer belongs to the caller, which does not use it again. Its region has `region` bytes and
-/// lies in `store`.
-#[inline]
-pub(crate) unsafe fn release(store: StorePtr, data: NonNull<u8>, bytes: usize, region: usize) {
-    // SAFETY: the region is not released yet, so its store is not freed (G1).
-    let guard = unsafe { GuardPtr::of(data) };
-    // SAFETY: the caller owns the buffer, and `region` is the length of its region.
-    unsafe { checked::release(guard, data, bytes, region) };
-    guard.end_use();
-    if !store.is_given() {
-        // SAFETY: these bytes are the buffer's, and nobody reads them again before the ring hands
-        // them out.
-        unsafe { poison(data, bytes) };
-    }
-    if cfg!(ephemera_weaken = "closed_after_release") {
-        guard.release(region);
-    }
-    if store.is_closed() {
-        // SAFETY: the caller owns the buffer, and the store is closed.
-        unsafe { release_late(store, guard, region) };
-        return;
-    }
-    if !cfg!(ephemera_weaken = "closed_after_release") {
-        guard.release(region);
-    }
-}
-
-/// Releases a region after the ring was dropped. The last such release frees the store.
-///
-/// # Safety
-/// As for [`release`], and the store is closed.
-#[cold]
-#[inline(never)]
-unsafe fn release_late(store: StorePtr, guard: GuardPtr, region: usize) {
-    #[cfg(feature = "alloc")]
-    {
-        let parked = store.parked();
-        // SAFETY: the lists of parked stores outlive all stores.
-        let parked = unsafe { parked.as_ref() };
-        // SAFETY: the caller owns the region, in a closed store.
-        if unsafe { store.settle_late(guard, region) } {
-            // SAFETY: `settle_late` subtracted the last share.
-            unsafe { parked.end(store) };
-            parked.sweep();
-        }
-    }
-    // Without feature `alloc`, no store is ever closed.
-    #[cfg(not(feature = "alloc"))]
-    {
-        let _ = store;
-        guard.release(region);
-    }
-}
-
-#[cfg(feature = "alloc")]
-const _: () = assert!(GRANULE >= 16, "buffers are aligned to 16 bytes");

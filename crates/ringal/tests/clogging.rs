@@ -7,7 +7,7 @@ extern crate alloc;
 use alloc::collections::VecDeque;
 
 use ephemera_testkit::SplitMix;
-use ringal::{Refused, RingAl};
+use ringal::{RequestError, RingAl};
 
 #[test]
 fn one_long_lived_buffer_does_not_block_the_ring() {
@@ -120,7 +120,7 @@ fn refusal_ends_when_enough_neighbours_are_free() {
     for _ in 0..3 {
         let refused = ring.try_fixed(2_000).unwrap_err();
         assert!(
-            matches!(refused, Refused::Exhausted { asked: 2_000, largest_free, held }
+            matches!(refused, RequestError::Exhausted { asked: 2_000, largest_free, held }
             if largest_free < 2_000 && held > 7_000),
             "{refused}"
         );
@@ -170,18 +170,18 @@ fn overflowing_sizes_are_refused() {
     {
         assert!(ring.fixed(asked).is_none() && ring.extendable(asked).is_none());
         assert!(ring.fixed_aligned(asked, 4096).is_none() && ring.generic::<u8>(asked).is_none());
-        assert_eq!(ring.try_fixed(asked).unwrap_err(), Refused::TooLarge { asked, capacity });
-        assert_eq!(ring.try_extendable(asked).unwrap_err(), Refused::TooLarge { asked, capacity });
-        assert_eq!(ring.try_generic::<u8>(asked).unwrap_err(), Refused::TooLarge { asked, capacity });
+        assert_eq!(ring.try_fixed(asked).unwrap_err(), RequestError::TooLarge { asked, capacity });
+        assert_eq!(ring.try_extendable(asked).unwrap_err(), RequestError::TooLarge { asked, capacity });
+        assert_eq!(ring.try_generic::<u8>(asked).unwrap_err(), RequestError::TooLarge { asked, capacity });
     }
     for count in [usize::MAX / 8, usize::MAX / 8 + 2, usize::MAX / 2 + 2, usize::MAX] {
         assert!(ring.generic::<u64>(count).is_none());
-        assert!(matches!(ring.try_generic::<u64>(count), Err(Refused::TooLarge { .. })));
+        assert!(matches!(ring.try_generic::<u64>(count), Err(RequestError::TooLarge { .. })));
     }
     for align in [1 << 29, 1 << 30, usize::MAX, usize::MAX / 2 + 2] {
         assert!(ring.fixed_aligned(8, align).is_none() || align <= 1 << 29);
     }
-    assert!(matches!(ring.try_fixed_aligned(8, usize::MAX), Err(Refused::TooLarge { .. })));
+    assert!(matches!(ring.try_fixed_aligned(8, usize::MAX), Err(RequestError::TooLarge { .. })));
     assert!(RingAl::try_new(usize::MAX).is_err() && RingAl::try_new(isize::MAX as usize).is_err());
     assert!(RingAl::builder(64).align(usize::MAX).try_build().is_err());
     assert_eq!(ring.stats().buffers_live, 0);

@@ -9,7 +9,7 @@ use core::fmt::Write;
 use std::collections::HashMap;
 use std::io;
 
-use ringal::{ExtBuf, FixedBuf, FixedBufMut, Full, GenericBufMut, Refused, RingAl, Stats};
+use ringal::{ExtBuf, FixedBuf, FixedBufMut, Full, GenericBufMut, RequestError, RingAl, Stats};
 use static_assertions::{assert_impl_all, assert_not_impl_any};
 
 assert_impl_all!(RingAl: Send, core::panic::UnwindSafe, core::panic::RefUnwindSafe, core::fmt::Debug);
@@ -24,7 +24,7 @@ assert_not_impl_any!(GenericBufMut<core::cell::Cell<u8>>: Sync);
 assert_not_impl_any!(GenericBufMut<alloc::rc::Rc<u8>>: Send, Sync);
 assert_not_impl_any!(GenericBufMut<*const u8>: Send, Sync);
 assert_impl_all!(Stats: Send, Sync, Copy, Default);
-assert_impl_all!(Refused: core::error::Error, Send, Sync, Copy);
+assert_impl_all!(RequestError: core::error::Error, Send, Sync, Copy);
 assert_impl_all!(Full: core::error::Error, Into<io::Error>);
 
 fn frozen(bytes: &[u8]) -> FixedBuf {
@@ -211,6 +211,6 @@ fn refusal_reports_current_figures() {
     let _third = ring.fixed(1500).unwrap();
     let Stats { largest_free, bytes_live, .. } = ring.stats();
     let refused = ring.try_fixed(3000).unwrap_err();
-    assert_eq!(refused, Refused::Exhausted { asked: 3000, largest_free, held: bytes_live });
+    assert_eq!(refused, RequestError::Exhausted { asked: 3000, largest_free, held: bytes_live });
     assert!(ring.fixed(largest_free).is_some());
 }

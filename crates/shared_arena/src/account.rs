@@ -61,7 +61,7 @@ impl Account {
         if !self.add(bytes) {
             return Err(self.refused(bytes));
         }
-        take(layout).ok_or_else(|| {
+        raw::acquire(&Global, layout).map_err(|_| {
             self.sub(bytes);
             self.refused(bytes)
         })
@@ -106,48 +106,9 @@ impl Account {
     }
 }
 
-#[cfg(not(all(test, feature = "std")))]
-fn take(layout: Layout) -> Option<NonNull<u8>> {
-    raw::acquire(&Global, layout).ok()
-}
-
-/// Allocates from the global allocator, unless a test makes it refuse on this thread.
-#[cfg(all(test, feature = "std"))]
-fn take(layout: Layout) -> Option<NonNull<u8>> {
-    if hostile::refuses() {
-        return None;
-    }
-    raw::acquire(&Global, layout).ok()
-}
-
-/// Makes a thread's allocations fail on request.
-#[cfg(all(test, feature = "std"))]
-pub(crate) mod hostile {
-    use core::cell::Cell;
-
-    std::thread_local! {
-        static CALLS: Cell<usize> = const { Cell::new(0) };
-        static REFUSED: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
-    }
-
-    /// Refuses this thread's calls `from..to`, counted from now on. Returns the number of calls
-    /// since the previous `refuse`.
-    pub(crate) fn refuse(from: usize, to: usize) -> usize {
-        REFUSED.set((from, to));
-        CALLS.replace(0)
-    }
-
-    pub(super) fn refuses() -> bool {
-        let call = CALLS.get();
-        CALLS.set(call + 1);
-        let (from, to) = REFUSED.get();
-        from <= call && call < to
-    }
-}
-
 #[cfg(all(test, feature = "std", not(ephemera_loom)))]
 mod tests {
-    use super::{Account, UNLIMITED, hostile};
+    use super::Account;
     use core::alloc::Layout;
 
     #[test]
@@ -162,14 +123,5 @@ mod tests {
         // SAFETY: the account granted the block above with this layout.
         unsafe { account.release(block, layout) };
         assert_eq!(account.held(), 0);
-    }
-
-    #[test]
-    fn a_refusal_by_the_global_allocator_counts_nothing() {
-        let account = Account::new(UNLIMITED);
-        hostile::refuse(0, 1);
-        let refused = account.acquire(Layout::new::<u64>()).unwrap_err();
-        assert!(!refused.by_limit() && account.held() == 0);
-        assert_eq!(hostile::refuse(0, 0), 1);
     }
 }

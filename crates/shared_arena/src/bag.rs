@@ -30,18 +30,18 @@ const TAKE: Ordering =
 pub(crate) trait Linked: Sized {
     /// Returns the address of the item's link. Item and link live while the item is in a bag or a
     /// visitor has it.
-    fn link(item: NonNull<Self>) -> NonNull<Link<Self>>;
+    fn link(item: NonNull<Self>) -> NonNull<BagLink<Self>>;
 }
 
 /// The link of an item. The thread that has taken the item out, or is about to push it, writes it.
 #[derive(Debug)]
-pub(crate) struct Link<T> {
+pub(crate) struct BagLink<T> {
     next: OwnerPtr<T>,
     /// Lets loom check that each reader of the link or item sees its last write.
     witness: Witness,
 }
 
-impl<T> Link<T> {
+impl<T> BagLink<T> {
     ephemera_prim::const_unless_loom! {
         pub(crate) fn new() -> Self {
             Self { next: OwnerPtr::null(), witness: Witness::new() }
@@ -202,7 +202,7 @@ impl<T: Linked> Drop for Visit<'_, T> {
 }
 
 /// Returns the link of an item that is in a bag, or that the caller has taken out.
-fn link<'a, T: Linked>(item: NonNull<T>) -> &'a Link<T> {
+fn link<'a, T: Linked>(item: NonNull<T>) -> &'a BagLink<T> {
     // SAFETY: the link lives while its item is in a bag or taken out (`Linked`), and nobody borrows
     // the rest of the item.
     unsafe { T::link(item).as_ref() }

@@ -11,10 +11,10 @@
 
 use core::ptr::{self, NonNull};
 
-use crate::geometry::Geometry;
-use crate::group::{ALIVE, Group, GroupPtr};
+use crate::geometry::ArenaGeometry;
+use crate::group::{ALIVE, PageGroup, PageGroupPtr};
 use crate::shard::ShardPtr;
-use crate::store::Store;
+use crate::store::ArenaStore;
 
 /// Closes a shard: frees its groups without a slot in use, and has the others counted. Returns the
 /// number of these others.
@@ -26,7 +26,7 @@ use crate::store::Store;
 /// The caller drops the store's arena, and calls this once for each shard. Unless `queue` is set,
 /// no thread performs a local free to this shard now or later: the caller is its owner or has the
 /// lease of its record.
-pub(crate) unsafe fn close_shard(store: &Store, shard: ShardPtr, queue: bool) -> usize {
+pub(crate) unsafe fn close_shard(store: &ArenaStore, shard: ShardPtr, queue: bool) -> usize {
     let geometry = store.geometry();
     if !store.single() {
         // SAFETY: the caller drops the arena and closes each shard once.
@@ -34,7 +34,7 @@ pub(crate) unsafe fn close_shard(store: &Store, shard: ShardPtr, queue: bool) ->
     }
     // The groups learn of the drop before anything is counted. A free that sees the arena live
     // after that would set a bit that nobody counts.
-    let mut before: *mut Group = ptr::null_mut();
+    let mut before: *mut PageGroup = ptr::null_mut();
     each_group(shard.groups().get(), |group| {
         group.prev().set(before);
         group.queued().set(usize::from(queue));
@@ -59,7 +59,7 @@ pub(crate) unsafe fn close_shard(store: &Store, shard: ShardPtr, queue: bool) ->
             unlink(shard, group);
         }
         // SAFETY: this thread counted the last slot, and no list has the group.
-        unsafe { group.release(store) };
+        unsafe { store.release_group(group) };
     });
     if cfg!(ephemera_weaken = "arena_told_after_the_count") {
         each_group(first, |group| group.record().publish(ptr::null_mut()));
@@ -68,7 +68,7 @@ pub(crate) unsafe fn close_shard(store: &Store, shard: ShardPtr, queue: bool) ->
 }
 
 /// Takes the closing thread's share off a group's count, and returns whether no slot is in use.
-fn settle(store: &Store, group: GroupPtr, share: usize) -> bool {
+fn settle(store: &ArenaStore, group: PageGroupPtr, share: usize) -> bool {
     #[cfg(all(feature = "std", target_has_atomic = "64"))]
     if !store.single() {
         return group.count_down(share);
@@ -78,9 +78,9 @@ fn settle(store: &Store, group: GroupPtr, share: usize) -> bool {
 }
 
 /// Calls `visit` for each group of a list. `visit` may free the group.
-fn each_group(mut rest: *mut Group, mut visit: impl FnMut(GroupPtr)) {
+fn each_group(mut rest: *mut PageGroup, mut visit: impl FnMut(PageGroupPtr)) {
     // SAFETY: G1: a group on the list is live until its visit, because it counts `ALIVE`.
-    while let Some(group) = unsafe { GroupPtr::from_raw(rest) } {
+    while let Some(group) = unsafe { PageGroupPtr::from_raw(rest) } {
         rest = group.next().get();
         visit(group);
     }
@@ -91,12 +91,12 @@ fn each_group(mut rest: *mut Group, mut visit: impl FnMut(GroupPtr)) {
 /// # Safety
 /// As for [`close_shard`].
 #[cfg(target_has_atomic = "64")]
-unsafe fn close_inbox(geometry: &Geometry, shard: ShardPtr) {
+unsafe fn close_inbox(geometry: &ArenaGeometry, shard: ShardPtr) {
     // SAFETY: the caller drops the arena, so no holder takes from this inbox, and it is closed
     // once.
     for (far, slots) in unsafe { shard.inbox().close() } {
         // SAFETY: G1: slots in the inbox are not counted, so their group is not freed.
-        let group = unsafe { GroupPtr::around(far, geometry.group) };
+        let group = unsafe { PageGroupPtr::around(far, geometry.group) };
         let noted = group.noted(geometry, group.page_of_far(geometry, far));
         noted.set(noted.get() | slots);
     }
@@ -105,14 +105,14 @@ unsafe fn close_inbox(geometry: &Geometry, shard: ShardPtr) {
 /// # Safety
 /// There is nothing to ensure: without 64-bit atomics there are no other threads.
 #[cfg(not(target_has_atomic = "64"))]
-unsafe fn close_inbox(_: &Geometry, _: ShardPtr) {}
+unsafe fn close_inbox(_: &ArenaGeometry, _: ShardPtr) {}
 
 /// Notes the slots of a group that its owner freed since the last look, and returns their number.
 ///
 /// # Safety
 /// The arena's drop has begun. The caller has the turn at the group's shard, or is the only thread
 /// that goes through it.
-pub(crate) unsafe fn note_home(geometry: &Geometry, shard: ShardPtr, group: GroupPtr) -> usize {
+pub(crate) unsafe fn note_home(geometry: &ArenaGeometry, shard: ShardPtr, group: PageGroupPtr) -> usize {
     let note_page = |page| {
         let local = group.near(geometry, page);
         let home = local.local().observe() | shard.front_slots(geometry, group, page);
@@ -128,21 +128,21 @@ pub(crate) unsafe fn note_home(geometry: &Geometry, shard: ShardPtr, group: Grou
 }
 
 /// Returns the number of slots of a group that are not noted as free.
-fn slots_out(geometry: &Geometry, group: GroupPtr) -> usize {
+fn slots_out(geometry: &ArenaGeometry, group: PageGroupPtr) -> usize {
     let out = |page| (geometry.all() & !group.noted(geometry, page).get()).count_ones() as usize;
     (0..group.pages()).map(out).sum()
 }
 
 /// Takes a queued group off the list of its shard. The caller has the turn there.
-pub(crate) fn unlink(shard: ShardPtr, group: GroupPtr) {
+pub(crate) fn unlink(shard: ShardPtr, group: PageGroupPtr) {
     let (prev, next) = (group.prev().get(), group.next().get());
     // SAFETY: G1: only the turn-holder frees queued groups.
-    match unsafe { GroupPtr::from_raw(prev) } {
+    match unsafe { PageGroupPtr::from_raw(prev) } {
         Some(prev) => prev.next().set(next),
         None => shard.groups().set(next),
     }
     // SAFETY: G1: only the turn-holder frees queued groups.
-    if let Some(next) = unsafe { GroupPtr::from_raw(next) } {
+    if let Some(next) = unsafe { PageGroupPtr::from_raw(next) } {
         next.prev().set(prev);
     }
     #[cfg(all(feature = "std", target_has_atomic = "64"))]
@@ -156,11 +156,11 @@ pub(crate) fn unlink(shard: ShardPtr, group: GroupPtr) {
 /// # Safety
 /// All shards were closed, and `left` is the sum of the results. The caller does not use the store
 /// again.
-pub(crate) unsafe fn close_store(store: NonNull<Store>, left: usize) -> bool {
+pub(crate) unsafe fn close_store(store: NonNull<ArenaStore>, left: usize) -> bool {
     // SAFETY: the store is live, because this thread's part is not taken off yet.
     unsafe { store.as_ref() }.release_unbound_at_end();
     // SAFETY: this is the closing thread's part.
-    unsafe { Store::part(store, ALIVE - left) }
+    unsafe { ArenaStore::part(store, ALIVE - left) }
 }
 
 /// Frees a group of a dropped arena that is not queued, and returns whether that freed its store.
@@ -169,13 +169,13 @@ pub(crate) unsafe fn close_store(store: NonNull<Store>, left: usize) -> bool {
 /// The caller counted the last slot of the group.
 #[cold]
 #[inline(never)]
-pub(crate) unsafe fn release(group: GroupPtr) -> bool {
-    // SAFETY: a group points at its store, which lives as long as the group.
-    let store = unsafe { NonNull::new_unchecked(group.store()) };
+pub(crate) unsafe fn release(group: PageGroupPtr) -> bool {
+    // SAFETY: a slot of the group was claimed, so the group is bound.
+    let store = ArenaStore::of(unsafe { ShardPtr::of(group) });
     // SAFETY: the store is live, because this group is a part of it.
     let this = unsafe { store.as_ref() };
     // SAFETY: this thread counted the last slot, and no list has the group.
-    unsafe { group.release(this) };
+    unsafe { this.release_group(group) };
     // SAFETY: the part of the group that was just freed.
-    unsafe { Store::part(store, 1) }
+    unsafe { ArenaStore::part(store, 1) }
 }

@@ -60,7 +60,7 @@ pub(crate) const LIMITS: Limits = if cfg!(ephemera_loom) {
 
 /// The layout of the groups of one type. It depends on the type's size and alignment only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Geometry {
+pub(crate) struct ArenaGeometry {
     /// The alignment of groups: a power of two that exceeds the size of every group.
     pub(crate) group: usize,
     /// Offsets of the three parts from the base, in bytes.
@@ -86,7 +86,7 @@ pub(crate) struct Position {
     pub(crate) slot: usize,
 }
 
-impl Geometry {
+impl ArenaGeometry {
     /// Computes the layout for values of this size and alignment.
     pub(crate) const fn new(size: usize, align: usize, sizes: Sizes, limits: Limits) -> Self {
         let stride = if size == 0 { align } else { size };
@@ -215,17 +215,17 @@ const fn up(offset: usize, align: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{Geometry, LINE, Limits, Position, SLACK, Sizes};
+    use super::{ArenaGeometry, LINE, Limits, Position, SLACK, Sizes};
 
     const SIZES: Sizes = Sizes { head: 64, near: 16, far: 16, rare: 16 };
     const LIMITS: Limits = Limits { slots: 63, pages: 256, goal: 8, smallest: 16 << 10, largest: 256 << 10 };
 
-    fn of(size: usize, align: usize) -> Geometry {
-        Geometry::new(size, align, SIZES, LIMITS)
+    fn of(size: usize, align: usize) -> ArenaGeometry {
+        ArenaGeometry::new(size, align, SIZES, LIMITS)
     }
 
     /// Asserts what is true of every layout with pages.
-    fn check(it: &Geometry, size: usize, align: usize) {
+    fn check(it: &ArenaGeometry, size: usize, align: usize) {
         assert!(it.group.is_power_of_two() && it.pages > 0);
         assert!((1..=63).contains(&it.slots) && it.all().count_ones() as usize == it.slots);
         let bytes = it.bytes(it.pages).unwrap();

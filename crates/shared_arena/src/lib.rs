@@ -128,14 +128,16 @@ mod geometry;
 mod group;
 #[cfg(all(feature = "alloc", not(ephemera_loom)))]
 mod handle;
-#[cfg(all(test, feature = "std", not(ephemera_loom)))]
-mod hostile;
 #[cfg(all(test, feature = "std", ephemera_loom))]
 mod models;
 #[cfg(feature = "alloc")]
 mod owner;
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 mod parked;
+#[cfg(all(feature = "std", target_has_atomic = "64"))]
+mod protocol;
+#[cfg(feature = "alloc")]
+mod refill;
 #[cfg(feature = "alloc")]
 mod shard;
 #[cfg(all(feature = "alloc", not(ephemera_loom)))]

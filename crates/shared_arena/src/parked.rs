@@ -24,14 +24,14 @@ pub(crate) use visitor::Visitor;
 use core::ptr::NonNull;
 
 use ephemera_prim::record::Record;
-use ephemera_prim::sync::{AtomicBool, AtomicUsize, Ordering, fence};
+use ephemera_prim::sync::{Ordering, fence};
 
-use crate::bag::{Bag, Link, Linked, Visit};
+use crate::bag::Visit;
 use crate::close;
-use crate::group::GroupPtr;
+use crate::group::PageGroupPtr;
 use crate::shard::{Shard, ShardPtr};
-use crate::store::Store;
-use crate::world::{Place, World};
+use crate::store::ArenaStore;
+use crate::world::{ArenaRecord, ArenaWorld, record_of};
 
 /// The number of shards that a visit handles, of the new ones and of the old ones each, and of
 /// groups that a look by another thread reads.
@@ -45,88 +45,12 @@ const OWN_LOOKS: usize = 8 * LOOKS;
 /// last visit.
 const ROUNDS: usize = 16;
 
-/// The parking state of a record.
-#[derive(Debug)]
-pub(crate) struct Parting {
-    /// Shards of this record that wait for a look.
-    shards: Bag<Shard>,
-    /// Whether the record is in the world's bag.
-    noted: AtomicBool,
-    link: Link<Record<Place>>,
-}
-
-/// All parked shards, for threads that own none of them.
-#[derive(Debug)]
-pub(crate) struct Parked {
-    /// Records whose bag has shards.
-    records: Bag<Record<Place>>,
-    /// The number of shards in bags.
-    shards: AtomicUsize,
-    #[cfg(test)]
-    pub(crate) tally: Tally,
-}
-
-/// Counters for tests. They are not atomics of loom, since no model depends on them.
-#[cfg(test)]
-#[derive(Debug)]
-pub(crate) struct Tally {
-    /// Stores whose arena was dropped and that are not freed yet.
-    pub(crate) stores: core::sync::atomic::AtomicUsize,
-    /// The number of looks at a group.
-    pub(crate) looks: core::sync::atomic::AtomicUsize,
-}
-
-impl Parting {
-    ephemera_prim::const_unless_loom! {
-        pub(crate) fn new() -> Self {
-            Self { shards: Bag::new(), noted: AtomicBool::new(false), link: Link::new() }
-        }
-    }
-
-    /// Returns whether this thread sees no shard that waits for a look.
-    #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.shards.is_empty()
-    }
-}
-
-impl Linked for Record<Place> {
-    fn link(item: NonNull<Self>) -> NonNull<Link<Self>> {
-        // SAFETY: records are never freed (L3).
-        NonNull::from(unsafe { &item.as_ref().shard().parting.link })
-    }
-}
-
-impl Parked {
-    ephemera_prim::const_unless_loom! {
-        pub(crate) fn new() -> Self {
-            Self {
-                records: Bag::new(),
-                shards: AtomicUsize::new(0),
-                #[cfg(test)]
-                tally: Tally {
-                    stores: core::sync::atomic::AtomicUsize::new(0),
-                    looks: core::sync::atomic::AtomicUsize::new(0),
-                },
-            }
-        }
-    }
-}
-
-impl Parked {
-    /// Returns whether this thread sees a shard that waits for a look.
-    #[inline]
-    pub(crate) fn waits(&self) -> bool {
-        self.shards.load(Ordering::Relaxed) != 0
-    }
-}
-
 /// Closes a shard whose owner may be inside a free to it. Returns the number of parts of the store
 /// that are left of it.
 ///
 /// # Safety
 /// As for [`close::close_shard`] with a queue.
-pub(crate) unsafe fn park(world: &World, store: NonNull<Store>, shard: ShardPtr) -> usize {
+pub(crate) unsafe fn park(world: &ArenaWorld, store: NonNull<ArenaStore>, shard: ShardPtr) -> usize {
     // SAFETY: the store is live: the caller is closing it.
     let this = unsafe { store.as_ref() };
     let record = record_of(shard);
@@ -137,7 +61,7 @@ pub(crate) unsafe fn park(world: &World, store: NonNull<Store>, shard: ShardPtr)
         // The shard in the bag is one more part.
         left += 1;
         world.parked.shards.fetch_add(1, Ordering::Relaxed);
-        record.shard().parting.shards.push(shard.as_non_null());
+        record.data().parting.shards.push(shard.as_non_null());
     }
     // SAFETY: this thread has the turn.
     unsafe { serve(world, store, shard, 0) };
@@ -150,21 +74,21 @@ pub(crate) unsafe fn park(world: &World, store: NonNull<Store>, shard: ShardPtr)
 
 /// Looks at what was left for the holder of a record, if no thread holds it any more. A thread
 /// calls this after it left something for the holder, and after it released a lease.
-pub(crate) fn look_behind_the_owner(world: &World, record: &Record<Place>, most: usize) {
+pub(crate) fn look_behind_the_owner(world: &ArenaWorld, record: &Record<ArenaRecord>, most: usize) {
     if cfg!(ephemera_weaken = "arena_no_second_look") {
         return;
     }
     // ORDERING: SeqCst. Pairs with itself, in `look_behind_the_owner`. Publishes: the shard in the
     // bag, or the end of the lease. One of the two threads sees what the other did.
     fence(Ordering::SeqCst);
-    if record.is_free() && !record.shard().parting.is_empty() {
+    if record.is_free() && !record.data().parting.is_empty() {
         visit(world, record, Visitor::Successor, most);
     }
 }
 
 /// Looks at the parked shards of some records. A thread calls this when it creates or drops an
 /// arena. `mine` is the record that it holds, if any.
-pub(crate) fn look(world: &World, mine: Option<&Record<Place>>) {
+pub(crate) fn look(world: &ArenaWorld, mine: Option<&Record<ArenaRecord>>) {
     if !world.parked.waits() {
         return;
     }
@@ -176,24 +100,24 @@ pub(crate) fn look(world: &World, mine: Option<&Record<Place>>) {
         let record = unsafe { item.as_ref() };
         // ORDERING: AcqRel. Pairs with `note`. Publishes: that the record must be noted again for
         // shards that arrive from here on.
-        record.shard().parting.noted.swap(false, Ordering::AcqRel);
+        record.data().parting.noted.swap(false, Ordering::AcqRel);
         visit(world, record, Visitor::of(record, mine), LOOKS);
-        if !record.shard().parting.is_empty() {
+        if !record.data().parting.is_empty() {
             note(world, record);
         }
     }
 }
 
 /// Looks at everything that is parked, and returns the number of freed stores.
-pub(crate) fn look_at_all(world: &World, mine: Option<&Record<Place>>) -> usize {
-    let waiting = world.registry.records().filter(|record| !record.shard().parting.is_empty());
+pub(crate) fn look_at_all(world: &ArenaWorld, mine: Option<&Record<ArenaRecord>>) -> usize {
+    let waiting = world.registry.records().filter(|record| !record.data().parting.is_empty());
     waiting.map(|record| visit(world, record, Visitor::of(record, mine), usize::MAX)).sum()
 }
 
 /// Pushes a record with parked shards into the world's bag, so that other threads find it.
-fn note(world: &World, record: &Record<Place>) {
+fn note(world: &ArenaWorld, record: &Record<ArenaRecord>) {
     // ORDERING: AcqRel. Pairs with `look`. Publishes: what is in the record's bag.
-    if !record.shard().parting.noted.swap(true, Ordering::AcqRel) {
+    if !record.data().parting.noted.swap(true, Ordering::AcqRel) {
         world.parked.records.push(NonNull::from(record));
     }
 }
@@ -204,16 +128,15 @@ fn note(world: &World, record: &Record<Place>) {
 /// # Safety
 /// The caller counted that slot, and does not touch the group again.
 #[cold]
-pub(crate) unsafe fn came_home(world: &World, group: GroupPtr) -> usize {
+pub(crate) unsafe fn came_home(world: &ArenaWorld, group: PageGroupPtr) -> usize {
     // `observe` makes the end of the look that took the group off the list visible here.
     if group.queued().observe() == 0 {
         // SAFETY: the caller counted the last slot, and the group is not queued.
         return world.freed(unsafe { close::release(group) });
     }
     // SAFETY: a group that was claimed from is bound.
-    let shard = unsafe { group.shard_of() };
-    // SAFETY: a group points at its store, which lives as long as the group.
-    let store = unsafe { NonNull::new_unchecked(group.store()) };
+    let shard = unsafe { ShardPtr::of(group) };
+    let store = ArenaStore::of(shard);
     if !shard.turn().leave(group) {
         return 0;
     }
@@ -227,7 +150,7 @@ pub(crate) unsafe fn came_home(world: &World, group: GroupPtr) -> usize {
 /// # Safety
 /// The caller has the turn at the shard. One part of the store is the caller's own or not taken off
 /// yet. The caller uses the store afterwards only if it has a part of its own.
-unsafe fn serve(world: &World, store: NonNull<Store>, shard: ShardPtr, mut gone: usize) -> usize {
+unsafe fn serve(world: &ArenaWorld, store: NonNull<ArenaStore>, shard: ShardPtr, mut gone: usize) -> usize {
     // SAFETY: the store lives until its last part is taken off, and the groups freed here are taken
     // off last.
     let this = unsafe { store.as_ref() };
@@ -236,13 +159,13 @@ unsafe fn serve(world: &World, store: NonNull<Store>, shard: ShardPtr, mut gone:
     while let Some(left) = shard.turn().next() {
         let mut rest = left.groups;
         // SAFETY: G1: only this loop frees these groups.
-        while let Some(group) = unsafe { GroupPtr::from_raw(rest) } {
+        while let Some(group) = unsafe { PageGroupPtr::from_raw(rest) } {
             rest = group.record().get().cast();
             if group.queued().get() != 0 {
                 close::unlink(shard, group);
             }
             // SAFETY: the group's last slot was counted, and no list has it.
-            unsafe { group.release(this) };
+            unsafe { this.release_group(group) };
             gone += 1;
         }
         if left.look {
@@ -252,7 +175,7 @@ unsafe fn serve(world: &World, store: NonNull<Store>, shard: ShardPtr, mut gone:
     }
     // SAFETY: the parts of the groups that this thread freed; it does not touch the shard after
     // that.
-    let freed = gone != 0 && unsafe { Store::part(store, gone) };
+    let freed = gone != 0 && unsafe { ArenaStore::part(store, gone) };
     if emptied && !freed && !cfg!(ephemera_weaken = "arena_bag_keeps_what_ended") {
         // The record's bag still has the shard, which keeps the store.
         return visit(world, record, Visitor::Finisher, LOOKS);
@@ -263,13 +186,13 @@ unsafe fn serve(world: &World, store: NonNull<Store>, shard: ShardPtr, mut gone:
 /// Looks at up to `most` groups of a shard whose turn the caller has, and returns the number of
 /// freed groups. The owner's look starts at the front and takes the groups off the queue. Another
 /// thread's look continues where the last one stopped.
-fn look_at(world: &World, store: &Store, shard: ShardPtr, own: bool, most: usize) -> usize {
+fn look_at(world: &ArenaWorld, store: &ArenaStore, shard: ShardPtr, own: bool, most: usize) -> usize {
     let (first, cursor) = (shard.groups().get(), shard.cursor().get());
     let mut rest = if own || cursor.is_null() { first } else { cursor };
     let mut gone = 0;
     for _ in 0..most {
         // SAFETY: G1: only the turn-holder frees queued groups.
-        let Some(group) = (unsafe { GroupPtr::from_raw(rest) }) else { break };
+        let Some(group) = (unsafe { PageGroupPtr::from_raw(rest) }) else { break };
         rest = group.next().get();
         world.looked();
         group.touch();
@@ -289,7 +212,7 @@ fn look_at(world: &World, store: &Store, shard: ShardPtr, own: bool, most: usize
                 close::unlink(shard, group);
             }
             // SAFETY: the look counted the last slot, and no list has the group.
-            unsafe { group.release(store) };
+            unsafe { store.release_group(group) };
             gone += 1;
         }
     }
@@ -301,8 +224,13 @@ fn look_at(world: &World, store: &Store, shard: ShardPtr, own: bool, most: usize
 
 /// Visits the bag of a record: looks at up to `most` new shards and up to `most` old ones. Returns
 /// the number of freed stores, which is 0 if another thread is visiting.
-pub(crate) fn visit(world: &World, record: &Record<Place>, mut visitor: Visitor, mut most: usize) -> usize {
-    let bag = &record.shard().parting.shards;
+pub(crate) fn visit(
+    world: &ArenaWorld,
+    record: &Record<ArenaRecord>,
+    mut visitor: Visitor,
+    mut most: usize,
+) -> usize {
+    let bag = &record.data().parting.shards;
     let mut freed = 0;
     for round in 1..=ROUNDS {
         let Some(mut visit) = bag.visit_or_wish(visitor.wish()) else { break };
@@ -347,7 +275,7 @@ pub(crate) fn visit(world: &World, record: &Record<Place>, mut visitor: Visitor,
 /// Looks at a shard from a bag, and keeps it in the bag if it has a queued group. Returns the
 /// number of freed stores.
 fn look_into(
-    world: &World,
+    world: &ArenaWorld,
     visit: &mut Visit<'_, Shard>,
     item: NonNull<Shard>,
     visitor: Visitor,
@@ -355,7 +283,7 @@ fn look_into(
 ) -> usize {
     // SAFETY: S1: a shard in a bag is a part of its store, so the store is live.
     let shard = unsafe { ShardPtr::new(item) };
-    let (store, mut freed) = (shard.store(), 0);
+    let (store, mut freed) = (ArenaStore::of(shard), 0);
     let own = visitor == Visitor::Holder;
     let has_turn = !shard.groups().get().is_null()
         && match visitor {
@@ -376,15 +304,7 @@ fn look_into(
     }
     world.parked.shards.fetch_sub(1, Ordering::Relaxed);
     // SAFETY: this is the bag's part; no group is queued, so no look is needed.
-    freed + world.freed(unsafe { Store::part(store, 1) })
-}
-
-/// Returns the record that a shard of an arena belongs to.
-pub(crate) fn record_of<'w>(shard: ShardPtr) -> &'w Record<Place> {
-    let record = shard.record().cast::<Record<Place>>();
-    // SAFETY: shards of an arena store the address of their record, and records are never freed
-    // (L3).
-    unsafe { &*record }
+    freed + world.freed(unsafe { ArenaStore::part(store, 1) })
 }
 
 #[cfg(all(test, not(ephemera_loom)))]

@@ -22,13 +22,12 @@ use ephemera_prim::prefetch;
 use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
 
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
-use crate::bag::{Link, Linked};
+use crate::bag::{BagLink, Linked};
 use crate::bits::Bits;
-use crate::geometry::Geometry;
+use crate::geometry::ArenaGeometry;
 #[cfg(target_has_atomic = "64")]
 use crate::group::Far;
-use crate::group::{Group, GroupPtr, Near, NearPtr};
-use crate::store::Store;
+use crate::group::{Near, NearPtr, PageGroup, PageGroupPtr};
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 use crate::turn::Turn;
 
@@ -42,22 +41,22 @@ pub(crate) struct Shard {
     base: OwnerPtr<u8>,
     current: OwnerPtr<Near>,
     avail: OwnerPtr<Near>,
-    groups: OwnerPtr<Group>,
+    groups: OwnerPtr<PageGroup>,
     /// The identity that groups of this shard carry.
     record: *const (),
     /// The number of pages in all its groups.
     pages: OwnerUsize,
-    quiet: Quiet,
+    quiet: QuietFields,
     #[cfg(target_has_atomic = "64")]
-    remote: Remote,
+    remote: ShardRemote,
 }
 
 /// The fields that only slow paths read.
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct Quiet {
-    /// The store that this shard belongs to.
-    store: *mut Store,
+pub(crate) struct QuietFields {
+    /// The store that this shard belongs to. `ArenaStore::of` knows its type.
+    store: *const (),
     /// Slow paths since the shard last looked for idle groups.
     pub(crate) served: OwnerUsize,
     /// The last trim epoch that the owner obeyed.
@@ -72,7 +71,7 @@ pub(crate) struct Quiet {
 #[cfg(target_has_atomic = "64")]
 #[derive(Debug)]
 #[repr(C, align(64))]
-struct Remote {
+struct ShardRemote {
     inbox: Inbox<Far>,
     /// After the arena's drop: the turn at this shard, and groups whose last slot was counted
     /// (`turn`).
@@ -80,14 +79,14 @@ struct Remote {
     turn: Turn,
     /// The link to the next shard in a bag.
     #[cfg(feature = "std")]
-    link: Link<Shard>,
+    link: BagLink<Shard>,
     /// Where the next look by a thread other than the owner begins; null for the first group.
     #[cfg(feature = "std")]
-    cursor: OwnerPtr<Group>,
+    cursor: OwnerPtr<PageGroup>,
 }
 
 impl Shard {
-    pub(crate) fn new(record: *const (), store: *mut Store) -> Self {
+    pub(crate) fn new(record: *const (), store: *const ()) -> Self {
         Self {
             hot: OwnerPtr::null(),
             bits: OwnerU64::new(0),
@@ -97,7 +96,7 @@ impl Shard {
             groups: OwnerPtr::null(),
             record,
             pages: OwnerUsize::new(0),
-            quiet: Quiet {
+            quiet: QuietFields {
                 store,
                 served: OwnerUsize::new(0),
                 epoch: OwnerUsize::new(0),
@@ -106,12 +105,12 @@ impl Shard {
                 entered: OwnerUsize::new(usize::MAX),
             },
             #[cfg(target_has_atomic = "64")]
-            remote: Remote {
+            remote: ShardRemote {
                 inbox: Inbox::new(),
                 #[cfg(feature = "std")]
                 turn: Turn::taken(),
                 #[cfg(feature = "std")]
-                link: Link::new(),
+                link: BagLink::new(),
                 #[cfg(feature = "std")]
                 cursor: OwnerPtr::null(),
             },
@@ -121,7 +120,7 @@ impl Shard {
 
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 impl Linked for Shard {
-    fn link(item: NonNull<Self>) -> NonNull<Link<Self>> {
+    fn link(item: NonNull<Self>) -> NonNull<BagLink<Self>> {
         // SAFETY: S1: a shard in a bag keeps its store live, and so itself.
         let link = unsafe { &raw mut (*item.as_ptr()).remote.link };
         // SAFETY: the address of a field of a live shard is not null.
@@ -150,6 +149,7 @@ macro_rules! words {
 impl ShardPtr {
     /// # Safety
     /// S1.
+    #[cfg(all(feature = "std", target_has_atomic = "64"))]
     #[inline]
     pub(crate) unsafe fn new(shard: NonNull<Shard>) -> Self {
         Self(shard)
@@ -160,6 +160,18 @@ impl ShardPtr {
     #[inline]
     pub(crate) unsafe fn from_raw(shard: *mut Shard) -> Option<Self> {
         NonNull::new(shard).map(Self)
+    }
+
+    /// Returns the shard that has a group.
+    ///
+    /// # Safety
+    /// The group is bound: one of its slots was claimed and is not freed.
+    #[inline]
+    pub(crate) unsafe fn of(group: PageGroupPtr) -> Self {
+        // SAFETY: the shard of a bound group is not null.
+        let shard = unsafe { NonNull::new_unchecked(group.shard().get().cast()) };
+        // S1: shards live as long as the store, and the store as long as its groups.
+        Self(shard)
     }
 
     #[inline]
@@ -173,9 +185,9 @@ impl ShardPtr {
         base: OwnerPtr<u8>,
         current: OwnerPtr<Near>,
         avail: OwnerPtr<Near>,
-        groups: OwnerPtr<Group>,
+        groups: OwnerPtr<PageGroup>,
         pages: OwnerUsize,
-        quiet: Quiet,
+        quiet: QuietFields,
     }
 
     #[cfg(target_has_atomic = "64")]
@@ -184,13 +196,10 @@ impl ShardPtr {
         unsafe { &(*self.0.as_ptr()).remote.inbox }
     }
 
-    /// Returns the store that the shard belongs to.
-    #[cfg(all(feature = "std", target_has_atomic = "64"))]
-    pub(crate) fn store(self) -> NonNull<Store> {
+    /// Returns the address of the store that the shard belongs to.
+    pub(crate) fn store(self) -> *const () {
         // SAFETY: S1; `store` never changes.
-        let store = unsafe { (*self.0.as_ptr()).quiet.store };
-        // SAFETY: a shard is made with the pointer to its live store, which is not null.
-        unsafe { NonNull::new_unchecked(store) }
+        unsafe { (*self.0.as_ptr()).quiet.store }
     }
 
     #[cfg(all(feature = "std", target_has_atomic = "64"))]
@@ -205,7 +214,7 @@ impl ShardPtr {
     }
 
     #[cfg(all(feature = "std", target_has_atomic = "64"))]
-    pub(crate) fn cursor(&self) -> &OwnerPtr<Group> {
+    pub(crate) fn cursor(&self) -> &OwnerPtr<PageGroup> {
         // SAFETY: S1; a reference to the word alone.
         unsafe { &(*self.0.as_ptr()).remote.cursor }
     }
@@ -217,7 +226,7 @@ impl ShardPtr {
 
     /// Returns a slot from `hot` or the current page. Only the owner may call this.
     #[inline]
-    pub(crate) fn claim(self, geometry: &Geometry) -> Option<NonNull<u8>> {
+    pub(crate) fn claim(self, geometry: &ArenaGeometry) -> Option<NonNull<u8>> {
         let slot = match NonNull::new(self.hot().get()) {
             Some(slot) => {
                 self.hot().set(ptr::null_mut());
@@ -233,7 +242,7 @@ impl ShardPtr {
 
     /// Returns a slot of the current page, if it has one.
     #[inline]
-    fn claim_current(self, geometry: &Geometry) -> Option<NonNull<u8>> {
+    fn claim_current(self, geometry: &ArenaGeometry) -> Option<NonNull<u8>> {
         let bits = self.bits().get();
         if bits == 0 {
             return None;
@@ -254,7 +263,7 @@ impl ShardPtr {
     /// `slot` was claimed from `group`, which is this shard's, and the caller does not use it
     /// again.
     #[inline]
-    pub(crate) unsafe fn put(self, geometry: &Geometry, group: GroupPtr, slot: NonNull<u8>) {
+    pub(crate) unsafe fn put(self, geometry: &ArenaGeometry, group: PageGroupPtr, slot: NonNull<u8>) {
         used(geometry, slot);
         if self.hot().get().is_null() {
             // `publish` makes the end of the slot's use visible to a look.
@@ -275,7 +284,7 @@ impl ShardPtr {
     /// Frees the first slot of a page that was full. Links the page before the slot is free.
     #[cold]
     #[inline(never)]
-    fn put_first(self, group: GroupPtr, near: NearPtr, slot: u64) {
+    fn put_first(self, group: PageGroupPtr, near: NearPtr, slot: u64) {
         if cfg!(ephemera_weaken = "arena_link_after_free") {
             near.local().publish(Bits::listed(slot).word());
         }
@@ -302,12 +311,12 @@ impl ShardPtr {
 
     /// Returns the hot slot and those of the current page to their pages' words: the first half of
     /// O2.
-    pub(crate) fn give_back_front(self, geometry: &Geometry) {
+    pub(crate) fn give_back_front(self, geometry: &ArenaGeometry) {
         if let Some(slot) = NonNull::new(self.hot().get()) {
             self.hot().set(ptr::null_mut());
             // SAFETY: G1: the group of a free slot of this shard is live, and the slot's pointer
             // derives from it.
-            let group = unsafe { GroupPtr::around(slot, geometry.group) };
+            let group = unsafe { PageGroupPtr::around(slot, geometry.group) };
             let position = geometry.position(slot.addr().get() & (geometry.group - 1));
             self.book(group.near(geometry, position.page), 1 << position.slot);
         }
@@ -320,7 +329,7 @@ impl ShardPtr {
 
     /// Returns a page's free slots that are in no page's word: the hot slot, and those of the
     /// current page. For threads that may not write.
-    pub(crate) fn front_slots(self, geometry: &Geometry, group: GroupPtr, page: usize) -> u64 {
+    pub(crate) fn front_slots(self, geometry: &ArenaGeometry, group: PageGroupPtr, page: usize) -> u64 {
         let mut slots = 0;
         let hot = self.hot_observed();
         if hot.addr() & !(geometry.group - 1) == group.as_ptr().addr() {
@@ -342,7 +351,7 @@ impl ShardPtr {
 }
 
 /// Returns how far ahead of a slot to prefetch, in bytes: four slots, within bounds.
-const fn ahead(geometry: &Geometry) -> usize {
+const fn ahead(geometry: &ArenaGeometry) -> usize {
     match geometry.stride {
         0..16 => 64,
         16..128 => 4 * geometry.stride,
@@ -352,12 +361,12 @@ const fn ahead(geometry: &Geometry) -> usize {
 
 /// Tells loom that this thread hands out or frees the slot, and has it alone.
 #[inline]
-pub(crate) fn used(geometry: &Geometry, slot: NonNull<u8>) {
+pub(crate) fn used(geometry: &ArenaGeometry, slot: NonNull<u8>) {
     #[cfg(ephemera_loom)]
     {
         // SAFETY: G1: the slot is free or the caller's, so its group is live, and the slot's
         // pointer derives from it.
-        let group = unsafe { GroupPtr::around(slot, geometry.group) };
+        let group = unsafe { PageGroupPtr::around(slot, geometry.group) };
         let position = geometry.position(slot.addr().get() & (geometry.group - 1));
         group.touch();
         group.use_slot(geometry, position.page, position.slot);

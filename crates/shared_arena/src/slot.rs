@@ -13,14 +13,15 @@ use crate::close;
 use crate::counts::Count;
 use crate::error::Refused;
 use crate::geometry::Position;
-use crate::group::{GroupPtr, Of};
-use crate::store::Store;
+use crate::group::{Of, PageGroupPtr};
+use crate::shard::ShardPtr;
+use crate::store::ArenaStore;
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 use crate::thread;
 
 /// The kinds of arena that a handle's slot can come from. The kind determines which threads may
 /// free it, and what a free checks.
-pub(crate) trait Home {
+pub(crate) trait ArenaKind {
     /// Frees a slot without dropping its value.
     ///
     /// # Safety
@@ -36,7 +37,7 @@ pub(crate) enum Threads {}
 
 /// Slots of a `Pool`.
 #[derive(Debug)]
-pub(crate) enum Single {}
+pub(crate) enum OneThread {}
 
 /// Slots of any of the three.
 #[derive(Debug)]
@@ -52,23 +53,23 @@ pub(crate) fn pool_mark() -> *const () {
 /// Poisons a slot that is about to be freed, and returns its group.
 ///
 /// # Safety
-/// As for [`Home::free`].
+/// As for [`ArenaKind::free`].
 #[inline]
-unsafe fn leave<T>(slot: NonNull<T>) -> GroupPtr {
+unsafe fn leave<T>(slot: NonNull<T>) -> PageGroupPtr {
     // SAFETY: the caller owns the slot and needs nothing of its value any more.
     unsafe { poison(slot.cast(), Of::<T>::GEOMETRY.stride) };
     // SAFETY: the pointer derives from the group, which lives while one of its slots is in use.
-    unsafe { GroupPtr::around(slot, Of::<T>::GEOMETRY.group) }
+    unsafe { PageGroupPtr::around(slot, Of::<T>::GEOMETRY.group) }
 }
 
 /// Frees a slot to the shard that its group is bound to.
 ///
 /// # Safety
-/// As for [`Home::free`], and this thread owns the shard.
+/// As for [`ArenaKind::free`], and this thread owns the shard.
 #[inline]
-unsafe fn put<T>(group: GroupPtr, slot: NonNull<T>) {
+unsafe fn put<T>(group: PageGroupPtr, slot: NonNull<T>) {
     // SAFETY: a slot of the group is in use, so the group is bound.
-    let shard = unsafe { group.shard_of() };
+    let shard = unsafe { ShardPtr::of(group) };
     // SAFETY: the caller owns the shard, and frees a slot of its group.
     unsafe { shard.put(&Of::<T>::GEOMETRY, group, slot.cast()) };
 }
@@ -76,10 +77,10 @@ unsafe fn put<T>(group: GroupPtr, slot: NonNull<T>) {
 /// Frees a slot on a thread that does not own its page, or after the arena's drop.
 ///
 /// # Safety
-/// As for [`Home::free`].
+/// As for [`ArenaKind::free`].
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 #[inline(never)]
-unsafe fn give_back<T>(group: GroupPtr, slot: NonNull<T>) {
+unsafe fn give_back<T>(group: PageGroupPtr, slot: NonNull<T>) {
     // The stride is a constant here, so the division is cheap. For this reason the function is
     // generic.
     let geometry = &Of::<T>::GEOMETRY;
@@ -89,7 +90,7 @@ unsafe fn give_back<T>(group: GroupPtr, slot: NonNull<T>) {
 }
 
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
-impl Home for Threads {
+impl ArenaKind for Threads {
     #[inline]
     unsafe fn free<T>(slot: NonNull<T>) {
         // SAFETY: the caller frees this slot.
@@ -104,7 +105,7 @@ impl Home for Threads {
     }
 }
 
-impl Home for Single {
+impl ArenaKind for OneThread {
     #[inline]
     unsafe fn free<T>(slot: NonNull<T>) {
         // SAFETY: the caller frees this slot.
@@ -122,14 +123,15 @@ impl Home for Single {
     }
 }
 
-impl Home for Either {
+impl ArenaKind for Either {
     #[inline]
     unsafe fn free<T>(slot: NonNull<T>) {
         // SAFETY: the slot is in use, so its group is live; a reference to the word alone.
-        let record = unsafe { GroupPtr::around(slot, Of::<T>::GEOMETRY.group) }.record().get().cast_const();
+        let record =
+            unsafe { PageGroupPtr::around(slot, Of::<T>::GEOMETRY.group) }.record().get().cast_const();
         if record == pool_mark() {
             // SAFETY: the caller frees this slot, which belongs to a pool.
-            unsafe { Single::free(slot) };
+            unsafe { OneThread::free(slot) };
         } else {
             // SAFETY: the caller frees this slot, which belongs to an arena or to a dropped pool.
             unsafe { free_other(slot) };
@@ -143,11 +145,13 @@ impl Home for Either {
 #[inline]
 unsafe fn free_other<T>(slot: NonNull<T>) {
     // SAFETY: the slot is in use, so its group is live.
-    let group = unsafe { GroupPtr::around(slot, Of::<T>::GEOMETRY.group) };
+    let group = unsafe { PageGroupPtr::around(slot, Of::<T>::GEOMETRY.group) };
+    // SAFETY: a slot of the group is in use, so the group is bound.
+    let store = || ArenaStore::of(unsafe { ShardPtr::of(group) });
     // SAFETY: the store is live while a slot of it is in use.
-    if group.record().get().is_null() && unsafe { &*group.store() }.single() {
+    if group.record().get().is_null() && unsafe { store().as_ref() }.single() {
         // SAFETY: the caller frees this slot, which belongs to a dropped pool.
-        unsafe { Single::free(slot) };
+        unsafe { OneThread::free(slot) };
     } else {
         // SAFETY: the caller frees this slot, which belongs to an arena.
         unsafe { Threads::free(slot) };
@@ -160,17 +164,17 @@ unsafe fn free_other<T>(slot: NonNull<T>) {
 #[inline]
 unsafe fn free_other<T>(slot: NonNull<T>) {
     // SAFETY: pools are the only arenas on this target.
-    unsafe { Single::free(slot) };
+    unsafe { OneThread::free(slot) };
 }
 
 /// A claimed slot that no handle has yet. Dropping it frees the slot, but does not drop a value in
 /// it.
-pub(crate) struct Slot<T, H: Home> {
+pub(crate) struct ClaimedSlot<T, H: ArenaKind> {
     place: NonNull<T>,
     home: PhantomData<H>,
 }
 
-impl<T, H: Home> Slot<T, H> {
+impl<T, H: ArenaKind> ClaimedSlot<T, H> {
     /// # Safety
     /// `place` is a slot of an arena of this kind for `T`. The caller owns it and transfers it to
     /// this guard.
@@ -217,9 +221,9 @@ impl<T, H: Home> Slot<T, H> {
     /// # Errors
     /// [`Refused`] if there is no memory for the page's counts.
     #[inline]
-    pub(crate) fn start_counts(&self, store: &Store) -> Result<(), Refused> {
+    pub(crate) fn start_counts(&self, store: &ArenaStore) -> Result<(), Refused> {
         let (group, position) = locate(self.place);
-        group.make_counts(store, &Of::<T>::GEOMETRY, position.page, position.slot)?.start();
+        group.make_counts(store.account(), &Of::<T>::GEOMETRY, position.page, position.slot)?.start();
         Ok(())
     }
 }
@@ -231,7 +235,7 @@ fn another_reference() -> ! {
     panic!("the initialiser returned a reference to something other than the slot it was given");
 }
 
-impl<T, H: Home> Drop for Slot<T, H> {
+impl<T, H: ArenaKind> Drop for ClaimedSlot<T, H> {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: the guard owns the slot, and `H` is its kind.
@@ -241,11 +245,11 @@ impl<T, H: Home> Drop for Slot<T, H> {
 
 /// Returns the group of a slot that is in use, and the slot's position in it.
 #[inline]
-fn locate<T>(place: NonNull<T>) -> (GroupPtr, Position) {
+fn locate<T>(place: NonNull<T>) -> (PageGroupPtr, Position) {
     let geometry = &Of::<T>::GEOMETRY;
     // SAFETY: a slot's pointer derives from its group, which lives while one of its slots is in
     // use.
-    let group = unsafe { GroupPtr::around(place, geometry.group) };
+    let group = unsafe { PageGroupPtr::around(place, geometry.group) };
     (group, geometry.position(place.addr().get() & (geometry.group - 1)))
 }
 

@@ -1,8 +1,8 @@
 //! Reports what an arena holds and how much of it is in use.
 
-use crate::group::GroupPtr;
+use crate::group::PageGroupPtr;
 use crate::shard::ShardPtr;
-use crate::store::Store;
+use crate::store::ArenaStore;
 
 /// The memory that an arena holds from the global allocator, and how much of it is in use.
 ///
@@ -48,7 +48,7 @@ impl Stats {
     }
 
     /// Goes through a store whose arena is live.
-    pub(crate) fn of(store: &Store, value_size: usize) -> Self {
+    pub(crate) fn of(store: &ArenaStore, value_size: usize) -> Self {
         let account = store.account();
         let mut this = Self { bytes_held: account.held(), limit: account.limit(), ..Self::default() };
         match store.enter_patiently() {
@@ -61,7 +61,7 @@ impl Stats {
         this
     }
 
-    fn add(&mut self, store: &Store, shard: Option<ShardPtr>, group: GroupPtr) {
+    fn add(&mut self, store: &ArenaStore, shard: Option<ShardPtr>, group: PageGroupPtr) {
         let geometry = store.geometry();
         self.groups += 1;
         for page in 0..group.pages() {

@@ -1,35 +1,36 @@
-//! Binds threads to records in the process's only world, and calls `world` with both.
+//! Binds threads to records in the process's only world, and calls `protocol` with both.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::LocalKey;
 
-use ephemera_prim::local::{self, Held, Here, Tenant};
+use ephemera_prim::local::{self, Held, Tenant, ThreadBinding};
 use ephemera_prim::record::{FIRST, Lease, Record, Registry};
 
 use crate::error::{ANOTHER_COPY, Refused};
-use crate::geometry::Geometry;
-use crate::group::{Far, GroupPtr};
+use crate::geometry::ArenaGeometry;
+use crate::group::{Far, PageGroupPtr};
 use crate::parked::{self, LOOKS, Visitor};
-use crate::store::Store;
-use crate::world::{self, Place, World, identity};
+use crate::protocol;
+use crate::store::ArenaStore;
+use crate::world::{ArenaRecord, ArenaWorld, identity};
 
-pub(crate) static WORLD: World =
-    World::new(Registry::new([const { Record::new(Place::new()) }; FIRST], Place::new));
+pub(crate) static WORLD: ArenaWorld =
+    ArenaWorld::new(Registry::new([const { Record::new(ArenaRecord::new()) }; FIRST], ArenaRecord::new));
 
 /// The record of threads that have not allocated yet.
-static NOWHERE: Record<Place> = Record::new(Place::new());
+static NOWHERE: Record<ArenaRecord> = Record::new(ArenaRecord::new());
 /// The record of threads whose exit guard has run.
-static GONE: Record<Place> = Record::new(Place::new());
+static GONE: Record<ArenaRecord> = Record::new(ArenaRecord::new());
 
 std::thread_local! {
-    static HERE: Here<Place> = const {
+    static BINDING: ThreadBinding<ArenaRecord> = const {
         // SAFETY: `NOWHERE` is a static.
-        unsafe { Here::new(&raw const NOWHERE, ()) }
+        unsafe { ThreadBinding::new(&raw const NOWHERE, ()) }
     };
 }
 
-impl Tenant for Place {
+impl Tenant for ArenaRecord {
     type Near = ();
 
     fn near(_: &'static Record<Self>) {}
@@ -39,8 +40,8 @@ impl Tenant for Place {
     }
 
     #[inline]
-    fn here() -> &'static LocalKey<Here<Self>> {
-        &HERE
+    fn binding() -> &'static LocalKey<ThreadBinding<Self>> {
+        &BINDING
     }
 
     #[inline]
@@ -74,7 +75,7 @@ impl Tenant for Place {
 /// Returns the identity of this thread, as groups carry it.
 #[inline]
 pub(crate) fn here() -> *const () {
-    identity(local::current::<Place>())
+    identity(local::current::<ArenaRecord>())
 }
 
 /// Returns a slot from this thread's shard of the store.
@@ -82,8 +83,8 @@ pub(crate) fn here() -> *const () {
 /// # Errors
 /// [`Refused`] if another copy of this crate made the store, or if there is no memory.
 #[inline]
-pub(crate) fn claim(store: &Store, geometry: &Geometry) -> Result<NonNull<u8>, Refused> {
-    let seat = local::current::<Place>().shard().seat();
+pub(crate) fn claim(store: &ArenaStore, geometry: &ArenaGeometry) -> Result<NonNull<u8>, Refused> {
+    let seat = local::current::<ArenaRecord>().data().seat();
     if let Some(shard) = store.shard(seat) {
         debug_assert!(store.is_ours(), "{ANOTHER_COPY}");
         if let Some(slot) = shard.claim(geometry) {
@@ -97,14 +98,14 @@ pub(crate) fn claim(store: &Store, geometry: &Geometry) -> Result<NonNull<u8>, R
 /// this operation after the thread's exit guard has run.
 #[cold]
 #[inline(never)]
-fn claim_slow(store: &Store) -> Result<NonNull<u8>, Refused> {
+fn claim_slow(store: &ArenaStore) -> Result<NonNull<u8>, Refused> {
     if !store.is_ours() {
         return Err(store.account().other_copy());
     }
-    let no_record = || store.account().refused(size_of::<Record<Place>>());
-    let held = local::hold::<Place>().ok_or_else(no_record)?;
+    let no_record = || store.account().refused(size_of::<Record<ArenaRecord>>());
+    let held = local::hold::<ArenaRecord>().ok_or_else(no_record)?;
     // SAFETY: `held` holds the record, bound or leased, until after this call.
-    let slot = unsafe { world::claim_slow(&WORLD, store, held.record()) };
+    let slot = unsafe { protocol::claim_slow(&WORLD, store, held.record()) };
     if let Held::Leased(lease) = held {
         let record = lease.record();
         drop(lease);
@@ -115,45 +116,45 @@ fn claim_slow(store: &Store) -> Result<NonNull<u8>, Refused> {
 
 /// Frees the empty groups that this thread can reach, and asks other threads to trim. Returns
 /// whether it freed any.
-pub(crate) fn shrink(store: &Store) -> bool {
+pub(crate) fn shrink(store: &ArenaStore) -> bool {
     // SAFETY: a thread holds the record that it is bound to.
-    unsafe { world::shrink(&WORLD, store, local::bound::<Place>()) }
+    unsafe { protocol::shrink(&WORLD, store, local::bound::<ArenaRecord>()) }
 }
 
 /// Looks at some parked shards. Called when an arena is created.
 pub(crate) fn look() {
-    parked::look(&WORLD, local::bound::<Place>());
+    parked::look(&WORLD, local::bound::<ArenaRecord>());
 }
 
 /// Looks at all parked shards, and returns the number of freed stores.
 pub(crate) fn look_at_all() -> usize {
-    parked::look_at_all(&WORLD, local::bound::<Place>())
+    parked::look_at_all(&WORLD, local::bound::<ArenaRecord>())
 }
 
 /// Drops the arena of a store.
 ///
 /// # Safety
-/// As for [`world::close`].
-pub(crate) unsafe fn close(store: NonNull<Store>) {
+/// As for [`protocol::close`].
+pub(crate) unsafe fn close(store: NonNull<ArenaStore>) {
     // SAFETY: the caller drops the arena, and a thread holds the record that it is bound to.
-    unsafe { world::close(&WORLD, store, local::bound::<Place>()) };
+    unsafe { protocol::close(&WORLD, store, local::bound::<ArenaRecord>()) };
 }
 
 /// Frees empty groups of the store after this refusal.
 #[cold]
 #[inline(never)]
-pub(crate) fn make_room(store: &Store, refused: Refused) {
+pub(crate) fn make_room(store: &ArenaStore, refused: Refused) {
     // SAFETY: a thread holds the record that it is bound to.
-    unsafe { world::make_room(&WORLD, store, local::bound::<Place>(), refused) };
+    unsafe { protocol::make_room(&WORLD, store, local::bound::<ArenaRecord>(), refused) };
 }
 
 /// Frees a slot of a page that this thread does not own, or whose arena was dropped.
 ///
 /// # Safety
-/// As for [`world::give_back`].
-pub(crate) unsafe fn give_back(group: GroupPtr, far: NonNull<Far>, bit: u64) {
+/// As for [`protocol::give_back`].
+pub(crate) unsafe fn give_back(group: PageGroupPtr, far: NonNull<Far>, bit: u64) {
     // SAFETY: the caller frees a slot of this group and far part, with this bit.
-    if let Some(last) = unsafe { world::give_back(&WORLD, group, far, bit) } {
+    if let Some(last) = unsafe { protocol::give_back(&WORLD, group, far, bit) } {
         // SAFETY: `last` says whether that free counted the group's last slot.
         unsafe { gone(group, last) };
     }
@@ -163,16 +164,16 @@ pub(crate) unsafe fn give_back(group: GroupPtr, far: NonNull<Far>, bit: u64) {
 /// its free now, so it looks at the shards that wait for it.
 ///
 /// # Safety
-/// As for [`world::gone`].
+/// As for [`protocol::gone`].
 #[cold]
 #[inline(never)]
-unsafe fn gone(group: GroupPtr, last: bool) {
+unsafe fn gone(group: PageGroupPtr, last: bool) {
     // SAFETY: the caller's free counted its slot, and `last` says whether it was the last one.
-    unsafe { world::gone(&WORLD, group, last) };
-    let record = local::current::<Place>();
+    unsafe { protocol::gone(&WORLD, group, last) };
+    let record = local::current::<ArenaRecord>();
     // The bags of NOWHERE and GONE are empty, since these records own nothing. So this thread holds
     // the record.
-    if !record.shard().parting.is_empty() {
+    if !record.data().parting.is_empty() {
         parked::visit(&WORLD, record, Visitor::Holder, LOOKS);
     }
 }

@@ -10,9 +10,9 @@ use core::ptr;
 use ephemera_prim::gate::Pass;
 
 use crate::bits::Bits;
-use crate::group::{Group, GroupPtr, NearPtr};
-use crate::owner::Owner;
-use crate::store::Store;
+use crate::group::{Near, NearPtr, PageGroup, PageGroupPtr};
+use crate::owner::ShardOwner;
+use crate::store::ArenaStore;
 
 /// Selects the groups that a trim takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,19 +36,24 @@ pub(crate) enum Fate {
     Unbind,
 }
 
-impl Owner<'_> {
+impl ShardOwner<'_> {
     /// Drains the inbox, then takes the empty groups off this shard. Returns their number. It is 0
     /// if another thread keeps the gate shut for longer than this thread may wait.
     pub(crate) fn trim(self, fate: Fate) -> usize {
-        self.trim_behind(Store::enter_patiently, Which::Empty, fate).unwrap_or(0)
+        self.trim_behind(ArenaStore::enter_patiently, Which::Empty, fate).unwrap_or(0)
     }
 
     /// Does the same during a claim, which waits only briefly. Returns `None` if the gate is shut.
     pub(crate) fn trim_in_passing(self, which: Which) -> Option<usize> {
-        self.trim_behind(Store::enter, which, Fate::Release)
+        self.trim_behind(ArenaStore::enter, which, Fate::Release)
     }
 
-    fn trim_behind(self, enter: fn(&Store) -> Option<Pass<'_>>, which: Which, fate: Fate) -> Option<usize> {
+    fn trim_behind(
+        self,
+        enter: fn(&ArenaStore) -> Option<Pass<'_>>,
+        which: Which,
+        fate: Fate,
+    ) -> Option<usize> {
         self.settle();
         let weak = cfg!(ephemera_weaken = "arena_trim_beside_a_walk");
         let pass = if weak { None } else { enter(self.store) };
@@ -65,11 +70,11 @@ impl Owner<'_> {
 
         let mut some = Pages::default();
         let mut all = Pages::default();
-        let (mut gone, mut count): (*mut Group, usize) = (ptr::null_mut(), 0);
-        let mut before: Option<GroupPtr> = None;
+        let (mut gone, mut count): (*mut PageGroup, usize) = (ptr::null_mut(), 0);
+        let mut before: Option<PageGroupPtr> = None;
         let mut rest = shard.groups().get();
         // SAFETY: G1: groups on the list are live.
-        while let Some(group) = unsafe { GroupPtr::from_raw(rest) } {
+        while let Some(group) = unsafe { PageGroupPtr::from_raw(rest) } {
             rest = group.next().get();
             let free =
                 (0..group.pages()).all(|page| group.near(geometry, page).bits().slots() == geometry.all());
@@ -100,7 +105,7 @@ impl Owner<'_> {
             unsafe { self.store.release_list(gone) };
         } else {
             // SAFETY: G1: no other thread frees these groups.
-            while let Some(group) = unsafe { GroupPtr::from_raw(gone) } {
+            while let Some(group) = unsafe { PageGroupPtr::from_raw(gone) } {
                 gone = group.next().get();
                 self.store.push_unbound(group);
             }
@@ -132,7 +137,7 @@ impl Pages {
 
     /// Returns the head of this list followed by another one. Pages in use come first, so that
     /// empty groups stay empty.
-    fn followed_by(&self, other: &Self) -> *mut crate::group::Near {
+    fn followed_by(&self, other: &Self) -> *mut Near {
         let behind = other.first.map_or(ptr::null_mut(), NearPtr::as_ptr);
         match (self.first, self.last) {
             (Some(first), Some(last)) => {

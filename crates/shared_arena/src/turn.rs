@@ -16,7 +16,7 @@ use core::ptr;
 
 use ephemera_prim::sync::{AtomicPtr, Ordering};
 
-use crate::group::{Group, GroupPtr};
+use crate::group::{PageGroup, PageGroupPtr};
 
 const BUSY: usize = 1;
 const LOOK: usize = 2;
@@ -28,13 +28,13 @@ const TURN: Ordering =
 
 /// The turn at one shard.
 #[derive(Debug)]
-pub(crate) struct Turn(AtomicPtr<Group>);
+pub(crate) struct Turn(AtomicPtr<PageGroup>);
 
 /// Work that other threads left for the turn-holder.
 #[derive(Debug)]
-pub(crate) struct Left {
+pub(crate) struct TurnWork {
     /// Groups whose last slot was counted, linked by their `record`.
-    pub(crate) groups: *mut Group,
+    pub(crate) groups: *mut PageGroup,
     /// Whether the shard's owner asks the turn-holder for a look on its behalf.
     pub(crate) look: bool,
 }
@@ -57,7 +57,7 @@ impl Turn {
 
     /// Leaves a group whose last slot was counted. Returns whether the caller has the turn. If not,
     /// it must not touch the group or the shard again.
-    pub(crate) fn leave(&self, group: GroupPtr) -> bool {
+    pub(crate) fn leave(&self, group: PageGroupPtr) -> bool {
         self.change(|word| {
             group.record().set(untagged(word).cast());
             Some(busy(group.as_ptr()).map_addr(|addr| addr | (word.addr() & LOOK)))
@@ -66,7 +66,7 @@ impl Turn {
 
     /// Replaces the word by `to(word)` and returns whether it was null. Changes nothing if `to`
     /// returns `None`.
-    fn change(&self, to: impl Fn(*mut Group) -> Option<*mut Group>) -> bool {
+    fn change(&self, to: impl Fn(*mut PageGroup) -> Option<*mut PageGroup>) -> bool {
         // Under loom the loop starts without a load, because loom reverses an operation only with
         // the last one on the same atomic.
         let mut word = if cfg!(ephemera_loom) { ptr::null_mut() } else { self.0.load(Ordering::Relaxed) };
@@ -82,7 +82,7 @@ impl Turn {
 
     /// Takes the work that was left since the last call. Returns `None` if there was none: the turn
     /// is released then.
-    pub(crate) fn next(&self) -> Option<Left> {
+    pub(crate) fn next(&self) -> Option<TurnWork> {
         let alone = busy(ptr::null_mut());
         // ORDERING: `TURN`. Pairs with `Turn::change`.
         if self.0.compare_exchange(alone, ptr::null_mut(), TURN, Ordering::Relaxed).is_ok() {
@@ -90,14 +90,14 @@ impl Turn {
         }
         // ORDERING: `TURN`. Pairs with `Turn::change`.
         let word = self.0.swap(alone, TURN);
-        Some(Left { groups: untagged(word), look: word.addr() & LOOK != 0 })
+        Some(TurnWork { groups: untagged(word), look: word.addr() & LOOK != 0 })
     }
 }
 
-fn busy(word: *mut Group) -> *mut Group {
+fn busy(word: *mut PageGroup) -> *mut PageGroup {
     word.map_addr(|addr| addr | BUSY)
 }
 
-fn untagged(word: *mut Group) -> *mut Group {
+fn untagged(word: *mut PageGroup) -> *mut PageGroup {
     word.map_addr(|addr| addr & !(BUSY | LOOK))
 }

@@ -1,35 +1,30 @@
-//! Defines the state that all arenas of a process share, and the steps of claims, frees and drops
-//! that use it.
+//! Defines the state that all arenas of a process share, and the arena crate's part of a thread's
+//! record.
 //!
-//! The functions take the world and the record by reference, so that models can make their own.
+//! `protocol` and `parked` take both by reference, so that models can make their own.
 
 use core::ptr::{self, NonNull};
 
-use ephemera_prim::foreign::Inbox;
 use ephemera_prim::record::{Record, Registry};
+use ephemera_prim::sync::{AtomicBool, AtomicUsize, Ordering};
 use ephemera_prim::word::OwnerUsize;
 
-use crate::close;
-use crate::error::Refused;
-use crate::group::{Far, GroupPtr};
-use crate::owner::Owner;
-use crate::parked::{self, LOOKS, Parked, Parting, Visitor};
-use crate::shard::ShardPtr;
-use crate::store::{Seat, Store};
-use crate::trim::Fate;
+use crate::bag::{Bag, BagLink, Linked};
+use crate::shard::{Shard, ShardPtr};
+use crate::store::Seat;
 
 /// The arena crate's part of a thread's record: where its shards are in every store.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct ArenaRecord {
     segment: OwnerUsize,
     at: OwnerUsize,
     /// The number of threads that have held the record.
-    entered: OwnerUsize,
+    pub(crate) entered: OwnerUsize,
     /// Parked shards that wait for the holder.
     pub(crate) parting: Parting,
 }
 
-impl Place {
+impl ArenaRecord {
     ephemera_prim::const_unless_loom! {
         /// Creates the part for a record that no thread has held. It has no seat yet.
         pub(crate) fn new() -> Self {
@@ -60,20 +55,20 @@ impl Place {
 
 /// The state that all arenas share.
 #[derive(Debug)]
-pub(crate) struct World {
-    pub(crate) registry: Registry<Place>,
-    pub(crate) parked: Parked,
+pub(crate) struct ArenaWorld {
+    pub(crate) registry: Registry<ArenaRecord>,
+    pub(crate) parked: ParkedShards,
 }
 
-impl World {
+impl ArenaWorld {
     ephemera_prim::const_unless_loom! {
-        pub(crate) fn new(registry: Registry<Place>) -> Self {
-            Self { registry, parked: Parked::new() }
+        pub(crate) fn new(registry: Registry<ArenaRecord>) -> Self {
+            Self { registry, parked: ParkedShards::new() }
         }
     }
 }
 
-impl World {
+impl ArenaWorld {
     /// Counts freed stores for tests. Returns 1 if `freed`, else 0.
     pub(crate) fn freed(&self, freed: bool) -> usize {
         #[cfg(test)]
@@ -90,207 +85,90 @@ impl World {
 
 /// Returns the identity that groups of a record carry.
 #[inline]
-pub(crate) fn identity(record: &Record<Place>) -> *const () {
+pub(crate) fn identity(record: &Record<ArenaRecord>) -> *const () {
     ptr::from_ref(record).cast()
 }
 
-/// Returns a slot for the holder of `record` when it has none at hand.
-///
-/// # Safety
-/// The caller holds `record`, which belongs to this world.
-pub(crate) unsafe fn claim_slow(
-    world: &World,
-    store: &Store,
-    record: &Record<Place>,
-) -> Result<NonNull<u8>, Refused> {
-    if !record.shard().parting.is_empty() {
-        parked::visit(world, record, Visitor::Holder, LOOKS);
-    }
-    // SAFETY: the caller holds the record.
-    let make = || unsafe { store.make_shard(record.shard().seat(), identity(record)) };
-    let shard = make().or_else(|refused| {
-        // Empty groups of exited threads may take the room that the shard needs.
-        scavenge(world, store, true);
-        store.release_unbound();
-        look_at_all(world, Some(record), refused);
-        make()
-    })?;
-    // SAFETY: O1: the caller holds the record.
-    let owner = unsafe { Owner::new(store, shard) };
-    if let Some(slot) = owner.serve() {
-        return Ok(slot);
-    }
-    // Reuses empty groups of exited threads before it asks the global allocator.
-    scavenge(world, store, false);
-    owner.serve_or_grow().or_else(|refused| {
-        scavenge(world, store, true);
-        look_at_all(world, Some(record), refused);
-        owner.serve_patiently().map_or_else(|| owner.serve_or_grow(), Ok)
-    })
+/// The parking state of a record.
+#[derive(Debug)]
+pub(crate) struct Parting {
+    /// Shards of this record that wait for a look.
+    pub(crate) shards: Bag<Shard>,
+    /// Whether the record is in the world's bag.
+    pub(crate) noted: AtomicBool,
+    link: BagLink<Record<ArenaRecord>>,
 }
 
-/// Looks at everything that is parked if the global allocator refused. Parked memory does not count
-/// for another arena's limit.
-fn look_at_all(world: &World, mine: Option<&Record<Place>>, refused: Refused) {
-    if !refused.by_limit() {
-        parked::look_at_all(world, mine);
-    }
-}
-
-/// Frees the empty groups that this thread can reach, after something other than a slot was
-/// refused.
-///
-/// # Safety
-/// The caller holds `record`, if it is `Some`.
-pub(crate) unsafe fn make_room(
-    world: &World,
-    store: &Store,
-    record: Option<&Record<Place>>,
-    refused: Refused,
-) {
-    // SAFETY: the caller holds the record, if there is one.
-    unsafe { give_back_empty(world, store, record) };
-    look_at_all(world, record, refused);
-}
-
-/// Goes through shards whose record no thread holds, and leaves their empty groups for any shard to
-/// bind. Unless `thorough`, it skips shards in which little can have changed since the last time.
-fn scavenge(world: &World, store: &Store, thorough: bool) {
-    for shard in store.shards() {
-        with_lease(world, shard, |record| {
-            // SAFETY: O1: this thread has the lease.
-            let owner = unsafe { Owner::new(store, shard) };
-            owner.settle();
-            let (quiet, entered) = (shard.quiet(), record.shard().entered.get());
-            let seen = quiet.entered.get() == entered;
-            if !thorough && seen && quiet.booked.get() * 8 < shard.pages().get().max(1) {
-                return;
-            }
-            quiet.entered.set(entered);
-            quiet.booked.set(0);
-            owner.trim(Fate::Unbind);
-        });
-    }
-}
-
-/// Calls `visit` while this thread has the lease of a shard's record. Returns `None` if another
-/// thread holds the record.
-fn with_lease<R>(world: &World, shard: ShardPtr, visit: impl FnOnce(&Record<Place>) -> R) -> Option<R> {
-    let record = parked::record_of(shard);
-    if cfg!(ephemera_weaken = "arena_trim_without_lease") {
-        return Some(visit(record));
-    }
-    let lease = record.try_lease()?;
-    let result = visit(record);
-    drop(lease);
-    parked::look_behind_the_owner(world, record, LOOKS);
-    Some(result)
-}
-
-/// Frees the empty groups of the caller's shard, of shards whose record no thread holds, and those
-/// that no shard has. Asks the other threads to trim in their next slow path. Returns whether it
-/// freed a group.
-///
-/// # Safety
-/// The caller holds `record`, if it is `Some`.
-pub(crate) unsafe fn shrink(world: &World, store: &Store, record: Option<&Record<Place>>) -> bool {
-    store.epoch().raise();
-    // SAFETY: the caller holds the record, if there is one.
-    unsafe { give_back_empty(world, store, record) != 0 }
-}
-
-/// Frees empty groups as [`shrink`] does, and returns their number.
-///
-/// # Safety
-/// The caller holds `record`, if it is `Some`.
-unsafe fn give_back_empty(world: &World, store: &Store, record: Option<&Record<Place>>) -> usize {
-    let trim = |shard| {
-        // SAFETY: O1: the caller holds the record, or this thread has its lease.
-        let owner = unsafe { Owner::new(store, shard) };
-        owner.trim(Fate::Release)
-    };
-    let mut count = record.and_then(|record| store.shard(record.shard().seat())).map_or(0, trim);
-    for shard in store.shards() {
-        count += with_lease(world, shard, |_| trim(shard)).unwrap_or(0);
-    }
-    count + store.release_unbound()
-}
-
-/// Frees the slot with this bit. Its page is not the caller's, or its arena was dropped. If the
-/// result is `Some`, the caller continues with [`gone`]. The result says whether the slot was the
-/// last one of its group.
-///
-/// # Safety
-/// The slot was claimed from the page with this far part in `group`, which belongs to an arena of
-/// this world. The caller does not use the slot again.
-#[inline]
-pub(crate) unsafe fn give_back(world: &World, group: GroupPtr, far: NonNull<Far>, bit: u64) -> Option<bool> {
-    if group.record().follow().is_null() {
-        let last = group.count_down(1);
-        return (last || world.parked.waits()).then_some(last);
-    }
-    // SAFETY: the slot's bit is not set in its page's words, since the caller has the slot. After a
-    // result of `None`, nothing below touches the group or the store (E2, F4).
-    if let Some(old) = unsafe { Inbox::give_back_until_closed(far, bit) } {
-        // SAFETY: `old` is the word that this free found.
-        unsafe { push_or_count(group, far, bit, old, world) };
-    }
-    None
-}
-
-/// The second half of a remote free that found its page's word at zero, or the inbox closed. The
-/// arguments are in the order in which the first half has them in registers.
-///
-/// # Safety
-/// As for [`Inbox::push_or_count`], with the page and the inbox of its shard.
-#[cold]
-#[inline(never)]
-unsafe fn push_or_count(group: GroupPtr, far: NonNull<Far>, bit: u64, old: u64, world: &World) {
-    // SAFETY: one slot of the group is not booked or counted yet, so the group is bound.
-    let shard = unsafe { group.shard_of() };
-    // SAFETY: the caller passes the word that its free found.
-    let slots = unsafe { shard.inbox().push_or_count(far, bit, old) }.count_ones() as usize;
-    if slots != 0 && group.count_down(slots) {
-        // SAFETY: these were the last slots of the group.
-        unsafe { gone(world, group, true) };
-    }
-}
-
-/// Follows a free that counted its slot. `last` says whether it was the last one of the group.
-///
-/// # Safety
-/// If `last`, as for [`parked::came_home`].
-pub(crate) unsafe fn gone(world: &World, group: GroupPtr, last: bool) {
-    if last {
-        // SAFETY: the caller counted the last slot of the group.
-        unsafe { parked::came_home(world, group) };
-    }
-}
-
-/// Drops the arena of a store. Groups with slots in use stay until their last slot is freed.
-///
-/// # Safety
-/// The caller drops the arena: no thread uses it except through handles to its slots. The caller
-/// holds `mine`, if it is `Some`.
-pub(crate) unsafe fn close(world: &World, store: NonNull<Store>, mine: Option<&Record<Place>>) {
+/// All parked shards, for threads that own none of them.
+#[derive(Debug)]
+pub(crate) struct ParkedShards {
+    /// Records whose bag has shards.
+    pub(crate) records: Bag<Record<ArenaRecord>>,
+    /// The number of shards in bags.
+    pub(crate) shards: AtomicUsize,
     #[cfg(test)]
-    world.parked.tally.stores.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
-    // SAFETY: the store lives until `close_store`.
-    let this = unsafe { store.as_ref() };
-    let mut left = 0;
-    for shard in this.shards() {
-        // SAFETY: this thread drops the arena, and is the shard's owner or has the lease of its
-        // record.
-        let close = || unsafe { close::close_shard(this, shard, false) };
-        let settled = if mine.is_some_and(|mine| identity(mine) == shard.record()) {
-            Some(close())
-        } else {
-            with_lease(world, shard, |_| close())
-        };
-        // SAFETY: this thread drops the arena.
-        left += settled.unwrap_or_else(|| unsafe { parked::park(world, store, shard) });
+    pub(crate) tally: ParkedTally,
+}
+
+/// Counters for tests. They are not atomics of loom, since no model depends on them.
+#[cfg(test)]
+#[derive(Debug)]
+pub(crate) struct ParkedTally {
+    /// Stores whose arena was dropped and that are not freed yet.
+    pub(crate) stores: core::sync::atomic::AtomicUsize,
+    /// The number of looks at a group.
+    pub(crate) looks: core::sync::atomic::AtomicUsize,
+}
+
+impl Parting {
+    ephemera_prim::const_unless_loom! {
+        pub(crate) fn new() -> Self {
+            Self { shards: Bag::new(), noted: AtomicBool::new(false), link: BagLink::new() }
+        }
     }
-    // SAFETY: all shards were closed, and `left` is the sum of their parts.
-    world.freed(unsafe { close::close_store(store, left) });
-    parked::look(world, mine);
+
+    /// Returns whether this thread sees no shard that waits for a look.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.shards.is_empty()
+    }
+}
+
+impl Linked for Record<ArenaRecord> {
+    fn link(item: NonNull<Self>) -> NonNull<BagLink<Self>> {
+        // SAFETY: records are never freed (L3).
+        NonNull::from(unsafe { &item.as_ref().data().parting.link })
+    }
+}
+
+impl ParkedShards {
+    ephemera_prim::const_unless_loom! {
+        pub(crate) fn new() -> Self {
+            Self {
+                records: Bag::new(),
+                shards: AtomicUsize::new(0),
+                #[cfg(test)]
+                tally: ParkedTally {
+                    stores: core::sync::atomic::AtomicUsize::new(0),
+                    looks: core::sync::atomic::AtomicUsize::new(0),
+                },
+            }
+        }
+    }
+}
+
+impl ParkedShards {
+    /// Returns whether this thread sees a shard that waits for a look.
+    #[inline]
+    pub(crate) fn waits(&self) -> bool {
+        self.shards.load(Ordering::Relaxed) != 0
+    }
+}
+
+/// Returns the record that a shard of an arena belongs to.
+pub(crate) fn record_of<'w>(shard: ShardPtr) -> &'w Record<ArenaRecord> {
+    let record = shard.record().cast::<Record<ArenaRecord>>();
+    // SAFETY: shards of an arena store the address of their record, and records are never freed
+    // (L3).
+    unsafe { &*record }
 }

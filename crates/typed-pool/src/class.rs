@@ -91,7 +91,7 @@ pub(crate) const fn unit_size(class: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::{CLASS_MAX, CLASSES, layout, of, stride, unit_size};
-    use crate::geometry::Spec;
+    use crate::geometry::UnitSpec;
     use core::alloc::Layout;
 
     fn all(mut check: impl FnMut(Layout)) {
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn a_slot_has_the_unit_of_its_class() {
         for class in 0..CLASSES {
-            let Some(spec) = Spec::of(layout(class)) else { panic!("class {class} has no units") };
+            let Some(spec) = UnitSpec::of(layout(class)) else { panic!("class {class} has no units") };
             assert_eq!((spec.stride, spec.unit), (stride(class), unit_size(class)));
         }
     }

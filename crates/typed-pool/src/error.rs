@@ -1,4 +1,4 @@
-//! `Refused`: the error of an allocation that failed, with the value that was not stored.
+//! `TryAllocError`: the error of an allocation that failed, with the value that was not stored.
 
 use core::alloc::Layout;
 use core::error::Error;
@@ -22,9 +22,9 @@ use allocator_api2::alloc::AllocError;
 /// # }
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Refused<T>(T);
+pub struct TryAllocError<T>(T);
 
-impl<T> Refused<T> {
+impl<T> TryAllocError<T> {
     pub(crate) const fn new(value: T) -> Self {
         Self(value)
     }
@@ -42,23 +42,23 @@ impl<T> Refused<T> {
     }
 }
 
-impl<T> fmt::Debug for Refused<T> {
+impl<T> fmt::Debug for TryAllocError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Refused").field("layout", &self.layout()).finish_non_exhaustive()
+        f.debug_struct("TryAllocError").field("layout", &self.layout()).finish_non_exhaustive()
     }
 }
 
-impl<T> fmt::Display for Refused<T> {
+impl<T> fmt::Display for TryAllocError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let layout = self.layout();
         write!(f, "no slot for a value of {} bytes, aligned to {}", layout.size(), layout.align())
     }
 }
 
-impl<T> Error for Refused<T> {}
+impl<T> Error for TryAllocError<T> {}
 
-impl<T> From<Refused<T>> for AllocError {
-    fn from(_: Refused<T>) -> Self {
+impl<T> From<TryAllocError<T>> for AllocError {
+    fn from(_: TryAllocError<T>) -> Self {
         Self
     }
 }

@@ -35,7 +35,7 @@ const LINE: usize = 64;
 
 /// The layout of slots of one kind in their units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Spec {
+pub(crate) struct UnitSpec {
     /// The distance between slots.
     pub(crate) stride: usize,
     /// The alignment of a unit, a power of two. A unit is never larger.
@@ -48,7 +48,7 @@ pub(crate) struct Spec {
     shared: bool,
 }
 
-impl Spec {
+impl UnitSpec {
     /// The layout of a heap without slots.
     pub(crate) const NONE: Self = Self { stride: 0, unit: 1, slots: 0, align: 1, shared: false };
 
@@ -174,7 +174,7 @@ const _: () = assert!(UNIT_MAX <= ephemera_prim::raw::TOP_GUARD / 2, "a cursor d
 
 #[cfg(test)]
 mod tests {
-    use super::{ALIGN_MAX, LINE, LINK, SLACK, STRIDE_MAX, Spec, unit_of};
+    use super::{ALIGN_MAX, LINE, LINK, SLACK, STRIDE_MAX, UnitSpec, unit_of};
     use crate::unit::header;
     use core::alloc::Layout;
 
@@ -182,12 +182,12 @@ mod tests {
         Layout::from_size_align(size, align).expect("a layout")
     }
 
-    fn both(layout: Layout) -> impl Iterator<Item = Spec> {
+    fn both(layout: Layout) -> impl Iterator<Item = UnitSpec> {
         #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
-        let shared = Some(Spec::of(layout).expect("it has units"));
+        let shared = Some(UnitSpec::of(layout).expect("it has units"));
         #[cfg(not(all(any(feature = "std", ephemera_loom), target_has_atomic = "64")))]
         let shared = None;
-        shared.into_iter().chain(Spec::of_one_thread(layout))
+        shared.into_iter().chain(UnitSpec::of_one_thread(layout))
     }
 
     fn for_each(mut check: impl FnMut(Layout)) {
@@ -236,18 +236,18 @@ mod tests {
             layout(8, 1 << 29),
             layout(isize::MAX as usize, 1),
         ];
-        assert!(none.into_iter().all(|layout| Spec::of_one_thread(layout).is_none()));
+        assert!(none.into_iter().all(|layout| UnitSpec::of_one_thread(layout).is_none()));
     }
 
     #[test]
     fn a_unit_has_room_for_many_small_values() {
-        let slots = |spec: Option<Spec>| spec.map(|spec| (spec.unit >> 10, spec.slots));
-        let alone = |size| slots(Spec::of_one_thread(layout(size, 8)));
+        let slots = |spec: Option<UnitSpec>| spec.map(|spec| (spec.unit >> 10, spec.slots));
+        let alone = |size| slots(UnitSpec::of_one_thread(layout(size, 8)));
         assert_eq!((alone(32), alone(1_024)), (Some((32, 1_019)), Some((64, 63))));
         assert_eq!(alone(STRIDE_MAX), Some((256, 7)));
         #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
         {
-            let shared = |size| slots(Spec::of(layout(size, 8)));
+            let shared = |size| slots(UnitSpec::of(layout(size, 8)));
             assert_eq!((shared(8), shared(32)), (Some((32, 3_894)), Some((32, 1_007))));
             assert_eq!((shared(1_024), shared(STRIDE_MAX)), (alone(1_024), alone(STRIDE_MAX)));
         }
@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn a_slot_is_found_without_a_division() {
         for_each(|layout| {
-            let Some(spec) = Spec::of(layout) else { panic!("{layout:?} has no units") };
+            let Some(spec) = UnitSpec::of(layout) else { panic!("{layout:?} has no units") };
             let inverse = super::inverse_of(spec.stride);
             let (step, last) = (if cfg!(miri) { 61 } else { 1 }, spec.slots - 1);
             for slot in (0..last).step_by(step).chain([last]) {

@@ -99,10 +99,10 @@ mod boxed;
 mod class;
 mod error;
 mod geometry;
-#[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
-mod group;
 mod heap;
 mod pool;
+#[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+mod slot_group;
 mod stats;
 #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
 mod threads;
@@ -112,8 +112,8 @@ pub use abandoned::{Abandoned, abandoned};
 #[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
 pub use alloc::PooledAllocator;
 #[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
-pub use boxed::{AnyPool, OfType, Pool, PoolOf, Pooled, PooledBox};
-pub use error::Refused;
+pub use boxed::{AnyPool, BoxPool, OfType, PoolOf, Pooled, PooledBox};
+pub use error::TryAllocError;
 pub use pool::{Builder, TypedBox, TypedPool};
 pub use stats::Stats;
 
@@ -139,5 +139,5 @@ pub mod __private {
         allocate, allocate_zeroed, deallocate, grow, set_limit, shrink, stats, trim, trim_all,
     };
     pub use crate::boxed::typed;
-    pub use crate::threads::{Family, Here};
+    pub use crate::threads::{Family, FamilyCell};
 }

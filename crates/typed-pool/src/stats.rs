@@ -1,8 +1,8 @@
 //! `Stats`: the bytes that a pool holds, and the slots that are live.
 
 use crate::account::Booked;
-use crate::heap::Heap;
-use crate::unit::Place;
+use crate::heap::UnitHeap;
+use crate::unit::UnitState;
 
 /// The memory that a pool holds from its backing allocator, and the part of it that is live.
 ///
@@ -84,13 +84,13 @@ impl Stats {
 
     /// Adds the units of a heap. `owned` says whether the calling thread owns it and so may count
     /// the slots of its front.
-    pub(crate) fn add_heap(&mut self, heap: &Heap, owned: bool) {
+    pub(crate) fn add_heap(&mut self, heap: &UnitHeap, owned: bool) {
         let read = heap.walk(|unit| {
             self.units += 1;
             self.slots += unit.slots();
-            let out = match unit.place() {
-                Place::Front if owned => unit.slots() - heap.free_in_front(),
-                Place::Front => {
+            let out = match unit.state() {
+                UnitState::Front if owned => unit.slots() - heap.free_in_front(),
+                UnitState::Front => {
                     self.unsettled_slots += unit.slots();
                     return;
                 }

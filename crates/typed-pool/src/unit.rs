@@ -17,9 +17,9 @@ use ephemera_prim::raw;
 use ephemera_prim::unit_list::Listed;
 use ephemera_prim::word::{OwnerPtr, OwnerUsize};
 
-use crate::geometry::{LINK, Spec};
+use crate::geometry::{LINK, UnitSpec};
 #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
-use crate::group::Groups;
+use crate::slot_group::SlotGroups;
 
 /// The header of a unit. It is never borrowed as a whole: [`UnitPtr`] reaches each field alone.
 #[derive(Debug)]
@@ -28,12 +28,12 @@ pub(crate) struct Unit {
     free: Cell<*mut u8>,
     until: OwnerUsize,
     slack: OwnerUsize,
-    place: OwnerUsize,
+    state: OwnerUsize,
     cursor: Cell<*mut u8>,
     after: Cell<*mut Unit>,
     before: Cell<*mut Unit>,
     next: OwnerPtr<Unit>,
-    remote: Remote,
+    remote: UnitRemote,
 }
 
 // SAFETY: both functions return the address of the unit's own field; `&raw` makes no reference.
@@ -57,14 +57,14 @@ unsafe impl Listed for Unit {
 /// remote frees read this line anyway, and `prev`, for which the owner's line has no room.
 #[derive(Debug)]
 #[repr(C, align(64))]
-struct Remote {
+struct UnitRemote {
     /// The address of the unit's heap, tagged with [`ABANDONED`] if the unit is abandoned.
     owner: OwnerPtr<()>,
     slots: usize,
     prev: OwnerPtr<Unit>,
     /// The first group; the others follow it. A pool for one thread does not use it.
     #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
-    groups: Groups,
+    groups: SlotGroups,
 }
 
 /// The bit of a unit's owner word that marks an abandoned unit. The heap's owner then frees its
@@ -78,7 +78,7 @@ const HEADER_OF_ONE: usize = size_of::<Unit>();
 /// Returns the bytes of a header with `groups` groups.
 #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
 pub(crate) const fn header(groups: usize) -> usize {
-    let bytes = core::mem::offset_of!(Unit, remote.groups) + Groups::bytes(groups);
+    let bytes = core::mem::offset_of!(Unit, remote.groups) + SlotGroups::bytes(groups);
     if bytes < HEADER_OF_ONE { HEADER_OF_ONE } else { bytes }
 }
 
@@ -90,9 +90,9 @@ pub(crate) const fn header(_: usize) -> usize {
 #[cfg(not(ephemera_loom))]
 const _: () = assert!(HEADER_OF_ONE == 128, "a header is two cache lines");
 
-/// The place of a unit in its heap.
+/// Where a unit is in its heap: the front, or one of the lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum UnitState {
     /// The front. The heap has its free slots.
     Front = 0,
     /// On the list of full units. The unit had no free slot when it stopped being the front, and
@@ -143,24 +143,24 @@ impl UnitPtr {
     /// # Safety
     /// `memory` was acquired with the layout of `spec` for `slots` slots, and the caller has
     /// exclusive access to it.
-    pub(crate) unsafe fn create(memory: NonNull<u8>, spec: Spec, slots: usize, owner: *const ()) -> Self {
+    pub(crate) unsafe fn create(memory: NonNull<u8>, spec: UnitSpec, slots: usize, owner: *const ()) -> Self {
         let unit = memory.cast::<Unit>();
         raw::expose(unit.as_ptr());
         let header = Unit {
             free: Cell::new(ptr::null_mut()),
             until: OwnerUsize::new(0),
             slack: OwnerUsize::new(0),
-            place: OwnerUsize::new(Place::Empty as usize),
+            state: OwnerUsize::new(UnitState::Empty as usize),
             cursor: Cell::new(ptr::null_mut()),
             after: Cell::new(ptr::null_mut()),
             before: Cell::new(ptr::null_mut()),
             next: OwnerPtr::null(),
-            remote: Remote {
+            remote: UnitRemote {
                 owner: OwnerPtr::new(owner.cast_mut()),
                 slots,
                 prev: OwnerPtr::null(),
                 #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
-                groups: Groups::new(spec, slots),
+                groups: SlotGroups::new(spec, slots),
             },
         };
         // SAFETY: the caller has exclusive access to the memory, which is aligned to a unit and has
@@ -254,30 +254,30 @@ impl UnitPtr {
 
     #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
     #[inline]
-    pub(crate) fn remote_groups(self) -> *mut Groups {
+    pub(crate) fn remote_groups(self) -> *mut SlotGroups {
         // SAFETY: U1: the field is inside a live header; `&raw` makes no reference.
         unsafe { &raw mut (*self.as_ptr()).remote.groups }
     }
 
-    fn place_word(&self) -> &OwnerUsize {
+    fn state_word(&self) -> &OwnerUsize {
         // SAFETY: U1; a reference to the word alone.
-        unsafe { &(*self.as_ptr()).place }
+        unsafe { &(*self.as_ptr()).state }
     }
 
-    pub(crate) fn place(self) -> Place {
-        match self.place_word().get() {
-            0 => Place::Front,
-            1 => Place::Full,
-            2 => Place::Visited,
-            3 => Place::Partial,
+    pub(crate) fn state(self) -> UnitState {
+        match self.state_word().get() {
+            0 => UnitState::Front,
+            1 => UnitState::Full,
+            2 => UnitState::Visited,
+            3 => UnitState::Partial,
             #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
-            5 => Place::Abandoned,
-            _ => Place::Empty,
+            5 => UnitState::Abandoned,
+            _ => UnitState::Empty,
         }
     }
 
-    pub(crate) fn set_place(self, place: Place) {
-        self.place_word().set(place as usize);
+    pub(crate) fn set_state(self, state: UnitState) {
+        self.state_word().set(state as usize);
     }
 
     /// Returns the number of live slots, including slots with an unbooked remote free. Meaningless
@@ -301,7 +301,7 @@ impl UnitPtr {
 
     /// Links all slots that were used and are free, and returns the list. The unit becomes the
     /// front.
-    pub(crate) fn take_free(self, spec: Spec) -> *mut u8 {
+    pub(crate) fn take_free(self, spec: UnitSpec) -> *mut u8 {
         let free = self.free().replace(ptr::null_mut());
         #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
         let free = if cfg!(ephemera_weaken = "home_stays") { free } else { self.link_home(spec, free) };
@@ -316,14 +316,14 @@ impl UnitPtr {
     }
 
     /// Resets a unit without live slots: every slot counts as never used.
-    pub(crate) fn rewind(self, spec: Spec) {
+    pub(crate) fn rewind(self, spec: UnitSpec) {
         self.free().set(ptr::null_mut());
         #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
         self.forget_home();
         let first = spec.first(self.slots());
         self.cursor().set(self.at(first));
         self.set_live(0, 0);
-        self.set_place(Place::Empty);
+        self.set_state(UnitState::Empty);
         // SAFETY: the address is inside the unit, so it is not null.
         let place = unsafe { NonNull::new_unchecked(self.at(first)) };
         // SAFETY: the slots follow the header, and none of them is live.
@@ -332,7 +332,7 @@ impl UnitPtr {
 
     /// Returns the memory, to be freed. Nothing may touch the unit after this call.
     pub(crate) fn end_of_life(self) -> NonNull<u8> {
-        ephemera_prim::invariant!(self.place() == Place::Empty, "a unit with live slots is freed");
+        ephemera_prim::invariant!(self.state() == UnitState::Empty, "a unit with live slots is freed");
         #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
         self.end_groups();
         self.0.cast()

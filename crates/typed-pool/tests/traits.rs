@@ -18,8 +18,8 @@ use allocator_api2::vec::Vec;
 use ephemera_testkit::backing::Counting;
 use static_assertions::{assert_impl_all, assert_not_impl_any};
 use typed_pool::{
-    Abandoned, AnyPool, Builder, PooledAllocator, PooledBox, Refused, Stats, TypedBox, TypedPool, pooled,
-    pooled_allocator,
+    Abandoned, AnyPool, Builder, PooledAllocator, PooledBox, Stats, TryAllocError, TypedBox, TypedPool,
+    pooled, pooled_allocator,
 };
 
 assert_impl_all!(PooledAllocator: Send, Sync, Copy, Unpin, UnwindSafe, RefUnwindSafe);
@@ -57,7 +57,7 @@ assert_impl_all!(TypedBox<'static, u8>: Unpin, Debug, Ord, Hash);
 assert_impl_all!(Builder<Rc<u8>>: Send, Sync, Copy, Debug, Default);
 assert_impl_all!(Stats: Send, Sync, Copy, Debug, Default, Eq);
 assert_impl_all!(Abandoned: Send, Sync, Copy, Debug, Default, Eq);
-assert_impl_all!(Refused<u8>: Send, Sync, core::error::Error);
+assert_impl_all!(TryAllocError<u8>: Send, Sync, core::error::Error);
 
 /// A backing allocator that must not leave its thread.
 struct Local(Rc<()>);

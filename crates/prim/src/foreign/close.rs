@@ -6,7 +6,7 @@
 
 use core::ptr::{self, NonNull};
 
-use super::{BOOK, GIVE, Inbox, TAKE, Taken, Unit};
+use super::{BOOK, ForeignHeader, GIVE, Inbox, TAKE, Taken};
 
 /// The bit of a foreign word whose inbox was closed. Units of a closable inbox have at most 63
 /// slots.
@@ -17,7 +17,7 @@ pub(super) fn closed<U>() -> *mut U {
     ptr::without_provenance_mut(1)
 }
 
-impl<U: Unit> Inbox<U> {
+impl<U: ForeignHeader> Inbox<U> {
     /// Frees the slots of `bits` while another thread may close the inbox. Returns the old word if
     /// the caller must go on with [`Inbox::push_or_count`], and `None` otherwise.
     ///
@@ -78,14 +78,14 @@ impl<U: Unit> Inbox<U> {
 
 #[cfg(all(test, feature = "std", not(ephemera_loom)))]
 mod tests {
-    use super::{CLOSED, Inbox, NonNull, Unit};
+    use super::{CLOSED, ForeignHeader, Inbox, NonNull};
     use crate::foreign::Foreign;
 
     #[repr(C)]
     struct Page(Foreign<Page>);
 
     // SAFETY: the one field, without a reference to it.
-    unsafe impl Unit for Page {
+    unsafe impl ForeignHeader for Page {
         unsafe fn foreign(unit: NonNull<Self>) -> NonNull<Foreign<Self>> {
             unit.cast()
         }

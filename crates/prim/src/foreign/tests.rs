@@ -7,7 +7,7 @@ use core::ptr::NonNull;
 
 use ephemera_testkit::child;
 
-use super::{Foreign, Inbox, Unit};
+use super::{Foreign, ForeignHeader, Inbox};
 
 /// A unit without blocks.
 struct Chunk {
@@ -15,7 +15,7 @@ struct Chunk {
 }
 
 // SAFETY: returns the address of the same field every time.
-unsafe impl Unit for Chunk {
+unsafe impl ForeignHeader for Chunk {
     unsafe fn foreign(unit: NonNull<Self>) -> NonNull<Foreign<Self>> {
         // SAFETY: the caller's unit is live; no reference is created.
         let field = unsafe { &raw mut (*unit.as_ptr()).foreign };
@@ -102,13 +102,13 @@ fn freeing_a_slot_twice_stops_a_debug_build() {
 fn conc_remote_frees_of_all_threads_are_booked_once() {
     const THREADS: u64 = 3;
     const EACH: u64 = if cfg!(miri) { 20 } else { 5_000 };
-    struct Shared(Inbox<Chunk>, [NonNull<Chunk>; 2]);
+    struct SharedChunk(Inbox<Chunk>, [NonNull<Chunk>; 2]);
     // SAFETY: until all threads are joined, they access only the foreign words of the units.
-    unsafe impl Send for Shared {}
+    unsafe impl Send for SharedChunk {}
     // SAFETY: as above.
-    unsafe impl Sync for Shared {}
+    unsafe impl Sync for SharedChunk {}
 
-    let shared = Arc::new(Shared(Inbox::new(), [chunk(), chunk()]));
+    let shared = Arc::new(SharedChunk(Inbox::new(), [chunk(), chunk()]));
     let gives = |_| {
         let shared = Arc::clone(&shared);
         std::thread::spawn(move || {

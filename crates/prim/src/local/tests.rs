@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
 use std::thread::{self, LocalKey};
 
-use super::{Gone, HOOKS, Held, Here, Tenant, at_exit, bound, current, hold, near, renew};
+use super::{Gone, HOOKS, Held, Tenant, ThreadBinding, at_exit, bound, current, hold, near, renew};
 use crate::record::{FIRST, Lease, Record, Registry};
 use crate::word::OwnerUsize;
 
@@ -15,7 +15,7 @@ std::thread_local! {
     static WHILE_ENTERING: Cell<Option<fn()>> = const { Cell::new(None) };
 }
 
-/// Declares an allocator for one test. Its shard counts the calls of `enter` and `leave`.
+/// Declares an allocator for one test. Its data count the calls of `enter` and `leave`.
 macro_rules! tenant {
     ($name:ident) => {
         #[derive(Debug)]
@@ -31,8 +31,8 @@ macro_rules! tenant {
 
             /// Returns the calls of `enter` and `leave`, summed over all records.
             fn counts() -> (usize, usize) {
-                Self::registry().records().map(Record::shard).fold((0, 0), |(entered, left), shard| {
-                    (entered + shard.entered.get(), left + shard.left.get())
+                Self::registry().records().map(Record::data).fold((0, 0), |(entered, left), data| {
+                    (entered + data.entered.get(), left + data.left.get())
                 })
             }
 
@@ -45,7 +45,7 @@ macro_rules! tenant {
             type Near = usize;
 
             fn near(record: &'static Record<Self>) -> usize {
-                record.shard().entered.get()
+                record.data().entered.get()
             }
 
             fn registry() -> &'static Registry<Self> {
@@ -54,14 +54,14 @@ macro_rules! tenant {
                 &ALL
             }
 
-            fn here() -> &'static LocalKey<Here<Self>> {
+            fn binding() -> &'static LocalKey<ThreadBinding<Self>> {
                 std::thread_local! {
-                    static HERE: Here<$name> = {
+                    static BINDING: ThreadBinding<$name> = {
                         // SAFETY: the argument is a reference to a static.
-                        unsafe { Here::new($name::nowhere(), 0) }
+                        unsafe { ThreadBinding::new($name::nowhere(), 0) }
                     };
                 }
-                &HERE
+                &BINDING
             }
 
             fn nowhere() -> &'static Record<Self> {
@@ -84,7 +84,7 @@ macro_rules! tenant {
             fn leave(record: &'static Record<Self>) {
                 assert!(!record.is_free(), "`leave` runs without a lease");
                 assert!(core::ptr::eq(bound::<Self>().unwrap(), record), "the thread is not bound any more");
-                record.shard().left.add(1);
+                record.data().left.add(1);
             }
 
             fn release(lease: Lease<'static, Self>) {
@@ -114,7 +114,7 @@ fn thread_is_bound_from_its_first_call_to_its_exit() {
     assert!(Toy::all_free());
     assert_eq!(Toy::counts(), (1, 1));
     // The next thread leases the same record as it is.
-    thread::spawn(|| assert_eq!(hold::<Toy>().unwrap().record().shard().left.get(), 1)).join().unwrap();
+    thread::spawn(|| assert_eq!(hold::<Toy>().unwrap().record().data().left.get(), 1)).join().unwrap();
     assert_eq!((Toy::counts(), Toy::registry().later_records()), ((2, 2), 0));
 }
 
@@ -127,7 +127,7 @@ fn near_is_that_of_the_bound_record() {
         assert_eq!(near::<Toy>(), 0);
         let record = hold::<Toy>().unwrap().record();
         assert_eq!(near::<Toy>(), 1, "`enter` ran once");
-        record.shard().entered.add(1);
+        record.data().entered.add(1);
         assert_eq!(near::<Toy>(), 1, "`near` is not a copy");
         renew::<Toy>();
         assert_eq!(near::<Toy>(), 2);
@@ -279,7 +279,7 @@ fn conc_every_thread_enters_and_leaves_one_record() {
             thread::spawn(|| {
                 let held = hold::<Toy>().unwrap();
                 assert!(matches!(held, Held::Bound(_)));
-                held.record().shard().entered.get()
+                held.record().data().entered.get()
             })
         });
         for thread in threads {

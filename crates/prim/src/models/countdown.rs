@@ -5,25 +5,25 @@ use loom::thread;
 
 use super::explore_within;
 use super::foreign::{Chunk, Side};
-use super::memory::Kept;
+use super::memory::ModelArc;
 use crate::foreign::COMPLETE;
 use crate::record::Record;
 
 /// A record with one unit, which counts down while no thread holds the record.
 #[derive(Clone)]
-struct World {
-    record: Kept<Record<()>>,
+struct CountdownWorld {
+    record: ModelArc<Record<()>>,
     side: Side,
     /// How often the unit ran empty. Only the holder writes it.
-    emptied: Kept<UnsafeCell<u32>>,
+    emptied: ModelArc<UnsafeCell<u32>>,
 }
 
-impl World {
+impl CountdownWorld {
     fn new(live: u64) -> Self {
         Self {
-            record: Kept::new(Record::new(())),
+            record: ModelArc::new(Record::new(())),
             side: Side::new(live),
-            emptied: Kept::new(UnsafeCell::new(0)),
+            emptied: ModelArc::new(UnsafeCell::new(0)),
         }
     }
 
@@ -67,7 +67,7 @@ impl World {
 #[test]
 fn loom_countdown_is_completed_once() {
     explore_within(3, || {
-        let world = World::new(3);
+        let world = CountdownWorld::new(3);
         let others = [0, 1].map(|index| {
             let world = world.clone();
             thread::spawn(move || world.remote_free(index))
@@ -84,7 +84,7 @@ fn loom_countdown_is_completed_once() {
 #[test]
 fn loom_countdown_is_stopped_beside_its_last_free() {
     explore_within(3, || {
-        let world = World::new(3);
+        let world = CountdownWorld::new(3);
         world.remote_free(0);
         let other = world.clone();
         let other = thread::spawn(move || {

@@ -7,8 +7,8 @@ use loom::cell::UnsafeCell;
 use loom::thread;
 
 use super::explore;
-use super::memory::Kept;
-use crate::foreign::{Foreign, Inbox, Unit};
+use super::memory::ModelArc;
+use crate::foreign::{Foreign, ForeignHeader, Inbox};
 
 /// A unit of three blocks, with a count that only its holder writes.
 pub(super) struct Chunk {
@@ -19,7 +19,7 @@ pub(super) struct Chunk {
 }
 
 // SAFETY: returns the address of the same field every time.
-unsafe impl Unit for Chunk {
+unsafe impl ForeignHeader for Chunk {
     unsafe fn foreign(unit: NonNull<Self>) -> NonNull<Foreign<Self>> {
         // SAFETY: the caller's unit is live; no reference is created.
         let field = unsafe { &raw mut (*unit.as_ptr()).foreign };
@@ -75,13 +75,13 @@ impl Chunk {
 /// A unit and the inbox of its record.
 #[derive(Clone)]
 pub(super) struct Side {
-    pub(super) chunk: Kept<Chunk>,
-    pub(super) inbox: Kept<Inbox<Chunk>>,
+    pub(super) chunk: ModelArc<Chunk>,
+    pub(super) inbox: ModelArc<Inbox<Chunk>>,
 }
 
 impl Side {
     pub(super) fn new(live: u64) -> Self {
-        Self { chunk: Kept::new(Chunk::new(live)), inbox: Kept::new(Inbox::new()) }
+        Self { chunk: ModelArc::new(Chunk::new(live)), inbox: ModelArc::new(Inbox::new()) }
     }
 
     /// Frees block `index` as a thread that is not the holder. Returns whether it pushed the unit.
@@ -209,8 +209,8 @@ fn loom_remote_free_of_a_reused_block_is_not_lost() {
 #[test]
 fn loom_remote_frees_of_two_units_are_all_yielded() {
     explore(|| {
-        let inbox = Kept::new(Inbox::new());
-        let sides = [0, 1].map(|_| Side { chunk: Kept::new(Chunk::new(2)), inbox: inbox.clone() });
+        let inbox = ModelArc::new(Inbox::new());
+        let sides = [0, 1].map(|_| Side { chunk: ModelArc::new(Chunk::new(2)), inbox: inbox.clone() });
         let others = [0, 1].map(|index: usize| {
             let sides = sides.clone();
             // Each thread has a block in both units. The two free them in opposite orders.

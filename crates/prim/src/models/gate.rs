@@ -4,7 +4,7 @@ use loom::cell::UnsafeCell;
 use loom::thread;
 
 use super::explore;
-use super::memory::Kept;
+use super::memory::ModelArc;
 use crate::gate::Gate;
 
 struct Guarded {
@@ -24,7 +24,7 @@ impl Guarded {
 #[test]
 fn loom_gate_admits_one_holder_at_a_time() {
     explore(|| {
-        let guarded = Kept::new(Guarded { gate: Gate::new(), visits: UnsafeCell::new(0) });
+        let guarded = ModelArc::new(Guarded { gate: Gate::new(), visits: UnsafeCell::new(0) });
         let others = [0, 1].map(|_| {
             let guarded = guarded.clone();
             thread::spawn(move || guarded.get().visit())

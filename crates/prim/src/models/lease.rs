@@ -6,17 +6,17 @@ use loom::thread;
 
 use super::explore;
 use super::foreign::{Chunk, Side};
-use super::memory::Kept;
+use super::memory::ModelArc;
 use crate::foreign::Inbox;
 use crate::record::Record;
 
-/// The shard of the record in these models.
-struct Shard {
+/// The data of the record in these models.
+struct LeasedData {
     /// How often the unit ran empty. Only the holder writes it.
     emptied: UnsafeCell<u32>,
 }
 
-impl Shard {
+impl LeasedData {
     fn new() -> Self {
         Self { emptied: UnsafeCell::new(0) }
     }
@@ -31,15 +31,15 @@ impl Shard {
 
 /// A record with one unit.
 #[derive(Clone)]
-struct World {
-    record: Kept<Record<Shard>>,
+struct LeaseWorld {
+    record: ModelArc<Record<LeasedData>>,
     side: Side,
 }
 
-impl World {
+impl LeaseWorld {
     fn new(live: u64) -> Self {
-        let side = Side { chunk: Kept::new(Chunk::new(live)), inbox: Kept::new(Inbox::new()) };
-        Self { record: Kept::new(Record::new(Shard::new())), side }
+        let side = Side { chunk: ModelArc::new(Chunk::new(live)), inbox: ModelArc::new(Inbox::new()) };
+        Self { record: ModelArc::new(Record::new(LeasedData::new())), side }
     }
 
     /// Returns whether the inbox holds the unit.
@@ -49,7 +49,7 @@ impl World {
 
     /// Books the remote frees in the inbox. The caller holds the lease.
     fn drain(&self) {
-        self.record.get().shard().count(self.side.settle());
+        self.record.get().data().count(self.side.settle());
     }
 
     /// Frees a block as a thread that does not hold the record.
@@ -62,7 +62,7 @@ impl World {
     /// Checks that the unit ran empty once. No thread trims the record before this.
     fn assert_emptied_once(&self) {
         // SAFETY: loom reports the race before this read.
-        let emptied = self.record.get().shard().emptied.with(|count| unsafe { *count });
+        let emptied = self.record.get().data().emptied.with(|count| unsafe { *count });
         assert_eq!(emptied, 1, "the unit ran empty {emptied} times");
         assert!(self.record.get().is_free(), "a lease was not released");
         self.side.chunk.get().free();
@@ -71,7 +71,7 @@ impl World {
     /// Books the remote frees in the inbox, if this thread can lease the record.
     fn clean(&self) {
         if let Some(lease) = self.record.get().try_lease() {
-            lease.record().shard().count(self.side.settle());
+            lease.record().data().count(self.side.settle());
         }
     }
 }
@@ -80,19 +80,19 @@ impl World {
 #[test]
 fn loom_lease_shows_the_last_holders_writes() {
     explore(|| {
-        let world = World::new(2);
+        let world = LeaseWorld::new(2);
         let lease = world.record.get().try_lease().unwrap();
         let (foreign, next) = (world.clone(), world.clone());
         let foreign = thread::spawn(move || foreign.side.remote_free(0));
         let next = thread::spawn(move || next.clean());
-        lease.record().shard().count(world.side.local_free(1));
-        lease.record().shard().count(world.side.settle());
+        lease.record().data().count(world.side.local_free(1));
+        lease.record().data().count(world.side.settle());
         drop(lease);
         foreign.join().unwrap();
         next.join().unwrap();
         world.clean();
         // SAFETY: loom reports the race before this read.
-        let emptied = world.record.get().shard().emptied.with(|count| unsafe { *count });
+        let emptied = world.record.get().data().emptied.with(|count| unsafe { *count });
         assert_eq!(emptied, 1, "the unit ran empty {emptied} times");
         world.side.chunk.get().free();
     });
@@ -102,7 +102,7 @@ fn loom_lease_shows_the_last_holders_writes() {
 #[test]
 fn loom_lease_taken_by_pushers_empties_a_unit_once() {
     explore(|| {
-        let world = World::new(2);
+        let world = LeaseWorld::new(2);
         let others = [0, 1].map(|index| {
             let world = world.clone();
             thread::spawn(move || {
@@ -116,7 +116,7 @@ fn loom_lease_taken_by_pushers_empties_a_unit_once() {
         }
         world.clean();
         // SAFETY: loom reports the race before this read.
-        let emptied = world.record.get().shard().emptied.with(|count| unsafe { *count });
+        let emptied = world.record.get().data().emptied.with(|count| unsafe { *count });
         assert_eq!(emptied, 1, "the unit ran empty {emptied} times");
         world.side.chunk.get().free();
     });
@@ -126,16 +126,16 @@ fn loom_lease_taken_by_pushers_empties_a_unit_once() {
 #[test]
 fn loom_lease_that_was_bound_is_released_once() {
     explore(|| {
-        let record = Kept::new(Record::new(Shard::new()));
+        let record = ModelArc::new(Record::new(LeasedData::new()));
         let other = record.clone();
         let other = thread::spawn(move || {
             if let Some(lease) = other.get().try_lease() {
-                lease.record().shard().count(true);
+                lease.record().data().count(true);
             }
         });
         if let Some(lease) = record.get().try_lease() {
             let bound = lease.bind();
-            bound.shard().count(true);
+            bound.data().count(true);
             assert!(!bound.is_free() && bound.try_lease().is_none(), "a bound record was leased again");
             // SAFETY: this thread bound the record above, and does not use it after the drop.
             drop(unsafe { bound.bound() });
@@ -150,7 +150,7 @@ fn loom_lease_that_was_bound_is_released_once() {
 #[test]
 fn loom_lease_released_beside_a_push_drains_the_inbox() {
     explore(|| {
-        let world = World::new(1);
+        let world = LeaseWorld::new(1);
         let lease = world.record.get().try_lease().unwrap();
         let other = world.clone();
         let other = thread::spawn(move || other.remote_free(0));
@@ -165,7 +165,7 @@ fn loom_lease_released_beside_a_push_drains_the_inbox() {
 #[test]
 fn loom_lease_released_by_two_pushers_drains_the_inbox() {
     explore(|| {
-        let world = World::new(2);
+        let world = LeaseWorld::new(2);
         let others = [0, 1].map(|index| {
             let world = world.clone();
             thread::spawn(move || world.remote_free(index))

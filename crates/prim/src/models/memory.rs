@@ -8,16 +8,16 @@ use core::ptr::NonNull;
 /// frees it. So a touch after the free finds the witness.
 ///
 /// The `Arc` is the standard library's, because loom's would order the threads that drop it.
-pub(super) struct Kept<T> {
-    place: Arc<Place<T>>,
+pub(super) struct ModelArc<T> {
+    place: Arc<Leaked<T>>,
 }
 
-struct Place<T>(NonNull<T>);
+struct Leaked<T>(NonNull<T>);
 
-impl<T> Kept<T> {
+impl<T> ModelArc<T> {
     pub(super) fn new(value: T) -> Self {
         let place = NonNull::from(Box::leak(Box::new(value)));
-        Self { place: Arc::new(Place(place)) }
+        Self { place: Arc::new(Leaked(place)) }
     }
 
     pub(super) fn pointer(&self) -> NonNull<T> {
@@ -27,26 +27,27 @@ impl<T> Kept<T> {
     /// Returns the value. A shared reference is enough, because models keep only atomics and loom's
     /// cells here.
     pub(super) fn get(&self) -> &T {
-        // SAFETY: the place lives as long as its last `Kept`, and no unique reference to it exists.
+        // SAFETY: the place lives as long as its last `ModelArc`, and no unique reference to it
+        // exists.
         unsafe { self.place.0.as_ref() }
     }
 }
 
-impl<T> Clone for Kept<T> {
+impl<T> Clone for ModelArc<T> {
     fn clone(&self) -> Self {
         Self { place: Arc::clone(&self.place) }
     }
 }
 
-impl<T> Drop for Place<T> {
+impl<T> Drop for Leaked<T> {
     fn drop(&mut self) {
-        // SAFETY: `Kept::new` leaked this box, and the last owner of it is being dropped.
+        // SAFETY: `ModelArc::new` leaked this box, and the last owner of it is being dropped.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 }
 
 // SAFETY: loom runs all threads of a model on one system thread, and reports accesses to its cells
 // and atomics that the model does not order.
-unsafe impl<T> Send for Kept<T> {}
+unsafe impl<T> Send for ModelArc<T> {}
 // SAFETY: as above.
-unsafe impl<T> Sync for Kept<T> {}
+unsafe impl<T> Sync for ModelArc<T> {}

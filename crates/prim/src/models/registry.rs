@@ -3,16 +3,16 @@
 use loom::cell::UnsafeCell;
 use loom::thread;
 
-use super::memory::Kept;
+use super::memory::ModelArc;
 use super::{explore, explore_within};
 use crate::record::{FIRST, Record, Registry};
 
 /// Counts its holders. Only the holder writes it.
-struct Shard {
+struct CheckedData {
     holders: UnsafeCell<u32>,
 }
 
-impl Shard {
+impl CheckedData {
     fn new() -> Self {
         Self { holders: UnsafeCell::new(0) }
     }
@@ -31,16 +31,16 @@ impl Shard {
     }
 }
 
-fn registry() -> Kept<Registry<Shard>> {
-    Kept::new(Registry::new(core::array::from_fn(|_| Record::new(Shard::new())), Shard::new))
+fn registry() -> ModelArc<Registry<CheckedData>> {
+    ModelArc::new(Registry::new(core::array::from_fn(|_| Record::new(CheckedData::new())), CheckedData::new))
 }
 
 /// Holds any record for a moment, and returns its address.
-fn visit(registry: &Registry<Shard>) -> usize {
+fn visit(registry: &Registry<CheckedData>) -> usize {
     let lease = registry.lease_any().unwrap();
-    lease.record().shard().hold();
+    lease.record().data().hold();
     thread::yield_now();
-    lease.record().shard().leave();
+    lease.record().data().leave();
     core::ptr::from_ref(lease.record()).addr()
 }
 
@@ -75,8 +75,8 @@ fn loom_registry_shows_added_records_complete() {
         });
         for record in registry.get().records().skip(FIRST) {
             if let Some(lease) = record.try_lease() {
-                lease.record().shard().hold();
-                lease.record().shard().leave();
+                lease.record().data().hold();
+                lease.record().data().leave();
             }
         }
         for other in others {
@@ -89,7 +89,7 @@ fn loom_registry_shows_added_records_complete() {
     });
 }
 
-/// A thread that reads an added record without leasing it, as statistics do, sees its shard
+/// A thread that reads an added record without leasing it, as statistics do, sees its data
 /// complete.
 #[test]
 fn loom_registry_lets_statistics_read_added_records() {
@@ -98,9 +98,9 @@ fn loom_registry_lets_statistics_read_added_records() {
         let held: [_; FIRST] = core::array::from_fn(|_| registry.get().lease_free().unwrap());
         let looker = registry.clone();
         let looker = thread::spawn(move || {
-            let shards = looker.get().records().map(Record::shard);
-            // SAFETY: loom reports the race before this read; no holder writes the shard.
-            shards.map(|shard| shard.holders.with(|count| unsafe { *count })).sum::<u32>()
+            let data = looker.get().records().map(Record::data);
+            // SAFETY: loom reports the race before this read; no holder writes the data.
+            data.map(|data| data.holders.with(|count| unsafe { *count })).sum::<u32>()
         });
         drop(registry.get().lease_any().unwrap());
         assert_eq!(looker.join().unwrap(), 0);

@@ -6,20 +6,20 @@ use loom::cell::UnsafeCell;
 use loom::thread;
 
 use super::explore_within;
-use super::memory::Kept;
+use super::memory::ModelArc;
 use crate::unit_list::{Listed, UnitList};
 use crate::witness::Witness;
 use crate::word::OwnerPtr;
 
-struct Unit {
-    next: OwnerPtr<Unit>,
-    prev: OwnerPtr<Unit>,
+struct ListedUnit {
+    next: OwnerPtr<ListedUnit>,
+    prev: OwnerPtr<ListedUnit>,
     witness: Witness,
     /// Stands for the header, which the owner writes when it makes the unit.
     header: UnsafeCell<u32>,
 }
 
-impl Unit {
+impl ListedUnit {
     fn make(&self) {
         // SAFETY: loom reports the race before this write.
         self.header.with_mut(|header| unsafe { *header += 1 });
@@ -33,7 +33,7 @@ impl Unit {
 }
 
 // SAFETY: each method returns the address of the same field every time.
-unsafe impl Listed for Unit {
+unsafe impl Listed for ListedUnit {
     unsafe fn next(unit: NonNull<Self>) -> NonNull<OwnerPtr<Self>> {
         // SAFETY: the caller's unit is live; no reference is created.
         let field = unsafe { &raw mut (*unit.as_ptr()).next };
@@ -49,8 +49,8 @@ unsafe impl Listed for Unit {
     }
 }
 
-fn unit() -> Kept<Unit> {
-    Kept::new(Unit {
+fn unit() -> ModelArc<ListedUnit> {
+    ModelArc::new(ListedUnit {
         next: OwnerPtr::null(),
         prev: OwnerPtr::null(),
         witness: Witness::new(),
@@ -59,7 +59,7 @@ fn unit() -> Kept<Unit> {
 }
 
 /// Removes a unit as its owner and, if no walker stood on it, frees it.
-fn free(list: &UnitList<Unit>, unit: &Kept<Unit>) {
+fn free(list: &UnitList<ListedUnit>, unit: &ModelArc<ListedUnit>) {
     // SAFETY: the unit is on the list, which this thread owns.
     if unsafe { list.remove(unit.pointer()) } {
         unit.get().witness.end();
@@ -70,7 +70,7 @@ fn free(list: &UnitList<Unit>, unit: &Kept<Unit>) {
 #[test]
 fn loom_unit_list_walks_beside_an_owner_that_frees() {
     explore_within(3, || {
-        let list = Kept::new(UnitList::<Unit>::new());
+        let list = ModelArc::new(UnitList::<ListedUnit>::new());
         let units = [unit(), unit(), unit()];
         for unit in &units[..2] {
             // SAFETY: the unit is new, and this thread owns the list.
@@ -96,7 +96,7 @@ fn loom_unit_list_walks_beside_an_owner_that_frees() {
 #[test]
 fn loom_unit_list_publishes_the_unit_below_a_removed_head() {
     explore_within(3, || {
-        let list = Kept::new(UnitList::<Unit>::new());
+        let list = ModelArc::new(UnitList::<ListedUnit>::new());
         let units = [unit(), unit()];
         let (theirs, kept) = (list.clone(), units.clone());
         let walker = thread::spawn(move || {
@@ -119,7 +119,7 @@ fn loom_unit_list_publishes_the_unit_below_a_removed_head() {
 #[test]
 fn loom_unit_list_reads_a_unit_at_a_reused_address_as_it_was_made() {
     explore_within(3, || {
-        let list = Kept::new(UnitList::<Unit>::new());
+        let list = ModelArc::new(UnitList::<ListedUnit>::new());
         let unit = unit();
         unit.get().make();
         // SAFETY: new; its owner is this thread.

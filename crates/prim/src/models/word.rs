@@ -4,16 +4,16 @@ use loom::cell::UnsafeCell;
 use loom::thread;
 
 use super::explore;
-use super::memory::Kept;
+use super::memory::ModelArc;
 use crate::word::{OwnerPtr, OwnerU64};
 
-struct Words {
+struct ModelWords {
     bits: OwnerU64,
-    pointer: OwnerPtr<Words>,
+    pointer: OwnerPtr<ModelWords>,
     slots: [UnsafeCell<u32>; 2],
 }
 
-impl Words {
+impl ModelWords {
     fn write(&self, index: usize) {
         // SAFETY: loom reports the race before this write.
         self.slots[index].with_mut(|slot| unsafe { *slot += 1 });
@@ -24,7 +24,7 @@ impl Words {
 #[test]
 fn loom_word_bits_publish_the_end_of_use() {
     explore(|| {
-        let words = Kept::new(Words {
+        let words = ModelArc::new(ModelWords {
             bits: OwnerU64::new(0),
             pointer: OwnerPtr::null(),
             slots: [UnsafeCell::new(0), UnsafeCell::new(0)],
@@ -49,7 +49,7 @@ fn loom_word_bits_publish_the_end_of_use() {
 #[test]
 fn loom_word_pointers_publish_their_targets() {
     explore(|| {
-        let words = Kept::new(Words {
+        let words = ModelArc::new(ModelWords {
             bits: OwnerU64::new(0),
             pointer: OwnerPtr::null(),
             slots: [UnsafeCell::new(0), UnsafeCell::new(0)],

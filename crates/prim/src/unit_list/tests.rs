@@ -8,14 +8,14 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use super::{Listed, UnitList};
 use crate::word::OwnerPtr;
 
-struct Unit {
-    next: OwnerPtr<Unit>,
-    prev: OwnerPtr<Unit>,
+struct ListedUnit {
+    next: OwnerPtr<ListedUnit>,
+    prev: OwnerPtr<ListedUnit>,
     number: usize,
 }
 
 // SAFETY: each method returns the address of the same field every time.
-unsafe impl Listed for Unit {
+unsafe impl Listed for ListedUnit {
     unsafe fn next(unit: NonNull<Self>) -> NonNull<OwnerPtr<Self>> {
         // SAFETY: the caller's unit is live; no reference is created.
         let field = unsafe { &raw mut (*unit.as_ptr()).next };
@@ -31,8 +31,8 @@ unsafe impl Listed for Unit {
     }
 }
 
-fn add(list: &UnitList<Unit>, number: usize) -> NonNull<Unit> {
-    let unit = Unit { next: OwnerPtr::null(), prev: OwnerPtr::null(), number };
+fn add(list: &UnitList<ListedUnit>, number: usize) -> NonNull<ListedUnit> {
+    let unit = ListedUnit { next: OwnerPtr::null(), prev: OwnerPtr::null(), number };
     let unit = NonNull::from(Box::leak(Box::new(unit)));
     // SAFETY: the unit is new, this thread owns the list, and `free` removes a unit before it frees
     // it.
@@ -41,7 +41,7 @@ fn add(list: &UnitList<Unit>, number: usize) -> NonNull<Unit> {
 }
 
 /// Frees a unit unless a walker stands on it. Returns whether it did.
-fn free(list: &UnitList<Unit>, unit: NonNull<Unit>) -> bool {
+fn free(list: &UnitList<ListedUnit>, unit: NonNull<ListedUnit>) -> bool {
     // SAFETY: the unit is on the list, which this thread owns.
     let removed = unsafe { list.remove(unit) };
     if removed {
@@ -51,7 +51,7 @@ fn free(list: &UnitList<Unit>, unit: NonNull<Unit>) -> bool {
     removed
 }
 
-fn numbers(list: &UnitList<Unit>) -> Vec<usize> {
+fn numbers(list: &UnitList<ListedUnit>) -> Vec<usize> {
     let mut seen = Vec::new();
     // SAFETY: the walk visits live units.
     assert!(list.walk(|unit| seen.push(unsafe { unit.as_ref() }.number)));

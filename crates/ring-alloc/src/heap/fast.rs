@@ -7,17 +7,17 @@ use allocator_api2::alloc::AllocError;
 use ephemera_prim::header::base_addr;
 use ephemera_prim::poison::poison;
 
-use super::{Env, chunk_behind, chunk_of, large, slow};
+use super::{RingEnv, chunk_behind, chunk_of, large, slow};
 use crate::account::Limit;
 use crate::chunk::ChunkPtr;
-use crate::geometry::{Class, Geometry};
-use crate::live::Live;
+use crate::geometry::{ChunkClass, Geometry};
+use crate::live::LiveCount;
 
 /// Allocates an uninitialised block of this layout.
 #[inline]
-pub(crate) fn allocate<E: Env>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
-    if Class::is_small::<E::Geometry>(layout) {
-        return allocate_in(env, layout, Class::Small);
+pub(crate) fn allocate<E: RingEnv>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
+    if ChunkClass::is_small::<E::Geometry>(layout) {
+        return allocate_in(env, layout, ChunkClass::Small);
     }
     allocate_other(env, layout)
 }
@@ -25,8 +25,8 @@ pub(crate) fn allocate<E: Env>(env: E, layout: Layout) -> Result<NonNull<u8>, Al
 /// Allocates a block whose layout is not small. It is not inlined, so that each call site stays
 /// short.
 #[inline(never)]
-fn allocate_other<E: Env>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
-    match Class::of::<E::Geometry>(layout) {
+fn allocate_other<E: RingEnv>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
+    match ChunkClass::of::<E::Geometry>(layout) {
         Some(class) => allocate_in(env, layout, class),
         None => large::allocate(env, layout),
     }
@@ -35,15 +35,15 @@ fn allocate_other<E: Env>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocEr
 /// Allocates a block of this layout even beyond the limit, for a block that has to move in order to
 /// shrink.
 #[cold]
-pub(super) fn allocate_beyond<E: Env>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
-    match Class::of::<E::Geometry>(layout) {
+pub(super) fn allocate_beyond<E: RingEnv>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
+    match ChunkClass::of::<E::Geometry>(layout) {
         Some(class) => env.refill(layout, class, Limit::Lifted),
         None => large::allocate_beyond(env, layout),
     }
 }
 
 #[inline]
-fn allocate_in<E: Env>(env: E, layout: Layout, class: Class) -> Result<NonNull<u8>, AllocError> {
+fn allocate_in<E: RingEnv>(env: E, layout: Layout, class: ChunkClass) -> Result<NonNull<u8>, AllocError> {
     match env.front(class).bump(layout.size(), layout.align()) {
         Some(block) => Ok(block),
         None => env.refill(layout, class, Limit::Applies),
@@ -59,15 +59,15 @@ fn allocate_in<E: Env>(env: E, layout: Layout, class: Class) -> Result<NonNull<u
 /// # Safety
 /// `block` is a live block of this layout, from a heap of the same kind as `env`'s.
 #[inline]
-pub(crate) unsafe fn deallocate<E: Env>(env: E, block: NonNull<u8>, layout: Layout) {
-    if !Class::is_small::<E::Geometry>(layout) {
+pub(crate) unsafe fn deallocate<E: RingEnv>(env: E, block: NonNull<u8>, layout: Layout) {
+    if !ChunkClass::is_small::<E::Geometry>(layout) {
         // SAFETY: the caller's block is live, and its layout is not small.
         return unsafe { deallocate_other(env, block, layout) };
     }
     // SAFETY: the caller gives up the block, and its chunk is not reused before the block is booked
     // (H3). So only the caller accesses these bytes.
     unsafe { poison(block, layout.size()) };
-    let front = env.front(Class::Small);
+    let front = env.front(ChunkClass::Small);
     if base_addr(block, E::Geometry::SMALL_CHUNK) == front.addr() {
         front.free_front(block.addr().get(), layout.size());
     } else {
@@ -83,11 +83,11 @@ pub(crate) unsafe fn deallocate<E: Env>(env: E, block: NonNull<u8>, layout: Layo
 /// `block` is a live block of the small class and of `size` bytes, which are poisoned already. It
 /// is not in the front of `env`'s heap.
 #[inline(never)]
-unsafe fn deallocate_behind<E: Env>(env: E, block: NonNull<u8>, size: usize) {
+unsafe fn deallocate_behind<E: RingEnv>(env: E, block: NonNull<u8>, size: usize) {
     // SAFETY: the caller's live block is of this class and geometry.
-    let chunk = unsafe { chunk_behind::<E::Geometry>(block, Class::Small) };
+    let chunk = unsafe { chunk_behind::<E::Geometry>(block, ChunkClass::Small) };
     // SAFETY: the count is that of the caller's block, whose chunk is not the front.
-    unsafe { book(env, chunk, Live::block(size), Class::Small) };
+    unsafe { book(env, chunk, LiveCount::block(size), ChunkClass::Small) };
 }
 
 /// Frees a block whose layout is not small.
@@ -95,8 +95,8 @@ unsafe fn deallocate_behind<E: Env>(env: E, block: NonNull<u8>, size: usize) {
 /// # Safety
 /// As for [`deallocate`]. The layout is not small.
 #[inline(never)]
-unsafe fn deallocate_other<E: Env>(env: E, block: NonNull<u8>, layout: Layout) {
-    let Some(class) = Class::of::<E::Geometry>(layout) else {
+unsafe fn deallocate_other<E: RingEnv>(env: E, block: NonNull<u8>, layout: Layout) {
+    let Some(class) = ChunkClass::of::<E::Geometry>(layout) else {
         // SAFETY: the class follows from the layout alone, so a layout without a class has its
         // block from the backing allocator.
         return unsafe { large::deallocate(env, block, layout) };
@@ -110,7 +110,7 @@ unsafe fn deallocate_other<E: Env>(env: E, block: NonNull<u8>, layout: Layout) {
         chunk.free_front(block.addr().get(), layout.size());
     } else {
         // SAFETY: the count is that of the caller's block, whose chunk is not the front.
-        unsafe { book(env, chunk, Live::block(layout.size()), class) };
+        unsafe { book(env, chunk, LiveCount::block(layout.size()), class) };
     }
 }
 
@@ -121,7 +121,7 @@ unsafe fn deallocate_other<E: Env>(env: E, block: NonNull<u8>, layout: Layout) {
 /// front of `env`'s heap, so it joins the empty chunks if it runs empty (H4). The caller does not
 /// use `chunk` afterwards, since it may be freed.
 #[inline]
-unsafe fn book<E: Env>(env: E, chunk: ChunkPtr, given: Live, class: Class) {
+unsafe fn book<E: RingEnv>(env: E, chunk: ChunkPtr, given: LiveCount, class: ChunkClass) {
     if !env.owns(chunk) {
         // SAFETY: the caller owned what `given` counts, and another owner's chunk is not freed
         // before that is booked (H3).

@@ -10,26 +10,26 @@ use core::ptr::NonNull;
 
 use allocator_api2::alloc::{AllocError, Allocator};
 
-use super::{Env, dangling, slow};
+use super::{RingEnv, dangling, slow};
 use crate::account::{Account, Limit};
 
 /// Allocates a block of a layout without a class.
 #[inline(never)]
-pub(super) fn allocate<E: Env>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
+pub(super) fn allocate<E: RingEnv>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
     take(env, layout, Limit::Applies, |backing| backing.allocate(layout))
 }
 
 /// Allocates such a block even beyond the limit.
-pub(super) fn allocate_beyond<E: Env>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
+pub(super) fn allocate_beyond<E: RingEnv>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
     take(env, layout, Limit::Lifted, |backing| backing.allocate(layout))
 }
 
 /// Allocates such a block with all bytes zero.
-pub(super) fn allocate_zeroed<E: Env>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
+pub(super) fn allocate_zeroed<E: RingEnv>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
     take(env, layout, Limit::Applies, |backing| backing.allocate_zeroed(layout))
 }
 
-fn take<E: Env>(
+fn take<E: RingEnv>(
     env: E,
     layout: Layout,
     limit: Limit,
@@ -48,7 +48,7 @@ fn take<E: Env>(
 /// # Safety
 /// `block` is a live block of this layout, from a heap over an equivalent backing allocator.
 #[inline(never)]
-pub(super) unsafe fn deallocate<E: Env>(env: E, block: NonNull<u8>, layout: Layout) {
+pub(super) unsafe fn deallocate<E: RingEnv>(env: E, block: NonNull<u8>, layout: Layout) {
     if layout.size() == 0 {
         return;
     }
@@ -62,7 +62,7 @@ pub(super) unsafe fn deallocate<E: Env>(env: E, block: NonNull<u8>, layout: Layo
 ///
 /// # Safety
 /// As for `Allocator::grow`. Both layouts are without a class and not of size zero.
-pub(super) unsafe fn grow<E: Env>(
+pub(super) unsafe fn grow<E: RingEnv>(
     env: E,
     block: NonNull<u8>,
     old: Layout,
@@ -88,7 +88,7 @@ pub(super) unsafe fn grow<E: Env>(
 ///
 /// # Safety
 /// As for `Allocator::shrink`. Both layouts are without a class and not of size zero.
-pub(super) unsafe fn shrink<E: Env>(
+pub(super) unsafe fn shrink<E: RingEnv>(
     env: E,
     block: NonNull<u8>,
     old: Layout,

@@ -6,9 +6,9 @@ use core::ptr::NonNull;
 use ephemera_prim::unit_list::Listed;
 use ephemera_prim::word::OwnerPtr;
 
-use super::Heap;
+use super::ChunkHeap;
 use crate::chunk::{Chunk, ChunkPtr};
-use crate::geometry::Class;
+use crate::geometry::ChunkClass;
 
 // SAFETY: each method returns the address of the same field every time, and only the list uses the
 // two fields.
@@ -24,16 +24,16 @@ unsafe impl Listed for Chunk {
     }
 }
 
-impl Heap {
+impl ChunkHeap {
     /// Adds a new chunk (H5). Only the owner calls this.
-    pub(super) fn link(&self, chunk: ChunkPtr, class: Class) {
+    pub(super) fn link(&self, chunk: ChunkPtr, class: ChunkClass) {
         // SAFETY: the caller owns the heap (H1), and the chunk is removed before it is freed (H5).
         unsafe { self.chunks[class.index()].add(chunk.as_non_null()) };
     }
 
     /// Removes a chunk that is about to be freed. If a walker stands on it, returns `false` and
     /// changes nothing.
-    pub(super) fn unlink(&self, chunk: ChunkPtr, class: Class, wait: Wait) -> bool {
+    pub(super) fn unlink(&self, chunk: ChunkPtr, class: ChunkClass, wait: Wait) -> bool {
         let (chunks, chunk) = (&self.chunks[class.index()], chunk.as_non_null());
         match wait {
             // SAFETY: the caller owns the heap (H1), and the chunk is on the list (H5).
@@ -45,8 +45,8 @@ impl Heap {
 
     /// Calls `visit` for every chunk, on any thread. Returns `false` if some chunks were not
     /// visited.
-    pub(crate) fn walk(&self, mut visit: impl FnMut(Class, ChunkPtr)) -> bool {
-        Class::ALL.into_iter().fold(true, |all, class| {
+    pub(crate) fn walk(&self, mut visit: impl FnMut(ChunkClass, ChunkPtr)) -> bool {
+        ChunkClass::ALL.into_iter().fold(true, |all, class| {
             // SAFETY: the list keeps a chunk from being freed while a walker stands on it (C1).
             let read = self.chunks[class.index()].walk(|chunk| visit(class, unsafe { ChunkPtr::new(chunk) }));
             all && read
@@ -64,7 +64,7 @@ impl Heap {
     }
 
     /// Returns whether `chunk` is a front of this heap. For statistics.
-    pub(crate) fn is_front(&self, class: Class, chunk: ChunkPtr) -> bool {
+    pub(crate) fn is_front(&self, class: ChunkClass, chunk: ChunkPtr) -> bool {
         self.fronts[class.index()].get() == chunk.as_ptr()
     }
 }

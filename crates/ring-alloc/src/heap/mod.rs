@@ -38,19 +38,19 @@ use ephemera_prim::word::{OwnerPtr, OwnerUsize};
 
 use crate::account::{Account, Limit};
 use crate::chunk::{Chunk, ChunkPtr};
-use crate::geometry::{CLASSES, Class, Geometry};
+use crate::geometry::{CLASSES, ChunkClass, Geometry};
 
 /// The chunks of one owner. Dropping a heap frees no memory; its owner frees the chunks first.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub(crate) struct Heap {
+pub(crate) struct ChunkHeap {
     fronts: [OwnerPtr<Chunk>; CLASSES],
     empties: [OwnerPtr<Chunk>; CLASSES],
     empties_len: [OwnerUsize; CLASSES],
     chunks: [UnitList<Chunk>; CLASSES],
 }
 
-impl Heap {
+impl ChunkHeap {
     ephemera_prim::const_unless_loom! {
         /// Creates a heap without chunks. It must be entered before use.
         pub(crate) fn new() -> Self {
@@ -81,7 +81,7 @@ impl Heap {
     }
 
     #[inline]
-    pub(crate) fn front(&self, class: Class) -> ChunkPtr {
+    pub(crate) fn front(&self, class: ChunkClass) -> ChunkPtr {
         let front = self.fronts[class.index()].get();
         // SAFETY: a front is never null after the heap was entered (H2).
         let front = unsafe { NonNull::new_unchecked(front) };
@@ -89,7 +89,7 @@ impl Heap {
         unsafe { ChunkPtr::new(front) }
     }
 
-    fn set_front(&self, class: Class, chunk: *mut Chunk) {
+    fn set_front(&self, class: ChunkClass, chunk: *mut Chunk) {
         self.fronts[class.index()].set(chunk);
     }
 }
@@ -123,21 +123,21 @@ fn full_chunk() -> *mut Chunk {
 ///   restores that (H7).
 /// * `owns` is true exactly for chunks of that heap.
 /// * `backing` stays valid and equivalent throughout.
-pub(crate) unsafe trait Env: Copy {
+pub(crate) unsafe trait RingEnv: Copy {
     type Geometry: Geometry;
     type Backing: Allocator;
     type Account: Account;
 
-    fn heap(&self) -> &Heap;
+    fn heap(&self) -> &ChunkHeap;
     /// Returns the front of `heap` by the shortest way (H7).
     #[inline]
-    fn front(&self, class: Class) -> ChunkPtr {
+    fn front(&self, class: ChunkClass) -> ChunkPtr {
         self.heap().front(class)
     }
     /// Tells the environment that `heap` has another front, so that `front` returns that one (H7).
     fn front_changed(&self) {}
     /// Allocates a block for which the front of `heap` has no room.
-    fn refill(self, layout: Layout, class: Class, limit: Limit) -> Result<NonNull<u8>, AllocError>;
+    fn refill(self, layout: Layout, class: ChunkClass, limit: Limit) -> Result<NonNull<u8>, AllocError>;
     fn backing(&self) -> &Self::Backing;
     fn account(&self) -> &Self::Account;
     /// Returns the identity that the chunks of this heap carry.
@@ -157,7 +157,7 @@ pub(crate) unsafe trait Env: Copy {
     /// # Safety
     /// `given` stands for a block of `chunk`, or bytes of one, that the caller owned and gives up.
     /// This heap does not own `chunk`.
-    unsafe fn free_remotely(self, chunk: ChunkPtr, given: crate::live::Live);
+    unsafe fn free_remotely(self, chunk: ChunkPtr, given: crate::live::LiveCount);
 }
 
 /// Returns the chunk of a block of this class, and whether it is the front of `env`'s heap.
@@ -165,7 +165,7 @@ pub(crate) unsafe trait Env: Copy {
 /// # Safety
 /// `block` is a live block of `class` from a heap of `env`'s geometry.
 #[inline]
-unsafe fn chunk_of<E: Env>(env: E, block: NonNull<u8>, class: Class) -> (ChunkPtr, bool) {
+unsafe fn chunk_of<E: RingEnv>(env: E, block: NonNull<u8>, class: ChunkClass) -> (ChunkPtr, bool) {
     let front = env.front(class);
     if ephemera_prim::header::base_addr(block, class.chunk_size::<E::Geometry>()) == front.addr() {
         return (front, true);
@@ -179,7 +179,7 @@ unsafe fn chunk_of<E: Env>(env: E, block: NonNull<u8>, class: Class) -> (ChunkPt
 /// # Safety
 /// `block` is a live block of `class` from a heap of geometry `G`.
 #[inline]
-unsafe fn chunk_behind<G: Geometry>(block: NonNull<u8>, class: Class) -> ChunkPtr {
+unsafe fn chunk_behind<G: Geometry>(block: NonNull<u8>, class: ChunkClass) -> ChunkPtr {
     // SAFETY: chunks are aligned to their size, start with a `Chunk` and were exposed at their
     // creation. The chunk of a live block is not freed (H3).
     let header = unsafe { ephemera_prim::header::header_of::<Chunk>(block, class.chunk_size::<G>()) };

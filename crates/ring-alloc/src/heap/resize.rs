@@ -14,15 +14,15 @@ use allocator_api2::alloc::AllocError;
 use ephemera_prim::align::is_aligned;
 use ephemera_prim::poison::poison;
 
-use super::{Env, chunk_of, fast, large};
+use super::{RingEnv, chunk_of, fast, large};
 use crate::account::Limit;
-use crate::geometry::Class;
-use crate::live::Live;
+use crate::geometry::ChunkClass;
+use crate::live::LiveCount;
 
 /// Allocates a block of this layout with all bytes zero.
 #[inline]
-pub(crate) fn allocate_zeroed<E: Env>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
-    if Class::of::<E::Geometry>(layout).is_none() {
+pub(crate) fn allocate_zeroed<E: RingEnv>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
+    if ChunkClass::of::<E::Geometry>(layout).is_none() {
         return large::allocate_zeroed(env, layout);
     }
     let block = fast::allocate(env, layout)?;
@@ -36,7 +36,7 @@ pub(crate) fn allocate_zeroed<E: Env>(env: E, layout: Layout) -> Result<NonNull<
 /// # Safety
 /// `block` is a live block of layout `old`, and `new` is not smaller.
 #[inline]
-pub(crate) unsafe fn grow<E: Env>(
+pub(crate) unsafe fn grow<E: RingEnv>(
     env: E,
     block: NonNull<u8>,
     old: Layout,
@@ -55,7 +55,7 @@ pub(crate) unsafe fn grow<E: Env>(
 /// # Safety
 /// As for [`grow`].
 #[inline]
-pub(crate) unsafe fn grow_zeroed<E: Env>(
+pub(crate) unsafe fn grow_zeroed<E: RingEnv>(
     env: E,
     block: NonNull<u8>,
     old: Layout,
@@ -74,7 +74,12 @@ pub(crate) unsafe fn grow_zeroed<E: Env>(
 /// # Safety
 /// As for [`grow`].
 #[inline]
-unsafe fn grow_in_place<E: Env>(env: E, block: NonNull<u8>, old: Layout, new: Layout) -> Option<NonNull<u8>> {
+unsafe fn grow_in_place<E: RingEnv>(
+    env: E,
+    block: NonNull<u8>,
+    old: Layout,
+    new: Layout,
+) -> Option<NonNull<u8>> {
     let class = same_class::<E>(block, old, new)?;
     // SAFETY: the caller's live block is of this class, which follows from its layout alone.
     let (chunk, front) = unsafe { chunk_of(env, block, class) };
@@ -85,10 +90,10 @@ unsafe fn grow_in_place<E: Env>(env: E, block: NonNull<u8>, old: Layout, new: La
 /// Returns the class of both layouts, if they have the same one and the block's address fits the
 /// new alignment.
 #[inline]
-fn same_class<E: Env>(block: NonNull<u8>, old: Layout, new: Layout) -> Option<Class> {
-    let class = Class::of::<E::Geometry>(old)?;
+fn same_class<E: RingEnv>(block: NonNull<u8>, old: Layout, new: Layout) -> Option<ChunkClass> {
+    let class = ChunkClass::of::<E::Geometry>(old)?;
     let aligned = is_aligned(block.addr().get(), new.align()) || cfg!(ephemera_weaken = "resize_misaligned");
-    (aligned && Class::of::<E::Geometry>(new) == Some(class)).then_some(class)
+    (aligned && ChunkClass::of::<E::Geometry>(new) == Some(class)).then_some(class)
 }
 
 /// Grows a large block by the backing allocator's own method, and any other by moving it.
@@ -96,7 +101,7 @@ fn same_class<E: Env>(block: NonNull<u8>, old: Layout, new: Layout) -> Option<Cl
 /// # Safety
 /// As for [`grow`].
 #[inline(never)]
-unsafe fn grow_elsewhere<E: Env>(
+unsafe fn grow_elsewhere<E: RingEnv>(
     env: E,
     block: NonNull<u8>,
     old: Layout,
@@ -124,7 +129,7 @@ unsafe fn grow_elsewhere<E: Env>(
 /// # Safety
 /// `block` is a live block of layout `old`, and `new` is not larger.
 #[inline]
-pub(crate) unsafe fn shrink<E: Env>(
+pub(crate) unsafe fn shrink<E: RingEnv>(
     env: E,
     block: NonNull<u8>,
     old: Layout,
@@ -149,7 +154,7 @@ pub(crate) unsafe fn shrink<E: Env>(
         chunk.shrink(start, old.size(), new.size(), front);
     } else {
         // SAFETY: the caller owned the tail. The block stays counted, so the chunk stays live.
-        unsafe { env.free_remotely(chunk, Live::resized(less)) };
+        unsafe { env.free_remotely(chunk, LiveCount::resized(less)) };
     }
     Ok(chunk.at(start))
 }
@@ -157,7 +162,7 @@ pub(crate) unsafe fn shrink<E: Env>(
 /// # Safety
 /// As for [`shrink`].
 #[inline(never)]
-unsafe fn shrink_elsewhere<E: Env>(
+unsafe fn shrink_elsewhere<E: RingEnv>(
     env: E,
     block: NonNull<u8>,
     old: Layout,
@@ -174,8 +179,8 @@ unsafe fn shrink_elsewhere<E: Env>(
 
 /// Returns whether blocks of this layout come from the backing allocator one by one.
 #[inline]
-fn is_large<E: Env>(layout: Layout) -> bool {
-    layout.size() != 0 && Class::of::<E::Geometry>(layout).is_none()
+fn is_large<E: RingEnv>(layout: Layout) -> bool {
+    layout.size() != 0 && ChunkClass::of::<E::Geometry>(layout).is_none()
 }
 
 /// Moves a block: allocates a new one, copies `keep` bytes and frees the old one. On failure the
@@ -183,7 +188,7 @@ fn is_large<E: Env>(layout: Layout) -> bool {
 ///
 /// # Safety
 /// `block` is a live block of layout `old`; neither layout has less than `keep` bytes.
-unsafe fn relocate<E: Env>(
+unsafe fn relocate<E: RingEnv>(
     env: E,
     block: NonNull<u8>,
     old: Layout,

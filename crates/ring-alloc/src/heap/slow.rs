@@ -7,19 +7,19 @@ use allocator_api2::alloc::AllocError;
 use ephemera_prim::raw;
 
 use super::list::Wait;
-use super::{Env, Heap, full_chunk};
+use super::{ChunkHeap, RingEnv, full_chunk};
 use crate::account::{Account, Limit};
 use crate::chunk::{Chunk, ChunkPtr};
-use crate::geometry::Class;
+use crate::geometry::ChunkClass;
 
 /// Allocates a block for which the front has no room. Books remote frees first, then takes an empty
 /// chunk, and asks the backing allocator last.
 #[cold]
 #[inline(never)]
-pub(crate) fn refill<E: Env>(
+pub(crate) fn refill<E: RingEnv>(
     env: E,
     layout: Layout,
-    class: Class,
+    class: ChunkClass,
     limit: Limit,
 ) -> Result<NonNull<u8>, AllocError> {
     if env.trim_asked() {
@@ -44,7 +44,7 @@ pub(crate) fn refill<E: Env>(
 }
 
 /// Makes `chunk` the front. The last front stays pinned until its last block is freed.
-fn install<E: Env>(env: E, class: Class, chunk: ChunkPtr) {
+fn install<E: RingEnv>(env: E, class: ChunkClass, chunk: ChunkPtr) {
     let last = env.heap().front(class);
     set_front(env, class, chunk.as_ptr());
     // The last front is empty only if the backing allocator allocated from this very heap.
@@ -53,9 +53,9 @@ fn install<E: Env>(env: E, class: Class, chunk: ChunkPtr) {
     }
 }
 
-/// Makes this chunk the front and tells `env` about it (H7). (`Heap::enter` also sets fronts,
+/// Makes this chunk the front and tells `env` about it (H7). (`ChunkHeap::enter` also sets fronts,
 /// before a thread-local names the record.)
-fn set_front<E: Env>(env: E, class: Class, chunk: *mut Chunk) {
+fn set_front<E: RingEnv>(env: E, class: ChunkClass, chunk: *mut Chunk) {
     env.heap().set_front(class, chunk);
     if !cfg!(ephemera_weaken = "front_not_renewed") {
         env.front_changed();
@@ -63,7 +63,7 @@ fn set_front<E: Env>(env: E, class: Class, chunk: *mut Chunk) {
 }
 
 /// Takes a new chunk from the backing allocator.
-fn obtain<E: Env>(env: E, class: Class, limit: Limit) -> Result<ChunkPtr, AllocError> {
+fn obtain<E: RingEnv>(env: E, class: ChunkClass, limit: Limit) -> Result<ChunkPtr, AllocError> {
     let layout = class.chunk_layout::<E::Geometry>();
     let memory = acquire(env, layout.size(), limit, || raw::acquire(env.backing(), layout))?;
     // SAFETY: the memory was acquired above with the chunk layout of `class`.
@@ -74,7 +74,7 @@ fn obtain<E: Env>(env: E, class: Class, limit: Limit) -> Result<ChunkPtr, AllocE
 
 /// Takes memory from the backing allocator, within the limit. If either refuses, frees the empty
 /// chunks of this thread and of the records that no thread has leased, and tries once more.
-pub(super) fn acquire<E: Env, T>(
+pub(super) fn acquire<E: RingEnv, T>(
     env: E,
     bytes: usize,
     limit: Limit,
@@ -125,7 +125,7 @@ impl<A: Account> Drop for Reserved<'_, A> {
 /// the heap has beyond `retain`.
 #[cold]
 #[inline(never)]
-pub(super) fn ran_empty<E: Env>(env: E, chunk: ChunkPtr, class: Class) {
+pub(super) fn ran_empty<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass) {
     chunk.rewind();
     env.heap().push_empty(chunk, class);
     free_empties_beyond(env, class, env.retain(), Wait::No);
@@ -133,7 +133,7 @@ pub(super) fn ran_empty<E: Env>(env: E, chunk: ChunkPtr, class: Class) {
 
 /// Frees empty chunks of a class until `keep` are left. A chunk that a walker stands on is kept in
 /// place of another one.
-fn free_empties_beyond<E: Env>(env: E, class: Class, keep: usize, wait: Wait) {
+fn free_empties_beyond<E: RingEnv>(env: E, class: ChunkClass, keep: usize, wait: Wait) {
     let heap = env.heap();
     let (mut walked, mut aside) = (None, 0);
     while heap.empties_len(class) + aside > keep {
@@ -152,7 +152,7 @@ fn free_empties_beyond<E: Env>(env: E, class: Class, keep: usize, wait: Wait) {
 
 /// Frees an empty chunk. If a walker stands on it, returns `false`; the chunk is then only on the
 /// list of all chunks.
-fn free_chunk<E: Env>(env: E, chunk: ChunkPtr, class: Class, wait: Wait) -> bool {
+fn free_chunk<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass, wait: Wait) -> bool {
     if !env.heap().unlink(chunk, class, wait) {
         return false;
     }
@@ -166,14 +166,14 @@ fn free_chunk<E: Env>(env: E, chunk: ChunkPtr, class: Class, wait: Wait) -> bool
 
 /// Books remote frees, then frees every empty chunk, fronts included. Stores nothing in a heap
 /// without chunks (H6).
-pub(crate) fn trim<E: Env>(env: E) {
+pub(crate) fn trim<E: RingEnv>(env: E) {
     env.settle();
     free_empties(env);
 }
 
 /// Frees every empty chunk, fronts included.
-pub(crate) fn free_empties<E: Env>(env: E) {
-    for class in Class::ALL {
+pub(crate) fn free_empties<E: RingEnv>(env: E) {
+    for class in ChunkClass::ALL {
         let heap = env.heap();
         let front = heap.front(class);
         if front.as_ptr() != full_chunk() && front.is_empty() {
@@ -188,7 +188,7 @@ pub(crate) fn free_empties<E: Env>(env: E) {
 /// Books a chunk's remote frees, as they came out of the inbox. Returns whether the chunk still has
 /// live blocks.
 #[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
-pub(crate) fn book_foreign<E: Env>(env: E, chunk: ChunkPtr, given: u64) -> bool {
+pub(crate) fn book_foreign<E: RingEnv>(env: E, chunk: ChunkPtr, given: u64) -> bool {
     if !chunk.book_word(given) {
         return true;
     }
@@ -208,7 +208,7 @@ pub(crate) fn book_foreign<E: Env>(env: E, chunk: ChunkPtr, given: u64) -> bool 
 /// The chunk stops being the front, so that the next holder does not allocate from it. That
 /// holder's own frees in it write the foreign word too.
 #[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
-pub(crate) fn abandon<E: Env>(env: E, chunk: ChunkPtr) {
+pub(crate) fn abandon<E: RingEnv>(env: E, chunk: ChunkPtr) {
     let class = chunk.class();
     if env.heap().front(class) == chunk {
         set_front(env, class, full_chunk());
@@ -218,7 +218,7 @@ pub(crate) fn abandon<E: Env>(env: E, chunk: ChunkPtr) {
 
 /// Frees every empty chunk at the end of a ring for one thread. Returns how many blocks and bytes
 /// are live in the others, which stay.
-pub(crate) fn dissolve<E: Env>(env: E) -> (usize, usize) {
+pub(crate) fn dissolve<E: RingEnv>(env: E) -> (usize, usize) {
     trim(env);
     let mut left = (0, 0);
     env.heap().for_each(|chunk| {
@@ -228,19 +228,19 @@ pub(crate) fn dissolve<E: Env>(env: E) -> (usize, usize) {
     left
 }
 
-impl Heap {
+impl ChunkHeap {
     /// Returns whether the heap keeps an empty chunk, as far as this thread sees. For statistics.
     #[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
     pub(crate) fn has_empties(&self) -> bool {
         self.empties_len.iter().any(|len| len.get() != 0)
     }
 
-    fn empties_len(&self, class: Class) -> usize {
+    fn empties_len(&self, class: ChunkClass) -> usize {
         self.empties_len[class.index()].get()
     }
 
     /// Puts an empty chunk on the stack of empties (H4).
-    fn push_empty(&self, chunk: ChunkPtr, class: Class) {
+    fn push_empty(&self, chunk: ChunkPtr, class: ChunkClass) {
         let top = &self.empties[class.index()];
         chunk.below().set(top.get());
         top.set(chunk.as_ptr());
@@ -248,7 +248,7 @@ impl Heap {
     }
 
     /// Takes the empty chunk that was kept last, which is the likeliest to be in the caches.
-    fn pop_empty(&self, class: Class) -> Option<ChunkPtr> {
+    fn pop_empty(&self, class: ChunkClass) -> Option<ChunkPtr> {
         let top = &self.empties[class.index()];
         let raw: *mut Chunk = top.get();
         // SAFETY: chunks on the stack of empties are freed only after they were popped (C1).

@@ -5,8 +5,8 @@ use core::ptr::NonNull;
 
 use allocator_api2::alloc::AllocError;
 
-use super::shard::{clean, stats};
-use super::thread::{self, Process, WORLD};
+use super::record::{clean, stats};
+use super::thread::{self, ProcessRealm, WORLD};
 use crate::heap;
 use crate::stats::Stats;
 
@@ -149,7 +149,7 @@ impl OneRingAlloc {
     #[inline]
     pub fn trim_all(&self) {
         self.trim();
-        clean(Process);
+        clean(ProcessRealm);
     }
 
     /// Another name of [`trim`](OneRingAlloc::trim).
@@ -161,7 +161,7 @@ impl OneRingAlloc {
     /// [`trim_all`](OneRingAlloc::trim_all) without this thread, which trims in its next slow path.
     #[inline]
     pub fn clean_global(&self) {
-        clean(Process);
+        clean(ProcessRealm);
     }
 
     /// Sets the limit on the bytes that all threads together may hold from the global heap in
@@ -184,7 +184,7 @@ impl OneRingAlloc {
     /// thread-locals.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        stats(Process)
+        stats(ProcessRealm)
     }
 }
 

@@ -2,7 +2,7 @@
 
 #[cfg(all(test, ephemera_loom))]
 mod models;
-pub(crate) mod shard;
+pub(crate) mod record;
 #[cfg(not(ephemera_loom))]
 mod thread;
 

@@ -13,7 +13,7 @@ use ephemera_prim::record::{Lease, Record, Registry};
 use loom::sync::Arc;
 use loom::thread;
 
-use super::shard::{Owner, Realm, Shard, World, clean, release, stats};
+use super::record::{Realm, RecordOwner, RingRecord, RingWorld, clean, release, stats};
 use crate::account::Account;
 use crate::chunk::HEADER;
 use crate::geometry::{Geometry, SLACK};
@@ -38,16 +38,16 @@ const BLOCK: Layout = Layout::new::<[u32; 175]>();
 const _: () = assert!((Tiny::SMALL_CHUNK - SLACK - HEADER) / BLOCK.size() == 2, "a chunk has two blocks");
 
 #[derive(Debug, Clone)]
-struct Model(Arc<World<Tiny>>);
+struct Model(Arc<RingWorld<Tiny>>);
 
 /// The realm that uses a model's world.
 #[derive(Clone, Copy)]
-struct Here<'w>(&'w World<Tiny>);
+struct ModelRealm<'w>(&'w RingWorld<Tiny>);
 
-impl Realm for Here<'_> {
+impl Realm for ModelRealm<'_> {
     type Geometry = Tiny;
 
-    fn world(&self) -> &World<Tiny> {
+    fn world(&self) -> &RingWorld<Tiny> {
         self.0
     }
 }
@@ -60,19 +60,19 @@ unsafe impl Send for Sent {}
 
 /// A thread that holds a record. `thread.rs` does this with a thread-local.
 struct Thread<'w> {
-    lease: Lease<'w, Shard<Tiny>>,
-    world: &'w World<Tiny>,
+    lease: Lease<'w, RingRecord<Tiny>>,
+    world: &'w RingWorld<Tiny>,
 }
 
 impl<'w> Thread<'w> {
     fn start(model: &'w Model) -> Self {
         let lease = model.0.registry.lease_any().unwrap();
-        lease.record().shard().enter();
+        lease.record().data().enter();
         Self { lease, world: &model.0 }
     }
 
-    fn owner(&self) -> Owner<'w, Here<'w>> {
-        Owner { record: self.lease.record(), realm: Here(self.world) }
+    fn owner(&self) -> RecordOwner<'w, ModelRealm<'w>> {
+        RecordOwner { record: self.lease.record(), realm: ModelRealm(self.world) }
     }
 
     fn allocate(&self) -> Sent {
@@ -93,33 +93,33 @@ impl<'w> Thread<'w> {
     /// Exits: frees the empty chunks, then releases the lease.
     fn exit(self) {
         self.trim();
-        release(Here(self.world), self.lease);
+        release(ModelRealm(self.world), self.lease);
     }
 }
 
-fn free_as(owner: Owner<'_, Here<'_>>, block: Sent) {
+fn free_as(owner: RecordOwner<'_, ModelRealm<'_>>, block: Sent) {
     // SAFETY: the owner of a `Sent` has the block.
     unsafe { heap::deallocate(owner, block.0, BLOCK) };
 }
 
 impl Model {
     fn new() -> Self {
-        let records = core::array::from_fn(|_| Record::new(Shard::new()));
-        Self(Arc::new(World::new(Registry::new(records, Shard::new))))
+        let records = core::array::from_fn(|_| Record::new(RingRecord::new()));
+        Self(Arc::new(RingWorld::new(Registry::new(records, RingRecord::new))))
     }
 
     /// Frees a block as a thread without a record, in the state NOWHERE or GONE.
     fn free_elsewhere(&self, block: Sent) {
-        let nowhere = Record::new(Shard::new());
-        nowhere.shard().enter();
-        free_as(Owner { record: &nowhere, realm: Here(&self.0) }, block);
+        let nowhere = Record::new(RingRecord::new());
+        nowhere.data().enter();
+        free_as(RecordOwner { record: &nowhere, realm: ModelRealm(&self.0) }, block);
     }
 
     /// Checks that nothing is held. No thread trims before this, so memory that a trim would free
     /// counts as held.
     fn nothing_is_held(&self) {
         assert_eq!(self.0.account.held(), 0, "a chunk was lost, or stays");
-        assert_eq!(stats(Here(&self.0)).blocks_live(), 0);
+        assert_eq!(stats(ModelRealm(&self.0)).blocks_live(), 0);
     }
 }
 
@@ -213,7 +213,7 @@ fn loom_owner_exits_beside_a_remote_free_and_a_trim() {
         let there = model.clone();
         let other = thread::spawn(move || there.free_elsewhere(block));
         let there = model.clone();
-        let cleaner = thread::spawn(move || clean(Here(&there.0)));
+        let cleaner = thread::spawn(move || clean(ModelRealm(&there.0)));
         thread.exit();
         other.join().unwrap();
         cleaner.join().unwrap();
@@ -248,7 +248,7 @@ fn loom_statistics_walk_beside_the_owner() {
         let thread = Thread::start(&model);
         let there = model.clone();
         let reader = thread::spawn(move || {
-            let stats = stats(Here(&there.0));
+            let stats = stats(ModelRealm(&there.0));
             assert!(stats.blocks_live() <= 3);
         });
         // Fills one chunk, takes a second one, and frees the first.

@@ -5,20 +5,20 @@ use core::ptr::NonNull;
 use std::thread::LocalKey;
 
 use allocator_api2::alloc::{AllocError, Global};
-use ephemera_prim::local::{self, Here, Tenant};
+use ephemera_prim::local::{self, Tenant, ThreadBinding};
 use ephemera_prim::record::{FIRST, Lease, Record, Registry};
 
-use super::shard::{Owner, Realm, Shard, World, release};
+use super::record::{Realm, RecordOwner, RingRecord, RingWorld, release};
 use crate::account::{Limit, SharedAccount};
 use crate::chunk::{Chunk, ChunkPtr};
-use crate::geometry::{Class, Standard};
-use crate::heap::{self, Env, Heap};
-use crate::live::Live;
+use crate::geometry::{ChunkClass, Standard};
+use crate::heap::{self, ChunkHeap, RingEnv};
+use crate::live::LiveCount;
 
-type Own = Shard<Standard>;
+type Own = RingRecord<Standard>;
 
-pub(super) static WORLD: World<Standard> =
-    World::new(Registry::new([const { Record::new(Own::new()) }; FIRST], Own::new));
+pub(super) static WORLD: RingWorld<Standard> =
+    RingWorld::new(Registry::new([const { Record::new(Own::new()) }; FIRST], Own::new));
 
 /// The record of threads that have not allocated yet.
 static NOWHERE: Record<Own> = Record::new(Own::nowhere());
@@ -26,9 +26,9 @@ static NOWHERE: Record<Own> = Record::new(Own::nowhere());
 static GONE: Record<Own> = Record::new(Own::nowhere());
 
 std::thread_local! {
-    static HERE: Here<Own> = const {
+    static BINDING: ThreadBinding<Own> = const {
         // SAFETY: `NOWHERE` is a static. The full chunk is the front of its heap (H7).
-        unsafe { Here::new(&raw const NOWHERE, heap::full_chunk()) }
+        unsafe { ThreadBinding::new(&raw const NOWHERE, heap::full_chunk()) }
     };
 }
 
@@ -37,7 +37,7 @@ impl Tenant for Own {
     type Near = *mut Chunk;
 
     fn near(record: &'static Record<Self>) -> *mut Chunk {
-        owner(record).heap().front(Class::Small).as_ptr()
+        owner(record).heap().front(ChunkClass::Small).as_ptr()
     }
 
     fn registry() -> &'static Registry<Self> {
@@ -45,8 +45,8 @@ impl Tenant for Own {
     }
 
     #[inline]
-    fn here() -> &'static LocalKey<Here<Self>> {
-        &HERE
+    fn binding() -> &'static LocalKey<ThreadBinding<Self>> {
+        &BINDING
     }
 
     #[inline]
@@ -68,19 +68,19 @@ impl Tenant for Own {
     }
 
     fn release(lease: Lease<'static, Self>) {
-        release(Process, lease);
+        release(ProcessRealm, lease);
     }
 }
 
 /// The realm that uses the world of this process.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Process;
+pub(super) struct ProcessRealm;
 
-impl Realm for Process {
+impl Realm for ProcessRealm {
     type Geometry = Standard;
 
     #[inline]
-    fn world(&self) -> &World<Standard> {
+    fn world(&self) -> &RingWorld<Standard> {
         &WORLD
     }
 
@@ -96,27 +96,27 @@ pub(super) struct This;
 
 impl This {
     #[inline]
-    fn owner(self) -> Owner<'static, Process> {
+    fn owner(self) -> RecordOwner<'static, ProcessRealm> {
         owner(local::current::<Own>())
     }
 }
 
 // SAFETY: the heap is that of this thread's record, or of NOWHERE or GONE (H6). `front` is a copy
-// of its front (H7). `refill` uses the `Owner` of a held record, and everything else is forwarded
-// to the record's `Owner`.
-unsafe impl Env for This {
+// of its front (H7). `refill` uses the `RecordOwner` of a held record, and everything else is
+// forwarded to the record's `RecordOwner`.
+unsafe impl RingEnv for This {
     type Geometry = Standard;
     type Backing = Global;
     type Account = SharedAccount;
 
     #[inline]
-    fn heap(&self) -> &Heap {
-        &self.owner().record.shard().heap
+    fn heap(&self) -> &ChunkHeap {
+        &self.owner().record.data().heap
     }
 
     #[inline]
-    fn front(&self, class: Class) -> ChunkPtr {
-        if class != Class::Small {
+    fn front(&self, class: ChunkClass) -> ChunkPtr {
+        if class != ChunkClass::Small {
             return self.heap().front(class);
         }
         let front = near();
@@ -131,7 +131,7 @@ unsafe impl Env for This {
     /// guard has run, it allocates from a record leased for this operation.
     #[cold]
     #[inline(never)]
-    fn refill(self, layout: Layout, class: Class, limit: Limit) -> Result<NonNull<u8>, AllocError> {
+    fn refill(self, layout: Layout, class: ChunkClass, limit: Limit) -> Result<NonNull<u8>, AllocError> {
         let held = local::hold::<Own>().ok_or(AllocError)?;
         let block = heap::refill(owner(held.record()), layout, class, limit);
         held.release();
@@ -177,7 +177,7 @@ unsafe impl Env for This {
     }
 
     #[inline]
-    unsafe fn free_remotely(self, chunk: ChunkPtr, given: Live) {
+    unsafe fn free_remotely(self, chunk: ChunkPtr, given: LiveCount) {
         // SAFETY: the caller gives up what `given` counts, and the record, the same one that `owns`
         // asked, does not own the chunk.
         unsafe { self.owner().free_remotely(chunk, given) };
@@ -195,12 +195,12 @@ fn near() -> ChunkPtr {
 }
 
 #[inline]
-fn owner(record: &'static Record<Own>) -> Owner<'static, Process> {
-    Owner { record, realm: Process }
+fn owner(record: &'static Record<Own>) -> RecordOwner<'static, ProcessRealm> {
+    RecordOwner { record, realm: ProcessRealm }
 }
 
 /// Returns the owner of the record that this thread is bound to, if any.
-pub(super) fn bound() -> Option<Owner<'static, Process>> {
+pub(super) fn bound() -> Option<RecordOwner<'static, ProcessRealm>> {
     local::bound::<Own>().map(owner)
 }
 
@@ -211,16 +211,16 @@ mod tests {
 
     use allocator_api2::boxed::Box;
 
-    use super::{Class, Env, Process, Record, This, WORLD, bound, heap, near, release};
+    use super::{ChunkClass, ProcessRealm, Record, RingEnv, This, WORLD, bound, heap, near, release};
     use crate::OneRingAlloc;
-    use crate::one::shard::DRAINS;
+    use crate::one::record::DRAINS;
 
     /// Serialises the tests, each of which counts on the records being its own.
     static TURN: Mutex<()> = Mutex::new(());
 
     /// Returns whether H7 holds. The caller is a test, so no code of this crate is running.
     fn front_follows() -> bool {
-        let front = This.heap().front(Class::Small);
+        let front = This.heap().front(ChunkClass::Small);
         near() == front && (bound().is_some() || front.as_ptr() == heap::full_chunk())
     }
 
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!((*value, chunks()), (7, 1));
         drop(value);
         assert_eq!(chunks(), 1, "the holder has not looked at the inbox yet");
-        release(Process, lease);
+        release(ProcessRealm, lease);
         assert_eq!(chunks(), 0);
     }
 
@@ -260,8 +260,8 @@ mod tests {
         let _turn = TURN.lock();
         static BEHIND: AtomicUsize = AtomicUsize::new(0);
         static WRONG: AtomicUsize = AtomicUsize::new(0);
-        struct Late;
-        impl Drop for Late {
+        struct LateDrop;
+        impl Drop for LateDrop {
             fn drop(&mut self) {
                 BEHIND.fetch_add(usize::from(bound().is_none()), Ordering::Relaxed);
                 WRONG.fetch_add(usize::from(!front_follows()), Ordering::Relaxed);
@@ -271,8 +271,8 @@ mod tests {
             }
         }
         std::thread_local! {
-            static FIRST: Late = const { Late };
-            static LAST: Late = const { Late };
+            static FIRST: LateDrop = const { LateDrop };
+            static LAST: LateDrop = const { LateDrop };
         }
         let life = || {
             FIRST.with(|_| ());

@@ -7,7 +7,7 @@ use core::marker::PhantomData;
 use allocator_api2::alloc::Global;
 use allocator_api2::alloc::{AllocError, Allocator};
 
-use super::inner::{Inner, Settings};
+use super::inner::{Inner, RingSettings};
 use super::{RingAlloc, no_memory};
 use crate::account::UNLIMITED;
 use crate::geometry::{Geometry, Standard};
@@ -121,7 +121,7 @@ impl<G: Geometry> Builder<G> {
     /// [`AllocError`] if `backing` has no memory for the ring's state, or if the limit does not
     /// allow it.
     pub fn try_build_in<A: Allocator>(self, backing: A) -> Result<RingAlloc<A, G>, AllocError> {
-        let settings = Settings { limit: self.limit, retain: self.retain.unwrap_or(G::RETAIN) };
+        let settings = RingSettings { limit: self.limit, retain: self.retain.unwrap_or(G::RETAIN) };
         Inner::create(settings, backing).map(RingAlloc::from_inner)
     }
 }

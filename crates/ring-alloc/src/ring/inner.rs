@@ -14,21 +14,21 @@ use ephemera_prim::raw;
 
 use crate::account::{Account, Limit, LocalAccount};
 use crate::chunk::{ChunkPtr, HEADER};
-use crate::geometry::{self, Class, Geometry};
-use crate::heap::{self, Env, Heap};
-use crate::live::Live;
+use crate::geometry::{self, ChunkClass, Geometry};
+use crate::heap::{self, ChunkHeap, RingEnv};
+use crate::live::LiveCount;
 use crate::stats::Stats;
 
 /// The settings that a ring is created with.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Settings {
+pub(super) struct RingSettings {
     pub(super) limit: usize,
     pub(super) retain: usize,
 }
 
 #[repr(C)]
 pub(super) struct Inner<A: Allocator, G: Geometry> {
-    heap: Heap,
+    heap: ChunkHeap,
     handles: Cell<usize>,
     account: LocalAccount,
     retain: usize,
@@ -41,14 +41,14 @@ impl<A: Allocator, G: Geometry> Inner<A, G> {
     const GEOMETRY: () = geometry::check::<G>(HEADER);
 
     /// Creates the state of a new ring, with one handle.
-    pub(super) fn create(settings: Settings, backing: A) -> Result<NonNull<Self>, AllocError> {
+    pub(super) fn create(settings: RingSettings, backing: A) -> Result<NonNull<Self>, AllocError> {
         const { Self::GEOMETRY };
         let account = LocalAccount::new(settings.limit, 0);
         if !account.reserve(Self::LAYOUT.size()) {
             return Err(AllocError);
         }
         let place = raw::acquire(&backing, Self::LAYOUT)?.cast::<Self>();
-        let heap = Heap::new();
+        let heap = ChunkHeap::new();
         heap.enter();
         let retain = settings.retain;
         let inner = Self { heap, handles: Cell::new(1), account, retain, backing, geometry: PhantomData };
@@ -112,18 +112,18 @@ impl<A: Allocator, G: Geometry> Inner<A, G> {
 
 // SAFETY: handles do not leave their thread, so that thread owns the heap. All its chunks come from
 // `backing`.
-unsafe impl<A: Allocator, G: Geometry> Env for &Inner<A, G> {
+unsafe impl<A: Allocator, G: Geometry> RingEnv for &Inner<A, G> {
     type Geometry = G;
     type Backing = A;
     type Account = LocalAccount;
 
     #[inline]
-    fn heap(&self) -> &Heap {
+    fn heap(&self) -> &ChunkHeap {
         &self.heap
     }
 
     #[inline]
-    fn refill(self, layout: Layout, class: Class, limit: Limit) -> Result<NonNull<u8>, AllocError> {
+    fn refill(self, layout: Layout, class: ChunkClass, limit: Limit) -> Result<NonNull<u8>, AllocError> {
         heap::refill(self, layout, class, limit)
     }
 
@@ -157,7 +157,7 @@ unsafe impl<A: Allocator, G: Geometry> Env for &Inner<A, G> {
     fn last_resort(&self) {}
 
     #[inline]
-    unsafe fn free_remotely(self, chunk: ChunkPtr, _: Live) {
+    unsafe fn free_remotely(self, chunk: ChunkPtr, _: LiveCount) {
         // Unreachable, because this ring owns every chunk.
         ephemera_prim::invariant!(self.owns(chunk), "a ring for one thread does not own a chunk");
     }

@@ -5,12 +5,11 @@ use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 use core::slice;
 
-use super::FixedBuf;
-use crate::checked;
 use crate::error::Full;
 use crate::geometry::region_of;
 use crate::guard::GuardPtr;
-use crate::store::{StorePtr, hand_out, release};
+use crate::release::release;
+use crate::store::{RingStorePtr, hand_out};
 
 /// A buffer of a fixed capacity: the bytes written so far, and room for more.
 ///
@@ -36,7 +35,7 @@ pub struct FixedBufMut {
     data: NonNull<u8>,
     cap: usize,
     len: usize,
-    store: StorePtr,
+    store: RingStorePtr,
 }
 
 // SAFETY: only this handle accesses the region (B1), on whichever thread it is. The release is an
@@ -52,7 +51,7 @@ impl FixedBufMut {
     /// The guard's region is taken, lies in `store`, has the length for `cap` bytes, and only the
     /// caller accesses it.
     #[inline]
-    pub(crate) unsafe fn new(guard: GuardPtr, cap: usize, store: StorePtr) -> Self {
+    pub(crate) unsafe fn new(guard: GuardPtr, cap: usize, store: RingStorePtr) -> Self {
         // SAFETY: the caller guarantees what `hand_out` requires of the region.
         unsafe { hand_out(store, guard, cap) };
         // INVARIANT: B1 holds from here.
@@ -64,11 +63,11 @@ impl FixedBufMut {
     /// # Safety
     /// As for [`FixedBufMut::new`].
     #[inline]
-    pub(crate) unsafe fn from_open(guard: GuardPtr, cap: usize, store: StorePtr) -> Self {
+    pub(crate) unsafe fn from_open(guard: GuardPtr, cap: usize, store: RingStorePtr) -> Self {
         let data = guard.payload();
         // SAFETY: the caller guarantees that only it accesses the region, which has the length for
         // `cap` bytes.
-        unsafe { checked::hand_out(guard, data, cap, region_of(cap)) };
+        unsafe { guard.hand_out(cap, region_of(cap)) };
         // INVARIANT: B1 holds from here.
         Self { data, cap, len: 0, store }
     }
@@ -79,7 +78,7 @@ impl FixedBufMut {
     /// Only the caller accesses the buffer of `cap` bytes at `data`, which lies in `store`. Its
     /// first `len` bytes are initialised.
     #[inline]
-    pub(super) unsafe fn from_parts(data: NonNull<u8>, cap: usize, len: usize, store: StorePtr) -> Self {
+    pub(super) unsafe fn from_parts(data: NonNull<u8>, cap: usize, len: usize, store: RingStorePtr) -> Self {
         Self { data, cap, len, store }
     }
 
@@ -156,14 +155,12 @@ impl FixedBufMut {
         Ok(())
     }
 
-    /// Freezes the buffer: nobody can write it any more, and its handle can be cloned. The count of
-    /// handles is in the buffer's guard, so this neither allocates nor copies.
+    /// Returns the address, the number of written bytes, and the store of a buffer. The caller
+    /// takes over its region.
     #[inline]
-    #[must_use]
-    pub fn freeze(self) -> FixedBuf {
+    pub(super) fn into_parts(self) -> (NonNull<u8>, usize, RingStorePtr) {
         let this = ManuallyDrop::new(self);
-        // SAFETY: only this handle accesses the region (B1), and it is not dropped.
-        unsafe { FixedBuf::new(this.data, this.len, this.store) }
+        (this.data, this.len, this.store)
     }
 }
 

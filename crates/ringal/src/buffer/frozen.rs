@@ -7,11 +7,11 @@ use core::slice;
 
 use ephemera_prim::poison::unpoison;
 
-use super::FixedBufMut;
-use crate::checked;
+use super::fixed::FixedBufMut;
 use crate::geometry::room;
 use crate::guard::GuardPtr;
-use crate::store::{StorePtr, release};
+use crate::release::release;
+use crate::store::RingStorePtr;
 
 /// A handle to a frozen buffer, or to a part of one. A clone costs one atomic addition and copies
 /// no bytes. Handles can be sent to and shared between threads. The last handle frees the buffer.
@@ -37,7 +37,7 @@ pub struct FixedBuf {
     start: NonNull<u8>,
     len: usize,
     guard: GuardPtr,
-    store: StorePtr,
+    store: RingStorePtr,
 }
 
 // SAFETY: nobody writes a frozen buffer, and an atomic counts its handles (B1).
@@ -45,20 +45,21 @@ unsafe impl Send for FixedBuf {}
 // SAFETY: nobody writes a frozen buffer, and an atomic counts its handles (B1).
 unsafe impl Sync for FixedBuf {}
 
-impl FixedBuf {
-    /// Creates the first handle of a frozen buffer.
-    ///
-    /// # Safety
-    /// The caller is the only one to access the buffer at `data`, and its first `len` bytes are
-    /// initialised (B1).
+impl FixedBufMut {
+    /// Freezes the buffer: nobody can write it any more, and its handle can be cloned. The count of
+    /// handles is in the buffer's guard, so this neither allocates nor copies.
     #[inline]
-    pub(super) unsafe fn new(data: NonNull<u8>, len: usize, store: StorePtr) -> Self {
-        // SAFETY: the region at `data` is taken, so its store is not freed (G1).
-        let guard = unsafe { GuardPtr::of(data) };
+    #[must_use]
+    pub fn freeze(self) -> FixedBuf {
+        let (start, len, store) = self.into_parts();
+        // SAFETY: the region is taken, so its store is not freed (G1).
+        let guard = unsafe { GuardPtr::of(start) };
         guard.freeze();
-        Self { start: data, len, guard, store }
+        FixedBuf { start, len, guard, store }
     }
+}
 
+impl FixedBuf {
     /// Returns a handle to a part of these bytes. Nothing is copied, and the whole buffer stays in
     /// use.
     ///
@@ -129,7 +130,7 @@ impl FixedBuf {
         // SAFETY: this is the only handle, so nobody else accesses the buffer (B1). `len` bytes fit
         // at both places, which may overlap.
         unsafe { this.start.copy_to(data, this.len) };
-        let cap = checked::asked(this.guard, room(this.guard.held().len()));
+        let cap = this.guard.asked(room(this.guard.held().len()));
         // SAFETY: `len` is at most the capacity `cap`.
         let rest = unsafe { data.add(this.len) };
         // SAFETY: `cap` bytes are in the region, which only this handle accesses.
@@ -154,7 +155,7 @@ impl Drop for FixedBuf {
     fn drop(&mut self) {
         if self.guard.drop_handle() {
             let region = self.guard.held().len();
-            let bytes = checked::asked(self.guard, room(region));
+            let bytes = self.guard.asked(room(region));
             // SAFETY: that was the last handle, so nobody uses the region after this drop (B1).
             unsafe { release(self.store, self.guard.payload(), bytes, region) };
         }

@@ -8,7 +8,8 @@ use core::slice;
 
 use crate::geometry::region_of;
 use crate::guard::GuardPtr;
-use crate::store::{StorePtr, hand_out, release};
+use crate::release::release;
+use crate::store::{RingStorePtr, hand_out};
 
 /// A buffer for a fixed number of elements, aligned for them. It derefs to the elements, and drops
 /// them.
@@ -31,7 +32,7 @@ pub struct GenericBufMut<T> {
     data: NonNull<T>,
     cap: usize,
     len: usize,
-    store: StorePtr,
+    store: RingStorePtr,
     elements: PhantomData<T>,
 }
 
@@ -47,7 +48,7 @@ impl<T> GenericBufMut<T> {
     /// The guard's region is taken, lies in `store`, has the length for `cap` elements, is aligned
     /// for them, and only the caller accesses it.
     #[inline]
-    pub(crate) unsafe fn new(guard: GuardPtr, cap: usize, store: StorePtr) -> Self {
+    pub(crate) unsafe fn new(guard: GuardPtr, cap: usize, store: RingStorePtr) -> Self {
         // SAFETY: the caller guarantees what `hand_out` requires of the region.
         unsafe { hand_out(store, guard, cap * size_of::<T>()) };
         // INVARIANT: B1 holds from here.
@@ -165,7 +166,7 @@ impl<T> Drop for GenericBufMut<T> {
     fn drop(&mut self) {
         /// Releases the region, also when a destructor panics.
         struct Region {
-            store: StorePtr,
+            store: RingStorePtr,
             data: NonNull<u8>,
             bytes: usize,
         }

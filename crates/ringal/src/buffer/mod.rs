@@ -8,13 +8,10 @@
 //!   buffer share the region and only read it. The region has the length for `cap` bytes or
 //!   elements, and the first `len` of them are initialised.
 
-mod ext;
 mod fixed;
 mod frozen;
 mod generic;
-mod traits;
 
-pub use ext::ExtBuf;
 pub use fixed::FixedBufMut;
 pub use frozen::FixedBuf;
 pub use generic::GenericBufMut;

@@ -7,11 +7,13 @@ use core::alloc::Layout;
 use allocator_api2::alloc::handle_alloc_error;
 
 use super::chain::Chain;
-use super::{Memory, RingAl};
+use super::{RingAl, RingMemory};
 use crate::CreateError;
-use crate::geometry::{GRANULE, LINE, Plan};
-use crate::parked::Parked;
-use crate::store::StorePtr;
+use crate::geometry::{GRANULE, LINE, StorePlan};
+#[cfg(not(ephemera_loom))]
+use crate::parked::PARKED;
+use crate::parked::ParkedStores;
+use crate::store::RingStorePtr;
 
 /// A builder for a [`RingAl`].
 ///
@@ -71,29 +73,29 @@ impl Builder {
     #[cfg(not(ephemera_loom))]
     pub fn try_build(self) -> Result<RingAl, CreateError> {
         // SAFETY: `PARKED` is a static, so it outlives the ring.
-        unsafe { self.try_build_in(&crate::store::PARKED) }
+        unsafe { self.try_build_in(&PARKED) }
     }
 
     /// Creates the ring; `parked` is where its store is parked in the end.
     ///
     /// # Safety
     /// The lists outlive the ring and all its buffers.
-    pub(crate) unsafe fn try_build_in(self, parked: &Parked) -> Result<RingAl, CreateError> {
+    pub(crate) unsafe fn try_build_in(self, parked: &ParkedStores) -> Result<RingAl, CreateError> {
         parked.sweep();
-        let Some(plan) = Plan::new(self.bytes, self.align) else {
+        let Some(plan) = StorePlan::new(self.bytes, self.align) else {
             return Err(CreateError::TooLarge { bytes: self.bytes, align: self.align });
         };
         // SAFETY: the caller guarantees that the lists outlive the store.
-        let mut made = unsafe { StorePtr::create(plan, parked) };
+        let mut made = unsafe { RingStorePtr::create(plan, parked.as_ptr()) };
         if made.is_none() && parked.sweep_all() != 0 {
             // SAFETY: the caller guarantees that the lists outlive the store.
-            made = unsafe { StorePtr::create(plan, parked) };
+            made = unsafe { RingStorePtr::create(plan, parked.as_ptr()) };
         }
         let (store, base) = made.ok_or(CreateError::NoMemory { bytes: plan.bytes(), align: plan.align })?;
         debug_assert_eq!((base.addr().get() + GRANULE) % plan.align, 0, "the first buffer is aligned");
         // SAFETY: `create` formatted the regions as one of `plan.end` bytes, at `base`.
         let chain = unsafe { Chain::new(base, plan.end) };
-        Ok(RingAl { chain, store, memory: Memory::Heap })
+        Ok(RingAl { chain, store, memory: RingMemory::Heap })
     }
 }
 

@@ -26,7 +26,7 @@ use core::ptr::NonNull;
 
 use ephemera_prim::prefetch;
 
-use super::refusal::Refusal;
+use super::refusal::RefusedRequest;
 use crate::geometry::stride;
 use crate::guard::GuardPtr;
 
@@ -54,7 +54,7 @@ pub(super) struct Chain {
     /// The highest offset that a region ended at before the head last moved back, or that an open
     /// region was written to.
     pub(super) high: usize,
-    pub(super) refusal: Refusal,
+    pub(super) refusal: RefusedRequest,
 }
 
 impl Chain {
@@ -74,7 +74,7 @@ impl Chain {
             misses: 0,
             stride,
             high: 0,
-            refusal: Refusal::none(),
+            refusal: RefusedRequest::none(),
         }
     }
 
@@ -132,6 +132,16 @@ impl Chain {
         let guard = self.guard(self.head);
         let word = guard.look();
         word.fits(need).then(|| (guard, word.len()))
+    }
+
+    /// Returns whether the remembered refusal covers `need` bytes and all its guards are unchanged.
+    pub(super) fn refusal_stands(&self, need: usize) -> bool {
+        self.refusal.stands(need, |at| self.guard(at).look())
+    }
+
+    /// Remembers that no run has `need` bytes, if a few guards prove it.
+    pub(super) fn refuse(&mut self, need: usize) {
+        self.refusal = RefusedRequest::of(need, self.end, |at| self.guard(at).look());
     }
 
     /// Calls `see` with the offset and the word of each region.

@@ -8,10 +8,10 @@ use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
 use super::chain::Chain;
-use super::{Memory, RingAl};
+use super::{RingAl, RingMemory};
 use crate::CreateError;
 use crate::geometry::{GRANULE, LARGEST, OVERHEAD};
-use crate::store::{StorePtr, format};
+use crate::store::{RingStorePtr, format};
 
 impl RingAl {
     /// Creates a ring in memory that is never freed: a static, or a leaked block. Of `n` bytes it
@@ -74,6 +74,6 @@ impl RingAl {
         // SAFETY: `format` has just made one free region of `end` bytes. The memory stays valid
         // while the ring or a buffer lives.
         let chain = unsafe { Chain::new(base, end) };
-        Ok(Self { chain, store: StorePtr::given(), memory: Memory::Given })
+        Ok(Self { chain, store: RingStorePtr::given(), memory: RingMemory::Given })
     }
 }

@@ -3,10 +3,7 @@
 #[cfg(feature = "alloc")]
 mod builder;
 mod chain;
-#[cfg(all(test, feature = "std", not(any(ephemera_loom, miri))))]
-mod cost;
-#[cfg(all(test, feature = "std", not(any(ephemera_loom, miri))))]
-mod ends;
+mod ext;
 mod memory;
 mod open;
 mod refusal;
@@ -15,21 +12,20 @@ mod search;
 mod tests;
 
 use core::fmt;
-use core::ptr::NonNull;
 
 use ephemera_prim::poison::unpoison;
 
 #[cfg(feature = "alloc")]
 pub use self::builder::Builder;
 use self::chain::Chain;
-use crate::buffer::{ExtBuf, FixedBufMut, GenericBufMut};
-use crate::error::Refused;
-use crate::geometry::{GRANULE, OVERHEAD, Want, region, region_of, room};
-use crate::guard::GuardPtr;
-use crate::stats::Stats;
+pub use self::ext::ExtBuf;
+use crate::buffer::{FixedBufMut, GenericBufMut};
+use crate::error::RequestError;
+use crate::geometry::{GRANULE, Want, region, room};
 #[cfg(all(feature = "alloc", not(ephemera_loom)))]
-use crate::store::PARKED;
-use crate::store::StorePtr;
+use crate::parked::PARKED;
+use crate::stats::Stats;
+use crate::store::RingStorePtr;
 
 /// A ring of byte buffers in one store of fixed size.
 ///
@@ -60,23 +56,14 @@ use crate::store::StorePtr;
 #[repr(C)]
 pub struct RingAl {
     // The order puts all fields that create a buffer on one cache line.
-    store: StorePtr,
-    memory: Memory,
+    store: RingStorePtr,
+    memory: RingMemory,
     chain: Chain,
-}
-
-/// The payload of the open region: the free region at the head that an extendable buffer writes
-/// into. The buffer borrows the ring, so nobody else allocates from the region, and a leaked buffer
-/// has taken nothing.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Open {
-    pub(crate) data: NonNull<u8>,
-    pub(crate) room: usize,
 }
 
 /// Where a ring's memory comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Memory {
+enum RingMemory {
     /// The global heap. The ring allocates the store with a header.
     #[cfg(feature = "alloc")]
     Heap,
@@ -145,9 +132,9 @@ impl RingAl {
     /// Allocates a buffer like [`RingAl::fixed`].
     ///
     /// # Errors
-    /// Returns [`Refused`], which says whether the ring is too small or too full.
+    /// Returns [`RequestError`], which says whether the ring is too small or too full.
     #[inline]
-    pub fn try_fixed(&mut self, bytes: usize) -> Result<FixedBufMut, Refused> {
+    pub fn try_fixed(&mut self, bytes: usize) -> Result<FixedBufMut, RequestError> {
         match self.fixed(bytes) {
             Some(buffer) => Ok(buffer),
             None => Err(self.refused(bytes, 1)),
@@ -168,32 +155,9 @@ impl RingAl {
     /// Allocates a buffer like [`RingAl::fixed_aligned`].
     ///
     /// # Errors
-    /// Returns [`Refused`], which says whether the ring is too small or too full.
-    pub fn try_fixed_aligned(&mut self, bytes: usize, align: usize) -> Result<FixedBufMut, Refused> {
+    /// Returns [`RequestError`], which says whether the ring is too small or too full.
+    pub fn try_fixed_aligned(&mut self, bytes: usize, align: usize) -> Result<FixedBufMut, RequestError> {
         self.fixed_aligned(bytes, align).ok_or_else(|| self.refused(bytes, align))
-    }
-
-    /// Allocates a buffer of at least `bytes` bytes that grows while it is written: into the free
-    /// regions after it, or by a move to another free run, in the end the longest. It borrows the
-    /// ring until it is finalized. Returns `None` if no run of free regions is long enough.
-    #[inline]
-    pub fn extendable(&mut self, bytes: usize) -> Option<ExtBuf<'_>> {
-        let open = self.open(bytes)?;
-        // SAFETY: `open` returned the open region of this ring, with room for `bytes` bytes.
-        Some(unsafe { ExtBuf::new(self, open, bytes) })
-    }
-
-    /// Allocates a buffer like [`RingAl::extendable`].
-    ///
-    /// # Errors
-    /// Returns [`Refused`], which says whether the ring is too small or too full.
-    #[inline]
-    pub fn try_extendable(&mut self, bytes: usize) -> Result<ExtBuf<'_>, Refused> {
-        match self.open(bytes) {
-            // SAFETY: `open` is the open region of this ring, with room for `bytes` bytes.
-            Some(open) => Ok(unsafe { ExtBuf::new(self, open, bytes) }),
-            None => Err(self.refused(bytes, 1)),
-        }
     }
 
     /// Allocates a buffer for exactly `count` elements, aligned for them. The buffer drops its
@@ -215,9 +179,9 @@ impl RingAl {
     /// Allocates a buffer like [`RingAl::generic`].
     ///
     /// # Errors
-    /// Returns [`Refused`], which says whether the ring is too small or too full.
+    /// Returns [`RequestError`], which says whether the ring is too small or too full.
     #[inline]
-    pub fn try_generic<T>(&mut self, count: usize) -> Result<GenericBufMut<T>, Refused> {
+    pub fn try_generic<T>(&mut self, count: usize) -> Result<GenericBufMut<T>, RequestError> {
         match self.generic(count) {
             Some(buffer) => Ok(buffer),
             None => Err(self.refused(count.saturating_mul(size_of::<T>()), align_of::<T>())),
@@ -238,8 +202,8 @@ impl RingAl {
     pub fn stats(&self) -> Stats {
         let bytes_held = match self.memory {
             #[cfg(feature = "alloc")]
-            Memory::Heap => self.store.bytes_held(),
-            Memory::Given => 0,
+            RingMemory::Heap => self.store.bytes_held(),
+            RingMemory::Given => 0,
         };
         let high_water = self.chain.high.max(self.chain.head);
         let mut stats = Stats { capacity: self.capacity(), bytes_held, high_water, ..Stats::default() };
@@ -274,104 +238,16 @@ impl RingAl {
     }
 
     #[cold]
-    fn refused(&self, asked: usize, align: usize) -> Refused {
+    fn refused(&self, asked: usize, align: usize) -> RequestError {
         let fits_empty = align
             .checked_next_power_of_two()
             .and_then(|align| Want::new(asked, align))
             .is_some_and(|want| want.lead(self.chain.guard(0).addr(), self.chain.end).is_some());
         if !fits_empty {
-            return Refused::TooLarge { asked, capacity: self.capacity() };
+            return RequestError::TooLarge { asked, capacity: self.capacity() };
         }
         let Stats { largest_free, bytes_live, .. } = self.stats();
-        Refused::Exhausted { asked, largest_free, held: bytes_live }
-    }
-}
-
-/// The part of the ring that extendable buffers use.
-impl RingAl {
-    /// Opens a region with room for `bytes` bytes.
-    #[inline]
-    fn open(&mut self, bytes: usize) -> Option<Open> {
-        let need = region(bytes)?;
-        let (guard, len) = match self.chain.peek(need) {
-            Some(open) => open,
-            None => self.chain.open_slow(need)?,
-        };
-        Some(Open { data: Chain::open_payload(guard, len), room: len - OVERHEAD })
-    }
-
-    /// Grows the open region, if free regions follow it, to at least `least` bytes of room. Returns
-    /// the room that it has then, which may be less.
-    pub(crate) fn extend(&mut self, open: Open, least: usize) -> usize {
-        let Some(least) = region(least) else { return open.room };
-        // SAFETY: the open region's guard is in front of its data, and this ring keeps the store
-        // (G1).
-        let guard = unsafe { GuardPtr::of(open.data) };
-        room(self.chain.extend(guard, least))
-    }
-
-    /// Moves the first `len` bytes of the open region to another free run, if one has room for
-    /// `least` bytes. That run becomes the open region, which this returns.
-    pub(crate) fn relocate(&mut self, from: Open, len: usize, least: usize) -> Option<Open> {
-        self.used(len);
-        let (guard, region) = self.chain.open_elsewhere(region(least)?)?;
-        let to = Open { data: guard.payload(), room: room(region) };
-        // The new run may contain the old region, so the two may overlap. Unmarked bytes may count
-        // as uninitialised, so unmarking leaves out the bytes that move.
-        let (old, new) = (from.data.addr().get(), to.data.addr().get());
-        let (end, inside) = (new + to.room, (new..new + to.room).contains(&old));
-        let (before, behind) = if inside { (old - new, end - old - len) } else { (to.room, 0) };
-        // SAFETY: the bytes are in the new open region, which only the ring accesses (C2).
-        unsafe { unpoison(to.data, before) };
-        // SAFETY: the first `len` bytes of the old region are written, so `len` is at most its
-        // room.
-        let rest = unsafe { from.data.add(len) };
-        if behind != 0 {
-            // SAFETY: the bytes are in the new open region, after the bytes to move.
-            unsafe { unpoison(rest, behind) };
-        }
-        // SAFETY: `len` bytes at `from` are written, and `to` has room for more. Both are free
-        // payload.
-        unsafe { from.data.copy_to(to.data, len) };
-        if !inside {
-            Chain::abandon(from.data, from.room);
-        }
-        Some(to)
-    }
-
-    /// Turns the start of the open region into a fixed buffer of `bytes` bytes. The rest stays
-    /// free.
-    ///
-    /// # Safety
-    /// `bytes` is at most the room of the open region. The bytes that the caller then counts as
-    /// written are written.
-    #[inline]
-    pub(crate) unsafe fn close(&mut self, open: Open, bytes: usize) -> FixedBufMut {
-        // SAFETY: the open region's guard is in front of its data, and this ring keeps the store
-        // (G1).
-        let guard = unsafe { GuardPtr::of(open.data) };
-        self.chain.close(guard, region_of(bytes));
-        // SAFETY: a taken region of this store with the length for `bytes` bytes, which nobody else
-        // has.
-        unsafe { FixedBufMut::from_open(guard, bytes, self.store) }
-    }
-
-    /// Returns the room of the longest free run.
-    #[cfg(feature = "bytes")]
-    pub(crate) fn longest(&self) -> usize {
-        room(self.chain.longest().1)
-    }
-
-    /// Records that `bytes` bytes of the open region were used. The finished buffer may be smaller.
-    #[inline]
-    pub(crate) fn used(&mut self, bytes: usize) {
-        self.chain.note_open(region_of(bytes));
-    }
-
-    /// Ends the use of the open region, which stays free.
-    #[inline]
-    pub(crate) fn abandon(&mut self, open: Open) {
-        Chain::abandon(open.data, open.room);
+        RequestError::Exhausted { asked, largest_free, held: bytes_live }
     }
 }
 
@@ -380,10 +256,10 @@ impl Drop for RingAl {
         match self.memory {
             #[cfg(feature = "alloc")]
             // SAFETY: the store is on the heap, and the ring does not use it again.
-            Memory::Heap => unsafe { self.store.retire() },
+            RingMemory::Heap => unsafe { self.store.retire() },
             // The caller gets this memory back, so it must carry no sanitizer marks. Live buffers
             // have none, and set none when they are released.
-            Memory::Given => self.chain.walk(|at, word| {
+            RingMemory::Given => self.chain.walk(|at, word| {
                 if !word.is_taken() {
                     // SAFETY: the region is free, so only the ring accesses it (C2).
                     unsafe { unpoison(self.chain.guard(at).payload(), word.len() - GRANULE) };

@@ -13,7 +13,6 @@
 //! A refusal covers new buffers and growing extendable buffers alike, because the guard of an open
 //! region says "free".
 
-use super::chain::Chain;
 use crate::word::Word;
 
 /// The most guards that a refusal can keep.
@@ -21,17 +20,43 @@ const WATCHED: usize = 32;
 
 /// A refused request, and the guards that block it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Refusal {
+pub(super) struct RefusedRequest {
     /// The refusal covers requests of at least this many bytes; `usize::MAX` for none.
     need: usize,
     watched: [(usize, Word); WATCHED],
     count: usize,
 }
 
-impl Refusal {
+impl RefusedRequest {
     pub(super) const fn none() -> Self {
         let watched = [(0, Word::free(0)); WATCHED];
         Self { need: usize::MAX, watched, count: 0 }
+    }
+
+    /// Returns whether the refusal covers `need` bytes and all its guards are unchanged. `word`
+    /// returns the word at an offset.
+    pub(super) fn stands(&self, need: usize, word: impl Fn(usize) -> Word) -> bool {
+        let as_it_was = |&(at, then): &(usize, Word)| {
+            let now = word(at);
+            now == then || cfg!(ephemera_weaken = "refusal_by_bit") && now.is_taken()
+        };
+        need >= self.need && self.watched[..self.count].iter().all(as_it_was)
+    }
+
+    /// Returns the refusal of `need` bytes in a chain of `end` bytes. It covers nothing if a few
+    /// guards cannot prove it. `word` returns the word at an offset.
+    pub(super) fn of(need: usize, end: usize, word: impl Fn(usize) -> Word) -> Self {
+        let watched = [(0, Word::free(0)); WATCHED];
+        let mut blockers =
+            Blockers { need, watched, count: 0, open: 0, last: None, since_last: 0, failed: false };
+        let mut at = 0;
+        while at < end && !blockers.failed {
+            let word = word(at);
+            blockers.see(at, word);
+            at += word.len();
+        }
+        let Blockers { watched, count, failed, .. } = blockers;
+        Self { need: if failed { usize::MAX } else { need }, watched, count }
     }
 
     #[inline]
@@ -88,32 +113,5 @@ impl Blockers {
                 _ => self.failed = true,
             }
         }
-    }
-}
-
-impl Chain {
-    /// Returns whether the remembered refusal covers `need` bytes and all its guards are unchanged.
-    pub(super) fn refusal_stands(&self, need: usize) -> bool {
-        let Refusal { need: refused, watched, count } = &self.refusal;
-        let as_it_was = |&(at, word): &(usize, Word)| {
-            let now = self.guard(at).look();
-            now == word || cfg!(ephemera_weaken = "refusal_by_bit") && now.is_taken()
-        };
-        need >= *refused && watched[..*count].iter().all(as_it_was)
-    }
-
-    /// Remembers that no run has `need` bytes, if a few guards prove it.
-    pub(super) fn refuse(&mut self, need: usize) {
-        let watched = [(0, Word::free(0)); WATCHED];
-        let mut blockers =
-            Blockers { need, watched, count: 0, open: 0, last: None, since_last: 0, failed: false };
-        let mut at = 0;
-        while at < self.end && !blockers.failed {
-            let word = self.guard(at).look();
-            blockers.see(at, word);
-            at += word.len();
-        }
-        let Blockers { watched, count, failed, .. } = blockers;
-        self.refusal = Refusal { need: if failed { usize::MAX } else { need }, watched, count };
     }
 }

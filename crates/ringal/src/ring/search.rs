@@ -48,7 +48,7 @@ const AHEAD: usize = 4096;
 
 /// A free region that serves a request: `len` bytes at `at`. Its first `lead` bytes stay free.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Found {
+pub(super) struct FreeRegion {
     pub(super) at: usize,
     pub(super) len: usize,
     lead: usize,
@@ -120,8 +120,8 @@ impl Chain {
     }
 
     /// Splits off the lead. Returns the guard, offset and length of the rest.
-    pub(super) fn place(&mut self, found: Found) -> (GuardPtr, usize, usize) {
-        let Found { at, len, lead } = found;
+    pub(super) fn place(&mut self, found: FreeRegion) -> (GuardPtr, usize, usize) {
+        let FreeRegion { at, len, lead } = found;
         if lead == 0 {
             return (self.guard(at), at, len);
         }
@@ -146,7 +146,7 @@ impl Chain {
     }
 
     /// Finds a free region that serves `want`, in one full round at most.
-    fn search(&mut self, want: Want) -> Option<Found> {
+    fn search(&mut self, want: Want) -> Option<FreeRegion> {
         if want.need > self.end || self.refusal_stands(want.need) {
             return None;
         }
@@ -164,7 +164,7 @@ impl Chain {
 
     /// Searches the likely places: a few regions at the head, then at the frontier, then from `low`
     /// on. This finds a small window among long-lived buffers again without visiting all of them.
-    fn search_near(&mut self, want: Want) -> Option<Found> {
+    fn search_near(&mut self, want: Want) -> Option<FreeRegion> {
         let brief = BRIEF + (want.need / WORTH).min(2 * SIGHT);
         let ahead = self.scan(self.head, self.end.min(self.frontier), brief, want);
         if ahead.is_some() {
@@ -192,7 +192,7 @@ impl Chain {
     }
 
     /// Searches everywhere: from the head to the end, then from the start to the head.
-    fn search_all(&mut self, want: Want) -> Option<Found> {
+    fn search_all(&mut self, want: Want) -> Option<FreeRegion> {
         let ahead = self.scan(self.head, self.end, usize::MAX, want);
         if ahead.is_some() {
             return ahead;
@@ -284,7 +284,7 @@ impl Chain {
 
     /// Visits at most `budget` runs that start in `from..upto`, merges the free regions in them,
     /// and returns the first that serves `want`.
-    fn scan(&mut self, from: usize, upto: usize, budget: usize, want: Want) -> Option<Found> {
+    fn scan(&mut self, from: usize, upto: usize, budget: usize, want: Want) -> Option<FreeRegion> {
         let mut at = from;
         for _ in 0..budget {
             if at >= upto {
@@ -295,7 +295,7 @@ impl Chain {
             if !word.is_taken() {
                 len = self.merge(at, len, |addr, len| want.lead(addr, len).is_some());
                 if let Some(lead) = want.lead(self.guard(at).addr(), len) {
-                    return Some(Found { at, len, lead });
+                    return Some(FreeRegion { at, len, lead });
                 }
             }
             at += len;

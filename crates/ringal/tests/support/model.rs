@@ -13,7 +13,7 @@
 use alloc::collections::BTreeMap;
 use std::io::Write;
 
-use ringal::{FixedBuf, FixedBufMut, GenericBufMut, Refused, RingAl};
+use ringal::{FixedBuf, FixedBufMut, GenericBufMut, RequestError, RingAl};
 
 /// The length of a guard, and the overhead of a region.
 const GRANULE: usize = if cfg!(feature = "checked") { 4 * size_of::<usize>() } else { 16 };
@@ -207,14 +207,14 @@ impl Model {
         }
     }
 
-    fn check_refusal(&mut self, bytes: usize, refused: Refused) {
+    fn check_refusal(&mut self, bytes: usize, refused: RequestError) {
         self.refused += 1;
         let capacity = self.end - OVERHEAD;
         match refused {
-            Refused::TooLarge { asked, capacity: said } => {
+            RequestError::TooLarge { asked, capacity: said } => {
                 assert!(bytes > capacity && asked == bytes && said == capacity);
             }
-            Refused::Exhausted { asked, .. } => assert!(bytes <= capacity && asked == bytes),
+            RequestError::Exhausted { asked, .. } => assert!(bytes <= capacity && asked == bytes),
             _ => panic!("{refused}"),
         }
     }

@@ -6,7 +6,7 @@ use core::marker::PhantomData;
 use crate::account::UNLIMITED;
 use crate::error::Refused;
 use crate::handle::sealed::Sealed;
-use crate::store::Settings;
+use crate::store::ArenaSettings;
 
 /// Determines when pages without a value are freed, apart from requests to trim and the arena's
 /// drop.
@@ -47,7 +47,7 @@ pub trait Build: Sealed + Sized {
 /// ```
 #[must_use = "settings make no arena by themselves"]
 pub struct Builder<A> {
-    pub(super) settings: Settings,
+    pub(super) settings: ArenaSettings,
     pub(super) capacity: usize,
     arena: PhantomData<fn() -> A>,
 }
@@ -55,7 +55,7 @@ pub struct Builder<A> {
 impl<A: Build> Builder<A> {
     /// Creates settings without a limit and without capacity, with [`Trim::Idle`].
     pub(crate) const fn new() -> Self {
-        let settings = Settings { limit: UNLIMITED, trims: true };
+        let settings = ArenaSettings { limit: UNLIMITED, trims: true };
         Self { settings, capacity: 0, arena: PhantomData }
     }
 

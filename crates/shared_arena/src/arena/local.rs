@@ -6,11 +6,12 @@ use core::mem::MaybeUninit;
 use core::pin::Pin;
 
 use super::builder::{Build, Builder};
-use super::shared::Core;
+use super::shared::ArenaCore;
 use crate::error::{Refused, TryAllocError};
 use crate::handle::sealed::Sealed;
 use crate::handle::{AllocArc, AllocRc, ArenaArc, ArenaBox, ArenaRc};
 use crate::stats::Stats;
+use crate::store::ArenaSettings;
 use crate::thread;
 
 /// A pool of values of one type that one thread at a time uses. Any thread may drop its values.
@@ -36,13 +37,13 @@ use crate::thread;
 /// sync::<Arena<u8>>();
 /// ```
 pub struct Arena<T> {
-    core: Core<T>,
+    core: ArenaCore<T>,
     not_sync: PhantomData<Cell<()>>,
 }
 
 impl<T> Arena<T> {
-    fn from_core(core: Core<T>) -> Self {
-        Self { core, not_sync: PhantomData }
+    fn create(settings: ArenaSettings) -> Result<Self, Refused> {
+        Ok(Self { core: ArenaCore::create(settings)?, not_sync: PhantomData })
     }
 }
 

@@ -144,8 +144,8 @@ macro_rules! arena_methods {
             /// Returns what the arena holds and how much of it is in use. Goes through all pages;
             /// the result is exact while no other thread uses the arena.
             ///
-            /// The other crates of this workspace call it `stats`. Here the published crate gives
-            /// that name to the pair of slot counts.
+            /// The other crates of this workspace call it `stats`. ThreadBinding the published
+            /// crate gives that name to the pair of slot counts.
             #[must_use]
             pub fn statistics(&self) -> Stats {
                 Stats::of(self.core.store(), size_of::<T>())
@@ -175,7 +175,7 @@ macro_rules! arena_methods {
 
         impl<T> Build for $name<T> {
             fn from_builder(builder: Builder<Self>) -> Result<Self, Refused> {
-                let this = Self::from_core(Core::create(builder.settings)?);
+                let this = Self::create(builder.settings)?;
                 this.core.store().reserve(builder.capacity)?;
                 Ok(this)
             }

@@ -11,11 +11,11 @@ use crate::error::{Refused, TryAllocError};
 use crate::group::Of;
 use crate::handle::sealed::Sealed;
 use crate::handle::{AllocRc, ArenaRc, PoolBox};
-use crate::owner::Owner;
+use crate::owner::ShardOwner;
 use crate::shard::ShardPtr;
-use crate::slot::{Single, Slot, pool_mark};
+use crate::slot::{ClaimedSlot, OneThread, pool_mark};
 use crate::stats::Stats;
-use crate::store::{Seat, Settings, Store};
+use crate::store::{ArenaSettings, ArenaStore, Seat};
 use crate::trim::Fate;
 
 /// A pool of values of one type for one thread. It uses no atomics, no thread-local and no `std`.
@@ -48,7 +48,7 @@ use crate::trim::Fate;
 /// sync::<Pool<u8>>();
 /// ```
 pub struct Pool<T> {
-    core: Core<T>,
+    core: PoolCore<T>,
 }
 
 /// The seat of a pool's only shard.
@@ -59,15 +59,15 @@ const SEAT: Seat = Seat::numbered(1);
 /// # Invariant
 /// **A1** `store` lives as long as this value, and was made with the geometry of `T`. `shard` is
 /// its only shard. One thread uses all of it.
-struct Core<T> {
-    store: NonNull<Store>,
+struct PoolCore<T> {
+    store: NonNull<ArenaStore>,
     shard: ShardPtr,
     of: PhantomData<fn() -> T>,
 }
 
-impl<T> Core<T> {
-    fn create(settings: Settings) -> Result<Self, Refused> {
-        let store = Store::create(Of::<T>::GEOMETRY, settings, true)?;
+impl<T> PoolCore<T> {
+    fn create(settings: ArenaSettings) -> Result<Self, Refused> {
+        let store = ArenaStore::create(Of::<T>::GEOMETRY, settings, true)?;
         // SAFETY: the store was just made.
         let this = unsafe { store.as_ref() };
         // SAFETY: this thread is the pool's only thread.
@@ -75,32 +75,32 @@ impl<T> Core<T> {
             Ok(shard) => Ok(Self { store, shard, of: PhantomData }),
             Err(refused) => {
                 // SAFETY: the store has no group, and no other code has seen it.
-                unsafe { Store::dissolve(store) };
+                unsafe { ArenaStore::dissolve(store) };
                 Err(refused)
             }
         }
     }
 
     #[inline]
-    fn store(&self) -> &Store {
+    fn store(&self) -> &ArenaStore {
         // SAFETY: A1.
         unsafe { self.store.as_ref() }
     }
 
     #[inline]
-    fn owner(&self) -> Owner<'_> {
+    fn owner(&self) -> ShardOwner<'_> {
         // SAFETY: O1: this is the pool's only thread, and the pool is borrowed.
-        unsafe { Owner::new(self.store(), self.shard) }
+        unsafe { ShardOwner::new(self.store(), self.shard) }
     }
 
     #[inline]
-    fn claim(&self) -> Result<Slot<T, Single>, Refused> {
+    fn claim(&self) -> Result<ClaimedSlot<T, OneThread>, Refused> {
         let slot = match self.shard.claim(&Of::<T>::GEOMETRY) {
             Some(slot) => slot,
             None => self.claim_slow()?,
         };
         // SAFETY: the slot was just claimed from a pool for `T`.
-        Ok(unsafe { Slot::adopt(slot.cast()) })
+        Ok(unsafe { ClaimedSlot::adopt(slot.cast()) })
     }
 
     #[cold]
@@ -110,7 +110,7 @@ impl<T> Core<T> {
     }
 
     #[inline]
-    fn claim_counted(&self) -> Result<Slot<T, Single>, Refused> {
+    fn claim_counted(&self) -> Result<ClaimedSlot<T, OneThread>, Refused> {
         let slot = self.claim()?;
         match slot.start_counts(self.store()) {
             Ok(()) => Ok(slot),
@@ -121,7 +121,10 @@ impl<T> Core<T> {
     /// Tries again after a refusal for the counts, once the empty pages were freed.
     #[cold]
     #[inline(never)]
-    fn start_counts_slow(&self, slot: Slot<T, Single>) -> Result<Slot<T, Single>, Refused> {
+    fn start_counts_slow(
+        &self,
+        slot: ClaimedSlot<T, OneThread>,
+    ) -> Result<ClaimedSlot<T, OneThread>, Refused> {
         self.free_empty();
         slot.start_counts(self.store())?;
         Ok(slot)
@@ -133,7 +136,7 @@ impl<T> Core<T> {
     }
 }
 
-impl<T> Drop for Core<T> {
+impl<T> Drop for PoolCore<T> {
     fn drop(&mut self) {
         // SAFETY: A1: the pool's only thread is dropping it, and owns its only shard.
         let left = unsafe { close::close_shard(self.store(), self.shard, false) };
@@ -143,8 +146,8 @@ impl<T> Drop for Core<T> {
 }
 
 impl<T> Pool<T> {
-    fn from_core(core: Core<T>) -> Self {
-        Self { core }
+    fn create(settings: ArenaSettings) -> Result<Self, Refused> {
+        Ok(Self { core: PoolCore::create(settings)? })
     }
 
     /// Frees groups of pages without a value. Returns whether it freed any.

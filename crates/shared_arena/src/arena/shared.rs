@@ -10,9 +10,9 @@ use crate::error::{Refused, TryAllocError};
 use crate::group::Of;
 use crate::handle::sealed::Sealed;
 use crate::handle::{AllocArc, AllocRc, ArenaArc, ArenaBox, ArenaRc};
-use crate::slot::{Slot, Threads};
+use crate::slot::{ClaimedSlot, Threads};
 use crate::stats::Stats;
-use crate::store::{Settings, Store};
+use crate::store::{ArenaSettings, ArenaStore};
 use crate::thread;
 
 /// A pool of values of one type for any number of threads.
@@ -37,45 +37,45 @@ use crate::thread;
 /// buffer.push_str("written in place");
 /// ```
 pub struct SharedArena<T> {
-    pub(super) core: Core<T>,
+    pub(super) core: ArenaCore<T>,
 }
 
 /// The store of an arena for values of type `T`.
 ///
 /// # Invariant
 /// **A1** `store` lives as long as this value, and was made with the geometry of `T`.
-pub(super) struct Core<T> {
-    pub(super) store: NonNull<Store>,
+pub(super) struct ArenaCore<T> {
+    pub(super) store: NonNull<ArenaStore>,
     of: PhantomData<fn() -> T>,
 }
 
 // SAFETY: a store holds no values, and threads may use it at the same time.
-unsafe impl<T> Send for Core<T> {}
+unsafe impl<T> Send for ArenaCore<T> {}
 // SAFETY: as above.
-unsafe impl<T> Sync for Core<T> {}
+unsafe impl<T> Sync for ArenaCore<T> {}
 
-impl<T> Core<T> {
-    pub(super) fn create(settings: Settings) -> Result<Self, Refused> {
+impl<T> ArenaCore<T> {
+    pub(super) fn create(settings: ArenaSettings) -> Result<Self, Refused> {
         thread::look();
-        let store = Store::create(Of::<T>::GEOMETRY, settings, false)?;
+        let store = ArenaStore::create(Of::<T>::GEOMETRY, settings, false)?;
         Ok(Self { store, of: PhantomData })
     }
 
     #[inline]
-    pub(super) fn store(&self) -> &Store {
+    pub(super) fn store(&self) -> &ArenaStore {
         // SAFETY: A1.
         unsafe { self.store.as_ref() }
     }
 
     #[inline]
-    pub(super) fn claim(&self) -> Result<Slot<T, Threads>, Refused> {
+    pub(super) fn claim(&self) -> Result<ClaimedSlot<T, Threads>, Refused> {
         let slot = thread::claim(self.store(), &Of::<T>::GEOMETRY)?;
         // SAFETY: the slot was just claimed from an arena for `T`.
-        Ok(unsafe { Slot::adopt(slot.cast()) })
+        Ok(unsafe { ClaimedSlot::adopt(slot.cast()) })
     }
 
     #[inline]
-    pub(super) fn claim_counted(&self) -> Result<Slot<T, Threads>, Refused> {
+    pub(super) fn claim_counted(&self) -> Result<ClaimedSlot<T, Threads>, Refused> {
         let slot = self.claim()?;
         match slot.start_counts(self.store()) {
             Ok(()) => Ok(slot),
@@ -88,16 +88,16 @@ impl<T> Core<T> {
     #[inline(never)]
     fn start_counts_slow(
         &self,
-        slot: Slot<T, Threads>,
+        slot: ClaimedSlot<T, Threads>,
         refused: Refused,
-    ) -> Result<Slot<T, Threads>, Refused> {
+    ) -> Result<ClaimedSlot<T, Threads>, Refused> {
         thread::make_room(self.store(), refused);
         slot.start_counts(self.store())?;
         Ok(slot)
     }
 }
 
-impl<T> Drop for Core<T> {
+impl<T> Drop for ArenaCore<T> {
     fn drop(&mut self) {
         // SAFETY: A1, and no other thread has the arena.
         unsafe { thread::close(self.store) };
@@ -105,8 +105,8 @@ impl<T> Drop for Core<T> {
 }
 
 impl<T> SharedArena<T> {
-    fn from_core(core: Core<T>) -> Self {
-        Self { core }
+    fn create(settings: ArenaSettings) -> Result<Self, Refused> {
+        Ok(Self { core: ArenaCore::create(settings)? })
     }
 }
 

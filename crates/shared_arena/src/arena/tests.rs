@@ -7,7 +7,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 
 use super::{SharedArena, Trim};
-use crate::store::Store;
+use crate::store::ArenaStore;
 
 /// Another thread's statistics or trim can keep the gate shut for longer than a claim waits at
 /// first.
@@ -59,7 +59,7 @@ fn an_arena_of_another_copy_of_the_crate_refuses_new_values() {
     let arena = SharedArena::<u64>::new();
     let kept = arena.alloc(1);
     // SAFETY: no other thread uses the arena.
-    unsafe { Store::disown(arena.core.store) };
+    unsafe { ArenaStore::disown(arena.core.store) };
     // This thread has no slots at hand in the arena.
     thread::scope(|scope| {
         let refused = scope.spawn(|| arena.try_alloc(2).unwrap_err().refused()).join().unwrap();

@@ -2,106 +2,102 @@
 //! counted handle.
 
 use core::alloc::Layout;
-use core::ptr::NonNull;
+use core::ptr::{self, NonNull};
 
 use ephemera_prim::sync::{AtomicPtr, Ordering};
 
-use super::{GroupPtr, Rare};
+use crate::account::Account;
 use crate::counts::Count;
 use crate::error::Refused;
-use crate::geometry::Geometry;
-use crate::store::Store;
+use crate::geometry::ArenaGeometry;
 
-impl GroupPtr {
-    #[inline]
-    fn counts(&self, geometry: &Geometry, page: usize) -> &AtomicPtr<Count> {
-        let rare = self.part::<Rare>(geometry.rare, page);
-        // SAFETY: G1; a reference to the word alone.
-        unsafe { &(*rare.as_ptr()).counts }
+/// The counts of a page: an array with an element for each slot, or null before the first counted
+/// handle.
+#[derive(Debug)]
+pub(super) struct PageCounts(AtomicPtr<Count>);
+
+impl PageCounts {
+    /// Creates the counts of a page that never had a counted handle.
+    pub(super) fn none() -> Self {
+        Self(AtomicPtr::new(ptr::null_mut()))
     }
 
-    /// Returns the counts of a slot that has a counted handle.
+    /// Returns the count of a slot.
     ///
     /// # Safety
-    /// A call of [`GroupPtr::make_counts`] for this page happened before this one.
+    /// A call of [`PageCounts::make`] happened before this one, and the page has this slot.
     #[inline]
-    pub(crate) unsafe fn count(&self, geometry: &Geometry, page: usize, slot: usize) -> &Count {
-        let counts = self.counts(geometry, page).load(Ordering::Relaxed);
+    pub(super) unsafe fn of(&self, slot: usize) -> &Count {
         // SAFETY: the array has an element for each slot.
-        let count = unsafe { counts.add(slot) };
+        let count = unsafe { self.0.load(Ordering::Relaxed).add(slot) };
         // SAFETY: the array lives as long as the group.
         unsafe { &*count }
     }
 
-    /// Returns the counts of a slot that the caller owns. Allocates the array if it is the page's
-    /// first counted slot.
+    /// Allocates the array, if the page has none yet.
     ///
     /// # Errors
-    /// [`Refused`] if the account has no room for the array.
-    pub(crate) fn make_counts(
-        &self,
-        store: &Store,
-        geometry: &Geometry,
-        page: usize,
-        slot: usize,
-    ) -> Result<&Count, Refused> {
-        // ORDERING: `SEE`. Pairs with the Release in `publish_counts`.
-        if self.counts(geometry, page).load(SEE).is_null() {
-            let layout = counts_layout(geometry);
-            let array = store.account().acquire(layout)?.cast::<Count>();
-            for index in 0..geometry.slots {
-                // SAFETY: the fresh memory has room for `geometry.slots` counts.
-                let count = unsafe { array.add(index) };
-                // SAFETY: the place lies in the fresh memory.
-                unsafe { count.write(Count::new()) };
-            }
-            if !publish_counts(self.counts(geometry, page), array) {
-                // SAFETY: the array was acquired above with this layout, and no other thread has
-                // seen it.
-                unsafe { store.account().release(array.cast(), layout) };
-            }
+    /// [`Refused`] if the account has no room for it.
+    pub(super) fn make(&self, account: &Account, geometry: &ArenaGeometry) -> Result<(), Refused> {
+        // ORDERING: `SEE`. Pairs with the Release in `PageCounts::publish`.
+        if !self.0.load(SEE).is_null() {
+            return Ok(());
         }
-        // SAFETY: the page has its array now.
-        Ok(unsafe { self.count(geometry, page, slot) })
+        let layout = array_layout(geometry);
+        let array = account.acquire(layout)?.cast::<Count>();
+        for index in 0..geometry.slots {
+            // SAFETY: the fresh memory has room for `geometry.slots` counts.
+            let count = unsafe { array.add(index) };
+            // SAFETY: the place lies in the fresh memory.
+            unsafe { count.write(Count::new()) };
+        }
+        if !self.publish(array) {
+            // SAFETY: the array was acquired above with this layout, and no other thread has seen
+            // it.
+            unsafe { account.release(array.cast(), layout) };
+        }
+        Ok(())
     }
 
-    /// Frees the counts of a page, if it has any.
+    /// Stores the page's array. Returns false if another thread was faster.
+    #[cfg(target_has_atomic = "ptr")]
+    fn publish(&self, array: NonNull<Count>) -> bool {
+        // ORDERING: Release. Pairs with the Acquire in `PageCounts::make`. Publishes: the array.
+        const PUBLISH: Ordering = if cfg!(ephemera_weaken = "counts_publish_relaxed") {
+            Ordering::Relaxed
+        } else {
+            Ordering::Release
+        };
+        // ORDERING: `PUBLISH`, and `SEE` if another thread was faster. Pairs with
+        // `PageCounts::make`.
+        self.0.compare_exchange(ptr::null_mut(), array.as_ptr(), PUBLISH, SEE).is_ok()
+    }
+
+    /// Without compare-and-swap, all types are for one thread.
+    #[cfg(not(target_has_atomic = "ptr"))]
+    fn publish(&self, array: NonNull<Count>) -> bool {
+        self.0.store(array.as_ptr(), Ordering::Relaxed);
+        true
+    }
+
+    /// Frees the array, if the page has one.
     ///
     /// # Safety
-    /// No slot of the page has a handle, and the group was made for `store`.
-    pub(super) unsafe fn release_counts(self, store: &Store, page: usize) {
-        let counts = self.counts(store.geometry(), page).load(Ordering::Relaxed);
-        if let Some(counts) = NonNull::new(counts) {
-            // SAFETY: `make_counts` acquired the array with this layout, and nobody uses it.
-            unsafe { store.account().release(counts.cast(), counts_layout(store.geometry())) };
+    /// No slot of the page has a handle, and `make` was called with the same arguments.
+    pub(super) unsafe fn release(&self, account: &Account, geometry: &ArenaGeometry) {
+        if let Some(counts) = NonNull::new(self.0.load(Ordering::Relaxed)) {
+            // SAFETY: `make` acquired the array with this layout, and nobody uses it.
+            unsafe { account.release(counts.cast(), array_layout(geometry)) };
         }
     }
 }
 
-// ORDERING: Acquire. Pairs with the Release in `publish_counts`, which publishes the initialised
-// array.
+// ORDERING: Acquire. Pairs with the Release in `PageCounts::publish`, which publishes the
+// initialised array.
 const SEE: Ordering =
     if cfg!(ephemera_weaken = "counts_see_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
-/// Gives a page its array. Returns false if another thread was faster.
-#[cfg(target_has_atomic = "ptr")]
-fn publish_counts(place: &AtomicPtr<Count>, array: NonNull<Count>) -> bool {
-    // ORDERING: Release. Pairs with the Acquire in `GroupPtr::make_counts`. Publishes: the array.
-    const PUBLISH: Ordering =
-        if cfg!(ephemera_weaken = "counts_publish_relaxed") { Ordering::Relaxed } else { Ordering::Release };
-    // ORDERING: `PUBLISH`, and `SEE` if another thread was faster. Pairs with
-    // `GroupPtr::make_counts`.
-    place.compare_exchange(core::ptr::null_mut(), array.as_ptr(), PUBLISH, SEE).is_ok()
-}
-
-/// Without compare-and-swap, all types are for one thread.
-#[cfg(not(target_has_atomic = "ptr"))]
-fn publish_counts(place: &AtomicPtr<Count>, array: NonNull<Count>) -> bool {
-    place.store(array.as_ptr(), Ordering::Relaxed);
-    true
-}
-
-/// Returns the layout of the counts of a page. It exists, since a page has at most 63 slots.
-fn counts_layout(geometry: &Geometry) -> Layout {
+/// Returns the layout of a page's counts. It exists, since a page has at most 63 slots.
+fn array_layout(geometry: &ArenaGeometry) -> Layout {
     Layout::array::<Count>(geometry.slots).unwrap_or(Layout::new::<Count>())
 }

@@ -2,7 +2,7 @@
 //! through which other modules reach them.
 //!
 //! ```text
-//!   head    identity of the owner, shard, store       read by every free
+//!   head    identity of the owner, shard              read by every free
 //!   near    free slots, link of the page list         written by the owner, at almost every free
 //!   far     foreign word, link of the inbox           written by other threads
 //!   rare    slots noted by a look, counts of handles  read by counted handles
@@ -13,39 +13,41 @@
 //! exposes no provenance.
 
 mod counted;
-mod near;
+mod parts;
 
-pub(crate) use near::{Near, NearPtr};
+pub(crate) use parts::{Far, Near, NearPtr};
 
 use core::alloc::Layout;
-use core::ptr::{self, NonNull};
+use core::ptr::NonNull;
 
 #[cfg(target_has_atomic = "64")]
-use ephemera_prim::foreign::{Foreign, Unit};
+use ephemera_prim::foreign::Foreign;
 use ephemera_prim::poison::poison;
-use ephemera_prim::sync::{AtomicPtr, AtomicUsize, Ordering};
+use ephemera_prim::sync::{AtomicUsize, Ordering};
 use ephemera_prim::witness::Witness;
 use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
 
+use crate::account::Account;
 use crate::counts::Count;
-use crate::geometry::{Geometry, LIMITS, Sizes};
-use crate::shard::{Shard, ShardPtr};
-use crate::store::Store;
+use crate::error::Refused;
+use crate::geometry::{ArenaGeometry, LIMITS, Sizes};
+use counted::PageCounts;
+use parts::Rare;
 
-/// The head of a group. Code borrows single fields through [`GroupPtr`], never the whole head.
+/// The head of a group. Code borrows single fields through [`PageGroupPtr`], never the whole head.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub(crate) struct Group {
+pub(crate) struct PageGroup {
     /// The identity of the owner: the address of a record, the mark of a pool, or null after the
     /// arena's drop. A group that was left for the turn-holder uses this word as its link (`turn`).
     record: OwnerPtr<()>,
-    shard: OwnerPtr<Shard>,
-    store: *mut Store,
+    /// The shard that has the group, or null. `ShardPtr::of` knows its type.
+    shard: OwnerPtr<()>,
     pages: usize,
     /// The next group in its list: the groups of a shard, or those of the store that no shard has.
-    next: OwnerPtr<Group>,
+    next: OwnerPtr<PageGroup>,
     /// The previous group, among the queued groups of a shard whose arena was dropped.
-    prev: OwnerPtr<Group>,
+    prev: OwnerPtr<PageGroup>,
     /// While the arena is live: whether the owner's last look found the group empty and no page of
     /// it was used since. After the drop: whether the group is queued for looks (`parked`).
     mark: OwnerUsize,
@@ -55,49 +57,13 @@ pub(crate) struct Group {
     witness: Witness,
 }
 
-/// The part of a page that other threads write. Its address stands for the page in the shard's
-/// inbox.
-#[derive(Debug)]
-#[repr(C)]
-pub(crate) struct Far {
-    #[cfg(target_has_atomic = "64")]
-    foreign: Foreign<Far>,
-}
-
-/// The part of a page that is rarely written.
-#[derive(Debug)]
-#[repr(C)]
-pub(crate) struct Rare {
-    /// After the arena's drop: slots that a look has counted, kept beside the owner's word. The
-    /// closing thread writes it, then the holder of the shard's turn (`parked`).
-    noted: OwnerU64,
-    /// A count for each slot, or null before the page's first counted handle.
-    counts: AtomicPtr<Count>,
-    /// Lets loom see which thread allocates or frees each slot.
-    #[cfg(ephemera_loom)]
-    slots: [Witness; LIMITS.slots],
-}
-
-// SAFETY: the field's address does not change while the page is live, and `&raw` makes no
-// reference.
-#[cfg(target_has_atomic = "64")]
-unsafe impl Unit for Far {
-    #[inline]
-    unsafe fn foreign(unit: NonNull<Self>) -> NonNull<Foreign<Self>> {
-        // SAFETY: the caller guarantees that the unit is live, so the field lies within it.
-        let field = unsafe { &raw mut (*unit.as_ptr()).foreign };
-        // SAFETY: the address of a field of a live unit is not null.
-        unsafe { NonNull::new_unchecked(field) }
-    }
-}
-
 /// The value that a count starts with. It exceeds every number of slots or groups, so a count
 /// cannot reach zero before the arena's drop takes this share off.
 pub(crate) const ALIVE: usize = 1 << (usize::BITS - 2);
 
 /// Sizes of the head and of the parts of a page.
 const SIZES: Sizes = Sizes {
-    head: size_of::<Group>(),
+    head: size_of::<PageGroup>(),
     near: size_of::<Near>(),
     far: size_of::<Far>(),
     rare: size_of::<Rare>(),
@@ -110,11 +76,12 @@ const _: () = assert!(SIZES.head == 64 && SIZES.near + SIZES.far + SIZES.rare ==
 pub(crate) struct Of<T>(core::marker::PhantomData<T>);
 
 impl<T> Of<T> {
-    pub(crate) const GEOMETRY: Geometry = Geometry::new(size_of::<T>(), align_of::<T>(), SIZES, LIMITS);
+    pub(crate) const GEOMETRY: ArenaGeometry =
+        ArenaGeometry::new(size_of::<T>(), align_of::<T>(), SIZES, LIMITS);
 }
 
 /// Returns the layout of a group of `pages` pages, if such a group exists.
-pub(crate) fn layout(geometry: &Geometry, pages: usize) -> Option<Layout> {
+pub(crate) fn layout(geometry: &ArenaGeometry, pages: usize) -> Option<Layout> {
     let bytes = geometry.bytes(pages).filter(|_| pages != 0 && pages <= geometry.pages)?;
     Layout::from_size_align(bytes, geometry.group).ok()
 }
@@ -126,13 +93,13 @@ pub(crate) fn layout(geometry: &Geometry, pages: usize) -> Option<Layout> {
 /// access the whole group. The code that makes the pointer ensures this, and the methods rely on
 /// it. They take page numbers below the group's `pages`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct GroupPtr(NonNull<Group>);
+pub(crate) struct PageGroupPtr(NonNull<PageGroup>);
 
-impl GroupPtr {
+impl PageGroupPtr {
     /// # Safety
     /// G1, unless the pointer is null.
     #[inline]
-    pub(crate) unsafe fn from_raw(group: *mut Group) -> Option<Self> {
+    pub(crate) unsafe fn from_raw(group: *mut PageGroup) -> Option<Self> {
         NonNull::new(group).map(Self)
     }
 
@@ -143,7 +110,7 @@ impl GroupPtr {
     /// geometry's `group`. The group is not freed while the result is used.
     #[inline]
     pub(crate) unsafe fn around<P>(part: NonNull<P>, align: usize) -> Self {
-        let head = part.as_ptr().cast::<Group>().map_addr(|addr| addr & !(align - 1));
+        let head = part.as_ptr().cast::<PageGroup>().map_addr(|addr| addr & !(align - 1));
         // SAFETY: a live group has a base that is not null.
         Self(unsafe { NonNull::new_unchecked(head) })
     }
@@ -151,18 +118,11 @@ impl GroupPtr {
     /// Initialises a group in fresh memory: all slots are free, and no shard has it.
     ///
     /// # Safety
-    /// The caller owns `memory`, which has the layout of `pages` pages of this geometry. The
-    /// geometry is that of `store`.
-    pub(crate) unsafe fn create(
-        memory: NonNull<u8>,
-        geometry: &Geometry,
-        pages: usize,
-        store: *mut Store,
-    ) -> Self {
-        let head = Group {
+    /// The caller owns `memory`, which has the layout of `pages` pages of this geometry.
+    pub(crate) unsafe fn create(memory: NonNull<u8>, geometry: &ArenaGeometry, pages: usize) -> Self {
+        let head = PageGroup {
             record: OwnerPtr::null(),
             shard: OwnerPtr::null(),
-            store,
             pages,
             next: OwnerPtr::null(),
             prev: OwnerPtr::null(),
@@ -176,20 +136,10 @@ impl GroupPtr {
         for page in 0..pages {
             // SAFETY: the parts lie in the group after its head, at aligned offsets.
             unsafe { group.part(geometry.near, page).write(Near::new(geometry)) };
-            let far = Far {
-                #[cfg(target_has_atomic = "64")]
-                foreign: Foreign::new(),
-            };
             // SAFETY: the parts lie in the group after its head, at aligned offsets.
-            unsafe { group.part(geometry.far, page).write(far) };
-            let rare = Rare {
-                noted: OwnerU64::new(0),
-                counts: AtomicPtr::new(ptr::null_mut()),
-                #[cfg(ephemera_loom)]
-                slots: core::array::from_fn(|_| Witness::new()),
-            };
+            unsafe { group.part(geometry.far, page).write(Far::new()) };
             // SAFETY: the parts lie in the group after its head, at aligned offsets.
-            unsafe { group.part(geometry.rare, page).write(rare) };
+            unsafe { group.part(geometry.rare, page).write(Rare::new()) };
         }
         let bytes = geometry.bytes(pages).unwrap_or(geometry.first);
         // SAFETY: the bytes after the parts are slots that nobody uses.
@@ -198,7 +148,7 @@ impl GroupPtr {
     }
 
     #[inline]
-    pub(crate) fn as_ptr(self) -> *mut Group {
+    pub(crate) fn as_ptr(self) -> *mut PageGroup {
         self.0.as_ptr()
     }
 
@@ -220,26 +170,9 @@ impl GroupPtr {
     }
 
     #[inline]
-    pub(crate) fn shard(&self) -> &OwnerPtr<Shard> {
+    pub(crate) fn shard(&self) -> &OwnerPtr<()> {
         // SAFETY: G1; a reference to the word alone.
         unsafe { &(*self.as_ptr()).shard }
-    }
-
-    /// Returns the shard that has this group.
-    ///
-    /// # Safety
-    /// The group is bound: one of its slots was claimed and is not freed.
-    #[inline]
-    pub(crate) unsafe fn shard_of(self) -> ShardPtr {
-        // SAFETY: the shard of a bound group is not null.
-        let shard = unsafe { NonNull::new_unchecked(self.shard().get()) };
-        // SAFETY: S1: shards live as long as the store, and the store as long as its groups.
-        unsafe { ShardPtr::new(shard) }
-    }
-
-    pub(crate) fn store(self) -> *mut Store {
-        // SAFETY: G1; `store` never changes.
-        unsafe { (*self.as_ptr()).store }
     }
 
     pub(crate) fn pages(self) -> usize {
@@ -247,12 +180,12 @@ impl GroupPtr {
         unsafe { (*self.as_ptr()).pages }
     }
 
-    pub(crate) fn next(&self) -> &OwnerPtr<Group> {
+    pub(crate) fn next(&self) -> &OwnerPtr<PageGroup> {
         // SAFETY: G1; a reference to the word alone.
         unsafe { &(*self.as_ptr()).next }
     }
 
-    pub(crate) fn prev(&self) -> &OwnerPtr<Group> {
+    pub(crate) fn prev(&self) -> &OwnerPtr<PageGroup> {
         // SAFETY: G1; a reference to the word alone.
         unsafe { &(*self.as_ptr()).prev }
     }
@@ -267,11 +200,11 @@ impl GroupPtr {
     #[cfg(all(feature = "std", target_has_atomic = "64"))]
     #[inline]
     pub(crate) fn count_down(self, slots: usize) -> bool {
-        // ORDERING: AcqRel. Pairs with itself, in `GroupPtr::count_down`. Publishes: the end of use
-        // of the slots, to the thread that counts the last ones.
+        // ORDERING: AcqRel. Pairs with itself, in `PageGroupPtr::count_down`. Publishes: the end of
+        // use of the slots, to the thread that counts the last ones.
         const COUNT: Ordering =
             if cfg!(ephemera_weaken = "arena_out_relaxed") { Ordering::Relaxed } else { Ordering::AcqRel };
-        // ORDERING: `COUNT`. Pairs with `GroupPtr::count_down`.
+        // ORDERING: `COUNT`. Pairs with `PageGroupPtr::count_down`.
         self.out().fetch_sub(slots, COUNT) == slots
     }
 
@@ -304,28 +237,46 @@ impl GroupPtr {
 
     /// Tells loom that a slot is handed out, or that its user is about to free it.
     #[cfg(ephemera_loom)]
-    pub(crate) fn use_slot(self, geometry: &Geometry, page: usize, slot: usize) {
+    pub(crate) fn use_slot(self, geometry: &ArenaGeometry, page: usize, slot: usize) {
         let rare = self.part::<Rare>(geometry.rare, page);
         // SAFETY: G1; a reference to the witnesses alone.
         let slots = unsafe { &(*rare.as_ptr()).slots };
         slots[slot].write();
     }
 
+    #[inline]
+    pub(crate) fn near(self, geometry: &ArenaGeometry, page: usize) -> NearPtr {
+        // SAFETY: G1.
+        unsafe { NearPtr::new(self.part(geometry.near, page)) }
+    }
+
+    /// Returns the page that this near part belongs to.
+    #[inline]
+    pub(crate) fn page_of_near(self, geometry: &ArenaGeometry, near: NearPtr) -> usize {
+        (near.as_non_null().addr().get() - self.0.addr().get() - geometry.near) / size_of::<Near>()
+    }
+
+    /// Returns the group of the page that this near part belongs to.
+    pub(crate) fn of_near(geometry: &ArenaGeometry, near: NearPtr) -> Self {
+        // SAFETY: this module made the pointer, and G1 keeps the group from being freed.
+        unsafe { Self::around(near.as_non_null(), geometry.group) }
+    }
+
     #[cfg(target_has_atomic = "64")]
     #[inline]
-    pub(crate) fn far(self, geometry: &Geometry, page: usize) -> NonNull<Far> {
+    pub(crate) fn far(self, geometry: &ArenaGeometry, page: usize) -> NonNull<Far> {
         self.part(geometry.far, page)
     }
 
     /// Returns the page that this far part belongs to.
     #[cfg(target_has_atomic = "64")]
-    pub(crate) fn page_of_far(self, geometry: &Geometry, far: NonNull<Far>) -> usize {
+    pub(crate) fn page_of_far(self, geometry: &ArenaGeometry, far: NonNull<Far>) -> usize {
         (far.addr().get() - self.0.addr().get() - geometry.far) / size_of::<Far>()
     }
 
     /// Returns the slots of a page that remote frees have freed and the owner has not booked. For
     /// statistics.
-    pub(crate) fn unbooked(self, geometry: &Geometry, page: usize) -> u64 {
+    pub(crate) fn unbooked(self, geometry: &ArenaGeometry, page: usize) -> u64 {
         #[cfg(target_has_atomic = "64")]
         {
             let foreign = self.foreign(geometry, page);
@@ -340,44 +291,77 @@ impl GroupPtr {
     }
 
     #[cfg(target_has_atomic = "64")]
-    fn foreign(&self, geometry: &Geometry, page: usize) -> &Foreign<Far> {
+    fn foreign(&self, geometry: &ArenaGeometry, page: usize) -> &Foreign<Far> {
         let far = self.far(geometry, page);
         // SAFETY: G1; a reference to the foreign words alone, which are atomics.
         unsafe { &(*far.as_ptr()).foreign }
     }
 
     /// Returns the word of slots that a look has counted, after the arena's drop.
-    pub(crate) fn noted(&self, geometry: &Geometry, page: usize) -> &OwnerU64 {
+    pub(crate) fn noted(&self, geometry: &ArenaGeometry, page: usize) -> &OwnerU64 {
         let rare = self.part::<Rare>(geometry.rare, page);
         // SAFETY: G1; a reference to the word alone.
         unsafe { &(*rare.as_ptr()).noted }
     }
 
+    #[inline]
+    fn counts(&self, geometry: &ArenaGeometry, page: usize) -> &PageCounts {
+        let rare = self.part::<Rare>(geometry.rare, page);
+        // SAFETY: G1; a reference to the word alone.
+        unsafe { &(*rare.as_ptr()).counts }
+    }
+
+    /// Returns the counts of a slot that has a counted handle.
+    ///
+    /// # Safety
+    /// A call of [`PageGroupPtr::make_counts`] for this page happened before this one.
+    #[inline]
+    pub(crate) unsafe fn count(&self, geometry: &ArenaGeometry, page: usize, slot: usize) -> &Count {
+        // SAFETY: the caller guarantees that the page got its counts.
+        unsafe { self.counts(geometry, page).of(slot) }
+    }
+
+    /// Returns the counts of a slot that the caller owns. Allocates the page's array if the slot is
+    /// the page's first counted one.
+    ///
+    /// # Errors
+    /// [`Refused`] if the account has no room for the array.
+    pub(crate) fn make_counts(
+        &self,
+        account: &Account,
+        geometry: &ArenaGeometry,
+        page: usize,
+        slot: usize,
+    ) -> Result<&Count, Refused> {
+        self.counts(geometry, page).make(account, geometry)?;
+        // SAFETY: the page has its array now.
+        Ok(unsafe { self.count(geometry, page, slot) })
+    }
+
     /// Returns the address of a page's slot 0.
     #[inline]
-    pub(crate) fn base(self, geometry: &Geometry, page: usize) -> NonNull<u8> {
+    pub(crate) fn base(self, geometry: &ArenaGeometry, page: usize) -> NonNull<u8> {
         self.at(geometry.page_offset(page))
     }
 
     /// Frees the group. No other thread may touch it from here on.
     ///
     /// # Safety
-    /// No slot is in use, no list has the group, and it was made for `store`.
-    pub(crate) unsafe fn release(self, store: &Store) {
-        let geometry = store.geometry();
+    /// No slot is in use, no list has the group, and its memory was acquired from `account`.
+    pub(crate) unsafe fn release(self, account: &Account, geometry: &ArenaGeometry) {
         // SAFETY: G1; a reference to the witness alone, the last one.
         unsafe { &(*self.as_ptr()).witness }.end();
         let pages = self.pages();
         for page in 0..pages {
             #[cfg(target_has_atomic = "64")]
             self.foreign(geometry, page).end();
-            // SAFETY: no slot of the page has a handle.
-            unsafe { self.release_counts(store, page) };
+            // SAFETY: no slot of the page has a handle, and `make_counts` had the same arguments.
+            unsafe { self.counts(geometry, page).release(account, geometry) };
         }
         if let Some(layout) = layout(geometry, pages) {
             // SAFETY: the group was acquired with this layout, and the caller guarantees that
             // nobody uses it.
-            unsafe { store.account().release(self.0.cast(), layout) };
+            unsafe { account.release(self.0.cast(), layout) };
         }
     }
 }

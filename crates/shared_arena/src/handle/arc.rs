@@ -5,7 +5,8 @@ use core::mem::ManuallyDrop;
 use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::ptr::NonNull;
 
-use super::{AllocArc, Weak};
+use super::sealed::Sealed;
+use super::weak::Weak;
 use crate::counts::Count;
 use crate::slot::count_of;
 
@@ -180,6 +181,23 @@ impl<T> ArenaArc<T> {
         // SAFETY: the slot has a value, and no other handle can reach it.
         unsafe { self.place.drop_in_place() };
     }
+}
+
+impl<T> Weak<T> {
+    /// Returns a strong handle, or `None` if the value was dropped.
+    #[must_use]
+    pub fn upgrade(&self) -> Option<ArenaArc<T>> {
+        // SAFETY: H1: `upgrade` counted the new handle, and the slot has a value while the strong
+        // count is not zero.
+        self.count().upgrade().then(|| unsafe { ArenaArc::adopt(self.place()) })
+    }
+}
+
+/// An arena that makes [`ArenaArc`] handles: [`SharedArena`](crate::SharedArena) and
+/// [`Arena`](crate::Arena).
+pub trait AllocArc<T>: Sealed {
+    /// Puts a value into the arena.
+    fn new_arc(&self, value: T) -> ArenaArc<T>;
 }
 
 impl<T> Clone for ArenaArc<T> {

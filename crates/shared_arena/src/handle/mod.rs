@@ -9,19 +9,20 @@ mod arc;
 mod arena_box;
 mod pool_box;
 mod rc;
-mod source;
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 mod weak;
 
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
-pub use arc::ArenaArc;
+pub use arc::{AllocArc, ArenaArc};
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 pub use arena_box::ArenaBox;
 pub use pool_box::PoolBox;
-pub use rc::ArenaRc;
-#[cfg(all(feature = "std", target_has_atomic = "64"))]
-pub use source::AllocArc;
-pub use source::AllocRc;
-pub(crate) use source::sealed;
+pub use rc::{AllocRc, ArenaRc};
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 pub use weak::Weak;
+
+pub(crate) mod sealed {
+    /// Implemented only by the arenas of this crate.
+    #[expect(unnameable_types, reason = "that is how a trait is sealed")]
+    pub trait Sealed {}
+}

@@ -1,6 +1,6 @@
 //! Defines the handle that owns its value, for pools of one thread.
 
-use crate::slot::Single;
+use crate::slot::OneThread;
 
 boxed! {
     /// A value in a [`Pool`](crate::Pool). The handle owns it like a `Box`, and drops it. It may
@@ -31,5 +31,5 @@ boxed! {
     /// fn sync<T: Sync>() {}
     /// sync::<PoolBox<u8>>();
     /// ```
-    PoolBox, Single
+    PoolBox, OneThread
 }

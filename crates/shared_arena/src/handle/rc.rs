@@ -5,9 +5,9 @@ use core::mem::ManuallyDrop;
 use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::ptr::NonNull;
 
-use super::AllocRc;
+use super::sealed::Sealed;
 use crate::counts::Count;
-use crate::slot::{Either, Slot, count_of};
+use crate::slot::{ClaimedSlot, Either, count_of};
 
 /// A value in a [`Pool`](crate::Pool), `Arena` or `SharedArena` that several handles on one thread
 /// share, like an `Rc`.
@@ -123,7 +123,7 @@ impl<T> ArenaRc<T> {
         }
         let place = ManuallyDrop::new(this).place;
         // SAFETY: the only handle is forgotten, so this guard owns the slot.
-        let slot: Slot<T, Either> = unsafe { Slot::adopt(place) };
+        let slot: ClaimedSlot<T, Either> = unsafe { ClaimedSlot::adopt(place) };
         // SAFETY: the slot has a value, which is read once.
         let value = unsafe { place.read() };
         drop(slot);
@@ -157,11 +157,17 @@ impl<T> ArenaRc<T> {
     fn drop_last(&mut self) {
         // SAFETY: the last handle is being dropped, so this guard owns the slot. It frees it even
         // if the value's destructor unwinds.
-        let slot: Slot<T, Either> = unsafe { Slot::adopt(self.place) };
+        let slot: ClaimedSlot<T, Either> = unsafe { ClaimedSlot::adopt(self.place) };
         // SAFETY: the slot has a value, and no other handle can reach it.
         unsafe { self.place.drop_in_place() };
         drop(slot);
     }
+}
+
+/// An arena that makes [`ArenaRc`] handles: every arena of this crate.
+pub trait AllocRc<T>: Sealed {
+    /// Puts a value into the arena.
+    fn new_rc(&self, value: T) -> ArenaRc<T>;
 }
 
 impl<T> Clone for ArenaRc<T> {

@@ -90,10 +90,10 @@ macro_rules! boxed {
 
             /// Returns a guard that frees the slot, without dropping the value.
             #[inline]
-            fn into_slot(this: Self) -> crate::slot::Slot<T, $home> {
+            fn into_slot(this: Self) -> crate::slot::ClaimedSlot<T, $home> {
                 let place = core::mem::ManuallyDrop::new(this).place;
                 // SAFETY: H1: the handle owned the slot alone, and is forgotten.
-                unsafe { crate::slot::Slot::adopt(place) }
+                unsafe { crate::slot::ClaimedSlot::adopt(place) }
             }
 
             /// Returns the value and frees its slot.
@@ -150,7 +150,7 @@ macro_rules! boxed {
             fn drop(&mut self) {
                 // SAFETY: H1: this handle owns the slot, and the guard frees it even if the value's
                 // destructor unwinds.
-                let slot: crate::slot::Slot<T, $home> = unsafe { crate::slot::Slot::adopt(self.place) };
+                let slot: crate::slot::ClaimedSlot<T, $home> = unsafe { crate::slot::ClaimedSlot::adopt(self.place) };
                 // SAFETY: H1: the slot has a value, and only this handle can reach it.
                 unsafe { self.place.drop_in_place() };
                 drop(slot);

@@ -5,12 +5,11 @@ use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
-use super::ArenaArc;
 use crate::counts::Count;
-use crate::slot::{Slot, Threads, count_of};
+use crate::slot::{ClaimedSlot, Threads, count_of};
 
-/// A handle to a value that [`ArenaArc`] handles share. It does not keep the value live, but it
-/// keeps its slot.
+/// A handle to a value that [`ArenaArc`](super::ArenaArc) handles share. It does not keep the value
+/// live, but it keeps its slot.
 ///
 /// # Examples
 ///
@@ -43,17 +42,14 @@ impl<T> Weak<T> {
     }
 
     #[inline]
-    fn count(&self) -> &Count {
-        // SAFETY: H2: the counts include this handle.
-        unsafe { count_of(self.place) }
+    pub(super) fn place(&self) -> NonNull<T> {
+        self.place
     }
 
-    /// Returns a strong handle, or `None` if the value was dropped.
-    #[must_use]
-    pub fn upgrade(&self) -> Option<ArenaArc<T>> {
-        // SAFETY: H1: `upgrade` counted the new handle, and the slot has a value while the strong
-        // count is not zero.
-        self.count().upgrade().then(|| unsafe { ArenaArc::adopt(self.place) })
+    #[inline]
+    pub(super) fn count(&self) -> &Count {
+        // SAFETY: H2: the counts include this handle.
+        unsafe { count_of(self.place) }
     }
 
     /// Returns the number of strong handles at this moment.
@@ -103,7 +99,7 @@ impl<T> Drop for Weak<T> {
         if self.count().drop_weak() {
             // SAFETY: no handle of any kind is left, so the value was dropped and this guard owns
             // the slot.
-            drop(unsafe { Slot::<T, Threads>::adopt(self.place) });
+            drop(unsafe { ClaimedSlot::<T, Threads>::adopt(self.place) });
         }
     }
 }

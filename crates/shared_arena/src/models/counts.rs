@@ -12,36 +12,36 @@ use crate::counts::Count;
 
 /// A slot with a value that several handles share. The `Arc` only keeps the memory until the model
 /// ends.
-struct Shared {
+struct SharedCounts {
     count: Count,
-    value: UnsafeCell<Value>,
+    value: UnsafeCell<ModelValue>,
     slot: UnsafeCell<bool>,
 }
 
 #[derive(PartialEq, Debug)]
-enum Value {
+enum ModelValue {
     Alive(u32),
     Gone,
 }
 
-impl Shared {
+impl SharedCounts {
     fn new() -> Arc<Self> {
         let count = Count::new();
         count.start();
-        Arc::new(Self { count, value: UnsafeCell::new(Value::Alive(7)), slot: UnsafeCell::new(true) })
+        Arc::new(Self { count, value: UnsafeCell::new(ModelValue::Alive(7)), slot: UnsafeCell::new(true) })
     }
 
     fn read(&self) {
         self.value.with(|value| {
             // SAFETY: loom reports a race before this read.
-            assert!(unsafe { &*value } != &Value::Gone, "the value was read after its drop");
+            assert!(unsafe { &*value } != &ModelValue::Gone, "the value was read after its drop");
         });
     }
 
     fn write(&self) {
         self.value.with_mut(|value| {
             // SAFETY: loom reports a race before this access.
-            let Value::Alive(number) = (unsafe { &mut *value }) else {
+            let ModelValue::Alive(number) = (unsafe { &mut *value }) else {
                 panic!("the value was written after its drop")
             };
             *number += 1;
@@ -52,7 +52,7 @@ impl Shared {
         self.value.with_mut(|value| {
             // SAFETY: loom reports a race before this access.
             assert!(
-                replace(unsafe { &mut *value }, Value::Gone) != Value::Gone,
+                replace(unsafe { &mut *value }, ModelValue::Gone) != ModelValue::Gone,
                 "the value was dropped twice"
             );
         });
@@ -73,7 +73,7 @@ impl Shared {
             // Any value may use the slot from here on.
             self.value.with_mut(|value| {
                 // SAFETY: loom reports a race before this access.
-                assert!(unsafe { &*value } == &Value::Gone, "the slot was freed with a value in it");
+                assert!(unsafe { &*value } == &ModelValue::Gone, "the slot was freed with a value in it");
             });
             self.slot.with_mut(|slot| {
                 // SAFETY: loom reports a race before this access.
@@ -91,7 +91,7 @@ impl Shared {
 #[test]
 fn loom_the_last_strong_handle_drops_the_value() {
     check(3, || {
-        let shared = Shared::new();
+        let shared = SharedCounts::new();
         shared.count.clone_strong();
         shared.count.clone_strong();
         let others = [0, 1].map(|_| {
@@ -109,7 +109,7 @@ fn loom_the_last_strong_handle_drops_the_value() {
 #[test]
 fn loom_no_upgrade_succeeds_after_the_drop_of_the_value() {
     check(3, || {
-        let shared = Shared::new();
+        let shared = SharedCounts::new();
         shared.count.clone_weak();
         let there = Arc::clone(&shared);
         let other = thread::spawn(move || {
@@ -127,7 +127,7 @@ fn loom_no_upgrade_succeeds_after_the_drop_of_the_value() {
 #[test]
 fn loom_the_last_weak_handle_frees_the_slot() {
     check(3, || {
-        let shared = Shared::new();
+        let shared = SharedCounts::new();
         shared.count.clone_weak();
         shared.count.clone_weak();
         let others = [0, 1].map(|_| {
@@ -145,7 +145,7 @@ fn loom_the_last_weak_handle_frees_the_slot() {
 #[test]
 fn loom_the_only_handle_writes_after_the_others_read() {
     check(3, || {
-        let shared = Shared::new();
+        let shared = SharedCounts::new();
         shared.count.clone_strong();
         shared.count.clone_weak();
         let there = Arc::clone(&shared);

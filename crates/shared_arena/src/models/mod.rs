@@ -16,24 +16,25 @@ use loom::sync::Arc;
 use loom::thread;
 
 use crate::account::UNLIMITED;
-use crate::geometry::Geometry;
-use crate::group::{GroupPtr, Of};
+use crate::geometry::ArenaGeometry;
+use crate::group::{Of, PageGroupPtr};
 use crate::parked;
-use crate::shard::used;
+use crate::protocol;
+use crate::shard::{ShardPtr, used};
 use crate::stats::Stats;
-use crate::store::{Settings, Store};
-use crate::world::{self, Place, World, identity};
+use crate::store::{ArenaSettings, ArenaStore};
+use crate::world::{ArenaRecord, ArenaWorld, identity};
 
 /// The type of the slots. Pages have two slots, and groups two pages.
 type Value = u64;
-const GEOMETRY: &Geometry = &Of::<Value>::GEOMETRY;
+const GEOMETRY: &ArenaGeometry = &Of::<Value>::GEOMETRY;
 const _: () = assert!(GEOMETRY.slots == 2 && GEOMETRY.pages == 2, "models are small");
 
 /// A world with one arena.
 #[derive(Clone)]
 struct Model {
-    world: Arc<World>,
-    store: Sent<Store>,
+    world: Arc<ArenaWorld>,
+    store: Sent<ArenaStore>,
 }
 
 /// A pointer that is sent to another thread.
@@ -52,57 +53,57 @@ unsafe impl<T> Send for Sent<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for Sent<T> {}
 
-type Slot = Sent<Value>;
+type ClaimedSlot = Sent<Value>;
 
 /// A thread that holds a record, as `thread.rs` arranges with a thread-local.
 struct Thread<'w> {
     model: &'w Model,
-    lease: Option<Lease<'w, Place>>,
+    lease: Option<Lease<'w, ArenaRecord>>,
 }
 
 impl Model {
     fn new(capacity: usize) -> Self {
-        let records = core::array::from_fn(|_| Record::new(Place::new()));
-        let registry = Registry::new(records, Place::new);
+        let records = core::array::from_fn(|_| Record::new(ArenaRecord::new()));
+        let registry = Registry::new(records, ArenaRecord::new);
         for (number, record) in registry.records().enumerate() {
-            record.shard().enter(|| number + 1);
+            record.data().enter(|| number + 1);
         }
-        let model = Self { world: Arc::new(World::new(registry)), store: Self::new_store() };
+        let model = Self { world: Arc::new(ArenaWorld::new(registry)), store: Self::new_store() };
         model.store().reserve(capacity).unwrap();
         model
     }
 
-    fn new_store() -> Sent<Store> {
-        let settings = Settings { limit: UNLIMITED, trims: false };
-        Sent(Store::create(*GEOMETRY, settings, false).unwrap())
+    fn new_store() -> Sent<ArenaStore> {
+        let settings = ArenaSettings { limit: UNLIMITED, trims: false };
+        Sent(ArenaStore::create(*GEOMETRY, settings, false).unwrap())
     }
 
-    fn store(&self) -> &Store {
+    fn store(&self) -> &ArenaStore {
         // SAFETY: a model does not use its store after the arena and all slots are gone.
         unsafe { self.store.0.as_ref() }
     }
 
     fn start(&self) -> Thread<'_> {
         let lease = self.world.registry.lease_any().unwrap();
-        lease.record().shard().enter(|| unreachable!("all records have their seats"));
+        lease.record().data().enter(|| unreachable!("all records have their seats"));
         Thread { model: self, lease: Some(lease) }
     }
 
     /// Frees a slot as a thread without a record does, such as one at NOWHERE or GONE.
-    fn free_elsewhere(&self, slot: Slot) {
+    fn free_elsewhere(&self, slot: ClaimedSlot) {
         let nowhere = 0_u8;
         free(&self.world, (&raw const nowhere).cast(), slot);
     }
 
     fn shrink(&self) -> bool {
         // SAFETY: this thread holds no record.
-        unsafe { world::shrink(&self.world, self.store(), None) }
+        unsafe { protocol::shrink(&self.world, self.store(), None) }
     }
 
     /// Drops the arena on a thread that holds no record.
     fn close(&self) {
         // SAFETY: the model drops the arena once, and claims nothing afterwards.
-        unsafe { world::close(&self.world, self.store.0, None) };
+        unsafe { protocol::close(&self.world, self.store.0, None) };
     }
 
     /// Asserts that nothing is left, after all slots are freed and all threads have exited.
@@ -117,22 +118,23 @@ impl Model {
 }
 
 /// Frees a slot as the drop of an `ArenaBox` does.
-fn free(world: &World, here: *const (), slot: Slot) {
+fn free(world: &ArenaWorld, here: *const (), slot: ClaimedSlot) {
     // SAFETY: the caller has a slot of the group, so the group is live.
-    let group = unsafe { GroupPtr::around(slot.0, GEOMETRY.group) };
+    let group = unsafe { PageGroupPtr::around(slot.0, GEOMETRY.group) };
     if group.record().get().cast_const() == here {
         // SAFETY: a slot of the group is in use, so the group is bound.
-        let shard = unsafe { group.shard_of() };
+        let shard = unsafe { ShardPtr::of(group) };
         // SAFETY: the caller owns the slot and holds the shard's record.
         unsafe { shard.put(GEOMETRY, group, slot.0.cast()) };
     } else {
         used(GEOMETRY, slot.0.cast());
         let position = GEOMETRY.position(slot.0.addr().get() & (GEOMETRY.group - 1));
         // SAFETY: the caller owns the slot and does not use it again.
-        let last =
-            unsafe { world::give_back(world, group, group.far(GEOMETRY, position.page), 1 << position.slot) };
+        let last = unsafe {
+            protocol::give_back(world, group, group.far(GEOMETRY, position.page), 1 << position.slot)
+        };
         // SAFETY: `last` is what the line above returned.
-        last.into_iter().for_each(|last| unsafe { world::gone(world, group, last) });
+        last.into_iter().for_each(|last| unsafe { protocol::gone(world, group, last) });
     }
 }
 
@@ -146,7 +148,7 @@ impl Drop for Thread<'_> {
 }
 
 impl<'w> Thread<'w> {
-    fn record(&self) -> &'w Record<Place> {
+    fn record(&self) -> &'w Record<ArenaRecord> {
         self.lease.as_ref().unwrap().record()
     }
 
@@ -154,30 +156,30 @@ impl<'w> Thread<'w> {
     fn close(&self) {
         // SAFETY: this thread holds the record. The model drops the arena once, and claims nothing
         // afterwards.
-        unsafe { world::close(&self.model.world, self.model.store.0, Some(self.record())) };
+        unsafe { protocol::close(&self.model.world, self.model.store.0, Some(self.record())) };
     }
 
-    fn claim(&self) -> Slot {
+    fn claim(&self) -> ClaimedSlot {
         self.claim_from(self.model.store())
     }
 
-    fn claim_from(&self, store: &Store) -> Slot {
+    fn claim_from(&self, store: &ArenaStore) -> ClaimedSlot {
         let record = self.record();
-        let slot = store.shard(record.shard().seat()).and_then(|shard| shard.claim(GEOMETRY));
+        let slot = store.shard(record.data().seat()).and_then(|shard| shard.claim(GEOMETRY));
         let slot = slot.unwrap_or_else(|| {
             // SAFETY: this thread holds the record.
-            unsafe { world::claim_slow(&self.model.world, store, record) }.unwrap()
+            unsafe { protocol::claim_slow(&self.model.world, store, record) }.unwrap()
         });
         Sent(slot.cast())
     }
 
-    fn free(&self, slot: Slot) {
+    fn free(&self, slot: ClaimedSlot) {
         free(&self.model.world, identity(self.record()), slot);
     }
 
     fn shrink(&self) -> bool {
         // SAFETY: this thread holds the record.
-        unsafe { world::shrink(&self.model.world, self.model.store(), Some(self.record())) }
+        unsafe { protocol::shrink(&self.model.world, self.model.store(), Some(self.record())) }
     }
 }
 
@@ -357,11 +359,12 @@ fn loom_two_first_counted_handles_share_one_array() {
         let model = Model::new(0);
         let thread = model.start();
         let slots = [thread.claim(), thread.claim()];
-        let start = |model: &Model, slot: Slot| {
+        let start = |model: &Model, slot: ClaimedSlot| {
             // SAFETY: the slot is in use, so its group is live.
-            let group = unsafe { GroupPtr::around(slot.0, GEOMETRY.group) };
+            let group = unsafe { PageGroupPtr::around(slot.0, GEOMETRY.group) };
             let position = GEOMETRY.position(slot.0.addr().get() & (GEOMETRY.group - 1));
-            let count = group.make_counts(model.store(), GEOMETRY, position.page, position.slot).unwrap();
+            let count =
+                group.make_counts(model.store().account(), GEOMETRY, position.page, position.slot).unwrap();
             count.start();
             assert!(count.drop_strong() && count.drop_weak());
         };

@@ -11,60 +11,62 @@ use ephemera_prim::record::{FIRST, Lease, Record, Registry};
 
 use super::LOOKS;
 use crate::account::UNLIMITED;
-use crate::geometry::Geometry;
-use crate::group::{Far, GroupPtr, Of};
+use crate::geometry::ArenaGeometry;
+use crate::group::{Far, Of, PageGroupPtr};
 use crate::parked;
-use crate::store::{Settings, Store};
-use crate::world::{self, Place, World};
+use crate::protocol;
+use crate::shard::ShardPtr;
+use crate::store::{ArenaSettings, ArenaStore};
+use crate::world::{ArenaRecord, ArenaWorld};
 
-const GEOMETRY: &Geometry = &Of::<u64>::GEOMETRY;
+const GEOMETRY: &ArenaGeometry = &Of::<u64>::GEOMETRY;
 
-type Slot = NonNull<u8>;
+type ClaimedSlot = NonNull<u8>;
 
 /// The number of other parked arenas: more than one look handles.
 const OTHERS: usize = if cfg!(miri) { LOOKS + 2 } else { 50 };
 
-fn new_world() -> Box<World> {
-    let registry = Registry::new([const { Record::new(Place::new()) }; FIRST], Place::new);
+fn new_world() -> Box<ArenaWorld> {
+    let registry = Registry::new([const { Record::new(ArenaRecord::new()) }; FIRST], ArenaRecord::new);
     for (number, record) in registry.records().enumerate() {
-        record.shard().enter(|| number + 1);
+        record.data().enter(|| number + 1);
     }
-    Box::new(World::new(registry))
+    Box::new(ArenaWorld::new(registry))
 }
 
 /// Leases a record, as a thread of that world.
-fn lease(world: &World) -> Lease<'_, Place> {
+fn lease(world: &ArenaWorld) -> Lease<'_, ArenaRecord> {
     world.registry.lease_any().unwrap()
 }
 
 /// Creates an arena of that world.
-fn new_arena(world: &World) -> NonNull<Store> {
+fn new_arena(world: &ArenaWorld) -> NonNull<ArenaStore> {
     parked::look(world, None);
-    Store::create(*GEOMETRY, Settings { limit: UNLIMITED, trims: false }, false).unwrap()
+    ArenaStore::create(*GEOMETRY, ArenaSettings { limit: UNLIMITED, trims: false }, false).unwrap()
 }
 
-fn claim(world: &World, arena: NonNull<Store>, lease: &Lease<'_, Place>) -> Slot {
+fn claim(world: &ArenaWorld, arena: NonNull<ArenaStore>, lease: &Lease<'_, ArenaRecord>) -> ClaimedSlot {
     // SAFETY: a test drops its arenas after the last claim.
     let store = unsafe { arena.as_ref() };
-    let shard = store.shard(lease.record().shard().seat());
+    let shard = store.shard(lease.record().data().seat());
     // SAFETY: this thread has the lease.
-    let slow = || unsafe { world::claim_slow(world, store, lease.record()) }.unwrap();
+    let slow = || unsafe { protocol::claim_slow(world, store, lease.record()) }.unwrap();
     shard.and_then(|shard| shard.claim(GEOMETRY)).unwrap_or_else(slow)
 }
 
-fn close(world: &World, arena: NonNull<Store>) {
+fn close(world: &ArenaWorld, arena: NonNull<ArenaStore>) {
     // SAFETY: a test drops each arena once, and claims nothing from it later.
-    unsafe { world::close(world, arena, None) };
+    unsafe { protocol::close(world, arena, None) };
 }
 
 /// Returns the number of stores whose arena was dropped and that are not freed.
-fn stores(world: &World) -> usize {
+fn stores(world: &ArenaWorld) -> usize {
     world.parked.tally.stores.load(Relaxed)
 }
 
 /// Creates arenas with one slot in use each, and drops them as another thread would after the last
 /// claim. The owner does not look before that.
-fn park(world: &World, lease: &Lease<'_, Place>, arenas: usize) -> Vec<Slot> {
+fn park(world: &ArenaWorld, lease: &Lease<'_, ArenaRecord>, arenas: usize) -> Vec<ClaimedSlot> {
     let claimed = (0..arenas).map(|_| {
         let arena = new_arena(world);
         (arena, claim(world, arena, lease))
@@ -73,26 +75,26 @@ fn park(world: &World, lease: &Lease<'_, Place>, arenas: usize) -> Vec<Slot> {
     claimed.into_iter().map(|(arena, slot)| (close(world, arena), slot).1).collect()
 }
 
-fn place(slot: Slot) -> (GroupPtr, NonNull<Far>, u64) {
+fn place(slot: ClaimedSlot) -> (PageGroupPtr, NonNull<Far>, u64) {
     // SAFETY: the slot is in use, so its group is live.
-    let group = unsafe { GroupPtr::around(slot, GEOMETRY.group) };
+    let group = unsafe { PageGroupPtr::around(slot, GEOMETRY.group) };
     let position = GEOMETRY.position(slot.addr().get() & (GEOMETRY.group - 1));
     (group, group.far(GEOMETRY, position.page), 1 << position.slot)
 }
 
-fn give_back(world: &World, slot: Slot) {
+fn give_back(world: &ArenaWorld, slot: ClaimedSlot) {
     let (group, far, bit) = place(slot);
     // SAFETY: the slot is in use, and not used again.
-    let last = unsafe { world::give_back(world, group, far, bit) };
+    let last = unsafe { protocol::give_back(world, group, far, bit) };
     // SAFETY: `last` is what the line above returned.
-    last.into_iter().for_each(|last| unsafe { world::gone(world, group, last) });
+    last.into_iter().for_each(|last| unsafe { protocol::gone(world, group, last) });
 }
 
 /// Performs the second half of a free that saw the arena live: a local or a remote one.
-fn finish_free(world: &World, slot: Slot, local: bool) {
+fn finish_free(world: &ArenaWorld, slot: ClaimedSlot, local: bool) {
     let (group, far, bit) = place(slot);
     // SAFETY: the slot is in use, so its group is bound.
-    let shard = unsafe { group.shard_of() };
+    let shard = unsafe { ShardPtr::of(group) };
     if local {
         // SAFETY: this test has one thread, so it may act as the owner.
         unsafe { shard.put(GEOMETRY, group, slot) };

@@ -4,7 +4,7 @@ use core::ptr;
 
 use ephemera_prim::record::Record;
 
-use crate::world::Place;
+use crate::world::ArenaRecord;
 
 /// The role of a thread that visits the bag of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(crate) enum Visitor {
 
 impl Visitor {
     /// Returns the role of a thread that holds `mine`, if any.
-    pub(super) fn of(record: &Record<Place>, mine: Option<&Record<Place>>) -> Self {
+    pub(super) fn of(record: &Record<ArenaRecord>, mine: Option<&Record<ArenaRecord>>) -> Self {
         if mine.is_some_and(|mine| ptr::eq(mine, record)) { Self::Holder } else { Self::Passer }
     }
 

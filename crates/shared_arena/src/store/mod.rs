@@ -24,9 +24,8 @@ use ephemera_prim::word::OwnerPtr;
 
 use crate::account::Account;
 use crate::error::Refused;
-use crate::geometry::Geometry;
-use crate::group::{self, ALIVE, Group, GroupPtr};
-use crate::owner::bytes_of;
+use crate::geometry::ArenaGeometry;
+use crate::group::{self, ALIVE, PageGroup, PageGroupPtr};
 use crate::shard::ShardPtr;
 use segments::Segments;
 
@@ -48,7 +47,7 @@ const ENORMOUS: usize = match 1_usize.checked_shl(40) {
 
 /// The settings that a store is made with.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Settings {
+pub(crate) struct ArenaSettings {
     /// The most bytes that the store may hold.
     pub(crate) limit: usize,
     /// Whether idle groups are freed without a request.
@@ -58,14 +57,14 @@ pub(crate) struct Settings {
 /// The state that an arena and its handles share.
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct Store {
+pub(crate) struct ArenaStore {
     segments: Segments,
-    geometry: Geometry,
+    geometry: ArenaGeometry,
     account: Account,
     /// The pointer to this store that may access and free all of it.
-    this: NonNull<Store>,
+    this: NonNull<ArenaStore>,
     /// Empty groups that no shard has. The gate protects the list.
-    unbound: OwnerPtr<Group>,
+    unbound: OwnerPtr<PageGroup>,
     /// A thread passes it to take groups off a list, or to walk along the lists.
     gate: Gate,
     epoch: Epoch,
@@ -87,20 +86,20 @@ fn this_copy() -> *const () {
     (&raw const COPY).cast()
 }
 
-impl Store {
+impl ArenaStore {
     /// Allocates a store without groups.
     ///
     /// # Errors
     /// [`Refused`] if the limit or the global allocator has no room for it.
     pub(crate) fn create(
-        geometry: Geometry,
-        settings: Settings,
+        geometry: ArenaGeometry,
+        settings: ArenaSettings,
         single: bool,
     ) -> Result<NonNull<Self>, Refused> {
         let account = Account::new(settings.limit);
         let place = account.acquire(Layout::new::<Self>())?.cast::<Self>();
         let store = Self {
-            segments: segments::none(),
+            segments: Segments::none(),
             geometry,
             account,
             this: place,
@@ -118,7 +117,7 @@ impl Store {
     }
 
     #[inline]
-    pub(crate) fn geometry(&self) -> &Geometry {
+    pub(crate) fn geometry(&self) -> &ArenaGeometry {
         &self.geometry
     }
 
@@ -176,13 +175,50 @@ impl Store {
     }
 
     /// Allocates a group that no shard has.
-    pub(crate) fn make_group(&self, pages: usize) -> Result<GroupPtr, Refused> {
-        let Some(layout) = group::layout(&self.geometry, pages) else {
-            return Err(self.account.refused(bytes_of(&self.geometry, pages)));
-        };
+    pub(crate) fn make_group(&self, pages: usize) -> Result<PageGroupPtr, Refused> {
+        let layout = group::layout(&self.geometry, pages).ok_or_else(|| self.account.refused(usize::MAX))?;
         let memory = self.account.acquire(layout)?;
         // SAFETY: the fresh memory has this layout.
-        Ok(unsafe { GroupPtr::create(memory, &self.geometry, pages, self.this.as_ptr()) })
+        Ok(unsafe { PageGroupPtr::create(memory, &self.geometry, pages) })
+    }
+
+    /// Frees a group. No other thread may touch it from here on.
+    ///
+    /// # Safety
+    /// No slot of the group is in use, no list has it, and this store made it.
+    pub(crate) unsafe fn release_group(&self, group: PageGroupPtr) {
+        // SAFETY: the caller guarantees that nobody uses the group, and `make_group` acquired it.
+        unsafe { group.release(&self.account, &self.geometry) };
+    }
+
+    /// Returns the shard in this seat, if there is one. Only the thread that has the seat calls
+    /// this.
+    #[cfg(all(feature = "std", target_has_atomic = "64"))]
+    #[inline]
+    pub(crate) fn shard(&self, seat: Seat) -> Option<ShardPtr> {
+        self.segments.shard(seat)
+    }
+
+    /// Returns the shard in this seat, and makes it if necessary.
+    ///
+    /// # Safety
+    /// The caller has the seat: it holds the record, or it is the pool's only thread.
+    pub(crate) unsafe fn make_shard(&self, seat: Seat, record: *const ()) -> Result<ShardPtr, Refused> {
+        let this = self.this.as_ptr().cast_const().cast();
+        // SAFETY: the caller has the seat, and the segments are this store's.
+        unsafe { self.segments.make_shard(&self.account, seat, record, this) }
+    }
+
+    /// Returns all shards, of every seat.
+    pub(crate) fn shards(&self) -> impl Iterator<Item = ShardPtr> {
+        self.segments.shards()
+    }
+
+    /// Returns the store that a shard belongs to.
+    #[inline]
+    pub(crate) fn of(shard: ShardPtr) -> NonNull<Self> {
+        // SAFETY: a shard is made with the pointer to its live store, which is not null.
+        unsafe { NonNull::new_unchecked(shard.store().cast_mut().cast()) }
     }
 
     /// Allocates groups for `slots` values, for any shard to bind.
@@ -207,7 +243,7 @@ impl Store {
                 Some(_pass) => self.push_unbound(group),
                 // SAFETY: the group was just made, and no other thread has seen it. Only the child
                 // of a fork finds the gate shut for this long.
-                None => unsafe { group.release(self) },
+                None => unsafe { self.release_group(group) },
             }
             pages -= some;
         }
@@ -215,7 +251,7 @@ impl Store {
     }
 
     /// Adds an empty group to those that any shard may bind. The caller has passed the gate.
-    pub(crate) fn push_unbound(&self, group: GroupPtr) {
+    pub(crate) fn push_unbound(&self, group: PageGroupPtr) {
         group.next().set(self.unbound.get());
         self.unbound.set(group.as_ptr());
     }
@@ -230,7 +266,7 @@ impl Store {
     pub(crate) fn pop_unbound(
         &self,
         enter: fn(&Self) -> Option<Pass<'_>>,
-        bind: impl FnOnce(GroupPtr),
+        bind: impl FnOnce(PageGroupPtr),
     ) -> Option<()> {
         let weak = cfg!(ephemera_weaken = "arena_bind_beside_another");
         let pass = if weak { None } else { enter(self) };
@@ -238,7 +274,7 @@ impl Store {
             return None;
         }
         // SAFETY: G1: groups on the list are live while this thread is inside the gate.
-        let group = unsafe { GroupPtr::from_raw(self.unbound.get()) }?;
+        let group = unsafe { PageGroupPtr::from_raw(self.unbound.get()) }?;
         self.unbound.set(group.next().get());
         bind(group);
         Some(())
@@ -267,13 +303,13 @@ impl Store {
     ///
     /// # Safety
     /// The groups are empty, and no other thread has a pointer to them.
-    pub(crate) unsafe fn release_list(&self, mut list: *mut Group) -> usize {
+    pub(crate) unsafe fn release_list(&self, mut list: *mut PageGroup) -> usize {
         let mut count = 0;
         // SAFETY: G1: no other thread frees these groups.
-        while let Some(group) = unsafe { GroupPtr::from_raw(list) } {
+        while let Some(group) = unsafe { PageGroupPtr::from_raw(list) } {
             list = group.next().get();
             // SAFETY: the caller guarantees that the group is empty and unreachable.
-            unsafe { group.release(self) };
+            unsafe { self.release_group(group) };
             count += 1;
         }
         count
@@ -281,11 +317,11 @@ impl Store {
 
     /// Calls `visit` for every group and the shard that has it. The caller is inside the gate, or
     /// is the only user of the store.
-    pub(crate) fn walk(&self, mut visit: impl FnMut(Option<ShardPtr>, GroupPtr)) {
+    pub(crate) fn walk(&self, mut visit: impl FnMut(Option<ShardPtr>, PageGroupPtr)) {
         let lists = self.shards().map(|shard| (Some(shard), shard.groups().follow()));
         for (shard, mut at) in lists.chain(core::iter::once((None, self.unbound.get()))) {
             // SAFETY: G1: no group leaves its list while the caller is inside the gate.
-            while let Some(group) = unsafe { GroupPtr::from_raw(at) } {
+            while let Some(group) = unsafe { PageGroupPtr::from_raw(at) } {
                 group.touch();
                 at = group.next().get();
                 visit(shard, group);
@@ -312,7 +348,7 @@ impl Store {
     }
 
     /// Returns the number of parts of a dropped arena that are left.
-    #[cfg(all(test, not(ephemera_loom)))]
+    #[cfg(all(test, feature = "std", not(ephemera_loom)))]
     pub(crate) fn parts(&self) -> usize {
         self.left.load(Ordering::Relaxed)
     }
@@ -326,7 +362,7 @@ impl Store {
         // it is copied before it is freed.
         let this = unsafe { store.as_ref() };
         // SAFETY: the caller is the only user, and no group is left.
-        unsafe { this.release_shards() };
+        unsafe { this.segments.release(&this.account) };
         let layout = Layout::new::<Self>();
         ephemera_prim::invariant!(this.account.held() == layout.size(), "a store leaves memory behind");
         // SAFETY: `create` acquired the store with this layout, and `this` is not used again.

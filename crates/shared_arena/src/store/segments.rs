@@ -8,7 +8,7 @@ use ephemera_prim::sync::{AtomicPtr, Ordering};
 use ephemera_prim::witness::Witness;
 use ephemera_prim::word::OwnerPtr;
 
-use super::Store;
+use crate::account::Account;
 use crate::error::Refused;
 use crate::shard::{Shard, ShardPtr};
 
@@ -39,12 +39,12 @@ impl Seat {
 
 /// One place in a segment, for one shard.
 #[derive(Debug)]
-pub(super) struct Place {
+struct SegmentCell {
     shard: OwnerPtr<Shard>,
     witness: Witness,
 }
 
-impl Place {
+impl SegmentCell {
     fn new() -> Self {
         let this = Self { shard: OwnerPtr::null(), witness: Witness::new() };
         this.witness.write();
@@ -52,21 +52,23 @@ impl Place {
     }
 }
 
-/// The segments of a store.
-pub(super) type Segments = [AtomicPtr<Place>; SEGMENTS];
+/// The segments of a store. They live as long as the store.
+#[derive(Debug)]
+#[repr(transparent)]
+pub(super) struct Segments([AtomicPtr<SegmentCell>; SEGMENTS]);
 
-/// Creates the array without segments.
-pub(super) fn none() -> Segments {
-    core::array::from_fn(|_| AtomicPtr::new(ptr::null_mut()))
-}
+impl Segments {
+    /// Creates the array without segments.
+    pub(super) fn none() -> Self {
+        Self(core::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())))
+    }
 
-impl Store {
     /// Returns the shard in this seat, if there is one. Only the thread that has the seat calls
     /// this.
     #[inline]
-    pub(crate) fn shard(&self, seat: Seat) -> Option<ShardPtr> {
+    pub(super) fn shard(&self, seat: Seat) -> Option<ShardPtr> {
         // ORDERING: `SEE`. Pairs with the Release in `publish`.
-        let segment = self.segments[seat.segment % SEGMENTS].load(SEE);
+        let segment = self.0[seat.segment % SEGMENTS].load(SEE);
         if segment.is_null() {
             return None;
         }
@@ -76,64 +78,71 @@ impl Store {
         unsafe { ShardPtr::from_raw(place.shard.get()) }
     }
 
-    /// Returns the shard in this seat, and makes it if necessary.
+    /// Returns the shard in this seat. If there is none, makes one for `store` and `record`.
     ///
     /// # Safety
-    /// The caller has the seat: it holds the record, or it is the pool's only thread.
-    pub(crate) unsafe fn make_shard(&self, seat: Seat, record: *const ()) -> Result<ShardPtr, Refused> {
+    /// The caller has the seat: it holds the record, or it is the pool's only thread. `account` is
+    /// that of `store`, whose segments these are.
+    pub(super) unsafe fn make_shard(
+        &self,
+        account: &Account,
+        seat: Seat,
+        record: *const (),
+        store: *const (),
+    ) -> Result<ShardPtr, Refused> {
         if let Some(shard) = self.shard(seat) {
             return Ok(shard);
         }
         if seat == Seat::NOBODYS || seat.segment >= SEGMENTS {
-            return Err(self.account.refused(usize::MAX));
+            return Err(account.refused(usize::MAX));
         }
-        let segment = self.make_segment(seat.segment)?;
+        let segment = self.make_segment(account, seat.segment)?;
         let layout = Layout::new::<Shard>();
-        let shard = self.account.acquire(layout)?.cast::<Shard>();
+        let shard = account.acquire(layout)?.cast::<Shard>();
         // The global allocator may itself use this arena, and have made the shard during the call
         // above.
         if let Some(there) = self.shard(seat) {
             // SAFETY: the shard was just acquired with this layout.
-            unsafe { self.account.release(shard.cast(), layout) };
+            unsafe { account.release(shard.cast(), layout) };
             return Ok(there);
         }
         // SAFETY: the fresh memory has this layout.
-        unsafe { shard.write(Shard::new(record, self.this.as_ptr())) };
+        unsafe { shard.write(Shard::new(record, store)) };
         // SAFETY: `Seat` names a place that exists in its segment, and only the caller writes to
         // it.
         let place = unsafe { place(segment, seat.at) };
         place.shard.publish(shard.as_ptr());
-        self.shard(seat).ok_or_else(|| self.account.refused(0))
+        self.shard(seat).ok_or_else(|| account.refused(0))
     }
 
-    fn make_segment(&self, number: usize) -> Result<*mut Place, Refused> {
-        let head = &self.segments[number];
+    fn make_segment(&self, account: &Account, number: usize) -> Result<*mut SegmentCell, Refused> {
+        let head = &self.0[number];
         // ORDERING: `SEE`. Pairs with the Release in `publish`.
         let there = head.load(SEE);
         if !there.is_null() {
             return Ok(there);
         }
-        let layout = segment_layout(number).ok_or_else(|| self.account.refused(usize::MAX))?;
-        let segment = self.account.acquire(layout)?.cast::<Place>();
+        let layout = segment_layout(number).ok_or_else(|| account.refused(usize::MAX))?;
+        let segment = account.acquire(layout)?.cast::<SegmentCell>();
         for at in 0..FIRST << number {
             // SAFETY: the fresh memory has room for `FIRST << number` places.
             let place = unsafe { segment.add(at) };
             // SAFETY: the place lies in the fresh memory.
-            unsafe { place.write(Place::new()) };
+            unsafe { place.write(SegmentCell::new()) };
         }
         match publish(head, segment.as_ptr()) {
             Ok(()) => Ok(segment.as_ptr()),
             Err(other) => {
                 // SAFETY: the segment was acquired above, and no other thread has seen it.
-                unsafe { self.account.release(segment.cast(), layout) };
+                unsafe { account.release(segment.cast(), layout) };
                 Ok(other)
             }
         }
     }
 
     /// Returns all shards, of every seat.
-    pub(crate) fn shards(&self) -> impl Iterator<Item = ShardPtr> {
-        let places = self.segments.iter().enumerate().flat_map(|(number, segment)| {
+    pub(super) fn shards(&self) -> impl Iterator<Item = ShardPtr> {
+        let places = self.0.iter().enumerate().flat_map(|(number, segment)| {
             // ORDERING: `SEE`. Pairs with the Release in `publish`.
             let segment = segment.load(SEE);
             let places = if segment.is_null() { 0 } else { FIRST << number };
@@ -146,7 +155,7 @@ impl Store {
 
     /// Tells loom that no thread looks for a shard in this segment any more.
     fn end_places(&self, number: usize) {
-        let segment = self.segments[number].load(Ordering::Relaxed);
+        let segment = self.0[number].load(Ordering::Relaxed);
         let places = if segment.is_null() { 0 } else { FIRST << number };
         for at in 0..places {
             // SAFETY: the segment has this number of places.
@@ -157,22 +166,22 @@ impl Store {
     /// Frees all shards and segments.
     ///
     /// # Safety
-    /// No other thread uses the store again, and no shard has a group.
-    pub(super) unsafe fn release_shards(&self) {
+    /// No other thread uses the store again, no shard has a group, and `account` is the store's.
+    pub(super) unsafe fn release(&self, account: &Account) {
         for shard in self.shards() {
             if let Some(place) = NonNull::new(shard.as_ptr()) {
                 // SAFETY: the shard was acquired with this layout, and nobody uses it.
-                unsafe { self.account.release(place.cast(), Layout::new::<Shard>()) };
+                unsafe { account.release(place.cast(), Layout::new::<Shard>()) };
             }
         }
-        for (number, segment) in self.segments.iter().enumerate() {
+        for (number, segment) in self.0.iter().enumerate() {
             let segment = NonNull::new(segment.load(Ordering::Relaxed));
             if cfg!(ephemera_loom) {
                 self.end_places(number);
             }
             if let (Some(segment), Some(layout)) = (segment, segment_layout(number)) {
                 // SAFETY: the segment was acquired with this layout, and nobody uses it.
-                unsafe { self.account.release(segment.cast(), layout) };
+                unsafe { account.release(segment.cast(), layout) };
             }
         }
     }
@@ -184,7 +193,7 @@ impl Store {
 /// The segment was published to this thread and has more places than `at`. It lives as long as its
 /// store, and the result is not used longer.
 #[inline]
-unsafe fn place<'s>(segment: *mut Place, at: usize) -> &'s Place {
+unsafe fn place<'s>(segment: *mut SegmentCell, at: usize) -> &'s SegmentCell {
     // SAFETY: the caller guarantees that the segment has this place.
     let place = unsafe { segment.add(at) };
     // SAFETY: the place was made with the segment, and nothing borrows it mutably.
@@ -195,7 +204,7 @@ unsafe fn place<'s>(segment: *mut Place, at: usize) -> &'s Place {
 
 fn segment_layout(number: usize) -> Option<Layout> {
     let places = FIRST.checked_shl(u32::try_from(number).ok()?)?;
-    Layout::array::<Place>(places).ok()
+    Layout::array::<SegmentCell>(places).ok()
 }
 
 // ORDERING: Acquire. Pairs with the Release in `publish`, which publishes the initialised segment.
@@ -204,17 +213,17 @@ const SEE: Ordering =
 
 /// Gives the store a segment. If another thread was faster, returns that thread's segment.
 #[cfg(target_has_atomic = "ptr")]
-fn publish(head: &AtomicPtr<Place>, segment: *mut Place) -> Result<(), *mut Place> {
-    // ORDERING: Release. Pairs with the Acquire in `Store::shard`. Publishes: the segment.
+fn publish(head: &AtomicPtr<SegmentCell>, segment: *mut SegmentCell) -> Result<(), *mut SegmentCell> {
+    // ORDERING: Release. Pairs with the Acquire in `Segments::shard`. Publishes: the segment.
     const PUBLISH: Ordering =
         if cfg!(ephemera_weaken = "segment_publish_relaxed") { Ordering::Relaxed } else { Ordering::Release };
-    // ORDERING: `PUBLISH`, and `SEE` where another thread was first. Pairs with `Store::shard`.
+    // ORDERING: `PUBLISH`, and `SEE` where another thread was first. Pairs with `Segments::shard`.
     head.compare_exchange(ptr::null_mut(), segment, PUBLISH, SEE).map(drop)
 }
 
 /// Without compare-and-swap, all types are for one thread.
 #[cfg(not(target_has_atomic = "ptr"))]
-fn publish(head: &AtomicPtr<Place>, segment: *mut Place) -> Result<(), *mut Place> {
+fn publish(head: &AtomicPtr<SegmentCell>, segment: *mut SegmentCell) -> Result<(), *mut SegmentCell> {
     head.store(segment, Ordering::Relaxed);
     Ok(())
 }

@@ -43,18 +43,18 @@ macro_rules! pooled_allocator {
 
         impl $name {
             #[inline]
-            fn __here() -> &'static $crate::__private::LocalKey<$crate::__private::Here> {
+            fn __cell() -> &'static $crate::__private::LocalKey<$crate::__private::FamilyCell> {
                 $crate::__private::thread_local! {
-                    static HERE: $crate::__private::Here = const { $crate::__private::Here::nowhere() };
+                    static CELL: $crate::__private::FamilyCell = const { $crate::__private::FamilyCell::nowhere() };
                 }
-                &HERE
+                &CELL
             }
 
             #[inline]
             fn __family() -> &'static $crate::__private::Family {
                 static FAMILY: $crate::__private::Family =
                     // SAFETY: the thread-local of this allocator alone.
-                    unsafe { $crate::__private::Family::of_classes($name::__here) };
+                    unsafe { $crate::__private::Family::of_classes($name::__cell) };
                 &FAMILY
             }
 
@@ -70,7 +70,7 @@ macro_rules! pooled_allocator {
                 layout: $crate::__private::Layout,
             ) -> $crate::__private::core::result::Result<$crate::__private::NonNull<[u8]>, $crate::__private::AllocError> {
                 // SAFETY: the thread-local and the family both belong to this allocator.
-                unsafe { $crate::__private::allocate(Self::__here(), Self::__family(), layout) }
+                unsafe { $crate::__private::allocate(Self::__cell(), Self::__family(), layout) }
             }
 
             /// Allocates as `allocate` does, with all bytes zero.
@@ -83,7 +83,7 @@ macro_rules! pooled_allocator {
                 layout: $crate::__private::Layout,
             ) -> $crate::__private::core::result::Result<$crate::__private::NonNull<[u8]>, $crate::__private::AllocError> {
                 // SAFETY: the thread-local and the family both belong to this allocator.
-                unsafe { $crate::__private::allocate_zeroed(Self::__here(), Self::__family(), layout) }
+                unsafe { $crate::__private::allocate_zeroed(Self::__cell(), Self::__family(), layout) }
             }
 
             /// Frees a block, on any thread.
@@ -97,7 +97,7 @@ macro_rules! pooled_allocator {
                 layout: $crate::__private::Layout,
             ) {
                 // SAFETY: the caller passes a live block of this allocator, whose pools these are.
-                unsafe { $crate::__private::deallocate(Self::__here(), Self::__family(), block, layout) }
+                unsafe { $crate::__private::deallocate(Self::__cell(), Self::__family(), block, layout) }
             }
 
             /// Grows a block: in place if its class stays the same. The global heap grows a block
@@ -117,7 +117,7 @@ macro_rules! pooled_allocator {
                 new: $crate::__private::Layout,
             ) -> $crate::__private::core::result::Result<$crate::__private::NonNull<[u8]>, $crate::__private::AllocError> {
                 // SAFETY: the caller passes a live block of this allocator, whose pools these are.
-                unsafe { $crate::__private::grow(Self::__here(), Self::__family(), block, old, new, false) }
+                unsafe { $crate::__private::grow(Self::__cell(), Self::__family(), block, old, new, false) }
             }
 
             /// Grows as `grow` does, with all bytes from `old.size()` on zero.
@@ -135,7 +135,7 @@ macro_rules! pooled_allocator {
                 new: $crate::__private::Layout,
             ) -> $crate::__private::core::result::Result<$crate::__private::NonNull<[u8]>, $crate::__private::AllocError> {
                 // SAFETY: the caller passes a live block of this allocator, whose pools these are.
-                unsafe { $crate::__private::grow(Self::__here(), Self::__family(), block, old, new, true) }
+                unsafe { $crate::__private::grow(Self::__cell(), Self::__family(), block, old, new, true) }
             }
 
             /// Shrinks a block: in place if its class stays the same. The global heap shrinks a
@@ -159,7 +159,7 @@ macro_rules! pooled_allocator {
                 new: $crate::__private::Layout,
             ) -> $crate::__private::core::result::Result<$crate::__private::NonNull<[u8]>, $crate::__private::AllocError> {
                 // SAFETY: the caller passes a live block of this allocator, whose pools these are.
-                unsafe { $crate::__private::shrink(Self::__here(), Self::__family(), block, old, new) }
+                unsafe { $crate::__private::shrink(Self::__cell(), Self::__family(), block, old, new) }
             }
 
             /// Books remote frees, then returns all empty units of this thread to the global heap.

@@ -10,12 +10,12 @@ use ephemera_prim::poison::{poison, unpoison};
 
 use crate::class;
 use crate::geometry::LINK;
-use crate::heap::{self, Env};
+use crate::heap::{self, PoolEnv};
 use crate::stats::Stats;
-use crate::threads::{self, Family, Here};
+use crate::threads::{self, Family, FamilyCell};
 use crate::unit::{Reach, Unit};
 
-type Cell = &'static LocalKey<Here>;
+type CellKey = &'static LocalKey<FamilyCell>;
 type Block = Result<NonNull<[u8]>, AllocError>;
 
 fn block_of(slot: NonNull<u8>, layout: Layout) -> NonNull<[u8]> {
@@ -28,12 +28,12 @@ fn block_of(slot: NonNull<u8>, layout: Layout) -> NonNull<[u8]> {
 /// `AllocError` if the limit would be exceeded, or if the global heap refuses.
 ///
 /// # Safety
-/// `here` and `family` belong to the same allocator.
+/// `cell` and `family` belong to the same allocator.
 #[inline]
-pub unsafe fn allocate(here: Cell, family: &'static Family, layout: Layout) -> Block {
+pub unsafe fn allocate(cell: CellKey, family: &'static Family, layout: Layout) -> Block {
     let slot = match class::of(layout) {
-        // SAFETY: `here` and `family` belong to one allocator, and the class is the layout's.
-        Some(class) => unsafe { allocate_in(here, family, layout, class) }?,
+        // SAFETY: `cell` and `family` belong to one allocator, and the class is the layout's.
+        Some(class) => unsafe { allocate_in(cell, family, layout, class) }?,
         None => threads::allocate_large(family, layout, false)?,
     };
     Ok(block_of(slot, layout))
@@ -47,12 +47,12 @@ pub unsafe fn allocate(here: Cell, family: &'static Family, layout: Layout) -> B
 /// # Safety
 /// As [`allocate`].
 #[inline]
-pub unsafe fn allocate_zeroed(here: Cell, family: &'static Family, layout: Layout) -> Block {
+pub unsafe fn allocate_zeroed(cell: CellKey, family: &'static Family, layout: Layout) -> Block {
     let Some(class) = class::of(layout) else {
         return Ok(block_of(threads::allocate_large(family, layout, true)?, layout));
     };
-    // SAFETY: `here` and `family` belong to one allocator, and the class is the layout's.
-    let slot = unsafe { allocate_in(here, family, layout, class) }?;
+    // SAFETY: `cell` and `family` belong to one allocator, and the class is the layout's.
+    let slot = unsafe { allocate_in(cell, family, layout, class) }?;
     // SAFETY: the block is fresh and has this number of bytes.
     unsafe { slot.write_bytes(0, layout.size()) };
     Ok(block_of(slot, layout))
@@ -64,13 +64,13 @@ pub unsafe fn allocate_zeroed(here: Cell, family: &'static Family, layout: Layou
 /// As [`allocate`]; the class is the layout's.
 #[inline]
 unsafe fn allocate_in(
-    here: Cell,
+    cell: CellKey,
     family: &'static Family,
     layout: Layout,
     class: usize,
 ) -> Result<NonNull<u8>, AllocError> {
     // SAFETY: an allocator's family has a heap for each class.
-    let owner = unsafe { Here::get(here).owner(class) };
+    let owner = unsafe { FamilyCell::get(cell).owner(class) };
     match owner.heap().take(layout.size()) {
         Some(slot) => Ok(slot),
         // SAFETY: an allocator's family has a heap for each class.
@@ -83,14 +83,14 @@ unsafe fn allocate_in(
 /// # Safety
 /// `block` is a live block of this family, and `layout` fits it.
 #[inline]
-pub unsafe fn deallocate(here: Cell, family: &'static Family, block: NonNull<u8>, layout: Layout) {
+pub unsafe fn deallocate(cell: CellKey, family: &'static Family, block: NonNull<u8>, layout: Layout) {
     let Some(class) = class::of(layout) else {
         // SAFETY: the caller passes a live block, which has no class and so came from the global
         // heap.
         return unsafe { threads::deallocate_large(family, block, layout) };
     };
     // SAFETY: an allocator's family has a heap for each class.
-    let owner = unsafe { Here::get(here).owner(class) };
+    let owner = unsafe { FamilyCell::get(cell).owner(class) };
     // SAFETY: the caller passes a live block of this class.
     unsafe { heap::give(owner, block, class::unit_size(class), layout.size(), Reach::Block) };
 }
@@ -105,7 +105,7 @@ pub unsafe fn deallocate(here: Cell, family: &'static Family, block: NonNull<u8>
 /// `block` is a live block of this family, `old` fits it, and `new` is not smaller.
 #[inline]
 pub unsafe fn grow(
-    here: Cell,
+    cell: CellKey,
     family: &'static Family,
     block: NonNull<u8>,
     old: Layout,
@@ -130,7 +130,7 @@ pub unsafe fn grow(
             return Ok(block_of(grown, new));
         }
         // SAFETY: the caller passes a live block; the old size is the smaller one.
-        _ => unsafe { relocate(here, family, block, (old, new), old.size()) }?,
+        _ => unsafe { relocate(cell, family, block, (old, new), old.size()) }?,
     };
     if zeroed {
         // SAFETY: the new block has more than `old.size()` bytes, or as many.
@@ -151,7 +151,7 @@ pub unsafe fn grow(
 /// `block` is a live block of this family, `old` fits it, and `new` is not larger.
 #[inline]
 pub unsafe fn shrink(
-    here: Cell,
+    cell: CellKey,
     family: &'static Family,
     block: NonNull<u8>,
     old: Layout,
@@ -168,10 +168,10 @@ pub unsafe fn shrink(
             unsafe { threads::shrink_large(family, block, (old, new)) }?
         }
         // SAFETY: the caller passes a live block; the new size is the smaller one.
-        _ => match unsafe { relocate(here, family, block, (old, new), new.size()) } {
+        _ => match unsafe { relocate(cell, family, block, (old, new), new.size()) } {
             Ok(moved) => moved,
             // SAFETY: the caller passes a live block, which did not move.
-            Err(AllocError) => unsafe { shrink_at_the_limit(here, family, block, (old, new)) }?,
+            Err(AllocError) => unsafe { shrink_at_the_limit(cell, family, block, (old, new)) }?,
         },
     };
     Ok(block_of(slot, new))
@@ -192,7 +192,7 @@ pub unsafe fn shrink(
 #[cold]
 #[inline(never)]
 unsafe fn shrink_at_the_limit(
-    here: Cell,
+    cell: CellKey,
     family: &'static Family,
     block: NonNull<u8>,
     (old, new): (Layout, Layout),
@@ -205,7 +205,7 @@ unsafe fn shrink_at_the_limit(
     }
     let moved = threads::allocate_beyond(family, new)?;
     // SAFETY: the old block is live, and the fresh one has the new size, which is the smaller one.
-    unsafe { move_to(here, family, moved, (block, old), new.size()) };
+    unsafe { move_to(cell, family, moved, (block, old), new.size()) };
     Ok(moved)
 }
 
@@ -233,16 +233,16 @@ unsafe fn shrink_in_place(block: NonNull<u8>, class: usize, (old, new): (Layout,
 /// `block` is a live block of the first layout; neither layout has less than `keep` bytes.
 #[inline(never)]
 unsafe fn relocate(
-    here: Cell,
+    cell: CellKey,
     family: &'static Family,
     block: NonNull<u8>,
     (old, new): (Layout, Layout),
     keep: usize,
 ) -> Result<NonNull<u8>, AllocError> {
     // SAFETY: the block's allocator has this thread-local and this family.
-    let moved = unsafe { allocate(here, family, new) }?.cast::<u8>();
+    let moved = unsafe { allocate(cell, family, new) }?.cast::<u8>();
     // SAFETY: both blocks are live and have at least `keep` bytes.
-    unsafe { move_to(here, family, moved, (block, old), keep) };
+    unsafe { move_to(cell, family, moved, (block, old), keep) };
     Ok(moved)
 }
 
@@ -253,7 +253,7 @@ unsafe fn relocate(
 /// `keep` bytes.
 #[inline(always)]
 unsafe fn move_to(
-    here: Cell,
+    cell: CellKey,
     family: &'static Family,
     moved: NonNull<u8>,
     (block, old): (NonNull<u8>, Layout),
@@ -262,7 +262,7 @@ unsafe fn move_to(
     // SAFETY: both blocks have `keep` bytes, and live blocks do not overlap.
     unsafe { moved.copy_from_nonoverlapping(block, keep) };
     // SAFETY: the block is live and is not used again.
-    unsafe { deallocate(here, family, block, old) };
+    unsafe { deallocate(cell, family, block, old) };
 }
 
 /// Returns a pointer to the same block with access to its whole slot.

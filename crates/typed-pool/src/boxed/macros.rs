@@ -93,7 +93,7 @@ macro_rules! pooled {
         }
 
         // SAFETY: the methods are those of `typed`.
-        unsafe impl $crate::Pool for $tag {
+        unsafe impl $crate::BoxPool for $tag {
             #[inline]
             unsafe fn __give(
                 slot: $crate::__private::NonNull<u8>,
@@ -132,18 +132,18 @@ macro_rules! __pooled_impl {
             // SAFETY: the thread-local and the family belong to this pool alone.
             unsafe impl $($of)* for $for {
                 #[inline]
-                fn __here() -> &'static $crate::__private::LocalKey<$crate::__private::Here> {
+                fn __cell() -> &'static $crate::__private::LocalKey<$crate::__private::FamilyCell> {
                     $crate::__private::thread_local! {
-                        static HERE: $crate::__private::Here = const { $crate::__private::Here::nowhere() };
+                        static CELL: $crate::__private::FamilyCell = const { $crate::__private::FamilyCell::nowhere() };
                     }
-                    &HERE
+                    &CELL
                 }
 
                 #[inline]
                 fn __family() -> &'static $crate::__private::Family {
                     static FAMILY: $crate::__private::Family =
                         // SAFETY: the thread-local belongs to this pool alone.
-                        unsafe { $crate::__private::Family::of_type::<__Value>(__LEN, <$for as $($of)*>::__here) };
+                        unsafe { $crate::__private::Family::of_type::<__Value>(__LEN, <$for as $($of)*>::__cell) };
                     &FAMILY
                 }
             }

@@ -5,7 +5,7 @@ mod pools;
 mod traits;
 mod unsize;
 
-pub use pools::{AnyPool, OfType, Pool, PoolOf, Pooled, typed};
+pub use pools::{AnyPool, BoxPool, OfType, PoolOf, Pooled, typed};
 
 use core::alloc::Layout;
 use core::marker::PhantomData;
@@ -16,7 +16,7 @@ use core::ptr::NonNull;
 
 use allocator_api2::alloc::{AllocError, handle_alloc_error};
 
-use crate::error::Refused;
+use crate::error::TryAllocError;
 use crate::stats::Stats;
 use crate::threads;
 
@@ -66,16 +66,16 @@ use crate::threads;
 /// let local = typed_pool::PooledBox::new(Local(std::rc::Rc::new(1)));
 /// std::thread::spawn(move || drop(local));
 /// ```
-pub struct PooledBox<T: ?Sized, P: Pool = OfType<T>> {
+pub struct PooledBox<T: ?Sized, P: BoxPool = OfType<T>> {
     value: NonNull<T>,
     owns: PhantomData<T>,
     pool: PhantomData<fn() -> P>,
 }
 
 // SAFETY: the box owns its value, and any thread may free a slot.
-unsafe impl<T: ?Sized + Send, P: Pool> Send for PooledBox<T, P> {}
+unsafe impl<T: ?Sized + Send, P: BoxPool> Send for PooledBox<T, P> {}
 // SAFETY: a shared box only gives out shared references to its value.
-unsafe impl<T: ?Sized + Sync, P: Pool> Sync for PooledBox<T, P> {}
+unsafe impl<T: ?Sized + Sync, P: BoxPool> Sync for PooledBox<T, P> {}
 
 impl<T: Pooled> PooledBox<T> {
     /// Allocates a slot from this thread's pool of the type, and moves `value` into it.
@@ -105,9 +105,10 @@ impl<T: Pooled> PooledBox<T> {
     /// Allocates a slot from this thread's pool of the type, and moves `value` into it.
     ///
     /// # Errors
-    /// [`Refused`], with the value, if the limit would be exceeded, or if the global heap refuses.
+    /// [`TryAllocError`], with the value, if the limit would be exceeded, or if the global heap
+    /// refuses.
     #[inline]
-    pub fn try_new(value: T) -> Result<Self, Refused<T>> {
+    pub fn try_new(value: T) -> Result<Self, TryAllocError<T>> {
         Self::try_make(value)
     }
 
@@ -175,7 +176,7 @@ impl<T, P: PoolOf<T>> PooledBox<T, P> {
     /// # Errors
     /// As [`PooledBox::try_new`].
     #[inline]
-    pub fn try_new_in(value: T, _: P) -> Result<Self, Refused<T>> {
+    pub fn try_new_in(value: T, _: P) -> Result<Self, TryAllocError<T>> {
         Self::try_make(value)
     }
 
@@ -196,18 +197,18 @@ impl<T, P: PoolOf<T>> PooledBox<T, P> {
     }
 
     #[inline]
-    fn try_make(value: T) -> Result<Self, Refused<T>> {
+    fn try_make(value: T) -> Result<Self, TryAllocError<T>> {
         match pools::allocate::<T, P>() {
             // SAFETY: the slot is fresh.
             Ok(slot) => Ok(unsafe { Self::fill(slot, value) }),
-            Err(AllocError) => Err(Refused::new(value)),
+            Err(AllocError) => Err(TryAllocError::new(value)),
         }
     }
 
     #[inline]
     fn make_with(init: impl FnOnce() -> T) -> Self {
         let Ok(slot) = pools::allocate::<T, P>() else { handle_alloc_error(Layout::new::<T>()) };
-        let end = End::<MaybeUninit<T>, P> { value: slot.cast(), pool: PhantomData };
+        let end = SlotGuard::<MaybeUninit<T>, P> { value: slot.cast(), pool: PhantomData };
         let value = init();
         mem::forget(end);
         // SAFETY: the slot is fresh and was not freed, because `end` was forgotten.
@@ -227,7 +228,7 @@ impl<T, P: PoolOf<T>> PooledBox<T, P> {
     }
 }
 
-impl<T, P: Pool> PooledBox<T, P> {
+impl<T, P: BoxPool> PooledBox<T, P> {
     /// Returns the value and frees its slot.
     #[inline]
     #[must_use]
@@ -241,7 +242,7 @@ impl<T, P: Pool> PooledBox<T, P> {
     }
 }
 
-impl<T: ?Sized, P: Pool> PooledBox<T, P> {
+impl<T: ?Sized, P: BoxPool> PooledBox<T, P> {
     /// Returns the value for up to the rest of the program. The value is not dropped and its slot
     /// is not freed.
     #[inline]
@@ -297,12 +298,12 @@ impl<T: ?Sized, P: Pool> PooledBox<T, P> {
     }
 }
 
-impl<T: ?Sized, P: Pool> Drop for PooledBox<T, P> {
+impl<T: ?Sized, P: BoxPool> Drop for PooledBox<T, P> {
     #[inline]
     fn drop(&mut self) {
         // `_end` frees the slot after the value's destructor, also if that panics. The destructor
         // may use the pool.
-        let _end = End::<T, P> { value: self.value, pool: PhantomData };
+        let _end = SlotGuard::<T, P> { value: self.value, pool: PhantomData };
         // This function makes no reference to the value, because a pinned value may hold references
         // into itself that its destructor uses.
         // SAFETY: the box owns its value, which is dropped only here.
@@ -311,12 +312,12 @@ impl<T: ?Sized, P: Pool> Drop for PooledBox<T, P> {
 }
 
 /// A slot without a value: the value was dropped, or not stored yet. Dropping this frees the slot.
-struct End<T: ?Sized, P: Pool> {
+struct SlotGuard<T: ?Sized, P: BoxPool> {
     value: NonNull<T>,
     pool: PhantomData<fn() -> P>,
 }
 
-impl<T: ?Sized, P: Pool> Drop for End<T, P> {
+impl<T: ?Sized, P: BoxPool> Drop for SlotGuard<T, P> {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: the slot is still live, and `for_value` reads only the type and the pointer's
@@ -328,7 +329,7 @@ impl<T: ?Sized, P: Pool> Drop for End<T, P> {
     }
 }
 
-impl<T: ?Sized, P: Pool> Deref for PooledBox<T, P> {
+impl<T: ?Sized, P: BoxPool> Deref for PooledBox<T, P> {
     type Target = T;
 
     #[inline]
@@ -338,7 +339,7 @@ impl<T: ?Sized, P: Pool> Deref for PooledBox<T, P> {
     }
 }
 
-impl<T: ?Sized, P: Pool> DerefMut for PooledBox<T, P> {
+impl<T: ?Sized, P: BoxPool> DerefMut for PooledBox<T, P> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: the box owns its value and is borrowed exclusively.
@@ -347,4 +348,4 @@ impl<T: ?Sized, P: Pool> DerefMut for PooledBox<T, P> {
 }
 
 /// The value does not move with its box.
-impl<T: ?Sized, P: Pool> Unpin for PooledBox<T, P> {}
+impl<T: ?Sized, P: BoxPool> Unpin for PooledBox<T, P> {}

@@ -1,4 +1,4 @@
-//! `Pool` and `PoolOf`: the traits and types that name the pool of a box.
+//! `BoxPool` and `PoolOf`: the traits and types that name the pool of a box.
 
 use core::alloc::Layout;
 use core::fmt;
@@ -11,14 +11,14 @@ use allocator_api2::alloc::{AllocError, Global};
 use crate::account::Account;
 use crate::geometry::{is_pooled, unit_of};
 use crate::heap;
-use crate::threads::{self, Family, Here};
+use crate::threads::{self, Family, FamilyCell};
 use crate::unit::Reach;
 
 /// A pool that boxes name.
 ///
 /// # Safety
 /// Only this crate and its macros implement it.
-pub unsafe trait Pool: Sized + 'static {
+pub unsafe trait BoxPool: Sized + 'static {
     /// Frees a slot.
     ///
     /// # Safety
@@ -40,14 +40,14 @@ pub unsafe trait Pool: Sized + 'static {
 ///
 /// # Safety
 /// Only this crate and its macros implement it. The thread-local and the family belong to one pool
-/// for values of type `T`, and the methods of [`Pool`] are those of `typed`.
+/// for values of type `T`, and the methods of [`BoxPool`] are those of `typed`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no pool for values of type `{T}`",
     note = "`pooled!({T});` beside your own type gives it a pool; for other types, `pooled!(struct Tag: {T});` makes one"
 )]
-pub unsafe trait PoolOf<T>: Pool {
+pub unsafe trait PoolOf<T>: BoxPool {
     #[doc(hidden)]
-    fn __here() -> &'static LocalKey<Here>;
+    fn __cell() -> &'static LocalKey<FamilyCell>;
     #[doc(hidden)]
     fn __family() -> &'static Family;
 }
@@ -62,7 +62,7 @@ pub unsafe trait PoolOf<T>: Pool {
 )]
 pub unsafe trait Pooled: Sized + 'static {
     #[doc(hidden)]
-    fn __here() -> &'static LocalKey<Here>;
+    fn __cell() -> &'static LocalKey<FamilyCell>;
     #[doc(hidden)]
     fn __family() -> &'static Family;
 }
@@ -80,7 +80,7 @@ impl<T: ?Sized> fmt::Debug for OfType<T> {
 }
 
 // SAFETY: the methods are those of `typed`.
-unsafe impl<T: Pooled> Pool for OfType<T> {
+unsafe impl<T: Pooled> BoxPool for OfType<T> {
     #[inline]
     unsafe fn __give(slot: NonNull<u8>, layout: Layout) {
         // SAFETY: this method has the same contract as `typed::give`.
@@ -97,8 +97,8 @@ unsafe impl<T: Pooled> Pool for OfType<T> {
 // SAFETY: the thread-local and the family are those of `T`, which belong to one pool.
 unsafe impl<T: Pooled> PoolOf<T> for OfType<T> {
     #[inline]
-    fn __here() -> &'static LocalKey<Here> {
-        T::__here()
+    fn __cell() -> &'static LocalKey<FamilyCell> {
+        T::__cell()
     }
 
     #[inline]
@@ -116,7 +116,7 @@ unsafe impl<T: Pooled> PoolOf<T> for OfType<T> {
 pub enum AnyPool {}
 
 // SAFETY: the layout of a slot leads to its unit, and the unit to its heap.
-unsafe impl Pool for AnyPool {
+unsafe impl BoxPool for AnyPool {
     #[inline]
     unsafe fn __give(slot: NonNull<u8>, layout: Layout) {
         if is_pooled(layout) {
@@ -139,8 +139,8 @@ pub(super) fn allocate<T, P: PoolOf<T>>() -> Result<NonNull<T>, AllocError> {
         return threads::allocate_large(P::__family(), layout, false).map(NonNull::cast);
     }
     // SAFETY: each family has a heap with index 0.
-    let owner = unsafe { Here::get(P::__here()).owner(0) };
-    match heap::Env::heap(&owner).take(layout.size()) {
+    let owner = unsafe { FamilyCell::get(P::__cell()).owner(0) };
+    match heap::PoolEnv::heap(&owner).take(layout.size()) {
         Some(slot) => Ok(slot.cast()),
         // SAFETY: each family has a heap with index 0.
         None => unsafe { threads::refill(P::__family(), 0, layout.size()) }.map(NonNull::cast),
@@ -150,7 +150,7 @@ pub(super) fn allocate<T, P: PoolOf<T>>() -> Result<NonNull<T>, AllocError> {
 /// The operations of a pool of one type.
 #[doc(hidden)]
 pub mod typed {
-    use super::{Account, Here, Layout, NonNull, PoolOf, Reach, heap, is_pooled, threads, unit_of};
+    use super::{Account, FamilyCell, Layout, NonNull, PoolOf, Reach, heap, is_pooled, threads, unit_of};
 
     /// Frees a slot.
     ///
@@ -162,7 +162,7 @@ pub mod typed {
         let layout = Layout::new::<T>();
         if is_pooled(layout) {
             // SAFETY: each family has a heap with index 0.
-            let owner = unsafe { Here::get(P::__here()).owner(0) };
+            let owner = unsafe { FamilyCell::get(P::__cell()).owner(0) };
             // SAFETY: the caller frees a live slot of this family, which has one kind of slots.
             unsafe { heap::give(owner, slot, unit_of(layout), layout.size(), Reach::Slot) };
         } else {

@@ -10,7 +10,7 @@ use core::iter::FusedIterator;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
-use super::{Pool, PoolOf, PooledBox};
+use super::{BoxPool, PoolOf, PooledBox};
 
 impl<T: Default, P: PoolOf<T>> Default for PooledBox<T, P> {
     fn default() -> Self {
@@ -24,7 +24,7 @@ impl<T, P: PoolOf<T>> From<T> for PooledBox<T, P> {
     }
 }
 
-impl<T: ?Sized, P: Pool> From<PooledBox<T, P>> for Pin<PooledBox<T, P>> {
+impl<T: ?Sized, P: BoxPool> From<PooledBox<T, P>> for Pin<PooledBox<T, P>> {
     fn from(boxed: PooledBox<T, P>) -> Self {
         PooledBox::into_pin(boxed)
     }
@@ -41,69 +41,69 @@ impl<T: Clone, P: PoolOf<T>> Clone for PooledBox<T, P> {
     }
 }
 
-impl<T: ?Sized, P: Pool> AsRef<T> for PooledBox<T, P> {
+impl<T: ?Sized, P: BoxPool> AsRef<T> for PooledBox<T, P> {
     fn as_ref(&self) -> &T {
         self
     }
 }
 
-impl<T: ?Sized, P: Pool> AsMut<T> for PooledBox<T, P> {
+impl<T: ?Sized, P: BoxPool> AsMut<T> for PooledBox<T, P> {
     fn as_mut(&mut self) -> &mut T {
         self
     }
 }
 
-impl<T: ?Sized, P: Pool> Borrow<T> for PooledBox<T, P> {
+impl<T: ?Sized, P: BoxPool> Borrow<T> for PooledBox<T, P> {
     fn borrow(&self) -> &T {
         self
     }
 }
 
-impl<T: ?Sized, P: Pool> BorrowMut<T> for PooledBox<T, P> {
+impl<T: ?Sized, P: BoxPool> BorrowMut<T> for PooledBox<T, P> {
     fn borrow_mut(&mut self) -> &mut T {
         self
     }
 }
 
-impl<T: ?Sized + fmt::Debug, P: Pool> fmt::Debug for PooledBox<T, P> {
+impl<T: ?Sized + fmt::Debug, P: BoxPool> fmt::Debug for PooledBox<T, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }
 }
 
-impl<T: ?Sized + fmt::Display, P: Pool> fmt::Display for PooledBox<T, P> {
+impl<T: ?Sized + fmt::Display, P: BoxPool> fmt::Display for PooledBox<T, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }
 }
 
-impl<T: ?Sized, P: Pool> fmt::Pointer for PooledBox<T, P> {
+impl<T: ?Sized, P: BoxPool> fmt::Pointer for PooledBox<T, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Pointer::fmt(&self.value, f)
     }
 }
 
-impl<T: ?Sized + PartialEq, P: Pool> PartialEq for PooledBox<T, P> {
+impl<T: ?Sized + PartialEq, P: BoxPool> PartialEq for PooledBox<T, P> {
     fn eq(&self, other: &Self) -> bool {
         **self == **other
     }
 }
 
-impl<T: ?Sized + Eq, P: Pool> Eq for PooledBox<T, P> {}
+impl<T: ?Sized + Eq, P: BoxPool> Eq for PooledBox<T, P> {}
 
-impl<T: ?Sized + PartialOrd, P: Pool> PartialOrd for PooledBox<T, P> {
+impl<T: ?Sized + PartialOrd, P: BoxPool> PartialOrd for PooledBox<T, P> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         (**self).partial_cmp(&**other)
     }
 }
 
-impl<T: ?Sized + Ord, P: Pool> Ord for PooledBox<T, P> {
+impl<T: ?Sized + Ord, P: BoxPool> Ord for PooledBox<T, P> {
     fn cmp(&self, other: &Self) -> Ordering {
         (**self).cmp(&**other)
     }
 }
 
-impl<T: ?Sized + Hash, P: Pool> Hash for PooledBox<T, P> {
+impl<T: ?Sized + Hash, P: BoxPool> Hash for PooledBox<T, P> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (**self).hash(state);
     }
@@ -119,7 +119,7 @@ macro_rules! forward_writes {
     )*};
 }
 
-impl<T: ?Sized + Hasher, P: Pool> Hasher for PooledBox<T, P> {
+impl<T: ?Sized + Hasher, P: BoxPool> Hasher for PooledBox<T, P> {
     fn finish(&self) -> u64 {
         (**self).finish()
     }
@@ -134,7 +134,7 @@ impl<T: ?Sized + Hasher, P: Pool> Hasher for PooledBox<T, P> {
     }
 }
 
-impl<T: ?Sized + Iterator, P: Pool> Iterator for PooledBox<T, P> {
+impl<T: ?Sized + Iterator, P: BoxPool> Iterator for PooledBox<T, P> {
     type Item = T::Item;
 
     fn next(&mut self) -> Option<T::Item> {
@@ -150,7 +150,7 @@ impl<T: ?Sized + Iterator, P: Pool> Iterator for PooledBox<T, P> {
     }
 }
 
-impl<T: ?Sized + DoubleEndedIterator, P: Pool> DoubleEndedIterator for PooledBox<T, P> {
+impl<T: ?Sized + DoubleEndedIterator, P: BoxPool> DoubleEndedIterator for PooledBox<T, P> {
     fn next_back(&mut self) -> Option<T::Item> {
         (**self).next_back()
     }
@@ -160,15 +160,15 @@ impl<T: ?Sized + DoubleEndedIterator, P: Pool> DoubleEndedIterator for PooledBox
     }
 }
 
-impl<T: ?Sized + ExactSizeIterator, P: Pool> ExactSizeIterator for PooledBox<T, P> {
+impl<T: ?Sized + ExactSizeIterator, P: BoxPool> ExactSizeIterator for PooledBox<T, P> {
     fn len(&self) -> usize {
         (**self).len()
     }
 }
 
-impl<T: ?Sized + FusedIterator, P: Pool> FusedIterator for PooledBox<T, P> {}
+impl<T: ?Sized + FusedIterator, P: BoxPool> FusedIterator for PooledBox<T, P> {}
 
-impl<T: ?Sized + Future + Unpin, P: Pool> Future for PooledBox<T, P> {
+impl<T: ?Sized + Future + Unpin, P: BoxPool> Future for PooledBox<T, P> {
     type Output = T::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T::Output> {
@@ -176,7 +176,7 @@ impl<T: ?Sized + Future + Unpin, P: Pool> Future for PooledBox<T, P> {
     }
 }
 
-impl<T: ?Sized + Error, P: Pool> Error for PooledBox<T, P> {
+impl<T: ?Sized + Error, P: BoxPool> Error for PooledBox<T, P> {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         (**self).source()
     }

@@ -3,9 +3,9 @@
 use core::mem;
 use core::ptr::NonNull;
 
-use super::{AnyPool, Pool, PooledBox};
+use super::{AnyPool, BoxPool, PooledBox};
 
-impl<T: ?Sized, P: Pool> PooledBox<T, P> {
+impl<T: ?Sized, P: BoxPool> PooledBox<T, P> {
     /// Turns the box into one whose pool is found when the value is dropped. So boxes of one type
     /// from several pools get the same type.
     #[inline]

@@ -9,14 +9,14 @@
 //! queue until the next holder of the record *adopts* it: that thread stops the countdowns and
 //! books the bits that arrived.
 
-use super::{Env, Heap, slow};
-use crate::group::GroupPtr;
-use crate::unit::{Place, UnitPtr};
+use super::{PoolEnv, UnitHeap, slow};
+use crate::slot_group::SlotGroupPtr;
+use crate::unit::{UnitPtr, UnitState};
 
 /// Books the remote frees of a heap and frees its empty units, for a thread that leases the record
 /// only for that. Units with live slots become abandoned. Returns `false` if empty units stayed
 /// because a walker protected them.
-pub(crate) fn drain<E: Env>(env: E) -> bool {
+pub(crate) fn drain<E: PoolEnv>(env: E) -> bool {
     let heap = env.heap();
     heap.owned.write();
     heap.give_up_front();
@@ -28,14 +28,14 @@ pub(crate) fn drain<E: Env>(env: E) -> bool {
     slow::give_back_empties(env)
 }
 
-impl Heap {
+impl UnitHeap {
     /// Abandons the unit of a group that was just booked, and starts the group's countdown.
-    fn abandon(&self, group: GroupPtr) {
+    fn abandon(&self, group: SlotGroupPtr) {
         let unit = group.unit();
-        if unit.place() != Place::Abandoned {
+        if unit.state() != UnitState::Abandoned {
             unit.fold(self.spec);
             self.enqueue(unit, unit.live());
-            unit.set_place(Place::Abandoned);
+            unit.set_state(UnitState::Abandoned);
             unit.set_abandoned(true);
         }
         group.start_countdown();
@@ -58,7 +58,7 @@ pub(super) fn adopt(unit: UnitPtr) -> bool {
     unit.set_live(live, live);
     if !complete {
         unit.set_abandoned(false);
-        unit.set_place(Place::Partial);
+        unit.set_state(UnitState::Partial);
     }
     !complete
 }

@@ -8,13 +8,13 @@ use ephemera_prim::header::{base_addr, header_of};
 use ephemera_prim::poison::{poison, unpoison};
 use ephemera_prim::prefetch;
 
-use super::{Env, Heap, slow};
+use super::{PoolEnv, UnitHeap, slow};
 use crate::geometry::LINK;
 use crate::unit::{Reach, Unit, UnitPtr, link, link_of};
 
 /// Takes a free slot of the front, or its next slot that was never used.
 #[inline]
-pub(super) fn take(heap: &Heap, size: usize) -> Option<NonNull<u8>> {
+pub(super) fn take(heap: &UnitHeap, size: usize) -> Option<NonNull<u8>> {
     let slot = heap.free.get();
     if !slot.is_null() {
         // SAFETY: H3: the slots that the heap links are free.
@@ -46,7 +46,13 @@ fn hand_out(slot: NonNull<u8>, size: usize) -> NonNull<u8> {
 /// `block` is a live slot of a heap of the same kind as `env`'s, with this unit size and for a
 /// value of this size. `reach` describes its pointer.
 #[inline]
-pub(crate) unsafe fn give<E: Env>(env: E, block: NonNull<u8>, unit_size: usize, size: usize, reach: Reach) {
+pub(crate) unsafe fn give<E: PoolEnv>(
+    env: E,
+    block: NonNull<u8>,
+    unit_size: usize,
+    size: usize,
+    reach: Reach,
+) {
     let heap = env.heap();
     let front = heap.front.get();
     // SAFETY: the caller frees the slot, which is on no list yet, so nothing else uses it.
@@ -93,7 +99,7 @@ pub(crate) unsafe fn mark_free(block: NonNull<u8>, size: usize) {
 
 /// Aborts on a pointer that is no slot, or that is the one freed last (`freed`).
 #[cfg(debug_assertions)]
-fn check(heap: &Heap, unit: Option<UnitPtr>, block: NonNull<u8>, freed: *mut u8) {
+fn check(heap: &UnitHeap, unit: Option<UnitPtr>, block: NonNull<u8>, freed: *mut u8) {
     let (spec, slots) = (heap.spec, unit.map_or(0, UnitPtr::slots));
     let (offset, first) = (offset_in(block.addr().get(), spec.unit), spec.first(slots));
     ephemera_prim::invariant!(

@@ -4,10 +4,10 @@
 use core::cell::Cell;
 use core::ptr;
 
-use super::Heap;
+use super::UnitHeap;
 #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
 use super::abandon::adopt;
-use crate::unit::{Place, Unit, UnitPtr};
+use crate::unit::{Unit, UnitPtr, UnitState};
 
 /// Returns the unit at an end or a link of a list.
 ///
@@ -18,11 +18,11 @@ unsafe fn listed(unit: *mut Unit) -> Option<UnitPtr> {
     unsafe { UnitPtr::from_raw(unit) }
 }
 
-impl Heap {
+impl UnitHeap {
     /// Pushes an empty unit.
     #[inline]
     pub(super) fn push_empty(&self, unit: UnitPtr) {
-        unit.set_place(Place::Empty);
+        unit.set_state(UnitState::Empty);
         unit.after().set(self.empties.get());
         self.empties.set(unit.as_ptr());
         self.empties_len.set(self.empties_len.get() + 1);
@@ -42,9 +42,9 @@ impl Heap {
     #[inline]
     pub(super) fn enqueue(&self, unit: UnitPtr, live: usize) {
         unit.set_live(live, live);
-        match unit.place() {
-            Place::Full => Self::unlink(unit, &self.full, None),
-            Place::Partial => return,
+        match unit.state() {
+            UnitState::Full => Self::unlink(unit, &self.full, None),
+            UnitState::Partial => return,
             _ => self.unlist(unit),
         }
         self.queue_last(unit);
@@ -53,7 +53,7 @@ impl Heap {
     /// Puts a unit at the end of the queue. The longer it waits, the more of its slots are free.
     #[inline]
     pub(super) fn queue_last(&self, unit: UnitPtr) {
-        unit.set_place(Place::Partial);
+        unit.set_state(UnitState::Partial);
         let last = self.queue_end.get();
         unit.before().set(last);
         unit.after().set(ptr::null_mut());
@@ -68,7 +68,7 @@ impl Heap {
     /// Puts a unit at the start of the queue, to be the next front.
     #[inline]
     pub(super) fn queue_first(&self, unit: UnitPtr) {
-        unit.set_place(Place::Partial);
+        unit.set_state(UnitState::Partial);
         let first = self.queue.get();
         unit.before().set(ptr::null_mut());
         unit.after().set(first);
@@ -83,11 +83,11 @@ impl Heap {
     /// Removes a unit from the list of full units or from the queue, in constant time.
     #[inline]
     pub(super) fn unlist(&self, unit: UnitPtr) {
-        match unit.place() {
-            Place::Full => Self::unlink(unit, &self.full, None),
-            Place::Partial => Self::unlink(unit, &self.queue, Some(&self.queue_end)),
+        match unit.state() {
+            UnitState::Full => Self::unlink(unit, &self.full, None),
+            UnitState::Partial => Self::unlink(unit, &self.queue, Some(&self.queue_end)),
             #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
-            Place::Abandoned => Self::unlink(unit, &self.queue, Some(&self.queue_end)),
+            UnitState::Abandoned => Self::unlink(unit, &self.queue, Some(&self.queue_end)),
             _ => {}
         }
     }
@@ -111,7 +111,7 @@ impl Heap {
     /// Pushes a unit without a free slot to the list of full units.
     #[inline]
     pub(super) fn push_full(&self, unit: UnitPtr) {
-        unit.set_place(Place::Full);
+        unit.set_state(UnitState::Full);
         let first = self.full.replace(unit.as_ptr());
         unit.before().set(ptr::null_mut());
         unit.after().set(first);
@@ -127,7 +127,7 @@ impl Heap {
         // SAFETY: H6: the unit is on the list of full units.
         let unit = unsafe { listed(self.full.get()) }?;
         self.unlist(unit);
-        unit.set_place(Place::Visited);
+        unit.set_state(UnitState::Visited);
         Some(unit)
     }
 
@@ -144,7 +144,7 @@ impl Heap {
     pub(super) fn pop_queue(&self) -> Option<UnitPtr> {
         // SAFETY: the queue.
         let first = unsafe { listed(self.queue.get()) }?;
-        if first.place() != Place::Partial {
+        if first.state() != UnitState::Partial {
             return self.pop_adopted();
         }
         let after = first.after().get();
@@ -177,7 +177,7 @@ impl Heap {
     #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
     #[inline]
     fn may_be_front(&self, unit: UnitPtr) -> bool {
-        unit.place() != Place::Abandoned || adopt(unit)
+        unit.state() != UnitState::Abandoned || adopt(unit)
     }
 
     /// As above: a pool for one thread has no abandoned units.

@@ -43,9 +43,9 @@ use ephemera_prim::unit_list::UnitList;
 use ephemera_prim::witness::Witness;
 
 use crate::account::Account;
-use crate::geometry::Spec;
+use crate::geometry::UnitSpec;
 #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
-use crate::group::GroupPtr;
+use crate::slot_group::SlotGroupPtr;
 use crate::unit::{Unit, UnitPtr};
 
 /// The number of empty units that a heap always keeps before it frees others.
@@ -70,13 +70,13 @@ pub(crate) const FIRST_LEN: usize = 64;
 /// The state of a heap. Its units are not freed when it is dropped: its owner frees them before.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub(crate) struct Heap {
+pub(crate) struct UnitHeap {
     // The words of the fast paths.
     free: Cell<*mut u8>,
     cursor: Cell<*mut u8>,
     end: Cell<*mut u8>,
     front: Cell<*mut Unit>,
-    spec: Spec,
+    spec: UnitSpec,
     // The words of the slow path.
     /// Full units that no scrape has visited since they ran full.
     full: Cell<*mut Unit>,
@@ -99,10 +99,10 @@ pub(crate) struct Heap {
     owned: Witness,
 }
 
-impl Heap {
+impl UnitHeap {
     ephemera_prim::const_unless_loom! {
         /// Creates a heap without units.
-        pub(crate) fn new(spec: Spec, chunk_len: ChunkLen) -> Self {
+        pub(crate) fn new(spec: UnitSpec, chunk_len: ChunkLen) -> Self {
             Self {
                 free: Cell::new(ptr::null_mut()),
                 cursor: Cell::new(ptr::null_mut()),
@@ -141,7 +141,7 @@ impl Heap {
     }
 
     /// Returns the layout of its slots in their units.
-    pub(crate) fn spec(&self) -> Spec {
+    pub(crate) fn spec(&self) -> UnitSpec {
         self.spec
     }
 
@@ -172,11 +172,11 @@ mod tests;
 /// `heap` always returns the same heap, which the calling thread owns (H1), and all of its units
 /// came from `backing`. `owns` is true for units of that heap only. `backing` stays valid and
 /// equivalent throughout.
-pub(crate) unsafe trait Env: Copy {
+pub(crate) unsafe trait PoolEnv: Copy {
     type Backing: Allocator;
     type Account: Account;
 
-    fn heap(&self) -> &Heap;
+    fn heap(&self) -> &UnitHeap;
     fn backing(&self) -> &Self::Backing;
     fn account(&self) -> &Self::Account;
     /// Returns the identity that units of this heap carry.
@@ -187,7 +187,7 @@ pub(crate) unsafe trait Env: Copy {
     fn settle(self);
     /// Takes the unbooked remote frees, group by group. The caller books all of them.
     #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
-    fn mail(self) -> impl Iterator<Item = (GroupPtr, u64)>;
+    fn mail(self) -> impl Iterator<Item = (SlotGroupPtr, u64)>;
     /// Frees empty units of other heaps, before a request is refused.
     fn last_resort(self);
     /// Frees a slot of a unit that this heap does not own.

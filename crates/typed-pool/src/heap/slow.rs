@@ -12,13 +12,13 @@ use ephemera_prim::raw;
 use ephemera_prim::unit_list::UnitList;
 
 use super::reserved::{Reserved, reserved};
-use super::{Env, Heap, RETAIN};
+use super::{PoolEnv, RETAIN, UnitHeap};
 use crate::account::Account;
 #[cfg(all(feature = "std", not(ephemera_loom), target_has_atomic = "64"))]
 use crate::account::Beyond;
 #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
-use crate::group::GroupPtr;
-use crate::unit::{Place, Unit, UnitPtr, link_of};
+use crate::slot_group::SlotGroupPtr;
+use crate::unit::{Unit, UnitPtr, UnitState, link_of};
 
 /// A full unit is allocated from again when one in this number of its slots is free. So the slow
 /// path runs at most once for that share of a unit's slots.
@@ -32,7 +32,7 @@ const SHARE: usize = 8;
 /// allocator.
 #[cold]
 #[inline(never)]
-pub(crate) fn refill<E: Env>(env: E, size: usize) -> Result<NonNull<u8>, AllocError> {
+pub(crate) fn refill<E: PoolEnv>(env: E, size: usize) -> Result<NonNull<u8>, AllocError> {
     let heap = env.heap();
     heap.owned.write();
     match take_or_install(env, size) {
@@ -44,7 +44,7 @@ pub(crate) fn refill<E: Env>(env: E, size: usize) -> Result<NonNull<u8>, AllocEr
 /// As [`refill`], where the heap has no unit with a free slot that it knows of.
 #[cold]
 #[inline(never)]
-fn refill_after_settling<E: Env>(env: E, size: usize) -> Result<NonNull<u8>, AllocError> {
+fn refill_after_settling<E: PoolEnv>(env: E, size: usize) -> Result<NonNull<u8>, AllocError> {
     let heap = env.heap();
     env.settle();
     if let Some(slot) = take_or_install(env, size) {
@@ -57,7 +57,7 @@ fn refill_after_settling<E: Env>(env: E, size: usize) -> Result<NonNull<u8>, All
 
 /// Takes a slot of the front, or of the next front.
 #[inline]
-fn take_or_install<E: Env>(env: E, size: usize) -> Option<NonNull<u8>> {
+fn take_or_install<E: PoolEnv>(env: E, size: usize) -> Option<NonNull<u8>> {
     let heap = env.heap();
     if let Some(slot) = heap.take(size) {
         return Some(slot);
@@ -68,10 +68,10 @@ fn take_or_install<E: Env>(env: E, size: usize) -> Option<NonNull<u8>> {
 
 /// Takes the unit that has waited longest in the queue, or else the empty unit that was kept last.
 #[inline]
-fn next_front<E: Env>(env: E) -> Option<UnitPtr> {
+fn next_front<E: PoolEnv>(env: E) -> Option<UnitPtr> {
     let heap = env.heap();
     #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
-    if heap.first_in_queue().is_some_and(|unit| unit.place() == Place::Abandoned) {
+    if heap.first_in_queue().is_some_and(|unit| unit.state() == UnitState::Abandoned) {
         // A complete countdown keeps its unit from being adopted until it is booked.
         env.settle();
     }
@@ -86,7 +86,7 @@ const BEYOND_LEN: usize = 8;
 /// exceed the limit.
 #[cfg(all(feature = "std", not(ephemera_loom), target_has_atomic = "64"))]
 #[cold]
-pub(crate) fn refill_beyond<E: Env>(env: E, size: usize) -> Result<NonNull<u8>, AllocError> {
+pub(crate) fn refill_beyond<E: PoolEnv>(env: E, size: usize) -> Result<NonNull<u8>, AllocError> {
     let heap = env.heap();
     heap.give_up_front();
     let slots = heap.spec.slots.min(BEYOND_LEN);
@@ -95,7 +95,7 @@ pub(crate) fn refill_beyond<E: Env>(env: E, size: usize) -> Result<NonNull<u8>, 
 }
 
 /// Requests units with `slots` slots in total, and keeps them as empties.
-pub(crate) fn reserve<E: Env>(env: E, slots: usize) -> Result<(), AllocError> {
+pub(crate) fn reserve<E: PoolEnv>(env: E, slots: usize) -> Result<(), AllocError> {
     let heap = env.heap();
     let mut left = slots;
     while left != 0 {
@@ -109,7 +109,7 @@ pub(crate) fn reserve<E: Env>(env: E, slots: usize) -> Result<(), AllocError> {
 
 /// Requests units from the backing allocator. Returns one; other units of the same chunk become
 /// empties.
-fn obtain<E: Env>(env: E) -> Result<UnitPtr, AllocError> {
+fn obtain<E: PoolEnv>(env: E) -> Result<UnitPtr, AllocError> {
     let heap = env.heap();
     let (slots, units) = heap.next_chunk();
     let first = match acquire(env, slots) {
@@ -149,7 +149,7 @@ fn obtain<E: Env>(env: E) -> Result<UnitPtr, AllocError> {
 
 /// Requests a unit of `slots` slots, then of half as many, down to one: there may be room for a
 /// shorter unit.
-fn acquire_what_there_is<E: Env>(env: E, slots: usize) -> Result<UnitPtr, AllocError> {
+fn acquire_what_there_is<E: PoolEnv>(env: E, slots: usize) -> Result<UnitPtr, AllocError> {
     match acquire(env, slots) {
         Err(AllocError) if slots > 1 => acquire_what_there_is(env, slots / 2),
         answer => answer,
@@ -157,12 +157,12 @@ fn acquire_what_there_is<E: Env>(env: E, slots: usize) -> Result<UnitPtr, AllocE
 }
 
 /// Requests one unit under the limit. It is empty and only on the list of all units.
-fn acquire<E: Env>(env: E, slots: usize) -> Result<UnitPtr, AllocError> {
+fn acquire<E: PoolEnv>(env: E, slots: usize) -> Result<UnitPtr, AllocError> {
     acquire_under(env, env.account(), slots)
 }
 
 /// Does what [`acquire`] does, with the limit of `account`.
-fn acquire_under<E: Env, A: Account>(env: E, account: &A, slots: usize) -> Result<UnitPtr, AllocError> {
+fn acquire_under<E: PoolEnv, A: Account>(env: E, account: &A, slots: usize) -> Result<UnitPtr, AllocError> {
     let spec = env.heap().spec;
     let layout = spec.layout(slots);
     let memory = reserved(account, layout.size(), || raw::acquire(env.backing(), layout))?;
@@ -179,7 +179,7 @@ fn acquire_under<E: Env, A: Account>(env: E, account: &A, slots: usize) -> Resul
 /// slots is kept or freed.
 #[cold]
 #[inline(never)]
-pub(super) fn looked_at<E: Env>(env: E, unit: UnitPtr) {
+pub(super) fn looked_at<E: PoolEnv>(env: E, unit: UnitPtr) {
     let live = unit.live();
     if live == 0 {
         drained(env, unit);
@@ -191,7 +191,7 @@ pub(super) fn looked_at<E: Env>(env: E, unit: UnitPtr) {
 /// Keeps a unit that ran empty, or frees it and other surplus units. The unit is not the front.
 ///
 /// The surplus includes units that could not be freed before, because a walker protected them.
-fn drained<E: Env>(env: E, unit: UnitPtr) {
+fn drained<E: PoolEnv>(env: E, unit: UnitPtr) {
     let heap = env.heap();
     heap.owned.write();
     heap.unlist(unit);
@@ -211,7 +211,7 @@ fn drained<E: Env>(env: E, unit: UnitPtr) {
 }
 
 /// Keeps an empty unit, and notes that a thread whose request was refused may want it.
-fn keep_empty<E: Env>(env: E, unit: UnitPtr) {
+fn keep_empty<E: PoolEnv>(env: E, unit: UnitPtr) {
     env.heap().push_empty(unit);
     env.account().spare();
 }
@@ -225,7 +225,7 @@ const PATIENT: Remove = if cfg!(ephemera_loom) { UnitList::remove } else { UnitL
 
 /// Frees an empty unit that is not among the empties. Returns `false`, and does nothing, if a
 /// walker protects it.
-fn give_back<E: Env>(env: E, unit: UnitPtr, remove: Remove) -> bool {
+fn give_back<E: PoolEnv>(env: E, unit: UnitPtr, remove: Remove) -> bool {
     let heap = env.heap();
     // SAFETY: the caller owns the heap (H1), and its units are on the list of all units (H6).
     if !unsafe { remove(&heap.units, unit.as_non_null()) } {
@@ -244,7 +244,7 @@ fn give_back<E: Env>(env: E, unit: UnitPtr, remove: Remove) -> bool {
 
 /// Books remote frees, then frees every empty unit, including an empty front. Returns `false` if
 /// some stayed because a walker protected them for long.
-pub(crate) fn trim<E: Env>(env: E) -> bool {
+pub(crate) fn trim<E: PoolEnv>(env: E) -> bool {
     env.settle();
     let heap = env.heap();
     heap.owned.write();
@@ -254,7 +254,7 @@ pub(crate) fn trim<E: Env>(env: E) -> bool {
 
 /// Frees all empty units, and waits a bounded time for walkers. Returns `false` if some units
 /// stayed.
-pub(super) fn give_back_empties<E: Env>(env: E) -> bool {
+pub(super) fn give_back_empties<E: PoolEnv>(env: E) -> bool {
     let heap = env.heap();
     let mut stay = None;
     while let Some(unit) = heap.pop_empty() {
@@ -277,7 +277,7 @@ pub(super) fn give_back_empties<E: Env>(env: E) -> bool {
 /// Books the remote frees of one group, given its foreign word from the inbox. Returns whether the
 /// unit still is the front or has a live slot.
 #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
-pub(crate) fn book<E: Env>(env: E, group: GroupPtr, given: u64) -> bool {
+pub(crate) fn book<E: PoolEnv>(env: E, group: SlotGroupPtr, given: u64) -> bool {
     let (heap, unit) = (env.heap(), group.unit());
     heap.owned.write();
     let given = group.freed(given);
@@ -288,7 +288,7 @@ pub(crate) fn book<E: Env>(env: E, group: GroupPtr, given: u64) -> bool {
     let (count, until) = (given.count_ones() as usize, unit.until().get());
     let live = unit.live() - count;
     if live == 0 {
-        if unit.place() == Place::Abandoned {
+        if unit.state() == UnitState::Abandoned {
             unit.set_abandoned(false);
         }
         drained(env, unit);
@@ -303,7 +303,7 @@ pub(crate) fn book<E: Env>(env: E, group: GroupPtr, given: u64) -> bool {
     true
 }
 
-impl Heap {
+impl UnitHeap {
     /// Makes `unit` the front, in place of the current one. The unit has a free slot and is on no
     /// list but that of all units.
     #[inline]
@@ -311,7 +311,7 @@ impl Heap {
         // After a request for a unit there usually is no front, but the backing allocator may have
         // allocated from this heap.
         self.give_up_front();
-        unit.set_place(Place::Front);
+        unit.set_state(UnitState::Front);
         self.front.set(unit.as_ptr());
         self.free.set(unit.take_free(self.spec));
         self.cursor.set(unit.cursor().get());

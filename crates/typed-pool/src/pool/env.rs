@@ -9,7 +9,7 @@ use allocator_api2::alloc::{AllocError, Allocator};
 use super::TypedPool;
 use crate::abandoned;
 use crate::account::{Account, LocalAccount};
-use crate::heap::{self, Env, Heap};
+use crate::heap::{self, PoolEnv, UnitHeap};
 use crate::unit::UnitPtr;
 
 /// A reservation of more bytes than this is first requested as one block. An overcommitting heap
@@ -48,12 +48,12 @@ impl<T, A: Allocator> TypedPool<T, A> {
 
 // SAFETY: a borrowed pool stays on its thread. It owns its one heap, whose units all come from
 // `backing`.
-unsafe impl<T, A: Allocator> Env for &TypedPool<T, A> {
+unsafe impl<T, A: Allocator> PoolEnv for &TypedPool<T, A> {
     type Backing = A;
     type Account = LocalAccount;
 
     #[inline]
-    fn heap(&self) -> &Heap {
+    fn heap(&self) -> &UnitHeap {
         &self.heap
     }
 
@@ -77,7 +77,7 @@ unsafe impl<T, A: Allocator> Env for &TypedPool<T, A> {
     fn settle(self) {}
 
     #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
-    fn mail(self) -> impl Iterator<Item = (crate::group::GroupPtr, u64)> {
+    fn mail(self) -> impl Iterator<Item = (crate::slot_group::SlotGroupPtr, u64)> {
         core::iter::empty()
     }
 

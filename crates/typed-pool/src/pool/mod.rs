@@ -19,9 +19,9 @@ use allocator_api2::alloc::Global;
 use allocator_api2::alloc::{AllocError, Allocator};
 
 use crate::account::{Account, LocalAccount};
-use crate::error::Refused;
-use crate::geometry::{Spec, unit_of};
-use crate::heap::{self, ChunkLen, Heap};
+use crate::error::TryAllocError;
+use crate::geometry::{UnitSpec, unit_of};
+use crate::heap::{self, ChunkLen, UnitHeap};
 use crate::stats::Stats;
 use crate::unit::Reach;
 
@@ -104,7 +104,7 @@ macro_rules! typed_pool {
         /// drop(handle);
         /// ```
         pub struct TypedPool<T, A: Allocator $($default)*> {
-            pub(crate) heap: Heap,
+            pub(crate) heap: UnitHeap,
             account: LocalAccount,
             /// Live values without units: of size zero, or too large.
             loose: Cell<usize>,
@@ -162,7 +162,7 @@ impl<T> TypedPool<T> {
 impl<T, A: Allocator> TypedPool<T, A> {
     const LAYOUT: Layout = Layout::new::<T>();
     /// The layout of its slots; `None` for values without units.
-    pub(crate) const SPEC: Option<Spec> = Spec::of_one_thread(Self::LAYOUT);
+    pub(crate) const SPEC: Option<UnitSpec> = UnitSpec::of_one_thread(Self::LAYOUT);
     const UNIT: usize = unit_of_pooled(Self::LAYOUT);
 
     /// Creates a pool over `backing`. It holds no memory until its first value.
@@ -173,7 +173,7 @@ impl<T, A: Allocator> TypedPool<T, A> {
 
     fn from_settings(chunk_len: ChunkLen, limit: usize, backing: A) -> Self {
         Self {
-            heap: Heap::new(Self::SPEC.unwrap_or(Spec::NONE), chunk_len),
+            heap: UnitHeap::new(Self::SPEC.unwrap_or(UnitSpec::NONE), chunk_len),
             account: LocalAccount::new(limit),
             loose: Cell::new(0),
             backing: ManuallyDrop::new(backing),
@@ -197,13 +197,13 @@ impl<T, A: Allocator> TypedPool<T, A> {
     /// Allocates a slot, moves `value` into it, and returns its handle.
     ///
     /// # Errors
-    /// [`Refused`], with the value, if the limit would be exceeded, or if the backing allocator
-    /// refuses.
+    /// [`TryAllocError`], with the value, if the limit would be exceeded, or if the backing
+    /// allocator refuses.
     #[inline]
-    pub fn try_alloc(&self, value: T) -> Result<TypedBox<'_, T, A>, Refused<T>> {
+    pub fn try_alloc(&self, value: T) -> Result<TypedBox<'_, T, A>, TryAllocError<T>> {
         match self.allocate() {
             Ok(slot) => Ok(self.fill(slot, value)),
-            Err(AllocError) => Err(Refused::new(value)),
+            Err(AllocError) => Err(TryAllocError::new(value)),
         }
     }
 

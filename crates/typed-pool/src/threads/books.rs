@@ -1,20 +1,20 @@
 //! `Books`: the account for blocks without units, as one thread uses it.
 
 use super::Family;
-use super::tally::Tally;
+use super::tally::LargeTally;
 use crate::account::{Account, Booked, SharedAccount};
 
 /// A family's account, with the calling thread's tally if it has one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Books<'w> {
     account: &'w SharedAccount,
-    tally: Option<&'w Tally>,
+    tally: Option<&'w LargeTally>,
 }
 
 impl<'w> Books<'w> {
     /// Creates the books. `tally` belongs to the family's table on the record that the calling
     /// thread holds.
-    pub(super) fn new(family: &'w Family, tally: Option<&'w Tally>) -> Self {
+    pub(super) fn new(family: &'w Family, tally: Option<&'w LargeTally>) -> Self {
         Self { account: family.account(), tally }
     }
 }

@@ -5,15 +5,15 @@ use core::alloc::Layout;
 use ephemera_prim::epoch::Epoch;
 use ephemera_prim::record::Registry;
 
-use super::table::Shard;
+use super::table::PoolRecord;
 use crate::account::SharedAccount;
 #[cfg(not(ephemera_loom))]
 use crate::class::{self, CLASSES};
-use crate::geometry::Spec;
+use crate::geometry::UnitSpec;
 use crate::heap::ChunkLen;
 
 #[cfg(not(ephemera_loom))]
-type Cell = fn() -> &'static std::thread::LocalKey<super::Here>;
+type Cell = fn() -> &'static std::thread::LocalKey<super::FamilyCell>;
 
 /// The common state of the pools of a family, on all threads. The macros of this crate define it as
 /// a `static`.
@@ -23,7 +23,7 @@ type Cell = fn() -> &'static std::thread::LocalKey<super::Here>;
 #[derive(Debug)]
 #[cfg_attr(ephemera_loom, expect(unreachable_pub, reason = "models have no macros that name it"))]
 pub struct Family {
-    kind: Kind,
+    kind: FamilyKind,
     chunk_len: ChunkLen,
     pub(super) account: SharedAccount,
     pub(super) epoch: Epoch,
@@ -32,14 +32,14 @@ pub struct Family {
     pub(super) looks: core::sync::atomic::AtomicUsize,
     /// The model's own registry, because loom has no statics.
     #[cfg(ephemera_loom)]
-    registry: *const Registry<Shard>,
+    registry: *const Registry<PoolRecord>,
     /// The family's thread-local.
     #[cfg(not(ephemera_loom))]
     pub(super) cell: Cell,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+enum FamilyKind {
     /// Values of one layout.
     Type(Layout),
     /// Values of every layout that has a class.
@@ -67,7 +67,7 @@ impl Family {
             [] => ChunkLen::Grows,
             [len, ..] => ChunkLen::Fixed(len),
         };
-        Self::new(Kind::Type(Layout::new::<T>()), chunk_len, cell)
+        Self::new(FamilyKind::Type(Layout::new::<T>()), chunk_len, cell)
     }
 
     /// Creates the family of an allocator with size classes.
@@ -76,10 +76,10 @@ impl Family {
     /// As [`Family::of_type`].
     #[must_use]
     pub const unsafe fn of_classes(cell: Cell) -> Self {
-        Self::new(Kind::Classes, ChunkLen::Grows, cell)
+        Self::new(FamilyKind::Classes, ChunkLen::Grows, cell)
     }
 
-    const fn new(kind: Kind, chunk_len: ChunkLen, cell: Cell) -> Self {
+    const fn new(kind: FamilyKind, chunk_len: ChunkLen, cell: Cell) -> Self {
         Self {
             kind,
             chunk_len,
@@ -95,8 +95,8 @@ impl Family {
 #[cfg(all(test, ephemera_loom))]
 impl Family {
     /// Creates the family of a model, over a registry that outlives it.
-    pub(super) fn of_model(layout: Layout, slots: usize, registry: *const Registry<Shard>) -> Self {
-        let (kind, chunk_len) = (Kind::Type(layout), ChunkLen::Fixed(slots));
+    pub(super) fn of_model(layout: Layout, slots: usize, registry: *const Registry<PoolRecord>) -> Self {
+        let (kind, chunk_len) = (FamilyKind::Type(layout), ChunkLen::Fixed(slots));
         Self { kind, chunk_len, account: SharedAccount::new(), epoch: Epoch::new(), registry }
     }
 }
@@ -105,21 +105,21 @@ impl Family {
     /// Returns the number of heaps that a record has for it.
     pub(super) const fn heaps(&self) -> usize {
         match self.kind {
-            Kind::Type(_) => 1,
+            FamilyKind::Type(_) => 1,
             #[cfg(not(ephemera_loom))]
-            Kind::Classes => CLASSES,
+            FamilyKind::Classes => CLASSES,
         }
     }
 
     /// Returns the layout of the slots of one of its heaps.
     #[cfg_attr(ephemera_loom, expect(unused_variables, reason = "models have families of one type only"))]
-    pub(super) fn spec(&self, heap: usize) -> Spec {
+    pub(super) fn spec(&self, heap: usize) -> UnitSpec {
         let layout = match self.kind {
-            Kind::Type(layout) => layout,
+            FamilyKind::Type(layout) => layout,
             #[cfg(not(ephemera_loom))]
-            Kind::Classes => class::layout(heap),
+            FamilyKind::Classes => class::layout(heap),
         };
-        Spec::of(layout).unwrap_or(Spec::NONE)
+        UnitSpec::of(layout).unwrap_or(UnitSpec::NONE)
     }
 
     pub(super) const fn chunk_len(&self) -> ChunkLen {
@@ -129,12 +129,12 @@ impl Family {
     /// Returns the records that have its tables.
     #[cfg(not(ephemera_loom))]
     #[expect(clippy::unused_self, reason = "under loom each family has its own")]
-    pub(super) fn registry(&self) -> &'static Registry<Shard> {
-        &super::here::REGISTRY
+    pub(super) fn registry(&self) -> &'static Registry<PoolRecord> {
+        &super::binding::REGISTRY
     }
 
     #[cfg(ephemera_loom)]
-    pub(super) fn registry(&self) -> &Registry<Shard> {
+    pub(super) fn registry(&self) -> &Registry<PoolRecord> {
         // SAFETY: the registry outlives this family (`of_model`).
         unsafe { &*self.registry }
     }

@@ -14,10 +14,10 @@
 //! freed.
 
 #[cfg(not(ephemera_loom))]
+mod binding;
+#[cfg(not(ephemera_loom))]
 mod books;
 mod family;
-#[cfg(not(ephemera_loom))]
-mod here;
 #[cfg(all(test, ephemera_loom))]
 mod models;
 mod owner;
@@ -26,14 +26,14 @@ mod tally;
 #[cfg(all(test, not(ephemera_loom)))]
 mod tests;
 
-#[cfg_attr(ephemera_loom, expect(unreachable_pub, reason = "models have no macros that name it"))]
-pub use family::Family;
 #[cfg(not(ephemera_loom))]
-pub use here::Here;
+pub use binding::FamilyCell;
 #[cfg(not(ephemera_loom))]
-pub(crate) use here::{
+pub(crate) use binding::{
     allocate_beyond, allocate_large, deallocate_large, grow_large, refill, shrink_large, this_record,
     trim_all, trim_here,
 };
+#[cfg_attr(ephemera_loom, expect(unreachable_pub, reason = "models have no macros that name it"))]
+pub use family::Family;
 #[cfg(not(ephemera_loom))]
 pub(crate) use owner::give_erased;

@@ -8,10 +8,10 @@ use ephemera_prim::record::{Lease, Record};
 use ephemera_prim::sync::{Ordering, fence};
 
 use super::Family;
-use super::table::{Heaps, Shard, ThreadHeap};
+use super::table::{Heaps, PoolRecord, ThreadHeap};
 use crate::account::{Account, SharedAccount};
-use crate::group::GroupPtr;
-use crate::heap::{self, Env, Heap};
+use crate::heap::{self, PoolEnv, UnitHeap};
+use crate::slot_group::SlotGroupPtr;
 use crate::stats::Stats;
 use crate::unit::{Reach, Unit, UnitPtr};
 
@@ -23,15 +23,15 @@ const ROUND: usize = 64;
 /// # Invariant
 /// The thread holds the heap's record, or the heap is one of threads that own nothing.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Owner<'w> {
+pub(crate) struct HeapOwner<'w> {
     heap: &'w ThreadHeap,
 }
 
-impl<'w> Owner<'w> {
+impl<'w> HeapOwner<'w> {
     /// Creates the owner.
     ///
     /// # Safety
-    /// The invariant of [`Owner`].
+    /// The invariant of [`HeapOwner`].
     #[inline]
     pub(super) unsafe fn new(heap: &'w ThreadHeap) -> Self {
         Self { heap }
@@ -40,12 +40,12 @@ impl<'w> Owner<'w> {
 
 // SAFETY: the holder of a record owns its heaps (L1). Units carry the address of their heap as
 // identity, and all of them come from the global heap.
-unsafe impl Env for Owner<'_> {
+unsafe impl PoolEnv for HeapOwner<'_> {
     type Backing = Global;
     type Account = SharedAccount;
 
     #[inline]
-    fn heap(&self) -> &Heap {
+    fn heap(&self) -> &UnitHeap {
         &self.heap.heap
     }
 
@@ -73,17 +73,17 @@ unsafe impl Env for Owner<'_> {
         }
     }
 
-    fn mail(self) -> impl Iterator<Item = (GroupPtr, u64)> {
-        // SAFETY: this thread holds the record (the invariant of `Owner`).
+    fn mail(self) -> impl Iterator<Item = (SlotGroupPtr, u64)> {
+        // SAFETY: this thread holds the record (the invariant of `HeapOwner`).
         let taken = unsafe { self.heap.remote.inbox.take() };
         // SAFETY: U1: the inbox is this heap's, so the groups are too. A unit whose frees are not
         // all booked is not freed (F3).
-        taken.map(move |(group, given)| (unsafe { GroupPtr::new(group, self.heap().spec().unit) }, given))
+        taken.map(move |(group, given)| (unsafe { SlotGroupPtr::new(group, self.heap().spec().unit) }, given))
     }
 
     fn last_resort(self) {
         if let Some(heaps) = Heaps::find(self.heap.record(), self.heap.family()) {
-            // SAFETY: this thread holds the record (the invariant of `Owner`).
+            // SAFETY: this thread holds the record (the invariant of `HeapOwner`).
             unsafe { make_room(heaps) };
         }
     }
@@ -157,7 +157,7 @@ pub(super) fn clean_free(family: &Family) {
         if let Some(heaps) = Heaps::find(lease.record(), family) {
             // SAFETY: the lease makes this thread the holder.
             if !unsafe { heaps.trim() } {
-                lease.record().shard().rest.set(1);
+                lease.record().data().rest.set(1);
             }
         }
         release(lease);
@@ -166,20 +166,20 @@ pub(super) fn clean_free(family: &Family) {
 
 /// Releases a lease, then drains the inboxes once more: a thread that pushed while the record was
 /// held left the drain to its holder.
-pub(super) fn release(lease: Lease<'_, Shard>) {
+pub(super) fn release(lease: Lease<'_, PoolRecord>) {
     let record = lease.record();
     lease.release(has_mail, drain);
     collect_rest(record);
 }
 
 /// Trims all tables of a record that this thread is about to release.
-pub(super) fn leave(record: &Record<Shard>) {
+pub(super) fn leave(record: &Record<PoolRecord>) {
     let mut rest = false;
     for heaps in Heaps::of_record(record) {
         // SAFETY: this thread holds the record.
         rest |= !unsafe { heaps.trim() };
     }
-    record.shard().rest.set(usize::from(rest));
+    record.data().rest.set(usize::from(rest));
 }
 
 /// Frees the empty units that the last holder of a record could not free, because a walker
@@ -189,33 +189,33 @@ pub(super) fn leave(record: &Record<Shard>) {
 /// A fence separates the release from the read of `walks`, and the increment of `walks` from the
 /// check of the lease. So either the former holder sees that a walk ended and trims again, or the
 /// walker sees a free record and trims it.
-fn collect_rest(record: &Record<Shard>) {
-    let shard = record.shard();
-    while shard.rest.get() != 0 {
-        let walks = shard.walks.load(Ordering::Relaxed);
+fn collect_rest(record: &Record<PoolRecord>) {
+    let data = record.data();
+    while data.rest.get() != 0 {
+        let walks = data.walks.load(Ordering::Relaxed);
         let Some(lease) = record.try_lease() else { return };
         leave(record);
         lease.release(has_mail, drain);
-        if shard.walks.load(Ordering::Relaxed) == walks {
+        if data.walks.load(Ordering::Relaxed) == walks {
             return;
         }
     }
 }
 
 /// Returns whether the inbox of any heap holds a group.
-fn has_mail(shard: &Shard) -> bool {
-    Heaps::of_shard(shard).flat_map(Heaps::all).any(|heap| !heap.remote.inbox.is_empty())
+fn has_mail(data: &PoolRecord) -> bool {
+    Heaps::of_data(data).flat_map(Heaps::all).any(|heap| !heap.remote.inbox.is_empty())
 }
 
 /// Drains the inboxes of a record that this thread leases only for that. Its units with live slots
 /// become abandoned, because no other thread serves them.
-fn drain(record: &Record<Shard>) {
+fn drain(record: &Record<PoolRecord>) {
     for heap in Heaps::of_record(record).flat_map(Heaps::all) {
         if !heap.remote.inbox.is_empty() {
             #[cfg(all(test, not(ephemera_loom)))]
             heap.drains.add(1);
-            if !heap::drain(Owner { heap }) {
-                record.shard().rest.set(1);
+            if !heap::drain(HeapOwner { heap }) {
+                record.data().rest.set(1);
             }
         }
     }
@@ -223,7 +223,7 @@ fn drain(record: &Record<Shard>) {
 
 /// Returns the bytes that a family holds and its live slots. `own` is the record that the calling
 /// thread holds.
-pub(super) fn stats_of(family: &Family, own: *const Record<Shard>) -> Stats {
+pub(super) fn stats_of(family: &Family, own: *const Record<PoolRecord>) -> Stats {
     let mut stats = Stats::of_account(family.account().now());
     for record in family.registry().records() {
         let Some(heaps) = Heaps::find(record, family) else { continue };
@@ -234,7 +234,7 @@ pub(super) fn stats_of(family: &Family, own: *const Record<Shard>) -> Stats {
         match lease {
             Some(lease) => release(lease),
             None if !owned => {
-                record.shard().walks.fetch_add(1, Ordering::Relaxed);
+                record.data().walks.fetch_add(1, Ordering::Relaxed);
                 // ORDERING: SeqCst fence. Pairs with the one in `Lease::release`: either the thread
                 // that releases the record sees that this walk is over, or this thread sees the
                 // units that it left.
@@ -276,7 +276,7 @@ unsafe fn give_to_owner(unit: UnitPtr, block: NonNull<u8>) {
 /// # Safety
 /// `block` is a live slot of a family's heap for a value of this layout, and the caller frees it.
 #[inline]
-pub(crate) unsafe fn give_erased(own: *const Record<Shard>, block: NonNull<u8>, layout: Layout) {
+pub(crate) unsafe fn give_erased(own: *const Record<PoolRecord>, block: NonNull<u8>, layout: Layout) {
     let unit_size = crate::geometry::unit_of(layout);
     // SAFETY: units are aligned to their mask, start with a `Unit`, and were exposed when they were
     // created; a unit with a live slot is not freed (H4).
@@ -287,7 +287,7 @@ pub(crate) unsafe fn give_erased(own: *const Record<Shard>, block: NonNull<u8>, 
     let heap = unsafe { &*unit.owner().cast::<ThreadHeap>() };
     if ptr::eq(heap.record, own) {
         // SAFETY: the caller frees a live slot, and its thread holds the record.
-        unsafe { heap::give(Owner { heap }, block, unit_size, layout.size(), Reach::Slot) };
+        unsafe { heap::give(HeapOwner { heap }, block, unit_size, layout.size(), Reach::Slot) };
         return;
     }
     // SAFETY: the caller frees the slot, which is on no list yet.
@@ -303,8 +303,8 @@ pub(crate) unsafe fn give_erased(own: *const Record<Shard>, block: NonNull<u8>, 
 /// The calling thread holds the record, and the family has more than `heap` heaps.
 pub(super) unsafe fn refill(heaps: Heaps<'_>, heap: usize, size: usize) -> Result<NonNull<u8>, AllocError> {
     let record = heaps.first().record();
-    let visits = record.shard().visits.get().wrapping_add(1);
-    record.shard().visits.set(visits);
+    let visits = record.data().visits.get().wrapping_add(1);
+    record.data().visits.set(visits);
     if visits % ROUND == 0 {
         look_after_all(record);
     }
@@ -337,15 +337,15 @@ pub(super) unsafe fn refill_beyond(
 /// Books the remote frees of all heaps of the record, and trims the tables for which a trim was
 /// requested. The thread may use only some of them: earlier holders of the record made the others.
 #[cold]
-fn look_after_all(record: &Record<Shard>) {
+fn look_after_all(record: &Record<PoolRecord>) {
     for heaps in Heaps::of_record(record) {
         if heaps.trim_asked() {
             // SAFETY: this thread holds the record.
             unsafe { heaps.trim() };
         } else {
-            heaps.all().for_each(|heap| Owner { heap }.settle());
+            heaps.all().for_each(|heap| HeapOwner { heap }.settle());
         }
     }
     // If the record is only leased for a moment, nobody else frees what this left empty.
-    record.shard().rest.set(1);
+    record.data().rest.set(1);
 }

@@ -12,17 +12,17 @@ use ephemera_prim::sync::AtomicUsize;
 use ephemera_prim::word::{OwnerPtr, OwnerUsize};
 
 use super::Family;
-use super::owner::Owner;
-use super::tally::Tally;
-use crate::geometry::Spec;
-use crate::group::Group;
-use crate::heap::{self, ChunkLen, Heap};
+use super::owner::HeapOwner;
+use super::tally::LargeTally;
+use crate::geometry::UnitSpec;
+use crate::heap::{self, ChunkLen, UnitHeap};
+use crate::slot_group::SlotGroup;
 use crate::stats::Stats;
 
 /// The part of a record that belongs to this crate: its tables.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub(crate) struct Shard {
+pub(crate) struct PoolRecord {
     tables: OwnerPtr<ThreadHeap>,
     /// The number of visits to the slow path.
     pub(super) visits: OwnerUsize,
@@ -32,9 +32,9 @@ pub(crate) struct Shard {
     pub(super) walks: AtomicUsize,
 }
 
-impl Shard {
+impl PoolRecord {
     ephemera_prim::const_unless_loom! {
-        /// Creates a shard without tables.
+        /// Creates the data of a record without tables.
         pub(crate) fn new() -> Self {
             Self {
                 tables: OwnerPtr::null(),
@@ -50,9 +50,9 @@ impl Shard {
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct ThreadHeap {
-    pub(super) heap: Heap,
+    pub(super) heap: UnitHeap,
     family: *const Family,
-    pub(super) record: *const Record<Shard>,
+    pub(super) record: *const Record<PoolRecord>,
     /// The next table. Only the first heap of a table uses it.
     later: OwnerPtr<ThreadHeap>,
     /// The trim epoch that the table's holder last obeyed. Only the first heap of a table uses it.
@@ -64,18 +64,18 @@ pub(crate) struct ThreadHeap {
     /// of a table uses it.
     pub(super) waited: OwnerUsize,
     /// Only the first heap of a table uses it.
-    tally: Tally,
+    tally: LargeTally,
     /// The number of times that a thread leased the record to drain this heap.
     #[cfg(all(test, not(ephemera_loom)))]
     pub(super) drains: OwnerUsize,
-    pub(super) remote: Remote,
+    pub(super) remote: HeapInbox,
 }
 
 /// The inbox has its own cache line, because other threads push to it while the owner allocates.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub(super) struct Remote {
-    pub(super) inbox: Inbox<Group>,
+pub(super) struct HeapInbox {
+    pub(super) inbox: Inbox<SlotGroup>,
 }
 
 // SAFETY: only the owner uses the cells (H1). There is one owner at a time, ordered after the last
@@ -84,19 +84,19 @@ unsafe impl Sync for ThreadHeap {}
 
 impl ThreadHeap {
     ephemera_prim::const_unless_loom! {
-        fn new(spec: Spec, chunk_len: ChunkLen, family: *const Family, record: *const Record<Shard>) -> Self {
+        fn new(spec: UnitSpec, chunk_len: ChunkLen, family: *const Family, record: *const Record<PoolRecord>) -> Self {
             Self {
-                heap: Heap::new(spec, chunk_len),
+                heap: UnitHeap::new(spec, chunk_len),
                 family,
                 record,
                 later: OwnerPtr::null(),
                 epoch_seen: OwnerUsize::new(0),
                 looked: OwnerUsize::new(0),
                 waited: OwnerUsize::new(0),
-                tally: Tally::new(),
+                tally: LargeTally::new(),
                 #[cfg(all(test, not(ephemera_loom)))]
                 drains: OwnerUsize::new(0),
-                remote: Remote { inbox: Inbox::new() },
+                remote: HeapInbox { inbox: Inbox::new() },
             }
         }
     }
@@ -104,7 +104,7 @@ impl ThreadHeap {
     ephemera_prim::const_unless_loom! {
         /// Creates a heap for threads that own nothing. It never has units.
         pub(super) fn nowhere() -> Self {
-            Self::new(Spec::NONE, ChunkLen::Grows, ptr::null(), ptr::null())
+            Self::new(UnitSpec::NONE, ChunkLen::Grows, ptr::null(), ptr::null())
         }
     }
 
@@ -113,7 +113,7 @@ impl ThreadHeap {
         unsafe { &*self.family }
     }
 
-    pub(super) fn record(&self) -> &Record<Shard> {
+    pub(super) fn record(&self) -> &Record<PoolRecord> {
         // SAFETY: T1: a heap of a table has a record, which is never freed (L3).
         unsafe { &*self.record }
     }
@@ -174,16 +174,16 @@ impl<'w> Heaps<'w> {
     /// The family has more than `heap` heaps. The calling thread holds the record, or these are the
     /// heaps of threads that own nothing.
     #[inline]
-    pub(crate) unsafe fn owner(self, heap: usize) -> Owner<'w> {
+    pub(crate) unsafe fn owner(self, heap: usize) -> HeapOwner<'w> {
         // SAFETY: the family has more than `heap` heaps.
         let heap = unsafe { self.heap(heap) };
         // SAFETY: the calling thread holds the record, or the heap belongs to no thread.
-        unsafe { Owner::new(heap) }
+        unsafe { HeapOwner::new(heap) }
     }
 
     /// Returns the tally of the table; `None` for the heaps of threads that own nothing.
     #[cfg(not(ephemera_loom))]
-    pub(super) fn tally(self) -> Option<&'w Tally> {
+    pub(super) fn tally(self) -> Option<&'w LargeTally> {
         Some(self.first()).filter(|heap| !heap.family.is_null()).map(|heap| &heap.tally)
     }
 
@@ -198,18 +198,18 @@ impl<'w> Heaps<'w> {
     }
 
     /// Returns the tables of a record.
-    pub(super) fn of_record(record: &'w Record<Shard>) -> impl Iterator<Item = Self> {
-        Self::of_shard(record.shard())
+    pub(super) fn of_record(record: &'w Record<PoolRecord>) -> impl Iterator<Item = Self> {
+        Self::of_data(record.data())
     }
 
-    /// Returns the tables of a record, given its shard.
-    pub(super) fn of_shard(shard: &'w Shard) -> impl Iterator<Item = Self> {
-        let mut at = shard.tables.follow().cast_const();
+    /// Returns the tables of a record, given its data.
+    pub(super) fn of_data(data: &'w PoolRecord) -> impl Iterator<Item = Self> {
+        let mut at = data.tables.follow().cast_const();
         core::iter::from_fn(move || {
             if at.is_null() {
                 return None;
             }
-            // SAFETY: T1: the links of a shard lead to tables.
+            // SAFETY: T1: the links of a record's data lead to tables.
             let heaps = unsafe { Self::new(at) };
             at = heaps.first().later.get().cast_const();
             Some(heaps)
@@ -217,7 +217,7 @@ impl<'w> Heaps<'w> {
     }
 
     /// Returns the table of a family on a record, if it has one.
-    pub(super) fn find(record: &'w Record<Shard>, family: &Family) -> Option<Self> {
+    pub(super) fn find(record: &'w Record<PoolRecord>, family: &Family) -> Option<Self> {
         Self::of_record(record).find(|heaps| heaps.first().is_of(family))
     }
 
@@ -225,7 +225,7 @@ impl<'w> Heaps<'w> {
     ///
     /// # Safety
     /// The calling thread holds the record. The record and the family outlive all use of the table.
-    pub(super) unsafe fn find_or_make(record: &'w Record<Shard>, family: &'w Family) -> Option<Self> {
+    pub(super) unsafe fn find_or_make(record: &'w Record<PoolRecord>, family: &'w Family) -> Option<Self> {
         if let Some(heaps) = Self::find(record, family) {
             return Some(heaps);
         }
@@ -246,8 +246,8 @@ impl<'w> Heaps<'w> {
         }
         // SAFETY: T1: all heaps were just written, and the memory is never freed.
         let heaps = unsafe { Self::new(first.as_ptr()) };
-        heaps.first().later.set(record.shard().tables.get());
-        record.shard().tables.publish(first.as_ptr());
+        heaps.first().later.set(record.data().tables.get());
+        record.data().tables.publish(first.as_ptr());
         Some(heaps)
     }
 
@@ -260,7 +260,7 @@ impl<'w> Heaps<'w> {
         let mut all = true;
         for heap in self.all() {
             // SAFETY: the caller holds the record.
-            all &= heap::trim(unsafe { Owner::new(heap) });
+            all &= heap::trim(unsafe { HeapOwner::new(heap) });
         }
         all
     }

@@ -1,4 +1,4 @@
-//! `Tally`: a thread's own count of the blocks without units that it allocated and freed.
+//! `LargeTally`: a thread's own count of the blocks without units that it allocated and freed.
 //!
 //! With it, an allocation of such a block takes one atomic exchange, on the word that the limit is
 //! checked against. Two shared counters, of blocks and of bytes, would take two more.
@@ -12,12 +12,12 @@ use crate::account::changed;
 /// if they freed blocks that other threads allocated. The sum over all records and the family's own
 /// account is the number of live blocks.
 #[derive(Debug)]
-pub(super) struct Tally {
+pub(super) struct LargeTally {
     blocks: OwnerUsize,
     bytes: OwnerUsize,
 }
 
-impl Tally {
+impl LargeTally {
     ephemera_prim::const_unless_loom! {
         pub(super) fn new() -> Self {
             Self { blocks: OwnerUsize::new(0), bytes: OwnerUsize::new(0) }

@@ -17,8 +17,8 @@ use loom::cell::UnsafeCell;
 use loom::thread;
 
 use super::Family;
-use super::owner::{self, Owner};
-use super::table::{Heaps, Shard, ThreadHeap};
+use super::owner::{self, HeapOwner};
+use super::table::{Heaps, PoolRecord, ThreadHeap};
 use crate::account::Account;
 use crate::geometry::unit_of;
 use crate::heap;
@@ -32,11 +32,11 @@ mod exits;
 mod groups;
 
 #[derive(Clone)]
-struct Model(Arc<World>);
+struct Model(Arc<PoolWorld>);
 
 /// The state of one run. The memory of tables outlives it, because tables are never freed.
-struct World {
-    registry: Registry<Shard>,
+struct PoolWorld {
+    registry: Registry<PoolRecord>,
     family: Family,
     slots: Mutex<BTreeMap<usize, Arc<UnsafeCell<u32>>>>,
 }
@@ -49,13 +49,13 @@ unsafe impl Send for Sent {}
 
 // SAFETY: loom runs all threads of a model on one thread of the system, and reports unordered
 // accesses to its cells and atomics.
-unsafe impl Send for World {}
+unsafe impl Send for PoolWorld {}
 // SAFETY: as above.
-unsafe impl Sync for World {}
+unsafe impl Sync for PoolWorld {}
 
 /// A thread that holds a record, as `here.rs` does it with thread-locals.
 struct Thread<'w> {
-    lease: Lease<'w, Shard>,
+    lease: Lease<'w, PoolRecord>,
     heaps: Heaps<'w>,
     model: &'w Model,
 }
@@ -85,7 +85,7 @@ impl<'w> Thread<'w> {
         unsafe { self.heaps.trim() };
     }
 
-    fn record(&self) -> &'w Record<Shard> {
+    fn record(&self) -> &'w Record<PoolRecord> {
         self.lease.record()
     }
 
@@ -102,12 +102,12 @@ impl Model {
     }
 
     fn with_units_of(slots: usize) -> Self {
-        let records = core::array::from_fn(|_| Record::new(Shard::new()));
-        let world = Arc::new_cyclic(|world: &std_alloc::sync::Weak<World>| {
+        let records = core::array::from_fn(|_| Record::new(PoolRecord::new()));
+        let world = Arc::new_cyclic(|world: &std_alloc::sync::Weak<PoolWorld>| {
             // SAFETY: the address is within the new world; no reference is made.
             let registry = unsafe { &raw const (*world.as_ptr()).registry };
-            World {
-                registry: Registry::new(records, Shard::new),
+            PoolWorld {
+                registry: Registry::new(records, PoolRecord::new),
                 family: Family::of_model(SLOT, slots, registry),
                 slots: Mutex::new(BTreeMap::new()),
             }
@@ -129,7 +129,7 @@ impl Model {
         cell.with_mut(|count| unsafe { *count += 1 });
     }
 
-    fn free_as(&self, owner: Owner<'_>, slot: Sent) {
+    fn free_as(&self, owner: HeapOwner<'_>, slot: Sent) {
         self.touch(slot.0);
         // SAFETY: a `Sent` has exclusive access to its slot, and frees it here.
         unsafe { heap::give(owner, slot.0, unit_of(SLOT), SLOT.size(), Reach::Slot) };
@@ -143,7 +143,7 @@ impl Model {
     }
 
     /// Frees a slot as a box of `AnyPool` does.
-    fn free_erased(&self, own: *const Record<Shard>, slot: Sent) {
+    fn free_erased(&self, own: *const Record<PoolRecord>, slot: Sent) {
         self.touch(slot.0);
         // SAFETY: a `Sent` has exclusive access to its slot, and frees it here.
         unsafe { owner::give_erased(own, slot.0, SLOT) };
@@ -362,7 +362,8 @@ fn loom_statistics_walk_while_the_owner_frees_a_unit() {
         let reader = thread::spawn(move || {
             let record = record;
             // SAFETY: the model keeps the record until the reader is joined.
-            let heaps = Heaps::find(unsafe { record.0.cast::<Record<Shard>>().as_ref() }, &there.0.family);
+            let heaps =
+                Heaps::find(unsafe { record.0.cast::<Record<PoolRecord>>().as_ref() }, &there.0.family);
             let mut stats = crate::Stats::default();
             heaps.expect("a table").gather(&mut stats, false);
             assert!(stats.slots_live <= 2 && stats.units <= 1);

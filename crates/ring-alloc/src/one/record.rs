@@ -1,4 +1,4 @@
-//! The shard of a thread's record, with its heap and its inbox, and the world that all threads
+//! What a thread's record holds, a heap and an inbox, and the world that all threads
 //! share.
 //!
 //! Functions take the world by reference, so that models can create their own.
@@ -15,59 +15,59 @@ use ephemera_prim::word::OwnerUsize;
 
 use crate::account::{Limit, SharedAccount};
 use crate::chunk::{Chunk, ChunkPtr, HEADER};
-use crate::geometry::{self, Class, Geometry};
-use crate::heap::{self, Env, Heap};
-use crate::live::Live;
+use crate::geometry::{self, ChunkClass, Geometry};
+use crate::heap::{self, ChunkHeap, RingEnv};
+use crate::live::LiveCount;
 use crate::stats::Stats;
 
 /// The heap of one owner, and the inbox of its remote frees.
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct Shard<G> {
-    pub(super) heap: Heap,
+pub(crate) struct RingRecord<G> {
+    pub(super) heap: ChunkHeap,
     epoch_seen: OwnerUsize,
-    remote: Remote,
+    remote: RecordInbox,
     geometry: PhantomData<fn() -> G>,
 }
 
 /// The inbox, on a cache line of its own, since other threads push here while the owner allocates.
 #[derive(Debug)]
 #[repr(C, align(64))]
-struct Remote {
+struct RecordInbox {
     inbox: Inbox<Chunk>,
 }
 
-impl<G: Geometry> Shard<G> {
+impl<G: Geometry> RingRecord<G> {
     const GEOMETRY: () = geometry::check::<G>(HEADER);
 
     ephemera_prim::const_unless_loom! {
-        /// Creates a shard without chunks.
+        /// Creates the data of a record without chunks.
         pub(crate) fn new() -> Self {
             let () = Self::GEOMETRY;
-            Self::with_heap(Heap::new())
+            Self::with_heap(ChunkHeap::new())
         }
     }
 
     #[cfg(not(ephemera_loom))]
     ephemera_prim::const_unless_loom! {
-        /// Creates the shard of threads that own nothing (H6).
+        /// Creates the data of threads that own nothing (H6).
         pub(crate) fn nowhere() -> Self {
-            Self::with_heap(Heap::nowhere())
+            Self::with_heap(ChunkHeap::nowhere())
         }
     }
 
     ephemera_prim::const_unless_loom! {
-        fn with_heap(heap: Heap) -> Self {
+        fn with_heap(heap: ChunkHeap) -> Self {
             Self {
                 heap,
                 epoch_seen: OwnerUsize::new(0),
-                remote: Remote { inbox: Inbox::new() },
+                remote: RecordInbox { inbox: Inbox::new() },
                 geometry: PhantomData,
             }
         }
     }
 
-    /// Prepares the shard for a new holder of the record.
+    /// Prepares the heap for a new holder of the record.
     pub(crate) fn enter(&self) {
         self.heap.enter();
     }
@@ -75,15 +75,15 @@ impl<G: Geometry> Shard<G> {
 
 /// The state that all threads share.
 #[derive(Debug)]
-pub(crate) struct World<G: 'static> {
-    pub(crate) registry: Registry<Shard<G>>,
+pub(crate) struct RingWorld<G: 'static> {
+    pub(crate) registry: Registry<RingRecord<G>>,
     pub(crate) account: SharedAccount,
     epoch: Epoch,
 }
 
-impl<G: Geometry> World<G> {
+impl<G: Geometry> RingWorld<G> {
     ephemera_prim::const_unless_loom! {
-        pub(crate) fn new(registry: Registry<Shard<G>>) -> Self {
+        pub(crate) fn new(registry: Registry<RingRecord<G>>) -> Self {
             Self { registry, account: SharedAccount::new(), epoch: Epoch::new() }
         }
     }
@@ -97,7 +97,7 @@ pub(crate) fn stats<R: Realm>(realm: R) -> Stats {
     let world = realm.world();
     let mut stats = Stats::of_account(&world.account);
     for record in world.registry.records() {
-        let (heap, before) = (&record.shard().heap, stats.empty_chunks());
+        let (heap, before) = (&record.data().heap, stats.empty_chunks());
         stats.add_heap::<R::Geometry>(heap);
         // A chunk that ran empty behind this walker counts too.
         let empty = stats.empty_chunks() != before || heap.has_empties();
@@ -113,7 +113,7 @@ pub(crate) fn stats<R: Realm>(realm: R) -> Stats {
 pub(crate) trait Realm: Copy {
     type Geometry: Geometry;
 
-    fn world(&self) -> &World<Self::Geometry>;
+    fn world(&self) -> &RingWorld<Self::Geometry>;
 
     /// Tells the world's thread-local that a record held by this thread has another front.
     fn front_changed() {}
@@ -130,17 +130,17 @@ pub(crate) fn clean<R: Realm>(realm: R) {
 }
 
 /// Drains the inbox of a record and frees its empty chunks, if no thread has leased it.
-fn look_after<R: Realm>(realm: R, record: &Record<Shard<R::Geometry>>) {
+fn look_after<R: Realm>(realm: R, record: &Record<RingRecord<R::Geometry>>) {
     record.look_after(has_mail, |record| drain(realm, record));
 }
 
 /// Ends a lease, and drains the remote frees that were pushed while it lasted.
-pub(super) fn release<R: Realm>(realm: R, lease: Lease<'_, Shard<R::Geometry>>) {
+pub(super) fn release<R: Realm>(realm: R, lease: Lease<'_, RingRecord<R::Geometry>>) {
     lease.release(has_mail, |record| drain(realm, record));
 }
 
-fn has_mail<G>(shard: &Shard<G>) -> bool {
-    !shard.remote.inbox.is_empty()
+fn has_mail<G>(data: &RingRecord<G>) -> bool {
+    !data.remote.inbox.is_empty()
 }
 
 /// The number of times that a record was leased for a moment and drained.
@@ -149,29 +149,29 @@ pub(super) static DRAINS: core::sync::atomic::AtomicUsize = core::sync::atomic::
 
 /// Drains the inbox of a record that this thread has leased for a moment. Chunks with live blocks
 /// count down from here on, and empty chunks are freed.
-fn drain<R: Realm>(realm: R, record: &Record<Shard<R::Geometry>>) {
+fn drain<R: Realm>(realm: R, record: &Record<RingRecord<R::Geometry>>) {
     #[cfg(all(test, not(ephemera_loom)))]
     DRAINS.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
-    record.shard().enter();
-    let owner = Owner { record, realm };
+    record.data().enter();
+    let owner = RecordOwner { record, realm };
     owner.book(|chunk| heap::abandon(owner, chunk));
     heap::free_empties(owner);
 }
 
 /// A thread as the owner of its record's heap. NOWHERE and GONE own a heap without chunks.
 #[derive(Debug)]
-pub(crate) struct Owner<'w, R: Realm> {
-    pub(crate) record: &'w Record<Shard<R::Geometry>>,
+pub(crate) struct RecordOwner<'w, R: Realm> {
+    pub(crate) record: &'w Record<RingRecord<R::Geometry>>,
     pub(crate) realm: R,
 }
 
-impl<R: Realm> Owner<'_, R> {
+impl<R: Realm> RecordOwner<'_, R> {
     /// Books all remote frees in the inbox, and calls `left` for each chunk that still has live
     /// blocks.
     fn book(self, left: impl Fn(ChunkPtr)) {
-        // SAFETY: this thread holds the record, as `Env` demands, or no chunk names the record and
-        // its inbox stays empty (H6).
-        let taken = unsafe { self.record.shard().remote.inbox.take() };
+        // SAFETY: this thread holds the record, as `RingEnv` demands, or no chunk names the record
+        // and its inbox stays empty (H6).
+        let taken = unsafe { self.record.data().remote.inbox.take() };
         for (chunk, word) in taken {
             // SAFETY: a chunk is not freed before its remote frees are booked (F3), so it satisfies
             // C1.
@@ -183,25 +183,25 @@ impl<R: Realm> Owner<'_, R> {
     }
 }
 
-impl<R: Realm> Clone for Owner<'_, R> {
+impl<R: Realm> Clone for RecordOwner<'_, R> {
     #[inline]
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<R: Realm> Copy for Owner<'_, R> {}
+impl<R: Realm> Copy for RecordOwner<'_, R> {}
 
 // SAFETY: the record's holder owns its heap (L1), and the heaps of NOWHERE and GONE are never
 // written (H6). Chunks carry the record as their identity, and come from the global heap.
-unsafe impl<R: Realm> Env for Owner<'_, R> {
+unsafe impl<R: Realm> RingEnv for RecordOwner<'_, R> {
     type Geometry = R::Geometry;
     type Backing = Global;
     type Account = SharedAccount;
 
     #[inline]
-    fn heap(&self) -> &Heap {
-        &self.record.shard().heap
+    fn heap(&self) -> &ChunkHeap {
+        &self.record.data().heap
     }
 
     fn front_changed(&self) {
@@ -209,7 +209,7 @@ unsafe impl<R: Realm> Env for Owner<'_, R> {
     }
 
     #[inline]
-    fn refill(self, layout: Layout, class: Class, limit: Limit) -> Result<NonNull<u8>, AllocError> {
+    fn refill(self, layout: Layout, class: ChunkClass, limit: Limit) -> Result<NonNull<u8>, AllocError> {
         heap::refill(self, layout, class, limit)
     }
 
@@ -240,7 +240,7 @@ unsafe impl<R: Realm> Env for Owner<'_, R> {
     }
 
     fn trim_asked(&self) -> bool {
-        self.realm.world().epoch.turned(&self.record.shard().epoch_seen)
+        self.realm.world().epoch.turned(&self.record.data().epoch_seen)
     }
 
     fn last_resort(&self) {
@@ -248,12 +248,12 @@ unsafe impl<R: Realm> Env for Owner<'_, R> {
     }
 
     #[inline(never)]
-    unsafe fn free_remotely(self, chunk: ChunkPtr, given: Live) {
-        let record = chunk.record().cast::<Record<Shard<R::Geometry>>>();
+    unsafe fn free_remotely(self, chunk: ChunkPtr, given: LiveCount) {
+        let record = chunk.record().cast::<Record<RingRecord<R::Geometry>>>();
         // SAFETY: the owner of a chunk is the record that it was created for, and records are never
         // freed (L3).
         let record = unsafe { &*record };
-        let inbox = &record.shard().remote.inbox;
+        let inbox = &record.data().remote.inbox;
         // SAFETY: the caller owned what `given` counts and gives it up, in a live chunk of that
         // record.
         let pushed = unsafe { inbox.give_back_add(chunk.as_non_null(), given.word()) };

@@ -1,29 +1,37 @@
-//! Tests with an allocator that refuses each of its calls in turn. A request without memory fails,
-//! values stay intact, and all memory is freed.
+//! Tests with a global allocator that refuses each of its calls in turn. A request without memory
+//! fails, values stay intact, and all memory is freed.
+#![cfg(feature = "std")]
+
+extern crate alloc;
+
+#[path = "support/refusing.rs"]
+mod refusing;
 
 use alloc::rc::Rc;
-use alloc::vec::Vec;
 use core::cell::Cell;
 
-use crate::account::hostile::refuse;
-use crate::{Arena, ArenaArc, Build, Builder, Pool, Refused, SharedArena};
+use refusing::{Refusing, refuse};
+use shared_arena::{Arena, ArenaArc, ArenaBox, ArenaRc, Build, Builder, Pool, PoolBox, SharedArena};
+
+#[global_allocator]
+static HEAP: Refusing = Refusing;
 
 /// A value of a hundred bytes that counts its live instances.
 #[derive(Clone)]
-struct Value {
+struct TestValue {
     alive: Rc<Cell<usize>>,
     number: usize,
     _weight: [u64; 12],
 }
 
-impl Value {
+impl TestValue {
     fn new(alive: &Rc<Cell<usize>>, number: usize) -> Self {
         alive.set(alive.get() + 1);
         Self { alive: Rc::clone(alive), number, _weight: [0; 12] }
     }
 }
 
-impl Drop for Value {
+impl Drop for TestValue {
     fn drop(&mut self) {
         self.alive.set(self.alive.get() - 1);
     }
@@ -32,26 +40,31 @@ impl Drop for Value {
 const COUNT: usize = if cfg!(miri) { 80 } else { 1_200 };
 
 /// The methods of all arenas that the script needs.
-trait Script: Build {
-    type Boxed: core::ops::Deref<Target = Value>;
-    type Counted: core::ops::Deref<Target = Value> + Clone;
-    fn boxed(&self, value: Value) -> Result<Self::Boxed, Value>;
-    fn counted(&self, value: Value) -> Result<Self::Counted, Value>;
+trait HostileScript: Build {
+    type Boxed: core::ops::Deref<Target = TestValue>;
+    type Counted: core::ops::Deref<Target = TestValue> + Clone;
+    fn settings() -> Builder<Self>;
+    fn boxed(&self, value: TestValue) -> Result<Self::Boxed, TestValue>;
+    fn counted(&self, value: TestValue) -> Result<Self::Counted, TestValue>;
     fn shrink(&self);
     fn used(&self) -> usize;
 }
 
 macro_rules! script {
     ($arena:ident, $boxed:ident, $counted:ident, $try_counted:ident) => {
-        impl Script for $arena<Value> {
-            type Boxed = crate::$boxed<Value>;
-            type Counted = crate::$counted<Value>;
+        impl HostileScript for $arena<TestValue> {
+            type Boxed = $boxed<TestValue>;
+            type Counted = $counted<TestValue>;
 
-            fn boxed(&self, value: Value) -> Result<Self::Boxed, Value> {
+            fn settings() -> Builder<Self> {
+                Self::builder()
+            }
+
+            fn boxed(&self, value: TestValue) -> Result<Self::Boxed, TestValue> {
                 self.try_alloc(value).map_err(|error| error.into_value())
             }
 
-            fn counted(&self, value: Value) -> Result<Self::Counted, Value> {
+            fn counted(&self, value: TestValue) -> Result<Self::Counted, TestValue> {
                 self.$try_counted(value).map_err(|error| error.into_value())
             }
 
@@ -70,14 +83,32 @@ script!(SharedArena, ArenaBox, ArenaArc, try_alloc_arc);
 script!(Arena, ArenaBox, ArenaRc, try_alloc_rc);
 script!(Pool, PoolBox, ArenaRc, try_alloc_rc);
 
-/// Runs the script, and returns the number of refused requests.
-fn run<A: Script>() -> Result<usize, Refused> {
+/// Runs the script while the allocator refuses the calls `from..to`. Returns the number of refused
+/// requests, or `None` if the arena itself was refused, and the number of calls.
+fn run<A: HostileScript>(from: usize, to: usize) -> (Option<usize>, usize) {
     let alive = Rc::new(Cell::new(0));
-    let arena: A = Builder::new().capacity(70).try_build()?;
-    let (mut boxes, mut counted, mut refused) = (Vec::new(), Vec::new(), 0);
+    // Both have their room before the first refusal, which is for the arena alone.
+    let mut boxes: Vec<A::Boxed> = Vec::with_capacity(2 * COUNT);
+    let mut counted: Vec<A::Counted> = Vec::with_capacity(COUNT);
+    refuse(from, to);
+    let refused = script::<A>(&alive, &mut boxes, &mut counted);
+    let calls = refuse(0, 0);
+    assert!(boxes.iter().all(|value| value.number < COUNT) && alive.get() == boxes.len());
+    drop((boxes, counted));
+    assert_eq!(alive.get(), 0);
+    (refused, calls)
+}
+
+fn script<A: HostileScript>(
+    alive: &Rc<Cell<usize>>,
+    boxes: &mut Vec<A::Boxed>,
+    counted: &mut Vec<A::Counted>,
+) -> Option<usize> {
+    let arena = A::settings().capacity(70).try_build().ok()?;
+    let mut refused = 0;
     for round in 0..2 {
         for number in 0..COUNT {
-            match arena.boxed(Value::new(&alive, number)) {
+            match arena.boxed(TestValue::new(alive, number)) {
                 Ok(value) => boxes.push(value),
                 Err(value) => {
                     assert_eq!(value.number, number, "a refusal returns the value");
@@ -85,7 +116,7 @@ fn run<A: Script>() -> Result<usize, Refused> {
                 }
             }
             if number % 20 == 0 {
-                match arena.counted(Value::new(&alive, number)) {
+                match arena.counted(TestValue::new(alive, number)) {
                     Ok(value) => counted.extend([value.clone(), value]),
                     Err(value) => {
                         assert_eq!(value.number, number, "a refusal returns the value");
@@ -104,45 +135,38 @@ fn run<A: Script>() -> Result<usize, Refused> {
         counted.truncate(4 * (1 - round));
         arena.shrink();
     }
-    drop(arena);
-    assert!(boxes.iter().all(|value| value.number < COUNT) && alive.get() == boxes.len());
-    drop((boxes, counted));
-    assert_eq!(alive.get(), 0);
-    Ok(refused)
+    Some(refused)
 }
 
-fn at_every_call<A: Script>() {
-    refuse(0, 0);
-    assert_eq!(run::<A>(), Ok(0));
-    let calls = refuse(0, 0);
+fn at_every_call<A: HostileScript>() {
+    let (refused, calls) = run::<A>(0, 0);
+    assert_eq!(refused, Some(0));
     assert!(calls > 5, "{calls} calls");
     let step = if cfg!(miri) { 5 } else { 1 };
     for call in (0..calls).step_by(step) {
         // A single refusal may not show: the arena can take a smaller group, or free empty ones and
         // try again.
-        refuse(call, call + 1);
-        let _once = run::<A>();
-        refuse(call, usize::MAX);
-        assert_ne!(run::<A>(), Ok(0), "calls from {call} on refused");
+        let _once = run::<A>(call, call + 1);
+        let (refused, _) = run::<A>(call, usize::MAX);
+        assert_ne!(refused, Some(0), "calls from {call} on refused");
     }
-    refuse(0, 0);
     // Each run frees its store itself. A store asserts that its account is then empty.
-    assert_eq!(crate::reclaim(), 0);
+    assert_eq!(shared_arena::reclaim(), 0);
 }
 
 #[test]
 fn a_shared_arena_survives_every_refusal() {
-    at_every_call::<SharedArena<Value>>();
+    at_every_call::<SharedArena<TestValue>>();
 }
 
 #[test]
 fn an_arena_survives_every_refusal() {
-    at_every_call::<Arena<Value>>();
+    at_every_call::<Arena<TestValue>>();
 }
 
 #[test]
 fn a_pool_survives_every_refusal() {
-    at_every_call::<Pool<Value>>();
+    at_every_call::<Pool<TestValue>>();
 }
 
 /// The clone of a handle cannot report a refusal, so it must not allocate.
@@ -150,7 +174,7 @@ fn a_pool_survives_every_refusal() {
 fn handles_allocate_nothing() {
     let alive = Rc::new(Cell::new(0));
     let arena = SharedArena::new();
-    let arc = arena.alloc_arc(Value::new(&alive, 1));
+    let arc = arena.alloc_arc(TestValue::new(&alive, 1));
     refuse(0, usize::MAX);
     let (clone, weak) = (arc.clone(), ArenaArc::downgrade(&arc));
     drop(arena);
@@ -159,16 +183,31 @@ fn handles_allocate_nothing() {
     assert_eq!((alive.get(), refuse(0, 0)), (0, 0), "handles allocate nothing");
 }
 
+/// A request that is refused while the limit has room changes nothing.
+#[test]
+fn a_refusal_by_the_global_allocator_counts_nothing() {
+    let pool = Pool::<[u8; 100]>::with_capacity(1);
+    let full: Vec<_> = (0..pool.stats().1).map(|_| pool.alloc([0; 100])).collect();
+    let before = pool.statistics();
+    refuse(0, usize::MAX);
+    let refused = pool.try_alloc([0; 100]).map(drop).map_err(|error| error.refused());
+    assert_ne!(refuse(0, 0), 0, "the pool asked the global allocator");
+    let refused = refused.unwrap_err();
+    assert!(!refused.by_limit() && refused.held == before.bytes_held, "{refused}");
+    assert_eq!((pool.statistics(), full.len()), (before, before.slots_live));
+}
+
 /// Asserts that a capacity which cannot be met is refused before the allocator is asked for groups.
-fn beyond<A: Build>(limit: usize, capacity: usize) {
+fn beyond<A: HostileScript>(limit: usize, capacity: usize) {
     refuse(0, 0);
-    drop(Builder::<A>::new().try_build());
+    drop(A::settings().try_build());
     let without = refuse(0, 0);
-    let refused = Builder::<A>::new().limit(limit).capacity(capacity).try_build().err();
+    let refused = A::settings().limit(limit).capacity(capacity).try_build().err();
+    let calls = refuse(0, 0);
     let refused =
         refused.unwrap_or_else(|| panic!("there is no room for {capacity} values in {limit} bytes"));
     // An enormous capacity is requested once, as one block.
-    assert!(refuse(0, 0) <= without + 1, "{refused}: no groups are taken");
+    assert!(calls <= without + 1, "{refused}: no groups are taken");
     assert!(refused.asked / 100 >= capacity.min(usize::MAX / 100) && refused.limit == limit, "{refused}");
 }
 
@@ -184,8 +223,8 @@ fn impossible_capacities_allocate_no_groups() {
         #[cfg(all(target_pointer_width = "64", not(miri)))]
         (usize::MAX, 1 << 48),
     ] {
-        beyond::<SharedArena<Value>>(limit, capacity);
-        beyond::<Arena<Value>>(limit, capacity);
-        beyond::<Pool<Value>>(limit, capacity);
+        beyond::<SharedArena<TestValue>>(limit, capacity);
+        beyond::<Arena<TestValue>>(limit, capacity);
+        beyond::<Pool<TestValue>>(limit, capacity);
     }
 }

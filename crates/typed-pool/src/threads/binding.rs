@@ -6,38 +6,38 @@ use core::ptr::{self, NonNull};
 use std::thread::LocalKey;
 
 use allocator_api2::alloc::{AllocError, Global};
-use ephemera_prim::local::{self, Held, Here as RecordHere, Tenant};
+use ephemera_prim::local::{self, Held, Tenant, ThreadBinding};
 use ephemera_prim::record::{FIRST, Lease, Record, Registry};
 
 use super::Family;
 use super::books::Books;
 use super::owner;
-use super::table::{Heaps, Shard, ThreadHeap};
+use super::table::{Heaps, PoolRecord, ThreadHeap};
 use crate::account::Beyond;
 use crate::class::{self, CLASSES};
 use crate::heap;
 use crate::stats::Stats;
 
-pub(super) static REGISTRY: Registry<Shard> =
-    Registry::new([const { Record::new(Shard::new()) }; FIRST], Shard::new);
+pub(super) static REGISTRY: Registry<PoolRecord> =
+    Registry::new([const { Record::new(PoolRecord::new()) }; FIRST], PoolRecord::new);
 
 /// The record of threads that have not allocated yet.
-static NOWHERE: Record<Shard> = Record::new(Shard::new());
+static NOWHERE: Record<PoolRecord> = Record::new(PoolRecord::new());
 /// The record of threads whose exit guard has run.
-static GONE: Record<Shard> = Record::new(Shard::new());
+static GONE: Record<PoolRecord> = Record::new(PoolRecord::new());
 
 /// The heaps of threads that own nothing, as many as the largest family has. They have no front and
 /// are never written.
 static NO_HEAPS: [ThreadHeap; CLASSES] = [const { ThreadHeap::nowhere() }; CLASSES];
 
 std::thread_local! {
-    static HERE: RecordHere<Shard> = const {
+    static BINDING: ThreadBinding<PoolRecord> = const {
         // SAFETY: `NOWHERE` is a static.
-        unsafe { RecordHere::new(&raw const NOWHERE, ()) }
+        unsafe { ThreadBinding::new(&raw const NOWHERE, ()) }
     };
 }
 
-impl Tenant for Shard {
+impl Tenant for PoolRecord {
     type Near = ();
 
     fn near(_: &'static Record<Self>) {}
@@ -47,8 +47,8 @@ impl Tenant for Shard {
     }
 
     #[inline]
-    fn here() -> &'static LocalKey<RecordHere<Self>> {
-        &HERE
+    fn binding() -> &'static LocalKey<ThreadBinding<Self>> {
+        &BINDING
     }
 
     #[inline]
@@ -89,9 +89,9 @@ impl Tenant for Shard {
 /// threads that own nothing.
 #[doc(hidden)]
 #[derive(Debug)]
-pub struct Here(Cell<*const ThreadHeap>);
+pub struct FamilyCell(Cell<*const ThreadHeap>);
 
-impl Here {
+impl FamilyCell {
     /// Creates the cell of a thread that owns nothing.
     #[must_use]
     pub const fn nowhere() -> Self {
@@ -101,7 +101,7 @@ impl Here {
     /// Returns this thread's heaps.
     #[inline]
     pub(crate) fn get(key: &'static LocalKey<Self>) -> Heaps<'static> {
-        let first = key.try_with(|here| here.0.get()).unwrap_or((&raw const NO_HEAPS).cast());
+        let first = key.try_with(|cell| cell.0.get()).unwrap_or((&raw const NO_HEAPS).cast());
         // SAFETY: T1 and T2: neither tables nor the static heaps are ever freed.
         unsafe { Heaps::new(first) }
     }
@@ -110,18 +110,18 @@ impl Here {
 /// Stores the thread's table in the family's cell.
 fn remember(heaps: Heaps<'static>) {
     // If the cell is destroyed, each allocation takes the slow path.
-    let _ = (heaps.family().cell)().try_with(|here| here.0.set(heaps.as_ptr()));
+    let _ = (heaps.family().cell)().try_with(|cell| cell.0.set(heaps.as_ptr()));
 }
 
 /// Resets the family's cell to the heaps of threads that own nothing.
 fn forget(family: &Family) {
-    let _ = (family.cell)().try_with(|here| here.0.set((&raw const NO_HEAPS).cast()));
+    let _ = (family.cell)().try_with(|cell| cell.0.set((&raw const NO_HEAPS).cast()));
 }
 
 /// Returns the record that this thread holds. It may be NOWHERE or GONE, which no unit names.
 #[inline]
-pub(crate) fn this_record() -> *const Record<Shard> {
-    local::current::<Shard>()
+pub(crate) fn this_record() -> *const Record<PoolRecord> {
+    local::current::<PoolRecord>()
 }
 
 /// Allocates a slot from the heap with this index, if the thread's front has none.
@@ -160,7 +160,7 @@ fn with_heaps(
     family: &'static Family,
     slow: impl FnOnce(Heaps<'static>) -> Result<NonNull<u8>, AllocError>,
 ) -> Result<NonNull<u8>, AllocError> {
-    let held = local::hold::<Shard>().ok_or(AllocError)?;
+    let held = local::hold::<PoolRecord>().ok_or(AllocError)?;
     // SAFETY: the thread holds the record; records and families are never freed.
     let heaps = unsafe { Heaps::find_or_make(held.record(), family) }.ok_or(AllocError)?;
     if matches!(held, Held::Bound(_)) {
@@ -173,7 +173,7 @@ fn with_heaps(
 
 /// Returns the books of large blocks, with this thread's tally.
 fn books(family: &'static Family) -> Books<'static> {
-    Books::new(family, Here::get((family.cell)()).tally())
+    Books::new(family, FamilyCell::get((family.cell)()).tally())
 }
 
 /// Makes a table of the family on this thread's record, if the thread may have one.
@@ -182,7 +182,7 @@ fn bind(family: &'static Family) {
     if ptr::eq(this_record(), &raw const GONE) {
         return;
     }
-    if let Some(held @ Held::Bound(_)) = local::hold::<Shard>() {
+    if let Some(held @ Held::Bound(_)) = local::hold::<PoolRecord>() {
         // SAFETY: the thread holds the record; records and families are never freed.
         if let Some(heaps) = unsafe { Heaps::find_or_make(held.record(), family) } {
             remember(heaps);
@@ -199,7 +199,7 @@ pub(crate) fn allocate_large(
     layout: Layout,
     zeroed: bool,
 ) -> Result<NonNull<u8>, AllocError> {
-    let heaps = Here::get((family.cell)());
+    let heaps = FamilyCell::get((family.cell)());
     let Some(tally) = heaps.tally() else { return allocate_large_unbound(family, layout, zeroed) };
     if heaps.trim_asked() {
         // SAFETY: T2: the table in the thread's cell is on the record that the thread holds.
@@ -221,7 +221,7 @@ fn allocate_large_unbound(
     // account.
     if layout.size() != 0 {
         bind(family);
-        if Here::get((family.cell)()).tally().is_some() {
+        if FamilyCell::get((family.cell)()).tally().is_some() {
             return allocate_large(family, layout, zeroed);
         }
     }
@@ -295,7 +295,7 @@ pub(crate) unsafe fn shrink_large(
 
 /// Returns the thread's own table of this family, if it has one.
 fn own_heaps(family: &'static Family) -> Option<Heaps<'static>> {
-    local::bound::<Shard>().and_then(|record| Heaps::find(record, family))
+    local::bound::<PoolRecord>().and_then(|record| Heaps::find(record, family))
 }
 
 /// Before a refusal, frees empty units of this thread and of ended ones, and asks other threads to
@@ -327,7 +327,7 @@ pub(crate) fn trim_all(family: &'static Family) {
 impl Family {
     /// Returns the bytes that all threads hold for this family, and the live slots.
     pub(crate) fn stats(&'static self) -> Stats {
-        let own = local::bound::<Shard>().map_or(ptr::null(), ptr::from_ref);
+        let own = local::bound::<PoolRecord>().map_or(ptr::null(), ptr::from_ref);
         owner::stats_of(self, own)
     }
 }

@@ -7,7 +7,8 @@ use core::cmp::Ordering;
 use core::fmt::{self, Write};
 use core::hash::{Hash, Hasher};
 
-use super::{ExtBuf, FixedBuf, FixedBufMut};
+use crate::buffer::{FixedBuf, FixedBufMut};
+use crate::ring::ExtBuf;
 
 /// Formats bytes as a byte string literal.
 struct Literal<'a>(&'a [u8]);

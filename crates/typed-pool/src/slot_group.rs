@@ -1,4 +1,4 @@
-//! Groups: the remote frees of 63 slots each.
+//! Slot groups: the remote frees of 63 slots each.
 //!
 //! ```text
 //!  unit: | line 1 | line 2: owner, slots, ... | group 0 | group 1 | ... | first slot | ...
@@ -17,21 +17,21 @@ use ephemera_prim::foreign::{self, COMPLETE_BITS, COUNTDOWN, Foreign};
 use ephemera_prim::poison::unpoison;
 use ephemera_prim::word::OwnerU64;
 
-use crate::geometry::{GROUP, LINK, Spec, index_of, inverse_of};
+use crate::geometry::{GROUP, LINK, UnitSpec, index_of, inverse_of};
 use crate::unit::{UnitPtr, link_of, write_link};
 
 /// The foreign word of up to 63 slots. The owner's word is next to it, because the owner writes it
 /// right after it takes the foreign word.
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct Group {
-    foreign: Foreign<Group>,
+pub(crate) struct SlotGroup {
+    foreign: Foreign<SlotGroup>,
     home: OwnerU64,
 }
 
 // SAFETY: `foreign` returns the address of the group's own field, which never moves; `&raw` makes
 // no reference.
-unsafe impl foreign::Unit for Group {
+unsafe impl foreign::ForeignHeader for SlotGroup {
     #[inline]
     unsafe fn foreign(group: NonNull<Self>) -> NonNull<Foreign<Self>> {
         // SAFETY: by contract the group's unit is live.
@@ -41,7 +41,7 @@ unsafe impl foreign::Unit for Group {
     }
 }
 
-impl Group {
+impl SlotGroup {
     ephemera_prim::const_unless_loom! {
         /// Creates a group without freed slots.
         pub(crate) fn new() -> Self {
@@ -53,46 +53,46 @@ impl Group {
 /// The first group of a unit, and the numbers that map a slot to its group.
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct Groups {
+pub(crate) struct SlotGroups {
     /// The offset of the first slot in the unit.
     first: u32,
     groups: u32,
     inverse: u64,
-    group: Group,
+    group: SlotGroup,
 }
 
-impl Groups {
+impl SlotGroups {
     /// Creates the groups of a unit of `slots` slots.
-    pub(crate) fn new(spec: Spec, slots: usize) -> Self {
+    pub(crate) fn new(spec: UnitSpec, slots: usize) -> Self {
         let (first, groups) = (spec.first(slots) as u32, spec.groups(slots) as u32);
-        Self { first, groups, inverse: inverse_of(spec.stride), group: Group::new() }
+        Self { first, groups, inverse: inverse_of(spec.stride), group: SlotGroup::new() }
     }
 
     /// Returns the bytes from here to the end of the last group.
     pub(crate) const fn bytes(groups: usize) -> usize {
-        offset_of!(Self, group) + groups * size_of::<Group>()
+        offset_of!(Self, group) + groups * size_of::<SlotGroup>()
     }
 }
 
 /// A group by its unit and its index there.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct GroupPtr {
+pub(crate) struct SlotGroupPtr {
     unit: UnitPtr,
     number: usize,
 }
 
-impl GroupPtr {
+impl SlotGroupPtr {
     /// Creates the pointer from the group's address and the alignment of its unit.
     ///
     /// # Safety
     /// U1 holds for the unit, and the pointer came from [`Self::as_non_null`].
-    pub(crate) unsafe fn new(group: NonNull<Group>, unit_size: usize) -> Self {
+    pub(crate) unsafe fn new(group: NonNull<SlotGroup>, unit_size: usize) -> Self {
         let base = group.as_ptr().map_addr(|addr| addr & !(unit_size - 1));
         // SAFETY: units are aligned to their mask, and no unit is at address zero.
         let unit = unsafe { NonNull::new_unchecked(base.cast()) };
         // SAFETY: U1 by contract; the group's pointer may access the whole unit.
         let unit = unsafe { UnitPtr::new(unit) };
-        Self { unit, number: (group.addr().get() - unit.group(0).addr()) / size_of::<Group>() }
+        Self { unit, number: (group.addr().get() - unit.group(0).addr()) / size_of::<SlotGroup>() }
     }
 
     pub(crate) fn unit(self) -> UnitPtr {
@@ -100,12 +100,12 @@ impl GroupPtr {
     }
 
     #[inline]
-    pub(crate) fn as_non_null(self) -> NonNull<Group> {
+    pub(crate) fn as_non_null(self) -> NonNull<SlotGroup> {
         // SAFETY: the address is inside the unit, so it is not null.
         unsafe { NonNull::new_unchecked(self.unit.group(self.number)) }
     }
 
-    fn foreign(&self) -> &Foreign<Group> {
+    fn foreign(&self) -> &Foreign<SlotGroup> {
         // SAFETY: U1: the group is live; the reference covers the foreign words alone, which are
         // atomic.
         unsafe { &(*self.unit.group(self.number)).foreign }
@@ -165,7 +165,7 @@ impl GroupPtr {
 
     /// Links free slots in front of `free`, so that the first of them is allocated next. Only the
     /// owner calls this.
-    pub(crate) fn link(self, mut slots: u64, spec: Spec, mut free: *mut u8) -> *mut u8 {
+    pub(crate) fn link(self, mut slots: u64, spec: UnitSpec, mut free: *mut u8) -> *mut u8 {
         while let Some(last) = slots.checked_ilog2() {
             slots &= !(1 << last);
             let index = self.number * GROUP + last as usize;
@@ -184,9 +184,9 @@ impl GroupPtr {
 
 impl UnitPtr {
     #[inline]
-    fn group(self, number: usize) -> *mut Group {
-        let first = self.remote_groups().cast::<u8>().wrapping_add(offset_of!(Groups, group));
-        first.cast::<Group>().wrapping_add(number)
+    fn group(self, number: usize) -> *mut SlotGroup {
+        let first = self.remote_groups().cast::<u8>().wrapping_add(offset_of!(SlotGroups, group));
+        first.cast::<SlotGroup>().wrapping_add(number)
     }
 
     #[inline]
@@ -195,10 +195,10 @@ impl UnitPtr {
         self.at(unsafe { (*self.remote_groups()).first } as usize)
     }
 
-    pub(crate) fn groups(self) -> impl DoubleEndedIterator<Item = GroupPtr> {
+    pub(crate) fn groups(self) -> impl DoubleEndedIterator<Item = SlotGroupPtr> {
         // SAFETY: U1: the header is live; `groups` never changes.
         let groups = unsafe { (*self.remote_groups()).groups };
-        (0..groups as usize).map(move |number| GroupPtr { unit: self, number })
+        (0..groups as usize).map(move |number| SlotGroupPtr { unit: self, number })
     }
 
     /// Initialises the groups of a new unit that follow the first one.
@@ -206,7 +206,7 @@ impl UnitPtr {
         for group in self.groups().skip(1) {
             // SAFETY: a unit has room for all groups before its first slot, and no other thread
             // knows this one yet.
-            unsafe { group.as_non_null().write(Group::new()) };
+            unsafe { group.as_non_null().write(SlotGroup::new()) };
         }
     }
 
@@ -217,16 +217,16 @@ impl UnitPtr {
 
     /// Returns the group of a slot of this unit, and the slot's bit in it.
     #[inline]
-    pub(crate) fn group_of(self, slot: NonNull<u8>) -> (GroupPtr, u64) {
+    pub(crate) fn group_of(self, slot: NonNull<u8>) -> (SlotGroupPtr, u64) {
         // SAFETY: U1: the header is live; `inverse` never changes.
         let inverse = unsafe { (*self.remote_groups()).inverse };
         let index = index_of(slot.addr().get() - self.first_slot().addr(), inverse);
-        (GroupPtr { unit: self, number: index / GROUP }, 1 << (index % GROUP))
+        (SlotGroupPtr { unit: self, number: index / GROUP }, 1 << (index % GROUP))
     }
 
     /// Returns the number of remote frees that are not booked yet.
     pub(crate) fn unbooked(self) -> usize {
-        let count = |group: GroupPtr| {
+        let count = |group: SlotGroupPtr| {
             group.foreign().touch();
             group.freed(group.foreign().unbooked()).count_ones() as usize
         };
@@ -235,7 +235,7 @@ impl UnitPtr {
 
     /// Turns all free slots of a unit into bits, both linked slots and those that were never used.
     /// The unit is no front, and only its owner calls this.
-    pub(crate) fn fold(self, spec: Spec) {
+    pub(crate) fn fold(self, spec: UnitSpec) {
         let mut slot = self.free().replace(core::ptr::null_mut());
         while let Some(free) = NonNull::new(slot) {
             let (group, bit) = self.group_of(free);
@@ -252,7 +252,7 @@ impl UnitPtr {
     }
 
     /// Links all home slots in front of `free`. Only the owner calls this.
-    pub(crate) fn link_home(self, spec: Spec, free: *mut u8) -> *mut u8 {
+    pub(crate) fn link_home(self, spec: UnitSpec, free: *mut u8) -> *mut u8 {
         self.groups().rev().fold(free, |free, group| {
             let slots = group.home().get();
             group.home().set(0);

@@ -6,9 +6,23 @@ use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 use core::slice;
 
-use super::FixedBufMut;
-use crate::error::Full;
-use crate::ring::{Open, RingAl};
+use ephemera_prim::poison::unpoison;
+
+use super::RingAl;
+use super::chain::Chain;
+use crate::buffer::FixedBufMut;
+use crate::error::{Full, RequestError};
+use crate::geometry::{OVERHEAD, region, region_of, room};
+use crate::guard::GuardPtr;
+
+/// The payload of the open region: the free region at the head that an extendable buffer writes
+/// into. The buffer borrows the ring, so nobody else allocates from the region, and a leaked buffer
+/// has taken nothing.
+#[derive(Debug, Clone, Copy)]
+struct OpenRegion {
+    data: NonNull<u8>,
+    room: usize,
+}
 
 /// A buffer that grows while it is written. It borrows its ring until it is finalized.
 ///
@@ -35,7 +49,7 @@ use crate::ring::{Open, RingAl};
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub struct ExtBuf<'a> {
-    open: Open,
+    open: OpenRegion,
     len: usize,
     /// The smallest capacity of the finalized buffer.
     least: usize,
@@ -55,7 +69,7 @@ impl<'a> ExtBuf<'a> {
     /// # Safety
     /// `open` is the ring's open region, with room for at least `least` bytes.
     #[inline]
-    pub(crate) unsafe fn new(ring: &'a mut RingAl, open: Open, least: usize) -> Self {
+    unsafe fn new(ring: &'a mut RingAl, open: OpenRegion, least: usize) -> Self {
         Self { open, len: 0, least, ring }
     }
 
@@ -169,10 +183,120 @@ impl<'a> ExtBuf<'a> {
 /// buffer stay in registers.
 #[cold]
 #[inline(never)]
-fn grow(ring: &mut RingAl, open: Open, len: usize, more: usize) -> Option<Open> {
+fn grow(ring: &mut RingAl, open: OpenRegion, len: usize, more: usize) -> Option<OpenRegion> {
     let least = len.checked_add(more)?;
-    let longer = Open { room: ring.extend(open, least), ..open };
+    let longer = OpenRegion { room: ring.extend(open, least), ..open };
     if least <= longer.room { Some(longer) } else { ring.relocate(longer, len, least) }
+}
+
+impl RingAl {
+    /// Allocates a buffer of at least `bytes` bytes that grows while it is written: into the free
+    /// regions after it, or by a move to another free run, in the end the longest. It borrows the
+    /// ring until it is finalized. Returns `None` if no run of free regions is long enough.
+    #[inline]
+    pub fn extendable(&mut self, bytes: usize) -> Option<ExtBuf<'_>> {
+        let open = self.open(bytes)?;
+        // SAFETY: `open` returned the open region of this ring, with room for `bytes` bytes.
+        Some(unsafe { ExtBuf::new(self, open, bytes) })
+    }
+
+    /// Allocates a buffer like [`RingAl::extendable`].
+    ///
+    /// # Errors
+    /// Returns [`RequestError`], which says whether the ring is too small or too full.
+    #[inline]
+    pub fn try_extendable(&mut self, bytes: usize) -> Result<ExtBuf<'_>, RequestError> {
+        match self.open(bytes) {
+            // SAFETY: `open` is the open region of this ring, with room for `bytes` bytes.
+            Some(open) => Ok(unsafe { ExtBuf::new(self, open, bytes) }),
+            None => Err(self.refused(bytes, 1)),
+        }
+    }
+
+    /// Opens a region with room for `bytes` bytes.
+    #[inline]
+    fn open(&mut self, bytes: usize) -> Option<OpenRegion> {
+        let need = region(bytes)?;
+        let (guard, len) = match self.chain.peek(need) {
+            Some(open) => open,
+            None => self.chain.open_slow(need)?,
+        };
+        Some(OpenRegion { data: Chain::open_payload(guard, len), room: len - OVERHEAD })
+    }
+
+    /// Grows the open region, if free regions follow it, to at least `least` bytes of room. Returns
+    /// the room that it has then, which may be less.
+    fn extend(&mut self, open: OpenRegion, least: usize) -> usize {
+        let Some(least) = region(least) else { return open.room };
+        // SAFETY: the open region's guard is in front of its data, and this ring keeps the store
+        // (G1).
+        let guard = unsafe { GuardPtr::of(open.data) };
+        room(self.chain.extend(guard, least))
+    }
+
+    /// Moves the first `len` bytes of the open region to another free run, if one has room for
+    /// `least` bytes. That run becomes the open region, which this returns.
+    fn relocate(&mut self, from: OpenRegion, len: usize, least: usize) -> Option<OpenRegion> {
+        self.used(len);
+        let (guard, region) = self.chain.open_elsewhere(region(least)?)?;
+        let to = OpenRegion { data: guard.payload(), room: room(region) };
+        // The new run may contain the old region, so the two may overlap. Unmarked bytes may count
+        // as uninitialised, so unmarking leaves out the bytes that move.
+        let (old, new) = (from.data.addr().get(), to.data.addr().get());
+        let (end, inside) = (new + to.room, (new..new + to.room).contains(&old));
+        let (before, behind) = if inside { (old - new, end - old - len) } else { (to.room, 0) };
+        // SAFETY: the bytes are in the new open region, which only the ring accesses (C2).
+        unsafe { unpoison(to.data, before) };
+        // SAFETY: the first `len` bytes of the old region are written, so `len` is at most its
+        // room.
+        let rest = unsafe { from.data.add(len) };
+        if behind != 0 {
+            // SAFETY: the bytes are in the new open region, after the bytes to move.
+            unsafe { unpoison(rest, behind) };
+        }
+        // SAFETY: `len` bytes at `from` are written, and `to` has room for more. Both are free
+        // payload.
+        unsafe { from.data.copy_to(to.data, len) };
+        if !inside {
+            Chain::abandon(from.data, from.room);
+        }
+        Some(to)
+    }
+
+    /// Turns the start of the open region into a fixed buffer of `bytes` bytes. The rest stays
+    /// free.
+    ///
+    /// # Safety
+    /// `bytes` is at most the room of the open region. The bytes that the caller then counts as
+    /// written are written.
+    #[inline]
+    unsafe fn close(&mut self, open: OpenRegion, bytes: usize) -> FixedBufMut {
+        // SAFETY: the open region's guard is in front of its data, and this ring keeps the store
+        // (G1).
+        let guard = unsafe { GuardPtr::of(open.data) };
+        self.chain.close(guard, region_of(bytes));
+        // SAFETY: a taken region of this store with the length for `bytes` bytes, which nobody else
+        // has.
+        unsafe { FixedBufMut::from_open(guard, bytes, self.store) }
+    }
+
+    /// Returns the room of the longest free run.
+    #[cfg(feature = "bytes")]
+    fn longest(&self) -> usize {
+        room(self.chain.longest().1)
+    }
+
+    /// Records that `bytes` bytes of the open region were used. The finished buffer may be smaller.
+    #[inline]
+    fn used(&mut self, bytes: usize) {
+        self.chain.note_open(region_of(bytes));
+    }
+
+    /// Ends the use of the open region, which stays free.
+    #[inline]
+    fn abandon(&mut self, open: OpenRegion) {
+        Chain::abandon(open.data, open.room);
+    }
 }
 
 impl Drop for ExtBuf<'_> {

@@ -1,6 +1,11 @@
 //! Tests of the chain from inside: where it restarts, what it remembers, and how merges move its
 //! marks.
 
+#[cfg(all(feature = "std", not(miri)))]
+mod cost;
+#[cfg(all(feature = "std", not(miri)))]
+mod ends;
+
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 

@@ -7,10 +7,9 @@ use core::ops::Range;
 
 use ephemera_testkit::SplitMix;
 
-use super::RingAl;
-use crate::FixedBufMut;
 use crate::geometry::{GRANULE, OVERHEAD, region_of};
 use crate::guard::LOOKS;
+use crate::{FixedBufMut, RingAl};
 
 /// A buffer size whose region is a whole number of granules without rounding.
 const SMALL: usize = 2 * GRANULE;

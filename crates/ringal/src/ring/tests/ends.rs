@@ -4,19 +4,18 @@
 use alloc::vec::Vec;
 use core::mem::ManuallyDrop;
 
-use super::RingAl;
-use crate::FixedBufMut;
 use crate::geometry::region_of;
 use crate::guard::{GuardPtr, LOOKS};
-use crate::parked::Parked;
+use crate::parked::ParkedStores;
+use crate::{FixedBufMut, RingAl};
 
-fn ring_in(parked: &'static Parked) -> RingAl {
+fn ring_in(parked: &'static ParkedStores) -> RingAl {
     // SAFETY: the lists are static, so they outlive the ring.
     unsafe { RingAl::builder(256).try_build_in(parked) }.unwrap()
 }
 
 /// Returns `count` buffers, each the only one of a ring that was dropped.
-fn parked_buffers(parked: &'static Parked, count: usize) -> Vec<FixedBufMut> {
+fn parked_buffers(parked: &'static ParkedStores, count: usize) -> Vec<FixedBufMut> {
     (0..count).map(|_| ring_in(parked).fixed(1).unwrap()).collect()
 }
 
@@ -28,7 +27,7 @@ struct UnderWay {
 
 impl UnderWay {
     /// Starts a release, then drops its ring.
-    fn new(parked: &'static Parked) -> Self {
+    fn new(parked: &'static ParkedStores) -> Self {
         let mut ring = ring_in(parked);
         let guard = ring.chain.guard(0);
         let buffer = ManuallyDrop::new(ring.fixed(100).unwrap());
@@ -50,7 +49,7 @@ fn looks(during: impl FnOnce()) -> usize {
 
 #[test]
 fn store_left_by_an_early_release_is_freed_when_a_ring_is_created() {
-    static PARKED: Parked = Parked::new();
+    static PARKED: ParkedStores = ParkedStores::new();
     let parked = &PARKED;
     let _others = parked_buffers(parked, 1_000);
     let release = UnderWay::new(parked);
@@ -63,7 +62,7 @@ fn store_left_by_an_early_release_is_freed_when_a_ring_is_created() {
 
 #[test]
 fn store_left_by_an_early_release_is_freed_when_a_ring_is_dropped() {
-    static PARKED: Parked = Parked::new();
+    static PARKED: ParkedStores = ParkedStores::new();
     let parked = &PARKED;
     let _others = parked_buffers(parked, 1_000);
     let next = ring_in(parked);
@@ -74,7 +73,7 @@ fn store_left_by_an_early_release_is_freed_when_a_ring_is_dropped() {
 
 #[test]
 fn store_left_by_an_early_release_is_freed_when_another_store_is_freed() {
-    static PARKED: Parked = Parked::new();
+    static PARKED: ParkedStores = ParkedStores::new();
     let parked = &PARKED;
     let mut others = parked_buffers(parked, 1_000);
     UnderWay::new(parked).end();
@@ -87,7 +86,7 @@ fn store_left_by_an_early_release_is_freed_when_another_store_is_freed() {
 #[test]
 fn stores_that_wait_for_a_sweep_are_a_bounded_part_of_the_parked_ones() {
     const HELD: usize = 400;
-    static PARKED: Parked = Parked::new();
+    static PARKED: ParkedStores = ParkedStores::new();
     let parked = &PARKED;
     let _held = parked_buffers(parked, HELD);
     for round in 0..4 * HELD {
@@ -112,7 +111,7 @@ fn stores_that_wait_for_a_sweep_are_a_bounded_part_of_the_parked_ones() {
 /// The last late release of a store does not free it while an early release has not ended.
 #[test]
 fn unfinished_early_release_keeps_its_store() {
-    static PARKED: Parked = Parked::new();
+    static PARKED: ParkedStores = ParkedStores::new();
     let parked = &PARKED;
     let mut ring = ring_in(parked);
     let guard = ring.chain.guard(0);
@@ -131,7 +130,7 @@ fn unfinished_early_release_keeps_its_store() {
 #[test]
 fn dropping_rings_with_live_buffers_takes_linear_work() {
     for count in [100, 4_000] {
-        static PARKED: Parked = Parked::new();
+        static PARKED: ParkedStores = ParkedStores::new();
         let parked = &PARKED;
         let mut buffers = Vec::new();
         let dropped = looks(|| buffers = parked_buffers(parked, count));
@@ -147,7 +146,7 @@ fn dropping_rings_with_live_buffers_takes_linear_work() {
 /// sweeps that this thread skips.
 #[test]
 fn last_buffers_free_their_stores_during_a_sweep() {
-    static PARKED: Parked = Parked::new();
+    static PARKED: ParkedStores = ParkedStores::new();
     let parked = &PARKED;
     let mut held = parked.shut(|| {
         let held = parked_buffers(parked, 20);
@@ -166,7 +165,7 @@ fn last_buffers_free_their_stores_during_a_sweep() {
 #[test]
 fn large_store_is_swept_in_parts() {
     const REGIONS: usize = 5_000;
-    static PARKED: Parked = Parked::new();
+    static PARKED: ParkedStores = ParkedStores::new();
     let parked = &PARKED;
     // SAFETY: the lists are static, so they outlive the ring.
     let mut ring = unsafe { RingAl::builder(REGIONS * region_of(1)).try_build_in(parked) }.unwrap();

@@ -1,0 +1,96 @@
+//! The release of a buffer, and the drop of a ring: the two events after which memory may be freed.
+
+use core::ptr::NonNull;
+
+use ephemera_prim::poison::poison;
+
+use crate::guard::GuardPtr;
+#[cfg(feature = "alloc")]
+use crate::parked::ParkedStores;
+use crate::store::RingStorePtr;
+
+/// Releases the region of a buffer: frees it for the ring to use again. The buffer has `bytes`
+/// bytes at `data`.
+///
+/// # Safety
+/// The buffer belongs to the caller, which does not use it again. Its region has `region` bytes and
+/// lies in `store`.
+#[inline]
+pub(crate) unsafe fn release(store: RingStorePtr, data: NonNull<u8>, bytes: usize, region: usize) {
+    // SAFETY: the region is not released yet, so its store is not freed (G1).
+    let guard = unsafe { GuardPtr::of(data) };
+    // SAFETY: the caller owns the buffer, and `region` is the length of its region.
+    unsafe { guard.check_release(bytes, region) };
+    guard.end_use();
+    if !store.is_given() {
+        // SAFETY: these bytes are the buffer's, and nobody reads them again before the ring hands
+        // them out.
+        unsafe { poison(data, bytes) };
+    }
+    if cfg!(ephemera_weaken = "closed_after_release") {
+        guard.release(region);
+    }
+    if store.is_closed() {
+        // SAFETY: the caller owns the buffer, and the store is closed.
+        unsafe { release_late(store, guard, region) };
+        return;
+    }
+    if !cfg!(ephemera_weaken = "closed_after_release") {
+        guard.release(region);
+    }
+}
+
+/// Releases a region after the ring was dropped. The last such release frees the store.
+///
+/// # Safety
+/// As for [`release`], and the store is closed.
+#[cold]
+#[inline(never)]
+unsafe fn release_late(store: RingStorePtr, guard: GuardPtr, region: usize) {
+    #[cfg(feature = "alloc")]
+    {
+        let parked = ParkedStores::of(&store);
+        // SAFETY: the caller owns the region, in a closed store.
+        if unsafe { store.settle_late(guard, region) } {
+            // SAFETY: `settle_late` subtracted the last share.
+            unsafe { parked.end(store) };
+            parked.sweep();
+        }
+    }
+    // Without feature `alloc`, no store is ever closed.
+    #[cfg(not(feature = "alloc"))]
+    {
+        let _ = store;
+        guard.release(region);
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl RingStorePtr {
+    /// Ends the ring: frees the store if no buffer is in use, and parks it otherwise. Never blocks.
+    ///
+    /// # Safety
+    /// [`RingStorePtr::create`] returned the store, and its ring does not use it again.
+    pub(crate) unsafe fn retire(self) {
+        let parked = ParkedStores::of(&self);
+        // SAFETY: the caller is the ring, which allocates no more.
+        let held = if unsafe { self.skip_free() } {
+            0
+        } else {
+            self.close();
+            // SAFETY: the caller is the ring, and it closed the store in the previous statement.
+            unsafe { self.settle() }
+        };
+        if held != 0 {
+            // SAFETY: the store is closed and settled. A ring is dropped once, so nobody else parks
+            // it.
+            unsafe { parked.park(self, held) };
+            return;
+        }
+        // SAFETY: no region is taken, and the store is not parked, so nobody else uses the regions.
+        unsafe { self.free_regions() };
+        // SAFETY: no buffer is left, and the header is in no list.
+        unsafe { self.free_header() };
+        parked.sweep();
+    }
+}

@@ -1,0 +1,141 @@
+//! Defines the three parts that each page has in its group. They are apart because different
+//! threads write them.
+
+use core::ptr::NonNull;
+
+#[cfg(target_has_atomic = "64")]
+use ephemera_prim::foreign::{Foreign, ForeignHeader};
+#[cfg(ephemera_loom)]
+use ephemera_prim::witness::Witness;
+use ephemera_prim::word::{OwnerPtr, OwnerU64};
+
+use super::counted::PageCounts;
+use crate::bits::Bits;
+use crate::geometry::ArenaGeometry;
+#[cfg(ephemera_loom)]
+use crate::geometry::LIMITS;
+
+/// The part of a page that its owner writes: the word of free slots, and the link of the page list.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Near {
+    local: OwnerU64,
+    /// The next page with free slots.
+    next: OwnerPtr<Near>,
+}
+
+impl Near {
+    /// Creates the part for a page whose slots are all free.
+    pub(super) fn new(geometry: &ArenaGeometry) -> Self {
+        Self { local: OwnerU64::new(Bits::listed(geometry.all()).word()), next: OwnerPtr::null() }
+    }
+}
+
+/// A pointer to the near part of a page.
+///
+/// # Invariant
+/// G1: the page's group is not freed while the pointer is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NearPtr(NonNull<Near>);
+
+impl NearPtr {
+    /// # Safety
+    /// G1.
+    #[inline]
+    pub(super) unsafe fn new(near: NonNull<Near>) -> Self {
+        Self(near)
+    }
+
+    /// # Safety
+    /// G1, unless the pointer is null.
+    #[inline]
+    pub(crate) unsafe fn from_raw(near: *mut Near) -> Option<Self> {
+        NonNull::new(near).map(Self)
+    }
+
+    #[inline]
+    pub(super) fn as_non_null(self) -> NonNull<Near> {
+        self.0
+    }
+
+    #[inline]
+    pub(crate) fn as_ptr(self) -> *mut Near {
+        self.0.as_ptr()
+    }
+
+    /// Returns the word of free slots.
+    #[inline]
+    pub(crate) fn local(&self) -> &OwnerU64 {
+        // SAFETY: G1; a reference to the word alone.
+        unsafe { &(*self.as_ptr()).local }
+    }
+
+    /// Returns the free slots, as the owner sees them.
+    #[inline]
+    pub(crate) fn bits(self) -> Bits {
+        Bits::of(self.local().get())
+    }
+
+    #[inline]
+    pub(crate) fn next(&self) -> &OwnerPtr<Near> {
+        // SAFETY: G1; a reference to the word alone.
+        unsafe { &(*self.as_ptr()).next }
+    }
+}
+
+/// The part of a page that other threads write. Its address stands for the page in the shard's
+/// inbox.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Far {
+    #[cfg(target_has_atomic = "64")]
+    pub(super) foreign: Foreign<Far>,
+}
+
+impl Far {
+    /// Creates the part for a page without remote frees.
+    pub(super) fn new() -> Self {
+        Self {
+            #[cfg(target_has_atomic = "64")]
+            foreign: Foreign::new(),
+        }
+    }
+}
+
+// SAFETY: the field's address does not change while the page is live, and `&raw` makes no
+// reference.
+#[cfg(target_has_atomic = "64")]
+unsafe impl ForeignHeader for Far {
+    #[inline]
+    unsafe fn foreign(unit: NonNull<Self>) -> NonNull<Foreign<Self>> {
+        // SAFETY: the caller guarantees that the unit is live, so the field lies within it.
+        let field = unsafe { &raw mut (*unit.as_ptr()).foreign };
+        // SAFETY: the address of a field of a live unit is not null.
+        unsafe { NonNull::new_unchecked(field) }
+    }
+}
+
+/// The part of a page that is rarely written.
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct Rare {
+    /// After the arena's drop: slots that a look has counted, kept beside the owner's word. The
+    /// closing thread writes it, then the holder of the shard's turn (`parked`).
+    pub(super) noted: OwnerU64,
+    pub(super) counts: PageCounts,
+    /// Lets loom see which thread allocates or frees each slot.
+    #[cfg(ephemera_loom)]
+    pub(super) slots: [Witness; LIMITS.slots],
+}
+
+impl Rare {
+    /// Creates the part for a page without counts.
+    pub(super) fn new() -> Self {
+        Self {
+            noted: OwnerU64::new(0),
+            counts: PageCounts::none(),
+            #[cfg(ephemera_loom)]
+            slots: core::array::from_fn(|_| Witness::new()),
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! The steps of claims, frees and drops that need a record or the state that arenas share.
+//!
+//! The functions take the world and the record by reference, so that models can make their own.
+
+use core::ptr::NonNull;
+
+use ephemera_prim::foreign::Inbox;
+use ephemera_prim::record::Record;
+
+use crate::close;
+use crate::error::Refused;
+use crate::group::{Far, PageGroupPtr};
+use crate::owner::ShardOwner;
+use crate::parked::{self, LOOKS, Visitor};
+use crate::shard::ShardPtr;
+use crate::store::ArenaStore;
+use crate::trim::Fate;
+use crate::world::{ArenaRecord, ArenaWorld, identity, record_of};
+
+/// Returns a slot for the holder of `record` when it has none at hand.
+///
+/// # Safety
+/// The caller holds `record`, which belongs to this world.
+pub(crate) unsafe fn claim_slow(
+    world: &ArenaWorld,
+    store: &ArenaStore,
+    record: &Record<ArenaRecord>,
+) -> Result<NonNull<u8>, Refused> {
+    if !record.data().parting.is_empty() {
+        parked::visit(world, record, Visitor::Holder, LOOKS);
+    }
+    // SAFETY: the caller holds the record.
+    let make = || unsafe { store.make_shard(record.data().seat(), identity(record)) };
+    let shard = make().or_else(|refused| {
+        // Empty groups of exited threads may take the room that the shard needs.
+        scavenge(world, store, true);
+        store.release_unbound();
+        look_at_all(world, Some(record), refused);
+        make()
+    })?;
+    // SAFETY: O1: the caller holds the record.
+    let owner = unsafe { ShardOwner::new(store, shard) };
+    if let Some(slot) = owner.serve() {
+        return Ok(slot);
+    }
+    // Reuses empty groups of exited threads before it asks the global allocator.
+    scavenge(world, store, false);
+    owner.serve_or_grow().or_else(|refused| {
+        scavenge(world, store, true);
+        look_at_all(world, Some(record), refused);
+        owner.serve_patiently().map_or_else(|| owner.serve_or_grow(), Ok)
+    })
+}
+
+/// Looks at everything that is parked if the global allocator refused. Parked memory does not count
+/// for another arena's limit.
+fn look_at_all(world: &ArenaWorld, mine: Option<&Record<ArenaRecord>>, refused: Refused) {
+    if !refused.by_limit() {
+        parked::look_at_all(world, mine);
+    }
+}
+
+/// Frees the empty groups that this thread can reach, after something other than a slot was
+/// refused.
+///
+/// # Safety
+/// The caller holds `record`, if it is `Some`.
+pub(crate) unsafe fn make_room(
+    world: &ArenaWorld,
+    store: &ArenaStore,
+    record: Option<&Record<ArenaRecord>>,
+    refused: Refused,
+) {
+    // SAFETY: the caller holds the record, if there is one.
+    unsafe { give_back_empty(world, store, record) };
+    look_at_all(world, record, refused);
+}
+
+/// Goes through shards whose record no thread holds, and leaves their empty groups for any shard to
+/// bind. Unless `thorough`, it skips shards in which little can have changed since the last time.
+fn scavenge(world: &ArenaWorld, store: &ArenaStore, thorough: bool) {
+    for shard in store.shards() {
+        with_lease(world, shard, |record| {
+            // SAFETY: O1: this thread has the lease.
+            let owner = unsafe { ShardOwner::new(store, shard) };
+            owner.settle();
+            let (quiet, entered) = (shard.quiet(), record.data().entered.get());
+            let seen = quiet.entered.get() == entered;
+            if !thorough && seen && quiet.booked.get() * 8 < shard.pages().get().max(1) {
+                return;
+            }
+            quiet.entered.set(entered);
+            quiet.booked.set(0);
+            owner.trim(Fate::Unbind);
+        });
+    }
+}
+
+/// Calls `visit` while this thread has the lease of a shard's record. Returns `None` if another
+/// thread holds the record.
+fn with_lease<R>(
+    world: &ArenaWorld,
+    shard: ShardPtr,
+    visit: impl FnOnce(&Record<ArenaRecord>) -> R,
+) -> Option<R> {
+    let record = record_of(shard);
+    if cfg!(ephemera_weaken = "arena_trim_without_lease") {
+        return Some(visit(record));
+    }
+    let lease = record.try_lease()?;
+    let result = visit(record);
+    drop(lease);
+    parked::look_behind_the_owner(world, record, LOOKS);
+    Some(result)
+}
+
+/// Frees the empty groups of the caller's shard, of shards whose record no thread holds, and those
+/// that no shard has. Asks the other threads to trim in their next slow path. Returns whether it
+/// freed a group.
+///
+/// # Safety
+/// The caller holds `record`, if it is `Some`.
+pub(crate) unsafe fn shrink(
+    world: &ArenaWorld,
+    store: &ArenaStore,
+    record: Option<&Record<ArenaRecord>>,
+) -> bool {
+    store.epoch().raise();
+    // SAFETY: the caller holds the record, if there is one.
+    unsafe { give_back_empty(world, store, record) != 0 }
+}
+
+/// Frees empty groups as [`shrink`] does, and returns their number.
+///
+/// # Safety
+/// The caller holds `record`, if it is `Some`.
+unsafe fn give_back_empty(
+    world: &ArenaWorld,
+    store: &ArenaStore,
+    record: Option<&Record<ArenaRecord>>,
+) -> usize {
+    let trim = |shard| {
+        // SAFETY: O1: the caller holds the record, or this thread has its lease.
+        let owner = unsafe { ShardOwner::new(store, shard) };
+        owner.trim(Fate::Release)
+    };
+    let mut count = record.and_then(|record| store.shard(record.data().seat())).map_or(0, trim);
+    for shard in store.shards() {
+        count += with_lease(world, shard, |_| trim(shard)).unwrap_or(0);
+    }
+    count + store.release_unbound()
+}
+
+/// Frees the slot with this bit. Its page is not the caller's, or its arena was dropped. If the
+/// result is `Some`, the caller continues with [`gone`]. The result says whether the slot was the
+/// last one of its group.
+///
+/// # Safety
+/// The slot was claimed from the page with this far part in `group`, which belongs to an arena of
+/// this world. The caller does not use the slot again.
+#[inline]
+pub(crate) unsafe fn give_back(
+    world: &ArenaWorld,
+    group: PageGroupPtr,
+    far: NonNull<Far>,
+    bit: u64,
+) -> Option<bool> {
+    if group.record().follow().is_null() {
+        let last = group.count_down(1);
+        return (last || world.parked.waits()).then_some(last);
+    }
+    // SAFETY: the slot's bit is not set in its page's words, since the caller has the slot. After a
+    // result of `None`, nothing below touches the group or the store (E2, F4).
+    if let Some(old) = unsafe { Inbox::give_back_until_closed(far, bit) } {
+        // SAFETY: `old` is the word that this free found.
+        unsafe { push_or_count(group, far, bit, old, world) };
+    }
+    None
+}
+
+/// The second half of a remote free that found its page's word at zero, or the inbox closed. The
+/// arguments are in the order in which the first half has them in registers.
+///
+/// # Safety
+/// As for [`Inbox::push_or_count`], with the page and the inbox of its shard.
+#[cold]
+#[inline(never)]
+unsafe fn push_or_count(group: PageGroupPtr, far: NonNull<Far>, bit: u64, old: u64, world: &ArenaWorld) {
+    // SAFETY: one slot of the group is not booked or counted yet, so the group is bound.
+    let shard = unsafe { ShardPtr::of(group) };
+    // SAFETY: the caller passes the word that its free found.
+    let slots = unsafe { shard.inbox().push_or_count(far, bit, old) }.count_ones() as usize;
+    if slots != 0 && group.count_down(slots) {
+        // SAFETY: these were the last slots of the group.
+        unsafe { gone(world, group, true) };
+    }
+}
+
+/// Follows a free that counted its slot. `last` says whether it was the last one of the group.
+///
+/// # Safety
+/// If `last`, as for [`parked::came_home`].
+pub(crate) unsafe fn gone(world: &ArenaWorld, group: PageGroupPtr, last: bool) {
+    if last {
+        // SAFETY: the caller counted the last slot of the group.
+        unsafe { parked::came_home(world, group) };
+    }
+}
+
+/// Drops the arena of a store. Groups with slots in use stay until their last slot is freed.
+///
+/// # Safety
+/// The caller drops the arena: no thread uses it except through handles to its slots. The caller
+/// holds `mine`, if it is `Some`.
+pub(crate) unsafe fn close(
+    world: &ArenaWorld,
+    store: NonNull<ArenaStore>,
+    mine: Option<&Record<ArenaRecord>>,
+) {
+    #[cfg(test)]
+    world.parked.tally.stores.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
+    // SAFETY: the store lives until `close_store`.
+    let this = unsafe { store.as_ref() };
+    let mut left = 0;
+    for shard in this.shards() {
+        // SAFETY: this thread drops the arena, and is the shard's owner or has the lease of its
+        // record.
+        let close = || unsafe { close::close_shard(this, shard, false) };
+        let settled = if mine.is_some_and(|mine| identity(mine) == shard.record()) {
+            Some(close())
+        } else {
+            with_lease(world, shard, |_| close())
+        };
+        // SAFETY: this thread drops the arena.
+        left += settled.unwrap_or_else(|| unsafe { parked::park(world, store, shard) });
+    }
+    // SAFETY: all shards were closed, and `left` is the sum of their parts.
+    world.freed(unsafe { close::close_store(store, left) });
+    parked::look(world, mine);
+}

@@ -1,0 +1,164 @@
+//! The slow path of a claim. The owner of a shard looks for a slot in its own pages, then among
+//! remote frees, then in groups that no shard has, and last asks the global allocator for a group.
+
+use core::ptr::{self, NonNull};
+
+use ephemera_prim::prefetch;
+
+use crate::bits::Bits;
+use crate::error::Refused;
+use crate::group::{NearPtr, PageGroupPtr};
+use crate::owner::ShardOwner;
+use crate::shard::QuietFields;
+use crate::store::ArenaStore;
+use crate::trim::Which;
+
+/// The number of cache lines of the next page to prefetch. After these the processor recognises the
+/// pattern.
+const AHEAD: usize = 4;
+
+/// The least number of slow paths between two looks for idle groups.
+const LOOK_EVERY: usize = 64;
+
+impl ShardOwner<'_> {
+    /// Returns a slot that is available without the global allocator.
+    pub(crate) fn serve(self) -> Option<NonNull<u8>> {
+        self.obey();
+        loop {
+            if let Some(slot) = self.shard.claim(self.geometry()) {
+                return Some(slot);
+            }
+            if !(self.next_page() || self.settle() != 0 || self.bind_unbound()) {
+                return None;
+            }
+        }
+    }
+
+    /// Does the same before a refusal: waits longer at the gate of the groups that no shard has.
+    #[cfg(all(feature = "std", target_has_atomic = "64"))]
+    pub(crate) fn serve_patiently(self) -> Option<NonNull<u8>> {
+        self.serve().or_else(|| {
+            self.store.pop_unbound(ArenaStore::enter_patiently, |group| self.bind(group))?;
+            self.serve()
+        })
+    }
+
+    /// Returns a slot, and allocates a group if there is none.
+    pub(crate) fn serve_or_grow(self) -> Result<NonNull<u8>, Refused> {
+        loop {
+            if let Some(slot) = self.serve() {
+                return Ok(slot);
+            }
+            self.grow()?;
+        }
+    }
+
+    /// Trims if another thread asked for it, or if it is time to look for idle groups.
+    fn obey(self) {
+        let quiet = self.shard.quiet();
+        let obeyed = quiet.epoch.get();
+        if self.store.epoch().turned(&quiet.epoch) {
+            if self.trim_in_passing(Which::Empty).is_none() {
+                // The gate was shut, so the next slow path tries again.
+                quiet.epoch.set(obeyed);
+            }
+        } else if self.store.trims() && served(quiet) >= self.shard.pages().get().max(LOOK_EVERY) {
+            quiet.served.set(0);
+            self.trim_in_passing(Which::Idle);
+        }
+    }
+
+    /// Makes a page with free slots the current one: the same page again, or the first of the list.
+    fn next_page(self) -> bool {
+        let shard = self.shard;
+        // SAFETY: G1: the current page is this shard's.
+        if let Some(near) = unsafe { NearPtr::from_raw(shard.current().get()) } {
+            let slots = near.bits().slots();
+            if slots != 0 {
+                near.local().set(Bits::listed(0).word());
+                shard.bits().set(slots);
+                return true;
+            }
+            // The page is full. From here on it is on no list.
+            near.local().set(0);
+            shard.current().set(ptr::null_mut());
+        }
+        // SAFETY: G1: pages on the list are this shard's.
+        let Some(near) = (unsafe { NearPtr::from_raw(shard.avail().get()) }) else { return false };
+        let group = PageGroupPtr::of_near(self.geometry(), near);
+        group.touch();
+        shard.avail().set(near.next().get());
+        let slots = near.bits().slots();
+        near.local().set(Bits::listed(0).word());
+        shard.current().set(near.as_ptr());
+        let page = group.page_of_near(self.geometry(), near);
+        shard.base().set(group.base(self.geometry(), page).as_ptr());
+        // O2 is true again from here on.
+        shard.bits().set(slots);
+        if cfg!(ephemera_weaken = "arena_idle_by_pages_taken") {
+            shard.quiet().served.add(1);
+        }
+        if group.idle().get() != 0 {
+            group.idle().set(0);
+        }
+        self.look_ahead();
+        true
+    }
+
+    /// Prefetches the first cache lines of the page that comes next.
+    fn look_ahead(self) {
+        // SAFETY: G1: pages on the list are this shard's.
+        let Some(near) = (unsafe { NearPtr::from_raw(self.shard.avail().get()) }) else { return };
+        prefetch::for_write(near.as_ptr().cast());
+        let group = PageGroupPtr::of_near(self.geometry(), near);
+        let base = group.base(self.geometry(), group.page_of_near(self.geometry(), near)).as_ptr();
+        for line in 0..AHEAD {
+            prefetch::for_write(base.wrapping_add(line * 64));
+        }
+    }
+
+    /// Binds a group that no shard has. Returns whether there was one.
+    fn bind_unbound(self) -> bool {
+        self.store.has_unbound()
+            && self.store.pop_unbound(ArenaStore::enter, |group| self.bind(group)).is_some()
+    }
+
+    /// Binds a group of free slots to this shard.
+    fn bind(self, group: PageGroupPtr) {
+        let shard = self.shard;
+        group.touch();
+        group.shard().set(shard.as_ptr().cast());
+        group.record().set(shard.record().cast_mut());
+        group.idle().set(0);
+        // Pushed in reverse, so that the first page is claimed from first.
+        for page in (0..group.pages()).rev() {
+            let near = group.near(self.geometry(), page);
+            near.next().set(shard.avail().get());
+            shard.avail().set(near.as_ptr());
+        }
+        shard.pages().add(group.pages());
+        group.next().set(shard.groups().get());
+        shard.groups().publish(group.as_ptr());
+    }
+
+    /// Allocates a group with as many pages as the shard has, up to the type's maximum. If that is
+    /// refused, allocates a group with one page.
+    pub(crate) fn grow(self) -> Result<(), Refused> {
+        let pages = self.shard.pages().get().clamp(1, self.geometry().pages.max(1));
+        let group = self.store.make_group(pages).or_else(|refused| match pages {
+            0 | 1 => Err(refused),
+            _ => self.store.make_group(1),
+        })?;
+        self.bind(group);
+        Ok(())
+    }
+}
+
+/// Counts a slow path, and returns the number since the last look. A thread in a steady state takes
+/// slow paths, although it may never take a page from the list.
+fn served(quiet: &QuietFields) -> usize {
+    if cfg!(ephemera_weaken = "arena_idle_by_pages_taken") {
+        return quiet.served.get();
+    }
+    quiet.served.add(1)
+}
