@@ -5,7 +5,7 @@ use core::ptr;
 
 use loom::thread;
 
-use super::memory::Kept;
+use super::memory::ModelArc;
 use super::{explore, explore_within};
 use crate::pages::segment::{Prefer, Segment};
 use crate::witness::Witness;
@@ -54,7 +54,7 @@ fn mapping(number: usize) -> *mut u8 {
 #[test]
 fn loom_span_has_one_owner_at_a_time() {
     explore(|| {
-        let mapped = Kept::new(Mapped::new());
+        let mapped = ModelArc::new(Mapped::new());
         let other = {
             let mapped = mapped.clone();
             thread::spawn(move || {
@@ -71,7 +71,7 @@ fn loom_span_has_one_owner_at_a_time() {
 #[test]
 fn loom_segment_is_unmapped_after_the_last_use_of_its_spans() {
     explore_within(3, || {
-        let mapped = Kept::new(Mapped::new());
+        let mapped = ModelArc::new(Mapped::new());
         let other = {
             let mapped = mapped.clone();
             thread::spawn(move || {

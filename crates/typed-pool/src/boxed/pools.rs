@@ -6,7 +6,9 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 use std::thread::LocalKey;
 
-use allocator_api2::alloc::{AllocError, Global};
+use allocator_api2::alloc::AllocError;
+
+use ephemera_prim::pages::Pages;
 
 use crate::account::Account;
 use crate::geometry::{is_pooled, unit_of};
@@ -124,7 +126,7 @@ unsafe impl BoxPool for AnyPool {
             unsafe { threads::give_erased(threads::this_record(), slot, layout) };
         } else if layout.size() != 0 {
             // SAFETY: a value without units is a block of the global heap.
-            unsafe { heap::deallocate_unbooked(&Global, slot, layout) };
+            unsafe { heap::deallocate_unbooked(&Pages, slot, layout) };
         }
     }
 

@@ -5,8 +5,9 @@ use core::cell::Cell;
 use core::ptr::{self, NonNull};
 use std::thread::LocalKey;
 
-use allocator_api2::alloc::{AllocError, Global};
+use allocator_api2::alloc::AllocError;
 use ephemera_prim::local::{self, Held, Tenant, ThreadBinding};
+use ephemera_prim::pages::Pages;
 use ephemera_prim::record::{FIRST, Lease, Record, Registry};
 
 use super::Family;
@@ -150,7 +151,7 @@ pub(crate) fn allocate_beyond(family: &'static Family, layout: Layout) -> Result
     match class::of(layout) {
         // SAFETY: the thread holds the table's record, and a family of classes has a heap for each.
         Some(heap) => with_heaps(family, |heaps| unsafe { owner::refill_beyond(heaps, heap, layout.size()) }),
-        None => heap::allocate_large(&Global, &Beyond(&books(family)), layout, false),
+        None => heap::allocate_large(&Pages, &Beyond(&books(family)), layout, false),
     }
 }
 
@@ -228,7 +229,7 @@ fn allocate_large_unbound(
     ask_twice(family, &books(family), layout, zeroed)
 }
 
-/// Asks the global heap for a block, and once more after room was made.
+/// Asks for pages for a block, and once more after room was made.
 #[inline]
 fn ask_twice(
     family: &'static Family,
@@ -236,7 +237,7 @@ fn ask_twice(
     layout: Layout,
     zeroed: bool,
 ) -> Result<NonNull<u8>, AllocError> {
-    let ask = || heap::allocate_large(&Global, books, layout, zeroed);
+    let ask = || heap::allocate_large(&Pages, books, layout, zeroed);
     ask().or_else(|AllocError| {
         relieve(family);
         ask()
@@ -247,18 +248,18 @@ fn ask_twice(
 /// layouts needs no more registers.
 ///
 /// # Safety
-/// `block` is a live block of this layout from the global heap and on the family's account.
+/// `block` is a live block of this layout from the operating system's pages and on the family's account.
 #[cold]
 #[inline(never)]
 pub(crate) unsafe fn deallocate_large(family: &'static Family, block: NonNull<u8>, layout: Layout) {
     // SAFETY: this function has the same contract.
-    unsafe { heap::deallocate_large(&Global, &books(family), block, layout) };
+    unsafe { heap::deallocate_large(&Pages, &books(family), block, layout) };
 }
 
 /// Grows a block of a layout without units, with the same second try as [`allocate_large`].
 ///
 /// # Safety
-/// As `Allocator::grow`. The block came from the global heap and is on the family's account. Both
+/// As `Allocator::grow`. The block came from the operating system's pages and is on the family's account. Both
 /// layouts have no units and are not of size zero.
 #[cold]
 #[inline(never)]
@@ -270,7 +271,7 @@ pub(crate) unsafe fn grow_large(
 ) -> Result<NonNull<u8>, AllocError> {
     let books = books(family);
     // SAFETY: this function has the same contract, and a block that did not grow is unchanged.
-    let grow = || unsafe { heap::grow_large(&Global, &books, block, layouts, zeroed) };
+    let grow = || unsafe { heap::grow_large(&Pages, &books, block, layouts, zeroed) };
     grow().or_else(|AllocError| {
         relieve(family);
         grow()
@@ -280,7 +281,7 @@ pub(crate) unsafe fn grow_large(
 /// Shrinks a block of a layout without units.
 ///
 /// # Safety
-/// As `Allocator::shrink`. The block came from the global heap and is on the family's account. Both
+/// As `Allocator::shrink`. The block came from the operating system's pages and is on the family's account. Both
 /// layouts have no units and are not of size zero.
 #[cold]
 #[inline(never)]
@@ -290,7 +291,7 @@ pub(crate) unsafe fn shrink_large(
     layouts: (Layout, Layout),
 ) -> Result<NonNull<u8>, AllocError> {
     // SAFETY: this function has the same contract.
-    unsafe { heap::shrink_large(&Global, &books(family), block, layouts) }
+    unsafe { heap::shrink_large(&Pages, &books(family), block, layouts) }
 }
 
 /// Returns the thread's own table of this family, if it has one.

@@ -3,7 +3,8 @@
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 
-use allocator_api2::alloc::{AllocError, Global};
+use allocator_api2::alloc::AllocError;
+use ephemera_prim::pages::Pages;
 use ephemera_prim::record::{Lease, Record};
 use ephemera_prim::sync::{Ordering, fence};
 
@@ -39,9 +40,9 @@ impl<'w> HeapOwner<'w> {
 }
 
 // SAFETY: the holder of a record owns its heaps (L1). Units carry the address of their heap as
-// identity, and all of them come from the global heap.
+// identity, and all of them come from the operating system's pages.
 unsafe impl PoolEnv for HeapOwner<'_> {
-    type Backing = Global;
+    type Backing = Pages;
     type Account = SharedAccount;
 
     #[inline]
@@ -49,8 +50,8 @@ unsafe impl PoolEnv for HeapOwner<'_> {
         &self.heap.heap
     }
 
-    fn backing(&self) -> &Global {
-        &Global
+    fn backing(&self) -> &Pages {
+        &Pages
     }
 
     fn account(&self) -> &SharedAccount {
