@@ -125,7 +125,7 @@ unsafe impl BoxPool for AnyPool {
             // SAFETY: the caller frees a live slot of some family's heap.
             unsafe { threads::give_erased(threads::this_record(), slot, layout) };
         } else if layout.size() != 0 {
-            // SAFETY: a value without units is a block of the global heap.
+            // SAFETY: a value without units is a block of pages.
             unsafe { heap::deallocate_unbooked(&Pages, slot, layout) };
         }
     }
@@ -168,7 +168,7 @@ pub mod typed {
             // SAFETY: the caller frees a live slot of this family, which has one kind of slots.
             unsafe { heap::give(owner, slot, unit_of(layout), layout.size(), Reach::Slot) };
         } else {
-            // SAFETY: a value without units is a block of the global heap.
+            // SAFETY: a value without units is a block of pages.
             unsafe { threads::deallocate_large(P::__family(), slot, layout) };
         }
     }

@@ -148,7 +148,7 @@ pub(crate) unsafe fn refill(
 #[cold]
 #[inline(never)]
 pub(crate) fn allocate_beyond(family: &'static Family, layout: Layout) -> Result<NonNull<u8>, AllocError> {
-    match class::of(layout) {
+    match class::any(layout) {
         // SAFETY: the thread holds the table's record, and a family of classes has a heap for each.
         Some(heap) => with_heaps(family, |heaps| unsafe { owner::refill_beyond(heaps, heap, layout.size()) }),
         None => heap::allocate_large(&Pages, &Beyond(&books(family)), layout, false),
@@ -248,7 +248,8 @@ fn ask_twice(
 /// layouts needs no more registers.
 ///
 /// # Safety
-/// `block` is a live block of this layout from the operating system's pages and on the family's account.
+/// `block` is a live block of this layout from the operating system's pages and on the family's
+/// account.
 #[cold]
 #[inline(never)]
 pub(crate) unsafe fn deallocate_large(family: &'static Family, block: NonNull<u8>, layout: Layout) {
@@ -259,8 +260,8 @@ pub(crate) unsafe fn deallocate_large(family: &'static Family, block: NonNull<u8
 /// Grows a block of a layout without units, with the same second try as [`allocate_large`].
 ///
 /// # Safety
-/// As `Allocator::grow`. The block came from the operating system's pages and is on the family's account. Both
-/// layouts have no units and are not of size zero.
+/// As `Allocator::grow`. The block came from the operating system's pages and is on the family's
+/// account. Both layouts have no units and are not of size zero.
 #[cold]
 #[inline(never)]
 pub(crate) unsafe fn grow_large(
@@ -281,8 +282,8 @@ pub(crate) unsafe fn grow_large(
 /// Shrinks a block of a layout without units.
 ///
 /// # Safety
-/// As `Allocator::shrink`. The block came from the operating system's pages and is on the family's account. Both
-/// layouts have no units and are not of size zero.
+/// As `Allocator::shrink`. The block came from the operating system's pages and is on the family's
+/// account. Both layouts have no units and are not of size zero.
 #[cold]
 #[inline(never)]
 pub(crate) unsafe fn shrink_large(
