@@ -21,7 +21,6 @@ impl Epoch {
     }
 
     /// Asks every thread to trim once.
-    #[cfg(any(ephemera_loom, target_has_atomic = "ptr"))]
     pub fn raise(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
@@ -44,7 +43,7 @@ impl Default for Epoch {
     }
 }
 
-#[cfg(all(test, target_has_atomic = "ptr", not(ephemera_loom)))]
+#[cfg(all(test, not(ephemera_loom)))]
 mod tests {
     use super::Epoch;
     use crate::word::OwnerUsize;

@@ -14,7 +14,6 @@ const OPEN_WORD: usize = 0;
 
 // ORDERING: Acquire. Pairs with the Release in `Pass::drop`: sees all that the last holder wrote
 // behind the gate.
-#[cfg(any(ephemera_loom, target_has_atomic = "ptr"))]
 const ENTER: Ordering =
     if cfg!(ephemera_weaken = "enter_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 // ORDERING: Release. Pairs with the Acquire in `Gate::take`. Publishes: all that this thread wrote
@@ -73,7 +72,6 @@ impl Gate {
         None
     }
 
-    #[cfg(any(ephemera_loom, target_has_atomic = "ptr"))]
     fn take(&self) -> bool {
         let shut = generation().wrapping_add(1);
         // ORDERING: `ENTER`. Pairs with `Pass::drop`.
@@ -86,14 +84,6 @@ impl Gate {
                 self.word.compare_exchange(left, shut, ENTER, Ordering::Relaxed).is_ok()
             }
         }
-    }
-
-    /// On a target without compare-and-swap, every type is for one thread only.
-    #[cfg(not(any(ephemera_loom, target_has_atomic = "ptr")))]
-    fn take(&self) -> bool {
-        let open = self.word.load(Ordering::Relaxed) == OPEN_WORD;
-        self.word.store(generation().wrapping_add(1), Ordering::Relaxed);
-        open
     }
 }
 

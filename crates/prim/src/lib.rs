@@ -13,6 +13,8 @@
 //! * [`pages`]: memory from the operating system.
 //! * [`gate`] and [`fork`]: a lock that no thread waits for, and that a forked child can take over.
 //!
+//! * [`account`] and [`large`]: the limit on the bytes of a pool, and its largest blocks.
+//!
 //! The other modules are not about threads: raw memory ([`raw`], [`poison`], [`prefetch`]), address
 //! arithmetic ([`align`]), the lookup of headers ([`header`]), the allocator traits ([`traits`],
 //! [`backing`]), and checks for debug builds and models ([`invariant!`], [`witness`], [`sync`]).
@@ -27,30 +29,29 @@ extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
+pub mod account;
 pub mod align;
 pub mod backing;
 pub mod epoch;
+pub mod foreign;
 pub mod fork;
 pub mod gate;
 pub mod header;
 pub mod invariant;
+pub mod large;
+#[cfg(feature = "std")]
+pub mod local;
 #[cfg(any(ephemera_pages, feature = "alloc"))]
 pub mod pages;
 pub mod poison;
 pub mod prefetch;
 pub mod raw;
+pub mod record;
 pub mod sync;
 pub mod traits;
 pub mod unit_list;
 pub mod witness;
 pub mod word;
-
-#[cfg(target_has_atomic = "64")]
-pub mod foreign;
-#[cfg(all(feature = "std", target_has_atomic = "64"))]
-pub mod local;
-#[cfg(target_has_atomic = "64")]
-pub mod record;
 
 #[cfg(all(test, feature = "alloc", ephemera_loom))]
 mod models;

@@ -227,8 +227,9 @@ pub fn hold<S: Tenant>() -> Option<Held<S>> {
         S::release(lease);
         return Some(Held::Bound(record));
     }
-    // The C library may allocate for both registrations below, and this allocator may serve it. Such
-    // an allocation finds GONE and leases a record for itself, instead of registering once more.
+    // The C library may allocate for both registrations below, and this allocator may serve it.
+    // Such an allocation finds GONE and leases a record for itself, instead of registering once
+    // more.
     if !cfg!(ephemera_weaken = "registration_is_nowhere") {
         set::<S>(S::gone());
     }

@@ -3,10 +3,20 @@
 //! The switch is `cfg(ephemera_loom)`. `cfg(test)` would not do: it does not reach dependencies, so
 //! a model in `ring-alloc` would run on atomics that loom cannot see.
 
+#[cfg(not(any(ephemera_loom, all(target_has_atomic = "64", target_has_atomic = "ptr"))))]
+mod one_thread;
+
 #[cfg(all(not(ephemera_loom), target_has_atomic = "64"))]
 pub use core::sync::atomic::AtomicU64;
 #[cfg(not(ephemera_loom))]
-pub use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, fence};
+pub use core::sync::atomic::{AtomicBool, Ordering, fence};
+#[cfg(all(not(ephemera_loom), target_has_atomic = "ptr"))]
+pub use core::sync::atomic::{AtomicPtr, AtomicUsize};
+
+#[cfg(not(any(ephemera_loom, target_has_atomic = "64")))]
+pub use one_thread::AtomicU64;
+#[cfg(not(any(ephemera_loom, target_has_atomic = "ptr")))]
+pub use one_thread::{AtomicPtr, AtomicUsize};
 
 #[cfg(ephemera_loom)]
 pub use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
@@ -26,7 +36,6 @@ pub fn spin_hint() {
 /// Under loom the guess is null. Loom reorders an operation only with the previous operation on the
 /// same atomic. If that were a load here, no model would run the push before another thread's read
 /// of the head.
-#[cfg(target_has_atomic = "ptr")]
 #[inline]
 #[must_use]
 pub fn guess<T>(head: &AtomicPtr<T>) -> *mut T {

@@ -90,37 +90,10 @@ owner_word! {
     OwnerUsize, usize, crate::sync::AtomicUsize
 }
 
-#[cfg(any(ephemera_loom, target_has_atomic = "64"))]
 owner_word! {
-    /// A `u64` that its owner writes and others may read.
+    /// A `u64` that its owner writes and others may read. A target without 64-bit atomics has no
+    /// other threads that read it.
     OwnerU64, u64, crate::sync::AtomicU64
-}
-
-#[cfg(not(any(ephemera_loom, target_has_atomic = "64")))]
-owner_word! {
-    /// A `u64` that its owner writes. This target has no 64-bit atomics, so no other thread reads
-    /// it.
-    OwnerU64, u64, LocalU64
-}
-
-/// Replaces `AtomicU64` on a target without 64-bit atomics, for one thread only.
-#[cfg(not(any(ephemera_loom, target_has_atomic = "64")))]
-#[derive(Debug)]
-struct LocalU64(core::cell::Cell<u64>);
-
-#[cfg(not(any(ephemera_loom, target_has_atomic = "64")))]
-impl LocalU64 {
-    const fn new(value: u64) -> Self {
-        Self(core::cell::Cell::new(value))
-    }
-
-    fn load(&self, _: Ordering) -> u64 {
-        self.0.get()
-    }
-
-    fn store(&self, value: u64, _: Ordering) {
-        self.0.set(value);
-    }
 }
 
 /// A pointer that its owner writes and others may read.
@@ -204,7 +177,7 @@ mod tests {
     }
 }
 
-#[cfg(all(test, feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
+#[cfg(all(test, feature = "std", not(ephemera_loom)))]
 mod threads {
     use super::{OwnerPtr, OwnerU64};
     use alloc::sync::Arc;

@@ -13,10 +13,7 @@
 
 use core::ptr::{self, NonNull};
 
-#[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
-use ephemera_prim::foreign::COMPLETE;
-#[cfg(target_has_atomic = "64")]
-use ephemera_prim::foreign::{Foreign, ForeignHeader};
+use ephemera_prim::foreign::{COMPLETE, Foreign, ForeignHeader};
 use ephemera_prim::poison::{poison, unpoison};
 use ephemera_prim::prefetch;
 use ephemera_prim::raw;
@@ -48,7 +45,6 @@ pub(crate) struct Chunk {
 struct ChunkRemote {
     owner: OwnerPtr<()>,
     class: ChunkClass,
-    #[cfg(target_has_atomic = "64")]
     foreign: Foreign<Chunk>,
 }
 
@@ -58,7 +54,6 @@ impl ChunkRemote {
             Self {
                 owner: OwnerPtr::new(owner.cast_mut()),
                 class,
-                #[cfg(target_has_atomic = "64")]
                 foreign: Foreign::new(),
             }
         }
@@ -66,7 +61,6 @@ impl ChunkRemote {
 }
 
 /// The bit in the owner's address that marks an abandoned chunk (A1).
-#[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
 const ABANDONED: usize = 1;
 
 /// The size of a chunk's header in bytes.
@@ -76,12 +70,8 @@ pub(crate) const HEADER: usize = size_of::<Chunk>();
 const _: () = assert!(HEADER == 128, "a header is two cache lines");
 
 // SAFETY: all fields are atomics, except `end`, `first` and `class`, which never change after the
-// chunk was created. `owner` is compared, and followed only to a record, which threads share.
-#[cfg(any(ephemera_loom, target_has_atomic = "64"))]
-unsafe impl Sync for Chunk {}
-
-// SAFETY: this target has types for one thread only, and the one static chunk is never written.
-#[cfg(not(any(ephemera_loom, target_has_atomic = "64")))]
+// chunk was created. `owner` is compared, and followed only to a record, which threads share. On a
+// target without 64-bit atomics, threads share only the full chunk, which is never written.
 unsafe impl Sync for Chunk {}
 
 impl Chunk {
@@ -103,7 +93,6 @@ impl Chunk {
     }
 }
 
-#[cfg(target_has_atomic = "64")]
 // SAFETY: returns the address of the same field every time, and `&raw` creates no reference.
 unsafe impl ForeignHeader for Chunk {
     #[inline]
@@ -143,7 +132,6 @@ impl ChunkPtr {
         fn taken() -> OwnerU64 = taken;
         /// The sum of everything that was booked as freed.
         fn back() -> OwnerU64 = back;
-        #[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
         fn owner_word() -> OwnerPtr<()> = remote.owner;
         /// The next chunk in the heap's list of all chunks.
         pub(crate) fn next() -> OwnerPtr<Chunk> = next;
@@ -216,7 +204,6 @@ impl ChunkPtr {
     }
 
     /// Returns the foreign word with its link in the inbox.
-    #[cfg(target_has_atomic = "64")]
     fn foreign(&self) -> &Foreign<Chunk> {
         // SAFETY: the chunk is not freed (C1); a reference to atomics alone.
         unsafe { &(*self.as_ptr()).remote.foreign }
@@ -224,18 +211,11 @@ impl ChunkPtr {
 
     /// Returns the foreign word: remote frees that the owner has not booked yet, or a countdown.
     fn unbooked(self) -> u64 {
-        #[cfg(target_has_atomic = "64")]
-        {
-            self.foreign().touch();
-            self.foreign().unbooked()
-        }
-        // Without 64-bit atomics every type is for one thread only.
-        #[cfg(not(target_has_atomic = "64"))]
-        0
+        self.foreign().touch();
+        self.foreign().unbooked()
     }
 
     /// Returns the class of the chunk's blocks.
-    #[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
     pub(crate) fn class(self) -> ChunkClass {
         // SAFETY: the chunk is not freed (C1), and `class` never changes.
         unsafe { (*self.as_ptr()).remote.class }
@@ -244,28 +224,24 @@ impl ChunkPtr {
     /// Returns the identity of the owner that may write this chunk's words: the address of a
     /// record, or null in a ring for one thread. For an abandoned chunk it is that address with
     /// [`ABANDONED`], which no record has.
-    #[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
     #[inline]
     pub(crate) fn owner(self) -> *const () {
         self.owner_word().get()
     }
 
     /// Returns the record to whose inbox the chunk is pushed, abandoned or not.
-    #[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
     #[inline]
     pub(crate) fn record(self) -> *const () {
         self.owner().map_addr(|addr| addr & !ABANDONED)
     }
 
     /// Makes `owner` the owner of an empty chunk, which may have been abandoned.
-    #[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
     pub(crate) fn set_owner(self, owner: *const ()) {
         self.owner_word().set(owner.cast_mut());
     }
 
     /// Starts the countdown of a chunk with live blocks. The calling thread has leased the chunk's
     /// record for a moment.
-    #[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
     pub(crate) fn abandon(self) {
         if cfg!(ephemera_weaken = "chunk_not_abandoned") {
             return;
@@ -321,7 +297,6 @@ impl ChunkPtr {
 
     /// Books a foreign word that came out of the inbox: remote frees, or a complete countdown.
     /// Returns whether the chunk ran empty; the caller then rewinds it.
-    #[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
     pub(crate) fn book_word(self, word: u64) -> bool {
         if word == COMPLETE {
             self.back().set(self.taken().get());
@@ -397,7 +372,6 @@ impl ChunkPtr {
     /// Returns the memory of a chunk that is about to be freed. No other thread accesses it.
     pub(crate) fn end_of_life(self) -> NonNull<u8> {
         ephemera_prim::invariant!(self.is_empty(), "a chunk with live blocks is freed");
-        #[cfg(target_has_atomic = "64")]
         self.foreign().end();
         self.0.cast()
     }

@@ -1,6 +1,7 @@
 //! Statistics: what a ring holds from its backing allocator, and how much of it is live.
 
-use crate::account::Account;
+use ephemera_prim::account::Booked;
+
 use crate::geometry::{ChunkClass, Geometry};
 use crate::heap::ChunkHeap;
 
@@ -69,7 +70,6 @@ impl Stats {
     }
 
     /// Returns the number of empty chunks of all classes.
-    #[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
     pub(crate) fn empty_chunks(&self) -> usize {
         self.small.empty_chunks + self.medium.empty_chunks
     }
@@ -87,16 +87,16 @@ impl Stats {
     }
 
     /// Creates statistics from an account, without chunks.
-    pub(crate) fn of_account(account: &impl Account) -> Self {
-        let (blocks, bytes) = account.large_now();
+    pub(crate) fn of_account(booked: Booked) -> Self {
+        let (blocks, bytes) = (booked.large_blocks, booked.large_bytes);
         let large =
             ClassStats { bytes_held: bytes, blocks_live: blocks, bytes_live: bytes, ..ClassStats::default() };
         Self {
             large,
-            bytes_held: account.held(),
+            bytes_held: booked.held,
             bytes_live: bytes,
             blocks_live: blocks,
-            limit: account.limit(),
+            limit: booked.limit,
             ..Self::default()
         }
     }

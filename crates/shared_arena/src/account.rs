@@ -7,37 +7,31 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use allocator_api2::alloc::Global;
+use ephemera_prim::account::SharedBytes;
 use ephemera_prim::raw;
-use ephemera_prim::sync::{AtomicUsize, Ordering};
 
 use crate::error::Refused;
 
-/// The limit of an account that has none.
-pub(crate) const UNLIMITED: usize = usize::MAX;
-
 /// The bytes that a store holds, and its limit.
 #[derive(Debug)]
-pub(crate) struct Account {
-    held: AtomicUsize,
-    limit: usize,
-}
+pub(crate) struct StoreAccount(SharedBytes);
 
-impl Account {
+impl StoreAccount {
     pub(crate) fn new(limit: usize) -> Self {
-        Self { held: AtomicUsize::new(0), limit }
+        Self(SharedBytes::new(limit))
     }
 
     pub(crate) fn held(&self) -> usize {
-        self.held.load(Ordering::Relaxed)
+        self.0.held()
     }
 
     pub(crate) fn limit(&self) -> usize {
-        self.limit
+        self.0.limit()
     }
 
     /// Creates the error for a request of `asked` bytes.
     pub(crate) fn refused(&self, asked: usize) -> Refused {
-        Refused { asked, held: self.held(), limit: self.limit, other_copy: false }
+        Refused { asked, held: self.held(), limit: self.limit(), other_copy: false }
     }
 
     /// Creates the error for a thread of another copy of this crate than the one that made the
@@ -49,7 +43,7 @@ impl Account {
 
     /// Returns whether the limit has room for `bytes` more.
     pub(crate) fn allows(&self, bytes: usize) -> bool {
-        self.within(self.held(), bytes).is_some()
+        self.0.allows(bytes)
     }
 
     /// Allocates uninitialised memory of this layout.
@@ -58,11 +52,11 @@ impl Account {
     /// [`Refused`] if the limit has no room for it, or the global allocator has no memory.
     pub(crate) fn acquire(&self, layout: Layout) -> Result<NonNull<u8>, Refused> {
         let bytes = layout.size();
-        if !self.add(bytes) {
+        if !self.0.reserve(bytes) {
             return Err(self.refused(bytes));
         }
         raw::acquire(&Global, layout).map_err(|_| {
-            self.sub(bytes);
+            self.0.release(bytes);
             self.refused(bytes)
         })
     }
@@ -74,47 +68,19 @@ impl Account {
     pub(crate) unsafe fn release(&self, block: NonNull<u8>, layout: Layout) {
         // SAFETY: `acquire` took the block from the same allocator, with this layout.
         unsafe { raw::release(&Global, block, layout) };
-        self.sub(layout.size());
-    }
-
-    /// Returns the sum of `held` and `more`, if the limit allows it.
-    fn within(&self, held: usize, more: usize) -> Option<usize> {
-        held.checked_add(more).filter(|&sum| sum <= self.limit)
-    }
-
-    #[cfg(target_has_atomic = "ptr")]
-    fn add(&self, bytes: usize) -> bool {
-        let add = |held| self.within(held, bytes);
-        self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
-    }
-
-    #[cfg(target_has_atomic = "ptr")]
-    fn sub(&self, bytes: usize) {
-        self.held.fetch_sub(bytes, Ordering::Relaxed);
-    }
-
-    /// Without compare-and-swap, all types are for one thread.
-    #[cfg(not(target_has_atomic = "ptr"))]
-    fn add(&self, bytes: usize) -> bool {
-        let sum = self.within(self.held(), bytes);
-        sum.inspect(|&sum| self.held.store(sum, Ordering::Relaxed)).is_some()
-    }
-
-    #[cfg(not(target_has_atomic = "ptr"))]
-    fn sub(&self, bytes: usize) {
-        self.held.store(self.held() - bytes, Ordering::Relaxed);
+        self.0.release(layout.size());
     }
 }
 
 #[cfg(all(test, feature = "std", not(ephemera_loom)))]
 mod tests {
-    use super::Account;
+    use super::StoreAccount;
     use core::alloc::Layout;
 
     #[test]
     fn held_is_the_sum_of_granted_bytes() {
         let layout = Layout::new::<[u64; 8]>();
-        let account = Account::new(100);
+        let account = StoreAccount::new(100);
         let block = account.acquire(layout).unwrap();
         assert_eq!((account.held(), account.limit()), (64, 100));
         let refused = account.acquire(layout).unwrap_err();

@@ -2,7 +2,9 @@
 //!
 //! Run it with `cargo run --release -p typed-pool --example global`.
 
-use std::collections::BTreeMap;
+extern crate alloc;
+
+use alloc::collections::BTreeMap;
 use std::thread;
 
 use typed_pool::PooledAllocator;

@@ -1,6 +1,6 @@
 //! Counts the pools that were dropped with live slots.
 
-#[cfg(all(target_has_atomic = "ptr", not(ephemera_loom)))]
+#[cfg(not(ephemera_loom))]
 use ephemera_prim::sync::{AtomicUsize, Ordering};
 
 /// The pools of this process that were dropped with live slots, and the memory that they left.
@@ -15,17 +15,17 @@ pub struct Abandoned {
     pub bytes: usize,
 }
 
-#[cfg(all(target_has_atomic = "ptr", not(ephemera_loom)))]
+#[cfg(not(ephemera_loom))]
 static TOTAL: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
 
 /// Counts a pool that is dropped with `slots` live slots and leaves `bytes`.
 #[cold]
 pub(crate) fn add(slots: usize, bytes: usize) {
-    #[cfg(all(target_has_atomic = "ptr", not(ephemera_loom)))]
+    #[cfg(not(ephemera_loom))]
     for (total, more) in TOTAL.iter().zip([1, slots, bytes]) {
         total.fetch_add(more, Ordering::Relaxed);
     }
-    #[cfg(not(all(target_has_atomic = "ptr", not(ephemera_loom))))]
+    #[cfg(ephemera_loom)]
     let _ = (slots, bytes);
 }
 
@@ -64,15 +64,13 @@ fn thread_may_be_ending() -> bool {
 
 /// Returns the number of pools that were dropped with live slots, and what they left. A
 /// [`TypedPool`](crate::TypedPool) never frees the units of such slots.
-///
-/// All fields are zero on targets without atomic read-modify-writes.
 #[must_use]
 pub fn abandoned() -> Abandoned {
-    #[cfg(all(target_has_atomic = "ptr", not(ephemera_loom)))]
+    #[cfg(not(ephemera_loom))]
     {
         let [pools, slots, bytes] = [0, 1, 2].map(|word: usize| TOTAL[word].load(Ordering::Relaxed));
         Abandoned { pools, slots, bytes }
     }
-    #[cfg(not(all(target_has_atomic = "ptr", not(ephemera_loom))))]
+    #[cfg(ephemera_loom)]
     Abandoned::default()
 }

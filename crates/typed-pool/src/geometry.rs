@@ -61,7 +61,6 @@ impl UnitSpec {
 
     /// Returns the layout for values that any thread may free. `None` for size zero and for values
     /// without units.
-    #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
     pub(crate) const fn of(layout: Layout) -> Option<Self> {
         Self::new(layout, true)
     }
@@ -175,7 +174,6 @@ const fn stride_of(layout: Layout) -> usize {
 }
 
 /// Returns the factor that replaces a division by `stride`: 2³² / `stride`, rounded up or one more.
-#[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
 #[inline]
 pub(crate) const fn inverse_of(stride: usize) -> u64 {
     (1 << 32) / stride as u64 + 1
@@ -185,7 +183,6 @@ pub(crate) const fn inverse_of(stride: usize) -> u64 {
 ///
 /// The result is exact for the start of a slot: n × `stride` × `inverse` exceeds n × 2³² by at most
 /// the distance, which is far below 2³².
-#[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
 #[inline]
 pub(crate) const fn index_of(distance: usize, inverse: u64) -> usize {
     ((distance as u64 * inverse) >> 32) as usize
@@ -209,11 +206,7 @@ mod tests {
     }
 
     fn both(layout: Layout) -> impl Iterator<Item = UnitSpec> {
-        #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
-        let shared = Some(UnitSpec::of(layout).expect("it has units"));
-        #[cfg(not(all(any(feature = "std", ephemera_loom), target_has_atomic = "64")))]
-        let shared = None;
-        shared.into_iter().chain(UnitSpec::of_one_thread(layout))
+        UnitSpec::of(layout).into_iter().chain(UnitSpec::of_one_thread(layout))
     }
 
     fn for_each(mut check: impl FnMut(Layout)) {
@@ -271,15 +264,11 @@ mod tests {
         let alone = |size| slots(UnitSpec::of_one_thread(layout(size, 8)));
         assert_eq!((alone(32), alone(1_024)), (Some((32, 1_019)), Some((64, 63))));
         assert_eq!(alone(STRIDE_MAX), Some((256, 7)));
-        #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
-        {
-            let shared = |size| slots(UnitSpec::of(layout(size, 8)));
-            assert_eq!((shared(8), shared(32)), (Some((32, 3_894)), Some((32, 1_007))));
-            assert_eq!((shared(1_024), shared(STRIDE_MAX)), (alone(1_024), alone(STRIDE_MAX)));
-        }
+        let shared = |size| slots(UnitSpec::of(layout(size, 8)));
+        assert_eq!((shared(8), shared(32)), (Some((32, 3_894)), Some((32, 1_007))));
+        assert_eq!((shared(1_024), shared(STRIDE_MAX)), (alone(1_024), alone(STRIDE_MAX)));
     }
 
-    #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
     #[test]
     fn a_slot_is_found_without_a_division() {
         for_each(|layout| {

@@ -82,6 +82,10 @@
 //! The module [`design`] explains how the crate works.
 #![no_std]
 #![cfg_attr(feature = "nightly", feature(allocator_api))]
+#![cfg_attr(
+    any(ephemera_loom, not(all(feature = "std", target_has_atomic = "64"))),
+    allow(dead_code, reason = "a pool for one thread does without remote frees")
+)]
 #![cfg_attr(feature = "nightly", allow(stable_features, reason = "stable from Rust 1.100 on, gated before"))]
 
 #[cfg(test)]
@@ -90,7 +94,6 @@ extern crate alloc as std_alloc;
 extern crate std;
 
 mod abandoned;
-mod account;
 #[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
 mod alloc;
 #[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
@@ -101,7 +104,6 @@ mod error;
 mod geometry;
 mod heap;
 mod pool;
-#[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
 mod slot_group;
 mod stats;
 #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]

@@ -1,6 +1,7 @@
 //! `Stats`: the bytes that a pool holds, and the slots that are live.
 
-use crate::account::Booked;
+use ephemera_prim::account::Booked;
+
 use crate::heap::UnitHeap;
 use crate::unit::UnitState;
 
@@ -71,7 +72,6 @@ impl Stats {
 
     /// Replaces a negative sum by zero. While other threads work, a free may be seen before the
     /// allocation that it belongs to.
-    #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
     pub(crate) fn no_less_than_none(&mut self) {
         // A larger sum is a wrapped negative one, unless that much is held.
         let most = self.bytes_held.max(usize::MAX / 4 * 3);
@@ -107,7 +107,7 @@ impl Stats {
     }
 }
 
-#[cfg(all(test, any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
+#[cfg(test)]
 mod tests {
     use super::Stats;
 

@@ -18,7 +18,6 @@ use ephemera_prim::unit_list::Listed;
 use ephemera_prim::word::{OwnerPtr, OwnerUsize};
 
 use crate::geometry::{LINK, UnitSpec};
-#[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
 use crate::slot_group::SlotGroups;
 
 /// The header of a unit. It is never borrowed as a whole: [`UnitPtr`] reaches each field alone.
@@ -63,28 +62,20 @@ struct UnitRemote {
     slots: usize,
     prev: OwnerPtr<Unit>,
     /// The first group; the others follow it. A pool for one thread does not use it.
-    #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
     groups: SlotGroups,
 }
 
 /// The bit of a unit's owner word that marks an abandoned unit. The heap's owner then frees its
 /// slots as other threads do, because countdowns count the frees that arrive in the foreign words.
-#[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
 const ABANDONED: usize = 1;
 
 /// Bytes of a header with at most one group.
 const HEADER_OF_ONE: usize = size_of::<Unit>();
 
 /// Returns the bytes of a header with `groups` groups.
-#[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
 pub(crate) const fn header(groups: usize) -> usize {
     let bytes = core::mem::offset_of!(Unit, remote.groups) + SlotGroups::bytes(groups);
     if bytes < HEADER_OF_ONE { HEADER_OF_ONE } else { bytes }
-}
-
-#[cfg(not(all(any(feature = "std", ephemera_loom), target_has_atomic = "64")))]
-pub(crate) const fn header(_: usize) -> usize {
-    HEADER_OF_ONE
 }
 
 #[cfg(not(ephemera_loom))]
@@ -106,7 +97,6 @@ pub(crate) enum UnitState {
     /// On the stack of empties. No slot is live.
     Empty = 4,
     /// In the queue. The unit's thread ended, and some of its groups may count down.
-    #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
     Abandoned = 5,
 }
 
@@ -159,7 +149,6 @@ impl UnitPtr {
                 owner: OwnerPtr::new(owner.cast_mut()),
                 slots,
                 prev: OwnerPtr::null(),
-                #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
                 groups: SlotGroups::new(spec, slots),
             },
         };
@@ -167,7 +156,6 @@ impl UnitPtr {
         // room for a header.
         unsafe { unit.write(header) };
         let this = Self(unit);
-        #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
         this.make_groups();
         this.rewind(spec);
         this
@@ -217,7 +205,6 @@ impl UnitPtr {
         self.0
     }
 
-    #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
     #[inline]
     fn owner_word(&self) -> &OwnerPtr<()> {
         // SAFETY: U1; a reference to the word alone.
@@ -226,20 +213,17 @@ impl UnitPtr {
 
     /// Returns whether the unit belongs to the heap at this address and is not abandoned. Only then
     /// may the heap's owner write its words.
-    #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
     #[inline]
     pub(crate) fn is_owned_by(self, heap: *const ()) -> bool {
         self.owner_word().get().cast_const() == heap
     }
 
     /// Returns the address of the unit's heap.
-    #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
     #[inline]
     pub(crate) fn owner(self) -> *const () {
         self.owner_word().get().map_addr(|addr| addr & !ABANDONED)
     }
 
-    #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
     pub(crate) fn set_abandoned(self, abandoned: bool) {
         let tagged = abandoned && !cfg!(ephemera_weaken = "abandoned_units_are_owned");
         let tag = if tagged { ABANDONED } else { 0 };
@@ -252,7 +236,6 @@ impl UnitPtr {
         unsafe { (*self.as_ptr()).remote.slots }
     }
 
-    #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
     #[inline]
     pub(crate) fn remote_groups(self) -> *mut SlotGroups {
         // SAFETY: U1: the field is inside a live header; `&raw` makes no reference.
@@ -270,7 +253,6 @@ impl UnitPtr {
             1 => UnitState::Full,
             2 => UnitState::Visited,
             3 => UnitState::Partial,
-            #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
             5 => UnitState::Abandoned,
             _ => UnitState::Empty,
         }
@@ -293,20 +275,11 @@ impl UnitPtr {
         self.slack().set(live - until);
     }
 
-    /// Returns the number of unbooked remote frees: a pool for one thread has none.
-    #[cfg(not(all(any(feature = "std", ephemera_loom), target_has_atomic = "64")))]
-    pub(crate) fn unbooked(self) -> usize {
-        0
-    }
-
     /// Links all slots that were used and are free, and returns the list. The unit becomes the
     /// front.
     pub(crate) fn take_free(self, spec: UnitSpec) -> *mut u8 {
         let free = self.free().replace(ptr::null_mut());
-        #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
-        let free = if cfg!(ephemera_weaken = "home_stays") { free } else { self.link_home(spec, free) };
-        let _ = spec;
-        free
+        if cfg!(ephemera_weaken = "home_stays") { free } else { self.link_home(spec, free) }
     }
 
     /// Returns a pointer to an offset in the unit, with access to the whole unit.
@@ -318,7 +291,6 @@ impl UnitPtr {
     /// Resets a unit without live slots: every slot counts as never used.
     pub(crate) fn rewind(self, spec: UnitSpec) {
         self.free().set(ptr::null_mut());
-        #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
         self.forget_home();
         let first = spec.first(self.slots());
         self.cursor().set(self.at(first));
@@ -333,7 +305,6 @@ impl UnitPtr {
     /// Returns the memory, to be freed. Nothing may touch the unit after this call.
     pub(crate) fn end_of_life(self) -> NonNull<u8> {
         ephemera_prim::invariant!(self.state() == UnitState::Empty, "a unit with live slots is freed");
-        #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
         self.end_groups();
         self.0.cast()
     }
@@ -366,7 +337,6 @@ pub(crate) enum Reach {
     /// The whole slot: all values of the heap have one type.
     Slot,
     /// The block alone, which may be smaller than the next block in the slot.
-    #[cfg(all(feature = "std", not(ephemera_loom), target_has_atomic = "64"))]
     Block,
 }
 

@@ -1,10 +1,12 @@
 //! `PooledAllocator` as the global allocator of this program: everywhere that Rust code allocates.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
+extern crate alloc;
+
+use alloc::collections::BTreeMap;
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::RefCell;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::collections::BTreeMap;
 use std::sync::mpsc::channel;
 use std::thread;
 

@@ -16,7 +16,8 @@ std::thread_local! {
 }
 
 std::thread_local! {
-    /// Runs in each registration of an exit hook on this thread, as a C library that allocates would.
+    /// Runs in each registration of an exit hook on this thread, as a C library that allocates
+    /// would.
     static WHILE_REGISTERING: Cell<Option<fn()>> = const { Cell::new(None) };
 }
 
@@ -325,4 +326,5 @@ fn allocation_during_the_registration_of_the_exit_hook_leases_a_record_of_its_ow
     .join()
     .unwrap();
     assert!(Toy::all_free());
+    assert_eq!(Toy::counts().1, 1, "one record was bound");
 }

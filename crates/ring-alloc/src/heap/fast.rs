@@ -4,11 +4,11 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use allocator_api2::alloc::AllocError;
+use ephemera_prim::account::Limit;
 use ephemera_prim::header::base_addr;
 use ephemera_prim::poison::poison;
 
 use super::{RingEnv, chunk_behind, chunk_of, large, slow};
-use crate::account::Limit;
 use crate::chunk::ChunkPtr;
 use crate::geometry::{ChunkClass, Geometry};
 use crate::live::LiveCount;
@@ -28,7 +28,7 @@ pub(crate) fn allocate<E: RingEnv>(env: E, layout: Layout) -> Result<NonNull<u8>
 fn allocate_other<E: RingEnv>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
     match ChunkClass::of::<E::Geometry>(layout) {
         Some(class) => allocate_in(env, layout, class),
-        None => large::allocate(env, layout),
+        None => large::allocate(env, layout, Limit::Applies, false),
     }
 }
 
@@ -38,7 +38,7 @@ fn allocate_other<E: RingEnv>(env: E, layout: Layout) -> Result<NonNull<u8>, All
 pub(super) fn allocate_beyond<E: RingEnv>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
     match ChunkClass::of::<E::Geometry>(layout) {
         Some(class) => env.refill(layout, class, Limit::Lifted),
-        None => large::allocate_beyond(env, layout),
+        None => large::allocate(env, layout, Limit::Lifted, false),
     }
 }
 

@@ -21,22 +21,20 @@ mod fast;
 mod large;
 mod list;
 mod resize;
-mod slow;
+pub(crate) mod slow;
 
 pub(crate) use fast::{allocate, deallocate};
 pub(crate) use resize::{allocate_zeroed, grow, grow_zeroed, shrink};
-#[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
-pub(crate) use slow::{abandon, book_foreign, free_empties};
 pub(crate) use slow::{dissolve, refill, trim};
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use allocator_api2::alloc::{AllocError, Allocator};
+use ephemera_prim::account::{Account, Limit};
 use ephemera_prim::unit_list::UnitList;
 use ephemera_prim::word::{OwnerPtr, OwnerUsize};
 
-use crate::account::{Account, Limit};
 use crate::chunk::{Chunk, ChunkPtr};
 use crate::geometry::{CLASSES, ChunkClass, Geometry};
 
@@ -186,11 +184,4 @@ unsafe fn chunk_behind<G: Geometry>(block: NonNull<u8>, class: ChunkClass) -> Ch
     // SAFETY: the chunk of a live block is not freed, and the exposed pointer may access all of it
     // (C1).
     unsafe { ChunkPtr::new(header) }
-}
-
-/// Returns an aligned address without memory, for a layout of size zero.
-#[inline]
-fn dangling(layout: Layout) -> NonNull<u8> {
-    // SAFETY: an alignment is at least 1, so the address is not null.
-    unsafe { NonNull::new_unchecked(core::ptr::without_provenance_mut(layout.align())) }
 }

@@ -11,11 +11,11 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use allocator_api2::alloc::AllocError;
+use ephemera_prim::account::Limit;
 use ephemera_prim::align::is_aligned;
 use ephemera_prim::poison::poison;
 
 use super::{RingEnv, chunk_of, fast, large};
-use crate::account::Limit;
 use crate::geometry::ChunkClass;
 use crate::live::LiveCount;
 
@@ -23,7 +23,7 @@ use crate::live::LiveCount;
 #[inline]
 pub(crate) fn allocate_zeroed<E: RingEnv>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
     if ChunkClass::of::<E::Geometry>(layout).is_none() {
-        return large::allocate_zeroed(env, layout);
+        return large::allocate(env, layout, Limit::Applies, true);
     }
     let block = fast::allocate(env, layout)?;
     // SAFETY: the block is new and has that many bytes.
@@ -113,7 +113,7 @@ unsafe fn grow_elsewhere<E: RingEnv>(
     }
     if is_large::<E>(old) && is_large::<E>(new) {
         // SAFETY: the caller's block is live with layout `old`, and both layouts are large.
-        return unsafe { large::grow(env, block, old, new, zeroed) };
+        return unsafe { large::grow(env, block, (old, new), zeroed) };
     }
     // SAFETY: the caller's block is live with layout `old`, whose size is the smaller one.
     let moved = unsafe { relocate(env, block, old, new, old.size(), Limit::Applies) }?;
@@ -170,7 +170,7 @@ unsafe fn shrink_elsewhere<E: RingEnv>(
 ) -> Result<NonNull<u8>, AllocError> {
     if is_large::<E>(old) && is_large::<E>(new) {
         // SAFETY: the caller's block is live with layout `old`, and both layouts are large.
-        return unsafe { large::shrink(env, block, old, new) };
+        return unsafe { large::shrink(env, block, (old, new)) };
     }
     // SAFETY: the caller's block is live with layout `old`, and the new size is the smaller
     // one.

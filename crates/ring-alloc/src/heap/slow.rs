@@ -4,11 +4,11 @@ use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 
 use allocator_api2::alloc::AllocError;
+use ephemera_prim::account::{Account, Limit, reserved};
 use ephemera_prim::raw;
 
 use super::list::Wait;
 use super::{ChunkHeap, RingEnv, full_chunk};
-use crate::account::{Account, Limit};
 use crate::chunk::{Chunk, ChunkPtr};
 use crate::geometry::ChunkClass;
 
@@ -65,60 +65,28 @@ fn set_front<E: RingEnv>(env: E, class: ChunkClass, chunk: *mut Chunk) {
 /// Takes a new chunk from the backing allocator.
 fn obtain<E: RingEnv>(env: E, class: ChunkClass, limit: Limit) -> Result<ChunkPtr, AllocError> {
     let layout = class.chunk_layout::<E::Geometry>();
-    let memory = acquire(env, layout.size(), limit, || raw::acquire(env.backing(), layout))?;
+    let memory = ask_twice(env, limit, |limit| {
+        reserved(env.account(), layout.size(), limit, || raw::acquire(env.backing(), layout))
+    })?;
     // SAFETY: the memory was acquired above with the chunk layout of `class`.
     let chunk = unsafe { ChunkPtr::create::<E::Geometry>(memory, class, env.identity()) };
     env.heap().link(chunk, class);
     Ok(chunk)
 }
 
-/// Takes memory from the backing allocator, within the limit. If either refuses, frees the empty
-/// chunks of this thread and of the records that no thread has leased, and tries once more.
-pub(super) fn acquire<E: RingEnv, T>(
+/// Makes a request for memory within the limit. If the limit or the backing allocator refuses it,
+/// frees the empty chunks of this thread and of the records that no thread has leased, and makes it
+/// once more, under `limit`.
+pub(super) fn ask_twice<E: RingEnv, T>(
     env: E,
-    bytes: usize,
     limit: Limit,
-    ask: impl Fn() -> Result<T, AllocError>,
+    ask: impl Fn(Limit) -> Result<T, AllocError>,
 ) -> Result<T, AllocError> {
-    let attempt = |limit| {
-        let reserved = Reserved::take(env.account(), bytes, limit)?;
-        let got = ask()?;
-        reserved.keep();
-        Ok(got)
-    };
-    attempt(Limit::Applies).or_else(|_| {
+    ask(Limit::Applies).or_else(|_| {
         trim(env);
         env.last_resort();
-        attempt(limit)
+        ask(limit)
     })
-}
-
-/// Bytes that are reserved but not granted yet. They are released unless kept, also when the
-/// backing allocator unwinds.
-struct Reserved<'a, A: Account> {
-    account: &'a A,
-    bytes: usize,
-}
-
-impl<'a, A: Account> Reserved<'a, A> {
-    fn take(account: &'a A, bytes: usize, limit: Limit) -> Result<Self, AllocError> {
-        if limit == Limit::Lifted {
-            account.reserve_beyond(bytes);
-        } else if !account.reserve(bytes) {
-            return Err(AllocError);
-        }
-        Ok(Self { account, bytes })
-    }
-
-    fn keep(self) {
-        core::mem::forget(self);
-    }
-}
-
-impl<A: Account> Drop for Reserved<'_, A> {
-    fn drop(&mut self) {
-        self.account.release(self.bytes);
-    }
 }
 
 /// Handles a chunk that ran empty and is not the front: keeps it, and then frees the chunks that
@@ -187,7 +155,6 @@ pub(crate) fn free_empties<E: RingEnv>(env: E) {
 
 /// Books a chunk's remote frees, as they came out of the inbox. Returns whether the chunk still has
 /// live blocks.
-#[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
 pub(crate) fn book_foreign<E: RingEnv>(env: E, chunk: ChunkPtr, given: u64) -> bool {
     if !chunk.book_word(given) {
         return true;
@@ -207,7 +174,6 @@ pub(crate) fn book_foreign<E: RingEnv>(env: E, chunk: ChunkPtr, given: u64) -> b
 ///
 /// The chunk stops being the front, so that the next holder does not allocate from it. That
 /// holder's own frees in it write the foreign word too.
-#[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
 pub(crate) fn abandon<E: RingEnv>(env: E, chunk: ChunkPtr) {
     let class = chunk.class();
     if env.heap().front(class) == chunk {
@@ -230,7 +196,6 @@ pub(crate) fn dissolve<E: RingEnv>(env: E) -> (usize, usize) {
 
 impl ChunkHeap {
     /// Returns whether the heap keeps an empty chunk, as far as this thread sees. For statistics.
-    #[cfg(any(ephemera_loom, all(feature = "std", target_has_atomic = "64")))]
     pub(crate) fn has_empties(&self) -> bool {
         self.empties_len.iter().any(|len| len.get() != 0)
     }

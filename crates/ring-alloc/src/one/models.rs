@@ -9,12 +9,12 @@
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
+use ephemera_prim::account::Account;
 use ephemera_prim::record::{Lease, Record, Registry};
 use loom::sync::Arc;
 use loom::thread;
 
 use super::record::{Realm, RecordOwner, RingRecord, RingWorld, clean, release, stats};
-use crate::account::Account;
 use crate::chunk::HEADER;
 use crate::geometry::{Geometry, SLACK};
 use crate::heap;
@@ -118,7 +118,7 @@ impl Model {
     /// Checks that nothing is held. No thread trims before this, so memory that a trim would free
     /// counts as held.
     fn nothing_is_held(&self) {
-        assert_eq!(self.0.account.held(), 0, "a chunk was lost, or stays");
+        assert_eq!(self.0.account.now().held, 0, "a chunk was lost, or stays");
         assert_eq!(stats(ModelRealm(&self.0)).blocks_live(), 0);
     }
 }

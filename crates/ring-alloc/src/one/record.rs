@@ -8,12 +8,12 @@ use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
 
 use allocator_api2::alloc::{AllocError, Global};
+use ephemera_prim::account::{Account, Limit, SharedAccount};
 use ephemera_prim::epoch::Epoch;
 use ephemera_prim::foreign::Inbox;
 use ephemera_prim::record::{Lease, Record, Registry};
 use ephemera_prim::word::OwnerUsize;
 
-use crate::account::{Limit, SharedAccount};
 use crate::chunk::{Chunk, ChunkPtr, HEADER};
 use crate::geometry::{self, ChunkClass, Geometry};
 use crate::heap::{self, ChunkHeap, RingEnv};
@@ -95,7 +95,7 @@ impl<G: Geometry> RingWorld<G> {
 /// this also trims records that have empty chunks and no holder.
 pub(crate) fn stats<R: Realm>(realm: R) -> Stats {
     let world = realm.world();
-    let mut stats = Stats::of_account(&world.account);
+    let mut stats = Stats::of_account(world.account.now());
     for record in world.registry.records() {
         let (heap, before) = (&record.data().heap, stats.empty_chunks());
         stats.add_heap::<R::Geometry>(heap);
@@ -154,8 +154,8 @@ fn drain<R: Realm>(realm: R, record: &Record<RingRecord<R::Geometry>>) {
     DRAINS.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
     record.data().enter();
     let owner = RecordOwner { record, realm };
-    owner.book(|chunk| heap::abandon(owner, chunk));
-    heap::free_empties(owner);
+    owner.book(|chunk| heap::slow::abandon(owner, chunk));
+    heap::slow::free_empties(owner);
 }
 
 /// A thread as the owner of its record's heap. NOWHERE and GONE own a heap without chunks.
@@ -176,7 +176,7 @@ impl<R: Realm> RecordOwner<'_, R> {
             // SAFETY: a chunk is not freed before its remote frees are booked (F3), so it satisfies
             // C1.
             let chunk = unsafe { ChunkPtr::new(chunk) };
-            if heap::book_foreign(self, chunk, word) {
+            if heap::slow::book_foreign(self, chunk, word) {
                 left(chunk);
             }
         }

@@ -5,11 +5,11 @@ use core::ptr::NonNull;
 use std::thread::LocalKey;
 
 use allocator_api2::alloc::{AllocError, Global};
+use ephemera_prim::account::{Limit, SharedAccount};
 use ephemera_prim::local::{self, Tenant, ThreadBinding};
 use ephemera_prim::record::{FIRST, Lease, Record, Registry};
 
 use super::record::{Realm, RecordOwner, RingRecord, RingWorld, release};
-use crate::account::{Limit, SharedAccount};
 use crate::chunk::{Chunk, ChunkPtr};
 use crate::geometry::{ChunkClass, Standard};
 use crate::heap::{self, ChunkHeap, RingEnv};

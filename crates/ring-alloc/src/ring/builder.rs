@@ -6,10 +6,10 @@ use core::marker::PhantomData;
 #[cfg(feature = "alloc")]
 use allocator_api2::alloc::Global;
 use allocator_api2::alloc::{AllocError, Allocator};
+use ephemera_prim::account::UNLIMITED;
 
 use super::inner::{Inner, RingSettings};
 use super::{RingAlloc, no_memory};
-use crate::account::UNLIMITED;
 use crate::geometry::{Geometry, Standard};
 
 /// The settings of a [`RingAlloc`].

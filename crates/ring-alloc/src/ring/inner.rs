@@ -10,9 +10,9 @@ use core::mem::ManuallyDrop;
 use core::ptr::{self, NonNull};
 
 use allocator_api2::alloc::{AllocError, Allocator};
+use ephemera_prim::account::{Account, Limit, LocalAccount};
 use ephemera_prim::raw;
 
-use crate::account::{Account, Limit, LocalAccount};
 use crate::chunk::{ChunkPtr, HEADER};
 use crate::geometry::{self, ChunkClass, Geometry};
 use crate::heap::{self, ChunkHeap, RingEnv};
@@ -43,7 +43,7 @@ impl<A: Allocator, G: Geometry> Inner<A, G> {
     /// Creates the state of a new ring, with one handle.
     pub(super) fn create(settings: RingSettings, backing: A) -> Result<NonNull<Self>, AllocError> {
         const { Self::GEOMETRY };
-        let account = LocalAccount::new(settings.limit, 0);
+        let account = LocalAccount::new(settings.limit);
         if !account.reserve(Self::LAYOUT.size()) {
             return Err(AllocError);
         }
@@ -85,8 +85,8 @@ impl<A: Allocator, G: Geometry> Inner<A, G> {
         let left = {
             // SAFETY: no handle is left, and the state is freed only below.
             let inner = unsafe { this.as_ref() };
-            let (chunks, large) = (heap::dissolve(inner), inner.account.large_now());
-            (chunks.0 + large.0, chunks.1 + large.1)
+            let (chunks, large) = (heap::dissolve(inner), inner.account.now());
+            (chunks.0 + large.large_blocks, chunks.1 + large.large_bytes)
         };
         // SAFETY: the state is freed only below.
         let backing = unsafe { &raw const (*this.as_ptr()).backing };
@@ -104,7 +104,7 @@ impl<A: Allocator, G: Geometry> Inner<A, G> {
     }
 
     pub(super) fn stats(&self) -> Stats {
-        let mut stats = Stats::of_account(&self.account);
+        let mut stats = Stats::of_account(self.account.now());
         stats.add_heap::<G>(&self.heap);
         stats
     }

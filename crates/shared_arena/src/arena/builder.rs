@@ -3,7 +3,8 @@
 use core::fmt;
 use core::marker::PhantomData;
 
-use crate::account::UNLIMITED;
+use ephemera_prim::account::UNLIMITED;
+
 use crate::error::Refused;
 use crate::handle::sealed::Sealed;
 use crate::store::ArenaSettings;

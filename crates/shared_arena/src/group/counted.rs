@@ -6,7 +6,7 @@ use core::ptr::{self, NonNull};
 
 use ephemera_prim::sync::{AtomicPtr, Ordering};
 
-use crate::account::Account;
+use crate::account::StoreAccount;
 use crate::counts::Count;
 use crate::error::Refused;
 use crate::geometry::ArenaGeometry;
@@ -38,7 +38,7 @@ impl PageCounts {
     ///
     /// # Errors
     /// [`Refused`] if the account has no room for it.
-    pub(super) fn make(&self, account: &Account, geometry: &ArenaGeometry) -> Result<(), Refused> {
+    pub(super) fn make(&self, account: &StoreAccount, geometry: &ArenaGeometry) -> Result<(), Refused> {
         // ORDERING: `SEE`. Pairs with the Release in `PageCounts::publish`.
         if !self.0.load(SEE).is_null() {
             return Ok(());
@@ -84,7 +84,7 @@ impl PageCounts {
     ///
     /// # Safety
     /// No slot of the page has a handle, and `make` was called with the same arguments.
-    pub(super) unsafe fn release(&self, account: &Account, geometry: &ArenaGeometry) {
+    pub(super) unsafe fn release(&self, account: &StoreAccount, geometry: &ArenaGeometry) {
         if let Some(counts) = NonNull::new(self.0.load(Ordering::Relaxed)) {
             // SAFETY: `make` acquired the array with this layout, and nobody uses it.
             unsafe { account.release(counts.cast(), array_layout(geometry)) };

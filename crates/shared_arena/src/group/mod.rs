@@ -27,7 +27,7 @@ use ephemera_prim::sync::{AtomicUsize, Ordering};
 use ephemera_prim::witness::Witness;
 use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
 
-use crate::account::Account;
+use crate::account::StoreAccount;
 use crate::counts::Count;
 use crate::error::Refused;
 use crate::geometry::{ArenaGeometry, LIMITS, Sizes};
@@ -328,7 +328,7 @@ impl PageGroupPtr {
     /// [`Refused`] if the account has no room for the array.
     pub(crate) fn make_counts(
         &self,
-        account: &Account,
+        account: &StoreAccount,
         geometry: &ArenaGeometry,
         page: usize,
         slot: usize,
@@ -348,7 +348,7 @@ impl PageGroupPtr {
     ///
     /// # Safety
     /// No slot is in use, no list has the group, and its memory was acquired from `account`.
-    pub(crate) unsafe fn release(self, account: &Account, geometry: &ArenaGeometry) {
+    pub(crate) unsafe fn release(self, account: &StoreAccount, geometry: &ArenaGeometry) {
         // SAFETY: G1; a reference to the witness alone, the last one.
         unsafe { &(*self.as_ptr()).witness }.end();
         let pages = self.pages();

@@ -11,11 +11,11 @@ mod end;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;
 
+use ephemera_prim::account::UNLIMITED;
 use ephemera_prim::record::{Lease, Record, Registry};
 use loom::sync::Arc;
 use loom::thread;
 
-use crate::account::UNLIMITED;
 use crate::geometry::ArenaGeometry;
 use crate::group::{Of, PageGroupPtr};
 use crate::parked;

@@ -6,11 +6,11 @@ use alloc::vec::Vec;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;
 
+use ephemera_prim::account::UNLIMITED;
 use ephemera_prim::foreign::Inbox;
 use ephemera_prim::record::{FIRST, Lease, Record, Registry};
 
 use super::LOOKS;
-use crate::account::UNLIMITED;
 use crate::geometry::ArenaGeometry;
 use crate::group::{Far, Of, PageGroupPtr};
 use crate::parked;

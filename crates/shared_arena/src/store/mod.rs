@@ -22,7 +22,7 @@ use ephemera_prim::gate::{Gate, Pass};
 use ephemera_prim::sync::{AtomicUsize, Ordering};
 use ephemera_prim::word::OwnerPtr;
 
-use crate::account::Account;
+use crate::account::StoreAccount;
 use crate::error::Refused;
 use crate::geometry::ArenaGeometry;
 use crate::group::{self, ALIVE, PageGroup, PageGroupPtr};
@@ -60,7 +60,7 @@ pub(crate) struct ArenaSettings {
 pub(crate) struct ArenaStore {
     segments: Segments,
     geometry: ArenaGeometry,
-    account: Account,
+    account: StoreAccount,
     /// The pointer to this store that may access and free all of it.
     this: NonNull<ArenaStore>,
     /// Empty groups that no shard has. The gate protects the list.
@@ -96,7 +96,7 @@ impl ArenaStore {
         settings: ArenaSettings,
         single: bool,
     ) -> Result<NonNull<Self>, Refused> {
-        let account = Account::new(settings.limit);
+        let account = StoreAccount::new(settings.limit);
         let place = account.acquire(Layout::new::<Self>())?.cast::<Self>();
         let store = Self {
             segments: Segments::none(),
@@ -121,7 +121,7 @@ impl ArenaStore {
         &self.geometry
     }
 
-    pub(crate) fn account(&self) -> &Account {
+    pub(crate) fn account(&self) -> &StoreAccount {
         &self.account
     }
 

@@ -8,7 +8,7 @@ use ephemera_prim::sync::{AtomicPtr, Ordering};
 use ephemera_prim::witness::Witness;
 use ephemera_prim::word::OwnerPtr;
 
-use crate::account::Account;
+use crate::account::StoreAccount;
 use crate::error::Refused;
 use crate::shard::{Shard, ShardPtr};
 
@@ -85,7 +85,7 @@ impl Segments {
     /// that of `store`, whose segments these are.
     pub(super) unsafe fn make_shard(
         &self,
-        account: &Account,
+        account: &StoreAccount,
         seat: Seat,
         record: *const (),
         store: *const (),
@@ -115,7 +115,7 @@ impl Segments {
         self.shard(seat).ok_or_else(|| account.refused(0))
     }
 
-    fn make_segment(&self, account: &Account, number: usize) -> Result<*mut SegmentCell, Refused> {
+    fn make_segment(&self, account: &StoreAccount, number: usize) -> Result<*mut SegmentCell, Refused> {
         let head = &self.0[number];
         // ORDERING: `SEE`. Pairs with the Release in `publish`.
         let there = head.load(SEE);
@@ -167,7 +167,7 @@ impl Segments {
     ///
     /// # Safety
     /// No other thread uses the store again, no shard has a group, and `account` is the store's.
-    pub(super) unsafe fn release(&self, account: &Account) {
+    pub(super) unsafe fn release(&self, account: &StoreAccount) {
         for shard in self.shards() {
             if let Some(place) = NonNull::new(shard.as_ptr()) {
                 // SAFETY: the shard was acquired with this layout, and nobody uses it.

@@ -31,8 +31,8 @@ crate::pooled_allocator! {
     /// #[global_allocator]
     /// static HEAP: typed_pool::PooledAllocator = typed_pool::PooledAllocator;
     ///
-    /// let words: Vec<String> = "one line for a whole program".split(' ').map(String::from).collect();
-    /// assert_eq!(words.len(), 6);
+    /// let words: Vec<String> = "one line for a program".split(' ').map(String::from).collect();
+    /// assert_eq!(words.len(), 5);
     /// ```
     ///
     /// All its memory comes from the operating system, and none from another heap. It serves

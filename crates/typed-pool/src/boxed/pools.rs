@@ -6,11 +6,10 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 use std::thread::LocalKey;
 
-use allocator_api2::alloc::AllocError;
-
+use allocator_api2::alloc::{AllocError, Allocator};
+use ephemera_prim::account::Account;
 use ephemera_prim::pages::Pages;
 
-use crate::account::Account;
 use crate::geometry::{is_pooled, unit_of};
 use crate::heap;
 use crate::threads::{self, Family, FamilyCell};
@@ -126,11 +125,22 @@ unsafe impl BoxPool for AnyPool {
             unsafe { threads::give_erased(threads::this_record(), slot, layout) };
         } else if layout.size() != 0 {
             // SAFETY: a value without units is a block of pages.
-            unsafe { heap::deallocate_unbooked(&Pages, slot, layout) };
+            unsafe { free_unbooked(slot, layout) };
         }
     }
 
     unsafe fn __erase(_: Layout) {}
+}
+
+/// Frees a block of pages that is on no account.
+///
+/// # Safety
+/// `block` is a live block of pages of this layout, which is not of size zero.
+#[cold]
+#[inline(never)]
+unsafe fn free_unbooked(block: NonNull<u8>, layout: Layout) {
+    // SAFETY: the caller's block is live and has this layout.
+    unsafe { Pages.deallocate(block, layout) };
 }
 
 /// Allocates a slot for a value of type `T`.

@@ -5,7 +5,6 @@ use core::cell::Cell;
 use core::ptr;
 
 use super::UnitHeap;
-#[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
 use super::abandon::adopt;
 use crate::unit::{Unit, UnitPtr, UnitState};
 
@@ -86,7 +85,6 @@ impl UnitHeap {
         match unit.state() {
             UnitState::Full => Self::unlink(unit, &self.full, None),
             UnitState::Partial => Self::unlink(unit, &self.queue, Some(&self.queue_end)),
-            #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
             UnitState::Abandoned => Self::unlink(unit, &self.queue, Some(&self.queue_end)),
             _ => {}
         }
@@ -132,7 +130,6 @@ impl UnitHeap {
     }
 
     /// Returns the unit that has waited longest.
-    #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
     #[inline]
     pub(super) fn first_in_queue(&self) -> Option<UnitPtr> {
         // SAFETY: H6: the unit is in the queue.
@@ -174,17 +171,8 @@ impl UnitHeap {
     }
 
     /// Returns whether a queued unit may become the front. Adopts the unit if it is abandoned.
-    #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
     #[inline]
     fn may_be_front(&self, unit: UnitPtr) -> bool {
         unit.state() != UnitState::Abandoned || adopt(unit)
-    }
-
-    /// As above: a pool for one thread has no abandoned units.
-    #[cfg(not(all(any(feature = "std", ephemera_loom), target_has_atomic = "64")))]
-    #[expect(clippy::unused_self, reason = "the method has the same signature on all targets")]
-    #[inline]
-    fn may_be_front(&self, _: UnitPtr) -> bool {
-        true
     }
 }

@@ -10,41 +10,25 @@
 //! ```
 //!
 //! `fast` has the fast paths. `slow` finds fronts, requests units and frees them. `list` has the
-//! owner's lists, `abandon` the units of ended threads, and `large` the blocks without units.
+//! owner's lists, and `abandon` the units of ended threads.
 
-#[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
-mod abandon;
-mod fast;
-mod large;
+pub(crate) mod abandon;
+pub(crate) mod fast;
 mod list;
-mod reserved;
-mod slow;
+pub(crate) mod slow;
 
-#[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
-pub(crate) use abandon::drain;
 pub(crate) use fast::give;
-#[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
-pub(crate) use fast::mark_free;
-pub(crate) use large::{allocate_large, deallocate_large};
-#[cfg(all(feature = "std", not(ephemera_loom)))]
-pub(crate) use large::{deallocate_unbooked, grow_large, shrink_large};
-pub(crate) use reserved::reserved;
-#[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
-pub(crate) use slow::book;
-#[cfg(all(feature = "std", not(ephemera_loom), target_has_atomic = "64"))]
-pub(crate) use slow::refill_beyond;
 pub(crate) use slow::{refill, reserve, trim};
 
 use core::cell::Cell;
 use core::ptr::{self, NonNull};
 
 use allocator_api2::alloc::Allocator;
+use ephemera_prim::account::Account;
 use ephemera_prim::unit_list::UnitList;
 use ephemera_prim::witness::Witness;
 
-use crate::account::Account;
 use crate::geometry::UnitSpec;
-#[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
 use crate::slot_group::SlotGroupPtr;
 use crate::unit::{Unit, UnitPtr};
 
@@ -183,7 +167,6 @@ pub(crate) unsafe trait PoolEnv: Copy {
     /// Books remote frees.
     fn settle(self);
     /// Takes the unbooked remote frees, group by group. The caller books all of them.
-    #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
     fn mail(self) -> impl Iterator<Item = (SlotGroupPtr, u64)>;
     /// Frees empty units of other heaps, before a request is refused.
     fn last_resort(self);

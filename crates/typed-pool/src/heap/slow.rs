@@ -8,15 +8,11 @@
 use core::ptr::{self, NonNull};
 
 use allocator_api2::alloc::AllocError;
+use ephemera_prim::account::{Account, Limit, Reserved, reserved};
 use ephemera_prim::raw;
 use ephemera_prim::unit_list::UnitList;
 
-use super::reserved::{Reserved, reserved};
 use super::{PoolEnv, UnitHeap};
-use crate::account::Account;
-#[cfg(all(feature = "std", not(ephemera_loom), target_has_atomic = "64"))]
-use crate::account::Beyond;
-#[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
 use crate::slot_group::SlotGroupPtr;
 use crate::unit::{Unit, UnitPtr, UnitState, link_of};
 
@@ -70,7 +66,6 @@ fn take_or_install<E: PoolEnv>(env: E, size: usize) -> Option<NonNull<u8>> {
 #[inline]
 fn next_front<E: PoolEnv>(env: E) -> Option<UnitPtr> {
     let heap = env.heap();
-    #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
     if heap.first_in_queue().is_some_and(|unit| unit.state() == UnitState::Abandoned) {
         // A complete countdown keeps its unit from being adopted until it is booked.
         env.settle();
@@ -79,14 +74,11 @@ fn next_front<E: PoolEnv>(env: E) -> Option<UnitPtr> {
 }
 
 /// The most slots in a unit that exceeds the limit, and the most bytes of more than one.
-#[cfg(all(feature = "std", not(ephemera_loom), target_has_atomic = "64"))]
 const BEYOND_LEN: usize = 8;
-#[cfg(all(feature = "std", not(ephemera_loom), target_has_atomic = "64"))]
 const BEYOND_BYTES: usize = 9 << 10;
 
 /// Allocates a slot for a block that shrinks, after [`refill`] failed. Its unit is short and may
 /// exceed the limit.
-#[cfg(all(feature = "std", not(ephemera_loom), target_has_atomic = "64"))]
 #[cold]
 pub(crate) fn refill_beyond<E: PoolEnv>(env: E, size: usize) -> Result<NonNull<u8>, AllocError> {
     let heap = env.heap();
@@ -95,7 +87,7 @@ pub(crate) fn refill_beyond<E: PoolEnv>(env: E, size: usize) -> Result<NonNull<u
     while slots > 1 && heap.spec.end(slots) > BEYOND_BYTES {
         slots -= 1;
     }
-    heap.install(acquire_under(env, &Beyond(env.account()), slots)?);
+    heap.install(acquire_under(env, Limit::Lifted, slots)?);
     heap.take(size).ok_or(AllocError)
 }
 
@@ -165,14 +157,14 @@ fn acquire_what_there_is<E: PoolEnv>(env: E, slots: usize) -> Result<UnitPtr, Al
 
 /// Requests one unit under the limit. It is empty and only on the list of all units.
 fn acquire<E: PoolEnv>(env: E, slots: usize) -> Result<UnitPtr, AllocError> {
-    acquire_under(env, env.account(), slots)
+    acquire_under(env, Limit::Applies, slots)
 }
 
-/// Does what [`acquire`] does, with the limit of `account`.
-fn acquire_under<E: PoolEnv, A: Account>(env: E, account: &A, slots: usize) -> Result<UnitPtr, AllocError> {
+/// Requests one unit as [`acquire`] does, where the limit may not apply.
+fn acquire_under<E: PoolEnv>(env: E, limit: Limit, slots: usize) -> Result<UnitPtr, AllocError> {
     let spec = env.heap().spec;
     let layout = spec.layout(slots);
-    let memory = reserved(account, layout.size(), || raw::acquire(env.backing(), layout))?;
+    let memory = reserved(env.account(), layout.size(), limit, || raw::acquire(env.backing(), layout))?;
     // SAFETY: the memory was just acquired with this layout.
     let unit = unsafe { UnitPtr::create(memory, spec, slots, env.identity()) };
     let heap = env.heap();
@@ -242,7 +234,7 @@ fn give_back<E: PoolEnv>(env: E, unit: UnitPtr, remove: Remove) -> bool {
     heap.given_back.set(heap.given_back.get() + 1);
     let layout = heap.spec.layout(unit.slots());
     // Releases the bytes after the deallocation: another thread may request them at once.
-    let _booked = Reserved { account: env.account(), bytes: layout.size() };
+    let _booked = Reserved::of_held(env.account(), layout.size());
     // SAFETY: the unit came from `backing` with this layout. It has no live slot and is on no list
     // (H4, H6), so no pointer to it is left.
     unsafe { raw::release(env.backing(), unit.end_of_life(), layout) };
@@ -283,7 +275,6 @@ pub(super) fn give_back_empties<E: PoolEnv>(env: E) -> bool {
 
 /// Books the remote frees of one group, given its foreign word from the inbox. Returns whether the
 /// unit still is the front or has a live slot.
-#[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
 pub(crate) fn book<E: PoolEnv>(env: E, group: SlotGroupPtr, given: u64) -> bool {
     let (heap, unit) = (env.heap(), group.unit());
     heap.owned.write();

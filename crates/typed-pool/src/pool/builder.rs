@@ -5,9 +5,9 @@ use core::marker::PhantomData;
 #[cfg(feature = "alloc")]
 use allocator_api2::alloc::Global;
 use allocator_api2::alloc::{AllocError, Allocator};
+use ephemera_prim::account::UNLIMITED;
 
 use super::{TypedPool, no_memory};
-use crate::account::UNLIMITED;
 use crate::heap::ChunkLen;
 
 /// Settings for a [`TypedPool`].

@@ -5,10 +5,10 @@ use core::mem::ManuallyDrop;
 use core::ptr::{self, NonNull};
 
 use allocator_api2::alloc::{AllocError, Allocator};
+use ephemera_prim::account::{Account, Limit, LocalAccount, reserved};
 
 use super::TypedPool;
 use crate::abandoned;
-use crate::account::{Account, LocalAccount};
 use crate::heap::{self, PoolEnv, UnitHeap};
 use crate::unit::UnitPtr;
 
@@ -26,7 +26,7 @@ impl<T, A: Allocator> TypedPool<T, A> {
         let Some(spec) = Self::SPEC else { return Ok(()) };
         let bytes = spec.bytes(slots).ok_or(AllocError)?;
         // Checks the whole sum against the limit first. Each unit is then counted by itself.
-        heap::reserved(&self.account, bytes, || self.promised(bytes))?;
+        reserved(&self.account, bytes, Limit::Applies, || self.promised(bytes))?;
         self.account.release(bytes);
         heap::reserve(self, slots)
     }
@@ -76,7 +76,6 @@ unsafe impl<T, A: Allocator> PoolEnv for &TypedPool<T, A> {
 
     fn settle(self) {}
 
-    #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
     fn mail(self) -> impl Iterator<Item = (crate::slot_group::SlotGroupPtr, u64)> {
         core::iter::empty()
     }

@@ -17,8 +17,9 @@ use core::ptr::NonNull;
 #[cfg(feature = "alloc")]
 use allocator_api2::alloc::Global;
 use allocator_api2::alloc::{AllocError, Allocator};
+use ephemera_prim::account::{Account, Limit, LocalAccount};
+use ephemera_prim::large;
 
-use crate::account::{Account, LocalAccount};
 use crate::error::TryAllocError;
 use crate::geometry::{UnitSpec, unit_of};
 use crate::heap::{self, ChunkLen, UnitHeap};
@@ -168,7 +169,7 @@ impl<T, A: Allocator> TypedPool<T, A> {
     /// Creates a pool over `backing`. It holds no memory until its first value.
     #[must_use]
     pub fn new_in(backing: A) -> Self {
-        Self::from_settings(ChunkLen::Grows, crate::account::UNLIMITED, backing)
+        Self::from_settings(ChunkLen::Grows, ephemera_prim::account::UNLIMITED, backing)
     }
 
     fn from_settings(chunk_len: ChunkLen, limit: usize, backing: A) -> Self {
@@ -263,8 +264,9 @@ impl<T, A: Allocator> TypedPool<T, A> {
         unsafe { heap::give(self, slot.cast(), Self::UNIT, size_of::<T>(), Reach::Slot) };
     }
 
+    #[cold]
     fn allocate_loose(&self) -> Result<NonNull<T>, AllocError> {
-        let slot = heap::allocate_large(&*self.backing, &self.account, Self::LAYOUT, false)?;
+        let slot = large::allocate(&*self.backing, &self.account, Self::LAYOUT, Limit::Applies, false)?;
         self.loose.set(self.loose.get() + 1);
         Ok(slot.cast())
     }
@@ -273,10 +275,11 @@ impl<T, A: Allocator> TypedPool<T, A> {
     ///
     /// # Safety
     /// As [`TypedPool::deallocate`], for a type without units.
+    #[cold]
     unsafe fn deallocate_loose(&self, slot: NonNull<T>) {
         self.loose.set(self.loose.get() - 1);
         // SAFETY: the slot is a live block of the backing allocator, or has size zero.
-        unsafe { heap::deallocate_large(&*self.backing, &self.account, slot.cast(), Self::LAYOUT) };
+        unsafe { large::deallocate(&*self.backing, &self.account, slot.cast(), Self::LAYOUT) };
     }
 
     /// Creates a handle from a slot that [`TypedBox::into_raw`] returned.

@@ -6,6 +6,8 @@ use core::ptr::{self, NonNull};
 use std::thread::LocalKey;
 
 use allocator_api2::alloc::AllocError;
+use ephemera_prim::account::Limit;
+use ephemera_prim::large;
 use ephemera_prim::local::{self, Held, Tenant, ThreadBinding};
 use ephemera_prim::pages::Pages;
 use ephemera_prim::record::{FIRST, Lease, Record, Registry};
@@ -14,9 +16,7 @@ use super::Family;
 use super::books::Books;
 use super::owner;
 use super::table::{Heaps, PoolRecord, ThreadHeap};
-use crate::account::Beyond;
 use crate::class::{self, CLASSES};
-use crate::heap;
 use crate::stats::Stats;
 
 pub(super) static REGISTRY: Registry<PoolRecord> =
@@ -151,7 +151,7 @@ pub(crate) fn allocate_beyond(family: &'static Family, layout: Layout) -> Result
     match class::any(layout) {
         // SAFETY: the thread holds the table's record, and a family of classes has a heap for each.
         Some(heap) => with_heaps(family, |heaps| unsafe { owner::refill_beyond(heaps, heap, layout.size()) }),
-        None => heap::allocate_large(&Pages, &Beyond(&books(family)), layout, false),
+        None => large::allocate(&Pages, &books(family), layout, Limit::Lifted, false),
     }
 }
 
@@ -237,7 +237,7 @@ fn ask_twice(
     layout: Layout,
     zeroed: bool,
 ) -> Result<NonNull<u8>, AllocError> {
-    let ask = || heap::allocate_large(&Pages, books, layout, zeroed);
+    let ask = || large::allocate(&Pages, books, layout, Limit::Applies, zeroed);
     ask().or_else(|AllocError| {
         relieve(family);
         ask()
@@ -254,7 +254,7 @@ fn ask_twice(
 #[inline(never)]
 pub(crate) unsafe fn deallocate_large(family: &'static Family, block: NonNull<u8>, layout: Layout) {
     // SAFETY: this function has the same contract.
-    unsafe { heap::deallocate_large(&Pages, &books(family), block, layout) };
+    unsafe { large::deallocate(&Pages, &books(family), block, layout) };
 }
 
 /// Grows a block of a layout without units, with the same second try as [`allocate_large`].
@@ -272,7 +272,7 @@ pub(crate) unsafe fn grow_large(
 ) -> Result<NonNull<u8>, AllocError> {
     let books = books(family);
     // SAFETY: this function has the same contract, and a block that did not grow is unchanged.
-    let grow = || unsafe { heap::grow_large(&Pages, &books, block, layouts, zeroed) };
+    let grow = || unsafe { large::grow(&Pages, &books, block, layouts, zeroed) };
     grow().or_else(|AllocError| {
         relieve(family);
         grow()
@@ -292,7 +292,7 @@ pub(crate) unsafe fn shrink_large(
     layouts: (Layout, Layout),
 ) -> Result<NonNull<u8>, AllocError> {
     // SAFETY: this function has the same contract.
-    unsafe { heap::shrink_large(&Pages, &books(family), block, layouts) }
+    unsafe { large::shrink(&Pages, &books(family), block, layouts) }
 }
 
 /// Returns the thread's own table of this family, if it has one.

@@ -1,8 +1,9 @@
 //! `Books`: the account for blocks without units, as one thread uses it.
 
+use ephemera_prim::account::{Account, Booked, SharedAccount};
+
 use super::Family;
 use super::tally::LargeTally;
-use crate::account::{Account, Booked, SharedAccount};
 
 /// A family's account, with the calling thread's tally if it has one.
 #[derive(Debug, Clone, Copy)]

@@ -2,11 +2,11 @@
 
 use core::alloc::Layout;
 
+use ephemera_prim::account::SharedAccount;
 use ephemera_prim::epoch::Epoch;
 use ephemera_prim::record::Registry;
 
 use super::table::PoolRecord;
-use crate::account::SharedAccount;
 #[cfg(not(ephemera_loom))]
 use crate::class::{self, CLASSES};
 use crate::geometry::UnitSpec;

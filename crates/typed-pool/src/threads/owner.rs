@@ -4,13 +4,13 @@ use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 
 use allocator_api2::alloc::AllocError;
+use ephemera_prim::account::{Account, SharedAccount};
 use ephemera_prim::pages::Pages;
 use ephemera_prim::record::{Lease, Record};
 use ephemera_prim::sync::{Ordering, fence};
 
 use super::Family;
 use super::table::{Heaps, PoolRecord, ThreadHeap};
-use crate::account::{Account, SharedAccount};
 use crate::heap::{self, PoolEnv, UnitHeap};
 use crate::slot_group::SlotGroupPtr;
 use crate::stats::Stats;
@@ -70,7 +70,7 @@ unsafe impl PoolEnv for HeapOwner<'_> {
 
     fn settle(self) {
         for (group, given) in self.mail() {
-            heap::book(self, group, given);
+            heap::slow::book(self, group, given);
         }
     }
 
@@ -215,7 +215,7 @@ fn drain(record: &Record<PoolRecord>) {
         if !heap.remote.inbox.is_empty() {
             #[cfg(all(test, not(ephemera_loom)))]
             heap.drains.add(1);
-            if !heap::drain(HeapOwner { heap }) {
+            if !heap::abandon::drain(HeapOwner { heap }) {
                 record.data().rest.set(1);
             }
         }
@@ -292,7 +292,7 @@ pub(crate) unsafe fn give_erased(own: *const Record<PoolRecord>, block: NonNull<
         return;
     }
     // SAFETY: the caller frees the slot, which is on no list yet.
-    unsafe { heap::mark_free(block, layout.size()) };
+    unsafe { heap::fast::mark_free(block, layout.size()) };
     // SAFETY: the caller frees a live slot of this unit.
     unsafe { give_to_owner(unit, block) };
 }
@@ -331,7 +331,7 @@ pub(super) unsafe fn refill_beyond(
     // SAFETY: this function has the same contract.
     unsafe { refill(heaps, heap, size) }.or_else(|AllocError| {
         // SAFETY: the caller holds the record, and the index is in the table.
-        heap::refill_beyond(unsafe { heaps.owner(heap) }, size)
+        heap::slow::refill_beyond(unsafe { heaps.owner(heap) }, size)
     })
 }
 

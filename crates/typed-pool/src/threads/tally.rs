@@ -6,7 +6,7 @@
 use ephemera_prim::word::OwnerUsize;
 
 #[cfg(not(ephemera_loom))]
-use crate::account::changed;
+use ephemera_prim::account::changed;
 
 /// Allocations minus frees, as counted by the holders of one record. It is negative, and wrapped,
 /// if they freed blocks that other threads allocated. The sum over all records and the family's own

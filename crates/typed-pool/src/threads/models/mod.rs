@@ -12,6 +12,7 @@ use std::sync::Mutex;
 use std_alloc::collections::BTreeMap;
 use std_alloc::sync::Arc;
 
+use ephemera_prim::account::Account;
 use ephemera_prim::record::{Lease, Record, Registry};
 use loom::cell::UnsafeCell;
 use loom::thread;
@@ -19,7 +20,6 @@ use loom::thread;
 use super::Family;
 use super::owner::{self, HeapOwner};
 use super::table::{Heaps, PoolRecord, ThreadHeap};
-use crate::account::Account;
 use crate::geometry::unit_of;
 use crate::heap;
 use crate::unit::Reach;

@@ -1,0 +1,393 @@
+//! The account of a pool: the bytes held from its backing allocator, and the limit on them.
+//!
+//! A pool reserves bytes on its account before it requests them, and releases them after it freed
+//! them. Only slow paths do so. A pool for one thread has a [`LocalAccount`], and a pool for all
+//! threads a [`SharedAccount`]. The account also counts *large blocks*: those that the backing
+//! allocator serves one by one (see [`large`](crate::large)).
+
+use core::cell::Cell;
+
+use allocator_api2::alloc::AllocError;
+
+use crate::sync::{AtomicUsize, Ordering};
+
+/// The value that stands for no limit.
+pub const UNLIMITED: usize = usize::MAX;
+
+/// An account of the bytes held.
+pub trait Account {
+    /// Adds `bytes` before they are requested. Returns `false` and adds nothing if they exceed the
+    /// limit.
+    fn reserve(&self, bytes: usize) -> bool;
+    /// Adds `bytes` even beyond the limit.
+    fn reserve_beyond(&self, bytes: usize);
+    /// Subtracts bytes that were freed, or that the backing allocator refused.
+    fn release(&self, bytes: usize);
+    /// Adds large blocks and their bytes if `came`, else subtracts them. A resize passes 0 blocks.
+    fn large(&self, blocks: usize, bytes: usize, came: bool);
+    /// Returns the current sums.
+    fn now(&self) -> Booked;
+    /// Notes that a heap keeps an empty unit, which a thread whose request was refused may find.
+    fn spare(&self) {}
+}
+
+/// The sums of an account.
+#[derive(Debug, Clone, Copy)]
+pub struct Booked {
+    /// The bytes held.
+    pub held: usize,
+    /// The limit in bytes, or [`UNLIMITED`].
+    pub limit: usize,
+    /// The number of large blocks.
+    pub large_blocks: usize,
+    /// The bytes of large blocks.
+    pub large_bytes: usize,
+}
+
+/// Whether the limit applies to a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// A request beyond the limit is refused.
+    Applies,
+    /// The request may exceed the limit, because a program that shrinks a block expects no refusal.
+    Lifted,
+}
+
+/// Returns `held + more` if that is within the limit.
+const fn within(held: usize, more: usize, limit: usize) -> Option<usize> {
+    match held.checked_add(more) {
+        Some(sum) if sum <= limit => Some(sum),
+        _ => None,
+    }
+}
+
+/// Returns `word + by` if something `came`, else `word - by`. A word that counts for one of several
+/// threads may wrap below zero.
+#[must_use]
+pub const fn changed(word: usize, by: usize, came: bool) -> usize {
+    if came { word.wrapping_add(by) } else { word.wrapping_sub(by) }
+}
+
+/// The account of a pool for one thread.
+#[derive(Debug)]
+pub struct LocalAccount {
+    held: Cell<usize>,
+    limit: usize,
+    large_blocks: Cell<usize>,
+    large_bytes: Cell<usize>,
+}
+
+impl LocalAccount {
+    /// Creates an account without bytes.
+    #[must_use]
+    pub const fn new(limit: usize) -> Self {
+        Self { held: Cell::new(0), limit, large_blocks: Cell::new(0), large_bytes: Cell::new(0) }
+    }
+}
+
+impl Account for LocalAccount {
+    #[inline]
+    fn reserve(&self, bytes: usize) -> bool {
+        let sum = within(self.held.get(), bytes, self.limit);
+        sum.inspect(|&sum| self.held.set(sum)).is_some()
+    }
+
+    #[inline]
+    fn reserve_beyond(&self, bytes: usize) {
+        self.held.set(self.held.get() + bytes);
+    }
+
+    #[inline]
+    fn release(&self, bytes: usize) {
+        self.held.set(self.held.get() - bytes);
+    }
+
+    #[inline]
+    fn large(&self, blocks: usize, bytes: usize, came: bool) {
+        self.large_blocks.set(changed(self.large_blocks.get(), blocks, came));
+        self.large_bytes.set(changed(self.large_bytes.get(), bytes, came));
+    }
+
+    #[inline]
+    fn now(&self) -> Booked {
+        Booked {
+            held: self.held.get(),
+            limit: self.limit,
+            large_blocks: self.large_blocks.get(),
+            large_bytes: self.large_bytes.get(),
+        }
+    }
+}
+
+/// The bytes held and the limit on them, for several threads. Exact, since only slow paths use it.
+#[derive(Debug)]
+pub struct SharedBytes {
+    held: AtomicUsize,
+    limit: AtomicUsize,
+}
+
+impl SharedBytes {
+    crate::const_unless_loom! {
+        /// Creates a sum of no bytes.
+        #[must_use]
+        pub fn new(limit: usize) -> Self {
+            Self { held: AtomicUsize::new(0), limit: AtomicUsize::new(limit) }
+        }
+    }
+
+    /// Returns the bytes held.
+    #[inline]
+    pub fn held(&self) -> usize {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    /// Returns the limit in bytes.
+    #[inline]
+    pub fn limit(&self) -> usize {
+        self.limit.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether the limit has room for `bytes` more.
+    pub fn allows(&self, bytes: usize) -> bool {
+        within(self.held(), bytes, self.limit()).is_some()
+    }
+
+    /// Adds `bytes`. Returns `false` and adds nothing if they exceed the limit.
+    #[inline]
+    pub fn reserve(&self, bytes: usize) -> bool {
+        let limit = self.limit();
+        self.held
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |held| within(held, bytes, limit))
+            .is_ok()
+    }
+
+    /// Subtracts `bytes`.
+    #[inline]
+    pub fn release(&self, bytes: usize) {
+        self.held.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// The account that all threads share.
+#[derive(Debug)]
+pub struct SharedAccount {
+    bytes: SharedBytes,
+    /// The number of times that a heap kept an empty unit under a limit, and that the limit
+    /// changed.
+    spares: AtomicUsize,
+    large_blocks: AtomicUsize,
+    large_bytes: AtomicUsize,
+}
+
+impl SharedAccount {
+    crate::const_unless_loom! {
+        /// Creates an account without bytes and without a limit.
+        #[must_use]
+        pub fn new() -> Self {
+            Self {
+                bytes: SharedBytes::new(UNLIMITED),
+                spares: AtomicUsize::new(0),
+                large_blocks: AtomicUsize::new(0),
+                large_bytes: AtomicUsize::new(0),
+            }
+        }
+    }
+
+    /// Sets the limit in bytes.
+    pub fn set_limit(&self, bytes: usize) {
+        self.bytes.limit.store(bytes, Ordering::Relaxed);
+        self.spares.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn is_limited(&self) -> bool {
+        self.bytes.limit() != UNLIMITED
+    }
+
+    /// Returns a number, never zero, that grows with each event after which another heap may have
+    /// an empty unit to free. `None` without a limit, because such events are not counted then.
+    pub fn spares(&self) -> Option<usize> {
+        self.is_limited().then(|| self.spares.load(Ordering::Relaxed))
+    }
+}
+
+impl Default for SharedAccount {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Account for SharedAccount {
+    #[inline]
+    fn reserve(&self, bytes: usize) -> bool {
+        self.bytes.reserve(bytes)
+    }
+
+    #[inline]
+    fn reserve_beyond(&self, bytes: usize) {
+        self.bytes.held.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn release(&self, bytes: usize) {
+        self.bytes.release(bytes);
+    }
+
+    #[inline]
+    fn large(&self, blocks: usize, bytes: usize, came: bool) {
+        self.large_blocks.fetch_add(changed(0, blocks, came), Ordering::Relaxed);
+        self.large_bytes.fetch_add(changed(0, bytes, came), Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn now(&self) -> Booked {
+        Booked {
+            held: self.bytes.held(),
+            limit: self.bytes.limit(),
+            large_blocks: self.large_blocks.load(Ordering::Relaxed),
+            large_bytes: self.large_bytes.load(Ordering::Relaxed),
+        }
+    }
+
+    #[inline]
+    fn spare(&self) {
+        if self.is_limited() {
+            self.spares.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Bytes that are reserved and not granted yet, or that are about to be freed. Dropping this
+/// releases them, also when the backing allocator unwinds.
+#[derive(Debug)]
+pub struct Reserved<'a, A: Account> {
+    account: &'a A,
+    bytes: usize,
+}
+
+impl<'a, A: Account> Reserved<'a, A> {
+    /// Reserves bytes.
+    ///
+    /// # Errors
+    /// [`AllocError`] if they exceed a limit that applies.
+    #[inline]
+    pub fn take(account: &'a A, bytes: usize, limit: Limit) -> Result<Self, AllocError> {
+        if limit == Limit::Lifted {
+            account.reserve_beyond(bytes);
+        } else if !account.reserve(bytes) {
+            return Err(AllocError);
+        }
+        Ok(Self { account, bytes })
+    }
+
+    /// Takes over bytes that are held, to release them when they were freed.
+    #[inline]
+    pub fn of_held(account: &'a A, bytes: usize) -> Self {
+        Self { account, bytes }
+    }
+
+    /// Leaves the bytes on the account, because the backing allocator granted them.
+    #[inline]
+    pub fn keep(self) {
+        core::mem::forget(self);
+    }
+}
+
+impl<A: Account> Drop for Reserved<'_, A> {
+    #[inline]
+    fn drop(&mut self) {
+        self.account.release(self.bytes);
+    }
+}
+
+/// Reserves bytes and calls `ask`. If that fails, releases the bytes.
+///
+/// # Errors
+/// [`AllocError`] if the bytes exceed a limit that applies, or the error of `ask`.
+#[inline]
+pub fn reserved<A: Account, T>(
+    account: &A,
+    bytes: usize,
+    limit: Limit,
+    ask: impl FnOnce() -> Result<T, AllocError>,
+) -> Result<T, AllocError> {
+    let reserved = Reserved::take(account, bytes, limit)?;
+    let got = ask()?;
+    reserved.keep();
+    Ok(got)
+}
+
+#[cfg(all(test, feature = "std", not(ephemera_loom)))]
+mod tests {
+    use super::{Account, Limit, LocalAccount, Reserved, SharedAccount, UNLIMITED, reserved, within};
+    use allocator_api2::alloc::AllocError;
+
+    /// Runs `check` with an account of each kind whose limit is 100.
+    fn with_both(check: impl Fn(&dyn Account)) {
+        check(&LocalAccount::new(100));
+        let shared = SharedAccount::new();
+        shared.set_limit(100);
+        check(&shared);
+    }
+
+    #[test]
+    fn limit_is_exact_and_its_sum_does_not_overflow() {
+        assert_eq!(within(90, 10, 100), Some(100));
+        assert_eq!(within(91, 10, 100), None);
+        assert_eq!(within(1, usize::MAX, UNLIMITED), None);
+    }
+
+    #[test]
+    fn refused_reservation_adds_nothing() {
+        with_both(|account| {
+            assert!(account.reserve(100));
+            assert!(!account.reserve(1));
+            assert_eq!(account.now().held, 100);
+            account.reserve_beyond(30);
+            account.release(100);
+            assert_eq!((account.now().held, account.now().limit), (30, 100));
+        });
+    }
+
+    #[test]
+    fn large_blocks_are_counted_by_number_and_bytes() {
+        with_both(|account| {
+            account.large(2, 30, true);
+            account.large(1, 10, false);
+            account.large(0, 5, false);
+            assert_eq!((account.now().large_blocks, account.now().large_bytes), (1, 15));
+            assert_eq!(account.now().held, 0);
+        });
+    }
+
+    #[test]
+    fn bytes_of_a_refused_or_unwinding_request_are_released() {
+        let account = LocalAccount::new(100);
+        assert_eq!(reserved(&account, 60, Limit::Applies, || Ok(7)), Ok(7));
+        assert_eq!(reserved(&account, 40, Limit::Applies, || Err::<(), _>(AllocError)), Err(AllocError));
+        assert_eq!(account.now().held, 60);
+        let unwound = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| {
+            reserved(&account, 40, Limit::Applies, || -> Result<(), AllocError> {
+                std::panic::resume_unwind(alloc::boxed::Box::new("the backing allocator unwinds"))
+            })
+        }));
+        assert!(unwound.is_err());
+        assert_eq!(account.now().held, 60);
+        assert!(Reserved::take(&account, 41, Limit::Applies).is_err());
+        Reserved::take(&account, 41, Limit::Lifted).unwrap().keep();
+        assert_eq!(account.now().held, 101);
+        drop(Reserved::of_held(&account, 101));
+        assert_eq!(account.now().held, 0);
+    }
+
+    #[test]
+    fn spares_are_counted_under_a_limit_only() {
+        let account = SharedAccount::new();
+        account.spare();
+        assert_eq!(account.spares(), None);
+        account.set_limit(1_000);
+        let first = account.spares().expect("there is a limit");
+        assert_ne!(first, 0);
+        account.spare();
+        assert!(account.spares() > Some(first));
+    }
+}

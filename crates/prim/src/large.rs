@@ -1,0 +1,115 @@
+//! Blocks of the backing allocator that count towards a pool's limit: blocks of size zero, and
+//! large ones.
+//!
+//! A block of size zero is an aligned address without memory. A large block is in no unit, so any
+//! thread may free it.
+
+use core::alloc::Layout;
+use core::ptr::{self, NonNull};
+
+use allocator_api2::alloc::{AllocError, Allocator};
+
+use crate::account::{Account, Limit, Reserved, reserved};
+
+/// Returns an aligned address without memory, for a layout of size zero.
+#[inline]
+#[must_use]
+pub fn dangling(layout: Layout) -> NonNull<u8> {
+    // SAFETY: an alignment is at least 1, so the address is not null.
+    unsafe { NonNull::new_unchecked(ptr::without_provenance_mut(layout.align())) }
+}
+
+/// Allocates a block, with all bytes zero if `zeroed`.
+///
+/// # Errors
+/// [`AllocError`] if a limit that applies would be exceeded, or if the backing allocator refuses.
+#[inline]
+pub fn allocate<B: Allocator, A: Account>(
+    backing: &B,
+    account: &A,
+    layout: Layout,
+    limit: Limit,
+    zeroed: bool,
+) -> Result<NonNull<u8>, AllocError> {
+    if layout.size() == 0 {
+        return Ok(dangling(layout));
+    }
+    let block = reserved(account, layout.size(), limit, || {
+        if zeroed { backing.allocate_zeroed(layout) } else { backing.allocate(layout) }
+    })?;
+    account.large(1, layout.size(), true);
+    Ok(block.cast())
+}
+
+/// Frees a block.
+///
+/// # Safety
+/// `block` is a live block of this layout, came from an equivalent backing allocator, and is on
+/// `account`.
+#[inline]
+pub unsafe fn deallocate<B: Allocator, A: Account>(
+    backing: &B,
+    account: &A,
+    block: NonNull<u8>,
+    layout: Layout,
+) {
+    if layout.size() == 0 {
+        return;
+    }
+    account.large(1, layout.size(), false);
+    // Releases the bytes after the deallocation: another thread may request them at once.
+    let _booked = Reserved::of_held(account, layout.size());
+    // SAFETY: the caller's block is live and came from an equivalent allocator with this layout.
+    unsafe { backing.deallocate(block, layout) };
+}
+
+/// Grows a large block by the backing allocator's own method.
+///
+/// # Errors
+/// As [`allocate`]. The block is then unchanged.
+///
+/// # Safety
+/// As for `Allocator::grow`. `block` is on `account`, and neither layout has size zero.
+#[inline]
+pub unsafe fn grow<B: Allocator, A: Account>(
+    backing: &B,
+    account: &A,
+    block: NonNull<u8>,
+    (old, new): (Layout, Layout),
+    zeroed: bool,
+) -> Result<NonNull<u8>, AllocError> {
+    let more = new.size() - old.size();
+    let grown = reserved(account, more, Limit::Applies, || {
+        if zeroed {
+            // SAFETY: the caller's block is live with layout `old`, and stays live on failure.
+            unsafe { backing.grow_zeroed(block, old, new) }
+        } else {
+            // SAFETY: the caller's block is live with layout `old`, and stays live on failure.
+            unsafe { backing.grow(block, old, new) }
+        }
+    })?;
+    account.large(0, more, true);
+    Ok(grown.cast())
+}
+
+/// Shrinks a large block by the backing allocator's own method.
+///
+/// # Errors
+/// [`AllocError`] if the backing allocator refuses. The block is then unchanged.
+///
+/// # Safety
+/// As for `Allocator::shrink`. `block` is on `account`, and neither layout has size zero.
+#[inline]
+pub unsafe fn shrink<B: Allocator, A: Account>(
+    backing: &B,
+    account: &A,
+    block: NonNull<u8>,
+    (old, new): (Layout, Layout),
+) -> Result<NonNull<u8>, AllocError> {
+    // SAFETY: the caller's block is live with layout `old`.
+    let shrunk = unsafe { backing.shrink(block, old, new) }?;
+    let less = old.size() - new.size();
+    account.large(0, less, false);
+    account.release(less);
+    Ok(shrunk.cast())
+}

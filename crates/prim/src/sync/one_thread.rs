@@ -1,0 +1,165 @@
+//! Stand-ins for the atomics that a target lacks.
+//!
+//! Without 64-bit atomics, or without compare-and-swap, a target has only those types of the
+//! allocators that stay on one thread. They share code with the types for all threads, and this
+//! module lets that code compile. A read-modify-write here is a load and a store.
+//!
+//! [`AtomicU64`] is a cell, so it is not `Sync`: no safe code uses one on two threads.
+
+#[cfg(not(target_has_atomic = "64"))]
+use core::cell::Cell;
+use core::sync::atomic::Ordering;
+#[cfg(not(target_has_atomic = "ptr"))]
+use core::sync::atomic::{AtomicPtr as CoreAtomicPtr, AtomicUsize as CoreAtomicUsize};
+
+/// A word with the loads and stores of an atomic.
+#[cfg(not(target_has_atomic = "64"))]
+#[derive(Debug)]
+struct WordU64(Cell<u64>);
+
+#[cfg(not(target_has_atomic = "64"))]
+impl WordU64 {
+    const fn new(value: u64) -> Self {
+        Self(Cell::new(value))
+    }
+
+    #[inline]
+    fn load(&self, _: Ordering) -> u64 {
+        self.0.get()
+    }
+
+    #[inline]
+    fn store(&self, value: u64, _: Ordering) {
+        self.0.set(value);
+    }
+}
+
+macro_rules! stand_in {
+    ($(#[$meta:meta])* $name:ident $(<$t:ident>)?, $value:ty, $word:ty) => {
+        $(#[$meta])*
+        #[derive(Debug)]
+        #[repr(transparent)]
+        pub struct $name $(<$t>)? ($word);
+
+        #[expect(clippy::allow_attributes, reason = "no type of a target has all uses")]
+        #[allow(missing_docs, reason = "the methods are those of the atomics in `core`")]
+        impl $(<$t>)? $name $(<$t>)? {
+            #[must_use]
+            pub const fn new(value: $value) -> Self {
+                Self(<$word>::new(value))
+            }
+
+            #[inline]
+            pub fn load(&self, order: Ordering) -> $value {
+                self.0.load(order)
+            }
+
+            #[inline]
+            pub fn store(&self, value: $value, order: Ordering) {
+                self.0.store(value, order);
+            }
+
+            /// Stores what `change` makes of the value, and returns the value before.
+            #[inline]
+            fn change(&self, change: impl FnOnce($value) -> $value) -> $value {
+                let before = self.load(Ordering::Relaxed);
+                self.store(change(before), Ordering::Relaxed);
+                before
+            }
+
+            #[inline]
+            pub fn swap(&self, value: $value, _: Ordering) -> $value {
+                self.change(|_| value)
+            }
+
+            /// # Errors
+            /// The value, if it is not `current`.
+            #[inline]
+            pub fn compare_exchange(
+                &self,
+                current: $value,
+                new: $value,
+                _: Ordering,
+                _: Ordering,
+            ) -> Result<$value, $value> {
+                let before = self.load(Ordering::Relaxed);
+                if before != current {
+                    return Err(before);
+                }
+                Ok(self.change(|_| new))
+            }
+
+            /// # Errors
+            /// The value, if it is not `current`.
+            #[inline]
+            pub fn compare_exchange_weak(
+                &self,
+                current: $value,
+                new: $value,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$value, $value> {
+                self.compare_exchange(current, new, success, failure)
+            }
+        }
+    };
+}
+
+macro_rules! arithmetic {
+    ($name:ident, $value:ty) => {
+        #[expect(clippy::allow_attributes, reason = "no type of a target has all uses")]
+        #[allow(missing_docs, reason = "the methods are those of the atomics in `core`")]
+        impl $name {
+            #[inline]
+            pub fn fetch_add(&self, more: $value, _: Ordering) -> $value {
+                self.change(|value| value.wrapping_add(more))
+            }
+
+            #[inline]
+            pub fn fetch_sub(&self, less: $value, _: Ordering) -> $value {
+                self.change(|value| value.wrapping_sub(less))
+            }
+
+            #[inline]
+            pub fn fetch_or(&self, bits: $value, _: Ordering) -> $value {
+                self.change(|value| value | bits)
+            }
+
+            /// # Errors
+            /// The value, if `update` returns `None` for it.
+            #[inline]
+            pub fn fetch_update(
+                &self,
+                _: Ordering,
+                _: Ordering,
+                update: impl FnOnce($value) -> Option<$value>,
+            ) -> Result<$value, $value> {
+                let before = self.load(Ordering::Relaxed);
+                let new = update(before).ok_or(before)?;
+                Ok(self.change(|_| new))
+            }
+        }
+    };
+}
+
+#[cfg(not(target_has_atomic = "64"))]
+stand_in! {
+    /// Stands in for `AtomicU64`, on one thread.
+    AtomicU64, u64, WordU64
+}
+#[cfg(not(target_has_atomic = "64"))]
+arithmetic!(AtomicU64, u64);
+
+#[cfg(not(target_has_atomic = "ptr"))]
+stand_in! {
+    /// Stands in for an `AtomicUsize` with compare-and-swap, on one thread.
+    AtomicUsize, usize, CoreAtomicUsize
+}
+#[cfg(not(target_has_atomic = "ptr"))]
+arithmetic!(AtomicUsize, usize);
+
+#[cfg(not(target_has_atomic = "ptr"))]
+stand_in! {
+    /// Stands in for an `AtomicPtr` with compare-and-swap, on one thread.
+    AtomicPtr<T>, *mut T, CoreAtomicPtr<T>
+}
