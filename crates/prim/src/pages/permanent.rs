@@ -47,9 +47,14 @@ fn cut(chunk: NonNull<Chunk>, layout: Layout) -> Option<NonNull<u8>> {
     let place = |next: usize| (start + next).next_multiple_of(layout.align()) - start;
     // SAFETY: chunks are complete and never unmapped.
     let next = unsafe { &chunk.as_ref().next };
-    let step = |next| Some(place(next) + layout.size()).filter(|end| *end <= CHUNK);
+    let step = |next: usize| Some(place(next) + layout.size()).filter(|end| *end <= CHUNK);
     // The bytes of a chunk are zero, and no two blocks share one. So no order is needed.
-    let before = next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step).ok()?;
+    let mut before = next.load(Ordering::Relaxed);
+    while let Err(now) =
+        next.compare_exchange_weak(before, step(before)?, Ordering::Relaxed, Ordering::Relaxed)
+    {
+        before = now;
+    }
     // SAFETY: the block ends within the chunk.
     Some(unsafe { chunk.cast::<u8>().add(place(before)) })
 }

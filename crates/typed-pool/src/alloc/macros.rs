@@ -164,9 +164,9 @@ macro_rules! pooled_allocator {
 
             /// Books remote frees, then frees all empty units of this thread.
             ///
-            /// Without it, a thread keeps 4 empty units of each class and frees others as they run
-            /// empty. Each time it needs a unit after it freed one, it keeps one more. It frees all
-            /// empty units when it ends.
+            /// Without it, a thread keeps 128 KiB of empty units of each class, but at least one
+            /// unit, and frees others as they run empty. Each time it needs a unit after it freed
+            /// one, it keeps one more, up to 4 MiB. It frees all empty units when it ends.
             #[expect(clippy::allow_attributes, reason = "the declaring crate may not use this method")]
             #[allow(dead_code, reason = "an allocator may never be trimmed")]
             pub fn trim(&self) {
