@@ -182,7 +182,7 @@ fn resident_memory_falls_to_the_bound_while_a_burst_is_freed() {
         assert!(after.1.cached <= pages::CACHE && after.1.used == before.1.used, "{after:?}");
         assert!(
             after.1.mapped <= before.1.mapped + pages::CACHE,
-            "segments stay: {before:?}, then {after:?}"
+            "superblocks stay: {before:?}, then {after:?}"
         );
         pages::purge();
         assert_eq!(pages::usage().cached, 0);
@@ -198,7 +198,7 @@ fn cached_spans_leave_while_other_blocks_come_and_go() {
     let blocks: Vec<_> = (0..100).map(|_| Owned::new(SPAN).expect("memory")).collect();
     drop(blocks);
     let cached = pages::usage().cached;
-    assert!(cached > 30 * SPAN.size(), "the last segment stays: {cached}");
+    assert!(cached > 30 * SPAN.size(), "the last superblock stays: {cached}");
     // Each of these operations is one of two events, and 16 events purge a span.
     for _ in 0..100 * 16 {
         drop(Owned::new(layout(64 << 10, 8)));

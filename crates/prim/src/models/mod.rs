@@ -12,7 +12,7 @@ mod gate;
 mod lease;
 mod memory;
 mod registry;
-mod segment;
+mod superblock;
 mod unit_list;
 mod word;
 

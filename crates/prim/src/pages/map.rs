@@ -1,9 +1,10 @@
-//! The map from addresses to segments: a tree of two levels with a pointer for each 2 MiB.
+//! The map from addresses to superblocks: a tree of two levels with a pointer for each 2 MiB.
 //!
 //! # Invariant
 //!
-//! * **G4** The entries of the 2 MiB pieces of an open segment name it. They are written before the
-//!   segment opens and cleared after it closed, so they are right while a thread owns a span of it.
+//! * **G4** The entries of the 2 MiB pieces of an open superblock name it. They are written before
+//!   the superblock opens and cleared after it closed, so they are right while a thread owns a span
+//!   of it.
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, Ordering};
@@ -11,7 +12,7 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use super::os;
 use super::table::Home;
 
-/// Segments are aligned to this, and their lengths are multiples of it.
+/// Superblocks are aligned to this, and their lengths are multiples of it.
 pub(super) const PIECE: usize = 1 << PIECE_BITS;
 const PIECE_BITS: u32 = 21;
 
@@ -64,7 +65,7 @@ fn leaf_or_new(number: usize) -> Option<&'static Leaf> {
     }
 }
 
-/// Returns the segment that contains an address, if there is one.
+/// Returns the superblock that contains an address, if there is one.
 #[inline]
 pub(super) fn find(addr: usize) -> Option<NonNull<Home>> {
     let (number, entry) = place_of(addr)?;
@@ -72,18 +73,18 @@ pub(super) fn find(addr: usize) -> Option<NonNull<Home>> {
     NonNull::new(leaf(number)?.0[entry].load(Ordering::Acquire))
 }
 
-/// Writes the entries of a segment. Returns `false`, and may have written some, if the map has no
-/// memory or no room for these addresses.
+/// Writes the entries of a superblock. Returns `false`, and may have written some, if the map has
+/// no memory or no room for these addresses.
 pub(super) fn set(base: NonNull<u8>, len: usize, home: NonNull<Home>) -> bool {
     each(base, len, |number, entry| {
         let Some(leaf) = leaf_or_new(number) else { return false };
-        // ORDERING: Release. Pairs with the Acquire in `find`. Publishes: the segment's words.
+        // ORDERING: Release. Pairs with the Acquire in `find`. Publishes: the superblock's words.
         leaf.0[entry].store(home.as_ptr(), Ordering::Release);
         true
     })
 }
 
-/// Clears the entries of a segment.
+/// Clears the entries of a superblock.
 pub(super) fn clear(base: NonNull<u8>, len: usize) {
     each(base, len, |number, entry| {
         if let Some(leaf) = leaf(number) {

@@ -9,7 +9,7 @@
 //!   up to 1 MiB            a span: 32, 64, 128, 256, 512 or 1,024 KiB, aligned to its size
 //!   beyond                 a mapping of its own, which grows by `mremap` where there is one
 //!
-//!   segment  | span | span | span | ...      one mapping of 8 to 64 spans of one size
+//!   superblock  | span | span | span | ...      one mapping of 8 to 64 spans of one size
 //!   free       1      0      1               a bit for each span that nothing uses
 //!   dirty      1      -      0               a bit for each span whose pages may hold old bytes
 //! ```
@@ -23,13 +23,13 @@
 //! Freed spans and mappings keep their pages, up to the larger of [`CACHE`] and an eighth of the
 //! bytes in use. A free beyond this bound purges its own span, or unmaps its own mapping. While
 //! more is cached than the bound allows, each free also purges two more. In addition, every 16th
-//! allocation or free purges one cached span or unmaps one cached mapping. A segment without a used
-//! span is unmapped, except for the last such segment of its span size. [`purge`] frees all of it
-//! at once.
+//! allocation or free purges one cached span or unmaps one cached mapping. A superblock without a
+//! used span is unmapped, except for the last such superblock of its span size. [`purge`] frees all
+//! of it at once.
 //!
-//! `segment` has the words of a segment, `table` the segments of one span size, `map` finds the
-//! segment of an address, `mapping` serves larger blocks, `budget` bounds the cache, `os` makes the
-//! system calls, and `permanent` allocates memory that is never freed.
+//! `superblock` has the words of a superblock, `table` the superblocks of one span size, `map`
+//! finds the superblock of an address, `mapping` serves larger blocks, `budget` bounds the cache,
+//! `os` makes the system calls, and `permanent` allocates memory that is never freed.
 //!
 //! On targets without these system calls, under Miri and under loom, the system's heap serves all
 //! blocks.
@@ -48,10 +48,10 @@ mod mapping;
 mod os;
 #[cfg(ephemera_pages)]
 mod permanent;
-#[cfg(any(ephemera_pages, all(test, ephemera_loom)))]
-pub(crate) mod segment;
 #[cfg(ephemera_pages)]
 mod spans;
+#[cfg(any(ephemera_pages, all(test, ephemera_loom)))]
+pub(crate) mod superblock;
 #[cfg(ephemera_pages)]
 mod table;
 
@@ -107,9 +107,9 @@ pub fn set_cache(bytes: usize) {
     let _ = bytes;
 }
 
-/// Sets whether new segments and mappings ask for huge pages, where the operating system has them
-/// on request. The initial value is `false`. Huge pages save time in large heaps and cost memory in
-/// small ones.
+/// Sets whether new superblocks and mappings ask for huge pages, where the operating system has
+/// them on request. The initial value is `false`. Huge pages save time in large heaps and cost
+/// memory in small ones.
 pub fn set_huge_pages(wanted: bool) {
     #[cfg(ephemera_pages)]
     os::set_huge_pages(wanted);

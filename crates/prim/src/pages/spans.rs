@@ -4,7 +4,7 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use super::segment::Prefer;
+use super::superblock::Prefer;
 use super::table::{ORDERS, SPAN_MAX, SPAN_MIN, Span, TABLES};
 use super::{budget, mapping, os};
 

@@ -1,12 +1,13 @@
-//! A segment: one mapping of up to 64 spans of one size, and the two words that say which are free.
+//! A superblock: one mapping of up to 64 spans of one size, and the two words that say which are
+//! free.
 //!
 //! # Invariants
 //!
-//! * **G1** A set bit of `free` is a span of the open segment that no thread uses. The thread that
-//!   clears it owns the span until it sets the bit again.
+//! * **G1** A set bit of `free` is a span of the open superblock that no thread uses. The thread
+//!   that clears it owns the span until it sets the bit again.
 //! * **G2** `base` changes only while all bits of `free` are clear and no span is owned: before
-//!   [`Segment::open`] sets them, and after [`Segment::close`] cleared them at once. So whoever
-//!   owns a span reads the base of its mapping.
+//!   [`Superblock::open`] sets them, and after [`Superblock::close`] cleared them at once. So
+//!   whoever owns a span reads the base of its mapping.
 //! * **G3** The span of a clear bit of `dirty` has never been written since it was mapped or
 //!   purged. Only the span's owner changes its bit.
 
@@ -14,18 +15,18 @@ use core::ptr;
 
 use crate::sync::{AtomicPtr, AtomicU64, Ordering};
 
-// ORDERING: Acquire. Pairs with the Release in `Segment::give` and in `Segment::open`: the new
-// owner sees the base, the dirty bit, and the last owner's use of the span.
+// ORDERING: Acquire. Pairs with the Release in `Superblock::give` and in `Superblock::open`: the
+// new owner sees the base, the dirty bit, and the last owner's use of the span.
 const TAKE: Ordering =
     if cfg!(ephemera_weaken = "span_take_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
-// ORDERING: Release. Pairs with the Acquire in `Segment::take` and in `Segment::close`. Publishes:
-// the end of this owner's use of the span, and the span's dirty bit.
+// ORDERING: Release. Pairs with the Acquire in `Superblock::take` and in `Superblock::close`.
+// Publishes: the end of this owner's use of the span, and the span's dirty bit.
 const GIVE: Ordering =
     if cfg!(ephemera_weaken = "span_give_relaxed") { Ordering::Relaxed } else { Ordering::Release };
-// ORDERING: Acquire. Pairs with the Release in `Segment::give`: the thread that unmaps the segment
-// sees that all use of its spans has ended.
+// ORDERING: Acquire. Pairs with the Release in `Superblock::give`: the thread that unmaps the
+// superblock sees that all use of its spans has ended.
 const CLOSE: Ordering =
-    if cfg!(ephemera_weaken = "segment_close_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
+    if cfg!(ephemera_weaken = "superblock_close_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
 /// The spans that an allocation prefers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,22 +45,22 @@ pub(crate) struct Taken {
     pub(crate) index: u32,
     /// Whether the span may hold old bytes.
     pub(crate) dirty: bool,
-    /// Whether it was the last free span of the segment.
+    /// Whether it was the last free span of the superblock.
     pub(crate) last: bool,
 }
 
-/// The words of a segment. They are never freed, while the mapping comes and goes.
+/// The words of a superblock. They are never freed, while the mapping comes and goes.
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct Segment {
+pub(crate) struct Superblock {
     free: AtomicU64,
     dirty: AtomicU64,
     base: AtomicPtr<u8>,
 }
 
-impl Segment {
+impl Superblock {
     crate::const_unless_loom! {
-        /// Creates the words of a segment that is not mapped.
+        /// Creates the words of a superblock that is not mapped.
         pub(crate) fn new() -> Self {
             Self {
                 free: AtomicU64::new(0),
@@ -87,13 +88,13 @@ impl Segment {
         self.free.load(Ordering::Relaxed) & self.dirty.load(Ordering::Relaxed) != 0
     }
 
-    /// Opens the segment over a fresh mapping, whose spans are the bits of `all`.
+    /// Opens the superblock over a fresh mapping, whose spans are the bits of `all`.
     ///
-    /// The caller is the only one that opens or closes this segment, and it is not open.
+    /// The caller is the only one that opens or closes this superblock, and it is not open.
     pub(crate) fn open(&self, base: *mut u8, all: u64) {
         self.dirty.store(0, Ordering::Relaxed);
         self.base.store(base, Ordering::Relaxed);
-        // ORDERING: Release. Pairs with the Acquire in `Segment::take`. Publishes: the base, and
+        // ORDERING: Release. Pairs with the Acquire in `Superblock::take`. Publishes: the base, and
         // that no span is dirty.
         self.free.store(all, Ordering::Release);
     }
@@ -114,7 +115,7 @@ impl Segment {
             }
             let index = choice.trailing_zeros();
             let rest = free & !(1 << index);
-            // ORDERING: `TAKE`. Pairs with `Segment::give` and `Segment::open`.
+            // ORDERING: `TAKE`. Pairs with `Superblock::give` and `Superblock::open`.
             match self.free.compare_exchange_weak(free, rest, TAKE, Ordering::Relaxed) {
                 Ok(_) => {
                     // The first load may be older than the exchange.
@@ -135,25 +136,25 @@ impl Segment {
         } else {
             self.dirty.fetch_and(!bit, Ordering::Relaxed);
         }
-        // ORDERING: `GIVE`. Pairs with `Segment::take` and `Segment::close`.
+        // ORDERING: `GIVE`. Pairs with `Superblock::take` and `Superblock::close`.
         let before = self.free.fetch_or(bit, GIVE);
         crate::invariant!(before & bit == 0, "a span is freed twice");
         before | bit == all
     }
 
-    /// Closes the segment if all of its spans are free. Returns the mapping and the number of dirty
-    /// spans. The caller unmaps it, or opens the segment again.
+    /// Closes the superblock if all of its spans are free. Returns the mapping and the number of
+    /// dirty spans. The caller unmaps it, or opens the superblock again.
     pub(crate) fn close(&self, all: u64) -> Option<(*mut u8, u32)> {
-        // ORDERING: `CLOSE`. Pairs with `Segment::give`.
+        // ORDERING: `CLOSE`. Pairs with `Superblock::give`.
         self.free.compare_exchange(all, 0, CLOSE, Ordering::Relaxed).ok()?;
         let dirty = self.dirty.load(Ordering::Relaxed);
         Some((self.base.load(Ordering::Relaxed), dirty.count_ones()))
     }
 
-    /// Opens a segment again that the caller has just closed, with the same dirty spans.
+    /// Opens a superblock again that the caller has just closed, with the same dirty spans.
     #[cfg(ephemera_pages)]
     pub(crate) fn reopen(&self, all: u64) {
-        // ORDERING: Release. Pairs with the Acquire in `Segment::take`. Publishes: what the last
+        // ORDERING: Release. Pairs with the Acquire in `Superblock::take`. Publishes: what the last
         // owners of the spans published to this thread.
         self.free.store(all, Ordering::Release);
     }

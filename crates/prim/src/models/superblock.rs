@@ -1,4 +1,4 @@
-//! The words of a segment: a span has one owner, and the mapping ends after the last use of its
+//! The words of a superblock: a span has one owner, and the mapping ends after the last use of its
 //! spans.
 
 use core::ptr;
@@ -7,7 +7,7 @@ use loom::thread;
 
 use super::memory::ModelArc;
 use super::{explore, explore_within};
-use crate::pages::segment::{Prefer, Segment};
+use crate::pages::superblock::{Prefer, Superblock};
 use crate::witness::Witness;
 
 /// The bits of all spans: two.
@@ -15,32 +15,33 @@ const ALL: u64 = 0b11;
 
 /// Two mappings with two spans each. The second one takes the place of the first.
 struct Mapped {
-    segment: Segment,
+    superblock: Superblock,
     spans: [[Witness; 2]; 2],
 }
 
 impl Mapped {
     fn new() -> Self {
-        let new = Self { segment: Segment::new(), spans: [(); 2].map(|()| [(); 2].map(|()| Witness::new())) };
-        new.segment.open(mapping(0), ALL);
+        let new =
+            Self { superblock: Superblock::new(), spans: [(); 2].map(|()| [(); 2].map(|()| Witness::new())) };
+        new.superblock.open(mapping(0), ALL);
         new
     }
 
     /// Takes a span, writes to it, and frees it. Returns whether it was the last one in use.
     fn use_one(&self) -> bool {
-        let Some(taken) = self.segment.take(Prefer::Dirty) else { return false };
-        let mapped = self.segment.base().addr() - 1;
+        let Some(taken) = self.superblock.take(Prefer::Dirty) else { return false };
+        let mapped = self.superblock.base().addr() - 1;
         self.spans[mapped][taken.index as usize].write();
-        self.segment.give(taken.index, true, ALL)
+        self.superblock.give(taken.index, true, ALL)
     }
 
-    /// Unmaps the segment if it is empty, and maps the other one in its place.
+    /// Unmaps the superblock if it is empty, and maps the other one in its place.
     fn replace(&self) {
-        if let Some((base, _)) = self.segment.close(ALL) {
+        if let Some((base, _)) = self.superblock.close(ALL) {
             let mapped = base.addr() - 1;
             self.spans[mapped].iter().for_each(Witness::end);
             if mapped == 0 {
-                self.segment.open(mapping(1), ALL);
+                self.superblock.open(mapping(1), ALL);
             }
         }
     }
@@ -64,12 +65,12 @@ fn loom_span_has_one_owner_at_a_time() {
         };
         mapped.get().use_one();
         other.join().unwrap();
-        assert!(mapped.get().segment.close(ALL).is_some(), "all spans are free");
+        assert!(mapped.get().superblock.close(ALL).is_some(), "all spans are free");
     });
 }
 
 #[test]
-fn loom_segment_is_unmapped_after_the_last_use_of_its_spans() {
+fn loom_superblock_is_unmapped_after_the_last_use_of_its_spans() {
     explore_within(3, || {
         let mapped = ModelArc::new(Mapped::new());
         let other = {
