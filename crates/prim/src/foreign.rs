@@ -31,7 +31,7 @@ pub use close::CLOSED;
 
 use core::ptr::{self, NonNull};
 
-use crate::sync::{AtomicPtr, AtomicU64, Ordering, fence, guess};
+use crate::sync::{AtomicPtr, AtomicU64, Ordering, fence, push};
 use crate::witness::Witness;
 
 /// The bit of a foreign word that marks a countdown. A unit with a bit for each slot can use the 63
@@ -302,24 +302,15 @@ impl<U: ForeignHeader> Inbox<U> {
         // SAFETY: as above.
         let linked = unsafe { &(*foreign.as_ptr()).linked };
         linked.write();
-        let mut head = guess(&self.head);
-        while head != close::closed() {
-            link.store(head, Ordering::Relaxed);
-            // ORDERING: `PUSH`. Pairs with `Inbox::take`.
-            match self.head.compare_exchange_weak(head, unit.as_ptr(), PUSH, Ordering::Relaxed) {
-                Ok(_) => {
-                    if !cfg!(ephemera_weaken = "push_without_fence") {
-                        // ORDERING: SeqCst fence. Pairs with the one in `Lease::release`: either
-                        // the pusher sees that the record is free, or the thread that releases it
-                        // sees the push.
-                        fence(Ordering::SeqCst);
-                    }
-                    return true;
-                }
-                Err(now) => head = now,
-            }
+        let store = |below| link.store(below, Ordering::Relaxed);
+        // ORDERING: `PUSH`. Pairs with `Inbox::take`.
+        let pushed = push(&self.head, unit.as_ptr(), Some(close::closed()), PUSH, store);
+        if pushed && !cfg!(ephemera_weaken = "push_without_fence") {
+            // ORDERING: SeqCst fence. Pairs with the one in `Lease::release`: either the pusher
+            // sees that the record is free, or the thread that releases it sees the push.
+            fence(Ordering::SeqCst);
         }
-        false
+        pushed
     }
 
     /// Takes all units that are in the inbox. The iterator yields each with its remote frees, and

@@ -17,6 +17,8 @@
 
 use core::ptr;
 
+#[cfg(feature = "alloc")]
+use crate::sync::push;
 use crate::sync::{AtomicPtr, AtomicUsize, Ordering, fence};
 
 const FREE: usize = 0;
@@ -244,19 +246,14 @@ impl<S> Registry<S> {
         let layout = core::alloc::Layout::new::<Record<S>>();
         let place = crate::pages::permanent(layout).ok()?.cast::<Record<S>>();
         record.lease.store(HELD, Ordering::Relaxed);
-        record.later.store(crate::sync::guess(&self.later), Ordering::Relaxed);
         // SAFETY: `place` is unused memory of this layout.
         unsafe { place.write(record) };
         // SAFETY: the record was written by the line above and is never freed (L3).
         let record = unsafe { place.as_ref() };
-        loop {
-            let head = record.later.load(Ordering::Relaxed);
-            // ORDERING: `ADD`. Pairs with `Registry::records`.
-            match self.later.compare_exchange_weak(head, place.as_ptr(), ADD, Ordering::Relaxed) {
-                Ok(_) => return Some(Lease { record }),
-                Err(now) => record.later.store(now, Ordering::Relaxed),
-            }
-        }
+        let link = |below| record.later.store(below, Ordering::Relaxed);
+        // ORDERING: `ADD`. Pairs with `Registry::records`.
+        push(&self.later, place.as_ptr(), None, ADD, link);
+        Some(Lease { record })
     }
 }
 

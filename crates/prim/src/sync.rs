@@ -21,17 +21,48 @@ pub use one_thread::{AtomicPtr, AtomicUsize};
 #[cfg(ephemera_loom)]
 pub use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
 
-/// Tells the processor, or the model checker, that this thread waits for another thread.
+use crossbeam_utils::Backoff;
+
+/// Waits a moment for another thread, longer with each call. Under loom it tells the model checker
+/// that this thread waits.
 #[inline]
-pub fn spin_hint() {
+pub fn pause(backoff: &Backoff) {
     #[cfg(not(ephemera_loom))]
-    core::hint::spin_loop();
+    backoff.spin();
     #[cfg(ephemera_loom)]
-    loom::thread::yield_now();
+    {
+        let _ = backoff;
+        loom::thread::yield_now();
+    }
 }
 
-/// Returns the head of a list as a first guess for a push, whose exchange then confirms or corrects
-/// it.
+/// Pushes `item` onto the stack with this head, unless the head is `closed`. Returns whether it was
+/// pushed.
+///
+/// `link` stores the item below, which is null or an item that was pushed before. `order` publishes
+/// the link, and all that this thread wrote to the item.
+#[inline]
+pub fn push<T>(
+    head: &AtomicPtr<T>,
+    item: *mut T,
+    closed: Option<*mut T>,
+    order: Ordering,
+    link: impl Fn(*mut T),
+) -> bool {
+    let backoff = Backoff::new();
+    let mut below = guess(head);
+    while Some(below) != closed {
+        link(below);
+        match head.compare_exchange_weak(below, item, order, Ordering::Relaxed) {
+            Ok(_) => return true,
+            Err(now) => below = now,
+        }
+        backoff.spin();
+    }
+    false
+}
+
+/// Returns the head of a stack as a first guess, which the exchange of a push confirms or corrects.
 ///
 /// Under loom the guess is null. Loom reorders an operation only with the previous operation on the
 /// same atomic. If that were a load here, no model would run the push before another thread's read

@@ -25,16 +25,19 @@
 
 use core::ptr::{self, NonNull};
 
+use crossbeam_utils::Backoff;
+
 use crate::gate::Gate;
-use crate::sync::{AtomicPtr, Ordering, fence, spin_hint};
+use crate::sync::{AtomicPtr, Ordering, fence, pause};
 use crate::word::OwnerPtr;
 
 /// The number of times that a walker reads a link again after the owner changed it, before it gives
 /// up.
 const RETRIES: usize = if cfg!(ephemera_loom) { 2 } else { 1_000 };
 
-/// The number of times that [`UnitList::remove_patiently`] tries, spinning in between.
-const TRIES: usize = if cfg!(ephemera_loom) { 2 } else { 1_000 };
+/// The number of times that [`UnitList::remove_patiently`] tries, with pauses in between that take
+/// as long as a thousand spin hints.
+const TRIES: usize = if cfg!(ephemera_loom) { 2 } else { 21 };
 
 /// The number of times that it tries after that, sleeping for [`NAP`] in between: the walker may be
 /// waiting for this very processor.
@@ -161,12 +164,13 @@ impl<U: Listed> UnitList<U> {
     /// # Safety
     /// As for [`UnitList::remove`].
     pub unsafe fn remove_patiently(&self, unit: NonNull<U>) -> bool {
+        let backoff = Backoff::new();
         for _ in 0..TRIES {
             // SAFETY: the caller owns the list, and a unit that was not removed is still on it.
             if unsafe { self.remove(unit) } {
                 return true;
             }
-            spin_hint();
+            pause(&backoff);
         }
         #[cfg(feature = "std")]
         for _ in 0..NAPS {

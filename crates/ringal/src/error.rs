@@ -34,7 +34,7 @@ pub enum RequestError {
         /// The largest buffer, aligned to 16, that the ring could have served.
         largest_free: usize,
         /// The bytes that live buffers occupy, their guards included.
-        held: usize,
+        bytes_live: usize,
     },
 }
 
@@ -44,9 +44,9 @@ impl fmt::Display for RequestError {
             Self::TooLarge { asked, capacity } => {
                 write!(f, "{asked} bytes exceed the ring's capacity of {capacity} bytes")
             }
-            Self::Exhausted { asked, largest_free, held } => write!(
+            Self::Exhausted { asked, largest_free, bytes_live } => write!(
                 f,
-                "no room for {asked} bytes: the largest free run has {largest_free}, live buffers occupy {held}"
+                "no room for {asked} bytes: the largest free run has {largest_free}, live buffers occupy {bytes_live}"
             ),
         }
     }

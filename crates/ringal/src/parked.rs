@@ -18,8 +18,10 @@
 
 use core::ptr::{self, NonNull};
 
+#[cfg(not(ephemera_loom))]
+use crossbeam_utils::CachePadded;
 use ephemera_prim::gate::Gate;
-use ephemera_prim::sync::{AtomicPtr, AtomicUsize, Ordering, guess};
+use ephemera_prim::sync::{AtomicPtr, AtomicUsize, Ordering, push};
 use ephemera_prim::word::OwnerPtr;
 
 use crate::store::{RingStore, RingStorePtr};
@@ -75,9 +77,10 @@ pub(crate) struct ParkedStores {
     count: AtomicUsize,
 }
 
-/// The parked stores of this process.
+/// The parked stores of this process. Each drop of a ring writes to them, so they share no cache
+/// line with the header that rings in caller-provided memory read.
 #[cfg(not(ephemera_loom))]
-pub(crate) static PARKED: ParkedStores = ParkedStores::new();
+pub(crate) static PARKED: CachePadded<ParkedStores> = CachePadded::new(ParkedStores::new());
 
 impl ParkedStores {
     ephemera_prim::const_unless_loom! {
@@ -161,15 +164,9 @@ impl ParkedStores {
     fn push(&self, store: RingStorePtr) {
         store.listed().write();
         self.queued.fetch_add(1, Ordering::Relaxed);
-        let mut head = guess(&self.arrivals);
-        loop {
-            store.link().store(head, Ordering::Relaxed);
-            // ORDERING: `PARK`. Pairs with `ParkedStores::collect`.
-            match self.arrivals.compare_exchange_weak(head, store.as_ptr(), PARK, Ordering::Relaxed) {
-                Ok(_) => return,
-                Err(now) => head = now,
-            }
-        }
+        let link = |below| store.link().store(below, Ordering::Relaxed);
+        // ORDERING: `PARK`. Pairs with `ParkedStores::collect`.
+        push(&self.arrivals, store.as_ptr(), None, PARK, link);
     }
 
     /// Sweeps a few parked stores, unless another thread is sweeping. Returns how many it freed.

@@ -16,12 +16,8 @@ pub struct Stats {
     pub bytes_live: usize,
     /// The number of live buffers.
     pub buffers_live: usize,
-    /// Alias of [`Stats::buffers_live`].
-    pub held: usize,
-    /// Alias of [`Stats::bytes_live`], not of [`Stats::bytes_held`].
-    pub held_bytes: usize,
     /// The bytes of free regions, their guards included.
-    pub free_bytes: usize,
+    pub bytes_free: usize,
     /// The largest buffer, aligned to 16, that the ring could serve now.
     pub largest_free: usize,
     /// The number of regions, free and taken.
@@ -42,10 +38,9 @@ impl Stats {
             self.bytes_live += len;
             *run = 0;
         } else {
-            self.free_bytes += len;
+            self.bytes_free += len;
             *run += len;
             self.largest_free = self.largest_free.max(room(*run));
         }
-        (self.held, self.held_bytes) = (self.buffers_live, self.bytes_live);
     }
 }

@@ -120,8 +120,8 @@ fn refusal_ends_when_enough_neighbours_are_free() {
     for _ in 0..3 {
         let refused = ring.try_fixed(2_000).unwrap_err();
         assert!(
-            matches!(refused, RequestError::Exhausted { asked: 2_000, largest_free, held }
-            if largest_free < 2_000 && held > 7_000),
+            matches!(refused, RequestError::Exhausted { asked: 2_000, largest_free, bytes_live }
+            if largest_free < 2_000 && bytes_live > 7_000),
             "{refused}"
         );
     }

@@ -211,6 +211,6 @@ fn refusal_reports_current_figures() {
     let _third = ring.fixed(1500).unwrap();
     let Stats { largest_free, bytes_live, .. } = ring.stats();
     let refused = ring.try_fixed(3000).unwrap_err();
-    assert_eq!(refused, RequestError::Exhausted { asked: 3000, largest_free, held: bytes_live });
+    assert_eq!(refused, RequestError::Exhausted { asked: 3000, largest_free, bytes_live });
     assert!(ring.fixed(largest_free).is_some());
 }

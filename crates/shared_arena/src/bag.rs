@@ -14,7 +14,7 @@ use core::fmt;
 use core::ptr::{self, NonNull};
 
 use ephemera_prim::gate::{Gate, Pass};
-use ephemera_prim::sync::{AtomicPtr, AtomicUsize, Ordering, fence};
+use ephemera_prim::sync::{AtomicPtr, AtomicUsize, Ordering, fence, push};
 use ephemera_prim::witness::Witness;
 use ephemera_prim::word::OwnerPtr;
 
@@ -115,17 +115,8 @@ impl<T> Bag<T> {
 impl<T: Linked> Bag<T> {
     /// Adds an item.
     pub(crate) fn push(&self, item: NonNull<T>) {
-        // Under loom the loop starts without a load, because loom reverses an operation only with
-        // the last one on the same atomic.
-        let mut head = if cfg!(ephemera_loom) { ptr::null_mut() } else { self.news.load(Ordering::Relaxed) };
-        loop {
-            link(item).set(head);
-            // ORDERING: `PUSH`. Pairs with `Visit::next_new`.
-            match self.news.compare_exchange_weak(head, item.as_ptr(), PUSH, Ordering::Relaxed) {
-                Ok(_) => return,
-                Err(now) => head = now,
-            }
-        }
+        // ORDERING: `PUSH`. Pairs with `Visit::next_new`.
+        push(&self.news, item.as_ptr(), None, PUSH, |below| link(item).set(below));
     }
 
     /// Starts a visit, unless another thread is visiting.

@@ -69,12 +69,7 @@ pub(crate) unsafe fn close_shard(store: &ArenaStore, shard: ShardPtr, queue: boo
 
 /// Takes the closing thread's share off a group's count, and returns whether no slot is in use.
 fn settle(store: &ArenaStore, group: PageGroupPtr, share: usize) -> bool {
-    #[cfg(all(feature = "std", target_has_atomic = "64"))]
-    if !store.single() {
-        return group.count_down(share);
-    }
-    let _ = store;
-    group.count_down_alone(share)
+    if store.single() { group.count_down_alone(share) } else { group.count_down(share) }
 }
 
 /// Calls `visit` for each group of a list. `visit` may free the group.
@@ -90,7 +85,6 @@ fn each_group(mut rest: *mut PageGroup, mut visit: impl FnMut(PageGroupPtr)) {
 ///
 /// # Safety
 /// As for [`close_shard`].
-#[cfg(target_has_atomic = "64")]
 unsafe fn close_inbox(geometry: &ArenaGeometry, shard: ShardPtr) {
     // SAFETY: the caller drops the arena, so no holder takes from this inbox, and it is closed
     // once.
@@ -101,11 +95,6 @@ unsafe fn close_inbox(geometry: &ArenaGeometry, shard: ShardPtr) {
         noted.set(noted.get() | slots);
     }
 }
-
-/// # Safety
-/// There is nothing to ensure: without 64-bit atomics there are no other threads.
-#[cfg(not(target_has_atomic = "64"))]
-unsafe fn close_inbox(_: &ArenaGeometry, _: ShardPtr) {}
 
 /// Notes the slots of a group that its owner freed since the last look, and returns their number.
 ///

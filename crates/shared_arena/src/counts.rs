@@ -8,11 +8,8 @@
 //! A page has no counts before its first counted handle (`group::counted`). A count above half of
 //! its range aborts the process.
 
-#[cfg(target_has_atomic = "64")]
-use ephemera_prim::sync::{AtomicU64 as Word, Ordering};
+use ephemera_prim::sync::{AtomicU64, Ordering};
 use ephemera_prim::witness::Witness;
-#[cfg(not(target_has_atomic = "64"))]
-use ephemera_prim::word::OwnerU64 as Word;
 
 const STRONG: u64 = 1;
 const WEAK: u64 = 1 << 32;
@@ -54,29 +51,23 @@ use orderings::{ALONE, LAST_STRONG, LAST_WEAK, LET_GO};
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Count {
-    word: Word,
+    word: AtomicU64,
     witness: Witness,
 }
 
 impl Count {
     pub(crate) fn new() -> Self {
-        let this = Self { word: Word::new(0), witness: Witness::new() };
+        let this = Self { word: AtomicU64::new(0), witness: Witness::new() };
         this.witness.write();
         this
     }
 
     fn get(&self) -> u64 {
-        #[cfg(target_has_atomic = "64")]
-        return self.word.load(Ordering::Relaxed);
-        #[cfg(not(target_has_atomic = "64"))]
-        self.word.get()
+        self.word.load(Ordering::Relaxed)
     }
 
     fn set(&self, word: u64) {
-        #[cfg(target_has_atomic = "64")]
         self.word.store(word, Ordering::Relaxed);
-        #[cfg(not(target_has_atomic = "64"))]
-        self.word.set(word);
     }
 
     /// Sets the counts for the first handle. No other thread knows the slot yet.

@@ -3,11 +3,9 @@
 //! `trim` and `refill` add what an owner does in slow paths. Only methods of the arena make an
 //! owner. So the arena is live, and no thread looks at parked shards of it.
 
-#[cfg(target_has_atomic = "64")]
 use ephemera_prim::word::OwnerUsize;
 
 use crate::geometry::ArenaGeometry;
-#[cfg(target_has_atomic = "64")]
 use crate::group::PageGroupPtr;
 use crate::shard::ShardPtr;
 use crate::store::ArenaStore;
@@ -35,7 +33,6 @@ impl<'s> ShardOwner<'s> {
     }
 
     /// Drains the inbox: books remote frees, and returns the number of pages that had some.
-    #[cfg(target_has_atomic = "64")]
     pub(crate) fn settle(self) -> usize {
         let mut pages = 0;
         // SAFETY: this thread holds the record (O1).
@@ -51,11 +48,5 @@ impl<'s> ShardOwner<'s> {
         let booked: &OwnerUsize = &self.shard.quiet().booked;
         booked.set(booked.get().wrapping_add(pages));
         pages
-    }
-
-    /// Without 64-bit atomics, all types are for one thread.
-    #[cfg(not(target_has_atomic = "64"))]
-    pub(crate) fn settle(self) -> usize {
-        0
     }
 }

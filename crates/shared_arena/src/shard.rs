@@ -15,7 +15,7 @@
 
 use core::ptr::{self, NonNull};
 
-#[cfg(target_has_atomic = "64")]
+use crossbeam_utils::CachePadded;
 use ephemera_prim::foreign::Inbox;
 use ephemera_prim::poison::unpoison;
 use ephemera_prim::prefetch;
@@ -25,7 +25,6 @@ use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
 use crate::bag::{BagLink, Linked};
 use crate::bits::Bits;
 use crate::geometry::ArenaGeometry;
-#[cfg(target_has_atomic = "64")]
 use crate::group::Far;
 use crate::group::{Near, NearPtr, PageGroup, PageGroupPtr};
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
@@ -47,7 +46,6 @@ pub(crate) struct Shard {
     /// The number of pages in all its groups.
     pages: OwnerUsize,
     quiet: QuietFields,
-    #[cfg(target_has_atomic = "64")]
     remote: ShardRemote,
 }
 
@@ -67,21 +65,22 @@ pub(crate) struct QuietFields {
     pub(crate) entered: OwnerUsize,
 }
 
-/// The words that other threads write, on a cache line of their own.
-#[cfg(target_has_atomic = "64")]
+/// The words that other threads write, on cache lines of their own.
 #[derive(Debug)]
-#[repr(C, align(64))]
+#[repr(C)]
 struct ShardRemote {
+    /// Aligns the struct. The words are not inside of it, because code borrows each alone.
+    line: CachePadded<()>,
     inbox: Inbox<Far>,
     /// After the arena's drop: the turn at this shard, and groups whose last slot was counted
     /// (`turn`).
-    #[cfg(feature = "std")]
+    #[cfg(all(feature = "std", target_has_atomic = "64"))]
     turn: Turn,
     /// The link to the next shard in a bag.
-    #[cfg(feature = "std")]
+    #[cfg(all(feature = "std", target_has_atomic = "64"))]
     link: BagLink<Shard>,
     /// Where the next look by a thread other than the owner begins; null for the first group.
-    #[cfg(feature = "std")]
+    #[cfg(all(feature = "std", target_has_atomic = "64"))]
     cursor: OwnerPtr<PageGroup>,
 }
 
@@ -104,14 +103,14 @@ impl Shard {
                 // No record has had this number of holders, so the first pass is thorough.
                 entered: OwnerUsize::new(usize::MAX),
             },
-            #[cfg(target_has_atomic = "64")]
             remote: ShardRemote {
+                line: CachePadded::new(()),
                 inbox: Inbox::new(),
-                #[cfg(feature = "std")]
+                #[cfg(all(feature = "std", target_has_atomic = "64"))]
                 turn: Turn::taken(),
-                #[cfg(feature = "std")]
+                #[cfg(all(feature = "std", target_has_atomic = "64"))]
                 link: BagLink::new(),
-                #[cfg(feature = "std")]
+                #[cfg(all(feature = "std", target_has_atomic = "64"))]
                 cursor: OwnerPtr::null(),
             },
         }
@@ -190,7 +189,6 @@ impl ShardPtr {
         quiet: QuietFields,
     }
 
-    #[cfg(target_has_atomic = "64")]
     pub(crate) fn inbox(&self) -> &Inbox<Far> {
         // SAFETY: S1; a reference to the inbox alone.
         unsafe { &(*self.0.as_ptr()).remote.inbox }

@@ -21,11 +21,11 @@ pub struct Stats {
     pub slots: usize,
     /// The number of slots with a value or a weak handle: the slots that are live.
     pub slots_live: usize,
-    /// The bytes of the values: `slots_live` times the size of a value.
-    pub bytes_live: usize,
     /// The bytes that the arena holds from the global allocator: pages, counts of counted handles,
     /// and its own state.
     pub bytes_held: usize,
+    /// The bytes of the values: `slots_live` times the size of a value.
+    pub bytes_live: usize,
     /// The limit on `bytes_held`; `usize::MAX` if there is none.
     pub limit: usize,
     /// Whether the pages could not be read, because another thread kept the arena's gate shut for

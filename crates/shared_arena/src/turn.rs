@@ -14,7 +14,8 @@
 
 use core::ptr;
 
-use ephemera_prim::sync::{AtomicPtr, Ordering};
+use crossbeam_utils::Backoff;
+use ephemera_prim::sync::{AtomicPtr, Ordering, guess};
 
 use crate::group::{PageGroup, PageGroupPtr};
 
@@ -67,15 +68,15 @@ impl Turn {
     /// Replaces the word by `to(word)` and returns whether it was null. Changes nothing if `to`
     /// returns `None`.
     fn change(&self, to: impl Fn(*mut PageGroup) -> Option<*mut PageGroup>) -> bool {
-        // Under loom the loop starts without a load, because loom reverses an operation only with
-        // the last one on the same atomic.
-        let mut word = if cfg!(ephemera_loom) { ptr::null_mut() } else { self.0.load(Ordering::Relaxed) };
+        let backoff = Backoff::new();
+        let mut word = guess(&self.0);
         while let Some(new) = to(word) {
             // ORDERING: `TURN`. Pairs with `Turn::next`.
             match self.0.compare_exchange_weak(word, new, TURN, Ordering::Relaxed) {
                 Ok(_) => return word.is_null(),
                 Err(now) => word = now,
             }
+            backoff.spin();
         }
         false
     }

@@ -1,13 +1,14 @@
-//! `TryAllocError`: the error of an allocation that failed, with the value that was not stored.
+//! `TryAllocError`: the error of an allocation that failed, with what the caller passed.
 
 use core::alloc::Layout;
 use core::error::Error;
 use core::fmt;
+use core::marker::PhantomData;
 
 use allocator_api2::alloc::AllocError;
 
 /// The error of an allocation that would exceed the limit, or that the backing allocator refused.
-/// It holds the value that was not stored.
+/// It holds what the caller passed: the value, or the initialiser of a value of type `T`.
 ///
 /// # Examples
 ///
@@ -22,16 +23,16 @@ use allocator_api2::alloc::AllocError;
 /// # }
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct TryAllocError<T>(T);
+pub struct TryAllocError<V, T = V>(V, PhantomData<fn() -> T>);
 
-impl<T> TryAllocError<T> {
-    pub(crate) const fn new(value: T) -> Self {
-        Self(value)
+impl<V, T> TryAllocError<V, T> {
+    pub(crate) const fn new(value: V) -> Self {
+        Self(value, PhantomData)
     }
 
-    /// Returns the value that was not stored.
+    /// Returns the value that was not stored, or the initialiser that was not called.
     #[inline]
-    pub fn into_value(self) -> T {
+    pub fn into_value(self) -> V {
         self.0
     }
 
@@ -42,23 +43,23 @@ impl<T> TryAllocError<T> {
     }
 }
 
-impl<T> fmt::Debug for TryAllocError<T> {
+impl<V, T> fmt::Debug for TryAllocError<V, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TryAllocError").field("layout", &self.layout()).finish_non_exhaustive()
     }
 }
 
-impl<T> fmt::Display for TryAllocError<T> {
+impl<V, T> fmt::Display for TryAllocError<V, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let layout = self.layout();
         write!(f, "no slot for a value of {} bytes, aligned to {}", layout.size(), layout.align())
     }
 }
 
-impl<T> Error for TryAllocError<T> {}
+impl<V, T> Error for TryAllocError<V, T> {}
 
-impl<T> From<TryAllocError<T>> for AllocError {
-    fn from(_: TryAllocError<T>) -> Self {
+impl<V, T> From<TryAllocError<V, T>> for AllocError {
+    fn from(_: TryAllocError<V, T>) -> Self {
         Self
     }
 }

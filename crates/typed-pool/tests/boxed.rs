@@ -66,7 +66,10 @@ fn tags_name_separate_pools() {
     Words.set_limit(0);
     let refused = PooledBox::try_new_in(String::from("back"), Words).expect_err("a limit of nothing");
     assert_eq!(refused.into_value(), "back");
+    let refused = PooledBox::try_new_with_in(|| String::from("late"), Words).expect_err("the same limit");
     Words.set_limit(usize::MAX);
+    let late = PooledBox::try_new_with_in(refused.into_value(), Words).expect("no limit");
+    assert_eq!(late.as_str(), "late");
     assert_eq!(**PooledBox::pin_in(String::from("stays"), Words), *"stays");
 }
 

@@ -216,6 +216,10 @@ fn a_limit_holds_and_every_free_slot_below_it_is_used() {
     drop((handles.swap_remove(20), handles.swap_remove(3)));
     handles.extend((0..2).map(|number| pool.try_alloc(value(number)).expect("a free slot")));
     assert!(pool.try_alloc(value(0)).is_err() && pool.allocate().is_err());
+    let refused = pool.try_alloc_with(|| value(35)).expect_err("all slots are live");
+    assert_eq!(refused.to_string(), "no slot for a value of 32 bytes, aligned to 8");
+    handles.pop();
+    handles.extend(pool.try_alloc_with(refused.into_value()).ok().filter(|made| **made == value(35)));
     let stats = pool.stats();
     assert_eq!((stats.slots, stats.slots_live, stats.limit), (34, 34, 1_500));
     drop(handles);
@@ -300,17 +304,21 @@ fn against_a_model(seed: u64, chunk_len: usize) {
                 assert_eq!(*handle, value(number));
             }
         }
+        assert_eq!(pool.is_empty(), live.is_empty());
         if number % here_or_miri(97, 40) == 0 {
             let addresses: BTreeSet<_> =
                 live.iter().map(|(_, handle)| core::ptr::from_ref(&**handle).addr()).collect();
             assert_eq!(addresses.len(), live.len(), "a slot was handed out twice");
             let stats = pool.stats();
             assert_eq!((stats.slots_live, pool.len()), (live.len(), live.len()));
-            assert_eq!(stats.bytes_held, backing.held().bytes);
+            assert_eq!((stats.bytes_held, stats.slots), (backing.held().bytes, pool.capacity()));
             assert!(stats.slots >= live.len() && stats.units >= stats.empty_units);
         }
     }
-    assert!(live.iter().all(|(number, handle)| **handle == value(*number)));
+    while let Some((number, handle)) = live.pop() {
+        assert_eq!(TypedBox::into_inner(handle), value(number));
+        assert_eq!(pool.is_empty(), live.is_empty());
+    }
     drop(live);
     drop(pool);
     assert_eq!(backing.outstanding(), []);

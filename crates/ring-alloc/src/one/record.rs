@@ -1,5 +1,4 @@
-//! What a thread's record holds, a heap and an inbox, and the world that all threads
-//! share.
+//! What a thread's record holds: a heap and an inbox. The world that all threads share.
 //!
 //! Functions take the world by reference, so that models can create their own.
 
@@ -8,6 +7,7 @@ use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
 
 use allocator_api2::alloc::{AllocError, Global};
+use crossbeam_utils::CachePadded;
 use ephemera_prim::account::{Account, Limit, SharedAccount};
 use ephemera_prim::epoch::Epoch;
 use ephemera_prim::foreign::Inbox;
@@ -26,15 +26,9 @@ use crate::stats::Stats;
 pub(crate) struct RingRecord<G> {
     pub(super) heap: ChunkHeap,
     epoch_seen: OwnerUsize,
-    remote: RecordInbox,
+    /// On a cache line of its own, since other threads push here while the owner allocates.
+    inbox: CachePadded<Inbox<Chunk>>,
     geometry: PhantomData<fn() -> G>,
-}
-
-/// The inbox, on a cache line of its own, since other threads push here while the owner allocates.
-#[derive(Debug)]
-#[repr(C, align(64))]
-struct RecordInbox {
-    inbox: Inbox<Chunk>,
 }
 
 impl<G: Geometry> RingRecord<G> {
@@ -61,7 +55,7 @@ impl<G: Geometry> RingRecord<G> {
             Self {
                 heap,
                 epoch_seen: OwnerUsize::new(0),
-                remote: RecordInbox { inbox: Inbox::new() },
+                inbox: CachePadded::new(Inbox::new()),
                 geometry: PhantomData,
             }
         }
@@ -140,7 +134,7 @@ pub(super) fn release<R: Realm>(realm: R, lease: Lease<'_, RingRecord<R::Geometr
 }
 
 fn has_mail<G>(data: &RingRecord<G>) -> bool {
-    !data.remote.inbox.is_empty()
+    !data.inbox.is_empty()
 }
 
 /// The number of times that a record was leased for a moment and drained.
@@ -171,7 +165,7 @@ impl<R: Realm> RecordOwner<'_, R> {
     fn book(self, left: impl Fn(ChunkPtr)) {
         // SAFETY: this thread holds the record, as `RingEnv` demands, or no chunk names the record
         // and its inbox stays empty (H6).
-        let taken = unsafe { self.record.data().remote.inbox.take() };
+        let taken = unsafe { self.record.data().inbox.take() };
         for (chunk, word) in taken {
             // SAFETY: a chunk is not freed before its remote frees are booked (F3), so it satisfies
             // C1.
@@ -253,7 +247,7 @@ unsafe impl<R: Realm> RingEnv for RecordOwner<'_, R> {
         // SAFETY: the owner of a chunk is the record that it was created for, and records are never
         // freed (L3).
         let record = unsafe { &*record };
-        let inbox = &record.data().remote.inbox;
+        let inbox = &record.data().inbox;
         // SAFETY: the caller owned what `given` counts and gives it up, in a live chunk of that
         // record.
         let pushed = unsafe { inbox.give_back_add(chunk.as_non_null(), given.word()) };

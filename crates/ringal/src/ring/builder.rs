@@ -1,4 +1,4 @@
-//! The builder of a ring over the global heap.
+//! The settings of a ring over the global heap.
 
 #[cfg(not(ephemera_loom))]
 use core::alloc::Layout;
@@ -15,7 +15,7 @@ use crate::parked::PARKED;
 use crate::parked::ParkedStores;
 use crate::store::RingStorePtr;
 
-/// A builder for a [`RingAl`].
+/// The settings of a [`RingAl`].
 ///
 /// # Examples
 ///
@@ -37,7 +37,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Creates a builder for a store of `bytes` bytes, aligned to a cache line of 64.
+    /// Creates settings for a store of `bytes` bytes, aligned to a cache line of 64.
     pub const fn new(bytes: usize) -> Self {
         Self { bytes, align: LINE }
     }
@@ -53,8 +53,7 @@ impl Builder {
     /// Creates the ring, over the global heap.
     ///
     /// # Aborts
-    /// If the heap has no memory for the store, by a call of `handle_alloc_error`.
-    /// [`Builder::try_build`] returns an error instead.
+    /// Calls `handle_alloc_error` if [`Builder::try_build`] fails.
     #[cfg(not(ephemera_loom))]
     #[must_use]
     pub fn build(self) -> RingAl {

@@ -83,8 +83,7 @@ impl RingAl {
     /// `checked`, the size is rounded to 32, and the capacity is 64 less.
     ///
     /// # Aborts
-    /// If the heap has no memory for the store, by a call of `handle_alloc_error`.
-    /// [`RingAl::try_new`] returns an error instead.
+    /// Calls `handle_alloc_error` if [`RingAl::try_new`] fails.
     #[cfg(all(feature = "alloc", not(ephemera_loom)))]
     #[must_use]
     pub fn new(bytes: usize) -> Self {
@@ -96,7 +95,7 @@ impl RingAl {
     /// [`RingAl::fixed_aligned`] aligns any buffer.
     ///
     /// # Aborts
-    /// Like [`RingAl::new`].
+    /// As [`RingAl::new`].
     #[cfg(all(feature = "alloc", not(ephemera_loom)))]
     #[must_use]
     pub fn new_with_align(bytes: usize, align: usize) -> Self {
@@ -112,7 +111,7 @@ impl RingAl {
         Builder::new(bytes).try_build()
     }
 
-    /// Returns a builder for a ring over `bytes` bytes of the global heap.
+    /// Returns the settings of a ring over `bytes` bytes of the global heap.
     #[cfg(feature = "alloc")]
     pub const fn builder(bytes: usize) -> Builder {
         Builder::new(bytes)
@@ -247,7 +246,7 @@ impl RingAl {
             return RequestError::TooLarge { asked, capacity: self.capacity() };
         }
         let Stats { largest_free, bytes_live, .. } = self.stats();
-        RequestError::Exhausted { asked, largest_free, held: bytes_live }
+        RequestError::Exhausted { asked, largest_free, bytes_live }
     }
 }
 

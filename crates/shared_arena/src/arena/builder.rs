@@ -1,4 +1,4 @@
-//! Defines the settings for an arena.
+//! Defines the settings of an arena.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -32,7 +32,7 @@ pub trait Build: Sealed + Sized {
     fn from_builder(builder: Builder<Self>) -> Result<Self, Refused>;
 }
 
-/// Settings for an arena.
+/// The settings of an arena.
 ///
 /// # Examples
 ///
@@ -55,9 +55,16 @@ pub struct Builder<A> {
 
 impl<A: Build> Builder<A> {
     /// Creates settings without a limit and without capacity, with [`Trim::Idle`].
-    pub(crate) const fn new() -> Self {
+    pub const fn new() -> Self {
         let settings = ArenaSettings { limit: UNLIMITED, trims: true };
         Self { settings, capacity: 0, arena: PhantomData }
+    }
+
+    /// Sets the number of slots to allocate in advance, rounded up to whole pages. A number for
+    /// which the limit or the address space has no room is refused before anything is allocated.
+    pub const fn capacity(mut self, slots: usize) -> Self {
+        self.capacity = slots;
+        self
     }
 
     /// Sets the most bytes that the arena may hold from the global allocator: pages, counts of
@@ -65,13 +72,6 @@ impl<A: Build> Builder<A> {
     /// that the thread can reach. If that is not enough, it is refused.
     pub const fn limit(mut self, bytes: usize) -> Self {
         self.settings.limit = bytes;
-        self
-    }
-
-    /// Sets the number of slots to allocate in advance, rounded up to whole pages. A number for
-    /// which the limit or the address space has no room is refused before anything is allocated.
-    pub const fn capacity(mut self, slots: usize) -> Self {
-        self.capacity = slots;
         self
     }
 
@@ -100,6 +100,12 @@ impl<A: Build> Builder<A> {
     /// capacity.
     pub fn try_build(self) -> Result<A, Refused> {
         A::from_builder(self)
+    }
+}
+
+impl<A: Build> Default for Builder<A> {
+    fn default() -> Self {
+        Self::new()
     }
 }
 

@@ -25,7 +25,7 @@ macro_rules! arena_methods {
                 Self::builder().capacity(slots).build()
             }
 
-            /// Returns settings for an arena of this type.
+            /// Returns the settings of an arena of this type.
             pub const fn builder() -> Builder<Self> {
                 Builder::new()
             }

@@ -60,7 +60,6 @@ impl PageCounts {
     }
 
     /// Stores the page's array. Returns false if another thread was faster.
-    #[cfg(target_has_atomic = "ptr")]
     fn publish(&self, array: NonNull<Count>) -> bool {
         // ORDERING: Release. Pairs with the Acquire in `PageCounts::make`. Publishes: the array.
         const PUBLISH: Ordering = if cfg!(ephemera_weaken = "counts_publish_relaxed") {
@@ -71,13 +70,6 @@ impl PageCounts {
         // ORDERING: `PUBLISH`, and `SEE` if another thread was faster. Pairs with
         // `PageCounts::make`.
         self.0.compare_exchange(ptr::null_mut(), array.as_ptr(), PUBLISH, SEE).is_ok()
-    }
-
-    /// Without compare-and-swap, all types are for one thread.
-    #[cfg(not(target_has_atomic = "ptr"))]
-    fn publish(&self, array: NonNull<Count>) -> bool {
-        self.0.store(array.as_ptr(), Ordering::Relaxed);
-        true
     }
 
     /// Frees the array, if the page has one.

@@ -20,7 +20,6 @@ pub(crate) use parts::{Far, Near, NearPtr};
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-#[cfg(target_has_atomic = "64")]
 use ephemera_prim::foreign::Foreign;
 use ephemera_prim::poison::poison;
 use ephemera_prim::sync::{AtomicUsize, Ordering};
@@ -69,7 +68,7 @@ const SIZES: Sizes = Sizes {
     rare: size_of::<Rare>(),
 };
 
-#[cfg(all(not(ephemera_loom), target_pointer_width = "64", target_has_atomic = "64"))]
+#[cfg(all(not(ephemera_loom), target_pointer_width = "64"))]
 const _: () = assert!(SIZES.head == 64 && SIZES.near + SIZES.far + SIZES.rare == 48, "48 bytes a page");
 
 /// Carries the layout of the groups of values of type `T`.
@@ -197,7 +196,6 @@ impl PageGroupPtr {
 
     /// Takes slots off the count of a dropped arena's group. Returns whether they were the last:
     /// then no other thread touches the group.
-    #[cfg(all(feature = "std", target_has_atomic = "64"))]
     #[inline]
     pub(crate) fn count_down(self, slots: usize) -> bool {
         // ORDERING: AcqRel. Pairs with itself, in `PageGroupPtr::count_down`. Publishes: the end of
@@ -262,14 +260,12 @@ impl PageGroupPtr {
         unsafe { Self::around(near.as_non_null(), geometry.group) }
     }
 
-    #[cfg(target_has_atomic = "64")]
     #[inline]
     pub(crate) fn far(self, geometry: &ArenaGeometry, page: usize) -> NonNull<Far> {
         self.part(geometry.far, page)
     }
 
     /// Returns the page that this far part belongs to.
-    #[cfg(target_has_atomic = "64")]
     pub(crate) fn page_of_far(self, geometry: &ArenaGeometry, far: NonNull<Far>) -> usize {
         (far.addr().get() - self.0.addr().get() - geometry.far) / size_of::<Far>()
     }
@@ -277,20 +273,11 @@ impl PageGroupPtr {
     /// Returns the slots of a page that remote frees have freed and the owner has not booked. For
     /// statistics.
     pub(crate) fn unbooked(self, geometry: &ArenaGeometry, page: usize) -> u64 {
-        #[cfg(target_has_atomic = "64")]
-        {
-            let foreign = self.foreign(geometry, page);
-            foreign.touch();
-            foreign.unbooked()
-        }
-        #[cfg(not(target_has_atomic = "64"))]
-        {
-            let _ = (geometry, page);
-            0
-        }
+        let foreign = self.foreign(geometry, page);
+        foreign.touch();
+        foreign.unbooked()
     }
 
-    #[cfg(target_has_atomic = "64")]
     fn foreign(&self, geometry: &ArenaGeometry, page: usize) -> &Foreign<Far> {
         let far = self.far(geometry, page);
         // SAFETY: G1; a reference to the foreign words alone, which are atomics.
@@ -353,7 +340,6 @@ impl PageGroupPtr {
         unsafe { &(*self.as_ptr()).witness }.end();
         let pages = self.pages();
         for page in 0..pages {
-            #[cfg(target_has_atomic = "64")]
             self.foreign(geometry, page).end();
             // SAFETY: no slot of the page has a handle, and `make_counts` had the same arguments.
             unsafe { self.counts(geometry, page).release(account, geometry) };

@@ -3,7 +3,6 @@
 
 use core::ptr::NonNull;
 
-#[cfg(target_has_atomic = "64")]
 use ephemera_prim::foreign::{Foreign, ForeignHeader};
 #[cfg(ephemera_loom)]
 use ephemera_prim::witness::Witness;
@@ -88,23 +87,18 @@ impl NearPtr {
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Far {
-    #[cfg(target_has_atomic = "64")]
     pub(super) foreign: Foreign<Far>,
 }
 
 impl Far {
     /// Creates the part for a page without remote frees.
     pub(super) fn new() -> Self {
-        Self {
-            #[cfg(target_has_atomic = "64")]
-            foreign: Foreign::new(),
-        }
+        Self { foreign: Foreign::new() }
     }
 }
 
 // SAFETY: the field's address does not change while the page is live, and `&raw` makes no
 // reference.
-#[cfg(target_has_atomic = "64")]
 unsafe impl ForeignHeader for Far {
     #[inline]
     unsafe fn foreign(unit: NonNull<Self>) -> NonNull<Foreign<Self>> {

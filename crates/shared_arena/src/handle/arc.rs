@@ -1,101 +1,60 @@
 //! Defines the counted handle that threads share.
 
-use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use core::panic::{RefUnwindSafe, UnwindSafe};
-use core::ptr::NonNull;
 
 use super::sealed::Sealed;
 use super::weak::Weak;
-use crate::counts::Count;
-use crate::slot::count_of;
 
-/// A value in a [`SharedArena`](crate::SharedArena) or [`Arena`](crate::Arena) that several handles
-/// share, like an `Arc`.
-///
-/// The last handle drops the value, on any thread. Handles may outlive the arena. The counts lie
-/// beside the slots, in an array that a page gets at its first counted handle. More than
-/// 2<sup>31</sup> handles to one value abort the process.
-///
-/// # Examples
-///
-/// ```
-/// use shared_arena::{ArenaArc, SharedArena};
-///
-/// let arena = SharedArena::new();
-/// let text = arena.alloc_arc(String::from("shared"));
-/// let same = text.clone();
-/// let length = std::thread::spawn(move || same.len()).join().unwrap();
-/// assert_eq!(length, 6);
-/// assert_eq!(ArenaArc::try_unwrap(text).as_deref(), Ok("shared"));
-/// ```
-///
-/// The bounds of `Send` and `Sync` are those of `Arc`:
-///
-/// ```compile_fail,E0277
-/// # use shared_arena::ArenaArc;
-/// fn send<T: Send>() {}
-/// send::<ArenaArc<std::cell::Cell<u8>>>();
-/// ```
-///
-/// ```compile_fail,E0277
-/// # use shared_arena::ArenaArc;
-/// fn sync<T: Sync>() {}
-/// sync::<ArenaArc<std::sync::MutexGuard<'static, u8>>>();
-/// ```
-///
-/// # Invariant
-/// **H1** `place` is a slot of an arena for `T` with a value in it, and its counts include this
-/// handle.
-#[repr(transparent)]
-pub struct ArenaArc<T> {
-    place: NonNull<T>,
-    value: PhantomData<T>,
+handle! {
+    /// A value in a [`SharedArena`](crate::SharedArena) or [`Arena`](crate::Arena) that several
+    /// handles share, like an `Arc`.
+    ///
+    /// The last handle drops the value, on any thread. Handles may outlive the arena. The counts
+    /// lie beside the slots, in an array that a page gets at its first counted handle. More than
+    /// 2<sup>31</sup> handles to one value abort the process.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use shared_arena::{ArenaArc, SharedArena};
+    ///
+    /// let arena = SharedArena::new();
+    /// let text = arena.alloc_arc(String::from("shared"));
+    /// let same = text.clone();
+    /// let length = std::thread::spawn(move || same.len()).join().unwrap();
+    /// assert_eq!(length, 6);
+    /// assert_eq!(ArenaArc::try_unwrap(text).as_deref(), Ok("shared"));
+    /// ```
+    ///
+    /// The bounds of `Send` and `Sync` are those of `Arc`:
+    ///
+    /// ```compile_fail,E0277
+    /// # use shared_arena::ArenaArc;
+    /// fn send<T: Send>() {}
+    /// send::<ArenaArc<std::cell::Cell<u8>>>();
+    /// ```
+    ///
+    /// ```compile_fail,E0277
+    /// # use shared_arena::ArenaArc;
+    /// fn sync<T: Sync>() {}
+    /// sync::<ArenaArc<std::sync::MutexGuard<'static, u8>>>();
+    /// ```
+    ///
+    /// # Invariant
+    /// **H1** `place` is a slot of an arena for `T` with a value in it, and its counts include this
+    /// handle.
+    ArenaArc
 }
 
-as_value!(ArenaArc);
+counted!(ArenaArc);
 
 impl<T> ArenaArc<T> {
-    /// # Safety
-    /// H1: the counts of `place` include this handle.
-    #[inline]
-    pub(crate) unsafe fn adopt(place: NonNull<T>) -> Self {
-        Self { place, value: PhantomData }
-    }
-
-    /// Pins the value of a new handle.
-    #[inline]
-    pub(crate) fn pin_new(this: Self) -> core::pin::Pin<Self> {
-        // SAFETY: this is the only handle, so every later one is pinned too. The value stays in
-        // place until its destructor has run.
-        unsafe { core::pin::Pin::new_unchecked(this) }
-    }
-
-    #[inline]
-    fn count(&self) -> &Count {
-        // SAFETY: H1: the counts include this handle.
-        unsafe { count_of(self.place) }
-    }
-
-    /// Returns the number of handles that share the value at this moment, without [`Weak`] ones.
-    #[inline]
-    #[must_use]
-    pub fn strong_count(this: &Self) -> usize {
-        this.count().strong()
-    }
-
     /// Returns the number of [`Weak`] handles at this moment.
     #[inline]
     #[must_use]
     pub fn weak_count(this: &Self) -> usize {
         this.count().weak()
-    }
-
-    /// Returns whether both handles share one value.
-    #[inline]
-    #[must_use]
-    pub fn ptr_eq(this: &Self, other: &Self) -> bool {
-        this.place == other.place
     }
 
     /// Creates a handle that keeps the slot, but not the value in it.
@@ -148,28 +107,6 @@ impl<T> ArenaArc<T> {
         let _rest = unsafe { Weak::adopt(this.place) };
         // SAFETY: the slot has a value, which is read once: no strong handle can be made any more.
         Ok(unsafe { this.place.read() })
-    }
-
-    /// Returns the pointer to the value. The handle stays counted until [`ArenaArc::from_raw`].
-    #[inline]
-    #[must_use = "the handle stays counted until `from_raw` takes it back"]
-    pub fn into_raw(this: Self) -> *const T {
-        ManuallyDrop::new(this).place.as_ptr()
-    }
-
-    /// Takes back a handle from a pointer that [`ArenaArc::into_raw`] returned.
-    ///
-    /// # Safety
-    /// `value` is exactly the pointer that `into_raw` returned, and not one made from a reference
-    /// to the value. Each call of `into_raw` permits one call. This copy of the crate made the
-    /// handle, not that of a plugin or its host.
-    #[inline]
-    #[must_use]
-    pub unsafe fn from_raw(value: *const T) -> Self {
-        // SAFETY: the caller's pointer points to a slot, so it is not null.
-        let place = unsafe { NonNull::new_unchecked(value.cast_mut()) };
-        // SAFETY: H1: the handle that `into_raw` forgot is still counted.
-        unsafe { Self::adopt(place) }
     }
 
     /// Drops the value of the last strong handle, and then the weak count of all strong handles.

@@ -1,92 +1,52 @@
 //! Defines the counted handle for one thread.
 
-use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use core::panic::{RefUnwindSafe, UnwindSafe};
-use core::ptr::NonNull;
 
 use super::sealed::Sealed;
-use crate::counts::Count;
-use crate::slot::{ClaimedSlot, Either, count_of};
+use crate::slot::{ClaimedSlot, Either};
 
-/// A value in a [`Pool`](crate::Pool), `Arena` or `SharedArena` that several handles on one thread
-/// share, like an `Rc`.
-///
-/// The last handle drops the value. Handles may outlive the arena.
-///
-/// # Examples
-///
-/// ```
-/// use shared_arena::{ArenaRc, Pool};
-///
-/// let pool = Pool::new();
-/// let mut list = pool.alloc_rc(vec![1, 2]);
-/// let same = list.clone();
-/// ArenaRc::make_mut(&mut list, &pool).push(3);
-/// assert_eq!((list.len(), same.len()), (3, 2));
-/// ```
-///
-/// It stays on its thread:
-///
-/// ```compile_fail,E0277
-/// # use shared_arena::ArenaRc;
-/// fn send<T: Send>() {}
-/// send::<ArenaRc<u8>>();
-/// ```
-///
-/// ```compile_fail,E0277
-/// # use shared_arena::ArenaRc;
-/// fn sync<T: Sync>() {}
-/// sync::<ArenaRc<u8>>();
-/// ```
-///
-/// # Invariant
-/// **H1** `place` is a slot of an arena for `T` with a value in it, and its counts include this
-/// handle. All handles to it are on one thread.
-#[repr(transparent)]
-pub struct ArenaRc<T> {
-    place: NonNull<T>,
-    value: PhantomData<T>,
+handle! {
+    /// A value in a [`Pool`](crate::Pool), `Arena` or `SharedArena` that several handles on one
+    /// thread share, like an `Rc`.
+    ///
+    /// The last handle drops the value. Handles may outlive the arena.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use shared_arena::{ArenaRc, Pool};
+    ///
+    /// let pool = Pool::new();
+    /// let mut list = pool.alloc_rc(vec![1, 2]);
+    /// let same = list.clone();
+    /// ArenaRc::make_mut(&mut list, &pool).push(3);
+    /// assert_eq!((list.len(), same.len()), (3, 2));
+    /// ```
+    ///
+    /// It stays on its thread:
+    ///
+    /// ```compile_fail,E0277
+    /// # use shared_arena::ArenaRc;
+    /// fn send<T: Send>() {}
+    /// send::<ArenaRc<u8>>();
+    /// ```
+    ///
+    /// ```compile_fail,E0277
+    /// # use shared_arena::ArenaRc;
+    /// fn sync<T: Sync>() {}
+    /// sync::<ArenaRc<u8>>();
+    /// ```
+    ///
+    /// # Invariant
+    /// **H1** `place` is a slot of an arena for `T` with a value in it, and its counts include this
+    /// handle. All handles to it are on one thread.
+    ArenaRc
 }
 
-as_value!(ArenaRc);
+counted!(ArenaRc);
 
 impl<T> ArenaRc<T> {
-    /// # Safety
-    /// H1: the counts of `place` include this handle.
-    #[inline]
-    pub(crate) unsafe fn adopt(place: NonNull<T>) -> Self {
-        Self { place, value: PhantomData }
-    }
-
-    /// Pins the value of a new handle.
-    #[inline]
-    pub(crate) fn pin_new(this: Self) -> core::pin::Pin<Self> {
-        // SAFETY: this is the only handle, so every later one is pinned too. The value stays in
-        // place until its destructor has run.
-        unsafe { core::pin::Pin::new_unchecked(this) }
-    }
-
-    #[inline]
-    fn count(&self) -> &Count {
-        // SAFETY: H1: the counts include this handle.
-        unsafe { count_of(self.place) }
-    }
-
-    /// Returns the number of handles that share the value.
-    #[inline]
-    #[must_use]
-    pub fn strong_count(this: &Self) -> usize {
-        this.count().strong()
-    }
-
-    /// Returns whether both handles share one value.
-    #[inline]
-    #[must_use]
-    pub fn ptr_eq(this: &Self, other: &Self) -> bool {
-        this.place == other.place
-    }
-
     /// Returns a mutable reference to the value if no other handle shares it.
     #[inline]
     pub fn get_mut(this: &mut Self) -> Option<&mut T> {
@@ -128,28 +88,6 @@ impl<T> ArenaRc<T> {
         let value = unsafe { place.read() };
         drop(slot);
         Ok(value)
-    }
-
-    /// Returns the pointer to the value. The handle stays counted until [`ArenaRc::from_raw`].
-    #[inline]
-    #[must_use = "the handle stays counted until `from_raw` takes it back"]
-    pub fn into_raw(this: Self) -> *const T {
-        ManuallyDrop::new(this).place.as_ptr()
-    }
-
-    /// Takes back a handle from a pointer that [`ArenaRc::into_raw`] returned.
-    ///
-    /// # Safety
-    /// `value` is exactly the pointer that `into_raw` returned, and not one made from a reference
-    /// to the value. The call is on the thread of that handle. Each call of `into_raw` permits one
-    /// call. This copy of the crate made the handle, not that of a plugin or its host.
-    #[inline]
-    #[must_use]
-    pub unsafe fn from_raw(value: *const T) -> Self {
-        // SAFETY: the caller's pointer points to a slot, so it is not null.
-        let place = unsafe { NonNull::new_unchecked(value.cast_mut()) };
-        // SAFETY: H1: the handle that `into_raw` forgot is still counted.
-        unsafe { Self::adopt(place) }
     }
 
     /// Drops the value of the last handle, and frees the slot.

@@ -64,14 +64,10 @@ macro_rules! as_value {
     };
 }
 
-/// A handle that owns its slot alone.
-macro_rules! boxed {
-    ($(#[$meta:meta])* $name:ident, $home:ty) => {
+/// A handle that dereferences to its value, and its way through a raw pointer.
+macro_rules! handle {
+    ($(#[$meta:meta])* $name:ident) => {
         $(#[$meta])*
-        ///
-        /// # Invariant
-        /// **H1** `place` is a slot of an arena for `T` with a value in it, and only this handle
-        /// has it.
         #[repr(transparent)]
         pub struct $name<T> {
             place: core::ptr::NonNull<T>,
@@ -88,6 +84,82 @@ macro_rules! boxed {
                 Self { place, value: core::marker::PhantomData }
             }
 
+            /// Returns the pointer to the value. The handle is not dropped, and keeps its value
+            /// until
+            #[doc = concat!("[`", stringify!($name), "::from_raw`].")]
+            #[inline]
+            #[must_use = "the handle is never dropped unless `from_raw` takes it back"]
+            pub fn into_raw(this: Self) -> core::ptr::NonNull<T> {
+                core::mem::ManuallyDrop::new(this).place
+            }
+
+            /// Takes back a handle from a pointer that
+            #[doc = concat!("[`", stringify!($name), "::into_raw`] returned.")]
+            ///
+            /// # Safety
+            /// `value` is exactly the pointer that `into_raw` returned. A pointer made from a
+            /// reference to the value may only access the value, so it is not enough. The pointer
+            /// came from a handle of this type, and the call is on a thread that may have the
+            /// handle. Each call of `into_raw` permits one call. This copy of the crate made the
+            /// handle, not that of a plugin or its host.
+            #[inline]
+            #[must_use]
+            pub unsafe fn from_raw(value: core::ptr::NonNull<T>) -> Self {
+                // SAFETY: H1 holds for the handle that `into_raw` forgot.
+                unsafe { Self::adopt(value) }
+            }
+        }
+    };
+}
+
+/// The methods that the two counted handles share.
+macro_rules! counted {
+    ($name:ident) => {
+        impl<T> $name<T> {
+            /// Pins the value of a new handle.
+            #[inline]
+            pub(crate) fn pin_new(this: Self) -> core::pin::Pin<Self> {
+                // SAFETY: this is the only handle, so every later one is pinned too. The value
+                // stays in place until its destructor has run.
+                unsafe { core::pin::Pin::new_unchecked(this) }
+            }
+
+            #[inline]
+            fn count(&self) -> &crate::counts::Count {
+                // SAFETY: H1: the counts include this handle.
+                unsafe { crate::slot::count_of(self.place) }
+            }
+
+            /// Returns the number of strong handles to the value at this moment.
+            #[inline]
+            #[must_use]
+            pub fn strong_count(this: &Self) -> usize {
+                this.count().strong()
+            }
+
+            /// Returns whether both handles share one value.
+            #[inline]
+            #[must_use]
+            pub fn ptr_eq(this: &Self, other: &Self) -> bool {
+                this.place == other.place
+            }
+        }
+    };
+}
+
+/// A handle that owns its slot alone.
+macro_rules! boxed {
+    ($(#[$meta:meta])* $name:ident, $home:ty) => {
+        handle! {
+            $(#[$meta])*
+            ///
+            /// # Invariant
+            /// **H1** `place` is a slot of an arena for `T` with a value in it, and only this
+            ///   handle has it.
+            $name
+        }
+
+        impl<T> $name<T> {
             /// Returns a guard that frees the slot, without dropping the value.
             #[inline]
             fn into_slot(this: Self) -> crate::slot::ClaimedSlot<T, $home> {
@@ -106,32 +178,6 @@ macro_rules! boxed {
                 let value = unsafe { place.read() };
                 drop(slot);
                 value
-            }
-
-            /// Returns the pointer to the value. The value stays in its slot until
-            #[doc = concat!("[`", stringify!($name), "::from_raw`].")]
-            #[inline]
-            #[must_use = "the value is never dropped unless `from_raw` takes it back"]
-            pub fn into_raw(this: Self) -> *mut T {
-                core::mem::ManuallyDrop::new(this).place.as_ptr()
-            }
-
-            /// Takes back a handle from a pointer that
-            #[doc = concat!("[`", stringify!($name), "::into_raw`] returned.")]
-            ///
-            /// # Safety
-            /// `value` is exactly the pointer that `into_raw` returned. A pointer made from a
-            /// reference to the value may only access the value, so it is not enough. The pointer
-            /// came from a handle of this type, and the call is on a thread that may have the
-            /// handle. Each call of `into_raw` permits one call. This copy of the crate made the
-            /// handle, not that of a plugin or its host.
-            #[inline]
-            #[must_use]
-            pub unsafe fn from_raw(value: *mut T) -> Self {
-                // SAFETY: the caller's pointer points to a slot, so it is not null.
-                let place = unsafe { core::ptr::NonNull::new_unchecked(value) };
-                // SAFETY: H1: the handle that `into_raw` forgot owned the slot.
-                unsafe { Self::adopt(place) }
             }
 
             /// Pins the value. It does not move with its handle, and its slot is not reused before

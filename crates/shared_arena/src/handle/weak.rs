@@ -66,8 +66,8 @@ impl<T> Weak<T> {
 
     /// Returns the pointer to the slot. The handle stays counted until [`Weak::from_raw`].
     #[must_use = "the handle stays counted until `from_raw` takes it back"]
-    pub fn into_raw(self) -> *const T {
-        ManuallyDrop::new(self).place.as_ptr()
+    pub fn into_raw(self) -> NonNull<T> {
+        ManuallyDrop::new(self).place
     }
 
     /// Takes back a handle from a pointer that [`Weak::into_raw`] returned.
@@ -76,11 +76,9 @@ impl<T> Weak<T> {
     /// `value` is exactly the pointer that `into_raw` returned. Each call of `into_raw` permits one
     /// call. This copy of the crate made the handle, not that of a plugin or its host.
     #[must_use]
-    pub unsafe fn from_raw(value: *const T) -> Self {
-        // SAFETY: the caller's pointer points to a slot, so it is not null.
-        let place = unsafe { NonNull::new_unchecked(value.cast_mut()) };
+    pub unsafe fn from_raw(value: NonNull<T>) -> Self {
         // SAFETY: H2: the handle that `into_raw` forgot is still counted.
-        unsafe { Self::adopt(place) }
+        unsafe { Self::adopt(value) }
     }
 }
 

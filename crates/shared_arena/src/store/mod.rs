@@ -17,6 +17,7 @@ use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::AtomicU8;
 
+use crossbeam_utils::Backoff;
 use ephemera_prim::epoch::Epoch;
 use ephemera_prim::gate::{Gate, Pass};
 use ephemera_prim::sync::{AtomicUsize, Ordering};
@@ -164,12 +165,12 @@ impl ArenaStore {
 
     /// Does the same with a longer wait.
     pub(crate) fn enter_patiently(&self) -> Option<Pass<'_>> {
+        let backoff = Backoff::new();
         for _ in 0..PATIENCE {
             if let Some(pass) = self.gate.enter() {
                 return Some(pass);
             }
-            #[cfg(all(feature = "std", not(ephemera_loom)))]
-            std::thread::yield_now();
+            backoff.snooze();
         }
         None
     }
@@ -371,7 +372,6 @@ impl ArenaStore {
 }
 
 /// Takes `parts` off the count, and returns whether nothing is left.
-#[cfg(target_has_atomic = "ptr")]
 fn take_off(left: &AtomicUsize, parts: usize) -> bool {
     // ORDERING: AcqRel. Pairs with itself, in `take_off`. Publishes: the end of use of the store,
     // to the thread that frees it.
@@ -379,12 +379,4 @@ fn take_off(left: &AtomicUsize, parts: usize) -> bool {
         if cfg!(ephemera_weaken = "arena_left_relaxed") { Ordering::Relaxed } else { Ordering::AcqRel };
     // ORDERING: `PART`. Pairs with `take_off`.
     left.fetch_sub(parts, PART) == parts
-}
-
-/// Without compare-and-swap, all types are for one thread.
-#[cfg(not(target_has_atomic = "ptr"))]
-fn take_off(left: &AtomicUsize, parts: usize) -> bool {
-    let rest = left.load(Ordering::Relaxed) - parts;
-    left.store(rest, Ordering::Relaxed);
-    rest == 0
 }

@@ -212,20 +212,12 @@ const SEE: Ordering =
     if cfg!(ephemera_weaken = "segment_see_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
 /// Gives the store a segment. If another thread was faster, returns that thread's segment.
-#[cfg(target_has_atomic = "ptr")]
 fn publish(head: &AtomicPtr<SegmentCell>, segment: *mut SegmentCell) -> Result<(), *mut SegmentCell> {
     // ORDERING: Release. Pairs with the Acquire in `Segments::shard`. Publishes: the segment.
     const PUBLISH: Ordering =
         if cfg!(ephemera_weaken = "segment_publish_relaxed") { Ordering::Relaxed } else { Ordering::Release };
     // ORDERING: `PUBLISH`, and `SEE` where another thread was first. Pairs with `Segments::shard`.
     head.compare_exchange(ptr::null_mut(), segment, PUBLISH, SEE).map(drop)
-}
-
-/// Without compare-and-swap, all types are for one thread.
-#[cfg(not(target_has_atomic = "ptr"))]
-fn publish(head: &AtomicPtr<SegmentCell>, segment: *mut SegmentCell) -> Result<(), *mut SegmentCell> {
-    head.store(segment, Ordering::Relaxed);
-    Ok(())
 }
 
 #[cfg(test)]

@@ -112,6 +112,16 @@ impl<T: Pooled> PooledBox<T> {
         Self::try_make(value)
     }
 
+    /// Allocates a slot like [`PooledBox::new_with`].
+    ///
+    /// # Errors
+    /// [`TryAllocError`], with `init`, if the limit would be exceeded, or if the global heap
+    /// refuses.
+    #[inline]
+    pub fn try_new_with<F: FnOnce() -> T>(init: F) -> Result<Self, TryAllocError<F, T>> {
+        Self::try_make_with(init)
+    }
+
     /// Creates a pinned box.
     ///
     /// # Aborts
@@ -180,6 +190,15 @@ impl<T, P: PoolOf<T>> PooledBox<T, P> {
         Self::try_make(value)
     }
 
+    /// Does what [`PooledBox::try_new_with`] does, in the pool of a tag.
+    ///
+    /// # Errors
+    /// As [`PooledBox::try_new_with`].
+    #[inline]
+    pub fn try_new_with_in<F: FnOnce() -> T>(init: F, _: P) -> Result<Self, TryAllocError<F, T>> {
+        Self::try_make_with(init)
+    }
+
     /// Does what [`PooledBox::pin`] does, in the pool of a tag.
     #[inline]
     #[must_use]
@@ -207,7 +226,23 @@ impl<T, P: PoolOf<T>> PooledBox<T, P> {
 
     #[inline]
     fn make_with(init: impl FnOnce() -> T) -> Self {
-        let Ok(slot) = pools::allocate::<T, P>() else { handle_alloc_error(Layout::new::<T>()) };
+        match pools::allocate::<T, P>() {
+            Ok(slot) => Self::fill_with(slot, init),
+            Err(AllocError) => handle_alloc_error(Layout::new::<T>()),
+        }
+    }
+
+    #[inline]
+    fn try_make_with<F: FnOnce() -> T>(init: F) -> Result<Self, TryAllocError<F, T>> {
+        match pools::allocate::<T, P>() {
+            Ok(slot) => Ok(Self::fill_with(slot, init)),
+            Err(AllocError) => Err(TryAllocError::new(init)),
+        }
+    }
+
+    /// Stores the result of `init` in a fresh slot.
+    #[inline]
+    fn fill_with(slot: NonNull<T>, init: impl FnOnce() -> T) -> Self {
         let end = SlotGuard::<MaybeUninit<T>, P> { value: slot.cast(), pool: PhantomData };
         let value = init();
         mem::forget(end);

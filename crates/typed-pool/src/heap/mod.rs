@@ -70,6 +70,8 @@ pub(crate) struct UnitHeap {
     keep: Cell<usize>,
     given_back: Cell<usize>,
     units_len: Cell<usize>,
+    /// The number of slots of all units.
+    slots_len: Cell<usize>,
     chunk_len: ChunkLen,
     units: UnitList<Unit>,
     /// The number of full units that scrapes have visited.
@@ -98,6 +100,7 @@ impl UnitHeap {
                 keep: Cell::new(spec.kept()),
                 given_back: Cell::new(0),
                 units_len: Cell::new(0),
+                slots_len: Cell::new(0),
                 chunk_len,
                 units: UnitList::new(),
                 #[cfg(test)]
@@ -119,6 +122,20 @@ impl UnitHeap {
     pub(crate) fn walk(&self, mut visit: impl FnMut(UnitPtr)) -> bool {
         // SAFETY: U1: a unit is not freed while it is visited (W2).
         self.units.walk(|unit| visit(unsafe { UnitPtr::new(unit) }))
+    }
+
+    /// Returns the number of slots of all units. Only the owner calls this.
+    pub(crate) fn slots_len(&self) -> usize {
+        self.slots_len.get()
+    }
+
+    /// Returns whether no slot is live. Only the owner calls this, and no remote free is unbooked.
+    ///
+    /// A unit other than the front is among the empties exactly if it has no live slot (H8).
+    pub(crate) fn is_empty(&self) -> bool {
+        let front = self.front();
+        let others = self.units_len.get() - self.empties_len.get() - usize::from(front.is_some());
+        others == 0 && front.is_none_or(|unit| self.free_in_front() == unit.slots())
     }
 
     /// Returns the layout of its slots in their units.

@@ -171,6 +171,7 @@ fn acquire_under<E: PoolEnv>(env: E, limit: Limit, slots: usize) -> Result<UnitP
     // SAFETY: the caller owns the heap (H1), and the unit is new, so it is on no list yet (H6).
     unsafe { heap.units.add(unit.as_non_null()) };
     heap.units_len.set(heap.units_len.get() + 1);
+    heap.slots_len.set(heap.slots_len.get() + slots);
     Ok(unit)
 }
 
@@ -231,6 +232,7 @@ fn give_back<E: PoolEnv>(env: E, unit: UnitPtr, remove: Remove) -> bool {
         return false;
     }
     heap.units_len.set(heap.units_len.get() - 1);
+    heap.slots_len.set(heap.slots_len.get() - unit.slots());
     heap.given_back.set(heap.given_back.get() + 1);
     let layout = heap.spec.layout(unit.slots());
     // Releases the bytes after the deallocation: another thread may request them at once.

@@ -216,13 +216,32 @@ impl<T, A: Allocator> TypedPool<T, A> {
     #[inline]
     pub fn alloc_with(&self, init: impl FnOnce() -> T) -> TypedBox<'_, T, A> {
         match self.allocate() {
-            Ok(slot) => {
-                let claim = handle::Claim::new(self, slot);
-                let value = init();
-                self.fill(claim.keep(), value)
-            }
+            Ok(slot) => self.fill_with(slot, init),
             Err(AllocError) => no_memory(Self::LAYOUT),
         }
+    }
+
+    /// Allocates a slot like [`TypedPool::alloc_with`].
+    ///
+    /// # Errors
+    /// [`TryAllocError`], with `init`, if the limit would be exceeded, or if the backing allocator
+    /// refuses.
+    #[inline]
+    pub fn try_alloc_with<F: FnOnce() -> T>(
+        &self,
+        init: F,
+    ) -> Result<TypedBox<'_, T, A>, TryAllocError<F, T>> {
+        match self.allocate() {
+            Ok(slot) => Ok(self.fill_with(slot, init)),
+            Err(AllocError) => Err(TryAllocError::new(init)),
+        }
+    }
+
+    #[inline]
+    fn fill_with(&self, slot: NonNull<T>, init: impl FnOnce() -> T) -> TypedBox<'_, T, A> {
+        let claim = handle::Claim::new(self, slot);
+        let value = init();
+        self.fill(claim.keep(), value)
     }
 
     #[inline]
@@ -292,23 +311,25 @@ impl<T, A: Allocator> TypedPool<T, A> {
         unsafe { TypedBox::new(self, slot) }
     }
 
-    /// Returns the number of live values, including raw slots. Walks the units.
+    /// Returns the number of live values, including raw slots. Walks the units, because an
+    /// allocation or a free counts nothing that all units share.
     #[must_use]
     pub fn len(&self) -> usize {
         self.stats().slots_live + self.loose.get()
     }
 
-    /// Returns whether no value is live.
+    /// Returns whether no value is live, in constant time: it counts the free slots of one unit at
+    /// most.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.loose.get() == 0 && self.heap.is_empty()
     }
 
-    /// Returns the number of values for which the pool holds memory, including live ones. Walks the
-    /// units. For values without units, this is the number of live ones.
+    /// Returns the number of values for which the pool holds memory, including live ones, in
+    /// constant time. For values without units, this is the number of live ones.
     #[must_use]
     pub fn capacity(&self) -> usize {
-        self.stats().slots + self.loose.get()
+        self.heap.slots_len() + self.loose.get()
     }
 
     /// Returns the bytes that this pool holds, and the slots that are live.

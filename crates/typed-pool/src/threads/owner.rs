@@ -76,7 +76,7 @@ unsafe impl PoolEnv for HeapOwner<'_> {
 
     fn mail(self) -> impl Iterator<Item = (SlotGroupPtr, u64)> {
         // SAFETY: this thread holds the record (the invariant of `HeapOwner`).
-        let taken = unsafe { self.heap.remote.inbox.take() };
+        let taken = unsafe { self.heap.inbox.take() };
         // SAFETY: U1: the inbox is this heap's, so the groups are too. A unit whose frees are not
         // all booked is not freed (F3).
         taken.map(move |(group, given)| (unsafe { SlotGroupPtr::new(group, self.heap().spec().unit) }, given))
@@ -205,14 +205,14 @@ fn collect_rest(record: &Record<PoolRecord>) {
 
 /// Returns whether the inbox of any heap holds a group.
 fn has_mail(data: &PoolRecord) -> bool {
-    Heaps::of_data(data).flat_map(Heaps::all).any(|heap| !heap.remote.inbox.is_empty())
+    Heaps::of_data(data).flat_map(Heaps::all).any(|heap| !heap.inbox.is_empty())
 }
 
 /// Drains the inboxes of a record that this thread leases only for that. Its units with live slots
 /// become abandoned, because no other thread serves them.
 fn drain(record: &Record<PoolRecord>) {
     for heap in Heaps::of_record(record).flat_map(Heaps::all) {
-        if !heap.remote.inbox.is_empty() {
+        if !heap.inbox.is_empty() {
             #[cfg(all(test, not(ephemera_loom)))]
             heap.drains.add(1);
             if !heap::abandon::drain(HeapOwner { heap }) {
@@ -263,7 +263,7 @@ unsafe fn give_to_owner(unit: UnitPtr, block: NonNull<u8>) {
     let heap = unsafe { &*unit.owner().cast::<ThreadHeap>() };
     let (group, bit) = unit.group_of(block);
     // SAFETY: the caller frees a live slot of this heap, so no other free sets its bit.
-    let pushed = unsafe { heap.remote.inbox.give_back_bits(group.as_non_null(), bit) };
+    let pushed = unsafe { heap.inbox.give_back_bits(group.as_non_null(), bit) };
     if pushed && heap.record().is_free() && !cfg!(ephemera_weaken = "push_without_a_look") {
         // No thread drains that inbox before one leases the record, and no thread needs its empty
         // units.

@@ -4,6 +4,7 @@ use core::alloc::Layout;
 use core::marker::PhantomData;
 use core::ptr;
 
+use crossbeam_utils::CachePadded;
 use ephemera_prim::foreign::Inbox;
 use ephemera_prim::pages;
 use ephemera_prim::record::Record;
@@ -67,14 +68,8 @@ pub(crate) struct ThreadHeap {
     /// The number of times that a thread leased the record to drain this heap.
     #[cfg(all(test, not(ephemera_loom)))]
     pub(super) drains: OwnerUsize,
-    pub(super) remote: HeapInbox,
-}
-
-/// The inbox has its own cache line, because other threads push to it while the owner allocates.
-#[derive(Debug)]
-#[repr(C, align(64))]
-pub(super) struct HeapInbox {
-    pub(super) inbox: Inbox<SlotGroup>,
+    /// On a cache line of its own, because other threads push here while the owner allocates.
+    pub(super) inbox: CachePadded<Inbox<SlotGroup>>,
 }
 
 // SAFETY: only the owner uses the cells (H1). There is one owner at a time, ordered after the last
@@ -95,7 +90,7 @@ impl ThreadHeap {
                 tally: LargeTally::new(),
                 #[cfg(all(test, not(ephemera_loom)))]
                 drains: OwnerUsize::new(0),
-                remote: HeapInbox { inbox: Inbox::new() },
+                inbox: CachePadded::new(Inbox::new()),
             }
         }
     }

@@ -201,7 +201,7 @@ fn refused_growth_keeps_the_written_bytes() {
     assert!(growing.try_reserve(20 * SMALL).is_err());
     assert_eq!(growing.finalize(), [7; SMALL]);
     guards_are_in_order(&ring);
-    assert_eq!(ring.stats().free_bytes, 4 * region_of(SMALL));
+    assert_eq!(ring.stats().bytes_free, 4 * region_of(SMALL));
     drop(held);
     assert!(ring.fixed(ring.capacity()).is_some());
 }
