@@ -142,8 +142,8 @@ pub mod __private {
     pub use ephemera_prim::impl_allocator;
 
     pub use crate::alloc::{
-        allocate, allocate_zeroed, deallocate, grow, or_null, reallocate, set_limit, shrink, stats, trim,
-        trim_all,
+        allocate, allocate_zeroed, deallocate, grow, has_class, or_null, reallocate, set_limit, shrink,
+        stats, stride_of_slot, trim, trim_all,
     };
     pub use crate::boxed::typed;
     pub use crate::threads::{Family, FamilyCell};

@@ -13,6 +13,7 @@ use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use super::{budget, os};
+use crate::sync::push;
 
 /// The number of freed mappings that are kept.
 const SLOTS: usize = 16;
@@ -172,17 +173,11 @@ unsafe fn unmap(block: NonNull<u8>, len: usize) {
     let stuck = block.cast::<Stuck>();
     // SAFETY: a mapping is longer than a `Stuck` and aligned for it, and nothing else uses it.
     unsafe { stuck.write(Stuck { next: ptr::null_mut(), len }) };
-    let mut head = STUCK.load(Ordering::Relaxed);
-    loop {
+    // ORDERING: Release. Pairs with the Acquire in `retry_stuck`. Publishes: the first bytes.
+    push(&STUCK, stuck.as_ptr(), None, Ordering::Release, |below| {
         // SAFETY: no other thread knows this mapping yet.
-        unsafe { (*stuck.as_ptr()).next = head };
-        let new = stuck.as_ptr();
-        // ORDERING: Release. Pairs with the Acquire in `retry_stuck`. Publishes: the first bytes.
-        match STUCK.compare_exchange_weak(head, new, Ordering::Release, Ordering::Relaxed) {
-            Ok(_) => return,
-            Err(now) => head = now,
-        }
-    }
+        unsafe { (*stuck.as_ptr()).next = below };
+    });
 }
 
 /// Tries to unmap the mappings that the operating system refused to unmap, until it refuses again.

@@ -92,6 +92,21 @@ pub fn permanent(layout: Layout) -> Result<NonNull<u8>, AllocError> {
     fallback::permanent(layout)
 }
 
+/// The smallest and the largest span.
+#[cfg(ephemera_pages)]
+pub use table::{SPAN_MAX, SPAN_MIN};
+
+/// Returns the start and the length of the span that has this address, if there is one. If no
+/// thread owns that span, the answer is out of date at once.
+#[cfg(ephemera_pages)]
+#[inline]
+#[must_use]
+pub fn span_of(block: NonNull<u8>) -> Option<(NonNull<u8>, usize)> {
+    // SAFETY: only the words of the superblock are read, which are never freed.
+    let span = unsafe { table::Span::at(block) }?;
+    Some((span.start(), span.len()))
+}
+
 /// Returns the pages of all freed blocks to the operating system.
 pub fn purge() {
     #[cfg(ephemera_pages)]

@@ -16,9 +16,10 @@ use super::{budget, map, os, permanent};
 
 /// The number of span sizes.
 pub(super) const ORDERS: usize = 6;
-/// The smallest and the largest span.
-pub(super) const SPAN_MIN: usize = 32 << 10;
-pub(super) const SPAN_MAX: usize = SPAN_MIN << (ORDERS - 1);
+/// The smallest span.
+pub const SPAN_MIN: usize = 32 << 10;
+/// The largest span.
+pub const SPAN_MAX: usize = SPAN_MIN << (ORDERS - 1);
 
 /// The largest superblock.
 const SUPERBLOCK_MAX: usize = 8 << 20;

@@ -13,7 +13,7 @@ use super::route::{allocate_in, relocate, shrink_at_the_limit, shrink_in_place, 
 use crate::class;
 use crate::heap;
 use crate::threads::{self, Family, FamilyCell};
-use crate::unit::Reach;
+use crate::unit::{Reach, UnitPtr};
 
 type CellKey = &'static LocalKey<FamilyCell>;
 
@@ -124,4 +124,28 @@ pub(super) unsafe fn shrink(
             Err(AllocError) => unsafe { shrink_at_the_limit(cell, family, block, (old, new)) },
         },
     }
+}
+
+/// Returns whether blocks of this layout are slots.
+#[inline]
+#[must_use]
+pub const fn has_class(layout: Layout) -> bool {
+    class::any(layout).is_some()
+}
+
+/// Returns the stride of the slots in a unit, if `block` is one of its slots.
+///
+/// # Safety
+/// A unit of a pooled allocator starts at `unit`, and has a live slot.
+#[inline]
+#[must_use]
+pub unsafe fn stride_of_slot(block: NonNull<u8>, unit: NonNull<u8>) -> Option<usize> {
+    // SAFETY: the caller passes a unit with a live slot, which is not freed (H4).
+    let unit = unsafe { UnitPtr::new(unit.cast()) };
+    // SAFETY: T1: a unit's owner word names its heap, which is never freed.
+    let spec = unsafe { threads::spec_of(unit) };
+    let offset = block.addr().get() & (spec.unit - 1);
+    let distance = offset.checked_sub(spec.first(unit.slots()))?;
+    let is_slot = distance % spec.stride == 0 && offset < spec.end(unit.slots());
+    is_slot.then_some(spec.stride)
 }

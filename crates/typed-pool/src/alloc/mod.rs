@@ -7,6 +7,7 @@ mod medium;
 mod route;
 
 pub use global::{or_null, reallocate};
+pub use medium::{has_class, stride_of_slot};
 pub use route::{allocate, allocate_zeroed, deallocate, grow, shrink, stats, trim_all};
 pub use route::{set_limit, trim};
 
