@@ -102,7 +102,11 @@ impl UnitSpec {
     /// Returns the number of empty units that a heap keeps at most, however often it needed units
     /// that it had freed.
     pub(crate) const fn kept_at_most(self) -> usize {
-        if self.shared { KEPT_MOST / self.unit } else { usize::MAX }
+        if self.shared && !cfg!(ephemera_weaken = "kept_without_bound") {
+            KEPT_MOST / self.unit
+        } else {
+            usize::MAX
+        }
     }
 
     /// Returns the offset of the first slot in a unit of `slots` slots.

@@ -62,13 +62,15 @@ fn bound() -> usize {
 
 /// Returns whether the cache has room for this number of bytes more.
 pub(super) fn has_room(bytes: usize) -> bool {
-    CACHED.load(Ordering::Relaxed).saturating_add(bytes) <= bound()
+    let sum = CACHED.load(Ordering::Relaxed).saturating_add(bytes);
+    sum <= bound() || cfg!(ephemera_weaken = "cache_without_bound")
 }
 
 /// Counts an event, and returns whether it is one after which something cached leaves.
 pub(super) fn event() -> bool {
     let events = EVENTS.fetch_add(1, Ordering::Relaxed);
-    events % DECAY == DECAY - 1 && CACHED.load(Ordering::Relaxed) != 0
+    let is_due = events % DECAY == DECAY - 1 && !cfg!(ephemera_weaken = "cache_never_decays");
+    is_due && CACHED.load(Ordering::Relaxed) != 0
 }
 
 /// Returns the bytes in use, cached and mapped.

@@ -10,7 +10,7 @@
 //! are purged, and it goes to a list; later frees try again.
 
 use core::ptr::{self, NonNull};
-use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 use super::{budget, os};
 use crate::sync::push;
@@ -36,6 +36,12 @@ static OLDEST: AtomicUsize = AtomicUsize::new(0);
 
 /// The first of the mappings that the operating system refused to unmap.
 static STUCK: AtomicPtr<Stuck> = AtomicPtr::new(ptr::null_mut());
+
+/// Whether a thread takes mappings from that list.
+static RETRYING: AtomicBool = AtomicBool::new(false);
+
+/// The number of mappings of that list that a free tries to unmap.
+const RETRIES: usize = 2;
 
 /// The first bytes of a mapping that the operating system refused to unmap.
 struct Stuck {
@@ -180,19 +186,38 @@ unsafe fn unmap(block: NonNull<u8>, len: usize) {
     });
 }
 
-/// Tries to unmap the mappings that the operating system refused to unmap, until it refuses again.
+/// Tries to unmap a few of the mappings that the operating system refused to unmap.
+///
+/// Only one thread at a time takes mappings from the list, so none returns to it between the two
+/// accesses of an exchange. In a child that was forked meanwhile, the list stays as it is.
 fn retry_stuck() {
-    if STUCK.load(Ordering::Relaxed).is_null() {
+    // ORDERING: Acquire. Pairs with the Release in `retry_stuck`: the last such thread has
+    // finished.
+    if STUCK.load(Ordering::Relaxed).is_null() || RETRYING.swap(true, Ordering::Acquire) {
         return;
     }
-    // ORDERING: Acquire. Pairs with the Release in `unmap`.
-    let mut at = STUCK.swap(ptr::null_mut(), Ordering::Acquire);
-    while let Some(stuck) = NonNull::new(at) {
-        // SAFETY: this thread took the whole list, whose mappings nobody else uses.
-        let Stuck { next, len } = unsafe { stuck.read() };
+    for _ in 0..RETRIES {
+        let Some((block, len)) = pop_stuck() else { break };
         // SAFETY: nothing uses the mapping any more, and it is in no slot. If it is refused again,
         // it returns to the list.
-        unsafe { unmap(stuck.cast(), len) };
-        at = next;
+        unsafe { unmap(block, len) };
+    }
+    // ORDERING: Release. Pairs with the Acquire in `retry_stuck`. Publishes: the list as it is now.
+    RETRYING.store(false, Ordering::Release);
+}
+
+/// Takes the first mapping from the list. Only the thread that set `RETRYING` calls this.
+fn pop_stuck() -> Option<(NonNull<u8>, usize)> {
+    // ORDERING: Acquire. Pairs with the Release in `unmap`.
+    let mut stuck = NonNull::new(STUCK.load(Ordering::Acquire))?;
+    loop {
+        // SAFETY: this thread alone takes mappings from the list, and their first bytes are
+        // complete.
+        let Stuck { next, len } = unsafe { stuck.read() };
+        // ORDERING: Acquire. Pairs with the Release in `unmap`.
+        match STUCK.compare_exchange(stuck.as_ptr(), next, Ordering::Acquire, Ordering::Acquire) {
+            Ok(_) => return Some((stuck.cast(), len)),
+            Err(now) => stuck = NonNull::new(now)?,
+        }
     }
 }

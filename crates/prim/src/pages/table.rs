@@ -232,7 +232,12 @@ impl Span {
     pub(super) unsafe fn at(block: NonNull<u8>) -> Option<Self> {
         // SAFETY: entries name the words of superblocks, which are never freed (G4).
         let home: &'static Home = unsafe { map::find(block.addr().get())?.as_ref() };
-        let distance = block.addr().get() - home.superblock.base().addr();
+        let base = home.superblock.base();
+        // If no thread owns a span there, the superblock may be gone or elsewhere.
+        let distance = block.addr().get().wrapping_sub(base.addr());
+        if base.is_null() || distance >= home.table().len() {
+            return None;
+        }
         Some(Self { home, index: (distance / home.table().span()) as u32 })
     }
 
@@ -259,7 +264,7 @@ impl Span {
         if unsafe { hint.as_ref() }.is_some_and(|hint| hint.number > directory.number) {
             home.table().hint.store(ptr::from_ref(directory).cast_mut(), Ordering::Relaxed);
         }
-        if empty {
+        if empty && !cfg!(ephemera_weaken = "empty_superblock_stays") {
             home.retire();
         }
     }
