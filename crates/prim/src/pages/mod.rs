@@ -23,9 +23,9 @@
 //! Freed spans and mappings keep their pages, up to the larger of [`CACHE`] and an eighth of the
 //! bytes in use. A free beyond this bound purges its own span, or unmaps its own mapping. While
 //! more is cached than the bound allows, each free also purges two more. In addition, every 16th
-//! allocation or free purges one cached span or unmaps one cached mapping. A superblock without a
-//! used span is unmapped, except for the last such superblock of its span size. [`purge`] frees all
-//! of it at once.
+//! allocation or free purges one cached span or unmaps one cached mapping. A superblock without
+//! a used span is unmapped when less than half of its spans are cached, except for the last such
+//! superblock of its span size. [`purge`] frees all of it at once.
 //!
 //! `superblock` has the words of a superblock, `table` the superblocks of one span size, `map`
 //! finds the superblock of an address, `mapping` serves larger blocks, `budget` bounds the cache,
@@ -60,8 +60,8 @@ use core::ptr::NonNull;
 
 use crate::traits::AllocError;
 
-/// The bytes of freed blocks that stay resident, if an eighth of the bytes in use is less: 8 MiB.
-pub const CACHE: usize = 8 << 20;
+/// The bytes of freed blocks that stay resident, if an eighth of the bytes in use is less: 16 MiB.
+pub const CACHE: usize = 16 << 20;
 
 /// Zero-sized allocator over pages of the operating system.
 ///

@@ -32,8 +32,7 @@ const fn order_of(layout: Layout) -> Option<usize> {
 /// If the operating system refuses, what is cached is unmapped, and the request is repeated.
 pub(super) fn allocate(layout: Layout, zeroed: bool) -> Option<(NonNull<u8>, bool)> {
     let block = allocate_once(layout, zeroed).or_else(|| {
-        while mapping::unmap_one() {}
-        TABLES.iter().for_each(super::table::Table::unmap_spare);
+        purge();
         allocate_once(layout, zeroed)
     });
     if budget::event() {
@@ -112,8 +111,10 @@ fn purge_span(span: Span) -> bool {
     let purged = unsafe { os::purge(span.start(), span.len()) };
     if purged {
         budget::uncached(span.len());
+        span.give(false);
+    } else {
+        span.give_unpurged();
     }
-    span.give(!purged);
     purged
 }
 
@@ -121,7 +122,6 @@ fn purge_span(span: Span) -> bool {
 pub(super) fn purge() {
     while mapping::unmap_one() {}
     for table in &TABLES {
-        table.unmap_spare();
         // Each step makes one cached span clean, unless the operating system refuses.
         while table.any_dirty().is_some_and(purge_span) {}
         table.unmap_spare();

@@ -88,6 +88,12 @@ impl Superblock {
         self.free.load(Ordering::Relaxed) & self.dirty.load(Ordering::Relaxed) != 0
     }
 
+    /// Returns the number of spans with old bytes. The answer may be out of date.
+    #[cfg(ephemera_pages)]
+    pub(crate) fn dirty_spans(&self) -> usize {
+        self.dirty.load(Ordering::Relaxed).count_ones() as usize
+    }
+
     /// Opens the superblock over a fresh mapping, whose spans are the bits of `all`.
     ///
     /// The caller is the only one that opens or closes this superblock, and it is not open.

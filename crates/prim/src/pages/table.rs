@@ -38,7 +38,7 @@ pub(super) struct Table {
     hint: AtomicPtr<Directory>,
     /// The directory in which the next search for a dirty span starts. Null means the first one.
     hand: AtomicPtr<Directory>,
-    /// The superblock that ran empty last. It stays mapped.
+    /// The superblock that last had no used span and few cached ones. It stays mapped.
     spare: AtomicPtr<Home>,
 }
 
@@ -187,8 +187,16 @@ impl Home {
         &TABLES[self.directory().order]
     }
 
-    /// Notes that all spans are free. The superblock that ran empty before it is unmapped.
+    /// Notes that all spans are free.
+    ///
+    /// If half of them are cached, and the cache has room, the superblock stays. When enough of
+    /// them are purged, this is called again. Otherwise it becomes the spare one, and the former
+    /// spare is unmapped with what is cached in it.
     fn retire(&'static self) {
+        let cached = self.superblock.dirty_spans() * 2 >= self.table().spans();
+        if cached && budget::has_room(0) {
+            return;
+        }
         let this = ptr::from_ref(self).cast_mut();
         let old = self.table().spare.swap(this, Ordering::Relaxed);
         if old != this {
@@ -267,6 +275,15 @@ impl Span {
         if empty && !cfg!(ephemera_weaken = "empty_superblock_stays") {
             home.retire();
         }
+    }
+}
+
+impl Span {
+    /// Frees the span with its old bytes, which the operating system refused to purge. If the
+    /// superblock has no used span, it is unmapped as a whole.
+    pub(super) fn give_unpurged(self) {
+        self.give(true);
+        self.home.unmap_if_empty();
     }
 }
 
@@ -375,7 +392,7 @@ impl Table {
         self.directories().find_map(|directory| directory.take(Prefer::OnlyDirty)).map(|(span, _)| span)
     }
 
-    /// Unmaps the superblock that ran empty last.
+    /// Unmaps the spare superblock.
     pub(super) fn unmap_spare(&self) {
         let spare = self.spare.swap(ptr::null_mut(), Ordering::Relaxed);
         // SAFETY: the pointer is null or names a superblock's words, which are never freed.

@@ -44,7 +44,7 @@ crate::pooled_allocator! {
     ///
     /// * A thread keeps empty units of each class: 128 KiB, but at least one unit. It keeps more if
     ///   it needed units again that it had freed, up to 4 MiB of each class.
-    /// * Other freed units and larger blocks are kept by the process, up to 8 MiB or an eighth of
+    /// * Other freed units and larger blocks are kept by the process, up to 16 MiB or an eighth of
     ///   the bytes in use. What exceeds this is returned to the operating system at once, and the
     ///   rest within 16 allocations or frees of units and larger blocks for each of them.
     /// * A block keeps its unit: 32 KiB for small sizes, up to 256 KiB for others.
