@@ -169,8 +169,9 @@ const SLACK: usize = 2 << 20;
 #[cfg(all(target_os = "linux", not(miri)))]
 fn resident_memory_falls_to_the_bound_while_a_burst_is_freed() {
     let _turn = turn();
-    pages::purge();
     for size in [32 << 10, 256 << 10, 1 << 20, 5 << 20] {
+        // The process has not needed anything again.
+        pages::purge();
         let before = (resident(), pages::usage());
         let blocks: Vec<_> =
             (0..(128 << 20) / size).map(|_| Owned::new(layout(size, 8)).expect("memory")).collect();
@@ -192,6 +193,23 @@ fn resident_memory_falls_to_the_bound_while_a_burst_is_freed() {
 
 #[test]
 #[cfg(not(miri))]
+fn pages_that_were_needed_again_stay_and_leave_in_time() {
+    let _turn = turn();
+    pages::purge();
+    let burst = || drop((0..1_500).map(|_| Owned::new(SPAN).expect("memory")).collect::<Vec<_>>());
+    burst();
+    assert!(pages::usage().cached <= pages::CACHE);
+    (0..4).for_each(|_| burst());
+    let swinging = pages::usage().cached;
+    assert!(swinging > 2 * pages::CACHE && swinging <= 5 * pages::CACHE, "{swinging}");
+    for _ in 0..2_000 * 64 {
+        drop(Owned::new(layout(64 << 10, 8)));
+    }
+    assert!(pages::usage().cached < pages::CACHE / 4, "{:?}", pages::usage());
+}
+
+#[test]
+#[cfg(not(miri))]
 fn cached_spans_leave_while_other_blocks_come_and_go() {
     let _turn = turn();
     pages::purge();
@@ -199,8 +217,8 @@ fn cached_spans_leave_while_other_blocks_come_and_go() {
     drop(blocks);
     let cached = pages::usage().cached;
     assert!(cached > 30 * SPAN.size(), "the last superblock stays: {cached}");
-    // Each of these operations is one of two events, and 16 events purge a span.
-    for _ in 0..100 * 16 {
+    // Each of these operations is one of two events, and 64 events purge a span.
+    for _ in 0..100 * 64 {
         drop(Owned::new(layout(64 << 10, 8)));
     }
     assert!(pages::usage().cached <= 4 * SPAN.size(), "{:?}", pages::usage());

@@ -130,6 +130,7 @@ pub(super) unsafe fn free(block: NonNull<u8>, len: usize) {
         return;
     }
     budget::freed(len, false);
+    budget::left(len);
     // SAFETY: the caller gives up the mapping.
     unsafe { unmap(block, len) };
 }
@@ -141,6 +142,7 @@ pub(super) fn unmap_one() -> bool {
         return false;
     };
     budget::uncached(len);
+    budget::decayed(len);
     // SAFETY: the mapping was in a slot, so nothing uses it.
     unsafe { unmap(block, len) };
     true

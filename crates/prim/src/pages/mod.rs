@@ -21,11 +21,12 @@
 //! # Memory that leaves
 //!
 //! Freed spans and mappings keep their pages, up to the larger of [`CACHE`] and an eighth of the
-//! bytes in use. A free beyond this bound purges its own span, or unmaps its own mapping. While
-//! more is cached than the bound allows, each free also purges two more. In addition, every 16th
-//! allocation or free purges one cached span or unmaps one cached mapping. A superblock without
-//! a used span is unmapped when less than half of its spans are cached, except for the last such
-//! superblock of its span size. [`purge`] frees all of it at once.
+//! bytes in use. The bound rises by the bytes that left and were needed again, up to four times
+//! [`CACHE`], and falls by what leaves as below. A free beyond this bound purges its own span, or
+//! unmaps its own mapping. While more is cached than the bound allows, each free also purges two
+//! more. In addition, every 64th allocation or free purges one cached span or unmaps one cached
+//! mapping. A superblock without a used span is unmapped when less than half of its spans are
+//! cached, except for the last such superblock of its span size. [`purge`] frees all of it at once.
 //!
 //! `superblock` has the words of a superblock, `table` the superblocks of one span size, `map`
 //! finds the superblock of an address, `mapping` serves larger blocks, `budget` bounds the cache,

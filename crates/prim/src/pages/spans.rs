@@ -90,6 +90,9 @@ unsafe fn free_span(span: Span) {
     // SAFETY: nothing uses the span.
     let purged = !budget::has_room(len) && unsafe { os::purge(span.start(), len) };
     // The count comes first: as soon as the span is free, another thread may take it.
+    if purged {
+        budget::left(len);
+    }
     budget::freed(len, !purged);
     span.give(!purged);
 }
@@ -111,6 +114,7 @@ fn purge_span(span: Span) -> bool {
     let purged = unsafe { os::purge(span.start(), span.len()) };
     if purged {
         budget::uncached(span.len());
+        budget::decayed(span.len());
         span.give(false);
     } else {
         span.give_unpurged();
@@ -126,6 +130,7 @@ pub(super) fn purge() {
         while table.any_dirty().is_some_and(purge_span) {}
         table.unmap_spare();
     }
+    budget::forget();
 }
 
 /// Grows a block in place, or as a mapping that may move. Returns it, and the number of its first
