@@ -23,8 +23,8 @@ const ENTER: Ordering =
 const OPEN: Ordering =
     if cfg!(ephemera_weaken = "open_relaxed") { Ordering::Relaxed } else { Ordering::Release };
 
-/// The number of times that [`Gate::enter`] tries. With the pauses in between, that takes as long as
-/// a thousand spin hints.
+/// The number of times that [`Gate::enter`] tries. With the pauses in between, that takes as long
+/// as a thousand spin hints.
 pub const TRIES: usize = if cfg!(ephemera_loom) { 2 } else { 21 };
 
 /// A lock that threads try but never wait for.

@@ -124,16 +124,9 @@ pub trait Tenant: Sized + Sync + 'static {
     /// The holder calls [`renew`] whenever the result changes. Must not unwind or call this
     /// allocator.
     fn near(record: &'static Record<Self>) -> Self::Near;
-    /// Returns all records of this allocator.
-    fn registry() -> &'static Registry<Self>;
-    /// Returns the thread-local, whose first value names NOWHERE.
-    fn binding() -> &'static LocalKey<ThreadBinding<Self>>;
-    /// Returns the record of threads that have not allocated yet. Its fronts are full and it owns
-    /// no unit.
-    fn nowhere() -> &'static Record<Self>;
-    /// Returns the record of threads whose exit guard has run. Its fronts are full and it owns no
-    /// unit.
-    fn gone() -> &'static Record<Self>;
+    /// Returns the statics of this allocator. [`tenant_statics!`](crate::tenant_statics) defines
+    /// this method.
+    fn statics() -> TenantStatics<Self>;
     /// Prepares these data for a thread that has just leased its record.
     fn enter(&self);
     /// Drains the inboxes and frees the empty units of a record that its holder is about to
@@ -145,6 +138,47 @@ pub trait Tenant: Sized + Sync + 'static {
     /// stay. Must not unwind.
     fn release(lease: Lease<'static, Self>);
 }
+
+/// The statics of a [`Tenant`].
+#[derive(Debug)]
+pub struct TenantStatics<S: Tenant> {
+    /// All records of this allocator.
+    pub registry: &'static Registry<S>,
+    /// The thread-local, whose first value names NOWHERE.
+    pub binding: &'static LocalKey<ThreadBinding<S>>,
+    /// The record of threads that have not allocated yet. Its fronts are full and it owns no unit.
+    pub nowhere: &'static Record<S>,
+    /// The record of threads whose exit guard has run. Its fronts are full and it owns no unit.
+    pub gone: &'static Record<S>,
+}
+
+/// Defines [`Tenant::statics`], with the statics that it returns. `$nowhere` are the data of
+/// NOWHERE and of GONE, and `$near` is their [`Tenant::near`].
+#[macro_export]
+macro_rules! tenant_statics {
+    ($data:ty, registry: $registry:expr, nowhere: $nowhere:expr, near: $near:expr $(,)?) => {
+        #[inline]
+        fn statics() -> $crate::local::TenantStatics<Self> {
+            static NOWHERE: $crate::record::Record<$data> = $crate::record::Record::new($nowhere);
+            static GONE: $crate::record::Record<$data> = $crate::record::Record::new($nowhere);
+            $crate::local::thread_local! {
+                static BINDING: $crate::local::ThreadBinding<$data> = const {
+                    // SAFETY: `NOWHERE` is a static.
+                    unsafe { $crate::local::ThreadBinding::new(&raw const NOWHERE, $near) }
+                };
+            }
+            $crate::local::TenantStatics {
+                registry: $registry,
+                binding: &BINDING,
+                nowhere: &NOWHERE,
+                gone: &GONE,
+            }
+        }
+    };
+}
+
+#[doc(hidden)]
+pub use std::thread_local;
 
 /// A record that the caller owns for one operation or for the life of the thread.
 #[derive(Debug)]
@@ -179,7 +213,7 @@ impl<S: Tenant> Held<S> {
 #[inline]
 #[must_use]
 pub fn current<S: Tenant>() -> &'static Record<S> {
-    S::binding().try_with(ThreadBinding::get).unwrap_or(S::gone())
+    S::statics().binding.try_with(ThreadBinding::get).unwrap_or(S::statics().gone)
 }
 
 /// Returns the [`Tenant::near`] of [`current`], as of when the thread was bound or last called
@@ -187,13 +221,13 @@ pub fn current<S: Tenant>() -> &'static Record<S> {
 #[inline]
 #[must_use]
 pub fn near<S: Tenant>() -> S::Near {
-    S::binding().try_with(|binding| binding.near.get()).unwrap_or_else(|_| S::near(S::gone()))
+    S::statics().binding.try_with(|binding| binding.near.get()).unwrap_or_else(|_| S::near(S::statics().gone))
 }
 
 /// Copies the [`Tenant::near`] of this thread's record into the thread-local again.
 pub fn renew<S: Tenant>() {
     // An unreadable thread-local needs no copy: `near` then reads GONE.
-    let _ = S::binding().try_with(|binding| binding.set(binding.get()));
+    let _ = S::statics().binding.try_with(|binding| binding.set(binding.get()));
 }
 
 /// Returns the record that this thread is bound to, if any.
@@ -201,7 +235,8 @@ pub fn renew<S: Tenant>() {
 #[must_use]
 pub fn bound<S: Tenant>() -> Option<&'static Record<S>> {
     let record = current::<S>();
-    let none = core::ptr::eq(record, S::nowhere()) || core::ptr::eq(record, S::gone());
+    let TenantStatics { nowhere, gone, .. } = S::statics();
+    let none = core::ptr::eq(record, nowhere) || core::ptr::eq(record, gone);
     (!none).then_some(record)
 }
 
@@ -213,10 +248,10 @@ pub fn bound<S: Tenant>() -> Option<&'static Record<S>> {
 #[must_use]
 pub fn hold<S: Tenant>() -> Option<Held<S>> {
     let record = current::<S>();
-    if core::ptr::eq(record, S::gone()) {
+    if core::ptr::eq(record, S::statics().gone) {
         return lease::<S>().map(Held::Leased);
     }
-    if !core::ptr::eq(record, S::nowhere()) {
+    if !core::ptr::eq(record, S::statics().nowhere) {
         return Some(Held::Bound(record));
     }
     // Lease before registering the hook. With no memory for a record, every attempt would otherwise
@@ -231,7 +266,7 @@ pub fn hold<S: Tenant>() -> Option<Held<S>> {
     // Such an allocation finds GONE and leases a record for itself, instead of registering once
     // more.
     if !cfg!(ephemera_weaken = "registration_is_nowhere") {
-        set::<S>(S::gone());
+        set::<S>(S::statics().gone);
     }
     // From here on the thread has memory, which a forked child must know from that of other
     // threads.
@@ -247,7 +282,7 @@ pub fn hold<S: Tenant>() -> Option<Held<S>> {
 }
 
 fn lease<S: Tenant>() -> Option<Lease<'static, S>> {
-    let lease = S::registry().lease_any()?;
+    let lease = S::statics().registry.lease_any()?;
     lease.record().data().enter();
     Some(lease)
 }
@@ -258,7 +293,7 @@ fn lease<S: Tenant>() -> Option<Lease<'static, S>> {
 /// thread-locals are made of the system's keys, it may be under destruction, and reads find GONE.
 /// After that it is created again, as NOWHERE.
 fn set<S: Tenant>(record: &'static Record<S>) -> bool {
-    S::binding().try_with(|binding| binding.set(record)).is_ok()
+    S::statics().binding.try_with(|binding| binding.set(record)).is_ok()
 }
 
 /// The exit hook of one tenant: releases this thread's record.
@@ -267,7 +302,7 @@ fn exit<S: Tenant>() {
     if let Some(record) = held {
         S::leave(record);
     }
-    set::<S>(S::gone());
+    set::<S>(S::statics().gone);
     if let Some(record) = held {
         // SAFETY: `hold` bound the record to this thread, and the thread-local, which only this
         // module sets, no longer names it.

@@ -2,9 +2,8 @@
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering};
-use std::thread::LocalKey;
 
-use ephemera_prim::local::{self, Held, Tenant, ThreadBinding};
+use ephemera_prim::local::{self, Held, Tenant};
 use ephemera_prim::record::{FIRST, Lease, Record, Registry};
 
 use crate::error::{ANOTHER_COPY, Refused};
@@ -18,41 +17,12 @@ use crate::world::{ArenaRecord, ArenaWorld, identity};
 pub(crate) static WORLD: ArenaWorld =
     ArenaWorld::new(Registry::new([const { Record::new(ArenaRecord::new()) }; FIRST], ArenaRecord::new));
 
-/// The record of threads that have not allocated yet.
-static NOWHERE: Record<ArenaRecord> = Record::new(ArenaRecord::new());
-/// The record of threads whose exit guard has run.
-static GONE: Record<ArenaRecord> = Record::new(ArenaRecord::new());
-
-std::thread_local! {
-    static BINDING: ThreadBinding<ArenaRecord> = const {
-        // SAFETY: `NOWHERE` is a static.
-        unsafe { ThreadBinding::new(&raw const NOWHERE, ()) }
-    };
-}
-
 impl Tenant for ArenaRecord {
     type Near = ();
 
     fn near(_: &'static Record<Self>) {}
 
-    fn registry() -> &'static Registry<Self> {
-        &WORLD.registry
-    }
-
-    #[inline]
-    fn binding() -> &'static LocalKey<ThreadBinding<Self>> {
-        &BINDING
-    }
-
-    #[inline]
-    fn nowhere() -> &'static Record<Self> {
-        &NOWHERE
-    }
-
-    #[inline]
-    fn gone() -> &'static Record<Self> {
-        &GONE
-    }
+    ephemera_prim::tenant_statics!(ArenaRecord, registry: &WORLD.registry, nowhere: ArenaRecord::new(), near: ());
 
     fn enter(&self) {
         /// The number of the next record that is used for the first time. No record has the number

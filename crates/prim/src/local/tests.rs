@@ -4,9 +4,9 @@ use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
-use std::thread::{self, LocalKey};
+use std::thread;
 
-use super::{Gone, HOOKS, Held, Tenant, ThreadBinding, at_exit, bound, current, hold, near, renew};
+use super::{Gone, HOOKS, Held, Tenant, at_exit, bound, current, hold, near, renew};
 use crate::record::{FIRST, Lease, Record, Registry};
 use crate::word::OwnerUsize;
 
@@ -44,13 +44,13 @@ macro_rules! tenant {
 
             /// Returns the calls of `enter` and `leave`, summed over all records.
             fn counts() -> (usize, usize) {
-                Self::registry().records().map(Record::data).fold((0, 0), |(entered, left), data| {
+                Self::statics().registry.records().map(Record::data).fold((0, 0), |(entered, left), data| {
                     (entered + data.entered.get(), left + data.left.get())
                 })
             }
 
             fn all_free() -> bool {
-                Self::registry().records().all(Record::is_free)
+                Self::statics().registry.records().all(Record::is_free)
             }
         }
 
@@ -61,31 +61,16 @@ macro_rules! tenant {
                 record.data().entered.get()
             }
 
-            fn registry() -> &'static Registry<Self> {
-                static ALL: Registry<$name> =
-                    Registry::new([const { Record::new($name::new()) }; FIRST], $name::new);
-                &ALL
-            }
-
-            fn binding() -> &'static LocalKey<ThreadBinding<Self>> {
-                std::thread_local! {
-                    static BINDING: ThreadBinding<$name> = {
-                        // SAFETY: the argument is a reference to a static.
-                        unsafe { ThreadBinding::new($name::nowhere(), 0) }
-                    };
-                }
-                &BINDING
-            }
-
-            fn nowhere() -> &'static Record<Self> {
-                static NOWHERE: Record<$name> = Record::new($name::new());
-                &NOWHERE
-            }
-
-            fn gone() -> &'static Record<Self> {
-                static GONE: Record<$name> = Record::new($name::new());
-                &GONE
-            }
+            crate::tenant_statics!(
+                $name,
+                registry: {
+                    static ALL: Registry<$name> =
+                        Registry::new([const { Record::new($name::new()) }; FIRST], $name::new);
+                    &ALL
+                },
+                nowhere: $name::new(),
+                near: 0,
+            );
 
             fn enter(&self) {
                 self.entered.add(1);
@@ -108,14 +93,14 @@ macro_rules! tenant {
 }
 
 fn is_gone<S: Tenant>() -> bool {
-    core::ptr::eq(current::<S>(), S::gone())
+    core::ptr::eq(current::<S>(), S::statics().gone)
 }
 
 #[test]
 fn thread_is_bound_from_its_first_call_to_its_exit() {
     tenant!(Toy);
     thread::spawn(|| {
-        assert!(bound::<Toy>().is_none() && core::ptr::eq(current::<Toy>(), Toy::nowhere()));
+        assert!(bound::<Toy>().is_none() && core::ptr::eq(current::<Toy>(), Toy::statics().nowhere));
         let Some(Held::Bound(record)) = hold::<Toy>() else { panic!("bound at the first call") };
         let again = hold::<Toy>().unwrap();
         assert!(matches!(again, Held::Bound(_)) && core::ptr::eq(again.record(), record));
@@ -128,7 +113,7 @@ fn thread_is_bound_from_its_first_call_to_its_exit() {
     assert_eq!(Toy::counts(), (1, 1));
     // The next thread leases the same record as it is.
     thread::spawn(|| assert_eq!(hold::<Toy>().unwrap().record().data().left.get(), 1)).join().unwrap();
-    assert_eq!((Toy::counts(), Toy::registry().later_records()), ((2, 2), 0));
+    assert_eq!((Toy::counts(), Toy::statics().registry.later_records()), ((2, 2), 0));
 }
 
 #[test]
@@ -260,7 +245,7 @@ fn allocation_while_a_record_is_entered_binds_that_thread() {
         }
         WHILE_ENTERING.set(Some(|| assert!(matches!(hold::<Toy>(), Some(Held::Bound(_))))));
         assert!(matches!(hold::<Toy>(), Some(Held::Bound(_))));
-        assert_eq!(Toy::registry().records().filter(|record| !record.is_free()).count(), 1);
+        assert_eq!(Toy::statics().registry.records().filter(|record| !record.is_free()).count(), 1);
     })
     .join()
     .unwrap();
@@ -300,7 +285,7 @@ fn conc_every_thread_enters_and_leaves_one_record() {
         }
     }
     assert_eq!((seen, Toy::counts()), (THREADS * ROUNDS, (THREADS * ROUNDS, THREADS * ROUNDS)));
-    assert!(Toy::all_free() && Toy::registry().later_records() == 0);
+    assert!(Toy::all_free() && Toy::statics().registry.later_records() == 0);
 }
 
 #[test]

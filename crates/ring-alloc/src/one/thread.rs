@@ -2,11 +2,10 @@
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
-use std::thread::LocalKey;
 
 use allocator_api2::alloc::{AllocError, Global};
 use ephemera_prim::account::{Limit, SharedAccount};
-use ephemera_prim::local::{self, Tenant, ThreadBinding};
+use ephemera_prim::local::{self, Tenant};
 use ephemera_prim::record::{FIRST, Lease, Record, Registry};
 
 use super::record::{Realm, RecordOwner, RingRecord, RingWorld, release};
@@ -20,44 +19,20 @@ type Own = RingRecord<Standard>;
 pub(super) static WORLD: RingWorld<Standard> =
     RingWorld::new(Registry::new([const { Record::new(Own::new()) }; FIRST], Own::new));
 
-/// The record of threads that have not allocated yet.
-static NOWHERE: Record<Own> = Record::new(Own::nowhere());
-/// The record of threads whose exit guard has run.
-static GONE: Record<Own> = Record::new(Own::nowhere());
-
-std::thread_local! {
-    static BINDING: ThreadBinding<Own> = const {
-        // SAFETY: `NOWHERE` is a static. The full chunk is the front of its heap (H7).
-        unsafe { ThreadBinding::new(&raw const NOWHERE, heap::full_chunk()) }
-    };
-}
-
 impl Tenant for Own {
-    /// A copy of the front of small blocks (H7).
+    /// A copy of the front of small blocks (H7). The front of NOWHERE is the full chunk.
     type Near = *mut Chunk;
 
     fn near(record: &'static Record<Self>) -> *mut Chunk {
         owner(record).heap().front(ChunkClass::Small).as_ptr()
     }
 
-    fn registry() -> &'static Registry<Self> {
-        &WORLD.registry
-    }
-
-    #[inline]
-    fn binding() -> &'static LocalKey<ThreadBinding<Self>> {
-        &BINDING
-    }
-
-    #[inline]
-    fn nowhere() -> &'static Record<Self> {
-        &NOWHERE
-    }
-
-    #[inline]
-    fn gone() -> &'static Record<Self> {
-        &GONE
-    }
+    ephemera_prim::tenant_statics!(
+        Own,
+        registry: &WORLD.registry,
+        nowhere: Own::nowhere(),
+        near: heap::full_chunk(),
+    );
 
     fn enter(&self) {
         Self::enter(self);

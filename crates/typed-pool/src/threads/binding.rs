@@ -8,7 +8,7 @@ use std::thread::LocalKey;
 use allocator_api2::alloc::AllocError;
 use ephemera_prim::account::Limit;
 use ephemera_prim::large;
-use ephemera_prim::local::{self, Held, Tenant, ThreadBinding};
+use ephemera_prim::local::{self, Held, Tenant};
 use ephemera_prim::pages::Pages;
 use ephemera_prim::record::{FIRST, Lease, Record, Registry};
 
@@ -22,45 +22,16 @@ use crate::stats::Stats;
 pub(super) static REGISTRY: Registry<PoolRecord> =
     Registry::new([const { Record::new(PoolRecord::new()) }; FIRST], PoolRecord::new);
 
-/// The record of threads that have not allocated yet.
-static NOWHERE: Record<PoolRecord> = Record::new(PoolRecord::new());
-/// The record of threads whose exit guard has run.
-static GONE: Record<PoolRecord> = Record::new(PoolRecord::new());
-
 /// The heaps of threads that own nothing, as many as the largest family has. They have no front and
 /// are never written.
 static NO_HEAPS: [ThreadHeap; CLASSES] = [const { ThreadHeap::nowhere() }; CLASSES];
-
-std::thread_local! {
-    static BINDING: ThreadBinding<PoolRecord> = const {
-        // SAFETY: `NOWHERE` is a static.
-        unsafe { ThreadBinding::new(&raw const NOWHERE, ()) }
-    };
-}
 
 impl Tenant for PoolRecord {
     type Near = ();
 
     fn near(_: &'static Record<Self>) {}
 
-    fn registry() -> &'static Registry<Self> {
-        &REGISTRY
-    }
-
-    #[inline]
-    fn binding() -> &'static LocalKey<ThreadBinding<Self>> {
-        &BINDING
-    }
-
-    #[inline]
-    fn nowhere() -> &'static Record<Self> {
-        &NOWHERE
-    }
-
-    #[inline]
-    fn gone() -> &'static Record<Self> {
-        &GONE
-    }
+    ephemera_prim::tenant_statics!(PoolRecord, registry: &REGISTRY, nowhere: PoolRecord::new(), near: ());
 
     fn enter(&self) {}
 
@@ -180,7 +151,7 @@ fn books(family: &'static Family) -> Books<'static> {
 /// Makes a table of the family on this thread's record, if the thread may have one.
 #[cold]
 fn bind(family: &'static Family) {
-    if ptr::eq(this_record(), &raw const GONE) {
+    if ptr::eq(this_record(), PoolRecord::statics().gone) {
         return;
     }
     if let Some(held @ Held::Bound(_)) = local::hold::<PoolRecord>() {
