@@ -1,5 +1,5 @@
 //! Pages from the operating system: contents, alignment, what stays cached, and refusals.
-#![cfg(feature = "std")]
+#![cfg(all(feature = "std", not(miri)))]
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -106,7 +106,7 @@ impl Drop for Owned {
 #[test]
 fn blocks_are_aligned_up_to_a_gigabyte() {
     let _turn = turn();
-    for power in 0..if cfg!(miri) { 16 } else { 31 } {
+    for power in 0..31 {
         for size in [1, 40_000] {
             let block = Owned::new(layout(size, 1 << power)).expect("memory");
             assert_eq!(block.0.addr().get() % (1 << power), 0);
@@ -134,7 +134,7 @@ fn recycled_blocks_are_zero_if_zeros_are_requested() {
 fn growth_keeps_the_bytes_and_zeroes_the_rest() {
     let _turn = turn();
     let sizes = [1_000, 40_000, 60_000, 700_000, (1 << 20) + 1, (1 << 20) + 9_000, 5 << 20, 9 << 20];
-    let top = if cfg!(miri) { 3 } else { sizes.len() };
+    let top = sizes.len();
     // A recycled mapping has old bytes after its block.
     Owned::new(layout(sizes[top - 1], 8)).expect("memory").fill(0xAA);
     for align in [1, 8 << 10] {
@@ -166,7 +166,7 @@ fn resident() -> usize {
 const SLACK: usize = 2 << 20;
 
 #[test]
-#[cfg(all(target_os = "linux", not(miri)))]
+#[cfg(target_os = "linux")]
 fn resident_memory_falls_to_the_bound_while_a_burst_is_freed() {
     let _turn = turn();
     for size in [32 << 10, 256 << 10, 1 << 20, 5 << 20] {
@@ -192,7 +192,6 @@ fn resident_memory_falls_to_the_bound_while_a_burst_is_freed() {
 }
 
 #[test]
-#[cfg(not(miri))]
 fn pages_that_were_needed_again_stay_and_leave_in_time() {
     let _turn = turn();
     pages::purge();
@@ -209,7 +208,6 @@ fn pages_that_were_needed_again_stay_and_leave_in_time() {
 }
 
 #[test]
-#[cfg(not(miri))]
 fn cached_spans_leave_while_other_blocks_come_and_go() {
     let _turn = turn();
     pages::purge();
@@ -225,7 +223,6 @@ fn cached_spans_leave_while_other_blocks_come_and_go() {
 }
 
 #[test]
-#[cfg(not(miri))]
 fn a_refusal_by_the_system_loses_nothing_and_the_next_call_succeeds() {
     let _turn = turn();
     /// Fills blocks of every kind, and counts those that were refused.
@@ -291,7 +288,7 @@ fn a_refusal_by_the_system_loses_nothing_and_the_next_call_succeeds() {
 
 #[test]
 fn conc_threads_own_their_spans_alone() {
-    const ROUNDS: usize = if cfg!(miri) { 3 } else { 3_000 };
+    const ROUNDS: usize = 3_000;
     let _turn = turn();
     let threads = (0..4_u8).map(|thread| {
         thread::spawn(move || {
@@ -324,7 +321,7 @@ fn conc_threads_own_their_spans_alone() {
 }
 
 #[test]
-#[cfg(all(unix, not(miri)))]
+#[cfg(unix)]
 fn a_forked_child_allocates_while_threads_of_the_parent_do() {
     use core::sync::atomic::{AtomicBool, Ordering};
     let _turn = turn();

@@ -19,12 +19,18 @@ const fn here_or_miri(here: usize, miri: usize) -> usize {
     if cfg!(miri) { miri } else { here }
 }
 
+/// The number of words of each check.
+const WORDS: usize = here_or_miri(100, 9);
+
 /// Allocates blocks of many sizes, and returns whether their content is right.
 fn blocks_are_right(seed: usize) -> bool {
-    let words: BTreeMap<usize, String> = (0..100).map(|word| (word * seed, word.to_string())).collect();
-    let bytes = vec![seed as u8; 50_000];
+    let words: BTreeMap<usize, String> = (0..WORDS).map(|word| (word * seed, word.to_string())).collect();
+    let bytes = vec![seed as u8; here_or_miri(50_000, 1_200)];
     let strings: Vec<_> = words.values().map(|word| word.repeat(50)).collect();
-    words[&(99 * seed)] == "99" && bytes.iter().all(|byte| *byte == seed as u8) && strings[99].len() == 100
+    let last = WORDS - 1;
+    words[&(last * seed)] == last.to_string()
+        && bytes.iter().all(|byte| *byte == seed as u8)
+        && strings[0].len() == 50
 }
 
 /// The length of the strings that the program made before `main`.
@@ -66,11 +72,13 @@ fn conc_destructors_of_thread_locals_allocate_and_free() {
         static FIRST: RefCell<Late> = const { RefCell::new(Late(Vec::new())) };
         static SECOND: RefCell<Late> = RefCell::new(Late(vec!["late".repeat(700)]));
     }
-    let rounds = here_or_miri(50, 2);
+    let rounds = here_or_miri(50, 1);
     for _ in 0..rounds {
         thread::spawn(|| {
             // The destructors of these run in the reverse order, around that of the allocator.
-            FIRST.with(|late| late.borrow_mut().0.extend((0..50).map(|number| format!("late {number}"))));
+            FIRST.with(|late| {
+                late.borrow_mut().0.extend((0..here_or_miri(50, 5)).map(|number| format!("late {number}")));
+            });
             SECOND.with(|late| late.borrow_mut().0.push("late".to_owned()));
         })
         .join()
@@ -82,11 +90,11 @@ fn conc_destructors_of_thread_locals_allocate_and_free() {
 #[test]
 fn conc_blocks_outlive_their_threads_and_are_freed_by_others() {
     let (to, from) = channel::<Vec<String>>();
-    let threads: Vec<_> = (0..here_or_miri(100, 4))
+    let threads: Vec<_> = (0..here_or_miri(100, 3))
         .map(|number| {
             let to = to.clone();
             thread::spawn(move || {
-                to.send((0..60).map(|size| number.to_string().repeat(size * 11)).collect())
+                to.send((0..here_or_miri(60, 6)).map(|size| number.to_string().repeat(size * 11)).collect())
                     .expect("received");
                 assert!(blocks_are_right(number + 1));
             })
@@ -177,7 +185,7 @@ fn reallocation_over_all_borders_keeps_the_bytes() {
         random = random.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
         (random >> 33) as usize % below
     };
-    let top = here_or_miri(BORDERS.len(), 11);
+    let top = here_or_miri(BORDERS.len(), 8);
     for align in [1, 16, 64, 4_096, 8_192] {
         let mut size = 1;
         let layout = |size| Layout::from_size_align(size, align).expect("a layout");
@@ -185,7 +193,7 @@ fn reallocation_over_all_borders_keeps_the_bytes() {
         let mut block = unsafe { HEAP.alloc(layout(size)) };
         // SAFETY: the block has a byte.
         unsafe { block.write(0) };
-        for round in 0..here_or_miri(300, 30) {
+        for round in 0..here_or_miri(300, 6) {
             let new = (BORDERS[next(top)] + next(3)).max(2) - 1;
             // SAFETY: the block is live and has this layout; the new size is not zero.
             block = unsafe { HEAP.realloc(block, layout(size), new) };

@@ -31,7 +31,6 @@ const HAND_DIRECTORIES: usize = 4;
 pub(super) static TABLES: [Table; ORDERS] =
     [Table::new(0), Table::new(1), Table::new(2), Table::new(3), Table::new(4), Table::new(5)];
 
-/// The superblocks of one span size.
 pub(super) struct Table {
     first: Directory,
     /// The directory in which a search starts. Null means the first one.
@@ -276,9 +275,7 @@ impl Span {
             home.retire();
         }
     }
-}
 
-impl Span {
     /// Frees the span with its old bytes, which the operating system refused to purge. If the
     /// superblock has no used span, it is unmapped as a whole.
     pub(super) fn give_unpurged(self) {
