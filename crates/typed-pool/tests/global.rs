@@ -1,5 +1,9 @@
 //! `PooledAllocator` as the global allocator of this program: everywhere that Rust code allocates.
-#![cfg(all(feature = "std", target_has_atomic = "64"))]
+//!
+//! Miri does not run it. The compiler takes each block of a global allocator for a new object. Miri
+//! knows that of its own allocator alone, and reports a slot that is reused while a function runs
+//! to which its last block was passed as a `Box`.
+#![cfg(all(feature = "std", target_has_atomic = "64", not(miri)))]
 
 extern crate alloc;
 
@@ -15,17 +19,13 @@ use typed_pool::PooledAllocator;
 #[global_allocator]
 static HEAP: PooledAllocator = PooledAllocator;
 
-const fn here_or_miri(here: usize, miri: usize) -> usize {
-    if cfg!(miri) { miri } else { here }
-}
-
 /// The number of words of each check.
-const WORDS: usize = here_or_miri(100, 9);
+const WORDS: usize = 100;
 
 /// Allocates blocks of many sizes, and returns whether their content is right.
 fn blocks_are_right(seed: usize) -> bool {
     let words: BTreeMap<usize, String> = (0..WORDS).map(|word| (word * seed, word.to_string())).collect();
-    let bytes = vec![seed as u8; here_or_miri(50_000, 1_200)];
+    let bytes = vec![seed as u8; 50_000];
     let strings: Vec<_> = words.values().map(|word| word.repeat(50)).collect();
     let last = WORDS - 1;
     words[&(last * seed)] == last.to_string()
@@ -34,24 +34,24 @@ fn blocks_are_right(seed: usize) -> bool {
 }
 
 /// The length of the strings that the program made before `main`.
-#[cfg(all(target_os = "linux", not(miri)))]
+#[cfg(target_os = "linux")]
 static BEFORE_MAIN: AtomicUsize = AtomicUsize::new(0);
 
-#[cfg(all(target_os = "linux", not(miri)))]
+#[cfg(target_os = "linux")]
 extern "C" fn before_main() {
     if blocks_are_right(3) {
         BEFORE_MAIN.store("before main".to_owned().repeat(1_000).len(), Ordering::Relaxed);
     }
 }
 
-#[cfg(all(target_os = "linux", not(miri)))]
+#[cfg(target_os = "linux")]
 #[used]
 // SAFETY: the section has pointers to functions that the C library calls before `main`.
 #[unsafe(link_section = ".init_array")]
 static INIT: extern "C" fn() = before_main;
 
 #[test]
-#[cfg(all(target_os = "linux", not(miri)))]
+#[cfg(target_os = "linux")]
 fn functions_before_main_allocate() {
     assert_eq!(BEFORE_MAIN.load(Ordering::Relaxed), 11_000);
 }
@@ -72,29 +72,29 @@ fn conc_destructors_of_thread_locals_allocate_and_free() {
         static FIRST: RefCell<Late> = const { RefCell::new(Late(Vec::new())) };
         static SECOND: RefCell<Late> = RefCell::new(Late(vec!["late".repeat(700)]));
     }
-    let rounds = here_or_miri(50, 1);
-    for _ in 0..rounds {
+    const ROUNDS: usize = 50;
+    for _ in 0..ROUNDS {
         thread::spawn(|| {
             // The destructors of these run in the reverse order, around that of the allocator.
             FIRST.with(|late| {
-                late.borrow_mut().0.extend((0..here_or_miri(50, 5)).map(|number| format!("late {number}")));
+                late.borrow_mut().0.extend((0..50).map(|number| format!("late {number}")));
             });
             SECOND.with(|late| late.borrow_mut().0.push("late".to_owned()));
         })
         .join()
         .expect("no panic");
     }
-    assert_eq!(RIGHT.load(Ordering::Relaxed), 2 * rounds);
+    assert_eq!(RIGHT.load(Ordering::Relaxed), 2 * ROUNDS);
 }
 
 #[test]
 fn conc_blocks_outlive_their_threads_and_are_freed_by_others() {
     let (to, from) = channel::<Vec<String>>();
-    let threads: Vec<_> = (0..here_or_miri(100, 3))
+    let threads: Vec<_> = (0..100)
         .map(|number| {
             let to = to.clone();
             thread::spawn(move || {
-                to.send((0..here_or_miri(60, 6)).map(|size| number.to_string().repeat(size * 11)).collect())
+                to.send((0..60).map(|size| number.to_string().repeat(size * 11)).collect())
                     .expect("received");
                 assert!(blocks_are_right(number + 1));
             })
@@ -108,7 +108,7 @@ fn conc_blocks_outlive_their_threads_and_are_freed_by_others() {
 }
 
 #[test]
-#[cfg(all(unix, not(miri)))]
+#[cfg(unix)]
 fn forked_children_allocate_and_free_while_threads_of_the_parent_do() {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -140,7 +140,7 @@ fn forked_children_allocate_and_free_while_threads_of_the_parent_do() {
 
 #[test]
 fn blocks_of_every_alignment_hold_their_bytes() {
-    for power in 0..here_or_miri(31, 14) {
+    for power in 0..31 {
         for size in [1, 8, 1_000, 1_025, 5_000, 32 << 10, (32 << 10) + 1, 1 << 20, 3 << 20] {
             let layout = Layout::from_size_align(size, 1 << power).expect("a layout");
             // SAFETY: the layout is not of size zero.
@@ -163,9 +163,6 @@ fn blocks_of_every_alignment_hold_their_bytes() {
 #[test]
 fn layouts_beyond_all_memory_are_refused_and_later_ones_served() {
     let absurd = Layout::from_size_align(isize::MAX as usize - (1 << 20), 1 << 20).expect("a layout");
-    if cfg!(miri) {
-        return;
-    }
     // SAFETY: the layout is not of size zero.
     assert!(unsafe { HEAP.alloc(absurd) }.is_null());
     let mut vec = vec![1_u8; 100_000];
@@ -185,7 +182,7 @@ fn reallocation_over_all_borders_keeps_the_bytes() {
         random = random.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
         (random >> 33) as usize % below
     };
-    let top = here_or_miri(BORDERS.len(), 8);
+    let top = BORDERS.len();
     for align in [1, 16, 64, 4_096, 8_192] {
         let mut size = 1;
         let layout = |size| Layout::from_size_align(size, align).expect("a layout");
@@ -193,7 +190,7 @@ fn reallocation_over_all_borders_keeps_the_bytes() {
         let mut block = unsafe { HEAP.alloc(layout(size)) };
         // SAFETY: the block has a byte.
         unsafe { block.write(0) };
-        for round in 0..here_or_miri(300, 6) {
+        for round in 0..300 {
             let new = (BORDERS[next(top)] + next(3)).max(2) - 1;
             // SAFETY: the block is live and has this layout; the new size is not zero.
             block = unsafe { HEAP.realloc(block, layout(size), new) };
