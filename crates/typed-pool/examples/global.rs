@@ -37,3 +37,8 @@ fn main() {
     let stats = HEAP.stats();
     println!("{} KiB in units and larger blocks, {} slots live", stats.bytes_held >> 10, stats.slots_live);
 }
+
+#[test]
+fn the_program_runs_over_the_pooled_heap() {
+    main();
+}

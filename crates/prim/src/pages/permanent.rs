@@ -13,16 +13,16 @@ use super::{budget, os};
 const CHUNK: usize = os::GRAIN;
 
 /// The start of a chunk.
-struct Chunk {
+struct PermanentChunk {
     /// The offset of the first byte that no block uses.
     next: AtomicUsize,
 }
 
-static CURRENT: AtomicPtr<Chunk> = AtomicPtr::new(ptr::null_mut());
+static CURRENT: AtomicPtr<PermanentChunk> = AtomicPtr::new(ptr::null_mut());
 
 /// Allocates a block of zeros that is never freed. Returns `None` if there is no memory.
 pub(super) fn allocate(layout: Layout) -> Option<NonNull<u8>> {
-    let with_head = size_of::<Chunk>().checked_add(layout.align())?.checked_add(layout.size())?;
+    let with_head = size_of::<PermanentChunk>().checked_add(layout.align())?.checked_add(layout.size())?;
     if with_head > CHUNK / 2 {
         let len = layout.size().checked_next_multiple_of(os::GRAIN)?;
         let block = os::map(len, layout.align())?;
@@ -42,7 +42,7 @@ pub(super) fn allocate(layout: Layout) -> Option<NonNull<u8>> {
 }
 
 /// Cuts a block from a chunk. Returns `None` if it has no room.
-fn cut(chunk: NonNull<Chunk>, layout: Layout) -> Option<NonNull<u8>> {
+fn cut(chunk: NonNull<PermanentChunk>, layout: Layout) -> Option<NonNull<u8>> {
     let start = chunk.addr().get();
     let place = |next: usize| (start + next).next_multiple_of(layout.align()) - start;
     // SAFETY: chunks are complete and never unmapped.
@@ -61,10 +61,10 @@ fn cut(chunk: NonNull<Chunk>, layout: Layout) -> Option<NonNull<u8>> {
 
 /// Makes a new chunk the current one, unless another thread has already replaced `full`.
 #[cold]
-fn next_chunk(full: *mut Chunk) -> Option<()> {
-    let fresh = os::map(CHUNK, os::GRAIN)?.cast::<Chunk>();
+fn next_chunk(full: *mut PermanentChunk) -> Option<()> {
+    let fresh = os::map(CHUNK, os::GRAIN)?.cast::<PermanentChunk>();
     // SAFETY: the mapping is new, and longer than a chunk's start.
-    unsafe { fresh.write(Chunk { next: AtomicUsize::new(size_of::<Chunk>()) }) };
+    unsafe { fresh.write(PermanentChunk { next: AtomicUsize::new(size_of::<PermanentChunk>()) }) };
     let (new, relaxed) = (fresh.as_ptr(), Ordering::Relaxed);
     // ORDERING: Release. Pairs with the Acquire in `allocate`. Publishes: the chunk's start.
     if CURRENT.compare_exchange(full, new, Ordering::Release, relaxed).is_ok() {
