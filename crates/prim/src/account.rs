@@ -67,8 +67,8 @@ pub const fn changed(word: usize, by: usize, came: bool) -> usize {
     if came { word.wrapping_add(by) } else { word.wrapping_sub(by) }
 }
 
-/// The account of a pool for one thread. Its words are [`OwnerUsize`], which compile to one
-/// instruction for each sum; the compiler turns adjacent cells into longer vector code.
+/// The account of a pool for one thread. The compiler would turn adjacent cells into vector code,
+/// which is longer than the single instructions for each [`OwnerUsize`].
 #[derive(Debug)]
 pub struct LocalAccount {
     held: OwnerUsize,
@@ -360,8 +360,7 @@ mod tests {
     fn large_blocks_are_counted_by_number_and_bytes() {
         with_both(|account| {
             account.large(2, 30, true);
-            account.large(1, 10, false);
-            account.large(0, 5, false);
+            account.large(1, 15, false);
             assert_eq!((account.now().large_blocks, account.now().large_bytes), (1, 15));
             assert_eq!(account.now().held, 0);
         });
