@@ -1,11 +1,12 @@
-//! Sets `cfg(ephemera_std_allocator)` if this compiler offers `core::alloc::Allocator` without a
-//! feature gate.
+//! Sets `cfg(ephemera_pages)` if this target has the system calls of `src/pages/os`, and
+//! `cfg(ephemera_std_allocator)` if this compiler offers `core::alloc::Allocator` without a feature
+//! gate.
 //!
-//! The script knows no version numbers. It compiles a probe that implements the trait, with the
-//! compiler that will compile the crate, for the same target and with the same flags. If the
-//! target's `core` is still to be built (`-Zbuild-std`), the host's takes its place, since both
-//! belong to one toolchain. The answer is "no" if the probe does not compile, or if `--cfg
-//! ephemera_no_std_allocator` is among the flags.
+//! For the second, the script knows no version numbers. It compiles a probe that implements the
+//! trait, with the compiler that will compile the crate, for the same target and with the same
+//! flags. If the target's `core` is still to be built (`-Zbuild-std`), the host's takes its place,
+//! since both belong to one toolchain. The answer is "no" if the probe does not compile, or if
+//! `--cfg ephemera_no_std_allocator` is among the flags.
 
 use std::env;
 use std::ffi::OsString;
@@ -33,6 +34,10 @@ fn main() -> ExitCode {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rustc-check-cfg=cfg(ephemera_std_allocator)");
     println!("cargo::rustc-check-cfg=cfg(ephemera_no_std_allocator)");
+    println!("cargo::rustc-check-cfg=cfg(ephemera_pages)");
+    if has_pages() {
+        println!("cargo::rustc-cfg=ephemera_pages");
+    }
     // The switch keeps a second implementation away. With feature `nightly` there is only one
     // anyhow, and the crate needs to know whether the gate is still there.
     let switched_off = env::var_os("CARGO_CFG_EPHEMERA_NO_STD_ALLOCATOR").is_some();
@@ -49,6 +54,33 @@ fn main() -> ExitCode {
         }
     }
     ExitCode::SUCCESS
+}
+
+/// The operating systems whose calls `src/pages/os` knows.
+const WITH_PAGES: &[&str] = &[
+    "linux",
+    "android",
+    "macos",
+    "ios",
+    "tvos",
+    "watchos",
+    "visionos",
+    "freebsd",
+    "netbsd",
+    "openbsd",
+    "dragonfly",
+    "windows",
+];
+
+/// Returns whether memory comes from the operating system. Miri and loom see none of its calls.
+fn has_pages() -> bool {
+    let list = |name| env::var(name).unwrap_or_default();
+    let has = |name, wanted: &str| list(name).split(',').any(|word| word == wanted);
+    let models =
+        ["CARGO_CFG_MIRI", "CARGO_CFG_EPHEMERA_LOOM"].into_iter().any(|name| env::var_os(name).is_some());
+    !models
+        && has("CARGO_CFG_TARGET_HAS_ATOMIC", "64")
+        && WITH_PAGES.contains(&list("CARGO_CFG_TARGET_OS").as_str())
 }
 
 /// A source that compiles for every target whose `core` is installed.

@@ -16,7 +16,7 @@ pub enum Who {
 
 /// Counters of a thread or of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct ResourceUsage {
     /// How often the kernel interrupted a thread in favour of another one.
     pub involuntary_switches: u64,
     /// Page faults that needed no disk.
@@ -70,7 +70,7 @@ pub fn cpus() -> Vec<usize> {
 /// Returns the counters so far.
 #[cfg(target_os = "linux")]
 #[must_use]
-pub fn usage(who: Who) -> Option<Usage> {
+pub fn usage(who: Who) -> Option<ResourceUsage> {
     let who = match who {
         Who::Thread => libc::RUSAGE_THREAD,
         Who::Process => libc::RUSAGE_SELF,
@@ -80,14 +80,16 @@ pub fn usage(who: Who) -> Option<Usage> {
     // SAFETY: the pointer is to a structure of the right type.
     let status = unsafe { libc::getrusage(who, &raw mut usage) };
     let count = |n: libc::c_long| u64::try_from(n).unwrap_or(0);
-    (status == 0)
-        .then(|| Usage { involuntary_switches: count(usage.ru_nivcsw), minor_faults: count(usage.ru_minflt) })
+    (status == 0).then(|| ResourceUsage {
+        involuntary_switches: count(usage.ru_nivcsw),
+        minor_faults: count(usage.ru_minflt),
+    })
 }
 
 /// Returns the counters so far: unknown on this system.
 #[cfg(not(target_os = "linux"))]
 #[must_use]
-pub fn usage(_who: Who) -> Option<Usage> {
+pub fn usage(_who: Who) -> Option<ResourceUsage> {
     None
 }
 

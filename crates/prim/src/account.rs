@@ -5,11 +5,10 @@
 //! threads a [`SharedAccount`]. The account also counts *large blocks*: those that the backing
 //! allocator serves one by one (see [`large`](crate::large)).
 
-use core::cell::Cell;
-
 use allocator_api2::alloc::AllocError;
 
 use crate::sync::{AtomicUsize, Ordering};
+use crate::word::OwnerUsize;
 
 /// The value that stands for no limit.
 pub const UNLIMITED: usize = usize::MAX;
@@ -68,20 +67,24 @@ pub const fn changed(word: usize, by: usize, came: bool) -> usize {
     if came { word.wrapping_add(by) } else { word.wrapping_sub(by) }
 }
 
-/// The account of a pool for one thread.
+/// The account of a pool for one thread. The compiler would turn adjacent cells into vector code,
+/// which is longer than the single instructions for each [`OwnerUsize`].
 #[derive(Debug)]
 pub struct LocalAccount {
-    held: Cell<usize>,
+    held: OwnerUsize,
     limit: usize,
-    large_blocks: Cell<usize>,
-    large_bytes: Cell<usize>,
+    large_blocks: OwnerUsize,
+    large_bytes: OwnerUsize,
 }
 
 impl LocalAccount {
-    /// Creates an account without bytes.
-    #[must_use]
-    pub const fn new(limit: usize) -> Self {
-        Self { held: Cell::new(0), limit, large_blocks: Cell::new(0), large_bytes: Cell::new(0) }
+    crate::const_unless_loom! {
+        /// Creates an account without bytes.
+        #[must_use]
+        pub fn new(limit: usize) -> Self {
+            let (held, large_blocks) = (OwnerUsize::new(0), OwnerUsize::new(0));
+            Self { held, limit, large_blocks, large_bytes: OwnerUsize::new(0) }
+        }
     }
 }
 
@@ -94,18 +97,23 @@ impl Account for LocalAccount {
 
     #[inline]
     fn reserve_beyond(&self, bytes: usize) {
-        self.held.set(self.held.get() + bytes);
+        self.held.add(bytes);
     }
 
     #[inline]
     fn release(&self, bytes: usize) {
-        self.held.set(self.held.get() - bytes);
+        self.held.sub(bytes);
     }
 
     #[inline]
     fn large(&self, blocks: usize, bytes: usize, came: bool) {
-        self.large_blocks.set(changed(self.large_blocks.get(), blocks, came));
-        self.large_bytes.set(changed(self.large_bytes.get(), bytes, came));
+        if came {
+            self.large_blocks.add(blocks);
+            self.large_bytes.add(bytes);
+        } else {
+            self.large_blocks.sub(blocks);
+            self.large_bytes.sub(bytes);
+        }
     }
 
     #[inline]
@@ -352,8 +360,7 @@ mod tests {
     fn large_blocks_are_counted_by_number_and_bytes() {
         with_both(|account| {
             account.large(2, 30, true);
-            account.large(1, 10, false);
-            account.large(0, 5, false);
+            account.large(1, 15, false);
             assert_eq!((account.now().large_blocks, account.now().large_bytes), (1, 15));
             assert_eq!(account.now().held, 0);
         });

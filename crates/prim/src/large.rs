@@ -9,7 +9,7 @@ use core::ptr::{self, NonNull};
 
 use allocator_api2::alloc::{AllocError, Allocator};
 
-use crate::account::{Account, Limit, Reserved, reserved};
+use crate::account::{Account, Limit, reserved};
 
 /// Returns an aligned address without memory, for a layout of size zero.
 #[inline]
@@ -56,11 +56,25 @@ pub unsafe fn deallocate<B: Allocator, A: Account>(
     if layout.size() == 0 {
         return;
     }
-    account.large(1, layout.size(), false);
     // Releases the bytes after the deallocation: another thread may request them at once.
-    let _booked = Reserved::of_held(account, layout.size());
+    let _freed = Freed { account, bytes: layout.size() };
     // SAFETY: the caller's block is live and came from an equivalent allocator with this layout.
     unsafe { backing.deallocate(block, layout) };
+}
+
+/// A large block that is about to be freed. Dropping this takes it off the account, also when the
+/// backing allocator unwinds.
+struct Freed<'a, A: Account> {
+    account: &'a A,
+    bytes: usize,
+}
+
+impl<A: Account> Drop for Freed<'_, A> {
+    #[inline]
+    fn drop(&mut self) {
+        self.account.large(1, self.bytes, false);
+        self.account.release(self.bytes);
+    }
 }
 
 /// Grows a large block by the backing allocator's own method.

@@ -10,6 +10,7 @@
 //!
 //! * [`word`]: words that one thread writes and others read.
 //! * [`epoch`]: how one thread asks all others to trim.
+//! * [`pages`]: memory from the operating system.
 //! * [`gate`] and [`fork`]: a lock that no thread waits for, and that a forked child can take over.
 //!
 //! * [`account`] and [`large`]: the limit on the bytes of a pool, and its largest blocks.
@@ -40,6 +41,8 @@ pub mod invariant;
 pub mod large;
 #[cfg(feature = "std")]
 pub mod local;
+#[cfg(any(ephemera_pages, feature = "alloc"))]
+pub mod pages;
 pub mod poison;
 pub mod prefetch;
 pub mod raw;

@@ -56,6 +56,8 @@ std::thread_local! {
 /// # Errors
 /// [`Gone`] if the guard has run already, or if it holds eight hooks.
 pub fn at_exit(hook: fn()) -> Result<(), Gone> {
+    #[cfg(all(test, not(ephemera_loom)))]
+    tests::while_registering();
     let kept = EXIT.try_with(|exit| {
         exit.hooks.iter().find(|place| place.get().is_none()).map(|place| place.set(Some(hook)))
     });
@@ -252,20 +254,24 @@ pub fn hold<S: Tenant>() -> Option<Held<S>> {
     if !core::ptr::eq(record, S::statics().nowhere) {
         return Some(Held::Bound(record));
     }
-    // From here on the thread has memory, which a forked child must know from that of other
-    // threads.
-    crate::fork::watch();
     // Lease before registering the hook. With no memory for a record, every attempt would otherwise
     // register one more hook, until the guard is full.
     let lease = lease::<S>()?;
-    let hook = if bound::<S>().is_none() { at_exit(exit::<S>) } else { Ok(()) };
-    // Either step may re-enter this allocator and bind a record, so check again.
+    // The tenant may have re-entered this allocator and bound a record, so check again.
     if let Some(record) = bound::<S>() {
         S::release(lease);
         return Some(Held::Bound(record));
     }
-    if hook.is_err() {
+    // The C library may allocate for both registrations below, and this allocator may serve it.
+    // Such an allocation finds GONE and leases a record for itself, instead of registering once
+    // more.
+    if !cfg!(ephemera_weaken = "registration_is_nowhere") {
         set::<S>(S::statics().gone);
+    }
+    // From here on the thread has memory, which a forked child must know from that of other
+    // threads.
+    crate::fork::watch();
+    if at_exit(exit::<S>).is_err() {
         return Some(Held::Leased(lease));
     }
     // A record that the thread-local does not name would never be released.

@@ -33,7 +33,7 @@ const LEASE: Ordering =
 const RELEASE: Ordering =
     if cfg!(ephemera_weaken = "release_relaxed") { Ordering::Relaxed } else { Ordering::Release };
 // ORDERING: Release. Pairs with the Acquire in `Registry::records`. Publishes: the new record.
-#[cfg(feature = "alloc")]
+#[cfg(any(ephemera_pages, feature = "alloc"))]
 const ADD: Ordering =
     if cfg!(ephemera_weaken = "add_relaxed") { Ordering::Relaxed } else { Ordering::Release };
 // ORDERING: Acquire. Pairs with the Release in `Registry::add`: sees added records complete, also
@@ -185,7 +185,10 @@ pub struct Registry<S: 'static> {
     first: [Record<S>; FIRST],
     later: AtomicPtr<Record<S>>,
     /// Creates the data of an added record.
-    #[cfg_attr(not(feature = "alloc"), expect(dead_code, reason = "no record can be added without a heap"))]
+    #[cfg_attr(
+        not(any(ephemera_pages, feature = "alloc")),
+        expect(dead_code, reason = "no record can be added without a heap")
+    )]
     make: fn() -> S,
 }
 
@@ -224,25 +227,24 @@ impl<S> Registry<S> {
     /// Leases a record that no thread holds, or one that is added for this call. Returns `None` if
     /// there is no memory for it.
     ///
-    /// An added record comes from the global heap. An allocator that *is* the global heap must call
-    /// [`Registry::lease_free`], and refuse if that returns `None`.
+    /// An added record is permanent memory of [`pages`](crate::pages), not of the global allocator.
     pub fn lease_any(&self) -> Option<Lease<'_, S>> {
         self.lease_free().or_else(|| self.add())
     }
 
-    #[cfg(not(feature = "alloc"))]
+    #[cfg(not(any(ephemera_pages, feature = "alloc")))]
     fn add(&self) -> Option<Lease<'_, S>> {
         None
     }
 
     /// Adds a record, which is leased to the caller from the start.
-    #[cfg(feature = "alloc")]
+    #[cfg(any(ephemera_pages, feature = "alloc"))]
     #[cold]
     fn add(&self) -> Option<Lease<'_, S>> {
         // Create the data before allocating: `make` belongs to the tenant and may unwind.
         let record = Record::new((self.make)());
         let layout = core::alloc::Layout::new::<Record<S>>();
-        let place = crate::raw::acquire(&allocator_api2::alloc::Global, layout).ok()?.cast::<Record<S>>();
+        let place = crate::pages::permanent(layout).ok()?.cast::<Record<S>>();
         record.lease.store(HELD, Ordering::Relaxed);
         // SAFETY: `place` is unused memory of this layout.
         unsafe { place.write(record) };

@@ -21,7 +21,7 @@ fn run(store: usize, most: usize, bytes: &[u8]) -> (usize, usize) {
 
 fn random(seed: u64, len: usize) -> Vec<u8> {
     let mut rng = SplitMix::new(seed);
-    (0..len).map(|_| rng.next() as u8).collect()
+    (0..len).map(|_| rng.draw() as u8).collect()
 }
 
 proptest! {

@@ -68,8 +68,8 @@ impl ShardOwner<'_> {
         shard.flush_front(geometry);
         shard.current().set(ptr::null_mut());
 
-        let mut some = Pages::default();
-        let mut all = Pages::default();
+        let mut some = SortedPages::default();
+        let mut all = SortedPages::default();
         let (mut gone, mut count): (*mut PageGroup, usize) = (ptr::null_mut(), 0);
         let mut before: Option<PageGroupPtr> = None;
         let mut rest = shard.groups().get();
@@ -116,12 +116,12 @@ impl ShardOwner<'_> {
 
 /// A list of pages with free slots, while it is built.
 #[derive(Default)]
-struct Pages {
+struct SortedPages {
     first: Option<NearPtr>,
     last: Option<NearPtr>,
 }
 
-impl Pages {
+impl SortedPages {
     /// Adds a page to the front if it has free slots. Otherwise the page is on no list.
     fn push(&mut self, near: NearPtr) {
         let slots = near.bits().slots();

@@ -224,7 +224,7 @@ fn trade<A: Allocator>(
         let align = 1 << rng.below(7);
         let layout = Layout::from_size_align(size, align).expect("small sizes and powers of two");
         if let Ok(given) = alloc.allocate(layout) {
-            let seed = (rng.next() >> 56) as u8;
+            let seed = (rng.draw() >> 56) as u8;
             // SAFETY: the allocator has just allocated the block with this layout.
             let block = unsafe { Block::fill(given.cast(), layout, seed) };
             if rng.below(2) == 0 {

@@ -323,7 +323,7 @@ mod tests {
     fn drawn() -> Vec<Op> {
         let mut rng = SplitMix::new(3);
         let count = if cfg!(miri) { 2_000 } else { 100_000 };
-        (0..count).map(|_| Op::decode(rng.next().to_le_bytes())).collect()
+        (0..count).map(|_| Op::decode(rng.draw().to_le_bytes())).collect()
     }
 
     #[test]
@@ -363,7 +363,7 @@ mod tests {
     fn every_extent_gives_a_valid_layout() {
         let mut rng = SplitMix::new(4);
         for _ in 0..if cfg!(miri) { 300 } else { 20_000 } {
-            let word = rng.next().to_le_bytes();
+            let word = rng.draw().to_le_bytes();
             let extent = Extent::decode(word[0], u16::from_le_bytes([word[1], word[2]]), word[3]);
             let old = rng.below(5000);
             let edges = [0, 48, usize::MAX];

@@ -16,7 +16,7 @@ const PERIOD: usize = 4093;
 /// at the offset `seed`.
 static TABLE: LazyLock<[u8; PERIOD + 256]> = LazyLock::new(|| {
     let mut rng = SplitMix::new(0x0e9e_3e3a);
-    core::array::from_fn(|_| (rng.next() >> 56) as u8)
+    core::array::from_fn(|_| (rng.draw() >> 56) as u8)
 });
 
 /// Zeros to compare with.

@@ -137,7 +137,7 @@ impl Program {
         let kinds = profile.kinds();
         let mut words = Vec::with_capacity(len);
         for _ in 0..len {
-            let mut word = rng.next().to_le_bytes();
+            let mut word = rng.draw().to_le_bytes();
             if !kinds.is_empty() {
                 word[0] = kinds[rng.below(kinds.len())].byte();
             }

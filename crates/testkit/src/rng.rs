@@ -17,7 +17,7 @@ impl SplitMix {
     }
 
     /// Returns the next 64 bits.
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         self.0.next_u64()
     }
 
@@ -26,7 +26,7 @@ impl SplitMix {
     pub fn below(&mut self, bound: usize) -> usize {
         // The remainder keeps the programs of all seeds as they are. A sampler of `rand` would
         // change them.
-        if bound == 0 { 0 } else { (self.next() % bound as u64) as usize }
+        if bound == 0 { 0 } else { (self.draw() % bound as u64) as usize }
     }
 }
 
@@ -39,9 +39,9 @@ mod tests {
         let mut one = SplitMix::new(7);
         let mut other = SplitMix::new(7);
         let mut third = SplitMix::new(8);
-        let first: [u64; 4] = core::array::from_fn(|_| one.next());
-        assert_eq!(first, core::array::from_fn(|_| other.next()));
-        assert_ne!(first, core::array::from_fn(|_| third.next()));
+        let first: [u64; 4] = core::array::from_fn(|_| one.draw());
+        assert_eq!(first, core::array::from_fn(|_| other.draw()));
+        assert_ne!(first, core::array::from_fn(|_| third.draw()));
     }
 
     #[test]

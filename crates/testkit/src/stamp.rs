@@ -80,7 +80,7 @@ pub fn bytes<S: Subject>(make: impl Fn() -> S) {
     let mut rng = SplitMix::new(0xb17e5);
     for _ in 0..BYTE_STRINGS {
         let len = rng.below(BYTE_STRING_LEN + 1);
-        let bytes: Vec<u8> = (0..len).map(|_| (rng.next() >> 56) as u8).collect();
+        let bytes: Vec<u8> = (0..len).map(|_| (rng.draw() >> 56) as u8).collect();
         run(&make(), &Program::from_bytes(&bytes));
     }
     run(&make(), &Program::from_bytes(&[]));

@@ -1,26 +1,29 @@
 //! Size classes of the pooled allocators. Pure arithmetic.
 //!
-//! Strides are the multiples of 8 up to 64. From there each doubling has four strides, up to 1,024.
-//! A layout belongs to the first class whose stride holds its size, rounded up to its alignment.
-//! That stride is a multiple of the alignment: between two powers of two, strides are multiples of
-//! a quarter of the smaller one. The rounded size either is a stride or has an alignment below that
-//! quarter.
+//! Strides are the multiples of 8 up to 64. From there each doubling has four strides, up to 32
+//! KiB. The classes up to 1,024 bytes are *small*: the fast paths look them up in a table. Those
+//! beyond are *medium*, and a few instructions compute them. A layout belongs to the first class
+//! whose stride holds its size, rounded up to its alignment. That stride is a multiple of the
+//! alignment: between two powers of two, strides are multiples of a quarter of the smaller one. The
+//! rounded size either is a stride or has an alignment below that quarter.
 #![forbid(unsafe_code)]
 
 use core::alloc::Layout;
 
-use crate::geometry::unit_of;
+use crate::geometry::{ALIGN_MAX, STRIDE_MAX, is_pooled, unit_of};
 
 /// The number of classes.
-pub(crate) const CLASSES: usize = 24;
-/// The largest size and alignment that has a class.
+pub(crate) const CLASSES: usize = 44;
+/// The number of small classes.
+const SMALL: usize = 24;
+/// The largest size and alignment that has a small class.
 pub(crate) const CLASS_MAX: usize = 1_024;
 
 /// Strides up to this one are the multiples of 8.
 const FINE_MAX: usize = 64;
 
-/// Returns the class of a layout. `None` for size zero and for layouts that the backing allocator
-/// serves.
+/// Returns the small class of a layout. `None` for size zero, and for layouts that have a medium
+/// class or none.
 #[inline]
 pub(crate) const fn of(layout: Layout) -> Option<usize> {
     // A size of zero wraps around and exceeds the maximum.
@@ -31,6 +34,32 @@ pub(crate) const fn of(layout: Layout) -> Option<usize> {
     let last = ((layout.size() + align - 1) & !(align - 1)) - 1;
     // The mask never changes the index. It removes the bounds check.
     Some(OF[(last / STEP) & (OF.len() - 1)] as usize)
+}
+
+/// Returns the medium class of a layout that has no small one. `None` for size zero and for layouts
+/// without a class.
+#[inline]
+pub(crate) const fn medium(layout: Layout) -> Option<usize> {
+    if !is_pooled(layout) {
+        return None;
+    }
+    let last = ((layout.size() + layout.align() - 1) & !(layout.align() - 1)) - 1;
+    if last < CLASS_MAX || last >= STRIDE_MAX {
+        return None;
+    }
+    let log = last.ilog2() as usize;
+    let quarter = (last >> (log - 2)) & 3;
+    Some(SMALL + (log - CLASS_MAX.ilog2() as usize) * 4 + quarter)
+}
+
+/// Returns the class of a layout, small or medium. `None` for size zero and for layouts without a
+/// class.
+#[inline]
+pub(crate) const fn any(layout: Layout) -> Option<usize> {
+    match of(layout) {
+        Some(class) => Some(class),
+        None => medium(layout),
+    }
 }
 
 /// Every stride is a multiple of this.
@@ -62,10 +91,11 @@ pub(crate) const fn stride(class: usize) -> usize {
 }
 
 /// Returns the largest layout that a slot of a class holds: its stride, and the largest alignment
-/// that divides it.
+/// that divides it and has units.
 pub(crate) const fn layout(class: usize) -> Layout {
     let stride = stride(class);
-    match Layout::from_size_align(stride, 1 << stride.trailing_zeros()) {
+    let align = 1 << stride.trailing_zeros();
+    match Layout::from_size_align(stride, if align > ALIGN_MAX { ALIGN_MAX } else { align }) {
         Ok(layout) => layout,
         Err(_) => panic!("strides are small"),
     }
@@ -90,15 +120,20 @@ pub(crate) const fn unit_size(class: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{CLASS_MAX, CLASSES, layout, of, stride, unit_size};
-    use crate::geometry::UnitSpec;
+    use super::{CLASS_MAX, CLASSES, SMALL, any, layout, medium, of, stride, unit_size};
+    use crate::geometry::{ALIGN_MAX, STRIDE_MAX, UnitSpec};
     use core::alloc::Layout;
 
     fn all(mut check: impl FnMut(Layout)) {
-        let step = if cfg!(miri) { 19 } else { 1 };
-        for align in (0..11).map(|power| 1 << power) {
-            for size in (1..=CLASS_MAX).step_by(step).chain([CLASS_MAX]) {
+        let step = if cfg!(miri) { 997 } else { 1 };
+        for align in (0..13).map(|power| 1 << power) {
+            for size in (1..=CLASS_MAX).chain((CLASS_MAX..STRIDE_MAX).step_by(7)).step_by(step) {
                 check(Layout::from_size_align(size, align).expect("a layout"));
+            }
+            for class in SMALL..CLASSES {
+                for size in [stride(class) - 1, stride(class), stride(class - 1) + 1] {
+                    check(Layout::from_size_align(size, align).expect("a layout"));
+                }
             }
         }
     }
@@ -107,20 +142,25 @@ mod tests {
     fn each_layout_goes_to_the_first_class_that_holds_it() {
         all(|wanted| {
             let padded = wanted.pad_to_align();
-            let Some(class) = of(wanted) else {
-                panic!("{wanted:?} has no class");
+            let Some(class) = any(wanted) else {
+                assert!(padded.size() > STRIDE_MAX, "{wanted:?} has no class");
+                return;
             };
             assert!(class < CLASSES && stride(class) >= padded.size());
             assert!(class == 0 || stride(class - 1) < padded.size(), "{wanted:?} fits a smaller class");
             assert_eq!(stride(class) % wanted.align(), 0, "{wanted:?}");
             assert!(layout(class).align() >= wanted.align());
+            assert_eq!(of(wanted).is_some(), class < SMALL);
+            assert_eq!(of(wanted).is_some(), wanted.size() <= CLASS_MAX && wanted.align() <= CLASS_MAX);
         });
     }
 
     #[test]
-    fn strides_grow_up_to_the_largest_size() {
+    fn strides_grow_by_at_most_a_quarter_up_to_the_largest_size() {
         assert!((1..CLASSES).all(|class| stride(class - 1) < stride(class)));
-        assert_eq!((stride(0), stride(7), stride(8), stride(CLASSES - 1)), (8, 64, 80, CLASS_MAX));
+        assert_eq!((stride(0), stride(7), stride(8), stride(SMALL - 1)), (8, 64, 80, CLASS_MAX));
+        assert_eq!((stride(SMALL), stride(CLASSES - 1)), (1_280, STRIDE_MAX));
+        assert!((8..CLASSES).all(|class| stride(class) * 4 <= stride(class - 1) * 5));
     }
 
     #[test]
@@ -133,10 +173,16 @@ mod tests {
 
     #[test]
     fn zero_and_too_large_layouts_have_no_class() {
-        for (size, align) in
-            [(0, 1), (0, 4_096), (CLASS_MAX + 1, 1), (1, CLASS_MAX * 2), (isize::MAX as usize, 1)]
-        {
-            assert_eq!(of(Layout::from_size_align(size, align).expect("a layout")), None);
+        for (size, align) in [
+            (0, 1),
+            (0, 4_096),
+            (STRIDE_MAX + 1, 1),
+            (STRIDE_MAX - 1, ALIGN_MAX * 2),
+            (1, ALIGN_MAX * 2),
+            (isize::MAX as usize, 1),
+        ] {
+            assert_eq!(any(Layout::from_size_align(size, align).expect("a layout")), None);
         }
+        assert_eq!(medium(Layout::new::<[u8; CLASS_MAX]>()), None);
     }
 }

@@ -27,6 +27,13 @@ const SLOTS: usize = 64;
 /// front of each block, and so it fits between adjacent units.
 const SLACK: usize = 16;
 
+/// The number of small empty units that a heap keeps.
+pub(crate) const KEPT: usize = 4;
+/// Bytes of empty units that a heap keeps, in fewer but at least one of the larger units.
+const KEPT_BYTES: usize = 128 << 10;
+/// Bytes of empty units that a heap keeps at most.
+const KEPT_MOST: usize = 4 << 20;
+
 /// The slots that share a foreign word. The word has one more bit, which marks a countdown.
 pub(crate) const GROUP: usize = if cfg!(ephemera_loom) { 2 } else { 63 };
 
@@ -77,6 +84,29 @@ impl UnitSpec {
             spec.slots += 1;
         }
         Some(spec)
+    }
+
+    /// Returns the number of empty units that a heap keeps before it frees others. Threads share
+    /// pages, so each keeps at most 128 KiB of a kind.
+    pub(crate) const fn kept(self) -> usize {
+        let kept = KEPT_BYTES / self.unit;
+        if !self.shared || kept > KEPT {
+            KEPT
+        } else if kept == 0 {
+            1
+        } else {
+            kept
+        }
+    }
+
+    /// Returns the number of empty units that a heap keeps at most, however often it needed units
+    /// that it had freed.
+    pub(crate) const fn kept_at_most(self) -> usize {
+        if self.shared && !cfg!(ephemera_weaken = "kept_without_bound") {
+            KEPT_MOST / self.unit
+        } else {
+            usize::MAX
+        }
     }
 
     /// Returns the offset of the first slot in a unit of `slots` slots.

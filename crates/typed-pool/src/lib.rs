@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | [`TypedPool`] | one type, one thread, any backing allocator | by their handle, which borrows the pool |
 //! | [`PooledBox`] | one type, all threads: a class with an `operator new` in C++ | on any thread, also after their own thread ended |
-//! | [`PooledAllocator`] | any container, all threads, zero-sized | on any thread, also after their own thread ended |
+//! | [`PooledAllocator`] | any container or a whole program, all threads, zero-sized | on any thread, also after their own thread ended |
 //!
 //! # Examples
 //!
@@ -52,7 +52,10 @@
 //! # When memory is freed
 //!
 //! * A pool keeps 4 empty units and those of its initial capacity. It frees other units as soon as
-//!   they run empty. Each time it needs a unit after it freed one, it keeps one more.
+//!   they run empty. Each time it needs a unit after it freed one, it keeps one more. Pools of
+//!   threads keep 128 KiB of empty units, but at least one unit, and 4 MiB at most.
+//! * Units and large blocks of such pools come from [`pages`], which keeps the pages of freed ones:
+//!   up to 16 MiB or an eighth of the bytes in use, and more if the process needs them again.
 //! * A thread frees all its empty units when it ends. A unit with live values is freed with the
 //!   last of them, whichever thread drops it.
 //! * [`TypedPool::trim`], [`PooledBox::trim`], [`PooledBox::trim_all`], and the methods of the
@@ -121,6 +124,7 @@ pub use pool::{Builder, TypedBox, TypedPool};
 pub use stats::Stats;
 
 pub use ephemera_prim::backing;
+pub use ephemera_prim::pages;
 
 #[doc = include_str!("../DESIGN.md")]
 pub mod design {}
@@ -139,7 +143,8 @@ pub mod __private {
     pub use ephemera_prim::impl_allocator;
 
     pub use crate::alloc::{
-        allocate, allocate_zeroed, deallocate, grow, set_limit, shrink, stats, trim, trim_all,
+        allocate, allocate_zeroed, deallocate, grow, has_class, or_null, reallocate, set_limit, shrink,
+        stats, stride_of_slot, trim, trim_all,
     };
     pub use crate::boxed::typed;
     pub use crate::threads::{Family, FamilyCell};

@@ -74,7 +74,7 @@ fn a_chained_set_is_emptied_and_filled_again() {
     for round in 0..3 {
         let mut rng = ephemera_testkit::SplitMix::new(round);
         for _ in 0..count {
-            let key = rng.next();
+            let key = rng.draw();
             let bucket = &mut buckets[key as usize % BUCKETS];
             let next = bucket.take();
             *bucket = Some(allocator_api2::boxed::Box::new_in(Node { key, next }, Nodes));

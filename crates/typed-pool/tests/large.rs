@@ -26,7 +26,7 @@ fn joined(thread: JoinHandle<()>) {
     thread.join().expect("the thread does not panic");
 }
 
-const LAYOUT: Layout = Layout::new::<[u64; 1_000]>();
+const LAYOUT: Layout = Layout::new::<[u64; 10_000]>();
 
 fn counted() -> (usize, usize, usize) {
     let stats = Large.stats();
@@ -57,7 +57,7 @@ fn conc_large_blocks_are_counted_whichever_thread_frees_them() {
     give(Sent(own));
     let grown = {
         let Some(Sent(block)) = blocks.next() else { panic!("three are left") };
-        let longer = Layout::new::<[u64; 1_500]>();
+        let longer = Layout::new::<[u64; 15_000]>();
         // SAFETY: the block is live and of this layout; the new layout is the larger one.
         let grown = unsafe { Large.grow(block, LAYOUT, longer) }.expect("memory");
         assert_eq!(counted(), (3, 2 * size + longer.size(), 2 * size + longer.size()));

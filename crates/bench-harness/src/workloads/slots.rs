@@ -50,7 +50,7 @@ pub(super) struct Slots<I> {
     sizes: Box<[u16; SIZES]>,
     places: Box<[u16; PLACES]>,
     size_at: usize,
-    place_at: usize,
+    /// The tag of the next item, which is also its entry in the table of places.
     next_tag: u64,
 }
 
@@ -73,7 +73,7 @@ impl<I: 'static> Slots<I> {
         };
         let slots = (0..usize::from(count)).map(live).collect();
         let places = draws::places(seed, count);
-        Self { slots, sizes, places, size_at: start, place_at: start, next_tag: start as u64 }
+        Self { slots, sizes, places, size_at: start, next_tag: start as u64 }
     }
 
     /// Frees all items.
@@ -100,10 +100,10 @@ impl<I: 'static> Slots<I> {
 pub(super) unsafe fn replace<S: Stock>(stock: &mut S, state: &mut Slots<S::Item>, ops: u64) -> u64 {
     let slots = &mut *state.slots;
     let (sizes, places) = (&*state.sizes, &*state.places);
-    let (mut size_at, mut place_at) = (state.size_at, state.place_at);
+    let mut size_at = state.size_at;
     let mut sum = 0;
     for tag in state.next_tag..state.next_tag + ops {
-        let place = usize::from(places[place_at]);
+        let place = usize::from(places[tag as usize % PLACES]);
         // SAFETY: the places of the table are below the number of slots.
         let slot = unsafe { slots.get_unchecked_mut(place) };
         // SAFETY: the slot has a value, and another one is written below.
@@ -116,12 +116,11 @@ pub(super) unsafe fn replace<S: Stock>(stock: &mut S, state: &mut Slots<S::Item>
         // SAFETY: no spread has a size of zero, and an item has just been freed.
         let item = unsafe { stock.take(tag, size) };
         slot.write(LiveItem { item, size, tag: tag as u32 });
-        place_at = (place_at + 1) % PLACES;
         if S::SIZED {
             size_at = if size_at + 1 == SIZES { 0 } else { size_at + 1 };
         }
     }
-    (state.size_at, state.place_at) = (size_at, place_at);
+    state.size_at = size_at;
     state.next_tag += ops;
     sum
 }

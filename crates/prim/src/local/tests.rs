@@ -15,6 +15,19 @@ std::thread_local! {
     static WHILE_ENTERING: Cell<Option<fn()>> = const { Cell::new(None) };
 }
 
+std::thread_local! {
+    /// Runs in each registration of an exit hook on this thread, as a C library that allocates
+    /// would.
+    static WHILE_REGISTERING: Cell<Option<fn()>> = const { Cell::new(None) };
+}
+
+/// Stands for what the C library does to register an exit hook.
+pub(super) fn while_registering() {
+    if let Ok(Some(allocate)) = WHILE_REGISTERING.try_with(Cell::get) {
+        allocate();
+    }
+}
+
 /// Declares an allocator for one test. Its data count the calls of `enter` and `leave`.
 macro_rules! tenant {
     ($name:ident) => {
@@ -273,4 +286,30 @@ fn conc_every_thread_enters_and_leaves_one_record() {
     }
     assert_eq!((seen, Toy::counts()), (THREADS * ROUNDS, (THREADS * ROUNDS, THREADS * ROUNDS)));
     assert!(Toy::all_free() && Toy::statics().registry.later_records() == 0);
+}
+
+#[test]
+fn allocation_during_the_registration_of_the_exit_hook_leases_a_record_of_its_own() {
+    tenant!(Toy);
+    thread::spawn(|| {
+        std::thread_local! {
+            static DEPTH: Cell<usize> = const { Cell::new(0) };
+        }
+        fn allocate() {
+            DEPTH.set(DEPTH.get() + 1);
+            assert!(DEPTH.get() < 5, "each allocation registers a hook, for which it allocates");
+            let held = hold::<Toy>().unwrap();
+            assert!(matches!(held, Held::Leased(_)));
+            held.release();
+            DEPTH.set(DEPTH.get() - 1);
+        }
+        WHILE_REGISTERING.set(Some(allocate));
+        assert!(matches!(hold::<Toy>(), Some(Held::Bound(_))));
+        WHILE_REGISTERING.set(None);
+        assert!(matches!(hold::<Toy>(), Some(Held::Bound(_))));
+    })
+    .join()
+    .unwrap();
+    assert!(Toy::all_free());
+    assert_eq!(Toy::counts().1, 1, "one record was bound");
 }

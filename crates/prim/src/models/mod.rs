@@ -12,6 +12,7 @@ mod gate;
 mod lease;
 mod memory;
 mod registry;
+mod superblock;
 mod unit_list;
 mod word;
 

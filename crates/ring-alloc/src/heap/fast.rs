@@ -28,7 +28,7 @@ pub(crate) fn allocate<E: RingEnv>(env: E, layout: Layout) -> Result<NonNull<u8>
 fn allocate_other<E: RingEnv>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
     match ChunkClass::of::<E::Geometry>(layout) {
         Some(class) => allocate_in(env, layout, class),
-        None => large::allocate(env, layout, Limit::Applies, false),
+        None => large::allocate(env, layout),
     }
 }
 
@@ -38,7 +38,7 @@ fn allocate_other<E: RingEnv>(env: E, layout: Layout) -> Result<NonNull<u8>, All
 pub(super) fn allocate_beyond<E: RingEnv>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
     match ChunkClass::of::<E::Geometry>(layout) {
         Some(class) => env.refill(layout, class, Limit::Lifted),
-        None => large::allocate(env, layout, Limit::Lifted, false),
+        None => large::allocate_beyond(env, layout),
     }
 }
 

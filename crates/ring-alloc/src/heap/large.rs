@@ -9,17 +9,43 @@ use ephemera_prim::account::Limit;
 use ephemera_prim::large;
 
 use super::RingEnv;
-use super::slow::ask_twice;
+use super::slow::make_room;
 
-/// Allocates a block of a layout without a class, with all bytes zero if `zeroed`.
+/// Allocates a block of a layout without a class.
 #[inline(never)]
-pub(super) fn allocate<E: RingEnv>(
+pub(super) fn allocate<E: RingEnv>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
+    take(env, layout, Limit::Applies, false)
+}
+
+/// Allocates such a block even beyond the limit.
+#[inline(never)]
+pub(super) fn allocate_beyond<E: RingEnv>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
+    take(env, layout, Limit::Lifted, false)
+}
+
+/// Allocates such a block with all bytes zero.
+#[inline(never)]
+pub(super) fn allocate_zeroed<E: RingEnv>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
+    take(env, layout, Limit::Applies, true)
+}
+
+/// Inlined, so that each caller has code of its own for its constants.
+#[inline(always)]
+fn take<E: RingEnv>(env: E, layout: Layout, limit: Limit, zeroed: bool) -> Result<NonNull<u8>, AllocError> {
+    large::allocate(env.backing(), env.account(), layout, Limit::Applies, zeroed)
+        .or_else(|AllocError| take_again(env, layout, limit, zeroed))
+}
+
+#[cold]
+#[inline(never)]
+fn take_again<E: RingEnv>(
     env: E,
     layout: Layout,
     limit: Limit,
     zeroed: bool,
 ) -> Result<NonNull<u8>, AllocError> {
-    ask_twice(env, limit, |limit| large::allocate(env.backing(), env.account(), layout, limit, zeroed))
+    make_room(env);
+    large::allocate(env.backing(), env.account(), layout, limit, zeroed)
 }
 
 /// Frees a block of a layout without a class.
@@ -43,8 +69,11 @@ pub(super) unsafe fn grow<E: RingEnv>(
     zeroed: bool,
 ) -> Result<NonNull<u8>, AllocError> {
     // SAFETY: a live block of the backing allocator, which stays unchanged on failure.
-    let grow = |_| unsafe { large::grow(env.backing(), env.account(), block, layouts, zeroed) };
-    ask_twice(env, Limit::Applies, grow)
+    let grow = || unsafe { large::grow(env.backing(), env.account(), block, layouts, zeroed) };
+    grow().or_else(|AllocError| {
+        make_room(env);
+        grow()
+    })
 }
 
 /// Shrinks a large block by the backing allocator's own method.

@@ -23,7 +23,7 @@ use crate::live::LiveCount;
 #[inline]
 pub(crate) fn allocate_zeroed<E: RingEnv>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
     if ChunkClass::of::<E::Geometry>(layout).is_none() {
-        return large::allocate(env, layout, Limit::Applies, true);
+        return large::allocate_zeroed(env, layout);
     }
     let block = fast::allocate(env, layout)?;
     // SAFETY: the block is new and has that many bytes.

@@ -65,8 +65,10 @@ fn set_front<E: RingEnv>(env: E, class: ChunkClass, chunk: *mut Chunk) {
 /// Takes a new chunk from the backing allocator.
 fn obtain<E: RingEnv>(env: E, class: ChunkClass, limit: Limit) -> Result<ChunkPtr, AllocError> {
     let layout = class.chunk_layout::<E::Geometry>();
-    let memory = ask_twice(env, limit, |limit| {
-        reserved(env.account(), layout.size(), limit, || raw::acquire(env.backing(), layout))
+    let ask = |limit| reserved(env.account(), layout.size(), limit, || raw::acquire(env.backing(), layout));
+    let memory = ask(Limit::Applies).or_else(|AllocError| {
+        make_room(env);
+        ask(limit)
     })?;
     // SAFETY: the memory was acquired above with the chunk layout of `class`.
     let chunk = unsafe { ChunkPtr::create::<E::Geometry>(memory, class, env.identity()) };
@@ -74,19 +76,13 @@ fn obtain<E: RingEnv>(env: E, class: ChunkClass, limit: Limit) -> Result<ChunkPt
     Ok(chunk)
 }
 
-/// Makes a request for memory within the limit. If the limit or the backing allocator refuses it,
-/// frees the empty chunks of this thread and of the records that no thread has leased, and makes it
-/// once more, under `limit`.
-pub(super) fn ask_twice<E: RingEnv, T>(
-    env: E,
-    limit: Limit,
-    ask: impl Fn(Limit) -> Result<T, AllocError>,
-) -> Result<T, AllocError> {
-    ask(Limit::Applies).or_else(|_| {
-        trim(env);
-        env.last_resort();
-        ask(limit)
-    })
+/// Frees the empty chunks of this thread and of the records that no thread has leased, after the
+/// limit or the backing allocator refused a request. The caller then makes the request once more.
+#[cold]
+#[inline(never)]
+pub(super) fn make_room<E: RingEnv>(env: E) {
+    trim(env);
+    env.last_resort();
 }
 
 /// Handles a chunk that ran empty and is not the front: keeps it, and then frees the chunks that

@@ -20,19 +20,19 @@ pub const LARGEST_SHIFTED_ALIGN: usize = 1 << 20;
 pub struct Disaligning<A = Global> {
     inner: A,
     /// Maps the address of a block to the inner allocator's block that contains it.
-    homes: Mutex<HashMap<usize, Home>>,
+    homes: Mutex<HashMap<usize, InnerBlock>>,
 }
 
 /// A block of the inner allocator.
 #[derive(Debug)]
-struct Home {
+struct InnerBlock {
     start: NonNull<u8>,
     layout: Layout,
 }
 
 // SAFETY: the pointer is only used to free the block. `Disaligning` is `Sync` only if the inner
 // allocator is, which then allows that on any thread.
-unsafe impl Send for Home {}
+unsafe impl Send for InnerBlock {}
 
 impl Disaligning {
     /// Creates a `Disaligning` over the global allocator.
@@ -56,7 +56,7 @@ impl<A> Disaligning<A> {
     }
 
     /// Locks the map, also after a test panicked while it was locked.
-    fn homes(&self) -> MutexGuard<'_, HashMap<usize, Home>> {
+    fn homes(&self) -> MutexGuard<'_, HashMap<usize, InnerBlock>> {
         self.homes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -79,7 +79,7 @@ unsafe impl<A: Allocator> Allocator for Disaligning<A> {
         // SAFETY: the inner block is `slack` bytes longer than the layout, so the shifted block
         // ends inside it.
         let shifted = unsafe { start.add(if even { slack } else { 0 }) };
-        self.homes().insert(shifted.addr().get(), Home { start, layout: home });
+        self.homes().insert(shifted.addr().get(), InnerBlock { start, layout: home });
         Ok(NonNull::slice_from_raw_parts(shifted, layout.size()))
     }
 

@@ -4,7 +4,7 @@
 /// zero-sized type that is `Copy` and `Default`.
 ///
 /// Its blocks lie together, apart from other blocks of the same size. They have their own limit,
-/// and their memory returns to the global heap independently.
+/// and their memory is freed independently.
 ///
 /// # Examples
 ///
@@ -63,7 +63,7 @@ macro_rules! pooled_allocator {
             /// For size zero, returns an aligned dangling address and has no other effect.
             ///
             /// # Errors
-            /// `AllocError` if the limit would be exceeded, or if the global heap refuses.
+            /// `AllocError` if the limit would be exceeded, or if the operating system refuses.
             #[inline]
             pub fn allocate(
                 &self,
@@ -100,7 +100,7 @@ macro_rules! pooled_allocator {
                 unsafe { $crate::__private::deallocate(Self::__cell(), Self::__family(), block, layout) }
             }
 
-            /// Grows a block: in place if its class stays the same. The global heap grows a block
+            /// Grows a block: in place if its class stays the same. Pages grow a block
             /// without a class. Other blocks move.
             ///
             /// # Errors
@@ -138,15 +138,15 @@ macro_rules! pooled_allocator {
                 unsafe { $crate::__private::grow(Self::__cell(), Self::__family(), block, old, new, true) }
             }
 
-            /// Shrinks a block: in place if its class stays the same. The global heap shrinks a
+            /// Shrinks a block: in place if its class stays the same. Pages shrink a
             /// block without a class. Other blocks move.
             ///
             /// The limit refuses no shrink. A block that has to move may exceed it: by a unit of at
             /// most 8 slots, or by the new size if that has no class.
             ///
             /// # Errors
-            /// `AllocError` if the block has to move and the global heap refuses; the old block is
-            /// then unchanged.
+            /// `AllocError` if the block has to move and the operating system refuses; the old
+            /// block is then unchanged.
             ///
             /// # Safety
             /// `block` is a live block of this allocator, `old` fits it, and `new.size()` is not
@@ -162,11 +162,11 @@ macro_rules! pooled_allocator {
                 unsafe { $crate::__private::shrink(Self::__cell(), Self::__family(), block, old, new) }
             }
 
-            /// Books remote frees, then returns all empty units of this thread to the global heap.
+            /// Books remote frees, then frees all empty units of this thread.
             ///
-            /// Without it, a thread keeps 4 empty units of each class and frees others as they run
-            /// empty. Each time it needs a unit after it freed one, it keeps one more. It frees all
-            /// empty units when it ends.
+            /// Without it, a thread keeps 128 KiB of empty units of each class, but at least one
+            /// unit, and frees others as they run empty. Each time it needs a unit after it freed
+            /// one, it keeps one more, up to 4 MiB. It frees all empty units when it ends.
             #[expect(clippy::allow_attributes, reason = "the declaring crate may not use this method")]
             #[allow(dead_code, reason = "an allocator may never be trimmed")]
             pub fn trim(&self) {
@@ -184,7 +184,7 @@ macro_rules! pooled_allocator {
                 $crate::__private::trim_all(Self::__family());
             }
 
-            /// Sets the limit on the bytes that all threads together hold from the global heap, in
+            /// Sets the limit on the bytes that all threads together hold, in
             /// units and larger blocks. `usize::MAX`, the initial value, means no limit.
             ///
             /// Before a request beyond the limit is refused, this thread trims itself and the
@@ -202,6 +202,43 @@ macro_rules! pooled_allocator {
             #[must_use]
             pub fn stats(&self) -> $crate::Stats {
                 $crate::__private::stats(Self::__family())
+            }
+        }
+
+        // SAFETY: a live slot is not free (H3), so blocks are disjoint and valid until they are
+        // freed. Layouts are served exactly or refused with null, and no method unwinds. All memory
+        // comes from pages, so no method calls the global allocator.
+        unsafe impl $crate::__private::core::alloc::GlobalAlloc for $name {
+            #[inline]
+            unsafe fn alloc(&self, layout: $crate::__private::Layout) -> *mut u8 {
+                $crate::__private::or_null(self.allocate(layout))
+            }
+
+            #[inline]
+            unsafe fn alloc_zeroed(&self, layout: $crate::__private::Layout) -> *mut u8 {
+                $crate::__private::or_null(self.allocate_zeroed(layout))
+            }
+
+            #[inline]
+            unsafe fn dealloc(&self, block: *mut u8, layout: $crate::__private::Layout) {
+                // SAFETY: a live block is not at address null.
+                let block = unsafe { $crate::__private::NonNull::new_unchecked(block) };
+                // SAFETY: the caller passes a live block of this allocator and its layout.
+                unsafe { self.deallocate(block, layout) };
+            }
+
+            #[inline]
+            unsafe fn realloc(
+                &self,
+                block: *mut u8,
+                layout: $crate::__private::Layout,
+                new_size: usize,
+            ) -> *mut u8 {
+                // SAFETY: a live block is not at address null.
+                let block = unsafe { $crate::__private::NonNull::new_unchecked(block) };
+                let (cell, family) = (Self::__cell(), Self::__family());
+                // SAFETY: the caller passes a live block of this allocator and its layout.
+                unsafe { $crate::__private::reallocate(cell, family, block, layout, new_size) }
             }
         }
 

@@ -1,27 +1,58 @@
 //! `PooledAllocator`, and others like it: free lists by size class on each thread, for any
 //! container.
 
+mod global;
 mod macros;
+mod medium;
 mod route;
 
+pub use global::{or_null, reallocate};
+pub use medium::{has_class, stride_of_slot};
 pub use route::{allocate, allocate_zeroed, deallocate, grow, shrink, stats, trim_all};
 pub use route::{set_limit, trim};
 
 crate::pooled_allocator! {
     /// Zero-sized allocator with free lists by size class on each thread, for any container.
     ///
-    /// A block of up to 1,024 bytes comes from this thread's pool of its class. There are 24
-    /// classes. The allocation takes a few instructions and no lock. Any thread may free the block,
-    /// also after the allocating thread ended, and its slot returns to its pool. A block that is
-    /// larger, or aligned to more than 1,024, comes from the global heap. For a constant layout,
-    /// the compiler computes the class.
+    /// A block of up to 32 KiB comes from this thread's pool of its class. There are 44 classes, at
+    /// most a quarter apart. The allocation takes a few instructions and no lock. Any thread may
+    /// free the block, also after the allocating thread ended, and its slot returns to its pool.
+    /// For a constant layout of up to 1,024 bytes, the compiler computes the class. A block that is
+    /// larger, or aligned to more than 4,096, is a mapping of the operating system or a part of
+    /// one, rounded up to a power of two up to 1 MiB. Only the pages that are written cost memory.
     ///
-    /// It suits containers with a node for each element: maps, sets, lists, and boxes of generic
-    /// types, which have no pool of their own. [`pooled_allocator!`](crate::pooled_allocator)
-    /// declares more such allocators, each with its own pools.
+    /// [`pooled_allocator!`](crate::pooled_allocator) declares more such allocators, each with its
+    /// own pools.
     ///
-    /// The backing allocator is the global heap. So this allocator cannot be the
-    /// `#[global_allocator]`: it would take its units from itself.
+    /// # As the global allocator
+    ///
+    /// One line makes it the heap of a whole program:
+    ///
+    /// ```
+    /// #[global_allocator]
+    /// static HEAP: typed_pool::PooledAllocator = typed_pool::PooledAllocator;
+    ///
+    /// let words: Vec<String> = "one line for a program".split(' ').map(String::from).collect();
+    /// assert_eq!(words.len(), 5);
+    /// ```
+    ///
+    /// All its memory comes from the operating system, and none from another heap. It serves
+    /// threads before `main`, in destructors of thread-locals, and after them. In a forked child,
+    /// the blocks of all threads of the parent can be used and freed.
+    ///
+    /// What it does with freed memory:
+    ///
+    /// * A thread keeps empty units of each class: 128 KiB, but at least one unit. It keeps more if
+    ///   it needed units again that it had freed, up to 4 MiB of each class.
+    /// * Other freed units and larger blocks are kept by the process, up to 16 MiB or an eighth of
+    ///   the bytes in use, and up to 64 MiB more if the process needed pages again that had left.
+    ///   What exceeds this is returned to the operating system at once. Of the rest, one unit or
+    ///   block leaves with each 64 allocations or frees of units and larger blocks.
+    ///   [`pages::set_cache`](crate::pages::set_cache) changes the 16 MiB.
+    /// * A block keeps its unit: 32 KiB for small sizes, up to 256 KiB for others.
+    ///
+    /// On systems other than Linux, Android, Windows, Apple's and the BSDs, it stands on the
+    /// system's heap, [`System`](std::alloc::System).
     ///
     /// # Examples
     ///

@@ -1,4 +1,4 @@
-//! Routes a layout to a slot of its class, or to the global heap.
+//! Routes a layout to a slot of its small class, or on to `medium`.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -8,6 +8,7 @@ use allocator_api2::alloc::AllocError;
 use ephemera_prim::header::header_of;
 use ephemera_prim::poison::{poison, unpoison};
 
+use super::medium;
 use crate::class;
 use crate::geometry::LINK;
 use crate::heap::{self, PoolEnv};
@@ -25,7 +26,7 @@ fn block_of(slot: NonNull<u8>, layout: Layout) -> NonNull<[u8]> {
 /// Allocates a block, not initialised.
 ///
 /// # Errors
-/// `AllocError` if the limit would be exceeded, or if the global heap refuses.
+/// `AllocError` if the limit would be exceeded, or if the operating system refuses.
 ///
 /// # Safety
 /// `cell` and `family` belong to the same allocator.
@@ -34,7 +35,8 @@ pub unsafe fn allocate(cell: CellKey, family: &'static Family, layout: Layout) -
     let slot = match class::of(layout) {
         // SAFETY: `cell` and `family` belong to one allocator, and the class is the layout's.
         Some(class) => unsafe { allocate_in(cell, family, layout, class) }?,
-        None => threads::allocate_large(family, layout, false)?,
+        // SAFETY: `cell` and `family` belong to one allocator.
+        None => unsafe { medium::allocate(cell, family, layout, false) }?,
     };
     Ok(block_of(slot, layout))
 }
@@ -49,7 +51,8 @@ pub unsafe fn allocate(cell: CellKey, family: &'static Family, layout: Layout) -
 #[inline]
 pub unsafe fn allocate_zeroed(cell: CellKey, family: &'static Family, layout: Layout) -> Block {
     let Some(class) = class::of(layout) else {
-        return Ok(block_of(threads::allocate_large(family, layout, true)?, layout));
+        // SAFETY: `cell` and `family` belong to one allocator.
+        return Ok(block_of(unsafe { medium::allocate(cell, family, layout, true) }?, layout));
     };
     // SAFETY: `cell` and `family` belong to one allocator, and the class is the layout's.
     let slot = unsafe { allocate_in(cell, family, layout, class) }?;
@@ -63,7 +66,7 @@ pub unsafe fn allocate_zeroed(cell: CellKey, family: &'static Family, layout: La
 /// # Safety
 /// As [`allocate`]; the class is the layout's.
 #[inline]
-unsafe fn allocate_in(
+pub(super) unsafe fn allocate_in(
     cell: CellKey,
     family: &'static Family,
     layout: Layout,
@@ -85,9 +88,8 @@ unsafe fn allocate_in(
 #[inline]
 pub unsafe fn deallocate(cell: CellKey, family: &'static Family, block: NonNull<u8>, layout: Layout) {
     let Some(class) = class::of(layout) else {
-        // SAFETY: the caller passes a live block, which has no class and so came from the global
-        // heap.
-        return unsafe { threads::deallocate_large(family, block, layout) };
+        // SAFETY: the caller passes a live block of this layout, which has no small class.
+        return unsafe { medium::deallocate(cell, family, block, layout) };
     };
     // SAFETY: an allocator's family has a heap for each class.
     let owner = unsafe { FamilyCell::get(cell).owner(class) };
@@ -124,9 +126,8 @@ pub unsafe fn grow(
             slot
         }
         (None, None) if old.size() != 0 => {
-            // SAFETY: the caller passes a live block, which has no class and so came from the
-            // global heap.
-            let grown = unsafe { threads::grow_large(family, block, (old, new), zeroed) }?;
+            // SAFETY: the caller passes a live block; neither layout has a small class.
+            let grown = unsafe { medium::grow(cell, family, block, (old, new), zeroed) }?;
             return Ok(block_of(grown, new));
         }
         // SAFETY: the caller passes a live block; the old size is the smaller one.
@@ -145,7 +146,7 @@ pub unsafe fn grow(
 /// `shrink_at_the_limit`.
 ///
 /// # Errors
-/// `AllocError` if the global heap refuses; the old block is then unchanged.
+/// `AllocError` if the operating system refuses; the old block is then unchanged.
 ///
 /// # Safety
 /// `block` is a live block of this family, `old` fits it, and `new` is not larger.
@@ -163,9 +164,8 @@ pub unsafe fn shrink(
             unsafe { shrink_in_place(block, class, (old, new)) }
         }
         (None, None) if new.size() != 0 => {
-            // SAFETY: the caller passes a live block, which has no class and so came from the
-            // global heap.
-            unsafe { threads::shrink_large(family, block, (old, new)) }?
+            // SAFETY: the caller passes a live block; neither layout has a small class.
+            unsafe { medium::shrink(cell, family, block, (old, new)) }?
         }
         // SAFETY: the caller passes a live block; the new size is the smaller one.
         _ => match unsafe { relocate(cell, family, block, (old, new), new.size()) } {
@@ -177,7 +177,7 @@ pub unsafe fn shrink(
     Ok(block_of(slot, new))
 }
 
-/// Shrinks a block to another class, or from or to the global heap, if the limit leaves no memory
+/// Shrinks a block to another class, or from or to pages, if the limit leaves no memory
 /// to move it.
 ///
 /// The block stays in its slot if the units of both classes have the same alignment. The slot then
@@ -185,19 +185,19 @@ pub unsafe fn shrink(
 /// free does. Otherwise the block moves, beyond the limit.
 ///
 /// # Errors
-/// `AllocError` if the global heap refuses; the old block is then unchanged.
+/// `AllocError` if the operating system refuses; the old block is then unchanged.
 ///
 /// # Safety
 /// As [`shrink`].
 #[cold]
 #[inline(never)]
-unsafe fn shrink_at_the_limit(
+pub(super) unsafe fn shrink_at_the_limit(
     cell: CellKey,
     family: &'static Family,
     block: NonNull<u8>,
     (old, new): (Layout, Layout),
 ) -> Result<NonNull<u8>, AllocError> {
-    if let (Some(class), Some(other)) = (class::of(old), class::of(new)) {
+    if let (Some(class), Some(other)) = (class::any(old), class::any(new)) {
         if class::unit_size(class) == class::unit_size(other) && block.addr().get() % new.align() == 0 {
             // SAFETY: the caller passes a live block, whose layout has the first class.
             return Ok(unsafe { shrink_in_place(block, class, (old, new)) });
@@ -214,7 +214,11 @@ unsafe fn shrink_at_the_limit(
 /// # Safety
 /// `block` is a live block of layout `old`, in a slot of this class; `new` is not larger.
 #[inline]
-unsafe fn shrink_in_place(block: NonNull<u8>, class: usize, (old, new): (Layout, Layout)) -> NonNull<u8> {
+pub(super) unsafe fn shrink_in_place(
+    block: NonNull<u8>,
+    class: usize,
+    (old, new): (Layout, Layout),
+) -> NonNull<u8> {
     let kept = new.size().max(LINK);
     if old.size() > kept {
         // SAFETY: `kept` is less than the block's size.
@@ -232,7 +236,7 @@ unsafe fn shrink_in_place(block: NonNull<u8>, class: usize, (old, new): (Layout,
 /// # Safety
 /// `block` is a live block of the first layout; neither layout has less than `keep` bytes.
 #[inline(never)]
-unsafe fn relocate(
+pub(super) unsafe fn relocate(
     cell: CellKey,
     family: &'static Family,
     block: NonNull<u8>,
@@ -270,7 +274,7 @@ unsafe fn move_to(
 /// # Safety
 /// `block` is a live block of this class.
 #[inline]
-unsafe fn whole_slot(block: NonNull<u8>, class: usize) -> NonNull<u8> {
+pub(super) unsafe fn whole_slot(block: NonNull<u8>, class: usize) -> NonNull<u8> {
     // SAFETY: units are aligned to their mask, start with a `Unit`, and were exposed when they were
     // created; a unit with a live slot is not freed (H4).
     let unit = unsafe { header_of::<Unit>(block, class::unit_size(class)) };
@@ -279,7 +283,7 @@ unsafe fn whole_slot(block: NonNull<u8>, class: usize) -> NonNull<u8> {
     unsafe { NonNull::new_unchecked(slot) }
 }
 
-/// Returns this thread's empty units to the global heap.
+/// Returns this thread's empty units to the process's pages.
 pub fn trim(family: &'static Family) {
     threads::trim_here(family);
 }

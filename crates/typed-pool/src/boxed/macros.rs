@@ -6,7 +6,7 @@
 /// | | |
 /// |---|---|
 /// | `pooled!(Node);` | a pool for your own concrete type, named `OfType<Node>`, which is `PooledBox`'s default |
-/// | `pooled!(Node, chunk_len = 32);` | the same; each request to the global heap is for 32 slots |
+/// | `pooled!(Node, chunk_len = 32);` | the same; each unit is for 32 slots |
 /// | `pooled!(pub struct Names: String);` | a tag for a pool of any concrete type, for `PooledBox<String, Names>` |
 /// | `pooled!(pub struct Names: String, chunk_len = 32);` | the same, with 32 slots for each request |
 ///
@@ -68,7 +68,7 @@ macro_rules! pooled {
                 $crate::__private::stats(<Self as $crate::PoolOf<$type>>::__family())
             }
 
-            /// Sets the limit on the bytes that these pools hold from the global heap, on all
+            /// Sets the limit on the bytes that these pools hold, on all
             /// threads together.
             #[expect(clippy::allow_attributes, reason = "the declaring crate may not use this method")]
             #[allow(dead_code, reason = "a pool may have no limit")]
@@ -76,7 +76,7 @@ macro_rules! pooled {
                 $crate::__private::set_limit(<Self as $crate::PoolOf<$type>>::__family(), bytes);
             }
 
-            /// Books remote frees, then returns all empty units of this thread to the global heap.
+            /// Books remote frees, then frees all empty units of this thread.
             #[expect(clippy::allow_attributes, reason = "the declaring crate may not use this method")]
             #[allow(dead_code, reason = "a pool may never be trimmed")]
             pub fn trim(&self) {

@@ -80,7 +80,7 @@ unsafe impl<T: ?Sized + Sync, P: BoxPool> Sync for PooledBox<T, P> {}
 impl<T: Pooled> PooledBox<T> {
     /// Allocates a slot from this thread's pool of the type, and moves `value` into it.
     ///
-    /// A value of size zero has no slot. A value larger than 32 KiB is a block of the global heap.
+    /// A value of size zero has no slot. A value larger than 32 KiB is a block of pages.
     ///
     /// # Aborts
     /// Calls `handle_alloc_error` if the allocation fails. [`PooledBox::try_new`] returns an error
@@ -105,8 +105,8 @@ impl<T: Pooled> PooledBox<T> {
     /// Allocates a slot from this thread's pool of the type, and moves `value` into it.
     ///
     /// # Errors
-    /// [`TryAllocError`], with the value, if the limit would be exceeded, or if the global heap
-    /// refuses.
+    /// [`TryAllocError`], with the value, if the limit would be exceeded, or if the operating
+    /// system refuses.
     #[inline]
     pub fn try_new(value: T) -> Result<Self, TryAllocError<T>> {
         Self::try_make(value)
@@ -138,7 +138,7 @@ impl<T: Pooled> PooledBox<T> {
         T::__family().stats()
     }
 
-    /// Sets the limit on the bytes that this type's pools hold from the global heap, on all threads
+    /// Sets the limit on the bytes that this type's pools hold, on all threads
     /// together. `usize::MAX`, the initial value, means no limit.
     ///
     /// Before a request beyond the limit is refused, this thread trims itself and the records of
@@ -147,7 +147,7 @@ impl<T: Pooled> PooledBox<T> {
         T::__family().account().set_limit(bytes);
     }
 
-    /// Books remote frees, then returns all empty units of this thread to the global heap.
+    /// Books remote frees, then frees all empty units of this thread.
     ///
     /// Without it, a thread keeps 4 empty units of each type and frees others as they run empty.
     /// Each time it needs a unit after it freed one, it keeps one more. It frees all empty units

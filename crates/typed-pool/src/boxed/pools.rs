@@ -6,8 +6,9 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 use std::thread::LocalKey;
 
-use allocator_api2::alloc::{AllocError, Allocator, Global};
+use allocator_api2::alloc::{AllocError, Allocator};
 use ephemera_prim::account::Account;
+use ephemera_prim::pages::Pages;
 
 use crate::geometry::{is_pooled, unit_of};
 use crate::heap;
@@ -123,7 +124,7 @@ unsafe impl BoxPool for AnyPool {
             // SAFETY: the caller frees a live slot of some family's heap.
             unsafe { threads::give_erased(threads::this_record(), slot, layout) };
         } else if layout.size() != 0 {
-            // SAFETY: a value without units is a block of the global heap.
+            // SAFETY: a value without units is a block of pages.
             unsafe { free_unbooked(slot, layout) };
         }
     }
@@ -131,15 +132,15 @@ unsafe impl BoxPool for AnyPool {
     unsafe fn __erase(_: Layout) {}
 }
 
-/// Frees a block of the global heap that is on no account.
+/// Frees a block of pages that is on no account.
 ///
 /// # Safety
-/// `block` is a live block of the global heap of this layout, which is not of size zero.
+/// `block` is a live block of pages of this layout, which is not of size zero.
 #[cold]
 #[inline(never)]
 unsafe fn free_unbooked(block: NonNull<u8>, layout: Layout) {
     // SAFETY: the caller's block is live and has this layout.
-    unsafe { Global.deallocate(block, layout) };
+    unsafe { Pages.deallocate(block, layout) };
 }
 
 /// Allocates a slot for a value of type `T`.
@@ -177,7 +178,7 @@ pub mod typed {
             // SAFETY: the caller frees a live slot of this family, which has one kind of slots.
             unsafe { heap::give(owner, slot, unit_of(layout), layout.size(), Reach::Slot) };
         } else {
-            // SAFETY: a value without units is a block of the global heap.
+            // SAFETY: a value without units is a block of pages.
             unsafe { threads::deallocate_large(P::__family(), slot, layout) };
         }
     }

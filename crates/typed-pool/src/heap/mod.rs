@@ -32,9 +32,6 @@ use crate::geometry::UnitSpec;
 use crate::slot_group::SlotGroupPtr;
 use crate::unit::{Unit, UnitPtr};
 
-/// The number of empty units that a heap always keeps before it frees others.
-pub(crate) const RETAIN: usize = 4;
-
 /// The number of slots of each request to the backing allocator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ChunkLen {
@@ -68,8 +65,8 @@ pub(crate) struct UnitHeap {
     queue_end: Cell<*mut Unit>,
     empties: Cell<*mut Unit>,
     empties_len: Cell<usize>,
-    /// The number of empty units to keep: `RETAIN`, those of the initial capacity, and one more for
-    /// each unit that was freed and then needed again.
+    /// The number of empty units to keep: those of the spec, those of the initial capacity, and one
+    /// more for each unit that was freed and then needed again.
     keep: Cell<usize>,
     given_back: Cell<usize>,
     units_len: Cell<usize>,
@@ -100,7 +97,7 @@ impl UnitHeap {
                 queue_end: Cell::new(ptr::null_mut()),
                 empties: Cell::new(ptr::null_mut()),
                 empties_len: Cell::new(0),
-                keep: Cell::new(RETAIN),
+                keep: Cell::new(spec.kept()),
                 given_back: Cell::new(0),
                 units_len: Cell::new(0),
                 slots_len: Cell::new(0),

@@ -12,7 +12,7 @@ use ephemera_prim::account::{Account, Limit, Reserved, reserved};
 use ephemera_prim::raw;
 use ephemera_prim::unit_list::UnitList;
 
-use super::{PoolEnv, RETAIN, UnitHeap};
+use super::{PoolEnv, UnitHeap};
 use crate::slot_group::SlotGroupPtr;
 use crate::unit::{Unit, UnitPtr, UnitState, link_of};
 
@@ -73,8 +73,9 @@ fn next_front<E: PoolEnv>(env: E) -> Option<UnitPtr> {
     heap.pop_queue().or_else(|| heap.pop_empty())
 }
 
-/// The number of slots in a unit that exceeds the limit.
+/// The most slots in a unit that exceeds the limit, and the most bytes of more than one.
 const BEYOND_LEN: usize = 8;
+const BEYOND_BYTES: usize = 9 << 10;
 
 /// Allocates a slot for a block that shrinks, after [`refill`] failed. Its unit is short and may
 /// exceed the limit.
@@ -82,7 +83,10 @@ const BEYOND_LEN: usize = 8;
 pub(crate) fn refill_beyond<E: PoolEnv>(env: E, size: usize) -> Result<NonNull<u8>, AllocError> {
     let heap = env.heap();
     heap.give_up_front();
-    let slots = heap.spec.slots.min(BEYOND_LEN);
+    let mut slots = heap.spec.slots.min(BEYOND_LEN);
+    while slots > 1 && heap.spec.end(slots) > BEYOND_BYTES {
+        slots -= 1;
+    }
     heap.install(acquire_under(env, Limit::Lifted, slots)?);
     heap.take(size).ok_or(AllocError)
 }
@@ -123,7 +127,9 @@ fn obtain<E: PoolEnv>(env: E) -> Result<UnitPtr, AllocError> {
     // A heap keeps more units only if it needs some that it freed.
     if let Some(given_back) = heap.given_back.get().checked_sub(1) {
         heap.given_back.set(given_back);
-        heap.keep.set(heap.keep.get() + 1);
+        if heap.keep.get() < heap.spec.kept_at_most() {
+            heap.keep.set(heap.keep.get() + 1);
+        }
     }
     if units == 1 {
         return Ok(first);
@@ -264,7 +270,7 @@ pub(super) fn give_back_empties<E: PoolEnv>(env: E) -> bool {
         stay = unsafe { UnitPtr::from_raw(unit.after().get()) };
         heap.push_empty(unit);
     }
-    heap.keep.set(RETAIN);
+    heap.keep.set(heap.spec.kept());
     heap.given_back.set(0);
     all
 }

@@ -5,10 +5,11 @@ use core::cell::Cell;
 use core::ptr::{self, NonNull};
 use std::thread::LocalKey;
 
-use allocator_api2::alloc::{AllocError, Global};
+use allocator_api2::alloc::AllocError;
 use ephemera_prim::account::Limit;
 use ephemera_prim::large;
 use ephemera_prim::local::{self, Held, Tenant};
+use ephemera_prim::pages::Pages;
 use ephemera_prim::record::{FIRST, Lease, Record, Registry};
 
 use super::Family;
@@ -118,10 +119,10 @@ pub(crate) unsafe fn refill(
 #[cold]
 #[inline(never)]
 pub(crate) fn allocate_beyond(family: &'static Family, layout: Layout) -> Result<NonNull<u8>, AllocError> {
-    match class::of(layout) {
+    match class::any(layout) {
         // SAFETY: the thread holds the table's record, and a family of classes has a heap for each.
         Some(heap) => with_heaps(family, |heaps| unsafe { owner::refill_beyond(heaps, heap, layout.size()) }),
-        None => large::allocate(&Global, &books(family), layout, Limit::Lifted, false),
+        None => large::allocate(&Pages, &books(family), layout, Limit::Lifted, false),
     }
 }
 
@@ -199,7 +200,7 @@ fn allocate_large_unbound(
     ask_twice(family, &books(family), layout, zeroed)
 }
 
-/// Asks the global heap for a block, and once more after room was made.
+/// Asks for pages for a block, and once more after room was made.
 #[inline]
 fn ask_twice(
     family: &'static Family,
@@ -207,7 +208,7 @@ fn ask_twice(
     layout: Layout,
     zeroed: bool,
 ) -> Result<NonNull<u8>, AllocError> {
-    let ask = || large::allocate(&Global, books, layout, Limit::Applies, zeroed);
+    let ask = || large::allocate(&Pages, books, layout, Limit::Applies, zeroed);
     ask().or_else(|AllocError| {
         relieve(family);
         ask()
@@ -218,19 +219,20 @@ fn ask_twice(
 /// layouts needs no more registers.
 ///
 /// # Safety
-/// `block` is a live block of this layout from the global heap and on the family's account.
+/// `block` is a live block of this layout from the operating system's pages and on the family's
+/// account.
 #[cold]
 #[inline(never)]
 pub(crate) unsafe fn deallocate_large(family: &'static Family, block: NonNull<u8>, layout: Layout) {
     // SAFETY: this function has the same contract.
-    unsafe { large::deallocate(&Global, &books(family), block, layout) };
+    unsafe { large::deallocate(&Pages, &books(family), block, layout) };
 }
 
 /// Grows a block of a layout without units, with the same second try as [`allocate_large`].
 ///
 /// # Safety
-/// As `Allocator::grow`. The block came from the global heap and is on the family's account. Both
-/// layouts have no units and are not of size zero.
+/// As `Allocator::grow`. The block came from the operating system's pages and is on the family's
+/// account. Both layouts have no units and are not of size zero.
 #[cold]
 #[inline(never)]
 pub(crate) unsafe fn grow_large(
@@ -241,7 +243,7 @@ pub(crate) unsafe fn grow_large(
 ) -> Result<NonNull<u8>, AllocError> {
     let books = books(family);
     // SAFETY: this function has the same contract, and a block that did not grow is unchanged.
-    let grow = || unsafe { large::grow(&Global, &books, block, layouts, zeroed) };
+    let grow = || unsafe { large::grow(&Pages, &books, block, layouts, zeroed) };
     grow().or_else(|AllocError| {
         relieve(family);
         grow()
@@ -251,8 +253,8 @@ pub(crate) unsafe fn grow_large(
 /// Shrinks a block of a layout without units.
 ///
 /// # Safety
-/// As `Allocator::shrink`. The block came from the global heap and is on the family's account. Both
-/// layouts have no units and are not of size zero.
+/// As `Allocator::shrink`. The block came from the operating system's pages and is on the family's
+/// account. Both layouts have no units and are not of size zero.
 #[cold]
 #[inline(never)]
 pub(crate) unsafe fn shrink_large(
@@ -261,7 +263,7 @@ pub(crate) unsafe fn shrink_large(
     layouts: (Layout, Layout),
 ) -> Result<NonNull<u8>, AllocError> {
     // SAFETY: this function has the same contract.
-    unsafe { large::shrink(&Global, &books(family), block, layouts) }
+    unsafe { large::shrink(&Pages, &books(family), block, layouts) }
 }
 
 /// Returns the thread's own table of this family, if it has one.

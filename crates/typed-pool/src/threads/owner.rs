@@ -3,13 +3,15 @@
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 
-use allocator_api2::alloc::{AllocError, Global};
+use allocator_api2::alloc::AllocError;
 use ephemera_prim::account::{Account, SharedAccount};
+use ephemera_prim::pages::Pages;
 use ephemera_prim::record::{Lease, Record};
 use ephemera_prim::sync::{Ordering, fence};
 
 use super::Family;
 use super::table::{Heaps, PoolRecord, ThreadHeap};
+use crate::geometry::UnitSpec;
 use crate::heap::{self, PoolEnv, UnitHeap};
 use crate::slot_group::SlotGroupPtr;
 use crate::stats::Stats;
@@ -68,9 +70,9 @@ impl<'w> Heaps<'w> {
 }
 
 // SAFETY: the holder of a record owns its heaps (L1). Units carry the address of their heap as
-// identity, and all of them come from the global heap.
+// identity, and all of them come from the operating system's pages.
 unsafe impl PoolEnv for HeapOwner<'_> {
-    type Backing = Global;
+    type Backing = Pages;
     type Account = SharedAccount;
 
     #[inline]
@@ -78,8 +80,8 @@ unsafe impl PoolEnv for HeapOwner<'_> {
         &self.heap.heap
     }
 
-    fn backing(&self) -> &Global {
-        &Global
+    fn backing(&self) -> &Pages {
+        &Pages
     }
 
     fn account(&self) -> &SharedAccount {
@@ -300,6 +302,17 @@ unsafe fn give_to_owner(unit: UnitPtr, block: NonNull<u8>) {
         heap.record().look_after(has_mail, drain);
         collect_rest(heap.record());
     }
+}
+
+/// Returns the layout of the slots in a unit.
+///
+/// # Safety
+/// The unit belongs to a heap of a table and is not freed.
+#[cfg(not(ephemera_loom))]
+#[inline]
+pub(crate) unsafe fn spec_of(unit: UnitPtr) -> UnitSpec {
+    // SAFETY: T1: a unit's owner word names its heap, which is never freed.
+    unsafe { &*unit.owner().cast::<ThreadHeap>() }.heap.spec()
 }
 
 /// Frees a slot by its layout alone, on a thread that holds the record `own`, if any.

@@ -4,10 +4,9 @@ use core::alloc::Layout;
 use core::marker::PhantomData;
 use core::ptr;
 
-use allocator_api2::alloc::Global;
 use crossbeam_utils::CachePadded;
 use ephemera_prim::foreign::Inbox;
-use ephemera_prim::raw;
+use ephemera_prim::pages;
 use ephemera_prim::record::Record;
 use ephemera_prim::sync::AtomicUsize;
 use ephemera_prim::word::{OwnerPtr, OwnerUsize};
@@ -211,13 +210,7 @@ impl<'w> Heaps<'w> {
             return Some(heaps);
         }
         let layout = Layout::array::<ThreadHeap>(family.heaps()).ok()?;
-        let first = raw::acquire(&Global, layout).ok()?.cast::<ThreadHeap>();
-        // The global heap may use this allocator, and may have made the table during the call.
-        if let Some(heaps) = Self::find(record, family) {
-            // SAFETY: the memory was just acquired with this layout.
-            unsafe { raw::release(&Global, first.cast(), layout) };
-            return Some(heaps);
-        }
+        let first = pages::permanent(layout).ok()?.cast::<ThreadHeap>();
         for heap in 0..family.heaps() {
             let new = ThreadHeap::new(family.spec(heap), family.chunk_len(), family, record);
             // SAFETY: the memory has room for all heaps of the family.

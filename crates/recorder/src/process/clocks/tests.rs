@@ -5,7 +5,7 @@ use core::arch::asm;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU64, AtomicUsize};
 
-use super::Watch;
+use super::CallTimer;
 use crate::format::{Base, CHUNK, LONGEST, lead, op};
 use crate::stream::{Call, Stream};
 use crate::tls::{self, BUSY};
@@ -61,7 +61,7 @@ fn an_event_of_a_signal_handler_and_a_note_do_not_overwrite_each_other() {
     // SAFETY: the vector has the bytes, is aligned well enough for the words of the head, and
     // nobody else uses it.
     unsafe { stream.begin(chunk.as_mut_ptr().cast(), 0, THREAD as u32, &Base::default()) };
-    let watch = Watch { begin: 1, middle: 2, place: stream.place() };
+    let watch = CallTimer { begin: 1, middle: 2, place: stream.place() };
     write(&stream);
     let begin = stream.at.load(Relaxed);
 

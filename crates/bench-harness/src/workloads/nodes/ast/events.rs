@@ -6,23 +6,7 @@ use core::mem::discriminant;
 use syn::visit::{self, Visit};
 
 use super::super::corpus::fingerprint;
-use super::tree::{KINDS, NodeKind};
-
-/// The facts about a node besides its children.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Head {
-    /// The variant of its kind.
-    pub(super) variant: u32,
-    /// Its name as a number, or 0 without a name.
-    pub(super) name: u32,
-}
-
-/// The start of a node. With the kind [`NodeKind::End`] it is the end of the last open node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct SyntaxEvent {
-    pub(super) kind: NodeKind,
-    pub(super) head: Head,
-}
+use super::tree::{Head, KINDS, NodeKind, SyntaxEvent};
 
 /// The files as events.
 #[derive(Debug, Default)]

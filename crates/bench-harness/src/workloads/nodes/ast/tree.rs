@@ -4,7 +4,6 @@
 use core::alloc::Layout;
 use core::ptr::null_mut;
 
-use super::events::{Head, SyntaxEvent};
 use crate::nodes::NodeFamily;
 use crate::workloads::litter::Histogram;
 use crate::workloads::mix;
@@ -84,6 +83,22 @@ impl<F: NodeFamily, T: TreePart<F>> SiblingChain<F, T> {
         }
         self.last = place;
     }
+}
+
+/// The facts about a node besides its children.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Head {
+    /// The variant of its kind.
+    pub(super) variant: u32,
+    /// Its name as a number, or 0 without a name.
+    pub(super) name: u32,
+}
+
+/// The start of a node. With the kind [`NodeKind::End`] it is the end of the last open node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SyntaxEvent {
+    pub(super) kind: NodeKind,
+    pub(super) head: Head,
 }
 
 /// Declares the kinds, their pools and their nodes: `Name: pool { list: kind of its nodes, … }`.

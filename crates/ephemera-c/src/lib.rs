@@ -1,0 +1,145 @@
+//! `malloc`, `free` and the rest of the family, to preload into any program of Linux.
+//!
+//! ```text
+//! LD_PRELOAD=target/release/libephemera_c.so git log
+//! ```
+//!
+//! The library stands on [`PooledAllocator`](typed_pool::PooledAllocator). `free` is told no size,
+//! so `sized` finds it: in the header of a block's unit, in the length of its span, or in the page
+//! in front of its mapping.
+#![cfg(all(target_os = "linux", target_has_atomic = "64", not(any(miri, ephemera_loom))))]
+
+mod sized;
+
+use core::ffi::{c_int, c_void};
+use core::ptr::{self, NonNull};
+
+use sized::{MIN_ALIGN, PAGE};
+
+/// Stores the reason of a failure for the caller.
+fn set_errno(error: c_int) {
+    // SAFETY: the C library returns the address of this thread's word.
+    let word = unsafe { libc::__errno_location() };
+    // SAFETY: the word is valid and belongs to this thread.
+    unsafe { word.write(error) };
+}
+
+/// Returns the block, or null and `ENOMEM`.
+fn or_null(block: Option<NonNull<u8>>) -> *mut c_void {
+    block.map_or_else(
+        || {
+            set_errno(libc::ENOMEM);
+            ptr::null_mut()
+        },
+        |block| block.as_ptr().cast(),
+    )
+}
+
+/// C: allocates `size` bytes.
+#[unsafe(no_mangle)]
+pub extern "C" fn malloc(size: usize) -> *mut c_void {
+    or_null(sized::allocate(size, MIN_ALIGN, false))
+}
+
+/// C: allocates an array of zeros.
+#[unsafe(no_mangle)]
+pub extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
+    or_null(count.checked_mul(size).and_then(|bytes| sized::allocate(bytes, MIN_ALIGN, true)))
+}
+
+/// C: frees a block, or does nothing for null.
+///
+/// # Safety
+/// `block` is null or a live block of this library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn free(block: *mut c_void) {
+    if let Some(block) = NonNull::new(block.cast()) {
+        // SAFETY: the caller passes a live block.
+        unsafe { sized::free(block) };
+    }
+}
+
+/// C: changes the size of a block, which may move.
+///
+/// # Safety
+/// As [`free`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut c_void {
+    let Some(block) = NonNull::new(block.cast()) else { return malloc(size) };
+    if size == 0 {
+        // SAFETY: the caller passes a live block.
+        unsafe { sized::free(block) };
+        return ptr::null_mut();
+    }
+    // SAFETY: the caller passes a live block.
+    or_null(unsafe { sized::reallocate(block, size) })
+}
+
+/// BSD: changes the size of an array.
+///
+/// # Safety
+/// As [`free`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn reallocarray(block: *mut c_void, count: usize, size: usize) -> *mut c_void {
+    match count.checked_mul(size) {
+        // SAFETY: the caller passes null or a live block.
+        Some(bytes) => unsafe { realloc(block, bytes) },
+        None => or_null(None),
+    }
+}
+
+/// C: allocates an aligned block.
+#[unsafe(no_mangle)]
+pub extern "C" fn aligned_alloc(align: usize, size: usize) -> *mut c_void {
+    memalign(align, size)
+}
+
+/// Allocates an aligned block.
+#[unsafe(no_mangle)]
+pub extern "C" fn memalign(align: usize, size: usize) -> *mut c_void {
+    if !align.is_power_of_two() {
+        set_errno(libc::EINVAL);
+        return ptr::null_mut();
+    }
+    or_null(sized::allocate(size, align, false))
+}
+
+/// POSIX: allocates an aligned block, stores its address, and returns an error number or 0.
+///
+/// # Safety
+/// `place` is valid for a write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn posix_memalign(place: *mut *mut c_void, align: usize, size: usize) -> c_int {
+    if !align.is_power_of_two() || align % size_of::<*mut c_void>() != 0 {
+        return libc::EINVAL;
+    }
+    let Some(block) = sized::allocate(size, align, false) else { return libc::ENOMEM };
+    // SAFETY: the caller passes a place for the address.
+    unsafe { place.write(block.as_ptr().cast()) };
+    0
+}
+
+/// Allocates a block that is aligned to a page.
+#[unsafe(no_mangle)]
+pub extern "C" fn valloc(size: usize) -> *mut c_void {
+    memalign(PAGE, size)
+}
+
+/// Allocates whole pages.
+#[unsafe(no_mangle)]
+pub extern "C" fn pvalloc(size: usize) -> *mut c_void {
+    match size.checked_next_multiple_of(PAGE) {
+        Some(bytes) => memalign(PAGE, bytes.max(PAGE)),
+        None => or_null(None),
+    }
+}
+
+/// Returns the bytes of a block that the program may use, or 0 for null.
+///
+/// # Safety
+/// As [`free`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn malloc_usable_size(block: *mut c_void) -> usize {
+    // SAFETY: the caller passes null or a live block.
+    NonNull::new(block.cast()).map_or(0, |block| unsafe { sized::usable(block) })
+}

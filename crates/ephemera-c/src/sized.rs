@@ -1,0 +1,202 @@
+//! Blocks whose size can be found from their address.
+//!
+//! | block | its size |
+//! |---|---|
+//! | has a class | the stride of its unit's slots |
+//! | up to 1 MiB | the length of its span |
+//! | beyond | in a header, in the page in front of the block |
+//!
+//! # Invariant
+//!
+//! * **C1** A block is allocated with the very layout that [`find`] returns for it, except that the
+//!   size of a slot may be smaller than its stride. So every free tells the allocator the right
+//!   layout.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use ephemera_prim::pages;
+use typed_pool::{__private as pools, PooledAllocator};
+
+/// Every block is aligned to this, as C demands for its largest basic types.
+pub(crate) const MIN_ALIGN: usize = 16;
+/// The size of a page.
+pub(crate) const PAGE: usize = 4 << 10;
+
+/// Blocks without a class are aligned to this at least. No class has this alignment.
+const LARGE_ALIGN: usize = 8 << 10;
+
+/// Tells a header from other bytes.
+const MAGIC: usize = 0x45_70_48_6D;
+
+/// The start of the page in front of a large block.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Header {
+    magic: usize,
+    /// The address of the block behind this header: a copy elsewhere is no header.
+    block: usize,
+    /// The layout of the whole mapping.
+    layout: Layout,
+    /// The offset of the block in it.
+    offset: usize,
+}
+
+/// What the allocator knows of a block: where it starts, and its layout.
+#[derive(Clone, Copy)]
+struct Found {
+    start: NonNull<u8>,
+    layout: Layout,
+    /// The offset of the caller's block.
+    offset: usize,
+}
+
+/// Allocates a block. Returns `None` if there is no memory, or if no memory could be as large.
+#[inline]
+pub(crate) fn allocate(size: usize, align: usize, zeroed: bool) -> Option<NonNull<u8>> {
+    let layout = Layout::from_size_align(size.max(1), align.max(MIN_ALIGN)).ok()?;
+    if pools::has_class(layout) { ask(layout, zeroed) } else { allocate_large(layout, zeroed) }
+}
+
+#[inline]
+fn ask(layout: Layout, zeroed: bool) -> Option<NonNull<u8>> {
+    let block =
+        if zeroed { PooledAllocator.allocate_zeroed(layout) } else { PooledAllocator.allocate(layout) };
+    Some(block.ok()?.cast())
+}
+
+/// Allocates a block without a class: a whole span, or a mapping with a header.
+#[cold]
+fn allocate_large(layout: Layout, zeroed: bool) -> Option<NonNull<u8>> {
+    let need = layout.size().max(layout.align());
+    if need <= pages::SPAN_MAX {
+        return ask(span_layout(need)?, zeroed);
+    }
+    let offset = layout.align().max(LARGE_ALIGN);
+    let whole = Layout::from_size_align(layout.size().checked_add(offset)?, offset).ok()?;
+    let start = ask(whole, zeroed)?;
+    // SAFETY: the offset is less than the size of the mapping.
+    let block = unsafe { start.add(offset) };
+    // SAFETY: the page in front of the block belongs to the mapping.
+    unsafe { write_header(block, whole, offset) };
+    Some(block)
+}
+
+/// Returns the layout of the whole span for this number of bytes.
+fn span_layout(need: usize) -> Option<Layout> {
+    Layout::from_size_align(need.next_power_of_two().max(pages::SPAN_MIN), LARGE_ALIGN).ok()
+}
+
+/// # Safety
+/// The page in front of `block` belongs to the caller.
+unsafe fn write_header(block: NonNull<u8>, layout: Layout, offset: usize) {
+    let header = Header { magic: MAGIC, block: block.addr().get(), layout, offset };
+    // SAFETY: the page in front of the block is writable.
+    let place = unsafe { block.sub(PAGE) };
+    // SAFETY: a page is aligned for a header and has room for it.
+    unsafe { place.cast().write(header) };
+}
+
+/// Returns what the allocator knows of a block. Ends the process if it can tell that this is none.
+///
+/// # Safety
+/// `block` is a live block.
+unsafe fn find(block: NonNull<u8>) -> Found {
+    if let Some((start, len)) = pages::span_of(block) {
+        if start == block {
+            let layout = span_layout(len).unwrap_or(Layout::new::<u8>());
+            return Found { start, layout, offset: 0 };
+        }
+        // SAFETY: the block is no start of a span, so it is a slot of the unit that starts there.
+        let Some(stride) = (unsafe { pools::stride_of_slot(block, start) }) else { not_a_block() };
+        let layout = Layout::from_size_align(stride, MIN_ALIGN.min(stride)).unwrap_or(Layout::new::<u8>());
+        return Found { start: block, layout, offset: 0 };
+    }
+    if block.addr().get() % PAGE != 0 {
+        not_a_block();
+    }
+    // SAFETY: a block outside all spans has a header in the page in front of it.
+    let place = unsafe { block.sub(PAGE) };
+    // SAFETY: as the line above.
+    let header = unsafe { place.cast::<Header>().read() };
+    if header.magic != MAGIC || header.block != block.addr().get() {
+        not_a_block();
+    }
+    // SAFETY: the block lies at this offset in its mapping.
+    let start = unsafe { block.sub(header.offset) };
+    Found { start, layout: header.layout, offset: header.offset }
+}
+
+/// Reports a pointer that is no block, and ends the process.
+#[cold]
+fn not_a_block() -> ! {
+    const MESSAGE: &str = "ephemera-c: a freed or resized pointer is no block of this allocator\n";
+    // SAFETY: writes a constant. Nothing can be done if it fails.
+    let _ = unsafe { libc::write(2, MESSAGE.as_ptr().cast(), MESSAGE.len()) };
+    // SAFETY: ends the process.
+    unsafe { libc::abort() }
+}
+
+/// Frees a block.
+///
+/// # Safety
+/// `block` is a live block.
+#[inline]
+pub(crate) unsafe fn free(block: NonNull<u8>) {
+    // SAFETY: the caller passes a live block.
+    let found = unsafe { find(block) };
+    if found.offset != 0 {
+        // The header of a freed block would pass for that of a live one.
+        // SAFETY: the page in front of the block belongs to its mapping.
+        let magic = unsafe { block.sub(PAGE) };
+        // SAFETY: the header is in this page.
+        unsafe { magic.cast::<usize>().write(0) };
+    }
+    // SAFETY: the block is live and has this layout (C1).
+    unsafe { PooledAllocator.deallocate(found.start, found.layout) };
+}
+
+/// Returns the bytes of a block that may be used.
+///
+/// # Safety
+/// `block` is a live block.
+pub(crate) unsafe fn usable(block: NonNull<u8>) -> usize {
+    // SAFETY: the caller passes a live block.
+    let found = unsafe { find(block) };
+    found.layout.size() - found.offset
+}
+
+/// Changes the size of a block: in place if it fits and is not much smaller, as a mapping that may
+/// move, or by a copy. Returns `None`, and leaves the block as it is, if there is no memory.
+///
+/// # Safety
+/// `block` is a live block.
+pub(crate) unsafe fn reallocate(block: NonNull<u8>, size: usize) -> Option<NonNull<u8>> {
+    // SAFETY: the caller passes a live block.
+    let found = unsafe { find(block) };
+    let usable = found.layout.size() - found.offset;
+    if size <= usable && size >= usable / 2 && found.offset == 0 {
+        return Some(block);
+    }
+    if found.offset == LARGE_ALIGN && size > pages::SPAN_MAX {
+        let whole = Layout::from_size_align(size.checked_add(found.offset)?, found.layout.align()).ok()?;
+        let moved = if size >= usable {
+            // SAFETY: the mapping is live and has this layout (C1); the new one is not smaller.
+            unsafe { PooledAllocator.grow(found.start, found.layout, whole) }
+        } else {
+            // SAFETY: the mapping is live and has this layout (C1); the new one is not larger.
+            unsafe { PooledAllocator.shrink(found.start, found.layout, whole) }
+        };
+        // SAFETY: the offset is less than the size of the mapping.
+        let block = unsafe { moved.ok()?.cast::<u8>().add(found.offset) };
+        // SAFETY: the page in front of the block belongs to the mapping.
+        unsafe { write_header(block, whole, found.offset) };
+        return Some(block);
+    }
+    let moved = allocate(size, MIN_ALIGN, false)?;
+    // SAFETY: both blocks are live, do not overlap, and have this number of bytes.
+    unsafe { moved.copy_from_nonoverlapping(block, size.min(usable)) };
+    // SAFETY: the caller's block is live and is not used again.
+    unsafe { free(block) };
+    Some(moved)
+}

@@ -1,0 +1,151 @@
+//! Programs of the system run with this library preloaded, and print what they print without it.
+#![cfg(all(target_os = "linux", target_has_atomic = "64", not(any(miri, ephemera_loom))))]
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+/// Returns the path of the library, which cargo builds next to this test.
+fn library() -> PathBuf {
+    let test = std::env::current_exe().expect("the path of this test");
+    let path = test.with_file_name("libephemera_c.so");
+    assert!(path.exists(), "cargo builds {} before this test", path.display());
+    path
+}
+
+fn run(program: &str, args: &[&str], input: &str, preload: bool) -> Option<Output> {
+    let mut command = Command::new(program);
+    command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    if preload {
+        command.env("LD_PRELOAD", library());
+    }
+    let mut child = command.spawn().ok()?;
+    let mut stdin = child.stdin.take().expect("a pipe");
+    let input = input.to_owned();
+    let writer = std::thread::spawn(move || _ = stdin.write_all(input.as_bytes()));
+    let output = child.wait_with_output().expect("the program ends");
+    writer.join().expect("no panic");
+    Some(output)
+}
+
+/// Compares the output of a program with and without the library. A program that is not installed
+/// is skipped.
+fn same(program: &str, args: &[&str], input: &str) {
+    let Some(without) = run(program, args, input, false) else {
+        println!("{program} is not installed: skipped");
+        return;
+    };
+    let with = run(program, args, input, true).expect("it ran before");
+    assert!(with.status.success() == without.status.success(), "{program}: {with:?}");
+    assert!(with.stdout == without.stdout, "{program}: {with:?}");
+    assert!(!without.stdout.is_empty(), "{program} prints something");
+}
+
+#[test]
+fn git_prints_the_same() {
+    same("git", &["--version"], "");
+    same("git", &["log", "-p", "-3", "--stat", "--no-color"], "");
+}
+
+#[test]
+fn sort_prints_the_same() {
+    let words: String =
+        (0..60_000_u64).map(|word| format!("{}\n", word.wrapping_mul(0x9E37_79B9_7F4A_7C15))).collect();
+    same("sort", &["--parallel=4"], &words);
+}
+
+#[test]
+fn ls_prints_the_same() {
+    same("ls", &["-lR", env!("CARGO_MANIFEST_DIR")], "");
+}
+
+#[test]
+fn sqlite_prints_the_same() {
+    let script = "create table t(a integer primary key, b text);
+        with recursive n(x) as (select 1 union all select x + 1 from n where x < 20000)
+        insert into t select x, hex(x * 7) || printf('%060d', x) from n;
+        create index i on t(b);
+        select count(*), sum(a), max(b) from t where b > '3';
+        select group_concat(b) from t where a % 999 = 0;";
+    same("sqlite3", &[":memory:"], script);
+}
+
+#[test]
+fn python_with_threads_and_children_prints_the_same() {
+    let script = "
+import threading, json, os
+def work(n, out):
+    d = {str(i * n): [i] * (i % 50) for i in range(3000)}
+    out.append(len(json.dumps(d)) + len(json.loads(json.dumps(d))))
+    b = bytearray()
+    for i in range(400): b += b'x' * (i * 37)
+    out.append(len(b))
+out = []
+threads = [threading.Thread(target=work, args=(n, out)) for n in range(1, 9)]
+[t.start() for t in threads]
+pid = os.fork()
+if pid == 0:
+    more = []
+    work(3, more)
+    os._exit(0 if len(more) == 2 else 1)
+[t.join() for t in threads]
+print(sorted(out), os.waitpid(pid, 0)[1])
+";
+    same("python3", &["-W", "ignore", "-c", script], "");
+}
+
+/// Every function of the family, called through Python's `ctypes`.
+#[test]
+fn each_function_of_the_family_keeps_its_contract() {
+    let script = "
+import ctypes as c
+l = c.CDLL(None, use_errno=True)
+for f in 'malloc calloc realloc aligned_alloc memalign valloc pvalloc reallocarray'.split(): getattr(l, f).restype = c.c_void_p
+l.malloc_usable_size.restype = c.c_size_t
+S, P = c.c_size_t, c.c_void_p
+sizes = [0, 1, 24, 1000, 1025, 5000, 32768, 32769, 70000, 1 << 20, (1 << 20) + 1, 5 << 20]
+for n in sizes:
+    p = l.malloc(S(n)); assert p and p % 16 == 0 and l.malloc_usable_size(P(p)) >= n, n
+    c.memset(p, 7, n)
+    for m in sizes[1:]:
+        p = l.realloc(P(p), S(m)); assert p and l.malloc_usable_size(P(p)) >= m, (n, m)
+        k = min(n, m)
+        assert c.string_at(p, k) == b'\\x07' * k, (n, m)
+        c.memset(p, 7, m); n = m
+    l.free(P(p))
+    z = l.calloc(S(n), S(1)); assert c.string_at(z, n) == b'\\0' * n; l.free(P(z))
+    for a in [16, 64, 4096, 8192, 1 << 20, 1 << 22]:
+        for f in (l.memalign, l.aligned_alloc):
+            p = f(S(a), S(n)); assert p and p % a == 0 and l.malloc_usable_size(P(p)) >= n, (n, a)
+            c.memset(p, 1, n); p = l.realloc(P(p), S(n + 100)); assert c.string_at(p, n) == b'\\1' * n; l.free(P(p))
+        q = P(); assert l.posix_memalign(c.byref(q), S(a), S(n)) == 0 and q.value % a == 0; l.free(q)
+p = l.valloc(S(5)); assert p % 4096 == 0; l.free(P(p))
+p = l.pvalloc(S(5)); assert p % 4096 == 0 and l.malloc_usable_size(P(p)) >= 4096; l.free(P(p))
+q = P(); assert l.posix_memalign(c.byref(q), S(3), S(8)) == 22
+assert not l.malloc(S(1 << 62)) and c.get_errno() == 12
+assert not l.calloc(S(1 << 40), S(1 << 40)) and not l.reallocarray(None, S(1 << 40), S(1 << 40))
+l.free(None); assert l.malloc_usable_size(None) == 0
+print('all kept')
+";
+    let Some(output) = run("python3", &["-c", script], "", true) else { return };
+    assert!(output.status.success() && output.stdout == b"all kept\n", "{output:?}");
+}
+
+#[test]
+fn a_foreign_pointer_and_a_second_free_end_the_process_with_a_message() {
+    let ends = |free: &str, message: &str| {
+        let script = format!("import ctypes as c; l = c.CDLL(None); l.malloc.restype = c.c_void_p; {free}");
+        let Some(output) = run("python3", &["-c", &script], "", true) else { return };
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.contains(message), "{free}: {output:?}");
+    };
+    ends(
+        "b = c.create_string_buffer(64); l.free(c.c_void_p(c.addressof(l.malloc) + 8))",
+        "no block of this allocator",
+    );
+    ends("p = l.malloc(3000); l.free(c.c_void_p(p + 16))", "no block of this allocator");
+    if cfg!(debug_assertions) {
+        ends("p = l.malloc(3000); l.free(c.c_void_p(p)); l.free(c.c_void_p(p))", "a slot is freed twice");
+        ends("p = l.malloc(90000); l.free(c.c_void_p(p)); l.free(c.c_void_p(p))", "a span is freed twice");
+    }
+}

@@ -1,0 +1,126 @@
+//! Implements the allocator trait by spans and mappings.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use super::{Pages, spans};
+use crate::traits::{AllocError, Allocator};
+
+type Block = Result<NonNull<[u8]>, AllocError>;
+
+/// Returns the aligned dangling address of a block of size zero.
+fn dangling(layout: Layout) -> NonNull<u8> {
+    // SAFETY: an alignment is not zero.
+    unsafe { NonNull::new_unchecked(core::ptr::without_provenance_mut(layout.align())) }
+}
+
+// SAFETY: a span or mapping has one owner until it is freed (G1). All values are the same
+// allocator, and no method unwinds.
+unsafe impl Allocator for Pages {
+    /// A block of size zero has a dangling address.
+    fn allocate(&self, layout: Layout) -> Block {
+        let block = match layout.size() {
+            0 => dangling(layout),
+            _ => spans::allocate(layout, false).ok_or(AllocError)?.0,
+        };
+        Ok(NonNull::slice_from_raw_parts(block, layout.size()))
+    }
+
+    /// Fresh and purged pages are not written.
+    fn allocate_zeroed(&self, layout: Layout) -> Block {
+        if layout.size() == 0 {
+            return self.allocate(layout);
+        }
+        let (block, zero) = spans::allocate(layout, true).ok_or(AllocError)?;
+        if !zero {
+            // SAFETY: the fresh block has this number of bytes.
+            unsafe { block.write_bytes(0, layout.size()) };
+        }
+        Ok(NonNull::slice_from_raw_parts(block, layout.size()))
+    }
+
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
+        if layout.size() != 0 {
+            // SAFETY: the caller passes a live block of this layout.
+            unsafe { spans::free(block, layout) };
+        }
+    }
+
+    /// The block grows in its span, as a mapping that may move, or by a copy.
+    unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Block {
+        // SAFETY: this function has the same contract.
+        Ok(unsafe { self.grow_in_place_or_move(block, old, new, false) }?.0)
+    }
+
+    unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Block {
+        // SAFETY: this function has the same contract.
+        let (grown, known) = unsafe { self.grow_in_place_or_move(block, old, new, true) }?;
+        let unknown = known.min(new.size()).saturating_sub(old.size());
+        // SAFETY: the old size is not larger than the new one.
+        let tail = unsafe { grown.cast::<u8>().add(old.size()) };
+        // SAFETY: these bytes are inside the new block.
+        unsafe { tail.write_bytes(0, unknown) };
+        Ok(grown)
+    }
+
+    /// The block moves to a smaller span if there is one, and otherwise stays.
+    unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Block {
+        if old.size() == 0 || new.size() == 0 {
+            // SAFETY: the caller passes a live block.
+            unsafe { self.deallocate(block, old) };
+            return Ok(NonNull::slice_from_raw_parts(dangling(new), 0));
+        }
+        // SAFETY: the caller passes a live block.
+        if unsafe { spans::better_moved(block, new) } {
+            if let Ok(moved) = self.allocate(new) {
+                // SAFETY: both blocks are live; the new size is the smaller one.
+                unsafe { self.move_to(moved.cast(), block, old, new.size()) };
+                return Ok(moved);
+            }
+        }
+        // SAFETY: the caller passes a live block of layout `old`; `new` is not larger.
+        if unsafe { spans::shrink(block, old, new) } {
+            return Ok(NonNull::slice_from_raw_parts(block, new.size()));
+        }
+        let moved = self.allocate(new)?;
+        // SAFETY: both blocks are live; the new size is the smaller one.
+        unsafe { self.move_to(moved.cast(), block, old, new.size()) };
+        Ok(moved)
+    }
+}
+
+impl Pages {
+    /// Grows a block. Returns it, and the offset from which on all bytes are zero.
+    ///
+    /// # Safety
+    /// As `Allocator::grow`.
+    unsafe fn grow_in_place_or_move(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+        zeroed: bool,
+    ) -> Result<(NonNull<[u8]>, usize), AllocError> {
+        if old.size() != 0 {
+            // SAFETY: the caller passes a live block of layout `old`; `new` is not smaller.
+            if let Some((grown, known)) = unsafe { spans::grow(block, old, new) } {
+                return Ok((NonNull::slice_from_raw_parts(grown, new.size()), known));
+            }
+        }
+        let moved = if zeroed { self.allocate_zeroed(new) } else { self.allocate(new) }?;
+        // SAFETY: both blocks are live, and have at least `old.size()` bytes.
+        unsafe { self.move_to(moved.cast(), block, old, old.size()) };
+        Ok((moved, old.size()))
+    }
+
+    /// Copies `keep` bytes of a block to a fresh one, and frees the old one.
+    ///
+    /// # Safety
+    /// `block` is a live block of layout `old`, `moved` is another one, and both have `keep` bytes.
+    unsafe fn move_to(&self, moved: NonNull<u8>, block: NonNull<u8>, old: Layout, keep: usize) {
+        // SAFETY: live blocks do not overlap, and both have `keep` bytes.
+        unsafe { moved.copy_from_nonoverlapping(block, keep) };
+        // SAFETY: the block is live and is not used again.
+        unsafe { self.deallocate(block, old) };
+    }
+}

@@ -1,0 +1,126 @@
+//! The counters of all pages: bytes in use, bytes that are cached, and the bound on the latter.
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use super::CACHE;
+
+/// Bytes of spans and mappings that are allocated.
+static USED: AtomicUsize = AtomicUsize::new(0);
+/// Bytes of free spans and cached mappings whose pages may be resident.
+static CACHED: AtomicUsize = AtomicUsize::new(0);
+/// Bytes of all mappings.
+static MAPPED: AtomicUsize = AtomicUsize::new(0);
+/// The least bound on `CACHED`.
+static LEAST: AtomicUsize = AtomicUsize::new(CACHE);
+/// Bytes by which the cache may exceed its bound, because the process needed pages again that had
+/// left. What decays takes them back.
+static LEARNED: AtomicUsize = AtomicUsize::new(0);
+/// Bytes that left the cache and were not needed again so far.
+static LEFT: AtomicUsize = AtomicUsize::new(0);
+/// Allocations and frees so far.
+static EVENTS: AtomicUsize = AtomicUsize::new(0);
+
+/// The cache may also hold this share of the bytes in use.
+const SHARE: usize = 8;
+
+/// `LEARNED` is at most this number of times the least bound.
+const LEARNED_MAX: usize = 4;
+
+/// In one of this number of events, something cached leaves.
+pub(super) const DECAY: usize = 64;
+
+pub(super) fn allocated(bytes: usize, was_cached: bool) {
+    USED.fetch_add(bytes, Ordering::Relaxed);
+    if was_cached {
+        uncached(bytes);
+    } else {
+        needed(bytes);
+    }
+}
+
+/// Raises the bound if bytes that are not cached seem to be needed again.
+fn needed(bytes: usize) {
+    let again = bytes.min(LEFT.load(Ordering::Relaxed));
+    if again != 0 {
+        change(&LEFT, |left| left.saturating_sub(again));
+        let most = LEAST.load(Ordering::Relaxed).saturating_mul(LEARNED_MAX);
+        change(&LEARNED, |learned| learned.saturating_add(again).min(most));
+    }
+}
+
+/// Counts bytes that the cache had no room for.
+pub(super) fn left(bytes: usize) {
+    LEFT.fetch_add(bytes, Ordering::Relaxed);
+}
+
+/// Counts bytes that left the cache in time, and lowers the bound by as much.
+pub(super) fn decayed(bytes: usize) {
+    left(bytes);
+    change(&LEARNED, |learned| learned.saturating_sub(bytes));
+}
+
+/// Forgets which bytes were needed again.
+pub(super) fn forget() {
+    LEFT.store(0, Ordering::Relaxed);
+    LEARNED.store(0, Ordering::Relaxed);
+}
+
+/// Replaces a sum by a function of it.
+fn change(sum: &AtomicUsize, new: impl Fn(usize) -> usize) {
+    let mut now = sum.load(Ordering::Relaxed);
+    while let Err(other) = sum.compare_exchange_weak(now, new(now), Ordering::Relaxed, Ordering::Relaxed) {
+        now = other;
+    }
+}
+
+pub(super) fn freed(bytes: usize, is_cached: bool) {
+    USED.fetch_sub(bytes, Ordering::Relaxed);
+    if is_cached {
+        CACHED.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+pub(super) fn uncached(bytes: usize) {
+    CACHED.fetch_sub(bytes, Ordering::Relaxed);
+}
+
+/// Returns bytes to the cache that a failed purge took out of it.
+pub(super) fn cached_again(bytes: usize) {
+    CACHED.fetch_add(bytes, Ordering::Relaxed);
+}
+
+pub(super) fn mapped(bytes: usize) {
+    MAPPED.fetch_add(bytes, Ordering::Relaxed);
+}
+
+pub(super) fn unmapped(bytes: usize) {
+    MAPPED.fetch_sub(bytes, Ordering::Relaxed);
+}
+
+pub(super) fn set_least(bytes: usize) {
+    LEAST.store(bytes, Ordering::Relaxed);
+}
+
+fn bound() -> usize {
+    let bound = LEAST.load(Ordering::Relaxed).max(USED.load(Ordering::Relaxed) / SHARE);
+    bound.saturating_add(LEARNED.load(Ordering::Relaxed))
+}
+
+/// Returns whether the cache has room for this number of bytes more.
+pub(super) fn has_room(bytes: usize) -> bool {
+    let sum = CACHED.load(Ordering::Relaxed).saturating_add(bytes);
+    sum <= bound() || cfg!(ephemera_weaken = "cache_without_bound")
+}
+
+/// Counts an event, and returns whether it is one after which something cached leaves.
+pub(super) fn event() -> bool {
+    let events = EVENTS.fetch_add(1, Ordering::Relaxed);
+    let is_due = events % DECAY == DECAY - 1 && !cfg!(ephemera_weaken = "cache_never_decays");
+    is_due && CACHED.load(Ordering::Relaxed) != 0
+}
+
+/// Returns the bytes in use, cached and mapped.
+pub(super) fn now() -> (usize, usize, usize) {
+    let [used, cached, mapped] = [&USED, &CACHED, &MAPPED].map(|sum| sum.load(Ordering::Relaxed));
+    (used, cached, mapped)
+}

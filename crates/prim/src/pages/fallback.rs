@@ -1,0 +1,50 @@
+//! Implements the allocator trait by a heap, where no system call serves.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+#[cfg(not(feature = "std"))]
+use allocator_api2::alloc::Global as Heap;
+/// Not the global allocator, which may be built on this one.
+#[cfg(feature = "std")]
+use allocator_api2::alloc::System as Heap;
+
+use super::Pages;
+use crate::traits::{AllocError, Allocator};
+
+type Block = Result<NonNull<[u8]>, AllocError>;
+
+// SAFETY: every method forwards to the same heap. All values are the same allocator.
+unsafe impl Allocator for Pages {
+    fn allocate(&self, layout: Layout) -> Block {
+        Heap.allocate(layout)
+    }
+
+    fn allocate_zeroed(&self, layout: Layout) -> Block {
+        Heap.allocate_zeroed(layout)
+    }
+
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
+        // SAFETY: the block came from the same heap.
+        unsafe { Heap.deallocate(block, layout) };
+    }
+
+    unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Block {
+        // SAFETY: the block came from the same heap.
+        unsafe { Heap.grow(block, old, new) }
+    }
+
+    unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Block {
+        // SAFETY: the block came from the same heap.
+        unsafe { Heap.grow_zeroed(block, old, new) }
+    }
+
+    unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Block {
+        // SAFETY: the block came from the same heap.
+        unsafe { Heap.shrink(block, old, new) }
+    }
+}
+
+pub(super) fn permanent(layout: Layout) -> Result<NonNull<u8>, AllocError> {
+    Ok(Heap.allocate_zeroed(layout)?.cast())
+}

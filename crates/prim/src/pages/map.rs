@@ -1,0 +1,102 @@
+//! The map from addresses to superblocks: a tree of two levels with a pointer for each 2 MiB.
+//!
+//! # Invariant
+//!
+//! * **G4** The entries of the 2 MiB pieces of an open superblock name it. They are written before
+//!   the superblock opens and cleared after it closed, so they are right while a thread owns a span
+//!   of it.
+
+use core::ptr::{self, NonNull};
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+use super::os;
+use super::table::Home;
+
+/// Superblocks are aligned to this, and their lengths are multiples of it.
+pub(super) const PIECE: usize = 1 << PIECE_BITS;
+const PIECE_BITS: u32 = 21;
+
+/// The number of bits of addresses that user space of the supported systems has.
+const ADDRESS_BITS: u32 = if usize::BITS < 48 { usize::BITS } else { 48 };
+const LEAF_BITS: u32 = if ADDRESS_BITS - PIECE_BITS < 13 { ADDRESS_BITS - PIECE_BITS } else { 13 };
+const ROOT_BITS: u32 = ADDRESS_BITS - PIECE_BITS - LEAF_BITS;
+
+/// The pieces of one leaf.
+#[repr(C)]
+struct Leaf([AtomicPtr<Home>; 1 << LEAF_BITS]);
+
+/// A leaf that is a mapping of its own has to be a multiple of the grain.
+const LEAF_LEN: usize = size_of::<Leaf>().next_multiple_of(os::GRAIN);
+
+static ROOT: [AtomicPtr<Leaf>; 1 << ROOT_BITS] = [const { AtomicPtr::new(ptr::null_mut()) }; 1 << ROOT_BITS];
+
+/// Returns the numbers of the leaf and of the entry for an address. `None` beyond the map.
+const fn place_of(addr: usize) -> Option<(usize, usize)> {
+    let piece = addr >> PIECE_BITS;
+    let leaf = piece >> LEAF_BITS;
+    if leaf >= 1 << ROOT_BITS { None } else { Some((leaf, piece & ((1 << LEAF_BITS) - 1))) }
+}
+
+fn leaf(number: usize) -> Option<&'static Leaf> {
+    // ORDERING: Acquire. Pairs with the Release in `leaf_or_new`.
+    let leaf = ROOT[number].load(Ordering::Acquire);
+    // SAFETY: the pointer is null or names a leaf, which is never unmapped.
+    unsafe { leaf.as_ref() }
+}
+
+#[cold]
+fn leaf_or_new(number: usize) -> Option<&'static Leaf> {
+    if let Some(leaf) = leaf(number) {
+        return Some(leaf);
+    }
+    let fresh = os::map(LEAF_LEN, os::GRAIN)?;
+    let (leaf, null) = (fresh.cast::<Leaf>().as_ptr(), ptr::null_mut());
+    // ORDERING: Release. Pairs with the Acquire in `leaf`. Publishes: the leaf, whose zeros are
+    // null pointers. Acquire, for a leaf of another thread.
+    match ROOT[number].compare_exchange(null, leaf, Ordering::AcqRel, Ordering::Acquire) {
+        // SAFETY: a mapping of zeros is a leaf of null pointers, and is never unmapped.
+        Ok(_) => Some(unsafe { &*leaf }),
+        Err(other) => {
+            // SAFETY: the mapping is new, and nothing uses it.
+            let _ = unsafe { os::unmap(fresh, LEAF_LEN) };
+            // SAFETY: the other thread's leaf is complete and never unmapped.
+            Some(unsafe { &*other })
+        }
+    }
+}
+
+/// Returns the superblock that contains an address, if there is one.
+#[inline]
+pub(super) fn find(addr: usize) -> Option<NonNull<Home>> {
+    let (number, entry) = place_of(addr)?;
+    // ORDERING: Acquire. Pairs with the Release in `set`.
+    NonNull::new(leaf(number)?.0[entry].load(Ordering::Acquire))
+}
+
+/// Writes the entries of a superblock. Returns `false`, and may have written some, if the map has
+/// no memory or no room for these addresses.
+pub(super) fn set(base: NonNull<u8>, len: usize, home: NonNull<Home>) -> bool {
+    each(base, len, |number, entry| {
+        let Some(leaf) = leaf_or_new(number) else { return false };
+        // ORDERING: Release. Pairs with the Acquire in `find`. Publishes: the superblock's words.
+        leaf.0[entry].store(home.as_ptr(), Ordering::Release);
+        true
+    })
+}
+
+/// Clears the entries of a superblock.
+pub(super) fn clear(base: NonNull<u8>, len: usize) {
+    each(base, len, |number, entry| {
+        if let Some(leaf) = leaf(number) {
+            leaf.0[entry].store(ptr::null_mut(), Ordering::Relaxed);
+        }
+        true
+    });
+}
+
+fn each(base: NonNull<u8>, len: usize, visit: impl Fn(usize, usize) -> bool) -> bool {
+    (0..len / PIECE).all(|piece| {
+        let place = place_of(base.addr().get() + piece * PIECE);
+        place.is_some_and(|(number, entry)| visit(number, entry))
+    })
+}

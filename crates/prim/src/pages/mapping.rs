@@ -1,0 +1,225 @@
+//! Blocks beyond the largest span: each is a mapping of its own.
+//!
+//! The length of a mapping follows from the size of its block, so that a free can compute it.
+//! Lengths have eight steps for each doubling: a block that grows within a step stays where it is,
+//! and a freed mapping fits the next block of a similar size. Nothing touches the bytes beyond the
+//! block.
+//!
+//! A few freed mappings are kept in slots. A thread claims a slot by a compare-exchange, and passes
+//! it by if another thread has it. If the operating system refuses to unmap a mapping, its pages
+//! are purged, and it goes to a list; later frees try again.
+
+use core::ptr::{self, NonNull};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+
+use super::{budget, os};
+use crate::sync::push;
+
+/// The number of freed mappings that are kept.
+const SLOTS: usize = 16;
+
+const EMPTY: usize = 0;
+const BUSY: usize = 1;
+const FULL: usize = 2;
+
+/// A freed mapping, if the slot is full.
+struct Slot {
+    state: AtomicUsize,
+    block: AtomicPtr<u8>,
+    len: AtomicUsize,
+}
+
+static KEPT: [Slot; SLOTS] = [const { Slot::new() }; SLOTS];
+
+/// The slot that gives up its mapping next.
+static OLDEST: AtomicUsize = AtomicUsize::new(0);
+
+/// The first of the mappings that the operating system refused to unmap.
+static STUCK: AtomicPtr<Stuck> = AtomicPtr::new(ptr::null_mut());
+
+/// Whether a thread takes mappings from that list.
+static RETRYING: AtomicBool = AtomicBool::new(false);
+
+/// The number of mappings of that list that a free tries to unmap.
+const RETRIES: usize = 2;
+
+/// The first bytes of a mapping that the operating system refused to unmap.
+struct Stuck {
+    next: *mut Stuck,
+    len: usize,
+}
+
+impl Slot {
+    const fn new() -> Self {
+        Self {
+            state: AtomicUsize::new(EMPTY),
+            block: AtomicPtr::new(ptr::null_mut()),
+            len: AtomicUsize::new(0),
+        }
+    }
+
+    /// Claims the slot if it is in this state.
+    fn claim(&self, state: usize) -> bool {
+        // ORDERING: Acquire. Pairs with the Release in `Slot::leave`.
+        self.state.compare_exchange(state, BUSY, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// Ends the claim.
+    fn leave(&self, state: usize) {
+        // ORDERING: Release. Pairs with the Acquire in `Slot::claim`. Publishes: the slot's words,
+        // and the end of the last use of its mapping.
+        self.state.store(state, Ordering::Release);
+    }
+
+    /// Takes the mapping if it suits.
+    fn take(&self, suits: impl Fn(usize, usize) -> bool) -> Option<(NonNull<u8>, usize)> {
+        let seems = suits(self.block.load(Ordering::Relaxed).addr(), self.len.load(Ordering::Relaxed));
+        if !seems || self.state.load(Ordering::Relaxed) != FULL || !self.claim(FULL) {
+            return None;
+        }
+        let (block, len) = (self.block.load(Ordering::Relaxed), self.len.load(Ordering::Relaxed));
+        let found = NonNull::new(block).filter(|block| suits(block.addr().get(), len));
+        self.leave(if found.is_some() { EMPTY } else { FULL });
+        Some((found?, len))
+    }
+
+    /// Keeps a mapping, if the slot is empty.
+    fn put(&self, block: NonNull<u8>, len: usize) -> bool {
+        if self.state.load(Ordering::Relaxed) != EMPTY || !self.claim(EMPTY) {
+            return false;
+        }
+        self.block.store(block.as_ptr(), Ordering::Relaxed);
+        self.len.store(len, Ordering::Relaxed);
+        self.leave(FULL);
+        true
+    }
+}
+
+/// Returns the length of the mapping for a block of this size.
+pub(super) const fn len_for(size: usize) -> Option<usize> {
+    let eighth = match size.checked_ilog2() {
+        Some(log) if log > 3 => 1 << (log - 3),
+        _ => 1,
+    };
+    size.checked_next_multiple_of(if eighth > os::GRAIN { eighth } else { os::GRAIN })
+}
+
+/// Maps a block. Returns it, and whether all of its bytes are zero.
+pub(super) fn allocate(len: usize, align: usize, zeroed: bool) -> Option<(NonNull<u8>, bool)> {
+    if !zeroed {
+        let kept = KEPT.iter().find_map(|slot| slot.take(|at, has| has == len && at % align == 0));
+        if let Some((block, _)) = kept {
+            budget::allocated(len, true);
+            return Some((block, false));
+        }
+    }
+    let block = os::map(len, align)?;
+    budget::mapped(len);
+    budget::allocated(len, false);
+    Some((block, true))
+}
+
+/// Frees a mapping.
+///
+/// # Safety
+/// It came from [`allocate`] or [`resize`] with this length, and nothing uses it any more.
+pub(super) unsafe fn free(block: NonNull<u8>, len: usize) {
+    retry_stuck();
+    if budget::has_room(len) && KEPT.iter().any(|slot| slot.put(block, len)) {
+        budget::freed(len, true);
+        return;
+    }
+    budget::freed(len, false);
+    budget::left(len);
+    // SAFETY: the caller gives up the mapping.
+    unsafe { unmap(block, len) };
+}
+
+/// Unmaps one of the kept mappings, and returns whether there was one.
+pub(super) fn unmap_one() -> bool {
+    let start = OLDEST.fetch_add(1, Ordering::Relaxed);
+    let Some((block, len)) = (0..SLOTS).find_map(|at| KEPT[(start + at) % SLOTS].take(|_, _| true)) else {
+        return false;
+    };
+    budget::uncached(len);
+    budget::decayed(len);
+    // SAFETY: the mapping was in a slot, so nothing uses it.
+    unsafe { unmap(block, len) };
+    true
+}
+
+/// Changes the length of a mapping, which may move. Bytes beyond the old length are zero.
+///
+/// # Safety
+/// The mapping came from [`allocate`] or [`resize`] with length `old` and belongs to the caller.
+pub(super) unsafe fn resize(
+    block: NonNull<u8>,
+    (old, new): (usize, usize),
+    may_move: bool,
+) -> Option<NonNull<u8>> {
+    // SAFETY: the caller owns the mapping.
+    let moved = unsafe { os::remap(block, old, new, may_move) }?;
+    budget::freed(old, false);
+    budget::unmapped(old);
+    budget::allocated(new, false);
+    budget::mapped(new);
+    Some(moved)
+}
+
+/// Unmaps a mapping, or purges it and tries again later.
+///
+/// # Safety
+/// Nothing uses the mapping any more, and it is in no slot.
+unsafe fn unmap(block: NonNull<u8>, len: usize) {
+    // SAFETY: the caller gives up the mapping.
+    if unsafe { os::unmap(block, len) } {
+        budget::unmapped(len);
+        return;
+    }
+    // SAFETY: the caller gives up the mapping. If this is refused too, its pages stay.
+    let _ = unsafe { os::purge(block, len) };
+    let stuck = block.cast::<Stuck>();
+    // SAFETY: a mapping is longer than a `Stuck` and aligned for it, and nothing else uses it.
+    unsafe { stuck.write(Stuck { next: ptr::null_mut(), len }) };
+    // ORDERING: Release. Pairs with the Acquire in `retry_stuck`. Publishes: the first bytes.
+    push(&STUCK, stuck.as_ptr(), None, Ordering::Release, |below| {
+        // SAFETY: no other thread knows this mapping yet.
+        unsafe { (*stuck.as_ptr()).next = below };
+    });
+}
+
+/// Tries to unmap a few of the mappings that the operating system refused to unmap.
+///
+/// Only one thread at a time takes mappings from the list, so none returns to it between the two
+/// accesses of an exchange. In a child that was forked meanwhile, the list stays as it is.
+fn retry_stuck() {
+    // ORDERING: Acquire. Pairs with the Release in `retry_stuck`: the last such thread has
+    // finished.
+    if STUCK.load(Ordering::Relaxed).is_null() || RETRYING.swap(true, Ordering::Acquire) {
+        return;
+    }
+    for _ in 0..RETRIES {
+        let Some((block, len)) = pop_stuck() else { break };
+        // SAFETY: nothing uses the mapping any more, and it is in no slot. If it is refused again,
+        // it returns to the list.
+        unsafe { unmap(block, len) };
+    }
+    // ORDERING: Release. Pairs with the Acquire in `retry_stuck`. Publishes: the list as it is now.
+    RETRYING.store(false, Ordering::Release);
+}
+
+/// Takes the first mapping from the list. Only the thread that set `RETRYING` calls this.
+fn pop_stuck() -> Option<(NonNull<u8>, usize)> {
+    // ORDERING: Acquire. Pairs with the Release in `unmap`.
+    let mut stuck = NonNull::new(STUCK.load(Ordering::Acquire))?;
+    loop {
+        // SAFETY: this thread alone takes mappings from the list, and their first bytes are
+        // complete.
+        let Stuck { next, len } = unsafe { stuck.read() };
+        // ORDERING: Acquire. Pairs with the Release in `unmap`.
+        match STUCK.compare_exchange(stuck.as_ptr(), next, Ordering::Acquire, Ordering::Acquire) {
+            Ok(_) => return Some((stuck.cast(), len)),
+            Err(now) => stuck = NonNull::new(now)?,
+        }
+    }
+}

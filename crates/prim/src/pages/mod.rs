@@ -1,0 +1,172 @@
+//! Memory from the operating system: the backing allocator of heaps that serve a whole program.
+//!
+//! [`Pages`] implements the allocator traits for blocks of 32 KiB and more, and serves smaller ones
+//! with 32 KiB of addresses. It never calls the global allocator, so it can serve the global
+//! allocator.
+//!
+//! ```text
+//!   size and alignment     block
+//!   up to 1 MiB            a span: 32, 64, 128, 256, 512 or 1,024 KiB, aligned to its size
+//!   beyond                 a mapping of its own, which grows by `mremap` where there is one
+//!
+//!   superblock  | span | span | span | ...      one mapping of 8 to 64 spans of one size
+//!   free       1      0      1               a bit for each span that nothing uses
+//!   dirty      1      -      0               a bit for each span whose pages may hold old bytes
+//! ```
+//!
+//! An allocation clears a bit of `free`, and a free sets it. Both are one compare-exchange or one
+//! fetch-or, so no thread waits for another. A fork at any moment leaves every word usable. The
+//! child loses only what other threads were just allocating, freeing or purging.
+//!
+//! # Memory that leaves
+//!
+//! Freed spans and mappings keep their pages, up to the larger of [`CACHE`] and an eighth of the
+//! bytes in use. The bound rises by the bytes that left and were needed again, up to four times
+//! [`CACHE`], and falls by what leaves as below. A free beyond this bound purges its own span, or
+//! unmaps its own mapping. While more is cached than the bound allows, each free also purges two
+//! more. In addition, every 64th allocation or free purges one cached span or unmaps one cached
+//! mapping. A superblock without a used span is unmapped when less than half of its spans are
+//! cached, except for the last such superblock of its span size. [`purge`] frees all of it at once.
+//!
+//! `superblock` has the words of a superblock, `table` the superblocks of one span size, `map`
+//! finds the superblock of an address, `mapping` serves larger blocks, `budget` bounds the cache,
+//! `os` makes the system calls, and `permanent` allocates memory that is never freed.
+//!
+//! On targets without these system calls, under Miri and under loom, the system's heap serves all
+//! blocks.
+
+#[cfg(ephemera_pages)]
+mod allocator;
+#[cfg(ephemera_pages)]
+mod budget;
+#[cfg(not(ephemera_pages))]
+mod fallback;
+#[cfg(ephemera_pages)]
+mod map;
+#[cfg(ephemera_pages)]
+mod mapping;
+#[cfg(ephemera_pages)]
+mod os;
+#[cfg(ephemera_pages)]
+mod permanent;
+#[cfg(ephemera_pages)]
+mod spans;
+#[cfg(any(ephemera_pages, all(test, ephemera_loom)))]
+pub(crate) mod superblock;
+#[cfg(ephemera_pages)]
+mod table;
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use crate::traits::AllocError;
+
+/// The bytes of freed blocks that stay resident, if an eighth of the bytes in use is less: 16 MiB.
+pub const CACHE: usize = 16 << 20;
+
+/// Zero-sized allocator over pages of the operating system.
+///
+/// # Examples
+///
+/// ```
+/// use core::alloc::Layout;
+/// use ephemera_prim::pages::Pages;
+/// use ephemera_prim::traits::Allocator;
+///
+/// let layout = Layout::from_size_align(64 << 10, 64 << 10)?;
+/// let block = Pages.allocate_zeroed(layout).expect("memory");
+/// // SAFETY: the block has just been allocated with this layout.
+/// unsafe { Pages.deallocate(block.cast(), layout) };
+/// # Ok::<(), core::alloc::LayoutError>(())
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Pages;
+
+/// Allocates a block of zeros that is never freed.
+///
+/// # Errors
+/// [`AllocError`] if the operating system refuses.
+pub fn permanent(layout: Layout) -> Result<NonNull<u8>, AllocError> {
+    #[cfg(ephemera_pages)]
+    return permanent::allocate(layout).ok_or(AllocError);
+    #[cfg(not(ephemera_pages))]
+    fallback::permanent(layout)
+}
+
+/// The smallest and the largest span.
+#[cfg(ephemera_pages)]
+pub use table::{SPAN_MAX, SPAN_MIN};
+
+/// Returns the start and the length of the span that has this address, if there is one. If no
+/// thread owns that span, the answer is out of date at once.
+#[cfg(ephemera_pages)]
+#[inline]
+#[must_use]
+pub fn span_of(block: NonNull<u8>) -> Option<(NonNull<u8>, usize)> {
+    // SAFETY: only the words of the superblock are read, which are never freed.
+    let span = unsafe { table::Span::at(block) }?;
+    Some((span.start(), span.len()))
+}
+
+/// Returns the pages of all freed blocks to the operating system.
+pub fn purge() {
+    #[cfg(ephemera_pages)]
+    spans::purge();
+}
+
+/// Sets the bytes of freed blocks that may stay resident, in place of [`CACHE`]. If less than that
+/// is cached, nothing leaves at once; the next frees obey it.
+pub fn set_cache(bytes: usize) {
+    #[cfg(ephemera_pages)]
+    budget::set_least(bytes);
+    #[cfg(not(ephemera_pages))]
+    let _ = bytes;
+}
+
+/// Sets whether new superblocks and mappings ask for huge pages, where the operating system has
+/// them on request. The initial value is `false`. Huge pages save time in large heaps and cost
+/// memory in small ones.
+pub fn set_huge_pages(wanted: bool) {
+    #[cfg(ephemera_pages)]
+    os::set_huge_pages(wanted);
+    #[cfg(not(ephemera_pages))]
+    let _ = wanted;
+}
+
+/// The bytes that the process has from this module. All are zero where the system's heap serves.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Usage {
+    /// Bytes of blocks in use, rounded up to spans and mappings.
+    pub used: usize,
+    /// Bytes of freed blocks whose pages may be resident.
+    pub cached: usize,
+    /// Bytes of all mappings, resident or not.
+    pub mapped: usize,
+}
+
+/// Returns the bytes that the process has from this module.
+#[must_use]
+pub fn usage() -> Usage {
+    #[cfg(ephemera_pages)]
+    {
+        let (used, cached, mapped) = budget::now();
+        Usage { used, cached, mapped }
+    }
+    #[cfg(not(ephemera_pages))]
+    Usage::default()
+}
+
+/// Makes the operating system refuse one of the next calls, in tests: 1 stands for the next one, 0
+/// for none, and `usize::MAX` for all. Returns what was left of the last such request: 0 if that
+/// call was made.
+#[doc(hidden)]
+pub fn refuse_call(number: usize) -> usize {
+    #[cfg(ephemera_pages)]
+    return os::refuse_call(number);
+    #[cfg(not(ephemera_pages))]
+    {
+        let _ = number;
+        0
+    }
+}

@@ -1,0 +1,104 @@
+//! The system calls: map, unmap, purge, remap.
+//!
+//! Each function returns whether the operating system agreed. [`refuse_call`] makes it refuse, for
+//! tests.
+
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+#[cfg(unix)]
+#[path = "unix.rs"]
+mod system;
+#[cfg(windows)]
+#[path = "windows.rs"]
+mod system;
+
+/// Lengths and alignments of mappings are multiples of this. It is a multiple of every page size
+/// of the supported systems.
+pub(super) const GRAIN: usize = 64 << 10;
+
+/// Tells [`refused`] that no call is refused.
+const NEVER: usize = 0;
+
+/// The number of the call that is refused, counted from the next one: 1 is the next call.
+static REFUSE: AtomicUsize = AtomicUsize::new(NEVER);
+
+/// Whether new mappings ask for huge pages.
+static HUGE: AtomicBool = AtomicBool::new(false);
+
+/// Makes the operating system refuse one call: 1 stands for the next call, and 0 for none.
+/// `usize::MAX` stands for all calls. Returns what was left of the last such request.
+pub(super) fn refuse_call(number: usize) -> usize {
+    REFUSE.swap(number, Ordering::Relaxed)
+}
+
+/// Returns whether the test wants this call to be refused.
+#[inline]
+fn refused() -> bool {
+    match REFUSE.load(Ordering::Relaxed) {
+        NEVER => false,
+        usize::MAX => true,
+        _ => REFUSE.fetch_sub(1, Ordering::Relaxed) == 1,
+    }
+}
+
+pub(super) fn set_huge_pages(wanted: bool) {
+    HUGE.store(wanted, Ordering::Relaxed);
+}
+
+/// Maps `len` bytes of zeros, aligned to `align`.
+///
+/// `len` is a multiple of [`GRAIN`] and not zero. `align` is a power of two.
+pub(super) fn map(len: usize, align: usize) -> Option<NonNull<u8>> {
+    if refused() {
+        return None;
+    }
+    let block = system::map(len, align.max(GRAIN))?;
+    if HUGE.load(Ordering::Relaxed) {
+        system::prefer_huge_pages(block, len);
+    }
+    Some(block)
+}
+
+/// Unmaps memory. If the operating system refuses, nothing has changed.
+///
+/// # Safety
+/// The bytes are a whole mapping by [`map`] or [`remap`], and nothing uses them any more.
+#[must_use]
+pub(super) unsafe fn unmap(block: NonNull<u8>, len: usize) -> bool {
+    // SAFETY: the caller gives up the whole mapping.
+    !refused() && unsafe { system::unmap(block, len) }
+}
+
+/// Whether purged bytes are zero.
+pub(super) const PURGED_IS_ZERO: bool = system::PURGED_IS_ZERO;
+
+/// Returns the pages of a range to the operating system. The bytes are zero afterwards if
+/// [`PURGED_IS_ZERO`] says so. If the system refuses, their content is unknown.
+///
+/// # Safety
+/// The range is in a mapping by [`map`], belongs to the caller, and its content is not needed.
+#[must_use]
+pub(super) unsafe fn purge(block: NonNull<u8>, len: usize) -> bool {
+    // SAFETY: the caller does not need the content.
+    !refused() && unsafe { system::purge(block, len) }
+}
+
+/// Changes the length of a mapping. The mapping may move if `may_move` allows it. Bytes beyond the
+/// old length are zero. If the operating system refuses, nothing has changed.
+///
+/// # Safety
+/// The bytes are a whole mapping by [`map`] or [`remap`] that belongs to the caller. `new` is a
+/// multiple of [`GRAIN`] and not zero.
+pub(super) unsafe fn remap(
+    block: NonNull<u8>,
+    old: usize,
+    new: usize,
+    may_move: bool,
+) -> Option<NonNull<u8>> {
+    if refused() {
+        return None;
+    }
+    // SAFETY: the caller owns the mapping.
+    unsafe { system::remap(block, old, new, may_move) }
+}

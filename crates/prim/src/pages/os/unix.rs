@@ -1,0 +1,111 @@
+//! The system calls of Unix-like systems.
+
+use core::ptr::{self, NonNull};
+
+use libc::{MAP_ANON, MAP_FAILED, MAP_PRIVATE, PROT_READ, PROT_WRITE};
+
+/// No memory is set aside for mappings that nothing touches yet.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const FLAGS: libc::c_int = MAP_PRIVATE | MAP_ANON | libc::MAP_NORESERVE;
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+const FLAGS: libc::c_int = MAP_PRIVATE | MAP_ANON;
+
+pub(super) fn map(len: usize, align: usize) -> Option<NonNull<u8>> {
+    // Mappings of one length usually are adjacent, and so the first attempt usually is aligned.
+    let block = map_anywhere(len)?;
+    if block.addr().get() % align == 0 {
+        return Some(block);
+    }
+    // SAFETY: the mapping is new, and nothing uses it.
+    unsafe { give_up(block, len) };
+    let longer = len.checked_add(align)?;
+    let block = map_anywhere(longer)?;
+    let head = block.addr().get().next_multiple_of(align) - block.addr().get();
+    // SAFETY: the head is shorter than `align`, by which the mapping is longer.
+    let aligned = unsafe { block.add(head) };
+    // SAFETY: the aligned block ends within the mapping.
+    let tail = unsafe { aligned.add(len) };
+    // SAFETY: nothing uses the bytes in front of the aligned block.
+    unsafe { give_up(block, head) };
+    // SAFETY: nothing uses the bytes after the aligned block.
+    unsafe { give_up(tail, longer - head - len) };
+    Some(aligned)
+}
+
+fn map_anywhere(len: usize) -> Option<NonNull<u8>> {
+    // SAFETY: a new anonymous mapping at an address that the system chooses.
+    let block = unsafe { libc::mmap(ptr::null_mut(), len, PROT_READ | PROT_WRITE, FLAGS, -1, 0) };
+    if block == MAP_FAILED { None } else { NonNull::new(block.cast()) }
+}
+
+/// Unmaps bytes that no one has touched. If the system refuses, only their addresses are lost.
+///
+/// # Safety
+/// The bytes are part of a mapping, and nothing uses them.
+unsafe fn give_up(block: NonNull<u8>, len: usize) {
+    if len != 0 {
+        // SAFETY: nothing uses these bytes.
+        let _ = unsafe { unmap(block, len) };
+    }
+}
+
+pub(super) unsafe fn unmap(block: NonNull<u8>, len: usize) -> bool {
+    // SAFETY: the caller gives up these bytes.
+    unsafe { libc::munmap(block.as_ptr().cast(), len) == 0 }
+}
+
+pub(super) const PURGED_IS_ZERO: bool = true;
+
+/// `MADV_DONTNEED` of Linux drops the pages at once, and the next access finds zeros.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(super) unsafe fn purge(block: NonNull<u8>, len: usize) -> bool {
+    // SAFETY: the caller does not need the content of these bytes.
+    unsafe { libc::madvise(block.as_ptr().cast(), len, libc::MADV_DONTNEED) == 0 }
+}
+
+/// Other systems promise zeros only for a new mapping, which replaces the old one in place.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(super) unsafe fn purge(block: NonNull<u8>, len: usize) -> bool {
+    let (at, flags) = (block.as_ptr().cast(), FLAGS | libc::MAP_FIXED);
+    // SAFETY: the caller owns these bytes and does not need their content.
+    unsafe { libc::mmap(at, len, PROT_READ | PROT_WRITE, flags, -1, 0) != MAP_FAILED }
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(super) unsafe fn remap(
+    block: NonNull<u8>,
+    old: usize,
+    new: usize,
+    may_move: bool,
+) -> Option<NonNull<u8>> {
+    let flags = if may_move { libc::MREMAP_MAYMOVE } else { 0 };
+    // SAFETY: the caller owns the whole mapping.
+    let moved = unsafe { libc::mremap(block.as_ptr().cast(), old, new, flags) };
+    if moved == MAP_FAILED { None } else { NonNull::new(moved.cast()) }
+}
+
+/// Other systems only shrink a mapping, by unmapping its tail.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(super) unsafe fn remap(
+    block: NonNull<u8>,
+    old: usize,
+    new: usize,
+    _may_move: bool,
+) -> Option<NonNull<u8>> {
+    if new > old {
+        return None;
+    }
+    // SAFETY: the new length is not longer.
+    let tail = unsafe { block.add(new) };
+    // SAFETY: the caller gives up the tail.
+    unsafe { unmap(tail, old - new) }.then_some(block)
+}
+
+pub(super) fn prefer_huge_pages(block: NonNull<u8>, len: usize) {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    // SAFETY: advice about a mapping; it changes no content. Without huge pages it fails, and
+    // nothing is lost.
+    let _ = unsafe { libc::madvise(block.as_ptr().cast(), len, libc::MADV_HUGEPAGE) };
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    let _ = (block, len);
+}

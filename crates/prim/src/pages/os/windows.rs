@@ -1,0 +1,69 @@
+//! The system calls of Windows. A reservation can only be released as a whole, so no mapping is
+//! trimmed or resized.
+
+use core::ffi::c_void;
+use core::ptr::{self, NonNull};
+
+const MEM_COMMIT: u32 = 0x1000;
+const MEM_RESERVE: u32 = 0x2000;
+const MEM_RELEASE: u32 = 0x8000;
+const MEM_RESET: u32 = 0x8_0000;
+const PAGE_READWRITE: u32 = 4;
+
+/// The number of attempts to map at an aligned address that another thread may take.
+const TRIES: usize = 8;
+
+#[link(name = "kernel32")]
+unsafe extern "system" {
+    fn VirtualAlloc(at: *mut c_void, len: usize, kind: u32, protection: u32) -> *mut c_void;
+    fn VirtualFree(at: *mut c_void, len: usize, kind: u32) -> i32;
+}
+
+pub(super) fn map(len: usize, align: usize) -> Option<NonNull<u8>> {
+    let block = map_at(ptr::null_mut(), len)?;
+    if block.addr().get() % align == 0 {
+        return Some(block);
+    }
+    // SAFETY: the mapping is new, and nothing uses it.
+    let _ = unsafe { unmap(block, len) };
+    let longer = len.checked_add(align)?;
+    (0..TRIES).find_map(|_| {
+        // SAFETY: a new reservation at an address that the system chooses.
+        let room = unsafe { VirtualAlloc(ptr::null_mut(), longer, MEM_RESERVE, PAGE_READWRITE) };
+        let room = NonNull::new(room)?;
+        let aligned = room.addr().get().next_multiple_of(align);
+        // SAFETY: the reservation is new, and nothing uses it.
+        let _ = unsafe { unmap(room.cast(), longer) };
+        map_at(ptr::without_provenance_mut(aligned), len)
+    })
+}
+
+fn map_at(at: *mut c_void, len: usize) -> Option<NonNull<u8>> {
+    // SAFETY: a new reservation; the system refuses an address that is in use.
+    let block = unsafe { VirtualAlloc(at, len, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE) };
+    NonNull::new(block.cast())
+}
+
+pub(super) unsafe fn unmap(block: NonNull<u8>, _len: usize) -> bool {
+    // SAFETY: the caller gives up the whole mapping.
+    unsafe { VirtualFree(block.as_ptr().cast(), 0, MEM_RELEASE) != 0 }
+}
+
+/// The system may drop the pages from now on, but it need not, so the content is unknown.
+pub(super) const PURGED_IS_ZERO: bool = false;
+
+pub(super) unsafe fn purge(block: NonNull<u8>, len: usize) -> bool {
+    // SAFETY: the caller owns these bytes and does not need their content.
+    unsafe { !VirtualAlloc(block.as_ptr().cast(), len, MEM_RESET, PAGE_READWRITE).is_null() }
+}
+
+pub(super) unsafe fn remap(
+    _block: NonNull<u8>,
+    _old: usize,
+    _new: usize,
+    _may_move: bool,
+) -> Option<NonNull<u8>> {
+    None
+}
+
+pub(super) fn prefer_huge_pages(_block: NonNull<u8>, _len: usize) {}

@@ -1,0 +1,77 @@
+//! Memory that is never freed: records, tables and the like.
+//!
+//! A chunk is cut from its start to its end. The bytes between the last block and the end of a
+//! chunk stay unused when the next block does not fit.
+
+use core::alloc::Layout;
+use core::ptr::{self, NonNull};
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+use super::{budget, os};
+
+/// The length of a chunk. Larger blocks are mappings of their own.
+const CHUNK: usize = os::GRAIN;
+
+/// The start of a chunk.
+struct PermanentChunk {
+    /// The offset of the first byte that no block uses.
+    next: AtomicUsize,
+}
+
+static CURRENT: AtomicPtr<PermanentChunk> = AtomicPtr::new(ptr::null_mut());
+
+/// Allocates a block of zeros that is never freed. Returns `None` if there is no memory.
+pub(super) fn allocate(layout: Layout) -> Option<NonNull<u8>> {
+    let with_head = size_of::<PermanentChunk>().checked_add(layout.align())?.checked_add(layout.size())?;
+    if with_head > CHUNK / 2 {
+        let len = layout.size().checked_next_multiple_of(os::GRAIN)?;
+        let block = os::map(len, layout.align())?;
+        budget::mapped(len);
+        return Some(block);
+    }
+    loop {
+        // ORDERING: Acquire. Pairs with the Release in `next_chunk`.
+        let chunk = CURRENT.load(Ordering::Acquire);
+        if let Some(chunk) = NonNull::new(chunk) {
+            if let Some(block) = cut(chunk, layout) {
+                return Some(block);
+            }
+        }
+        next_chunk(chunk)?;
+    }
+}
+
+/// Cuts a block from a chunk. Returns `None` if it has no room.
+fn cut(chunk: NonNull<PermanentChunk>, layout: Layout) -> Option<NonNull<u8>> {
+    let start = chunk.addr().get();
+    let place = |next: usize| (start + next).next_multiple_of(layout.align()) - start;
+    // SAFETY: chunks are complete and never unmapped.
+    let next = unsafe { &chunk.as_ref().next };
+    let step = |next: usize| Some(place(next) + layout.size()).filter(|end| *end <= CHUNK);
+    // The bytes of a chunk are zero, and no two blocks share one. So no order is needed.
+    let mut before = next.load(Ordering::Relaxed);
+    while let Err(now) =
+        next.compare_exchange_weak(before, step(before)?, Ordering::Relaxed, Ordering::Relaxed)
+    {
+        before = now;
+    }
+    // SAFETY: the block ends within the chunk.
+    Some(unsafe { chunk.cast::<u8>().add(place(before)) })
+}
+
+/// Makes a new chunk the current one, unless another thread has already replaced `full`.
+#[cold]
+fn next_chunk(full: *mut PermanentChunk) -> Option<()> {
+    let fresh = os::map(CHUNK, os::GRAIN)?.cast::<PermanentChunk>();
+    // SAFETY: the mapping is new, and longer than a chunk's start.
+    unsafe { fresh.write(PermanentChunk { next: AtomicUsize::new(size_of::<PermanentChunk>()) }) };
+    let (new, relaxed) = (fresh.as_ptr(), Ordering::Relaxed);
+    // ORDERING: Release. Pairs with the Acquire in `allocate`. Publishes: the chunk's start.
+    if CURRENT.compare_exchange(full, new, Ordering::Release, relaxed).is_ok() {
+        budget::mapped(CHUNK);
+    } else {
+        // SAFETY: no other thread knows this mapping.
+        let _ = unsafe { os::unmap(fresh.cast(), CHUNK) };
+    }
+    Some(())
+}

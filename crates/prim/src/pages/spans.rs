@@ -1,0 +1,187 @@
+//! Allocates and frees blocks: the choice between a span and a mapping, and what leaves the cache.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use super::superblock::Prefer;
+use super::table::{ORDERS, SPAN_MAX, SPAN_MIN, Span, TABLES};
+use super::{budget, mapping, os};
+
+/// Every mapping can be moved to an address with this alignment: no page is smaller.
+const PAGE: usize = 4 << 10;
+
+/// The number of spans that a free purges while the cache exceeds its bound.
+const PURGES: usize = 2;
+
+/// The order in whose table the next search for a dirty span starts.
+static HAND: AtomicUsize = AtomicUsize::new(0);
+
+/// Returns the order of the spans for a layout. `None` if it needs a mapping.
+const fn order_of(layout: Layout) -> Option<usize> {
+    let need = if layout.size() > layout.align() { layout.size() } else { layout.align() };
+    if need > SPAN_MAX {
+        return None;
+    }
+    let need = if need < SPAN_MIN { SPAN_MIN } else { need.next_power_of_two() };
+    Some((need.trailing_zeros() - SPAN_MIN.trailing_zeros()) as usize)
+}
+
+/// Allocates a block, and returns it and whether all of its bytes are zero.
+///
+/// If the operating system refuses, what is cached is unmapped, and the request is repeated.
+pub(super) fn allocate(layout: Layout, zeroed: bool) -> Option<(NonNull<u8>, bool)> {
+    let block = allocate_once(layout, zeroed).or_else(|| {
+        purge();
+        allocate_once(layout, zeroed)
+    });
+    if budget::event() {
+        shed();
+    }
+    block
+}
+
+fn allocate_once(layout: Layout, zeroed: bool) -> Option<(NonNull<u8>, bool)> {
+    let Some(order) = order_of(layout) else {
+        return mapping::allocate(mapping::len_for(layout.size())?, layout.align(), zeroed);
+    };
+    let table = &TABLES[order];
+    let prefer = if zeroed { Prefer::Clean } else { Prefer::Dirty };
+    if let Some((span, taken)) = table.take(prefer) {
+        budget::allocated(span.len(), taken.dirty);
+        return Some((span.start(), !taken.dirty && os::PURGED_IS_ZERO));
+    }
+    let span = table.take_fresh()?;
+    budget::allocated(span.len(), false);
+    Some((span.start(), true))
+}
+
+/// Frees a block.
+///
+/// # Safety
+/// It is a live block from [`allocate`] of this layout, and nothing uses it any more.
+pub(super) unsafe fn free(block: NonNull<u8>, layout: Layout) {
+    // SAFETY: the caller owns the block.
+    match unsafe { Span::at(block) } {
+        // SAFETY: the caller gives up the span.
+        Some(span) => unsafe { free_span(span) },
+        None => {
+            let len = mapping::len_for(layout.size()).unwrap_or(0);
+            // SAFETY: a block without a span is a mapping, whose length follows from its size.
+            unsafe { mapping::free(block, len) };
+        }
+    }
+    if budget::event() {
+        shed();
+    }
+    for _ in 0..PURGES {
+        if budget::has_room(0) || !shed() {
+            return;
+        }
+    }
+}
+
+/// Frees a span, and purges it if the cache is full.
+///
+/// # Safety
+/// The caller owns the span and nothing uses it any more.
+unsafe fn free_span(span: Span) {
+    let len = span.len();
+    // SAFETY: nothing uses the span.
+    let purged = !budget::has_room(len) && unsafe { os::purge(span.start(), len) };
+    // The count comes first: as soon as the span is free, another thread may take it.
+    if purged {
+        budget::left(len);
+    }
+    budget::freed(len, !purged);
+    span.give(!purged);
+}
+
+/// Purges a cached span or unmaps a cached mapping. Returns whether there was one that it found.
+fn shed() -> bool {
+    let start = HAND.fetch_add(1, Ordering::Relaxed);
+    // The mappings have a turn of their own, beside those of the tables.
+    let turns = (0..=ORDERS).map(|turn| (start + turn) % (ORDERS + 1));
+    turns.into_iter().any(|turn| match TABLES.get(turn) {
+        Some(table) => table.take_dirty().is_some_and(purge_span),
+        None => mapping::unmap_one(),
+    })
+}
+
+/// Purges a cached span that the calling thread took out of the cache. Returns whether that worked.
+fn purge_span(span: Span) -> bool {
+    // SAFETY: the span was free, and this thread owns it now.
+    let purged = unsafe { os::purge(span.start(), span.len()) };
+    if purged {
+        budget::uncached(span.len());
+        budget::decayed(span.len());
+        span.give(false);
+    } else {
+        span.give_unpurged();
+    }
+    purged
+}
+
+/// Purges and unmaps all that is cached.
+pub(super) fn purge() {
+    while mapping::unmap_one() {}
+    for table in &TABLES {
+        // Each step makes one cached span clean, unless the operating system refuses.
+        while table.any_dirty().is_some_and(purge_span) {}
+        table.unmap_spare();
+    }
+    budget::forget();
+}
+
+/// Grows a block in place, or as a mapping that may move. Returns it, and the number of its first
+/// bytes beyond which all are zero.
+///
+/// # Safety
+/// `block` is a live block of layout `old`; `new` is not smaller.
+pub(super) unsafe fn grow(block: NonNull<u8>, old: Layout, new: Layout) -> Option<(NonNull<u8>, usize)> {
+    let aligned = block.addr().get() % new.align() == 0;
+    // SAFETY: the caller owns the block.
+    if let Some(span) = unsafe { Span::at(block) } {
+        return (aligned && new.size() <= span.len()).then_some((block, new.size()));
+    }
+    let lens = (mapping::len_for(old.size())?, mapping::len_for(new.size())?);
+    if aligned && lens.0 == lens.1 {
+        return Some((block, new.size()));
+    }
+    if !aligned && new.align() > PAGE {
+        return None;
+    }
+    // SAFETY: a block without a span is a mapping, whose length follows from its size.
+    let moved = unsafe { mapping::resize(block, lens, new.align() <= PAGE) }?;
+    Some((moved, lens.0))
+}
+
+/// Shrinks a block in place. Returns whether it did.
+///
+/// # Safety
+/// `block` is a live block of layout `old`; `new` is not larger and not of size zero.
+pub(super) unsafe fn shrink(block: NonNull<u8>, old: Layout, new: Layout) -> bool {
+    if block.addr().get() % new.align() != 0 {
+        return false;
+    }
+    // SAFETY: the caller owns the block.
+    if unsafe { Span::at(block) }.is_some() {
+        return true;
+    }
+    match (mapping::len_for(old.size()), mapping::len_for(new.size())) {
+        (Some(old), Some(new)) if old == new => true,
+        // SAFETY: a block without a span is a mapping, whose length follows from its size.
+        (Some(old), Some(new)) => unsafe { mapping::resize(block, (old, new), false) }.is_some(),
+        _ => false,
+    }
+}
+
+/// Returns whether a block that shrinks had better move to a span of a smaller order.
+///
+/// # Safety
+/// `block` is a live block.
+pub(super) unsafe fn better_moved(block: NonNull<u8>, new: Layout) -> bool {
+    let Some(order) = order_of(new) else { return false };
+    // SAFETY: the caller owns the block.
+    unsafe { Span::at(block) }.is_none_or(|span| span.len() > SPAN_MIN << order)
+}

@@ -1,0 +1,167 @@
+//! A superblock: one mapping of up to 64 spans of one size, and the two words that say which are
+//! free.
+//!
+//! # Invariants
+//!
+//! * **G1** A set bit of `free` is a span of the open superblock that no thread uses. The thread
+//!   that clears it owns the span until it sets the bit again.
+//! * **G2** `base` changes only while all bits of `free` are clear and no span is owned: before
+//!   [`Superblock::open`] sets them, and after [`Superblock::close`] cleared them at once. So
+//!   whoever owns a span reads the base of its mapping.
+//! * **G3** The span of a clear bit of `dirty` has never been written since it was mapped or
+//!   purged. Only the span's owner changes its bit.
+
+use core::ptr;
+
+use crate::sync::{AtomicPtr, AtomicU64, Ordering};
+
+// ORDERING: Acquire. Pairs with the Release in `Superblock::give` and in `Superblock::open`: the
+// new owner sees the base, the dirty bit, and the last owner's use of the span.
+const TAKE: Ordering =
+    if cfg!(ephemera_weaken = "span_take_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
+// ORDERING: Release. Pairs with the Acquire in `Superblock::take` and in `Superblock::close`.
+// Publishes: the end of this owner's use of the span, and the span's dirty bit.
+const GIVE: Ordering =
+    if cfg!(ephemera_weaken = "span_give_relaxed") { Ordering::Relaxed } else { Ordering::Release };
+// ORDERING: Acquire. Pairs with the Release in `Superblock::give`: the thread that unmaps the
+// superblock sees that all use of its spans has ended.
+const CLOSE: Ordering =
+    if cfg!(ephemera_weaken = "superblock_close_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
+
+/// The spans that an allocation prefers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Prefer {
+    /// Spans with old bytes: their pages are there already.
+    Dirty,
+    /// Spans that are known to be zero.
+    Clean,
+    /// Spans with old bytes only.
+    OnlyDirty,
+}
+
+/// A span that the calling thread has just taken.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Taken {
+    pub(crate) index: u32,
+    /// Whether the span may hold old bytes.
+    pub(crate) dirty: bool,
+    /// Whether it was the last free span of the superblock.
+    pub(crate) last: bool,
+}
+
+/// The words of a superblock. They are never freed, while the mapping comes and goes.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Superblock {
+    free: AtomicU64,
+    dirty: AtomicU64,
+    base: AtomicPtr<u8>,
+}
+
+impl Superblock {
+    crate::const_unless_loom! {
+        /// Creates the words of a superblock that is not mapped.
+        pub(crate) fn new() -> Self {
+            Self {
+                free: AtomicU64::new(0),
+                dirty: AtomicU64::new(0),
+                base: AtomicPtr::new(ptr::null_mut()),
+            }
+        }
+    }
+
+    /// Returns the first byte of the mapping, to a thread that owns a span of it.
+    #[inline]
+    pub(crate) fn base(&self) -> *mut u8 {
+        self.base.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether a span is free. The answer may be out of date.
+    #[cfg(ephemera_pages)]
+    pub(crate) fn has_free(&self) -> bool {
+        self.free.load(Ordering::Relaxed) != 0
+    }
+
+    /// Returns whether a free span has old bytes. The answer may be out of date.
+    #[cfg(ephemera_pages)]
+    pub(crate) fn has_free_dirty(&self) -> bool {
+        self.free.load(Ordering::Relaxed) & self.dirty.load(Ordering::Relaxed) != 0
+    }
+
+    /// Returns the number of spans with old bytes. The answer may be out of date.
+    #[cfg(ephemera_pages)]
+    pub(crate) fn dirty_spans(&self) -> usize {
+        self.dirty.load(Ordering::Relaxed).count_ones() as usize
+    }
+
+    /// Opens the superblock over a fresh mapping, whose spans are the bits of `all`.
+    ///
+    /// The caller is the only one that opens or closes this superblock, and it is not open.
+    pub(crate) fn open(&self, base: *mut u8, all: u64) {
+        self.dirty.store(0, Ordering::Relaxed);
+        self.base.store(base, Ordering::Relaxed);
+        // ORDERING: Release. Pairs with the Acquire in `Superblock::take`. Publishes: the base, and
+        // that no span is dirty.
+        self.free.store(all, Ordering::Release);
+    }
+
+    /// Takes a free span, if there is one that `prefer` allows.
+    pub(crate) fn take(&self, prefer: Prefer) -> Option<Taken> {
+        let mut free = self.free.load(Ordering::Relaxed);
+        loop {
+            let dirty = self.dirty.load(Ordering::Relaxed);
+            let wanted = if prefer == Prefer::Clean { free & !dirty } else { free & dirty };
+            let choice = match (wanted, prefer) {
+                (0, Prefer::OnlyDirty) => return None,
+                (0, _) => free,
+                _ => wanted,
+            };
+            if choice == 0 {
+                return None;
+            }
+            let index = choice.trailing_zeros();
+            let rest = free & !(1 << index);
+            // ORDERING: `TAKE`. Pairs with `Superblock::give` and `Superblock::open`.
+            match self.free.compare_exchange_weak(free, rest, TAKE, Ordering::Relaxed) {
+                Ok(_) => {
+                    // The first load may be older than the exchange.
+                    let dirty = self.dirty.load(Ordering::Relaxed) & (1 << index) != 0;
+                    return Some(Taken { index, dirty, last: rest == 0 });
+                }
+                Err(now) => free = now,
+            }
+        }
+    }
+
+    /// Frees a span that the caller owns, and returns whether all spans of `all` are free now. The
+    /// mapping may be gone when this returns.
+    pub(crate) fn give(&self, index: u32, dirty: bool, all: u64) -> bool {
+        let bit = 1 << index;
+        if dirty {
+            self.dirty.fetch_or(bit, Ordering::Relaxed);
+        } else {
+            self.dirty.fetch_and(!bit, Ordering::Relaxed);
+        }
+        // ORDERING: `GIVE`. Pairs with `Superblock::take` and `Superblock::close`.
+        let before = self.free.fetch_or(bit, GIVE);
+        crate::invariant!(before & bit == 0, "a span is freed twice");
+        before | bit == all
+    }
+
+    /// Closes the superblock if all of its spans are free. Returns the mapping and the number of
+    /// dirty spans. The caller unmaps it, or opens the superblock again.
+    pub(crate) fn close(&self, all: u64) -> Option<(*mut u8, u32)> {
+        // ORDERING: `CLOSE`. Pairs with `Superblock::give`.
+        self.free.compare_exchange(all, 0, CLOSE, Ordering::Relaxed).ok()?;
+        let dirty = self.dirty.load(Ordering::Relaxed);
+        Some((self.base.load(Ordering::Relaxed), dirty.count_ones()))
+    }
+
+    /// Opens a superblock again that the caller has just closed, with the same dirty spans.
+    #[cfg(ephemera_pages)]
+    pub(crate) fn reopen(&self, all: u64) {
+        // ORDERING: Release. Pairs with the Acquire in `Superblock::take`. Publishes: what the last
+        // owners of the spans published to this thread.
+        self.free.store(all, Ordering::Release);
+    }
+}

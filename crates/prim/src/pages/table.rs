@@ -1,0 +1,400 @@
+//! The superblocks of one span size.
+//!
+//! Directories of 64 superblocks form a list, which only grows. Each has three words with a bit for
+//! each of its superblocks. `vacant` is exact: its bit says that the superblock is not mapped, and
+//! clearing it claims the superblock. The other two are hints that save visits: `room` for
+//! superblocks with a free span, `soiled` for those with a free span that has old bytes. A hint
+//! that is set wrongly costs a visit, which clears it. No hint stays clear wrongly: a free sets it
+//! after the superblock's own bit, and a thread that clears it looks at the superblock once more.
+
+use core::alloc::Layout;
+use core::ptr::{self, NonNull};
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+use super::superblock::{Prefer, Superblock, Taken};
+use super::{budget, map, os, permanent};
+
+/// The number of span sizes.
+pub(super) const ORDERS: usize = 6;
+/// The smallest span.
+pub const SPAN_MIN: usize = 32 << 10;
+/// The largest span.
+pub const SPAN_MAX: usize = SPAN_MIN << (ORDERS - 1);
+
+/// The largest superblock.
+const SUPERBLOCK_MAX: usize = 8 << 20;
+
+/// The number of directories that one search for a dirty span visits.
+const HAND_DIRECTORIES: usize = 4;
+
+/// The tables of all span sizes.
+pub(super) static TABLES: [Table; ORDERS] =
+    [Table::new(0), Table::new(1), Table::new(2), Table::new(3), Table::new(4), Table::new(5)];
+
+pub(super) struct Table {
+    first: Directory,
+    /// The directory in which a search starts. Null means the first one.
+    hint: AtomicPtr<Directory>,
+    /// The directory in which the next search for a dirty span starts. Null means the first one.
+    hand: AtomicPtr<Directory>,
+    /// The superblock that last had no used span and few cached ones. It stays mapped.
+    spare: AtomicPtr<Home>,
+}
+
+struct Directory {
+    order: usize,
+    number: usize,
+    vacant: AtomicU64,
+    room: AtomicU64,
+    soiled: AtomicU64,
+    next: AtomicPtr<Directory>,
+    homes: [Home; 64],
+}
+
+/// A superblock and its place in the table.
+pub(super) struct Home {
+    superblock: Superblock,
+    /// The directory of this superblock. It is written before the superblock first opens.
+    directory: AtomicPtr<Directory>,
+}
+
+/// A span that the calling thread owns.
+#[derive(Clone, Copy)]
+pub(super) struct Span {
+    home: &'static Home,
+    index: u32,
+}
+
+impl Directory {
+    const fn new(order: usize, number: usize) -> Self {
+        Self {
+            order,
+            number,
+            vacant: AtomicU64::new(u64::MAX),
+            room: AtomicU64::new(0),
+            soiled: AtomicU64::new(0),
+            next: AtomicPtr::new(ptr::null_mut()),
+            homes: [const { Home { superblock: Superblock::new(), directory: AtomicPtr::new(ptr::null_mut()) } };
+                64],
+        }
+    }
+
+    fn next(&self) -> Option<&'static Self> {
+        // ORDERING: Acquire. Pairs with the Release in `Directory::next_or_new`.
+        let next = self.next.load(Ordering::Acquire);
+        // SAFETY: the pointer is null or names a directory, which is never freed.
+        unsafe { next.as_ref() }
+    }
+
+    /// Returns the next directory, and makes it if this is the last one.
+    fn next_or_new(&self) -> Option<&'static Self> {
+        if let Some(next) = self.next() {
+            return Some(next);
+        }
+        let fresh = permanent::allocate(Layout::new::<Self>())?.cast::<Self>();
+        // SAFETY: the memory has this layout, and no other thread knows it.
+        unsafe { fresh.write(Self::new(self.order, self.number + 1)) };
+        let (new, null) = (fresh.as_ptr(), ptr::null_mut());
+        // ORDERING: Release. Pairs with the Acquire in `Directory::next`. Publishes: the directory.
+        // If another thread was faster, this one is lost; a table makes few.
+        let _ = self.next.compare_exchange(null, new, Ordering::Release, Ordering::Relaxed);
+        self.next()
+    }
+
+    /// Takes a span of one of these superblocks.
+    fn take(&'static self, prefer: Prefer) -> Option<(Span, Taken)> {
+        let hints = if prefer == Prefer::OnlyDirty { &self.soiled } else { &self.room };
+        let mut left = hints.load(Ordering::Relaxed);
+        while left != 0 {
+            let number = left.trailing_zeros();
+            left &= left - 1;
+            let home = &self.homes[number as usize];
+            let taken = home.superblock.take(prefer);
+            if taken.is_none_or(|taken| taken.last) {
+                self.look_again(number);
+            }
+            if let Some(taken) = taken {
+                return Some((Span { home, index: taken.index }, taken));
+            }
+        }
+        None
+    }
+
+    /// Clears the hints of a superblock that seems to have no free span, then sets them again if it
+    /// has one after all.
+    fn look_again(&self, number: u32) {
+        let (bit, superblock) = (1 << number, &self.homes[number as usize].superblock);
+        // ORDERING: AcqRel. Pairs with the Release in `Directory::note_room`: if that came first,
+        // this thread sees the free span.
+        self.room.fetch_and(!bit, Ordering::AcqRel);
+        // ORDERING: AcqRel. Pairs with the Release in `Directory::note_room`.
+        self.soiled.fetch_and(!bit, Ordering::AcqRel);
+        if superblock.has_free() {
+            self.note_room(number, superblock.has_free_dirty());
+        }
+    }
+
+    /// Sets the hints of a superblock with a free span.
+    fn note_room(&self, number: u32, soiled: bool) {
+        // ORDERING: Release. Pairs with the AcqRel in `Directory::look_again`. Publishes: the free
+        // span's bit.
+        self.room.fetch_or(1 << number, Ordering::Release);
+        if soiled {
+            // ORDERING: Release. Pairs with the AcqRel in `Directory::look_again`.
+            self.soiled.fetch_or(1 << number, Ordering::Release);
+        }
+    }
+
+    /// Claims a superblock that is not mapped, and returns its number.
+    fn claim(&self) -> Option<u32> {
+        let mut vacant = self.vacant.load(Ordering::Relaxed);
+        while vacant != 0 {
+            let number = vacant.trailing_zeros();
+            let rest = vacant & !(1 << number);
+            // ORDERING: Acquire. Pairs with the Release in `Directory::vacate`: the last mapping is
+            // gone.
+            match self.vacant.compare_exchange_weak(vacant, rest, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return Some(number),
+                Err(now) => vacant = now,
+            }
+        }
+        None
+    }
+
+    /// Ends the claim on a superblock that is not mapped.
+    fn vacate(&self, number: u32) {
+        // ORDERING: Release. Pairs with the Acquire in `Directory::claim`. Publishes: the end of
+        // the mapping.
+        self.vacant.fetch_or(1 << number, Ordering::Release);
+    }
+}
+
+impl Home {
+    fn directory(&self) -> &'static Directory {
+        // SAFETY: the pointer was written before the superblock first opened, and directories are
+        // never freed.
+        unsafe { &*self.directory.load(Ordering::Relaxed) }
+    }
+
+    /// Returns the number of the superblock in its directory.
+    fn number(&self) -> u32 {
+        let first = self.directory().homes.as_ptr().addr();
+        ((ptr::from_ref(self).addr() - first) / size_of::<Self>()) as u32
+    }
+
+    fn table(&self) -> &'static Table {
+        &TABLES[self.directory().order]
+    }
+
+    /// Notes that all spans are free.
+    ///
+    /// If half of them are cached, and the cache has room, the superblock stays. When enough of
+    /// them are purged, this is called again. Otherwise it becomes the spare one, and the former
+    /// spare is unmapped with what is cached in it.
+    fn retire(&'static self) {
+        let cached = self.superblock.dirty_spans() * 2 >= self.table().spans();
+        if cached && budget::has_room(0) {
+            return;
+        }
+        let this = ptr::from_ref(self).cast_mut();
+        let old = self.table().spare.swap(this, Ordering::Relaxed);
+        if old != this {
+            // SAFETY: the pointer is null or names a superblock's words, which are never freed.
+            if let Some(old) = unsafe { old.as_ref() } {
+                old.unmap_if_empty();
+            }
+        }
+    }
+
+    /// Unmaps the superblock if all of its spans are free. If the operating system refuses, the
+    /// superblock stays as it is.
+    fn unmap_if_empty(&self) {
+        let table = self.table();
+        let Some((base, dirty)) = self.superblock.close(table.all()) else { return };
+        // SAFETY: the base of an open superblock is not null (G2).
+        let base = unsafe { NonNull::new_unchecked(base) };
+        let cached = dirty as usize * table.span();
+        budget::uncached(cached);
+        // The entries go first: as soon as the memory is unmapped, another superblock may get its
+        // addresses.
+        map::clear(base, table.len());
+        // SAFETY: all spans were free, and closing the superblock claimed them (G1).
+        if unsafe { os::unmap(base, table.len()) } {
+            budget::unmapped(table.len());
+            self.directory().vacate(self.number());
+        } else {
+            map::set(base, table.len(), NonNull::from(self));
+            budget::cached_again(cached);
+            self.superblock.reopen(table.all());
+            self.directory().note_room(self.number(), dirty != 0);
+        }
+    }
+}
+
+impl Span {
+    /// Returns the span at an address, if a superblock has it.
+    ///
+    /// # Safety
+    /// If the address is that of a span, the caller owns the span.
+    pub(super) unsafe fn at(block: NonNull<u8>) -> Option<Self> {
+        // SAFETY: entries name the words of superblocks, which are never freed (G4).
+        let home: &'static Home = unsafe { map::find(block.addr().get())?.as_ref() };
+        let base = home.superblock.base();
+        // If no thread owns a span there, the superblock may be gone or elsewhere.
+        let distance = block.addr().get().wrapping_sub(base.addr());
+        if base.is_null() || distance >= home.table().len() {
+            return None;
+        }
+        Some(Self { home, index: (distance / home.table().span()) as u32 })
+    }
+
+    /// Returns the bytes of the span.
+    pub(super) fn len(self) -> usize {
+        self.home.table().span()
+    }
+
+    pub(super) fn start(self) -> NonNull<u8> {
+        let start = self.home.superblock.base().wrapping_add(self.index as usize * self.len());
+        // SAFETY: the base of a superblock with an owned span is not null (G2).
+        unsafe { NonNull::new_unchecked(start) }
+    }
+
+    /// Frees the span. `dirty` says whether it may hold old bytes.
+    pub(super) fn give(self, dirty: bool) {
+        // After the superblock's bit is set, another thread may unmap the superblock. Its words
+        // stay.
+        let (home, directory) = (self.home, self.home.directory());
+        let empty = home.superblock.give(self.index, dirty, home.table().all());
+        directory.note_room(home.number(), dirty);
+        let hint = home.table().hint.load(Ordering::Relaxed);
+        // SAFETY: the hint is null or names a directory, which is never freed.
+        if unsafe { hint.as_ref() }.is_some_and(|hint| hint.number > directory.number) {
+            home.table().hint.store(ptr::from_ref(directory).cast_mut(), Ordering::Relaxed);
+        }
+        if empty && !cfg!(ephemera_weaken = "empty_superblock_stays") {
+            home.retire();
+        }
+    }
+
+    /// Frees the span with its old bytes, which the operating system refused to purge. If the
+    /// superblock has no used span, it is unmapped as a whole.
+    pub(super) fn give_unpurged(self) {
+        self.give(true);
+        self.home.unmap_if_empty();
+    }
+}
+
+impl Table {
+    const fn new(order: usize) -> Self {
+        Self {
+            first: Directory::new(order, 0),
+            hint: AtomicPtr::new(ptr::null_mut()),
+            hand: AtomicPtr::new(ptr::null_mut()),
+            spare: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
+
+    /// Returns the bytes of a span.
+    fn span(&self) -> usize {
+        SPAN_MIN << self.first.order
+    }
+
+    fn spans(&self) -> usize {
+        (SUPERBLOCK_MAX / self.span()).min(64)
+    }
+
+    /// Returns the bytes of a superblock.
+    fn len(&self) -> usize {
+        self.span() * self.spans()
+    }
+
+    /// Returns the bits of all spans of a superblock.
+    fn all(&self) -> u64 {
+        u64::MAX >> (64 - self.spans())
+    }
+
+    fn directories(&'static self) -> impl Iterator<Item = &'static Directory> {
+        core::iter::successors(Some(&self.first), |directory| directory.next())
+    }
+
+    /// Returns the directory of a hint.
+    fn directory_of(&'static self, hint: &AtomicPtr<Directory>) -> &'static Directory {
+        // SAFETY: the hint is null or names a directory, which is never freed.
+        unsafe { hint.load(Ordering::Relaxed).as_ref() }.unwrap_or(&self.first)
+    }
+
+    /// Takes a free span.
+    pub(super) fn take(&'static self, prefer: Prefer) -> Option<(Span, Taken)> {
+        let start = self.directory_of(&self.hint);
+        let on = core::iter::successors(Some(start), |directory| directory.next());
+        let before = self.directories().take_while(|directory| directory.number < start.number);
+        for directory in on.chain(before) {
+            if let Some(taken) = directory.take(prefer) {
+                self.hint.store(ptr::from_ref(directory).cast_mut(), Ordering::Relaxed);
+                return Some(taken);
+            }
+        }
+        None
+    }
+
+    /// Maps a superblock, and takes its first span, which is zero.
+    pub(super) fn take_fresh(&'static self) -> Option<Span> {
+        let mut directory = &self.first;
+        let number = loop {
+            match directory.claim() {
+                Some(number) => break number,
+                None => directory = directory.next_or_new()?,
+            }
+        };
+        let home = &directory.homes[number as usize];
+        home.directory.store(ptr::from_ref(directory).cast_mut(), Ordering::Relaxed);
+        let base = os::map(self.len(), map::PIECE).filter(|base| self.enter(*base, home));
+        let Some(base) = base else {
+            directory.vacate(number);
+            return None;
+        };
+        budget::mapped(self.len());
+        home.superblock.open(base.as_ptr(), self.all() & !1);
+        directory.note_room(number, false);
+        Some(Span { home, index: 0 })
+    }
+
+    /// Enters a new mapping in the map of addresses. If there is no memory for that, unmaps it.
+    fn enter(&self, base: NonNull<u8>, home: &Home) -> bool {
+        if map::set(base, self.len(), NonNull::from(home)) {
+            return true;
+        }
+        map::clear(base, self.len());
+        // SAFETY: the mapping is new, and nothing uses it. A refusal costs addresses only.
+        let _ = unsafe { os::unmap(base, self.len()) };
+        false
+    }
+
+    /// Takes a free span with old bytes, out of the next few directories.
+    pub(super) fn take_dirty(&'static self) -> Option<Span> {
+        let mut directory = self.directory_of(&self.hand);
+        for _ in 0..HAND_DIRECTORIES {
+            if let Some((span, _)) = directory.take(Prefer::OnlyDirty) {
+                self.hand.store(ptr::from_ref(directory).cast_mut(), Ordering::Relaxed);
+                return Some(span);
+            }
+            directory = directory.next().unwrap_or(&self.first);
+        }
+        self.hand.store(ptr::from_ref(directory).cast_mut(), Ordering::Relaxed);
+        None
+    }
+
+    /// Takes a free span with old bytes, wherever one is.
+    pub(super) fn any_dirty(&'static self) -> Option<Span> {
+        self.directories().find_map(|directory| directory.take(Prefer::OnlyDirty)).map(|(span, _)| span)
+    }
+
+    /// Unmaps the spare superblock.
+    pub(super) fn unmap_spare(&self) {
+        let spare = self.spare.swap(ptr::null_mut(), Ordering::Relaxed);
+        // SAFETY: the pointer is null or names a superblock's words, which are never freed.
+        if let Some(spare) = unsafe { spare.as_ref() } {
+            spare.unmap_if_empty();
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! Pages from the operating system: contents, alignment, what stays cached, and refusals.
+#![cfg(all(feature = "std", not(miri)))]
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+use std::thread;
+
+use ephemera_prim::pages::{self, Pages};
+use ephemera_prim::traits::Allocator;
+use ephemera_testkit::allocator_suite;
+use ephemera_testkit::errand::{Done, Errand};
+use ephemera_testkit::subject::Subject;
+use ephemera_testkit::suite::turn;
+
+/// The pages of the process.
+struct Source;
+
+impl Subject for Source {
+    type Alloc<'s> = Pages;
+    const HAND_OVER: bool = true;
+    const GLOBAL_STATE: bool = true;
+
+    fn fresh(&self) -> Pages {
+        Pages
+    }
+
+    fn sizes(&self) -> &[usize] {
+        &[1, 4 << 10, 32 << 10, 64 << 10, 256 << 10, 1 << 20, 2 << 20]
+    }
+
+    fn trim(&self, _: &Pages) {
+        pages::purge();
+    }
+
+    fn elsewhere(&self, source: &Pages, errand: Errand) -> Done {
+        errand.run_elsewhere(source)
+    }
+
+    fn finish(&self, _: Pages) -> usize {
+        pages::purge();
+        pages::usage().cached
+    }
+}
+
+allocator_suite!(pages_of_the_system, Source);
+
+const SPAN: Layout = match Layout::from_size_align(32 << 10, 32 << 10) {
+    Ok(layout) => layout,
+    Err(_) => panic!("a layout"),
+};
+
+fn layout(size: usize, align: usize) -> Layout {
+    Layout::from_size_align(size, align).expect("a layout")
+}
+
+/// A block and its layout. Dropping it frees the block.
+struct Owned(NonNull<u8>, Layout);
+
+// SAFETY: an `Owned` has exclusive access to its block.
+unsafe impl Send for Owned {}
+
+impl Owned {
+    fn new(layout: Layout) -> Option<Self> {
+        Some(Self(Pages.allocate(layout).ok()?.cast(), layout))
+    }
+
+    fn zeroed(layout: Layout) -> Option<Self> {
+        Some(Self(Pages.allocate_zeroed(layout).ok()?.cast(), layout))
+    }
+
+    /// Writes each byte.
+    fn fill(&self, byte: u8) {
+        // SAFETY: the block is live and has this number of bytes.
+        unsafe { self.0.write_bytes(byte, self.1.size()) };
+    }
+
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: callers have written all bytes, or asked for zeros.
+        unsafe { core::slice::from_raw_parts(self.0.as_ptr(), self.1.size()) }
+    }
+
+    fn holds(&self, byte: u8) -> bool {
+        self.bytes().iter().all(|found| *found == byte)
+    }
+
+    fn grown_zeroed(self, new: Layout) -> Self {
+        let this = core::mem::ManuallyDrop::new(self);
+        // SAFETY: the block is live and of its layout, and the callers pass a larger one.
+        Self(unsafe { Pages.grow_zeroed(this.0, this.1, new) }.expect("memory").cast(), new)
+    }
+
+    fn shrunk(self, new: Layout) -> Self {
+        let this = core::mem::ManuallyDrop::new(self);
+        // SAFETY: the block is live and of its layout, and the callers pass a smaller one.
+        Self(unsafe { Pages.shrink(this.0, this.1, new) }.expect("memory").cast(), new)
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        // SAFETY: the block is live and of this layout.
+        unsafe { Pages.deallocate(self.0, self.1) };
+    }
+}
+
+#[test]
+fn blocks_are_aligned_up_to_a_gigabyte() {
+    let _turn = turn();
+    for power in 0..31 {
+        for size in [1, 40_000] {
+            let block = Owned::new(layout(size, 1 << power)).expect("memory");
+            assert_eq!(block.0.addr().get() % (1 << power), 0);
+            block.fill(7);
+        }
+    }
+}
+
+#[test]
+fn recycled_blocks_are_zero_if_zeros_are_requested() {
+    let _turn = turn();
+    for size in [32 << 10, 100_000, 1 << 20, 3 << 20] {
+        let wanted = layout(size, 8);
+        for _ in 0..3 {
+            Owned::new(wanted).expect("memory").fill(0xAA);
+            assert!(Owned::zeroed(wanted).expect("memory").holds(0), "{size}");
+            Owned::new(wanted).expect("memory").fill(0xAA);
+            pages::purge();
+            assert!(Owned::zeroed(wanted).expect("memory").holds(0), "{size} after a purge");
+        }
+    }
+}
+
+#[test]
+fn growth_keeps_the_bytes_and_zeroes_the_rest() {
+    let _turn = turn();
+    let sizes = [1_000, 40_000, 60_000, 700_000, (1 << 20) + 1, (1 << 20) + 9_000, 5 << 20, 9 << 20];
+    let top = sizes.len();
+    // A recycled mapping has old bytes after its block.
+    Owned::new(layout(sizes[top - 1], 8)).expect("memory").fill(0xAA);
+    for align in [1, 8 << 10] {
+        let mut block = Owned::zeroed(layout(sizes[0], align)).expect("memory");
+        block.fill(9);
+        for size in &sizes[1..top] {
+            let old = block.1.size();
+            block = block.grown_zeroed(layout(*size, align));
+            assert!(block.bytes()[..old].iter().all(|byte| *byte == 9), "{old} to {size}");
+            assert!(block.bytes()[old..].iter().all(|byte| *byte == 0), "{old} to {size}");
+            block.fill(9);
+        }
+        for size in sizes[..top - 1].iter().rev() {
+            block = block.shrunk(layout(*size, align));
+            assert!(block.holds(9), "to {size}");
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn resident() -> usize {
+    let pages = std::fs::read_to_string("/proc/self/statm").expect("the system has this file");
+    let pages = pages.split(' ').nth(1).and_then(|word| word.parse::<usize>().ok());
+    pages.expect("the second word is a number") * 4_096
+}
+
+/// The bytes that stay resident for other reasons: the test harness, and tables.
+#[cfg(target_os = "linux")]
+const SLACK: usize = 2 << 20;
+
+#[test]
+#[cfg(target_os = "linux")]
+fn resident_memory_falls_to_the_bound_while_a_burst_is_freed() {
+    let _turn = turn();
+    for size in [32 << 10, 256 << 10, 1 << 20, 5 << 20] {
+        // The process has not needed anything again.
+        pages::purge();
+        let before = (resident(), pages::usage());
+        let blocks: Vec<_> =
+            (0..(128 << 20) / size).map(|_| Owned::new(layout(size, 8)).expect("memory")).collect();
+        blocks.iter().for_each(|block| block.fill(1));
+        assert!(resident() > before.0 + (100 << 20));
+        drop(blocks);
+        let after = (resident(), pages::usage());
+        assert!(after.0 < before.0 + pages::CACHE + SLACK, "{size}: {before:?}, then {after:?}");
+        assert!(after.1.cached <= pages::CACHE && after.1.used == before.1.used, "{after:?}");
+        assert!(
+            after.1.mapped <= before.1.mapped + 2 * pages::CACHE + SLACK,
+            "superblocks stay: {before:?}, then {after:?}"
+        );
+        pages::purge();
+        assert_eq!(pages::usage().cached, 0);
+        assert!(resident() < before.0 + SLACK);
+    }
+}
+
+#[test]
+fn pages_that_were_needed_again_stay_and_leave_in_time() {
+    let _turn = turn();
+    pages::purge();
+    let burst = || drop((0..1_500).map(|_| Owned::new(SPAN).expect("memory")).collect::<Vec<_>>());
+    burst();
+    assert!(pages::usage().cached <= pages::CACHE);
+    (0..4).for_each(|_| burst());
+    let swinging = pages::usage().cached;
+    assert!(swinging > 2 * pages::CACHE && swinging <= 5 * pages::CACHE, "{swinging}");
+    for _ in 0..2_000 * 64 {
+        drop(Owned::new(layout(64 << 10, 8)));
+    }
+    assert!(pages::usage().cached < pages::CACHE / 4, "{:?}", pages::usage());
+}
+
+#[test]
+fn cached_spans_leave_while_other_blocks_come_and_go() {
+    let _turn = turn();
+    pages::purge();
+    let blocks: Vec<_> = (0..100).map(|_| Owned::new(SPAN).expect("memory")).collect();
+    drop(blocks);
+    let cached = pages::usage().cached;
+    assert!(cached > 30 * SPAN.size(), "the last superblock stays: {cached}");
+    // Each of these operations is one of two events, and 64 events purge a span.
+    for _ in 0..100 * 64 {
+        drop(Owned::new(layout(64 << 10, 8)));
+    }
+    assert!(pages::usage().cached <= 4 * SPAN.size(), "{:?}", pages::usage());
+}
+
+#[test]
+fn a_refusal_by_the_system_loses_nothing_and_the_next_call_succeeds() {
+    let _turn = turn();
+    /// Fills blocks of every kind, and counts those that were refused.
+    fn work(refused: &mut usize) {
+        let sizes = [1, 32 << 10, 200_000, 1 << 20, 3 << 20, 40 << 20];
+        let mut blocks = Vec::new();
+        for size in sizes.into_iter().cycle().take(18) {
+            match Owned::new(layout(size, 8)) {
+                Some(block) => {
+                    // SAFETY: the block has at least one byte.
+                    unsafe { block.0.write(3) };
+                    blocks.push(block);
+                }
+                None => *refused += 1,
+            }
+        }
+        while let Some(block) = blocks.pop() {
+            let new = layout(block.1.size() * 3, 16);
+            let block = core::mem::ManuallyDrop::new(block);
+            // SAFETY: the block is live and of its layout; the new one is larger.
+            match unsafe { Pages.grow(block.0, block.1, new) } {
+                Ok(grown) => {
+                    // SAFETY: the first byte was written above.
+                    assert_eq!(unsafe { grown.cast::<u8>().read() }, 3);
+                    drop(Owned(grown.cast(), new));
+                }
+                Err(_) => {
+                    *refused += 1;
+                    drop(Owned(block.0, block.1));
+                }
+            }
+        }
+    }
+    pages::purge();
+    let idle = pages::usage();
+    let (mut refused, mut number) = (0, 1);
+    loop {
+        pages::refuse_call(number);
+        work(&mut refused);
+        let calls_are_over = pages::refuse_call(0) != 0;
+        assert!(Owned::new(layout(50 << 20, 8)).is_some(), "the next call succeeds");
+        pages::purge();
+        let now = pages::usage();
+        assert_eq!((now.used, now.cached), (idle.used, 0), "call {number}");
+        if calls_are_over {
+            break;
+        }
+        number += 1;
+    }
+    assert!(number > 20, "the work makes many calls");
+    pages::refuse_call(usize::MAX);
+    refused = 0;
+    work(&mut refused);
+    pages::refuse_call(0);
+    assert!(refused > 5, "all calls were refused");
+    pages::purge();
+    assert_eq!(pages::usage().used, idle.used);
+    // Mappings that the system refused to unmap are unmapped by a later free.
+    drop(Owned::new(layout(64 << 20, 8)));
+    pages::purge();
+    assert!(pages::usage().mapped <= idle.mapped + (38 << 20), "{idle:?}, then {:?}", pages::usage());
+}
+
+#[test]
+fn conc_threads_own_their_spans_alone() {
+    const ROUNDS: usize = 3_000;
+    let _turn = turn();
+    let threads = (0..4_u8).map(|thread| {
+        thread::spawn(move || {
+            let mut held = Vec::new();
+            let mut random = usize::from(thread) + 1;
+            for _ in 0..ROUNDS {
+                random = random.wrapping_mul(0x5851_F42D_4C95_7F2D_u64 as usize).wrapping_add(1);
+                if held.len() < 40 && random >> 20 & 1 == 0 {
+                    let size = (32 << 10) << ((random >> 24) % 7);
+                    let block = Owned::new(layout(size, 8)).expect("memory");
+                    // SAFETY: the first byte of a live block.
+                    unsafe { block.0.write(thread) };
+                    held.push(block);
+                } else if !held.is_empty() {
+                    let block = held.swap_remove((random >> 24) % held.len());
+                    // SAFETY: this thread wrote the first byte.
+                    assert_eq!(unsafe { block.0.read() }, thread);
+                }
+                if (random >> 30) % 512 == 0 {
+                    pages::purge();
+                }
+            }
+            drop(held);
+        })
+    });
+    let threads: Vec<_> = threads.collect();
+    threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+    pages::purge();
+    assert_eq!(pages::usage().cached, 0);
+}
+
+#[test]
+#[cfg(unix)]
+fn a_forked_child_allocates_while_threads_of_the_parent_do() {
+    use core::sync::atomic::{AtomicBool, Ordering};
+    let _turn = turn();
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    drop((Owned::new(SPAN), Owned::new(layout(2 << 20, 8))));
+                }
+            });
+        }
+        for _ in 0..12 {
+            let held = Owned::new(SPAN);
+            assert!(ephemera_testkit::fork::holds_in_a_child(|| {
+                drop(held);
+                let blocks: Vec<_> = (0..70).map(|_| Owned::new(SPAN).expect("memory")).collect();
+                blocks.iter().for_each(|block| block.fill(5));
+                blocks.iter().all(|block| block.holds(5))
+            }));
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+}

@@ -1,0 +1,44 @@
+//! The methods of `GlobalAlloc`, by those of the allocator.
+
+use core::alloc::Layout;
+use core::ptr::{self, NonNull};
+use std::thread::LocalKey;
+
+use allocator_api2::alloc::AllocError;
+
+use super::route;
+use crate::threads::{Family, FamilyCell};
+
+/// Returns the address of a block, or null.
+#[inline]
+#[must_use]
+pub fn or_null(block: Result<NonNull<[u8]>, AllocError>) -> *mut u8 {
+    match block {
+        Ok(block) => block.as_ptr().cast(),
+        Err(AllocError) => ptr::null_mut(),
+    }
+}
+
+/// Grows or shrinks a block. Returns null if that fails; the block is then unchanged.
+///
+/// # Safety
+/// As `GlobalAlloc::realloc`. The block came from this allocator, to which `cell` and `family`
+/// belong.
+#[inline]
+pub unsafe fn reallocate(
+    cell: &'static LocalKey<FamilyCell>,
+    family: &'static Family,
+    block: NonNull<u8>,
+    old: Layout,
+    new_size: usize,
+) -> *mut u8 {
+    // SAFETY: the caller vouches that the new size, rounded up to the alignment, is no overflow.
+    let new = unsafe { Layout::from_size_align_unchecked(new_size, old.align()) };
+    or_null(if new_size >= old.size() {
+        // SAFETY: the caller passes a live block of layout `old`; the new one is not smaller.
+        unsafe { route::grow(cell, family, block, old, new, false) }
+    } else {
+        // SAFETY: the caller passes a live block of layout `old`; the new one is not larger.
+        unsafe { route::shrink(cell, family, block, old, new) }
+    })
+}

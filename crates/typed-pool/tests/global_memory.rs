@@ -1,0 +1,97 @@
+//! Resident memory of a program whose global allocator is `PooledAllocator`. Nothing trims between
+//! a burst and its check.
+#![cfg(all(feature = "std", target_os = "linux", target_pointer_width = "64", not(miri)))]
+
+use std::sync::Mutex;
+use std::thread;
+
+use ephemera_prim::pages;
+use typed_pool::PooledAllocator;
+
+#[global_allocator]
+static HEAP: PooledAllocator = PooledAllocator;
+
+/// The tests of this file take turns.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn resident() -> usize {
+    let pages = std::fs::read_to_string("/proc/self/statm").expect("the system has this file");
+    let pages = pages.split(' ').nth(1).and_then(|word| word.parse::<usize>().ok());
+    pages.expect("the second word is a number") * 4_096
+}
+
+const MIB: usize = 1 << 20;
+
+/// What a class keeps at most after several bursts, and other memory of the program.
+const KEPT: usize = 4 * MIB;
+const SLACK: usize = 4 * MIB;
+
+#[test]
+fn resident_memory_returns_while_a_burst_of_256_mib_is_freed() {
+    let _turn = TURN.lock();
+    pages::purge();
+    let mut first = true;
+    for (size, bursts) in [(256, 2), (3_000, 2), (100_000, 1), (3 * MIB, 1)] {
+        let before = resident();
+        for burst in 0..bursts {
+            let count = 256 * MIB / size;
+            let mut blocks: Vec<Vec<u8>> = Vec::with_capacity(count);
+            blocks.extend((0..count).map(|_| vec![1_u8; size]));
+            assert!(resident() > before + 200 * MIB);
+            drop(blocks);
+            let after = resident();
+            // The second burst needs again what had left after the first one.
+            let learned = if first { 0 } else { 4 * pages::CACHE };
+            first = false;
+            let bound = before + pages::CACHE + learned + KEPT + SLACK;
+            assert!(after < bound, "burst {burst} of {size}: {before}, then {after}");
+        }
+    }
+}
+
+#[test]
+fn resident_memory_returns_if_another_thread_frees_the_burst() {
+    let _turn = TURN.lock();
+    // No other test has raised the bound.
+    pages::purge();
+    let before = resident();
+    let blocks: Vec<_> = (0..100 * MIB / 64).map(|number| Box::new([number as u64; 8])).collect();
+    thread::spawn(move || drop(blocks)).join().expect("no panic");
+    // The owner books the frees in a slow path, in one of 64 visits or when it needs a unit.
+    let some: Vec<_> = (0..5_000).map(|number| Box::new([number as u64; 8])).collect();
+    let after = resident();
+    assert!(after < before + pages::CACHE + KEPT + SLACK, "{before}, then {after}");
+    drop(some);
+}
+
+#[test]
+fn resident_memory_returns_when_threads_end() {
+    let _turn = TURN.lock();
+    pages::purge();
+    let work = || {
+        let words: Vec<String> = (0..200_000).map(|number| number.to_string().repeat(3)).collect();
+        assert!(words.iter().all(|word| !word.is_empty()));
+    };
+    thread::spawn(work).join().expect("no panic");
+    let before = resident();
+    for _ in 0..20 {
+        thread::spawn(work).join().expect("no panic");
+    }
+    let after = resident();
+    assert!(after < before + SLACK, "{before}, then {after}");
+}
+
+#[test]
+fn a_block_that_grows_by_small_steps_moves_seldom() {
+    let _turn = TURN.lock();
+    let mut bytes: Vec<u8> = Vec::new();
+    let (mut moves, mut at) = (0, bytes.as_ptr());
+    while bytes.len() < 40 * MIB {
+        bytes.reserve_exact(4_096);
+        bytes.resize(bytes.len() + 4_096, 7);
+        moves += usize::from(at != bytes.as_ptr());
+        at = bytes.as_ptr();
+    }
+    // Four classes for each doubling up to 32 KiB, one span up to 1 MiB, then eight steps.
+    assert!(moves < 12 + 6 + 6 * 8, "{moves}");
+}
