@@ -1,14 +1,13 @@
 //! Tests that an arena frees the memory of a burst while it stays in use. No test trims before it
 //! looks.
 #![cfg(feature = "std")]
-// Bursts have many pages, which take long under Miri. `ends` and `threads` run there.
-#![cfg(not(miri))]
 
 extern crate alloc;
 
 #[path = "support/turn.rs"]
 mod turn;
 
+use core::mem::MaybeUninit;
 use std::sync::mpsc::sync_channel;
 use std::thread;
 
@@ -62,6 +61,7 @@ fn draw(state: &mut u64, bound: usize) -> usize {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "many pages")]
 fn hand_over_after_a_burst_that_another_thread_dropped_frees_the_burst() {
     let _turn = turn();
     for queue in [0, QUEUE, 200] {
@@ -73,6 +73,7 @@ fn hand_over_after_a_burst_that_another_thread_dropped_frees_the_burst() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "many pages")]
 fn hand_over_after_a_burst_that_the_same_thread_dropped_frees_the_burst() {
     let _turn = turn();
     let arena = SharedArena::new();
@@ -87,6 +88,7 @@ fn hand_over_after_a_burst_that_the_same_thread_dropped_frees_the_burst() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "many pages")]
 fn local_frees_in_random_order_after_a_burst_free_the_burst() {
     let _turn = turn();
     for elsewhere in [false, true] {
@@ -115,6 +117,7 @@ fn local_frees_in_random_order_after_a_burst_free_the_burst() {
 
 /// Each round needs all pages again, so none of them is idle.
 #[test]
+#[cfg_attr(miri, ignore = "many pages")]
 fn rounds_of_bursts_that_another_thread_drops_keep_their_pages() {
     let _turn = turn();
     let arena = SharedArena::new();
@@ -124,4 +127,24 @@ fn rounds_of_bursts_that_another_thread_drops_keep_their_pages() {
         drop_elsewhere(burst(&arena));
     }
     assert_eq!((arena.statistics().pages, GLOBAL.aligned().taken), before, "pages were freed and allocated");
+}
+
+/// A page has a few of these values, so a few hundred claims take many slow paths.
+#[test]
+fn conc_hand_over_of_large_values_after_a_burst_frees_the_burst() {
+    type Large = MaybeUninit<[u8; 60_000]>;
+    let _turn = turn();
+    let arena = SharedArena::<Large>::new();
+    let values: Vec<_> = (0..60).map(|_| arena.alloc(Large::uninit())).collect();
+    let most = arena.statistics().pages;
+    thread::spawn(move || drop(values)).join().expect("no drop panics");
+    thread::scope(|scope| {
+        let (out, from) = sync_channel::<ArenaBox<Large>>(1);
+        scope.spawn(move || from.iter().for_each(drop));
+        for _ in 0..800 {
+            out.send(arena.alloc(Large::uninit())).expect("the other thread runs");
+        }
+    });
+    let kept = arena.statistics().pages;
+    assert!(most >= 15 && kept <= 4, "{kept} of {most} pages kept");
 }
