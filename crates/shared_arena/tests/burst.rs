@@ -131,6 +131,7 @@ fn rounds_of_bursts_that_another_thread_drops_keep_their_pages() {
 
 /// A page has a few of these values, so a few hundred claims take many slow paths.
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes")]
 fn conc_hand_over_of_large_values_after_a_burst_frees_the_burst() {
     type Large = MaybeUninit<[u8; 60_000]>;
     let _turn = turn();
