@@ -32,9 +32,9 @@ impl<'s> ShardOwner<'s> {
         self.store.geometry()
     }
 
-    /// Drains the inbox: books remote frees, and returns the number of pages that had some.
+    /// Drains the inbox: books remote frees, and returns the number of slots that they freed.
     pub(crate) fn settle(self) -> usize {
-        let mut pages = 0;
+        let (mut pages, mut freed) = (0, 0);
         // SAFETY: this thread holds the record (O1).
         let taken = unsafe { self.shard.inbox().take() };
         for (far, slots) in taken {
@@ -44,9 +44,10 @@ impl<'s> ShardOwner<'s> {
             let group = unsafe { PageGroupPtr::around(far, geometry.group) };
             self.shard.book(group.near(geometry, group.page_of_far(geometry, far)), slots);
             pages += 1;
+            freed += slots.count_ones() as usize;
         }
         let booked: &OwnerUsize = &self.shard.quiet().booked;
         booked.set(booked.get().wrapping_add(pages));
-        pages
+        freed
     }
 }

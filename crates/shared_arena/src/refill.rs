@@ -83,9 +83,7 @@ impl ShardOwner<'_> {
             near.local().set(0);
             shard.current().set(ptr::null_mut());
         }
-        // SAFETY: G1: pages on the list are this shard's.
-        let Some(near) = (unsafe { NearPtr::from_raw(shard.avail().get()) }) else { return false };
-        let group = PageGroupPtr::of_near(self.geometry(), near);
+        let Some((group, near)) = self.first_page() else { return false };
         group.touch();
         shard.avail().set(near.next().get());
         let slots = near.bits().slots();
@@ -103,6 +101,28 @@ impl ShardOwner<'_> {
         }
         self.look_ahead();
         true
+    }
+
+    /// Returns the page that the owner claims from next, and its group: the first of the list.
+    ///
+    /// If a look found that group empty, the owner drains the inbox first, which puts refilled
+    /// pages in front. So idle groups stay idle while remote frees refill the others. Otherwise the
+    /// owner would rotate through all its pages, and each look would find every group used.
+    fn first_page(self) -> Option<(PageGroupPtr, NearPtr)> {
+        let first = || {
+            // SAFETY: G1: pages on the list are this shard's.
+            let near = unsafe { NearPtr::from_raw(self.shard.avail().get()) }?;
+            Some((PageGroupPtr::of_near(self.geometry(), near), near))
+        };
+        let (group, near) = first()?;
+        if group.idle().get() == 0 || cfg!(ephemera_weaken = "arena_idle_page_before_inbox") {
+            return Some((group, near));
+        }
+        if self.settle() < self.geometry().slots.div_ceil(2) {
+            // So few slots would soon lead to the next slow path. The shard needs another group.
+            group.idle().set(0);
+        }
+        first()
     }
 
     /// Prefetches the first cache lines of the page that comes next.

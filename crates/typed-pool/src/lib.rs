@@ -52,8 +52,9 @@
 //! # When memory is freed
 //!
 //! * A pool keeps 4 empty units and those of its initial capacity. It frees other units as soon as
-//!   they run empty. Each time it needs a unit after it freed one, it keeps one more. Pools of
-//!   threads keep 128 KiB of empty units, but at least one unit, and 4 MiB at most.
+//!   they run empty. Each time it needs a unit after it freed one, it keeps one more. It frees
+//!   these again, one each time it runs out of slots at hand, if the load does not need them for a
+//!   while. Pools of threads keep 128 KiB of empty units, but at least one unit, and 4 MiB at most.
 //! * Units and large blocks of such pools come from [`pages`], which keeps the pages of freed ones:
 //!   up to 16 MiB or an eighth of the bytes in use, and more if the process needs them again.
 //! * A thread frees all its empty units when it ends. A unit with live values is freed with the

@@ -15,10 +15,13 @@ use crate::store::ArenaSettings;
 #[non_exhaustive]
 pub enum Trim {
     /// Frees groups of pages that two looks in a row found empty, and that were not used in
-    /// between. A thread counts how often it runs out of the slots at hand, which are up to 63. It
-    /// looks when the count reaches the number of its pages, and at least 64. So a look costs
-    /// little for each value, and pages in steady use stay. A thread that never runs out never
-    /// looks, such as one that replaces a single value again and again.
+    /// between. A thread claims from empty groups last, whichever threads free its slots. So the
+    /// memory of a burst is freed while the arena stays in use.
+    ///
+    /// A thread counts how often it runs out of the slots at hand, which are up to 63. It looks
+    /// when the count reaches the number of its pages, and at least 64. So a look costs little for
+    /// each value, and pages in steady use stay. A thread that never runs out never looks, such as
+    /// one that replaces a single value again and again.
     #[default]
     Idle,
     /// Frees nothing without a request.

@@ -166,7 +166,8 @@ macro_rules! pooled_allocator {
             ///
             /// Without it, a thread keeps 128 KiB of empty units of each class, but at least one
             /// unit, and frees others as they run empty. Each time it needs a unit after it freed
-            /// one, it keeps one more, up to 4 MiB. It frees all empty units when it ends.
+            /// one, it keeps one more, up to 4 MiB, until its load no longer needs them. It frees
+            /// all empty units when it ends.
             #[expect(clippy::allow_attributes, reason = "the declaring crate may not use this method")]
             #[allow(dead_code, reason = "an allocator may never be trimmed")]
             pub fn trim(&self) {

@@ -150,8 +150,8 @@ impl<T: Pooled> PooledBox<T> {
     /// Books remote frees, then frees all empty units of this thread.
     ///
     /// Without it, a thread keeps 4 empty units of each type and frees others as they run empty.
-    /// Each time it needs a unit after it freed one, it keeps one more. It frees all empty units
-    /// when it ends.
+    /// Each time it needs a unit after it freed one, it keeps one more, until its load no longer
+    /// needs them. It frees all empty units when it ends.
     pub fn trim() {
         threads::trim_here(T::__family());
     }

@@ -33,7 +33,9 @@ impl UnitHeap {
         // SAFETY: H6: the unit is among the empties.
         let unit = unsafe { listed(self.empties.get()) }?;
         self.empties.set(unit.after().get());
-        self.empties_len.set(self.empties_len.get() - 1);
+        let left = self.empties_len.get() - 1;
+        self.empties_len.set(left);
+        self.idle.taken(left);
         Some(unit)
     }
 

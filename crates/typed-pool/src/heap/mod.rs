@@ -9,11 +9,13 @@
 //!   units    <-> all units, whether they are on another list or not
 //! ```
 //!
-//! `fast` has the fast paths. `slow` finds fronts, requests units and frees them. `list` has the
-//! owner's lists, and `abandon` the units of ended threads.
+//! `fast` has the fast paths. `slow` finds fronts, requests units and frees them. `idle` frees
+//! units that are no longer needed. `list` has the owner's lists, and `abandon` the units of ended
+//! threads.
 
 pub(crate) mod abandon;
 pub(crate) mod fast;
+mod idle;
 mod list;
 pub(crate) mod slow;
 
@@ -31,6 +33,7 @@ use ephemera_prim::witness::Witness;
 use crate::geometry::UnitSpec;
 use crate::slot_group::SlotGroupPtr;
 use crate::unit::{Unit, UnitPtr};
+use idle::IdleUnits;
 
 /// The number of slots of each request to the backing allocator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,9 +69,10 @@ pub(crate) struct UnitHeap {
     empties: Cell<*mut Unit>,
     empties_len: Cell<usize>,
     /// The number of empty units to keep: those of the spec, those of the initial capacity, and one
-    /// more for each unit that was freed and then needed again.
+    /// more for each unit that was freed and then needed again (`idle`).
     keep: Cell<usize>,
     given_back: Cell<usize>,
+    idle: IdleUnits,
     units_len: Cell<usize>,
     /// The number of slots of all units.
     slots_len: Cell<usize>,
@@ -99,6 +103,7 @@ impl UnitHeap {
                 empties_len: Cell::new(0),
                 keep: Cell::new(spec.kept()),
                 given_back: Cell::new(0),
+                idle: IdleUnits::new(),
                 units_len: Cell::new(0),
                 slots_len: Cell::new(0),
                 chunk_len,

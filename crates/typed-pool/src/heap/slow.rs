@@ -12,7 +12,7 @@ use ephemera_prim::account::{Account, Limit, Reserved, reserved};
 use ephemera_prim::raw;
 use ephemera_prim::unit_list::UnitList;
 
-use super::{PoolEnv, UnitHeap};
+use super::{PoolEnv, UnitHeap, idle};
 use crate::slot_group::SlotGroupPtr;
 use crate::unit::{Unit, UnitPtr, UnitState, link_of};
 
@@ -24,14 +24,15 @@ const SHARE: usize = 8;
 ///
 /// It tries the front, whose slots may have been freed since, then a unit of the queue, then an
 /// empty unit. If there are none, it books remote frees and tries again; booking takes each group's
-/// cache line from other cores, so it comes second. At last it requests a unit from the backing
-/// allocator.
+/// cache line from other cores, so it comes second. Units that the heap learned to keep come after
+/// it: otherwise the heap would rotate through them, and `idle` would find all of them needed. At
+/// last it requests a unit from the backing allocator.
 #[cold]
 #[inline(never)]
 pub(crate) fn refill<E: PoolEnv>(env: E, size: usize) -> Result<NonNull<u8>, AllocError> {
     let heap = env.heap();
     heap.owned.write();
-    match take_or_install(env, size) {
+    match take_or_install(env, size, heap.idle.learned()) {
         Some(slot) => Ok(slot),
         None => refill_after_settling(env, size),
     }
@@ -43,7 +44,7 @@ pub(crate) fn refill<E: PoolEnv>(env: E, size: usize) -> Result<NonNull<u8>, All
 fn refill_after_settling<E: PoolEnv>(env: E, size: usize) -> Result<NonNull<u8>, AllocError> {
     let heap = env.heap();
     env.settle();
-    if let Some(slot) = take_or_install(env, size) {
+    if let Some(slot) = take_or_install(env, size, 0) {
         return Ok(slot);
     }
     heap.give_up_front();
@@ -51,26 +52,28 @@ fn refill_after_settling<E: PoolEnv>(env: E, size: usize) -> Result<NonNull<u8>,
     heap.take(size).ok_or(AllocError)
 }
 
-/// Takes a slot of the front, or of the next front.
+/// Takes a slot of the front, or of the next front. `stay` empty units stay empty.
 #[inline]
-fn take_or_install<E: PoolEnv>(env: E, size: usize) -> Option<NonNull<u8>> {
+fn take_or_install<E: PoolEnv>(env: E, size: usize, stay: usize) -> Option<NonNull<u8>> {
     let heap = env.heap();
     if let Some(slot) = heap.take(size) {
         return Some(slot);
     }
-    heap.install(next_front(env)?);
+    heap.install(next_front(env, stay)?);
+    idle::after_new_front(env);
     heap.take(size)
 }
 
-/// Takes the unit that has waited longest in the queue, or else the empty unit that was kept last.
+/// Takes the unit that has waited longest in the queue, or else the empty unit that was kept last,
+/// if there are more than `stay`.
 #[inline]
-fn next_front<E: PoolEnv>(env: E) -> Option<UnitPtr> {
+fn next_front<E: PoolEnv>(env: E, stay: usize) -> Option<UnitPtr> {
     let heap = env.heap();
     if heap.first_in_queue().is_some_and(|unit| unit.state() == UnitState::Abandoned) {
         // A complete countdown keeps its unit from being adopted until it is booked.
         env.settle();
     }
-    heap.pop_queue().or_else(|| heap.pop_empty())
+    heap.pop_queue().or_else(|| if heap.empties_len.get() > stay { heap.pop_empty() } else { None })
 }
 
 /// The most slots in a unit that exceeds the limit, and the most bytes of more than one.
@@ -118,7 +121,7 @@ fn obtain<E: PoolEnv>(env: E) -> Result<UnitPtr, AllocError> {
             }
             env.last_resort();
             // The last resort also booked remote frees.
-            match next_front(env).or_else(|| heap.scrape()) {
+            match next_front(env, 0).or_else(|| heap.scrape()) {
                 Some(unit) => return Ok(unit),
                 None => acquire_what_there_is(env, slots)?,
             }
@@ -129,6 +132,7 @@ fn obtain<E: PoolEnv>(env: E) -> Result<UnitPtr, AllocError> {
         heap.given_back.set(given_back);
         if heap.keep.get() < heap.spec.kept_at_most() {
             heap.keep.set(heap.keep.get() + 1);
+            heap.idle.learn();
         }
     }
     if units == 1 {
@@ -211,13 +215,13 @@ fn drained<E: PoolEnv>(env: E, unit: UnitPtr) {
 }
 
 /// Keeps an empty unit, and notes that a thread whose request was refused may want it.
-fn keep_empty<E: PoolEnv>(env: E, unit: UnitPtr) {
+pub(super) fn keep_empty<E: PoolEnv>(env: E, unit: UnitPtr) {
     env.heap().push_empty(unit);
     env.account().spare();
 }
 
 /// A function that removes a unit from the list of all units.
-type Remove = unsafe fn(&UnitList<Unit>, NonNull<Unit>) -> bool;
+pub(super) type Remove = unsafe fn(&UnitList<Unit>, NonNull<Unit>) -> bool;
 
 /// The function that waits a bounded time for walkers. Models do not wait, because a preempted
 /// walker may protect its unit for as long as they run.
@@ -225,7 +229,7 @@ const PATIENT: Remove = if cfg!(ephemera_loom) { UnitList::remove } else { UnitL
 
 /// Frees an empty unit that is not among the empties. Returns `false`, and does nothing, if a
 /// walker protects it.
-fn give_back<E: PoolEnv>(env: E, unit: UnitPtr, remove: Remove) -> bool {
+pub(super) fn give_back<E: PoolEnv>(env: E, unit: UnitPtr, remove: Remove) -> bool {
     let heap = env.heap();
     // SAFETY: the caller owns the heap (H1), and its units are on the list of all units (H6).
     if !unsafe { remove(&heap.units, unit.as_non_null()) } {
@@ -272,6 +276,7 @@ pub(super) fn give_back_empties<E: PoolEnv>(env: E) -> bool {
     }
     heap.keep.set(heap.spec.kept());
     heap.given_back.set(0);
+    heap.idle.forget_all();
     all
 }
 

@@ -1,0 +1,151 @@
+//! Tests that an arena frees the memory of a burst while it stays in use. No test trims before it
+//! looks.
+#![cfg(feature = "std")]
+
+extern crate alloc;
+
+#[path = "support/turn.rs"]
+mod turn;
+
+use core::mem::MaybeUninit;
+use std::sync::mpsc::sync_channel;
+use std::thread;
+
+use ephemera_testkit::backing::CountingGlobal;
+use shared_arena::{ArenaBox, SharedArena};
+use turn::turn;
+
+#[global_allocator]
+static GLOBAL: CountingGlobal = CountingGlobal::new(16 << 10);
+
+type Job = [u64; 8];
+
+const BURST: u64 = 20_000;
+/// The values that a hand-over makes after the burst. Two looks for idle groups take fewer.
+const STEADY: u64 = 60_000;
+
+/// The values that wait at one time between two threads.
+const QUEUE: usize = 32;
+
+/// The most bytes that a few live values may hold: a few groups.
+const FEW: usize = 128 << 10;
+
+fn burst(arena: &SharedArena<Job>) -> Vec<ArenaBox<Job>> {
+    let values: Vec<_> = (0..BURST).map(|value| arena.alloc([value; 8])).collect();
+    assert!(arena.statistics().bytes_held >= values.len() * size_of::<Job>());
+    values
+}
+
+/// Drops values on another thread.
+fn drop_elsewhere(values: Vec<ArenaBox<Job>>) {
+    thread::spawn(move || drop(values)).join().expect("no drop panics");
+}
+
+/// Makes values here and drops them on another thread, at most `queue` and two at a time. Returns
+/// the bytes that the arena holds then.
+fn hand_over(arena: &SharedArena<Job>, queue: usize) -> usize {
+    thread::scope(|scope| {
+        let (out, from) = sync_channel::<ArenaBox<Job>>(queue);
+        scope.spawn(move || from.iter().for_each(drop));
+        for value in 0..STEADY {
+            out.send(arena.alloc([value; 8])).expect("the other thread runs");
+        }
+    });
+    arena.statistics().bytes_held
+}
+
+/// Draws a number below `bound`.
+fn draw(state: &mut u64, bound: usize) -> usize {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    (*state >> 33) as usize % bound
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "many pages")]
+fn hand_over_after_a_burst_that_another_thread_dropped_frees_the_burst() {
+    let _turn = turn();
+    for queue in [0, QUEUE, 200] {
+        let arena = SharedArena::new();
+        drop_elsewhere(burst(&arena));
+        let held = hand_over(&arena, queue);
+        assert!(held <= FEW, "{held} bytes for at most {} values", queue + 2);
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "many pages")]
+fn hand_over_after_a_burst_that_the_same_thread_dropped_frees_the_burst() {
+    let _turn = turn();
+    let arena = SharedArena::new();
+    let mut values = burst(&arena);
+    let mut state = 1;
+    while !values.is_empty() {
+        let at = draw(&mut state, values.len());
+        drop(values.swap_remove(at));
+    }
+    let held = hand_over(&arena, QUEUE);
+    assert!(held <= FEW, "{held} bytes for at most {} values", QUEUE + 2);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "many pages")]
+fn local_frees_in_random_order_after_a_burst_free_the_burst() {
+    let _turn = turn();
+    for elsewhere in [false, true] {
+        let arena = SharedArena::new();
+        let (mut values, mut state) = (burst(&arena), 1);
+        if elsewhere {
+            drop_elsewhere(core::mem::take(&mut values));
+        }
+        while values.len() > QUEUE {
+            let at = draw(&mut state, values.len());
+            drop(values.swap_remove(at));
+        }
+        // The slot that was freed last serves many of these claims, so looks are less frequent.
+        for value in 0..6 * STEADY {
+            if values.len() >= QUEUE || draw(&mut state, 2) == 0 && !values.is_empty() {
+                let at = draw(&mut state, values.len());
+                drop(values.swap_remove(at));
+            } else {
+                values.push(arena.alloc([value; 8]));
+            }
+        }
+        let held = arena.statistics().bytes_held;
+        assert!(held <= FEW, "{held} bytes for at most {QUEUE} values");
+    }
+}
+
+/// Each round needs all pages again, so none of them is idle.
+#[test]
+#[cfg_attr(miri, ignore = "many pages")]
+fn rounds_of_bursts_that_another_thread_drops_keep_their_pages() {
+    let _turn = turn();
+    let arena = SharedArena::new();
+    drop_elsewhere(burst(&arena));
+    let before = (arena.statistics().pages, GLOBAL.aligned().taken);
+    for _ in 0..20 {
+        drop_elsewhere(burst(&arena));
+    }
+    assert_eq!((arena.statistics().pages, GLOBAL.aligned().taken), before, "pages were freed and allocated");
+}
+
+/// A page has a few of these values, so a few hundred claims take many slow paths.
+#[test]
+#[cfg_attr(miri, ignore = "takes minutes")]
+fn conc_hand_over_of_large_values_after_a_burst_frees_the_burst() {
+    type Large = MaybeUninit<[u8; 60_000]>;
+    let _turn = turn();
+    let arena = SharedArena::<Large>::new();
+    let values: Vec<_> = (0..60).map(|_| arena.alloc(Large::uninit())).collect();
+    let most = arena.statistics().pages;
+    thread::spawn(move || drop(values)).join().expect("no drop panics");
+    thread::scope(|scope| {
+        let (out, from) = sync_channel::<ArenaBox<Large>>(1);
+        scope.spawn(move || from.iter().for_each(drop));
+        for _ in 0..800 {
+            out.send(arena.alloc(Large::uninit())).expect("the other thread runs");
+        }
+    });
+    let kept = arena.statistics().pages;
+    assert!(most >= 15 && kept <= 4, "{kept} of {most} pages kept");
+}

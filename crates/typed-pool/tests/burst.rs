@@ -1,0 +1,76 @@
+//! Tests that a pool frees the memory of bursts while it stays in use, although it learned from
+//! them to keep more units. No test trims before it looks.
+#![cfg(feature = "std")]
+// Bursts have many units, which take long under Miri. `threads` and `typed` run there.
+#![cfg(not(miri))]
+
+use std::sync::mpsc::sync_channel;
+use std::thread;
+
+use typed_pool::{PooledBox, TypedPool, pooled};
+
+type Words = [u64; 8];
+
+const BURST: u64 = 20_000;
+
+/// Bursts until the pool has learned to keep all their units.
+const BURSTS: usize = 3;
+
+/// The values made after the bursts. Two looks for idle units, and their frees, take fewer.
+const STEADY: u64 = 200_000;
+
+/// The most bytes that a few live values may hold: a few units of 32 KiB.
+const FEW: usize = 12 * (32 << 10);
+
+#[test]
+fn hand_over_after_bursts_that_another_thread_dropped_frees_the_bursts() {
+    struct Job(Words);
+    pooled!(Job);
+    let burst = || (0..BURST).map(|value| PooledBox::new(Job([value; 8]))).collect::<Vec<_>>();
+    for _ in 0..BURSTS {
+        let values = burst();
+        thread::spawn(move || drop(values)).join().expect("no drop panics");
+    }
+    let held = PooledBox::<Job>::stats().bytes_held;
+    assert!(held >= BURST as usize * size_of::<Job>(), "the pool holds the bursts: {held}");
+    thread::scope(|scope| {
+        let (out, from) = sync_channel::<PooledBox<Job>>(32);
+        scope.spawn(move || from.iter().for_each(|job| assert_eq!(job.0[0], job.0[7])));
+        for value in 0..STEADY {
+            out.send(PooledBox::new(Job([value; 8]))).expect("the other thread runs");
+        }
+    });
+    let held = PooledBox::<Job>::stats().bytes_held;
+    assert!(held <= FEW, "{held} bytes for at most 34 values");
+}
+
+#[test]
+fn rounds_that_need_few_units_after_bursts_free_the_bursts() {
+    let pool = TypedPool::<Words>::new();
+    let round = |count: u64| drop((0..count).map(|value| pool.alloc([value; 8])).collect::<Vec<_>>());
+    for _ in 0..BURSTS {
+        round(BURST);
+    }
+    let burst = pool.stats().bytes_held;
+    assert!(burst >= BURST as usize * size_of::<Words>(), "the pool holds the bursts: {burst}");
+    for _ in 0..STEADY / 2_000 {
+        round(2_000);
+    }
+    let held = pool.stats().bytes_held;
+    assert!(held <= FEW, "{held} bytes for at most 2,000 values");
+}
+
+/// Each round needs all units again, so none of them is idle.
+#[test]
+fn rounds_of_bursts_keep_their_units() {
+    let pool = TypedPool::<Words>::new();
+    let round = || drop((0..BURST).map(|value| pool.alloc([value; 8])).collect::<Vec<_>>());
+    for _ in 0..BURSTS {
+        round();
+    }
+    let held = pool.stats().units;
+    for _ in 0..20 {
+        round();
+        assert_eq!(pool.stats().units, held);
+    }
+}
