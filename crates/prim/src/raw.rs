@@ -1,4 +1,4 @@
-//! The only way by which the allocators get, free and address raw memory.
+//! The only functions by which the allocators get, free and address raw memory.
 //!
 //! Chunks, pages and regions come from a backing allocator through [`acquire`], and [`release`]
 //! frees them. An address that is later found by masking must have passed through [`expose`], and

@@ -1,4 +1,4 @@
-//! Pages from the operating system: contents, alignment, what stays cached, and refusals.
+//! Pages from the operating system: contents, alignment, the bounds of the cache, and refusals.
 #![cfg(all(feature = "std", not(miri)))]
 
 use core::alloc::Layout;

@@ -22,7 +22,8 @@ fn resident() -> usize {
 
 const MIB: usize = 1 << 20;
 
-/// What a class keeps at most after several bursts, and other memory of the program.
+/// The bound: the memory that a class keeps at most after several bursts, and other memory of the
+/// program.
 const KEPT: usize = 4 * MIB;
 const SLACK: usize = 4 * MIB;
 
@@ -40,7 +41,7 @@ fn resident_memory_returns_while_a_burst_of_256_mib_is_freed() {
             assert!(resident() > before + 200 * MIB);
             drop(blocks);
             let after = resident();
-            // The second burst needs again what had left after the first one.
+            // The second burst needs the pages again that were purged after the first one.
             let learned = if first { 0 } else { 4 * pages::CACHE };
             first = false;
             let bound = before + pages::CACHE + learned + KEPT + SLACK;

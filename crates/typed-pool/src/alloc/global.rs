@@ -1,4 +1,4 @@
-//! The methods of `GlobalAlloc`, by those of the allocator.
+//! Implements the methods of `GlobalAlloc` by those of the pooled allocator.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
