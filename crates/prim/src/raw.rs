@@ -62,7 +62,7 @@ pub unsafe fn release<A: Allocator + ?Sized>(backing: &A, block: NonNull<u8>, la
     if cfg!(ephemera_loom) {
         return;
     }
-    // SAFETY: the caller vouches that `block` is a live block of `backing` for `layout`.
+    // SAFETY: the caller guarantees that `block` is a live block of `backing` for `layout`.
     unsafe { backing.deallocate(block, layout) };
 }
 

@@ -61,7 +61,7 @@ impl Maker for LockedSlab {
     }
 }
 
-// SAFETY: the slab alone fulfils the contract on one thread, and the mutex does so for all threads.
+// SAFETY: the slab fulfils the contract on one thread, and the mutex extends it to all threads.
 unsafe impl<T: Object> RawPool<T> for Mutex<Slab<T>> {
     type Handle = usize;
 
