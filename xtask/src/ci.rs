@@ -23,7 +23,7 @@ use crate::workspace::Workspace;
 /// ones fail.
 const MINUTES: u64 = 29;
 
-/// The number of Miri's steps that run before the unit tests.
+/// The number of Miri steps that run before the unit tests.
 const FIRST_OF_MIRI: usize = 4;
 
 #[derive(Debug, Args)]

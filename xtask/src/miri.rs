@@ -69,8 +69,8 @@ const EXPOSED: &str = "-Zmiri-permissive-provenance";
 const STRICT: &str = "-Zmiri-strict-provenance -Zmiri-symbolic-alignment-check";
 
 /// The flags of the search with seeds: more preemptions and more spurious failures of weak
-/// exchanges. Also no address is reused by another thread, since that would order the two threads
-/// and hide races.
+/// exchanges. In addition, no thread reuses another thread's address, since that would order the
+/// two threads and hide races.
 const CONCURRENT: &str = "-Zmiri-preemption-rate=0.05 -Zmiri-address-reuse-cross-thread-rate=0 \
     -Zmiri-compare-exchange-weak-failure-rate=0.8";
 

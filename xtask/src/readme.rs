@@ -1,4 +1,4 @@
-//! `cargo xtask readme`: records a measurement, and writes what quotes it: the tables of
+//! `cargo xtask readme`: records a measurement and writes the pages that quote it: the tables of
 //! `README.md`, of the crates' READMEs and of `docs/benchmarks/results.md`, and the picture of the
 //! first page.
 //!

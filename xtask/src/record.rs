@@ -35,11 +35,11 @@ that clears its environment cannot be recorded. docs/traces.md has more.
 The exit status is that of CMD, or 128 and the signal that ended it; 125 if the recording failed, 126 if CMD cannot be run, 127 if
 there is no CMD.")]
 pub(crate) struct RecordOptions {
-    /// Where the trace goes [default: target/trace/trace].
+    /// Write the trace to this file [default: target/trace/trace].
     #[arg(long, value_name = "TRACE")]
     out: Option<PathBuf>,
-    /// Most bytes of each process's trace, from 64K to 16T; K, M, G and T are understood [default:
-    /// 1G].
+    /// Limit the trace of each process to this number of bytes, from 64K to 16T, with the units K,
+    /// M, G and T [default: 1G].
     #[arg(long, value_name = "N", value_parser = bytes)]
     max_bytes: Option<u64>,
     /// The program and its arguments.
@@ -53,14 +53,14 @@ pub(crate) fn main(ws: &Workspace, options: &RecordOptions) -> ExitCode {
     linux::main(ws, options)
 }
 
-/// Says that there is no recorder for this system.
+/// Reports that this system has no recorder.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn main(_ws: &Workspace, _options: &RecordOptions) -> ExitCode {
     eprintln!("error: programs are recorded by a preloaded library, which this command has for Linux alone");
     ExitCode::FAILURE
 }
 
-/// Least and most bytes that a trace may be allowed.
+/// The least and the greatest limit on the bytes of a trace.
 const LEAST: u64 = 64 << 10;
 const MOST: u64 = 16 << 40;
 
@@ -76,7 +76,7 @@ fn bytes(text: &str) -> Result<u64, String> {
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err("not a whole number of bytes, such as 65536, 64K, 100M or 2G".to_owned());
     }
-    // A number that does not fit is too large as well.
+    // A number that overflows is too large too.
     let number: u64 = digits.parse().unwrap_or(u64::MAX);
     match number.saturating_mul(1 << shift) {
         ..LEAST => Err("too small: a trace needs at least 64K".to_owned()),

@@ -12,8 +12,8 @@ use crate::workspace::Workspace;
 const PACKAGES: [&str; 6] = ["prim", "testkit", "ring-alloc", "ringal", "shared_arena", "typed-pool"];
 
 /// Options for all sanitizers. Tests request impossible sizes on purpose, and the runtime must
-/// refuse them as `malloc` does, instead of ending the process. A test that takes 8 GB of memory is
-/// ended, before it exhausts the machine.
+/// refuse them as `malloc` does, instead of ending the process. The runtime ends a test that takes
+/// 8 GB of memory, before it exhausts the machine.
 const REFUSE: &str = "allocator_may_return_null=1:hard_rss_limit_mb=8000";
 
 /// The kind of fault to find.

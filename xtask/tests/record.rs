@@ -1,4 +1,5 @@
-//! `cargo xtask record` as its users call it: how it ends, what it keeps, and what it leaves alone.
+//! Tests of `cargo xtask record` as a user calls it: its exit status, the files that it keeps, and
+//! the files that it does not touch.
 #![cfg(target_os = "linux")]
 
 use core::time::Duration;
@@ -12,7 +13,7 @@ use std::time::Instant;
 use ephemera_recorder::format::Origin;
 use ephemera_recorder::{Trace, Writer};
 
-/// A directory that goes with the test.
+/// A directory that the test removes when it ends.
 struct Dir(PathBuf);
 
 impl Dir {
@@ -35,8 +36,8 @@ impl Drop for Dir {
     }
 }
 
-/// A recording into `out`. `env` lets it be interrupted even where the test runs in the background
-/// of a script.
+/// Returns a recording into `out`. `env` restores the signals that a script ignores in its
+/// background commands.
 fn recording<S: AsRef<OsStr>>(out: &Path, program: &[S]) -> Command {
     let mut command = Command::new("env");
     command.args(["--default-signal=INT,TERM", env!("CARGO_BIN_EXE_xtask"), "record", "--out"]);
@@ -48,12 +49,12 @@ fn record<S: AsRef<OsStr>>(out: &Path, program: &[S]) -> Output {
     recording(out, program).output().expect("cargo built it")
 }
 
-/// The exit status and what was said on standard error.
+/// Returns the exit status and the text on standard error.
 fn ended(output: &Output) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// A recording in a process group of its own, whose program has said a line.
+/// A recording in its own process group, whose program has printed a line.
 struct Running {
     child: Child,
     printed: BufReader<ChildStdout>,
@@ -69,14 +70,14 @@ impl Running {
         Self { child, printed }
     }
 
-    /// Sends a signal to the tool alone, or to its group as a terminal does.
+    /// Sends a signal to the tool only, or to its group, as a terminal does.
     fn signal(&self, signal: &str, group: bool) {
         let target = format!("{}{}", if group { "-" } else { "" }, self.child.id());
         let sent = Command::new("kill").args([signal, "--", &target]).status();
         assert!(sent.expect("there is a `kill`").success());
     }
 
-    /// The exit status and the summary.
+    /// Waits for the end. Returns the exit status and the summary.
     fn end(mut self) -> (Option<i32>, String) {
         let start = Instant::now();
         let status = loop {
@@ -98,10 +99,10 @@ impl Running {
 fn ctrl_c_ends_the_program_and_keeps_the_trace() {
     let dir = Dir::new("interrupt");
     for (name, script, signal, group, status) in [
-        // A server that ends in its own way.
+        // A server that catches the signal and chooses its exit status.
         ("server", "trap 'exit 7' INT; echo up; while :; do sleep 0.05; done", "-INT", true, 7),
         ("client", "echo up; exec sleep 60", "-INT", true, 130),
-        // A supervisor knows the tool and not the program.
+        // A supervisor sends the signal to the tool only.
         ("alone", "echo up; exec sleep 60", "-TERM", false, 143),
     ] {
         let out = dir.join(name);
@@ -129,15 +130,15 @@ fn the_exit_status_is_that_of_the_program() {
     assert!(code == Some(126) && said.contains("cannot start"), "{code:?}: {said}");
 }
 
-/// Where a shell ends before the server that it started, the server's trace must not be taken away
-/// from it.
+/// A shell may end before the server that it started. The server's trace must then remain where the
+/// server extends it.
 #[test]
 fn a_process_that_outlives_the_program_keeps_its_trace() {
     let dir = Dir::new("outlives");
     let (out, end) = (dir.join("trace"), dir.join("end"));
     let wait = format!("while [ ! -e '{}' ]; do sleep 0.05; done", end.display());
     let grow = "i=0; while [ $i -lt 10000 ]; do i=$((i+1)); v=$v$i; v=${v#?????????}; done";
-    // The process makes most of its calls when the recording has ended.
+    // The process makes most of its calls after the recording has ended.
     let script =
         format!("(ls -R /etc >/dev/null; {grow}; {wait}; {grow}; : >'{}.2') & sleep 1", end.display());
     let mut command = recording(&out, &["sh", "-c", &script]);
@@ -177,14 +178,14 @@ fn files_that_are_no_traces_are_never_removed() {
     assert_eq!(ended(&record(&out, &["true"])).0, Some(125), "a directory is no trace");
     fs::remove_dir(parts.join("inner")).expect("it is still there");
 
-    // The program itself stands where the trace would go.
+    // The path of the trace is the path of the program itself.
     fs::write(&out, "#!/bin/sh\n").expect("cargo's directory can be written");
     let (code, said) = ended(&record(&out, &["true"]));
     assert!(code == Some(125) && said.contains("was not replaced"), "{said}");
     assert_eq!(fs::read_to_string(&out).expect("it is still there"), "#!/bin/sh\n");
     fs::remove_file(&out).expect("it is there");
 
-    // Traces make room for those of the next recording.
+    // The next recording removes the traces of this one.
     let mut before = vec!["p.1".into()];
     for _ in 0..2 {
         let (code, said) = ended(&record(&out, &["sh", "-c", "ls / | cat"]));
@@ -214,7 +215,7 @@ fn two_recordings_at_once_do_not_share_a_place() {
 #[test]
 fn the_program_has_the_environment_of_the_shell() {
     let dir = Dir::new("environment");
-    // The tool builds the recorder, so that the toolchain is a real one.
+    // The tool builds the recorder, so the test needs a real toolchain.
     let home = std::env::var("HOME").expect("there is a home");
     let toolchain = std::env::var("RUSTUP_TOOLCHAIN").unwrap_or_else(|_| "none".to_owned());
     let libraries = format!("{home}/.rustup/toolchains/{toolchain}/lib");
@@ -227,7 +228,7 @@ fn the_program_has_the_environment_of_the_shell() {
     let output = command.output().expect("cargo built it");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{}", ended(&output).1);
-    // Other variables may be secret, so that a failure names one alone.
+    // Other variables may be secret, so a failure prints the name of one variable only.
     let seen: Vec<&str> = said.lines().filter(|line| line.contains('=')).collect();
     for added in [
         "CARGO=",
@@ -245,7 +246,7 @@ fn the_program_has_the_environment_of_the_shell() {
     }
 }
 
-/// The compiler is linked with jemalloc, whose `malloc` stands in front of any library's.
+/// The compiler is linked with jemalloc, whose `malloc` takes precedence over that of any library.
 #[test]
 fn a_program_with_its_own_malloc_is_named() {
     let dir = Dir::new("own");
@@ -262,13 +263,13 @@ fn a_program_with_its_own_malloc_is_named() {
     assert!(output.status.success(), "{}", ended(&output).1);
     assert!(said.contains("a malloc of its own") && said.contains("(jemalloc)"), "{said}");
     assert_eq!(Trace::open(&out).expect("it was recorded").origin, Some(Origin::Bypassed));
-    // Beside a child that is recorded, the program is still named.
+    // The summary names the program even if a child of it is recorded.
     let rustc = rustc.to_string_lossy().into_owned();
     let output = record(&out, &["sh", "-c", &format!("ls -lR /usr/bin /etc >/dev/null; {rustc} --version")]);
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(said.contains("note: process ") && said.contains(") has a malloc of its own"), "{said}");
 
-    // A program without one is not said to have one.
+    // The summary reports no allocator for a program without its own.
     let output = record(&out, &["ls", "/"]);
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(!said.contains("of its own") && !said.contains("allocator ("), "{said}");
@@ -299,7 +300,7 @@ fn places_that_are_no_use_are_told_apart() {
     }
     assert!(fs::metadata("/dev/null").is_ok_and(|data| !data.is_file()), "it is no file");
 
-    // No file of the size of a trace may be written.
+    // The limit on files is below the size of a trace.
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -f 8; exec \"$0\" record --out \"$1\" -- true", env!("CARGO_BIN_EXE_xtask")]);
     let (code, said) = ended(&command.arg(dir.join("short")).output().expect("there is a shell"));

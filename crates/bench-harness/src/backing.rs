@@ -19,7 +19,7 @@ pub fn reset_peak() {
     PEAK.store(HELD.load(Relaxed), Relaxed);
 }
 
-/// Returns the most bytes held at a time since [`reset_peak`].
+/// Returns the peak of the bytes held since [`reset_peak`].
 pub fn peak() -> u64 {
     PEAK.load(Relaxed)
 }

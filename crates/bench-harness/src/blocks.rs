@@ -3,8 +3,8 @@
 //! The compared crates share no trait: some implement allocator-api2 0.2, some 0.4, some
 //! `GlobalAlloc`. So the harness has its own, with static dispatch. A contender implements the
 //! `raw_*` methods. A workload calls the others, which pass every pointer through [`black_box`]
-//! after its allocation and before its free. Without that the compiler removes pairs of `malloc`
-//! and `free`, which it knows, but no pairs of another allocator.
+//! after its allocation and before its free. Otherwise the compiler removes pairs of `malloc` and
+//! `free`, which it knows, but not the pairs of other allocators.
 
 use core::alloc::Layout;
 use core::hint::black_box;
@@ -149,12 +149,12 @@ pub trait Contender: Sized + 'static {
     /// The same allocator over a backing allocator that counts. `Self` if it has no such parameter.
     type Metered: Contender;
 
-    /// The heap below the contender, which littering fills with holes. A general allocator is its
-    /// own; one that takes chunks from the system's heap names that.
+    /// The heap below the contender, which littering fills with holes. A general allocator names
+    /// itself. An allocator that takes chunks from the system's heap names that heap.
     type Backing: Contender;
 
-    /// What a workload gets: the allocator itself if it is zero-sized, else a reference, as its
-    /// users hold it.
+    /// The allocator as a workload holds it: by value if it is zero-sized, else by reference, as
+    /// its users hold it.
     type Ref<'a>: RawAlloc + Copy
     where
         Self: 'a;
@@ -165,7 +165,8 @@ pub trait Contender: Sized + 'static {
     /// Borrows the instance for a workload.
     fn by_ref(&self) -> Self::Ref<'_>;
 
-    /// Frees everything at once, if the allocator can. No block is live.
+    /// Frees everything at once if the allocator can do so. The caller guarantees that no block is
+    /// live.
     fn reset(&mut self) {}
 
     /// Announces the number of live bytes at a time. Only the allocator that does nothing uses it.

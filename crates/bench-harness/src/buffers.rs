@@ -12,8 +12,8 @@ use std::sync::Arc;
 use crate::blocks::Contender;
 use crate::card::Info;
 
-/// The demand of a workload, as a source's user would know it in advance. It sets the size of a
-/// bounded source.
+/// The demand of a workload, as a user would know it in advance. It decides the size of a bounded
+/// source.
 #[derive(Clone, Copy, Debug)]
 pub struct Demand {
     /// The bytes of the largest buffer.
@@ -108,8 +108,8 @@ pub unsafe trait Source: Sized + 'static {
     ///
     /// With the new buffer, the live buffers and bytes are at most those announced to
     /// [`create`](Self::create). Buffers end in the order in which they were taken, or on the
-    /// thread that took them. The source that does nothing has no other knowledge of which bytes
-    /// are free.
+    /// thread that took them. The source that does nothing relies on this to know which bytes are
+    /// free.
     unsafe fn raw_take(&mut self, capacity: usize) -> Option<Self::Buf>;
 
     /// Takes a buffer that grows, with a first capacity. Returns `None` if a bounded source

@@ -1,6 +1,7 @@
-//! Cards: what a contender is and can do, and what a workload needs.
+//! Cards describe contenders: their class, their capabilities, and the capabilities that a workload
+//! needs.
 
-/// What a contender hands out. A table compares contenders of one class.
+/// The kind of memory that a contender hands out. A table compares contenders of one class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContenderClass {
     /// Blocks of any size.
@@ -75,7 +76,7 @@ impl Caps {
 pub enum MemoryBy {
     /// The backing allocator counts.
     Backing,
-    /// By the peak of the resident set of a separate process.
+    /// Measured by the peak of the resident set of a separate process.
     HighWater,
 }
 
@@ -90,6 +91,6 @@ pub struct Info {
     pub caps: Caps,
     /// How its memory is measured.
     pub memory: MemoryBy,
-    /// What a reader of a table should know about the contender.
+    /// A note about the contender for readers of a table.
     pub notes: &'static str,
 }

@@ -1,4 +1,4 @@
-//! The host and the build, as the head of a report states them.
+//! The facts about the host and the build that the head of a report states.
 
 use std::collections::BTreeSet;
 use std::fs;

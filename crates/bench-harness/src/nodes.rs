@@ -14,7 +14,7 @@ use core::ptr::NonNull;
 use crate::blocks::Contender;
 use crate::card::Info;
 
-/// A type of node. Structures guarantee that they may be moved.
+/// A type of node. It is `Unpin`, so a contender may move a node.
 pub trait Node: Unpin + 'static {}
 
 impl<T: Unpin + 'static> Node for T {}

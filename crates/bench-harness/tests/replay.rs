@@ -69,7 +69,7 @@ fn resident_peak_of_a_replay(trace: &Path) -> (u64, String, String) {
     command.arg(trace).args(["--peers", "one-ring", "--rounds", "1"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("cargo built it");
     let mut status = 0;
-    // SAFETY: the structure holds numbers alone, for which zeros are valid.
+    // SAFETY: the structure has only numbers, for which zeros are valid.
     let mut usage: libc::rusage = unsafe { core::mem::zeroed() };
     // SAFETY: both places are valid, and the process is our child. Its output fits its pipes.
     let ended = unsafe { libc::wait4(child.id().cast_signed(), &raw mut status, 0, &raw mut usage) };
@@ -143,7 +143,7 @@ fn conc_a_contender_that_the_user_named_is_measured_in_a_process_of_its_own() {
     assert!(!error.contains("no such contender"), "{error}");
 }
 
-/// Writes a trace of a thousand blocks of 1 GiB, which no machine of a test has.
+/// Writes a trace of a thousand blocks of 1 GiB, which exceed the memory of every test machine.
 fn sparse(dir: &TestDir, zeroed: bool) -> PathBuf {
     let alloc = |i: u64| What::Alloc { address: i << 30, size: 1 << 30, align_log2: 0, zeroed };
     dir.save("a thousand large blocks", (0..1000).map(|i| (1, alloc(i))))
@@ -158,7 +158,7 @@ fn a_trace_larger_than_the_machine_is_timed_and_its_memory_left_alone() {
     assert!(said.contains("OneRingAlloc") && !said.contains("signal"), "{said}");
 }
 
-/// The published ring writes zeros into fresh pages, which others know to be zero.
+/// The published ring zeroes fresh pages itself. Other allocators know that these are zero already.
 #[cfg(feature = "rust-peers")]
 #[test]
 fn a_contender_that_takes_all_memory_is_killed_and_named() {
@@ -169,7 +169,8 @@ fn a_contender_that_takes_all_memory_is_killed_and_named() {
     assert!(said.contains("left out: upstream-ring: it took more than 715.3 MiB"), "{said}");
 }
 
-/// Ratios to the next contender would look like any others.
+/// Without its reference, a replay must fail. Ratios to another contender would pass for ratios to
+/// the reference.
 #[test]
 fn a_replay_without_its_reference_is_an_error() {
     let dir = TestDir::new("short");

@@ -38,7 +38,7 @@ fn the_report_has_all_its_parts() {
 #[test]
 fn a_reference_that_differs_from_itself_is_reported() {
     assert!(pages::compared(1.0).tables.iter().all(|table| table.trusted));
-    // The ratio is too close to 1 for a word, but the interval is narrow.
+    // The ratio is too close to 1 for a verdict, but its narrow interval excludes 1.
     let report = pages::compared(1.008);
     assert!(report.tables.iter().all(|table| !table.trusted));
     let told = format!("differed from itself in {0} of {0} tables", report.tables.len());

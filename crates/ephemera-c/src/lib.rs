@@ -4,9 +4,9 @@
 //! LD_PRELOAD=target/release/libephemera_c.so git log
 //! ```
 //!
-//! The library stands on [`PooledAllocator`](typed_pool::PooledAllocator). `free` is told no size,
-//! so `sized` finds it: in the header of a block's unit, in the length of its span, or in the page
-//! in front of its mapping.
+//! The library serves blocks from [`PooledAllocator`](typed_pool::PooledAllocator). `free` gets no
+//! size, so `sized` finds it: in the header of a block's unit, in the length of its span, or in the
+//! page in front of its mapping.
 #![cfg(all(target_os = "linux", target_has_atomic = "64", not(any(miri, ephemera_loom))))]
 
 mod sized;
@@ -16,11 +16,11 @@ use core::ptr::{self, NonNull};
 
 use sized::{MIN_ALIGN, PAGE};
 
-/// Stores the reason of a failure for the caller.
+/// Stores the error number of a failure in `errno`.
 fn set_errno(error: c_int) {
-    // SAFETY: the C library returns the address of this thread's word.
+    // SAFETY: the function takes nothing and returns the address of this thread's `errno`.
     let word = unsafe { libc::__errno_location() };
-    // SAFETY: the word is valid and belongs to this thread.
+    // SAFETY: the address is valid, and the `errno` there belongs to this thread.
     unsafe { word.write(error) };
 }
 
@@ -59,7 +59,7 @@ pub unsafe extern "C" fn free(block: *mut c_void) {
     }
 }
 
-/// C: changes the size of a block, which may move.
+/// C: resizes a block, and may move it.
 ///
 /// # Safety
 /// As [`free`].

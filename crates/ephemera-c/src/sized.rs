@@ -34,7 +34,8 @@ const MAGIC: usize = 0x45_70_48_6D;
 #[derive(Clone, Copy)]
 struct Header {
     magic: usize,
-    /// The address of the block behind this header: a copy elsewhere is no header.
+    /// The address of the block that this header belongs to. A copy of a header elsewhere has
+    /// another address and is ignored.
     block: usize,
     /// The layout of the whole mapping.
     layout: Layout,
@@ -42,7 +43,7 @@ struct Header {
     offset: usize,
 }
 
-/// What the allocator knows of a block: where it starts, and its layout.
+/// A block as the allocator sees it: its start and its layout.
 #[derive(Clone, Copy)]
 struct Found {
     start: NonNull<u8>,
@@ -51,7 +52,7 @@ struct Found {
     offset: usize,
 }
 
-/// Allocates a block. Returns `None` if there is no memory, or if no memory could be as large.
+/// Allocates a block. Returns `None` if there is no memory, or if the size exceeds every layout.
 #[inline]
 pub(crate) fn allocate(size: usize, align: usize, zeroed: bool) -> Option<NonNull<u8>> {
     let layout = Layout::from_size_align(size.max(1), align.max(MIN_ALIGN)).ok()?;
@@ -97,7 +98,8 @@ unsafe fn write_header(block: NonNull<u8>, layout: Layout, offset: usize) {
     unsafe { place.cast().write(header) };
 }
 
-/// Returns what the allocator knows of a block. Ends the process if it can tell that this is none.
+/// Returns the start and the layout of a block. Ends the process if it detects that the address is
+/// no live block.
 ///
 /// # Safety
 /// `block` is a live block.
@@ -107,7 +109,8 @@ unsafe fn find(block: NonNull<u8>) -> Found {
             let layout = span_layout(len).unwrap_or(Layout::new::<u8>());
             return Found { start, layout, offset: 0 };
         }
-        // SAFETY: the block is no start of a span, so it is a slot of the unit that starts there.
+        // SAFETY: the block does not start its span, so it is a slot of the unit at the span's
+        // start.
         let Some(stride) = (unsafe { pools::stride_of_slot(block, start) }) else { not_a_block() };
         let layout = Layout::from_size_align(stride, MIN_ALIGN.min(stride)).unwrap_or(Layout::new::<u8>());
         return Found { start: block, layout, offset: 0 };
@@ -127,11 +130,12 @@ unsafe fn find(block: NonNull<u8>) -> Found {
     Found { start, layout: header.layout, offset: header.offset }
 }
 
-/// Reports a pointer that is no block, and ends the process.
+/// Reports a pointer that names no live block, and ends the process.
 #[cold]
 fn not_a_block() -> ! {
     const MESSAGE: &str = "ephemera-c: a freed or resized pointer is no block of this allocator\n";
-    // SAFETY: writes a constant. Nothing can be done if it fails.
+    // SAFETY: the call reads only this constant text. A failed write is ignored, because the
+    // process ends next.
     let _ = unsafe { libc::write(2, MESSAGE.as_ptr().cast(), MESSAGE.len()) };
     // SAFETY: ends the process.
     unsafe { libc::abort() }
@@ -146,7 +150,7 @@ pub(crate) unsafe fn free(block: NonNull<u8>) {
     // SAFETY: the caller passes a live block.
     let found = unsafe { find(block) };
     if found.offset != 0 {
-        // The header of a freed block would pass for that of a live one.
+        // Clears the header, because a stale one would pass for the header of a live block.
         // SAFETY: the page in front of the block belongs to its mapping.
         let magic = unsafe { block.sub(PAGE) };
         // SAFETY: the header is in this page.

@@ -26,7 +26,8 @@ pub trait Account {
     fn large(&self, blocks: usize, bytes: usize, came: bool);
     /// Returns the current sums.
     fn now(&self) -> Booked;
-    /// Notes that a heap keeps an empty unit, which a thread whose request was refused may find.
+    /// Notes that a heap keeps an empty unit. A thread whose request was refused may then search
+    /// for it.
     fn spare(&self) {}
 }
 

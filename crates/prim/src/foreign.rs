@@ -275,10 +275,10 @@ impl<U: ForeignHeader> Inbox<U> {
         // SAFETY: the unit is live, because the blocks that this call frees are not booked yet
         // (F3).
         let foreign = unsafe { U::foreign(unit) };
-        // SAFETY: as above; a reference to the witness alone.
+        // SAFETY: as above. The reference covers the witness alone.
         let witness = unsafe { &(*foreign.as_ptr()).witness };
         witness.touch();
-        // SAFETY: the unit is live (F3); a reference to the atomic alone.
+        // SAFETY: the unit is live (F3). The reference covers the atomic alone.
         let word = unsafe { &(*foreign.as_ptr()).word };
         let pushes = change(word);
         if pushes {

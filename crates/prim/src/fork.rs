@@ -23,7 +23,7 @@ pub fn generation() -> usize {
 #[cfg(all(unix, feature = "std", not(any(miri, ephemera_loom))))]
 pub(crate) use handler::watch;
 
-/// On this target no process forks, or no handler can run when one does.
+/// On this target no process forks, or no handler can run at a fork.
 #[cfg(not(all(unix, feature = "std", not(any(miri, ephemera_loom)))))]
 #[inline]
 pub(crate) fn watch() {}
@@ -91,7 +91,8 @@ mod handler {
             }
             std::thread::yield_now();
         }
-        // Nobody waits again. In a child that was forked during the registration, nobody registers.
+        // No thread waits again. A child that was forked during the registration has no thread that
+        // would complete it.
         STATE.store(WATCHED, Ordering::Relaxed);
     }
 }

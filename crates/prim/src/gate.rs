@@ -1,10 +1,10 @@
 //! A lock that a thread tries a bounded number of times and never waits for.
 //!
 //! Allocators run in forked children, in signal handlers and beside suspended threads. So a path
-//! that must succeed does not wait for a lock: it tries, and does without if it fails. A gate
-//! stores the generation of the process that shut it (see [`fork`](crate::fork)). In a forked
-//! child, a gate that another thread of the parent had shut opens again. So the data behind a gate
-//! must be usable wherever its last holder stopped.
+//! that must succeed does not wait for a lock: it tries, and continues without the lock if it
+//! fails. A gate stores the generation of the process that shut it (see [`fork`](crate::fork)). In
+//! a forked child, a gate that another thread of the parent had shut opens again. So the data
+//! behind a gate must be usable wherever its last holder stopped.
 
 use crossbeam_utils::Backoff;
 
@@ -33,8 +33,8 @@ pub struct Gate {
     word: AtomicUsize,
 }
 
-/// The right to be behind a [`Gate`]. Dropping it opens the gate, also during a panic. If it is
-/// forgotten, the gate stays shut, which every caller allows for.
+/// The right to use the data behind a [`Gate`]. Dropping it opens the gate, also during a panic. If
+/// it is forgotten, the gate stays shut, which every caller allows for.
 #[derive(Debug)]
 #[must_use = "the gate opens again as soon as this is dropped"]
 pub struct Pass<'a> {

@@ -1,4 +1,4 @@
-//! What the ephemera allocators `ring-alloc`, `shared_arena` and `typed-pool` have in common.
+//! The common parts of the ephemera allocators `ring-alloc`, `shared_arena` and `typed-pool`.
 //!
 //! One thread owns a piece of memory and allocates from it. Any thread may free a block of it. This
 //! crate implements that protocol once:

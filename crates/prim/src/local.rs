@@ -113,9 +113,9 @@ impl<S: Tenant> ThreadBinding<S> {
 /// Every method except `near` always returns the same value. The thread-local starts with NOWHERE
 /// and its `near`, and only this module stores to it. Neither NOWHERE nor GONE is in the registry.
 ///
-/// The trait is safe because nothing in this crate dereferences a pointer on the strength of it. A
-/// tenant that breaks the rules releases leases that its threads do not hold. The damage is then in
-/// the unsafe code of the crate that defines the tenant (see [`record`](crate::record)).
+/// The trait is safe because no unsafe code in this crate relies on it. A tenant that breaks the
+/// rules releases leases that its threads do not hold. The damage is then in the unsafe code of the
+/// crate that defines the tenant (see [`record`](crate::record)).
 pub trait Tenant: Sized + Sync + 'static {
     /// A copy of what the fast path needs from a record. Reading it through the record would be a
     /// load that waits for another load.
@@ -216,7 +216,7 @@ pub fn current<S: Tenant>() -> &'static Record<S> {
     S::statics().binding.try_with(ThreadBinding::get).unwrap_or(S::statics().gone)
 }
 
-/// Returns the [`Tenant::near`] of [`current`], as of when the thread was bound or last called
+/// Returns the [`Tenant::near`] of [`current`], as it was when the thread was bound or last called
 /// [`renew`].
 #[inline]
 #[must_use]
@@ -268,7 +268,7 @@ pub fn hold<S: Tenant>() -> Option<Held<S>> {
     if !cfg!(ephemera_weaken = "registration_is_nowhere") {
         set::<S>(S::statics().gone);
     }
-    // From here on the thread has memory, which a forked child must know from that of other
+    // From here on the thread has memory, and a forked child must distinguish it from that of other
     // threads.
     crate::fork::watch();
     if at_exit(exit::<S>).is_err() {

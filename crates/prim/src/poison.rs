@@ -1,7 +1,7 @@
 //! Marks memory that the program must not touch, for tools that can check it.
 //!
 //! A freed block is still mapped, and still part of a live allocation of the backing allocator. So
-//! no tool notices when a program goes on using it. Allocators therefore call [`poison`] on each
+//! no tool notices that a program continues to use it. Allocators therefore call [`poison`] on each
 //! block that is freed and [`unpoison`] on each block that they hand out. Both compile to nothing
 //! unless one of these is set in `RUSTFLAGS`:
 //!

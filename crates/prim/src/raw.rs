@@ -1,4 +1,4 @@
-//! The only way by which the allocators get, free and address raw memory.
+//! The only functions by which the allocators get, free and address raw memory.
 //!
 //! Chunks, pages and regions come from a backing allocator through [`acquire`], and [`release`]
 //! frees them. An address that is later found by masking must have passed through [`expose`], and
@@ -62,7 +62,7 @@ pub unsafe fn release<A: Allocator + ?Sized>(backing: &A, block: NonNull<u8>, la
     if cfg!(ephemera_loom) {
         return;
     }
-    // SAFETY: the caller vouches that `block` is a live block of `backing` for `layout`.
+    // SAFETY: the caller guarantees that `block` is a live block of `backing` for `layout`.
     unsafe { backing.deallocate(block, layout) };
 }
 

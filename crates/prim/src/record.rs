@@ -1,9 +1,9 @@
-//! Records: the identity of a thread that its memory is filed under.
+//! Records: the identity of a thread. Each unit of memory names the record that it belongs to.
 //!
 //! A *record* is never freed, so a unit can name its record once and for its whole life. Threads
 //! lease a record one after the other; the thread that has the lease is the *holder*. The record's
-//! *data* are what the allocator keeps for one thread: its fronts and lists. They pass to the next
-//! holder as they are; nothing is merged, rewritten or scanned.
+//! *data* are the state that the allocator keeps for one thread: its fronts and lists. They pass to
+//! the next holder as they are; nothing is merged, rewritten or scanned.
 //!
 //! The address of a thread-local or the index of a thread would not do as an identity. The next
 //! thread reuses both, so a unit that names an ended thread would seem to belong to a running one.

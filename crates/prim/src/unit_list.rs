@@ -260,7 +260,7 @@ impl<U: Listed> UnitList<U> {
 unsafe fn next_of<'u, U: Listed>(unit: NonNull<U>) -> &'u OwnerPtr<U> {
     // SAFETY: the caller's unit is live.
     let link = unsafe { U::next(unit) };
-    // SAFETY: the link is part of the live unit; a reference to the atomic alone.
+    // SAFETY: the link is part of the live unit. The reference covers the atomic alone.
     unsafe { link.as_ref() }
 }
 
@@ -269,7 +269,7 @@ unsafe fn next_of<'u, U: Listed>(unit: NonNull<U>) -> &'u OwnerPtr<U> {
 unsafe fn prev_of<'u, U: Listed>(unit: NonNull<U>) -> &'u OwnerPtr<U> {
     // SAFETY: the caller's unit is live.
     let link = unsafe { U::prev(unit) };
-    // SAFETY: the link is part of the live unit; a reference to the atomic alone.
+    // SAFETY: the link is part of the live unit. The reference covers the atomic alone.
     unsafe { link.as_ref() }
 }
 

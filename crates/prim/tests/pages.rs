@@ -1,4 +1,4 @@
-//! Pages from the operating system: contents, alignment, what stays cached, and refusals.
+//! Pages from the operating system: contents, alignment, the bounds of the cache, and refusals.
 #![cfg(all(feature = "std", not(miri)))]
 
 use core::alloc::Layout;
@@ -167,6 +167,7 @@ const SLACK: usize = 2 << 20;
 
 #[test]
 #[cfg(target_os = "linux")]
+#[cfg_attr(ephemera_poison = "asan", ignore = "the sanitizer's shadow memory stays resident")]
 fn resident_memory_falls_to_the_bound_while_a_burst_is_freed() {
     let _turn = turn();
     for size in [32 << 10, 256 << 10, 1 << 20, 5 << 20] {

@@ -90,7 +90,7 @@ mod with_memory {
             let header = unsafe { with_exposed::<u64>(base_of(address + offset, CHUNK.size())) };
             // SAFETY: the first word was written, and only this test accesses it.
             assert_eq!(unsafe { header.read() }, 0xC0FFEE);
-            // SAFETY: the pointer may access what the exposed one may.
+            // SAFETY: the pointer has the access rights of the exposed one.
             unsafe { header.write(0xC0FFEE) };
         }
         // SAFETY: `acquire` returned the chunk for these arguments, and it is not used again.

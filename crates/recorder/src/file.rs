@@ -25,7 +25,7 @@ use crate::os::{self, errno, failed};
 /// The least and the greatest step by which the file grows. Otherwise it doubles.
 const LEAST_STEP: u64 = 128 << 10;
 const MOST_STEP: u64 = 4 << 20;
-/// How often a call that a signal interrupted is repeated.
+/// The number of repetitions of a call that signals interrupt.
 const REPEATS: usize = 100;
 
 /// The file of a process. All zeros means no file, which is the state in the child of a fork (I3).
@@ -206,7 +206,7 @@ impl TraceFile {
         if fd < 0 {
             return Err(Stop::Path);
         }
-        // A descriptor of another file stays open, even if the recorder opened it.
+        // The recorder closes no descriptor that now names another file.
         if !self.is_id_of(of_descriptor(fd)) {
             return Err(Stop::Path);
         }

@@ -116,8 +116,7 @@ mod models {
         }
 
         fn touch(&self, index: u32) {
-            // SAFETY: the place is valid; whether this thread may write to it is what the model
-            // checks.
+            // SAFETY: the place is valid. The model checks that this thread may write to it.
             self.witness[index as usize].with_mut(|witness| unsafe { *witness += 1 });
         }
 

@@ -1,8 +1,8 @@
 //! The recording of a process: its start, the recording of one call, the effect of a fork, and its
 //! end.
 //!
-//! `lease` handles the beginning and the end of a thread, `clocks` the processor times and the
-//! measured calls, and `sandbox` a program that gives up system calls.
+//! `lease` handles the start and the end of a thread, `clocks` the processor times and the measured
+//! calls, and `sandbox` a program that restricts its system calls.
 
 use core::cell::UnsafeCell;
 use core::ffi::CStr;
@@ -73,7 +73,8 @@ static CLOCK: AtomicU64 = AtomicU64::new(0);
 static LIMIT: AtomicUsize = AtomicUsize::new(0);
 /// The key whose destructor returns a thread's stream.
 static KEY: AtomicU32 = AtomicU32::new(0);
-/// The number of threads that are about to enter a sandbox. The file does not grow meanwhile.
+/// The number of threads that are about to enter a sandbox. The file does not grow while there are
+/// any.
 static ENTERING: AtomicU32 = AtomicU32::new(0);
 /// The requested path.
 static ASKED: PathText = PathText(UnsafeCell::new([0; PATH]));
@@ -168,7 +169,7 @@ fn record_slow(process: &Recording, call: &Call) {
 }
 
 impl Recording {
-    /// Returns the next chunk of the file, to the holder of the lock.
+    /// Returns the next chunk of the file. The caller holds the lock.
     fn claim(&self, _lock: &Lock<'_>) -> Option<*mut u8> {
         // The process may have stopped or forked since the caller checked.
         if self.state.load(Relaxed) != RECORDING || ENTERING.load(Relaxed) > 0 {

@@ -108,7 +108,7 @@ fn search() -> Option<&'static Real> {
     if STATE.compare_exchange(0, SEARCHING, Relaxed, Relaxed).is_err() {
         return None;
     }
-    // The types are those of the C standard and of POSIX for these names.
+    // The C standard and POSIX define the types of these functions.
     let real = Real {
         // SAFETY: a function pointer is as large as a pointer. The symbol is the C library's
         // function of this type.

@@ -100,8 +100,8 @@ impl Stream {
         true
     }
 
-    /// Writes that `thread`, which holds the stream, writes the following events. Returns whether
-    /// there was room.
+    /// Writes an event that names `thread`, the holder of the stream, as the thread of the
+    /// following events. Returns whether there was room.
     pub(crate) fn hand_over(&self, thread: u32) -> bool {
         let Some((chunk, at)) = self.end(thread as usize).filter(|(chunk, _)| !chunk.is_null()) else {
             return false;

@@ -1,5 +1,5 @@
-//! Valid programs that a careless recorder breaks. Each runs as it does alone, and its trace is
-//! complete.
+//! Valid programs that a careless recorder breaks. Each behaves as without the recorder, and its
+//! trace is complete.
 #![cfg(target_os = "linux")]
 #![expect(clippy::std_instead_of_alloc, reason = "tests that always have std")]
 

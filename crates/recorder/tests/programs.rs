@@ -241,7 +241,7 @@ fn without_a_path_nothing_is_recorded() {
     assert!(dir.traces().is_empty());
 }
 
-/// Programs of the machine. A missing program is noted, and the test passes.
+/// Programs that the machine may have. For a missing program, the test prints a note and passes.
 #[test]
 fn programs_of_the_machine_run_as_they_do_alone() {
     let source = Path::new(env!("CARGO_TARGET_TMPDIR")).join("recorded.c");

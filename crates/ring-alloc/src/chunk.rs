@@ -119,7 +119,7 @@ macro_rules! words {
         $(#[$meta])*
         #[inline]
         $vis fn $name(&self) -> &$word {
-            // SAFETY: the chunk is not freed (C1); a reference to the atomic alone.
+            // SAFETY: the chunk is not freed (C1). The reference covers the atomic alone.
             unsafe { &(*self.as_ptr()).$($field).+ }
         }
     )*};
@@ -205,7 +205,7 @@ impl ChunkPtr {
 
     /// Returns the foreign word with its link in the inbox.
     fn foreign(&self) -> &Foreign<Chunk> {
-        // SAFETY: the chunk is not freed (C1); a reference to atomics alone.
+        // SAFETY: the chunk is not freed (C1). The references cover atomics alone.
         unsafe { &(*self.as_ptr()).remote.foreign }
     }
 
@@ -324,7 +324,8 @@ impl ChunkPtr {
         self.back().get() == self.taken().get()
     }
 
-    /// Returns what is live, with remote frees that are not booked yet taken off. Exact at rest.
+    /// Returns the live blocks and bytes, without the unbooked remote frees. The result is exact
+    /// while no thread runs an operation.
     pub(crate) fn live_now(self) -> LiveCount {
         let unbooked = self.unbooked();
         if let Some(live) = LiveCount::of_countdown(unbooked) {

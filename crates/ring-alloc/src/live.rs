@@ -3,7 +3,7 @@
 //! A chunk has two such sums: everything that was allocated, and everything that was booked as
 //! freed. An allocation writes the first and a local free the second, so neither waits for the
 //! other's store. Both start over with the chunk. They may wrap around before that, because only
-//! their difference matters: it is what is live.
+//! their difference matters: it counts the live blocks and bytes.
 #![forbid(unsafe_code)]
 
 use core::fmt;
@@ -13,8 +13,8 @@ use core::fmt;
 const BYTES_BITS: u32 = 24;
 const BYTES_MASK: u64 = (1 << BYTES_BITS) - 1;
 
-/// `blocks << 24 + bytes`: a count of blocks with their bytes, or a sum of such counts. For what is
-/// live at one time in a chunk of at most 1 MiB, neither half overflows.
+/// `blocks << 24 + bytes`: a count of blocks with their bytes, or a sum of such counts. Neither
+/// half overflows for the live blocks of a chunk of at most 1 MiB.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LiveCount(u64);
 
@@ -51,14 +51,15 @@ impl LiveCount {
         (self.0 & BYTES_MASK) as usize
     }
 
-    /// Returns what is live in a chunk with this foreign word, if the word is a countdown.
+    /// Returns the live blocks and bytes of a chunk with this foreign word, if the word is a
+    /// countdown.
     pub(crate) const fn of_countdown(word: u64) -> Option<Self> {
         if word & (1 << 63) == 0 { None } else { Some(Self((3_u64 << 62).wrapping_sub(word))) }
     }
 
-    /// Returns what is live if `self` was allocated and `back` and `unbooked` were freed. Exact at
-    /// rest. While an owner is at work, the caller reads the three at different moments, and a
-    /// negative difference counts as nothing.
+    /// Returns the live blocks and bytes if `self` was allocated and `back` and `unbooked` were
+    /// freed. The result is exact while no thread runs an operation. While an owner is at work, the
+    /// caller reads the three at different moments, and a negative difference counts as nothing.
     pub(crate) const fn minus(self, back: Self, unbooked: Self) -> Self {
         let left = self.0.wrapping_sub(back.0).wrapping_sub(unbooked.0);
         if (left as i64) < 0 { Self::NONE } else { Self(left) }

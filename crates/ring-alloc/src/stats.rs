@@ -1,4 +1,4 @@
-//! Statistics: what a ring holds from its backing allocator, and how much of it is live.
+//! Statistics: the memory that a ring holds from its backing allocator, and the live part of it.
 
 use ephemera_prim::account::Booked;
 
@@ -7,9 +7,9 @@ use crate::heap::ChunkHeap;
 
 /// The statistics of a ring, or of all threads of [`OneRingAlloc`](crate::OneRingAlloc).
 ///
-/// Exact at rest: while no other thread is in an operation, and after the threads that used the
-/// ring were joined. They are collected by a walk over the chunks, so they cost nothing while
-/// blocks are allocated and freed.
+/// They are exact while no other thread runs an operation, and after the threads that used the ring
+/// were joined. They are collected by a walk over the chunks, so they cost nothing while blocks are
+/// allocated and freed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {

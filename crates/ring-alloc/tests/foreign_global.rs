@@ -1,4 +1,5 @@
-//! The global allocator counts what `OneRingAlloc` takes from it: all of it is freed.
+//! The global allocator counts the memory that `OneRingAlloc` takes from it, and all of it is
+//! freed.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 extern crate alloc;

@@ -14,7 +14,13 @@ use ephemera_testkit::suite::turn;
 use ring_alloc::{OneRingAlloc, RingAlloc};
 
 /// The number of allocations beside one long-lived block.
-const TRAFFIC: usize = if cfg!(miri) { 300 } else { 2_000_000 };
+const TRAFFIC: usize = if cfg!(miri) {
+    300
+} else if cfg!(ephemera_poison = "asan") {
+    200_000
+} else {
+    2_000_000
+};
 /// The numbers of long-lived blocks to try.
 const STUCK: &[usize] = if cfg!(miri) { &[2] } else { &[10, 100, 1_000] };
 /// The distance between two long-lived blocks, in allocations. A chunk of 64 KiB holds fewer.

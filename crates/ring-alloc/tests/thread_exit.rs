@@ -35,7 +35,7 @@ impl Drop for AtExit {
             to.send(filled(9, SIZES[2])).expect("the other end is there");
             to.send(filled(9, SIZES[3])).expect("the other end is there");
         }
-        // No thread owns what the destructor leaves behind.
+        // No thread owns the blocks that the destructor leaves live.
         OneRingAlloc.clean_local();
         OneRingAlloc.clean_global();
     }

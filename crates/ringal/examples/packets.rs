@@ -25,7 +25,7 @@ fn size(number: usize) -> usize {
     200 + number * 7919 % 1200
 }
 
-/// Receives packets into buffers of their own from the heap. Returns the bytes of all bodies.
+/// Receives each packet into its own buffer from the heap. Returns the bytes of all bodies.
 fn with_vectors() -> usize {
     let (out, from) = sync_channel::<Vec<u8>>(QUEUE);
     let worker = thread::spawn(move || from.iter().map(|body| body.len()).sum());
@@ -33,7 +33,7 @@ fn with_vectors() -> usize {
         let mut packet = Vec::with_capacity(size(number));
         packet.extend_from_slice(&(number as u64).to_le_bytes());
         packet.resize(size(number), 7);
-        // Another thread needs a body of its own, so the header's owner copies it.
+        // Another thread needs its own body, so the header's owner copies it.
         out.send(packet[HEADER..].to_vec()).expect("the worker runs");
     }
     drop(out);

@@ -152,7 +152,7 @@ impl RingStorePtr {
     /// Frees the regions.
     ///
     /// # Safety
-    /// Nobody else uses them: either no region is taken and the store was never parked, or the
+    /// No other code uses them: either no region is taken and the store was never parked, or the
     /// caller subtracted the last share.
     pub(crate) unsafe fn free_regions(self) {
         self.end_regions();

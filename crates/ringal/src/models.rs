@@ -51,7 +51,7 @@ impl ModelStores {
         assert_eq!(self.0.count(), 0, "a store leaked");
     }
 
-    /// Asserts that the creation of another ring frees what an early release left parked.
+    /// Asserts that the creation of another ring frees the store that an early release left parked.
     fn next_ring_finds_the_rest(&self) {
         let next = self.ring(1);
         assert_eq!(self.0.count(), 0, "a store leaked");

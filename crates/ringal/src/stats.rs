@@ -9,8 +9,8 @@ use crate::word::Word;
 pub struct Stats {
     /// The largest buffer that the ring can serve when no buffer is live.
     pub capacity: usize,
-    /// The footprint: what the ring's store takes from the heap, its header included. Zero for a
-    /// ring in memory that the caller provides.
+    /// The footprint: the bytes that the ring's store takes from the heap, including its header.
+    /// Zero for a ring in memory that the caller provides.
     pub bytes_held: usize,
     /// The bytes that live buffers occupy, their guards and rounding included.
     pub bytes_live: usize,

@@ -1,5 +1,5 @@
-//! The store: the memory of one ring. A store on the heap is a block of regions, and a header in a
-//! heap block of its own.
+//! The store: the memory of one ring. A store on the heap is a block of regions, and a header in
+//! its own heap block.
 //!
 //! ```text
 //!  header: | closed, parked, block, plan, shares, link, swept |  one line, read-only

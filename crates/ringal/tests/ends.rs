@@ -17,7 +17,7 @@ use ringal::{FixedBuf, GenericBufMut, RingAl, ringal};
 /// The alignment of every ring here. No other block of this program has it.
 const STORE: usize = 1 << 13;
 
-/// The size of a store's header, which is a block of its own.
+/// The size of a store's header, which is a separate block.
 const HEADER: usize = 64;
 
 #[global_allocator]

@@ -64,7 +64,7 @@ impl StoreAccount {
     /// Returns memory to the global allocator.
     ///
     /// # Safety
-    /// `acquire` of this account returned `block` for this `layout`, and nobody uses it again.
+    /// `acquire` of this account returned `block` for this `layout`, and no code uses it again.
     pub(crate) unsafe fn release(&self, block: NonNull<u8>, layout: Layout) {
         // SAFETY: `acquire` took the block from the same allocator, with this layout.
         unsafe { raw::release(&Global, block, layout) };

@@ -194,8 +194,8 @@ impl<T: Linked> Drop for Visit<'_, T> {
 
 /// Returns the link of an item that is in a bag, or that the caller has taken out.
 fn link<'a, T: Linked>(item: NonNull<T>) -> &'a BagLink<T> {
-    // SAFETY: the link lives while its item is in a bag or taken out (`Linked`), and nobody borrows
-    // the rest of the item.
+    // SAFETY: the link lives while its item is in a bag or taken out (`Linked`), and no code
+    // borrows the rest of the item.
     unsafe { T::link(item).as_ref() }
 }
 

@@ -33,7 +33,7 @@ pub(crate) unsafe fn close_shard(store: &ArenaStore, shard: ShardPtr, queue: boo
         unsafe { close_inbox(geometry, shard) };
     }
     // The groups learn of the drop before anything is counted. A free that sees the arena live
-    // after that would set a bit that nobody counts.
+    // after that would set a bit that no thread counts.
     let mut before: *mut PageGroup = ptr::null_mut();
     each_group(shard.groups().get(), |group| {
         group.prev().set(before);

@@ -13,7 +13,7 @@ use ephemera_prim::witness::Witness;
 
 const STRONG: u64 = 1;
 const WEAK: u64 = 1 << 32;
-/// Half of what a count can hold. A thread that finds more aborts the process, long before other
+/// Half of the largest count. A thread that finds more aborts the process, long before other
 /// threads could make the count overflow.
 const MOST: u64 = 1 << 31;
 /// One strong handle, and the weak count of all strong ones.

@@ -57,7 +57,7 @@ impl fmt::Display for Refused {
 
 impl core::error::Error for Refused {}
 
-/// The error of a request that got no slot. It returns what the caller passed.
+/// The error of a request that got no slot. It returns the caller's argument.
 ///
 /// `V` is the value or the initialiser that was passed.
 #[derive(Clone, Copy, PartialEq, Eq)]

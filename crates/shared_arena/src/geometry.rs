@@ -224,7 +224,7 @@ mod tests {
         ArenaGeometry::new(size, align, SIZES, LIMITS)
     }
 
-    /// Asserts what is true of every layout with pages.
+    /// Asserts the properties of every layout with pages.
     fn check(it: &ArenaGeometry, size: usize, align: usize) {
         assert!(it.group.is_power_of_two() && it.pages > 0);
         assert!((1..=63).contains(&it.slots) && it.all().count_ones() as usize == it.slots);

@@ -1,7 +1,7 @@
 //! Pools of values of one type that threads can share.
 //!
-//! An **arena** has slots for values of one type. A thread claims slots from pages of its own,
-//! without a lock or an atomic read-modify-write. Any thread may drop a value; that costs one
+//! An **arena** has slots for values of one type. A thread claims slots from its own pages, without
+//! a lock or an atomic read-modify-write. Any thread may drop a value; that costs one
 //! read-modify-write if another thread owns the page. Handles are one pointer wide and may outlive
 //! their arena.
 //!
@@ -23,9 +23,8 @@
 //! let thread = std::thread::spawn(move || message[0]);
 //! assert_eq!(thread.join().unwrap(), 1);
 //!
-//! // In place, for what is too large to be moved.
-//! let large = arena.alloc_with(|slot| slot.write([7; 40]));
-//! assert_eq!((large[39], arena.stats().0), (7, 1));
+//! // In place, for a value that is too large to be moved. let large = arena.alloc_with(|slot|
+//! slot.write([7; 40])); assert_eq!((large[39], arena.stats().0), (7, 1));
 //! # }
 //! ```
 //!

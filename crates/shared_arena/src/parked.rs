@@ -77,8 +77,9 @@ pub(crate) unsafe fn park(world: &ArenaWorld, store: NonNull<ArenaStore>, shard:
     left
 }
 
-/// Looks at what was left for the holder of a record, if no thread holds it any more. A thread
-/// calls this after it left something for the holder, and after it released a lease.
+/// Handles the groups and requests that were left for the holder of a record, if no thread holds it
+/// any more. A thread calls this after it left something for the holder, and after it released a
+/// lease.
 pub(crate) fn look_behind_the_owner(world: &ArenaWorld, record: &Record<ArenaRecord>, most: usize) {
     if cfg!(ephemera_weaken = "arena_no_second_look") {
         return;

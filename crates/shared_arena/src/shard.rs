@@ -65,11 +65,12 @@ pub(crate) struct QuietFields {
     pub(crate) entered: OwnerUsize,
 }
 
-/// The words that other threads write, on cache lines of their own.
+/// The words that other threads write, on separate cache lines.
 #[derive(Debug)]
 #[repr(C)]
 struct ShardRemote {
-    /// Aligns the struct. The words are not inside of it, because code borrows each alone.
+    /// Aligns the struct. It does not contain the words, because code borrows each of them
+    /// separately.
     line: CachePadded<()>,
     inbox: Inbox<Far>,
     /// After the arena's drop: the turn at this shard, and groups whose last slot was counted
@@ -139,7 +140,7 @@ macro_rules! words {
         $(#[$meta])*
         #[inline]
         pub(crate) fn $name(&self) -> &$word {
-            // SAFETY: S1; a reference to the word alone.
+            // SAFETY: S1. The reference covers the word alone.
             unsafe { &(*self.0.as_ptr()).$name }
         }
     )*};
@@ -213,7 +214,7 @@ impl ShardPtr {
 
     #[cfg(all(feature = "std", target_has_atomic = "64"))]
     pub(crate) fn cursor(&self) -> &OwnerPtr<PageGroup> {
-        // SAFETY: S1; a reference to the word alone.
+        // SAFETY: S1. The reference covers the word alone.
         unsafe { &(*self.0.as_ptr()).remote.cursor }
     }
 
@@ -357,7 +358,7 @@ const fn ahead(geometry: &ArenaGeometry) -> usize {
     }
 }
 
-/// Tells loom that this thread hands out or frees the slot, and has it alone.
+/// Tells loom that this thread hands out or frees the slot, and has exclusive access to it.
 #[inline]
 pub(crate) fn used(geometry: &ArenaGeometry, slot: NonNull<u8>) {
     #[cfg(ephemera_loom)]

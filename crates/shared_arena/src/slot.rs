@@ -126,7 +126,7 @@ impl ArenaKind for OneThread {
 impl ArenaKind for Either {
     #[inline]
     unsafe fn free<T>(slot: NonNull<T>) {
-        // SAFETY: the slot is in use, so its group is live; a reference to the word alone.
+        // SAFETY: the slot is in use, so its group is live. The reference covers the word alone.
         let record =
             unsafe { PageGroupPtr::around(slot, Of::<T>::GEOMETRY.group) }.record().get().cast_const();
         if record == pool_mark() {

@@ -1,4 +1,4 @@
-//! Reports what an arena holds and how much of it is in use.
+//! Reports the memory that an arena holds, and the part of it in use.
 
 use crate::group::PageGroupPtr;
 use crate::shard::ShardPtr;

@@ -23,7 +23,7 @@ pub(crate) enum Which {
     Idle,
 }
 
-/// Selects what a trim does with the groups that it takes.
+/// Selects the action of a trim for the groups that it takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// Frees them.

@@ -1,5 +1,6 @@
 //! Defines the **turn** at one shard whose arena was dropped: the exclusive right to free the
-//! shard's queued groups. One word holds it, and what other threads leave for its holder.
+//! shard's queued groups. One word holds it, and the requests that other threads leave for its
+//! holder.
 //!
 //! ```text
 //!   null              no thread has the turn

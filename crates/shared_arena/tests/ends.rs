@@ -1,5 +1,5 @@
-//! Tests of arenas that are dropped before their values: what is held, and that no thread waits for
-//! another.
+//! Tests of arenas that are dropped before their values: the memory that stays held, and that no
+//! thread waits for another.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -205,7 +205,8 @@ fn conc_arenas_freed_while_a_thread_is_in_the_bag_leave_nothing() {
         stopped.join().unwrap();
     });
     drop(values);
-    // The test harness starts threads meanwhile. The state of an arena takes about a kilobyte.
+    // The test harness starts threads during the test. The state of an arena takes about a
+    // kilobyte.
     let stays = HEAP.held().saturating_sub(held);
     assert!(stays <= ARENAS * 256, "{stays} bytes of {ARENAS} arenas stay");
 }
@@ -240,7 +241,7 @@ fn the_global_allocator_may_drop_a_value_during_the_drop_of_its_pool() {
         drop(arena);
         assert_eq!((HEAP.groups(), VALUE.take().is_some(), SHARED.take().is_some()), (0, false, false));
     }
-    // The test harness starts threads meanwhile. A store left behind by each round is more.
+    // The test harness starts threads during the test. A store left by each round would take more.
     let stays = HEAP.held().saturating_sub(before);
     assert!(stays <= 32 << 10, "{stays} bytes of stores are left");
 }

@@ -1,4 +1,4 @@
-//! Tests of what the handles offer beyond the published crate.
+//! Tests of the operations of handles that the published crate lacks.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -191,7 +191,7 @@ fn a_forgotten_handle_keeps_its_slot() {
     let place = ArenaBox::into_raw(arena.alloc(2));
     // SAFETY: the address of the previous slot of the page, which was claimed and forgotten above.
     let forgotten = unsafe { place.sub(1) };
-    // SAFETY: the pointer to a claimed slot is what `into_raw` would have returned.
+    // SAFETY: `into_raw` would have returned the same pointer to a claimed slot.
     drop(unsafe { ArenaBox::from_raw(forgotten) });
     // SAFETY: `into_raw` returned the pointer, and this is its only `from_raw`.
     drop(unsafe { ArenaBox::from_raw(place) });

@@ -1,4 +1,4 @@
-//! Tests of what arenas hold, what a value costs, and that all memory is freed.
+//! Tests of the memory that arenas hold, the cost of a value, and that all memory is freed.
 #![cfg(feature = "std")]
 
 extern crate alloc;

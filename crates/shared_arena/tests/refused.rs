@@ -87,7 +87,7 @@ script!(Pool, PoolBox, ArenaRc, try_alloc_rc);
 /// requests, or `None` if the arena itself was refused, and the number of calls.
 fn run<A: HostileScript>(from: usize, to: usize) -> (Option<usize>, usize) {
     let alive = Rc::new(Cell::new(0));
-    // Both have their room before the first refusal, which is for the arena alone.
+    // Both have their room before the first refusal, which only concerns the arena.
     let mut boxes: Vec<A::Boxed> = Vec::with_capacity(2 * COUNT);
     let mut counted: Vec<A::Counted> = Vec::with_capacity(COUNT);
     refuse(from, to);

@@ -1,5 +1,5 @@
 //! Measures the resident memory of live values, and of arenas that are dropped before their values.
-//! Resident memory belongs to a whole process, so these tests have a process of their own.
+//! Resident memory belongs to a whole process, so these tests have their own process.
 #![cfg(all(feature = "std", target_os = "linux"))]
 
 extern crate alloc;

@@ -37,7 +37,7 @@ impl Drop for AtExit {
         let sent = (ARENA.alloc(self.tally.value(50)), ARENA.alloc_arc(self.tally.value(51)));
         self.to.send(sent).expect("the receiver is live");
         ARENA.shrink_to_fit();
-        // Uses an arena and a pool of its own, on a thread that is exiting.
+        // Uses its own arena and pool, on a thread that is exiting.
         let (arena, pool) = (SharedArena::new(), Pool::new());
         let (kept, pooled) = (arena.alloc(self.tally.value(60)), pool.alloc_rc(self.tally.value(61)));
         drop((arena, pool));

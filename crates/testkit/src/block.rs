@@ -29,7 +29,7 @@ impl Block {
     ///
     /// # Safety
     ///
-    /// `start` is valid for reads and writes of `layout.size()` bytes, and nobody else accesses
+    /// `start` is valid for reads and writes of `layout.size()` bytes, and no other code accesses
     /// them until the block is freed or this value is dropped.
     #[must_use]
     pub unsafe fn fill(start: NonNull<u8>, layout: Layout, seed: u8) -> Self {

@@ -23,13 +23,13 @@ use core::panic::UnwindSafe;
 use std::panic::catch_unwind;
 use std::process::{Command, ExitStatus};
 
-/// The environment variable that marks a child process. Its value says what the child does.
+/// The environment variable that marks a child process. Its value names the action of the child.
 const PART: &str = "EPHEMERA_TESTKIT_PART";
 
 /// The exit code of a child that panicked instead of ending its process.
 const UNWOUND: i32 = 3;
 
-/// Returns what this process is to do, if it is a child.
+/// Returns the action of this process if it is a child.
 #[must_use]
 pub fn part() -> Option<String> {
     std::env::var(PART).ok()

@@ -61,8 +61,8 @@ pub(crate) unsafe fn fill(start: NonNull<u8>, range: Range<usize>, seed: u8) {
 ///
 /// # Safety
 ///
-/// `start` is valid for reads of `range.end` bytes. Those in `range` are initialised, and nobody
-/// writes them during the call.
+/// `start` is valid for reads of `range.end` bytes. Those in `range` are initialised, and no other
+/// code writes them during the call.
 pub(crate) unsafe fn first_change(start: NonNull<u8>, range: Range<usize>, seed: u8) -> Option<Difference> {
     // SAFETY: the caller guarantees the same.
     unsafe { first_difference(start, range, |at, end| window(at, end, seed)) }

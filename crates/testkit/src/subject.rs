@@ -7,7 +7,7 @@ use allocator_api2::alloc::Allocator;
 use crate::backing::Refusals;
 use crate::errand::{Done, Errand};
 
-/// An allocator under test, with what the suite has to know about it.
+/// An allocator under test, with the facts that the suite needs.
 ///
 /// The subject owns the backing allocator, and the allocator under test borrows from it. So
 /// `Alloc<'s>` may be `RingAlloc<&'s Hostile>`, an allocator over

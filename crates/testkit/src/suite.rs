@@ -65,7 +65,7 @@ pub fn run<S: Subject>(subject: &S, program: &Program) -> Report {
     try_run(subject, program).unwrap_or_else(|failure| panic!("{failure}"))
 }
 
-/// Runs `program` and returns what it did. After a failure, the blocks that are live are leaked.
+/// Runs `program` and returns a summary of it. After a failure, the live blocks are leaked.
 ///
 /// # Errors
 ///
@@ -75,7 +75,7 @@ pub fn try_run<S: Subject>(subject: &S, program: &Program) -> Result<Report, Fai
 }
 
 /// Runs `program` twice for each call that it makes to the backing allocator: once with that call
-/// refused, and once with that call and all later ones refused. Each run gets a subject of its own.
+/// refused, and once with that call and all later ones refused. Each run gets its own subject.
 ///
 /// Returns the sum of all runs. Does nothing for a subject without [`Subject::refusals`].
 ///
@@ -86,7 +86,7 @@ pub fn run_with_failures<S: Subject>(make: impl Fn() -> S, program: &Program) ->
     try_run_with_failures(make, program).unwrap_or_else(|failure| panic!("{failure}"))
 }
 
-/// Does what [`run_with_failures`] does, and returns a failure.
+/// Does the same as [`run_with_failures`], and returns a failure.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Tests that the suite can fail: it finds each violation, and reports it as what it is.
+//! Tests that the suite can fail: it finds each violation and reports its kind.
 
 extern crate alloc;
 
@@ -18,13 +18,13 @@ fn program(seed: u64) -> Program {
     Program::from_seed(seed, if cfg!(miri) { 60 } else { 300 }, Profile::Mixed)
 }
 
-/// Returns what the suite finds in an allocator with `fault`.
+/// Returns the suite's finding for an allocator with `fault`.
 fn find(fault: Fault) -> Failure {
     let found = (0..TRIES).find_map(|seed| try_run(&Broken::new(fault), &program(seed)).err());
     found.unwrap_or_else(|| panic!("{fault:?} was not found"))
 }
 
-/// Returns what the suite finds in an allocator with `fault` when calls are refused, in programs
+/// Returns the suite's finding for an allocator with `fault` when calls are refused, in programs
 /// that pass without refusals.
 fn find_by_refusing(fault: Fault) -> Failure {
     let found = (0..TRIES)

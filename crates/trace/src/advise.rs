@@ -1,13 +1,13 @@
-//! The advice: what each of the four crates could serve, what that would save, and whether it is
-//! worth it.
+//! The advice: for each of the four crates, the blocks that it could serve, the saving, and whether
+//! the change is worth it.
 //!
-//! The rules are constants here and in `verdict`. They ask for a *saving* first. [`TimeShare`]
-//! says how much processor time the allocator takes. If even the high end of that is small, the
-//! rules change nothing. Then they ask for each crate whether it can serve the blocks, and how
-//! much memory it would hold.
+//! The rules are constants here and in `verdict`. They ask for a *saving* first. [`TimeShare`] says
+//! how much processor time the allocator takes. If even the high end of that is small, the rules
+//! change nothing. Then they check for each crate whether it can serve the blocks, and how much
+//! memory it would hold.
 //!
-//! The allocator's time is the processor time of all threads together, and so is the time that it
-//! is a share of. A trace without processor times only has the wall time of its threads, with
+//! The allocator's time and the time that its share divides by are both processor times of all
+//! threads together. A trace without processor times only has the wall time of its threads, with
 //! waiting.
 #![forbid(unsafe_code)]
 
@@ -34,7 +34,7 @@ const RING_MOST: u64 = 64 << 10;
 /// The largest object of a pool, and the number of sizes that a program would make pools for.
 const POOL_MOST: u64 = 1 << 10;
 const POOL_SIZES: usize = 8;
-/// The sizes that a ring of buffers is for, and the share of blocks that must be freed at once or
+/// The sizes that suit a ring of buffers, and the share of blocks that must be freed at once or
 /// oldest first.
 const BUFFERS: (u64, u64) = (64, 64 << 10);
 const IN_ORDER: f64 = 0.9;
@@ -50,7 +50,7 @@ pub struct Advice {
     pub heap_share: Option<f64>,
     /// The allocator's shares of processor time and of wall time, as ranges.
     pub share: TimeShare,
-    /// The time that every share is a share of, in words.
+    /// The time that every share divides by, in words.
     pub whole: String,
     /// The same time in nanoseconds.
     pub run: f64,
@@ -136,7 +136,7 @@ struct OfferJudge<'a> {
     /// Converts nanoseconds of the table into a share of the run.
     scale: f64,
     replayed: Option<&'a Replayed>,
-    /// The time that savings are a share of, in words.
+    /// The time that savings divide by, in words.
     whole: &'a str,
 }
 
@@ -228,7 +228,7 @@ impl OfferJudge<'_> {
             let offer = self.pools("typed-pool", &self.common(POOL_SIZES), &Costs::recorded().pool);
             return self.settle(offer, None, SERVES);
         };
-        // In the replay, it served every size of its classes.
+        // In the replay, the crate served every size of its classes.
         let small = self.profile.of_classes(|end| end <= POOL_MOST);
         let mut offer = self.offer("typed-pool", (small.blocks, small.bytes), saving, CostSource::Replay);
         offer.reasons.push(replayed_in(row));

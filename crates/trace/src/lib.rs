@@ -1,7 +1,7 @@
-//! Reads traces of the recorder: what they show, what another allocator would save, and replays.
+//! Reads traces of the recorder, advises on another allocator, and replays them.
 //!
-//! `ephemera-recorder` writes the files and reads them back. A [`TraceProfile`] is what one pass
-//! over a trace gathers. [`advise`] turns it into a verdict; [`text`] and [`page`] print that.
+//! `ephemera-recorder` writes the files and reads them back. One pass over a trace gathers a
+//! [`TraceProfile`]. [`advise`] turns it into a verdict; [`text`] and [`page`] print that.
 //! [`replay`] runs a trace over any allocators that its caller passes in, so this crate depends on
 //! none.
 

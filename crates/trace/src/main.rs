@@ -1,4 +1,5 @@
-//! `ephemera-trace`: what a trace shows, and what another allocator would save.
+//! `ephemera-trace`: shows the contents of a trace, and estimates what another allocator would
+//! save.
 
 use core::error::Error;
 use std::fs;

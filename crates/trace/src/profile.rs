@@ -31,7 +31,8 @@ pub struct BlockCounts {
     pub orders: [u64; 4],
     /// Calls of `realloc`.
     pub resizes: u64,
-    /// Lifetimes, as the number of blocks that any thread allocated meanwhile, plus one.
+    /// Lifetimes, as the number of blocks that all threads allocated while the block was live, plus
+    /// one.
     pub lives: LogHistogram,
     /// Lifetimes in nanoseconds.
     pub times: LogHistogram,

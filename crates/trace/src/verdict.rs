@@ -32,7 +32,7 @@ pub(super) struct AdviceCase<'a> {
     pub(super) share: Option<Interval>,
     /// The origin of that share.
     pub(super) source: CostSource,
-    /// The time that shares are a share of, in words.
+    /// The time that shares divide by, in words.
     pub(super) whole: &'a str,
     pub(super) offers: &'a [Offer],
     pub(super) replayed: Option<&'a Replayed>,

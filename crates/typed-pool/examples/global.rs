@@ -1,4 +1,5 @@
-//! A whole program on pooled memory: the one line, and what the program then holds.
+//! A whole program on pooled memory: shows the one line that it needs, and the memory that it then
+//! holds.
 //!
 //! Run it with `cargo run --release -p typed-pool --example global`.
 

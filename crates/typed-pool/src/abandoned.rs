@@ -62,7 +62,7 @@ fn thread_may_be_ending() -> bool {
     callers.contains("sys::thread_local::") || !callers.contains("thread_may_be_ending")
 }
 
-/// Returns the number of pools that were dropped with live slots, and what they left. A
+/// Returns the number of pools that were dropped with live slots, and the memory that they left. A
 /// [`TypedPool`](crate::TypedPool) never frees the units of such slots.
 #[must_use]
 pub fn abandoned() -> Abandoned {

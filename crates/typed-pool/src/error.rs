@@ -1,4 +1,4 @@
-//! `TryAllocError`: the error of an allocation that failed, with what the caller passed.
+//! `TryAllocError`: the error of a failed allocation. It returns the caller's value or initialiser.
 
 use core::alloc::Layout;
 use core::error::Error;
@@ -8,7 +8,7 @@ use core::marker::PhantomData;
 use allocator_api2::alloc::AllocError;
 
 /// The error of an allocation that would exceed the limit, or that the backing allocator refused.
-/// It holds what the caller passed: the value, or the initialiser of a value of type `T`.
+/// It holds the caller's argument: the value, or the initialiser of a value of type `T`.
 ///
 /// # Examples
 ///

@@ -24,7 +24,7 @@ const UNIT_MAX: usize = 256 << 10;
 const SLOTS: usize = 64;
 
 /// A unit is this number of bytes smaller than its alignment. General allocators put a header in
-/// front of each block, and so it fits between adjacent units.
+/// front of each block, and this space leaves room for it between adjacent units.
 const SLACK: usize = 16;
 
 /// The number of small empty units that a heap keeps.
@@ -77,7 +77,8 @@ impl UnitSpec {
         let (stride, unit) = (stride_of(layout), unit_of(layout));
         let align = if layout.align() > LINE { layout.align() } else { LINE } as u32;
         let mut spec = Self { stride, unit, slots: 0, align, shared };
-        // The header for this many slots leaves room for fewer, whose header may be smaller.
+        // The header for this number of slots leaves room for fewer slots, whose header may be
+        // smaller.
         let room = unit - SLACK;
         spec.slots = (room - spec.first(room / stride)) / stride;
         while spec.end(spec.slots + 1) <= room {

@@ -181,7 +181,7 @@ impl UnitPtr {
     }
 
     /// Turns all free slots of a unit into bits, both linked slots and those that were never used.
-    /// The unit is no front, and only its owner calls this.
+    /// The unit is not the front, and only its owner calls this.
     pub(crate) fn fold(self, spec: UnitSpec) {
         let mut slot = self.free().replace(core::ptr::null_mut());
         while let Some(free) = NonNull::new(slot) {

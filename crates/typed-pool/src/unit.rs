@@ -107,13 +107,13 @@ impl UnitPtr {
     /// The linked free slots. Null while the unit is the front: the heap has the list then.
     #[inline]
     pub(crate) fn free(&self) -> &Cell<*mut u8> {
-        // SAFETY: U1; a reference to the word alone.
+        // SAFETY: U1. The reference covers the word alone.
         unsafe { &(*self.as_ptr()).free }
     }
 
     /// The first slot that was never used. Meaningless while the unit is the front.
     pub(crate) fn cursor(&self) -> &Cell<*mut u8> {
-        // SAFETY: U1; a reference to the word alone.
+        // SAFETY: U1. The reference covers the word alone.
         unsafe { &(*self.as_ptr()).cursor }
     }
 
@@ -121,25 +121,25 @@ impl UnitPtr {
     /// front.
     #[inline]
     pub(crate) fn until(&self) -> &OwnerUsize {
-        // SAFETY: U1; a reference to the word alone.
+        // SAFETY: U1. The reference covers the word alone.
         unsafe { &(*self.as_ptr()).until }
     }
 
     /// The number of live slots beyond `until`. It is not zero in full units only.
     pub(crate) fn slack(&self) -> &OwnerUsize {
-        // SAFETY: U1; a reference to the word alone.
+        // SAFETY: U1. The reference covers the word alone.
         unsafe { &(*self.as_ptr()).slack }
     }
 
     /// The next unit on the owner's list that this unit is on: full units, queue, or empties.
     pub(crate) fn after(&self) -> &Cell<*mut Unit> {
-        // SAFETY: U1; a reference to the word alone.
+        // SAFETY: U1. The reference covers the word alone.
         unsafe { &(*self.as_ptr()).after }
     }
 
     /// The unit before this one on the list of full units or in the queue.
     pub(crate) fn before(&self) -> &Cell<*mut Unit> {
-        // SAFETY: U1; a reference to the word alone.
+        // SAFETY: U1. The reference covers the word alone.
         unsafe { &(*self.as_ptr()).before }
     }
 
@@ -150,7 +150,7 @@ impl UnitPtr {
 
     #[inline]
     fn owner_word(&self) -> &OwnerPtr<()> {
-        // SAFETY: U1; a reference to the word alone.
+        // SAFETY: U1. The reference covers the word alone.
         unsafe { &(*self.as_ptr()).remote.owner }
     }
 
@@ -186,7 +186,7 @@ impl UnitPtr {
     }
 
     fn state_word(&self) -> &OwnerUsize {
-        // SAFETY: U1; a reference to the word alone.
+        // SAFETY: U1. The reference covers the word alone.
         unsafe { &(*self.as_ptr()).state }
     }
 

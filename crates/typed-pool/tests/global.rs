@@ -1,8 +1,8 @@
 //! `PooledAllocator` as the global allocator of this program: everywhere that Rust code allocates.
 //!
-//! Miri does not run it. The compiler takes each block of a global allocator for a new object. Miri
-//! knows that of its own allocator alone, and reports a slot that is reused while a function runs
-//! to which its last block was passed as a `Box`.
+//! Miri does not run it. The compiler treats each block of a global allocator as a new object, but
+//! Miri does so for its own allocator only. So Miri reports the reuse of a slot while a function
+//! still runs that got the slot's last block as a `Box`.
 #![cfg(all(feature = "std", target_has_atomic = "64", not(miri)))]
 
 extern crate alloc;
@@ -170,7 +170,7 @@ fn layouts_beyond_all_memory_are_refused_and_later_ones_served() {
     assert!(vec.iter().all(|byte| *byte == 1) && blocks_are_right(2));
 }
 
-/// The sizes around which the allocator changes what it does.
+/// The sizes at which the allocator changes from one path to another.
 const BORDERS: &[usize] =
     &[1, 8, 64, 80, 512, 1_024, 1_280, 4_096, 20_480, 28_672, 32_768, 65_536, 262_144, 1_048_576, 2_097_152];
 

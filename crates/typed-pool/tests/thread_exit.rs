@@ -1,5 +1,5 @@
-//! Destructors of thread-locals drop and make values, whether they were registered before or after
-//! the pools' first use.
+//! Destructors of thread-locals drop and make values. They may be registered before or after the
+//! pools' first use.
 #![cfg(feature = "std")]
 
 extern crate alloc;

@@ -1,5 +1,5 @@
-//! The picture of the first page. Each workload of the recorded run is a dot, in one lane for ours,
-//! one for the best general allocator and one for the crate that programs come from.
+//! The picture of the first page. Each workload of the recorded run is a dot. One lane is for ours,
+//! one for the best general allocator, and one for the crate that ours replaces.
 //!
 //! The picture has other colours on a dark page. It is narrow, so that its text can be read on a
 //! phone.

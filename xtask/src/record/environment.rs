@@ -1,5 +1,5 @@
-//! The environment of the recorded program: that of the user's shell, without what cargo and rustup
-//! add for xtask.
+//! Restores the environment of the user's shell for the recorded program: removes the variables
+//! that cargo and rustup add for xtask.
 //!
 //! A program that sees `RUSTUP_TOOLCHAIN` or a library path of the toolchain may choose another
 //! compiler or load other libraries than it would without the recorder.
@@ -15,8 +15,8 @@ use std::path::Path;
 /// Variables by name.
 type Variables = BTreeMap<OsString, OsString>;
 
-/// Variables that `cargo run` sets for the program that it runs, beside those that begin with
-/// `CARGO_PKG_`.
+/// Variables that `cargo run` sets for the program that it runs, in addition to those that begin
+/// with `CARGO_PKG_`.
 const CARGO: [&str; 8] = [
     "CARGO",
     "CARGO_BIN_NAME",
@@ -31,18 +31,18 @@ const CARGO: [&str; 8] = [
 /// Variables that rustup sets for each tool that it starts.
 const RUSTUP: [&str; 2] = ["RUSTUP_TOOLCHAIN_SOURCE", "RUST_RECURSION_COUNT"];
 
-/// Directories that rustup names in a variable even where the user did not, and where they are
-/// below the home directory.
+/// Variables that rustup sets even if the user did not, and the default directories below the home
+/// directory that they name.
 const HOMES: [(&str, &str); 2] = [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")];
 
-/// The variables of the user's shell, as far as they can be told. `target` is cargo's output
-/// directory.
+/// Returns the variables of the user's shell, as far as they can be determined. `target` is cargo's
+/// output directory.
 pub(super) fn of_the_user(target: &Path) -> Variables {
     restored(env::vars_os().collect(), &of_the_parent(), target)
 }
 
-/// The variables that the parent of this process was started with. Cargo replaces itself by xtask,
-/// so the parent is the shell.
+/// Returns the initial variables of the parent process. Cargo replaces itself by xtask, so the
+/// parent is the shell.
 fn of_the_parent() -> Variables {
     let bytes = fs::read(format!("/proc/{}/environ", parent_id())).unwrap_or_default();
     let pairs = bytes.split(|byte| *byte == 0).filter_map(|pair| {
@@ -67,12 +67,12 @@ fn restored(mut ours: Variables, parent: &Variables, target: &Path) -> Variables
         }
     }
     ours.retain(|name, _| !name.as_bytes().starts_with(b"CARGO_PKG_"));
-    // Rustup says where it found the toolchain: in a variable of the user's, or elsewhere.
+    // Rustup states the source of the toolchain: `env` is a variable that the user set.
     let source = ours.remove(OsStr::new("RUSTUP_TOOLCHAIN_SOURCE"));
     if source.is_none_or(|source| source != "env") {
         ours.remove(OsStr::new("RUSTUP_TOOLCHAIN"));
     }
-    // A place other than the default can only be the user's choice.
+    // A directory other than the default is the user's choice.
     let user_home = ours.get(OsStr::new("HOME")).cloned().unwrap_or_default();
     for (name, below) in HOMES {
         if ours
@@ -85,8 +85,8 @@ fn restored(mut ours: Variables, parent: &Variables, target: &Path) -> Variables
     ours
 }
 
-/// Removes the directory of cargo's programs, which rustup adds in front where it is not there, if
-/// the shell has the rest alone.
+/// Removes the directory of cargo's programs from the front of `PATH` if the shell's `PATH` is the
+/// rest. Rustup adds that directory.
 fn restore_path(ours: &mut Variables, parent: &Variables, cargo_home: Option<&OsStr>) {
     let (Some(path), Some(cargo_home)) = (ours.get(OsStr::new("PATH")), cargo_home) else { return };
     let mut entries = env::split_paths(path);
@@ -99,7 +99,7 @@ fn restore_path(ours: &mut Variables, parent: &Variables, cargo_home: Option<&Os
     }
 }
 
-/// Removes the directories that cargo and rustup put in front of the library path.
+/// Removes the directories that cargo and rustup add to the front of the library path.
 fn restore_libraries(ours: &mut Variables, target: &Path, rustup_home: Option<&OsStr>) {
     const NAME: &str = "LD_LIBRARY_PATH";
     let Some(path) = ours.get(OsStr::new(NAME)) else { return };
@@ -155,7 +155,7 @@ mod tests {
         ]));
         let parent = variables(&user);
         assert_eq!(restored(ours.clone(), &parent, Path::new("/t")), parent);
-        // A shell that has cargo's directory, or that does not tell, keeps it.
+        // The directory remains if the shell has it too, or if the shell's variables are unknown.
         let kept = restored(ours, &Variables::new(), Path::new("/t"));
         assert_eq!(kept[OsStr::new("PATH")], "/u/.cargo/bin:/usr/bin:/bin");
     }

@@ -1,4 +1,5 @@
-//! The recording: a place for it, the program with the recorder preloaded, and what came of it.
+//! Records a program: takes a place for the traces, runs the program with the recorder preloaded,
+//! and describes the result.
 
 use core::fmt::Write as _;
 use std::ffi::{OsStr, OsString};
@@ -19,13 +20,14 @@ use crate::workspace::Workspace;
 /// The package of the recorder.
 const RECORDER: &str = "ephemera-recorder";
 
-/// Processes that are listed beside the largest.
+/// The number of processes that the summary lists besides the largest.
 const LISTED: usize = 8;
 
-/// Fewer calls than these are no picture of a program that brings an allocator.
+/// With fewer recorded calls than this, the program may use an allocator of its own. The summary
+/// then names it.
 const FEW: u64 = 10_000;
 
-/// Exit statuses of the tool itself, as those of `env` and `nice`.
+/// The exit statuses of the tool's own failures, which are those of `env` and `nice`.
 const FAILED: u8 = 125;
 const NOT_RUNNABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
@@ -37,7 +39,7 @@ struct RecordedProcess {
     bytes: u64,
     pid: u32,
     command: String,
-    /// Whether it made a call that was recorded.
+    /// Whether its trace has at least one call.
     called: bool,
     /// Whether its executable has a `malloc` in front of the recorder's.
     bypassed: bool,
@@ -48,8 +50,8 @@ pub(super) fn main(ws: &Workspace, options: &RecordOptions) -> ExitCode {
     let mut status = FAILED;
     if let Err(error) = record(ws, options, &mut status) {
         eprintln!("error: {error:#}");
-        // A program that failed says more than we do; one that did well does not hide that nothing
-        // was kept.
+        // A failed program keeps its own exit status. After a successful one, the status reports
+        // that no trace was kept.
         status = if status == 0 { FAILED } else { status };
     }
     ExitCode::from(status)
@@ -97,7 +99,7 @@ fn record(ws: &Workspace, options: &RecordOptions, status: &mut u8) -> Result<()
         );
     }
     let said = describe(&place, &largest, &processes, file.as_deref())?;
-    // Nobody to read it is no failure of the recording.
+    // A closed standard output does not make the recording fail.
     let _ = io::stdout().write_all(said.as_bytes());
     Ok(())
 }
@@ -105,7 +107,7 @@ fn record(ws: &Workspace, options: &RecordOptions, status: &mut u8) -> Result<()
 /// Builds the recorder and returns its path.
 fn library(ws: &Workspace) -> Result<PathBuf> {
     ws.package(RECORDER)?;
-    // A directory of its own: other builds make the library without the feature.
+    // The build has its own directory, because other builds create the library without the feature.
     let dir = ws.target_dir("recorder");
     nameable(&dir)?;
     let build = ws
@@ -117,7 +119,7 @@ fn library(ws: &Workspace) -> Result<PathBuf> {
     Ok(dir.join("release").join("libephemera_recorder.so"))
 }
 
-/// An error where the loader would take a path for several.
+/// Returns an error if the loader would split the path into several.
 fn nameable(dir: &Path) -> Result<()> {
     let separates = |byte: &u8| byte.is_ascii_whitespace() || *byte == b':';
     if dir.as_os_str().as_encoded_bytes().iter().any(separates) {
@@ -130,7 +132,8 @@ fn nameable(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The recorder, and what the user preloads already.
+/// Returns the value of `LD_PRELOAD`: the recorder, then the libraries that the user already
+/// preloads.
 fn preloads(library: &Path, had: Option<&OsString>) -> OsString {
     let mut all = library.as_os_str().to_owned();
     if let Some(had) = had.filter(|had| !had.is_empty()) {
@@ -140,12 +143,12 @@ fn preloads(library: &Path, had: Option<&OsString>) -> OsString {
     all
 }
 
-/// The traces in a directory, the largest first.
+/// Returns the traces in a directory, the largest first.
 fn recorded(dir: &Path) -> Result<Vec<RecordedProcess>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();
-        // A process that was killed at its very start left no head.
+        // A process that was killed before it wrote the head left no readable trace.
         let Ok(trace) = Trace::open(&path) else { continue };
         found.push(RecordedProcess {
             path,
@@ -172,7 +175,7 @@ fn no_trace(name: &OsStr, file: Option<&Path>, limit: u64) -> String {
     }
 }
 
-/// Describes the recording: the largest process, the others, and what cut it short.
+/// Describes the recording: the largest process, the others, and the reason if a trace ended early.
 fn describe(
     place: &TracePlace,
     largest: &RecordedProcess,
@@ -221,7 +224,7 @@ fn describe(
     Ok(out)
 }
 
-/// Lists the processes beside the largest that made a call, and counts the others.
+/// Lists the other processes that made a call, and counts the remaining ones.
 fn list(out: &mut String, parts: &Path, others: &[RecordedProcess]) {
     let (calling, idle): (Vec<_>, Vec<_>) = others.iter().partition(|other| other.called);
     if !calling.is_empty() {

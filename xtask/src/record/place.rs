@@ -1,7 +1,7 @@
-//! Where a recording goes: TRACE, and the directory TRACE.processes beside it, which one recording
-//! holds at a time.
+//! Manages the place of a recording: TRACE, and the directory TRACE.processes next to it. One
+//! recording holds the place at a time.
 //!
-//! Earlier traces at that place make room. Nothing else is ever removed or replaced.
+//! A recording removes or replaces earlier traces at its place, and nothing else.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, TryLockError};
@@ -11,22 +11,22 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Error, Result, anyhow, bail};
 use ephemera_recorder::{LONGEST_PATH, format};
 
-/// Bytes of the smallest trace: its head and one chunk.
+/// The size of the smallest trace in bytes: its head and one chunk.
 const LEAST: usize = format::HEAD + format::CHUNK;
 
-/// A recording's place, held until it is dropped.
+/// The place of a recording. Dropping it releases the lock on the place.
 #[derive(Debug)]
 pub(super) struct TracePlace {
-    /// Where the largest trace goes in the end.
+    /// The path that the largest trace gets at the end.
     pub(super) out: PathBuf,
-    /// The directory of all traces until then.
+    /// The directory that all traces are written to.
     pub(super) parts: PathBuf,
-    /// The directory, locked.
+    /// The lock on the directory.
     _held: File,
 }
 
 impl TracePlace {
-    /// Holds the place of `out`, and removes the traces of an earlier recording from its directory.
+    /// Locks the place of `out`, and removes the traces of an earlier recording from its directory.
     pub(super) fn take(out: PathBuf) -> Result<Self> {
         replaceable(&out)?;
         let parts = beside(&out, ".processes");
@@ -63,8 +63,8 @@ impl TracePlace {
         Ok(Self { out, parts, _held: held })
     }
 
-    /// Gives a trace of the directory its final name. If its process still runs, the trace keeps
-    /// the other name too, by which the process extends it.
+    /// Gives a trace of the directory its final name. If its process still runs, the trace also
+    /// keeps its first name, because the process extends the file by that name.
     pub(super) fn keep(&self, trace: &Path, still_runs: bool) -> Result<()> {
         let kept = || {
             replaceable(&self.out)?;
@@ -79,10 +79,10 @@ impl TracePlace {
     }
 }
 
-/// What a user can do about a place that cannot be used.
+/// The advice for a place that cannot be used.
 const CHOOSE: &str = "Choose a place that you may write to with --out";
 
-/// An error where something else than a trace stands at `out`.
+/// Returns an error if the file at `out` exists and is no trace.
 fn replaceable(out: &Path) -> Result<()> {
     let Ok(data) = fs::symlink_metadata(out) else { return Ok(()) };
     if data.is_dir() {
@@ -96,14 +96,14 @@ fn replaceable(out: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The files of a directory, all of which an earlier recording left there; an error that names one
-/// that it did not.
+/// Returns the traces that an earlier recording left in a directory. Returns an error that names
+/// the first other file, if there is one.
 fn earlier(parts: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(parts).with_context(|| format!("cannot read {}", parts.display()))? {
         let entry = entry?;
         let path = entry.path();
-        // The figures of a replay stay: each names the trace that it is about.
+        // Files with the figures of a replay remain, since each names its trace.
         if entry.file_name().to_string_lossy().ends_with(".replay.json") {
             continue;
         }
@@ -119,8 +119,8 @@ fn earlier(parts: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Whether a file is a trace, or one that its process was killed before it wrote the head: zeros
-/// under the name of a trace.
+/// Returns whether a recording left the file: it is a trace, or its process was killed before it
+/// wrote the head. Such a file has zeros and the name of a trace.
 fn is_ours(path: &Path, name: &OsStr) -> bool {
     let Ok(head) = begins(path) else { return false };
     let named = || {
@@ -132,7 +132,7 @@ fn is_ours(path: &Path, name: &OsStr) -> bool {
     is_magic(&head) || head.len() <= LEAST && head.iter().all(|byte| *byte == 0) && named()
 }
 
-/// The beginning of a file, up to a byte more than the smallest trace has.
+/// Returns the beginning of a file: at most one byte more than the smallest trace has.
 fn begins(path: &Path) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
     File::open(path)?.take(LEAST as u64 + 1).read_to_end(&mut head)?;
@@ -143,8 +143,8 @@ fn is_magic(head: &[u8]) -> bool {
     head.starts_with(&format::MAGIC)
 }
 
-/// Writes as much as the smallest trace has, and removes it: the recorder has nobody to tell that
-/// it cannot.
+/// Writes a file as large as the smallest trace and removes it, because the recorder itself cannot
+/// report that it fails to write.
 fn try_writing(parts: &Path) -> Result<()> {
     if let Some(most) = most_bytes_of_a_file().filter(|most| *most < LEAST as u64) {
         bail!(
@@ -153,7 +153,7 @@ fn try_writing(parts: &Path) -> Result<()> {
     }
     let path = parts.join("p.0");
     let written = File::create_new(&path).and_then(|mut file| file.write_all(&[0; LEAST]));
-    // An attempt that failed may have left a part.
+    // A failed attempt may leave a part of the file.
     let removed = fs::remove_file(&path);
     if let Err(error) = written.and(removed) {
         bail!("cannot write to {}: {error}. {CHOOSE}", parts.display());
@@ -161,14 +161,14 @@ fn try_writing(parts: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The limit on the size of files that programs started here inherit, if there is one.
+/// Returns the limit on the size of files, which child processes inherit. `None` without a limit.
 fn most_bytes_of_a_file() -> Option<u64> {
     let limits = fs::read_to_string("/proc/self/limits").ok()?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max file size"))?;
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// `path` with something behind its name.
+/// Returns `path` with `suffix` after its name.
 fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);

@@ -1,5 +1,5 @@
-//! What the file of a program says about recording it: whether a library can be preloaded, and
-//! which allocator it brings.
+//! Inspects the file of a program: whether a library can be preloaded into it, and which allocator
+//! it contains.
 
 use std::env;
 use std::ffi::OsStr;
@@ -9,10 +9,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Bytes of the largest file that is searched for an allocator.
+/// The size in bytes of the largest file that is searched for an allocator.
 const SEARCHED: u64 = 512 << 20;
 
-/// Bytes at the start of a file that hold an ELF head and its program headers.
+/// The bytes at the start of a file that have the ELF header and the program headers.
 const HEADS: u64 = 64 << 10;
 
 /// Texts that only a program with the allocator of that name contains, even if its symbols were
@@ -34,7 +34,7 @@ pub(super) fn find(name: &OsStr, path: Option<&OsStr>) -> Option<PathBuf> {
     })
 }
 
-/// Why a library cannot be preloaded into a program, if its file tells.
+/// Returns why a library cannot be preloaded into a program. `None` if the file shows no reason.
 pub(super) fn obstacle(file: &Path) -> Option<&'static str> {
     let mut head = Vec::new();
     File::open(file).ok()?.take(HEADS).read_to_end(&mut head).ok()?;
@@ -42,7 +42,7 @@ pub(super) fn obstacle(file: &Path) -> Option<&'static str> {
         let line = script.split(|byte| *byte == b'\n').next()?;
         let interpreter = line.split(|byte| byte.is_ascii_whitespace()).find(|word| !word.is_empty())?;
         let interpreter = Path::new(OsStr::from_bytes(interpreter));
-        // A script that names a script is rare, and could go on without end.
+        // The search follows one interpreter only, since a chain of scripts could be circular.
         return binary(&fs::read(interpreter).ok()?);
     }
     if fs::metadata(file).is_ok_and(|data| data.permissions().mode() & 0o6000 != 0) {
@@ -53,7 +53,7 @@ pub(super) fn obstacle(file: &Path) -> Option<&'static str> {
     binary(&head)
 }
 
-/// As [`obstacle`], of an ELF file.
+/// As [`obstacle`], for an ELF file.
 fn binary(head: &[u8]) -> Option<&'static str> {
     /// A program header that names the dynamic loader.
     const INTERPRETER: u64 = 3;
@@ -79,7 +79,7 @@ fn binary(head: &[u8]) -> Option<&'static str> {
     Some("it is linked statically, so no library can be preloaded")
 }
 
-/// The allocators that a program contains, as far as its file tells.
+/// Returns the allocators that the text of a program's file reveals.
 pub(super) fn brings(file: &Path) -> Vec<&'static str> {
     if fs::metadata(file).is_ok_and(|data| data.len() > SEARCHED) {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Runs the program, and outlives the signals that end it.
+//! Runs the program, and survives the signals that end it.
 //!
 //! A terminal sends Ctrl-C to the tool and to the program alike. The tool catches the signal and
 //! waits, so that it can keep the trace when the program has ended. A signal from another process
@@ -21,8 +21,8 @@ static PROGRAM: AtomicI32 = AtomicI32::new(0);
 /// A signal that arrived before the program was started; 0 for none.
 static EARLY: AtomicI32 = AtomicI32::new(0);
 
-/// Passes a signal of another process on. The kernel sends the signals of the terminal to the
-/// program as well.
+/// Passes on a signal from another process. A terminal's signal reaches the program from the
+/// kernel.
 extern "C" fn caught(signal: c_int, info: *mut libc::siginfo_t, _context: *mut c_void) {
     // SAFETY: a handler with SA_SIGINFO receives a valid structure.
     let sender = unsafe { (*info).si_code };
@@ -42,12 +42,11 @@ fn send(program: c_int, signal: c_int) {
     unsafe { libc::kill(program, signal) };
 }
 
-/// The handlers that were there before ours; dropping it restores them.
+/// The previous signal handlers. Dropping this value restores them.
 struct Handlers(Vec<(c_int, libc::sigaction)>);
 
 impl Handlers {
-    /// Catches the signals, except those that are ignored: the program inherits that it ignores
-    /// them too.
+    /// Catches the signals, except those that are ignored. The program inherits the ignored ones.
     fn install() -> Self {
         let mut before = Vec::new();
         for signal in CAUGHT {
@@ -74,13 +73,13 @@ impl Drop for Handlers {
     }
 }
 
-/// Sets what a signal does, unless `new` is null; returns what it did before.
+/// Sets the handler of a signal, unless `new` is null. Returns the previous handler.
 fn action(signal: c_int, new: *const libc::sigaction) -> libc::sigaction {
     let mut old = MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: `new` is null or a whole structure whose handler calls nothing but `kill`, and the
     // place is valid.
     unsafe { libc::sigaction(signal, new, old.as_mut_ptr()) };
-    // SAFETY: zeros are a valid structure, and so is what the kernel wrote over them.
+    // SAFETY: zeros are a valid structure, and the kernel replaced them by a valid one.
     unsafe { old.assume_init() }
 }
 
@@ -94,7 +93,7 @@ pub(super) fn run(command: &mut Command) -> io::Result<ExitStatus> {
         0 => {}
         signal => send(pid, signal),
     }
-    // The process stays a zombie here, so that its number names it for as long as a handler may use
+    // The process remains a zombie here, so its number is not reused while a handler may send to
     // it.
     let waited = wait_unreaped(child.id());
     PROGRAM.store(0, Relaxed);
@@ -119,8 +118,8 @@ fn wait_unreaped(pid: u32) -> io::Result<()> {
     }
 }
 
-/// The exit status that a shell reports for a program: 128 and the number of the signal that ended
-/// it.
+/// Returns the exit status as a shell reports it. For a signal, this is 128 plus the number of the
+/// signal.
 pub(super) fn code(status: ExitStatus) -> u8 {
     let signal = status.signal().map(|signal| 128 + signal);
     status.code().or(signal).and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)

@@ -127,7 +127,7 @@ fn thin(from: &Path, out: &Path, what: &str) -> Result<(), Box<dyn Error>> {
 /// A trace that is rewritten.
 struct Thinned {
     writer: Writer,
-    /// The address of each block, by its number in the book.
+    /// The address of each block, indexed by its number in the book.
     numbers: Vec<u64>,
     free: Vec<u64>,
     made: u64,

@@ -61,11 +61,11 @@ struct OldRow {
 /// The reason why a file cannot be a baseline.
 #[derive(Debug)]
 pub enum BaselineRefusal {
-    /// It cannot be read.
+    /// The file cannot be read.
     Unread(PathBuf, io::Error),
-    /// It is no summary.
+    /// The file is no summary.
     NoSummary(PathBuf, serde_json::Error),
-    /// It has another format, named if the file names it.
+    /// The file has another format. The number is the version that it states, if any.
     Format(PathBuf, Option<u64>),
 }
 
@@ -286,7 +286,7 @@ impl Comparison {
         grid
     }
 
-    /// Returns the summary in a line.
+    /// Returns the summary as one line of text.
     pub(super) fn title(&self) -> String {
         let count = |word| self.changes.iter().filter(|change| change.verdict == word).count();
         let (faster, slower) = (count(Verdict::Faster), count(Verdict::Slower));

@@ -67,7 +67,7 @@ pub struct ReportTable {
     /// contains 1, and its ratio is within a tenth of 1. A wide interval alone makes no table
     /// trustworthy.
     pub trusted: bool,
-    /// The share of rounds in which something else ran.
+    /// The share of contaminated rounds.
     pub contaminated: f64,
     /// The contenders in the order of the registry.
     pub rows: Vec<ReportRow>,

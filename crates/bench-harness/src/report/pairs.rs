@@ -43,7 +43,7 @@ impl<'a> Rounds<'a> {
         Self { processes, void, seed }
     }
 
-    /// Returns the share of rounds in which something else ran.
+    /// Returns the share of contaminated rounds.
     #[must_use]
     pub fn contaminated(&self) -> f64 {
         let all = || self.processes.iter().flatten();

@@ -74,7 +74,7 @@ fn cells(row: &ReportRow, reference: bool) -> Vec<String> {
         _ => dash(row.verdict, |verdict| verdict.word().to_owned()),
     };
     let mark = if row.peak_exact { "*" } else { "" };
-    // With few live blocks, a multiple only shows that a library has a size.
+    // With few live blocks, a multiple would mostly show the fixed size of the library.
     let live = row.peak.zip(row.peak_live.filter(|&live| live >= SHARE_FROM));
     vec![
         name,
@@ -96,7 +96,7 @@ pub(super) fn grid(table: &ReportTable) -> Vec<Vec<String>> {
     core::iter::once(head).chain(rows).collect()
 }
 
-/// Adds the latencies of a table that has some, below a line that states the load.
+/// Adds the latencies of a table, if it has any, below a line that states the load.
 pub(super) fn latencies(table: &ReportTable) -> Option<(String, Vec<Vec<String>>)> {
     let measured = || table.rows.iter().filter_map(|row| Some((row.name, row.latencies.as_ref()?)));
     let (_, first) = measured().next()?;
@@ -174,7 +174,7 @@ pub(super) fn bar_grid(report: &BenchReport) -> Vec<Vec<String>> {
     grid
 }
 
-/// Returns what this system tells a process about its neighbours.
+/// Returns how the process is pinned, and which kinds of interference this system counts.
 fn isolation() -> String {
     let pinned = os::cpus()
         .last()

@@ -23,7 +23,7 @@ use crate::{backing, os, tally};
 
 /// Samples of each contender before the first round. One is enough if samples are long.
 const WARM_UP: i32 = 3;
-/// The least number of rounds of a process, also if they exceed its budget.
+/// The least number of rounds of a process, even if they exceed its budget.
 const FEWEST: i32 = 5;
 /// The share of contaminated rounds above which a child runs half as many again.
 const TOO_MANY: f64 = 0.2;
@@ -105,10 +105,10 @@ fn document(spec: &WorkloadSpec, job: &Job) -> Document {
     }
 }
 
-/// A note that names the contender whose turn it is. The parent reads it if this process dies.
+/// The file that names the contender of the current turn. The parent reads it if this process dies.
 struct TurnNote {
     note: File,
-    /// The contender at whose turn the process aborts.
+    /// The contender in whose turn the process aborts, for tests.
     fault: Option<String>,
 }
 
@@ -245,8 +245,8 @@ impl Child<'_> {
     }
 
     fn sample(&self, index: usize, cell: &mut dyn Cell, units: u64, round: i32) -> TimedSample {
-        // If there are more threads than processors, they interrupt one another. That is the
-        // workload.
+        // With more threads than processors, the threads interrupt each other. The workload
+        // measures that, so only the interruptions of this thread count.
         let who = if self.spec.is_of_two() { os::Who::Process } else { os::Who::Thread };
         let before = os::usage(who);
         let start = Instant::now();

@@ -181,8 +181,8 @@ fn running(outcome: &WorkloadOutcome) -> Vec<String> {
     outcome.states.iter().filter(|(_, state)| state.ran()).map(|(key, _)| key.clone()).collect()
 }
 
-/// Returns a number that no seed decides. Two runs with one seed do the same operations, but do not
-/// share the luck of their memory's layout.
+/// Returns a number that differs in each run and does not depend on the seed. Two runs with one
+/// seed do the same operations, but in differently placed memory.
 fn chance() -> u64 {
     RandomState::new().hash_one(env::args_os().len())
 }
@@ -259,8 +259,8 @@ fn absorb(outcome: &mut WorkloadOutcome, lines: Vec<AnswerLine>) {
 fn child(job: &Job) -> Result<Result<Vec<AnswerLine>, String>, RunError> {
     let _ = fs::remove_file(&job.marker);
     let orders = serde_json::to_string(job).map_err(io::Error::from)?;
-    // The length of the environment moves the stack, and so decides what shares a line or a page.
-    // Each child draws its own.
+    // The length of the environment shifts the stack, and so decides which variables share a line
+    // or a page. Each child draws its own length.
     let padding = stream(job.chance, 7).random_range(0..4096_u64) as usize;
     let mut child = Command::new(env::current_exe()?)
         .arg("--child")
@@ -292,7 +292,7 @@ fn reader(mut pipe: impl Read + Send + 'static) -> mpsc::Receiver<String> {
     thread::spawn(move || {
         let mut bytes = Vec::new();
         if pipe.read_to_end(&mut bytes).is_ok() {
-            // The receiver has given up waiting, so nobody needs the text.
+            // The receiver has timed out, so no code needs the text.
             let _ = send.send(String::from_utf8_lossy(&bytes).into_owned());
         }
     });

@@ -8,7 +8,8 @@ use crate::card::ContenderClass;
 use crate::contenders::Entry;
 use crate::workloads::WorkloadSpec;
 
-/// The time of a child besides its samples: to start, and to set up, check and end one contender.
+/// The time that a child takes besides its samples: its start, and the set-up, the check and the
+/// end of one contender.
 const CHILD: Duration = Duration::from_millis(60);
 
 /// What a run measures, and for how long.
@@ -47,7 +48,7 @@ pub struct RunPlan {
 /// The kind of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StepWork {
-    /// Time all contenders in one process, which the number tells. The first process also checks
+    /// Time all contenders in one process, which has this number. The first process also checks
     /// them.
     Time(u32),
     /// Measure memory.

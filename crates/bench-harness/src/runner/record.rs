@@ -74,8 +74,8 @@ pub struct TimedSample {
     pub ns: f64,
     /// The number of operations.
     pub ops: u64,
-    /// How often another thread interrupted this one, or one of the two. `None` on systems that do
-    /// not tell.
+    /// The interruptions of the measured threads by others. `None` on systems that do not count
+    /// them.
     pub involuntary_switches: Option<u64>,
     /// The page faults that needed no disk.
     pub minor_faults: Option<u64>,
@@ -84,7 +84,7 @@ pub struct TimedSample {
 }
 
 impl TimedSample {
-    /// Returns whether something else ran during the sample.
+    /// Returns whether the sample is contaminated: another process or guest ran during it.
     #[must_use]
     pub fn contaminated(&self) -> bool {
         self.involuntary_switches.unwrap_or(0) > 0 || self.steal.unwrap_or(0) > 0

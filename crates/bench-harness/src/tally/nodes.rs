@@ -4,7 +4,7 @@ use super::{ALLOCS, Counted, FREES, LIVE, Relaxed, born, died};
 use crate::card::Info;
 use crate::nodes::{Node, NodeFamily};
 
-/// Adds allocations that a contender counted which is not written in Rust.
+/// Adds allocations that a contender outside of Rust counted itself.
 #[cfg(ephemera_cpp)]
 pub(crate) fn add_allocations(allocations: u64) {
     ALLOCS.fetch_add(allocations, Relaxed);

@@ -177,7 +177,7 @@ mod tests {
                 scope.spawn(move || {
                     for round in 0..20 {
                         if thread == round % THREADS {
-                            // This thread is the last to come. The others must wait for it.
+                            // This thread reaches the meeting last. The others must wait for it.
                             std::thread::sleep(core::time::Duration::from_millis(1));
                         }
                         came.fetch_add(1, Ordering::Relaxed);

@@ -29,7 +29,7 @@ thread_local! {
     static LITTERED: RefCell<Vec<TypeId>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The most that a workload holds: layouts, and the number of blocks of each.
+/// The peak contents of a workload: layouts, and the number of blocks of each.
 pub(super) type Histogram = Vec<(Layout, u64)>;
 
 /// Returns the histogram of buffers of these lengths. No length is zero.

@@ -18,7 +18,7 @@ pub enum SizeSpread {
     Fixed(u16),
     /// Uniform from the first to the second.
     Uniform(u16, u16),
-    /// Falling with the square of the size, from the first to the second.
+    /// The density of sizes falls with the square of the size, from the first size to the second.
     InverseSquare(u16, u16),
 }
 
@@ -41,7 +41,7 @@ struct LiveItem<I> {
     tag: u32,
 }
 
-/// The live items, and the tables that say which one is replaced by what.
+/// The live items, and the tables of the replaced places and the new sizes.
 #[derive(Debug)]
 pub(super) struct Slots<I> {
     /// Every slot has a value, except during a call of [`replace`]. A panic in that call drops no

@@ -10,7 +10,7 @@ pub(super) trait Stock {
     /// Whether items differ in size. If not, a workload reads no table of sizes.
     const SIZED: bool;
 
-    /// What a workload keeps of an item: a pointer, a handle or a buffer.
+    /// The value that a workload keeps for an item: a pointer, a handle or a buffer.
     type Item: 'static;
 
     /// Takes an item from the contender and writes `tag` into it.

@@ -35,7 +35,7 @@ struct Stragglers<I> {
     late: VecDeque<LateItem<I>>,
     /// The next item of the window that will be late.
     next_late: usize,
-    /// One item of this number is late; 0 means none.
+    /// One item in this number is late; 0 means none.
     one_in: usize,
     next: usize,
 }

@@ -1,4 +1,4 @@
-//! Runs Chromium without a window. It reports what Chromium complains of, and measures a page.
+//! Runs Chromium without a window. It reports Chromium's complaints, and measures a page.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;

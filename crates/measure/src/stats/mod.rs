@@ -52,7 +52,7 @@ impl Verdict {
     }
 }
 
-/// The smallest difference that counts, whatever the interval is.
+/// The smallest difference that counts, even if the interval is narrower.
 const SMALLEST: f64 = 0.01;
 
 /// Returns `Faster` or `Slower` if three conditions hold: the 99 % interval excludes 1, the ratio

@@ -29,10 +29,10 @@ impl<U: ForeignHeader> Inbox<U> {
         // SAFETY: the slots that are freed here are not booked or counted yet, so the unit is live
         // (F3).
         let foreign = unsafe { U::foreign(unit) };
-        // SAFETY: as above; a reference to the witness alone.
+        // SAFETY: as above. The reference covers the witness alone.
         let witness = unsafe { &(*foreign.as_ptr()).witness };
         witness.touch();
-        // SAFETY: as above; a reference to the atomic alone.
+        // SAFETY: as above. The reference covers the atomic alone.
         let word = unsafe { &(*foreign.as_ptr()).word };
         // ORDERING: `GIVE`. Pairs with `Taken::next`.
         let old = word.fetch_or(bits, GIVE);
@@ -42,7 +42,7 @@ impl<U: ForeignHeader> Inbox<U> {
     }
 
     /// The second half of [`Inbox::give_back_until_closed`]. Returns the slots that the caller must
-    /// count: zero unless the inbox was closed. They keep the unit alive until they are counted.
+    /// count: zero unless the inbox was closed. They keep the unit live until they are counted.
     ///
     /// # Safety
     /// This thread set `bits` in the word of `unit`, whose inbox this is, and found `old` there.
@@ -50,15 +50,14 @@ impl<U: ForeignHeader> Inbox<U> {
         if old != 0 {
             return bits;
         }
-        // SAFETY: the unit is alive: what was given back is not booked or counted yet (F3).
+        // SAFETY: the unit is live, because the freed slots are not booked or counted yet (F3).
         let foreign = unsafe { U::foreign(unit) };
-        // SAFETY: this thread found zero, so it pushes (F1), and F3 keeps the unit alive until it
-        // did.
+        // SAFETY: this thread found zero, so it pushes (F1), and F3 keeps the unit live until then.
         if unsafe { self.push(unit, foreign) } || cfg!(ephemera_weaken = "closed_push_counts_nothing") {
             return 0;
         }
-        // SAFETY: the slots in the word keep the unit alive until they are counted; a reference to
-        // the atomic alone.
+        // SAFETY: the slots in the word keep the unit live until they are counted. The reference
+        // covers the atomic alone.
         let word = unsafe { &(*foreign.as_ptr()).word };
         // ORDERING: `BOOK`. Pairs with `Inbox::give_back_until_closed`.
         word.swap(CLOSED, BOOK)
@@ -96,7 +95,7 @@ mod tests {
         let (first, second) = (Page(Foreign::new()), Page(Foreign::new()));
         let inbox = Inbox::<Page>::new();
         let give = |page: &Page, bits| {
-            // SAFETY: the pages live as long as the test, and each bit is given back once.
+            // SAFETY: the pages live as long as the test, and each bit is freed once.
             let old = unsafe { Inbox::give_back_until_closed(NonNull::from(page), bits) };
             // SAFETY: what the line above found.
             old.map_or(0, |old| unsafe { inbox.push_or_count(NonNull::from(page), bits, old) })

@@ -21,7 +21,7 @@ std::thread_local! {
     static WHILE_REGISTERING: Cell<Option<fn()>> = const { Cell::new(None) };
 }
 
-/// Stands for what the C library does to register an exit hook.
+/// Stands in for the C library's registration of an exit hook.
 pub(super) fn while_registering() {
     if let Ok(Some(allocate)) = WHILE_REGISTERING.try_with(Cell::get) {
         allocate();

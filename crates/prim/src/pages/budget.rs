@@ -12,21 +12,21 @@ static CACHED: AtomicUsize = AtomicUsize::new(0);
 static MAPPED: AtomicUsize = AtomicUsize::new(0);
 /// The least bound on `CACHED`.
 static LEAST: AtomicUsize = AtomicUsize::new(CACHE);
-/// Bytes by which the cache may exceed its bound, because the process needed pages again that had
-/// left. What decays takes them back.
+/// Bytes by which the cache may exceed its bound, because the process needed purged pages again.
+/// They shrink by the bytes that leave the cache in time.
 static LEARNED: AtomicUsize = AtomicUsize::new(0);
-/// Bytes that left the cache and were not needed again so far.
+/// Bytes that left the cache and that the process did not need again so far.
 static LEFT: AtomicUsize = AtomicUsize::new(0);
 /// Allocations and frees so far.
 static EVENTS: AtomicUsize = AtomicUsize::new(0);
 
-/// The cache may also hold this share of the bytes in use.
+/// The cache may hold the bytes in use divided by this, if that exceeds the least bound.
 const SHARE: usize = 8;
 
 /// `LEARNED` is at most this number of times the least bound.
 const LEARNED_MAX: usize = 4;
 
-/// In one of this number of events, something cached leaves.
+/// One event in this number makes a cached span or mapping leave.
 pub(super) const DECAY: usize = 64;
 
 pub(super) fn allocated(bytes: usize, was_cached: bool) {
@@ -106,13 +106,13 @@ fn bound() -> usize {
     bound.saturating_add(LEARNED.load(Ordering::Relaxed))
 }
 
-/// Returns whether the cache has room for this number of bytes more.
+/// Returns whether the cache has room for this number of further bytes.
 pub(super) fn has_room(bytes: usize) -> bool {
     let sum = CACHED.load(Ordering::Relaxed).saturating_add(bytes);
     sum <= bound() || cfg!(ephemera_weaken = "cache_without_bound")
 }
 
-/// Counts an event, and returns whether it is one after which something cached leaves.
+/// Counts an event. Returns whether a cached span or mapping must leave after it.
 pub(super) fn event() -> bool {
     let events = EVENTS.fetch_add(1, Ordering::Relaxed);
     let is_due = events % DECAY == DECAY - 1 && !cfg!(ephemera_weaken = "cache_never_decays");

@@ -1,11 +1,11 @@
-//! Implements the allocator trait by a heap, where no system call serves.
+//! Implements the allocator trait by the system's heap, on targets without the system calls.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
 #[cfg(not(feature = "std"))]
 use allocator_api2::alloc::Global as Heap;
-/// Not the global allocator, which may be built on this one.
+/// The heap must not be the global allocator, which may be built on this one.
 #[cfg(feature = "std")]
 use allocator_api2::alloc::System as Heap;
 

@@ -16,17 +16,18 @@
 //!
 //! An allocation clears a bit of `free`, and a free sets it. Both are one compare-exchange or one
 //! fetch-or, so no thread waits for another. A fork at any moment leaves every word usable. The
-//! child loses only what other threads were just allocating, freeing or purging.
+//! child loses only the memory that other threads were just allocating, freeing or purging.
 //!
 //! # Memory that leaves
 //!
 //! Freed spans and mappings keep their pages, up to the larger of [`CACHE`] and an eighth of the
 //! bytes in use. The bound rises by the bytes that left and were needed again, up to four times
-//! [`CACHE`], and falls by what leaves as below. A free beyond this bound purges its own span, or
-//! unmaps its own mapping. While more is cached than the bound allows, each free also purges two
-//! more. In addition, every 64th allocation or free purges one cached span or unmaps one cached
-//! mapping. A superblock without a used span is unmapped when less than half of its spans are
-//! cached, except for the last such superblock of its span size. [`purge`] frees all of it at once.
+//! [`CACHE`]. It falls by the bytes that leave in time, as described below. A free beyond this
+//! bound purges its own span, or unmaps its own mapping. While more is cached than the bound
+//! allows, each free also purges two more. In addition, every 64th allocation or free purges one
+//! cached span or unmaps one cached mapping. A superblock without a used span is unmapped when less
+//! than half of its spans are cached, except for the last such superblock of its span size.
+//! [`purge`] frees all of it at once.
 //!
 //! `superblock` has the words of a superblock, `table` the superblocks of one span size, `map`
 //! finds the superblock of an address, `mapping` serves larger blocks, `budget` bounds the cache,
@@ -61,7 +62,8 @@ use core::ptr::NonNull;
 
 use crate::traits::AllocError;
 
-/// The bytes of freed blocks that stay resident, if an eighth of the bytes in use is less: 16 MiB.
+/// The least bound on the bytes of freed blocks that stay resident: 16 MiB. The bound is larger if
+/// an eighth of the bytes in use is.
 pub const CACHE: usize = 16 << 20;
 
 /// Zero-sized allocator over pages of the operating system.
@@ -133,7 +135,8 @@ pub fn set_huge_pages(wanted: bool) {
     let _ = wanted;
 }
 
-/// The bytes that the process has from this module. All are zero where the system's heap serves.
+/// The bytes that the process has from this module. All are zero on targets where the system's heap
+/// serves the blocks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Usage {
@@ -158,8 +161,8 @@ pub fn usage() -> Usage {
 }
 
 /// Makes the operating system refuse one of the next calls, in tests: 1 stands for the next one, 0
-/// for none, and `usize::MAX` for all. Returns what was left of the last such request: 0 if that
-/// call was made.
+/// for none, and `usize::MAX` for all. Returns the remaining number of the last such request: 0 if
+/// that call was made.
 #[doc(hidden)]
 pub fn refuse_call(number: usize) -> usize {
     #[cfg(ephemera_pages)]

@@ -1,4 +1,5 @@
-//! Allocates and frees blocks: the choice between a span and a mapping, and what leaves the cache.
+//! Allocates and frees blocks: chooses between a span and a mapping, and decides which memory
+//! leaves the cache.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -29,7 +30,7 @@ const fn order_of(layout: Layout) -> Option<usize> {
 
 /// Allocates a block, and returns it and whether all of its bytes are zero.
 ///
-/// If the operating system refuses, what is cached is unmapped, and the request is repeated.
+/// If the operating system refuses, the function unmaps everything cached and repeats the request.
 pub(super) fn allocate(layout: Layout, zeroed: bool) -> Option<(NonNull<u8>, bool)> {
     let block = allocate_once(layout, zeroed).or_else(|| {
         purge();
@@ -97,10 +98,10 @@ unsafe fn free_span(span: Span) {
     span.give(!purged);
 }
 
-/// Purges a cached span or unmaps a cached mapping. Returns whether there was one that it found.
+/// Purges a cached span or unmaps a cached mapping. Returns `false` if it found none.
 fn shed() -> bool {
     let start = HAND.fetch_add(1, Ordering::Relaxed);
-    // The mappings have a turn of their own, beside those of the tables.
+    // The mappings have their own turn, after those of the tables.
     let turns = (0..=ORDERS).map(|turn| (start + turn) % (ORDERS + 1));
     turns.into_iter().any(|turn| match TABLES.get(turn) {
         Some(table) => table.take_dirty().is_some_and(purge_span),
@@ -176,7 +177,7 @@ pub(super) unsafe fn shrink(block: NonNull<u8>, old: Layout, new: Layout) -> boo
     }
 }
 
-/// Returns whether a block that shrinks had better move to a span of a smaller order.
+/// Returns whether a block that shrinks should move to a span of a smaller order.
 ///
 /// # Safety
 /// `block` is a live block.

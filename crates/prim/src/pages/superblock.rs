@@ -1,5 +1,5 @@
-//! A superblock: one mapping of up to 64 spans of one size, and the two words that say which are
-//! free.
+//! A superblock: one mapping of up to 64 spans of one size, and two words that tell the free and
+//! the dirty spans.
 //!
 //! # Invariants
 //!
@@ -160,8 +160,8 @@ impl Superblock {
     /// Opens a superblock again that the caller has just closed, with the same dirty spans.
     #[cfg(ephemera_pages)]
     pub(crate) fn reopen(&self, all: u64) {
-        // ORDERING: Release. Pairs with the Acquire in `Superblock::take`. Publishes: what the last
-        // owners of the spans published to this thread.
+        // ORDERING: Release. Pairs with the Acquire in `Superblock::take`. Publishes: the writes
+        // that the last owners of the spans published to this thread.
         self.free.store(all, Ordering::Release);
     }
 }

@@ -188,9 +188,9 @@ impl Home {
 
     /// Notes that all spans are free.
     ///
-    /// If half of them are cached, and the cache has room, the superblock stays. When enough of
-    /// them are purged, this is called again. Otherwise it becomes the spare one, and the former
-    /// spare is unmapped with what is cached in it.
+    /// If at least half of them are cached and the cache is within its bound, the superblock stays
+    /// mapped; a later purge calls this again. Otherwise it becomes the spare one, and the former
+    /// spare is unmapped with its cached spans.
     fn retire(&'static self) {
         let cached = self.superblock.dirty_spans() * 2 >= self.table().spans();
         if cached && budget::has_room(0) {
@@ -240,7 +240,7 @@ impl Span {
         // SAFETY: entries name the words of superblocks, which are never freed (G4).
         let home: &'static Home = unsafe { map::find(block.addr().get())?.as_ref() };
         let base = home.superblock.base();
-        // If no thread owns a span there, the superblock may be gone or elsewhere.
+        // If no thread owns a span there, the superblock may be unmapped or have other addresses.
         let distance = block.addr().get().wrapping_sub(base.addr());
         if base.is_null() || distance >= home.table().len() {
             return None;
@@ -384,7 +384,7 @@ impl Table {
         None
     }
 
-    /// Takes a free span with old bytes, wherever one is.
+    /// Takes a free span with old bytes from any directory.
     pub(super) fn any_dirty(&'static self) -> Option<Span> {
         self.directories().find_map(|directory| directory.take(Prefer::OnlyDirty)).map(|(span, _)| span)
     }

@@ -59,7 +59,7 @@ macro_rules! stand_in {
                 self.0.store(value, order);
             }
 
-            /// Stores what `change` makes of the value, and returns the value before.
+            /// Replaces the value by the result of `change`, and returns the previous value.
             #[inline]
             fn change(&self, change: impl FnOnce($value) -> $value) -> $value {
                 let before = self.load(Ordering::Relaxed);

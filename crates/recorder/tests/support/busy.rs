@@ -51,7 +51,7 @@ fn one_by_one() {
 /// More threads than streams. Each calls once more in its last destructor.
 fn late() {
     static KEY: AtomicU32 = AtomicU32::new(0);
-    /// Sets its value again until the C library stops calling it.
+    /// A destructor that sets its value again until the C library stops calling it.
     unsafe extern "C" fn again(value: *mut c_void) {
         churn(1);
         // SAFETY: the key exists as long as the program.

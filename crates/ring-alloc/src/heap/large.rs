@@ -29,7 +29,7 @@ pub(super) fn allocate_zeroed<E: RingEnv>(env: E, layout: Layout) -> Result<NonN
     take(env, layout, Limit::Applies, true)
 }
 
-/// Inlined, so that each caller has code of its own for its constants.
+/// Inlined, so that each caller has its own code for its constants.
 #[inline(always)]
 fn take<E: RingEnv>(env: E, layout: Layout, limit: Limit, zeroed: bool) -> Result<NonNull<u8>, AllocError> {
     large::allocate(env.backing(), env.account(), layout, Limit::Applies, zeroed)

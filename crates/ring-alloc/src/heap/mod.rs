@@ -109,8 +109,8 @@ fn full_chunk() -> *mut Chunk {
     (&raw const *FULL).cast_mut()
 }
 
-/// The environment of a heap: who owns it, where its chunks come from, and how other threads'
-/// chunks are reached.
+/// The environment of a heap: its owner, the origin of its chunks, and the path of frees to other
+/// threads' chunks.
 ///
 /// # Safety
 /// * `heap` returns a heap that was entered and whose chunks all came from `backing`. The calling

@@ -1,4 +1,4 @@
-//! The slow path: how a heap gets a new front, and what happens to a chunk that runs empty.
+//! The slow path: gets a new front for a heap, and keeps or frees a chunk that runs empty.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};

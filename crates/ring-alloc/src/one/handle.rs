@@ -183,8 +183,8 @@ impl OneRingAlloc {
 
     /// Returns the statistics of all threads. Walks the chunks of all threads.
     ///
-    /// Exact at rest. Join the threads first: the end of a scope does not wait for destructors of
-    /// thread-locals.
+    /// The result is exact while no thread runs an operation. Join the threads first: the end of a
+    /// scope does not wait for destructors of thread-locals.
     #[must_use]
     pub fn stats(&self) -> Stats {
         stats(ProcessRealm)

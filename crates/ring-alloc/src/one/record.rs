@@ -1,4 +1,5 @@
-//! What a thread's record holds: a heap and an inbox. The world that all threads share.
+//! Defines the data of a thread's record, a heap and an inbox, and the state that all threads
+//! share.
 //!
 //! Functions take the world by reference, so that models can create their own.
 
@@ -26,7 +27,7 @@ use crate::stats::Stats;
 pub(crate) struct RingRecord<G> {
     pub(super) heap: ChunkHeap,
     epoch_seen: OwnerUsize,
-    /// On a cache line of its own, since other threads push here while the owner allocates.
+    /// The inbox has its own cache line, since other threads push here while the owner allocates.
     inbox: CachePadded<Inbox<Chunk>>,
     geometry: PhantomData<fn() -> G>,
 }
@@ -248,8 +249,8 @@ unsafe impl<R: Realm> RingEnv for RecordOwner<'_, R> {
         // freed (L3).
         let record = unsafe { &*record };
         let inbox = &record.data().inbox;
-        // SAFETY: the caller owned what `given` counts and gives it up, in a live chunk of that
-        // record.
+        // SAFETY: the caller owned the blocks that `given` counts, in a live chunk of that record,
+        // and frees them.
         let pushed = unsafe { inbox.give_back_add(chunk.as_non_null(), given.word()) };
         if pushed && record.is_free() {
             // No other thread would drain that inbox before the record is leased again.

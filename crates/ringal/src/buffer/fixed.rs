@@ -13,8 +13,8 @@ use crate::store::{RingStorePtr, hand_out};
 
 /// A buffer of a fixed capacity: the bytes written so far, and room for more.
 ///
-/// It derefs to the written bytes. A write that is longer than the room writes what fits. The
-/// buffer can be sent to and dropped on any thread, also after the ring is dropped.
+/// It derefs to the written bytes. A write that is longer than the room writes the part that fits.
+/// The buffer can be sent to and dropped on any thread, also after the ring is dropped.
 ///
 /// # Examples
 ///
@@ -52,7 +52,7 @@ impl FixedBufMut {
     /// caller accesses it.
     #[inline]
     pub(crate) unsafe fn new(guard: GuardPtr, cap: usize, store: RingStorePtr) -> Self {
-        // SAFETY: the caller guarantees what `hand_out` requires of the region.
+        // SAFETY: the caller guarantees the requirements of `hand_out` on the region.
         unsafe { hand_out(store, guard, cap) };
         // INVARIANT: B1 holds from here.
         Self { data: guard.payload(), cap, len: 0, store }

@@ -46,7 +46,7 @@ unsafe impl Send for FixedBuf {}
 unsafe impl Sync for FixedBuf {}
 
 impl FixedBufMut {
-    /// Freezes the buffer: nobody can write it any more, and its handle can be cloned. The count of
+    /// Freezes the buffer: it is read-only from then on, and its handle can be cloned. The count of
     /// handles is in the buffer's guard, so this neither allocates nor copies.
     #[inline]
     #[must_use]

@@ -49,7 +49,7 @@ impl<T> GenericBufMut<T> {
     /// for them, and only the caller accesses it.
     #[inline]
     pub(crate) unsafe fn new(guard: GuardPtr, cap: usize, store: RingStorePtr) -> Self {
-        // SAFETY: the caller guarantees what `hand_out` requires of the region.
+        // SAFETY: the caller guarantees the requirements of `hand_out` on the region.
         unsafe { hand_out(store, guard, cap * size_of::<T>()) };
         // INVARIANT: B1 holds from here.
         Self { data: guard.payload().cast(), cap, len: 0, store, elements: PhantomData }

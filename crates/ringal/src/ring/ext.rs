@@ -16,8 +16,8 @@ use crate::geometry::{OVERHEAD, region, region_of, room};
 use crate::guard::GuardPtr;
 
 /// The payload of the open region: the free region at the head that an extendable buffer writes
-/// into. The buffer borrows the ring, so nobody else allocates from the region, and a leaked buffer
-/// has taken nothing.
+/// into. The buffer borrows the ring, so no other code allocates from the region, and a leaked
+/// buffer takes nothing.
 #[derive(Debug, Clone, Copy)]
 struct OpenRegion {
     data: NonNull<u8>,

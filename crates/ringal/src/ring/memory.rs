@@ -1,7 +1,7 @@
 //! Rings in memory that the caller provides.
 //!
 //! Such a ring writes only to that memory and never frees it. Its buffers read a static header that
-//! all such rings share, and that nobody ever writes or closes.
+//! all such rings share, and that no code ever writes or closes.
 #![cfg(not(ephemera_loom))]
 
 use core::mem::MaybeUninit;
@@ -53,7 +53,7 @@ impl RingAl {
     /// [`CreateError::TooLarge`] if it is more than half of the address space.
     ///
     /// # Safety
-    /// The memory is in one allocation and valid for reads and writes. Nobody else uses it until
+    /// The memory is in one allocation and valid for reads and writes. No other code uses it until
     /// the ring and all its buffers are dropped. [`RingAl::stats`] shows whether a buffer is still
     /// live.
     pub unsafe fn from_raw_parts(memory: NonNull<u8>, bytes: usize) -> Result<Self, CreateError> {

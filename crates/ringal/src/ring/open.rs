@@ -1,7 +1,7 @@
 //! The open region: the free region at the head that an extendable buffer writes into.
 //!
-//! The open region is not marked as taken, because the buffer borrows the ring and nobody else can
-//! allocate from it. So a buffer that is dropped or leaked leaves nothing to undo.
+//! The open region is not marked as taken, because the buffer borrows the ring and no other code
+//! can allocate from it. So a buffer that is dropped or leaked leaves nothing to undo.
 
 use core::ptr::NonNull;
 

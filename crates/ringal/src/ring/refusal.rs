@@ -1,11 +1,11 @@
 //! A remembered refusal: a few taken guards that prove that a request has no room.
 //!
-//! A search of the whole chain that found nothing is worth remembering. But a release does not
-//! notify the ring: it is one store to its own guard. So a refusal keeps a few taken guards, chosen
-//! so that no run of `need` bytes fits between two of them. While their words are unchanged, no
-//! other release can make room for such a request, and a few loads show that. Once one of them has
-//! changed, the next request searches again. So a request never fails because of a state from
-//! before a release that it could have seen.
+//! The ring remembers a search of the whole chain that found nothing. A release does not notify the
+//! ring: it is one store to its own guard. So a refusal keeps a few taken guards, chosen so that no
+//! run of `need` bytes fits between two of them. While their words are unchanged, no other release
+//! can make room for such a request, and a few loads show that. Once one of them has changed, the
+//! next request searches again. So a request never fails because of a state from before a release
+//! that it could have seen.
 //!
 //! About `end / need` guards are enough to block every run of `need` bytes, so this helps large
 //! requests. Where [`WATCHED`] guards are not enough, each request searches.

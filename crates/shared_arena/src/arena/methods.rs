@@ -141,7 +141,7 @@ macro_rules! arena_methods {
                 (statistics.slots_live, statistics.free())
             }
 
-            /// Returns what the arena holds and how much of it is in use. Goes through all pages;
+            /// Returns the memory that the arena holds and the part of it in use. Walks all pages;
             /// the result is exact while no other thread uses the arena.
             ///
             /// The other crates of this workspace call it `stats`. ThreadBinding the published

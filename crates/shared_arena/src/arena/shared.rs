@@ -17,7 +17,7 @@ use crate::thread;
 
 /// A pool of values of one type for any number of threads.
 ///
-/// Each thread claims from pages of its own, without an atomic read-modify-write. Any thread may
+/// Each thread claims slots from its own pages, without an atomic read-modify-write. Any thread may
 /// drop a value. That costs one read-modify-write if another thread owns the page. Handles are one
 /// pointer wide and may outlive the arena.
 ///

@@ -15,7 +15,7 @@ use crate::store::ArenaStore;
 fn conc_free_groups_behind_a_shut_gate_are_used_before_a_refusal() {
     type Value = [u8; 256];
     let first = SharedArena::<Value>::with_capacity(1).statistics().bytes_held;
-    // The limit has room for a shard beside the first page, but not for a second page.
+    // The limit has room for a shard in addition to the first page, but not for a second page.
     let arena = SharedArena::<Value>::builder().capacity(1).limit(first + (4 << 10)).build();
     let (shut, is_shut) = channel();
     thread::scope(|scope| {

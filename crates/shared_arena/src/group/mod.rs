@@ -50,8 +50,8 @@ pub(crate) struct PageGroup {
     /// While the arena is live: whether the owner's last look found the group empty and no page of
     /// it was used since. After the drop: whether the group is queued for looks (`parked`).
     mark: OwnerUsize,
-    /// [`ALIVE`] minus the slots that frees have counted. After the arena's drop: the slots that
-    /// nobody has counted.
+    /// [`ALIVE`] minus the slots that frees have counted. After the arena's drop: the slots that no
+    /// thread has counted.
     out: AtomicUsize,
     witness: Witness,
 }
@@ -164,13 +164,13 @@ impl PageGroupPtr {
 
     #[inline]
     pub(crate) fn record(&self) -> &OwnerPtr<()> {
-        // SAFETY: G1; a reference to the word alone.
+        // SAFETY: G1. The reference covers the word alone.
         unsafe { &(*self.as_ptr()).record }
     }
 
     #[inline]
     pub(crate) fn shard(&self) -> &OwnerPtr<()> {
-        // SAFETY: G1; a reference to the word alone.
+        // SAFETY: G1. The reference covers the word alone.
         unsafe { &(*self.as_ptr()).shard }
     }
 
@@ -180,17 +180,17 @@ impl PageGroupPtr {
     }
 
     pub(crate) fn next(&self) -> &OwnerPtr<PageGroup> {
-        // SAFETY: G1; a reference to the word alone.
+        // SAFETY: G1. The reference covers the word alone.
         unsafe { &(*self.as_ptr()).next }
     }
 
     pub(crate) fn prev(&self) -> &OwnerPtr<PageGroup> {
-        // SAFETY: G1; a reference to the word alone.
+        // SAFETY: G1. The reference covers the word alone.
         unsafe { &(*self.as_ptr()).prev }
     }
 
     pub(crate) fn out(&self) -> &AtomicUsize {
-        // SAFETY: G1; a reference to the word alone.
+        // SAFETY: G1. The reference covers the word alone.
         unsafe { &(*self.as_ptr()).out }
     }
 
@@ -217,7 +217,7 @@ impl PageGroupPtr {
     /// Returns the word that says, while the arena is live, whether the group was found empty and
     /// not used since.
     pub(crate) fn idle(&self) -> &OwnerUsize {
-        // SAFETY: G1; a reference to the word alone.
+        // SAFETY: G1. The reference covers the word alone.
         unsafe { &(*self.as_ptr()).mark }
     }
 
@@ -229,7 +229,7 @@ impl PageGroupPtr {
     /// Tells loom that a thread other than the freeing one is about to use this group.
     #[inline]
     pub(crate) fn touch(self) {
-        // SAFETY: G1; a reference to the witness alone.
+        // SAFETY: G1. The reference covers the witness alone.
         unsafe { &(*self.as_ptr()).witness }.touch();
     }
 
@@ -287,14 +287,14 @@ impl PageGroupPtr {
     /// Returns the word of slots that a look has counted, after the arena's drop.
     pub(crate) fn noted(&self, geometry: &ArenaGeometry, page: usize) -> &OwnerU64 {
         let rare = self.part::<Rare>(geometry.rare, page);
-        // SAFETY: G1; a reference to the word alone.
+        // SAFETY: G1. The reference covers the word alone.
         unsafe { &(*rare.as_ptr()).noted }
     }
 
     #[inline]
     fn counts(&self, geometry: &ArenaGeometry, page: usize) -> &PageCounts {
         let rare = self.part::<Rare>(geometry.rare, page);
-        // SAFETY: G1; a reference to the word alone.
+        // SAFETY: G1. The reference covers the word alone.
         unsafe { &(*rare.as_ptr()).counts }
     }
 

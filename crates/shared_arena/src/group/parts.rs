@@ -65,7 +65,7 @@ impl NearPtr {
     /// Returns the word of free slots.
     #[inline]
     pub(crate) fn local(&self) -> &OwnerU64 {
-        // SAFETY: G1; a reference to the word alone.
+        // SAFETY: G1. The reference covers the word alone.
         unsafe { &(*self.as_ptr()).local }
     }
 
@@ -77,7 +77,7 @@ impl NearPtr {
 
     #[inline]
     pub(crate) fn next(&self) -> &OwnerPtr<Near> {
-        // SAFETY: G1; a reference to the word alone.
+        // SAFETY: G1. The reference covers the word alone.
         unsafe { &(*self.as_ptr()).next }
     }
 }

@@ -1,5 +1,5 @@
 //! Loom models of the threads that use one arena. They run the real stores, shards, groups and
-//! records, in a world of their own.
+//! records. Each model has its own.
 //!
 //! Each model ends with the arena dropped and all memory freed, without a look on request. So a
 //! lost slot shows, because it keeps its store. If two threads have one group or slot, its witness
@@ -133,7 +133,7 @@ fn free(world: &ArenaWorld, here: *const (), slot: ClaimedSlot) {
         let last = unsafe {
             protocol::free_remote(world, group, group.far(GEOMETRY, position.page), 1 << position.slot)
         };
-        // SAFETY: `last` is what the line above returned.
+        // SAFETY: the line above returned `last`.
         last.into_iter().for_each(|last| unsafe { protocol::finish_counted(world, group, last) });
     }
 }

@@ -1,4 +1,4 @@
-//! Tests of dropped arenas in a world of their own, one step at a time: frees that were in progress
+//! Tests of dropped arenas with their own registry, one step at a time: frees that were in progress
 //! at the drop, and the number of looks.
 
 use alloc::boxed::Box;
@@ -86,7 +86,7 @@ fn free_remote(world: &ArenaWorld, slot: ClaimedSlot) {
     let (group, far, bit) = place(slot);
     // SAFETY: the slot is in use, and not used again.
     let last = unsafe { protocol::free_remote(world, group, far, bit) };
-    // SAFETY: `last` is what the line above returned.
+    // SAFETY: the line above returned `last`.
     last.into_iter().for_each(|last| unsafe { protocol::finish_counted(world, group, last) });
 }
 

@@ -11,7 +11,8 @@ use crate::world::ArenaRecord;
 pub(crate) enum Visitor {
     /// The thread holds the record.
     Holder,
-    /// The thread handles what was left for the holder of a record that no thread holds now.
+    /// The thread handles the groups and requests that were left for the holder of a record that no
+    /// thread holds now.
     Successor,
     /// Another thread, which looks at the shards that it finds.
     Passer,

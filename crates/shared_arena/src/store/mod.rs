@@ -225,7 +225,7 @@ impl ArenaStore {
     /// Allocates groups for `slots` values, for any shard to bind.
     pub(crate) fn reserve(&self, slots: usize) -> Result<(), Refused> {
         let mut pages = self.geometry.pages_for(slots);
-        // Refuses what cannot succeed before it allocates anything.
+        // Refuses a request that cannot succeed before it allocates anything.
         let bytes = self.geometry.bytes_in_groups(pages).unwrap_or(usize::MAX);
         match Layout::from_size_align(bytes, 1) {
             Ok(layout) if self.account.allows(bytes) => {
@@ -337,8 +337,8 @@ impl ArenaStore {
     /// The caller counted these parts in, or freed these groups. It uses the store afterwards only
     /// if it has a part of its own.
     pub(crate) unsafe fn part(store: NonNull<Self>, parts: usize) -> bool {
-        // SAFETY: the store is live while the caller's parts are not taken off; a reference to the
-        // atomic alone.
+        // SAFETY: the store is live while the caller's parts are not taken off. The reference
+        // covers the atomic alone.
         let last = take_off(unsafe { &(*store.as_ptr()).left }, parts);
         if last {
             // SAFETY: no group and no shard in a bag is left, and this thread sees the end of every
@@ -371,7 +371,7 @@ impl ArenaStore {
     }
 }
 
-/// Takes `parts` off the count, and returns whether nothing is left.
+/// Subtracts `parts` from the count. Returns whether the count is zero now.
 fn take_off(left: &AtomicUsize, parts: usize) -> bool {
     // ORDERING: AcqRel. Pairs with itself, in `take_off`. Publishes: the end of use of the store,
     // to the thread that frees it.

@@ -1,4 +1,4 @@
-//! A global allocator that counts what a whole test program allocates.
+//! A global allocator that counts the allocations of a whole test program.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -6,8 +6,8 @@ use std::alloc::System;
 
 use super::gauge::{Gauge, Level};
 
-/// A global allocator over the system's. It counts everything, and separately what is aligned to a
-/// given value or more.
+/// A global allocator over the system's. It counts all blocks, and separately those that are
+/// aligned to a given value or more.
 ///
 /// Chunks, pages and regions have a larger alignment than anything that a test harness allocates,
 /// so the second count covers only them.
@@ -70,8 +70,8 @@ impl CountingGlobal {
         self.aligned.reset_peak();
     }
 
-    /// Calls `work` and returns its result, with what the whole program took from the heap during
-    /// the call. Restarts both peaks.
+    /// Calls `work` and returns its result, with the bytes that the whole program took from the
+    /// heap during the call. Restarts both peaks.
     pub fn watch<R>(&self, work: impl FnOnce() -> R) -> (R, Spent) {
         self.reset_peaks();
         let (held, requests) = (self.held().bytes, self.requests.load(Ordering::Relaxed));

@@ -36,7 +36,7 @@ impl Refusals {
         }
     }
 
-    /// Resets both counts to 0, and starts to refuse what `refusing` says.
+    /// Resets both counts to 0, and starts to refuse the requests that `refusing` selects.
     ///
     /// # Panics
     ///

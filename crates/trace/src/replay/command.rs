@@ -77,8 +77,8 @@ pub fn run(
     Ok(())
 }
 
-/// Measures memory, then time. A candidate that crashes does so in a process of its own, and is
-/// then not timed.
+/// Measures memory, then time. A candidate that crashes does so in its own process, and is then not
+/// timed.
 fn measure(
     options: &ReplayOptions,
     program: &ReplayProgram,
@@ -149,8 +149,8 @@ fn program(path: &Path, trace: &Trace) -> Result<ReplayProgram, Box<dyn Error>> 
     Ok(program)
 }
 
-/// Says what the replay will take, before it takes most of it. Returns an error if too little is
-/// available.
+/// Prints how much memory and disk the replay needs, before it takes most of it. Returns an error
+/// if too little is available.
 fn announce(program: &ReplayProgram, players: usize, available: Option<u64>) -> Result<(), String> {
     let needed = needs(program, players);
     let free = available.map_or_else(String::new, |free| format!("; {} are free here", bytes(free)));

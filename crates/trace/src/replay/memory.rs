@@ -1,5 +1,5 @@
-//! The memory of each candidate, measured in a process of its own. A candidate that crashes there
-//! is left out and is not timed.
+//! The memory of each candidate, measured in its own process. A candidate that crashes there is
+//! left out and is not timed.
 #![forbid(unsafe_code)]
 
 use core::error::Error;
@@ -66,7 +66,7 @@ pub(super) struct MemoryMeter<'a> {
 /// How a child process ended.
 struct ChildEnd {
     output: Output,
-    /// Whether it exceeded the limit and was killed for that.
+    /// Whether it was killed because it exceeded the limit.
     too_much: bool,
 }
 

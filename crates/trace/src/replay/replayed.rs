@@ -4,7 +4,7 @@
 use ephemera_measure::stats::{Estimate, Verdict};
 use serde::{Deserialize, Serialize};
 
-/// The key of the reference: every ratio is to its time.
+/// The key of the reference. Every ratio divides by its time.
 pub const REFERENCE: &str = "glibc";
 /// The key of the reference's second registration, whose ratio must be 1.
 pub const TWIN: &str = "glibc-aa";

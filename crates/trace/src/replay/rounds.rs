@@ -28,7 +28,7 @@ impl<A: GlobalAlloc + Sync> Play for Player<'_, A> {
     }
 }
 
-/// The error of a replay without its reference, to which all ratios are.
+/// The error of a replay without its reference, which all ratios divide by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoReference;
 

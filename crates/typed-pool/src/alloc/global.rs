@@ -1,4 +1,4 @@
-//! The methods of `GlobalAlloc`, by those of the allocator.
+//! Implements the methods of `GlobalAlloc` by those of the pooled allocator.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
@@ -32,7 +32,8 @@ pub unsafe fn reallocate(
     old: Layout,
     new_size: usize,
 ) -> *mut u8 {
-    // SAFETY: the caller vouches that the new size, rounded up to the alignment, is no overflow.
+    // SAFETY: the caller guarantees that the new size, rounded up to the alignment, does not
+    // overflow.
     let new = unsafe { Layout::from_size_align_unchecked(new_size, old.align()) };
     or_null(if new_size >= old.size() {
         // SAFETY: the caller passes a live block of layout `old`; the new one is not smaller.

@@ -53,7 +53,7 @@ macro_rules! pooled_allocator {
             #[inline]
             fn __family() -> &'static $crate::__private::Family {
                 static FAMILY: $crate::__private::Family =
-                    // SAFETY: the thread-local of this allocator alone.
+                    // SAFETY: the thread-local belongs to this allocator alone.
                     unsafe { $crate::__private::Family::of_classes($name::__cell) };
                 &FAMILY
             }

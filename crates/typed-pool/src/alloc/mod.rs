@@ -1,5 +1,5 @@
-//! `PooledAllocator`, and others like it: free lists by size class on each thread, for any
-//! container.
+//! `PooledAllocator` and the allocators of `pooled_allocator!`: free lists by size class on each
+//! thread, for any container.
 
 mod global;
 mod macros;
@@ -51,8 +51,8 @@ crate::pooled_allocator! {
     ///   [`pages::set_cache`](crate::pages::set_cache) changes the 16 MiB.
     /// * A block keeps its unit: 32 KiB for small sizes, up to 256 KiB for others.
     ///
-    /// On systems other than Linux, Android, Windows, Apple's and the BSDs, it stands on the
-    /// system's heap, [`System`](std::alloc::System).
+    /// On systems other than Linux, Android, Windows, Apple's and the BSDs, its memory comes from
+    /// the system's heap, [`System`](std::alloc::System).
     ///
     /// # Examples
     ///

@@ -20,8 +20,9 @@ impl<T, A: Allocator> TypedPool<T, A> {
     /// Reserves room for `slots` more values. Values without units need none.
     ///
     /// # Errors
-    /// [`AllocError`] if the limit would be exceeded; the pool then reserved nothing. Also if the
-    /// backing allocator refuses; the pool then keeps the units that it got before.
+    /// [`AllocError`] if the limit would be exceeded, or if the backing allocator refuses. In the
+    /// first case the pool reserves nothing. In the second case it keeps the units that it got
+    /// before.
     pub(super) fn try_reserve(&self, slots: usize) -> Result<(), AllocError> {
         let Some(spec) = Self::SPEC else { return Ok(()) };
         let bytes = spec.bytes(slots).ok_or(AllocError)?;

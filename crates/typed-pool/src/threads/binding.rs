@@ -22,8 +22,8 @@ use crate::stats::Stats;
 pub(super) static REGISTRY: Registry<PoolRecord> =
     Registry::new([const { Record::new(PoolRecord::new()) }; FIRST], PoolRecord::new);
 
-/// The heaps of threads that own nothing, as many as the largest family has. They have no front and
-/// are never written.
+/// The heaps of threads that own nothing. Their number is that of the largest family. They have no
+/// front and are never written.
 static NO_HEAPS: [ThreadHeap; CLASSES] = [const { ThreadHeap::nowhere() }; CLASSES];
 
 impl Tenant for PoolRecord {
@@ -200,7 +200,7 @@ fn allocate_large_unbound(
     ask_twice(family, &books(family), layout, zeroed)
 }
 
-/// Asks for pages for a block, and once more after room was made.
+/// Allocates pages for a block. If that fails, makes room and tries once more.
 #[inline]
 fn ask_twice(
     family: &'static Family,
@@ -312,7 +312,7 @@ mod tests {
 
     #[test]
     fn conc_a_remote_free_during_a_momentary_lease_is_drained_at_its_release() {
-        // Without a turn, a thread of another test may lease the record.
+        // The tests take turns, since a thread of another test could lease the record.
         let _turn = ephemera_testkit::suite::turn();
         struct Value(u64);
         crate::pooled!(Value);

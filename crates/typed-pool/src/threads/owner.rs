@@ -127,8 +127,8 @@ unsafe impl PoolEnv for HeapOwner<'_> {
 }
 
 /// Frees the empty units of this table and of the records that no thread holds, and asks running
-/// threads to free theirs at their next slow path. One of them may keep memory that this thread is
-/// about to be refused.
+/// threads to free theirs at their next slow path. A running thread may keep the memory that this
+/// thread needs.
 ///
 /// Under a limit, the search beyond this table is not repeated until a heap of the family keeps
 /// another empty unit or the limit changes. Until then it would find nothing: all other freed
@@ -390,6 +390,7 @@ fn look_after_all(record: &Record<PoolRecord>) {
             heaps.all().for_each(|heap| HeapOwner { heap }.settle());
         }
     }
-    // If the record is only leased for a moment, nobody else frees what this left empty.
+    // If the record is only leased for a moment, no other thread frees the units that ran empty
+    // here.
     record.data().rest.set(1);
 }

@@ -67,7 +67,7 @@ pub(crate) struct ThreadHeap {
     /// The number of times that a thread leased the record to drain this heap.
     #[cfg(all(test, not(ephemera_loom)))]
     pub(super) drains: OwnerUsize,
-    /// On a cache line of its own, because other threads push here while the owner allocates.
+    /// The inbox has its own cache line, because other threads push here while the owner allocates.
     pub(super) inbox: CachePadded<Inbox<SlotGroup>>,
 }
 

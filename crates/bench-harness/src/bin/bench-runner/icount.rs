@@ -43,7 +43,7 @@ const DOCUMENT: usize = 40_000;
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "Rust" fn ephemera_measured(cell: &mut dyn Cell, units: u64) -> u64 {
-    // This is not the last thing that the function does. A tail call would leave the region early.
+    // The call must not be the function's last operation. A tail call would leave the region early.
     black_box(cell.run(units))
 }
 
@@ -69,7 +69,7 @@ struct CountedWorkload {
     instructions: BTreeMap<&'static str, f64>,
 }
 
-/// Returns whether a workload's count depends on the program alone: it has one thread, and the seed
+/// Returns whether a workload's count depends only on the program: it has one thread, and the seed
 /// decides its input. R2, R4 and R5 read files of the host.
 fn counted(spec: &WorkloadSpec) -> bool {
     let threads = matches!(spec.need, Need::OtherThread | Need::Shared | Need::ThreadsEnd);
@@ -163,8 +163,8 @@ fn not_there(error: std::io::Error) -> String {
     }
 }
 
-/// Returns the tool with a minimal environment. The environment is on the stack and moves what
-/// follows.
+/// Returns a valgrind command with a minimal environment. The environment lies on the stack, so its
+/// length would shift the addresses of everything above it.
 fn valgrind() -> Command {
     let mut command = Command::new(VALGRIND);
     command.env_clear();
@@ -194,7 +194,7 @@ fn count(spec: &WorkloadSpec, contender: &str, seed: u64, file: &Path) -> Result
         .output()
         .map_err(not_there)?;
     let ops_per_unit = said(&output)?;
-    // There is a dump at each end of the region, and one at the end.
+    // Callgrind writes a dump at each end of the region and one at its own end.
     let total = |dump: u32| -> Result<u64, Box<dyn Error>> {
         let name = format!("{path}.{dump}");
         let text = fs::read_to_string(&name).map_err(|error| format!("no count was written: {error}"))?;
@@ -206,8 +206,8 @@ fn count(spec: &WorkloadSpec, contender: &str, seed: u64, file: &Path) -> Result
     let slope = twice.checked_sub(once).filter(|slope| *slope > 0).ok_or_else(|| {
         format!("{once} instructions in {units} units and {twice} in twice as many: nothing was counted")
     })?;
-    // The digits are those that an integer count of this many operations supports, and the file
-    // remains readable.
+    // Rounds to the digits that an integer count of this many operations supports, which keeps the
+    // file readable.
     Ok((slope as f64 / (units * ops_per_unit) as f64 * 1000.0).round() / 1000.0)
 }
 
@@ -221,7 +221,7 @@ fn said(output: &Output) -> Result<u64, Box<dyn Error>> {
     Ok(said.trim().parse()?)
 }
 
-/// Returns the sum of a callgrind file.
+/// Returns the total count that a callgrind file states.
 fn totals(text: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix("totals: "))?.trim().parse().ok()
 }

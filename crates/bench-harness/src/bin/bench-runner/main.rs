@@ -37,7 +37,7 @@ fn main() -> ExitCode {
 }
 
 impl RunnerArguments {
-    /// Runs the command. Returns whether all is well.
+    /// Runs the command. Returns whether it found no fault.
     fn run(&self) -> Result<bool, Box<dyn Error>> {
         if let Some(job) = &self.child {
             runner::serve(&serde_json::from_str(job)?, &mut BufWriter::new(stdout().lock()))?;
@@ -160,7 +160,8 @@ impl RunnerArguments {
             measured.as_secs_f64(),
             self.out.display()
         );
-        // A contender that crashed or differed is a cell and so a result. `--smoke` is the test.
+        // A contender that crashed or differed becomes a cell, so the run succeeds. Only `--smoke`
+        // fails on it.
         for outcome in &outcomes {
             complain(outcome);
         }
@@ -188,7 +189,7 @@ impl RunnerArguments {
     }
 }
 
-/// Prints what went wrong. Returns whether nothing did.
+/// Prints the failures of a run. Returns whether there were none.
 fn complain(outcome: &WorkloadOutcome) -> bool {
     let mut good = true;
     for (key, state) in &outcome.states {
@@ -218,7 +219,7 @@ fn advance(bar: &ProgressBar, step: &str) {
     bar.inc(1);
 }
 
-/// Creates the progress bar of a run, by shares of the work.
+/// Creates the progress bar of a run, which shows the share of the work that is done.
 fn run_bar() -> ProgressBar {
     let bar = ProgressBar::new(1000);
     if let Ok(style) = ProgressStyle::with_template("{bar:30}  {elapsed} gone, {msg}") {

@@ -10,7 +10,7 @@ use core::ptr::null_mut;
 use crate::blocks::{Contender, RawAlloc};
 use crate::card::{Caps, Info, MemoryBy};
 
-/// The largest block, which is the room after the last possible start.
+/// The size of the largest block, and of the room after the last start.
 const SLACK: usize = 64 * 1024;
 /// The default end of block starts, which is well within a first-level cache.
 const WRAP: usize = 16 * 1024;

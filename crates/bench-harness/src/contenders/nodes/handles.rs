@@ -16,7 +16,7 @@ use crate::objects::Maker;
 /// that takes a value, and the handle.
 macro_rules! family {
     ($name:ident = $pool:ty, $make:expr, $method:ident -> $handle:ty) => {
-        // SAFETY: a handle owns its node, which does not move until the handle is dropped.
+        // SAFETY: a handle owns its node, and the node does not move until the handle is dropped.
         unsafe impl NodeFamily for $name {
             const INFO: Info = <Self as Maker>::INFO;
             type Box<T: Node> = $handle;

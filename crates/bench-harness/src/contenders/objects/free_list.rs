@@ -141,7 +141,7 @@ impl Maker for LockedTextbook {
     }
 }
 
-// SAFETY: the list alone fulfils the contract on one thread, and the mutex does so for all threads.
+// SAFETY: the list fulfils the contract on one thread, and the mutex extends it to all threads.
 unsafe impl<T: Object> RawPool<T> for Mutex<FreeList<T>> {
     type Handle = NonNull<T>;
 

@@ -1,4 +1,4 @@
-//! Slabs: a number names an object, and each access asks the slab.
+//! Slabs: a number names an object, and each access looks it up in the slab.
 
 use core::cell::RefCell;
 use std::sync::{Mutex, PoisonError};
@@ -61,7 +61,7 @@ impl Maker for LockedSlab {
     }
 }
 
-// SAFETY: the slab alone fulfils the contract on one thread, and the mutex does so for all threads.
+// SAFETY: the slab fulfils the contract on one thread, and the mutex extends it to all threads.
 unsafe impl<T: Object> RawPool<T> for Mutex<Slab<T>> {
     type Handle = usize;
 
@@ -111,7 +111,7 @@ unsafe impl<T: Object> RawPool<T> for Sharded<T> {
 
     #[inline(always)]
     unsafe fn raw_take(&self, handle: usize) {
-        // Marks the object and drops it in place, as a user does who does not need the value.
+        // Marks the object and drops it in place, as in a program that does not need the value.
         self.remove(handle);
     }
 }

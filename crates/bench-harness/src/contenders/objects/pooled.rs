@@ -63,7 +63,7 @@ pooled!(Counter);
 #[derive(Clone, Copy, Debug)]
 pub struct Boxed;
 
-/// The pools of all types, which the threads own.
+/// The pools of all types. Each thread has its own.
 #[derive(Clone, Copy, Debug)]
 pub struct EveryPool;
 

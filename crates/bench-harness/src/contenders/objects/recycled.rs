@@ -1,6 +1,6 @@
-//! Pools that recycle. A returned object stays initialised, and the next user finds it as it was
-//! left. Here these pools hold boxes, so that objects do not move; a workload writes its object
-//! over the old one. Neither pool allocates: missing boxes come from the heap.
+//! Pools that recycle objects. A returned object stays initialised, and the next user gets it with
+//! its old contents. Here these pools hold boxes, so that objects do not move; a workload writes
+//! its object over the old one. Neither pool allocates: missing boxes come from the heap.
 
 use core::fmt;
 use core::mem::ManuallyDrop;
@@ -78,7 +78,7 @@ impl<T: Object> PoolAllocator<Box<T>> for Fresh {
     }
 }
 
-/// The number of objects for a pool whose user did not announce one.
+/// The capacity of a pool whose user announced none.
 const DEFAULT: usize = 1024;
 
 /// Defines a contender for one of `opool`'s two pools, which differ only in their names.

@@ -1,4 +1,4 @@
-//! The part of the page about changes since an earlier run.
+//! The section of the page that shows changes since an earlier run.
 #![forbid(unsafe_code)]
 
 use core::fmt::Write as _;

@@ -1,7 +1,7 @@
 //! S11, frames: the pattern of a game or a simulation. A frame has twenty-five steps. Each step
 //! allocates about two hundred blocks and frees them at its end, newest first, except for one in
-//! twenty, which lives two or three frames longer. Besides, a list grows to some tens of kilobytes,
-//! is read, and is dropped with the frame.
+//! twenty, which lives two or three frames longer. In addition, a list grows to some tens of
+//! kilobytes, is read, and is dropped with the frame.
 //!
 //! An arena that cannot free block by block is used as in such programs: there is one for each of
 //! the last frames, and it is reset when its turn comes again.
@@ -24,9 +24,9 @@ const STEPS: usize = 25;
 const BLOCKS: f64 = 200.0;
 /// One block of this number outlives its frame.
 const KEPT_ONE_IN: u64 = 20;
-/// Turns of frames. A block ends before its turn comes again.
+/// The number of turns that frames take. A block is freed before its turn comes again.
 pub const TURNS: usize = 4;
-/// Entries of the tables of sizes and lives, and of counts.
+/// The lengths of the tables: sizes and lifetimes, and counts.
 const TABLE: usize = 4096;
 const COUNTS: usize = 1000;
 /// The bytes by which the list grows at a time, and the least and the largest number of times.
@@ -101,7 +101,7 @@ unsafe fn end<R: RawAlloc + Copy>(alloc: R, block: FrameBlock, sum: &mut u64) {
 ///
 /// # Safety
 ///
-/// The frames before this one got the same allocators.
+/// The caller passed the same allocators for all earlier frames.
 #[inline(never)]
 pub unsafe fn frame<R: RawAlloc + Copy>(allocs: &[R; TURNS], state: &mut Frames) -> u64 {
     let mut sum = 0;
@@ -215,7 +215,8 @@ mod tests {
         let times = frames.latencies(&load).expect("frames have latencies");
         assert_eq!(times.len(), frames.state.frame as u64);
         assert!(times.min() > 0);
-        // One frame follows the other without a gap, and the figures are exact to three digits.
+        // Frames follow each other without a gap, and latencies are exact to three digits. So their
+        // sum is the length of the run, within that error.
         let sum: f64 = times
             .iter_recorded()
             .map(|bar| bar.value_iterated_to() as f64 * bar.count_at_value() as f64)

@@ -18,8 +18,8 @@ use crate::workloads::{Cell, Context, mix};
 pub const SLOTS: usize = 1 << 18;
 /// Places in the table.
 const PLACES: usize = 1 << 17;
-/// Sizes in the table. This is no divisor of the number of places, so the two tables do not repeat
-/// together.
+/// The number of sizes in the table. It does not divide the number of places, so the two tables do
+/// not repeat together.
 const SIZES: usize = 8000;
 /// The largest block.
 const LARGEST: u16 = 1024;

@@ -21,10 +21,10 @@ use crate::tally;
 use crate::workloads::litter::{self, Histogram};
 use crate::workloads::{Cell, Context, mix};
 
-/// The distance of touched bytes, and the end of this range.
+/// The distance between touched bytes, and the end of the range where it applies.
 const LINE: usize = 64;
 const TOUCHED: usize = 256;
-/// The distance of touched bytes beyond that range, in runs that are not timed.
+/// The distance between touched bytes beyond that range, in runs that are not timed.
 const PAGE: usize = 4096;
 
 /// A trace that is part of the harness.
@@ -236,7 +236,7 @@ fn came(block: *mut u8, layout: Layout) -> *mut u8 {
     block
 }
 
-/// Returns what a program holds when it holds the most blocks.
+/// Returns the layouts that are live when the program holds the most blocks.
 fn most(program: &ReplayProgram) -> Histogram {
     let change = |op: &ProgramOp| match op.action {
         Action::Alloc | Action::Zeroed => 1,

@@ -94,8 +94,8 @@ impl<S: Source> Stock for BufferStock<S> {
 
     #[inline(always)]
     unsafe fn take(&mut self, tag: u64, size: u16) -> OrHeap<S::Buf> {
-        // SAFETY: by the caller's duty no more is live than was announced, and all buffers end on
-        // this thread.
+        // SAFETY: the caller keeps the live buffers within the announced demand, and drops all of
+        // them on this thread.
         unsafe { self.source.filled([self.payload.piece(tag, usize::from(size))]) }
     }
 
@@ -137,8 +137,8 @@ fn most_bytes(seed: u64) -> usize {
     most
 }
 
-/// Builds a cell of S3 with 1,024 buffers. They end in no order, which a ring cannot serve. The
-/// heap serves what it refuses, and the table shows how much that is.
+/// Builds a cell of S3 with 1,024 buffers. They are freed in random order, which a ring cannot
+/// serve. The heap serves the refused requests, and the table shows their share.
 pub fn slots<S: Source>(context: &Context) -> Box<dyn Cell> {
     let count = usize::from(SLOTS);
     let demand = Demand { largest: 32_768, buffers: count + 1, bytes: most_bytes(context.seed) };

@@ -33,7 +33,7 @@ pub enum Workload {
     Pareto,
     /// S5: the number of elements, and whether each is reserved on its own.
     Grow(u32, bool),
-    /// S6: one item of this number lives longer; 0 means none.
+    /// S6: one item in this number lives longer; 0 means none.
     Straggler(usize),
     /// S7: the number of live buffers, the longest, and whether they grow by chunks.
     Packets(usize, usize, bool),
@@ -72,7 +72,7 @@ pub enum Workload {
 /// A capability that a workload may need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// Frees block by block, or takes back the last block.
+    /// Frees block by block, or at least reuses the last block.
     FreeLast,
     /// Frees block by block, or everything at the end of a batch.
     FreeOrReset,
@@ -84,20 +84,20 @@ pub enum Need {
     OtherThread,
     /// Several threads allocate at the same time, and free.
     Shared,
-    /// The same, on threads that end while others go on.
+    /// Several threads allocate and free at the same time, and some end while others continue.
     ThreadsEnd,
     /// Blocks of any size grow, hold what was written, and are freed one by one.
     Program,
-    /// Holds nodes of several types until all of them go.
+    /// Holds nodes of several types until all of them are freed at once.
     Tree,
-    /// Holds nodes of several types that go one by one.
+    /// Holds nodes of several types that are freed one by one.
     Nodes,
-    /// Holds nodes of one type that go one by one.
+    /// Holds nodes of one type that are freed one by one.
     OneType,
 }
 
 impl Need {
-    /// Why a contender cannot run the workload, if so.
+    /// The reason why a contender cannot run the workload. `None` if it can.
     #[must_use]
     pub fn missing(self, caps: &Caps) -> Option<&'static str> {
         let (met, reason) = match self {
@@ -150,7 +150,7 @@ pub struct WorkloadSpec {
     pub need: Need,
     /// Units of the memory pass.
     pub memory_units: u64,
-    /// Whether its memory says something about the contender. This is not so if it holds one block
+    /// Whether its memory says something about the contender. This is false if it holds one block
     /// or vector, or if its own tables or litter would count as the contender's memory.
     pub holds_memory: bool,
     /// The least number of units in a sample.
@@ -221,7 +221,7 @@ impl WorkloadSpec {
     #[must_use]
     pub fn asked(&self, units: u64) -> Option<u64> {
         let (at_first, each) = match self.workload {
-            // Read here: the list of workloads opens no file.
+            // The file is read here and not earlier, so `--list` opens no file.
             Workload::Csv(_) => (0, CsvTable::shared().fields as u64),
             Workload::Replay(recorded, _) => (0, recorded.asked()),
             _ => self.allocations?,

@@ -1,5 +1,5 @@
-//! The accesses of R5: the identifiers of the corpus in order of occurrence, so that a few of them
-//! make up most of it.
+//! The accesses of R5: the identifiers of the corpus in order of occurrence. A few identifiers make
+//! up most of the accesses.
 
 use std::collections::HashMap;
 
@@ -78,7 +78,7 @@ fn identifiers(text: &str) -> Vec<&str> {
     let bytes = text.as_bytes();
     let mut words = Vec::new();
     let mut at = 0;
-    // Returns the distance to the next such byte, or to the end.
+    // Returns the offset after the next occurrence of `end`, or the length of the source.
     let until = |from: usize, end: &[u8]| {
         let rest = bytes.get(from..).unwrap_or_default();
         rest.windows(end.len())

@@ -1,7 +1,7 @@
 //! The system calls: map, unmap, purge, remap.
 //!
-//! Each function returns whether the operating system agreed. [`refuse_call`] makes it refuse, for
-//! tests.
+//! Each function returns whether the operating system granted the request. Tests make it refuse by
+//! [`refuse_call`].
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -27,7 +27,7 @@ static REFUSE: AtomicUsize = AtomicUsize::new(NEVER);
 static HUGE: AtomicBool = AtomicBool::new(false);
 
 /// Makes the operating system refuse one call: 1 stands for the next call, and 0 for none.
-/// `usize::MAX` stands for all calls. Returns what was left of the last such request.
+/// `usize::MAX` stands for all calls. Returns the remaining number of the last such request.
 pub(super) fn refuse_call(number: usize) -> usize {
     REFUSE.swap(number, Ordering::Relaxed)
 }

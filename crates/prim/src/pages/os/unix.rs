@@ -11,7 +11,7 @@ const FLAGS: libc::c_int = MAP_PRIVATE | MAP_ANON | libc::MAP_NORESERVE;
 const FLAGS: libc::c_int = MAP_PRIVATE | MAP_ANON;
 
 pub(super) fn map(len: usize, align: usize) -> Option<NonNull<u8>> {
-    // Mappings of one length usually are adjacent, and so the first attempt usually is aligned.
+    // Mappings of one length usually are adjacent, so the first attempt usually is aligned.
     let block = map_anywhere(len)?;
     if block.addr().get() % align == 0 {
         return Some(block);

@@ -101,8 +101,8 @@ fn buffers_of_mixed_sizes_reuse_a_small_window() {
     }
 }
 
-/// Where next to nothing is free, a full round may be needed now and then. Its cost per buffer
-/// stays low.
+/// If almost no region is free, a request may need a full round at times. Its cost per buffer stays
+/// low.
 #[test]
 fn frees_in_random_order_amortize_the_cost_of_full_rounds() {
     for start in [3, 50, REGIONS - 40] {

@@ -1,5 +1,5 @@
-//! Tests of the chain from inside: where it restarts, what it remembers, and how merges move its
-//! marks.
+//! Tests of the chain's internals: the position of restarts, the remembered refusals, and marks
+//! that merges move.
 
 #[cfg(all(feature = "std", not(miri)))]
 mod cost;

@@ -1,5 +1,5 @@
-//! R1, JSON: a document parsed into a tree, walked and dropped. Nodes, strings and child vectors
-//! are in the contender.
+//! R1, JSON: a document parsed into a tree, walked and dropped. The contender holds the nodes, the
+//! strings and the vectors of children.
 //!
 //! The harness has its own parser, which is generic over the allocator. A test compares it with
 //! `serde_json`.

@@ -18,8 +18,8 @@ pub const COLUMNS: usize = 16;
 /// The tables, with the index of the key column.
 const FILES: [(&str, u8); 4] =
     [("game.csv", 0), ("gtfs-mbta-stop-times.csv", 3), ("nfl.csv", 4), ("worldcitiespop.csv", 0)];
-/// The number of consecutive rows of a table. Then the next table follows, so that every window has
-/// rows of all.
+/// The number of consecutive rows from one table. The next table follows, so every window has rows
+/// of all tables.
 const RUN: usize = 250;
 /// The directory of the tables in the package's sources.
 const FOLDER: &str = "examples/data/bench";
@@ -147,7 +147,7 @@ impl CsvTable {
     }
 }
 
-/// Returns a reader of rows with any number of fields of any name.
+/// Returns a reader that accepts rows with any number of fields and has no header row.
 pub(super) fn reader(text: &[u8]) -> Reader<&[u8]> {
     ReaderBuilder::new().has_headers(false).flexible(true).from_reader(text)
 }

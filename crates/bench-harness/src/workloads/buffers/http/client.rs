@@ -28,7 +28,7 @@ struct Waiting {
 struct Connection {
     stream: TcpStream,
     waiting: VecDeque<Waiting>,
-    /// The bytes received of the first expected answer.
+    /// The received bytes of the first expected answer.
     got: usize,
 }
 
@@ -165,8 +165,8 @@ impl Client {
             let mut idle = true;
             if sent < requests && due <= now {
                 let (page, connection) = (sent as usize % PAGES, sent as usize % self.connections.len());
-                // A short request always finds room, since the server is never further behind than
-                // that.
+                // A short request always fits into the socket's buffer, because few requests wait
+                // there for the server.
                 self.connections[connection].send(&self.requests[page], page, due)?;
                 sent += 1;
                 idle = false;

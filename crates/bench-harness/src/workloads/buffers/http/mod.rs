@@ -2,7 +2,7 @@
 //! contender's buffers.
 //!
 //! A sample is a closed loop: on each connection, a request follows the answer to the previous one.
-//! Most of its time is the system's. It shows how much of an allocator's lead a server sees.
+//! Most of its time is the system's. It shows how much of an allocator's lead remains in a server.
 //! Latencies are measured separately in an open loop: requests leave at fixed times, whether or not
 //! answers have arrived, and a latency starts when its request is due.
 

@@ -72,7 +72,8 @@ pub(super) fn serve<S: Source>(
             }
             continue;
         };
-        // SAFETY: a request and its answer at a time, as demanded, and the request ends first.
+        // SAFETY: one request and its answer are live at a time, as announced, and the request is
+        // dropped first.
         let request = unsafe { source.filled([&arrived[unread.start..unread.start + length]]) };
         unread.start += length;
         let asked =
