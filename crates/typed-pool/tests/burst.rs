@@ -1,8 +1,6 @@
 //! Tests that a pool frees the memory of bursts while it stays in use, although it learned from
 //! them to keep more units. No test trims before it looks.
 #![cfg(feature = "std")]
-// Bursts have many units, which take long under Miri. `threads` and `typed` run there.
-#![cfg(not(miri))]
 
 use std::sync::mpsc::sync_channel;
 use std::thread;
@@ -23,6 +21,7 @@ const STEADY: u64 = 200_000;
 const FEW: usize = 12 * (32 << 10);
 
 #[test]
+#[cfg_attr(miri, ignore = "many values")]
 fn hand_over_after_bursts_that_another_thread_dropped_frees_the_bursts() {
     struct Job(Words);
     pooled!(Job);
@@ -45,6 +44,7 @@ fn hand_over_after_bursts_that_another_thread_dropped_frees_the_bursts() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "many values")]
 fn rounds_that_need_few_units_after_bursts_free_the_bursts() {
     let pool = TypedPool::<Words>::new();
     let round = |count: u64| drop((0..count).map(|value| pool.alloc([value; 8])).collect::<Vec<_>>());
@@ -62,6 +62,7 @@ fn rounds_that_need_few_units_after_bursts_free_the_bursts() {
 
 /// Each round needs all units again, so none of them is idle.
 #[test]
+#[cfg_attr(miri, ignore = "many values")]
 fn rounds_of_bursts_keep_their_units() {
     let pool = TypedPool::<Words>::new();
     let round = || drop((0..BURST).map(|value| pool.alloc([value; 8])).collect::<Vec<_>>());
@@ -73,4 +74,21 @@ fn rounds_of_bursts_keep_their_units() {
         round();
         assert_eq!(pool.stats().units, held);
     }
+}
+
+/// Units of one slot, so that few values take many slow paths.
+#[test]
+fn rounds_of_few_values_after_bursts_free_short_units() {
+    let pool = TypedPool::<Words>::with_chunk_len(1);
+    let round = |count: u64| drop((0..count).map(|value| pool.alloc([value; 8])).collect::<Vec<_>>());
+    for _ in 0..BURSTS {
+        round(20);
+    }
+    assert!(pool.stats().units >= 20);
+    for _ in 0..60 {
+        round(5);
+    }
+    // The pool keeps 4 empty units and its front, and learns from a few again.
+    let units = pool.stats().units;
+    assert!(units <= 12, "{units} units for at most 5 values");
 }
