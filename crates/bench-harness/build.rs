@@ -1,5 +1,5 @@
-//! Records at build time what a report states: the compiler, the profile, and the versions of the
-//! contenders.
+//! Records at build time the facts that a report states: the compiler, the profile, and the
+//! versions of the contenders.
 
 use std::env;
 use std::fs;

@@ -39,7 +39,7 @@ fn main() -> ExitCode {
         println!("cargo::rustc-cfg=ephemera_pages");
     }
     // The switch keeps a second implementation away. With feature `nightly` there is only one
-    // anyhow, and the crate needs to know whether the gate is still there.
+    // implementation in any case, and the crate needs to know whether the gate still exists.
     let switched_off = env::var_os("CARGO_CFG_EPHEMERA_NO_STD_ALLOCATOR").is_some();
     let one_trait = env::var_os("CARGO_FEATURE_NIGHTLY").is_some();
     if switched_off && !one_trait {

@@ -1,5 +1,5 @@
 //! Tests of the example programs. Each example is a test that `test/unit` runs. At least two of a
-//! crate compare it with the global heap and print what it saved.
+//! crate compare it with the global heap and print the saving.
 
 use std::fs;
 
@@ -39,7 +39,7 @@ fn two_examples_of_every_published_crate_print_what_it_saved() {
 }
 
 #[test]
-fn every_example_is_short_and_a_test_and_named_in_the_readme_of_its_crate() {
+fn every_example_is_short_tested_and_listed_in_its_readme() {
     let ws = Workspace::load().unwrap();
     for (package, name, text) in all(&ws) {
         assert!(text.lines().count() <= LONGEST, "{name} has more than {LONGEST} lines");

@@ -56,7 +56,7 @@ pub(crate) fn main(ws: &Workspace, options: &RecordOptions) -> ExitCode {
 /// Reports that this system has no recorder.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn main(_ws: &Workspace, _options: &RecordOptions) -> ExitCode {
-    eprintln!("error: programs are recorded by a preloaded library, which this command has for Linux alone");
+    eprintln!("error: this command records programs by a preloaded library, which exists for Linux only");
     ExitCode::FAILURE
 }
 
@@ -81,7 +81,7 @@ fn bytes(text: &str) -> Result<u64, String> {
     match number.saturating_mul(1 << shift) {
         ..LEAST => Err("too small: a trace needs at least 64K".to_owned()),
         LEAST..=MOST => Ok(number << shift),
-        _ => Err("too large: a process maps its trace as a whole, so that 16T is the most".to_owned()),
+        _ => Err("too large: a process maps its whole trace, so the limit is at most 16T".to_owned()),
     }
 }
 
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn each_size_that_is_refused_is_told_why() {
+    fn each_refused_size_has_its_own_message() {
         for (bad, told) in [
             ("", "whole number"),
             ("K", "whole number"),

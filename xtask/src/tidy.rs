@@ -1,5 +1,5 @@
 //! `cargo xtask tidy`: checks the text of the repository where rustc and clippy do not. Each check
-//! is a function from files to findings, in a file of its own.
+//! is a function from files to findings, in its own file.
 
 mod budget;
 mod features;

@@ -13,7 +13,7 @@ pub(crate) const NIGHTLY: &str = "nightly-2026-10-29";
 /// The second choice: any installed nightly.
 const ANY_NIGHTLY: &str = "nightly";
 
-/// What to do about a missing toolchain.
+/// The advice for a missing toolchain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MissingToolchain {
     /// Let rustup download it.
@@ -109,8 +109,8 @@ pub(crate) fn host(toolchain: &str) -> Result<String> {
     triple.map(str::to_owned).with_context(|| format!("rustc of {toolchain} does not print its host"))
 }
 
-/// Installs the toolchains and targets that `ci` uses, so that a failure shows early. Prints what
-/// is available.
+/// Installs the toolchains and targets that `ci` uses, so that a failure shows early. Prints the
+/// available ones.
 pub(crate) fn prepare(ws: &Workspace) -> Result<()> {
     let report = |what: &str, found: Found| match found {
         Ok(name) => println!("{what}: {name}"),

@@ -277,7 +277,7 @@ fn a_program_with_its_own_malloc_is_named() {
 }
 
 #[test]
-fn places_that_are_no_use_are_told_apart() {
+fn each_unusable_place_has_its_own_message() {
     let dir = Dir::new("places");
     let spaced = dir.join("a dir with spaces").join("my trace");
     let (code, said) = ended(&record(&spaced, &["ls", "/"]));

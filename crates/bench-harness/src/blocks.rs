@@ -1,4 +1,4 @@
-//! Blocks of any size: what a contender must offer, and how a workload calls it.
+//! Blocks of any size: the interface of contenders, and the calls of workloads.
 //!
 //! The compared crates share no trait: some implement allocator-api2 0.2, some 0.4, some
 //! `GlobalAlloc`. So the harness has its own, with static dispatch. A contender implements the
@@ -29,7 +29,8 @@ use crate::card::Info;
 ///   `raw_dealloc` may be called on any thread, at the same time as `raw_alloc` on the thread that
 ///   made the allocator.
 pub unsafe trait RawAlloc {
-    /// Whether the workload verifies what it wrote. Only a check run does; a timed run does not.
+    /// Whether the workload verifies the bytes that it wrote. Only a check run does; a timed run
+    /// does not.
     const CHECKED: bool = false;
 
     /// Returns a block for `layout`, or null.
@@ -179,8 +180,8 @@ pub trait Contender: Sized + 'static {
 #[derive(Clone, Copy, Debug)]
 pub struct Handle<R>(pub R);
 
-/// Converts a block to what [`Allocator`] returns. It has exactly the requested length, so that
-/// containers behave alike.
+/// Converts a block to the return type of [`Allocator`]. It has exactly the requested length, so
+/// that containers behave alike.
 #[inline(always)]
 fn exact(ptr: *mut u8, size: usize) -> Result<NonNull<[u8]>, AllocError> {
     let ptr = NonNull::new(black_box(ptr)).ok_or(AllocError)?;

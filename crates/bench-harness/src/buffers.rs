@@ -1,4 +1,4 @@
-//! Byte buffers: what a contender must offer, and how a workload calls it.
+//! Byte buffers: the interface of contenders, and the calls of workloads.
 //!
 //! A workload takes a buffer with a capacity, writes it, may freeze and share it, and drops it.
 //! Handles differ in size, so [`black_box`] does not take them whole: a wide handle would travel
@@ -86,7 +86,8 @@ pub unsafe trait Source: Sized + 'static {
     /// The contender's card.
     const INFO: Info;
 
-    /// Whether the workload verifies what it wrote. Only a check run does; a timed run does not.
+    /// Whether the workload verifies the bytes that it wrote. Only a check run does; a timed run
+    /// does not.
     const CHECKED: bool = false;
 
     /// The general allocator below the source, which littering fills with holes.

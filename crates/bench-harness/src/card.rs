@@ -47,7 +47,8 @@ pub struct Caps {
     pub grow_in_place: bool,
     /// The contender can free everything at once.
     pub reset: bool,
-    /// A block keeps what is written to it. This is off for the allocator that does nothing.
+    /// A block keeps the bytes that are written to it. This is off for the allocator that does
+    /// nothing.
     pub keeps_contents: bool,
 }
 
@@ -87,7 +88,7 @@ pub struct Info {
     pub name: &'static str,
     /// The version in the lock file when the harness was built.
     pub version: &'static str,
-    /// What the contender can do.
+    /// The capabilities of the contender.
     pub caps: Caps,
     /// How its memory is measured.
     pub memory: MemoryBy,

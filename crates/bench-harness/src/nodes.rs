@@ -1,4 +1,4 @@
-//! Nodes of data structures: what a contender must offer, and how a structure calls it.
+//! Nodes of data structures: the interface of contenders, and the calls of structures.
 //!
 //! A structure has a few types of node, linked by owning handles one pointer wide. The contender
 //! decides whether nodes come from an allocator of blocks or from a pool for each type; one table

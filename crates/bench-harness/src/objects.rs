@@ -1,7 +1,7 @@
-//! Objects of one type: what a contender must offer, and how a workload calls it.
+//! Objects of one type: the interface of contenders, and the calls of workloads.
 //!
-//! Pools hand out different things: a box of their own, a key, a raw slot. So a handle is what the
-//! pool's users keep, and a free is a call. As for blocks, every handle passes through
+//! Pools hand out different things: their own boxes, keys, or raw slots. So the handle is the value
+//! that a pool's user keeps, and a free is a call. As for blocks, every handle passes through
 //! [`black_box`].
 
 use core::hint::black_box;
@@ -11,7 +11,7 @@ use typed_pool::Pooled;
 
 use crate::card::Info;
 
-/// What a workload puts into a pool. One of the pools requires the supertrait.
+/// The type of the objects in a pool. One of the pools requires the supertrait.
 pub trait Object: Send + Sync + Pooled + 'static {
     /// Creates an object with `tag` in every word.
     fn new(tag: u64) -> Self;
@@ -67,10 +67,11 @@ impl Object for Counter {
 ///   and `look` may be called on any thread at the same time as `raw_put`. If `shared_alloc` is on,
 ///   so may `raw_put`.
 pub unsafe trait RawPool<T: Object>: Sized + 'static {
-    /// Whether the workload verifies what it wrote. Only a check run does; a timed run does not.
+    /// Whether the workload verifies the bytes that it wrote. Only a check run does; a timed run
+    /// does not.
     const CHECKED: bool = false;
 
-    /// What the pool's user keeps.
+    /// The value that the pool's user keeps.
     type Handle: 'static;
 
     /// Puts an object into the pool. Returns `None` if the pool refuses.

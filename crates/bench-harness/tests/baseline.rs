@@ -38,17 +38,17 @@ fn a_run_is_compared_with_an_earlier_one() {
     let said = text(&second.stdout);
     assert!(said.contains("Against commit ") && said.contains(": 2 rows, "), "{said}");
     assert!(said.contains("missing: S1/pair/64: not in the baseline"), "{said}");
-    assert!(said.contains("missing: S1/pair/4: in the baseline alone"), "{said}");
-    let page = fs::read_to_string(now.join("report.md")).expect("the page is there");
+    assert!(said.contains("missing: S1/pair/4: only in the baseline"), "{said}");
+    let page = fs::read_to_string(now.join("report.md")).expect("the page exists");
     assert!(page.contains("## Against commit "), "{page}");
-    let page = fs::read_to_string(now.join("report.html")).expect("the page is there");
+    let page = fs::read_to_string(now.join("report.html")).expect("the page exists");
     for part in
-        ["<a href=\"#changes\">", "<h2>Against commit ", "<li>Missing: S1/pair/4: in the baseline alone</li>"]
+        ["<a href=\"#changes\">", "<h2>Against commit ", "<li>Missing: S1/pair/4: only in the baseline</li>"]
     {
         assert!(page.contains(part), "{part}");
     }
 
-    let summary = fs::read_to_string(now.join("summary.json")).expect("the summary is there");
+    let summary = fs::read_to_string(now.join("summary.json")).expect("the summary exists");
     let summary: Value = serde_json::from_str(&summary).expect("the summary is JSON");
     let rows = summary["baseline"]["rows"].as_array().expect("rows are an array");
     let keys: Vec<_> = rows.iter().filter_map(|row| row["key"].as_str()).collect();

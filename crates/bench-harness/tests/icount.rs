@@ -1,5 +1,5 @@
-//! `--icount`: two runs give the same count whatever the environment, and the message without the
-//! tool.
+//! Tests of `--icount`: two runs give the same count in any environment, and a message names the
+//! missing tool.
 
 use std::fs;
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ fn figures(workloads: &str, run: &str, padding: &str) -> Value {
     let out = directory(run);
     let output = runner(workloads, &out, padding).output().expect("the runner starts");
     assert!(output.status.success(), "{}", said(&output));
-    let text = fs::read_to_string(out.join("icount.json")).expect("the figures are there");
+    let text = fs::read_to_string(out.join("icount.json")).expect("the figures exist");
     let mut file: Value = serde_json::from_str(&text).expect("the figures are JSON");
     file["workloads"].take()
 }

@@ -150,7 +150,7 @@ fn sparse(dir: &TestDir, zeroed: bool) -> PathBuf {
 }
 
 #[test]
-fn a_trace_larger_than_the_machine_is_timed_and_its_memory_left_alone() {
+fn a_trace_larger_than_the_machine_is_timed_without_a_memory_figure() {
     let dir = TestDir::new("sparse");
     let trace = sparse(&dir, false);
     let said = printed(&[&trace.to_string_lossy(), "--peers", "one-ring", "--rounds", "1"]);

@@ -53,7 +53,7 @@ fn a_run_writes_tables_samples_and_pictures() {
     let (output, out) = runner("quick", &arguments, None);
     assert!(output.status.success(), "{}", text(&output.stderr));
 
-    let summary = fs::read_to_string(out.join("summary.json")).expect("the summary is there");
+    let summary = fs::read_to_string(out.join("summary.json")).expect("the summary exists");
     let summary: Value = serde_json::from_str(&summary).expect("the summary is JSON");
     let tables = summary["workloads"].as_array().expect("workloads are an array");
     assert_eq!(tables.len(), 2);
@@ -66,15 +66,15 @@ fn a_run_writes_tables_samples_and_pictures() {
     assert_eq!(row(&tables[1], "bumpalo")["reason"], "cannot free block by block");
     assert!(row(&tables[1], "upstream-ring")["peak_bytes"].as_u64().is_some_and(|peak| peak >= 16 * 1024));
 
-    let samples = fs::read_to_string(out.join("results.jsonl")).expect("the samples are there");
+    let samples = fs::read_to_string(out.join("results.jsonl")).expect("the samples exist");
     // There are three processes of at least fifteen rounds and three for the warm-up, with five
     // contenders in one workload and four in the other.
     assert!(samples.lines().count() >= 3 * 18 * (5 + 4), "{}", samples.lines().count());
     assert!(samples.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()));
-    let report = fs::read_to_string(out.join("report.md")).expect("the page is there");
+    let report = fs::read_to_string(out.join("report.md")).expect("the page exists");
     assert!(report.contains("### S1/pair/64") && report.contains("A/A"), "{report}");
     for picture in ["S1.svg", "W.svg"] {
-        let svg = fs::read_to_string(out.join("svg").join(picture)).expect("the picture is there");
+        let svg = fs::read_to_string(out.join("svg").join(picture)).expect("the picture exists");
         assert!(svg.contains("upstream RingAlloc"), "{svg}");
     }
 }
@@ -84,7 +84,7 @@ fn a_crashed_contender_becomes_a_cell() {
     let arguments = ["--filter", "^S1/pair/16$", "--peers", "bumpalo,blink-alloc"];
     let (output, out) = runner("crash", &arguments, Some("bumpalo"));
     assert!(output.status.success(), "{}", text(&output.stderr));
-    let summary = fs::read_to_string(out.join("summary.json")).expect("the summary is there");
+    let summary = fs::read_to_string(out.join("summary.json")).expect("the summary exists");
     let summary: Value = serde_json::from_str(&summary).expect("the summary is JSON");
     let table = &summary["workloads"][0];
     assert_eq!(row(table, "bumpalo")["state"], "crashed");
@@ -104,7 +104,7 @@ fn in_a_full_run_a_crashing_contender_affects_no_other() {
     let arguments = ["--full", "--filter", "^S1/pair/16$", "--peers", "bumpalo,blink-alloc"];
     let (output, out) = runner("full-crash", &arguments, Some("bumpalo"));
     assert!(output.status.success(), "{}", text(&output.stderr));
-    let summary = fs::read_to_string(out.join("summary.json")).expect("the summary is there");
+    let summary = fs::read_to_string(out.join("summary.json")).expect("the summary exists");
     let summary: Value = serde_json::from_str(&summary).expect("the summary is JSON");
     let crashed = row(&summary["workloads"][0], "bumpalo");
     assert_eq!(crashed["state"], "crashed");
@@ -113,9 +113,9 @@ fn in_a_full_run_a_crashing_contender_affects_no_other() {
     assert!(other["state"] == "ran" && other["ns_per_op"].is_number(), "{other}");
     // The contender never shared a process with the others: it has no sample, and the others have
     // all.
-    let samples = fs::read_to_string(out.join("results.jsonl")).expect("the samples are there");
+    let samples = fs::read_to_string(out.join("results.jsonl")).expect("the samples exist");
     assert!(!samples.contains("bumpalo") && samples.contains("blink-alloc"));
-    let page = fs::read_to_string(out.join("report.html")).expect("the page is there");
+    let page = fs::read_to_string(out.join("report.html")).expect("the page exists");
     assert!(page.contains("crashed: aborted"), "the cell says so");
 }
 

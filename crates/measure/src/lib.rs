@@ -1,4 +1,4 @@
-//! What measurements share: statistics, the process's own counters, pictures and pages.
+//! The common parts of measurements: statistics, the process's own counters, pictures and pages.
 //!
 //! The crate has no contender and builds in seconds. The benchmark harness and the crate of traces
 //! stand on it.

@@ -1,5 +1,5 @@
-//! What measurements ask of the operating system: pinning, context switches, stolen time, resident
-//! memory.
+//! The questions of measurements to the operating system: pinning, context switches, stolen time,
+//! resident memory.
 //!
 //! Every question is optional. The answer is `None` where a system has none, and reports say so.
 

@@ -342,7 +342,7 @@ fn completes(word: u64, complete: u64) -> bool {
 /// the holder may book it. Dropping the iterator early loses the rest: those units are never linked
 /// again, so they are never freed.
 ///
-/// `LEAVE` is what stays in the word: zero, or [`CLOSED`].
+/// `LEAVE` is the value that stays in the word: zero, or [`CLOSED`].
 #[derive(Debug)]
 #[must_use = "remote frees that are not booked are lost"]
 pub struct Taken<U, const LEAVE: u64 = 0> {

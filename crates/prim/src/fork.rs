@@ -1,8 +1,8 @@
 //! The generation of the process, by which a forked child recognises locks of its parent's threads.
 //!
 //! A forked child has one thread. A lock that another thread of the parent held stays locked in the
-//! child. So a lock stores the generation of the process that took it. A child has a generation of
-//! its own: it sees that the holder is not in its process and takes the lock over.
+//! child. So a lock stores the generation of the process that took it. A child has its own
+//! generation: it sees that the holder is not in its process and takes the lock over.
 //!
 //! A child created without the C library's `fork` (by a bare `clone`) keeps the generation of its
 //! parent.

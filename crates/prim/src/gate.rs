@@ -56,8 +56,8 @@ impl Gate {
         self.take().then(|| Pass { gate: self })
     }
 
-    /// Whether a thread of this process is behind the gate. If not, this thread sees what the last
-    /// one did there.
+    /// Returns whether a thread of this process holds the gate. If not, this thread sees the writes
+    /// of the last holder.
     #[inline]
     pub fn is_shut(&self) -> bool {
         // ORDERING: Acquire. Pairs with the Release in `Pass::drop`.
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     #[cfg(feature = "std")]
-    fn panic_behind_the_gate_opens_it() {
+    fn panic_while_the_gate_is_held_opens_it() {
         let gate = Gate::new();
         let caught = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| {
             let _pass = gate.try_enter();

@@ -1,4 +1,4 @@
-//! The thread-local that binds a thread to its record, and what happens at thread exit.
+//! The thread-local that binds a thread to its record, and the steps of thread exit.
 //!
 //! The thread-local is a pointer to a record, beside a copy of the fields that the fast path needs.
 //! It has a constant first value and no destructor. So reading it is one instruction and cannot
@@ -64,8 +64,8 @@ pub fn at_exit(hook: fn()) -> Result<(), Gone> {
     kept.ok().flatten().ok_or(Gone)
 }
 
-/// The content of a [`Tenant`]'s thread-local: the record of this thread, and a copy of what the
-/// fast path needs from it.
+/// The content of a [`Tenant`]'s thread-local: the record of this thread, and a copy of the fields
+/// that the fast path needs.
 ///
 /// The two are one thread-local, so that both are readable or neither is. The record is a pointer,
 /// not a reference, because our oldest compiler refuses a constant with a reference to a mutable
@@ -117,8 +117,8 @@ impl<S: Tenant> ThreadBinding<S> {
 /// rules releases leases that its threads do not hold. The damage is then in the unsafe code of the
 /// crate that defines the tenant (see [`record`](crate::record)).
 pub trait Tenant: Sized + Sync + 'static {
-    /// A copy of what the fast path needs from a record. Reading it through the record would be a
-    /// load that waits for another load.
+    /// A copy of the fields of a record that the fast path needs. Reading it through the record
+    /// would be a load that waits for another load.
     type Near: Copy + 'static;
     /// Returns the current copy for `record`, which is NOWHERE, GONE or a record that was entered.
     /// The holder calls [`renew`] whenever the result changes. Must not unwind or call this

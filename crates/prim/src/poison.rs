@@ -74,7 +74,8 @@ mod marks {
         let mut done = 0;
         while done < bytes {
             let piece = (bytes - done).min(NOTHING.len());
-            // SAFETY: `done < bytes`, and the caller vouches for `bytes` bytes from `block` on.
+            // SAFETY: `done < bytes`, and the caller guarantees `bytes` valid bytes from `block`
+            // on.
             let target = unsafe { block.as_ptr().add(done) };
             // SAFETY: `NOTHING` has `piece` bytes. `target` has at least as many writable ones,
             // which the caller owns, so they do not overlap the static.

@@ -75,7 +75,7 @@ const fn ends_in_guard(addr: usize, size: usize) -> bool {
 }
 
 /// Returns the address of `ptr`, and exposes its provenance: [`with_exposed`] may create pointers
-/// that access what `ptr` may access.
+/// with the access rights of `ptr`.
 #[inline]
 #[expect(clippy::disallowed_methods, reason = "the only module that may expose provenance")]
 pub fn expose<T: ?Sized>(ptr: *const T) -> usize {

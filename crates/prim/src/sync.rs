@@ -88,7 +88,7 @@ macro_rules! const_unless_loom {
 
 #[cfg(all(test, ephemera_loom))]
 mod tests {
-    /// A model that runs on `core`'s atomics passes whatever the orderings are.
+    /// A model that runs on `core`'s atomics passes with any orderings.
     #[test]
     fn loom_atomics_are_looms() {
         loom::model(|| {

@@ -28,8 +28,8 @@
 //! # Clones
 //!
 //! allocator-api2 demands that a clone of an allocator acts as the same allocator. The standard
-//! trait does not. So code that takes any `A: Allocator + Clone` must not free by one clone what
-//! another allocated: with feature `nightly`, `A` may implement only the standard trait.
+//! trait does not. So code that takes any `A: Allocator + Clone` must not free by one clone a block
+//! that another one allocated: with feature `nightly`, `A` may implement only the standard trait.
 
 pub use allocator_api2::alloc::{AllocError, Allocator};
 
@@ -143,7 +143,7 @@ macro_rules! impl_allocator {
 #[macro_export]
 macro_rules! __impl_allocator_one {
     ($api:ident, [$($generics:tt)*], $allocator:ty, [$($bounds:tt)*]) => {
-        // SAFETY: the author of `unsafe impl[...]` vouches for the inherent methods.
+        // SAFETY: the author of `unsafe impl[...]` guarantees the contract of the inherent methods.
         unsafe impl<$($generics)*> $crate::traits::__reexport::$api::Allocator for $allocator $($bounds)* {
             #[inline]
             fn allocate(

@@ -12,9 +12,9 @@
 //!              '---------------- hazards[0]: it came from C, whose link it follows
 //! ```
 //!
-//! A walker stands on two units at a time. So one that never ends keeps two units from being freed,
-//! and stops nothing else. A walker that did not survive a fork keeps none: the gate that it walked
-//! behind is open in the child.
+//! A walker stands on two units at a time. So a walker that never ends keeps only two units from
+//! being freed. A walker that did not survive a fork keeps none: the gate that it walked behind is
+//! open in the child.
 //!
 //! # Invariants
 //!
@@ -135,7 +135,7 @@ impl<U: Listed> UnitList<U> {
         let next = unsafe { next_of(unit) }.get();
         // SAFETY: as above.
         let prev = unsafe { prev_of(unit) }.get();
-        // SAFETY: the neighbours are on the list, hence live, and the caller owns the list.
+        // SAFETY: the neighbours are on the list, so they are live, and the caller owns the list.
         unsafe { self.join(prev, next, next, prev) };
         if !cfg!(ephemera_weaken = "remove_without_fence") {
             // ORDERING: SeqCst fence. Pairs with the one in `UnitList::walk`: either this thread

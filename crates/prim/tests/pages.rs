@@ -288,7 +288,7 @@ fn a_refusal_by_the_system_loses_nothing_and_the_next_call_succeeds() {
 }
 
 #[test]
-fn conc_threads_own_their_spans_alone() {
+fn conc_each_span_has_one_owner() {
     const ROUNDS: usize = 3_000;
     let _turn = turn();
     let threads = (0..4_u8).map(|thread| {

@@ -109,7 +109,7 @@ fn conc_the_threads_of_a_child_restart_its_recording_once() {
     (0..39).for_each(|link| {
         std::fs::remove_file(dir.0.with_extension(format!("link-{link}"))).expect("it was made above");
     });
-    good(&output.expect("the program is there"));
+    good(&output.expect("the program was built"));
     let traces = dir.traces();
     let children: Vec<_> = traces.iter().filter(|trace| trace.origin == Some(Origin::Fork)).collect();
     assert_eq!(children.len(), 30);
@@ -167,7 +167,7 @@ fn a_trace_takes_little_address_space() {
     let dir = Dir::new("address-space");
     let most = u64::MAX.to_string();
     let output = dir.command(busy()).arg("address-space").env("EPHEMERA_TRACE_LIMIT", most).output();
-    good(&output.expect("the program is there"));
+    good(&output.expect("the program was built"));
     let trace = dir.trace();
     assert_eq!((trace.stop, counted(&trace)), (None, (100_000, 100_000, 0)));
 }
@@ -330,7 +330,7 @@ fn a_full_disk_ends_the_trace_and_not_the_program() {
 #[test]
 fn unusual_alignments_get_the_allocators_own_results() {
     let dir = Dir::new("odd-alignments");
-    let alone = Command::new(busy()).arg("odd-alignments").output().expect("the program is there");
+    let alone = Command::new(busy()).arg("odd-alignments").output().expect("the program was built");
     good(&alone);
     let recorded = dir.run("odd-alignments");
     good(&recorded);

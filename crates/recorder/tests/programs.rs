@@ -131,7 +131,7 @@ fn an_aborted_or_killed_process_loses_no_event() {
     assert_eq!(counted(&dir.trace()), (70, 70, 0));
 
     let dir = Dir::new("killed");
-    let mut child = dir.command(busy()).arg("endless").spawn().expect("the program is there");
+    let mut child = dir.command(busy()).arg("endless").spawn().expect("the program was built");
     let begun = || std::fs::read_dir(&dir.0).is_ok_and(|mut entries| entries.next().is_some());
     while !begun() {
         std::thread::sleep(Duration::from_millis(5));
@@ -175,7 +175,7 @@ fn every_function_of_the_family_is_recorded_and_works() {
 fn the_limit_ends_the_trace_and_not_the_program() {
     let dir = Dir::new("limit");
     let output = dir.command(busy()).arg("many").env("EPHEMERA_TRACE_LIMIT", "200000").output();
-    good(&output.expect("the program is there"));
+    good(&output.expect("the program was built"));
     let trace = dir.trace();
     assert_eq!(trace.stop, Some(Stop::Limit));
     assert!(trace.bytes <= 200_704, "{}", trace.bytes);
@@ -235,15 +235,15 @@ fn conc_calls_after_the_last_destructors_keep_no_stream() {
 fn without_a_path_nothing_is_recorded() {
     let dir = Dir::new("off");
     let output = dir.command(busy()).arg("family").env_remove("EPHEMERA_TRACE").output();
-    good(&output.expect("the program is there"));
+    good(&output.expect("the program was built"));
     let output = dir.command(busy()).arg("family").env("EPHEMERA_TRACE", "/no/such/directory/t").output();
-    good(&output.expect("the program is there"));
+    good(&output.expect("the program was built"));
     assert!(dir.traces().is_empty());
 }
 
 /// Programs that the machine may have. For a missing program, the test prints a note and passes.
 #[test]
-fn programs_of_the_machine_run_as_they_do_alone() {
+fn programs_of_the_machine_behave_as_without_the_recorder() {
     let source = Path::new(env!("CARGO_TARGET_TMPDIR")).join("recorded.c");
     std::fs::write(&source, "#include <stdio.h>\nint main(void) { return printf(\"%d\\n\", 1) < 0; }\n")
         .expect("cargo's directory can be written");

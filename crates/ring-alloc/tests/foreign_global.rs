@@ -32,7 +32,7 @@ fn threads_and_trims_leave_no_chunk() {
             for number in 0..BLOCKS {
                 let block = Box::new_in([number; 16], OneRingAlloc);
                 if number % 2 == 0 {
-                    to.send(block).expect("the other end is there");
+                    to.send(block).expect("the other end is open");
                 }
             }
         })

@@ -1,5 +1,5 @@
-//! A forked child frees the blocks and chunks of its own thread, whatever the parent's other
-//! threads were doing.
+//! A forked child frees the blocks and chunks of its own thread. The parent's other threads may
+//! have been in any operation.
 #![cfg(all(feature = "std", target_has_atomic = "64", unix, not(miri)))]
 
 use core::sync::atomic::{AtomicBool, Ordering};

@@ -38,7 +38,7 @@ fn conc_empty_chunks_of_another_thread_serve_a_refused_request() {
         let other = scope.spawn(|| {
             let blocks: Vec<_> = (0..20).map(|_| Box::new_in([1_u8; 60_000], OneRingAlloc)).collect();
             drop(blocks);
-            burst.send(()).expect("the other end is there");
+            burst.send(()).expect("the other end is open");
             // Go on with small blocks, so that this thread takes its slow path.
             let mut window = VecDeque::new();
             while running.load(Ordering::Relaxed) {
@@ -49,7 +49,7 @@ fn conc_empty_chunks_of_another_thread_serve_a_refused_request() {
                 steps.fetch_add(1, Ordering::Relaxed);
             }
         });
-        freed.recv().expect("the other end is there");
+        freed.recv().expect("the other end is open");
         // After each refusal, wait until the other thread has allocated enough to take its slow
         // path.
         let served = (0..20).any(|_| {
@@ -84,23 +84,23 @@ fn conc_trim_all_frees_chunks_here_at_once_and_elsewhere_in_the_next_slow_path()
     std::thread::scope(|scope| {
         let other = scope.spawn(move || {
             burst();
-            ready.send(()).expect("the other end is there");
-            wait.recv().expect("the other end is there");
+            ready.send(()).expect("the other end is open");
+            wait.recv().expect("the other end is open");
             // This thread has no small chunk yet, so it takes its slow path.
             drop(Box::new_in(1_u8, OneRingAlloc));
-            ready.send(()).expect("the other end is there");
-            wait.recv().expect("the other end is there");
+            ready.send(()).expect("the other end is open");
+            wait.recv().expect("the other end is open");
         });
-        done.recv().expect("the other end is there");
+        done.recv().expect("the other end is open");
         let elsewhere = chunks();
         burst();
         assert!(elsewhere > 0 && chunks() > elsewhere, "no chunks were kept");
         OneRingAlloc.trim_all();
         assert_eq!(chunks(), elsewhere, "the chunks of this thread");
-        go.send(()).expect("the other end is there");
-        done.recv().expect("the other end is there");
+        go.send(()).expect("the other end is open");
+        done.recv().expect("the other end is open");
         assert_eq!(chunks(), 0, "the chunks of the other thread");
-        go.send(()).expect("the other end is there");
+        go.send(()).expect("the other end is open");
         other.join().expect("the thread does not panic");
     });
 }

@@ -32,8 +32,8 @@ impl Drop for AtExit {
         self.blocks.clear();
         check_all(&fresh);
         if let Some(to) = &self.to {
-            to.send(filled(9, SIZES[2])).expect("the other end is there");
-            to.send(filled(9, SIZES[3])).expect("the other end is there");
+            to.send(filled(9, SIZES[2])).expect("the other end is open");
+            to.send(filled(9, SIZES[3])).expect("the other end is open");
         }
         // No thread owns the blocks that the destructor leaves live.
         OneRingAlloc.clean_local();

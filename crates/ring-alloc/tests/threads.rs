@@ -127,7 +127,7 @@ fn conc_producer_and_consumer_hold_bounded_memory() {
     let (to, from) = sync_channel::<(usize, Bytes)>(8);
     let producer = thread::spawn(move || {
         for number in 0..here_or_miri(30_000, 60) {
-            to.send((number, filled(number, 1 + number % 300))).expect("the consumer is there");
+            to.send((number, filled(number, 1 + number % 300))).expect("the consumer is running");
         }
     });
     let mut peak = 0;
@@ -138,7 +138,8 @@ fn conc_producer_and_consumer_hold_bounded_memory() {
         }
     }
     joined(producer);
-    // At most eight blocks were in the channel, and the producer reuses what the consumer frees.
+    // At most eight blocks were in the channel, and the producer reuses the memory that the
+    // consumer frees.
     assert!(peak < 1 << 20, "{peak} bytes held");
 }
 
@@ -154,7 +155,7 @@ fn conc_threads_free_blocks_of_their_neighbours() {
             let to = senders[(index + 1) % 3].clone();
             thread::spawn(move || {
                 for number in 0..here_or_miri(5_000, 12) {
-                    to.send(filled(number, 1 + number % 90)).expect("the neighbour is there");
+                    to.send(filled(number, 1 + number % 90)).expect("the neighbour is running");
                     from.try_iter().take(2).for_each(|bytes| check(usize::from(bytes[0]), &bytes));
                 }
                 drop(to);

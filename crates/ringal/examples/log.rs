@@ -29,7 +29,7 @@ fn drain<L: AsRef<[u8]>>(from: &Receiver<L>) -> usize {
     from.iter().map(|line| io::Write::write(&mut file, line.as_ref()).unwrap_or(0)).sum()
 }
 
-/// Formats each line into a string of its own.
+/// Formats each line into its own string.
 fn with_strings() -> usize {
     let (out, from) = sync_channel::<Vec<u8>>(32);
     let writer = thread::spawn(move || drain(&from));

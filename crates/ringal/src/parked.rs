@@ -27,7 +27,7 @@ use ephemera_prim::word::OwnerPtr;
 use crate::store::{RingStore, RingStorePtr};
 
 // ORDERING: Release. Pairs with the Acquire in `ParkedStores::collect`. Publishes: the header, its
-// link, and what the drop of the ring found.
+// link, and the fields that the drop of the ring wrote.
 const PARK: Ordering =
     if cfg!(ephemera_weaken = "park_relaxed") { Ordering::Relaxed } else { Ordering::Release };
 // ORDERING: Acquire. Pairs with the Release in `ParkedStores::push`.

@@ -125,7 +125,7 @@ fn text_is_written_completely_or_not_at_all() {
 }
 
 #[test]
-fn extend_leaves_in_the_iterator_what_does_not_fit() {
+fn extend_leaves_elements_without_room_in_the_iterator() {
     let mut ring = RingAl::new(256);
     let mut bytes = 0..10_u8;
     let mut fixed = ring.fixed(4).unwrap();

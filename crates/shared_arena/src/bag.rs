@@ -99,8 +99,8 @@ impl<T> Bag<T> {
         if self.wishes.load(Ordering::Relaxed) == 0 {
             return 0;
         }
-        // ORDERING: AcqRel. Pairs with `Bag::visit_or_wish`. Publishes: what the requesting threads
-        // did before.
+        // ORDERING: AcqRel. Pairs with `Bag::visit_or_wish`. Publishes: the earlier writes of the
+        // requesting threads.
         self.wishes.swap(0, Ordering::AcqRel)
     }
 
@@ -135,7 +135,7 @@ impl<T: Linked> Bag<T> {
         if visit.is_some() || wish == 0 {
             return visit;
         }
-        // ORDERING: AcqRel. Pairs with `Bag::wishes`. Publishes: what this thread did before.
+        // ORDERING: AcqRel. Pairs with `Bag::wishes`. Publishes: the earlier writes of this thread.
         self.wishes.fetch_or(wish, Ordering::AcqRel);
         // ORDERING: SeqCst. Pairs with `parked::visit`. Publishes: the wish. Either this thread
         // finds the gate open, or the visitor finds the wish.

@@ -37,7 +37,7 @@
 //!   the type's largest group can have; the room of one value between two pages; and 8 bytes for
 //!   each slot of a page that ever had a counted handle. In a large arena of words that is less
 //!   than one byte a value.
-//! * Each thread that uses an arena has pages of its own in it. While a thread lives and does not
+//! * Each thread that uses an arena has its own pages in it. While a thread lives and does not
 //!   allocate, no other thread can use its empty pages.
 //! * A value forgotten with `mem::forget` keeps its slot, which is never freed.
 //!
@@ -50,7 +50,7 @@
 //!   when they next need a page. The pages of an exited thread are out of reach while a newer
 //!   thread has its record and does not use this arena.
 //! * **Under a limit**: [`Builder::limit`]. The `try_alloc` methods then return the value.
-//!   [`Stats`] reports what is held.
+//!   [`Stats`] reports the memory held.
 //! * **After the arena**: the handles of a dropped arena keep its memory. The last value of a group
 //!   frees the group, and the last group frees the rest. The thread that drops the last value frees
 //!   the memory, and waits for no other thread.

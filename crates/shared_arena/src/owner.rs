@@ -1,7 +1,7 @@
 //! Defines the owner of a shard of a live arena, and how it books remote frees.
 //!
-//! `trim` and `refill` add what an owner does in slow paths. Only methods of the arena make an
-//! owner. So the arena is live, and no thread looks at parked shards of it.
+//! `trim` and `refill` add the slow paths of an owner. Only methods of the arena make an owner. So
+//! the arena is live, and no thread looks at parked shards of it.
 
 use ephemera_prim::word::OwnerUsize;
 

@@ -85,7 +85,7 @@ pub(crate) fn look_behind_the_owner(world: &ArenaWorld, record: &Record<ArenaRec
         return;
     }
     // ORDERING: SeqCst. Pairs with itself, in `look_behind_the_owner`. Publishes: the shard in the
-    // bag, or the end of the lease. One of the two threads sees what the other did.
+    // bag, or the end of the lease. One of the two threads sees the write of the other.
     fence(Ordering::SeqCst);
     if record.is_free() && !record.data().parting.is_empty() {
         visit(world, record, Visitor::Successor, most);
@@ -122,7 +122,7 @@ pub(crate) fn look_at_all(world: &ArenaWorld, mine: Option<&Record<ArenaRecord>>
 
 /// Pushes a record with parked shards into the world's bag, so that other threads find it.
 fn note(world: &ArenaWorld, record: &Record<ArenaRecord>) {
-    // ORDERING: AcqRel. Pairs with `look`. Publishes: what is in the record's bag.
+    // ORDERING: AcqRel. Pairs with `look`. Publishes: the contents of the record's bag.
     if !record.data().parting.noted.swap(true, Ordering::AcqRel) {
         world.parked.records.push(NonNull::from(record));
     }
@@ -155,7 +155,7 @@ pub(crate) unsafe fn last_slot_counted(world: &ArenaWorld, group: PageGroupPtr) 
 ///
 /// # Safety
 /// The caller has the turn at the shard. One part of the store is the caller's own or not taken off
-/// yet. The caller uses the store afterwards only if it has a part of its own.
+/// yet. The caller uses the store afterwards only if it has its own part.
 unsafe fn serve(world: &ArenaWorld, store: NonNull<ArenaStore>, shard: ShardPtr, mut gone: usize) -> usize {
     // SAFETY: the store lives until its last part is taken off, and the groups freed here are taken
     // off last.

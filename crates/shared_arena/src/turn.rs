@@ -23,8 +23,8 @@ use crate::group::{PageGroup, PageGroupPtr};
 const BUSY: usize = 1;
 const LOOK: usize = 2;
 
-// ORDERING: AcqRel. Pairs with itself, in `Turn::change` and `Turn::next`. Publishes: what the last
-// holder did, and what other threads left.
+// ORDERING: AcqRel. Pairs with itself, in `Turn::change` and `Turn::next`. Publishes: the writes of
+// the last holder, and the groups and requests that other threads left.
 const TURN: Ordering =
     if cfg!(ephemera_weaken = "arena_turn_relaxed") { Ordering::Relaxed } else { Ordering::AcqRel };
 

@@ -191,7 +191,7 @@ fn conc_arenas_freed_while_a_thread_is_in_the_bag_leave_nothing() {
     };
     thread::scope(|scope| {
         let stopped = scope.spawn(|| {
-            // An arena is freed in the bag, and nothing else that is smaller than a group.
+            // An arena is the only block smaller than a group that is freed in the bag.
             HEAP.at_the_next_free(..GROUP, stand);
             free_values();
         });

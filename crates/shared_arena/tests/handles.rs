@@ -114,7 +114,7 @@ fn arcs_count_and_unwrap() {
 }
 
 #[test]
-fn make_mut_clones_what_is_shared() {
+fn make_mut_clones_a_shared_value() {
     let tally = Tally::default();
     let (arena, pool) = (SharedArena::new(), Pool::new());
     let mut arc = arena.alloc_arc(tally.value(1));

@@ -154,7 +154,7 @@ fn conc_arcs_are_cloned_and_dropped_everywhere() {
 }
 
 #[test]
-fn conc_one_thread_alone_unwraps_an_arc() {
+fn conc_only_one_thread_unwraps_an_arc() {
     let _turn = turn();
     let tally = Tally::default();
     let arena = Arena::new();

@@ -50,7 +50,7 @@ pub const LARGEST_DRAWN: usize = here_or_miri(1 << 20, 32 << 10);
 pub const LIVE_BYTES: usize = here_or_miri(48 << 20, 4 << 20);
 /// Largest number of live blocks. Allocations beyond it are skipped.
 pub const LIVE_BLOCKS: usize = here_or_miri(512, 64);
-/// An alignment that hardly any program uses, generated occasionally. It is smaller under
+/// An alignment that almost no program uses, generated occasionally. It is smaller under
 /// AddressSanitizer, which makes its red zones as large as the alignment and keeps them.
 pub const RARE_ALIGN: usize = if cfg!(ephemera_poison = "asan") { 1 << 22 } else { 1 << 29 };
 /// Largest number of live blocks with [`RARE_ALIGN`]. Each takes as much address space as its

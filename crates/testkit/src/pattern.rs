@@ -85,7 +85,8 @@ fn window(at: usize, end: usize, seed: u8) -> &'static [u8] {
     &TABLE[usize::from(seed) + phase..][..len]
 }
 
-/// Returns the first byte in `range` that differs from what `expect` returns, piece by piece.
+/// Returns the first byte in `range` that differs from the expected bytes, which `expect` returns
+/// piece by piece.
 ///
 /// # Safety
 ///

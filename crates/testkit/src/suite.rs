@@ -18,7 +18,7 @@ use crate::program::Program;
 use crate::subject::Subject;
 use crate::violation::{Failure, Refusing, Stage, Violation};
 
-/// Counts of what a run did.
+/// The counts of a run's operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Blocks allocated.
@@ -27,7 +27,7 @@ pub struct Report {
     pub resized: usize,
     /// Requests refused for an allowed reason.
     pub refused: usize,
-    /// Operations skipped, because no block was live or too much was.
+    /// Operations skipped, because no block was live or the live bytes were at their limit.
     pub skipped: usize,
     /// Blocks freed on another thread.
     pub handed_over: usize,
@@ -56,7 +56,7 @@ pub fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs `program` and returns what it did.
+/// Runs `program` and returns a summary of it.
 ///
 /// # Panics
 ///

@@ -149,7 +149,7 @@ impl Subject for Plain {
 allocator_suite!(plain, Plain(Counting::over(Global)));
 
 #[test]
-fn run_reports_what_it_did() {
+fn run_reports_its_operations() {
     let subject = Everywhere::default();
     let report = run(&subject, &Program::from_seed(1, 300, Profile::Mixed));
     assert!(

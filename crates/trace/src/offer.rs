@@ -6,7 +6,7 @@ use super::costs::CostSource;
 /// The least saving that is worth a change, as a share of the run.
 pub(super) const WORTH: f64 = 0.02;
 
-/// What one crate would do for the program.
+/// The effect that one crate would have on the program.
 #[derive(Clone, Debug)]
 pub struct Offer {
     /// The name of the crate.

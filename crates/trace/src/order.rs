@@ -18,7 +18,7 @@ pub enum FreeOrder {
     Lifo,
     /// As one of the oldest blocks of its thread.
     Fifo,
-    /// In none of these orders.
+    /// The free has none of these orders.
     None,
 }
 

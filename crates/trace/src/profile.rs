@@ -76,7 +76,7 @@ pub(crate) fn part(count: u64, of: u64) -> f64 {
     if of == 0 { 0.0 } else { count as f64 / of as f64 }
 }
 
-/// What a trace shows.
+/// The facts that a trace shows.
 #[derive(Clone, Debug, Default)]
 pub struct TraceProfile {
     /// The command that was recorded.

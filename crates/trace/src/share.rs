@@ -1,10 +1,10 @@
 //! The share of the run that the allocator takes: of processor time and of wall time.
 //!
-//! A trace has three measurements: the processor time of the process, the time of some calls in
-//! the allocator, and the time of the same calls in the recorder. The share is the allocator's
-//! time divided by the processor time without the recorder's part. None of the three is exact, so
-//! the share is an [`Interval`]. The constants below give its width. Neither end is a bound: the
-//! share leaves out what the placement of blocks does to the caches.
+//! A trace has three measurements: the processor time of the process, the time of some calls in the
+//! allocator, and the time of the same calls in the recorder. The share is the allocator's time
+//! divided by the processor time without the recorder's part. None of the three is exact, so the
+//! share is an [`Interval`]. The constants below give its width. Neither end is a bound, because
+//! the share leaves out the effect of the placement of blocks on the caches.
 #![forbid(unsafe_code)]
 
 use super::costs::CostSource;

@@ -114,7 +114,7 @@ pub fn report(profile: &TraceProfile, advice: &Advice) -> String {
     let _ = writeln!(
         out,
         "\nSizes. Shares in %: of blocks, of bytes, left at the end; of the blocks freed: at once, LIFO, FIFO, in no\n\
-         order, on another thread. Lifetimes are medians, in blocks that came meanwhile and in time.\n\
+         order, on another thread. Lifetimes are medians: in blocks allocated since, and in time.\n\
          {:<11} {:>13} {:>4} {:>4} {:>4} {:>5} {:>5} {:>5} {:>5} {:>5} {:>8} {:>10} {:>9}",
         "size",
         "blocks",

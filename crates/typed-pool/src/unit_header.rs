@@ -40,8 +40,8 @@ unsafe impl Listed for Unit {
     }
 }
 
-/// The line that other threads write to. It also holds words that hardly ever change, because
-/// remote frees read this line anyway, and `prev`, for which the owner's line has no room.
+/// The line that other threads write to. It also holds words that rarely change, because remote
+/// frees read this line anyway, and `prev`, for which the owner's line has no room.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct UnitRemote {

@@ -50,7 +50,7 @@ fn conc_a_remote_free_during_thread_exit_leaves_no_unit() {
             let to = to.clone();
             joined(thread::spawn(move || {
                 drop(Block::new_in(number, Others));
-                to.send(PooledBox::new(Value([number as u64; 4]))).expect("the other end is there");
+                to.send(PooledBox::new(Value([number as u64; 4]))).expect("the other end is open");
             }));
             while round.load(Ordering::Acquire) <= number {
                 thread::yield_now();
@@ -77,7 +77,7 @@ fn conc_remote_frees_before_and_during_thread_exit_leave_no_unit() {
                 (0..2 * units).map(|number| PooledBox::new(Value([number as u64; 4]))).collect();
             for (number, value) in pairs.into_iter().enumerate() {
                 if number % 2 == 0 {
-                    to.send(value).expect("the other end is there");
+                    to.send(value).expect("the other end is open");
                 }
             }
             while !GO.load(Ordering::Acquire) {

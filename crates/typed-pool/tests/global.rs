@@ -59,7 +59,7 @@ fn functions_before_main_allocate() {
 #[test]
 fn conc_destructors_of_thread_locals_allocate_and_free() {
     static RIGHT: AtomicUsize = AtomicUsize::new(0);
-    /// Frees what it has, and allocates again, when its thread ends.
+    /// Frees its blocks, and allocates again, when its thread ends.
     struct Late(Vec<String>);
     impl Drop for Late {
         fn drop(&mut self) {

@@ -69,7 +69,7 @@ impl Run {
 
 #[test]
 fn each_refused_call_yields_null_and_nothing_is_lost() {
-    // A thread of its own starts without units.
+    // A new thread starts without units.
     let mut calls = 0;
     let (mut idle, mut refused) = (None, 0);
     for number in 1.. {

@@ -1,5 +1,5 @@
-//! The macros use the names of the standard library, whatever these names mean in the module that
-//! invokes them.
+//! The macros use the names of the standard library, even if these names mean something else in the
+//! module that invokes them.
 #![cfg(feature = "std")]
 // These items have the names of the prelude and of derives.
 #![expect(unused_imports, reason = "what matters is that they are in scope")]

@@ -1,4 +1,4 @@
-//! Blocks without units are counted, whichever threads allocate and free them.
+//! Blocks without units are counted on any thread that allocates or frees them.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -34,12 +34,12 @@ fn counted() -> (usize, usize, usize) {
 }
 
 #[test]
-fn conc_large_blocks_are_counted_whichever_thread_frees_them() {
+fn conc_large_blocks_are_counted_on_any_freeing_thread() {
     let size = LAYOUT.size();
     let (to, from) = channel();
     joined(thread::spawn(move || {
         for _ in 0..5 {
-            to.send(Sent(Large.allocate(LAYOUT).expect("memory").cast())).expect("the other end is there");
+            to.send(Sent(Large.allocate(LAYOUT).expect("memory").cast())).expect("the other end is open");
         }
     }));
     assert_eq!(counted(), (5, 5 * size, 5 * size));

@@ -21,7 +21,7 @@ const LARGE: Layout = Layout::new::<[u8; 60_000]>();
 
 /// A thread keeps the empty units of a burst of medium blocks and continues with small ones, for
 /// which it has room. A request of another thread makes it free these units at its next slow path,
-/// of whichever class.
+/// of any class.
 #[test]
 fn conc_a_thread_with_small_blocks_frees_empty_units_for_another_thread() {
     pooled_allocator! {

@@ -80,7 +80,7 @@ fn conc_requests_at_the_limit_are_served_while_statistics_are_read() {
         blocks.map(|_| Limited.allocate(layout).expect("room at the limit").cast()).collect()
     };
     joined(thread::spawn(move || {
-        // The limit is what the largest of these needs.
+        // The limit is the memory that the largest of these requests needs.
         Limited.set_limit(4 * (64 << 10) + (8 << 10));
         while_polled(
             || assert!(Limited.stats().bytes_held <= Limited.stats().limit),

@@ -55,10 +55,10 @@ impl Drop for AtExit {
         check_all(&fresh);
         self.values.clear();
         check_all(&fresh);
-        self.to.send(both(9)).unwrap_or_else(|_| unreachable!("the other end is there"));
+        self.to.send(both(9)).unwrap_or_else(|_| unreachable!("the other end is open"));
         PooledBox::<Value>::trim_all();
         Blocks.trim_all();
-        self.to.send(both(9)).unwrap_or_else(|_| unreachable!("the other end is there"));
+        self.to.send(both(9)).unwrap_or_else(|_| unreachable!("the other end is open"));
     }
 }
 

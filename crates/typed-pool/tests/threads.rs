@@ -136,12 +136,12 @@ fn conc_remote_frees_to_a_record_are_booked_by_its_next_holder() {
             to_test.send(()).expect("the test waits");
             from_test.recv().expect("the word to end");
         });
-        from_thread.recv().expect("the thread is there");
+        from_thread.recv().expect("the thread is running");
         Left::check_all(&left);
         drop(left);
         let before = Left::stats().units;
         to_thread.send(()).expect("the thread waits");
-        from_thread.recv().expect("the thread is there");
+        from_thread.recv().expect("the thread is running");
         // The heap keeps four of five empty units.
         let booked = (before, Left::stats().units) == (5, 4);
         to_thread.send(()).expect("the thread waits");
@@ -188,7 +188,7 @@ fn conc_a_producer_reuses_the_slots_that_a_consumer_frees() {
     let (to, from) = sync_channel::<PooledBox<Value>>(8);
     let producer = thread::spawn(move || {
         for number in 0..here_or_miri(100_000, 90) {
-            to.send(Value::boxed(number)).expect("the consumer is there");
+            to.send(Value::boxed(number)).expect("the consumer is running");
         }
     });
     for value in &from {
@@ -214,7 +214,7 @@ fn conc_values_passed_around_threads_are_not_lost() {
             thread::spawn(move || {
                 let mut own = Vec::new();
                 for number in 0..here_or_miri(5_000, 20) {
-                    to.send(Value::boxed(number)).expect("the neighbour is there");
+                    to.send(Value::boxed(number)).expect("the neighbour is running");
                     own.push(Value::boxed(number));
                     if number % 3 == 0 {
                         own.swap_remove(number % own.len());
@@ -355,7 +355,7 @@ fn conc_statistics_report_unsettled_slots_of_a_running_thread() {
         from_test.recv().expect("the word to go on");
         values
     });
-    from_thread.recv().expect("the thread is there");
+    from_thread.recv().expect("the thread is running");
     let stats = Value::stats();
     assert_eq!((stats.slots, stats.slots_live, stats.unsettled_slots), (128, 64, 64));
     to_thread.send(()).expect("the thread waits");

@@ -72,7 +72,7 @@ mod tests {
     use super::control_of;
 
     #[test]
-    fn the_name_of_a_copy_tells_the_control() {
+    fn the_name_of_a_copy_contains_the_control() {
         let control = |path: &str| control_of(&path.into());
         assert_eq!(control("/t/xtask-wrappers/weaken-free_relaxed").as_deref(), Some("free_relaxed"));
         assert_eq!(control("target/debug/xtask"), None);

@@ -69,8 +69,8 @@ struct CountRow<'a> {
 }
 
 impl InstructionCounts {
-    /// Returns what a count depends on besides the code. Counts under different conditions are not
-    /// comparable.
+    /// Returns the conditions of a count besides the code. Counts under different conditions are
+    /// not comparable.
     fn conditions(&self) -> [(&'static str, String); 6] {
         [
             ("rustc", self.rustc.clone()),
@@ -97,7 +97,7 @@ impl InstructionCounts {
     }
 }
 
-/// Returns the record with new counts in place of its own.
+/// Returns the record with new counts in place of the old ones.
 ///
 /// # Errors
 /// The conditions differ.

@@ -89,8 +89,8 @@ pub(super) fn table(recorded: &RecordedBench, page: &CostsPage) -> Result<String
     (!lines.is_empty()).then_some(()).with_context(|| format!("the record has no row of {}", page.dir))?;
     Ok(format!(
         "| workload | here | best general allocator | glibc | held at the peak |\n|---|---|---|---|---|\n{lines}\n\
-         A time includes the workload's own work on the memory. *Held* is what the allocator took from the system and how many times \
-         the live bytes that is; `*` marks bytes that a backing allocator counted. Without it, the figure is the growth of the process. \
+         A time includes the workload's own work on the memory. *Held* is the memory that the allocator took from the system, \
+         also as a multiple of the live bytes; `*` marks bytes that a backing allocator counted. Without it, the figure is the growth of the process. \
          All rows, with intervals: [results](../../docs/benchmarks/results.md). {}\n",
         recorded.told()
     ))

@@ -27,7 +27,7 @@ pub(super) fn page(recorded: &RecordedBench) -> Result<String> {
     let RecordedBench { mode, seed, processes, rounds, document, host, .. } = recorded;
     let mut out = String::from(
         "# Results\n\n`cargo xtask readme` writes this page from [recorded.json](recorded.json), and a test compares the two. \
-         [Methodology](methodology.md) says how the figures are made, and [bias](bias.md) what a reader should hold against them.\n\n",
+         [Methodology](methodology.md) explains how the figures are made, and [bias](bias.md) why a reader should doubt them.\n\n",
     );
     for (what, value) in [
         ("commit", &host.commit),

@@ -23,8 +23,8 @@ const RECORDER: &str = "ephemera-recorder";
 /// The number of processes that the summary lists besides the largest.
 const LISTED: usize = 8;
 
-/// With fewer recorded calls than this, the program may use an allocator of its own. The summary
-/// then names it.
+/// With fewer recorded calls than this, the program may use its own allocator. The summary then
+/// names it.
 const FEW: u64 = 10_000;
 
 /// The exit statuses of the tool's own failures, which are those of `env` and `nice`.
@@ -82,7 +82,7 @@ fn record(ws: &Workspace, options: &RecordOptions, status: &mut u8) -> Result<()
     };
     *status = running::code(ended);
     if !ended.success() {
-        eprintln!("note: the program ended with {ended}; what it did until then is recorded");
+        eprintln!("note: the program ended with {ended}; the trace has its calls until then");
     }
 
     let mut processes = recorded(&place.parts)?;
@@ -93,10 +93,7 @@ fn record(ws: &Workspace, options: &RecordOptions, status: &mut u8) -> Result<()
     let still_runs = Path::new(&format!("/proc/{}", largest.pid)).exists();
     place.keep(&largest.path, still_runs)?;
     if still_runs {
-        eprintln!(
-            "note: process {} still runs, and what it does from here on goes to its trace too",
-            largest.pid
-        );
+        eprintln!("note: process {} still runs, and its further calls go to its trace too", largest.pid);
     }
     let said = describe(&place, &largest, &processes, file.as_deref())?;
     // A closed standard output does not make the recording fail.
@@ -163,13 +160,15 @@ fn recorded(dir: &Path) -> Result<Vec<RecordedProcess>> {
     Ok(found)
 }
 
-/// Why there is no trace at all.
+/// Returns the reason why there is no trace.
 fn no_trace(name: &OsStr, file: Option<&Path>, limit: u64) -> String {
     let name = name.to_string_lossy();
     match file.and_then(program::obstacle) {
-        Some(why) => format!("`{name}` left no trace: {why}. docs/traces.md says what can be recorded"),
+        Some(why) => {
+            format!("`{name}` left no trace: {why}. docs/traces.md lists the programs that can be recorded")
+        }
         None => format!(
-            "`{name}` left no trace: it clears its environment, gives up the right to write there, or cannot map \
+            "`{name}` left no trace: it clears its environment, drops the right to write there, or cannot map \
              {limit} bytes (see `ulimit -v`, and lower --max-bytes)"
         ),
     }
@@ -195,12 +194,12 @@ fn describe(
     for caveat in trace.caveats() {
         let _ = writeln!(out, "note: {caveat}");
     }
-    // Of the largest, that is among the caveats.
+    // The caveats already say so about the largest process.
     for other in others.iter().filter(|other| other.bypassed) {
         let _ = writeln!(
             out,
-            "note: process {} ({}) has a malloc of its own in its executable: only calls that this one passes on \
-             are recorded",
+            "note: process {} ({}) has a malloc of its own in its executable: the trace has only the calls \
+             that this malloc passes on",
             other.pid,
             shortened(&other.command)
         );
@@ -210,14 +209,14 @@ fn describe(
     if !brought.is_empty() {
         let _ = writeln!(
             out,
-            "note: the program contains an allocator ({}): blocks that it takes from that one are not in the trace",
+            "note: the program contains an allocator ({}): blocks from that allocator are not in the trace",
             brought.join(", ")
         );
     } else if summary.events == 0 && !largest.bypassed {
         let _ = writeln!(
             out,
-            "note: no call was recorded: the program takes no memory, or takes it without malloc, as one with an \
-             allocator of its own does"
+            "note: no call was recorded: the program takes no memory, or has its own allocator and does not \
+             call malloc"
         );
     }
     list(&mut out, &place.parts, others);

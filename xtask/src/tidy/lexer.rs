@@ -17,7 +17,7 @@ impl SourceLine {
     }
 }
 
-/// What the next character belongs to.
+/// The part of the code that the next character belongs to.
 enum LexerState {
     Code,
     LineComment,

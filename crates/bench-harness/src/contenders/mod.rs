@@ -32,7 +32,7 @@ type Build = fn(&WorkloadSpec, &Context) -> Box<dyn Cell>;
 pub struct Entry {
     /// The key in `--peers` and in files, unique within the class.
     pub key: &'static str,
-    /// What it hands out.
+    /// The kind of memory that it hands out.
     pub class: ContenderClass,
     /// The contender's card.
     pub info: Info,

@@ -24,9 +24,9 @@ use crate::stats::{self, Estimate, Verdict, verdict};
 pub const FORMAT: u64 = 1;
 
 /// The meaning of the columns.
-pub(super) const LEGEND: &str = "then, now: ratio to the reference of its own run. change: now over then, below 1 is faster than it was. \
-Two runs, not pairs: another build, hour or load is in it, and a change of the reference too. The word holds where the \
-99 % interval excludes 1 and the change is more than 1 % and than three times what the reference differed from itself.";
+pub(super) const LEGEND: &str = "then, now: the ratio to the reference in each run. change: now divided by then, below 1 is faster than before. \
+Two runs have no pairs, so the change includes those of the build, the load and the reference. It has a verdict if the \
+99 % interval excludes 1 and the change exceeds 1 % and three times the reference's difference from itself.";
 
 /// The part of an earlier run that is compared.
 #[derive(Clone, Debug, Deserialize)]
@@ -165,7 +165,7 @@ impl Baseline {
             }
         }
         let gone = self.workloads.iter().filter(|old| report.tables.iter().all(|table| table.id != old.id));
-        comparison.missing.extend(gone.map(|old| format!("{}: in the baseline alone", old.id)));
+        comparison.missing.extend(gone.map(|old| format!("{}: only in the baseline", old.id)));
         comparison
     }
 

@@ -55,7 +55,7 @@ pub struct ReportTable {
     pub id: String,
     /// What it does.
     pub title: String,
-    /// What its contenders hand out.
+    /// The kind of memory that its contenders hand out.
     pub class: ContenderClass,
     /// The name of an operation.
     pub op: &'static str,

@@ -25,9 +25,9 @@ const HEAD: [&str; 9] = [
 const SHARE_FROM: u64 = 64 * 1024;
 
 /// The meaning of the columns, printed once.
-pub(super) const LEGEND: &str = "ratio: median of paired ratios to the reference, below 1 is faster. net: less the same loop over an \
-allocator that does nothing. peak: bytes taken from the system in a process of its own; `*` counted by a backing \
-allocator, else the growth of the resident set. `–`: not able to run this workload.";
+pub(super) const LEGEND: &str = "ratio: median of paired ratios to the reference, below 1 is faster. net: the ratio without the cost of the \
+loop. peak: bytes taken from the system in a separate process; `*`: counted by a backing allocator, otherwise the \
+growth of the resident set. `–`: cannot run this workload.";
 
 /// Returns bytes in a readable unit.
 pub(super) fn bytes(count: u64) -> String {
@@ -102,7 +102,7 @@ pub(super) fn latencies(table: &ReportTable) -> Option<(String, Vec<Vec<String>>
     let (_, first) = measured().next()?;
     let line = match first.rate {
         Some(rate) => format!(
-            "{}, open loop, {rate:.0} requests a second (60 % of what the reference does in the closed loop), {} of them each",
+            "{}, open loop, {rate:.0} requests a second (60 % of the reference's rate in the closed loop), {} for each contender",
             table.id, first.requests
         ),
         None => format!("{}, the time of each {}, one after the other", table.id, table.op),

@@ -91,8 +91,8 @@ mod tests {
             wrong(ContenderClass::Blocks, &check(key_of(VOID), 0, 0, 77), among).is_some(),
             "the loop must be the same loop"
         );
-        // If the reference died, the others are compared with arithmetic and with what they read
-        // back.
+        // If the reference died, the others are compared with arithmetic and with the contents that
+        // they read back.
         assert!(wrong(ContenderClass::Blocks, &check("x", 9, 0, 77), None).is_some());
         assert!(wrong(ContenderClass::Blocks, &check("x", 10, 1, 77), None).is_some());
         assert_eq!(wrong(ContenderClass::Blocks, &check("x", 10, 0, 78), None), None);

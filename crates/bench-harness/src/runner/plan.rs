@@ -12,7 +12,7 @@ use crate::workloads::WorkloadSpec;
 /// end of one contender.
 const CHILD: Duration = Duration::from_millis(60);
 
-/// What a run measures, and for how long.
+/// The plan of a run: its measurements and their times.
 #[derive(Clone, Debug)]
 pub struct RunPlan {
     /// The workloads.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::tally::CallTally;
 use crate::workloads::{Load, WorkloadSpec};
 
-/// What a child does.
+/// The kinds of work of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mode {
     /// Run every contender once, counted and verified, and once as it is timed. There are no
@@ -27,7 +27,7 @@ pub enum Mode {
 /// The orders of a child, passed as JSON in one argument.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
-    /// What the child does.
+    /// The work of the child.
     pub mode: Mode,
     /// The workload's name.
     pub workload: String,

@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn conc_no_thread_leaves_a_meeting_before_the_last_has_come() {
+    fn conc_no_thread_leaves_a_meeting_before_the_last_arrives() {
         const THREADS: usize = 3;
         let (meeting, came, early) = (Meeting::new(THREADS), AtomicUsize::new(0), AtomicUsize::new(0));
         std::thread::scope(|scope| {

@@ -40,12 +40,13 @@ pub(super) fn of_lengths(lengths: Vec<usize>) -> Histogram {
     counts.into_iter().filter_map(layout).collect()
 }
 
-/// A heap that counts what is held, for workloads whose histogram is known only after a run.
+/// A heap that counts the live blocks of each layout, for workloads whose histogram is known only
+/// after a run.
 #[derive(Debug, Default)]
 pub(super) struct Census(RefCell<BTreeMap<(usize, usize), u64>>);
 
 impl Census {
-    /// Returns what is held now.
+    /// Returns the histogram of the live blocks.
     pub(super) fn held(&self) -> Histogram {
         let held = self.0.borrow();
         let layout = |&(size, align): &(usize, usize)| Layout::from_size_align(size, align).ok();

@@ -20,7 +20,7 @@ pub(super) trait Stock {
     /// `size` is not zero. With the new item, no more is live than the contender was made for.
     unsafe fn take(&mut self, tag: u64, size: u16) -> Self::Item;
 
-    /// In a check run, compares an item with what was written and folds it into `sum`.
+    /// In a check run, compares an item with its tag and folds it into `sum`.
     ///
     /// # Safety
     ///

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_are_verdicts_and_names_are_there() {
+    fn colours_show_verdicts_and_every_name_is_drawn() {
         let svg = Forest(vec![line("quick", 0.5), line("slow & old", 3.0)]).inline("ratios");
         for part in ["quick", "slow &amp; old", "var(--faster)", "var(--slower)", "<desc>quick 0.500, slow"] {
             assert!(svg.contains(part), "{part}: {svg}");

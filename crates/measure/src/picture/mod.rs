@@ -57,8 +57,8 @@ pub fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// Draws an `svg` element for a page, in the page's colours. The title and the description say
-/// what it shows.
+/// Draws an `svg` element for a page, in the page's colours. The title and the description state
+/// its content.
 pub fn inline(
     size: (u32, u32),
     title: &str,

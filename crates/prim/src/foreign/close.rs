@@ -97,7 +97,7 @@ mod tests {
         let give = |page: &Page, bits| {
             // SAFETY: the pages live as long as the test, and each bit is freed once.
             let old = unsafe { Inbox::give_back_until_closed(NonNull::from(page), bits) };
-            // SAFETY: what the line above found.
+            // SAFETY: the line above set these bits in the unit's word and found `old` there.
             old.map_or(0, |old| unsafe { inbox.push_or_count(NonNull::from(page), bits, old) })
         };
         assert_eq!((give(&first, 1), give(&first, 2)), (0, 0), "the holder books them");

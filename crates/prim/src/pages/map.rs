@@ -25,7 +25,7 @@ const ROOT_BITS: u32 = ADDRESS_BITS - PIECE_BITS - LEAF_BITS;
 #[repr(C)]
 struct Leaf([AtomicPtr<Home>; 1 << LEAF_BITS]);
 
-/// A leaf that is a mapping of its own has to be a multiple of the grain.
+/// A leaf with its own mapping must be a multiple of the grain.
 const LEAF_LEN: usize = size_of::<Leaf>().next_multiple_of(os::GRAIN);
 
 static ROOT: [AtomicPtr<Leaf>; 1 << ROOT_BITS] = [const { AtomicPtr::new(ptr::null_mut()) }; 1 << ROOT_BITS];

@@ -191,7 +191,7 @@ unsafe fn unmap(block: NonNull<u8>, len: usize) {
 /// Tries to unmap a few of the mappings that the operating system refused to unmap.
 ///
 /// Only one thread at a time takes mappings from the list, so none returns to it between the two
-/// accesses of an exchange. In a child that was forked meanwhile, the list stays as it is.
+/// accesses of an exchange. In a child that was forked during a retry, the list stays as it is.
 fn retry_stuck() {
     // ORDERING: Acquire. Pairs with the Release in `retry_stuck`: the last such thread has
     // finished.

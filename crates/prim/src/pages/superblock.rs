@@ -6,8 +6,8 @@
 //! * **G1** A set bit of `free` is a span of the open superblock that no thread uses. The thread
 //!   that clears it owns the span until it sets the bit again.
 //! * **G2** `base` changes only while all bits of `free` are clear and no span is owned: before
-//!   [`Superblock::open`] sets them, and after [`Superblock::close`] cleared them at once. So
-//!   whoever owns a span reads the base of its mapping.
+//!   [`Superblock::open`] sets them, and after [`Superblock::close`] cleared them at once. So the
+//!   owner of a span reads the base of its mapping.
 //! * **G3** The span of a clear bit of `dirty` has never been written since it was mapped or
 //!   purged. Only the span's owner changes its bit.
 

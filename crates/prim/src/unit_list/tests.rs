@@ -59,7 +59,7 @@ fn numbers(list: &UnitList<ListedUnit>) -> Vec<usize> {
 }
 
 #[test]
-fn walk_visits_newest_first_whichever_units_were_removed() {
+fn walk_visits_newest_first_after_any_removal() {
     let list = UnitList::new();
     let units: Vec<_> = (0..4).map(|number| add(&list, number)).collect();
     assert_eq!(numbers(&list), [3, 2, 1, 0]);
@@ -70,7 +70,7 @@ fn walk_visits_newest_first_whichever_units_were_removed() {
 }
 
 #[test]
-fn unit_that_a_walker_stands_on_stays_on_the_list() {
+fn unit_protected_by_a_walker_stays_on_the_list() {
     let list = UnitList::new();
     let units: Vec<_> = (0..3).map(|number| add(&list, number)).collect();
     let mut refused = Vec::new();

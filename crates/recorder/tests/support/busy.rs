@@ -147,7 +147,7 @@ fn exec() {
     let argv = [words[0].as_ptr(), words[1].as_ptr(), null()];
     // SAFETY: the vector ends with a null, and its strings end with zeros.
     unsafe { libc::execv(argv[0], argv.as_ptr()) };
-    panic!("the program is there");
+    panic!("the program was built");
 }
 
 /// Closes every descriptor but the first three, and reuses the numbers.

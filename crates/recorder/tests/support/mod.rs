@@ -54,7 +54,7 @@ impl Dir {
     }
 
     pub(crate) fn run(&self, mode: &str) -> Output {
-        self.command(busy()).arg(mode).output().expect("the program is there")
+        self.command(busy()).arg(mode).output().expect("the program was built")
     }
 
     pub(crate) fn traces(&self) -> Vec<Trace> {

@@ -14,12 +14,12 @@ use crate::geometry::ChunkClass;
 // two fields.
 unsafe impl Listed for Chunk {
     unsafe fn next(chunk: NonNull<Self>) -> NonNull<OwnerPtr<Self>> {
-        // SAFETY: the caller's chunk is live, so it is not freed meanwhile (C1).
+        // SAFETY: the caller's chunk is live, so it is not freed during this call (C1).
         NonNull::from(unsafe { ChunkPtr::new(chunk) }.next())
     }
 
     unsafe fn prev(chunk: NonNull<Self>) -> NonNull<OwnerPtr<Self>> {
-        // SAFETY: the caller's chunk is live, so it is not freed meanwhile (C1).
+        // SAFETY: the caller's chunk is live, so it is not freed during this call (C1).
         NonNull::from(unsafe { ChunkPtr::new(chunk) }.prev())
     }
 }
@@ -55,7 +55,7 @@ impl ChunkHeap {
 
     /// Calls `visit` for every chunk. Only the owner calls this.
     pub(super) fn for_each(&self, mut visit: impl FnMut(ChunkPtr)) {
-        // SAFETY: chunks on the list are live, and the owner frees none meanwhile (C1).
+        // SAFETY: chunks on the list are live, and the owner frees none during the walk (C1).
         let mut visit = |chunk| visit(unsafe { ChunkPtr::new(chunk) });
         for chunks in &self.chunks {
             // SAFETY: the caller owns the heap (H1).

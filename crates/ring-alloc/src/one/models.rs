@@ -1,5 +1,5 @@
-//! Loom models of `OneRingAlloc`'s protocol, over the real heap, chunks and records, in a world of
-//! their own.
+//! Loom models of `OneRingAlloc`'s protocol, over the real heap, chunks and records. Each model has
+//! its own.
 //!
 //! At the end of each model all blocks are freed and no thread has trimmed, yet nothing may be
 //! held. A chunk that is lost or stays leaves bytes in the account. A chunk that is freed twice, or
@@ -40,7 +40,7 @@ const _: () = assert!((Tiny::SMALL_CHUNK - SLACK - HEADER) / BLOCK.size() == 2, 
 #[derive(Debug, Clone)]
 struct Model(Arc<RingWorld<Tiny>>);
 
-/// The realm that uses a model's world.
+/// The realm of a model: it uses the model's world in place of the static one.
 #[derive(Clone, Copy)]
 struct ModelRealm<'w>(&'w RingWorld<Tiny>);
 

@@ -38,7 +38,7 @@ pub struct FixedBufMut {
     store: RingStorePtr,
 }
 
-// SAFETY: only this handle accesses the region (B1), on whichever thread it is. The release is an
+// SAFETY: only this handle accesses the region (B1), and it may be on any thread. The release is an
 // atomic store.
 unsafe impl Send for FixedBufMut {}
 // SAFETY: `&FixedBufMut` only gives shared access to the written bytes.

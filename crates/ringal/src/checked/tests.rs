@@ -1,4 +1,4 @@
-//! Tests of the reports. Each runs in a process of its own, because a report ends the process.
+//! Tests of the reports. Each runs in its own process, because a report ends the process.
 
 use ephemera_testkit::child;
 

@@ -108,8 +108,8 @@ impl Chain {
         self.take_slow(need)
     }
 
-    /// Takes the first `need` bytes of the free region of `len` bytes at `at`, and turns the
-    /// remainder into a region of its own. The head moves to the remainder.
+    /// Takes the first `need` bytes of the free region of `len` bytes at `at`, and makes the
+    /// remainder a separate region. The head moves to the remainder.
     #[inline]
     pub(super) fn cut(&mut self, guard: GuardPtr, at: usize, len: usize, need: usize) {
         let next = at + need;

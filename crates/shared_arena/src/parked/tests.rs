@@ -102,7 +102,7 @@ fn finish_free(world: &ArenaWorld, slot: ClaimedSlot, local: bool) {
     }
     // SAFETY: the slot is in use, and not used again.
     let old = unsafe { Inbox::give_back_until_closed(far, bit) };
-    // SAFETY: `old` is what the line above returned.
+    // SAFETY: the line above returned `old`.
     let slots = old.map(|old| unsafe { shard.inbox().push_or_count(far, bit, old) });
     assert_eq!(slots, Some(bit), "a remote free learns that the arena was dropped");
     if group.count_down(1) {

@@ -335,7 +335,7 @@ impl ArenaStore {
     ///
     /// # Safety
     /// The caller counted these parts in, or freed these groups. It uses the store afterwards only
-    /// if it has a part of its own.
+    /// if it has its own part.
     pub(crate) unsafe fn part(store: NonNull<Self>, parts: usize) -> bool {
         // SAFETY: the store is live while the caller's parts are not taken off. The reference
         // covers the atomic alone.

@@ -52,7 +52,7 @@ impl CountingGlobal {
         Self { least_align, held: Gauge::new(), aligned: Gauge::new(), requests: AtomicUsize::new(0) }
     }
 
-    /// Returns what the whole program holds.
+    /// Returns the memory that the whole program holds.
     #[must_use]
     pub fn held(&self) -> Level {
         self.held.level()

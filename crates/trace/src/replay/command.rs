@@ -88,7 +88,7 @@ fn measure(
 ) -> Result<Replayed, Box<dyn Error>> {
     let Field { candidates, mut left_out } = field;
     let too_large = room::too_large(program, available);
-    // The live bytes may be half of what is available. An allocator takes more than it hands out.
+    // The live bytes may be half of the available bytes. An allocator takes more than it hands out.
     let limit = available.map(|bytes| bytes / 4 * 3);
     let meter = MemoryMeter { trace: &options.trace, limit, sparse: too_large.is_some() };
     let bar = progress(candidates.len() as u64 + u64::from(options.rounds) + 1);
@@ -180,7 +180,8 @@ fn no_reference(why: &str) -> String {
     )
 }
 
-/// Returns a bar without a thread of its own: a second thread would change the allocators' paths.
+/// Returns a progress bar without its own thread, because a second thread would change the
+/// allocators' paths.
 fn progress(steps: u64) -> ProgressBar {
     let bar = ProgressBar::new(steps);
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len}  {elapsed} gone, {eta} left  {msg}")

@@ -2,7 +2,7 @@
 
 use core::alloc::Layout;
 
-/// What an operation does.
+/// The actions of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Fills a slot.
@@ -20,7 +20,7 @@ pub enum Action {
 /// One operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProgramOp {
-    /// What the operation does.
+    /// The action of the operation.
     pub action: Action,
     /// The alignment as a power of two.
     pub align_log2: u8,

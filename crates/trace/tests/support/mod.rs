@@ -48,7 +48,7 @@ impl TestDir {
 
 impl Drop for TestDir {
     fn drop(&mut self) {
-        // Best effort: cargo's directory for such files may keep what cannot be removed.
+        // Best effort: cargo's directory for such files may keep the files that cannot be removed.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

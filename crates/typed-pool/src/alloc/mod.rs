@@ -40,14 +40,14 @@ crate::pooled_allocator! {
     /// threads before `main`, in destructors of thread-locals, and after them. In a forked child,
     /// the blocks of all threads of the parent can be used and freed.
     ///
-    /// What it does with freed memory:
+    /// Its use of freed memory:
     ///
     /// * A thread keeps empty units of each class: 128 KiB, but at least one unit. It keeps more if
     ///   it needed units again that it had freed, up to 4 MiB of each class.
     /// * Other freed units and larger blocks are kept by the process, up to 16 MiB or an eighth of
     ///   the bytes in use, and up to 64 MiB more if the process needed pages again that had left.
-    ///   What exceeds this is returned to the operating system at once. Of the rest, one unit or
-    ///   block leaves with each 64 allocations or frees of units and larger blocks.
+    ///   The process returns memory beyond this to the operating system at once. Of the rest, one
+    ///   unit or block leaves with each 64 allocations or frees of units and larger blocks.
     ///   [`pages::set_cache`](crate::pages::set_cache) changes the 16 MiB.
     /// * A block keeps its unit: 32 KiB for small sizes, up to 256 KiB for others.
     ///

@@ -15,8 +15,7 @@
 /// ones. With `chunk_len`, each request has that number of slots, as for
 /// [`Builder::chunk_len`](crate::Builder::chunk_len).
 ///
-/// A generic type has no pool of its own. `Box<Generic<T>, PooledAllocator>` allocates it by size
-/// class.
+/// A generic type has no pool. `Box<Generic<T>, PooledAllocator>` allocates it by size class.
 ///
 /// # Examples
 ///

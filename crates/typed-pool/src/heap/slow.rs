@@ -138,8 +138,8 @@ fn obtain<E: PoolEnv>(env: E) -> Result<UnitPtr, AllocError> {
     if units == 1 {
         return Ok(first);
     }
-    // `first` is an empty meanwhile, because the backing allocator may unwind or allocate from this
-    // heap.
+    // `first` is among the empties during the requests, because the backing allocator may unwind or
+    // allocate from this heap.
     heap.push_empty(first);
     for _ in 1..units {
         match acquire(env, slots) {

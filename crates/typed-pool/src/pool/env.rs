@@ -26,7 +26,7 @@ impl<T, A: Allocator> TypedPool<T, A> {
     pub(super) fn try_reserve(&self, slots: usize) -> Result<(), AllocError> {
         let Some(spec) = Self::SPEC else { return Ok(()) };
         let bytes = spec.bytes(slots).ok_or(AllocError)?;
-        // Checks the whole sum against the limit first. Each unit is then counted by itself.
+        // Checks the whole sum against the limit first. Each unit is then counted separately.
         reserved(&self.account, bytes, Limit::Applies, || self.promised(bytes))?;
         self.account.release(bytes);
         heap::reserve(self, slots)

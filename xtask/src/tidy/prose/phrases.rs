@@ -19,7 +19,7 @@ const PHRASES: &[(&str, &str)] = &[
 /// The advice for the phrases about memory and its home.
 const HOME: &str = "\"is freed\" or \"is booked\"";
 
-/// Words that begin a clause in place of a subject, whatever follows.
+/// Words that begin a clause in place of a subject before any word.
 const PEOPLE: &[&str] = &["who", "whoever", "whose", "theirs"];
 
 /// Words that begin a clause in place of a subject if a verb follows.

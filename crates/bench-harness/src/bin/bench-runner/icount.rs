@@ -99,7 +99,7 @@ pub(crate) fn run(
     let specs: Vec<&WorkloadSpec> = specs.iter().filter(|spec| counted(spec)).collect();
     if specs.is_empty() {
         return Err(
-            "none of these workloads can be counted: they have several threads, or read what is on the host"
+            "none of these workloads can be counted: they have several threads, or read files of the host"
                 .into(),
         );
     }
@@ -155,8 +155,8 @@ fn version() -> Result<String, Box<dyn Error>> {
 fn not_there(error: std::io::Error) -> String {
     if error.kind() == ErrorKind::NotFound {
         format!(
-            "{VALGRIND} is not here, and it is what counts instructions: install it, \
-             such as `apt-get install valgrind`"
+            "{VALGRIND} counts the instructions, and it is not installed: install it, \
+             for example by `apt-get install valgrind`"
         )
     } else {
         format!("{VALGRIND} does not start: {error}")

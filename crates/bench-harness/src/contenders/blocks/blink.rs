@@ -95,7 +95,7 @@ impl<A: Backing> Contender for Blink<A> {
         version: env!("EPHEMERA_VERSION_BLINK_ALLOC"),
         caps: Caps::ARENA,
         memory: MemoryBy::Backing,
-        notes: "takes back no block by itself; reset",
+        notes: "reuses no single block; reset",
     };
     type Metered = Blink<CountingBacking>;
     type Backing = System;

@@ -28,7 +28,7 @@ impl<A: Allocator + Clone + Default + 'static> Contender for Scope<A> {
         version: env!("EPHEMERA_VERSION_BUMP_SCOPE"),
         caps: Caps::ARENA,
         memory: MemoryBy::Backing,
-        notes: "takes back its last block alone; reset",
+        notes: "reuses only its last block; reset",
     };
     type Metered = Scope<CountingBacking>;
     type Backing = System;

@@ -17,7 +17,7 @@ impl Contender for Bumpalo {
         version: env!("EPHEMERA_VERSION_BUMPALO"),
         caps: Caps::ARENA,
         memory: MemoryBy::HighWater,
-        notes: "takes back its last block alone; reset",
+        notes: "reuses only its last block; reset",
     };
     type Metered = Self;
     type Backing = System;

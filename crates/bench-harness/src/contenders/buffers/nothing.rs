@@ -1,6 +1,6 @@
-//! The source that does nothing: a cursor that wraps around in a store, exactly as large as what
-//! the workload holds, and buffers without an end. A workload over it costs as much as its loop,
-//! including the writes.
+//! The source that does nothing: a cursor that wraps around in a store, exactly as large as the
+//! demand of the workload, and buffers without an end. A workload over it costs as much as its
+//! loop, including the writes.
 
 use crate::buffers::{Buffer, Demand, Growing, Readable, Source};
 use crate::card::{Caps, Info, MemoryBy};

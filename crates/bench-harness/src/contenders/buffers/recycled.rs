@@ -84,7 +84,7 @@ unsafe impl Source for RecycledVectors {
         version: env!("EPHEMERA_VERSION_OBJECT_POOL"),
         caps: Caps { shared_alloc: false, ..Caps::GENERAL },
         memory: MemoryBy::HighWater,
-        notes: "recycles vectors with their capacity; a lock; gives nothing back",
+        notes: "recycles vectors with their capacity; a lock; returns no memory",
     };
     type Backing = System;
     type Buf = Recycled;

@@ -1,7 +1,7 @@
 //! Rings of byte buffers: ours and the published version, which share an API.
 //!
-//! A ring is bounded and refuses what does not fit. Then its users take a buffer from the heap, and
-//! so do the workloads. The table shows the number of refusals.
+//! A ring is bounded and refuses requests that do not fit. Then its users take a buffer from the
+//! heap, and so do the workloads. The table shows the number of refusals.
 
 /// Defines a contender for a crate with the API of `ringal`.
 macro_rules! ring {

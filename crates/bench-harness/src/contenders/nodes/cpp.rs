@@ -16,7 +16,7 @@ pub(super) fn all() -> Vec<Entry> {
     vec![
         entry::<0>("cpp-new", "C++ new and delete", "std::unordered_set; the same heap as glibc"),
         entry::<1>("cpp-pmr", "C++ pool resource", "std::unordered_set; unsynchronized_pool_resource"),
-        entry::<2>("cpp-pool", "C++ textbook pool", "std::unordered_set; chunks of 64, gives nothing back"),
+        entry::<2>("cpp-pool", "C++ textbook pool", "std::unordered_set; chunks of 64, returns no memory"),
     ]
 }
 

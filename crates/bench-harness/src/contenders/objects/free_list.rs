@@ -98,7 +98,7 @@ const fn card(name: &'static str, caps: Caps, notes: &'static str) -> Info {
 pub struct Textbook;
 
 impl Maker for Textbook {
-    const INFO: Info = card("textbook free list", Caps::LOCAL, "one thread; gives nothing back");
+    const INFO: Info = card("textbook free list", Caps::LOCAL, "one thread; returns no memory");
     type Pool<T: Object> = FreeList<T>;
 
     fn make<T: Object>() -> FreeList<T> {
@@ -133,7 +133,7 @@ unsafe impl<T: Object> RawPool<T> for FreeList<T> {
 pub struct LockedTextbook;
 
 impl Maker for LockedTextbook {
-    const INFO: Info = card("textbook and a mutex", Caps::GENERAL, "a lock; gives nothing back");
+    const INFO: Info = card("textbook and a mutex", Caps::GENERAL, "a lock; returns no memory");
     type Pool<T: Object> = Mutex<FreeList<T>>;
 
     fn make<T: Object>() -> Self::Pool<T> {

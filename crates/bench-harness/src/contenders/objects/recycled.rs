@@ -35,7 +35,7 @@ impl Maker for ObjectPool {
         "object-pool",
         env!("EPHEMERA_VERSION_OBJECT_POOL"),
         Caps::GENERAL,
-        "recycles initialised boxes; a lock; gives nothing back",
+        "recycles initialised boxes; a lock; returns no memory",
     );
     type Pool<T: Object> = RecycledBoxes<T>;
 

@@ -27,7 +27,7 @@ impl Maker for TypedArena {
         version: env!("EPHEMERA_VERSION_TYPED_ARENA"),
         caps: Caps::ARENA,
         memory: MemoryBy::HighWater,
-        notes: "frees nothing alone; a new arena a batch",
+        notes: "cannot free single objects; a new arena for each batch",
     };
     type Pool<T: Object> = Bump<T>;
 

@@ -1,5 +1,5 @@
-//! Tests of compared runs: what counts as a change, what is reported as missing, and what is
-//! refused.
+//! Tests of compared runs: the rows that count as changed, the rows that are missing, and the
+//! refused files.
 
 use std::path::Path;
 

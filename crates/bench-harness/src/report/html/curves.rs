@@ -45,8 +45,8 @@ pub(super) fn memory(out: &mut String, report: &BenchReport) {
         out,
         "memory",
         "Memory over time",
-        "Bytes taken from the system against allocations made, from an empty contender on; the grey area is what the workload \
-         itself holds. All panels of a workload have the same scales; bytes go up by powers of two.",
+        "The bytes that a contender takes from the system, by the number of allocations. The grey area is the live bytes of the \
+         workload. All panels of a workload have the same scales, and the scale of bytes has powers of two.",
     );
     for of in tables {
         let _ = write!(
@@ -105,8 +105,8 @@ pub(super) fn tails(out: &mut String, report: &BenchReport) {
         out,
         "tails",
         "Tails",
-        "The share of requests, or frames, that took longer than so many microseconds, both axes by powers of ten: further left is better. \
-         The grey curve is the reference's.",
+        "The share of requests or frames that took longer than a number of microseconds. Both scales have powers of ten, and \
+         further left is better. The grey curve is the reference's.",
     );
     for (of, rows) in tables {
         let _ = write!(out, "<h3>{}</h3>\n<div class=\"panels\">\n", escaped(&of.id));
@@ -160,8 +160,8 @@ pub(super) fn scaling(out: &mut String, report: &BenchReport) {
         out,
         "scaling",
         "Scaling",
-        "What an operation costs a thread alone, over what it costs while other threads do the same: at 1 they are not in each \
-         other’s way; at a half two threads do as much as one. Medians of two tables, not paired.",
+        "The cost of an operation on one thread alone, divided by its cost while other threads do the same. At 1 the threads do \
+         not slow each other down; at a half, two threads achieve as much as one. The medians of two tables are not paired.",
     );
     for of in all {
         let lines = of.rows.iter().map(|row| {
@@ -170,7 +170,7 @@ pub(super) fn scaling(out: &mut String, report: &BenchReport) {
             ForestLine { name: row.name, ratio, verdict: None }
         });
         let title =
-            format!("{}: time of one thread alone over its time among {}", of.together.id, of.threads);
+            format!("{}: time of one thread alone divided by its time among {}", of.together.id, of.threads);
         let head =
             ["allocator", "ns/op alone", "ns/op together", "alone/together"].map(str::to_owned).to_vec();
         let cells = of.rows.iter().map(|row| {

@@ -43,7 +43,7 @@ struct FrameBlock {
     turn: u8,
 }
 
-/// The tables of what each frame allocates.
+/// The tables of the allocations of each frame.
 #[derive(Debug)]
 struct Tables {
     sizes: Box<[u16; TABLE]>,

@@ -1,6 +1,6 @@
 //! R6, replay: the heap calls of a real program, from its start to its end, in the recorded order
 //! and on one thread. The traces are part of the harness, so everybody replays the same.
-//! `data/README.md` says what they are and how they were made.
+//! `data/README.md` describes them and how they were made.
 //!
 //! A block is written as in every replay of a trace: the first byte of each line, up to a quarter
 //! of a kilobyte. When memory is measured, one byte of every page is written too, so that the whole
@@ -61,7 +61,8 @@ impl RecordedHeap {
         }
     }
 
-    /// Returns what was recorded, with its size, which a test compares with the file.
+    /// Returns a description of the recorded program and its trace. A test compares the figures
+    /// with the file.
     #[must_use]
     pub const fn what(self) -> &'static str {
         match self {

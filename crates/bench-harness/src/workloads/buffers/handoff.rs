@@ -1,7 +1,7 @@
 //! S8 over buffers.
 //!
 //! The consumer reads the first byte and the last. It could read all, as the check run does. But
-//! then the table would compare how long a processor takes to fetch what another one wrote.
+//! then the table would compare the time that a processor takes to fetch another one's writes.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! The catalogue has one row for each workload, with its parameters and what the runner must know.
-//! `--list` prints it, and `--filter` chooses from it.
+//! The catalogue has one row for each workload, with its parameters and the properties that the
+//! runner needs. `--list` prints it, and `--filter` chooses from it.
 
 mod blocks;
 mod buffers;
@@ -78,7 +78,7 @@ pub enum Need {
     FreeOrReset,
     /// Frees block by block, in any order.
     Free,
-    /// Blocks grow, and hold what was written.
+    /// Blocks grow, and keep the written bytes.
     Contents,
     /// Frees on another thread.
     OtherThread,
@@ -86,7 +86,7 @@ pub enum Need {
     Shared,
     /// Several threads allocate and free at the same time, and some end while others continue.
     ThreadsEnd,
-    /// Blocks of any size grow, hold what was written, and are freed one by one.
+    /// Blocks of any size grow, keep the written bytes, and are freed one by one.
     Program,
     /// Holds nodes of several types until all of them are freed at once.
     Tree,
@@ -136,9 +136,9 @@ pub enum Scale {
 pub struct WorkloadSpec {
     /// The name: family, workload and parameters, as a path.
     pub id: String,
-    /// What the workload does, in a line.
+    /// The description of the workload in one line.
     pub title: String,
-    /// What its contenders hand out.
+    /// The kind of memory that its contenders hand out.
     pub class: ContenderClass,
     /// The workload itself.
     pub workload: Workload,
@@ -146,7 +146,7 @@ pub struct WorkloadSpec {
     pub op: &'static str,
     /// The runs that have it.
     pub scale: Scale,
-    /// What a contender must be able to do.
+    /// The capabilities that a contender needs.
     pub need: Need,
     /// Units of the memory pass.
     pub memory_units: u64,

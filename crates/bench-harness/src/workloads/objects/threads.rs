@@ -1,5 +1,5 @@
-//! S9, threads. Either two threads run at the same time, and each fills and drops a batch of its
-//! own; or threads come and go, and each drops what the previous one made.
+//! S9, threads. Either two threads run at the same time, and each fills and drops its own batch; or
+//! threads come and go, and each drops the objects of the previous one.
 
 use core::marker::PhantomData;
 use std::sync::Arc;

@@ -39,8 +39,8 @@ fn loom_slots_of_two_groups_are_reused() {
             there.free_elsewhere(last);
             there.free_elsewhere(first);
         });
-        // Three fill another unit, if no free was booked before. The fourth is a freed slot or lies
-        // in a third unit.
+        // Three slots fill another unit, if no free was booked before. The fourth is a freed slot
+        // or lies in a third unit.
         let again = [(); 4].map(|()| thread.allocate());
         for (number, slot) in again.iter().enumerate() {
             assert!(again[..number].iter().all(|other| other.0 != slot.0));

@@ -249,7 +249,7 @@ fn loom_a_live_slot_keeps_its_unit() {
     });
 }
 
-/// The owner exits while two other threads free. No free is lost, whatever the order.
+/// The owner exits while two other threads free. No free is lost in any order.
 #[test]
 fn loom_remote_frees_during_thread_exit_are_not_lost() {
     check(|| {

@@ -48,7 +48,7 @@ impl Document {
     ///
     /// # Panics
     ///
-    /// Never: the generator writes JSON, as its tests check.
+    /// It does not panic, because the generator writes JSON, as its tests check.
     #[must_use]
     pub fn generated(seed: u64, length: usize) -> Self {
         let text = generate(seed, length);

@@ -46,7 +46,7 @@ impl CsvTable {
     ///
     /// # Panics
     ///
-    /// Never: the generator writes CSV, as a test checks.
+    /// It does not panic, because the generator writes CSV, as a test checks.
     #[must_use]
     pub fn shared() -> Arc<Self> {
         static SHARED: OnceLock<Arc<CsvTable>> = OnceLock::new();
