@@ -101,9 +101,11 @@ unsafe fn churn<S: Stock>(stock: &mut S, state: &mut Stragglers<S::Item>, ops: u
     for _ in 0..ops {
         let i = state.next;
         let oldest = i - WINDOW;
-        let size = state.sizes[oldest & (WINDOW - 1)];
+        let place = i & (WINDOW - 1);
+        // The table repeats with the window, so the oldest item and the next one have the same size.
+        let size = state.sizes[place];
         // SAFETY: the place has a value, and another one is written below.
-        let item = unsafe { state.window[i & (WINDOW - 1)].assume_init_read() };
+        let item = unsafe { state.window[place].assume_init_read() };
         if oldest == state.next_late {
             state.next_late += state.one_in;
             state.late.push_back(LateItem { due: i + WINDOW * (LONGER - 1), tag: oldest, item });
@@ -123,8 +125,8 @@ unsafe fn churn<S: Stock>(stock: &mut S, state: &mut Stragglers<S::Item>, ops: u
             unsafe { stock.free(item, size) };
         }
         // SAFETY: no size is zero, and the contender was made for a window and the late items.
-        let item = unsafe { stock.take(i as u64, state.sizes[i & (WINDOW - 1)]) };
-        state.window[i & (WINDOW - 1)] = MaybeUninit::new(item);
+        let item = unsafe { stock.take(i as u64, size) };
+        state.window[place] = MaybeUninit::new(item);
         state.next = i + 1;
     }
     sum
