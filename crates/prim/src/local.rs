@@ -113,9 +113,9 @@ impl<S: Tenant> ThreadBinding<S> {
 /// Every method except `near` always returns the same value. The thread-local starts with NOWHERE
 /// and its `near`, and only this module stores to it. Neither NOWHERE nor GONE is in the registry.
 ///
-/// The trait is safe because no unsafe code in this crate relies on it. A tenant that breaks the
-/// rules releases leases that its threads do not hold. The damage is then in the unsafe code of the
-/// crate that defines the tenant (see [`record`](crate::record)).
+/// The trait is safe because this crate dereferences no pointer that relies on these rules. A
+/// tenant that breaks the rules releases leases that its threads do not hold. The damage is then in
+/// the unsafe code of the crate that defines the tenant (see [`record`](crate::record)).
 pub trait Tenant: Sized + Sync + 'static {
     /// A copy of the fields of a record that the fast path needs. Reading it through the record
     /// would be a load that waits for another load.

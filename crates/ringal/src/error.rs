@@ -20,7 +20,7 @@ use core::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RequestError {
-    /// The request exceeds the capacity of the ring, even when no buffer is live.
+    /// The request exceeds the capacity of the ring, so it fails even when no buffer is live.
     TooLarge {
         /// The requested size.
         asked: usize,

@@ -23,8 +23,9 @@
 //! let thread = std::thread::spawn(move || message[0]);
 //! assert_eq!(thread.join().unwrap(), 1);
 //!
-//! // In place, for a value that is too large to be moved. let large = arena.alloc_with(|slot|
-//! slot.write([7; 40])); assert_eq!((large[39], arena.stats().0), (7, 1));
+//! // In place, for a value that is too large to be moved.
+//! let large = arena.alloc_with(|slot| slot.write([7; 40]));
+//! assert_eq!((large[39], arena.stats().0), (7, 1));
 //! # }
 //! ```
 //!

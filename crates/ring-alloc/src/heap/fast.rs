@@ -123,8 +123,8 @@ unsafe fn deallocate_other<E: RingEnv>(env: E, block: NonNull<u8>, layout: Layou
 #[inline]
 unsafe fn book<E: RingEnv>(env: E, chunk: ChunkPtr, given: LiveCount, class: ChunkClass) {
     if !env.owns(chunk) {
-        // SAFETY: the caller owned the block that `given` counts, and another owner's chunk is not
-        // freed before this free is booked (H3).
+        // SAFETY: the caller owned the block or bytes that `given` counts, and another owner's
+        // chunk is not freed before this free is booked (H3).
         unsafe { env.free_remotely(chunk, given) };
     } else if chunk.book(given) {
         slow::ran_empty(env, chunk, class);

@@ -249,8 +249,8 @@ unsafe impl<R: Realm> RingEnv for RecordOwner<'_, R> {
         // freed (L3).
         let record = unsafe { &*record };
         let inbox = &record.data().inbox;
-        // SAFETY: the caller owned the blocks that `given` counts, in a live chunk of that record,
-        // and frees them.
+        // SAFETY: the caller owned the blocks or bytes that `given` counts, in a live chunk of that
+        // record, and frees them.
         let pushed = unsafe { inbox.give_back_add(chunk.as_non_null(), given.word()) };
         if pushed && record.is_free() {
             // No other thread would drain that inbox before the record is leased again.

@@ -153,8 +153,8 @@ unsafe impl RingEnv for This {
 
     #[inline]
     unsafe fn free_remotely(self, chunk: ChunkPtr, given: LiveCount) {
-        // SAFETY: the caller frees the blocks that `given` counts. The chunk does not belong to
-        // this record, which is the one that `owns` asked.
+        // SAFETY: the caller frees the blocks or bytes that `given` counts. The chunk does not
+        // belong to this record, which is the one that `owns` asked.
         unsafe { self.owner().free_remotely(chunk, given) };
     }
 }
