@@ -23,8 +23,8 @@ pub(crate) const MIN_ALIGN: usize = 16;
 /// The size of a page.
 pub(crate) const PAGE: usize = 4 << 10;
 
-/// Blocks without a class are aligned to this at least. No class has this alignment.
-const LARGE_ALIGN: usize = 8 << 10;
+/// Whole spans are aligned to this at least. No class has this alignment.
+const SPAN_ALIGN: usize = 8 << 10;
 
 /// Tells a header from other bytes.
 const MAGIC: usize = 0x45_70_48_6D;
@@ -73,7 +73,8 @@ fn allocate_large(layout: Layout, zeroed: bool) -> Option<NonNull<u8>> {
     if need <= pages::SPAN_MAX {
         return ask(span_layout(need)?, zeroed);
     }
-    let offset = layout.align().max(LARGE_ALIGN);
+    // A larger alignment than a page would keep the mapping from growing at another address.
+    let offset = layout.align().max(PAGE);
     let whole = Layout::from_size_align(layout.size().checked_add(offset)?, offset).ok()?;
     let start = ask(whole, zeroed)?;
     // SAFETY: the offset is less than the size of the mapping.
@@ -85,7 +86,7 @@ fn allocate_large(layout: Layout, zeroed: bool) -> Option<NonNull<u8>> {
 
 /// Returns the layout of the whole span for this number of bytes.
 fn span_layout(need: usize) -> Option<Layout> {
-    Layout::from_size_align(need.next_power_of_two().max(pages::SPAN_MIN), LARGE_ALIGN).ok()
+    Layout::from_size_align(need.next_power_of_two().max(pages::SPAN_MIN), SPAN_ALIGN).ok()
 }
 
 /// # Safety
@@ -171,7 +172,9 @@ pub(crate) unsafe fn usable(block: NonNull<u8>) -> usize {
 }
 
 /// Changes the size of a block: in place if it fits and is not much smaller, as a mapping that may
-/// move, or by a copy. Returns `None`, and leaves the block as it is, if there is no memory.
+/// move, or by a copy. A block that shrinks stays as it is if there is no memory for a copy.
+///
+/// Returns `None`, and leaves the block as it is, if there is no memory for a larger block.
 ///
 /// # Safety
 /// `block` is a live block.
@@ -182,21 +185,42 @@ pub(crate) unsafe fn reallocate(block: NonNull<u8>, size: usize) -> Option<NonNu
     if size <= usable && size >= usable / 2 && found.offset == 0 {
         return Some(block);
     }
-    if found.offset == LARGE_ALIGN && size > pages::SPAN_MAX {
-        let whole = Layout::from_size_align(size.checked_add(found.offset)?, found.layout.align()).ok()?;
-        let moved = if size >= usable {
-            // SAFETY: the mapping is live and has this layout (C1); the new one is not smaller.
-            unsafe { PooledAllocator.grow(found.start, found.layout, whole) }
-        } else {
-            // SAFETY: the mapping is live and has this layout (C1); the new one is not larger.
-            unsafe { PooledAllocator.shrink(found.start, found.layout, whole) }
-        };
-        // SAFETY: the offset is less than the size of the mapping.
-        let block = unsafe { moved.ok()?.cast::<u8>().add(found.offset) };
-        // SAFETY: the page in front of the block belongs to the mapping.
-        unsafe { write_header(block, whole, found.offset) };
-        return Some(block);
-    }
+    let moved = if found.offset == PAGE && size > pages::SPAN_MAX {
+        // SAFETY: the caller passes a live block, which lies one page into its mapping.
+        unsafe { remap(found, size) }
+    } else {
+        // SAFETY: the caller passes a live block with this number of bytes.
+        unsafe { copy(block, usable, size) }
+    };
+    moved.or_else(|| (size <= usable).then_some(block))
+}
+
+/// Changes the size of a block that lies one page into its mapping.
+///
+/// # Safety
+/// `found` describes a live block, and `size` exceeds the largest span.
+unsafe fn remap(found: Found, size: usize) -> Option<NonNull<u8>> {
+    let whole = Layout::from_size_align(size.checked_add(found.offset)?, found.layout.align()).ok()?;
+    let moved = if whole.size() >= found.layout.size() {
+        // SAFETY: the mapping is live and has this layout (C1); the new one is not smaller.
+        unsafe { PooledAllocator.grow(found.start, found.layout, whole) }
+    } else {
+        // SAFETY: the mapping is live and has this layout (C1); the new one is not larger.
+        unsafe { PooledAllocator.shrink(found.start, found.layout, whole) }
+    };
+    // SAFETY: the offset is less than the size of the mapping.
+    let block = unsafe { moved.ok()?.cast::<u8>().add(found.offset) };
+    // SAFETY: the page in front of the block belongs to the mapping.
+    unsafe { write_header(block, whole, found.offset) };
+    Some(block)
+}
+
+/// Moves a block of `usable` bytes to a new one of `size` bytes.
+///
+/// # Safety
+/// `block` is a live block and has `usable` bytes. If this succeeds, the caller does not use it
+/// again.
+unsafe fn copy(block: NonNull<u8>, usable: usize, size: usize) -> Option<NonNull<u8>> {
     let moved = allocate(size, MIN_ALIGN, false)?;
     // SAFETY: both blocks are live, do not overlap, and have this number of bytes.
     unsafe { moved.copy_from_nonoverlapping(block, size.min(usable)) };

@@ -131,6 +131,58 @@ print('all kept')
     assert!(output.status.success() && output.stdout == b"all kept\n", "{output:?}");
 }
 
+/// The limit on addresses leaves no room for a second mapping, which a copy would need.
+#[test]
+fn a_growing_mapping_moves_without_a_copy() {
+    let script = "
+import ctypes as c, resource
+l = c.CDLL(None)
+l.malloc.restype = l.realloc.restype = c.c_void_p
+S, P, M = c.c_size_t, c.c_void_p, 1 << 20
+block = l.malloc(S(64 * M))
+c.memset(block, 7, 64 * M)
+# What lies behind the block keeps it from growing where it is.
+behind = [l.malloc(S(64 * M)) for _ in range(4)]
+used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + 40 * M, used + 40 * M))
+for size in range(66, 90, 2):
+    block = l.realloc(P(block), S(size * M))
+    assert block, size
+assert c.string_at(block, 9) == c.string_at(block + 64 * M - 9, 9) == b'\\x07' * 9
+print('moved')
+";
+    let Some(output) = run("python3", &["-c", script], "", true) else { return };
+    assert!(output.status.success() && output.stdout == b"moved\n", "{output:?}");
+}
+
+#[test]
+fn a_block_that_shrinks_without_memory_for_a_copy_stays() {
+    let script = "
+import ctypes as c, resource
+l = c.CDLL(None)
+l.malloc.restype = l.realloc.restype = c.c_void_p
+S, P, M = c.c_size_t, c.c_void_p, 1 << 20
+place, count, realloc, malloc = (c.c_void_p * 20000)(), 0, l.realloc, l.malloc
+large, small, shrunk = S(60000), S(20000), None
+used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + 40 * M, used + 40 * M))
+for size in (small, large):
+    while True:
+        block = malloc(size)
+        if not block: break
+        place[count] = block
+        count += 1
+block = place[count - 1]
+c.memset(block, 7, 60000)
+shrunk = realloc(P(block), small)
+for at in range(0, 100): l.free(P(place[at]))
+assert shrunk == block and c.string_at(shrunk, 20000) == b'\\x07' * 20000
+print('stayed')
+";
+    let Some(output) = run("python3", &["-c", script], "", true) else { return };
+    assert!(output.status.success() && output.stdout == b"stayed\n", "{output:?}");
+}
+
 #[test]
 fn a_foreign_pointer_and_a_second_free_end_the_process_with_a_message() {
     let ends = |free: &str, message: &str| {

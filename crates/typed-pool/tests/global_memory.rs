@@ -68,6 +68,19 @@ fn resident_memory_returns_if_another_thread_frees_the_burst() {
 }
 
 #[test]
+fn memory_freed_by_another_thread_returns_while_its_owner_allocates_only_large_blocks() {
+    let _turn = TURN.lock();
+    let before = pages::usage().used;
+    let blocks: Vec<_> = (0..100 * MIB / 64).map(|number| Box::new([number as u64; 8])).collect();
+    thread::spawn(move || drop(blocks)).join().expect("no panic");
+    for size in (0..200).map(|number| 100_000 + number) {
+        assert_eq!(vec![1_u8; size].len(), size);
+    }
+    let after = pages::usage().used;
+    assert!(after < before + KEPT + SLACK, "{before}, then {after}");
+}
+
+#[test]
 fn resident_memory_returns_when_threads_end() {
     let _turn = TURN.lock();
     pages::purge();

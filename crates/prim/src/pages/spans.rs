@@ -124,12 +124,15 @@ fn purge_span(span: Span) -> bool {
 }
 
 /// Purges and unmaps all that is cached.
+///
+/// The empty superblocks go first, so that no call purges their spans one by one. They also go
+/// where the operating system refuses to purge a part of them.
 pub(super) fn purge() {
     while mapping::unmap_one() {}
     for table in &TABLES {
+        table.unmap_empty();
         // Each step makes one cached span clean, unless the operating system refuses.
         while table.any_dirty().is_some_and(purge_span) {}
-        table.unmap_spare();
     }
     budget::forget();
 }

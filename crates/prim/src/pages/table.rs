@@ -192,24 +192,25 @@ impl Home {
     /// mapped; a later purge calls this again. Otherwise it becomes the spare one, and the former
     /// spare is unmapped with its cached spans.
     fn retire(&'static self) {
-        let cached = self.superblock.dirty_spans() * 2 >= self.table().spans();
+        let table = self.table();
+        let cached = self.superblock.dirty_spans() * 2 >= table.spans();
         if cached && budget::has_room(0) {
             return;
         }
         let this = ptr::from_ref(self).cast_mut();
-        let old = self.table().spare.swap(this, Ordering::Relaxed);
+        let old = table.spare.swap(this, Ordering::Relaxed);
         if old != this {
             // SAFETY: the pointer is null or names a superblock's words, which are never freed.
             if let Some(old) = unsafe { old.as_ref() } {
-                old.unmap_if_empty();
+                old.unmap_if_empty(table);
             }
         }
     }
 
     /// Unmaps the superblock if all of its spans are free. If the operating system refuses, the
-    /// superblock stays as it is.
-    fn unmap_if_empty(&self) {
-        let table = self.table();
+    /// superblock stays as it is. A superblock that was never open has no directory yet, so the
+    /// caller passes the table.
+    fn unmap_if_empty(&self, table: &Table) {
         let Some((base, dirty)) = self.superblock.close(table.all()) else { return };
         // SAFETY: the base of an open superblock is not null (G2).
         let base = unsafe { NonNull::new_unchecked(base) };
@@ -280,7 +281,7 @@ impl Span {
     /// superblock has no used span, it is unmapped as a whole.
     pub(super) fn give_unpurged(self) {
         self.give(true);
-        self.home.unmap_if_empty();
+        self.home.unmap_if_empty(self.home.table());
     }
 }
 
@@ -389,12 +390,10 @@ impl Table {
         self.directories().find_map(|directory| directory.take(Prefer::OnlyDirty)).map(|(span, _)| span)
     }
 
-    /// Unmaps the spare superblock.
-    pub(super) fn unmap_spare(&self) {
-        let spare = self.spare.swap(ptr::null_mut(), Ordering::Relaxed);
-        // SAFETY: the pointer is null or names a superblock's words, which are never freed.
-        if let Some(spare) = unsafe { spare.as_ref() } {
-            spare.unmap_if_empty();
+    /// Unmaps every superblock without a used span.
+    pub(super) fn unmap_empty(&'static self) {
+        for home in self.directories().flat_map(|directory| &directory.homes) {
+            home.unmap_if_empty(self);
         }
     }
 }

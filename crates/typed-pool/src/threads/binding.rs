@@ -163,7 +163,8 @@ fn bind(family: &'static Family) {
 }
 
 /// Allocates a block of a layout without units. If that fails, it frees empty units and tries
-/// again. As a slow path, it obeys requested trims.
+/// again. It counts as a visit to the slow path, because a thread may allocate only such blocks
+/// after other threads freed its small ones.
 #[cold]
 #[inline(never)]
 pub(crate) fn allocate_large(
@@ -173,10 +174,8 @@ pub(crate) fn allocate_large(
 ) -> Result<NonNull<u8>, AllocError> {
     let heaps = FamilyCell::get((family.cell)());
     let Some(tally) = heaps.tally() else { return allocate_large_unbound(family, layout, zeroed) };
-    if heaps.trim_asked() {
-        // SAFETY: T2: the table in the thread's cell is on the record that the thread holds.
-        unsafe { heaps.trim() };
-    }
+    // SAFETY: T2: the table in the thread's cell is on the record that the thread holds.
+    unsafe { owner::visit(heaps) };
     ask_twice(family, &Books::new(family, Some(tally)), layout, zeroed)
 }
 

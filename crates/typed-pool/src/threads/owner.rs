@@ -346,6 +346,19 @@ pub(crate) unsafe fn give_erased(own: *const Record<PoolRecord>, block: NonNull<
 /// # Safety
 /// The calling thread holds the record, and the family has more than `heap` heaps.
 pub(super) unsafe fn refill(heaps: Heaps<'_>, heap: usize, size: usize) -> Result<NonNull<u8>, AllocError> {
+    // SAFETY: the caller holds the record.
+    unsafe { visit(heaps) };
+    // SAFETY: the caller holds the record, and the index is in the table.
+    heap::refill(unsafe { heaps.owner(heap) }, size)
+}
+
+/// Counts a visit to the slow path, and does what other threads left to it: it obeys a requested
+/// trim, and one in [`ROUND`] visits books the remote frees of all heaps of the record.
+///
+/// # Safety
+/// The calling thread holds the table's record.
+#[inline]
+pub(super) unsafe fn visit(heaps: Heaps<'_>) {
     let record = heaps.first().record();
     let visits = record.data().visits.get().wrapping_add(1);
     record.data().visits.set(visits);
@@ -356,8 +369,6 @@ pub(super) unsafe fn refill(heaps: Heaps<'_>, heap: usize, size: usize) -> Resul
         // SAFETY: the caller holds the record.
         unsafe { heaps.trim() };
     }
-    // SAFETY: the caller holds the record, and the index is in the table.
-    heap::refill(unsafe { heaps.owner(heap) }, size)
 }
 
 /// Does what [`refill`] does, for a block that shrinks: if the limit refuses, it uses a unit that

@@ -51,7 +51,29 @@ unsafe fn give_up(block: NonNull<u8>, len: usize) {
 
 pub(super) unsafe fn unmap(block: NonNull<u8>, len: usize) -> bool {
     // SAFETY: the caller gives up these bytes.
-    unsafe { libc::munmap(block.as_ptr().cast(), len) == 0 }
+    keeping_errno(|| unsafe { libc::munmap(block.as_ptr().cast(), len) == 0 })
+}
+
+/// Makes a system call of a free. Its refusal does not change `errno`: programs read that after
+/// they freed what they needed for the call before.
+fn keeping_errno(call: impl FnOnce() -> bool) -> bool {
+    #[cfg(any(target_os = "linux", target_vendor = "apple", target_os = "freebsd"))]
+    {
+        #[cfg(target_os = "linux")]
+        use libc::__errno_location as errno;
+        #[cfg(not(target_os = "linux"))]
+        use libc::__error as errno;
+        // SAFETY: the C library returns the address of this thread's word.
+        let word = unsafe { errno() };
+        // SAFETY: the word is valid and belongs to this thread.
+        let before = unsafe { word.read() };
+        let agreed = call();
+        // SAFETY: the word is valid and belongs to this thread.
+        unsafe { word.write(before) };
+        agreed
+    }
+    #[cfg(not(any(target_os = "linux", target_vendor = "apple", target_os = "freebsd")))]
+    call()
 }
 
 pub(super) const PURGED_IS_ZERO: bool = true;
@@ -60,7 +82,7 @@ pub(super) const PURGED_IS_ZERO: bool = true;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) unsafe fn purge(block: NonNull<u8>, len: usize) -> bool {
     // SAFETY: the caller does not need the content of these bytes.
-    unsafe { libc::madvise(block.as_ptr().cast(), len, libc::MADV_DONTNEED) == 0 }
+    keeping_errno(|| unsafe { libc::madvise(block.as_ptr().cast(), len, libc::MADV_DONTNEED) == 0 })
 }
 
 /// Other systems promise zeros only for a new mapping, which replaces the old one in place.
@@ -68,7 +90,7 @@ pub(super) unsafe fn purge(block: NonNull<u8>, len: usize) -> bool {
 pub(super) unsafe fn purge(block: NonNull<u8>, len: usize) -> bool {
     let (at, flags) = (block.as_ptr().cast(), FLAGS | libc::MAP_FIXED);
     // SAFETY: the caller owns these bytes and does not need their content.
-    unsafe { libc::mmap(at, len, PROT_READ | PROT_WRITE, flags, -1, 0) != MAP_FAILED }
+    keeping_errno(|| unsafe { libc::mmap(at, len, PROT_READ | PROT_WRITE, flags, -1, 0) != MAP_FAILED })
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]

@@ -1,0 +1,71 @@
+//! Pages that the program locked in memory: the operating system refuses to purge them.
+#![cfg(all(feature = "std", target_os = "linux", target_has_atomic = "64", not(miri)))]
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+use std::io::Error;
+
+use ephemera_prim::pages::{self, Pages};
+use ephemera_prim::traits::Allocator;
+use ephemera_testkit::suite::turn;
+
+const SPAN: usize = 32 << 10;
+
+fn layout() -> Layout {
+    Layout::from_size_align(SPAN, SPAN).expect("a layout")
+}
+
+/// Allocates a span and writes to all of it.
+fn written() -> NonNull<u8> {
+    let block = Pages.allocate(layout()).expect("memory").cast::<u8>();
+    // SAFETY: the block has this number of bytes.
+    unsafe { block.write_bytes(1, SPAN) };
+    block
+}
+
+fn free(block: NonNull<u8>) {
+    // SAFETY: the block is live and has this layout.
+    unsafe { Pages.deallocate(block, layout()) };
+}
+
+/// Locks the first page of a block, and returns whether the system allows that.
+fn lock(block: NonNull<u8>) -> bool {
+    // SAFETY: the page is mapped, and its content stays.
+    unsafe { libc::mlock(block.as_ptr().cast(), 1) == 0 }
+}
+
+#[test]
+fn a_refused_purge_does_not_change_errno() {
+    let _turn = turn();
+    pages::purge();
+    let (kept, block) = (written(), written());
+    if lock(block) {
+        pages::set_cache(0);
+        // SAFETY: no file has this number.
+        assert_eq!(unsafe { libc::close(-1) }, -1);
+        free(block);
+        assert_eq!(Error::last_os_error().raw_os_error(), Some(libc::EBADF));
+        assert!(pages::usage().cached >= SPAN, "the system refuses to purge a locked page");
+        pages::set_cache(pages::CACHE);
+    }
+    free(kept);
+}
+
+#[test]
+fn a_purge_unmaps_all_empty_superblocks_although_each_has_a_locked_page() {
+    let _turn = turn();
+    pages::purge();
+    let before = pages::usage();
+    // Four superblocks.
+    let blocks: Vec<_> = (0..256).map(|_| written()).collect();
+    let mut locked = blocks.iter().skip(63).step_by(64).map(|block| lock(*block));
+    let all = locked.all(|locked| locked);
+    blocks.into_iter().for_each(free);
+    let freed = pages::usage();
+    assert!(freed.cached > before.cached + SPAN * 128, "the spans are cached: {freed:?}");
+    pages::purge();
+    let after = pages::usage();
+    // The harness may need memory of its own, but not as much as a superblock.
+    assert!(after.mapped <= before.mapped + SPAN * 64, "{before:?}, locked: {all}, then {after:?}");
+    assert!(after.cached < SPAN * 64, "{after:?}");
+}
