@@ -26,8 +26,7 @@ pub trait Account {
     fn large(&self, blocks: usize, bytes: usize, came: bool);
     /// Returns the current sums.
     fn now(&self) -> Booked;
-    /// Notes that a heap keeps an empty unit. A thread whose request was refused may then search
-    /// for it.
+    /// Notes that a heap keeps an empty unit, for threads whose requests were refused.
     fn spare(&self) {}
 }
 

@@ -188,7 +188,7 @@ fn only_the_call_of_a_signal_handler_is_dropped() {
     let dir = Dir::new("handler-allocates");
     let output = dir.run("handler-allocates");
     good(&output);
-    let handlers: u64 = String::from_utf8_lossy(&output.stdout).trim().parse().expect("how many there were");
+    let handlers: u64 = String::from_utf8_lossy(&output.stdout).trim().parse().expect("a number of handlers");
     let trace = dir.trace();
     assert_eq!((trace.stop, counted(&trace)), (None, (50, 50, 0)));
     let found = trace
@@ -197,7 +197,7 @@ fn only_the_call_of_a_signal_handler_is_dropped() {
         .filter(|what| matches!(what, What::Alloc { size: 3333, .. }));
     let found = found.count() as u64;
     assert!(trace.dropped > 100 && found > 100, "{} {found}", trace.dropped);
-    assert_eq!(2 * found + trace.dropped, 2 * handlers, "what is not in the trace was counted");
+    assert_eq!(2 * found + trace.dropped, 2 * handlers, "the trace counts the calls that it lacks");
     assert!(trace.caveats()[0].contains("signal handlers"), "{:?}", trace.caveats());
     let sum = Summary::of(&trace).expect("a whole trace");
     assert_eq!((sum.lost, sum.twice, sum.unknown), (0, 0, 0));
@@ -210,7 +210,7 @@ fn a_signal_handler_may_fork() {
     let output = dir.run("handler-forks");
     good(&output);
     let handlers: usize =
-        String::from_utf8_lossy(&output.stdout).trim().parse().expect("how many there were");
+        String::from_utf8_lossy(&output.stdout).trim().parse().expect("a number of handlers");
     let traces = dir.traces();
     let (children, parent): (Vec<_>, Vec<_>) =
         traces.iter().partition(|trace| trace.origin == Some(Origin::Fork));
