@@ -102,7 +102,7 @@ unsafe fn churn<S: Stock>(stock: &mut S, state: &mut Stragglers<S::Item>, ops: u
         let i = state.next;
         let oldest = i - WINDOW;
         let place = i & (WINDOW - 1);
-        // The table repeats with the window, so the oldest item and the next one have the same size.
+        // The table repeats with the window, so the oldest item and the next one have one size.
         let size = state.sizes[place];
         // SAFETY: the place has a value, and another one is written below.
         let item = unsafe { state.window[place].assume_init_read() };

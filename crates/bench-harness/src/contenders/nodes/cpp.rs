@@ -113,7 +113,7 @@ mod linked {
     mod tests {
         use super::*;
         use crate::contenders::blocks::System;
-        use crate::contenders::nodes::Heap;
+        use crate::contenders::nodes::NodeHeap;
         use crate::workloads::nodes::{Sources, set};
         use crate::workloads::{Context, blocks::json::Document};
 
@@ -127,7 +127,7 @@ mod linked {
             };
             let keys: Vec<i32> = set::keys(3, 500).iter().map(|&key| key.cast_signed()).collect();
             for again in [false, true] {
-                let expected = set::cell::<Heap<System>>(500, again, &context).run(3);
+                let expected = set::cell::<NodeHeap<System>>(500, again, &context).run(3);
                 for allocator in 0..3 {
                     assert_eq!(CppSet::new(allocator, &keys, again, false).run(3), expected);
                     assert_eq!(CppSet::new(allocator, &keys, again, true).run(3), expected);
