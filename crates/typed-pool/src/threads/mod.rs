@@ -36,4 +36,6 @@ pub(crate) use binding::{
 #[cfg_attr(ephemera_loom, expect(unreachable_pub, reason = "models have no macros that name it"))]
 pub use family::Family;
 #[cfg(not(ephemera_loom))]
-pub(crate) use owner::{give_erased, spec_of};
+pub(crate) use owner::give_erased;
+#[cfg(not(ephemera_loom))]
+pub(crate) use table::spec_of;

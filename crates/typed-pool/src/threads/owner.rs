@@ -11,7 +11,6 @@ use ephemera_prim::sync::{Ordering, fence};
 
 use super::Family;
 use super::table::{Heaps, PoolRecord, ThreadHeap};
-use crate::geometry::UnitSpec;
 use crate::heap::{self, PoolEnv, UnitHeap};
 use crate::slot_group::SlotGroupPtr;
 use crate::stats::Stats;
@@ -302,17 +301,6 @@ unsafe fn give_to_owner(unit: UnitPtr, block: NonNull<u8>) {
         heap.record().look_after(has_mail, drain);
         collect_rest(heap.record());
     }
-}
-
-/// Returns the layout of the slots in a unit.
-///
-/// # Safety
-/// The unit belongs to a heap of a table and is not freed.
-#[cfg(not(ephemera_loom))]
-#[inline]
-pub(crate) unsafe fn spec_of(unit: UnitPtr) -> UnitSpec {
-    // SAFETY: T1: a unit's owner word names its heap, which is never freed.
-    unsafe { &*unit.owner().cast::<ThreadHeap>() }.heap.spec()
 }
 
 /// Frees a slot by its layout alone, on a thread that holds the record `own`, if any.

@@ -16,6 +16,8 @@ use super::tally::LargeTally;
 use crate::geometry::UnitSpec;
 use crate::heap::{ChunkLen, UnitHeap};
 use crate::stats::Stats;
+#[cfg(not(ephemera_loom))]
+use crate::unit::UnitPtr;
 use crate::unit_header::SlotGroup;
 
 /// The part of a record that belongs to this crate: its tables.
@@ -114,6 +116,17 @@ impl ThreadHeap {
     fn is_of(&self, family: &Family) -> bool {
         ptr::eq(self.family, family)
     }
+}
+
+/// Returns the layout of the slots in a unit.
+///
+/// # Safety
+/// The unit belongs to a heap of a table and is not freed.
+#[cfg(not(ephemera_loom))]
+#[inline]
+pub(crate) unsafe fn spec_of(unit: UnitPtr) -> UnitSpec {
+    // SAFETY: T1: a unit's owner word names its heap, which is never freed.
+    unsafe { &*unit.owner().cast::<ThreadHeap>() }.heap.spec()
 }
 
 /// The heaps of one family on one record: a table, or the static heaps of threads that own nothing.
