@@ -134,11 +134,11 @@ fn with_heaps(
 ) -> Result<NonNull<u8>, AllocError> {
     let held = local::hold::<PoolRecord>().ok_or(AllocError)?;
     // SAFETY: the thread holds the record; records and families are never freed.
-    let heaps = unsafe { Heaps::find_or_make(held.record(), family) }.ok_or(AllocError)?;
-    if matches!(held, Held::Bound(_)) {
+    let heaps = unsafe { Heaps::find_or_make(held.record(), family) };
+    if let (Held::Bound(_), Some(heaps)) = (&held, heaps) {
         remember(heaps);
     }
-    let slot = slow(heaps);
+    let slot = heaps.ok_or(AllocError).and_then(slow);
     held.release();
     slot
 }
@@ -154,12 +154,14 @@ fn bind(family: &'static Family) {
     if ptr::eq(this_record(), PoolRecord::statics().gone) {
         return;
     }
-    if let Some(held @ Held::Bound(_)) = local::hold::<PoolRecord>() {
+    let Some(held) = local::hold::<PoolRecord>() else { return };
+    if matches!(held, Held::Bound(_)) {
         // SAFETY: the thread holds the record; records and families are never freed.
         if let Some(heaps) = unsafe { Heaps::find_or_make(held.record(), family) } {
             remember(heaps);
         }
     }
+    held.release();
 }
 
 /// Allocates a block of a layout without units. If that fails, it frees empty units and tries
