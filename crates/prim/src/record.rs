@@ -18,7 +18,7 @@
 
 use core::ptr;
 
-#[cfg(feature = "alloc")]
+#[cfg(any(ephemera_pages, feature = "alloc"))]
 use crate::sync::push;
 use crate::sync::{AtomicPtr, AtomicUsize, Ordering, fence};
 

@@ -125,6 +125,7 @@ pub use pool::{Builder, TypedBox, TypedPool};
 pub use stats::Stats;
 
 pub use ephemera_prim::backing;
+#[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
 pub use ephemera_prim::pages;
 
 #[doc = include_str!("../DESIGN.md")]
