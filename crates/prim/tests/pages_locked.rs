@@ -1,4 +1,6 @@
 //! Pages that the program locked in memory: the operating system refuses to purge them.
+// The sanitizer ignores locks of memory.
+#![cfg(not(ephemera_poison = "asan"))]
 #![cfg(all(feature = "std", target_os = "linux", target_has_atomic = "64", not(miri)))]
 
 use core::alloc::Layout;
