@@ -155,14 +155,14 @@ impl<U> Foreign<U> {
         self.witness.touch();
     }
 
-    /// Tells the model checker that the unit is about to be freed: its word is zero, or its inbox
-    /// was closed, and no other thread may touch it (F3).
+    /// Tells the model checker that the unit is about to be freed: its word is zero, and no other
+    /// thread may touch it (F3). Not for units of an inbox that was closed.
     #[inline]
     pub fn end(&self) {
         self.witness.end();
         self.linked.end();
-        let word = self.unbooked();
-        crate::invariant!(word == 0 || word >= CLOSED, "a unit is freed with unbooked remote frees");
+        let counted = self.unbooked() == 0;
+        crate::invariant!(counted, "a unit is freed with unbooked remote frees or a countdown");
     }
 
     /// Takes the word without a dequeue. F2 forbids this; a model shows why.
