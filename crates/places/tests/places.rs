@@ -4,10 +4,11 @@
 #![cfg(all(target_os = "linux", target_has_atomic = "64", not(any(miri, ephemera_loom))))]
 
 use core::ffi::c_void;
+use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use std::path::Path;
 use std::process::Command;
-use std::ptr;
+
 use std::sync::OnceLock;
 use std::thread;
 
@@ -171,4 +172,11 @@ fn a_panic_that_aborts_is_reported_with_its_message() {
     assert_eq!(signal, Some(libc::SIGABRT), "{output:?}");
     assert!(said.contains("word 0, word 1, ") && said.contains("word 2999"), "{output:?}");
     assert_eq!(output.stdout, b"2 strings at the end of a thread\njoined: true\n", "{output:?}");
+}
+
+#[test]
+#[cfg(keyed)]
+fn destructors_run_where_the_c_library_has_no_list_of_them() {
+    let output = Command::new(env!("CARGO_BIN_EXE_keyed")).output().expect("cargo built it");
+    assert_eq!(output.stdout, b"hidden: true\nright: 300\n", "{output:?}");
 }
