@@ -27,6 +27,19 @@ const UNIT: [&str; 4] = ["--lib", "--bins", "--tests", "--examples"];
 const BOTH_TRAITS: [(&str, &str); 3] =
     [("prim", "allocator-api2-04"), ("ring-alloc", "allocator-api2-04"), ("typed-pool", "allocator-api2-04")];
 
+/// The integration tests of these packages that use the second version. The feature only adds
+/// implementations, so it changes no other test.
+const BOTH_TRAITS_TESTS: [&str; 2] = ["backing", "traits"];
+
+/// The tests that run with both versions of the allocator trait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BothTraitsExtent {
+    /// All tests.
+    Whole,
+    /// The unit tests and [`BOTH_TRAITS_TESTS`], for `ci`.
+    Short,
+}
+
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   cargo xtask test           runs unit, integration and doc tests, loom models, and Miri
@@ -42,7 +55,7 @@ pub(crate) struct TestOptions {
 
 /// Runs the command.
 pub(crate) fn main(ws: &Workspace, options: &TestOptions) -> Result<bool> {
-    let mut todo = steps();
+    let mut todo = steps(BothTraitsExtent::Whole);
     if options.fast {
         for name in ["loom", "miri"] {
             todo.push(Step::skipped(name, "left out", "--fast leaves it out"));
@@ -56,7 +69,7 @@ pub(crate) fn main(ws: &Workspace, options: &TestOptions) -> Result<bool> {
 }
 
 /// Returns the steps that need only the pinned compiler.
-pub(crate) fn steps() -> Vec<Step<'static>> {
+pub(crate) fn steps(extent: BothTraitsExtent) -> Vec<Step<'static>> {
     vec![
         Step::new("test/unit", "unit and integration tests pass, examples build", |ws| each(ws, &UNIT)),
         Step::new("test/doc", "examples in the documentation pass", |ws| {
@@ -70,16 +83,35 @@ pub(crate) fn steps() -> Vec<Step<'static>> {
                 .check("no test ran")
         })
         .beside(),
-        Step::new("test/both-traits", "tests pass with both versions of the allocator trait", |ws| {
-            let mut cargo = ws.cargo().args(["test", "--lib", "--tests"]);
-            for (dir, feature) in BOTH_TRAITS {
-                let name = &ws.package(dir)?.name;
-                cargo = cargo.args(["--package", name, "--features", &format!("{name}/{feature}")]);
-            }
-            TestRun { cargo, harness: Vec::new() }.check("no test ran")
+        Step::new("test/both-traits", both_traits_what(extent), move |ws| {
+            TestRun { cargo: both_traits(ws, extent)?, harness: Vec::new() }.check("no test ran")
         })
         .beside(),
     ]
+}
+
+fn both_traits_what(extent: BothTraitsExtent) -> &'static str {
+    match extent {
+        BothTraitsExtent::Whole => "tests pass with both versions of the allocator trait",
+        BothTraitsExtent::Short => {
+            "unit tests, and tests of the traits, pass with both versions of the allocator trait; \
+             `cargo xtask test` runs all tests"
+        }
+    }
+}
+
+/// Returns the command of `test/both-traits`.
+fn both_traits(ws: &Workspace, extent: BothTraitsExtent) -> Result<Cmd> {
+    let mut cargo = ws.cargo().args(["test", "--lib"]);
+    cargo = match extent {
+        BothTraitsExtent::Whole => cargo.arg("--tests"),
+        BothTraitsExtent::Short => cargo.args(BOTH_TRAITS_TESTS.iter().flat_map(|name| ["--test", name])),
+    };
+    for (dir, feature) in BOTH_TRAITS {
+        let name = &ws.package(dir)?.name;
+        cargo = cargo.args(["--package", name, "--features", &format!("{name}/{feature}")]);
+    }
+    Ok(cargo)
 }
 
 /// Returns the commands that cover the workspace without the criterion benches. There are two if
@@ -128,4 +160,28 @@ fn doc(ws: &Workspace) -> Result<u64> {
         passed += crate::libtest::counts(&ran.text).passed;
     }
     Ok(passed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BOTH_TRAITS, BOTH_TRAITS_TESTS};
+    use crate::workspace::Workspace;
+
+    #[test]
+    fn every_test_of_the_second_allocator_trait_runs_in_ci() {
+        let ws = Workspace::load().unwrap();
+        let mut found = Vec::new();
+        for (dir, feature) in BOTH_TRAITS {
+            for name in &ws.package(dir).unwrap().tests {
+                let file = ws.root.join("crates").join(dir).join("tests").join(format!("{name}.rs"));
+                let source = std::fs::read_to_string(file).unwrap();
+                if source.contains(feature) || source.contains(&feature.replace('-', "_")) {
+                    found.push(name.clone());
+                }
+            }
+        }
+        found.sort();
+        found.dedup();
+        assert_eq!(found, BOTH_TRAITS_TESTS);
+    }
 }
