@@ -1,5 +1,6 @@
-// The hash set of S2 in C++: `std::unordered_set<int>` under the standard allocator, the standard library's pool resource,
-// and a textbook pool. Compiled in where the build finds a C++ compiler; called through the functions at the end.
+// The hash set of S2 in C++: `std::unordered_set<int>` under the standard allocator, the standard
+// library's pool resource, and a textbook pool. The build compiles this file if it finds a C++
+// compiler. The harness calls the functions at the end.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +14,7 @@
 
 namespace {
 
-// Single nodes that were asked for, by sets that count.
+// The number of single nodes that counting sets requested.
 std::uint64_t allocations = 0;
 
 // The heap: `new` and `delete`.
@@ -34,7 +35,8 @@ struct Heap {
     bool operator!=(const Heap<U>&) const noexcept { return false; }
 };
 
-// A pool for a type and thread: chunks of 64 slots, the one freed last handed out first. Chunks go with the thread.
+// A pool of one type for one thread: chunks of 64 slots. It allocates the slot that was freed last,
+// and frees its chunks when the thread ends.
 template <class T>
 class Slots {
     union Slot {
@@ -197,7 +199,8 @@ Work* make(const int* keys, std::size_t n, bool again, bool counted) {
 
 extern "C" {
 
-// A set over allocator 0 (the heap), 1 (the pool resource) or 2 (the textbook pool); null where it cannot be made.
+// Makes a set over allocator 0 (the heap), 1 (the pool resource) or 2 (the textbook pool). Returns
+// null if that fails.
 void* ephemera_set_new(int allocator, const int* keys, std::size_t n, bool again, bool counted) noexcept {
     try {
         switch (allocator) {
@@ -215,7 +218,7 @@ void* ephemera_set_new(int allocator, const int* keys, std::size_t n, bool again
     }
 }
 
-// Runs so many units; the checksum. Memory that runs out ends the process.
+// Runs this number of units and returns the checksum. The process ends if memory runs out.
 std::uint64_t ephemera_set_run(void* set, std::uint64_t units) noexcept {
     return static_cast<Work*>(set)->run(units);
 }
@@ -224,7 +227,7 @@ void ephemera_set_free(void* set) noexcept {
     delete static_cast<Work*>(set);
 }
 
-// Allocations of single nodes by counting sets since the last call.
+// Returns the number of single nodes that counting sets requested since the last call.
 std::uint64_t ephemera_set_allocations() noexcept {
     return std::exchange(allocations, 0);
 }

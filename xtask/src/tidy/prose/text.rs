@@ -31,7 +31,14 @@ impl Paragraph {
 pub(super) fn comments(file: &SourceFile) -> impl Iterator<Item = Option<&str>> {
     let script =
         [".toml", ".yml", ".sh"].iter().any(|end| file.path.ends_with(end)) || file.path.starts_with(".ci/");
+    let cpp = file.path.ends_with(".cpp");
     file.text.lines().enumerate().map(move |(index, line)| {
+        if cpp {
+            return line
+                .trim_start()
+                .strip_prefix("//")
+                .map(|comment| comment.trim_start_matches('/').trim());
+        }
         if let Some(line) = file.lines.get(index) {
             let comment = line.comment.trim_start_matches(['/', '!', '*']);
             return (!line.comment.is_empty()).then(|| comment.trim());
