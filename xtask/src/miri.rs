@@ -20,7 +20,7 @@ struct MiriGate {
     /// Whether Miri checks strict provenance. A crate that masks an address to find a header cannot
     /// pass that check, since the header's pointer comes from an integer.
     strict: bool,
-    /// Whether `ci` and `test` run it too. They have little time, and testkit's suite runs there as
+    /// Whether `ci` and `test` run it too. They have little time, and testkit's suite runs in `ci` as
     /// part of the tests of other crates.
     always: bool,
     /// The integration tests that `ci` runs under Stacked Borrows, besides the unit tests. `None`
@@ -38,13 +38,16 @@ const GATES: [MiriGate; 6] = [
     MiriGate { dir: "typed-pool", strict: false, always: true, stacked_in_ci: Some(&["suite"]) },
 ];
 
-/// How much of the tests runs under Stacked Borrows.
+/// How much of the tests runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum StackedExtent {
+enum MiriExtent {
     /// All tests.
     Whole,
-    /// The tests that [`MiriGate::stacked_in_ci`] names.
+    /// All tests under Tree Borrows. Under Stacked Borrows the unit tests, and those that
+    /// [`MiriGate::stacked_in_ci`] names.
     Short,
+    /// The unit tests.
+    Units,
 }
 
 /// The components that Miri needs.
@@ -58,9 +61,6 @@ const SEEDS: u32 = 64;
 
 /// The number of seeds in `cargo xtask ci`, which has half an hour for all steps.
 pub(crate) const CI_SEEDS: u32 = 2;
-
-/// The number of seeds in `cargo xtask test`, which has some minutes.
-pub(crate) const TEST_SEEDS: u32 = 2;
 
 /// The flags for crates that mask addresses to find headers, which needs exposed provenance.
 const EXPOSED: &str = "-Zmiri-permissive-provenance";
@@ -112,20 +112,23 @@ pub(crate) fn main(ws: &Workspace, options: &MiriOptions) -> Result<bool> {
         Some(name) => vec![ws.package(name)?],
         None => gated(ws, |_| true)?,
     };
-    Ok(run(
-        ws,
-        plan(&packages, options.model, options.seeds, MissingToolchain::Install, StackedExtent::Whole),
-    ))
+    Ok(run(ws, plan(&packages, options.model, options.seeds, MissingToolchain::Install, MiriExtent::Whole)))
 }
 
-/// Returns the steps of the packages that `ci` and `test` check.
+/// Returns the steps of `test`, which has some minutes: the unit tests, the threaded ones once.
+pub(crate) fn steps_of_test(ws: &Workspace) -> Result<Vec<Step<'_>>> {
+    let packages = gated(ws, |gate| gate.always)?;
+    Ok(plan(&packages, BorrowModel::Tree, 0, MissingToolchain::Report, MiriExtent::Units))
+}
+
+/// Returns the steps of the packages that `ci` checks.
 pub(crate) fn steps(
     ws: &Workspace,
     model: BorrowModel,
     seeds: u32,
     missing: MissingToolchain,
 ) -> Result<Vec<Step<'_>>> {
-    Ok(plan(&gated(ws, |gate| gate.always)?, model, seeds, missing, StackedExtent::Short))
+    Ok(plan(&gated(ws, |gate| gate.always)?, model, seeds, missing, MiriExtent::Short))
 }
 
 fn gated(ws: &Workspace, chosen: impl Fn(&MiriGate) -> bool) -> Result<Vec<&Package>> {
@@ -137,7 +140,7 @@ fn plan<'w>(
     model: BorrowModel,
     seeds: u32,
     missing: MissingToolchain,
-    extent: StackedExtent,
+    extent: MiriExtent,
 ) -> Vec<Step<'w>> {
     let models: &[BorrowModel] = match model {
         BorrowModel::Both => &[BorrowModel::Stacked, BorrowModel::Tree],
@@ -153,11 +156,10 @@ fn plan<'w>(
             let chosen = chosen_tests(package, model, extent);
             let what = match chosen {
                 None => model.title().to_owned(),
-                Some(files) => format!(
-                    "{}: unit tests and {}; `cargo xtask miri` runs all tests",
-                    model.title(),
-                    files.join(", ")
-                ),
+                Some(files) => {
+                    let tests = [&["unit tests"], files].concat().join(", ");
+                    format!("{}: {tests}; `cargo xtask miri` runs all tests", model.title())
+                }
             };
             let harness = skip(searched == Some(model));
             steps.push(
@@ -199,10 +201,14 @@ fn plan<'w>(
 fn chosen_tests(
     package: &Package,
     model: BorrowModel,
-    extent: StackedExtent,
+    extent: MiriExtent,
 ) -> Option<&'static [&'static str]> {
     let gate = GATES.iter().find(|gate| gate.dir == package.dir)?;
-    gate.stacked_in_ci.filter(|_| model == BorrowModel::Stacked && extent == StackedExtent::Short)
+    match extent {
+        MiriExtent::Whole => None,
+        MiriExtent::Short => gate.stacked_in_ci.filter(|_| model == BorrowModel::Stacked),
+        MiriExtent::Units => Some(&[]),
+    }
 }
 
 /// Runs the threaded tests with many seeds. Skips targets whose source has none, since an idle
@@ -310,8 +316,8 @@ impl BorrowModel {
 #[cfg(test)]
 mod tests {
     use super::{
-        BorrowModel, GATES, StackedExtent, chosen_tests, flags, has_threaded, package_folder, plan, seeded,
-        skip,
+        BorrowModel, GATES, MiriExtent, chosen_tests, flags, has_threaded, package_folder, plan, seeded,
+        skip, steps_of_test,
     };
     use crate::toolchain::MissingToolchain;
     use crate::workspace::Workspace;
@@ -337,7 +343,7 @@ mod tests {
         let ws = sample();
         let packages = [ws.package("prim").unwrap()];
         let names = |model, seeds| -> Vec<String> {
-            plan(&packages, model, seeds, MissingToolchain::Report, StackedExtent::Whole)
+            plan(&packages, model, seeds, MissingToolchain::Report, MiriExtent::Whole)
                 .into_iter()
                 .map(|step| step.name)
                 .collect()
@@ -347,12 +353,15 @@ mod tests {
     }
 
     #[test]
-    fn only_stacked_borrows_is_shortened_and_only_in_ci() {
+    fn ci_shortens_stacked_borrows_only_and_test_runs_unit_tests() {
         let ws = Workspace::load().unwrap();
         let pool = ws.package("typed-pool").unwrap();
-        assert!(chosen_tests(pool, BorrowModel::Stacked, StackedExtent::Short).is_some());
-        assert_eq!(chosen_tests(pool, BorrowModel::Stacked, StackedExtent::Whole), None);
-        assert_eq!(chosen_tests(pool, BorrowModel::Tree, StackedExtent::Short), None);
+        assert!(chosen_tests(pool, BorrowModel::Stacked, MiriExtent::Short).is_some());
+        assert_eq!(chosen_tests(pool, BorrowModel::Stacked, MiriExtent::Whole), None);
+        assert_eq!(chosen_tests(pool, BorrowModel::Tree, MiriExtent::Short), None);
+        assert_eq!(chosen_tests(pool, BorrowModel::Tree, MiriExtent::Units), Some(&[][..]));
+        let steps: Vec<_> = steps_of_test(&ws).unwrap().into_iter().map(|step| step.what).collect();
+        assert!(steps.iter().all(|what| what.starts_with("Tree Borrows: unit tests;")), "{steps:?}");
     }
 
     #[test]
