@@ -20,8 +20,8 @@ struct MiriGate {
     /// Whether Miri checks strict provenance. A crate that masks an address to find a header cannot
     /// pass that check, since the header's pointer comes from an integer.
     strict: bool,
-    /// Whether `ci` and `test` run it too. They have little time, and testkit's suite runs in `ci` as
-    /// part of the tests of other crates.
+    /// Whether `ci` and `test` run it too. They have little time, and testkit's suite runs in `ci`
+    /// as part of the tests of other crates.
     always: bool,
     /// The integration tests that `ci` runs under Stacked Borrows, besides the unit tests. `None`
     /// means all. Large crates name the comparisons with an oracle, which call the whole interface.

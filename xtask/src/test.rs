@@ -132,9 +132,9 @@ fn commands(ws: &Workspace, peers: TestPeers, cargo: &Cmd) -> Result<Vec<Cmd>> {
     Ok(vec![cargo.args(["--features", &features.join(",")])])
 }
 
-/// Builds the tests of `test/unit` in `ci` and the programs that they start. It uses the same commands,
-/// since cargo unifies features over all packages of a command: another selection would rebuild
-/// most of the harness.
+/// Builds the tests of `test/unit` in `ci` and the programs that they start. It uses the same
+/// commands, since cargo unifies features over all packages of a command: another selection would
+/// rebuild most of the harness.
 pub(crate) fn build(ws: &Workspace) -> Result<()> {
     for cargo in workspace(ws, &ws.cargo().arg("test")) {
         cargo.args(UNIT).arg("--no-run").run_or("the tests do not build")?;
