@@ -40,7 +40,7 @@ const GATES: [MiriGate; 6] = [
 
 /// How much of the tests runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum MiriExtent {
+enum StackedExtent {
     /// All tests.
     Whole,
     /// All tests under Tree Borrows. Under Stacked Borrows the unit tests, and those that
@@ -112,13 +112,16 @@ pub(crate) fn main(ws: &Workspace, options: &MiriOptions) -> Result<bool> {
         Some(name) => vec![ws.package(name)?],
         None => gated(ws, |_| true)?,
     };
-    Ok(run(ws, plan(&packages, options.model, options.seeds, MissingToolchain::Install, MiriExtent::Whole)))
+    Ok(run(
+        ws,
+        plan(&packages, options.model, options.seeds, MissingToolchain::Install, StackedExtent::Whole),
+    ))
 }
 
 /// Returns the steps of `test`, which has some minutes: the unit tests, the threaded ones once.
 pub(crate) fn steps_of_test(ws: &Workspace) -> Result<Vec<Step<'_>>> {
     let packages = gated(ws, |gate| gate.always)?;
-    Ok(plan(&packages, BorrowModel::Tree, 0, MissingToolchain::Report, MiriExtent::Units))
+    Ok(plan(&packages, BorrowModel::Tree, 0, MissingToolchain::Report, StackedExtent::Units))
 }
 
 /// Returns the steps of the packages that `ci` checks.
@@ -128,7 +131,7 @@ pub(crate) fn steps(
     seeds: u32,
     missing: MissingToolchain,
 ) -> Result<Vec<Step<'_>>> {
-    Ok(plan(&gated(ws, |gate| gate.always)?, model, seeds, missing, MiriExtent::Short))
+    Ok(plan(&gated(ws, |gate| gate.always)?, model, seeds, missing, StackedExtent::Short))
 }
 
 fn gated(ws: &Workspace, chosen: impl Fn(&MiriGate) -> bool) -> Result<Vec<&Package>> {
@@ -140,7 +143,7 @@ fn plan<'w>(
     model: BorrowModel,
     seeds: u32,
     missing: MissingToolchain,
-    extent: MiriExtent,
+    extent: StackedExtent,
 ) -> Vec<Step<'w>> {
     let models: &[BorrowModel] = match model {
         BorrowModel::Both => &[BorrowModel::Stacked, BorrowModel::Tree],
@@ -201,13 +204,13 @@ fn plan<'w>(
 fn chosen_tests(
     package: &Package,
     model: BorrowModel,
-    extent: MiriExtent,
+    extent: StackedExtent,
 ) -> Option<&'static [&'static str]> {
     let gate = GATES.iter().find(|gate| gate.dir == package.dir)?;
     match extent {
-        MiriExtent::Whole => None,
-        MiriExtent::Short => gate.stacked_in_ci.filter(|_| model == BorrowModel::Stacked),
-        MiriExtent::Units => Some(&[]),
+        StackedExtent::Whole => None,
+        StackedExtent::Short => gate.stacked_in_ci.filter(|_| model == BorrowModel::Stacked),
+        StackedExtent::Units => Some(&[]),
     }
 }
 
@@ -316,8 +319,8 @@ impl BorrowModel {
 #[cfg(test)]
 mod tests {
     use super::{
-        BorrowModel, GATES, MiriExtent, chosen_tests, flags, has_threaded, package_folder, plan, seeded,
-        skip, steps_of_test,
+        BorrowModel, GATES, StackedExtent, chosen_tests, flags, has_threaded, package_folder, plan, seeded,
+        skip,
     };
     use crate::toolchain::MissingToolchain;
     use crate::workspace::Workspace;
@@ -343,7 +346,7 @@ mod tests {
         let ws = sample();
         let packages = [ws.package("prim").unwrap()];
         let names = |model, seeds| -> Vec<String> {
-            plan(&packages, model, seeds, MissingToolchain::Report, MiriExtent::Whole)
+            plan(&packages, model, seeds, MissingToolchain::Report, StackedExtent::Whole)
                 .into_iter()
                 .map(|step| step.name)
                 .collect()
@@ -356,11 +359,11 @@ mod tests {
     fn ci_shortens_stacked_borrows_only_and_test_runs_unit_tests() {
         let ws = Workspace::load().unwrap();
         let pool = ws.package("typed-pool").unwrap();
-        assert!(chosen_tests(pool, BorrowModel::Stacked, MiriExtent::Short).is_some());
-        assert_eq!(chosen_tests(pool, BorrowModel::Stacked, MiriExtent::Whole), None);
-        assert_eq!(chosen_tests(pool, BorrowModel::Tree, MiriExtent::Short), None);
-        assert_eq!(chosen_tests(pool, BorrowModel::Tree, MiriExtent::Units), Some(&[][..]));
-        let steps: Vec<_> = steps_of_test(&ws).unwrap().into_iter().map(|step| step.what).collect();
+        assert!(chosen_tests(pool, BorrowModel::Stacked, StackedExtent::Short).is_some());
+        assert_eq!(chosen_tests(pool, BorrowModel::Stacked, StackedExtent::Whole), None);
+        assert_eq!(chosen_tests(pool, BorrowModel::Tree, StackedExtent::Short), None);
+        assert_eq!(chosen_tests(pool, BorrowModel::Tree, StackedExtent::Units), Some(&[][..]));
+        let steps: Vec<_> = super::steps_of_test(&ws).unwrap().into_iter().map(|step| step.what).collect();
         assert!(steps.iter().all(|what| what.starts_with("Tree Borrows: unit tests;")), "{steps:?}");
     }
 
