@@ -18,6 +18,8 @@ use core::ptr::NonNull;
 use ephemera_prim::pages;
 use typed_pool::{__private as pools, PooledAllocator};
 
+use crate::live;
+
 /// Every block is aligned to this, as C demands for its largest basic types.
 pub(crate) const MIN_ALIGN: usize = 16;
 /// The size of a page.
@@ -56,7 +58,13 @@ struct Found {
 #[inline]
 pub(crate) fn allocate(size: usize, align: usize, zeroed: bool) -> Option<NonNull<u8>> {
     let layout = Layout::from_size_align(size.max(1), align.max(MIN_ALIGN)).ok()?;
-    if pools::has_class(layout) { ask(layout, zeroed) } else { allocate_large(layout, zeroed) }
+    let block = if pools::has_class(layout) { ask(layout, zeroed) } else { allocate_large(layout, zeroed) }?;
+    if !live::enter(block) {
+        // SAFETY: the block is live, and nothing uses it.
+        unsafe { release(block) };
+        return None;
+    }
+    Some(block)
 }
 
 #[inline]
@@ -134,12 +142,25 @@ unsafe fn find(block: NonNull<u8>) -> Found {
 /// Reports a pointer that names no live block, and ends the process.
 #[cold]
 fn not_a_block() -> ! {
-    const MESSAGE: &str = "ephemera-c: a freed or resized pointer is no block of this allocator\n";
-    // SAFETY: the call reads only this constant text. A failed write is ignored, because the
-    // process ends next.
-    let _ = unsafe { libc::write(2, MESSAGE.as_ptr().cast(), MESSAGE.len()) };
+    end("ephemera-c: a freed or resized pointer is no block of this allocator, or was freed before\n")
+}
+
+/// Writes a message and ends the process.
+#[cold]
+fn end(message: &'static str) -> ! {
+    // SAFETY: the call reads only this text. A failed write is ignored, because the process ends
+    // next.
+    let _ = unsafe { libc::write(2, message.as_ptr().cast(), message.len()) };
     // SAFETY: ends the process.
     unsafe { libc::abort() }
+}
+
+/// Ends the process if no live block starts at this address.
+#[inline]
+fn check(block: NonNull<u8>) {
+    if !live::is_live(block) {
+        not_a_block();
+    }
 }
 
 /// Frees a block.
@@ -148,6 +169,19 @@ fn not_a_block() -> ! {
 /// `block` is a live block.
 #[inline]
 pub(crate) unsafe fn free(block: NonNull<u8>) {
+    if !live::leave(block) {
+        not_a_block();
+    }
+    // SAFETY: the caller passes a live block.
+    unsafe { release(block) };
+}
+
+/// Frees a block that is not among the live blocks any more.
+///
+/// # Safety
+/// `block` is a live block.
+#[inline]
+unsafe fn release(block: NonNull<u8>) {
     // SAFETY: the caller passes a live block.
     let found = unsafe { find(block) };
     if found.offset != 0 {
@@ -166,6 +200,7 @@ pub(crate) unsafe fn free(block: NonNull<u8>) {
 /// # Safety
 /// `block` is a live block.
 pub(crate) unsafe fn usable(block: NonNull<u8>) -> usize {
+    check(block);
     // SAFETY: the caller passes a live block.
     let found = unsafe { find(block) };
     found.layout.size() - found.offset
@@ -179,6 +214,7 @@ pub(crate) unsafe fn usable(block: NonNull<u8>) -> usize {
 /// # Safety
 /// `block` is a live block.
 pub(crate) unsafe fn reallocate(block: NonNull<u8>, size: usize) -> Option<NonNull<u8>> {
+    check(block);
     // SAFETY: the caller passes a live block.
     let found = unsafe { find(block) };
     let usable = found.layout.size() - found.offset;
@@ -201,6 +237,12 @@ pub(crate) unsafe fn reallocate(block: NonNull<u8>, size: usize) -> Option<NonNu
 /// `found` describes a live block, and `size` exceeds the largest span.
 unsafe fn remap(found: Found, size: usize) -> Option<NonNull<u8>> {
     let whole = Layout::from_size_align(size.checked_add(found.offset)?, found.layout.align()).ok()?;
+    // SAFETY: the offset is less than the size of the mapping.
+    let old = unsafe { found.start.add(found.offset) };
+    // As soon as the mapping moves, another block may start at its old address.
+    if !live::leave(old) {
+        not_a_block();
+    }
     let moved = if whole.size() >= found.layout.size() {
         // SAFETY: the mapping is live and has this layout (C1); the new one is not smaller.
         unsafe { PooledAllocator.grow(found.start, found.layout, whole) }
@@ -208,10 +250,18 @@ unsafe fn remap(found: Found, size: usize) -> Option<NonNull<u8>> {
         // SAFETY: the mapping is live and has this layout (C1); the new one is not larger.
         unsafe { PooledAllocator.shrink(found.start, found.layout, whole) }
     };
+    let Ok(moved) = moved else {
+        // Its table exists.
+        let _ = live::enter(old);
+        return None;
+    };
     // SAFETY: the offset is less than the size of the mapping.
-    let block = unsafe { moved.ok()?.cast::<u8>().add(found.offset) };
+    let block = unsafe { moved.cast::<u8>().add(found.offset) };
     // SAFETY: the page in front of the block belongs to the mapping.
     unsafe { write_header(block, whole, found.offset) };
+    if !live::enter(block) {
+        end("ephemera-c: no memory for the table of live blocks\n");
+    }
     Some(block)
 }
 
