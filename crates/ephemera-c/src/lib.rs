@@ -14,6 +14,7 @@
 #![cfg(all(target_os = "linux", target_has_atomic = "64", not(any(miri, ephemera_loom))))]
 
 mod live;
+mod reserve;
 mod sized;
 
 use core::ffi::{c_int, c_void};

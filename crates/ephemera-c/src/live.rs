@@ -10,6 +10,7 @@
 //! used.
 
 use core::alloc::Layout;
+use core::cell::Cell;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
@@ -48,10 +49,59 @@ fn named<T>(entry: &AtomicPtr<T>) -> Option<&'static T> {
     unsafe { table.as_ref() }
 }
 
-/// Returns what an entry names. If it names nothing, makes a table of zeros.
-fn named_or_new<T>(entry: &AtomicPtr<T>) -> Option<&'static T> {
+/// Makes a table of zeros.
+fn make<T>() -> Option<NonNull<T>> {
+    Some(pages::permanent(Layout::new::<T>()).ok()?.cast())
+}
+
+/// Tables for a block whose address is not known yet.
+pub(crate) struct Spare {
+    leaf: Cell<Option<NonNull<LiveLeaf>>>,
+    piece: Cell<Option<NonNull<LivePiece>>>,
+}
+
+static SPARE_LEAF: AtomicPtr<LiveLeaf> = AtomicPtr::new(ptr::null_mut());
+static SPARE_PIECE: AtomicPtr<LivePiece> = AtomicPtr::new(ptr::null_mut());
+
+impl Spare {
+    /// Returns tables with which the next [`enter`] succeeds. `None` if there is no memory for
+    /// them.
+    pub(crate) fn new() -> Option<Self> {
+        if !cfg!(debug_assertions) {
+            return Some(Self { leaf: Cell::new(None), piece: Cell::new(None) });
+        }
+        let spare = Self { leaf: Cell::new(take(&SPARE_LEAF)), piece: Cell::new(take(&SPARE_PIECE)) };
+        spare.leaf.set(Some(spare.leaf.get().or_else(make)?));
+        spare.piece.set(Some(spare.piece.get().or_else(make)?));
+        Some(spare)
+    }
+}
+
+impl Drop for Spare {
+    /// Keeps the tables for the next such block.
+    fn drop(&mut self) {
+        keep(&SPARE_LEAF, self.leaf.get());
+        keep(&SPARE_PIECE, self.piece.get());
+    }
+}
+
+fn take<T>(place: &AtomicPtr<T>) -> Option<NonNull<T>> {
+    // ORDERING: Acquire. Pairs with the Release in `keep`.
+    NonNull::new(place.swap(ptr::null_mut(), Ordering::Acquire))
+}
+
+fn keep<T>(place: &AtomicPtr<T>, table: Option<NonNull<T>>) {
+    if let Some(table) = table {
+        // ORDERING: Release. Pairs with the Acquire in `take`. Publishes: the table. If another
+        // thread keeps one, this one is lost.
+        let _ = place.compare_exchange(ptr::null_mut(), table.as_ptr(), Ordering::Release, Ordering::Relaxed);
+    }
+}
+
+/// Returns what an entry names. If it names nothing, stores the spare table or makes one.
+fn named_or_new<T>(entry: &AtomicPtr<T>, spare: Option<&Cell<Option<NonNull<T>>>>) -> Option<&'static T> {
     if named(entry).is_none() {
-        let fresh = pages::permanent(Layout::new::<T>()).ok()?.cast().as_ptr();
+        let fresh = spare.and_then(Cell::take).or_else(make)?.as_ptr();
         // ORDERING: Release. Pairs with the Acquire in `named`. Publishes: the table, whose zeros
         // are null pointers or empty words. If another thread was faster, this one is lost.
         let _ = entry.compare_exchange(ptr::null_mut(), fresh, Ordering::Release, Ordering::Relaxed);
@@ -59,16 +109,18 @@ fn named_or_new<T>(entry: &AtomicPtr<T>) -> Option<&'static T> {
     named(entry)
 }
 
-/// Notes a new block. Returns `false` if there is no memory for that.
+/// Notes a new block. Returns `false` if there is no memory for that, which cannot happen with
+/// spare tables.
 #[inline]
 #[must_use]
-pub(crate) fn enter(block: NonNull<u8>) -> bool {
-    !cfg!(debug_assertions) || note(block)
+pub(crate) fn enter(block: NonNull<u8>, spare: Option<&Spare>) -> bool {
+    !cfg!(debug_assertions) || note(block, spare)
 }
 
-fn note(block: NonNull<u8>) -> bool {
+fn note(block: NonNull<u8>, spare: Option<&Spare>) -> bool {
     let word_of = |(root, entry, word, bit): PlaceBits| {
-        let piece = named_or_new::<LivePiece>(&named_or_new(root)?.0[entry])?;
+        let leaf = named_or_new(root, spare.map(|spare| &spare.leaf))?;
+        let piece: &LivePiece = named_or_new(&leaf.0[entry], spare.map(|spare| &spare.piece))?;
         Some((&piece.0[word], bit))
     };
     let Some((word, bit)) = place_of(block.addr().get()).and_then(word_of) else { return false };
