@@ -20,8 +20,8 @@ struct MiriGate {
     /// Whether Miri checks strict provenance. A crate that masks an address to find a header cannot
     /// pass that check, since the header's pointer comes from an integer.
     strict: bool,
-    /// Whether `ci` and `test` run it too. They have little time, and testkit's suite runs there as
-    /// part of the tests of other crates.
+    /// Whether `ci` and `test` run it too. They have little time, and testkit's suite runs in `ci`
+    /// as part of the tests of other crates.
     always: bool,
     /// The integration tests that `ci` runs under Stacked Borrows, besides the unit tests. `None`
     /// means all. Large crates name the comparisons with an oracle, which call the whole interface.
@@ -42,13 +42,16 @@ const GATES: [MiriGate; 6] = [
 /// takes two fifths of the time. Tiny chunks, and standard ones on all threads, remain.
 const SKIPPED_IN_CI: &str = "standard_chunks";
 
-/// How much of the tests runs under Stacked Borrows.
+/// How much of the tests runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StackedExtent {
     /// All tests.
     Whole,
-    /// The tests that [`MiriGate::stacked_in_ci`] names.
+    /// All tests under Tree Borrows. Under Stacked Borrows the unit tests, and those that
+    /// [`MiriGate::stacked_in_ci`] names.
     Short,
+    /// The unit tests.
+    Units,
 }
 
 /// The components that Miri needs.
@@ -63,9 +66,6 @@ const SEEDS: u32 = 64;
 /// The number of seeds in `cargo xtask ci`, which has half an hour for all steps.
 pub(crate) const CI_SEEDS: u32 = 2;
 
-/// The number of seeds in `cargo xtask test`, which has some minutes.
-pub(crate) const TEST_SEEDS: u32 = 2;
-
 /// The flags for crates that mask addresses to find headers, which needs exposed provenance.
 const EXPOSED: &str = "-Zmiri-permissive-provenance";
 
@@ -75,7 +75,7 @@ const STRICT: &str = "-Zmiri-strict-provenance -Zmiri-symbolic-alignment-check";
 /// Flags that change the time of a run and none of its checks. Miri looks for dead borrow tags after
 /// so many blocks of code. Our tests reborrow often, and each access to memory searches the tags
 /// that are left. So frequent collections pay: with the default of 10,000 the tests of ring-alloc
-/// take 12 to 20 % longer.
+/// take 14 to 23 % longer.
 const QUICK: &str = "-Zmiri-provenance-gc=1000";
 
 /// The flags of the search with seeds: more preemptions and more spurious failures of weak
@@ -128,7 +128,13 @@ pub(crate) fn main(ws: &Workspace, options: &MiriOptions) -> Result<bool> {
     ))
 }
 
-/// Returns the steps of the packages that `ci` and `test` check.
+/// Returns the steps of `test`, which has some minutes: the unit tests, the threaded ones once.
+pub(crate) fn steps_of_test(ws: &Workspace) -> Result<Vec<Step<'_>>> {
+    let packages = gated(ws, |gate| gate.always)?;
+    Ok(plan(&packages, BorrowModel::Tree, 0, MissingToolchain::Report, StackedExtent::Units))
+}
+
+/// Returns the steps of the packages that `ci` checks.
 pub(crate) fn steps(
     ws: &Workspace,
     model: BorrowModel,
@@ -163,11 +169,10 @@ fn plan<'w>(
             let chosen = chosen_tests(package, model, extent);
             let what = match chosen {
                 None => model.title().to_owned(),
-                Some(files) => format!(
-                    "{}: unit tests and {}; `cargo xtask miri` runs all tests",
-                    model.title(),
-                    files.join(", ")
-                ),
+                Some(files) => {
+                    let tests = [&["unit tests"], files].concat().join(", ");
+                    format!("{}: {tests}; `cargo xtask miri` runs all tests", model.title())
+                }
             };
             let mut harness = skip(searched == Some(model));
             if chosen.is_some() {
@@ -215,7 +220,11 @@ fn chosen_tests(
     extent: StackedExtent,
 ) -> Option<&'static [&'static str]> {
     let gate = GATES.iter().find(|gate| gate.dir == package.dir)?;
-    gate.stacked_in_ci.filter(|_| model == BorrowModel::Stacked && extent == StackedExtent::Short)
+    match extent {
+        StackedExtent::Whole => None,
+        StackedExtent::Short => gate.stacked_in_ci.filter(|_| model == BorrowModel::Stacked),
+        StackedExtent::Units => Some(&[]),
+    }
 }
 
 /// Runs the threaded tests with many seeds. Skips targets whose source has none, since an idle
@@ -367,12 +376,15 @@ mod tests {
     }
 
     #[test]
-    fn only_stacked_borrows_is_shortened_and_only_in_ci() {
+    fn ci_shortens_stacked_borrows_only_and_test_runs_unit_tests() {
         let ws = Workspace::load().unwrap();
         let pool = ws.package("typed-pool").unwrap();
         assert!(chosen_tests(pool, BorrowModel::Stacked, StackedExtent::Short).is_some());
         assert_eq!(chosen_tests(pool, BorrowModel::Stacked, StackedExtent::Whole), None);
         assert_eq!(chosen_tests(pool, BorrowModel::Tree, StackedExtent::Short), None);
+        assert_eq!(chosen_tests(pool, BorrowModel::Tree, StackedExtent::Units), Some(&[][..]));
+        let steps: Vec<_> = super::steps_of_test(&ws).unwrap().into_iter().map(|step| step.what).collect();
+        assert!(steps.iter().all(|what| what.starts_with("Tree Borrows: unit tests;")), "{steps:?}");
     }
 
     #[test]
