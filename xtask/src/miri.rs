@@ -73,10 +73,10 @@ const EXPOSED: &str = "-Zmiri-permissive-provenance";
 /// The flags for the other crates.
 const STRICT: &str = "-Zmiri-strict-provenance -Zmiri-symbolic-alignment-check";
 
-/// Flags that change the time of a run and none of its checks. Miri looks for dead borrow tags after
-/// so many blocks of code. Our tests reborrow often, and each access to memory searches the tags
-/// that are left. So frequent collections pay: with the default of 10,000 the tests of ring-alloc
-/// take 14 to 23 % longer.
+/// A flag that changes the time of a run and none of its checks: after this number of basic blocks
+/// Miri removes the borrow tags of dead pointers. The tests reborrow often, and each access to
+/// memory searches the tags. With the default of 10,000 those of `ring-alloc` take 14 to 23 %
+/// longer.
 const QUICK: &str = "-Zmiri-provenance-gc=1000";
 
 /// The flags of the search with seeds: more preemptions and more spurious failures of weak
