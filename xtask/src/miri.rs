@@ -68,10 +68,10 @@ const EXPOSED: &str = "-Zmiri-permissive-provenance";
 /// The flags for the other crates.
 const STRICT: &str = "-Zmiri-strict-provenance -Zmiri-symbolic-alignment-check";
 
-/// Flags that change the time of a run and none of its checks. Miri looks for dead borrow tags after
-/// so many blocks of code. Our tests reborrow often, and each access to memory searches the tags
-/// that are left. So frequent collections pay: with the default of 10,000 the tests of ring-alloc
-/// take 12 to 20 % longer.
+/// Flags that change the time of a run and none of its checks. Miri looks for dead borrow tags each
+/// time after this number of blocks of code. Our tests reborrow often, and each access to memory
+/// searches the tags that are left. So frequent collections pay: with the default of 10,000 the
+/// tests of ring-alloc take 12 to 20 % longer.
 const QUICK: &str = "-Zmiri-provenance-gc=1000";
 
 /// The flags of the search with seeds: more preemptions and more spurious failures of weak
