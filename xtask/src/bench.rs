@@ -17,7 +17,7 @@ use crate::workspace::Workspace;
 const RUNNER: &str = "bench-runner";
 
 /// The profile of measured builds.
-const PROFILE: &str = "bench";
+pub(crate) const PROFILE: &str = "bench";
 
 /// The name of the profile of builds with thin LTO.
 pub(crate) const THIN: &str = "bench-thin";

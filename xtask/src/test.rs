@@ -38,8 +38,7 @@ const DEFAULTS: [&str; 5] = ["prim", "ring-alloc", "ringal", "shared_arena", "ty
 pub(crate) enum TestPeers {
     /// All that can be built here.
     All,
-    /// Those written in Rust. The libraries in C and C++ take longer to build than all other
-    /// packages of the harness together.
+    /// Those written in Rust. The libraries in C and C++ are a large part of the harness's build.
     Rust,
 }
 
