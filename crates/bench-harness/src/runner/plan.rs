@@ -146,6 +146,13 @@ impl Clock {
         self.at(step, self.start.elapsed())
     }
 
+    /// Does `work`, which is not part of the run.
+    pub(super) fn pause(&mut self, work: impl FnOnce()) {
+        let before = Instant::now();
+        work();
+        self.start += before.elapsed();
+    }
+
     fn at<'a>(&mut self, step: &'a str, gone: Duration) -> (Progress<'a>, Duration) {
         let (all, ahead) = (self.ahead[0], self.ahead[self.next]);
         let done = if all > 0.0 { 1.0 - ahead / all } else { 0.0 };
