@@ -4,23 +4,23 @@ use core::fmt;
 
 /// A checksum in the making.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Checksum(u64);
+pub struct Checksum(u64);
 
 impl Checksum {
     /// Creates the checksum of nothing.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self(0xcbf2_9ce4_8422_2325)
     }
 
     /// Adds bytes.
-    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+    pub fn bytes(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
         }
     }
 
     /// Adds a number.
-    pub(crate) fn number(&mut self, number: u64) {
+    pub fn number(&mut self, number: u64) {
         self.bytes(&number.to_le_bytes());
     }
 }

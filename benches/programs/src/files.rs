@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const SKIPPED: [&str; 3] = [".git", "programs", "target"];
 
 /// Returns the text of every file below `dir` with this ending, in the order of the paths.
-pub(crate) fn texts(dir: &Path, ending: &str) -> io::Result<Vec<String>> {
+pub fn texts(dir: &Path, ending: &str) -> io::Result<Vec<String>> {
     let mut paths = Vec::new();
     walk(dir, ending, &mut paths)?;
     paths.sort();

@@ -5,8 +5,8 @@
 //! prints `checksum` and a number that depends on everything the program computed. So two
 //! allocators that print the same number ran the same program.
 
-mod checksum;
-mod files;
+pub mod checksum;
+pub mod files;
 mod programs;
 
 use std::error::Error;

@@ -67,9 +67,10 @@ fn cargo(
     bins.iter().fold(cargo, |cargo, bin| cargo.args(["--bin", bin]))
 }
 
-/// Returns the first message of cargo or the compiler that is an error.
+/// Returns the first message of cargo or a compiler that is an error.
 pub(super) fn first_error(text: &str) -> &str {
-    text.lines().find(|line| line.starts_with("error")).unwrap_or("see the messages of cargo")
+    let is_error = |line: &&str| line.starts_with("error") || line.contains(": error: ");
+    text.lines().find(is_error).unwrap_or("see the messages above")
 }
 
 /// Returns the versions of packages as the lock file has them, by name. Of several versions of a
@@ -105,7 +106,8 @@ mod tests {
         let text =
             "warning: error in a name\n  error: not at the start\nerror: failed to run `cmake`\nerror: b\n";
         assert_eq!(first_error(text), "error: failed to run `cmake`");
-        assert_eq!(first_error("killed"), "see the messages of cargo");
+        assert_eq!(first_error("In file a.h\na.h:4:7: error: no\n"), "a.h:4:7: error: no");
+        assert_eq!(first_error("killed"), "see the messages above");
     }
 
     #[test]

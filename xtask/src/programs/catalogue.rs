@@ -29,8 +29,16 @@ pub(super) struct SystemCommand {
     pub(super) arguments: &'static [&'static str],
     /// Variables that make its output the same in each run.
     pub(super) variables: &'static [(&'static str, &'static str)],
-    /// A file that it reads in its directory: the name, and a function that returns the contents.
-    pub(super) input: Option<(&'static str, fn() -> String)>,
+    /// A file that it reads in its directory.
+    pub(super) input: Option<SystemInput>,
+}
+
+/// A generated file in C that a command reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SystemInput {
+    pub(super) name: &'static str,
+    /// The number of functions in it.
+    functions: u32,
 }
 
 /// A general allocator.
@@ -102,7 +110,7 @@ pub(super) const PROGRAMS: [MeasuredProgram; 14] = [
             program: "gcc",
             arguments: &["-O2", "-S", "-o", "-", "program.c"],
             variables: &[],
-            input: Some(("program.c", c_source)),
+            input: Some(SystemInput { name: "program.c", functions: 120 }),
         }),
     },
     MeasuredProgram {
@@ -156,12 +164,17 @@ select count(*), sum(length(text)) from lines;
 select count(*) from lines as one join owners as other on one.owner = other.owner where other.times > 100;
 ";
 
-/// Returns the file that `gcc` compiles: structures, and functions that call each other.
-fn c_source() -> String {
-    let function = |n: u32| {
-        let before = n.saturating_sub(1);
-        format!(
-            "struct s{n} {{ int a; long b[{}]; struct s{n} *next; }};
+const fn linked(name: &'static str, what: &'static str) -> MeasuredProgram {
+    MeasuredProgram { name, what, way: ProgramWay::Linked { package: name } }
+}
+
+impl SystemInput {
+    /// Returns the text of the file: structures, and functions that call each other.
+    pub(super) fn text(&self) -> String {
+        let function = |n: u32| {
+            let before = n.saturating_sub(1);
+            format!(
+                "struct s{n} {{ int a; long b[{}]; struct s{n} *next; }};
 long f{n}(struct s{n} *head, long seed) {{
     long sum = seed;
     for (struct s{n} *at = head; at; at = at->next) {{
@@ -175,17 +188,14 @@ long f{n}(struct s{n} *head, long seed) {{
     return sum{};
 }}
 ",
-            n % 7 + 2,
-            n % 7 + 1,
-            n % 7 + 2,
-            if n == 0 { String::new() } else { format!(" + f{before}(0, sum)") },
-        )
-    };
-    (0..900).map(function).collect()
-}
-
-const fn linked(name: &'static str, what: &'static str) -> MeasuredProgram {
-    MeasuredProgram { name, what, way: ProgramWay::Linked { package: name } }
+                n % 7 + 2,
+                n % 7 + 1,
+                n % 7 + 2,
+                if n == 0 { String::new() } else { format!(" + f{before}(0, sum)") },
+            )
+        };
+        (0..self.functions).map(function).collect()
+    }
 }
 
 impl MeasuredProgram {

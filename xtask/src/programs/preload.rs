@@ -127,13 +127,15 @@ fn commands(key: &str, source: &Path, dir: &Path, library: &Path) -> Vec<Cmd> {
         "snmalloc" => {
             let root = source.join("upstream/src");
             let flags = ["-std=c++20", "-fno-exceptions", "-fno-rtti", "-mcx16"];
+            // CMake finds these out in the package's own build. Linux with glibc 2.25 has them all.
             let found = [
+                "SNMALLOC_USE_WAIT_ON_ADDRESS",
                 "SNMALLOC_HAS_LINUX_FUTEX_H",
                 "SNMALLOC_HAS_LINUX_RANDOM_H",
                 "SNMALLOC_PLATFORM_HAS_GETENTROPY",
             ];
             let cxx = Cmd::new(compiler("CXX", "c++"), dir).args(FLAGS).args(flags);
-            let cxx = cxx.args(found.map(|name| format!("-D{name}"))).arg(include(&root));
+            let cxx = cxx.args(found.map(|name| format!("-D{name}=1"))).arg(include(&root));
             let cxx = cxx.arg(root.join("snmalloc/override/malloc.cc")).arg("-o").arg(library);
             vec![cxx.args(["-lpthread", "-latomic"])]
         }

@@ -13,8 +13,11 @@ use std::time::Instant;
 use ephemera_measure::os;
 use serde::{Deserialize, Serialize};
 
-/// The time between two looks at the memory of a process.
+/// The time between the first readings of a process's memory.
 const BETWEEN: Duration = Duration::from_millis(5);
+
+/// The most readings that are kept.
+const READINGS: usize = 400;
 
 /// The end of the loader's message if it ignores a preloaded library.
 const IGNORED: &str = "cannot be preloaded";
@@ -125,12 +128,17 @@ struct Watched {
 /// Reads the memory of a process until the channel closes, and kills the process after `limit`.
 fn watch(id: libc::pid_t, start: Instant, limit: Duration, stop: &Receiver<()>) -> Watched {
     let mut watched = Watched::default();
+    let mut between = BETWEEN;
     loop {
         // A process that has ended has no memory.
         if let Some(memory) = memory(id) {
             let at = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
             watched.resident.push((at, memory.resident));
             watched.peak = watched.peak.max(memory.peak);
+            if watched.resident.len() == READINGS {
+                halve(&mut watched.resident);
+                between *= 2;
+            }
         }
         if !watched.stopped && start.elapsed() >= limit {
             watched.stopped = true;
@@ -138,10 +146,19 @@ fn watch(id: libc::pid_t, start: Instant, limit: Duration, stop: &Receiver<()>) 
             // so the number still names it.
             unsafe { libc::kill(id, libc::SIGKILL) };
         }
-        if stop.recv_timeout(BETWEEN) == Err(RecvTimeoutError::Disconnected) {
+        if stop.recv_timeout(between) == Err(RecvTimeoutError::Disconnected) {
             return watched;
         }
     }
+}
+
+/// Drops every second reading, so that those of a long process stay few.
+fn halve(readings: &mut Vec<(u64, u64)>) {
+    let mut keep = false;
+    readings.retain(|_| {
+        keep = !keep;
+        keep
+    });
 }
 
 fn memory(id: libc::pid_t) -> Option<ProcessMemory> {
@@ -199,7 +216,7 @@ mod tests {
     use core::time::Duration;
     use std::process::Command;
 
-    use super::{ProcessMemory, parse_memory, peak, run};
+    use super::{ProcessMemory, halve, parse_memory, peak, run};
     use crate::workspace::Workspace;
 
     /// Runs a line of shell in a directory of its own.
@@ -256,6 +273,13 @@ mod tests {
         assert_eq!(peak(9001, 4000, Some(9000)), 9001);
         assert_eq!(peak(9001, 9500, Some(9000)), 9500);
         assert_eq!(peak(9000, 4000, None), 4000);
+    }
+
+    #[test]
+    fn half_of_the_readings_of_a_long_process_stay() {
+        let mut readings = (0..7).map(|at| (at, at)).collect();
+        halve(&mut readings);
+        assert_eq!(readings, [(0, 0), (2, 2), (4, 4), (6, 6)]);
     }
 
     #[test]

@@ -226,8 +226,9 @@ impl BuiltPrograms {
                 if let Some(library) = path(&self.libraries, allocator)? {
                     command.env("LD_PRELOAD", library);
                 }
-                if let Some((name, contents)) = system.input {
-                    fs::write(out.join(name), contents()).map_err(|error| format!("no input: {error}"))?;
+                if let Some(input) = system.input {
+                    fs::write(out.join(input.name), input.text())
+                        .map_err(|error| format!("no input: {error}"))?;
                     command.current_dir(out);
                 }
                 let (figures, output) = process::run(command, LIMIT, out)?;

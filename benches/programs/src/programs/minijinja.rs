@@ -9,7 +9,7 @@ use crate::checksum::Checksum;
 use crate::{Outcome, files};
 
 /// The template. Its name ends in `.html`, so that values are escaped.
-const TEMPLATE: &str = r#"<!doctype html>
+const TEMPLATE: &str = r##"<!doctype html>
 {% macro cell(line, number) %}<td id="l{{ number }}" class="{{ 'long' if line|length > 80 else 'short' }}">{{ line }}</td>{% endmacro %}
 <h1>{{ title|upper }}</h1>
 {% for page in pages %}
@@ -22,7 +22,7 @@ const TEMPLATE: &str = r#"<!doctype html>
 {% endfor %}
 </table>
 {% endfor %}
-"#;
+"##;
 
 /// How often the listing is rendered.
 const PASSES: usize = 20;
