@@ -72,7 +72,7 @@ pub(super) const ALLOCATORS: [GeneralAllocator; 6] = [
 pub(super) const TWIN: &str = "glibc-again";
 
 /// The programs, in the order of the tables.
-pub(super) const PROGRAMS: [MeasuredProgram; 14] = [
+pub(super) const PROGRAMS: [MeasuredProgram; 13] = [
     linked("syn", "parses the repository's Rust sources into syntax trees"),
     linked("serde_json", "reads, changes and writes the recorded measurements"),
     linked("pulldown-cmark", "renders the repository's pages as HTML"),
@@ -82,7 +82,6 @@ pub(super) const PROGRAMS: [MeasuredProgram; 14] = [
     linked("naga", "translates shaders to SPIR-V, Metal's language and GLSL"),
     linked("redb", "keeps the lines of sources in a store in memory, with transactions"),
     linked("hyper", "answers 24 clients of the same process over HTTP, with two threads"),
-    linked("tantivy", "indexes the lines of all sources with two threads, and searches them"),
     MeasuredProgram {
         name: "git",
         what: "prints the changes of the last 150 commits",

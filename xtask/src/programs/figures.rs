@@ -211,10 +211,16 @@ fn figures(runs: &[&ProgramRun], reference: &[&ProgramRun], rounds: u32) -> Opti
     })
 }
 
-/// Estimates a ratio from its logarithm in each round. Each round has processes of its own.
+/// Estimates a ratio from its logarithm in each round. Each round has processes of its own. The
+/// interval of a single round is unbounded, because nothing is known about its error.
 fn ratio(logs: &[Option<f64>]) -> Option<Estimate> {
     let rounds: Vec<_> = logs.iter().flatten().map(|&log| vec![log]).collect();
-    estimate(&rounds, DRAWS, DRAWN_WITH).map(|estimate| estimate.map(f64::exp))
+    let mut found = estimate(&rounds, DRAWS, DRAWN_WITH)?;
+    if rounds.len() == 1 {
+        let (low, high) = (f64::NEG_INFINITY, f64::INFINITY);
+        found = Estimate { mid: found.mid, low95: low, high95: high, low99: low, high99: high };
+    }
+    Some(found.map(f64::exp))
 }
 
 /// Returns the mean of the resident bytes over time. Each observation holds until the next one.

@@ -131,7 +131,7 @@ fn watch(id: libc::pid_t, start: Instant, limit: Duration, stop: &Receiver<()>) 
     let mut between = BETWEEN;
     loop {
         // A process that has ended has no memory.
-        if let Some(memory) = memory(id) {
+        if let Some(memory) = memory_of_tree(id) {
             let at = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
             watched.resident.push((at, memory.resident));
             watched.peak = watched.peak.max(memory.peak);
@@ -142,9 +142,7 @@ fn watch(id: libc::pid_t, start: Instant, limit: Duration, stop: &Receiver<()>) 
         }
         if !watched.stopped && start.elapsed() >= limit {
             watched.stopped = true;
-            // SAFETY: the call takes numbers. The process is reaped after this thread has ended,
-            // so the number still names it.
-            unsafe { libc::kill(id, libc::SIGKILL) };
+            kill_tree(id);
         }
         if stop.recv_timeout(between) == Err(RecvTimeoutError::Disconnected) {
             return watched;
@@ -159,6 +157,30 @@ fn halve(readings: &mut Vec<(u64, u64)>) {
         keep = !keep;
         keep
     });
+}
+
+/// Returns the children of a process's first thread.
+fn children(id: libc::pid_t) -> Vec<libc::pid_t> {
+    let list = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
+    list.split_whitespace().filter_map(|number| number.parse().ok()).collect()
+}
+
+/// Kills a process and its descendants. A compiler's driver would leave the compiler running.
+fn kill_tree(id: libc::pid_t) {
+    let children = children(id);
+    // SAFETY: the call takes numbers. The runner reaps its own child later, so that number names
+    // the child. The others were read a moment ago from processes that run.
+    unsafe { libc::kill(id, libc::SIGKILL) };
+    children.into_iter().for_each(kill_tree);
+}
+
+/// Returns the memory of a process, with the resident bytes of its descendants.
+fn memory_of_tree(id: libc::pid_t) -> Option<ProcessMemory> {
+    let own = memory(id)?;
+    let of_children: u64 =
+        children(id).into_iter().filter_map(memory_of_tree).map(|memory| memory.resident).sum();
+    let resident = own.resident + of_children;
+    Some(ProcessMemory { resident, peak: own.peak.max(resident) })
 }
 
 fn memory(id: libc::pid_t) -> Option<ProcessMemory> {
@@ -216,7 +238,7 @@ mod tests {
     use core::time::Duration;
     use std::process::Command;
 
-    use super::{ProcessMemory, halve, parse_memory, peak, run};
+    use super::{ProcessMemory, halve, memory, memory_of_tree, parse_memory, peak, run};
     use crate::workspace::Workspace;
 
     /// Runs a line of shell in a directory of its own.
@@ -257,6 +279,25 @@ mod tests {
     fn a_process_beyond_its_time_is_stopped() {
         let said = shell("process-long", "exec sleep 600", 1).unwrap_err();
         assert_eq!(said, "stopped: it ran longer than 1 s");
+    }
+
+    #[test]
+    fn children_of_a_stopped_process_end_too_and_their_memory_is_counted() {
+        let child = Command::new("sh").args(["-c", "sleep 600 & sleep 600 & wait"]).spawn();
+        let mut child = child.unwrap();
+        let id = libc::pid_t::try_from(child.id()).unwrap();
+        while super::children(id).len() < 2 {
+            std::thread::yield_now();
+        }
+        let children = super::children(id);
+        let (own, all) = (memory(id).unwrap().resident, memory_of_tree(id).unwrap().resident);
+        super::kill_tree(id);
+        child.wait().unwrap();
+        assert!(all > own, "{all} bytes of the tree, {own} of its root");
+        // A killed process may have memory for a moment.
+        while children.iter().any(|&child| memory(child).is_some()) {
+            std::thread::yield_now();
+        }
     }
 
     #[test]

@@ -38,6 +38,5 @@ programs! {
     "rhai" => rhai,
     "serde_json" => serde_json,
     "syn" => syn,
-    "tantivy" => tantivy,
     "wasmi" => wasmi,
 }

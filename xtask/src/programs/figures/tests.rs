@@ -49,6 +49,16 @@ fn a_drift_that_affects_both_sides_of_a_pair_cancels() {
 }
 
 #[test]
+fn a_single_round_gives_a_ratio_without_a_verdict() {
+    let runs = [run("glibc", 0, "c", figures(2.0, 1)), run("jemalloc", 0, "c", figures(1.0, 1))];
+    let table = table("syn", &allocators(&["glibc", "jemalloc"]), 1, &runs);
+    let jemalloc = table.of("jemalloc").unwrap();
+    let ratio = jemalloc.ratio.unwrap();
+    assert!((ratio.mid - 0.5).abs() < 1e-9 && ratio.low95 == 0.0 && ratio.high95.is_infinite(), "{ratio:?}");
+    assert_eq!(jemalloc.verdict.unwrap().word(), "≈");
+}
+
+#[test]
 fn a_failed_contender_is_a_cell_with_the_reason_and_the_others_keep_their_figures() {
     let mut runs = runs(&[("glibc", 1.0, 100), ("mimalloc", 0.9, 100), ("snmalloc", 0.8, 100)]);
     let third = runs.iter_mut().find(|run| run.contender == "snmalloc" && run.round == 2).unwrap();
