@@ -21,7 +21,7 @@ const FILES: usize = 8;
 /// Writes every line and counts its words, one transaction for some files. Each transaction removes
 /// every third line of the first of them. In between, ranges are read.
 pub(crate) fn run(root: &Path) -> Outcome {
-    let sources = files::texts(&root.join("crates/bench-harness"), "rs")?;
+    let sources = files::texts(&root.join("crates"), "rs")?;
     let store = Builder::new().set_cache_size(CACHE).create_with_backend(InMemoryBackend::new())?;
     let mut checksum = Checksum::new();
     for (batch, group) in sources.chunks(FILES).enumerate() {
