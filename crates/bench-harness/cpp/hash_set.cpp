@@ -35,8 +35,8 @@ struct Heap {
     bool operator!=(const Heap<U>&) const noexcept { return false; }
 };
 
-// A pool for one type and one thread: chunks of 64 slots. It hands out the slot that was freed last.
-// The end of the thread frees the chunks.
+// A pool for one type and one thread: chunks of 64 slots. It hands out the slot that was freed
+// last. The end of the thread frees the chunks.
 template <class T>
 class Slots {
     union Slot {
@@ -199,8 +199,8 @@ Work* make(const int* keys, std::size_t n, bool again, bool counted) {
 
 extern "C" {
 
-// Returns a set over allocator 0 (the heap), 1 (the pool resource) or 2 (the textbook pool), or null
-// if it cannot be made.
+// Returns a set over allocator 0 (the heap), 1 (the pool resource) or 2 (the textbook pool).
+// Returns null if the set cannot be made.
 void* ephemera_set_new(int allocator, const int* keys, std::size_t n, bool again, bool counted) noexcept {
     try {
         switch (allocator) {

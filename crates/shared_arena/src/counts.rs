@@ -8,7 +8,9 @@
 //! A page has no counts before its first counted handle (`group::counted`). A count above half of
 //! its range aborts the process.
 
-use ephemera_prim::sync::{AtomicU64, Ordering, change_if};
+#[cfg(all(feature = "std", target_has_atomic = "64"))]
+use ephemera_prim::sync::change_if;
+use ephemera_prim::sync::{AtomicU64, Ordering};
 use ephemera_prim::witness::Witness;
 
 const STRONG: u64 = 1;

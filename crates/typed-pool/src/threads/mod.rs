@@ -38,4 +38,4 @@ pub use family::Family;
 #[cfg(not(ephemera_loom))]
 pub(crate) use owner::give_erased;
 #[cfg(not(ephemera_loom))]
-pub(crate) use table::spec_of;
+pub(crate) use table::{Heaps, spec_of};

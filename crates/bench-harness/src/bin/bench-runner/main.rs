@@ -1,5 +1,5 @@
-//! `bench-runner`: runs the comparison and writes its report, or replays a trace. The program is also
-//! its own measuring process.
+//! `bench-runner`: runs the comparison and writes its report, or replays a trace. The program is
+//! also its own measuring process.
 
 mod cli;
 mod icount;
