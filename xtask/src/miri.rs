@@ -1,11 +1,12 @@
 //! `cargo xtask miri`: runs the tests under Miri with both borrow models, and threaded tests with
 //! many seeds.
 
-use std::path::{Path, PathBuf};
+mod threaded;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{Args, ValueEnum};
 
+use self::threaded::threaded_targets;
 use crate::libtest::TestRun;
 use crate::shell::Cmd;
 use crate::steps::{Outcome, Step, run};
@@ -20,8 +21,8 @@ struct MiriGate {
     /// Whether Miri checks strict provenance. A crate that masks an address to find a header cannot
     /// pass that check, since the header's pointer comes from an integer.
     strict: bool,
-    /// Whether `ci` and `test` run it too. They have little time, and testkit's suite runs there as
-    /// part of the tests of other crates.
+    /// Whether `ci` and `test` run it too. They have little time, and testkit's suite runs in `ci`
+    /// as part of the tests of other crates.
     always: bool,
     /// The integration tests that `ci` runs under Stacked Borrows, besides the unit tests. `None`
     /// means all. Large crates name the comparisons with an oracle, which call the whole interface.
@@ -38,13 +39,20 @@ const GATES: [MiriGate; 6] = [
     MiriGate { dir: "typed-pool", strict: false, always: true, stacked_in_ci: Some(&["suite"]) },
 ];
 
-/// How much of the tests runs under Stacked Borrows.
+/// Tests that `ci` skips under Stacked Borrows: the suite over one ring with standard chunks, which
+/// takes two fifths of the time. Tiny chunks, and standard ones on all threads, remain.
+const SKIPPED_IN_CI: &str = "standard_chunks";
+
+/// How much of the tests runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StackedExtent {
     /// All tests.
     Whole,
-    /// The tests that [`MiriGate::stacked_in_ci`] names.
+    /// All tests under Tree Borrows. Under Stacked Borrows the unit tests, and those that
+    /// [`MiriGate::stacked_in_ci`] names.
     Short,
+    /// The unit tests.
+    Units,
 }
 
 /// The components that Miri needs.
@@ -59,14 +67,17 @@ const SEEDS: u32 = 64;
 /// The number of seeds in `cargo xtask ci`, which has half an hour for all steps.
 pub(crate) const CI_SEEDS: u32 = 2;
 
-/// The number of seeds in `cargo xtask test`, which has some minutes.
-pub(crate) const TEST_SEEDS: u32 = 2;
-
 /// The flags for crates that mask addresses to find headers, which needs exposed provenance.
 const EXPOSED: &str = "-Zmiri-permissive-provenance";
 
 /// The flags for the other crates.
 const STRICT: &str = "-Zmiri-strict-provenance -Zmiri-symbolic-alignment-check";
+
+/// A flag that changes the time of a run and none of its checks: after this number of basic blocks
+/// Miri removes the borrow tags of dead pointers. The tests reborrow often, and each access to
+/// memory searches the tags. With the default of 10,000 those of `ring-alloc` take 14 to 23 %
+/// longer.
+const QUICK: &str = "-Zmiri-provenance-gc=1000";
 
 /// The flags of the search with seeds: more preemptions and more spurious failures of weak
 /// exchanges. In addition, no thread reuses another thread's address, since that would order the
@@ -118,7 +129,13 @@ pub(crate) fn main(ws: &Workspace, options: &MiriOptions) -> Result<bool> {
     ))
 }
 
-/// Returns the steps of the packages that `ci` and `test` check.
+/// Returns the steps of `test`, which has some minutes: the unit tests, the threaded ones once.
+pub(crate) fn steps_of_test(ws: &Workspace) -> Result<Vec<Step<'_>>> {
+    let packages = gated(ws, |gate| gate.always)?;
+    Ok(plan(&packages, BorrowModel::Tree, 0, MissingToolchain::Report, StackedExtent::Units))
+}
+
+/// Returns the steps of the packages that `ci` checks.
 pub(crate) fn steps(
     ws: &Workspace,
     model: BorrowModel,
@@ -153,13 +170,15 @@ fn plan<'w>(
             let chosen = chosen_tests(package, model, extent);
             let what = match chosen {
                 None => model.title().to_owned(),
-                Some(files) => format!(
-                    "{}: unit tests and {}; `cargo xtask miri` runs all tests",
-                    model.title(),
-                    files.join(", ")
-                ),
+                Some(files) => {
+                    let tests = [&["unit tests"], files].concat().join(", ");
+                    format!("{}: {tests}; `cargo xtask miri` runs all tests", model.title())
+                }
             };
-            let harness = skip(searched == Some(model));
+            let mut harness = skip(searched == Some(model));
+            if chosen.is_some() {
+                harness.extend(["--skip".to_owned(), SKIPPED_IN_CI.to_owned()]);
+            }
             steps.push(
                 Step::new(name, what, move |ws| {
                     let nightly = match toolchain::nightly(&COMPONENTS, missing) {
@@ -202,7 +221,11 @@ fn chosen_tests(
     extent: StackedExtent,
 ) -> Option<&'static [&'static str]> {
     let gate = GATES.iter().find(|gate| gate.dir == package.dir)?;
-    gate.stacked_in_ci.filter(|_| model == BorrowModel::Stacked && extent == StackedExtent::Short)
+    match extent {
+        StackedExtent::Whole => None,
+        StackedExtent::Short => gate.stacked_in_ci.filter(|_| model == BorrowModel::Stacked),
+        StackedExtent::Units => Some(&[]),
+    }
 }
 
 /// Runs the threaded tests with many seeds. Skips targets whose source has none, since an idle
@@ -214,47 +237,16 @@ fn many_seeds(
     model: BorrowModel,
     seeds: u32,
 ) -> Result<Outcome> {
-    let folder = package_folder(ws, package);
-    // Several targets may include a file of this folder.
-    let shared = folder.join("tests/support");
-    let everywhere = shared.is_dir() && has_threaded(&shared)?;
-    let mut targets = Vec::new();
-    if has_threaded(&folder.join("src"))? {
-        targets.push(vec!["--lib".to_owned()]);
-    }
-    for name in &package.tests {
-        if everywhere || has_threaded(&folder.join("tests").join(format!("{name}.rs")))? {
-            targets.push(vec!["--test".to_owned(), name.clone()]);
-        }
-    }
+    let targets = threaded_targets(ws, package)?;
     let mut ran = 0;
-    for target in targets {
-        let cargo = base(ws, package, nightly, &seeded(package, model, seeds)).args(&target);
-        ran += TestRun { cargo, harness: vec![THREADED.to_owned()] }.counted()?.started;
+    if !targets.is_empty() {
+        let cargo = base(ws, package, nightly, &seeded(package, model, seeds)).args(&targets);
+        ran = TestRun { cargo, harness: vec![THREADED.to_owned()] }.counted()?.started;
     }
     Ok(Outcome::Passed(match ran / u64::from(seeds) {
         0 => format!("{} has no threaded test", package.name),
         n => format!("{n} tests, {seeds} seeds each"),
     }))
-}
-
-/// Returns the folder of a library crate.
-fn package_folder(ws: &Workspace, package: &Package) -> PathBuf {
-    ws.root.join("crates").join(package.short())
-}
-
-/// Returns whether a source file, or a file below a folder, defines a threaded test.
-fn has_threaded(path: &Path) -> Result<bool> {
-    if path.is_dir() {
-        for entry in std::fs::read_dir(path)? {
-            if has_threaded(&entry?.path())? {
-                return Ok(true);
-            }
-        }
-        return Ok(false);
-    }
-    let source = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    Ok(source.contains(&format!("fn {THREADED}")))
 }
 
 /// Returns `cargo miri test` of a package for a negative control, or `None` if Miri is not
@@ -271,7 +263,7 @@ fn base(ws: &Workspace, package: &Package, nightly: &str, flags: &str) -> Cmd {
 
 fn flags(package: &Package, model: BorrowModel) -> String {
     let strict = GATES.iter().any(|gate| gate.dir == package.dir && gate.strict);
-    let mut flags = if strict { STRICT } else { EXPOSED }.to_owned();
+    let mut flags = format!("{} {QUICK}", if strict { STRICT } else { EXPOSED });
     if model == BorrowModel::Tree {
         flags.push_str(" -Zmiri-tree-borrows");
     }
@@ -309,10 +301,7 @@ impl BorrowModel {
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        BorrowModel, GATES, StackedExtent, chosen_tests, flags, has_threaded, package_folder, plan, seeded,
-        skip,
-    };
+    use super::{BorrowModel, GATES, QUICK, StackedExtent, chosen_tests, flags, plan, seeded, skip};
     use crate::toolchain::MissingToolchain;
     use crate::workspace::Workspace;
     use crate::workspace::tests::sample;
@@ -321,8 +310,8 @@ mod tests {
     fn flags_depend_on_package_and_model() {
         let ws = sample();
         let prim = ws.package("prim").unwrap();
-        assert_eq!(flags(prim, BorrowModel::Stacked), "-Zmiri-permissive-provenance");
-        assert_eq!(flags(prim, BorrowModel::Tree), "-Zmiri-permissive-provenance -Zmiri-tree-borrows");
+        assert_eq!(flags(prim, BorrowModel::Stacked), format!("-Zmiri-permissive-provenance {QUICK}"));
+        assert!(flags(prim, BorrowModel::Tree).ends_with(" -Zmiri-tree-borrows"));
         assert!(seeded(prim, BorrowModel::Tree, 7).ends_with("-Zmiri-many-seeds=0..7"));
     }
 
@@ -347,22 +336,15 @@ mod tests {
     }
 
     #[test]
-    fn only_stacked_borrows_is_shortened_and_only_in_ci() {
+    fn ci_shortens_stacked_borrows_only_and_test_runs_unit_tests() {
         let ws = Workspace::load().unwrap();
         let pool = ws.package("typed-pool").unwrap();
         assert!(chosen_tests(pool, BorrowModel::Stacked, StackedExtent::Short).is_some());
         assert_eq!(chosen_tests(pool, BorrowModel::Stacked, StackedExtent::Whole), None);
         assert_eq!(chosen_tests(pool, BorrowModel::Tree, StackedExtent::Short), None);
-    }
-
-    #[test]
-    fn targets_with_threaded_tests_are_found_in_the_source() {
-        let ws = Workspace::load().unwrap();
-        let folder = package_folder(&ws, ws.package("typed-pool").unwrap());
-        assert!(has_threaded(&folder.join("src")).unwrap());
-        assert!(has_threaded(&folder.join("tests/threads.rs")).unwrap());
-        assert!(!has_threaded(&folder.join("tests/traits.rs")).unwrap());
-        assert!(has_threaded(&folder.join("tests/none.rs")).is_err());
+        assert_eq!(chosen_tests(pool, BorrowModel::Tree, StackedExtent::Units), Some(&[][..]));
+        let steps: Vec<_> = super::steps_of_test(&ws).unwrap().into_iter().map(|step| step.what).collect();
+        assert!(steps.iter().all(|what| what.starts_with("Tree Borrows: unit tests;")), "{steps:?}");
     }
 
     #[test]
