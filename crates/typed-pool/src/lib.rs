@@ -108,6 +108,8 @@ mod error;
 mod geometry;
 mod heap;
 mod pool;
+#[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
+mod scope;
 mod slot_group;
 mod stats;
 #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
@@ -122,6 +124,10 @@ pub use alloc::PooledAllocator;
 pub use boxed::{AnyPool, BoxPool, OfType, PoolOf, Pooled, PooledBox};
 pub use error::TryAllocError;
 pub use pool::{Builder, TypedBox, TypedPool};
+#[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
+pub use scope::{
+    Counts, InScope, OverLimit, Scope, ScopeBuilder, ScopeError, ScopeHandle, Usage, measure,
+};
 pub use stats::Stats;
 
 pub use ephemera_prim::backing;

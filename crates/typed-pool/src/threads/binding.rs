@@ -52,42 +52,99 @@ impl Tenant for PoolRecord {
     }
 }
 
-/// A family's thread-local: the thread's heaps. The macros of this crate define it.
+/// A family's thread-local: the heaps that the thread allocates from. The macros of this crate
+/// define it.
 ///
 /// Not public API: the macros expand to its name.
 ///
 /// # Invariant
-/// **T2** It points at the family's table on the record that the thread holds, or at the heaps of
-/// threads that own nothing.
+/// **T2** `heaps` points at the family's table on a record that the thread holds: its own, or that
+/// of the scope that it entered last. Or it points at the heaps of threads that own nothing.
+/// `counting` is null, or points at the table of a counting scope that the thread entered last.
+/// `heaps` then points at the heaps of threads that own nothing, so that each allocation and each
+/// free takes a path that counts.
 #[doc(hidden)]
 #[derive(Debug)]
-pub struct FamilyCell(Cell<*const ThreadHeap>);
+pub struct FamilyCell {
+    heaps: Cell<*const ThreadHeap>,
+    counting: Cell<*const ThreadHeap>,
+}
+
+/// The content of a [`FamilyCell`].
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CellState {
+    heaps: *const ThreadHeap,
+    counting: *const ThreadHeap,
+}
+
+const NOTHING: *const ThreadHeap = (&raw const NO_HEAPS).cast();
 
 impl FamilyCell {
     /// Creates the cell of a thread that owns nothing.
     #[must_use]
     pub const fn nowhere() -> Self {
-        Self(Cell::new((&raw const NO_HEAPS).cast()))
+        Self { heaps: Cell::new(NOTHING), counting: Cell::new(ptr::null()) }
     }
 
-    /// Returns this thread's heaps.
+    /// Returns the heaps whose fronts serve this thread.
     #[inline]
     pub(crate) fn get(key: &'static LocalKey<Self>) -> Heaps<'static> {
-        let first = key.try_with(|cell| cell.0.get()).unwrap_or((&raw const NO_HEAPS).cast());
+        let first = key.try_with(|cell| cell.heaps.get()).unwrap_or(NOTHING);
         // SAFETY: T1 and T2: neither tables nor the static heaps are ever freed.
         unsafe { Heaps::new(first) }
     }
+
+    /// Returns the table that this thread allocates from, if it has one. The thread holds its
+    /// record.
+    #[inline]
+    fn table(key: &'static LocalKey<Self>) -> Option<Heaps<'static>> {
+        let first = key.try_with(|cell| {
+            let heaps = cell.heaps.get();
+            if ptr::eq(heaps, NOTHING) { cell.counting.get() } else { heaps }
+        });
+        // SAFETY: T1 and T2: tables are never freed.
+        first.ok().filter(|first| !first.is_null()).map(|first| unsafe { Heaps::new(first) })
+    }
+
+    /// Makes the thread allocate from the table of a scope, whose record it holds. Returns the
+    /// former content, or `None` if the cell is destroyed.
+    #[inline]
+    pub(super) fn enter(
+        key: &'static LocalKey<Self>,
+        heaps: Heaps<'static>,
+        counting: bool,
+    ) -> Option<CellState> {
+        let table = heaps.as_ptr();
+        let new = if counting {
+            CellState { heaps: NOTHING, counting: table }
+        } else {
+            CellState { heaps: table, counting: ptr::null() }
+        };
+        key.try_with(|cell| cell.set(new)).ok()
+    }
+
+    /// Makes the thread allocate from the table that it had before it entered a scope.
+    #[inline]
+    pub(super) fn restore(key: &'static LocalKey<Self>, before: CellState) {
+        let _ = key.try_with(|cell| cell.set(before));
+    }
+
+    #[inline]
+    fn set(&self, new: CellState) -> CellState {
+        CellState { heaps: self.heaps.replace(new.heaps), counting: self.counting.replace(new.counting) }
+    }
 }
 
-/// Stores the thread's table in the family's cell.
+/// Stores the thread's own table in the family's cell. The thread is in no scope.
 fn remember(heaps: Heaps<'static>) {
     // If the cell is destroyed, each allocation takes the slow path.
-    let _ = (heaps.family().cell)().try_with(|cell| cell.0.set(heaps.as_ptr()));
+    let _ = (heaps.family().cell)().try_with(|cell| cell.heaps.set(heaps.as_ptr()));
 }
 
 /// Resets the family's cell to the heaps of threads that own nothing.
 fn forget(family: &Family) {
-    let _ = (family.cell)().try_with(|cell| cell.0.set((&raw const NO_HEAPS).cast()));
+    let nothing = CellState { heaps: NOTHING, counting: ptr::null() };
+    let _ = (family.cell)().try_with(|cell| cell.set(nothing));
 }
 
 /// Returns the record that this thread holds. It may be NOWHERE or GONE, which no unit names.
@@ -110,8 +167,13 @@ pub(crate) unsafe fn refill(
     heap: usize,
     size: usize,
 ) -> Result<NonNull<u8>, AllocError> {
+    let heaps = FamilyCell::get((family.cell)());
+    if !ptr::eq(heaps.as_ptr(), NOTHING) {
+        // SAFETY: T2: the thread holds the table's record, and the caller passes a valid index.
+        return unsafe { owner::refill(heaps, heap, size) };
+    }
     // SAFETY: the thread holds the table's record, and the caller passes a valid index.
-    with_heaps(family, |heaps| unsafe { owner::refill(heaps, heap, size) })
+    with_heaps(family, heap, |heaps| unsafe { owner::refill(heaps, heap, size) })
 }
 
 /// Allocates a block for one that shrinks, after the limit refused it. The memory for it may exceed
@@ -121,17 +183,28 @@ pub(crate) unsafe fn refill(
 pub(crate) fn allocate_beyond(family: &'static Family, layout: Layout) -> Result<NonNull<u8>, AllocError> {
     match class::any(layout) {
         // SAFETY: the thread holds the table's record, and a family of classes has a heap for each.
-        Some(heap) => with_heaps(family, |heaps| unsafe { owner::refill_beyond(heaps, heap, layout.size()) }),
+        Some(heap) => {
+            with_heaps(family, heap, |heaps| unsafe { owner::refill_beyond(heaps, heap, layout.size()) })
+        }
         None => large::allocate(&Pages, &books(family), layout, Limit::Lifted, false),
     }
 }
 
-/// Calls `slow` with the table on a record that this thread holds until the call returns, or
-/// longer.
+/// Calls `slow`, which allocates from the heap with this index, with the table on a record that
+/// this thread holds until the call returns, or longer. Counts the slot if the thread is in a
+/// counting scope.
 fn with_heaps(
     family: &'static Family,
+    heap: usize,
     slow: impl FnOnce(Heaps<'static>) -> Result<NonNull<u8>, AllocError>,
 ) -> Result<NonNull<u8>, AllocError> {
+    if let Some(heaps) = FamilyCell::table((family.cell)()) {
+        let slot = slow(heaps)?;
+        if let Some(ledger) = heaps.first().ledger().filter(|ledger| ledger.is_counting()) {
+            ledger.count_allocation(class::stride(heap));
+        }
+        return Ok(slot);
+    }
     let held = local::hold::<PoolRecord>().ok_or(AllocError)?;
     // SAFETY: the thread holds the record; records and families are never freed.
     let heaps = unsafe { Heaps::find_or_make(held.record(), family) };
@@ -143,9 +216,9 @@ fn with_heaps(
     slot
 }
 
-/// Returns the books of large blocks, with this thread's tally.
+/// Returns the books of large blocks, with the tally of the thread's table.
 fn books(family: &'static Family) -> Books<'static> {
-    Books::new(family, FamilyCell::get((family.cell)()).tally())
+    Books::new(family, FamilyCell::table((family.cell)()))
 }
 
 /// Makes a table of the family on this thread's record, if the thread may have one.
@@ -174,11 +247,12 @@ pub(crate) fn allocate_large(
     layout: Layout,
     zeroed: bool,
 ) -> Result<NonNull<u8>, AllocError> {
-    let heaps = FamilyCell::get((family.cell)());
-    let Some(tally) = heaps.tally() else { return allocate_large_unbound(family, layout, zeroed) };
-    // SAFETY: T2: the table in the thread's cell is on the record that the thread holds.
+    let Some(heaps) = FamilyCell::table((family.cell)()) else {
+        return allocate_large_unbound(family, layout, zeroed);
+    };
+    // SAFETY: T2: the table in the thread's cell is on a record that the thread holds.
     unsafe { owner::visit(heaps) };
-    ask_twice(family, &Books::new(family, Some(tally)), layout, zeroed)
+    ask_twice(family, &Books::new(family, Some(heaps)), layout, zeroed)
 }
 
 /// As [`allocate_large`], on a thread without a table of the family. If the thread may have one, it
@@ -194,7 +268,7 @@ fn allocate_large_unbound(
     // account.
     if layout.size() != 0 {
         bind(family);
-        if FamilyCell::get((family.cell)()).tally().is_some() {
+        if FamilyCell::table((family.cell)()).is_some() {
             return allocate_large(family, layout, zeroed);
         }
     }
@@ -268,25 +342,43 @@ pub(crate) unsafe fn shrink_large(
 }
 
 /// Returns the thread's own table of this family, if it has one.
-fn own_heaps(family: &'static Family) -> Option<Heaps<'static>> {
+fn own_heaps(family: &Family) -> Option<Heaps<'_>> {
     local::bound::<PoolRecord>().and_then(|record| Heaps::find(record, family))
 }
 
 /// Before a refusal, frees empty units of this thread and of ended ones, and asks other threads to
 /// free theirs.
 fn relieve(family: &'static Family) {
-    match own_heaps(family) {
-        // SAFETY: the record is bound to this thread.
+    match FamilyCell::table((family.cell)()) {
+        // SAFETY: T2: the thread holds the record of the table in its cell.
         Some(heaps) => unsafe { owner::make_room(heaps) },
         None => owner::make_room_elsewhere(family),
     }
 }
 
-/// Frees this thread's empty units.
+/// Frees the empty units of this thread, and those of the scope that it entered last.
 pub(crate) fn trim_here(family: &'static Family) {
-    if let Some(heaps) = own_heaps(family) {
+    if let Some(heaps) = FamilyCell::table((family.cell)()) {
+        // SAFETY: T2: the thread holds the record of the table in its cell.
+        unsafe { heaps.trim() };
+    }
+    trim_outside(family);
+}
+
+/// Frees the empty units of the thread's own table if the thread is in a scope.
+pub(super) fn trim_outside(family: &Family) {
+    let inside = FamilyCell::table((family.cell)()).map(Heaps::as_ptr);
+    let own = own_heaps(family).filter(|heaps| Some(heaps.as_ptr()) != inside);
+    if let Some(heaps) = own {
         // SAFETY: the record is bound to this thread.
         unsafe { heaps.trim() };
+    }
+}
+
+/// Books the remote frees of the thread's own record.
+pub(super) fn look_after_own() {
+    if let Some(record) = local::bound::<PoolRecord>() {
+        owner::look_after_all(record);
     }
 }
 
@@ -302,7 +394,8 @@ impl Family {
     /// Returns the bytes that all threads hold for this family, and the live slots.
     pub(crate) fn stats(&'static self) -> Stats {
         let own = local::bound::<PoolRecord>().map_or(ptr::null(), ptr::from_ref);
-        owner::stats_of(self, own)
+        let inside = FamilyCell::table((self.cell)());
+        owner::stats_of(self, [own, inside.map_or(ptr::null(), |heaps| heaps.first().record)])
     }
 }
 

@@ -18,9 +18,12 @@ mod binding;
 #[cfg(not(ephemera_loom))]
 mod books;
 mod family;
+mod ledger;
 #[cfg(all(test, ephemera_loom))]
 mod models;
 mod owner;
+#[cfg(not(ephemera_loom))]
+mod scopes;
 mod table;
 mod tally;
 #[cfg(all(test, not(ephemera_loom)))]
@@ -36,6 +39,10 @@ pub(crate) use binding::{
 #[cfg_attr(ephemera_loom, expect(unreachable_pub, reason = "models have no macros that name it"))]
 pub use family::Family;
 #[cfg(not(ephemera_loom))]
+pub(crate) use ledger::{Ledger, LedgerCounts};
+#[cfg(not(ephemera_loom))]
 pub(crate) use owner::give_erased;
+#[cfg(not(ephemera_loom))]
+pub(crate) use scopes::{ScopeHeaps, ScopeRef, UNLIMITED};
 #[cfg(not(ephemera_loom))]
 pub(crate) use table::spec_of;

@@ -4,17 +4,18 @@ use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 
 use allocator_api2::alloc::AllocError;
-use ephemera_prim::account::{Account, SharedAccount};
+use ephemera_prim::account::Account;
 use ephemera_prim::pages::Pages;
 use ephemera_prim::record::{Lease, Record};
 use ephemera_prim::sync::{Ordering, fence};
 
 use super::Family;
+use super::ledger::Ledger;
 use super::table::{Heaps, PoolRecord, ThreadHeap};
 use crate::heap::{self, PoolEnv, UnitHeap};
 use crate::slot_group::SlotGroupPtr;
 use crate::stats::Stats;
-use crate::unit::{Reach, Unit, UnitPtr};
+use crate::unit::{self, Reach, Unit, UnitPtr};
 
 /// In one of this number of visits to the slow path, a thread serves all heaps of its record.
 const ROUND: usize = 64;
@@ -60,7 +61,7 @@ impl<'w> Heaps<'w> {
     /// The calling thread holds the record.
     pub(super) unsafe fn trim(self) -> bool {
         let mut all = true;
-        for heap in self.all() {
+        for heap in self.used() {
             // SAFETY: the caller holds the record.
             all &= heap::trim(unsafe { HeapOwner::new(heap) });
         }
@@ -72,7 +73,7 @@ impl<'w> Heaps<'w> {
 // identity, and all of them come from the operating system's pages.
 unsafe impl PoolEnv for HeapOwner<'_> {
     type Backing = Pages;
-    type Account = SharedAccount;
+    type Account = ThreadHeap;
 
     #[inline]
     fn heap(&self) -> &UnitHeap {
@@ -83,18 +84,18 @@ unsafe impl PoolEnv for HeapOwner<'_> {
         &Pages
     }
 
-    fn account(&self) -> &SharedAccount {
-        self.heap.family().account()
+    fn account(&self) -> &ThreadHeap {
+        self.heap
     }
 
-    #[inline]
     fn identity(&self) -> *const () {
-        ptr::from_ref(self.heap).cast()
+        let heap = ptr::from_ref(self.heap).cast();
+        if self.heap.ledger().is_some_and(Ledger::is_counting) { unit::counted(heap) } else { heap }
     }
 
     #[inline]
     fn owns(&self, unit: UnitPtr) -> bool {
-        unit.is_owned_by(self.identity())
+        unit.is_owned_by(ptr::from_ref(self.heap).cast())
     }
 
     fn settle(self) {
@@ -180,12 +181,14 @@ pub(super) fn make_room_elsewhere(family: &Family) {
     if !cfg!(ephemera_weaken = "refusal_asks_nobody") {
         family.epoch.raise();
     }
+    #[cfg(not(ephemera_loom))]
+    super::binding::trim_outside(family);
     clean_free(family);
 }
 
 /// Frees the empty units of records that no thread holds.
 pub(super) fn clean_free(family: &Family) {
-    for lease in family.registry().records().filter_map(Record::try_lease) {
+    for lease in family.records().filter_map(Record::try_lease) {
         if let Some(heaps) = Heaps::find(lease.record(), family) {
             // SAFETY: the lease makes this thread the holder.
             if !unsafe { heaps.trim() } {
@@ -204,6 +207,14 @@ pub(super) fn release(lease: Lease<'_, PoolRecord>) {
     collect_rest(record);
 }
 
+/// Releases the record of a scope that this thread leaves. Its units stay.
+#[inline]
+pub(super) fn leave_scope(lease: Lease<'_, PoolRecord>) {
+    if !cfg!(ephemera_weaken = "scope_is_left_without_a_look") {
+        release(lease);
+    }
+}
+
 /// Trims all tables of a record that this thread is about to release.
 pub(super) fn leave(record: &Record<PoolRecord>) {
     let mut rest = false;
@@ -214,35 +225,60 @@ pub(super) fn leave(record: &Record<PoolRecord>) {
     record.data().rest.set(usize::from(rest));
 }
 
-/// Frees the empty units that the last holder of a record could not free, because a walker
-/// protected them. Two threads call this: that holder after its release, and the walker after its
-/// walk.
+/// Frees the empty units that the last holder of a record left: those that a walker protected, and
+/// those of a scope that ended meanwhile. Two threads call this: that holder after its release, and
+/// the walker after its walk or the thread that ends the scope.
 ///
-/// A fence separates the release from the read of `walks`, and the increment of `walks` from the
-/// check of the lease. So either the former holder sees that a walk ended and trims again, or the
-/// walker sees a free record and trims it.
+/// A fence separates the release from the reads of `walks` and `ended`, and their writes from the
+/// check of the lease. So either the former holder sees the write and trims again, or the other
+/// thread sees a free record and trims it.
 fn collect_rest(record: &Record<PoolRecord>) {
     let data = record.data();
-    while data.rest.get() != 0 {
+    while data.rest.get() != 0 || has_ended(data) {
         let walks = data.walks.load(Ordering::Relaxed);
         let Some(lease) = record.try_lease() else { return };
+        data.ended.store(0, Ordering::Relaxed);
         leave(record);
+        if cfg!(ephemera_weaken = "scope_ends_without_a_look") {
+            return;
+        }
         lease.release(has_mail, drain);
-        if data.walks.load(Ordering::Relaxed) == walks {
+        if data.walks.load(Ordering::Relaxed) == walks && !has_ended(data) {
             return;
         }
     }
 }
 
+/// Returns whether the record's scope ended and its empty units are still to be freed.
+fn has_ended(data: &PoolRecord) -> bool {
+    data.ended.load(Ordering::Relaxed) != 0 && !cfg!(ephemera_weaken = "ended_scope_is_not_trimmed")
+}
+
+/// Frees the empty units of a scope's record: at once, or when the thread that holds the record
+/// releases it.
+pub(super) fn end_scope(record: &Record<PoolRecord>) {
+    record.data().ended.store(1, Ordering::Relaxed);
+    // ORDERING: SeqCst fence. Pairs with the one in `Lease::release`: either the holder sees that
+    // the scope ended, or this thread sees a free record.
+    fence(Ordering::SeqCst);
+    if cfg!(ephemera_weaken = "ended_scope_is_not_trimmed") {
+        if let Some(lease) = record.try_lease() {
+            leave(record);
+            release(lease);
+        }
+    }
+    collect_rest(record);
+}
+
 /// Returns whether the inbox of any heap holds a group.
 fn has_mail(data: &PoolRecord) -> bool {
-    Heaps::of_data(data).flat_map(Heaps::all).any(|heap| !heap.inbox.is_empty())
+    Heaps::of_data(data).flat_map(Heaps::used).any(|heap| !heap.inbox.is_empty())
 }
 
 /// Drains the inboxes of a record that this thread leases only for that. Its units with live slots
 /// become abandoned, because no other thread serves them.
 fn drain(record: &Record<PoolRecord>) {
-    for heap in Heaps::of_record(record).flat_map(Heaps::all) {
+    for heap in Heaps::of_record(record).flat_map(Heaps::used) {
         if !heap.inbox.is_empty() {
             #[cfg(all(test, not(ephemera_loom)))]
             heap.drains.add(1);
@@ -253,32 +289,54 @@ fn drain(record: &Record<PoolRecord>) {
     }
 }
 
-/// Returns the bytes that a family holds and its live slots. `own` is the record that the calling
-/// thread holds.
-pub(super) fn stats_of(family: &Family, own: *const Record<PoolRecord>) -> Stats {
+/// Returns the bytes that a family holds and its live slots. `own` are the records that the calling
+/// thread holds: its own, and that of the scope that it entered last. They may be null.
+pub(super) fn stats_of(family: &Family, own: [*const Record<PoolRecord>; 2]) -> Stats {
     let mut stats = Stats::of_account(family.account().now());
-    for record in family.registry().records() {
+    for record in family.records() {
         let Some(heaps) = Heaps::find(record, family) else { continue };
         stats.state_bytes += family.heaps() * size_of::<ThreadHeap>();
-        let owned = ptr::eq(record, own);
-        let lease = if owned { None } else { record.try_lease() };
-        heaps.gather(&mut stats, owned || lease.is_some());
-        match lease {
-            Some(lease) => release(lease),
-            None if !owned => {
-                record.data().walks.fetch_add(1, Ordering::Relaxed);
-                // ORDERING: SeqCst fence. Pairs with the one in `Lease::release`: either the thread
-                // that releases the record sees that this walk is over, or this thread sees the
-                // units that it left.
-                fence(Ordering::SeqCst);
-                if !cfg!(ephemera_weaken = "walker_leaves_the_rest") {
-                    collect_rest(record);
-                }
-            }
-            None => {}
-        }
+        gather_record(&mut stats, heaps, own.contains(&ptr::from_ref(record)));
     }
     stats.extra_records = family.registry().later_records();
+    stats.no_less_than_none();
+    stats.add_large();
+    stats
+}
+
+/// Adds the units and live slots of a table. `owned` says whether the calling thread holds its
+/// record. If no thread does, this leases it for the walk.
+fn gather_record(stats: &mut Stats, heaps: Heaps<'_>, owned: bool) {
+    let record = heaps.first().record();
+    let lease = if owned { None } else { record.try_lease() };
+    heaps.gather(stats, owned || lease.is_some());
+    match lease {
+        Some(lease) => release(lease),
+        None if !owned => {
+            record.data().walks.fetch_add(1, Ordering::Relaxed);
+            // ORDERING: SeqCst fence. Pairs with the one in `Lease::release`: either the thread
+            // that releases the record sees that this walk is over, or this thread sees the units
+            // that it left.
+            fence(Ordering::SeqCst);
+            if !cfg!(ephemera_weaken = "walker_leaves_the_rest") {
+                collect_rest(record);
+            }
+        }
+        None => {}
+    }
+}
+
+/// Returns the units and live slots of a family's tables on these records.
+#[cfg(not(ephemera_loom))]
+pub(super) fn stats_of_records<'w>(
+    family: &'w Family,
+    records: impl Iterator<Item = &'w Record<PoolRecord>>,
+) -> Stats {
+    let mut stats = Stats::default();
+    for record in records {
+        let Some(heaps) = Heaps::find(record, family) else { continue };
+        gather_record(&mut stats, heaps, false);
+    }
     stats.no_less_than_none();
     stats.add_large();
     stats
@@ -292,6 +350,9 @@ pub(super) fn stats_of(family: &Family, own: *const Record<PoolRecord>) -> Stats
 unsafe fn give_to_owner(unit: UnitPtr, block: NonNull<u8>) {
     // SAFETY: T1: a unit's owner word names its heap, which is never freed.
     let heap = unsafe { &*unit.owner().cast::<ThreadHeap>() };
+    if unit.is_counted() {
+        count_free(heap);
+    }
     let (group, bit) = unit.group_of(block);
     // SAFETY: the caller frees a live slot of this heap, so no other free sets its bit.
     let pushed = unsafe { heap.inbox.give_back_bits(group.as_non_null(), bit) };
@@ -300,6 +361,15 @@ unsafe fn give_to_owner(unit: UnitPtr, block: NonNull<u8>) {
         // units.
         heap.record().look_after(has_mail, drain);
         collect_rest(heap.record());
+    }
+}
+
+/// Counts a free of a counting scope's slot.
+#[cold]
+#[inline(never)]
+fn count_free(heap: &ThreadHeap) {
+    if let Some(ledger) = heap.ledger() {
+        ledger.count_free(heap.heap.spec().stride);
     }
 }
 
@@ -336,6 +406,7 @@ pub(crate) unsafe fn give_erased(own: *const Record<PoolRecord>, block: NonNull<
 pub(super) unsafe fn refill(heaps: Heaps<'_>, heap: usize, size: usize) -> Result<NonNull<u8>, AllocError> {
     // SAFETY: the caller holds the record.
     unsafe { visit(heaps) };
+    heaps.mark_used(heap);
     // SAFETY: the caller holds the record, and the index is in the table.
     heap::refill(unsafe { heaps.owner(heap) }, size)
 }
@@ -380,16 +451,21 @@ pub(super) unsafe fn refill_beyond(
 /// Books the remote frees of all heaps of the record, and trims the tables for which a trim was
 /// requested. The thread may use only some of them: earlier holders of the record made the others.
 #[cold]
-fn look_after_all(record: &Record<PoolRecord>) {
+pub(super) fn look_after_all(record: &Record<PoolRecord>) {
     for heaps in Heaps::of_record(record) {
         if heaps.trim_asked() {
             // SAFETY: this thread holds the record.
             unsafe { heaps.trim() };
         } else {
-            heaps.all().for_each(|heap| HeapOwner { heap }.settle());
+            heaps.used().for_each(|heap| HeapOwner { heap }.settle());
         }
     }
     // If the record is only leased for a moment, no other thread frees the units that ran empty
     // here.
     record.data().rest.set(1);
+    #[cfg(not(ephemera_loom))]
+    if record.data().ledger().is_some() {
+        // A thread that allocates only in scopes takes no slow path of its own record.
+        super::binding::look_after_own();
+    }
 }
