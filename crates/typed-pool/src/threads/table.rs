@@ -254,6 +254,7 @@ impl<'w> Heaps<'w> {
     }
 
     /// Returns all heaps of the table.
+    #[cfg(test)]
     pub(super) fn all(self) -> impl Iterator<Item = &'w ThreadHeap> {
         // SAFETY: the index is less than the number of the family's heaps.
         (0..self.first().family().heaps()).map(move |heap| unsafe { self.heap(heap) })
