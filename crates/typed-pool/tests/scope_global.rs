@@ -4,9 +4,11 @@
 //! run them, for the reason that `tests/global.rs` gives.
 #![cfg(all(feature = "std", target_has_atomic = "64", not(miri)))]
 
+extern crate alloc;
+
+use alloc::collections::BTreeMap;
 use core::cell::RefCell;
-use std::collections::BTreeMap;
-use std::hint::black_box;
+use core::hint::black_box;
 use std::panic::catch_unwind;
 use std::sync::mpsc::channel;
 use std::thread;

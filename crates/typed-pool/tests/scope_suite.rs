@@ -4,13 +4,17 @@
 //! No check frees memory of scopes before it looks: only the thread's own heap is trimmed.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
+extern crate alloc;
+
+use alloc::rc::Rc;
 use core::alloc::Layout;
 use core::future::{Future, pending};
+use core::panic::AssertUnwindSafe;
 use core::pin::Pin;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::task::{Context, Waker};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{catch_unwind, resume_unwind};
 use std::thread;
 
 use allocator_api2::alloc::{AllocError, Allocator};
@@ -68,12 +72,7 @@ unsafe impl Allocator for InScopes<'_> {
         self.0.step(|| unsafe { PooledAllocator.deallocate(block, layout) });
     }
 
-    unsafe fn grow(
-        &self,
-        block: NonNull<u8>,
-        old: Layout,
-        new: Layout,
-    ) -> Result<NonNull<[u8]>, AllocError> {
+    unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
         // SAFETY: this function has the same contract.
         self.0.step(|| unsafe { PooledAllocator.grow(block, old, new) })
     }
@@ -145,7 +144,7 @@ struct Random {
     state: u64,
     blocks: Vec<Block>,
     futures: Vec<Pin<Box<dyn Future<Output = bool>>>>,
-    scopes: Vec<std::rc::Rc<Scope>>,
+    scopes: Vec<Rc<Scope>>,
 }
 
 impl Random {
@@ -183,7 +182,7 @@ impl Random {
         assert_eq!(left.is_err(), panics);
     }
 
-    fn some_scope(&mut self) -> Option<std::rc::Rc<Scope>> {
+    fn some_scope(&mut self) -> Option<Rc<Scope>> {
         let at = self.below(self.scopes.len());
         self.scopes.get(at).cloned()
     }
@@ -234,7 +233,7 @@ impl Random {
                 }
                 10 | 11 => self.enter(depth, false),
                 12 => self.enter(depth, true),
-                13 => self.scopes.push(std::rc::Rc::new(scope())),
+                13 => self.scopes.push(Rc::new(scope())),
                 14 => {
                     let at = self.below(self.scopes.len());
                     if at < self.scopes.len() {
@@ -257,7 +256,7 @@ fn conc_random_programs_in_scopes_lose_nothing_and_keep_nothing() {
             state: 0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(seed),
             blocks: Vec::new(),
             futures: Vec::new(),
-            scopes: vec![std::rc::Rc::new(scope())],
+            scopes: vec![Rc::new(scope())],
         };
         program.run(if cfg!(miri) { 30 } else { 150 }, 0);
         drop(program);

@@ -6,8 +6,8 @@ use core::task::{Context, Poll};
 
 use super::{OverLimit, ScopeHandle};
 
-/// The future of [`Scope::run_async`](super::Scope::run_async). It polls and drops another future in
-/// a scope.
+/// The future of [`Scope::run_async`](super::Scope::run_async). It polls and drops another future
+/// in a scope.
 ///
 /// Between two polls no thread is in the scope.
 #[must_use = "a future does nothing unless it is polled"]

@@ -10,7 +10,8 @@ use core::error::Error;
 use core::fmt;
 use core::hint::black_box;
 use core::sync::atomic::{AtomicU8, Ordering};
-use std::boxed::Box;
+
+use allocator_api2::boxed::Box;
 
 use crate::Stats;
 use crate::threads::{ScopeHeaps, ScopeRef, UNLIMITED};
@@ -62,10 +63,10 @@ use crate::threads::{ScopeHeaps, ScopeRef, UNLIMITED};
 /// * Entering leases the scope's record, and leaving releases it.
 /// * A free of a scope's block outside of the scope, and a free of another block inside, is a
 ///   remote free: one atomic operation.
-/// * A scope has units of its own, one for each size class that it uses. While it is alive, it keeps
-///   empty units as a thread does.
-/// * Heaps of scopes are never freed and serve later scopes. Each takes about 20 KB. Their number is
-///   the largest number of scopes in use at the same time.
+/// * A scope has units of its own, one for each size class that it uses. While it is alive, it
+///   keeps empty units as a thread does.
+/// * Heaps of scopes are never freed and serve later scopes. Each takes about 20 KB. There are as
+///   many as scopes were in use at the same time.
 ///
 /// # Limits of this design
 ///
@@ -212,8 +213,8 @@ impl Scope {
 
     /// Runs a closure. What it allocates is in this scope, but for inner scopes.
     ///
-    /// If the closure panics, the thread leaves the scope, which can be used as before. Other threads
-    /// may be in the scope at the same time.
+    /// If the closure panics, the thread leaves the scope, which can be used as before. Other
+    /// threads may be in the scope at the same time.
     ///
     /// On targets that make thread-locals of the system's keys, a closure that runs after its
     /// thread's locals were destroyed allocates outside of the scope.
@@ -225,11 +226,11 @@ impl Scope {
         self.handle.run(closure)
     }
 
-    /// Returns a future that polls `future` in this scope, on whichever thread polls it. The scope
-    /// ends after that future.
+    /// Returns a future that polls `future` in this scope, on any thread. The scope does not end
+    /// before that future.
     ///
-    /// Its output is [`OverLimit`] if the scope is found beyond its limit before or after a poll that
-    /// leaves `future` pending. `future` is then dropped, within the scope.
+    /// Its output is [`OverLimit`] if the scope is beyond its limit at the start of a poll, or after
+    /// one that leaves `future` pending. `future` is then dropped, within the scope.
     pub fn run_async<F: Future>(&self, future: F) -> InScope<F> {
         self.handle.run_async(future)
     }
@@ -252,8 +253,8 @@ impl Scope {
         self.handle.usage()
     }
 
-    /// Returns the units and live blocks of the heaps of this scope, exact while no thread is in it.
-    /// They include those that earlier scopes left there. Walks all units of the scope.
+    /// Returns the units and live blocks of the heaps of this scope, exact while no thread is in
+    /// it. They include those that earlier scopes left there. Walks all units of the scope.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.handle.heaps.stats()

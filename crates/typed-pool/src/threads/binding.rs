@@ -1,9 +1,7 @@
 //! The calling thread's record, and its heaps of each family.
 
 use core::alloc::Layout;
-use core::cell::Cell;
 use core::ptr::{self, NonNull};
-use std::thread::LocalKey;
 
 use allocator_api2::alloc::AllocError;
 use ephemera_prim::account::Limit;
@@ -14,17 +12,15 @@ use ephemera_prim::record::{FIRST, Lease, Record, Registry};
 
 use super::Family;
 use super::books::Books;
+use super::cell::{CellState, FamilyCell, NOTHING};
 use super::owner;
-use super::table::{Heaps, PoolRecord, ThreadHeap};
-use crate::class::{self, CLASSES};
+use super::statistics;
+use super::table::{Heaps, PoolRecord};
+use crate::class;
 use crate::stats::Stats;
 
 pub(super) static REGISTRY: Registry<PoolRecord> =
     Registry::new([const { Record::new(PoolRecord::new()) }; FIRST], PoolRecord::new);
-
-/// The heaps of threads that own nothing. Their number is that of the largest family. They have no
-/// front and are never written.
-static NO_HEAPS: [ThreadHeap; CLASSES] = [const { ThreadHeap::nowhere() }; CLASSES];
 
 impl Tenant for PoolRecord {
     type Near = ();
@@ -52,99 +48,15 @@ impl Tenant for PoolRecord {
     }
 }
 
-/// A family's thread-local: the heaps that the thread allocates from. The macros of this crate
-/// define it.
-///
-/// Not public API: the macros expand to its name.
-///
-/// # Invariant
-/// **T2** `heaps` points at the family's table on a record that the thread holds: its own, or that
-/// of the scope that it entered last. Or it points at the heaps of threads that own nothing.
-/// `counting` is null, or points at the table of a counting scope that the thread entered last.
-/// `heaps` then points at the heaps of threads that own nothing, so that each allocation and each
-/// free takes a path that counts.
-#[doc(hidden)]
-#[derive(Debug)]
-pub struct FamilyCell {
-    heaps: Cell<*const ThreadHeap>,
-    counting: Cell<*const ThreadHeap>,
-}
-
-/// The content of a [`FamilyCell`].
-#[derive(Debug, Clone, Copy)]
-pub(super) struct CellState {
-    heaps: *const ThreadHeap,
-    counting: *const ThreadHeap,
-}
-
-const NOTHING: *const ThreadHeap = (&raw const NO_HEAPS).cast();
-
-impl FamilyCell {
-    /// Creates the cell of a thread that owns nothing.
-    #[must_use]
-    pub const fn nowhere() -> Self {
-        Self { heaps: Cell::new(NOTHING), counting: Cell::new(ptr::null()) }
-    }
-
-    /// Returns the heaps whose fronts serve this thread.
-    #[inline]
-    pub(crate) fn get(key: &'static LocalKey<Self>) -> Heaps<'static> {
-        let first = key.try_with(|cell| cell.heaps.get()).unwrap_or(NOTHING);
-        // SAFETY: T1 and T2: neither tables nor the static heaps are ever freed.
-        unsafe { Heaps::new(first) }
-    }
-
-    /// Returns the table that this thread allocates from, if it has one. The thread holds its
-    /// record.
-    #[inline]
-    fn table(key: &'static LocalKey<Self>) -> Option<Heaps<'static>> {
-        let first = key.try_with(|cell| {
-            let heaps = cell.heaps.get();
-            if ptr::eq(heaps, NOTHING) { cell.counting.get() } else { heaps }
-        });
-        // SAFETY: T1 and T2: tables are never freed.
-        first.ok().filter(|first| !first.is_null()).map(|first| unsafe { Heaps::new(first) })
-    }
-
-    /// Makes the thread allocate from the table of a scope, whose record it holds. Returns the
-    /// former content, or `None` if the cell is destroyed.
-    #[inline]
-    pub(super) fn enter(
-        key: &'static LocalKey<Self>,
-        heaps: Heaps<'static>,
-        counting: bool,
-    ) -> Option<CellState> {
-        let table = heaps.as_ptr();
-        let new = if counting {
-            CellState { heaps: NOTHING, counting: table }
-        } else {
-            CellState { heaps: table, counting: ptr::null() }
-        };
-        key.try_with(|cell| cell.set(new)).ok()
-    }
-
-    /// Makes the thread allocate from the table that it had before it entered a scope.
-    #[inline]
-    pub(super) fn restore(key: &'static LocalKey<Self>, before: CellState) {
-        let _ = key.try_with(|cell| cell.set(before));
-    }
-
-    #[inline]
-    fn set(&self, new: CellState) -> CellState {
-        CellState { heaps: self.heaps.replace(new.heaps), counting: self.counting.replace(new.counting) }
-    }
-}
-
 /// Stores the thread's own table in the family's cell. The thread is in no scope.
 fn remember(heaps: Heaps<'static>) {
     // If the cell is destroyed, each allocation takes the slow path.
-    let _ = (heaps.family().cell)().try_with(|cell| cell.heaps.set(heaps.as_ptr()));
+    let _ = (heaps.family().cell)().try_with(|cell| cell.set(CellState::own(heaps)));
 }
 
 /// Resets the family's cell to the heaps of threads that own nothing.
 fn forget(family: &Family) {
-    let nothing = CellState { heaps: NOTHING, counting: ptr::null() };
-    let _ = (family.cell)().try_with(|cell| cell.set(nothing));
+    let _ = (family.cell)().try_with(|cell| cell.set(CellState::NOTHING));
 }
 
 /// Returns the record that this thread holds. It may be NOWHERE or GONE, which no unit names.
@@ -182,10 +94,10 @@ pub(crate) unsafe fn refill(
 #[inline(never)]
 pub(crate) fn allocate_beyond(family: &'static Family, layout: Layout) -> Result<NonNull<u8>, AllocError> {
     match class::any(layout) {
-        // SAFETY: the thread holds the table's record, and a family of classes has a heap for each.
-        Some(heap) => {
-            with_heaps(family, heap, |heaps| unsafe { owner::refill_beyond(heaps, heap, layout.size()) })
-        }
+        Some(heap) => with_heaps(family, heap, |heaps| {
+            // SAFETY: the thread holds the table's record, and the family has a heap for each class.
+            unsafe { owner::refill_beyond(heaps, heap, layout.size()) }
+        }),
         None => large::allocate(&Pages, &books(family), layout, Limit::Lifted, false),
     }
 }
@@ -395,7 +307,7 @@ impl Family {
     pub(crate) fn stats(&'static self) -> Stats {
         let own = local::bound::<PoolRecord>().map_or(ptr::null(), ptr::from_ref);
         let inside = FamilyCell::table((self.cell)());
-        owner::stats_of(self, [own, inside.map_or(ptr::null(), |heaps| heaps.first().record)])
+        statistics::stats_of(self, [own, inside.map_or(ptr::null(), |heaps| heaps.first().record)])
     }
 }
 

@@ -18,6 +18,7 @@ use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use core::ptr::{self, NonNull};
 
+use allocator_api2::alloc::handle_alloc_error;
 use crossbeam_utils::CachePadded;
 use ephemera_prim::gate::Gate;
 use ephemera_prim::pages;
@@ -25,10 +26,10 @@ use ephemera_prim::record::{Lease, Record};
 use ephemera_prim::sync::{AtomicPtr, AtomicUsize, Ordering, fence, push};
 
 use super::Family;
-use super::binding::{CellState, FamilyCell};
+use super::cell::{CellState, FamilyCell};
 use super::ledger::{Ledger, NO_LIMIT};
-use super::owner;
 use super::table::{Heaps, PoolRecord};
+use super::{owner, statistics};
 use crate::alloc::pooled_family;
 use crate::stats::Stats;
 
@@ -127,9 +128,7 @@ fn permanent<T>(value: T) -> Option<&'static T> {
 }
 
 /// Returns the records of all scopes, for the family that scopes have heaps of.
-pub(super) fn records_of(
-    family: &Family,
-) -> impl Iterator<Item = &'static Record<PoolRecord>> + use<> {
+pub(super) fn records_of(family: &Family) -> impl Iterator<Item = &'static Record<PoolRecord>> + use<> {
     let mut at = if ptr::eq(family, pooled_family()) { follow(&ALL) } else { None };
     core::iter::from_fn(move || {
         let heaps = at?;
@@ -178,9 +177,10 @@ impl ScopeHeaps {
         }
         // The threads of other places may have ended.
         // SAFETY: S1: a place has permanent heaps, or none.
-        PLACE.iter().filter(|place| !place.load(Ordering::Relaxed).is_null()).find_map(|place| unsafe {
-            take_all(place).as_ref()
-        })
+        PLACE
+            .iter()
+            .filter(|place| !place.load(Ordering::Relaxed).is_null())
+            .find_map(|place| unsafe { take_all(place).as_ref() })
     }
 
     fn pop(idle: &'static Idle) -> Option<&'static Self> {
@@ -285,10 +285,10 @@ impl Clone for ScopeRef {
 
 impl Drop for ScopeRef {
     fn drop(&mut self) {
-        // ORDERING: Release. Pairs with the Acquire fence below, in the thread that ends the scope.
-        // Publishes: this thread's use of the scope.
+        // ORDERING: Release. Pairs with the Acquire fence in `ScopeRef::drop`, in the thread that
+        // ends the scope. Publishes: this thread's use of the scope.
         if self.0.users.fetch_sub(1, Ordering::Release) == 1 {
-            // ORDERING: Acquire fence. Pairs with the Release above, in `ScopeRef::drop`.
+            // ORDERING: Acquire fence. Pairs with the Release in `ScopeRef::drop`.
             fence(Ordering::Acquire);
             self.0.end();
         }
@@ -314,12 +314,10 @@ impl ScopeRef {
     #[inline]
     pub(crate) fn enter(&self) -> Option<Entered> {
         let Some((lease, heaps)) = self.0.lease_table() else {
-            std::alloc::handle_alloc_error(Layout::new::<Heaps<'_>>());
+            handle_alloc_error(Layout::new::<Heaps<'_>>());
         };
         match FamilyCell::enter((pooled_family().cell)(), heaps, self.0.ledger.is_counting()) {
-            Some(before) => {
-                Some(Entered { before, lease: ManuallyDrop::new(lease), thread: PhantomData })
-            }
+            Some(before) => Some(Entered { before, lease: ManuallyDrop::new(lease), thread: PhantomData }),
             None => {
                 owner::release(lease);
                 None
@@ -327,15 +325,15 @@ impl ScopeRef {
         }
     }
 
-    /// Frees the empty units of all records. A record that a thread is in is trimmed when the thread
-    /// leaves.
+    /// Frees the empty units of all records. A record that a thread is in is trimmed when the
+    /// thread leaves.
     pub(crate) fn trim(&self) {
         self.0.records().for_each(owner::end_scope);
     }
 
     /// Returns the blocks and bytes of the scope's heaps, including units that earlier scopes left.
     pub(crate) fn stats(&self) -> Stats {
-        owner::stats_of_records(pooled_family(), self.0.records())
+        statistics::stats_of_records(pooled_family(), self.0.records())
     }
 }
 

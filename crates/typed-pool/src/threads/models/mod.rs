@@ -20,6 +20,7 @@ use loom::thread;
 use super::Family;
 use super::ledger::Ledger;
 use super::owner::{self, HeapOwner};
+use super::statistics;
 use super::table::{Heaps, PoolRecord, ThreadHeap};
 use crate::geometry::unit_of;
 use crate::heap;
@@ -174,7 +175,7 @@ impl Model {
     /// Checks that nothing is held. No thread trims before this check.
     fn all_is_back(&self) {
         assert_eq!(self.held(), 0, "a unit was lost");
-        let stats = owner::stats_of(&self.0.family, [core::ptr::null(); 2]);
+        let stats = statistics::stats_of(&self.0.family, [core::ptr::null(); 2]);
         assert_eq!((stats.slots_live, stats.units, stats.unread_heaps), (0, 0, 0));
     }
 }
@@ -301,7 +302,7 @@ fn loom_a_push_to_a_record_without_a_holder_is_drained() {
         for other in others {
             other.join().unwrap();
         }
-        let stats = owner::stats_of(&model.0.family, [core::ptr::null(); 2]);
+        let stats = statistics::stats_of(&model.0.family, [core::ptr::null(); 2]);
         assert_eq!(stats.slots_live, 0);
         // Each thread drained the inbox, or left that to the other one.
         model.all_is_back();

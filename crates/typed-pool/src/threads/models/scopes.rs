@@ -4,7 +4,7 @@
 use ephemera_prim::record::Record;
 use loom::thread;
 
-use super::{Heaps, Model, PoolRecord, Sent, Thread, check, owner};
+use super::{Heaps, Model, PoolRecord, Sent, Thread, check, owner, statistics};
 
 impl<'w> Thread<'w> {
     /// Enters the scope of a model: leases the first record that no thread holds.
@@ -88,7 +88,7 @@ fn loom_a_scope_that_ends_during_statistics_leaves_nothing() {
         inside.leave();
         let there = model.clone();
         let reader = thread::spawn(move || {
-            owner::stats_of(&there.0.family, [core::ptr::null(); 2]);
+            statistics::stats_of(&there.0.family, [core::ptr::null(); 2]);
         });
         model.end_scope();
         reader.join().unwrap();
@@ -124,8 +124,8 @@ fn loom_the_next_scope_adopts_a_unit_during_a_remote_free() {
     });
 }
 
-/// Two threads are in a scope, each within another one that does not count. Each holds less than the
-/// limit, and both together exceed it.
+/// Two threads are in a scope, each within another one that does not count. Each holds less than
+/// the limit, and both together exceed it.
 #[test]
 fn loom_two_threads_that_reach_a_limit_together_mark_the_scope() {
     check(|| {
