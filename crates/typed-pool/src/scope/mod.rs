@@ -229,8 +229,8 @@ impl Scope {
     /// Returns a future that polls `future` in this scope, on any thread. The scope does not end
     /// before that future.
     ///
-    /// Its output is [`OverLimit`] if the scope is beyond its limit at the start of a poll, or after
-    /// one that leaves `future` pending. `future` is then dropped, within the scope.
+    /// Its output is [`OverLimit`] if the scope is beyond its limit at the start of a poll, or
+    /// after one that leaves `future` pending. `future` is then dropped, within the scope.
     pub fn run_async<F: Future>(&self, future: F) -> InScope<F> {
         self.handle.run_async(future)
     }

@@ -13,9 +13,9 @@ use ephemera_prim::record::{FIRST, Lease, Record, Registry};
 use super::Family;
 use super::books::Books;
 use super::cell::{CellState, FamilyCell, NOTHING};
-use super::owner;
 use super::statistics;
 use super::table::{Heaps, PoolRecord};
+use super::{ends, owner};
 use crate::class;
 use crate::stats::Stats;
 
@@ -34,7 +34,7 @@ impl Tenant for PoolRecord {
     /// Frees empty units, then resets the thread's cells. From here on each free of this thread is
     /// remote.
     fn leave(record: &'static Record<Self>) {
-        owner::leave(record);
+        ends::leave(record);
         if cfg!(ephemera_weaken = "cells_keep_the_record") {
             return;
         }
@@ -44,7 +44,7 @@ impl Tenant for PoolRecord {
     }
 
     fn release(lease: Lease<'static, Self>) {
-        owner::release(lease);
+        ends::release(lease);
     }
 }
 
@@ -95,7 +95,7 @@ pub(crate) unsafe fn refill(
 pub(crate) fn allocate_beyond(family: &'static Family, layout: Layout) -> Result<NonNull<u8>, AllocError> {
     match class::any(layout) {
         Some(heap) => with_heaps(family, heap, |heaps| {
-            // SAFETY: the thread holds the table's record, and the family has a heap for each class.
+            // SAFETY: the thread holds the record, and the family has a heap for each class.
             unsafe { owner::refill_beyond(heaps, heap, layout.size()) }
         }),
         None => large::allocate(&Pages, &books(family), layout, Limit::Lifted, false),
@@ -313,7 +313,7 @@ impl Family {
 
 #[cfg(test)]
 mod tests {
-    use super::{Heaps, REGISTRY, Record, owner};
+    use super::{Heaps, REGISTRY, Record, ends};
     use crate::{Pooled, PooledBox};
 
     #[test]
@@ -329,7 +329,7 @@ mod tests {
         assert_eq!(value.0, 7);
         drop(value);
         assert_ne!(held(), 0, "the holder of the record drains it");
-        owner::release(lease);
+        ends::release(lease);
         assert_eq!(held(), 0);
     }
 }

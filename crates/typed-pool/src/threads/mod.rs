@@ -19,6 +19,7 @@ mod binding;
 mod books;
 #[cfg(not(ephemera_loom))]
 mod cell;
+mod ends;
 mod family;
 mod ledger;
 #[cfg(all(test, ephemera_loom))]

@@ -29,7 +29,7 @@ use super::Family;
 use super::cell::{CellState, FamilyCell};
 use super::ledger::{Ledger, NO_LIMIT};
 use super::table::{Heaps, PoolRecord};
-use super::{owner, statistics};
+use super::{ends, statistics};
 use crate::alloc::pooled_family;
 use crate::stats::Stats;
 
@@ -242,7 +242,7 @@ impl ScopeHeaps {
         match unsafe { Heaps::find_or_make(lease.record(), pooled_family()) } {
             Some(heaps) => Some((lease, heaps)),
             None => {
-                owner::release(lease);
+                ends::release(lease);
                 None
             }
         }
@@ -250,7 +250,7 @@ impl ScopeHeaps {
 
     /// Ends the scope. Its heaps go to the pool.
     fn end(&'static self) {
-        self.records().for_each(owner::end_scope);
+        self.records().for_each(ends::end_scope);
         let counting = self.ledger.is_counting();
         // ORDERING: Release. Pairs with the Acquire in `take_all`. Publishes: the heaps.
         let kept = !counting
@@ -319,7 +319,7 @@ impl ScopeRef {
         match FamilyCell::enter((pooled_family().cell)(), heaps, self.0.ledger.is_counting()) {
             Some(before) => Some(Entered { before, lease: ManuallyDrop::new(lease), thread: PhantomData }),
             None => {
-                owner::release(lease);
+                ends::release(lease);
                 None
             }
         }
@@ -328,7 +328,7 @@ impl ScopeRef {
     /// Frees the empty units of all records. A record that a thread is in is trimmed when the
     /// thread leaves.
     pub(crate) fn trim(&self) {
-        self.0.records().for_each(owner::end_scope);
+        self.0.records().for_each(ends::end_scope);
     }
 
     /// Returns the blocks and bytes of the scope's heaps, including units that earlier scopes left.
@@ -351,7 +351,7 @@ impl Drop for Entered {
     fn drop(&mut self) {
         FamilyCell::restore((pooled_family().cell)(), self.before);
         // SAFETY: the lease is used here for the last time.
-        owner::leave_scope(unsafe { ManuallyDrop::take(&mut self.lease) });
+        ends::leave_scope(unsafe { ManuallyDrop::take(&mut self.lease) });
     }
 }
 

@@ -7,7 +7,7 @@ use ephemera_prim::record::Record;
 use ephemera_prim::sync::{Ordering, fence};
 
 use super::Family;
-use super::owner::{collect_rest, release};
+use super::ends::{collect_rest, release};
 use super::table::{Heaps, PoolRecord, ThreadHeap};
 use crate::stats::Stats;
 

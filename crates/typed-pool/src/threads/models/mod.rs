@@ -18,6 +18,7 @@ use loom::cell::UnsafeCell;
 use loom::thread;
 
 use super::Family;
+use super::ends;
 use super::ledger::Ledger;
 use super::owner::{self, HeapOwner};
 use super::statistics;
@@ -95,8 +96,8 @@ impl<'w> Thread<'w> {
 
     /// Ends the thread: frees empty units, then releases the lease.
     fn exit(self) {
-        owner::leave(self.record());
-        owner::release(self.lease);
+        ends::leave(self.record());
+        ends::release(self.lease);
     }
 }
 
