@@ -18,6 +18,7 @@ struct KindCost {
     over_limit: usize,
     peak_sum: usize,
     peak_most: usize,
+    /// The bytes that blocks keep which outlive their request. The answer is one of them.
     escaped: usize,
 }
 

@@ -344,3 +344,38 @@ fn a_counting_scope_counts_blocks_of_all_sizes() {
         assert_eq!(scope.finish().bytes_held, 0);
     });
 }
+
+#[test]
+fn a_counting_scope_counts_no_blocks_of_earlier_ones() {
+    alone(|| {
+        let large = Vec::<u8, _>::with_capacity_in(1 << 20, PooledAllocator);
+        let first = builder().counting().build();
+        let escaped = first.run(|| {
+            // A block from outside that is freed here takes the sum of the scope below zero.
+            drop(large);
+            block(1)
+        });
+        drop(first);
+        let next = builder().counting().build();
+        let kept = next.run(|| block(2));
+        drop(escaped);
+        let counts = next.usage().counts.expect("it counts");
+        assert_eq!((counts.allocations, counts.frees, counts.bytes_live), (1, 0, 32));
+        drop(kept);
+    });
+}
+
+#[test]
+fn the_first_record_of_a_scope_serves_its_next_visits() {
+    alone(|| {
+        let scope = builder().build();
+        let first = scope.run(|| block(1));
+        let second = scope.run(|| scope.run(|| block(2)));
+        let units = scope.stats().units;
+        // The unit of the first block has free slots.
+        let more: alloc::vec::Vec<_> = (0..20).map(|number| scope.run(|| block(number))).collect();
+        assert_eq!(scope.stats().units, units);
+        let unit = |block: &Block| (&raw const **block).addr() >> 15;
+        assert!(more.iter().all(|block| unit(block) == unit(&first)) && unit(&second) != unit(&first));
+    });
+}

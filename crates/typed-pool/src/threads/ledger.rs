@@ -30,6 +30,8 @@ pub(crate) struct Ledger {
     /// Bytes of live blocks. Below zero it wraps.
     live: AtomicUsize,
     live_peak: AtomicUsize,
+    /// Bytes of the units of a counting scope, including those of earlier ones.
+    units: AtomicUsize,
     /// Whether each allocation and each free is counted. It never changes.
     counting: bool,
 }
@@ -64,6 +66,7 @@ impl Ledger {
                 frees: AtomicUsize::new(0),
                 live: AtomicUsize::new(0),
                 live_peak: AtomicUsize::new(0),
+                units: AtomicUsize::new(0),
                 counting,
             }
         }
@@ -105,6 +108,22 @@ impl Ledger {
         self.held.fetch_sub(bytes, Ordering::Relaxed);
     }
 
+    /// Adds the bytes of a unit.
+    pub(crate) fn add_unit(&self, bytes: usize) {
+        if self.counting {
+            self.units.fetch_add(bytes, Ordering::Relaxed);
+        }
+        self.add(bytes);
+    }
+
+    /// Subtracts the bytes of a unit.
+    pub(crate) fn sub_unit(&self, bytes: usize) {
+        if self.counting {
+            self.units.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        self.sub(bytes);
+    }
+
     /// Counts an allocation of a counting scope.
     pub(crate) fn count_allocation(&self, bytes: usize) {
         self.allocations.fetch_add(1, Ordering::Relaxed);
@@ -129,9 +148,9 @@ impl Ledger {
         self.count_shrink(bytes);
     }
 
-    /// Returns the bytes held by units and large blocks, including those of earlier scopes.
-    pub(crate) fn held_with_base(&self) -> usize {
-        at_least_zero(self.held.load(Ordering::Relaxed))
+    /// Returns the bytes of the units of a counting scope, including those of earlier ones.
+    pub(crate) fn counted_units(&self) -> usize {
+        self.units.load(Ordering::Relaxed)
     }
 
     /// Returns the bytes that the scope holds.

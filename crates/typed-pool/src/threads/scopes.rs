@@ -166,7 +166,7 @@ impl ScopeHeaps {
         let looks = if counting { LOOKS } else { 1 };
         let found = (0..looks).find_map(|_| {
             let heaps = Self::pop(idle)?;
-            if counting && heaps.ledger.held_with_base() != 0 {
+            if heaps.ledger.counted_units() != 0 {
                 add_to(&idle.returned, heaps, &heaps.below);
                 return None;
             }
@@ -231,7 +231,9 @@ impl ScopeHeaps {
         let record = Record::new(data);
         let new = permanent(ScopeRecord { record, later: AtomicPtr::new(ptr::null_mut()) })?;
         let lease = new.record.try_lease();
-        add_to(&self.records, new, &new.later);
+        // The first record stays the first, so that a thread prefers the one with most units.
+        let list = follow(&self.records).map_or(&self.records, |first| &first.later);
+        add_to(list, new, &new.later);
         lease
     }
 

@@ -159,7 +159,7 @@ impl Account for ThreadHeap {
     fn reserve(&self, bytes: usize) -> bool {
         let reserved = self.family().account().reserve(bytes);
         if let (true, Some(ledger)) = (reserved, self.ledger()) {
-            ledger.add(bytes);
+            ledger.add_unit(bytes);
         }
         reserved
     }
@@ -167,14 +167,14 @@ impl Account for ThreadHeap {
     fn reserve_beyond(&self, bytes: usize) {
         self.family().account().reserve_beyond(bytes);
         if let Some(ledger) = self.ledger() {
-            ledger.add(bytes);
+            ledger.add_unit(bytes);
         }
     }
 
     fn release(&self, bytes: usize) {
         self.family().account().release(bytes);
         if let Some(ledger) = self.ledger() {
-            ledger.sub(bytes);
+            ledger.sub_unit(bytes);
         }
     }
 
