@@ -364,18 +364,3 @@ fn a_counting_scope_counts_no_blocks_of_earlier_ones() {
         drop(kept);
     });
 }
-
-#[test]
-fn the_first_record_of_a_scope_serves_its_next_visits() {
-    alone(|| {
-        let scope = builder().build();
-        let first = scope.run(|| block(1));
-        let second = scope.run(|| scope.run(|| block(2)));
-        let units = scope.stats().units;
-        // The unit of the first block has free slots.
-        let more: alloc::vec::Vec<_> = (0..20).map(|number| scope.run(|| block(number))).collect();
-        assert_eq!(scope.stats().units, units);
-        let unit = |block: &Block| (&raw const **block).addr() >> 15;
-        assert!(more.iter().all(|block| unit(block) == unit(&first)) && unit(&second) != unit(&first));
-    });
-}

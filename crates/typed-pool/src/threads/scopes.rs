@@ -359,3 +359,25 @@ impl Drop for Entered {
 
 /// The limit of a scope without a limit.
 pub(crate) const UNLIMITED: usize = NO_LIMIT;
+
+#[cfg(test)]
+mod tests {
+    use core::ptr;
+
+    use super::ScopeHeaps;
+
+    /// The records of a scope that two threads were in at the same time.
+    #[test]
+    fn the_first_record_of_a_scope_serves_its_next_visits() {
+        let heaps = ScopeHeaps::make(false).expect("memory");
+        let leases = [(); 3].map(|()| heaps.lease().expect("memory"));
+        let [first, second, third] = leases.each_ref().map(|lease| ptr::from_ref(lease.record()));
+        assert!(first != second && second != third && first != third);
+        drop(leases);
+        for _ in 0..3 {
+            let lease = heaps.lease().expect("all are free");
+            assert!(ptr::eq(lease.record(), first));
+        }
+        assert_eq!(heaps.records().count(), 3);
+    }
+}
