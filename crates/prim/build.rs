@@ -20,6 +20,7 @@ const PROBE: &str = "\
 use core::{alloc::{AllocError, Allocator, Layout}, ptr::NonNull};
 type Block = Result<NonNull<[u8]>, AllocError>;
 pub struct Probe<A>(pub A);
+// SAFETY: every method forwards to an allocator, which moves along.
 unsafe impl<A: Allocator> Allocator for Probe<A> {
     fn allocate(&self, l: Layout) -> Block { self.0.allocate(l) }
     fn allocate_zeroed(&self, l: Layout) -> Block { self.0.allocate_zeroed(l) }

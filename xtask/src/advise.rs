@@ -8,7 +8,7 @@ use clap::Args;
 
 use crate::workspace::Workspace;
 
-/// The package that reads traces. It needs no contender, so it builds in seconds.
+/// The package that reads traces. It needs no contender, so it builds in less than a minute.
 const PACKAGE: &str = "ephemera-trace";
 
 #[derive(Debug, Args)]

@@ -20,7 +20,7 @@ const RUNNER: &str = "bench-runner";
 const PROFILE: &str = "bench";
 
 /// The name of the profile of builds with thin LTO.
-const THIN: &str = "bench-thin";
+pub(crate) const THIN: &str = "bench-thin";
 
 /// Aligns jump targets to cache lines, so that the position of a loop does not change its time.
 const ALIGNED: &str = "-Cllvm-args=-align-all-nofallthru-blocks=6";
@@ -84,15 +84,22 @@ pub(crate) fn main(ws: &Workspace, options: &BenchOptions) -> Result<bool> {
     if options.icount {
         return icount::main(ws, options);
     }
-    let (profile, lto) = if options.thin { (THIN, "thin") } else { (PROFILE, "fat") };
-    let runner = harness(ws, "run", profile, true)?.arg("--quiet");
+    let arguments = options.passed(ws)?;
+    measuring(ws, options.thin)?.args(arguments).run()
+}
+
+/// Builds the harness for measurements, and returns the command that runs it. `bench` and `replay`
+/// share this build, so neither builds again after the other.
+pub(crate) fn measuring(ws: &Workspace, thin: bool) -> Result<Cmd> {
+    let (profile, lto) = if thin { (THIN, "thin") } else { (PROFILE, "fat") };
+    if let Some(left_out) = Support::detect(ws).told() {
+        eprintln!("{left_out}");
+    }
     eprintln!(
         "Building the harness with {lto} LTO. The first build takes some minutes; measuring starts afterwards."
     );
-    if !build(ws, profile)? {
-        bail!("the harness does not build: see the messages above");
-    }
-    runner.arg("--").args(options.passed(ws)?).run()
+    harness(ws, "build", profile, true)?.run_or("the harness does not build: see the messages above")?;
+    Ok(harness(ws, "run", profile, true)?.args(["--quiet", "--"]))
 }
 
 /// Returns the step of `ci` that runs every workload once, as a test.
@@ -156,13 +163,6 @@ impl BenchOptions {
     }
 }
 
-fn build(ws: &Workspace, profile: &str) -> Result<bool> {
-    if let Some(left_out) = Support::detect(ws).told() {
-        eprintln!("{left_out}");
-    }
-    harness(ws, "build", profile, true)?.run()
-}
-
 /// Returns a `cargo build` or `cargo run` of the harness. With `peers` it includes the contenders
 /// written in C that can be built here.
 pub(crate) fn harness(ws: &Workspace, what: &str, profile: &str, peers: bool) -> Result<Cmd> {
@@ -178,7 +178,7 @@ pub(crate) fn harness(ws: &Workspace, what: &str, profile: &str, peers: bool) ->
 
 #[cfg(test)]
 mod tests {
-    use super::{BenchOptions, PROFILE, THIN, harness};
+    use super::{BenchOptions, HARNESS, PROFILE, RUNNER, THIN, harness};
     use crate::workspace::Workspace;
     use crate::workspace::tests::sample;
 
@@ -193,6 +193,12 @@ mod tests {
         }
         let other = harness(&sample(), "build", "release", false).unwrap().shown();
         assert!(!other.contains("align-all"), "{other}");
+    }
+
+    /// A second program would be built as long again.
+    #[test]
+    fn one_program_of_the_harness_compares_and_replays() {
+        assert_eq!(Workspace::load().unwrap().package(HARNESS).unwrap().bins, [RUNNER]);
     }
 
     #[test]

@@ -79,7 +79,8 @@ fn steps(ws: &Workspace) -> Result<Vec<Step<'_>>> {
     // directory wait for each other there, so steps of Miri stand between them.
     let mut miri = miri::steps(ws, miri::BorrowModel::Both, miri::CI_SEEDS, MissingToolchain::Install)?;
     let rest = miri.split_off(miri.len().min(FIRST_OF_MIRI));
-    let mut tests = test::steps();
+    let mut tests = test::steps(test::TestPeers::All);
+    tests.extend(test::feature_steps());
     steps.push(clippy());
     steps.extend(miri);
     steps.push(tests.remove(0).beside());
@@ -87,7 +88,7 @@ fn steps(ws: &Workspace) -> Result<Vec<Step<'_>>> {
     steps.push(icount::step().beside());
     steps.push(sanitize::address(ws)?.beside());
     steps.push(bench::smoke().beside());
-    steps.extend(loom::steps(ws)?);
+    steps.extend(loom::steps(ws, loom::PREEMPTIONS)?);
     steps.extend(tests);
     steps.push(docs());
     steps.extend(matrix::steps());

@@ -17,7 +17,10 @@ pub(crate) const MODELLED: [&str; 6] =
 pub(crate) const CFG: &str = "--cfg ephemera_loom";
 
 /// The bound of preemptions for models that set none.
-const PREEMPTIONS: u32 = 3;
+pub(crate) const PREEMPTIONS: u32 = 3;
+
+/// The bound in `cargo xtask test`, which has some minutes.
+pub(crate) const TEST_PREEMPTIONS: u32 = 2;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -71,8 +74,8 @@ pub(crate) fn main(ws: &Workspace, options: &LoomOptions) -> Result<bool> {
 }
 
 /// Returns a step for each package with models.
-pub(crate) fn steps(ws: &Workspace) -> Result<Vec<Step<'_>>> {
-    Ok(ws.choose(None, &MODELLED)?.into_iter().map(|package| step(package, PREEMPTIONS)).collect())
+pub(crate) fn steps(ws: &Workspace, preemptions: u32) -> Result<Vec<Step<'_>>> {
+    Ok(ws.choose(None, &MODELLED)?.into_iter().map(|package| step(package, preemptions)).collect())
 }
 
 fn step(package: &Package, preemptions: u32) -> Step<'_> {

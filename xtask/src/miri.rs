@@ -20,8 +20,8 @@ struct MiriGate {
     /// Whether Miri checks strict provenance. A crate that masks an address to find a header cannot
     /// pass that check, since the header's pointer comes from an integer.
     strict: bool,
-    /// Whether `ci` and `test` run it too. They have little time, and testkit's suite runs there as
-    /// part of the tests of other crates.
+    /// Whether `ci` and `test` run it too. They have little time, and testkit's suite runs in `ci`
+    /// as part of the tests of other crates.
     always: bool,
     /// The integration tests that `ci` runs under Stacked Borrows, besides the unit tests. `None`
     /// means all. Large crates name the comparisons with an oracle, which call the whole interface.
@@ -38,13 +38,16 @@ const GATES: [MiriGate; 6] = [
     MiriGate { dir: "typed-pool", strict: false, always: true, stacked_in_ci: Some(&["suite"]) },
 ];
 
-/// How much of the tests runs under Stacked Borrows.
+/// How much of the tests runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StackedExtent {
     /// All tests.
     Whole,
-    /// The tests that [`MiriGate::stacked_in_ci`] names.
+    /// All tests under Tree Borrows. Under Stacked Borrows the unit tests, and those that
+    /// [`MiriGate::stacked_in_ci`] names.
     Short,
+    /// The unit tests.
+    Units,
 }
 
 /// The components that Miri needs.
@@ -59,14 +62,17 @@ const SEEDS: u32 = 64;
 /// The number of seeds in `cargo xtask ci`, which has half an hour for all steps.
 pub(crate) const CI_SEEDS: u32 = 2;
 
-/// The number of seeds in `cargo xtask test`, which has some minutes.
-pub(crate) const TEST_SEEDS: u32 = 2;
-
 /// The flags for crates that mask addresses to find headers, which needs exposed provenance.
 const EXPOSED: &str = "-Zmiri-permissive-provenance";
 
 /// The flags for the other crates.
 const STRICT: &str = "-Zmiri-strict-provenance -Zmiri-symbolic-alignment-check";
+
+/// Flags that change the time of a run and none of its checks. Miri looks for dead borrow tags after
+/// so many blocks of code. Our tests reborrow often, and each access to memory searches the tags
+/// that are left. So frequent collections pay: with the default of 10,000 the tests of ring-alloc
+/// take 12 to 20 % longer.
+const QUICK: &str = "-Zmiri-provenance-gc=1000";
 
 /// The flags of the search with seeds: more preemptions and more spurious failures of weak
 /// exchanges. In addition, no thread reuses another thread's address, since that would order the
@@ -118,7 +124,13 @@ pub(crate) fn main(ws: &Workspace, options: &MiriOptions) -> Result<bool> {
     ))
 }
 
-/// Returns the steps of the packages that `ci` and `test` check.
+/// Returns the steps of `test`, which has some minutes: the unit tests, the threaded ones once.
+pub(crate) fn steps_of_test(ws: &Workspace) -> Result<Vec<Step<'_>>> {
+    let packages = gated(ws, |gate| gate.always)?;
+    Ok(plan(&packages, BorrowModel::Tree, 0, MissingToolchain::Report, StackedExtent::Units))
+}
+
+/// Returns the steps of the packages that `ci` checks.
 pub(crate) fn steps(
     ws: &Workspace,
     model: BorrowModel,
@@ -153,11 +165,10 @@ fn plan<'w>(
             let chosen = chosen_tests(package, model, extent);
             let what = match chosen {
                 None => model.title().to_owned(),
-                Some(files) => format!(
-                    "{}: unit tests and {}; `cargo xtask miri` runs all tests",
-                    model.title(),
-                    files.join(", ")
-                ),
+                Some(files) => {
+                    let tests = [&["unit tests"], files].concat().join(", ");
+                    format!("{}: {tests}; `cargo xtask miri` runs all tests", model.title())
+                }
             };
             let harness = skip(searched == Some(model));
             steps.push(
@@ -202,7 +213,11 @@ fn chosen_tests(
     extent: StackedExtent,
 ) -> Option<&'static [&'static str]> {
     let gate = GATES.iter().find(|gate| gate.dir == package.dir)?;
-    gate.stacked_in_ci.filter(|_| model == BorrowModel::Stacked && extent == StackedExtent::Short)
+    match extent {
+        StackedExtent::Whole => None,
+        StackedExtent::Short => gate.stacked_in_ci.filter(|_| model == BorrowModel::Stacked),
+        StackedExtent::Units => Some(&[]),
+    }
 }
 
 /// Runs the threaded tests with many seeds. Skips targets whose source has none, since an idle
@@ -214,28 +229,35 @@ fn many_seeds(
     model: BorrowModel,
     seeds: u32,
 ) -> Result<Outcome> {
+    let targets = threaded_targets(ws, package)?;
+    let mut ran = 0;
+    if !targets.is_empty() {
+        let cargo = base(ws, package, nightly, &seeded(package, model, seeds)).args(&targets);
+        ran = TestRun { cargo, harness: vec![THREADED.to_owned()] }.counted()?.started;
+    }
+    Ok(Outcome::Passed(match ran / u64::from(seeds) {
+        0 => format!("{} has no threaded test", package.name),
+        n => format!("{n} tests, {seeds} seeds each"),
+    }))
+}
+
+/// Returns the arguments that select the targets with threaded tests. One command for all of them
+/// starts cargo once.
+fn threaded_targets(ws: &Workspace, package: &Package) -> Result<Vec<String>> {
     let folder = package_folder(ws, package);
     // Several targets may include a file of this folder.
     let shared = folder.join("tests/support");
     let everywhere = shared.is_dir() && has_threaded(&shared)?;
     let mut targets = Vec::new();
     if has_threaded(&folder.join("src"))? {
-        targets.push(vec!["--lib".to_owned()]);
+        targets.push("--lib".to_owned());
     }
     for name in &package.tests {
         if everywhere || has_threaded(&folder.join("tests").join(format!("{name}.rs")))? {
-            targets.push(vec!["--test".to_owned(), name.clone()]);
+            targets.extend(["--test".to_owned(), name.clone()]);
         }
     }
-    let mut ran = 0;
-    for target in targets {
-        let cargo = base(ws, package, nightly, &seeded(package, model, seeds)).args(&target);
-        ran += TestRun { cargo, harness: vec![THREADED.to_owned()] }.counted()?.started;
-    }
-    Ok(Outcome::Passed(match ran / u64::from(seeds) {
-        0 => format!("{} has no threaded test", package.name),
-        n => format!("{n} tests, {seeds} seeds each"),
-    }))
+    Ok(targets)
 }
 
 /// Returns the folder of a library crate.
@@ -271,7 +293,7 @@ fn base(ws: &Workspace, package: &Package, nightly: &str, flags: &str) -> Cmd {
 
 fn flags(package: &Package, model: BorrowModel) -> String {
     let strict = GATES.iter().any(|gate| gate.dir == package.dir && gate.strict);
-    let mut flags = if strict { STRICT } else { EXPOSED }.to_owned();
+    let mut flags = format!("{} {QUICK}", if strict { STRICT } else { EXPOSED });
     if model == BorrowModel::Tree {
         flags.push_str(" -Zmiri-tree-borrows");
     }
@@ -310,8 +332,8 @@ impl BorrowModel {
 #[cfg(test)]
 mod tests {
     use super::{
-        BorrowModel, GATES, StackedExtent, chosen_tests, flags, has_threaded, package_folder, plan, seeded,
-        skip,
+        BorrowModel, GATES, QUICK, StackedExtent, chosen_tests, flags, has_threaded, package_folder, plan,
+        seeded, skip,
     };
     use crate::toolchain::MissingToolchain;
     use crate::workspace::Workspace;
@@ -321,8 +343,8 @@ mod tests {
     fn flags_depend_on_package_and_model() {
         let ws = sample();
         let prim = ws.package("prim").unwrap();
-        assert_eq!(flags(prim, BorrowModel::Stacked), "-Zmiri-permissive-provenance");
-        assert_eq!(flags(prim, BorrowModel::Tree), "-Zmiri-permissive-provenance -Zmiri-tree-borrows");
+        assert_eq!(flags(prim, BorrowModel::Stacked), format!("-Zmiri-permissive-provenance {QUICK}"));
+        assert!(flags(prim, BorrowModel::Tree).ends_with(" -Zmiri-tree-borrows"));
         assert!(seeded(prim, BorrowModel::Tree, 7).ends_with("-Zmiri-many-seeds=0..7"));
     }
 
@@ -347,12 +369,15 @@ mod tests {
     }
 
     #[test]
-    fn only_stacked_borrows_is_shortened_and_only_in_ci() {
+    fn ci_shortens_stacked_borrows_only_and_test_runs_unit_tests() {
         let ws = Workspace::load().unwrap();
         let pool = ws.package("typed-pool").unwrap();
         assert!(chosen_tests(pool, BorrowModel::Stacked, StackedExtent::Short).is_some());
         assert_eq!(chosen_tests(pool, BorrowModel::Stacked, StackedExtent::Whole), None);
         assert_eq!(chosen_tests(pool, BorrowModel::Tree, StackedExtent::Short), None);
+        assert_eq!(chosen_tests(pool, BorrowModel::Tree, StackedExtent::Units), Some(&[][..]));
+        let steps: Vec<_> = super::steps_of_test(&ws).unwrap().into_iter().map(|step| step.what).collect();
+        assert!(steps.iter().all(|what| what.starts_with("Tree Borrows: unit tests;")), "{steps:?}");
     }
 
     #[test]

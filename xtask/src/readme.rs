@@ -33,7 +33,7 @@ const PICTURE: &str = "docs/benchmarks/standing.svg";
   cargo xtask readme --again                        writes the tables from the record
 
 Writes recorded.json, results.md and standing.svg in docs/benchmarks, and the tables in README.md and crates/*/README.md.
-Commit all of them. A test of xtask fails if they do not agree.")]
+Commit all of them. A test of xtask fails if they do not agree. A run of `bench --thin` is not recorded.")]
 pub(crate) struct ReadmeOptions {
     /// Record the summary.json of this directory [default: target/bench].
     #[arg(long, value_name = "DIR")]
@@ -52,7 +52,7 @@ pub(crate) fn main(ws: &Workspace, options: &ReadmeOptions) -> Result<bool> {
         let summary = RecordedBench::load(&file).with_context(|| {
             format!("there is nothing to record: `cargo xtask bench --quick` writes {}", file.display())
         })?;
-        fs::write(&record, summary.rounded().text()?)?;
+        fs::write(&record, summary.of_the_measured_build()?.rounded().text()?)?;
     }
     let recorded = RecordedBench::load(&record)?;
     for (path, text) in files(&ws.root, &recorded)? {

@@ -1,21 +1,23 @@
 //! `cargo xtask replay`: replays a trace over every general allocator of the harness.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::Args;
 
-use crate::cpeers::{HARNESS, Support};
+use crate::bench;
 use crate::workspace::Workspace;
 
-/// The harness's program that replays traces.
-const PROGRAM: &str = "bench-replay";
+/// The harness's subcommand that replays traces.
+const SUBCOMMAND: &str = "replay";
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   cargo xtask replay target/trace/trace
   cargo xtask replay gcc.trace --peers one-ring,mimalloc
   cargo xtask replay gcc.trace --rounds 20 --seed 7
+  cargo xtask replay gcc.trace --thin                builds sooner, with thin LTO
 
 A replay has the threads and remote frees of the program, and touches the memory. It writes TRACE.replay.json, which
 `cargo xtask advise` reads. Without a C compiler the contenders written in C are left out, and the command names them.")]
@@ -31,30 +33,31 @@ pub(crate) struct ReplayTraceOptions {
     /// The seed of the contenders' order.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+    /// Use the build of `bench --thin`, which takes less time.
+    #[arg(long)]
+    thin: bool,
 }
 
 /// Runs the command.
 pub(crate) fn main(ws: &Workspace, options: &ReplayTraceOptions) -> Result<bool> {
-    if !ws.package(HARNESS)?.bins.iter().any(|bin| bin == PROGRAM) {
-        bail!("the package {HARNESS} has no program {PROGRAM}: this checkout is not complete");
-    }
-    let support = Support::detect(ws);
-    if let Some(left_out) = support.told() {
-        eprintln!("{left_out}");
-    }
-    eprintln!("Building the harness with fat LTO. The first build takes some minutes.");
-    let cargo =
-        ws.cargo().args(["run", "--quiet", "--profile", "bench", "--package", HARNESS, "--bin", PROGRAM]);
-    let mut command = cargo.args(support.arguments()).arg("--").arg(std::path::absolute(&options.trace)?);
-    let numbers = [
-        ("--peers", options.peers.clone()),
-        ("--rounds", options.rounds.map(|rounds| rounds.to_string())),
-        ("--seed", options.seed.map(|seed| seed.to_string())),
-    ];
-    for (flag, value) in numbers {
-        if let Some(value) = value {
-            command = command.arg(flag).arg(value);
+    let arguments = options.passed()?;
+    bench::measuring(ws, options.thin)?.args(arguments).run()
+}
+
+impl ReplayTraceOptions {
+    /// Returns the arguments of the harness.
+    fn passed(&self) -> Result<Vec<OsString>> {
+        let mut args = vec![SUBCOMMAND.into(), std::path::absolute(&self.trace)?.into()];
+        let numbers = [
+            ("--peers", self.peers.clone()),
+            ("--rounds", self.rounds.map(|rounds| rounds.to_string())),
+            ("--seed", self.seed.map(|seed| seed.to_string())),
+        ];
+        for (flag, value) in numbers {
+            if let Some(value) = value {
+                args.extend([flag.into(), value.into()]);
+            }
         }
+        Ok(args)
     }
-    command.run()
 }

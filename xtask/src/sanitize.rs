@@ -33,7 +33,7 @@ pub(crate) enum Sanitizer {
   cargo xtask sanitize thread                finds data races; builds the standard library first
   cargo xtask sanitize leak --package prim   finds leaks of one package
 
-SanitizeOptions in ASAN_OPTIONS, TSAN_OPTIONS and LSAN_OPTIONS override those of this command.")]
+Options in ASAN_OPTIONS, TSAN_OPTIONS and LSAN_OPTIONS override those of this command.")]
 pub(crate) struct SanitizeOptions {
     /// The kind of fault to find.
     #[arg(value_enum, default_value_t = Sanitizer::Address)]

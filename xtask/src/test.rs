@@ -1,4 +1,4 @@
-//! `cargo xtask test`: runs all tests.
+//! `cargo xtask test`: runs the tests that a change must pass while it is written. `ci` runs all.
 
 use anyhow::Result;
 use clap::Args;
@@ -9,7 +9,6 @@ use crate::loom;
 use crate::miri;
 use crate::shell::Cmd;
 use crate::steps::{Outcome, Step, run};
-use crate::toolchain::MissingToolchain;
 use crate::workspace::Workspace;
 
 /// The part of a test's name that marks a comparison of compiler messages. Such tests pass on the
@@ -27,11 +26,27 @@ const UNIT: [&str; 4] = ["--lib", "--bins", "--tests", "--examples"];
 const BOTH_TRAITS: [(&str, &str); 3] =
     [("prim", "allocator-api2-04"), ("ring-alloc", "allocator-api2-04"), ("typed-pool", "allocator-api2-04")];
 
+/// Packages whose default features every test needs.
+const DEFAULTS: [&str; 5] = ["prim", "ring-alloc", "ringal", "shared_arena", "typed-pool"];
+
+/// The contenders that the harness's tests are built with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TestPeers {
+    /// All that can be built here.
+    All,
+    /// Those written in Rust. The libraries in C and C++ take longer to build than all other
+    /// packages of the harness together.
+    Rust,
+}
+
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  cargo xtask test           runs unit, integration and doc tests, loom models, and Miri
-                             with Tree Borrows if it is installed
+  cargo xtask test           runs unit, integration and doc tests, loom models, and the unit tests
+                             under Miri with Tree Borrows if it is installed
   cargo xtask test --fast    leaves out loom and Miri
+
+`cargo xtask ci` also tests other features, explores the models with one more preemption, and runs the integration tests
+under Miri, threaded tests with several seeds, and the contenders written in C.
 
 To run one test, use cargo itself: cargo test -p ring-alloc NAME")]
 pub(crate) struct TestOptions {
@@ -42,28 +57,35 @@ pub(crate) struct TestOptions {
 
 /// Runs the command.
 pub(crate) fn main(ws: &Workspace, options: &TestOptions) -> Result<bool> {
-    let mut todo = steps();
+    let mut todo = steps(TestPeers::Rust);
     if options.fast {
         for name in ["loom", "miri"] {
             todo.push(Step::skipped(name, "left out", "--fast leaves it out"));
         }
     } else {
-        todo.extend(loom::steps(ws)?);
-        // `ci` and `miri` also run Stacked Borrows. This command ends within minutes.
-        todo.extend(miri::steps(ws, miri::BorrowModel::Tree, miri::TEST_SEEDS, MissingToolchain::Report)?);
+        todo.extend(loom::steps(ws, loom::TEST_PREEMPTIONS)?);
+        todo.extend(miri::steps_of_test(ws)?);
     }
     Ok(run(ws, todo))
 }
 
-/// Returns the steps that need only the pinned compiler.
-pub(crate) fn steps() -> Vec<Step<'static>> {
+/// Returns the steps that this command and `ci` share. They need only the pinned compiler.
+pub(crate) fn steps(peers: TestPeers) -> Vec<Step<'static>> {
     vec![
-        Step::new("test/unit", "unit and integration tests pass, examples build", |ws| each(ws, &UNIT)),
-        Step::new("test/doc", "examples in the documentation pass", |ws| {
-            let ran = doc(ws)?;
+        Step::new("test/unit", "unit and integration tests pass, examples build", move |ws| {
+            each(ws, peers, &UNIT)
+        }),
+        Step::new("test/doc", "examples in the documentation pass", move |ws| {
+            let ran = doc(ws, peers)?;
             Ok(Outcome::Passed(format!("{ran} tests")))
         })
         .beside(),
+    ]
+}
+
+/// Returns the steps of `ci` that run tests with features that are not the default.
+pub(crate) fn feature_steps() -> Vec<Step<'static>> {
+    vec![
         Step::new("test/ringal-features", "tests of ringal pass with `bytes` and `checked`", |ws| {
             let cargo = ws.cargo().args(["test", "--lib", "--tests", "--package", "ringal"]);
             TestRun { cargo: cargo.args(["--features", "bytes,checked"]), harness: Vec::new() }
@@ -95,9 +117,24 @@ pub(crate) fn workspace(ws: &Workspace, cargo: &Cmd) -> Vec<Cmd> {
     ]
 }
 
-/// Builds the tests of `test/unit` and the programs that they start. It uses the same commands,
-/// since cargo unifies features over all packages of a command: another selection would rebuild
-/// most of the harness.
+/// Returns the commands that cover the workspace with these contenders.
+fn commands(ws: &Workspace, peers: TestPeers, cargo: &Cmd) -> Result<Vec<Cmd>> {
+    if peers == TestPeers::All {
+        return Ok(workspace(ws, cargo));
+    }
+    // One command for all packages: with two, cargo would select other features for common
+    // dependencies and build them twice.
+    let mut features = vec![format!("{HARNESS}/rust-peers")];
+    for dir in DEFAULTS {
+        features.push(format!("{}/default", ws.package(dir)?.name));
+    }
+    let cargo = cargo.clone().args(["--workspace", "--exclude", BENCHES, "--no-default-features"]);
+    Ok(vec![cargo.args(["--features", &features.join(",")])])
+}
+
+/// Builds the tests of `test/unit` in `ci` and the programs that they start. It uses the same
+/// commands, since cargo unifies features over all packages of a command: another selection would
+/// rebuild most of the harness.
 pub(crate) fn build(ws: &Workspace) -> Result<()> {
     for cargo in workspace(ws, &ws.cargo().arg("test")) {
         cargo.args(UNIT).arg("--no-run").run_or("the tests do not build")?;
@@ -105,9 +142,9 @@ pub(crate) fn build(ws: &Workspace) -> Result<()> {
     Ok(())
 }
 
-fn each(ws: &Workspace, targets: &[&str]) -> Result<Outcome> {
+fn each(ws: &Workspace, peers: TestPeers, targets: &[&str]) -> Result<Outcome> {
     let mut passed = 0;
-    for cargo in workspace(ws, &ws.cargo().arg("test")) {
+    for cargo in commands(ws, peers, &ws.cargo().arg("test"))? {
         passed += TestRun { cargo: cargo.args(targets), harness: Vec::new() }.counted()?.passed;
     }
     Ok(if passed == 0 {
@@ -118,9 +155,9 @@ fn each(ws: &Workspace, targets: &[&str]) -> Result<Outcome> {
 }
 
 /// Runs the doc tests, which cargo cannot build separately.
-fn doc(ws: &Workspace) -> Result<u64> {
+fn doc(ws: &Workspace, peers: TestPeers) -> Result<u64> {
     let mut passed = 0;
-    for cargo in workspace(ws, &ws.cargo().arg("test")) {
+    for cargo in commands(ws, peers, &ws.cargo().arg("test"))? {
         let ran = cargo.arg("--doc").tee()?;
         if !ran.success {
             anyhow::bail!("an example in the documentation failed");
@@ -128,4 +165,27 @@ fn doc(ws: &Workspace) -> Result<u64> {
         passed += crate::libtest::counts(&ran.text).passed;
     }
     Ok(passed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{HARNESS, TestPeers, commands};
+    use crate::workspace::Workspace;
+
+    #[test]
+    fn tests_without_contenders_in_c_are_one_command_with_all_other_defaults() {
+        let ws = Workspace::load().unwrap();
+        let commands = commands(&ws, TestPeers::Rust, &ws.cargo().arg("test")).unwrap();
+        let [command] = &commands[..] else { panic!("{commands:?}") };
+        let shown = command.shown();
+        assert!(shown.contains("--no-default-features") && !shown.contains("c-peers"), "{shown}");
+        assert!(shown.contains(&format!("{HARNESS}/rust-peers")), "{shown}");
+        for package in &ws.packages {
+            let manifest =
+                std::fs::read_to_string(ws.root.join("crates").join(&package.dir).join("Cargo.toml"));
+            let has_default = manifest.is_ok_and(|text| text.contains("\ndefault = ["));
+            let given = shown.contains(&format!("{}/default", package.name));
+            assert_eq!(given, has_default && package.name != HARNESS, "{}", package.name);
+        }
+    }
 }

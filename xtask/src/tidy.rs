@@ -30,7 +30,7 @@ use crate::workspace::Workspace;
   cargo xtask tidy --quiet    prints errors only
 
 Checks the length of files and the `//!` at their start, ORDERING comments and the functions they name, macros and
-markers of unfinished code, the reason of each `#[ignore]`, type names with two definitions, versions that prose repeats,
+words that a draft leaves behind, the reason of each `#[ignore]`, type names with two definitions, versions that prose repeats,
 documentation of features, paths of one machine, negative controls and their table, jobs of workflows, the width and the
 phrases of comments and pages, and the terms of the glossary.")]
 pub(crate) struct TidyOptions {

@@ -1,5 +1,6 @@
-// The hash set of S2 in C++: `std::unordered_set<int>` under the standard allocator, the standard library's pool resource,
-// and a textbook pool. Compiled in where the build finds a C++ compiler; called through the functions at the end.
+// The hash set of S2 in C++: `std::unordered_set<int>` over the standard allocator, over the
+// standard library's pool resource, and over a textbook pool. The build script compiles it if there
+// is a C++ compiler. Rust calls the functions at the end.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +14,7 @@
 
 namespace {
 
-// Single nodes that were asked for, by sets that count.
+// The number of single nodes that counting sets have allocated.
 std::uint64_t allocations = 0;
 
 // The heap: `new` and `delete`.
@@ -34,7 +35,8 @@ struct Heap {
     bool operator!=(const Heap<U>&) const noexcept { return false; }
 };
 
-// A pool for a type and thread: chunks of 64 slots, the one freed last handed out first. Chunks go with the thread.
+// A pool for one type and one thread: chunks of 64 slots. It hands out the slot that was freed
+// last. The end of the thread frees the chunks.
 template <class T>
 class Slots {
     union Slot {
@@ -78,7 +80,7 @@ public:
     }
 };
 
-// Single objects from the pool, arrays from the heap.
+// The textbook pool as an allocator: single objects come from the pool, arrays from the heap.
 template <class T>
 struct Pooled {
     using value_type = T;
@@ -102,7 +104,7 @@ struct Pooled {
     bool operator!=(const Pooled<U>&) const noexcept { return false; }
 };
 
-// Any of the allocators, counted.
+// Counts the single nodes that an allocator hands out.
 template <class A>
 struct Counted : A {
     using value_type = typename std::allocator_traits<A>::value_type;
@@ -123,7 +125,7 @@ struct Counted : A {
     }
 };
 
-// The same folding as in Rust.
+// Adds a word to a checksum, as the Rust side does.
 std::uint64_t mix(std::uint64_t sum, std::uint64_t word) {
     const std::uint64_t product = (sum ^ word) * 0x9E3779B97F4A7C15u;
     return product << 29 | product >> 35;
@@ -197,7 +199,8 @@ Work* make(const int* keys, std::size_t n, bool again, bool counted) {
 
 extern "C" {
 
-// A set over allocator 0 (the heap), 1 (the pool resource) or 2 (the textbook pool); null where it cannot be made.
+// Returns a set over allocator 0 (the heap), 1 (the pool resource) or 2 (the textbook pool).
+// Returns null if the set cannot be made.
 void* ephemera_set_new(int allocator, const int* keys, std::size_t n, bool again, bool counted) noexcept {
     try {
         switch (allocator) {
@@ -215,7 +218,7 @@ void* ephemera_set_new(int allocator, const int* keys, std::size_t n, bool again
     }
 }
 
-// Runs so many units; the checksum. Memory that runs out ends the process.
+// Runs a number of units and returns the checksum. Ends the process if memory runs out.
 std::uint64_t ephemera_set_run(void* set, std::uint64_t units) noexcept {
     return static_cast<Work*>(set)->run(units);
 }
@@ -224,7 +227,7 @@ void ephemera_set_free(void* set) noexcept {
     delete static_cast<Work*>(set);
 }
 
-// Allocations of single nodes by counting sets since the last call.
+// Returns the number of single nodes that counting sets have allocated since the last call.
 std::uint64_t ephemera_set_allocations() noexcept {
     return std::exchange(allocations, 0);
 }

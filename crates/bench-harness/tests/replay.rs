@@ -1,4 +1,4 @@
-//! The program `bench-replay` as its users call it, and the contenders that take part.
+//! `bench-runner replay` as its users call it, and the contenders that take part.
 
 #[path = "../../trace/tests/support/mod.rs"]
 mod support;
@@ -8,13 +8,19 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use bench_harness::replay::field;
-use ephemera_trace::replay::{REFERENCE, ReplayProgram, TWIN, time};
+use ephemera_trace::replay::{REFERENCE, ReplayProgram, SUBCOMMAND, TWIN, time};
 use ephemera_trace::{Trace, What, figures};
 
 use self::support::TestDir;
 
+fn command() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bench-runner"));
+    command.arg(SUBCOMMAND);
+    command
+}
+
 fn run(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_bench-replay")).args(arguments).output().expect("cargo built it")
+    command().args(arguments).output().expect("cargo built it")
 }
 
 /// Returns the output of a run that must succeed.
@@ -65,7 +71,7 @@ fn conc_every_general_contender_replays() {
 /// messages.
 #[expect(clippy::zombie_processes, reason = "`wait4` reaps it and returns its peak")]
 fn resident_peak_of_a_replay(trace: &Path) -> (u64, String, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bench-replay"));
+    let mut command = command();
     command.arg(trace).args(["--peers", "one-ring", "--rounds", "1"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("cargo built it");
     let mut status = 0;
@@ -176,8 +182,8 @@ fn a_replay_without_its_reference_is_an_error() {
     let dir = TestDir::new("short");
     let trace = sparse(&dir, false);
     let output = Command::new("sh")
-        .args(["-c", "ulimit -v 4000000; exec \"$0\" \"$1\" --peers one-ring --rounds 1"])
-        .args([env!("CARGO_BIN_EXE_bench-replay"), &trace.to_string_lossy()])
+        .args(["-c", "ulimit -v 4000000; exec \"$0\" replay \"$1\" --peers one-ring --rounds 1"])
+        .args([env!("CARGO_BIN_EXE_bench-runner"), &trace.to_string_lossy()])
         .output()
         .expect("there is a shell");
     let error = String::from_utf8_lossy(&output.stderr);

@@ -80,6 +80,24 @@ fn a_run_writes_tables_samples_and_pictures() {
 }
 
 #[test]
+fn a_table_is_printed_as_soon_as_its_workload_is_measured() {
+    let output = Command::new("sh")
+        .args(["-c", "exec \"$0\" --filter '^S1/pair/(16|64)$' --peers bumpalo --out \"$1\" 2>&1"])
+        .arg(env!("CARGO_BIN_EXE_bench-runner"))
+        .arg(directory("soon"))
+        .output()
+        .expect("there is a shell");
+    let said = text(&output.stdout);
+    assert!(output.status.success(), "{said}");
+    let at = |part: &str| said.find(part).unwrap_or_else(|| panic!("no {part} in {said}"));
+    // The three steps of the first workload come first, then its table.
+    assert!(at("[  3/6]") < at("\nS1/pair/16:"), "{said}");
+    assert!(at("\nS1/pair/16:") < at("[  4/6]"), "{said}");
+    assert!(at("[  6/6]") < at("\nS1/pair/64:"), "{said}");
+    assert_eq!(said.matches("\nS1/pair/16:").count(), 1, "{said}");
+}
+
+#[test]
 fn a_crashed_contender_becomes_a_cell() {
     let arguments = ["--filter", "^S1/pair/16$", "--peers", "bumpalo,blink-alloc"];
     let (output, out) = runner("crash", &arguments, Some("bumpalo"));

@@ -5,6 +5,7 @@
 //! | has a class | the stride of its unit's slots |
 //! | up to 1 MiB | the length of its span |
 //! | beyond | in a header, in the page in front of the block |
+//! | of the reserve | that of all its blocks |
 //!
 //! # Invariant
 //!
@@ -15,8 +16,10 @@
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-use ephemera_prim::pages;
+use ephemera_prim::{local, pages};
 use typed_pool::{__private as pools, PooledAllocator};
+
+use crate::{live, reserve};
 
 /// Every block is aligned to this, as C demands for its largest basic types.
 pub(crate) const MIN_ALIGN: usize = 16;
@@ -56,7 +59,23 @@ struct Found {
 #[inline]
 pub(crate) fn allocate(size: usize, align: usize, zeroed: bool) -> Option<NonNull<u8>> {
     let layout = Layout::from_size_align(size.max(1), align.max(MIN_ALIGN)).ok()?;
-    if pools::has_class(layout) { ask(layout, zeroed) } else { allocate_large(layout, zeroed) }
+    let block = if pools::has_class(layout) { ask(layout, zeroed) } else { allocate_large(layout, zeroed) };
+    match block {
+        Some(block) if live::enter(block, None) => Some(block),
+        block => without_memory(block, layout),
+    }
+}
+
+/// Ends a request that cannot be served or noted. If the C library makes it for the thread's exit
+/// guard, the reserve serves it.
+#[cold]
+fn without_memory(unnoted: Option<NonNull<u8>>, layout: Layout) -> Option<NonNull<u8>> {
+    if let Some(block) = unnoted {
+        // SAFETY: the block is live, and nothing uses it.
+        unsafe { release(block) };
+    }
+    let is_needed = local::is_registering() && layout.size() <= reserve::SIZE && layout.align() <= MIN_ALIGN;
+    if is_needed { reserve::take() } else { None }
 }
 
 #[inline]
@@ -116,6 +135,9 @@ unsafe fn find(block: NonNull<u8>) -> Found {
         let layout = Layout::from_size_align(stride, MIN_ALIGN.min(stride)).unwrap_or(Layout::new::<u8>());
         return Found { start: block, layout, offset: 0 };
     }
+    if reserve::has(block) {
+        return Found { start: block, layout: reserve::LAYOUT, offset: 0 };
+    }
     if block.addr().get() % PAGE != 0 {
         not_a_block();
     }
@@ -134,12 +156,21 @@ unsafe fn find(block: NonNull<u8>) -> Found {
 /// Reports a pointer that names no live block, and ends the process.
 #[cold]
 fn not_a_block() -> ! {
-    const MESSAGE: &str = "ephemera-c: a freed or resized pointer is no block of this allocator\n";
+    const MESSAGE: &str =
+        "ephemera-c: a freed or resized pointer is no block of this allocator, or was freed before\n";
     // SAFETY: the call reads only this constant text. A failed write is ignored, because the
     // process ends next.
     let _ = unsafe { libc::write(2, MESSAGE.as_ptr().cast(), MESSAGE.len()) };
     // SAFETY: ends the process.
     unsafe { libc::abort() }
+}
+
+/// Ends the process if no live block starts at this address.
+#[inline]
+fn check(block: NonNull<u8>) {
+    if !live::is_live(block) && !reserve::has(block) {
+        not_a_block();
+    }
 }
 
 /// Frees a block.
@@ -148,6 +179,19 @@ fn not_a_block() -> ! {
 /// `block` is a live block.
 #[inline]
 pub(crate) unsafe fn free(block: NonNull<u8>) {
+    if !live::leave(block) && !reserve::has(block) {
+        not_a_block();
+    }
+    // SAFETY: the caller passes a live block.
+    unsafe { release(block) };
+}
+
+/// Frees a block that is not among the live blocks any more.
+///
+/// # Safety
+/// `block` is a live block.
+#[inline]
+unsafe fn release(block: NonNull<u8>) {
     // SAFETY: the caller passes a live block.
     let found = unsafe { find(block) };
     if found.offset != 0 {
@@ -156,6 +200,9 @@ pub(crate) unsafe fn free(block: NonNull<u8>) {
         let magic = unsafe { block.sub(PAGE) };
         // SAFETY: the header is in this page.
         unsafe { magic.cast::<usize>().write(0) };
+    }
+    if found.layout.align() == reserve::LAYOUT.align() {
+        return reserve::give(block);
     }
     // SAFETY: the block is live and has this layout (C1).
     unsafe { PooledAllocator.deallocate(found.start, found.layout) };
@@ -166,6 +213,7 @@ pub(crate) unsafe fn free(block: NonNull<u8>) {
 /// # Safety
 /// `block` is a live block.
 pub(crate) unsafe fn usable(block: NonNull<u8>) -> usize {
+    check(block);
     // SAFETY: the caller passes a live block.
     let found = unsafe { find(block) };
     found.layout.size() - found.offset
@@ -179,6 +227,7 @@ pub(crate) unsafe fn usable(block: NonNull<u8>) -> usize {
 /// # Safety
 /// `block` is a live block.
 pub(crate) unsafe fn reallocate(block: NonNull<u8>, size: usize) -> Option<NonNull<u8>> {
+    check(block);
     // SAFETY: the caller passes a live block.
     let found = unsafe { find(block) };
     let usable = found.layout.size() - found.offset;
@@ -201,6 +250,14 @@ pub(crate) unsafe fn reallocate(block: NonNull<u8>, size: usize) -> Option<NonNu
 /// `found` describes a live block, and `size` exceeds the largest span.
 unsafe fn remap(found: Found, size: usize) -> Option<NonNull<u8>> {
     let whole = Layout::from_size_align(size.checked_add(found.offset)?, found.layout.align()).ok()?;
+    // A mapping that has moved cannot return to its old address for want of a table.
+    let spare = live::Spare::new()?;
+    // SAFETY: the offset is less than the size of the mapping.
+    let old = unsafe { found.start.add(found.offset) };
+    // As soon as the mapping moves, another block may start at its old address.
+    if !live::leave(old) {
+        not_a_block();
+    }
     let moved = if whole.size() >= found.layout.size() {
         // SAFETY: the mapping is live and has this layout (C1); the new one is not smaller.
         unsafe { PooledAllocator.grow(found.start, found.layout, whole) }
@@ -208,10 +265,17 @@ unsafe fn remap(found: Found, size: usize) -> Option<NonNull<u8>> {
         // SAFETY: the mapping is live and has this layout (C1); the new one is not larger.
         unsafe { PooledAllocator.shrink(found.start, found.layout, whole) }
     };
+    let Ok(moved) = moved else {
+        // Its table exists.
+        let _ = live::enter(old, None);
+        return None;
+    };
     // SAFETY: the offset is less than the size of the mapping.
-    let block = unsafe { moved.ok()?.cast::<u8>().add(found.offset) };
+    let block = unsafe { moved.cast::<u8>().add(found.offset) };
     // SAFETY: the page in front of the block belongs to the mapping.
     unsafe { write_header(block, whole, found.offset) };
+    // The spare tables suffice.
+    let _ = live::enter(block, Some(&spare));
     Some(block)
 }
 

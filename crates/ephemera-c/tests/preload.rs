@@ -183,21 +183,77 @@ print('stayed')
     assert!(output.status.success() && output.stdout == b"stayed\n", "{output:?}");
 }
 
+/// Runs each script in a child of one process. A script passes a bad pointer, which must end its
+/// process with the library's message.
+fn end_with_a_message(scripts: &[(&str, &str)]) {
+    let mut all = "import ctypes as c, os, threading
+l = c.CDLL(None)
+l.malloc.restype = l.realloc.restype = l.memalign.restype = l.mmap.restype = c.c_void_p
+P, M = c.c_void_p, 1 << 20
+def free(p): l.free(P(p))
+def elsewhere(p): t = threading.Thread(target=free, args=(p,)); t.start(); t.join()
+def ends(what, script):
+    ours, theirs = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.dup2(theirs, 2)
+        exec(script, globals())
+        os._exit(0)
+    os.close(theirs)
+    said = open(ours).read()
+    status = os.waitpid(pid, 0)[1]
+    assert status & 127 == 6 and 'is no block of this allocator, or was freed before' in said, (what, status, said)
+"
+    .to_owned();
+    scripts.iter().for_each(|(what, script)| all += &format!("ends({what:?}, {script:?})\n"));
+    let Some(output) = run("python3", &["-W", "ignore", "-c", &all], "", true) else { return };
+    assert!(output.status.success(), "{output:?}");
+}
+
 #[test]
-fn a_foreign_pointer_and_a_second_free_end_the_process_with_a_message() {
-    let ends = |free: &str, message: &str| {
-        let script = format!("import ctypes as c; l = c.CDLL(None); l.malloc.restype = c.c_void_p; {free}");
-        let Some(output) = run("python3", &["-c", &script], "", true) else { return };
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(!output.status.success() && said.contains(message), "{free}: {output:?}");
-    };
-    ends(
-        "b = c.create_string_buffer(64); l.free(c.c_void_p(c.addressof(l.malloc) + 8))",
-        "no block of this allocator",
-    );
-    ends("p = l.malloc(3000); l.free(c.c_void_p(p + 16))", "no block of this allocator");
-    if cfg!(debug_assertions) {
-        ends("p = l.malloc(3000); l.free(c.c_void_p(p)); l.free(c.c_void_p(p))", "a slot is freed twice");
-        ends("p = l.malloc(90000); l.free(c.c_void_p(p)); l.free(c.c_void_p(p))", "a span is freed twice");
-    }
+fn a_pointer_that_cannot_be_a_block_ends_the_process_with_a_message() {
+    end_with_a_message(&[
+        ("an odd foreign pointer", "free(c.addressof(l.malloc) + 8)"),
+        ("a pointer into a slot", "free(l.malloc(3000) + 16)"),
+    ]);
+}
+
+#[test]
+#[cfg(debug_assertions)]
+fn every_second_free_and_foreign_pointer_ends_the_process_with_a_message() {
+    end_with_a_message(&[
+        ("a slot", "p = l.malloc(24); free(p); free(p)"),
+        (
+            "a slot that others follow",
+            "ps = [l.malloc(3000) for _ in range(10)]; [free(p) for p in ps[:5]]; free(ps[2])",
+        ),
+        (
+            "a slot of a freed unit",
+            "ps = [l.malloc(20000) for _ in range(2000)]; [free(p) for p in ps]; free(ps[700])",
+        ),
+        ("a slot that another thread freed", "p = l.malloc(3000); elsewhere(p); free(p)"),
+        ("a slot, by another thread", "p = l.malloc(3000); free(p); elsewhere(p)"),
+        ("a span", "p = l.malloc(90000); free(p); free(p)"),
+        (
+            "a span in a full cache",
+            "ps = [l.malloc(90000) for _ in range(300)]; [free(p) for p in ps]; free(ps[100])",
+        ),
+        ("a cached mapping", "p = l.malloc(5 * M); free(p); free(p)"),
+        ("an unmapped mapping", "p = l.malloc(200 * M); free(p); free(p)"),
+        ("an aligned mapping", "p = l.memalign(4 * M, 5 * M); free(p); free(p)"),
+        ("a block that moved", "p = l.malloc(3000); q = l.realloc(P(p), 90000); free(p)"),
+        (
+            "a mapping that moved",
+            "p = l.malloc(64 * M); k = l.malloc(64 * M); q = l.realloc(P(p), 300 * M); free(p)",
+        ),
+        ("a resized freed block", "p = l.malloc(200 * M); free(p); l.realloc(P(p), 9000)"),
+        ("the size of a freed block", "p = l.malloc(30); free(p); l.malloc_usable_size(P(p))"),
+        ("the middle of a span", "p = l.malloc(90000); c.memset(p, 7, 90000); free(p + 4096)"),
+        ("the middle of a mapping", "p = l.malloc(5 * M); c.memset(p, 7, 5 * M); free(p + 4096)"),
+        ("the header of a unit", "free(l.malloc(20000) & ~0x3ffff)"),
+        ("a page of code", "free(c.cast(l.getpid, P).value & ~4095)"),
+        ("a page of the program", "free(l.mmap(None, 4096, 3, 0x22, -1, 0))"),
+        ("an unmapped page", "free(4096)"),
+        ("an address beyond all memory", "free(0xdead000000000000)"),
+    ]);
 }

@@ -7,7 +7,7 @@
 
 use allocator_api2::alloc::AllocError;
 
-use crate::sync::{AtomicUsize, Ordering};
+use crate::sync::{AtomicUsize, Ordering, change_if};
 use crate::word::OwnerUsize;
 
 /// The value that stands for no limit.
@@ -164,9 +164,9 @@ impl SharedBytes {
     #[inline]
     pub fn reserve(&self, bytes: usize) -> bool {
         let limit = self.limit();
-        self.held
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |held| within(held, bytes, limit))
-            .is_ok()
+        let exchange =
+            |held, sum| self.held.compare_exchange_weak(held, sum, Ordering::Relaxed, Ordering::Relaxed);
+        change_if(self.held(), exchange, |held| within(held, bytes, limit))
     }
 
     /// Subtracts `bytes`.

@@ -156,13 +156,27 @@ impl<U> Foreign<U> {
     }
 
     /// Tells the model checker that the unit is about to be freed: its word is zero, and no other
-    /// thread may touch it (F3). Not for units of an inbox that was closed.
+    /// thread may touch it (F3).
     #[inline]
     pub fn end(&self) {
+        let booked = self.unbooked() == 0;
+        crate::invariant!(booked, "a unit is freed with unbooked remote frees or a countdown");
+        self.end_witnesses();
+    }
+
+    /// As [`Self::end`], for a unit of a closable inbox: its word is zero or [`CLOSED`] with the
+    /// slots that were counted since.
+    #[inline]
+    pub fn end_closable(&self) {
+        let word = self.unbooked();
+        crate::invariant!(word == 0 || word >= CLOSED, "a unit is freed with unbooked remote frees");
+        self.end_witnesses();
+    }
+
+    #[inline]
+    fn end_witnesses(&self) {
         self.witness.end();
         self.linked.end();
-        let counted = self.unbooked() == 0;
-        crate::invariant!(counted, "a unit is freed with unbooked remote frees or a countdown");
     }
 
     /// Takes the word without a dequeue. F2 forbids this; a model shows why.

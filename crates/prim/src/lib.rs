@@ -12,7 +12,6 @@
 //! * [`epoch`]: how one thread asks all others to trim.
 //! * [`pages`]: memory from the operating system.
 //! * [`gate`] and [`fork`]: a lock that no thread waits for, and that a forked child can take over.
-//!
 //! * [`account`] and [`large`]: the limit on the bytes of a pool, and its largest blocks.
 //!
 //! The other modules are not about threads: raw memory ([`raw`], [`poison`], [`prefetch`]), address

@@ -51,6 +51,17 @@ std::thread_local! {
     static EXIT: Exit = const { Exit { hooks: [const { Cell::new(None) }; HOOKS] } };
 }
 
+std::thread_local! {
+    static REGISTERING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Returns whether this thread is in [`at_exit`]. The C library ends the process if it gets no
+/// memory for the guard, so its `malloc` must not refuse then.
+#[must_use]
+pub fn is_registering() -> bool {
+    REGISTERING.try_with(Cell::get).unwrap_or(false)
+}
+
 /// Registers `hook`, which is called once when this thread ends. It must not unwind.
 ///
 /// # Errors
@@ -58,9 +69,11 @@ std::thread_local! {
 pub fn at_exit(hook: fn()) -> Result<(), Gone> {
     #[cfg(all(test, not(ephemera_loom)))]
     tests::while_registering();
+    let _ = REGISTERING.try_with(|registering| registering.set(true));
     let kept = EXIT.try_with(|exit| {
         exit.hooks.iter().find(|place| place.get().is_none()).map(|place| place.set(Some(hook)))
     });
+    let _ = REGISTERING.try_with(|registering| registering.set(false));
     kept.ok().flatten().ok_or(Gone)
 }
 

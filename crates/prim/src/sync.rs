@@ -73,6 +73,27 @@ pub fn guess<T>(head: &AtomicPtr<T>) -> *mut T {
     if cfg!(ephemera_loom) { core::ptr::null_mut() } else { head.load(Ordering::Relaxed) }
 }
 
+/// Changes a word to `new(value)`, unless that is `None`. Returns whether it changed the word.
+///
+/// `value` is the word's value as `exchange` last saw it, and `first` is a first guess of it.
+/// `exchange` is the word's `compare_exchange` or `compare_exchange_weak`, with its orderings. The
+/// method of `core` for this has a new name, which our oldest compiler does not know.
+#[inline]
+pub fn change_if<T: Copy>(
+    first: T,
+    exchange: impl Fn(T, T) -> Result<T, T>,
+    new: impl Fn(T) -> Option<T>,
+) -> bool {
+    let mut value = first;
+    while let Some(new) = new(value) {
+        match exchange(value, new) {
+            Ok(_) => return true,
+            Err(now) => value = now,
+        }
+    }
+    false
+}
+
 /// Declares a `const fn`, or a plain `fn` under loom, whose atomics cannot be created at compile
 /// time.
 #[macro_export]

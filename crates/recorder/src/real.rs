@@ -29,10 +29,14 @@ pub(crate) fn early(align: usize, size: usize) -> *mut u8 {
         let begin = at.checked_add(16)?.checked_next_multiple_of(align)?;
         Some((begin, begin.checked_add(size)?)).filter(|&(_, end)| align <= 4096 && end <= AREA)
     };
-    let Ok(at) = CURSOR.fetch_update(Relaxed, Relaxed, |at| piece(at).map(|(_, end)| end)) else {
-        return core::ptr::null_mut();
+    let mut at = CURSOR.load(Relaxed);
+    let begin = loop {
+        let Some((begin, end)) = piece(at) else { return core::ptr::null_mut() };
+        match CURSOR.compare_exchange_weak(at, end, Relaxed, Relaxed) {
+            Ok(_) => break begin,
+            Err(now) => at = now,
+        }
     };
-    let Some((begin, _)) = piece(at) else { return core::ptr::null_mut() };
     let base: *mut u8 = BYTES.0.get().cast();
     // SAFETY: the piece lies within the area.
     let block = unsafe { base.add(begin) };

@@ -73,7 +73,7 @@
 #![cfg_attr(feature = "nightly", feature(allocator_api))]
 #![cfg_attr(
     not(all(feature = "std", target_has_atomic = "64")),
-    allow(dead_code, reason = "a ring for one thread does without remote frees")
+    expect(dead_code, reason = "a ring for one thread does without remote frees")
 )]
 #![cfg_attr(feature = "nightly", allow(stable_features, reason = "stable from Rust 1.100 on, gated before"))]
 

@@ -136,8 +136,9 @@ mod on {
 
         /// Records the size of a buffer and fills its margin.
         ///
-        /// # Safety Only the caller accesses the region. The buffer starts at `data` and has
-        /// `bytes` bytes of the region's `payload` bytes.
+        /// # Safety
+        /// Only the caller accesses the region. The buffer starts at `data` and has `bytes` bytes
+        /// of the region's `payload` bytes.
         pub(crate) unsafe fn hand_out(&self, data: NonNull<u8>, bytes: usize, payload: usize) {
             self.asked.store(bytes, Ordering::Relaxed);
             let margin = payload - bytes;

@@ -27,7 +27,7 @@ use core::alloc::Layout;
 
 use allocator_api2::alloc::Global;
 use ephemera_prim::raw;
-use ephemera_prim::sync::{AtomicUsize, Ordering};
+use ephemera_prim::sync::{AtomicUsize, Ordering, change_if};
 
 use crate::guard::GuardPtr;
 use crate::store::{RingStore, RingStorePtr};
@@ -146,7 +146,9 @@ impl RingStorePtr {
     /// Adds a share for a sweep. Returns `false` if no share is left: then the store has ended.
     pub(crate) fn hold(self) -> bool {
         let more = |shares| (shares != 0 || cfg!(ephemera_weaken = "hold_ended")).then(|| shares + 1);
-        self.shares().fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+        let (shares, relaxed) = (self.shares(), Ordering::Relaxed);
+        let exchange = |old, new| shares.compare_exchange_weak(old, new, relaxed, relaxed);
+        change_if(shares.load(relaxed), exchange, more)
     }
 
     /// Frees the regions.

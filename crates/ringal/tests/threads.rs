@@ -132,8 +132,8 @@ fn conc_completed_release_is_visible_to_the_next_request() {
     for round in 0..ROUNDS {
         let mut large = ring.fixed(600).expect("the release happened before the message");
         large.write_all(&[round as u8; 600]).unwrap();
-        // RequestError just before the release, so that the ring has a refusal to remember while it
-        // runs.
+        // The ring refuses a request just before the release, and remembers that refusal while the
+        // release runs.
         assert!(ring.fixed(700).is_none());
         to.send(large).unwrap();
         let _ = ring.fixed(700);

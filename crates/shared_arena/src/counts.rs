@@ -8,6 +8,8 @@
 //! A page has no counts before its first counted handle (`group::counted`). A count above half of
 //! its range aborts the process.
 
+#[cfg(all(feature = "std", target_has_atomic = "64"))]
+use ephemera_prim::sync::change_if;
 use ephemera_prim::sync::{AtomicU64, Ordering};
 use ephemera_prim::witness::Witness;
 
@@ -131,7 +133,9 @@ impl Count {
             let alive = strong_in(word) != 0 || cfg!(ephemera_weaken = "count_upgrade_dead");
             alive.then_some(word + STRONG)
         };
-        self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+        let relaxed = Ordering::Relaxed;
+        let exchange = |old, new| self.word.compare_exchange_weak(old, new, relaxed, relaxed);
+        change_if(self.word.load(relaxed), exchange, more)
     }
 
     /// Uncounts a strong handle. Returns whether it was the last one: the caller then drops the
@@ -180,7 +184,8 @@ impl Count {
     pub(crate) fn take_unique(&self) -> bool {
         let less = |word| (strong_in(word) == 1).then_some(word - STRONG);
         // ORDERING: `ALONE`. Pairs with `Count::drop_strong`.
-        self.word.fetch_update(ALONE, Ordering::Relaxed, less).is_ok()
+        let exchange = |old, new| self.word.compare_exchange_weak(old, new, ALONE, Ordering::Relaxed);
+        change_if(self.word.load(Ordering::Relaxed), exchange, less)
     }
 }
 

@@ -99,7 +99,7 @@
 //!
 //! The module [`design`] explains how the crate works.
 #![no_std]
-#![cfg_attr(ephemera_loom, allow(dead_code, reason = "models do without the handles"))]
+#![cfg_attr(ephemera_loom, expect(dead_code, reason = "models do without the handles"))]
 
 #[cfg(feature = "alloc")]
 extern crate alloc;

@@ -119,7 +119,7 @@ impl ShardOwner<'_> {
             return Some((group, near));
         }
         if self.settle() < self.geometry().slots.div_ceil(2) {
-            // So few slots would soon lead to the next slow path. The shard needs another group.
+            // These slots would soon run out. The shard needs another group.
             group.idle().set(0);
         }
         first()

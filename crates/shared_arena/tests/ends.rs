@@ -33,6 +33,40 @@ fn end_one() {
     drop(value);
 }
 
+/// A place in a free where one thread stops until the test releases it. The tests take turns.
+struct Stop {
+    reached: AtomicBool,
+    released: AtomicBool,
+}
+
+static STOP: Stop = Stop { reached: AtomicBool::new(false), released: AtomicBool::new(false) };
+
+/// Stops the calling thread.
+fn stop() {
+    STOP.reached.store(true, SeqCst);
+    while !STOP.released.load(SeqCst) {
+        thread::yield_now();
+    }
+}
+
+impl Stop {
+    fn reset(&self) {
+        self.reached.store(false, SeqCst);
+        self.released.store(false, SeqCst);
+    }
+
+    /// Waits until a thread has stopped.
+    fn await_thread(&self) {
+        while !self.reached.load(SeqCst) {
+            thread::yield_now();
+        }
+    }
+
+    fn release(&self) {
+        self.released.store(true, SeqCst);
+    }
+}
+
 /// Every thread has one arena at a time, so at most eight groups are live. All other memory that is
 /// held waits for a thread that works for others.
 #[test]
@@ -61,18 +95,9 @@ fn conc_arenas_dropped_before_their_values_hold_only_live_groups() {
 /// like this permanently. All other arenas are freed as if it did not exist.
 #[test]
 fn conc_a_thread_stopped_in_a_drop_delays_no_other_arena() {
-    static STANDS: AtomicBool = AtomicBool::new(false);
-    static GOES_ON: AtomicBool = AtomicBool::new(false);
-    fn stand() {
-        STANDS.store(true, SeqCst);
-        while !GOES_ON.load(SeqCst) {
-            thread::yield_now();
-        }
-    }
     let _turn = turn();
     for sent in [false, true] {
-        STANDS.store(false, SeqCst);
-        GOES_ON.store(false, SeqCst);
+        STOP.reset();
         let (values, from) = channel();
         let arena = SharedArena::<Kilobyte>::new();
         if sent {
@@ -84,18 +109,16 @@ fn conc_a_thread_stopped_in_a_drop_delays_no_other_arena() {
         let other = thread::spawn(move || {
             let value: ArenaBox<Kilobyte> = from.recv().unwrap();
             drop(arena);
-            HEAP.at_the_next_free(GROUP.., stand);
+            HEAP.at_the_next_free(GROUP.., stop);
             drop(value);
         });
-        while !STANDS.load(SeqCst) {
-            thread::yield_now();
-        }
+        STOP.await_thread();
         for _ in 0..if cfg!(miri) { 3 } else { 300 } {
             end_one();
             end_abroad();
             assert_eq!(HEAP.groups(), before, "an arena waits for a stopped thread");
         }
-        GOES_ON.store(true, SeqCst);
+        STOP.release();
         other.join().unwrap();
     }
 }
@@ -168,15 +191,8 @@ fn conc_arenas_are_freed_while_the_owner_of_their_values_sleeps() {
 fn conc_arenas_freed_while_a_thread_is_in_the_bag_leave_nothing() {
     const ARENAS: usize = if cfg!(miri) { 40 } else { 1_000 };
     const OTHERS: usize = if cfg!(miri) { 2 } else { 7 };
-    static STANDS: AtomicBool = AtomicBool::new(false);
-    static GOES_ON: AtomicBool = AtomicBool::new(false);
-    fn stand() {
-        STANDS.store(true, SeqCst);
-        while !GOES_ON.load(SeqCst) {
-            thread::yield_now();
-        }
-    }
     let _turn = turn();
+    STOP.reset();
     drop(SharedArena::<Kilobyte>::new().alloc([0; 1024]));
     let (groups, held) = (HEAP.groups(), HEAP.held());
     let arenas: Vec<_> = (0..ARENAS).map(|_| SharedArena::<Kilobyte>::new()).collect();
@@ -192,16 +208,14 @@ fn conc_arenas_freed_while_a_thread_is_in_the_bag_leave_nothing() {
     thread::scope(|scope| {
         let stopped = scope.spawn(|| {
             // An arena is the only block smaller than a group that is freed in the bag.
-            HEAP.at_the_next_free(..GROUP, stand);
+            HEAP.at_the_next_free(..GROUP, stop);
             free_values();
         });
-        while !STANDS.load(SeqCst) {
-            thread::yield_now();
-        }
+        STOP.await_thread();
         let others = [(); OTHERS].map(|()| scope.spawn(free_values));
         others.into_iter().for_each(|other| other.join().unwrap());
         assert!(HEAP.groups() <= groups, "groups wait for the stopped thread");
-        GOES_ON.store(true, SeqCst);
+        STOP.release();
         stopped.join().unwrap();
     });
     drop(values);

@@ -85,8 +85,13 @@ struct Refusing;
 // SAFETY: the system's allocator serves every call that is not refused with null.
 unsafe impl GlobalAlloc for Refusing {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        if LEFT.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_err() {
-            return core::ptr::null_mut();
+        let mut left = LEFT.load(Relaxed);
+        loop {
+            let Some(rest) = left.checked_sub(1) else { return core::ptr::null_mut() };
+            match LEFT.compare_exchange_weak(left, rest, Relaxed, Relaxed) {
+                Ok(_) => break,
+                Err(now) => left = now,
+            }
         }
         // SAFETY: the caller passes a layout of a size above zero.
         unsafe { System.alloc(layout) }

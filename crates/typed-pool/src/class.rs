@@ -2,7 +2,7 @@
 //!
 //! Strides are the multiples of 8 up to 64. From there each doubling has four strides, up to 32
 //! KiB. The classes up to 1,024 bytes are *small*: the fast paths look them up in a table. Those
-//! beyond are *medium*, and a few instructions compute them. A layout belongs to the first class
+//! beyond are *medium* and have a table of their own. A layout belongs to the first class
 //! whose stride holds its size, rounded up to its alignment. That stride is a multiple of the
 //! alignment: between two powers of two, strides are multiples of a quarter of the smaller one. The
 //! rounded size either is a stride or has an alignment below that quarter.
@@ -10,7 +10,7 @@
 
 use core::alloc::Layout;
 
-use crate::geometry::{ALIGN_MAX, STRIDE_MAX, is_pooled, unit_of};
+use crate::geometry::{ALIGN_MAX, STRIDE_MAX, unit_of};
 
 /// The number of classes.
 pub(crate) const CLASSES: usize = 44;
@@ -40,16 +40,16 @@ pub(crate) const fn of(layout: Layout) -> Option<usize> {
 /// without a class.
 #[inline]
 pub(crate) const fn medium(layout: Layout) -> Option<usize> {
-    if !is_pooled(layout) {
+    if layout.align() > ALIGN_MAX {
         return None;
     }
-    let last = ((layout.size() + layout.align() - 1) & !(layout.align() - 1)) - 1;
-    if last < CLASS_MAX || last >= STRIDE_MAX {
+    // A size of zero wraps around, as do the steps of small classes, and exceeds the table.
+    let last = ((layout.size() + layout.align() - 1) & !(layout.align() - 1)).wrapping_sub(1);
+    let step = (last / MEDIUM_STEP).wrapping_sub(CLASS_MAX / MEDIUM_STEP);
+    if step >= OF_MEDIUM.len() {
         return None;
     }
-    let log = last.ilog2() as usize;
-    let quarter = (last >> (log - 2)) & 3;
-    Some(SMALL + (log - CLASS_MAX.ilog2() as usize) * 4 + quarter)
+    Some(OF_MEDIUM[step] as usize)
 }
 
 /// Returns the class of a layout, small or medium. `None` for size zero and for layouts without a
@@ -72,6 +72,23 @@ const OF: [u8; CLASS_MAX / STEP] = {
     let (mut at, mut class) = (0, 0);
     while at < of.len() {
         if (at + 1) * STEP > stride(class) {
+            class += 1;
+        }
+        of[at] = class as u8;
+        at += 1;
+    }
+    of
+};
+
+/// Every medium stride is a multiple of this.
+const MEDIUM_STEP: usize = 256;
+
+/// The class of each multiple of `MEDIUM_STEP`, from the first one beyond `CLASS_MAX` on.
+const OF_MEDIUM: [u8; (STRIDE_MAX - CLASS_MAX) / MEDIUM_STEP] = {
+    let mut of = [0; (STRIDE_MAX - CLASS_MAX) / MEDIUM_STEP];
+    let (mut at, mut class) = (0, SMALL);
+    while at < of.len() {
+        if CLASS_MAX + (at + 1) * MEDIUM_STEP > stride(class) {
             class += 1;
         }
         of[at] = class as u8;
@@ -125,9 +142,11 @@ mod tests {
     use core::alloc::Layout;
 
     fn all(mut check: impl FnMut(Layout)) {
+        // Steps are taken by each range. A step over the chain walks through all its sizes.
         let step = if cfg!(miri) { 997 } else { 1 };
         for align in (0..13).map(|power| 1 << power) {
-            for size in (1..=CLASS_MAX).chain((CLASS_MAX..STRIDE_MAX).step_by(7)).step_by(step) {
+            let larger = (CLASS_MAX..STRIDE_MAX).step_by(7 * step);
+            for size in (1..=CLASS_MAX).step_by(step).chain(larger) {
                 check(Layout::from_size_align(size, align).expect("a layout"));
             }
             for class in SMALL..CLASSES {

@@ -1,9 +1,14 @@
 //! The operating system refuses each of its calls in turn to a program whose global allocator is
-//! `PooledAllocator`.
+//! `PooledAllocator`, from the very first call of the process on.
+//!
+//! The program is this one: a function before `main` runs it instead of the tests, if the variable
+//! [`REFUSE`] names a call.
 #![cfg(all(feature = "std", unix, target_has_atomic = "64", not(miri)))]
 
 use core::alloc::{GlobalAlloc, Layout};
-use std::thread;
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ptr;
+use std::process::Command;
 
 use ephemera_prim::pages;
 use typed_pool::PooledAllocator;
@@ -11,107 +16,185 @@ use typed_pool::PooledAllocator;
 #[global_allocator]
 static HEAP: PooledAllocator = PooledAllocator;
 
-/// The blocks of one run: their addresses and layouts. A fixed array, because the run must not
-/// allocate by itself.
-struct Run {
-    blocks: [(*mut u8, Layout); 64],
-    refused: usize,
+/// The variable that names the refused call: a number, or `all`.
+const REFUSE: &CStr = c"EPHEMERA_REFUSE";
+
+/// The exit codes of the program: the call was refused to it, or it made fewer calls.
+const REACHED: c_int = 20;
+const NOT_REACHED: c_int = 21;
+
+unsafe extern "C" {
+    fn getenv(name: *const c_char) -> *const c_char;
+    fn _exit(status: c_int) -> !;
+    fn pthread_create(
+        thread: *mut usize,
+        attributes: *const c_void,
+        start: extern "C" fn(*mut c_void) -> *mut c_void,
+        argument: *mut c_void,
+    ) -> c_int;
+    fn pthread_join(thread: usize, result: *mut *mut c_void) -> c_int;
 }
 
 const SIZES: [usize; 8] = [24, 700, 2_000, 20_000, 50_000, 400_000, 1_500_000, 9_000_000];
+const ALIGNS: [usize; 5] = [8, 64, 4_096, 1 << 16, 1 << 22];
 
-impl Run {
-    fn new() -> Self {
-        Self { blocks: [(core::ptr::null_mut(), Layout::new::<u8>()); 64], refused: 0 }
-    }
+/// The layout of a block at a step of the program.
+fn layout(number: usize, step: usize) -> Layout {
+    let size = SIZES[(number + step * 3) % 8] + number;
+    Layout::from_size_align(size, ALIGNS[number / 8]).expect("a layout")
+}
 
-    /// Allocates blocks, grows half of them, checks them, and frees them.
-    fn run(&mut self) {
-        for (number, place) in self.blocks.iter_mut().enumerate() {
-            let layout = Layout::from_size_align(SIZES[number % 8] + number, 8).expect("a layout");
+/// The number of blocks of each run.
+const BLOCKS: usize = 40;
+
+/// The number of bytes at each end of a block that the program writes and checks.
+const ENDS: usize = 24;
+
+/// Writes the first and the last bytes of a live block with this number of bytes.
+fn fill(block: *mut u8, len: usize, value: u8) {
+    let end = len.min(ENDS);
+    // SAFETY: the block has this number of bytes.
+    unsafe { block.write_bytes(value, end) };
+    // SAFETY: the offset is in the block.
+    let last = unsafe { block.add(len - end) };
+    // SAFETY: the block ends after these bytes.
+    unsafe { last.write_bytes(value, end) };
+}
+
+/// Returns whether the first and the last bytes of a block have a value.
+fn has(block: *const u8, len: usize, value: u8) -> bool {
+    let end = len.min(ENDS);
+    (0..end).chain(len - end..len).all(|at| {
+        // SAFETY: the offset is in the block.
+        let byte = unsafe { block.add(at) };
+        // SAFETY: the byte is in a live block and was written.
+        unsafe { byte.read() == value }
+    })
+}
+
+/// Allocates blocks, half of them zeroed, grows or shrinks each twice, checks and frees them.
+/// Returns the number of refused requests. Allocates nothing else.
+fn run() -> usize {
+    let mut blocks = [(ptr::null_mut::<u8>(), Layout::new::<u8>()); BLOCKS];
+    let mut refused = 0;
+    for (number, place) in blocks.iter_mut().enumerate() {
+        let layout = layout(number, 0);
+        let block = match number % 2 {
             // SAFETY: the layout is not of size zero.
-            *place = (unsafe { HEAP.alloc(layout) }, layout);
-            if place.0.is_null() {
-                self.refused += 1;
-                continue;
-            }
-            // SAFETY: the block has this number of bytes.
-            unsafe { place.0.write_bytes(number as u8, 24) };
+            0 => unsafe { HEAP.alloc(layout) },
+            // SAFETY: the layout is not of size zero.
+            _ => unsafe { HEAP.alloc_zeroed(layout) },
+        };
+        *place = (block, layout);
+        if block.is_null() {
+            refused += 1;
+            continue;
         }
-        for (number, (block, layout)) in self.blocks.iter_mut().enumerate() {
-            if block.is_null() || number % 2 == 0 {
-                continue;
-            }
-            // SAFETY: the block is live and has this layout.
-            let grown = unsafe { HEAP.realloc(*block, *layout, layout.size() * 2) };
-            if grown.is_null() {
-                self.refused += 1;
-                continue;
-            }
-            *block = grown;
-            *layout = Layout::from_size_align(layout.size() * 2, 8).expect("a layout");
-        }
-        for (number, (block, layout)) in self.blocks.iter().enumerate() {
+        assert_eq!(block.addr() % layout.align(), 0);
+        assert!(number % 2 == 0 || has(block, layout.size(), 0), "a zeroed block has other bytes");
+        fill(block, layout.size(), number as u8);
+    }
+    for step in 1..3 {
+        for (number, (block, old)) in blocks.iter_mut().enumerate() {
             if block.is_null() {
                 continue;
             }
-            for at in [0, 23] {
-                // SAFETY: every block has more bytes.
-                let byte = unsafe { block.add(at) };
-                // SAFETY: the byte was written above.
-                assert_eq!(unsafe { byte.read() }, number as u8, "a refused request changed a block");
+            let new = layout(number, step);
+            // SAFETY: the block is live and has this layout.
+            let moved = unsafe { HEAP.realloc(*block, *old, new.size()) };
+            let kept = old.size().min(new.size());
+            if moved.is_null() {
+                refused += 1;
+                assert!(has(*block, old.size(), number as u8), "a refused request changed its block");
+                continue;
             }
+            // If the block shrank, its new last bytes were not written.
+            assert!(has(moved, kept.min(ENDS), number as u8), "a resized block lost its first bytes");
+            if old.size() <= new.size() {
+                assert!(has(moved, kept, number as u8), "a grown block lost its last bytes");
+            }
+            assert_eq!(moved.addr() % new.align(), 0);
+            (*block, *old) = (moved, new);
+            fill(*block, new.size(), number as u8);
+        }
+    }
+    for (number, (block, layout)) in blocks.iter().enumerate() {
+        if !block.is_null() {
+            assert!(has(*block, layout.size(), number as u8), "a live block lost its bytes");
             // SAFETY: the block is live and has this layout.
             unsafe { HEAP.dealloc(*block, *layout) };
         }
     }
+    refused
+}
+
+extern "C" fn on_a_thread(_: *mut c_void) -> *mut c_void {
+    ptr::without_provenance_mut(run())
+}
+
+/// Runs [`run`] on this thread and on a new one, which needs a record of its own. Returns the
+/// number of refused requests.
+fn run_everywhere() -> usize {
+    let own = run();
+    let (mut thread, mut refused) = (0, ptr::null_mut());
+    // SAFETY: the function takes no argument.
+    let error = unsafe { pthread_create(&raw mut thread, ptr::null(), on_a_thread, ptr::null_mut()) };
+    assert_eq!(error, 0, "the system starts a thread");
+    // SAFETY: the thread was created above and is joined once.
+    assert_eq!(unsafe { pthread_join(thread, &raw mut refused) }, 0);
+    own + refused.addr()
+}
+
+/// The program.
+extern "C" fn before_main() {
+    // SAFETY: the name is a string of C, and no other thread runs that could change the variable.
+    let wanted = unsafe { getenv(REFUSE.as_ptr()) };
+    if wanted.is_null() {
+        return;
+    }
+    // SAFETY: the variable is a string of C and stays as it is.
+    let wanted = unsafe { CStr::from_ptr(wanted) }.to_bytes();
+    let number = match wanted {
+        b"all" => usize::MAX,
+        digits => digits.iter().fold(0, |number, digit| number * 10 + usize::from(digit - b'0')),
+    };
+    pages::refuse_call(number);
+    let refused = run_everywhere();
+    let reached = pages::refuse_call(0) == 0 || number == usize::MAX;
+    assert!(refused == 0 || reached);
+    assert!(number != usize::MAX || refused == 2 * BLOCKS, "a request succeeded without memory");
+    assert_eq!(run_everywhere(), 0, "a request after the refused call is refused");
+    HEAP.trim_all();
+    pages::purge();
+    let (usage, stats) = (pages::usage(), HEAP.stats());
+    assert_eq!((stats.live(), stats.bytes_held), (0, 0), "a block is lost");
+    assert_eq!((usage.used, usage.cached), (0, 0), "pages are lost");
+    // SAFETY: ends the process, in which nothing waits.
+    unsafe { _exit(if reached { REACHED } else { NOT_REACHED }) };
+}
+
+#[used]
+// SAFETY: the section has pointers to functions that the C library calls before `main`.
+#[cfg_attr(not(target_vendor = "apple"), unsafe(link_section = ".init_array"))]
+#[cfg_attr(target_vendor = "apple", unsafe(link_section = "__DATA,__mod_init_func"))]
+static INIT: extern "C" fn() = before_main;
+
+/// Runs the program and returns how it ended.
+fn ended(refuse: &str) -> Option<i32> {
+    let mut command = Command::new(std::env::current_exe().expect("the path of this test"));
+    let output = command.env("EPHEMERA_REFUSE", refuse).output().expect("the program starts");
+    let code = output.status.code();
+    assert!(matches!(code, Some(REACHED | NOT_REACHED)), "call {refuse}: {output:?}");
+    code
 }
 
 #[test]
 fn each_refused_call_yields_null_and_nothing_is_lost() {
-    // A new thread starts without units.
-    let mut calls = 0;
-    let (mut idle, mut refused) = (None, 0);
-    for number in 1.. {
-        let (over, run) = thread::spawn(move || {
-            let mut run = Run::new();
-            HEAP.trim_all();
-            pages::purge();
-            pages::refuse_call(number);
-            run.run();
-            let over = pages::refuse_call(0) != 0;
-            let mut again = Run::new();
-            again.run();
-            assert_eq!(again.refused, 0, "the calls after call {number} succeed");
-            (over, run.refused)
-        })
-        .join()
-        .expect("no panic");
-        HEAP.trim_all();
-        pages::purge();
-        refused += run;
-        let used = pages::usage().used;
-        // The first run makes permanent tables, and the harness allocates.
-        let idle = *idle.get_or_insert(used);
-        assert!(used <= idle + (1 << 20), "call {number}: {idle}, then {used}");
-        calls = number;
-        if over {
-            break;
-        }
-    }
-    assert!(calls > 15, "{calls} calls");
-    let _ = refused;
-    let all = thread::spawn(|| {
-        let mut run = Run::new();
-        HEAP.trim_all();
-        pages::purge();
-        pages::refuse_call(usize::MAX);
-        run.run();
-        pages::refuse_call(0);
-        run.refused
-    });
-    assert!(all.join().expect("no panic") > 10, "all calls were refused");
-    let mut run = Run::new();
-    run.run();
-    assert_eq!(run.refused, 0);
+    let calls = (1..).take_while(|number: &usize| ended(&number.to_string()) == Some(REACHED)).count();
+    assert!(calls > 40, "the program makes {calls} calls");
+}
+
+#[test]
+fn a_program_survives_the_refusal_of_all_calls() {
+    assert_eq!(ended("all"), Some(REACHED));
 }

@@ -13,6 +13,9 @@ pub(super) const RECORD: &str = "docs/benchmarks/recorded.json";
 /// The supported format of `summary.json`.
 const FORMAT: u64 = 1;
 
+/// The directory of cargo's profile `bench`, as a report names its build.
+const MEASURED_BUILD: &str = "release,";
+
 /// A run.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct RecordedBench {
@@ -115,6 +118,17 @@ impl RecordedBench {
         serde_json::from_value(file).context("the file is not a summary")
     }
 
+    /// Returns the run, unless another build than that with fat LTO made it.
+    pub(super) fn of_the_measured_build(self) -> Result<Self> {
+        let build = &self.host.profile;
+        if !build.starts_with(MEASURED_BUILD) {
+            bail!(
+                "a build in `{build}` made this run. The record is made with fat LTO: run `cargo xtask bench` without --thin"
+            );
+        }
+        Ok(self)
+    }
+
     /// Rounds all figures to four digits. Further digits are noise, and would change every line in
     /// every commit.
     pub(super) fn rounded(mut self) -> Self {
@@ -200,13 +214,23 @@ mod tests {
         assert!(refused(r#"{"format": 1}"#).contains("not a summary"));
     }
 
+    const RUN: &str = r#"{"format":1,"mode":"quick","seed":1,"processes":3,"rounds":15,"document":"a \"{\\\"key\\\":\"",
+        "host":{"commit":"c","cpu":"c","cpus":2,"kernel":"k","libc":"l","huge_pages":"h","rustc":"r",
+        "profile":"release, opt-level 3"},
+        "workloads":[{"id":"S1","class":"blocks","title":"t","op":"pair","trusted":true,"rows":[
+        {"key":"ring","allocator":"R","state":"ran","ratio":0.123456,"interval":[0.1,0.2],"verdict":"≈"}]}]}"#;
+
+    #[test]
+    fn a_run_of_the_thin_build_is_not_recorded() {
+        assert!(RecordedBench::parse(RUN).unwrap().of_the_measured_build().is_ok());
+        let thin = RecordedBench::parse(&RUN.replace("release", crate::bench::THIN)).unwrap();
+        let refused = thin.of_the_measured_build().unwrap_err().to_string();
+        assert!(refused.contains("--thin"), "{refused}");
+    }
+
     #[test]
     fn a_written_record_is_read_back_unchanged() {
-        let text = r#"{"format":1,"mode":"quick","seed":1,"processes":3,"rounds":15,"document":"a \"{\\\"key\\\":\"",
-            "host":{"commit":"c","cpu":"c","cpus":2,"kernel":"k","libc":"l","huge_pages":"h","rustc":"r","profile":"p"},
-            "workloads":[{"id":"S1","class":"blocks","title":"t","op":"pair","trusted":true,"rows":[
-            {"key":"ring","allocator":"R","state":"ran","ratio":0.123456,"interval":[0.1,0.2],"verdict":"≈"}]}]}"#;
-        let once = RecordedBench::parse(text).unwrap().rounded().text().unwrap();
+        let once = RecordedBench::parse(RUN).unwrap().rounded().text().unwrap();
         let again = RecordedBench::parse(&once).unwrap();
         assert_eq!(again.text().unwrap(), once);
         assert_eq!(again.workloads[0].ratio("ring"), Some(0.1235));

@@ -1,4 +1,4 @@
-//! Finds markers of unfinished code, and ignored tests that give no reason.
+//! Finds macros and words that a draft leaves behind, and ignored tests that give no reason.
 
 use super::source::Token;
 use super::{Finding, SourceFile};

@@ -58,7 +58,9 @@ mod tests {
         assert!(found("crates/a/src/b.rs", &comment(100)).is_empty());
         let wide = found("crates/a/src/b.rs", &format!("fn f() {{}}\n{}", comment(102)));
         assert_eq!(wide, ["crates/a/src/b.rs:2: the comment ends at column 102: break it by column 100"]);
-        assert_eq!(found("a/Cargo.toml", &format!("# {}\n", "a ".repeat(60))).len(), 1);
+        for (path, mark) in [("a/Cargo.toml", "#"), (".ci/run", "#"), ("a/b.yml", "#"), ("a/b.cpp", "//")] {
+            assert_eq!(found(path, &format!("{mark} {}\n", "a ".repeat(60))).len(), 1, "{path}");
+        }
     }
 
     #[test]

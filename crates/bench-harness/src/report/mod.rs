@@ -18,4 +18,4 @@ pub use self::json::{summary, write_samples};
 pub use self::model::{BenchReport, ReportRow, ReportTable};
 pub use self::pairs::{Pairs, Rounds};
 pub use self::svg::write_pictures;
-pub use self::text::{host_block, markdown, terminal};
+pub use self::text::{host_block, markdown, terminal_end, terminal_table};

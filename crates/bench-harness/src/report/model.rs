@@ -192,17 +192,25 @@ impl BenchReport {
     /// Returns the report of all outcomes, with the bars.
     #[must_use]
     pub fn new(outcomes: &[WorkloadOutcome], entries: &[Entry], mut head: Self) -> Self {
-        head.tables = outcomes
-            .iter()
-            .map(|outcome| {
-                let class = outcome.spec.class;
-                let entries: Vec<Entry> =
-                    entries.iter().filter(|entry| entry.class == class).copied().collect();
-                ReportTable::new(outcome, &entries, &head.host, head.seed)
-            })
-            .collect();
-        head.bars = judge(&bars(), outcomes, head.seed);
+        for outcome in outcomes {
+            head.add(outcome, entries);
+        }
+        head.judge(outcomes);
         head
+    }
+
+    /// Adds the table of a workload that is measured, and returns it.
+    pub fn add(&mut self, outcome: &WorkloadOutcome, entries: &[Entry]) -> &ReportTable {
+        let class = outcome.spec.class;
+        let entries: Vec<Entry> = entries.iter().filter(|entry| entry.class == class).copied().collect();
+        let at = self.tables.len();
+        self.tables.push(ReportTable::new(outcome, &entries, &self.host, self.seed));
+        &self.tables[at]
+    }
+
+    /// Evaluates the bars on all outcomes.
+    pub fn judge(&mut self, outcomes: &[WorkloadOutcome]) {
+        self.bars = judge(&bars(), outcomes, self.seed);
     }
 }
 

@@ -246,21 +246,24 @@ fn matrices(report: &BenchReport) -> Vec<(ContenderClass, Vec<Vec<String>>)> {
         .collect()
 }
 
-/// Returns the report for a terminal.
+/// Returns a table for a terminal.
 #[must_use]
-pub fn terminal(report: &BenchReport) -> String {
-    let mut text = String::new();
-    for table in &report.tables {
-        let _ = writeln!(text, "\n{}", heading(table));
-        if !table.trusted {
-            let _ = writeln!(text, "!! {UNTRUSTED}");
-        }
-        text.push_str(&align(&grid(table), false));
-        if let Some((line, grid)) = latencies(table) {
-            let _ = writeln!(text, "{line}\n{}", align(&grid, false));
-        }
+pub fn terminal_table(table: &ReportTable) -> String {
+    let mut text = format!("\n{}\n", heading(table));
+    if !table.trusted {
+        let _ = writeln!(text, "!! {UNTRUSTED}");
     }
-    let _ = writeln!(text, "\n{LEGEND}");
+    text.push_str(&align(&grid(table), false));
+    if let Some((line, grid)) = latencies(table) {
+        let _ = writeln!(text, "{line}\n{}", align(&grid, false));
+    }
+    text
+}
+
+/// Returns the part of the report that follows all tables on a terminal.
+#[must_use]
+pub fn terminal_end(report: &BenchReport) -> String {
+    let mut text = format!("\n{LEGEND}\n");
     for (class, grid) in matrices(report) {
         let _ = writeln!(text, "\nRatios to the reference, {}\n{}", class.word(), align(&grid, false));
     }

@@ -58,16 +58,21 @@ impl From<io::Error> for RunError {
     }
 }
 
-/// Runs the plan, and calls `watch` before each step.
+/// Runs the plan. Calls `watch` before each step, and `measured` with each workload when its last
+/// step has ended. The time that `measured` takes does not count as time of the run.
 ///
 /// # Errors
 ///
 /// If no child can be run. A contender that crashes is no error but a [`ContenderState`].
-pub fn run(plan: &RunPlan, mut watch: impl FnMut(Progress<'_>)) -> Result<Vec<WorkloadOutcome>, RunError> {
+pub fn run(
+    plan: &RunPlan,
+    mut watch: impl FnMut(Progress<'_>),
+    mut measured: impl FnMut(&WorkloadOutcome),
+) -> Result<Vec<WorkloadOutcome>, RunError> {
     let mut outcomes: Vec<WorkloadOutcome> = plan.specs.iter().map(|spec| outcome(plan, spec)).collect();
     let steps = plan.steps();
     let mut clock = Clock::start(plan.total, steps.iter().map(|step| step.weight));
-    for step in &steps {
+    for (index, step) in steps.iter().enumerate() {
         let outcome = &mut outcomes[step.spec];
         let name = match step.work {
             StepWork::Time(_) => outcome.spec.id.clone(),
@@ -93,8 +98,11 @@ pub fn run(plan: &RunPlan, mut watch: impl FnMut(Progress<'_>)) -> Result<Vec<Wo
                 alone(plan, outcome, Mode::Latencies, load, |key| key != key_of(TWIN))?;
             }
         }
+        if steps[index + 1..].iter().all(|later| later.spec != step.spec) {
+            compare(outcome);
+            clock.pause(|| measured(outcome));
+        }
     }
-    outcomes.iter_mut().for_each(compare);
     Ok(outcomes)
 }
 

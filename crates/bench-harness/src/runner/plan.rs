@@ -33,6 +33,8 @@ pub struct RunPlan {
     pub memory: bool,
     /// Whether a separate process checks each contender before it shares one with the others.
     pub isolated: bool,
+    /// Whether the first workload is measured in one go, so that its table appears at once.
+    pub first_at_once: bool,
     /// The seed of tables and orders.
     pub seed: u64,
     /// The file with the text of R1, if there is one.
@@ -58,7 +60,7 @@ pub(super) enum StepWork {
 }
 
 /// A step: measure one workload.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct RunStep {
     /// The index of the workload in the plan.
     pub(super) spec: usize,
@@ -75,7 +77,8 @@ impl RunPlan {
 
     /// Returns all steps in order. Steps that cannot be shortened come early, so that later ones
     /// can make up for them. The processes of a workload are spread over the run, so that a busy
-    /// minute affects one process of many workloads.
+    /// minute affects one process of many workloads. With `first_at_once` the steps of the first
+    /// workload come before all others.
     pub(super) fn steps(&self) -> Vec<RunStep> {
         let all = |work: StepWork, wanted: fn(&WorkloadSpec) -> bool| {
             let specs = self.specs.iter().enumerate().filter(move |(_, spec)| wanted(spec));
@@ -88,6 +91,10 @@ impl RunPlan {
         steps.extend(all(StepWork::Latencies, WorkloadSpec::has_latencies));
         for process in 1..self.processes {
             steps.extend(all(StepWork::Time(process), |_| true));
+        }
+        if self.first_at_once {
+            // The sort is stable.
+            steps.sort_by_key(|step| step.spec > 0);
         }
         steps
     }
@@ -146,6 +153,13 @@ impl Clock {
         self.at(step, self.start.elapsed())
     }
 
+    /// Does `work`, which is not part of the run.
+    pub(super) fn pause(&mut self, work: impl FnOnce()) {
+        let before = Instant::now();
+        work();
+        self.start += before.elapsed();
+    }
+
     fn at<'a>(&mut self, step: &'a str, gone: Duration) -> (Progress<'a>, Duration) {
         let (all, ahead) = (self.ahead[0], self.ahead[self.next]);
         let done = if all > 0.0 { 1.0 - ahead / all } else { 0.0 };
@@ -176,6 +190,7 @@ mod tests {
             latencies: SECOND,
             memory: true,
             isolated: true,
+            first_at_once: false,
             seed: 1,
             document: None,
             document_length: 1000,
@@ -197,6 +212,15 @@ mod tests {
         assert!(count(|work| *work == StepWork::Latencies) > 0);
         assert!(steps[..plan.specs.len()].iter().all(|step| step.work == StepWork::Time(0)));
         assert!(steps.iter().all(|step| step.weight > Duration::ZERO));
+        let at_once = RunPlan { first_at_once: true, ..plan.clone() }.steps();
+        let first = at_once.iter().take_while(|step| step.spec == 0).count();
+        assert!(first >= 3 && at_once[first..].iter().all(|step| step.spec > 0));
+        assert_eq!(
+            at_once[first..][..plan.specs.len() - 1],
+            steps[1..plan.specs.len()],
+            "the others keep their order"
+        );
+        assert_eq!(at_once.len(), steps.len());
         let none = RunPlan { memory: false, ..plan };
         assert!(none.steps().iter().all(|step| step.work != StepWork::Memory));
     }

@@ -107,5 +107,7 @@ mod tests {
         assert_eq!(give(&first, 4), 4, "the page was closed with the inbox");
         assert_eq!(give(&second, 1), 1, "its pusher finds the inbox closed");
         assert_eq!((give(&second, 8), second.0.unbooked()), (8, CLOSED | 8));
+        first.0.end_closable();
+        second.0.end_closable();
     }
 }

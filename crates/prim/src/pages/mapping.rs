@@ -158,7 +158,7 @@ pub(super) unsafe fn resize(
     may_move: bool,
 ) -> Option<NonNull<u8>> {
     // SAFETY: the caller owns the mapping.
-    let moved = unsafe { os::remap(block, old, new, may_move) }?;
+    let moved = unsafe { os::remap(block, (old, new), may_move) }?;
     budget::freed(old, false);
     budget::unmapped(old);
     budget::allocated(new, false);

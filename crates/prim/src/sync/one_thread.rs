@@ -41,19 +41,20 @@ macro_rules! stand_in {
         #[repr(transparent)]
         pub struct $name $(<$t>)? ($word);
 
-        #[expect(clippy::allow_attributes, reason = "no type of a target has all uses")]
-        #[allow(missing_docs, reason = "the methods are those of the atomics in `core`")]
         impl $(<$t>)? $name $(<$t>)? {
+            /// Creates a word with this value.
             #[must_use]
             pub const fn new(value: $value) -> Self {
                 Self(<$word>::new(value))
             }
 
+            /// Returns the value.
             #[inline]
             pub fn load(&self, order: Ordering) -> $value {
                 self.0.load(order)
             }
 
+            /// Stores a value.
             #[inline]
             pub fn store(&self, value: $value, order: Ordering) {
                 self.0.store(value, order);
@@ -67,11 +68,14 @@ macro_rules! stand_in {
                 before
             }
 
+            /// Stores a value, and returns the previous one.
             #[inline]
             pub fn swap(&self, value: $value, _: Ordering) -> $value {
                 self.change(|_| value)
             }
 
+            /// Stores `new` if the value is `current`, and returns the previous value.
+            ///
             /// # Errors
             /// The value, if it is not `current`.
             #[inline]
@@ -89,6 +93,8 @@ macro_rules! stand_in {
                 Ok(self.change(|_| new))
             }
 
+            /// As `compare_exchange`: it never fails spuriously.
+            ///
             /// # Errors
             /// The value, if it is not `current`.
             #[inline]
@@ -107,36 +113,23 @@ macro_rules! stand_in {
 
 macro_rules! arithmetic {
     ($name:ident, $value:ty) => {
-        #[expect(clippy::allow_attributes, reason = "no type of a target has all uses")]
-        #[allow(missing_docs, reason = "the methods are those of the atomics in `core`")]
         impl $name {
+            /// Adds `more`, wrapping, and returns the previous value.
             #[inline]
             pub fn fetch_add(&self, more: $value, _: Ordering) -> $value {
                 self.change(|value| value.wrapping_add(more))
             }
 
+            /// Subtracts `less`, wrapping, and returns the previous value.
             #[inline]
             pub fn fetch_sub(&self, less: $value, _: Ordering) -> $value {
                 self.change(|value| value.wrapping_sub(less))
             }
 
+            /// Sets `bits`, and returns the previous value.
             #[inline]
             pub fn fetch_or(&self, bits: $value, _: Ordering) -> $value {
                 self.change(|value| value | bits)
-            }
-
-            /// # Errors
-            /// The value, if `update` returns `None` for it.
-            #[inline]
-            pub fn fetch_update(
-                &self,
-                _: Ordering,
-                _: Ordering,
-                update: impl FnOnce($value) -> Option<$value>,
-            ) -> Result<$value, $value> {
-                let before = self.load(Ordering::Relaxed);
-                let new = update(before).ok_or(before)?;
-                Ok(self.change(|_| new))
             }
         }
     };

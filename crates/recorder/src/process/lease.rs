@@ -139,12 +139,15 @@ impl Recording {
             return self.streams.get(index as usize);
         }
         let most = self.streams.len() as u32;
-        let more = |made| (made < most).then_some(made + 1);
-        let Ok(made) = self.made.fetch_update(Relaxed, Relaxed, more) else {
-            self.stop(Stop::Threads);
-            return None;
-        };
-        self.streams.get(made as usize)
+        let mut made = self.made.load(Relaxed);
+        while made < most {
+            match self.made.compare_exchange_weak(made, made + 1, Relaxed, Relaxed) {
+                Ok(_) => return self.streams.get(made as usize),
+                Err(now) => made = now,
+            }
+        }
+        self.stop(Stop::Threads);
+        None
     }
 
     fn give_back(&self, stream: &Stream) {

@@ -144,8 +144,8 @@ macro_rules! arena_methods {
             /// Returns the memory that the arena holds and the part of it in use. Walks all pages;
             /// the result is exact while no other thread uses the arena.
             ///
-            /// The other crates of this workspace call it `stats`. ThreadBinding the published
-            /// crate gives that name to the pair of slot counts.
+            /// The other crates of this workspace call it `stats`. The published crate
+            /// gives that name to the pair of slot counts.
             #[must_use]
             pub fn statistics(&self) -> Stats {
                 Stats::of(self.core.store(), size_of::<T>())

@@ -341,7 +341,7 @@ impl PageGroupPtr {
         unsafe { &(*self.as_ptr()).witness }.end();
         let pages = self.pages();
         for page in 0..pages {
-            self.foreign(geometry, page).end();
+            self.foreign(geometry, page).end_closable();
             // SAFETY: no slot of the page has a handle, and `make_counts` had the same arguments.
             unsafe { self.counts(geometry, page).release(account, geometry) };
         }

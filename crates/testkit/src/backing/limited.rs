@@ -42,8 +42,14 @@ impl<A> Limited<A> {
         bytes: usize,
         call: impl FnOnce() -> Result<NonNull<[u8]>, AllocError>,
     ) -> Result<NonNull<[u8]>, AllocError> {
-        let room = |held: usize| held.checked_add(bytes).filter(|&sum| sum <= self.limit);
-        self.held.fetch_update(Relaxed, Relaxed, room).map_err(|_| AllocError)?;
+        let mut held = self.held();
+        loop {
+            let sum = held.checked_add(bytes).filter(|&sum| sum <= self.limit).ok_or(AllocError)?;
+            match self.held.compare_exchange_weak(held, sum, Relaxed, Relaxed) {
+                Ok(_) => break,
+                Err(now) => held = now,
+            }
+        }
         let given = call();
         if given.is_err() {
             self.held.fetch_sub(bytes, Relaxed);

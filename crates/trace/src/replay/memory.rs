@@ -12,7 +12,7 @@ use std::{fs, io};
 use crate::units::bytes;
 use ephemera_measure::os;
 
-use super::{Field, ReplayProgram};
+use super::{Field, ReplayProgram, SUBCOMMAND};
 
 /// The arguments that the command passes to its child processes, and those of tests.
 #[derive(Debug, Default, clap::Args)]
@@ -93,7 +93,7 @@ impl MemoryMeter<'_> {
     /// Runs a child process until it ends or exceeds the limit.
     fn run(&self, key: &str, sparse: bool) -> io::Result<ChildEnd> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.arg(self.trace).args(["--memory-of", key]).args(sparse.then_some("--sparse"));
+        command.arg(SUBCOMMAND).arg(self.trace).args(["--memory-of", key]).args(sparse.then_some("--sparse"));
         command.env("RUST_BACKTRACE", "0");
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         let mut too_much = false;

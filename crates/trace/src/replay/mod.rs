@@ -21,7 +21,7 @@ mod timed;
 
 use core::alloc::GlobalAlloc;
 
-pub use self::command::{ReplayOptions, run};
+pub use self::command::{ReplayOptions, SUBCOMMAND, run};
 pub use self::digest::Digest;
 pub use self::lane::{Lane, LaneOps};
 pub use self::op::{Action, Leftover, ProgramOp};

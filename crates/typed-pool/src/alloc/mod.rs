@@ -37,8 +37,20 @@ crate::pooled_allocator! {
     /// ```
     ///
     /// All its memory comes from the operating system, and none from another heap. It serves
-    /// threads before `main`, in destructors of thread-locals, and after them. In a forked child,
-    /// the blocks of all threads of the parent can be used and freed.
+    /// threads before `main`, in destructors of thread-locals and after them, in exit handlers and
+    /// after them. In a forked child, the blocks of all threads of the parent can be used and
+    /// freed.
+    ///
+    /// A library that is loaded at run time and has this line too has a heap of its own. Its blocks
+    /// may move to any thread, but the library frees them. If the library is unloaded, the pages of
+    /// its heap stay, up to 512 KiB if all its blocks were freed.
+    ///
+    /// Some C libraries have no `__cxa_thread_atexit_impl`, such as musl and Apple's. There the
+    /// standard library keeps its own list of destructors, and some systems also have no native
+    /// thread-locals. The standard library must then take the memory of both from
+    /// [`System`](std::alloc::System), as that of Rust 1.95 does. That of Rust 1.85 takes it from
+    /// the global allocator. It ends the process if the first allocation of a thread is for that
+    /// list.
     ///
     /// Its use of freed memory:
     ///

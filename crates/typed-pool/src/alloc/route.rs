@@ -13,7 +13,7 @@ use crate::class;
 use crate::geometry::LINK;
 use crate::heap::{self, PoolEnv};
 use crate::stats::Stats;
-use crate::threads::{self, Family, FamilyCell};
+use crate::threads::{self, Family, FamilyCell, Heaps};
 use crate::unit::{Reach, Unit};
 
 type CellKey = &'static LocalKey<FamilyCell>;
@@ -34,9 +34,9 @@ fn block_of(slot: NonNull<u8>, layout: Layout) -> NonNull<[u8]> {
 pub unsafe fn allocate(cell: CellKey, family: &'static Family, layout: Layout) -> Block {
     let slot = match class::of(layout) {
         // SAFETY: `cell` and `family` belong to one allocator, and the class is the layout's.
-        Some(class) => unsafe { allocate_in(cell, family, layout, class) }?,
+        Some(class) => unsafe { allocate_in(FamilyCell::get(cell), family, layout, class) }?,
         // SAFETY: `cell` and `family` belong to one allocator.
-        None => unsafe { medium::allocate(cell, family, layout, false) }?,
+        None => unsafe { medium::allocate(FamilyCell::get(cell), family, layout) }?,
     };
     Ok(block_of(slot, layout))
 }
@@ -52,10 +52,11 @@ pub unsafe fn allocate(cell: CellKey, family: &'static Family, layout: Layout) -
 pub unsafe fn allocate_zeroed(cell: CellKey, family: &'static Family, layout: Layout) -> Block {
     let Some(class) = class::of(layout) else {
         // SAFETY: `cell` and `family` belong to one allocator.
-        return Ok(block_of(unsafe { medium::allocate(cell, family, layout, true) }?, layout));
+        let block = unsafe { medium::allocate_zeroed(FamilyCell::get(cell), family, layout) }?;
+        return Ok(block_of(block, layout));
     };
     // SAFETY: `cell` and `family` belong to one allocator, and the class is the layout's.
-    let slot = unsafe { allocate_in(cell, family, layout, class) }?;
+    let slot = unsafe { allocate_in(FamilyCell::get(cell), family, layout, class) }?;
     // SAFETY: the block is fresh and has this number of bytes.
     unsafe { slot.write_bytes(0, layout.size()) };
     Ok(block_of(slot, layout))
@@ -64,16 +65,16 @@ pub unsafe fn allocate_zeroed(cell: CellKey, family: &'static Family, layout: La
 /// Allocates a slot of a class.
 ///
 /// # Safety
-/// As [`allocate`]; the class is the layout's.
+/// The heaps are those that this thread's cell of the family names, and the class is the layout's.
 #[inline]
 pub(super) unsafe fn allocate_in(
-    cell: CellKey,
+    heaps: Heaps<'static>,
     family: &'static Family,
     layout: Layout,
     class: usize,
 ) -> Result<NonNull<u8>, AllocError> {
     // SAFETY: an allocator's family has a heap for each class.
-    let owner = unsafe { FamilyCell::get(cell).owner(class) };
+    let owner = unsafe { heaps.owner(class) };
     match owner.heap().take(layout.size()) {
         Some(slot) => Ok(slot),
         // SAFETY: an allocator's family has a heap for each class.
@@ -89,7 +90,7 @@ pub(super) unsafe fn allocate_in(
 pub unsafe fn deallocate(cell: CellKey, family: &'static Family, block: NonNull<u8>, layout: Layout) {
     let Some(class) = class::of(layout) else {
         // SAFETY: the caller passes a live block of this layout, which has no small class.
-        return unsafe { medium::deallocate(cell, family, block, layout) };
+        return unsafe { medium::deallocate(FamilyCell::get(cell), family, block, layout) };
     };
     // SAFETY: an allocator's family has a heap for each class.
     let owner = unsafe { FamilyCell::get(cell).owner(class) };
@@ -114,7 +115,7 @@ pub unsafe fn grow(
     new: Layout,
     zeroed: bool,
 ) -> Block {
-    let slot = match (class::of(old), class::of(new)) {
+    let slot = match (class::any(old), class::any(new)) {
         (Some(class), Some(same)) if class == same => {
             // SAFETY: the block is live and of this class, whose slots hold all layouts of the
             // class.
@@ -126,8 +127,8 @@ pub unsafe fn grow(
             slot
         }
         (None, None) if old.size() != 0 => {
-            // SAFETY: the caller passes a live block; neither layout has a small class.
-            let grown = unsafe { medium::grow(cell, family, block, (old, new), zeroed) }?;
+            // SAFETY: the caller passes a live block, which has no class and so came from pages.
+            let grown = unsafe { threads::grow_large(family, block, (old, new), zeroed) }?;
             return Ok(block_of(grown, new));
         }
         // SAFETY: the caller passes a live block; the old size is the smaller one.
@@ -158,14 +159,14 @@ pub unsafe fn shrink(
     old: Layout,
     new: Layout,
 ) -> Block {
-    let slot = match (class::of(old), class::of(new)) {
+    let slot = match (class::any(old), class::any(new)) {
         (Some(class), Some(same)) if class == same => {
             // SAFETY: the caller passes a live block, which is of this class.
             unsafe { shrink_in_place(block, class, (old, new)) }
         }
         (None, None) if new.size() != 0 => {
-            // SAFETY: the caller passes a live block; neither layout has a small class.
-            unsafe { medium::shrink(cell, family, block, (old, new)) }?
+            // SAFETY: the caller passes a live block, which has no class and so came from pages.
+            unsafe { threads::shrink_large(family, block, (old, new)) }?
         }
         // SAFETY: the caller passes a live block; the new size is the smaller one.
         _ => match unsafe { relocate(cell, family, block, (old, new), new.size()) } {
@@ -191,7 +192,7 @@ pub unsafe fn shrink(
 /// As [`shrink`].
 #[cold]
 #[inline(never)]
-pub(super) unsafe fn shrink_at_the_limit(
+unsafe fn shrink_at_the_limit(
     cell: CellKey,
     family: &'static Family,
     block: NonNull<u8>,
@@ -214,11 +215,7 @@ pub(super) unsafe fn shrink_at_the_limit(
 /// # Safety
 /// `block` is a live block of layout `old`, in a slot of this class; `new` is not larger.
 #[inline]
-pub(super) unsafe fn shrink_in_place(
-    block: NonNull<u8>,
-    class: usize,
-    (old, new): (Layout, Layout),
-) -> NonNull<u8> {
+unsafe fn shrink_in_place(block: NonNull<u8>, class: usize, (old, new): (Layout, Layout)) -> NonNull<u8> {
     let kept = new.size().max(LINK);
     if old.size() > kept {
         // SAFETY: `kept` is less than the block's size.
@@ -236,7 +233,7 @@ pub(super) unsafe fn shrink_in_place(
 /// # Safety
 /// `block` is a live block of the first layout; neither layout has less than `keep` bytes.
 #[inline(never)]
-pub(super) unsafe fn relocate(
+unsafe fn relocate(
     cell: CellKey,
     family: &'static Family,
     block: NonNull<u8>,
@@ -274,7 +271,7 @@ unsafe fn move_to(
 /// # Safety
 /// `block` is a live block of this class.
 #[inline]
-pub(super) unsafe fn whole_slot(block: NonNull<u8>, class: usize) -> NonNull<u8> {
+unsafe fn whole_slot(block: NonNull<u8>, class: usize) -> NonNull<u8> {
     // SAFETY: units are aligned to their mask, start with a `Unit`, and were exposed when they were
     // created; a unit with a live slot is not freed (H4).
     let unit = unsafe { header_of::<Unit>(block, class::unit_size(class)) };

@@ -13,7 +13,8 @@ use super::{PoolEnv, UnitHeap, slow};
 /// The least number of new fronts between two looks.
 const LOOK_EVERY: usize = 64;
 
-/// What a heap notes about its empty units. Only its owner uses this.
+/// Counts of a heap's empty units, and of those that it learned to keep. Only the heap's owner uses
+/// them.
 #[derive(Debug)]
 pub(super) struct IdleUnits {
     /// New fronts since the last look.

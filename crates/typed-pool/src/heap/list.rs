@@ -141,14 +141,14 @@ impl UnitHeap {
     /// Takes the unit that has waited longest, among those that may become the front now.
     #[inline]
     pub(super) fn pop_queue(&self) -> Option<UnitPtr> {
-        // SAFETY: the queue.
+        // SAFETY: H6: the unit is in the queue.
         let first = unsafe { listed(self.queue.get()) }?;
         if first.state() != UnitState::Partial {
             return self.pop_adopted();
         }
         let after = first.after().get();
         self.queue.set(after);
-        // SAFETY: the queue.
+        // SAFETY: H6: the unit is in the queue.
         match unsafe { listed(after) } {
             Some(after) => after.before().set(ptr::null_mut()),
             None => self.queue_end.set(ptr::null_mut()),

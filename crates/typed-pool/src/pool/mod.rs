@@ -311,8 +311,11 @@ impl<T, A: Allocator> TypedPool<T, A> {
         unsafe { TypedBox::new(self, slot) }
     }
 
-    /// Returns the number of live values, including raw slots. Walks the units, because an
-    /// allocation or a free counts nothing that all units share.
+    /// Returns the number of live values, including raw slots.
+    ///
+    /// This takes time for each unit that the pool holds: an allocation counts nothing, and a free
+    /// counts only in its own unit. [`is_empty`](TypedPool::is_empty) and
+    /// [`capacity`](TypedPool::capacity) take constant time.
     #[must_use]
     pub fn len(&self) -> usize {
         self.stats().slots_live + self.loose.get()

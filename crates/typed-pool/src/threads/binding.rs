@@ -117,15 +117,31 @@ fn with_heaps(
         }
         return Ok(slot);
     }
-    let held = local::hold::<PoolRecord>().ok_or(AllocError)?;
-    // SAFETY: the thread holds the record; records and families are never freed.
-    let heaps = unsafe { Heaps::find_or_make(held.record(), family) };
-    if let (Held::Bound(_), Some(heaps)) = (&held, heaps) {
-        remember(heaps);
+    let slot = holding(|held| {
+        // SAFETY: the thread holds the record; records and families are never freed.
+        let heaps = unsafe { Heaps::find_or_make(held.record(), family) }.ok_or(AllocError)?;
+        if matches!(held, Held::Bound(_)) {
+            remember(heaps);
+        }
+        slow(heaps)
+    });
+    slot.unwrap_or(Err(AllocError))
+}
+
+/// Calls `work` with a record that this thread holds until `work` returns, or longer. Returns
+/// `None` if there is no memory for a record.
+fn holding<R>(work: impl FnOnce(&Held<PoolRecord>) -> R) -> Option<R> {
+    local::hold::<PoolRecord>().map(|held| during(held, work))
+}
+
+/// Calls `work`, then ends a momentary lease. Other threads may have pushed to the record in the
+/// meantime, so the end of the lease looks at the inboxes, also if `work` failed.
+fn during<R>(held: Held<PoolRecord>, work: impl FnOnce(&Held<PoolRecord>) -> R) -> R {
+    let result = work(&held);
+    if !cfg!(ephemera_weaken = "momentary_lease_ends_without_a_look") {
+        held.release();
     }
-    let slot = heaps.ok_or(AllocError).and_then(slow);
-    held.release();
-    slot
+    result
 }
 
 /// Returns the books of large blocks, with the tally of the thread's table.
@@ -139,14 +155,14 @@ fn bind(family: &'static Family) {
     if ptr::eq(this_record(), PoolRecord::statics().gone) {
         return;
     }
-    let Some(held) = local::hold::<PoolRecord>() else { return };
-    if matches!(held, Held::Bound(_)) {
-        // SAFETY: the thread holds the record; records and families are never freed.
-        if let Some(heaps) = unsafe { Heaps::find_or_make(held.record(), family) } {
-            remember(heaps);
+    holding(|held| {
+        if matches!(held, Held::Bound(_)) {
+            // SAFETY: the thread holds the record; records and families are never freed.
+            if let Some(heaps) = unsafe { Heaps::find_or_make(held.record(), family) } {
+                remember(heaps);
+            }
         }
-    }
-    held.release();
+    });
 }
 
 /// Allocates a block of a layout without units. If that fails, it frees empty units and tries
@@ -313,7 +329,11 @@ impl Family {
 
 #[cfg(test)]
 mod tests {
-    use super::{Heaps, REGISTRY, Record, ends};
+    use core::alloc::Layout;
+
+    use ephemera_prim::pages;
+
+    use super::{Heaps, Held, REGISTRY, Record, during, ends};
     use crate::{Pooled, PooledBox};
 
     #[test]
@@ -331,5 +351,37 @@ mod tests {
         assert_ne!(held(), 0, "the holder of the record drains it");
         ends::release(lease);
         assert_eq!(held(), 0);
+    }
+
+    #[test]
+    #[expect(unreachable_pub, reason = "the methods of an allocator that the macro declares are public")]
+    fn a_push_during_a_lease_whose_table_cannot_be_made_is_drained_at_its_end() {
+        let _turn = ephemera_testkit::suite::turn();
+        struct Value(u64);
+        crate::pooled!(Value);
+        crate::pooled_allocator! {
+            /// It has no table on the record.
+            struct Other;
+        }
+        let bytes_held = || PooledBox::<Value>::stats().bytes_held;
+        let value = std::thread::spawn(|| PooledBox::new(Value(7))).join().expect("no panic");
+        let record = REGISTRY.records().find(|record| Heaps::find(record, Value::__family()).is_some());
+        let lease = record.and_then(Record::try_lease).expect("its thread ended");
+        assert_eq!(value.0, 7);
+        // Without pages of the system, as under Miri, nothing refuses the table.
+        let refuses = pages::usage().mapped != 0;
+        let (heaps, before) = during(Held::Leased(lease), |held| {
+            pages::refuse_call(usize::MAX);
+            // A table fits the permanent memory that is left.
+            while refuses && pages::permanent(Layout::new::<[u64; 8]>()).is_ok() {}
+            // SAFETY: this thread holds the record; records and families are never freed.
+            let heaps = unsafe { Heaps::find_or_make(held.record(), Other::__family()) };
+            pages::refuse_call(0);
+            drop(value);
+            (heaps, bytes_held())
+        });
+        assert_eq!(heaps.is_none(), refuses, "the system refuses the table");
+        assert_ne!(before, 0, "the holder of the record drains it");
+        assert_eq!(bytes_held(), 0);
     }
 }

@@ -49,4 +49,4 @@ pub(crate) use owner::give_erased;
 #[cfg(not(ephemera_loom))]
 pub(crate) use scopes::{ScopeHeaps, ScopeRef, UNLIMITED};
 #[cfg(not(ephemera_loom))]
-pub(crate) use table::spec_of;
+pub(crate) use table::{Heaps, spec_of};

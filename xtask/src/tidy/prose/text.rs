@@ -27,20 +27,27 @@ impl Paragraph {
     }
 }
 
+/// Returns the mark that begins a comment in a file that is not Rust.
+fn mark(path: &str) -> Option<&'static str> {
+    let is = |ends: &[&str]| ends.iter().any(|end| path.ends_with(end));
+    if is(&[".toml", ".yml", ".yaml", ".sh"]) || path.starts_with(".ci/") {
+        return Some("#");
+    }
+    is(&[".c", ".h", ".cpp"]).then_some("//")
+}
+
 /// Returns the comment of each line without its marker, or `None` for a line without a comment.
 pub(super) fn comments(file: &SourceFile) -> impl Iterator<Item = Option<&str>> {
-    let script =
-        [".toml", ".yml", ".sh"].iter().any(|end| file.path.ends_with(end)) || file.path.starts_with(".ci/");
+    let mark = mark(&file.path);
     file.text.lines().enumerate().map(move |(index, line)| {
         if let Some(line) = file.lines.get(index) {
             let comment = line.comment.trim_start_matches(['/', '!', '*']);
             return (!line.comment.is_empty()).then(|| comment.trim());
         }
-        if !script {
-            return None;
-        }
-        let at = if line.trim_start().starts_with('#') { line.find('#') } else { line.find(" # ") };
-        at.map(|at| line[at..].trim_start_matches([' ', '#', '!']).trim())
+        let mark = mark?;
+        let whole = line.trim_start().starts_with(mark);
+        let at = if whole { line.find(mark) } else { line.find(&format!(" {mark} ")) };
+        at.map(|at| line[at..].trim_start_matches([' ', '#', '/', '!']).trim())
     })
 }
 
@@ -119,6 +126,8 @@ mod tests {
         let found: Vec<_> = comments(&file).collect();
         assert_eq!(found, [Some("One."), Some("Two."), Some("Three."), None]);
         let file = SourceFile::new("a.toml", "# One.\na = \"#\" # Two.\nb = 1\n");
+        assert_eq!(comments(&file).collect::<Vec<_>>(), [Some("One."), Some("Two."), None]);
+        let file = SourceFile::new("a.cpp", "// One.\nf(\"http://\"); // Two.\ng();\n");
         assert_eq!(comments(&file).collect::<Vec<_>>(), [Some("One."), Some("Two."), None]);
     }
 

@@ -10,7 +10,8 @@ use bench_harness::runner::RunPlan;
 use bench_harness::workloads::blocks::json::Document;
 use bench_harness::workloads::nodes::Corpus;
 use bench_harness::workloads::{Scale, WorkloadSpec, catalogue};
-use clap::Parser;
+use clap::{Parser, Subcommand};
+use ephemera_trace::replay::{ReplayOptions, SUBCOMMAND};
 use regex::Regex;
 
 /// The time of a quick run, with a margin for its head and its report.
@@ -23,15 +24,19 @@ const FULL: Duration = Duration::from_secs(10 * 60 + 30);
 #[derive(Debug, Parser)]
 #[command(
     version,
+    args_conflicts_with_subcommands = true,
     after_help = "Examples:
   bench-runner --quick
   bench-runner --filter '^S1/' --peers mimalloc,bumpalo
   bench-runner --full --out target/bench-full --seed 7
   bench-runner --baseline yesterday/summary.json
   bench-runner --icount --filter '^S1/'
-  bench-runner --smoke"
+  bench-runner --smoke
+  bench-runner replay TRACE --peers mimalloc,one-ring"
 )]
 pub(crate) struct RunnerArguments {
+    #[command(subcommand)]
+    pub(crate) task: Option<RunnerTask>,
     /// Run three processes of at most 15 rounds in two minutes (the default)
     #[arg(long, conflicts_with = "full")]
     pub(crate) quick: bool,
@@ -69,6 +74,15 @@ pub(crate) struct RunnerArguments {
     /// Run a measuring process: the runner passes this to its own processes
     #[arg(long, hide = true)]
     pub(crate) child: Option<String>,
+}
+
+/// A task other than a comparison. It is part of this program, since another program of the same
+/// contenders would take as long to build again.
+#[derive(Debug, Subcommand)]
+pub(crate) enum RunnerTask {
+    /// Replay the trace of a program over every general allocator
+    #[command(name = SUBCOMMAND)]
+    Replay(ReplayOptions),
 }
 
 impl RunnerArguments {
@@ -126,6 +140,7 @@ impl RunnerArguments {
             latencies: Duration::from_millis(if self.full { 4000 } else { 300 }),
             memory: true,
             isolated: self.full,
+            first_at_once: !self.full,
             seed: self.seed,
             document: if self.smoke { None } else { Document::find() },
             document_length: if self.smoke { 200_000 } else { 5_000_000 },

@@ -1,5 +1,5 @@
-//! `bench-runner`: runs the comparison and writes its report. The program is also its own measuring
-//! process.
+//! `bench-runner`: runs the comparison and writes its report, or replays a trace. The program is
+//! also its own measuring process.
 
 mod cli;
 mod icount;
@@ -12,7 +12,6 @@ use std::time::Instant;
 
 use bench_harness::calibrate::Calibration;
 use bench_harness::card::{ContenderClass, Info};
-use bench_harness::contenders;
 use bench_harness::host::Host;
 use bench_harness::report::baseline::{Baseline, Comparison};
 use bench_harness::report::{self, BenchReport};
@@ -20,10 +19,11 @@ use bench_harness::runner::{self, ContenderState, Progress, RunPlan, WorkloadOut
 use bench_harness::workloads::Workload;
 use bench_harness::workloads::blocks::json::Document;
 use bench_harness::workloads::nodes::{Sources, ticks_per_ns};
+use bench_harness::{contenders, replay};
 use clap::Parser;
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 
-use crate::cli::RunnerArguments;
+use crate::cli::{RunnerArguments, RunnerTask};
 
 fn main() -> ExitCode {
     match RunnerArguments::parse().run() {
@@ -55,6 +55,10 @@ impl RunnerArguments {
             eprintln!(
                 "warning: built without optimisation; the figures mean nothing (use `--profile bench`)"
             );
+        }
+        if let Some(RunnerTask::Replay(options)) = &self.task {
+            ephemera_trace::replay::run(options, &contenders::keys(), replay::field)?;
+            return Ok(true);
         }
         fs::create_dir_all(&self.out)?;
         if self.icount {
@@ -145,11 +149,18 @@ impl RunnerArguments {
         }
         let start = Instant::now();
         let bar = run_bar();
-        let outcomes = runner::run(&plan, |progress| show(&bar, &progress))?;
+        let outcomes = runner::run(
+            &plan,
+            |progress| show(&bar, &progress),
+            |outcome| {
+                let table = report::terminal_table(report.add(outcome, &plan.entries));
+                bar.suspend(|| print!("{table}"));
+            },
+        )?;
         bar.finish_and_clear();
         let measured = start.elapsed();
-        report = BenchReport::new(&outcomes, &plan.entries, report);
-        print!("{}", report::terminal(&report));
+        report.judge(&outcomes);
+        print!("{}", report::terminal_end(&report));
         let comparison = baseline.map(|baseline| baseline.compare(&report));
         if let Some(comparison) = &comparison {
             print!("{}", comparison.terminal());

@@ -38,7 +38,8 @@ fn refused() -> bool {
     match REFUSE.load(Ordering::Relaxed) {
         NEVER => false,
         usize::MAX => true,
-        _ => REFUSE.fetch_sub(1, Ordering::Relaxed) == 1,
+        // If another thread has just made a call, that one has this number.
+        number => REFUSE.compare_exchange(number, number - 1, Ordering::Relaxed, Ordering::Relaxed) == Ok(1),
     }
 }
 
@@ -84,21 +85,17 @@ pub(super) unsafe fn purge(block: NonNull<u8>, len: usize) -> bool {
     !refused() && unsafe { system::purge(block, len) }
 }
 
-/// Changes the length of a mapping. The mapping may move if `may_move` allows it. Bytes beyond the
-/// old length are zero. If the operating system refuses, nothing has changed.
+/// Changes the length of a mapping from the first of `lens` to the second. The mapping may move if
+/// `may_move` allows it. Bytes beyond the old length are zero. If the operating system refuses,
+/// nothing has changed.
 ///
 /// # Safety
-/// The bytes are a whole mapping by [`map`] or [`remap`] that belongs to the caller. `new` is a
-/// multiple of [`GRAIN`] and not zero.
-pub(super) unsafe fn remap(
-    block: NonNull<u8>,
-    old: usize,
-    new: usize,
-    may_move: bool,
-) -> Option<NonNull<u8>> {
+/// The bytes are a whole mapping by [`map`] or [`remap`] that belongs to the caller. The new length
+/// is a multiple of [`GRAIN`] and not zero.
+pub(super) unsafe fn remap(block: NonNull<u8>, lens: (usize, usize), may_move: bool) -> Option<NonNull<u8>> {
     if refused() {
         return None;
     }
     // SAFETY: the caller owns the mapping.
-    unsafe { system::remap(block, old, new, may_move) }
+    unsafe { system::remap(block, lens, may_move) }
 }

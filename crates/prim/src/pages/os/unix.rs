@@ -96,8 +96,7 @@ pub(super) unsafe fn purge(block: NonNull<u8>, len: usize) -> bool {
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) unsafe fn remap(
     block: NonNull<u8>,
-    old: usize,
-    new: usize,
+    (old, new): (usize, usize),
     may_move: bool,
 ) -> Option<NonNull<u8>> {
     let flags = if may_move { libc::MREMAP_MAYMOVE } else { 0 };
@@ -110,8 +109,7 @@ pub(super) unsafe fn remap(
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(super) unsafe fn remap(
     block: NonNull<u8>,
-    old: usize,
-    new: usize,
+    (old, new): (usize, usize),
     _may_move: bool,
 ) -> Option<NonNull<u8>> {
     if new > old {

@@ -13,6 +13,8 @@ const PAGE_READWRITE: u32 = 4;
 /// The number of attempts to map at an aligned address that another thread may take.
 const TRIES: usize = 8;
 
+// SAFETY: these are the functions of the Windows API by these names, with its types: `SIZE_T` is
+// `usize`, `DWORD` is `u32` and `BOOL` is `i32`.
 #[link(name = "kernel32")]
 unsafe extern "system" {
     fn VirtualAlloc(at: *mut c_void, len: usize, kind: u32, protection: u32) -> *mut c_void;
@@ -57,12 +59,7 @@ pub(super) unsafe fn purge(block: NonNull<u8>, len: usize) -> bool {
     unsafe { !VirtualAlloc(block.as_ptr().cast(), len, MEM_RESET, PAGE_READWRITE).is_null() }
 }
 
-pub(super) unsafe fn remap(
-    _block: NonNull<u8>,
-    _old: usize,
-    _new: usize,
-    _may_move: bool,
-) -> Option<NonNull<u8>> {
+pub(super) unsafe fn remap(_: NonNull<u8>, _: (usize, usize), _may_move: bool) -> Option<NonNull<u8>> {
     None
 }
 

@@ -1,0 +1,72 @@
+//! A few small blocks for the C library, for when the operating system refuses pages.
+//!
+//! A thread's first allocation registers an exit guard. The C library allocates for that through
+//! this library, and ends the process if it gets no memory. Such a request gets a block from here.
+//! The C library frees it when the thread ends.
+
+use core::alloc::Layout;
+use core::cell::UnsafeCell;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// The size of a block. The C library asks for less.
+pub(crate) const SIZE: usize = 64;
+
+/// The layout of a block, with an alignment that no other block has.
+pub(crate) const LAYOUT: Layout = Layout::new::<[u8; SIZE]>();
+
+/// The number of blocks, and of bits in [`USED`]. Each serves one thread that started while the
+/// system had no memory.
+const BLOCKS: usize = 64 * 8;
+
+#[repr(align(64))]
+struct Blocks(UnsafeCell<[[u8; SIZE]; BLOCKS]>);
+
+// SAFETY: a block belongs to the thread that set its bit.
+unsafe impl Sync for Blocks {}
+
+static RESERVE: Blocks = Blocks(UnsafeCell::new([[0; SIZE]; BLOCKS]));
+/// A bit for each block that is in use.
+static USED: [AtomicU64; BLOCKS / 64] = [const { AtomicU64::new(0) }; BLOCKS / 64];
+
+/// Takes a block, whose bytes are zero.
+#[cold]
+pub(crate) fn take() -> Option<NonNull<u8>> {
+    let index = USED.iter().enumerate().find_map(|(number, word)| {
+        // ORDERING: Acquire. Pairs with the Release in `give`.
+        let taken = word.fetch_update(Ordering::Acquire, Ordering::Relaxed, |used| {
+            (used != u64::MAX).then_some(used | (used + 1))
+        });
+        taken.ok().map(|used| number * 64 + used.trailing_ones() as usize)
+    })?;
+    let start = RESERVE.0.get().cast::<u8>();
+    // SAFETY: the block with this number is in the reserve.
+    let block = unsafe { start.add(index * SIZE) };
+    // SAFETY: the address of a static is not null.
+    let block = unsafe { NonNull::new_unchecked(block) };
+    // SAFETY: this thread has just set the block's bit.
+    unsafe { block.write_bytes(0, SIZE) };
+    Some(block)
+}
+
+/// Returns the number of the block at this address.
+fn number_of(block: NonNull<u8>) -> Option<usize> {
+    let offset = block.addr().get().wrapping_sub(RESERVE.0.get().addr());
+    (offset < SIZE * BLOCKS && offset % SIZE == 0).then_some(offset / SIZE)
+}
+
+/// Returns whether a block of the reserve starts at this address.
+#[cold]
+pub(crate) fn has(block: NonNull<u8>) -> bool {
+    number_of(block).is_some()
+}
+
+/// Frees a block of the reserve, which nothing uses any more.
+#[cold]
+pub(crate) fn give(block: NonNull<u8>) {
+    if let Some(number) = number_of(block) {
+        // ORDERING: Release. Pairs with the Acquire in `take`. Publishes: the end of use of the
+        // block.
+        USED[number / 64].fetch_and(!(1 << (number % 64)), Ordering::Release);
+    }
+}

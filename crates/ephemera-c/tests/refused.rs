@@ -1,0 +1,175 @@
+//! The operating system refuses each of its calls in turn to a program of C, from the very first
+//! call of the process on.
+//!
+//! The program is this one, which links the library: its functions are `malloc` and `free` of the
+//! whole process. A function before `main` runs the program instead of the tests, if the variable
+//! `EPHEMERA_REFUSE` names a call.
+#![cfg(all(target_os = "linux", target_has_atomic = "64", not(any(miri, ephemera_loom))))]
+
+use core::ffi::{CStr, c_void};
+use core::ptr;
+use std::process::Command;
+
+use ephemera_c::{calloc, free, malloc, malloc_usable_size, memalign, posix_memalign, realloc};
+use ephemera_prim::pages;
+
+/// The exit codes of the program: the call was refused to it, or it made fewer calls.
+const REACHED: i32 = 20;
+const NOT_REACHED: i32 = 21;
+
+const SIZES: [usize; 8] = [24, 700, 2_000, 20_000, 50_000, 400_000, 1_500_000, 9_000_000];
+const BLOCKS: usize = 40;
+
+fn errno() -> i32 {
+    std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
+}
+
+fn size(number: usize, step: usize) -> usize {
+    SIZES[(number + step * 3) % 8] + number
+}
+
+/// Allocates by one of the functions.
+fn ask(number: usize, size: usize) -> *mut c_void {
+    let large = 1 << (16 + number % 7);
+    let block = match number / 8 {
+        0 | 1 => malloc(size),
+        2 => calloc(size, 1),
+        3 => memalign(large, size),
+        _ => {
+            let mut place = ptr::null_mut();
+            // SAFETY: the place is a word of this function.
+            let error = unsafe { posix_memalign(&raw mut place, large, size) };
+            assert_eq!(error, if place.is_null() { libc::ENOMEM } else { 0 });
+            return place;
+        }
+    };
+    assert!(!block.is_null() || errno() == libc::ENOMEM);
+    assert!(number / 8 != 3 || block.addr() % large == 0);
+    block
+}
+
+/// Returns the byte at an offset.
+///
+/// # Safety
+/// The block is live and has this byte, which was written.
+unsafe fn byte(block: *mut c_void, at: usize) -> u8 {
+    // SAFETY: the caller passes a block with this byte.
+    let byte = unsafe { block.cast::<u8>().add(at) };
+    // SAFETY: the caller says that the byte was written.
+    unsafe { byte.read() }
+}
+
+/// Allocates blocks, resizes each twice, checks and frees them. Returns the number of refused
+/// requests.
+fn run() -> usize {
+    let mut blocks = [ptr::null_mut(); BLOCKS];
+    let mut refused = 0;
+    for (number, block) in blocks.iter_mut().enumerate() {
+        *block = ask(number, size(number, 0));
+        if block.is_null() {
+            refused += 1;
+            continue;
+        }
+        // SAFETY: the block has more bytes; those of `calloc` are zero.
+        assert!(number / 8 != 2 || unsafe { byte(*block, size(number, 0) - 1) } == 0);
+        // SAFETY: the block has more bytes.
+        unsafe { block.cast::<u8>().write_bytes(number as u8, 24) };
+    }
+    for step in 1..3 {
+        for (number, block) in blocks.iter_mut().enumerate().filter(|(_, block)| !block.is_null()) {
+            // SAFETY: the block is live.
+            let moved = unsafe { realloc(*block, size(number, step)) };
+            if moved.is_null() {
+                assert_eq!(errno(), libc::ENOMEM);
+                refused += 1;
+            } else {
+                *block = moved;
+                // SAFETY: the block is live.
+                assert!(unsafe { malloc_usable_size(moved) } >= size(number, step));
+            }
+            for at in [0, 23] {
+                // SAFETY: every block has this byte, which was written.
+                assert_eq!(unsafe { byte(*block, at) }, number as u8);
+            }
+        }
+    }
+    // SAFETY: the blocks are live or null, and nothing uses them any more.
+    blocks.into_iter().for_each(|block| unsafe { free(block) });
+    refused
+}
+
+extern "C" fn on_a_thread(_: *mut c_void) -> *mut c_void {
+    ptr::without_provenance_mut(run())
+}
+
+/// Runs [`run`] on this thread and, if the C library has memory for one, on a new thread. Returns
+/// the number of refused requests.
+fn run_everywhere() -> usize {
+    let own = run();
+    let (mut thread, mut refused) = (0, ptr::null_mut());
+    // SAFETY: the function takes no argument.
+    match unsafe { libc::pthread_create(&raw mut thread, ptr::null(), on_a_thread, ptr::null_mut()) } {
+        0 => {
+            // SAFETY: the thread was created above and is joined once.
+            assert_eq!(unsafe { libc::pthread_join(thread, &raw mut refused) }, 0);
+            own + refused.addr()
+        }
+        error => {
+            assert_eq!(error, libc::EAGAIN, "the C library needs memory for a thread");
+            own + 1
+        }
+    }
+}
+
+/// The program.
+extern "C" fn before_main() {
+    // SAFETY: the name is a string of C, and no other thread runs that could change the variable.
+    let wanted = unsafe { libc::getenv(c"EPHEMERA_REFUSE".as_ptr()) };
+    if wanted.is_null() {
+        return;
+    }
+    // SAFETY: the variable is a string of C and stays as it is.
+    let wanted = unsafe { CStr::from_ptr(wanted) }.to_bytes();
+    let number = match wanted {
+        b"all" => usize::MAX,
+        digits => digits.iter().fold(0, |number, digit| number * 10 + usize::from(digit - b'0')),
+    };
+    pages::refuse_call(number);
+    let refused = run_everywhere();
+    let reached = pages::refuse_call(0) == 0 || number == usize::MAX;
+    assert!(refused == 0 || reached);
+    assert!(number != usize::MAX || refused > BLOCKS, "a request succeeded without memory");
+    assert_eq!(run_everywhere(), 0, "a request after the refused call is refused");
+    typed_pool::PooledAllocator.trim_all();
+    pages::purge();
+    // The C library has blocks of its own.
+    let usage = pages::usage();
+    assert!(usage.used <= 4 << 20 && usage.cached == 0, "pages are lost: {usage:?}");
+    // SAFETY: ends the process, in which nothing waits.
+    unsafe { libc::_exit(if reached { REACHED } else { NOT_REACHED }) };
+}
+
+#[used]
+// SAFETY: the section has pointers to functions that the C library calls before `main`.
+#[unsafe(link_section = ".init_array")]
+static INIT: extern "C" fn() = before_main;
+
+/// Runs the program and returns how it ended.
+fn ended(refuse: &str) -> Option<i32> {
+    let mut command = Command::new(std::env::current_exe().expect("the path of this test"));
+    let output = command.env("EPHEMERA_REFUSE", refuse).output().expect("the program starts");
+    let code = output.status.code();
+    assert!(matches!(code, Some(REACHED | NOT_REACHED)), "call {refuse}: {output:?}");
+    code
+}
+
+#[test]
+fn each_refused_call_yields_null_and_nothing_is_lost() {
+    let calls = (1..).take_while(|number: &usize| ended(&number.to_string()) == Some(REACHED)).count();
+    assert!(calls > 30, "the program makes {calls} calls");
+}
+
+#[test]
+fn a_program_of_c_survives_the_refusal_of_all_calls() {
+    assert_eq!(ended("all"), Some(REACHED));
+}

@@ -1,0 +1,41 @@
+//! A program whose threads load a plugin, use it, unload it and end. Its heap is `malloc`.
+//!
+//! `loader PLUGIN`
+
+#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
+#[path = "../../tests/support/plugin.rs"]
+mod plugin;
+
+#[cfg(all(target_os = "linux", target_has_atomic = "64"))]
+fn main() {
+    use std::path::PathBuf;
+    use std::thread;
+
+    let path = PathBuf::from(std::env::args_os().nth(1).expect("the path of the plugin"));
+    let mut unloaded = 0;
+    for round in 0..20 {
+        let thread = thread::spawn({
+            let path = path.clone();
+            move || {
+                let plugin = plugin::Plugin::load(&path);
+                let words = plugin.make(round);
+                let from_malloc = plugin.malloc(5_000);
+                assert!(plugin.is_right(&words, round) && plugin.live() != 0);
+                plugin.free(words);
+                // The thread still has its memory of the plugin's heap when it ends.
+                plugin.unload();
+                from_malloc
+            }
+        });
+        let block = thread.join().expect("no panic");
+        assert!(block.0.iter().all(|byte| *byte == 1));
+        drop(block);
+        // The first call unloads what only the ended thread kept.
+        let _ = plugin::is_loaded(&path);
+        unloaded += usize::from(!plugin::is_loaded(&path));
+    }
+    println!("{unloaded} of 20 rounds unloaded the plugin");
+}
+
+#[cfg(not(all(target_os = "linux", target_has_atomic = "64")))]
+fn main() {}
