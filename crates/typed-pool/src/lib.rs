@@ -10,6 +10,9 @@
 //! | [`PooledBox`] | one type, all threads: a class with an `operator new` in C++ | on any thread, also after their own thread ended |
 //! | [`PooledAllocator`] | any container or a whole program, all threads, zero-sized | on any thread, also after their own thread ended |
 //!
+//! If [`PooledAllocator`] is the global allocator of a program, [`Scope`] is a heap for one
+//! request, and [`measure`] counts the allocations of a closure.
+//!
 //! # Examples
 //!
 //! ```
@@ -108,6 +111,8 @@ mod error;
 mod geometry;
 mod heap;
 mod pool;
+#[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
+mod scope;
 mod slot_group;
 mod stats;
 #[cfg(all(any(feature = "std", ephemera_loom), target_has_atomic = "64"))]
@@ -122,6 +127,8 @@ pub use alloc::PooledAllocator;
 pub use boxed::{AnyPool, BoxPool, OfType, PoolOf, Pooled, PooledBox};
 pub use error::TryAllocError;
 pub use pool::{Builder, TypedBox, TypedPool};
+#[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
+pub use scope::{Counts, InScope, OverLimit, Scope, ScopeBuilder, ScopeError, ScopeHandle, Usage, measure};
 pub use stats::Stats;
 
 pub use ephemera_prim::backing;

@@ -40,7 +40,8 @@ pub struct Stats {
     /// for long. The other fields do not include them.
     pub unread_heaps: usize,
     /// Bytes of the heaps' own state, one set for each thread of the largest number that ran at the
-    /// same time. This memory is never freed and is not part of `bytes_held`.
+    /// same time, and for each scope likewise. This memory is never freed and is not part of
+    /// `bytes_held`.
     pub state_bytes: usize,
     /// Thread records beyond the static ones. They are never freed and are not part of
     /// `bytes_held`.

@@ -23,6 +23,15 @@ use crate::unit_header::{SlotGroups, UnitRemote};
 /// The bit of a unit's owner word that marks an abandoned unit. The heap's owner then frees its
 /// slots as other threads do, because countdowns count the frees that arrive in the foreign words.
 const ABANDONED: usize = 1;
+/// The bit of a unit's owner word that marks a unit of a counting scope. All threads free its slots
+/// as other threads do, and so each free is counted.
+const COUNTED: usize = 2;
+
+/// Returns the owner word of units of a counting scope's heap.
+#[cfg_attr(not(feature = "std"), expect(dead_code, reason = "scopes need thread-locals"))]
+pub(crate) fn counted(heap: *const ()) -> *const () {
+    heap.map_addr(|addr| addr | COUNTED)
+}
 
 /// Where a unit is in its heap: the front, or one of the lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -154,8 +163,8 @@ impl UnitPtr {
         unsafe { &(*self.as_ptr()).remote.owner }
     }
 
-    /// Returns whether the unit belongs to the heap at this address and is not abandoned. Only then
-    /// may the heap's owner write its words.
+    /// Returns whether the unit belongs to the heap at this address and is neither abandoned nor
+    /// counted. Only then may a free on the owner's thread write its words.
     #[inline]
     pub(crate) fn is_owned_by(self, heap: *const ()) -> bool {
         self.owner_word().get().cast_const() == heap
@@ -164,13 +173,19 @@ impl UnitPtr {
     /// Returns the address of the unit's heap.
     #[inline]
     pub(crate) fn owner(self) -> *const () {
-        self.owner_word().get().map_addr(|addr| addr & !ABANDONED)
+        self.owner_word().get().map_addr(|addr| addr & !(ABANDONED | COUNTED))
+    }
+
+    /// Returns whether the unit belongs to a counting scope.
+    #[inline]
+    pub(crate) fn is_counted(self) -> bool {
+        self.owner_word().get().addr() & COUNTED != 0
     }
 
     pub(crate) fn set_abandoned(self, abandoned: bool) {
         let tagged = abandoned && !cfg!(ephemera_weaken = "abandoned_units_are_owned");
         let tag = if tagged { ABANDONED } else { 0 };
-        self.owner_word().set(self.owner().cast_mut().map_addr(|addr| addr | tag));
+        self.owner_word().set(self.owner_word().get().map_addr(|addr| addr & !ABANDONED | tag));
     }
 
     #[inline]

@@ -139,7 +139,7 @@ pub fn set_huge_pages(wanted: bool) {
 /// serves the blocks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Usage {
+pub struct PageUsage {
     /// Bytes of blocks in use, rounded up to spans and mappings.
     pub used: usize,
     /// Bytes of freed blocks whose pages may be resident.
@@ -150,14 +150,14 @@ pub struct Usage {
 
 /// Returns the bytes that the process has from this module.
 #[must_use]
-pub fn usage() -> Usage {
+pub fn usage() -> PageUsage {
     #[cfg(ephemera_pages)]
     {
         let (used, cached, mapped) = budget::now();
-        Usage { used, cached, mapped }
+        PageUsage { used, cached, mapped }
     }
     #[cfg(not(ephemera_pages))]
-    Usage::default()
+    PageUsage::default()
 }
 
 /// Makes the operating system refuse one of the next calls, in tests: 1 stands for the next one, 0

@@ -78,3 +78,9 @@ crate::pooled_allocator! {
     /// ```
     pub struct PooledAllocator;
 }
+
+/// Returns the family of [`PooledAllocator`].
+#[inline]
+pub(crate) fn pooled_family() -> &'static crate::threads::Family {
+    PooledAllocator::__family()
+}

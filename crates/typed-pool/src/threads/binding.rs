@@ -1,9 +1,7 @@
 //! The calling thread's record, and its heaps of each family.
 
 use core::alloc::Layout;
-use core::cell::Cell;
 use core::ptr::{self, NonNull};
-use std::thread::LocalKey;
 
 use allocator_api2::alloc::AllocError;
 use ephemera_prim::account::Limit;
@@ -14,17 +12,15 @@ use ephemera_prim::record::{FIRST, Lease, Record, Registry};
 
 use super::Family;
 use super::books::Books;
-use super::owner;
-use super::table::{Heaps, PoolRecord, ThreadHeap};
-use crate::class::{self, CLASSES};
+use super::cell::{CellState, FamilyCell, NOTHING};
+use super::statistics;
+use super::table::{Heaps, PoolRecord};
+use super::{ends, owner};
+use crate::class;
 use crate::stats::Stats;
 
 pub(super) static REGISTRY: Registry<PoolRecord> =
     Registry::new([const { Record::new(PoolRecord::new()) }; FIRST], PoolRecord::new);
-
-/// The heaps of threads that own nothing. Their number is that of the largest family. They have no
-/// front and are never written.
-static NO_HEAPS: [ThreadHeap; CLASSES] = [const { ThreadHeap::nowhere() }; CLASSES];
 
 impl Tenant for PoolRecord {
     type Near = ();
@@ -38,7 +34,7 @@ impl Tenant for PoolRecord {
     /// Frees empty units, then resets the thread's cells. From here on each free of this thread is
     /// remote.
     fn leave(record: &'static Record<Self>) {
-        owner::leave(record);
+        ends::leave(record);
         if cfg!(ephemera_weaken = "cells_keep_the_record") {
             return;
         }
@@ -48,46 +44,19 @@ impl Tenant for PoolRecord {
     }
 
     fn release(lease: Lease<'static, Self>) {
-        owner::release(lease);
+        ends::release(lease);
     }
 }
 
-/// A family's thread-local: the thread's heaps. The macros of this crate define it.
-///
-/// Not public API: the macros expand to its name.
-///
-/// # Invariant
-/// **T2** It points at the family's table on the record that the thread holds, or at the heaps of
-/// threads that own nothing.
-#[doc(hidden)]
-#[derive(Debug)]
-pub struct FamilyCell(Cell<*const ThreadHeap>);
-
-impl FamilyCell {
-    /// Creates the cell of a thread that owns nothing.
-    #[must_use]
-    pub const fn nowhere() -> Self {
-        Self(Cell::new((&raw const NO_HEAPS).cast()))
-    }
-
-    /// Returns this thread's heaps.
-    #[inline]
-    pub(crate) fn get(key: &'static LocalKey<Self>) -> Heaps<'static> {
-        let first = key.try_with(|cell| cell.0.get()).unwrap_or((&raw const NO_HEAPS).cast());
-        // SAFETY: T1 and T2: neither tables nor the static heaps are ever freed.
-        unsafe { Heaps::new(first) }
-    }
-}
-
-/// Stores the thread's table in the family's cell.
+/// Stores the thread's own table in the family's cell. The thread is in no scope.
 fn remember(heaps: Heaps<'static>) {
     // If the cell is destroyed, each allocation takes the slow path.
-    let _ = (heaps.family().cell)().try_with(|cell| cell.0.set(heaps.as_ptr()));
+    let _ = (heaps.family().cell)().try_with(|cell| cell.set(CellState::own(heaps)));
 }
 
 /// Resets the family's cell to the heaps of threads that own nothing.
 fn forget(family: &Family) {
-    let _ = (family.cell)().try_with(|cell| cell.0.set((&raw const NO_HEAPS).cast()));
+    let _ = (family.cell)().try_with(|cell| cell.set(CellState::NOTHING));
 }
 
 /// Returns the record that this thread holds. It may be NOWHERE or GONE, which no unit names.
@@ -110,8 +79,13 @@ pub(crate) unsafe fn refill(
     heap: usize,
     size: usize,
 ) -> Result<NonNull<u8>, AllocError> {
+    let heaps = FamilyCell::get((family.cell)());
+    if !ptr::eq(heaps.as_ptr(), NOTHING) {
+        // SAFETY: T2: the thread holds the table's record, and the caller passes a valid index.
+        return unsafe { owner::refill(heaps, heap, size) };
+    }
     // SAFETY: the thread holds the table's record, and the caller passes a valid index.
-    with_heaps(family, |heaps| unsafe { owner::refill(heaps, heap, size) })
+    with_heaps(family, heap, |heaps| unsafe { owner::refill(heaps, heap, size) })
 }
 
 /// Allocates a block for one that shrinks, after the limit refused it. The memory for it may exceed
@@ -120,18 +94,29 @@ pub(crate) unsafe fn refill(
 #[inline(never)]
 pub(crate) fn allocate_beyond(family: &'static Family, layout: Layout) -> Result<NonNull<u8>, AllocError> {
     match class::any(layout) {
-        // SAFETY: the thread holds the table's record, and a family of classes has a heap for each.
-        Some(heap) => with_heaps(family, |heaps| unsafe { owner::refill_beyond(heaps, heap, layout.size()) }),
+        Some(heap) => with_heaps(family, heap, |heaps| {
+            // SAFETY: the thread holds the record, and the family has a heap for each class.
+            unsafe { owner::refill_beyond(heaps, heap, layout.size()) }
+        }),
         None => large::allocate(&Pages, &books(family), layout, Limit::Lifted, false),
     }
 }
 
-/// Calls `slow` with the table on a record that this thread holds until the call returns, or
-/// longer.
+/// Calls `slow`, which allocates from the heap with this index, with the table on a record that
+/// this thread holds until the call returns, or longer. Counts the slot if the thread is in a
+/// counting scope.
 fn with_heaps(
     family: &'static Family,
+    heap: usize,
     slow: impl FnOnce(Heaps<'static>) -> Result<NonNull<u8>, AllocError>,
 ) -> Result<NonNull<u8>, AllocError> {
+    if let Some(heaps) = FamilyCell::table((family.cell)()) {
+        let slot = slow(heaps)?;
+        if let Some(ledger) = heaps.first().ledger().filter(|ledger| ledger.is_counting()) {
+            ledger.count_allocation(class::stride(heap));
+        }
+        return Ok(slot);
+    }
     let slot = holding(|held| {
         // SAFETY: the thread holds the record; records and families are never freed.
         let heaps = unsafe { Heaps::find_or_make(held.record(), family) }.ok_or(AllocError)?;
@@ -159,9 +144,9 @@ fn during<R>(held: Held<PoolRecord>, work: impl FnOnce(&Held<PoolRecord>) -> R) 
     result
 }
 
-/// Returns the books of large blocks, with this thread's tally.
+/// Returns the books of large blocks, with the tally of the thread's table.
 fn books(family: &'static Family) -> Books<'static> {
-    Books::new(family, FamilyCell::get((family.cell)()).tally())
+    Books::new(family, FamilyCell::table((family.cell)()))
 }
 
 /// Makes a table of the family on this thread's record, if the thread may have one.
@@ -190,11 +175,12 @@ pub(crate) fn allocate_large(
     layout: Layout,
     zeroed: bool,
 ) -> Result<NonNull<u8>, AllocError> {
-    let heaps = FamilyCell::get((family.cell)());
-    let Some(tally) = heaps.tally() else { return allocate_large_unbound(family, layout, zeroed) };
-    // SAFETY: T2: the table in the thread's cell is on the record that the thread holds.
+    let Some(heaps) = FamilyCell::table((family.cell)()) else {
+        return allocate_large_unbound(family, layout, zeroed);
+    };
+    // SAFETY: T2: the table in the thread's cell is on a record that the thread holds.
     unsafe { owner::visit(heaps) };
-    ask_twice(family, &Books::new(family, Some(tally)), layout, zeroed)
+    ask_twice(family, &Books::new(family, Some(heaps)), layout, zeroed)
 }
 
 /// As [`allocate_large`], on a thread without a table of the family. If the thread may have one, it
@@ -210,7 +196,7 @@ fn allocate_large_unbound(
     // account.
     if layout.size() != 0 {
         bind(family);
-        if FamilyCell::get((family.cell)()).tally().is_some() {
+        if FamilyCell::table((family.cell)()).is_some() {
             return allocate_large(family, layout, zeroed);
         }
     }
@@ -284,25 +270,43 @@ pub(crate) unsafe fn shrink_large(
 }
 
 /// Returns the thread's own table of this family, if it has one.
-fn own_heaps(family: &'static Family) -> Option<Heaps<'static>> {
+fn own_heaps(family: &Family) -> Option<Heaps<'_>> {
     local::bound::<PoolRecord>().and_then(|record| Heaps::find(record, family))
 }
 
 /// Before a refusal, frees empty units of this thread and of ended ones, and asks other threads to
 /// free theirs.
 fn relieve(family: &'static Family) {
-    match own_heaps(family) {
-        // SAFETY: the record is bound to this thread.
+    match FamilyCell::table((family.cell)()) {
+        // SAFETY: T2: the thread holds the record of the table in its cell.
         Some(heaps) => unsafe { owner::make_room(heaps) },
         None => owner::make_room_elsewhere(family),
     }
 }
 
-/// Frees this thread's empty units.
+/// Frees the empty units of this thread, and those of the scope that it entered last.
 pub(crate) fn trim_here(family: &'static Family) {
-    if let Some(heaps) = own_heaps(family) {
+    if let Some(heaps) = FamilyCell::table((family.cell)()) {
+        // SAFETY: T2: the thread holds the record of the table in its cell.
+        unsafe { heaps.trim() };
+    }
+    trim_outside(family);
+}
+
+/// Frees the empty units of the thread's own table if the thread is in a scope.
+pub(super) fn trim_outside(family: &Family) {
+    let inside = FamilyCell::table((family.cell)()).map(Heaps::as_ptr);
+    let own = own_heaps(family).filter(|heaps| Some(heaps.as_ptr()) != inside);
+    if let Some(heaps) = own {
         // SAFETY: the record is bound to this thread.
         unsafe { heaps.trim() };
+    }
+}
+
+/// Books the remote frees of the thread's own record.
+pub(super) fn look_after_own() {
+    if let Some(record) = local::bound::<PoolRecord>() {
+        owner::look_after_all(record);
     }
 }
 
@@ -318,18 +322,18 @@ impl Family {
     /// Returns the bytes that all threads hold for this family, and the live slots.
     pub(crate) fn stats(&'static self) -> Stats {
         let own = local::bound::<PoolRecord>().map_or(ptr::null(), ptr::from_ref);
-        owner::stats_of(self, own)
+        let inside = FamilyCell::table((self.cell)());
+        statistics::stats_of(self, [own, inside.map_or(ptr::null(), |heaps| heaps.first().record)])
     }
 }
 
 #[cfg(test)]
-#[expect(unreachable_pub, reason = "the methods of an allocator that the macro declares are public")]
 mod tests {
     use core::alloc::Layout;
 
     use ephemera_prim::pages;
 
-    use super::{Heaps, Held, REGISTRY, Record, during, owner};
+    use super::{Heaps, Held, REGISTRY, Record, during, ends};
     use crate::{Pooled, PooledBox};
 
     #[test]
@@ -345,7 +349,7 @@ mod tests {
         assert_eq!(value.0, 7);
         drop(value);
         assert_ne!(held(), 0, "the holder of the record drains it");
-        owner::release(lease);
+        ends::release(lease);
         assert_eq!(held(), 0);
     }
 

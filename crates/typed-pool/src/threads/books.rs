@@ -3,30 +3,41 @@
 use ephemera_prim::account::{Account, Booked, SharedAccount};
 
 use super::Family;
+use super::ledger::Ledger;
+use super::table::Heaps;
 use super::tally::LargeTally;
 
-/// A family's account, with the calling thread's tally if it has one.
+/// A family's account. If the calling thread has a table, its tally is part of the books, and so is
+/// the ledger of the scope that the thread is in.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Books<'w> {
     account: &'w SharedAccount,
     tally: Option<&'w LargeTally>,
+    ledger: Option<&'w Ledger>,
 }
 
 impl<'w> Books<'w> {
-    /// Creates the books. `tally` belongs to the family's table on the record that the calling
-    /// thread holds.
-    pub(super) fn new(family: &'w Family, tally: Option<&'w LargeTally>) -> Self {
-        Self { account: family.account(), tally }
+    /// Creates the books. `heaps` is the family's table on a record that the calling thread holds.
+    pub(super) fn new(family: &'w Family, heaps: Option<Heaps<'w>>) -> Self {
+        let ledger = heaps.and_then(|heaps| heaps.first().ledger());
+        Self { account: family.account(), tally: heaps.map(Heaps::tally), ledger }
     }
 }
 
 impl Account for Books<'_> {
     fn reserve(&self, bytes: usize) -> bool {
-        self.account.reserve(bytes)
+        let reserved = self.account.reserve(bytes);
+        if let (true, Some(ledger)) = (reserved, self.ledger) {
+            ledger.add(bytes);
+        }
+        reserved
     }
 
     fn reserve_beyond(&self, bytes: usize) {
         self.account.reserve_beyond(bytes);
+        if let Some(ledger) = self.ledger {
+            ledger.add(bytes);
+        }
     }
 
     fn spare(&self) {
@@ -35,12 +46,22 @@ impl Account for Books<'_> {
 
     fn release(&self, bytes: usize) {
         self.account.release(bytes);
+        if let Some(ledger) = self.ledger {
+            ledger.sub(bytes);
+        }
     }
 
     fn large(&self, blocks: usize, bytes: usize, came: bool) {
         match self.tally {
             Some(tally) => tally.change(blocks, bytes, came),
             None => self.account.large(blocks, bytes, came),
+        }
+        let Some(ledger) = self.ledger.filter(|ledger| ledger.is_counting()) else { return };
+        match (blocks, came) {
+            (0, true) => ledger.count_growth(bytes),
+            (0, false) => ledger.count_shrink(bytes),
+            (_, true) => ledger.count_allocation(bytes),
+            (_, false) => ledger.count_free(bytes),
         }
     }
 

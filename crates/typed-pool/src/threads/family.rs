@@ -4,7 +4,7 @@ use core::alloc::Layout;
 
 use ephemera_prim::account::SharedAccount;
 use ephemera_prim::epoch::Epoch;
-use ephemera_prim::record::Registry;
+use ephemera_prim::record::{Record, Registry};
 
 use super::table::PoolRecord;
 #[cfg(not(ephemera_loom))]
@@ -137,6 +137,16 @@ impl Family {
     pub(super) fn registry(&self) -> &Registry<PoolRecord> {
         // SAFETY: the registry outlives this family (`of_model`).
         unsafe { &*self.registry }
+    }
+
+    /// Returns the records that may have tables of this family: those of threads and of scopes.
+    pub(super) fn records(&self) -> impl Iterator<Item = &Record<PoolRecord>> {
+        #[cfg(not(ephemera_loom))]
+        let scopes = super::scopes::records_of(self).map(|record| record as &Record<_>);
+        #[cfg(ephemera_loom)]
+        let scopes = core::iter::empty();
+        let registry: &Registry<PoolRecord> = self.registry();
+        registry.records().chain(scopes)
     }
 
     pub(crate) fn account(&self) -> &SharedAccount {

@@ -17,25 +17,36 @@
 mod binding;
 #[cfg(not(ephemera_loom))]
 mod books;
+#[cfg(not(ephemera_loom))]
+mod cell;
+mod ends;
 mod family;
+mod ledger;
 #[cfg(all(test, ephemera_loom))]
 mod models;
 mod owner;
+#[cfg(not(ephemera_loom))]
+mod scopes;
+mod statistics;
 mod table;
 mod tally;
 #[cfg(all(test, not(ephemera_loom)))]
 mod tests;
 
 #[cfg(not(ephemera_loom))]
-pub use binding::FamilyCell;
-#[cfg(not(ephemera_loom))]
 pub(crate) use binding::{
     allocate_beyond, allocate_large, deallocate_large, grow_large, refill, shrink_large, this_record,
     trim_all, trim_here,
 };
+#[cfg(not(ephemera_loom))]
+pub use cell::FamilyCell;
 #[cfg_attr(ephemera_loom, expect(unreachable_pub, reason = "models have no macros that name it"))]
 pub use family::Family;
 #[cfg(not(ephemera_loom))]
+pub(crate) use ledger::{Ledger, LedgerCounts};
+#[cfg(not(ephemera_loom))]
 pub(crate) use owner::give_erased;
+#[cfg(not(ephemera_loom))]
+pub(crate) use scopes::{ScopeHeaps, ScopeRef, UNLIMITED};
 #[cfg(not(ephemera_loom))]
 pub(crate) use table::{Heaps, spec_of};

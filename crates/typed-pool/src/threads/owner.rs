@@ -4,17 +4,16 @@ use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 
 use allocator_api2::alloc::AllocError;
-use ephemera_prim::account::{Account, SharedAccount};
 use ephemera_prim::pages::Pages;
-use ephemera_prim::record::{Lease, Record};
-use ephemera_prim::sync::{Ordering, fence};
+use ephemera_prim::record::Record;
 
 use super::Family;
+use super::ends;
+use super::ledger::Ledger;
 use super::table::{Heaps, PoolRecord, ThreadHeap};
 use crate::heap::{self, PoolEnv, UnitHeap};
 use crate::slot_group::SlotGroupPtr;
-use crate::stats::Stats;
-use crate::unit::{Reach, Unit, UnitPtr};
+use crate::unit::{self, Reach, Unit, UnitPtr};
 
 /// In one of this number of visits to the slow path, a thread serves all heaps of its record.
 const ROUND: usize = 64;
@@ -60,7 +59,7 @@ impl<'w> Heaps<'w> {
     /// The calling thread holds the record.
     pub(super) unsafe fn trim(self) -> bool {
         let mut all = true;
-        for heap in self.all() {
+        for heap in self.used() {
             // SAFETY: the caller holds the record.
             all &= heap::trim(unsafe { HeapOwner::new(heap) });
         }
@@ -72,7 +71,7 @@ impl<'w> Heaps<'w> {
 // identity, and all of them come from the operating system's pages.
 unsafe impl PoolEnv for HeapOwner<'_> {
     type Backing = Pages;
-    type Account = SharedAccount;
+    type Account = ThreadHeap;
 
     #[inline]
     fn heap(&self) -> &UnitHeap {
@@ -83,18 +82,18 @@ unsafe impl PoolEnv for HeapOwner<'_> {
         &Pages
     }
 
-    fn account(&self) -> &SharedAccount {
-        self.heap.family().account()
+    fn account(&self) -> &ThreadHeap {
+        self.heap
     }
 
-    #[inline]
     fn identity(&self) -> *const () {
-        ptr::from_ref(self.heap).cast()
+        let heap = ptr::from_ref(self.heap).cast();
+        if self.heap.ledger().is_some_and(Ledger::is_counting) { unit::counted(heap) } else { heap }
     }
 
     #[inline]
     fn owns(&self, unit: UnitPtr) -> bool {
-        unit.is_owned_by(self.identity())
+        unit.is_owned_by(ptr::from_ref(self.heap).cast())
     }
 
     fn settle(self) {
@@ -180,108 +179,22 @@ pub(super) fn make_room_elsewhere(family: &Family) {
     if !cfg!(ephemera_weaken = "refusal_asks_nobody") {
         family.epoch.raise();
     }
+    #[cfg(not(ephemera_loom))]
+    super::binding::trim_outside(family);
     clean_free(family);
 }
 
 /// Frees the empty units of records that no thread holds.
 pub(super) fn clean_free(family: &Family) {
-    for lease in family.registry().records().filter_map(Record::try_lease) {
+    for lease in family.records().filter_map(Record::try_lease) {
         if let Some(heaps) = Heaps::find(lease.record(), family) {
             // SAFETY: the lease makes this thread the holder.
             if !unsafe { heaps.trim() } {
                 lease.record().data().rest.set(1);
             }
         }
-        release(lease);
+        ends::release(lease);
     }
-}
-
-/// Releases a lease, then drains the inboxes once more: a thread that pushed while the record was
-/// held left the drain to its holder.
-pub(super) fn release(lease: Lease<'_, PoolRecord>) {
-    let record = lease.record();
-    lease.release(has_mail, drain);
-    collect_rest(record);
-}
-
-/// Trims all tables of a record that this thread is about to release.
-pub(super) fn leave(record: &Record<PoolRecord>) {
-    let mut rest = false;
-    for heaps in Heaps::of_record(record) {
-        // SAFETY: this thread holds the record.
-        rest |= !unsafe { heaps.trim() };
-    }
-    record.data().rest.set(usize::from(rest));
-}
-
-/// Frees the empty units that the last holder of a record could not free, because a walker
-/// protected them. Two threads call this: that holder after its release, and the walker after its
-/// walk.
-///
-/// A fence separates the release from the read of `walks`, and the increment of `walks` from the
-/// check of the lease. So either the former holder sees that a walk ended and trims again, or the
-/// walker sees a free record and trims it.
-fn collect_rest(record: &Record<PoolRecord>) {
-    let data = record.data();
-    while data.rest.get() != 0 {
-        let walks = data.walks.load(Ordering::Relaxed);
-        let Some(lease) = record.try_lease() else { return };
-        leave(record);
-        lease.release(has_mail, drain);
-        if data.walks.load(Ordering::Relaxed) == walks {
-            return;
-        }
-    }
-}
-
-/// Returns whether the inbox of any heap holds a group.
-fn has_mail(data: &PoolRecord) -> bool {
-    Heaps::of_data(data).flat_map(Heaps::all).any(|heap| !heap.inbox.is_empty())
-}
-
-/// Drains the inboxes of a record that this thread leases only for that. Its units with live slots
-/// become abandoned, because no other thread serves them.
-fn drain(record: &Record<PoolRecord>) {
-    for heap in Heaps::of_record(record).flat_map(Heaps::all) {
-        if !heap.inbox.is_empty() {
-            #[cfg(all(test, not(ephemera_loom)))]
-            heap.drains.add(1);
-            if !heap::abandon::drain(HeapOwner { heap }) {
-                record.data().rest.set(1);
-            }
-        }
-    }
-}
-
-/// Returns the bytes that a family holds and its live slots. `own` is the record that the calling
-/// thread holds.
-pub(super) fn stats_of(family: &Family, own: *const Record<PoolRecord>) -> Stats {
-    let mut stats = Stats::of_account(family.account().now());
-    for record in family.registry().records() {
-        let Some(heaps) = Heaps::find(record, family) else { continue };
-        stats.state_bytes += family.heaps() * size_of::<ThreadHeap>();
-        let owned = ptr::eq(record, own);
-        let lease = if owned { None } else { record.try_lease() };
-        heaps.gather(&mut stats, owned || lease.is_some());
-        match lease {
-            Some(lease) => release(lease),
-            None if !owned => {
-                record.data().walks.fetch_add(1, Ordering::Relaxed);
-                // ORDERING: SeqCst fence. Pairs with the one in `Lease::release`: either the thread
-                // that releases the record sees that this walk is over, or this thread sees the
-                // units that it left.
-                fence(Ordering::SeqCst);
-                if !cfg!(ephemera_weaken = "walker_leaves_the_rest") {
-                    collect_rest(record);
-                }
-            }
-            None => {}
-        }
-    }
-    stats.extra_records = family.registry().later_records();
-    stats.no_less_than_none();
-    stats.add_large();
-    stats
 }
 
 /// Frees a slot to the heap of its unit.
@@ -292,14 +205,26 @@ pub(super) fn stats_of(family: &Family, own: *const Record<PoolRecord>) -> Stats
 unsafe fn give_to_owner(unit: UnitPtr, block: NonNull<u8>) {
     // SAFETY: T1: a unit's owner word names its heap, which is never freed.
     let heap = unsafe { &*unit.owner().cast::<ThreadHeap>() };
+    if unit.is_counted() {
+        count_free(heap);
+    }
     let (group, bit) = unit.group_of(block);
     // SAFETY: the caller frees a live slot of this heap, so no other free sets its bit.
     let pushed = unsafe { heap.inbox.give_back_bits(group.as_non_null(), bit) };
     if pushed && heap.record().is_free() && !cfg!(ephemera_weaken = "push_without_a_look") {
         // No thread drains that inbox before one leases the record, and no thread needs its empty
         // units.
-        heap.record().look_after(has_mail, drain);
-        collect_rest(heap.record());
+        heap.record().look_after(ends::has_mail, ends::drain);
+        ends::collect_rest(heap.record());
+    }
+}
+
+/// Counts a free of a counting scope's slot.
+#[cold]
+#[inline(never)]
+fn count_free(heap: &ThreadHeap) {
+    if let Some(ledger) = heap.ledger() {
+        ledger.count_free(heap.heap.spec().stride);
     }
 }
 
@@ -336,6 +261,7 @@ pub(crate) unsafe fn give_erased(own: *const Record<PoolRecord>, block: NonNull<
 pub(super) unsafe fn refill(heaps: Heaps<'_>, heap: usize, size: usize) -> Result<NonNull<u8>, AllocError> {
     // SAFETY: the caller holds the record.
     unsafe { visit(heaps) };
+    heaps.mark_used(heap);
     // SAFETY: the caller holds the record, and the index is in the table.
     heap::refill(unsafe { heaps.owner(heap) }, size)
 }
@@ -380,16 +306,21 @@ pub(super) unsafe fn refill_beyond(
 /// Books the remote frees of all heaps of the record, and trims the tables for which a trim was
 /// requested. The thread may use only some of them: earlier holders of the record made the others.
 #[cold]
-fn look_after_all(record: &Record<PoolRecord>) {
+pub(super) fn look_after_all(record: &Record<PoolRecord>) {
     for heaps in Heaps::of_record(record) {
         if heaps.trim_asked() {
             // SAFETY: this thread holds the record.
             unsafe { heaps.trim() };
         } else {
-            heaps.all().for_each(|heap| HeapOwner { heap }.settle());
+            heaps.used().for_each(|heap| HeapOwner { heap }.settle());
         }
     }
     // If the record is only leased for a moment, no other thread frees the units that ran empty
     // here.
     record.data().rest.set(1);
+    #[cfg(not(ephemera_loom))]
+    if record.data().ledger().is_some() {
+        // A thread that allocates only in scopes takes no slow path of its own record.
+        super::binding::look_after_own();
+    }
 }

@@ -5,13 +5,15 @@ use core::marker::PhantomData;
 use core::ptr;
 
 use crossbeam_utils::CachePadded;
+use ephemera_prim::account::{Account, Booked};
 use ephemera_prim::foreign::Inbox;
 use ephemera_prim::pages;
 use ephemera_prim::record::Record;
 use ephemera_prim::sync::AtomicUsize;
-use ephemera_prim::word::{OwnerPtr, OwnerUsize};
+use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
 
 use super::Family;
+use super::ledger::Ledger;
 use super::tally::LargeTally;
 use crate::geometry::UnitSpec;
 use crate::heap::{ChunkLen, UnitHeap};
@@ -31,19 +33,42 @@ pub(crate) struct PoolRecord {
     pub(super) rest: OwnerUsize,
     /// The number of walks by statistics over these heaps while another thread held the record.
     pub(super) walks: AtomicUsize,
+    /// The ledger of the scope that has this record, or null if it is a record of threads. It never
+    /// changes after the record was made.
+    ledger: OwnerPtr<Ledger>,
+    /// Not zero if the record's scope ended while another thread held the record. That thread then
+    /// trims it.
+    pub(super) ended: AtomicUsize,
 }
 
 impl PoolRecord {
     ephemera_prim::const_unless_loom! {
-        /// Creates the data of a record without tables.
+        /// Creates the data of a record without tables, for threads.
         pub(crate) fn new() -> Self {
             Self {
                 tables: OwnerPtr::null(),
                 visits: OwnerUsize::new(0),
                 rest: OwnerUsize::new(0),
                 walks: AtomicUsize::new(0),
+                ledger: OwnerPtr::null(),
+                ended: AtomicUsize::new(0),
             }
         }
+    }
+
+    /// Creates the data of a record without tables, for a scope.
+    ///
+    /// # Safety
+    /// The ledger outlives the record (S1).
+    pub(super) unsafe fn of_scope(ledger: *const Ledger) -> Self {
+        Self { ledger: OwnerPtr::new(ledger.cast_mut()), ..Self::new() }
+    }
+
+    /// Returns the ledger of the scope that has this record.
+    #[inline]
+    pub(super) fn ledger(&self) -> Option<&Ledger> {
+        // SAFETY: S1: the ledger of a scope's record outlives the record.
+        unsafe { self.ledger.get().as_ref() }
     }
 }
 
@@ -66,6 +91,9 @@ pub(crate) struct ThreadHeap {
     pub(super) waited: OwnerUsize,
     /// Only the first heap of a table uses it.
     tally: LargeTally,
+    /// A bit for each heap of the table that may have had a unit. Only the first heap of a table
+    /// uses it.
+    used: OwnerU64,
     /// The number of times that a thread leased the record to drain this heap.
     #[cfg(all(test, not(ephemera_loom)))]
     pub(super) drains: OwnerUsize,
@@ -89,6 +117,7 @@ impl ThreadHeap {
                 looked: OwnerUsize::new(0),
                 waited: OwnerUsize::new(0),
                 tally: LargeTally::new(),
+                used: OwnerU64::new(0),
                 #[cfg(all(test, not(ephemera_loom)))]
                 drains: OwnerUsize::new(0),
                 inbox: CachePadded::new(Inbox::new()),
@@ -115,6 +144,50 @@ impl ThreadHeap {
 
     fn is_of(&self, family: &Family) -> bool {
         ptr::eq(self.family, family)
+    }
+
+    /// Returns the ledger of the scope that has this heap.
+    #[inline]
+    pub(super) fn ledger(&self) -> Option<&Ledger> {
+        self.record().data().ledger()
+    }
+}
+
+/// A heap books its units on the account of its family, and on the ledger of its scope if it has
+/// one. The limit of a scope refuses nothing.
+impl Account for ThreadHeap {
+    fn reserve(&self, bytes: usize) -> bool {
+        let reserved = self.family().account().reserve(bytes);
+        if let (true, Some(ledger)) = (reserved, self.ledger()) {
+            ledger.add_unit(bytes);
+        }
+        reserved
+    }
+
+    fn reserve_beyond(&self, bytes: usize) {
+        self.family().account().reserve_beyond(bytes);
+        if let Some(ledger) = self.ledger() {
+            ledger.add_unit(bytes);
+        }
+    }
+
+    fn release(&self, bytes: usize) {
+        self.family().account().release(bytes);
+        if let Some(ledger) = self.ledger() {
+            ledger.sub_unit(bytes);
+        }
+    }
+
+    fn large(&self, blocks: usize, bytes: usize, came: bool) {
+        self.family().account().large(blocks, bytes, came);
+    }
+
+    fn now(&self) -> Booked {
+        self.family().account().now()
+    }
+
+    fn spare(&self) {
+        self.family().account().spare();
     }
 }
 
@@ -174,16 +247,37 @@ impl<'w> Heaps<'w> {
         unsafe { self.heap(0) }
     }
 
-    /// Returns the tally of the table; `None` for the heaps of threads that own nothing.
+    /// Returns the tally of the table, which is not that of threads that own nothing.
     #[cfg(not(ephemera_loom))]
-    pub(super) fn tally(self) -> Option<&'w LargeTally> {
-        Some(self.first()).filter(|heap| !heap.family.is_null()).map(|heap| &heap.tally)
+    pub(super) fn tally(self) -> &'w LargeTally {
+        &self.first().tally
     }
 
     /// Returns all heaps of the table.
+    #[cfg(test)]
     pub(super) fn all(self) -> impl Iterator<Item = &'w ThreadHeap> {
         // SAFETY: the index is less than the number of the family's heaps.
         (0..self.first().family().heaps()).map(move |heap| unsafe { self.heap(heap) })
+    }
+
+    /// Returns the heaps that may have units. The others never had one, so they have no mail.
+    pub(super) fn used(self) -> impl Iterator<Item = &'w ThreadHeap> {
+        let mut used = self.first().used.get();
+        core::iter::from_fn(move || {
+            let heap = used.checked_ilog2()?;
+            used &= !(1 << heap);
+            // SAFETY: only indices of the family's heaps are marked.
+            Some(unsafe { self.heap(heap as usize) })
+        })
+    }
+
+    /// Marks a heap that is about to have units. Only the holder of the record calls this.
+    #[inline]
+    pub(super) fn mark_used(self, heap: usize) {
+        let used = &self.first().used;
+        if !cfg!(ephemera_weaken = "heaps_are_not_marked") {
+            used.set(used.get() | 1 << heap);
+        }
     }
 
     pub(super) fn family(self) -> &'w Family {
@@ -257,6 +351,6 @@ impl<'w> Heaps<'w> {
     pub(super) fn gather(self, stats: &mut Stats, owned: bool) {
         let large = (stats.large_blocks, stats.large_bytes);
         (stats.large_blocks, stats.large_bytes) = self.first().tally.add_to(large);
-        self.all().for_each(|heap| stats.add_heap(&heap.heap, owned));
+        self.used().for_each(|heap| stats.add_heap(&heap.heap, owned));
     }
 }

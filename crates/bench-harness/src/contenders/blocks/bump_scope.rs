@@ -14,15 +14,15 @@ use crate::card::{Caps, Info, MemoryBy};
 
 /// An arena over `A` with the default settings, reset after every sample or batch within the
 /// measured time.
-pub struct Scope<A: Allocator + Clone>(Bump<Compat<A>>);
+pub struct ScopeBlocks<A: Allocator + Clone>(Bump<Compat<A>>);
 
-impl<A: Allocator + Clone> fmt::Debug for Scope<A> {
+impl<A: Allocator + Clone> fmt::Debug for ScopeBlocks<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Scope").finish_non_exhaustive()
+        f.debug_struct("ScopeBlocks").finish_non_exhaustive()
     }
 }
 
-impl<A: Allocator + Clone + Default + 'static> Contender for Scope<A> {
+impl<A: Allocator + Clone + Default + 'static> Contender for ScopeBlocks<A> {
     const INFO: Info = Info {
         name: "bump-scope",
         version: env!("EPHEMERA_VERSION_BUMP_SCOPE"),
@@ -30,7 +30,7 @@ impl<A: Allocator + Clone + Default + 'static> Contender for Scope<A> {
         memory: MemoryBy::Backing,
         notes: "reuses only its last block; reset",
     };
-    type Metered = Scope<CountingBacking>;
+    type Metered = ScopeBlocks<CountingBacking>;
     type Backing = System;
     type Ref<'a> = Api02<&'a Bump<Compat<A>>>;
 
@@ -48,4 +48,4 @@ impl<A: Allocator + Clone + Default + 'static> Contender for Scope<A> {
 }
 
 /// bump-scope as it is used.
-pub type BumpScope = Scope<Global>;
+pub type BumpScope = ScopeBlocks<Global>;

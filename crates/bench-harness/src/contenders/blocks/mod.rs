@@ -18,7 +18,7 @@ mod workspace;
 
 pub use self::api02::Api02;
 pub use self::blink::{Backing, Blink, BlinkRef};
-pub use self::bump_scope::{BumpScope, Scope};
+pub use self::bump_scope::{BumpScope, ScopeBlocks};
 pub use self::bumpalo::Bumpalo;
 pub use self::global::Global;
 #[cfg(feature = "c-peers")]

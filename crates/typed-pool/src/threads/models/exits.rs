@@ -3,7 +3,7 @@
 
 use loom::thread;
 
-use super::{Model, Sent, Thread, check, owner};
+use super::{Model, Sent, Thread, check, statistics};
 
 /// Starts a thread, fills a unit of three slots, and ends the thread.
 fn left_behind(model: &Model) -> [Sent; 3] {
@@ -100,7 +100,7 @@ fn loom_statistics_during_thread_exit_leave_nothing() {
         let slot = thread.allocate();
         let there = model.clone();
         let reader = thread::spawn(move || {
-            let stats = owner::stats_of(&there.0.family, core::ptr::null());
+            let stats = statistics::stats_of(&there.0.family, [core::ptr::null(); 2]);
             assert!(stats.slots_live <= 2 && stats.units <= 1);
         });
         thread.free(slot);

@@ -18,7 +18,10 @@ use loom::cell::UnsafeCell;
 use loom::thread;
 
 use super::Family;
+use super::ends;
+use super::ledger::Ledger;
 use super::owner::{self, HeapOwner};
+use super::statistics;
 use super::table::{Heaps, PoolRecord, ThreadHeap};
 use crate::geometry::unit_of;
 use crate::heap;
@@ -30,6 +33,7 @@ const SLOT: Layout = Layout::new::<[u64; 512]>();
 
 mod exits;
 mod groups;
+mod scopes;
 
 #[derive(Clone)]
 struct Model(Arc<PoolWorld>);
@@ -38,6 +42,7 @@ struct Model(Arc<PoolWorld>);
 struct PoolWorld {
     registry: Registry<PoolRecord>,
     family: Family,
+    ledger: Ledger,
     slots: Mutex<BTreeMap<usize, Arc<UnsafeCell<u32>>>>,
 }
 
@@ -91,8 +96,8 @@ impl<'w> Thread<'w> {
 
     /// Ends the thread: frees empty units, then releases the lease.
     fn exit(self) {
-        owner::leave(self.record());
-        owner::release(self.lease);
+        ends::leave(self.record());
+        ends::release(self.lease);
     }
 }
 
@@ -102,13 +107,28 @@ impl Model {
     }
 
     fn with_units_of(slots: usize) -> Self {
-        let records = core::array::from_fn(|_| Record::new(PoolRecord::new()));
+        Self::with_records(slots, |_| PoolRecord::new())
+    }
+
+    /// Creates a model whose records all belong to one scope.
+    fn of_scope(slots: usize, limit: usize) -> Self {
+        // SAFETY: the ledger outlives the records, which are in the same world.
+        let model = Self::with_records(slots, |ledger| unsafe { PoolRecord::of_scope(ledger) });
+        model.0.ledger.begin(limit);
+        model
+    }
+
+    fn with_records(slots: usize, record: impl Fn(*const Ledger) -> PoolRecord) -> Self {
         let world = Arc::new_cyclic(|world: &std_alloc::sync::Weak<PoolWorld>| {
             // SAFETY: the address is within the new world; no reference is made.
             let registry = unsafe { &raw const (*world.as_ptr()).registry };
+            // SAFETY: the address is within the new world; no reference is made.
+            let ledger = unsafe { &raw const (*world.as_ptr()).ledger };
+            let records = core::array::from_fn(|_| Record::new(record(ledger)));
             PoolWorld {
                 registry: Registry::new(records, PoolRecord::new),
                 family: Family::of_model(SLOT, slots, registry),
+                ledger: Ledger::new(false),
                 slots: Mutex::new(BTreeMap::new()),
             }
         });
@@ -156,7 +176,7 @@ impl Model {
     /// Checks that nothing is held. No thread trims before this check.
     fn all_is_back(&self) {
         assert_eq!(self.held(), 0, "a unit was lost");
-        let stats = owner::stats_of(&self.0.family, core::ptr::null());
+        let stats = statistics::stats_of(&self.0.family, [core::ptr::null(); 2]);
         assert_eq!((stats.slots_live, stats.units, stats.unread_heaps), (0, 0, 0));
     }
 }
@@ -283,7 +303,7 @@ fn loom_a_push_to_a_record_without_a_holder_is_drained() {
         for other in others {
             other.join().unwrap();
         }
-        let stats = owner::stats_of(&model.0.family, core::ptr::null());
+        let stats = statistics::stats_of(&model.0.family, [core::ptr::null(); 2]);
         assert_eq!(stats.slots_live, 0);
         // Each thread drained the inbox, or left that to the other one.
         model.all_is_back();

@@ -1,0 +1,51 @@
+//! `RequestCosts`: what the requests of each kind held.
+
+use alloc::collections::BTreeMap;
+use core::fmt::Write as _;
+
+use typed_pool::Usage;
+
+/// The sum of all requests, by their kind.
+#[derive(Debug, Default)]
+pub struct RequestCosts {
+    kinds: BTreeMap<&'static str, KindCost>,
+}
+
+/// The requests of one kind.
+#[derive(Debug, Default)]
+struct KindCost {
+    requests: usize,
+    over_limit: usize,
+    peak_sum: usize,
+    peak_most: usize,
+    /// The bytes that blocks keep which outlive their request. The answer is one of them.
+    escaped: usize,
+}
+
+impl RequestCosts {
+    /// Adds a request, from the report of its scope.
+    pub fn add(&mut self, usage: &Usage) {
+        let cost = self.kinds.entry(usage.name).or_default();
+        cost.requests += 1;
+        cost.over_limit += usize::from(usage.over_limit);
+        cost.peak_sum += usage.bytes_peak;
+        cost.peak_most = cost.peak_most.max(usage.bytes_peak);
+        cost.escaped += usage.bytes_held;
+    }
+
+    /// Returns a table with a line for each kind of request.
+    #[must_use]
+    pub fn page(&self) -> String {
+        let mut text = String::from("kind requests over-limit mean-peak highest-peak kept\n");
+        for (kind, cost) in &self.kinds {
+            let mean = cost.peak_sum / cost.requests;
+            // Writing to a string does not fail.
+            let _ = writeln!(
+                text,
+                "{kind} {} {} {mean} {} {}",
+                cost.requests, cost.over_limit, cost.peak_most, cost.escaped
+            );
+        }
+        text
+    }
+}

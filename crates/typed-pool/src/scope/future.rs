@@ -1,0 +1,70 @@
+//! `InScope`: a future that is polled in a scope.
+
+use core::fmt;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+
+use super::{OverLimit, ScopeHandle};
+
+/// The future of [`Scope::run_async`](super::Scope::run_async). It polls and drops another future
+/// in a scope.
+///
+/// Between two polls no thread is in the scope.
+#[must_use = "a future does nothing unless it is polled"]
+pub struct InScope<F> {
+    scope: ScopeHandle,
+    /// The future, until it is complete or dropped. It is pinned with this value.
+    future: Option<F>,
+}
+
+impl<F> InScope<F> {
+    pub(super) fn new(scope: ScopeHandle, future: F) -> Self {
+        Self { scope, future: Some(future) }
+    }
+
+    /// Returns the scope, and the future in place.
+    fn parts(self: Pin<&mut Self>) -> (&ScopeHandle, Pin<&mut Option<F>>) {
+        // SAFETY: this function and its callers do not move the future out of the value.
+        let this = unsafe { self.get_unchecked_mut() };
+        // SAFETY: the future is pinned because this value is. It is dropped in place, `InScope` has
+        // no other access to it, and `InScope` is `Unpin` only if the future is.
+        (&this.scope, unsafe { Pin::new_unchecked(&mut this.future) })
+    }
+}
+
+impl<F: Future> Future for InScope<F> {
+    type Output = Result<F::Output, OverLimit>;
+
+    /// # Panics
+    /// If it is polled again after it was ready.
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let (scope, mut slot) = self.parts();
+        let _entered = scope.heaps.enter();
+        let Some(future) = slot.as_mut().as_pin_mut() else {
+            panic!("a future of a scope is polled after it was ready");
+        };
+        let output = if scope.is_over_limit() { Poll::Pending } else { future.poll(context) };
+        let output = match output {
+            Poll::Ready(value) => Ok(value),
+            Poll::Pending if scope.is_over_limit() => Err(scope.over_limit()),
+            Poll::Pending => return Poll::Pending,
+        };
+        slot.set(None);
+        Poll::Ready(output)
+    }
+}
+
+impl<F> Drop for InScope<F> {
+    fn drop(&mut self) {
+        if self.future.is_some() {
+            let _entered = self.scope.heaps.enter();
+            self.future = None;
+        }
+    }
+}
+
+impl<F> fmt::Debug for InScope<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InScope").field("scope", &self.scope).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,304 @@
+//! `Scope`: a heap for a request.
+
+mod future;
+mod usage;
+
+pub use future::InScope;
+pub use usage::{Counts, OverLimit, Usage, measure};
+
+use core::error::Error;
+use core::fmt;
+use core::hint::black_box;
+use core::sync::atomic::{AtomicU8, Ordering};
+
+use allocator_api2::boxed::Box;
+
+use crate::Stats;
+use crate::threads::{ScopeHeaps, ScopeRef, UNLIMITED};
+
+/// A heap for one request: everything that [`PooledAllocator`](crate::PooledAllocator) allocates
+/// while a thread runs a closure, or polls a future, in the scope.
+///
+/// The code inside does not change. A scope says what the request holds, marks it when that exceeds
+/// a limit, and frees the memory when the request ends.
+///
+/// # Examples
+///
+/// ```
+/// use typed_pool::{PooledAllocator, Scope};
+///
+/// #[global_allocator]
+/// static HEAP: PooledAllocator = PooledAllocator;
+///
+/// let scope = Scope::builder().name("request").limit(64 << 20).build();
+/// let answer = scope.run(|| {
+///     let words: Vec<String> = "one heap for each request".split(' ').map(String::from).collect();
+///     words.join(" ")
+/// });
+/// assert!(!scope.is_over_limit());
+/// let usage = scope.finish();
+/// assert!(usage.bytes_peak > 0);
+/// println!("{usage}");
+/// assert_eq!(answer.len(), 25);
+/// ```
+///
+/// # What happens to a block that escapes
+///
+/// A block of a scope is an ordinary block. It may outlive the scope, and any thread may free it.
+///
+/// ```text
+///   scope.run(|| ...)        alive: A, B, C      unit: | A | B | C | . | . | . |
+///   A and C are freed        alive: B            unit: | . | B | . | . | . | . |
+///   scope.finish()           units without a live block are freed; B keeps this one
+///   next scope on the thread alive: B, D, E      unit: | D | B | E | . | . | . |
+///   B, D and E are freed     alive: none         the unit is freed
+/// ```
+///
+/// So a cached string does not waste its unit of 32 KiB: the next scopes of the thread allocate
+/// from the rest of the unit. That unit does not count for the scopes that find it.
+///
+/// # Costs
+///
+/// * Allocations and frees inside have the same instructions as outside.
+/// * Entering leases the scope's record, and leaving releases it.
+/// * A free of a scope's block outside of the scope, and a free of another block inside, is a
+///   remote free: one atomic operation.
+/// * A scope has units of its own, one for each size class that it uses. While it is alive, it
+///   keeps empty units as a thread does.
+/// * Heaps of scopes are never freed and serve later scopes. Each takes about 20 KB. There are as
+///   many as scopes were in use at the same time.
+///
+/// # Limits of this design
+///
+/// * Only blocks of `PooledAllocator` are in a scope, and not those of `TypedPool`, `PooledBox` and
+///   allocators of `pooled_allocator!`.
+/// * Several threads may run in a scope at the same time. Each has its own heaps, and the figures
+///   and the limit are those of all of them.
+/// * Scopes nest. A block counts for the innermost one only.
+/// * A block without a size class (more than 32 KiB) counts for the scope that allocates it, and is
+///   subtracted from the scope that frees it.
+#[derive(Debug)]
+pub struct Scope {
+    handle: ScopeHandle,
+}
+
+/// A reference to a [`Scope`] for other tasks and threads. The scope ends when the scope itself and
+/// all of its handles are dropped.
+#[derive(Debug, Clone)]
+pub struct ScopeHandle {
+    heaps: ScopeRef,
+    name: &'static str,
+}
+
+/// The configuration of a [`Scope`].
+#[derive(Debug, Clone)]
+#[must_use = "a builder makes a scope by `build`"]
+pub struct ScopeBuilder {
+    name: &'static str,
+    limit: usize,
+    counting: bool,
+    any_allocator: bool,
+}
+
+/// The reason why a scope cannot be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ScopeError {
+    /// [`PooledAllocator`](crate::PooledAllocator) is not the global allocator of this program.
+    NotGlobal,
+    /// There is no memory for the state of a scope.
+    NoMemory,
+}
+
+impl fmt::Display for ScopeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotGlobal => "a scope needs `typed_pool::PooledAllocator` as the global allocator",
+            Self::NoMemory => "there is no memory for a scope",
+        })
+    }
+}
+
+impl Error for ScopeError {}
+
+impl Default for ScopeBuilder {
+    fn default() -> Self {
+        Self { name: "scope", limit: UNLIMITED, counting: false, any_allocator: false }
+    }
+}
+
+impl ScopeBuilder {
+    /// Sets the name, which [`Usage`] and [`OverLimit`] print.
+    pub fn name(mut self, name: &'static str) -> Self {
+        self.name = name;
+        self
+    }
+
+    /// Sets the limit on the bytes that the scope holds, in units and larger blocks.
+    ///
+    /// A scope beyond its limit refuses nothing, because most programs abort at a refusal. Instead
+    /// [`Scope::run_async`] drops its future, and [`Scope::is_over_limit`] returns `true`.
+    pub fn limit(mut self, bytes: usize) -> Self {
+        self.limit = bytes;
+        self
+    }
+
+    /// Counts every allocation and every free of the scope. Each then takes the slow path.
+    pub fn counting(mut self) -> Self {
+        self.counting = true;
+        self
+    }
+
+    /// Allows a program with another global allocator. Only containers that name
+    /// [`PooledAllocator`](crate::PooledAllocator) as their allocator are then in the scope.
+    pub fn any_global_allocator(mut self) -> Self {
+        self.any_allocator = true;
+        self
+    }
+
+    /// Creates the scope.
+    ///
+    /// # Panics
+    /// Where [`try_build`](Self::try_build) returns an error.
+    #[must_use]
+    #[track_caller]
+    pub fn build(self) -> Scope {
+        match self.try_build() {
+            Ok(scope) => scope,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Creates the scope, or returns why that is impossible.
+    ///
+    /// # Errors
+    /// [`ScopeError::NotGlobal`] if [`PooledAllocator`](crate::PooledAllocator) is not the global
+    /// allocator, unless [`any_global_allocator`](Self::any_global_allocator) allows that.
+    /// [`ScopeError::NoMemory`] if there is no memory for the state of a scope.
+    pub fn try_build(self) -> Result<Scope, ScopeError> {
+        if !self.any_allocator && !is_global()? {
+            return Err(ScopeError::NotGlobal);
+        }
+        Scope::with(self.name, self.limit, self.counting).ok_or(ScopeError::NoMemory)
+    }
+}
+
+/// The answer of [`is_global`], which never changes: not known yet, no, or yes.
+static GLOBAL: AtomicU8 = AtomicU8::new(0);
+
+/// Returns whether `PooledAllocator` is the global allocator: a counting scope counts a box.
+fn is_global() -> Result<bool, ScopeError> {
+    match GLOBAL.load(Ordering::Relaxed) {
+        0 => {
+            let probe = Scope::with("probe", UNLIMITED, true).ok_or(ScopeError::NoMemory)?;
+            probe.run(|| drop(black_box(Box::new(black_box(0_u64)))));
+            let global = probe.handle.heaps.ledger().counts().allocations != 0;
+            GLOBAL.store(if global { 2 } else { 1 }, Ordering::Relaxed);
+            Ok(global)
+        }
+        answer => Ok(answer == 2),
+    }
+}
+
+impl Scope {
+    /// Returns a builder for a scope without a limit.
+    pub fn builder() -> ScopeBuilder {
+        ScopeBuilder::default()
+    }
+
+    fn with(name: &'static str, limit: usize, counting: bool) -> Option<Self> {
+        let heaps = ScopeHeaps::start(limit, counting)?;
+        Some(Self { handle: ScopeHandle { heaps, name } })
+    }
+
+    /// Runs a closure. What it allocates is in this scope, but for inner scopes.
+    ///
+    /// If the closure panics, the thread leaves the scope, which can be used as before. Other
+    /// threads may be in the scope at the same time.
+    ///
+    /// On targets that make thread-locals of the system's keys, a closure that runs after its
+    /// thread's locals were destroyed allocates outside of the scope.
+    ///
+    /// # Aborts
+    /// By `handle_alloc_error`, if there is no memory for heaps of this scope.
+    #[inline]
+    pub fn run<R>(&self, closure: impl FnOnce() -> R) -> R {
+        self.handle.run(closure)
+    }
+
+    /// Returns a future that polls `future` in this scope, on any thread. The scope does not end
+    /// before that future.
+    ///
+    /// Its output is [`OverLimit`] if the scope is beyond its limit at the start of a poll, or
+    /// after one that leaves `future` pending. `future` is then dropped, within the scope.
+    pub fn run_async<F: Future>(&self, future: F) -> InScope<F> {
+        self.handle.run_async(future)
+    }
+
+    /// Returns a handle, with which another task or thread allocates from this scope.
+    #[must_use]
+    pub fn handle(&self) -> ScopeHandle {
+        self.handle.clone()
+    }
+
+    /// Returns whether the scope has held more than its limit. It stays `true` from then on.
+    #[must_use]
+    pub fn is_over_limit(&self) -> bool {
+        self.handle.is_over_limit()
+    }
+
+    /// Returns what the scope holds now.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        self.handle.usage()
+    }
+
+    /// Returns the units and live blocks of the heaps of this scope, exact while no thread is in
+    /// it. They include those that earlier scopes left there. Walks all units of the scope.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.handle.heaps.stats()
+    }
+
+    /// Frees the units without a live block, ends the scope, and returns what it held.
+    /// [`Usage::bytes_held`] then is what escaped blocks keep. If there are handles, the scope ends
+    /// with the last one.
+    #[expect(clippy::must_use_candidate, reason = "a scope may end without a report")]
+    pub fn finish(self) -> Usage {
+        self.handle.heaps.trim();
+        self.usage()
+    }
+}
+
+impl ScopeHandle {
+    /// Runs a closure as [`Scope::run`] does.
+    ///
+    /// # Aborts
+    /// As [`Scope::run`].
+    #[inline]
+    pub fn run<R>(&self, closure: impl FnOnce() -> R) -> R {
+        let _entered = self.heaps.enter();
+        closure()
+    }
+
+    /// Returns a future that polls `future` as that of [`Scope::run_async`] does.
+    pub fn run_async<F: Future>(&self, future: F) -> InScope<F> {
+        InScope::new(self.clone(), future)
+    }
+
+    /// Returns whether the scope has held more than its limit.
+    #[must_use]
+    pub fn is_over_limit(&self) -> bool {
+        self.heaps.ledger().is_over()
+    }
+
+    /// Returns what the scope holds now.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        Usage::of(self.name, self.heaps.ledger())
+    }
+
+    fn over_limit(&self) -> OverLimit {
+        OverLimit::of(self.name, self.heaps.ledger())
+    }
+}

@@ -1,0 +1,160 @@
+//! What a scope reports: `Usage`, `Counts`, `OverLimit`, and `measure`.
+
+use core::error::Error;
+use core::fmt;
+
+use super::Scope;
+use crate::threads::{Ledger, LedgerCounts};
+
+/// What a scope holds, or held until it ended.
+///
+/// Bytes are those of units and of blocks without a size class. Units are requested whole, so the
+/// first block of a class adds 64 slots or more. A unit that an earlier scope left does not count.
+/// If such a unit is freed while the scope is alive, the figures are less by its bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Usage {
+    /// The scope's name.
+    pub name: &'static str,
+    /// Bytes held. After [`Scope::finish`], escaped blocks keep them.
+    pub bytes_held: usize,
+    /// The most bytes that were held at the same time.
+    pub bytes_peak: usize,
+    /// The limit on the bytes held; `usize::MAX` means no limit.
+    pub limit: usize,
+    /// Whether the bytes held have exceeded the limit.
+    pub over_limit: bool,
+    /// The counts of a counting scope.
+    pub counts: Option<Counts>,
+}
+
+/// The exact counts of a counting scope.
+///
+/// A block counts with the bytes of its slot: its size, rounded up to a size class. A block without
+/// a size class counts with its size. A block that is resized within its slot is not counted again.
+/// If it moves, that is an allocation and a free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counts {
+    /// Allocations.
+    pub allocations: usize,
+    /// Bytes of all allocated blocks.
+    pub bytes: usize,
+    /// Frees of the scope's blocks, on any thread.
+    pub frees: usize,
+    /// Bytes of blocks that are live.
+    pub bytes_live: usize,
+    /// The most bytes that were live at the same time.
+    pub bytes_live_peak: usize,
+}
+
+impl Usage {
+    pub(super) fn of(name: &'static str, ledger: &Ledger) -> Self {
+        Self {
+            name,
+            bytes_held: ledger.held(),
+            bytes_peak: ledger.peak(),
+            limit: ledger.limit(),
+            over_limit: ledger.is_over(),
+            counts: ledger.is_counting().then(|| Counts::of(ledger.counts())),
+        }
+    }
+}
+
+impl Counts {
+    fn of(counts: LedgerCounts) -> Self {
+        Self {
+            allocations: counts.allocations,
+            bytes: counts.allocated,
+            frees: counts.frees,
+            bytes_live: counts.live,
+            bytes_live_peak: counts.live_peak,
+        }
+    }
+
+    /// Returns the number of live blocks.
+    #[must_use]
+    pub fn live(&self) -> usize {
+        self.allocations.saturating_sub(self.frees)
+    }
+}
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, bytes_held, bytes_peak, .. } = self;
+        write!(f, "{name}: {bytes_held} bytes held, {bytes_peak} at most")?;
+        if self.over_limit {
+            write!(f, ", over the limit of {}", self.limit)?;
+        }
+        match &self.counts {
+            Some(counts) => write!(f, ", {counts}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { allocations, bytes, frees, bytes_live, bytes_live_peak } = self;
+        write!(
+            f,
+            "{allocations} allocations of {bytes} bytes, {frees} frees, \
+             {bytes_live} bytes live, {bytes_live_peak} at most"
+        )
+    }
+}
+
+/// The error of a future whose scope held more than its limit. The future was dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OverLimit {
+    /// The scope's name.
+    pub name: &'static str,
+    /// The limit in bytes.
+    pub limit: usize,
+    /// The most bytes that the scope held.
+    pub bytes_peak: usize,
+}
+
+impl OverLimit {
+    pub(super) fn of(name: &'static str, ledger: &Ledger) -> Self {
+        Self { name, limit: ledger.limit(), bytes_peak: ledger.peak() }
+    }
+}
+
+impl fmt::Display for OverLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, limit, bytes_peak } = self;
+        write!(f, "{name} held {bytes_peak} bytes, more than its limit of {limit}")
+    }
+}
+
+impl Error for OverLimit {}
+
+/// Runs a closure in a counting scope and returns what it used. For tests.
+///
+/// The counts are exact, also while other threads allocate. Blocks that another thread allocates do
+/// not count, unless it runs in a handle of its own. The result of the closure is dropped in the
+/// scope.
+///
+/// # Examples
+///
+/// ```
+/// # #[global_allocator]
+/// # static HEAP: typed_pool::PooledAllocator = typed_pool::PooledAllocator;
+/// use typed_pool::measure;
+///
+/// let usage = measure(|| (0..100).collect::<Vec<u64>>());
+/// let counts = usage.counts.unwrap();
+/// assert_eq!((counts.allocations, counts.frees), (1, 1), "{usage}");
+/// ```
+///
+/// # Panics
+/// As [`ScopeBuilder::build`](super::ScopeBuilder::build). If the closure panics, so does this.
+#[must_use]
+#[track_caller]
+pub fn measure<R>(closure: impl FnOnce() -> R) -> Usage {
+    let scope = Scope::builder().name("measure").counting().build();
+    scope.run(|| drop(closure()));
+    scope.finish()
+}

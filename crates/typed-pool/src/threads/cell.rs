@@ -1,0 +1,105 @@
+//! `FamilyCell`: the thread-local through which a thread reaches its heaps of a family.
+
+use core::cell::Cell;
+use core::ptr;
+use std::thread::LocalKey;
+
+use super::table::{Heaps, ThreadHeap};
+use crate::class::CLASSES;
+
+/// The heaps of threads that own nothing. Their number is that of the largest family. They have no
+/// front and are never written.
+static NO_HEAPS: [ThreadHeap; CLASSES] = [const { ThreadHeap::nowhere() }; CLASSES];
+
+/// A family's thread-local: the heaps that the thread allocates from. The macros of this crate
+/// define it.
+///
+/// Not public API: the macros expand to its name.
+///
+/// # Invariant
+/// **T2** `heaps` points at the family's table on a record that the thread holds: its own, or that
+/// of the scope that it entered last. Or it points at the heaps of threads that own nothing.
+/// `counting` is null, or points at the table of a counting scope that the thread entered last.
+/// `heaps` then points at the heaps of threads that own nothing, so that each allocation and each
+/// free takes a path that counts.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct FamilyCell {
+    heaps: Cell<*const ThreadHeap>,
+    counting: Cell<*const ThreadHeap>,
+}
+
+/// The content of a [`FamilyCell`].
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CellState {
+    heaps: *const ThreadHeap,
+    counting: *const ThreadHeap,
+}
+
+pub(super) const NOTHING: *const ThreadHeap = (&raw const NO_HEAPS).cast();
+
+impl CellState {
+    /// The content of the cell of a thread that owns nothing.
+    pub(super) const NOTHING: Self = Self { heaps: NOTHING, counting: ptr::null() };
+
+    /// The content of the cell of a thread that allocates from its own table.
+    pub(super) fn own(heaps: Heaps<'_>) -> Self {
+        Self { heaps: heaps.as_ptr(), counting: ptr::null() }
+    }
+}
+
+impl FamilyCell {
+    /// Creates the cell of a thread that owns nothing.
+    #[must_use]
+    pub const fn nowhere() -> Self {
+        Self { heaps: Cell::new(NOTHING), counting: Cell::new(ptr::null()) }
+    }
+
+    /// Returns the heaps whose fronts serve this thread.
+    #[inline]
+    pub(crate) fn get(key: &'static LocalKey<Self>) -> Heaps<'static> {
+        let first = key.try_with(|cell| cell.heaps.get()).unwrap_or(NOTHING);
+        // SAFETY: T1 and T2: neither tables nor the static heaps are ever freed.
+        unsafe { Heaps::new(first) }
+    }
+
+    /// Returns the table that this thread allocates from, if it has one. The thread holds its
+    /// record.
+    #[inline]
+    pub(super) fn table(key: &'static LocalKey<Self>) -> Option<Heaps<'static>> {
+        let first = key.try_with(|cell| {
+            let heaps = cell.heaps.get();
+            if ptr::eq(heaps, NOTHING) { cell.counting.get() } else { heaps }
+        });
+        // SAFETY: T1 and T2: tables are never freed.
+        first.ok().filter(|first| !first.is_null()).map(|first| unsafe { Heaps::new(first) })
+    }
+
+    /// Makes the thread allocate from the table of a scope, whose record it holds. Returns the
+    /// former content, or `None` if the cell is destroyed.
+    #[inline]
+    pub(super) fn enter(
+        key: &'static LocalKey<Self>,
+        heaps: Heaps<'static>,
+        counting: bool,
+    ) -> Option<CellState> {
+        let table = heaps.as_ptr();
+        let new = if counting {
+            CellState { heaps: NOTHING, counting: table }
+        } else {
+            CellState { heaps: table, counting: ptr::null() }
+        };
+        key.try_with(|cell| cell.set(new)).ok()
+    }
+
+    /// Makes the thread allocate from the table that it had before it entered a scope.
+    #[inline]
+    pub(super) fn restore(key: &'static LocalKey<Self>, before: CellState) {
+        let _ = key.try_with(|cell| cell.set(before));
+    }
+
+    #[inline]
+    pub(super) fn set(&self, new: CellState) -> CellState {
+        CellState { heaps: self.heaps.replace(new.heaps), counting: self.counting.replace(new.counting) }
+    }
+}

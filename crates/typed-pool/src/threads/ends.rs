@@ -1,0 +1,100 @@
+//! The end of a thread's hold on a record: at thread exit, after a momentary lease, when a thread
+//! leaves a scope, and when a scope ends.
+
+use ephemera_prim::record::{Lease, Record};
+use ephemera_prim::sync::{Ordering, fence};
+
+use super::owner::HeapOwner;
+use super::table::{Heaps, PoolRecord};
+use crate::heap;
+
+/// Releases a lease, then drains the inboxes once more: a thread that pushed while the record was
+/// held left the drain to its holder.
+pub(super) fn release(lease: Lease<'_, PoolRecord>) {
+    let record = lease.record();
+    lease.release(has_mail, drain);
+    collect_rest(record);
+}
+
+/// Releases the record of a scope that this thread leaves. Its units stay.
+#[inline]
+pub(super) fn leave_scope(lease: Lease<'_, PoolRecord>) {
+    if !cfg!(ephemera_weaken = "scope_is_left_without_a_look") {
+        release(lease);
+    }
+}
+
+/// Trims all tables of a record that this thread is about to release.
+pub(super) fn leave(record: &Record<PoolRecord>) {
+    let mut rest = false;
+    for heaps in Heaps::of_record(record) {
+        // SAFETY: this thread holds the record.
+        rest |= !unsafe { heaps.trim() };
+    }
+    record.data().rest.set(usize::from(rest));
+}
+
+/// Frees the empty units that the last holder of a record left: those that a walker protected, and
+/// those of a scope that ended meanwhile. Two threads call this: that holder after its release, and
+/// the walker after its walk or the thread that ends the scope.
+///
+/// A fence separates the release from the reads of `walks` and `ended`, and their writes from the
+/// check of the lease. So either the former holder sees the write and trims again, or the other
+/// thread sees a free record and trims it.
+pub(super) fn collect_rest(record: &Record<PoolRecord>) {
+    let data = record.data();
+    while data.rest.get() != 0 || has_ended(data) {
+        let walks = data.walks.load(Ordering::Relaxed);
+        let Some(lease) = record.try_lease() else { return };
+        data.ended.store(0, Ordering::Relaxed);
+        leave(record);
+        if cfg!(ephemera_weaken = "scope_ends_without_a_look") {
+            return;
+        }
+        lease.release(has_mail, drain);
+        if data.walks.load(Ordering::Relaxed) == walks && !has_ended(data) {
+            return;
+        }
+    }
+}
+
+/// Returns whether the record's scope ended and its empty units are still to be freed.
+fn has_ended(data: &PoolRecord) -> bool {
+    data.ended.load(Ordering::Relaxed) != 0 && !cfg!(ephemera_weaken = "ended_scope_is_not_trimmed")
+}
+
+/// Frees the empty units of a scope's record: at once, or when the thread that holds the record
+/// releases it.
+pub(super) fn end_scope(record: &Record<PoolRecord>) {
+    record.data().ended.store(1, Ordering::Relaxed);
+    // ORDERING: SeqCst fence. Pairs with the one in `Lease::release`: either the holder sees that
+    // the scope ended, or this thread sees a free record.
+    fence(Ordering::SeqCst);
+    if cfg!(ephemera_weaken = "ended_scope_is_not_trimmed") {
+        if let Some(lease) = record.try_lease() {
+            leave(record);
+            release(lease);
+        }
+    }
+    collect_rest(record);
+}
+
+/// Returns whether the inbox of any heap holds a group.
+pub(super) fn has_mail(data: &PoolRecord) -> bool {
+    Heaps::of_data(data).flat_map(Heaps::used).any(|heap| !heap.inbox.is_empty())
+}
+
+/// Drains the inboxes of a record that this thread leases only for that. Its units with live slots
+/// become abandoned, because no other thread serves them.
+pub(super) fn drain(record: &Record<PoolRecord>) {
+    for heap in Heaps::of_record(record).flat_map(Heaps::used) {
+        if !heap.inbox.is_empty() {
+            #[cfg(all(test, not(ephemera_loom)))]
+            heap.drains.add(1);
+            // SAFETY: this thread holds the record.
+            if !heap::abandon::drain(unsafe { HeapOwner::new(heap) }) {
+                record.data().rest.set(1);
+            }
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Models of scopes: threads enter and leave their records, and the scope ends. No model trims
+//! before it checks that nothing is held.
+
+use ephemera_prim::record::Record;
+use loom::thread;
+
+use super::{Heaps, Model, PoolRecord, Sent, Thread, check, ends, statistics};
+
+impl<'w> Thread<'w> {
+    /// Enters the scope of a model: leases the first record that no thread holds.
+    fn enter(model: &'w Model) -> Self {
+        Self::start(model)
+    }
+
+    /// Leaves the scope. Its units stay.
+    fn leave(self) {
+        ends::leave_scope(self.lease);
+    }
+}
+
+impl Model {
+    fn scope_records(&self) -> impl Iterator<Item = &Record<PoolRecord>> {
+        self.0.registry.records()
+    }
+
+    fn end_scope(&self) {
+        self.scope_records().for_each(ends::end_scope);
+    }
+
+    fn unbooked(&self) -> usize {
+        let tables = self.scope_records().filter_map(|record| Heaps::find(record, &self.0.family));
+        tables.map(Heaps::unbooked).sum()
+    }
+}
+
+/// A thread leaves the scope during a remote free, and another thread enters it.
+#[test]
+fn loom_a_remote_free_while_a_scope_changes_its_thread_is_booked() {
+    check(|| {
+        let model = Model::of_scope(2, usize::MAX);
+        let inside = Thread::enter(&model);
+        let (first, second) = (inside.allocate(), inside.allocate());
+        let there = model.clone();
+        let other = thread::spawn(move || there.free_elsewhere(first));
+        inside.free(second);
+        inside.leave();
+        let there = model.clone();
+        thread::spawn(move || {
+            let inside = Thread::enter(&there);
+            let slot = inside.allocate();
+            inside.free(slot);
+            inside.leave();
+        })
+        .join()
+        .unwrap();
+        other.join().unwrap();
+        assert_eq!(model.unbooked(), 0, "no thread is in the scope");
+        model.end_scope();
+        model.all_is_back();
+    });
+}
+
+/// The last block of a scope is freed while the scope ends.
+#[test]
+fn loom_a_remote_free_at_the_end_of_a_scope_is_not_lost() {
+    check(|| {
+        let model = Model::of_scope(2, usize::MAX);
+        let inside = Thread::enter(&model);
+        let slot = inside.allocate();
+        inside.leave();
+        let there = model.clone();
+        let other = thread::spawn(move || there.free_elsewhere(slot));
+        model.end_scope();
+        other.join().unwrap();
+        model.all_is_back();
+    });
+}
+
+/// Statistics hold the scope's record for a moment while the scope ends. One of the two threads
+/// frees the empty unit.
+#[test]
+fn loom_a_scope_that_ends_during_statistics_leaves_nothing() {
+    check(|| {
+        let model = Model::of_scope(2, usize::MAX);
+        let inside = Thread::enter(&model);
+        let slot = inside.allocate();
+        inside.free(slot);
+        inside.leave();
+        let there = model.clone();
+        let reader = thread::spawn(move || {
+            statistics::stats_of(&there.0.family, [core::ptr::null(); 2]);
+        });
+        model.end_scope();
+        reader.join().unwrap();
+        model.all_is_back();
+    });
+}
+
+/// The next scope adopts a unit that an escaped block keeps, while another thread frees the second
+/// one of its three blocks.
+#[test]
+fn loom_the_next_scope_adopts_a_unit_during_a_remote_free() {
+    check(|| {
+        let model = Model::of_scope(3, usize::MAX);
+        let inside = Thread::enter(&model);
+        let [first, second, third] = [(); 3].map(|()| inside.allocate());
+        inside.leave();
+        model.end_scope();
+        model.free_elsewhere(first);
+        let there = model.clone();
+        let other = thread::spawn(move || there.free_elsewhere(second));
+        let next = Thread::enter(&model);
+        let slots: [Sent; 2] = [next.allocate(), next.allocate()];
+        assert_ne!(slots[0].0, slots[1].0);
+        assert!(slots.iter().all(|slot| slot.0 != third.0), "a live slot was handed out");
+        for slot in slots {
+            next.free(slot);
+        }
+        next.leave();
+        model.end_scope();
+        other.join().unwrap();
+        model.free_elsewhere(third);
+        model.all_is_back();
+    });
+}
+
+/// Two threads are in a scope, each within another one that does not count. Each holds less than
+/// the limit, and both together exceed it.
+#[test]
+fn loom_two_threads_that_reach_a_limit_together_mark_the_scope() {
+    check(|| {
+        let outer = Model::of_scope(2, usize::MAX);
+        let around = Thread::enter(&outer);
+        let model = Model::of_scope(2, 0);
+        let unit = {
+            let probe = Thread::enter(&model);
+            let slot = probe.allocate();
+            let unit = model.held();
+            probe.free(slot);
+            probe.leave();
+            model.end_scope();
+            unit
+        };
+        model.0.ledger.begin(unit + unit / 2);
+        let (there, further) = (model.clone(), outer.clone());
+        let other = thread::spawn(move || {
+            let around = Thread::enter(&further);
+            let inside = Thread::enter(&there);
+            let slot = inside.allocate();
+            inside.leave();
+            around.leave();
+            slot
+        });
+        let inside = Thread::enter(&model);
+        let slot = inside.allocate();
+        inside.leave();
+        around.leave();
+        let slots = [slot, other.join().unwrap()];
+        // A thread that entered after the other one had left found a free slot.
+        let together = model.held() == 2 * unit;
+        assert_eq!(model.0.ledger.is_over(), together);
+        assert_eq!(model.0.ledger.held(), model.held());
+        assert_eq!(model.0.ledger.peak(), model.held());
+        assert_eq!(outer.0.ledger.peak(), 0);
+        for slot in slots {
+            model.free_elsewhere(slot);
+        }
+        model.end_scope();
+        model.all_is_back();
+        assert_eq!(model.0.ledger.held(), 0);
+    });
+}

@@ -1,0 +1,383 @@
+//! The heaps of scopes, and how a thread enters and leaves them.
+//!
+//! ```text
+//!   ScopeHeaps --> ledger                       one for each scope that is alive
+//!        '-------> record --> record --> ...    one for each thread that is in the scope
+//! ```
+//!
+//! A thread that enters a scope leases one of its records and stores that record's table in the
+//! thread-local of `PooledAllocator`. When it leaves, it restores the former table and releases the
+//! lease. So the fast path does not change, and a block of a scope is an ordinary block.
+//!
+//! Heaps of scopes are never freed. When a scope ends, its heaps go to a pool with the units that
+//! escaped blocks keep, and the next scope allocates from the free slots of those units. The pool
+//! has a place for each thread, so a thread usually gets the heaps that it used last.
+
+use core::alloc::Layout;
+use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
+use core::ptr::{self, NonNull};
+
+use allocator_api2::alloc::handle_alloc_error;
+use crossbeam_utils::CachePadded;
+use ephemera_prim::gate::Gate;
+use ephemera_prim::pages;
+use ephemera_prim::record::{Lease, Record};
+use ephemera_prim::sync::{AtomicPtr, AtomicUsize, Ordering, fence, push};
+
+use super::Family;
+use super::cell::{CellState, FamilyCell};
+use super::ledger::{Ledger, NO_LIMIT};
+use super::table::{Heaps, PoolRecord};
+use super::{ends, statistics};
+use crate::alloc::pooled_family;
+use crate::stats::Stats;
+
+/// The heaps of one scope.
+///
+/// # Invariant
+/// **S1** It and its records are permanent memory. Its ledger is the ledger of its records.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct ScopeHeaps {
+    ledger: Ledger,
+    records: AtomicPtr<ScopeRecord>,
+    /// The number of `ScopeRef`s.
+    users: AtomicUsize,
+    /// The next of all heaps of scopes.
+    later: AtomicPtr<ScopeHeaps>,
+    /// The next ones in the pool.
+    below: AtomicPtr<ScopeHeaps>,
+}
+
+/// A record of a scope. It is in no registry, so no thread takes it for its own.
+#[derive(Debug)]
+#[repr(C)]
+struct ScopeRecord {
+    record: Record<PoolRecord>,
+    later: AtomicPtr<ScopeRecord>,
+}
+
+/// All heaps of scopes.
+static ALL: AtomicPtr<ScopeHeaps> = AtomicPtr::new(ptr::null_mut());
+
+/// The number of places for heaps that a thread used last.
+const PLACES: usize = 64;
+
+/// The heaps that threads used last, by a hash of the thread.
+static PLACE: [CachePadded<AtomicPtr<ScopeHeaps>>; PLACES] =
+    [const { CachePadded::new(AtomicPtr::new(ptr::null_mut())) }; PLACES];
+
+/// Other heaps that no scope uses.
+struct Idle {
+    /// Heaps of ended scopes. Threads only push to it, or take all of it.
+    returned: AtomicPtr<ScopeHeaps>,
+    /// Heaps that a thread took from `returned`. Only the holder of the gate uses it.
+    taken: AtomicPtr<ScopeHeaps>,
+    gate: Gate,
+}
+
+impl Idle {
+    const fn new() -> Self {
+        Self {
+            returned: AtomicPtr::new(ptr::null_mut()),
+            taken: AtomicPtr::new(ptr::null_mut()),
+            gate: Gate::new(),
+        }
+    }
+}
+
+/// The heaps of ordinary scopes, and those of counting scopes.
+static IDLE: [Idle; 2] = [Idle::new(), Idle::new()];
+
+/// The number of idle heaps that a new counting scope looks at. It needs heaps without units.
+const LOOKS: usize = 8;
+
+// ORDERING: Release. Pairs with the Acquire in `follow` and `take_all`. Publishes: the item that is
+// pushed, and all that was written to it.
+const PUSH: Ordering = Ordering::Release;
+
+/// Returns the item at an end or a link of a list of permanent items.
+fn follow<T>(link: &AtomicPtr<T>) -> Option<&'static T> {
+    // ORDERING: Acquire. Pairs with the Release in `add_to`: sees the item complete.
+    let item = link.load(Ordering::Acquire);
+    // SAFETY: S1: lists have permanent items only.
+    unsafe { item.as_ref() }
+}
+
+/// Pushes a permanent item to a list.
+fn add_to<T>(head: &AtomicPtr<T>, item: &'static T, link: &AtomicPtr<T>) {
+    let set = |below| link.store(below, Ordering::Relaxed);
+    // ORDERING: `PUSH`. Pairs with the Acquire in `follow` and in `take_all`. Publishes: the item.
+    push(head, ptr::from_ref(item).cast_mut(), None, PUSH, set);
+}
+
+/// Takes all items of a list.
+fn take_all<T>(head: &AtomicPtr<T>) -> *mut T {
+    // ORDERING: Acquire. Pairs with the Release in `add_to`: sees the items complete.
+    head.swap(ptr::null_mut(), Ordering::Acquire)
+}
+
+/// Puts a value into permanent memory. Returns `None` if there is no memory.
+fn permanent<T>(value: T) -> Option<&'static T> {
+    let place = pages::permanent(Layout::new::<T>()).ok()?.cast::<T>();
+    // SAFETY: the memory is unused and has this layout.
+    unsafe { place.write(value) };
+    // SAFETY: the value was just written and is never freed.
+    Some(unsafe { place.as_ref() })
+}
+
+/// Returns the records of all scopes, for the family that scopes have heaps of.
+pub(super) fn records_of(family: &Family) -> impl Iterator<Item = &'static Record<PoolRecord>> + use<> {
+    let mut at = if ptr::eq(family, pooled_family()) { follow(&ALL) } else { None };
+    core::iter::from_fn(move || {
+        let heaps = at?;
+        at = follow(&heaps.later);
+        Some(heaps)
+    })
+    .flat_map(ScopeHeaps::records)
+}
+
+/// Returns the place of the calling thread.
+fn place() -> &'static AtomicPtr<ScopeHeaps> {
+    let key = (pooled_family().cell)();
+    let thread = key.try_with(|cell| ptr::from_ref(cell).addr()).unwrap_or(0) as u64;
+    let hash = thread.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+    &PLACE[hash as usize % PLACES]
+}
+
+impl ScopeHeaps {
+    /// Returns heaps that no scope uses, or new ones. Those of a counting scope have no units.
+    /// Returns `None` if there is no memory.
+    pub(crate) fn start(limit: usize, counting: bool) -> Option<ScopeRef> {
+        let heaps = Self::idle(counting).or_else(|| Self::make(counting))?;
+        heaps.ledger.begin(limit);
+        heaps.users.store(1, Ordering::Relaxed);
+        Some(ScopeRef(heaps))
+    }
+
+    fn idle(counting: bool) -> Option<&'static Self> {
+        let in_place = if counting { ptr::null_mut() } else { take_all(place()) };
+        // SAFETY: S1: a place has permanent heaps, or none.
+        if let Some(heaps) = unsafe { in_place.as_ref() } {
+            return Some(heaps);
+        }
+        let idle = &IDLE[usize::from(counting)];
+        let looks = if counting { LOOKS } else { 1 };
+        let found = (0..looks).find_map(|_| {
+            let heaps = Self::pop(idle)?;
+            if heaps.ledger.counted_units() != 0 {
+                add_to(&idle.returned, heaps, &heaps.below);
+                return None;
+            }
+            Some(heaps)
+        });
+        if found.is_some() || counting {
+            return found;
+        }
+        // The threads of other places may have ended.
+        // SAFETY: S1: a place has permanent heaps, or none.
+        PLACE
+            .iter()
+            .filter(|place| !place.load(Ordering::Relaxed).is_null())
+            .find_map(|place| unsafe { take_all(place).as_ref() })
+    }
+
+    fn pop(idle: &'static Idle) -> Option<&'static Self> {
+        let _pass = idle.gate.enter()?;
+        if idle.taken.load(Ordering::Relaxed).is_null() {
+            idle.taken.store(take_all(&idle.returned), Ordering::Relaxed);
+        }
+        // SAFETY: S1: the list has permanent heaps only.
+        let heaps = unsafe { idle.taken.load(Ordering::Relaxed).as_ref() }?;
+        idle.taken.store(heaps.below.load(Ordering::Relaxed), Ordering::Relaxed);
+        Some(heaps)
+    }
+
+    #[cold]
+    fn make(counting: bool) -> Option<&'static Self> {
+        // A forked child must distinguish its memory from that of its parent's threads.
+        let _ = ephemera_prim::fork::generation();
+        let heaps = permanent(Self {
+            ledger: Ledger::new(counting),
+            records: AtomicPtr::new(ptr::null_mut()),
+            users: AtomicUsize::new(0),
+            later: AtomicPtr::new(ptr::null_mut()),
+            below: AtomicPtr::new(ptr::null_mut()),
+        })?;
+        add_to(&ALL, heaps, &heaps.later);
+        Some(heaps)
+    }
+
+    fn records(&'static self) -> impl Iterator<Item = &'static Record<PoolRecord>> {
+        let mut at = follow(&self.records);
+        core::iter::from_fn(move || {
+            let record = at?;
+            at = follow(&record.later);
+            Some(&record.record)
+        })
+    }
+
+    /// Leases a record that no thread is in. Another thread may be in the scope, or drain a record
+    /// for a moment. So this makes a further record if all are held.
+    fn lease(&'static self) -> Option<Lease<'static, PoolRecord>> {
+        self.records().find_map(Record::try_lease).or_else(|| self.add())
+    }
+
+    #[cold]
+    fn add(&'static self) -> Option<Lease<'static, PoolRecord>> {
+        // SAFETY: S1: the ledger is permanent.
+        let data = unsafe { PoolRecord::of_scope(&raw const self.ledger) };
+        let record = Record::new(data);
+        let new = permanent(ScopeRecord { record, later: AtomicPtr::new(ptr::null_mut()) })?;
+        let lease = new.record.try_lease();
+        // The first record stays the first, so that a thread prefers the one with most units.
+        let list = follow(&self.records).map_or(&self.records, |first| &first.later);
+        add_to(list, new, &new.later);
+        lease
+    }
+
+    /// Leases a record of the scope and its table, and makes them if needed.
+    fn lease_table(&'static self) -> Option<(Lease<'static, PoolRecord>, Heaps<'static>)> {
+        let lease = self.lease()?;
+        // SAFETY: this thread holds the record; records and families are never freed.
+        match unsafe { Heaps::find_or_make(lease.record(), pooled_family()) } {
+            Some(heaps) => Some((lease, heaps)),
+            None => {
+                ends::release(lease);
+                None
+            }
+        }
+    }
+
+    /// Ends the scope. Its heaps go to the pool.
+    fn end(&'static self) {
+        self.records().for_each(ends::end_scope);
+        let counting = self.ledger.is_counting();
+        // ORDERING: Release. Pairs with the Acquire in `take_all`. Publishes: the heaps.
+        let kept = !counting
+            && place()
+                .compare_exchange(
+                    ptr::null_mut(),
+                    ptr::from_ref(self).cast_mut(),
+                    Ordering::Release,
+                    Ordering::Relaxed,
+                )
+                .is_ok();
+        if !kept {
+            add_to(&IDLE[usize::from(counting)].returned, self, &self.below);
+        }
+    }
+
+    pub(crate) fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+}
+
+/// A counted reference to the heaps of a scope. The last one ends the scope.
+#[derive(Debug)]
+pub(crate) struct ScopeRef(&'static ScopeHeaps);
+
+impl Clone for ScopeRef {
+    fn clone(&self) -> Self {
+        self.0.users.fetch_add(1, Ordering::Relaxed);
+        Self(self.0)
+    }
+}
+
+impl Drop for ScopeRef {
+    fn drop(&mut self) {
+        // ORDERING: Release. Pairs with the Acquire fence in `ScopeRef::drop`, in the thread that
+        // ends the scope. Publishes: this thread's use of the scope.
+        if self.0.users.fetch_sub(1, Ordering::Release) == 1 {
+            // ORDERING: Acquire fence. Pairs with the Release in `ScopeRef::drop`.
+            fence(Ordering::Acquire);
+            self.0.end();
+        }
+    }
+}
+
+impl core::ops::Deref for ScopeRef {
+    type Target = ScopeHeaps;
+
+    fn deref(&self) -> &ScopeHeaps {
+        self.0
+    }
+}
+
+impl ScopeRef {
+    /// Lets the calling thread allocate from the scope until the result is dropped.
+    ///
+    /// Returns `None` if the thread-local cannot be written, because it is under destruction. That
+    /// happens only on targets that make thread-locals of the system's keys.
+    ///
+    /// # Aborts
+    /// By `handle_alloc_error`, if there is no memory for the scope's heaps.
+    #[inline]
+    pub(crate) fn enter(&self) -> Option<Entered> {
+        let Some((lease, heaps)) = self.0.lease_table() else {
+            handle_alloc_error(Layout::new::<Heaps<'_>>());
+        };
+        match FamilyCell::enter((pooled_family().cell)(), heaps, self.0.ledger.is_counting()) {
+            Some(before) => Some(Entered { before, lease: ManuallyDrop::new(lease), thread: PhantomData }),
+            None => {
+                ends::release(lease);
+                None
+            }
+        }
+    }
+
+    /// Frees the empty units of all records. A record that a thread is in is trimmed when the
+    /// thread leaves.
+    pub(crate) fn trim(&self) {
+        self.0.records().for_each(ends::end_scope);
+    }
+
+    /// Returns the blocks and bytes of the scope's heaps, including units that earlier scopes left.
+    pub(crate) fn stats(&self) -> Stats {
+        statistics::stats_of_records(pooled_family(), self.0.records())
+    }
+}
+
+/// The presence of a thread in a scope. It stays on the stack of its thread.
+#[derive(Debug)]
+pub(crate) struct Entered {
+    before: CellState,
+    lease: ManuallyDrop<Lease<'static, PoolRecord>>,
+    /// The presence belongs to one thread.
+    thread: PhantomData<NonNull<()>>,
+}
+
+impl Drop for Entered {
+    #[inline]
+    fn drop(&mut self) {
+        FamilyCell::restore((pooled_family().cell)(), self.before);
+        // SAFETY: the lease is used here for the last time.
+        ends::leave_scope(unsafe { ManuallyDrop::take(&mut self.lease) });
+    }
+}
+
+/// The limit of a scope without a limit.
+pub(crate) const UNLIMITED: usize = NO_LIMIT;
+
+#[cfg(test)]
+mod tests {
+    use core::ptr;
+
+    use super::ScopeHeaps;
+
+    /// The records of a scope that two threads were in at the same time.
+    #[test]
+    fn the_first_record_of_a_scope_serves_its_next_visits() {
+        let heaps = ScopeHeaps::make(false).expect("memory");
+        let leases = [(); 3].map(|()| heaps.lease().expect("memory"));
+        let [first, second, third] = leases.each_ref().map(|lease| ptr::from_ref(lease.record()));
+        assert!(first != second && second != third && first != third);
+        drop(leases);
+        for _ in 0..3 {
+            let lease = heaps.lease().expect("all are free");
+            assert!(ptr::eq(lease.record(), first));
+        }
+        assert_eq!(heaps.records().count(), 3);
+    }
+}

@@ -1,0 +1,65 @@
+//! Statistics of a family: walks over the units of all records.
+
+use core::ptr;
+
+use ephemera_prim::account::Account;
+use ephemera_prim::record::Record;
+use ephemera_prim::sync::{Ordering, fence};
+
+use super::Family;
+use super::ends::{collect_rest, release};
+use super::table::{Heaps, PoolRecord, ThreadHeap};
+use crate::stats::Stats;
+
+/// Returns the bytes that a family holds and its live slots. `own` are the records that the calling
+/// thread holds: its own, and that of the scope that it entered last. They may be null.
+pub(super) fn stats_of(family: &Family, own: [*const Record<PoolRecord>; 2]) -> Stats {
+    let mut stats = Stats::of_account(family.account().now());
+    for record in family.records() {
+        let Some(heaps) = Heaps::find(record, family) else { continue };
+        stats.state_bytes += family.heaps() * size_of::<ThreadHeap>();
+        gather_record(&mut stats, heaps, own.contains(&ptr::from_ref(record)));
+    }
+    stats.extra_records = family.registry().later_records();
+    stats.no_less_than_none();
+    stats.add_large();
+    stats
+}
+
+/// Adds the units and live slots of a table. `owned` says whether the calling thread holds its
+/// record. If no thread does, this leases it for the walk.
+fn gather_record(stats: &mut Stats, heaps: Heaps<'_>, owned: bool) {
+    let record = heaps.first().record();
+    let lease = if owned { None } else { record.try_lease() };
+    heaps.gather(stats, owned || lease.is_some());
+    match lease {
+        Some(lease) => release(lease),
+        None if !owned => {
+            record.data().walks.fetch_add(1, Ordering::Relaxed);
+            // ORDERING: SeqCst fence. Pairs with the one in `Lease::release`: either the thread
+            // that releases the record sees that this walk is over, or this thread sees the units
+            // that it left.
+            fence(Ordering::SeqCst);
+            if !cfg!(ephemera_weaken = "walker_leaves_the_rest") {
+                collect_rest(record);
+            }
+        }
+        None => {}
+    }
+}
+
+/// Returns the units and live slots of a family's tables on these records.
+#[cfg(not(ephemera_loom))]
+pub(super) fn stats_of_records<'w>(
+    family: &'w Family,
+    records: impl Iterator<Item = &'w Record<PoolRecord>>,
+) -> Stats {
+    let mut stats = Stats::default();
+    for record in records {
+        let Some(heaps) = Heaps::find(record, family) else { continue };
+        gather_record(&mut stats, heaps, false);
+    }
+    stats.no_less_than_none();
+    stats.add_large();
+    stats
+}

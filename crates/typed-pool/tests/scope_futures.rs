@@ -1,0 +1,147 @@
+//! Futures in scopes. Their values name their allocator, so that Miri runs these tests too.
+#![cfg(all(feature = "std", target_has_atomic = "64"))]
+
+extern crate alloc;
+
+use core::future::{Future, pending, poll_fn};
+use core::panic::AssertUnwindSafe;
+use core::pin::pin;
+use core::task::{Context, Poll, Waker};
+use std::panic::{catch_unwind, resume_unwind};
+use std::thread;
+
+use allocator_api2::boxed::Box;
+use allocator_api2::vec::Vec;
+use ephemera_testkit::suite::turn;
+use typed_pool::{PooledAllocator, Scope, ScopeBuilder};
+
+type Block = Box<[u64; 4], PooledAllocator>;
+
+fn builder() -> ScopeBuilder {
+    Scope::builder().any_global_allocator()
+}
+
+fn block(number: u64) -> Block {
+    Box::new_in([number; 4], PooledAllocator)
+}
+
+fn held() -> usize {
+    PooledAllocator.stats().bytes_held
+}
+
+/// Runs a test that looks at the bytes of all threads. Each begins and ends with none.
+fn alone(test: impl FnOnce()) {
+    let _turn = turn();
+    PooledAllocator.trim_all();
+    assert_eq!(held(), 0, "an earlier test left blocks");
+    test();
+    PooledAllocator.trim_all();
+    assert_eq!(held(), 0);
+}
+
+/// Polls a future once.
+fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    core::pin::Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+#[test]
+fn a_future_is_polled_in_its_scope_on_each_thread() {
+    alone(|| {
+        let scope = builder().build();
+        let mut kept = alloc::vec::Vec::new();
+        let mut polls = 0;
+        let future = scope.run_async(poll_fn(move |_| {
+            polls += 1;
+            kept.push(block(polls));
+            if polls < 3 { Poll::Pending } else { Poll::Ready(core::mem::take(&mut kept)) }
+        }));
+        let mut future = alloc::boxed::Box::pin(future);
+        assert!(poll(&mut future).is_pending());
+        let bytes = scope.usage().bytes_held;
+        assert!(bytes > 0);
+        let outside = block(9);
+        assert_eq!(scope.usage().bytes_held, bytes, "between polls this thread is outside");
+        let mut future = thread::spawn(move || {
+            assert!(poll(&mut future).is_pending());
+            future
+        })
+        .join()
+        .expect("no panic");
+        let Poll::Ready(Ok(kept)) = poll(&mut future) else { panic!("three polls") };
+        assert!(kept.iter().zip(1..).all(|(block, number)| **block == [number; 4]));
+        drop((kept, future, outside));
+        assert_eq!(scope.finish().bytes_held, 0);
+    });
+}
+
+#[test]
+fn a_future_over_the_limit_is_dropped_in_the_scope() {
+    alone(|| {
+        let scope = builder().name("small").limit(50_000).build();
+        let mut kept = alloc::vec::Vec::new();
+        let mut future = pin!(scope.run_async(poll_fn(move |_| {
+            kept.push(Vec::<u8, _>::with_capacity_in(40_000, PooledAllocator));
+            Poll::<()>::Pending
+        })));
+        assert!(poll(&mut future).is_pending());
+        let Poll::Ready(Err(error)) = poll(&mut future) else { panic!("80,000 bytes") };
+        assert_eq!(error.to_string(), "small held 80000 bytes, more than its limit of 50000");
+        assert_eq!(scope.usage().bytes_held, 0, "the future is dropped although its wrapper is not");
+        let mut never = pin!(scope.run_async(poll_fn(|_| -> Poll<()> { panic!("polled beyond the limit") })));
+        assert!(matches!(poll(&mut never), Poll::Ready(Err(_))));
+    });
+}
+
+#[test]
+fn a_cancelled_future_is_dropped_in_the_scope() {
+    alone(|| {
+        let scope = builder().counting().build();
+        let mut future = alloc::boxed::Box::pin(scope.run_async(async {
+            let kept = Vec::<u8, _>::with_capacity_in(100_000, PooledAllocator);
+            pending::<()>().await;
+            drop(kept);
+        }));
+        assert!(poll(&mut future).is_pending());
+        assert_eq!(scope.usage().bytes_held, 100_000);
+        drop(future);
+        let counts = scope.usage().counts.expect("it counts");
+        assert_eq!((counts.allocations, counts.frees, scope.usage().bytes_held), (1, 1, 0));
+    });
+}
+
+#[test]
+fn a_scope_dropped_while_its_future_is_suspended_ends_with_the_future() {
+    alone(|| {
+        let scope = builder().build();
+        let mut future = alloc::boxed::Box::pin(scope.run_async(async {
+            let kept = block(3);
+            pending::<()>().await;
+            drop(kept);
+        }));
+        assert!(poll(&mut future).is_pending());
+        drop(scope);
+        assert!(held() > 0);
+        assert!(poll(&mut future).is_pending());
+        drop(future);
+        assert_eq!(held(), 0);
+    });
+}
+
+#[test]
+fn a_panic_in_a_poll_leaves_the_scope() {
+    alone(|| {
+        let scope = builder().build();
+        let mut future = alloc::boxed::Box::pin(scope.run_async(async {
+            let _kept = block(3);
+            resume_unwind(alloc::boxed::Box::new(1_u8))
+        }));
+        assert!(
+            catch_unwind(AssertUnwindSafe(|| poll::<core::pin::Pin<_>>(&mut future).is_pending())).is_err()
+        );
+        drop(future);
+        let bytes = scope.usage().bytes_held;
+        drop(block(1));
+        assert_eq!(scope.usage().bytes_held, bytes);
+        assert_eq!(scope.finish().bytes_held, 0);
+    });
+}

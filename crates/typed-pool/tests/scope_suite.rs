@@ -1,0 +1,268 @@
+//! The suite of all allocators, with each operation in another scope, and random programs with
+//! nested scopes, escaping blocks, threads, panics and cancelled futures.
+//!
+//! No check frees memory of scopes before it looks: only the thread's own heap is trimmed.
+#![cfg(all(feature = "std", target_has_atomic = "64"))]
+
+extern crate alloc;
+
+use alloc::rc::Rc;
+use core::alloc::Layout;
+use core::future::{Future, pending};
+use core::panic::AssertUnwindSafe;
+use core::pin::Pin;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use core::task::{Context, Waker};
+use std::panic::{catch_unwind, resume_unwind};
+use std::thread;
+
+use allocator_api2::alloc::{AllocError, Allocator};
+use allocator_api2::vec::Vec as PoolVec;
+use ephemera_testkit::allocator_suite;
+use ephemera_testkit::errand::{Done, Errand};
+use ephemera_testkit::subject::Subject;
+use ephemera_testkit::suite::turn;
+use typed_pool::{PooledAllocator, Scope};
+
+fn scope() -> Scope {
+    Scope::builder().any_global_allocator().build()
+}
+
+/// Scopes, of which each operation runs in another one.
+struct Scopes {
+    scopes: [Scope; 3],
+    steps: AtomicUsize,
+}
+
+impl Scopes {
+    fn new() -> Self {
+        let counting = Scope::builder().any_global_allocator().counting().build();
+        Self { scopes: [scope(), scope(), counting], steps: AtomicUsize::new(0) }
+    }
+
+    fn step<R>(&self, operation: impl FnOnce() -> R) -> R {
+        let [first, second, counting] = &self.scopes;
+        match self.steps.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9E37_79B1) >> 8 & 7 {
+            0 => operation(),
+            1..=3 => first.run(operation),
+            4 => first.run(|| second.run(operation)),
+            5 => second.run(|| second.run(operation)),
+            _ => counting.run(operation),
+        }
+    }
+}
+
+/// `PooledAllocator`, with each operation in a scope of its own choice.
+#[derive(Clone, Copy)]
+struct InScopes<'s>(&'s Scopes);
+
+// SAFETY: all methods are those of `PooledAllocator`, whose values are one allocator.
+unsafe impl Allocator for InScopes<'_> {
+    fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        self.0.step(|| PooledAllocator.allocate(layout))
+    }
+
+    fn allocate_zeroed(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        self.0.step(|| PooledAllocator.allocate_zeroed(layout))
+    }
+
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
+        // SAFETY: this function has the same contract.
+        self.0.step(|| unsafe { PooledAllocator.deallocate(block, layout) });
+    }
+
+    unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        // SAFETY: this function has the same contract.
+        self.0.step(|| unsafe { PooledAllocator.grow(block, old, new) })
+    }
+
+    unsafe fn shrink(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+    ) -> Result<NonNull<[u8]>, AllocError> {
+        // SAFETY: this function has the same contract.
+        self.0.step(|| unsafe { PooledAllocator.shrink(block, old, new) })
+    }
+}
+
+impl Subject for Scopes {
+    type Alloc<'s> = InScopes<'s>;
+    const HAND_OVER: bool = true;
+    const GLOBAL_STATE: bool = true;
+
+    fn fresh(&self) -> InScopes<'_> {
+        InScopes(self)
+    }
+
+    fn sizes(&self) -> &[usize] {
+        &[24, 80, 640, 1_024, 32 << 10, 64 << 10]
+    }
+
+    fn trim(&self, scopes: &InScopes<'_>) {
+        scopes.0.step(|| PooledAllocator.trim());
+    }
+
+    fn elsewhere(&self, scopes: &InScopes<'_>, errand: Errand) -> Done {
+        errand.run_elsewhere(scopes)
+    }
+
+    fn finish(&self, _: InScopes<'_>) -> usize {
+        // The scopes stay for the next program, so their empty units do too.
+        PooledAllocator.trim_all();
+        PooledAllocator.stats().bytes_held
+    }
+}
+
+allocator_suite!(each_operation_in_a_scope, Scopes::new());
+
+/// Bytes that say their number and their length.
+type Block = PoolVec<u8, PooledAllocator>;
+
+fn block(number: usize) -> Block {
+    let len = match number % 16 {
+        0 => 40_000,
+        1..4 => 3_000,
+        _ => 1 + number % 200,
+    };
+    let mut block = Block::new_in(PooledAllocator);
+    block.resize(len, number as u8);
+    block
+}
+
+fn check(blocks: &[Block]) {
+    for block in blocks {
+        let first = block[0];
+        assert!(block.iter().all(|byte| *byte == first), "a block was overwritten");
+    }
+}
+
+/// A random program: what is alive, and the next numbers.
+struct Random {
+    state: u64,
+    blocks: Vec<Block>,
+    futures: Vec<Pin<Box<dyn Future<Output = bool>>>>,
+    scopes: Vec<Rc<Scope>>,
+}
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.state ^= self.state << 13;
+        self.state ^= self.state >> 7;
+        self.state ^= self.state << 17;
+        (self.state >> 33) as usize % bound.max(1)
+    }
+
+    fn allocate(&mut self) {
+        let number = self.below(1_000);
+        self.blocks.push(block(number));
+    }
+
+    fn free(&mut self) {
+        if !self.blocks.is_empty() {
+            let at = self.below(self.blocks.len());
+            drop(self.blocks.swap_remove(at));
+        }
+    }
+
+    /// Runs `steps` steps in a scope, and ends them by a panic if `panics`.
+    fn enter(&mut self, depth: usize, panics: bool) {
+        let Some(scope) = self.some_scope() else { return };
+        let left = catch_unwind(AssertUnwindSafe(|| {
+            scope.run(|| {
+                self.run(6, depth + 1);
+                if panics {
+                    let _lost = block(3);
+                    resume_unwind(Box::new(()));
+                }
+            });
+        }));
+        assert_eq!(left.is_err(), panics);
+    }
+
+    fn some_scope(&mut self) -> Option<Rc<Scope>> {
+        let at = self.below(self.scopes.len());
+        self.scopes.get(at).cloned()
+    }
+
+    fn start_future(&mut self) {
+        let (Some(scope), number) = (self.some_scope(), self.below(1_000)) else { return };
+        let future = scope.run_async(async move {
+            let kept = [block(number), block(number + 1)];
+            pending::<()>().await;
+            check(&kept);
+        });
+        let mut future: Pin<Box<dyn Future<Output = bool>>> = Box::pin(async { future.await.is_ok() });
+        assert!(future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        self.futures.push(future);
+    }
+
+    fn on_a_thread(&mut self) {
+        let half = self.blocks.len() / 2;
+        let theirs: Vec<_> = self.blocks.drain(half..).collect();
+        let handle = self.some_scope().map(|scope| scope.handle());
+        let work = move || {
+            check(&theirs);
+            let mine = block(theirs.len());
+            drop(theirs);
+            mine
+        };
+        let thread = thread::spawn(move || match handle {
+            Some(handle) => handle.run(work),
+            None => work(),
+        });
+        // This thread goes on.
+        self.allocate();
+        self.free();
+        self.blocks.push(thread.join().expect("no panic"));
+    }
+
+    fn run(&mut self, steps: usize, depth: usize) {
+        for _ in 0..steps {
+            match self.below(if depth < 4 { 16 } else { 10 }) {
+                0..5 => self.allocate(),
+                5..8 => self.free(),
+                8 => self.start_future(),
+                9 => {
+                    let at = self.below(self.futures.len());
+                    if at < self.futures.len() {
+                        drop(self.futures.swap_remove(at));
+                    }
+                }
+                10 | 11 => self.enter(depth, false),
+                12 => self.enter(depth, true),
+                13 => self.scopes.push(Rc::new(scope())),
+                14 => {
+                    let at = self.below(self.scopes.len());
+                    if at < self.scopes.len() {
+                        drop(self.scopes.swap_remove(at));
+                    }
+                }
+                _ => self.on_a_thread(),
+            }
+        }
+        check(&self.blocks);
+    }
+}
+
+#[test]
+fn conc_random_programs_in_scopes_lose_nothing_and_keep_nothing() {
+    let _turn = turn();
+    PooledAllocator.trim_all();
+    for seed in 1..if cfg!(miri) { 2 } else { 60 } {
+        let mut program = Random {
+            state: 0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(seed),
+            blocks: Vec::new(),
+            futures: Vec::new(),
+            scopes: vec![Rc::new(scope())],
+        };
+        program.run(if cfg!(miri) { 30 } else { 150 }, 0);
+        drop(program);
+        // Only the thread's own heap keeps empty units, and `trim` frees no others.
+        PooledAllocator.trim();
+        let stats = PooledAllocator.stats();
+        assert_eq!((stats.bytes_held, stats.live()), (0, 0), "seed {seed}: {stats:?}");
+    }
+}
