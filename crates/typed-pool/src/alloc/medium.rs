@@ -4,14 +4,18 @@
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
+use std::thread::LocalKey;
 
 use allocator_api2::alloc::AllocError;
+use ephemera_prim::poison::unpoison;
 
-use super::route::allocate_in;
+use super::route::{allocate_in, relocate, shrink_at_the_limit, shrink_in_place, whole_slot};
 use crate::class;
 use crate::heap;
-use crate::threads::{self, Family, Heaps};
+use crate::threads::{self, Family, FamilyCell, Heaps};
 use crate::unit::{Reach, UnitPtr};
+
+type CellKey = &'static LocalKey<FamilyCell>;
 
 /// Allocates a block of a layout without a small class.
 ///
@@ -73,6 +77,74 @@ pub(super) unsafe fn deallocate(
     let owner = unsafe { heaps.owner(class) };
     // SAFETY: the caller passes a live block of this class.
     unsafe { heap::give(owner, block, class::unit_size(class), layout.size(), Reach::Block) };
+}
+
+/// Grows a block. With `zeroed`, the bytes from the old size on are zero.
+///
+/// # Safety
+/// `block` is a live block of this family, and the first layout fits it. Neither layout has a small
+/// class, the first is not of size zero, and the second is not smaller.
+#[cold]
+#[inline(never)]
+pub(super) unsafe fn grow(
+    cell: CellKey,
+    family: &'static Family,
+    block: NonNull<u8>,
+    (old, new): (Layout, Layout),
+    zeroed: bool,
+) -> Result<NonNull<u8>, AllocError> {
+    let slot = match (class::medium(old), class::medium(new)) {
+        (None, None) => {
+            // SAFETY: the caller passes a live block, which has no class and so came from pages.
+            return unsafe { threads::grow_large(family, block, (old, new), zeroed) };
+        }
+        (Some(class), Some(same)) if class == same => {
+            // SAFETY: the block is live and of this class, whose slots hold all layouts of it.
+            let slot = unsafe { whole_slot(block, class) };
+            // SAFETY: the old block ends within its slot.
+            let tail = unsafe { slot.add(old.size()) };
+            // SAFETY: the tail of the slot belongs to the block, and no value uses it yet.
+            unsafe { unpoison(tail, new.size() - old.size()) };
+            slot
+        }
+        // SAFETY: the caller passes a live block; the old size is the smaller one.
+        _ => unsafe { relocate(cell, family, block, (old, new), old.size()) }?,
+    };
+    if zeroed {
+        // SAFETY: the new block has at least `old.size()` bytes.
+        let tail = unsafe { slot.add(old.size()) };
+        // SAFETY: the new block ends at `new.size()`.
+        unsafe { tail.write_bytes(0, new.size() - old.size()) };
+    }
+    Ok(slot)
+}
+
+/// Shrinks a block.
+///
+/// # Safety
+/// As [`grow`], but the second layout is not larger and not of size zero.
+#[cold]
+#[inline(never)]
+pub(super) unsafe fn shrink(
+    cell: CellKey,
+    family: &'static Family,
+    block: NonNull<u8>,
+    (old, new): (Layout, Layout),
+) -> Result<NonNull<u8>, AllocError> {
+    match (class::medium(old), class::medium(new)) {
+        // SAFETY: the caller passes a live block, which has no class and so came from pages.
+        (None, None) => unsafe { threads::shrink_large(family, block, (old, new)) },
+        (Some(class), Some(same)) if class == same => {
+            // SAFETY: the caller passes a live block, which is of this class.
+            Ok(unsafe { shrink_in_place(block, class, (old, new)) })
+        }
+        // SAFETY: the caller passes a live block; the new size is the smaller one.
+        _ => match unsafe { relocate(cell, family, block, (old, new), new.size()) } {
+            Ok(moved) => Ok(moved),
+            // SAFETY: the caller passes a live block, which did not move.
+            Err(AllocError) => unsafe { shrink_at_the_limit(cell, family, block, (old, new)) },
+        },
+    }
 }
 
 /// Returns whether blocks of this layout are slots.

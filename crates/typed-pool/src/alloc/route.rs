@@ -115,7 +115,7 @@ pub unsafe fn grow(
     new: Layout,
     zeroed: bool,
 ) -> Block {
-    let slot = match (class::any(old), class::any(new)) {
+    let slot = match (class::of(old), class::of(new)) {
         (Some(class), Some(same)) if class == same => {
             // SAFETY: the block is live and of this class, whose slots hold all layouts of the
             // class.
@@ -127,8 +127,8 @@ pub unsafe fn grow(
             slot
         }
         (None, None) if old.size() != 0 => {
-            // SAFETY: the caller passes a live block, which has no class and so came from pages.
-            let grown = unsafe { threads::grow_large(family, block, (old, new), zeroed) }?;
+            // SAFETY: the caller passes a live block; neither layout has a small class.
+            let grown = unsafe { medium::grow(cell, family, block, (old, new), zeroed) }?;
             return Ok(block_of(grown, new));
         }
         // SAFETY: the caller passes a live block; the old size is the smaller one.
@@ -159,14 +159,14 @@ pub unsafe fn shrink(
     old: Layout,
     new: Layout,
 ) -> Block {
-    let slot = match (class::any(old), class::any(new)) {
+    let slot = match (class::of(old), class::of(new)) {
         (Some(class), Some(same)) if class == same => {
             // SAFETY: the caller passes a live block, which is of this class.
             unsafe { shrink_in_place(block, class, (old, new)) }
         }
         (None, None) if new.size() != 0 => {
-            // SAFETY: the caller passes a live block, which has no class and so came from pages.
-            unsafe { threads::shrink_large(family, block, (old, new)) }?
+            // SAFETY: the caller passes a live block; neither layout has a small class.
+            unsafe { medium::shrink(cell, family, block, (old, new)) }?
         }
         // SAFETY: the caller passes a live block; the new size is the smaller one.
         _ => match unsafe { relocate(cell, family, block, (old, new), new.size()) } {
@@ -192,7 +192,7 @@ pub unsafe fn shrink(
 /// As [`shrink`].
 #[cold]
 #[inline(never)]
-unsafe fn shrink_at_the_limit(
+pub(super) unsafe fn shrink_at_the_limit(
     cell: CellKey,
     family: &'static Family,
     block: NonNull<u8>,
@@ -215,7 +215,11 @@ unsafe fn shrink_at_the_limit(
 /// # Safety
 /// `block` is a live block of layout `old`, in a slot of this class; `new` is not larger.
 #[inline]
-unsafe fn shrink_in_place(block: NonNull<u8>, class: usize, (old, new): (Layout, Layout)) -> NonNull<u8> {
+pub(super) unsafe fn shrink_in_place(
+    block: NonNull<u8>,
+    class: usize,
+    (old, new): (Layout, Layout),
+) -> NonNull<u8> {
     let kept = new.size().max(LINK);
     if old.size() > kept {
         // SAFETY: `kept` is less than the block's size.
@@ -233,7 +237,7 @@ unsafe fn shrink_in_place(block: NonNull<u8>, class: usize, (old, new): (Layout,
 /// # Safety
 /// `block` is a live block of the first layout; neither layout has less than `keep` bytes.
 #[inline(never)]
-unsafe fn relocate(
+pub(super) unsafe fn relocate(
     cell: CellKey,
     family: &'static Family,
     block: NonNull<u8>,
@@ -271,7 +275,7 @@ unsafe fn move_to(
 /// # Safety
 /// `block` is a live block of this class.
 #[inline]
-unsafe fn whole_slot(block: NonNull<u8>, class: usize) -> NonNull<u8> {
+pub(super) unsafe fn whole_slot(block: NonNull<u8>, class: usize) -> NonNull<u8> {
     // SAFETY: units are aligned to their mask, start with a `Unit`, and were exposed when they were
     // created; a unit with a live slot is not freed (H4).
     let unit = unsafe { header_of::<Unit>(block, class::unit_size(class)) };
