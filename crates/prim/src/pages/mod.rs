@@ -47,6 +47,8 @@ mod map;
 #[cfg(ephemera_pages)]
 mod mapping;
 #[cfg(ephemera_pages)]
+mod order;
+#[cfg(ephemera_pages)]
 mod os;
 #[cfg(ephemera_pages)]
 mod permanent;
@@ -97,7 +99,7 @@ pub fn permanent(layout: Layout) -> Result<NonNull<u8>, AllocError> {
 
 /// The smallest and the largest span.
 #[cfg(ephemera_pages)]
-pub use table::{SPAN_MAX, SPAN_MIN};
+pub use order::{SPAN_MAX, SPAN_MIN};
 
 /// Returns the start and the length of the span that has this address, if there is one. If no
 /// thread owns that span, the answer is out of date at once.

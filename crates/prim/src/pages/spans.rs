@@ -5,8 +5,9 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
+use super::order::{ORDERS, Order};
 use super::superblock::Prefer;
-use super::table::{ORDERS, SPAN_MAX, SPAN_MIN, Span, TABLES};
+use super::table::{Span, TABLES};
 use super::{budget, mapping, os};
 
 /// Every mapping can be moved to an address with this alignment: no page is smaller.
@@ -17,16 +18,6 @@ const PURGES: usize = 2;
 
 /// The order in whose table the next search for a dirty span starts.
 static HAND: AtomicUsize = AtomicUsize::new(0);
-
-/// Returns the order of the spans for a layout. `None` if it needs a mapping.
-const fn order_of(layout: Layout) -> Option<usize> {
-    let need = if layout.size() > layout.align() { layout.size() } else { layout.align() };
-    if need > SPAN_MAX {
-        return None;
-    }
-    let need = if need < SPAN_MIN { SPAN_MIN } else { need.next_power_of_two() };
-    Some((need.trailing_zeros() - SPAN_MIN.trailing_zeros()) as usize)
-}
 
 /// Allocates a block, and returns it and whether all of its bytes are zero.
 ///
@@ -43,10 +34,10 @@ pub(super) fn allocate(layout: Layout, zeroed: bool) -> Option<(NonNull<u8>, boo
 }
 
 fn allocate_once(layout: Layout, zeroed: bool) -> Option<(NonNull<u8>, bool)> {
-    let Some(order) = order_of(layout) else {
+    let Some(order) = Order::of(layout) else {
         return mapping::allocate(mapping::len_for(layout.size())?, layout.align(), zeroed);
     };
-    let table = &TABLES[order];
+    let table = &TABLES[order.index()];
     let prefer = if zeroed { Prefer::Clean } else { Prefer::Dirty };
     if let Some((span, taken)) = table.take(prefer) {
         budget::allocated(span.len(), taken.dirty);
@@ -196,7 +187,7 @@ pub(super) unsafe fn shrink(block: NonNull<u8>, old: Layout, new: Layout) -> boo
 /// # Safety
 /// `block` is a live block.
 pub(super) unsafe fn better_moved(block: NonNull<u8>, new: Layout) -> bool {
-    let Some(order) = order_of(new) else { return false };
+    let Some(order) = Order::of(new) else { return false };
     // SAFETY: the caller owns the block.
-    unsafe { Span::at(block) }.is_none_or(|span| span.len() > SPAN_MIN << order)
+    unsafe { Span::at(block) }.is_none_or(|span| span.len() > order.span())
 }

@@ -11,25 +11,18 @@ use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
+use super::order::{ORDERS, Order};
 use super::superblock::{Prefer, Superblock, Taken};
 use super::{budget, map, os, permanent};
-
-/// The number of span sizes.
-pub(super) const ORDERS: usize = 6;
-/// The smallest span.
-pub const SPAN_MIN: usize = 32 << 10;
-/// The largest span.
-pub const SPAN_MAX: usize = SPAN_MIN << (ORDERS - 1);
-
-/// The largest superblock.
-const SUPERBLOCK_MAX: usize = 8 << 20;
 
 /// The number of directories that one search for a dirty span visits.
 const HAND_DIRECTORIES: usize = 4;
 
-/// The tables of all span sizes.
-pub(super) static TABLES: [Table; ORDERS] =
-    [Table::new(0), Table::new(1), Table::new(2), Table::new(3), Table::new(4), Table::new(5)];
+/// The tables of all span lengths.
+pub(super) static TABLES: [Table; ORDERS] = {
+    let [a, b, c, d, e, f] = Order::ALL;
+    [Table::new(a), Table::new(b), Table::new(c), Table::new(d), Table::new(e), Table::new(f)]
+};
 
 pub(super) struct Table {
     first: Directory,
@@ -42,7 +35,7 @@ pub(super) struct Table {
 }
 
 struct Directory {
-    order: usize,
+    order: Order,
     number: usize,
     vacant: AtomicU64,
     room: AtomicU64,
@@ -66,7 +59,7 @@ pub(super) struct Span {
 }
 
 impl Directory {
-    const fn new(order: usize, number: usize) -> Self {
+    const fn new(order: Order, number: usize) -> Self {
         Self {
             order,
             number,
@@ -183,7 +176,7 @@ impl Home {
     }
 
     fn table(&self) -> &'static Table {
-        &TABLES[self.directory().order]
+        &TABLES[self.directory().order.index()]
     }
 
     /// Notes that all spans are free.
@@ -193,7 +186,7 @@ impl Home {
     /// spare is unmapped with its cached spans.
     fn retire(&'static self) {
         let table = self.table();
-        let cached = self.superblock.dirty_spans() * 2 >= table.spans();
+        let cached = self.superblock.dirty_spans() * 2 >= table.order().spans();
         if cached && budget::has_room(0) {
             return;
         }
@@ -211,22 +204,22 @@ impl Home {
     /// superblock stays as it is. A superblock that was never open has no directory yet, so the
     /// caller passes the table.
     fn unmap_if_empty(&self, table: &Table) {
-        let Some((base, dirty)) = self.superblock.close(table.all()) else { return };
+        let Some((base, dirty)) = self.superblock.close(table.order().all_bits()) else { return };
         // SAFETY: the base of an open superblock is not null (G2).
         let base = unsafe { NonNull::new_unchecked(base) };
-        let cached = dirty as usize * table.span();
+        let cached = dirty as usize * table.order().span();
         budget::uncached(cached);
         // The entries go first: as soon as the memory is unmapped, another superblock may get its
         // addresses.
-        map::clear(base, table.len());
+        map::clear(base, table.order().superblock());
         // SAFETY: all spans were free, and closing the superblock claimed them (G1).
-        if unsafe { os::unmap(base, table.len()) } {
-            budget::unmapped(table.len());
+        if unsafe { os::unmap(base, table.order().superblock()) } {
+            budget::unmapped(table.order().superblock());
             self.directory().vacate(self.number());
         } else {
-            map::set(base, table.len(), NonNull::from(self));
+            map::set(base, table.order().superblock(), NonNull::from(self));
             budget::cached_again(cached);
-            self.superblock.reopen(table.all());
+            self.superblock.reopen(table.order().all_bits());
             self.directory().note_room(self.number(), dirty != 0);
         }
     }
@@ -243,10 +236,10 @@ impl Span {
         let base = home.superblock.base();
         // If no thread owns a span there, the superblock may be unmapped or have other addresses.
         let distance = block.addr().get().wrapping_sub(base.addr());
-        if base.is_null() || distance >= home.table().len() {
+        if base.is_null() || distance >= home.table().order().superblock() {
             return None;
         }
-        Some(Self { home, index: (distance / home.table().span()) as u32 })
+        Some(Self { home, index: (distance / home.table().order().span()) as u32 })
     }
 
     /// Returns the length of the span that has a block. `None` if the block is a mapping.
@@ -258,12 +251,12 @@ impl Span {
         // SAFETY: entries name the words of superblocks, which are never freed. Those for the
         // address of an owned block are right (G4).
         let home: &'static Home = unsafe { map::find(block.addr().get())?.as_ref() };
-        Some(home.table().span())
+        Some(home.table().order().span())
     }
 
     /// Returns the bytes of the span.
     pub(super) fn len(self) -> usize {
-        self.home.table().span()
+        self.home.table().order().span()
     }
 
     pub(super) fn start(self) -> NonNull<u8> {
@@ -277,7 +270,7 @@ impl Span {
         // After the superblock's bit is set, another thread may unmap the superblock. Its words
         // stay.
         let (home, directory) = (self.home, self.home.directory());
-        let empty = home.superblock.give(self.index, dirty, home.table().all());
+        let empty = home.superblock.give(self.index, dirty, home.table().order().all_bits());
         directory.note_room(home.number(), dirty);
         let hint = home.table().hint.load(Ordering::Relaxed);
         // SAFETY: the hint is null or names a directory, which is never freed.
@@ -298,7 +291,7 @@ impl Span {
 }
 
 impl Table {
-    const fn new(order: usize) -> Self {
+    const fn new(order: Order) -> Self {
         Self {
             first: Directory::new(order, 0),
             hint: AtomicPtr::new(ptr::null_mut()),
@@ -307,23 +300,8 @@ impl Table {
         }
     }
 
-    /// Returns the bytes of a span.
-    fn span(&self) -> usize {
-        SPAN_MIN << self.first.order
-    }
-
-    fn spans(&self) -> usize {
-        (SUPERBLOCK_MAX / self.span()).min(64)
-    }
-
-    /// Returns the bytes of a superblock.
-    fn len(&self) -> usize {
-        self.span() * self.spans()
-    }
-
-    /// Returns the bits of all spans of a superblock.
-    fn all(&self) -> u64 {
-        u64::MAX >> (64 - self.spans())
+    fn order(&self) -> Order {
+        self.first.order
     }
 
     fn directories(&'static self) -> impl Iterator<Item = &'static Directory> {
@@ -361,25 +339,25 @@ impl Table {
         };
         let home = &directory.homes[number as usize];
         home.directory.store(ptr::from_ref(directory).cast_mut(), Ordering::Relaxed);
-        let base = os::map(self.len(), map::PIECE).filter(|base| self.enter(*base, home));
+        let base = os::map(self.order().superblock(), map::PIECE).filter(|base| self.enter(*base, home));
         let Some(base) = base else {
             directory.vacate(number);
             return None;
         };
-        budget::mapped(self.len());
-        home.superblock.open(base.as_ptr(), self.all() & !1);
+        budget::mapped(self.order().superblock());
+        home.superblock.open(base.as_ptr(), self.order().all_bits() & !1);
         directory.note_room(number, false);
         Some(Span { home, index: 0 })
     }
 
     /// Enters a new mapping in the map of addresses. If there is no memory for that, unmaps it.
     fn enter(&self, base: NonNull<u8>, home: &Home) -> bool {
-        if map::set(base, self.len(), NonNull::from(home)) {
+        if map::set(base, self.order().superblock(), NonNull::from(home)) {
             return true;
         }
-        map::clear(base, self.len());
+        map::clear(base, self.order().superblock());
         // SAFETY: the mapping is new, and nothing uses it. A refusal costs addresses only.
-        let _ = unsafe { os::unmap(base, self.len()) };
+        let _ = unsafe { os::unmap(base, self.order().superblock()) };
         false
     }
 

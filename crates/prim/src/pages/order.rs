@@ -1,0 +1,58 @@
+//! The lengths of spans and superblocks.
+#![forbid(unsafe_code)]
+
+use core::alloc::Layout;
+
+/// The number of span lengths.
+pub(super) const ORDERS: usize = 6;
+/// The smallest span.
+pub const SPAN_MIN: usize = 32 << 10;
+/// The largest span.
+pub const SPAN_MAX: usize = SPAN_MIN << (ORDERS - 1);
+
+/// The largest superblock.
+const SUPERBLOCK_MAX: usize = 8 << 20;
+
+/// A length of spans: [`SPAN_MIN`], doubled this number of times.
+#[derive(Clone, Copy)]
+pub(super) struct Order(usize);
+
+impl Order {
+    /// All orders, the smallest spans first.
+    pub(super) const ALL: [Self; ORDERS] = [Self(0), Self(1), Self(2), Self(3), Self(4), Self(5)];
+
+    /// Returns the order of the spans for a layout. `None` if it needs a mapping.
+    pub(super) const fn of(layout: Layout) -> Option<Self> {
+        let need = if layout.size() > layout.align() { layout.size() } else { layout.align() };
+        if need > SPAN_MAX {
+            return None;
+        }
+        let need = if need < SPAN_MIN { SPAN_MIN } else { need.next_power_of_two() };
+        Some(Self((need.trailing_zeros() - SPAN_MIN.trailing_zeros()) as usize))
+    }
+
+    /// Returns the number of this order.
+    pub(super) const fn index(self) -> usize {
+        self.0
+    }
+
+    /// Returns the bytes of a span.
+    pub(super) const fn span(self) -> usize {
+        SPAN_MIN << self.0
+    }
+
+    /// Returns the number of spans in a superblock.
+    pub(super) fn spans(self) -> usize {
+        (SUPERBLOCK_MAX / self.span()).min(64)
+    }
+
+    /// Returns the bytes of a superblock.
+    pub(super) fn superblock(self) -> usize {
+        self.span() * self.spans()
+    }
+
+    /// Returns the bits of all spans of a superblock.
+    pub(super) fn all_bits(self) -> u64 {
+        u64::MAX >> (64 - self.spans())
+    }
+}
