@@ -20,8 +20,16 @@ pub trait Account {
     fn reserve(&self, bytes: usize) -> bool;
     /// Adds `bytes` even beyond the limit.
     fn reserve_beyond(&self, bytes: usize);
-    /// Subtracts bytes that were freed, or that the backing allocator refused.
+    /// Subtracts bytes that were freed, or reserved bytes that the backing allocator refused.
     fn release(&self, bytes: usize);
+    /// Notes that the backing allocator granted reserved bytes.
+    #[inline]
+    fn granted(&self, _bytes: usize) {}
+    /// Subtracts reserved bytes that the backing allocator refused.
+    #[inline]
+    fn refused(&self, bytes: usize) {
+        self.release(bytes);
+    }
     /// Adds large blocks and their bytes if `came`, else subtracts them. A resize passes 0 blocks.
     fn large(&self, blocks: usize, bytes: usize, came: bool);
     /// Returns the current sums.
@@ -264,8 +272,8 @@ impl Account for SharedAccount {
     }
 }
 
-/// Bytes that are reserved and not granted yet, or that are about to be freed. Dropping this
-/// releases them, also when the backing allocator unwinds.
+/// Bytes that are reserved and not granted yet. Dropping this releases them, also when the backing
+/// allocator unwinds.
 #[derive(Debug)]
 pub struct Reserved<'a, A: Account> {
     account: &'a A,
@@ -287,20 +295,38 @@ impl<'a, A: Account> Reserved<'a, A> {
         Ok(Self { account, bytes })
     }
 
-    /// Takes over bytes that are held, to release them when they were freed.
-    #[inline]
-    pub fn of_held(account: &'a A, bytes: usize) -> Self {
-        Self { account, bytes }
-    }
-
     /// Leaves the bytes on the account, because the backing allocator granted them.
     #[inline]
     pub fn keep(self) {
+        self.account.granted(self.bytes);
         core::mem::forget(self);
     }
 }
 
 impl<A: Account> Drop for Reserved<'_, A> {
+    #[inline]
+    fn drop(&mut self) {
+        self.account.refused(self.bytes);
+    }
+}
+
+/// Bytes that are held and about to be freed. Dropping this releases them, also when the backing
+/// allocator unwinds.
+#[derive(Debug)]
+pub struct Leaving<'a, A: Account> {
+    account: &'a A,
+    bytes: usize,
+}
+
+impl<'a, A: Account> Leaving<'a, A> {
+    /// Takes over bytes that are held, to release them after they were freed.
+    #[inline]
+    pub fn new(account: &'a A, bytes: usize) -> Self {
+        Self { account, bytes }
+    }
+}
+
+impl<A: Account> Drop for Leaving<'_, A> {
     #[inline]
     fn drop(&mut self) {
         self.account.release(self.bytes);
@@ -326,7 +352,9 @@ pub fn reserved<A: Account, T>(
 
 #[cfg(all(test, feature = "std", not(ephemera_loom)))]
 mod tests {
-    use super::{Account, Limit, LocalAccount, Reserved, SharedAccount, UNLIMITED, reserved, within};
+    use super::{
+        Account, Leaving, Limit, LocalAccount, Reserved, SharedAccount, UNLIMITED, reserved, within,
+    };
     use allocator_api2::alloc::AllocError;
 
     /// Runs `check` with an account of each kind whose limit is 100.
@@ -382,7 +410,7 @@ mod tests {
         assert!(Reserved::take(&account, 41, Limit::Applies).is_err());
         Reserved::take(&account, 41, Limit::Lifted).unwrap().keep();
         assert_eq!(account.now().held, 101);
-        drop(Reserved::of_held(&account, 101));
+        drop(Leaving::new(&account, 101));
         assert_eq!(account.now().held, 0);
     }
 

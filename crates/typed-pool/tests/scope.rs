@@ -177,6 +177,36 @@ fn a_limit_marks_the_scope_and_refuses_nothing() {
     });
 }
 
+/// Under Miri, blocks do not come from the system's pages, so nothing is refused.
+#[test]
+#[cfg(not(miri))]
+fn refused_requests_neither_mark_a_scope_nor_change_its_peak() {
+    use ephemera_prim::pages;
+
+    alone(|| {
+        let scope = builder().limit(isize::MAX as usize / 4).build();
+        scope.run(|| {
+            let mut bytes = Vec::<u8, _>::new_in(PooledAllocator);
+            assert!(bytes.try_reserve_exact(isize::MAX as usize / 2).is_err());
+        });
+        assert!(!scope.is_over_limit());
+        assert_eq!(scope.usage().bytes_peak, 0);
+        let blocks = scope.run(|| {
+            pages::refuse_call(usize::MAX);
+            // Cached pages serve the first units. The list is large enough for their blocks.
+            let mut blocks = alloc::vec::Vec::with_capacity(1 << 16);
+            while let Ok(block) = Box::try_new_in([7_u64; 4_000], PooledAllocator) {
+                blocks.push(block);
+                assert_ne!(blocks.len(), 1 << 16, "the system refuses all calls");
+            }
+            pages::refuse_call(0);
+            blocks
+        });
+        assert_eq!(scope.usage().bytes_peak, scope.usage().bytes_held);
+        drop(blocks);
+    });
+}
+
 #[test]
 fn large_blocks_count_for_their_scope() {
     alone(|| {

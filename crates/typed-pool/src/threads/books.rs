@@ -26,18 +26,22 @@ impl<'w> Books<'w> {
 
 impl Account for Books<'_> {
     fn reserve(&self, bytes: usize) -> bool {
-        let reserved = self.account.reserve(bytes);
-        if let (true, Some(ledger)) = (reserved, self.ledger) {
-            ledger.add(bytes);
-        }
-        reserved
+        self.account.reserve(bytes)
     }
 
     fn reserve_beyond(&self, bytes: usize) {
         self.account.reserve_beyond(bytes);
+    }
+
+    /// A refused request must not change the peak of the scope, so its ledger counts from here.
+    fn granted(&self, bytes: usize) {
         if let Some(ledger) = self.ledger {
             ledger.add(bytes);
         }
+    }
+
+    fn refused(&self, bytes: usize) {
+        self.account.release(bytes);
     }
 
     fn spare(&self) {
