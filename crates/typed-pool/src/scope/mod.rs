@@ -219,8 +219,12 @@ impl Scope {
     /// On targets that make thread-locals of the system's keys, a closure that runs after its
     /// thread's locals were destroyed allocates outside of the scope.
     ///
+    /// The closure must not suspend itself by a switch of stacks, as stackful coroutines do, and let
+    /// this thread leave an outer scope before it continues.
+    ///
     /// # Aborts
-    /// By `handle_alloc_error`, if there is no memory for heaps of this scope.
+    /// By `handle_alloc_error`, if there is no memory for heaps of this scope. Also if the thread
+    /// leaves scopes in another order than the reverse of the one in which it entered them.
     #[inline]
     pub fn run<R>(&self, closure: impl FnOnce() -> R) -> R {
         self.handle.run(closure)

@@ -25,6 +25,8 @@ mod ledger;
 #[cfg(all(test, ephemera_loom))]
 mod models;
 mod owner;
+#[cfg(all(test, not(ephemera_loom)))]
+mod scope_tests;
 #[cfg(not(ephemera_loom))]
 mod scopes;
 mod statistics;

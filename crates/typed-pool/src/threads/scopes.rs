@@ -195,7 +195,7 @@ impl ScopeHeaps {
     }
 
     #[cold]
-    fn make(counting: bool) -> Option<&'static Self> {
+    pub(super) fn make(counting: bool) -> Option<&'static Self> {
         // A forked child must distinguish its memory from that of its parent's threads.
         let _ = ephemera_prim::fork::generation();
         let heaps = permanent(Self {
@@ -209,7 +209,7 @@ impl ScopeHeaps {
         Some(heaps)
     }
 
-    fn records(&'static self) -> impl Iterator<Item = &'static Record<PoolRecord>> {
+    pub(super) fn records(&'static self) -> impl Iterator<Item = &'static Record<PoolRecord>> {
         let mut at = follow(&self.records);
         core::iter::from_fn(move || {
             let record = at?;
@@ -220,7 +220,7 @@ impl ScopeHeaps {
 
     /// Leases a record that no thread is in. Another thread may be in the scope, or drain a record
     /// for a moment. So this makes a further record if all are held.
-    fn lease(&'static self) -> Option<Lease<'static, PoolRecord>> {
+    pub(super) fn lease(&'static self) -> Option<Lease<'static, PoolRecord>> {
         self.records().find_map(Record::try_lease).or_else(|| self.add())
     }
 
@@ -318,8 +318,11 @@ impl ScopeRef {
         let Some((lease, heaps)) = self.0.lease_table() else {
             handle_alloc_error(Layout::new::<Heaps<'_>>());
         };
-        match FamilyCell::enter((pooled_family().cell)(), heaps, self.0.ledger.is_counting()) {
-            Some(before) => Some(Entered { before, lease: ManuallyDrop::new(lease), thread: PhantomData }),
+        let inside = CellState::inside(heaps, self.0.ledger.is_counting());
+        match FamilyCell::enter((pooled_family().cell)(), inside) {
+            Some(before) => {
+                Some(Entered { inside, before, lease: ManuallyDrop::new(lease), thread: PhantomData })
+            }
             None => {
                 ends::release(lease);
                 None
@@ -340,8 +343,13 @@ impl ScopeRef {
 }
 
 /// The presence of a thread in a scope. It stays on the stack of its thread.
+///
+/// # Aborts
+/// Dropping it ends the process if the thread is still in a scope that it entered later.
 #[derive(Debug)]
 pub(crate) struct Entered {
+    /// The content that this presence stored in the thread's cell, and the one before.
+    inside: CellState,
     before: CellState,
     lease: ManuallyDrop<Lease<'static, PoolRecord>>,
     /// The presence belongs to one thread.
@@ -351,7 +359,7 @@ pub(crate) struct Entered {
 impl Drop for Entered {
     #[inline]
     fn drop(&mut self) {
-        FamilyCell::restore((pooled_family().cell)(), self.before);
+        FamilyCell::restore((pooled_family().cell)(), self.inside, self.before);
         // SAFETY: the lease is used here for the last time.
         ends::leave_scope(unsafe { ManuallyDrop::take(&mut self.lease) });
     }
@@ -359,25 +367,3 @@ impl Drop for Entered {
 
 /// The limit of a scope without a limit.
 pub(crate) const UNLIMITED: usize = NO_LIMIT;
-
-#[cfg(test)]
-mod tests {
-    use core::ptr;
-
-    use super::ScopeHeaps;
-
-    /// The records of a scope that two threads were in at the same time.
-    #[test]
-    fn the_first_record_of_a_scope_serves_its_next_visits() {
-        let heaps = ScopeHeaps::make(false).expect("memory");
-        let leases = [(); 3].map(|()| heaps.lease().expect("memory"));
-        let [first, second, third] = leases.each_ref().map(|lease| ptr::from_ref(lease.record()));
-        assert!(first != second && second != third && first != third);
-        drop(leases);
-        for _ in 0..3 {
-            let lease = heaps.lease().expect("all are free");
-            assert!(ptr::eq(lease.record(), first));
-        }
-        assert_eq!(heaps.records().count(), 3);
-    }
-}
