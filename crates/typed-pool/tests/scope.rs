@@ -127,13 +127,41 @@ fn scopes_nest_and_each_block_is_in_the_innermost_one() {
             let second = inner.run(|| block(2));
             assert_eq!(outer.usage().bytes_held, before);
             assert_eq!(inner.usage().bytes_held, held() - before);
-            // The same scope again: this thread takes a further record.
+            // The outer scope within the inner one: this thread takes a further record.
             let third = outer.run(|| block(3));
             (first, second, third)
         });
         assert_eq!((first[0], second[0], third[0]), (1, 2, 3));
         drop((first, second, third));
         assert_eq!((inner.finish().bytes_held, outer.finish().bytes_held, held()), (0, 0, 0));
+    });
+}
+
+/// Enters the scope that the thread is in, at each level, and allocates after each return.
+fn recurse(scope: &Scope, depth: usize) -> u64 {
+    if depth == 0 {
+        return 0;
+    }
+    let sum = scope.run(|| recurse(scope, depth - 1));
+    let bytes = held();
+    let here = block(1);
+    assert_eq!(scope.usage().bytes_held, bytes, "the thread is still in the scope");
+    sum + here[0]
+}
+
+#[test]
+fn entering_the_scope_that_the_thread_is_in_needs_no_memory() {
+    alone(|| {
+        let scope = builder().build();
+        scope.run(|| drop(block(0)));
+        let state = PooledAllocator.stats().state_bytes;
+        let depth = if cfg!(miri) { 10 } else { 1_000 };
+        assert_eq!(scope.run(|| recurse(&scope, depth)), depth as u64);
+        assert_eq!(PooledAllocator.stats().state_bytes, state);
+        let outside = block(2);
+        assert!(scope.usage().bytes_held < held() && outside[0] == 2);
+        drop(outside);
+        assert_eq!(scope.finish().bytes_held, 0);
     });
 }
 

@@ -15,7 +15,6 @@
 
 use core::alloc::Layout;
 use core::marker::PhantomData;
-use core::mem::ManuallyDrop;
 use core::ptr::{self, NonNull};
 
 use allocator_api2::alloc::handle_alloc_error;
@@ -306,7 +305,8 @@ impl core::ops::Deref for ScopeRef {
 }
 
 impl ScopeRef {
-    /// Lets the calling thread allocate from the scope until the result is dropped.
+    /// Lets the calling thread allocate from the scope until the result is dropped. Does nothing if
+    /// the thread allocates from it already.
     ///
     /// Returns `None` if the thread-local cannot be written, because it is under destruction. That
     /// happens only on targets that make thread-locals of the system's keys.
@@ -315,13 +315,19 @@ impl ScopeRef {
     /// By `handle_alloc_error`, if there is no memory for the scope's heaps.
     #[inline]
     pub(crate) fn enter(&self) -> Option<Entered> {
+        let key = (pooled_family().cell)();
+        let ledger = FamilyCell::table(key).and_then(|heaps| heaps.first().ledger());
+        if ledger.is_some_and(|ledger| ptr::eq(ledger, &raw const self.0.ledger)) {
+            return Some(Entered { visit: None, thread: PhantomData });
+        }
         let Some((lease, heaps)) = self.0.lease_table() else {
             handle_alloc_error(Layout::new::<Heaps<'_>>());
         };
         let inside = CellState::inside(heaps, self.0.ledger.is_counting());
-        match FamilyCell::enter((pooled_family().cell)(), inside) {
+        match FamilyCell::enter(key, inside) {
             Some(before) => {
-                Some(Entered { inside, before, lease: ManuallyDrop::new(lease), thread: PhantomData })
+                let visit = Visit { inside, before, lease };
+                Some(Entered { visit: Some(visit), thread: PhantomData })
             }
             None => {
                 ends::release(lease);
@@ -348,20 +354,28 @@ impl ScopeRef {
 /// Dropping it ends the process if the thread is still in a scope that it entered later.
 #[derive(Debug)]
 pub(crate) struct Entered {
-    /// The content that this presence stored in the thread's cell, and the one before.
-    inside: CellState,
-    before: CellState,
-    lease: ManuallyDrop<Lease<'static, PoolRecord>>,
+    /// `None` if the thread was in this scope already, and not in an inner one.
+    visit: Option<Visit>,
     /// The presence belongs to one thread.
     thread: PhantomData<NonNull<()>>,
+}
+
+/// What a thread undoes when it leaves a scope.
+#[derive(Debug)]
+struct Visit {
+    /// The content that the thread stored in its cell, and the one before.
+    inside: CellState,
+    before: CellState,
+    lease: Lease<'static, PoolRecord>,
 }
 
 impl Drop for Entered {
     #[inline]
     fn drop(&mut self) {
-        FamilyCell::restore((pooled_family().cell)(), self.inside, self.before);
-        // SAFETY: the lease is used here for the last time.
-        ends::leave_scope(unsafe { ManuallyDrop::take(&mut self.lease) });
+        if let Some(Visit { inside, before, lease }) = self.visit.take() {
+            FamilyCell::restore((pooled_family().cell)(), inside, before);
+            ends::leave_scope(lease);
+        }
     }
 }
 
