@@ -404,6 +404,23 @@ fn a_counting_scope_counts_blocks_of_all_sizes() {
 }
 
 #[test]
+fn counting_scopes_reuse_heaps_beside_heaps_that_keep_units() {
+    alone(|| {
+        let pair = || [(); 2].map(|()| builder().counting().build());
+        let [first, second] = pair();
+        let escaped = second.run(|| block(7));
+        drop((first.run(|| block(1)), first, second));
+        let state = PooledAllocator.stats().state_bytes;
+        for number in 0..20 {
+            let scope = builder().counting().build();
+            drop(scope.run(|| block(number)));
+        }
+        assert_eq!(PooledAllocator.stats().state_bytes, state);
+        assert_eq!(escaped[0], 7);
+    });
+}
+
+#[test]
 fn a_counting_scope_counts_no_blocks_of_earlier_ones() {
     alone(|| {
         let large = Vec::<u8, _>::with_capacity_in(1 << 20, PooledAllocator);

@@ -50,10 +50,12 @@ pub struct Counts {
 
 impl Usage {
     pub(super) fn of(name: &'static str, ledger: &Ledger) -> Self {
+        let held = ledger.held();
         Self {
             name,
-            bytes_held: ledger.held(),
-            bytes_peak: ledger.peak(),
+            bytes_held: held,
+            // Another thread may add bytes and not have raised the peak yet.
+            bytes_peak: ledger.peak().max(held),
             limit: ledger.limit(),
             over_limit: ledger.is_over(),
             counts: ledger.is_counting().then(|| Counts::of(ledger.counts())),

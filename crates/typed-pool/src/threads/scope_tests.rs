@@ -3,6 +3,7 @@
 use core::mem;
 use core::ptr;
 
+use ephemera_prim::sync::Ordering;
 use ephemera_testkit::{child, suite::turn};
 
 use super::cell::{CellState, FamilyCell};
@@ -37,6 +38,19 @@ fn leaving_a_scope_before_an_inner_one_ends_the_process() {
         let inner = enter(&second);
         drop(outer);
         mem::forget(inner);
+    });
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "Miri cannot start processes")]
+fn too_many_references_to_a_scope_end_the_process() {
+    const NAME: &str = "threads::scope_tests::too_many_references_to_a_scope_end_the_process";
+    ends_the_process(NAME, "too many references", || {
+        let scope = start();
+        scope.users.store(isize::MAX as usize, Ordering::Relaxed);
+        // This one is within the bound, and the next one exceeds it.
+        mem::forget(scope.clone());
+        mem::forget(scope.clone());
     });
 }
 

@@ -42,7 +42,7 @@ pub(crate) struct ScopeHeaps {
     ledger: Ledger,
     records: AtomicPtr<ScopeRecord>,
     /// The number of `ScopeRef`s.
-    users: AtomicUsize,
+    pub(super) users: AtomicUsize,
     /// The next of all heaps of scopes.
     later: AtomicPtr<ScopeHeaps>,
     /// The next ones in the pool.
@@ -161,18 +161,11 @@ impl ScopeHeaps {
         if let Some(heaps) = unsafe { in_place.as_ref() } {
             return Some(heaps);
         }
-        let idle = &IDLE[usize::from(counting)];
-        let looks = if counting { LOOKS } else { 1 };
-        let found = (0..looks).find_map(|_| {
-            let heaps = Self::pop(idle)?;
-            if heaps.ledger.counted_units() != 0 {
-                add_to(&idle.returned, heaps, &heaps.below);
-                return None;
-            }
-            Some(heaps)
-        });
-        if found.is_some() || counting {
-            return found;
+        if counting {
+            return Self::idle_without_units(&IDLE[1]);
+        }
+        if let Some(heaps) = Self::pop(&IDLE[0]) {
+            return Some(heaps);
         }
         // The threads of other places may have ended.
         // SAFETY: S1: a place has permanent heaps, or none.
@@ -180,6 +173,23 @@ impl ScopeHeaps {
             .iter()
             .filter(|place| !place.load(Ordering::Relaxed).is_null())
             .find_map(|place| unsafe { take_all(place).as_ref() })
+    }
+
+    /// Looks at some heaps, each once, and returns one without units.
+    fn idle_without_units(idle: &'static Idle) -> Option<&'static Self> {
+        let mut others = [None; LOOKS];
+        let mut found = None;
+        for other in &mut others {
+            let Some(heaps) = Self::pop(idle) else { break };
+            if heaps.ledger.counted_units() == 0 {
+                found = Some(heaps);
+                break;
+            }
+            *other = Some(heaps);
+        }
+        // They are pushed after the search, which would find them again.
+        others.into_iter().flatten().for_each(|heaps| add_to(&idle.returned, heaps, &heaps.below));
+        found
     }
 
     fn pop(idle: &'static Idle) -> Option<&'static Self> {
@@ -279,7 +289,10 @@ pub(crate) struct ScopeRef(&'static ScopeHeaps);
 
 impl Clone for ScopeRef {
     fn clone(&self) -> Self {
-        self.0.users.fetch_add(1, Ordering::Relaxed);
+        // A program that forgets references could wrap the count, and the scope would end early.
+        if self.0.users.fetch_add(1, Ordering::Relaxed) > isize::MAX as usize {
+            ephemera_prim::invariant::broken("a scope has too many references");
+        }
         Self(self.0)
     }
 }
