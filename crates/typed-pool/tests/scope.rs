@@ -252,6 +252,62 @@ fn large_blocks_count_for_their_scope() {
 }
 
 #[test]
+fn a_free_of_a_large_block_from_outside_subtracts_no_more_than_the_scope_has() {
+    let large = |size| Vec::<u8, _>::with_capacity_in(size, PooledAllocator);
+    alone(|| {
+        let scope = builder().limit(1_000_000).build();
+        let outside = large(10_000_000);
+        scope.run(|| {
+            let first = large(600_000);
+            drop(outside);
+            assert_eq!(scope.usage().bytes_held, 0, "the scope cannot tell which block was freed");
+            let second = large(600_000);
+            assert!(!scope.is_over_limit());
+            let third = large(600_000);
+            assert!(scope.is_over_limit());
+            drop((first, second, third));
+        });
+        assert_eq!((scope.usage().bytes_held, scope.usage().bytes_peak), (0, 1_200_000));
+        let next = builder().build();
+        let outside = large(1_000_000);
+        next.run(|| drop(outside));
+        let inside = next.run(|| large(500_000));
+        assert_eq!(next.usage().bytes_held, 500_000);
+        drop(inside);
+    });
+}
+
+#[test]
+fn a_counting_scope_counts_growth_and_keeps_its_counts_of_slots() {
+    alone(|| {
+        let mut large = Vec::<u8, _>::with_capacity_in(1 << 20, PooledAllocator);
+        let scope = builder().counting().build();
+        let slot = scope.run(|| {
+            let slot = block(1);
+            drop(large);
+            let counts = scope.usage().counts.expect("it counts");
+            assert_eq!((counts.frees, counts.bytes_live), (1, 32));
+            slot
+        });
+        large = scope.run(|| {
+            let mut large = Vec::with_capacity_in(100_000, PooledAllocator);
+            large.reserve_exact(300_000);
+            large
+        });
+        let counts = scope.usage().counts.expect("it counts");
+        assert_eq!((counts.allocations, counts.bytes, counts.bytes_live_peak), (2, 300_032, 300_032));
+        scope.run(|| {
+            large.shrink_to(200_000);
+            assert_eq!(scope.usage().counts.expect("it counts").bytes_live, 200_032);
+            drop((slot, large));
+        });
+        let counts = scope.usage().counts.expect("it counts");
+        assert_eq!((counts.allocations, counts.frees, counts.bytes_live), (2, 3, 0));
+        assert_eq!((counts.bytes, counts.bytes_live_peak), (300_032, 300_032));
+    });
+}
+
+#[test]
 fn conc_threads_share_a_scope_and_free_each_others_blocks() {
     const THREADS: usize = if cfg!(miri) { 2 } else { 4 };
     const ROUNDS: u64 = if cfg!(miri) { 3 } else { 500 };
@@ -426,7 +482,7 @@ fn a_counting_scope_counts_no_blocks_of_earlier_ones() {
         let large = Vec::<u8, _>::with_capacity_in(1 << 20, PooledAllocator);
         let first = builder().counting().build();
         let escaped = first.run(|| {
-            // A block from outside that is freed here takes the sum of the scope below zero.
+            // The free of a block from outside counts as a free, and no bytes are subtracted.
             drop(large);
             block(1)
         });

@@ -36,7 +36,7 @@ impl Account for Books<'_> {
     /// A refused request must not change the peak of the scope, so its ledger counts from here.
     fn granted(&self, bytes: usize) {
         if let Some(ledger) = self.ledger {
-            ledger.add(bytes);
+            ledger.add_large(bytes);
         }
     }
 
@@ -51,7 +51,7 @@ impl Account for Books<'_> {
     fn release(&self, bytes: usize) {
         self.account.release(bytes);
         if let Some(ledger) = self.ledger {
-            ledger.sub(bytes);
+            ledger.sub_large(bytes);
         }
     }
 
@@ -61,11 +61,10 @@ impl Account for Books<'_> {
             None => self.account.large(blocks, bytes, came),
         }
         let Some(ledger) = self.ledger.filter(|ledger| ledger.is_counting()) else { return };
-        match (blocks, came) {
-            (0, true) => ledger.count_growth(bytes),
-            (0, false) => ledger.count_shrink(bytes),
-            (_, true) => ledger.count_allocation(bytes),
-            (_, false) => ledger.count_free(bytes),
+        if came {
+            ledger.count_large(blocks, bytes);
+        } else {
+            ledger.count_large_free(blocks);
         }
     }
 
