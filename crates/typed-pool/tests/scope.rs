@@ -411,9 +411,11 @@ fn many_scopes_are_alive_at_once() {
 
 #[test]
 fn a_program_with_another_global_allocator_is_told() {
-    let error = Scope::builder().try_build().expect_err("the global allocator is the system's");
-    assert_eq!(error, ScopeError::NotGlobal);
-    assert!(catch_unwind(|| Scope::builder().build()).is_err());
+    alone(|| {
+        let error = Scope::builder().try_build().expect_err("the global allocator is the system's");
+        assert_eq!(error, ScopeError::NotGlobal);
+        assert!(catch_unwind(|| Scope::builder().build()).is_err());
+    });
 }
 
 #[test]
