@@ -83,3 +83,14 @@ fn the_first_record_of_a_scope_serves_its_next_visits() {
     }
     assert_eq!(scope.records().count(), 3);
 }
+
+#[test]
+fn a_record_that_another_thread_holds_for_a_moment_is_waited_for() {
+    let scope = ScopeHeaps::make(false).expect("memory");
+    let mut moment = scope.lease();
+    let lease = scope.lease_or_wait(|| drop(moment.take())).expect("memory");
+    assert_eq!(scope.records().count(), 1);
+    let further = scope.lease_or_wait(|| ()).expect("memory");
+    assert!(!ptr::eq(further.record(), lease.record()));
+    assert_eq!(scope.records().count(), 2);
+}

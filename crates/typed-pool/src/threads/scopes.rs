@@ -92,6 +92,10 @@ static IDLE: [Idle; 2] = [Idle::new(), Idle::new()];
 /// The number of idle heaps that a new counting scope looks at. It needs heaps without units.
 const LOOKS: usize = 8;
 
+/// The number of times that a thread waits for a record before it makes a further one. Each try
+/// costs little beside the table that the further record needs.
+const WAITS: usize = if cfg!(miri) { 2 } else { 50 };
+
 // ORDERING: Release. Pairs with the Acquire in `follow` and `take_all`. Publishes: the item that is
 // pushed, and all that was written to it.
 const PUSH: Ordering = Ordering::Release;
@@ -227,10 +231,26 @@ impl ScopeHeaps {
         })
     }
 
-    /// Leases a record that no thread is in. Another thread may be in the scope, or drain a record
-    /// for a moment. So this makes a further record if all are held.
+    /// Leases a record that no thread is in. If all are held, this waits for a moment and then makes
+    /// a further record, which is never freed.
     pub(super) fn lease(&'static self) -> Option<Lease<'static, PoolRecord>> {
-        self.records().find_map(Record::try_lease).or_else(|| self.add())
+        self.lease_or_wait(core::hint::spin_loop)
+    }
+
+    /// As [`lease`](Self::lease), with `wait` between two tries. A thread that drains a record, or
+    /// reads its statistics, holds it only for a moment.
+    pub(super) fn lease_or_wait(&'static self, mut wait: impl FnMut()) -> Option<Lease<'static, PoolRecord>> {
+        let mut first = self.records().find_map(Record::try_lease);
+        if follow(&self.records).is_some() {
+            for _ in 0..WAITS {
+                if first.is_some() {
+                    break;
+                }
+                wait();
+                first = self.records().find_map(Record::try_lease);
+            }
+        }
+        first.or_else(|| self.add())
     }
 
     #[cold]
