@@ -7,7 +7,8 @@ use ephemera_prim::sync::Ordering;
 use ephemera_testkit::{child, suite::turn};
 
 use super::cell::{CellState, FamilyCell};
-use super::scopes::{Entered, ScopeHeaps, ScopeRef, UNLIMITED};
+use super::scope_ref::{Entered, ScopeRef};
+use super::scopes::{ScopeHeaps, UNLIMITED};
 use crate::alloc::pooled_family;
 
 fn start() -> ScopeRef {

@@ -14,23 +14,20 @@
 //! has a place for each thread, so a thread usually gets the heaps that it used last.
 
 use core::alloc::Layout;
-use core::marker::PhantomData;
-use core::ptr::{self, NonNull};
+use core::ptr;
 
-use allocator_api2::alloc::handle_alloc_error;
 use crossbeam_utils::CachePadded;
 use ephemera_prim::gate::Gate;
 use ephemera_prim::pages;
 use ephemera_prim::record::{Lease, Record};
-use ephemera_prim::sync::{AtomicPtr, AtomicUsize, Ordering, fence, push};
+use ephemera_prim::sync::{AtomicPtr, AtomicUsize, Ordering, push};
 
 use super::Family;
-use super::cell::{CellState, FamilyCell};
+use super::ends;
 use super::ledger::{Ledger, NO_LIMIT};
+use super::scope_ref::ScopeRef;
 use super::table::{Heaps, PoolRecord};
-use super::{ends, statistics};
 use crate::alloc::pooled_family;
-use crate::stats::Stats;
 
 /// The heaps of one scope.
 ///
@@ -155,8 +152,7 @@ impl ScopeHeaps {
     pub(crate) fn start(limit: usize, counting: bool) -> Option<ScopeRef> {
         let heaps = Self::idle(counting).or_else(|| Self::make(counting))?;
         heaps.ledger.begin(limit);
-        heaps.users.store(1, Ordering::Relaxed);
-        Some(ScopeRef(heaps))
+        Some(ScopeRef::new(heaps))
     }
 
     fn idle(counting: bool) -> Option<&'static Self> {
@@ -231,14 +227,14 @@ impl ScopeHeaps {
         })
     }
 
-    /// Leases a record that no thread is in. If all are held, this waits for a moment and then makes
-    /// a further record, which is never freed.
+    /// Leases a record that no thread is in. If all are held, this waits for a moment and then
+    /// makes a further record, which is never freed.
     pub(super) fn lease(&'static self) -> Option<Lease<'static, PoolRecord>> {
         self.lease_or_wait(core::hint::spin_loop)
     }
 
-    /// As [`lease`](Self::lease), with `wait` between two tries. A thread that drains a record, or
-    /// reads its statistics, holds it only for a moment.
+    /// As [`lease`](Self::lease), with `wait` between two tries. Threads hold a record only for a
+    /// moment while they drain it or read its statistics.
     pub(super) fn lease_or_wait(&'static self, mut wait: impl FnMut()) -> Option<Lease<'static, PoolRecord>> {
         let mut first = self.records().find_map(Record::try_lease);
         if follow(&self.records).is_some() {
@@ -267,7 +263,7 @@ impl ScopeHeaps {
     }
 
     /// Leases a record of the scope and its table, and makes them if needed.
-    fn lease_table(&'static self) -> Option<(Lease<'static, PoolRecord>, Heaps<'static>)> {
+    pub(super) fn lease_table(&'static self) -> Option<(Lease<'static, PoolRecord>, Heaps<'static>)> {
         let lease = self.lease()?;
         // SAFETY: this thread holds the record; records and families are never freed.
         match unsafe { Heaps::find_or_make(lease.record(), pooled_family()) } {
@@ -280,7 +276,7 @@ impl ScopeHeaps {
     }
 
     /// Ends the scope. Its heaps go to the pool.
-    fn end(&'static self) {
+    pub(super) fn end(&'static self) {
         self.records().for_each(ends::end_scope);
         let counting = self.ledger.is_counting();
         // ORDERING: Release. Pairs with the Acquire in `take_all`. Publishes: the heaps.
@@ -300,115 +296,6 @@ impl ScopeHeaps {
 
     pub(crate) fn ledger(&self) -> &Ledger {
         &self.ledger
-    }
-}
-
-/// A counted reference to the heaps of a scope. The last one ends the scope.
-#[derive(Debug)]
-pub(crate) struct ScopeRef(&'static ScopeHeaps);
-
-impl Clone for ScopeRef {
-    fn clone(&self) -> Self {
-        // A program that forgets references could wrap the count, and the scope would end early.
-        if self.0.users.fetch_add(1, Ordering::Relaxed) > isize::MAX as usize {
-            ephemera_prim::invariant::broken("a scope has too many references");
-        }
-        Self(self.0)
-    }
-}
-
-impl Drop for ScopeRef {
-    fn drop(&mut self) {
-        // ORDERING: Release. Pairs with the Acquire fence in `ScopeRef::drop`, in the thread that
-        // ends the scope. Publishes: this thread's use of the scope.
-        if self.0.users.fetch_sub(1, Ordering::Release) == 1 {
-            // ORDERING: Acquire fence. Pairs with the Release in `ScopeRef::drop`.
-            fence(Ordering::Acquire);
-            self.0.end();
-        }
-    }
-}
-
-impl core::ops::Deref for ScopeRef {
-    type Target = ScopeHeaps;
-
-    fn deref(&self) -> &ScopeHeaps {
-        self.0
-    }
-}
-
-impl ScopeRef {
-    /// Lets the calling thread allocate from the scope until the result is dropped. Does nothing if
-    /// the thread allocates from it already.
-    ///
-    /// Returns `None` if the thread-local cannot be written, because it is under destruction. That
-    /// happens only on targets that make thread-locals of the system's keys.
-    ///
-    /// # Aborts
-    /// By `handle_alloc_error`, if there is no memory for the scope's heaps.
-    #[inline]
-    pub(crate) fn enter(&self) -> Option<Entered> {
-        let key = (pooled_family().cell)();
-        let ledger = FamilyCell::table(key).and_then(|heaps| heaps.first().ledger());
-        if ledger.is_some_and(|ledger| ptr::eq(ledger, &raw const self.0.ledger)) {
-            return Some(Entered { visit: None, thread: PhantomData });
-        }
-        let Some((lease, heaps)) = self.0.lease_table() else {
-            handle_alloc_error(Layout::new::<Heaps<'_>>());
-        };
-        let inside = CellState::inside(heaps, self.0.ledger.is_counting());
-        match FamilyCell::enter(key, inside) {
-            Some(before) => {
-                let visit = Visit { inside, before, lease };
-                Some(Entered { visit: Some(visit), thread: PhantomData })
-            }
-            None => {
-                ends::release(lease);
-                None
-            }
-        }
-    }
-
-    /// Frees the empty units of all records. A record that a thread is in is trimmed when the
-    /// thread leaves.
-    pub(crate) fn trim(&self) {
-        self.0.records().for_each(ends::end_scope);
-    }
-
-    /// Returns the blocks and bytes of the scope's heaps, including units that earlier scopes left.
-    pub(crate) fn stats(&self) -> Stats {
-        statistics::stats_of_records(pooled_family(), self.0.records())
-    }
-}
-
-/// The presence of a thread in a scope. It stays on the stack of its thread.
-///
-/// # Aborts
-/// Dropping it ends the process if the thread is still in a scope that it entered later.
-#[derive(Debug)]
-pub(crate) struct Entered {
-    /// `None` if the thread was in this scope already, and not in an inner one.
-    visit: Option<Visit>,
-    /// The presence belongs to one thread.
-    thread: PhantomData<NonNull<()>>,
-}
-
-/// What a thread undoes when it leaves a scope.
-#[derive(Debug)]
-struct Visit {
-    /// The content that the thread stored in its cell, and the one before.
-    inside: CellState,
-    before: CellState,
-    lease: Lease<'static, PoolRecord>,
-}
-
-impl Drop for Entered {
-    #[inline]
-    fn drop(&mut self) {
-        if let Some(Visit { inside, before, lease }) = self.visit.take() {
-            FamilyCell::restore((pooled_family().cell)(), inside, before);
-            ends::leave_scope(lease);
-        }
     }
 }
 
