@@ -2,6 +2,7 @@
 
 use core::mem;
 use core::ptr;
+use std_alloc::collections::BTreeSet;
 
 use ephemera_prim::sync::Ordering;
 use ephemera_testkit::{child, suite::turn};
@@ -94,4 +95,17 @@ fn a_record_that_another_thread_holds_for_a_moment_is_waited_for() {
     let further = scope.lease_or_wait(|| ()).expect("memory");
     assert!(!ptr::eq(further.record(), lease.record()));
     assert_eq!(scope.records().count(), 2);
+}
+
+#[test]
+fn scopes_after_a_burst_take_the_heaps_that_were_used_last() {
+    let _turn = turn();
+    let burst = [(); 50].map(|()| start());
+    drop(burst);
+    let mut used = BTreeSet::new();
+    for _ in 0..20 {
+        let scopes = [(); 3].map(|()| start());
+        used.extend(scopes.iter().map(|scope| ptr::from_ref::<ScopeHeaps>(scope)));
+    }
+    assert_eq!(used.len(), 3);
 }

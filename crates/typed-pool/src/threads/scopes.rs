@@ -66,9 +66,10 @@ static PLACE: [CachePadded<AtomicPtr<ScopeHeaps>>; PLACES] =
 
 /// Other heaps that no scope uses.
 struct Idle {
-    /// Heaps of ended scopes. Threads only push to it, or take all of it.
+    /// Heaps of ended scopes. All threads push to it, and only the holder of the gate takes from it.
     returned: AtomicPtr<ScopeHeaps>,
-    /// Heaps that a thread took from `returned`. Only the holder of the gate uses it.
+    /// Heaps of counting scopes that a thread took from `returned`. A search moves through all of
+    /// them before it sees one again. Only the holder of the gate uses it.
     taken: AtomicPtr<ScopeHeaps>,
     gate: Gate,
 }
@@ -164,7 +165,7 @@ impl ScopeHeaps {
         if counting {
             return Self::idle_without_units(&IDLE[1]);
         }
-        if let Some(heaps) = Self::pop(&IDLE[0]) {
+        if let Some(heaps) = Self::last_returned() {
             return Some(heaps);
         }
         // The threads of other places may have ended.
@@ -190,6 +191,24 @@ impl ScopeHeaps {
         // They are pushed after the search, which would find them again.
         others.into_iter().flatten().for_each(|heaps| add_to(&idle.returned, heaps, &heaps.below));
         found
+    }
+
+    /// Returns the heaps of the ordinary scope that ended last. After a burst of scopes, this leaves
+    /// most of the burst's heaps alone.
+    fn last_returned() -> Option<&'static Self> {
+        let idle = &IDLE[0];
+        let _pass = idle.gate.enter()?;
+        while let Some(heaps) = follow(&idle.returned) {
+            let below = heaps.below.load(Ordering::Relaxed);
+            // Only this thread takes heaps, so the first ones stay on the list and keep their link
+            // until the exchange. It fails if another thread has pushed.
+            let first = ptr::from_ref(heaps).cast_mut();
+            let taken = idle.returned.compare_exchange(first, below, Ordering::Relaxed, Ordering::Relaxed);
+            if taken.is_ok() {
+                return Some(heaps);
+            }
+        }
+        None
     }
 
     fn pop(idle: &'static Idle) -> Option<&'static Self> {
