@@ -6,10 +6,14 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 
+use crate::shell::Cmd;
 use crate::workspace::Workspace;
 
 /// The package that reads traces. It needs no contender, so it builds in less than a minute.
 const PACKAGE: &str = "ephemera-trace";
+
+/// The profile of its build. No other command has its output in the directory of this profile.
+const PROFILE: &str = "advise";
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -28,10 +32,43 @@ pub(crate) struct AdviseTraceOptions {
 
 /// Runs the command.
 pub(crate) fn main(ws: &Workspace, options: &AdviseTraceOptions) -> Result<bool> {
-    let cargo = ws.cargo().args(["run", "--quiet", "--release", "--package", PACKAGE, "--"]);
-    let mut command = cargo.arg("advise").arg(std::path::absolute(&options.trace)?);
+    let mut command = program(ws).arg("advise").arg(std::path::absolute(&options.trace)?);
     if let Some(html) = &options.html {
         command = command.arg("--html").arg(std::path::absolute(html)?);
     }
     command.run()
+}
+
+/// Returns the command that builds and runs the program that reads traces.
+fn program(ws: &Workspace) -> Cmd {
+    ws.cargo().args(["run", "--quiet", "--profile", PROFILE, "--package", PACKAGE, "--"])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PROFILE, program};
+    use crate::bench;
+    use crate::workspace::Workspace;
+
+    /// Returns the directory of a profile below cargo's output directory.
+    fn directory(profile: &str) -> &str {
+        match profile {
+            "bench" => "release",
+            "dev" | "test" => "debug",
+            other => other,
+        }
+    }
+
+    /// In a common directory each command would replace the recorder of the other one.
+    #[test]
+    fn advice_and_measurements_are_built_in_directories_of_their_own() {
+        let ws = Workspace::load().unwrap();
+        assert!(program(&ws).shown().contains(&format!("--profile {PROFILE} ")));
+        let manifest = std::fs::read_to_string(ws.root.join("Cargo.toml")).unwrap();
+        assert!(manifest.contains(&format!("[profile.{PROFILE}]")));
+        let directories = [PROFILE, bench::PROFILE, bench::THIN, "dev", "icount"].map(directory);
+        for (index, one) in directories.iter().enumerate() {
+            assert!(!directories[..index].contains(one), "two builds share {one}");
+        }
+    }
 }

@@ -8,6 +8,7 @@ use clap::Args;
 
 use crate::cpeers::{HARNESS, Support};
 use crate::icount;
+use crate::programs::{self, ProgramOptions};
 use crate::shell::Cmd;
 use crate::steps::{Outcome, Step};
 use crate::test;
@@ -17,7 +18,7 @@ use crate::workspace::Workspace;
 const RUNNER: &str = "bench-runner";
 
 /// The profile of measured builds.
-const PROFILE: &str = "bench";
+pub(crate) const PROFILE: &str = "bench";
 
 /// The name of the profile of builds with thin LTO.
 pub(crate) const THIN: &str = "bench-thin";
@@ -36,11 +37,15 @@ const ALIGNED: &str = "-Cllvm-args=-align-all-nofallthru-blocks=6";
   cargo xtask bench --quick --thin                           builds sooner, with thin LTO
   cargo xtask bench --icount                                 counts instructions and compares them with the record
   cargo xtask bench --icount --full --rebase                 records the counts in benches/icount.json
+  cargo xtask bench --programs --quick                       runs programs of others over each general allocator
+  cargo xtask bench --programs --filter '^(syn|redb)$' --peers jemalloc,pooled-allocator --rounds 5
+  cargo xtask bench --programs --full --record               also writes docs/benchmarks/programs.md
   cargo xtask bench -- --help                                lists the harness's own options
 
 Writes report.html, report.md, summary.json and results.jsonl to --out. Without a C compiler the contenders written in C
 are left out, and the command names them. With --icount valgrind counts instructions and nothing is timed: a count that
-exceeds its record by more than 1 % and more than two instructions fails.")]
+exceeds its record by more than 1 % and more than two instructions fails. With --programs each program runs in a process
+of its own, and --out receives programs.md and programs.jsonl. The command fails if a contender fails a program.")]
 pub(crate) struct BenchOptions {
     /// Run fewer rounds: about two minutes.
     #[arg(long, conflicts_with = "full")]
@@ -52,14 +57,14 @@ pub(crate) struct BenchOptions {
     /// another build: compare them with `--baseline` before you quote them.
     #[arg(long, conflicts_with = "icount")]
     thin: bool,
-    /// Run the workloads that match a regular expression.
+    /// Run the workloads or programs that match a regular expression.
     #[arg(long, value_name = "RE")]
-    filter: Option<String>,
+    pub(crate) filter: Option<String>,
     /// Run these contenders: names separated by commas. A time is always compared with the loop and
     /// the reference too.
     #[arg(long, value_name = "LIST")]
-    peers: Option<String>,
-    /// The directory for reports [default: target/bench].
+    pub(crate) peers: Option<String>,
+    /// The directory for reports [default: target/bench, with --programs target/bench-programs].
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Compare with the summary.json of an earlier run.
@@ -73,7 +78,9 @@ pub(crate) struct BenchOptions {
     pub(crate) rebase: bool,
     /// The seed of all random choices.
     #[arg(long, value_name = "N")]
-    seed: Option<u64>,
+    pub(crate) seed: Option<u64>,
+    #[command(flatten)]
+    pub(crate) processes: ProgramOptions,
     /// Arguments that are passed to the harness unchanged.
     #[arg(last = true, conflicts_with = "icount")]
     rest: Vec<String>,
@@ -83,6 +90,9 @@ pub(crate) struct BenchOptions {
 pub(crate) fn main(ws: &Workspace, options: &BenchOptions) -> Result<bool> {
     if options.icount {
         return icount::main(ws, options);
+    }
+    if options.processes.programs {
+        return programs::main(ws, options);
     }
     let arguments = options.passed(ws)?;
     measuring(ws, options.thin)?.args(arguments).run()
@@ -143,6 +153,18 @@ impl BenchOptions {
     /// Returns whether the options select every workload and every contender.
     pub(crate) fn is_whole(&self) -> bool {
         self.full && self.filter.is_none() && self.peers.is_none()
+    }
+
+    /// Returns the number of rounds of `--programs`.
+    pub(crate) fn rounds_of_programs(&self) -> u32 {
+        let default = if self.quick {
+            3
+        } else if self.full {
+            15
+        } else {
+            7
+        };
+        self.processes.rounds().unwrap_or(default)
     }
 
     /// Returns the selection as arguments of the harness.

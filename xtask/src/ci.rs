@@ -80,7 +80,7 @@ fn steps(ws: &Workspace) -> Result<Vec<Step<'_>>> {
     let mut miri = miri::steps(ws, miri::BorrowModel::Both, miri::CI_SEEDS, MissingToolchain::Install)?;
     let rest = miri.split_off(miri.len().min(FIRST_OF_MIRI));
     let mut tests = test::steps(test::TestPeers::All);
-    tests.extend(test::feature_steps());
+    tests.extend(test::feature_steps(test::BothTraitsExtent::Short));
     steps.push(clippy());
     steps.extend(miri);
     steps.push(tests.remove(0).beside());

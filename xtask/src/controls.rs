@@ -83,7 +83,18 @@ pub(crate) fn steps(ws: &Workspace, wanted: impl Fn(&Control) -> bool) -> Result
         );
         Step::new(name, what, move |ws| check(ws, &control)).beside()
     };
-    Ok(all.into_iter().filter(|control| wanted(control)).map(step).collect())
+    let chosen = all.into_iter().filter(|control| wanted(control)).collect();
+    Ok(spread(chosen, |control| control.kind == ControlKind::Test).into_iter().map(step).collect())
+}
+
+/// Moves the items that `locks` accepts apart, so that others stand between them. Controls of kind
+/// `test` build in cargo's common directory, and two that run side by side wait for each other.
+fn spread<T>(items: Vec<T>, locks: impl Fn(&T) -> bool) -> Vec<T> {
+    let (locking, others): (Vec<_>, Vec<_>) = items.into_iter().partition(locks);
+    let (many, total) = (locking.len(), locking.len() + others.len());
+    let (mut locking, mut others) = (locking.into_iter(), others.into_iter());
+    let is_locking = |place: usize| (place + 1) * many / total > place * many / total;
+    (0..total).filter_map(|place| if is_locking(place) { locking.next() } else { others.next() }).collect()
 }
 
 /// The tests that passed without a cfg in this run. Several controls often share a test.
@@ -230,8 +241,18 @@ fn judge(kind: ControlKind, ran: &Captured) -> Result<bool> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ControlKind, judge};
+    use super::{ControlKind, judge, spread};
     use crate::shell::Captured;
+
+    #[test]
+    fn items_that_lock_are_moved_apart_and_none_is_lost() {
+        let mut found = spread(vec![1, 2, 3, 14, 15, 16, 17, 8, 9], |item| *item > 10);
+        assert!(found.windows(2).all(|pair| pair[0] < 10 || pair[1] < 10), "{found:?}");
+        found.sort_unstable();
+        assert_eq!(found, [1, 2, 3, 8, 9, 14, 15, 16, 17]);
+        assert_eq!(spread(vec![12, 11], |item| *item > 10), [12, 11]);
+        assert!(spread(Vec::<u32>::new(), |_| true).is_empty());
+    }
 
     fn ran(success: bool, text: &str) -> Captured {
         Captured { success, text: text.to_owned() }

@@ -17,6 +17,7 @@ mod matrix;
 mod miri;
 #[cfg(test)]
 mod pages;
+mod programs;
 mod progress;
 mod readme;
 mod record;

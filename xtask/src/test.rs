@@ -26,6 +26,10 @@ const UNIT: [&str; 4] = ["--lib", "--bins", "--tests", "--examples"];
 const BOTH_TRAITS: [(&str, &str); 3] =
     [("prim", "allocator-api2-04"), ("ring-alloc", "allocator-api2-04"), ("typed-pool", "allocator-api2-04")];
 
+/// The integration tests of these packages that use the second version. The feature only adds
+/// implementations, so it changes no other test.
+const BOTH_TRAITS_TESTS: [&str; 2] = ["backing", "traits"];
+
 /// Packages whose default features every test needs.
 const DEFAULTS: [&str; 5] = ["prim", "ring-alloc", "ringal", "shared_arena", "typed-pool"];
 
@@ -34,9 +38,17 @@ const DEFAULTS: [&str; 5] = ["prim", "ring-alloc", "ringal", "shared_arena", "ty
 pub(crate) enum TestPeers {
     /// All that can be built here.
     All,
-    /// Those written in Rust. The libraries in C and C++ take longer to build than all other
-    /// packages of the harness together.
+    /// Those written in Rust. The libraries in C and C++ are a large part of the harness's build.
     Rust,
+}
+
+/// The tests that run with both versions of the allocator trait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BothTraitsExtent {
+    /// All tests.
+    Whole,
+    /// The unit tests and [`BOTH_TRAITS_TESTS`], for `ci`.
+    Short,
 }
 
 #[derive(Debug, Args)]
@@ -44,6 +56,7 @@ pub(crate) enum TestPeers {
   cargo xtask test           runs unit, integration and doc tests, loom models, and the unit tests
                              under Miri with Tree Borrows if it is installed
   cargo xtask test --fast    leaves out loom and Miri
+  cargo xtask test --fast --features   also runs all tests with features that are not the default
 
 `cargo xtask ci` also tests other features, explores the models with one more preemption, and runs the integration tests
 under Miri, threaded tests with several seeds, and the contenders written in C.
@@ -53,11 +66,17 @@ pub(crate) struct TestOptions {
     /// Leave out loom and Miri.
     #[arg(long)]
     fast: bool,
+    /// Also run all tests with features that are not the default.
+    #[arg(long)]
+    features: bool,
 }
 
 /// Runs the command.
 pub(crate) fn main(ws: &Workspace, options: &TestOptions) -> Result<bool> {
     let mut todo = steps(TestPeers::Rust);
+    if options.features {
+        todo.extend(feature_steps(BothTraitsExtent::Whole));
+    }
     if options.fast {
         for name in ["loom", "miri"] {
             todo.push(Step::skipped(name, "left out", "--fast leaves it out"));
@@ -83,8 +102,8 @@ pub(crate) fn steps(peers: TestPeers) -> Vec<Step<'static>> {
     ]
 }
 
-/// Returns the steps of `ci` that run tests with features that are not the default.
-pub(crate) fn feature_steps() -> Vec<Step<'static>> {
+/// Returns the steps that run tests with features that are not the default.
+pub(crate) fn feature_steps(extent: BothTraitsExtent) -> Vec<Step<'static>> {
     vec![
         Step::new("test/ringal-features", "tests of ringal pass with `bytes` and `checked`", |ws| {
             let cargo = ws.cargo().args(["test", "--lib", "--tests", "--package", "ringal"]);
@@ -92,16 +111,35 @@ pub(crate) fn feature_steps() -> Vec<Step<'static>> {
                 .check("no test ran")
         })
         .beside(),
-        Step::new("test/both-traits", "tests pass with both versions of the allocator trait", |ws| {
-            let mut cargo = ws.cargo().args(["test", "--lib", "--tests"]);
-            for (dir, feature) in BOTH_TRAITS {
-                let name = &ws.package(dir)?.name;
-                cargo = cargo.args(["--package", name, "--features", &format!("{name}/{feature}")]);
-            }
-            TestRun { cargo, harness: Vec::new() }.check("no test ran")
+        Step::new("test/both-traits", both_traits_what(extent), move |ws| {
+            TestRun { cargo: both_traits(ws, extent)?, harness: Vec::new() }.check("no test ran")
         })
         .beside(),
     ]
+}
+
+fn both_traits_what(extent: BothTraitsExtent) -> &'static str {
+    match extent {
+        BothTraitsExtent::Whole => "tests pass with both versions of the allocator trait",
+        BothTraitsExtent::Short => {
+            "unit tests, and tests of the traits, pass with both versions of the allocator trait; \
+             `cargo xtask test --features` runs all tests"
+        }
+    }
+}
+
+/// Returns the command of `test/both-traits`.
+fn both_traits(ws: &Workspace, extent: BothTraitsExtent) -> Result<Cmd> {
+    let mut cargo = ws.cargo().args(["test", "--lib"]);
+    cargo = match extent {
+        BothTraitsExtent::Whole => cargo.arg("--tests"),
+        BothTraitsExtent::Short => cargo.args(BOTH_TRAITS_TESTS.iter().flat_map(|name| ["--test", name])),
+    };
+    for (dir, feature) in BOTH_TRAITS {
+        let name = &ws.package(dir)?.name;
+        cargo = cargo.args(["--package", name, "--features", &format!("{name}/{feature}")]);
+    }
+    Ok(cargo)
 }
 
 /// Returns the commands that cover the workspace without the criterion benches. There are two if
@@ -169,7 +207,7 @@ fn doc(ws: &Workspace, peers: TestPeers) -> Result<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{HARNESS, TestPeers, commands};
+    use super::{BOTH_TRAITS, BOTH_TRAITS_TESTS, HARNESS, TestPeers, commands};
     use crate::workspace::Workspace;
 
     #[test]
@@ -187,5 +225,23 @@ mod tests {
             let given = shown.contains(&format!("{}/default", package.name));
             assert_eq!(given, has_default && package.name != HARNESS, "{}", package.name);
         }
+    }
+
+    #[test]
+    fn every_test_of_the_second_allocator_trait_runs_in_ci() {
+        let ws = Workspace::load().unwrap();
+        let mut found = Vec::new();
+        for (dir, feature) in BOTH_TRAITS {
+            for name in &ws.package(dir).unwrap().tests {
+                let file = ws.root.join("crates").join(dir).join("tests").join(format!("{name}.rs"));
+                let source = std::fs::read_to_string(file).unwrap();
+                if source.contains(feature) || source.contains(&feature.replace('-', "_")) {
+                    found.push(name.clone());
+                }
+            }
+        }
+        found.sort();
+        found.dedup();
+        assert_eq!(found, BOTH_TRAITS_TESTS);
     }
 }

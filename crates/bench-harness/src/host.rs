@@ -1,11 +1,12 @@
 //! The facts about the host and the build that the head of a report states.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::Path;
-use std::process::Command;
 
+use ephemera_measure::host::{cpu, file, first_line, huge_pages, unknown};
 use serde::{Deserialize, Serialize};
+
+pub use ephemera_measure::host::commit;
 
 use crate::contenders::Entry;
 use crate::os;
@@ -38,42 +39,6 @@ pub struct Host {
     pub steal: Option<u64>,
     /// The contenders and their versions.
     pub contenders: Vec<(String, String)>,
-}
-
-fn unknown() -> String {
-    "unknown".to_owned()
-}
-
-fn file(path: &str) -> Option<String> {
-    Some(fs::read_to_string(path).ok()?.trim().to_owned())
-}
-
-/// Returns the first line that a command prints.
-fn first_line(program: &str, arguments: &[&str]) -> Option<String> {
-    let out = Command::new(program).args(arguments).output().ok().filter(|out| out.status.success())?;
-    Some(String::from_utf8_lossy(&out.stdout).lines().next().unwrap_or_default().trim().to_owned())
-}
-
-fn cpu() -> Option<String> {
-    let info = file("/proc/cpuinfo")?;
-    let line = info.lines().find(|line| line.starts_with("model name") || line.starts_with("Model"))?;
-    Some(line.split_once(':')?.1.trim().to_owned())
-}
-
-fn huge_pages() -> Option<String> {
-    let choice = file("/sys/kernel/mm/transparent_hugepage/enabled")?;
-    let chosen = choice.split('[').nth(1)?.split(']').next()?;
-    Some(chosen.to_owned())
-}
-
-/// Returns the commit, with `dirty` if files differ from it. `unknown` without git or a repository.
-#[must_use]
-pub fn commit(directory: &Path) -> String {
-    let directory = directory.to_string_lossy();
-    let git = |arguments: &[&str]| first_line("git", &[&["-C", &directory], arguments].concat());
-    let Some(commit) = git(&["rev-parse", "--short=12", "HEAD"]) else { return unknown() };
-    let dirty = git(&["status", "--porcelain"]).is_some_and(|line| !line.is_empty());
-    if dirty { format!("{commit} dirty") } else { commit }
 }
 
 impl Host {

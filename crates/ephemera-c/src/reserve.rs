@@ -34,10 +34,16 @@ static USED: [AtomicU64; BLOCKS / 64] = [const { AtomicU64::new(0) }; BLOCKS / 6
 pub(crate) fn take() -> Option<NonNull<u8>> {
     let index = USED.iter().enumerate().find_map(|(number, word)| {
         // ORDERING: Acquire. Pairs with the Release in `give`.
-        let taken = word.fetch_update(Ordering::Acquire, Ordering::Relaxed, |used| {
-            (used != u64::MAX).then_some(used | (used + 1))
-        });
-        taken.ok().map(|used| number * 64 + used.trailing_ones() as usize)
+        let exchange =
+            |used, more| word.compare_exchange_weak(used, more, Ordering::Acquire, Ordering::Relaxed);
+        let mut used = word.load(Ordering::Relaxed);
+        while used != u64::MAX {
+            match exchange(used, used | (used + 1)) {
+                Ok(_) => return Some(number * 64 + used.trailing_ones() as usize),
+                Err(now) => used = now,
+            }
+        }
+        None
     })?;
     let start = RESERVE.0.get().cast::<u8>();
     // SAFETY: the block with this number is in the reserve.

@@ -3,6 +3,7 @@
 //! The crate has no contender and builds in seconds. The benchmark harness and the crate of traces
 //! stand on it.
 
+pub mod host;
 pub mod os;
 pub mod page;
 pub mod picture;

@@ -61,7 +61,7 @@ fn draw(state: &mut u64, bound: usize) -> usize {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "takes minutes: under Miri the hand-over of large values stands for it")]
+#[cfg_attr(miri, ignore = "20,000 values and more; fewer take no two looks for idle groups")]
 fn hand_over_after_a_burst_that_another_thread_dropped_frees_the_burst() {
     let _turn = turn();
     for queue in [0, QUEUE, 200] {
@@ -73,7 +73,7 @@ fn hand_over_after_a_burst_that_another_thread_dropped_frees_the_burst() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "takes minutes: under Miri the hand-over of large values stands for it")]
+#[cfg_attr(miri, ignore = "20,000 values and more; fewer take no two looks for idle groups")]
 fn hand_over_after_a_burst_that_the_same_thread_dropped_frees_the_burst() {
     let _turn = turn();
     let arena = SharedArena::new();
@@ -88,7 +88,7 @@ fn hand_over_after_a_burst_that_the_same_thread_dropped_frees_the_burst() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "takes minutes: under Miri the hand-over of large values stands for it")]
+#[cfg_attr(miri, ignore = "20,000 values and more; fewer take no two looks for idle groups")]
 fn local_frees_in_random_order_after_a_burst_free_the_burst() {
     let _turn = turn();
     for elsewhere in [false, true] {
@@ -117,7 +117,7 @@ fn local_frees_in_random_order_after_a_burst_free_the_burst() {
 
 /// Each round needs all pages again, so none of them is idle.
 #[test]
-#[cfg_attr(miri, ignore = "takes minutes: under Miri the hand-over of large values stands for it")]
+#[cfg_attr(miri, ignore = "20,000 values and more; fewer take no two looks for idle groups")]
 fn rounds_of_bursts_that_another_thread_drops_keep_their_pages() {
     let _turn = turn();
     let arena = SharedArena::new();
@@ -129,25 +129,22 @@ fn rounds_of_bursts_that_another_thread_drops_keep_their_pages() {
     assert_eq!((arena.statistics().pages, GLOBAL.aligned().taken), before, "pages were freed and allocated");
 }
 
-/// A page has few of these values, so a few hundred claims take many slow paths. Under Miri, a page
-/// has one.
+/// A page has few of these values, so a few hundred claims take many slow paths.
 #[test]
+#[cfg_attr(miri, ignore = "150 values of a page each take more than half a minute and a gigabyte")]
 fn hand_over_of_large_values_after_a_burst_frees_the_burst() {
-    const SIZE: usize = if cfg!(miri) { 300_000 } else { 60_000 };
-    const BURST: usize = if cfg!(miri) { 15 } else { 60 };
-    const STEADY: usize = if cfg!(miri) { 150 } else { 800 };
-    type Large = MaybeUninit<[u8; SIZE]>;
+    type Large = MaybeUninit<[u8; 60_000]>;
     let _turn = turn();
     let arena = SharedArena::<Large>::new();
     // SAFETY: a `MaybeUninit` needs no initialised bytes.
     let make = || arena.alloc_with(|slot| unsafe { slot.assume_init_mut() });
-    let values: Vec<_> = (0..BURST).map(|_| make()).collect();
+    let values: Vec<_> = (0..60).map(|_| make()).collect();
     let most = arena.statistics().pages;
     thread::spawn(move || drop(values)).join().expect("no drop panics");
     thread::scope(|scope| {
         let (out, from) = sync_channel::<ArenaBox<Large>>(1);
         scope.spawn(move || from.iter().for_each(drop));
-        for _ in 0..STEADY {
+        for _ in 0..800 {
             out.send(make()).expect("the other thread runs");
         }
     });

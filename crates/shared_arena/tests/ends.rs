@@ -189,7 +189,7 @@ fn conc_arenas_are_freed_while_the_owner_of_their_values_sleeps() {
 /// the remaining values and find the bag in use. The first one then works off the requests of all.
 #[test]
 fn conc_arenas_freed_while_a_thread_is_in_the_bag_leave_nothing() {
-    const ARENAS: usize = if cfg!(miri) { 40 } else { 1_000 };
+    const ARENAS: usize = if cfg!(miri) { 20 } else { 1_000 };
     const OTHERS: usize = if cfg!(miri) { 2 } else { 7 };
     let _turn = turn();
     STOP.reset();

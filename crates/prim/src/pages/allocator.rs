@@ -47,14 +47,25 @@ unsafe impl Allocator for Pages {
     }
 
     /// The block grows in its span, as a mapping that may move, or by a copy.
+    #[inline]
     unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Block {
+        // SAFETY: the caller passes a live block, which has memory if its size is not zero.
+        if old.size() != 0 && unsafe { spans::has_room(block, new) } {
+            return Ok(NonNull::slice_from_raw_parts(block, new.size()));
+        }
         // SAFETY: this function has the same contract.
         Ok(unsafe { self.grow_in_place_or_move(block, old, new, false) }?.0)
     }
 
     unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Block {
-        // SAFETY: this function has the same contract.
-        let (grown, known) = unsafe { self.grow_in_place_or_move(block, old, new, true) }?;
+        let whole = |block| NonNull::slice_from_raw_parts(block, new.size());
+        // SAFETY: the caller passes a live block, which has memory if its size is not zero.
+        let (grown, known) = if old.size() != 0 && unsafe { spans::has_room(block, new) } {
+            (whole(block), new.size())
+        } else {
+            // SAFETY: this function has the same contract.
+            unsafe { self.grow_in_place_or_move(block, old, new, true) }?
+        };
         let unknown = known.min(new.size()).saturating_sub(old.size());
         // SAFETY: the old size is not larger than the new one.
         let tail = unsafe { grown.cast::<u8>().add(old.size()) };
@@ -94,6 +105,8 @@ impl Pages {
     ///
     /// # Safety
     /// As `Allocator::grow`.
+    #[cold]
+    #[inline(never)]
     unsafe fn grow_in_place_or_move(
         &self,
         block: NonNull<u8>,

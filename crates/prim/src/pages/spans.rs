@@ -137,16 +137,27 @@ pub(super) fn purge() {
     budget::forget();
 }
 
-/// Grows a block in place, or as a mapping that may move. Returns it, and the number of its first
-/// bytes beyond which all are zero.
+/// Returns whether a block is part of a span that has room for a layout.
+///
+/// # Safety
+/// `block` is a live block of the caller.
+#[inline]
+pub(super) unsafe fn has_room(block: NonNull<u8>, new: Layout) -> bool {
+    let aligned = block.addr().get() % new.align() == 0;
+    // SAFETY: the caller owns the block.
+    aligned && unsafe { Span::len_at(block) }.is_some_and(|len| new.size() <= len)
+}
+
+/// Grows a mapping, which may move. Returns it, and the number of its first bytes beyond which all
+/// are zero. A block of a span that has no room for the new layout does not grow.
 ///
 /// # Safety
 /// `block` is a live block of layout `old`; `new` is not smaller.
 pub(super) unsafe fn grow(block: NonNull<u8>, old: Layout, new: Layout) -> Option<(NonNull<u8>, usize)> {
     let aligned = block.addr().get() % new.align() == 0;
     // SAFETY: the caller owns the block.
-    if let Some(span) = unsafe { Span::at(block) } {
-        return (aligned && new.size() <= span.len()).then_some((block, new.size()));
+    if unsafe { Span::len_at(block) }.is_some() {
+        return None;
     }
     let lens = (mapping::len_for(old.size())?, mapping::len_for(new.size())?);
     if aligned && lens.0 == lens.1 {

@@ -249,6 +249,18 @@ impl Span {
         Some(Self { home, index: (distance / home.table().span()) as u32 })
     }
 
+    /// Returns the length of the span that has a block. `None` if the block is a mapping.
+    ///
+    /// # Safety
+    /// The caller owns the block.
+    #[inline]
+    pub(super) unsafe fn len_at(block: NonNull<u8>) -> Option<usize> {
+        // SAFETY: entries name the words of superblocks, which are never freed. Those for the
+        // address of an owned block are right (G4).
+        let home: &'static Home = unsafe { map::find(block.addr().get())?.as_ref() };
+        Some(home.table().span())
+    }
+
     /// Returns the bytes of the span.
     pub(super) fn len(self) -> usize {
         self.home.table().span()

@@ -354,7 +354,6 @@ mod tests {
     }
 
     #[test]
-    #[expect(unreachable_pub, reason = "the methods of an allocator that the macro declares are public")]
     fn a_push_during_a_lease_whose_table_cannot_be_made_is_drained_at_its_end() {
         let _turn = ephemera_testkit::suite::turn();
         struct Value(u64);

@@ -123,7 +123,7 @@ fn restart_place_moves_when_its_region_stays_taken() {
 /// later.
 #[test]
 fn batches_of_large_buffers_reuse_the_same_addresses() {
-    const BATCH: usize = 64;
+    const BATCH: usize = if cfg!(miri) { 16 } else { 64 };
     const BYTES: usize = 64 << 10;
     const BATCHES: usize = if cfg!(miri) { 4 } else { 2_000 };
     let region = region_of(BYTES);
@@ -136,7 +136,7 @@ fn batches_of_large_buffers_reuse_the_same_addresses() {
             places.clear();
         }
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        let wait = (seed >> 33) as usize % 40;
+        let wait = (seed >> 33) as usize % (BATCH * 5 / 8);
         let mut here = Vec::with_capacity(BATCH);
         for taken in 0..BATCH {
             let buffer = ring.fixed(BYTES).unwrap();

@@ -1,0 +1,10 @@
+//! The programs over jemalloc.
+
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+fn main() -> ExitCode {
+    ephemera_programs::main()
+}

@@ -1,0 +1,41 @@
+//! Programs of others as functions, which the executables of this package run over their
+//! allocators.
+//!
+//! `programs-ALLOCATOR PROGRAM ROOT` runs one program over files of the repository at ROOT. It
+//! prints `checksum` and a number that depends on everything the program computed. So two
+//! allocators that print the same number ran the same program.
+
+pub mod checksum;
+pub mod files;
+mod programs;
+
+use std::error::Error;
+use std::path::Path;
+use std::process::ExitCode;
+
+use checksum::Checksum;
+
+/// The result of a program.
+type Outcome = Result<Checksum, Box<dyn Error>>;
+
+/// Runs the program that the command line names.
+pub fn main() -> ExitCode {
+    let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+    let [program, root] = &arguments[..] else { return failed("usage: PROGRAM ROOT") };
+    let name = program.to_string_lossy();
+    let Some(run) = programs::find(&name) else {
+        return failed(&format!("no program is named `{name}` in this build"));
+    };
+    match run(Path::new(root)) {
+        Ok(checksum) => {
+            println!("checksum {checksum}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => failed(&error.to_string()),
+    }
+}
+
+fn failed(why: &str) -> ExitCode {
+    eprintln!("error: {why}");
+    ExitCode::FAILURE
+}

@@ -1,0 +1,42 @@
+//! The programs by name.
+
+use std::path::Path;
+
+use crate::Outcome;
+
+/// A program: a function from the repository's root to a checksum.
+pub(crate) type Program = fn(&Path) -> Outcome;
+
+/// Declares the module of each program and the search by name. A program belongs to the build if
+/// its feature is enabled.
+macro_rules! programs {
+    ($($name:literal => $module:ident,)*) => {
+        $(
+            #[cfg(feature = $name)]
+            mod $module;
+        )*
+
+        /// Returns the program with this name, if this build has it.
+        pub(crate) fn find(name: &str) -> Option<Program> {
+            match name {
+                $(
+                    #[cfg(feature = $name)]
+                    $name => Some($module::run),
+                )*
+                _ => None,
+            }
+        }
+    };
+}
+
+programs! {
+    "hyper" => hyper,
+    "minijinja" => minijinja,
+    "naga" => naga,
+    "pulldown-cmark" => pulldown_cmark,
+    "redb" => redb,
+    "rhai" => rhai,
+    "serde_json" => serde_json,
+    "syn" => syn,
+    "wasmi" => wasmi,
+}

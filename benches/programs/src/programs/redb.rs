@@ -1,0 +1,64 @@
+//! An embedded store: redb keeps the lines of the repository's sources, in memory.
+
+use std::path::Path;
+
+use redb::backends::InMemoryBackend;
+use redb::{Builder, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
+
+use crate::checksum::Checksum;
+use crate::{Outcome, files};
+
+/// The lines by file and number, and the number of times that a word occurs.
+const LINES: TableDefinition<'_, (u32, u32), &str> = TableDefinition::new("lines");
+const WORDS: TableDefinition<'_, &str, u64> = TableDefinition::new("words");
+
+/// The cache of pages. The default is a GiB.
+const CACHE: usize = 16 << 20;
+
+/// The files of a transaction.
+const FILES: usize = 8;
+
+/// Writes every line and counts its words, one transaction for some files. Each transaction removes
+/// every third line of the first of them. In between, ranges are read.
+pub(crate) fn run(root: &Path) -> Outcome {
+    let sources = files::texts(&root.join("crates"), "rs")?;
+    let store = Builder::new().set_cache_size(CACHE).create_with_backend(InMemoryBackend::new())?;
+    let mut checksum = Checksum::new();
+    for (batch, group) in sources.chunks(FILES).enumerate() {
+        let first = u32::try_from(batch * FILES)?;
+        let write = store.begin_write()?;
+        {
+            let mut lines = write.open_table(LINES)?;
+            let mut words = write.open_table(WORDS)?;
+            for (file, text) in (first..).zip(group) {
+                for (number, line) in (0..).zip(text.lines()) {
+                    lines.insert((file, number), line)?;
+                    for word in line.split_whitespace() {
+                        let before = words.get(word)?.map_or(0, |count| count.value());
+                        words.insert(word, before + 1)?;
+                    }
+                }
+            }
+            for number in (0..u32::try_from(group[0].lines().count())?).step_by(3) {
+                let removed = lines.remove((first, number))?;
+                checksum.number(removed.map_or(0, |line| line.value().len() as u64));
+            }
+        }
+        write.commit()?;
+        let read = store.begin_read()?;
+        let lines = read.open_table(LINES)?;
+        for entry in lines.range((first / 2, 10)..(first / 2 + 2, 50))? {
+            let (key, line) = entry?;
+            checksum.number(u64::from(key.value().1));
+            checksum.bytes(line.value().as_bytes());
+        }
+        checksum.number(lines.len()?);
+    }
+    let read = store.begin_read()?;
+    for entry in read.open_table(WORDS)?.iter()? {
+        let (word, count) = entry?;
+        checksum.bytes(word.value().as_bytes());
+        checksum.number(count.value());
+    }
+    Ok(checksum)
+}

@@ -1,0 +1,62 @@
+//! Finds the test targets of a package that have threaded tests.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use super::THREADED;
+use crate::workspace::{Package, Workspace};
+
+/// Returns the arguments that select the targets with threaded tests. One command for all of them
+/// starts cargo once.
+pub(super) fn threaded_targets(ws: &Workspace, package: &Package) -> Result<Vec<String>> {
+    let folder = package_folder(ws, package);
+    // Several targets may include a file of this folder.
+    let shared = folder.join("tests/support");
+    let everywhere = shared.is_dir() && has_threaded(&shared)?;
+    let mut targets = Vec::new();
+    if has_threaded(&folder.join("src"))? {
+        targets.push("--lib".to_owned());
+    }
+    for name in &package.tests {
+        if everywhere || has_threaded(&folder.join("tests").join(format!("{name}.rs")))? {
+            targets.extend(["--test".to_owned(), name.clone()]);
+        }
+    }
+    Ok(targets)
+}
+
+/// Returns the folder of a library crate.
+fn package_folder(ws: &Workspace, package: &Package) -> PathBuf {
+    ws.root.join("crates").join(package.short())
+}
+
+/// Returns whether a source file, or a file below a folder, defines a threaded test.
+fn has_threaded(path: &Path) -> Result<bool> {
+    if path.is_dir() {
+        for entry in std::fs::read_dir(path)? {
+            if has_threaded(&entry?.path())? {
+                return Ok(true);
+            }
+        }
+        return Ok(false);
+    }
+    let source = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(source.contains(&format!("fn {THREADED}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{has_threaded, package_folder};
+    use crate::workspace::Workspace;
+
+    #[test]
+    fn targets_with_threaded_tests_are_found_in_the_source() {
+        let ws = Workspace::load().unwrap();
+        let folder = package_folder(&ws, ws.package("typed-pool").unwrap());
+        assert!(has_threaded(&folder.join("src")).unwrap());
+        assert!(has_threaded(&folder.join("tests/threads.rs")).unwrap());
+        assert!(!has_threaded(&folder.join("tests/traits.rs")).unwrap());
+        assert!(has_threaded(&folder.join("tests/none.rs")).is_err());
+    }
+}

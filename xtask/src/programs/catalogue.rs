@@ -1,0 +1,318 @@
+//! The programs and the allocators that they run over.
+
+use anyhow::{Context, Result, bail};
+use regex::Regex;
+
+/// A program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct MeasuredProgram {
+    /// Its name. The feature of the package and the argument of its executables have it too.
+    pub(super) name: &'static str,
+    /// What it does, as a clause without a subject.
+    pub(super) what: &'static str,
+    pub(super) way: ProgramWay,
+}
+
+/// The way in which a program gets its allocator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ProgramWay {
+    /// It is linked with each allocator. The page states the version of `package`.
+    Linked { package: &'static str },
+    /// It is installed on the system, and each allocator is preloaded.
+    Preloaded(SystemCommand),
+}
+
+/// A command of the system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SystemCommand {
+    pub(super) program: &'static str,
+    pub(super) arguments: &'static [&'static str],
+    /// Variables that make its output the same in each run.
+    pub(super) variables: &'static [(&'static str, &'static str)],
+    /// A file that it reads in its directory.
+    pub(super) input: Option<SystemInput>,
+}
+
+/// A generated file in C that a command reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SystemInput {
+    pub(super) name: &'static str,
+    /// The number of functions in it.
+    functions: u32,
+}
+
+/// A general allocator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct GeneralAllocator {
+    /// Its name in options and in files, which is also the name of its executable.
+    pub(super) key: &'static str,
+    /// Its name in tables.
+    pub(super) label: &'static str,
+    /// The package that contains it, with the feature `over-KEY`. The reference has none.
+    pub(super) package: Option<&'static str>,
+}
+
+/// The index of the reference in [`ALLOCATORS`].
+pub(super) const REFERENCE: usize = 0;
+
+/// The key of this workspace's allocator.
+pub(super) const OURS: &str = "pooled-allocator";
+
+/// The allocators. The second is the reference again.
+pub(super) const ALLOCATORS: [GeneralAllocator; 6] = [
+    GeneralAllocator { key: "glibc", label: "glibc", package: None },
+    GeneralAllocator { key: TWIN, label: "A/A (glibc again)", package: None },
+    GeneralAllocator { key: "mimalloc", label: "mimalloc", package: Some("libmimalloc-sys") },
+    GeneralAllocator { key: "jemalloc", label: "jemalloc", package: Some("tikv-jemalloc-sys") },
+    GeneralAllocator { key: "snmalloc", label: "snmalloc", package: Some("snmalloc-sys") },
+    GeneralAllocator { key: OURS, label: "PooledAllocator", package: Some("typed-pool") },
+];
+
+/// The key of the reference's second entry.
+pub(super) const TWIN: &str = "glibc-again";
+
+/// The programs, in the order of the tables.
+pub(super) const PROGRAMS: [MeasuredProgram; 13] = [
+    linked("syn", "parses the repository's Rust sources into syntax trees"),
+    linked("serde_json", "reads, changes and writes the recorded measurements"),
+    linked("pulldown-cmark", "renders the repository's pages as HTML"),
+    linked("rhai", "runs a script that counts the words of the repository's pages"),
+    linked("minijinja", "renders the repository's pages from a template"),
+    linked("wasmi", "compiles generated WebAssembly modules and interprets them"),
+    linked("naga", "translates shaders to SPIR-V, Metal's language and GLSL"),
+    linked("redb", "keeps the lines of sources in a store in memory, with transactions"),
+    linked("hyper", "answers 24 clients of the same process over HTTP, with two threads"),
+    MeasuredProgram {
+        name: "git",
+        what: "prints the changes of the last 150 commits",
+        way: ProgramWay::Preloaded(SystemCommand {
+            program: "git",
+            arguments: &["--no-pager", "log", "-p", "-n", "150", "--no-color"],
+            variables: &[("GIT_CONFIG_GLOBAL", "/dev/null"), ("GIT_CONFIG_NOSYSTEM", "1")],
+            input: None,
+        }),
+    },
+    MeasuredProgram {
+        name: "python3",
+        what: "creates and drops objects, with PYTHONMALLOC=malloc",
+        way: ProgramWay::Preloaded(SystemCommand {
+            program: "python3",
+            arguments: &["-s", "-S", "-c", PYTHON],
+            variables: &[("PYTHONMALLOC", "malloc"), ("PYTHONHASHSEED", "0")],
+            input: None,
+        }),
+    },
+    MeasuredProgram {
+        name: "gcc",
+        what: "compiles a generated file with -O2",
+        way: ProgramWay::Preloaded(SystemCommand {
+            program: "gcc",
+            arguments: &["-O2", "-S", "-o", "-", "program.c"],
+            variables: &[],
+            input: Some(SystemInput { name: "program.c", functions: 120 }),
+        }),
+    },
+    MeasuredProgram {
+        name: "sqlite3",
+        what: "fills, indexes and queries tables in memory",
+        way: ProgramWay::Preloaded(SystemCommand {
+            program: "sqlite3",
+            arguments: &[":memory:", SQL],
+            variables: &[],
+            input: None,
+        }),
+    },
+];
+
+/// The script of `python3`: trees, dictionaries and strings of short and long life.
+const PYTHON: &str = r#"
+class Node:
+    def __init__(self, depth):
+        self.children = [Node(depth - 1) for _ in range(3)] if depth else []
+        self.name = "node %d" % depth
+    def size(self):
+        return 1 + sum(child.size() for child in self.children)
+
+kept, total = [], 0
+for round in range(6):
+    tree = Node(8)
+    total += tree.size()
+    words = {}
+    for number in range(60000):
+        key = "word %d" % (number * 7919 % 10007)
+        words.setdefault(key, []).append(number)
+    kept.append({key: tuple(numbers) for key, numbers in words.items() if len(key) % 3})
+    total += sum(len(key) * len(numbers) for key, numbers in words.items())
+    if len(kept) > 3:
+        kept.pop(0)
+print(total, sum(len(one) for one in kept))
+"#;
+
+/// The statements of `sqlite3`.
+const SQL: &str = "
+create table lines(id integer primary key, owner integer, text text);
+with recursive n(x) as (select 1 union all select x + 1 from n where x < 120000)
+insert into lines select x, x * 7919 % 1009, hex(x * 31) || printf('%040d', x * 104729 % 99991) from n;
+create index by_owner on lines(owner, text);
+create table owners as select owner, count(*) as times, group_concat(substr(text, 1, 12)) as texts from lines group by owner;
+select sum(times), sum(length(texts)) from owners;
+select owner, max(text) from lines where text > '3' group by owner order by 2 desc limit 10;
+update lines set text = text || owner where owner % 5 = 0;
+delete from lines where owner % 7 = 3;
+select count(*), sum(length(text)) from lines;
+select count(*) from lines as one join owners as other on one.owner = other.owner where other.times > 100;
+";
+
+const fn linked(name: &'static str, what: &'static str) -> MeasuredProgram {
+    MeasuredProgram { name, what, way: ProgramWay::Linked { package: name } }
+}
+
+impl SystemInput {
+    /// Returns the text of the file: structures, and functions that call each other.
+    pub(super) fn text(&self) -> String {
+        let function = |n: u32| {
+            let before = n.saturating_sub(1);
+            format!(
+                "struct s{n} {{ int a; long b[{}]; struct s{n} *next; }};
+long f{n}(struct s{n} *head, long seed) {{
+    long sum = seed;
+    for (struct s{n} *at = head; at; at = at->next) {{
+        switch (at->a % 5) {{
+        case 0: sum += at->b[0] * {n}; break;
+        case 1: sum ^= at->b[{}] << (at->a & 7); break;
+        case 2: for (int i = 0; i < at->a; i++) sum -= at->b[i % {}] + i; break;
+        default: sum = sum * 31 + at->a;
+        }}
+    }}
+    return sum{};
+}}
+",
+                n % 7 + 2,
+                n % 7 + 1,
+                n % 7 + 2,
+                if n == 0 { String::new() } else { format!(" + f{before}(0, sum)") },
+            )
+        };
+        (0..self.functions).map(function).collect()
+    }
+}
+
+impl MeasuredProgram {
+    /// Returns the package of a linked program.
+    pub(super) fn package(&self) -> Option<&'static str> {
+        match self.way {
+            ProgramWay::Linked { package } => Some(package),
+            ProgramWay::Preloaded(_) => None,
+        }
+    }
+
+    /// Returns the command of a preloaded program.
+    pub(super) fn command(&self) -> Option<SystemCommand> {
+        match self.way {
+            ProgramWay::Linked { .. } => None,
+            ProgramWay::Preloaded(command) => Some(command),
+        }
+    }
+}
+
+impl GeneralAllocator {
+    /// Returns the name of its executable, without the system's ending.
+    pub(super) fn executable(&self) -> String {
+        format!("programs-{}", if self.key == TWIN { ALLOCATORS[REFERENCE].key } else { self.key })
+    }
+
+    /// Returns the feature that links it.
+    pub(super) fn feature(&self) -> Option<String> {
+        self.package.map(|_| format!("over-{}", self.key))
+    }
+}
+
+/// Returns the programs whose names match a regular expression, or all of them without one.
+///
+/// # Errors
+/// The expression is faulty or matches no program.
+pub(super) fn programs(filter: Option<&str>) -> Result<Vec<MeasuredProgram>> {
+    let Some(filter) = filter else { return Ok(PROGRAMS.to_vec()) };
+    let wanted = Regex::new(filter).with_context(|| format!("`{filter}` is no regular expression"))?;
+    let chosen: Vec<_> = PROGRAMS.into_iter().filter(|program| wanted.is_match(program.name)).collect();
+    if chosen.is_empty() {
+        bail!("no program matches `{filter}`: `cargo xtask bench --programs --list` prints their names");
+    }
+    Ok(chosen)
+}
+
+/// Returns the allocators with these keys, separated by commas, or all of them without a list. The
+/// reference and its second entry are always included.
+///
+/// # Errors
+/// A key is unknown.
+pub(super) fn allocators(peers: Option<&str>) -> Result<Vec<GeneralAllocator>> {
+    let Some(peers) = peers else { return Ok(ALLOCATORS.to_vec()) };
+    let keys: Vec<_> = peers.split(',').map(str::trim).filter(|key| !key.is_empty()).collect();
+    if let Some(unknown) = keys.iter().find(|key| !ALLOCATORS.iter().any(|allocator| allocator.key == **key))
+    {
+        let known: Vec<_> = ALLOCATORS.iter().map(|allocator| allocator.key).collect();
+        bail!("no general allocator has the key `{unknown}`; the keys are: {}", known.join(", "));
+    }
+    let wanted = |allocator: &GeneralAllocator| allocator.package.is_none() || keys.contains(&allocator.key);
+    Ok(ALLOCATORS.into_iter().filter(wanted).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ALLOCATORS, PROGRAMS, allocators, programs};
+    use crate::workspace::Workspace;
+
+    /// Returns the manifest of the package with the programs.
+    fn manifest() -> toml::Table {
+        let path = Workspace::load().unwrap().root.join("benches/programs/Cargo.toml");
+        std::fs::read_to_string(path).unwrap().parse().unwrap()
+    }
+
+    #[test]
+    fn the_package_has_a_feature_for_each_program_and_an_executable_for_each_allocator() {
+        let manifest = manifest();
+        let features = manifest["features"].as_table().unwrap();
+        for program in PROGRAMS.iter().filter(|program| program.package().is_some()) {
+            assert!(features.contains_key(program.name), "{}", program.name);
+        }
+        let bins: Vec<_> = manifest["bin"].as_array().unwrap().iter().map(|bin| &bin["name"]).collect();
+        for allocator in ALLOCATORS {
+            let name = allocator.executable();
+            assert!(bins.iter().any(|bin| bin.as_str() == Some(&name)), "{name}");
+            let feature = allocator.feature();
+            assert!(feature.is_none_or(|feature| features.contains_key(&feature)), "{name}");
+        }
+    }
+
+    #[test]
+    fn every_feature_of_the_package_is_a_program_or_an_allocator() {
+        for feature in manifest()["features"].as_table().unwrap().keys() {
+            let known = PROGRAMS.iter().any(|program| program.name == feature)
+                || ALLOCATORS.iter().any(|allocator| allocator.feature().as_ref() == Some(feature));
+            assert!(known, "`--programs` never enables the feature {feature}");
+        }
+    }
+
+    #[test]
+    fn a_filter_selects_programs_and_an_unknown_one_is_an_error() {
+        let names =
+            |filter| programs(Some(filter)).map(|all| all.iter().map(|one| one.name).collect::<Vec<_>>());
+        assert_eq!(names("^s").unwrap(), ["syn", "serde_json", "sqlite3"]);
+        assert_eq!(programs(None).unwrap().len(), PROGRAMS.len());
+        assert!(names("no such").unwrap_err().to_string().contains("--list"));
+        assert!(names("(").unwrap_err().to_string().contains("no regular expression"));
+    }
+
+    #[test]
+    fn chosen_peers_always_include_the_reference_and_its_twin() {
+        let keys =
+            |peers| allocators(Some(peers)).map(|all| all.iter().map(|one| one.key).collect::<Vec<_>>());
+        assert_eq!(
+            keys("jemalloc, pooled-allocator").unwrap(),
+            ["glibc", "glibc-again", "jemalloc", "pooled-allocator"]
+        );
+        assert_eq!(allocators(None).unwrap().len(), ALLOCATORS.len());
+        assert!(keys("tcmalloc").unwrap_err().to_string().contains("snmalloc"));
+    }
+}

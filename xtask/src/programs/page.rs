@@ -1,0 +1,367 @@
+//! The report of a run: a text for the terminal and a Markdown page with the same tables.
+
+use core::fmt::Write as _;
+
+use anyhow::Result;
+use ephemera_measure::stats::Estimate;
+use ephemera_measure::{host, os};
+
+use super::builds;
+use super::catalogue::{ALLOCATORS, GeneralAllocator, MeasuredProgram, OURS, ProgramWay, REFERENCE, TWIN};
+use super::figures::{self, POINTS, ProgramMeans, ProgramRun, ProgramState, ProgramTable};
+use super::rounds::ProgramPlan;
+use crate::workspace::Workspace;
+
+/// The allocators that ours is compared with.
+const RIVALS: [&str; 3] = ["mimalloc", "jemalloc", "snmalloc"];
+
+/// The greatest ratios of ours to these allocators that the project allows itself.
+const TIME_OF_ALL: f64 = 0.90;
+const TIME_OF_ONE: f64 = 1.05;
+const PEAK: [(&str, f64); 2] = [("jemalloc", 1.0), ("mimalloc", 0.7)];
+
+/// The head of a program's table.
+const HEAD: [&str; 11] = [
+    "allocator",
+    "ratio (95 % CI)",
+    "verdict",
+    "cpu ratio (95 % CI)",
+    "ms",
+    "user ms",
+    "system ms",
+    "peak MiB",
+    "peak ratio",
+    "mean MiB",
+    NOTES,
+];
+
+/// The head of the column with reasons, which are long.
+const NOTES: &str = "notes";
+
+/// The meaning of the columns.
+const LEGEND: &str = "Ratios are to glibc, and below 1 is faster or smaller. The ratio of elapsed time is a median of paired rounds with a 95 % \
+interval, and so is that of processor time (cpu: user and system). Times and memory are medians of rounds. Peak: the most resident memory. Mean: resident memory, averaged over the \
+run's time.";
+
+/// Rows of cells; the first is the head.
+type Grid = Vec<Vec<String>>;
+
+/// The results of a run.
+#[derive(Debug)]
+pub(super) struct ProgramReport {
+    /// The conditions of the run, as pairs of a name and a value.
+    facts: Vec<(&'static str, String)>,
+    /// The programs of the run, each with its version and what it does.
+    programs: Vec<(String, &'static str)>,
+    tables: Vec<ProgramTable>,
+    /// The names of programs that run over preloaded libraries.
+    preloaded: Vec<&'static str>,
+}
+
+/// The conditions of a run: facts of the machine, and the programs with their versions.
+#[derive(Debug)]
+pub(super) struct ProgramFacts {
+    facts: Vec<(&'static str, String)>,
+    programs: Vec<(String, &'static str)>,
+}
+
+/// Returns the conditions of a run that begins now.
+///
+/// # Errors
+/// The lock file of the programs cannot be read.
+pub(super) fn facts(ws: &Workspace, plan: &ProgramPlan) -> Result<ProgramFacts> {
+    let known = |fact: Option<String>| fact.unwrap_or_else(host::unknown);
+    let versions = builds::versions(ws)?;
+    let versioned = |name: &str, package: &str| {
+        let version = versions.get(package).map_or("of an unknown version", String::as_str);
+        // The version of jemalloc's package ends with a commit.
+        format!("{name} {}", version.split_once("-0-g").map_or(version, |(version, _)| version))
+    };
+    let cpus = std::thread::available_parallelism().map_or(0, usize::from);
+    let load = known(os::load_average());
+    let busy = load.split(' ').next().and_then(|one| one.parse::<f64>().ok()).is_some_and(|one| one > 0.5);
+    let warning = if busy { ". The machine had other work: do not rely on the times" } else { "" };
+    let contenders = plan.allocators.iter().filter_map(|one| Some(versioned(one.label, one.package?)));
+    let facts = vec![
+        ("commit", host::commit(&ws.root)),
+        ("run", format!("{} rounds, seed {}", plan.rounds, plan.seed)),
+        ("cpu", format!("{}, {cpus} CPUs", known(host::cpu()))),
+        (
+            "system",
+            format!(
+                "{} {}, {}, huge pages {}",
+                std::env::consts::OS,
+                known(host::file("/proc/sys/kernel/osrelease")),
+                known(host::first_line("getconf", &["GNU_LIBC_VERSION"])),
+                known(host::huge_pages())
+            ),
+        ),
+        ("build", format!("{}, release with thin LTO", known(host::first_line("rustc", &["--version"])))),
+        ("load at the start", format!("{load}{warning}")),
+        ("contenders", contenders.collect::<Vec<_>>().join(", ")),
+    ];
+    let programs = plan.programs.iter();
+    let named = |one: &MeasuredProgram| match one.way {
+        ProgramWay::Linked { package } => versioned(one.name, package),
+        ProgramWay::Preloaded(command) => {
+            let version = known(host::first_line(command.program, &["--version"]));
+            format!("{}, preloaded ({version})", one.name)
+        }
+    };
+    let programs = programs.map(|one| (named(one), one.what)).collect();
+    Ok(ProgramFacts { facts, programs })
+}
+
+impl ProgramReport {
+    /// Creates the report of a run.
+    pub(super) fn new(plan: &ProgramPlan, facts: ProgramFacts, runs: &[ProgramRun]) -> Self {
+        let table = |name| figures::table(name, &plan.allocators, plan.rounds, runs);
+        let tables = plan.programs.iter().map(|program| table(program.name)).collect();
+        let preloaded = plan.programs.iter().filter(|program| program.command().is_some());
+        let preloaded = preloaded.map(|program| program.name).collect();
+        Self { facts: facts.facts, programs: facts.programs, tables, preloaded }
+    }
+
+    /// Returns whether every contender ran every program with the reference's result.
+    pub(super) fn is_whole(&self) -> bool {
+        self.tables.iter().flat_map(|table| &table.cells).all(|cell| cell.figures().is_some())
+    }
+
+    /// Returns the report for a terminal.
+    pub(super) fn text(&self) -> String {
+        let mut out = String::new();
+        for (what, value) in &self.facts {
+            let _ = writeln!(out, "{what}: {value}");
+        }
+        for (title, grid, remark) in self.sections() {
+            let _ = write!(out, "\n{title}\n{}", aligned(&grid));
+            if !remark.is_empty() {
+                let _ = writeln!(out, "{remark}");
+            }
+        }
+        let _ = writeln!(out, "\n{LEGEND}");
+        out
+    }
+
+    /// Returns the report as a page.
+    pub(super) fn markdown(&self) -> String {
+        let mut out = String::from(
+            "# Real programs\n\n`cargo xtask bench --programs --record` writes this page. Each program is linked with each allocator, or runs over its preloaded library. \
+             A round runs every program over every allocator in random order, each in a process of its own. All outputs of a program \
+             have the same checksum; an allocator with another one has no figures. [Methodology](methodology.md#real-programs) says \
+             more.\n\n",
+        );
+        for (what, value) in &self.facts {
+            let _ = writeln!(out, "* {what}: {value}");
+        }
+        let _ = writeln!(out, "\n{LEGEND}\n\n| program | what it does |\n|---|---|");
+        for (name, what) in &self.programs {
+            let _ = writeln!(out, "| {name} | {what} |");
+        }
+        for (title, grid, remark) in self.sections() {
+            let _ = write!(out, "\n## {title}\n\n{}", piped(&grid));
+            if !remark.is_empty() {
+                let _ = writeln!(out, "\n{remark}");
+            }
+        }
+        out
+    }
+
+    /// Returns the sections: a title, a table and a remark that may be empty.
+    fn sections(&self) -> Vec<(String, Grid, String)> {
+        let mut sections = Vec::new();
+        let is_preloaded = |table: &&ProgramTable| self.preloaded.contains(&table.program.as_str());
+        let (preloaded, linked): (Vec<_>, Vec<_>) = self.tables.iter().partition(is_preloaded);
+        for (tables, what) in [(&linked, "linked"), (&preloaded, "preloaded")] {
+            if tables.is_empty() {
+                continue;
+            }
+            let (means, common) = figures::means(tables);
+            let remark = match tables.len() - common {
+                0 => String::new(),
+                left_out => format!("Programs that not every contender ran are left out: {left_out}."),
+            };
+            sections.push((format!("Geometric means, {what} programs: {common}"), summary(&means), remark));
+        }
+        if let Some(bars) = self.bars(&figures::means(&self.tables.iter().collect::<Vec<_>>()).0) {
+            sections.push(("Ours and the others".to_owned(), bars, String::new()));
+        }
+        for table in &self.tables {
+            let grid: Grid = core::iter::once(HEAD.map(str::to_owned).to_vec()).chain(rows(table)).collect();
+            sections.push((table.program.clone(), grid, caveat(table)));
+        }
+        let remark = "Resident MiB in the middle of each tenth of the elapsed time.".to_owned();
+        sections.push(("Memory over time".to_owned(), self.courses(), remark));
+        sections
+    }
+
+    /// Returns the comparison of ours with the other allocators. Returns `None` if the run lacks
+    /// one of them.
+    fn bars(&self, means: &[ProgramMeans]) -> Option<Grid> {
+        let of = |key: &str| means.iter().find(|means| means.allocator.key == key);
+        let ours = of(OURS)?;
+        let rivals = RIVALS.map(of).into_iter().collect::<Option<Vec<_>>>()?;
+        let time = |means: &&ProgramMeans| Some((means.ratio?.mid, means.allocator.label));
+        let best = rivals.iter().filter_map(time).min_by(|one, other| one.0.total_cmp(&other.0))?;
+        let mut grid = vec![["bar", "at most", "measured", "met"].map(str::to_owned).to_vec()];
+        let mut judge = |what: String, at_most: f64, measured: f64| {
+            let met = if measured <= at_most { "yes" } else { "no" };
+            grid.push(vec![what, format!("{at_most:.2}"), format!("{measured:.3}"), met.to_owned()]);
+        };
+        judge(format!("time, of the best by its mean: {}", best.1), TIME_OF_ALL, ours.ratio?.mid / best.0);
+        for table in &self.tables {
+            let time = |key: &'static str| Some((table.of(key)?.ratio?.mid, key));
+            let best = RIVALS.into_iter().filter_map(time).min_by(|one, other| one.0.total_cmp(&other.0));
+            if let (Some((own, _)), Some((least, key))) = (time(OURS), best) {
+                judge(format!("time of {}, of the best: {key}", table.program), TIME_OF_ONE, own / least);
+            }
+        }
+        for (key, at_most) in PEAK {
+            judge(format!("peak memory, of {key}"), at_most, ours.peak / of(key)?.peak);
+        }
+        Some(grid)
+    }
+
+    fn courses(&self) -> Grid {
+        let points = (0..POINTS).map(|point| format!("{} %", 100 * point / POINTS + 50 / POINTS));
+        let head = ["program", "allocator"].into_iter().map(str::to_owned).chain(points).collect();
+        let mut grid = vec![head];
+        for table in &self.tables {
+            for cell in table.cells.iter().filter(|cell| cell.allocator.key != TWIN) {
+                let Some(figures) = cell.figures() else { continue };
+                let points = figures.over_time.iter().map(|&bytes| mib(bytes));
+                let names = [table.program.as_str(), cell.allocator.label].map(str::to_owned);
+                grid.push(names.into_iter().chain(points).collect());
+            }
+        }
+        grid
+    }
+}
+
+/// Returns a warning if the reference differs from itself.
+fn caveat(table: &ProgramTable) -> String {
+    match table.aa {
+        Some(aa) if aa.excludes_one() || (aa.mid - 1.0).abs() > 0.1 => {
+            format!("Not trusted: the reference against itself is {}.", interval(&aa))
+        }
+        _ => String::new(),
+    }
+}
+
+fn summary(means: &[ProgramMeans]) -> Grid {
+    let head =
+        ["allocator", "time ratio (95 % CI)", "cpu ratio (95 % CI)", "peak ratio", "mean memory ratio"];
+    let mut grid = vec![head.map(str::to_owned).to_vec()];
+    for row in means {
+        let of_reference = is_reference(&row.allocator);
+        grid.push(vec![
+            row.allocator.label.to_owned(),
+            shown(row.ratio, of_reference),
+            shown(row.cpu, of_reference),
+            format!("{:.3}", row.peak),
+            format!("{:.3}", row.mean),
+        ]);
+    }
+    grid
+}
+
+/// Returns the rows of a program's table.
+fn rows(table: &ProgramTable) -> impl Iterator<Item = Vec<String>> {
+    table.cells.iter().map(|cell| {
+        let label = cell.allocator.label.to_owned();
+        let dash = || "–".to_owned();
+        let figures = match &cell.state {
+            ProgramState::Ran(figures) => figures,
+            ProgramState::Failed(why) => return without(label, "failed", why),
+            ProgramState::Wrong(what) => return without(label, "wrong", what),
+        };
+        let of_reference = is_reference(&cell.allocator);
+        let peak = table.reference().map(|reference| figures.peak / reference.peak);
+        vec![
+            label,
+            shown(figures.ratio, of_reference),
+            if of_reference {
+                "ref".to_owned()
+            } else {
+                figures.verdict.map_or_else(dash, |verdict| verdict.word().to_owned())
+            },
+            shown(figures.cpu, of_reference),
+            format!("{:.0}", figures.wall_ms),
+            format!("{:.0}", figures.user_ms),
+            format!("{:.0}", figures.system_ms),
+            mib(figures.peak),
+            peak.map_or_else(dash, |ratio| format!("{ratio:.3}")),
+            mib(figures.mean),
+            String::new(),
+        ]
+    })
+}
+
+/// Returns a row without figures, with the reason in its last cell.
+fn without(label: String, verdict: &str, why: &str) -> Vec<String> {
+    let mut row = vec!["–".to_owned(); HEAD.len()];
+    row[0] = label;
+    row[2] = verdict.to_owned();
+    row[HEAD.len() - 1] = why.to_owned();
+    row
+}
+
+/// Returns a ratio with its interval. That of the reference is 1 by definition.
+fn shown(ratio: Option<Estimate>, of_reference: bool) -> String {
+    match ratio {
+        _ if of_reference => "1.000".to_owned(),
+        Some(ratio) => interval(&ratio),
+        None => "–".to_owned(),
+    }
+}
+
+fn is_reference(allocator: &GeneralAllocator) -> bool {
+    *allocator == ALLOCATORS[REFERENCE]
+}
+
+fn interval(ratio: &Estimate) -> String {
+    format!("{:.3} [{:.3}, {:.3}]", ratio.mid, ratio.low95, ratio.high95)
+}
+
+fn mib(bytes: f64) -> String {
+    format!("{:.1}", bytes / f64::from(1 << 20))
+}
+
+/// Returns a table with columns of equal width. The first column is aligned to the left.
+fn aligned(grid: &Grid) -> String {
+    let columns = grid.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        grid.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<_> = (0..columns).map(width).collect();
+    let mut out = String::new();
+    for row in grid {
+        let mut line = String::new();
+        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            let notes = grid[0].get(column).is_some_and(|head| head == NOTES);
+            let _ = match column {
+                0 => write!(line, "{cell:width$}"),
+                _ if notes => write!(line, "  {cell}"),
+                _ => write!(line, "  {cell:>width$}"),
+            };
+        }
+        let _ = writeln!(out, "{}", line.trim_end());
+    }
+    out
+}
+
+/// Returns a table in Markdown.
+fn piped(grid: &Grid) -> String {
+    let mut out = String::new();
+    for (index, row) in grid.iter().enumerate() {
+        let cells: Vec<_> = row.iter().map(|cell| cell.replace('|', "\\|")).collect();
+        let _ = writeln!(out, "| {} |", cells.join(" | "));
+        if index == 0 {
+            let _ = writeln!(out, "|{}", "---|".repeat(row.len()));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests;

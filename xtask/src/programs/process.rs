@@ -1,0 +1,333 @@
+//! Runs one process and measures it: elapsed time, processor time, and memory over time.
+
+use core::time::Duration;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::Instant;
+
+use ephemera_measure::os;
+use serde::{Deserialize, Serialize};
+
+/// The time between the first readings of a process's memory.
+const BETWEEN: Duration = Duration::from_millis(5);
+
+/// The most readings that are kept.
+const READINGS: usize = 400;
+
+/// The end of the loader's message if it ignores a preloaded library.
+const IGNORED: &str = "cannot be preloaded";
+
+/// The figures of a process that ended with status 0.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct ProcessFigures {
+    /// The time from the start of the process to its end.
+    pub(super) wall_ns: u64,
+    /// The processor time outside of the kernel.
+    pub(super) user_ns: u64,
+    /// The processor time in the kernel.
+    pub(super) system_ns: u64,
+    /// The most bytes that were resident at one time.
+    pub(super) peak_bytes: u64,
+    /// Nanoseconds since the start, and the resident bytes at that time.
+    pub(super) resident: Vec<(u64, u64)>,
+}
+
+/// The memory of a running process.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct ProcessMemory {
+    resident: u64,
+    peak: u64,
+}
+
+/// Runs a command and returns its figures and its output. Keeps the output in `dir` until then.
+///
+/// # Errors
+/// The command does not start, does not end within `limit`, or fails. The text is the reason.
+pub(super) fn run(
+    mut command: Command,
+    limit: Duration,
+    dir: &Path,
+) -> Result<(ProcessFigures, Vec<u8>), String> {
+    let kept = |name: &str| dir.join(name);
+    let file =
+        |name: &str| File::create(kept(name)).map_err(|error| format!("no file for its output: {error}"));
+    command.stdin(Stdio::null()).stdout(file("stdout")?).stderr(file("stderr")?);
+    let floor = os::resident_peak();
+    let start = Instant::now();
+    // `wait4` reaps the child, since std's own functions do not return its resources.
+    let child = command.spawn().map_err(|error| format!("it does not start: {error}"))?;
+    let id = libc::pid_t::try_from(child.id()).map_err(|_| "its process has no valid number")?;
+    let (end, watched) = thread::scope(|scope| {
+        let (stop, stopped) = channel();
+        let watcher = scope.spawn(move || watch(id, start, limit, &stopped));
+        let ended = wait(id);
+        let end = start.elapsed();
+        drop(stop);
+        // The watcher does not panic.
+        (ended.map(|()| end), watcher.join().unwrap_or_default())
+    });
+    let (status, usage) = reap(id).map_err(|error| format!("its end cannot be read: {error}"))?;
+    let end = end.map_err(|error| format!("its end cannot be read: {error}"))?;
+    if watched.stopped {
+        return Err(format!("stopped: it ran longer than {} s", limit.as_secs()));
+    }
+    if !status.success() {
+        return Err(reason(status, &fs::read_to_string(kept("stderr")).unwrap_or_default()));
+    }
+    if fs::read_to_string(kept("stderr")).is_ok_and(|text| text.contains(IGNORED)) {
+        return Err("the loader ignored its library".to_owned());
+    }
+    let output = fs::read(kept("stdout")).map_err(|error| format!("its output cannot be read: {error}"))?;
+    let nanoseconds = |time: libc::timeval| {
+        let count = |part: i64| u64::try_from(part).unwrap_or(0);
+        count(time.tv_sec) * 1_000_000_000 + count(time.tv_usec) * 1000
+    };
+    let figures = ProcessFigures {
+        wall_ns: u64::try_from(end.as_nanos()).unwrap_or(u64::MAX),
+        user_ns: nanoseconds(usage.ru_utime),
+        system_ns: nanoseconds(usage.ru_stime),
+        peak_bytes: peak(u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024, watched.peak, floor),
+        resident: watched.resident,
+    };
+    Ok((figures, output))
+}
+
+/// Returns the peak of a process from the kernel's figure at its end and the largest one that was
+/// seen before.
+///
+/// A new process inherits the kernel's figure from the process that starts it, here `floor`. A
+/// figure at or below that says nothing.
+fn peak(at_end: u64, seen: u64, floor: Option<u64>) -> u64 {
+    if floor.is_some_and(|floor| at_end > floor) { at_end.max(seen) } else { seen }
+}
+
+/// Returns why a process failed: its status and the last line of its messages.
+fn reason(status: ExitStatus, messages: &str) -> String {
+    let last = messages.lines().rev().find(|line| !line.trim().is_empty());
+    let said = last.map(|line| format!(": {}", line.trim())).unwrap_or_default();
+    match status.signal() {
+        Some(signal) => format!("signal {signal} ended it{said}"),
+        None => format!("it ended with status {}{said}", status.code().unwrap_or(-1)),
+    }
+}
+
+/// The observations of a running process.
+#[derive(Debug, Default)]
+struct Watched {
+    resident: Vec<(u64, u64)>,
+    peak: u64,
+    /// Whether the process was killed because it exceeded its time.
+    stopped: bool,
+}
+
+/// Reads the memory of a process until the channel closes, and kills the process after `limit`.
+fn watch(id: libc::pid_t, start: Instant, limit: Duration, stop: &Receiver<()>) -> Watched {
+    let mut watched = Watched::default();
+    let mut between = BETWEEN;
+    loop {
+        // A process that has ended has no memory.
+        if let Some(memory) = memory_of_tree(id) {
+            let at = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            watched.resident.push((at, memory.resident));
+            watched.peak = watched.peak.max(memory.peak);
+            if watched.resident.len() == READINGS {
+                halve(&mut watched.resident);
+                between *= 2;
+            }
+        }
+        if !watched.stopped && start.elapsed() >= limit {
+            watched.stopped = true;
+            kill_tree(id);
+        }
+        if stop.recv_timeout(between) == Err(RecvTimeoutError::Disconnected) {
+            return watched;
+        }
+    }
+}
+
+/// Drops every second reading, so that those of a long process stay few.
+fn halve(readings: &mut Vec<(u64, u64)>) {
+    let mut keep = false;
+    readings.retain(|_| {
+        keep = !keep;
+        keep
+    });
+}
+
+/// Returns the children of a process's first thread.
+fn children(id: libc::pid_t) -> Vec<libc::pid_t> {
+    let list = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
+    list.split_whitespace().filter_map(|number| number.parse().ok()).collect()
+}
+
+/// Kills a process and its descendants. A compiler's driver would leave the compiler running.
+fn kill_tree(id: libc::pid_t) {
+    let children = children(id);
+    // SAFETY: the call takes numbers. The runner reaps its own child later, so that number names
+    // the child. The others were read a moment ago from processes that run.
+    unsafe { libc::kill(id, libc::SIGKILL) };
+    children.into_iter().for_each(kill_tree);
+}
+
+/// Returns the memory of a process, with the resident bytes of its descendants.
+fn memory_of_tree(id: libc::pid_t) -> Option<ProcessMemory> {
+    let own = memory(id)?;
+    let of_children: u64 =
+        children(id).into_iter().filter_map(memory_of_tree).map(|memory| memory.resident).sum();
+    let resident = own.resident + of_children;
+    Some(ProcessMemory { resident, peak: own.peak.max(resident) })
+}
+
+fn memory(id: libc::pid_t) -> Option<ProcessMemory> {
+    parse_memory(&fs::read_to_string(format!("/proc/{id}/status")).ok()?)
+}
+
+/// Reads the memory from the text of `/proc/PID/status`.
+fn parse_memory(status: &str) -> Option<ProcessMemory> {
+    let bytes = |field: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(field))?;
+        let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+        Some(kib * 1024)
+    };
+    Some(ProcessMemory { resident: bytes("VmRSS:")?, peak: bytes("VmHWM:")? })
+}
+
+/// Waits for the end of a child and does not reap it.
+fn wait(id: libc::pid_t) -> io::Result<()> {
+    loop {
+        // SAFETY: the structure has only numbers, for which zeros are valid.
+        let mut info: libc::siginfo_t = unsafe { core::mem::zeroed() };
+        let number = libc::id_t::try_from(id).unwrap_or(0);
+        // SAFETY: the pointer is to a structure of the right type.
+        let status =
+            unsafe { libc::waitid(libc::P_PID, number, &raw mut info, libc::WEXITED | libc::WNOWAIT) };
+        if status == 0 {
+            return Ok(());
+        }
+        interrupted()?;
+    }
+}
+
+/// Reaps a child and returns its status and the resources that it and its own children took.
+fn reap(id: libc::pid_t) -> io::Result<(ExitStatus, libc::rusage)> {
+    loop {
+        let mut status = 0;
+        // SAFETY: the structure has only numbers, for which zeros are valid.
+        let mut usage: libc::rusage = unsafe { core::mem::zeroed() };
+        // SAFETY: both pointers are to places of the right type.
+        if unsafe { libc::wait4(id, &raw mut status, 0, &raw mut usage) } == id {
+            return Ok((ExitStatus::from_raw(status), usage));
+        }
+        interrupted()?;
+    }
+}
+
+/// Returns the last error unless it is an interruption by a signal.
+fn interrupted() -> io::Result<()> {
+    let error = io::Error::last_os_error();
+    if error.kind() == io::ErrorKind::Interrupted { Ok(()) } else { Err(error) }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+    use std::process::Command;
+
+    use super::{ProcessMemory, halve, memory, memory_of_tree, parse_memory, peak, run};
+    use crate::workspace::Workspace;
+
+    /// Runs a line of shell in a directory of its own.
+    fn shell(name: &str, line: &str, limit: u64) -> Result<(super::ProcessFigures, Vec<u8>), String> {
+        let dir = Workspace::load().unwrap().target_dir("xtask-tests").join(name);
+        std::fs::create_dir_all(&dir).unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", line]);
+        run(command, Duration::from_secs(limit), &dir)
+    }
+
+    #[test]
+    fn a_process_has_times_memory_and_output() {
+        let line = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; sleep 0.1; echo done";
+        let (figures, output) = shell("process-good", line, 60).unwrap();
+        assert_eq!(output, b"done\n");
+        assert!(figures.wall_ns >= 100_000_000, "{figures:?}");
+        assert!(figures.user_ns > 0 && figures.user_ns < figures.wall_ns, "{figures:?}");
+        assert!(figures.peak_bytes > 0 && figures.resident.len() > 1, "{figures:?}");
+        assert!(figures.resident.iter().all(|&(_, bytes)| bytes <= figures.peak_bytes), "{figures:?}");
+    }
+
+    #[test]
+    fn a_failing_process_has_a_reason_with_its_status_and_its_last_words() {
+        let said = shell("process-status", "echo first >&2; echo last >&2; exit 3", 60).unwrap_err();
+        assert_eq!(said, "it ended with status 3: last");
+        let said = shell("process-signal", "kill -SEGV $$", 60).unwrap_err();
+        assert_eq!(said, "signal 11 ended it");
+    }
+
+    #[test]
+    fn a_library_that_the_loader_ignores_is_a_failure() {
+        let said = shell("process-loader", "LD_PRELOAD=/no/such/library.so ls -d .", 60).unwrap_err();
+        assert_eq!(said, "the loader ignored its library");
+    }
+
+    #[test]
+    fn a_process_beyond_its_time_is_stopped() {
+        let said = shell("process-long", "exec sleep 600", 1).unwrap_err();
+        assert_eq!(said, "stopped: it ran longer than 1 s");
+    }
+
+    #[test]
+    fn children_of_a_stopped_process_end_too_and_their_memory_is_counted() {
+        let child = Command::new("sh").args(["-c", "sleep 600 & sleep 600 & wait"]).spawn();
+        let mut child = child.unwrap();
+        let id = libc::pid_t::try_from(child.id()).unwrap();
+        while super::children(id).len() < 2 {
+            std::thread::yield_now();
+        }
+        let children = super::children(id);
+        let (own, all) = (memory(id).unwrap().resident, memory_of_tree(id).unwrap().resident);
+        super::kill_tree(id);
+        child.wait().unwrap();
+        assert!(all > own, "{all} bytes of the tree, {own} of its root");
+        // A killed process may have memory for a moment.
+        while children.iter().any(|&child| memory(child).is_some()) {
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_program_that_does_not_exist_has_a_reason() {
+        let dir = Workspace::load().unwrap().target_dir("xtask-tests").join("process-none");
+        std::fs::create_dir_all(&dir).unwrap();
+        let said = run(Command::new("/no/such/program"), Duration::from_secs(1), &dir).unwrap_err();
+        assert!(said.starts_with("it does not start: "), "{said}");
+    }
+
+    #[test]
+    fn the_peak_that_a_child_inherits_is_not_its_own() {
+        assert_eq!(peak(9000, 4000, Some(9000)), 4000);
+        assert_eq!(peak(9001, 4000, Some(9000)), 9001);
+        assert_eq!(peak(9001, 9500, Some(9000)), 9500);
+        assert_eq!(peak(9000, 4000, None), 4000);
+    }
+
+    #[test]
+    fn half_of_the_readings_of_a_long_process_stay() {
+        let mut readings = (0..7).map(|at| (at, at)).collect();
+        halve(&mut readings);
+        assert_eq!(readings, [(0, 0), (2, 2), (4, 4), (6, 6)]);
+    }
+
+    #[test]
+    fn memory_is_read_from_the_text_of_the_kernel() {
+        let text = "Name:\tsyn\nVmPeak:\t  999 kB\nVmHWM:\t   84180 kB\nVmRSS:\t   80000 kB\nThreads:\t1\n";
+        let expected = ProcessMemory { resident: 80_000 * 1024, peak: 84_180 * 1024 };
+        assert_eq!(parse_memory(text), Some(expected));
+        assert_eq!(parse_memory("Name:\tsyn\nState:\tZ (zombie)\n"), None);
+    }
+}
