@@ -66,7 +66,7 @@ static PLACE: [CachePadded<AtomicPtr<ScopeHeaps>>; PLACES] =
 
 /// Other heaps that no scope uses.
 struct Idle {
-    /// Heaps of ended scopes. All threads push to it, and only the holder of the gate takes from it.
+    /// Heaps of ended scopes. All threads push to it. Only the holder of the gate takes from it.
     returned: AtomicPtr<ScopeHeaps>,
     /// Heaps of counting scopes that a thread took from `returned`. A search moves through all of
     /// them before it sees one again. Only the holder of the gate uses it.
@@ -193,8 +193,8 @@ impl ScopeHeaps {
         found
     }
 
-    /// Returns the heaps of the ordinary scope that ended last. After a burst of scopes, this leaves
-    /// most of the burst's heaps alone.
+    /// Returns the heaps of the ordinary scope that ended last. So most heaps of a burst of scopes
+    /// stay unused after it.
     fn last_returned() -> Option<&'static Self> {
         let idle = &IDLE[0];
         let _pass = idle.gate.enter()?;
