@@ -328,6 +328,7 @@ impl Family {
 }
 
 #[cfg(test)]
+#[expect(unreachable_pub, reason = "the methods of an allocator that the macro declares are public")]
 mod tests {
     use core::alloc::Layout;
 
