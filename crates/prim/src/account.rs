@@ -20,8 +20,16 @@ pub trait Account {
     fn reserve(&self, bytes: usize) -> bool;
     /// Adds `bytes` even beyond the limit.
     fn reserve_beyond(&self, bytes: usize);
-    /// Subtracts bytes that were freed, or that the backing allocator refused.
+    /// Subtracts bytes that were freed, or reserved bytes that the backing allocator refused.
     fn release(&self, bytes: usize);
+    /// Notes that the backing allocator granted reserved bytes.
+    #[inline]
+    fn granted(&self, _bytes: usize) {}
+    /// Subtracts reserved bytes that the backing allocator refused.
+    #[inline]
+    fn refused(&self, bytes: usize) {
+        self.release(bytes);
+    }
     /// Adds large blocks and their bytes if `came`, else subtracts them. A resize passes 0 blocks.
     fn large(&self, blocks: usize, bytes: usize, came: bool);
     /// Returns the current sums.
@@ -264,8 +272,8 @@ impl Account for SharedAccount {
     }
 }
 
-/// Bytes that are reserved and not granted yet, or that are about to be freed. Dropping this
-/// releases them, also when the backing allocator unwinds.
+/// Bytes that are reserved and not granted yet. Dropping this releases them, also when the backing
+/// allocator unwinds.
 #[derive(Debug)]
 pub struct Reserved<'a, A: Account> {
     account: &'a A,
@@ -287,20 +295,38 @@ impl<'a, A: Account> Reserved<'a, A> {
         Ok(Self { account, bytes })
     }
 
-    /// Takes over bytes that are held, to release them when they were freed.
-    #[inline]
-    pub fn of_held(account: &'a A, bytes: usize) -> Self {
-        Self { account, bytes }
-    }
-
     /// Leaves the bytes on the account, because the backing allocator granted them.
     #[inline]
     pub fn keep(self) {
+        self.account.granted(self.bytes);
         core::mem::forget(self);
     }
 }
 
 impl<A: Account> Drop for Reserved<'_, A> {
+    #[inline]
+    fn drop(&mut self) {
+        self.account.refused(self.bytes);
+    }
+}
+
+/// Bytes that are held and about to be freed. Dropping this releases them, also when the backing
+/// allocator unwinds.
+#[derive(Debug)]
+pub struct Leaving<'a, A: Account> {
+    account: &'a A,
+    bytes: usize,
+}
+
+impl<'a, A: Account> Leaving<'a, A> {
+    /// Takes over bytes that are held, to release them after they were freed.
+    #[inline]
+    pub fn new(account: &'a A, bytes: usize) -> Self {
+        Self { account, bytes }
+    }
+}
+
+impl<A: Account> Drop for Leaving<'_, A> {
     #[inline]
     fn drop(&mut self) {
         self.account.release(self.bytes);
@@ -325,76 +351,4 @@ pub fn reserved<A: Account, T>(
 }
 
 #[cfg(all(test, feature = "std", not(ephemera_loom)))]
-mod tests {
-    use super::{Account, Limit, LocalAccount, Reserved, SharedAccount, UNLIMITED, reserved, within};
-    use allocator_api2::alloc::AllocError;
-
-    /// Runs `check` with an account of each kind whose limit is 100.
-    fn with_both(check: impl Fn(&dyn Account)) {
-        check(&LocalAccount::new(100));
-        let shared = SharedAccount::new();
-        shared.set_limit(100);
-        check(&shared);
-    }
-
-    #[test]
-    fn limit_is_exact_and_its_sum_does_not_overflow() {
-        assert_eq!(within(90, 10, 100), Some(100));
-        assert_eq!(within(91, 10, 100), None);
-        assert_eq!(within(1, usize::MAX, UNLIMITED), None);
-    }
-
-    #[test]
-    fn refused_reservation_adds_nothing() {
-        with_both(|account| {
-            assert!(account.reserve(100));
-            assert!(!account.reserve(1));
-            assert_eq!(account.now().held, 100);
-            account.reserve_beyond(30);
-            account.release(100);
-            assert_eq!((account.now().held, account.now().limit), (30, 100));
-        });
-    }
-
-    #[test]
-    fn large_blocks_are_counted_by_number_and_bytes() {
-        with_both(|account| {
-            account.large(2, 30, true);
-            account.large(1, 15, false);
-            assert_eq!((account.now().large_blocks, account.now().large_bytes), (1, 15));
-            assert_eq!(account.now().held, 0);
-        });
-    }
-
-    #[test]
-    fn bytes_of_a_refused_or_unwinding_request_are_released() {
-        let account = LocalAccount::new(100);
-        assert_eq!(reserved(&account, 60, Limit::Applies, || Ok(7)), Ok(7));
-        assert_eq!(reserved(&account, 40, Limit::Applies, || Err::<(), _>(AllocError)), Err(AllocError));
-        assert_eq!(account.now().held, 60);
-        let unwound = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| {
-            reserved(&account, 40, Limit::Applies, || -> Result<(), AllocError> {
-                std::panic::resume_unwind(alloc::boxed::Box::new("the backing allocator unwinds"))
-            })
-        }));
-        assert!(unwound.is_err());
-        assert_eq!(account.now().held, 60);
-        assert!(Reserved::take(&account, 41, Limit::Applies).is_err());
-        Reserved::take(&account, 41, Limit::Lifted).unwrap().keep();
-        assert_eq!(account.now().held, 101);
-        drop(Reserved::of_held(&account, 101));
-        assert_eq!(account.now().held, 0);
-    }
-
-    #[test]
-    fn spares_are_counted_under_a_limit_only() {
-        let account = SharedAccount::new();
-        account.spare();
-        assert_eq!(account.spares(), None);
-        account.set_limit(1_000);
-        let first = account.spares().expect("there is a limit");
-        assert_ne!(first, 0);
-        account.spare();
-        assert!(account.spares() > Some(first));
-    }
-}
+mod tests;

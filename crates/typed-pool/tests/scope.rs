@@ -10,34 +10,13 @@ use std::sync::Barrier;
 use std::sync::mpsc::channel;
 use std::thread;
 
-use allocator_api2::boxed::Box;
 use allocator_api2::vec::Vec;
-use ephemera_testkit::suite::turn;
-use typed_pool::{PooledAllocator, Scope, ScopeBuilder, ScopeError};
+use typed_pool::{PooledAllocator, Scope, ScopeError};
 
-type Block = Box<[u64; 4], PooledAllocator>;
+#[path = "support/scopes.rs"]
+mod support;
 
-fn builder() -> ScopeBuilder {
-    Scope::builder().any_global_allocator()
-}
-
-fn block(number: u64) -> Block {
-    Box::new_in([number; 4], PooledAllocator)
-}
-
-fn held() -> usize {
-    PooledAllocator.stats().bytes_held
-}
-
-/// Runs a test that looks at the bytes of all threads. Each begins and ends with none.
-fn alone(test: impl FnOnce()) {
-    let _turn = turn();
-    PooledAllocator.trim_all();
-    assert_eq!(held(), 0, "an earlier test left blocks");
-    test();
-    PooledAllocator.trim_all();
-    assert_eq!(held(), 0);
-}
+use support::{Block, alone, block, builder, held};
 
 #[test]
 fn blocks_of_a_closure_are_in_its_scope_and_its_end_frees_their_units() {
@@ -127,13 +106,41 @@ fn scopes_nest_and_each_block_is_in_the_innermost_one() {
             let second = inner.run(|| block(2));
             assert_eq!(outer.usage().bytes_held, before);
             assert_eq!(inner.usage().bytes_held, held() - before);
-            // The same scope again: this thread takes a further record.
+            // The outer scope within the inner one: this thread takes a further record.
             let third = outer.run(|| block(3));
             (first, second, third)
         });
         assert_eq!((first[0], second[0], third[0]), (1, 2, 3));
         drop((first, second, third));
         assert_eq!((inner.finish().bytes_held, outer.finish().bytes_held, held()), (0, 0, 0));
+    });
+}
+
+/// Enters the scope that the thread is in, at each level, and allocates after each return.
+fn recurse(scope: &Scope, depth: usize) -> u64 {
+    if depth == 0 {
+        return 0;
+    }
+    let sum = scope.run(|| recurse(scope, depth - 1));
+    let bytes = held();
+    let here = block(1);
+    assert_eq!(scope.usage().bytes_held, bytes, "the thread is still in the scope");
+    sum + here[0]
+}
+
+#[test]
+fn entering_the_scope_that_the_thread_is_in_needs_no_memory() {
+    alone(|| {
+        let scope = builder().build();
+        scope.run(|| drop(block(0)));
+        let state = PooledAllocator.stats().state_bytes;
+        let depth = if cfg!(miri) { 10 } else { 1_000 };
+        assert_eq!(scope.run(|| recurse(&scope, depth)), depth as u64);
+        assert_eq!(PooledAllocator.stats().state_bytes, state);
+        let outside = block(2);
+        assert!(scope.usage().bytes_held < held() && outside[0] == 2);
+        drop(outside);
+        assert_eq!(scope.finish().bytes_held, 0);
     });
 }
 
@@ -158,41 +165,7 @@ fn a_panic_leaves_the_scope() {
     });
 }
 
-#[test]
-fn a_limit_marks_the_scope_and_refuses_nothing() {
-    alone(|| {
-        let scope = builder().limit(10_000).build();
-        scope.run(|| {
-            let small = block(1);
-            assert!(!scope.is_over_limit());
-            let large = Vec::<u8, _>::with_capacity_in(100_000, PooledAllocator);
-            assert!(scope.is_over_limit());
-            assert_eq!((small[0], large.capacity()), (1, 100_000));
-        });
-        assert!(scope.is_over_limit(), "it stays marked");
-        let usage = scope.finish();
-        assert!(usage.over_limit && usage.bytes_held == 0 && usage.bytes_peak >= 100_000);
-        let next = builder().limit(10_000).build();
-        assert!(!next.is_over_limit() && next.usage().bytes_peak == 0);
-    });
-}
-
-#[test]
-fn large_blocks_count_for_their_scope() {
-    alone(|| {
-        let scope = builder().build();
-        let large = scope.run(|| {
-            let mut large = Vec::<u8, _>::with_capacity_in(100_000, PooledAllocator);
-            large.reserve_exact(200_000);
-            large
-        });
-        assert_eq!(scope.usage().bytes_held, 200_000);
-        scope.run(|| drop(large));
-        assert_eq!(scope.usage().bytes_held, 0);
-        assert!(scope.usage().bytes_peak >= 200_000);
-    });
-}
-
+/// Under Miri, blocks do not come from the system's pages, so nothing is refused.
 #[test]
 fn conc_threads_share_a_scope_and_free_each_others_blocks() {
     const THREADS: usize = if cfg!(miri) { 2 } else { 4 };
@@ -301,68 +274,5 @@ fn a_program_with_another_global_allocator_is_told() {
         let error = Scope::builder().try_build().expect_err("the global allocator is the system's");
         assert_eq!(error, ScopeError::NotGlobal);
         assert!(catch_unwind(|| Scope::builder().build()).is_err());
-    });
-}
-
-#[test]
-fn counting_scopes_count_each_allocation_and_each_free() {
-    alone(|| {
-        let scope = builder().counting().build();
-        let (kept, escaped) = scope.run(|| {
-            let mut kept = alloc::vec::Vec::new();
-            for number in 0..100 {
-                kept.push(block(number));
-                drop(block(number));
-            }
-            (kept, block(1))
-        });
-        let counts = scope.usage().counts.expect("it counts");
-        assert_eq!((counts.allocations, counts.frees, counts.live()), (201, 100, 101));
-        assert_eq!((counts.bytes, counts.bytes_live, counts.bytes_live_peak), (201 * 32, 101 * 32, 101 * 32));
-        thread::spawn(move || drop(kept)).join().expect("no panic");
-        let counts = scope.usage().counts.expect("it counts");
-        assert_eq!((counts.frees, counts.bytes_live, counts.bytes_live_peak), (200, 32, 101 * 32));
-        let usage = scope.finish();
-        assert!(usage.bytes_held > 0 && usage.bytes_held == held());
-        assert_eq!(escaped[0], 1);
-        drop(escaped);
-        assert_eq!(held(), 0);
-    });
-}
-
-#[test]
-fn a_counting_scope_counts_blocks_of_all_sizes() {
-    alone(|| {
-        let scope = builder().counting().build();
-        scope.run(|| {
-            for size in [1, 8, 100, 1_024, 1_025, 5_000, 32_768, 32_769, 100_000, 1 << 20] {
-                let bytes = Vec::<u8, _>::with_capacity_in(size, PooledAllocator);
-                assert_eq!(bytes.capacity(), size);
-            }
-        });
-        let counts = scope.usage().counts.expect("it counts");
-        assert_eq!((counts.allocations, counts.frees, counts.bytes_live), (10, 10, 0));
-        assert!(counts.bytes > (1 << 20) + 100_000 && counts.bytes_live_peak == 1 << 20);
-        assert_eq!(scope.finish().bytes_held, 0);
-    });
-}
-
-#[test]
-fn a_counting_scope_counts_no_blocks_of_earlier_ones() {
-    alone(|| {
-        let large = Vec::<u8, _>::with_capacity_in(1 << 20, PooledAllocator);
-        let first = builder().counting().build();
-        let escaped = first.run(|| {
-            // A block from outside that is freed here takes the sum of the scope below zero.
-            drop(large);
-            block(1)
-        });
-        drop(first);
-        let next = builder().counting().build();
-        let kept = next.run(|| block(2));
-        drop(escaped);
-        let counts = next.usage().counts.expect("it counts");
-        assert_eq!((counts.allocations, counts.frees, counts.bytes_live), (1, 0, 32));
-        drop(kept);
     });
 }

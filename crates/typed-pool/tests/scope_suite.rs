@@ -1,7 +1,8 @@
 //! The suite of all allocators, with each operation in another scope, and random programs with
 //! nested scopes, escaping blocks, threads, panics and cancelled futures.
 //!
-//! No check frees memory of scopes before it looks: only the thread's own heap is trimmed.
+//! The suite's checks trim all records before they look. The random programs trim the thread's own
+//! heap only, so units that scopes should have freed are seen.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 extern crate alloc;

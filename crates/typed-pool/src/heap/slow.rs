@@ -8,7 +8,7 @@
 use core::ptr::{self, NonNull};
 
 use allocator_api2::alloc::AllocError;
-use ephemera_prim::account::{Account, Limit, Reserved, reserved};
+use ephemera_prim::account::{Account, Leaving, Limit, reserved};
 use ephemera_prim::raw;
 use ephemera_prim::unit_list::UnitList;
 
@@ -240,7 +240,7 @@ pub(super) fn give_back<E: PoolEnv>(env: E, unit: UnitPtr, remove: Remove) -> bo
     heap.given_back.set(heap.given_back.get() + 1);
     let layout = heap.spec.layout(unit.slots());
     // Releases the bytes after the deallocation: another thread may request them at once.
-    let _booked = Reserved::of_held(env.account(), layout.size());
+    let _booked = Leaving::new(env.account(), layout.size());
     // SAFETY: the unit came from `backing` with this layout. It has no live slot and is on no list
     // (H4, H6), so no pointer to it is left.
     unsafe { raw::release(env.backing(), unit.end_of_life(), layout) };

@@ -9,14 +9,16 @@ use crate::threads::{Ledger, LedgerCounts};
 /// What a scope holds, or held until it ended.
 ///
 /// Bytes are those of units and of blocks without a size class. Units are requested whole, so the
-/// first block of a class adds 64 slots or more. A unit that an earlier scope left does not count.
-/// If such a unit is freed while the scope is alive, the figures are less by its bytes.
+/// first block of a class adds up to 64 slots, and as few as 7 of the largest. A unit that an
+/// earlier scope left does not count. If such a unit is freed while the scope is alive, the figures
+/// are less by its bytes. A block without a size class that is freed in another scope than its own
+/// makes the figures of both inexact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Usage {
     /// The scope's name.
     pub name: &'static str,
-    /// Bytes held. After [`Scope::finish`], escaped blocks keep them.
+    /// Bytes held in units and larger blocks that the scope allocated.
     pub bytes_held: usize,
     /// The most bytes that were held at the same time.
     pub bytes_peak: usize,
@@ -28,19 +30,24 @@ pub struct Usage {
     pub counts: Option<Counts>,
 }
 
-/// The exact counts of a counting scope.
+/// The counts of a counting scope.
 ///
-/// A block counts with the bytes of its slot: its size, rounded up to a size class. A block without
-/// a size class counts with its size. A block that is resized within its slot is not counted again.
-/// If it moves, that is an allocation and a free.
+/// A block counts with the bytes of its slot: its size, rounded up to a size class. A block that is
+/// resized within its slot is not counted again. If it moves to another slot, that is an allocation
+/// and a free. These counts are exact, whichever thread frees the block.
+///
+/// A block without a size class (more than 32 KiB) counts with its size. Its growth adds to the
+/// bytes, and is no further allocation. Such a block does not name its scope: its free counts for
+/// the scope in which it is freed. So the counts of such blocks are exact only if the scope frees
+/// the ones that it allocated, and no others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
     /// Allocations.
     pub allocations: usize,
-    /// Bytes of all allocated blocks.
+    /// Bytes of all allocated blocks, and those by which blocks without a size class grew.
     pub bytes: usize,
-    /// Frees of the scope's blocks, on any thread.
+    /// Frees of the scope's slots on any thread, and of blocks without a size class in the scope.
     pub frees: usize,
     /// Bytes of blocks that are live.
     pub bytes_live: usize,
@@ -50,10 +57,12 @@ pub struct Counts {
 
 impl Usage {
     pub(super) fn of(name: &'static str, ledger: &Ledger) -> Self {
+        let held = ledger.held();
         Self {
             name,
-            bytes_held: ledger.held(),
-            bytes_peak: ledger.peak(),
+            bytes_held: held,
+            // Another thread may add bytes and not have raised the peak yet.
+            bytes_peak: ledger.peak().max(held),
             limit: ledger.limit(),
             over_limit: ledger.is_over(),
             counts: ledger.is_counting().then(|| Counts::of(ledger.counts())),
@@ -133,9 +142,9 @@ impl Error for OverLimit {}
 
 /// Runs a closure in a counting scope and returns what it used. For tests.
 ///
-/// The counts are exact, also while other threads allocate. Blocks that another thread allocates do
-/// not count, unless it runs in a handle of its own. The result of the closure is dropped in the
-/// scope.
+/// The counts are exact, also while other threads allocate, except for blocks of more than 32 KiB
+/// that enter or leave the closure: see [`Counts`]. Blocks that another thread allocates do not
+/// count, unless it runs in a handle of its own. The result of the closure is dropped in the scope.
 ///
 /// # Examples
 ///

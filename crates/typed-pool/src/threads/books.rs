@@ -26,18 +26,22 @@ impl<'w> Books<'w> {
 
 impl Account for Books<'_> {
     fn reserve(&self, bytes: usize) -> bool {
-        let reserved = self.account.reserve(bytes);
-        if let (true, Some(ledger)) = (reserved, self.ledger) {
-            ledger.add(bytes);
-        }
-        reserved
+        self.account.reserve(bytes)
     }
 
     fn reserve_beyond(&self, bytes: usize) {
         self.account.reserve_beyond(bytes);
+    }
+
+    /// A refused request must not change the peak of the scope, so its ledger counts from here.
+    fn granted(&self, bytes: usize) {
         if let Some(ledger) = self.ledger {
-            ledger.add(bytes);
+            ledger.add_large(bytes);
         }
+    }
+
+    fn refused(&self, bytes: usize) {
+        self.account.release(bytes);
     }
 
     fn spare(&self) {
@@ -47,7 +51,7 @@ impl Account for Books<'_> {
     fn release(&self, bytes: usize) {
         self.account.release(bytes);
         if let Some(ledger) = self.ledger {
-            ledger.sub(bytes);
+            ledger.sub_large(bytes);
         }
     }
 
@@ -57,11 +61,10 @@ impl Account for Books<'_> {
             None => self.account.large(blocks, bytes, came),
         }
         let Some(ledger) = self.ledger.filter(|ledger| ledger.is_counting()) else { return };
-        match (blocks, came) {
-            (0, true) => ledger.count_growth(bytes),
-            (0, false) => ledger.count_shrink(bytes),
-            (_, true) => ledger.count_allocation(bytes),
-            (_, false) => ledger.count_free(bytes),
+        if came {
+            ledger.count_large(blocks, bytes);
+        } else {
+            ledger.count_large_free(blocks);
         }
     }
 

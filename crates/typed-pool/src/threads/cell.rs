@@ -30,7 +30,7 @@ pub struct FamilyCell {
 }
 
 /// The content of a [`FamilyCell`].
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CellState {
     heaps: *const ThreadHeap,
     counting: *const ThreadHeap,
@@ -45,6 +45,12 @@ impl CellState {
     /// The content of the cell of a thread that allocates from its own table.
     pub(super) fn own(heaps: Heaps<'_>) -> Self {
         Self { heaps: heaps.as_ptr(), counting: ptr::null() }
+    }
+
+    /// The content of the cell of a thread that is in a scope with this table.
+    #[inline]
+    pub(super) fn inside(heaps: Heaps<'_>, counting: bool) -> Self {
+        if counting { Self { heaps: NOTHING, counting: heaps.as_ptr() } } else { Self::own(heaps) }
     }
 }
 
@@ -75,27 +81,33 @@ impl FamilyCell {
         first.ok().filter(|first| !first.is_null()).map(|first| unsafe { Heaps::new(first) })
     }
 
-    /// Makes the thread allocate from the table of a scope, whose record it holds. Returns the
-    /// former content, or `None` if the cell is destroyed.
+    /// Makes the thread allocate as `inside` says, from the table of a scope whose record it holds.
+    /// Returns the former content, or `None` if the cell is destroyed.
     #[inline]
-    pub(super) fn enter(
-        key: &'static LocalKey<Self>,
-        heaps: Heaps<'static>,
-        counting: bool,
-    ) -> Option<CellState> {
-        let table = heaps.as_ptr();
-        let new = if counting {
-            CellState { heaps: NOTHING, counting: table }
-        } else {
-            CellState { heaps: table, counting: ptr::null() }
-        };
-        key.try_with(|cell| cell.set(new)).ok()
+    pub(super) fn enter(key: &'static LocalKey<Self>, inside: CellState) -> Option<CellState> {
+        key.try_with(|cell| cell.set(inside)).ok()
     }
 
-    /// Makes the thread allocate from the table that it had before it entered a scope.
+    /// Makes the thread allocate from the table that it had before it stored `inside`.
+    ///
+    /// If the cell has another content, then a thread left a scope while it was in a scope that it
+    /// entered later. In that case `before` may name a table whose record another thread holds, so
+    /// the process ends. A thread that ends resets its cell, which then stays as it is.
     #[inline]
-    pub(super) fn restore(key: &'static LocalKey<Self>, before: CellState) {
-        let _ = key.try_with(|cell| cell.set(before));
+    pub(super) fn restore(key: &'static LocalKey<Self>, inside: CellState, before: CellState) {
+        let _ = key.try_with(|cell| {
+            let now = cell.state();
+            if now == inside {
+                cell.set(before);
+            } else if now != CellState::NOTHING {
+                ephemera_prim::invariant::broken("a thread left a scope before one that it entered later");
+            }
+        });
+    }
+
+    #[inline]
+    fn state(&self) -> CellState {
+        CellState { heaps: self.heaps.get(), counting: self.counting.get() }
     }
 
     #[inline]

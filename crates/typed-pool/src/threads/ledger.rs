@@ -19,6 +19,9 @@ pub(crate) struct Ledger {
     held: AtomicUsize,
     /// The bytes that were held when the scope began: units that earlier scopes left.
     base: AtomicUsize,
+    /// Bytes of blocks without a size class that threads allocated in the scope, minus those that
+    /// they freed in it. It is at least zero: the block of a free may be from elsewhere.
+    large: AtomicUsize,
     /// The most bytes held since the scope began, without `base`.
     peak: AtomicUsize,
     limit: AtomicUsize,
@@ -27,7 +30,7 @@ pub(crate) struct Ledger {
     allocations: AtomicUsize,
     allocated: AtomicUsize,
     frees: AtomicUsize,
-    /// Bytes of live blocks. Below zero it wraps.
+    /// Bytes of live slots.
     live: AtomicUsize,
     live_peak: AtomicUsize,
     /// Bytes of the units of a counting scope, including those of earlier ones.
@@ -58,6 +61,7 @@ impl Ledger {
             Self {
                 held: AtomicUsize::new(0),
                 base: AtomicUsize::new(0),
+                large: AtomicUsize::new(0),
                 peak: AtomicUsize::new(0),
                 limit: AtomicUsize::new(NO_LIMIT),
                 over: AtomicUsize::new(0),
@@ -82,7 +86,7 @@ impl Ledger {
         self.base.store(self.held.load(Ordering::Relaxed), Ordering::Relaxed);
         self.limit.store(limit, Ordering::Relaxed);
         let zeros = [&self.peak, &self.over, &self.allocations, &self.allocated, &self.frees];
-        for word in zeros.into_iter().chain([&self.live, &self.live_peak]) {
+        for word in zeros.into_iter().chain([&self.live, &self.live_peak, &self.large]) {
             word.store(0, Ordering::Relaxed);
         }
     }
@@ -108,6 +112,22 @@ impl Ledger {
         self.held.fetch_sub(bytes, Ordering::Relaxed);
     }
 
+    /// Adds bytes of a block without a size class.
+    pub(crate) fn add_large(&self, bytes: usize) {
+        self.large.fetch_add(bytes, Ordering::Relaxed);
+        self.add(bytes);
+    }
+
+    /// Subtracts bytes of a block without a size class that a thread frees in the scope. The block
+    /// does not name its scope. So this subtracts at most the bytes of such blocks that the scope
+    /// still has: a free of other blocks must not raise the limit.
+    pub(crate) fn sub_large(&self, bytes: usize) {
+        let less = |large: usize| Some(large.saturating_sub(bytes));
+        let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
+        let before = self.large.fetch_update(success, failure, less).unwrap_or(0);
+        self.sub(bytes.min(before));
+    }
+
     /// Adds the bytes of a unit.
     pub(crate) fn add_unit(&self, bytes: usize) {
         if self.counting {
@@ -124,28 +144,40 @@ impl Ledger {
         self.sub(bytes);
     }
 
-    /// Counts an allocation of a counting scope.
+    /// Counts the allocation of a slot in a counting scope.
     pub(crate) fn count_allocation(&self, bytes: usize) {
         self.allocations.fetch_add(1, Ordering::Relaxed);
         self.allocated.fetch_add(bytes, Ordering::Relaxed);
-        self.count_growth(bytes);
-    }
-
-    /// Counts bytes by which a live block grew.
-    pub(crate) fn count_growth(&self, bytes: usize) {
         let live = self.live.fetch_add(bytes, Ordering::Relaxed).wrapping_add(bytes);
-        self.live_peak.fetch_max(at_least_zero(live), Ordering::Relaxed);
+        self.mark_live_peak(live);
     }
 
-    /// Counts bytes by which a live block shrank.
-    pub(crate) fn count_shrink(&self, bytes: usize) {
+    /// Counts the free of a slot in a counting scope.
+    pub(crate) fn count_free(&self, bytes: usize) {
+        self.frees.fetch_add(1, Ordering::Relaxed);
         self.live.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Counts a free in a counting scope.
-    pub(crate) fn count_free(&self, bytes: usize) {
-        self.frees.fetch_add(1, Ordering::Relaxed);
-        self.count_shrink(bytes);
+    /// Counts blocks without a size class that a counting scope allocated, or the growth of one,
+    /// which passes 0 blocks. Their bytes were added before.
+    pub(crate) fn count_large(&self, blocks: usize, bytes: usize) {
+        self.allocations.fetch_add(blocks, Ordering::Relaxed);
+        self.allocated.fetch_add(bytes, Ordering::Relaxed);
+        self.mark_live_peak(self.live.load(Ordering::Relaxed));
+    }
+
+    /// Counts frees of blocks without a size class in a counting scope.
+    pub(crate) fn count_large_free(&self, blocks: usize) {
+        self.frees.fetch_add(blocks, Ordering::Relaxed);
+    }
+
+    /// Raises the peak of live bytes, given those of slots.
+    fn mark_live_peak(&self, slots: usize) {
+        self.live_peak.fetch_max(self.with_large(slots), Ordering::Relaxed);
+    }
+
+    fn with_large(&self, slots: usize) -> usize {
+        at_least_zero(slots).saturating_add(self.large.load(Ordering::Relaxed))
     }
 
     /// Returns the bytes of the units of a counting scope, including those of earlier ones.
@@ -178,7 +210,7 @@ impl Ledger {
             allocations: self.allocations.load(Ordering::Relaxed),
             allocated: self.allocated.load(Ordering::Relaxed),
             frees: self.frees.load(Ordering::Relaxed),
-            live: at_least_zero(self.live.load(Ordering::Relaxed)),
+            live: self.with_large(self.live.load(Ordering::Relaxed)),
             live_peak: self.live_peak.load(Ordering::Relaxed),
         }
     }

@@ -26,6 +26,10 @@ mod ledger;
 mod models;
 mod owner;
 #[cfg(not(ephemera_loom))]
+mod scope_ref;
+#[cfg(all(test, not(ephemera_loom)))]
+mod scope_tests;
+#[cfg(not(ephemera_loom))]
 mod scopes;
 mod statistics;
 mod table;
@@ -47,6 +51,8 @@ pub(crate) use ledger::{Ledger, LedgerCounts};
 #[cfg(not(ephemera_loom))]
 pub(crate) use owner::give_erased;
 #[cfg(not(ephemera_loom))]
-pub(crate) use scopes::{ScopeHeaps, ScopeRef, UNLIMITED};
+pub(crate) use scope_ref::ScopeRef;
+#[cfg(not(ephemera_loom))]
+pub(crate) use scopes::{ScopeHeaps, UNLIMITED};
 #[cfg(not(ephemera_loom))]
 pub(crate) use table::{Heaps, spec_of};

@@ -14,24 +14,20 @@
 //! has a place for each thread, so a thread usually gets the heaps that it used last.
 
 use core::alloc::Layout;
-use core::marker::PhantomData;
-use core::mem::ManuallyDrop;
-use core::ptr::{self, NonNull};
+use core::ptr;
 
-use allocator_api2::alloc::handle_alloc_error;
 use crossbeam_utils::CachePadded;
 use ephemera_prim::gate::Gate;
 use ephemera_prim::pages;
 use ephemera_prim::record::{Lease, Record};
-use ephemera_prim::sync::{AtomicPtr, AtomicUsize, Ordering, fence, push};
+use ephemera_prim::sync::{AtomicPtr, AtomicUsize, Ordering, push};
 
 use super::Family;
-use super::cell::{CellState, FamilyCell};
+use super::ends;
 use super::ledger::{Ledger, NO_LIMIT};
+use super::scope_ref::ScopeRef;
 use super::table::{Heaps, PoolRecord};
-use super::{ends, statistics};
 use crate::alloc::pooled_family;
-use crate::stats::Stats;
 
 /// The heaps of one scope.
 ///
@@ -43,7 +39,7 @@ pub(crate) struct ScopeHeaps {
     ledger: Ledger,
     records: AtomicPtr<ScopeRecord>,
     /// The number of `ScopeRef`s.
-    users: AtomicUsize,
+    pub(super) users: AtomicUsize,
     /// The next of all heaps of scopes.
     later: AtomicPtr<ScopeHeaps>,
     /// The next ones in the pool.
@@ -70,9 +66,10 @@ static PLACE: [CachePadded<AtomicPtr<ScopeHeaps>>; PLACES] =
 
 /// Other heaps that no scope uses.
 struct Idle {
-    /// Heaps of ended scopes. Threads only push to it, or take all of it.
+    /// Heaps of ended scopes. All threads push to it. Only the holder of the gate takes from it.
     returned: AtomicPtr<ScopeHeaps>,
-    /// Heaps that a thread took from `returned`. Only the holder of the gate uses it.
+    /// Heaps of counting scopes that a thread took from `returned`. A search moves through all of
+    /// them before it sees one again. Only the holder of the gate uses it.
     taken: AtomicPtr<ScopeHeaps>,
     gate: Gate,
 }
@@ -92,6 +89,10 @@ static IDLE: [Idle; 2] = [Idle::new(), Idle::new()];
 
 /// The number of idle heaps that a new counting scope looks at. It needs heaps without units.
 const LOOKS: usize = 8;
+
+/// The number of times that a thread waits for a record before it makes a further one. Each try
+/// costs little beside the table that the further record needs.
+const WAITS: usize = if cfg!(miri) { 2 } else { 50 };
 
 // ORDERING: Release. Pairs with the Acquire in `follow` and `take_all`. Publishes: the item that is
 // pushed, and all that was written to it.
@@ -152,8 +153,7 @@ impl ScopeHeaps {
     pub(crate) fn start(limit: usize, counting: bool) -> Option<ScopeRef> {
         let heaps = Self::idle(counting).or_else(|| Self::make(counting))?;
         heaps.ledger.begin(limit);
-        heaps.users.store(1, Ordering::Relaxed);
-        Some(ScopeRef(heaps))
+        Some(ScopeRef::new(heaps))
     }
 
     fn idle(counting: bool) -> Option<&'static Self> {
@@ -162,18 +162,11 @@ impl ScopeHeaps {
         if let Some(heaps) = unsafe { in_place.as_ref() } {
             return Some(heaps);
         }
-        let idle = &IDLE[usize::from(counting)];
-        let looks = if counting { LOOKS } else { 1 };
-        let found = (0..looks).find_map(|_| {
-            let heaps = Self::pop(idle)?;
-            if heaps.ledger.counted_units() != 0 {
-                add_to(&idle.returned, heaps, &heaps.below);
-                return None;
-            }
-            Some(heaps)
-        });
-        if found.is_some() || counting {
-            return found;
+        if counting {
+            return Self::idle_without_units(&IDLE[1]);
+        }
+        if let Some(heaps) = Self::last_returned() {
+            return Some(heaps);
         }
         // The threads of other places may have ended.
         // SAFETY: S1: a place has permanent heaps, or none.
@@ -181,6 +174,41 @@ impl ScopeHeaps {
             .iter()
             .filter(|place| !place.load(Ordering::Relaxed).is_null())
             .find_map(|place| unsafe { take_all(place).as_ref() })
+    }
+
+    /// Looks at some heaps, each once, and returns one without units.
+    fn idle_without_units(idle: &'static Idle) -> Option<&'static Self> {
+        let mut others = [None; LOOKS];
+        let mut found = None;
+        for other in &mut others {
+            let Some(heaps) = Self::pop(idle) else { break };
+            if heaps.ledger.counted_units() == 0 {
+                found = Some(heaps);
+                break;
+            }
+            *other = Some(heaps);
+        }
+        // They are pushed after the search, which would find them again.
+        others.into_iter().flatten().for_each(|heaps| add_to(&idle.returned, heaps, &heaps.below));
+        found
+    }
+
+    /// Returns the heaps of the ordinary scope that ended last. So most heaps of a burst of scopes
+    /// stay unused after it.
+    fn last_returned() -> Option<&'static Self> {
+        let idle = &IDLE[0];
+        let _pass = idle.gate.enter()?;
+        while let Some(heaps) = follow(&idle.returned) {
+            let below = heaps.below.load(Ordering::Relaxed);
+            // Only this thread takes heaps, so the first ones stay on the list and keep their link
+            // until the exchange. It fails if another thread has pushed.
+            let first = ptr::from_ref(heaps).cast_mut();
+            let taken = idle.returned.compare_exchange(first, below, Ordering::Relaxed, Ordering::Relaxed);
+            if taken.is_ok() {
+                return Some(heaps);
+            }
+        }
+        None
     }
 
     fn pop(idle: &'static Idle) -> Option<&'static Self> {
@@ -195,7 +223,7 @@ impl ScopeHeaps {
     }
 
     #[cold]
-    fn make(counting: bool) -> Option<&'static Self> {
+    pub(super) fn make(counting: bool) -> Option<&'static Self> {
         // A forked child must distinguish its memory from that of its parent's threads.
         let _ = ephemera_prim::fork::generation();
         let heaps = permanent(Self {
@@ -209,7 +237,7 @@ impl ScopeHeaps {
         Some(heaps)
     }
 
-    fn records(&'static self) -> impl Iterator<Item = &'static Record<PoolRecord>> {
+    pub(super) fn records(&'static self) -> impl Iterator<Item = &'static Record<PoolRecord>> {
         let mut at = follow(&self.records);
         core::iter::from_fn(move || {
             let record = at?;
@@ -218,10 +246,26 @@ impl ScopeHeaps {
         })
     }
 
-    /// Leases a record that no thread is in. Another thread may be in the scope, or drain a record
-    /// for a moment. So this makes a further record if all are held.
-    fn lease(&'static self) -> Option<Lease<'static, PoolRecord>> {
-        self.records().find_map(Record::try_lease).or_else(|| self.add())
+    /// Leases a record that no thread is in. If all are held, this waits for a moment and then
+    /// makes a further record, which is never freed.
+    pub(super) fn lease(&'static self) -> Option<Lease<'static, PoolRecord>> {
+        self.lease_or_wait(core::hint::spin_loop)
+    }
+
+    /// As [`lease`](Self::lease), with `wait` between two tries. Threads hold a record only for a
+    /// moment while they drain it or read its statistics.
+    pub(super) fn lease_or_wait(&'static self, mut wait: impl FnMut()) -> Option<Lease<'static, PoolRecord>> {
+        let mut first = self.records().find_map(Record::try_lease);
+        if follow(&self.records).is_some() {
+            for _ in 0..WAITS {
+                if first.is_some() {
+                    break;
+                }
+                wait();
+                first = self.records().find_map(Record::try_lease);
+            }
+        }
+        first.or_else(|| self.add())
     }
 
     #[cold]
@@ -238,7 +282,7 @@ impl ScopeHeaps {
     }
 
     /// Leases a record of the scope and its table, and makes them if needed.
-    fn lease_table(&'static self) -> Option<(Lease<'static, PoolRecord>, Heaps<'static>)> {
+    pub(super) fn lease_table(&'static self) -> Option<(Lease<'static, PoolRecord>, Heaps<'static>)> {
         let lease = self.lease()?;
         // SAFETY: this thread holds the record; records and families are never freed.
         match unsafe { Heaps::find_or_make(lease.record(), pooled_family()) } {
@@ -251,7 +295,7 @@ impl ScopeHeaps {
     }
 
     /// Ends the scope. Its heaps go to the pool.
-    fn end(&'static self) {
+    pub(super) fn end(&'static self) {
         self.records().for_each(ends::end_scope);
         let counting = self.ledger.is_counting();
         // ORDERING: Release. Pairs with the Acquire in `take_all`. Publishes: the heaps.
@@ -274,110 +318,5 @@ impl ScopeHeaps {
     }
 }
 
-/// A counted reference to the heaps of a scope. The last one ends the scope.
-#[derive(Debug)]
-pub(crate) struct ScopeRef(&'static ScopeHeaps);
-
-impl Clone for ScopeRef {
-    fn clone(&self) -> Self {
-        self.0.users.fetch_add(1, Ordering::Relaxed);
-        Self(self.0)
-    }
-}
-
-impl Drop for ScopeRef {
-    fn drop(&mut self) {
-        // ORDERING: Release. Pairs with the Acquire fence in `ScopeRef::drop`, in the thread that
-        // ends the scope. Publishes: this thread's use of the scope.
-        if self.0.users.fetch_sub(1, Ordering::Release) == 1 {
-            // ORDERING: Acquire fence. Pairs with the Release in `ScopeRef::drop`.
-            fence(Ordering::Acquire);
-            self.0.end();
-        }
-    }
-}
-
-impl core::ops::Deref for ScopeRef {
-    type Target = ScopeHeaps;
-
-    fn deref(&self) -> &ScopeHeaps {
-        self.0
-    }
-}
-
-impl ScopeRef {
-    /// Lets the calling thread allocate from the scope until the result is dropped.
-    ///
-    /// Returns `None` if the thread-local cannot be written, because it is under destruction. That
-    /// happens only on targets that make thread-locals of the system's keys.
-    ///
-    /// # Aborts
-    /// By `handle_alloc_error`, if there is no memory for the scope's heaps.
-    #[inline]
-    pub(crate) fn enter(&self) -> Option<Entered> {
-        let Some((lease, heaps)) = self.0.lease_table() else {
-            handle_alloc_error(Layout::new::<Heaps<'_>>());
-        };
-        match FamilyCell::enter((pooled_family().cell)(), heaps, self.0.ledger.is_counting()) {
-            Some(before) => Some(Entered { before, lease: ManuallyDrop::new(lease), thread: PhantomData }),
-            None => {
-                ends::release(lease);
-                None
-            }
-        }
-    }
-
-    /// Frees the empty units of all records. A record that a thread is in is trimmed when the
-    /// thread leaves.
-    pub(crate) fn trim(&self) {
-        self.0.records().for_each(ends::end_scope);
-    }
-
-    /// Returns the blocks and bytes of the scope's heaps, including units that earlier scopes left.
-    pub(crate) fn stats(&self) -> Stats {
-        statistics::stats_of_records(pooled_family(), self.0.records())
-    }
-}
-
-/// The presence of a thread in a scope. It stays on the stack of its thread.
-#[derive(Debug)]
-pub(crate) struct Entered {
-    before: CellState,
-    lease: ManuallyDrop<Lease<'static, PoolRecord>>,
-    /// The presence belongs to one thread.
-    thread: PhantomData<NonNull<()>>,
-}
-
-impl Drop for Entered {
-    #[inline]
-    fn drop(&mut self) {
-        FamilyCell::restore((pooled_family().cell)(), self.before);
-        // SAFETY: the lease is used here for the last time.
-        ends::leave_scope(unsafe { ManuallyDrop::take(&mut self.lease) });
-    }
-}
-
 /// The limit of a scope without a limit.
 pub(crate) const UNLIMITED: usize = NO_LIMIT;
-
-#[cfg(test)]
-mod tests {
-    use core::ptr;
-
-    use super::ScopeHeaps;
-
-    /// The records of a scope that two threads were in at the same time.
-    #[test]
-    fn the_first_record_of_a_scope_serves_its_next_visits() {
-        let heaps = ScopeHeaps::make(false).expect("memory");
-        let leases = [(); 3].map(|()| heaps.lease().expect("memory"));
-        let [first, second, third] = leases.each_ref().map(|lease| ptr::from_ref(lease.record()));
-        assert!(first != second && second != third && first != third);
-        drop(leases);
-        for _ in 0..3 {
-            let lease = heaps.lease().expect("all are free");
-            assert!(ptr::eq(lease.record(), first));
-        }
-        assert_eq!(heaps.records().count(), 3);
-    }
-}

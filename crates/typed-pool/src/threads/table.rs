@@ -153,22 +153,25 @@ impl ThreadHeap {
     }
 }
 
-/// A heap books its units on the account of its family, and on the ledger of its scope if it has
-/// one. The limit of a scope refuses nothing.
+/// A heap books its units on the account of its family. If it has a scope, it also books each unit
+/// on the scope's ledger once the system granted it. The limit of a scope refuses nothing.
 impl Account for ThreadHeap {
     fn reserve(&self, bytes: usize) -> bool {
-        let reserved = self.family().account().reserve(bytes);
-        if let (true, Some(ledger)) = (reserved, self.ledger()) {
-            ledger.add_unit(bytes);
-        }
-        reserved
+        self.family().account().reserve(bytes)
     }
 
     fn reserve_beyond(&self, bytes: usize) {
         self.family().account().reserve_beyond(bytes);
+    }
+
+    fn granted(&self, bytes: usize) {
         if let Some(ledger) = self.ledger() {
             ledger.add_unit(bytes);
         }
+    }
+
+    fn refused(&self, bytes: usize) {
+        self.family().account().release(bytes);
     }
 
     fn release(&self, bytes: usize) {

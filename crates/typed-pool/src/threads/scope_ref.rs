@@ -1,0 +1,131 @@
+//! `ScopeRef` and `Entered`: the users of a scope, and how a thread enters and leaves it.
+
+use core::alloc::Layout;
+use core::marker::PhantomData;
+use core::ptr::{self, NonNull};
+
+use allocator_api2::alloc::handle_alloc_error;
+use ephemera_prim::record::Lease;
+use ephemera_prim::sync::{Ordering, fence};
+
+use super::cell::{CellState, FamilyCell};
+use super::scopes::ScopeHeaps;
+use super::table::{Heaps, PoolRecord};
+use super::{ends, statistics};
+use crate::alloc::pooled_family;
+use crate::stats::Stats;
+
+/// A counted reference to the heaps of a scope. The last one ends the scope.
+#[derive(Debug)]
+pub(crate) struct ScopeRef(&'static ScopeHeaps);
+
+impl Clone for ScopeRef {
+    fn clone(&self) -> Self {
+        // A program that forgets references could wrap the count, and the scope would end early.
+        if self.0.users.fetch_add(1, Ordering::Relaxed) > isize::MAX as usize {
+            ephemera_prim::invariant::broken("a scope has too many references");
+        }
+        Self(self.0)
+    }
+}
+
+impl Drop for ScopeRef {
+    fn drop(&mut self) {
+        // ORDERING: Release. Pairs with the Acquire fence in `ScopeRef::drop`, in the thread that
+        // ends the scope. Publishes: this thread's use of the scope.
+        if self.0.users.fetch_sub(1, Ordering::Release) == 1 {
+            // ORDERING: Acquire fence. Pairs with the Release in `ScopeRef::drop`.
+            fence(Ordering::Acquire);
+            self.0.end();
+        }
+    }
+}
+
+impl core::ops::Deref for ScopeRef {
+    type Target = ScopeHeaps;
+
+    fn deref(&self) -> &ScopeHeaps {
+        self.0
+    }
+}
+
+impl ScopeRef {
+    /// Creates the first reference to heaps that no scope uses.
+    pub(super) fn new(heaps: &'static ScopeHeaps) -> Self {
+        heaps.users.store(1, Ordering::Relaxed);
+        Self(heaps)
+    }
+
+    /// Lets the calling thread allocate from the scope until the result is dropped. Does nothing if
+    /// the thread allocates from it already.
+    ///
+    /// Returns `None` if the thread-local cannot be written, because it is under destruction. That
+    /// happens only on targets that make thread-locals of the system's keys.
+    ///
+    /// # Aborts
+    /// By `handle_alloc_error`, if there is no memory for the scope's heaps.
+    #[inline]
+    pub(crate) fn enter(&self) -> Option<Entered> {
+        let key = (pooled_family().cell)();
+        let ledger = FamilyCell::table(key).and_then(|heaps| heaps.first().ledger());
+        if ledger.is_some_and(|ledger| ptr::eq(ledger, self.0.ledger())) {
+            return Some(Entered { stay: None, thread: PhantomData });
+        }
+        let Some((lease, heaps)) = self.0.lease_table() else {
+            handle_alloc_error(Layout::new::<Heaps<'_>>());
+        };
+        let inside = CellState::inside(heaps, self.0.ledger().is_counting());
+        match FamilyCell::enter(key, inside) {
+            Some(before) => {
+                let stay = Stay { inside, before, lease };
+                Some(Entered { stay: Some(stay), thread: PhantomData })
+            }
+            None => {
+                ends::release(lease);
+                None
+            }
+        }
+    }
+
+    /// Frees the empty units of all records. A record that a thread is in is trimmed when the
+    /// thread leaves.
+    pub(crate) fn trim(&self) {
+        self.0.records().for_each(ends::end_scope);
+    }
+
+    /// Returns the blocks and bytes of the scope's heaps, including units that earlier scopes left.
+    pub(crate) fn stats(&self) -> Stats {
+        statistics::stats_of_records(pooled_family(), self.0.records())
+    }
+}
+
+/// The presence of a thread in a scope. It stays on the stack of its thread.
+///
+/// # Aborts
+/// Dropping it ends the process if the thread is still in a scope that it entered later.
+#[derive(Debug)]
+pub(crate) struct Entered {
+    /// `None` if the thread was in this scope already.
+    stay: Option<Stay>,
+    /// The presence belongs to one thread.
+    thread: PhantomData<NonNull<()>>,
+}
+
+/// What a thread undoes when it leaves a scope.
+#[derive(Debug)]
+struct Stay {
+    /// The content that the thread stored in its cell, and the one before.
+    inside: CellState,
+    before: CellState,
+    lease: Lease<'static, PoolRecord>,
+}
+
+impl Drop for Entered {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(Stay { inside, before, lease }) = self.stay.take() {
+            FamilyCell::restore((pooled_family().cell)(), inside, before);
+            ends::leave_scope(lease);
+        }
+    }
+}
