@@ -50,7 +50,7 @@ fn until_steady(one_in: usize) -> u64 {
     (if one_in == 0 { 2 * WINDOW } else { WINDOW * (LONGER + 2) }) as u64
 }
 
-/// Returns the number of items that [`Straggling::new`] takes.
+/// Returns the number of items that the setup of a workload of stragglers takes.
 #[must_use]
 pub fn made_beforehand(one_in: usize) -> u64 {
     WINDOW as u64 + until_steady(one_in)
