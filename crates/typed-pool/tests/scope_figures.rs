@@ -36,9 +36,12 @@ fn a_limit_marks_the_scope_and_refuses_nothing() {
 #[test]
 #[cfg(not(miri))]
 fn refused_requests_neither_mark_a_scope_nor_change_its_peak() {
-    use allocator_api2::boxed::Box;
     use ephemera_prim::pages;
 
+    let request = || {
+        let mut block = Vec::<u64, _>::new_in(PooledAllocator);
+        block.try_reserve_exact(4_000).map(|()| block)
+    };
     alone(|| {
         let scope = builder().limit(isize::MAX as usize / 4).build();
         scope.run(|| {
@@ -51,7 +54,7 @@ fn refused_requests_neither_mark_a_scope_nor_change_its_peak() {
             pages::refuse_call(usize::MAX);
             // Cached pages serve the first units. The list is large enough for their blocks.
             let mut blocks = alloc::vec::Vec::with_capacity(1 << 16);
-            while let Ok(block) = Box::try_new_in([7_u64; 4_000], PooledAllocator) {
+            while let Ok(block) = request() {
                 blocks.push(block);
                 assert_ne!(blocks.len(), 1 << 16, "the system refuses all calls");
             }

@@ -1,13 +1,13 @@
 //! Checks the share of time that `advise` reports against profilers, on six programs.
 //!
 //! ```text
-//! share            prints a table, and fails if a middle figure is more than a third away
+//! share            prints a table, and fails if a middle figure is far from both profilers
 //! share NAME       does that for the programs whose name contains NAME
 //! share work       is one of the programs: it parses a document many times
 //! ```
 //!
-//! callgrind counts instructions, and perf samples time. The check compares with callgrind.
-//! `docs/traces.md` has the table.
+//! callgrind counts instructions, and perf samples time. The check compares with both, because each
+//! is wrong for some programs. `docs/traces.md` has the table and the reasons.
 
 #[cfg(target_os = "linux")]
 mod callgrind;
