@@ -60,7 +60,7 @@ fn values_of_a_plugin_move_between_the_threads_of_the_program() {
                 let plugin = &plugin;
                 scope.spawn(move || {
                     assert!(plugin.is_right(&value, seed) && own == vec![seed; 3_000]);
-                    assert!(plugin.malloc(700).0.iter().all(|byte| *byte == 1));
+                    assert!(plugin.malloc(700).bytes().iter().all(|byte| *byte == 1));
                     plugin.free(value);
                 })
             });

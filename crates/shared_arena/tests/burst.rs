@@ -61,7 +61,7 @@ fn draw(state: &mut u64, bound: usize) -> usize {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "20,000 values and more; fewer take no two looks for idle groups")]
+#[cfg_attr(miri, ignore = "20,000 values take minutes, and a shorter run never looks for idle groups twice")]
 fn hand_over_after_a_burst_that_another_thread_dropped_frees_the_burst() {
     let _turn = turn();
     for queue in [0, QUEUE, 200] {
@@ -73,7 +73,7 @@ fn hand_over_after_a_burst_that_another_thread_dropped_frees_the_burst() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "20,000 values and more; fewer take no two looks for idle groups")]
+#[cfg_attr(miri, ignore = "20,000 values take minutes, and a shorter run never looks for idle groups twice")]
 fn hand_over_after_a_burst_that_the_same_thread_dropped_frees_the_burst() {
     let _turn = turn();
     let arena = SharedArena::new();
@@ -88,7 +88,7 @@ fn hand_over_after_a_burst_that_the_same_thread_dropped_frees_the_burst() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "20,000 values and more; fewer take no two looks for idle groups")]
+#[cfg_attr(miri, ignore = "20,000 values take minutes, and a shorter run never looks for idle groups twice")]
 fn local_frees_in_random_order_after_a_burst_free_the_burst() {
     let _turn = turn();
     for elsewhere in [false, true] {
@@ -117,7 +117,7 @@ fn local_frees_in_random_order_after_a_burst_free_the_burst() {
 
 /// Each round needs all pages again, so none of them is idle.
 #[test]
-#[cfg_attr(miri, ignore = "20,000 values and more; fewer take no two looks for idle groups")]
+#[cfg_attr(miri, ignore = "20,000 values take minutes, and a shorter run never looks for idle groups twice")]
 fn rounds_of_bursts_that_another_thread_drops_keep_their_pages() {
     let _turn = turn();
     let arena = SharedArena::new();
@@ -131,7 +131,7 @@ fn rounds_of_bursts_that_another_thread_drops_keep_their_pages() {
 
 /// A page has few of these values, so a few hundred claims take many slow paths.
 #[test]
-#[cfg_attr(miri, ignore = "150 values of a page each take more than half a minute and a gigabyte")]
+#[cfg_attr(miri, ignore = "150 values, each of a page, take half a minute and a gigabyte")]
 fn hand_over_of_large_values_after_a_burst_frees_the_burst() {
     type Large = MaybeUninit<[u8; 60_000]>;
     let _turn = turn();

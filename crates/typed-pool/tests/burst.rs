@@ -21,7 +21,7 @@ const STEADY: u64 = 200_000;
 const FEW: usize = 12;
 
 #[test]
-#[cfg_attr(miri, ignore = "260,000 values: even 200 that are handed over take a minute")]
+#[cfg_attr(miri, ignore = "260,000 values take hours; handing over 200 takes a minute")]
 fn hand_over_after_bursts_that_another_thread_dropped_frees_the_bursts() {
     struct Job(Words);
     pooled!(Job);
@@ -44,7 +44,7 @@ fn hand_over_after_bursts_that_another_thread_dropped_frees_the_bursts() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "260,000 values: under Miri the test of short units below stands for it")]
+#[cfg_attr(miri, ignore = "260,000 values take hours; the test of short units below runs instead")]
 fn rounds_that_need_few_units_after_bursts_free_the_bursts() {
     let pool = TypedPool::<Words>::new();
     let round = |count: u64| drop((0..count).map(|value| pool.alloc([value; 8])).collect::<Vec<_>>());

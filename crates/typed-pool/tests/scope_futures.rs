@@ -3,6 +3,9 @@
 
 extern crate alloc;
 
+#[path = "support/scopes.rs"]
+mod support;
+
 use core::future::{Future, pending, poll_fn};
 use core::panic::AssertUnwindSafe;
 use core::pin::pin;
@@ -10,34 +13,10 @@ use core::task::{Context, Poll, Waker};
 use std::panic::{catch_unwind, resume_unwind};
 use std::thread;
 
-use allocator_api2::boxed::Box;
 use allocator_api2::vec::Vec;
-use ephemera_testkit::suite::turn;
-use typed_pool::{PooledAllocator, Scope, ScopeBuilder};
+use typed_pool::PooledAllocator;
 
-type Block = Box<[u64; 4], PooledAllocator>;
-
-fn builder() -> ScopeBuilder {
-    Scope::builder().any_global_allocator()
-}
-
-fn block(number: u64) -> Block {
-    Box::new_in([number; 4], PooledAllocator)
-}
-
-fn held() -> usize {
-    PooledAllocator.stats().bytes_held
-}
-
-/// Runs a test that looks at the bytes of all threads. Each begins and ends with none.
-fn alone(test: impl FnOnce()) {
-    let _turn = turn();
-    PooledAllocator.trim_all();
-    assert_eq!(held(), 0, "an earlier test left blocks");
-    test();
-    PooledAllocator.trim_all();
-    assert_eq!(held(), 0);
-}
+use support::{alone, block, builder, held};
 
 /// Polls a future once.
 fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {

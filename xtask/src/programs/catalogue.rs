@@ -8,7 +8,7 @@ use regex::Regex;
 pub(super) struct MeasuredProgram {
     /// Its name. The feature of the package and the argument of its executables have it too.
     pub(super) name: &'static str,
-    /// What it does, as a clause without a subject.
+    /// A description for the tables. It begins with a verb.
     pub(super) what: &'static str,
     pub(super) way: ProgramWay,
 }

@@ -28,7 +28,7 @@ fn main() {
             }
         });
         let block = thread.join().expect("no panic");
-        assert!(block.0.iter().all(|byte| *byte == 1));
+        assert!(block.bytes().iter().all(|byte| *byte == 1));
         drop(block);
         // The first call unloads what only the ended thread kept.
         let _ = plugin::is_loaded(&path);

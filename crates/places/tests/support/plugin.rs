@@ -26,12 +26,25 @@ pub(crate) struct Value(*mut Words);
 unsafe impl Send for Value {}
 
 /// A block of the C library's heap, which the plugin allocated.
-pub(crate) struct FromMalloc(pub(crate) &'static mut [u8]);
+pub(crate) struct FromMalloc {
+    block: *mut u8,
+    len: usize,
+}
+
+// SAFETY: the value owns its block, and `free` takes blocks of any thread.
+unsafe impl Send for FromMalloc {}
+
+impl FromMalloc {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: `Plugin::malloc` initialised the block, which is live until `self` is dropped.
+        unsafe { core::slice::from_raw_parts(self.block, self.len) }
+    }
+}
 
 impl Drop for FromMalloc {
     fn drop(&mut self) {
         // SAFETY: the block came from `malloc`, and nothing uses it any more.
-        unsafe { libc::free(self.0.as_mut_ptr().cast()) };
+        unsafe { libc::free(self.block.cast()) };
     }
 }
 
@@ -86,8 +99,7 @@ impl Plugin {
         assert!(!block.is_null());
         // SAFETY: the block has this number of bytes.
         unsafe { block.write_bytes(1, size) };
-        // SAFETY: the block is initialised, and it is live until the value is dropped.
-        FromMalloc(unsafe { core::slice::from_raw_parts_mut(block, size) })
+        FromMalloc { block, len: size }
     }
 }
 

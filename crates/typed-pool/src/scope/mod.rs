@@ -231,7 +231,7 @@ impl Scope {
         Some(Self { handle: ScopeHandle { heaps, name } })
     }
 
-    /// Runs a closure. What it allocates is in this scope, but for inner scopes.
+    /// Runs a closure. Its allocations are in this scope, except those in inner scopes.
     ///
     /// If the closure panics, the thread leaves the scope, which can be used as before. Other
     /// threads may be in the scope at the same time.

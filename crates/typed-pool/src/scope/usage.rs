@@ -6,7 +6,7 @@ use core::fmt;
 use super::Scope;
 use crate::threads::{Ledger, LedgerCounts};
 
-/// What a scope holds, or held until it ended.
+/// The bytes that a scope holds. After its end, those that it held then.
 ///
 /// Bytes are those of units and of blocks without a size class. Units are requested whole, so the
 /// first block of a class adds up to 64 slots, and as few as 7 of the largest. A unit that an

@@ -111,7 +111,7 @@ pub(crate) struct Entered {
     thread: PhantomData<NonNull<()>>,
 }
 
-/// What a thread undoes when it leaves a scope.
+/// The state of the thread before it entered a scope. Leaving the scope restores it.
 #[derive(Debug)]
 struct Stay {
     /// The content that the thread stored in its cell, and the one before.
