@@ -67,12 +67,13 @@ pub(crate) fn has(block: NonNull<u8>) -> bool {
     number_of(block).is_some()
 }
 
-/// Frees a block of the reserve, which nothing uses any more.
+/// Frees a block of the reserve. Returns `false` if no live block starts at this address.
 #[cold]
-pub(crate) fn give(block: NonNull<u8>) {
-    if let Some(number) = number_of(block) {
+pub(crate) fn give(block: NonNull<u8>) -> bool {
+    number_of(block).is_some_and(|number| {
+        let bit = 1 << (number % 64);
         // ORDERING: Release. Pairs with the Acquire in `take`. Publishes: the end of use of the
         // block.
-        USED[number / 64].fetch_and(!(1 << (number % 64)), Ordering::Release);
-    }
+        USED[number / 64].fetch_and(!bit, Ordering::Release) & bit != 0
+    })
 }

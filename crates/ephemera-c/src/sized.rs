@@ -202,7 +202,10 @@ unsafe fn release(block: NonNull<u8>) {
         unsafe { magic.cast::<usize>().write(0) };
     }
     if found.layout.align() == reserve::LAYOUT.align() {
-        return reserve::give(block);
+        if !reserve::give(block) {
+            not_a_block();
+        }
+        return;
     }
     // SAFETY: the block is live and has this layout (C1).
     unsafe { PooledAllocator.deallocate(found.start, found.layout) };

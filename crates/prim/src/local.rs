@@ -69,11 +69,12 @@ pub fn is_registering() -> bool {
 pub fn at_exit(hook: fn()) -> Result<(), Gone> {
     #[cfg(all(test, not(ephemera_loom)))]
     tests::while_registering();
-    let _ = REGISTERING.try_with(|registering| registering.set(true));
+    // An allocation of the C library for the guard may call this function again.
+    let outer = REGISTERING.try_with(|registering| registering.replace(true)).unwrap_or(false);
     let kept = EXIT.try_with(|exit| {
         exit.hooks.iter().find(|place| place.get().is_none()).map(|place| place.set(Some(hook)))
     });
-    let _ = REGISTERING.try_with(|registering| registering.set(false));
+    let _ = REGISTERING.try_with(|registering| registering.set(outer));
     kept.ok().flatten().ok_or(Gone)
 }
 

@@ -201,7 +201,8 @@ impl ScopeHeaps {
         while let Some(heaps) = follow(&idle.returned) {
             let below = heaps.below.load(Ordering::Relaxed);
             // Only this thread takes heaps, so the first ones stay on the list and keep their link
-            // until the exchange. It fails if another thread has pushed.
+            // until the exchange. It fails if another thread has pushed. Relaxed: `follow` saw the
+            // heaps, and the exchange continues the release sequence of the pushes.
             let first = ptr::from_ref(heaps).cast_mut();
             let taken = idle.returned.compare_exchange(first, below, Ordering::Relaxed, Ordering::Relaxed);
             if taken.is_ok() {
