@@ -43,7 +43,7 @@ const GATES: [MiriGate; 6] = [
 /// takes two fifths of the time. Tiny chunks, and standard ones on all threads, remain.
 const SKIPPED_IN_CI: &str = "standard_chunks";
 
-/// How much of the tests runs.
+/// The part of the tests that runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StackedExtent {
     /// All tests.

@@ -1,4 +1,4 @@
-//! What the plugin and the program agree on: the functions of the plugin.
+//! `PluginTable`: the functions that the plugin exports to the program.
 
 /// A value in the plugin's heap: strings of many sizes, and a block beyond the classes. Only the
 /// plugin looks inside.

@@ -1,4 +1,4 @@
-//! `RequestCosts`: what the requests of each kind held.
+//! `RequestCosts`: the memory that the requests of each kind held.
 
 use alloc::collections::BTreeMap;
 use core::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! What a scope reports: its bytes, its limit and its counts. Miri runs these tests, except for
+//! The reports of a scope: its bytes, its limit and its counts. Miri runs these tests, except for
 //! those of refused requests.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 

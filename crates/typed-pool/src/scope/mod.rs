@@ -174,7 +174,7 @@ impl ScopeBuilder {
     /// Creates the scope.
     ///
     /// # Panics
-    /// Where [`try_build`](Self::try_build) returns an error.
+    /// If [`try_build`](Self::try_build) returns an error.
     #[must_use]
     #[track_caller]
     pub fn build(self) -> Scope {

@@ -1,4 +1,4 @@
-//! What a scope reports: `Usage`, `Counts`, `OverLimit`, and `measure`.
+//! The reports of a scope: `Usage`, `Counts`, `OverLimit`, and `measure`.
 
 use core::error::Error;
 use core::fmt;
