@@ -8,10 +8,9 @@ use core::fmt::Write as _;
 
 use super::advise::Advice;
 use super::histogram::LogHistogram;
-use super::order::FreeOrder;
-use super::profile::{BlockCounts, TraceProfile, part};
+use super::profile::{BlockCounts, TraceProfile};
 use super::replay::{ReplayRow, Replayed};
-use super::text::{class_name, headline, shares};
+use super::text::{self, class_name, headline, shares};
 use super::units::{bytes, duration, grouped, percent};
 use ephemera_measure::page::{escaped, table};
 
@@ -56,7 +55,7 @@ fn head(out: &mut String, profile: &TraceProfile, advice: &Advice) {
 
 fn figures(out: &mut String, profile: &TraceProfile, all: &BlockCounts) {
     out.push_str("<dl class=\"figures\">\n");
-    let life = all.lives.quantile(0.5).map_or_else(|| "–".to_owned(), grouped);
+    let life = text::median(&all.lives, grouped, "–");
     for (name, value, more) in [
         ("calls", grouped(profile.events), format!("in {}", duration(profile.time))),
         ("blocks", grouped(all.blocks), bytes(all.bytes)),
@@ -97,25 +96,7 @@ fn sizes(out: &mut String, profile: &TraceProfile, all: &BlockCounts) {
         "in time",
     ];
     let row = |name: String, counts: &BlockCounts| {
-        let orders = FreeOrder::ALL.map(|order| percent(part(counts.of(order), counts.freed)));
-        let median = |histogram: &LogHistogram, show: fn(u64) -> String| {
-            histogram.quantile(0.5).map_or_else(|| "–".to_owned(), show)
-        };
-        let [at_once, lifo, fifo, none] = orders;
-        vec![
-            name,
-            grouped(counts.blocks),
-            percent(part(counts.blocks, all.blocks)),
-            percent(part(counts.bytes, all.bytes)),
-            at_once,
-            lifo,
-            fifo,
-            none,
-            percent(counts.share_elsewhere()),
-            grouped(counts.resizes),
-            median(&counts.lives, grouped),
-            median(&counts.times, duration),
-        ]
+        core::iter::once(name).chain(text::figures(counts, all, "–")).collect()
     };
     let mut grid = vec![HEAD.map(str::to_owned).to_vec()];
     let classes = profile.classes.iter().enumerate().filter(|(_, counts)| counts.blocks > 0);
