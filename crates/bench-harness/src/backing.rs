@@ -12,20 +12,20 @@ static PEAK: AtomicU64 = AtomicU64::new(0);
 
 /// The global heap, with counters for the whole process.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct CountingBacking;
+pub(crate) struct CountingBacking;
 
 /// Resets the peak to the bytes held now.
-pub fn reset_peak() {
+pub(crate) fn reset_peak() {
     PEAK.store(HELD.load(Relaxed), Relaxed);
 }
 
 /// Returns the peak of the bytes held since [`reset_peak`].
-pub fn peak() -> u64 {
+pub(crate) fn peak() -> u64 {
     PEAK.load(Relaxed)
 }
 
 /// Returns the bytes held now.
-pub fn held() -> u64 {
+pub(crate) fn held() -> u64 {
     HELD.load(Relaxed)
 }
 

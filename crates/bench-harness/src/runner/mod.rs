@@ -20,3 +20,4 @@ pub use self::record::{
     AnswerLine, Checked, ContenderState, HeldAt, Job, Latencies, Mode, PeakMemory, RefusalCount, TimedSample,
     WorkloadOutcome,
 };
+pub use crate::tally::CallTally;

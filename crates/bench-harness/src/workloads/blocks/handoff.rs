@@ -70,12 +70,12 @@ fn hand_over<C: Contender>(n: usize, in_flight: usize, cpu: Option<usize>) -> Ha
 }
 
 /// Builds a cell whose batches have `n` blocks, with at most `in_flight` batches in the channel.
-pub fn cell<C: Contender>(n: usize, in_flight: usize, context: &Context) -> Box<dyn Cell> {
+pub(crate) fn cell<C: Contender>(n: usize, in_flight: usize, context: &Context) -> Box<dyn Cell> {
     Box::new(hand_over::<C>(n, in_flight, context.second_cpu))
 }
 
 /// Builds a cell of two pairs, the producers on one processor and the consumers on the other.
-pub fn pairs<C: Contender>(n: usize, in_flight: usize, context: &Context) -> Box<dyn Cell> {
+pub(crate) fn pairs<C: Contender>(n: usize, in_flight: usize, context: &Context) -> Box<dyn Cell> {
     let cpu = context.second_cpu;
     Box::new(Twice::new(move || hand_over::<C>(n, in_flight, cpu)))
 }

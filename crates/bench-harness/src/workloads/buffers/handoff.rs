@@ -50,7 +50,7 @@ fn consume<S: Source>(batch: &mut Vec<OrHeap<S::Buf>>, size: usize, payload: &Pa
 
 /// Builds a cell whose batches have `n` buffers of `size` bytes, with at most `in_flight` batches
 /// in the channel.
-pub fn cell<S: Source>(n: usize, size: usize, in_flight: usize, context: &Context) -> Box<dyn Cell> {
+pub(crate) fn cell<S: Source>(n: usize, size: usize, in_flight: usize, context: &Context) -> Box<dyn Cell> {
     let source = S::create(&Demand::of((in_flight + 2) * n, size));
     let payload = Arc::new(Payload::new(context.seed, size));
     let theirs = Arc::clone(&payload);

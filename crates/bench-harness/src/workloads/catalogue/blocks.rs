@@ -20,12 +20,12 @@ use crate::workloads::{Cell, Context};
 /// Builds the workload's cell over a contender.
 pub(crate) fn build<C: Contender>(spec: &WorkloadSpec, context: &Context) -> Box<dyn Cell> {
     match spec.workload {
-        Pair(size) => pair::cell::<C>(size, context),
-        Batch(n, size) => batch::cell::<C>(n, size, context),
+        Pair(size) => pair::cell::<C>(size),
+        Batch(n, size) => batch::cell::<C>(n, size),
         Window(n, high) => window::cell::<C>(n, high, context),
         Slots(count, spread) => slots::<C>(count, spread, context),
         Pareto => pareto::cell::<C>(context),
-        Grow(n, exact) => grow::cell::<C>(n, exact, context),
+        Grow(n, exact) => grow::cell::<C>(n, exact),
         Straggler(one_in) => stragglers::<C>(one_in, context),
         Handoff(n, _, in_flight) => handoff::cell::<C>(n, in_flight, context),
         Pairs(n, _, in_flight) => handoff::pairs::<C>(n, in_flight, context),

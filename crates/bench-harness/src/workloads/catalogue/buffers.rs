@@ -12,9 +12,9 @@ use crate::workloads::{Cell, Context};
 /// Builds the workload's cell over a contender.
 pub(crate) fn build<S: Source>(spec: &WorkloadSpec, context: &Context) -> Box<dyn Cell> {
     match spec.workload {
-        Pair(capacity) => single::fixed_cell::<S>(capacity, context),
-        Extend => single::extend_cell::<S>(context),
-        Freeze => single::freeze_cell::<S>(context),
+        Pair(capacity) => single::fixed_cell::<S>(capacity),
+        Extend => single::extend_cell::<S>(),
+        Freeze => single::freeze_cell::<S>(),
         Slots(..) => slots::<S>(context),
         Straggler(one_in) => stragglers::<S>(one_in, context),
         Packets(held, longest, false) => packets::cell::<S, false>(held, longest, context),

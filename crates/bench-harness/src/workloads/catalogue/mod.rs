@@ -14,7 +14,7 @@ use crate::card::{Caps, ContenderClass};
 /// A workload and its parameters. Several classes share a workload, and [`WorkloadSpec::class`]
 /// tells which class is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Workload {
+pub(crate) enum Workload {
     /// S1: the size or capacity.
     Pair(usize),
     /// S1: a buffer that grows by sixteen writes.
@@ -141,7 +141,7 @@ pub struct WorkloadSpec {
     /// The kind of memory that its contenders hand out.
     pub class: ContenderClass,
     /// The workload itself.
-    pub workload: Workload,
+    pub(crate) workload: Workload,
     /// The name of an operation.
     pub op: &'static str,
     /// The runs that have it.
@@ -163,15 +163,15 @@ impl WorkloadSpec {
     /// Creates a row of quick and full runs that holds memory.
     fn new(
         class: ContenderClass,
-        (id, title): (impl Into<String>, impl Into<String>),
+        (id, title): (String, String),
         workload: Workload,
         op: &'static str,
         need: Need,
         memory_units: u64,
     ) -> Self {
         Self {
-            id: id.into(),
-            title: title.into(),
+            id,
+            title,
             class,
             workload,
             op,
@@ -210,12 +210,6 @@ impl WorkloadSpec {
         self.at_least(4 * in_flight as u64)
     }
 
-    /// Returns the first part of the name: `S1`.
-    #[must_use]
-    pub fn family(&self) -> &str {
-        self.id.split('/').next().unwrap_or(&self.id)
-    }
-
     /// Returns the number of allocations that a fresh cell and `units` units make. `None` if it
     /// depends on the input.
     #[must_use]
@@ -239,6 +233,12 @@ impl WorkloadSpec {
     #[must_use]
     pub fn reads_sources(&self) -> bool {
         matches!(self.workload, Workload::Ast(_) | Workload::Visit(_) | Workload::Store(_))
+    }
+
+    /// Returns whether the workload is the set of S2.
+    #[must_use]
+    pub fn is_set(&self) -> bool {
+        matches!(self.workload, Workload::Set(..))
     }
 
     /// Returns whether its input is a file of the host.

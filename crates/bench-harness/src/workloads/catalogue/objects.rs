@@ -16,8 +16,8 @@ use crate::workloads::{Cell, Context};
 /// Builds the workload's cell over a contender.
 pub(crate) fn build<M: Maker>(spec: &WorkloadSpec, context: &Context) -> Box<dyn Cell> {
     match spec.workload {
-        Pair(bytes) => pair::cell::<M>(bytes / 8, context),
-        Batch(n, bytes) => batch::cell::<M>(n, bytes / 8, context),
+        Pair(bytes) => pair::cell::<M>(bytes / 8),
+        Batch(n, bytes) => batch::cell::<M>(n, bytes / 8),
         Slots(..) => slots::<M>(context),
         Straggler(one_in) => stragglers::<M>(one_in, context),
         Handoff(n, bytes, in_flight) => handoff::cell::<M>(n, bytes / 8, in_flight, context),

@@ -22,7 +22,8 @@ impl<T: Object, P: RawPool<T>> Producer for ObjectProducer<T, P> {
     #[inline(never)]
     fn fill(&mut self, batch: &mut Vec<P::Handle>) {
         for i in 0..self.n as u64 {
-            batch.push(self.pool.0.put(T::new(i)));
+            // SAFETY: the consumer drops the object before the pool ends.
+            batch.push(unsafe { self.pool.0.put(T::new(i)) });
         }
     }
 }
@@ -68,14 +69,14 @@ fn pool<T: Object, M: Maker>(most: usize) -> AcrossThreads<impl RawPool<T>> {
 
 /// Builds a cell whose batches have `n` objects of `words` words, with at most `in_flight` batches
 /// in the channel.
-pub fn cell<M: Maker>(n: usize, words: usize, in_flight: usize, context: &Context) -> Box<dyn Cell> {
+pub(crate) fn cell<M: Maker>(n: usize, words: usize, in_flight: usize, context: &Context) -> Box<dyn Cell> {
     let (most, cpu) = ((in_flight + 2) * n, context.second_cpu);
     by_words!(words, [4, 5], T => Box::new(hand_over::<T, _>(pool::<T, M>(most), n, in_flight, cpu)))
 }
 
 /// Builds a cell of two pairs over one pool, the producers on one processor and the consumers on
 /// the other.
-pub fn pairs<M: Maker>(n: usize, words: usize, in_flight: usize, context: &Context) -> Box<dyn Cell> {
+pub(crate) fn pairs<M: Maker>(n: usize, words: usize, in_flight: usize, context: &Context) -> Box<dyn Cell> {
     let (most, cpu) = (2 * (in_flight + 2) * n, context.second_cpu);
     by_words!(words, [4], T => {
         let pool = pool::<T, M>(most);
