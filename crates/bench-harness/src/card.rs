@@ -2,7 +2,7 @@
 //! needs.
 
 /// The kind of memory that a contender hands out. A table compares contenders of one class.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 pub enum ContenderClass {
     /// Blocks of any size.
     Blocks,

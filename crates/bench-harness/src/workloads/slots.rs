@@ -12,7 +12,7 @@ pub(super) const SIZES: usize = 8000;
 pub(super) const PLACES: usize = 4096;
 
 /// The distribution of sizes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 pub(crate) enum SizeSpread {
     /// All sizes are equal.
     Fixed(u16),

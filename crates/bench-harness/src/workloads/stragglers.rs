@@ -48,11 +48,6 @@ fn until_steady(one_in: usize) -> u64 {
     (if one_in == 0 { 2 * WINDOW } else { WINDOW * (LONGER + 2) }) as u64
 }
 
-/// Returns the number of items that the setup of a workload of stragglers takes.
-pub(crate) fn made_beforehand(one_in: usize) -> u64 {
-    WINDOW as u64 + until_steady(one_in)
-}
-
 impl<I: 'static> Stragglers<I> {
     /// Fills the window.
     fn fill<S: Stock<Item = I>>(stock: &mut S, seed: u64, one_in: usize) -> Self {

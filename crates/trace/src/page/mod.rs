@@ -12,7 +12,7 @@ use super::profile::{BlockCounts, TraceProfile};
 use super::replay::{ReplayRow, Replayed};
 use super::text::{self, class_name, headline, shares};
 use super::units::{bytes, duration, grouped, percent};
-use ephemera_measure::page::{escaped, table};
+use ephemera_measure::page::{escaped, grid, table};
 
 /// Returns one self-contained page.
 #[must_use]
@@ -98,10 +98,9 @@ fn sizes(out: &mut String, profile: &TraceProfile, all: &BlockCounts) {
     let row = |name: String, counts: &BlockCounts| {
         core::iter::once(name).chain(text::figures(counts, all, "–")).collect()
     };
-    let mut grid = vec![HEAD.map(str::to_owned).to_vec()];
     let classes = profile.classes.iter().enumerate().filter(|(_, counts)| counts.blocks > 0);
-    grid.extend(classes.map(|(class, counts)| row(class_name(class), counts)));
-    grid.push(row("all".to_owned(), all));
+    let classes = classes.map(|(class, counts)| row(class_name(class), counts));
+    let grid = grid(HEAD, classes.chain([row("all".to_owned(), all)]));
     let _ = write!(
         out,
         "<section>\n<h2>Sizes and orders of frees</h2>\n<div class=\"wide picture\">{}</div>\n{}</section>\n",
@@ -182,8 +181,7 @@ fn replay(out: &mut String, replayed: &Replayed) {
             row.peak.map_or_else(|| "–".to_owned(), times),
         ]
     };
-    let grid: Vec<Vec<String>> =
-        core::iter::once(head.map(str::to_owned).to_vec()).chain(replayed.rows.iter().map(row)).collect();
+    let grid = grid(head, replayed.rows.iter().map(row));
     let _ = write!(
         out,
         "<div class=\"wide picture\">{}</div>\n{}",

@@ -136,7 +136,6 @@ impl RunnerArguments {
             target: Duration::from_micros(target),
             total,
             latencies: Duration::from_millis(if self.full { 4000 } else { 300 }),
-            memory: true,
             isolated: self.full,
             first_at_once: !self.full,
             seed: self.seed,

@@ -2,7 +2,7 @@
 
 use core::fmt::Write as _;
 
-use ephemera_measure::page::{escaped, table};
+use ephemera_measure::page::{escaped, grid, table};
 
 use crate::contenders::{REFERENCE, VOID};
 use crate::report::model::{BenchReport, ReportRow, ReportTable};
@@ -171,8 +171,7 @@ pub(super) fn scaling(out: &mut String, report: &BenchReport) {
         });
         let title =
             format!("{}: time of one thread alone divided by its time among {}", of.together.id, of.threads);
-        let head =
-            ["allocator", "ns/op alone", "ns/op together", "alone/together"].map(str::to_owned).to_vec();
+        let head = ["allocator", "ns/op alone", "ns/op together", "alone/together"];
         let cells = of.rows.iter().map(|row| {
             vec![row.name.to_owned(), ns(row.alone), ns(row.together), format!("{:.2}", row.share())]
         });
@@ -182,7 +181,7 @@ pub(super) fn scaling(out: &mut String, report: &BenchReport) {
             of.threads,
             escaped(&of.together.title),
             Forest(lines.collect()).inline(&title),
-            table("scaling", &core::iter::once(head).chain(cells).collect::<Vec<_>>())
+            table("scaling", &grid(head, cells))
         );
     }
     out.push_str("</section>\n");

@@ -13,9 +13,6 @@ use crate::objects::RawPool;
 use crate::workloads::draws::stream;
 use crate::workloads::{Cell, Context, Work, mix};
 
-/// The number of elements.
-pub(crate) const ELEMENTS: usize = 20_000;
-
 type Link<F> = Option<<F as NodeFamily>::Box<SetEntry<F>>>;
 
 /// A node of the set.

@@ -32,14 +32,11 @@ fn boxed<M: Maker, T: Object>() -> Box<dyn Cell> {
     })
 }
 
-/// The numbers of words for which there is a workload.
-pub(crate) const WORDS: [usize; 5] = [1, 4, 5, 8, 32];
-
-/// Builds a cell for one of [`WORDS`].
+/// Builds a cell of objects of `words` words.
 ///
 /// # Panics
 ///
-/// For any other.
+/// If there is no such workload.
 pub(crate) fn cell<M: Maker>(words: usize) -> Box<dyn Cell> {
     by_words!(words, [1, 4, 5, 8, 32], T => boxed::<M, T>())
 }

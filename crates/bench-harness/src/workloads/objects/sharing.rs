@@ -50,9 +50,6 @@ fn scratch<P: RawPool<Counter>>(pool: &P, first: Option<P::Handle>, objects: u64
     sum
 }
 
-/// The objects that a unit makes on both threads.
-pub(crate) const MADE: u64 = 2 * OBJECTS;
-
 /// The panic message if the second thread has ended.
 const GONE: &str = "the second thread ended early";
 

@@ -19,7 +19,6 @@ use std::thread::JoinHandle;
 
 use hdrhistogram::Histogram;
 
-pub(crate) use self::bodies::PAGES;
 use self::client::Client;
 use crate::buffers::Source;
 use crate::contenders::buffers::EachBytesMut;
