@@ -12,10 +12,10 @@ use std::{env, fs, thread};
 
 use rand::RngExt;
 
-use super::checks::{compare, key_of};
+use super::checks::compare;
 use super::plan::{Clock, Progress, RunPlan, StepWork};
 use super::record::{AnswerLine, ContenderState, Job, Mode, WorkloadOutcome};
-use crate::contenders::{Entry, REFERENCE, TWIN, VOID};
+use crate::contenders::{ALWAYS, Entry, REFERENCE, TWIN, VOID};
 use crate::stats;
 use crate::workloads::draws::stream;
 use crate::workloads::{Load, WorkloadSpec};
@@ -60,11 +60,11 @@ pub fn run(
             StepWork::Time(process) => attempt(plan, outcome, Mode::Time, (process, budget))?,
             // The loop takes no memory, and the twin takes as much as the reference.
             StepWork::Memory => {
-                alone(plan, outcome, Mode::Memory, None, |key| ![key_of(VOID), key_of(TWIN)].contains(&key))?;
+                alone(plan, outcome, Mode::Memory, None, |key| ![ALWAYS[VOID], ALWAYS[TWIN]].contains(&key))?;
             }
             StepWork::Latencies => {
                 let load = Load::share(LOAD, median_cost(outcome), plan.latencies);
-                alone(plan, outcome, Mode::Latencies, load, |key| key != key_of(TWIN))?;
+                alone(plan, outcome, Mode::Latencies, load, |key| key != ALWAYS[TWIN])?;
             }
         }
         if steps[index + 1..].iter().all(|later| later.spec != step.spec) {
@@ -111,7 +111,7 @@ fn pass(mode: Mode) -> &'static str {
 fn median_cost(outcome: &WorkloadOutcome) -> f64 {
     let samples = outcome.samples.iter().filter(|sample| sample.round >= 0);
     let mut costs: Vec<f64> = samples
-        .filter(|sample| sample.contender == key_of(REFERENCE))
+        .filter(|sample| sample.contender == ALWAYS[REFERENCE])
         .map(|sample| sample.ns / sample.ops.max(1) as f64)
         .collect();
     stats::median(&mut costs).unwrap_or(0.0)

@@ -121,20 +121,15 @@ fn entry(text: &mut String, rng: &mut SplitMix64) {
     text.push_str("],\n    \"returns\": {\"value\": ");
     string(text, rng, 1, 3);
     // Writing to a string does not fail.
-    let _ =
-        write!(text, "}},\n    \"cycles\": {}.{}", rng.random_range(0..40_u64), rng.random_range(0..100_u64));
     let _ = write!(
         text,
-        ",\n    \"widths\": [{}, {}]",
+        "}},\n    \"cycles\": {}.{},\n    \"widths\": [{}, {}],\n    \"safe\": {},\n    \"registers\": {{",
+        rng.random_range(0..40_u64),
+        rng.random_range(0..100_u64),
         8 << rng.random_range(0..4_u64),
-        rng.random_range(0..1000_u64)
+        rng.random_range(0..1000_u64),
+        rng.random_range(0..2_u64) == 0
     );
-    text.push_str(if rng.random_range(0..2_u64) == 0 {
-        ",\n    \"safe\": true"
-    } else {
-        ",\n    \"safe\": false"
-    });
-    text.push_str(",\n    \"registers\": {");
     for i in 0..=rng.random_range(0..3_u64) {
         let _ = write!(text, "{}\"r{i}\": {{\"range\": null, \"kind\": ", if i == 0 { "" } else { ", " });
         string(text, rng, 1, 2);

@@ -97,13 +97,9 @@ impl CsvTable {
             // Writing to a string does not fail.
             let _ = write!(
                 text,
-                "place{},{}",
+                "place{},{},{},station {},\"unit, {}\",",
                 rng.random_range(0..40_u64),
-                if rng.random_range(0..3_u64) == 0 { "" } else { "gusts" }
-            );
-            let _ = write!(
-                text,
-                ",{},station {},\"unit, {}\",",
+                if rng.random_range(0..3_u64) == 0 { "" } else { "gusts" },
                 rng.random_range(0..100_000_u64),
                 rng.random_range(0..60_u64),
                 rng.random_range(0..9_u64)
