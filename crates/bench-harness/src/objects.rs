@@ -79,7 +79,8 @@ pub(crate) unsafe trait RawPool<T>: Sized + 'static {
     ///
     /// # Safety
     ///
-    /// The handle is not used, dereferenced or dropped after the pool ends or is reset.
+    /// If a family made the pool, it exists. The handle is not used, dereferenced or dropped after
+    /// the pool or its family ends or is reset.
     unsafe fn raw_put(&self, value: T) -> Option<Self::Handle>;
 
     /// Passes the value to `look`.

@@ -33,7 +33,7 @@ impl<C: Contender> NodeFamily for NodeHeap<C> {
 
     fn pool<T: Node>(&self) -> Self::Pool<T> {
         // SAFETY: only `drop` frees the box, and only `reset` takes exclusive access. By the contracts
-        // of the trait, no pool is left then.
+        // of `RawPool::raw_put` and `reset`, nothing uses a pool then.
         let contender: &'static C = unsafe { self.contender.as_ref() };
         Lent(contender.by_ref())
     }

@@ -96,8 +96,8 @@ impl<S> Drop for Http<S> {
 }
 
 /// Answers `requests` requests with buffers of the crate `bytes`, on one connection and on this
-/// thread, for a recording. `begin` is called when everything is ready. From then on only this thread allocates, since the client has
-/// allocated everything before.
+/// thread, for a recording. `begin` is called when everything is ready. From then on only this
+/// thread allocates, since the client has allocated everything before.
 ///
 /// # Errors
 ///
