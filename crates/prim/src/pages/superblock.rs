@@ -35,8 +35,6 @@ pub(crate) enum Prefer {
     Dirty,
     /// Spans that are known to be zero.
     Clean,
-    /// Spans with old bytes only.
-    OnlyDirty,
 }
 
 /// A span that the calling thread has just taken.
@@ -111,26 +109,45 @@ impl Superblock {
         loop {
             let dirty = self.dirty.load(Ordering::Relaxed);
             let wanted = if prefer == Prefer::Clean { free & !dirty } else { free & dirty };
-            let choice = match (wanted, prefer) {
-                (0, Prefer::OnlyDirty) => return None,
-                (0, _) => free,
-                _ => wanted,
-            };
+            let choice = if wanted == 0 { free } else { wanted };
             if choice == 0 {
                 return None;
             }
-            let index = choice.trailing_zeros();
-            let rest = free & !(1 << index);
-            // ORDERING: `TAKE`. Pairs with `Superblock::give` and `Superblock::open`.
-            match self.free.compare_exchange_weak(free, rest, TAKE, Ordering::Relaxed) {
-                Ok(_) => {
-                    // The first load may be older than the exchange.
-                    let dirty = self.dirty.load(Ordering::Relaxed) & (1 << index) != 0;
-                    return Some(Taken { index, dirty, last: rest == 0 });
-                }
+            match self.take_first(free, choice) {
+                Ok(taken) => return Some(taken),
                 Err(now) => free = now,
             }
         }
+    }
+
+    /// Takes the first free span with old bytes whose index is at least `from`.
+    #[cfg(ephemera_pages)]
+    pub(crate) fn take_dirty(&self, from: u32) -> Option<Taken> {
+        let after = u64::MAX.checked_shl(from)?;
+        let mut free = self.free.load(Ordering::Relaxed);
+        loop {
+            let choice = free & self.dirty.load(Ordering::Relaxed) & after;
+            if choice == 0 {
+                return None;
+            }
+            match self.take_first(free, choice) {
+                Ok(taken) => return Some(taken),
+                Err(now) => free = now,
+            }
+        }
+    }
+
+    /// Takes the first span of `choice`, which are some of the bits in `free`. If that word has
+    /// changed, returns its value.
+    #[inline]
+    fn take_first(&self, free: u64, choice: u64) -> Result<Taken, u64> {
+        let index = choice.trailing_zeros();
+        let rest = free & !(1 << index);
+        // ORDERING: `TAKE`. Pairs with `Superblock::give` and `Superblock::open`.
+        self.free.compare_exchange_weak(free, rest, TAKE, Ordering::Relaxed)?;
+        // The caller's load may be older than the exchange.
+        let dirty = self.dirty.load(Ordering::Relaxed) & (1 << index) != 0;
+        Ok(Taken { index, dirty, last: rest == 0 })
     }
 
     /// Frees a span that the caller owns, and returns whether all spans of `all` are free now. The

@@ -93,6 +93,11 @@ pub(super) unsafe fn grow(
     (old, new): (Layout, Layout),
     zeroed: bool,
 ) -> Result<NonNull<u8>, AllocError> {
+    if old.size() > class::MEDIUM_MAX {
+        // SAFETY: the caller passes a live block, which is too large for a class, and a layout that
+        // is not smaller.
+        return unsafe { threads::grow_large(family, block, (old, new), zeroed) };
+    }
     let slot = match (class::medium(old), class::medium(new)) {
         (None, None) => {
             // SAFETY: the caller passes a live block, which has no class and so came from pages.

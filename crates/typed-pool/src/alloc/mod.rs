@@ -61,6 +61,9 @@ crate::pooled_allocator! {
     ///   The process returns memory beyond this to the operating system at once. Of the rest, one
     ///   unit or block leaves with each 64 allocations or frees of units and larger blocks.
     ///   [`pages::set_cache`](crate::pages::set_cache) changes the 16 MiB.
+    /// * A thread keeps freed blocks of 32 to 256 KiB for itself, up to 768 KiB, until it ends or
+    ///   trims. The process gets those that the thread does not use while any thread makes such
+    ///   allocations or frees.
     /// * A block keeps its unit: 32 KiB for small sizes, up to 256 KiB for others.
     ///
     /// On systems other than Linux, Android, Windows, Apple's and the BSDs, its memory comes from

@@ -31,6 +31,8 @@ mod scope_ref;
 mod scope_tests;
 #[cfg(not(ephemera_loom))]
 mod scopes;
+#[cfg(not(ephemera_loom))]
+mod spans;
 mod statistics;
 mod table;
 mod tally;

@@ -282,6 +282,8 @@ pub(super) unsafe fn visit(heaps: Heaps<'_>) {
     if heaps.trim_asked() {
         // SAFETY: the caller holds the record.
         unsafe { heaps.trim() };
+        #[cfg(not(ephemera_loom))]
+        super::spans::clear_spans();
     }
 }
 
