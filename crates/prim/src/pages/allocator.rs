@@ -162,27 +162,40 @@ unsafe fn deallocate_shared(block: NonNull<u8>, layout: Layout) {
 }
 
 impl CachedPages {
-    /// Takes a span for a block out of the thread's own cache.
+    /// Allocates a block from the thread's own cache alone. Returns `None` if that has none.
     #[inline]
-    fn take(&self, layout: Layout) -> Option<NonNull<u8>> {
+    #[must_use]
+    pub fn take(&self, layout: Layout) -> Option<NonNull<u8>> {
         let cache = self.cache.filter(|_| layout.size() != 0)?;
         // SAFETY: the cache belongs to the calling thread (`CachedPages::new`).
         unsafe { cache.take(Order::of(layout)?) }
     }
 
-    /// Keeps the span of a block in the thread's own cache. Returns `false`, and does nothing, if
-    /// the block is no span or the cache has no place for it.
+    /// Frees a block to the thread's own cache. Returns `false`, and does nothing, if the cache has
+    /// no place for it.
     ///
     /// # Safety
     /// `block` is a live block of this layout. Nothing uses it any more if this returns `true`.
     #[inline]
-    unsafe fn keep(&self, block: NonNull<u8>, layout: Layout) -> bool {
+    #[must_use]
+    pub unsafe fn keep(&self, block: NonNull<u8>, layout: Layout) -> bool {
         let Some(cache) = self.cache.filter(|_| layout.size() != 0) else { return false };
         // SAFETY: the caller owns the block.
         let Some(order) = (unsafe { Span::order_at(block) }) else { return false };
         // SAFETY: the cache belongs to the calling thread (`CachedPages::new`), which gives up the
         // span at whose start the block lies.
         unsafe { cache.keep(order, block) }
+    }
+
+    /// Returns whether a block can grow to a layout where it is, because its span has room.
+    ///
+    /// # Safety
+    /// `block` is a live block of this allocator, and not of size zero.
+    #[inline]
+    #[must_use]
+    pub unsafe fn has_room(block: NonNull<u8>, new: Layout) -> bool {
+        // SAFETY: this function has the same contract.
+        unsafe { spans::has_room(block, new) }
     }
 
     /// Grows a block. Returns it, and the offset from which on all bytes are zero.

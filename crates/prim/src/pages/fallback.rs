@@ -76,6 +76,35 @@ unsafe impl Allocator for CachedPages {
     }
 }
 
+impl CachedPages {
+    /// Returns `None`: no thread has a cache of its own.
+    #[inline]
+    #[must_use]
+    pub fn take(&self, _: Layout) -> Option<NonNull<u8>> {
+        None
+    }
+
+    /// Returns `false`: no thread has a cache of its own.
+    ///
+    /// # Safety
+    /// None; the function does nothing.
+    #[inline]
+    #[must_use]
+    pub unsafe fn keep(&self, _: NonNull<u8>, _: Layout) -> bool {
+        false
+    }
+
+    /// Returns `false`: the system's heap decides that itself.
+    ///
+    /// # Safety
+    /// None; the function does nothing.
+    #[inline]
+    #[must_use]
+    pub unsafe fn has_room(_: NonNull<u8>, _: Layout) -> bool {
+        false
+    }
+}
+
 /// A thread's own cache of freed spans. It is always empty, because the system's heap has caches of
 /// its own.
 #[derive(Debug, Default)]

@@ -57,4 +57,6 @@ pub(crate) use scope_ref::ScopeRef;
 #[cfg(not(ephemera_loom))]
 pub(crate) use scopes::{ScopeHeaps, UNLIMITED};
 #[cfg(not(ephemera_loom))]
+pub(crate) use spans::{allocate_block, deallocate_block, grow_block};
+#[cfg(not(ephemera_loom))]
 pub(crate) use table::{Heaps, spec_of};
