@@ -3,7 +3,7 @@
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 
-use allocator_api2::alloc::AllocError;
+use allocator_api2::alloc::{AllocError, Allocator};
 use ephemera_prim::account::Limit;
 use ephemera_prim::large;
 use ephemera_prim::local::{self, Held, Tenant};
@@ -180,7 +180,7 @@ pub(crate) fn allocate_large(
     };
     // SAFETY: T2: the table in the thread's cell is on a record that the thread holds.
     unsafe { owner::visit(heaps) };
-    ask_twice(family, &Books::new(family, Some(heaps)), layout, zeroed)
+    ask_twice(family, &own_pages(), &Books::new(family, Some(heaps)), layout, zeroed)
 }
 
 /// As [`allocate_large`], on a thread without a table of the family. If the thread may have one, it
@@ -200,19 +200,19 @@ fn allocate_large_unbound(
             return allocate_large(family, layout, zeroed);
         }
     }
-    ask_twice(family, &books(family), layout, zeroed)
+    ask_twice(family, &own_pages(), &books(family), layout, zeroed)
 }
 
 /// Allocates pages for a block. If that fails, makes room and tries once more.
 #[inline]
-fn ask_twice(
+pub(super) fn ask_twice(
     family: &'static Family,
+    pages: &impl Allocator,
     books: &Books<'static>,
     layout: Layout,
     zeroed: bool,
 ) -> Result<NonNull<u8>, AllocError> {
-    let pages = own_pages();
-    let ask = || large::allocate(&pages, books, layout, Limit::Applies, zeroed);
+    let ask = || large::allocate(pages, books, layout, Limit::Applies, zeroed);
     ask().or_else(|AllocError| {
         relieve(family);
         ask()

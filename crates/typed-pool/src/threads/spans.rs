@@ -8,13 +8,14 @@
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 
-use allocator_api2::alloc::AllocError;
+use allocator_api2::alloc::{AllocError, Allocator};
 use ephemera_prim::account::Account;
-use ephemera_prim::local;
-use ephemera_prim::pages::CachedPages;
+use ephemera_prim::pages::{CachedPages, Pages};
+use ephemera_prim::{large, local};
 
 use super::Family;
-use super::binding::{allocate_large, deallocate_large, grow_large};
+use super::binding::{allocate_large, ask_twice, deallocate_large, grow_large};
+use super::books::Books;
 use super::cell::NOTHING;
 use super::owner;
 use super::table::{Heaps, PoolRecord};
@@ -52,48 +53,6 @@ unsafe fn pages_outside_scopes(heaps: Heaps<'static>) -> Option<CachedPages> {
     // SAFETY: T2: the thread holds the table's record, which no scope has, so it is the thread's
     // own. The value does not leave the calling function.
     Some(unsafe { CachedPages::new(Some(&data.spans)) })
-}
-
-/// Allocates a large block from the spans that the thread keeps.
-///
-/// # Safety
-/// The heaps are those that this thread's cell of the family names.
-#[inline]
-unsafe fn take_kept(heaps: Heaps<'static>, family: &'static Family, layout: Layout) -> Option<NonNull<u8>> {
-    // SAFETY: this function has the same contract.
-    let pages = unsafe { pages_outside_scopes(heaps) }?;
-    let block = pages.take(layout)?;
-    if !family.account().reserve(layout.size()) {
-        // SAFETY: the block was just allocated, and nothing uses it. Its place is empty.
-        let is_kept = unsafe { pages.keep(block, layout) };
-        ephemera_prim::invariant!(is_kept, "the place of a span that was just taken is filled");
-        return None;
-    }
-    heaps.tally().change(1, layout.size(), true);
-    Some(block)
-}
-
-/// Frees a large block to the spans that the thread keeps. Returns whether it did.
-///
-/// # Safety
-/// `block` is a live block of this layout, from the process's pages and on the family's account.
-/// The heaps are those that this thread's cell of the family names.
-#[inline]
-unsafe fn keep_freed(
-    heaps: Heaps<'static>,
-    family: &'static Family,
-    block: NonNull<u8>,
-    layout: Layout,
-) -> bool {
-    // SAFETY: this function has the same contract.
-    let Some(pages) = (unsafe { pages_outside_scopes(heaps) }) else { return false };
-    // SAFETY: the caller passes a live block of this layout, and gives it up.
-    if !unsafe { pages.keep(block, layout) } {
-        return false;
-    }
-    heaps.tally().change(1, layout.size(), false);
-    family.account().release(layout.size());
-    true
 }
 
 /// Grows a large block in its span. Returns whether it did.
@@ -135,12 +94,21 @@ pub(crate) unsafe fn allocate_block(
     layout: Layout,
 ) -> Result<NonNull<u8>, AllocError> {
     // SAFETY: this function has the same contract.
-    let Some(block) = (unsafe { take_kept(heaps, family, layout) }) else {
+    let Some(pages) = (unsafe { pages_outside_scopes(heaps) }) else {
         return allocate_large(family, layout, false);
     };
     // SAFETY: T2: the thread holds the record of the table that its cell names.
     unsafe { owner::visit(heaps) };
-    Ok(block)
+    let Some(block) = pages.take(layout) else {
+        return ask_twice(family, &Pages, &Books::new(family, Some(heaps)), layout, false);
+    };
+    if family.account().reserve(layout.size()) {
+        heaps.tally().change(1, layout.size(), true);
+        return Ok(block);
+    }
+    // SAFETY: the block was just allocated with this layout, and nothing uses it.
+    unsafe { pages.deallocate(block, layout) };
+    allocate_large(family, layout, false)
 }
 
 /// Frees a block of a layout without units, as [`deallocate_large`] does.
@@ -157,10 +125,17 @@ pub(crate) unsafe fn deallocate_block(
     layout: Layout,
 ) {
     // SAFETY: this function has the same contract.
-    if !unsafe { keep_freed(heaps, family, block, layout) } {
+    let Some(pages) = (unsafe { pages_outside_scopes(heaps) }) else {
         // SAFETY: the caller passes a live block of this layout, which is on the family's account.
-        unsafe { deallocate_large(family, block, layout) };
+        return unsafe { deallocate_large(family, block, layout) };
+    };
+    // SAFETY: the caller passes a live block of this layout, and gives it up.
+    if unsafe { pages.keep(block, layout) } {
+        heaps.tally().change(1, layout.size(), false);
+        return family.account().release(layout.size());
     }
+    // SAFETY: the caller passes a live block of this layout, which is on the family's account.
+    unsafe { large::deallocate(&Pages, &Books::new(family, Some(heaps)), block, layout) };
 }
 
 /// Grows a block of a layout without units, as [`grow_large`] does.
