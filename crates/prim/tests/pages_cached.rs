@@ -184,3 +184,32 @@ fn conc_a_kept_span_has_one_owner_beside_purges() {
     pages::purge();
     assert_eq!(pages::usage().cached, 0);
 }
+
+/// Returns the page faults of the process that needed no input or output.
+#[cfg(target_os = "linux")]
+fn faults() -> libc::c_long {
+    // SAFETY: a structure of numbers, for which zeros are valid.
+    let mut usage: libc::rusage = unsafe { core::mem::zeroed() };
+    // SAFETY: the system writes to the structure.
+    assert_eq!(unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) }, 0);
+    usage.ru_minflt
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn memory_that_is_used_all_the_time_keeps_its_pages() {
+    let _turn = turn();
+    for size in [100_000, 1 << 20, 3 << 20] {
+        pages::purge();
+        let layout = Layout::from_size_align(size, 8).expect("a layout");
+        free(Pages, written(Pages, layout), layout);
+        let before = faults();
+        // A look after each 64 of these 1,200 operations.
+        for _ in 0..600 {
+            free(Pages, written(Pages, layout), layout);
+        }
+        let during = faults() - before;
+        // Once all pages, and the harness's own.
+        assert!(during < size as libc::c_long / 4_096 + 64, "{size}: {during} page faults");
+    }
+}

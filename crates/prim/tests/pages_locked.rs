@@ -95,16 +95,39 @@ fn locked_spans_do_not_keep_others_from_being_purged_in_time() {
     blocks.into_iter().for_each(free);
     let before = pages::usage();
     assert!(before.cached >= 100 * SPAN, "{before:?}");
-    let longer = Layout::new::<[u8; 400_000]>();
-    for _ in 0..64 * 400 {
-        let block = Pages.allocate(longer).expect("memory").cast();
-        // SAFETY: the block is live and has this layout.
-        unsafe { Pages.deallocate(block, longer) };
-    }
+    other_blocks(64 * 400);
     let after = pages::usage();
     used.into_iter().for_each(free);
     // The locked spans, and the block of the loop.
     assert!(after.cached <= 4 * SPAN + (512 << 10), "{before:?}, then {after:?}");
+}
+
+/// Allocates and frees blocks of another span length.
+fn other_blocks(times: usize) {
+    let longer = Layout::new::<[u8; 400_000]>();
+    for _ in 0..times {
+        let block = Pages.allocate(longer).expect("memory").cast();
+        // SAFETY: the block is live and has this layout.
+        unsafe { Pages.deallocate(block, longer) };
+    }
+}
+
+#[test]
+fn locked_spans_do_not_keep_others_from_leaving_a_full_cache() {
+    let _turn = turn();
+    pages::purge();
+    let Some(mut blocks) = with_locked(64, |at| matches!(at, 0 | 7)) else { return };
+    let used = blocks.remove(63);
+    blocks.into_iter().for_each(free);
+    let before = pages::usage();
+    assert!(before.cached >= 60 * SPAN, "{before:?}");
+    pages::set_cache(0);
+    // Each free purges up to two spans beside its own.
+    other_blocks(60);
+    let after = pages::usage();
+    pages::set_cache(pages::CACHE);
+    free(used);
+    assert!(after.cached <= 2 * SPAN, "{before:?}, then {after:?}");
 }
 
 #[test]

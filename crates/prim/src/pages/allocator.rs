@@ -64,12 +64,16 @@ unsafe impl Allocator for CachedPages {
         Ok(NonNull::slice_from_raw_parts(block, layout.size()))
     }
 
-    /// Fresh and purged pages are not written. The thread's own cache has none.
+    /// Fresh and purged pages are not written. A span of the thread's own cache is: that takes less
+    /// time than the page faults of a fresh one.
     fn allocate_zeroed(&self, layout: Layout) -> Block {
         if layout.size() == 0 {
             return self.allocate(layout);
         }
-        let (block, zero) = spans::allocate(layout, true).ok_or(AllocError)?;
+        let (block, zero) = match self.take(layout) {
+            Some(block) => (block, false),
+            None => spans::allocate(layout, true).ok_or(AllocError)?,
+        };
         if !zero {
             // SAFETY: the fresh block has this number of bytes.
             unsafe { block.write_bytes(0, layout.size()) };

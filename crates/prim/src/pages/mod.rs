@@ -24,16 +24,17 @@
 //! bytes in use. The bound rises by the bytes that left and were needed again, up to four times
 //! [`CACHE`]. It falls by the bytes that leave in time, as described below. A free beyond this
 //! bound purges its own span, or unmaps its own mapping. While more is cached than the bound
-//! allows, each free also purges two more. In addition, every 64th allocation or free purges one
-//! cached span or unmaps one cached mapping. A superblock without a used span is unmapped when less
-//! than half of its spans are cached, except for the last such superblock of its span size.
-//! [`purge`] frees all of it at once.
+//! allows, each free also purges two more. After every 64th allocation or free, the process looks
+//! for unused memory: it purges a cached span, or unmaps a cached mapping, that no thread took
+//! during the last 16 looks. A superblock without a used span is unmapped when less than half of
+//! its spans are cached, except for the last such superblock of its span size. [`purge`] frees all
+//! of it at once.
 //!
 //! Beside this, a thread that uses [`CachedPages`] keeps freed spans for itself: four of 64 KiB,
 //! two of 128 KiB and one of 256 KiB. It keeps none if [`set_cache`] allows the process fewer bytes
 //! than these. After every 64th allocation or free, the process looks at the spans of one thread:
 //! one span of each length moves to the process's cache if the thread has not used that length
-//! since the last look. A thread counts its own allocations and frees for each length.
+//! since the last look at it. A thread counts its own allocations and frees for each length.
 //!
 //! `superblock` has the words of a superblock, `table` the superblocks of one span size, `map`
 //! finds the superblock of an address, `mapping` serves larger blocks, `budget` bounds the cache,

@@ -19,6 +19,9 @@ const PURGES: usize = 2;
 /// The order in whose table the next search for a dirty span starts.
 static HAND: AtomicUsize = AtomicUsize::new(0);
 
+/// The number of looks for unused memory so far.
+static LOOKS: AtomicUsize = AtomicUsize::new(0);
+
 /// Allocates a block, and returns it and whether all of its bytes are zero.
 ///
 /// If the operating system refuses, the function unmaps everything cached and repeats the request.
@@ -101,22 +104,29 @@ pub(super) unsafe fn free_start(start: NonNull<u8>) {
     }
 }
 
-/// Lets memory leave that the process or a thread seems not to need: a part of the process's cache,
-/// and what one thread keeps without use.
+/// Lets memory leave that the process or a thread seems not to need: a span or mapping of the
+/// process's cache, and what one thread keeps without use.
 #[cold]
 pub(super) fn shed_one() {
+    let look = LOOKS.fetch_add(1, Ordering::Relaxed);
     if budget::any_cached() {
-        shed();
+        let _found = turns(look).any(|turn| match TABLES.get(turn) {
+            Some(table) => table.take_idle(look).is_some_and(purge_span),
+            None => mapping::unmap_idle(look),
+        });
     }
     span_cache::look();
 }
 
+/// Returns the numbers of the tables, and one more for the mappings, from that of this look on.
+fn turns(look: usize) -> impl Iterator<Item = usize> {
+    (0..=ORDERS).map(move |turn| look.wrapping_add(turn) % (ORDERS + 1))
+}
+
 /// Purges a cached span or unmaps a cached mapping. Returns `false` if it found none.
 fn shed() -> bool {
-    let start = HAND.fetch_add(1, Ordering::Relaxed);
     // The mappings have their own turn, after those of the tables.
-    let turns = (0..=ORDERS).map(|turn| (start + turn) % (ORDERS + 1));
-    turns.into_iter().any(|turn| match TABLES.get(turn) {
+    turns(HAND.fetch_add(1, Ordering::Relaxed)).any(|turn| match TABLES.get(turn) {
         Some(table) => table.take_dirty().is_some_and(purge_span),
         None => mapping::unmap_one(),
     })

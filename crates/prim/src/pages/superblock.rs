@@ -13,6 +13,8 @@
 
 use core::ptr;
 
+#[cfg(ephemera_pages)]
+use crate::sync::AtomicUsize;
 use crate::sync::{AtomicPtr, AtomicU64, Ordering};
 
 // ORDERING: Acquire. Pairs with the Release in `Superblock::give` and in `Superblock::open`: the
@@ -27,6 +29,10 @@ const GIVE: Ordering =
 // superblock sees that all use of its spans has ended.
 const CLOSE: Ordering =
     if cfg!(ephemera_weaken = "superblock_close_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
+
+/// The number of looks after which a cached span that no thread took may leave.
+#[cfg(ephemera_pages)]
+const LOOKS: usize = 16;
 
 /// The spans that an allocation prefers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +59,12 @@ pub(crate) struct Taken {
 pub(crate) struct Superblock {
     free: AtomicU64,
     dirty: AtomicU64,
+    /// The spans that were cached at the last look and have not been taken since. It is a hint.
+    #[cfg(ephemera_pages)]
+    idle: AtomicU64,
+    /// The number of the last look.
+    #[cfg(ephemera_pages)]
+    looked: AtomicUsize,
     base: AtomicPtr<u8>,
 }
 
@@ -63,6 +75,10 @@ impl Superblock {
             Self {
                 free: AtomicU64::new(0),
                 dirty: AtomicU64::new(0),
+                #[cfg(ephemera_pages)]
+                idle: AtomicU64::new(0),
+                #[cfg(ephemera_pages)]
+                looked: AtomicUsize::new(0),
                 base: AtomicPtr::new(ptr::null_mut()),
             }
         }
@@ -137,6 +153,30 @@ impl Superblock {
         }
     }
 
+    /// Takes a span that has been cached without use for [`LOOKS`] looks at least. The looks of the
+    /// process are numbered, and `look` is the current one.
+    #[cfg(ephemera_pages)]
+    pub(crate) fn take_idle(&self, look: usize) -> Option<Taken> {
+        if look.wrapping_sub(self.looked.load(Ordering::Relaxed)) < LOOKS {
+            return None;
+        }
+        let free = self.free.load(Ordering::Relaxed);
+        let cached = free & self.dirty.load(Ordering::Relaxed);
+        let idle = if cfg!(ephemera_weaken = "used_spans_leave") {
+            u64::MAX
+        } else {
+            self.idle.load(Ordering::Relaxed)
+        };
+        let choice = cached & idle;
+        if choice == 0 || cfg!(ephemera_weaken = "idle_spans_stay") {
+            self.idle.store(cached, Ordering::Relaxed);
+            self.looked.store(look, Ordering::Relaxed);
+            return None;
+        }
+        // If another thread was faster, the next look finds another span.
+        self.take_first(free, choice).ok()
+    }
+
     /// Takes the first span of `choice`, which are some of the bits in `free`. If that word has
     /// changed, returns its value.
     #[inline]
@@ -145,9 +185,21 @@ impl Superblock {
         let rest = free & !(1 << index);
         // ORDERING: `TAKE`. Pairs with `Superblock::give` and `Superblock::open`.
         self.free.compare_exchange_weak(free, rest, TAKE, Ordering::Relaxed)?;
+        #[cfg(ephemera_pages)]
+        self.mark_used(1 << index);
         // The caller's load may be older than the exchange.
         let dirty = self.dirty.load(Ordering::Relaxed) & (1 << index) != 0;
         Ok(Taken { index, dirty, last: rest == 0 })
+    }
+
+    /// Clears the bit of a span that was just taken among those without use. If a look marks the
+    /// span at this moment, a later look purges it too early, once.
+    #[cfg(ephemera_pages)]
+    #[inline]
+    fn mark_used(&self, bit: u64) {
+        if self.idle.load(Ordering::Relaxed) & bit != 0 && !cfg!(ephemera_weaken = "idle_hint_stays") {
+            self.idle.fetch_and(!bit, Ordering::Relaxed);
+        }
     }
 
     /// Frees a span that the caller owns, and returns whether all spans of `all` are free now. The

@@ -15,6 +15,7 @@ use super::order::{ORDERS, Order};
 use super::superblock::{Prefer, Superblock, Taken};
 use super::{budget, map, os, permanent};
 
+mod home;
 mod span;
 
 pub(super) use span::Span;
@@ -51,6 +52,8 @@ struct Directory {
     /// span starts. So a span that the operating system refuses to purge does not keep others from
     /// being purged.
     purge_at: AtomicUsize,
+    /// The number of the superblock at which the next search for an idle span starts.
+    idle_at: AtomicUsize,
     next: AtomicPtr<Directory>,
     homes: [Home; 64],
 }
@@ -71,6 +74,7 @@ impl Directory {
             room: AtomicU64::new(0),
             soiled: AtomicU64::new(0),
             purge_at: AtomicUsize::new(0),
+            idle_at: AtomicUsize::new(0),
             next: AtomicPtr::new(ptr::null_mut()),
             homes: [const { Home { superblock: Superblock::new(), directory: AtomicPtr::new(ptr::null_mut()) } };
                 64],
@@ -139,6 +143,32 @@ impl Directory {
         None
     }
 
+    /// Takes a span that no thread has used for a number of looks. Searches from the superblock of
+    /// the last one on; after the last superblock, the next call starts at the first one.
+    fn take_idle(&'static self, look: usize) -> Option<Span> {
+        let first = (self.idle_at.load(Ordering::Relaxed)) as u32;
+        let mut left = self.soiled.load(Ordering::Relaxed) & u64::MAX.checked_shl(first).unwrap_or(0);
+        while left != 0 {
+            let number = left.trailing_zeros();
+            left &= left - 1;
+            let home = &self.homes[number as usize];
+            let Some(taken) = home.superblock.take_idle(look) else { continue };
+            if taken.last {
+                self.look_again(number);
+            }
+            // A refused purge marks no span as idle, so the next call finds another one.
+            self.idle_at.store(number as usize, Ordering::Relaxed);
+            let span = Span { home, index: taken.index };
+            if taken.dirty {
+                return Some(span);
+            }
+            // Another thread used and purged the span during the search.
+            span.give(false);
+        }
+        self.idle_at.store(0, Ordering::Relaxed);
+        None
+    }
+
     /// Takes the first free span with old bytes of one superblock, from this index on.
     fn take_dirty_of(&'static self, number: u32, mut from: u32) -> Option<Span> {
         let home = &self.homes[number as usize];
@@ -204,69 +234,6 @@ impl Directory {
         // ORDERING: Release. Pairs with the Acquire in `Directory::claim`. Publishes: the end of
         // the mapping.
         self.vacant.fetch_or(1 << number, Ordering::Release);
-    }
-}
-
-impl Home {
-    fn directory(&self) -> &'static Directory {
-        // SAFETY: the pointer was written before the superblock first opened, and directories are
-        // never freed.
-        unsafe { &*self.directory.load(Ordering::Relaxed) }
-    }
-
-    /// Returns the number of the superblock in its directory.
-    fn number(&self) -> u32 {
-        let first = self.directory().homes.as_ptr().addr();
-        ((ptr::from_ref(self).addr() - first) / size_of::<Self>()) as u32
-    }
-
-    fn table(&self) -> &'static Table {
-        &TABLES[self.directory().order.index()]
-    }
-
-    /// Notes that all spans are free.
-    ///
-    /// If at least half of them are cached and the cache is within its bound, the superblock stays
-    /// mapped; a later purge calls this again. Otherwise it becomes the spare one, and the former
-    /// spare is unmapped with its cached spans.
-    fn retire(&'static self) {
-        let table = self.table();
-        let cached = self.superblock.dirty_spans() * 2 >= table.order().spans();
-        if cached && budget::has_room(0) {
-            return;
-        }
-        let this = ptr::from_ref(self).cast_mut();
-        let old = table.spare.swap(this, Ordering::Relaxed);
-        if old != this {
-            // SAFETY: the pointer is null or names a superblock's words, which are never freed.
-            if let Some(old) = unsafe { old.as_ref() } {
-                old.unmap_if_empty(table);
-            }
-        }
-    }
-
-    /// Unmaps the superblock if all of its spans are free. If the operating system refuses, the
-    /// superblock stays as it is. A superblock that was never open has no directory yet, so the
-    /// caller passes the table.
-    fn unmap_if_empty(&self, table: &Table) {
-        let Some((base, dirty)) = self.superblock.close(table.order().all_bits()) else { return };
-        // SAFETY: the base of an open superblock is not null (G2).
-        let base = unsafe { NonNull::new_unchecked(base) };
-        let cached = dirty as usize * table.order().span();
-        budget::uncached(cached);
-        // The entries go first: as soon as the memory is unmapped, another superblock may get its
-        // addresses.
-        map::clear(base, table.order().superblock());
-        // SAFETY: all spans were free, and closing the superblock claimed them (G1).
-        if unsafe { os::unmap(base, table.order().superblock()) } {
-            budget::unmapped(table.order().superblock());
-            self.directory().vacate(self.number());
-        } else {
-            map::set(base, table.order().superblock(), NonNull::from(self));
-            budget::cached_again(cached);
-            self.superblock.reopen(table.order().all_bits());
-            self.directory().note_room(self.number(), dirty != 0);
-        }
     }
 }
 
@@ -343,9 +310,19 @@ impl Table {
 
     /// Takes a free span with old bytes, out of the next few directories.
     pub(super) fn take_dirty(&'static self) -> Option<Span> {
+        self.search(Directory::take_dirty)
+    }
+
+    /// Takes a span that no thread has used for a number of looks, out of the next few directories.
+    pub(super) fn take_idle(&'static self, look: usize) -> Option<Span> {
+        self.search(|directory| directory.take_idle(look))
+    }
+
+    /// Calls `take` for the next few directories until it finds a span.
+    fn search(&'static self, take: impl Fn(&'static Directory) -> Option<Span>) -> Option<Span> {
         let mut directory = self.directory_of(&self.hand);
         for _ in 0..HAND_DIRECTORIES {
-            if let Some(span) = directory.take_dirty() {
+            if let Some(span) = take(directory) {
                 self.hand.store(ptr::from_ref(directory).cast_mut(), Ordering::Relaxed);
                 return Some(span);
             }
