@@ -79,6 +79,17 @@ pub(super) fn end_scope(record: &Record<PoolRecord>) {
     collect_rest(record);
 }
 
+/// Frees the empty units that an earlier scope left on a record of heaps that this thread leased.
+/// A thread that held the record for a moment while that scope ended may not have done so yet.
+#[cfg(not(ephemera_loom))]
+#[inline]
+pub(super) fn trim_ended(record: &Record<PoolRecord>) {
+    if has_ended(record.data()) {
+        record.data().ended.store(0, Ordering::Relaxed);
+        leave(record);
+    }
+}
+
 /// Returns whether the inbox of any heap holds a group.
 pub(super) fn has_mail(data: &PoolRecord) -> bool {
     Heaps::of_data(data).flat_map(Heaps::used).any(|heap| !heap.inbox.is_empty())
