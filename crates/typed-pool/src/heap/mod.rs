@@ -10,8 +10,8 @@
 //! ```
 //!
 //! `fast` has the fast paths. `slow` requests units and frees them, and `next` chooses the next
-//! front. `idle` frees units that are no longer needed. `list` has the owner's lists, and `abandon` the units of ended
-//! threads.
+//! front. `idle` frees units that are no longer needed. `list` has the owner's lists, and `abandon`
+//! the units of ended threads.
 
 pub(crate) mod abandon;
 pub(crate) mod fast;

@@ -365,7 +365,7 @@ impl UnitHeap {
     /// to it. So scrapes visit at most as many units as ran full. The next free of a slot queues a
     /// visited unit that had no free slot.
     #[inline]
-    fn scrape(&self) {
+    pub(super) fn scrape(&self) {
         while let Some(unit) = self.pop_full() {
             #[cfg(test)]
             self.scraped.set(self.scraped.get() + 1);
