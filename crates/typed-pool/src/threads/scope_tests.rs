@@ -172,9 +172,8 @@ fn a_fruitless_search_is_remembered_by_the_thread_and_not_by_each_scope() {
     let looks = || family.looks.load(core::sync::atomic::Ordering::Relaxed);
     PooledAllocator.set_limit(PooledAllocator.stats().bytes_held);
     let before = looks();
-    for _ in 0..5 {
-        let scope = start();
-        let inside = enter(&scope);
+    for scope in &[(); 5].map(|()| start()) {
+        let inside = enter(scope);
         assert!(Box::<[u8; 60_000], _>::try_new_uninit_in(PooledAllocator).is_err());
         drop(inside);
     }
