@@ -15,7 +15,7 @@
 
 pub(crate) mod abandon;
 pub(crate) mod fast;
-mod idle;
+pub(crate) mod idle;
 mod list;
 mod next;
 pub(crate) mod slow;

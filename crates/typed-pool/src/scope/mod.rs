@@ -66,8 +66,12 @@ use crate::threads::{ScopeHeaps, ScopeRef, UNLIMITED};
 ///   remote free: one atomic operation. While no thread is in the scope, the freeing thread often
 ///   also leases the record and books the free, which takes about 50 to 90 ns.
 /// * A scope has units of its own for each size class that it uses. While it is alive, it keeps
-///   some empty units. A thread that leaves it frees them if other threads freed blocks of the
-///   scope meanwhile, and after each 64th slow path.
+///   some empty units. A thread that leaves it frees those of a class if other threads freed blocks
+///   of that class meanwhile.
+/// * A scope frees its empty units when it ends. If more than 256 scopes in a row ended on a
+///   thread's heaps, the last one leaves an empty unit of each class that it used, up to 2 MiB, for
+///   the next scope of the thread. The thread frees them when it trims or ends, and
+///   `PooledAllocator.trim_all()` frees those of all threads.
 /// * Heaps of scopes are never freed and serve later scopes. Each takes about 22 KB for each thread
 ///   that was in the scope at the same time as others.
 /// * There are about as many heaps as scopes were alive at the same time.
@@ -284,14 +288,15 @@ impl Scope {
         self.handle.heaps.stats()
     }
 
-    /// Frees the units without a live block, ends the scope, and returns what it held.
+    /// Frees the units without a live block, ends the scope, and returns what it held. After many
+    /// scopes, some empty units stay for the next one, as the section on costs in [`Scope`] says.
     ///
     /// [`Usage::bytes_held`] then is the bytes of the units and larger blocks that the scope
     /// allocated and that are not freed. Escaped blocks may also lie in units of earlier scopes,
     /// which do not count. If there are handles, the scope ends with the last one.
     #[expect(clippy::must_use_candidate, reason = "a scope may end without a report")]
     pub fn finish(self) -> Usage {
-        self.handle.heaps.trim();
+        self.handle.heaps.finish();
         self.usage()
     }
 }

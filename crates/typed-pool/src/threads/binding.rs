@@ -12,7 +12,8 @@ use super::books::Books;
 use super::cell::{CellState, FamilyCell, NOTHING};
 use super::statistics;
 use super::table::{Heaps, PoolRecord};
-use super::{ends, large, owner};
+use super::{ends, large, owner, scopes};
+use crate::alloc::pooled_family;
 use crate::class;
 use crate::stats::Stats;
 
@@ -32,6 +33,7 @@ impl Tenant for PoolRecord {
     /// remote.
     fn leave(record: &'static Record<Self>) {
         ends::leave(record);
+        scopes::trim_place(true);
         if cfg!(ephemera_weaken = "cells_keep_the_record") {
             return;
         }
@@ -184,6 +186,9 @@ pub(crate) fn trim_here(family: &'static Family) {
         unsafe { heaps.trim() };
     }
     trim_outside(family);
+    if ptr::eq(family, pooled_family()) {
+        scopes::trim_place(false);
+    }
 }
 
 /// Frees the empty units of the thread's own table if the thread is in a scope.

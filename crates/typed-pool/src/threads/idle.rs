@@ -199,11 +199,14 @@ impl<T: 'static> IdlePlace<T> {
         self.0.compare_exchange(ptr::null_mut(), item, PUT, Ordering::Relaxed).is_ok()
     }
 
+    /// Returns whether the place has no item. The answer may be out of date.
+    #[cfg(not(ephemera_loom))]
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.load(Ordering::Relaxed).is_null()
+    }
+
     /// Takes the item out of the place.
     pub(super) fn take(&self) -> Option<&'static T> {
-        if self.0.load(Ordering::Relaxed).is_null() {
-            return None;
-        }
         // ORDERING: `TAKE`. Pairs with `IdlePlace::put`.
         let item = self.0.swap(ptr::null_mut(), TAKE);
         // SAFETY: I1: items are permanent memory.
@@ -226,6 +229,13 @@ impl Users {
     /// Sets the number of users while no other thread may change it.
     pub(super) fn set(&self, users: usize) {
         self.0.store(users, Ordering::Relaxed);
+    }
+
+    /// Returns whether the caller is the only user. If so, no other thread becomes one.
+    #[cfg(not(ephemera_loom))]
+    pub(super) fn is_one(&self) -> bool {
+        // ORDERING: Acquire. Pairs with the Release in `Users::leave`: sees the work of the others.
+        self.0.load(Ordering::Acquire) == 1
     }
 
     /// Adds a user, in a thread that is one already.

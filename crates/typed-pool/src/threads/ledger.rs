@@ -34,6 +34,9 @@ pub(crate) struct Ledger {
     limit: AtomicUsize,
     /// Not zero if the scope has held more than its limit.
     over: AtomicUsize,
+    /// The number of scopes that ended since another thread last freed the empty units that they
+    /// left for the next one.
+    streak: AtomicUsize,
     /// The number of times that the scope was trimmed before it exceeded its limit.
     trims: AtomicUsize,
     allocations: AtomicUsize,
@@ -66,6 +69,7 @@ impl Ledger {
                 peak: AtomicUsize::new(0),
                 limit: AtomicUsize::new(NO_LIMIT),
                 over: AtomicUsize::new(0),
+                streak: AtomicUsize::new(0),
                 trims: AtomicUsize::new(0),
                 allocations: AtomicUsize::new(0),
                 allocated: AtomicUsize::new(0),
@@ -99,6 +103,18 @@ impl Ledger {
         for word in zeros.into_iter().chain([&self.live_peak]) {
             word.store(0, Ordering::Relaxed);
         }
+    }
+
+    /// Counts the end of a scope. Returns whether this number of scopes ended without a trim in
+    /// between: the next one probably needs the same units.
+    #[cfg(not(ephemera_loom))]
+    pub(crate) fn ended_after(&self, scopes: usize) -> bool {
+        self.streak.fetch_add(1, Ordering::Relaxed) >= scopes
+    }
+
+    /// Notes that the units were freed that ended scopes left for the next one.
+    pub(crate) fn forget_streak(&self) {
+        self.streak.store(0, Ordering::Relaxed);
     }
 
     /// Adds bytes to the current scope. Bytes beyond the limit are added too, and mark the scope.

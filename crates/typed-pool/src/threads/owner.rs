@@ -237,6 +237,9 @@ pub(super) fn make_room_elsewhere(family: &Family) {
 /// Frees the empty units of records that no thread holds.
 pub(super) fn clean_free(family: &Family) {
     for lease in family.records().filter_map(Record::try_lease) {
+        if let Some(ledger) = lease.record().data().ledger() {
+            ledger.forget_streak();
+        }
         if let Some(heaps) = Heaps::find(lease.record(), family) {
             // SAFETY: the lease makes this thread the holder.
             if !unsafe { heaps.trim() } {
@@ -384,6 +387,8 @@ fn look_after(record: &Record<PoolRecord>) {
         }
     }
     // If the record is only leased for a moment, no other thread frees the units that ran empty
-    // here.
-    record.data().rest.set(1);
+    // here. A scope keeps its empty units while it is alive.
+    if record.data().ledger().is_none() {
+        record.data().rest.set(1);
+    }
 }

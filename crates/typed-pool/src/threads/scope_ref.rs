@@ -91,9 +91,13 @@ impl ScopeRef {
     }
 
     /// Frees the empty units of all records. A record that a thread is in is trimmed when the
-    /// thread leaves.
-    pub(crate) fn trim(&self) {
-        self.0.records().for_each(ends::end_scope);
+    /// thread leaves. If this is the only reference, it is about to be dropped.
+    pub(crate) fn finish(&self) {
+        if self.0.users.is_one() {
+            self.0.free_units();
+        } else {
+            self.0.records().for_each(ends::end_scope);
+        }
     }
 
     /// Returns the blocks and bytes of the scope's heaps, including units that earlier scopes left.

@@ -19,7 +19,7 @@ use core::ptr;
 use crossbeam_utils::CachePadded;
 use ephemera_prim::pages;
 use ephemera_prim::record::{Lease, Record};
-use ephemera_prim::sync::{AtomicPtr, Ordering, push};
+use ephemera_prim::sync::{AtomicPtr, AtomicUsize, Ordering, push};
 
 use super::Family;
 use super::cell::FamilyCell;
@@ -44,7 +44,16 @@ pub(crate) struct ScopeHeaps {
     /// The next of all heaps of scopes.
     later: AtomicPtr<ScopeHeaps>,
     idle: Listing<ScopeHeaps>,
+    /// Which empty units were freed at the end of the scope. Only the thread that ends it uses it.
+    freed: AtomicUsize,
 }
+
+/// The scope has not ended.
+const FREED_NONE: usize = 0;
+/// All empty units of the scope were freed.
+const FREED: usize = 1;
+/// All of them were freed, except for those that the next scope probably needs.
+const FREED_MOST: usize = 2;
 
 /// A record of a scope. It is in no registry, so no thread takes it for its own.
 #[derive(Debug)]
@@ -66,6 +75,13 @@ static PLACE: [CachePadded<IdlePlace<ScopeHeaps>>; PLACES] =
 
 /// Other heaps that no scope uses: those of ordinary scopes, and those of counting scopes.
 pub(super) static IDLE: [IdleList<ScopeHeaps>; 2] = [IdleList::new(), IdleList::new()];
+
+/// The number of scopes that end on the same heaps before the heaps keep units for the next one.
+const STREAK: usize = 256;
+
+/// The bytes of empty units that the heaps in a thread's place keep, of at most one unit for each
+/// class that the last scope used. The small classes come first.
+const ROOM: usize = 2 << 20;
 
 /// The number of times that a thread waits for a record before it makes a further one. Each try
 /// costs little beside the table that the further record needs.
@@ -118,6 +134,17 @@ fn place() -> &'static IdlePlace<ScopeHeaps> {
     &PLACE[hash as usize % PLACES]
 }
 
+/// Frees the units that the heaps in the calling thread's place keep for its next scope. If the
+/// thread `ends`, the heaps leave the place.
+pub(super) fn trim_place(ends: bool) {
+    if let Some(heaps) = place().take() {
+        heaps.give_up_units();
+        if ends || !place().put(heaps) {
+            IDLE[0].end(heaps);
+        }
+    }
+}
+
 impl IdleItem for ScopeHeaps {
     fn listing(&self) -> &Listing<Self> {
         &self.idle
@@ -137,7 +164,8 @@ impl ScopeHeaps {
             return IDLE[1].take();
         }
         // The threads of other places may have ended.
-        let of_others = || PLACE.iter().find_map(|place| place.take());
+        let full = |place: &&CachePadded<IdlePlace<Self>>| !place.is_empty();
+        let of_others = || PLACE.iter().filter(full).find_map(|place| place.take());
         place().take().or_else(|| IDLE[0].take()).or_else(of_others)
     }
 
@@ -151,6 +179,7 @@ impl ScopeHeaps {
             users: Users::new(),
             later: AtomicPtr::new(ptr::null_mut()),
             idle: Listing::new(),
+            freed: AtomicUsize::new(FREED_NONE),
         })?;
         add_to(&ALL, heaps, &heaps.later);
         Some(heaps)
@@ -237,13 +266,43 @@ impl ScopeHeaps {
         }
     }
 
+    /// Frees the empty units of the scope at its end. If the heaps go to the thread's place and
+    /// many scopes have ended there, some units stay for the next one.
+    pub(super) fn free_units(&'static self) {
+        let counting = self.ledger.is_counting();
+        let mut room = 0;
+        let keeps = !counting && self.ledger.ended_after(STREAK) && place().is_empty();
+        if keeps && !cfg!(ephemera_weaken = "scopes_keep_no_units") {
+            room = ROOM;
+        }
+        if room == 0 {
+            self.records().for_each(ends::end_scope);
+        } else {
+            self.records().fold(room, |room, record| ends::end_scope_keeping(record, room));
+        }
+        self.freed.store(if room == 0 { FREED } else { FREED_MOST }, Ordering::Relaxed);
+    }
+
     /// Ends the scope. Its heaps go to the pool.
     pub(super) fn end(&'static self) {
-        self.records().for_each(ends::end_scope);
+        if self.freed.load(Ordering::Relaxed) == FREED_NONE {
+            self.free_units();
+        }
+        let keeps = self.freed.load(Ordering::Relaxed) == FREED_MOST;
+        self.freed.store(FREED_NONE, Ordering::Relaxed);
         let counting = self.ledger.is_counting();
         if counting || !place().put(self) {
+            if keeps {
+                self.give_up_units();
+            }
             IDLE[usize::from(counting)].end(self);
         }
+    }
+
+    /// Frees the units that ended scopes left for the next one.
+    fn give_up_units(&'static self) {
+        self.ledger.forget_streak();
+        self.records().for_each(ends::end_scope);
     }
 
     pub(crate) fn ledger(&self) -> &Ledger {

@@ -269,12 +269,16 @@ impl<'w> Heaps<'w> {
         (0..self.first().family().heaps()).map(move |heap| unsafe { self.heap(heap) })
     }
 
-    /// Returns the heaps that may have units. The others never had one, so they have no mail.
+    /// Returns the heaps that may have units, those of the smallest slots first. The others never
+    /// had a unit, so they have no mail.
     pub(super) fn used(self) -> impl Iterator<Item = &'w ThreadHeap> {
         let mut used = self.first().used.get();
         core::iter::from_fn(move || {
-            let heap = used.checked_ilog2()?;
-            used &= !(1 << heap);
+            if used == 0 {
+                return None;
+            }
+            let heap = used.trailing_zeros();
+            used &= used - 1;
             // SAFETY: only indices of the family's heaps are marked.
             Some(unsafe { self.heap(heap as usize) })
         })
