@@ -108,9 +108,9 @@ fn free_one<E: PoolEnv>(env: E) {
     }
 }
 
-/// Does what [`slow::trim`] does at the end of a scope, but keeps one empty unit that the scope used,
-/// if it is not larger than `room`. The unit counts for no scope until the next one allocates from
-/// it. Returns the bytes of that unit, and whether all others were freed.
+/// Does what [`slow::trim`] does at the end of a scope, but keeps one empty unit that the scope
+/// used, if it is not larger than `room`. The unit counts for no scope until the next one allocates
+/// from it. Returns the bytes of that unit, and whether all others were freed.
 #[cfg_attr(ephemera_loom, expect(dead_code, reason = "models have no pool of heaps"))]
 pub(crate) fn end_scope<E: PoolEnv>(env: E, room: usize) -> (usize, bool) {
     env.settle();
