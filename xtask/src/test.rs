@@ -58,8 +58,8 @@ pub(crate) enum BothTraitsExtent {
   cargo xtask test --fast    leaves out loom and Miri
   cargo xtask test --fast --features   also runs all tests with features that are not the default
 
-`cargo xtask ci` also tests other features, explores the models with one more preemption, and runs the integration tests
-under Miri, threaded tests with several seeds, and the contenders written in C.
+`cargo xtask ci` also tests other features, explores the models with one more preemption and that of the recorder, and runs
+the integration tests under Miri, threaded tests with several seeds, and the contenders written in C.
 
 To run one test, use cargo itself: cargo test -p ring-alloc NAME")]
 pub(crate) struct TestOptions {
@@ -73,17 +73,28 @@ pub(crate) struct TestOptions {
 
 /// Runs the command.
 pub(crate) fn main(ws: &Workspace, options: &TestOptions) -> Result<bool> {
-    let mut todo = steps(TestPeers::Rust);
-    if options.features {
-        todo.extend(feature_steps(BothTraitsExtent::Whole));
-    }
+    // Building takes both cores. The tests take one, so the other steps run beside them.
+    let mut todo = vec![Step::new("test/build", "the tests and examples build", |ws| {
+        for cargo in commands(ws, TestPeers::Rust, &ws.cargo().arg("test"))? {
+            cargo.args(UNIT).arg("--no-run").run_or("the tests do not build")?;
+        }
+        Ok(Outcome::Passed(String::new()))
+    })];
+    let mut tests = steps(TestPeers::Rust);
+    let others = tests.split_off(1);
+    todo.extend(tests.into_iter().map(Step::beside));
     if options.fast {
         for name in ["loom", "miri"] {
             todo.push(Step::skipped(name, "left out", "--fast leaves it out"));
         }
     } else {
-        todo.extend(loom::steps(ws, loom::TEST_PREEMPTIONS)?);
+        todo.extend(loom::steps_of_test(ws)?);
         todo.extend(miri::steps_of_test(ws)?);
+    }
+    // These wait for the tests, since all build in one directory.
+    todo.extend(others);
+    if options.features {
+        todo.extend(feature_steps(BothTraitsExtent::Whole));
     }
     Ok(run(ws, todo))
 }
