@@ -190,8 +190,8 @@ impl BenchOptions {
     }
 }
 
-/// Returns a `cargo build` or `cargo run` of the harness. With `peers` it includes these contenders in
-/// Rust, and those in C and C++ that can be built here.
+/// Returns a `cargo build` or `cargo run` of the harness. With `peers` it includes these contenders
+/// in Rust, and those in C and C++ that can be built here.
 pub(crate) fn harness(ws: &Workspace, what: &str, profile: &str, peers: Option<RustPeers>) -> Result<Cmd> {
     if !ws.package(HARNESS)?.bins.iter().any(|bin| bin == RUNNER) {
         bail!("the package {HARNESS} has no program {RUNNER}: this checkout is not complete");
