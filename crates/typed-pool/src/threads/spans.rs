@@ -2,8 +2,8 @@
 //!
 //! The spans are on the thread's own record, also while the thread is in a scope. The shortest ways
 //! are those of a thread that is in no scope, for blocks that count for none: an allocation and a
-//! free that the thread's own spans serve, and the growth of a block in its span. In all other cases
-//! the functions of `large` follow.
+//! free that the thread's own spans serve, and the growth of a block in its span. In all other
+//! cases the functions of `large` follow.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
