@@ -301,7 +301,7 @@ pub(crate) fn book<E: PoolEnv>(env: E, group: SlotGroupPtr, given: u64) -> bool 
     }
     group.keep_home(given);
     if count < until {
-        unit.until().set(until - count);
+        unit.until().publish(until - count);
     } else {
         heap.enqueue(unit, live);
     }
@@ -317,6 +317,7 @@ impl UnitHeap {
         // allocated from this heap.
         self.give_up_front();
         unit.set_state(UnitState::Front);
+        unit.claim().touch();
         self.front.set(unit.as_ptr());
         self.free.set(unit.take_free(self.spec));
         self.cursor.set(unit.cursor().get());
@@ -375,7 +376,7 @@ impl UnitHeap {
             if live < unit.slots() {
                 self.enqueue(unit, live);
             } else {
-                unit.set_live(live, 1);
+                unit.look_after_next_free(live);
             }
         }
         self.pop_queue()

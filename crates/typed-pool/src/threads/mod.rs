@@ -21,6 +21,7 @@ mod books;
 mod cell;
 mod ends;
 mod family;
+mod idle_owner;
 mod ledger;
 #[cfg(all(test, ephemera_loom))]
 mod models;

@@ -13,6 +13,7 @@ use ephemera_prim::sync::AtomicUsize;
 use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
 
 use super::Family;
+use super::idle_owner::IdleMark;
 use super::ledger::Ledger;
 use super::tally::LargeTally;
 use crate::geometry::UnitSpec;
@@ -99,6 +100,8 @@ pub(crate) struct ThreadHeap {
     pub(super) drains: OwnerUsize,
     /// The inbox has its own cache line, because other threads push here while the owner allocates.
     pub(super) inbox: CachePadded<Inbox<SlotGroup>>,
+    /// What other threads need to find out whether the owner is idle.
+    pub(super) idle: IdleMark,
 }
 
 // SAFETY: only the owner uses the cells (H1). There is one owner at a time, ordered after the last
@@ -121,6 +124,7 @@ impl ThreadHeap {
                 #[cfg(all(test, not(ephemera_loom)))]
                 drains: OwnerUsize::new(0),
                 inbox: CachePadded::new(Inbox::new()),
+                idle: IdleMark::new(),
             }
         }
     }
@@ -140,6 +144,11 @@ impl ThreadHeap {
     pub(super) fn record(&self) -> &Record<PoolRecord> {
         // SAFETY: T1: a heap of a table has a record, which is never freed (L3).
         unsafe { &*self.record }
+    }
+
+    /// Returns whether remote frees wait to be booked. The answer may be out of date.
+    pub(super) fn has_mail(&self) -> bool {
+        !self.inbox.is_empty() || !self.idle.seen.is_empty()
     }
 
     fn is_of(&self, family: &Family) -> bool {
