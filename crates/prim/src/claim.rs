@@ -2,9 +2,9 @@
 //!
 //! All blocks of a unit may have been freed by other threads while its owner runs nothing. The
 //! header then waits in the owner's inbox, because only the owner may take the unit off its lists.
-//! But the *contents*, the memory behind the header, are of no use to anyone. A thread that holds
-//! the unit by a [`Lent`](crate::foreign::Lent) list *claims* them, checks that every block is free,
-//! and returns their pages to the operating system.
+//! But the *contents*, the memory behind the header, are of no use to anyone. A thread that lends
+//! the unit ([`Lent`](crate::foreign::Lent)) *claims* them, checks that every block is free, and
+//! returns their pages to the operating system.
 //!
 //! ```text
 //!   purger                                    owner, before it uses the contents
@@ -21,10 +21,10 @@
 //!
 //! * **C1** One thread at a time claims. It writes the word only from `KEPT`, and then until it
 //!   ends the claim. The owner writes the word only from `PURGED`.
-//! * **C2** The owner stores that it uses the contents before it calls [`Claim::enter`], and uses
-//!   them only if that returns something other than [`Contents::Claimed`].
+//! * **C2** The owner stores that it uses the contents before it calls [`ContentsClaim::enter`]. It
+//!   does not use them if that returns [`Contents::Claimed`].
 //! * **C3** A purger reads the owner's state and counts after [`heavy`](crate::barrier::heavy)
-//!   granted the fence, and purges only if no block is live and the owner does not use the contents.
+//!   returned `true`. It purges only if no block is live and the owner does not use the contents.
 
 use crate::barrier;
 use crate::sync::{AtomicU8, Ordering};
@@ -34,10 +34,11 @@ const KEPT: u8 = 0;
 const CLAIMED: u8 = 1;
 const PURGED: u8 = 2;
 
-// ORDERING: Release. Pairs with the Acquire in `Claim::enter`. Publishes: the end of the purge.
+// ORDERING: Release. Pairs with the Acquire in `ContentsClaim::enter`. Publishes: the end of the
+// purge.
 const LEAVE: Ordering =
     if cfg!(ephemera_weaken = "claim_leave_relaxed") { Ordering::Relaxed } else { Ordering::Release };
-// ORDERING: Acquire. Pairs with the Release in `Claim::leave`: the purge has ended.
+// ORDERING: Acquire. Pairs with the Release in `ContentsClaim::leave`: the purge has ended.
 const ENTER: Ordering =
     if cfg!(ephemera_weaken = "claim_enter_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
@@ -54,13 +55,13 @@ pub enum Contents {
 
 /// The word of a unit that says whether another thread claims its contents.
 #[derive(Debug)]
-pub struct Claim {
+pub struct ContentsClaim {
     word: AtomicU8,
     /// Stands for the contents.
     contents: Witness,
 }
 
-impl Claim {
+impl ContentsClaim {
     crate::const_unless_loom! {
         /// Creates the word of a unit that nobody claims.
         #[must_use]
@@ -74,7 +75,7 @@ impl Claim {
     #[inline]
     pub fn enter(&self) -> Contents {
         barrier::light();
-        // ORDERING: `ENTER`. Pairs with `Claim::leave`.
+        // ORDERING: `ENTER`. Pairs with `ContentsClaim::leave`.
         match self.word.load(ENTER) {
             KEPT => Contents::Kept,
             CLAIMED if !cfg!(ephemera_weaken = "claimed_contents_are_used") => Contents::Claimed,
@@ -112,7 +113,7 @@ impl Claim {
     /// thread that did not survive a fork is still there.
     ///
     /// The caller is the only thread that claims (C1). It calls [`heavy`](crate::barrier::heavy)
-    /// before it reads the owner's state and counts (C3), and then [`Claim::leave`].
+    /// before it reads the owner's state and counts (C3), and then [`ContentsClaim::leave`].
     pub fn claim(&self) -> bool {
         let kept = self.is_kept();
         if kept {
@@ -128,12 +129,12 @@ impl Claim {
 
     /// Ends the claim of this thread, which has purged the contents or left them as they were.
     pub fn leave(&self, purged: bool) {
-        // ORDERING: `LEAVE`. Pairs with `Claim::enter`.
+        // ORDERING: `LEAVE`. Pairs with `ContentsClaim::enter`.
         self.word.store(if purged { PURGED } else { KEPT }, LEAVE);
     }
 }
 
-impl Default for Claim {
+impl Default for ContentsClaim {
     fn default() -> Self {
         Self::new()
     }
@@ -141,11 +142,11 @@ impl Default for Claim {
 
 #[cfg(all(test, not(ephemera_loom)))]
 mod tests {
-    use super::{Claim, Contents};
+    use super::{Contents, ContentsClaim};
 
     #[test]
     fn claimed_contents_are_refused_until_the_claim_ends() {
-        let claim = Claim::new();
+        let claim = ContentsClaim::new();
         assert_eq!(claim.enter(), Contents::Kept);
         assert!(claim.claim() && !claim.claim(), "a unit has one claim at a time");
         assert_eq!(claim.enter(), Contents::Claimed);

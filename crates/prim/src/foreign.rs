@@ -79,11 +79,6 @@ const TAKE: Ordering =
 const COUNT_STOP: Ordering =
     if cfg!(ephemera_weaken = "stop_relaxed") { Ordering::Relaxed } else { Ordering::AcqRel };
 
-// ORDERING: Acquire. Pairs with `Inbox::give_back_add` and `Inbox::give_back_bits`: sees the end of
-// use of every block that the word counts.
-const COUNT: Ordering =
-    if cfg!(ephemera_weaken = "observe_word_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
-
 /// The foreign word of a unit, and its link in the inbox.
 ///
 /// Keep it on a different cache line than the words of the owner, so that remote frees do not take
@@ -118,20 +113,6 @@ impl<U> Foreign<U> {
     #[inline]
     pub fn unbooked(&self) -> u64 {
         self.word.load(Ordering::Relaxed)
-    }
-
-    /// Returns the word as [`Self::unbooked`] does, and sees the end of use of every block that it
-    /// counts. Any thread that keeps the unit from being freed may call this.
-    #[inline]
-    pub fn observe(&self) -> u64 {
-        // ORDERING: `COUNT`. Pairs with `Inbox::give_back_add` and `Inbox::give_back_bits`.
-        self.word.load(COUNT)
-    }
-
-    /// Tells the model checker that every block of the unit was freed, and that the caller uses
-    /// their memory.
-    pub fn reuse(&self) {
-        self.witness.write();
     }
 
     /// Starts the countdown of a unit by storing `first` in its word. Returns `false` if a remote

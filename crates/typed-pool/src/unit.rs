@@ -12,7 +12,7 @@
 use core::cell::Cell;
 use core::ptr::{self, NonNull};
 
-use ephemera_prim::claim::Claim;
+use ephemera_prim::claim::ContentsClaim;
 use ephemera_prim::poison::poison;
 use ephemera_prim::raw;
 use ephemera_prim::word::{OwnerPtr, OwnerUsize};
@@ -101,7 +101,7 @@ impl UnitPtr {
             remote: UnitRemote {
                 owner: OwnerPtr::new(owner.cast_mut()),
                 slots: slots as u32,
-                claim: Claim::new(),
+                claim: ContentsClaim::new(),
                 prev: OwnerPtr::null(),
                 groups: SlotGroups::new(spec.first(slots), spec.groups(slots), inverse_of(spec.stride)),
             },
@@ -208,7 +208,7 @@ impl UnitPtr {
 
     /// The word by which another thread claims the slots.
     #[inline]
-    pub(crate) fn claim(&self) -> &Claim {
+    pub(crate) fn claim(&self) -> &ContentsClaim {
         // SAFETY: U1. The reference covers the atomic alone.
         unsafe { &(*self.as_ptr()).remote.claim }
     }

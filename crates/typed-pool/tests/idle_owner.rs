@@ -4,9 +4,9 @@
 // The sanitizer's shadow memory stays resident.
 #![cfg(not(ephemera_poison = "asan"))]
 
+use core::time::Duration;
 use std::sync::{Barrier, Mutex};
 use std::thread;
-use std::time::Duration;
 
 use typed_pool::{PooledAllocator, pages};
 
@@ -45,11 +45,7 @@ fn other_threads_work() {
 /// Allocates a burst of blocks on a thread that then sleeps for good, as far as the test can see.
 /// That thread first drops the blocks that `keeps` does not keep, and another thread drops those
 /// that `frees` returns. Returns the bytes that the burst left resident.
-fn left_by(
-    words: usize,
-    keeps: fn(Vec<Block>) -> Vec<Block>,
-    frees: fn(Vec<Block>) -> Vec<Block>,
-) -> usize {
+fn left_by(words: usize, keeps: fn(Vec<Block>) -> Vec<Block>, frees: fn(Vec<Block>) -> Vec<Block>) -> usize {
     let _turn = TURN.lock();
     pages::purge();
     let (asleep, awake) = (Barrier::new(2), Barrier::new(2));
@@ -69,7 +65,7 @@ fn left_by(
             assert!(again.iter().enumerate().all(right), "a block was given out twice");
         });
         asleep.wait();
-        let blocks = std::mem::take(&mut *shared.lock().expect("no panic"));
+        let blocks = core::mem::take(&mut *shared.lock().expect("no panic"));
         let rest = threads.spawn(move || frees(blocks)).join().expect("no panic");
         thread::sleep(PAUSE);
         threads.spawn(other_threads_work).join().expect("no panic");

@@ -10,6 +10,11 @@ use core::ptr::{self, NonNull};
 use super::{Foreign, ForeignHeader, Inbox, PUSH, TAKE};
 use crate::sync::{Ordering, fence, push};
 
+// ORDERING: Acquire. Pairs with `Inbox::give_back_add` and `Inbox::give_back_bits`: sees the end of
+// use of every block that the word counts.
+const COUNT: Ordering =
+    if cfg!(ephemera_weaken = "observe_word_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
+
 /// All units of an inbox, which the caller must put back.
 #[derive(Debug)]
 #[must_use = "lent units that are not put back are lost"]
@@ -29,6 +34,22 @@ unsafe fn foreign_of<'u, U: ForeignHeader>(unit: NonNull<U>) -> &'u Foreign<U> {
     let foreign = unsafe { U::foreign(unit) };
     // SAFETY: the unit is live while it is lent. The reference covers only atomics and witnesses.
     unsafe { foreign.as_ref() }
+}
+
+impl<U> Foreign<U> {
+    /// Returns the word as [`Self::unbooked`] does, and sees the end of use of every block that it
+    /// counts. Any thread that keeps the unit from being freed may call this.
+    #[inline]
+    pub fn observe(&self) -> u64 {
+        // ORDERING: `COUNT`. Pairs with `Inbox::give_back_add` and `Inbox::give_back_bits`.
+        self.word.load(COUNT)
+    }
+
+    /// Tells the model checker that every block of the unit was freed, and that the caller uses
+    /// their memory.
+    pub fn reuse(&self) {
+        self.witness.write();
+    }
 }
 
 impl<U: ForeignHeader> Lent<U> {

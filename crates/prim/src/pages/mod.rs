@@ -118,8 +118,8 @@ pub fn purge() {
     spans::purge();
 }
 
-/// Returns the last pages of a live block to the operating system: whole pages that start at `start`
-/// or later. `len` is the number of bytes from there to the end of the block's layout. Their content
+/// Returns the last pages of a live block to the operating system: those that start at `start` or
+/// later. `len` is the number of bytes from there to the end of the block's layout. Their content
 /// is unknown afterwards, also if the system refuses.
 ///
 /// # Safety

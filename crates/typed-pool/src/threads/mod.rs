@@ -22,6 +22,8 @@ mod cell;
 mod ends;
 mod family;
 mod idle_owner;
+#[cfg(not(ephemera_loom))]
+mod idle_queue;
 mod ledger;
 #[cfg(all(test, ephemera_loom))]
 mod models;

@@ -9,7 +9,8 @@ use ephemera_prim::record::Record;
 
 use super::Family;
 use super::ends;
-use super::idle_owner;
+#[cfg(not(ephemera_loom))]
+use super::idle_queue;
 use super::ledger::Ledger;
 use super::table::{Heaps, PoolRecord, ThreadHeap};
 use crate::heap::{self, PoolEnv, UnitHeap};
@@ -110,7 +111,9 @@ unsafe impl PoolEnv for HeapOwner<'_> {
         let seen = unsafe { self.heap.idle.seen.take() };
         // SAFETY: U1: the inboxes are this heap's, so the groups are too. A unit whose frees are
         // not all booked is not freed (F3).
-        taken.chain(seen).map(move |(group, given)| (unsafe { SlotGroupPtr::new(group, self.heap().spec().unit) }, given))
+        taken
+            .chain(seen)
+            .map(move |(group, given)| (unsafe { SlotGroupPtr::new(group, self.heap().spec().unit) }, given))
     }
 
     fn last_resort(self) {
@@ -216,7 +219,8 @@ unsafe fn give_to_owner(unit: UnitPtr, block: NonNull<u8>) {
     let pushed = unsafe { heap.inbox.give_back_bits(group.as_non_null(), bit) };
     if pushed {
         ends::after_push(heap);
-        idle_owner::note_push(heap);
+        #[cfg(not(ephemera_loom))]
+        idle_queue::note_push(heap);
     }
 }
 
@@ -280,8 +284,9 @@ pub(super) unsafe fn visit(heaps: Heaps<'_>) {
     if visits % ROUND == 0 {
         look_after_all(record);
     }
-    if visits % idle_owner::LOOK_EVERY == 0 {
-        idle_owner::look();
+    #[cfg(not(ephemera_loom))]
+    if visits % idle_queue::LOOK_EVERY == 0 {
+        idle_queue::look();
     }
     if heaps.trim_asked() {
         // SAFETY: the caller holds the record.

@@ -157,8 +157,14 @@ const REGISTER_PRIVATE_EXPEDITED: libc::c_long = 1 << 4;
 
 #[cfg(target_os = "linux")]
 pub(super) fn fence_all_threads() -> bool {
-    // SAFETY: the call takes numbers only. It changes no memory of the process.
-    let ask = |command: libc::c_long| keeping_errno(|| unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 });
     // A process registers once. Its forked children are registered too, or register here.
-    ask(PRIVATE_EXPEDITED) || ask(REGISTER_PRIVATE_EXPEDITED) && ask(PRIVATE_EXPEDITED)
+    membarrier(PRIVATE_EXPEDITED) || membarrier(REGISTER_PRIVATE_EXPEDITED) && membarrier(PRIVATE_EXPEDITED)
+}
+
+#[cfg(target_os = "linux")]
+fn membarrier(command: libc::c_long) -> bool {
+    keeping_errno(|| {
+        // SAFETY: the call takes numbers only, and changes no memory of the process.
+        unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
+    })
 }

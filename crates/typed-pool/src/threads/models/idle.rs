@@ -5,6 +5,7 @@
 use loom::thread;
 
 use super::{Heaps, Model, NonNull, PoolRecord, Record, Sent, Thread, check};
+use crate::heap::PoolEnv;
 use crate::threads::idle_owner::purge_some;
 
 impl Model {
@@ -18,6 +19,12 @@ impl Model {
 }
 
 impl Thread<'_> {
+    /// Books the remote frees.
+    fn settle(&self) {
+        // SAFETY: the record is leased; a family of one type has one heap.
+        unsafe { self.heaps.owner(0) }.settle();
+    }
+
     /// Returns the thread's record, for another thread.
     fn record_to_send(&self) -> Sent {
         Sent(NonNull::from(self.record()).cast())

@@ -24,7 +24,7 @@ use super::owner::{self, HeapOwner};
 use super::statistics;
 use super::table::{Heaps, PoolRecord, ThreadHeap};
 use crate::geometry::unit_of;
-use crate::heap::{self, PoolEnv};
+use crate::heap;
 use crate::unit::Reach;
 
 /// The layout of a slot. Two slots make a group, and also a unit unless the model sets another
@@ -84,12 +84,6 @@ impl<'w> Thread<'w> {
     fn free(&self, slot: Sent) {
         // SAFETY: the record is leased; a family of one type has one heap.
         self.model.free_as(unsafe { self.heaps.owner(0) }, slot);
-    }
-
-    /// Books the remote frees.
-    fn settle(&self) {
-        // SAFETY: the record is leased; a family of one type has one heap.
-        unsafe { self.heaps.owner(0) }.settle();
     }
 
     fn trim(&self) {
