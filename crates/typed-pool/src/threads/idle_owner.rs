@@ -33,10 +33,12 @@ use crate::unit_header::SlotGroup;
 const GROUPS: usize = 512;
 const UNITS: usize = if cfg!(any(miri, ephemera_loom)) { 2 } else { 32 };
 
-/// What a heap has for the threads that look whether its owner is idle.
+/// The words of a heap that other threads write. They have their own cache line.
 #[derive(Debug)]
 #[repr(C)]
-pub(super) struct IdleMark {
+pub(super) struct HeapMail {
+    /// Groups with remote frees. Threads that free slots push here.
+    pub(super) inbox: Inbox<SlotGroup>,
     /// Groups with remote frees, as in the inbox, at which a thread has looked.
     pub(super) seen: Inbox<SlotGroup>,
     /// The next heap in the queue.
@@ -52,11 +54,12 @@ pub(super) struct IdleMark {
     pub(super) since: OwnerUsize,
 }
 
-impl IdleMark {
+impl HeapMail {
     ephemera_prim::const_unless_loom! {
-        /// Creates the mark of a heap that is not in the queue.
+        /// Creates the words of a heap without mail, which is not in the queue of `idle_queue`.
         pub(super) fn new() -> Self {
             Self {
+                inbox: Inbox::new(),
                 seen: Inbox::new(),
                 below: AtomicPtr::new(core::ptr::null_mut()),
                 queued: AtomicBool::new(false),
@@ -71,7 +74,7 @@ impl IdleMark {
 /// Purges units of this heap that have no live slot, and have remote frees that their owner did not
 /// book. Returns whether there may be more of them. Only one thread at a time calls this.
 pub(super) fn purge_some(heap: &ThreadHeap) -> bool {
-    let mut lent = heap.inbox.lend();
+    let mut lent = heap.mail.inbox.lend();
     let mut claimed = [const { None }; UNITS];
     let (mut units, mut groups) = (0, 0);
     while units < UNITS && groups < GROUPS {
@@ -79,7 +82,7 @@ pub(super) fn purge_some(heap: &ThreadHeap) -> bool {
         groups += 1;
         // SAFETY: U1: the group is lent, so its unit is not freed. The inbox has groups only.
         let unit = unsafe { SlotGroupPtr::new(group, heap.heap.spec().unit) }.unit();
-        if unit.claim().is_kept() && unit.all_free() && unit.claim().claim() {
+        if unit.claim().is_kept() && seems_free(unit) && unit.claim().claim() {
             claimed[units] = Some(unit);
             units += 1;
         }
@@ -95,9 +98,17 @@ pub(super) fn purge_some(heap: &ThreadHeap) -> bool {
         }
         unit.claim().leave(purges);
     }
-    lent.put_back(&heap.idle.seen, &heap.inbox);
+    lent.put_back(&heap.mail.seen, &heap.mail.inbox);
     ends::after_push(heap);
     units == UNITS || groups == GROUPS
+}
+
+/// Returns whether it is worth while to claim the slots of a unit. Nothing relies on the answer.
+fn seems_free(unit: UnitPtr) -> bool {
+    // Controls weaken the check after the claim, and this one would hide that.
+    let controlled =
+        cfg!(any(ephemera_weaken = "bits_before_live", ephemera_weaken = "observe_word_relaxed"));
+    controlled || unit.all_free()
 }
 
 /// Returns the pages of a unit's slots to the operating system. If it refuses, they stay, but the

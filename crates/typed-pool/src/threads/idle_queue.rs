@@ -68,12 +68,12 @@ static QUEUE: IdleQueue = IdleQueue {
 /// queue, or the thread that removes the heap sees the push.
 #[inline]
 pub(super) fn note_push(heap: &ThreadHeap) {
-    if !heap.idle.queued.load(Ordering::Relaxed) && heap.has_mail() {
+    if !heap.mail.queued.load(Ordering::Relaxed) && heap.has_mail() {
         QUEUE.add(heap, true);
     }
     // Two threads may count one push. The count decides nothing but the time of a look.
-    let pushes = heap.idle.pushes.load(Ordering::Relaxed).wrapping_add(1);
-    heap.idle.pushes.store(pushes, Ordering::Relaxed);
+    let pushes = heap.mail.pushes.load(Ordering::Relaxed).wrapping_add(1);
+    heap.mail.pushes.store(pushes, Ordering::Relaxed);
     if pushes % LOOK_EVERY_PUSHES == 0 {
         look();
     }
@@ -92,7 +92,7 @@ impl IdleQueue {
     /// Adds a heap, unless it is in the queue. If it is `new` there, its owner's pause starts now.
     #[cold]
     fn add(&self, heap: &ThreadHeap, new: bool) {
-        let mark = &heap.idle;
+        let mark = &heap.mail;
         if mark.queued.compare_exchange(false, true, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             if new {
                 mark.visits.set(heap.record().data().visits.get());
@@ -117,13 +117,13 @@ impl IdleQueue {
         }
         // SAFETY: T1: the queue has heaps of tables only, which are never freed.
         let heap = unsafe { first.as_ref() }?;
-        self.taken.store(heap.idle.below.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.taken.store(heap.mail.below.load(Ordering::Relaxed), Ordering::Relaxed);
         Some(heap)
     }
 
     /// Returns a heap to the queue, unless it has no mail.
     fn put_back(&self, heap: &'static ThreadHeap) {
-        heap.idle.queued.store(false, Ordering::Relaxed);
+        heap.mail.queued.store(false, Ordering::Relaxed);
         // ORDERING: SeqCst fence. Pairs with the one in `Inbox::push`: either this thread sees the
         // push, or the pusher sees that the heap is not in the queue.
         fence(Ordering::SeqCst);
@@ -160,7 +160,7 @@ impl IdleQueue {
 /// Purges units of a heap if its owner is idle. Returns whether there may be more to purge. Only
 /// the thread behind the gate calls this.
 fn look_at(heap: &ThreadHeap, now: usize) -> bool {
-    let (mark, visits) = (&heap.idle, heap.record().data().visits.get());
+    let (mark, visits) = (&heap.mail, heap.record().data().visits.get());
     // A record without a holder is drained by the threads that push to it.
     if heap.record().is_free() {
         return false;
@@ -173,10 +173,10 @@ fn look_at(heap: &ThreadHeap, now: usize) -> bool {
     if now.wrapping_sub(mark.since.get()) < IDLE_MS {
         return false;
     }
-    if heap.inbox.is_empty() {
+    if heap.mail.inbox.is_empty() {
         // A unit may have run empty since its groups were looked at.
         mark.since.set(now);
-        mark.seen.lend().put_back(&mark.seen, &heap.inbox);
+        mark.seen.lend().put_back(&mark.seen, &heap.mail.inbox);
         ends::after_push(heap);
         return false;
     }

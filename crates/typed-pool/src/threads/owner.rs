@@ -106,9 +106,9 @@ unsafe impl PoolEnv for HeapOwner<'_> {
 
     fn mail(self) -> impl Iterator<Item = (SlotGroupPtr, u64)> {
         // SAFETY: this thread holds the record (the invariant of `HeapOwner`).
-        let taken = unsafe { self.heap.inbox.take() };
+        let taken = unsafe { self.heap.mail.inbox.take() };
         // SAFETY: as above.
-        let seen = unsafe { self.heap.idle.seen.take() };
+        let seen = unsafe { self.heap.mail.seen.take() };
         // SAFETY: U1: the inboxes are this heap's, so the groups are too. A unit whose frees are
         // not all booked is not freed (F3).
         taken
@@ -216,7 +216,7 @@ unsafe fn give_to_owner(unit: UnitPtr, block: NonNull<u8>) {
     }
     let (group, bit) = unit.group_of(block);
     // SAFETY: the caller frees a live slot of this heap, so no other free sets its bit.
-    let pushed = unsafe { heap.inbox.give_back_bits(group.as_non_null(), bit) };
+    let pushed = unsafe { heap.mail.inbox.give_back_bits(group.as_non_null(), bit) };
     if pushed {
         ends::after_push(heap);
         #[cfg(not(ephemera_loom))]

@@ -19,6 +19,11 @@ impl Model {
 }
 
 impl Thread<'_> {
+    /// Returns the bytes of a unit of three slots.
+    fn unit_bytes(&self) -> usize {
+        self.heaps.first().heap.spec().layout(3).size()
+    }
+
     /// Books the remote frees.
     fn settle(&self) {
         // SAFETY: the record is leased; a family of one type has one heap.
@@ -76,25 +81,72 @@ fn loom_a_unit_is_purged_after_its_owners_last_use_of_it() {
     });
 }
 
-/// Two threads free both slots of a unit, one of them purges it, and the owner books the frees.
+/// Two threads free slots of both groups of a unit, and one of them purges it. It may see the other
+/// thread's free before that thread pushes its group.
 #[test]
 fn loom_a_unit_is_purged_after_the_last_use_by_other_threads() {
     check(|| {
-        let model = Model::new();
+        let model = Model::with_units_of(3);
         let thread = Thread::start(&model);
-        let [first, second, front] = [(); 3].map(|()| thread.allocate());
+        let [first, mine, last, front] = [(); 4].map(|()| thread.allocate());
+        thread.free(mine);
         let record = thread.record_to_send();
         let there = model.clone();
         let one = thread::spawn(move || there.free_elsewhere(first));
         let there = model.clone();
         let other = thread::spawn(move || {
-            there.free_elsewhere(second);
+            there.free_elsewhere(last);
             there.purge(record);
         });
-        thread.free(front);
-        thread.trim();
         one.join().unwrap();
         other.join().unwrap();
+        thread.free(front);
+        thread.exit();
+        model.all_is_back();
+    });
+}
+
+/// The owner ends while another thread frees slots of both groups of a unit and purges it. If the
+/// owner books one group, it abandons the unit.
+#[test]
+fn loom_a_unit_is_purged_while_its_thread_exits() {
+    check(|| {
+        let model = Model::with_units_of(3);
+        let thread = Thread::start(&model);
+        let [first, mine, last, front] = [(); 4].map(|()| thread.allocate());
+        thread.free(front);
+        thread.free(mine);
+        model.free_elsewhere(first);
+        let (there, record) = (model.clone(), thread.record_to_send());
+        let other = thread::spawn(move || {
+            there.free_elsewhere(last);
+            there.purge(record);
+        });
+        thread.exit();
+        other.join().unwrap();
+        model.all_is_back();
+    });
+}
+
+/// The owner allocates from a purged unit before it books the remote frees: no slot of the unit is
+/// lost.
+#[test]
+fn loom_a_purged_unit_serves_all_of_its_slots() {
+    check(|| {
+        let model = Model::with_units_of(3);
+        let thread = Thread::start(&model);
+        let [first, second, last, front] = [(); 4].map(|()| thread.allocate());
+        thread.free(first);
+        thread.free(second);
+        model.free_elsewhere(last);
+        model.purge(thread.record_to_send());
+        // Two slots of the front, then all three of the purged unit.
+        let again = [(); 5].map(|()| thread.allocate());
+        assert_eq!(model.held(), 2 * thread.unit_bytes());
+        for slot in again {
+            thread.free(slot);
+        }
+        thread.free(front);
         thread.exit();
         model.all_is_back();
     });
