@@ -22,7 +22,7 @@ use super::table::ThreadHeap;
 
 /// An owner that took no slow path for this time is idle. Purging and touching 32 KiB again takes a
 /// few microseconds, so an owner that wakes up after each such pause loses little.
-const IDLE_MS: usize = if cfg!(miri) { 0 } else { 100 };
+pub(super) const IDLE_MS: usize = if cfg!(any(test, miri)) { 0 } else { 100 };
 
 /// A thread looks at the queue in one of this number of visits to the slow path.
 pub(super) const LOOK_EVERY: usize = 16;

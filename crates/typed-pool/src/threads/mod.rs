@@ -24,6 +24,8 @@ mod family;
 mod idle_owner;
 #[cfg(not(ephemera_loom))]
 mod idle_queue;
+#[cfg(all(test, not(ephemera_loom)))]
+mod idle_tests;
 mod ledger;
 #[cfg(all(test, ephemera_loom))]
 mod models;
