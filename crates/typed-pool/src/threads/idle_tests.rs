@@ -15,23 +15,23 @@ use super::idle_queue::{IDLE_MS, look};
 use crate::pooled_allocator;
 
 pooled_allocator! {
-    struct Pool;
+    struct IdlePool;
 }
 
 /// A block that fills a size class, with the same number in all of its words.
-type Value = Box<[u64; 16], Pool>;
+type Value = Box<[u64; 16], IdlePool>;
 
 /// More than four units of 255 slots, or a few groups under Miri.
 const VALUES: usize = if cfg!(miri) { 200 } else { 1_200 };
 
 fn value(number: usize) -> Value {
-    Box::new_in([number as u64; 16], Pool)
+    Box::new_in([number as u64; 16], IdlePool)
 }
 
 /// Looks until units are purged, in a bounded number of looks.
 fn look_until_purged() {
     for _ in 0..1_000 {
-        if Pool.stats().purged_units != 0 {
+        if IdlePool.stats().purged_units != 0 {
             return;
         }
         look();
@@ -64,12 +64,12 @@ fn purged_after(keeps: fn(usize) -> bool) {
         asleep.wait();
         drop(values.recv().expect("the owner sends"));
         look_until_purged();
-        assert_eq!(Pool.stats().live(), 0);
+        assert_eq!(IdlePool.stats().live(), 0);
         awake.wait();
         owner.join().expect("no panic");
     });
     // A lost slot would keep its unit.
-    assert_eq!((Pool.stats().bytes_held, Pool.stats().purged_units), (0, 0));
+    assert_eq!((IdlePool.stats().bytes_held, IdlePool.stats().purged_units), (0, 0));
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn a_thread_that_ends_leaves_no_purged_unit() {
         // A scope does not wait for the end of thread exit.
         owner.join().expect("no panic");
     });
-    assert_eq!(Pool.stats().bytes_held, 0);
+    assert_eq!(IdlePool.stats().bytes_held, 0);
 }
 
 /// Drops the values that it receives, after it read them.
@@ -152,5 +152,5 @@ fn conc_an_owner_allocates_and_frees_while_other_threads_free_and_purge() {
         done.store(true, Ordering::Relaxed);
         looks.join().expect("no panic");
     });
-    assert_eq!(Pool.stats().bytes_held, 0);
+    assert_eq!(IdlePool.stats().bytes_held, 0);
 }
