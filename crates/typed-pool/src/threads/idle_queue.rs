@@ -41,8 +41,8 @@ const LOOKS: usize = 64;
 struct IdleQueue {
     /// Heaps that threads pushed.
     arrived: AtomicPtr<ThreadHeap>,
-    /// Heaps that were taken from `arrived`. Only the thread behind the gate uses this word and the
-    /// next two.
+    /// Heaps that were taken from `arrived`. Only the thread behind the gate uses this word, and
+    /// writes the next two.
     taken: AtomicPtr<ThreadHeap>,
     /// The time of the last look.
     looked: OwnerUsize,
@@ -137,12 +137,11 @@ impl IdleQueue {
         if self.is_empty() {
             return;
         }
-        let Some(_pass) = self.gate.try_enter() else { return };
-        let now = pages::now_ms();
-        let more = self.more.get();
+        let (now, more) = (pages::now_ms(), self.more.get());
         if now != 0 && now == self.looked.get() && more == 0 {
             return;
         }
+        let Some(_pass) = self.gate.try_enter() else { return };
         self.looked.set(now);
         self.more.set(more.saturating_sub(1));
         for _ in 0..HEAPS {
@@ -170,7 +169,7 @@ fn look_at(heap: &ThreadHeap, now: usize) -> bool {
         mark.since.set(now);
         return false;
     }
-    if now.wrapping_sub(mark.since.get()) < IDLE_MS {
+    if now.wrapping_sub(mark.since.get()).checked_sub(IDLE_MS).is_none() {
         return false;
     }
     if heap.mail.inbox.is_empty() {
