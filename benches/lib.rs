@@ -11,9 +11,7 @@ use std::time::Instant;
 
 use bench_harness::card::ContenderClass;
 use bench_harness::contenders::{self, TWIN};
-use bench_harness::workloads::blocks::json::Document;
-use bench_harness::workloads::nodes::{Corpus, Sources};
-use bench_harness::workloads::{Context, Scale, catalogue};
+use bench_harness::workloads::{Context, Corpus, Document, Scale, Sources, catalogue};
 use criterion::Criterion;
 
 /// Runs the quick workloads of a class that the command line selects: a group for each, with a

@@ -52,6 +52,10 @@ pub(crate) const TARGETS: &[&str] =
 const TESTKIT: MatrixCell =
     MatrixCell { compiler: Compiler::Pinned, act: Act::Check, features: &[""], target: TARGETS[2] };
 
+/// The integration tests that run with the feature `nightly`, where a crate has them. The other
+/// tests do not use the trait of the standard library, and the row without the feature runs them.
+const STD_TRAIT_TESTS: [&str; 4] = ["backing", "std_trait", "std_unstable", "traits"];
+
 /// The flag that makes testkit run fewer cases.
 const SHORT: &str = "--cfg ephemera_short";
 
@@ -151,6 +155,10 @@ fn walk(ws: &Workspace, dir: &str, cell: MatrixCell) -> Result<Outcome> {
         };
         cargo = match cell.act {
             Act::Check => cargo.args(["check", "--lib"]),
+            Act::Test if set.ends_with("nightly") => {
+                let std = package.tests.iter().filter(|test| STD_TRAIT_TESTS.contains(&test.as_str()));
+                cargo.args(["test", "--lib"]).args(std.flat_map(|test| ["--test", test]))
+            }
             Act::Test => cargo.args(["test", "--lib", "--tests"]),
         };
         cargo = cargo.args(["--package", &package.name, "--no-default-features", "--target-dir"]);

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use clap::Args;
 
-use crate::cpeers::{HARNESS, Support};
+use crate::cpeers::{HARNESS, RustPeers, Support};
 use crate::libtest::TestRun;
 use crate::loom;
 use crate::miri;
@@ -38,8 +38,9 @@ const DEFAULTS: [&str; 5] = ["prim", "ring-alloc", "ringal", "shared_arena", "ty
 pub(crate) enum TestPeers {
     /// All that can be built here.
     All,
-    /// Those written in Rust. The libraries in C and C++ are a large part of the harness's build.
-    Rust,
+    /// The namesakes, and those in Rust that most programs know. The others are a large part of the
+    /// harness's build.
+    Known,
 }
 
 /// The tests that run with both versions of the allocator trait.
@@ -58,8 +59,8 @@ pub(crate) enum BothTraitsExtent {
   cargo xtask test --fast    leaves out loom and Miri
   cargo xtask test --fast --features   also runs all tests with features that are not the default
 
-`cargo xtask ci` also tests other features, explores the models with one more preemption, and runs the integration tests
-under Miri, threaded tests with several seeds, and the contenders written in C.
+`cargo xtask ci` also tests other features, explores the models with one more preemption and that of the recorder, and runs
+the integration tests under Miri, threaded tests with several seeds, and the contenders written in C.
 
 To run one test, use cargo itself: cargo test -p ring-alloc NAME")]
 pub(crate) struct TestOptions {
@@ -73,17 +74,28 @@ pub(crate) struct TestOptions {
 
 /// Runs the command.
 pub(crate) fn main(ws: &Workspace, options: &TestOptions) -> Result<bool> {
-    let mut todo = steps(TestPeers::Rust);
-    if options.features {
-        todo.extend(feature_steps(BothTraitsExtent::Whole));
-    }
+    // Building takes both cores. The tests take one, so the other steps run beside them.
+    let mut todo = vec![Step::new("test/build", "the tests and examples build", |ws| {
+        for cargo in commands(ws, TestPeers::Known, &ws.cargo().arg("test"))? {
+            cargo.args(UNIT).arg("--no-run").run_or("the tests do not build")?;
+        }
+        Ok(Outcome::Passed(String::new()))
+    })];
+    let mut tests = steps(TestPeers::Known);
+    let others = tests.split_off(1);
+    todo.extend(tests.into_iter().map(Step::beside));
     if options.fast {
         for name in ["loom", "miri"] {
             todo.push(Step::skipped(name, "left out", "--fast leaves it out"));
         }
     } else {
-        todo.extend(loom::steps(ws, loom::TEST_PREEMPTIONS)?);
+        todo.extend(loom::steps_of_test(ws)?);
         todo.extend(miri::steps_of_test(ws)?);
+    }
+    // These wait for the tests, since all build in one directory.
+    todo.extend(others);
+    if options.features {
+        todo.extend(feature_steps(BothTraitsExtent::Whole));
     }
     Ok(run(ws, todo))
 }
@@ -151,7 +163,7 @@ pub(crate) fn workspace(ws: &Workspace, cargo: &Cmd) -> Vec<Cmd> {
     eprintln!("{left_out}");
     vec![
         whole.args(["--exclude", HARNESS]),
-        cargo.clone().args(["--package", HARNESS]).args(support.arguments()),
+        cargo.clone().args(["--package", HARNESS]).args(support.arguments(RustPeers::All)),
     ]
 }
 
@@ -213,7 +225,7 @@ mod tests {
     #[test]
     fn tests_without_contenders_in_c_are_one_command_with_all_other_defaults() {
         let ws = Workspace::load().unwrap();
-        let commands = commands(&ws, TestPeers::Rust, &ws.cargo().arg("test")).unwrap();
+        let commands = commands(&ws, TestPeers::Known, &ws.cargo().arg("test")).unwrap();
         let [command] = &commands[..] else { panic!("{commands:?}") };
         let shown = command.shown();
         assert!(shown.contains("--no-default-features") && !shown.contains("c-peers"), "{shown}");

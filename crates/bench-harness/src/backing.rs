@@ -4,28 +4,27 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use allocator_api2::alloc::{AllocError, Allocator, Global};
-use allocator_api2_04::alloc as v04;
+use allocator_api2::alloc::{Allocator, Global};
 
 static HELD: AtomicU64 = AtomicU64::new(0);
 static PEAK: AtomicU64 = AtomicU64::new(0);
 
 /// The global heap, with counters for the whole process.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct CountingBacking;
+pub(crate) struct CountingBacking;
 
 /// Resets the peak to the bytes held now.
-pub fn reset_peak() {
+pub(crate) fn reset_peak() {
     PEAK.store(HELD.load(Relaxed), Relaxed);
 }
 
 /// Returns the peak of the bytes held since [`reset_peak`].
-pub fn peak() -> u64 {
+pub(crate) fn peak() -> u64 {
     PEAK.load(Relaxed)
 }
 
 /// Returns the bytes held now.
-pub fn held() -> u64 {
+pub(crate) fn held() -> u64 {
     HELD.load(Relaxed)
 }
 
@@ -38,33 +37,26 @@ fn give(bytes: usize) {
     HELD.fetch_sub(bytes as u64, Relaxed);
 }
 
-// SAFETY: blocks come from and go to `Global`, whose copies are equivalent. The provided `grow` and
-// `shrink` copy.
-unsafe impl Allocator for CountingBacking {
-    fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        let block = Global.allocate(layout)?;
-        take(layout.size());
-        Ok(block)
-    }
+/// Implements one version of the trait.
+macro_rules! counting {
+    ($($api:ident)::+) => {
+        // SAFETY: blocks come from and go to `Global`, whose copies are equivalent. The provided
+        // `grow` and `shrink` copy.
+        unsafe impl $($api)::+::Allocator for CountingBacking {
+            fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, $($api)::+::AllocError> {
+                let block = Global.allocate(layout).map_err(|_| $($api)::+::AllocError)?;
+                take(layout.size());
+                Ok(block)
+            }
 
-    unsafe fn deallocate(&self, ptr: NonNull<u8>, layout: Layout) {
-        give(layout.size());
-        // SAFETY: by the caller's duty, the block came from `Global` with this layout.
-        unsafe { Global.deallocate(ptr, layout) }
-    }
+            unsafe fn deallocate(&self, ptr: NonNull<u8>, layout: Layout) {
+                give(layout.size());
+                // SAFETY: by the caller's duty, the block came from `Global` with this layout.
+                unsafe { Global.deallocate(ptr, layout) }
+            }
+        }
+    };
 }
 
-// SAFETY: as above.
-unsafe impl v04::Allocator for CountingBacking {
-    fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, v04::AllocError> {
-        let block = Global.allocate(layout).map_err(|AllocError| v04::AllocError)?;
-        take(layout.size());
-        Ok(block)
-    }
-
-    unsafe fn deallocate(&self, ptr: NonNull<u8>, layout: Layout) {
-        give(layout.size());
-        // SAFETY: by the caller's duty, the block came from `Global` with this layout.
-        unsafe { Global.deallocate(ptr, layout) }
-    }
-}
+counting! { allocator_api2::alloc }
+counting! { allocator_api2_04::alloc }

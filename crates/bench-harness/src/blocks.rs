@@ -18,9 +18,9 @@ use crate::card::Info;
 ///
 /// # Safety
 ///
-/// * A block returned by `raw_alloc`, `raw_alloc_zeroed`, `raw_grow` or `raw_shrink` is null, or it
-///   fits the requested layout. It stays valid and exclusive to its holder until it is passed to
-///   `raw_dealloc`, `raw_grow` or `raw_shrink`. If
+/// * A block returned by `raw_alloc`, `raw_alloc_zeroed` or `raw_resize` is null, or it fits the
+///   requested layout. It stays valid and exclusive to its holder until it is passed to
+///   `raw_dealloc` or `raw_resize`. If
 ///   [`Caps::keeps_contents`](crate::card::Caps::keeps_contents) is off, blocks may overlap, and
 ///   are read as bytes only.
 /// * Copies and references of one allocator are equivalent: each may free what another one
@@ -28,7 +28,7 @@ use crate::card::Info;
 /// * If the contender's [`Caps::any_thread_free`](crate::card::Caps::any_thread_free) is on,
 ///   `raw_dealloc` may be called on any thread, at the same time as `raw_alloc` on the thread that
 ///   made the allocator.
-pub unsafe trait RawAlloc {
+pub(crate) unsafe trait RawAlloc {
     /// Whether the workload verifies the bytes that it wrote. Only a check run does; a timed run
     /// does not.
     const CHECKED: bool = false;
@@ -54,20 +54,14 @@ pub unsafe trait RawAlloc {
     /// This allocator returned `ptr` for `layout`, and `ptr` is not used afterwards.
     unsafe fn raw_dealloc(&self, ptr: *mut u8, layout: Layout);
 
-    /// Grows a block and keeps its contents. On null the old block is unchanged.
+    /// Resizes a block and keeps its contents: grows it if `GROW`, else shrinks it. On null the old
+    /// block is unchanged.
     ///
     /// # Safety
     ///
-    /// As for [`raw_dealloc`](Self::raw_dealloc) with `old`. `new` is at least as large.
-    unsafe fn raw_grow(&self, ptr: *mut u8, old: Layout, new: Layout) -> *mut u8;
-
-    /// Shrinks a block and keeps its contents. On null the old block is unchanged.
-    ///
-    /// # Safety
-    ///
-    /// As for [`raw_dealloc`](Self::raw_dealloc) with `old`. `new` is at most as large and not
-    /// empty.
-    unsafe fn raw_shrink(&self, ptr: *mut u8, old: Layout, new: Layout) -> *mut u8;
+    /// As for [`raw_dealloc`](Self::raw_dealloc) with `old`. If `GROW`, `new` is at least as large.
+    /// Otherwise it is at most as large and not empty.
+    unsafe fn raw_resize<const GROW: bool>(&self, ptr: *mut u8, old: Layout, new: Layout) -> *mut u8;
 
     /// Allocates a block for a workload. It is never null, and it is hidden from the optimiser.
     ///
@@ -107,43 +101,8 @@ fn refused(layout: Layout) -> ! {
     panic!("the allocator refused {} bytes aligned to {}", layout.size(), layout.align());
 }
 
-// SAFETY: every call goes to the referenced allocator, which keeps the contract.
-unsafe impl<A: RawAlloc> RawAlloc for &A {
-    const CHECKED: bool = A::CHECKED;
-
-    #[inline(always)]
-    unsafe fn raw_alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's duty is the callee's.
-        unsafe { (**self).raw_alloc(layout) }
-    }
-
-    #[inline(always)]
-    unsafe fn raw_alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's duty is the callee's.
-        unsafe { (**self).raw_alloc_zeroed(layout) }
-    }
-
-    #[inline(always)]
-    unsafe fn raw_dealloc(&self, ptr: *mut u8, layout: Layout) {
-        // SAFETY: the caller's duty is the callee's.
-        unsafe { (**self).raw_dealloc(ptr, layout) }
-    }
-
-    #[inline(always)]
-    unsafe fn raw_grow(&self, ptr: *mut u8, old: Layout, new: Layout) -> *mut u8 {
-        // SAFETY: the caller's duty is the callee's.
-        unsafe { (**self).raw_grow(ptr, old, new) }
-    }
-
-    #[inline(always)]
-    unsafe fn raw_shrink(&self, ptr: *mut u8, old: Layout, new: Layout) -> *mut u8 {
-        // SAFETY: the caller's duty is the callee's.
-        unsafe { (**self).raw_shrink(ptr, old, new) }
-    }
-}
-
 /// An allocator that can be a row of a table.
-pub trait Contender: Sized + 'static {
+pub(crate) trait Contender: Sized + 'static {
     /// The contender's card.
     const INFO: Info;
 
@@ -176,16 +135,30 @@ pub trait Contender: Sized + 'static {
     }
 }
 
-/// Runs containers of allocator-api2 0.2 over a contender.
+/// Runs containers of allocator-api2 0.2 over a contender. If `HIDDEN`, every pointer is hidden
+/// from the optimiser. Buffers have their own way to do that, and none of them is empty.
 #[derive(Clone, Copy, Debug)]
-pub struct Handle<R>(pub R);
+pub(crate) struct Handle<R, const HIDDEN: bool = true>(pub(crate) R);
 
-/// Converts a block to the return type of [`Allocator`]. It has exactly the requested length, so
-/// that containers behave alike.
-#[inline(always)]
-fn exact(ptr: *mut u8, size: usize) -> Result<NonNull<[u8]>, AllocError> {
-    let ptr = NonNull::new(black_box(ptr)).ok_or(AllocError)?;
-    Ok(NonNull::slice_from_raw_parts(ptr, size))
+impl<R, const HIDDEN: bool> Handle<R, HIDDEN> {
+    #[inline(always)]
+    fn hide(ptr: *mut u8) -> *mut u8 {
+        if HIDDEN { black_box(ptr) } else { ptr }
+    }
+
+    /// Converts a block to the return type of [`Allocator`]. It has exactly the requested length,
+    /// so that containers behave alike.
+    #[inline(always)]
+    fn exact(ptr: *mut u8, size: usize) -> Result<NonNull<[u8]>, AllocError> {
+        let ptr = NonNull::new(Self::hide(ptr)).ok_or(AllocError)?;
+        Ok(NonNull::slice_from_raw_parts(ptr, size))
+    }
+
+    /// Returns whether a layout is empty. A block of it is an aligned address without memory.
+    #[inline(always)]
+    fn is_empty(layout: Layout) -> bool {
+        HIDDEN && layout.size() == 0
+    }
 }
 
 /// Returns an aligned address without memory, for an empty layout.
@@ -195,42 +168,42 @@ fn dangling(layout: Layout) -> NonNull<[u8]> {
 
 // SAFETY: `RawAlloc` promises valid and exclusive blocks until they are freed, from equivalent
 // copies. Empty layouts never reach it.
-unsafe impl<R: RawAlloc + Copy> Allocator for Handle<R> {
+unsafe impl<R: RawAlloc + Copy, const HIDDEN: bool> Allocator for Handle<R, HIDDEN> {
     #[inline]
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        if layout.size() == 0 {
+        if Self::is_empty(layout) {
             return Ok(dangling(layout));
         }
         // SAFETY: the size is above zero.
-        exact(unsafe { self.0.raw_alloc(layout) }, layout.size())
+        Self::exact(unsafe { self.0.raw_alloc(layout) }, layout.size())
     }
 
     #[inline]
     fn allocate_zeroed(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        if layout.size() == 0 {
+        if Self::is_empty(layout) {
             return Ok(dangling(layout));
         }
         // SAFETY: the size is above zero.
-        exact(unsafe { self.0.raw_alloc_zeroed(layout) }, layout.size())
+        Self::exact(unsafe { self.0.raw_alloc_zeroed(layout) }, layout.size())
     }
 
     #[inline]
     unsafe fn deallocate(&self, ptr: NonNull<u8>, layout: Layout) {
-        if layout.size() != 0 {
-            // SAFETY: a block that is not empty came from `raw_alloc`, `raw_grow` or `raw_shrink`
-            // with this layout.
-            unsafe { self.0.dealloc(ptr.as_ptr(), layout) }
+        if !Self::is_empty(layout) {
+            // SAFETY: a block that is not empty came from `raw_alloc` or `raw_resize` with this
+            // layout.
+            unsafe { self.0.raw_dealloc(Self::hide(ptr.as_ptr()), layout) }
         }
     }
 
     #[inline]
     unsafe fn grow(&self, ptr: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        if old.size() == 0 {
+        if Self::is_empty(old) {
             return self.allocate(new);
         }
         // SAFETY: the block is not empty, so the contender allocated it. `new` is at least as
         // large.
-        exact(unsafe { self.0.raw_grow(black_box(ptr.as_ptr()), old, new) }, new.size())
+        Self::exact(unsafe { self.0.raw_resize::<true>(Self::hide(ptr.as_ptr()), old, new) }, new.size())
     }
 
     #[inline]
@@ -241,6 +214,6 @@ unsafe impl<R: RawAlloc + Copy> Allocator for Handle<R> {
             return Ok(dangling(new));
         }
         // SAFETY: both sizes are above zero, and `new` is at most as large.
-        exact(unsafe { self.0.raw_shrink(black_box(ptr.as_ptr()), old, new) }, new.size())
+        Self::exact(unsafe { self.0.raw_resize::<false>(Self::hide(ptr.as_ptr()), old, new) }, new.size())
     }
 }

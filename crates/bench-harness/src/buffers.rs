@@ -15,27 +15,25 @@ use crate::card::Info;
 /// The demand of a workload, as a user would know it in advance. It decides the size of a bounded
 /// source.
 #[derive(Clone, Copy, Debug)]
-pub struct Demand {
+pub(crate) struct Demand {
     /// The bytes of the largest buffer.
-    pub largest: usize,
+    pub(crate) largest: usize,
     /// The largest number of live buffers at a time.
-    pub buffers: usize,
+    pub(crate) buffers: usize,
     /// The largest number of live bytes at a time.
-    pub bytes: usize,
+    pub(crate) bytes: usize,
 }
 
 impl Demand {
     /// Creates the demand for `buffers` buffers of up to `largest` bytes.
-    #[must_use]
-    pub const fn of(buffers: usize, largest: usize) -> Self {
+    pub(crate) const fn of(buffers: usize, largest: usize) -> Self {
         Self { largest, buffers, bytes: buffers * largest }
     }
 
     /// Returns the bytes that a user gives to a bounded source: the live bytes, a cache line for
     /// each buffer, and room for two more of the largest at the seam. They are rounded up to a
     /// power of two of at least 64 KiB.
-    #[must_use]
-    pub const fn store(&self) -> usize {
+    pub(crate) const fn store(&self) -> usize {
         let least = 64 * 1024;
         let asked = (self.bytes + 64 * self.buffers + 2 * self.largest).next_power_of_two();
         if asked > least { asked } else { least }
@@ -43,7 +41,7 @@ impl Demand {
 }
 
 /// Bytes that can be read, in one piece or several.
-pub trait Readable {
+pub(crate) trait Readable {
     /// Returns the address of the bytes, or of the handle if that would cost more than a load.
     fn start(&self) -> *const u8;
 
@@ -52,7 +50,7 @@ pub trait Readable {
 }
 
 /// A buffer whose capacity is fixed.
-pub trait Buffer: Readable + 'static {
+pub(crate) trait Buffer: Readable + 'static {
     /// The same bytes, shared and read-only.
     type Frozen: Readable + Clone + 'static;
 
@@ -64,7 +62,7 @@ pub trait Buffer: Readable + 'static {
 }
 
 /// A buffer that grows while it is written.
-pub trait Growing {
+pub(crate) trait Growing {
     /// The buffer after its growth.
     type Done: Buffer;
 
@@ -82,7 +80,7 @@ pub trait Growing {
 /// A buffer's bytes are exclusive from [`take`](Self::take) or [`raw_grow`](Self::raw_grow) until
 /// the buffer and all its frozen copies are dropped, if callers keep the contracts of these
 /// functions.
-pub unsafe trait Source: Sized + 'static {
+pub(crate) unsafe trait Source: Sized + 'static {
     /// The contender's card.
     const INFO: Info;
 
@@ -177,7 +175,7 @@ pub unsafe trait Source: Sized + 'static {
 
 /// A buffer that a workload keeps: the source's own, or the heap's after a refusal.
 #[derive(Debug)]
-pub enum OrHeap<B> {
+pub(crate) enum OrHeap<B> {
     /// The source's own buffer.
     Own(B),
     /// A buffer of the heap.
@@ -210,25 +208,46 @@ impl<B: Readable> Readable for OrHeap<B> {
     }
 }
 
-impl Readable for Vec<u8> {
-    fn start(&self) -> *const u8 {
-        self.as_ptr()
-    }
+/// Reads handles that dereference to all their bytes.
+macro_rules! readable {
+    ($([$($generics:tt)*] $handle:ty),+ $(,)?) => {
+        $(impl<$($generics)*> $crate::buffers::Readable for $handle {
+            #[inline(always)]
+            fn start(&self) -> *const u8 {
+                self.as_ptr()
+            }
 
-    fn read(&self, mut each: impl FnMut(&[u8])) {
-        each(self);
-    }
+            #[inline(always)]
+            fn read(&self, mut each: impl FnMut(&[u8])) {
+                each(self);
+            }
+        })+
+    };
 }
+pub(crate) use readable;
 
-impl Readable for Arc<Vec<u8>> {
-    fn start(&self) -> *const u8 {
-        self.as_ptr()
-    }
+/// Grows buffers that are their own end of the growth, and that a write makes longer.
+macro_rules! growing {
+    ($([$($generics:tt)*] $buffer:ty),+ $(,)?) => {
+        $(impl<$($generics)*> $crate::buffers::Growing for $buffer {
+            type Done = Self;
 
-    fn read(&self, mut each: impl FnMut(&[u8])) {
-        each(self);
-    }
+            #[inline(always)]
+            fn write(&mut self, bytes: &[u8]) -> bool {
+                $crate::buffers::Buffer::write(self, bytes);
+                true
+            }
+
+            #[inline(always)]
+            fn finish(self) -> Self {
+                self
+            }
+        })+
+    };
 }
+pub(crate) use growing;
+
+readable! { [] Vec<u8>, [] Arc<Vec<u8>> }
 
 /// The buffers of the heap, which a workload uses after a refusal.
 impl Buffer for Vec<u8> {
@@ -245,7 +264,7 @@ impl Buffer for Vec<u8> {
 
 /// Drops a buffer of a workload, frozen or not, hidden from the optimiser.
 #[inline(always)]
-pub fn give<B: Readable>(buffer: B) {
+pub(crate) fn give<B: Readable>(buffer: B) {
     black_box(buffer.start());
     drop(buffer);
 }

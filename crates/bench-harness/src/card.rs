@@ -2,7 +2,7 @@
 //! needs.
 
 /// The kind of memory that a contender hands out. A table compares contenders of one class.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 pub enum ContenderClass {
     /// Blocks of any size.
     Blocks,
@@ -68,6 +68,9 @@ impl Caps {
     /// An allocator for one thread that frees block by block.
     pub const LOCAL: Self = Self { any_thread_free: false, shared_alloc: false, ..Self::GENERAL };
 
+    /// An allocator from which one thread allocates, and to which any thread frees.
+    pub const MAKES_HERE: Self = Self { shared_alloc: false, ..Self::GENERAL };
+
     /// A bump arena. It reuses the last block at once and everything else after a reset.
     pub const ARENA: Self = Self { free_individually: false, reset: true, ..Self::LOCAL };
 }
@@ -94,4 +97,26 @@ pub struct Info {
     pub memory: MemoryBy,
     /// A note about the contender for readers of a table.
     pub notes: &'static str,
+}
+
+impl Info {
+    /// Returns the card of a contender whose memory is measured by the resident set.
+    pub(crate) const fn new(
+        name: &'static str,
+        version: &'static str,
+        caps: Caps,
+        notes: &'static str,
+    ) -> Self {
+        Self { name, version, caps, memory: MemoryBy::HighWater, notes }
+    }
+
+    /// Returns the card of a contender whose backing allocator counts.
+    pub(crate) const fn counted(
+        name: &'static str,
+        version: &'static str,
+        caps: Caps,
+        notes: &'static str,
+    ) -> Self {
+        Self { memory: MemoryBy::Backing, ..Self::new(name, version, caps, notes) }
+    }
 }

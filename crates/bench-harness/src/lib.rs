@@ -1,8 +1,8 @@
 //! Compares allocators by paired, interleaved rounds, and reports ratios with intervals.
 //!
 //! A *contender* ([`contenders`]) is an allocator behind one of the harness's own traits: it hands
-//! out blocks of any size ([`blocks::RawAlloc`]), byte buffers ([`buffers::Source`]), objects of
-//! one type ([`objects::RawPool`]) or nodes ([`nodes::NodeFamily`]). A *workload* ([`workloads`])
+//! out blocks of any size (`blocks::RawAlloc`), byte buffers (`buffers::Source`), objects of
+//! one type (`objects::RawPool`) or nodes (`nodes::NodeFamily`). A *workload* ([`workloads`])
 //! is a function generic over one of these. The *runner* ([`runner`]) puts all contenders of a
 //! workload into one process. In every round it takes a sample of each in random order, and it
 //! repeats that in several processes. The *statistics* ([`stats`]) are medians of ratios within a
@@ -25,19 +25,19 @@
     reason = "the harness is a program of a host; `alloc` is a module of it"
 )]
 
-pub mod backing;
-pub mod blocks;
-pub mod buffers;
+mod backing;
+mod blocks;
+mod buffers;
 pub mod calibrate;
 pub mod card;
 pub mod contenders;
 pub mod host;
-pub mod nodes;
-pub mod objects;
+mod nodes;
+mod objects;
 pub mod replay;
 pub mod report;
 pub mod runner;
-pub mod tally;
+mod tally;
 pub mod workloads;
 
 pub use ephemera_measure::{os, stats};

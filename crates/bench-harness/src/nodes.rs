@@ -6,35 +6,29 @@
 //! then frees it, so that all contenders do the same work, whether their handles know their pool or
 //! not.
 
-use core::hint::black_box;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 
 use crate::blocks::Contender;
 use crate::card::Info;
+use crate::objects::RawPool;
 
 /// A type of node. It is `Unpin`, so a contender may move a node.
-pub trait Node: Unpin + 'static {}
+pub(crate) trait Node: Unpin + 'static {}
 
 impl<T: Unpin + 'static> Node for T {}
 
-/// A contender that makes nodes of any type.
-///
-/// # Safety
-///
-/// A handle from [`raw_put`](Self::raw_put) owns a node at a fixed address. The node is exclusive
-/// until [`raw_take`](Self::raw_take), [`reset`](Self::reset), or the end of the pool or the
-/// family.
-pub unsafe trait NodeFamily: Sized + 'static {
-    /// The contender's card. One thread uses a structure.
+/// A contender that makes nodes of any type. One thread uses a structure.
+pub(crate) trait NodeFamily: Sized + 'static {
+    /// The contender's card.
     const INFO: Info;
 
     /// The handle of a node.
     type Box<T: Node>: DerefMut<Target = T> + Unpin + 'static;
 
     /// The source of nodes of a type.
-    type Pool<T: Node>: 'static;
+    type Pool<T: Node>: RawPool<T, Handle = Self::Box<T>>;
 
     /// The same contender over a backing allocator that counts. `Self` if it has no such parameter.
     type Metered: NodeFamily;
@@ -46,23 +40,8 @@ pub unsafe trait NodeFamily: Sized + 'static {
     /// Creates an instance.
     fn create() -> Self;
 
-    /// Creates the pool for nodes of a type.
+    /// Creates the pool for nodes of a type. It ends before the family.
     fn pool<T: Node>(&self) -> Self::Pool<T>;
-
-    /// Makes a node. Returns `None` if the contender refuses.
-    ///
-    /// # Safety
-    ///
-    /// The handle is not used, dereferenced or dropped after its pool or the family ends or is
-    /// reset.
-    unsafe fn raw_put<T: Node>(pool: &Self::Pool<T>, value: T) -> Option<Self::Box<T>>;
-
-    /// Drops a node.
-    ///
-    /// # Safety
-    ///
-    /// This pool made the node.
-    unsafe fn raw_take<T: Node>(pool: &Self::Pool<T>, node: Self::Box<T>);
 
     /// Frees everything at once, if the contender can.
     ///
@@ -70,45 +49,10 @@ pub unsafe trait NodeFamily: Sized + 'static {
     ///
     /// All pools have ended, and no node is used any more.
     unsafe fn reset(&mut self) {}
-
-    /// Makes a node for a structure, hidden from the optimiser.
-    ///
-    /// # Safety
-    ///
-    /// As for [`raw_put`](Self::raw_put).
-    ///
-    /// # Panics
-    ///
-    /// If the contender refuses. The workload ends, and its cell says so.
-    #[inline(always)]
-    unsafe fn put<T: Node>(pool: &Self::Pool<T>, value: T) -> Self::Box<T> {
-        // SAFETY: the caller's duty is the callee's.
-        let Some(node) = (unsafe { Self::raw_put(pool, value) }) else { refused::<T>() };
-        black_box(node)
-    }
-
-    /// Frees a node of a structure, hidden from the optimiser.
-    ///
-    /// # Safety
-    ///
-    /// As for [`raw_take`](Self::raw_take).
-    #[inline(always)]
-    unsafe fn take<T: Node>(pool: &Self::Pool<T>, node: Self::Box<T>) {
-        // SAFETY: the caller's duty is the callee's.
-        unsafe { Self::raw_take(pool, black_box(node)) }
-    }
-}
-
-/// Ends a workload whose contender refused a node.
-#[cold]
-#[inline(never)]
-fn refused<T>() -> ! {
-    panic!("the contender refused a node of {} bytes", size_of::<T>());
 }
 
 /// The handle of contenders that hand out raw memory: a pointer to a node. Its drop frees nothing.
-#[derive(Debug)]
-pub struct Owned<T>(NonNull<T>, PhantomData<T>);
+pub(crate) struct Owned<T>(NonNull<T>, PhantomData<T>);
 
 impl<T> Owned<T> {
     /// Creates a handle that owns a node.

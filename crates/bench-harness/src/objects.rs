@@ -5,14 +5,17 @@
 //! [`black_box`].
 
 use core::hint::black_box;
+use core::ops::DerefMut;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use typed_pool::Pooled;
 
 use crate::card::Info;
+use crate::contenders::blocks::System;
+use crate::nodes::{Node, NodeFamily};
 
-/// The type of the objects in a pool. One of the pools requires the supertrait.
-pub trait Object: Send + Sync + Pooled + 'static {
+/// The type of the objects in a pool. One of the pools requires the supertrait `Pooled`.
+pub(crate) trait Object: Send + Sync + Pooled + Node {
     /// Creates an object with `tag` in every word.
     fn new(tag: u64) -> Self;
 
@@ -21,8 +24,7 @@ pub trait Object: Send + Sync + Pooled + 'static {
 }
 
 /// An object of `N` words.
-#[derive(Clone, Copy, Debug)]
-pub struct WordObject<const N: usize>([u64; N]);
+pub(crate) struct WordObject<const N: usize>([u64; N]);
 
 impl<const N: usize> Object for WordObject<N>
 where
@@ -40,8 +42,7 @@ where
 }
 
 /// An object of one word, which is written through a shared reference.
-#[derive(Debug)]
-pub struct Counter(pub AtomicU64);
+pub(crate) struct Counter(pub(crate) AtomicU64);
 
 impl Object for Counter {
     #[inline(always)]
@@ -56,17 +57,17 @@ impl Object for Counter {
     }
 }
 
-/// A pool of objects, as a workload sees it.
+/// A pool of values of one type, objects or nodes, as a workload sees it.
 ///
 /// # Safety
 ///
-/// * A handle names its own object, from [`raw_put`](Self::raw_put) to
+/// * A handle names its own value, from [`raw_put`](Self::raw_put) to
 ///   [`raw_take`](Self::raw_take), at a fixed address. If
-///   [`Caps::keeps_contents`](crate::card::Caps::keeps_contents) is off, objects may overlap.
+///   [`Caps::keeps_contents`](crate::card::Caps::keeps_contents) is off, values may overlap.
 /// * If the maker's [`Caps::any_thread_free`](crate::card::Caps::any_thread_free) is on, `raw_take`
 ///   and `look` may be called on any thread at the same time as `raw_put`. If `shared_alloc` is on,
 ///   so may `raw_put`.
-pub unsafe trait RawPool<T: Object>: Sized + 'static {
+pub(crate) unsafe trait RawPool<T>: Sized + 'static {
     /// Whether the workload verifies the bytes that it wrote. Only a check run does; a timed run
     /// does not.
     const CHECKED: bool = false;
@@ -74,43 +75,53 @@ pub unsafe trait RawPool<T: Object>: Sized + 'static {
     /// The value that the pool's user keeps.
     type Handle: 'static;
 
-    /// Puts an object into the pool. Returns `None` if the pool refuses.
-    fn raw_put(&self, value: T) -> Option<Self::Handle>;
+    /// Puts a value into the pool. Returns `None` if the pool refuses.
+    ///
+    /// # Safety
+    ///
+    /// If a family made the pool, it exists. The handle is not used, dereferenced or dropped after
+    /// the pool or its family ends or is reset.
+    unsafe fn raw_put(&self, value: T) -> Option<Self::Handle>;
 
-    /// Passes the object to `look`.
+    /// Passes the value to `look`.
     ///
     /// # Safety
     ///
     /// This pool returned the handle, and it was not taken.
     unsafe fn look<R>(&self, handle: &Self::Handle, look: impl FnOnce(&T) -> R) -> R;
 
-    /// Drops an object.
+    /// Drops a value.
     ///
     /// # Safety
     ///
     /// This pool returned the handle, which is consumed.
     unsafe fn raw_take(&self, handle: Self::Handle);
 
-    /// Frees everything at once, if the pool can. No object is live.
+    /// Frees everything at once, if the pool can. No value is live.
     fn reset(&mut self) {}
 
-    /// Announces the number of live objects at a time. Only the pool that does nothing uses it.
-    fn expect_live(&mut self, objects: usize) {
-        let _ = objects;
+    /// Announces the number of live values at a time. Only the pool that does nothing uses it.
+    fn expect_live(&mut self, values: usize) {
+        let _ = values;
     }
 
-    /// Makes an object for a workload, hidden from the optimiser.
+    /// Puts a value into the pool for a workload, hidden from the optimiser.
+    ///
+    /// # Safety
+    ///
+    /// As for [`raw_put`](Self::raw_put).
     ///
     /// # Panics
     ///
     /// If the contender refuses. The workload ends, and its cell says so.
     #[inline(always)]
-    fn put(&self, value: T) -> Self::Handle {
-        let Some(handle) = self.raw_put(value) else { refused::<T>() };
+    unsafe fn put(&self, value: T) -> Self::Handle {
+        // SAFETY: the caller's duty is the callee's.
+        let Some(handle) = (unsafe { self.raw_put(value) }) else { refused::<T>() };
         black_box(handle)
     }
 
-    /// Drops an object of a workload, hidden from the optimiser.
+    /// Drops a value of a workload, hidden from the optimiser.
     ///
     /// # Safety
     ///
@@ -122,15 +133,15 @@ pub unsafe trait RawPool<T: Object>: Sized + 'static {
     }
 }
 
-/// Ends a workload whose pool refused an object.
+/// Ends a workload whose pool refused a value.
 #[cold]
 #[inline(never)]
 fn refused<T>() -> ! {
-    panic!("the pool refused an object of {} bytes", size_of::<T>());
+    panic!("the pool refused a value of {} bytes", size_of::<T>());
 }
 
-/// A contender that makes pools of any type.
-pub trait Maker: 'static {
+/// A contender that makes pools of any type of object.
+pub(crate) trait Maker: 'static {
     /// The contender's card.
     const INFO: Info;
 
@@ -145,5 +156,46 @@ pub trait Maker: 'static {
     fn make_for<T: Object>(objects: usize) -> Self::Pool<T> {
         let _ = objects;
         Self::make()
+    }
+}
+
+/// A contender that makes pools of any type, whose handles dereference to their values. It takes
+/// part as a maker of pools of objects, and of nodes.
+pub(crate) trait PoolFamily: Default + 'static {
+    /// The contender's card.
+    const INFO: Info;
+
+    /// The handle of a value.
+    type Box<T: Node>: DerefMut<Target = T> + Unpin + 'static;
+
+    /// The pool of a type.
+    type Pool<T: Node>: RawPool<T, Handle = Self::Box<T>>;
+
+    /// Creates a pool.
+    fn pool_of<T: Node>() -> Self::Pool<T>;
+}
+
+impl<A: PoolFamily> Maker for A {
+    const INFO: Info = A::INFO;
+    type Pool<T: Object> = A::Pool<T>;
+
+    fn make<T: Object>() -> Self::Pool<T> {
+        A::pool_of()
+    }
+}
+
+impl<A: PoolFamily> NodeFamily for A {
+    const INFO: Info = A::INFO;
+    type Box<T: Node> = A::Box<T>;
+    type Pool<T: Node> = A::Pool<T>;
+    type Metered = Self;
+    type Backing = System;
+
+    fn create() -> Self {
+        Self::default()
+    }
+
+    fn pool<T: Node>(&self) -> Self::Pool<T> {
+        A::pool_of()
     }
 }

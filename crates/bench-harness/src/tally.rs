@@ -2,17 +2,14 @@
 //! counts.
 
 mod buffers;
-mod nodes;
 pub(crate) mod watch;
 
 use core::alloc::Layout;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-pub use self::buffers::{CountedBuffer, OwnLife, Several};
-#[cfg(ephemera_cpp)]
-pub(crate) use self::nodes::add_allocations;
 use crate::blocks::{Contender, RawAlloc};
 use crate::card::Info;
+use crate::nodes::{Node, NodeFamily};
 use crate::objects::{Maker, Object, RawPool};
 
 static ALLOCS: AtomicU64 = AtomicU64::new(0);
@@ -41,14 +38,14 @@ pub struct CallTally {
 }
 
 /// Sets all counters to zero.
-pub fn reset() {
+pub(crate) fn reset() {
     for counter in [&ALLOCS, &RESIZES, &FREES, &BYTES, &LIVE, &PEAK, &DAMAGED] {
         counter.store(0, Relaxed);
     }
 }
 
 /// Reads the counters. They are exact if no thread uses a counted contender.
-pub fn read() -> CallTally {
+pub(crate) fn read() -> CallTally {
     CallTally {
         allocs: ALLOCS.load(Relaxed),
         resizes: RESIZES.load(Relaxed),
@@ -61,7 +58,7 @@ pub fn read() -> CallTally {
 
 /// Counts a block whose contents changed while it was held.
 #[cold]
-pub fn damaged() {
+pub(crate) fn damaged() {
     DAMAGED.fetch_add(1, Relaxed);
 }
 
@@ -77,8 +74,7 @@ fn died(bytes: usize) {
 }
 
 /// A contender whose calls are counted. Workloads over it verify what they wrote.
-#[derive(Debug)]
-pub struct Counted<C>(C);
+pub(crate) struct Counted<C>(C);
 
 impl<C: Contender> Contender for Counted<C> {
     const INFO: Info = C::INFO;
@@ -104,8 +100,8 @@ impl<C: Contender> Contender for Counted<C> {
 }
 
 /// The reference that [`Counted`] lends.
-#[derive(Clone, Copy, Debug)]
-pub struct CountedRef<R>(R);
+#[derive(Clone, Copy)]
+pub(crate) struct CountedRef<R>(R);
 
 // SAFETY: every call goes to the contender's own reference, which keeps the contract.
 unsafe impl<R: RawAlloc> RawAlloc for CountedRef<R> {
@@ -132,20 +128,12 @@ unsafe impl<R: RawAlloc> RawAlloc for CountedRef<R> {
         unsafe { self.0.raw_dealloc(ptr, layout) }
     }
 
-    unsafe fn raw_grow(&self, ptr: *mut u8, old: Layout, new: Layout) -> *mut u8 {
+    unsafe fn raw_resize<const GROW: bool>(&self, ptr: *mut u8, old: Layout, new: Layout) -> *mut u8 {
         RESIZES.fetch_add(1, Relaxed);
         died(old.size());
         born(new.size());
         // SAFETY: the caller's duty is the callee's.
-        unsafe { self.0.raw_grow(ptr, old, new) }
-    }
-
-    unsafe fn raw_shrink(&self, ptr: *mut u8, old: Layout, new: Layout) -> *mut u8 {
-        RESIZES.fetch_add(1, Relaxed);
-        died(old.size());
-        born(new.size());
-        // SAFETY: the caller's duty is the callee's.
-        unsafe { self.0.raw_shrink(ptr, old, new) }
+        unsafe { self.0.raw_resize::<GROW>(ptr, old, new) }
     }
 }
 
@@ -163,14 +151,15 @@ impl<M: Maker> Maker for Counted<M> {
 }
 
 // SAFETY: every call goes to the contender's own pool, which keeps the contract.
-unsafe impl<T: Object, P: RawPool<T>> RawPool<T> for Counted<P> {
+unsafe impl<T, P: RawPool<T>> RawPool<T> for Counted<P> {
     const CHECKED: bool = true;
     type Handle = P::Handle;
 
-    fn raw_put(&self, value: T) -> Option<P::Handle> {
+    unsafe fn raw_put(&self, value: T) -> Option<P::Handle> {
         ALLOCS.fetch_add(1, Relaxed);
         born(size_of::<T>());
-        self.0.raw_put(value)
+        // SAFETY: the caller's duty is the callee's.
+        unsafe { self.0.raw_put(value) }
     }
 
     unsafe fn look<R>(&self, handle: &P::Handle, look: impl FnOnce(&T) -> R) -> R {
@@ -192,4 +181,33 @@ unsafe impl<T: Object, P: RawPool<T>> RawPool<T> for Counted<P> {
     fn expect_live(&mut self, objects: usize) {
         self.0.expect_live(objects);
     }
+}
+
+impl<F: NodeFamily> NodeFamily for Counted<F> {
+    const INFO: Info = F::INFO;
+    type Box<T: Node> = F::Box<T>;
+    type Pool<T: Node> = Counted<F::Pool<T>>;
+    type Metered = Self;
+    type Backing = F::Backing;
+
+    fn create() -> Self {
+        Self(F::create())
+    }
+
+    fn pool<T: Node>(&self) -> Self::Pool<T> {
+        Counted(self.0.pool())
+    }
+
+    unsafe fn reset(&mut self) {
+        // A reset also ends the nodes that were not freed one by one.
+        LIVE.store(0, Relaxed);
+        // SAFETY: the caller's duty is the callee's.
+        unsafe { self.0.reset() }
+    }
+}
+
+/// Adds allocations that a contender outside of Rust counted itself.
+#[cfg(ephemera_cpp)]
+pub(crate) fn add_allocations(allocations: u64) {
+    ALLOCS.fetch_add(allocations, Relaxed);
 }

@@ -21,6 +21,11 @@ pub fn page(title: &str, body: &str) -> String {
     )
 }
 
+/// Returns a grid of this head and these rows.
+pub fn grid<const N: usize>(head: [&str; N], rows: impl Iterator<Item = Vec<String>>) -> Vec<Vec<String>> {
+    core::iter::once(head.map(str::to_owned).to_vec()).chain(rows).collect()
+}
+
 /// Returns a table in a box that scrolls where it is wider than the page. The first row of `grid`
 /// is the head, and the first cell of each row is the row's name.
 pub fn table(label: &str, grid: &[Vec<String>]) -> String {

@@ -42,7 +42,7 @@ impl BlockCounts {
     /// Returns the number of blocks that were freed in an order.
     #[must_use]
     pub fn of(&self, order: FreeOrder) -> u64 {
-        FreeOrder::ALL.iter().position(|one| *one == order).map_or(0, |at| self.orders[at])
+        self.orders[order as usize]
     }
 
     /// Returns the share of the freed blocks that were freed in these orders.
@@ -292,7 +292,7 @@ impl ProfileBuilder {
         let counts = &mut self.profile.classes[usize::from(life.class)];
         counts.freed += 1;
         counts.elsewhere += u64::from(block.thread != event.thread);
-        counts.orders[FreeOrder::ALL.iter().position(|one| *one == order).unwrap_or(0)] += 1;
+        counts.orders[order as usize] += 1;
         counts.lives.add(self.book.births() - block.birth);
         counts.times.add(event.time.saturating_sub(block.time));
     }

@@ -7,7 +7,6 @@ use crate::units::{bytes, duration, grouped, percent};
 
 use super::advise::{Advice, Recommendation};
 use super::histogram::LogHistogram;
-use super::order::FreeOrder;
 use super::profile::{BlockCounts, TraceProfile, class_end, part};
 use super::share::{between, times};
 
@@ -26,27 +25,43 @@ pub fn class_name(class: usize) -> String {
 }
 
 /// Returns the median of a histogram, or a dash.
-fn median(histogram: &LogHistogram, show: impl Fn(u64) -> String) -> String {
-    histogram.quantile(0.5).map_or_else(|| "-".to_owned(), show)
+pub(super) fn median(histogram: &LogHistogram, show: impl Fn(u64) -> String, dash: &str) -> String {
+    histogram.quantile(0.5).map_or_else(|| dash.to_owned(), show)
 }
 
-fn row(out: &mut String, name: &str, counts: &BlockCounts, all: &BlockCounts) {
-    let shares = FreeOrder::ALL.map(|order| percent(part(counts.of(order), counts.freed)));
-    let _ = writeln!(
-        out,
-        "{name:<11} {:>13} {:>4} {:>4} {:>4} {:>5} {:>5} {:>5} {:>5} {:>5} {:>8} {:>10} {:>9}",
+/// Returns the figures of a size class: blocks, shares of all blocks and bytes, shares of the freed
+/// blocks by order and of remote frees, resizes, and the medians of the lifetimes.
+pub(super) fn figures(counts: &BlockCounts, all: &BlockCounts, dash: &str) -> [String; 11] {
+    let [at_once, lifo, fifo, none] = counts.orders.map(|count| percent(part(count, counts.freed)));
+    [
         grouped(counts.blocks),
         percent(part(counts.blocks, all.blocks)),
         percent(part(counts.bytes, all.bytes)),
-        percent(part(counts.blocks - counts.freed.min(counts.blocks), counts.blocks)),
-        shares[0],
-        shares[1],
-        shares[2],
-        shares[3],
+        at_once,
+        lifo,
+        fifo,
+        none,
         percent(counts.share_elsewhere()),
         grouped(counts.resizes),
-        median(&counts.lives, grouped),
-        median(&counts.times, duration),
+        median(&counts.lives, grouped, dash),
+        median(&counts.times, duration, dash),
+    ]
+}
+
+fn row(out: &mut String, name: &str, counts: &BlockCounts, all: &BlockCounts) {
+    let cells = figures(counts, all, "-");
+    let left = percent(part(counts.blocks - counts.freed.min(counts.blocks), counts.blocks));
+    let [blocks, share, bytes, shares @ ..] = cells.each_ref().map(String::as_str);
+    line(out, name, [blocks, share, bytes, &left], shares);
+}
+
+fn line(out: &mut String, name: &str, first: [&str; 4], rest: [&str; 8]) {
+    let [blocks, share, bytes, left] = first;
+    let [at_once, lifo, fifo, none, other, resized, life, time] = rest;
+    let _ = writeln!(
+        out,
+        "{name:<11} {blocks:>13} {share:>4} {bytes:>4} {left:>4} {at_once:>5} {lifo:>5} {fifo:>5} {none:>5} {other:>5} \
+         {resized:>8} {life:>10} {time:>9}"
     );
 }
 
@@ -114,22 +129,10 @@ pub fn report(profile: &TraceProfile, advice: &Advice) -> String {
     let _ = writeln!(
         out,
         "\nSizes. Shares in %: of blocks, of bytes, left at the end; of the blocks freed: at once, LIFO, FIFO, in no\n\
-         order, on another thread. Lifetimes are medians: in blocks allocated since, and in time.\n\
-         {:<11} {:>13} {:>4} {:>4} {:>4} {:>5} {:>5} {:>5} {:>5} {:>5} {:>8} {:>10} {:>9}",
-        "size",
-        "blocks",
-        "bl.",
-        "by.",
-        "left",
-        "once",
-        "LIFO",
-        "FIFO",
-        "none",
-        "other",
-        "resized",
-        "life",
-        "time"
+         order, on another thread. Lifetimes are medians: in blocks allocated since, and in time."
     );
+    let heads = ["once", "LIFO", "FIFO", "none", "other", "resized", "life", "time"];
+    line(&mut out, "size", ["blocks", "bl.", "by.", "left"], heads);
     for (class, counts) in profile.classes.iter().enumerate().filter(|(_, counts)| counts.blocks > 0) {
         row(&mut out, &class_name(class), counts, &all);
     }

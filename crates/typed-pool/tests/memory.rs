@@ -161,7 +161,7 @@ fn empty_units_make_room_for_a_large_block() {
 
     pooled_allocator! { struct Own; }
     let layout = Layout::new::<[u64; 4]>();
-    let count = if cfg!(miri) { 1_200 } else { 20_000 };
+    let count = if cfg!(miri) { 800 } else { 20_000 };
     let blocks: Vec<_> = (0..count).map(|_| Own.allocate(layout).unwrap()).collect();
     for block in blocks {
         // SAFETY: the block came from this allocator with this layout.

@@ -122,7 +122,7 @@ fn a_backing_allocator_may_use_the_pool_above_it() {
 /// `deallocate` must not unwind. The pool stays consistent if it does.
 #[test]
 fn a_backing_allocator_that_unwinds_loses_nothing() {
-    for call in [1, 2, 3] {
+    for call in [2, 1, 3].into_iter().take(if cfg!(miri) { 1 } else { 3 }) {
         run(2, call);
     }
 }

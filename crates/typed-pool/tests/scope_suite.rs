@@ -259,7 +259,7 @@ fn conc_random_programs_in_scopes_lose_nothing_and_keep_nothing() {
             futures: Vec::new(),
             scopes: vec![Rc::new(scope())],
         };
-        program.run(if cfg!(miri) { 30 } else { 150 }, 0);
+        program.run(if cfg!(miri) { 18 } else { 150 }, 0);
         drop(program);
         // Only the thread's own heap keeps empty units, and `trim` frees no others.
         PooledAllocator.trim();

@@ -7,10 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::{env, fs, io, process};
 
-use bench_harness::contenders::buffers::EachBytesMut;
-use bench_harness::workloads::blocks::json::Document;
-use bench_harness::workloads::buffers::http::answer;
-use bench_harness::workloads::nodes::Corpus;
+use bench_harness::workloads::{Corpus, Document, answer};
 use ephemera_trace::{Book, BookStep, Trace, TraceAlloc, TraceEvent, What, Writer, start};
 
 #[global_allocator]
@@ -74,7 +71,7 @@ fn syn(out: &Path) -> Result<(), Box<dyn Error>> {
 /// Records the server of R3 while it answers.
 fn http(out: &Path) -> Result<(), Box<dyn Error>> {
     let mut file = PathBuf::new();
-    answer::<EachBytesMut>(REQUESTS, || {
+    answer(REQUESTS, || {
         file = begin(out)?;
         Ok(())
     })?;

@@ -1,9 +1,9 @@
 //! The compared allocators: one folder for each class, and the registry that the runner uses.
 
-pub mod blocks;
-pub mod buffers;
-pub mod nodes;
-pub mod objects;
+pub(crate) mod blocks;
+pub(crate) mod buffers;
+pub(crate) mod nodes;
+pub(crate) mod objects;
 pub(crate) mod played;
 
 use crate::blocks::Contender;
@@ -23,6 +23,32 @@ pub const TWIN: usize = 2;
 
 /// The keys of these three, the same in each class.
 pub const ALWAYS: [&str; 3] = ["nothing", ephemera_trace::replay::REFERENCE, ephemera_trace::replay::TWIN];
+
+/// Whether the namesakes, and the contenders in Rust that most programs know, take part. Without
+/// them they are not compiled to machine code, which takes most of the time of a build.
+const PEERS: bool = cfg!(feature = "rust-peers");
+
+/// Whether all other contenders in Rust take part.
+const MORE_PEERS: bool = cfg!(feature = "more-rust-peers");
+
+/// Returns the entries that each class starts with: `$nothing`, then `$over` each general allocator
+/// of others.
+macro_rules! general {
+    ($entry:ident, $nothing:ty, $over:ident) => {
+        vec![
+            $entry::<$nothing>("nothing"),
+            $entry::<$over<$crate::contenders::blocks::System>>("glibc"),
+            $crate::contenders::twin($entry::<$over<$crate::contenders::blocks::System>>("glibc-aa")),
+            #[cfg(feature = "c-peers")]
+            $entry::<$over<$crate::contenders::blocks::MiMalloc>>("mimalloc"),
+            #[cfg(feature = "c-peers")]
+            $entry::<$over<$crate::contenders::blocks::Jemalloc>>("jemalloc"),
+            #[cfg(feature = "cpp-peers")]
+            $entry::<$over<$crate::contenders::blocks::SnMalloc>>("snmalloc"),
+        ]
+    };
+}
+use general;
 
 /// Builds a cell of a workload over one contender.
 type Build = fn(&WorkloadSpec, &Context) -> Box<dyn Cell>;

@@ -42,11 +42,11 @@ unsafe impl<C: Contender> GlobalAlloc for PlayedContender<C> {
         let new = unsafe { Layout::from_size_align_unchecked(size, old.align()) };
         if size >= old.size() {
             // SAFETY: the caller passes a live block with its layout. The new size is not smaller.
-            unsafe { self.0.by_ref().raw_grow(block, old, new) }
+            unsafe { self.0.by_ref().raw_resize::<true>(block, old, new) }
         } else {
             // SAFETY: the caller passes a live block with its layout, and a size above zero. The
             // new size is smaller.
-            unsafe { self.0.by_ref().raw_shrink(block, old, new) }
+            unsafe { self.0.by_ref().raw_resize::<false>(block, old, new) }
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::runner::WorkloadOutcome;
 use crate::stats::Estimate;
 
 /// A limit of a contender's ratio.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, serde::Deserialize)]
 pub struct Bar {
     /// The workload.
     pub workload: String,
@@ -37,89 +37,14 @@ impl Judged {
     }
 }
 
-const RING: &str = "ring";
-const ONE: &str = "one-ring";
-const BUFFERS: &str = "ringal";
-
-/// The bars of the pools: workload, contender, the other contender, the ratio. They apply to whole
-/// costs, as users pay them.
-const POOLS: [(&str, &str, &str, f64); 22] = [
-    ("S1-objects/pair/32", "typed-pool", "mimalloc", 0.65),
-    ("S1-objects/pair/32", "typed-pool", "glibc", 0.35),
-    ("S1-objects/pair/32", "pooled-box", "mimalloc", 0.65),
-    ("S1-objects/pair/32", "pooled-box", "glibc", 0.35),
-    ("S1-objects/pair/32", "pooled-allocator", "mimalloc", 0.65),
-    ("S1-objects/pair/32", "pooled-allocator", "glibc", 0.35),
-    ("S2-objects/batch/20000x32", "pooled-box", "mimalloc", 1.0),
-    ("S2-set/erase-insert", "pooled-allocator", "glibc", 0.75),
-    ("S2-set/erase-insert", "pooled-allocator", "mimalloc", 1.0),
-    ("S8-objects/handoff/4096x32", "pooled-box", "mimalloc", 0.55),
-    ("S1-objects/pair/40", "shared", "upstream-shared", 0.16),
-    ("S1-objects/pair/40", "shared", "mimalloc", 0.6),
-    ("S1-objects/pair/40", "arena", "upstream-arena", 0.28),
-    ("S1-objects/pair/40", "pool", "upstream-pool", 0.5),
-    ("S2-objects/batch/100000x40", "shared", "upstream-shared", 0.4),
-    ("S2-objects/batch/100000x40", "arena", "upstream-arena", 0.6),
-    ("S2-objects/batch/100000x40", "pool", "upstream-pool", 0.9),
-    ("S2-objects/batch/100000x40", "shared", "mimalloc", 1.0),
-    ("S9-objects/at-once/10000", "shared", "mimalloc", 1.0),
-    ("S9-objects/at-once/10000", "shared", "upstream-shared", 0.3),
-    ("S8-objects/handoff/4096x40", "shared", "upstream-shared", 0.75),
-    ("S8-objects/handoff/4096x40", "shared", "mimalloc", 0.6),
-];
-
-/// Returns all bars.
+/// Returns all bars. Those of the pools apply to whole costs, as users pay them.
+///
+/// # Panics
+///
+/// Never: the file is part of the harness, and tests read it.
 #[must_use]
 pub fn bars() -> Vec<Bar> {
-    use Pairs::{Net, Whole};
-
-    let mut all = Vec::new();
-    let mut bar = |workload: &str, of, to, pairs, at_most| {
-        all.push(Bar { workload: workload.to_owned(), of, to, pairs, at_most });
-    };
-    bar("S1/pair/4", RING, "bumpalo", Whole, 1.4);
-    bar("S1/pair/4", RING, "upstream-ring", Whole, 1.05);
-    bar("S1/pair/4", ONE, "upstream-one-ring", Whole, 0.1);
-    bar("S1/pair/4", ONE, "mimalloc", Whole, 0.45);
-    for window in ["16x136", "16x1032", "1024x136", "1024x1032"] {
-        let workload = format!("W/window/{window}");
-        bar(&workload, RING, "upstream-ring", Net, 0.45);
-        bar(&workload, RING, "mimalloc", Net, 0.35);
-        bar(&workload, ONE, "mimalloc", Net, 0.4);
-        bar(&workload, ONE, "glibc", Net, 0.2);
-    }
-    for (how, limits) in [("push", [0.5, 0.6, 1.0, 1.1]), ("reserve_exact", [0.4, 0.35, 0.3, 1.05])] {
-        for (n, at_most) in [10, 146, 2134, 17_453].into_iter().zip(limits) {
-            let workload = format!("S5/{how}/{n}");
-            bar(&workload, RING, "glibc", Whole, at_most);
-            bar(&workload, ONE, "glibc", Whole, at_most);
-        }
-    }
-    for batch in [64, 4096] {
-        let workload = format!("S8/handoff/{batch}");
-        bar(&workload, ONE, "mimalloc", Net, 0.6);
-        bar(&workload, ONE, "upstream-one-ring", Net, 0.8);
-    }
-    bar("R1/json", RING, "mimalloc", Whole, 0.8);
-    for capacity in [64, 256, 4096] {
-        let workload = format!("S1-buffers/fixed/{capacity}");
-        bar(&workload, BUFFERS, "upstream-ringal", Whole, 0.42);
-        bar(&workload, BUFFERS, "glibc", Whole, 0.5);
-    }
-    bar("S1-buffers/extend", BUFFERS, "upstream-ringal", Whole, 0.85);
-    bar("S1-buffers/extend", BUFFERS, "glibc", Whole, 0.5);
-    bar("S1-buffers/freeze", BUFFERS, "upstream-ringal", Whole, 0.75);
-    bar("S1-buffers/freeze", BUFFERS, "bytes", Whole, 0.75);
-    for batch in ["4096x64", "1024x1024"] {
-        let workload = format!("S8-buffers/handoff/{batch}");
-        bar(&workload, BUFFERS, "upstream-ringal", Net, 1.0);
-        bar(&workload, BUFFERS, "glibc", Net, 0.25);
-    }
-    bar("S8-buffers/handoff/64x65536", BUFFERS, "glibc", Whole, 0.9);
-    for (workload, of, to, at_most) in POOLS {
-        bar(workload, of, to, Whole, at_most);
-    }
-    all
+    serde_json::from_str(include_str!("bars.json")).expect("rows of bars")
 }
 
 /// Evaluates every bar whose workload was run.

@@ -4,19 +4,17 @@
 //! pairs. So the change of a ratio is the quotient of two medians, and its interval is made of
 //! theirs, as for independent estimates. It includes all other differences between the runs.
 
-use core::fmt;
 use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use ephemera_measure::page;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::model::{BenchReport, ReportRow, ReportTable};
-use super::text::align;
+use super::text::{align, interval};
 use crate::contenders::ALWAYS;
 use crate::host::Host;
-use crate::runner::ContenderState;
 use crate::stats::{self, Estimate, Verdict, verdict};
 
 /// The version of `summary.json`. It increases when a field that is read again changes its meaning
@@ -58,39 +56,6 @@ struct OldRow {
     interval: Option<(f64, f64)>,
 }
 
-/// The reason why a file cannot be a baseline.
-#[derive(Debug)]
-pub enum BaselineRefusal {
-    /// The file cannot be read.
-    Unread(PathBuf, io::Error),
-    /// The file is no summary.
-    NoSummary(PathBuf, serde_json::Error),
-    /// The file has another format. The number is the version that it states, if any.
-    Format(PathBuf, Option<u64>),
-}
-
-impl fmt::Display for BaselineRefusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unread(path, error) => write!(f, "the baseline {} cannot be read: {error}", path.display()),
-            Self::NoSummary(path, error) => {
-                write!(f, "{} is not the summary.json of a run: {error}", path.display())
-            }
-            Self::Format(path, found) => {
-                let found = found.map_or("none".to_owned(), |found| found.to_string());
-                write!(
-                    f,
-                    "the baseline {} has format {found}, this harness reads {FORMAT}: run that commit's \
-                     workloads with this harness",
-                    path.display()
-                )
-            }
-        }
-    }
-}
-
-impl core::error::Error for BaselineRefusal {}
-
 /// A contender that both runs measured.
 #[derive(Clone, Debug)]
 pub struct Change {
@@ -131,18 +96,23 @@ impl Baseline {
     /// # Errors
     ///
     /// If there is no such file, or if it has another format.
-    pub fn load(path: &Path) -> Result<Self, BaselineRefusal> {
-        let text =
-            fs::read_to_string(path).map_err(|error| BaselineRefusal::Unread(path.to_owned(), error))?;
+    pub fn load(path: &Path) -> Result<Self, String> {
+        let text = fs::read_to_string(path)
+            .map_err(|error| format!("the baseline {} cannot be read: {error}", path.display()))?;
         Self::parse(&text, path)
     }
 
-    fn parse(text: &str, path: &Path) -> Result<Self, BaselineRefusal> {
-        let no_summary = |error| BaselineRefusal::NoSummary(path.to_owned(), error);
+    fn parse(text: &str, path: &Path) -> Result<Self, String> {
+        let no_summary = |error| format!("{} is not the summary.json of a run: {error}", path.display());
         let file: Value = serde_json::from_str(text).map_err(no_summary)?;
         let format = file["format"].as_u64();
         if format != Some(FORMAT) {
-            return Err(BaselineRefusal::Format(path.to_owned(), format));
+            return Err(format!(
+                "the baseline {} has format {}, this harness reads {FORMAT}: run that commit's workloads with this \
+                 harness",
+                path.display(),
+                format.map_or("none".to_owned(), |found| found.to_string())
+            ));
         }
         serde_json::from_value(file).map_err(no_summary)
     }
@@ -269,21 +239,19 @@ impl Comparison {
     /// Returns the head and the cells of the table of changes.
     pub(super) fn grid(&self) -> Vec<Vec<String>> {
         let head = ["workload", "allocator", "then (95 %)", "now (95 %)", "change (95 %)", "verdict", ""];
-        let mut grid = vec![head.map(str::to_owned).to_vec()];
-        let shown = |e: &Estimate| format!("{:.3} [{:.3}, {:.3}]", e.mid, e.low95, e.high95);
-        grid.extend(self.changes.iter().map(|change| {
+        let rows = self.changes.iter().map(|change| {
             let doubt = if change.untrusted { "untrusted: the reference differed from itself" } else { "" };
             vec![
                 change.workload.clone(),
                 change.name.to_owned(),
-                shown(&change.then),
-                shown(&change.now),
-                shown(&change.change),
+                interval(change.then),
+                interval(change.now),
+                interval(change.change),
                 change.verdict.word().to_owned(),
                 doubt.to_owned(),
             ]
-        }));
-        grid
+        });
+        page::grid(head, rows)
     }
 
     /// Returns the summary as one line of text.
@@ -357,12 +325,8 @@ impl OldRow {
 
 /// Returns why a row has no ratio now.
 fn now(row: &ReportRow) -> String {
-    match &row.state {
-        ContenderState::Ran => "without a ratio".to_owned(),
-        ContenderState::Missing(why) => format!("missing: {why}"),
-        ContenderState::Crashed(how) => format!("crashed: {how}"),
-        ContenderState::Wrong(what) => format!("wrong: {what}"),
-    }
+    let (state, why) = row.state.told();
+    why.map_or("without a ratio".to_owned(), |why| format!("{state}: {why}"))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::baseline::FORMAT;
 use super::model::{BenchReport, ReportRow, ReportTable};
 use super::pairs::Pairs;
-use crate::runner::{ContenderState, WorkloadOutcome};
+use crate::runner::WorkloadOutcome;
 use crate::stats::Estimate;
 
 fn interval(estimate: Option<Estimate>) -> Value {
@@ -15,12 +15,7 @@ fn interval(estimate: Option<Estimate>) -> Value {
 }
 
 fn row(row: &ReportRow) -> Value {
-    let (state, reason) = match &row.state {
-        ContenderState::Ran => ("ran", None),
-        ContenderState::Missing(why) => ("missing", Some(why)),
-        ContenderState::Crashed(how) => ("crashed", Some(how)),
-        ContenderState::Wrong(what) => ("wrong", Some(what)),
-    };
+    let (state, reason) = row.state.told();
     json!({
         "allocator": row.name,
         "key": row.key,

@@ -18,8 +18,14 @@ pub(super) struct Matrix<'a> {
 }
 
 impl<'a> Matrix<'a> {
+    /// Returns the matrices of the classes of which at least two workloads were run.
+    pub(super) fn all(report: &'a BenchReport) -> Vec<(ContenderClass, Self)> {
+        let matrix = |class| Some((class, Self::new(report, class)?));
+        ContenderClass::ALL.into_iter().filter_map(matrix).collect()
+    }
+
     /// Returns the matrix of a class. `None` if fewer than two of its workloads were run.
-    pub(super) fn new(report: &'a BenchReport, class: ContenderClass) -> Option<Self> {
+    fn new(report: &'a BenchReport, class: ContenderClass) -> Option<Self> {
         let tables: Vec<_> = report.tables.iter().filter(|table| table.class == class).collect();
         let first = tables.first().filter(|_| tables.len() > 1)?;
         let shown: Vec<usize> =
@@ -52,15 +58,12 @@ impl<'a> Matrix<'a> {
         let row = |name: String, cells: Vec<String>| core::iter::once(name).chain(cells).collect();
         let ratio =
             |row: &&ReportRow| row.ratio.map_or("–".to_owned(), |ratio| format!("{:.3}", ratio.mid));
-        let mut grid =
-            vec![row("workload".to_owned(), self.heads.iter().map(|&head| head.to_owned()).collect())];
-        for (table, cells) in &self.rows {
-            grid.push(row(table.id.clone(), cells.iter().map(ratio).collect()));
-        }
-        if let Some((count, means)) = &self.means {
-            let means = means.iter().map(|mean| format!("{mean:.3}")).collect();
-            grid.push(row(Self::mean_name(*count), means));
-        }
-        grid
+        let head = row("workload".to_owned(), self.heads.iter().map(|&head| head.to_owned()).collect());
+        let rows =
+            self.rows.iter().map(|(table, cells)| row(table.id.clone(), cells.iter().map(ratio).collect()));
+        let means = self.means.iter().map(|(count, means)| {
+            row(Self::mean_name(*count), means.iter().map(|mean| format!("{mean:.3}")).collect())
+        });
+        core::iter::once(head).chain(rows).chain(means).collect()
     }
 }

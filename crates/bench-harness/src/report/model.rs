@@ -189,16 +189,6 @@ fn refused(outcome: &WorkloadOutcome, key: &str) -> Option<f64> {
 }
 
 impl BenchReport {
-    /// Returns the report of all outcomes, with the bars.
-    #[must_use]
-    pub fn new(outcomes: &[WorkloadOutcome], entries: &[Entry], mut head: Self) -> Self {
-        for outcome in outcomes {
-            head.add(outcome, entries);
-        }
-        head.judge(outcomes);
-        head
-    }
-
     /// Adds the table of a workload that is measured, and returns it.
     pub fn add(&mut self, outcome: &WorkloadOutcome, entries: &[Entry]) -> &ReportTable {
         let class = outcome.spec.class;

@@ -13,7 +13,7 @@ const FEW: usize = 5;
 struct Round<'a>(HashMap<&'a str, &'a TimedSample>);
 
 /// The time that is compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 pub enum Pairs {
     /// The whole time.
     Whole,

@@ -2,12 +2,15 @@
 
 use core::fmt::Write;
 
+use ephemera_measure::page;
+
 use super::matrix::Matrix;
 use super::model::{BenchReport, ReportRow, ReportTable};
 use super::pairs::Pairs;
-use crate::card::ContenderClass;
+use crate::contenders::REFERENCE;
 use crate::os;
 use crate::runner::{ContenderState, Latencies};
+use crate::stats::Estimate;
 
 const HEAD: [&str; 9] = [
     "allocator",
@@ -47,6 +50,11 @@ pub(super) fn ns(cost: f64) -> String {
     }
 }
 
+/// Returns an estimate with its interval.
+pub(super) fn interval(e: Estimate) -> String {
+    format!("{:.3} [{:.3}, {:.3}]", e.mid, e.low95, e.high95)
+}
+
 fn dash<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {
     value.map_or_else(|| "–".to_owned(), show)
 }
@@ -64,7 +72,6 @@ fn cells(row: &ReportRow, reference: bool) -> Vec<String> {
         ContenderState::Crashed(how) => format!("crashed: {how}"),
         ContenderState::Wrong(what) => format!("wrong: {what}"),
     };
-    let interval = |e: crate::stats::Estimate| format!("{:.3} [{:.3}, {:.3}]", e.mid, e.low95, e.high95);
     let ratio = if reference { "1.000".to_owned() } else { dash(row.ratio, interval) };
     let net = if reference { "1.000".to_owned() } else { dash(row.net_ratio, interval) };
     let verdict = match (&row.state, reference) {
@@ -90,10 +97,8 @@ fn cells(row: &ReportRow, reference: bool) -> Vec<String> {
 }
 
 pub(super) fn grid(table: &ReportTable) -> Vec<Vec<String>> {
-    let head = HEAD.iter().map(|&column| column.to_owned()).collect();
-    let reference = table.rows.get(crate::contenders::REFERENCE).map(|row| row.key);
-    let rows = table.rows.iter().map(|row| cells(row, Some(row.key) == reference));
-    core::iter::once(head).chain(rows).collect()
+    let reference = table.rows.get(REFERENCE).map(|row| row.key);
+    page::grid(HEAD, table.rows.iter().map(|row| cells(row, Some(row.key) == reference)))
 }
 
 /// Adds the latencies of a table, if it has any, below a line that states the load.
@@ -111,8 +116,8 @@ pub(super) fn latencies(table: &ReportTable) -> Option<(String, Vec<Vec<String>>
     let cells = |(name, of): (&str, &Latencies)| {
         [name.to_owned(), micros(of.p50), micros(of.p99), micros(of.p999), micros(of.max)].to_vec()
     };
-    let head = ["allocator", "p50 µs", "p99 µs", "p99.9 µs", "longest µs"].map(str::to_owned).to_vec();
-    Some((line, core::iter::once(head).chain(measured().map(cells)).collect()))
+    let head = ["allocator", "p50 µs", "p99 µs", "p99.9 µs", "longest µs"];
+    Some((line, page::grid(head, measured().map(cells))))
 }
 
 /// Pads columns to their widest cell. With `bars`, writes Markdown.
@@ -137,9 +142,7 @@ pub(super) fn align(grid: &[Vec<String>], bars: bool) -> String {
 }
 
 fn heading(table: &ReportTable) -> String {
-    let aa = table
-        .aa
-        .map_or("not run".to_owned(), |aa| format!("{:.3} [{:.3}, {:.3}]", aa.mid, aa.low95, aa.high95));
+    let aa = table.aa.map_or("not run".to_owned(), interval);
     let mut line = format!("{}: {}; ns per {}; A/A {aa}", table.id, table.title, table.op);
     if table.contaminated > 0.2 {
         let _ = write!(line, "; {:.0} % of rounds contaminated", table.contaminated * 100.0);
@@ -151,27 +154,26 @@ pub(super) const UNTRUSTED: &str = "UNTRUSTED: the reference differs from itself
 
 pub(super) fn bar_grid(report: &BenchReport) -> Vec<Vec<String>> {
     let head = ["workload", "allocator", "against", "costs", "at most", "measured (95 % CI)", ""];
-    let mut grid = vec![head.map(str::to_owned).to_vec()];
     let row = |key: &str| report.tables.iter().find_map(|table| table.row(key));
     let name = |key: &str| row(key).map_or(key, |row| row.name).to_owned();
-    for judged in &report.bars {
+    let rows = report.bars.iter().map(|judged| {
         let bar = &judged.bar;
         let word = match judged.met() {
             Some(true) => "met",
             Some(false) => "missed",
             None => "not run",
         };
-        grid.push(vec![
+        vec![
             bar.workload.clone(),
             name(bar.of),
             name(bar.to),
             if bar.pairs == Pairs::Net { "net" } else { "whole" }.to_owned(),
             bar.at_most.to_string(),
-            dash(judged.measured, |e| format!("{:.3} [{:.3}, {:.3}]", e.mid, e.low95, e.high95)),
+            dash(judged.measured, interval),
             word.to_owned(),
-        ]);
-    }
-    grid
+        ]
+    });
+    page::grid(head, rows)
 }
 
 /// Returns how the process is pinned, and which kinds of interference this system counts.
@@ -238,14 +240,6 @@ pub fn host_block(report: &BenchReport) -> Vec<(&'static str, String)> {
     block
 }
 
-/// Returns the matrices of the classes that have more than one table.
-fn matrices(report: &BenchReport) -> Vec<(ContenderClass, Vec<Vec<String>>)> {
-    ContenderClass::ALL
-        .into_iter()
-        .filter_map(|class| Some((class, Matrix::new(report, class)?.grid())))
-        .collect()
-}
-
 /// Returns a table for a terminal.
 #[must_use]
 pub fn terminal_table(table: &ReportTable) -> String {
@@ -264,8 +258,9 @@ pub fn terminal_table(table: &ReportTable) -> String {
 #[must_use]
 pub fn terminal_end(report: &BenchReport) -> String {
     let mut text = format!("\n{LEGEND}\n");
-    for (class, grid) in matrices(report) {
-        let _ = writeln!(text, "\nRatios to the reference, {}\n{}", class.word(), align(&grid, false));
+    for (class, matrix) in Matrix::all(report) {
+        let _ =
+            writeln!(text, "\nRatios to the reference, {}\n{}", class.word(), align(&matrix.grid(), false));
     }
     if !report.bars.is_empty() {
         let _ = writeln!(text, "\nBars\n{}", align(&bar_grid(report), false));
@@ -291,13 +286,13 @@ pub fn markdown(report: &BenchReport) -> String {
             let _ = writeln!(text, "{line}:\n\n{}", align(&grid, true));
         }
     }
-    for (class, grid) in matrices(report) {
+    for (class, matrix) in Matrix::all(report) {
         let _ = writeln!(
             text,
             "## Ratios to the reference, {}\n\nBelow 1 is faster. A mean over unlike workloads says little.\n",
             class.word()
         );
-        let _ = writeln!(text, "{}", align(&grid, true));
+        let _ = writeln!(text, "{}", align(&matrix.grid(), true));
     }
     if !report.bars.is_empty() {
         let _ = writeln!(text, "## Bars\n\n{}", align(&bar_grid(report), true));

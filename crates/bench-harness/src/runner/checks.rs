@@ -4,14 +4,9 @@ use super::record::{Checked, ContenderState, WorkloadOutcome};
 use crate::card::ContenderClass;
 use crate::contenders::{ALWAYS, REFERENCE, VOID};
 
-/// Returns the key of one of the contenders that each class starts with.
-pub(super) fn key_of(index: usize) -> &'static str {
-    ALWAYS[index]
-}
-
 /// Compares the checks with arithmetic, with the contents written, and with the reference.
 pub(super) fn compare(outcome: &mut WorkloadOutcome) {
-    let reference = outcome.checks.iter().find(|check| check.contender == key_of(REFERENCE)).cloned();
+    let reference = outcome.checks.iter().find(|check| check.contender == ALWAYS[REFERENCE]).cloned();
     let class = outcome.spec.class;
     for check in &outcome.checks {
         if let Some(wrong) = wrong(class, check, reference.as_ref())
@@ -44,7 +39,7 @@ fn wrong(class: ContenderClass, check: &Checked, reference: Option<&Checked>) ->
         ));
     }
     // Blocks of the allocator that does nothing overlap, so only their number is checked.
-    if check.contender == key_of(VOID) {
+    if check.contender == ALWAYS[VOID] {
         return None;
     }
     if check.tally.damaged > 0 {
@@ -68,7 +63,7 @@ mod tests {
 
     #[test]
     fn a_check_fails_on_missing_allocations_changed_contents_or_another_sum() {
-        let reference = check(key_of(REFERENCE), 10, 0, 77);
+        let reference = check(ALWAYS[REFERENCE], 10, 0, 77);
         let among = Some(&reference);
         assert_eq!(wrong(ContenderClass::Blocks, &reference, among), None);
         assert!(
@@ -86,9 +81,9 @@ mod tests {
             wrong(ContenderClass::Blocks, &check("x", 10, 0, 78), among)
                 .is_some_and(|why| why.contains("checksum"))
         );
-        assert_eq!(wrong(ContenderClass::Blocks, &check(key_of(VOID), 10, 5, 1), among), None);
+        assert_eq!(wrong(ContenderClass::Blocks, &check(ALWAYS[VOID], 10, 5, 1), among), None);
         assert!(
-            wrong(ContenderClass::Blocks, &check(key_of(VOID), 0, 0, 77), among).is_some(),
+            wrong(ContenderClass::Blocks, &check(ALWAYS[VOID], 0, 0, 77), among).is_some(),
             "the loop must be the same loop"
         );
         // If the reference died, the others are compared with arithmetic and with the contents that

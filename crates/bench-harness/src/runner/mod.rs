@@ -14,9 +14,10 @@ mod plan;
 mod record;
 
 pub use self::child::serve;
-pub use self::parent::{RunError, run, smoke};
+pub use self::parent::{run, smoke};
 pub use self::plan::{Progress, RunPlan};
 pub use self::record::{
     AnswerLine, Checked, ContenderState, HeldAt, Job, Latencies, Mode, PeakMemory, RefusalCount, TimedSample,
     WorkloadOutcome,
 };
+pub use crate::tally::CallTally;

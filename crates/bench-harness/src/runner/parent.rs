@@ -1,6 +1,5 @@
 //! The parent process: starts children, reads their answers, and turns a death into a cell.
 
-use core::fmt;
 use core::hash::BuildHasher;
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -13,10 +12,10 @@ use std::{env, fs, thread};
 
 use rand::RngExt;
 
-use super::checks::{compare, key_of};
+use super::checks::compare;
 use super::plan::{Clock, Progress, RunPlan, StepWork};
 use super::record::{AnswerLine, ContenderState, Job, Mode, WorkloadOutcome};
-use crate::contenders::{Entry, REFERENCE, TWIN, VOID};
+use crate::contenders::{ALWAYS, Entry, REFERENCE, TWIN, VOID};
 use crate::stats;
 use crate::workloads::draws::stream;
 use crate::workloads::{Load, WorkloadSpec};
@@ -27,48 +26,18 @@ const LIMIT: Duration = Duration::from_secs(180);
 /// loop.
 const LOAD: f64 = 0.6;
 
-/// The reason why a run ended early.
-#[derive(Debug)]
-pub enum RunError {
-    /// A child did not start, or its answer could not be read.
-    Child(io::Error),
-    /// A child died before it noted a turn.
-    Died {
-        /// The workload.
-        workload: String,
-        /// How it died.
-        how: String,
-    },
-}
-
-impl fmt::Display for RunError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Child(error) => write!(f, "a measuring process could not be run: {error}"),
-            Self::Died { workload, how } => write!(f, "{workload}: the measuring process ended early: {how}"),
-        }
-    }
-}
-
-impl core::error::Error for RunError {}
-
-impl From<io::Error> for RunError {
-    fn from(error: io::Error) -> Self {
-        Self::Child(error)
-    }
-}
-
 /// Runs the plan. Calls `watch` before each step, and `measured` with each workload when its last
 /// step has ended. The time that `measured` takes does not count as time of the run.
 ///
 /// # Errors
 ///
-/// If no child can be run. A contender that crashes is no error but a [`ContenderState`].
+/// If a child does not start, if its answer cannot be read, or if it dies before it notes a turn. A
+/// contender that crashes is no error but a [`ContenderState`].
 pub fn run(
     plan: &RunPlan,
     mut watch: impl FnMut(Progress<'_>),
     mut measured: impl FnMut(&WorkloadOutcome),
-) -> Result<Vec<WorkloadOutcome>, RunError> {
+) -> io::Result<Vec<WorkloadOutcome>> {
     let mut outcomes: Vec<WorkloadOutcome> = plan.specs.iter().map(|spec| outcome(plan, spec)).collect();
     let steps = plan.steps();
     let mut clock = Clock::start(plan.total, steps.iter().map(|step| step.weight));
@@ -91,11 +60,11 @@ pub fn run(
             StepWork::Time(process) => attempt(plan, outcome, Mode::Time, (process, budget))?,
             // The loop takes no memory, and the twin takes as much as the reference.
             StepWork::Memory => {
-                alone(plan, outcome, Mode::Memory, None, |key| ![key_of(VOID), key_of(TWIN)].contains(&key))?;
+                alone(plan, outcome, Mode::Memory, None, |key| ![ALWAYS[VOID], ALWAYS[TWIN]].contains(&key))?;
             }
             StepWork::Latencies => {
                 let load = Load::share(LOAD, median_cost(outcome), plan.latencies);
-                alone(plan, outcome, Mode::Latencies, load, |key| key != key_of(TWIN))?;
+                alone(plan, outcome, Mode::Latencies, load, |key| key != ALWAYS[TWIN])?;
             }
         }
         if steps[index + 1..].iter().all(|later| later.spec != step.spec) {
@@ -113,7 +82,7 @@ fn alone(
     mode: Mode,
     load: Option<Load>,
     wanted: impl Fn(&str) -> bool,
-) -> Result<(), RunError> {
+) -> io::Result<()> {
     for key in running(outcome).into_iter().filter(|key| wanted(key)) {
         let job =
             Job { contenders: vec![key.clone()], load, ..job(plan, outcome, mode, (0, Duration::ZERO)) };
@@ -142,7 +111,7 @@ fn pass(mode: Mode) -> &'static str {
 fn median_cost(outcome: &WorkloadOutcome) -> f64 {
     let samples = outcome.samples.iter().filter(|sample| sample.round >= 0);
     let mut costs: Vec<f64> = samples
-        .filter(|sample| sample.contender == key_of(REFERENCE))
+        .filter(|sample| sample.contender == ALWAYS[REFERENCE])
         .map(|sample| sample.ns / sample.ops.max(1) as f64)
         .collect();
     stats::median(&mut costs).unwrap_or(0.0)
@@ -153,7 +122,7 @@ fn median_cost(outcome: &WorkloadOutcome) -> f64 {
 /// # Errors
 ///
 /// As for [`run`].
-pub fn smoke(plan: &RunPlan, mut watch: impl FnMut(Progress<'_>)) -> Result<Vec<WorkloadOutcome>, RunError> {
+pub fn smoke(plan: &RunPlan, mut watch: impl FnMut(Progress<'_>)) -> io::Result<Vec<WorkloadOutcome>> {
     let mut outcomes: Vec<WorkloadOutcome> = plan.specs.iter().map(|spec| outcome(plan, spec)).collect();
     let mut clock = Clock::start(Duration::ZERO, outcomes.iter().map(|_| Duration::from_secs(1)));
     for outcome in &mut outcomes {
@@ -221,7 +190,7 @@ fn attempt(
     outcome: &mut WorkloadOutcome,
     mode: Mode,
     turn: (u32, Duration),
-) -> Result<(), RunError> {
+) -> io::Result<()> {
     loop {
         let job = job(plan, outcome, mode, turn);
         match child(&job)? {
@@ -240,7 +209,10 @@ fn attempt(
                         };
                         *state = ContenderState::Crashed(format!("{how}, {}{process}", pass(mode)));
                     }
-                    _ => return Err(RunError::Died { workload: job.workload, how }),
+                    _ => {
+                        let died = format!("{}: the measuring process ended early: {how}", job.workload);
+                        return Err(io::Error::other(died));
+                    }
                 }
             }
         }
@@ -264,20 +236,22 @@ fn absorb(outcome: &mut WorkloadOutcome, lines: Vec<AnswerLine>) {
 }
 
 /// Runs one child. Returns its lines, or how it died.
-fn child(job: &Job) -> Result<Result<Vec<AnswerLine>, String>, RunError> {
+fn child(job: &Job) -> io::Result<Result<Vec<AnswerLine>, String>> {
+    let unrun = |error: io::Error| io::Error::other(format!("a measuring process could not be run: {error}"));
     let _ = fs::remove_file(&job.marker);
-    let orders = serde_json::to_string(job).map_err(io::Error::from)?;
+    let orders = serde_json::to_string(job).map_err(|error| unrun(error.into()))?;
     // The length of the environment shifts the stack, and so decides which variables share a line
     // or a page. Each child draws its own length.
     let padding = stream(job.chance, 7).random_range(0..4096_u64) as usize;
-    let mut child = Command::new(env::current_exe()?)
+    let mut child = Command::new(env::current_exe().map_err(unrun)?)
         .arg("--child")
         .arg(orders)
         .env("EPHEMERA_PADDING", "x".repeat(padding))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .spawn()?;
+        .spawn()
+        .map_err(unrun)?;
     let stdout = child.stdout.take().map(reader);
     let stderr = child.stderr.take().map(reader);
     let answer = stdout.and_then(|text| text.recv_timeout(LIMIT).ok());
@@ -285,7 +259,7 @@ fn child(job: &Job) -> Result<Result<Vec<AnswerLine>, String>, RunError> {
         // The child may have ended on its own just now.
         let _ = child.kill();
     }
-    let status = child.wait()?;
+    let status = child.wait().map_err(unrun)?;
     let said = stderr.and_then(|text| text.recv_timeout(LIMIT).ok()).unwrap_or_default();
     let Some(answer) = answer.filter(|_| status.success()) else {
         return Ok(Err(death(status, &said)));

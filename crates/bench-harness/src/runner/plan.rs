@@ -29,8 +29,6 @@ pub struct RunPlan {
     pub total: Duration,
     /// The time in which latencies are measured, for workloads that have them.
     pub latencies: Duration,
-    /// Whether memory is measured.
-    pub memory: bool,
     /// Whether a separate process checks each contender before it shares one with the others.
     pub isolated: bool,
     /// Whether the first workload is measured in one go, so that its table appears at once.
@@ -85,9 +83,7 @@ impl RunPlan {
             specs.map(move |(spec, of)| RunStep { spec, work, weight: self.weight(of, work) })
         };
         let mut steps: Vec<RunStep> = all(StepWork::Time(0), |_| true).collect();
-        if self.memory {
-            steps.extend(all(StepWork::Memory, |spec| spec.holds_memory));
-        }
+        steps.extend(all(StepWork::Memory, |spec| spec.holds_memory));
         steps.extend(all(StepWork::Latencies, WorkloadSpec::has_latencies));
         for process in 1..self.processes {
             steps.extend(all(StepWork::Time(process), |_| true));
@@ -188,7 +184,6 @@ mod tests {
             target: Duration::from_millis(1),
             total: 60 * SECOND,
             latencies: SECOND,
-            memory: true,
             isolated: true,
             first_at_once: false,
             seed: 1,
@@ -221,8 +216,6 @@ mod tests {
             "the others keep their order"
         );
         assert_eq!(at_once.len(), steps.len());
-        let none = RunPlan { memory: false, ..plan };
-        assert!(none.steps().iter().all(|step| step.work != StepWork::Memory));
     }
 
     /// Walks through steps of the given weights. Each takes `took` of its allowed time. Returns the

@@ -209,6 +209,17 @@ impl ContenderState {
     pub fn ran(&self) -> bool {
         *self == Self::Ran
     }
+
+    /// Returns the state in a word, and the reason if the contender did not run.
+    #[must_use]
+    pub fn told(&self) -> (&'static str, Option<&str>) {
+        match self {
+            Self::Ran => ("ran", None),
+            Self::Missing(why) => ("missing", Some(why)),
+            Self::Crashed(how) => ("crashed", Some(how)),
+            Self::Wrong(what) => ("wrong", Some(what)),
+        }
+    }
 }
 
 /// The results of one workload.

@@ -8,8 +8,7 @@ use crate::buffers::{Buffer, Demand, Growing, Readable, Source};
 use crate::card::Info;
 
 /// The life of a buffer in the counters. Its drop counts as the buffer's.
-#[derive(Debug)]
-struct BufferLife(usize);
+pub(crate) struct BufferLife(usize);
 
 impl BufferLife {
     fn begin(bytes: usize) -> Self {
@@ -26,20 +25,12 @@ impl Drop for BufferLife {
     }
 }
 
-/// A counted buffer.
-#[derive(Clone, Debug)]
-pub struct CountedBuffer<B, L = OwnLife> {
+/// A counted buffer. Its life has one owner, or several in an `Arc`.
+#[derive(Clone)]
+pub(crate) struct CountedBuffer<B, L = BufferLife> {
     inner: B,
     life: L,
 }
-
-/// A life with one owner.
-#[derive(Debug)]
-pub struct OwnLife(BufferLife);
-
-/// A life with several owners.
-#[derive(Clone, Debug)]
-pub struct Several(#[expect(dead_code, reason = "held for its end")] Arc<BufferLife>);
 
 impl<B: Readable, L> Readable for CountedBuffer<B, L> {
     fn start(&self) -> *const u8 {
@@ -52,14 +43,14 @@ impl<B: Readable, L> Readable for CountedBuffer<B, L> {
 }
 
 impl<B: Buffer> Buffer for CountedBuffer<B> {
-    type Frozen = CountedBuffer<B::Frozen, Several>;
+    type Frozen = CountedBuffer<B::Frozen, Arc<BufferLife>>;
 
     fn write(&mut self, bytes: &[u8]) {
         self.inner.write(bytes);
     }
 
     fn freeze(self) -> Self::Frozen {
-        CountedBuffer { inner: self.inner.freeze(), life: Several(Arc::new(self.life.0)) }
+        CountedBuffer { inner: self.inner.freeze(), life: Arc::new(self.life) }
     }
 }
 
@@ -67,8 +58,7 @@ impl<G: Growing> Growing for CountedBuffer<G> {
     type Done = CountedBuffer<G::Done>;
 
     fn write(&mut self, bytes: &[u8]) -> bool {
-        let life = &mut self.life.0;
-        life.0 += bytes.len();
+        self.life.0 += bytes.len();
         born(bytes.len());
         self.inner.write(bytes)
     }
@@ -92,14 +82,14 @@ unsafe impl<S: Source> Source for Counted<S> {
 
     unsafe fn raw_take(&mut self, capacity: usize) -> Option<Self::Buf> {
         // A refused buffer counts too. Then its life is in the heap and not here.
-        let life = OwnLife(BufferLife::begin(capacity));
+        let life = BufferLife::begin(capacity);
         // SAFETY: the caller's duty is the callee's.
         Some(CountedBuffer { inner: unsafe { self.0.raw_take(capacity) }?, life })
     }
 
     unsafe fn raw_grow(&mut self, first: usize) -> Option<Self::Growing<'_>> {
         // The growth is counted as it is written.
-        let life = OwnLife(BufferLife::begin(0));
+        let life = BufferLife::begin(0);
         // SAFETY: the caller's duty is the callee's.
         Some(CountedBuffer { inner: unsafe { self.0.raw_grow(first) }?, life })
     }

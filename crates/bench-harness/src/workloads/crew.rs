@@ -77,6 +77,27 @@ impl Meeting {
     }
 }
 
+/// One of two threads that meet again and again.
+#[derive(Debug)]
+pub(super) struct MeetingSide {
+    meeting: Arc<Meeting>,
+    round: usize,
+}
+
+impl MeetingSide {
+    /// Returns the sides of a new meeting of two threads.
+    pub(super) fn two() -> [Self; 2] {
+        let meeting = Arc::new(Meeting::new(2));
+        [Arc::clone(&meeting), meeting].map(|meeting| Self { meeting, round: 0 })
+    }
+
+    /// Returns when the other side has called this as many times.
+    pub(super) fn wait(&mut self) {
+        self.meeting.wait(self.round);
+        self.round += 1;
+    }
+}
+
 /// The second thread. It does a number of units on request and answers with a checksum.
 #[derive(Debug)]
 pub(super) struct Mate {

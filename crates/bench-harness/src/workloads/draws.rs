@@ -6,24 +6,21 @@
 
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Poisson};
-pub use rand_xoshiro::SplitMix64;
+pub(crate) use rand_xoshiro::SplitMix64;
 
 /// Returns the stream of a seed that has the given number. Each table draws from its own stream.
-#[must_use]
-pub fn stream(seed: u64, number: u64) -> SplitMix64 {
+pub(crate) fn stream(seed: u64, number: u64) -> SplitMix64 {
     SplitMix64::seed_from_u64(seed ^ number.wrapping_mul(0xD1B5_4A32_D192_ED03))
 }
 
 /// Returns `N` sizes, uniform from `low` to `high` inclusive.
-#[must_use]
-pub fn uniform<const N: usize>(seed: u64, low: u16, high: u16) -> Box<[u16; N]> {
+pub(crate) fn uniform<const N: usize>(seed: u64, low: u16, high: u16) -> Box<[u16; N]> {
     let mut rng = stream(seed, 1);
     filled(|| rng.random_range(u64::from(low)..=u64::from(high)) as u16)
 }
 
 /// Returns `N` sizes from `low` to `high` whose density falls with the square of the size.
-#[must_use]
-pub fn inverse_square<const N: usize>(seed: u64, low: u16, high: u16) -> Box<[u16; N]> {
+pub(crate) fn inverse_square<const N: usize>(seed: u64, low: u16, high: u16) -> Box<[u16; N]> {
     let mut rng = stream(seed, 2);
     let (a, b) = (1.0 / f64::from(low), 1.0 / f64::from(high));
     filled(|| ((1.0 / (a - rng.random::<f64>() * (a - b))) as u16).clamp(low, high))
@@ -31,8 +28,7 @@ pub fn inverse_square<const N: usize>(seed: u64, low: u16, high: u16) -> Box<[u1
 
 /// Returns `N` sizes from 5 to `high`, a power of two. Half of them are at most 8, half of the rest
 /// at most 16, and so on.
-#[must_use]
-pub fn geometric<const N: usize>(seed: u64, high: u16) -> Box<[u16; N]> {
+pub(crate) fn geometric<const N: usize>(seed: u64, high: u16) -> Box<[u16; N]> {
     let mut rng = stream(seed, 12);
     filled(|| {
         let mut scale = 4;
@@ -48,16 +44,14 @@ pub fn geometric<const N: usize>(seed: u64, high: u16) -> Box<[u16; N]> {
 /// # Panics
 ///
 /// If the mean is not a positive number.
-#[must_use]
-pub fn poisson<const N: usize>(seed: u64, mean: f64) -> Box<[u16; N]> {
+pub(crate) fn poisson<const N: usize>(seed: u64, mean: f64) -> Box<[u16; N]> {
     let events = Poisson::new(mean).expect("a positive mean");
     let mut rng = stream(seed, 13);
     filled(|| events.sample(&mut rng) as u16)
 }
 
 /// Returns `N` places below `bound`.
-#[must_use]
-pub fn places<const N: usize>(seed: u64, bound: u16) -> Box<[u16; N]> {
+pub(crate) fn places<const N: usize>(seed: u64, bound: u16) -> Box<[u16; N]> {
     let mut rng = stream(seed, 3);
     filled(|| rng.random_range(0..u64::from(bound)) as u16)
 }

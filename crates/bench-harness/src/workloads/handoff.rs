@@ -13,41 +13,47 @@ use super::{Cell, mix};
 /// The panic message if the second thread has ended.
 const GONE: &str = "the consumer ended early";
 
-/// The producer of batches.
-pub(super) trait Producer {
-    /// The item that travels. The contender frees it on any thread.
-    type Item: 'static;
-
-    /// Fills an empty batch.
-    fn fill(&mut self, batch: &mut Vec<Self::Item>);
-
-    /// Returns the number of requests that the contender refused so far and the heap served.
-    fn refused(&self) -> u64 {
-        0
-    }
-}
-
-/// A producer on this thread and a consumer on another one.
-pub(super) struct HandingOver<P: Producer> {
-    full: Option<SyncSender<Travelling<P::Item>>>,
-    empty: Receiver<Travelling<P::Item>>,
+/// A producer on this thread and a consumer on another one. The contender frees items on any
+/// thread.
+pub(super) struct HandingOver<S, I, P> {
+    full: Option<SyncSender<Travelling<I>>>,
+    empty: Receiver<Travelling<I>>,
     mate: Option<Mate>,
-    producer: P,
+    contender: S,
+    produce: P,
+    refused: fn(&S) -> u64,
     n: usize,
 }
 
-impl<P: Producer> HandingOver<P> {
+/// Fills an empty batch. Each item gets its index as its tag.
+#[inline(never)]
+fn fill<S, I>(batch: &mut Vec<I>, n: usize, contender: &mut S, produce: &mut impl FnMut(&mut S, u64) -> I) {
+    for tag in 0..n as u64 {
+        batch.push(produce(contender, tag));
+    }
+}
+
+/// Empties a batch.
+#[inline(never)]
+fn empty<I>(batch: &mut Vec<I>, consume: &mut impl FnMut(I, u64)) {
+    for (tag, item) in batch.drain(..).enumerate() {
+        consume(item, tag as u64);
+    }
+}
+
+impl<S, I: 'static, P: FnMut(&mut S, u64) -> I> HandingOver<S, I, P> {
     /// Starts the consumer on `cpu`. Batches have `n` items, and at most `in_flight` batches are in
-    /// the channel. `consume` empties a batch and folds it into a checksum.
+    /// the channel. `produce` makes the item of a tag, and `consume` ends it and folds it into a
+    /// checksum. `refused` returns the number of requests that the heap served.
     pub(super) fn new(
-        producer: P,
+        (contender, produce, refused): (S, P, fn(&S) -> u64),
         n: usize,
         in_flight: usize,
         cpu: Option<usize>,
-        mut consume: impl FnMut(&mut Vec<P::Item>, &mut u64) + Send + 'static,
+        mut consume: impl FnMut(I, u64, &mut u64) + Send + 'static,
     ) -> Self {
-        let (full, arriving) = sync_channel::<Travelling<P::Item>>(in_flight);
-        let (back, empty) = sync_channel(in_flight + 2);
+        let (full, arriving) = sync_channel::<Travelling<I>>(in_flight);
+        let (back, free) = sync_channel(in_flight + 2);
         for _ in 0..in_flight + 2 {
             // The channel has room for all batches, and its other end is live.
             let _ = back.send(Travelling(Vec::with_capacity(n)));
@@ -56,7 +62,7 @@ impl<P: Producer> HandingOver<P> {
             move |units| {
                 let mut sum = 0;
                 for mut batch in arriving.iter().take(units as usize) {
-                    consume(&mut batch.0, &mut sum);
+                    empty(&mut batch.0, &mut |item, tag| consume(item, tag, &mut sum));
                     if back.send(batch).is_err() {
                         break;
                     }
@@ -64,17 +70,17 @@ impl<P: Producer> HandingOver<P> {
                 sum
             }
         });
-        Self { full: Some(full), empty, mate: Some(mate), producer, n }
+        Self { full: Some(full), empty: free, mate: Some(mate), contender, produce, refused, n }
     }
 }
 
-impl<P: Producer> Cell for HandingOver<P> {
+impl<S, I: 'static, P: FnMut(&mut S, u64) -> I> Cell for HandingOver<S, I, P> {
     fn run(&mut self, units: u64) -> u64 {
         let (full, mate) = (self.full.as_ref().expect(GONE), self.mate.as_ref().expect(GONE));
         mate.order(units);
         for _ in 0..units {
             let mut batch = self.empty.recv().expect(GONE);
-            self.producer.fill(&mut batch.0);
+            fill(&mut batch.0, self.n, &mut self.contender, &mut self.produce);
             full.send(batch).expect(GONE);
         }
         mix(0, mate.answer())
@@ -85,11 +91,11 @@ impl<P: Producer> Cell for HandingOver<P> {
     }
 
     fn refused(&self) -> u64 {
-        self.producer.refused()
+        (self.refused)(&self.contender)
     }
 }
 
-impl<P: Producer> Drop for HandingOver<P> {
+impl<S, I, P> Drop for HandingOver<S, I, P> {
     fn drop(&mut self) {
         // The consumer's loop ends when its channel does. Then the thread can be joined.
         self.full = None;

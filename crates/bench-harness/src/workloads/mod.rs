@@ -5,30 +5,30 @@
 //! one sample to the next. Dispatch within a sample is static. The runner calls a cell through
 //! `dyn` once per sample. `cargo bench` runs the same cells.
 
-pub mod blocks;
-pub mod buffers;
+pub(crate) mod blocks;
+pub(crate) mod buffers;
 mod catalogue;
 mod crew;
-pub mod draws;
+pub(crate) mod draws;
 mod handoff;
 mod litter;
 mod load;
-pub mod nodes;
-pub mod objects;
-pub mod slots;
+pub(crate) mod nodes;
+mod objects;
+mod slots;
 mod stock;
-pub mod stragglers;
+mod stragglers;
 
 use std::sync::Arc;
 
 use hdrhistogram::Histogram;
 
-use self::blocks::json::Document;
-pub(crate) use self::catalogue::build;
-pub use self::catalogue::{Need, Scale, Workload, WorkloadSpec, catalogue};
-use self::nodes::Sources;
-
+pub use self::blocks::json::Document;
+pub use self::buffers::http::answer;
+pub use self::catalogue::{Need, Scale, WorkloadSpec, catalogue};
+pub(crate) use self::catalogue::{Workload, build};
 pub use self::load::Load;
+pub use self::nodes::{Corpus, Sources, ticks_per_ns};
 
 /// The inputs of a cell besides its parameters.
 #[derive(Clone, Debug)]
@@ -65,6 +65,70 @@ pub trait Cell {
         let _ = load;
         None
     }
+}
+
+/// A cell of a state and a function that does units of work with it.
+struct StateCell<S> {
+    state: S,
+    ops_per_unit: u64,
+    run: fn(&mut S, u64) -> u64,
+    refused: fn(&S) -> u64,
+}
+
+impl<S: 'static> StateCell<S> {
+    /// Builds a cell whose contender refuses nothing.
+    fn boxed(ops_per_unit: usize, state: S, run: fn(&mut S, u64) -> u64) -> Box<dyn Cell> {
+        Self::refusing(ops_per_unit, state, run, |_| 0)
+    }
+
+    /// Builds a cell. `refused` returns the number of refused requests.
+    fn refusing(
+        ops_per_unit: usize,
+        state: S,
+        run: fn(&mut S, u64) -> u64,
+        refused: fn(&S) -> u64,
+    ) -> Box<dyn Cell> {
+        Box::new(Self { state, ops_per_unit: ops_per_unit as u64, run, refused })
+    }
+}
+
+impl<S> Cell for StateCell<S> {
+    fn run(&mut self, units: u64) -> u64 {
+        (self.run)(&mut self.state, units)
+    }
+
+    fn ops_per_unit(&self) -> u64 {
+        self.ops_per_unit
+    }
+
+    fn refused(&self) -> u64 {
+        (self.refused)(&self.state)
+    }
+}
+
+/// Does units of work one by one, and folds their checksums.
+fn each(units: u64, mut unit: impl FnMut() -> u64) -> u64 {
+    (0..units).fold(0, |sum, _| mix(sum, unit()))
+}
+
+/// Does units of work in stretches of at most `most`, and folds their checksums.
+fn stretches(units: u64, most: u64, mut run: impl FnMut(u64) -> u64) -> u64 {
+    let mut sum = 0;
+    let mut left = units;
+    while left > 0 {
+        let ops = left.min(most);
+        sum = mix(sum, run(ops));
+        left -= ops;
+    }
+    sum
+}
+
+/// The start of a fingerprint.
+const FINGERPRINT: u64 = 0xCBF2_9CE4_8422_2325;
+
+/// Continues a fingerprint (FNV-1a of 64 bits).
+fn fingerprint(sum: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(sum, |sum, &byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3))
 }
 
 /// Folds a word into a checksum that depends on the order.

@@ -3,8 +3,8 @@
 
 use core::mem::MaybeUninit;
 
-use super::stock::Stock;
-use super::{Cell, draws};
+use super::draws;
+use super::stock::{LiveItems, Stock};
 
 /// Sizes in the table. This is no multiple of [`PLACES`], so the two tables do not repeat together.
 pub(super) const SIZES: usize = 8000;
@@ -12,8 +12,8 @@ pub(super) const SIZES: usize = 8000;
 pub(super) const PLACES: usize = 4096;
 
 /// The distribution of sizes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SizeSpread {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+pub(crate) enum SizeSpread {
     /// All sizes are equal.
     Fixed(u16),
     /// Uniform from the first to the second.
@@ -34,7 +34,6 @@ impl SizeSpread {
 }
 
 /// A live item.
-#[derive(Debug)]
 struct LiveItem<I> {
     item: I,
     size: u16,
@@ -42,7 +41,6 @@ struct LiveItem<I> {
 }
 
 /// The live items, and the tables of the replaced places and the new sizes.
-#[derive(Debug)]
 pub(super) struct Slots<I> {
     /// Every slot has a value, except during a call of [`replace`]. A panic in that call drops no
     /// slot, so that it drops none twice.
@@ -75,13 +73,15 @@ impl<I: 'static> Slots<I> {
         let places = draws::places(seed, count);
         Self { slots, sizes, places, size_at: start, next_tag: start as u64 }
     }
+}
 
-    /// Frees all items.
-    ///
-    /// # Safety
-    ///
-    /// `stock` filled the slots.
-    pub(super) unsafe fn clear<S: Stock<Item = I>>(self, stock: &mut S) {
+impl<S: Stock> LiveItems<S> for Slots<S::Item> {
+    unsafe fn work(&mut self, stock: &mut S, ops: u64) -> u64 {
+        // SAFETY: the caller's duty is the callee's.
+        unsafe { replace(stock, self, ops) }
+    }
+
+    unsafe fn clear(self, stock: &mut S) {
         for slot in self.slots {
             // SAFETY: every slot has a value outside of `replace`.
             let live = unsafe { slot.assume_init() };
@@ -123,41 +123,4 @@ pub(super) unsafe fn replace<S: Stock>(stock: &mut S, state: &mut Slots<S::Item>
     state.size_at = size_at;
     state.next_tag += ops;
     sum
-}
-
-/// A contender that runs [`replace`].
-pub(super) struct Replacing<S: Stock> {
-    state: Option<Slots<S::Item>>,
-    stock: S,
-}
-
-impl<S: Stock> Replacing<S> {
-    /// Fills the slots, as [`Slots::fill`] does.
-    pub(super) fn new(mut stock: S, seed: u64, count: u16, spread: SizeSpread, start: usize) -> Self {
-        Self { state: Some(Slots::fill(&mut stock, seed, count, spread, start)), stock }
-    }
-}
-
-impl<S: Stock> Cell for Replacing<S> {
-    fn run(&mut self, units: u64) -> u64 {
-        // A panic loses the slots, so that nothing frees them in the middle of a replacement.
-        let Some(mut state) = self.state.take() else { return 0 };
-        // SAFETY: this cell's stock filled the slots.
-        let sum = unsafe { replace(&mut self.stock, &mut state, units) };
-        self.state = Some(state);
-        sum
-    }
-
-    fn refused(&self) -> u64 {
-        self.stock.refused()
-    }
-}
-
-impl<S: Stock> Drop for Replacing<S> {
-    fn drop(&mut self) {
-        if let Some(state) = self.state.take() {
-            // SAFETY: this cell's stock filled the slots.
-            unsafe { state.clear(&mut self.stock) };
-        }
-    }
 }

@@ -3,6 +3,8 @@
 //! A [`Stock`] hands out items of one class: blocks, objects or buffers. A workload that is the
 //! same for all classes is written once over it.
 
+use super::Cell;
+
 /// A contender as a generic workload uses it.
 ///
 /// Each item has a tag, which is written into it, and a size. Objects have one size and ignore it.
@@ -37,5 +39,59 @@ pub(super) trait Stock {
     /// Returns the number of requests that the contender refused so far and the heap served.
     fn refused(&self) -> u64 {
         0
+    }
+}
+
+/// Items that live from one sample to the next.
+pub(super) trait LiveItems<S: Stock> {
+    /// Does `ops` operations.
+    ///
+    /// # Safety
+    ///
+    /// `stock` made the items. After a panic they are not used again.
+    unsafe fn work(&mut self, stock: &mut S, ops: u64) -> u64;
+
+    /// Frees all items.
+    ///
+    /// # Safety
+    ///
+    /// `stock` made the items.
+    unsafe fn clear(self, stock: &mut S);
+}
+
+/// A cell of a contender and items that it made. They are freed at the end.
+pub(super) struct Lasting<S: Stock, L: LiveItems<S>> {
+    items: Option<L>,
+    stock: S,
+}
+
+impl<S: Stock, L: LiveItems<S>> Lasting<S, L> {
+    /// Creates the cell. `fill` makes the items with the stock that it gets.
+    pub(super) fn new(mut stock: S, fill: impl FnOnce(&mut S) -> L) -> Self {
+        Self { items: Some(fill(&mut stock)), stock }
+    }
+}
+
+impl<S: Stock, L: LiveItems<S>> Cell for Lasting<S, L> {
+    fn run(&mut self, units: u64) -> u64 {
+        // A panic loses the items, so that nothing frees them in the middle of an operation.
+        let Some(mut items) = self.items.take() else { return 0 };
+        // SAFETY: this cell's stock made the items.
+        let sum = unsafe { items.work(&mut self.stock, units) };
+        self.items = Some(items);
+        sum
+    }
+
+    fn refused(&self) -> u64 {
+        self.stock.refused()
+    }
+}
+
+impl<S: Stock, L: LiveItems<S>> Drop for Lasting<S, L> {
+    fn drop(&mut self) {
+        if let Some(items) = self.items.take() {
+            // SAFETY: this cell's stock made the items.
+            unsafe { items.clear(&mut self.stock) };
+        }
     }
 }

@@ -7,18 +7,17 @@
 use core::mem::MaybeUninit;
 use std::collections::VecDeque;
 
-use super::stock::Stock;
+use super::stock::{Lasting, LiveItems, Stock};
 use super::{Cell, draws};
 
 /// Live items of the window, and sizes in the table.
-pub const WINDOW: usize = 4096;
+pub(crate) const WINDOW: usize = 4096;
 /// A straggler lives this number of times longer.
-pub const LONGER: usize = 100;
+pub(crate) const LONGER: usize = 100;
 /// The smallest and the largest size.
 pub(super) const SIZES: (u16, u16) = (64, 1024);
 
 /// An item that has left the window and is still live.
-#[derive(Debug)]
 struct LateItem<I> {
     due: usize,
     tag: usize,
@@ -26,7 +25,6 @@ struct LateItem<I> {
 }
 
 /// The window, and the items that outlive it.
-#[derive(Debug)]
 struct Stragglers<I> {
     /// Every place has a value, except during a call of [`churn`]. A panic in that call drops no
     /// place, so that it drops none twice.
@@ -50,12 +48,6 @@ fn until_steady(one_in: usize) -> u64 {
     (if one_in == 0 { 2 * WINDOW } else { WINDOW * (LONGER + 2) }) as u64
 }
 
-/// Returns the number of items that the setup of a workload of stragglers takes.
-#[must_use]
-pub fn made_beforehand(one_in: usize) -> u64 {
-    WINDOW as u64 + until_steady(one_in)
-}
-
 impl<I: 'static> Stragglers<I> {
     /// Fills the window.
     fn fill<S: Stock<Item = I>>(stock: &mut S, seed: u64, one_in: usize) -> Self {
@@ -69,13 +61,15 @@ impl<I: 'static> Stragglers<I> {
         let next_late = if one_in == 0 { usize::MAX } else { one_in - 1 };
         Self { window, sizes, late, next_late, one_in, next: WINDOW }
     }
+}
 
-    /// Frees all items.
-    ///
-    /// # Safety
-    ///
-    /// `stock` filled the window.
-    unsafe fn clear<S: Stock<Item = I>>(self, stock: &mut S) {
+impl<S: Stock> LiveItems<S> for Stragglers<S::Item> {
+    unsafe fn work(&mut self, stock: &mut S, ops: u64) -> u64 {
+        // SAFETY: the caller's duty is the callee's.
+        unsafe { churn(stock, self, ops) }
+    }
+
+    unsafe fn clear(self, stock: &mut S) {
         for (slot, &size) in self.window.iter().zip(self.sizes.iter()) {
             // SAFETY: every place has a value outside of `churn`, and the window ends here.
             let item = unsafe { slot.assume_init_read() };
@@ -132,42 +126,10 @@ unsafe fn churn<S: Stock>(stock: &mut S, state: &mut Stragglers<S::Item>, ops: u
     sum
 }
 
-/// A contender that runs [`churn`].
-pub(super) struct Straggling<S: Stock> {
-    state: Option<Stragglers<S::Item>>,
-    stock: S,
-}
-
-impl<S: Stock> Straggling<S> {
-    /// Fills the window and brings it to its steady state. One item in `one_in` is late; 0 means
-    /// none.
-    pub(super) fn new(mut stock: S, seed: u64, one_in: usize) -> Self {
-        let mut cell = Self { state: Some(Stragglers::fill(&mut stock, seed, one_in)), stock };
-        cell.run(until_steady(one_in));
-        cell
-    }
-}
-
-impl<S: Stock> Cell for Straggling<S> {
-    fn run(&mut self, units: u64) -> u64 {
-        // A panic loses the window, so that nothing frees it in the middle of an operation.
-        let Some(mut state) = self.state.take() else { return 0 };
-        // SAFETY: this cell's stock filled the window.
-        let sum = unsafe { churn(&mut self.stock, &mut state, units) };
-        self.state = Some(state);
-        sum
-    }
-
-    fn refused(&self) -> u64 {
-        self.stock.refused()
-    }
-}
-
-impl<S: Stock> Drop for Straggling<S> {
-    fn drop(&mut self) {
-        if let Some(state) = self.state.take() {
-            // SAFETY: this cell's stock filled the window.
-            unsafe { state.clear(&mut self.stock) };
-        }
-    }
+/// Builds a cell whose window is filled and in its steady state. One item in `one_in` is late; 0
+/// means none.
+pub(super) fn cell<S: Stock + 'static>(stock: S, seed: u64, one_in: usize) -> Box<dyn Cell> {
+    let mut cell = Lasting::new(stock, |stock| Stragglers::fill(stock, seed, one_in));
+    cell.run(until_steady(one_in));
+    Box::new(cell)
 }

@@ -147,7 +147,7 @@ pub(crate) fn compared(twin: f64) -> BenchReport {
         aa_floor: 0.0002,
         false_sharing: Some(3.5),
     };
-    let head = BenchReport {
+    let mut report = BenchReport {
         mode: "quick".to_owned(),
         seed: 1,
         host: Host::here(&entries),
@@ -158,7 +158,11 @@ pub(crate) fn compared(twin: f64) -> BenchReport {
         tables: Vec::new(),
         bars: Vec::new(),
     };
-    BenchReport::new(&outcomes, &entries, head)
+    for outcome in &outcomes {
+        report.add(outcome, &entries);
+    }
+    report.judge(&outcomes);
+    report
 }
 
 /// Returns the advice on a program that holds a thousand blocks and replaces them in turn, made

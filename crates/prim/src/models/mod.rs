@@ -13,6 +13,7 @@ mod lease;
 mod lend;
 mod memory;
 mod registry;
+mod span_place;
 mod superblock;
 mod unit_list;
 mod word;

@@ -8,12 +8,11 @@ use core::fmt::Write as _;
 
 use super::advise::Advice;
 use super::histogram::LogHistogram;
-use super::order::FreeOrder;
-use super::profile::{BlockCounts, TraceProfile, part};
+use super::profile::{BlockCounts, TraceProfile};
 use super::replay::{ReplayRow, Replayed};
-use super::text::{class_name, headline, shares};
+use super::text::{self, class_name, headline, shares};
 use super::units::{bytes, duration, grouped, percent};
-use ephemera_measure::page::{escaped, table};
+use ephemera_measure::page::{escaped, grid, table};
 
 /// Returns one self-contained page.
 #[must_use]
@@ -56,7 +55,7 @@ fn head(out: &mut String, profile: &TraceProfile, advice: &Advice) {
 
 fn figures(out: &mut String, profile: &TraceProfile, all: &BlockCounts) {
     out.push_str("<dl class=\"figures\">\n");
-    let life = all.lives.quantile(0.5).map_or_else(|| "–".to_owned(), grouped);
+    let life = text::median(&all.lives, grouped, "–");
     for (name, value, more) in [
         ("calls", grouped(profile.events), format!("in {}", duration(profile.time))),
         ("blocks", grouped(all.blocks), bytes(all.bytes)),
@@ -97,30 +96,11 @@ fn sizes(out: &mut String, profile: &TraceProfile, all: &BlockCounts) {
         "in time",
     ];
     let row = |name: String, counts: &BlockCounts| {
-        let orders = FreeOrder::ALL.map(|order| percent(part(counts.of(order), counts.freed)));
-        let median = |histogram: &LogHistogram, show: fn(u64) -> String| {
-            histogram.quantile(0.5).map_or_else(|| "–".to_owned(), show)
-        };
-        let [at_once, lifo, fifo, none] = orders;
-        vec![
-            name,
-            grouped(counts.blocks),
-            percent(part(counts.blocks, all.blocks)),
-            percent(part(counts.bytes, all.bytes)),
-            at_once,
-            lifo,
-            fifo,
-            none,
-            percent(counts.share_elsewhere()),
-            grouped(counts.resizes),
-            median(&counts.lives, grouped),
-            median(&counts.times, duration),
-        ]
+        core::iter::once(name).chain(text::figures(counts, all, "–")).collect()
     };
-    let mut grid = vec![HEAD.map(str::to_owned).to_vec()];
     let classes = profile.classes.iter().enumerate().filter(|(_, counts)| counts.blocks > 0);
-    grid.extend(classes.map(|(class, counts)| row(class_name(class), counts)));
-    grid.push(row("all".to_owned(), all));
+    let classes = classes.map(|(class, counts)| row(class_name(class), counts));
+    let grid = grid(HEAD, classes.chain([row("all".to_owned(), all)]));
     let _ = write!(
         out,
         "<section>\n<h2>Sizes and orders of frees</h2>\n<div class=\"wide picture\">{}</div>\n{}</section>\n",
@@ -201,8 +181,7 @@ fn replay(out: &mut String, replayed: &Replayed) {
             row.peak.map_or_else(|| "–".to_owned(), times),
         ]
     };
-    let grid: Vec<Vec<String>> =
-        core::iter::once(head.map(str::to_owned).to_vec()).chain(replayed.rows.iter().map(row)).collect();
+    let grid = grid(head, replayed.rows.iter().map(row));
     let _ = write!(
         out,
         "<div class=\"wide picture\">{}</div>\n{}",

@@ -12,7 +12,7 @@ use std::{fs, io};
 use crate::units::bytes;
 use ephemera_measure::os;
 
-use super::{Field, ReplayProgram, SUBCOMMAND};
+use super::{Field, ReplayProgram, SUBCOMMAND, room};
 
 /// The arguments that the command passes to its child processes, and those of tests.
 #[derive(Debug, Default, clap::Args)]
@@ -136,10 +136,7 @@ fn was_killed(status: ExitStatus) -> bool {
 
 /// Returns the resident bytes of another process.
 fn resident(pid: u32) -> Option<u64> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
-    Some(kib * 1024)
+    room::reported(&format!("/proc/{pid}/status"), "VmRSS:")
 }
 
 #[cfg(test)]

@@ -26,9 +26,9 @@ pub use self::digest::Digest;
 pub use self::lane::{Lane, LaneOps};
 pub use self::op::{Action, Leftover, ProgramOp};
 pub use self::player::{Played, Player};
-pub use self::program::{ProgramError, ReplayProgram};
+pub use self::program::ReplayProgram;
 pub use self::replayed::{REFERENCE, ReplayRow, Replayed, TWIN};
-pub use self::rounds::{NoReference, Play, time};
+pub use self::rounds::{Play, time};
 pub use self::timed::{Swayed, Timed};
 
 /// Creates a player of a program. The flag says whether it touches every page.

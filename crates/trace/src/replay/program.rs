@@ -19,7 +19,7 @@
 //! the length of the trace.
 #![forbid(unsafe_code)]
 
-use core::fmt;
+use core::error::Error;
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
@@ -62,43 +62,6 @@ pub struct ReplayProgram {
     pub(super) digest: Digest,
 }
 
-/// The error of a trace that cannot be turned into a program.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum ProgramError {
-    /// The trace cannot be read.
-    Trace(TraceError),
-    /// The operations cannot be written beside the trace.
-    Tape(io::Error),
-}
-
-impl fmt::Display for ProgramError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Trace(error) => error.fmt(f),
-            Self::Tape(error) => write!(
-                f,
-                "the operations of the replay cannot be written beside the trace: {error}. Twice the length of the trace must be \
-                 free there: copy the trace to a writable place with enough space"
-            ),
-        }
-    }
-}
-
-impl core::error::Error for ProgramError {}
-
-impl From<TraceError> for ProgramError {
-    fn from(error: TraceError) -> Self {
-        Self::Trace(error)
-    }
-}
-
-impl From<io::Error> for ProgramError {
-    fn from(error: io::Error) -> Self {
-        Self::Tape(error)
-    }
-}
-
 /// A live block while the program is built.
 #[derive(Clone, Copy, Debug, Default)]
 struct ReplayedBlock {
@@ -139,10 +102,7 @@ impl ReplayProgram {
     ///
     /// As [`Trace::events`].
     pub fn of(trace: &Trace) -> Result<Self, TraceError> {
-        Self::made(trace, None).map_err(|error| match error {
-            ProgramError::Trace(error) => error,
-            ProgramError::Tape(error) => error.into(),
-        })
+        Self::made(trace, None, TraceError::Read)
     }
 
     /// Creates a program from a trace of any length. Most operations go to a file in `directory`.
@@ -151,14 +111,25 @@ impl ReplayProgram {
     /// # Errors
     ///
     /// As [`Trace::events`], and if the file cannot be created or written.
-    pub fn beside(trace: &Trace, directory: &Path) -> Result<Self, ProgramError> {
-        Self::made(trace, Some(directory))
+    pub fn beside(trace: &Trace, directory: &Path) -> Result<Self, Box<dyn Error>> {
+        Self::made(trace, Some(directory), |error| {
+            format!(
+                "the operations of the replay cannot be written beside the trace: {error}. Twice the length of the trace must be \
+                 free there: copy the trace to a writable place with enough space"
+            )
+            .into()
+        })
     }
 
-    fn made(trace: &Trace, directory: Option<&Path>) -> Result<Self, ProgramError> {
+    /// Creates a program. `failed` converts the error of a file.
+    fn made<E: From<TraceError>>(
+        trace: &Trace,
+        directory: Option<&Path>,
+        failed: impl Fn(io::Error) -> E,
+    ) -> Result<Self, E> {
         let mut maker = ProgramMaker::new(directory);
         for event in trace.events() {
-            maker.add(&event?)?;
+            maker.add(&event?).map_err(&failed)?;
         }
         Ok(maker.finish())
     }

@@ -20,10 +20,15 @@ const PART: u64 = 2;
 /// Returns how many bytes this process can get before the system reclaims those of others, if the
 /// system says so.
 pub(super) fn available() -> Option<u64> {
-    let info = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = info.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    Some(group_limit().unwrap_or(u64::MAX).min(reported("/proc/meminfo", "MemAvailable:")?))
+}
+
+/// Returns the bytes that a file of the system reports in KiB, in the line with this name.
+pub(super) fn reported(file: &str, name: &str) -> Option<u64> {
+    let text = fs::read_to_string(file).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
-    Some(group_limit().unwrap_or(u64::MAX).min(kib * 1024))
+    Some(kib * 1024)
 }
 
 /// Returns the least limit of this process's control groups (version 2).

@@ -2,7 +2,6 @@
 #![forbid(unsafe_code)]
 
 use core::alloc::GlobalAlloc;
-use core::fmt;
 
 use ephemera_measure::{stats, turns};
 use rand::SeedableRng;
@@ -28,18 +27,6 @@ impl<A: GlobalAlloc + Sync> Play for Player<'_, A> {
     }
 }
 
-/// The error of a replay without its reference, which all ratios divide by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoReference;
-
-impl fmt::Display for NoReference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no ratios without {REFERENCE}, which all others are compared with")
-    }
-}
-
-impl core::error::Error for NoReference {}
-
 /// Plays in rounds and calls `step` after each. Returns one figure for each candidate.
 ///
 /// # Errors
@@ -55,9 +42,10 @@ pub fn time(
     rounds: u32,
     seed: u64,
     mut step: impl FnMut(u32),
-) -> Result<Vec<Timed>, NoReference> {
+) -> Result<Vec<Timed>, String> {
     let place = |key: &str| candidates.iter().position(|candidate| candidate.key == key);
-    let reference = place(REFERENCE).ok_or(NoReference)?;
+    let missing = || format!("no ratios without {REFERENCE}, which all others are compared with");
+    let reference = place(REFERENCE).ok_or_else(missing)?;
     let mut players: Vec<_> = candidates.iter().map(|candidate| (candidate.build)(program, false)).collect();
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut order: Vec<usize> = (0..players.len()).collect();

@@ -3,16 +3,16 @@
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 
-use allocator_api2::alloc::AllocError;
+use allocator_api2::alloc::{AllocError, Allocator};
 use ephemera_prim::account::Limit;
 use ephemera_prim::large;
 use ephemera_prim::local::{self, Held, Tenant};
-use ephemera_prim::pages::Pages;
 use ephemera_prim::record::{FIRST, Lease, Record, Registry};
 
 use super::Family;
 use super::books::Books;
 use super::cell::{CellState, FamilyCell, NOTHING};
+use super::spans::{clear_spans, own_pages};
 use super::statistics;
 use super::table::{Heaps, PoolRecord};
 use super::{ends, owner};
@@ -98,7 +98,7 @@ pub(crate) fn allocate_beyond(family: &'static Family, layout: Layout) -> Result
             // SAFETY: the thread holds the record, and the family has a heap for each class.
             unsafe { owner::refill_beyond(heaps, heap, layout.size()) }
         }),
-        None => large::allocate(&Pages, &books(family), layout, Limit::Lifted, false),
+        None => large::allocate(&own_pages(), &books(family), layout, Limit::Lifted, false),
     }
 }
 
@@ -180,7 +180,7 @@ pub(crate) fn allocate_large(
     };
     // SAFETY: T2: the table in the thread's cell is on a record that the thread holds.
     unsafe { owner::visit(heaps) };
-    ask_twice(family, &Books::new(family, Some(heaps)), layout, zeroed)
+    ask_twice(family, &own_pages(), &Books::new(family, Some(heaps)), layout, zeroed)
 }
 
 /// As [`allocate_large`], on a thread without a table of the family. If the thread may have one, it
@@ -200,18 +200,19 @@ fn allocate_large_unbound(
             return allocate_large(family, layout, zeroed);
         }
     }
-    ask_twice(family, &books(family), layout, zeroed)
+    ask_twice(family, &own_pages(), &books(family), layout, zeroed)
 }
 
 /// Allocates pages for a block. If that fails, makes room and tries once more.
 #[inline]
-fn ask_twice(
+pub(super) fn ask_twice(
     family: &'static Family,
+    pages: &impl Allocator,
     books: &Books<'static>,
     layout: Layout,
     zeroed: bool,
 ) -> Result<NonNull<u8>, AllocError> {
-    let ask = || large::allocate(&Pages, books, layout, Limit::Applies, zeroed);
+    let ask = || large::allocate(pages, books, layout, Limit::Applies, zeroed);
     ask().or_else(|AllocError| {
         relieve(family);
         ask()
@@ -228,7 +229,7 @@ fn ask_twice(
 #[inline(never)]
 pub(crate) unsafe fn deallocate_large(family: &'static Family, block: NonNull<u8>, layout: Layout) {
     // SAFETY: this function has the same contract.
-    unsafe { large::deallocate(&Pages, &books(family), block, layout) };
+    unsafe { large::deallocate(&own_pages(), &books(family), block, layout) };
 }
 
 /// Grows a block of a layout without units, with the same second try as [`allocate_large`].
@@ -244,9 +245,9 @@ pub(crate) unsafe fn grow_large(
     layouts: (Layout, Layout),
     zeroed: bool,
 ) -> Result<NonNull<u8>, AllocError> {
-    let books = books(family);
+    let (pages, books) = (own_pages(), books(family));
     // SAFETY: this function has the same contract, and a block that did not grow is unchanged.
-    let grow = || unsafe { large::grow(&Pages, &books, block, layouts, zeroed) };
+    let grow = || unsafe { large::grow(&pages, &books, block, layouts, zeroed) };
     grow().or_else(|AllocError| {
         relieve(family);
         grow()
@@ -266,7 +267,7 @@ pub(crate) unsafe fn shrink_large(
     layouts: (Layout, Layout),
 ) -> Result<NonNull<u8>, AllocError> {
     // SAFETY: this function has the same contract.
-    unsafe { large::shrink(&Pages, &books(family), block, layouts) }
+    unsafe { large::shrink(&own_pages(), &books(family), block, layouts) }
 }
 
 /// Returns the thread's own table of this family, if it has one.
@@ -291,6 +292,7 @@ pub(crate) fn trim_here(family: &'static Family) {
         unsafe { heaps.trim() };
     }
     trim_outside(family);
+    clear_spans();
 }
 
 /// Frees the empty units of the thread's own table if the thread is in a scope.

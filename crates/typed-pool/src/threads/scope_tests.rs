@@ -100,10 +100,10 @@ fn a_record_that_another_thread_holds_for_a_moment_is_waited_for() {
 #[test]
 fn scopes_after_a_burst_take_the_heaps_that_were_used_last() {
     let _turn = turn();
-    let burst = [(); 50].map(|()| start());
+    let burst = [(); if cfg!(miri) { 8 } else { 50 }].map(|()| start());
     drop(burst);
     let mut used = BTreeSet::new();
-    for _ in 0..20 {
+    for _ in 0..if cfg!(miri) { 4 } else { 20 } {
         let scopes = [(); 3].map(|()| start());
         used.extend(scopes.iter().map(|scope| ptr::from_ref::<ScopeHeaps>(scope)));
     }

@@ -6,7 +6,7 @@ use core::ptr;
 
 use crossbeam_utils::CachePadded;
 use ephemera_prim::account::{Account, Booked};
-use ephemera_prim::pages;
+use ephemera_prim::pages::{self, SpanCache};
 use ephemera_prim::record::Record;
 use ephemera_prim::sync::AtomicUsize;
 use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
@@ -38,6 +38,9 @@ pub(crate) struct PoolRecord {
     /// Not zero if the record's scope ended while another thread held the record. That thread then
     /// trims it.
     pub(super) ended: AtomicUsize,
+    /// Freed large blocks that the record's thread keeps for itself, of all families. That of a
+    /// scope's record stays empty: a thread in a scope uses the cache of its own record.
+    pub(super) spans: SpanCache,
 }
 
 impl PoolRecord {
@@ -51,6 +54,7 @@ impl PoolRecord {
                 walks: AtomicUsize::new(0),
                 ledger: OwnerPtr::null(),
                 ended: AtomicUsize::new(0),
+                spans: SpanCache::new(),
             }
         }
     }

@@ -7,9 +7,7 @@ use std::path::PathBuf;
 
 use bench_harness::contenders::{self, ALWAYS, Entry};
 use bench_harness::runner::RunPlan;
-use bench_harness::workloads::blocks::json::Document;
-use bench_harness::workloads::nodes::Corpus;
-use bench_harness::workloads::{Scale, WorkloadSpec, catalogue};
+use bench_harness::workloads::{Corpus, Document, Scale, WorkloadSpec, catalogue};
 use clap::{Parser, Subcommand};
 use ephemera_trace::replay::{ReplayOptions, SUBCOMMAND};
 use regex::Regex;
@@ -138,7 +136,6 @@ impl RunnerArguments {
             target: Duration::from_micros(target),
             total,
             latencies: Duration::from_millis(if self.full { 4000 } else { 300 }),
-            memory: true,
             isolated: self.full,
             first_at_once: !self.full,
             seed: self.seed,

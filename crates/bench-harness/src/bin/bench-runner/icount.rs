@@ -19,9 +19,7 @@ use std::{env, thread};
 
 use bench_harness::contenders::{self, ALWAYS, Entry, REFERENCE, VOID};
 use bench_harness::host::Host;
-use bench_harness::workloads::blocks::json::Document;
-use bench_harness::workloads::nodes::Sources;
-use bench_harness::workloads::{Cell, Context, Need, WorkloadSpec};
+use bench_harness::workloads::{Cell, Context, Document, Need, Sources, WorkloadSpec};
 use serde::Serialize;
 
 /// The tool.

@@ -16,9 +16,7 @@ use bench_harness::host::Host;
 use bench_harness::report::baseline::{Baseline, Comparison};
 use bench_harness::report::{self, BenchReport};
 use bench_harness::runner::{self, ContenderState, Progress, RunPlan, WorkloadOutcome};
-use bench_harness::workloads::Workload;
-use bench_harness::workloads::blocks::json::Document;
-use bench_harness::workloads::nodes::{Sources, ticks_per_ns};
+use bench_harness::workloads::{Document, Sources, ticks_per_ns};
 use bench_harness::{contenders, replay};
 use clap::Parser;
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
@@ -140,7 +138,7 @@ impl RunnerArguments {
             if spec.reads_sources() {
                 let corpus = corpus.get_or_insert_with(|| Sources::corpus(plan.corpus.as_deref()));
                 spec.title = format!("{}: {}", spec.title, corpus.origin);
-            } else if let (Workload::Set(..), Some(ticks)) = (spec.workload, ticks_per_ns()) {
+            } else if let Some(ticks) = ticks_per_ns().filter(|_| spec.is_set()) {
                 spec.title = format!("{}; {ticks:.2} ticks of the time-stamp counter per ns", spec.title);
             }
         }

@@ -1,65 +1,42 @@
 //! Contenders that hand out blocks of any size.
 
-mod api02;
-mod blink;
-mod bump_scope;
-mod bumpalo;
-mod global;
-#[cfg(feature = "c-peers")]
-mod jemalloc;
-#[cfg(feature = "c-peers")]
-mod mimalloc;
-mod multitude;
-#[cfg(feature = "cpp-peers")]
-mod snmalloc;
-mod system;
+mod adapters;
+mod general;
+mod local;
 mod void;
-mod workspace;
 
-pub use self::api02::Api02;
-pub use self::blink::{Backing, Blink, BlinkRef};
-pub use self::bump_scope::{BumpScope, ScopeBlocks};
-pub use self::bumpalo::Bumpalo;
-pub use self::global::Global;
-#[cfg(feature = "c-peers")]
-pub use self::jemalloc::Jemalloc;
-#[cfg(feature = "c-peers")]
-pub use self::mimalloc::{Library, MiMalloc};
-pub use self::multitude::{Chunked, Multitude};
+pub(crate) use self::adapters::{Api02, Api04};
 #[cfg(feature = "cpp-peers")]
-pub use self::snmalloc::SnMalloc;
-pub use self::system::System;
-pub use self::void::Void;
-pub use self::workspace::{OurOneRing, OurPooled, OurRing, UpstreamOneRing, UpstreamRing};
+pub(crate) use self::general::SnMalloc;
+#[cfg(feature = "c-peers")]
+pub(crate) use self::general::{Jemalloc, MiMalloc};
+pub(crate) use self::general::{OurOneRing, OurPooled, System, UpstreamOneRing};
+pub(crate) use self::local::{Blink, BumpScope, Bumpalo, Chunked, OurRing, UpstreamRing};
+pub(crate) use self::void::Void;
 
-use super::{Entry, blocks as entry, twin};
+use super::{Entry, MORE_PEERS, PEERS, blocks as entry, general};
 
 /// Returns the registry in the order of the tables.
 pub(super) fn all() -> Vec<Entry> {
-    vec![
-        entry::<Void>("nothing"),
-        entry::<System>("glibc"),
-        twin(entry::<System>("glibc-aa")),
-        #[cfg(feature = "c-peers")]
-        entry::<MiMalloc>("mimalloc"),
-        #[cfg(feature = "c-peers")]
-        entry::<Jemalloc>("jemalloc"),
-        #[cfg(feature = "cpp-peers")]
-        entry::<SnMalloc>("snmalloc"),
-        #[cfg(feature = "rust-peers")]
-        entry::<Bumpalo>("bumpalo"),
-        #[cfg(feature = "rust-peers")]
-        entry::<BumpScope>("bump-scope"),
-        #[cfg(feature = "rust-peers")]
-        entry::<Blink<allocator_api2_04::alloc::Global>>("blink-alloc"),
-        #[cfg(feature = "rust-peers")]
-        entry::<Multitude>("multitude"),
-        #[cfg(feature = "rust-peers")]
-        entry::<UpstreamRing>("upstream-ring"),
-        #[cfg(feature = "rust-peers")]
-        entry::<UpstreamOneRing>("upstream-one-ring"),
+    type Itself<C> = C;
+    let mut all = general!(entry, Void, Itself);
+    if PEERS {
+        all.extend([entry::<Bumpalo>("bumpalo")]);
+    }
+    if MORE_PEERS {
+        all.extend([
+            entry::<BumpScope>("bump-scope"),
+            entry::<Blink>("blink-alloc"),
+            entry::<Chunked>("multitude"),
+        ]);
+    }
+    if PEERS {
+        all.extend([entry::<UpstreamRing>("upstream-ring"), entry::<UpstreamOneRing>("upstream-one-ring")]);
+    }
+    all.extend([
         entry::<OurRing>("ring"),
         entry::<OurOneRing>("one-ring"),
         entry::<OurPooled>("pooled-allocator"),
-    ]
+    ]);
+    all
 }

@@ -8,7 +8,7 @@ use core::cell::Cell;
 use core::ptr::null_mut;
 
 use crate::blocks::{Contender, RawAlloc};
-use crate::card::{Caps, Info, MemoryBy};
+use crate::card::{Caps, Info};
 
 /// The size of the largest block, and of the room after the last start.
 const SLACK: usize = 64 * 1024;
@@ -24,7 +24,7 @@ struct VoidLine(#[expect(dead_code, reason = "its size and alignment are what ma
 
 /// The buffer and its cursor.
 #[derive(Debug)]
-pub struct Void {
+pub(crate) struct Void {
     base: *mut u8,
     mask: usize,
     cursor: Cell<usize>,
@@ -54,48 +54,40 @@ impl Void {
 
 // SAFETY: blocks are bytes of the buffer, aligned to a step and no longer than the slack. The card
 // says that they overlap. `raw_dealloc` touches nothing, so any thread may call it.
-unsafe impl RawAlloc for Void {
+unsafe impl RawAlloc for &Void {
     #[inline(always)]
     unsafe fn raw_alloc(&self, layout: Layout) -> *mut u8 {
         if layout.size() > SLACK || layout.align() > STEP {
-            return Self::refuse();
+            return Void::refuse();
         }
         self.next(layout)
     }
 
     unsafe fn raw_alloc_zeroed(&self, _layout: Layout) -> *mut u8 {
-        Self::refuse()
+        Void::refuse()
     }
 
     #[inline(always)]
     unsafe fn raw_dealloc(&self, _ptr: *mut u8, _layout: Layout) {}
 
-    unsafe fn raw_grow(&self, _ptr: *mut u8, _old: Layout, _new: Layout) -> *mut u8 {
-        Self::refuse()
-    }
-
-    unsafe fn raw_shrink(&self, _ptr: *mut u8, _old: Layout, _new: Layout) -> *mut u8 {
-        Self::refuse()
+    unsafe fn raw_resize<const GROW: bool>(&self, _ptr: *mut u8, _old: Layout, _new: Layout) -> *mut u8 {
+        Void::refuse()
     }
 }
 
 impl Contender for Void {
-    const INFO: Info = Info {
-        name: "nothing",
-        version: "none",
-        caps: Caps {
-            free_individually: true,
+    const INFO: Info = Info::new(
+        "nothing",
+        "none",
+        Caps {
             any_size: false,
-            any_thread_free: true,
             shared_alloc: false,
-            threads_end: true,
             grow_in_place: false,
-            reset: false,
             keeps_contents: false,
+            ..Caps::GENERAL
         },
-        memory: MemoryBy::HighWater,
-        notes: "the loop's own cost: a wrapping cursor, no bookkeeping, no free",
-    };
+        "the loop's own cost: a wrapping cursor, no bookkeeping, no free",
+    );
     type Metered = Self;
     type Backing = Self;
     type Ref<'a> = &'a Self;

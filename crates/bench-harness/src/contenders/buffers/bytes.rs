@@ -5,46 +5,19 @@ use core::mem;
 
 use bytes::{Bytes, BytesMut};
 
-use crate::buffers::{Buffer, Demand, Growing, Readable, Source};
-use crate::card::{Caps, Info, MemoryBy};
+use crate::buffers::{Buffer, Demand, Growing, Source, growing, readable};
+use crate::card::{Caps, Info};
 use crate::contenders::blocks::System;
 
 /// The first capacity of the large `BytesMut`: the most that the crate remembers for the next one.
 const LARGE: usize = 64 * 1024;
 
 const fn card(name: &'static str, notes: &'static str) -> Info {
-    Info {
-        name,
-        version: env!("EPHEMERA_VERSION_BYTES"),
-        caps: Caps { shared_alloc: false, ..Caps::GENERAL },
-        memory: MemoryBy::HighWater,
-        notes,
-    }
+    Info::new(name, env!("EPHEMERA_VERSION_BYTES"), Caps::MAKES_HERE, notes)
 }
 
-impl Readable for BytesMut {
-    #[inline(always)]
-    fn start(&self) -> *const u8 {
-        self.as_ptr()
-    }
-
-    #[inline(always)]
-    fn read(&self, mut each: impl FnMut(&[u8])) {
-        each(self);
-    }
-}
-
-impl Readable for Bytes {
-    #[inline(always)]
-    fn start(&self) -> *const u8 {
-        self.as_ptr()
-    }
-
-    #[inline(always)]
-    fn read(&self, mut each: impl FnMut(&[u8])) {
-        each(self);
-    }
-}
+readable! { [] BytesMut, [] Bytes }
+growing! { [] BytesMut }
 
 impl Buffer for BytesMut {
     type Frozen = Bytes;
@@ -60,24 +33,8 @@ impl Buffer for BytesMut {
     }
 }
 
-impl Growing for BytesMut {
-    type Done = Self;
-
-    #[inline(always)]
-    fn write(&mut self, bytes: &[u8]) -> bool {
-        self.extend_from_slice(bytes);
-        true
-    }
-
-    #[inline(always)]
-    fn finish(self) -> Self {
-        self
-    }
-}
-
 /// A `BytesMut` for each buffer.
-#[derive(Clone, Copy, Debug)]
-pub struct EachBytesMut;
+pub(crate) struct EachBytesMut;
 
 // SAFETY: the crate's safe interface keeps buffers apart.
 unsafe impl Source for EachBytesMut {
@@ -102,12 +59,10 @@ unsafe impl Source for EachBytesMut {
 }
 
 /// Buffers split off one large `BytesMut`.
-#[derive(Debug)]
-pub struct SplitBytesMut(BytesMut);
+pub(crate) struct SplitBytesMut(BytesMut);
 
 /// The large buffer while it is written.
-#[derive(Debug)]
-pub struct SplitWriting<'s>(&'s mut BytesMut);
+pub(crate) struct SplitWriting<'s>(&'s mut BytesMut);
 
 impl Growing for SplitWriting<'_> {
     type Done = BytesMut;

@@ -4,12 +4,11 @@ use bytesbuf::mem::GlobalPool;
 use bytesbuf::{BytesBuf, BytesView};
 
 use crate::buffers::{Buffer, Demand, Growing, Readable, Source};
-use crate::card::{Caps, Info, MemoryBy};
+use crate::card::{Caps, Info};
 use crate::contenders::blocks::System;
 
 /// The crate's pool.
-#[derive(Debug)]
-pub struct BytesBufPool(GlobalPool);
+pub(crate) struct BytesBufPool(GlobalPool);
 
 impl Readable for BytesBuf {
     /// A frozen buffer. Its bytes are read through a view, which costs reference counts.
@@ -53,8 +52,7 @@ impl Buffer for BytesBuf {
 }
 
 /// A buffer and the pool from which it grows.
-#[derive(Debug)]
-pub struct BytesBufWriting<'s> {
+pub(crate) struct BytesBufWriting<'s> {
     buffer: BytesBuf,
     pool: &'s GlobalPool,
 }
@@ -78,13 +76,12 @@ impl Growing for BytesBufWriting<'_> {
 
 // SAFETY: the crate's safe interface keeps buffers apart.
 unsafe impl Source for BytesBufPool {
-    const INFO: Info = Info {
-        name: "bytesbuf",
-        version: env!("EPHEMERA_VERSION_BYTESBUF"),
-        caps: Caps { shared_alloc: false, ..Caps::GENERAL },
-        memory: MemoryBy::HighWater,
-        notes: "spans, not one slice; read through a view",
-    };
+    const INFO: Info = Info::new(
+        "bytesbuf",
+        env!("EPHEMERA_VERSION_BYTESBUF"),
+        Caps::MAKES_HERE,
+        "spans, not one slice; read through a view",
+    );
     type Backing = System;
     type Buf = BytesBuf;
     type Growing<'s> = BytesBufWriting<'s>;

@@ -7,49 +7,40 @@ mod recycled;
 mod rings;
 mod vectors;
 
-pub use self::bytes::{EachBytesMut, SplitBytesMut, SplitWriting};
-pub use self::bytesbuf::{BytesBufPool, BytesBufWriting};
-pub use self::nothing::{Nothing, WrappedSlot};
-pub use self::recycled::RecycledVectors;
-pub use self::rings::{ours, upstream};
-pub use self::vectors::{Plain, SharedVector, Vectors};
-#[cfg(feature = "cpp-peers")]
-use super::blocks::SnMalloc;
-#[cfg(feature = "c-peers")]
-use super::blocks::{Jemalloc, MiMalloc};
-use super::blocks::{OurOneRing, System};
-use super::{Entry, buffers as entry, twin};
+pub(crate) use self::bytes::EachBytesMut;
+use self::bytes::SplitBytesMut;
+use self::bytesbuf::BytesBufPool;
+use self::nothing::Nothing;
+use self::recycled::RecycledVectors;
+use self::rings::{OurBufferRing, UpstreamBufferRing};
+pub(crate) use self::vectors::Vectors;
+use super::blocks::OurOneRing;
+use super::{Entry, MORE_PEERS, PEERS, buffers as entry, general};
 
 /// Returns the registry in the order of the tables.
 pub(super) fn all() -> Vec<Entry> {
-    vec![
-        entry::<Nothing>("nothing"),
-        entry::<Vectors<System>>("glibc"),
-        twin(entry::<Vectors<System>>("glibc-aa")),
-        #[cfg(feature = "c-peers")]
-        entry::<Vectors<MiMalloc>>("mimalloc"),
-        #[cfg(feature = "c-peers")]
-        entry::<Vectors<Jemalloc>>("jemalloc"),
-        #[cfg(feature = "cpp-peers")]
-        entry::<Vectors<SnMalloc>>("snmalloc"),
-        entry::<Vectors<OurOneRing>>("one-ring"),
-        #[cfg(feature = "rust-peers")]
-        entry::<EachBytesMut>("bytes"),
-        #[cfg(feature = "rust-peers")]
-        entry::<SplitBytesMut>("bytes-split"),
-        #[cfg(feature = "rust-peers")]
-        entry::<BytesBufPool>("bytesbuf"),
-        #[cfg(feature = "rust-peers")]
-        entry::<RecycledVectors>("object-pool"),
-        #[cfg(feature = "rust-peers")]
-        entry::<upstream::BufferRing>("upstream-ringal"),
-        entry::<ours::BufferRing>("ringal"),
-    ]
+    let mut all = general!(entry, Nothing, Vectors);
+    all.push(entry::<Vectors<OurOneRing>>("one-ring"));
+    if PEERS {
+        all.extend([entry::<EachBytesMut>("bytes")]);
+    }
+    if MORE_PEERS {
+        all.extend([
+            entry::<SplitBytesMut>("bytes-split"),
+            entry::<BytesBufPool>("bytesbuf"),
+            entry::<RecycledVectors>("object-pool"),
+        ]);
+    }
+    if PEERS {
+        all.extend([entry::<UpstreamBufferRing>("upstream-ringal")]);
+    }
+    all.push(entry::<OurBufferRing>("ringal"));
+    all
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{ours, upstream};
+    use super::{OurBufferRing, UpstreamBufferRing};
     use crate::buffers::{Demand, OrHeap, Readable, Source, give};
 
     /// Takes buffers from a source until it refuses.
@@ -79,7 +70,7 @@ mod tests {
 
     #[test]
     fn refused_buffers_come_from_the_heap_and_are_counted() {
-        exhaust::<ours::BufferRing>();
-        exhaust::<upstream::BufferRing>();
+        exhaust::<OurBufferRing>();
+        exhaust::<UpstreamBufferRing>();
     }
 }

@@ -2,16 +2,15 @@
 //! demand of the workload, and buffers without an end. A workload over it costs as much as its
 //! loop, including the writes.
 
-use crate::buffers::{Buffer, Demand, Growing, Readable, Source};
-use crate::card::{Caps, Info, MemoryBy};
+use crate::buffers::{Buffer, Demand, Readable, Source, growing};
+use crate::card::{Caps, Info};
 use crate::contenders::blocks::System;
 
 /// The alignment of buffer starts.
 const STEP: usize = 16;
 
 /// A store and its cursor.
-#[derive(Debug)]
-pub struct Nothing {
+pub(crate) struct Nothing {
     base: *mut u8,
     /// The cursor wraps around from here. A buffer may reach further.
     limit: usize,
@@ -31,8 +30,8 @@ impl Nothing {
 }
 
 /// Returns the bytes of the store.
-#[derive(Clone, Copy, Debug)]
-pub struct WrappedSlot {
+#[derive(Clone)]
+pub(crate) struct WrappedSlot {
     at: *mut u8,
     len: usize,
 }
@@ -70,31 +69,17 @@ impl Buffer for WrappedSlot {
     }
 }
 
-impl Growing for WrappedSlot {
-    type Done = Self;
-
-    #[inline(always)]
-    fn write(&mut self, bytes: &[u8]) -> bool {
-        Buffer::write(self, bytes);
-        true
-    }
-
-    #[inline(always)]
-    fn finish(self) -> Self {
-        self
-    }
-}
+growing! { [] WrappedSlot }
 
 // SAFETY: the store holds everything that is live at a time. So buffers that end in the order in
 // which they were taken do not overlap. On one thread nothing depends on that.
 unsafe impl Source for Nothing {
-    const INFO: Info = Info {
-        name: "nothing",
-        version: "none",
-        caps: Caps { shared_alloc: false, any_size: false, keeps_contents: false, ..Caps::GENERAL },
-        memory: MemoryBy::HighWater,
-        notes: "the loop's own cost: a wrapping cursor, no bookkeeping, no free",
-    };
+    const INFO: Info = Info::new(
+        "nothing",
+        "none",
+        Caps { any_size: false, keeps_contents: false, ..Caps::MAKES_HERE },
+        "the loop's own cost: a wrapping cursor, no bookkeeping, no free",
+    );
     type Backing = System;
     type Buf = WrappedSlot;
     type Growing<'s> = WrappedSlot;

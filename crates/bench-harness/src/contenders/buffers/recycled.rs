@@ -1,51 +1,23 @@
 //! `object-pool` with vectors of bytes. A returned vector keeps its capacity and is cleared for its
 //! next user.
 
-use core::fmt;
 use std::sync::Arc;
 
 use object_pool::{Pool, ReusableOwned};
 
-use crate::buffers::{Buffer, Demand, Growing, Readable, Source};
-use crate::card::{Caps, Info, MemoryBy};
+use crate::buffers::{Buffer, Demand, Source, growing, readable};
+use crate::card::{Caps, Info};
 use crate::contenders::blocks::System;
 
 /// The pool, which is empty at first. Missing vectors come from the heap and stay in the pool
 /// afterwards.
-pub struct RecycledVectors(Arc<Pool<Vec<u8>>>);
-
-impl fmt::Debug for RecycledVectors {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("RecycledVectors").finish_non_exhaustive()
-    }
-}
+pub(crate) struct RecycledVectors(Arc<Pool<Vec<u8>>>);
 
 /// A vector of the pool, which returns there.
 type Recycled = ReusableOwned<Vec<u8>>;
 
-impl Readable for Recycled {
-    #[inline(always)]
-    fn start(&self) -> *const u8 {
-        self.as_ptr()
-    }
-
-    #[inline(always)]
-    fn read(&self, mut each: impl FnMut(&[u8])) {
-        each(self);
-    }
-}
-
-impl Readable for Arc<Recycled> {
-    #[inline(always)]
-    fn start(&self) -> *const u8 {
-        self.as_ptr()
-    }
-
-    #[inline(always)]
-    fn read(&self, mut each: impl FnMut(&[u8])) {
-        each(self);
-    }
-}
+readable! { [] Recycled, [] Arc<Recycled> }
+growing! { [] Recycled }
 
 impl Buffer for Recycled {
     type Frozen = Arc<Self>;
@@ -61,31 +33,15 @@ impl Buffer for Recycled {
     }
 }
 
-impl Growing for Recycled {
-    type Done = Self;
-
-    #[inline(always)]
-    fn write(&mut self, bytes: &[u8]) -> bool {
-        self.extend_from_slice(bytes);
-        true
-    }
-
-    #[inline(always)]
-    fn finish(self) -> Self {
-        self
-    }
-}
-
 // SAFETY: from `pull_owned` until its handle is dropped, a vector is outside of the pool, and the
 // handle owns it.
 unsafe impl Source for RecycledVectors {
-    const INFO: Info = Info {
-        name: "object-pool",
-        version: env!("EPHEMERA_VERSION_OBJECT_POOL"),
-        caps: Caps { shared_alloc: false, ..Caps::GENERAL },
-        memory: MemoryBy::HighWater,
-        notes: "recycles vectors with their capacity; a lock; returns no memory",
-    };
+    const INFO: Info = Info::new(
+        "object-pool",
+        env!("EPHEMERA_VERSION_OBJECT_POOL"),
+        Caps::MAKES_HERE,
+        "recycles vectors with their capacity; a lock; returns no memory",
+    );
     type Backing = System;
     type Buf = Recycled;
     type Growing<'s> = Recycled;

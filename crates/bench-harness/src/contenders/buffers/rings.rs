@@ -3,63 +3,26 @@
 //! A ring is bounded and refuses requests that do not fit. Then its users take a buffer from the
 //! heap, and so do the workloads. The table shows the number of refusals.
 
-/// Defines a contender for a crate with the API of `ringal`.
+use std::io::Write;
+
+use crate::buffers::{Buffer, Demand, Growing, Source, readable};
+use crate::card::{Caps, Info};
+use crate::contenders::blocks::System;
+
+/// Ends a workload that writes more than it took.
+#[cold]
+#[inline(never)]
+fn full(asked: usize, written: usize) -> ! {
+    panic!("{asked} bytes written to a buffer that has room for {written}");
+}
+
+/// Defines a contender for a crate with the API of `ringal`, and its buffer that grows.
 macro_rules! ring {
-    ($krate:ident, $info:expr) => {
-        use core::fmt;
-        use std::io::Write;
+    ($(#[$doc:meta])* $ring:ident, $writing:ident, $krate:ident, $name:literal, $version:expr) => {
+        readable! { [] $krate::FixedBufMut, [] $krate::FixedBuf }
 
-        use $krate::{ExtBuf, FixedBuf, FixedBufMut, RingAl};
-
-        use crate::buffers::{Buffer, Demand, Growing, Readable, Source};
-        use crate::card::{Caps, Info, MemoryBy};
-        use crate::contenders::blocks::System;
-
-        /// The ring, and the number of its refusals.
-        pub struct BufferRing {
-            ring: RingAl,
-            refused: u64,
-        }
-
-        impl fmt::Debug for BufferRing {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_struct("Ring").field("refused", &self.refused).finish_non_exhaustive()
-            }
-        }
-
-        impl Readable for FixedBufMut {
-            #[inline(always)]
-            fn start(&self) -> *const u8 {
-                self.as_ptr()
-            }
-
-            #[inline(always)]
-            fn read(&self, mut each: impl FnMut(&[u8])) {
-                each(self);
-            }
-        }
-
-        impl Readable for FixedBuf {
-            #[inline(always)]
-            fn start(&self) -> *const u8 {
-                self.as_ptr()
-            }
-
-            #[inline(always)]
-            fn read(&self, mut each: impl FnMut(&[u8])) {
-                each(self);
-            }
-        }
-
-        /// Ends a workload that writes more than it took.
-        #[cold]
-        #[inline(never)]
-        fn full(asked: usize, written: usize) -> ! {
-            panic!("{asked} bytes written to a buffer that has room for {written}");
-        }
-
-        impl Buffer for FixedBufMut {
-            type Frozen = FixedBuf;
+        impl Buffer for $krate::FixedBufMut {
+            type Frozen = $krate::FixedBuf;
 
             #[inline(always)]
             fn write(&mut self, bytes: &[u8]) {
@@ -70,22 +33,16 @@ macro_rules! ring {
             }
 
             #[inline(always)]
-            fn freeze(self) -> FixedBuf {
+            fn freeze(self) -> $krate::FixedBuf {
                 Self::freeze(self)
             }
         }
 
         /// A buffer that grows, and the counter of refusals.
-        pub struct RingWriting<'s>(ExtBuf<'s>, &'s mut u64);
+        pub(crate) struct $writing<'s>($krate::ExtBuf<'s>, &'s mut u64);
 
-        impl fmt::Debug for RingWriting<'_> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_struct("Writing").finish_non_exhaustive()
-            }
-        }
-
-        impl Growing for RingWriting<'_> {
-            type Done = FixedBufMut;
+        impl Growing for $writing<'_> {
+            type Done = $krate::FixedBufMut;
 
             #[inline(always)]
             fn write(&mut self, bytes: &[u8]) -> bool {
@@ -97,24 +54,35 @@ macro_rules! ring {
             }
 
             #[inline(always)]
-            fn finish(self) -> FixedBufMut {
+            fn finish(self) -> $krate::FixedBufMut {
                 self.0.finalize()
             }
         }
 
+        $(#[$doc])*
+        pub(crate) struct $ring {
+            ring: $krate::RingAl,
+            refused: u64,
+        }
+
         // SAFETY: the ring keeps buffers apart, as its documentation says.
-        unsafe impl Source for BufferRing {
-            const INFO: Info = $info;
+        unsafe impl Source for $ring {
+            const INFO: Info = Info::new(
+                $name,
+                $version,
+                Caps { any_size: false, ..Caps::MAKES_HERE },
+                "bounded; one thread takes",
+            );
             type Backing = System;
-            type Buf = FixedBufMut;
-            type Growing<'s> = RingWriting<'s>;
+            type Buf = $krate::FixedBufMut;
+            type Growing<'s> = $writing<'s>;
 
             fn create(demand: &Demand) -> Self {
-                Self { ring: RingAl::new(demand.store()), refused: 0 }
+                Self { ring: $krate::RingAl::new(demand.store()), refused: 0 }
             }
 
             #[inline(always)]
-            unsafe fn raw_take(&mut self, capacity: usize) -> Option<FixedBufMut> {
+            unsafe fn raw_take(&mut self, capacity: usize) -> Option<$krate::FixedBufMut> {
                 let buffer = self.ring.fixed(capacity);
                 if buffer.is_none() {
                     self.refused += 1;
@@ -123,9 +91,9 @@ macro_rules! ring {
             }
 
             #[inline(always)]
-            unsafe fn raw_grow(&mut self, first: usize) -> Option<RingWriting<'_>> {
+            unsafe fn raw_grow(&mut self, first: usize) -> Option<$writing<'_>> {
                 match self.ring.extendable(first) {
-                    Some(buffer) => Some(RingWriting(buffer, &mut self.refused)),
+                    Some(buffer) => Some($writing(buffer, &mut self.refused)),
                     None => {
                         self.refused += 1;
                         None
@@ -137,29 +105,15 @@ macro_rules! ring {
                 self.refused
             }
         }
-
-        /// Returns the card of a ring.
-        const fn card(name: &'static str, version: &'static str, notes: &'static str) -> Info {
-            Info {
-                name,
-                version,
-                caps: Caps { shared_alloc: false, any_size: false, ..Caps::GENERAL },
-                memory: MemoryBy::HighWater,
-                notes,
-            }
-        }
     };
 }
 
-/// The ring of this workspace.
-pub mod ours {
-    ring!(ringal, card("RingAl", env!("EPHEMERA_VERSION_RINGAL"), "bounded; one thread takes"));
+ring! {
+    /// The ring of this workspace, and the number of its refusals.
+    OurBufferRing, OurRingWriting, ringal, "RingAl", env!("EPHEMERA_VERSION_RINGAL")
 }
-
-/// The ring of the published crate.
-pub mod upstream {
-    ring!(
-        upstream_ringal,
-        card("upstream RingAl", env!("EPHEMERA_VERSION_UPSTREAM_RINGAL"), "bounded; one thread takes")
-    );
+ring! {
+    /// The ring of the published crate, and the number of its refusals.
+    UpstreamBufferRing, UpstreamRingWriting, upstream_ringal,
+    "upstream RingAl", env!("EPHEMERA_VERSION_UPSTREAM_RINGAL")
 }

@@ -2,74 +2,26 @@
 //! of allocator-api2, which accepts an allocator. It is the same for all allocators, the reference
 //! included.
 
-use core::alloc::Layout;
-use core::fmt;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use allocator_api2::alloc::{AllocError, Allocator};
 use allocator_api2::boxed::Box;
 use allocator_api2::vec::Vec;
 
-use crate::blocks::{Contender, RawAlloc};
-use crate::buffers::{Buffer, Demand, Growing, Readable, Source};
+use crate::blocks::{Contender, Handle, RawAlloc};
+use crate::buffers::{Buffer, Demand, Readable, Source, growing, readable};
 use crate::card::Info;
 
 /// Vectors over the contender `C`.
-pub struct Vectors<C: 'static>(&'static C);
+pub(crate) struct Vectors<C: 'static>(&'static C);
 
-impl<C> fmt::Debug for Vectors<C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Vectors").finish_non_exhaustive()
-    }
-}
+/// A vector over what a contender lends. Workloads over buffers have their own `black_box`.
+type Bytes<R> = Vec<u8, Handle<R, false>>;
 
-/// A contender as an allocator, without the `black_box` of workloads over blocks: buffers have
-/// their own.
-#[derive(Clone, Copy, Debug)]
-pub struct Plain<R>(R);
+readable! { [R: RawAlloc + Copy] Bytes<R> }
+growing! { [R: RawAlloc + Copy + 'static] Bytes<R> }
 
-#[inline(always)]
-fn whole(ptr: *mut u8, size: usize) -> Result<NonNull<[u8]>, AllocError> {
-    let ptr = NonNull::new(ptr).ok_or(AllocError)?;
-    Ok(NonNull::slice_from_raw_parts(ptr, size))
-}
-
-// SAFETY: `RawAlloc` promises valid and exclusive blocks until they are freed, from equivalent
-// copies. No workload takes an empty buffer, so no layout is empty.
-unsafe impl<R: RawAlloc + Copy> Allocator for Plain<R> {
-    #[inline(always)]
-    fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the size is above zero.
-        whole(unsafe { self.0.raw_alloc(layout) }, layout.size())
-    }
-
-    #[inline(always)]
-    unsafe fn deallocate(&self, ptr: NonNull<u8>, layout: Layout) {
-        // SAFETY: the caller's duty is the callee's.
-        unsafe { self.0.raw_dealloc(ptr.as_ptr(), layout) }
-    }
-
-    #[inline(always)]
-    unsafe fn grow(&self, ptr: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's duty is the callee's.
-        whole(unsafe { self.0.raw_grow(ptr.as_ptr(), old, new) }, new.size())
-    }
-}
-
-impl<R: RawAlloc + Copy> Readable for Vec<u8, Plain<R>> {
-    #[inline(always)]
-    fn start(&self) -> *const u8 {
-        self.as_ptr()
-    }
-
-    #[inline(always)]
-    fn read(&self, mut each: impl FnMut(&[u8])) {
-        each(self);
-    }
-}
-
-impl<R: RawAlloc + Copy + 'static> Buffer for Vec<u8, Plain<R>> {
+impl<R: RawAlloc + Copy + 'static> Buffer for Bytes<R> {
     type Frozen = SharedVector<R>;
 
     /// The code to which the standard vector's `extend_from_slice` compiles. That of allocator-api2
@@ -99,36 +51,14 @@ impl<R: RawAlloc + Copy + 'static> Buffer for Vec<u8, Plain<R>> {
     }
 }
 
-impl<R: RawAlloc + Copy + 'static> Growing for Vec<u8, Plain<R>> {
-    type Done = Self;
-
-    #[inline(always)]
-    fn write(&mut self, bytes: &[u8]) -> bool {
-        Buffer::write(self, bytes);
-        true
-    }
-
-    #[inline(always)]
-    fn finish(self) -> Self {
-        self
-    }
-}
-
 /// A vector and the number of its owners.
-#[derive(Debug)]
 struct CountedBytes<R: RawAlloc + Copy> {
     count: AtomicUsize,
-    bytes: Vec<u8, Plain<R>>,
+    bytes: Bytes<R>,
 }
 
 /// A counterpart of `Arc<Vec<u8>>` that accepts an allocator.
-pub struct SharedVector<R: RawAlloc + Copy>(NonNull<CountedBytes<R>>);
-
-impl<R: RawAlloc + Copy> fmt::Debug for SharedVector<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Shared").finish_non_exhaustive()
-    }
-}
+pub(crate) struct SharedVector<R: RawAlloc + Copy>(NonNull<CountedBytes<R>>);
 
 impl<R: RawAlloc + Copy> SharedVector<R> {
     #[inline(always)]
@@ -178,7 +108,7 @@ where
 {
     const INFO: Info = C::INFO;
     type Backing = C::Backing;
-    type Buf = Vec<u8, Plain<C::Ref<'static>>>;
+    type Buf = Bytes<C::Ref<'static>>;
     type Growing<'s> = Self::Buf;
 
     fn create(_demand: &Demand) -> Self {
@@ -189,11 +119,11 @@ where
 
     #[inline(always)]
     unsafe fn raw_take(&mut self, capacity: usize) -> Option<Self::Buf> {
-        Some(Vec::with_capacity_in(capacity, Plain(self.0.by_ref())))
+        Some(Vec::with_capacity_in(capacity, Handle(self.0.by_ref())))
     }
 
     #[inline(always)]
     unsafe fn raw_grow(&mut self, first: usize) -> Option<Self::Buf> {
-        Some(Vec::with_capacity_in(first, Plain(self.0.by_ref())))
+        Some(Vec::with_capacity_in(first, Handle(self.0.by_ref())))
     }
 }

@@ -2,7 +2,7 @@
 //! allocators, called in this process. The set has other links than ours, so compare the three with
 //! one another first.
 
-use crate::card::{Caps, ContenderClass, Info, MemoryBy};
+use crate::card::{Caps, ContenderClass, Info};
 use crate::contenders::Entry;
 #[cfg(ephemera_cpp)]
 use crate::workloads::Workload;
@@ -25,7 +25,7 @@ fn entry<const ALLOCATOR: i32>(key: &'static str, name: &'static str, notes: &'s
     Entry {
         key,
         class: ContenderClass::Nodes,
-        info: Info { name, version: "none", caps, memory: MemoryBy::HighWater, notes },
+        info: Info::new(name, "none", caps, notes),
         absent: ABSENT,
         timed: |spec, context| build(ALLOCATOR, false, spec, context),
         checked: |spec, context| build(ALLOCATOR, true, spec, context),

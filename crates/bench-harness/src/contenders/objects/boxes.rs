@@ -5,11 +5,62 @@ use core::ptr::NonNull;
 
 use crate::blocks::{Contender, RawAlloc};
 use crate::card::Info;
+use crate::nodes::Owned;
 use crate::objects::{Maker, Object, RawPool};
 
+/// What a contender lends, as a pool with one allocation for each value.
+pub(crate) struct Lent<R>(pub(crate) R);
+
+// SAFETY: by the contract of `RawAlloc`, each block is exclusive to one value until it is freed or
+// everything is reset. The card says which threads may allocate and free.
+unsafe impl<R: RawAlloc + 'static, T: 'static> RawPool<T> for Lent<R> {
+    type Handle = Owned<T>;
+
+    #[inline(always)]
+    unsafe fn raw_put(&self, value: T) -> Option<Owned<T>> {
+        put(&self.0, value)
+    }
+
+    #[inline(always)]
+    unsafe fn look<L>(&self, handle: &Owned<T>, look: impl FnOnce(&T) -> L) -> L {
+        look(handle)
+    }
+
+    #[inline(always)]
+    unsafe fn raw_take(&self, handle: Owned<T>) {
+        // SAFETY: the caller's duty is the callee's.
+        unsafe { take(&self.0, handle) }
+    }
+}
+
+#[inline(always)]
+fn put<R: RawAlloc, T>(alloc: &R, value: T) -> Option<Owned<T>> {
+    const { assert!(size_of::<T>() > 0, "allocators of blocks are not asked for nothing") };
+    // SAFETY: the size is above zero.
+    let block = unsafe { alloc.raw_alloc(Layout::new::<T>()) };
+    let value_at = NonNull::new(block)?.cast::<T>();
+    // SAFETY: the block fits the layout and is exclusive to this value.
+    unsafe { value_at.write(value) };
+    // SAFETY: the block now holds a value.
+    Some(unsafe { Owned::new(value_at) })
+}
+
+/// Drops a value and frees its block.
+///
+/// # Safety
+///
+/// [`put`] returned the handle for an equivalent allocator.
+#[inline(always)]
+unsafe fn take<R: RawAlloc, T>(alloc: &R, handle: Owned<T>) {
+    let value = handle.into_raw();
+    // SAFETY: the value is live and ends here.
+    unsafe { value.drop_in_place() };
+    // SAFETY: this allocator returned the block for this layout.
+    unsafe { alloc.raw_dealloc(value.as_ptr().cast(), Layout::new::<T>()) };
+}
+
 /// Boxes over the contender `C`.
-#[derive(Debug)]
-pub struct Boxes<C>(C);
+pub(crate) struct Boxes<C>(C);
 
 impl<C: Contender> Maker for Boxes<C> {
     const INFO: Info = C::INFO;
@@ -20,33 +71,24 @@ impl<C: Contender> Maker for Boxes<C> {
     }
 }
 
-// SAFETY: each block is exclusive to one object until it is freed. The card says which threads may
-// allocate and free.
+// SAFETY: as for `Lent`.
 unsafe impl<C: Contender, T: Object> RawPool<T> for Boxes<C> {
-    type Handle = NonNull<T>;
+    type Handle = Owned<T>;
 
     #[inline(always)]
-    fn raw_put(&self, value: T) -> Option<NonNull<T>> {
-        // SAFETY: no object of a workload is empty.
-        let block = unsafe { self.0.by_ref().raw_alloc(Layout::new::<T>()) };
-        let slot = NonNull::new(block)?.cast::<T>();
-        // SAFETY: the block fits the layout and is exclusive to this object.
-        unsafe { slot.write(value) };
-        Some(slot)
+    unsafe fn raw_put(&self, value: T) -> Option<Owned<T>> {
+        put(&self.0.by_ref(), value)
     }
 
     #[inline(always)]
-    unsafe fn look<R>(&self, handle: &NonNull<T>, look: impl FnOnce(&T) -> R) -> R {
-        // SAFETY: the object is live.
-        look(unsafe { handle.as_ref() })
+    unsafe fn look<R>(&self, handle: &Owned<T>, look: impl FnOnce(&T) -> R) -> R {
+        look(handle)
     }
 
     #[inline(always)]
-    unsafe fn raw_take(&self, handle: NonNull<T>) {
-        // SAFETY: the object is live and ends here.
-        unsafe { handle.drop_in_place() };
-        // SAFETY: this allocator returned the block for this layout.
-        unsafe { self.0.by_ref().raw_dealloc(handle.as_ptr().cast(), Layout::new::<T>()) };
+    unsafe fn raw_take(&self, handle: Owned<T>) {
+        // SAFETY: the caller's duty is the callee's.
+        unsafe { take(&self.0.by_ref(), handle) }
     }
 
     fn reset(&mut self) {

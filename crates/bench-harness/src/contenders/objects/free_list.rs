@@ -4,10 +4,9 @@
 use core::cell::{Cell, RefCell};
 use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr::{self, NonNull};
-use std::sync::{Mutex, PoisonError};
 
-use crate::card::{Caps, Info, MemoryBy};
-use crate::objects::{Maker, Object, RawPool};
+use crate::nodes::Owned;
+use crate::objects::RawPool;
 
 /// The slots of a chunk.
 const CHUNK: usize = 64;
@@ -20,24 +19,18 @@ union ListSlot<T> {
 }
 
 /// The free list. Its drop frees the memory.
-pub struct FreeList<T> {
+pub(crate) struct FreeList<T> {
     head: Cell<*mut ListSlot<T>>,
     chunks: RefCell<Vec<Chunk<T>>>,
 }
 
 type Chunk<T> = Box<[MaybeUninit<ListSlot<T>>; CHUNK]>;
 
-impl<T> core::fmt::Debug for FreeList<T> {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("FreeList").field("chunks", &self.chunks.borrow().len()).finish_non_exhaustive()
-    }
-}
-
 // SAFETY: the list owns all its chunks, and the trait makes objects `Send`.
 unsafe impl<T: Send> Send for FreeList<T> {}
 
 impl<T> FreeList<T> {
-    pub(in crate::contenders) fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self { head: Cell::new(ptr::null_mut()), chunks: RefCell::new(Vec::new()) }
     }
 
@@ -57,108 +50,42 @@ impl<T> FreeList<T> {
         self.chunks.borrow_mut().push(chunk);
         first
     }
+}
+
+// SAFETY: a slot is not on the list while its value is live, and chunks do not move.
+unsafe impl<T: 'static> RawPool<T> for FreeList<T> {
+    type Handle = Owned<T>;
 
     #[inline(always)]
-    pub(in crate::contenders) fn put(&self, value: T) -> NonNull<T> {
+    unsafe fn raw_put(&self, value: T) -> Option<Owned<T>> {
         let mut slot = self.head.get();
         if slot.is_null() {
             slot = self.grow();
         }
         // SAFETY: a slot on the list is free, and has a link since it was pushed.
         self.head.set(unsafe { slot.cast::<*mut ListSlot<T>>().read() });
-        let object = slot.cast::<T>();
-        // SAFETY: the slot is exclusive to this object, large enough and aligned.
-        unsafe { object.write(value) };
         // SAFETY: the slot is in a chunk, so it is not null.
-        unsafe { NonNull::new_unchecked(object) }
+        let value_at = unsafe { NonNull::new_unchecked(slot.cast::<T>()) };
+        // SAFETY: the slot is exclusive to this value, large enough and aligned.
+        unsafe { value_at.write(value) };
+        // SAFETY: the slot holds the value, and is not on the list until `raw_take`.
+        Some(unsafe { Owned::new(value_at) })
     }
 
-    /// Drops an object and puts its slot onto the list.
-    ///
-    /// # Safety
-    ///
-    /// [`put`](Self::put) returned the object, which is consumed.
     #[inline(always)]
-    pub(in crate::contenders) unsafe fn take(&self, object: NonNull<T>) {
-        // SAFETY: the object is live.
-        unsafe { object.drop_in_place() };
-        let slot = object.as_ptr().cast::<ListSlot<T>>();
+    unsafe fn look<R>(&self, handle: &Owned<T>, look: impl FnOnce(&T) -> R) -> R {
+        look(handle)
+    }
+
+    /// Drops a value and puts its slot onto the list.
+    #[inline(always)]
+    unsafe fn raw_take(&self, handle: Owned<T>) {
+        let value = handle.into_raw();
+        // SAFETY: the value is live.
+        unsafe { value.drop_in_place() };
+        let slot = value.as_ptr().cast::<ListSlot<T>>();
         // SAFETY: the slot is free from now on.
         unsafe { slot.cast::<*mut ListSlot<T>>().write(self.head.get()) };
         self.head.set(slot);
-    }
-}
-
-const fn card(name: &'static str, caps: Caps, notes: &'static str) -> Info {
-    Info { name, version: "none", caps, memory: MemoryBy::HighWater, notes }
-}
-
-/// The list for one thread.
-#[derive(Clone, Copy, Debug)]
-pub struct Textbook;
-
-impl Maker for Textbook {
-    const INFO: Info = card("textbook free list", Caps::LOCAL, "one thread; returns no memory");
-    type Pool<T: Object> = FreeList<T>;
-
-    fn make<T: Object>() -> FreeList<T> {
-        FreeList::new()
-    }
-}
-
-// SAFETY: a slot is not on the list while its object is live, and chunks do not move.
-unsafe impl<T: Object> RawPool<T> for FreeList<T> {
-    type Handle = NonNull<T>;
-
-    #[inline(always)]
-    fn raw_put(&self, value: T) -> Option<NonNull<T>> {
-        Some(self.put(value))
-    }
-
-    #[inline(always)]
-    unsafe fn look<R>(&self, handle: &NonNull<T>, look: impl FnOnce(&T) -> R) -> R {
-        // SAFETY: the object is live.
-        look(unsafe { handle.as_ref() })
-    }
-
-    #[inline(always)]
-    unsafe fn raw_take(&self, handle: NonNull<T>) {
-        // SAFETY: the caller's duty is the callee's.
-        unsafe { self.take(handle) }
-    }
-}
-
-/// The list behind a mutex.
-#[derive(Clone, Copy, Debug)]
-pub struct LockedTextbook;
-
-impl Maker for LockedTextbook {
-    const INFO: Info = card("textbook and a mutex", Caps::GENERAL, "a lock; returns no memory");
-    type Pool<T: Object> = Mutex<FreeList<T>>;
-
-    fn make<T: Object>() -> Self::Pool<T> {
-        Mutex::new(FreeList::new())
-    }
-}
-
-// SAFETY: the list fulfils the contract on one thread, and the mutex extends it to all threads.
-unsafe impl<T: Object> RawPool<T> for Mutex<FreeList<T>> {
-    type Handle = NonNull<T>;
-
-    #[inline(always)]
-    fn raw_put(&self, value: T) -> Option<NonNull<T>> {
-        Some(self.lock().unwrap_or_else(PoisonError::into_inner).put(value))
-    }
-
-    #[inline(always)]
-    unsafe fn look<R>(&self, handle: &NonNull<T>, look: impl FnOnce(&T) -> R) -> R {
-        // SAFETY: the object is live.
-        look(unsafe { handle.as_ref() })
-    }
-
-    #[inline(always)]
-    unsafe fn raw_take(&self, handle: NonNull<T>) {
-        // SAFETY: the caller's duty is the callee's.
-        unsafe { self.lock().unwrap_or_else(PoisonError::into_inner).take(handle) }
     }
 }

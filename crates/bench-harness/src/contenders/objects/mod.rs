@@ -2,75 +2,56 @@
 
 mod boxes;
 mod free_list;
-mod handles;
 mod keys;
-mod pooled;
+mod pools;
 mod recycled;
-mod typed_arena;
 
-pub use self::boxes::Boxes;
-pub use self::free_list::{FreeList, LockedTextbook, Textbook};
-pub use self::handles::{
-    Handles, Infinity, InfinityLocal, Multitude, OurArena, OurPool, OurShared, Plurality, UpstreamArena,
+pub(crate) use self::boxes::{Boxes, Lent};
+use self::keys::{LockedSlab, PlainSlab, ShardedSlab};
+use self::pools::{Boxed, Infinity, InfinityLocal, LockedTextbook};
+pub(crate) use self::pools::{
+    Multitude, OurArena, OurPool, OurShared, Plurality, Textbook, Typed, TypedArena, UpstreamArena,
     UpstreamPool, UpstreamShared,
 };
-pub use self::keys::{LockedSlab, PlainSlab, ShardedSlab};
-pub use self::pooled::{Boxed, EveryPool, Typed};
-pub use self::recycled::{
-    Fresh, Guarded, Kept, LocalGuarded, LocalKept, OPool, OPoolLocal, ObjectPool, RecycledBoxes,
-};
-pub use self::typed_arena::{Bump, TypedArena};
-#[cfg(feature = "cpp-peers")]
-use super::blocks::SnMalloc;
-#[cfg(feature = "c-peers")]
-use super::blocks::{Jemalloc, MiMalloc};
-use super::blocks::{OurOneRing, OurPooled, System, Void};
-use super::{Entry, objects as entry, twin};
+use self::recycled::{OPool, OPoolLocal, ObjectPool};
+use super::blocks::{OurOneRing, OurPooled, Void};
+use super::{Entry, MORE_PEERS, PEERS, general, objects as entry};
 
 /// Returns the registry in the order of the tables.
 pub(super) fn all() -> Vec<Entry> {
-    vec![
-        entry::<Boxes<Void>>("nothing"),
-        entry::<Boxes<System>>("glibc"),
-        twin(entry::<Boxes<System>>("glibc-aa")),
-        #[cfg(feature = "c-peers")]
-        entry::<Boxes<MiMalloc>>("mimalloc"),
-        #[cfg(feature = "c-peers")]
-        entry::<Boxes<Jemalloc>>("jemalloc"),
-        #[cfg(feature = "cpp-peers")]
-        entry::<Boxes<SnMalloc>>("snmalloc"),
-        #[cfg(feature = "rust-peers")]
-        entry::<Textbook>("textbook"),
-        #[cfg(feature = "rust-peers")]
-        entry::<LockedTextbook>("textbook-mutex"),
-        #[cfg(feature = "rust-peers")]
-        entry::<PlainSlab>("slab"),
-        #[cfg(feature = "rust-peers")]
-        entry::<LockedSlab>("slab-mutex"),
-        #[cfg(feature = "rust-peers")]
-        entry::<ShardedSlab>("sharded-slab"),
-        #[cfg(feature = "rust-peers")]
-        entry::<TypedArena>("typed-arena"),
-        #[cfg(feature = "rust-peers")]
-        entry::<ObjectPool>("object-pool"),
-        #[cfg(feature = "rust-peers")]
-        entry::<OPool>("opool"),
-        #[cfg(feature = "rust-peers")]
-        entry::<OPoolLocal>("opool-local"),
-        #[cfg(feature = "rust-peers")]
-        entry::<Multitude>("multitude"),
-        #[cfg(feature = "rust-peers")]
-        entry::<Plurality>("plurality"),
-        #[cfg(feature = "rust-peers")]
-        entry::<Infinity>("infinity"),
-        #[cfg(feature = "rust-peers")]
-        entry::<InfinityLocal>("infinity-local"),
-        #[cfg(feature = "rust-peers")]
-        entry::<UpstreamPool>("upstream-pool"),
-        #[cfg(feature = "rust-peers")]
-        entry::<UpstreamArena>("upstream-arena"),
-        #[cfg(feature = "rust-peers")]
-        entry::<UpstreamShared>("upstream-shared"),
+    let mut all = general!(entry, Boxes<Void>, Boxes);
+    if PEERS {
+        all.extend([
+            entry::<Textbook>("textbook"),
+            entry::<LockedTextbook>("textbook-mutex"),
+            entry::<PlainSlab>("slab"),
+        ]);
+    }
+    if MORE_PEERS {
+        all.extend([entry::<LockedSlab>("slab-mutex"), entry::<ShardedSlab>("sharded-slab")]);
+    }
+    if PEERS {
+        all.extend([entry::<TypedArena>("typed-arena")]);
+    }
+    if MORE_PEERS {
+        all.extend([
+            entry::<ObjectPool>("object-pool"),
+            entry::<OPool>("opool"),
+            entry::<OPoolLocal>("opool-local"),
+            entry::<Multitude>("multitude"),
+            entry::<Plurality>("plurality"),
+            entry::<Infinity>("infinity"),
+            entry::<InfinityLocal>("infinity-local"),
+        ]);
+    }
+    if PEERS {
+        all.extend([
+            entry::<UpstreamPool>("upstream-pool"),
+            entry::<UpstreamArena>("upstream-arena"),
+            entry::<UpstreamShared>("upstream-shared"),
+        ]);
+    }
+    all.extend([
         entry::<Boxes<OurOneRing>>("one-ring"),
         entry::<OurPool>("pool"),
         entry::<OurArena>("arena"),
@@ -78,5 +59,6 @@ pub(super) fn all() -> Vec<Entry> {
         entry::<Typed>("typed-pool"),
         entry::<Boxed>("pooled-box"),
         entry::<Boxes<OurPooled>>("pooled-allocator"),
-    ]
+    ]);
+    all
 }

@@ -2,7 +2,7 @@
 
 use core::fmt::Write as _;
 
-use ephemera_measure::page::{escaped, table};
+use ephemera_measure::page::{escaped, grid, table};
 
 use crate::contenders::{REFERENCE, VOID};
 use crate::report::model::{BenchReport, ReportRow, ReportTable};
@@ -21,8 +21,19 @@ fn panel(out: &mut String, name: &str, figures: &str, picture: &str) {
     );
 }
 
-fn section(out: &mut String, id: &str, heading: &str, about: &str) {
+/// Writes a section with a part for each item, or nothing if there are none.
+fn section<I>(
+    out: &mut String,
+    (id, heading, about): (&str, &str, &str),
+    items: Vec<I>,
+    mut part: impl FnMut(&mut String, I),
+) {
+    if items.is_empty() {
+        return;
+    }
     let _ = write!(out, "<section id=\"{id}\">\n<h2>{heading}</h2>\n<p>{about}</p>\n");
+    items.into_iter().for_each(|item| part(out, item));
+    out.push_str("</section>\n");
 }
 
 /// Returns a count for an axis.
@@ -38,17 +49,13 @@ fn count(value: f64) -> String {
 pub(super) fn memory(out: &mut String, report: &BenchReport) {
     let watched = |table: &&ReportTable| table.rows.iter().any(|row| !row.over_time.is_empty());
     let tables: Vec<&ReportTable> = report.tables.iter().filter(watched).collect();
-    if tables.is_empty() {
-        return;
-    }
-    section(
-        out,
+    let about = (
         "memory",
         "Memory over time",
         "The bytes that a contender takes from the system, by the number of allocations. The grey area is the live bytes of the \
          workload. All panels of a workload have the same scales, and the scale of bytes has powers of two.",
     );
-    for of in tables {
+    section(out, about, tables, |out, of| {
         let _ = write!(
             out,
             "<h3>{}</h3>\n<p>{}</p>\n<div class=\"panels\">\n",
@@ -74,8 +81,7 @@ pub(super) fn memory(out: &mut String, report: &BenchReport) {
             held(out, of, row, &scale);
         }
         out.push_str("</div>\n");
-    }
-    out.push_str("</section>\n");
+    });
 }
 
 fn held(out: &mut String, of: &ReportTable, row: &ReportRow, scale: &Panel) {
@@ -98,17 +104,13 @@ pub(super) fn tails(out: &mut String, report: &BenchReport) {
     };
     let tables: Vec<(&ReportTable, Vec<_>)> =
         report.tables.iter().map(|of| (of, measured(of))).filter(|(_, rows)| !rows.is_empty()).collect();
-    if tables.is_empty() {
-        return;
-    }
-    section(
-        out,
+    let about = (
         "tails",
         "Tails",
         "The share of requests or frames that took longer than a number of microseconds. Both scales have powers of ten, and \
          further left is better. The grey curve is the reference's.",
     );
-    for (of, rows) in tables {
+    section(out, about, tables, |out, (of, rows)| {
         let _ = write!(out, "<h3>{}</h3>\n<div class=\"panels\">\n", escaped(&of.id));
         let curve = |latencies: &Latencies| -> Curve {
             latencies.above.iter().map(|&(ns, share)| (ns.max(1) as f64 / 1e3, share)).collect()
@@ -140,8 +142,7 @@ pub(super) fn tails(out: &mut String, report: &BenchReport) {
             panel(out, name, &figures, &picture);
         }
         out.push_str("</div>\n");
-    }
-    out.push_str("</section>\n");
+    });
 }
 
 /// Returns the shortest text for a number.
@@ -152,18 +153,13 @@ fn trimmed(value: f64) -> String {
 
 /// Draws how much threads slow each other down.
 pub(super) fn scaling(out: &mut String, report: &BenchReport) {
-    let all = scaling::scaling(report);
-    if all.is_empty() {
-        return;
-    }
-    section(
-        out,
+    let about = (
         "scaling",
         "Scaling",
         "The cost of an operation on one thread alone, divided by its cost while other threads do the same. At 1 the threads do \
          not slow each other down; at a half, two threads achieve as much as one. The medians of two tables are not paired.",
     );
-    for of in all {
+    section(out, about, scaling::scaling(report), |out, of| {
         let lines = of.rows.iter().map(|row| {
             let share = row.share();
             let ratio = Estimate { mid: share, low95: share, high95: share, low99: share, high99: share };
@@ -171,8 +167,7 @@ pub(super) fn scaling(out: &mut String, report: &BenchReport) {
         });
         let title =
             format!("{}: time of one thread alone divided by its time among {}", of.together.id, of.threads);
-        let head =
-            ["allocator", "ns/op alone", "ns/op together", "alone/together"].map(str::to_owned).to_vec();
+        let head = ["allocator", "ns/op alone", "ns/op together", "alone/together"];
         let cells = of.rows.iter().map(|row| {
             vec![row.name.to_owned(), ns(row.alone), ns(row.together), format!("{:.2}", row.share())]
         });
@@ -182,10 +177,9 @@ pub(super) fn scaling(out: &mut String, report: &BenchReport) {
             of.threads,
             escaped(&of.together.title),
             Forest(lines.collect()).inline(&title),
-            table("scaling", &core::iter::once(head).chain(cells).collect::<Vec<_>>())
+            table("scaling", &grid(head, cells))
         );
-    }
-    out.push_str("</section>\n");
+    });
 }
 
 #[cfg(test)]

@@ -13,7 +13,6 @@ use super::matrix::Matrix;
 use super::model::{BenchReport, ReportRow, ReportTable};
 use super::svg::forest;
 use super::text::{LEGEND, UNTRUSTED, bar_grid, grid, host_block, latencies};
-use crate::card::ContenderClass;
 use crate::runner::ContenderState;
 use crate::stats::Verdict;
 
@@ -64,7 +63,7 @@ fn sections(report: &BenchReport, changes: bool) -> Vec<(&'static str, &'static 
     let all = [
         ("host", "Host and run", true),
         ("changes", "Changes", changes),
-        ("matrix", "Matrix", ContenderClass::ALL.iter().any(|&class| Matrix::new(report, class).is_some())),
+        ("matrix", "Matrix", !Matrix::all(report).is_empty()),
         ("bars", "Bars", !report.bars.is_empty()),
         ("memory", "Memory over time", any(|row| !row.over_time.is_empty())),
         ("tails", "Tails", any(|row| row.latencies.as_ref().is_some_and(|one| !one.above.is_empty()))),
@@ -106,10 +105,7 @@ fn link(table: &ReportTable) -> String {
 }
 
 fn matrices(out: &mut String, report: &BenchReport) {
-    let matrices: Vec<(ContenderClass, Matrix<'_>)> = ContenderClass::ALL
-        .into_iter()
-        .filter_map(|class| Some((class, Matrix::new(report, class)?)))
-        .collect();
+    let matrices = Matrix::all(report);
     if matrices.is_empty() {
         return;
     }
@@ -185,11 +181,8 @@ fn cell(row: &ReportRow) -> String {
         }
         (ContenderState::Ran, None) => "<td>–</td>".to_owned(),
         (ContenderState::Missing(why), _) => format!("<td title=\"{}\">–</td>", escaped(why)),
-        (ContenderState::Crashed(how), _) => {
-            format!("<td class=\"bad\" title=\"{}\">crashed</td>", escaped(how))
-        }
-        (ContenderState::Wrong(what), _) => {
-            format!("<td class=\"bad\" title=\"{}\">wrong</td>", escaped(what))
+        (ContenderState::Crashed(why) | ContenderState::Wrong(why), _) => {
+            format!("<td class=\"bad\" title=\"{}\">{}</td>", escaped(why), row.state.told().0)
         }
     }
 }

@@ -6,11 +6,11 @@ use core::ptr::null_mut;
 use super::layout;
 use crate::blocks::{Contender, RawAlloc};
 use crate::tally;
-use crate::workloads::{Cell, Context, mix};
+use crate::workloads::{Cell, StateCell, each, mix};
 
 /// Runs one batch of `blocks.len()` blocks.
 #[inline(never)]
-pub fn batch<R: RawAlloc + Copy, const SIZE: usize>(alloc: R, blocks: &mut [*mut u8]) -> u64 {
+pub(crate) fn batch<R: RawAlloc + Copy, const SIZE: usize>(alloc: R, blocks: &mut [*mut u8]) -> u64 {
     let layout = layout(SIZE, 8);
     let mut sum = 0;
     for (i, slot) in blocks.iter_mut().enumerate() {
@@ -55,30 +55,15 @@ unsafe fn free<R: RawAlloc, const SIZE: usize>(alloc: R, block: *mut u8, tag: u8
     unsafe { alloc.dealloc(block, layout(SIZE, 8)) };
 }
 
-struct BlockBatch<C, const SIZE: usize> {
-    alloc: C,
-    blocks: Box<[*mut u8]>,
-}
-
-impl<C: Contender, const SIZE: usize> BlockBatch<C, SIZE> {
-    fn boxed(n: usize) -> Box<dyn Cell> {
-        Box::new(Self { alloc: C::create(), blocks: vec![null_mut(); n].into() })
-    }
-}
-
-impl<C: Contender, const SIZE: usize> Cell for BlockBatch<C, SIZE> {
-    fn run(&mut self, units: u64) -> u64 {
-        let mut sum = 0;
-        for _ in 0..units {
-            sum = mix(sum, batch::<_, SIZE>(self.alloc.by_ref(), &mut self.blocks));
-            self.alloc.reset();
-        }
-        sum
-    }
-
-    fn ops_per_unit(&self) -> u64 {
-        self.blocks.len() as u64
-    }
+fn boxed<C: Contender, const SIZE: usize>(n: usize) -> Box<dyn Cell> {
+    let state = (C::create(), vec![null_mut(); n]);
+    StateCell::boxed(n, state, |(alloc, blocks), units| {
+        each(units, || {
+            let sum = batch::<_, SIZE>(alloc.by_ref(), blocks);
+            alloc.reset();
+            sum
+        })
+    })
 }
 
 /// Builds a cell of `n` blocks of 16, 64 or 256 bytes.
@@ -86,11 +71,11 @@ impl<C: Contender, const SIZE: usize> Cell for BlockBatch<C, SIZE> {
 /// # Panics
 ///
 /// For any other size.
-pub fn cell<C: Contender>(n: usize, size: usize, _context: &Context) -> Box<dyn Cell> {
+pub(crate) fn cell<C: Contender>(n: usize, size: usize) -> Box<dyn Cell> {
     match size {
-        16 => BlockBatch::<C, 16>::boxed(n),
-        64 => BlockBatch::<C, 64>::boxed(n),
-        256 => BlockBatch::<C, 256>::boxed(n),
+        16 => boxed::<C, 16>(n),
+        64 => boxed::<C, 64>(n),
+        256 => boxed::<C, 256>(n),
         other => panic!("no batch workload of {other} bytes; there are 16, 64 and 256"),
     }
 }

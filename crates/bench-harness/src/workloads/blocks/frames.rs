@@ -25,7 +25,7 @@ const BLOCKS: f64 = 200.0;
 /// One block of this number outlives its frame.
 const KEPT_ONE_IN: u64 = 20;
 /// The number of turns that frames take. A block is freed before its turn comes again.
-pub const TURNS: usize = 4;
+pub(crate) const TURNS: usize = 4;
 /// The lengths of the tables: sizes and lifetimes, and counts.
 const TABLE: usize = 4096;
 const COUNTS: usize = 1000;
@@ -55,7 +55,7 @@ struct Tables {
 
 /// The frames so far: the tables, the blocks that live on, and room for the others.
 #[derive(Debug)]
-pub struct Frames {
+pub(crate) struct Frames {
     tables: Tables,
     /// The blocks that live on, by the turn in which they end.
     kept: [Vec<FrameBlock>; TURNS],
@@ -66,8 +66,7 @@ pub struct Frames {
 
 impl Frames {
     /// Creates the state before the first frame.
-    #[must_use]
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         let mut rng = stream(seed, 14);
         let mut lives = Box::new([0; TABLE]);
         lives.fill_with(|| {
@@ -103,12 +102,12 @@ unsafe fn end<R: RawAlloc + Copy>(alloc: R, block: FrameBlock, sum: &mut u64) {
 ///
 /// The caller passed the same allocators for all earlier frames.
 #[inline(never)]
-pub unsafe fn frame<R: RawAlloc + Copy>(allocs: &[R; TURNS], state: &mut Frames) -> u64 {
+pub(crate) unsafe fn frame<R: RawAlloc + Copy>(allocs: &[R; TURNS], state: &mut Frames) -> u64 {
     let mut sum = 0;
     let now = state.frame;
     let turn = now % TURNS;
     let alloc = allocs[turn];
-    let mut list = List::new_in(Handle(alloc));
+    let mut list = List::new_in(Handle::<_, true>(alloc));
     let chunks = usize::from(state.tables.chunks[now % COUNTS]);
     for step in 0..STEPS {
         for _ in 0..state.tables.counts[(now * STEPS + step) % COUNTS] {
@@ -195,7 +194,7 @@ impl<C: Contender> Drop for Loop<C> {
 }
 
 /// Builds a cell before its first frame.
-pub fn cell<C: Contender>(context: &Context) -> Box<dyn Cell> {
+pub(crate) fn cell<C: Contender>(context: &Context) -> Box<dyn Cell> {
     let turns = if C::INFO.caps.free_individually { 1 } else { TURNS };
     let allocs = core::iter::repeat_with(C::create).take(turns).collect();
     Box::new(Loop { state: Frames::new(context.seed), allocs })

@@ -6,14 +6,14 @@ use allocator_api2::vec::Vec;
 
 use crate::blocks::{Contender, Handle, RawAlloc};
 use crate::tally;
-use crate::workloads::{Cell, Context, mix};
+use crate::workloads::{Cell, StateCell, mix};
 
 /// The numbers after which an arena is reset, at the end of a vector.
 const BETWEEN_RESETS: u64 = 4096;
 
 /// Pushes `n` numbers onto an empty vector and drops it.
 #[inline(never)]
-pub fn push<R: RawAlloc + Copy>(alloc: R, n: u32) -> u64 {
+pub(crate) fn push<R: RawAlloc + Copy>(alloc: R, n: u32) -> u64 {
     let mut vec = Vec::new_in(Handle(alloc));
     for i in 0..n {
         vec.push(i);
@@ -23,7 +23,7 @@ pub fn push<R: RawAlloc + Copy>(alloc: R, n: u32) -> u64 {
 
 /// Does the same with `reserve_exact(1)` before each push, so that every element is one growth.
 #[inline(never)]
-pub fn reserve_exact<R: RawAlloc + Copy>(alloc: R, n: u32) -> u64 {
+pub(crate) fn reserve_exact<R: RawAlloc + Copy>(alloc: R, n: u32) -> u64 {
     let mut vec = Vec::new_in(Handle(alloc));
     for i in 0..n {
         vec.reserve_exact(1);
@@ -45,32 +45,22 @@ fn finish<R: RawAlloc + Copy>(vec: &Vec<u32, Handle<R>>) -> u64 {
     vec.iter().fold(vec.capacity() as u64, |sum, &number| mix(sum, u64::from(number)))
 }
 
-struct Grow<C> {
-    alloc: C,
-    n: u32,
-    exact: bool,
-}
-
-impl<C: Contender> Cell for Grow<C> {
-    fn run(&mut self, units: u64) -> u64 {
-        let n = black_box(self.n);
+/// Builds a cell of vectors of `n` numbers.
+pub(crate) fn cell<C: Contender>(n: u32, exact: bool) -> Box<dyn Cell> {
+    StateCell::boxed(1, (C::create(), n, exact), |(alloc, n, exact), units| {
+        let n = black_box(*n);
         let between_resets = (BETWEEN_RESETS / u64::from(n)).max(1);
         let mut sum = 0;
         let mut left = units;
         while left > 0 {
             let vectors = left.min(between_resets);
             for _ in 0..vectors {
-                let alloc = self.alloc.by_ref();
-                sum = mix(sum, if self.exact { reserve_exact(alloc, n) } else { push(alloc, n) });
+                let alloc = alloc.by_ref();
+                sum = mix(sum, if *exact { reserve_exact(alloc, n) } else { push(alloc, n) });
             }
-            self.alloc.reset();
+            alloc.reset();
             left -= vectors;
         }
         sum
-    }
-}
-
-/// Builds a cell of vectors of `n` numbers.
-pub fn cell<C: Contender>(n: u32, exact: bool, _context: &Context) -> Box<dyn Cell> {
-    Box::new(Grow { alloc: C::create(), n, exact })
+    })
 }

@@ -1,22 +1,21 @@
 //! Workloads over allocators of blocks of any size.
 
-pub mod batch;
-pub mod frames;
-pub mod grow;
-pub mod handoff;
-pub mod json;
-pub mod pair;
-pub mod pareto;
-pub mod replay;
-pub mod threads;
-pub mod window;
+pub(crate) mod batch;
+pub(crate) mod frames;
+pub(crate) mod grow;
+pub(crate) mod handoff;
+pub(crate) mod json;
+pub(crate) mod pair;
+pub(crate) mod pareto;
+pub(crate) mod replay;
+pub(crate) mod threads;
+pub(crate) mod window;
 
 use core::alloc::Layout;
 
-use super::slots::{Replacing, SizeSpread};
-use super::stock::Stock;
-use super::stragglers::Straggling;
-use super::{Cell, Context, mix};
+use super::slots::{SizeSpread, Slots};
+use super::stock::{Lasting, Stock};
+use super::{Cell, Context, mix, stragglers};
 use crate::blocks::{Contender, RawAlloc};
 use crate::tally;
 
@@ -96,11 +95,12 @@ impl<C: Contender> Stock for BlockStock<C> {
 }
 
 /// Builds a cell of S3 with `count` slots.
-pub fn slots<C: Contender>(count: u16, spread: SizeSpread, context: &Context) -> Box<dyn Cell> {
-    Box::new(Replacing::new(BlockStock(C::create()), context.seed, count, spread, 0))
+pub(crate) fn slots<C: Contender>(count: u16, spread: SizeSpread, context: &Context) -> Box<dyn Cell> {
+    let fill = |stock: &mut BlockStock<C>| Slots::fill(stock, context.seed, count, spread, 0);
+    Box::new(Lasting::new(BlockStock(C::create()), fill))
 }
 
 /// Builds a cell of S6. One block in `one_in` is late; 0 means none.
-pub fn stragglers<C: Contender>(one_in: usize, context: &Context) -> Box<dyn Cell> {
-    Box::new(Straggling::new(BlockStock(C::create()), context.seed, one_in))
+pub(crate) fn stragglers<C: Contender>(one_in: usize, context: &Context) -> Box<dyn Cell> {
+    stragglers::cell(BlockStock(C::create()), context.seed, one_in)
 }

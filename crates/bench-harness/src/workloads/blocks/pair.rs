@@ -3,7 +3,7 @@
 
 use super::{layout, touch, verify};
 use crate::blocks::{Contender, RawAlloc};
-use crate::workloads::{Cell, Context, mix};
+use crate::workloads::{Cell, StateCell, stretches};
 
 /// The pairs after which an arena is reset. One of the arenas does not reuse even its last block.
 const BETWEEN_RESETS: u64 = 256;
@@ -11,7 +11,7 @@ const BETWEEN_RESETS: u64 = 256;
 /// Allocates and frees a block of `SIZE` bytes, `ops` times. The layout is a constant, as it is for
 /// a `Box<T>`.
 #[inline(never)]
-pub fn pair<R: RawAlloc + Copy, const SIZE: usize>(alloc: R, ops: u64) -> u64 {
+pub(crate) fn pair<R: RawAlloc + Copy, const SIZE: usize>(alloc: R, ops: u64) -> u64 {
     let layout = layout(SIZE, if SIZE < 8 { 4 } else { 8 });
     let mut sum = 0;
     for i in 0..ops {
@@ -27,42 +27,34 @@ pub fn pair<R: RawAlloc + Copy, const SIZE: usize>(alloc: R, ops: u64) -> u64 {
     sum
 }
 
-/// A contender that runs [`pair`].
-#[derive(Debug)]
-struct BlockPair<C, const SIZE: usize>(C);
-
-impl<C: Contender, const SIZE: usize> Cell for BlockPair<C, SIZE> {
-    fn run(&mut self, units: u64) -> u64 {
-        let mut sum = 0;
-        let mut left = units;
-        while left > 0 {
-            let ops = left.min(BETWEEN_RESETS);
-            sum = mix(sum, pair::<_, SIZE>(self.0.by_ref(), ops));
-            self.0.reset();
-            left -= ops;
-        }
-        sum
-    }
+fn boxed<C: Contender, const SIZE: usize>() -> Box<dyn Cell> {
+    StateCell::boxed(1, C::create(), |alloc, units| {
+        stretches(units, BETWEEN_RESETS, |ops| {
+            let sum = pair::<_, SIZE>(alloc.by_ref(), ops);
+            alloc.reset();
+            sum
+        })
+    })
 }
 
 /// The sizes that exist.
-pub const SIZES: [usize; 8] = [4, 16, 64, 256, 400, 1024, 3000, 8192];
+pub(crate) const SIZES: [usize; 8] = [4, 16, 64, 256, 400, 1024, 3000, 8192];
 
 /// Builds a cell for one of [`SIZES`].
 ///
 /// # Panics
 ///
 /// For any other size.
-pub fn cell<C: Contender>(size: usize, _context: &Context) -> Box<dyn Cell> {
+pub(crate) fn cell<C: Contender>(size: usize) -> Box<dyn Cell> {
     match size {
-        4 => Box::new(BlockPair::<C, 4>(C::create())),
-        16 => Box::new(BlockPair::<C, 16>(C::create())),
-        64 => Box::new(BlockPair::<C, 64>(C::create())),
-        256 => Box::new(BlockPair::<C, 256>(C::create())),
-        400 => Box::new(BlockPair::<C, 400>(C::create())),
-        1024 => Box::new(BlockPair::<C, 1024>(C::create())),
-        3000 => Box::new(BlockPair::<C, 3000>(C::create())),
-        8192 => Box::new(BlockPair::<C, 8192>(C::create())),
+        4 => boxed::<C, 4>(),
+        16 => boxed::<C, 16>(),
+        64 => boxed::<C, 64>(),
+        256 => boxed::<C, 256>(),
+        400 => boxed::<C, 400>(),
+        1024 => boxed::<C, 1024>(),
+        3000 => boxed::<C, 3000>(),
+        8192 => boxed::<C, 8192>(),
         other => panic!("no pair workload of {other} bytes; there are {SIZES:?}"),
     }
 }

@@ -8,14 +8,15 @@ use core::ptr::null_mut;
 use rand::RngExt;
 use rand::seq::SliceRandom;
 
-use super::layout;
+use super::{BlockStock, layout};
 use crate::blocks::{Contender, RawAlloc};
 use crate::tally;
 use crate::workloads::draws::{self, SplitMix64, stream};
+use crate::workloads::stock::{Lasting, LiveItems};
 use crate::workloads::{Cell, Context, mix};
 
 /// Slots, half of which hold a block at the start.
-pub const SLOTS: usize = 1 << 18;
+const SLOTS: usize = 1 << 18;
 /// Places in the table.
 const PLACES: usize = 1 << 17;
 /// The number of sizes in the table. It does not divide the number of places, so the two tables do
@@ -26,7 +27,7 @@ const LARGEST: u16 = 1024;
 /// The number of times that a fifth is taken of a fifth.
 const LEVELS: u32 = 6;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 struct ParetoSlot {
     /// Null if the slot is empty.
     block: *mut u8,
@@ -35,8 +36,7 @@ struct ParetoSlot {
 }
 
 /// The slots, and the tables that say which slot is drawn and how large its block is.
-#[derive(Debug)]
-pub struct ParetoSlots {
+struct ParetoSlots {
     slots: Box<[ParetoSlot]>,
     places: Box<[u32]>,
     sizes: Box<[u16; SIZES]>,
@@ -62,7 +62,7 @@ fn draw(rng: &mut SplitMix64) -> u32 {
 
 impl ParetoSlots {
     /// Fills every other slot.
-    pub fn fill<R: RawAlloc + Copy>(alloc: R, seed: u64) -> Self {
+    fn fill<R: RawAlloc + Copy>(alloc: R, seed: u64) -> Self {
         let mut rng = stream(seed, 11);
         let mut order: Vec<u32> = (0..SLOTS as u32).collect();
         // Slots that are drawn often are far apart, as in a program.
@@ -85,17 +85,19 @@ impl ParetoSlots {
         self.size_at = if self.size_at + 1 == SIZES { 0 } else { self.size_at + 1 };
         size
     }
+}
 
-    /// Frees all blocks.
-    ///
-    /// # Safety
-    ///
-    /// `alloc` is the allocator of [`fill`](Self::fill) and [`visit`].
-    pub unsafe fn clear<R: RawAlloc + Copy>(self, alloc: R) {
+impl<C: Contender> LiveItems<BlockStock<C>> for ParetoSlots {
+    unsafe fn work(&mut self, stock: &mut BlockStock<C>, ops: u64) -> u64 {
+        // SAFETY: the caller's duty is the callee's.
+        unsafe { visit(stock.0.by_ref(), self, ops) }
+    }
+
+    unsafe fn clear(self, stock: &mut BlockStock<C>) {
         for slot in self.slots.iter().filter(|slot| !slot.block.is_null()) {
             // SAFETY: the block is live, this allocator returned it for this layout, and the slots
             // end here.
-            unsafe { alloc.dealloc(slot.block, layout(usize::from(slot.size), 8)) };
+            unsafe { stock.0.by_ref().dealloc(slot.block, layout(usize::from(slot.size), 8)) };
         }
     }
 }
@@ -120,7 +122,7 @@ unsafe fn fresh<R: RawAlloc + Copy>(alloc: R, size: u16, tag: u8) -> ParetoSlot 
 ///
 /// `alloc` is the allocator that filled the slots.
 #[inline(never)]
-pub unsafe fn visit<R: RawAlloc + Copy>(alloc: R, state: &mut ParetoSlots, ops: u64) -> u64 {
+unsafe fn visit<R: RawAlloc + Copy>(alloc: R, state: &mut ParetoSlots, ops: u64) -> u64 {
     let mut sum = 0_u64;
     for i in 0..ops {
         let place = state.places[state.place_at] as usize;
@@ -146,33 +148,10 @@ pub unsafe fn visit<R: RawAlloc + Copy>(alloc: R, state: &mut ParetoSlots, ops: 
     sum
 }
 
-struct ParetoVisits<C: Contender> {
-    state: Option<ParetoSlots>,
-    alloc: C,
-}
-
-impl<C: Contender> Cell for ParetoVisits<C> {
-    fn run(&mut self, units: u64) -> u64 {
-        let Some(state) = &mut self.state else { return 0 };
-        // SAFETY: this cell's allocator filled the slots.
-        unsafe { visit(self.alloc.by_ref(), state, units) }
-    }
-}
-
-impl<C: Contender> Drop for ParetoVisits<C> {
-    fn drop(&mut self) {
-        if let Some(state) = self.state.take() {
-            // SAFETY: this cell's allocator filled the slots.
-            unsafe { state.clear(self.alloc.by_ref()) };
-        }
-    }
-}
-
 /// Builds a cell of 2^18 slots, half of them filled.
-pub fn cell<C: Contender>(context: &Context) -> Box<dyn Cell> {
-    let alloc = C::create();
-    let state = Some(ParetoSlots::fill(alloc.by_ref(), context.seed));
-    Box::new(ParetoVisits { state, alloc })
+pub(crate) fn cell<C: Contender>(context: &Context) -> Box<dyn Cell> {
+    let fill = |stock: &mut BlockStock<C>| ParetoSlots::fill(stock.0.by_ref(), context.seed);
+    Box::new(Lasting::new(BlockStock(C::create()), fill))
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use ephemera_trace::replay::{Action, ProgramOp, ReplayProgram};
 use crate::blocks::{Contender, RawAlloc};
 use crate::tally;
 use crate::workloads::litter::{self, Histogram};
-use crate::workloads::{Cell, Context, mix};
+use crate::workloads::{Cell, Context, StateCell, each, mix};
 
 /// The distance between touched bytes, and the end of the range where it applies.
 const LINE: usize = 64;
@@ -28,8 +28,8 @@ const TOUCHED: usize = 256;
 const PAGE: usize = 4096;
 
 /// A trace that is part of the harness.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RecordedHeap {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+pub(crate) enum RecordedHeap {
     /// `serde_json` over a document.
     Json,
     /// `syn` over sources.
@@ -46,11 +46,10 @@ pub enum RecordedHeap {
 
 impl RecordedHeap {
     /// All traces.
-    pub const ALL: [Self; 6] = [Self::Json, Self::Syn, Self::Sqlite, Self::Git, Self::Gcc, Self::Http];
+    pub(crate) const ALL: [Self; 6] = [Self::Json, Self::Syn, Self::Sqlite, Self::Git, Self::Gcc, Self::Http];
 
     /// Returns the name of the file and of the workload.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Json => "serde_json",
             Self::Syn => "syn",
@@ -61,33 +60,12 @@ impl RecordedHeap {
         }
     }
 
-    /// Returns a description of the recorded program and its trace. A test compares the figures
-    /// with the file.
-    #[must_use]
-    pub const fn what(self) -> &'static str {
-        match self {
-            Self::Json => "serde_json reads 80,220 bytes into a `Value`: 12,936 calls, at most 738 KiB alive",
-            Self::Syn => "syn parses a source file of 8,865 bytes: 15,189 calls, at most 302 KiB alive",
-            Self::Sqlite => {
-                "the sqlite3 shell, 143 statements on a table of 200 rows: 14,195 calls, at most 171 KiB alive"
-            }
-            Self::Http => {
-                "the server of R3 answers 3,200 requests with a `BytesMut` for each and each answer: 12,807 calls, at most 64 KiB alive"
-            }
-            Self::Git => "`git log --stat` of nine commits: 18,191 calls, at most 2,118 KiB alive",
-            Self::Gcc => {
-                "`gcc -c` of 31 lines and <stdio.h>, the compiler proper: 17,983 calls, at most 1,982 KiB alive"
-            }
-        }
-    }
-
     /// Returns the trace in a form that can be replayed. The first call reads it, and it is kept.
     ///
     /// # Panics
     ///
     /// If the file is missing or is no trace. It is part of the harness.
-    #[must_use]
-    pub fn program(self) -> &'static ReplayProgram {
+    pub(crate) fn program(self) -> &'static ReplayProgram {
         static PROGRAMS: [OnceLock<ReplayProgram>; RecordedHeap::ALL.len()] =
             [const { OnceLock::new() }; RecordedHeap::ALL.len()];
         PROGRAMS[self as usize].get_or_init(|| {
@@ -99,8 +77,7 @@ impl RecordedHeap {
     }
 
     /// Returns the number of blocks that the program allocates.
-    #[must_use]
-    pub fn asked(self) -> u64 {
+    pub(crate) fn asked(self) -> u64 {
         let asks = |op: &&ProgramOp| matches!(op.action, Action::Alloc | Action::Zeroed);
         ops(self.program()).iter().filter(asks).count() as u64
     }
@@ -164,7 +141,7 @@ unsafe fn verify<R: RawAlloc>(block: *mut u8, size: u32, tag: u8, sum: &mut u64)
 ///
 /// If the contender refuses.
 #[inline(never)]
-pub unsafe fn play<R: RawAlloc + Copy>(alloc: R, program: &ReplayProgram, slots: &mut [*mut u8]) -> u64 {
+unsafe fn play<R: RawAlloc + Copy>(alloc: R, program: &ReplayProgram, slots: &mut [*mut u8]) -> u64 {
     let mut sum = 0;
     for op in ops(program) {
         let (slot, tag) = (op.slot as usize, op.slot as u8);
@@ -194,11 +171,11 @@ pub unsafe fn play<R: RawAlloc + Copy>(alloc: R, program: &ReplayProgram, slots:
                 let moved = if op.size >= op.old {
                     // SAFETY: the slot holds a block of the old layout. The new one is at least as
                     // large.
-                    unsafe { alloc.raw_grow(block, old, new) }
+                    unsafe { alloc.raw_resize::<true>(block, old, new) }
                 } else {
                     // SAFETY: the slot holds a block of the old layout. The new one is smaller and
                     // not empty.
-                    unsafe { alloc.raw_shrink(block, old, new) }
+                    unsafe { alloc.raw_resize::<false>(block, old, new) }
                 };
                 slots[slot] = came(black_box(moved), new);
                 // SAFETY: the block has the new size.
@@ -266,34 +243,17 @@ fn most(program: &ReplayProgram) -> Histogram {
     held.filter_map(|(key, count)| Some((layout(key)?, count))).collect()
 }
 
-struct Replay<C> {
-    alloc: C,
-    program: &'static ReplayProgram,
-    slots: Vec<*mut u8>,
-}
-
-impl<C: Contender> Cell for Replay<C> {
-    fn run(&mut self, units: u64) -> u64 {
-        let mut sum = 0;
-        for _ in 0..units {
-            // SAFETY: there are as many slots as the program has, and each run leaves them empty.
-            sum = mix(sum, unsafe { play(self.alloc.by_ref(), self.program, &mut self.slots) });
-        }
-        sum
-    }
-
-    fn ops_per_unit(&self) -> u64 {
-        self.program.ops()
-    }
-}
-
 /// Builds a cell that replays a trace, on a littered heap if `littered`.
-pub fn cell<C: Contender>(recorded: RecordedHeap, littered: bool, context: &Context) -> Box<dyn Cell> {
+pub(crate) fn cell<C: Contender>(recorded: RecordedHeap, littered: bool, context: &Context) -> Box<dyn Cell> {
     let program = recorded.program();
     if littered {
         litter::scatter::<C::Backing>(|| most(program), context.seed);
     }
-    Box::new(Replay { alloc: C::create(), program, slots: vec![null_mut(); program.slots()] })
+    let state = (C::create(), program, vec![null_mut(); program.slots()]);
+    StateCell::boxed(program.ops() as usize, state, |(alloc, program, slots), units| {
+        // SAFETY: there are as many slots as the program has, and each run leaves them empty.
+        each(units, || unsafe { play(alloc.by_ref(), program, slots) })
+    })
 }
 
 #[cfg(test)]
@@ -303,6 +263,7 @@ mod tests {
 
     use super::*;
     use crate::contenders::blocks::System;
+    use crate::workloads::{Workload, catalogue};
 
     #[test]
     fn all_traces_are_present_and_complete() {
@@ -318,7 +279,13 @@ mod tests {
                 grouped(program.ops()),
                 grouped(program.peak_live() >> 10)
             );
-            assert!(recorded.what().contains(&said), "{} has {said}", recorded.name());
+            let rows = catalogue().into_iter().filter(|spec| match spec.workload {
+                Workload::Replay(its, _) => its == recorded,
+                _ => false,
+            });
+            for spec in rows {
+                assert!(spec.title.ends_with(&said), "{} has {said}", spec.title);
+            }
         }
     }
 

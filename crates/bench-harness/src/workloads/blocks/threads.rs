@@ -12,12 +12,13 @@ use crate::blocks::Contender;
 use crate::os;
 use crate::workloads::crew::{AcrossThreads, Meeting};
 use crate::workloads::slots::{SizeSpread, Slots, replace};
-use crate::workloads::{Cell, Context, mix};
+use crate::workloads::stock::LiveItems;
+use crate::workloads::{Cell, Context, StateCell, each, mix};
 
 /// The blocks that a thread leaves to the next one.
-pub const BLOCKS: u16 = 5000;
+pub(crate) const BLOCKS: u16 = 5000;
 /// The replacements in the life of a thread.
-pub const LIFE: u64 = 10 * BLOCKS as u64;
+pub(crate) const LIFE: u64 = 10 * BLOCKS as u64;
 
 /// An array that travels to a thread.
 struct Array(Slots<*mut u8>);
@@ -64,18 +65,6 @@ impl<C: Contender> BlockGenerations<C> {
     }
 }
 
-impl<C: Contender> Cell for BlockGenerations<C> {
-    fn run(&mut self, units: u64) -> u64 {
-        (0..units).fold(0, |sum, _| mix(sum, self.next()))
-    }
-
-    /// Returns the replacements of one thread: a time is the cost of one while the others do the
-    /// same.
-    fn ops_per_unit(&self) -> u64 {
-        LIFE
-    }
-}
-
 impl<C: Contender> Drop for BlockGenerations<C> {
     fn drop(&mut self) {
         for array in self.arrays.drain(..) {
@@ -86,7 +75,7 @@ impl<C: Contender> Drop for BlockGenerations<C> {
 }
 
 /// Builds a cell of `threads` threads at a time.
-pub fn cell<C: Contender>(threads: usize, context: &Context) -> Box<dyn Cell> {
+pub(crate) fn cell<C: Contender>(threads: usize, context: &Context) -> Box<dyn Cell> {
     let alloc = AcrossThreads(Arc::new(C::create()));
     let fill = |thread| {
         let seed = context.seed + thread;
@@ -94,5 +83,7 @@ pub fn cell<C: Contender>(threads: usize, context: &Context) -> Box<dyn Cell> {
         Array(Slots::fill(&mut stock, seed, BLOCKS, SizeSpread::Uniform(8, 1000), 0))
     };
     let arrays = (0..threads as u64).map(fill).collect();
-    Box::new(BlockGenerations { arrays, alloc, second_cpu: context.second_cpu })
+    let state = BlockGenerations { arrays, alloc, second_cpu: context.second_cpu };
+    // A time is the cost of one thread's replacement while the others do the same.
+    StateCell::boxed(LIFE as usize, state, |state, units| each(units, || state.next()))
 }

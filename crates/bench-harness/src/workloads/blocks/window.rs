@@ -3,16 +3,16 @@
 
 use core::ptr::null_mut;
 
-use super::{layout, touch, verify};
+use super::{BlockStock, layout, touch, verify};
 use crate::blocks::{Contender, RawAlloc};
+use crate::workloads::stock::{Lasting, LiveItems};
 use crate::workloads::{Cell, Context, draws};
 
 /// Sizes in the table, a multiple of every window.
 const TABLE: usize = 4096;
 
 /// The live blocks of a window of `W`, a power of two.
-#[derive(Debug)]
-pub struct Window<const W: usize> {
+struct Window<const W: usize> {
     slots: Box<[*mut u8; W]>,
     sizes: Box<[u16; TABLE]>,
     next: usize,
@@ -23,7 +23,7 @@ impl<const W: usize> Window<W> {
         assert!(W.is_power_of_two() && W <= TABLE, "a window is masked, and its sizes come round with it");
 
     /// Allocates the first `W` blocks, with sizes uniform from 8 to `high`.
-    pub fn fill<R: RawAlloc + Copy>(alloc: R, seed: u64, high: u16) -> Self {
+    fn fill<R: RawAlloc + Copy>(alloc: R, seed: u64, high: u16) -> Self {
         const { Self::VALID };
         let sizes = draws::uniform::<TABLE>(seed, 8, high);
         let mut slots = Box::new([null_mut(); W]);
@@ -36,18 +36,20 @@ impl<const W: usize> Window<W> {
         }
         Self { slots, sizes, next: W }
     }
+}
 
-    /// Frees all blocks.
-    ///
-    /// # Safety
-    ///
-    /// `alloc` is the allocator of [`fill`](Self::fill) and [`churn`].
-    pub unsafe fn clear<R: RawAlloc + Copy>(self, alloc: R) {
+impl<C: Contender, const W: usize> LiveItems<BlockStock<C>> for Window<W> {
+    unsafe fn work(&mut self, stock: &mut BlockStock<C>, ops: u64) -> u64 {
+        // SAFETY: the caller's duty is the callee's.
+        unsafe { churn(stock.0.by_ref(), self, ops) }
+    }
+
+    unsafe fn clear(self, stock: &mut BlockStock<C>) {
         for i in self.next - W..self.next {
             let size = usize::from(self.sizes[i % TABLE]);
             // SAFETY: the block is live, this allocator returned it for this layout, and the window
             // ends here.
-            unsafe { alloc.dealloc(self.slots[i % W], layout(size, 8)) };
+            unsafe { stock.0.by_ref().dealloc(self.slots[i % W], layout(size, 8)) };
         }
     }
 }
@@ -58,7 +60,7 @@ impl<const W: usize> Window<W> {
 ///
 /// `alloc` is the allocator that filled the window.
 #[inline(never)]
-pub unsafe fn churn<R: RawAlloc + Copy, const W: usize>(alloc: R, window: &mut Window<W>, ops: u64) -> u64 {
+unsafe fn churn<R: RawAlloc + Copy, const W: usize>(alloc: R, window: &mut Window<W>, ops: u64) -> u64 {
     let slots = &mut *window.slots;
     let sizes = &*window.sizes;
     let mut i = window.next;
@@ -83,34 +85,9 @@ pub unsafe fn churn<R: RawAlloc + Copy, const W: usize>(alloc: R, window: &mut W
     sum
 }
 
-struct Churn<C: Contender, const W: usize> {
-    window: Option<Window<W>>,
-    alloc: C,
-}
-
-impl<C: Contender, const W: usize> Churn<C, W> {
-    fn boxed(context: &Context, high: u16) -> Box<dyn Cell> {
-        let alloc = C::create();
-        let window = Some(Window::fill(alloc.by_ref(), context.seed, high));
-        Box::new(Self { window, alloc })
-    }
-}
-
-impl<C: Contender, const W: usize> Cell for Churn<C, W> {
-    fn run(&mut self, units: u64) -> u64 {
-        let Some(window) = &mut self.window else { return 0 };
-        // SAFETY: this cell's allocator filled the window.
-        unsafe { churn(self.alloc.by_ref(), window, units) }
-    }
-}
-
-impl<C: Contender, const W: usize> Drop for Churn<C, W> {
-    fn drop(&mut self) {
-        if let Some(window) = self.window.take() {
-            // SAFETY: this cell's allocator filled the window.
-            unsafe { window.clear(self.alloc.by_ref()) };
-        }
-    }
+fn boxed<C: Contender, const W: usize>(context: &Context, high: u16) -> Box<dyn Cell> {
+    let fill = |stock: &mut BlockStock<C>| Window::<W>::fill(stock.0.by_ref(), context.seed, high);
+    Box::new(Lasting::new(BlockStock(C::create()), fill))
 }
 
 /// Builds a cell of 16 or 1,024 live blocks with sizes up to `high`.
@@ -118,10 +95,10 @@ impl<C: Contender, const W: usize> Drop for Churn<C, W> {
 /// # Panics
 ///
 /// For any other number of blocks.
-pub fn cell<C: Contender>(blocks: usize, high: u16, context: &Context) -> Box<dyn Cell> {
+pub(crate) fn cell<C: Contender>(blocks: usize, high: u16, context: &Context) -> Box<dyn Cell> {
     match blocks {
-        16 => Churn::<C, 16>::boxed(context, high),
-        1024 => Churn::<C, 1024>::boxed(context, high),
+        16 => boxed::<C, 16>(context, high),
+        1024 => boxed::<C, 1024>(context, high),
         other => panic!("no window workload of {other} blocks; there are 16 and 1024"),
     }
 }

@@ -1,17 +1,17 @@
 //! Workloads over sources of byte buffers.
 
-pub mod csv;
-pub mod handoff;
-pub mod http;
-pub mod packets;
-pub mod single;
+pub(crate) mod csv;
+pub(crate) mod handoff;
+pub(crate) mod http;
+pub(crate) mod packets;
+pub(crate) mod single;
 
 use rand::Rng;
 
-use super::slots::{PLACES as DRAWN, Replacing, SIZES, SizeSpread};
-use super::stock::Stock;
-use super::stragglers::{self, Straggling, WINDOW, most_late};
-use super::{Cell, Context, draws, mix};
+use super::slots::{PLACES as DRAWN, SIZES, SizeSpread, Slots};
+use super::stock::{Lasting, Stock};
+use super::stragglers::{self, WINDOW, most_late};
+use super::{Cell, Context, FINGERPRINT, draws, fingerprint, mix};
 use crate::buffers::{Demand, OrHeap, Readable, Source, give};
 use crate::tally;
 use crate::workloads::draws::stream;
@@ -20,21 +20,18 @@ use crate::workloads::draws::stream;
 const PLACES: usize = 32;
 
 /// The bytes that are written to buffers. They exist before the loop.
-#[derive(Debug)]
-pub struct Payload(Box<[u8]>);
+pub(crate) struct Payload(Box<[u8]>);
 
 impl Payload {
     /// Creates the bytes for pieces of up to `longest`.
-    #[must_use]
-    pub fn new(seed: u64, longest: usize) -> Self {
+    pub(crate) fn new(seed: u64, longest: usize) -> Self {
         let mut rng = stream(seed, 21);
         Self((0..longest + 8 * PLACES).map(|_| rng.next_u64() as u8).collect())
     }
 
     /// Returns the piece for a tag.
     #[inline(always)]
-    #[must_use]
-    pub fn piece(&self, tag: u64, len: usize) -> &[u8] {
+    pub(crate) fn piece(&self, tag: u64, len: usize) -> &[u8] {
         let at = 8 * (tag as usize % PLACES);
         &self.0[at..at + len]
     }
@@ -67,12 +64,8 @@ fn verify<S: Source>(buffer: &impl Readable, written: &[u8], sum: &mut u64) {
 
 /// Returns a number that depends on every byte.
 fn digest(buffer: &impl Readable) -> u64 {
-    let mut sum = 0xCBF2_9CE4_8422_2325_u64;
-    buffer.read(|bytes| {
-        for &byte in bytes {
-            sum = (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
-        }
-    });
+    let mut sum = FINGERPRINT;
+    buffer.read(|bytes| sum = fingerprint(sum, bytes));
     sum
 }
 
@@ -115,10 +108,10 @@ impl<S: Source> Stock for BufferStock<S> {
 }
 
 /// Live buffers of S3.
-pub const SLOTS: u16 = 1024;
+pub(crate) const SLOTS: u16 = 1024;
 
 /// The sizes of S3.
-pub const SPREAD: SizeSpread = SizeSpread::InverseSquare(4, 32_768);
+pub(crate) const SPREAD: SizeSpread = SizeSpread::InverseSquare(4, 32_768);
 
 /// Returns the most bytes of S3 at a time, with a new buffer beside the one that it replaces.
 fn most_bytes(seed: u64) -> usize {
@@ -139,17 +132,17 @@ fn most_bytes(seed: u64) -> usize {
 
 /// Builds a cell of S3 with 1,024 buffers. They are freed in random order, which a ring cannot
 /// serve. The heap serves the refused requests, and the table shows their share.
-pub fn slots<S: Source>(context: &Context) -> Box<dyn Cell> {
+pub(crate) fn slots<S: Source>(context: &Context) -> Box<dyn Cell> {
     let count = usize::from(SLOTS);
     let demand = Demand { largest: 32_768, buffers: count + 1, bytes: most_bytes(context.seed) };
     let stock = BufferStock::<S>::new(&demand, context.seed);
-    Box::new(Replacing::new(stock, context.seed, SLOTS, SPREAD, count))
+    Box::new(Lasting::new(stock, |stock| Slots::fill(stock, context.seed, SLOTS, SPREAD, count)))
 }
 
 /// Builds a cell of S6. One buffer in `one_in` is late; 0 means none.
-pub fn stragglers<S: Source>(one_in: usize, context: &Context) -> Box<dyn Cell> {
+pub(crate) fn stragglers<S: Source>(one_in: usize, context: &Context) -> Box<dyn Cell> {
     let demand = Demand::of(WINDOW + 1 + most_late(one_in), usize::from(stragglers::SIZES.1));
-    Box::new(Straggling::new(BufferStock::<S>::new(&demand, context.seed), context.seed, one_in))
+    stragglers::cell(BufferStock::<S>::new(&demand, context.seed), context.seed, one_in)
 }
 
 #[cfg(test)]

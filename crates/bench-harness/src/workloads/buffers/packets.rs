@@ -7,7 +7,7 @@ use rand::RngExt;
 use super::{Payload, verify};
 use crate::buffers::{Demand, OrHeap, Source, give};
 use crate::workloads::draws::stream;
-use crate::workloads::{Cell, Context};
+use crate::workloads::{Cell, Context, StateCell};
 
 /// Lengths in the table, a multiple of every number of live buffers.
 const TABLE: usize = 4096;
@@ -15,8 +15,7 @@ const TABLE: usize = 4096;
 const CHUNK: usize = 64;
 
 /// The live buffers, and the lengths of the next ones.
-#[derive(Debug)]
-pub struct Packets<B> {
+struct Packets<B> {
     held: Vec<Option<OrHeap<B>>>,
     lengths: Vec<u32>,
     payload: Payload,
@@ -25,8 +24,7 @@ pub struct Packets<B> {
 
 impl<B> Packets<B> {
     /// Creates room for `held` buffers, a power of two, with lengths uniform from 1 to `longest`.
-    #[must_use]
-    pub fn new(held: usize, longest: usize, seed: u64) -> Self {
+    fn new(held: usize, longest: usize, seed: u64) -> Self {
         assert!(
             held.is_power_of_two() && held <= TABLE,
             "slots are masked, and lengths come round with them"
@@ -47,7 +45,7 @@ impl<B> Packets<B> {
 
 /// Replaces the oldest buffer, `ops` times.
 #[inline(never)]
-pub fn packets<S: Source, const CHUNKED: bool>(source: &mut S, state: &mut Packets<S::Buf>, ops: u64) -> u64 {
+fn packets<S: Source, const CHUNKED: bool>(source: &mut S, state: &mut Packets<S::Buf>, ops: u64) -> u64 {
     let mut sum = 0;
     let held = state.held.len();
     for index in state.next..state.next + ops {
@@ -72,26 +70,16 @@ pub fn packets<S: Source, const CHUNKED: bool>(source: &mut S, state: &mut Packe
     sum
 }
 
-struct PacketRing<S: Source, const CHUNKED: bool> {
-    state: Packets<S::Buf>,
-    source: S,
-}
-
-impl<S: Source, const CHUNKED: bool> Cell for PacketRing<S, CHUNKED> {
-    fn run(&mut self, units: u64) -> u64 {
-        packets::<S, CHUNKED>(&mut self.source, &mut self.state, units)
-    }
-
-    fn refused(&self) -> u64 {
-        self.source.refused()
-    }
-}
-
 /// Builds a cell of `held` buffers of up to `longest` bytes, filled at once or by `CHUNKED` writes.
 /// All slots are filled.
-pub fn cell<S: Source, const CHUNKED: bool>(held: usize, longest: usize, context: &Context) -> Box<dyn Cell> {
+pub(crate) fn cell<S: Source, const CHUNKED: bool>(
+    held: usize,
+    longest: usize,
+    context: &Context,
+) -> Box<dyn Cell> {
     let mut source = S::create(&Demand::of(held, longest));
     let mut state = Packets::new(held, longest, context.seed);
     packets::<S, CHUNKED>(&mut source, &mut state, held as u64);
-    Box::new(PacketRing::<S, CHUNKED> { state, source })
+    let run = |(source, state): &mut (S, _), units| packets::<S, CHUNKED>(source, state, units);
+    StateCell::refusing(1, (source, state), run, |(source, _)| source.refused())
 }

@@ -3,7 +3,7 @@
 
 use super::verify;
 use crate::buffers::{Buffer, Demand, Growing, Source, give};
-use crate::workloads::{Cell, Context};
+use crate::workloads::{Cell, StateCell};
 
 /// The bytes written to a fixed buffer.
 const WRITTEN: usize = 16;
@@ -38,7 +38,7 @@ fn write_and_drop<S: Source>(mut buffer: impl Buffer, tag: u64, sum: &mut u64) {
 
 /// Takes a buffer of `CAPACITY` bytes, writes 16 and drops it, `ops` times.
 #[inline(never)]
-pub fn fixed<S: Source, const CAPACITY: usize>(source: &mut S, ops: u64) -> u64 {
+fn fixed<S: Source, const CAPACITY: usize>(source: &mut S, ops: u64) -> u64 {
     let mut sum = 0;
     for tag in 0..ops {
         // SAFETY: there is one buffer at a time, of the announced size.
@@ -53,7 +53,7 @@ pub fn fixed<S: Source, const CAPACITY: usize>(source: &mut S, ops: u64) -> u64 
 /// Writes 16 times 64 bytes to a buffer that starts with 64, ends its growth and drops it, `ops`
 /// times.
 #[inline(never)]
-pub fn extend<S: Source>(source: &mut S, ops: u64) -> u64 {
+fn extend<S: Source>(source: &mut S, ops: u64) -> u64 {
     let mut sum = 0;
     for tag in 0..ops {
         let line = [tag as u8; LINE];
@@ -91,7 +91,7 @@ fn share_and_drop<S: Source>(mut buffer: impl Buffer, tag: u64, sum: &mut u64) {
 /// Takes a buffer of 64 bytes, writes 16, freezes it, clones it four times and drops all, `ops`
 /// times.
 #[inline(never)]
-pub fn freeze<S: Source>(source: &mut S, ops: u64) -> u64 {
+fn freeze<S: Source>(source: &mut S, ops: u64) -> u64 {
     let mut sum = 0;
     for tag in 0..ops {
         // SAFETY: there is one buffer at a time, of the announced size.
@@ -103,35 +103,19 @@ pub fn freeze<S: Source>(source: &mut S, ops: u64) -> u64 {
     sum
 }
 
-/// A source and the function that runs over it.
-struct SingleBuffer<S> {
-    run: fn(&mut S, u64) -> u64,
-    source: S,
-}
-
-impl<S: Source> Cell for SingleBuffer<S> {
-    fn run(&mut self, units: u64) -> u64 {
-        (self.run)(&mut self.source, units)
-    }
-
-    fn refused(&self) -> u64 {
-        self.source.refused()
-    }
-}
-
 fn boxed<S: Source>(largest: usize, run: fn(&mut S, u64) -> u64) -> Box<dyn Cell> {
-    Box::new(SingleBuffer { run, source: S::create(&Demand::of(1, largest)) })
+    StateCell::refusing(1, S::create(&Demand::of(1, largest)), run, S::refused)
 }
 
 /// The capacities for which there is a workload.
-pub const SIZES: [usize; 3] = [64, 256, 4096];
+pub(crate) const SIZES: [usize; 3] = [64, 256, 4096];
 
 /// Builds a cell for one of [`SIZES`].
 ///
 /// # Panics
 ///
 /// For any other.
-pub fn fixed_cell<S: Source>(capacity: usize, _context: &Context) -> Box<dyn Cell> {
+pub(crate) fn fixed_cell<S: Source>(capacity: usize) -> Box<dyn Cell> {
     match capacity {
         64 => boxed::<S>(64, fixed::<S, 64>),
         256 => boxed::<S>(256, fixed::<S, 256>),
@@ -141,11 +125,11 @@ pub fn fixed_cell<S: Source>(capacity: usize, _context: &Context) -> Box<dyn Cel
 }
 
 /// Builds a cell of buffers that grow.
-pub fn extend_cell<S: Source>(_context: &Context) -> Box<dyn Cell> {
+pub(crate) fn extend_cell<S: Source>() -> Box<dyn Cell> {
     boxed::<S>(LINE * LINES, extend::<S>)
 }
 
 /// Builds a cell of buffers that are frozen and shared.
-pub fn freeze_cell<S: Source>(_context: &Context) -> Box<dyn Cell> {
+pub(crate) fn freeze_cell<S: Source>() -> Box<dyn Cell> {
     boxed::<S>(LINE, freeze::<S>)
 }

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::workloads::blocks::json::toolchains;
+use crate::workloads::{self, FINGERPRINT, blocks::json::toolchains};
 
 /// The directory of the sources below a toolchain's root.
 const SOURCES: &str = "lib/rustlib/src/rust/library";
@@ -65,10 +65,9 @@ fn described(of: &str, files: &[String]) -> String {
     format!("{} files of {of}, {bytes} bytes, fingerprint {fingerprint:016x}", files.len())
 }
 
-/// Returns FNV-1a of 64 bits, continued from `sum`.
+/// Returns the fingerprint of some bytes and the `sum` of others.
 pub(super) fn fingerprint(sum: u64, bytes: &[u8]) -> u64 {
-    let start = sum ^ 0xCBF2_9CE4_8422_2325;
-    bytes.iter().fold(start, |sum, &byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3))
+    workloads::fingerprint(sum ^ FINGERPRINT, bytes)
 }
 
 /// Collects the Rust files below a directory, each with a hash of its path from the root. The hash

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use allocator_api2::alloc::Global;
 
 use crate::nodes::NodeFamily;
+use crate::objects::RawPool;
 use crate::tally;
-use crate::workloads::blocks::json::{Document, JsonNode, ParseError, Storage, parse, walk};
-use crate::workloads::{Cell, Context, litter};
+use crate::workloads::blocks::json::{JsonNode, ParseError, Storage, parse, walk};
+use crate::workloads::{Cell, Context, StateCell, litter};
 
 /// The storage of a tree: nodes in a pool, the rest in the system's heap.
 struct NodeStorage<F: NodeFamily>(Rc<F::Pool<JsonNode<Self>>>);
@@ -60,7 +61,7 @@ impl<F: NodeFamily> NodeStorage<F> {
         // SAFETY: the caller's duty is the callee's.
         unsafe { self.release(node) };
         // SAFETY: as above.
-        unsafe { F::take(&self.0, boxed) };
+        unsafe { self.0.take(boxed) };
     }
 }
 
@@ -77,7 +78,7 @@ impl<F: NodeFamily> Storage for NodeStorage<F> {
     fn boxed(&self, node: JsonNode<Self>) -> Self::Boxed {
         // SAFETY: the cell frees every tree before the pool ends. A tree that the parser abandons
         // is dropped at once with its handles.
-        unsafe { F::put(&self.0, node) }
+        unsafe { self.0.put(node) }
     }
 }
 
@@ -91,38 +92,6 @@ fn round_trip<F: NodeFamily>(pool: &NodeStorage<F>, text: &[u8]) -> Result<u64, 
     Ok(sum)
 }
 
-struct NodeJson<F: NodeFamily> {
-    /// Present except during a reset. It is dropped before the family, which its pool belongs to.
-    pool: Option<NodeStorage<F>>,
-    family: F,
-    document: Arc<Document>,
-}
-
-impl<F: NodeFamily> Cell for NodeJson<F> {
-    fn run(&mut self, units: u64) -> u64 {
-        let mut sum = 0;
-        for _ in 0..units {
-            let pool = self.pool.get_or_insert_with(|| NodeStorage::of(&self.family));
-            match round_trip(pool, &self.document.text) {
-                Ok(walked) => sum = walked,
-                // The document was valid when it was loaded, so its memory changed during the
-                // parse.
-                Err(_) => tally::damaged(),
-            }
-            if !F::INFO.caps.free_individually {
-                self.pool = None;
-                // SAFETY: the pool has ended, and its nodes were freed.
-                unsafe { self.family.reset() };
-            }
-        }
-        sum
-    }
-
-    fn ops_per_unit(&self) -> u64 {
-        self.document.nodes
-    }
-}
-
 /// Builds a cell that parses the context's document.
 pub(crate) fn cell<F: NodeFamily>(littered: bool, context: &Context) -> Box<dyn Cell> {
     let document = Arc::clone(&context.document);
@@ -131,7 +100,26 @@ pub(crate) fn cell<F: NodeFamily>(littered: bool, context: &Context) -> Box<dyn 
         let held = || vec![(Layout::new::<JsonNode<NodeStorage<F>>>(), document.nodes - 1)];
         litter::scatter::<F::Backing>(held, context.seed);
     }
-    Box::new(NodeJson { pool: None, family: F::create(), document })
+    let nodes = document.nodes as usize;
+    // The pool is present except during a reset. It ends before the family, which it belongs to.
+    let state = (None::<NodeStorage<F>>, F::create(), document);
+    StateCell::boxed(nodes, state, |(pool, family, document), units| {
+        let mut sum = 0;
+        for _ in 0..units {
+            match round_trip(pool.get_or_insert_with(|| NodeStorage::of(family)), &document.text) {
+                Ok(walked) => sum = walked,
+                // The document was valid when it was loaded, so its memory changed during the
+                // parse.
+                Err(_) => tally::damaged(),
+            }
+            if !F::INFO.caps.free_individually {
+                *pool = None;
+                // SAFETY: the pool has ended, and its nodes were freed.
+                unsafe { family.reset() };
+            }
+        }
+        sum
+    })
 }
 
 #[cfg(test)]
@@ -140,7 +128,7 @@ mod tests {
     use crate::contenders::blocks::{Bumpalo, System};
     use crate::contenders::nodes::NodeHeap;
     use crate::contenders::objects::{Textbook, TypedArena, UpstreamPool};
-    use crate::workloads::nodes::Sources;
+    use crate::workloads::{Document, Sources};
 
     #[test]
     fn the_document_is_the_one_that_r1_reads() {

@@ -9,11 +9,9 @@ use core::alloc::Layout;
 use rand::seq::index;
 
 use crate::nodes::NodeFamily;
+use crate::objects::RawPool;
 use crate::workloads::draws::stream;
-use crate::workloads::{Cell, Context, mix};
-
-/// The number of elements.
-pub(crate) const ELEMENTS: usize = 20_000;
+use crate::workloads::{Cell, Context, StateCell, mix};
 
 type Link<F> = Option<<F as NodeFamily>::Box<SetEntry<F>>>;
 
@@ -59,7 +57,7 @@ impl<F: NodeFamily> Set<F> {
         }
         let next = self.buckets[bucket].take();
         // SAFETY: `clear` frees the set's nodes before its pool ends.
-        let node = unsafe { F::put(&self.pool, SetEntry { next, key }) };
+        let node = unsafe { self.pool.put(SetEntry { next, key }) };
         self.buckets[bucket] = Some(node);
         self.len += 1;
         true
@@ -77,7 +75,7 @@ impl<F: NodeFamily> Set<F> {
         let Some(mut node) = link.take() else { return false };
         *link = node.next.take();
         // SAFETY: the node is from this pool.
-        unsafe { F::take(&self.pool, node) };
+        unsafe { self.pool.take(node) };
         self.len -= 1;
         true
     }
@@ -88,7 +86,7 @@ impl<F: NodeFamily> Set<F> {
             while let Some(mut node) = bucket.take() {
                 *bucket = node.next.take();
                 // SAFETY: the node is from this pool.
-                unsafe { F::take(&self.pool, node) };
+                unsafe { self.pool.take(node) };
             }
         }
         self.len = 0;
@@ -124,36 +122,8 @@ pub(crate) fn keys(seed: u64, n: usize) -> Box<[u32]> {
     drawn.into_iter().map(|key| key as u32).collect()
 }
 
-/// A cell that inserts all keys and clears the set, or, with `again`, erases them one by one and
-/// inserts them again.
-struct Elements<F: NodeFamily> {
-    // Dropped before the family, which its pool belongs to.
-    set: Set<F>,
-    _family: F,
-    keys: Box<[u32]>,
-    again: bool,
-}
-
-impl<F: NodeFamily> Cell for Elements<F> {
-    fn run(&mut self, units: u64) -> u64 {
-        let mut sum = 0;
-        for _ in 0..units {
-            let erased = if self.again { drain(&mut self.set, &self.keys) } else { 0 };
-            let inserted = fill(&mut self.set, &self.keys);
-            sum = fold(sum, erased, inserted, self.set.len as u64);
-            if !self.again {
-                self.set.clear();
-            }
-        }
-        sum
-    }
-
-    fn ops_per_unit(&self) -> u64 {
-        self.keys.len() as u64
-    }
-}
-
-/// Builds a cell of `n` elements.
+/// Builds a cell that inserts `n` keys and clears the set, or, with `again`, erases them one by one
+/// and inserts them again.
 pub(crate) fn cell<F: NodeFamily>(n: usize, again: bool, context: &Context) -> Box<dyn Cell> {
     const { assert!(Layout::new::<SetEntry<F>>().size() == 16, "a link and a number, for all contenders alike") };
     let family = F::create();
@@ -162,7 +132,19 @@ pub(crate) fn cell<F: NodeFamily>(n: usize, again: bool, context: &Context) -> B
     if again {
         fill(&mut set, &keys);
     }
-    Box::new(Elements { set, _family: family, keys, again })
+    // The set ends before the family, which its pool belongs to.
+    StateCell::boxed(n, (set, family, keys, again), |(set, _, keys, again), units| {
+        let mut sum = 0;
+        for _ in 0..units {
+            let erased = if *again { drain(set, keys) } else { 0 };
+            let inserted = fill(set, keys);
+            sum = fold(sum, erased, inserted, set.len as u64);
+            if !*again {
+                set.clear();
+            }
+        }
+        sum
+    })
 }
 
 #[cfg(test)]

@@ -8,11 +8,11 @@
 use core::alloc::Layout;
 use core::cmp::Ordering;
 use core::mem;
-use std::sync::Arc;
 
 use super::words::{Key, SourceWords};
 use crate::nodes::NodeFamily;
-use crate::workloads::{Cell, Context, litter, mix};
+use crate::objects::RawPool;
+use crate::workloads::{Cell, Context, StateCell, each, litter, mix};
 
 type Link<F> = Option<<F as NodeFamily>::Box<TreapEntry<F>>>;
 
@@ -65,10 +65,10 @@ impl<F: NodeFamily> Treap<F> {
                 Ordering::Greater => &mut node.right,
                 Ordering::Equal => {
                     // SAFETY: `remove` or `drop` frees all nodes before the pools end.
-                    let new = unsafe { F::put(&self.values, value) };
+                    let new = unsafe { self.values.put(value) };
                     if let Some(old) = node.value.replace(new) {
                         // SAFETY: the node is from this pool.
-                        unsafe { F::take(&self.values, old) };
+                        unsafe { self.values.take(old) };
                     }
                     return true;
                 }
@@ -89,9 +89,9 @@ impl<F: NodeFamily> Treap<F> {
         }
         let (left, right) = split::<F>(link.take(), key);
         // SAFETY: `remove` or `drop` frees all nodes before the pools end.
-        let value = Some(unsafe { F::put(&self.values, value) });
+        let value = Some(unsafe { self.values.put(value) });
         // SAFETY: as above.
-        let node = unsafe { F::put(&self.entries, TreapEntry { key, priority, value, left, right }) };
+        let node = unsafe { self.entries.put(TreapEntry { key, priority, value, left, right }) };
         *link = Some(node);
     }
 
@@ -116,11 +116,11 @@ impl<F: NodeFamily> Treap<F> {
     unsafe fn give_back(&self, mut node: F::Box<TreapEntry<F>>) -> Option<TreapValue> {
         let value = node.value.take();
         // SAFETY: the node is from this pool.
-        unsafe { F::take(&self.entries, node) };
+        unsafe { self.entries.take(node) };
         let value = value?;
         let was = *value;
         // SAFETY: the node is from this pool.
-        unsafe { F::take(&self.values, value) };
+        unsafe { self.values.take(value) };
         Some(was)
     }
 
@@ -189,25 +189,7 @@ fn serve<F: NodeFamily>(store: &mut Treap<F>, words: &SourceWords) -> u64 {
     sum
 }
 
-/// A cell whose store is filled and emptied again and again.
-struct Sweeps<F: NodeFamily> {
-    // Dropped before the family, which its pools belong to.
-    store: Treap<F>,
-    _family: F,
-    words: Arc<SourceWords>,
-}
-
-impl<F: NodeFamily> Cell for Sweeps<F> {
-    fn run(&mut self, units: u64) -> u64 {
-        (0..units).fold(0, |sum, _| mix(sum, serve(&mut self.store, &self.words)))
-    }
-
-    fn ops_per_unit(&self) -> u64 {
-        (self.words.accesses.len() + self.words.sweep.len()) as u64
-    }
-}
-
-/// Builds a cell over the context's corpus.
+/// Builds a cell over the context's corpus. Its store is filled and emptied again and again.
 pub(crate) fn cell<F: NodeFamily>(littered: bool, context: &Context) -> Box<dyn Cell> {
     const { assert!(mem::size_of::<TreapEntry<F>>() == 48, "three links, a key and its priority, for all alike") };
     let words = context.sources.words(context.seed);
@@ -217,7 +199,11 @@ pub(crate) fn cell<F: NodeFamily>(littered: bool, context: &Context) -> Box<dyn 
         litter::scatter::<F::Backing>(held, context.seed);
     }
     let family = F::create();
-    Box::new(Sweeps { store: Treap::new(&family), _family: family, words })
+    let accesses = words.accesses.len() + words.sweep.len();
+    // The store ends before the family, which its pools belong to.
+    StateCell::boxed(accesses, (Treap::new(&family), family, words), |(store, _, words), units| {
+        each(units, || serve(store, words))
+    })
 }
 
 #[cfg(test)]

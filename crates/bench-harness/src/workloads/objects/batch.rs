@@ -1,17 +1,16 @@
 //! S2, batch: `n` live objects, then all dropped, the oldest first, like the elements of a vector.
 
-use core::marker::PhantomData;
-
 use super::{by_words, verify};
 use crate::objects::{Maker, Object, RawPool};
-use crate::workloads::{Cell, Context, mix};
+use crate::workloads::{Cell, StateCell, each};
 
 /// Fills `handles` to its capacity, then drops all objects.
 #[inline(never)]
-pub fn batch<T: Object, P: RawPool<T>>(pool: &P, handles: &mut Vec<P::Handle>) -> u64 {
+pub(crate) fn batch<T: Object, P: RawPool<T>>(pool: &P, handles: &mut Vec<P::Handle>) -> u64 {
     let mut sum = 0;
     for i in 0..handles.capacity() as u64 {
-        handles.push(pool.put(T::new(i)));
+        // SAFETY: the pool exists until all objects are dropped below.
+        handles.push(unsafe { pool.put(T::new(i)) });
     }
     for (i, handle) in handles.drain(..).enumerate() {
         // SAFETY: this pool made the object with this tag above.
@@ -22,35 +21,25 @@ pub fn batch<T: Object, P: RawPool<T>>(pool: &P, handles: &mut Vec<P::Handle>) -
     sum
 }
 
-struct ObjectBatch<T: Object, P: RawPool<T>> {
-    handles: Vec<P::Handle>,
-    pool: P,
-    objects: PhantomData<T>,
-}
-
-impl<T: Object, P: RawPool<T>> Cell for ObjectBatch<T, P> {
-    fn run(&mut self, units: u64) -> u64 {
-        let mut sum = 0;
-        for _ in 0..units {
-            sum = mix(sum, batch::<T, P>(&self.pool, &mut self.handles));
-            self.pool.reset();
-        }
-        sum
-    }
-
-    fn ops_per_unit(&self) -> u64 {
-        self.handles.capacity() as u64
-    }
-}
-
-fn boxed<M: Maker, T: Object>(n: usize) -> Box<dyn Cell> {
+/// Returns an empty vector whose capacity is the number of objects.
+pub(super) fn room<H>(n: usize) -> Vec<H> {
     let mut handles = Vec::new();
     handles.reserve_exact(n);
     assert_eq!(handles.capacity(), n, "the capacity is the number of objects");
-    Box::new(ObjectBatch { handles, pool: M::make_for::<T>(n), objects: PhantomData })
+    handles
+}
+
+fn boxed<M: Maker, T: Object>(n: usize) -> Box<dyn Cell> {
+    StateCell::boxed(n, (room(n), M::make_for::<T>(n)), |(handles, pool), units| {
+        each(units, || {
+            let sum = batch::<T, _>(pool, handles);
+            pool.reset();
+            sum
+        })
+    })
 }
 
 /// Builds a cell of `n` objects of `words` words.
-pub fn cell<M: Maker>(n: usize, words: usize, _context: &Context) -> Box<dyn Cell> {
+pub(crate) fn cell<M: Maker>(n: usize, words: usize) -> Box<dyn Cell> {
     by_words!(words, [1, 4, 5], T => boxed::<M, T>(n))
 }

@@ -1,23 +1,23 @@
 //! Workloads over pools of objects of one type.
 
-pub mod batch;
-pub mod handoff;
-pub mod pair;
-pub mod particles;
-pub mod sharing;
-pub mod threads;
+pub(crate) mod batch;
+pub(crate) mod handoff;
+pub(crate) mod pair;
+pub(crate) mod particles;
+pub(crate) mod sharing;
+pub(crate) mod threads;
 
 use core::marker::PhantomData;
 
-use super::slots::{Replacing, SizeSpread};
-use super::stock::Stock;
-use super::stragglers::{LONGER, Straggling, WINDOW};
+use super::slots::{SizeSpread, Slots};
+use super::stock::{Lasting, Stock};
+use super::stragglers::{self, LONGER, WINDOW};
 use super::{Cell, Context, mix};
 use crate::objects::{Maker, Object, RawPool, WordObject};
 use crate::tally;
 
 /// Live objects of S3.
-pub const SLOTS: u16 = 1024;
+pub(crate) const SLOTS: u16 = 1024;
 
 /// In a check run, reads an object's ends, reports wrong ones, and folds both into `sum`.
 ///
@@ -52,10 +52,7 @@ macro_rules! by_words {
 use by_words;
 
 /// A pool whose objects a generic workload uses. They have one size.
-struct ObjectStock<T, P> {
-    pool: P,
-    objects: PhantomData<T>,
-}
+struct ObjectStock<T, P>(P, PhantomData<T>);
 
 impl<T: Object, P: RawPool<T>> Stock for ObjectStock<T, P> {
     const SIZED: bool = false;
@@ -63,34 +60,36 @@ impl<T: Object, P: RawPool<T>> Stock for ObjectStock<T, P> {
 
     #[inline(always)]
     unsafe fn take(&mut self, tag: u64, _size: u16) -> P::Handle {
-        self.pool.put(T::new(tag))
+        // SAFETY: the workload frees its items before the stock ends.
+        unsafe { self.0.put(T::new(tag)) }
     }
 
     #[inline(always)]
     unsafe fn verify(&self, handle: &P::Handle, tag: u64, _size: u16, sum: &mut u64) {
         // SAFETY: this pool made the object with this tag, and it is live.
-        unsafe { verify::<T, P>(&self.pool, handle, tag, sum) };
+        unsafe { verify::<T, P>(&self.0, handle, tag, sum) };
     }
 
     #[inline(always)]
     unsafe fn free(&mut self, handle: P::Handle, _size: u16) {
         // SAFETY: the handle is this pool's.
-        unsafe { self.pool.take(handle) };
+        unsafe { self.0.take(handle) };
     }
 }
 
 /// Makes a stock of objects of 64 bytes, of which at most `most` are live.
 fn stock<M: Maker>(most: usize) -> ObjectStock<WordObject<8>, M::Pool<WordObject<8>>> {
-    ObjectStock { pool: M::make_for(most), objects: PhantomData }
+    ObjectStock(M::make_for(most), PhantomData)
 }
 
 /// Builds a cell of S3 with 1,024 objects of 64 bytes.
-pub fn slots<M: Maker>(context: &Context) -> Box<dyn Cell> {
-    Box::new(Replacing::new(stock::<M>(usize::from(SLOTS)), context.seed, SLOTS, SizeSpread::Fixed(64), 0))
+pub(crate) fn slots<M: Maker>(context: &Context) -> Box<dyn Cell> {
+    let fill = |stock: &mut _| Slots::fill(stock, context.seed, SLOTS, SizeSpread::Fixed(64), 0);
+    Box::new(Lasting::new(stock::<M>(usize::from(SLOTS)), fill))
 }
 
 /// Builds a cell of S6 with objects of 64 bytes. One in `one_in` is late; 0 means none.
-pub fn stragglers<M: Maker>(one_in: usize, context: &Context) -> Box<dyn Cell> {
+pub(crate) fn stragglers<M: Maker>(one_in: usize, context: &Context) -> Box<dyn Cell> {
     let most = WINDOW + (WINDOW * LONGER).checked_div(one_in).unwrap_or(0);
-    Box::new(Straggling::new(stock::<M>(most), context.seed, one_in))
+    stragglers::cell(stock::<M>(most), context.seed, one_in)
 }

@@ -7,12 +7,12 @@ use rand::seq::SliceRandom;
 use super::verify;
 use crate::objects::{Maker, Object, RawPool, WordObject};
 use crate::workloads::draws::stream;
-use crate::workloads::{Cell, Context, mix};
+use crate::workloads::{Cell, Context, StateCell, each};
 
 /// The number of live objects.
-pub const ALIVE: u16 = 10_000;
+pub(crate) const ALIVE: u16 = 10_000;
 /// The births and deaths of a frame.
-pub const BORN: usize = ALIVE as usize / 50;
+pub(crate) const BORN: usize = ALIVE as usize / 50;
 /// The number of times that each place is in the table.
 const TIMES: usize = 4;
 
@@ -38,7 +38,9 @@ impl<P: RawPool<Particle>> Particles<P> {
             order.shuffle(&mut rng);
             dying.extend(order);
         }
-        let alive = (0..u64::from(ALIVE)).map(|tag| Some((pool.put(Particle::new(tag)), tag))).collect();
+        // SAFETY: `drop` drops all objects before the pool ends.
+        let put = |tag| unsafe { pool.put(Particle::new(tag)) };
+        let alive = (0..u64::from(ALIVE)).map(|tag| Some((put(tag), tag))).collect();
         Self { alive, dying, born: 0, pool }
     }
 
@@ -57,7 +59,9 @@ impl<P: RawPool<Particle>> Particles<P> {
             }
         }
         for &place in dying {
-            self.alive[usize::from(place)] = Some((self.pool.put(Particle::new(self.born)), self.born));
+            // SAFETY: `drop` drops all objects before the pool ends.
+            let handle = unsafe { self.pool.put(Particle::new(self.born)) };
+            self.alive[usize::from(place)] = Some((handle, self.born));
             self.born += 1;
         }
         for (handle, _) in self.alive.iter().flatten() {
@@ -66,12 +70,6 @@ impl<P: RawPool<Particle>> Particles<P> {
             sum = sum.wrapping_add(first ^ last.rotate_left(1));
         }
         sum
-    }
-}
-
-impl<P: RawPool<Particle>> Cell for Particles<P> {
-    fn run(&mut self, units: u64) -> u64 {
-        (0..units).fold(0, |sum, _| mix(sum, self.frame()))
     }
 }
 
@@ -85,6 +83,7 @@ impl<P: RawPool<Particle>> Drop for Particles<P> {
 }
 
 /// Builds a cell of 10,000 objects of 64 bytes.
-pub fn cell<M: Maker>(context: &Context) -> Box<dyn Cell> {
-    Box::new(Particles::new(M::make_for::<Particle>(usize::from(ALIVE)), context.seed))
+pub(crate) fn cell<M: Maker>(context: &Context) -> Box<dyn Cell> {
+    let particles = Particles::new(M::make_for::<Particle>(usize::from(ALIVE)), context.seed);
+    StateCell::boxed(1, particles, |particles, units| each(units, || particles.frame()))
 }

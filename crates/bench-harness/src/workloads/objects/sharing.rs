@@ -8,14 +8,13 @@
 //! replacement is on a line of the thread's own. Active: each thread makes its own object from the
 //! start.
 
-use core::marker::PhantomData;
 use core::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::sync_channel;
 
 use crate::objects::{Counter, Maker, Object, RawPool};
-use crate::workloads::crew::{AcrossThreads, Mate, Meeting, Travelling};
-use crate::workloads::{Cell, Context};
+use crate::workloads::crew::{AcrossThreads, Mate, MeetingSide, Travelling};
+use crate::workloads::{Cell, Context, StateCell};
 
 /// The objects of a thread in a unit.
 const OBJECTS: u64 = 64;
@@ -31,7 +30,8 @@ fn scratch<P: RawPool<Counter>>(pool: &P, first: Option<P::Handle>, objects: u64
             // SAFETY: the handle is this pool's.
             unsafe { pool.take(old) };
         }
-        let handle = pool.put(Counter::new(0));
+        // SAFETY: the object is dropped in the next round or at the end.
+        let handle = unsafe { pool.put(Counter::new(0)) };
         // SAFETY: the object is live.
         unsafe {
             pool.look(&handle, |counter| {
@@ -50,67 +50,32 @@ fn scratch<P: RawPool<Counter>>(pool: &P, first: Option<P::Handle>, objects: u64
     sum
 }
 
-struct Sharing<P: RawPool<Counter>> {
-    mate: Option<Mate>,
-    gifts: Option<SyncSender<Travelling<P::Handle>>>,
-    meeting: Arc<Meeting>,
-    rounds: usize,
-    passive: bool,
-    pool: AcrossThreads<P>,
-    objects: PhantomData<Counter>,
-}
-
-impl<P: RawPool<Counter>> Sharing<P> {
-    fn new(pool: P, passive: bool, context: &Context) -> Self {
-        let pool = AcrossThreads(Arc::new(pool));
-        let meeting = Arc::new(Meeting::new(2));
-        let (gifts, given) = sync_channel::<Travelling<P::Handle>>(1);
-        let (theirs, met) = (AcrossThreads(Arc::clone(&pool.0)), Arc::clone(&meeting));
-        let mate = Mate::new(context.second_cpu, move || {
-            let theirs = theirs;
-            let mut round = 0;
-            move |units| {
-                let first = given.recv().ok().and_then(|gift| { gift }.0.pop());
-                met.wait(round);
-                round += 1;
-                scratch(&*theirs.0, first, units * OBJECTS)
-            }
-        });
-        let gifts = Some(gifts);
-        Self { mate: Some(mate), gifts, meeting, rounds: 0, passive, pool, objects: PhantomData }
-    }
-}
-
-impl<P: RawPool<Counter>> Cell for Sharing<P> {
-    fn run(&mut self, units: u64) -> u64 {
-        let gone = "the second thread ended early";
-        let (mate, gifts) = (self.mate.as_ref().expect(gone), self.gifts.as_ref().expect(gone));
-        let make = || self.passive.then(|| self.pool.0.put(Counter::new(0)));
-        let (mine, theirs) = (make(), make());
-        gifts.send(Travelling(theirs.into_iter().collect())).expect(gone);
-        mate.order(units);
-        self.meeting.wait(self.rounds);
-        self.rounds += 1;
-        let sum = scratch(&*self.pool.0, mine, units * OBJECTS);
-        sum + mate.answer()
-    }
-
-    fn ops_per_unit(&self) -> u64 {
-        OBJECTS
-    }
-}
-
-impl<P: RawPool<Counter>> Drop for Sharing<P> {
-    fn drop(&mut self) {
-        self.gifts = None;
-        self.mate = None;
-    }
-}
-
-/// The objects that a unit makes on both threads.
-pub const MADE: u64 = 2 * OBJECTS;
+/// The panic message if the second thread has ended.
+const GONE: &str = "the second thread ended early";
 
 /// Builds a cell, passive or active.
-pub fn cell<M: Maker>(passive: bool, context: &Context) -> Box<dyn Cell> {
-    Box::new(Sharing::new(M::make_for::<Counter>(4), passive, context))
+pub(crate) fn cell<M: Maker>(passive: bool, context: &Context) -> Box<dyn Cell> {
+    let pool = AcrossThreads(Arc::new(M::make_for::<Counter>(4)));
+    let [meeting, mut theirs] = MeetingSide::two();
+    let (gifts, given) = sync_channel::<Travelling<_>>(1);
+    let their_pool = pool.clone();
+    let mate = Mate::new(context.second_cpu, move || {
+        let pool = their_pool;
+        move |units| {
+            let first = given.recv().ok().and_then(|gift| { gift }.0.pop());
+            theirs.wait();
+            scratch(&*pool.0, first, units * OBJECTS)
+        }
+    });
+    // The thread ends first, when there are no more gifts. The pool ends last.
+    let state = (gifts, mate, meeting, passive, pool);
+    StateCell::boxed(OBJECTS as usize, state, |(gifts, mate, meeting, passive, pool), units| {
+        // SAFETY: `scratch` drops the object.
+        let make = || passive.then(|| unsafe { pool.0.put(Counter::new(0)) });
+        let (mine, theirs) = (make(), make());
+        gifts.send(Travelling(theirs.into_iter().collect())).expect(GONE);
+        mate.order(units);
+        meeting.wait();
+        scratch(&*pool.0, mine, units * OBJECTS) + mate.answer()
+    })
 }

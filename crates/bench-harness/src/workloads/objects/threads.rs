@@ -4,73 +4,33 @@
 use core::marker::PhantomData;
 use std::sync::Arc;
 
-use super::batch::batch;
+use super::batch::{batch, room};
 use crate::objects::{Maker, Object, RawPool, WordObject};
 use crate::os;
-use crate::workloads::crew::{AcrossThreads, Mate, Meeting, Travelling};
-use crate::workloads::{Cell, Context, mix};
+use crate::workloads::crew::{AcrossThreads, Mate, MeetingSide, Travelling};
+use crate::workloads::{Cell, Context, StateCell, each, mix};
 
-fn room<H>(n: usize) -> Vec<H> {
-    let mut handles = Vec::new();
-    handles.reserve_exact(n);
-    handles
-}
-
-/// Two threads over one pool.
-struct AtOnce<T: Object, P: RawPool<T>> {
-    mate: Mate,
-    meeting: Arc<Meeting>,
-    rounds: usize,
-    handles: Vec<P::Handle>,
-    pool: AcrossThreads<P>,
-    objects: PhantomData<T>,
-}
-
-/// Runs this number of batches.
-fn batches<T: Object, P: RawPool<T>>(pool: &P, handles: &mut Vec<P::Handle>, units: u64) -> u64 {
-    (0..units).fold(0, |sum, _| mix(sum, batch::<T, P>(pool, handles)))
-}
-
-impl<T: Object, P: RawPool<T>> AtOnce<T, P> {
-    fn new(pool: P, n: usize, context: &Context) -> Self {
-        let pool = AcrossThreads(Arc::new(pool));
-        let meeting = Arc::new(Meeting::new(2));
-        let theirs = AcrossThreads(Arc::clone(&pool.0));
-        let met = Arc::clone(&meeting);
-        let mate = Mate::new(context.second_cpu, move || {
-            let theirs = theirs;
-            let mut handles = room(n);
-            let mut round = 0;
-            move |units| {
-                met.wait(round);
-                round += 1;
-                batches::<T, P>(&theirs.0, &mut handles, units)
-            }
-        });
-        Self { mate, meeting, rounds: 0, handles: room(n), pool, objects: PhantomData }
-    }
-}
-
-impl<T: Object, P: RawPool<T>> Cell for AtOnce<T, P> {
-    fn run(&mut self, units: u64) -> u64 {
-        self.mate.order(units);
-        self.meeting.wait(self.rounds);
-        self.rounds += 1;
-        let mine = batches::<T, P>(&self.pool.0, &mut self.handles, units);
-        mix(mine, self.mate.answer())
-    }
-
-    /// Returns the operations of one thread: a time is the cost of one while the other thread does
-    /// the same.
-    fn ops_per_unit(&self) -> u64 {
-        self.handles.capacity() as u64
-    }
-}
-
-/// Builds a cell of two threads with `n` objects of 40 bytes each.
-pub fn at_once<M: Maker>(n: usize, context: &Context) -> Box<dyn Cell> {
+/// Builds a cell of two threads with `n` objects of 40 bytes each. A time is the cost of one
+/// thread's object while the other thread does the same.
+pub(crate) fn at_once<M: Maker>(n: usize, context: &Context) -> Box<dyn Cell> {
     type T = WordObject<5>;
-    Box::new(AtOnce::<T, _>::new(M::make_for::<T>(2 * n), n, context))
+    let pool = AcrossThreads(Arc::new(M::make_for::<T>(2 * n)));
+    let [meeting, mut theirs] = MeetingSide::two();
+    let their_pool = pool.clone();
+    let mate = Mate::new(context.second_cpu, move || {
+        let (pool, mut handles) = (their_pool, room(n));
+        move |units| {
+            theirs.wait();
+            each(units, || batch::<T, _>(&*pool.0, &mut handles))
+        }
+    });
+    // The thread ends before the pool.
+    StateCell::boxed(n, (mate, meeting, room(n), pool), |(mate, meeting, handles, pool), units| {
+        mate.order(units);
+        meeting.wait();
+        let mine = each(units, || batch::<T, _>(&*pool.0, handles));
+        mix(mine, mate.answer())
+    })
 }
 
 /// The objects that a thread leaves to the next one.
@@ -96,7 +56,8 @@ impl<T: Object, P: RawPool<T>> ObjectGenerations<T, P> {
             let mut sum = 0;
             left.0.reserve_exact(n - left.0.len());
             for i in 0..n {
-                let made = theirs.0.put(T::new(i as u64));
+                // SAFETY: `drop` or the next thread drops the object before the pool ends.
+                let made = unsafe { theirs.0.put(T::new(i as u64)) };
                 let Some(slot) = left.0.get_mut(i) else {
                     left.0.push(made);
                     continue;
@@ -115,16 +76,6 @@ impl<T: Object, P: RawPool<T>> ObjectGenerations<T, P> {
     }
 }
 
-impl<T: Object, P: RawPool<T>> Cell for ObjectGenerations<T, P> {
-    fn run(&mut self, units: u64) -> u64 {
-        (0..units).fold(0, |sum, _| mix(sum, self.next()))
-    }
-
-    fn ops_per_unit(&self) -> u64 {
-        self.n as u64
-    }
-}
-
 impl<T: Object, P: RawPool<T>> Drop for ObjectGenerations<T, P> {
     fn drop(&mut self) {
         for handle in self.left.drain(..) {
@@ -136,11 +87,11 @@ impl<T: Object, P: RawPool<T>> Drop for ObjectGenerations<T, P> {
 
 /// Builds a cell in which thread after thread replaces the `n` objects of 40 bytes that the
 /// previous one made.
-pub fn generations<M: Maker>(n: usize, context: &Context) -> Box<dyn Cell> {
+pub(crate) fn generations<M: Maker>(n: usize, context: &Context) -> Box<dyn Cell> {
     type T = WordObject<5>;
     let pool = AcrossThreads(Arc::new(M::make_for::<T>(n + 1)));
-    let mut cell =
+    let mut objects =
         ObjectGenerations { left: Vec::new(), n, pool, cpu: context.second_cpu, objects: PhantomData::<T> };
-    cell.next();
-    Box::new(cell)
+    objects.next();
+    StateCell::boxed(n, objects, |objects, units| each(units, || objects.next()))
 }

@@ -8,6 +8,7 @@ use rand::RngExt;
 
 use super::{parse, walk};
 use crate::workloads::draws::{SplitMix64, stream};
+use crate::workloads::{FINGERPRINT, fingerprint};
 
 /// The path of the real document below a toolchain's root.
 const REAL: &str = "lib/rustlib/src/rust/library/stdarch/intrinsics_data/arm_intrinsics.json";
@@ -65,9 +66,7 @@ impl Document {
     /// text.
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
-        self.text
-            .iter()
-            .fold(0xCBF2_9CE4_8422_2325, |sum, &byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3))
+        fingerprint(FINGERPRINT, &self.text)
     }
 }
 
@@ -95,8 +94,7 @@ const SYLLABLES: [&str; 16] =
 /// Writes a catalogue of invented instructions of at least `length` bytes, the same on every host
 /// for a seed. It has mostly short strings and small objects in lists, and some numbers, booleans,
 /// nulls and escapes.
-#[must_use]
-pub fn generate(seed: u64, length: usize) -> Vec<u8> {
+pub(super) fn generate(seed: u64, length: usize) -> Vec<u8> {
     let mut rng = stream(seed, 4);
     let mut text = String::with_capacity(length + 4096);
     text.push_str("[\n");
@@ -123,20 +121,15 @@ fn entry(text: &mut String, rng: &mut SplitMix64) {
     text.push_str("],\n    \"returns\": {\"value\": ");
     string(text, rng, 1, 3);
     // Writing to a string does not fail.
-    let _ =
-        write!(text, "}},\n    \"cycles\": {}.{}", rng.random_range(0..40_u64), rng.random_range(0..100_u64));
     let _ = write!(
         text,
-        ",\n    \"widths\": [{}, {}]",
+        "}},\n    \"cycles\": {}.{},\n    \"widths\": [{}, {}],\n    \"safe\": {},\n    \"registers\": {{",
+        rng.random_range(0..40_u64),
+        rng.random_range(0..100_u64),
         8 << rng.random_range(0..4_u64),
-        rng.random_range(0..1000_u64)
+        rng.random_range(0..1000_u64),
+        rng.random_range(0..2_u64) == 0
     );
-    text.push_str(if rng.random_range(0..2_u64) == 0 {
-        ",\n    \"safe\": true"
-    } else {
-        ",\n    \"safe\": false"
-    });
-    text.push_str(",\n    \"registers\": {");
     for i in 0..=rng.random_range(0..3_u64) {
         let _ = write!(text, "{}\"r{i}\": {{\"range\": null, \"kind\": ", if i == 0 { "" } else { ", " });
         string(text, rng, 1, 2);

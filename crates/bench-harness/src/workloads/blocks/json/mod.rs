@@ -8,17 +8,17 @@ mod document;
 mod parser;
 mod tree;
 
+pub use self::document::Document;
 pub(crate) use self::document::toolchains;
-pub use self::document::{Document, generate};
-pub use self::parser::{ParseError, parse};
-pub use self::tree::{JsonNode, JsonWalk, Member, Storage, Text, walk};
+pub(crate) use self::parser::{ParseError, parse};
+pub(crate) use self::tree::{JsonNode, Storage, walk};
 
 use std::sync::Arc;
 
 use crate::blocks::{Contender, Handle, RawAlloc};
 use crate::tally;
 use crate::workloads::litter::{self, Census, Histogram};
-use crate::workloads::{Cell, Context};
+use crate::workloads::{Cell, Context, StateCell};
 
 /// Parses, walks and drops a document. The checksum is that of the walk.
 ///
@@ -26,34 +26,9 @@ use crate::workloads::{Cell, Context};
 ///
 /// If the document is not JSON.
 #[inline(never)]
-pub fn round_trip<R: RawAlloc + Copy>(alloc: R, text: &[u8]) -> Result<u64, ParseError> {
-    let tree = parse(text, Handle(alloc))?;
+pub(crate) fn round_trip<R: RawAlloc + Copy>(alloc: R, text: &[u8]) -> Result<u64, ParseError> {
+    let tree = parse(text, Handle::<_, true>(alloc))?;
     Ok(walk(&tree).sum)
-}
-
-struct BlockJson<C> {
-    alloc: C,
-    document: Arc<Document>,
-}
-
-impl<C: Contender> Cell for BlockJson<C> {
-    fn run(&mut self, units: u64) -> u64 {
-        let mut sum = 0;
-        for _ in 0..units {
-            match round_trip(self.alloc.by_ref(), &self.document.text) {
-                Ok(walked) => sum = walked,
-                // The document was valid when it was loaded, so its memory changed during the
-                // parse.
-                Err(_) => tally::damaged(),
-            }
-            self.alloc.reset();
-        }
-        sum
-    }
-
-    fn ops_per_unit(&self) -> u64 {
-        self.document.nodes
-    }
 }
 
 /// Returns the layouts of the document's tree, with their numbers.
@@ -66,9 +41,23 @@ fn held(document: &Document) -> Histogram {
 }
 
 /// Builds a cell that parses the context's document, on a littered heap if `littered`.
-pub fn cell<C: Contender>(littered: bool, context: &Context) -> Box<dyn Cell> {
+pub(crate) fn cell<C: Contender>(littered: bool, context: &Context) -> Box<dyn Cell> {
     if littered {
         litter::scatter::<C::Backing>(|| held(&context.document), context.seed);
     }
-    Box::new(BlockJson { alloc: C::create(), document: Arc::clone(&context.document) })
+    let document = Arc::clone(&context.document);
+    let nodes = document.nodes as usize;
+    StateCell::boxed(nodes, (C::create(), document), |(alloc, document), units| {
+        let mut sum = 0;
+        for _ in 0..units {
+            match round_trip(alloc.by_ref(), &document.text) {
+                Ok(walked) => sum = walked,
+                // The document was valid when it was loaded, so its memory changed during the
+                // parse.
+                Err(_) => tally::damaged(),
+            }
+            alloc.reset();
+        }
+        sum
+    })
 }

@@ -1,6 +1,5 @@
 //! The tree of a simple parser, with every part in the given allocator.
 
-use core::fmt;
 use core::ops::Deref;
 
 use allocator_api2::alloc::Allocator;
@@ -10,7 +9,7 @@ use allocator_api2::vec::Vec;
 use crate::workloads::mix;
 
 /// The storage of a tree's parts: an allocator for all of them, or also a pool for the nodes.
-pub trait Storage: Sized {
+pub(crate) trait Storage: Sized {
     /// The allocator of strings and lists.
     type Alloc: Allocator + Copy;
 
@@ -40,18 +39,18 @@ impl<A: Allocator + Copy> Storage for A {
 }
 
 /// The bytes of a string, without escapes.
-pub type Text<A> = Vec<u8, A>;
+pub(crate) type Text<A> = Vec<u8, A>;
 
 /// A member of an object.
-pub struct Member<S: Storage> {
+pub(crate) struct Member<S: Storage> {
     /// Its name.
-    pub key: Text<S::Alloc>,
+    pub(crate) key: Text<S::Alloc>,
     /// Its value.
-    pub value: S::Boxed,
+    pub(crate) value: S::Boxed,
 }
 
 /// A value.
-pub enum JsonNode<S: Storage> {
+pub(crate) enum JsonNode<S: Storage> {
     /// `null`
     Null,
     /// `true` or `false`
@@ -70,34 +69,13 @@ pub enum JsonNode<S: Storage> {
 // end.
 impl<S: Storage> Unpin for JsonNode<S> {}
 
-impl<S: Storage> fmt::Debug for Member<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Member").field("value", &*self.value).finish_non_exhaustive()
-    }
-}
-
-impl<S: Storage> fmt::Debug for JsonNode<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Null => f.write_str("Null"),
-            Self::Bool(value) => f.debug_tuple("Bool").field(value).finish(),
-            Self::Number(value) => f.debug_tuple("Number").field(value).finish(),
-            Self::Text(text) => f.debug_tuple("Text").field(&text.as_slice()).finish(),
-            Self::List(items) => f.debug_list().entries(items.iter().map(|item| &**item)).finish(),
-            Self::Map(members) => f.debug_list().entries(members.iter()).finish(),
-        }
-    }
-}
-
 /// The result of a walk.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct JsonWalk {
+#[derive(Default)]
+pub(crate) struct JsonWalk {
     /// The number of values, the root included.
-    pub nodes: u64,
-    /// The number of bytes in strings and keys.
-    pub text: u64,
+    pub(crate) nodes: u64,
     /// A checksum of everything in document order.
-    pub sum: u64,
+    pub(crate) sum: u64,
 }
 
 impl JsonWalk {
@@ -106,7 +84,6 @@ impl JsonWalk {
     }
 
     fn text(&mut self, text: &[u8]) {
-        self.text += text.len() as u64;
         self.word(text.len() as u64);
         for part in text.chunks(8) {
             let mut word = [0; 8];
@@ -140,8 +117,7 @@ impl JsonWalk {
 }
 
 /// Visits every value and every byte of text, in document order.
-#[must_use]
-pub fn walk<S: Storage>(root: &JsonNode<S>) -> JsonWalk {
+pub(crate) fn walk<S: Storage>(root: &JsonNode<S>) -> JsonWalk {
     let mut found = JsonWalk::default();
     found.node(root);
     found

@@ -4,25 +4,25 @@
 
 mod table;
 
-pub use self::table::{COLUMNS, CsvTable};
+pub(crate) use self::table::CsvTable;
 
 use std::sync::Arc;
 
 use csv::ByteRecord;
 
+use self::table::COLUMNS;
 use super::{digest, verify};
 use crate::buffers::{Demand, OrHeap, Readable, Source, give};
 use crate::tally;
-use crate::workloads::{Cell, Context, litter, mix};
+use crate::workloads::{Cell, Context, StateCell, each, litter, mix};
 
 /// The rows in the window.
-pub const ROWS: usize = 1000;
+const ROWS: usize = 1000;
 /// The number of groups. Keys with the same group are counted together.
 const GROUPS: usize = 4096;
 
 /// The rows of the window, and the number of rows in each group.
-#[derive(Debug)]
-pub struct RowWindow<B> {
+struct RowWindow<B> {
     /// The fields, [`COLUMNS`] for each row.
     fields: Vec<Option<OrHeap<B>>>,
     /// The index of the key field of a row.
@@ -83,7 +83,7 @@ fn leave<S: Source>(window: &mut RowWindow<S::Buf>, place: usize, sum: &mut u64)
 ///
 /// If the text of the table is not CSV, which was checked when it was loaded.
 #[inline(never)]
-pub fn stream<S: Source>(source: &mut S, window: &mut RowWindow<S::Buf>, table: &CsvTable) -> u64 {
+fn stream<S: Source>(source: &mut S, window: &mut RowWindow<S::Buf>, table: &CsvTable) -> u64 {
     let mut reader = table::reader(&table.text);
     let mut record = ByteRecord::new();
     let mut sum = 0;
@@ -121,34 +121,18 @@ pub fn stream<S: Source>(source: &mut S, window: &mut RowWindow<S::Buf>, table: 
     sum
 }
 
-struct Csv<S: Source> {
-    window: RowWindow<S::Buf>,
-    table: Arc<CsvTable>,
-    source: S,
-}
-
-impl<S: Source> Cell for Csv<S> {
-    fn run(&mut self, units: u64) -> u64 {
-        (0..units).fold(0, |sum, _| mix(sum, stream(&mut self.source, &mut self.window, &self.table)))
-    }
-
-    fn ops_per_unit(&self) -> u64 {
-        self.table.rows as u64
-    }
-
-    fn refused(&self) -> u64 {
-        self.source.refused()
-    }
-}
-
 /// Builds a cell over this host's table, on a littered heap if `littered`.
-pub fn cell<S: Source>(littered: bool, context: &Context) -> Box<dyn Cell> {
+pub(crate) fn cell<S: Source>(littered: bool, context: &Context) -> Box<dyn Cell> {
     let table = CsvTable::shared();
     if littered {
         litter::scatter::<S::Backing>(|| litter::of_lengths(table.window()), context.seed);
     }
     let demand = Demand { largest: table.largest, buffers: table.fields_alive, bytes: table.bytes_alive };
-    Box::new(Csv { window: RowWindow::<S::Buf>::default(), source: S::create(&demand), table })
+    let (rows, source) = (table.rows, S::create(&demand));
+    let run = |(source, window, table): &mut (S, RowWindow<S::Buf>, Arc<CsvTable>), units| {
+        each(units, || stream(source, window, table))
+    };
+    StateCell::refusing(rows, (source, RowWindow::default(), table), run, |(source, ..)| source.refused())
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use super::ROWS;
 use crate::workloads::draws::stream;
 
 /// The fields of a row that are read.
-pub const COLUMNS: usize = 16;
+pub(super) const COLUMNS: usize = 16;
 
 /// The tables, with the index of the key column.
 const FILES: [(&str, u8); 4] =
@@ -26,19 +26,19 @@ const FOLDER: &str = "examples/data/bench";
 
 /// A text of rows, and the most that a window over it holds.
 #[derive(Debug)]
-pub struct CsvTable {
+pub(crate) struct CsvTable {
     /// The rows as in the files.
-    pub text: Vec<u8>,
+    pub(crate) text: Vec<u8>,
     /// The number of rows.
-    pub rows: usize,
+    pub(crate) rows: usize,
     /// The number of fields that are not empty, in all rows.
-    pub fields: usize,
+    pub(crate) fields: usize,
     /// The bytes of the largest field.
-    pub largest: usize,
+    pub(crate) largest: usize,
     /// The most fields in a window.
-    pub fields_alive: usize,
+    pub(crate) fields_alive: usize,
     /// The most bytes in a window.
-    pub bytes_alive: usize,
+    pub(crate) bytes_alive: usize,
 }
 
 impl CsvTable {
@@ -47,8 +47,7 @@ impl CsvTable {
     /// # Panics
     ///
     /// It does not panic, because the generator writes CSV, as a test checks.
-    #[must_use]
-    pub fn shared() -> Arc<Self> {
+    pub(crate) fn shared() -> Arc<Self> {
         static SHARED: OnceLock<Arc<CsvTable>> = OnceLock::new();
         let load = || Self::shipped().unwrap_or_else(|| Self::generated(4141));
         Arc::clone(SHARED.get_or_init(|| Arc::new(load())))
@@ -56,8 +55,7 @@ impl CsvTable {
 
     /// Returns the origin, as a table of the report states it. It looks for the files and reads
     /// none.
-    #[must_use]
-    pub fn origin() -> &'static str {
+    pub(crate) fn origin() -> &'static str {
         if folder().is_some() {
             "the csv package's own data"
         } else {
@@ -67,8 +65,7 @@ impl CsvTable {
 
     /// Returns the key column of a row.
     #[inline(always)]
-    #[must_use]
-    pub fn key_of(&self, row: usize) -> u8 {
+    pub(crate) fn key_of(&self, row: usize) -> u8 {
         FILES[row / RUN % FILES.len()].1
     }
 
@@ -93,21 +90,16 @@ impl CsvTable {
     /// # Panics
     ///
     /// Never, as for [`shared`](Self::shared).
-    #[must_use]
-    pub fn generated(seed: u64) -> Self {
+    pub(crate) fn generated(seed: u64) -> Self {
         let mut rng = stream(seed, 23);
         let mut text = String::new();
         for _ in 0..ROWS * FILES.len() {
             // Writing to a string does not fail.
             let _ = write!(
                 text,
-                "place{},{}",
+                "place{},{},{},station {},\"unit, {}\",",
                 rng.random_range(0..40_u64),
-                if rng.random_range(0..3_u64) == 0 { "" } else { "gusts" }
-            );
-            let _ = write!(
-                text,
-                ",{},station {},\"unit, {}\",",
+                if rng.random_range(0..3_u64) == 0 { "" } else { "gusts" },
                 rng.random_range(0..100_000_u64),
                 rng.random_range(0..60_u64),
                 rng.random_range(0..9_u64)

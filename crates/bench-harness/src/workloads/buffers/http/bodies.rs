@@ -12,14 +12,13 @@ use crate::workloads::blocks::json::toolchains;
 use crate::workloads::draws::stream;
 
 /// The number of pages.
-pub const PAGES: usize = 64;
+pub(crate) const PAGES: usize = 64;
 /// Longer pages are cut off here.
 pub(super) const LONGEST: usize = 64 * 1024;
 /// The directory of the pages below a toolchain's root.
 const FOLDERS: [&str; 3] = ["std/collections", "std/io", "std/vec"];
 
 /// Returns the pages of this host, which are read once.
-#[must_use]
 pub(super) fn shared() -> Arc<Vec<Vec<u8>>> {
     static SHARED: OnceLock<Arc<Vec<Vec<u8>>>> = OnceLock::new();
     Arc::clone(SHARED.get_or_init(|| Arc::new(installed().unwrap_or_else(|| generated(4141)))))

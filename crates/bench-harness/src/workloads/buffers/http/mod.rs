@@ -19,9 +19,9 @@ use std::thread::JoinHandle;
 
 use hdrhistogram::Histogram;
 
-pub use self::bodies::PAGES;
 use self::client::Client;
 use crate::buffers::Source;
+use crate::contenders::buffers::EachBytesMut;
 use crate::os;
 use crate::workloads::{Cell, Context, Load, litter};
 
@@ -95,9 +95,9 @@ impl<S> Drop for Http<S> {
     }
 }
 
-/// Answers `requests` requests on one connection and on this thread, for a recording. `begin` is
-/// called when everything is ready. From then on only this thread allocates, since the client has
-/// allocated everything before.
+/// Answers `requests` requests with buffers of the crate `bytes`, on one connection and on this
+/// thread, for a recording. `begin` is called when everything is ready. From then on only this
+/// thread allocates, since the client has allocated everything before.
 ///
 /// # Errors
 ///
@@ -106,7 +106,7 @@ impl<S> Drop for Http<S> {
 /// # Panics
 ///
 /// If the client panics.
-pub fn answer<S: Source>(requests: u64, begin: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+pub fn answer(requests: u64, begin: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     let pages = bodies::shared();
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let stream = TcpStream::connect(listener.local_addr()?)?;
@@ -123,7 +123,7 @@ pub fn answer<S: Source>(requests: u64, begin: impl FnOnce() -> io::Result<()>) 
     stream.set_nodelay(true)?;
     let begun = begin();
     ready.wait();
-    server::serve::<S>(stream, &pages, &AtomicU64::new(0))?;
+    server::serve::<EachBytesMut>(stream, &pages, &AtomicU64::new(0))?;
     client.join().expect("the client does not panic")?;
     begun
 }
@@ -133,7 +133,7 @@ pub fn answer<S: Source>(requests: u64, begin: impl FnOnce() -> io::Result<()>) 
 /// # Panics
 ///
 /// If the host has no loopback.
-pub fn cell<S: Source>(littered: bool, context: &Context) -> Box<dyn Cell> {
+pub(crate) fn cell<S: Source>(littered: bool, context: &Context) -> Box<dyn Cell> {
     Box::new(Http::<S>::new(littered, context).expect("there is a loopback"))
 }
 

@@ -13,87 +13,16 @@ pub(crate) use self::events::Syntax;
 use core::mem;
 use std::sync::Arc;
 
-use self::tree::{Item, List, Pools, TreeWalk};
+use self::tree::{Item, List, Pools, lower, release, visit};
 use crate::nodes::NodeFamily;
-use crate::workloads::{Cell, Context, litter, mix};
+use crate::workloads::{Cell, Context, StateCell, each, litter};
 
-/// Lowers all files. Returns the roots of the trees.
-#[inline(never)]
-fn lower<F: NodeFamily>(pools: &Pools<F>, syntax: &Syntax) -> List<F, Item<F>> {
-    tree::build(pools, &syntax.events)
-}
-
-/// Visits every node in the order of the source, kind by kind.
-#[inline(never)]
-fn visit<F: NodeFamily>(roots: &List<F, Item<F>>) -> TreeWalk {
-    let mut walk = TreeWalk::default();
-    tree::visit::<F>(roots, &mut walk);
-    walk
-}
-
-/// Frees every node, children after their parent.
-///
-/// # Safety
-///
-/// The roots are from these pools.
-#[inline(never)]
-unsafe fn release<F: NodeFamily>(pools: &Pools<F>, roots: List<F, Item<F>>) {
-    // SAFETY: the caller's duty is the callee's.
-    unsafe { tree::release(pools, roots) };
-}
-
-struct Lowering<F: NodeFamily> {
-    /// Present except during a reset. They are dropped before the family, which the pools belong
-    /// to.
-    pools: Option<Pools<F>>,
-    family: F,
-    syntax: Arc<Syntax>,
-}
-
-impl<F: NodeFamily> Cell for Lowering<F> {
-    fn run(&mut self, units: u64) -> u64 {
-        let mut sum = 0;
-        for _ in 0..units {
-            let pools = self.pools.get_or_insert_with(|| Pools::of(&self.family));
-            let roots = lower(pools, &self.syntax);
-            let walk = visit::<F>(&roots);
-            sum = mix(sum, walk.sum ^ walk.nodes);
-            if F::INFO.caps.free_individually {
-                // SAFETY: the roots are from these pools.
-                unsafe { release(pools, roots) };
-            } else {
-                // Arenas are used as intended: nothing is walked, and a reset frees everything.
-                mem::forget(roots);
-                self.pools = None;
-                // SAFETY: the pools have ended, and the nodes were forgotten.
-                unsafe { self.family.reset() };
-            }
-        }
-        sum
-    }
-
-    fn ops_per_unit(&self) -> u64 {
-        self.syntax.nodes()
-    }
-}
-
-/// A cell with a tree that is visited again and again.
+/// A tree that is visited again and again.
 struct TreeVisits<F: NodeFamily> {
     roots: List<F, Item<F>>,
     // Dropped before the family, which the pools belong to.
     pools: Pools<F>,
     _family: F,
-    nodes: u64,
-}
-
-impl<F: NodeFamily> Cell for TreeVisits<F> {
-    fn run(&mut self, units: u64) -> u64 {
-        (0..units).fold(0, |sum, _| mix(sum, visit::<F>(&self.roots).sum))
-    }
-
-    fn ops_per_unit(&self) -> u64 {
-        self.nodes
-    }
 }
 
 impl<F: NodeFamily> Drop for TreeVisits<F> {
@@ -120,7 +49,28 @@ fn prepare<F: NodeFamily>(littered: bool, context: &Context) -> Arc<Syntax> {
 /// Builds a cell that lowers, visits and drops the context's sources.
 pub(crate) fn cell<F: NodeFamily>(littered: bool, context: &Context) -> Box<dyn Cell> {
     let syntax = prepare::<F>(littered, context);
-    Box::new(Lowering { pools: None, family: F::create(), syntax })
+    let nodes = syntax.nodes() as usize;
+    // The pools are present except during a reset. They end before the family, which they belong
+    // to.
+    let state = (None::<Pools<F>>, F::create(), syntax);
+    StateCell::boxed(nodes, state, |(pools, family, syntax), units| {
+        each(units, || {
+            let present = pools.get_or_insert_with(|| Pools::of(family));
+            let roots = lower(present, syntax);
+            let walk = visit::<F>(&roots);
+            if F::INFO.caps.free_individually {
+                // SAFETY: the roots are from these pools.
+                unsafe { release(present, roots) };
+            } else {
+                // Arenas are used as intended: nothing is walked, and a reset frees everything.
+                mem::forget(roots);
+                *pools = None;
+                // SAFETY: the pools have ended, and the nodes were forgotten.
+                unsafe { family.reset() };
+            }
+            walk.sum ^ walk.nodes
+        })
+    })
 }
 
 /// Builds a cell that lowers them once and visits them. It shows how close to each other the nodes
@@ -130,7 +80,8 @@ pub(crate) fn visits<F: NodeFamily>(littered: bool, context: &Context) -> Box<dy
     let family = F::create();
     let pools = Pools::of(&family);
     let roots = lower(&pools, &syntax);
-    Box::new(TreeVisits { roots, pools, _family: family, nodes: syntax.nodes() })
+    let tree = TreeVisits { roots, pools, _family: family };
+    StateCell::boxed(syntax.nodes() as usize, tree, |tree, units| each(units, || visit::<F>(&tree.roots).sum))
 }
 
 #[cfg(test)]

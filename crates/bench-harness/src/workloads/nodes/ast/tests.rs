@@ -1,6 +1,6 @@
 //! Compares the lowering with a tree of vectors, and with the expected nodes of a few lines.
 
-use super::tree::{Head, NodeKind, SyntaxEvent, TreeWalk};
+use super::tree::{Head, NodeKind, SyntaxEvent, TreeWalk, lower, release, visit};
 use super::*;
 use crate::contenders::blocks::{Bumpalo, System};
 use crate::contenders::nodes::NodeHeap;

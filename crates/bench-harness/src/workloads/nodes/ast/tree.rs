@@ -4,7 +4,9 @@
 use core::alloc::Layout;
 use core::ptr::null_mut;
 
+use super::Syntax;
 use crate::nodes::NodeFamily;
+use crate::objects::RawPool;
 use crate::workloads::litter::Histogram;
 use crate::workloads::mix;
 
@@ -27,30 +29,22 @@ impl TreeWalk {
 }
 
 /// A type of node.
-pub(super) trait TreePart<F: NodeFamily>: Unpin + 'static {
+pub(super) trait TreePart<F: NodeFamily>: Unpin + Sized + 'static {
     /// Returns the link to the next node of the list.
-    fn next(&mut self) -> &mut List<F, Self>
-    where
-        Self: Sized;
+    fn next(&mut self) -> &mut List<F, Self>;
 
     /// Builds a node from the events after its start, up to its end.
-    fn build(builder: &mut TreeBuilder<'_, F>, head: Head) -> F::Box<Self>
-    where
-        Self: Sized;
+    fn build(builder: &mut TreeBuilder<'_, F>, head: Head) -> F::Box<Self>;
 
     /// Visits the node, its children, and the rest of its list.
-    fn visit(list: &List<F, Self>, walk: &mut TreeWalk)
-    where
-        Self: Sized;
+    fn visit(list: &List<F, Self>, walk: &mut TreeWalk);
 
     /// Frees the nodes of a list and all nodes below them.
     ///
     /// # Safety
     ///
     /// The nodes are from these pools.
-    unsafe fn release(pools: &Pools<F>, list: List<F, Self>)
-    where
-        Self: Sized;
+    unsafe fn release(pools: &Pools<F>, list: List<F, Self>);
 }
 
 /// Reads events and builds nodes.
@@ -172,7 +166,7 @@ macro_rules! tree {
                     }
                     let node = Self { head, next: None, $($list: $list.first),* };
                     // SAFETY: trees are released or forgotten before their pools end.
-                    unsafe { F::put(&builder.pools.$pool, node) }
+                    unsafe { builder.pools.$pool.put(node) }
                 }
 
                 fn visit(list: &List<F, Self>, walk: &mut TreeWalk) {
@@ -191,7 +185,7 @@ macro_rules! tree {
                         $(unsafe { $child::release(pools, node.$list.take()) };)*
                         link = node.next.take();
                         // SAFETY: the node is from this pool.
-                        unsafe { F::take(&pools.$pool, node) };
+                        unsafe { pools.$pool.take(node) };
                     }
                 }
             }
@@ -231,9 +225,10 @@ tree! {
     Attr: attrs { segments: Segment, exprs: Expr }
 }
 
-/// Builds the trees of all files.
-pub(super) fn build<F: NodeFamily>(pools: &Pools<F>, events: &[SyntaxEvent]) -> List<F, Item<F>> {
-    let mut builder = TreeBuilder { pools, events: events.iter() };
+/// Builds the trees of all files. Returns their roots.
+#[inline(never)]
+pub(super) fn lower<F: NodeFamily>(pools: &Pools<F>, syntax: &Syntax) -> List<F, Item<F>> {
+    let mut builder = TreeBuilder { pools, events: syntax.events.iter() };
     let mut roots = SiblingChain::<F, Item<F>>::new();
     while let Some(&SyntaxEvent { head, .. }) = builder.events.next() {
         let root = Item::build(&mut builder, head);
@@ -242,16 +237,20 @@ pub(super) fn build<F: NodeFamily>(pools: &Pools<F>, events: &[SyntaxEvent]) -> 
     roots.first
 }
 
-/// Visits trees.
-pub(super) fn visit<F: NodeFamily>(roots: &List<F, Item<F>>, walk: &mut TreeWalk) {
-    Item::<F>::visit(roots, walk);
+/// Visits every node in the order of the source, kind by kind.
+#[inline(never)]
+pub(super) fn visit<F: NodeFamily>(roots: &List<F, Item<F>>) -> TreeWalk {
+    let mut walk = TreeWalk::default();
+    Item::<F>::visit(roots, &mut walk);
+    walk
 }
 
-/// Releases trees.
+/// Frees every node, children after their parent.
 ///
 /// # Safety
 ///
-/// The nodes are from these pools.
+/// The roots are from these pools.
+#[inline(never)]
 pub(super) unsafe fn release<F: NodeFamily>(pools: &Pools<F>, roots: List<F, Item<F>>) {
     // SAFETY: the caller's duty is the callee's.
     unsafe { Item::release(pools, roots) };

@@ -1,20 +1,22 @@
 //! The catalogue has one row for each workload, with its parameters and the properties that the
 //! runner needs. `--list` prints it, and `--filter` chooses from it.
 
-mod blocks;
-mod buffers;
-mod nodes;
-mod objects;
+pub(crate) mod build;
+
+use serde::Deserialize;
 
 use super::blocks::replay::RecordedHeap;
 use super::buffers::csv::CsvTable;
 use super::slots::SizeSpread;
 use crate::card::{Caps, ContenderClass};
 
+/// The rows: one workload each.
+const ROWS: &str = include_str!("catalogue/rows.json");
+
 /// A workload and its parameters. Several classes share a workload, and [`WorkloadSpec::class`]
 /// tells which class is meant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Workload {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) enum Workload {
     /// S1: the size or capacity.
     Pair(usize),
     /// S1: a buffer that grows by sixteen writes.
@@ -70,7 +72,7 @@ pub enum Workload {
 }
 
 /// A capability that a workload may need.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum Need {
     /// Frees block by block, or at least reuses the last block.
     FreeLast,
@@ -123,7 +125,7 @@ impl Need {
 }
 
 /// How much is run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum Scale {
     /// In `--quick` and `--full`.
     Quick,
@@ -132,7 +134,7 @@ pub enum Scale {
 }
 
 /// A row of the catalogue: one table of the report.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize)]
 pub struct WorkloadSpec {
     /// The name: family, workload and parameters, as a path.
     pub id: String,
@@ -141,7 +143,7 @@ pub struct WorkloadSpec {
     /// The kind of memory that its contenders hand out.
     pub class: ContenderClass,
     /// The workload itself.
-    pub workload: Workload,
+    pub(crate) workload: Workload,
     /// The name of an operation.
     pub op: &'static str,
     /// The runs that have it.
@@ -160,62 +162,6 @@ pub struct WorkloadSpec {
 }
 
 impl WorkloadSpec {
-    /// Creates a row of quick and full runs that holds memory.
-    fn new(
-        class: ContenderClass,
-        (id, title): (impl Into<String>, impl Into<String>),
-        workload: Workload,
-        op: &'static str,
-        need: Need,
-        memory_units: u64,
-    ) -> Self {
-        Self {
-            id: id.into(),
-            title: title.into(),
-            class,
-            workload,
-            op,
-            scale: Scale::Quick,
-            need,
-            memory_units,
-            holds_memory: true,
-            least_units: 1,
-            allocations: None,
-        }
-    }
-
-    /// Leaves the row to full runs, unless `quick`.
-    fn quick_if(self, quick: bool) -> Self {
-        Self { scale: if quick { Scale::Quick } else { Scale::Full }, ..self }
-    }
-
-    /// Sets whether the row holds memory.
-    fn holding(self, holds_memory: bool) -> Self {
-        Self { holds_memory, ..self }
-    }
-
-    /// Sets the allocations of a fresh cell and of each unit.
-    fn allocating(self, at_first: u64, each: u64) -> Self {
-        Self { allocations: Some((at_first, each)), ..self }
-    }
-
-    /// Sets the least number of units in a sample.
-    fn at_least(self, least_units: u64) -> Self {
-        Self { least_units, ..self }
-    }
-
-    /// Sets the least number of units to several times the batches in a channel, so that a sample
-    /// sees its steady state.
-    fn with_channel(self, in_flight: usize) -> Self {
-        self.at_least(4 * in_flight as u64)
-    }
-
-    /// Returns the first part of the name: `S1`.
-    #[must_use]
-    pub fn family(&self) -> &str {
-        self.id.split('/').next().unwrap_or(&self.id)
-    }
-
     /// Returns the number of allocations that a fresh cell and `units` units make. `None` if it
     /// depends on the input.
     #[must_use]
@@ -239,6 +185,12 @@ impl WorkloadSpec {
     #[must_use]
     pub fn reads_sources(&self) -> bool {
         matches!(self.workload, Workload::Ast(_) | Workload::Visit(_) | Workload::Store(_))
+    }
+
+    /// Returns whether the workload is the set of S2.
+    #[must_use]
+    pub fn is_set(&self) -> bool {
+        matches!(self.workload, Workload::Set(..))
     }
 
     /// Returns whether its input is a file of the host.
@@ -279,35 +231,17 @@ impl WorkloadSpec {
     }
 }
 
-/// The functions that build a cell of a workload over one contender, by class.
-pub(crate) mod build {
-    pub(crate) use super::blocks::build as blocks;
-    pub(crate) use super::buffers::build as buffers;
-    pub(crate) use super::nodes::build as nodes;
-    pub(crate) use super::objects::build as objects;
-}
-
-/// Ends a run that paired a workload with a contender of another class.
-fn other_class(spec: &WorkloadSpec) -> ! {
-    panic!("{} has no variant over {}", spec.id, spec.class.word())
-}
-
-/// The rows of S6: the share of late items in the name, as a number, and in
-/// words.
-const SHARES: [(&str, usize, &str); 4] = [
-    ("0", 0, "none"),
-    ("1e-4", 10_000, "1 in 10,000"),
-    ("1e-3", 1000, "1 in 1,000"),
-    ("1e-2", 100, "1 in 100"),
-];
-
-/// Returns the end of a name and of a title, for a clean and for a littered heap.
-fn ground(littered: bool) -> (&'static str, &'static str) {
-    if littered { ("/littered", ", on a littered heap") } else { ("", "") }
-}
-
-/// Returns all workloads in the order of the report.
+/// Returns all workloads in the order of the report. Littered heaps come last in each class: later
+/// rows in the same process would run on litter too.
+///
+/// # Panics
+///
+/// Never: the file is part of the harness, and every test reads it.
 #[must_use]
 pub fn catalogue() -> Vec<WorkloadSpec> {
-    [blocks::rows(), objects::rows(), buffers::rows(), nodes::rows()].concat()
+    let mut rows: Vec<WorkloadSpec> = serde_json::from_str(ROWS).expect("rows of workloads");
+    for row in rows.iter_mut().filter(|row| matches!(row.workload, Workload::Csv(_))) {
+        row.title = format!("{}: {}", row.title, CsvTable::origin());
+    }
+    rows
 }

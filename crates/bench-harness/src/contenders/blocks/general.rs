@@ -1,0 +1,167 @@
+//! General allocators: zero-sized contenders, called in the same process without being its global
+//! allocator.
+
+use core::alloc::{GlobalAlloc, Layout};
+use core::marker::PhantomData;
+use core::ptr::copy_nonoverlapping;
+
+use super::Api02;
+use crate::blocks::{Contender, RawAlloc};
+use crate::card::{Caps, Info};
+
+/// A contender with the trait `GlobalAlloc`.
+pub(crate) trait Library: Copy + 'static {
+    /// The type of the allocator. Not every such type is `Copy`.
+    type Alloc: GlobalAlloc;
+
+    /// The allocator.
+    const ALLOC: Self::Alloc;
+}
+
+/// A [`Library`] as a [`RawAlloc`]. It grows and shrinks with `realloc`.
+#[derive(Clone, Copy)]
+pub(crate) struct Global<L>(PhantomData<L>);
+
+impl<L: Library> Global<L> {
+    /// Moves a block to a layout with another alignment, which `realloc` cannot do.
+    ///
+    /// # Safety
+    ///
+    /// As for `raw_resize`.
+    #[cold]
+    unsafe fn realign(&self, ptr: *mut u8, old: Layout, new: Layout) -> *mut u8 {
+        // SAFETY: `new` is not empty.
+        let moved = unsafe { L::ALLOC.alloc(new) };
+        if !moved.is_null() {
+            // SAFETY: both blocks have at least this length, and a new block overlaps no live one.
+            unsafe { copy_nonoverlapping(ptr, moved, old.size().min(new.size())) };
+            // SAFETY: the caller gives up the old block.
+            unsafe { L::ALLOC.dealloc(ptr, old) };
+        }
+        moved
+    }
+}
+
+// SAFETY: `GlobalAlloc` makes the promises of `RawAlloc`, on every thread.
+unsafe impl<L: Library> RawAlloc for Global<L> {
+    #[inline(always)]
+    unsafe fn raw_alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's duty is the callee's.
+        unsafe { L::ALLOC.alloc(layout) }
+    }
+
+    #[inline(always)]
+    unsafe fn raw_alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's duty is the callee's.
+        unsafe { L::ALLOC.alloc_zeroed(layout) }
+    }
+
+    #[inline(always)]
+    unsafe fn raw_dealloc(&self, ptr: *mut u8, layout: Layout) {
+        // SAFETY: the caller's duty is the callee's.
+        unsafe { L::ALLOC.dealloc(ptr, layout) }
+    }
+
+    /// Calls `realloc`, or moves the block if the alignment changes.
+    #[inline(always)]
+    unsafe fn raw_resize<const GROW: bool>(&self, ptr: *mut u8, old: Layout, new: Layout) -> *mut u8 {
+        if old.align() == new.align() {
+            // SAFETY: the block was allocated with `old`, and a layout's size does not overflow
+            // when it is rounded up.
+            unsafe { L::ALLOC.realloc(ptr, old, new.size()) }
+        } else {
+            // SAFETY: the caller's duty is the callee's.
+            unsafe { self.realign(ptr, old, new) }
+        }
+    }
+}
+
+/// Defines a zero-sized contender. `$lent` is what a workload holds, and `$below` the heap that
+/// littering fills.
+macro_rules! stateless {
+    ($(#[$doc:meta])* $name:ident: $lent:ty = $value:expr, over $below:ty, $info:expr) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug)]
+        pub(crate) struct $name;
+
+        impl Contender for $name {
+            const INFO: Info = $info;
+            type Metered = Self;
+            type Backing = $below;
+            type Ref<'a> = $lent;
+
+            fn create() -> Self {
+                Self
+            }
+
+            fn by_ref(&self) -> $lent {
+                $value
+            }
+        }
+    };
+}
+
+/// Defines a contender for a general allocator of others.
+macro_rules! library {
+    ($(#[$doc:meta])* $name:ident = $alloc:path, $info:expr) => {
+        stateless! { $(#[$doc])* $name: Global<Self> = Global(PhantomData), over Self, $info }
+
+        impl Library for $name {
+            type Alloc = $alloc;
+            const ALLOC: $alloc = $alloc;
+        }
+    };
+}
+
+/// Defines a contender for a general allocator with the trait of allocator-api2 0.2. Its chunks are
+/// from the system's heap.
+macro_rules! chunked {
+    ($(#[$doc:meta])* $name:ident = $alloc:path, $info:expr) => {
+        stateless! { $(#[$doc])* $name: Api02<$alloc> = Api02($alloc), over System, $info }
+    };
+}
+
+library! {
+    /// The system's allocator (glibc on Linux). It is the reference of every table.
+    System = std::alloc::System,
+    Info::new(if cfg!(target_env = "gnu") { "glibc" } else { "system" }, "", Caps::GENERAL, "reference")
+}
+#[cfg(feature = "c-peers")]
+library! {
+    /// mimalloc, without its secure mode. It is a C library, so no call is inlined.
+    MiMalloc = mimalloc::MiMalloc,
+    Info::new("mimalloc", env!("EPHEMERA_VERSION_MIMALLOC"), Caps::GENERAL, "C, not inlined")
+}
+#[cfg(feature = "c-peers")]
+library! {
+    /// jemalloc with its default options. It is a C library, so no call is inlined.
+    Jemalloc = tikv_jemallocator::Jemalloc,
+    Info::new("jemalloc", env!("EPHEMERA_VERSION_JEMALLOC"), Caps::GENERAL, "C, not inlined")
+}
+#[cfg(feature = "cpp-peers")]
+library! {
+    /// snmalloc, without its checks. It is a C++ library, so no call is inlined.
+    SnMalloc = snmalloc_rs::SnMalloc,
+    Info::new("snmalloc", env!("EPHEMERA_VERSION_SNMALLOC"), Caps::GENERAL, "C++, not inlined")
+}
+chunked! {
+    /// Our `OneRingAlloc`.
+    OurOneRing = ring_alloc::OneRingAlloc,
+    Info::new("OneRingAlloc", env!("EPHEMERA_VERSION_RING_ALLOC"), Caps::GENERAL, "")
+}
+chunked! {
+    /// Our `PooledAllocator`.
+    OurPooled = typed_pool::PooledAllocator,
+    Info::new("PooledAllocator", env!("EPHEMERA_VERSION_TYPED_POOL"), Caps::GENERAL, "")
+}
+chunked! {
+    /// The published `OneRingAlloc`. At thread exit it writes to memory that it has freed, which
+    /// corrupts the heap of the whole process.
+    UpstreamOneRing = upstream_ring_alloc::OneRingAlloc,
+    Info::new(
+        "upstream OneRingAlloc",
+        env!("EPHEMERA_VERSION_UPSTREAM_RING_ALLOC"),
+        Caps { grow_in_place: false, threads_end: false, ..Caps::GENERAL },
+        "",
+    )
+}

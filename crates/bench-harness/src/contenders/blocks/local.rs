@@ -1,0 +1,108 @@
+//! Allocators of one thread: rings, and bump arenas, which reuse everything after a reset. Most
+//! have a backing allocator, which counts when memory is measured.
+
+use allocator_api2::alloc::{Allocator, Global};
+use allocator_api2_04::alloc as v04;
+use blink_alloc::BlinkAlloc;
+use bump_scope::alloc::compat::AllocatorApi2V02Compat as Compat;
+use multitude::Arena;
+
+use super::{Api02, Api04, System};
+use crate::backing::CountingBacking;
+use crate::blocks::Contender;
+use crate::card::{Caps, Info};
+
+/// Defines a contender over a backing allocator. One with `reset` is reset after every sample or
+/// batch within the measured time.
+macro_rules! local {
+    (
+        $(#[$doc:meta])*
+        $name:ident<$backing:ident: $bound:path = $usual:ty> = $alloc:ty, $new:expr, $adapter:ident, $info:expr
+        $(, $reset:ident)?
+    ) => {
+        $(#[$doc])*
+        pub(crate) struct $name<$backing: $bound + Clone = $usual>($alloc);
+
+        impl<$backing: $bound + Clone + Default + 'static> Contender for $name<$backing> {
+            const INFO: Info = $info;
+            type Metered = $name<CountingBacking>;
+            type Backing = System;
+            type Ref<'a> = $adapter<&'a $alloc>;
+
+            fn create() -> Self {
+                Self($new($backing::default()))
+            }
+
+            fn by_ref(&self) -> Self::Ref<'_> {
+                $adapter(&self.0)
+            }
+
+            $(fn reset(&mut self) {
+                self.0.$reset();
+            })?
+        }
+    };
+}
+
+local! {
+    /// Our `RingAlloc`.
+    OurRing<A: Allocator = Global> = ring_alloc::RingAlloc<A>, ring_alloc::RingAlloc::new_in, Api02,
+    Info::counted("RingAlloc", env!("EPHEMERA_VERSION_RING_ALLOC"), Caps::LOCAL, "one thread")
+}
+local! {
+    /// The published `RingAlloc`.
+    UpstreamRing<A: Allocator = Global> =
+        upstream_ring_alloc::RingAlloc<A>, upstream_ring_alloc::RingAlloc::new_in, Api02,
+    Info::counted(
+        "upstream RingAlloc",
+        env!("EPHEMERA_VERSION_UPSTREAM_RING_ALLOC"),
+        Caps { grow_in_place: false, ..Caps::LOCAL },
+        "one thread",
+    )
+}
+local! {
+    /// bump-scope with its default settings. It reuses the last block at once.
+    BumpScope<A: Allocator = Global> =
+        bump_scope::Bump<Compat<A>>, |backing| bump_scope::Bump::new_in(Compat(backing)), Api02,
+    Info::counted("bump-scope", env!("EPHEMERA_VERSION_BUMP_SCOPE"), Caps::ARENA, "reuses only its last block; reset"),
+    reset
+}
+local! {
+    /// blink-alloc. Version 0.4.0 compares the start of a freed block with its cursor, which is at
+    /// the end of the last block. So it reuses nothing before a reset.
+    Blink<A: v04::Allocator = v04::Global> = BlinkAlloc<A>, BlinkAlloc::new_in, Api04,
+    Info::counted("blink-alloc", env!("EPHEMERA_VERSION_BLINK_ALLOC"), Caps::ARENA, "reuses no single block; reset"),
+    reset
+}
+local! {
+    /// multitude, whose chunks count their live blocks. A chunk without live blocks is reused.
+    Chunked<A: v04::Allocator = v04::Global> = Arena<A>, Arena::new_in, Api02,
+    Info::counted("multitude", env!("EPHEMERA_VERSION_MULTITUDE"), Caps::LOCAL, "one thread; frees by the chunk")
+}
+
+/// bumpalo, which reuses the last block at once. It has no backing allocator.
+pub(crate) struct Bumpalo(bumpalo::Bump);
+
+impl Contender for Bumpalo {
+    const INFO: Info = Info::new(
+        "bumpalo",
+        env!("EPHEMERA_VERSION_BUMPALO"),
+        Caps::ARENA,
+        "reuses only its last block; reset",
+    );
+    type Metered = Self;
+    type Backing = System;
+    type Ref<'a> = Api02<&'a bumpalo::Bump>;
+
+    fn create() -> Self {
+        Self(bumpalo::Bump::new())
+    }
+
+    fn by_ref(&self) -> Self::Ref<'_> {
+        Api02(&self.0)
+    }
+
+    fn reset(&mut self) {
+        self.0.reset();
+    }
+}

@@ -1,0 +1,285 @@
+//! Pools of any type, whose handles dereference to their values: smart pointers that drop them, or
+//! raw slots. They hold objects, and the nodes of data structures.
+
+use core::ptr::NonNull;
+use std::sync::{Mutex, PoisonError};
+
+use infinity_pool as infinity;
+use shared_arena as ours;
+use typed_arena::Arena as Bump;
+use typed_pool::{PooledBox, TypedPool, pooled};
+use upstream_shared_arena as upstream;
+
+use super::free_list::FreeList;
+use crate::card::{Caps, Info};
+use crate::nodes::{Node, Owned};
+use crate::objects::{Counter, Maker, Object, PoolFamily, RawPool, WordObject};
+
+/// Defines a contender from its pool, the constructor, and the handle.
+macro_rules! contender {
+    ($(#[$doc:meta])* $name:ident = $pool:ty, $make:expr, $handle:ty, $info:expr) => {
+        $(#[$doc])*
+        #[derive(Default)]
+        pub(crate) struct $name;
+
+        impl PoolFamily for $name {
+            const INFO: Info = $info;
+            type Box<T: Node> = $handle;
+            type Pool<T: Node> = $pool;
+
+            fn pool_of<T: Node>() -> $pool {
+                $make
+            }
+        }
+    };
+}
+
+/// A pool whose handles are smart pointers.
+pub(crate) struct Handles<P>(P);
+
+/// Lets such a pool hold values. `$method` takes a value and returns a handle.
+macro_rules! pool {
+    ($bound:ident: $pool:ty, $method:ident -> $handle:ty) => {
+        // SAFETY: a handle owns its value, which does not move until the handle is dropped. The
+        // card says what each thread may do, according to the pool's documentation.
+        unsafe impl<T: $bound> RawPool<T> for Handles<$pool> {
+            type Handle = $handle;
+
+            #[inline(always)]
+            unsafe fn raw_put(&self, value: T) -> Option<$handle> {
+                Some(self.0.$method(value))
+            }
+
+            #[inline(always)]
+            unsafe fn look<R>(&self, handle: &$handle, look: impl FnOnce(&T) -> R) -> R {
+                look(handle)
+            }
+
+            #[inline(always)]
+            unsafe fn raw_take(&self, handle: $handle) {
+                drop(handle);
+            }
+        }
+    };
+}
+
+/// Defines a contender from a pool with a method that takes a value and returns a smart pointer.
+macro_rules! handles {
+    ($(#[$doc:meta])* $name:ident = $pool:ty, $make:expr, $method:ident -> $handle:ty, $info:expr) => {
+        contender! { $(#[$doc])* $name = Handles<$pool>, Handles($make), $handle, $info }
+        pool! { Node: $pool, $method -> $handle }
+    };
+}
+
+handles! {
+    /// The published `Pool`.
+    UpstreamPool = upstream::Pool<T>, upstream::Pool::new(), alloc -> upstream::PoolBox<T>,
+    Info::new("upstream Pool", env!("EPHEMERA_VERSION_UPSTREAM_SHARED_ARENA"), Caps::LOCAL, "one thread")
+}
+handles! {
+    /// The published `Arena`.
+    UpstreamArena = upstream::Arena<T>, upstream::Arena::new(), alloc -> upstream::ArenaBox<T>,
+    Info::new("upstream Arena", env!("EPHEMERA_VERSION_UPSTREAM_SHARED_ARENA"), Caps::MAKES_HERE, "one thread makes")
+}
+handles! {
+    /// The published `SharedArena`.
+    UpstreamShared = upstream::SharedArena<T>, upstream::SharedArena::new(), alloc -> upstream::ArenaBox<T>,
+    Info::new("upstream SharedArena", env!("EPHEMERA_VERSION_UPSTREAM_SHARED_ARENA"), Caps::GENERAL, "")
+}
+handles! {
+    /// plurality's `Pool` with its boxes. Any thread drops them, and they outlive the pool, as ours
+    /// do.
+    Plurality = plurality::Pool<T>, plurality::Pool::new(), alloc_box -> plurality::Box<T>,
+    Info::new("plurality alloc_box", env!("EPHEMERA_VERSION_PLURALITY"), Caps::MAKES_HERE, "one thread makes")
+}
+handles! {
+    /// multitude's arena with its boxes. Any thread drops them, and they outlive it. A chunk is
+    /// reused when its last box has ended.
+    Multitude = multitude::Arena, multitude::Arena::new(), alloc_box -> multitude::Box<T>,
+    Info::new(
+        "multitude alloc_box",
+        env!("EPHEMERA_VERSION_MULTITUDE"),
+        Caps::MAKES_HERE,
+        "one thread makes; frees by the chunk",
+    )
+}
+handles! {
+    /// Our `Pool`.
+    OurPool = ours::Pool<T>, ours::Pool::new(), alloc -> ours::PoolBox<T>,
+    Info::new("Pool", env!("EPHEMERA_VERSION_SHARED_ARENA"), Caps::LOCAL, "one thread")
+}
+handles! {
+    /// Our `Arena`.
+    OurArena = ours::Arena<T>, ours::Arena::new(), alloc -> ours::ArenaBox<T>,
+    Info::new("Arena", env!("EPHEMERA_VERSION_SHARED_ARENA"), Caps::MAKES_HERE, "one thread makes")
+}
+handles! {
+    /// Our `SharedArena`.
+    OurShared = ours::SharedArena<T>, ours::SharedArena::new(), alloc -> ours::ArenaBox<T>,
+    Info::new("SharedArena", env!("EPHEMERA_VERSION_SHARED_ARENA"), Caps::GENERAL, "")
+}
+contender! {
+    /// The textbook free list for one thread.
+    Textbook = FreeList<T>, FreeList::new(), Owned<T>,
+    Info::new("textbook free list", "none", Caps::LOCAL, "one thread; returns no memory")
+}
+contender! {
+    /// `typed-arena`: a bump arena for objects of one type, which drops all at once.
+    TypedArena = Bump<T>, Bump::new(), Owned<T>,
+    Info::new(
+        "typed-arena",
+        env!("EPHEMERA_VERSION_TYPED_ARENA"),
+        Caps::ARENA,
+        "cannot free single objects; a new arena for each batch",
+    )
+}
+contender! {
+    /// Our `TypedPool` with raw slots. `PooledBox` names one concrete type, so `PooledAllocator`
+    /// stands for it in generic structures.
+    Typed = TypedPool<T>, TypedPool::new(), Owned<T>,
+    Info::new("TypedPool", env!("EPHEMERA_VERSION_TYPED_POOL"), Caps::LOCAL, "one thread")
+}
+
+// SAFETY: a value does not move until the arena is dropped.
+unsafe impl<T: 'static> RawPool<T> for Bump<T> {
+    type Handle = Owned<T>;
+
+    #[inline(always)]
+    unsafe fn raw_put(&self, value: T) -> Option<Owned<T>> {
+        // SAFETY: the arena lends the slot once, and keeps it until it is dropped.
+        Some(unsafe { Owned::new(NonNull::from(self.alloc(value))) })
+    }
+
+    #[inline(always)]
+    unsafe fn look<R>(&self, handle: &Owned<T>, look: impl FnOnce(&T) -> R) -> R {
+        look(handle)
+    }
+
+    #[inline(always)]
+    unsafe fn raw_take(&self, _handle: Owned<T>) {}
+
+    fn reset(&mut self) {
+        *self = Self::new();
+    }
+}
+
+// SAFETY: a slot is exclusive to its value until it is freed, and units do not move.
+unsafe impl<T: 'static> RawPool<T> for TypedPool<T> {
+    type Handle = Owned<T>;
+
+    #[inline(always)]
+    unsafe fn raw_put(&self, value: T) -> Option<Owned<T>> {
+        let slot = self.allocate().ok()?;
+        // SAFETY: the slot is exclusive to this value.
+        unsafe { slot.write(value) };
+        // SAFETY: the slot now holds a value.
+        Some(unsafe { Owned::new(slot) })
+    }
+
+    #[inline(always)]
+    unsafe fn look<R>(&self, handle: &Owned<T>, look: impl FnOnce(&T) -> R) -> R {
+        look(handle)
+    }
+
+    #[inline(always)]
+    unsafe fn raw_take(&self, handle: Owned<T>) {
+        let slot = handle.into_raw();
+        // SAFETY: the value is live and ends here.
+        unsafe { slot.drop_in_place() };
+        // SAFETY: the slot is from this pool and is empty.
+        unsafe { self.deallocate(slot) };
+    }
+}
+
+/// Defines a maker of pools of objects alone.
+macro_rules! objects {
+    ($(#[$doc:meta])* $name:ident = $pool:ty, $make:expr, $info:expr) => {
+        $(#[$doc])*
+        pub(crate) struct $name;
+
+        impl Maker for $name {
+            const INFO: Info = $info;
+            type Pool<T: Object> = $pool;
+
+            fn make<T: Object>() -> $pool {
+                $make
+            }
+        }
+    };
+}
+pub(super) use objects;
+
+objects! {
+    /// infinity_pool's `PinnedPool`.
+    Infinity = Handles<infinity::PinnedPool<T>>, Handles(infinity::PinnedPool::new()),
+    Info::new("infinity_pool PinnedPool", env!("EPHEMERA_VERSION_INFINITY_POOL"), Caps::GENERAL, "a lock")
+}
+pool! { Object: infinity::PinnedPool<T>, insert -> infinity::PooledMut<T> }
+objects! {
+    /// infinity_pool's `LocalPinnedPool`.
+    InfinityLocal = Handles<infinity::LocalPinnedPool<T>>, Handles(infinity::LocalPinnedPool::new()),
+    Info::new("infinity_pool LocalPinnedPool", env!("EPHEMERA_VERSION_INFINITY_POOL"), Caps::LOCAL, "one thread")
+}
+pool! { Object: infinity::LocalPinnedPool<T>, insert -> infinity::LocalPooledMut<T> }
+objects! {
+    /// The textbook free list behind a mutex.
+    LockedTextbook = Mutex<FreeList<T>>, Mutex::new(FreeList::new()),
+    Info::new("textbook and a mutex", "none", Caps::GENERAL, "a lock; returns no memory")
+}
+objects! {
+    /// Our `PooledBox`.
+    Boxed = EveryPool, EveryPool,
+    Info::new("PooledBox", env!("EPHEMERA_VERSION_TYPED_POOL"), Caps::GENERAL, "")
+}
+
+/// The pools of all types. Each thread has its own.
+pub(crate) struct EveryPool;
+
+pooled!(WordObject<1>);
+pooled!(WordObject<4>);
+pooled!(WordObject<5>);
+pooled!(WordObject<8>);
+pooled!(WordObject<32>);
+pooled!(Counter);
+
+// SAFETY: a box owns its object, on all threads.
+unsafe impl<T: Object> RawPool<T> for EveryPool {
+    type Handle = PooledBox<T>;
+
+    #[inline(always)]
+    unsafe fn raw_put(&self, value: T) -> Option<PooledBox<T>> {
+        Some(PooledBox::new(value))
+    }
+
+    #[inline(always)]
+    unsafe fn look<R>(&self, handle: &PooledBox<T>, look: impl FnOnce(&T) -> R) -> R {
+        look(handle)
+    }
+
+    #[inline(always)]
+    unsafe fn raw_take(&self, handle: PooledBox<T>) {
+        drop(handle);
+    }
+}
+
+// SAFETY: the list fulfils the contract on one thread, and the mutex extends it to all threads.
+unsafe impl<T: Object> RawPool<T> for Mutex<FreeList<T>> {
+    type Handle = Owned<T>;
+
+    #[inline(always)]
+    unsafe fn raw_put(&self, value: T) -> Option<Owned<T>> {
+        // SAFETY: the caller's duty is the callee's.
+        unsafe { self.lock().unwrap_or_else(PoisonError::into_inner).raw_put(value) }
+    }
+
+    #[inline(always)]
+    unsafe fn look<R>(&self, handle: &Owned<T>, look: impl FnOnce(&T) -> R) -> R {
+        look(handle)
+    }
+
+    #[inline(always)]
+    unsafe fn raw_take(&self, handle: Owned<T>) {
+        // SAFETY: the caller's duty is the callee's.
+        unsafe { self.lock().unwrap_or_else(PoisonError::into_inner).raw_take(handle) }
+    }
+}
