@@ -26,8 +26,10 @@
 //! twice.
 
 mod close;
+mod lend;
 
 pub use close::CLOSED;
+pub use lend::Lent;
 
 use core::ptr::{self, NonNull};
 

@@ -6,6 +6,7 @@
 //! * [`record`]: the identity of a thread, which threads lease one after the other.
 //! * [`local`]: the thread-local that binds a thread to its record, and thread exit.
 //! * [`foreign`]: remote frees.
+//! * [`claim`] and [`barrier`]: how other threads return the pages of an idle owner's empty units.
 //! * [`unit_list`]: the list of all units of an owner, which statistics read from other threads.
 //!
 //! * [`word`]: words that one thread writes and others read.
@@ -31,6 +32,8 @@ extern crate std;
 pub mod account;
 pub mod align;
 pub mod backing;
+pub mod barrier;
+pub mod claim;
 pub mod epoch;
 pub mod foreign;
 pub mod fork;

@@ -136,8 +136,9 @@ impl<'r, S> Lease<'r, S> {
         drop(self);
         loop {
             if !cfg!(ephemera_weaken = "release_without_fence") {
-                // ORDERING: SeqCst fence. Pairs with the one in `Inbox::push`: either this thread
-                // sees the push, or the pusher sees that the record is free.
+                // ORDERING: SeqCst fence. Pairs with the one in `Inbox::push`, and that in
+                // `Lent::put_back`: either this thread sees the push, or the pusher sees that the
+                // record is free.
                 fence(Ordering::SeqCst);
             }
             if cfg!(ephemera_weaken = "release_without_a_look") || !has_mail(&record.data) {

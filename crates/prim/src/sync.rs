@@ -9,7 +9,7 @@ mod one_thread;
 #[cfg(all(not(ephemera_loom), target_has_atomic = "64"))]
 pub use core::sync::atomic::AtomicU64;
 #[cfg(not(ephemera_loom))]
-pub use core::sync::atomic::{AtomicBool, Ordering, fence};
+pub use core::sync::atomic::{AtomicBool, AtomicU8, Ordering, fence};
 #[cfg(all(not(ephemera_loom), target_has_atomic = "ptr"))]
 pub use core::sync::atomic::{AtomicPtr, AtomicUsize};
 
@@ -19,7 +19,7 @@ pub use one_thread::AtomicU64;
 pub use one_thread::{AtomicPtr, AtomicUsize};
 
 #[cfg(ephemera_loom)]
-pub use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
+pub use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
 
 use crossbeam_utils::Backoff;
 

@@ -81,6 +81,16 @@ macro_rules! owner_word {
                 self.set(rest);
                 rest
             }
+
+            /// Subtracts as [`Self::sub`] does, and publishes all earlier writes. Only the owner
+            /// calls this.
+            #[inline]
+            pub fn sub_publish(&self, less: $int) -> $int {
+                $crate::invariant!(self.get() >= less, "an owner's count went below zero");
+                let rest = self.get().wrapping_sub(less);
+                self.publish(rest);
+                rest
+            }
         }
     };
 }

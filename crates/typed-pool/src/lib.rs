@@ -73,6 +73,11 @@
 //! to its slow path, when it trims, and when it ends. A unit that runs empty by remote frees counts
 //! as empty from then on.
 //!
+//! If the owner sleeps instead, other threads return the pages of such a unit's slots to the
+//! operating system, as part of their own slow paths. They do so once the owner took no slow path
+//! for 100 ms. The page with the unit's header stays, and so does the unit that the owner allocates
+//! from. On Linux this needs the system call `membarrier`.
+//!
 //! In a forked child, the one remaining thread frees and trims its own memory. The units of the
 //! parent's other threads stay. If one of those threads was reading statistics, up to two units of
 //! each heap may stay as well.

@@ -18,7 +18,7 @@ use ephemera_prim::poison::unpoison;
 use ephemera_prim::word::OwnerU64;
 
 use crate::geometry::{GROUP, LINK, UnitSpec, index_of};
-use crate::unit::{UnitPtr, link_of, write_link};
+use crate::unit::{UnitPtr, UnitState, link_of, write_link};
 use crate::unit_header::{SlotGroup, SlotGroups};
 
 /// A group by its unit and its index there.
@@ -196,6 +196,55 @@ impl UnitPtr {
             let old = handed_out.saturating_sub(group.number * GROUP).min(GROUP);
             group.keep_home(group.slots() & !((1 << old) - 1));
         }
+    }
+
+    /// Returns whether every slot was freed, some of them by remote frees that are not booked. The
+    /// calling thread is not the owner. It has a group of the unit on a list of lent groups, and
+    /// claims the unit's slots.
+    ///
+    /// The answer `true` is exact. No slot of a unit that is not the front is allocated, so the
+    /// live slots can only become fewer. The count of live slots is read first, and an old count is
+    /// too large. Each bit that is read afterwards stands for a slot of that count.
+    pub(crate) fn all_free(self) -> bool {
+        if matches!(self.observe_state(), UnitState::Front | UnitState::Empty)
+            && !cfg!(ephemera_weaken = "fronts_are_purged")
+        {
+            return false;
+        }
+        let early = if cfg!(ephemera_weaken = "bits_before_live") { self.observe_freed() } else { 0 };
+        let Some(live) = self.observe_live() else { return false };
+        let freed = if cfg!(ephemera_weaken = "bits_before_live") { early } else { self.observe_freed() };
+        freed == live
+    }
+
+    /// Returns the number of slots with a remote free that is not booked, and sees the end of their
+    /// use.
+    fn observe_freed(self) -> usize {
+        self.groups().map(|group| group.freed(group.foreign().observe()).count_ones() as usize).sum()
+    }
+
+    /// Returns the place of all slots, and their bytes. Any thread may call this.
+    pub(crate) fn slot_bytes(self, spec: UnitSpec) -> (NonNull<u8>, usize) {
+        // SAFETY: the address is inside the unit, so it is not null.
+        (unsafe { NonNull::new_unchecked(self.first_slot()) }, self.slots() * spec.stride)
+    }
+
+    /// Tells the model checker that this thread purges the slots.
+    pub(crate) fn note_purge(self) {
+        self.claim().purge();
+        self.groups().for_each(|group| group.foreign().reuse());
+    }
+
+    /// Forgets the links between free slots of a unit that was purged: all of its slots are free,
+    /// so those without an unbooked remote free become bits. Only the owner calls this.
+    #[cold]
+    pub(crate) fn rebuild(self, spec: UnitSpec) {
+        self.free().set(core::ptr::null_mut());
+        self.cursor().set(self.at(spec.end(self.slots())));
+        for group in self.groups() {
+            group.home().set(group.slots() & !group.freed(group.foreign().unbooked()));
+        }
+        self.claim().renew();
     }
 
     /// Links all home slots in front of `free`. Only the owner calls this.

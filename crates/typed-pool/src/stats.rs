@@ -18,6 +18,10 @@ pub struct Stats {
     pub units: usize,
     /// Units held that have no live slot, including those that scopes keep for the next one.
     pub empty_units: usize,
+    /// Units without a live slot whose owner is idle. Other threads returned the pages of their
+    /// slots to the operating system. Their headers stay, and they count in `bytes_held` and
+    /// `empty_units`, until their owner takes a slow path or ends.
+    pub purged_units: usize,
     /// Slots of all units.
     pub slots: usize,
     /// Live slots.
@@ -103,6 +107,7 @@ impl Stats {
             self.slots_live += live;
             self.bytes_live += live * heap.spec().stride;
             self.empty_units += usize::from(live == 0);
+            self.purged_units += usize::from(unit.claim().is_purged());
         });
         self.unread_heaps += usize::from(!read);
     }

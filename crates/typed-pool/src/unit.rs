@@ -12,6 +12,7 @@
 use core::cell::Cell;
 use core::ptr::{self, NonNull};
 
+use ephemera_prim::claim::ContentsClaim;
 use ephemera_prim::poison::poison;
 use ephemera_prim::raw;
 use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
@@ -110,7 +111,8 @@ impl UnitPtr {
             next: OwnerPtr::null(),
             remote: UnitRemote {
                 owner: OwnerPtr::new(owner.cast_mut()),
-                slots,
+                slots: slots as u32,
+                claim: ContentsClaim::new(),
                 prev: OwnerPtr::null(),
                 groups: SlotGroups::new(spec.first(slots), spec.groups(slots), inverse_of(spec.stride)),
             },
@@ -143,6 +145,16 @@ impl UnitPtr {
     pub(crate) fn until(&self) -> &OwnerUsize {
         // SAFETY: U1. The reference covers the word alone.
         unsafe { &(*self.as_ptr()).until }
+    }
+
+    /// Counts the local free of a slot, and publishes the end of its use to a thread that may purge
+    /// it (C3). Returns what is left of `until`.
+    #[inline]
+    pub(crate) fn count_free(self) -> usize {
+        if cfg!(ephemera_weaken = "local_free_is_relaxed") {
+            return self.until().sub(1);
+        }
+        self.until().sub_publish(1)
     }
 
     /// The number of live slots beyond `until`. It is not zero in full units only.
@@ -202,7 +214,14 @@ impl UnitPtr {
     #[inline]
     pub(crate) fn slots(self) -> usize {
         // SAFETY: U1: the header is live; `slots` never changes.
-        unsafe { (*self.as_ptr()).remote.slots }
+        unsafe { (*self.as_ptr()).remote.slots as usize }
+    }
+
+    /// The word by which another thread claims the slots.
+    #[inline]
+    pub(crate) fn claim(&self) -> &ContentsClaim {
+        // SAFETY: U1. The reference covers the atomic alone.
+        unsafe { &(*self.as_ptr()).remote.claim }
     }
 
     #[inline]
@@ -217,7 +236,17 @@ impl UnitPtr {
     }
 
     pub(crate) fn state(self) -> UnitState {
-        match self.state_word().get() & ((1 << STATE_BITS) - 1) {
+        Self::state_of(self.state_word().get())
+    }
+
+    /// Returns the state as [`Self::state`] does, on a thread that is not the owner. It sees all
+    /// that the owner wrote before it stored this state.
+    pub(crate) fn observe_state(self) -> UnitState {
+        Self::state_of(self.state_word().observe())
+    }
+
+    fn state_of(word: u64) -> UnitState {
+        match word & ((1 << STATE_BITS) - 1) {
             0 => UnitState::Front,
             1 => UnitState::Full,
             2 => UnitState::Visited,
@@ -228,7 +257,7 @@ impl UnitPtr {
     }
 
     pub(crate) fn set_state(self, state: UnitState) {
-        self.state_word().set(self.birth() << STATE_BITS | state as u64);
+        self.state_word().publish(self.birth() << STATE_BITS | state as u64);
     }
 
     /// Returns the number of the scope that the unit counts for, or 0. It changes only while no
@@ -239,7 +268,7 @@ impl UnitPtr {
 
     /// Sets the number of the scope that an empty unit counts for.
     pub(crate) fn set_birth(self, birth: u64) {
-        self.state_word().set(birth << STATE_BITS | self.state() as u64);
+        self.state_word().publish(birth << STATE_BITS | self.state() as u64);
     }
 
     /// Returns the number of live slots, including slots with an unbooked remote free. Meaningless
@@ -249,10 +278,28 @@ impl UnitPtr {
     }
 
     /// Sets `until` and `slack` of a unit with `live` live slots: the slow path looks at it after
-    /// `until` frees.
+    /// `until` frees. No caller moves slots from `until` to `slack`, except for a front.
     pub(crate) fn set_live(self, live: usize, until: usize) {
-        self.until().set(until);
-        self.slack().set(live - until);
+        // `observe_live` must not see a sum that is too small, so the greater part comes first.
+        self.until().publish(until);
+        self.slack().publish(live - until);
+    }
+
+    /// Makes the slow path look at the unit after the next free of one of its `live` live slots.
+    pub(crate) fn look_after_next_free(self, live: usize) {
+        // As in `set_live`, the greater part comes first.
+        self.slack().publish(live - 1);
+        self.until().publish(1);
+    }
+
+    /// Returns the number of live slots as [`Self::live`] does, on a thread that is not the owner,
+    /// or more. Returns `None` if the owner changes the parts of the sum at this moment.
+    pub(crate) fn observe_live(self) -> Option<usize> {
+        let slack = self.slack().observe();
+        let until = self.until().observe();
+        // The owner moves slots from one part to the other: it stores the greater part first, and
+        // no part has the same value twice.
+        (self.slack().get() == slack).then_some(slack + until)
     }
 
     /// Links all slots that were used and are free, and returns the list. The unit becomes the
@@ -272,6 +319,7 @@ impl UnitPtr {
     pub(crate) fn rewind(self, spec: UnitSpec) {
         self.free().set(ptr::null_mut());
         self.forget_home();
+        self.claim().renew();
         let first = spec.first(self.slots());
         self.cursor().set(self.at(first));
         self.set_live(0, 0);

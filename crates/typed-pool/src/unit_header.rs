@@ -4,6 +4,7 @@ use core::cell::Cell;
 use core::mem::offset_of;
 use core::ptr::NonNull;
 
+use ephemera_prim::claim::ContentsClaim;
 use ephemera_prim::foreign::{self, Foreign};
 use ephemera_prim::unit_list::Listed;
 use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
@@ -48,7 +49,9 @@ unsafe impl Listed for Unit {
 pub(crate) struct UnitRemote {
     /// The address of the unit's heap, tagged with `ABANDONED` if the unit is abandoned.
     pub(crate) owner: OwnerPtr<()>,
-    pub(crate) slots: usize,
+    pub(crate) slots: u32,
+    /// Whether another thread claims the slots of this unit.
+    pub(crate) claim: ContentsClaim,
     pub(crate) prev: OwnerPtr<Unit>,
     /// The first group; the others follow it. A pool for one thread does not use it.
     pub(crate) groups: SlotGroups,

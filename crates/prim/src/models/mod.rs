@@ -10,6 +10,7 @@ mod countdown;
 mod foreign;
 mod gate;
 mod lease;
+mod lend;
 mod memory;
 mod registry;
 mod span_place;

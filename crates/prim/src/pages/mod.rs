@@ -157,6 +157,54 @@ pub fn purge() {
     spans::purge();
 }
 
+/// Returns the last pages of a live block to the operating system: those that start at `start` or
+/// later. `len` is the number of bytes from there to the end of the block's layout. Their content
+/// is unknown afterwards, also if the system refuses.
+///
+/// # Safety
+/// `start` is in a live block of [`Pages`]. Nothing needs the bytes from there to the end of the
+/// block, or uses them during the call.
+pub unsafe fn purge_tail(start: NonNull<u8>, len: usize) {
+    #[cfg(ephemera_pages)]
+    {
+        let page = os::page_size();
+        let first = start.addr().get().next_multiple_of(page);
+        // The rest of the last page also belongs to the block, which has a whole span.
+        let end = match span_of(start) {
+            Some((span, len)) => span.addr().get() + len,
+            None => (start.addr().get() + len) & !(page - 1),
+        };
+        if first < end {
+            // SAFETY: the first whole page starts before the end of the block.
+            let pages = unsafe { start.add(first - start.addr().get()) };
+            // SAFETY: the pages are in a live block, and the caller does not need their content.
+            let _ = unsafe { os::purge(pages, end - first) };
+        }
+    }
+    // SAFETY: the caller does not need the content. Miri reports a thread that still uses it, and a
+    // later use of the old content reads these bytes.
+    #[cfg(not(ephemera_pages))]
+    unsafe {
+        start.write_bytes(0, len);
+    }
+}
+
+/// Runs a full fence on all threads of the process. Returns `false` if the kernel refuses.
+#[cfg(all(ephemera_pages, target_os = "linux"))]
+pub(crate) fn fence_all_threads() -> bool {
+    os::fence_all_threads()
+}
+
+/// Returns a time in milliseconds, for the ages of memory. It wraps, and it may be a few
+/// milliseconds late. Without pages of the operating system it is always zero.
+#[must_use]
+pub fn now_ms() -> usize {
+    #[cfg(ephemera_pages)]
+    return os::now_ms();
+    #[cfg(not(ephemera_pages))]
+    0
+}
+
 /// Sets the bytes of freed blocks that may stay resident, in place of [`CACHE`]. If less than that
 /// is cached, nothing leaves at once; the next frees obey it. If it is less than 768 KiB, threads
 /// keep no freed blocks for themselves.

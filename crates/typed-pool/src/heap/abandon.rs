@@ -30,11 +30,22 @@ pub(crate) fn drain<E: PoolEnv>(env: E) -> bool {
 
 impl UnitHeap {
     /// Abandons the unit of a group that was just booked, and starts the group's countdown.
+    ///
+    /// If another thread has claimed the unit's slots at this moment, the unit only goes to the
+    /// queue. Its slots probably are all free, and their groups are drained one by one.
     fn abandon(&self, group: SlotGroupPtr) {
-        let unit = group.unit();
+        let (unit, live) = (group.unit(), group.unit().live());
         if unit.state() != UnitState::Abandoned {
-            unit.fold(self.spec);
-            self.enqueue(unit, unit.live());
+            self.unlist(unit);
+            let usable = self.may_use_slots(unit);
+            if usable {
+                unit.fold(self.spec);
+            }
+            unit.set_live(live, live);
+            self.queue_last(unit);
+            if !usable {
+                return;
+            }
             unit.set_state(UnitState::Abandoned);
             unit.set_abandoned(true);
         }

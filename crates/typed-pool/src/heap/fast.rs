@@ -78,7 +78,8 @@ pub(crate) unsafe fn give<E: PoolEnv>(
     check(heap, Some(unit), block, unit.free().get());
     // SAFETY: the block is a slot of this unit, which this thread owns.
     unit.free().set(unsafe { link(block, size, reach, unit.free().get()) });
-    if unit.until().sub(1) == 0 {
+    unit.claim().touch();
+    if unit.count_free() == 0 {
         slow::looked_at(env, unit);
     }
 }

@@ -4,6 +4,8 @@
 use core::cell::Cell;
 use core::ptr;
 
+use ephemera_prim::claim::Contents;
+
 use super::UnitHeap;
 use super::abandon::adopt;
 use crate::unit::{Unit, UnitPtr, UnitState};
@@ -143,7 +145,7 @@ impl UnitHeap {
     pub(super) fn pop_queue(&self) -> Option<UnitPtr> {
         // SAFETY: H6: the unit is in the queue.
         let first = unsafe { listed(self.queue.get()) }?;
-        if first.state() != UnitState::Partial {
+        if first.state() != UnitState::Partial || !self.may_use_slots(first) {
             return self.pop_adopted();
         }
         let after = first.after().get();
@@ -165,7 +167,7 @@ impl UnitHeap {
             // SAFETY: H6: the unit is in the queue.
             let unit = unsafe { listed(at) }?;
             if self.may_be_front(unit) {
-                self.unlist(unit);
+                Self::unlink(unit, &self.queue, Some(&self.queue_end));
                 return Some(unit);
             }
             at = unit.after().get();
@@ -175,6 +177,34 @@ impl UnitHeap {
     /// Returns whether a queued unit may become the front. Adopts the unit if it is abandoned.
     #[inline]
     fn may_be_front(&self, unit: UnitPtr) -> bool {
-        unit.state() != UnitState::Abandoned || adopt(unit)
+        (unit.state() != UnitState::Abandoned || adopt(unit)) && self.may_use_slots(unit)
+    }
+
+    /// Returns whether this heap may use the slots of a unit of its queue. If another thread has
+    /// claimed them at this moment, it may not, and the unit stays in the queue.
+    #[inline]
+    pub(super) fn may_use_slots(&self, unit: UnitPtr) -> bool {
+        // C2. The state also says so: a claim that comes later ends when it reads this.
+        unit.set_state(UnitState::Front);
+        match unit.claim().enter() {
+            Contents::Kept => true,
+            contents => self.meet_claim(unit, contents),
+        }
+    }
+
+    /// Handles a claimed or purged unit of the queue. Returns whether the heap may use its slots.
+    #[cold]
+    #[inline(never)]
+    fn meet_claim(&self, unit: UnitPtr, contents: Contents) -> bool {
+        if contents == Contents::Claimed {
+            unit.set_state(UnitState::Partial);
+            return false;
+        }
+        if cfg!(ephemera_weaken = "purged_links_are_followed") {
+            unit.claim().renew();
+        } else {
+            unit.rebuild(self.spec);
+        }
+        true
     }
 }

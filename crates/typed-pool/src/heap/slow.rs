@@ -299,7 +299,7 @@ pub(crate) fn book<E: PoolEnv>(env: E, group: SlotGroupPtr, given: u64) -> bool 
     }
     group.keep_home(given);
     if count < until {
-        unit.until().set(until - count);
+        unit.until().publish(until - count);
     } else {
         heap.enqueue(unit, live);
     }
@@ -315,6 +315,7 @@ impl UnitHeap {
         // allocated from this heap.
         self.give_up_front();
         unit.set_state(UnitState::Front);
+        unit.claim().touch();
         self.front.set(unit.as_ptr());
         self.free.set(unit.take_free(self.spec));
         self.cursor.set(unit.cursor().get());
@@ -373,7 +374,7 @@ impl UnitHeap {
             if live < unit.slots() {
                 self.enqueue(unit, live);
             } else {
-                unit.set_live(live, 1);
+                unit.look_after_next_free(live);
             }
         }
     }

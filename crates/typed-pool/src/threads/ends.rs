@@ -5,7 +5,7 @@ use ephemera_prim::record::{Lease, Record};
 use ephemera_prim::sync::{Ordering, fence};
 
 use super::owner::HeapOwner;
-use super::table::{Heaps, PoolRecord};
+use super::table::{Heaps, PoolRecord, ThreadHeap};
 use crate::heap;
 
 /// Releases a lease, then drains the inboxes once more: a thread that pushed while the record was
@@ -117,16 +117,28 @@ pub(super) fn trim_ended(record: &Record<PoolRecord>) {
     }
 }
 
+/// Drains the record of a heap to which this thread has pushed, if no thread holds it: no thread
+/// drains that inbox before one leases the record, and no thread needs its empty units. A fence
+/// separates the push from this call.
+#[inline]
+pub(super) fn after_push(heap: &ThreadHeap) {
+    let record = heap.record();
+    if record.is_free() && !cfg!(ephemera_weaken = "push_without_a_look") {
+        record.look_after(has_mail, drain);
+        collect_rest(record);
+    }
+}
+
 /// Returns whether the inbox of any heap holds a group.
 pub(super) fn has_mail(data: &PoolRecord) -> bool {
-    Heaps::of_data(data).flat_map(Heaps::used).any(|heap| !heap.inbox.is_empty())
+    Heaps::of_data(data).flat_map(Heaps::used).any(ThreadHeap::has_mail)
 }
 
 /// Drains the inboxes of a record that this thread leases only for that. Its units with live slots
 /// become abandoned, because no other thread serves them.
 pub(super) fn drain(record: &Record<PoolRecord>) {
     for heap in Heaps::of_record(record).flat_map(Heaps::used) {
-        if !heap.inbox.is_empty() {
+        if heap.has_mail() {
             #[cfg(all(test, not(ephemera_loom)))]
             heap.drains.add(1);
             // SAFETY: this thread holds the record.

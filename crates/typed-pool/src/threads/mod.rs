@@ -25,6 +25,11 @@ mod ends;
 mod family;
 #[cfg(any(test, not(ephemera_loom)))]
 mod idle;
+mod idle_owner;
+#[cfg(not(ephemera_loom))]
+mod idle_queue;
+#[cfg(all(test, not(ephemera_loom)))]
+mod idle_tests;
 #[cfg(not(ephemera_loom))]
 mod large;
 mod ledger;

@@ -9,6 +9,8 @@ use ephemera_prim::record::Record;
 
 use super::Family;
 use super::ends;
+#[cfg(not(ephemera_loom))]
+use super::idle_queue;
 use super::ledger::Ledger;
 use super::table::{Heaps, PoolRecord, ThreadHeap};
 use crate::heap::{self, PoolEnv, UnitHeap};
@@ -141,10 +143,14 @@ unsafe impl PoolEnv for HeapOwner<'_> {
 
     fn mail(self) -> impl Iterator<Item = (SlotGroupPtr, u64)> {
         // SAFETY: this thread holds the record (the invariant of `HeapOwner`).
-        let taken = unsafe { self.heap.inbox.take() };
-        // SAFETY: U1: the inbox is this heap's, so the groups are too. A unit whose frees are not
-        // all booked is not freed (F3).
-        taken.map(move |(group, given)| (unsafe { SlotGroupPtr::new(group, self.heap().spec().unit) }, given))
+        let taken = unsafe { self.heap.mail.inbox.take() };
+        // SAFETY: as above.
+        let seen = unsafe { self.heap.mail.seen.take() };
+        // SAFETY: U1: the inboxes are this heap's, so the groups are too. A unit whose frees are
+        // not all booked is not freed (F3).
+        taken
+            .chain(seen)
+            .map(move |(group, given)| (unsafe { SlotGroupPtr::new(group, self.heap().spec().unit) }, given))
     }
 
     fn last_resort(self) {
@@ -263,12 +269,11 @@ unsafe fn give_to_owner(unit: UnitPtr, block: NonNull<u8>) {
     }
     let (group, bit) = unit.group_of(block);
     // SAFETY: the caller frees a live slot of this heap, so no other free sets its bit.
-    let pushed = unsafe { heap.inbox.give_back_bits(group.as_non_null(), bit) };
-    if pushed && heap.record().is_free() && !cfg!(ephemera_weaken = "push_without_a_look") {
-        // No thread drains that inbox before one leases the record, and no thread needs its empty
-        // units.
-        heap.record().look_after(ends::has_mail, ends::drain);
-        ends::collect_rest(heap.record());
+    let pushed = unsafe { heap.mail.inbox.give_back_bits(group.as_non_null(), bit) };
+    if pushed {
+        ends::after_push(heap);
+        #[cfg(not(ephemera_loom))]
+        idle_queue::note_push(heap);
     }
 }
 
@@ -331,6 +336,10 @@ pub(super) unsafe fn visit(heaps: Heaps<'_>) {
     record.data().visits.set(visits);
     if visits % ROUND == 0 {
         look_after_all(record);
+    }
+    #[cfg(not(ephemera_loom))]
+    if visits % idle_queue::LOOK_EVERY == 0 {
+        idle_queue::look();
     }
     if heaps.trim_asked() {
         // SAFETY: this function has the same contract.

@@ -6,13 +6,13 @@ use core::ptr;
 
 use crossbeam_utils::CachePadded;
 use ephemera_prim::account::{Account, Booked};
-use ephemera_prim::foreign::Inbox;
 use ephemera_prim::pages::{self, SpanCache};
 use ephemera_prim::record::Record;
 use ephemera_prim::sync::AtomicUsize;
 use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
 
 use super::Family;
+use super::idle_owner::HeapMail;
 use super::ledger::Ledger;
 use super::tally::LargeTally;
 use crate::geometry::UnitSpec;
@@ -20,7 +20,6 @@ use crate::heap::{ChunkLen, UnitHeap};
 use crate::stats::Stats;
 #[cfg(not(ephemera_loom))]
 use crate::unit::UnitPtr;
-use crate::unit_header::SlotGroup;
 
 /// The part of a record that belongs to this crate: its tables.
 #[derive(Debug)]
@@ -121,8 +120,8 @@ pub(crate) struct ThreadHeap {
     /// The number of times that a thread leased the record to drain this heap.
     #[cfg(all(test, not(ephemera_loom)))]
     pub(super) drains: OwnerUsize,
-    /// The inbox has its own cache line, because other threads push here while the owner allocates.
-    pub(super) inbox: CachePadded<Inbox<SlotGroup>>,
+    /// The mail has its own cache line, because other threads push here while the owner allocates.
+    pub(super) mail: CachePadded<HeapMail>,
 }
 
 // SAFETY: only the owner uses the cells (H1). There is one owner at a time, ordered after the last
@@ -144,7 +143,7 @@ impl ThreadHeap {
                 used: OwnerU64::new(0),
                 #[cfg(all(test, not(ephemera_loom)))]
                 drains: OwnerUsize::new(0),
-                inbox: CachePadded::new(Inbox::new()),
+                mail: CachePadded::new(HeapMail::new()),
             }
         }
     }
@@ -164,6 +163,11 @@ impl ThreadHeap {
     pub(super) fn record(&self) -> &Record<PoolRecord> {
         // SAFETY: T1: a heap of a table has a record, which is never freed (L3).
         unsafe { &*self.record }
+    }
+
+    /// Returns whether remote frees wait to be booked. The answer may be out of date.
+    pub(super) fn has_mail(&self) -> bool {
+        !self.mail.inbox.is_empty() || !self.mail.seen.is_empty()
     }
 
     fn is_of(&self, family: &Family) -> bool {

@@ -85,6 +85,31 @@ pub(super) unsafe fn purge(block: NonNull<u8>, len: usize) -> bool {
     !refused() && unsafe { system::purge(block, len) }
 }
 
+/// Returns the size of a page.
+pub(super) fn page_size() -> usize {
+    /// Zero until the first call.
+    static SIZE: AtomicUsize = AtomicUsize::new(0);
+    match SIZE.load(Ordering::Relaxed) {
+        0 => {
+            let size = system::page_size().clamp(4 << 10, GRAIN);
+            SIZE.store(size, Ordering::Relaxed);
+            size
+        }
+        size => size,
+    }
+}
+
+/// Returns a wrapping time in milliseconds.
+pub(super) fn now_ms() -> usize {
+    system::now_ms()
+}
+
+/// Runs a full fence on all threads of the process, if the kernel can.
+#[cfg(target_os = "linux")]
+pub(super) fn fence_all_threads() -> bool {
+    !refused() && system::fence_all_threads()
+}
+
 /// Changes the length of a mapping from the first of `lens` to the second. The mapping may move if
 /// `may_move` allows it. Bytes beyond the old length are zero. If the operating system refuses,
 /// nothing has changed.

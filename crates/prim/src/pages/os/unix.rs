@@ -129,3 +129,42 @@ pub(super) fn prefer_huge_pages(block: NonNull<u8>, len: usize) {
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
     let _ = (block, len);
 }
+
+pub(super) fn page_size() -> usize {
+    // SAFETY: the call has no preconditions.
+    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(size).unwrap_or(super::GRAIN)
+}
+
+/// The clock of the kernel's last tick, which takes a few loads.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const CLOCK: libc::clockid_t = libc::CLOCK_MONOTONIC_COARSE;
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+const CLOCK: libc::clockid_t = libc::CLOCK_MONOTONIC;
+
+pub(super) fn now_ms() -> usize {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the place is valid. If the system refuses, the time stays zero.
+    unsafe { libc::clock_gettime(CLOCK, &raw mut time) };
+    (time.tv_sec as usize).wrapping_mul(1_000).wrapping_add(time.tv_nsec as usize / 1_000_000)
+}
+
+/// The numbers of `membarrier`'s commands, which `libc` does not have for every C library.
+#[cfg(target_os = "linux")]
+const PRIVATE_EXPEDITED: libc::c_long = 1 << 3;
+#[cfg(target_os = "linux")]
+const REGISTER_PRIVATE_EXPEDITED: libc::c_long = 1 << 4;
+
+#[cfg(target_os = "linux")]
+pub(super) fn fence_all_threads() -> bool {
+    // A process registers once. Its forked children are registered too, or register here.
+    membarrier(PRIVATE_EXPEDITED) || membarrier(REGISTER_PRIVATE_EXPEDITED) && membarrier(PRIVATE_EXPEDITED)
+}
+
+#[cfg(target_os = "linux")]
+fn membarrier(command: libc::c_long) -> bool {
+    keeping_errno(|| {
+        // SAFETY: the call takes numbers only, and changes no memory of the process.
+        unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
+    })
+}

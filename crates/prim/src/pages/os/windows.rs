@@ -19,6 +19,7 @@ const TRIES: usize = 8;
 unsafe extern "system" {
     fn VirtualAlloc(at: *mut c_void, len: usize, kind: u32, protection: u32) -> *mut c_void;
     fn VirtualFree(at: *mut c_void, len: usize, kind: u32) -> i32;
+    fn GetTickCount64() -> u64;
 }
 
 pub(super) fn map(len: usize, align: usize) -> Option<NonNull<u8>> {
@@ -64,3 +65,13 @@ pub(super) unsafe fn remap(_: NonNull<u8>, _: (usize, usize), _may_move: bool) -
 }
 
 pub(super) fn prefer_huge_pages(_block: NonNull<u8>, _len: usize) {}
+
+/// The size of a page on all processors that Windows supports.
+pub(super) fn page_size() -> usize {
+    4 << 10
+}
+
+pub(super) fn now_ms() -> usize {
+    // SAFETY: the call has no preconditions.
+    unsafe { GetTickCount64() as usize }
+}

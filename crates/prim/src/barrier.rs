@@ -1,0 +1,74 @@
+//! A pair of fences, of which the frequent one costs nothing on Linux.
+//!
+//! Two threads each store a word and then read the other's. At least one of them must see the
+//! other's store, so each needs a full fence between its store and its load. If one of the threads
+//! passes here much more often than the other, only the rare one should pay. The *light* fence is
+//! for the frequent thread: on Linux it only keeps the compiler from moving the load. The *heavy*
+//! fence makes the kernel run a full fence on all threads of the process (`membarrier`).
+//!
+//! Elsewhere, and under Miri and loom, both are ordinary sequentially consistent fences.
+
+use crate::sync::{Ordering, fence};
+
+/// Orders an earlier store of this thread before its later loads, as seen by a thread that runs
+/// [`heavy`].
+#[inline]
+pub fn light() {
+    if cfg!(ephemera_weaken = "light_without_fence") {
+        return;
+    }
+    // ORDERING: SeqCst fence, of the compiler alone. Pairs with `heavy`, in which the kernel runs
+    // a full fence on this thread.
+    #[cfg(all(ephemera_pages, target_os = "linux"))]
+    core::sync::atomic::compiler_fence(Ordering::SeqCst);
+    // ORDERING: SeqCst fence. Pairs with the one in `heavy`.
+    #[cfg(not(all(ephemera_pages, target_os = "linux")))]
+    fence(Ordering::SeqCst);
+}
+
+/// Orders the earlier stores of this thread before its later loads, and the same for every thread
+/// that runs [`light`]. Returns `false` if the kernel has no such call. Nothing is ordered then.
+#[must_use]
+pub fn heavy() -> bool {
+    if cfg!(ephemera_weaken = "heavy_without_fence") {
+        return true;
+    }
+    // ORDERING: SeqCst fence. Pairs with the one in `light`: either this thread sees the other
+    // thread's store, or the other thread sees this one's.
+    fence(Ordering::SeqCst);
+    #[cfg(all(ephemera_pages, target_os = "linux"))]
+    return crate::pages::fence_all_threads();
+    #[cfg(not(all(ephemera_pages, target_os = "linux")))]
+    true
+}
+
+#[cfg(all(test, feature = "std", not(ephemera_loom)))]
+mod tests {
+    use core::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::Barrier;
+
+    use super::{heavy, light};
+
+    #[test]
+    fn conc_one_of_two_threads_sees_the_store_of_the_other() {
+        const ROUNDS: usize = if cfg!(miri) { 5 } else { 2_000 };
+        for _ in 0..ROUNDS {
+            let (rare, frequent, start) = (AtomicUsize::new(0), AtomicUsize::new(0), Barrier::new(2));
+            let (saw_frequent, saw_rare) = std::thread::scope(|threads| {
+                let other = threads.spawn(|| {
+                    start.wait();
+                    frequent.store(1, Ordering::Relaxed);
+                    light();
+                    rare.load(Ordering::Relaxed)
+                });
+                start.wait();
+                rare.store(1, Ordering::Relaxed);
+                // A kernel without the call orders nothing.
+                let ordered = heavy();
+                let saw = if ordered { frequent.load(Ordering::Relaxed) } else { 1 };
+                (saw, other.join().unwrap())
+            });
+            assert!(saw_frequent + saw_rare > 0, "neither thread saw the other's store");
+        }
+    }
+}

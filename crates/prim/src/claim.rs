@@ -1,0 +1,164 @@
+//! The claim on the contents of a unit: another thread returns its pages while the owner is idle.
+//!
+//! All blocks of a unit may have been freed by other threads while its owner runs nothing. The
+//! header then waits in the owner's inbox, because only the owner may take the unit off its lists.
+//! But the *contents*, the memory behind the header, are of no use to anyone. A thread that lends
+//! the unit ([`Lent`](crate::foreign::Lent)) *claims* them, checks that every block is free, and
+//! returns their pages to the operating system.
+//!
+//! ```text
+//!   purger                                    owner, before it uses the contents
+//!   word: KEPT -> CLAIMED                     state: in use
+//!   heavy fence                               light fence
+//!   reads the state: in use? then gives up    reads the word: CLAIMED? then leaves the unit alone
+//!   counts: every block free? then purges
+//!   word: CLAIMED -> PURGED, or KEPT          PURGED: nothing in the contents is valid; -> KEPT
+//! ```
+//!
+//! The two fences make sure that at least one thread sees the other. Neither waits.
+//!
+//! # Invariants
+//!
+//! * **C1** One thread at a time claims. It writes the word only from `KEPT`, and then until it
+//!   ends the claim. The owner writes the word only from `PURGED`.
+//! * **C2** The owner stores that it uses the contents before it calls [`ContentsClaim::enter`]. It
+//!   does not use them if that returns [`Contents::Claimed`].
+//! * **C3** A purger reads the owner's state and counts after [`heavy`](crate::barrier::heavy)
+//!   returned `true`. It purges only if no block is live and the owner does not use the contents.
+
+use crate::barrier;
+use crate::sync::{AtomicU8, Ordering};
+use crate::witness::Witness;
+
+const KEPT: u8 = 0;
+const CLAIMED: u8 = 1;
+const PURGED: u8 = 2;
+
+// ORDERING: Release. Pairs with the Acquire in `ContentsClaim::enter`. Publishes: the end of the
+// purge.
+const LEAVE: Ordering =
+    if cfg!(ephemera_weaken = "claim_leave_relaxed") { Ordering::Relaxed } else { Ordering::Release };
+// ORDERING: Acquire. Pairs with the Release in `ContentsClaim::leave`: the purge has ended.
+const ENTER: Ordering =
+    if cfg!(ephemera_weaken = "claim_enter_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
+
+/// What the owner may expect of a unit's contents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Contents {
+    /// They are as the owner left them.
+    Kept,
+    /// Another thread may be purging them. The owner must not use them now.
+    Claimed,
+    /// They were purged: every byte may have changed. No block of the unit was live then.
+    Purged,
+}
+
+/// The word of a unit that says whether another thread claims its contents.
+#[derive(Debug)]
+pub struct ContentsClaim {
+    word: AtomicU8,
+    /// Stands for the contents.
+    contents: Witness,
+}
+
+impl ContentsClaim {
+    crate::const_unless_loom! {
+        /// Creates the word of a unit that nobody claims.
+        #[must_use]
+        pub fn new() -> Self {
+            Self { word: AtomicU8::new(KEPT), contents: Witness::new() }
+        }
+    }
+
+    /// Returns whether the owner may use the contents, for which it has just stored that it uses
+    /// them (C2).
+    #[inline]
+    pub fn enter(&self) -> Contents {
+        barrier::light();
+        // ORDERING: `ENTER`. Pairs with `ContentsClaim::leave`.
+        match self.word.load(ENTER) {
+            KEPT => Contents::Kept,
+            CLAIMED if !cfg!(ephemera_weaken = "claimed_contents_are_used") => Contents::Claimed,
+            CLAIMED => Contents::Kept,
+            _ => Contents::Purged,
+        }
+    }
+
+    /// Tells the model checker that the owner uses the contents.
+    #[inline]
+    pub fn touch(&self) {
+        self.contents.write();
+    }
+
+    /// Notes that nothing in the purged contents is expected any more. Only the owner calls this.
+    pub fn renew(&self) {
+        if self.word.load(Ordering::Relaxed) == PURGED {
+            self.word.store(KEPT, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns whether nobody claims the contents, and they were not purged.
+    #[inline]
+    pub fn is_kept(&self) -> bool {
+        self.word.load(Ordering::Relaxed) == KEPT
+    }
+
+    /// Returns whether the contents were purged and not used since.
+    #[inline]
+    pub fn is_purged(&self) -> bool {
+        self.word.load(Ordering::Relaxed) == PURGED
+    }
+
+    /// Claims the contents. Returns `false` if they were purged already, or if the claim of a
+    /// thread that did not survive a fork is still there.
+    ///
+    /// The caller is the only thread that claims (C1). It calls [`heavy`](crate::barrier::heavy)
+    /// before it reads the owner's state and counts (C3), and then [`ContentsClaim::leave`].
+    pub fn claim(&self) -> bool {
+        let kept = self.is_kept();
+        if kept {
+            self.word.store(CLAIMED, Ordering::Relaxed);
+        }
+        kept
+    }
+
+    /// Tells the model checker that the claiming thread purges the contents.
+    pub fn purge(&self) {
+        self.contents.write();
+    }
+
+    /// Ends the claim of this thread, which has purged the contents or left them as they were.
+    pub fn leave(&self, purged: bool) {
+        // ORDERING: `LEAVE`. Pairs with `ContentsClaim::enter`.
+        self.word.store(if purged { PURGED } else { KEPT }, LEAVE);
+    }
+}
+
+impl Default for ContentsClaim {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(all(test, not(ephemera_loom)))]
+mod tests {
+    use super::{Contents, ContentsClaim};
+
+    #[test]
+    fn claimed_contents_are_refused_until_the_claim_ends() {
+        let claim = ContentsClaim::new();
+        assert_eq!(claim.enter(), Contents::Kept);
+        assert!(claim.claim() && !claim.claim(), "a unit has one claim at a time");
+        assert_eq!(claim.enter(), Contents::Claimed);
+        claim.renew();
+        assert_eq!(claim.enter(), Contents::Claimed, "the owner ended another thread's claim");
+        claim.leave(false);
+        assert_eq!(claim.enter(), Contents::Kept);
+        assert!(claim.claim());
+        claim.leave(true);
+        assert_eq!((claim.enter(), claim.is_purged()), (Contents::Purged, true));
+        assert!(!claim.claim(), "purged contents are purged again");
+        claim.renew();
+        assert_eq!(claim.enter(), Contents::Kept);
+    }
+}

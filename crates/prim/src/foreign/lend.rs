@@ -1,0 +1,134 @@
+//! Lent units: a thread other than the holder takes all units out of an inbox, looks at them, and
+//! puts them back.
+//!
+//! While a unit is lent, its foreign word is not zero and nobody can book it. So the unit is not
+//! freed (F3), however long that takes. The owner finds an empty inbox meanwhile, just as if the
+//! units were about to be pushed (F1).
+
+use core::ptr::{self, NonNull};
+
+use super::{Foreign, ForeignHeader, Inbox, PUSH, TAKE};
+use crate::sync::{Ordering, fence, push};
+
+// ORDERING: Acquire. Pairs with `Inbox::give_back_add` and `Inbox::give_back_bits`: sees the end of
+// use of every block that the word counts.
+const COUNT: Ordering =
+    if cfg!(ephemera_weaken = "observe_word_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
+
+/// All units of an inbox, which the caller must put back.
+#[derive(Debug)]
+#[must_use = "lent units that are not put back are lost"]
+pub struct Lent<U> {
+    /// The first of the units that were not looked at, or null.
+    rest: *mut U,
+    /// The first and the last of the units that were looked at.
+    seen: Option<(NonNull<U>, NonNull<U>)>,
+}
+
+/// Returns the foreign word of a lent unit.
+///
+/// # Safety
+/// The caller has the unit from [`Inbox::lend`] and has not put it back, so it is live (F3).
+unsafe fn foreign_of<'u, U: ForeignHeader>(unit: NonNull<U>) -> &'u Foreign<U> {
+    // SAFETY: the caller's unit is live.
+    let foreign = unsafe { U::foreign(unit) };
+    // SAFETY: the unit is live while it is lent. The reference covers only atomics and witnesses.
+    unsafe { foreign.as_ref() }
+}
+
+impl<U> Foreign<U> {
+    /// Returns the word as [`Self::unbooked`] does, and sees the end of use of every block that it
+    /// counts. Any thread that keeps the unit from being freed may call this.
+    #[inline]
+    pub fn observe(&self) -> u64 {
+        // ORDERING: `COUNT`. Pairs with `Inbox::give_back_add` and `Inbox::give_back_bits`.
+        self.word.load(COUNT)
+    }
+
+    /// Tells the model checker that every block of the unit was freed, and that the caller uses
+    /// their memory.
+    pub fn reuse(&self) {
+        self.witness.write();
+    }
+}
+
+impl<U: ForeignHeader> Lent<U> {
+    /// Returns the next unit, which stays live until the list is put back.
+    pub fn look(&mut self) -> Option<NonNull<U>> {
+        let unit = NonNull::new(self.rest)?;
+        // SAFETY: the unit is on this list, so it is lent.
+        let foreign = unsafe { foreign_of(unit) };
+        foreign.linked.touch();
+        self.rest = foreign.link.load(Ordering::Relaxed);
+        self.seen = Some((self.seen.map_or(unit, |(first, _)| first), unit));
+        Some(unit)
+    }
+
+    /// Puts the units back: those that [`Lent::look`] returned into `seen`, and the others into
+    /// `rest`. A sequentially consistent fence separates this from the return. The caller then
+    /// checks whether the record is free, and drains both inboxes if it is.
+    pub fn put_back(self, seen: &Inbox<U>, rest: &Inbox<U>) {
+        if let Some((first, last)) = self.seen {
+            // SAFETY: the units from `first` to `last` are linked and lent to this thread.
+            unsafe { seen.join(first, last) };
+        }
+        // SAFETY: the others are lent to this thread too.
+        unsafe { rest.join_all(self.rest) };
+        if !cfg!(ephemera_weaken = "put_back_without_fence") {
+            // ORDERING: SeqCst fence. Pairs with the one in `Lease::release`: either this thread
+            // sees that the record is free, or the thread that releases it sees the units.
+            fence(Ordering::SeqCst);
+        }
+    }
+}
+
+impl<U: ForeignHeader> Inbox<U> {
+    /// Takes all units, for a thread that looks at them and books nothing. Any thread may call
+    /// this, while others push and the holder drains. The inbox is never closed.
+    pub fn lend(&self) -> Lent<U> {
+        if self.is_empty() {
+            return Lent { rest: ptr::null_mut(), seen: None };
+        }
+        // ORDERING: `TAKE`. Pairs with `Inbox::push`.
+        Lent { rest: self.head.swap(ptr::null_mut(), TAKE), seen: None }
+    }
+
+    /// Pushes lent units that are linked from `first` to `last`.
+    ///
+    /// # Safety
+    /// The caller has these units from [`Inbox::lend`] of an inbox of the same record.
+    unsafe fn join(&self, first: NonNull<U>, last: NonNull<U>) {
+        // SAFETY: the unit is lent to this thread.
+        let foreign = unsafe { foreign_of(last) };
+        foreign.linked.write();
+        let store = |below| foreign.link.store(below, Ordering::Relaxed);
+        // ORDERING: `PUSH`. Pairs with `Inbox::take` and `Inbox::lend`.
+        push(&self.head, first.as_ptr(), None, PUSH, store);
+    }
+
+    /// Makes the list that starts at `rest` the contents of this inbox. Units that were pushed in
+    /// the meantime come in front of it.
+    ///
+    /// The number of rounds is bounded by the pushes of other threads since the units were lent.
+    ///
+    /// # Safety
+    /// As [`Inbox::join`], for all units from `rest` on. `rest` may be null.
+    unsafe fn join_all(&self, rest: *mut U) {
+        let mut first = rest;
+        while !first.is_null() {
+            // ORDERING: `PUSH`. Pairs with `Inbox::take` and `Inbox::lend`.
+            if self.head.compare_exchange(ptr::null_mut(), first, PUSH, Ordering::Relaxed).is_ok() {
+                return;
+            }
+            let mut pushed = self.lend();
+            while pushed.look().is_some() {}
+            if let Some((top, last)) = pushed.seen {
+                // SAFETY: this thread has just borrowed the unit.
+                let foreign = unsafe { foreign_of(last) };
+                foreign.linked.write();
+                foreign.link.store(first, Ordering::Relaxed);
+                first = top.as_ptr();
+            }
+        }
+    }
+}

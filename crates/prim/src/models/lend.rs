@@ -1,0 +1,71 @@
+//! Lent units beside pushes and the holder's drain.
+
+use loom::thread;
+
+use super::explore;
+use super::foreign::Side;
+use super::memory::ModelArc;
+use crate::foreign::Inbox;
+
+/// A thread lends the units of an inbox and puts them back, while two others free the unit's blocks
+/// and the holder books them. The unit runs empty once, and no thread touches it after that.
+#[test]
+fn loom_lent_units_are_booked_once() {
+    explore(|| {
+        let side = Side::new(2);
+        let aside = ModelArc::new(Inbox::new());
+        side.remote_free(0);
+        let lender = {
+            let (side, aside) = (side.clone(), aside.clone());
+            thread::spawn(move || {
+                let mut lent = side.inbox.get().lend();
+                if let Some(unit) = lent.look() {
+                    assert_eq!(unit, side.chunk.pointer());
+                    side.chunk.get().foreign().touch();
+                }
+                lent.put_back(aside.get(), side.inbox.get());
+            })
+        };
+        let other = {
+            let side = side.clone();
+            thread::spawn(move || side.remote_free(1))
+        };
+        let seen = Side { chunk: side.chunk.clone(), inbox: aside };
+        let mut emptied = side.settle();
+        if emptied {
+            side.chunk.get().free();
+        }
+        lender.join().unwrap();
+        other.join().unwrap();
+        for place in [&side, &seen] {
+            if place.settle() {
+                assert!(!emptied, "the unit ran empty twice");
+                emptied = true;
+                place.chunk.get().free();
+            }
+        }
+        assert!(emptied, "the unit was lost");
+    });
+}
+
+/// Units that no thread looked at are put back below those that were pushed in the meantime.
+#[test]
+fn loom_units_pushed_during_a_loan_are_not_lost() {
+    explore(|| {
+        let inbox = ModelArc::new(Inbox::new());
+        let sides = [0, 1].map(|_| Side { inbox: inbox.clone(), ..Side::new(1) });
+        let aside = Inbox::new();
+        sides[0].remote_free(0);
+        let second = sides[1].clone();
+        let other = thread::spawn(move || second.remote_free(0));
+        inbox.get().lend().put_back(&aside, inbox.get());
+        other.join().unwrap();
+        let mut emptied = [0, 0];
+        // SAFETY: no other thread takes from this inbox.
+        for (unit, given) in unsafe { inbox.get().take() } {
+            let which = usize::from(unit == sides[1].chunk.pointer());
+            emptied[which] += u32::from(sides[which].chunk.get().book(given));
+        }
+        assert_eq!(emptied, [1, 1], "a unit was lost");
+    });
+}

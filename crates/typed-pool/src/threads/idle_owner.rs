@@ -1,0 +1,125 @@
+//! Units of idle owners: a thread purges those that ran empty by remote frees.
+//!
+//! The slots that other threads free wait in the heap's inbox until the owner takes a slow path. An
+//! owner that sleeps never does. So another thread lends the groups of the inbox, purges the slots
+//! of the units without a live slot, and puts the groups back. `idle_queue` decides which thread
+//! does so, and when.
+//!
+//! ```text
+//!   remote free --> inbox --lend--> looks at groups --put back--> seen       (one thread at once)
+//!                     ^             unit empty? claim, purge       |
+//!                     '----------------- after a pause ------------'
+//!                  owner: takes the groups of both, and books them
+//! ```
+//!
+//! A purged unit stays what it was for its owner: a unit whose frees are to be booked. Its header
+//! stays resident, and with it the page that the header is on. `ephemera_prim::claim` has the
+//! protocol between the purging thread and an owner that wakes up.
+
+use ephemera_prim::barrier;
+use ephemera_prim::foreign::Inbox;
+use ephemera_prim::pages;
+use ephemera_prim::sync::{AtomicBool, AtomicPtr, AtomicUsize};
+use ephemera_prim::word::OwnerUsize;
+
+use super::ends;
+use super::table::ThreadHeap;
+use crate::heap::UnitHeap;
+use crate::slot_group::SlotGroupPtr;
+use crate::unit::UnitPtr;
+use crate::unit_header::SlotGroup;
+
+/// The most groups and units at which one call of [`purge_some`] looks.
+const GROUPS: usize = 512;
+const UNITS: usize = if cfg!(any(miri, ephemera_loom)) { 2 } else { 32 };
+
+/// The words of a heap that other threads write. They have their own cache line.
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct HeapMail {
+    /// Groups with remote frees. Threads that free slots push here.
+    pub(super) inbox: Inbox<SlotGroup>,
+    /// Groups with remote frees, as in the inbox, at which a thread has looked.
+    pub(super) seen: Inbox<SlotGroup>,
+    /// The next heap in the queue.
+    pub(super) below: AtomicPtr<ThreadHeap>,
+    /// Whether the heap is in the queue.
+    pub(super) queued: AtomicBool,
+    /// About the number of pushes to the inbox.
+    pub(super) pushes: AtomicUsize,
+    /// The owner's visits to the slow path, at the last look. This word and the next belong to the
+    /// thread that adds the heap to the queue, then to the thread behind the queue's gate.
+    pub(super) visits: OwnerUsize,
+    /// The time at which a thread first found this number of visits.
+    pub(super) since: OwnerUsize,
+}
+
+impl HeapMail {
+    ephemera_prim::const_unless_loom! {
+        /// Creates the words of a heap without mail, which is not in the queue of `idle_queue`.
+        pub(super) fn new() -> Self {
+            Self {
+                inbox: Inbox::new(),
+                seen: Inbox::new(),
+                below: AtomicPtr::new(core::ptr::null_mut()),
+                queued: AtomicBool::new(false),
+                pushes: AtomicUsize::new(0),
+                visits: OwnerUsize::new(0),
+                since: OwnerUsize::new(0),
+            }
+        }
+    }
+}
+
+/// Purges units of this heap that have no live slot, and have remote frees that their owner did not
+/// book. Returns whether there may be more of them. Only one thread at a time calls this.
+pub(super) fn purge_some(heap: &ThreadHeap) -> bool {
+    let mut lent = heap.mail.inbox.lend();
+    let mut claimed = [const { None }; UNITS];
+    let (mut units, mut groups) = (0, 0);
+    while units < UNITS && groups < GROUPS {
+        let Some(group) = lent.look() else { break };
+        groups += 1;
+        // SAFETY: U1: the group is lent, so its unit is not freed. The inbox has groups only.
+        let unit = unsafe { SlotGroupPtr::new(group, heap.heap.spec().unit) }.unit();
+        if unit.claim().is_kept() && seems_free(unit) && unit.claim().claim() {
+            claimed[units] = Some(unit);
+            units += 1;
+        }
+    }
+    // C3: the fence comes after the claims and before the checks that count.
+    let fenced = units != 0 && barrier::heavy();
+    for unit in claimed.into_iter().flatten() {
+        let purges = fenced && unit.all_free();
+        if purges {
+            // SAFETY: the unit has no live slot and is not the front. Its owner sees the claim
+            // before it uses the slots (C2), because this thread did not see it use them (C3).
+            unsafe { purge(&heap.heap, unit) };
+        }
+        unit.claim().leave(purges);
+    }
+    lent.put_back(&heap.mail.seen, &heap.mail.inbox);
+    ends::after_push(heap);
+    units == UNITS || groups == GROUPS
+}
+
+/// Returns whether it is worth while to claim the slots of a unit. Nothing relies on the answer.
+fn seems_free(unit: UnitPtr) -> bool {
+    // Controls weaken the check after the claim, and this one would hide that.
+    let controlled =
+        cfg!(any(ephemera_weaken = "bits_before_live", ephemera_weaken = "observe_word_relaxed"));
+    controlled || unit.all_free()
+}
+
+/// Returns the pages of a unit's slots to the operating system. If it refuses, they stay, but the
+/// unit counts as purged: a part of them may have left.
+///
+/// # Safety
+/// The calling thread has claimed the slots. None of them is live, and the owner does not use them.
+unsafe fn purge(heap: &UnitHeap, unit: UnitPtr) {
+    unit.note_purge();
+    let (start, len) = unit.slot_bytes(heap.spec());
+    // SAFETY: the caller ensures that nothing uses or needs the slots, which are the last part of a
+    // live block of `Pages`.
+    unsafe { pages::purge_tail(start, len) };
+}

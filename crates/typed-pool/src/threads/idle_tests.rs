@@ -1,0 +1,156 @@
+//! Purged units: what their owner finds when it wakes up. In these tests an owner is idle at once.
+#![expect(unreachable_pub, reason = "the methods of an allocator that the macro declares are public")]
+
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Barrier;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread;
+use std_alloc::vec::Vec;
+
+use allocator_api2::boxed::Box;
+// The tests take turns, because a thread of one may hold the record that has another one's heaps.
+use ephemera_testkit::suite::turn;
+
+use super::idle_queue::{IDLE_MS, look};
+use crate::pooled_allocator;
+
+pooled_allocator! {
+    struct IdlePool;
+}
+
+/// A block that fills a size class, with the same number in all of its words.
+type Value = Box<[u64; 16], IdlePool>;
+
+/// More than four units of 255 slots, or a few groups under Miri.
+const VALUES: usize = if cfg!(miri) { 200 } else { 1_200 };
+
+fn value(number: usize) -> Value {
+    Box::new_in([number as u64; 16], IdlePool)
+}
+
+/// Looks until units are purged, in a bounded number of looks.
+fn look_until_purged() {
+    for _ in 0..1_000 {
+        if IdlePool.stats().purged_units != 0 {
+            return;
+        }
+        look();
+        #[cfg(not(miri))]
+        thread::sleep(core::time::Duration::from_millis(1));
+    }
+    panic!("no unit was purged");
+}
+
+/// A thread allocates values and drops those that it does not keep. The test drops those that it
+/// keeps, and other threads purge the units. Then the owner runs again, and finds every slot.
+fn purged_after(keeps: fn(usize) -> bool) {
+    let _turn = turn();
+    assert_eq!(IDLE_MS, 0);
+    let (asleep, awake) = (Barrier::new(2), Barrier::new(2));
+    let (send, values) = sync_channel::<Vec<Value>>(1);
+    thread::scope(|threads| {
+        let owner = threads.spawn(|| {
+            let all: Vec<_> = (0..VALUES).map(value).collect();
+            let numbered = all.into_iter().enumerate();
+            let kept = numbered.filter_map(|(number, value)| keeps(number).then_some(value));
+            send.send(kept.collect()).expect("the test receives");
+            asleep.wait();
+            awake.wait();
+            let again: Vec<_> = (0..VALUES).map(value).collect();
+            for (number, value) in again.iter().enumerate() {
+                assert!(value.iter().all(|word| *word == number as u64), "a slot has two users");
+            }
+        });
+        asleep.wait();
+        drop(values.recv().expect("the owner sends"));
+        look_until_purged();
+        assert_eq!(IdlePool.stats().live(), 0);
+        awake.wait();
+        owner.join().expect("no panic");
+    });
+    // A lost slot would keep its unit.
+    assert_eq!((IdlePool.stats().bytes_held, IdlePool.stats().purged_units), (0, 0));
+}
+
+#[test]
+fn an_owner_reuses_purged_units_whose_slots_another_thread_freed() {
+    purged_after(|_| true);
+}
+
+#[test]
+fn an_owner_reuses_purged_units_of_which_it_freed_a_half() {
+    purged_after(|number| number % 2 == 0);
+}
+
+#[test]
+fn an_owner_reuses_purged_units_of_which_it_freed_most() {
+    purged_after(|number| number % 16 == 0);
+}
+
+#[test]
+fn a_thread_that_ends_leaves_no_purged_unit() {
+    let _turn = turn();
+    let (asleep, awake) = (Barrier::new(2), Barrier::new(2));
+    let (send, values) = sync_channel::<Vec<Value>>(1);
+    thread::scope(|threads| {
+        let owner = threads.spawn(|| {
+            send.send((0..VALUES).map(value).collect()).expect("the test receives");
+            asleep.wait();
+            awake.wait();
+        });
+        asleep.wait();
+        drop(values.recv().expect("the owner sends"));
+        look_until_purged();
+        awake.wait();
+        // A scope does not wait for the end of thread exit.
+        owner.join().expect("no panic");
+    });
+    assert_eq!(IdlePool.stats().bytes_held, 0);
+}
+
+/// Drops the values that it receives, after it read them.
+fn drops(values: Receiver<(usize, Value)>) {
+    for (number, value) in values {
+        assert!(value.iter().all(|word| *word == number as u64), "a live slot was purged");
+    }
+}
+
+#[test]
+fn conc_an_owner_allocates_and_frees_while_other_threads_free_and_purge() {
+    const ROUNDS: usize = if cfg!(miri) { 3 } else { 60 };
+    let _turn = turn();
+    let (send, values) = sync_channel::<(usize, Value)>(VALUES);
+    let done = AtomicBool::new(false);
+    thread::scope(|threads| {
+        let drops = threads.spawn(|| drops(values));
+        let looks = threads.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                look();
+                thread::yield_now();
+            }
+        });
+        let owner = threads.spawn(move || {
+            for round in 0..ROUNDS {
+                let mut kept = Vec::new();
+                for number in round..round + VALUES / 4 {
+                    let value = value(number);
+                    match number % 3 {
+                        0 => kept.push((number, value)),
+                        _ => send.send((number, value)).expect("a thread receives"),
+                    }
+                }
+                thread::yield_now();
+                for (number, value) in kept {
+                    assert!(value.iter().all(|word| *word == number as u64), "a live slot was purged");
+                }
+            }
+            drop(send);
+        });
+        // A scope does not wait for the end of thread exit.
+        owner.join().expect("no panic");
+        drops.join().expect("no panic");
+        done.store(true, Ordering::Relaxed);
+        looks.join().expect("no panic");
+    });
+    assert_eq!(IdlePool.stats().bytes_held, 0);
+}

@@ -1,0 +1,134 @@
+//! Memory leaves the process while the thread that allocated it sleeps. The owner never runs again
+//! before the check, and nothing trims.
+#![cfg(all(feature = "std", target_os = "linux", target_pointer_width = "64", not(miri)))]
+// The sanitizer's shadow memory stays resident.
+#![cfg(not(ephemera_poison = "asan"))]
+
+use core::time::Duration;
+use std::sync::{Barrier, Mutex};
+use std::thread;
+
+use typed_pool::{PooledAllocator, pages};
+
+#[global_allocator]
+static HEAP: PooledAllocator = PooledAllocator;
+
+/// The tests of this file take turns.
+static TURN: Mutex<()> = Mutex::new(());
+
+const MIB: usize = 1 << 20;
+const BURST: usize = 32 * MIB;
+
+/// Longer than the pause after which an owner is idle.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// The number of large blocks that another thread allocates before and after the pause: the bound
+/// on the operations until the memory has left.
+const VISITS: usize = 4_000;
+
+type Block = Box<[u64]>;
+
+/// Returns the resident bytes of the process, without those in the cache of freed pages.
+fn resident() -> usize {
+    let cached = pages::usage().cached;
+    let pages = std::fs::read_to_string("/proc/self/statm").expect("the system has this file");
+    let pages = pages.split(' ').nth(1).and_then(|word| word.parse::<usize>().ok());
+    (pages.expect("the second word is a number") * 4_096).saturating_sub(cached)
+}
+
+/// Takes slow paths, on a thread that neither owns nor freed the memory.
+fn other_threads_work() {
+    let sizes = (0..VISITS).map(|number| 40_000 + number % 8);
+    assert!(sizes.map(|size| vec![1_u8; size].len()).all(|size| size >= 40_000));
+}
+
+/// Allocates a burst of blocks on a thread that then sleeps for good, as far as the test can see.
+/// That thread first drops the blocks that `keeps` does not keep, and another thread drops those
+/// that `frees` returns. Returns the bytes that the burst left resident.
+fn left_by(words: usize, keeps: fn(Vec<Block>) -> Vec<Block>, frees: fn(Vec<Block>) -> Vec<Block>) -> usize {
+    let _turn = TURN.lock();
+    pages::purge();
+    let (asleep, awake) = (Barrier::new(2), Barrier::new(2));
+    let shared = Mutex::new(Vec::new());
+    thread::scope(|threads| {
+        let before = resident();
+        threads.spawn(|| {
+            let count = BURST / (8 * words);
+            let blocks = (0..count).map(|number| vec![number as u64; words].into_boxed_slice());
+            let blocks = keeps(blocks.collect());
+            *shared.lock().expect("no panic") = blocks;
+            asleep.wait();
+            awake.wait();
+            // The owner finds its memory as it left it.
+            let again: Vec<Block> = (0..count).map(|number| vec![number as u64; words].into()).collect();
+            let right = |(number, block): (usize, &Block)| block.iter().all(|word| *word == number as u64);
+            assert!(again.iter().enumerate().all(right), "a block was given out twice");
+        });
+        asleep.wait();
+        let blocks = core::mem::take(&mut *shared.lock().expect("no panic"));
+        let rest = threads.spawn(move || frees(blocks)).join().expect("no panic");
+        // Looks before and after a pause find that the owner took no slow path. A look during the
+        // frees may have seen units that were not empty yet, which come again after one more pause.
+        for pause in [Duration::ZERO, PAUSE, PAUSE] {
+            thread::sleep(pause);
+            threads.spawn(other_threads_work).join().expect("no panic");
+        }
+        let left = resident().saturating_sub(before);
+        awake.wait();
+        drop(rest);
+        left
+    })
+}
+
+fn all(blocks: Vec<Block>) -> Vec<Block> {
+    blocks
+}
+
+fn none(blocks: Vec<Block>) -> Vec<Block> {
+    drop(blocks);
+    Vec::new()
+}
+
+/// The header of each unit stays, with its page: an eighth of 32 KiB.
+const HEADERS: usize = BURST / 8;
+const SLACK: usize = 6 * MIB;
+
+#[test]
+fn memory_leaves_after_another_thread_frees_what_a_sleeping_thread_allocated() {
+    let left = left_by(8, all, none);
+    assert!(left < HEADERS + SLACK, "{left} bytes stay");
+}
+
+#[test]
+fn memory_leaves_after_another_thread_frees_it_in_reverse() {
+    let reverse = |mut blocks: Vec<Block>| {
+        while let Some(block) = blocks.pop() {
+            drop(block);
+        }
+        Vec::new()
+    };
+    let left = left_by(8, all, reverse);
+    assert!(left < HEADERS + SLACK, "{left} bytes stay");
+}
+
+#[test]
+fn memory_leaves_after_its_owner_frees_one_half_and_another_thread_the_other() {
+    let half = |blocks: Vec<Block>| blocks.into_iter().step_by(2).collect();
+    let left = left_by(8, half, none);
+    assert!(left < HEADERS + SLACK, "{left} bytes stay");
+}
+
+#[test]
+fn memory_of_large_classes_leaves_but_for_the_headers() {
+    // Units of 256 KiB: the page of the header is a small part of it.
+    let left = left_by(1_000, all, none);
+    assert!(left < BURST / 32 + SLACK, "{left} bytes stay");
+}
+
+#[test]
+fn a_survivor_keeps_its_own_unit_alone() {
+    // One block in about two units survives.
+    let some = |blocks: Vec<Block>| blocks.into_iter().step_by(1_000).collect();
+    let left = left_by(8, all, some);
+    assert!(left < HEADERS + BURST * 5 / 8 + SLACK, "{left} bytes stay");
+}
