@@ -16,7 +16,7 @@ use crate::unit::UnitState;
 pub struct Stats {
     /// Units held.
     pub units: usize,
-    /// Units held that have no live slot.
+    /// Units held that have no live slot, including those that scopes keep for the next one.
     pub empty_units: usize,
     /// Slots of all units.
     pub slots: usize,

@@ -33,6 +33,7 @@ const SLOT: Layout = Layout::new::<[u64; 512]>();
 
 mod exits;
 mod groups;
+mod idle;
 mod scopes;
 
 #[derive(Clone)]
