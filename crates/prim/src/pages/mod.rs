@@ -38,8 +38,9 @@
 //!
 //! `superblock` has the words of a superblock, `table` the superblocks of one span size, `map`
 //! finds the superblock of an address, `mapping` serves larger blocks, `budget` bounds the cache,
-//! `span_cache` has the spans that a thread keeps, `os` makes the system calls, `permanent` allocates
-//! memory that is never freed, and [`notes`] has what an allocator wants to know of a block.
+//! `span_cache` has the spans that a thread keeps, `os` makes the system calls, `permanent`
+//! allocates memory that is never freed, and [`notes`] has what an allocator wants to know of a
+//! block.
 //!
 //! On targets without these system calls, under Miri and under loom, the system's heap serves all
 //! blocks.

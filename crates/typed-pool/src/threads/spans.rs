@@ -1,9 +1,9 @@
 //! The spans that a thread keeps for its next large blocks, and the shortest ways of such blocks.
 //!
 //! The spans are on the thread's own record, also while the thread is in a scope. The shortest ways
-//! are those of a thread that is in no scope, for blocks that count for none: an allocation and a free
-//! that the thread's own spans serve, and the growth of a block in its span. In all other cases the
-//! functions of `large` follow.
+//! are those of a thread that is in no scope, for blocks that count for none: an allocation and a
+//! free that the thread's own spans serve, and the growth of a block in its span. In all other
+//! cases the functions of `large` follow.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
