@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::Args;
 
-use crate::cpeers::{HARNESS, Support};
+use crate::cpeers::{HARNESS, RustPeers, Support};
 use crate::icount;
 use crate::programs::{self, ProgramOptions};
 use crate::shell::Cmd;
@@ -20,7 +20,7 @@ const RUNNER: &str = "bench-runner";
 /// The profile of measured builds.
 pub(crate) const PROFILE: &str = "bench";
 
-/// The name of the profile of builds with thin LTO.
+/// The name of the profile of builds that take less time.
 pub(crate) const THIN: &str = "bench-thin";
 
 /// Aligns jump targets to cache lines, so that the position of a loop does not change its time.
@@ -34,7 +34,7 @@ const ALIGNED: &str = "-Cllvm-args=-align-all-nofallthru-blocks=6";
   cargo xtask bench --quick --peers ring,one-ring,mimalloc
   cargo xtask bench --seed 7 --quick                         other operations, the same for each run of a seed
   cargo xtask bench --quick --baseline old/summary.json      compares with an earlier run
-  cargo xtask bench --quick --thin                           builds sooner, with thin LTO
+  cargo xtask bench --quick --thin                           builds sooner, with fewer contenders
   cargo xtask bench --icount                                 counts instructions and compares them with the record
   cargo xtask bench --icount --full --rebase                 records the counts in benches/icount.json
   cargo xtask bench --programs --quick                       runs programs of others over each general allocator
@@ -53,8 +53,9 @@ pub(crate) struct BenchOptions {
     /// Run all rounds, and measure memory and tail latencies.
     #[arg(long)]
     full: bool,
-    /// Build with thin LTO and several code units, which takes less time. The ratios are those of
-    /// another build: compare them with `--baseline` before you quote them.
+    /// Build crate by crate, as a user's release build does, and without the less known contenders
+    /// in Rust. The ratios are those of another build: compare them with `--baseline` before you
+    /// quote them.
     #[arg(long, conflicts_with = "icount")]
     thin: bool,
     /// Run the workloads or programs that match a regular expression.
@@ -101,15 +102,19 @@ pub(crate) fn main(ws: &Workspace, options: &BenchOptions) -> Result<bool> {
 /// Builds the harness for measurements, and returns the command that runs it. `bench` and `replay`
 /// share this build, so neither builds again after the other.
 pub(crate) fn measuring(ws: &Workspace, thin: bool) -> Result<Cmd> {
-    let (profile, lto) = if thin { (THIN, "thin") } else { (PROFILE, "fat") };
     if let Some(left_out) = Support::detect(ws).told() {
         eprintln!("{left_out}");
     }
-    eprintln!(
-        "Building the harness with {lto} LTO. The first build takes some minutes; measuring starts afterwards."
-    );
-    harness(ws, "build", profile, true)?.run_or("the harness does not build: see the messages above")?;
-    Ok(harness(ws, "run", profile, true)?.args(["--quiet", "--"]))
+    let (profile, rust) = if thin {
+        eprintln!("Building the harness crate by crate, without the less known contenders in Rust (--thin).");
+        (THIN, RustPeers::Known)
+    } else {
+        eprintln!("Building the harness with fat LTO, which takes some minutes; `--thin` takes fewer.");
+        (PROFILE, RustPeers::All)
+    };
+    let command = |what| harness(ws, what, profile, Some(rust));
+    command("build")?.run_or("the harness does not build: see the messages above")?;
+    Ok(command("run")?.args(["--quiet", "--"]))
 }
 
 /// Returns the step of `ci` that runs every workload once, as a test.
@@ -185,9 +190,9 @@ impl BenchOptions {
     }
 }
 
-/// Returns a `cargo build` or `cargo run` of the harness. With `peers` it includes the contenders
-/// written in C that can be built here.
-pub(crate) fn harness(ws: &Workspace, what: &str, profile: &str, peers: bool) -> Result<Cmd> {
+/// Returns a `cargo build` or `cargo run` of the harness. With `peers` it includes these contenders in
+/// Rust, and those in C and C++ that can be built here.
+pub(crate) fn harness(ws: &Workspace, what: &str, profile: &str, peers: Option<RustPeers>) -> Result<Cmd> {
     if !ws.package(HARNESS)?.bins.iter().any(|bin| bin == RUNNER) {
         bail!("the package {HARNESS} has no program {RUNNER}: this checkout is not complete");
     }
@@ -195,7 +200,10 @@ pub(crate) fn harness(ws: &Workspace, what: &str, profile: &str, peers: bool) ->
     if [PROFILE, THIN].contains(&profile) {
         cargo = cargo.env_append("RUSTFLAGS", ALIGNED);
     }
-    Ok(if peers { cargo.args(Support::detect(ws).arguments()) } else { cargo.arg("--no-default-features") })
+    Ok(match peers {
+        Some(rust) => cargo.args(Support::detect(ws).arguments(rust)),
+        None => cargo.arg("--no-default-features"),
+    })
 }
 
 #[cfg(test)]
@@ -208,12 +216,12 @@ mod tests {
     fn both_measured_builds_align_loops_and_have_a_profile() {
         let manifest = std::fs::read_to_string(Workspace::load().unwrap().root.join("Cargo.toml")).unwrap();
         for profile in [PROFILE, THIN] {
-            let shown = harness(&sample(), "build", profile, false).unwrap().shown();
+            let shown = harness(&sample(), "build", profile, None).unwrap().shown();
             assert!(shown.contains("align-all-nofallthru-blocks=6"), "{shown}");
             assert!(shown.contains(&format!("--profile {profile} ")), "{shown}");
             assert!(manifest.contains(&format!("[profile.{profile}]")), "{profile}");
         }
-        let other = harness(&sample(), "build", "release", false).unwrap().shown();
+        let other = harness(&sample(), "build", "release", None).unwrap().shown();
         assert!(!other.contains("align-all"), "{other}");
     }
 

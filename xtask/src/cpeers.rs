@@ -1,4 +1,4 @@
-//! Detects which of the harness's C and C++ contenders can be built here.
+//! Selects the harness's contenders, and detects which of those in C and C++ can be built here.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -7,6 +7,24 @@ use crate::workspace::Workspace;
 
 /// The package whose default features build these contenders.
 pub(crate) const HARNESS: &str = "bench-harness";
+
+/// The contenders in Rust that the harness is built with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RustPeers {
+    /// All of them.
+    All,
+    /// The namesakes, and those that most programs know. The build takes half the time.
+    Known,
+}
+
+impl RustPeers {
+    fn feature(self) -> &'static str {
+        match self {
+            Self::All => "more-rust-peers",
+            Self::Known => "rust-peers",
+        }
+    }
+}
 
 /// A tool that a contender's build needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,12 +83,13 @@ impl Support {
         !feature.needs.iter().any(|need| self.missing.contains(need))
     }
 
-    /// Returns the cargo arguments that build the harness with every contender that can be built.
-    pub(crate) fn arguments(&self) -> Vec<String> {
-        if self.told().is_none() {
+    /// Returns the cargo arguments that build the harness with these contenders in Rust, and with
+    /// every contender in C and C++ that can be built.
+    pub(crate) fn arguments(&self, rust: RustPeers) -> Vec<String> {
+        if rust == RustPeers::All && self.told().is_none() {
             return Vec::new();
         }
-        let mut built = vec!["rust-peers"];
+        let mut built = vec![rust.feature()];
         built.extend(FEATURES.iter().filter(|feature| self.builds(feature)).map(|feature| feature.name));
         vec!["--no-default-features".to_owned(), format!("--features={}", built.join(","))]
     }
@@ -172,18 +191,19 @@ fn compiler_works(dir: &Path, probe: &PeerProbe) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{PeerNeed, Support};
+    use super::{PeerNeed, RustPeers, Support};
 
     #[test]
     fn the_message_names_missing_contenders_and_what_to_install() {
         let whole = Support { missing: vec![] };
-        assert!(whole.told().is_none() && whole.arguments().is_empty());
+        assert!(whole.told().is_none() && whole.arguments(RustPeers::All).is_empty());
         let support = Support { missing: vec![PeerNeed::Make] };
         let told = support.told().unwrap();
         assert!(told.contains("mimalloc, jemalloc") && told.contains("snmalloc"), "{told}");
         assert!(told.contains("make was not found"), "{told}");
         assert!(told.contains("install make") && !told.contains("gcc"), "{told}");
-        assert_eq!(support.arguments(), ["--no-default-features", "--features=rust-peers"]);
+        let arguments = support.arguments(RustPeers::All);
+        assert_eq!(arguments, ["--no-default-features", "--features=more-rust-peers"]);
     }
 
     #[test]
@@ -191,6 +211,7 @@ mod tests {
         let support = Support { missing: vec![PeerNeed::Cmake] };
         let told = support.told().unwrap();
         assert!(told.contains("snmalloc") && !told.contains("mimalloc"), "{told}");
-        assert_eq!(support.arguments(), ["--no-default-features", "--features=rust-peers,c-peers"]);
+        let arguments = support.arguments(RustPeers::Known);
+        assert_eq!(arguments, ["--no-default-features", "--features=rust-peers,c-peers"]);
     }
 }

@@ -98,7 +98,7 @@ fn starts(command: &mut Command) -> bool {
 
 /// Builds the harness and runs it in counting mode.
 fn count(ws: &Workspace, options: &bench::BenchOptions) -> Result<InstructionCounts> {
-    let harness = |what| bench::harness(ws, what, PROFILE, false);
+    let harness = |what| bench::harness(ws, what, PROFILE, None);
     eprintln!("Building the harness: {BUILD}. The first build takes some minutes.");
     harness("build")?.run_or("the harness does not build: see the messages above")?;
     let out = match &options.out {

@@ -17,7 +17,7 @@ const SUBCOMMAND: &str = "replay";
   cargo xtask replay target/trace/trace
   cargo xtask replay gcc.trace --peers one-ring,mimalloc
   cargo xtask replay gcc.trace --rounds 20 --seed 7
-  cargo xtask replay gcc.trace --thin                builds sooner, with thin LTO
+  cargo xtask replay gcc.trace --thin                builds sooner, with fewer contenders
 
 A replay has the threads and remote frees of the program, and touches the memory. It writes TRACE.replay.json, which
 `cargo xtask advise` reads. Without a C compiler the contenders written in C are left out, and the command names them.")]

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use clap::Args;
 
-use crate::cpeers::{HARNESS, Support};
+use crate::cpeers::{HARNESS, RustPeers, Support};
 use crate::libtest::TestRun;
 use crate::loom;
 use crate::miri;
@@ -38,8 +38,9 @@ const DEFAULTS: [&str; 5] = ["prim", "ring-alloc", "ringal", "shared_arena", "ty
 pub(crate) enum TestPeers {
     /// All that can be built here.
     All,
-    /// Those written in Rust. The libraries in C and C++ are a large part of the harness's build.
-    Rust,
+    /// The namesakes, and those in Rust that most programs know. The others are a large part of the
+    /// harness's build.
+    Known,
 }
 
 /// The tests that run with both versions of the allocator trait.
@@ -75,12 +76,12 @@ pub(crate) struct TestOptions {
 pub(crate) fn main(ws: &Workspace, options: &TestOptions) -> Result<bool> {
     // Building takes both cores. The tests take one, so the other steps run beside them.
     let mut todo = vec![Step::new("test/build", "the tests and examples build", |ws| {
-        for cargo in commands(ws, TestPeers::Rust, &ws.cargo().arg("test"))? {
+        for cargo in commands(ws, TestPeers::Known, &ws.cargo().arg("test"))? {
             cargo.args(UNIT).arg("--no-run").run_or("the tests do not build")?;
         }
         Ok(Outcome::Passed(String::new()))
     })];
-    let mut tests = steps(TestPeers::Rust);
+    let mut tests = steps(TestPeers::Known);
     let others = tests.split_off(1);
     todo.extend(tests.into_iter().map(Step::beside));
     if options.fast {
@@ -162,7 +163,7 @@ pub(crate) fn workspace(ws: &Workspace, cargo: &Cmd) -> Vec<Cmd> {
     eprintln!("{left_out}");
     vec![
         whole.args(["--exclude", HARNESS]),
-        cargo.clone().args(["--package", HARNESS]).args(support.arguments()),
+        cargo.clone().args(["--package", HARNESS]).args(support.arguments(RustPeers::All)),
     ]
 }
 
@@ -224,7 +225,7 @@ mod tests {
     #[test]
     fn tests_without_contenders_in_c_are_one_command_with_all_other_defaults() {
         let ws = Workspace::load().unwrap();
-        let commands = commands(&ws, TestPeers::Rust, &ws.cargo().arg("test")).unwrap();
+        let commands = commands(&ws, TestPeers::Known, &ws.cargo().arg("test")).unwrap();
         let [command] = &commands[..] else { panic!("{commands:?}") };
         let shown = command.shown();
         assert!(shown.contains("--no-default-features") && !shown.contains("c-peers"), "{shown}");

@@ -161,7 +161,7 @@ pub(crate) trait Maker: 'static {
 
 /// A contender that makes pools of any type, whose handles dereference to their values. It takes
 /// part as a maker of pools of objects, and of nodes.
-pub(crate) trait AnyPool: Default + 'static {
+pub(crate) trait PoolFamily: Default + 'static {
     /// The contender's card.
     const INFO: Info;
 
@@ -175,7 +175,7 @@ pub(crate) trait AnyPool: Default + 'static {
     fn pool_of<T: Node>() -> Self::Pool<T>;
 }
 
-impl<A: AnyPool> Maker for A {
+impl<A: PoolFamily> Maker for A {
     const INFO: Info = A::INFO;
     type Pool<T: Object> = A::Pool<T>;
 
@@ -184,7 +184,7 @@ impl<A: AnyPool> Maker for A {
     }
 }
 
-impl<A: AnyPool> NodeFamily for A {
+impl<A: PoolFamily> NodeFamily for A {
     const INFO: Info = A::INFO;
     type Box<T: Node> = A::Box<T>;
     type Pool<T: Node> = A::Pool<T>;

@@ -71,3 +71,74 @@ fn a_purge_unmaps_all_empty_superblocks_although_each_has_a_locked_page() {
     assert!(after.mapped <= before.mapped + SPAN * 64, "{before:?}, locked: {all}, then {after:?}");
     assert!(after.cached < SPAN * 64, "{after:?}");
 }
+
+/// Allocates spans and locks the first page of some of them. Returns `None`, with a message, if the
+/// system allows no locks.
+fn with_locked(number: usize, is_locked: impl Fn(usize) -> bool) -> Option<Vec<NonNull<u8>>> {
+    let blocks: Vec<_> = (0..number).map(|_| written()).collect();
+    let locked = blocks.iter().enumerate().all(|(at, block)| !is_locked(at) || lock(*block));
+    if locked {
+        return Some(blocks);
+    }
+    println!("skipped: the system does not allow to lock pages");
+    blocks.into_iter().for_each(free);
+    None
+}
+
+#[test]
+fn locked_spans_do_not_keep_others_from_being_purged_in_time() {
+    let _turn = turn();
+    pages::purge();
+    // Two locked spans in each of two superblocks, which a used span keeps mapped.
+    let Some(mut blocks) = with_locked(128, |at| matches!(at % 64, 0 | 7)) else { return };
+    let used = [blocks.remove(127), blocks.remove(63)];
+    blocks.into_iter().for_each(free);
+    let before = pages::usage();
+    assert!(before.cached >= 100 * SPAN, "{before:?}");
+    other_blocks(64 * 400);
+    let after = pages::usage();
+    used.into_iter().for_each(free);
+    // The locked spans, and the block of the loop.
+    assert!(after.cached <= 4 * SPAN + (512 << 10), "{before:?}, then {after:?}");
+}
+
+/// Allocates and frees blocks of another span length.
+fn other_blocks(times: usize) {
+    let longer = Layout::new::<[u8; 400_000]>();
+    for _ in 0..times {
+        let block = Pages.allocate(longer).expect("memory").cast();
+        // SAFETY: the block is live and has this layout.
+        unsafe { Pages.deallocate(block, longer) };
+    }
+}
+
+#[test]
+fn locked_spans_do_not_keep_others_from_leaving_a_full_cache() {
+    let _turn = turn();
+    pages::purge();
+    let Some(mut blocks) = with_locked(64, |at| matches!(at, 0 | 7)) else { return };
+    let used = blocks.remove(63);
+    blocks.into_iter().for_each(free);
+    let before = pages::usage();
+    assert!(before.cached >= 60 * SPAN, "{before:?}");
+    pages::set_cache(0);
+    // Each free purges up to two spans beside its own.
+    other_blocks(60);
+    let after = pages::usage();
+    pages::set_cache(pages::CACHE);
+    free(used);
+    assert!(after.cached <= 2 * SPAN, "{before:?}, then {after:?}");
+}
+
+#[test]
+fn a_purge_passes_over_locked_spans() {
+    let _turn = turn();
+    pages::purge();
+    let Some(mut blocks) = with_locked(64, |at| matches!(at, 0 | 7)) else { return };
+    let used = blocks.remove(63);
+    blocks.into_iter().for_each(free);
+    pages::purge();
+    let after = pages::usage();
+    free(used);
+    assert!(after.cached <= 2 * SPAN, "{after:?}");
+}

@@ -19,6 +19,9 @@ const SMALL: usize = 24;
 /// The largest size and alignment that has a small class.
 pub(crate) const CLASS_MAX: usize = 1_024;
 
+/// The largest size that has a medium class.
+pub(crate) const MEDIUM_MAX: usize = STRIDE_MAX;
+
 /// Strides up to this one are the multiples of 8.
 const FINE_MAX: usize = 64;
 

@@ -287,3 +287,24 @@ fn blocks_of_an_outer_scope_that_die_in_an_inner_one_are_freed_meanwhile() {
         assert_eq!(outer.finish().bytes_held, 0);
     });
 }
+
+/// Outside of scopes a large block goes to the spans that the thread keeps, and grows in its span.
+#[test]
+fn large_blocks_that_leave_their_scope_on_the_shortest_ways_are_uncounted() {
+    alone(|| {
+        drop(bytes(40 << 10));
+        let scope = builder().build();
+        let [freed, mut grown] = scope.run(|| [(); 2].map(|()| bytes(40 << 10)));
+        assert_eq!(scope.usage().bytes_held, 80 << 10);
+        drop(freed);
+        assert_eq!(scope.usage().bytes_held, 40 << 10);
+        grown.reserve_exact(44 << 10);
+        assert_eq!(scope.usage().bytes_held, 0, "it grew outside");
+        drop(grown);
+        assert_eq!(scope.finish().bytes_held, 0);
+        // A block at the same address counts for no scope.
+        let next = builder().build();
+        drop(bytes(40 << 10));
+        assert_eq!(next.finish().bytes_held, 0);
+    });
+}

@@ -24,9 +24,12 @@ pub const TWIN: usize = 2;
 /// The keys of these three, the same in each class.
 pub const ALWAYS: [&str; 3] = ["nothing", ephemera_trace::replay::REFERENCE, ephemera_trace::replay::TWIN];
 
-/// Whether contenders of others in Rust take part. Without them they are not compiled to machine
-/// code, which takes most of the time of a build.
+/// Whether the namesakes, and the contenders in Rust that most programs know, take part. Without
+/// them they are not compiled to machine code, which takes most of the time of a build.
 const PEERS: bool = cfg!(feature = "rust-peers");
+
+/// Whether all other contenders in Rust take part.
+const MORE_PEERS: bool = cfg!(feature = "more-rust-peers");
 
 /// Returns the entries that each class starts with: `$nothing`, then `$over` each general allocator
 /// of others.

@@ -68,14 +68,14 @@ pub trait Cell {
 }
 
 /// A cell of a state and a function that does units of work with it.
-struct Work<S> {
+struct StateCell<S> {
     state: S,
     ops_per_unit: u64,
     run: fn(&mut S, u64) -> u64,
     refused: fn(&S) -> u64,
 }
 
-impl<S: 'static> Work<S> {
+impl<S: 'static> StateCell<S> {
     /// Builds a cell whose contender refuses nothing.
     fn boxed(ops_per_unit: usize, state: S, run: fn(&mut S, u64) -> u64) -> Box<dyn Cell> {
         Self::refusing(ops_per_unit, state, run, |_| 0)
@@ -92,7 +92,7 @@ impl<S: 'static> Work<S> {
     }
 }
 
-impl<S> Cell for Work<S> {
+impl<S> Cell for StateCell<S> {
     fn run(&mut self, units: u64) -> u64 {
         (self.run)(&mut self.state, units)
     }

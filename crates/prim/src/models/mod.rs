@@ -12,6 +12,7 @@ mod gate;
 mod lease;
 mod memory;
 mod registry;
+mod span_place;
 mod superblock;
 mod unit_list;
 mod word;

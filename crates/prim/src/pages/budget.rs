@@ -3,6 +3,7 @@
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::CACHE;
+use super::span_cache::KEPT_MAX;
 
 /// Bytes of spans and mappings that are allocated.
 static USED: AtomicUsize = AtomicUsize::new(0);
@@ -112,11 +113,20 @@ pub(super) fn has_room(bytes: usize) -> bool {
     sum <= bound() || cfg!(ephemera_weaken = "cache_without_bound")
 }
 
-/// Counts an event. Returns whether a cached span or mapping must leave after it.
+/// Counts an event. Returns whether memory must leave after it.
 pub(super) fn event() -> bool {
-    let events = EVENTS.fetch_add(1, Ordering::Relaxed);
-    let is_due = events % DECAY == DECAY - 1 && !cfg!(ephemera_weaken = "cache_never_decays");
-    is_due && CACHED.load(Ordering::Relaxed) != 0
+    EVENTS.fetch_add(1, Ordering::Relaxed) % DECAY == DECAY - 1
+}
+
+/// Returns whether something is cached that can leave.
+pub(super) fn any_cached() -> bool {
+    CACHED.load(Ordering::Relaxed) != 0 && !cfg!(ephemera_weaken = "cache_never_decays")
+}
+
+/// Returns whether threads may keep freed spans for themselves.
+#[inline]
+pub(super) fn threads_keep() -> bool {
+    LEAST.load(Ordering::Relaxed) >= KEPT_MAX
 }
 
 /// Returns the bytes in use, cached and mapped.

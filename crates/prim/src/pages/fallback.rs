@@ -9,7 +9,7 @@ use allocator_api2::alloc::Global as Heap;
 #[cfg(feature = "std")]
 use allocator_api2::alloc::System as Heap;
 
-use super::Pages;
+use super::{CachedPages, Pages};
 use crate::traits::{AllocError, Allocator};
 
 type Block = Result<NonNull<[u8]>, AllocError>;
@@ -43,6 +43,82 @@ unsafe impl Allocator for Pages {
         // SAFETY: the block came from the same heap.
         unsafe { Heap.shrink(block, old, new) }
     }
+}
+
+// SAFETY: every method forwards to the same heap. All values are the same allocator.
+unsafe impl Allocator for CachedPages {
+    fn allocate(&self, layout: Layout) -> Block {
+        Pages.allocate(layout)
+    }
+
+    fn allocate_zeroed(&self, layout: Layout) -> Block {
+        Pages.allocate_zeroed(layout)
+    }
+
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
+        // SAFETY: the block came from the same heap.
+        unsafe { Pages.deallocate(block, layout) };
+    }
+
+    unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Block {
+        // SAFETY: the block came from the same heap.
+        unsafe { Pages.grow(block, old, new) }
+    }
+
+    unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Block {
+        // SAFETY: the block came from the same heap.
+        unsafe { Pages.grow_zeroed(block, old, new) }
+    }
+
+    unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Block {
+        // SAFETY: the block came from the same heap.
+        unsafe { Pages.shrink(block, old, new) }
+    }
+}
+
+impl CachedPages {
+    /// Returns `None`: no thread has a cache of its own.
+    #[inline]
+    #[must_use]
+    pub fn take(&self, _: Layout) -> Option<NonNull<u8>> {
+        None
+    }
+
+    /// Returns `false`: no thread has a cache of its own.
+    ///
+    /// # Safety
+    /// None; the function does nothing.
+    #[inline]
+    #[must_use]
+    pub unsafe fn keep(&self, _: NonNull<u8>, _: Layout) -> bool {
+        false
+    }
+
+    /// Returns `false`: the system's heap decides that itself.
+    ///
+    /// # Safety
+    /// None; the function does nothing.
+    #[inline]
+    #[must_use]
+    pub unsafe fn has_room(_: NonNull<u8>, _: Layout) -> bool {
+        false
+    }
+}
+
+/// A thread's own cache of freed spans. It is always empty, because the system's heap has caches of
+/// its own.
+#[derive(Debug, Default)]
+pub struct NoSpanCache;
+
+impl NoSpanCache {
+    /// Creates an empty cache.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self
+    }
+
+    /// Frees the spans of the cache to the process.
+    pub fn clear(&self) {}
 }
 
 pub(super) fn permanent(layout: Layout) -> Result<NonNull<u8>, AllocError> {

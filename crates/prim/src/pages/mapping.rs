@@ -27,7 +27,15 @@ struct Slot {
     state: AtomicUsize,
     block: AtomicPtr<u8>,
     len: AtomicUsize,
+    /// The number of the first look that found the mapping, or [`UNSEEN`].
+    seen: AtomicUsize,
 }
+
+/// No look has found the mapping of a slot yet.
+const UNSEEN: usize = usize::MAX;
+
+/// The number of looks after which a mapping that no thread took may leave.
+const LOOKS: usize = 16;
 
 static KEPT: [Slot; SLOTS] = [const { Slot::new() }; SLOTS];
 
@@ -55,6 +63,7 @@ impl Slot {
             state: AtomicUsize::new(EMPTY),
             block: AtomicPtr::new(ptr::null_mut()),
             len: AtomicUsize::new(0),
+            seen: AtomicUsize::new(UNSEEN),
         }
     }
 
@@ -90,8 +99,24 @@ impl Slot {
         }
         self.block.store(block.as_ptr(), Ordering::Relaxed);
         self.len.store(len, Ordering::Relaxed);
+        self.seen.store(UNSEEN, Ordering::Relaxed);
         self.leave(FULL);
         true
+    }
+}
+
+impl Slot {
+    /// Returns whether the slot has had its mapping for a number of looks. The first look that
+    /// finds a mapping notes its own number.
+    fn is_idle(&self, look: usize) -> bool {
+        if self.state.load(Ordering::Relaxed) != FULL {
+            return false;
+        }
+        let seen = self.seen.load(Ordering::Relaxed);
+        if seen == UNSEEN {
+            self.seen.store(look, Ordering::Relaxed);
+        }
+        seen != UNSEEN && look.wrapping_sub(seen) >= LOOKS
     }
 }
 
@@ -138,9 +163,18 @@ pub(super) unsafe fn free(block: NonNull<u8>, len: usize) {
 /// Unmaps one of the kept mappings, and returns whether there was one.
 pub(super) fn unmap_one() -> bool {
     let start = OLDEST.fetch_add(1, Ordering::Relaxed);
-    let Some((block, len)) = (0..SLOTS).find_map(|at| KEPT[(start + at) % SLOTS].take(|_, _| true)) else {
-        return false;
-    };
+    let slots = (0..SLOTS).map(|at| &KEPT[(start + at) % SLOTS]);
+    unmap_first(slots)
+}
+
+/// Unmaps a mapping that no thread has used for a number of looks. Returns whether there was one.
+pub(super) fn unmap_idle(look: usize) -> bool {
+    unmap_first(KEPT.iter().filter(|slot| slot.is_idle(look)))
+}
+
+/// Unmaps the mapping of the first of these slots that has one. Returns whether there was one.
+fn unmap_first(mut slots: impl Iterator<Item = &'static Slot>) -> bool {
+    let Some((block, len)) = slots.find_map(|slot| slot.take(|_, _| true)) else { return false };
     budget::uncached(len);
     budget::decayed(len);
     // SAFETY: the mapping was in a slot, so nothing uses it.

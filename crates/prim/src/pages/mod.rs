@@ -24,15 +24,22 @@
 //! bytes in use. The bound rises by the bytes that left and were needed again, up to four times
 //! [`CACHE`]. It falls by the bytes that leave in time, as described below. A free beyond this
 //! bound purges its own span, or unmaps its own mapping. While more is cached than the bound
-//! allows, each free also purges two more. In addition, every 64th allocation or free purges one
-//! cached span or unmaps one cached mapping. A superblock without a used span is unmapped when less
-//! than half of its spans are cached, except for the last such superblock of its span size.
-//! [`purge`] frees all of it at once.
+//! allows, each free also purges two more. After every 64th allocation or free, the process looks
+//! for unused memory: it purges a cached span, or unmaps a cached mapping, that no thread took
+//! during the last 16 looks. A superblock without a used span is unmapped when less than half of
+//! its spans are cached, except for the last such superblock of its span size. [`purge`] frees all
+//! of it at once.
+//!
+//! Beside this, a thread that uses [`CachedPages`] keeps freed spans for itself: four of 64 KiB,
+//! two of 128 KiB and one of 256 KiB. It keeps none if [`set_cache`] allows the process fewer bytes
+//! than these. After every 64th allocation or free, the process looks at the spans of one thread:
+//! one span of each length moves to the process's cache if the thread has not used that length
+//! since the last look at it. A thread counts its own allocations and frees for each length.
 //!
 //! `superblock` has the words of a superblock, `table` the superblocks of one span size, `map`
 //! finds the superblock of an address, `mapping` serves larger blocks, `budget` bounds the cache,
-//! `os` makes the system calls, `permanent` allocates memory that is never freed, and [`notes`] has
-//! what an allocator wants to know of a block.
+//! `span_cache` has the spans that a thread keeps, `os` makes the system calls, `permanent` allocates
+//! memory that is never freed, and [`notes`] has what an allocator wants to know of a block.
 //!
 //! On targets without these system calls, under Miri and under loom, the system's heap serves all
 //! blocks.
@@ -55,6 +62,10 @@ mod order;
 mod os;
 #[cfg(ephemera_pages)]
 mod permanent;
+#[cfg(ephemera_pages)]
+mod span_cache;
+#[cfg(any(ephemera_pages, all(test, ephemera_loom)))]
+pub(crate) mod span_place;
 #[cfg(ephemera_pages)]
 mod spans;
 #[cfg(any(ephemera_pages, all(test, ephemera_loom)))]
@@ -89,6 +100,30 @@ pub const CACHE: usize = 16 << 20;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Pages;
 
+#[cfg(not(ephemera_pages))]
+pub use fallback::NoSpanCache as SpanCache;
+#[cfg(ephemera_pages)]
+pub use span_cache::SpanCache;
+
+/// The allocator [`Pages`], as a thread uses it that has a cache of spans of its own.
+#[derive(Debug, Clone, Copy)]
+pub struct CachedPages {
+    #[cfg_attr(not(ephemera_pages), expect(dead_code, reason = "the system's heap caches for itself"))]
+    cache: Option<&'static SpanCache>,
+}
+
+impl CachedPages {
+    /// Creates the allocator. Without a cache, it is [`Pages`].
+    ///
+    /// # Safety
+    /// The cache belongs to the calling thread as long as that thread uses this value.
+    #[inline]
+    #[must_use]
+    pub unsafe fn new(cache: Option<&'static SpanCache>) -> Self {
+        Self { cache }
+    }
+}
+
 /// Allocates a block of zeros that is never freed.
 ///
 /// # Errors
@@ -122,7 +157,8 @@ pub fn purge() {
 }
 
 /// Sets the bytes of freed blocks that may stay resident, in place of [`CACHE`]. If less than that
-/// is cached, nothing leaves at once; the next frees obey it.
+/// is cached, nothing leaves at once; the next frees obey it. If it is less than 768 KiB, threads
+/// keep no freed blocks for themselves.
 pub fn set_cache(bytes: usize) {
     #[cfg(ephemera_pages)]
     budget::set_least(bytes);
@@ -147,7 +183,7 @@ pub fn set_huge_pages(wanted: bool) {
 pub struct PageUsage {
     /// Bytes of blocks in use, rounded up to spans and mappings.
     pub used: usize,
-    /// Bytes of freed blocks whose pages may be resident.
+    /// Bytes of freed blocks whose pages may be resident, including those that threads keep.
     pub cached: usize,
     /// Bytes of all mappings, resident or not.
     pub mapped: usize,
@@ -159,7 +195,9 @@ pub fn usage() -> PageUsage {
     #[cfg(ephemera_pages)]
     {
         let (used, cached, mapped) = budget::now();
-        PageUsage { used, cached, mapped }
+        // The counters have the spans in threads' own caches among those in use.
+        let kept = span_cache::bytes();
+        PageUsage { used: used.saturating_sub(kept), cached: cached + kept, mapped }
     }
     #[cfg(not(ephemera_pages))]
     PageUsage::default()

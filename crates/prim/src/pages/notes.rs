@@ -111,6 +111,24 @@ pub unsafe fn set(block: NonNull<u8>, layout: Layout, note: Note) -> bool {
     true
 }
 
+/// Returns the place of a block, if the tree has its leaf.
+#[inline]
+fn place(block: NonNull<u8>) -> Option<&'static NotePlace> {
+    let (branch, leaf, place) = way(block);
+    follow(follow(ROOT.get(branch)?)?.get(leaf)?)?.get(place)
+}
+
+/// Returns whether a block has a note.
+///
+/// # Safety
+/// As [`take`].
+#[inline]
+#[must_use]
+pub unsafe fn has(block: NonNull<u8>) -> bool {
+    // Relaxed: only owners of the block use the place (G6), one after the other.
+    place(block).is_some_and(|place| !place.whose.load(Ordering::Relaxed).is_null())
+}
+
 /// Takes the note of a block, if it has one.
 ///
 /// # Safety
@@ -118,8 +136,7 @@ pub unsafe fn set(block: NonNull<u8>, layout: Layout, note: Note) -> bool {
 #[inline]
 #[must_use]
 pub unsafe fn take(block: NonNull<u8>) -> Option<Note> {
-    let (branch, leaf, place) = way(block);
-    let place = follow(follow(ROOT.get(branch)?)?.get(leaf)?)?.get(place)?;
+    let place = place(block)?;
     // Relaxed: only owners of the block use the place (G6), one after the other.
     let whose = NonNull::new(place.whose.load(Ordering::Relaxed))?;
     place.whose.store(ptr::null_mut(), Ordering::Relaxed);

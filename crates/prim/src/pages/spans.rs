@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use super::order::{ORDERS, Order};
 use super::superblock::Prefer;
 use super::table::{Span, TABLES};
-use super::{budget, mapping, os};
+use super::{budget, mapping, os, span_cache};
 
 /// Every mapping can be moved to an address with this alignment: no page is smaller.
 const PAGE: usize = 4 << 10;
@@ -19,6 +19,9 @@ const PURGES: usize = 2;
 /// The order in whose table the next search for a dirty span starts.
 static HAND: AtomicUsize = AtomicUsize::new(0);
 
+/// The number of looks for unused memory so far.
+static LOOKS: AtomicUsize = AtomicUsize::new(0);
+
 /// Allocates a block, and returns it and whether all of its bytes are zero.
 ///
 /// If the operating system refuses, the function unmaps everything cached and repeats the request.
@@ -28,7 +31,7 @@ pub(super) fn allocate(layout: Layout, zeroed: bool) -> Option<(NonNull<u8>, boo
         allocate_once(layout, zeroed)
     });
     if budget::event() {
-        shed();
+        shed_one();
     }
     block
 }
@@ -64,7 +67,7 @@ pub(super) unsafe fn free(block: NonNull<u8>, layout: Layout) {
         }
     }
     if budget::event() {
-        shed();
+        shed_one();
     }
     for _ in 0..PURGES {
         if budget::has_room(0) || !shed() {
@@ -89,12 +92,41 @@ unsafe fn free_span(span: Span) {
     span.give(!purged);
 }
 
+/// Frees the span that starts at this address.
+///
+/// # Safety
+/// The caller owns the span, and nothing uses it any more.
+pub(super) unsafe fn free_start(start: NonNull<u8>) {
+    // SAFETY: the caller owns the span.
+    if let Some(span) = unsafe { Span::at(start) } {
+        // SAFETY: the caller gives up the span.
+        unsafe { free_span(span) };
+    }
+}
+
+/// Lets memory leave that the process or a thread seems not to need: a span or mapping of the
+/// process's cache, and what one thread keeps without use.
+#[cold]
+pub(super) fn shed_one() {
+    let look = LOOKS.fetch_add(1, Ordering::Relaxed);
+    if budget::any_cached() {
+        let _found = turns(look).any(|turn| match TABLES.get(turn) {
+            Some(table) => table.take_idle(look).is_some_and(purge_span),
+            None => mapping::unmap_idle(look),
+        });
+    }
+    span_cache::look();
+}
+
+/// Returns the numbers of the tables, and one more for the mappings, from that of this look on.
+fn turns(look: usize) -> impl Iterator<Item = usize> {
+    (0..=ORDERS).map(move |turn| look.wrapping_add(turn) % (ORDERS + 1))
+}
+
 /// Purges a cached span or unmaps a cached mapping. Returns `false` if it found none.
 fn shed() -> bool {
-    let start = HAND.fetch_add(1, Ordering::Relaxed);
     // The mappings have their own turn, after those of the tables.
-    let turns = (0..=ORDERS).map(|turn| (start + turn) % (ORDERS + 1));
-    turns.into_iter().any(|turn| match TABLES.get(turn) {
+    turns(HAND.fetch_add(1, Ordering::Relaxed)).any(|turn| match TABLES.get(turn) {
         Some(table) => table.take_dirty().is_some_and(purge_span),
         None => mapping::unmap_one(),
     })
@@ -114,18 +146,26 @@ fn purge_span(span: Span) -> bool {
     purged
 }
 
-/// Purges and unmaps all that is cached.
+/// Purges and unmaps all that is cached, by the process and by threads.
 ///
 /// The empty superblocks go first, so that no call purges their spans one by one. They also go
 /// where the operating system refuses to purge a part of them.
 pub(super) fn purge() {
+    if !cfg!(ephemera_weaken = "purge_leaves_threads") {
+        span_cache::clear_all();
+    }
     while mapping::unmap_one() {}
     for table in &TABLES {
         table.unmap_empty();
-        // Each step makes one cached span clean, unless the operating system refuses.
-        while table.any_dirty().is_some_and(purge_span) {}
+        table.each_dirty(purge_span);
     }
     budget::forget();
+}
+
+/// Returns whether a block has the alignment of a layout.
+#[inline]
+fn is_aligned(block: NonNull<u8>, layout: Layout) -> bool {
+    block.addr().get() & (layout.align() - 1) == 0
 }
 
 /// Returns whether a block is part of a span that has room for a layout.
@@ -134,9 +174,8 @@ pub(super) fn purge() {
 /// `block` is a live block of the caller.
 #[inline]
 pub(super) unsafe fn has_room(block: NonNull<u8>, new: Layout) -> bool {
-    let aligned = block.addr().get() % new.align() == 0;
     // SAFETY: the caller owns the block.
-    aligned && unsafe { Span::len_at(block) }.is_some_and(|len| new.size() <= len)
+    is_aligned(block, new) && unsafe { Span::len_at(block) }.is_some_and(|len| new.size() <= len)
 }
 
 /// Grows a mapping, which may move. Returns it, and the number of its first bytes beyond which all
@@ -145,7 +184,7 @@ pub(super) unsafe fn has_room(block: NonNull<u8>, new: Layout) -> bool {
 /// # Safety
 /// `block` is a live block of layout `old`; `new` is not smaller.
 pub(super) unsafe fn grow(block: NonNull<u8>, old: Layout, new: Layout) -> Option<(NonNull<u8>, usize)> {
-    let aligned = block.addr().get() % new.align() == 0;
+    let aligned = is_aligned(block, new);
     // SAFETY: the caller owns the block.
     if unsafe { Span::len_at(block) }.is_some() {
         return None;
@@ -167,7 +206,7 @@ pub(super) unsafe fn grow(block: NonNull<u8>, old: Layout, new: Layout) -> Optio
 /// # Safety
 /// `block` is a live block of layout `old`; `new` is not larger and not of size zero.
 pub(super) unsafe fn shrink(block: NonNull<u8>, old: Layout, new: Layout) -> bool {
-    if block.addr().get() % new.align() != 0 {
+    if !is_aligned(block, new) {
         return false;
     }
     // SAFETY: the caller owns the block.

@@ -13,6 +13,8 @@
 
 use core::ptr;
 
+#[cfg(ephemera_pages)]
+use crate::sync::AtomicUsize;
 use crate::sync::{AtomicPtr, AtomicU64, Ordering};
 
 // ORDERING: Acquire. Pairs with the Release in `Superblock::give` and in `Superblock::open`: the
@@ -28,6 +30,10 @@ const GIVE: Ordering =
 const CLOSE: Ordering =
     if cfg!(ephemera_weaken = "superblock_close_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
+/// The number of looks after which a cached span that no thread took may leave.
+#[cfg(ephemera_pages)]
+const LOOKS: usize = 16;
+
 /// The spans that an allocation prefers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Prefer {
@@ -35,8 +41,6 @@ pub(crate) enum Prefer {
     Dirty,
     /// Spans that are known to be zero.
     Clean,
-    /// Spans with old bytes only.
-    OnlyDirty,
 }
 
 /// A span that the calling thread has just taken.
@@ -55,6 +59,12 @@ pub(crate) struct Taken {
 pub(crate) struct Superblock {
     free: AtomicU64,
     dirty: AtomicU64,
+    /// The spans that were cached at the last look and have not been taken since. It is a hint.
+    #[cfg(ephemera_pages)]
+    idle: AtomicU64,
+    /// The number of the last look.
+    #[cfg(ephemera_pages)]
+    looked: AtomicUsize,
     base: AtomicPtr<u8>,
 }
 
@@ -65,6 +75,10 @@ impl Superblock {
             Self {
                 free: AtomicU64::new(0),
                 dirty: AtomicU64::new(0),
+                #[cfg(ephemera_pages)]
+                idle: AtomicU64::new(0),
+                #[cfg(ephemera_pages)]
+                looked: AtomicUsize::new(0),
                 base: AtomicPtr::new(ptr::null_mut()),
             }
         }
@@ -111,25 +125,80 @@ impl Superblock {
         loop {
             let dirty = self.dirty.load(Ordering::Relaxed);
             let wanted = if prefer == Prefer::Clean { free & !dirty } else { free & dirty };
-            let choice = match (wanted, prefer) {
-                (0, Prefer::OnlyDirty) => return None,
-                (0, _) => free,
-                _ => wanted,
-            };
+            let choice = if wanted == 0 { free } else { wanted };
             if choice == 0 {
                 return None;
             }
-            let index = choice.trailing_zeros();
-            let rest = free & !(1 << index);
-            // ORDERING: `TAKE`. Pairs with `Superblock::give` and `Superblock::open`.
-            match self.free.compare_exchange_weak(free, rest, TAKE, Ordering::Relaxed) {
-                Ok(_) => {
-                    // The first load may be older than the exchange.
-                    let dirty = self.dirty.load(Ordering::Relaxed) & (1 << index) != 0;
-                    return Some(Taken { index, dirty, last: rest == 0 });
-                }
+            match self.take_first(free, choice) {
+                Ok(taken) => return Some(taken),
                 Err(now) => free = now,
             }
+        }
+    }
+
+    /// Takes the first free span with old bytes whose index is at least `from`.
+    #[cfg(ephemera_pages)]
+    pub(crate) fn take_dirty(&self, from: u32) -> Option<Taken> {
+        let after = u64::MAX.checked_shl(from)?;
+        let mut free = self.free.load(Ordering::Relaxed);
+        loop {
+            let choice = free & self.dirty.load(Ordering::Relaxed) & after;
+            if choice == 0 {
+                return None;
+            }
+            match self.take_first(free, choice) {
+                Ok(taken) => return Some(taken),
+                Err(now) => free = now,
+            }
+        }
+    }
+
+    /// Takes a span that has been cached without use for [`LOOKS`] looks at least. The looks of the
+    /// process are numbered, and `look` is the current one.
+    #[cfg(ephemera_pages)]
+    pub(crate) fn take_idle(&self, look: usize) -> Option<Taken> {
+        if look.wrapping_sub(self.looked.load(Ordering::Relaxed)) < LOOKS {
+            return None;
+        }
+        let free = self.free.load(Ordering::Relaxed);
+        let cached = free & self.dirty.load(Ordering::Relaxed);
+        let idle = if cfg!(ephemera_weaken = "used_spans_leave") {
+            u64::MAX
+        } else {
+            self.idle.load(Ordering::Relaxed)
+        };
+        let choice = cached & idle;
+        if choice == 0 || cfg!(ephemera_weaken = "idle_spans_stay") {
+            self.idle.store(cached, Ordering::Relaxed);
+            self.looked.store(look, Ordering::Relaxed);
+            return None;
+        }
+        // If another thread was faster, the next look finds another span.
+        self.take_first(free, choice).ok()
+    }
+
+    /// Takes the first span of `choice`, which are some of the bits in `free`. If that word has
+    /// changed, returns its value.
+    #[inline]
+    fn take_first(&self, free: u64, choice: u64) -> Result<Taken, u64> {
+        let index = choice.trailing_zeros();
+        let rest = free & !(1 << index);
+        // ORDERING: `TAKE`. Pairs with `Superblock::give` and `Superblock::open`.
+        self.free.compare_exchange_weak(free, rest, TAKE, Ordering::Relaxed)?;
+        #[cfg(ephemera_pages)]
+        self.mark_used(1 << index);
+        // The caller's load may be older than the exchange.
+        let dirty = self.dirty.load(Ordering::Relaxed) & (1 << index) != 0;
+        Ok(Taken { index, dirty, last: rest == 0 })
+    }
+
+    /// Clears the bit of a span that was just taken among those without use. If a look marks the
+    /// span at this moment, a later look purges it too early, once.
+    #[cfg(ephemera_pages)]
+    #[inline]
+    fn mark_used(&self, bit: u64) {
+        if self.idle.load(Ordering::Relaxed) & bit != 0 && !cfg!(ephemera_weaken = "idle_hint_stays") {
+            self.idle.fetch_and(!bit, Ordering::Relaxed);
         }
     }
 

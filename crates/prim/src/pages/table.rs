@@ -9,11 +9,19 @@
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
-use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 use super::order::{ORDERS, Order};
 use super::superblock::{Prefer, Superblock, Taken};
 use super::{budget, map, os, permanent};
+
+mod home;
+mod span;
+
+pub(super) use span::Span;
+
+/// A superblock has at most this number of spans.
+const SPANS_MAX: usize = 64;
 
 /// The number of directories that one search for a dirty span visits.
 const HAND_DIRECTORIES: usize = 4;
@@ -40,6 +48,12 @@ struct Directory {
     vacant: AtomicU64,
     room: AtomicU64,
     soiled: AtomicU64,
+    /// The number of the span, among those of all superblocks, at which the next search for a dirty
+    /// span starts. So a span that the operating system refuses to purge does not keep others from
+    /// being purged.
+    purge_at: AtomicUsize,
+    /// The number of the superblock at which the next search for an idle span starts.
+    idle_at: AtomicUsize,
     next: AtomicPtr<Directory>,
     homes: [Home; 64],
 }
@@ -51,13 +65,6 @@ pub(super) struct Home {
     directory: AtomicPtr<Directory>,
 }
 
-/// A span that the calling thread owns.
-#[derive(Clone, Copy)]
-pub(super) struct Span {
-    home: &'static Home,
-    index: u32,
-}
-
 impl Directory {
     const fn new(order: Order, number: usize) -> Self {
         Self {
@@ -66,6 +73,8 @@ impl Directory {
             vacant: AtomicU64::new(u64::MAX),
             room: AtomicU64::new(0),
             soiled: AtomicU64::new(0),
+            purge_at: AtomicUsize::new(0),
+            idle_at: AtomicUsize::new(0),
             next: AtomicPtr::new(ptr::null_mut()),
             homes: [const { Home { superblock: Superblock::new(), directory: AtomicPtr::new(ptr::null_mut()) } };
                 64],
@@ -96,8 +105,7 @@ impl Directory {
 
     /// Takes a span of one of these superblocks.
     fn take(&'static self, prefer: Prefer) -> Option<(Span, Taken)> {
-        let hints = if prefer == Prefer::OnlyDirty { &self.soiled } else { &self.room };
-        let mut left = hints.load(Ordering::Relaxed);
+        let mut left = self.room.load(Ordering::Relaxed);
         while left != 0 {
             let number = left.trailing_zeros();
             left &= left - 1;
@@ -111,6 +119,73 @@ impl Directory {
             }
         }
         None
+    }
+
+    /// Takes the next free span with old bytes, in the order of their numbers. After the last one
+    /// it returns `None`, and the next call starts at the first one.
+    fn take_dirty(&'static self) -> Option<Span> {
+        let at = self.purge_at.load(Ordering::Relaxed);
+        let (first, from) = ((at / SPANS_MAX) as u32, (at % SPANS_MAX) as u32);
+        let mut left = self.soiled.load(Ordering::Relaxed) & u64::MAX.checked_shl(first).unwrap_or(0);
+        while left != 0 {
+            let number = left.trailing_zeros();
+            left &= left - 1;
+            let from = if number == first { from } else { 0 };
+            if let Some(span) = self.take_dirty_of(number, from) {
+                if !cfg!(ephemera_weaken = "first_dirty_span_only") {
+                    let next = number as usize * SPANS_MAX + span.index as usize + 1;
+                    self.purge_at.store(next, Ordering::Relaxed);
+                }
+                return Some(span);
+            }
+        }
+        self.purge_at.store(0, Ordering::Relaxed);
+        None
+    }
+
+    /// Takes a span that no thread has used for a number of looks. Searches from the superblock of
+    /// the last one on; after the last superblock, the next call starts at the first one.
+    fn take_idle(&'static self, look: usize) -> Option<Span> {
+        let first = (self.idle_at.load(Ordering::Relaxed)) as u32;
+        let mut left = self.soiled.load(Ordering::Relaxed) & u64::MAX.checked_shl(first).unwrap_or(0);
+        while left != 0 {
+            let number = left.trailing_zeros();
+            left &= left - 1;
+            let home = &self.homes[number as usize];
+            let Some(taken) = home.superblock.take_idle(look) else { continue };
+            if taken.last {
+                self.look_again(number);
+            }
+            // A refused purge marks no span as idle, so the next call finds another one.
+            self.idle_at.store(number as usize, Ordering::Relaxed);
+            let span = Span { home, index: taken.index };
+            if taken.dirty {
+                return Some(span);
+            }
+            // Another thread used and purged the span during the search.
+            span.give(false);
+        }
+        self.idle_at.store(0, Ordering::Relaxed);
+        None
+    }
+
+    /// Takes the first free span with old bytes of one superblock, from this index on.
+    fn take_dirty_of(&'static self, number: u32, mut from: u32) -> Option<Span> {
+        let home = &self.homes[number as usize];
+        loop {
+            let taken = home.superblock.take_dirty(from);
+            if taken.is_none_or(|taken| taken.last) {
+                self.look_again(number);
+            }
+            let taken = taken?;
+            let span = Span { home, index: taken.index };
+            if taken.dirty {
+                return Some(span);
+            }
+            // Another thread used and purged the span during the search.
+            span.give(false);
+            from = taken.index + 1;
+        }
     }
 
     /// Clears the hints of a superblock that seems to have no free span, then sets them again if it
@@ -159,134 +234,6 @@ impl Directory {
         // ORDERING: Release. Pairs with the Acquire in `Directory::claim`. Publishes: the end of
         // the mapping.
         self.vacant.fetch_or(1 << number, Ordering::Release);
-    }
-}
-
-impl Home {
-    fn directory(&self) -> &'static Directory {
-        // SAFETY: the pointer was written before the superblock first opened, and directories are
-        // never freed.
-        unsafe { &*self.directory.load(Ordering::Relaxed) }
-    }
-
-    /// Returns the number of the superblock in its directory.
-    fn number(&self) -> u32 {
-        let first = self.directory().homes.as_ptr().addr();
-        ((ptr::from_ref(self).addr() - first) / size_of::<Self>()) as u32
-    }
-
-    fn table(&self) -> &'static Table {
-        &TABLES[self.directory().order.index()]
-    }
-
-    /// Notes that all spans are free.
-    ///
-    /// If at least half of them are cached and the cache is within its bound, the superblock stays
-    /// mapped; a later purge calls this again. Otherwise it becomes the spare one, and the former
-    /// spare is unmapped with its cached spans.
-    fn retire(&'static self) {
-        let table = self.table();
-        let cached = self.superblock.dirty_spans() * 2 >= table.order().spans();
-        if cached && budget::has_room(0) {
-            return;
-        }
-        let this = ptr::from_ref(self).cast_mut();
-        let old = table.spare.swap(this, Ordering::Relaxed);
-        if old != this {
-            // SAFETY: the pointer is null or names a superblock's words, which are never freed.
-            if let Some(old) = unsafe { old.as_ref() } {
-                old.unmap_if_empty(table);
-            }
-        }
-    }
-
-    /// Unmaps the superblock if all of its spans are free. If the operating system refuses, the
-    /// superblock stays as it is. A superblock that was never open has no directory yet, so the
-    /// caller passes the table.
-    fn unmap_if_empty(&self, table: &Table) {
-        let Some((base, dirty)) = self.superblock.close(table.order().all_bits()) else { return };
-        // SAFETY: the base of an open superblock is not null (G2).
-        let base = unsafe { NonNull::new_unchecked(base) };
-        let cached = dirty as usize * table.order().span();
-        budget::uncached(cached);
-        // The entries go first: as soon as the memory is unmapped, another superblock may get its
-        // addresses.
-        map::clear(base, table.order().superblock());
-        // SAFETY: all spans were free, and closing the superblock claimed them (G1).
-        if unsafe { os::unmap(base, table.order().superblock()) } {
-            budget::unmapped(table.order().superblock());
-            self.directory().vacate(self.number());
-        } else {
-            map::set(base, table.order().superblock(), NonNull::from(self));
-            budget::cached_again(cached);
-            self.superblock.reopen(table.order().all_bits());
-            self.directory().note_room(self.number(), dirty != 0);
-        }
-    }
-}
-
-impl Span {
-    /// Returns the span at an address, if a superblock has it.
-    ///
-    /// # Safety
-    /// If the address is that of a span, the caller owns the span.
-    pub(super) unsafe fn at(block: NonNull<u8>) -> Option<Self> {
-        // SAFETY: entries name the words of superblocks, which are never freed (G4).
-        let home: &'static Home = unsafe { map::find(block.addr().get())?.as_ref() };
-        let base = home.superblock.base();
-        // If no thread owns a span there, the superblock may be unmapped or have other addresses.
-        let distance = block.addr().get().wrapping_sub(base.addr());
-        if base.is_null() || distance >= home.table().order().superblock() {
-            return None;
-        }
-        Some(Self { home, index: (distance / home.table().order().span()) as u32 })
-    }
-
-    /// Returns the length of the span that has a block. `None` if the block is a mapping.
-    ///
-    /// # Safety
-    /// The caller owns the block.
-    #[inline]
-    pub(super) unsafe fn len_at(block: NonNull<u8>) -> Option<usize> {
-        // SAFETY: entries name the words of superblocks, which are never freed. Those for the
-        // address of an owned block are right (G4).
-        let home: &'static Home = unsafe { map::find(block.addr().get())?.as_ref() };
-        Some(home.table().order().span())
-    }
-
-    /// Returns the bytes of the span.
-    pub(super) fn len(self) -> usize {
-        self.home.table().order().span()
-    }
-
-    pub(super) fn start(self) -> NonNull<u8> {
-        let start = self.home.superblock.base().wrapping_add(self.index as usize * self.len());
-        // SAFETY: the base of a superblock with an owned span is not null (G2).
-        unsafe { NonNull::new_unchecked(start) }
-    }
-
-    /// Frees the span. `dirty` says whether it may hold old bytes.
-    pub(super) fn give(self, dirty: bool) {
-        // After the superblock's bit is set, another thread may unmap the superblock. Its words
-        // stay.
-        let (home, directory) = (self.home, self.home.directory());
-        let empty = home.superblock.give(self.index, dirty, home.table().order().all_bits());
-        directory.note_room(home.number(), dirty);
-        let hint = home.table().hint.load(Ordering::Relaxed);
-        // SAFETY: the hint is null or names a directory, which is never freed.
-        if unsafe { hint.as_ref() }.is_some_and(|hint| hint.number > directory.number) {
-            home.table().hint.store(ptr::from_ref(directory).cast_mut(), Ordering::Relaxed);
-        }
-        if empty && !cfg!(ephemera_weaken = "empty_superblock_stays") {
-            home.retire();
-        }
-    }
-
-    /// Frees the span with its old bytes, which the operating system refused to purge. If the
-    /// superblock has no used span, it is unmapped as a whole.
-    pub(super) fn give_unpurged(self) {
-        self.give(true);
-        self.home.unmap_if_empty(self.home.table());
     }
 }
 
@@ -363,9 +310,19 @@ impl Table {
 
     /// Takes a free span with old bytes, out of the next few directories.
     pub(super) fn take_dirty(&'static self) -> Option<Span> {
+        self.search(Directory::take_dirty)
+    }
+
+    /// Takes a span that no thread has used for a number of looks, out of the next few directories.
+    pub(super) fn take_idle(&'static self, look: usize) -> Option<Span> {
+        self.search(|directory| directory.take_idle(look))
+    }
+
+    /// Calls `take` for the next few directories until it finds a span.
+    fn search(&'static self, take: impl Fn(&'static Directory) -> Option<Span>) -> Option<Span> {
         let mut directory = self.directory_of(&self.hand);
         for _ in 0..HAND_DIRECTORIES {
-            if let Some((span, _)) = directory.take(Prefer::OnlyDirty) {
+            if let Some(span) = take(directory) {
                 self.hand.store(ptr::from_ref(directory).cast_mut(), Ordering::Relaxed);
                 return Some(span);
             }
@@ -375,9 +332,17 @@ impl Table {
         None
     }
 
-    /// Takes a free span with old bytes from any directory.
-    pub(super) fn any_dirty(&'static self) -> Option<Span> {
-        self.directories().find_map(|directory| directory.take(Prefer::OnlyDirty)).map(|(span, _)| span)
+    /// Takes each free span with old bytes once, and passes it to `purge`.
+    pub(super) fn each_dirty(&'static self, purge: impl Fn(Span) -> bool) {
+        for directory in self.directories() {
+            for number in 0..directory.homes.len() as u32 {
+                let mut from = 0;
+                while let Some(span) = directory.take_dirty_of(number, from) {
+                    from = span.index + 1;
+                    purge(span);
+                }
+            }
+        }
     }
 
     /// Unmaps every superblock without a used span.

@@ -29,7 +29,8 @@ pub(super) unsafe fn allocate(
     layout: Layout,
 ) -> Result<NonNull<u8>, AllocError> {
     let Some(class) = class::medium(layout) else {
-        return threads::allocate_large(family, layout, false);
+        // SAFETY: the caller passes the thread's heaps of the family.
+        return unsafe { threads::allocate_block(heaps, family, layout) };
     };
     // SAFETY: the caller passes the thread's heaps of the family, and the class is the layout's.
     unsafe { allocate_in(heaps, family, layout, class) }
@@ -71,7 +72,7 @@ pub(super) unsafe fn deallocate(
 ) {
     let Some(class) = class::medium(layout) else {
         // SAFETY: the caller passes a live block, which has no class and so came from pages.
-        return unsafe { threads::deallocate_large(family, block, layout) };
+        return unsafe { threads::deallocate_block(heaps, family, block, layout) };
     };
     // SAFETY: an allocator's family has a heap for each class.
     let owner = unsafe { heaps.owner(class) };
@@ -93,23 +94,51 @@ pub(super) unsafe fn grow(
     (old, new): (Layout, Layout),
     zeroed: bool,
 ) -> Result<NonNull<u8>, AllocError> {
-    let slot = match (class::medium(old), class::medium(new)) {
-        (None, None) => {
-            // SAFETY: the caller passes a live block, which has no class and so came from pages.
+    if old.size() > class::MEDIUM_MAX {
+        // SAFETY: the caller passes a live block that is too large for a class. The new layout is
+        // not smaller.
+        return unsafe { threads::grow_block(FamilyCell::get(cell), family, block, (old, new), zeroed) };
+    }
+    let Some(class) = class::medium(old) else {
+        if class::medium(new).is_none() {
+            // SAFETY: the caller passes a live block without a class, which came from pages. The
+            // new layout is not smaller and has no class either.
             return unsafe { threads::grow_large(family, block, (old, new), zeroed) };
         }
-        (Some(class), Some(same)) if class == same => {
-            // SAFETY: the block is live and of this class, whose slots hold all layouts of it.
-            let slot = unsafe { whole_slot(block, class) };
-            // SAFETY: the old block ends within its slot.
-            let tail = unsafe { slot.add(old.size()) };
-            // SAFETY: the tail of the slot belongs to the block, and no value uses it yet.
-            unsafe { unpoison(tail, new.size() - old.size()) };
-            slot
-        }
         // SAFETY: the caller passes a live block; the old size is the smaller one.
-        _ => unsafe { relocate(cell, family, block, (old, new), old.size()) }?,
+        return unsafe { move_and_grow(cell, family, block, (old, new), zeroed) };
     };
+    if class::medium(new) != Some(class) {
+        // SAFETY: the caller passes a live block; the old size is the smaller one.
+        return unsafe { move_and_grow(cell, family, block, (old, new), zeroed) };
+    }
+    // SAFETY: the block is live and of this class, whose slots hold all layouts of it.
+    let slot = unsafe { whole_slot(block, class) };
+    // SAFETY: the old block ends within its slot.
+    let tail = unsafe { slot.add(old.size()) };
+    // SAFETY: the tail of the slot belongs to the block, and no value uses it yet.
+    unsafe { unpoison(tail, new.size() - old.size()) };
+    if zeroed {
+        // SAFETY: the new block ends at `new.size()`, and the tail starts at the old size.
+        unsafe { tail.write_bytes(0, new.size() - old.size()) };
+    }
+    Ok(slot)
+}
+
+/// Moves a block to a larger one of another class, or from or to pages.
+///
+/// # Safety
+/// As [`grow`].
+#[inline(never)]
+unsafe fn move_and_grow(
+    cell: CellKey,
+    family: &'static Family,
+    block: NonNull<u8>,
+    (old, new): (Layout, Layout),
+    zeroed: bool,
+) -> Result<NonNull<u8>, AllocError> {
+    // SAFETY: the caller passes a live block; the old size is the smaller one.
+    let slot = unsafe { relocate(cell, family, block, (old, new), old.size()) }?;
     if zeroed {
         // SAFETY: the new block has at least `old.size()` bytes.
         let tail = unsafe { slot.add(old.size()) };

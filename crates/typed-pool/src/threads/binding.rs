@@ -10,6 +10,7 @@ use ephemera_prim::record::{FIRST, Lease, Record, Registry};
 use super::Family;
 use super::books::Books;
 use super::cell::{CellState, FamilyCell, NOTHING};
+use super::spans::clear_spans;
 use super::statistics;
 use super::table::{Heaps, PoolRecord};
 use super::{ends, large, owner, scopes};
@@ -186,6 +187,7 @@ pub(crate) fn trim_here(family: &'static Family) {
         unsafe { heaps.trim() };
     }
     trim_outside(family);
+    clear_spans();
     if ptr::eq(family, pooled_family()) {
         scopes::trim_place(false);
     }

@@ -33,6 +33,16 @@ impl Charge {
         unsafe { notes::take(block) }.map(Self)
     }
 
+    /// Returns whether a block counts for a scope.
+    ///
+    /// # Safety
+    /// As [`take`](Self::take).
+    #[inline]
+    pub(super) unsafe fn is_noted(block: NonNull<u8>) -> bool {
+        // SAFETY: this function has the same contract.
+        unsafe { notes::has(block) }
+    }
+
     fn ledger(self) -> &'static Ledger {
         // SAFETY: S1: notes name ledgers of scopes, which are permanent memory.
         unsafe { self.0.whose.cast().as_ref() }

@@ -32,6 +32,9 @@ pub(super) fn leave(record: &Record<PoolRecord>) {
         rest |= !unsafe { heaps.trim() };
     }
     record.data().rest.set(usize::from(rest));
+    if !cfg!(ephemera_weaken = "ended_thread_keeps_spans") {
+        record.data().spans.clear();
+    }
 }
 
 /// Frees the empty units that the last holder of a record left: those that a walker protected, and

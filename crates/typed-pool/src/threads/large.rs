@@ -3,15 +3,15 @@
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-use allocator_api2::alloc::AllocError;
+use allocator_api2::alloc::{AllocError, Allocator};
 use ephemera_prim::account::Limit;
 use ephemera_prim::large;
-use ephemera_prim::pages::Pages;
 
 use super::binding::{bind, books, relieve};
 use super::books::Books;
 use super::cell::FamilyCell;
 use super::charge::Charge;
+use super::spans::own_pages;
 use super::table::Heaps;
 use super::{Family, owner};
 
@@ -34,7 +34,7 @@ unsafe fn trim_at_limit(heaps: Heaps<'static>, bytes: usize) {
 
 /// Allocates a block that may exceed the limit.
 pub(super) fn allocate_beyond(family: &'static Family, layout: Layout) -> Result<NonNull<u8>, AllocError> {
-    let block = large::allocate(&Pages, &books(family), layout, Limit::Lifted, false)?;
+    let block = large::allocate(&own_pages(), &books(family), layout, Limit::Lifted, false)?;
     if let Some(charge) = scope_of_thread(family) {
         // SAFETY: the block is new, and all its frees take its charge.
         unsafe { charge.allocated(block, layout) };
@@ -59,7 +59,7 @@ pub(crate) fn allocate_large(
     unsafe { owner::visit(heaps) };
     // SAFETY: T2: the table in the thread's cell is on a record that the thread holds.
     unsafe { trim_at_limit(heaps, layout.size()) };
-    let block = ask_twice(family, &Books::new(family, Some(heaps)), layout, zeroed)?;
+    let block = ask_twice(family, &own_pages(), &Books::new(family, Some(heaps)), layout, zeroed)?;
     if let Some(charge) = Charge::of_table(heaps) {
         // SAFETY: the block is new, and all its frees take its charge.
         unsafe { charge.allocated(block, layout) };
@@ -84,18 +84,19 @@ fn allocate_large_unbound(
             return allocate_large(family, layout, zeroed);
         }
     }
-    ask_twice(family, &books(family), layout, zeroed)
+    ask_twice(family, &own_pages(), &books(family), layout, zeroed)
 }
 
 /// Allocates pages for a block. If that fails, makes room and tries once more.
 #[inline]
-fn ask_twice(
+pub(super) fn ask_twice(
     family: &'static Family,
+    pages: &impl Allocator,
     books: &Books<'static>,
     layout: Layout,
     zeroed: bool,
 ) -> Result<NonNull<u8>, AllocError> {
-    let ask = || large::allocate(&Pages, books, layout, Limit::Applies, zeroed);
+    let ask = || large::allocate(pages, books, layout, Limit::Applies, zeroed);
     ask().or_else(|AllocError| {
         relieve(family);
         ask()
@@ -117,7 +118,7 @@ pub(crate) unsafe fn deallocate_large(family: &'static Family, block: NonNull<u8
     // SAFETY: the caller owns the block.
     let charge = unsafe { Charge::take(block) };
     // SAFETY: this function has the same contract.
-    unsafe { large::deallocate(&Pages, &books(family), block, layout) };
+    unsafe { large::deallocate(&own_pages(), &books(family), block, layout) };
     if let Some(charge) = charge {
         charge.freed(layout.size());
     }
@@ -141,13 +142,13 @@ pub(crate) unsafe fn grow_large(
         // SAFETY: T2: the table in the thread's cell is on a record that the thread holds.
         unsafe { trim_at_limit(heaps, new.size() - old.size()) };
     }
-    let books = books(family);
+    let (pages, books) = (own_pages(), books(family));
     // The note leaves the old address first. Once the block has moved, another thread may have a
     // block there.
     // SAFETY: the caller owns the block.
     let before = unsafe { Charge::take(block) };
     // SAFETY: this function has the same contract, and a block that did not grow is unchanged.
-    let grow = || unsafe { large::grow(&Pages, &books, block, layouts, zeroed) };
+    let grow = || unsafe { large::grow(&pages, &books, block, layouts, zeroed) };
     let grown = grow().or_else(|AllocError| {
         relieve(family);
         grow()
@@ -190,7 +191,7 @@ pub(crate) unsafe fn shrink_large(
     // SAFETY: the caller owns the block.
     let charge = unsafe { Charge::take(block) };
     // SAFETY: this function has the same contract.
-    let shrunk = unsafe { large::shrink(&Pages, &books(family), block, layouts) };
+    let shrunk = unsafe { large::shrink(&own_pages(), &books(family), block, layouts) };
     if let Some(charge) = charge {
         let (old, new) = layouts;
         match shrunk {

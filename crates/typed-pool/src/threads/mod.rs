@@ -37,6 +37,8 @@ mod scope_ref;
 mod scope_tests;
 #[cfg(not(ephemera_loom))]
 mod scopes;
+#[cfg(not(ephemera_loom))]
+mod spans;
 mod statistics;
 mod table;
 mod tagged;
@@ -60,5 +62,7 @@ pub(crate) use owner::give_erased;
 pub(crate) use scope_ref::ScopeRef;
 #[cfg(not(ephemera_loom))]
 pub(crate) use scopes::{ScopeHeaps, UNLIMITED};
+#[cfg(not(ephemera_loom))]
+pub(crate) use spans::{allocate_block, deallocate_block, grow_block};
 #[cfg(not(ephemera_loom))]
 pub(crate) use table::{Heaps, spec_of};

@@ -333,9 +333,22 @@ pub(super) unsafe fn visit(heaps: Heaps<'_>) {
         look_after_all(record);
     }
     if heaps.trim_asked() {
-        // SAFETY: the caller holds the record.
-        unsafe { heaps.trim() };
+        // SAFETY: this function has the same contract.
+        unsafe { trim_as_asked(heaps) };
     }
+}
+
+/// Frees the empty units of this table, and the spans that the thread keeps.
+///
+/// # Safety
+/// The calling thread holds the table's record.
+#[cold]
+#[inline(never)]
+unsafe fn trim_as_asked(heaps: Heaps<'_>) {
+    // SAFETY: the caller holds the record.
+    unsafe { heaps.trim() };
+    #[cfg(not(ephemera_loom))]
+    super::spans::clear_spans();
 }
 
 /// Does what [`refill`] does, for a block that shrinks: if the limit refuses, it uses a unit that

@@ -7,7 +7,7 @@ use core::ptr;
 use crossbeam_utils::CachePadded;
 use ephemera_prim::account::{Account, Booked};
 use ephemera_prim::foreign::Inbox;
-use ephemera_prim::pages;
+use ephemera_prim::pages::{self, SpanCache};
 use ephemera_prim::record::Record;
 use ephemera_prim::sync::AtomicUsize;
 use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
@@ -42,6 +42,9 @@ pub(crate) struct PoolRecord {
     /// Not zero if the record's scope ended while another thread held the record. That thread then
     /// trims it.
     pub(super) ended: AtomicUsize,
+    /// Freed large blocks that the record's thread keeps for itself, of all families. That of a
+    /// scope's record stays empty: a thread in a scope uses the cache of its own record.
+    pub(super) spans: SpanCache,
 }
 
 impl PoolRecord {
@@ -56,6 +59,7 @@ impl PoolRecord {
                 ledger: OwnerPtr::null(),
                 outer: OwnerPtr::null(),
                 ended: AtomicUsize::new(0),
+                spans: SpanCache::new(),
             }
         }
     }

@@ -14,21 +14,24 @@ pub(crate) use self::general::{OurOneRing, OurPooled, System, UpstreamOneRing};
 pub(crate) use self::local::{Blink, BumpScope, Bumpalo, Chunked, OurRing, UpstreamRing};
 pub(crate) use self::void::Void;
 
-use super::{Entry, PEERS, blocks as entry, general};
+use super::{Entry, MORE_PEERS, PEERS, blocks as entry, general};
 
 /// Returns the registry in the order of the tables.
 pub(super) fn all() -> Vec<Entry> {
     type Itself<C> = C;
     let mut all = general!(entry, Void, Itself);
     if PEERS {
+        all.extend([entry::<Bumpalo>("bumpalo")]);
+    }
+    if MORE_PEERS {
         all.extend([
-            entry::<Bumpalo>("bumpalo"),
             entry::<BumpScope>("bump-scope"),
             entry::<Blink>("blink-alloc"),
             entry::<Chunked>("multitude"),
-            entry::<UpstreamRing>("upstream-ring"),
-            entry::<UpstreamOneRing>("upstream-one-ring"),
         ]);
+    }
+    if PEERS {
+        all.extend([entry::<UpstreamRing>("upstream-ring"), entry::<UpstreamOneRing>("upstream-one-ring")]);
     }
     all.extend([
         entry::<OurRing>("ring"),

@@ -15,20 +15,24 @@ use self::recycled::RecycledVectors;
 use self::rings::{OurBufferRing, UpstreamBufferRing};
 pub(crate) use self::vectors::Vectors;
 use super::blocks::OurOneRing;
-use super::{Entry, PEERS, buffers as entry, general};
+use super::{Entry, MORE_PEERS, PEERS, buffers as entry, general};
 
 /// Returns the registry in the order of the tables.
 pub(super) fn all() -> Vec<Entry> {
     let mut all = general!(entry, Nothing, Vectors);
     all.push(entry::<Vectors<OurOneRing>>("one-ring"));
     if PEERS {
+        all.extend([entry::<EachBytesMut>("bytes")]);
+    }
+    if MORE_PEERS {
         all.extend([
-            entry::<EachBytesMut>("bytes"),
             entry::<SplitBytesMut>("bytes-split"),
             entry::<BytesBufPool>("bytesbuf"),
             entry::<RecycledVectors>("object-pool"),
-            entry::<UpstreamBufferRing>("upstream-ringal"),
         ]);
+    }
+    if PEERS {
+        all.extend([entry::<UpstreamBufferRing>("upstream-ringal")]);
     }
     all.push(entry::<OurBufferRing>("ringal"));
     all

@@ -32,8 +32,8 @@ impl<C: Contender> NodeFamily for NodeHeap<C> {
     }
 
     fn pool<T: Node>(&self) -> Self::Pool<T> {
-        // SAFETY: only `drop` frees the box, and only `reset` takes exclusive access. By the contracts
-        // of `RawPool::raw_put` and `reset`, nothing uses a pool then.
+        // SAFETY: only `drop` frees the box, and only `reset` takes exclusive access. By the
+        // contracts of `RawPool::raw_put` and `reset`, nothing uses a pool then.
         let contender: &'static C = unsafe { self.contender.as_ref() };
         Lent(contender.by_ref())
     }

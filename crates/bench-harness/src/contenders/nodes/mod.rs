@@ -12,20 +12,25 @@ use super::objects::{
     Multitude, OurArena, OurPool, OurShared, Plurality, Textbook, Typed, TypedArena, UpstreamArena,
     UpstreamPool, UpstreamShared,
 };
-use super::{Entry, PEERS, general, nodes as entry};
+use super::{Entry, MORE_PEERS, PEERS, general, nodes as entry};
 
 /// Returns the registry in the order of the tables.
 pub(super) fn all() -> Vec<Entry> {
     let mut all = general!(entry, NodeHeap<Void>, NodeHeap);
     if PEERS {
+        all.extend([entry::<NodeHeap<Bumpalo>>("bumpalo")]);
+    }
+    if MORE_PEERS {
+        all.extend([entry::<NodeHeap<BumpScope>>("bump-scope"), entry::<NodeHeap<Blink>>("blink-alloc")]);
+    }
+    if PEERS {
+        all.extend([entry::<Textbook>("textbook"), entry::<TypedArena>("typed-arena")]);
+    }
+    if MORE_PEERS {
+        all.extend([entry::<Multitude>("multitude"), entry::<Plurality>("plurality")]);
+    }
+    if PEERS {
         all.extend([
-            entry::<NodeHeap<Bumpalo>>("bumpalo"),
-            entry::<NodeHeap<BumpScope>>("bump-scope"),
-            entry::<NodeHeap<Blink>>("blink-alloc"),
-            entry::<Textbook>("textbook"),
-            entry::<TypedArena>("typed-arena"),
-            entry::<Multitude>("multitude"),
-            entry::<Plurality>("plurality"),
             entry::<UpstreamPool>("upstream-pool"),
             entry::<UpstreamArena>("upstream-arena"),
             entry::<UpstreamShared>("upstream-shared"),

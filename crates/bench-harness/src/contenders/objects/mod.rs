@@ -15,7 +15,7 @@ pub(crate) use self::pools::{
 };
 use self::recycled::{OPool, OPoolLocal, ObjectPool};
 use super::blocks::{OurOneRing, OurPooled, Void};
-use super::{Entry, PEERS, general, objects as entry};
+use super::{Entry, MORE_PEERS, PEERS, general, objects as entry};
 
 /// Returns the registry in the order of the tables.
 pub(super) fn all() -> Vec<Entry> {
@@ -25,9 +25,16 @@ pub(super) fn all() -> Vec<Entry> {
             entry::<Textbook>("textbook"),
             entry::<LockedTextbook>("textbook-mutex"),
             entry::<PlainSlab>("slab"),
-            entry::<LockedSlab>("slab-mutex"),
-            entry::<ShardedSlab>("sharded-slab"),
-            entry::<TypedArena>("typed-arena"),
+        ]);
+    }
+    if MORE_PEERS {
+        all.extend([entry::<LockedSlab>("slab-mutex"), entry::<ShardedSlab>("sharded-slab")]);
+    }
+    if PEERS {
+        all.extend([entry::<TypedArena>("typed-arena")]);
+    }
+    if MORE_PEERS {
+        all.extend([
             entry::<ObjectPool>("object-pool"),
             entry::<OPool>("opool"),
             entry::<OPoolLocal>("opool-local"),
@@ -35,6 +42,10 @@ pub(super) fn all() -> Vec<Entry> {
             entry::<Plurality>("plurality"),
             entry::<Infinity>("infinity"),
             entry::<InfinityLocal>("infinity-local"),
+        ]);
+    }
+    if PEERS {
+        all.extend([
             entry::<UpstreamPool>("upstream-pool"),
             entry::<UpstreamArena>("upstream-arena"),
             entry::<UpstreamShared>("upstream-shared"),

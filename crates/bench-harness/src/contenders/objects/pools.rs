@@ -13,7 +13,7 @@ use upstream_shared_arena as upstream;
 use super::free_list::FreeList;
 use crate::card::{Caps, Info};
 use crate::nodes::{Node, Owned};
-use crate::objects::{AnyPool, Counter, Maker, Object, RawPool, WordObject};
+use crate::objects::{Counter, Maker, Object, PoolFamily, RawPool, WordObject};
 
 /// Defines a contender from its pool, the constructor, and the handle.
 macro_rules! contender {
@@ -22,7 +22,7 @@ macro_rules! contender {
         #[derive(Default)]
         pub(crate) struct $name;
 
-        impl AnyPool for $name {
+        impl PoolFamily for $name {
             const INFO: Info = $info;
             type Box<T: Node> = $handle;
             type Pool<T: Node> = $pool;

@@ -6,7 +6,7 @@ use core::ptr::null_mut;
 use super::layout;
 use crate::blocks::{Contender, RawAlloc};
 use crate::tally;
-use crate::workloads::{Cell, Work, each, mix};
+use crate::workloads::{Cell, StateCell, each, mix};
 
 /// Runs one batch of `blocks.len()` blocks.
 #[inline(never)]
@@ -57,7 +57,7 @@ unsafe fn free<R: RawAlloc, const SIZE: usize>(alloc: R, block: *mut u8, tag: u8
 
 fn boxed<C: Contender, const SIZE: usize>(n: usize) -> Box<dyn Cell> {
     let state = (C::create(), vec![null_mut(); n]);
-    Work::boxed(n, state, |(alloc, blocks), units| {
+    StateCell::boxed(n, state, |(alloc, blocks), units| {
         each(units, || {
             let sum = batch::<_, SIZE>(alloc.by_ref(), blocks);
             alloc.reset();

@@ -6,7 +6,7 @@ use allocator_api2::vec::Vec;
 
 use crate::blocks::{Contender, Handle, RawAlloc};
 use crate::tally;
-use crate::workloads::{Cell, Work, mix};
+use crate::workloads::{Cell, StateCell, mix};
 
 /// The numbers after which an arena is reset, at the end of a vector.
 const BETWEEN_RESETS: u64 = 4096;
@@ -47,7 +47,7 @@ fn finish<R: RawAlloc + Copy>(vec: &Vec<u32, Handle<R>>) -> u64 {
 
 /// Builds a cell of vectors of `n` numbers.
 pub(crate) fn cell<C: Contender>(n: u32, exact: bool) -> Box<dyn Cell> {
-    Work::boxed(1, (C::create(), n, exact), |(alloc, n, exact), units| {
+    StateCell::boxed(1, (C::create(), n, exact), |(alloc, n, exact), units| {
         let n = black_box(*n);
         let between_resets = (BETWEEN_RESETS / u64::from(n)).max(1);
         let mut sum = 0;

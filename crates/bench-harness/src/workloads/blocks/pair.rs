@@ -3,7 +3,7 @@
 
 use super::{layout, touch, verify};
 use crate::blocks::{Contender, RawAlloc};
-use crate::workloads::{Cell, Work, stretches};
+use crate::workloads::{Cell, StateCell, stretches};
 
 /// The pairs after which an arena is reset. One of the arenas does not reuse even its last block.
 const BETWEEN_RESETS: u64 = 256;
@@ -28,7 +28,7 @@ pub(crate) fn pair<R: RawAlloc + Copy, const SIZE: usize>(alloc: R, ops: u64) ->
 }
 
 fn boxed<C: Contender, const SIZE: usize>() -> Box<dyn Cell> {
-    Work::boxed(1, C::create(), |alloc, units| {
+    StateCell::boxed(1, C::create(), |alloc, units| {
         stretches(units, BETWEEN_RESETS, |ops| {
             let sum = pair::<_, SIZE>(alloc.by_ref(), ops);
             alloc.reset();

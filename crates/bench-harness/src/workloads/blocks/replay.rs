@@ -19,7 +19,7 @@ use ephemera_trace::replay::{Action, ProgramOp, ReplayProgram};
 use crate::blocks::{Contender, RawAlloc};
 use crate::tally;
 use crate::workloads::litter::{self, Histogram};
-use crate::workloads::{Cell, Context, Work, each, mix};
+use crate::workloads::{Cell, Context, StateCell, each, mix};
 
 /// The distance between touched bytes, and the end of the range where it applies.
 const LINE: usize = 64;
@@ -250,7 +250,7 @@ pub(crate) fn cell<C: Contender>(recorded: RecordedHeap, littered: bool, context
         litter::scatter::<C::Backing>(|| most(program), context.seed);
     }
     let state = (C::create(), program, vec![null_mut(); program.slots()]);
-    Work::boxed(program.ops() as usize, state, |(alloc, program, slots), units| {
+    StateCell::boxed(program.ops() as usize, state, |(alloc, program, slots), units| {
         // SAFETY: there are as many slots as the program has, and each run leaves them empty.
         each(units, || unsafe { play(alloc.by_ref(), program, slots) })
     })

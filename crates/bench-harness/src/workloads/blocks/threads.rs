@@ -13,7 +13,7 @@ use crate::os;
 use crate::workloads::crew::{AcrossThreads, Meeting};
 use crate::workloads::slots::{SizeSpread, Slots, replace};
 use crate::workloads::stock::LiveItems;
-use crate::workloads::{Cell, Context, Work, each, mix};
+use crate::workloads::{Cell, Context, StateCell, each, mix};
 
 /// The blocks that a thread leaves to the next one.
 pub(crate) const BLOCKS: u16 = 5000;
@@ -85,5 +85,5 @@ pub(crate) fn cell<C: Contender>(threads: usize, context: &Context) -> Box<dyn C
     let arrays = (0..threads as u64).map(fill).collect();
     let state = BlockGenerations { arrays, alloc, second_cpu: context.second_cpu };
     // A time is the cost of one thread's replacement while the others do the same.
-    Work::boxed(LIFE as usize, state, |state, units| each(units, || state.next()))
+    StateCell::boxed(LIFE as usize, state, |state, units| each(units, || state.next()))
 }

@@ -7,7 +7,7 @@ use rand::RngExt;
 use super::{Payload, verify};
 use crate::buffers::{Demand, OrHeap, Source, give};
 use crate::workloads::draws::stream;
-use crate::workloads::{Cell, Context, Work};
+use crate::workloads::{Cell, Context, StateCell};
 
 /// Lengths in the table, a multiple of every number of live buffers.
 const TABLE: usize = 4096;
@@ -81,5 +81,5 @@ pub(crate) fn cell<S: Source, const CHUNKED: bool>(
     let mut state = Packets::new(held, longest, context.seed);
     packets::<S, CHUNKED>(&mut source, &mut state, held as u64);
     let run = |(source, state): &mut (S, _), units| packets::<S, CHUNKED>(source, state, units);
-    Work::refusing(1, (source, state), run, |(source, _)| source.refused())
+    StateCell::refusing(1, (source, state), run, |(source, _)| source.refused())
 }

@@ -3,7 +3,7 @@
 
 use super::verify;
 use crate::buffers::{Buffer, Demand, Growing, Source, give};
-use crate::workloads::{Cell, Work};
+use crate::workloads::{Cell, StateCell};
 
 /// The bytes written to a fixed buffer.
 const WRITTEN: usize = 16;
@@ -104,7 +104,7 @@ fn freeze<S: Source>(source: &mut S, ops: u64) -> u64 {
 }
 
 fn boxed<S: Source>(largest: usize, run: fn(&mut S, u64) -> u64) -> Box<dyn Cell> {
-    Work::refusing(1, S::create(&Demand::of(1, largest)), run, S::refused)
+    StateCell::refusing(1, S::create(&Demand::of(1, largest)), run, S::refused)
 }
 
 /// The capacities for which there is a workload.

@@ -12,7 +12,7 @@ use crate::nodes::NodeFamily;
 use crate::objects::RawPool;
 use crate::tally;
 use crate::workloads::blocks::json::{JsonNode, ParseError, Storage, parse, walk};
-use crate::workloads::{Cell, Context, Work, litter};
+use crate::workloads::{Cell, Context, StateCell, litter};
 
 /// The storage of a tree: nodes in a pool, the rest in the system's heap.
 struct NodeStorage<F: NodeFamily>(Rc<F::Pool<JsonNode<Self>>>);
@@ -103,7 +103,7 @@ pub(crate) fn cell<F: NodeFamily>(littered: bool, context: &Context) -> Box<dyn 
     let nodes = document.nodes as usize;
     // The pool is present except during a reset. It ends before the family, which it belongs to.
     let state = (None::<NodeStorage<F>>, F::create(), document);
-    Work::boxed(nodes, state, |(pool, family, document), units| {
+    StateCell::boxed(nodes, state, |(pool, family, document), units| {
         let mut sum = 0;
         for _ in 0..units {
             match round_trip(pool.get_or_insert_with(|| NodeStorage::of(family)), &document.text) {

@@ -11,7 +11,7 @@ use rand::seq::index;
 use crate::nodes::NodeFamily;
 use crate::objects::RawPool;
 use crate::workloads::draws::stream;
-use crate::workloads::{Cell, Context, Work, mix};
+use crate::workloads::{Cell, Context, StateCell, mix};
 
 type Link<F> = Option<<F as NodeFamily>::Box<SetEntry<F>>>;
 
@@ -133,7 +133,7 @@ pub(crate) fn cell<F: NodeFamily>(n: usize, again: bool, context: &Context) -> B
         fill(&mut set, &keys);
     }
     // The set ends before the family, which its pool belongs to.
-    Work::boxed(n, (set, family, keys, again), |(set, _, keys, again), units| {
+    StateCell::boxed(n, (set, family, keys, again), |(set, _, keys, again), units| {
         let mut sum = 0;
         for _ in 0..units {
             let erased = if *again { drain(set, keys) } else { 0 };

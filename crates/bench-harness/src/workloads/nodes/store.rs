@@ -12,7 +12,7 @@ use core::mem;
 use super::words::{Key, SourceWords};
 use crate::nodes::NodeFamily;
 use crate::objects::RawPool;
-use crate::workloads::{Cell, Context, Work, each, litter, mix};
+use crate::workloads::{Cell, Context, StateCell, each, litter, mix};
 
 type Link<F> = Option<<F as NodeFamily>::Box<TreapEntry<F>>>;
 
@@ -201,7 +201,7 @@ pub(crate) fn cell<F: NodeFamily>(littered: bool, context: &Context) -> Box<dyn 
     let family = F::create();
     let accesses = words.accesses.len() + words.sweep.len();
     // The store ends before the family, which its pools belong to.
-    Work::boxed(accesses, (Treap::new(&family), family, words), |(store, _, words), units| {
+    StateCell::boxed(accesses, (Treap::new(&family), family, words), |(store, _, words), units| {
         each(units, || serve(store, words))
     })
 }

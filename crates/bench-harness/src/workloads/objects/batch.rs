@@ -2,7 +2,7 @@
 
 use super::{by_words, verify};
 use crate::objects::{Maker, Object, RawPool};
-use crate::workloads::{Cell, Work, each};
+use crate::workloads::{Cell, StateCell, each};
 
 /// Fills `handles` to its capacity, then drops all objects.
 #[inline(never)]
@@ -30,7 +30,7 @@ pub(super) fn room<H>(n: usize) -> Vec<H> {
 }
 
 fn boxed<M: Maker, T: Object>(n: usize) -> Box<dyn Cell> {
-    Work::boxed(n, (room(n), M::make_for::<T>(n)), |(handles, pool), units| {
+    StateCell::boxed(n, (room(n), M::make_for::<T>(n)), |(handles, pool), units| {
         each(units, || {
             let sum = batch::<T, _>(pool, handles);
             pool.reset();

@@ -2,7 +2,7 @@
 
 use super::{by_words, verify};
 use crate::objects::{Maker, Object, RawPool};
-use crate::workloads::{Cell, Work, stretches};
+use crate::workloads::{Cell, StateCell, stretches};
 
 /// The pairs after which an arena is reset. It does not reuse even its last object.
 const BETWEEN_RESETS: u64 = 256;
@@ -23,7 +23,7 @@ fn pair<T: Object, P: RawPool<T>>(pool: &P, ops: u64) -> u64 {
 }
 
 fn boxed<M: Maker, T: Object>() -> Box<dyn Cell> {
-    Work::boxed(1, M::make_for::<T>(1), |pool, units| {
+    StateCell::boxed(1, M::make_for::<T>(1), |pool, units| {
         stretches(units, BETWEEN_RESETS, |ops| {
             let sum = pair::<T, _>(pool, ops);
             pool.reset();

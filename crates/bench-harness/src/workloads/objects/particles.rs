@@ -7,7 +7,7 @@ use rand::seq::SliceRandom;
 use super::verify;
 use crate::objects::{Maker, Object, RawPool, WordObject};
 use crate::workloads::draws::stream;
-use crate::workloads::{Cell, Context, Work, each};
+use crate::workloads::{Cell, Context, StateCell, each};
 
 /// The number of live objects.
 pub(crate) const ALIVE: u16 = 10_000;
@@ -85,5 +85,5 @@ impl<P: RawPool<Particle>> Drop for Particles<P> {
 /// Builds a cell of 10,000 objects of 64 bytes.
 pub(crate) fn cell<M: Maker>(context: &Context) -> Box<dyn Cell> {
     let particles = Particles::new(M::make_for::<Particle>(usize::from(ALIVE)), context.seed);
-    Work::boxed(1, particles, |particles, units| each(units, || particles.frame()))
+    StateCell::boxed(1, particles, |particles, units| each(units, || particles.frame()))
 }

@@ -14,7 +14,7 @@ use std::sync::mpsc::sync_channel;
 
 use crate::objects::{Counter, Maker, Object, RawPool};
 use crate::workloads::crew::{AcrossThreads, Mate, MeetingSide, Travelling};
-use crate::workloads::{Cell, Context, Work};
+use crate::workloads::{Cell, Context, StateCell};
 
 /// The objects of a thread in a unit.
 const OBJECTS: u64 = 64;
@@ -69,7 +69,7 @@ pub(crate) fn cell<M: Maker>(passive: bool, context: &Context) -> Box<dyn Cell> 
     });
     // The thread ends first, when there are no more gifts. The pool ends last.
     let state = (gifts, mate, meeting, passive, pool);
-    Work::boxed(OBJECTS as usize, state, |(gifts, mate, meeting, passive, pool), units| {
+    StateCell::boxed(OBJECTS as usize, state, |(gifts, mate, meeting, passive, pool), units| {
         // SAFETY: `scratch` drops the object.
         let make = || passive.then(|| unsafe { pool.0.put(Counter::new(0)) });
         let (mine, theirs) = (make(), make());

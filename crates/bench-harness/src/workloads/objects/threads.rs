@@ -8,7 +8,7 @@ use super::batch::{batch, room};
 use crate::objects::{Maker, Object, RawPool, WordObject};
 use crate::os;
 use crate::workloads::crew::{AcrossThreads, Mate, MeetingSide, Travelling};
-use crate::workloads::{Cell, Context, Work, each, mix};
+use crate::workloads::{Cell, Context, StateCell, each, mix};
 
 /// Builds a cell of two threads with `n` objects of 40 bytes each. A time is the cost of one
 /// thread's object while the other thread does the same.
@@ -25,7 +25,7 @@ pub(crate) fn at_once<M: Maker>(n: usize, context: &Context) -> Box<dyn Cell> {
         }
     });
     // The thread ends before the pool.
-    Work::boxed(n, (mate, meeting, room(n), pool), |(mate, meeting, handles, pool), units| {
+    StateCell::boxed(n, (mate, meeting, room(n), pool), |(mate, meeting, handles, pool), units| {
         mate.order(units);
         meeting.wait();
         let mine = each(units, || batch::<T, _>(&*pool.0, handles));
@@ -93,5 +93,5 @@ pub(crate) fn generations<M: Maker>(n: usize, context: &Context) -> Box<dyn Cell
     let mut objects =
         ObjectGenerations { left: Vec::new(), n, pool, cpu: context.second_cpu, objects: PhantomData::<T> };
     objects.next();
-    Work::boxed(n, objects, |objects, units| each(units, || objects.next()))
+    StateCell::boxed(n, objects, |objects, units| each(units, || objects.next()))
 }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use crate::blocks::{Contender, Handle, RawAlloc};
 use crate::tally;
 use crate::workloads::litter::{self, Census, Histogram};
-use crate::workloads::{Cell, Context, Work};
+use crate::workloads::{Cell, Context, StateCell};
 
 /// Parses, walks and drops a document. The checksum is that of the walk.
 ///
@@ -47,7 +47,7 @@ pub(crate) fn cell<C: Contender>(littered: bool, context: &Context) -> Box<dyn C
     }
     let document = Arc::clone(&context.document);
     let nodes = document.nodes as usize;
-    Work::boxed(nodes, (C::create(), document), |(alloc, document), units| {
+    StateCell::boxed(nodes, (C::create(), document), |(alloc, document), units| {
         let mut sum = 0;
         for _ in 0..units {
             match round_trip(alloc.by_ref(), &document.text) {

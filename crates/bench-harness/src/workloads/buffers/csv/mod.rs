@@ -14,7 +14,7 @@ use self::table::COLUMNS;
 use super::{digest, verify};
 use crate::buffers::{Demand, OrHeap, Readable, Source, give};
 use crate::tally;
-use crate::workloads::{Cell, Context, Work, each, litter, mix};
+use crate::workloads::{Cell, Context, StateCell, each, litter, mix};
 
 /// The rows in the window.
 const ROWS: usize = 1000;
@@ -132,7 +132,7 @@ pub(crate) fn cell<S: Source>(littered: bool, context: &Context) -> Box<dyn Cell
     let run = |(source, window, table): &mut (S, RowWindow<S::Buf>, Arc<CsvTable>), units| {
         each(units, || stream(source, window, table))
     };
-    Work::refusing(rows, (source, RowWindow::default(), table), run, |(source, ..)| source.refused())
+    StateCell::refusing(rows, (source, RowWindow::default(), table), run, |(source, ..)| source.refused())
 }
 
 #[cfg(test)]

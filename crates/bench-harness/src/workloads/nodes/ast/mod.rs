@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use self::tree::{Item, List, Pools, lower, release, visit};
 use crate::nodes::NodeFamily;
-use crate::workloads::{Cell, Context, Work, each, litter};
+use crate::workloads::{Cell, Context, StateCell, each, litter};
 
 /// A tree that is visited again and again.
 struct TreeVisits<F: NodeFamily> {
@@ -53,7 +53,7 @@ pub(crate) fn cell<F: NodeFamily>(littered: bool, context: &Context) -> Box<dyn 
     // The pools are present except during a reset. They end before the family, which they belong
     // to.
     let state = (None::<Pools<F>>, F::create(), syntax);
-    Work::boxed(nodes, state, |(pools, family, syntax), units| {
+    StateCell::boxed(nodes, state, |(pools, family, syntax), units| {
         each(units, || {
             let present = pools.get_or_insert_with(|| Pools::of(family));
             let roots = lower(present, syntax);
@@ -81,7 +81,7 @@ pub(crate) fn visits<F: NodeFamily>(littered: bool, context: &Context) -> Box<dy
     let pools = Pools::of(&family);
     let roots = lower(&pools, &syntax);
     let tree = TreeVisits { roots, pools, _family: family };
-    Work::boxed(syntax.nodes() as usize, tree, |tree, units| each(units, || visit::<F>(&tree.roots).sum))
+    StateCell::boxed(syntax.nodes() as usize, tree, |tree, units| each(units, || visit::<F>(&tree.roots).sum))
 }
 
 #[cfg(test)]

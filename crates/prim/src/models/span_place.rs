@@ -1,0 +1,59 @@
+//! The place for a span in a thread's own cache: its owner and another thread never both get the
+//! span, and the other thread gets it after the owner's last use.
+
+use core::ptr::{self, NonNull};
+
+use loom::thread;
+
+use super::explore;
+use super::memory::ModelArc;
+use crate::pages::span_place::SpanPlace;
+use crate::witness::Witness;
+
+/// A place, and the two spans that its owner has.
+struct Kept {
+    place: SpanPlace,
+    spans: [Witness; 2],
+}
+
+impl Kept {
+    /// Stores a span of the owner in the place.
+    fn put(&self, number: usize) {
+        self.place.put(NonNull::new(ptr::without_provenance_mut(number + 1)).expect("not zero"));
+    }
+
+    /// Uses a span for the last time.
+    fn end(&self, span: NonNull<u8>) {
+        self.spans[span.addr().get() - 1].end();
+    }
+}
+
+#[test]
+fn loom_a_kept_span_goes_to_its_owner_or_to_another_thread() {
+    explore(|| {
+        let kept = ModelArc::new(Kept { place: SpanPlace::new(), spans: [(); 2].map(|()| Witness::new()) });
+        let other = {
+            let kept = kept.clone();
+            thread::spawn(move || {
+                if let Some(span) = kept.get().place.steal() {
+                    kept.get().end(span);
+                }
+            })
+        };
+        let own = kept.get();
+        own.spans[0].write();
+        own.put(0);
+        // The owner ends its use of a span that it takes back, and keeps the next one.
+        if let Some(span) = own.place.take() {
+            own.end(span);
+        }
+        if own.place.is_empty() {
+            own.spans[1].write();
+            own.put(1);
+        }
+        other.join().unwrap();
+        if let Some(span) = own.place.steal() {
+            own.end(span);
+        }
+    });
+}

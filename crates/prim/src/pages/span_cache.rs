@@ -1,0 +1,218 @@
+//! A thread's own cache of freed spans: the shortest way from a free to the next allocation of the
+//! same span length.
+//!
+//! The superblocks of a span length are shared by all threads, so an allocation and a free there
+//! take several atomic read-modify-writes each. A thread that frees and allocates blocks of up to
+//! 256 KiB again and again uses the places of its own cache instead, for one exchange and one
+//! store.
+//!
+//! ```text
+//!   64 KiB    | span | span |      |      |      four places
+//!   128 KiB   | span |      |                    two places
+//!   256 KiB   |      |                           one place
+//! ```
+//!
+//! Other threads can take spans out of the cache. So a thread that sleeps keeps nothing for long:
+//! each 64th event of the process looks at one cache, and takes a span of each length that the
+//! owner has not used since the last look. Such a span then lies in the cache of the process, and
+//! leaves as its spans do.
+
+use core::ptr::{self, NonNull};
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+use super::order::{ORDERS, Order};
+use super::span_place::SpanPlace;
+use super::{budget, spans};
+use crate::sync::push;
+use crate::word::OwnerUsize;
+
+/// The first order that a thread keeps: 64 KiB. Blocks of 32 KiB have size classes.
+const FIRST: usize = 1;
+/// The number of places for each order that a thread keeps.
+const PLACES: [usize; 3] = [4, 2, 1];
+const PLACES_MAX: usize = 4;
+
+/// Bytes that a thread keeps at most.
+pub(super) const KEPT_MAX: usize = {
+    let (mut sum, mut at) = (0, 0);
+    while at < PLACES.len() {
+        sum += PLACES[at] * Order::ALL[FIRST + at].span();
+        at += 1;
+    }
+    sum
+};
+
+const _: () = assert!(FIRST + PLACES.len() <= ORDERS && PLACES[0] == PLACES_MAX, "the orders exist");
+
+/// The places for spans of one order.
+#[derive(Debug)]
+struct KeptSpans {
+    places: [SpanPlace; PLACES_MAX],
+    /// The number of times that the owner took or kept a span.
+    uses: OwnerUsize,
+    /// `uses` at the last look of any thread.
+    seen: AtomicUsize,
+}
+
+/// A thread's own cache of freed spans.
+///
+/// It belongs to the thread that holds it, for example through a record of the ownership protocol:
+/// one thread at a time, each ordered after the last one.
+#[derive(Debug)]
+pub struct SpanCache {
+    orders: [KeptSpans; PLACES.len()],
+    /// The cache that was listed before this one.
+    next: AtomicPtr<Self>,
+    /// Not zero if the cache is listed.
+    listed: OwnerUsize,
+}
+
+/// The caches of all threads, the last one first. A cache is never taken off.
+static LISTED: AtomicPtr<SpanCache> = AtomicPtr::new(ptr::null_mut());
+
+/// The cache that the next look visits. Null means the first one.
+static HAND: AtomicPtr<SpanCache> = AtomicPtr::new(ptr::null_mut());
+
+impl KeptSpans {
+    const fn new() -> Self {
+        Self {
+            places: [const { SpanPlace::new() }; PLACES_MAX],
+            uses: OwnerUsize::new(0),
+            seen: AtomicUsize::new(0),
+        }
+    }
+
+    /// Counts a use. After some of them, the process looks for memory that should leave.
+    #[inline]
+    fn count(&self) {
+        if self.uses.add(1) % budget::DECAY == 0 {
+            spans::shed_one();
+        }
+    }
+
+    fn steal(&self) -> Option<NonNull<u8>> {
+        self.places.iter().find_map(SpanPlace::steal)
+    }
+
+    /// Takes a span that the owner has not needed since the last look.
+    fn steal_unused(&self) -> Option<NonNull<u8>> {
+        let uses = self.uses.get();
+        let is_unused = self.seen.swap(uses, Ordering::Relaxed) == uses;
+        if is_unused && !cfg!(ephemera_weaken = "unused_spans_stay") { self.steal() } else { None }
+    }
+}
+
+impl SpanCache {
+    /// Creates an empty cache.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            orders: [const { KeptSpans::new() }; PLACES.len()],
+            next: AtomicPtr::new(ptr::null_mut()),
+            listed: OwnerUsize::new(0),
+        }
+    }
+
+    /// Takes a span of this order, whose bytes may be old ones.
+    ///
+    /// # Safety
+    /// The cache belongs to the calling thread.
+    #[inline]
+    pub(super) unsafe fn take(&self, order: Order) -> Option<NonNull<u8>> {
+        let index = order.index().wrapping_sub(FIRST);
+        let kept = self.orders.get(index)?;
+        let span = kept.places[..PLACES[index]].iter().find_map(SpanPlace::take)?;
+        kept.count();
+        Some(span)
+    }
+
+    /// Keeps a freed span of this order. Returns `false`, and does nothing, if there is no place.
+    ///
+    /// # Safety
+    /// The cache belongs to the calling thread, which owns the span and gives it up if this returns
+    /// `true`.
+    #[inline]
+    pub(super) unsafe fn keep(&'static self, order: Order, span: NonNull<u8>) -> bool {
+        let index = order.index().wrapping_sub(FIRST);
+        let Some(kept) = self.orders.get(index) else { return false };
+        let Some(place) = kept.places[..PLACES[index]].iter().find(|place| place.is_empty()) else {
+            return false;
+        };
+        if self.listed.get() == 0 {
+            self.list();
+        }
+        if !budget::threads_keep() {
+            return false;
+        }
+        place.put(span);
+        kept.count();
+        true
+    }
+
+    /// Makes the cache known to other threads.
+    #[cold]
+    fn list(&'static self) {
+        self.listed.set(1);
+        // ORDERING: Release. Pairs with the Acquire in `SpanCache::listed`. Publishes: the link.
+        push(&LISTED, ptr::from_ref(self).cast_mut(), None, Ordering::Release, |below| {
+            self.next.store(below, Ordering::Relaxed);
+        });
+    }
+
+    /// Returns the caches of all threads that have kept a span.
+    fn listed() -> impl Iterator<Item = &'static Self> {
+        // ORDERING: Acquire. Pairs with the Release in `SpanCache::list`.
+        let first = LISTED.load(Ordering::Acquire);
+        // SAFETY: the pointers are null or name listed caches, which are `'static`.
+        let at = move |at: *mut Self| unsafe { at.as_ref() };
+        core::iter::successors(at(first), move |cache| at(cache.next.load(Ordering::Relaxed)))
+    }
+
+    /// Frees the spans of the cache to the process.
+    pub fn clear(&self) {
+        for kept in &self.orders {
+            while let Some(span) = kept.steal() {
+                // SAFETY: the span was in a place, so this thread owns it now (G5).
+                unsafe { spans::free_start(span) };
+            }
+        }
+    }
+
+    /// Frees spans that the owner does not need to the process: at most one of each order.
+    fn clear_unused(&self) {
+        for span in self.orders.iter().filter_map(KeptSpans::steal_unused) {
+            // SAFETY: the span was in a place, so this thread owns it now (G5).
+            unsafe { spans::free_start(span) };
+        }
+    }
+}
+
+impl Default for SpanCache {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Visits the cache of one thread, and frees what that thread does not need.
+pub(super) fn look() {
+    // SAFETY: the pointer is null or names a listed cache, which is `'static`.
+    let hand = unsafe { HAND.load(Ordering::Relaxed).as_ref() };
+    let Some(cache) = hand.or_else(|| SpanCache::listed().next()) else { return };
+    HAND.store(cache.next.load(Ordering::Relaxed), Ordering::Relaxed);
+    cache.clear_unused();
+}
+
+/// Frees the spans of all threads' caches to the process.
+pub(super) fn clear_all() {
+    SpanCache::listed().for_each(SpanCache::clear);
+}
+
+/// Returns the bytes in the caches of all threads.
+pub(super) fn bytes() -> usize {
+    let of = |cache: &SpanCache| -> usize {
+        let kept = cache.orders.iter().zip(&Order::ALL[FIRST..]);
+        kept.map(|(kept, order)| kept.places.iter().filter(|place| !place.is_empty()).count() * order.span())
+            .sum()
+    };
+    SpanCache::listed().map(of).sum()
+}

@@ -1,0 +1,71 @@
+//! A place for one freed span in a thread's own cache.
+//!
+//! # Invariant
+//!
+//! * **G5** A span in a place belongs to the place: its bit in its superblock is clear, and no
+//!   thread uses it. Only the owner of the place stores a span, and only into an empty place. The
+//!   thread whose exchange returns a span owns that span.
+
+use core::ptr::{self, NonNull};
+
+use crate::sync::{AtomicPtr, Ordering};
+
+// ORDERING: Release. Pairs with the Acquire in `SpanPlace::steal`. Publishes: the end of the
+// owner's use of the span.
+const PUT: Ordering =
+    if cfg!(ephemera_weaken = "place_put_relaxed") { Ordering::Relaxed } else { Ordering::Release };
+// ORDERING: Acquire. Pairs with the Release in `SpanPlace::put`: the thread that takes the span out
+// of another thread's cache sees that all use of it has ended.
+const STEAL: Ordering =
+    if cfg!(ephemera_weaken = "place_steal_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
+
+/// A place for one span. Its owner fills it, and any thread may empty it.
+#[derive(Debug)]
+pub(crate) struct SpanPlace(AtomicPtr<u8>);
+
+impl SpanPlace {
+    crate::const_unless_loom! {
+        /// Creates an empty place.
+        pub(crate) fn new() -> Self {
+            Self(AtomicPtr::new(ptr::null_mut()))
+        }
+    }
+
+    /// Returns whether the place is empty. The answer may be out of date, except that a place that
+    /// its owner finds empty stays so until the owner fills it.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.load(Ordering::Relaxed).is_null()
+    }
+
+    /// Fills the place, which its owner has found empty. Only the owner calls this.
+    #[inline]
+    pub(crate) fn put(&self, span: NonNull<u8>) {
+        // ORDERING: `PUT`. Pairs with `SpanPlace::steal`.
+        self.0.store(span.as_ptr(), PUT);
+    }
+
+    /// Takes the span out of the place. Only the owner calls this. It needs no order, because it
+    /// finds only spans that it stored itself.
+    #[inline]
+    pub(crate) fn take(&self) -> Option<NonNull<u8>> {
+        if self.is_empty() {
+            return None;
+        }
+        if cfg!(ephemera_weaken = "place_take_in_two_steps") {
+            let span = self.0.load(Ordering::Relaxed);
+            self.0.store(ptr::null_mut(), Ordering::Relaxed);
+            return NonNull::new(span);
+        }
+        NonNull::new(self.0.swap(ptr::null_mut(), Ordering::Relaxed))
+    }
+
+    /// Takes the span out of the place, on any thread.
+    pub(crate) fn steal(&self) -> Option<NonNull<u8>> {
+        if self.is_empty() {
+            return None;
+        }
+        // ORDERING: `STEAL`. Pairs with `SpanPlace::put`.
+        NonNull::new(self.0.swap(ptr::null_mut(), STEAL))
+    }
+}

@@ -1,0 +1,215 @@
+//! A thread's own cache of spans: what it keeps, and when that leaves.
+#![cfg(all(feature = "std", not(miri), any(target_os = "linux", target_os = "macos")))]
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+use std::sync::mpsc::channel;
+use std::thread;
+
+use ephemera_prim::pages::{self, CachedPages, Pages, SpanCache};
+use ephemera_prim::traits::Allocator;
+use ephemera_testkit::suite::turn;
+
+/// Spans of 64 KiB, of which a thread keeps four.
+const SPAN: Layout = match Layout::from_size_align(60_000, 8) {
+    Ok(layout) => layout,
+    Err(_) => panic!("a layout"),
+};
+const SPAN_LEN: usize = 64 << 10;
+
+/// A thread keeps at most this number of bytes.
+const KEPT: usize = 768 << 10;
+
+/// Returns the pages with a new cache, which belongs to the calling thread.
+fn with_cache() -> (CachedPages, &'static SpanCache) {
+    let cache: &'static SpanCache = Box::leak(Box::new(SpanCache::new()));
+    // SAFETY: each test uses its cache on one thread.
+    (unsafe { CachedPages::new(Some(cache)) }, cache)
+}
+
+fn written(source: impl Allocator, layout: Layout) -> NonNull<u8> {
+    let block = source.allocate(layout).expect("memory").cast::<u8>();
+    // SAFETY: the block has this number of bytes.
+    unsafe { block.write_bytes(7, layout.size()) };
+    block
+}
+
+fn free(source: impl Allocator, block: NonNull<u8>, layout: Layout) {
+    // SAFETY: callers pass a live block with its layout.
+    unsafe { source.deallocate(block, layout) };
+}
+
+/// Makes 64 allocations and frees of blocks that no thread keeps for itself.
+fn sixty_four_events() {
+    let longer = Layout::new::<[u8; 400_000]>();
+    for _ in 0..32 {
+        free(Pages, Pages.allocate(longer).expect("memory").cast(), longer);
+    }
+}
+
+#[test]
+fn a_freed_block_is_the_next_block_of_its_thread_and_counts_as_cached() {
+    let _turn = turn();
+    pages::purge();
+    let before = pages::usage();
+    let (own, cache) = with_cache();
+    let block = written(own, SPAN);
+    free(own, block, SPAN);
+    let kept = pages::usage();
+    assert_eq!((kept.used, kept.cached), (before.used, before.cached + SPAN_LEN));
+    let other = Pages.allocate(SPAN).expect("memory").cast();
+    assert_ne!(other, block, "the block is in the thread's own cache");
+    assert_eq!(own.allocate(SPAN).expect("memory").cast(), block);
+    free(own, block, SPAN);
+    cache.clear();
+    assert_eq!(Pages.allocate(SPAN).expect("memory").cast(), block, "the process has the block");
+    free(Pages, block, SPAN);
+    free(Pages, other, SPAN);
+}
+
+#[test]
+fn a_thread_keeps_a_bounded_number_of_bytes() {
+    let _turn = turn();
+    pages::purge();
+    pages::set_cache(KEPT);
+    let (own, _) = with_cache();
+    for size in [60_000, 100_000, 200_000, 400_000, 1 << 20] {
+        let layout = Layout::from_size_align(size, 8).expect("a layout");
+        let blocks: Vec<_> = (0..20).map(|_| written(own, layout)).collect();
+        blocks.into_iter().for_each(|block| free(own, block, layout));
+    }
+    let cached = pages::usage().cached;
+    pages::set_cache(pages::CACHE);
+    // The cache of the process, the bytes that it needed again, and the cache of this thread.
+    assert!(cached <= KEPT + KEPT, "{cached}");
+}
+
+#[test]
+fn threads_keep_nothing_if_the_process_may_keep_less_than_one_of_them() {
+    let _turn = turn();
+    pages::purge();
+    pages::set_cache(KEPT - 1);
+    let (own, _) = with_cache();
+    free(own, written(own, SPAN), SPAN);
+    let block = Pages.allocate(SPAN).expect("memory").cast();
+    let other = own.allocate(SPAN).expect("memory").cast();
+    free(Pages, block, SPAN);
+    assert_eq!(written(own, SPAN), block, "the process had the block");
+    free(own, block, SPAN);
+    free(own, other, SPAN);
+    pages::set_cache(pages::CACHE);
+}
+
+#[test]
+fn spans_that_a_sleeping_thread_kept_leave_while_others_allocate() {
+    let _turn = turn();
+    pages::purge();
+    let before = pages::usage();
+    let (sleeps, is_asleep) = channel();
+    let (wake, awake) = channel::<()>();
+    let sleeper = thread::spawn(move || {
+        let (own, _) = with_cache();
+        let blocks: Vec<_> = (0..4).map(|_| written(own, SPAN)).collect();
+        blocks.into_iter().for_each(|block| free(own, block, SPAN));
+        sleeps.send(()).expect("the other end is open");
+        let _ = awake.recv();
+    });
+    is_asleep.recv().expect("the thread does not panic");
+    assert!(pages::usage().cached >= before.cached + 4 * SPAN_LEN);
+    // A look at each cache takes one of its spans, and the second look at a cache is the first one
+    // that finds it unused. Other tests have left caches too.
+    for _ in 0..64 {
+        sixty_four_events();
+    }
+    let after = pages::usage();
+    drop(wake);
+    sleeper.join().expect("no panic");
+    // The loop's own block, and no more.
+    assert!(after.cached <= before.cached + (512 << 10), "{before:?}, then {after:?}");
+    let dirty = after.cached - before.cached;
+    assert!(dirty % (512 << 10) == 0, "spans of 64 KiB stay: {before:?}, then {after:?}");
+}
+
+#[test]
+fn a_thread_that_uses_its_own_spans_lets_the_others_leave() {
+    let _turn = turn();
+    pages::purge();
+    let (own, _) = with_cache();
+    let longer = Layout::new::<[u8; 200_000]>();
+    free(own, written(own, longer), longer);
+    let kept = pages::usage().cached;
+    assert!(kept >= 256 << 10);
+    for _ in 0..64 * 64 {
+        free(own, own.allocate(SPAN).expect("memory").cast(), SPAN);
+    }
+    assert!(pages::usage().cached <= SPAN_LEN, "{kept}, then {:?}", pages::usage());
+}
+
+#[test]
+fn a_purge_takes_the_spans_of_all_threads() {
+    let _turn = turn();
+    pages::purge();
+    let (own, _) = with_cache();
+    free(own, written(own, SPAN), SPAN);
+    assert!(pages::usage().cached >= SPAN_LEN);
+    thread::spawn(pages::purge).join().expect("no panic");
+    assert_eq!(pages::usage().cached, 0);
+}
+
+#[test]
+fn conc_a_kept_span_has_one_owner_beside_purges() {
+    let _turn = turn();
+    let threads = [1_u8, 2, 3].map(|thread| {
+        thread::spawn(move || {
+            let (own, cache) = with_cache();
+            for round in 0..5_000 {
+                let blocks = [(); 3].map(|()| own.allocate(SPAN).expect("memory").cast::<u8>());
+                for block in blocks {
+                    // SAFETY: the first byte of a live block.
+                    unsafe { block.write(thread) };
+                }
+                if round % 97 == 0 {
+                    pages::purge();
+                }
+                for block in blocks {
+                    // SAFETY: this thread wrote the first byte.
+                    assert_eq!(unsafe { block.read() }, thread);
+                    free(own, block, SPAN);
+                }
+            }
+            cache.clear();
+        })
+    });
+    threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+    pages::purge();
+    assert_eq!(pages::usage().cached, 0);
+}
+
+/// Returns the page faults of the process that needed no input or output.
+#[cfg(target_os = "linux")]
+fn faults() -> libc::c_long {
+    // SAFETY: a structure of numbers, for which zeros are valid.
+    let mut usage: libc::rusage = unsafe { core::mem::zeroed() };
+    // SAFETY: the system writes to the structure.
+    assert_eq!(unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) }, 0);
+    usage.ru_minflt
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn memory_that_is_used_all_the_time_keeps_its_pages() {
+    let _turn = turn();
+    for size in [100_000, 1 << 20, 3 << 20] {
+        pages::purge();
+        let layout = Layout::from_size_align(size, 8).expect("a layout");
+        free(Pages, written(Pages, layout), layout);
+        let before = faults();
+        // A look after each 64 of these 1,200 operations.
+        for _ in 0..600 {
+            free(Pages, written(Pages, layout), layout);
+        }
+        let during = faults() - before;
+        // Once all pages, and the harness's own.
+        assert!(during < size as libc::c_long / 4_096 + 64, "{size}: {during} page faults");
+    }
+}

@@ -1,0 +1,167 @@
+//! The spans that a thread keeps for its next large blocks, and the shortest ways of such blocks.
+//!
+//! The spans are on the thread's own record, also while the thread is in a scope. The shortest ways
+//! are those of a thread that is in no scope, for blocks that count for none: an allocation and a free
+//! that the thread's own spans serve, and the growth of a block in its span. In all other cases the
+//! functions of `large` follow.
+
+use core::alloc::Layout;
+use core::ptr::{self, NonNull};
+
+use allocator_api2::alloc::{AllocError, Allocator};
+use ephemera_prim::account::Account;
+use ephemera_prim::pages::{CachedPages, Pages};
+use ephemera_prim::{large, local};
+
+use super::Family;
+use super::books::Books;
+use super::cell::NOTHING;
+use super::charge::Charge;
+use super::large::{allocate_large, ask_twice, deallocate_large, grow_large};
+use super::owner;
+use super::table::{Heaps, PoolRecord};
+
+/// Returns the process's pages, with this thread's own cache of spans if the thread has a record.
+#[inline]
+pub(super) fn own_pages() -> CachedPages {
+    let cache = local::bound::<PoolRecord>().map(|record| &record.data().spans);
+    // SAFETY: the record is bound to this thread, which alone uses the value: `CachedPages` does
+    // not leave the calling function.
+    unsafe { CachedPages::new(cache) }
+}
+
+/// Frees the spans that this thread keeps for large blocks to the process.
+pub(super) fn clear_spans() {
+    if let Some(record) = local::bound::<PoolRecord>() {
+        record.data().spans.clear();
+    }
+}
+
+/// Returns the pages with the cache of a thread that allocates from its own table. `None` if it has
+/// none or is in a scope.
+///
+/// # Safety
+/// The heaps are those that this thread's cell of the family names.
+#[inline]
+unsafe fn pages_outside_scopes(heaps: Heaps<'static>) -> Option<CachedPages> {
+    if ptr::eq(heaps.as_ptr(), NOTHING) {
+        return None;
+    }
+    let data = heaps.first().record().data();
+    if data.ledger().is_some() {
+        return None;
+    }
+    // SAFETY: T2: the thread holds the table's record, which no scope has, so it is the thread's
+    // own. The value does not leave the calling function.
+    Some(unsafe { CachedPages::new(Some(&data.spans)) })
+}
+
+/// Grows a large block in its span. Returns whether it did.
+///
+/// # Safety
+/// `block` is a live block of the first layout, from the process's pages and on the family's
+/// account. The second layout is not smaller. The heaps are those that this thread's cell of the
+/// family names.
+#[inline]
+unsafe fn grow_in_span(
+    heaps: Heaps<'static>,
+    family: &'static Family,
+    block: NonNull<u8>,
+    (old, new): (Layout, Layout),
+) -> bool {
+    // SAFETY: this function has the same contract.
+    let outside = unsafe { pages_outside_scopes(heaps) }.is_some();
+    // SAFETY: the caller passes a live block, which is not of size zero.
+    if !outside || unsafe { Charge::is_noted(block) } {
+        return false;
+    }
+    // SAFETY: the caller passes a live block, which is not of size zero.
+    if !unsafe { CachedPages::has_room(block, new) } {
+        return false;
+    }
+    let more = new.size() - old.size();
+    let is_within = family.account().reserve(more);
+    if is_within {
+        heaps.tally().change(0, more, true);
+    }
+    is_within
+}
+
+/// Allocates a block of a layout without units, as [`allocate_large`] does.
+///
+/// # Safety
+/// The heaps are those that this thread's cell of the family names.
+#[cold]
+#[inline(never)]
+pub(crate) unsafe fn allocate_block(
+    heaps: Heaps<'static>,
+    family: &'static Family,
+    layout: Layout,
+) -> Result<NonNull<u8>, AllocError> {
+    // SAFETY: this function has the same contract.
+    let Some(pages) = (unsafe { pages_outside_scopes(heaps) }) else {
+        return allocate_large(family, layout, false);
+    };
+    // SAFETY: T2: the thread holds the record of the table that its cell names.
+    unsafe { owner::visit(heaps) };
+    let Some(block) = pages.take(layout) else {
+        return ask_twice(family, &Pages, &Books::new(family, Some(heaps)), layout, false);
+    };
+    if family.account().reserve(layout.size()) {
+        heaps.tally().change(1, layout.size(), true);
+        return Ok(block);
+    }
+    // SAFETY: the block was just allocated with this layout, and nothing uses it.
+    unsafe { pages.deallocate(block, layout) };
+    allocate_large(family, layout, false)
+}
+
+/// Frees a block of a layout without units, as [`deallocate_large`] does.
+///
+/// # Safety
+/// `block` is a live block of this layout, from the process's pages and on the family's account.
+/// The heaps are those that this thread's cell of the family names.
+#[cold]
+#[inline(never)]
+pub(crate) unsafe fn deallocate_block(
+    heaps: Heaps<'static>,
+    family: &'static Family,
+    block: NonNull<u8>,
+    layout: Layout,
+) {
+    // SAFETY: this function has the same contract.
+    let pages = unsafe { pages_outside_scopes(heaps) };
+    // SAFETY: the caller passes a live block.
+    let Some(pages) = pages.filter(|_| layout.size() == 0 || !unsafe { Charge::is_noted(block) }) else {
+        // SAFETY: the caller passes a live block of this layout, which is on the family's account.
+        return unsafe { deallocate_large(family, block, layout) };
+    };
+    // SAFETY: the caller passes a live block of this layout, and gives it up.
+    if unsafe { pages.keep(block, layout) } {
+        heaps.tally().change(1, layout.size(), false);
+        return family.account().release(layout.size());
+    }
+    // SAFETY: the caller passes a live block of this layout, which is on the family's account.
+    unsafe { large::deallocate(&Pages, &Books::new(family, Some(heaps)), block, layout) };
+}
+
+/// Grows a block of a layout without units, as [`grow_large`] does.
+///
+/// # Safety
+/// As [`grow_large`]. The heaps are those that this thread's cell of the family names.
+#[cold]
+#[inline(never)]
+pub(crate) unsafe fn grow_block(
+    heaps: Heaps<'static>,
+    family: &'static Family,
+    block: NonNull<u8>,
+    layouts: (Layout, Layout),
+    zeroed: bool,
+) -> Result<NonNull<u8>, AllocError> {
+    // SAFETY: this function has the same contract.
+    if !zeroed && unsafe { grow_in_span(heaps, family, block, layouts) } {
+        return Ok(block);
+    }
+    // SAFETY: the caller passes a live block of the first layout; the second one is not smaller.
+    unsafe { grow_large(family, block, layouts, zeroed) }
+}

@@ -1,0 +1,109 @@
+//! Freed large blocks that a thread keeps for itself: the process gets them when the thread trims
+//! or ends.
+#![cfg(all(feature = "std", any(target_os = "linux", target_os = "macos"), not(miri)))]
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+use std::thread;
+
+use ephemera_testkit::suite::turn;
+use typed_pool::{pages, pooled_allocator};
+
+pooled_allocator! {
+    /// The allocator of these tests.
+    struct Large;
+}
+
+const LAYOUT: Layout = Layout::new::<[u8; 100_000]>();
+const SPAN: usize = 128 << 10;
+
+fn allocate() -> NonNull<u8> {
+    let block = Large.allocate(LAYOUT).expect("memory").cast::<u8>();
+    // SAFETY: the block has at least one byte.
+    unsafe { block.write(1) };
+    block
+}
+
+fn free(block: NonNull<u8>) {
+    // SAFETY: the callers pass a live block of this layout.
+    unsafe { Large.deallocate(block, LAYOUT) };
+}
+
+/// Allocates a block and frees it, then calls `end`. Returns the address of the block.
+fn freed_once(end: impl FnOnce()) -> usize {
+    let block = allocate();
+    free(block);
+    assert_eq!(allocate(), block, "the thread keeps the block");
+    free(block);
+    end();
+    block.addr().get()
+}
+
+/// Allocates a block after this thread gave up what it kept. Returns its address.
+fn from_the_process() -> usize {
+    Large.trim();
+    let block = allocate();
+    let address = block.addr().get();
+    free(block);
+    address
+}
+
+#[test]
+fn the_process_gets_the_blocks_that_an_ended_thread_kept() {
+    let _turn = turn();
+    // This thread has a record, so it does not get that of the ended thread.
+    assert_ne!(from_the_process(), 0);
+    pages::purge();
+    let freed = thread::spawn(|| freed_once(|| ())).join().expect("no panic");
+    assert_eq!(from_the_process(), freed);
+    assert_eq!(Large.stats().bytes_held, 0);
+}
+
+#[test]
+fn the_process_gets_the_blocks_of_a_thread_that_trims() {
+    let _turn = turn();
+    pages::purge();
+    let freed = freed_once(|| Large.trim());
+    let other = thread::spawn(from_the_process).join().expect("no panic");
+    assert_eq!(other, freed);
+}
+
+#[test]
+fn a_block_that_grows_out_of_its_span_leaves_it_to_its_thread() {
+    let _turn = turn();
+    pages::purge();
+    let block = allocate();
+    let longer = Layout::new::<[u8; 200_000]>();
+    // SAFETY: the block is live and of this layout; the new layout is the larger one.
+    let grown = unsafe { Large.grow(block, LAYOUT, longer) }.expect("memory").cast::<u8>();
+    // SAFETY: the first byte was written before the block grew.
+    assert_eq!(unsafe { grown.read() }, 1);
+    assert_eq!(allocate(), block);
+    free(block);
+    // SAFETY: the block is live and of the longer layout.
+    unsafe { Large.deallocate(grown, longer) };
+    let used = pages::usage();
+    assert!(used.cached >= SPAN, "{used:?}");
+    assert_eq!((Large.stats().large_blocks, Large.stats().bytes_held), (0, 0));
+}
+
+#[test]
+#[cfg(unix)]
+fn a_forked_child_reaches_the_blocks_that_other_threads_kept() {
+    let _turn = turn();
+    pages::purge();
+    let (keeps, kept) = std::sync::mpsc::channel();
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let other = thread::spawn(move || {
+        let block = freed_once(|| ());
+        keeps.send(block).expect("the other end is open");
+        let _ = ended.recv();
+    });
+    assert_ne!(kept.recv().expect("no panic"), 0);
+    assert!(ephemera_testkit::fork::holds_in_a_child(|| {
+        pages::purge();
+        pages::usage().cached == 0
+    }));
+    drop(end);
+    other.join().expect("no panic");
+}
