@@ -23,6 +23,13 @@ fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     core::pin::Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
+/// Allocates a block and waits until it is dropped.
+async fn keep_a_block() {
+    let kept = block(3);
+    pending::<()>().await;
+    drop(kept);
+}
+
 #[test]
 fn a_future_is_polled_in_its_scope_on_each_thread() {
     alone(|| {
@@ -92,11 +99,7 @@ fn a_cancelled_future_is_dropped_in_the_scope() {
 fn a_scope_dropped_while_its_future_is_suspended_ends_with_the_future() {
     alone(|| {
         let scope = builder().build();
-        let mut future = alloc::boxed::Box::pin(scope.run_async(async {
-            let kept = block(3);
-            pending::<()>().await;
-            drop(kept);
-        }));
+        let mut future = alloc::boxed::Box::pin(scope.run_async(keep_a_block()));
         assert!(poll(&mut future).is_pending());
         drop(scope);
         assert!(held() > 0);
@@ -133,11 +136,7 @@ fn a_cancelled_future_is_dropped_although_there_is_no_memory_for_heaps() {
 
     alone(|| {
         let scope = builder().build();
-        let mut future = alloc::boxed::Box::pin(scope.run_async(async {
-            let kept = block(3);
-            pending::<()>().await;
-            drop(kept);
-        }));
+        let mut future = alloc::boxed::Box::pin(scope.run_async(keep_a_block()));
         assert!(poll(&mut future).is_pending());
         let handle = scope.handle();
         let ((entered, inside), (go, leave)) = (channel(), channel::<()>());
