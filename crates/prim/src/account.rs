@@ -22,14 +22,6 @@ pub trait Account {
     fn reserve_beyond(&self, bytes: usize);
     /// Subtracts bytes that were freed, or reserved bytes that the backing allocator refused.
     fn release(&self, bytes: usize);
-    /// Notes that the backing allocator granted reserved bytes.
-    #[inline]
-    fn granted(&self, _bytes: usize) {}
-    /// Subtracts reserved bytes that the backing allocator refused.
-    #[inline]
-    fn refused(&self, bytes: usize) {
-        self.release(bytes);
-    }
     /// Adds large blocks and their bytes if `came`, else subtracts them. A resize passes 0 blocks.
     fn large(&self, blocks: usize, bytes: usize, came: bool);
     /// Returns the current sums.
@@ -298,7 +290,6 @@ impl<'a, A: Account> Reserved<'a, A> {
     /// Leaves the bytes on the account, because the backing allocator granted them.
     #[inline]
     pub fn keep(self) {
-        self.account.granted(self.bytes);
         core::mem::forget(self);
     }
 }
@@ -306,7 +297,7 @@ impl<'a, A: Account> Reserved<'a, A> {
 impl<A: Account> Drop for Reserved<'_, A> {
     #[inline]
     fn drop(&mut self) {
-        self.account.refused(self.bytes);
+        self.account.release(self.bytes);
     }
 }
 

@@ -16,7 +16,7 @@ use crate::unit::UnitState;
 pub struct Stats {
     /// Units held.
     pub units: usize,
-    /// Units held that have no live slot.
+    /// Units held that have no live slot, including those that scopes keep for the next one.
     pub empty_units: usize,
     /// Units without a live slot whose owner is idle. Other threads returned the pages of their
     /// slots to the operating system. Their headers stay, and they count in `bytes_held` and

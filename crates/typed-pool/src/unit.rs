@@ -15,7 +15,7 @@ use core::ptr::{self, NonNull};
 use ephemera_prim::claim::ContentsClaim;
 use ephemera_prim::poison::poison;
 use ephemera_prim::raw;
-use ephemera_prim::word::{OwnerPtr, OwnerUsize};
+use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
 
 use crate::geometry::{LINK, UnitSpec, inverse_of};
 pub(crate) use crate::unit_header::Unit;
@@ -34,6 +34,9 @@ pub(crate) fn counted(heap: *const ()) -> *const () {
     heap.map_addr(|addr| addr | COUNTED)
 }
 
+/// The bits of the state word that hold the state. Those above them hold the birth.
+const STATE_BITS: u32 = 8;
+
 /// Where a unit is in its heap: the front, or one of the lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UnitState {
@@ -44,6 +47,9 @@ pub(crate) enum UnitState {
     Full = 1,
     /// Full, and visited by a scrape, which found no free slot. The next free of a slot queues the
     /// unit. On no list of the owner.
+    ///
+    /// A unit that the heap may not allocate from has this state too. It is queued or freed when
+    /// its last slot is freed.
     Visited = 2,
     /// In the queue of the next fronts.
     Partial = 3,
@@ -86,14 +92,19 @@ impl UnitPtr {
     /// # Safety
     /// `memory` was acquired with the layout of `spec` for `slots` slots, and the caller has
     /// exclusive access to it.
-    pub(crate) unsafe fn create(memory: NonNull<u8>, spec: UnitSpec, slots: usize, owner: *const ()) -> Self {
+    pub(crate) unsafe fn create(
+        memory: NonNull<u8>,
+        spec: UnitSpec,
+        slots: usize,
+        (owner, birth): (*const (), u64),
+    ) -> Self {
         let unit = memory.cast::<Unit>();
         raw::expose(unit.as_ptr());
         let header = Unit {
             free: Cell::new(ptr::null_mut()),
             until: OwnerUsize::new(0),
             slack: OwnerUsize::new(0),
-            state: OwnerUsize::new(UnitState::Empty as usize),
+            state: OwnerU64::new(birth << STATE_BITS | UnitState::Empty as u64),
             cursor: Cell::new(ptr::null_mut()),
             after: Cell::new(ptr::null_mut()),
             before: Cell::new(ptr::null_mut()),
@@ -219,7 +230,7 @@ impl UnitPtr {
         unsafe { &raw mut (*self.as_ptr()).remote.groups }
     }
 
-    fn state_word(&self) -> &OwnerUsize {
+    fn state_word(&self) -> &OwnerU64 {
         // SAFETY: U1. The reference covers the word alone.
         unsafe { &(*self.as_ptr()).state }
     }
@@ -234,8 +245,8 @@ impl UnitPtr {
         Self::state_of(self.state_word().observe())
     }
 
-    fn state_of(word: usize) -> UnitState {
-        match word {
+    fn state_of(word: u64) -> UnitState {
+        match word & ((1 << STATE_BITS) - 1) {
             0 => UnitState::Front,
             1 => UnitState::Full,
             2 => UnitState::Visited,
@@ -246,7 +257,18 @@ impl UnitPtr {
     }
 
     pub(crate) fn set_state(self, state: UnitState) {
-        self.state_word().publish(state as usize);
+        self.state_word().publish(self.birth() << STATE_BITS | state as u64);
+    }
+
+    /// Returns the number of the scope that the unit counts for, or 0. It changes only while no
+    /// slot is live, so a thread that frees a slot reads the right one.
+    pub(crate) fn birth(self) -> u64 {
+        self.state_word().get() >> STATE_BITS
+    }
+
+    /// Sets the number of the scope that an empty unit counts for.
+    pub(crate) fn set_birth(self, birth: u64) {
+        self.state_word().set(birth << STATE_BITS | self.state() as u64);
     }
 
     /// Returns the number of live slots, including slots with an unbooked remote free. Meaningless

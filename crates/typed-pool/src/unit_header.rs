@@ -16,7 +16,8 @@ pub(crate) struct Unit {
     pub(crate) free: Cell<*mut u8>,
     pub(crate) until: OwnerUsize,
     pub(crate) slack: OwnerUsize,
-    pub(crate) state: OwnerUsize,
+    /// The state in the lowest bits, and the birth above them.
+    pub(crate) state: OwnerU64,
     pub(crate) cursor: Cell<*mut u8>,
     pub(crate) after: Cell<*mut Unit>,
     pub(crate) before: Cell<*mut Unit>,

@@ -124,3 +124,38 @@ fn a_panic_in_a_poll_leaves_the_scope() {
         assert_eq!(scope.finish().bytes_held, 0);
     });
 }
+
+#[test]
+#[cfg(not(miri))]
+fn a_cancelled_future_is_dropped_although_there_is_no_memory_for_heaps() {
+    use ephemera_prim::pages;
+    use std::sync::mpsc::channel;
+
+    alone(|| {
+        let scope = builder().build();
+        let mut future = alloc::boxed::Box::pin(scope.run_async(async {
+            let kept = block(3);
+            pending::<()>().await;
+            drop(kept);
+        }));
+        assert!(poll(&mut future).is_pending());
+        let handle = scope.handle();
+        let ((entered, inside), (go, leave)) = (channel(), channel::<()>());
+        // Another thread is in the only record.
+        let other = thread::spawn(move || {
+            handle.run(|| {
+                entered.send(()).expect("the test waits");
+                leave.recv().expect("the test asks");
+            });
+        });
+        inside.recv().expect("the other thread");
+        pages::refuse_call(usize::MAX);
+        // A table fits the permanent memory that is left.
+        while pages::permanent(core::alloc::Layout::new::<[u64; 8]>()).is_ok() {}
+        drop(future);
+        pages::refuse_call(0);
+        go.send(()).expect("the other thread waits");
+        other.join().expect("no panic");
+        assert_eq!(scope.finish().bytes_held, 0);
+    });
+}

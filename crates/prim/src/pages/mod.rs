@@ -38,8 +38,8 @@
 //!
 //! `superblock` has the words of a superblock, `table` the superblocks of one span size, `map`
 //! finds the superblock of an address, `mapping` serves larger blocks, `budget` bounds the cache,
-//! `span_cache` has the spans that a thread keeps, `os` makes the system calls, and `permanent`
-//! allocates memory that is never freed.
+//! `span_cache` has the spans that a thread keeps, `os` makes the system calls, `permanent` allocates
+//! memory that is never freed, and [`notes`] has what an allocator wants to know of a block.
 //!
 //! On targets without these system calls, under Miri and under loom, the system's heap serves all
 //! blocks.
@@ -54,6 +54,8 @@ mod fallback;
 mod map;
 #[cfg(ephemera_pages)]
 mod mapping;
+#[cfg(all(not(ephemera_loom), target_has_atomic = "64", target_has_atomic = "ptr"))]
+pub mod notes;
 #[cfg(ephemera_pages)]
 mod order;
 #[cfg(ephemera_pages)]

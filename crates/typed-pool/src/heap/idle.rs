@@ -107,3 +107,26 @@ fn free_one<E: PoolEnv>(env: E) {
         slow::keep_empty(env, unit);
     }
 }
+
+/// Does what [`slow::trim`] does at the end of a scope, but keeps one empty unit that the scope
+/// used, if it is not larger than `room`. The unit counts for no scope until the next one allocates
+/// from it. Returns the bytes of that unit, and whether all others were freed.
+#[cfg_attr(ephemera_loom, expect(dead_code, reason = "models have no pool of heaps"))]
+pub(crate) fn end_scope<E: PoolEnv>(env: E, room: usize) -> (usize, bool) {
+    env.settle();
+    let heap = env.heap();
+    heap.owned.write();
+    heap.give_up_front();
+    let first = heap.pop_empty();
+    let bytes = first.map_or(0, |unit| heap.spec.layout(unit.slots()).size());
+    let keeps = first.is_some_and(|unit| bytes <= room && env.is_current(unit.birth()));
+    if let Some(unit) = first.filter(|_| !keeps) {
+        heap.push_empty(unit);
+    }
+    let all = slow::give_back_empties(env);
+    let Some(unit) = first.filter(|_| keeps) else { return (0, all) };
+    env.uncount_unit(bytes, unit.birth());
+    unit.set_birth(0);
+    slow::keep_empty(env, unit);
+    (bytes, all)
+}

@@ -9,14 +9,15 @@
 //!   units    <-> all units, whether they are on another list or not
 //! ```
 //!
-//! `fast` has the fast paths. `slow` finds fronts, requests units and frees them. `idle` frees
-//! units that are no longer needed. `list` has the owner's lists, and `abandon` the units of ended
-//! threads.
+//! `fast` has the fast paths. `slow` requests units and frees them, and `next` chooses the next
+//! front. `idle` frees units that are no longer needed. `list` has the owner's lists, and `abandon`
+//! the units of ended threads.
 
 pub(crate) mod abandon;
 pub(crate) mod fast;
-mod idle;
+pub(crate) mod idle;
 mod list;
+mod next;
 pub(crate) mod slow;
 
 pub(crate) use fast::give;
@@ -184,6 +185,30 @@ pub(crate) unsafe trait PoolEnv: Copy {
     fn account(&self) -> &Self::Account;
     /// Returns the identity that units of this heap carry.
     fn identity(&self) -> *const ();
+    /// Returns whether a unit of this number of bytes would exceed the limit of the heap's scope,
+    /// and a trim may help.
+    fn is_at_limit(&self, _bytes: usize) -> bool {
+        false
+    }
+    /// Frees the empty units of all heaps of this heap's owner.
+    fn trim_all(self) {}
+    /// Counts a unit of this number of bytes for the scope of this heap, if it has one. Returns the
+    /// number of that scope, which the unit carries as its birth.
+    fn count_unit(&self, _bytes: usize) -> u64 {
+        0
+    }
+    /// Subtracts a unit with this birth from the scope that it counted for.
+    fn uncount_unit(&self, _bytes: usize, _birth: u64) {}
+    /// Returns whether a unit with this birth counts for the scope of this heap.
+    #[inline]
+    fn is_current(&self, _birth: u64) -> bool {
+        true
+    }
+    /// Returns whether the heap may allocate from a unit with this birth that has live slots.
+    #[inline]
+    fn serves(&self, _birth: u64) -> bool {
+        true
+    }
     /// Returns whether this heap's owner may write the words of `unit`.
     fn owns(&self, unit: UnitPtr) -> bool;
     /// Books remote frees.

@@ -12,6 +12,7 @@ use ephemera_prim::account::{Account, Leaving, Limit, reserved};
 use ephemera_prim::raw;
 use ephemera_prim::unit_list::UnitList;
 
+use super::next::{next_front, scraped};
 use super::{PoolEnv, UnitHeap, idle};
 use crate::slot_group::SlotGroupPtr;
 use crate::unit::{Unit, UnitPtr, UnitState, link_of};
@@ -64,18 +65,6 @@ fn take_or_install<E: PoolEnv>(env: E, size: usize, stay: usize) -> Option<NonNu
     heap.take(size)
 }
 
-/// Takes the unit that has waited longest in the queue, or else the empty unit that was kept last,
-/// if there are more than `stay`.
-#[inline]
-fn next_front<E: PoolEnv>(env: E, stay: usize) -> Option<UnitPtr> {
-    let heap = env.heap();
-    if heap.first_in_queue().is_some_and(|unit| unit.state() == UnitState::Abandoned) {
-        // A complete countdown keeps its unit from being adopted until it is booked.
-        env.settle();
-    }
-    heap.pop_queue().or_else(|| if heap.empties_len.get() > stay { heap.pop_empty() } else { None })
-}
-
 /// The most slots in a unit that exceeds the limit, and the most bytes of more than one.
 const BEYOND_LEN: usize = 8;
 const BEYOND_BYTES: usize = 9 << 10;
@@ -112,16 +101,23 @@ pub(crate) fn reserve<E: PoolEnv>(env: E, slots: usize) -> Result<(), AllocError
 fn obtain<E: PoolEnv>(env: E) -> Result<UnitPtr, AllocError> {
     let heap = env.heap();
     let (slots, units) = heap.next_chunk();
+    if env.is_at_limit(heap.spec.layout(slots).size()) {
+        // The trim also books remote frees.
+        env.trim_all();
+        if let Some(unit) = next_front(env, 0) {
+            return Ok(unit);
+        }
+    }
     let first = match acquire(env, slots) {
         Ok(unit) => unit,
         Err(AllocError) => {
             // Full units with a free slot come first: taking one costs other heaps nothing.
-            if let Some(unit) = heap.scrape() {
+            if let Some(unit) = scraped(env) {
                 return Ok(unit);
             }
             env.last_resort();
             // The last resort also booked remote frees.
-            match next_front(env, 0).or_else(|| heap.scrape()) {
+            match next_front(env, 0).or_else(|| scraped(env)) {
                 Some(unit) => return Ok(unit),
                 None => acquire_what_there_is(env, slots)?,
             }
@@ -169,8 +165,9 @@ fn acquire_under<E: PoolEnv>(env: E, limit: Limit, slots: usize) -> Result<UnitP
     let spec = env.heap().spec;
     let layout = spec.layout(slots);
     let memory = reserved(env.account(), layout.size(), limit, || raw::acquire(env.backing(), layout))?;
+    let birth = env.count_unit(layout.size());
     // SAFETY: the memory was just acquired with this layout.
-    let unit = unsafe { UnitPtr::create(memory, spec, slots, env.identity()) };
+    let unit = unsafe { UnitPtr::create(memory, spec, slots, (env.identity(), birth)) };
     let heap = env.heap();
     // SAFETY: the caller owns the heap (H1), and the unit is new, so it is on no list yet (H6).
     unsafe { heap.units.add(unit.as_non_null()) };
@@ -239,6 +236,7 @@ pub(super) fn give_back<E: PoolEnv>(env: E, unit: UnitPtr, remove: Remove) -> bo
     heap.slots_len.set(heap.slots_len.get() - unit.slots());
     heap.given_back.set(heap.given_back.get() + 1);
     let layout = heap.spec.layout(unit.slots());
+    env.uncount_unit(layout.size(), unit.birth());
     // Releases the bytes after the deallocation: another thread may request them at once.
     let _booked = Leaving::new(env.account(), layout.size());
     // SAFETY: the unit came from `backing` with this layout. It has no live slot and is on no list
@@ -362,13 +360,13 @@ impl UnitHeap {
         }
     }
 
-    /// Queues every full unit that has a free slot, and takes a unit from the queue.
+    /// Queues every full unit that has a free slot.
     ///
     /// Each visit takes a unit off the list of full units, and only a unit that runs full is added
     /// to it. So scrapes visit at most as many units as ran full. The next free of a slot queues a
     /// visited unit that had no free slot.
     #[inline]
-    fn scrape(&self) -> Option<UnitPtr> {
+    pub(super) fn scrape(&self) {
         while let Some(unit) = self.pop_full() {
             #[cfg(test)]
             self.scraped.set(self.scraped.get() + 1);
@@ -379,6 +377,5 @@ impl UnitHeap {
                 unit.look_after_next_free(live);
             }
         }
-        self.pop_queue()
     }
 }

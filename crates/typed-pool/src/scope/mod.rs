@@ -66,12 +66,17 @@ use crate::threads::{ScopeHeaps, ScopeRef, UNLIMITED};
 ///   remote free: one atomic operation. While no thread is in the scope, the freeing thread often
 ///   also leases the record and books the free, which takes about 50 to 90 ns.
 /// * A scope has units of its own for each size class that it uses. While it is alive, it keeps
-///   some empty units. A thread that leaves it frees them if other threads freed blocks of the
-///   scope meanwhile, and after each 64th slow path.
+///   some empty units. A thread that leaves it frees those of a class if other threads freed blocks
+///   of that class meanwhile.
+/// * A scope frees its empty units when it ends. If more than 256 scopes in a row ended on a
+///   thread's heaps, the last one leaves an empty unit of each class that it used, up to 2 MiB, for
+///   the next scope of the thread. The thread frees them when it trims or ends, and
+///   `PooledAllocator.trim_all()` frees those of all threads.
 /// * Heaps of scopes are never freed and serve later scopes. Each takes about 22 KB for each thread
 ///   that was in the scope at the same time as others.
-/// * There are about as many heaps as scopes were alive at the same time. Heaps of counting scopes
-///   are not reused while blocks escape from them, so counting is for tests.
+/// * There are about as many heaps as scopes were alive at the same time.
+/// * A counting scope allocates from its own units only. So each block that escapes from one keeps
+///   a unit, which no later scope uses.
 ///
 /// # Limits of this design
 ///
@@ -82,14 +87,12 @@ use crate::threads::{ScopeHeaps, ScopeRef, UNLIMITED};
 /// * Scopes nest. A block counts for the innermost one only.
 /// * The scope in which the allocation happens pays for it. If a map that all requests share grows
 ///   in a request, its new table counts for that request.
-/// * The bytes held are those of whole units, also of empty ones. One block of each of ten classes
-///   beyond 1 KiB may exceed 1 MiB. A limit should be several times that.
-/// * If units of earlier scopes are freed while a scope is alive, the scope may hold their bytes
-///   beyond its limit.
-/// * A block without a size class (more than 32 KiB) counts for the scope that allocates it. It is
-///   subtracted from the scope in which it is freed, but never more than such blocks of that scope.
-///   A scope that sends such blocks to threads outside is charged for them until it ends. A scope
-///   that frees such blocks of others may exceed its limit by as much as it held in its own.
+/// * The bytes held are those of whole units. One block of each of ten classes beyond 1 KiB may
+///   exceed 1 MiB. A limit should be several times that.
+/// * Before a scope exceeds its limit, the thread frees its own empty units of the scope, but at
+///   most 64 times. It does not free those of other threads in the scope.
+/// * A block without a size class (more than 32 KiB) that grows counts from then on for the scope
+///   in which it grows. So a scope may exceed its limit by a buffer that it was handed and grew.
 #[derive(Debug)]
 pub struct Scope {
     handle: ScopeHandle,
@@ -158,7 +161,7 @@ impl ScopeBuilder {
     }
 
     /// Counts every allocation and every free of the scope. Each then takes the slow path. This is
-    /// for tests: an escaped block keeps the scope's heaps, about 22 KB, from reuse.
+    /// for tests: each escaped block keeps a unit, up to 32 KiB for small blocks.
     pub fn counting(mut self) -> Self {
         self.counting = true;
         self
@@ -285,14 +288,15 @@ impl Scope {
         self.handle.heaps.stats()
     }
 
-    /// Frees the units without a live block, ends the scope, and returns what it held.
+    /// Frees the units without a live block, ends the scope, and returns what it held. After many
+    /// scopes, some empty units stay for the next one, as the section on costs in [`Scope`] says.
     ///
     /// [`Usage::bytes_held`] then is the bytes of the units and larger blocks that the scope
     /// allocated and that are not freed. Escaped blocks may also lie in units of earlier scopes,
     /// which do not count. If there are handles, the scope ends with the last one.
     #[expect(clippy::must_use_candidate, reason = "a scope may end without a report")]
     pub fn finish(self) -> Usage {
-        self.handle.heaps.trim();
+        self.handle.heaps.finish();
         self.usage()
     }
 }

@@ -8,11 +8,10 @@ use crate::threads::{Ledger, LedgerCounts};
 
 /// The bytes that a scope holds. After its end, those that it held then.
 ///
-/// Bytes are those of units and of blocks without a size class. Units are requested whole, so the
-/// first block of a class adds up to 64 slots, and as few as 7 of the largest. A unit that an
-/// earlier scope left does not count. If such a unit is freed while the scope is alive, the figures
-/// are less by its bytes. A block without a size class that is freed in another scope than its own
-/// makes the figures of both inexact.
+/// Bytes are those of the scope's own units and of its blocks without a size class, wherever they
+/// are freed. Units are requested whole, so the first block of a class adds up to 64 slots, and as
+/// few as 7 of the largest. A unit with blocks of an earlier scope does not count, and its free
+/// changes no figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Usage {
@@ -34,12 +33,11 @@ pub struct Usage {
 ///
 /// A block counts with the bytes of its slot: its size, rounded up to a size class. A block that is
 /// resized within its slot is not counted again. If it moves to another slot, that is an allocation
-/// and a free. These counts are exact, whichever thread frees the block.
+/// and a free. The counts are exact, whichever thread frees the block, in whichever scope.
 ///
-/// A block without a size class (more than 32 KiB) counts with its size. Its growth adds to the
-/// bytes, and is no further allocation. Such a block does not name its scope: its free counts for
-/// the scope in which it is freed. So the counts of such blocks are exact only if the scope frees
-/// the ones that it allocated, and no others.
+/// A block without a size class (more than 32 KiB) counts with its size. If it grows in its own
+/// scope, that adds to the bytes and is no further allocation, also if it moves. If it grows
+/// elsewhere, that is a free in its scope and an allocation in the scope where it grows, if any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
@@ -47,7 +45,7 @@ pub struct Counts {
     pub allocations: usize,
     /// Bytes of all allocated blocks, and those by which blocks without a size class grew.
     pub bytes: usize,
-    /// Frees of the scope's slots on any thread, and of blocks without a size class in the scope.
+    /// Frees of the scope's blocks, on any thread and in any scope.
     pub frees: usize,
     /// Bytes of blocks that are live.
     pub bytes_live: usize,
@@ -142,9 +140,9 @@ impl Error for OverLimit {}
 
 /// Runs a closure in a counting scope and returns what it used. For tests.
 ///
-/// The counts are exact, also while other threads allocate, except for blocks of more than 32 KiB
-/// that enter or leave the closure: see [`Counts`]. Blocks that another thread allocates do not
-/// count, unless it runs in a handle of its own. The result of the closure is dropped in the scope.
+/// The counts are exact, also while other threads allocate. Blocks that another thread allocates do
+/// not count, unless it runs in a handle of its own. The result of the closure is dropped in the
+/// scope.
 ///
 /// # Examples
 ///

@@ -3,19 +3,18 @@
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 
-use allocator_api2::alloc::{AllocError, Allocator};
-use ephemera_prim::account::Limit;
-use ephemera_prim::large;
+use allocator_api2::alloc::AllocError;
 use ephemera_prim::local::{self, Held, Tenant};
 use ephemera_prim::record::{FIRST, Lease, Record, Registry};
 
 use super::Family;
 use super::books::Books;
 use super::cell::{CellState, FamilyCell, NOTHING};
-use super::spans::{clear_spans, own_pages};
+use super::spans::clear_spans;
 use super::statistics;
 use super::table::{Heaps, PoolRecord};
-use super::{ends, owner};
+use super::{ends, large, owner, scopes};
+use crate::alloc::pooled_family;
 use crate::class;
 use crate::stats::Stats;
 
@@ -35,6 +34,7 @@ impl Tenant for PoolRecord {
     /// remote.
     fn leave(record: &'static Record<Self>) {
         ends::leave(record);
+        scopes::trim_place(true);
         if cfg!(ephemera_weaken = "cells_keep_the_record") {
             return;
         }
@@ -98,7 +98,7 @@ pub(crate) fn allocate_beyond(family: &'static Family, layout: Layout) -> Result
             // SAFETY: the thread holds the record, and the family has a heap for each class.
             unsafe { owner::refill_beyond(heaps, heap, layout.size()) }
         }),
-        None => large::allocate(&own_pages(), &books(family), layout, Limit::Lifted, false),
+        None => large::allocate_beyond(family, layout),
     }
 }
 
@@ -145,13 +145,13 @@ fn during<R>(held: Held<PoolRecord>, work: impl FnOnce(&Held<PoolRecord>) -> R) 
 }
 
 /// Returns the books of large blocks, with the tally of the thread's table.
-fn books(family: &'static Family) -> Books<'static> {
+pub(super) fn books(family: &'static Family) -> Books<'static> {
     Books::new(family, FamilyCell::table((family.cell)()))
 }
 
 /// Makes a table of the family on this thread's record, if the thread may have one.
 #[cold]
-fn bind(family: &'static Family) {
+pub(super) fn bind(family: &'static Family) {
     if ptr::eq(this_record(), PoolRecord::statics().gone) {
         return;
     }
@@ -165,119 +165,14 @@ fn bind(family: &'static Family) {
     });
 }
 
-/// Allocates a block of a layout without units. If that fails, it frees empty units and tries
-/// again. It counts as a visit to the slow path, because a thread may allocate only such blocks
-/// after other threads freed its small ones.
-#[cold]
-#[inline(never)]
-pub(crate) fn allocate_large(
-    family: &'static Family,
-    layout: Layout,
-    zeroed: bool,
-) -> Result<NonNull<u8>, AllocError> {
-    let Some(heaps) = FamilyCell::table((family.cell)()) else {
-        return allocate_large_unbound(family, layout, zeroed);
-    };
-    // SAFETY: T2: the table in the thread's cell is on a record that the thread holds.
-    unsafe { owner::visit(heaps) };
-    ask_twice(family, &own_pages(), &Books::new(family, Some(heaps)), layout, zeroed)
-}
-
-/// As [`allocate_large`], on a thread without a table of the family. If the thread may have one, it
-/// gets one first.
-#[cold]
-#[inline(never)]
-fn allocate_large_unbound(
-    family: &'static Family,
-    layout: Layout,
-    zeroed: bool,
-) -> Result<NonNull<u8>, AllocError> {
-    // Without a table, a thread that allocates only large blocks would always count on the shared
-    // account.
-    if layout.size() != 0 {
-        bind(family);
-        if FamilyCell::table((family.cell)()).is_some() {
-            return allocate_large(family, layout, zeroed);
-        }
-    }
-    ask_twice(family, &own_pages(), &books(family), layout, zeroed)
-}
-
-/// Allocates pages for a block. If that fails, makes room and tries once more.
-#[inline]
-pub(super) fn ask_twice(
-    family: &'static Family,
-    pages: &impl Allocator,
-    books: &Books<'static>,
-    layout: Layout,
-    zeroed: bool,
-) -> Result<NonNull<u8>, AllocError> {
-    let ask = || large::allocate(pages, books, layout, Limit::Applies, zeroed);
-    ask().or_else(|AllocError| {
-        relieve(family);
-        ask()
-    })
-}
-
-/// Frees a block of a layout without units. It is not inlined, so that the fast path of other
-/// layouts needs no more registers.
-///
-/// # Safety
-/// `block` is a live block of this layout from the operating system's pages and on the family's
-/// account.
-#[cold]
-#[inline(never)]
-pub(crate) unsafe fn deallocate_large(family: &'static Family, block: NonNull<u8>, layout: Layout) {
-    // SAFETY: this function has the same contract.
-    unsafe { large::deallocate(&own_pages(), &books(family), block, layout) };
-}
-
-/// Grows a block of a layout without units, with the same second try as [`allocate_large`].
-///
-/// # Safety
-/// As `Allocator::grow`. The block came from the operating system's pages and is on the family's
-/// account. Both layouts have no units and are not of size zero.
-#[cold]
-#[inline(never)]
-pub(crate) unsafe fn grow_large(
-    family: &'static Family,
-    block: NonNull<u8>,
-    layouts: (Layout, Layout),
-    zeroed: bool,
-) -> Result<NonNull<u8>, AllocError> {
-    let (pages, books) = (own_pages(), books(family));
-    // SAFETY: this function has the same contract, and a block that did not grow is unchanged.
-    let grow = || unsafe { large::grow(&pages, &books, block, layouts, zeroed) };
-    grow().or_else(|AllocError| {
-        relieve(family);
-        grow()
-    })
-}
-
-/// Shrinks a block of a layout without units.
-///
-/// # Safety
-/// As `Allocator::shrink`. The block came from the operating system's pages and is on the family's
-/// account. Both layouts have no units and are not of size zero.
-#[cold]
-#[inline(never)]
-pub(crate) unsafe fn shrink_large(
-    family: &'static Family,
-    block: NonNull<u8>,
-    layouts: (Layout, Layout),
-) -> Result<NonNull<u8>, AllocError> {
-    // SAFETY: this function has the same contract.
-    unsafe { large::shrink(&own_pages(), &books(family), block, layouts) }
-}
-
 /// Returns the thread's own table of this family, if it has one.
-fn own_heaps(family: &Family) -> Option<Heaps<'_>> {
+pub(super) fn own_heaps(family: &Family) -> Option<Heaps<'_>> {
     local::bound::<PoolRecord>().and_then(|record| Heaps::find(record, family))
 }
 
 /// Before a refusal, frees empty units of this thread and of ended ones, and asks other threads to
 /// free theirs.
-fn relieve(family: &'static Family) {
+pub(super) fn relieve(family: &'static Family) {
     match FamilyCell::table((family.cell)()) {
         // SAFETY: T2: the thread holds the record of the table in its cell.
         Some(heaps) => unsafe { owner::make_room(heaps) },
@@ -293,6 +188,9 @@ pub(crate) fn trim_here(family: &'static Family) {
     }
     trim_outside(family);
     clear_spans();
+    if ptr::eq(family, pooled_family()) {
+        scopes::trim_place(false);
+    }
 }
 
 /// Frees the empty units of the thread's own table if the thread is in a scope.

@@ -4,7 +4,9 @@ use core::cell::Cell;
 use core::ptr;
 use std::thread::LocalKey;
 
-use super::table::{Heaps, ThreadHeap};
+use ephemera_prim::record::Record;
+
+use super::table::{Heaps, PoolRecord, ThreadHeap};
 use crate::class::CLASSES;
 
 /// The heaps of threads that own nothing. Their number is that of the largest family. They have no
@@ -27,6 +29,9 @@ static NO_HEAPS: [ThreadHeap; CLASSES] = [const { ThreadHeap::nowhere() }; CLASS
 pub struct FamilyCell {
     heaps: Cell<*const ThreadHeap>,
     counting: Cell<*const ThreadHeap>,
+    /// A record of a scope that the thread leased, or null. If the thread enters that scope again,
+    /// it tries this record, because it has the thread's own blocks.
+    last: Cell<*const Record<PoolRecord>>,
 }
 
 /// The content of a [`FamilyCell`].
@@ -47,6 +52,12 @@ impl CellState {
         Self { heaps: heaps.as_ptr(), counting: ptr::null() }
     }
 
+    /// Returns the table that the thread allocated from, or null if it had none.
+    #[inline]
+    pub(super) fn table(self) -> *const ThreadHeap {
+        if ptr::eq(self.heaps, NOTHING) { self.counting } else { self.heaps }
+    }
+
     /// The content of the cell of a thread that is in a scope with this table.
     #[inline]
     pub(super) fn inside(heaps: Heaps<'_>, counting: bool) -> Self {
@@ -58,7 +69,20 @@ impl FamilyCell {
     /// Creates the cell of a thread that owns nothing.
     #[must_use]
     pub const fn nowhere() -> Self {
-        Self { heaps: Cell::new(NOTHING), counting: Cell::new(ptr::null()) }
+        Self { heaps: Cell::new(NOTHING), counting: Cell::new(ptr::null()), last: Cell::new(ptr::null()) }
+    }
+
+    /// Returns the record of a scope that the thread remembers.
+    pub(super) fn last(key: &'static LocalKey<Self>) -> Option<&'static Record<PoolRecord>> {
+        let last = key.try_with(|cell| cell.last.get()).unwrap_or(ptr::null());
+        // SAFETY: S1: records of scopes are permanent memory.
+        unsafe { last.as_ref() }
+    }
+
+    /// Makes the thread remember the record of a scope.
+    pub(super) fn remember(key: &'static LocalKey<Self>, record: &'static Record<PoolRecord>) {
+        // A thread whose cell is destroyed remembers nothing.
+        let _ = key.try_with(|cell| cell.last.set(record));
     }
 
     /// Returns the heaps whose fronts serve this thread.
@@ -73,10 +97,7 @@ impl FamilyCell {
     /// record.
     #[inline]
     pub(super) fn table(key: &'static LocalKey<Self>) -> Option<Heaps<'static>> {
-        let first = key.try_with(|cell| {
-            let heaps = cell.heaps.get();
-            if ptr::eq(heaps, NOTHING) { cell.counting.get() } else { heaps }
-        });
+        let first = key.try_with(|cell| cell.state().table());
         // SAFETY: T1 and T2: tables are never freed.
         first.ok().filter(|first| !first.is_null()).map(|first| unsafe { Heaps::new(first) })
     }

@@ -61,6 +61,30 @@ pub(super) fn collect_rest(record: &Record<PoolRecord>) {
     }
 }
 
+/// Frees the empty units of a scope's record at the end of the scope, except for those that the
+/// next scope of the same heaps probably needs. Returns the rest of `room`, the bytes that may
+/// stay.
+///
+/// If another thread holds the record for a moment, that thread frees all of them.
+#[cfg(not(ephemera_loom))]
+pub(super) fn end_scope_keeping(record: &Record<PoolRecord>, mut room: usize) -> usize {
+    let Some(lease) = record.try_lease() else {
+        end_scope(record);
+        return room;
+    };
+    let mut all = true;
+    // The heaps of small slots come first, and their units take the least room.
+    for heap in Heaps::of_record(record).flat_map(Heaps::used) {
+        // SAFETY: the lease makes this thread the holder.
+        let (kept, freed) = heap::idle::end_scope(unsafe { HeapOwner::new(heap) }, room);
+        room -= kept;
+        all &= freed;
+    }
+    record.data().rest.set(usize::from(!all));
+    release(lease);
+    room
+}
+
 /// Returns whether the record's scope ended and its empty units are still to be freed.
 fn has_ended(data: &PoolRecord) -> bool {
     data.ended.load(Ordering::Relaxed) != 0 && !cfg!(ephemera_weaken = "ended_scope_is_not_trimmed")
@@ -91,6 +115,17 @@ pub(super) fn after_push(heap: &ThreadHeap) {
     if record.is_free() && !cfg!(ephemera_weaken = "push_without_a_look") {
         record.look_after(has_mail, drain);
         collect_rest(record);
+    }
+}
+
+/// Frees the empty units that an earlier scope left on a record of heaps that this thread leased.
+/// A thread that held the record for a moment while that scope ended may not have done so yet.
+#[cfg(not(ephemera_loom))]
+#[inline]
+pub(super) fn trim_ended(record: &Record<PoolRecord>) {
+    if has_ended(record.data()) {
+        record.data().ended.store(0, Ordering::Relaxed);
+        leave(record);
     }
 }
 

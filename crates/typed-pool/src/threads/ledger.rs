@@ -2,11 +2,20 @@
 //!
 //! All records of a scope share one ledger. Only slow paths change it: a request for a unit, the
 //! release of one, and large blocks. A counting scope also counts each allocation and each free.
+//!
+//! Heaps of scopes are reused, and their ledger with them. So scopes of one ledger are numbered.
+//! Each unit and each large block has the number of the scope that it counts for, its *birth*. A
+//! free of a block of an earlier scope then changes no figure of the current one.
 
-use ephemera_prim::sync::{AtomicUsize, Ordering};
+use ephemera_prim::sync::{AtomicU64, AtomicUsize, Ordering};
+
+use super::tagged::TaggedSum;
 
 /// The limit that stands for no limit.
 pub(crate) const NO_LIMIT: usize = usize::MAX;
+
+/// The number of times that a scope is trimmed before it exceeds its limit.
+const TRIMS: usize = 64;
 
 /// The figures of a scope. Any thread may add to them, so each step is one atomic operation.
 ///
@@ -15,31 +24,32 @@ pub(crate) const NO_LIMIT: usize = usize::MAX;
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Ledger {
-    /// Bytes of units and large blocks, including `base`. Below zero it wraps.
-    held: AtomicUsize,
-    /// The bytes that were held when the scope began: units that earlier scopes left.
-    base: AtomicUsize,
-    /// Bytes of blocks without a size class that threads allocated in the scope, minus those that
-    /// they freed in it. It is at least zero: the block of a free may be from elsewhere.
-    large: AtomicUsize,
-    /// The most bytes held since the scope began, without `base`.
+    /// The number of the current scope. It changes only while no thread is in a scope of this
+    /// ledger.
+    birth: AtomicU64,
+    /// Bytes of units and large blocks of the scope.
+    held: TaggedSum,
+    /// The most bytes held.
     peak: AtomicUsize,
     limit: AtomicUsize,
     /// Not zero if the scope has held more than its limit.
     over: AtomicUsize,
+    /// The number of scopes that ended since another thread last freed the empty units that they
+    /// left for the next one.
+    streak: AtomicUsize,
+    /// The number of times that the scope was trimmed before it exceeded its limit.
+    trims: AtomicUsize,
     allocations: AtomicUsize,
     allocated: AtomicUsize,
-    frees: AtomicUsize,
-    /// Bytes of live slots.
-    live: AtomicUsize,
+    frees: TaggedSum,
+    /// Bytes of live blocks.
+    live: TaggedSum,
     live_peak: AtomicUsize,
-    /// Bytes of the units of a counting scope, including those of earlier ones.
-    units: AtomicUsize,
     /// Whether each allocation and each free is counted. It never changes.
     counting: bool,
 }
 
-/// The counts of a counting scope, as raw sums.
+/// The counts of a counting scope.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LedgerCounts {
     pub(crate) allocations: usize,
@@ -49,28 +59,23 @@ pub(crate) struct LedgerCounts {
     pub(crate) live_peak: usize,
 }
 
-/// Returns a sum that other threads may have taken below zero, as zero in that case.
-fn at_least_zero(sum: usize) -> usize {
-    usize::try_from(sum as isize).unwrap_or(0)
-}
-
 impl Ledger {
     ephemera_prim::const_unless_loom! {
         /// Creates a ledger without bytes.
         pub(crate) fn new(counting: bool) -> Self {
             Self {
-                held: AtomicUsize::new(0),
-                base: AtomicUsize::new(0),
-                large: AtomicUsize::new(0),
+                birth: AtomicU64::new(0),
+                held: TaggedSum::new(),
                 peak: AtomicUsize::new(0),
                 limit: AtomicUsize::new(NO_LIMIT),
                 over: AtomicUsize::new(0),
+                streak: AtomicUsize::new(0),
+                trims: AtomicUsize::new(0),
                 allocations: AtomicUsize::new(0),
                 allocated: AtomicUsize::new(0),
-                frees: AtomicUsize::new(0),
-                live: AtomicUsize::new(0),
+                frees: TaggedSum::new(),
+                live: TaggedSum::new(),
                 live_peak: AtomicUsize::new(0),
-                units: AtomicUsize::new(0),
                 counting,
             }
         }
@@ -81,113 +86,104 @@ impl Ledger {
         self.counting
     }
 
-    /// Begins a scope: what is held now belongs to earlier scopes.
+    /// Returns the number of the current scope, which is not 0.
+    pub(crate) fn birth(&self) -> u64 {
+        self.birth.load(Ordering::Relaxed)
+    }
+
+    /// Begins a scope. Units and blocks of earlier ones do not count for it.
     pub(crate) fn begin(&self, limit: usize) {
-        self.base.store(self.held.load(Ordering::Relaxed), Ordering::Relaxed);
+        let birth = self.birth() + 1;
+        self.birth.store(birth, Ordering::Relaxed);
         self.limit.store(limit, Ordering::Relaxed);
-        let zeros = [&self.peak, &self.over, &self.allocations, &self.allocated, &self.frees];
-        for word in zeros.into_iter().chain([&self.live, &self.live_peak, &self.large]) {
+        for sum in [&self.held, &self.frees, &self.live] {
+            sum.begin(birth);
+        }
+        let zeros = [&self.peak, &self.over, &self.trims, &self.allocations, &self.allocated];
+        for word in zeros.into_iter().chain([&self.live_peak]) {
             word.store(0, Ordering::Relaxed);
         }
     }
 
-    /// Adds bytes. Bytes beyond the limit are added too, and mark the scope.
+    /// Counts the end of a scope. Returns whether this number of scopes ended without a trim in
+    /// between: the next one probably needs the same units.
+    #[cfg(not(ephemera_loom))]
+    pub(crate) fn ended_after(&self, scopes: usize) -> bool {
+        self.streak.fetch_add(1, Ordering::Relaxed) >= scopes
+    }
+
+    /// Notes that the units were freed that ended scopes left for the next one.
+    pub(crate) fn forget_streak(&self) {
+        self.streak.store(0, Ordering::Relaxed);
+    }
+
+    /// Adds bytes to the current scope. Bytes beyond the limit are added too, and mark the scope.
+    /// Only a thread in the scope calls this.
     pub(crate) fn add(&self, bytes: usize) {
-        let held = if cfg!(ephemera_weaken = "scope_adds_in_two_steps") {
-            let held = self.held.load(Ordering::Relaxed);
-            self.held.store(held.wrapping_add(bytes), Ordering::Relaxed);
-            held
-        } else {
-            self.held.fetch_add(bytes, Ordering::Relaxed)
-        };
-        let own = at_least_zero(held.wrapping_add(bytes).wrapping_sub(self.base.load(Ordering::Relaxed)));
-        self.peak.fetch_max(own, Ordering::Relaxed);
-        if own > self.limit.load(Ordering::Relaxed) {
+        let held = self.held.add(bytes);
+        self.peak.fetch_max(held, Ordering::Relaxed);
+        if held > self.limit.load(Ordering::Relaxed) {
             self.over.store(1, Ordering::Relaxed);
         }
     }
 
-    /// Subtracts bytes.
-    pub(crate) fn sub(&self, bytes: usize) {
-        self.held.fetch_sub(bytes, Ordering::Relaxed);
+    /// Returns whether these bytes would exceed the limit, and the thread shall free its empty
+    /// units of the scope first. That happens a bounded number of times for a scope.
+    #[inline]
+    pub(crate) fn may_trim_for(&self, bytes: usize) -> bool {
+        let limit = self.limit.load(Ordering::Relaxed);
+        self.held().saturating_add(bytes) > limit && self.may_trim()
     }
 
-    /// Adds bytes of a block without a size class.
-    pub(crate) fn add_large(&self, bytes: usize) {
-        self.large.fetch_add(bytes, Ordering::Relaxed);
-        self.add(bytes);
+    #[cold]
+    fn may_trim(&self) -> bool {
+        let trims = if cfg!(ephemera_weaken = "empty_units_exceed_the_limit") { 0 } else { TRIMS };
+        !self.is_over() && self.trims.fetch_add(1, Ordering::Relaxed) < trims
     }
 
-    /// Subtracts bytes of a block without a size class that a thread frees in the scope. The block
-    /// does not name its scope. So this subtracts at most the bytes of such blocks that the scope
-    /// still has: a free of other blocks must not raise the limit.
-    pub(crate) fn sub_large(&self, bytes: usize) {
-        let less = |large: usize| Some(large.saturating_sub(bytes));
-        let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
-        let before = self.large.fetch_update(success, failure, less).unwrap_or(0);
-        self.sub(bytes.min(before));
-    }
-
-    /// Adds the bytes of a unit.
-    pub(crate) fn add_unit(&self, bytes: usize) {
-        if self.counting {
-            self.units.fetch_add(bytes, Ordering::Relaxed);
+    /// Subtracts bytes of a unit or block with this birth. Any thread may call this.
+    pub(crate) fn sub(&self, bytes: usize, birth: u64) {
+        if self.is_current(birth) {
+            self.held.sub_for(bytes, birth);
         }
-        self.add(bytes);
     }
 
-    /// Subtracts the bytes of a unit.
-    pub(crate) fn sub_unit(&self, bytes: usize) {
-        if self.counting {
-            self.units.fetch_sub(bytes, Ordering::Relaxed);
-        }
-        self.sub(bytes);
+    /// Returns whether the scope with this number is the current one. The next scope may begin at
+    /// once, so a change of a sum compares the last bits of the number again.
+    pub(crate) fn is_current(&self, birth: u64) -> bool {
+        self.birth() == birth
     }
 
-    /// Counts the allocation of a slot in a counting scope.
+    /// Counts the allocation of a block in a counting scope.
     pub(crate) fn count_allocation(&self, bytes: usize) {
         self.allocations.fetch_add(1, Ordering::Relaxed);
+        self.count_growth(bytes);
+    }
+
+    /// Counts bytes by which a block of a counting scope grew.
+    pub(crate) fn count_growth(&self, bytes: usize) {
         self.allocated.fetch_add(bytes, Ordering::Relaxed);
-        let live = self.live.fetch_add(bytes, Ordering::Relaxed).wrapping_add(bytes);
-        self.mark_live_peak(live);
+        self.live_peak.fetch_max(self.live.add(bytes), Ordering::Relaxed);
     }
 
-    /// Counts the free of a slot in a counting scope.
-    pub(crate) fn count_free(&self, bytes: usize) {
-        self.frees.fetch_add(1, Ordering::Relaxed);
-        self.live.fetch_sub(bytes, Ordering::Relaxed);
+    /// Counts the free of a block with this birth in a counting scope.
+    pub(crate) fn count_free(&self, bytes: usize, birth: u64) {
+        if self.is_current(birth) {
+            self.frees.add_for(1, birth);
+        }
+        self.count_shrink(bytes, birth);
     }
 
-    /// Counts blocks without a size class that a counting scope allocated, or the growth of one,
-    /// which passes 0 blocks. Their bytes were added before.
-    pub(crate) fn count_large(&self, blocks: usize, bytes: usize) {
-        self.allocations.fetch_add(blocks, Ordering::Relaxed);
-        self.allocated.fetch_add(bytes, Ordering::Relaxed);
-        self.mark_live_peak(self.live.load(Ordering::Relaxed));
-    }
-
-    /// Counts frees of blocks without a size class in a counting scope.
-    pub(crate) fn count_large_free(&self, blocks: usize) {
-        self.frees.fetch_add(blocks, Ordering::Relaxed);
-    }
-
-    /// Raises the peak of live bytes, given those of slots.
-    fn mark_live_peak(&self, slots: usize) {
-        self.live_peak.fetch_max(self.with_large(slots), Ordering::Relaxed);
-    }
-
-    fn with_large(&self, slots: usize) -> usize {
-        at_least_zero(slots).saturating_add(self.large.load(Ordering::Relaxed))
-    }
-
-    /// Returns the bytes of the units of a counting scope, including those of earlier ones.
-    pub(crate) fn counted_units(&self) -> usize {
-        self.units.load(Ordering::Relaxed)
+    /// Counts bytes by which a block with this birth shrank in a counting scope.
+    pub(crate) fn count_shrink(&self, bytes: usize, birth: u64) {
+        if self.is_current(birth) {
+            self.live.sub_for(bytes, birth);
+        }
     }
 
     /// Returns the bytes that the scope holds.
     pub(crate) fn held(&self) -> usize {
-        at_least_zero(self.held.load(Ordering::Relaxed).wrapping_sub(self.base.load(Ordering::Relaxed)))
+        self.held.get()
     }
 
     /// Returns the most bytes that the scope held.
@@ -209,8 +205,8 @@ impl Ledger {
         LedgerCounts {
             allocations: self.allocations.load(Ordering::Relaxed),
             allocated: self.allocated.load(Ordering::Relaxed),
-            frees: self.frees.load(Ordering::Relaxed),
-            live: self.with_large(self.live.load(Ordering::Relaxed)),
+            frees: self.frees.get(),
+            live: self.live.get(),
             live_peak: self.live_peak.load(Ordering::Relaxed),
         }
     }

@@ -19,13 +19,19 @@ mod binding;
 mod books;
 #[cfg(not(ephemera_loom))]
 mod cell;
+#[cfg(not(ephemera_loom))]
+mod charge;
 mod ends;
 mod family;
+#[cfg(any(test, not(ephemera_loom)))]
+mod idle;
 mod idle_owner;
 #[cfg(not(ephemera_loom))]
 mod idle_queue;
 #[cfg(all(test, not(ephemera_loom)))]
 mod idle_tests;
+#[cfg(not(ephemera_loom))]
+mod large;
 mod ledger;
 #[cfg(all(test, ephemera_loom))]
 mod models;
@@ -40,19 +46,19 @@ mod scopes;
 mod spans;
 mod statistics;
 mod table;
+mod tagged;
 mod tally;
 #[cfg(all(test, not(ephemera_loom)))]
 mod tests;
 
 #[cfg(not(ephemera_loom))]
-pub(crate) use binding::{
-    allocate_beyond, allocate_large, deallocate_large, grow_large, refill, shrink_large, this_record,
-    trim_all, trim_here,
-};
+pub(crate) use binding::{allocate_beyond, refill, this_record, trim_all, trim_here};
 #[cfg(not(ephemera_loom))]
 pub use cell::FamilyCell;
 #[cfg_attr(ephemera_loom, expect(unreachable_pub, reason = "models have no macros that name it"))]
 pub use family::Family;
+#[cfg(not(ephemera_loom))]
+pub(crate) use large::{allocate_large, deallocate_large, grow_large, shrink_large};
 #[cfg(not(ephemera_loom))]
 pub(crate) use ledger::{Ledger, LedgerCounts};
 #[cfg(not(ephemera_loom))]

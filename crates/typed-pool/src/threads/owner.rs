@@ -93,6 +93,43 @@ unsafe impl PoolEnv for HeapOwner<'_> {
         if self.heap.ledger().is_some_and(Ledger::is_counting) { unit::counted(heap) } else { heap }
     }
 
+    fn is_at_limit(&self, bytes: usize) -> bool {
+        self.heap.ledger().is_some_and(|ledger| ledger.may_trim_for(bytes))
+    }
+
+    fn trim_all(self) {
+        Heaps::of_record(self.heap.record()).for_each(|heaps| {
+            // SAFETY: this thread holds the record (the invariant of `HeapOwner`).
+            unsafe { heaps.trim() };
+        });
+    }
+
+    fn count_unit(&self, bytes: usize) -> u64 {
+        self.heap.ledger().map_or(0, |ledger| {
+            ledger.add(bytes);
+            ledger.birth()
+        })
+    }
+
+    fn uncount_unit(&self, bytes: usize, birth: u64) {
+        if let Some(ledger) = self.heap.ledger() {
+            ledger.sub(bytes, birth);
+        }
+    }
+
+    #[inline]
+    fn is_current(&self, birth: u64) -> bool {
+        self.heap.ledger().is_none_or(|ledger| ledger.is_current(birth))
+    }
+
+    /// A slot has no birth of its own. So a counting scope allocates from its own units only, and
+    /// the birth of a unit tells whose block was freed.
+    #[inline]
+    fn serves(&self, birth: u64) -> bool {
+        let shared = cfg!(ephemera_weaken = "counting_scopes_share_units");
+        self.heap.ledger().is_none_or(|ledger| shared || !ledger.is_counting() || ledger.is_current(birth))
+    }
+
     #[inline]
     fn owns(&self, unit: UnitPtr) -> bool {
         unit.is_owned_by(ptr::from_ref(self.heap).cast())
@@ -145,13 +182,14 @@ pub(super) unsafe fn make_room(heaps: Heaps<'_>) {
     let spares = family.account().spares();
     // SAFETY: the caller holds the record.
     let trim = || unsafe { heaps.trim() };
-    let waited = &heaps.first().waited;
+    let memory = memory_of_search(heaps);
+    let waited = &memory.waited;
     // A preempted walker is no reason for a refusal, so this waits for it, but only once: a walker
     // that does not move on may not have survived a fork.
     let waits = if waited.get() == 0 { WALKER_WAITS } else { 0 };
     let all = trim() || (0..waits).any(|_| wait_for_walkers(trim));
     waited.set(usize::from(!all));
-    let looked = &heaps.first().looked;
+    let looked = &memory.looked;
     if spares == Some(looked.get()) && !cfg!(ephemera_weaken = "refusal_is_forgotten") {
         // A running thread may have an empty front that no count of spare units shows. So this asks
         // it to trim again, which costs one read-modify-write.
@@ -165,6 +203,18 @@ pub(super) unsafe fn make_room(heaps: Heaps<'_>) {
     make_room_elsewhere(family);
     // The raised epoch also asks this thread, which has just trimmed.
     heaps.trim_asked();
+}
+
+/// Returns the heap that remembers a fruitless search: the first one of the thread's own table if
+/// it has one. Otherwise each scope that the thread enters would search once.
+fn memory_of_search(heaps: Heaps<'_>) -> &ThreadHeap {
+    #[cfg(not(ephemera_loom))]
+    if heaps.first().ledger().is_some() && !cfg!(ephemera_weaken = "each_scope_searches") {
+        if let Some(own) = super::binding::own_heaps(heaps.family()) {
+            return own.first();
+        }
+    }
+    heaps.first()
 }
 
 /// The number of times that a thread waits for walkers before a refusal, one millisecond each.
@@ -193,6 +243,9 @@ pub(super) fn make_room_elsewhere(family: &Family) {
 /// Frees the empty units of records that no thread holds.
 pub(super) fn clean_free(family: &Family) {
     for lease in family.records().filter_map(Record::try_lease) {
+        if let Some(ledger) = lease.record().data().ledger() {
+            ledger.forget_streak();
+        }
         if let Some(heaps) = Heaps::find(lease.record(), family) {
             // SAFETY: the lease makes this thread the holder.
             if !unsafe { heaps.trim() } {
@@ -212,7 +265,7 @@ unsafe fn give_to_owner(unit: UnitPtr, block: NonNull<u8>) {
     // SAFETY: T1: a unit's owner word names its heap, which is never freed.
     let heap = unsafe { &*unit.owner().cast::<ThreadHeap>() };
     if unit.is_counted() {
-        count_free(heap);
+        count_free(heap, unit.birth());
     }
     let (group, bit) = unit.group_of(block);
     // SAFETY: the caller frees a live slot of this heap, so no other free sets its bit.
@@ -227,9 +280,9 @@ unsafe fn give_to_owner(unit: UnitPtr, block: NonNull<u8>) {
 /// Counts a free of a counting scope's slot.
 #[cold]
 #[inline(never)]
-fn count_free(heap: &ThreadHeap) {
+fn count_free(heap: &ThreadHeap, birth: u64) {
     if let Some(ledger) = heap.ledger() {
-        ledger.count_free(heap.heap.spec().stride);
+        ledger.count_free(heap.heap.spec().stride, birth);
     }
 }
 
@@ -325,10 +378,28 @@ pub(super) unsafe fn refill_beyond(
     })
 }
 
-/// Books the remote frees of all heaps of the record, and trims the tables for which a trim was
-/// requested. The thread may use only some of them: earlier holders of the record made the others.
+/// The number of outer scopes that a thread looks after.
+#[cfg(not(ephemera_loom))]
+const OUTER: usize = 8;
+
+/// Books the remote frees of all heaps of the record. If the thread is in scopes, also those of the
+/// next outer ones and of its own record: it takes no slow path there while it is in the inner one.
 #[cold]
 pub(super) fn look_after_all(record: &Record<PoolRecord>) {
+    look_after(record);
+    #[cfg(not(ephemera_loom))]
+    if record.data().ledger().is_some() {
+        if !cfg!(ephemera_weaken = "outer_scopes_are_not_looked_after") {
+            let outer = core::iter::successors(record.data().outer(), |record| record.data().outer());
+            outer.take(OUTER).filter(|record| record.data().ledger().is_some()).for_each(look_after);
+        }
+        super::binding::look_after_own();
+    }
+}
+
+/// Books the remote frees of all heaps of the record, and trims the tables for which a trim was
+/// requested. The thread may use only some of them: earlier holders of the record made the others.
+fn look_after(record: &Record<PoolRecord>) {
     for heaps in Heaps::of_record(record) {
         if heaps.trim_asked() {
             // SAFETY: this thread holds the record.
@@ -338,11 +409,8 @@ pub(super) fn look_after_all(record: &Record<PoolRecord>) {
         }
     }
     // If the record is only leased for a moment, no other thread frees the units that ran empty
-    // here.
-    record.data().rest.set(1);
-    #[cfg(not(ephemera_loom))]
-    if record.data().ledger().is_some() {
-        // A thread that allocates only in scopes takes no slow path of its own record.
-        super::binding::look_after_own();
+    // here. A scope keeps its empty units while it is alive.
+    if record.data().ledger().is_none() {
+        record.data().rest.set(1);
     }
 }

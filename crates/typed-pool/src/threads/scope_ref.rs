@@ -4,9 +4,8 @@ use core::alloc::Layout;
 use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
 
-use allocator_api2::alloc::handle_alloc_error;
+use allocator_api2::alloc::{AllocError, handle_alloc_error};
 use ephemera_prim::record::Lease;
-use ephemera_prim::sync::{Ordering, fence};
 
 use super::cell::{CellState, FamilyCell};
 use super::scopes::ScopeHeaps;
@@ -21,21 +20,14 @@ pub(crate) struct ScopeRef(&'static ScopeHeaps);
 
 impl Clone for ScopeRef {
     fn clone(&self) -> Self {
-        // A program that forgets references could wrap the count, and the scope would end early.
-        if self.0.users.fetch_add(1, Ordering::Relaxed) > isize::MAX as usize {
-            ephemera_prim::invariant::broken("a scope has too many references");
-        }
+        self.0.users.join();
         Self(self.0)
     }
 }
 
 impl Drop for ScopeRef {
     fn drop(&mut self) {
-        // ORDERING: Release. Pairs with the Acquire fence in `ScopeRef::drop`, in the thread that
-        // ends the scope. Publishes: this thread's use of the scope.
-        if self.0.users.fetch_sub(1, Ordering::Release) == 1 {
-            // ORDERING: Acquire fence. Pairs with the Release in `ScopeRef::drop`.
-            fence(Ordering::Acquire);
+        if self.0.users.leave() {
             self.0.end();
         }
     }
@@ -52,8 +44,20 @@ impl core::ops::Deref for ScopeRef {
 impl ScopeRef {
     /// Creates the first reference to heaps that no scope uses.
     pub(super) fn new(heaps: &'static ScopeHeaps) -> Self {
-        heaps.users.store(1, Ordering::Relaxed);
+        heaps.users.set(1);
         Self(heaps)
+    }
+
+    /// Lets the calling thread allocate from the scope as [`try_enter`](Self::try_enter) does.
+    ///
+    /// # Aborts
+    /// By `handle_alloc_error`, if there is no memory for the scope's heaps.
+    #[inline]
+    pub(crate) fn enter(&self) -> Option<Entered> {
+        match self.try_enter() {
+            Ok(entered) => entered,
+            Err(AllocError) => handle_alloc_error(Layout::new::<Heaps<'_>>()),
+        }
     }
 
     /// Lets the calling thread allocate from the scope until the result is dropped. Does nothing if
@@ -62,21 +66,20 @@ impl ScopeRef {
     /// Returns `None` if the thread-local cannot be written, because it is under destruction. That
     /// happens only on targets that make thread-locals of the system's keys.
     ///
-    /// # Aborts
-    /// By `handle_alloc_error`, if there is no memory for the scope's heaps.
+    /// # Errors
+    /// [`AllocError`] if there is no memory for the scope's heaps. The thread is then outside.
     #[inline]
-    pub(crate) fn enter(&self) -> Option<Entered> {
+    pub(crate) fn try_enter(&self) -> Result<Option<Entered>, AllocError> {
         let key = (pooled_family().cell)();
         let ledger = FamilyCell::table(key).and_then(|heaps| heaps.first().ledger());
         if ledger.is_some_and(|ledger| ptr::eq(ledger, self.0.ledger())) {
-            return Some(Entered { stay: None, thread: PhantomData });
+            return Ok(Some(Entered { stay: None, thread: PhantomData }));
         }
-        let Some((lease, heaps)) = self.0.lease_table() else {
-            handle_alloc_error(Layout::new::<Heaps<'_>>());
-        };
+        let (lease, heaps) = self.0.lease_table().ok_or(AllocError)?;
         let inside = CellState::inside(heaps, self.0.ledger().is_counting());
-        match FamilyCell::enter(key, inside) {
+        Ok(match FamilyCell::enter(key, inside) {
             Some(before) => {
+                lease.record().data().set_outer(before.table());
                 let stay = Stay { inside, before, lease };
                 Some(Entered { stay: Some(stay), thread: PhantomData })
             }
@@ -84,13 +87,17 @@ impl ScopeRef {
                 ends::release(lease);
                 None
             }
-        }
+        })
     }
 
     /// Frees the empty units of all records. A record that a thread is in is trimmed when the
-    /// thread leaves.
-    pub(crate) fn trim(&self) {
-        self.0.records().for_each(ends::end_scope);
+    /// thread leaves. If this is the only reference, it is about to be dropped.
+    pub(crate) fn finish(&self) {
+        if self.0.users.is_one() {
+            self.0.free_units();
+        } else {
+            self.0.records().for_each(ends::end_scope);
+        }
     }
 
     /// Returns the blocks and bytes of the scope's heaps, including units that earlier scopes left.

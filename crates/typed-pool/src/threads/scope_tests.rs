@@ -2,14 +2,17 @@
 
 use core::mem;
 use core::ptr;
+use std::sync::mpsc::channel;
+use std::thread;
 use std_alloc::collections::BTreeSet;
 
-use ephemera_prim::sync::Ordering;
+use allocator_api2::boxed::Box;
 use ephemera_testkit::{child, suite::turn};
 
 use super::cell::{CellState, FamilyCell};
 use super::scope_ref::{Entered, ScopeRef};
-use super::scopes::{ScopeHeaps, UNLIMITED};
+use super::scopes::{IDLE, ScopeHeaps, UNLIMITED};
+use crate::PooledAllocator;
 use crate::alloc::pooled_family;
 
 fn start() -> ScopeRef {
@@ -49,7 +52,7 @@ fn too_many_references_to_a_scope_end_the_process() {
     const NAME: &str = "threads::scope_tests::too_many_references_to_a_scope_end_the_process";
     ends_the_process(NAME, "too many references", || {
         let scope = start();
-        scope.users.store(isize::MAX as usize, Ordering::Relaxed);
+        scope.users.set(isize::MAX as usize);
         // This one is within the bound, and the next one exceeds it.
         mem::forget(scope.clone());
         mem::forget(scope.clone());
@@ -108,4 +111,73 @@ fn scopes_after_a_burst_take_the_heaps_that_were_used_last() {
         used.extend(scopes.iter().map(|scope| ptr::from_ref::<ScopeHeaps>(scope)));
     }
     assert_eq!(used.len(), 3);
+}
+
+#[test]
+fn scopes_that_start_while_a_thread_is_stopped_in_the_pool_reuse_heaps() {
+    let _turn = turn();
+    let burst = || [(); 5].map(|()| start());
+    let heaps = |scopes: [ScopeRef; 5]| scopes.map(|scope| ptr::from_ref::<ScopeHeaps>(&scope));
+    let mut known: BTreeSet<_> = heaps(burst()).into();
+    let stopped = IDLE[0].shut();
+    assert!(stopped.is_some());
+    for _ in 0..20 {
+        let scopes = burst();
+        let used: BTreeSet<_> = scopes.iter().map(|scope| ptr::from_ref::<ScopeHeaps>(scope)).collect();
+        assert_eq!(used.len(), 5, "two scopes share their heaps");
+        drop(scopes);
+        known.extend(used);
+    }
+    drop(stopped);
+    known.extend(heaps(burst()));
+    assert_eq!(known.len(), 5);
+}
+
+#[test]
+fn a_thread_returns_to_its_own_record_of_a_scope_that_others_are_in() {
+    let scope = ScopeHeaps::make(false).expect("memory");
+    let around = scope.lease().expect("memory");
+    let record = || ptr::from_ref(scope.lease().expect("memory").record()).addr();
+    let first = scope.lease().expect("memory");
+    let (go, turns) = channel::<()>();
+    let (tell, told) = channel();
+    let other = thread::spawn(move || {
+        for () in turns {
+            tell.send(record()).expect("the test waits");
+        }
+    });
+    let ask = || {
+        go.send(()).expect("the other thread waits");
+        told.recv().expect("the other thread answers")
+    };
+    let theirs = ask();
+    // This thread's record comes first in a search, and is free from now on.
+    let own = ptr::from_ref(first.record()).addr();
+    drop(first);
+    assert_ne!(own, theirs);
+    assert_eq!([ask(), ask()], [theirs; 2]);
+    assert_eq!(record(), own);
+    drop(go);
+    other.join().expect("no panic");
+    drop(around);
+}
+
+#[test]
+fn a_fruitless_search_is_remembered_by_the_thread_and_not_by_each_scope() {
+    let _turn = turn();
+    let family = pooled_family();
+    // The thread has a table of its own.
+    drop(Box::new_in(1_u8, PooledAllocator));
+    PooledAllocator.trim_all();
+    let looks = || family.looks.load(core::sync::atomic::Ordering::Relaxed);
+    PooledAllocator.set_limit(PooledAllocator.stats().bytes_held);
+    let before = looks();
+    for scope in &[(); 5].map(|()| start()) {
+        let inside = enter(scope);
+        assert!(Box::<[u8; 60_000], _>::try_new_uninit_in(PooledAllocator).is_err());
+        drop(inside);
+    }
+    let searches = looks() - before;
+    PooledAllocator.set_limit(usize::MAX);
+    assert_eq!(searches, 1);
 }

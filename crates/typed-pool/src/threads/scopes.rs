@@ -17,13 +17,14 @@ use core::alloc::Layout;
 use core::ptr;
 
 use crossbeam_utils::CachePadded;
-use ephemera_prim::gate::Gate;
 use ephemera_prim::pages;
 use ephemera_prim::record::{Lease, Record};
 use ephemera_prim::sync::{AtomicPtr, AtomicUsize, Ordering, push};
 
 use super::Family;
+use super::cell::FamilyCell;
 use super::ends;
+use super::idle::{IdleItem, IdleList, IdlePlace, Listing, Users};
 use super::ledger::{Ledger, NO_LIMIT};
 use super::scope_ref::ScopeRef;
 use super::table::{Heaps, PoolRecord};
@@ -39,12 +40,20 @@ pub(crate) struct ScopeHeaps {
     ledger: Ledger,
     records: AtomicPtr<ScopeRecord>,
     /// The number of `ScopeRef`s.
-    pub(super) users: AtomicUsize,
+    pub(super) users: Users,
     /// The next of all heaps of scopes.
     later: AtomicPtr<ScopeHeaps>,
-    /// The next ones in the pool.
-    below: AtomicPtr<ScopeHeaps>,
+    idle: Listing<ScopeHeaps>,
+    /// Which empty units were freed at the end of the scope. Only the thread that ends it uses it.
+    freed: AtomicUsize,
 }
+
+/// The scope has not ended.
+const FREED_NONE: usize = 0;
+/// All empty units of the scope were freed.
+const FREED: usize = 1;
+/// All of them were freed, except for those that the next scope probably needs.
+const FREED_MOST: usize = 2;
 
 /// A record of a scope. It is in no registry, so no thread takes it for its own.
 #[derive(Debug)]
@@ -61,41 +70,25 @@ static ALL: AtomicPtr<ScopeHeaps> = AtomicPtr::new(ptr::null_mut());
 const PLACES: usize = 64;
 
 /// The heaps that threads used last, by a hash of the thread.
-static PLACE: [CachePadded<AtomicPtr<ScopeHeaps>>; PLACES] =
-    [const { CachePadded::new(AtomicPtr::new(ptr::null_mut())) }; PLACES];
+static PLACE: [CachePadded<IdlePlace<ScopeHeaps>>; PLACES] =
+    [const { CachePadded::new(IdlePlace::new()) }; PLACES];
 
-/// Other heaps that no scope uses.
-struct Idle {
-    /// Heaps of ended scopes. All threads push to it. Only the holder of the gate takes from it.
-    returned: AtomicPtr<ScopeHeaps>,
-    /// Heaps of counting scopes that a thread took from `returned`. A search moves through all of
-    /// them before it sees one again. Only the holder of the gate uses it.
-    taken: AtomicPtr<ScopeHeaps>,
-    gate: Gate,
-}
+/// Other heaps that no scope uses: those of ordinary scopes, and those of counting scopes.
+pub(super) static IDLE: [IdleList<ScopeHeaps>; 2] = [IdleList::new(), IdleList::new()];
 
-impl Idle {
-    const fn new() -> Self {
-        Self {
-            returned: AtomicPtr::new(ptr::null_mut()),
-            taken: AtomicPtr::new(ptr::null_mut()),
-            gate: Gate::new(),
-        }
-    }
-}
+/// The number of scopes that end on the same heaps before the heaps keep units for the next one.
+const STREAK: usize = 256;
 
-/// The heaps of ordinary scopes, and those of counting scopes.
-static IDLE: [Idle; 2] = [Idle::new(), Idle::new()];
-
-/// The number of idle heaps that a new counting scope looks at. It needs heaps without units.
-const LOOKS: usize = 8;
+/// The bytes of empty units that the heaps in a thread's place keep, of at most one unit for each
+/// class that the last scope used. The small classes come first.
+const ROOM: usize = 2 << 20;
 
 /// The number of times that a thread waits for a record before it makes a further one. Each try
 /// costs little beside the table that the further record needs.
 const WAITS: usize = if cfg!(miri) { 2 } else { 50 };
 
-// ORDERING: Release. Pairs with the Acquire in `follow` and `take_all`. Publishes: the item that is
-// pushed, and all that was written to it.
+// ORDERING: Release. Pairs with the Acquire in `follow`. Publishes: the item that is pushed, and
+// all that was written to it.
 const PUSH: Ordering = Ordering::Release;
 
 /// Returns the item at an end or a link of a list of permanent items.
@@ -109,14 +102,8 @@ fn follow<T>(link: &AtomicPtr<T>) -> Option<&'static T> {
 /// Pushes a permanent item to a list.
 fn add_to<T>(head: &AtomicPtr<T>, item: &'static T, link: &AtomicPtr<T>) {
     let set = |below| link.store(below, Ordering::Relaxed);
-    // ORDERING: `PUSH`. Pairs with the Acquire in `follow` and in `take_all`. Publishes: the item.
+    // ORDERING: `PUSH`. Pairs with the Acquire in `follow`. Publishes: the item.
     push(head, ptr::from_ref(item).cast_mut(), None, PUSH, set);
-}
-
-/// Takes all items of a list.
-fn take_all<T>(head: &AtomicPtr<T>) -> *mut T {
-    // ORDERING: Acquire. Pairs with the Release in `add_to`: sees the items complete.
-    head.swap(ptr::null_mut(), Ordering::Acquire)
 }
 
 /// Puts a value into permanent memory. Returns `None` if there is no memory.
@@ -140,16 +127,32 @@ pub(super) fn records_of(family: &Family) -> impl Iterator<Item = &'static Recor
 }
 
 /// Returns the place of the calling thread.
-fn place() -> &'static AtomicPtr<ScopeHeaps> {
+fn place() -> &'static IdlePlace<ScopeHeaps> {
     let key = (pooled_family().cell)();
     let thread = key.try_with(|cell| ptr::from_ref(cell).addr()).unwrap_or(0) as u64;
     let hash = thread.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
     &PLACE[hash as usize % PLACES]
 }
 
+/// Frees the units that the heaps in the calling thread's place keep for its next scope. If the
+/// thread `ends`, the heaps leave the place.
+pub(super) fn trim_place(ends: bool) {
+    if let Some(heaps) = place().take() {
+        heaps.give_up_units();
+        if ends || !place().put(heaps) {
+            IDLE[0].end(heaps);
+        }
+    }
+}
+
+impl IdleItem for ScopeHeaps {
+    fn listing(&self) -> &Listing<Self> {
+        &self.idle
+    }
+}
+
 impl ScopeHeaps {
-    /// Returns heaps that no scope uses, or new ones. Those of a counting scope have no units.
-    /// Returns `None` if there is no memory.
+    /// Returns heaps that no scope uses, or new ones. Returns `None` if there is no memory.
     pub(crate) fn start(limit: usize, counting: bool) -> Option<ScopeRef> {
         let heaps = Self::idle(counting).or_else(|| Self::make(counting))?;
         heaps.ledger.begin(limit);
@@ -157,70 +160,13 @@ impl ScopeHeaps {
     }
 
     fn idle(counting: bool) -> Option<&'static Self> {
-        let in_place = if counting { ptr::null_mut() } else { take_all(place()) };
-        // SAFETY: S1: a place has permanent heaps, or none.
-        if let Some(heaps) = unsafe { in_place.as_ref() } {
-            return Some(heaps);
-        }
         if counting {
-            return Self::idle_without_units(&IDLE[1]);
-        }
-        if let Some(heaps) = Self::last_returned() {
-            return Some(heaps);
+            return IDLE[1].take();
         }
         // The threads of other places may have ended.
-        // SAFETY: S1: a place has permanent heaps, or none.
-        PLACE
-            .iter()
-            .filter(|place| !place.load(Ordering::Relaxed).is_null())
-            .find_map(|place| unsafe { take_all(place).as_ref() })
-    }
-
-    /// Looks at some heaps, each once, and returns one without units.
-    fn idle_without_units(idle: &'static Idle) -> Option<&'static Self> {
-        let mut others = [None; LOOKS];
-        let mut found = None;
-        for other in &mut others {
-            let Some(heaps) = Self::pop(idle) else { break };
-            if heaps.ledger.counted_units() == 0 {
-                found = Some(heaps);
-                break;
-            }
-            *other = Some(heaps);
-        }
-        // They are pushed after the search, which would find them again.
-        others.into_iter().flatten().for_each(|heaps| add_to(&idle.returned, heaps, &heaps.below));
-        found
-    }
-
-    /// Returns the heaps of the ordinary scope that ended last. So most heaps of a burst of scopes
-    /// stay unused after it.
-    fn last_returned() -> Option<&'static Self> {
-        let idle = &IDLE[0];
-        let _pass = idle.gate.enter()?;
-        while let Some(heaps) = follow(&idle.returned) {
-            let below = heaps.below.load(Ordering::Relaxed);
-            // Only this thread takes heaps, so the first ones stay on the list and keep their link
-            // until the exchange. It fails if another thread has pushed. Relaxed: `follow` saw the
-            // heaps, and the exchange continues the release sequence of the pushes.
-            let first = ptr::from_ref(heaps).cast_mut();
-            let taken = idle.returned.compare_exchange(first, below, Ordering::Relaxed, Ordering::Relaxed);
-            if taken.is_ok() {
-                return Some(heaps);
-            }
-        }
-        None
-    }
-
-    fn pop(idle: &'static Idle) -> Option<&'static Self> {
-        let _pass = idle.gate.enter()?;
-        if idle.taken.load(Ordering::Relaxed).is_null() {
-            idle.taken.store(take_all(&idle.returned), Ordering::Relaxed);
-        }
-        // SAFETY: S1: the list has permanent heaps only.
-        let heaps = unsafe { idle.taken.load(Ordering::Relaxed).as_ref() }?;
-        idle.taken.store(heaps.below.load(Ordering::Relaxed), Ordering::Relaxed);
-        Some(heaps)
+        let full = |place: &&CachePadded<IdlePlace<Self>>| !place.is_empty();
+        let of_others = || PLACE.iter().filter(full).find_map(|place| place.take());
+        place().take().or_else(|| IDLE[0].take()).or_else(of_others)
     }
 
     #[cold]
@@ -230,9 +176,10 @@ impl ScopeHeaps {
         let heaps = permanent(Self {
             ledger: Ledger::new(counting),
             records: AtomicPtr::new(ptr::null_mut()),
-            users: AtomicUsize::new(0),
+            users: Users::new(),
             later: AtomicPtr::new(ptr::null_mut()),
-            below: AtomicPtr::new(ptr::null_mut()),
+            idle: Listing::new(),
+            freed: AtomicUsize::new(FREED_NONE),
         })?;
         add_to(&ALL, heaps, &heaps.later);
         Some(heaps)
@@ -256,17 +203,37 @@ impl ScopeHeaps {
     /// As [`lease`](Self::lease), with `wait` between two tries. Threads hold a record only for a
     /// moment while they drain it or read its statistics.
     pub(super) fn lease_or_wait(&'static self, mut wait: impl FnMut()) -> Option<Lease<'static, PoolRecord>> {
-        let mut first = self.records().find_map(Record::try_lease);
+        let mut first = self.try_lease();
         if follow(&self.records).is_some() {
             for _ in 0..WAITS {
                 if first.is_some() {
                     break;
                 }
                 wait();
-                first = self.records().find_map(Record::try_lease);
+                first = self.try_lease();
             }
         }
         first.or_else(|| self.add())
+    }
+
+    /// Leases the first record if no thread is in it, else the one that this thread leased last,
+    /// else any other. So a thread usually looks at two records, however many threads are in the
+    /// scope.
+    fn try_lease(&'static self) -> Option<Lease<'static, PoolRecord>> {
+        let mut records = self.records();
+        if let Some(lease) = records.next()?.try_lease() {
+            return Some(lease);
+        }
+        let key = (pooled_family().cell)();
+        let is_of = |record: &&Record<PoolRecord>| {
+            record.data().ledger().is_some_and(|of| ptr::eq(of, &raw const self.ledger))
+        };
+        if let Some(lease) = FamilyCell::last(key).filter(is_of).and_then(Record::try_lease) {
+            return Some(lease);
+        }
+        let lease = records.find_map(Record::try_lease)?;
+        FamilyCell::remember(key, lease.record());
+        Some(lease)
     }
 
     #[cold]
@@ -276,6 +243,7 @@ impl ScopeHeaps {
         let record = Record::new(data);
         let new = permanent(ScopeRecord { record, later: AtomicPtr::new(ptr::null_mut()) })?;
         let lease = new.record.try_lease();
+        FamilyCell::remember((pooled_family().cell)(), &new.record);
         // The first record stays the first, so that a thread prefers the one with most units.
         let list = follow(&self.records).map_or(&self.records, |first| &first.later);
         add_to(list, new, &new.later);
@@ -287,7 +255,10 @@ impl ScopeHeaps {
         let lease = self.lease()?;
         // SAFETY: this thread holds the record; records and families are never freed.
         match unsafe { Heaps::find_or_make(lease.record(), pooled_family()) } {
-            Some(heaps) => Some((lease, heaps)),
+            Some(heaps) => {
+                ends::trim_ended(lease.record());
+                Some((lease, heaps))
+            }
             None => {
                 ends::release(lease);
                 None
@@ -295,23 +266,43 @@ impl ScopeHeaps {
         }
     }
 
+    /// Frees the empty units of the scope at its end. If the heaps go to the thread's place and
+    /// many scopes have ended there, some units stay for the next one.
+    pub(super) fn free_units(&'static self) {
+        let counting = self.ledger.is_counting();
+        let mut room = 0;
+        let keeps = !counting && self.ledger.ended_after(STREAK) && place().is_empty();
+        if keeps && !cfg!(ephemera_weaken = "scopes_keep_no_units") {
+            room = ROOM;
+        }
+        if room == 0 {
+            self.records().for_each(ends::end_scope);
+        } else {
+            self.records().fold(room, |room, record| ends::end_scope_keeping(record, room));
+        }
+        self.freed.store(if room == 0 { FREED } else { FREED_MOST }, Ordering::Relaxed);
+    }
+
     /// Ends the scope. Its heaps go to the pool.
     pub(super) fn end(&'static self) {
-        self.records().for_each(ends::end_scope);
-        let counting = self.ledger.is_counting();
-        // ORDERING: Release. Pairs with the Acquire in `take_all`. Publishes: the heaps.
-        let kept = !counting
-            && place()
-                .compare_exchange(
-                    ptr::null_mut(),
-                    ptr::from_ref(self).cast_mut(),
-                    Ordering::Release,
-                    Ordering::Relaxed,
-                )
-                .is_ok();
-        if !kept {
-            add_to(&IDLE[usize::from(counting)].returned, self, &self.below);
+        if self.freed.load(Ordering::Relaxed) == FREED_NONE {
+            self.free_units();
         }
+        let keeps = self.freed.load(Ordering::Relaxed) == FREED_MOST;
+        self.freed.store(FREED_NONE, Ordering::Relaxed);
+        let counting = self.ledger.is_counting();
+        if counting || !place().put(self) {
+            if keeps {
+                self.give_up_units();
+            }
+            IDLE[usize::from(counting)].end(self);
+        }
+    }
+
+    /// Frees the units that ended scopes left for the next one.
+    fn give_up_units(&'static self) {
+        self.ledger.forget_streak();
+        self.records().for_each(ends::end_scope);
     }
 
     pub(crate) fn ledger(&self) -> &Ledger {

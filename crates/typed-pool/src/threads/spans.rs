@@ -1,9 +1,9 @@
 //! The spans that a thread keeps for its next large blocks, and the shortest ways of such blocks.
 //!
 //! The spans are on the thread's own record, also while the thread is in a scope. The shortest ways
-//! are those of a thread that is in no scope: an allocation and a free that the thread's own spans
-//! serve, and the growth of a block in its span. In all other cases the functions of `binding`
-//! follow.
+//! are those of a thread that is in no scope, for blocks that count for none: an allocation and a free
+//! that the thread's own spans serve, and the growth of a block in its span. In all other cases the
+//! functions of `large` follow.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
@@ -14,9 +14,10 @@ use ephemera_prim::pages::{CachedPages, Pages};
 use ephemera_prim::{large, local};
 
 use super::Family;
-use super::binding::{allocate_large, ask_twice, deallocate_large, grow_large};
 use super::books::Books;
 use super::cell::NOTHING;
+use super::charge::Charge;
+use super::large::{allocate_large, ask_twice, deallocate_large, grow_large};
 use super::owner;
 use super::table::{Heaps, PoolRecord};
 
@@ -71,7 +72,11 @@ unsafe fn grow_in_span(
     // SAFETY: this function has the same contract.
     let outside = unsafe { pages_outside_scopes(heaps) }.is_some();
     // SAFETY: the caller passes a live block, which is not of size zero.
-    if !outside || !unsafe { CachedPages::has_room(block, new) } {
+    if !outside || unsafe { Charge::is_noted(block) } {
+        return false;
+    }
+    // SAFETY: the caller passes a live block, which is not of size zero.
+    if !unsafe { CachedPages::has_room(block, new) } {
         return false;
     }
     let more = new.size() - old.size();
@@ -125,7 +130,9 @@ pub(crate) unsafe fn deallocate_block(
     layout: Layout,
 ) {
     // SAFETY: this function has the same contract.
-    let Some(pages) = (unsafe { pages_outside_scopes(heaps) }) else {
+    let pages = unsafe { pages_outside_scopes(heaps) };
+    // SAFETY: the caller passes a live block.
+    let Some(pages) = pages.filter(|_| layout.size() == 0 || !unsafe { Charge::is_noted(block) }) else {
         // SAFETY: the caller passes a live block of this layout, which is on the family's account.
         return unsafe { deallocate_large(family, block, layout) };
     };

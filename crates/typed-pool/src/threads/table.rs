@@ -35,6 +35,9 @@ pub(crate) struct PoolRecord {
     /// The ledger of the scope that has this record, or null if it is a record of threads. It never
     /// changes after the record was made.
     ledger: OwnerPtr<Ledger>,
+    /// The table that the holder of a scope's record allocated from before it entered the scope, or
+    /// null. That thread holds the table's record for as long as this one.
+    outer: OwnerPtr<ThreadHeap>,
     /// Not zero if the record's scope ended while another thread held the record. That thread then
     /// trims it.
     pub(super) ended: AtomicUsize,
@@ -53,6 +56,7 @@ impl PoolRecord {
                 rest: OwnerUsize::new(0),
                 walks: AtomicUsize::new(0),
                 ledger: OwnerPtr::null(),
+                outer: OwnerPtr::null(),
                 ended: AtomicUsize::new(0),
                 spans: SpanCache::new(),
             }
@@ -72,6 +76,22 @@ impl PoolRecord {
     pub(super) fn ledger(&self) -> Option<&Ledger> {
         // SAFETY: S1: the ledger of a scope's record outlives the record.
         unsafe { self.ledger.get().as_ref() }
+    }
+
+    /// Stores the table that a thread allocated from before it entered this record's scope.
+    #[cfg(not(ephemera_loom))]
+    #[inline]
+    pub(super) fn set_outer(&self, table: *const ThreadHeap) {
+        self.outer.set(table.cast_mut());
+    }
+
+    /// Returns the record of the scope in which the holder of this record entered this one's scope,
+    /// if there is one. The calling thread holds both.
+    #[cfg(not(ephemera_loom))]
+    pub(super) fn outer(&self) -> Option<&Record<Self>> {
+        self.ledger()?;
+        // SAFETY: T1: the pointer is null or names a table, which is never freed.
+        Some(unsafe { self.outer.get().as_ref() }?.record())
     }
 }
 
@@ -161,8 +181,7 @@ impl ThreadHeap {
     }
 }
 
-/// A heap books its units on the account of its family. If it has a scope, it also books each unit
-/// on the scope's ledger once the system granted it. The limit of a scope refuses nothing.
+/// A heap books its units on the account of its family.
 impl Account for ThreadHeap {
     fn reserve(&self, bytes: usize) -> bool {
         self.family().account().reserve(bytes)
@@ -172,21 +191,8 @@ impl Account for ThreadHeap {
         self.family().account().reserve_beyond(bytes);
     }
 
-    fn granted(&self, bytes: usize) {
-        if let Some(ledger) = self.ledger() {
-            ledger.add_unit(bytes);
-        }
-    }
-
-    fn refused(&self, bytes: usize) {
-        self.family().account().release(bytes);
-    }
-
     fn release(&self, bytes: usize) {
         self.family().account().release(bytes);
-        if let Some(ledger) = self.ledger() {
-            ledger.sub_unit(bytes);
-        }
     }
 
     fn large(&self, blocks: usize, bytes: usize, came: bool) {
@@ -271,12 +277,16 @@ impl<'w> Heaps<'w> {
         (0..self.first().family().heaps()).map(move |heap| unsafe { self.heap(heap) })
     }
 
-    /// Returns the heaps that may have units. The others never had one, so they have no mail.
+    /// Returns the heaps that may have units, those of the smallest slots first. The others never
+    /// had a unit, so they have no mail.
     pub(super) fn used(self) -> impl Iterator<Item = &'w ThreadHeap> {
         let mut used = self.first().used.get();
         core::iter::from_fn(move || {
-            let heap = used.checked_ilog2()?;
-            used &= !(1 << heap);
+            if used == 0 {
+                return None;
+            }
+            let heap = used.trailing_zeros();
+            used &= used - 1;
             // SAFETY: only indices of the family's heaps are marked.
             Some(unsafe { self.heap(heap as usize) })
         })

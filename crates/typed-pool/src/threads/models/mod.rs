@@ -34,6 +34,7 @@ const SLOT: Layout = Layout::new::<[u64; 512]>();
 mod exits;
 mod groups;
 mod idle;
+mod purge;
 mod scopes;
 
 #[derive(Clone)]

@@ -170,3 +170,23 @@ fn loom_two_threads_that_reach_a_limit_together_mark_the_scope() {
         assert_eq!(model.0.ledger.held(), 0);
     });
 }
+
+/// The last block of a unit is freed while the next scope begins.
+#[test]
+fn loom_a_free_of_an_earlier_scope_changes_no_figure_of_the_next_one() {
+    check(|| {
+        let model = Model::of_scope(2, usize::MAX);
+        let inside = Thread::enter(&model);
+        let slot = inside.allocate();
+        inside.leave();
+        model.end_scope();
+        assert_eq!(model.0.ledger.held(), model.held());
+        let there = model.clone();
+        let other = thread::spawn(move || there.free_elsewhere(slot));
+        model.0.ledger.begin(usize::MAX);
+        assert_eq!(model.0.ledger.held(), 0);
+        other.join().unwrap();
+        assert_eq!(model.0.ledger.held(), 0);
+        model.all_is_back();
+    });
+}

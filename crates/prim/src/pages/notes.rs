@@ -1,0 +1,176 @@
+//! Notes about blocks: a pointer and a number that an allocator keeps for a block by its address.
+//!
+//! A block of [`Pages`](super::Pages) has no header, and nothing touches the bytes beyond it. So
+//! its note is in a tree of three levels over the addresses, with a place for each 32 KiB. A note
+//! takes 16 bytes, and a leaf of the tree covers 32 MiB. The first note that needs a leaf makes it.
+//! Leaves are never freed.
+//!
+//! # Invariant
+//!
+//! * **G6** The place of a block's first byte belongs to the owner of the block. Two blocks never
+//!   share a place, because each takes at least 32 KiB from its first byte on. An owner takes the
+//!   note away before it frees the block, so a new block has no note.
+
+use core::alloc::Layout;
+use core::ptr::{self, NonNull};
+
+use crate::sync::{AtomicPtr, AtomicU64, Ordering};
+
+/// A pointer and a number, whose meaning the allocator knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Note {
+    /// The pointer.
+    pub whose: NonNull<()>,
+    /// The number.
+    pub number: u64,
+}
+
+/// Each block takes at least this number of bytes from its first one on.
+const PLACE_BITS: u32 = 15;
+
+/// The number of bits of addresses that user space of the supported systems has.
+const ADDRESS_BITS: u32 = if usize::BITS < 48 { usize::BITS } else { 48 };
+const LEAF_BITS: u32 = 10;
+/// The bits above those of a leaf.
+const UPPER_BITS: u32 = ADDRESS_BITS - PLACE_BITS - LEAF_BITS;
+const BRANCH_BITS: u32 = if UPPER_BITS < 11 { UPPER_BITS } else { 11 };
+const ROOT_BITS: u32 = UPPER_BITS - BRANCH_BITS;
+
+/// The place of a note. `whose` is null if there is none.
+#[repr(C)]
+struct NotePlace {
+    whose: AtomicPtr<()>,
+    number: AtomicU64,
+}
+
+/// The places of 32 MiB. A leaf of zeros has no notes.
+type NoteLeaf = [NotePlace; 1 << LEAF_BITS];
+
+/// The leaves of 64 GiB.
+type NoteBranch = [AtomicPtr<NoteLeaf>; 1 << BRANCH_BITS];
+
+static ROOT: [AtomicPtr<NoteBranch>; 1 << ROOT_BITS] =
+    [const { AtomicPtr::new(ptr::null_mut()) }; 1 << ROOT_BITS];
+
+/// Returns the table that a link names, if there is one.
+#[inline]
+fn follow<T>(link: &AtomicPtr<T>) -> Option<&'static T> {
+    // ORDERING: Acquire. Pairs with the Release in `follow_or_make`.
+    let table = link.load(Ordering::Acquire);
+    // SAFETY: links name tables of zeros, which are permanent memory.
+    unsafe { table.as_ref() }
+}
+
+/// As [`follow`], and makes a table of zeros if there is none. Returns `None` if there is no memory
+/// for it.
+///
+/// # Safety
+/// Zeros are a `T`.
+#[cold]
+unsafe fn follow_or_make<T>(link: &AtomicPtr<T>) -> Option<&'static T> {
+    if let Some(table) = follow(link) {
+        return Some(table);
+    }
+    let fresh = super::permanent(Layout::new::<T>()).ok()?.cast::<T>().as_ptr();
+    // ORDERING: Release. Pairs with the Acquire in `follow`. Publishes: the zeros of the table. If
+    // another thread was faster, this table is lost; there are few.
+    let _ = link.compare_exchange(ptr::null_mut(), fresh, Ordering::Release, Ordering::Relaxed);
+    follow(link)
+}
+
+/// Returns the numbers of the branch, the leaf and the place for a block.
+#[inline]
+fn way(block: NonNull<u8>) -> (usize, usize, usize) {
+    let place = block.addr().get() >> PLACE_BITS;
+    let leaf = place >> LEAF_BITS;
+    (leaf >> BRANCH_BITS, leaf & ((1 << BRANCH_BITS) - 1), place & ((1 << LEAF_BITS) - 1))
+}
+
+/// Sets the note of a block. Returns `false` if there is no memory for it, or no place: the address
+/// is beyond the tree, or another block might have the same place.
+///
+/// # Safety
+/// The caller owns the block, which has this layout and is not of size zero. It came from
+/// [`Pages`](super::Pages) and takes its note before it frees the block.
+#[cold]
+#[must_use]
+pub unsafe fn set(block: NonNull<u8>, layout: Layout, note: Note) -> bool {
+    // Other heaps than the system's pages also serve small blocks of large alignment.
+    if !cfg!(ephemera_pages) && layout.size() < 1 << PLACE_BITS {
+        return false;
+    }
+    let (branch, leaf, place) = way(block);
+    let Some(branch) = ROOT.get(branch) else { return false };
+    // SAFETY: a branch of zeros has null links.
+    let Some(branch) = (unsafe { follow_or_make(branch) }) else { return false };
+    // SAFETY: a leaf of zeros has null pointers and the number 0.
+    let Some(leaf) = branch.get(leaf).and_then(|leaf| unsafe { follow_or_make(leaf) }) else { return false };
+    let Some(place) = leaf.get(place) else { return false };
+    place.number.store(note.number, Ordering::Relaxed);
+    place.whose.store(note.whose.as_ptr(), Ordering::Relaxed);
+    true
+}
+
+/// Returns the place of a block, if the tree has its leaf.
+#[inline]
+fn place(block: NonNull<u8>) -> Option<&'static NotePlace> {
+    let (branch, leaf, place) = way(block);
+    follow(follow(ROOT.get(branch)?)?.get(leaf)?)?.get(place)
+}
+
+/// Returns whether a block has a note.
+///
+/// # Safety
+/// As [`take`].
+#[inline]
+#[must_use]
+pub unsafe fn has(block: NonNull<u8>) -> bool {
+    // Relaxed: only owners of the block use the place (G6), one after the other.
+    place(block).is_some_and(|place| !place.whose.load(Ordering::Relaxed).is_null())
+}
+
+/// Takes the note of a block, if it has one.
+///
+/// # Safety
+/// The caller owns the block, which came from [`Pages`](super::Pages) and is not of size zero.
+#[inline]
+#[must_use]
+pub unsafe fn take(block: NonNull<u8>) -> Option<Note> {
+    let place = place(block)?;
+    // Relaxed: only owners of the block use the place (G6), one after the other.
+    let whose = NonNull::new(place.whose.load(Ordering::Relaxed))?;
+    place.whose.store(ptr::null_mut(), Ordering::Relaxed);
+    Some(Note { whose, number: place.number.load(Ordering::Relaxed) })
+}
+
+#[cfg(all(test, feature = "std", not(ephemera_loom)))]
+mod tests {
+    use core::alloc::Layout;
+    use core::ptr::NonNull;
+
+    use super::{Note, set, take};
+    use crate::pages::Pages;
+    use crate::traits::Allocator;
+
+    #[test]
+    fn a_note_belongs_to_one_block_and_leaves_with_it() {
+        let note = |number| Note { whose: NonNull::dangling(), number };
+        let layouts = [40 << 10, 64 << 10, 3 << 20, 64 << 20]
+            .map(|size| Layout::from_size_align(size, 8).expect("a layout"));
+        let blocks = layouts.map(|layout| Pages.allocate(layout).expect("memory").cast::<u8>());
+        for ((block, layout), number) in blocks.into_iter().zip(layouts).zip(0..) {
+            // SAFETY: the block is live, and the test owns it.
+            assert_eq!(unsafe { take(block) }, None);
+            // SAFETY: the block is live, and the test takes its note below.
+            assert!(unsafe { set(block, layout, note(number)) });
+        }
+        for ((block, layout), number) in blocks.into_iter().zip(layouts).zip(0..) {
+            // SAFETY: the block is live, and the test owns it.
+            assert_eq!(unsafe { take(block) }, Some(note(number)));
+            // SAFETY: the block is live, and the test owns it.
+            assert_eq!(unsafe { take(block) }, None);
+            // SAFETY: the block is live with this layout.
+            unsafe { Pages.deallocate(block, layout) };
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! The scopes that blocks without a size class count for.
+//!
+//! Such a block is in no unit, so a note by its address names its scope. Only the paths of these
+//! blocks write and read it. A block that grows counts for the scope in which it grows, as if it
+//! had moved to a new block. A block that shrinks stays in its scope.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use ephemera_prim::pages::notes::{self, Note};
+
+use super::ledger::Ledger;
+use super::table::Heaps;
+
+/// The scope that a block counts for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Charge(Note);
+
+impl Charge {
+    /// Returns the scope of a table that the thread allocates from.
+    pub(super) fn of_table(heaps: Heaps<'static>) -> Option<Self> {
+        let ledger = heaps.first().ledger()?;
+        Some(Self(Note { whose: NonNull::from(ledger).cast(), number: ledger.birth() }))
+    }
+
+    /// Takes the scope of a block away from it.
+    ///
+    /// # Safety
+    /// The caller owns the block, which came from the operating system's pages and is not of size
+    /// zero.
+    pub(super) unsafe fn take(block: NonNull<u8>) -> Option<Self> {
+        // SAFETY: this function has the same contract.
+        unsafe { notes::take(block) }.map(Self)
+    }
+
+    /// Returns whether a block counts for a scope.
+    ///
+    /// # Safety
+    /// As [`take`](Self::take).
+    #[inline]
+    pub(super) unsafe fn is_noted(block: NonNull<u8>) -> bool {
+        // SAFETY: this function has the same contract.
+        unsafe { notes::has(block) }
+    }
+
+    fn ledger(self) -> &'static Ledger {
+        // SAFETY: S1: notes name ledgers of scopes, which are permanent memory.
+        unsafe { self.0.whose.cast().as_ref() }
+    }
+
+    /// Counts a new block for this scope, unless it is of size zero. If there is no memory for the
+    /// note, the block counts for no scope.
+    ///
+    /// # Safety
+    /// The caller owns the block, which has this layout and came from the operating system's pages.
+    /// Each path that frees it takes its charge first.
+    pub(super) unsafe fn allocated(self, block: NonNull<u8>, layout: Layout) {
+        let ledger = self.ledger();
+        // SAFETY: this function has the same contract.
+        if layout.size() != 0 && unsafe { notes::set(block, layout, self.0) } {
+            ledger.add(layout.size());
+            if ledger.is_counting() {
+                ledger.count_allocation(layout.size());
+            }
+        }
+    }
+
+    /// Counts the free of a block that counted for this scope.
+    pub(super) fn freed(self, bytes: usize) {
+        let ledger = self.ledger();
+        ledger.sub(bytes, self.0.number);
+        if ledger.is_counting() {
+            ledger.count_free(bytes, self.0.number);
+        }
+    }
+
+    /// Notes again that a block counts for this scope, after [`take`](Self::take). If the block has
+    /// moved and there is no memory for the note, the block counts for no scope from now on.
+    ///
+    /// # Safety
+    /// As [`allocated`](Self::allocated), and the block is not of size zero.
+    pub(super) unsafe fn keep(self, block: NonNull<u8>, layout: Layout) {
+        // SAFETY: this function has the same contract.
+        if !unsafe { notes::set(block, layout, self.0) } {
+            self.freed(layout.size());
+        }
+    }
+
+    /// Counts a block that grew by `more` bytes, in the scope that it counts for.
+    pub(super) fn grew(self, more: usize) {
+        let ledger = self.ledger();
+        ledger.add(more);
+        if ledger.is_counting() {
+            ledger.count_growth(more);
+        }
+    }
+
+    /// Counts a block that shrank by `less` bytes.
+    pub(super) fn shrank(self, less: usize) {
+        let ledger = self.ledger();
+        ledger.sub(less, self.0.number);
+        if ledger.is_counting() {
+            ledger.count_shrink(less, self.0.number);
+        }
+    }
+}

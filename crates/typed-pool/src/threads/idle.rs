@@ -1,0 +1,262 @@
+//! Idle heaps of scopes: a list from which threads take them, places for one each, and the count of
+//! a scope's users. The items are permanent memory.
+//!
+//! ```text
+//!               push                            pop, at the gate
+//!   UNLISTED ----------> LISTED, idle --------------------------------> UNLISTED, in use
+//!   in use                |        ^                                       ^
+//!             claim,      v        | end                                   | pop: goes on
+//!             gate shut  LISTED, in use -----------------------------------'
+//! ```
+//!
+//! Only the thread at the gate removes items from the list, so an item that is on the list keeps
+//! its link. If that thread is preempted, other threads do not make new heaps: they *claim* an item
+//! and leave it on the list.
+//!
+//! # Invariant
+//! **I1** An item has one user at a time: the thread that changed its word from idle to in use, or
+//! that took it out of a place. An item is pushed only while it is on no list and in no place.
+
+use core::ptr;
+
+use ephemera_prim::gate::{Gate, Pass};
+use ephemera_prim::sync::{AtomicPtr, AtomicUsize, Ordering, fence, push};
+
+/// Weakens an ordering in a negative control.
+const fn unless(weak: bool, order: Ordering) -> Ordering {
+    if weak { Ordering::Relaxed } else { order }
+}
+
+// ORDERING: Release. Pairs with the Acquire in `IdleList::first`. Publishes: the item's link, and
+// the item itself if it is new.
+const PUSH: Ordering = Ordering::Release;
+// ORDERING: Release. Pairs with the Acquire in `Listing::claim` and `Listing::unlist`. Publishes:
+// the last user's work on the item.
+const END: Ordering = unless(cfg!(ephemera_weaken = "idle_end_relaxed"), Ordering::Release);
+// ORDERING: Acquire. Pairs with the Release in `Listing::end`: sees the last user's work.
+const CLAIM: Ordering = unless(cfg!(ephemera_weaken = "idle_claim_relaxed"), Ordering::Acquire);
+// ORDERING: Acquire. Pairs with the Release in `Listing::end`: sees the last user's work.
+const UNLIST: Ordering = unless(cfg!(ephemera_weaken = "idle_unlist_relaxed"), Ordering::Acquire);
+// ORDERING: Release. Pairs with the Acquire in `IdlePlace::take`. Publishes: the last user's work
+// on the item.
+const PUT: Ordering = unless(cfg!(ephemera_weaken = "idle_place_put_relaxed"), Ordering::Release);
+// ORDERING: Acquire. Pairs with the Release in `IdlePlace::put`: sees the last user's work.
+const TAKE: Ordering = unless(cfg!(ephemera_weaken = "idle_place_take_relaxed"), Ordering::Acquire);
+// ORDERING: Release. Pairs with the Acquire fence in `Users::leave`, in the last user. Publishes:
+// this user's work.
+const LEAVE: Ordering = unless(cfg!(ephemera_weaken = "scope_users_relaxed"), Ordering::Release);
+
+/// In use, and on no list.
+const UNLISTED: usize = 0;
+/// Idle, and on the list.
+const IDLE: usize = 1;
+/// In use, and on the list.
+const CLAIMED: usize = 2;
+
+/// The number of items that a thread looks at when the gate is shut.
+const LOOKS: usize = if cfg!(ephemera_loom) { 2 } else { 64 };
+
+/// The part of an item that its list uses.
+#[derive(Debug)]
+pub(super) struct Listing<T> {
+    word: AtomicUsize,
+    below: AtomicPtr<T>,
+}
+
+/// An item of an [`IdleList`].
+pub(super) trait IdleItem: Sized {
+    fn listing(&self) -> &Listing<Self>;
+}
+
+impl<T> Listing<T> {
+    ephemera_prim::const_unless_loom! {
+        /// Creates the listing of an item that is in use and on no list.
+        pub(super) fn new() -> Self {
+            Self { word: AtomicUsize::new(UNLISTED), below: AtomicPtr::new(ptr::null_mut()) }
+        }
+    }
+
+    /// Marks the item as idle. Returns whether it must be pushed, because it is on no list.
+    fn end(&self) -> bool {
+        // ORDERING: `END`. Pairs with `Listing::claim` and `Listing::unlist`.
+        self.word.swap(IDLE, END) == UNLISTED
+    }
+
+    /// Takes the item, which stays on the list, if it is idle.
+    fn claim(&self) -> bool {
+        // ORDERING: `CLAIM`. Pairs with `Listing::end`.
+        self.word.compare_exchange(IDLE, CLAIMED, CLAIM, Ordering::Relaxed).is_ok()
+    }
+
+    /// Notes that the item is on no list. Returns whether it was idle: this thread has it then.
+    fn unlist(&self) -> bool {
+        // ORDERING: `UNLIST`. Pairs with `Listing::end`.
+        self.word.swap(UNLISTED, UNLIST) == IDLE
+    }
+}
+
+/// A list of idle items, the last one first.
+pub(super) struct IdleList<T> {
+    first: AtomicPtr<T>,
+    gate: Gate,
+}
+
+impl<T: IdleItem + 'static> IdleList<T> {
+    ephemera_prim::const_unless_loom! {
+        /// Creates an empty list.
+        pub(super) fn new() -> Self {
+            Self { first: AtomicPtr::new(ptr::null_mut()), gate: Gate::new() }
+        }
+    }
+
+    fn first(&self) -> Option<&'static T> {
+        // ORDERING: Acquire. Pairs with the Release in `IdleList::end`: sees the item and its link.
+        let first = self.first.load(Ordering::Acquire);
+        // SAFETY: I1: items are permanent memory.
+        unsafe { first.as_ref() }
+    }
+
+    /// Ends the use of an item. It is on the list when this returns.
+    pub(super) fn end(&self, item: &'static T) {
+        let listing = item.listing();
+        if listing.end() {
+            let link = |below| listing.below.store(below, Ordering::Relaxed);
+            // ORDERING: `PUSH`. Pairs with `IdleList::first`. Publishes: the item and its link.
+            push(&self.first, ptr::from_ref(item).cast_mut(), None, PUSH, link);
+        }
+    }
+
+    /// Takes the item that was pushed last, of those that are idle.
+    pub(super) fn take(&self) -> Option<&'static T> {
+        match self.gate.enter() {
+            Some(pass) => self.take_at_gate(&pass),
+            None => self.claim(),
+        }
+    }
+
+    /// As [`take`](Self::take), for the thread at the gate.
+    pub(super) fn take_at_gate(&self, _pass: &Pass<'_>) -> Option<&'static T> {
+        loop {
+            let item = self.first()?;
+            if self.remove(item) && item.listing().unlist() {
+                return Some(item);
+            }
+        }
+    }
+
+    /// Removes the first item from the list. Only the thread at the gate calls this. Returns
+    /// `false` if another thread has pushed one.
+    fn remove(&self, first: &'static T) -> bool {
+        // The item keeps its link, because it is on the list. Relaxed: `first` saw the items below
+        // too, since each exchange continues the release sequences of the earlier pushes.
+        let below = first.listing().below.load(Ordering::Relaxed);
+        let item = ptr::from_ref(first).cast_mut();
+        self.first.compare_exchange(item, below, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// Claims one of the first items without the gate. Another thread may remove items from the
+    /// list meanwhile, so this may see old links. Each of them names an item.
+    #[cold]
+    pub(super) fn claim(&self) -> Option<&'static T> {
+        if cfg!(ephemera_weaken = "shut_gate_hides_idle_heaps") {
+            return None;
+        }
+        let mut at = self.first();
+        for _ in 0..LOOKS {
+            let item = at?;
+            if item.listing().claim() {
+                return Some(item);
+            }
+            let below = item.listing().below.load(Ordering::Relaxed);
+            // SAFETY: I1: items are permanent memory.
+            at = unsafe { below.as_ref() };
+        }
+        None
+    }
+
+    /// Shuts the gate until the result is dropped, as a preempted thread does.
+    #[cfg(test)]
+    pub(super) fn shut(&self) -> Option<Pass<'_>> {
+        self.gate.enter()
+    }
+}
+
+/// A place for one idle item.
+pub(super) struct IdlePlace<T>(AtomicPtr<T>);
+
+impl<T: 'static> IdlePlace<T> {
+    ephemera_prim::const_unless_loom! {
+        /// Creates an empty place.
+        pub(super) fn new() -> Self {
+            Self(AtomicPtr::new(ptr::null_mut()))
+        }
+    }
+
+    /// Puts an item into the place if it is empty. Returns whether it did.
+    pub(super) fn put(&self, item: &'static T) -> bool {
+        let item = ptr::from_ref(item).cast_mut();
+        // ORDERING: `PUT`. Pairs with `IdlePlace::take`.
+        self.0.compare_exchange(ptr::null_mut(), item, PUT, Ordering::Relaxed).is_ok()
+    }
+
+    /// Returns whether the place has no item. The answer may be out of date.
+    #[cfg(not(ephemera_loom))]
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.load(Ordering::Relaxed).is_null()
+    }
+
+    /// Takes the item out of the place.
+    pub(super) fn take(&self) -> Option<&'static T> {
+        // ORDERING: `TAKE`. Pairs with `IdlePlace::put`.
+        let item = self.0.swap(ptr::null_mut(), TAKE);
+        // SAFETY: I1: items are permanent memory.
+        unsafe { item.as_ref() }
+    }
+}
+
+/// The number of users of a scope.
+#[derive(Debug)]
+pub(super) struct Users(AtomicUsize);
+
+impl Users {
+    ephemera_prim::const_unless_loom! {
+        /// Creates a count of no users.
+        pub(super) fn new() -> Self {
+            Self(AtomicUsize::new(0))
+        }
+    }
+
+    /// Sets the number of users while no other thread may change it.
+    pub(super) fn set(&self, users: usize) {
+        self.0.store(users, Ordering::Relaxed);
+    }
+
+    /// Returns whether the caller is the only user. If so, no other thread becomes one.
+    #[cfg(not(ephemera_loom))]
+    pub(super) fn is_one(&self) -> bool {
+        // ORDERING: Acquire. Pairs with the Release in `Users::leave`: sees the work of the others.
+        self.0.load(Ordering::Acquire) == 1
+    }
+
+    /// Adds a user, in a thread that is one already.
+    ///
+    /// # Aborts
+    /// If there are more than `isize::MAX` users. A program that forgets references could otherwise
+    /// wrap the count, and the scope would end early.
+    pub(super) fn join(&self) {
+        if self.0.fetch_add(1, Ordering::Relaxed) > isize::MAX as usize {
+            ephemera_prim::invariant::broken("a scope has too many references");
+        }
+    }
+
+    /// Removes a user. Returns whether it was the last one, which sees the work of all others.
+    pub(super) fn leave(&self) -> bool {
+        // ORDERING: `LEAVE`. Pairs with the fence in `Users::leave`.
+        let last = self.0.fetch_sub(1, LEAVE) == 1;
+        if last && !cfg!(ephemera_weaken = "last_user_without_fence") {
+            // ORDERING: Acquire fence. Pairs with the Release in `Users::leave`.
+            fence(Ordering::Acquire);
+        }
+        last
+    }
+}

@@ -1,0 +1,208 @@
+//! Blocks without a size class, and the scopes that they count for.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use allocator_api2::alloc::{AllocError, Allocator};
+use ephemera_prim::account::Limit;
+use ephemera_prim::large;
+
+use super::binding::{bind, books, relieve};
+use super::books::Books;
+use super::cell::FamilyCell;
+use super::charge::Charge;
+use super::spans::own_pages;
+use super::table::Heaps;
+use super::{Family, owner};
+
+/// Returns the scope that the thread is in, if a block of this family counts for it.
+fn scope_of_thread(family: &'static Family) -> Option<Charge> {
+    FamilyCell::table((family.cell)()).and_then(Charge::of_table)
+}
+
+/// Frees the empty units of this table if its scope would otherwise exceed its limit by `bytes`
+/// more.
+///
+/// # Safety
+/// The calling thread holds the table's record.
+unsafe fn trim_at_limit(heaps: Heaps<'static>, bytes: usize) {
+    if heaps.first().ledger().is_some_and(|ledger| ledger.may_trim_for(bytes)) {
+        // SAFETY: the caller holds the record.
+        unsafe { heaps.trim() };
+    }
+}
+
+/// Allocates a block that may exceed the limit.
+pub(super) fn allocate_beyond(family: &'static Family, layout: Layout) -> Result<NonNull<u8>, AllocError> {
+    let block = large::allocate(&own_pages(), &books(family), layout, Limit::Lifted, false)?;
+    if let Some(charge) = scope_of_thread(family) {
+        // SAFETY: the block is new, and all its frees take its charge.
+        unsafe { charge.allocated(block, layout) };
+    }
+    Ok(block)
+}
+
+/// Allocates a block of a layout without units. If that fails, it frees empty units and tries
+/// again. It counts as a visit to the slow path, because a thread may allocate only such blocks
+/// after other threads freed its small ones.
+#[cold]
+#[inline(never)]
+pub(crate) fn allocate_large(
+    family: &'static Family,
+    layout: Layout,
+    zeroed: bool,
+) -> Result<NonNull<u8>, AllocError> {
+    let Some(heaps) = FamilyCell::table((family.cell)()) else {
+        return allocate_large_unbound(family, layout, zeroed);
+    };
+    // SAFETY: T2: the table in the thread's cell is on a record that the thread holds.
+    unsafe { owner::visit(heaps) };
+    // SAFETY: T2: the table in the thread's cell is on a record that the thread holds.
+    unsafe { trim_at_limit(heaps, layout.size()) };
+    let block = ask_twice(family, &own_pages(), &Books::new(family, Some(heaps)), layout, zeroed)?;
+    if let Some(charge) = Charge::of_table(heaps) {
+        // SAFETY: the block is new, and all its frees take its charge.
+        unsafe { charge.allocated(block, layout) };
+    }
+    Ok(block)
+}
+
+/// As [`allocate_large`], on a thread without a table of the family. If the thread may have one, it
+/// gets one first.
+#[cold]
+#[inline(never)]
+fn allocate_large_unbound(
+    family: &'static Family,
+    layout: Layout,
+    zeroed: bool,
+) -> Result<NonNull<u8>, AllocError> {
+    // Without a table, a thread that allocates only large blocks would always count on the shared
+    // account.
+    if layout.size() != 0 {
+        bind(family);
+        if FamilyCell::table((family.cell)()).is_some() {
+            return allocate_large(family, layout, zeroed);
+        }
+    }
+    ask_twice(family, &own_pages(), &books(family), layout, zeroed)
+}
+
+/// Allocates pages for a block. If that fails, makes room and tries once more.
+#[inline]
+pub(super) fn ask_twice(
+    family: &'static Family,
+    pages: &impl Allocator,
+    books: &Books<'static>,
+    layout: Layout,
+    zeroed: bool,
+) -> Result<NonNull<u8>, AllocError> {
+    let ask = || large::allocate(pages, books, layout, Limit::Applies, zeroed);
+    ask().or_else(|AllocError| {
+        relieve(family);
+        ask()
+    })
+}
+
+/// Frees a block of a layout without units. It is not inlined, so that the fast path of other
+/// layouts needs no more registers.
+///
+/// # Safety
+/// `block` is a live block of this layout from the operating system's pages and on the family's
+/// account.
+#[cold]
+#[inline(never)]
+pub(crate) unsafe fn deallocate_large(family: &'static Family, block: NonNull<u8>, layout: Layout) {
+    if layout.size() == 0 {
+        return;
+    }
+    // SAFETY: the caller owns the block.
+    let charge = unsafe { Charge::take(block) };
+    // SAFETY: this function has the same contract.
+    unsafe { large::deallocate(&own_pages(), &books(family), block, layout) };
+    if let Some(charge) = charge {
+        charge.freed(layout.size());
+    }
+}
+
+/// Grows a block of a layout without units, with the same second try as [`allocate_large`].
+///
+/// # Safety
+/// As `Allocator::grow`. The block came from the operating system's pages and is on the family's
+/// account. Both layouts have no units and are not of size zero.
+#[cold]
+#[inline(never)]
+pub(crate) unsafe fn grow_large(
+    family: &'static Family,
+    block: NonNull<u8>,
+    layouts: (Layout, Layout),
+    zeroed: bool,
+) -> Result<NonNull<u8>, AllocError> {
+    let (old, new) = layouts;
+    if let Some(heaps) = FamilyCell::table((family.cell)()) {
+        // SAFETY: T2: the table in the thread's cell is on a record that the thread holds.
+        unsafe { trim_at_limit(heaps, new.size() - old.size()) };
+    }
+    let (pages, books) = (own_pages(), books(family));
+    // The note leaves the old address first. Once the block has moved, another thread may have a
+    // block there.
+    // SAFETY: the caller owns the block.
+    let before = unsafe { Charge::take(block) };
+    // SAFETY: this function has the same contract, and a block that did not grow is unchanged.
+    let grow = || unsafe { large::grow(&pages, &books, block, layouts, zeroed) };
+    let grown = grow().or_else(|AllocError| {
+        relieve(family);
+        grow()
+    });
+    match (grown, before, scope_of_thread(family)) {
+        // SAFETY: the block is as it was, and all its frees take its charge.
+        (Err(AllocError), Some(before), _) => unsafe { before.keep(block, old) },
+        (Ok(grown), Some(before), Some(now)) if before == now => {
+            now.grew(new.size() - old.size());
+            // SAFETY: the block is live with the new layout, and all its frees take its charge.
+            unsafe { now.keep(grown, new) };
+        }
+        (Ok(grown), before, now) => {
+            if let Some(before) = before {
+                before.freed(old.size());
+            }
+            if let Some(now) = now {
+                // SAFETY: the block is live with the new layout, and all its frees take its charge.
+                unsafe { now.allocated(grown, new) };
+            }
+        }
+        (Err(AllocError), None, _) => {}
+    }
+    grown
+}
+
+/// Shrinks a block of a layout without units.
+///
+/// # Safety
+/// As `Allocator::shrink`. The block came from the operating system's pages and is on the family's
+/// account. Both layouts have no units and are not of size zero.
+#[cold]
+#[inline(never)]
+pub(crate) unsafe fn shrink_large(
+    family: &'static Family,
+    block: NonNull<u8>,
+    layouts: (Layout, Layout),
+) -> Result<NonNull<u8>, AllocError> {
+    // The note leaves the old address first, as in `grow_large`.
+    // SAFETY: the caller owns the block.
+    let charge = unsafe { Charge::take(block) };
+    // SAFETY: this function has the same contract.
+    let shrunk = unsafe { large::shrink(&own_pages(), &books(family), block, layouts) };
+    if let Some(charge) = charge {
+        let (old, new) = layouts;
+        match shrunk {
+            Ok(shrunk) => {
+                charge.shrank(old.size() - new.size());
+                // SAFETY: the block is live with the new layout, and all its frees take its charge.
+                unsafe { charge.keep(shrunk, new) };
+            }
+            // SAFETY: the block is as it was, and all its frees take its charge.
+            Err(AllocError) => unsafe { charge.keep(block, old) },
+        }
+    }
+    shrunk
+}
