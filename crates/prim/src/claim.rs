@@ -3,8 +3,8 @@
 //! All blocks of a unit may have been freed by other threads while its owner runs nothing. The
 //! header then waits in the owner's inbox, because only the owner may take the unit off its lists.
 //! But the *contents*, the memory behind the header, are of no use to anyone. A thread that lends
-//! the unit ([`Lent`](crate::foreign::Lent)) *claims* them, checks that every block is free, and
-//! returns their pages to the operating system.
+//! the unit ([`LentUnits`](crate::foreign::LentUnits)) *claims* them, checks that every block is
+//! free, and returns their pages to the operating system.
 //!
 //! ```text
 //!   purger                                    owner, before it uses the contents

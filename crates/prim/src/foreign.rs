@@ -29,7 +29,7 @@ mod close;
 mod lend;
 
 pub use close::CLOSED;
-pub use lend::Lent;
+pub use lend::LentUnits;
 
 use core::ptr::{self, NonNull};
 

@@ -137,8 +137,8 @@ impl<'r, S> Lease<'r, S> {
         loop {
             if !cfg!(ephemera_weaken = "release_without_fence") {
                 // ORDERING: SeqCst fence. Pairs with the one in `Inbox::push`, and that in
-                // `Lent::put_back`: either this thread sees the push, or the pusher sees that the
-                // record is free.
+                // `LentUnits::put_back`: either this thread sees the push, or the pusher sees that
+                // the record is free.
                 fence(Ordering::SeqCst);
             }
             if cfg!(ephemera_weaken = "release_without_a_look") || !has_mail(&record.data) {

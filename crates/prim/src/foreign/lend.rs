@@ -18,7 +18,7 @@ const COUNT: Ordering =
 /// All units of an inbox, which the caller must put back.
 #[derive(Debug)]
 #[must_use = "lent units that are not put back are lost"]
-pub struct Lent<U> {
+pub struct LentUnits<U> {
     /// The first of the units that were not looked at, or null.
     rest: *mut U,
     /// The first and the last of the units that were looked at.
@@ -52,7 +52,7 @@ impl<U> Foreign<U> {
     }
 }
 
-impl<U: ForeignHeader> Lent<U> {
+impl<U: ForeignHeader> LentUnits<U> {
     /// Returns the next unit, which stays live until the list is put back.
     pub fn look(&mut self) -> Option<NonNull<U>> {
         let unit = NonNull::new(self.rest)?;
@@ -64,8 +64,8 @@ impl<U: ForeignHeader> Lent<U> {
         Some(unit)
     }
 
-    /// Puts the units back: those that [`Lent::look`] returned into `seen`, and the others into
-    /// `rest`. A sequentially consistent fence separates this from the return. The caller then
+    /// Puts the units back: those that [`LentUnits::look`] returned into `seen`, and the others
+    /// into `rest`. A sequentially consistent fence separates this from the return. The caller then
     /// checks whether the record is free, and drains both inboxes if it is.
     pub fn put_back(self, seen: &Inbox<U>, rest: &Inbox<U>) {
         if let Some((first, last)) = self.seen {
@@ -85,12 +85,12 @@ impl<U: ForeignHeader> Lent<U> {
 impl<U: ForeignHeader> Inbox<U> {
     /// Takes all units, for a thread that looks at them and books nothing. Any thread may call
     /// this, while others push and the holder drains. The inbox is never closed.
-    pub fn lend(&self) -> Lent<U> {
+    pub fn lend(&self) -> LentUnits<U> {
         if self.is_empty() {
-            return Lent { rest: ptr::null_mut(), seen: None };
+            return LentUnits { rest: ptr::null_mut(), seen: None };
         }
         // ORDERING: `TAKE`. Pairs with `Inbox::push`.
-        Lent { rest: self.head.swap(ptr::null_mut(), TAKE), seen: None }
+        LentUnits { rest: self.head.swap(ptr::null_mut(), TAKE), seen: None }
     }
 
     /// Pushes lent units that are linked from `first` to `last`.

@@ -106,17 +106,6 @@ pub(super) fn end_scope(record: &Record<PoolRecord>) {
     collect_rest(record);
 }
 
-/// Frees the empty units that an earlier scope left on a record of heaps that this thread leased.
-/// A thread that held the record for a moment while that scope ended may not have done so yet.
-#[cfg(not(ephemera_loom))]
-#[inline]
-pub(super) fn trim_ended(record: &Record<PoolRecord>) {
-    if has_ended(record.data()) {
-        record.data().ended.store(0, Ordering::Relaxed);
-        leave(record);
-    }
-}
-
 /// Drains the record of a heap to which this thread has pushed, if no thread holds it: no thread
 /// drains that inbox before one leases the record, and no thread needs its empty units. A fence
 /// separates the push from this call.
@@ -126,6 +115,17 @@ pub(super) fn after_push(heap: &ThreadHeap) {
     if record.is_free() && !cfg!(ephemera_weaken = "push_without_a_look") {
         record.look_after(has_mail, drain);
         collect_rest(record);
+    }
+}
+
+/// Frees the empty units that an earlier scope left on a record of heaps that this thread leased.
+/// A thread that held the record for a moment while that scope ended may not have done so yet.
+#[cfg(not(ephemera_loom))]
+#[inline]
+pub(super) fn trim_ended(record: &Record<PoolRecord>) {
+    if has_ended(record.data()) {
+        record.data().ended.store(0, Ordering::Relaxed);
+        leave(record);
     }
 }
 

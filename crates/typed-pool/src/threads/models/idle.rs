@@ -1,181 +1,182 @@
-//! Models of units that another thread purges while their owner wakes up. Loom does not see the
-//! slots' memory, so the word of the claim and the foreign words have witnesses of it. The purge
-//! also writes zeros, which would break the list of a unit's free slots.
+//! Models of the pool of heaps: scopes end, and the next ones get their heaps. Each item has a
+//! witness for each thread, which its user writes. Loom reports a second user of an item, and a
+//! user that does not see the last one's work.
 
+use loom::cell::UnsafeCell;
 use loom::thread;
+use std_alloc::boxed::Box;
 
-use super::{Heaps, Model, NonNull, PoolRecord, Record, Sent, Thread, check};
-use crate::heap::PoolEnv;
-use crate::threads::idle_owner::purge_some;
+use super::super::idle::{IdleItem, IdleList, IdlePlace, Listing, Users};
+use super::check;
 
-impl Model {
-    /// Purges units of this record's heap, as a thread that finds its owner idle.
-    fn purge(&self, record: Sent) {
-        // SAFETY: a model keeps its records until all of its threads are joined.
-        let record = unsafe { record.0.cast::<Record<PoolRecord>>().as_ref() };
-        let heaps = Heaps::find(record, &self.0.family).expect("a table");
-        purge_some(heaps.first());
+struct ModelHeaps {
+    listing: Listing<ModelHeaps>,
+    users: Users,
+    work: [UnsafeCell<u32>; 2],
+}
+
+// SAFETY: loom runs all threads of a model on one thread of the system, and reports unordered
+// accesses to its cells.
+unsafe impl Sync for ModelHeaps {}
+
+impl IdleItem for ModelHeaps {
+    fn listing(&self) -> &Listing<Self> {
+        &self.listing
     }
 }
 
-impl Thread<'_> {
-    /// Returns the bytes of a unit of three slots.
-    fn unit_bytes(&self) -> usize {
-        self.heaps.first().heap.spec().layout(3).size()
+/// The pool of one run: a list and a place.
+struct ModelPool {
+    list: IdleList<ModelHeaps>,
+    place: IdlePlace<ModelHeaps>,
+}
+
+impl ModelHeaps {
+    /// Writes a witness, as a thread in the scope writes heaps.
+    fn work(&self, which: usize) {
+        // SAFETY: loom reports a race before this write.
+        self.work[which].with_mut(|count| unsafe { *count += 1 });
     }
 
-    /// Books the remote frees.
-    fn settle(&self) {
-        // SAFETY: the record is leased; a family of one type has one heap.
-        unsafe { self.heaps.owner(0) }.settle();
-    }
-
-    /// Returns the thread's record, for another thread.
-    fn record_to_send(&self) -> Sent {
-        Sent(NonNull::from(self.record()).cast())
+    /// Writes all witnesses, as the only user.
+    fn work_alone(&self) {
+        self.work(0);
+        self.work(1);
     }
 }
 
-/// Another thread frees the last slot of a unit in the queue and purges it, while its owner makes
-/// it the front.
-#[test]
-fn loom_a_unit_is_purged_while_its_owner_takes_it_from_the_queue() {
-    check(|| {
-        let model = Model::new();
-        let thread = Thread::start(&model);
-        let [queued, last, front] = [(); 3].map(|()| thread.allocate());
-        thread.free(queued);
-        let (there, record) = (model.clone(), thread.record_to_send());
-        let other = thread::spawn(move || {
-            there.free_elsewhere(last);
-            there.purge(record);
+/// Runs a model with a pool and two items. Both are freed at its end.
+fn with_pool(model: impl Fn(&'static ModelPool, [&'static ModelHeaps; 2]) + Sync + Send + 'static) {
+    check(move || {
+        let pool = Box::into_raw(Box::new(ModelPool { list: IdleList::new(), place: IdlePlace::new() }));
+        let items = [(); 2].map(|()| {
+            let work = [UnsafeCell::new(0), UnsafeCell::new(0)];
+            Box::into_raw(Box::new(ModelHeaps { listing: Listing::new(), users: Users::new(), work }))
         });
-        let again = [(); 2].map(|()| thread.allocate());
-        other.join().unwrap();
-        for slot in again {
-            thread.free(slot);
+        // SAFETY: the pool is freed below, after all threads of the model were joined.
+        let there = unsafe { &*pool };
+        // SAFETY: the items are freed below, after all threads of the model were joined.
+        model(there, items.map(|item| unsafe { &*item }));
+        // SAFETY: the box was leaked above, and the model's references are gone.
+        drop(unsafe { Box::from_raw(pool) });
+        for item in items {
+            // SAFETY: the box was leaked above, and the model's references are gone.
+            drop(unsafe { Box::from_raw(item) });
         }
-        thread.free(front);
-        thread.exit();
-        model.all_is_back();
     });
 }
 
-/// The owner frees a slot and ends, while another thread frees the other slot and purges the unit.
+/// Two scopes end, and two others start meanwhile.
 #[test]
-fn loom_a_unit_is_purged_after_its_owners_last_use_of_it() {
-    check(|| {
-        let model = Model::new();
-        let thread = Thread::start(&model);
-        let [mine, last, front] = [(); 3].map(|()| thread.allocate());
-        let (there, record) = (model.clone(), thread.record_to_send());
+fn loom_heaps_of_ended_scopes_have_one_user_each() {
+    with_pool(|pool, [first, second]| {
+        first.work_alone();
+        pool.list.end(first);
         let other = thread::spawn(move || {
-            there.free_elsewhere(last);
-            there.purge(record);
+            second.work_alone();
+            pool.list.end(second);
+            if let Some(item) = pool.list.take() {
+                item.work_alone();
+                pool.list.end(item);
+            }
         });
-        thread.free(mine);
-        thread.free(front);
-        thread.exit();
-        other.join().unwrap();
-        model.all_is_back();
-    });
-}
-
-/// Two threads free slots of both groups of a unit, and one of them purges it. It may see the other
-/// thread's free before that thread pushes its group.
-#[test]
-fn loom_a_unit_is_purged_after_the_last_use_by_other_threads() {
-    check(|| {
-        let model = Model::with_units_of(3);
-        let thread = Thread::start(&model);
-        let [first, mine, last, front] = [(); 4].map(|()| thread.allocate());
-        thread.free(mine);
-        let record = thread.record_to_send();
-        let there = model.clone();
-        let one = thread::spawn(move || there.free_elsewhere(first));
-        let there = model.clone();
-        let other = thread::spawn(move || {
-            there.free_elsewhere(last);
-            there.purge(record);
-        });
-        one.join().unwrap();
-        other.join().unwrap();
-        thread.free(front);
-        thread.exit();
-        model.all_is_back();
-    });
-}
-
-/// The owner ends while another thread frees slots of both groups of a unit and purges it. If the
-/// owner books one group, it abandons the unit.
-#[test]
-fn loom_a_unit_is_purged_while_its_thread_exits() {
-    check(|| {
-        let model = Model::with_units_of(3);
-        let thread = Thread::start(&model);
-        let [first, mine, last, front] = [(); 4].map(|()| thread.allocate());
-        thread.free(front);
-        thread.free(mine);
-        model.free_elsewhere(first);
-        let (there, record) = (model.clone(), thread.record_to_send());
-        let other = thread::spawn(move || {
-            there.free_elsewhere(last);
-            there.purge(record);
-        });
-        thread.exit();
-        other.join().unwrap();
-        model.all_is_back();
-    });
-}
-
-/// The owner allocates from a purged unit before it books the remote frees: no slot of the unit is
-/// lost.
-#[test]
-fn loom_a_purged_unit_serves_all_of_its_slots() {
-    check(|| {
-        let model = Model::with_units_of(3);
-        let thread = Thread::start(&model);
-        let [first, second, last, front] = [(); 4].map(|()| thread.allocate());
-        thread.free(first);
-        thread.free(second);
-        model.free_elsewhere(last);
-        model.purge(thread.record_to_send());
-        // Two slots of the front, then all three of the purged unit.
-        let again = [(); 5].map(|()| thread.allocate());
-        assert_eq!(model.held(), 2 * thread.unit_bytes());
-        for slot in again {
-            thread.free(slot);
+        if let Some(item) = pool.list.take() {
+            item.work_alone();
+            pool.list.end(item);
         }
-        thread.free(front);
-        thread.exit();
-        model.all_is_back();
+        other.join().unwrap();
+        let rest = [pool.list.take(), pool.list.take()].map(|item| item.expect("both are idle"));
+        assert!(!core::ptr::eq(rest[0], rest[1]));
+        rest.into_iter().for_each(ModelHeaps::work_alone);
+        assert!(pool.list.take().is_none());
     });
 }
 
-/// The owner books one group of a unit while another thread counts the remote frees of all groups.
-/// A slot of the unit stays live, so its content stays.
+/// A thread claims an item and ends its use, while the thread at the gate takes items.
 #[test]
-fn loom_a_unit_with_a_live_slot_is_not_purged_while_its_owner_books() {
-    check(|| {
-        let model = Model::with_units_of(3);
-        let thread = Thread::start(&model);
-        let [first, stays, last, front] = [(); 4].map(|()| thread.allocate());
-        // SAFETY: the slot belongs to this thread.
-        unsafe { stays.0.cast::<u64>().write(7) };
-        let record = thread.record_to_send();
-        model.free_elsewhere(last);
-        let there = model.clone();
-        let one = thread::spawn(move || there.free_elsewhere(first));
-        let there = model.clone();
-        let other = thread::spawn(move || there.purge(record));
-        thread.settle();
-        one.join().unwrap();
+fn loom_heaps_that_are_claimed_beside_the_gate_have_one_user_each() {
+    with_pool(|pool, [first, second]| {
+        pool.list.end(first);
+        pool.list.end(second);
+        let pass = pool.list.shut().expect("the gate is open");
+        let other = thread::spawn(move || {
+            if let Some(item) = pool.list.claim() {
+                item.work_alone();
+                pool.list.end(item);
+            }
+        });
+        let item = pool.list.take_at_gate(&pass).expect("one of two items is idle");
+        item.work_alone();
         other.join().unwrap();
-        // SAFETY: the slot belongs to this thread, which wrote this word.
-        assert_eq!(unsafe { stays.0.cast::<u64>().read() }, 7, "a live slot was purged");
-        thread.free(stays);
-        thread.free(front);
-        thread.exit();
-        model.all_is_back();
+        let rest = pool.list.take_at_gate(&pass).expect("the other one is idle");
+        assert!(!core::ptr::eq(item, rest));
+        rest.work_alone();
+        assert!(pool.list.take_at_gate(&pass).is_none());
+    });
+}
+
+/// Two threads claim the only item while the gate is shut.
+#[test]
+fn loom_heaps_are_claimed_by_one_thread_after_the_other() {
+    with_pool(|pool, [item, _]| {
+        pool.list.end(item);
+        let visit = move || {
+            if let Some(item) = pool.list.claim() {
+                item.work_alone();
+                pool.list.end(item);
+            }
+        };
+        let other = thread::spawn(visit);
+        visit();
+        other.join().unwrap();
+        assert!(pool.list.claim().is_some());
+    });
+}
+
+/// A scope ends on one thread, and its heaps go to a place, where the next scope finds them.
+#[test]
+fn loom_heaps_in_a_place_are_seen_complete() {
+    with_pool(|pool, [first, second]| {
+        let other = thread::spawn(move || {
+            first.work_alone();
+            if !pool.place.put(first) {
+                pool.list.end(first);
+            }
+        });
+        if let Some(item) = pool.place.take() {
+            item.work_alone();
+            assert!(pool.place.put(item), "the other thread puts one item");
+        }
+        second.work_alone();
+        if !pool.place.put(second) {
+            pool.list.end(second);
+        }
+        other.join().unwrap();
+        let (item, rest) = (pool.place.take().expect("one"), pool.list.take().expect("the other"));
+        assert!(!core::ptr::eq(item, rest));
+        item.work_alone();
+        rest.work_alone();
+    });
+}
+
+/// Two threads leave a scope. The last one ends it, and the next scope sees the work of both.
+#[test]
+fn loom_the_last_user_of_a_scope_sees_the_work_of_the_others() {
+    with_pool(|pool, [item, _]| {
+        item.users.set(1);
+        item.users.join();
+        let leave = move |which| {
+            item.work(which);
+            if item.users.leave() {
+                item.work_alone();
+                pool.list.end(item);
+            }
+        };
+        let other = thread::spawn(move || leave(0));
+        leave(1);
+        if let Some(next) = pool.list.take() {
+            next.work_alone();
+        }
+        other.join().unwrap();
     });
 }

@@ -34,7 +34,7 @@ const SLOT: Layout = Layout::new::<[u64; 512]>();
 mod exits;
 mod groups;
 mod idle;
-mod scope_heaps;
+mod purge;
 mod scopes;
 
 #[derive(Clone)]

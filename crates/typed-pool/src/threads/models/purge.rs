@@ -1,0 +1,181 @@
+//! Models of units that another thread purges while their owner wakes up. Loom does not see the
+//! slots' memory, so the word of the claim and the foreign words have witnesses of it. The purge
+//! also writes zeros, which would break the list of a unit's free slots.
+
+use loom::thread;
+
+use super::{Heaps, Model, NonNull, PoolRecord, Record, Sent, Thread, check};
+use crate::heap::PoolEnv;
+use crate::threads::idle_owner::purge_some;
+
+impl Model {
+    /// Purges units of this record's heap, as a thread that finds its owner idle.
+    fn purge(&self, record: Sent) {
+        // SAFETY: a model keeps its records until all of its threads are joined.
+        let record = unsafe { record.0.cast::<Record<PoolRecord>>().as_ref() };
+        let heaps = Heaps::find(record, &self.0.family).expect("a table");
+        purge_some(heaps.first());
+    }
+}
+
+impl Thread<'_> {
+    /// Returns the bytes of a unit of three slots.
+    fn unit_bytes(&self) -> usize {
+        self.heaps.first().heap.spec().layout(3).size()
+    }
+
+    /// Books the remote frees.
+    fn settle(&self) {
+        // SAFETY: the record is leased; a family of one type has one heap.
+        unsafe { self.heaps.owner(0) }.settle();
+    }
+
+    /// Returns the thread's record, for another thread.
+    fn record_to_send(&self) -> Sent {
+        Sent(NonNull::from(self.record()).cast())
+    }
+}
+
+/// Another thread frees the last slot of a unit in the queue and purges it, while its owner makes
+/// it the front.
+#[test]
+fn loom_a_unit_is_purged_while_its_owner_takes_it_from_the_queue() {
+    check(|| {
+        let model = Model::new();
+        let thread = Thread::start(&model);
+        let [queued, last, front] = [(); 3].map(|()| thread.allocate());
+        thread.free(queued);
+        let (there, record) = (model.clone(), thread.record_to_send());
+        let other = thread::spawn(move || {
+            there.free_elsewhere(last);
+            there.purge(record);
+        });
+        let again = [(); 2].map(|()| thread.allocate());
+        other.join().unwrap();
+        for slot in again {
+            thread.free(slot);
+        }
+        thread.free(front);
+        thread.exit();
+        model.all_is_back();
+    });
+}
+
+/// The owner frees a slot and ends, while another thread frees the other slot and purges the unit.
+#[test]
+fn loom_a_unit_is_purged_after_its_owners_last_use_of_it() {
+    check(|| {
+        let model = Model::new();
+        let thread = Thread::start(&model);
+        let [mine, last, front] = [(); 3].map(|()| thread.allocate());
+        let (there, record) = (model.clone(), thread.record_to_send());
+        let other = thread::spawn(move || {
+            there.free_elsewhere(last);
+            there.purge(record);
+        });
+        thread.free(mine);
+        thread.free(front);
+        thread.exit();
+        other.join().unwrap();
+        model.all_is_back();
+    });
+}
+
+/// Two threads free slots of both groups of a unit, and one of them purges it. It may see the other
+/// thread's free before that thread pushes its group.
+#[test]
+fn loom_a_unit_is_purged_after_the_last_use_by_other_threads() {
+    check(|| {
+        let model = Model::with_units_of(3);
+        let thread = Thread::start(&model);
+        let [first, mine, last, front] = [(); 4].map(|()| thread.allocate());
+        thread.free(mine);
+        let record = thread.record_to_send();
+        let there = model.clone();
+        let one = thread::spawn(move || there.free_elsewhere(first));
+        let there = model.clone();
+        let other = thread::spawn(move || {
+            there.free_elsewhere(last);
+            there.purge(record);
+        });
+        one.join().unwrap();
+        other.join().unwrap();
+        thread.free(front);
+        thread.exit();
+        model.all_is_back();
+    });
+}
+
+/// The owner ends while another thread frees slots of both groups of a unit and purges it. If the
+/// owner books one group, it abandons the unit.
+#[test]
+fn loom_a_unit_is_purged_while_its_thread_exits() {
+    check(|| {
+        let model = Model::with_units_of(3);
+        let thread = Thread::start(&model);
+        let [first, mine, last, front] = [(); 4].map(|()| thread.allocate());
+        thread.free(front);
+        thread.free(mine);
+        model.free_elsewhere(first);
+        let (there, record) = (model.clone(), thread.record_to_send());
+        let other = thread::spawn(move || {
+            there.free_elsewhere(last);
+            there.purge(record);
+        });
+        thread.exit();
+        other.join().unwrap();
+        model.all_is_back();
+    });
+}
+
+/// The owner allocates from a purged unit before it books the remote frees: no slot of the unit is
+/// lost.
+#[test]
+fn loom_a_purged_unit_serves_all_of_its_slots() {
+    check(|| {
+        let model = Model::with_units_of(3);
+        let thread = Thread::start(&model);
+        let [first, second, last, front] = [(); 4].map(|()| thread.allocate());
+        thread.free(first);
+        thread.free(second);
+        model.free_elsewhere(last);
+        model.purge(thread.record_to_send());
+        // Two slots of the front, then all three of the purged unit.
+        let again = [(); 5].map(|()| thread.allocate());
+        assert_eq!(model.held(), 2 * thread.unit_bytes());
+        for slot in again {
+            thread.free(slot);
+        }
+        thread.free(front);
+        thread.exit();
+        model.all_is_back();
+    });
+}
+
+/// The owner books one group of a unit while another thread counts the remote frees of all groups.
+/// A slot of the unit stays live, so its content stays.
+#[test]
+fn loom_a_unit_with_a_live_slot_is_not_purged_while_its_owner_books() {
+    check(|| {
+        let model = Model::with_units_of(3);
+        let thread = Thread::start(&model);
+        let [first, stays, last, front] = [(); 4].map(|()| thread.allocate());
+        // SAFETY: the slot belongs to this thread.
+        unsafe { stays.0.cast::<u64>().write(7) };
+        let record = thread.record_to_send();
+        model.free_elsewhere(last);
+        let there = model.clone();
+        let one = thread::spawn(move || there.free_elsewhere(first));
+        let there = model.clone();
+        let other = thread::spawn(move || there.purge(record));
+        thread.settle();
+        one.join().unwrap();
+        other.join().unwrap();
+        // SAFETY: the slot belongs to this thread, which wrote this word.
+        assert_eq!(unsafe { stays.0.cast::<u64>().read() }, 7, "a live slot was purged");
+        thread.free(stays);
+        thread.free(front);
+        thread.exit();
+        model.all_is_back();
+    });
+}
