@@ -268,7 +268,7 @@ impl UnitPtr {
 
     /// Sets the number of the scope that an empty unit counts for.
     pub(crate) fn set_birth(self, birth: u64) {
-        self.state_word().set(birth << STATE_BITS | self.state() as u64);
+        self.state_word().publish(birth << STATE_BITS | self.state() as u64);
     }
 
     /// Returns the number of live slots, including slots with an unbooked remote free. Meaningless
