@@ -13,7 +13,7 @@ use super::cell::{CellState, FamilyCell, NOTHING};
 use super::spans::clear_spans;
 use super::statistics;
 use super::table::{Heaps, PoolRecord};
-use super::{ends, large, owner, scopes};
+use super::{ends, large, owner, room, scopes};
 use crate::alloc::pooled_family;
 use crate::class;
 use crate::stats::Stats;
@@ -175,8 +175,8 @@ pub(super) fn own_heaps(family: &Family) -> Option<Heaps<'_>> {
 pub(super) fn relieve(family: &'static Family) {
     match FamilyCell::table((family.cell)()) {
         // SAFETY: T2: the thread holds the record of the table in its cell.
-        Some(heaps) => unsafe { owner::make_room(heaps) },
-        None => owner::make_room_elsewhere(family),
+        Some(heaps) => unsafe { room::make_room(heaps) },
+        None => room::make_room_elsewhere(family),
     }
 }
 
@@ -215,7 +215,7 @@ pub(super) fn look_after_own() {
 pub(crate) fn trim_all(family: &'static Family) {
     trim_here(family);
     family.epoch.raise();
-    owner::clean_free(family);
+    room::clean_free(family);
 }
 
 impl Family {

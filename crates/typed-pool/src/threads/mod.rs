@@ -36,6 +36,7 @@ mod ledger;
 #[cfg(all(test, ephemera_loom))]
 mod models;
 mod owner;
+mod room;
 #[cfg(not(ephemera_loom))]
 mod scope_ref;
 #[cfg(all(test, not(ephemera_loom)))]

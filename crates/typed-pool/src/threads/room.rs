@@ -1,0 +1,96 @@
+//! The search for memory before a request is refused: empty units of the thread's own table, of
+//! records that no thread holds, and of running threads, which free theirs at their next slow path.
+
+use ephemera_prim::record::Record;
+
+use super::table::{Heaps, ThreadHeap};
+use super::{Family, ends};
+
+/// Frees the empty units of this table and of the records that no thread holds, and asks running
+/// threads to free theirs at their next slow path. A running thread may keep the memory that this
+/// thread needs.
+///
+/// Under a limit, the search beyond this table is not repeated until a heap of the family keeps
+/// another empty unit or the limit changes. Until then it would find nothing: all other freed
+/// memory is released to the account, where the next request finds it.
+///
+/// # Safety
+/// The calling thread holds the table's record.
+pub(super) unsafe fn make_room(heaps: Heaps<'_>) {
+    let family = heaps.family();
+    let spares = family.account().spares();
+    // SAFETY: the caller holds the record.
+    let trim = || unsafe { heaps.trim() };
+    let memory = memory_of_search(heaps);
+    let waited = &memory.waited;
+    // A preempted walker is no reason for a refusal, so this waits for it, but only once: a walker
+    // that does not move on may not have survived a fork.
+    let waits = if waited.get() == 0 { WALKER_WAITS } else { 0 };
+    let all = trim() || (0..waits).any(|_| wait_for_walkers(trim));
+    waited.set(usize::from(!all));
+    let looked = &memory.looked;
+    if spares == Some(looked.get()) && !cfg!(ephemera_weaken = "refusal_is_forgotten") {
+        // A running thread may have an empty front that no count of spare units shows. So this asks
+        // it to trim again, which costs one read-modify-write.
+        if !cfg!(ephemera_weaken = "refusal_asks_once") {
+            family.epoch.raise();
+        }
+        heaps.trim_asked();
+        return;
+    }
+    looked.set(spares.unwrap_or(0));
+    make_room_elsewhere(family);
+    // The raised epoch also asks this thread, which has just trimmed.
+    heaps.trim_asked();
+}
+
+/// Returns the heap that remembers a fruitless search: the first one of the thread's own table if
+/// it has one. Otherwise each scope that the thread enters would search once.
+fn memory_of_search(heaps: Heaps<'_>) -> &ThreadHeap {
+    #[cfg(not(ephemera_loom))]
+    if heaps.first().ledger().is_some() && !cfg!(ephemera_weaken = "each_scope_searches") {
+        if let Some(own) = super::binding::own_heaps(heaps.family()) {
+            return own.first();
+        }
+    }
+    heaps.first()
+}
+
+/// The number of times that a thread waits for walkers before a refusal, one millisecond each.
+const WALKER_WAITS: usize = if cfg!(any(ephemera_loom, miri)) { 1 } else { 50 };
+
+/// Gives walkers time to move on, then trims again.
+#[cold]
+fn wait_for_walkers(trim: impl Fn() -> bool) -> bool {
+    #[cfg(not(ephemera_loom))]
+    std::thread::sleep(core::time::Duration::from_millis(1));
+    trim()
+}
+
+/// Asks running threads to free their empty units, and frees those of records that no thread holds.
+pub(super) fn make_room_elsewhere(family: &Family) {
+    #[cfg(all(test, not(ephemera_loom)))]
+    family.looks.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
+    if !cfg!(ephemera_weaken = "refusal_asks_nobody") {
+        family.epoch.raise();
+    }
+    #[cfg(not(ephemera_loom))]
+    super::binding::trim_outside(family);
+    clean_free(family);
+}
+
+/// Frees the empty units of records that no thread holds.
+pub(super) fn clean_free(family: &Family) {
+    for lease in family.records().filter_map(Record::try_lease) {
+        if let Some(ledger) = lease.record().data().ledger() {
+            ledger.forget_streak();
+        }
+        if let Some(heaps) = Heaps::find(lease.record(), family) {
+            // SAFETY: the lease makes this thread the holder.
+            if !unsafe { heaps.trim() } {
+                lease.record().data().rest.set(1);
+            }
+        }
+        ends::release(lease);
+    }
+}
