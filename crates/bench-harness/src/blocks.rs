@@ -136,7 +136,7 @@ pub(crate) trait Contender: Sized + 'static {
 }
 
 /// Runs containers of allocator-api2 0.2 over a contender. If `HIDDEN`, every pointer is hidden
-/// from the optimiser. Buffers have their own way to do that, and none of them is empty.
+/// from the optimiser. Workloads over buffers hide the pointers themselves, and no buffer is empty.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Handle<R, const HIDDEN: bool = true>(pub(crate) R);
 

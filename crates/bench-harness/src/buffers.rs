@@ -226,7 +226,8 @@ macro_rules! readable {
 }
 pub(crate) use readable;
 
-/// Grows buffers that are their own end of the growth, and that a write makes longer.
+/// Implements `Growing` for buffers that a write makes longer. Such a buffer is also the finished
+/// one.
 macro_rules! growing {
     ($([$($generics:tt)*] $buffer:ty),+ $(,)?) => {
         $(impl<$($generics)*> $crate::buffers::Growing for $buffer {

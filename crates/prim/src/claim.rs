@@ -2,12 +2,12 @@
 //!
 //! All blocks of a unit may have been freed by other threads while its owner runs nothing. The
 //! header then waits in the owner's inbox, because only the owner may take the unit off its lists.
-//! But the *contents*, the memory behind the header, are of no use to anyone. A thread that lends
-//! the unit ([`LentUnits`](crate::foreign::LentUnits)) *claims* them, checks that every block is
-//! free, and returns their pages to the operating system.
+//! But the *contents*, the memory behind the header, are of no use to anyone. A thread that has
+//! borrowed the unit ([`LentUnits`](crate::foreign::LentUnits)) *claims* them, checks that every
+//! block is free, and returns their pages to the operating system.
 //!
 //! ```text
-//!   purger                                    owner, before it uses the contents
+//!   purging thread                            owner, before it uses the contents
 //!   word: KEPT -> CLAIMED                     state: in use
 //!   heavy fence                               light fence
 //!   reads the state: in use? then gives up    reads the word: CLAIMED? then leaves the unit alone
@@ -23,8 +23,9 @@
 //!   ends the claim. The owner writes the word only from `PURGED`.
 //! * **C2** The owner stores that it uses the contents before it calls [`ContentsClaim::enter`]. It
 //!   does not use them if that returns [`Contents::Claimed`].
-//! * **C3** A purger reads the owner's state and counts after [`heavy`](crate::barrier::heavy)
-//!   returned `true`. It purges only if no block is live and the owner does not use the contents.
+//! * **C3** The purging thread reads the owner's state and counts after
+//!   [`heavy`](crate::barrier::heavy) returned `true`. It purges only if no block is live and the
+//!   owner does not use the contents.
 
 use crate::barrier;
 use crate::sync::{AtomicU8, Ordering};
@@ -57,7 +58,7 @@ pub enum Contents {
 #[derive(Debug)]
 pub struct ContentsClaim {
     word: AtomicU8,
-    /// Stands for the contents.
+    /// Stands for the contents in models.
     contents: Witness,
 }
 
@@ -70,8 +71,7 @@ impl ContentsClaim {
         }
     }
 
-    /// Returns whether the owner may use the contents, for which it has just stored that it uses
-    /// them (C2).
+    /// Returns whether the owner may use the contents. It has just stored that it uses them (C2).
     #[inline]
     pub fn enter(&self) -> Contents {
         barrier::light();
@@ -90,7 +90,8 @@ impl ContentsClaim {
         self.contents.write();
     }
 
-    /// Notes that nothing in the purged contents is expected any more. Only the owner calls this.
+    /// Marks purged contents as kept: the owner no longer expects the old bytes. Only the owner
+    /// calls this.
     pub fn renew(&self) {
         if self.word.load(Ordering::Relaxed) == PURGED {
             self.word.store(KEPT, Ordering::Relaxed);
@@ -127,7 +128,8 @@ impl ContentsClaim {
         self.contents.write();
     }
 
-    /// Ends the claim of this thread, which has purged the contents or left them as they were.
+    /// Ends the claim of this thread. `purged` says whether it purged the contents or left them as
+    /// they were.
     pub fn leave(&self, purged: bool) {
         // ORDERING: `LEAVE`. Pairs with `ContentsClaim::enter`.
         self.word.store(if purged { PURGED } else { KEPT }, LEAVE);

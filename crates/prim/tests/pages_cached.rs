@@ -1,4 +1,4 @@
-//! A thread's own cache of spans: what it keeps, and when that leaves.
+//! A thread's own cache of spans: which spans it keeps, and when they leave it.
 #![cfg(all(feature = "std", not(miri), any(target_os = "linux", target_os = "macos")))]
 
 use core::alloc::Layout;
@@ -211,7 +211,7 @@ fn memory_that_is_used_all_the_time_keeps_its_pages() {
             free(Pages, written(Pages, layout), layout);
         }
         let during = faults() - before;
-        // Once all pages, and the harness's own.
+        // Each page may fault once, and so may the harness's own.
         assert!(during < size as libc::c_long / 4_096 + 64, "{size}: {during} page faults");
     }
 }

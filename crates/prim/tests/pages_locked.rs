@@ -80,7 +80,7 @@ fn with_locked(number: usize, is_locked: impl Fn(usize) -> bool) -> Option<Vec<N
     if locked {
         return Some(blocks);
     }
-    println!("skipped: the system does not allow to lock pages");
+    println!("skipped: the system does not let the test lock pages");
     blocks.into_iter().for_each(free);
     None
 }

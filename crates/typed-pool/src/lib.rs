@@ -60,8 +60,8 @@
 //!   while. Pools of threads keep 128 KiB of empty units, but at least one unit, and 4 MiB at most.
 //! * Units and large blocks of such pools come from [`pages`], which keeps the pages of freed ones:
 //!   up to 16 MiB or an eighth of the bytes in use, and more if the process needs them again. A
-//!   thread keeps up to 768 KiB of freed large blocks for itself, until others see that it does not
-//!   use them.
+//!   thread keeps up to 768 KiB of freed large blocks for itself. Those that it does not use go to
+//!   the cache of the process.
 //! * A thread frees all its empty units when it ends. A unit with live values is freed with the
 //!   last of them, whichever thread drops it.
 //! * [`TypedPool::trim`], [`PooledBox::trim`], [`PooledBox::trim_all`], and the methods of the
@@ -76,9 +76,9 @@
 //! as empty from then on.
 //!
 //! If the owner sleeps instead, other threads return the pages of such a unit's slots to the
-//! operating system, as part of their own slow paths. They do so once the owner took no slow path
-//! for 100 ms. The page with the unit's header stays, and so does the unit that the owner allocates
-//! from. On Linux this needs the system call `membarrier`.
+//! operating system, as part of their own slow paths. They do so once the owner has taken no slow
+//! path for 100 ms. The page with the unit's header stays, and so does the unit that the owner
+//! allocates from. On Linux this needs the system call `membarrier`.
 //!
 //! In a forked child, the one remaining thread frees and trims its own memory. The units of the
 //! parent's other threads stay. If one of those threads was reading statistics, up to two units of

@@ -199,8 +199,8 @@ impl UnitPtr {
     }
 
     /// Returns whether every slot was freed, some of them by remote frees that are not booked. The
-    /// calling thread is not the owner. It has a group of the unit on a list of lent groups, and
-    /// claims the unit's slots.
+    /// calling thread is not the owner. It has borrowed a group of the unit, and claims the unit's
+    /// slots.
     ///
     /// The answer `true` is exact. No slot of a unit that is not the front is allocated, so the
     /// live slots can only become fewer. The count of live slots is read first, and an old count is

@@ -148,7 +148,7 @@ impl UnitPtr {
     }
 
     /// Counts the local free of a slot, and publishes the end of its use to a thread that may purge
-    /// it (C3). Returns what is left of `until`.
+    /// it (C3). Returns the new value of `until`.
     #[inline]
     pub(crate) fn count_free(self) -> usize {
         if cfg!(ephemera_weaken = "local_free_is_relaxed") {

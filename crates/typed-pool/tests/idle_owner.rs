@@ -1,5 +1,5 @@
-//! Memory leaves the process while the thread that allocated it sleeps. The owner never runs again
-//! before the check, and nothing trims.
+//! Memory is purged while the thread that allocated it sleeps. The owner does not run before the
+//! check, and nothing trims.
 #![cfg(all(feature = "std", target_os = "linux", target_pointer_width = "64", not(miri)))]
 // The sanitizer's shadow memory stays resident.
 #![cfg(not(ephemera_poison = "asan"))]
@@ -45,9 +45,9 @@ fn other_threads_work() {
     assert!(sizes.map(|size| vec![1_u8; size].len()).all(|size| size >= 40_000));
 }
 
-/// Allocates a burst of blocks on a thread that then sleeps for good, as far as the test can see.
-/// That thread first drops the blocks that `keeps` does not keep, and another thread drops those
-/// that `frees` returns. Checks that no more than `allowed` bytes of the burst stay resident.
+/// Allocates a burst of blocks on a thread that then sleeps until the check is over. That thread
+/// first drops the blocks that `keeps` does not keep, and another thread drops those that `frees`
+/// returns. Checks that no more than `allowed` bytes of the burst stay resident.
 fn check(
     words: usize,
     keeps: fn(Vec<Block>) -> Vec<Block>,

@@ -288,7 +288,8 @@ fn blocks_of_an_outer_scope_that_die_in_an_inner_one_are_freed_meanwhile() {
     });
 }
 
-/// Outside of scopes a large block goes to the spans that the thread keeps, and grows in its span.
+/// Outside of scopes, a freed large block goes to the spans that the thread keeps, and a live one
+/// grows in its span.
 #[test]
 fn large_blocks_that_leave_their_scope_on_the_shortest_ways_are_uncounted() {
     alone(|| {

@@ -24,6 +24,11 @@ fn bytes(size: usize) -> Vec<u8, PooledAllocator> {
     Vec::with_capacity_in(size, PooledAllocator)
 }
 
+/// Gives the thread a record, as its first allocation outside of scopes does.
+fn bind_thread() {
+    drop(bytes(100_000));
+}
+
 /// Ends a scope that allocated and freed blocks of these sizes. Returns the most bytes that it
 /// held.
 fn visit(sizes: &[usize]) -> usize {
@@ -38,6 +43,7 @@ fn visit(sizes: &[usize]) -> usize {
 #[cfg_attr(miri, ignore = "hundreds of scopes take minutes")]
 fn scopes_keep_units_for_the_next_one_after_many_in_a_row() {
     alone(|| {
+        bind_thread();
         (0..200).for_each(|_| {
             visit(&[10, 500, 3_000]);
             assert_eq!(held(), 0, "few scopes keep nothing");
@@ -58,6 +64,7 @@ fn scopes_keep_units_for_the_next_one_after_many_in_a_row() {
 #[cfg_attr(miri, ignore = "hundreds of scopes take minutes")]
 fn units_that_the_last_scope_did_not_use_are_freed() {
     alone(|| {
+        bind_thread();
         (0..MANY).for_each(|_| _ = visit(&[10, 500, 3_000, 20_000]));
         let kept = held();
         let peak = visit(&[10]);
@@ -70,6 +77,7 @@ fn units_that_the_last_scope_did_not_use_are_freed() {
 fn scopes_of_all_classes_keep_a_bounded_number_of_bytes() {
     let sizes: alloc::vec::Vec<_> = (1..120).map(|number| number * 270).collect();
     alone(|| {
+        bind_thread();
         (0..MANY).for_each(|_| assert!(visit(&sizes) > ROOM));
         assert!(held() <= ROOM, "{}", held());
     });
@@ -79,6 +87,7 @@ fn scopes_of_all_classes_keep_a_bounded_number_of_bytes() {
 #[cfg_attr(miri, ignore = "hundreds of scopes take minutes")]
 fn conc_kept_units_are_freed_by_a_trim_and_when_their_thread_ends() {
     alone(|| {
+        bind_thread();
         // Returns whether more is held than the unit that the thread's own heap keeps.
         let many = || {
             drop(block(1));
@@ -94,5 +103,15 @@ fn conc_kept_units_are_freed_by_a_trim_and_when_their_thread_ends() {
         assert_eq!(held(), 0, "the trim of all threads");
         assert!(thread::spawn(many).join().expect("no panic"));
         assert_eq!(held(), 0, "the end of the thread");
+    });
+}
+
+/// Such a thread has no exit hook that would free them.
+#[test]
+#[cfg_attr(miri, ignore = "hundreds of scopes take minutes")]
+fn a_thread_without_a_record_keeps_no_units() {
+    alone(|| {
+        thread::spawn(|| (0..2 * MANY).for_each(|_| _ = visit(&[10, 500, 3_000]))).join().expect("no panic");
+        assert_eq!(held(), 0);
     });
 }

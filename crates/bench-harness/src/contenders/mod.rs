@@ -31,8 +31,8 @@ const PEERS: bool = cfg!(feature = "rust-peers");
 /// Whether all other contenders in Rust take part.
 const MORE_PEERS: bool = cfg!(feature = "more-rust-peers");
 
-/// Returns the entries that each class starts with: `$nothing`, then `$over` each general allocator
-/// of others.
+/// Returns the entries that each class starts with: `$nothing`, then `$over` each third-party
+/// general allocator.
 macro_rules! general {
     ($entry:ident, $nothing:ty, $over:ident) => {
         vec![

@@ -77,7 +77,7 @@ impl Meeting {
     }
 }
 
-/// One of two threads that meet again and again.
+/// One of two threads that meet repeatedly.
 #[derive(Debug)]
 pub(super) struct MeetingSide {
     meeting: Arc<Meeting>,
@@ -91,7 +91,7 @@ impl MeetingSide {
         [Arc::clone(&meeting), meeting].map(|meeting| Self { meeting, round: 0 })
     }
 
-    /// Returns when the other side has called this as many times.
+    /// Waits until the other side has made the same number of calls.
     pub(super) fn wait(&mut self) {
         self.meeting.wait(self.round);
         self.round += 1;

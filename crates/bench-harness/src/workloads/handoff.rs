@@ -44,7 +44,8 @@ fn empty<I>(batch: &mut Vec<I>, consume: &mut impl FnMut(I, u64)) {
 impl<S, I: 'static, P: FnMut(&mut S, u64) -> I> HandingOver<S, I, P> {
     /// Starts the consumer on `cpu`. Batches have `n` items, and at most `in_flight` batches are in
     /// the channel. `produce` makes the item of a tag, and `consume` ends it and folds it into a
-    /// checksum. `refused` returns the number of requests that the heap served.
+    /// checksum. `refused` returns the number of requests that the contender refused and the heap
+    /// served.
     pub(super) fn new(
         (contender, produce, refused): (S, P, fn(&S) -> u64),
         n: usize,

@@ -1,5 +1,5 @@
-//! Lent units: a thread other than the holder takes all units out of an inbox, looks at them, and
-//! puts them back.
+//! Lent units: a thread other than the holder *borrows* all units of an inbox. It takes them out,
+//! looks at them, and puts them back.
 //!
 //! While a unit is lent, its foreign word is not zero and nobody can book it. So the unit is not
 //! freed (F3), however long that takes. The owner finds an empty inbox meanwhile, just as if the
@@ -65,8 +65,8 @@ impl<U: ForeignHeader> LentUnits<U> {
     }
 
     /// Puts the units back: those that [`LentUnits::look`] returned into `seen`, and the others
-    /// into `rest`. A sequentially consistent fence separates this from the return. The caller then
-    /// checks whether the record is free, and drains both inboxes if it is.
+    /// into `rest`. Ends with a sequentially consistent fence. The caller then checks whether the
+    /// record is free, and drains both inboxes if it is.
     pub fn put_back(self, seen: &Inbox<U>, rest: &Inbox<U>) {
         if let Some((first, last)) = self.seen {
             // SAFETY: the units from `first` to `last` are linked and lent to this thread.

@@ -1,5 +1,5 @@
-//! The place for a span in a thread's own cache: its owner and another thread never both get the
-//! span, and the other thread gets it after the owner's last use.
+//! Models of the place for a span in a thread's own cache. Its owner and another thread never both
+//! get the span, and the other thread gets it after the owner's last use.
 
 use core::ptr::{self, NonNull};
 

@@ -107,7 +107,7 @@ impl Slot {
 
 impl Slot {
     /// Returns whether the slot has had its mapping for a number of looks. The first look that
-    /// finds a mapping notes its own number.
+    /// finds a mapping stores its own number.
     fn is_idle(&self, look: usize) -> bool {
         if self.state.load(Ordering::Relaxed) != FULL {
             return false;

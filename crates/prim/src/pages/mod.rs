@@ -18,29 +18,28 @@
 //! fetch-or, so no thread waits for another. A fork at any moment leaves every word usable. The
 //! child loses only the memory that other threads were just allocating, freeing or purging.
 //!
-//! # Memory that leaves
+//! # When memory leaves the cache
 //!
 //! Freed spans and mappings keep their pages, up to the larger of [`CACHE`] and an eighth of the
 //! bytes in use. The bound rises by the bytes that left and were needed again, up to four times
-//! [`CACHE`]. It falls by the bytes that leave in time, as described below. A free beyond this
-//! bound purges its own span, or unmaps its own mapping. While more is cached than the bound
-//! allows, each free also purges two more. After every 64th allocation or free, the process looks
-//! for unused memory: it purges a cached span, or unmaps a cached mapping, that no thread took
-//! during the last 16 looks. A superblock without a used span is unmapped when less than half of
-//! its spans are cached, except for the last such superblock of its span size. [`purge`] frees all
-//! of it at once.
+//! [`CACHE`]. It falls by the bytes that leave unused, as described below. A free beyond this bound
+//! purges its own span, or unmaps its own mapping. While more is cached than the bound allows, each
+//! free also purges two more. After every 64th allocation or free, the process *looks* for unused
+//! memory. It purges a cached span, or unmaps a cached mapping, that no thread took during the last
+//! 16 looks. A superblock without a used span is unmapped when less than half of its spans are
+//! cached, except for the last such superblock of its span size. [`purge`] returns all cached
+//! memory at once.
 //!
 //! Beside this, a thread that uses [`CachedPages`] keeps freed spans for itself: four of 64 KiB,
 //! two of 128 KiB and one of 256 KiB. It keeps none if [`set_cache`] allows the process fewer bytes
-//! than these. After every 64th allocation or free, the process looks at the spans of one thread:
-//! one span of each length moves to the process's cache if the thread has not used that length
-//! since the last look at it. A thread counts its own allocations and frees for each length.
+//! than these. After every 64th allocation or free, the process also looks at the spans of one
+//! thread. One span of each length moves to the process's cache if the thread has not used that
+//! length since the last look at it. A thread counts its own allocations and frees for each length.
 //!
 //! `superblock` has the words of a superblock, `table` the superblocks of one span size, `map`
 //! finds the superblock of an address, `mapping` serves larger blocks, `budget` bounds the cache,
 //! `span_cache` has the spans that a thread keeps, `os` makes the system calls, `permanent`
-//! allocates memory that is never freed, and [`notes`] has what an allocator wants to know of a
-//! block.
+//! allocates memory that is never freed, and [`notes`] keeps a pointer and a number for a block.
 //!
 //! On targets without these system calls, under Miri and under loom, the system's heap serves all
 //! blocks.
@@ -106,7 +105,7 @@ pub use fallback::NoSpanCache as SpanCache;
 #[cfg(ephemera_pages)]
 pub use span_cache::SpanCache;
 
-/// The allocator [`Pages`], as a thread uses it that has a cache of spans of its own.
+/// The allocator [`Pages`], for a thread with its own cache of spans.
 #[derive(Debug, Clone, Copy)]
 pub struct CachedPages {
     #[cfg_attr(not(ephemera_pages), expect(dead_code, reason = "the system's heap caches for itself"))]
@@ -159,7 +158,7 @@ pub fn purge() {
 
 /// Returns the last pages of a live block to the operating system: those that start at `start` or
 /// later. `len` is the number of bytes from there to the end of the block's layout. Their content
-/// is unknown afterwards, also if the system refuses.
+/// is unknown afterwards, even if the system refuses.
 ///
 /// # Safety
 /// `start` is in a live block of [`Pages`]. Nothing needs the bytes from there to the end of the
@@ -195,7 +194,7 @@ pub(crate) fn fence_all_threads() -> bool {
     os::fence_all_threads()
 }
 
-/// Returns a time in milliseconds, for the ages of memory. It wraps, and it may be a few
+/// Returns the time of a monotonic clock in milliseconds. It wraps, and it may be a few
 /// milliseconds late. Without pages of the operating system it is always zero.
 #[must_use]
 pub fn now_ms() -> usize {
@@ -205,9 +204,9 @@ pub fn now_ms() -> usize {
     0
 }
 
-/// Sets the bytes of freed blocks that may stay resident, in place of [`CACHE`]. If less than that
-/// is cached, nothing leaves at once; the next frees obey it. If it is less than 768 KiB, threads
-/// keep no freed blocks for themselves.
+/// Sets the bytes of freed blocks that may stay resident, in place of [`CACHE`]. This call purges
+/// nothing itself; the next frees obey the new bound. If it is less than 768 KiB, threads keep no
+/// freed blocks for themselves.
 pub fn set_cache(bytes: usize) {
     #[cfg(ephemera_pages)]
     budget::set_least(bytes);
@@ -244,7 +243,7 @@ pub fn usage() -> PageUsage {
     #[cfg(ephemera_pages)]
     {
         let (used, cached, mapped) = budget::now();
-        // The counters have the spans in threads' own caches among those in use.
+        // The counters count the spans in threads' own caches as used.
         let kept = span_cache::bytes();
         PageUsage { used: used.saturating_sub(kept), cached: cached + kept, mapped }
     }

@@ -95,7 +95,8 @@ fn way(block: NonNull<u8>) -> (usize, usize, usize) {
 #[cold]
 #[must_use]
 pub unsafe fn set(block: NonNull<u8>, layout: Layout, note: Note) -> bool {
-    // Other heaps than the system's pages also serve small blocks of large alignment.
+    // The fallback heap also serves small blocks of large alignment, and two of them may share a
+    // place.
     if !cfg!(ephemera_pages) && layout.size() < 1 << PLACE_BITS {
         return false;
     }

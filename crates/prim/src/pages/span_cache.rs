@@ -1,10 +1,8 @@
-//! A thread's own cache of freed spans: the shortest way from a free to the next allocation of the
-//! same span length.
+//! A thread's own cache of freed spans, for its next allocations of the same span length.
 //!
 //! The superblocks of a span length are shared by all threads, so an allocation and a free there
-//! take several atomic read-modify-writes each. A thread that frees and allocates blocks of up to
-//! 256 KiB again and again uses the places of its own cache instead, for one exchange and one
-//! store.
+//! take several atomic read-modify-writes each. A thread that frees and allocates spans of 64 to
+//! 256 KiB uses the *places* of its own cache instead: a pair costs one exchange and one store.
 //!
 //! ```text
 //!   64 KiB    | span | span |      |      |      four places
@@ -12,10 +10,10 @@
 //!   256 KiB   |      |                           one place
 //! ```
 //!
-//! Other threads can take spans out of the cache. So a thread that sleeps keeps nothing for long:
-//! each 64th event of the process looks at one cache, and takes a span of each length that the
-//! owner has not used since the last look. Such a span then lies in the cache of the process, and
-//! leaves as its spans do.
+//! Other threads can take spans out of the cache, so a thread that sleeps does not keep them. After
+//! every 64th allocation or free, the process looks at one cache. It takes a span of each length
+//! that the owner has not used since the last look. Such a span moves to the cache of the process,
+//! which may purge it later.
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
@@ -56,8 +54,8 @@ struct KeptSpans {
 
 /// A thread's own cache of freed spans.
 ///
-/// It belongs to the thread that holds it, for example through a record of the ownership protocol:
-/// one thread at a time, each ordered after the last one.
+/// It belongs to one thread at a time, for example to the holder of the record that has it. Each
+/// owner is ordered after the last one.
 #[derive(Debug)]
 pub struct SpanCache {
     orders: [KeptSpans; PLACES.len()],
@@ -67,7 +65,7 @@ pub struct SpanCache {
     listed: OwnerUsize,
 }
 
-/// The caches of all threads, the last one first. A cache is never taken off.
+/// The list of all threads' caches, the newest first. A cache never leaves it.
 static LISTED: AtomicPtr<SpanCache> = AtomicPtr::new(ptr::null_mut());
 
 /// The cache that the next look visits. Null means the first one.
@@ -82,7 +80,7 @@ impl KeptSpans {
         }
     }
 
-    /// Counts a use. After some of them, the process looks for memory that should leave.
+    /// Counts a use. One in [`budget::DECAY`] uses looks for unused memory.
     #[inline]
     fn count(&self) {
         if self.uses.add(1) % budget::DECAY == 0 {
@@ -94,7 +92,7 @@ impl KeptSpans {
         self.places.iter().find_map(SpanPlace::steal)
     }
 
-    /// Takes a span that the owner has not needed since the last look.
+    /// Takes a span, if the owner has not used this order since the last look.
     fn steal_unused(&self) -> Option<NonNull<u8>> {
         let uses = self.uses.get();
         let is_unused = self.seen.swap(uses, Ordering::Relaxed) == uses;
@@ -149,7 +147,7 @@ impl SpanCache {
         true
     }
 
-    /// Makes the cache known to other threads.
+    /// Adds the cache to the list that other threads read.
     #[cold]
     fn list(&'static self) {
         self.listed.set(1);
@@ -178,7 +176,7 @@ impl SpanCache {
         }
     }
 
-    /// Frees spans that the owner does not need to the process: at most one of each order.
+    /// Frees spans of orders that the owner does not use to the process: at most one of each order.
     fn clear_unused(&self) {
         for span in self.orders.iter().filter_map(KeptSpans::steal_unused) {
             // SAFETY: the span was in a place, so this thread owns it now (G5).
@@ -193,7 +191,7 @@ impl Default for SpanCache {
     }
 }
 
-/// Visits the cache of one thread, and frees what that thread does not need.
+/// Visits the cache of one thread, and frees spans that the thread does not use.
 pub(super) fn look() {
     // SAFETY: the pointer is null or names a listed cache, which is `'static`.
     let hand = unsafe { HAND.load(Ordering::Relaxed).as_ref() };

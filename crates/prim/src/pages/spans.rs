@@ -104,8 +104,8 @@ pub(super) unsafe fn free_start(start: NonNull<u8>) {
     }
 }
 
-/// Lets memory leave that the process or a thread seems not to need: a span or mapping of the
-/// process's cache, and what one thread keeps without use.
+/// Looks for unused memory. Purges a span or unmaps a mapping of the process's cache, and frees
+/// unused spans of one thread's own cache.
 #[cold]
 pub(super) fn shed_one() {
     let look = LOOKS.fetch_add(1, Ordering::Relaxed);
@@ -118,7 +118,8 @@ pub(super) fn shed_one() {
     span_cache::look();
 }
 
-/// Returns the numbers of the tables, and one more for the mappings, from that of this look on.
+/// Returns the numbers of all tables, and one more for the mappings. The number of this look
+/// chooses the first one.
 fn turns(look: usize) -> impl Iterator<Item = usize> {
     (0..=ORDERS).map(move |turn| look.wrapping_add(turn) % (ORDERS + 1))
 }
@@ -148,8 +149,8 @@ fn purge_span(span: Span) -> bool {
 
 /// Purges and unmaps all that is cached, by the process and by threads.
 ///
-/// The empty superblocks go first, so that no call purges their spans one by one. They also go
-/// where the operating system refuses to purge a part of them.
+/// The empty superblocks are unmapped first, so that no call purges their spans one by one. This
+/// also works if the operating system refuses to purge a part of them.
 pub(super) fn purge() {
     if !cfg!(ephemera_weaken = "purge_leaves_threads") {
         span_cache::clear_all();
@@ -178,8 +179,8 @@ pub(super) unsafe fn has_room(block: NonNull<u8>, new: Layout) -> bool {
     is_aligned(block, new) && unsafe { Span::len_at(block) }.is_some_and(|len| new.size() <= len)
 }
 
-/// Grows a mapping, which may move. Returns it, and the number of its first bytes beyond which all
-/// are zero. A block of a span that has no room for the new layout does not grow.
+/// Grows a mapping, which may move. Returns it, and the offset from which on all bytes are zero. A
+/// block of a span that has no room for the new layout does not grow.
 ///
 /// # Safety
 /// `block` is a live block of layout `old`; `new` is not smaller.

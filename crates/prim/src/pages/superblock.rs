@@ -153,7 +153,7 @@ impl Superblock {
         }
     }
 
-    /// Takes a span that has been cached without use for [`LOOKS`] looks at least. The looks of the
+    /// Takes a span that has been cached without use for at least [`LOOKS`] looks. The looks of the
     /// process are numbered, and `look` is the current one.
     #[cfg(ephemera_pages)]
     pub(crate) fn take_idle(&self, look: usize) -> Option<Taken> {
@@ -192,8 +192,8 @@ impl Superblock {
         Ok(Taken { index, dirty, last: rest == 0 })
     }
 
-    /// Clears the bit of a span that was just taken among those without use. If a look marks the
-    /// span at this moment, a later look purges it too early, once.
+    /// Clears the `idle` bit of a span that was just taken. If a look marks the span at this
+    /// moment, a later look purges it too early, once.
     #[cfg(ephemera_pages)]
     #[inline]
     fn mark_used(&self, bit: u64) {

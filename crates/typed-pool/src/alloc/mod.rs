@@ -58,13 +58,13 @@ crate::pooled_allocator! {
     ///   it needed units again that it had freed, up to 4 MiB of each class.
     /// * Other freed units and larger blocks are kept by the process, up to 16 MiB or an eighth of
     ///   the bytes in use, and up to 64 MiB more if the process needed pages again that had left.
-    ///   The process returns memory beyond this to the operating system at once. Of the rest, one
-    ///   unit or block leaves with each 64 allocations or frees of units and larger blocks, if it
-    ///   was not used during the last 1,024 of them.
+    ///   The process returns memory beyond this to the operating system at once. Of the rest, it
+    ///   returns one unit or block after each 64 allocations or frees of units and larger blocks,
+    ///   if that one was not used during the last 1,024 of them.
     ///   [`pages::set_cache`](crate::pages::set_cache) changes the 16 MiB.
     /// * A thread keeps freed blocks of 32 to 256 KiB for itself, up to 768 KiB, until it ends or
-    ///   trims. The process gets those that the thread does not use while any thread makes such
-    ///   allocations or frees.
+    ///   trims. Allocations and frees of such blocks by any thread move those that the thread does
+    ///   not use to the process's cache.
     /// * A block keeps its unit: 32 KiB for small sizes, up to 256 KiB for others.
     ///
     /// On systems other than Linux, Android, Windows, Apple's and the BSDs, its memory comes from

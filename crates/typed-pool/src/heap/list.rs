@@ -184,7 +184,7 @@ impl UnitHeap {
     /// claimed them at this moment, it may not, and the unit stays in the queue.
     #[inline]
     pub(super) fn may_use_slots(&self, unit: UnitPtr) -> bool {
-        // C2. The state also says so: a claim that comes later ends when it reads this.
+        // C2. A thread that claims the slots later reads this state and gives up.
         unit.set_state(UnitState::Front);
         match unit.claim().enter() {
             Contents::Kept => true,

@@ -68,13 +68,13 @@ use crate::threads::{ScopeHeaps, ScopeRef, UNLIMITED};
 /// * A scope has units of its own for each size class that it uses. While it is alive, it keeps
 ///   some empty units. A thread that leaves it frees those of a class if other threads freed blocks
 ///   of that class meanwhile.
-/// * A scope frees its empty units when it ends. If more than 256 scopes in a row ended on a
-///   thread's heaps, the last one leaves an empty unit of each class that it used, up to 2 MiB, for
-///   the next scope of the thread. The thread frees them when it trims or ends, and
+/// * A scope frees its empty units when it ends. After more than 256 scopes in a row on a thread's
+///   heaps, each one leaves an empty unit of each class that it used for the next scope of the
+///   thread, up to 2 MiB. The thread frees them when it trims or ends, and
 ///   `PooledAllocator.trim_all()` frees those of all threads.
 /// * Heaps of scopes are never freed and serve later scopes. Each takes about 22 KB for each thread
 ///   that was in the scope at the same time as others.
-/// * There are about as many heaps as scopes were alive at the same time.
+/// * The number of heaps is about the greatest number of scopes that were alive at the same time.
 /// * A counting scope allocates from its own units only. So each block that escapes from one keeps
 ///   a unit, which no later scope uses.
 ///

@@ -1,4 +1,4 @@
-//! The scopes that blocks without a size class count for.
+//! The *charge* of a block without a size class: the scope that the block counts for.
 //!
 //! Such a block is in no unit, so a note by its address names its scope. Only the paths of these
 //! blocks write and read it. A block that grows counts for the scope in which it grows, as if it
@@ -17,13 +17,14 @@ use super::table::Heaps;
 pub(super) struct Charge(Note);
 
 impl Charge {
-    /// Returns the scope of a table that the thread allocates from.
+    /// Returns the charge of blocks that a thread with this table allocates. `None` outside of
+    /// scopes.
     pub(super) fn of_table(heaps: Heaps<'static>) -> Option<Self> {
         let ledger = heaps.first().ledger()?;
         Some(Self(Note { whose: NonNull::from(ledger).cast(), number: ledger.birth() }))
     }
 
-    /// Takes the scope of a block away from it.
+    /// Takes the charge of a block, if it has one.
     ///
     /// # Safety
     /// The caller owns the block, which came from the operating system's pages and is not of size
@@ -74,8 +75,8 @@ impl Charge {
         }
     }
 
-    /// Notes again that a block counts for this scope, after [`take`](Self::take). If the block has
-    /// moved and there is no memory for the note, the block counts for no scope from now on.
+    /// Stores the charge of a block again, after [`take`](Self::take). If the block has moved and
+    /// there is no memory for the note, the block counts for no scope from now on.
     ///
     /// # Safety
     /// As [`allocated`](Self::allocated), and the block is not of size zero.

@@ -106,9 +106,9 @@ pub(super) fn end_scope(record: &Record<PoolRecord>) {
     collect_rest(record);
 }
 
-/// Drains the record of a heap to which this thread has pushed, if no thread holds it: no thread
-/// drains that inbox before one leases the record, and no thread needs its empty units. A fence
-/// separates the push from this call.
+/// Drains the record of a heap to which this thread has pushed, if no thread holds it. Without
+/// this, the inbox would wait until a thread leases the record. Frees the empty units too, because
+/// no thread needs them. A fence separates the push from this call.
 #[inline]
 pub(super) fn after_push(heap: &ThreadHeap) {
     let record = heap.record();

@@ -1,5 +1,6 @@
-//! Idle heaps of scopes: a list from which threads take them, places for one each, and the count of
-//! a scope's users. The items are permanent memory.
+//! Heaps of scopes that no scope uses: a list from which threads take them, places for one each,
+//! and the count of a scope's users. The *items* are such heaps, in permanent memory. Here, *idle*
+//! means that an item has no user.
 //!
 //! ```text
 //!               push                            pop, at the gate
@@ -88,14 +89,15 @@ impl<T> Listing<T> {
         self.word.compare_exchange(IDLE, CLAIMED, CLAIM, Ordering::Relaxed).is_ok()
     }
 
-    /// Notes that the item is on no list. Returns whether it was idle: this thread has it then.
+    /// Marks the item as being on no list. Returns whether it was idle. If so, this thread is its
+    /// user.
     fn unlist(&self) -> bool {
         // ORDERING: `UNLIST`. Pairs with `Listing::end`.
         self.word.swap(UNLISTED, UNLIST) == IDLE
     }
 }
 
-/// A list of idle items, the last one first.
+/// A list of idle items, the newest first.
 pub(super) struct IdleList<T> {
     first: AtomicPtr<T>,
     gate: Gate,
@@ -238,7 +240,7 @@ impl Users {
         self.0.load(Ordering::Acquire) == 1
     }
 
-    /// Adds a user, in a thread that is one already.
+    /// Adds a user. The calling thread is one already.
     ///
     /// # Aborts
     /// If there are more than `isize::MAX` users. A program that forgets references could otherwise

@@ -1,9 +1,9 @@
-//! Units of idle owners: a thread purges those that ran empty by remote frees.
+//! Purges units of idle owners that ran empty by remote frees.
 //!
-//! The slots that other threads free wait in the heap's inbox until the owner takes a slow path. An
-//! owner that sleeps never does. So another thread lends the groups of the inbox, purges the slots
-//! of the units without a live slot, and puts the groups back. `idle_queue` decides which thread
-//! does so, and when.
+//! The groups of slots that other threads free wait in the heap's inbox until the owner takes a
+//! slow path. An owner that sleeps never does. So another thread borrows the groups of the inbox,
+//! purges the slots of the units without a live slot, and puts the groups back. `idle_queue`
+//! decides which thread does so, and when.
 //!
 //! ```text
 //!   remote free --> inbox --lend--> looks at groups --put back--> seen       (one thread at once)
@@ -12,9 +12,9 @@
 //!                  owner: takes the groups of both, and books them
 //! ```
 //!
-//! A purged unit stays what it was for its owner: a unit whose frees are to be booked. Its header
-//! stays resident, and with it the page that the header is on. `ephemera_prim::claim` has the
-//! protocol between the purging thread and an owner that wakes up.
+//! For its owner, a purged unit is still a unit whose remote frees are not booked. Its header stays
+//! resident, and with it the page that the header is on. `ephemera_prim::claim` has the protocol
+//! between the purging thread and an owner that wakes up.
 
 use ephemera_prim::barrier;
 use ephemera_prim::foreign::Inbox;
@@ -29,26 +29,28 @@ use crate::slot_group::SlotGroupPtr;
 use crate::unit::UnitPtr;
 use crate::unit_header::SlotGroup;
 
-/// The most groups and units at which one call of [`purge_some`] looks.
+/// The bounds of one call of [`purge_some`]: the groups that it looks at, and the units that it
+/// claims.
 const GROUPS: usize = 512;
 const UNITS: usize = if cfg!(any(miri, ephemera_loom)) { 2 } else { 32 };
 
-/// The words of a heap that other threads write. They have their own cache line.
+/// The words of a heap that other threads write. They have their own cache line. A heap *has mail*
+/// while remote frees of its slots are not booked.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct HeapMail {
     /// Groups with remote frees. Threads that free slots push here.
     pub(super) inbox: Inbox<SlotGroup>,
-    /// Groups with remote frees, as in the inbox, at which a thread has looked.
+    /// Groups with remote frees that another thread has borrowed from the inbox and looked at.
     pub(super) seen: Inbox<SlotGroup>,
     /// The next heap in the queue.
     pub(super) below: AtomicPtr<ThreadHeap>,
     /// Whether the heap is in the queue.
     pub(super) queued: AtomicBool,
-    /// About the number of pushes to the inbox.
+    /// The approximate number of pushes to the inbox.
     pub(super) pushes: AtomicUsize,
     /// The owner's visits to the slow path, at the last look. This word and the next belong to the
-    /// thread that adds the heap to the queue, then to the thread behind the queue's gate.
+    /// thread that adds the heap to the queue, then to the thread at the queue's gate.
     pub(super) visits: OwnerUsize,
     /// The time at which a thread first found this number of visits.
     pub(super) since: OwnerUsize,
@@ -89,21 +91,23 @@ pub(super) fn purge_some(heap: &ThreadHeap) -> bool {
     }
     // C3: the fence comes after the claims and before the checks that count.
     let fenced = units != 0 && barrier::heavy();
+    let mut purged = false;
     for unit in claimed.into_iter().flatten() {
         let purges = fenced && unit.all_free();
         if purges {
             // SAFETY: the unit has no live slot and is not the front. Its owner sees the claim
             // before it uses the slots (C2), because this thread did not see it use them (C3).
             unsafe { purge(&heap.heap, unit) };
+            purged = true;
         }
         unit.claim().leave(purges);
     }
     lent.put_back(&heap.mail.seen, &heap.mail.inbox);
     ends::after_push(heap);
-    units == UNITS || groups == GROUPS
+    purged && (units == UNITS || groups == GROUPS)
 }
 
-/// Returns whether it is worth while to claim the slots of a unit. Nothing relies on the answer.
+/// Returns whether a claim on a unit's slots is likely to succeed. Nothing relies on the answer.
 fn seems_free(unit: UnitPtr) -> bool {
     // Controls weaken the check after the claim, and this one would hide that.
     let controlled =
@@ -111,8 +115,8 @@ fn seems_free(unit: UnitPtr) -> bool {
     controlled || unit.all_free()
 }
 
-/// Returns the pages of a unit's slots to the operating system. If it refuses, they stay, but the
-/// unit counts as purged: a part of them may have left.
+/// Returns the pages of a unit's slots to the operating system. The unit counts as purged even if
+/// the system refuses, because it may have taken some of the pages.
 ///
 /// # Safety
 /// The calling thread has claimed the slots. None of them is live, and the owner does not use them.

@@ -1,10 +1,10 @@
 //! The queue of heaps whose owners may be idle.
 //!
-//! A heap to which a thread pushes enters the queue and stays while it has mail. Every thread looks
-//! at a few heaps of the queue now and then, as part of its own slow paths and pushes. If the owner
-//! of a heap took no slow path for [`IDLE_MS`], the thread purges some of the heap's empty units.
-//! So memory leaves by a bounded number of such operations of any threads after that time, and no
-//! operation does more than one look.
+//! A heap to which a thread pushes enters the queue and stays while it has mail: remote frees that
+//! are not booked. Some slow paths and pushes of each thread *look* at a few heaps of the queue. If
+//! the owner of a heap took no slow path for [`IDLE_MS`], the look purges some of the heap's empty
+//! units. So a bounded number of these operations, of any threads, purges all of them. No operation
+//! makes more than one look.
 //!
 //! Heaps are permanent memory, so the queue needs none of its own. In a forked child, a heap that
 //! another thread of the parent was looking at is not in the queue; its units keep their pages.
@@ -30,10 +30,11 @@ pub(super) const LOOK_EVERY: usize = 16;
 /// A thread looks at the queue after one of this number of pushes to a heap.
 const LOOK_EVERY_PUSHES: usize = 64;
 
-/// The most heaps of one look.
+/// The number of heaps that one look visits at most.
 const HEAPS: usize = 4;
 
-/// The number of looks after one that purged. Other heaps of the queue may come in between.
+/// The number of looks that do not wait for the clock after a look that left units to purge. Other
+/// heaps of the queue may come in between.
 const LOOKS: usize = 64;
 
 /// The heaps that have mail, or had some when a thread last looked at them.
@@ -41,13 +42,13 @@ const LOOKS: usize = 64;
 struct IdleQueue {
     /// Heaps that threads pushed.
     arrived: AtomicPtr<ThreadHeap>,
-    /// Heaps that were taken from `arrived`. Only the thread behind the gate uses this word, and
-    /// writes the next two.
+    /// Heaps that were taken from `arrived`. Only the thread at the gate uses this word, and only
+    /// it writes the next two.
     taken: AtomicPtr<ThreadHeap>,
     /// The time of the last look.
     looked: OwnerUsize,
-    /// The number of further looks that do not wait for the clock, since one did not get to the end
-    /// of a heap's mail.
+    /// The number of further looks that do not wait for the clock, because a look did not finish a
+    /// heap's mail.
     more: OwnerUsize,
     gate: Gate,
 }
@@ -61,8 +62,8 @@ static QUEUE: IdleQueue = IdleQueue {
     gate: Gate::new(),
 };
 
-/// Makes sure that a heap to which this thread has pushed is in the queue, and looks at the queue
-/// now and then.
+/// Makes sure that a heap to which this thread has pushed is in the queue. One in
+/// [`LOOK_EVERY_PUSHES`] pushes also looks at the queue.
 ///
 /// A fence separates the push from this call. So either this thread sees that the heap left the
 /// queue, or the thread that removes the heap sees the push.
@@ -108,7 +109,7 @@ impl IdleQueue {
         self.arrived.load(Ordering::Relaxed).is_null() && self.taken.load(Ordering::Relaxed).is_null()
     }
 
-    /// Takes a heap out of the queue. Only the thread behind the gate calls this.
+    /// Takes a heap out of the queue. Only the thread at the gate calls this.
     fn pop(&self) -> Option<&'static ThreadHeap> {
         let mut first = self.taken.load(Ordering::Relaxed);
         if first.is_null() {
@@ -132,7 +133,8 @@ impl IdleQueue {
         }
     }
 
-    /// As [`look`]. At most one look for each tick of the clock, unless a heap has more to purge.
+    /// Does what [`look`] says, at most once for each tick of the clock unless a heap has more to
+    /// purge.
     fn look(&self) {
         if self.is_empty() {
             return;
@@ -157,7 +159,7 @@ impl IdleQueue {
 }
 
 /// Purges units of a heap if its owner is idle. Returns whether there may be more to purge. Only
-/// the thread behind the gate calls this.
+/// the thread at the gate calls this.
 fn look_at(heap: &ThreadHeap, now: usize) -> bool {
     let (mark, visits) = (&heap.mail, heap.record().data().visits.get());
     // A record without a holder is drained by the threads that push to it.
@@ -169,7 +171,9 @@ fn look_at(heap: &ThreadHeap, now: usize) -> bool {
         mark.since.set(now);
         return false;
     }
-    if now.wrapping_sub(mark.since.get()).checked_sub(IDLE_MS).is_none() {
+    // A heap that came to the queue after this look read the clock has a pause just below zero.
+    let pause = now.wrapping_sub(mark.since.get());
+    if !(IDLE_MS..usize::MAX / 2).contains(&pause) {
         return false;
     }
     if heap.mail.inbox.is_empty() {

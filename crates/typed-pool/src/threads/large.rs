@@ -20,8 +20,7 @@ fn scope_of_thread(family: &'static Family) -> Option<Charge> {
     FamilyCell::table((family.cell)()).and_then(Charge::of_table)
 }
 
-/// Frees the empty units of this table if its scope would otherwise exceed its limit by `bytes`
-/// more.
+/// Frees the empty units of this table if `bytes` more would exceed the limit of its scope.
 ///
 /// # Safety
 /// The calling thread holds the table's record.
@@ -143,8 +142,8 @@ pub(crate) unsafe fn grow_large(
         unsafe { trim_at_limit(heaps, new.size() - old.size()) };
     }
     let (pages, books) = (own_pages(), books(family));
-    // The note leaves the old address first. Once the block has moved, another thread may have a
-    // block there.
+    // This takes the note of the old address first: once the block has moved, another thread may
+    // have a block there.
     // SAFETY: the caller owns the block.
     let before = unsafe { Charge::take(block) };
     // SAFETY: this function has the same contract, and a block that did not grow is unchanged.
@@ -187,7 +186,7 @@ pub(crate) unsafe fn shrink_large(
     block: NonNull<u8>,
     layouts: (Layout, Layout),
 ) -> Result<NonNull<u8>, AllocError> {
-    // The note leaves the old address first, as in `grow_large`.
+    // This takes the note of the old address first, as `grow_large` does.
     // SAFETY: the caller owns the block.
     let charge = unsafe { Charge::take(block) };
     // SAFETY: this function has the same contract.

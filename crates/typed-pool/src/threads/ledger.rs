@@ -34,8 +34,8 @@ pub(crate) struct Ledger {
     limit: AtomicUsize,
     /// Not zero if the scope has held more than its limit.
     over: AtomicUsize,
-    /// The number of scopes that ended since another thread last freed the empty units that they
-    /// left for the next one.
+    /// The number of scopes that ended since the empty units that they left for the next one were
+    /// last freed.
     streak: AtomicUsize,
     /// The number of times that the scope was trimmed before it exceeded its limit.
     trims: AtomicUsize,
@@ -112,7 +112,8 @@ impl Ledger {
         self.streak.fetch_add(1, Ordering::Relaxed) >= scopes
     }
 
-    /// Notes that the units were freed that ended scopes left for the next one.
+    /// Resets the count of ended scopes, because the units that they left for the next one are
+    /// freed.
     pub(crate) fn forget_streak(&self) {
         self.streak.store(0, Ordering::Relaxed);
     }
@@ -127,8 +128,8 @@ impl Ledger {
         }
     }
 
-    /// Returns whether these bytes would exceed the limit, and the thread shall free its empty
-    /// units of the scope first. That happens a bounded number of times for a scope.
+    /// Returns whether these bytes would exceed the limit and the thread should first free its
+    /// empty units of the scope. It answers so at most [`TRIMS`] times for a scope.
     #[inline]
     pub(crate) fn may_trim_for(&self, bytes: usize) -> bool {
         let limit = self.limit.load(Ordering::Relaxed);

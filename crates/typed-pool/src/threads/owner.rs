@@ -234,8 +234,9 @@ pub(super) unsafe fn refill(heaps: Heaps<'_>, heap: usize, size: usize) -> Resul
     heap::refill(unsafe { heaps.owner(heap) }, size)
 }
 
-/// Counts a visit to the slow path, and does what other threads left to it: it obeys a requested
-/// trim, and one in [`ROUND`] visits books the remote frees of all heaps of the record.
+/// Counts a visit to the slow path, and does the work that other threads leave to this one. Each
+/// visit obeys a requested trim. One in [`ROUND`] books the remote frees of all heaps of the
+/// record, and one in `LOOK_EVERY` looks for idle owners.
 ///
 /// # Safety
 /// The calling thread holds the table's record.
@@ -292,8 +293,9 @@ pub(super) unsafe fn refill_beyond(
 #[cfg(not(ephemera_loom))]
 const OUTER: usize = 8;
 
-/// Books the remote frees of all heaps of the record. If the thread is in scopes, also those of the
-/// next outer ones and of its own record: it takes no slow path there while it is in the inner one.
+/// Books the remote frees of all heaps of the record. If the thread is in scopes, also books those
+/// of the next outer scopes and of its own record. The thread takes no slow path there while it is
+/// in the inner scope.
 #[cold]
 pub(super) fn look_after_all(record: &Record<PoolRecord>) {
     look_after(record);

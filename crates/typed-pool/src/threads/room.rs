@@ -1,5 +1,5 @@
-//! The search for memory before a request is refused: empty units of the thread's own table, of
-//! records that no thread holds, and of running threads, which free theirs at their next slow path.
+//! The search for memory before a request is refused. It frees the empty units of the thread's own
+//! table and of records that no thread holds. Running threads free theirs at their next slow path.
 
 use ephemera_prim::record::Record;
 
@@ -23,8 +23,8 @@ pub(super) unsafe fn make_room(heaps: Heaps<'_>) {
     let trim = || unsafe { heaps.trim() };
     let memory = memory_of_search(heaps);
     let waited = &memory.waited;
-    // A preempted walker is no reason for a refusal, so this waits for it, but only once: a walker
-    // that does not move on may not have survived a fork.
+    // A preempted walker is no reason for a refusal, so this thread waits for it. It waits only
+    // once: a walker that does not move on may not have survived a fork.
     let waits = if waited.get() == 0 { WALKER_WAITS } else { 0 };
     let all = trim() || (0..waits).any(|_| wait_for_walkers(trim));
     waited.set(usize::from(!all));

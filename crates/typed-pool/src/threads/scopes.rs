@@ -17,6 +17,7 @@ use core::alloc::Layout;
 use core::ptr;
 
 use crossbeam_utils::CachePadded;
+use ephemera_prim::local;
 use ephemera_prim::pages;
 use ephemera_prim::record::{Lease, Record};
 use ephemera_prim::sync::{AtomicPtr, AtomicUsize, Ordering, push};
@@ -41,7 +42,7 @@ pub(crate) struct ScopeHeaps {
     records: AtomicPtr<ScopeRecord>,
     /// The number of `ScopeRef`s.
     pub(super) users: Users,
-    /// The next of all heaps of scopes.
+    /// The next heaps of the list [`ALL`].
     later: AtomicPtr<ScopeHeaps>,
     idle: Listing<ScopeHeaps>,
     /// Which empty units were freed at the end of the scope. Only the thread that ends it uses it.
@@ -271,7 +272,9 @@ impl ScopeHeaps {
     pub(super) fn free_units(&'static self) {
         let counting = self.ledger.is_counting();
         let mut room = 0;
-        let keeps = !counting && self.ledger.ended_after(STREAK) && place().is_empty();
+        // The exit hook of a thread frees what its place keeps. A thread without a record has none.
+        let is_bound = local::bound::<PoolRecord>().is_some();
+        let keeps = !counting && is_bound && self.ledger.ended_after(STREAK) && place().is_empty();
         if keeps && !cfg!(ephemera_weaken = "scopes_keep_no_units") {
             room = ROOM;
         }

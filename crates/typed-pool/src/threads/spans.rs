@@ -1,9 +1,9 @@
-//! The spans that a thread keeps for its next large blocks, and the shortest ways of such blocks.
+//! The spans that a thread keeps for its next large blocks, and the short paths of such blocks.
 //!
-//! The spans are on the thread's own record, also while the thread is in a scope. The shortest ways
-//! are those of a thread that is in no scope, for blocks that count for none: an allocation and a
-//! free that the thread's own spans serve, and the growth of a block in its span. In all other
-//! cases the functions of `large` follow.
+//! The spans are on the thread's own record, also while the thread is in a scope. The short paths
+//! are for a thread in no scope and for blocks that count for none. They serve an allocation or a
+//! free from the thread's own spans, and the growth of a block in its span. In all other cases they
+//! call the functions of `large`.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
@@ -37,8 +37,8 @@ pub(super) fn clear_spans() {
     }
 }
 
-/// Returns the pages with the cache of a thread that allocates from its own table. `None` if it has
-/// none or is in a scope.
+/// Returns the pages with the cache of a thread that allocates from its own table. Returns `None`
+/// if the thread has no table or is in a scope.
 ///
 /// # Safety
 /// The heaps are those that this thread's cell of the family names.

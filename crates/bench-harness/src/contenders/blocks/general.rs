@@ -101,7 +101,7 @@ macro_rules! stateless {
     };
 }
 
-/// Defines a contender for a general allocator of others.
+/// Defines a contender for a third-party general allocator.
 macro_rules! library {
     ($(#[$doc:meta])* $name:ident = $alloc:path, $info:expr) => {
         stateless! { $(#[$doc])* $name: Global<Self> = Global(PhantomData), over Self, $info }

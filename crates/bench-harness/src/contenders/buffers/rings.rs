@@ -9,7 +9,7 @@ use crate::buffers::{Buffer, Demand, Growing, Source, readable};
 use crate::card::{Caps, Info};
 use crate::contenders::blocks::System;
 
-/// Ends a workload that writes more than it took.
+/// Panics in a workload that writes more bytes than it requested.
 #[cold]
 #[inline(never)]
 fn full(asked: usize, written: usize) -> ! {

@@ -15,7 +15,7 @@ use crate::card::Info;
 /// Vectors over the contender `C`.
 pub(crate) struct Vectors<C: 'static>(&'static C);
 
-/// A vector over what a contender lends. Workloads over buffers have their own `black_box`.
+/// A vector over a handle of an allocator. Workloads over buffers have their own `black_box`.
 type Bytes<R> = Vec<u8, Handle<R, false>>;
 
 readable! { [R: RawAlloc + Copy] Bytes<R> }

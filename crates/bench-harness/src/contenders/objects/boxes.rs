@@ -8,7 +8,7 @@ use crate::card::Info;
 use crate::nodes::Owned;
 use crate::objects::{Maker, Object, RawPool};
 
-/// What a contender lends, as a pool with one allocation for each value.
+/// A pool over a handle of an allocator, with one allocation for each value.
 pub(crate) struct Lent<R>(pub(crate) R);
 
 // SAFETY: by the contract of `RawAlloc`, each block is exclusive to one value until it is freed or
@@ -35,7 +35,7 @@ unsafe impl<R: RawAlloc + 'static, T: 'static> RawPool<T> for Lent<R> {
 
 #[inline(always)]
 fn put<R: RawAlloc, T>(alloc: &R, value: T) -> Option<Owned<T>> {
-    const { assert!(size_of::<T>() > 0, "allocators of blocks are not asked for nothing") };
+    const { assert!(size_of::<T>() > 0, "a pool over an allocator holds no values of size zero") };
     // SAFETY: the size is above zero.
     let block = unsafe { alloc.raw_alloc(Layout::new::<T>()) };
     let value_at = NonNull::new(block)?.cast::<T>();

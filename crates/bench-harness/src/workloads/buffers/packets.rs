@@ -80,6 +80,7 @@ pub(crate) fn cell<S: Source, const CHUNKED: bool>(
     let mut source = S::create(&Demand::of(held, longest));
     let mut state = Packets::new(held, longest, context.seed);
     packets::<S, CHUNKED>(&mut source, &mut state, held as u64);
-    let run = |(source, state): &mut (S, _), units| packets::<S, CHUNKED>(source, state, units);
-    StateCell::refusing(1, (source, state), run, |(source, _)| source.refused())
+    let run = |(state, source): &mut (_, S), units| packets::<S, CHUNKED>(source, state, units);
+    // The drop of a ring may wait for its buffers, so they come before their source.
+    StateCell::refusing(1, (state, source), run, |(_, source)| source.refused())
 }

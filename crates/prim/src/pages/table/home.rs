@@ -1,4 +1,4 @@
-//! The place of a superblock in its table, and the end of a superblock without a used span.
+//! How a superblock finds its table, and how one without a used span is unmapped.
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering;
@@ -23,7 +23,7 @@ impl Home {
         &TABLES[self.directory().order.index()]
     }
 
-    /// Notes that all spans are free.
+    /// Decides whether a superblock whose spans are all free stays mapped.
     ///
     /// If at least half of them are cached and the cache is within its bound, the superblock stays
     /// mapped; a later purge calls this again. Otherwise it becomes the spare one, and the former

@@ -129,10 +129,11 @@ pub(crate) fn cell<S: Source>(littered: bool, context: &Context) -> Box<dyn Cell
     }
     let demand = Demand { largest: table.largest, buffers: table.fields_alive, bytes: table.bytes_alive };
     let (rows, source) = (table.rows, S::create(&demand));
-    let run = |(source, window, table): &mut (S, RowWindow<S::Buf>, Arc<CsvTable>), units| {
+    let run = |(window, source, table): &mut (RowWindow<S::Buf>, S, Arc<CsvTable>), units| {
         each(units, || stream(source, window, table))
     };
-    StateCell::refusing(rows, (source, RowWindow::default(), table), run, |(source, ..)| source.refused())
+    // The drop of a ring may wait for its buffers, so the window comes before its source.
+    StateCell::refusing(rows, (RowWindow::default(), source, table), run, |(_, source, _)| source.refused())
 }
 
 #[cfg(test)]
